@@ -1,0 +1,76 @@
+/* System calls that return their result or -errno.
+ *
+ *     ssize_t n = gs_sys_recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
+ *     if (n == -EAGAIN)
+ *         ...
+ *
+ * Every call goes to the kernel directly: errno is neither read nor written (it is thread-local,
+ * and a user-level thread may come back on another kernel thread), and a program that overrides the
+ * C library's functions does not override these. Arguments and meanings are the kernel's; the
+ * comments below say only what differs.
+ *
+ * All calls may be made from any kernel thread and from signal handlers.
+ */
+#ifndef GOSSAMER_SYS_H
+#define GOSSAMER_SYS_H
+
+#include <gossamer/api.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+struct epoll_event;
+struct iovec;
+struct open_how;
+struct stat;
+
+/* One system call with up to six arguments: its result or -errno. */
+GS_API long gs_syscall(long number, long a, long b, long c, long d, long e, long f);
+
+/* Fault injection. The hook is asked before each call with the call's number: 0 lets the call pass,
+ * -errno fails it without calling the kernel. NULL: none. Set it before other threads run. */
+typedef long gs_sys_fault_fn(long number, void *data);
+GS_API void gs_sys_set_fault(gs_sys_fault_fn *hook, void *data);
+
+GS_API int gs_sys_close(int fd);
+GS_API ssize_t gs_sys_read(int fd, void *bytes, size_t n);
+GS_API ssize_t gs_sys_write(int fd, const void *bytes, size_t n);
+GS_API ssize_t gs_sys_pread(int fd, void *bytes, size_t n, off_t offset);
+GS_API ssize_t gs_sys_writev(int fd, const struct iovec *iov, int count);
+/* offset: -1 for the file's own position. flags: RWF_NOWAIT and the others. */
+GS_API ssize_t gs_sys_preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
+GS_API ssize_t gs_sys_pwritev2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
+/* Advances *offset by what was sent. */
+GS_API ssize_t gs_sys_sendfile(int out_fd, int in_fd, off_t *offset, size_t n);
+
+GS_API int gs_sys_socket(int family, int type, int protocol);
+GS_API int gs_sys_bind(int fd, const struct sockaddr *address, socklen_t length);
+GS_API int gs_sys_listen(int fd, int backlog);
+GS_API int gs_sys_accept(int fd, struct sockaddr *address, socklen_t *length, int flags);
+GS_API int gs_sys_connect(int fd, const struct sockaddr *address, socklen_t length);
+GS_API int gs_sys_shutdown(int fd, int how);
+GS_API int gs_sys_getsockname(int fd, struct sockaddr *address, socklen_t *length);
+GS_API int gs_sys_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
+GS_API int gs_sys_setsockopt(int fd, int level, int option, const void *value, socklen_t length);
+/* send and recv never raise SIGPIPE. */
+GS_API ssize_t gs_sys_recv(int fd, void *bytes, size_t n, int flags);
+GS_API ssize_t gs_sys_send(int fd, const void *bytes, size_t n, int flags);
+GS_API ssize_t gs_sys_recvmsg(int fd, struct msghdr *message, int flags);
+GS_API ssize_t gs_sys_sendmsg(int fd, const struct msghdr *message, int flags);
+
+GS_API int gs_sys_openat2(int dirfd, const char *path, const struct open_how *how);
+GS_API int gs_sys_fstat(int fd, struct stat *ret_stat);
+GS_API int gs_sys_fcntl(int fd, int command, long argument);
+GS_API int gs_sys_pipe2(int fds[2], int flags);
+GS_API int gs_sys_dup3(int old_fd, int new_fd, int flags);
+GS_API int gs_sys_ioctl(int fd, unsigned long request, void *argument);
+
+GS_API int gs_sys_epoll_create(int flags);
+GS_API int gs_sys_epoll_ctl(int epoll_fd, int operation, int fd, struct epoll_event *event);
+/* timeout_ns: UINT64_MAX waits without limit. */
+GS_API int gs_sys_epoll_wait(int epoll_fd, struct epoll_event *events, int count,
+                             uint64_t timeout_ns);
+GS_API int gs_sys_eventfd(unsigned value, int flags);
+
+#endif

@@ -1,0 +1,5 @@
+"""Entry for ``python -m gossamer_lab``."""
+
+from gossamer_lab.cli import main
+
+main()

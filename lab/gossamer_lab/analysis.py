@@ -1,0 +1,122 @@
+"""From raw rows to the cells of the table: means over rounds, ratios, marks."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import polars as pl
+
+SATURATED = 0.9
+"""A server busy for less of its core than this was waiting for the load generator."""
+
+_MEANS = {
+    "cpu_us": "server_cpu_us_per_request",
+    "throughput_per_s": "throughput_per_s",
+    "measured_load": "measured_load",
+    "mean_us": "response_mean_us",
+    "p50_us": "response_p50_us",
+    "p90_us": "response_p90_us",
+    "p99_us": "response_p99_us",
+    "p999_us": "response_p999_us",
+    "server_busy": "server_busy",
+    "client_busy": "client_busy",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One server at one point, over all rounds: geometric means, so that ratios are of pairs."""
+
+    point: str
+    server: str
+    ours: bool
+    cpu_us: float | None
+    throughput_per_s: float | None
+    measured_load: float | None
+    mean_us: float | None
+    p50_us: float | None
+    p90_us: float | None
+    p99_us: float | None
+    p999_us: float | None
+    server_busy: float | None
+    client_busy: float | None
+    rounds: int
+    failures: int
+    errors: int
+    ratio: float | None = None
+    """CPU time a request, against that of the best peer at this point."""
+    is_best: bool = False
+    """Whether no server without errors needs less CPU time here."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all requests of all rounds succeeded."""
+        return self.failures == 0 and self.errors == 0 and self.cpu_us is not None
+
+    @property
+    def is_client_bound(self) -> bool:
+        """Whether the throughput is that of the load generator rather than of the server."""
+        return self.server_busy is not None and self.server_busy < SATURATED
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all fields and marks."""
+        return asdict(self) | {"client_bound": self.is_client_bound, "clean": self.is_clean}
+
+
+def _geometric_mean(column: str) -> pl.Expr:
+    """Return the geometric mean of the positive values, null if there are none."""
+    values = pl.col(column).cast(pl.Float64)
+    return values.filter(values > 0).log().mean().exp()
+
+
+def _lowest(cells: Sequence[Cell]) -> Cell | None:
+    """Return the cell with the least CPU time a request, of those without errors."""
+    clean = [cell for cell in cells if cell.is_clean]
+    return min(clean, key=lambda cell: cell.cpu_us or 0.0) if clean else None
+
+
+def _compared(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells of one point with their ratios and marks."""
+    best = _lowest(cells)
+    peer = _lowest([cell for cell in cells if not cell.ours])
+    return [
+        Cell(
+            **asdict(cell)
+            | {
+                "ratio": cell.cpu_us / peer.cpu_us
+                if cell.cpu_us and peer and peer.cpu_us
+                else None,
+                "is_best": cell is best,
+            }
+        )
+        for cell in cells
+    ]
+
+
+def cells(raw: pl.DataFrame, points: Sequence[str], servers: Sequence[str]) -> list[Cell]:
+    """Summarise the raw rows: a cell for each point and server, in the given orders.
+
+    Combinations that were not measured have no cell.
+    """
+    grouped = raw.group_by("point", "server").agg(
+        pl.col("ours").first(),
+        *(_geometric_mean(column).alias(name) for name, column in _MEANS.items()),
+        pl.len().alias("rounds"),
+        pl.col("failure").is_not_null().sum().alias("failures"),
+        pl.col("errors").sum(),
+    )
+    found = {(row["point"], row["server"]): Cell(**row) for row in grouped.iter_rows(named=True)}
+    result: list[Cell] = []
+    for point in points:
+        result += _compared(
+            [found[point, server] for server in servers if (point, server) in found]
+        )
+    return result
+
+
+def lost(raw: pl.DataFrame) -> dict[str, float]:
+    """Return which share of the server's core went to other work: on average, and at worst."""
+    shares = raw["server_core_lost"].drop_nulls()
+    if shares.is_empty():
+        return {"mean": 0.0, "max": 0.0}
+    return {"mean": float(shares.mean()), "max": float(shares.max())}

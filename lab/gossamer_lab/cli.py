@@ -1,0 +1,162 @@
+"""The command line: ``gossamer lab list|run|report``."""
+
+import json
+import random
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gossamer_lab import interruption, paths
+from gossamer_lab.experiments import EXPERIMENTS
+from gossamer_lab.progress import ShownProgress
+from gossamer_lab.report.page import write_report
+from gossamer_lab.run import Order, run_experiment, with_cells
+from gossamer_lab.servers.server import ServerFailedError
+from gossamer_lab.store import NoSuchRunError, Run, load_run
+from gossamer_lab.table import show
+
+_MISUSED = 2
+_INTERRUPTED = 130
+_PLAIN_WIDTH = 110
+
+app = typer.Typer(
+    name="gossamer lab",
+    help="Measure Gossamer's architectures and their peers on this machine.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON instead.")]
+
+
+def _output() -> Console:
+    """Return the console of standard output; wide enough for the table where it is no terminal."""
+    return Console() if sys.stdout.isatty() else Console(width=_PLAIN_WIDTH)
+
+
+def _refuse(reason: str) -> typer.Exit:
+    """Say in one line what is wrong with the command."""
+    print(f"gossamer lab: {reason}", file=sys.stderr)
+    return typer.Exit(_MISUSED)
+
+
+@app.command("list")
+def list_experiments(as_json: AsJson = False) -> None:
+    """Name the experiments."""
+    if as_json:
+        named = [
+            {
+                "name": experiment.name,
+                "summary": experiment.summary,
+                "scales": [scale.name for scale in experiment.scales],
+                "points": [point.label for point in experiment.points],
+            }
+            for experiment in EXPERIMENTS.values()
+        ]
+        print(json.dumps(named, indent=1))
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("experiment", "scales", "what it measures"):
+        table.add_column(name)
+    for experiment in EXPERIMENTS.values():
+        scales = " ".join(scale.name for scale in experiment.scales)
+        table.add_row(experiment.name, scales, experiment.summary)
+    _output().print(table)
+
+
+def _order(experiment: str, scale: str, out: Path | None, seed: int | None) -> Order:
+    """Check what the command line asks for."""
+    if experiment not in EXPERIMENTS:
+        raise _refuse(f"no experiment {experiment!r}; there are: {', '.join(EXPERIMENTS)}")
+    manifest = EXPERIMENTS[experiment]
+    scales = [known.name for known in manifest.scales]
+    if scale not in scales:
+        raise _refuse(f"no scale {scale!r} of {experiment}; there are: {', '.join(scales)}")
+    program = paths.program()
+    if not program.is_file():
+        raise _refuse(f"no program at {program}: build it, or set GOSSAMER_PROGRAM")
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    folder = out or paths.RUNS / f"{stamp}-{experiment}"
+    chosen = random.randrange(2**32) if seed is None else seed
+    return Order(manifest, manifest.scale(scale), program, folder, chosen)
+
+
+def _finish(run: Run, as_json: bool) -> None:
+    """Write the report; print the table and where the report is."""
+    write_report(run)
+    if as_json:
+        print(json.dumps(run.results | {"report": str(run.report)}, indent=1, ensure_ascii=False))
+        return
+    console = _output()
+    show(run.results, console)
+    console.print(f"Report: {run.report}", style="bold", soft_wrap=True, highlight=False)
+
+
+@app.command("run")
+def run_command(
+    experiment: Annotated[str, typer.Argument(help="Its name, as `list` gives it.")],
+    as_json: AsJson = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the data and the report.", show_default=False)
+    ] = None,
+    scale: Annotated[str, typer.Option(help="How long it may take.")] = "normal",
+    seed: Annotated[
+        int | None, typer.Option(help="Of the order of measurements.", show_default="random")
+    ] = None,
+) -> None:
+    """Run an experiment: print its table, keep its data, write its report."""
+    order = _order(experiment, scale, out, seed)
+    progress = ShownProgress(Console(stderr=True))
+    try:
+        with interruption.obeyed():
+            run = run_experiment(order, progress)
+    except ServerFailedError as error:
+        print(f"gossamer lab: {error}", file=sys.stderr)
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt:
+        run = None
+    finally:
+        progress.end()
+    if run is None or not run.results["measured"]:
+        print("gossamer lab: interrupted before the first measurement ended", file=sys.stderr)
+        raise typer.Exit(_INTERRUPTED)
+    run.save()
+    _finish(run, as_json)
+    if not run.results["complete"]:
+        raise typer.Exit(_INTERRUPTED)
+    if _our_failures(run):
+        raise typer.Exit(1)
+
+
+def _our_failures(run: Run) -> bool:
+    """Tell whether any of our own architectures failed, at the trial or at some point."""
+    peers = set(EXPERIMENTS[run.results["experiment"]].peers)
+    faults = {left["name"] for left in run.results["left_out"] if left["is_fault"]}
+    return bool(faults - peers) or any(
+        cell["ours"] and cell["failures"] for cell in run.results["cells"]
+    )
+
+
+@app.command("report")
+def report_command(
+    name: Annotated[str, typer.Argument(metavar="RUN", help="Its folder or name, or: latest.")],
+    as_json: AsJson = False,
+) -> None:
+    """Analyse a run again and write its report anew, without measuring."""
+    try:
+        run = with_cells(load_run(name))
+    except NoSuchRunError as error:
+        raise _refuse(str(error)) from error
+    run.save()
+    _finish(run, as_json)
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="gossamer lab")

@@ -1,0 +1,41 @@
+"""What limits the meaning of a run's figures: said by the table and by the report alike."""
+
+from dataclasses import dataclass
+from typing import Any
+
+_DISTURBED = 0.05
+
+
+@dataclass(frozen=True)
+class Note:
+    """A sentence; a fault is something broken, rather than limited or absent."""
+
+    text: str
+    is_fault: bool = False
+
+
+def notes(results: dict[str, Any]) -> list[Note]:
+    """Return the notes of a run."""
+    found = []
+    if not results["complete"]:
+        count = f"{results['measured']} of {results['planned']} measurements were made"
+        found.append(Note(f"Interrupted: {count}."))
+    if results["method"]["shared_core"]:
+        words = "This machine offers one core: throughput and times are those of both sides."
+        found.append(Note(words))
+    lost = results["lost"]
+    if lost["mean"] > _DISTURBED:
+        found.append(
+            Note(
+                f"Disturbed: other work took {lost['mean']:.0%} of the server's core "
+                f"(at worst {lost['max']:.0%}). Repeat this on a quiet machine."
+            )
+        )
+    found += [
+        Note(f"Left out: {left_out['name']}: {left_out['reason']}", left_out["is_fault"])
+        for left_out in results["left_out"]
+    ]
+    if results["absent_peers"]:
+        absent = ", ".join(results["absent_peers"])
+        found.append(Note(f"Not on this machine: {absent}. To add them: make peers"))
+    return found

@@ -1,0 +1,86 @@
+"""Processes of ours: pinned to a core, ended by their id on every way out."""
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gossamer_lab.accounting import family_pids
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+_GRACE_S = 5.0
+
+
+def _settle(core: int, parent: int) -> None:
+    """Prepare a new process: its core, its limit of open files, its end with the lab's."""
+    os.sched_setaffinity(0, {core})
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    # SIGTERM, not SIGKILL: a server with workers must have the chance to end them too.
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def start(argv: Sequence[str], core: int, output: Path, errors: Path) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own, on one core; OSError if it cannot be started.
+
+    It gets SIGTERM when the calling thread ends, however that happens.
+    """
+    parent = os.getpid()
+    with output.open("wb") as out, errors.open("wb") as err:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+            # Safe: the lab starts processes from its only thread of Python.
+            preexec_fn=lambda: _settle(core, parent),  # noqa: PLW1509
+        )
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it started: SIGTERM, and after a grace SIGKILL, by id."""
+    if process.poll() is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_S)
+    deadline = time.monotonic() + _GRACE_S
+    while time.monotonic() < deadline:
+        if process.poll() is None:
+            process.kill()
+        left = [pid for pid in family_pids(process.pid) if pid != process.pid]
+        if not left and process.poll() is not None:
+            return
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def started(
+    argv: Sequence[str], core: int, output: Path, errors: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a process for the length of a ``with`` block."""
+    process = start(argv, core, output, errors)
+    try:
+        yield process
+    finally:
+        stop(process)
+
+
+def last_words(errors: Path, limit: int = 600) -> str:
+    """Return the end of what a process wrote to its standard error."""
+    try:
+        text = errors.read_text(errors="replace").strip()
+    except FileNotFoundError:
+        return ""
+    return text if len(text) <= limit else "..." + text[-limit:]

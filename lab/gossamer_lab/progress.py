@@ -1,0 +1,110 @@
+"""How a run gets on: a bar with the time left on a terminal, plain lines elsewhere."""
+
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from gossamer_lab.measure import Row
+from gossamer_lab.plan import Plan
+
+
+def minutes(seconds: float) -> str:
+    """Return a duration as m:ss."""
+    whole = max(round(seconds), 0)
+    return f"{whole // 60}:{whole % 60:02}"
+
+
+class ShownProgress:
+    """Shows a run on a console, usually that of standard error."""
+
+    def __init__(self, console: Console) -> None:
+        """Show nothing yet."""
+        self._console = console
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+        self._plan: Plan | None = None
+        self._done = 0
+        self._began = 0.0
+        self._step_began = 0.0
+
+    def begin(self, plan: Plan) -> None:
+        """Say what will be measured, and start the bar."""
+        self._plan = plan
+        self._began = self._step_began = time.monotonic()
+        say = self._console.print
+        for left_out in plan.left_out:
+            style = "bold red" if left_out.is_fault else "yellow"
+            say(f"left out: {left_out.name}: {left_out.reason}", style=style, markup=False)
+        say(
+            f"measuring {', '.join(plan.servers)}: {len(plan.points)} points, "
+            f"{plan.scale.rounds} rounds, {plan.seconds:g} s each, "
+            f"about {minutes(self._left_s())} in all",
+            markup=False,
+        )
+        if self._console.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=None),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[left]} left"),
+                console=self._console,
+                auto_refresh=False,  # no second thread: processes are forked from this one
+                transient=True,
+            )
+            self._bar.start()
+            first = plan.steps[0]
+            self._task = self._bar.add_task(
+                f"{first.server}: {first.point.label}", total=len(plan.steps), left="?"
+            )
+            self.tick()
+
+    def tick(self) -> None:
+        """Bring the time left up to date."""
+        if self._bar:
+            self._bar.update(self._task, completed=self._done, left=minutes(self._left_s()))
+            self._bar.refresh()
+
+    def done(self, row: Row) -> None:
+        """Count a step; name the next one."""
+        assert self._plan
+        step = self._plan.steps[self._done]
+        self._done += 1
+        self._step_began = time.monotonic()
+        if self._bar:
+            if self._done < len(self._plan.steps):
+                following = self._plan.steps[self._done]
+                description = f"{following.server}: {following.point.label}"
+                self._bar.update(self._task, description=description)
+            self.tick()
+        if row["failure"]:
+            self._line(f"{step.server}: {step.point.label}: failed: {row['failure']}", "bold red")
+        elif not self._bar:
+            cpu = row["server_cpu_us_per_request"]
+            cost = "no request answered" if cpu is None else f"{cpu:.2f} µs of CPU a request"
+            errors = f", {row['errors']} errors" if row["errors"] else ""
+            self._line(
+                f"{step.server}: {step.point.label}: "
+                f"{row['throughput_per_s']:,.0f} requests/s, {cost}{errors}"
+            )
+
+    def end(self) -> None:
+        """Take the bar away."""
+        if self._bar:
+            self._bar.stop()
+            self._bar = None
+
+    def _line(self, text: str, style: str | None = None) -> None:
+        """Print a line with the number of its step."""
+        assert self._plan
+        number = f"[{self._done}/{len(self._plan.steps)}] "
+        self._console.print(number + text, style=style, markup=False, soft_wrap=True)
+
+    def _left_s(self) -> float:
+        """Estimate the time left: from what steps took so far, at first from the plan."""
+        assert self._plan
+        now = time.monotonic()
+        each = self._plan.step_s
+        if self._done:
+            each = (self._step_began - self._began) / self._done
+        return (len(self._plan.steps) - self._done) * each - (now - self._step_began)

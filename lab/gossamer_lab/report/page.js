@@ -1,0 +1,30 @@
+"use strict";
+
+// Draws every chart in the colours and the width of the page, again whenever the colours change.
+(() => {
+  const specs = JSON.parse(document.getElementById("charts").textContent);
+  const themes = JSON.parse(document.getElementById("themes").textContent);
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+
+  function config() {
+    const theme = dark.matches ? themes.dark : themes.light;
+    const columns = document.body.clientWidth < 600 ? 2 : 6;
+    return { ...theme, legend: { ...theme.legend, columns } };
+  }
+
+  async function draw() {
+    const drawn = Object.entries(specs).map(([key, spec]) =>
+      window.vegaEmbed(`#chart-${key}`, spec, {
+        renderer: "svg",
+        config: config(),
+        actions: { export: true, source: false, compiled: false, editor: false },
+        downloadFileName: key,
+      }),
+    );
+    await Promise.all(drawn);
+    document.documentElement.dataset.drawn = String(drawn.length);
+  }
+
+  dark.addEventListener("change", draw);
+  draw();
+})();

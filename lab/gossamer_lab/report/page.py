@@ -1,0 +1,117 @@
+"""Puts a report together: page, charts, pictures, data, in one file."""
+
+import base64
+import json
+from importlib import resources
+from typing import Any
+
+import jinja2
+import vl_convert as vlc
+
+from gossamer_lab.notes import notes
+from gossamer_lab.report import words
+from gossamer_lab.report.charts import Chart, charts
+from gossamer_lab.store import Run
+from gossamer_lab.table import cost, duration, marks, rate
+
+_PICTURE_WIDTH = 720
+_FONT = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+
+
+def _theme(text: str, dim: str, line: str) -> dict[str, Any]:
+    """Return the configuration of all charts for one set of colours."""
+    return {
+        "background": "transparent",
+        "font": _FONT,
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": text,
+            "titleColor": dim,
+            "gridColor": line,
+            "domainColor": line,
+            "tickColor": line,
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "labelLimit": 200,
+            "labelSeparation": 8,
+        },
+        "axisY": {"grid": False},
+        "legend": {"labelColor": text, "labelFontSize": 13, "symbolSize": 120, "columns": 6},
+    }
+
+
+_LIGHT = _theme("#1d2430", "#5b6572", "#d9dee5")
+_DARK = _theme("#e3e7ee", "#9aa5b4", "#323a46")
+
+
+def _inline(value: object) -> str:
+    """Return JSON that may stand inside a script element."""
+    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
+
+
+def _link(data: bytes, kind: str) -> str:
+    """Return a link that holds its own data."""
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def _pictures(chart: Chart) -> dict[str, tuple[bytes, str]]:
+    """Return the chart as pictures, by file name, with their media types."""
+    spec = chart.spec | {"width": _PICTURE_WIDTH}
+    config = _LIGHT | {"background": "white"}
+    svg: str = vlc.vegalite_to_svg(spec, config=config)
+    png: bytes = vlc.vegalite_to_png(spec, config=config, scale=2)
+    return {
+        f"{chart.key}.svg": (svg.encode(), "image/svg+xml"),
+        f"{chart.key}.png": (png, "image/png"),
+    }
+
+
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("gossamer_lab.report", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"rate": rate, "duration": duration, "cost": cost, "marks": marks}
+    return environment.get_template("page.html.j2")
+
+
+def _data_links(run: Run) -> dict[str, str]:
+    """Return links that hold the run's data."""
+    return {
+        "csv": _link(run.raw.write_csv().encode(), "text/csv"),
+        "json": _link(run.raw.write_json().encode(), "application/json"),
+        "results": _link(_inline(run.results).encode(), "application/json"),
+    }
+
+
+def write_report(run: Run) -> None:
+    """Write report.html into the run's folder, and each chart as SVG and PNG beside it."""
+    drawn = charts(run)
+    links = _data_links(run)
+    folder = run.folder / "charts"
+    folder.mkdir(parents=True, exist_ok=True)
+    for chart in drawn:
+        for name, (data, kind) in _pictures(chart).items():
+            (folder / name).write_bytes(data)
+            links[name] = _link(data, kind)
+    files = resources.files("gossamer_lab.report")
+    results = run.results
+    html = _template().render(
+        results=results,
+        cells={(cell["point"], cell["server"]): cell for cell in results["cells"]},
+        has_ratios=any(cell["ratio"] is not None for cell in results["cells"]),
+        headlines=words.headlines(results),
+        notes=notes(results),
+        method=words.method(results),
+        facts=words.facts(results),
+        charts=drawn,
+        links=links,
+        specs=_inline({chart.key: chart.spec for chart in drawn}),
+        themes=_inline({"light": _LIGHT, "dark": _DARK}),
+        style=(files / "page.css").read_text(),
+        script=(files / "page.js").read_text(),
+        library=vlc.javascript_bundle(),
+    )
+    run.report.write_text(html)

@@ -1,0 +1,53 @@
+"""The order of the measurements, and the time each may take."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gossamer_lab.experiment import Point, Scale
+
+STEP_OVERHEAD_S = 0.3
+"""What a measurement costs beside warm-up and load: starts and ends of the processes."""
+SHORTEST_S = 0.3
+
+
+@dataclass(frozen=True)
+class Step:
+    """One measurement of one server at one point."""
+
+    order: int
+    round: int
+    point: Point
+    server: str
+
+
+def interleaved(
+    points: Sequence[Point], servers: Sequence[str], rounds: int, seed: int
+) -> list[Step]:
+    """Return the steps of a run, so that slow drift of the machine meets all servers alike.
+
+    A point's servers follow each other directly, in random order. Every second round mirrors the
+    one before it (A B, then B A), so that a linear drift cancels out of each server's mean.
+    """
+    dice = random.Random(seed)
+    steps: list[Step] = []
+    pairs: list[tuple[Point, str]] = []
+    for number in range(1, rounds + 1):
+        if number % 2 == 1:
+            pairs = [
+                (point, server)
+                for point in dice.sample(points, len(points))
+                for server in dice.sample(servers, len(servers))
+            ]
+        else:
+            pairs = pairs[::-1]
+        steps += [
+            Step(len(steps) + i, number, point, server) for i, (point, server) in enumerate(pairs)
+        ]
+    return steps
+
+
+def seconds_each(scale: Scale, steps: int) -> float:
+    """Return how long each of so many measurements may last within the scale's budget."""
+    share = scale.budget_s / max(steps, 1) - scale.warmup_s - STEP_OVERHEAD_S
+    return round(min(max(share, SHORTEST_S), scale.longest_s), 2)

@@ -1,0 +1,1 @@
+"""The servers that are measured: our architectures and the peers."""

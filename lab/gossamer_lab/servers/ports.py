@@ -1,0 +1,25 @@
+"""Free ports for servers that cannot choose one themselves."""
+
+import random
+import socket
+from pathlib import Path
+
+_LOWEST = 10_240
+_TRIES = 100
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that nobody uses, below those that clients are given.
+
+    A client's connection can therefore not take it between this call and the server's start.
+    """
+    text = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text()
+    end = max(int(text.split()[0]), _LOWEST + 1000)
+    for port in random.sample(range(_LOWEST, end), _TRIES):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError("no free port on 127.0.0.1")

@@ -1,0 +1,146 @@
+"""The table of a run on the terminal."""
+
+from typing import Any
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gossamer_lab.notes import notes
+
+_WIDE = 100
+"""The narrowest console that has room for all points side by side."""
+_ROOMY = 108
+
+Cells = dict[tuple[str, str], dict[str, Any]]
+
+
+def duration(us: float | None) -> str:
+    """Return a time of some microseconds in the unit that suits it."""
+    if us is None:
+        return "-"
+    for limit, unit in ((1e3, "µs"), (1e6, "ms")):
+        if us < limit:
+            value = us / limit * 1e3
+            return f"{value:.{0 if value >= 100 else 1}f} {unit}"
+    return f"{us / 1e6:.2f} s"
+
+
+def rate(per_s: float | None) -> str:
+    """Return a rate with its unit."""
+    return "-" if per_s is None else f"{per_s:,.0f}/s"
+
+
+def cost(cell: dict[str, Any]) -> str:
+    """Return the CPU time a request, with its ratio and mark."""
+    if cell["cpu_us"] is None:
+        return "-"
+    decimals = 2 if cell["cpu_us"] < 9.995 else 1 if cell["cpu_us"] < 99.95 else 0
+    ratio = "" if cell["ratio"] is None else f" ×{cell['ratio']:.2f}"
+    return f"{'*' if cell['is_best'] else ''}{cell['cpu_us']:.{decimals}f} µs{ratio}"
+
+
+def marks(cell: dict[str, Any]) -> str:
+    """Return what went wrong in a cell, empty if nothing did."""
+    words = []
+    if cell["failures"]:
+        words.append(f"{cell['failures']} failed!")
+    if cell["errors"]:
+        words.append(f"{cell['errors']:,} errors!")
+    return ", ".join(words)
+
+
+def _style(cell: dict[str, Any]) -> str:
+    if marks(cell):
+        return "bold red"
+    return "bold green" if cell["is_best"] else ""
+
+
+def _block(cell: dict[str, Any] | None) -> Text:
+    """Return a cell of the wide table, a figure a line."""
+    if cell is None:
+        return Text("not measured", style="dim")
+    limited = "~" if cell["client_bound"] else ""
+    text = Text(f"{limited}{rate(cell['throughput_per_s'])}\n")
+    text.append(cost(cell), style=_style(cell))
+    text.append(f"\np99 {duration(cell['p99_us'])}", style="dim")
+    if marks(cell):
+        text.append(f"\n{marks(cell)}", style="bold red")
+    return text
+
+
+def _wide(results: dict[str, Any], cells: Cells, width: int) -> Table:
+    """Rows are servers, columns are points."""
+    gap = 1 if width >= _ROOMY else 0
+    table = Table(box=box.HORIZONTALS, show_lines=True, padding=(0, gap, 0, 0), pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for point in results["points"]:
+        table.add_column(f"{point['kind']}\n{point['connections']} conns", justify="right")
+    for server in results["servers"]:
+        name = Text(server["name"], style="bold" if server["ours"] else "")
+        name.append("\nours" if server["ours"] else "\npeer", style="dim")
+        blocks = [_block(cells.get((point["key"], server["name"]))) for point in results["points"]]
+        table.add_row(name, *blocks)
+    return table
+
+
+def _narrow(results: dict[str, Any], cells: Cells) -> Table:
+    """A row for each point and server, for consoles of eighty columns."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in ("point", "server"):
+        table.add_column(name)
+    for name in ("requests", "CPU a request", "p99"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for point in results["points"]:
+        for server in results["servers"]:
+            cell = cells.get((point["key"], server["name"]))
+            if cell:
+                limited = "~" if cell["client_bound"] else ""
+                wrong = f"\n{marks(cell)}" if marks(cell) else ""
+                table.add_row(
+                    point["label"],
+                    server["name"],
+                    limited + rate(cell["throughput_per_s"]),
+                    Text(cost(cell) + wrong, style=_style(cell)),
+                    duration(cell["p99_us"]),
+                )
+        table.add_section()
+    return table
+
+
+def _legend(results: dict[str, Any]) -> str:
+    """Explain the figures and those marks that occur."""
+    cells = results["cells"]
+    method = results["method"]
+    where = (
+        f"server and load share core {method['server_core']}"
+        if method["shared_core"]
+        else f"server on core {method['server_core']}, load on core {method['client_core']}"
+    )
+    lines = [
+        f"Requests a second; CPU time (user and system) of the server a request; 99th percentile "
+        f"of the response time. {method['rounds']} rounds of {method['seconds']:g} s, {where}."
+    ]
+    if any(cell["ratio"] is not None for cell in cells):
+        lines.append("×: CPU time against that of the best peer at this point. *: the least here.")
+    if any(cell["client_bound"] for cell in cells) and not method["shared_core"]:
+        lines.append("~: the server had time to spare: not its throughput. Trust the CPU time.")
+    if any(marks(cell) for cell in cells):
+        lines.append("!: not every request succeeded: neither best nor compared against.")
+    return "\n".join(lines)
+
+
+def render(results: dict[str, Any], width: int) -> RenderableType:
+    """Return the table of a run for a console of that width, with legend and notes."""
+    cells = {(cell["point"], cell["server"]): cell for cell in results["cells"]}
+    table = _wide(results, cells, width) if width >= _WIDE else _narrow(results, cells)
+    said = [
+        Text(note.text, style="bold red" if note.is_fault else "yellow") for note in notes(results)
+    ]
+    return Group(table, Text(_legend(results), style="dim"), *said)
+
+
+def show(results: dict[str, Any], console: Console) -> None:
+    """Print the table of a run."""
+    console.print(render(results, console.width))

@@ -1,0 +1,62 @@
+"""Where a run works: its temporary folder with the pages to serve, and its cores."""
+
+import contextlib
+import os
+import resource
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gossamer_lab.experiment import Experiment
+from gossamer_lab.servers.server import Site
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What the measurements of a run work with."""
+
+    program: Path
+    site: Site
+    server_core: int
+    client_core: int
+
+    @property
+    def is_shared_core(self) -> bool:
+        """Whether server and load have to share the only core."""
+        return self.server_core == self.client_core
+
+
+def page(size: int) -> bytes:
+    """Return an HTML page of exactly that many bytes."""
+    head = f"<!doctype html><title>{size} bytes</title><p>".encode()
+    line = b"A page of known size, served again and again.\n"
+    return (head + line * (size // len(line) + 1))[:size]
+
+
+def two_cores() -> tuple[int, int]:
+    """Return the core for the server and the core for the load: the same if there is but one."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return allowed[0], allowed[min(1, len(allowed) - 1)]
+
+
+@contextlib.contextmanager
+def workshop(experiment: Experiment, program: Path) -> Iterator[Workshop]:
+    """Make the pages that an experiment asks for; all is removed at the end.
+
+    The lab keeps to the load's core meanwhile, so that it never takes time from the server.
+    """
+    before = os.sched_getaffinity(0)
+    server_core, client_core = two_cores()
+    with tempfile.TemporaryDirectory(prefix="gossamer-lab-") as name:
+        folder = Path(name)
+        root = folder / "site"
+        root.mkdir()
+        for size in experiment.sizes:
+            (root / f"page-{size}.html").write_bytes(page(size))
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        os.sched_setaffinity(0, {client_core})
+        try:
+            yield Workshop(program, Site(root, folder, limit), server_core, client_core)
+        finally:
+            os.sched_setaffinity(0, before)

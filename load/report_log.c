@@ -1,0 +1,88 @@
+#include "load/report.h"
+
+#include <gossamer/clock.h>
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <zlib.h>
+
+/* HdrHistogram's log, version 1.3: one line an interval, here the whole run, with the V2 encoding of a histogram, deflated,
+ * behind a cookie and its length, in base 64. */
+enum { COMPRESSED_COOKIE = 0x1c849304 | 0x10, COMPRESSED_HEADER = 8 };
+
+static void write_base64(FILE *file, const uint8_t *bytes, size_t n)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t group = (uint32_t)bytes[i] << 16;
+        group |= i + 1 < n ? (uint32_t)bytes[i + 1] << 8 : 0;
+        group |= i + 2 < n ? bytes[i + 2] : 0;
+        fputc(digits[group >> 18], file);
+        fputc(digits[group >> 12 & 63], file);
+        fputc(i + 1 < n ? digits[group >> 6 & 63] : '=', file);
+        fputc(i + 2 < n ? digits[group & 63] : '=', file);
+    }
+}
+
+static void put_u32(uint8_t *bytes, uint32_t value)
+{
+    value = htobe32(value);
+    memcpy(bytes, &value, sizeof value);
+}
+
+static int write_compressed(FILE *file, const struct gs_histogram *histogram)
+{
+    int err = -ENOMEM;
+    uint8_t *plain = malloc(gs_histogram_encoded_bound(histogram));
+    if (!plain)
+        return err;
+    size_t n = gs_histogram_encode(histogram, plain);
+    uLongf length = compressBound((uLong)n);
+    uint8_t *packed = malloc(COMPRESSED_HEADER + length);
+    if (!packed || compress(packed + COMPRESSED_HEADER, &length, plain, (uLong)n) != Z_OK)
+        goto free_all;
+    put_u32(packed, COMPRESSED_COOKIE);
+    put_u32(packed + 4, (uint32_t)length);
+    write_base64(file, packed, COMPRESSED_HEADER + length);
+    err = 0;
+
+free_all:
+    free(packed);
+    free(plain);
+    return err;
+}
+
+/* The time is given in seconds from the start of the log, the maximum in milliseconds. */
+static int write_interval(FILE *file, const char *tag, double seconds,
+                          const struct gs_histogram *histogram)
+{
+    double largest_ms = (double)gs_histogram_max(histogram) / (double)GS_MILLISECOND;
+    fprintf(file, "Tag=%s,0.000,%.3f,%.3f,", tag, seconds, largest_ms);
+    int err = write_compressed(file, histogram);
+    fputc('\n', file);
+    return err;
+}
+
+int gs_load_report_log(const struct load_result *result, FILE *file)
+{
+    double start = (double)result->begun_wall_ns / (double)GS_SECOND;
+    time_t second = (time_t)(result->begun_wall_ns / GS_SECOND);
+    char date[64];
+    struct tm utc;
+    strftime(date, sizeof date, "%a %b %d %H:%M:%S UTC %Y", gmtime_r(&second, &utc));
+    fprintf(file, "#[Histogram log format version 1.3]\n");
+    fprintf(file, "#[StartTime: %.3f (seconds since epoch), %s]\n", start, date);
+    fprintf(file, "#[BaseTime: %.3f (seconds since epoch)]\n", start);
+    fputs("\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_"
+          "Histogram\"\n",
+          file);
+    int err = write_interval(file, "response", result->seconds, &result->tally.response);
+    if (!err)
+        err = write_interval(file, "first_byte", result->seconds, &result->tally.first_byte);
+    if (!err)
+        err = write_interval(file, "connect", result->seconds, &result->tally.connect);
+    return err ? err : ferror(file) ? -EIO : 0;
+}

@@ -1,0 +1,59 @@
+/* What one kernel thread's clients saw, and, added together, all of them. */
+#ifndef GS_LOAD_TALLY_H
+#define GS_LOAD_TALLY_H
+
+#include "load/samples.h"
+
+#include <gossamer/histogram.h>
+
+/* How a request can fail. */
+enum load_error {
+    LOAD_CONNECT, /* no connection could be made */
+    LOAD_TIMEOUT, /* the connection or the answer took longer than --timeout */
+    LOAD_RESET,   /* the connection broke */
+    LOAD_STATUS,  /* the answer has a wrong status */
+    LOAD_LENGTH,  /* the answer's body has a wrong length */
+    LOAD_PARSE,   /* the answer is not HTTP */
+    LOAD_CLOSED,  /* the server closed before the end of the answer */
+    LOAD_ERRORS,
+    LOAD_RIGHT = LOAD_ERRORS, /* it did not */
+};
+
+extern const char *const gs_load_error_names[LOAD_ERRORS];
+
+/* `requests` and `errors` are written by the thread that owns the tally alone, and may be read by others while it runs,
+ * with gs_load_tally_count; the rest only afterwards. */
+struct load_tally {
+    uint64_t requests; /* answered, and rightly */
+    uint64_t errors[LOAD_ERRORS];
+    uint64_t bytes;       /* received, header included */
+    uint64_t connections; /* made */
+    uint64_t
+        resent; /* requests sent once more, as the server had closed the kept connection meanwhile */
+    uint64_t dropped;  /* answers that --drop left out of the histograms */
+    double service_ns; /* sum of all connection and response times, dropped or not */
+    int connect_error; /* why the last connection failed: -errno */
+    struct gs_histogram response, first_byte, connect; /* ns */
+    struct load_samples samples;
+};
+
+/* drop: see samples.h. Returns 0 or -ENOMEM. */
+GS_MUST_CHECK int gs_load_tally_init(struct load_tally *tally, size_t drop);
+void gs_load_tally_done(struct load_tally *tally);
+
+void gs_load_tally_answer(struct load_tally *tally, const struct load_sample *sample);
+
+/* connect_ns: of the connection, if this was to be its first answer; else UINT64_MAX. */
+void gs_load_tally_error(struct load_tally *tally, enum load_error kind, uint64_t connect_ns);
+
+/* From any thread: how many requests were answered, and how many failed. */
+void gs_load_tally_count(const struct load_tally *tally, uint64_t *ret_requests,
+                         uint64_t *ret_errors);
+
+uint64_t gs_load_tally_errors(const struct load_tally *tally);
+
+/* Add the tallies of all threads to `sum`, a fresh one, and drop the first and last answers of all. Returns 0 or -ENOMEM. */
+GS_MUST_CHECK int gs_load_tally_merge(struct load_tally *sum, struct load_tally *const *tallies,
+                                      size_t count);
+
+#endif

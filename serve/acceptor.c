@@ -1,0 +1,115 @@
+#include "serve/acceptor.h"
+
+#include <errno.h>
+#include <gossamer/sys.h>
+#include <stdio.h>
+#include <string.h>
+
+/* In one turn of the loop, so that those who are connected already get theirs. */
+#define TAKE_MOST 64
+
+/* When the kernel lacks something, trying at once again would spin. */
+#define PAUSE_NS (100 * GS_MILLISECOND)
+
+static void resume(struct gs_timer *timer)
+{
+    struct serve_acceptor *acceptor = timer->watcher.data;
+    if (!acceptor->held && gs_io_start(&acceptor->io))
+        gs_timer_start(timer, gs_loop_now(timer->watcher.loop) + PAUSE_NS);
+}
+
+static void pause_for_lack(struct serve_acceptor *acceptor, int err)
+{
+    uint64_t now_ns = gs_loop_now(acceptor->io.watcher.loop);
+    gs_io_stop(&acceptor->io);
+    if (gs_timer_start(&acceptor->pause, now_ns + PAUSE_NS))
+        (void)!gs_io_start(&acceptor->io); /* was active a moment ago: there is room */
+    if (acceptor->said_ns && now_ns - acceptor->said_ns < 10 * GS_SECOND)
+        return;
+    acceptor->said_ns = now_ns;
+    fprintf(stderr, "gossamer serve: can't accept, new connections wait: %s\n", strerror(-err));
+}
+
+/* Whether to go on after this error: the connection is gone, or the network had something to tell about it. */
+static bool concerns_one(int err)
+{
+    switch (-err) {
+    case EINTR:
+    case ECONNABORTED:
+    case EPROTO:
+    case EPERM:
+    case ENETDOWN:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case EOPNOTSUPP:
+    case ENETUNREACH:
+        return true;
+    default:
+        return false;
+    }
+}
+
+unsigned serve_acceptor_take(struct serve_acceptor *acceptor, unsigned most)
+{
+    struct sockaddr_storage storage;
+    struct sockaddr *address = acceptor->wants_address ? (struct sockaddr *)&storage : NULL;
+    unsigned taken = 0;
+    for (unsigned tries = 0; tries < most && !acceptor->held; tries++) {
+        socklen_t length = sizeof storage;
+        int fd = gs_sys_accept(acceptor->io.fd, address, address ? &length : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            acceptor->accepted(acceptor->data, fd, address);
+            taken++;
+        } else if (fd == -EAGAIN) {
+            break;
+        } else if (!concerns_one(fd)) {
+            pause_for_lack(acceptor, fd);
+            break;
+        }
+    }
+    return taken;
+}
+
+static void on_ready(struct gs_io *io, unsigned events)
+{
+    struct serve_acceptor *acceptor = io->watcher.data;
+    if (events & GS_FAILED)
+        pause_for_lack(acceptor, gs_io_error(io));
+    else
+        serve_acceptor_take(acceptor, TAKE_MOST);
+}
+
+void serve_acceptor_init(struct serve_acceptor *acceptor, struct gs_loop *loop, serve_accepted_fn *accepted, void *data)
+{
+    *acceptor = (struct serve_acceptor){.accepted = accepted, .data = data};
+    gs_io_init(&acceptor->io, loop, on_ready);
+    gs_timer_init(&acceptor->pause, loop, resume);
+    acceptor->io.watcher.data = acceptor;
+    acceptor->pause.watcher.data = acceptor;
+}
+
+int serve_acceptor_start(struct serve_acceptor *acceptor, int fd, bool wants_address)
+{
+    acceptor->wants_address = wants_address;
+    gs_io_set(&acceptor->io, fd, GS_READ);
+    return gs_io_start(&acceptor->io);
+}
+
+void serve_acceptor_stop(struct serve_acceptor *acceptor)
+{
+    gs_io_stop(&acceptor->io);
+    gs_timer_stop(&acceptor->pause);
+}
+
+void serve_acceptor_hold(struct serve_acceptor *acceptor, bool held)
+{
+    if (acceptor->held == held)
+        return;
+    acceptor->held = held;
+    if (held)
+        gs_io_stop(&acceptor->io);
+    else
+        resume(&acceptor->pause);
+}

@@ -1,0 +1,75 @@
+#include "serve/address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOST_MOST 256
+
+/* The host and port in the word; brackets are taken off. */
+static const char *split(const char *word, char host[HOST_MOST], const char **ret_port)
+{
+    const char *colon = strrchr(word, ':');
+    if (!colon || !colon[1])
+        return "has no port: write ADDRESS:PORT";
+    size_t n = (size_t)(colon - word);
+    if (n >= 2 && word[0] == '[' && word[n - 1] == ']') {
+        word++;
+        n -= 2;
+    } else if (memchr(word, ':', n)) {
+        return "needs brackets around its IPv6 address: write [ADDRESS]:PORT";
+    }
+    if (!n || n >= HOST_MOST)
+        return "has no address: write ADDRESS:PORT, or *:PORT for all";
+    memcpy(host, word, n);
+    host[n] = '\0';
+    *ret_port = colon + 1;
+    return strspn(colon + 1, "0123456789") == strlen(colon + 1) ? NULL : "has a port that is not a number";
+}
+
+int serve_address_parse(const char *word, struct serve_address *ret_address, const char **ret_problem)
+{
+    char host[HOST_MOST];
+    const char *port;
+    *ret_problem = split(word, host, &port);
+    if (*ret_problem)
+        return -EINVAL;
+    unsigned long number = strlen(port) > 5 ? 65536 : (unsigned long)strtol(port, NULL, 10);
+    if (number > 65535) {
+        *ret_problem = "has a port above 65535";
+        return -EINVAL;
+    }
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found;
+    bool any = !strcmp(host, "*");
+    hints.ai_family = any ? AF_INET : AF_UNSPEC;
+    if (getaddrinfo(any ? NULL : host, port, &hints, &found)) {
+        *ret_problem = "names no address of this machine";
+        return -EINVAL;
+    }
+    memcpy(&ret_address->storage, found->ai_addr, found->ai_addrlen);
+    ret_address->length = found->ai_addrlen;
+    freeaddrinfo(found);
+    return 0;
+}
+
+void serve_address_host(const struct sockaddr *address, char out[SERVE_ADDRESS_TEXT])
+{
+    const void *host = address->sa_family == AF_INET6 ? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
+                                                      : (const void *)&((const struct sockaddr_in *)address)->sin_addr;
+    if (!inet_ntop(address->sa_family, host, out, SERVE_ADDRESS_TEXT))
+        strcpy(out, "-");
+}
+
+void serve_address_format(const struct sockaddr *address, char out[SERVE_ADDRESS_TEXT])
+{
+    char host[SERVE_ADDRESS_TEXT];
+    serve_address_host(address, host);
+    bool six = address->sa_family == AF_INET6;
+    unsigned port = ntohs(six ? ((const struct sockaddr_in6 *)address)->sin6_port : ((const struct sockaddr_in *)address)->sin_port);
+    snprintf(out, SERVE_ADDRESS_TEXT, six ? "[%s]:%u" : "%s:%u", host, port);
+}

@@ -1,0 +1,23 @@
+/* Socket addresses as words: "127.0.0.1:8080", "[::1]:8080", "*:8080", "name:8080". */
+#ifndef GS_SERVE_ADDRESS_H
+#define GS_SERVE_ADDRESS_H
+
+#include <gossamer/api.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+struct serve_address {
+    struct sockaddr_storage storage;
+    socklen_t length;
+};
+
+/* "[::]:80" and "*:80" are every address of IPv6 or of IPv4. Returns 0, or -EINVAL and what is wrong, in words. */
+GS_MUST_CHECK int serve_address_parse(const char *word, struct serve_address *ret_address, const char **ret_problem);
+
+#define SERVE_ADDRESS_TEXT 64
+
+/* The host alone, or with its port, an IPv6 host in brackets then. */
+void serve_address_host(const struct sockaddr *address, char out[SERVE_ADDRESS_TEXT]);
+void serve_address_format(const struct sockaddr *address, char out[SERVE_ADDRESS_TEXT]);
+
+#endif

@@ -1,0 +1,33 @@
+/* A concurrency architecture: one way to serve many connections. Each is one file of this folder, and differs from the
+ * others in nothing but its concurrency. */
+#ifndef GS_SERVE_ARCH_H
+#define GS_SERVE_ARCH_H
+
+#include <gossamer/api.h>
+#include <stdint.h>
+
+struct serve_server;
+
+struct serve_arch {
+    const char *name;
+    const char *summary;
+    const char *workers; /* what --workers means there */
+    uint64_t workers_least;
+
+    /* Start serving, call serve_wait, and return once all connections are drained. Returns 0 or -errno; -errno too when a
+     * part of it failed while serving. */
+    int (*run)(struct serve_server *server);
+};
+
+extern const struct serve_arch serve_arch_event;
+
+/* NULL-terminated; the first is the default. */
+extern const struct serve_arch *const serve_archs[];
+
+/* NULL: there is none of this name. */
+const struct serve_arch *serve_arch_find(const char *name);
+
+/* Name, summary and what --workers means, a line each, on stdout. */
+void serve_arch_list(void);
+
+#endif

@@ -1,0 +1,20 @@
+#include "serve/arch/arch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct serve_arch *const serve_archs[] = {&serve_arch_event, NULL};
+
+const struct serve_arch *serve_arch_find(const char *name)
+{
+    for (const struct serve_arch *const *arch = serve_archs; *arch; arch++)
+        if (!strcmp((*arch)->name, name))
+            return *arch;
+    return NULL;
+}
+
+void serve_arch_list(void)
+{
+    for (const struct serve_arch *const *arch = serve_archs; *arch; arch++)
+        printf("%-8s  %s  (--workers: %s)\n", (*arch)->name, (*arch)->summary, (*arch)->workers);
+}

@@ -1,0 +1,32 @@
+/* What the command line asks for. */
+#ifndef GS_SERVE_OPTIONS_H
+#define GS_SERVE_OPTIONS_H
+
+#include "cli/options.h"
+
+#include <gossamer/http.h>
+
+struct serve_arch;
+
+struct serve_options {
+    const struct serve_arch *arch;
+    struct cli_list listen; /* ADDR:PORT words */
+    const char *root;
+    uint64_t workers;
+    const char *access_log; /* NULL: none; "-": stdout */
+    const char *user;       /* NULL: stay who we are */
+    uint64_t connections_most;
+    uint64_t backlog;
+    uint64_t drain_timeout_ns;
+    bool defer_accept;
+    struct gs_http_options http;
+};
+
+extern const struct cli_command serve_command;
+
+/* Returns 0; CLI_DONE after --help, --version or `--arch list`; or -EINVAL after one line on stderr. */
+GS_MUST_CHECK int serve_options_parse(int argc, char **argv, struct serve_options *ret_options);
+
+void serve_options_done(struct serve_options *options);
+
+#endif

@@ -1,0 +1,213 @@
+#include <gossamer/sys.h>
+
+#include <linux/openat2.h>
+#include <linux/time_types.h>
+#include <sys/syscall.h>
+
+static gs_sys_fault_fn *fault_hook;
+static void *fault_data;
+
+void gs_sys_set_fault(gs_sys_fault_fn *hook, void *data)
+{
+    fault_data = data;
+    fault_hook = hook;
+}
+
+#ifndef __has_feature
+#define __has_feature(feature_) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+/* The sanitizer does not see system calls that bypass the C library: show it the memory. */
+#include <sanitizer/asan_interface.h>
+
+static void check_memory(const void *bytes, size_t n)
+{
+    const volatile char *bad = __asan_region_is_poisoned((void *)bytes, n);
+    if (bad)
+        (void)*bad;
+}
+#else
+static void check_memory(const void *bytes, size_t n)
+{
+    (void)bytes, (void)n;
+}
+#endif
+
+#define ARGUMENT_OR_ZERO(n_, a_, b_, c_, d_, e_, f_, ...)                                          \
+    (long)(n_), (long)(a_), (long)(b_), (long)(c_), (long)(d_), (long)(e_), (long)(f_)
+#define CALL(...) call(ARGUMENT_OR_ZERO(__VA_ARGS__, 0, 0, 0, 0, 0, 0))
+
+static long call(long number, long a, long b, long c, long d, long e, long f)
+{
+    if (__builtin_expect(fault_hook != NULL, 0)) {
+        long err = fault_hook(number, fault_data);
+        if (err)
+            return err;
+    }
+    return gs_syscall(number, a, b, c, d, e, f);
+}
+
+int gs_sys_close(int fd)
+{
+    return (int)CALL(SYS_close, fd);
+}
+
+ssize_t gs_sys_read(int fd, void *bytes, size_t n)
+{
+    check_memory(bytes, n);
+    return CALL(SYS_read, fd, bytes, n);
+}
+
+ssize_t gs_sys_write(int fd, const void *bytes, size_t n)
+{
+    check_memory(bytes, n);
+    return CALL(SYS_write, fd, bytes, n);
+}
+
+ssize_t gs_sys_pread(int fd, void *bytes, size_t n, off_t offset)
+{
+    check_memory(bytes, n);
+    return CALL(SYS_pread64, fd, bytes, n, offset);
+}
+
+ssize_t gs_sys_writev(int fd, const struct iovec *iov, int count)
+{
+    return CALL(SYS_writev, fd, iov, count);
+}
+
+ssize_t gs_sys_preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
+{
+    return CALL(SYS_preadv2, fd, iov, count, offset, 0, flags);
+}
+
+ssize_t gs_sys_pwritev2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
+{
+    return CALL(SYS_pwritev2, fd, iov, count, offset, 0, flags);
+}
+
+ssize_t gs_sys_sendfile(int out_fd, int in_fd, off_t *offset, size_t n)
+{
+    return CALL(SYS_sendfile, out_fd, in_fd, offset, n);
+}
+
+int gs_sys_socket(int family, int type, int protocol)
+{
+    return (int)CALL(SYS_socket, family, type, protocol);
+}
+
+int gs_sys_bind(int fd, const struct sockaddr *address, socklen_t length)
+{
+    return (int)CALL(SYS_bind, fd, address, length);
+}
+
+int gs_sys_listen(int fd, int backlog)
+{
+    return (int)CALL(SYS_listen, fd, backlog);
+}
+
+int gs_sys_accept(int fd, struct sockaddr *address, socklen_t *length, int flags)
+{
+    return (int)CALL(SYS_accept4, fd, address, length, flags);
+}
+
+int gs_sys_connect(int fd, const struct sockaddr *address, socklen_t length)
+{
+    return (int)CALL(SYS_connect, fd, address, length);
+}
+
+int gs_sys_shutdown(int fd, int how)
+{
+    return (int)CALL(SYS_shutdown, fd, how);
+}
+
+int gs_sys_getsockname(int fd, struct sockaddr *address, socklen_t *length)
+{
+    return (int)CALL(SYS_getsockname, fd, address, length);
+}
+
+int gs_sys_getsockopt(int fd, int level, int option, void *value, socklen_t *length)
+{
+    return (int)CALL(SYS_getsockopt, fd, level, option, value, length);
+}
+
+int gs_sys_setsockopt(int fd, int level, int option, const void *value, socklen_t length)
+{
+    return (int)CALL(SYS_setsockopt, fd, level, option, value, length);
+}
+
+ssize_t gs_sys_recv(int fd, void *bytes, size_t n, int flags)
+{
+    check_memory(bytes, n);
+    return CALL(SYS_recvfrom, fd, bytes, n, flags);
+}
+
+ssize_t gs_sys_send(int fd, const void *bytes, size_t n, int flags)
+{
+    check_memory(bytes, n);
+    return CALL(SYS_sendto, fd, bytes, n, flags | MSG_NOSIGNAL);
+}
+
+ssize_t gs_sys_recvmsg(int fd, struct msghdr *message, int flags)
+{
+    return CALL(SYS_recvmsg, fd, message, flags);
+}
+
+ssize_t gs_sys_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    return CALL(SYS_sendmsg, fd, message, flags | MSG_NOSIGNAL);
+}
+
+int gs_sys_openat2(int dirfd, const char *path, const struct open_how *how)
+{
+    return (int)CALL(SYS_openat2, dirfd, path, how, sizeof *how);
+}
+
+int gs_sys_fstat(int fd, struct stat *ret_stat)
+{
+    return (int)CALL(SYS_fstat, fd, ret_stat);
+}
+
+int gs_sys_fcntl(int fd, int command, long argument)
+{
+    return (int)CALL(SYS_fcntl, fd, command, argument);
+}
+
+int gs_sys_pipe2(int fds[2], int flags)
+{
+    return (int)CALL(SYS_pipe2, fds, flags);
+}
+
+int gs_sys_dup3(int old_fd, int new_fd, int flags)
+{
+    return (int)CALL(SYS_dup3, old_fd, new_fd, flags);
+}
+
+int gs_sys_ioctl(int fd, unsigned long request, void *argument)
+{
+    return (int)CALL(SYS_ioctl, fd, request, argument);
+}
+
+int gs_sys_epoll_create(int flags)
+{
+    return (int)CALL(SYS_epoll_create1, flags);
+}
+
+int gs_sys_epoll_ctl(int epoll_fd, int operation, int fd, struct epoll_event *event)
+{
+    return (int)CALL(SYS_epoll_ctl, epoll_fd, operation, fd, event);
+}
+
+int gs_sys_epoll_wait(int epoll_fd, struct epoll_event *events, int count, uint64_t timeout_ns)
+{
+    struct __kernel_timespec timeout = {
+        .tv_sec = (long long)(timeout_ns / 1000000000),
+        .tv_nsec = (long long)(timeout_ns % 1000000000),
+    };
+    return (int)CALL(SYS_epoll_pwait2, epoll_fd, events, count,
+                     timeout_ns == UINT64_MAX ? NULL : &timeout, NULL, 8);
+}
+
+int gs_sys_eventfd(unsigned value, int flags)
+{
+    return (int)CALL(SYS_eventfd2, value, flags);
+}

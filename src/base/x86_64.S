@@ -1,0 +1,21 @@
+/* long gs_syscall(long number, long a, long b, long c, long d, long e, long f)
+ * The kernel's own convention: the result or -errno in rax; rcx and r11 are lost. */
+    .text
+    .globl gs_syscall
+    .type gs_syscall, @function
+    .p2align 4
+gs_syscall:
+    .cfi_startproc
+    endbr64
+    movq %rdi, %rax
+    movq %rsi, %rdi
+    movq %rdx, %rsi
+    movq %rcx, %rdx
+    movq %r8, %r10
+    movq %r9, %r8
+    movq 8(%rsp), %r9
+    syscall
+    ret
+    .cfi_endproc
+    .size gs_syscall, . - gs_syscall
+    .section .note.GNU-stack, "", @progbits

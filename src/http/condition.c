@@ -1,0 +1,55 @@
+#include "http/condition.h"
+
+#include "http/date.h"
+#include "http/etag.h"
+#include "http/field.h"
+
+/* The lines of a list belong together. */
+static bool list_matches(const struct gs_http_request *request, const char *name,
+                         struct gs_http_text etag, bool strong)
+{
+    struct gs_http_text fields = request->fields, value;
+    while (gs_http_field_next(&fields, name, &value))
+        if (gs_http_etag_list_matches(value, etag, strong))
+            return true;
+    return false;
+}
+
+/* Not modified since the field's date. An unreadable date decides nothing: `otherwise`. */
+static bool unmodified(struct gs_http_text field, const struct gs_http_page *page, int64_t now,
+                       bool otherwise)
+{
+    int64_t since;
+    return gs_http_date_parse(field, now, &since) ? page->stat.st_mtim.tv_sec <= since : otherwise;
+}
+
+unsigned gs_http_condition(const struct gs_http_request *request, const struct gs_http_page *page,
+                           int64_t now)
+{
+    if (request->if_match.bytes) {
+        if (!list_matches(request, "if-match", page->etag, true))
+            return 412;
+    } else if (request->if_unmodified_since.bytes &&
+               !unmodified(request->if_unmodified_since, page, now, true)) {
+        return 412;
+    }
+    if (request->if_none_match.bytes)
+        return list_matches(request, "if-none-match", page->etag, false) ? 304 : 0;
+    if (request->if_modified_since.bytes &&
+        unmodified(request->if_modified_since, page, now, false))
+        return 304;
+    return 0;
+}
+
+bool gs_http_condition_range(const struct gs_http_request *request, const struct gs_http_page *page,
+                             int64_t now)
+{
+    struct gs_http_text field = request->if_range;
+    if (!field.bytes)
+        return true;
+    bool is_weak = field.n >= 2 && memcmp(field.bytes, "W/", 2) == 0; /* not "Wed" */
+    if (is_weak || (field.n && field.bytes[0] == '"'))
+        return field.n == page->etag.n && memcmp(field.bytes, page->etag.bytes, field.n) == 0;
+    int64_t date;
+    return gs_http_date_parse(field, now, &date) && date == page->stat.st_mtim.tv_sec;
+}

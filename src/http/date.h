@@ -1,0 +1,36 @@
+/* Dates as HTTP writes them (RFC 9110, 5.6.7), and as access logs do.
+ *
+ *     char date[GS_HTTP_DATE_LENGTH];
+ *     gs_http_date_format(784111777, date);          "Sun, 06 Nov 1994 08:49:37 GMT", without NUL
+ *
+ * Times are seconds since 1970-01-01 UTC in the Gregorian calendar without leap seconds, and are
+ * given: nothing here asks a clock. Years go from 0 to 9999; a time outside is written as the
+ * nearest one that is inside.
+ */
+#ifndef GS_HTTP_DATE_H
+#define GS_HTTP_DATE_H
+
+#include "http/text.h"
+
+#include <gossamer/api.h>
+#include <stdint.h>
+
+#define GS_HTTP_DATE_LENGTH 29
+#define GS_HTTP_DATE_LOG_LENGTH 26
+
+/* Write the form that is sent today, IMF-fixdate. */
+void gs_http_date_format(int64_t unix_seconds, char out[GS_HTTP_DATE_LENGTH]);
+
+/* Write "21/Nov/2026:11:31:16 +0000", in the zone that is offset_minutes east of Greenwich (up to
+ * 99 hours). */
+void gs_http_date_format_log(int64_t unix_seconds, int offset_minutes,
+                             char out[GS_HTTP_DATE_LOG_LENGTH]);
+
+/* Read any of the three forms: IMF-fixdate, RFC 850, asctime. The two-digit year of RFC 850 is the
+ * last one that puts the date at most 50 years after now_seconds. The second 23:59:60 is read as
+ * 23:59:59. False: not exactly one of the forms, or no date of the calendar; the day of the week
+ * must be one, but not the right one. */
+GS_MUST_CHECK bool gs_http_date_parse(struct gs_http_text text, int64_t now_seconds,
+                                      int64_t *ret_seconds);
+
+#endif

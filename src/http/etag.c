@@ -1,0 +1,84 @@
+#include "http/etag.h"
+
+#include "http/token.h"
+
+static char *put_hex(char *out, uint64_t value)
+{
+    unsigned bits = 64 - (unsigned)__builtin_clzll(value | 1);
+    for (int shift = (int)((bits - 1) & ~3U); shift >= 0; shift -= 4)
+        *out++ = "0123456789abcdef"[value >> shift & 15];
+    return out;
+}
+
+size_t gs_http_etag_format(char *out, uint64_t inode, uint64_t size, uint64_t mtime_ns)
+{
+    char *at = out;
+    *at++ = '"';
+    at = put_hex(at, inode);
+    *at++ = '-';
+    at = put_hex(at, size);
+    *at++ = '-';
+    at = put_hex(at, mtime_ns);
+    *at++ = '"';
+    return (size_t)(at - out);
+}
+
+/* Take "W/" off the beginning of a tag: whether it was there. */
+static bool take_weak(struct gs_http_text *tag)
+{
+    if (tag->n < 2 || memcmp(tag->bytes, "W/", 2))
+        return false;
+    tag->bytes += 2;
+    tag->n -= 2;
+    return true;
+}
+
+/* Where the quoted part of a tag at the beginning ends, behind the closing quote; a back slash is
+ * nothing special here. 0: malformed. */
+static size_t opaque_length(struct gs_http_text text)
+{
+    if (!text.n || text.bytes[0] != '"')
+        return 0;
+    for (size_t i = 1; i < text.n; i++) {
+        char c = text.bytes[i];
+        if (c == '"')
+            return i + 1;
+        if (c == ' ' || !gs_http_is(c, GS_HTTP_FIELD) || c == '\t')
+            return 0;
+    }
+    return 0;
+}
+
+/* Take the next element, with its comma, off the list: whether it is the tag. */
+static bool take_match(struct gs_http_text *list, struct gs_http_text opaque, bool strong)
+{
+    bool weak = take_weak(list);
+    size_t n = opaque_length(*list);
+    bool same = n && n == opaque.n && !memcmp(list->bytes, opaque.bytes, n);
+    const char *comma = memchr(list->bytes + n, ',', list->n - n);
+    size_t element = comma ? (size_t)(comma - list->bytes) : list->n;
+    bool alone = gs_http_trim((struct gs_http_text){list->bytes, element}).n == n;
+    list->bytes += element;
+    list->n -= element;
+    return same && alone && !(strong && weak);
+}
+
+bool gs_http_etag_list_matches(struct gs_http_text field_value, struct gs_http_text etag,
+                               bool strong)
+{
+    struct gs_http_text list = gs_http_trim(field_value);
+    if (gs_http_text_is(list, "*"))
+        return true;
+    if (take_weak(&etag) && strong)
+        return false;
+    while (list.n) {
+        if (list.bytes[0] == ',') {
+            list.bytes++;
+            list.n--;
+            list = gs_http_trim(list);
+        } else if (take_match(&list, etag, strong)) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,165 @@
+#include "http/media_type.h"
+
+#define UTF8 "; charset=utf-8"
+#define ENDING_MAX 11
+
+struct entry {
+    char ending[ENDING_MAX + 1];
+    const char *type;
+};
+
+/* In the order of memcmp: it is searched by halves. */
+static const struct entry entries[] = {
+    {"3gp", "video/3gpp"},
+    {"7z", "application/x-7z-compressed"},
+    {"aac", "audio/aac"},
+    {"apk", "application/vnd.android.package-archive"},
+    {"apng", "image/apng"},
+    {"atom", "application/atom+xml"},
+    {"avi", "video/x-msvideo"},
+    {"avif", "image/avif"},
+    {"bmp", "image/bmp"},
+    {"br", "application/x-brotli"},
+    {"bz2", "application/x-bzip2"},
+    {"c", "text/plain" UTF8},
+    {"cjs", "text/javascript" UTF8},
+    {"conf", "text/plain" UTF8},
+    {"crl", "application/pkix-crl"},
+    {"crt", "application/x-x509-ca-cert"},
+    {"css", "text/css" UTF8},
+    {"csv", "text/csv" UTF8},
+    {"deb", "application/vnd.debian.binary-package"},
+    {"djvu", "image/vnd.djvu"},
+    {"doc", "application/msword"},
+    {"docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"},
+    {"dtd", "application/xml-dtd"},
+    {"eot", "application/vnd.ms-fontobject"},
+    {"eps", "application/postscript"},
+    {"epub", "application/epub+zip"},
+    {"flac", "audio/flac"},
+    {"flv", "video/x-flv"},
+    {"geojson", "application/geo+json"},
+    {"gif", "image/gif"},
+    {"glb", "model/gltf-binary"},
+    {"gltf", "model/gltf+json"},
+    {"gz", "application/gzip"},
+    {"h", "text/plain" UTF8},
+    {"heic", "image/heic"},
+    {"heif", "image/heif"},
+    {"htm", "text/html" UTF8},
+    {"html", "text/html" UTF8},
+    {"ico", "image/vnd.microsoft.icon"},
+    {"ics", "text/calendar" UTF8},
+    {"jar", "application/java-archive"},
+    {"jfif", "image/jpeg"},
+    {"jpeg", "image/jpeg"},
+    {"jpg", "image/jpeg"},
+    {"js", "text/javascript" UTF8},
+    {"json", "application/json"},
+    {"jsonld", "application/ld+json"},
+    {"jxl", "image/jxl"},
+    {"kml", "application/vnd.google-earth.kml+xml"},
+    {"log", "text/plain" UTF8},
+    {"m3u8", "application/vnd.apple.mpegurl"},
+    {"m4a", "audio/mp4"},
+    {"m4v", "video/mp4"},
+    {"map", "application/json"},
+    {"markdown", "text/markdown" UTF8},
+    {"md", "text/markdown" UTF8},
+    {"mid", "audio/midi"},
+    {"midi", "audio/midi"},
+    {"mjs", "text/javascript" UTF8},
+    {"mkv", "video/matroska"},
+    {"mov", "video/quicktime"},
+    {"mp3", "audio/mpeg"},
+    {"mp4", "video/mp4"},
+    {"mpeg", "video/mpeg"},
+    {"mpg", "video/mpeg"},
+    {"odp", "application/vnd.oasis.opendocument.presentation"},
+    {"ods", "application/vnd.oasis.opendocument.spreadsheet"},
+    {"odt", "application/vnd.oasis.opendocument.text"},
+    {"oga", "audio/ogg"},
+    {"ogg", "audio/ogg"},
+    {"ogv", "video/ogg"},
+    {"opus", "audio/ogg"},
+    {"otf", "font/otf"},
+    {"pdf", "application/pdf"},
+    {"png", "image/png"},
+    {"ppt", "application/vnd.ms-powerpoint"},
+    {"pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"},
+    {"ps", "application/postscript"},
+    {"rar", "application/vnd.rar"},
+    {"rss", "application/rss+xml"},
+    {"rtf", "application/rtf"},
+    {"shtml", "text/html" UTF8},
+    {"svg", "image/svg+xml"},
+    {"svgz", "image/svg+xml"},
+    {"tar", "application/x-tar"},
+    {"text", "text/plain" UTF8},
+    {"tgz", "application/gzip"},
+    {"tif", "image/tiff"},
+    {"tiff", "image/tiff"},
+    {"toml", "application/toml"},
+    {"ts", "video/mp2t"},
+    {"tsv", "text/tab-separated-values" UTF8},
+    {"ttc", "font/collection"},
+    {"ttf", "font/ttf"},
+    {"txt", "text/plain" UTF8},
+    {"vcf", "text/vcard" UTF8},
+    {"vtt", "text/vtt" UTF8},
+    {"wasm", "application/wasm"},
+    {"wav", "audio/wav"},
+    {"weba", "audio/webm"},
+    {"webm", "video/webm"},
+    {"webmanifest", "application/manifest+json"},
+    {"webp", "image/webp"},
+    {"woff", "font/woff"},
+    {"woff2", "font/woff2"},
+    {"xhtml", "application/xhtml+xml"},
+    {"xls", "application/vnd.ms-excel"},
+    {"xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"},
+    {"xml", "application/xml"},
+    {"xsl", "application/xslt+xml"},
+    {"xz", "application/x-xz"},
+    {"yaml", "application/yaml"},
+    {"yml", "application/yaml"},
+    {"zip", "application/zip"},
+    {"zst", "application/zstd"},
+};
+
+/* The ending in lower case, filled up with NUL. False if there is none, or it is longer than any
+ * that is known. */
+static bool find_ending(struct gs_http_text path, char ret_ending[ENDING_MAX + 1])
+{
+    const char *slash = memrchr(path.bytes, '/', path.n);
+    const char *name = slash ? slash + 1 : path.bytes, *end = path.bytes + path.n;
+    const char *dot = memrchr(name, '.', (size_t)(end - name));
+    if (!dot || dot == name || end - (dot + 1) > ENDING_MAX)
+        return false;
+    memset(ret_ending, 0, ENDING_MAX + 1);
+    for (const char *c = dot + 1; c < end; c++) {
+        if (!*c)
+            return false;
+        *ret_ending++ = *c >= 'A' && *c <= 'Z' ? (char)(*c + ('a' - 'A')) : *c;
+    }
+    return true;
+}
+
+const char *gs_http_media_type(struct gs_http_text path)
+{
+    char ending[ENDING_MAX + 1];
+    if (path.n && find_ending(path, ending)) {
+        size_t low = 0, high = sizeof entries / sizeof *entries;
+        while (low < high) {
+            size_t middle = (low + high) / 2;
+            int order = memcmp(ending, entries[middle].ending, sizeof ending);
+            if (order == 0)
+                return entries[middle].type;
+            if (order < 0)
+                high = middle;
+            else
+                low = middle + 1;
+        }
+    }
+    return "application/octet-stream";
+}

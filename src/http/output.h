@@ -1,0 +1,68 @@
+/* Output that waits to be taken: a row of segments, of memory or of files, in one allocation that
+ * exists only as long as there is something to send. */
+#ifndef GS_HTTP_OUTPUT_H
+#define GS_HTTP_OUTPUT_H
+
+#include "http/page.h"
+#include "http/range.h"
+
+#include <gossamer/http.h>
+
+/* One answer's part of the output, for the log; the request line follows, then the other texts. */
+struct gs_http_logged {
+    struct gs_http_logged *next;
+    struct gs_http_log_entry entry;
+    uint64_t body, end; /* positions in the output */
+};
+
+struct gs_http_segment {
+    struct gs_http_page *page; /* a reference; NULL: the memory is the output's own */
+    struct gs_http_piece piece;
+};
+
+/* Each range needs two segments, one for what comes before it; and there is what comes after the
+ * last. */
+#define GS_HTTP_OUTPUT_SEGMENTS (2 * GS_HTTP_RANGES_MAX + 6)
+#define GS_HTTP_OUTPUT_BYTES 6000
+
+/* Invariants:
+ *   O1  first <= count <= GS_HTTP_OUTPUT_SEGMENTS; segments before `first` are released
+ *   O2  position and end differ by the bytes of the segments from `first` on
+ *   O3  a segment of own memory lies within buffer[0..used] */
+struct gs_http_output {
+    struct gs_http_output *next_free;
+    uint32_t first, count;
+    uint32_t used;
+    uint64_t position, end; /* bytes taken, and bytes put, since it was new */
+    struct gs_http_logged *logged, **last_logged;
+    struct gs_http_segment segments[GS_HTTP_OUTPUT_SEGMENTS];
+    char buffer[GS_HTTP_OUTPUT_BYTES];
+};
+
+void gs_http_output_init(struct gs_http_output *output);
+
+/* Release everything in it. */
+void gs_http_output_done(struct gs_http_output *output);
+
+/* There is room for so many bytes and segments. */
+static inline bool gs_http_output_has_room(const struct gs_http_output *output, size_t bytes,
+                                           unsigned segments)
+{
+    return sizeof output->buffer - output->used >= bytes &&
+           GS_HTTP_OUTPUT_SEGMENTS - output->count >= segments;
+}
+
+/* n bytes of memory that are the next to be sent, to be filled in; there must be room. */
+char *gs_http_output_extend(struct gs_http_output *output, size_t n);
+
+/* Copy text; there must be room. */
+void gs_http_output_put(struct gs_http_output *output, struct gs_http_text text);
+
+/* A part of a page's body, from its memory or its file; the output takes a reference of its own. */
+void gs_http_output_put_body(struct gs_http_output *output, struct gs_http_page *page,
+                             uint64_t offset, uint64_t n);
+
+/* n bytes were taken, at most what there is. */
+void gs_http_output_advance(struct gs_http_output *output, uint64_t n);
+
+#endif

@@ -1,0 +1,84 @@
+#include "http/page.h"
+
+#include "http/date.h"
+#include "http/etag.h"
+#include "http/media_type.h"
+#include "http/token.h"
+
+#include <gossamer/sys.h>
+#include <stdlib.h>
+
+#define HEAD_MOST 512 /* holds the longest media type, length, date and etag */
+
+static char *put(char *at, const char *text)
+{
+    size_t n = strlen(text);
+    memcpy(at, text, n);
+    return at + n;
+}
+
+static uint64_t mtime_ns(const struct stat *stat)
+{
+    return (uint64_t)stat->st_mtim.tv_sec * 1000000000 + (uint64_t)stat->st_mtim.tv_nsec;
+}
+
+static void form_head(struct gs_http_page *page, char *start)
+{
+    char *at = put(start, "HTTP/1.1 200 OK\r\n" GS_HTTP_SERVER_FIELD "Date: ");
+    memset(at, ' ', GS_HTTP_DATE_LENGTH);
+    at = put(at + GS_HTTP_DATE_LENGTH, "\r\nContent-Type: ");
+    at = put(at, page->media_type.bytes);
+    at = put(at, "\r\nContent-Length: ");
+    at += gs_http_put_decimal(at, (uint64_t)page->stat.st_size);
+    at = put(at, "\r\n");
+    char *validators = at;
+    at = put(at, "Last-Modified: ");
+    gs_http_date_format(page->stat.st_mtim.tv_sec, at);
+    at = put(at + GS_HTTP_DATE_LENGTH, "\r\nETag: ");
+    page->etag.bytes = at;
+    page->etag.n = gs_http_etag_format(at, page->stat.st_ino, (uint64_t)page->stat.st_size,
+                                       mtime_ns(&page->stat));
+    at = put(at + page->etag.n, "\r\nAccept-Ranges: bytes\r\n\r\n");
+    page->validators = (struct gs_http_text){validators, (size_t)(at - validators)};
+    page->head = (struct gs_http_text){start, (size_t)(at - start)};
+}
+
+struct gs_http_page *gs_http_page_new(struct gs_http_text path, const struct stat *stat,
+                                      bool with_body)
+{
+    size_t body_n = with_body ? (size_t)stat->st_size : 0;
+    struct gs_http_page *page = malloc(sizeof *page + path.n + HEAD_MOST + body_n);
+    if (!page)
+        return NULL;
+    char *memory = (char *)(page + 1);
+    memcpy(memory, path.bytes, path.n);
+    const char *media_type = gs_http_media_type(path);
+    *page = (struct gs_http_page){
+        .references = 1,
+        .stat = *stat,
+        .fd = -1,
+        .path = {memory, path.n},
+        .media_type = {media_type, strlen(media_type)},
+    };
+    form_head(page, memory + path.n);
+    if (with_body)
+        page->body = memory + path.n + page->head.n;
+    return page;
+}
+
+void gs_http_page_unref(struct gs_http_page *page)
+{
+    /* Acquire and release: whoever frees sees all that others did with the page. */
+    if (!page || atomic_fetch_sub_explicit(&page->references, 1, memory_order_acq_rel) != 1)
+        return;
+    if (page->fd >= 0)
+        gs_sys_close(page->fd);
+    free(page);
+}
+
+bool gs_http_page_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}

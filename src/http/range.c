@@ -1,0 +1,106 @@
+#include "http/range.h"
+
+#include "http/token.h"
+
+#define UNIT "bytes="
+
+/* Digits that may be too many for 64 bits: those count as the largest number. */
+static bool get_position(struct gs_http_text digits, uint64_t *ret_position)
+{
+    for (size_t i = 0; i < digits.n; i++)
+        if (!gs_http_is(digits.bytes[i], GS_HTTP_DIGIT))
+            return false;
+    if (!digits.n)
+        return false;
+    if (!gs_http_get_decimal(digits, ret_position))
+        *ret_position = UINT64_MAX;
+    return true;
+}
+
+/* One element of the list: NONE if malformed, UNSATISFIABLE if it lies outside, otherwise clipped
+ * to the size. */
+static enum gs_http_range_result parse_one(struct gs_http_text spec, uint64_t size,
+                                           struct gs_http_range *ret_range)
+{
+    const char *dash = memchr(spec.bytes, '-', spec.n);
+    if (!dash)
+        return GS_HTTP_RANGE_NONE;
+    struct gs_http_text left = {spec.bytes, (size_t)(dash - spec.bytes)};
+    struct gs_http_text right = {dash + 1, spec.n - left.n - 1};
+
+    uint64_t first, last = UINT64_MAX;
+    if (right.n && !get_position(right, &last))
+        return GS_HTTP_RANGE_NONE;
+    if (!left.n) {
+        if (!right.n || (size == 0 && last > 0))
+            return GS_HTTP_RANGE_NONE;
+        if (last == 0)
+            return GS_HTTP_RANGE_UNSATISFIABLE;
+        *ret_range = (struct gs_http_range){last < size ? size - last : 0, size - 1};
+        return GS_HTTP_RANGE_SOME;
+    }
+    if (!get_position(left, &first) || last < first)
+        return GS_HTTP_RANGE_NONE;
+    if (first >= size)
+        return GS_HTTP_RANGE_UNSATISFIABLE;
+    *ret_range = (struct gs_http_range){first, last < size ? last : size - 1};
+    return GS_HTTP_RANGE_SOME;
+}
+
+/* Overlapping or adjacent. Neither last is UINT64_MAX, being below a size. */
+static bool touches(const struct gs_http_range *a, const struct gs_http_range *b)
+{
+    return a->first <= b->last + 1 && b->first <= a->last + 1;
+}
+
+/* Add a range to the first count, which stand apart from each other, and keep them apart. The place
+ * of the first range that the new one touches takes all of them in. Returns the new count: more
+ * than the maximum if there is no room, and then nothing is written. */
+static size_t add(struct gs_http_range *ranges, size_t count, struct gs_http_range range)
+{
+    size_t place = 0;
+    while (place < count && !touches(&ranges[place], &range))
+        place++;
+    if (place == GS_HTTP_RANGES_MAX)
+        return count + 1;
+
+    size_t kept = place + 1;
+    for (size_t i = place; i < count; i++) {
+        if (touches(&ranges[i], &range)) {
+            if (ranges[i].first < range.first)
+                range.first = ranges[i].first;
+            if (ranges[i].last > range.last)
+                range.last = ranges[i].last;
+        } else {
+            ranges[kept++] = ranges[i];
+        }
+    }
+    ranges[place] = range;
+    return kept;
+}
+
+enum gs_http_range_result gs_http_range_parse(struct gs_http_text value, uint64_t size,
+                                              struct gs_http_range *ret_ranges, size_t *ret_count)
+{
+    const size_t unit = sizeof UNIT - 1;
+    if (value.n < unit || !gs_http_text_is_nocase((struct gs_http_text){value.bytes, unit}, UNIT))
+        return GS_HTTP_RANGE_NONE;
+    struct gs_http_text rest = {value.bytes + unit, value.n - unit}, spec;
+    enum gs_http_range_result result = GS_HTTP_RANGE_NONE;
+    size_t count = 0;
+    while (gs_http_list_next(&rest, &spec)) {
+        struct gs_http_range range;
+        enum gs_http_range_result one = parse_one(spec, size, &range);
+        if (one == GS_HTTP_RANGE_NONE)
+            return one;
+        if (one == GS_HTTP_RANGE_SOME)
+            count = add(ret_ranges, count, range);
+        if (count > GS_HTTP_RANGES_MAX)
+            return GS_HTTP_RANGE_NONE;
+        if (result != GS_HTTP_RANGE_SOME)
+            result = one;
+    }
+    if (result == GS_HTTP_RANGE_SOME)
+        *ret_count = count;
+    return result;
+}

@@ -1,0 +1,105 @@
+#include "http/service.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Outputs whose memory is kept: as many as are in use at once in one turn of a loop, not as many as
+ * slow readers have. */
+#define FREE_OUTPUTS_MOST 32
+
+void gs_http_options_default(struct gs_http_options *ret_options)
+{
+    *ret_options = (struct gs_http_options){
+        .request_line_most = 8192,
+        .header_most = 32768,
+        .fields_most = 100,
+        .body_most = 1 << 20,
+        .header_timeout_ns = 10 * GS_SECOND,
+        .idle_timeout_ns = 60 * GS_SECOND,
+        .rate_window_ns = 10 * GS_SECOND,
+        .rate_least = 1024,
+        .cached_file_most = 64 << 10,
+        .cache_most = 64 << 20,
+        .cached_descriptors = 256,
+    };
+}
+
+int gs_http_service_new(const struct gs_http_options *options, int root_fd,
+                        struct gs_http_counts *counts, struct gs_http_service **ret_service)
+{
+    struct gs_http_service *service = calloc(1, sizeof *service);
+    char *path = malloc(options->request_line_most + 1);
+    if (!service || !path) {
+        free(service);
+        free(path);
+        return -ENOMEM;
+    }
+    service->options = *options;
+    service->counts = counts;
+    service->root_fd = root_fd;
+    service->path = path;
+    service->path_size = options->request_line_most + 1;
+    gs_http_pages_init(&service->pages, options->cache_most, options->cached_descriptors);
+    *ret_service = service;
+    return 0;
+}
+
+void gs_http_service_free(struct gs_http_service *service)
+{
+    if (!service)
+        return;
+    gs_http_pages_done(&service->pages);
+    while (service->free_outputs) {
+        struct gs_http_output *output = service->free_outputs;
+        service->free_outputs = output->next_free;
+        free(output);
+    }
+    free(service->path);
+    free(service);
+}
+
+void gs_http_service_set_wall(struct gs_http_service *service, uint64_t now_ns, uint64_t wall_ns)
+{
+    uint64_t offset_ns = wall_ns - now_ns;
+    if (offset_ns == service->wall_offset_ns)
+        return;
+    service->wall_offset_ns = offset_ns;
+    service->date_until_ns = 0;
+}
+
+int64_t gs_http_service_wall(const struct gs_http_service *service, uint64_t now_ns)
+{
+    return (int64_t)((now_ns + service->wall_offset_ns) / GS_SECOND);
+}
+
+void gs_http_service_form_date(struct gs_http_service *service, uint64_t now_ns)
+{
+    uint64_t wall_ns = now_ns + service->wall_offset_ns;
+    gs_http_date_format((int64_t)(wall_ns / GS_SECOND), service->date);
+    service->date_until_ns = now_ns + (GS_SECOND - wall_ns % GS_SECOND);
+}
+
+struct gs_http_output *gs_http_service_new_output(struct gs_http_service *service)
+{
+    struct gs_http_output *output = service->free_outputs;
+    if (output) {
+        service->free_outputs = output->next_free;
+        service->free_output_count--;
+    } else if (!(output = malloc(sizeof *output))) {
+        return NULL;
+    }
+    gs_http_output_init(output);
+    return output;
+}
+
+void gs_http_service_free_output(struct gs_http_service *service, struct gs_http_output *output)
+{
+    gs_http_output_done(output);
+    if (service->free_output_count == FREE_OUTPUTS_MOST) {
+        free(output);
+        return;
+    }
+    output->next_free = service->free_outputs;
+    service->free_outputs = output;
+    service->free_output_count++;
+}

@@ -1,0 +1,44 @@
+/* What the connections of one worker share. */
+#ifndef GS_HTTP_SERVICE_H
+#define GS_HTTP_SERVICE_H
+
+#include "http/date.h"
+#include "http/output.h"
+#include "http/pages.h"
+
+#include <gossamer/http.h>
+
+struct gs_http_service {
+    struct gs_http_options options;
+    struct gs_http_counts *counts;
+    int root_fd;
+    struct gs_http_pages pages;
+    struct gs_http_output *free_outputs;
+    unsigned free_output_count;
+    uint64_t wall_offset_ns; /* the wall clock's lead over the monotonic clock, modulo 2^64 */
+    uint64_t date_until_ns;  /* when `date` is out of date */
+    char date[GS_HTTP_DATE_LENGTH];
+    char *path; /* room for a request's path while it is looked up */
+    size_t path_size;
+};
+
+/* An empty output, or NULL without memory. */
+struct gs_http_output *gs_http_service_new_output(struct gs_http_service *service);
+
+/* Release what is in it and keep its memory for the next. */
+void gs_http_service_free_output(struct gs_http_service *service, struct gs_http_output *output);
+
+/* Wall-clock seconds at now_ns. */
+int64_t gs_http_service_wall(const struct gs_http_service *service, uint64_t now_ns);
+
+void gs_http_service_form_date(struct gs_http_service *service, uint64_t now_ns);
+
+/* The present Date. */
+static inline const char *gs_http_service_date(struct gs_http_service *service, uint64_t now_ns)
+{
+    if (now_ns >= service->date_until_ns)
+        gs_http_service_form_date(service, now_ns);
+    return service->date;
+}
+
+#endif

@@ -1,0 +1,54 @@
+/* Request targets (RFC 9112, 3.2) and the paths in them.
+ *
+ *     struct gs_http_target target;
+ *     char path[256];
+ *     unsigned flags;
+ *     if (gs_http_target_split(GS_HTTP_TEXT("/a/%62/../c.html?x"), &target))
+ *         length = gs_http_path_normalise(target.path, path, sizeof path, &flags);
+ *     "a/c.html", 8 bytes, no flags
+ */
+#ifndef GS_HTTP_TARGET_H
+#define GS_HTTP_TARGET_H
+
+#include "http/text.h"
+
+#include <gossamer/api.h>
+#include <sys/types.h>
+
+enum gs_http_target_form {
+    GS_HTTP_TARGET_ORIGIN,    /* /path?query                              */
+    GS_HTTP_TARGET_ABSOLUTE,  /* http://authority/path?query, or https:// */
+    GS_HTTP_TARGET_ASTERISK,  /* *                                        */
+    GS_HTTP_TARGET_AUTHORITY, /* host:port, for CONNECT                   */
+};
+
+/* Pieces that the form does not have are absent. The query comes without its '?'. The path of an
+ * absolute form that names none is "/". */
+struct gs_http_target {
+    enum gs_http_target_form form;
+    struct gs_http_text authority, path, query;
+};
+
+/* Split a target into its pieces, which point into it. The caller has checked that it is made of
+ * GS_HTTP_TARGET characters. False: none of the four forms, or an authority that is not a valid
+ * host. */
+GS_MUST_CHECK bool gs_http_target_split(struct gs_http_text target,
+                                        struct gs_http_target *ret_target);
+
+enum {
+    GS_HTTP_PATH_DIRECTORY = 1, /* is the root, or ended with a slash or a dot segment            */
+    GS_HTTP_PATH_HIDDEN = 2,    /* a name in it begins with a dot: any but .well-known, the first */
+};
+
+/* Make the path of a target a path below the root, as openat() takes it: escapes decoded, once;
+ * doubled slashes made one; "." and ".." resolved, however they were written; no slash at either
+ * end; terminated by NUL. "" is the root. It is never longer than the path given.
+ *
+ * out has room for size bytes, which must hold the path before ".." takes from it, and the NUL.
+ * Returns the length; -ENAMETOOLONG: more than out holds; -EINVAL: no slash at the beginning, above
+ * the root, a bad escape, an escaped slash, a back slash (an ordinary byte of a name here, but a
+ * separator to others who may see the path), or a control character. out may then hold anything. */
+GS_MUST_CHECK ssize_t gs_http_path_normalise(struct gs_http_text path, char *out, size_t size,
+                                             unsigned *ret_flags);
+
+#endif

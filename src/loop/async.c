@@ -1,0 +1,128 @@
+/* Wake-ups from other threads: asyncs, and what ends the loop's wait.
+ *
+ * An async's index says where it is:
+ *
+ *     0 --gs_async_send--> SENT --collect--> SENT|COLLECTED --its callback is about to be called--> 0
+ *
+ * The sender that finds 0 links it into mailbox.sent; from then on until it is collected its `pending` link belongs to that list.
+ * Each step is a read-modify-write, so that the loop's last one synchronizes with every send that it coalesces: what was written
+ * before any of them is seen by the callback. */
+#include "loop/state.h"
+
+#include <gossamer/sys.h>
+
+enum {
+    SENT = 1,
+    COLLECTED = 2,
+};
+
+void gs_loop_end_wait(struct gs_loop *loop)
+{
+    const uint64_t one = 1;
+    if (atomic_load(&loop->mailbox.asleep) && atomic_exchange(&loop->mailbox.asleep, false))
+        (void)gs_sys_write(loop->wake_fd, &one, sizeof one);
+}
+
+void gs_loop_wake(struct gs_loop *loop)
+{
+    atomic_store(&loop->mailbox.woken, true);
+    gs_loop_end_wait(loop);
+}
+
+bool gs_loop_may_sleep(struct gs_loop *loop)
+{
+    struct mailbox *mailbox = &loop->mailbox;
+    atomic_store(&mailbox->asleep, true);
+    return !atomic_load(&mailbox->woken) && !atomic_load(&mailbox->sent) &&
+           !atomic_load(&mailbox->caught);
+}
+
+void gs_loop_woke_up(struct gs_loop *loop)
+{
+    struct mailbox *mailbox = &loop->mailbox;
+    atomic_store_explicit(&mailbox->asleep, false, memory_order_relaxed);
+    /* Acquire: pairs with the store in gs_loop_wake, publishing what was written before it. */
+    if (UNLIKELY(atomic_load_explicit(&mailbox->woken, memory_order_relaxed)))
+        atomic_exchange_explicit(&mailbox->woken, false, memory_order_acquire);
+}
+
+static _Atomic(uint32_t) *state_of(struct gs_async *async)
+{
+    return (_Atomic(uint32_t) *)&async->watcher.index;
+}
+
+void gs_async_init(struct gs_async *async, struct gs_loop *loop, gs_async_fn *callback)
+{
+    *async = (struct gs_async){
+        .watcher = {.loop = loop, .kind = KIND_ASYNC},
+        .callback = callback,
+    };
+}
+
+void gs_async_start(struct gs_async *async)
+{
+    if (async->watcher.active)
+        return;
+    gs_list_append(&async->watcher.loop->asyncs, &async->link);
+    gs_loop_activate(&async->watcher);
+}
+
+void gs_async_stop(struct gs_async *async)
+{
+    if (!async->watcher.active)
+        return;
+    gs_loop_collect_asyncs(async->watcher.loop);
+    gs_list_remove(&async->link);
+    gs_loop_deactivate(&async->watcher);
+    atomic_store_explicit(state_of(async), 0, memory_order_relaxed);
+}
+
+void gs_async_send(struct gs_async *async)
+{
+    struct gs_loop *loop = async->watcher.loop;
+    if (atomic_fetch_or(state_of(async), SENT))
+        return;
+    struct gs_list *link = &async->watcher.pending;
+    link->next = atomic_load_explicit(&loop->mailbox.sent, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(&loop->mailbox.sent, &link->next, link))
+        ;
+    gs_loop_end_wait(loop);
+}
+
+/* The list is taken whole and turned round: first sent, first called. */
+static struct gs_list *take_sent(struct gs_loop *loop)
+{
+    /* Acquire: pairs with the compare-and-exchange in gs_async_send, publishing the links. */
+    struct gs_list *taken =
+        atomic_exchange_explicit(&loop->mailbox.sent, NULL, memory_order_acquire);
+    struct gs_list *first = NULL;
+    while (taken) {
+        struct gs_list *next = taken->next;
+        taken->next = first;
+        first = taken;
+        taken = next;
+    }
+    return first;
+}
+
+void gs_loop_collect_asyncs(struct gs_loop *loop)
+{
+    if (LIKELY(!atomic_load_explicit(&loop->mailbox.sent, memory_order_relaxed)))
+        return;
+    for (struct gs_list *link = take_sent(loop), *next; link; link = next) {
+        struct gs_async *async = gs_container_of(link, struct gs_async, watcher.pending);
+        next = link->next;
+        link->next = NULL;
+        if (async->watcher.active) {
+            atomic_fetch_or(state_of(async), COLLECTED);
+            gs_loop_pend(&async->watcher, 0);
+        } else {
+            atomic_exchange(state_of(async), 0);
+        }
+    }
+}
+
+void gs_loop_async_received(struct gs_async *async)
+{
+    atomic_exchange(state_of(async), 0);
+}

@@ -1,0 +1,110 @@
+/* The points of the iteration: idle, prepare and check watchers. Each kind is a list, by priority and then by start. */
+#include "loop/state.h"
+
+/* The link is at the same place in all three. */
+_Static_assert(offsetof(struct gs_idle, link) == offsetof(struct gs_prepare, link), "prepare");
+_Static_assert(offsetof(struct gs_idle, link) == offsetof(struct gs_check, link), "check");
+
+static struct gs_watcher *watcher_of(struct gs_list *link)
+{
+    return &gs_container_of(link, struct gs_idle, link)->watcher;
+}
+
+/* After those of its priority. */
+static void insert(struct gs_list *list, struct gs_list *link)
+{
+    struct gs_list *place = list->previous;
+    while (place != list && watcher_of(place)->priority < watcher_of(link)->priority)
+        place = place->previous;
+    gs_list_insert_before(place->next, link);
+}
+
+static void start(struct gs_watcher *watcher, struct gs_list *link, struct gs_list *list)
+{
+    if (watcher->active)
+        return;
+    insert(list, link);
+    gs_loop_activate(watcher);
+}
+
+static void stop(struct gs_watcher *watcher, struct gs_list *link)
+{
+    if (!watcher->active)
+        return;
+    gs_list_remove(link);
+    gs_loop_deactivate(watcher);
+}
+
+void gs_idle_init(struct gs_idle *idle, struct gs_loop *loop, gs_idle_fn *callback)
+{
+    *idle = (struct gs_idle){.watcher = {.loop = loop, .kind = KIND_IDLE}, .callback = callback};
+}
+
+void gs_idle_start(struct gs_idle *idle)
+{
+    start(&idle->watcher, &idle->link, &idle->watcher.loop->idles);
+}
+
+void gs_idle_stop(struct gs_idle *idle)
+{
+    stop(&idle->watcher, &idle->link);
+}
+
+void gs_loop_collect_idles(struct gs_loop *loop)
+{
+    GS_LIST_EACH(link, &loop->idles)
+    gs_loop_pend(watcher_of(link), 0);
+}
+
+void gs_prepare_init(struct gs_prepare *prepare, struct gs_loop *loop, gs_prepare_fn *callback)
+{
+    *prepare =
+        (struct gs_prepare){.watcher = {.loop = loop, .kind = KIND_PREPARE}, .callback = callback};
+}
+
+void gs_prepare_start(struct gs_prepare *prepare)
+{
+    start(&prepare->watcher, &prepare->link, &prepare->watcher.loop->prepares);
+}
+
+void gs_prepare_stop(struct gs_prepare *prepare)
+{
+    stop(&prepare->watcher, &prepare->link);
+}
+
+void gs_check_init(struct gs_check *check, struct gs_loop *loop, gs_check_fn *callback)
+{
+    *check = (struct gs_check){.watcher = {.loop = loop, .kind = KIND_CHECK}, .callback = callback};
+}
+
+void gs_check_start(struct gs_check *check)
+{
+    start(&check->watcher, &check->link, &check->watcher.loop->checks);
+}
+
+void gs_check_stop(struct gs_check *check)
+{
+    stop(&check->watcher, &check->link);
+}
+
+/* Each is moved back before its call: it may stop itself, start others, which are then not called this time, and run the loop
+ * within, which calls the rest first. */
+void gs_loop_call_prepares(struct gs_loop *loop)
+{
+    gs_list_append_all(&loop->preparing, &loop->prepares);
+    while (!gs_list_is_empty(&loop->preparing)) {
+        struct gs_list *link = gs_list_first(&loop->preparing);
+        struct gs_prepare *prepare = gs_container_of(link, struct gs_prepare, link);
+        gs_list_remove(link);
+        insert(&loop->prepares, link);
+        loop->counts.callbacks++;
+        prepare->callback(prepare);
+    }
+}
+
+/* From the last on, so that the first comes to stand first. */
+void gs_loop_collect_checks(struct gs_loop *loop)
+{
+    for (struct gs_list *link = loop->checks.previous; link != &loop->checks; link = link->previous)
+        gs_loop_pend_first(watcher_of(link));
+}

@@ -1,0 +1,141 @@
+/* epoll. The data of each registration is its descriptor and its slot's generation: the kernel's registrations belong to open
+ * files rather than to numbers, and outlive a closed number while a duplicate lives. */
+#include "loop/state.h"
+
+#include <errno.h>
+#include <gossamer/sys.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+#define EVENTS 512
+#define WAKE_DATA UINT64_MAX
+
+struct epoll {
+    int fd;
+    struct epoll_event events[EVENTS];
+};
+
+/* Returns the new set, which watches wake_fd, or -errno. */
+static int open_set(int wake_fd)
+{
+    int fd = gs_sys_epoll_create(EPOLL_CLOEXEC);
+    if (fd < 0)
+        return fd;
+    /* By edges: each write to the eventfd ends a wait, and nobody needs to read it. */
+    struct epoll_event wake = {.events = EPOLLIN | EPOLLET, .data.u64 = WAKE_DATA};
+    int err = gs_sys_epoll_ctl(fd, EPOLL_CTL_ADD, wake_fd, &wake);
+    if (err) {
+        gs_sys_close(fd);
+        return err;
+    }
+    return fd;
+}
+
+static int init(struct gs_loop *loop)
+{
+    struct epoll *epoll = malloc(sizeof *epoll);
+    if (!epoll)
+        return -ENOMEM;
+    epoll->fd = open_set(loop->wake_fd);
+    if (epoll->fd < 0) {
+        int err = epoll->fd;
+        free(epoll);
+        return err;
+    }
+    loop->poller_state = epoll;
+    return 0;
+}
+
+static void done(struct gs_loop *loop)
+{
+    struct epoll *epoll = loop->poller_state;
+    gs_sys_close(epoll->fd);
+    free(epoll);
+}
+
+static int reopen(struct gs_loop *loop)
+{
+    struct epoll *epoll = loop->poller_state;
+    int fd = open_set(loop->wake_fd);
+    if (fd < 0)
+        return fd;
+    gs_sys_close(epoll->fd);
+    epoll->fd = fd;
+    return 0;
+}
+
+static int control(struct gs_loop *loop, int operation, int fd, unsigned wanted)
+{
+    const struct epoll *epoll = loop->poller_state;
+    struct epoll_event event = {
+        .events = (wanted & GS_READ ? (unsigned)EPOLLIN | EPOLLRDHUP : 0) |
+                  (wanted & GS_WRITE ? (unsigned)EPOLLOUT : 0) |
+                  (wanted & GS_EDGE ? (unsigned)EPOLLET : 0),
+        .data.u64 = (uint64_t)loop->slots[fd].generation << 32 | (uint32_t)fd,
+    };
+    loop->counts.interest_calls++;
+    return gs_sys_epoll_ctl(epoll->fd, operation, fd, &event);
+}
+
+static int set(struct gs_loop *loop, int fd, unsigned wanted)
+{
+    struct slot *slot = &loop->slots[fd];
+    if (!wanted) {
+        int err = control(loop, EPOLL_CTL_DEL, fd, 0);
+        slot->generation++;
+        return err;
+    }
+    if (!slot->registered || slot->flags & SLOT_VERIFY)
+        slot->generation++;
+    int err = control(loop, slot->registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, wanted);
+    if (err == -ENOENT) {
+        slot->generation++;
+        err = control(loop, EPOLL_CTL_ADD, fd, wanted);
+    } else if (err == -EEXIST) {
+        err = control(loop, EPOLL_CTL_MOD, fd, wanted);
+    }
+    return err;
+}
+
+static int wait(struct gs_loop *loop, uint64_t timeout_ns)
+{
+    struct epoll *epoll = loop->poller_state;
+    return gs_sys_epoll_wait(epoll->fd, epoll->events, EVENTS, timeout_ns);
+}
+
+static unsigned translate(uint32_t from_kernel)
+{
+    unsigned events = 0;
+    if (from_kernel & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        events |= GS_READ;
+    if (from_kernel & (EPOLLOUT | EPOLLHUP | EPOLLERR))
+        events |= GS_WRITE;
+    if (from_kernel & (EPOLLRDHUP | EPOLLHUP))
+        events |= GS_HANGUP;
+    return events;
+}
+
+static void collect(struct gs_loop *loop, int count)
+{
+    const struct epoll *epoll = loop->poller_state;
+    for (const struct epoll_event *event = epoll->events; event < epoll->events + count; event++) {
+        uint64_t data = event->data.u64;
+        if (UNLIKELY(data == WAKE_DATA))
+            continue;
+        struct slot *slot = &loop->slots[(uint32_t)data];
+        if (LIKELY(slot->generation == data >> 32))
+            gs_loop_io_ready(loop, slot, translate(event->events));
+        else
+            gs_loop_io_stale(loop);
+    }
+}
+
+const struct poller gs_loop_poller_epoll = {
+    .name = "epoll",
+    .init = init,
+    .done = done,
+    .set = set,
+    .wait = wait,
+    .collect = collect,
+    .reopen = reopen,
+};

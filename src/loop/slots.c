@@ -1,0 +1,223 @@
+/* Descriptors: what their watchers want, and how the kernel comes to know it. */
+#include "loop/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gossamer/sys.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int reserve(struct descriptors *descriptors, unsigned count)
+{
+    if (count <= descriptors->capacity)
+        return 0;
+    int *fds = realloc(descriptors->fds, count * sizeof *fds);
+    if (!fds)
+        return -ENOMEM;
+    descriptors->fds = fds;
+    descriptors->capacity = count;
+    return 0;
+}
+
+int gs_loop_reserve_slot(struct gs_loop *loop, int fd)
+{
+    unsigned count = loop->slot_count ? loop->slot_count : 32;
+    while (count <= (unsigned)fd)
+        count *= 2;
+    if (count == loop->slot_count)
+        return 0;
+    /* Before memory is spent on it. */
+    int err = gs_sys_fcntl(fd, F_GETFD, 0);
+    if (err < 0)
+        return err;
+    err = reserve(&loop->changed, count);
+    if (err)
+        return err;
+    struct slot *slots = realloc(loop->slots, count * sizeof *slots);
+    if (!slots)
+        return -ENOMEM;
+    memset(slots + loop->slot_count, 0, (count - loop->slot_count) * sizeof *slots);
+    loop->slots = slots;
+    loop->slot_count = count;
+    return 0;
+}
+
+void gs_loop_done_slots(struct gs_loop *loop)
+{
+    free(loop->slots);
+    free(loop->changed.fds);
+    free(loop->ready.fds);
+}
+
+static unsigned wanted_of(const struct slot *slot)
+{
+    unsigned wanted = 0;
+    for (const struct gs_io *io = slot->first; io; io = io->next)
+        wanted |= io->wanted;
+    return wanted & READ_WRITE ? wanted : 0;
+}
+
+/* ---- Descriptors that are always ready ---- */
+
+static void pend_all(struct slot *slot)
+{
+    for (struct gs_io *io = slot->first; io; io = io->next)
+        if (io->wanted & READ_WRITE)
+            gs_loop_pend(&io->watcher, io->wanted & READ_WRITE);
+}
+
+static int list_ready(struct gs_loop *loop, int fd, struct slot *slot)
+{
+    if (slot->flags & SLOT_LISTED)
+        return 0;
+    if (loop->ready.count == loop->ready.capacity) {
+        int err = reserve(&loop->ready, loop->ready.capacity ? 2 * loop->ready.capacity : 8);
+        if (err)
+            return err;
+    }
+    loop->ready.fds[loop->ready.count++] = fd;
+    slot->flags |= SLOT_LISTED;
+    return 0;
+}
+
+bool gs_loop_has_ready(struct gs_loop *loop)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < loop->ready.count; i++) {
+        struct slot *slot = &loop->slots[loop->ready.fds[i]];
+        if (slot->flags & SLOT_FILE && wanted_of(slot)) {
+            loop->ready.fds[kept++] = loop->ready.fds[i];
+            continue;
+        }
+        if (slot->flags & SLOT_FILE)
+            slot->registered = 0;
+        slot->flags &= (uint8_t)~(SLOT_FILE | SLOT_LISTED);
+    }
+    loop->ready.count = kept;
+    return kept;
+}
+
+void gs_loop_collect_ready(struct gs_loop *loop)
+{
+    for (unsigned i = 0; i < loop->ready.count; i++)
+        if (loop->slots[loop->ready.fds[i]].flags & SLOT_FILE)
+            pend_all(&loop->slots[loop->ready.fds[i]]);
+}
+
+/* ---- Settling ---- */
+
+static void fail(struct slot *slot, int err)
+{
+    slot->registered = 0;
+    slot->generation++;
+    for (struct gs_io *io = slot->first; io; io = io->next) {
+        io->error = (int16_t)err;
+        gs_loop_pend(&io->watcher, GS_FAILED);
+    }
+}
+
+static void register_file(struct gs_loop *loop, int fd, struct slot *slot, unsigned wanted)
+{
+    slot->registered = (uint8_t)(READ_WRITE | (wanted & GS_EDGE));
+    if (wanted & GS_EDGE) {
+        pend_all(slot);
+        return;
+    }
+    int err = list_ready(loop, fd, slot);
+    if (err)
+        fail(slot, err);
+    else
+        slot->flags |= SLOT_FILE;
+}
+
+/* Nobody wants anything of it. */
+static void unregister(struct gs_loop *loop, int fd, struct slot *slot)
+{
+    bool is_reported = slot->flags & SLOT_NARROW;
+    slot->flags &= (uint8_t)~SLOT_NARROW;
+    if (slot->flags & SLOT_FILE || !slot->registered)
+        return;
+    int err = loop->poller->set(loop, fd, 0);
+    slot->registered = 0;
+    if (err && is_reported)
+        gs_loop_io_stale(loop);
+}
+
+/* What the kernel has registered is enough. More than enough to write is not: sockets can be written to nearly always, so
+ * that the next wait would be for nothing. More than enough to read is, until it is reported. */
+static bool is_settled(const struct slot *slot, unsigned wanted)
+{
+    if (slot->flags & SLOT_NARROW)
+        return false;
+    if (wanted && (slot->flags & SLOT_VERIFY || (wanted ^ slot->registered) & GS_EDGE))
+        return false;
+    unsigned excess = slot->registered & ~wanted;
+    bool is_excess_kept =
+        !(excess & GS_WRITE) || slot->registered & GS_EDGE || slot->flags & SLOT_FILE;
+    return !(wanted & ~(unsigned)slot->registered) && is_excess_kept;
+}
+
+static void settle(struct gs_loop *loop, int fd)
+{
+    struct slot *slot = &loop->slots[fd];
+    slot->flags &= (uint8_t)~SLOT_CHANGED;
+    unsigned wanted = wanted_of(slot);
+    if (is_settled(slot, wanted))
+        return;
+    if (!wanted) {
+        unregister(loop, fd, slot);
+        return;
+    }
+    int err = loop->poller->set(loop, fd, wanted);
+    slot->flags &= (uint8_t)~(SLOT_VERIFY | SLOT_NARROW | SLOT_FILE);
+    if (!err)
+        slot->registered = (uint8_t)wanted;
+    else if (err == -EPERM)
+        register_file(loop, fd, slot, wanted);
+    else
+        fail(slot, err);
+}
+
+void gs_loop_settle(struct gs_loop *loop)
+{
+    if (UNLIKELY(loop->is_set_stale) && !loop->poller->reopen(loop))
+        gs_loop_forget_kernel(loop);
+    for (unsigned i = 0; i < loop->changed.count; i++)
+        settle(loop, loop->changed.fds[i]);
+    loop->changed.count = 0;
+}
+
+void gs_loop_forget_kernel(struct gs_loop *loop)
+{
+    loop->is_set_stale = false;
+    for (unsigned fd = 0; fd < loop->slot_count; fd++) {
+        struct slot *slot = &loop->slots[fd];
+        if (slot->registered)
+            slot->generation++;
+        slot->registered = 0;
+        slot->flags &= (uint8_t)~SLOT_FILE;
+        if (slot->first)
+            gs_loop_mark_changed(loop, (int)fd, 0);
+    }
+}
+
+void gs_loop_fd_closed(struct gs_loop *loop, int fd)
+{
+    if (fd < 0 || (unsigned)fd >= loop->slot_count)
+        return;
+    struct slot *slot = &loop->slots[fd];
+    for (struct gs_io *io = slot->first, *next; io; io = next) {
+        next = io->next;
+        if (io->watcher.kind == KIND_OP)
+            gs_loop_op_closed((struct gs_op *)io);
+        else
+            gs_io_stop(io);
+    }
+    if (!slot->registered)
+        return;
+    if (loop->has_duplicates && !(slot->flags & SLOT_FILE))
+        loop->poller->set(loop, fd, 0);
+    slot->registered = 0;
+    slot->generation++;
+    slot->flags &= SLOT_CHANGED | SLOT_LISTED;
+}

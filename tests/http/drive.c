@@ -1,0 +1,293 @@
+#include "tests/http/drive.h"
+
+#include "http/response.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define INPUT_SIZE ((size_t)1 << 20)
+#define OUTPUT_SIZE ((size_t)16 << 20)
+#define GUARD_SIZE 65536
+
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);              \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static unsigned count_descriptors(void)
+{
+    unsigned count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static void copy_text(char *out, size_t size, const char *text)
+{
+    snprintf(out, size, "%s", text ? text : "-");
+}
+
+static void record(const struct gs_http_conn *conn, const struct gs_http_log_entry *entry,
+                   void *data)
+{
+    struct drive *drive = data;
+    struct drive_logged *logged = &drive->logged[drive->logged_count++];
+    REQUIRE(conn == &drive->conn);
+    REQUIRE(drive->logged_count <= sizeof drive->logged / sizeof *drive->logged);
+    logged->status = entry->status;
+    logged->body_bytes = entry->body_bytes;
+    logged->received = entry->received;
+    copy_text(logged->request_line, sizeof logged->request_line, entry->request_line);
+    copy_text(logged->referer, sizeof logged->referer, entry->referer);
+    copy_text(logged->user_agent, sizeof logged->user_agent, entry->user_agent);
+}
+
+static void open_connection(struct drive *drive)
+{
+    gs_http_conn_init(&drive->conn, drive->service, drive->now_ns);
+    drive->is_open = true;
+    drive->is_shut_down = false;
+}
+
+static char *map(size_t n)
+{
+    void *memory =
+        mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    REQUIRE(memory != MAP_FAILED);
+    return memory;
+}
+
+void drive_start(struct drive *drive, const struct gs_http_options *options)
+{
+    struct gs_http_options own;
+    if (options)
+        own = *options;
+    else
+        gs_http_options_default(&own);
+    *drive = (struct drive){.now_ns = DRIVE_START_NS, .root = "/tmp/gossamer-http-XXXXXX"};
+    drive->descriptors = count_descriptors();
+    REQUIRE(mkdtemp(drive->root));
+    drive->root_fd = open(drive->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    REQUIRE(drive->root_fd >= 0);
+    drive->output = map(OUTPUT_SIZE);
+    /* Input ends where the page that faults begins, so that a look beyond its end is seen. */
+    drive->input = map(INPUT_SIZE + GUARD_SIZE);
+    REQUIRE(mprotect(drive->input + INPUT_SIZE, GUARD_SIZE, PROT_NONE) == 0);
+    own.log = record;
+    own.log_data = drive;
+    REQUIRE(gs_http_service_new(&own, drive->root_fd, &drive->counts, &drive->service) == 0);
+    gs_http_service_set_wall(drive->service, DRIVE_START_NS, (uint64_t)DRIVE_WALL_S * GS_SECOND);
+    open_connection(drive);
+}
+
+static void close_connection(struct drive *drive)
+{
+    if (drive->is_open)
+        gs_http_conn_done(&drive->conn);
+    drive->is_open = false;
+}
+
+static int remove_one(const char *path, const struct stat *stat, int flag, struct FTW *ftw)
+{
+    (void)stat, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+int drive_stop(struct drive *drive)
+{
+    close_connection(drive);
+    gs_http_service_free(drive->service);
+    REQUIRE(nftw(drive->root, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0);
+    close(drive->root_fd);
+    munmap(drive->output, OUTPUT_SIZE);
+    munmap(drive->input, INPUT_SIZE + GUARD_SIZE);
+    return (int)(count_descriptors() - drive->descriptors);
+}
+
+const char *drive_path(const struct drive *drive, const char *name)
+{
+    static char path[512];
+    REQUIRE(snprintf(path, sizeof path, "%s/%s", drive->root, name) < (int)sizeof path);
+    return path;
+}
+
+void drive_modified(const struct drive *drive, const char *name, int64_t seconds)
+{
+    struct timespec times[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
+    REQUIRE(utimensat(AT_FDCWD, drive_path(drive, name), times, 0) == 0);
+}
+
+void drive_write_bytes(const struct drive *drive, const char *name, const char *bytes, size_t n)
+{
+    int fd = open(drive_path(drive, name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    REQUIRE(fd >= 0);
+    REQUIRE(write(fd, bytes, n) == (ssize_t)n);
+    close(fd);
+    drive_modified(drive, name, DRIVE_MODIFIED_S);
+}
+
+void drive_write(const struct drive *drive, const char *name, const char *text)
+{
+    drive_write_bytes(drive, name, text, strlen(text));
+}
+
+void drive_folder(const struct drive *drive, const char *name)
+{
+    REQUIRE(mkdir(drive_path(drive, name), 0755) == 0);
+}
+
+void drive_reopen(struct drive *drive)
+{
+    close_connection(drive);
+    open_connection(drive);
+}
+
+/* What the peer gets of a piece. Returns 0 where the file ends before its piece. */
+static uint64_t take_piece(struct drive *drive, const struct gs_http_piece *piece, uint64_t n)
+{
+    char *to = drive->output + drive->output_n;
+    REQUIRE(n <= OUTPUT_SIZE - drive->output_n - 1);
+    if (piece->bytes) {
+        memcpy(to, piece->bytes, n);
+    } else {
+        struct gs_http_file_op op = gs_http_piece_read(piece, to, n);
+        ssize_t got = pread(op.fd, op.bytes, op.n, (off_t)op.offset);
+        REQUIRE(got >= 0);
+        n = (uint64_t)got;
+    }
+    drive->output_n += n;
+    drive->output[drive->output_n] = '\0';
+    return n;
+}
+
+uint64_t drive_take(struct drive *drive, uint64_t n)
+{
+    struct gs_http_piece pieces[3];
+    uint64_t taken = 0;
+    while (taken < n && gs_http_conn_wants(&drive->conn) & GS_HTTP_WRITE) {
+        unsigned count = gs_http_conn_output(&drive->conn, pieces, 3);
+        REQUIRE(count > 0 && count <= 3);
+        uint64_t sum = 0;
+        for (unsigned i = 0; i < count && taken + sum < n; i++) {
+            uint64_t wanted = pieces[i].n < n - taken - sum ? pieces[i].n : n - taken - sum;
+            uint64_t got = take_piece(drive, &pieces[i], wanted);
+            sum += got;
+            if (got < wanted)
+                break;
+        }
+        if (sum)
+            gs_http_conn_sent(&drive->conn, sum, drive->now_ns);
+        else
+            gs_http_conn_abort(&drive->conn);
+        taken += sum;
+    }
+    return taken;
+}
+
+static void check_wants(const struct drive *drive)
+{
+    unsigned wants = gs_http_conn_wants(&drive->conn);
+    bool under_way = drive->conn.load && drive->hold_loads;
+    REQUIRE(wants || under_way);
+    REQUIRE(!(wants & GS_HTTP_CLOSE) || wants == GS_HTTP_CLOSE);
+    REQUIRE(!(wants & GS_HTTP_CLOSE) || gs_http_conn_deadline(&drive->conn) == GS_NEVER);
+    REQUIRE(!(wants & GS_HTTP_SHUTDOWN) || !drive->is_shut_down);
+}
+
+void drive_serve(struct drive *drive)
+{
+    for (;;) {
+        check_wants(drive);
+        unsigned wants = gs_http_conn_wants(&drive->conn);
+        if (wants & GS_HTTP_WRITE && !drive->keep_output) {
+            drive_take(drive, drive->take ? drive->take : UINT64_MAX);
+        } else if (wants & GS_HTTP_LOAD && !drive->hold_loads) {
+            struct gs_http_load *load = gs_http_conn_take_load(&drive->conn);
+            gs_http_load_run(load);
+            gs_http_conn_loaded(&drive->conn, load, drive->now_ns);
+        } else if (wants & GS_HTTP_SHUTDOWN) {
+            drive->is_shut_down = true;
+            gs_http_conn_shut_down(&drive->conn, drive->now_ns);
+        } else {
+            return;
+        }
+    }
+}
+
+void drive_say_bytes(struct drive *drive, const char *bytes, size_t n)
+{
+    drive_serve(drive);
+    while (n && gs_http_conn_wants(&drive->conn) & GS_HTTP_READ) {
+        size_t piece = drive->split && drive->split < n ? drive->split : n;
+        piece = piece < INPUT_SIZE ? piece : INPUT_SIZE;
+        char *copy = drive->input + INPUT_SIZE - piece;
+        memcpy(copy, bytes, piece);
+        gs_http_conn_receive(&drive->conn, copy, piece, drive->now_ns);
+        memset(copy, '?', piece);
+        bytes += piece;
+        n -= piece;
+        drive_serve(drive);
+    }
+}
+
+void drive_say(struct drive *drive, const char *text)
+{
+    drive_say_bytes(drive, text, strlen(text));
+}
+
+void drive_end(struct drive *drive)
+{
+    drive_serve(drive);
+    if (gs_http_conn_wants(&drive->conn) & GS_HTTP_READ)
+        gs_http_conn_receive_end(&drive->conn, drive->now_ns);
+    drive_serve(drive);
+}
+
+void drive_pass(struct drive *drive, uint64_t ns)
+{
+    drive->now_ns += ns;
+    if (gs_http_conn_deadline(&drive->conn) <= drive->now_ns)
+        gs_http_conn_expire(&drive->conn, 0, drive->now_ns);
+    drive_serve(drive);
+}
+
+bool drive_next(struct drive *drive, bool is_head, struct drive_answer *ret_answer)
+{
+    struct gs_response response;
+    const char *at = drive->output + drive->read;
+    gs_response_init(&response, is_head);
+    ssize_t n = gs_response_feed(&response, at, drive->output_n - drive->read);
+    if (n < 0 || !gs_response_is_done(&response))
+        return false;
+    drive->read += (size_t)n;
+    *ret_answer = (struct drive_answer){
+        .status = response.status,
+        .head = at,
+        .head_n = (size_t)n - response.body_bytes,
+        .body = at + ((size_t)n - response.body_bytes),
+        .body_n = response.body_bytes,
+        .keep_alive = response.keep_alive,
+    };
+    return true;
+}
+
+bool drive_has(const struct drive_answer *answer, const char *field)
+{
+    const char *found = memmem(answer->head, answer->head_n, field, strlen(field));
+    return found && found[-1] == '\n' && !memcmp(found + strlen(field), "\r\n", 2);
+}
+
+void drive_forget(struct drive *drive)
+{
+    drive->read = drive->output_n = 0;
+    drive->output[0] = '\0';
+}

@@ -1,0 +1,133 @@
+#include "http/etag.h"
+#include "tests/test.h"
+
+static const char *format(uint64_t inode, uint64_t size, uint64_t mtime_ns)
+{
+    static char out[GS_HTTP_ETAG_MAX + 1];
+    size_t n = gs_http_etag_format(out, inode, size, mtime_ns);
+    CHECK(n <= GS_HTTP_ETAG_MAX);
+    out[n] = '\0';
+    return out;
+}
+
+TEST(tag_is_three_hexadecimal_numbers_in_quotes)
+{
+    CHECK_STR(format(0, 0, 0), "\"0-0-0\"");
+    CHECK_STR(format(1, 0x131, 0xabcdef), "\"1-131-abcdef\"");
+    CHECK_STR(format(0xf, 0x10, 0x100), "\"f-10-100\"");
+    CHECK_STR(format(UINT64_MAX, UINT64_MAX, UINT64_MAX),
+              "\"ffffffffffffffff-ffffffffffffffff-ffffffffffffffff\"");
+}
+
+TEST(tag_differs_when_one_number_does)
+{
+    char first[GS_HTTP_ETAG_MAX + 1];
+    snprintf(first, sizeof first, "%s", format(0x11, 1, 1));
+    CHECK(strcmp(first, format(1, 0x11, 1)));
+    CHECK(strcmp(first, format(0x11, 1, 2)));
+    CHECK(!strcmp(first, format(0x11, 1, 1)));
+}
+
+TEST(written_tag_matches_itself)
+{
+    char out[GS_HTTP_ETAG_MAX];
+    struct gs_http_text etag = {out, gs_http_etag_format(out, 42, 305, 1795260676000000000)};
+    CHECK(gs_http_etag_list_matches(etag, etag, true));
+    CHECK(gs_http_etag_list_matches(etag, etag, false));
+}
+
+static bool matches(const char *list, const char *etag, bool strong)
+{
+    return gs_http_etag_list_matches((struct gs_http_text){list, strlen(list)},
+                                     (struct gs_http_text){etag, strlen(etag)}, strong);
+}
+
+TEST(comparisons_are_those_of_the_rfc)
+{
+    CHECK(!matches("W/\"1\"", "W/\"1\"", true));
+    CHECK(matches("W/\"1\"", "W/\"1\"", false));
+    CHECK(!matches("W/\"1\"", "W/\"2\"", true));
+    CHECK(!matches("W/\"1\"", "W/\"2\"", false));
+    CHECK(!matches("W/\"1\"", "\"1\"", true));
+    CHECK(matches("W/\"1\"", "\"1\"", false));
+    CHECK(!matches("\"1\"", "W/\"1\"", true));
+    CHECK(matches("\"1\"", "W/\"1\"", false));
+    CHECK(matches("\"1\"", "\"1\"", true));
+    CHECK(matches("\"1\"", "\"1\"", false));
+}
+
+TEST(tag_is_found_anywhere_in_the_list)
+{
+    CHECK(matches("\"xyzzy\", \"r2d2xxxx\", \"c3piozzzz\"", "\"xyzzy\"", true));
+    CHECK(matches("\"xyzzy\", \"r2d2xxxx\", \"c3piozzzz\"", "\"r2d2xxxx\"", true));
+    CHECK(matches("\"xyzzy\",\"r2d2xxxx\",\"c3piozzzz\"", "\"c3piozzzz\"", true));
+    CHECK(matches("W/\"xyzzy\" ,\tW/\"r2d2xxxx\"", "\"r2d2xxxx\"", false));
+    CHECK(!matches("\"xyzzy\", \"r2d2xxxx\"", "\"r2d2\"", true));
+    CHECK(!matches("\"xyzzy\"", "\"XYZZY\"", true));
+    CHECK(matches(" , ,\"a\",, ", "\"a\"", true));
+    CHECK(matches("  \"a\"  ", "\"a\"", true));
+}
+
+TEST(strong_tag_after_the_same_weak_one_is_found)
+{
+    CHECK(matches("W/\"a\", \"a\"", "\"a\"", true));
+    CHECK(!matches("W/\"a\", W/\"a\"", "\"a\"", true));
+}
+
+TEST(asterisk_alone_matches_anything)
+{
+    CHECK(matches("*", "\"a\"", true));
+    CHECK(matches("*", "W/\"a\"", true));
+    CHECK(matches(" * ", "\"a\"", false));
+    CHECK(!matches("*, \"b\"", "\"a\"", false));
+    CHECK(!matches("\"b\", *", "\"a\"", false));
+    CHECK(!matches("**", "\"a\"", false));
+    CHECK(!matches("\"*\"", "\"a\"", false));
+}
+
+TEST(comma_and_back_slash_are_ordinary_in_a_tag)
+{
+    CHECK(matches("\"a,b\"", "\"a,b\"", true));
+    CHECK(matches("\"x,y\", \"a,b\"", "\"a,b\"", true));
+    CHECK(!matches("\"a,b\"", "\"a\"", true));
+    CHECK(!matches("\"x,\"a\",y\"", "\"a\"", true));
+    CHECK(matches("\"\\\", \"a\"", "\"a\"", true));
+    CHECK(matches("\"\\\"", "\"\\\"", true));
+}
+
+TEST(empty_tag_is_a_tag)
+{
+    CHECK(matches("\"\"", "\"\"", true));
+    CHECK(matches("\"\", \"a\"", "\"a\"", true));
+    CHECK(!matches("\"\"", "\"a\"", true));
+}
+
+TEST(malformed_elements_match_nothing)
+{
+    CHECK(!matches("", "\"a\"", false));
+    CHECK(!matches(",", "\"a\"", false));
+    CHECK(!matches("a", "\"a\"", false));
+    CHECK(!matches("\"a", "\"a\"", false));
+    CHECK(!matches("a\"", "\"a\"", false));
+    CHECK(!matches("\"", "\"\"", false));
+    CHECK(!matches("w/\"a\"", "\"a\"", false));
+    CHECK(!matches("W/ \"a\"", "\"a\"", false));
+    CHECK(!matches("W\"a\"", "\"a\"", false));
+    CHECK(!matches("W/W/\"a\"", "\"a\"", false));
+    CHECK(!matches("W/", "\"\"", false));
+    CHECK(!matches("\"a\"b", "\"a\"", false));
+    CHECK(!matches("b\"a\"", "\"a\"", false));
+    CHECK(!matches("\"a\" \"b\"", "\"a\"", false));
+    CHECK(!matches("\"a b\"", "\"a b\"", false));
+    CHECK(!matches("'a'", "\"a\"", false));
+    CHECK(!gs_http_etag_list_matches((struct gs_http_text){NULL, 0}, GS_HTTP_TEXT("\"a\""), false));
+    CHECK(!gs_http_etag_list_matches(GS_HTTP_TEXT("\"a\0\""), GS_HTTP_TEXT("\"a\0\""), false));
+}
+
+TEST(malformed_element_does_not_hide_the_next)
+{
+    CHECK(matches("a, \"a\"", "\"a\"", true));
+    CHECK(matches("\"a\"x, \"a\"", "\"a\"", true));
+    CHECK(matches("W/, \"a\"", "\"a\"", true));
+    CHECK(matches("\"a b\", \"a\"", "\"a\"", true));
+}

@@ -1,0 +1,204 @@
+#include "http/token.h"
+#include "tests/test.h"
+
+#include <inttypes.h>
+
+static bool is_one_of(int c, const char *list)
+{
+    return c && strchr(list, c);
+}
+
+static bool is_alphanumeric(int c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static unsigned classes(int c)
+{
+    return gs_http_classes[c];
+}
+
+TEST(token_characters_are_those_of_the_rfc)
+{
+    for (int c = 0; c < 256; c++)
+        CHECK_EQ(!!(classes(c) & GS_HTTP_TCHAR),
+                 is_alphanumeric(c) || is_one_of(c, "!#$%&'*+-.^_`|~"));
+}
+
+TEST(field_characters_hold_no_control_but_tab)
+{
+    for (int c = 0; c < 256; c++)
+        CHECK_EQ(!!(classes(c) & GS_HTTP_FIELD), c == '\t' || (c >= 0x20 && c != 0x7f));
+}
+
+TEST(digits_and_hexadecimal_digits_are_known)
+{
+    for (int c = 0; c < 256; c++)
+        CHECK_EQ(!!(classes(c) & GS_HTTP_DIGIT), c >= '0' && c <= '9');
+    for (int c = 0; c < 256; c++)
+        CHECK_EQ(!!(classes(c) & GS_HTTP_HEX), is_one_of(c, "0123456789abcdefABCDEF"));
+}
+
+TEST(hexadecimal_digits_have_their_values)
+{
+    for (unsigned i = 0; i < 16; i++)
+        CHECK_EQ(gs_http_hex_value("0123456789abcdef"[i]), i);
+    for (unsigned i = 0; i < 16; i++)
+        CHECK_EQ(gs_http_hex_value("0123456789ABCDEF"[i]), i);
+}
+
+TEST(target_characters_are_visible_and_no_fragment)
+{
+    for (int c = 0; c < 256; c++)
+        CHECK_EQ(!!(classes(c) & GS_HTTP_TARGET), c > 0x20 && c < 0x7f && c != '#');
+}
+
+TEST(segment_characters_mean_themselves)
+{
+    for (int c = 0; c < 256; c++)
+        CHECK_EQ(!!(classes(c) & GS_HTTP_SEGMENT),
+                 c >= 0x20 && c != 0x7f && c != '/' && c != '\\' && c != '%');
+}
+
+TEST(host_characters_hold_nothing_that_delimits)
+{
+    for (int c = 0; c < 256; c++)
+        CHECK_EQ(!!(classes(c) & GS_HTTP_HOST),
+                 is_alphanumeric(c) || is_one_of(c, "-._~!$&'()*+;="));
+}
+
+TEST(token_is_not_empty_and_holds_no_delimiter)
+{
+    CHECK(gs_http_is_token(GS_HTTP_TEXT("Content-Length")));
+    CHECK(gs_http_is_token(GS_HTTP_TEXT("M-SEARCH")));
+    CHECK(gs_http_is_token(GS_HTTP_TEXT("~")));
+    CHECK(!gs_http_is_token(GS_HTTP_TEXT("")));
+    CHECK(!gs_http_is_token(GS_HTTP_TEXT("a b")));
+    CHECK(!gs_http_is_token(GS_HTTP_TEXT("a:")));
+    CHECK(!gs_http_is_token(GS_HTTP_TEXT("a\0b")));
+    CHECK(!gs_http_is_token(GS_HTTP_TEXT("\xc3\xa9")));
+}
+
+static void check_trimmed(struct gs_http_text text, const char *expected)
+{
+    CHECK(gs_http_text_is(gs_http_trim(text), expected));
+}
+
+TEST(trimming_takes_spaces_and_tabs_off_both_ends)
+{
+    check_trimmed(GS_HTTP_TEXT(" \t a b\t "), "a b");
+    check_trimmed(GS_HTTP_TEXT(" \t "), "");
+    check_trimmed(GS_HTTP_TEXT(""), "");
+    check_trimmed(GS_HTTP_TEXT("\ra\n"), "\ra\n");
+}
+
+/* expected: the elements, each followed by '|'. */
+static void check_list(struct gs_http_text list, const char *expected)
+{
+    char seen[256];
+    size_t n = 0;
+    struct gs_http_text element;
+    while (gs_http_list_next(&list, &element)) {
+        memcpy(seen + n, element.bytes, element.n);
+        n += element.n;
+        seen[n++] = '|';
+    }
+    seen[n] = '\0';
+    CHECK_STR(seen, expected);
+    CHECK_EQ(list.n, 0);
+}
+
+TEST(list_yields_its_elements_without_white_space)
+{
+    check_list(GS_HTTP_TEXT("close"), "close|");
+    check_list(GS_HTTP_TEXT("foo ,bar,charlie"), "foo|bar|charlie|");
+    check_list(GS_HTTP_TEXT("\tkeep-alive \t, Upgrade "), "keep-alive|Upgrade|");
+    check_list(GS_HTTP_TEXT("a b, c"), "a b|c|");
+}
+
+TEST(empty_elements_of_a_list_are_skipped)
+{
+    check_list(GS_HTTP_TEXT("foo , ,bar,charlie"), "foo|bar|charlie|");
+    check_list(GS_HTTP_TEXT(""), "");
+    check_list(GS_HTTP_TEXT(","), "");
+    check_list(GS_HTTP_TEXT(" ,   , "), "");
+    check_list(GS_HTTP_TEXT(",a,"), "a|");
+}
+
+TEST(commas_in_quoted_strings_do_not_end_an_element)
+{
+    check_list(GS_HTTP_TEXT("\"a,b\", c"), "\"a,b\"|c|");
+    check_list(GS_HTTP_TEXT("x=\"a\\\",b\" , c"), "x=\"a\\\",b\"|c|");
+    check_list(GS_HTTP_TEXT("\"a\\\\\",b"), "\"a\\\\\"|b|");
+    check_list(GS_HTTP_TEXT("a\\,b"), "a\\|b|");
+}
+
+TEST(quoted_string_without_end_reaches_to_the_end_of_the_list)
+{
+    check_list(GS_HTTP_TEXT("a, \"b, c"), "a|\"b, c|");
+    check_list(GS_HTTP_TEXT("\"b\\"), "\"b\\|");
+}
+
+TEST(absent_list_has_no_element)
+{
+    struct gs_http_text absent = {NULL, 0}, element;
+    CHECK(!gs_http_list_next(&absent, &element));
+}
+
+static void check_decimal(uint64_t value)
+{
+    char expected[32], out[GS_HTTP_DECIMAL_MAX + 1];
+    snprintf(expected, sizeof expected, "%" PRIu64, value);
+    size_t n = gs_http_put_decimal(out, value);
+    CHECK(n <= GS_HTTP_DECIMAL_MAX);
+    out[n] = '\0';
+    CHECK_STR(out, expected);
+
+    uint64_t back;
+    CHECK(gs_http_get_decimal((struct gs_http_text){out, n}, &back));
+    CHECK(back == value);
+}
+
+TEST(decimals_are_written_and_read_back_at_every_length)
+{
+    uint64_t power = 1;
+    for (int i = 0; i < 20; i++, power *= 10) {
+        check_decimal(power);
+        check_decimal(power - 1);
+        check_decimal(power + 1);
+        check_decimal(power / 2 * 3);
+    }
+    for (unsigned bits = 0; bits < 64; bits++) {
+        check_decimal(UINT64_C(1) << bits);
+        check_decimal((UINT64_C(1) << bits) - 1);
+    }
+    check_decimal(UINT64_MAX);
+    for (uint64_t value = 0; value < 20000; value++)
+        check_decimal(value);
+}
+
+TEST(decimal_that_is_not_all_digits_is_refused)
+{
+    uint64_t value = 7;
+    CHECK(!gs_http_get_decimal(GS_HTTP_TEXT(""), &value));
+    CHECK(!gs_http_get_decimal(GS_HTTP_TEXT("+1"), &value));
+    CHECK(!gs_http_get_decimal(GS_HTTP_TEXT("-1"), &value));
+    CHECK(!gs_http_get_decimal(GS_HTTP_TEXT(" 1"), &value));
+    CHECK(!gs_http_get_decimal(GS_HTTP_TEXT("1 "), &value));
+    CHECK(!gs_http_get_decimal(GS_HTTP_TEXT("0x1"), &value));
+    CHECK(!gs_http_get_decimal(GS_HTTP_TEXT("1,1"), &value));
+    CHECK(!gs_http_get_decimal(GS_HTTP_TEXT("1\0"), &value));
+    CHECK_EQ(value, 7);
+}
+
+TEST(decimal_beyond_64_bits_is_refused)
+{
+    uint64_t value = 7;
+    CHECK(!gs_http_get_decimal(GS_HTTP_TEXT("18446744073709551616"), &value));
+    CHECK(!gs_http_get_decimal(GS_HTTP_TEXT("18446744073709551620"), &value));
+    CHECK(!gs_http_get_decimal(GS_HTTP_TEXT("99999999999999999999"), &value));
+    CHECK(!gs_http_get_decimal(GS_HTTP_TEXT("100000000000000000000"), &value));
+    CHECK_EQ(value, 7);
+    CHECK(gs_http_get_decimal(GS_HTTP_TEXT("000000000000000000000018446744073709551615"), &value));
+    CHECK(value == UINT64_MAX);
+}

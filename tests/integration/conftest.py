@@ -1,0 +1,101 @@
+"""What the integration tests share: a directory to serve, and servers that are always stopped."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from server import Server
+
+SMALL = b"<!doctype html>\n<title>small</title>\n" * 8
+
+FAILED = pytest.StashKey[bool]()
+
+Serve = Callable[..., Server]
+
+
+def fill(folder: Path) -> Path:
+    """Put the pages that every test may count on into the folder."""
+    (folder / "sub").mkdir(parents=True)
+    (folder / "index.html").write_bytes(SMALL)
+    (folder / "a.txt").write_bytes(b"hello\n")
+    (folder / "empty.txt").write_bytes(b"")
+    (folder / "digits.txt").write_bytes(b"0123456789" * 10)
+    (folder / "large.bin").write_bytes(bytes(range(256)) * 4096)
+    (folder / "sub" / "index.html").write_bytes(b"<title>sub</title>\n")
+    return folder
+
+
+class Starter:
+    """Starts servers, and stops those that are still running in the end."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep the servers' output in this folder."""
+        self.folder = folder
+        self.servers: list[Server] = []
+
+    def __call__(self, root: Path, *words: str) -> Server:
+        """Start a server for root, at a free port if the words name no address."""
+        listens = words.count("--listen")
+        address = () if listens else ("--listen", "127.0.0.1:0")
+        output = self.folder / f"server-{len(self.servers)}"
+        server = Server.start(output, [*address, *words, str(root)])
+        self.servers.append(server)
+        server.wait_until_ready(listens or 1)
+        return server
+
+    def stop(self) -> None:
+        """Stop those that are running, each of which must end well."""
+        for server in self.servers:
+            if not server.judged:
+                server.stop()
+
+    def clean(self) -> None:
+        """See to it that nothing is left running."""
+        for server in self.servers:
+            server.kill()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Iterator[pytest.TestReport]:
+    """Let fixtures see whether their test failed."""
+    report = yield
+    if call.when == "call":
+        item.stash[FAILED] = report.failed
+    return report
+
+
+@pytest.fixture
+def serve(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Serve]:
+    """Return what starts a server; each must end well, unless the test failed anyway."""
+    starter = Starter(tmp_path / "servers")
+    try:
+        yield starter
+        if not request.node.stash.get(FAILED, True):
+            starter.stop()
+    finally:
+        starter.clean()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a directory of the test's own to serve."""
+    return fill(tmp_path / "root")
+
+
+@pytest.fixture(scope="module")
+def shared_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory that the tests of a module only read."""
+    return fill(tmp_path_factory.mktemp("shared") / "root")
+
+
+@pytest.fixture(scope="module")
+def shared(shared_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server that the tests of a module share."""
+    starter = Starter(tmp_path_factory.mktemp("shared") / "servers")
+    try:
+        yield starter(shared_root)
+        starter.stop()
+    finally:
+        starter.clean()

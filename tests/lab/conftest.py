@@ -1,0 +1,145 @@
+"""What the lab's tests share: runs made of known figures, and a program that stands for ours."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gossamer_lab.accounting import CpuTime
+from gossamer_lab.measure import Row, Used, figures
+from gossamer_lab.run import with_cells
+from gossamer_lab.store import Run, raw_frame
+
+FAKE = Path(__file__).with_name("fake_gossamer.py")
+
+POINTS = (("305-keep-16", 16, 0), ("305-close-128", 128, 1))
+SERVERS = (("event", True), ("nginx", False), ("h2o", False))
+
+
+def report(requests: int, seconds: float, errors: int = 0) -> dict[str, Any]:
+    """Return what the load generator would report, with a median of 100 µs."""
+    times = {"mean": 120.0, "p50": 100.0, "p75": 150.0, "p90": 200.0}
+    times |= {"p99": 400.0, "p999": 900.0, "max": 2000.0}
+    return {
+        "requests": requests,
+        "errors": {"timeout": errors, "status": 0},
+        "seconds": seconds,
+        "throughput_per_s": requests / seconds,
+        "bytes_per_s": 500.0 * requests / seconds,
+        "offered_load": 16,
+        "measured_load": 15.9,
+        "response_us": times,
+        "connect_us": times,
+        "first_byte_us": times,
+        "client_cpu_s": 0.5 * seconds,
+    }
+
+
+def row(order: int, place: tuple[int, str, str], cpu_us: float, errors: int = 0) -> Row:
+    """Return a raw row of 100,000 requests in a second: place is round, point and server."""
+    cpu = CpuTime(user_s=cpu_us * 0.02, system_s=cpu_us * 0.08)
+    number, point, server = place
+    head = {
+        "order": order,
+        "round": number,
+        "point": point,
+        "server": server,
+        "ours": dict(SERVERS)[server],
+        "started": "2026-01-02T03:04:05.000+00:00",
+        "failure": None,
+    }
+    return head | figures(report(100_000, 1.0, errors), Used(cpu, core_s=cpu.total_s, wall_s=1.0))
+
+
+def make_run(folder: Path, rows: list[Row], **changes: object) -> Run:
+    """Return a run with these rows, and everything around them as a real one has it."""
+    results: dict[str, Any] = {
+        "format": 1,
+        "experiment": "quick",
+        "summary": "What is measured",
+        "started": "2026-01-02T03:04:05+00:00",
+        "finished": "2026-01-02T03:05:05+00:00",
+        "measured": len(rows),
+        "planned": len(rows),
+        "complete": True,
+        "method": {
+            "scale": "smoke",
+            "rounds": 2,
+            "seconds": 1.0,
+            "warmup_s": 0.1,
+            "seed": 7,
+            "server_core": 0,
+            "client_core": 1,
+            "shared_core": False,
+            "load_command": "gossamer load URL",
+        },
+        "points": [
+            {
+                "key": key,
+                "size": 305,
+                "connections": connections,
+                "requests_per_connection": each,
+                "kind": "305 B conn/request" if each else "305 B keep-alive",
+                "label": f"305 B {'conn/request' if each else 'keep-alive'}, {connections} conns",
+            }
+            for key, connections, each in POINTS
+        ],
+        "servers": [
+            {
+                "name": name,
+                "ours": ours,
+                "summary": f"what {name} is",
+                "version": "1.0",
+                "command": f"{name} -c file",
+                "config": f'server "{name}" <b>&amp;</b> </script>',
+            }
+            for name, ours in SERVERS
+        ],
+        "left_out": [],
+        "absent_peers": [],
+        "machine": {
+            "processor": "A processor",
+            "cores": 2,
+            "cores_allowed": [0, 1],
+            "virtual": True,
+            "governor": None,
+            "memory": "1000 kB",
+            "kernel": "Linux 6.1 x86_64",
+            "system": "Debian",
+            "load_average": [0.1, 0.2, 0.3],
+            "sysctls": {"net.core.somaxconn": "4096"},
+            "limits": {"open files": "1024 / 20000"},
+            "source": {"commit": "0123456789abcdef", "dirty": True, "program_sha256": "ab" * 32},
+        },
+    }
+    return with_cells(Run(folder, results | changes, raw_frame(rows)))
+
+
+def known_rows() -> list[Row]:
+    """Return two rounds: event needs 4 and 9 µs at the first point, nginx 8 and 8, h2o 5 and 20."""
+    costs = {"event": (4.0, 9.0), "nginx": (8.0, 8.0), "h2o": (5.0, 20.0)}
+    return [
+        row(0, (number, point, server), costs[server][number - 1])
+        for number in (1, 2)
+        for point, _, _ in POINTS
+        for server, _ in SERVERS
+    ]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Return a run with known answers."""
+    return make_run(tmp_path / "run", known_rows())
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Let a fake stand for our program, with no peers on the machine."""
+    monkeypatch.setenv("GOSSAMER_PROGRAM", str(FAKE))
+    peers = tmp_path / "peers"
+    peers.mkdir()
+    monkeypatch.setenv("GOSSAMER_PEERS", str(peers))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return FAKE

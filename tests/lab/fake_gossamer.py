@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Stands for the gossamer program: keeps its command line's contract, at a hundredth of its speed.
+
+Environment: FAKE_ARCHS (names to list), FAKE_BROKEN (an architecture that does not start),
+FAKE_ERRORS (errors that a load reports), FAKE_MUTE (a load that leaves no report).
+"""
+
+import http.client
+import http.server
+import json
+import os
+import sys
+import time
+import urllib.parse
+from pathlib import Path
+
+
+def serve(arguments: list[str]) -> int:
+    """Serve the pages of a folder until SIGTERM, or list the architectures."""
+    names = os.environ.get("FAKE_ARCHS", "event").split()
+    if arguments == ["--arch", "list"]:
+        for name in names:
+            print(f"{name:10}a fake of {name}\tworkers: threads")
+        return 0
+    arch, root = arguments[1], arguments[-1]
+    if arch == os.environ.get("FAKE_BROKEN"):
+        print("fake: cannot listen: no such luck", file=sys.stderr)
+        return 2
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+        wbufsize = -1
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    def handler(*given: object) -> Handler:
+        return Handler(*given, directory=root)
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    address = f"http://127.0.0.1:{server.server_port}"
+    print(f"listening on {address} ({arch}, 1 workers)", flush=True)
+    server.serve_forever()
+    return 0
+
+
+def load(arguments: list[str]) -> int:
+    """Ask for a page again and again over one connection, and report."""
+    options = dict(zip(arguments[1::2], arguments[2::2], strict=True))
+    address = urllib.parse.urlsplit(arguments[0])
+    connection = http.client.HTTPConnection(str(address.hostname), address.port)
+    began = time.monotonic()
+    times: list[float] = []
+    while time.monotonic() < began + float(options["-d"]):
+        sent = time.monotonic()
+        connection.request("GET", address.path)
+        connection.getresponse().read()
+        times.append((time.monotonic() - sent) * 1e6)
+    seconds = time.monotonic() - began
+    times.sort()
+    quantiles = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p99": 0.99, "p999": 0.999, "max": 1.0}
+    response = {name: times[int(q * (len(times) - 1))] for name, q in quantiles.items()}
+    response["mean"] = sum(times) / len(times)
+    report = {
+        "requests": len(times),
+        "errors": {"connect": 0, "timeout": int(os.environ.get("FAKE_ERRORS", "0"))},
+        "seconds": seconds,
+        "throughput_per_s": len(times) / seconds,
+        "bytes_per_s": 1000.0 * len(times) / seconds,
+        "offered_load": int(options["-c"]),
+        "measured_load": 1.0,
+        "response_us": response,
+        "connect_us": response,
+        "first_byte_us": response,
+        "client_cpu_s": time.process_time(),
+    }
+    if "FAKE_MUTE" in os.environ:
+        print("fake: nothing to say", file=sys.stderr)
+        return 1
+    Path(options["--json"]).write_text(json.dumps(report))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit({"serve": serve, "load": load}[sys.argv[1]](sys.argv[2:]))

@@ -1,0 +1,112 @@
+"""CPU time of a server's processes, against programs that measure their own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gossamer_lab import process
+from gossamer_lab.accounting import CpuTime, core_busy_s, family_cpu, family_pids
+
+_BURN = """
+import sys, time
+def burn(seconds):
+    while time.process_time() < seconds:
+        sum(range(1000))
+"""
+_TOLERANCE_S = 0.05
+"""The kernel's counters advance in steps of 10 ms, each process's on its own."""
+
+
+def burning(program: str, folder: Path) -> subprocess.Popen[bytes]:
+    """Start a program that says "done" and then waits for its end."""
+    code = _BURN + program + "\nprint('done', flush=True)\ntime.sleep(60)"
+    return process.start((sys.executable, "-c", code), 0, folder / "out", folder / "err")
+
+
+def await_done(child: subprocess.Popen[bytes], folder: Path) -> None:
+    """Wait until the program has burnt its time."""
+    while child.poll() is None and "done" not in (folder / "out").read_text():
+        pass
+    assert child.poll() is None, (folder / "err").read_text()
+
+
+def cpu_of(program: str, folder: Path) -> CpuTime:
+    """Return the CPU time of a program when it has said that it is done."""
+    child = burning(program, folder)
+    try:
+        await_done(child, folder)
+        return family_cpu(child.pid)
+    finally:
+        process.stop(child)
+
+
+def test_time_of_one_process_is_what_it_measures_itself(tmp_path: Path) -> None:
+    assert abs(cpu_of("burn(0.4)", tmp_path).total_s - 0.4) < _TOLERANCE_S
+
+
+def test_living_children_and_those_waited_for_count(tmp_path: Path) -> None:
+    program = """
+import os
+for waited_for in (True, False):
+    child = os.fork()
+    if not child:
+        burn(0.3 + time.process_time())
+        if waited_for:
+            os._exit(0)
+        print('done', flush=True)
+        time.sleep(60)
+    if waited_for:
+        os.waitpid(child, 0)
+time.sleep(60)
+"""
+    assert 0.6 <= cpu_of(program, tmp_path).total_s + 2 * _TOLERANCE_S < 0.6 + 6 * _TOLERANCE_S
+
+
+def test_time_of_all_threads_counts(tmp_path: Path) -> None:
+    program = """
+import threading
+threads = [threading.Thread(target=burn, args=(0.3,)) for _ in range(3)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+    # time.process_time is that of all threads: they share the 0.3 s.
+    assert abs(cpu_of(program, tmp_path).total_s - 0.3) < _TOLERANCE_S + 0.03
+
+
+def test_user_and_system_time_stand_apart(tmp_path: Path) -> None:
+    used = cpu_of("import os\nwhile time.process_time() < 0.4: os.stat('/')", tmp_path)
+    assert used.system_s > 0.05
+    assert abs(used.total_s - 0.4) < _TOLERANCE_S
+
+
+def test_the_difference_of_two_readings_is_what_was_used_between() -> None:
+    assert CpuTime(3.0, 1.5) - CpuTime(1.0, 1.0) == CpuTime(2.0, 0.5)
+
+
+def test_a_family_holds_orphans_of_its_session_and_nobody_else(tmp_path: Path) -> None:
+    program = "import os\nif not os.fork():\n    os.fork(); time.sleep(60)\n"
+    child = burning(program, tmp_path)
+    stranger = burning("", tmp_path)
+    try:
+        await_done(child, tmp_path)
+        while len(family_pids(child.pid)) < 3:
+            pass
+        child.kill()
+        child.wait()
+        orphans = family_pids(child.pid)
+        assert len(orphans) == 2
+        assert stranger.pid not in orphans
+    finally:
+        process.stop(child)
+        process.stop(stranger)
+    assert family_pids(child.pid) == []
+
+
+def test_a_core_is_busy_while_a_process_burns_it(tmp_path: Path) -> None:
+    before = core_busy_s(0)
+    used = cpu_of("burn(0.4)", tmp_path)
+    assert core_busy_s(0) - before > used.total_s - 2 * _TOLERANCE_S
+    with pytest.raises(OSError, match="no core 9999"):
+        core_busy_s(9999)

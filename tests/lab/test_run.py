@@ -1,0 +1,226 @@
+"""Whole runs through the command line, with a fake for our program and for peers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from conftest import FAKE
+from gossamer_lab import cli
+from gossamer_lab.experiments.quick import QUICK
+from gossamer_lab.servers import server
+
+_SHORT = replace(
+    QUICK,
+    points=(QUICK.points[0],),
+    scales=(replace(QUICK.scale("smoke"), budget_s=1.0, warmup_s=0.0),),
+)
+_RUN = ["run", "quick", "--scale", "smoke", "--seed", "1", "--out"]
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch, fake: Path) -> None:
+    """Make the experiment short; the fakes stand for everything that it starts."""
+    assert fake == FAKE
+    monkeypatch.setitem(cli.EXPERIMENTS, "quick", _SHORT)
+
+
+def peer(name: str, script: str) -> None:
+    """Put a peer of that name on the machine."""
+    path = Path(os.environ["GOSSAMER_PEERS"]) / name
+    path.write_text("#!/bin/sh\n" + script)
+    path.chmod(0o755)
+
+
+def servers_left(folder: Path) -> list[str]:
+    """Return the command lines of processes that still run on files of that folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = entry.read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if str(FAKE) in line and str(folder) in line:
+            found.append(line)
+    return found
+
+
+def test_a_run_without_peers_measures_ours_and_says_how_to_add_them(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    assert "Not on this machine: nginx, lighttpd, h2o. To add them: make peers" in result.output
+    assert f"Report: {tmp_path / 'out' / 'report.html'}" in result.output
+    assert "[2/2] event: " in result.output
+    raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
+    assert raw.height == 2
+    assert raw["requests"].min() > 0
+    assert raw["failure"].null_count() == 2
+    assert "<svg" in (tmp_path / "out" / "charts" / "cpu.svg").read_text()
+    assert servers_left(tmp_path) == []
+
+
+def test_json_is_all_that_goes_to_standard_output(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out"), "--json"])
+    printed = json.loads(result.stdout)
+    kept = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert printed.pop("report") == str(tmp_path / "out" / "report.html")
+    assert printed == kept
+    assert kept["complete"]
+    assert [cell["server"] for cell in kept["cells"]] == ["event"]
+    assert kept["method"]["seed"] == 1
+    assert kept["machine"]["sysctls"]["net.core.somaxconn"].isdigit()
+    assert len(kept["machine"]["source"]["program_sha256"]) == 64
+
+
+def test_every_architecture_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_ARCHS", "event threads")
+    CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    kept = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [(known["name"], known["summary"]) for known in kept["servers"]] == [
+        ("event", "a fake of event"),
+        ("threads", "a fake of threads"),
+    ]
+
+
+def test_a_peer_that_fails_is_reported_with_its_words_and_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_READY_S", 1.0)
+    peer("nginx", 'echo "nginx: [emerg] unknown directive" >&2\nexit 1\n')
+    peer("h2o", '[ "$1" = -v ] || { sleep 60 & exec sleep 60; }\n')
+    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    kept = json.loads((tmp_path / "out" / "results.json").read_text())
+    reasons = {left["name"]: left["reason"] for left in kept["left_out"]}
+    assert reasons["nginx"] == (
+        "ended with status 1 before it answered\nnginx: [emerg] unknown directive"
+    )
+    assert reasons["h2o"] == "did not answer within 1 s"
+    assert [known["name"] for known in kept["servers"]] == ["event"]
+    assert kept["absent_peers"] == ["lighttpd"]
+    assert "unknown directive" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_a_peer_is_measured_beside_ours(tmp_path: Path) -> None:
+    peer(
+        "lighttpd",
+        f'[ "$1" = -v ] && echo lighttpd/9.9 && exit\n'
+        'port=$(sed -n "s/server.port = //p" "$3")\n'
+        """root=$(sed -n 's/server.document-root = "\\(.*\\)"/\\1/p' "$3")\n"""
+        f'exec {sys.executable} -m http.server -b 127.0.0.1 -d "$root" "$port"\n',
+    )
+    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    kept = json.loads((tmp_path / "out" / "results.json").read_text())
+    theirs = kept["servers"][1]
+    assert (theirs["name"], theirs["version"]) == ("lighttpd", "lighttpd/9.9")
+    assert 'server.event-handler = "linux-sysepoll"' in theirs["config"]
+    assert theirs["command"].split()[1:3] == ["-D", "-f"]
+    assert len(kept["cells"]) == 2
+
+
+def test_our_architecture_that_does_not_start_fails_the_run_after_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_ARCHS", "event threads")
+    monkeypatch.setenv("FAKE_BROKEN", "threads")
+    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    assert result.exit_code == 1
+    assert "fake: cannot listen: no such luck" in result.output
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_errors_of_the_load_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_ERRORS", "3")
+    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    assert "6 errors!" in result.output
+    raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
+    assert raw["errors_by_kind"].to_list() == ["timeout: 3"] * 2
+
+
+def test_a_load_without_a_report_is_a_failed_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_MUTE", "1")
+    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    assert result.exit_code == 1
+    assert "2 failed!" in result.output
+    raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
+    assert raw["failure"][0] == "load ended with status 1 and left no report: fake: nothing to say"
+    assert servers_left(tmp_path) == []
+
+
+def test_a_report_is_made_again_from_what_was_kept(tmp_path: Path) -> None:
+    CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    kept = (tmp_path / "out" / "results.json").read_text()
+    (tmp_path / "out" / "report.html").unlink()
+    result = CliRunner().invoke(cli.app, ["report", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "out" / "report.html").exists()
+    assert (tmp_path / "out" / "results.json").read_text() == kept
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_no_process_and_keeps_its_data(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    command = (sys.executable, "-m", "gossamer_lab", *_RUN, str(tmp_path / "out"))
+    with (tmp_path / "err").open("wb") as err:
+        lab = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=err,
+            text=True,
+            # A shell may have started these tests in the background, with SIGINT ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+        )
+    deadline = time.monotonic() + 20
+    while b"[1/" not in (tmp_path / "err").read_bytes():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    lab.send_signal(number)
+    output = lab.communicate(timeout=20)[0]
+    assert lab.returncode == 130
+    assert "Interrupted: " in output
+    kept = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert not kept["complete"]
+    assert pl.read_parquet(tmp_path / "out" / "raw.parquet").height == kept["measured"] >= 1
+    assert servers_left(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "slow"], "no experiment 'slow'; there are: quick"),
+        (["run", "quick", "--scale", "huge"], "no scale 'huge' of quick; there are: smoke"),
+        (["report", "nothing-of-that-name"], "no run 'nothing-of-that-name'"),
+    ],
+)
+def test_a_wrong_command_gives_one_line_and_status_2(arguments: list[str], words: str) -> None:
+    result = CliRunner().invoke(cli.app, arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"gossamer lab: {words}")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_missing_program_gives_one_line_and_status_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOSSAMER_PROGRAM", str(tmp_path / "absent"))
+    result = CliRunner().invoke(cli.app, ["run", "quick", "--scale", "smoke"])
+    assert result.exit_code == 2
+    assert "build it, or set GOSSAMER_PROGRAM" in result.stderr
+
+
+def test_experiments_are_listed() -> None:
+    assert "quick" in CliRunner().invoke(cli.app, ["list"]).stdout
+    listed = json.loads(CliRunner().invoke(cli.app, ["list", "--json"]).stdout)
+    assert listed[0]["name"] == "quick"

@@ -1,0 +1,68 @@
+"""The order and length of measurements."""
+
+from itertools import groupby
+
+import pytest
+
+from gossamer_lab.experiments.quick import QUICK
+from gossamer_lab.schedule import STEP_OVERHEAD_S, Step, interleaved, seconds_each
+
+SERVERS = ["event", "nginx", "lighttpd", "h2o"]
+
+
+def order_of(steps: list[Step]) -> list[tuple[str, str]]:
+    """Return points and servers in the order of their steps."""
+    return [(step.point.key, step.server) for step in steps]
+
+
+def test_every_server_meets_every_point_once_a_round() -> None:
+    steps = interleaved(QUICK.points, SERVERS, 3, seed=1)
+    everything = {(point.key, server) for point in QUICK.points for server in SERVERS}
+    for number in (1, 2, 3):
+        pairs = order_of([step for step in steps if step.round == number])
+        assert len(pairs) == len(everything)
+        assert set(pairs) == everything
+    assert [step.order for step in steps] == list(range(len(steps)))
+
+
+def test_the_second_round_mirrors_the_first() -> None:
+    steps = interleaved(QUICK.points, SERVERS, 2, seed=1)
+    half = len(steps) // 2
+    assert order_of(steps[half:]) == order_of(steps[:half])[::-1]
+
+
+def test_a_linear_drift_meets_all_servers_alike() -> None:
+    steps = interleaved(QUICK.points, SERVERS, 4, seed=5)
+    sums = {
+        (point.key, server): sum(
+            step.order for step in steps if (step.point, step.server) == (point, server)
+        )
+        for point in QUICK.points
+        for server in SERVERS
+    }
+    assert len(set(sums.values())) == 1
+
+
+def test_servers_of_a_point_follow_each_other_directly() -> None:
+    steps = interleaved(QUICK.points, SERVERS, 1, seed=2)
+    runs = [key for key, _ in groupby(steps, key=lambda step: step.point.key)]
+    assert sorted(runs) == sorted(point.key for point in QUICK.points)
+
+
+def test_the_seed_alone_decides_the_order() -> None:
+    assert interleaved(QUICK.points, SERVERS, 2, 3) == interleaved(QUICK.points, SERVERS, 2, 3)
+    assert interleaved(QUICK.points, SERVERS, 2, 3) != interleaved(QUICK.points, SERVERS, 2, 4)
+
+
+@pytest.mark.parametrize("servers", [4, 6, 10])
+def test_measurements_fill_their_budget_and_no_more(servers: int) -> None:
+    scale = QUICK.scale("normal")
+    steps = servers * len(QUICK.points) * scale.rounds
+    each = seconds_each(scale, steps)
+    assert steps * (each + scale.warmup_s + STEP_OVERHEAD_S) <= scale.budget_s + 0.01 * steps
+    assert each >= 0.3
+
+
+def test_a_few_measurements_are_no_longer_than_allowed() -> None:
+    scale = QUICK.scale("normal")
+    assert seconds_each(scale, 2) == scale.longest_s

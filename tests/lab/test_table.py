@@ -1,0 +1,114 @@
+"""The table on the terminal."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from conftest import known_rows, make_run, row
+from gossamer_lab.store import Run
+from gossamer_lab.table import duration, show
+
+
+def printed(run: Run, width: int) -> str:
+    """Return what is printed of a run on a console of that width."""
+    text = io.StringIO()
+    show(run.results, Console(file=text, width=width))
+    return text.getvalue()
+
+
+def test_rows_are_servers_and_columns_are_points(run: Run) -> None:
+    text = printed(run, 100)
+    lines = text.splitlines()
+    costs = next(lines[i + 1] for i, line in enumerate(lines) if line.strip().startswith("event"))
+    assert costs.split("ours")[1].split("  ") != []
+    assert costs.count("*6.00 µs ×0.75") == 2
+    assert text.count("8.00 µs ×1.00") == 2
+    assert text.count("10.0 µs ×1.25") == 2
+    assert "p99 400 µs" in text
+    assert "100,000/s" in text
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_no_line_is_wider_than_the_console(run: Run, width: int) -> None:
+    text = printed(run, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "*6.00 µs ×0.75" in text
+
+
+def test_six_points_fit_a_hundred_columns_unwrapped(tmp_path: Path) -> None:
+    run = make_run(tmp_path, known_rows())
+    points = run.results["points"] * 3
+    cells = [
+        cell | {"cpu_us": 88.888, "throughput_per_s": 188888.0} for cell in run.results["cells"]
+    ]
+    wide = Run(run.folder, run.results | {"points": points, "cells": cells}, run.raw)
+    text = printed(wide, 100)
+    assert text.count("*88.9 µs ×0.75") == 6
+    assert text.count("~188,888/s") + text.count(" 188,888/s") == 18
+
+
+def test_errors_and_failures_are_marked(tmp_path: Path) -> None:
+    rows = [
+        row(0, (1, "305-keep-16", "event"), 6.0, errors=1234),
+        row(1, (1, "305-keep-16", "nginx"), 7.0),
+        dict.fromkeys(row(0, (1, "305-keep-16", "h2o"), 1.0))
+        | {"point": "305-keep-16", "server": "h2o", "ours": False, "failure": "it died"},
+    ]
+    for width in (80, 100):
+        text = printed(make_run(tmp_path, rows), width)
+        assert "1,234 errors!" in text
+        assert "1 failed!" in text
+        assert "*7.00 µs ×1.00" in text
+        assert "neither best nor compared against" in text
+
+
+def test_marks_are_explained_only_where_they_occur(tmp_path: Path) -> None:
+    busy = [row(0, (1, "305-keep-16", "event"), 9.9)]
+    assert "~" not in printed(make_run(tmp_path, busy), 100)
+    idle = [row(0, (1, "305-keep-16", "event"), 5.0)]
+    assert "~: the server had time to spare" in printed(make_run(tmp_path, idle), 100)
+
+
+def test_it_says_how_to_add_peers_and_what_was_left_out(tmp_path: Path) -> None:
+    changes = {
+        "absent_peers": ["nginx", "h2o"],
+        "left_out": [{"name": "lighttpd", "reason": "no [such] luck", "is_fault": True}],
+    }
+    text = printed(make_run(tmp_path, known_rows(), **changes), 100)
+    assert "Not on this machine: nginx, h2o. To add them: make peers" in text
+    assert "Left out: lighttpd: no [such] luck" in text
+
+
+def test_it_says_when_there_is_but_one_core(tmp_path: Path) -> None:
+    run = make_run(tmp_path, known_rows())
+    run.results["method"] |= {"client_core": 0, "shared_core": True}
+    text = printed(run, 100)
+    assert "This machine offers one core" in text
+    assert "server and load share core 0" in text
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [
+        (None, "-"),
+        (0.4, "0.4 µs"),
+        (99.94, "99.9 µs"),
+        (640.4, "640 µs"),
+        (1500.0, "1.5 ms"),
+        (250_000.0, "250 ms"),
+        (2_500_000.0, "2.50 s"),
+    ],
+)
+def test_durations_have_the_unit_that_suits_them(us: float | None, text: str) -> None:
+    assert duration(us) == text
+
+
+def test_it_says_when_other_work_took_the_servers_core(tmp_path: Path) -> None:
+    rows = known_rows()
+    assert "Disturbed" not in printed(make_run(tmp_path, rows), 100)
+    disturbed = [row | {"server_core_lost": 0.1} for row in rows]
+    disturbed[0]["server_core_lost"] = 0.4
+    text = printed(make_run(tmp_path, disturbed), 120)
+    assert "Disturbed: other work took 12% of the server's core (at worst 40%)." in text

@@ -1,0 +1,171 @@
+/* A server in the test's own process: a thread a connection, each running the test's function. */
+#ifndef GS_TESTS_LOAD_SERVER_H
+#define GS_TESTS_LOAD_SERVER_H
+
+#include "tests/test.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct server;
+
+/* Serve the connection; it is closed on return. index: of the connection, from 0. */
+typedef void serve_fn(struct server *server, int fd, size_t index);
+
+struct server {
+    serve_fn *serve;
+    int fd, family;
+    unsigned port;
+    size_t connections, requests; /* atomic */
+    uint32_t peers[64];           /* IPv4 addresses of the first connections */
+    size_t live;
+    pthread_mutex_t lock;
+    pthread_cond_t all_gone;
+    pthread_t acceptor;
+};
+
+struct server_connection {
+    struct server *server;
+    int fd;
+    size_t index;
+};
+
+static void *server_run_connection(void *data)
+{
+    struct server_connection connection = *(struct server_connection *)data;
+    struct server *server = connection.server;
+    free(data);
+    server->serve(server, connection.fd, connection.index);
+    close(connection.fd);
+    pthread_mutex_lock(&server->lock);
+    if (--server->live == 0)
+        pthread_cond_signal(&server->all_gone);
+    pthread_mutex_unlock(&server->lock);
+    return NULL;
+}
+
+static void server_take(struct server *server, int fd, const struct sockaddr_storage *peer)
+{
+    struct server_connection *connection = malloc(sizeof *connection);
+    size_t index = __atomic_fetch_add(&server->connections, 1, __ATOMIC_SEQ_CST);
+    if (index < 64 && peer->ss_family == AF_INET)
+        server->peers[index] = ntohl(((const struct sockaddr_in *)peer)->sin_addr.s_addr);
+    *connection = (struct server_connection){server, fd, index};
+    pthread_mutex_lock(&server->lock);
+    server->live++;
+    pthread_mutex_unlock(&server->lock);
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, server_run_connection, connection))
+        abort();
+    pthread_detach(thread);
+}
+
+static void *server_accept(void *data)
+{
+    struct server *server = data;
+    for (;;) {
+        struct sockaddr_storage peer;
+        socklen_t length = sizeof peer;
+        int fd = accept(server->fd, (struct sockaddr *)&peer, &length);
+        if (fd < 0)
+            return NULL;
+        server_take(server, fd, &peer);
+    }
+}
+
+/* Takes a free port of the loopback address. False if there is no such family here. */
+static bool server_start_family(struct server *server, serve_fn *serve, int family)
+{
+    *server = (struct server){.serve = serve, .family = family};
+    pthread_mutex_init(&server->lock, NULL);
+    pthread_cond_init(&server->all_gone, NULL);
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    bool is_6 = family == AF_INET6;
+    struct sockaddr *address = is_6 ? (struct sockaddr *)&in6 : (struct sockaddr *)&in;
+    socklen_t length = is_6 ? sizeof in6 : sizeof in;
+    server->fd = socket(family, SOCK_STREAM, 0);
+    if (server->fd < 0 || bind(server->fd, address, length)) {
+        close(server->fd);
+        return false;
+    }
+    CHECK_EQ(listen(server->fd, 1024), 0);
+    CHECK_EQ(getsockname(server->fd, address, &length), 0);
+    server->port = ntohs(is_6 ? in6.sin6_port : in.sin_port);
+    CHECK_EQ(pthread_create(&server->acceptor, NULL, server_accept, server), 0);
+    return true;
+}
+
+static inline void server_start(struct server *server, serve_fn *serve)
+{
+    CHECK(server_start_family(server, serve, AF_INET));
+}
+
+/* The clients must have closed, or the functions return by themselves. */
+static inline void server_stop(struct server *server)
+{
+    shutdown(server->fd, SHUT_RDWR);
+    pthread_join(server->acceptor, NULL);
+    close(server->fd);
+    pthread_mutex_lock(&server->lock);
+    while (server->live)
+        pthread_cond_wait(&server->all_gone, &server->lock);
+    pthread_mutex_unlock(&server->lock);
+    pthread_mutex_destroy(&server->lock);
+    pthread_cond_destroy(&server->all_gone);
+}
+
+/* Read one request, without a body, into text of `size`. False when the client has closed. */
+static inline bool server_read(struct server *server, int fd, char *text, size_t size)
+{
+    size_t n = 0;
+    while (n + 1 < size) {
+        ssize_t got = recv(fd, text + n, size - 1 - n, 0);
+        if (got <= 0)
+            return false;
+        n += (size_t)got;
+        text[n] = '\0';
+        if (n >= 4 && !strcmp(text + n - 4, "\r\n\r\n")) {
+            __atomic_fetch_add(&server->requests, 1, __ATOMIC_SEQ_CST);
+            return true;
+        }
+    }
+    return false;
+}
+
+static inline void server_write(int fd, const char *text)
+{
+    size_t n = strlen(text);
+    while (n) {
+        ssize_t sent = send(fd, text, n, MSG_NOSIGNAL);
+        if (sent <= 0)
+            return;
+        text += sent;
+        n -= (size_t)sent;
+    }
+}
+
+/* The client gets a reset instead of an orderly end. */
+static inline void server_reset(int fd)
+{
+    struct linger linger = {.l_onoff = 1, .l_linger = 0};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+}
+
+#define SERVER_OK "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+
+/* Answer every request rightly. */
+static inline void serve_hello(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    (void)index;
+    while (server_read(server, fd, text, sizeof text))
+        server_write(fd, SERVER_OK);
+}
+
+#endif

@@ -1,0 +1,263 @@
+/* Each kind of error, brought about by a server that misbehaves. */
+#include "tests/load/run.h"
+
+#include <errno.h>
+
+static struct load_result fail_with(serve_fn *serve, const char *requests)
+{
+    struct server server;
+    server_start(&server, serve);
+    struct load_result result =
+        run_against(&server, "-c", "2", "-n", (char *)requests, "--timeout", "100ms", NULL);
+    server_stop(&server);
+    return result;
+}
+
+TEST(a_refused_connection_is_a_connect_error)
+{
+    struct server server;
+    server_start(&server, serve_hello);
+    server_stop(&server); /* so that nobody listens on its port */
+    struct load_result result = run_against(&server, "-c", "2", "-n", "6", NULL);
+    check_errors(&result, LOAD_CONNECT, 6);
+    CHECK_EQ(result.tally.requests, 0);
+    CHECK_EQ(result.tally.connect_error, -ECONNREFUSED);
+    CHECK(gs_load_measured(&result) == 0);
+    gs_load_result_done(&result);
+}
+
+static void serve_nothing(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    (void)index;
+    while (server_read(server, fd, text, sizeof text))
+        ;
+}
+
+TEST(an_answer_that_does_not_come_is_a_timeout)
+{
+    struct load_result result = fail_with(serve_nothing, "4");
+    check_errors(&result, LOAD_TIMEOUT, 4);
+    CHECK(result.seconds >= 0.2);
+    CHECK_EQ(result.tally.connect.count, 4);
+    gs_load_result_done(&result);
+}
+
+static void serve_half(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    (void)index;
+    while (server_read(server, fd, text, sizeof text))
+        server_write(fd, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel");
+}
+
+TEST(an_answer_that_stalls_is_a_timeout)
+{
+    struct load_result result = fail_with(serve_half, "4");
+    check_errors(&result, LOAD_TIMEOUT, 4);
+    gs_load_result_done(&result);
+}
+
+static void serve_reset(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    (void)index;
+    if (server_read(server, fd, text, sizeof text))
+        server_write(fd, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel");
+    server_reset(fd);
+}
+
+TEST(a_connection_that_breaks_is_a_reset)
+{
+    struct load_result result = fail_with(serve_reset, "6");
+    check_errors(&result, LOAD_RESET, 6);
+    gs_load_result_done(&result);
+}
+
+static void serve_404(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    (void)index;
+    while (server_read(server, fd, text, sizeof text))
+        server_write(fd, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+}
+
+TEST(a_status_that_is_no_success_is_a_status_error_and_the_connection_goes_on)
+{
+    struct server server;
+    server_start(&server, serve_404);
+    struct load_result result = run_against(&server, "-c", "2", "-n", "10", NULL);
+    check_errors(&result, LOAD_STATUS, 10);
+    CHECK_EQ(server.connections, 2);
+    gs_load_result_done(&result);
+    result = run_against(&server, "-c", "2", "-n", "10", "--expect-status", "404", NULL);
+    CHECK_EQ(result.tally.requests, 10);
+    CHECK_EQ(gs_load_tally_errors(&result.tally), 0);
+    gs_load_result_done(&result);
+    server_stop(&server);
+}
+
+/* 200, then 206 for the second request of each connection and on. */
+static void serve_other_status(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    (void)index;
+    for (int i = 0; server_read(server, fd, text, sizeof text); i++)
+        server_write(fd, i ? "HTTP/1.1 206 Partial\r\nContent-Length: 5\r\n\r\nhello" : SERVER_OK);
+}
+
+TEST(a_status_other_than_the_first_one_is_a_status_error)
+{
+    struct server server;
+    server_start(&server, serve_other_status);
+    struct load_result result = run_against(&server, "-c", "1", "-n", "5", NULL);
+    server_stop(&server);
+    CHECK_EQ(result.tally.requests, 1);
+    check_errors(&result, LOAD_STATUS, 4);
+    gs_load_result_done(&result);
+}
+
+static void serve_growing(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    (void)index;
+    for (int i = 0; server_read(server, fd, text, sizeof text); i++)
+        server_write(fd, i ? "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello!" : SERVER_OK);
+}
+
+TEST(a_length_other_than_the_first_one_is_a_length_error)
+{
+    struct server server;
+    server_start(&server, serve_growing);
+    struct load_result result = run_against(&server, "-c", "1", "-n", "5", NULL);
+    CHECK_EQ(result.tally.requests, 1);
+    check_errors(&result, LOAD_LENGTH, 4);
+    CHECK_EQ(result.tally.response.count, 1);
+    gs_load_result_done(&result);
+    result = run_against(&server, "-c", "1", "-n", "5", "--expect-length", "6", NULL);
+    CHECK_EQ(result.tally.requests, 4);
+    check_errors(&result, LOAD_LENGTH, 1);
+    gs_load_result_done(&result);
+    server_stop(&server);
+}
+
+static void serve_noise(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    (void)index;
+    while (server_read(server, fd, text, sizeof text))
+        server_write(fd, "SSH-2.0-server\r\n");
+}
+
+TEST(what_is_not_http_is_a_parse_error)
+{
+    struct load_result result = fail_with(serve_noise, "6");
+    check_errors(&result, LOAD_PARSE, 6);
+    gs_load_result_done(&result);
+}
+
+static void serve_too_much(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    (void)index;
+    while (server_read(server, fd, text, sizeof text))
+        server_write(fd, SERVER_OK "more");
+}
+
+TEST(bytes_behind_the_answer_are_a_parse_error)
+{
+    struct load_result result = fail_with(serve_too_much, "6");
+    check_errors(&result, LOAD_PARSE, 6);
+    gs_load_result_done(&result);
+}
+
+static void serve_short(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    (void)index;
+    if (server_read(server, fd, text, sizeof text))
+        server_write(fd, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello");
+}
+
+TEST(a_connection_closed_within_the_answer_is_a_closed_error)
+{
+    struct load_result result = fail_with(serve_short, "6");
+    check_errors(&result, LOAD_CLOSED, 6);
+    gs_load_result_done(&result);
+}
+
+static void serve_and_leave(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    (void)index;
+    server_read(server, fd, text, sizeof text);
+}
+
+TEST(a_fresh_connection_closed_before_the_answer_is_a_closed_error)
+{
+    struct load_result result = fail_with(serve_and_leave, "6");
+    check_errors(&result, LOAD_CLOSED, 6);
+    CHECK_EQ(result.tally.resent, 0);
+    gs_load_result_done(&result);
+}
+
+/* Three answers for each connection, and the end comes unannounced. */
+static void serve_three(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    (void)index;
+    for (int i = 0; i < 3 && server_read(server, fd, text, sizeof text); i++)
+        server_write(fd, SERVER_OK);
+    shutdown(fd, SHUT_WR);
+    while (recv(fd, text, sizeof text, 0) > 0)
+        ;
+}
+
+TEST(a_kept_connection_that_the_server_closes_between_requests_is_no_error)
+{
+    struct load_result result = fail_with(serve_three, "300");
+    CHECK_EQ(result.tally.requests, 300);
+    CHECK_EQ(gs_load_tally_errors(&result.tally), 0);
+    CHECK(result.tally.connections >= 100);
+    gs_load_result_done(&result);
+}
+
+/* As above, but the unread request makes the kernel answer with a reset. */
+static void serve_two_then_reset(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    (void)index;
+    for (int i = 0; i < 2 && server_read(server, fd, text, sizeof text); i++)
+        server_write(fd, SERVER_OK);
+    recv(fd, text, 1, MSG_PEEK);
+    server_reset(fd);
+}
+
+TEST(a_request_that_meets_a_reset_on_a_kept_connection_is_sent_again)
+{
+    struct load_result result = fail_with(serve_two_then_reset, "100");
+    CHECK_EQ(result.tally.requests, 100);
+    CHECK_EQ(gs_load_tally_errors(&result.tally), 0);
+    CHECK(result.tally.resent >= 48);
+    gs_load_result_done(&result);
+}
+
+static void serve_close_while_thinking(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    (void)index;
+    if (server_read(server, fd, text, sizeof text))
+        server_write(fd, SERVER_OK);
+}
+
+TEST(a_connection_closed_while_the_client_thinks_is_opened_anew)
+{
+    struct server server;
+    server_start(&server, serve_close_while_thinking);
+    struct load_result result = run_against(&server, "-c", "2", "-n", "8", "--think", "30", NULL);
+    server_stop(&server);
+    CHECK_EQ(result.tally.requests, 8);
+    CHECK_EQ(gs_load_tally_errors(&result.tally), 0);
+    CHECK_EQ(server.connections, 8);
+    gs_load_result_done(&result);
+}

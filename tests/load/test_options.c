@@ -1,0 +1,141 @@
+#include "load/load.h"
+#include "load/settings.h"
+
+#include "tests/test.h"
+
+#include <gossamer/clock.h>
+
+#include <errno.h>
+#include <stdarg.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char *words[64];
+
+static int collect(va_list list)
+{
+    static char name[] = "load";
+    int argc = 0;
+    words[argc++] = name;
+    for (char *word; (word = va_arg(list, char *));)
+        words[argc++] = word;
+    words[argc] = NULL;
+    return argc;
+}
+
+static struct load_settings read_words(int ignored, ...)
+{
+    va_list list;
+    va_start(list, ignored);
+    int argc = collect(list);
+    va_end(list);
+    struct load_settings settings;
+    CHECK_EQ(gs_load_settings_read(argc, words, &settings), 0);
+    return settings;
+}
+
+/* The command ends with status 2 and one line on stderr that holds `part`. */
+static void check_refused(const char *part, ...)
+{
+    va_list list;
+    va_start(list, part);
+    int argc = collect(list);
+    va_end(list);
+    int ends[2];
+    CHECK_EQ(pipe(ends), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit few = {.rlim_cur = 100, .rlim_max = 100};
+        dup2(ends[1], STDERR_FILENO);
+        setrlimit(RLIMIT_NOFILE, &few);
+        _exit(gs_load_main(argc, words));
+    }
+    close(ends[1]);
+    char line[1024] = "";
+    size_t n = 0;
+    for (ssize_t got; (got = read(ends[0], line + n, sizeof line - 1 - n)) > 0;)
+        n += (size_t)got;
+    close(ends[0]);
+    line[n] = '\0';
+    int status;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 2 || !strstr(line, part))
+        TEST_FAIL("status %d: %s", status, line);
+    CHECK_EQ(strcspn(line, "\n"), n - 1);
+}
+
+TEST(without_options_sixteen_connections_are_kept_for_ten_seconds)
+{
+    struct load_settings s = read_words(0, "http://host/", NULL);
+    CHECK_EQ(s.connections, 16);
+    CHECK_EQ(s.threads, 1);
+    CHECK_EQ(s.duration_ns, 10 * GS_SECOND);
+    CHECK_EQ(s.requests, 0);
+    CHECK_EQ(s.requests_per_connection, 0);
+    CHECK_STR(s.method, "GET");
+    CHECK(s.expect_status == LOAD_ANY && s.expect_length == LOAD_ANY);
+    CHECK_EQ(s.url_count, 1);
+    CHECK_STR(s.urls[0], "http://host/");
+    gs_load_settings_done(&s);
+}
+
+TEST(every_option_reaches_its_setting)
+{
+    struct load_settings s =
+        read_words(0, "-c", "8", "--think", "20", "--requests-per-connection", "5", "--drop",
+                   "1000", "--warmup", "2", "-n", "77", "--timeout", "500ms", "--threads", "3",
+                   "--source-addresses", "9", "--header", "A: b", "--header", "C:d", "--method",
+                   "HEAD", "--expect-status", "404", "--expect-length", "0", "--json", "-", "--hdr",
+                   "h", "--hdr-log", "l", "http://a/", "http://a/b", NULL);
+    CHECK_EQ(s.connections, 8);
+    CHECK_EQ(s.think_ns, 20 * GS_MILLISECOND);
+    CHECK_EQ(s.requests_per_connection, 5);
+    CHECK_EQ(s.drop, 1000);
+    CHECK_EQ(s.warmup_ns, 2 * GS_SECOND);
+    CHECK(s.requests == 77 && s.duration_ns == 0);
+    CHECK_EQ(s.timeout_ns, 500 * GS_MILLISECOND);
+    CHECK(s.threads == 3 && s.source_addresses == 9);
+    CHECK_EQ(s.headers.count, 2);
+    CHECK_STR(s.headers.items[1], "C:d");
+    CHECK(gs_load_is_head(&s));
+    CHECK(s.expect_status == 404 && s.expect_length == 0);
+    CHECK_STR(s.json, "-");
+    CHECK_STR(s.hdr, "h");
+    CHECK_STR(s.hdr_log, "l");
+    CHECK_EQ(s.url_count, 2);
+    gs_load_settings_done(&s);
+}
+
+TEST(there_are_no_more_threads_than_connections)
+{
+    struct load_settings s = read_words(0, "-c", "2", "--threads", "8", "http://host/", NULL);
+    CHECK_EQ(s.threads, 2);
+    gs_load_settings_done(&s);
+}
+
+TEST(wrong_options_end_with_status_2_and_one_line)
+{
+    check_refused("no URL", NULL);
+    check_refused("exclude", "-d", "1", "-n", "1", "http://127.0.0.1/", NULL);
+    check_refused("connections", "-c", "0", "http://127.0.0.1/", NULL);
+    check_refused("nonsense", "--nonsense", "http://127.0.0.1/", NULL);
+    check_refused("https", "https://127.0.0.1/", NULL);
+    check_refused("header", "--header", "no colon", "http://127.0.0.1/", NULL);
+    check_refused("header", "--header", "A: b\r\nC: d", "http://127.0.0.1/", NULL);
+    check_refused("method", "--method", "GE T", "http://127.0.0.1/", NULL);
+    check_refused("method", "--method", "CONNECT", "http://127.0.0.1/", NULL);
+    check_refused("expect-status", "--expect-status", "ok", "http://127.0.0.1/", NULL);
+    check_refused("expect-length", "--expect-length", "-1", "http://127.0.0.1/", NULL);
+    check_refused("one server", "http://127.0.0.1/", "http://127.0.0.2/", NULL);
+    check_refused("127/8", "--source-addresses", "4", "http://[::1]/", NULL);
+}
+
+TEST(more_connections_than_open_files_are_refused_with_the_limit)
+{
+    check_refused("limit of 100 open files", "-c", "100", "http://127.0.0.1/", NULL);
+    check_refused("68 at most", "-c", "69", "http://127.0.0.1/", NULL);
+    check_refused("limit of 100 open files", "-c", "18446744073709551615", "http://127.0.0.1/",
+                  NULL);
+}

@@ -1,0 +1,227 @@
+/* The command as a whole: exit status and what it writes. */
+#include "load/load.h"
+#include "load/report.h"
+#include "tests/load/run.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <zlib.h>
+
+static char folder[] = "/tmp/gossamer-load-XXXXXX";
+
+static const char *path_of(const char *name)
+{
+    static char paths[4][128];
+    static int next;
+    if (strstr(folder, "XXXXXX"))
+        CHECK(mkdtemp(folder));
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static char *read_whole(const char *name)
+{
+    static char text[1 << 20];
+    FILE *file = fopen(path_of(name), "r");
+    CHECK(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    unlink(path_of(name));
+    return text;
+}
+
+/* Run the command with these words, its stdout in the file "out"; returns its status. */
+static int command(char *first, ...)
+{
+    static char name[] = "load";
+    char *argv[RUN_MOST_WORDS] = {name, first};
+    int argc = 2;
+    va_list words;
+    va_start(words, first);
+    for (char *word; (word = va_arg(words, char *));)
+        argv[argc++] = word;
+    va_end(words);
+    fflush(NULL);
+    int saved = dup(STDOUT_FILENO);
+    CHECK(freopen(path_of("out"), "w", stdout));
+    int status = gs_load_main(argc, argv);
+    fflush(stdout);
+    dup2(saved, STDOUT_FILENO);
+    close(saved);
+    return status;
+}
+
+static double number_after(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+    if (!at)
+        TEST_FAIL("no %s in %s", key, text);
+    return strtod(at + strlen(key), NULL);
+}
+
+TEST(the_json_has_every_figure)
+{
+    struct server server;
+    server_start(&server, serve_hello);
+    char *url = run_url_of(&server);
+    CHECK_EQ(command("-c", "3", "-n", "40", "--drop", "5", "--json", "-", url, NULL), 0);
+    server_stop(&server);
+    char *json = read_whole("out");
+    CHECK_EQ(json[0], '{');
+    CHECK_STR(json + strlen(json) - 2, "}\n");
+    CHECK(number_after(json, "\"requests\": ") == 40);
+    CHECK(strstr(
+        json,
+        "\"errors\": {\"connect\": 0, \"timeout\": 0, \"reset\": 0, \"status\": 0, \"length\": 0, "
+        "\"parse\": 0, \"closed\": 0}"));
+    double seconds = number_after(json, "\"seconds\": ");
+    double throughput = number_after(json, "\"throughput_per_s\": ");
+    CHECK(seconds > 0 && throughput * seconds > 39.9 && throughput * seconds < 40.1);
+    CHECK(number_after(json, "\"bytes_per_s\": ") > throughput * 5);
+    CHECK(number_after(json, "\"offered_load\": ") == 3);
+    CHECK(number_after(json, "\"measured_load\": ") <= 3);
+    CHECK(number_after(json, "\"dropped_samples\": ") == 10);
+    CHECK(number_after(json, "\"client_cpu_s\": ") > 0);
+    static const char *const histograms[] = {"\"response_us\": {", "\"first_byte_us\": {"};
+    static const char *const keys[] = {"\"mean\": ", "\"p50\": ",  "\"p75\": ", "\"p90\": ",
+                                       "\"p99\": ",  "\"p999\": ", "\"max\": "};
+    for (size_t i = 0; i < 2; i++) {
+        char *part = strstr(json, histograms[i]);
+        CHECK(part && number_after(part, "\"count\": ") == 30);
+        double before = 0;
+        for (size_t k = 1; k < sizeof keys / sizeof *keys; k++) {
+            double value = number_after(part, keys[k]);
+            CHECK(value >= before && value > 0);
+            before = value;
+        }
+        CHECK(number_after(part, keys[0]) <= before);
+    }
+    CHECK(strstr(json, "\"connect_us\": {"));
+}
+
+TEST(the_text_names_what_was_measured)
+{
+    struct server server;
+    server_start(&server, serve_hello);
+    CHECK_EQ(command("-c", "2", "-n", "20", run_url_of(&server), NULL), 0);
+    server_stop(&server);
+    char *text = read_whole("out");
+    CHECK(number_after(text, "requests ") == 20);
+    CHECK(number_after(text, "errors ") == 0);
+    static const char *const parts[] = {"throughput", "bandwidth", "offered load", "measured load",
+                                        "client CPU", "connect",   "first byte",   "response",
+                                        "p99.9",      "max"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strstr(text, parts[i]))
+            TEST_FAIL("no %s in %s", parts[i], text);
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        CHECK(strlen(line) <= 100);
+}
+
+TEST(errors_end_with_status_1_and_are_named)
+{
+    struct server server;
+    server_start(&server, serve_hello);
+    char *url = run_url_of(&server);
+    CHECK_EQ(command("-n", "4", "-c", "1", "--expect-status", "404", url, NULL), 1);
+    server_stop(&server);
+    char *text = read_whole("out");
+    CHECK(strstr(text, "(status 4)"));
+    CHECK_EQ(command("-n", "4", "-c", "2", url, NULL), 1);
+    CHECK(strstr(read_whole("out"), "(connect 4: Connection refused)"));
+}
+
+TEST(a_file_that_cannot_be_written_ends_with_status_1)
+{
+    struct server server;
+    server_start(&server, serve_hello);
+    CHECK_EQ(
+        command("-n", "4", "-c", "1", "--json", "/nonexistent/file", run_url_of(&server), NULL), 1);
+    server_stop(&server);
+    unlink(path_of("out"));
+}
+
+TEST(help_is_no_error)
+{
+    CHECK_EQ(command("--help", NULL), 0);
+    char *text = read_whole("out");
+    CHECK(strstr(text, "--requests-per-connection") && strstr(text, "--hdr-log"));
+}
+
+TEST(the_percentile_table_is_written_in_microseconds)
+{
+    struct server server;
+    server_start(&server, serve_hello);
+    char *url = run_url_of(&server);
+    CHECK_EQ(command("-n", "30", "-c", "2", "--hdr", path_of("hdr"), "--json", "-", url, NULL), 0);
+    server_stop(&server);
+    double largest = number_after(strstr(read_whole("out"), "\"response_us\""), "\"max\": ");
+    char *table = read_whole("hdr");
+    CHECK(strstr(table, "       Value     Percentile TotalCount 1/(1-Percentile)\n\n") == table);
+    CHECK(number_after(table, "Total count    = ") == 30);
+    double difference = number_after(table, "#[Max     = ") - largest;
+    CHECK(difference > -0.01 && difference < 0.01);
+}
+
+static size_t decode_base64(const char *text, uint8_t *bytes)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    uint32_t bits = 0, held = 0;
+    size_t n = 0;
+    for (const char *digit; *text && *text != '=' && *text != '\n'; text++) {
+        digit = strchr(digits, *text);
+        CHECK(digit);
+        bits = bits << 6 | (uint32_t)(digit - digits);
+        held += 6;
+        if (held >= 8) {
+            held -= 8;
+            bytes[n++] = (uint8_t)(bits >> held);
+        }
+    }
+    return n;
+}
+
+/* The line of the log under this tag decodes to what gs_histogram_encode says of the histogram. */
+static void check_line(const char *log, const char *tag, const struct gs_histogram *histogram)
+{
+    static uint8_t packed[1 << 18], found[1 << 18], expected[1 << 20];
+    const char *line = strstr(log, tag);
+    CHECK(line);
+    const char *end = strchr(line + 1, '\n'), *text = end;
+    while (text[-1] != ',')
+        text--;
+    size_t n = decode_base64(text, packed);
+    CHECK_EQ((size_t)(end - text) % 4, 0);
+    CHECK(n > 8 && packed[0] == 0x1c && packed[1] == 0x84 && packed[2] == 0x93 &&
+          packed[3] == 0x14);
+    CHECK_EQ((size_t)packed[4] << 24 | (size_t)packed[5] << 16 | (size_t)packed[6] << 8 | packed[7],
+             n - 8);
+    uLongf length = sizeof found;
+    CHECK_EQ(uncompress(found, &length, packed + 8, (uLong)(n - 8)), Z_OK);
+    CHECK(gs_histogram_encoded_bound(histogram) <= sizeof expected);
+    CHECK_EQ(length, gs_histogram_encode(histogram, expected));
+    CHECK_EQ(memcmp(found, expected, length), 0);
+}
+
+TEST(the_log_holds_the_three_histograms)
+{
+    struct server server;
+    char *log;
+    size_t length;
+    server_start(&server, serve_hello);
+    struct load_result result = run_against(&server, "-c", "2", "-n", "50", NULL);
+    server_stop(&server);
+    FILE *file = open_memstream(&log, &length);
+    CHECK_EQ(gs_load_report_log(&result, file), 0);
+    fclose(file);
+    CHECK(strstr(log, "#[Histogram log format version 1.3]\n#[StartTime: ") == log);
+    CHECK(strstr(log, "\n\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_"
+                      "Compressed_Histogram\"\n"));
+    check_line(log, "\nTag=response,0.000,", &result.tally.response);
+    check_line(log, "\nTag=first_byte,0.000,", &result.tally.first_byte);
+    check_line(log, "\nTag=connect,0.000,", &result.tally.connect);
+    free(log);
+    gs_load_result_done(&result);
+    rmdir(folder);
+}

@@ -1,0 +1,72 @@
+#include "load/url.h"
+
+#include "tests/test.h"
+
+#include <errno.h>
+
+static void check_parsed(const char *text, const char *host, const char *port,
+                         const char *authority, const char *path)
+{
+    struct load_url url;
+    const char *reason = "none";
+    CHECK_EQ(gs_load_url_parse(text, &url, &reason), 0);
+    CHECK_STR(url.host, host);
+    CHECK_STR(url.port, port);
+    CHECK_STR(url.authority, authority);
+    CHECK_EQ(url.path_length, strlen(path));
+    CHECK_EQ(strncmp(url.path, path, strlen(path)), 0);
+}
+
+static void check_refused(const char *text, const char *part_of_reason)
+{
+    struct load_url url;
+    const char *reason = "none";
+    CHECK_EQ(gs_load_url_parse(text, &url, &reason), -EINVAL);
+    if (!strstr(reason, part_of_reason))
+        TEST_FAIL("\"%s\" was refused as it %s", text, reason);
+}
+
+TEST(a_url_is_taken_apart)
+{
+    check_parsed("http://example.com", "example.com", "80", "example.com", "");
+    check_parsed("http://127.0.0.1:8080/", "127.0.0.1", "8080", "127.0.0.1:8080", "/");
+    check_parsed("HTTP://host/a/b?c=d#e", "host", "80", "host", "/a/b?c=d");
+    check_parsed("http://host:65535?q", "host", "65535", "host:65535", "?q");
+    check_parsed("http://[::1]/", "::1", "80", "[::1]", "/");
+    check_parsed("http://[fe80::1]:81/x:y@z", "fe80::1", "81", "[fe80::1]:81", "/x:y@z");
+}
+
+TEST(what_is_no_http_url_is_refused_with_the_reason)
+{
+    check_refused("https://host/", "https");
+    check_refused("host:80/", "begin with http://");
+    check_refused("ftp://host/", "begin with http://");
+    check_refused("http://", "no host");
+    check_refused("http:///path", "no host");
+    check_refused("http://:80/", "no host");
+    check_refused("http://[::1/", "no host");
+    check_refused("http://[]/", "no host");
+    check_refused("http://[::1]8080/", "no host");
+    check_refused("http://host:/", "port");
+    check_refused("http://host:0/", "port");
+    check_refused("http://host:65536/", "port");
+    check_refused("http://host:8o/", "port");
+    check_refused("http://host:123456/", "port");
+    check_refused("http://me@host/", "user name");
+    check_refused("http://host/a b", "space");
+    check_refused("http://host/\r\nX: y", "control character");
+}
+
+TEST(a_host_that_is_too_long_is_refused)
+{
+    char text[600] = "http://";
+    memset(text + 7, 'a', 300);
+    check_refused(text, "too long");
+    text[7 + 255] = '\0';
+    struct load_url url;
+    const char *reason;
+    CHECK_EQ(gs_load_url_parse(text, &url, &reason), 0);
+    text[7 + 255] = 'a';
+    text[7 + 256] = '\0';
+    check_refused(text, "no host");
+}

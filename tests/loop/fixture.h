@@ -1,0 +1,106 @@
+/* What the tests of the loop share: a loop, connected descriptors, a log of the calls, and a clock that stands still. */
+#ifndef GS_TESTS_LOOP_FIXTURE_H
+#define GS_TESTS_LOOP_FIXTURE_H
+
+#include "loop/state.h"
+#include "tests/test.h"
+
+#include <fcntl.h>
+#include <gossamer/loop.h>
+#include <gossamer/sys.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static char calls[256]; /* a letter for each call: what the watcher's data points to */
+
+static inline void log_call(const struct gs_watcher *watcher)
+{
+    strncat(calls, watcher->data, sizeof calls - strlen(calls) - 1);
+}
+
+static inline void clear_calls(void)
+{
+    calls[0] = 0;
+}
+
+static inline struct gs_loop *new_loop(void)
+{
+    struct gs_loop *loop = NULL;
+    int err = gs_loop_new(&loop);
+    if (err) {
+        fprintf(stderr, "gs_loop_new: %d\n", err);
+        exit(1);
+    }
+    clear_calls();
+    return loop;
+}
+
+/* One iteration that doesn't wait. */
+static inline int step(struct gs_loop *loop)
+{
+    int called = gs_loop_step(loop, 0);
+    gs_loop_check(loop);
+    return called;
+}
+
+static inline uint64_t interest_calls(const struct gs_loop *loop)
+{
+    struct gs_loop_counts counts;
+    gs_loop_counts(loop, &counts);
+    return counts.interest_calls;
+}
+
+/* Two connected sockets that do not block. */
+static inline void connect_pair(int pair[2])
+{
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair)) {
+        perror("socketpair");
+        exit(1);
+    }
+}
+
+static inline void close_pair(const int pair[2])
+{
+    close(pair[0]);
+    close(pair[1]);
+}
+
+static inline void put_byte(int fd)
+{
+    if (write(fd, "x", 1) != 1)
+        abort();
+}
+
+static inline void take_byte(int fd)
+{
+    char byte;
+    if (read(fd, &byte, 1) != 1)
+        abort();
+}
+
+/* Write until no more is taken. */
+static inline void fill(int fd)
+{
+    static const char bytes[4096];
+    while (write(fd, bytes, sizeof bytes) > 0)
+        ;
+}
+
+static inline void drain(int fd)
+{
+    char bytes[4096];
+    while (read(fd, bytes, sizeof bytes) > 0)
+        ;
+}
+
+static inline void start_io(struct gs_io *io, int fd, unsigned wanted)
+{
+    gs_io_set(io, fd, wanted);
+    int err = gs_io_start(io);
+    if (err) {
+        fprintf(stderr, "gs_io_start: %d\n", err);
+        exit(1);
+    }
+}
+
+#endif

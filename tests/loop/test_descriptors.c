@@ -1,0 +1,327 @@
+/* The contract of a descriptor's lifetime: what is free, what is verified, and what a reused number must not do. */
+#include "tests/loop/fixture.h"
+
+#include <errno.h>
+
+static int calls_of[64]; /* by the number in data */
+static unsigned last_events;
+
+static void on_io(struct gs_io *io, unsigned events)
+{
+    calls_of[(intptr_t)io->watcher.data]++;
+    last_events = events;
+}
+
+static struct gs_loop *loop;
+static struct gs_io a, b;
+
+static void set_up(void)
+{
+    loop = new_loop();
+    memset(calls_of, 0, sizeof calls_of);
+    gs_io_init(&a, loop, on_io);
+    gs_io_init(&b, loop, on_io);
+    b.watcher.data = (void *)(intptr_t)1;
+}
+
+TEST(stop_and_start_between_two_iterations_cost_no_system_call)
+{
+    int pair[2];
+    set_up();
+    connect_pair(pair);
+    const unsigned wants[] = {GS_READ, GS_WRITE, GS_READ | GS_WRITE, GS_READ | GS_EDGE};
+    for (size_t i = 0; i < sizeof wants / sizeof *wants; i++) {
+        start_io(&a, pair[0], wants[i]);
+        step(loop);
+        uint64_t before = interest_calls(loop);
+        for (int n = 0; n < 3; n++) {
+            gs_io_stop(&a);
+            CHECK_EQ(gs_io_start(&a), 0);
+            step(loop);
+        }
+        CHECK_EQ(interest_calls(loop), before);
+        gs_io_stop(&a);
+    }
+    gs_loop_free(loop);
+    close_pair(pair);
+}
+
+TEST(change_and_change_back_cost_no_system_call)
+{
+    int pair[2];
+    set_up();
+    connect_pair(pair);
+    start_io(&a, pair[0], GS_READ);
+    step(loop);
+    CHECK_EQ(interest_calls(loop), 1);
+    gs_io_want(&a, GS_READ | GS_WRITE);
+    gs_io_want(&a, GS_READ);
+    gs_io_want(&a, GS_WRITE);
+    gs_io_want(&a, GS_READ);
+    step(loop);
+    CHECK_EQ(interest_calls(loop), 1);
+    gs_loop_free(loop);
+    close_pair(pair);
+}
+
+TEST(pause_of_reading_costs_no_system_call_unless_something_comes)
+{
+    int pair[2];
+    set_up();
+    connect_pair(pair);
+    start_io(&a, pair[0], GS_READ);
+    step(loop);
+    gs_io_stop(&a);
+    step(loop);
+    CHECK_EQ(gs_io_start(&a), 0);
+    step(loop);
+    CHECK_EQ(interest_calls(loop), 1);
+    gs_io_stop(&a);
+    put_byte(pair[1]);
+    CHECK_EQ(step(loop), 0);
+    CHECK_EQ(step(loop), 0);
+    CHECK_EQ(interest_calls(loop), 2);
+    CHECK_EQ(step(loop), 0);
+    CHECK_EQ(gs_io_start(&a), 0);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(interest_calls(loop), 3);
+    gs_loop_free(loop);
+    close_pair(pair);
+}
+
+TEST(end_of_writing_is_settled_before_the_next_wait)
+{
+    int pair[2];
+    set_up();
+    connect_pair(pair);
+    start_io(&a, pair[0], GS_READ | GS_WRITE);
+    CHECK_EQ(step(loop), 1);
+    gs_io_want(&a, GS_READ);
+    uint64_t start_ns = gs_clock_now();
+    CHECK_EQ(gs_loop_step(loop, start_ns + 10 * GS_MILLISECOND), 0);
+    CHECK(gs_clock_now() >= start_ns + 10 * GS_MILLISECOND);
+    CHECK_EQ(interest_calls(loop), 2);
+    gs_loop_free(loop);
+    close_pair(pair);
+}
+
+TEST(setting_anew_is_verified_with_one_system_call)
+{
+    int pair[2];
+    set_up();
+    connect_pair(pair);
+    start_io(&a, pair[0], GS_READ);
+    step(loop);
+    gs_io_stop(&a);
+    start_io(&a, pair[0], GS_READ);
+    step(loop);
+    CHECK_EQ(interest_calls(loop), 2);
+    gs_loop_free(loop);
+    close_pair(pair);
+}
+
+/* Every way for a number to be closed and to mean another socket: whether the loop was told, and when, whether the watcher is the
+ * same, whether iterations pass between, and whether the old socket lives on as a duplicate, with something to read. */
+struct way {
+    bool is_told_before, is_told_after, is_same_watcher, is_step_between, has_duplicate, has_data;
+};
+
+static void reuse_number(struct way way)
+{
+    int old[2], new[2], duplicate = -1;
+    set_up();
+    connect_pair(old);
+    int fd = old[0];
+    start_io(&a, fd, GS_READ);
+    step(loop);
+    if (way.has_duplicate)
+        duplicate = dup(fd);
+    if (way.has_data)
+        put_byte(old[1]);
+    if (way.is_told_before)
+        gs_loop_fd_closed(loop, fd);
+    gs_io_stop(&a);
+    close(fd);
+    if (way.is_told_after)
+        gs_loop_fd_closed(loop, fd);
+    if (way.is_step_between)
+        step(loop);
+    connect_pair(new);
+    if (new[0] != fd) {
+        dup2(new[0], fd);
+        close(new[0]);
+    }
+    struct gs_io *io = way.is_same_watcher ? &a : &b;
+    start_io(io, fd, GS_READ);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(step(loop), 0);
+    put_byte(new[1]);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(calls_of[!way.is_same_watcher], 1);
+    take_byte(fd);
+    /* And the loop comes to rest, though the duplicate is still readable. */
+    uint64_t start_ns = gs_clock_now();
+    CHECK_EQ(gs_loop_step(loop, start_ns + 2 * GS_MILLISECOND), 0);
+    CHECK(gs_clock_now() >= start_ns + 2 * GS_MILLISECOND);
+    gs_loop_free(loop);
+    close(fd);
+    close(old[1]);
+    close(new[1]);
+    if (duplicate >= 0)
+        close(duplicate);
+}
+
+TEST(reused_number_neither_delivers_an_old_event_nor_loses_a_new_one)
+{
+    for (unsigned bits = 0; bits < 64; bits++)
+        reuse_number((struct way){bits & 1, bits & 2, bits & 4, bits & 8, bits & 16, bits & 32});
+}
+
+TEST(told_of_the_close_the_same_watcher_may_start_without_being_set)
+{
+    int old[2], new[2];
+    set_up();
+    connect_pair(old);
+    start_io(&a, old[0], GS_READ);
+    step(loop);
+    gs_loop_fd_closed(loop, old[0]);
+    CHECK(!gs_watcher_is_active(&a.watcher));
+    connect_pair(new);
+    dup2(new[0], old[0]);
+    CHECK_EQ(gs_io_start(&a), 0);
+    put_byte(new[1]);
+    CHECK_EQ(step(loop), 1);
+    gs_loop_free(loop);
+    close_pair(old);
+    close_pair(new);
+}
+
+TEST(close_within_a_callback_drops_what_was_collected_for_the_number)
+{
+    int pair[2], other[2];
+    set_up();
+    connect_pair(pair);
+    connect_pair(other);
+    start_io(&a, pair[0], GS_READ);
+    start_io(&b, pair[0], GS_READ);
+    put_byte(pair[1]);
+    gs_watcher_feed(&a.watcher, GS_READ);
+    gs_watcher_feed(&b.watcher, GS_READ);
+    gs_loop_fd_closed(loop, pair[0]);
+    dup2(other[0], pair[0]);
+    start_io(&b, pair[0], GS_READ);
+    CHECK_EQ(step(loop), 0);
+    gs_loop_free(loop);
+    close_pair(pair);
+    close_pair(other);
+}
+
+TEST(telling_of_an_unknown_descriptor_costs_nothing)
+{
+    set_up();
+    gs_loop_fd_closed(loop, -1);
+    gs_loop_fd_closed(loop, 5);
+    gs_loop_fd_closed(loop, 1000000);
+    CHECK_EQ(interest_calls(loop), 0);
+    gs_loop_free(loop);
+}
+
+TEST(closing_a_watched_descriptor_costs_no_system_call)
+{
+    int pair[2];
+    set_up();
+    connect_pair(pair);
+    start_io(&a, pair[0], GS_READ | GS_WRITE);
+    step(loop);
+    uint64_t before = interest_calls(loop);
+    gs_loop_fd_closed(loop, pair[0]);
+    close(pair[0]);
+    step(loop);
+    CHECK_EQ(interest_calls(loop), before);
+    close(pair[1]);
+    gs_loop_free(loop);
+}
+
+TEST(duplicates_are_watched_independently)
+{
+    int pair[2];
+    set_up();
+    connect_pair(pair);
+    int duplicate = dup(pair[0]);
+    start_io(&a, pair[0], GS_READ);
+    start_io(&b, duplicate, GS_READ);
+    put_byte(pair[1]);
+    CHECK_EQ(step(loop), 2);
+    gs_io_stop(&a);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(calls_of[1], 2);
+    gs_loop_free(loop);
+    close(duplicate);
+    close_pair(pair);
+}
+
+TEST(duplicate_of_an_untold_close_is_forgotten_with_all_others_kept)
+{
+    enum { N = 20 };
+    static struct gs_io ios[N];
+    int pairs[N][2], gone[2];
+    set_up();
+    for (int i = 0; i < N; i++) {
+        connect_pair(pairs[i]);
+        gs_io_init(&ios[i], loop, on_io);
+        ios[i].watcher.data = (void *)(intptr_t)(i + 2);
+        start_io(&ios[i], pairs[i][0], GS_READ);
+    }
+    connect_pair(gone);
+    start_io(&a, gone[0], GS_READ);
+    step(loop);
+    gs_io_stop(&a);
+    int duplicate = dup(gone[0]);
+    close(gone[0]);
+    put_byte(gone[1]);
+    for (int i = 0; i < 4; i++)
+        step(loop);
+    uint64_t start_ns = gs_clock_now();
+    CHECK_EQ(gs_loop_step(loop, start_ns + 5 * GS_MILLISECOND), 0);
+    CHECK(gs_clock_now() >= start_ns + 5 * GS_MILLISECOND);
+    for (int i = 0; i < N; i++)
+        put_byte(pairs[i][1]);
+    CHECK_EQ(step(loop), N);
+    for (int i = 0; i < N; i++) {
+        CHECK_EQ(calls_of[i + 2], 1);
+        close_pair(pairs[i]);
+    }
+    gs_loop_free(loop);
+    close(duplicate);
+    close(gone[1]);
+}
+
+TEST(once_duplicates_were_met_telling_of_a_close_takes_the_descriptor_out)
+{
+    int first[2], second[2];
+    set_up();
+    connect_pair(first);
+    connect_pair(second);
+    int duplicate = dup(first[0]);
+    start_io(&a, first[0], GS_READ);
+    start_io(&b, second[0], GS_READ);
+    step(loop);
+    gs_loop_fd_closed(loop, first[0]);
+    close(first[0]);
+    put_byte(first[1]);
+    step(loop);
+    step(loop);
+    uint64_t before = interest_calls(loop);
+    int second_duplicate = dup(second[0]);
+    gs_loop_fd_closed(loop, second[0]);
+    CHECK_EQ(interest_calls(loop), before + 1);
+    close(second[0]);
+    put_byte(second[1]);
+    CHECK_EQ(step(loop), 0);
+    CHECK_EQ(interest_calls(loop), before + 1);
+    gs_loop_free(loop);
+    close(duplicate);
+    close(second_duplicate);
+    close(first[1]);
+    close(second[1]);
+}

@@ -1,0 +1,192 @@
+#include "tests/loop/fixture.h"
+
+#include <errno.h>
+
+static unsigned last_events;
+
+static void on_io(struct gs_io *io, unsigned events)
+{
+    last_events = events;
+    log_call(&io->watcher);
+}
+
+static struct gs_loop *loop;
+static struct gs_io a, b;
+static int pair[2];
+
+static void set_up(void)
+{
+    loop = new_loop();
+    connect_pair(pair);
+    gs_io_init(&a, loop, on_io);
+    gs_io_init(&b, loop, on_io);
+    a.watcher.data = "a";
+    b.watcher.data = "b";
+}
+
+static void tear_down(void)
+{
+    gs_loop_free(loop);
+    close_pair(pair);
+}
+
+TEST(readiness_is_reported_once_until_it_comes_anew)
+{
+    set_up();
+    start_io(&a, pair[0], GS_READ | GS_EDGE);
+    put_byte(pair[1]);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(last_events, GS_READ);
+    CHECK_EQ(step(loop), 0);
+    put_byte(pair[1]);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(step(loop), 0);
+    CHECK_EQ(interest_calls(loop), 1);
+    tear_down();
+}
+
+TEST(both_directions_are_registered_once_and_come_one_by_one)
+{
+    set_up();
+    fill(pair[0]);
+    start_io(&a, pair[0], GS_READ | GS_WRITE | GS_EDGE);
+    CHECK_EQ(step(loop), 0);
+    put_byte(pair[1]);
+    CHECK_EQ(step(loop), 1);
+    CHECK(last_events & GS_READ);
+    drain(pair[1]);
+    CHECK_EQ(step(loop), 1);
+    CHECK(last_events & GS_WRITE);
+    CHECK_EQ(step(loop), 0);
+    CHECK_EQ(interest_calls(loop), 1);
+    tear_down();
+}
+
+TEST(edge_watcher_must_be_the_only_one_of_its_descriptor)
+{
+    set_up();
+    start_io(&a, pair[0], GS_READ | GS_EDGE);
+    gs_io_set(&b, pair[0], GS_READ);
+    CHECK_EQ(gs_io_start(&b), -EBUSY);
+    CHECK(!gs_watcher_is_active(&b.watcher));
+    gs_io_stop(&a);
+    CHECK_EQ(gs_io_start(&b), 0);
+    CHECK_EQ(gs_io_start(&a), -EBUSY);
+    put_byte(pair[1]);
+    CHECK_EQ(step(loop), 1);
+    CHECK_STR(calls, "b");
+    tear_down();
+}
+
+TEST(edge_that_came_while_stopped_is_reported_after_the_start)
+{
+    set_up();
+    start_io(&a, pair[0], GS_READ | GS_EDGE);
+    step(loop);
+    gs_io_stop(&a);
+    put_byte(pair[1]);
+    CHECK_EQ(step(loop), 0);
+    CHECK_EQ(gs_io_start(&a), 0);
+    CHECK_EQ(step(loop), 1);
+    tear_down();
+}
+
+static void restart_b(struct gs_io *io, unsigned events)
+{
+    on_io(io, events);
+    gs_io_stop(&b);
+    (void)!gs_io_start(&b);
+    gs_io_stop(io);
+}
+
+TEST(edge_dropped_by_a_stop_while_pending_is_reported_after_the_start)
+{
+    int other[2];
+    set_up();
+    connect_pair(other);
+    gs_io_init(&a, loop, restart_b);
+    a.watcher.data = "a";
+    gs_watcher_set_priority(&a.watcher, 1);
+    start_io(&a, other[0], GS_READ);
+    start_io(&b, pair[0], GS_READ | GS_EDGE);
+    step(loop);
+    put_byte(other[1]);
+    put_byte(pair[1]);
+    CHECK_EQ(step(loop), 1);
+    CHECK_STR(calls, "a");
+    CHECK_EQ(step(loop), 1);
+    CHECK_STR(calls, "ab");
+    CHECK_EQ(step(loop), 0);
+    close_pair(other);
+    tear_down();
+}
+
+TEST(edge_of_a_direction_not_wanted_for_a_while_is_not_lost)
+{
+    set_up();
+    fill(pair[0]);
+    start_io(&a, pair[0], GS_READ | GS_WRITE | GS_EDGE);
+    step(loop);
+    gs_io_want(&a, GS_READ | GS_EDGE);
+    drain(pair[1]);
+    CHECK_EQ(step(loop), 0);
+    gs_io_want(&a, GS_READ | GS_WRITE | GS_EDGE);
+    CHECK_EQ(step(loop), 1);
+    CHECK(last_events & GS_WRITE);
+    tear_down();
+}
+
+static void change_b_and_back(struct gs_io *io, unsigned events)
+{
+    on_io(io, events);
+    gs_io_want(&b, GS_WRITE | GS_EDGE);
+    gs_io_want(&b, GS_READ | GS_EDGE);
+    gs_io_stop(io);
+}
+
+TEST(pending_edge_dropped_by_a_change_is_reported_when_wanted_again)
+{
+    int other[2];
+    set_up();
+    connect_pair(other);
+    gs_io_init(&a, loop, change_b_and_back);
+    a.watcher.data = "a";
+    gs_watcher_set_priority(&a.watcher, 1);
+    start_io(&a, other[0], GS_READ);
+    start_io(&b, pair[0], GS_READ | GS_EDGE);
+    step(loop);
+    put_byte(other[1]);
+    put_byte(pair[1]);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(step(loop), 1);
+    CHECK_STR(calls, "ab");
+    close_pair(other);
+    tear_down();
+}
+
+TEST(change_from_level_to_edge_and_back_takes_effect)
+{
+    set_up();
+    start_io(&a, pair[0], GS_READ);
+    put_byte(pair[1]);
+    CHECK_EQ(step(loop), 1);
+    gs_io_want(&a, GS_READ | GS_EDGE);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(step(loop), 0);
+    gs_io_want(&a, GS_READ);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(step(loop), 1);
+    tear_down();
+}
+
+TEST(regular_file_by_edges_is_ready_once)
+{
+    set_up();
+    FILE *file = tmpfile();
+    start_io(&a, fileno(file), GS_READ | GS_EDGE);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(step(loop), 0);
+    gs_io_stop(&a);
+    fclose(file);
+    tear_down();
+}

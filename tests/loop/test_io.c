@@ -1,0 +1,344 @@
+#include "tests/loop/fixture.h"
+
+#include <errno.h>
+
+static unsigned last_events;
+
+static void on_io(struct gs_io *io, unsigned events)
+{
+    last_events = events;
+    log_call(&io->watcher);
+}
+
+static struct gs_loop *loop;
+static struct gs_io a, b, c;
+static int pair[2];
+
+static void set_up(void)
+{
+    struct gs_io *all[] = {&a, &b, &c};
+    char *names[] = {"a", "b", "c"};
+    loop = new_loop();
+    connect_pair(pair);
+    for (int i = 0; i < 3; i++) {
+        gs_io_init(all[i], loop, on_io);
+        all[i]->watcher.data = names[i];
+    }
+    last_events = 0;
+}
+
+static void tear_down(void)
+{
+    gs_loop_free(loop);
+    close_pair(pair);
+}
+
+TEST(readable_descriptor_is_reported_for_as_long_as_it_is_readable)
+{
+    set_up();
+    start_io(&a, pair[0], GS_READ);
+    CHECK_EQ(step(loop), 0);
+    put_byte(pair[1]);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(last_events, GS_READ);
+    CHECK_EQ(step(loop), 1);
+    take_byte(pair[0]);
+    CHECK_EQ(step(loop), 0);
+    CHECK_STR(calls, "aa");
+    tear_down();
+}
+
+TEST(only_what_is_wanted_is_reported)
+{
+    set_up();
+    put_byte(pair[1]);
+    start_io(&a, pair[0], GS_WRITE);
+    step(loop);
+    CHECK_EQ(last_events, GS_WRITE);
+    gs_io_want(&a, GS_READ | GS_WRITE);
+    step(loop);
+    CHECK_EQ(last_events, GS_READ | GS_WRITE);
+    gs_io_want(&a, GS_READ);
+    step(loop);
+    CHECK_EQ(last_events, GS_READ);
+    clear_calls();
+    gs_io_want(&a, 0);
+    CHECK_EQ(step(loop), 0);
+    gs_io_want(&a, GS_READ);
+    CHECK_EQ(step(loop), 1);
+    tear_down();
+}
+
+TEST(wanted_is_changed_while_inactive_too)
+{
+    set_up();
+    gs_io_set(&a, pair[0], GS_READ);
+    gs_io_want(&a, GS_WRITE);
+    CHECK_EQ(gs_io_start(&a), 0);
+    step(loop);
+    CHECK_EQ(last_events, GS_WRITE);
+    tear_down();
+}
+
+TEST(descriptor_is_required_to_start)
+{
+    set_up();
+    CHECK_EQ(gs_io_start(&a), -EBADF);
+    CHECK(!gs_watcher_is_active(&a.watcher));
+    gs_io_set(&a, 1 << 29, GS_READ);
+    CHECK_EQ(gs_io_start(&a), -EBADF);
+    CHECK(!gs_watcher_is_active(&a.watcher));
+    tear_down();
+}
+
+TEST(starting_twice_and_stopping_twice_do_nothing)
+{
+    set_up();
+    put_byte(pair[1]);
+    start_io(&a, pair[0], GS_READ);
+    CHECK_EQ(gs_io_start(&a), 0);
+    CHECK_EQ(step(loop), 1);
+    gs_io_stop(&a);
+    gs_io_stop(&a);
+    CHECK_EQ(step(loop), 0);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    tear_down();
+}
+
+TEST(watchers_of_one_descriptor_each_get_what_they_want)
+{
+    set_up();
+    put_byte(pair[1]);
+    start_io(&a, pair[0], GS_READ);
+    start_io(&b, pair[0], GS_WRITE);
+    start_io(&c, pair[0], GS_READ | GS_WRITE);
+    CHECK_EQ(step(loop), 3);
+    CHECK_EQ(interest_calls(loop), 1);
+    gs_io_stop(&c);
+    gs_io_stop(&b);
+    clear_calls();
+    CHECK_EQ(step(loop), 1);
+    CHECK_STR(calls, "a");
+    tear_down();
+}
+
+TEST(shutdown_of_the_peer_is_reported_as_hangup)
+{
+    set_up();
+    start_io(&a, pair[0], GS_READ);
+    shutdown(pair[1], SHUT_WR);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(last_events, GS_READ | GS_HANGUP);
+    tear_down();
+}
+
+TEST(lost_connection_makes_both_directions_ready)
+{
+    set_up();
+    fill(pair[0]);
+    start_io(&a, pair[0], GS_WRITE);
+    CHECK_EQ(step(loop), 0);
+    close(pair[1]);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(last_events, GS_WRITE | GS_HANGUP);
+    gs_io_stop(&a);
+    start_io(&a, pair[0], GS_READ | GS_WRITE);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(last_events, GS_READ | GS_WRITE | GS_HANGUP);
+    gs_loop_free(loop);
+    close(pair[0]);
+}
+
+TEST(lost_connection_that_nobody_wants_to_know_of_does_not_end_waits)
+{
+    set_up();
+    start_io(&a, pair[0], GS_READ);
+    step(loop);
+    gs_io_want(&a, 0);
+    close(pair[1]);
+    step(loop);
+    uint64_t start_ns = gs_clock_now();
+    CHECK_EQ(gs_loop_step(loop, start_ns + 20 * GS_MILLISECOND), 0);
+    CHECK_EQ(gs_loop_step(loop, start_ns + 20 * GS_MILLISECOND), 0);
+    CHECK(gs_clock_now() >= start_ns + 20 * GS_MILLISECOND);
+    gs_loop_free(loop);
+    close(pair[0]);
+}
+
+TEST(closed_descriptor_fails_its_watcher_and_says_why)
+{
+    set_up();
+    int fd = dup(pair[0]);
+    gs_io_set(&a, fd, GS_READ);
+    CHECK_EQ(gs_io_start(&a), 0);
+    close(fd);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(last_events, GS_FAILED);
+    CHECK_EQ(gs_io_error(&a), -EBADF);
+    CHECK(!gs_watcher_is_active(&a.watcher));
+    CHECK_EQ(step(loop), 0);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    tear_down();
+}
+
+static void restart_on_failure(struct gs_io *io, unsigned events)
+{
+    on_io(io, events);
+    if (events & GS_FAILED)
+        start_io(io, pair[0], GS_READ);
+}
+
+TEST(failed_watcher_may_be_started_anew_in_its_callback)
+{
+    set_up();
+    gs_io_init(&a, loop, restart_on_failure);
+    a.watcher.data = "a";
+    int fd = dup(pair[0]);
+    gs_io_set(&a, fd, GS_READ);
+    CHECK_EQ(gs_io_start(&a), 0);
+    close(fd);
+    put_byte(pair[1]);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(last_events, GS_READ);
+    tear_down();
+}
+
+TEST(regular_file_is_always_ready)
+{
+    set_up();
+    FILE *file = tmpfile();
+    start_io(&a, fileno(file), GS_READ | GS_WRITE);
+    start_io(&b, fileno(file), GS_READ);
+    for (int i = 0; i < 3; i++) {
+        clear_calls();
+        CHECK_EQ(gs_loop_step(loop, GS_NEVER), 2);
+    }
+    CHECK_EQ(interest_calls(loop), 1);
+    gs_io_stop(&a);
+    gs_io_stop(&b);
+    CHECK_EQ(step(loop), 0);
+    CHECK_EQ(gs_io_start(&a), 0);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(last_events, GS_READ | GS_WRITE);
+    gs_io_stop(&a);
+    fclose(file);
+    tear_down();
+}
+
+TEST(number_of_a_regular_file_that_becomes_a_socket_is_watched_as_one)
+{
+    set_up();
+    FILE *file = tmpfile();
+    int fd = dup(fileno(file));
+    start_io(&a, fd, GS_READ);
+    CHECK_EQ(step(loop), 1);
+    gs_io_stop(&a);
+    dup2(pair[0], fd);
+    start_io(&a, fd, GS_READ);
+    CHECK_EQ(step(loop), 0);
+    put_byte(pair[1]);
+    CHECK_EQ(step(loop), 1);
+    gs_io_stop(&a);
+    dup2(fileno(file), fd);
+    start_io(&a, fd, GS_READ);
+    take_byte(pair[0]);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(step(loop), 1);
+    gs_loop_fd_closed(loop, fd);
+    close(fd);
+    CHECK_EQ(step(loop), 0);
+    fclose(file);
+    tear_down();
+}
+
+static int stopped_first;
+
+static void stop_the_others(struct gs_io *io, unsigned events)
+{
+    on_io(io, events);
+    stopped_first = io == &a;
+    if (io != &a)
+        gs_io_stop(&a);
+    if (io != &b)
+        gs_io_stop(&b);
+}
+
+TEST(watcher_stopped_while_pending_is_not_called)
+{
+    set_up();
+    gs_io_init(&a, loop, stop_the_others);
+    gs_io_init(&b, loop, stop_the_others);
+    a.watcher.data = b.watcher.data = "x";
+    put_byte(pair[0]);
+    put_byte(pair[1]);
+    start_io(&a, pair[0], GS_READ);
+    start_io(&b, pair[1], GS_READ);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(gs_watcher_is_active(&a.watcher), stopped_first);
+    CHECK_EQ(gs_watcher_is_active(&b.watcher), !stopped_first);
+    CHECK_EQ(step(loop), 1);
+    tear_down();
+}
+
+static void want_no_writes_of_b(struct gs_io *io, unsigned events)
+{
+    on_io(io, events);
+    gs_io_want(&b, GS_READ);
+}
+
+TEST(pending_event_that_is_no_longer_wanted_is_dropped)
+{
+    set_up();
+    gs_io_init(&a, loop, want_no_writes_of_b);
+    a.watcher.data = "a";
+    gs_watcher_set_priority(&a.watcher, 1);
+    start_io(&a, pair[0], GS_WRITE);
+    start_io(&b, pair[1], GS_WRITE | GS_READ);
+    CHECK_EQ(step(loop), 1);
+    put_byte(pair[0]);
+    gs_io_want(&b, GS_WRITE | GS_READ);
+    CHECK_EQ(step(loop), 2);
+    CHECK_EQ(last_events, GS_READ);
+    tear_down();
+}
+
+static void free_itself(struct gs_io *io, unsigned events)
+{
+    on_io(io, events);
+    gs_io_stop(io);
+    free(io);
+}
+
+TEST(watcher_may_be_freed_in_its_own_callback)
+{
+    set_up();
+    struct gs_io *io = malloc(sizeof *io);
+    gs_io_init(io, loop, free_itself);
+    io->watcher.data = "f";
+    put_byte(pair[1]);
+    start_io(io, pair[0], GS_READ);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK_STR(calls, "f");
+    tear_down();
+}
+
+TEST(hundreds_of_ready_descriptors_are_collected_in_each_iteration)
+{
+    enum { N = 400 };
+    static struct gs_io ios[N];
+    static int pairs[N][2];
+    set_up();
+    for (int i = 0; i < N; i++) {
+        connect_pair(pairs[i]);
+        gs_io_init(&ios[i], loop, on_io);
+        ios[i].watcher.data = "";
+        put_byte(pairs[i][1]);
+        start_io(&ios[i], pairs[i][0], GS_READ);
+    }
+    int called = step(loop) + step(loop);
+    CHECK(called == 2 * N);
+    for (int i = 0; i < N; i++)
+        close_pair(pairs[i]);
+    tear_down();
+}

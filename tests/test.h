@@ -1,0 +1,93 @@
+/* The test harness: a test is a sentence, a program runs every test of its file in order of appearance.
+ *
+ *     TEST(timer_stopped_in_its_own_callback_never_fires)
+ *     {
+ *         CHECK_EQ(fired, 0);
+ *     }
+ *
+ * A failed check ends its test and fails the program; SKIP ends the program with status 77 and the reason.
+ * Run a program with a part of a name to run just the tests that hold it.
+ */
+#ifndef GS_TESTS_TEST_H
+#define GS_TESTS_TEST_H
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct test {
+    const char *name;
+    void (*run)(void);
+    struct test *next;
+};
+
+static struct test *test_first, **test_last = &test_first;
+static jmp_buf test_escape;
+
+#define TEST(name_)                                                                                \
+    static void name_(void);                                                                       \
+    static struct test name_##_test = {.name = #name_, .run = name_};                              \
+    __attribute__((constructor)) static void name_##_add(void)                                     \
+    {                                                                                              \
+        *test_last = &name_##_test;                                                                \
+        test_last = &name_##_test.next;                                                            \
+    }                                                                                              \
+    static void name_(void)
+
+#define TEST_FAIL(...)                                                                             \
+    do {                                                                                           \
+        fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                                            \
+        fprintf(stderr, __VA_ARGS__);                                                              \
+        fputc('\n', stderr);                                                                       \
+        longjmp(test_escape, 1);                                                                   \
+    } while (0)
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            TEST_FAIL("not true: %s", #condition);                                                 \
+    } while (0)
+
+#define CHECK_EQ(actual, expected)                                                                 \
+    do {                                                                                           \
+        long long actual_ = (long long)(actual), expected_ = (long long)(expected);                \
+        if (actual_ != expected_)                                                                  \
+            TEST_FAIL("%s is %lld, expected %lld", #actual, actual_, expected_);                   \
+    } while (0)
+
+#define CHECK_STR(actual, expected)                                                                \
+    do {                                                                                           \
+        const char *actual_ = (actual), *expected_ = (expected);                                   \
+        if (strcmp(actual_, expected_))                                                            \
+            TEST_FAIL("%s is \"%s\", expected \"%s\"", #actual, actual_, expected_);               \
+    } while (0)
+
+#define SKIP(...)                                                                                  \
+    do {                                                                                           \
+        printf("skipped: ");                                                                       \
+        printf(__VA_ARGS__);                                                                       \
+        putchar('\n');                                                                             \
+        exit(77);                                                                                  \
+    } while (0)
+
+int main(int argc, char **argv)
+{
+    static int passed, failed;
+    static struct test *test;
+    for (test = test_first; test; test = test->next) {
+        if (argc > 1 && !strstr(test->name, argv[1]))
+            continue;
+        if (setjmp(test_escape) == 0) {
+            test->run();
+            passed++;
+        } else {
+            printf("FAILED %s\n", test->name);
+            failed++;
+        }
+    }
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed || !passed;
+}
+
+#endif

@@ -1,0 +1,136 @@
+"""Whether files, functions, nesting and lists of parameters stay small."""
+
+import ast
+import os
+import re
+
+from .tree import Problem, Result, Tree, run_each
+
+FILE_LINES = 400
+CMAKE_LINES = 30
+FUNCTION_LINES = 50
+NESTING = 3
+PARAMETERS = 5
+
+CODE = (".c", ".h", ".S", ".py", ".cmake", ".sh", ".css", ".js", ".j2")
+
+TIDY_LINE = re.compile(r"^(.+?):(\d+):\d+: warning: function '(\w+)' exceeds")
+TIDY_NOTE = re.compile(r"^(.+?):(\d+):(\d+): note: (.*)$")
+TIDY_CONFIG = (
+    "{Checks: '-*,readability-function-size', CheckOptions: {"
+    f"readability-function-size.LineThreshold: {FUNCTION_LINES}, "
+    f"readability-function-size.NestingThreshold: {NESTING}, "
+    f"readability-function-size.ParameterThreshold: {PARAMETERS}, "
+    "readability-function-size.StatementThreshold: none}}"
+)
+# The notes that tell what is exceeded, and our names for it.
+TIDY_RULES = {
+    "lines": "function-lines",
+    "nesting": "nesting",
+    "parameters": "parameters",
+}
+
+BLOCKS = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.Match)
+
+
+def _check_files(tree: Tree) -> list[Problem]:
+    problems = []
+    limits = dict.fromkeys([*tree.having(*CODE), *tree.python_files, *tree.shell_files], FILE_LINES)
+    limits |= {name: CMAKE_LINES for name in tree.files if name.endswith("CMakeLists.txt")}
+    for name, limit in limits.items():
+        count = len(tree.lines(name))
+        if count > limit and not tree.exceptions.grants("file-lines", name):
+            problems.append(Problem(name, limit + 1, f"the file has {count} lines of {limit}"))
+    return problems
+
+
+def _rule_of(tree: Tree, note: re.Match) -> str | None:
+    """Return the rule that a note under a warning is about; a block that a macro makes is none."""
+    path, line, column, text = note.groups()
+    rule = next((rule for word, rule in TIDY_RULES.items() if word in text), None)
+    is_written = rule != "nesting" or tree.lines(path)[int(line) - 1][int(column) - 1] == "{"
+    return rule if is_written else None
+
+
+def _tidy_problems(tree: Tree, output: str) -> set[Problem]:
+    problems, where = set(), None
+    for line in output.splitlines():
+        warning, note = TIDY_LINE.match(line), TIDY_NOTE.match(line)
+        if warning:
+            where = (os.path.relpath(warning[1], tree.root), int(warning[2]), warning[3])
+        rule = _rule_of(tree, note) if note and where else None
+        if rule and not tree.exceptions.grants(rule, f"{where[0]}:{where[2]}"):
+            problems.add(Problem(where[0], where[1], f"{where[2]}: {note[4]}"))
+    return problems
+
+
+def _check_c_functions(tree: Tree) -> list[Problem]:
+    tree.commands("dev")
+    tidy = [
+        "clang-tidy-19",
+        "-p",
+        "build/dev",
+        "--quiet",
+        f"--config={TIDY_CONFIG}",
+        "--header-filter=.*",
+    ]
+    done = run_each(([*tidy, name] for name in tree.having(".c")), tree.root)
+    return sorted(set().union(*(_tidy_problems(tree, one.stdout) for one in done)))
+
+
+def _depth(statements: list[ast.stmt]) -> int:
+    """Return how deep the blocks among the statements go; an elif is as deep as its if."""
+    deepest = 0
+    for statement in statements:
+        if not isinstance(statement, BLOCKS):
+            continue
+        inner = 0
+        for child in ast.iter_child_nodes(statement):
+            if isinstance(child, ast.ExceptHandler | ast.match_case):
+                inner = max(inner, _depth(child.body))
+        for field in ("body", "orelse", "finalbody"):
+            block = getattr(statement, field, [])
+            is_elif = isinstance(statement, ast.If) and field == "orelse" and len(block) == 1
+            inner = max(inner, _depth(block) - (is_elif and isinstance(block[0], ast.If)))
+        deepest = max(deepest, inner + 1)
+    return deepest
+
+
+def _python_problems(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
+    arguments = function.args
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    count = len([name for name in names if name not in ("self", "cls")])
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    lines = (function.end_lineno or 0) - body[0].lineno + 1 if body else 0
+    depth = _depth(function.body)
+    found = {}
+    if lines > FUNCTION_LINES:
+        found["function-lines"] = f"{lines} lines of {FUNCTION_LINES}"
+    if depth > NESTING:
+        found["nesting"] = f"nesting {depth} of {NESTING}"
+    if count > PARAMETERS:
+        found["parameters"] = f"{count} parameters of {PARAMETERS}"
+    return found
+
+
+def _check_python_functions(tree: Tree) -> list[Problem]:
+    problems = []
+    for name in tree.python_files:
+        for node in ast.walk(ast.parse("\n".join(tree.lines(name)), name)):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            problems += [
+                Problem(name, node.lineno, f"{node.name}: {text}")
+                for rule, text in _python_problems(node).items()
+                if not tree.exceptions.grants(rule, f"{name}:{node.name}")
+            ]
+    return problems
+
+
+def check(tree: Tree) -> Result:
+    """Measure every file, and every function in C and Python."""
+    problems = _check_files(tree) + _check_c_functions(tree) + _check_python_functions(tree)
+    return (
+        f"files, functions of {len(tree.having('.c'))} C and {len(tree.python_files)} Python files",
+        problems,
+    )
