@@ -6,11 +6,12 @@
 
 #include <errno.h>
 
-enum { RETIRED, RESTING, READY, CONNECTING, WAITING };
+enum { RETIRED, RESTING, CONNECTING, WAITING };
 
 /* A server that refuses connections is not asked again at once. */
 static const uint64_t pause_after_refusal_ns = 10 * GS_MILLISECOND;
 
+static void begin_request(struct load_client *client);
 static void connect_to_server(struct load_client *client);
 
 static const struct load_request *request_of(const struct load_client *client)
@@ -131,7 +132,8 @@ static void fail_to_connect(struct load_client *client, int err)
     fail(client, err == -ECONNRESET || err == -EPIPE ? LOAD_RESET : LOAD_CONNECT);
 }
 
-/* The connection is made once the request can be sent. Towards the loopback interface that is so at once. */
+/* The connection is made once the request can be sent. Towards the loopback interface that is so at
+ * once. */
 static void send_first(struct load_client *client)
 {
     struct load_worker *worker = client->worker;
@@ -191,17 +193,6 @@ static enum load_error judge(struct load_client *client)
     return LOAD_RIGHT;
 }
 
-/* Requests are sent when all that was received has been read: they reach the server together then, and neither side is
- * woken for each of them. */
-static void be_ready(struct load_client *client)
-{
-    struct load_worker *worker = client->worker;
-    client->state = READY;
-    client->next_ready = NULL;
-    *worker->last_ready = client;
-    worker->last_ready = &client->next_ready;
-}
-
 static void finish(struct load_client *client, uint64_t now_ns, bool is_hung_up)
 {
     struct load_worker *worker = client->worker;
@@ -225,7 +216,7 @@ static void finish(struct load_client *client, uint64_t now_ns, bool is_hung_up)
     if (worker->settings->think_ns)
         rest(client, worker->settings->think_ns);
     else
-        be_ready(client);
+        begin_request(client);
 }
 
 /* The server has closed the connection, or it broke (n < 0). */
@@ -237,8 +228,8 @@ static void lose_connection(struct load_client *client, ssize_t n)
         fail_or_resend(client, n < 0 ? LOAD_RESET : LOAD_CLOSED);
 }
 
-/* Read until nothing is left: readiness is told by edges. A read that does not fill the buffer is the last one, unless
- * the end of the connection waits behind it. */
+/* Read until nothing is left: readiness is told by edges. A read that does not fill the buffer is
+ * the last one, unless the end of the connection waits behind it. */
 static void receive(struct load_client *client, bool is_hung_up)
 {
     struct load_worker *worker = client->worker;
@@ -300,7 +291,7 @@ static void on_io(struct gs_io *io, unsigned events)
     }
 }
 
-void gs_load_client_begin_request(struct load_client *client)
+static void begin_request(struct load_client *client)
 {
     struct load_worker *worker = client->worker;
     if (!gs_load_worker_claim(worker, &client->is_counted)) {
@@ -321,7 +312,7 @@ static void on_timer(struct gs_timer *timer)
 {
     struct load_client *client = timer->watcher.data;
     if (client->state == RESTING)
-        gs_load_client_begin_request(client);
+        begin_request(client);
     else
         fail(client, LOAD_TIMEOUT);
 }

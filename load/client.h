@@ -1,6 +1,6 @@
 /* The life of one simulated client:
  *
- *                          a kept connection was closed before the answer began: the request is sent again
+ *                    a kept connection was closed before the answer began: send again
  *                        +------------------------------------------------------------------+
  *                        v                                                                  |
  *     RESTING --no--> CONNECTING --send--> WAITING --answer--> judged, counted --> RESTING  |
@@ -9,8 +9,9 @@
  *        |                                 |
  *        +--> RETIRED: no request is left  +-- any error: counted, connection closed --> RESTING
  *
- * Times are those of the system calls: a connection is timed from connect until the first send succeeds, an answer from
- * before the send to after the receive that brought its last byte. A client that rests notices when the server closes. */
+ * Times are those of the system calls: a connection is timed from connect until the first send
+ * succeeds, an answer from before the send to after the receive that brought its last byte. A
+ * client that rests notices when the server closes. */
 #ifndef GS_LOAD_CLIENT_H
 #define GS_LOAD_CLIENT_H
 
@@ -25,7 +26,6 @@ struct load_client {
     struct gs_io io;
     struct gs_timer timer; /* active unless retired: the end of the rest, or the timeout */
     struct load_worker *worker;
-    struct load_client *next_ready;
     int fd; /* -1: not connected */
     uint8_t state;
     bool is_counted; /* the request was begun in the measured time */
@@ -41,9 +41,6 @@ struct load_client {
 
 /* The first request begins in the next iteration. Returns 0 or -ENOMEM. */
 GS_MUST_CHECK int gs_load_client_start(struct load_client *client, struct load_worker *worker);
-
-/* Of one that is ready: send the next request, if there is one. */
-void gs_load_client_begin_request(struct load_client *client);
 
 /* Close the connection, whatever goes on. */
 void gs_load_client_stop(struct load_client *client);

@@ -2,7 +2,8 @@
 
 #include <sys/resource.h>
 
-/* Descriptors that are no connections: the standard ones and some inherited, and those of each loop. */
+/* Descriptors that are no connections: the standard ones and some inherited, and those of each
+ * loop. */
 enum { OF_PROCESS = 16, OF_LOOP = 8 };
 
 int gs_load_limit_check(const struct load_settings *settings)

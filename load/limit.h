@@ -4,8 +4,8 @@
 
 #include "load/settings.h"
 
-/* Raise the limit as far as this process may, and check that the connections and all else fit. Returns 0, or -EINVAL after
- * a line on stderr. */
+/* Raise the limit as far as this process may, and check that the connections and all else fit.
+ * Returns 0, or -EINVAL after a line on stderr. */
 GS_MUST_CHECK int gs_load_limit_check(const struct load_settings *settings);
 
 #endif

@@ -11,7 +11,7 @@ GS_MUST_CHECK int gs_load_report_text(const struct load_settings *settings,
 GS_MUST_CHECK int gs_load_report_json(const struct load_settings *settings,
                                       const struct load_result *result, FILE *file);
 
-/* The three histograms as an HdrHistogram log, each under its own tag, in nanoseconds. Or -ENOMEM. */
+/* The three histograms as an HdrHistogram log, each with a tag, in nanoseconds. Or -ENOMEM. */
 GS_MUST_CHECK int gs_load_report_log(const struct load_result *result, FILE *file);
 
 /* The figures that both reports give of a histogram. */

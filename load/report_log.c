@@ -9,8 +9,8 @@
 #include <time.h>
 #include <zlib.h>
 
-/* HdrHistogram's log, version 1.3: one line an interval, here the whole run, with the V2 encoding of a histogram, deflated,
- * behind a cookie and its length, in base 64. */
+/* HdrHistogram's log, version 1.3: one line an interval, here the whole run, with the V2 encoding
+ * of a histogram, deflated, behind a cookie and its length, in base 64. */
 enum { COMPRESSED_COOKIE = 0x1c849304 | 0x10, COMPRESSED_HEADER = 8 };
 
 static void write_base64(FILE *file, const uint8_t *bytes, size_t n)

@@ -1,4 +1,4 @@
-/* The run: kernel threads that each drive their share of the clients, and one that waits for them. */
+/* The run: kernel threads that each drive their share of the clients, and one that waits. */
 #ifndef GS_LOAD_RUN_H
 #define GS_LOAD_RUN_H
 
@@ -19,8 +19,9 @@ GS_MUST_CHECK int gs_load_run(const struct load_settings *settings,
                               const struct load_target *target, struct load_result *ret_result);
 void gs_load_result_done(struct load_result *result);
 
-/* Requests, and their mean time on a connection and for connecting, over the time: how many were under way on average. It
- * falls short of the connections asked for if the accept queue, or this program, was the limit. */
+/* Requests, and their mean time on a connection and for connecting, over the time: how many were
+ * under way on average. It falls short of the connections asked for if the accept queue, or this
+ * program, was the limit. */
 double gs_load_measured(const struct load_result *result);
 
 #endif

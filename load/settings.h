@@ -27,7 +27,8 @@ struct load_settings {
 
 extern const struct cli_command gs_load_command;
 
-/* Returns 0, CLI_DONE, or -EINVAL after a line on stderr. gs_load_settings_done in any case but the last. */
+/* Returns 0, CLI_DONE, or -EINVAL after a line on stderr. gs_load_settings_done in any case but the
+ * last. */
 GS_MUST_CHECK int gs_load_settings_read(int argc, char **argv, struct load_settings *ret_settings);
 void gs_load_settings_done(struct load_settings *settings);
 

@@ -3,6 +3,7 @@
 #include <gossamer/clock.h>
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 const char *const gs_load_error_names[LOAD_ERRORS] = {
@@ -38,9 +39,10 @@ void gs_load_tally_done(struct load_tally *tally)
 }
 
 /* Relaxed: a count for the progress line orders nothing. */
-static void add_one(uint64_t *counter)
+static void add_one(_Atomic uint64_t *counter)
 {
-    __atomic_store_n(counter, *counter + 1, __ATOMIC_RELAXED);
+    uint64_t count = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, count + 1, memory_order_relaxed);
 }
 
 static void record(struct load_tally *tally, const struct load_sample *sample)
@@ -76,10 +78,10 @@ void gs_load_tally_error(struct load_tally *tally, enum load_error kind, uint64_
 void gs_load_tally_count(const struct load_tally *tally, uint64_t *ret_requests,
                          uint64_t *ret_errors)
 {
-    *ret_requests = __atomic_load_n(&tally->requests, __ATOMIC_RELAXED);
+    *ret_requests = atomic_load_explicit(&tally->requests, memory_order_relaxed);
     *ret_errors = 0;
     for (int kind = 0; kind < LOAD_ERRORS; kind++)
-        *ret_errors += __atomic_load_n(&tally->errors[kind], __ATOMIC_RELAXED);
+        *ret_errors += atomic_load_explicit(&tally->errors[kind], memory_order_relaxed);
 }
 
 uint64_t gs_load_tally_errors(const struct load_tally *tally)
@@ -106,7 +108,8 @@ static void add(struct load_tally *sum, const struct load_tally *tally)
         sum->connect_error = tally->connect_error;
 }
 
-/* Of the samples held back, sorted: the first `drop` and the last are the run's, or there are not that many. */
+/* Of the samples held back, sorted: the first `drop` and the last are the run's, or there are not
+ * that many. */
 static void drop_ends(struct load_tally *sum, struct load_sample *held, size_t count, size_t drop)
 {
     gs_load_samples_sort(held, count);

@@ -21,18 +21,17 @@ enum load_error {
 
 extern const char *const gs_load_error_names[LOAD_ERRORS];
 
-/* `requests` and `errors` are written by the thread that owns the tally alone, and may be read by others while it runs,
- * with gs_load_tally_count; the rest only afterwards. */
+/* `requests` and `errors` are written by the thread that owns the tally alone, and may be read by
+ * others while it runs, with gs_load_tally_count; the rest only afterwards. */
 struct load_tally {
-    uint64_t requests; /* answered, and rightly */
-    uint64_t errors[LOAD_ERRORS];
+    _Atomic uint64_t requests; /* answered, and rightly */
+    _Atomic uint64_t errors[LOAD_ERRORS];
     uint64_t bytes;       /* received, header included */
     uint64_t connections; /* made */
-    uint64_t
-        resent; /* requests sent once more, as the server had closed the kept connection meanwhile */
-    uint64_t dropped;  /* answers that --drop left out of the histograms */
-    double service_ns; /* sum of all connection and response times, dropped or not */
-    int connect_error; /* why the last connection failed: -errno */
+    uint64_t resent;      /* requests sent again: the server had closed the kept connection */
+    uint64_t dropped;     /* answers that --drop left out of the histograms */
+    double service_ns;    /* sum of all connection and response times, dropped or not */
+    int connect_error;    /* why the last connection failed: -errno */
     struct gs_histogram response, first_byte, connect; /* ns */
     struct load_samples samples;
 };
@@ -52,7 +51,8 @@ void gs_load_tally_count(const struct load_tally *tally, uint64_t *ret_requests,
 
 uint64_t gs_load_tally_errors(const struct load_tally *tally);
 
-/* Add the tallies of all threads to `sum`, a fresh one, and drop the first and last answers of all. Returns 0 or -ENOMEM. */
+/* Add the tallies of all threads to `sum`, a fresh one, and drop the first and last answers of all.
+ * Returns 0 or -ENOMEM. */
 GS_MUST_CHECK int gs_load_tally_merge(struct load_tally *sum, struct load_tally *const *tallies,
                                       size_t count);
 

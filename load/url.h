@@ -12,8 +12,8 @@ struct load_url {
     int path_length;     /* without the fragment */
 };
 
-/* text stays the caller's, and must outlive the URL. On failure, a sentence about the text is stored instead: "URL ...
- * has no host". Returns 0 or -EINVAL. */
+/* text stays the caller's, and must outlive the URL. On failure, a sentence about the text is
+ * stored instead: "URL ... has no host". Returns 0 or -EINVAL. */
 GS_MUST_CHECK int gs_load_url_parse(const char *text, struct load_url *ret_url,
                                     const char **ret_reason);
 

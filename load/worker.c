@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-/* Clients begin at this pace, for a burst of connections would overflow the server's accept queue. */
+/* Clients begin at this pace, for a burst of connections would overflow an accept queue. */
 enum { CLIENTS_AT_ONCE = 128 };
 static const uint64_t start_interval_ns = GS_MILLISECOND;
 
@@ -44,12 +44,14 @@ static void on_measure(struct gs_timer *timer)
 
 static void on_end(struct gs_timer *timer)
 {
-    gs_loop_stop(timer->watcher.loop);
+    struct load_worker *worker = timer->watcher.data;
+    worker->is_over = true;
 }
 
 static void on_stop(struct gs_async *async)
 {
-    gs_loop_stop(async->watcher.loop);
+    struct load_worker *worker = async->watcher.data;
+    worker->is_over = true;
 }
 
 static void on_start(struct gs_timer *timer)
@@ -58,24 +60,10 @@ static void on_start(struct gs_timer *timer)
     for (int i = 0; i < CLIENTS_AT_ONCE && worker->clients_started < worker->client_count; i++) {
         struct load_client *client = &worker->clients[worker->clients_started++];
         worker->failure = gs_load_client_start(client, worker);
-        if (worker->failure)
-            gs_loop_stop(worker->loop);
+        worker->is_over |= worker->failure != 0;
     }
     if (worker->clients_started == worker->client_count)
         gs_timer_stop(timer);
-}
-
-static void on_send(struct gs_prepare *prepare)
-{
-    struct load_worker *worker = prepare->watcher.data;
-    struct load_client *client = worker->first_ready;
-    worker->first_ready = NULL;
-    worker->last_ready = &worker->first_ready;
-    while (client) {
-        struct load_client *next = client->next_ready;
-        gs_load_client_begin_request(client);
-        client = next;
-    }
 }
 
 /* ---- For clients ---- */
@@ -98,8 +86,7 @@ bool gs_load_worker_counts(const struct load_worker *worker, bool is_counted)
 
 void gs_load_worker_retire(struct load_worker *worker)
 {
-    if (--worker->clients_active == 0)
-        gs_loop_stop(worker->loop);
+    worker->is_over |= --worker->clients_active == 0;
 }
 
 /* ---- Life cycle ---- */
@@ -132,7 +119,6 @@ int gs_load_worker_init(struct load_worker *worker, const struct load_settings *
     worker->left = part_of(settings->requests, share);
     worker->is_limited = settings->requests > 0;
     worker->is_head = gs_load_is_head(settings);
-    worker->last_ready = &worker->first_ready;
     worker->next_request = share.index % target->request_count;
     worker->sources_used = share.index;
     int err = allocate(worker);
@@ -144,9 +130,8 @@ int gs_load_worker_init(struct load_worker *worker, const struct load_settings *
     gs_timer_init(&worker->measure, worker->loop, on_measure);
     gs_timer_init(&worker->end, worker->loop, on_end);
     gs_async_init(&worker->stop, worker->loop, on_stop);
-    gs_prepare_init(&worker->send, worker->loop, on_send);
-    worker->starter.watcher.data = worker->measure.watcher.data = worker->send.watcher.data = worker;
-    gs_prepare_start(&worker->send);
+    worker->starter.watcher.data = worker->measure.watcher.data = worker;
+    worker->end.watcher.data = worker->stop.watcher.data = worker;
     gs_async_start(&worker->stop);
     return 0;
 }
@@ -158,6 +143,36 @@ void gs_load_worker_done(struct load_worker *worker)
     free(worker->buffer);
     free(worker->expected);
     free(worker->clients);
+}
+
+/* To be woken costs this thread, and on loopback the server, some microseconds for each answer, if
+ * answers come one by one and more slowly than they are dealt with. So as long as they come sooner
+ * than this on average, they are looked for without sleeping. */
+static const uint64_t worth_sleeping_ns = 20 * GS_MICROSECOND;
+
+static int look(struct load_worker *worker, uint64_t begun_ns)
+{
+    int count;
+    do
+        count = gs_loop_step(worker->loop, 0);
+    while (!count && !worker->is_over && gs_loop_now(worker->loop) - begun_ns < worth_sleeping_ns);
+    return count;
+}
+
+static int drive(struct load_worker *worker)
+{
+    uint64_t usual_gap_ns = 0; /* without events, of the last ones */
+    int count = 0;
+    while (!worker->is_over && count >= 0) {
+        uint64_t begun_ns = gs_clock_now();
+        count = usual_gap_ns < worth_sleeping_ns ? look(worker, begun_ns) : 0;
+        if (!count && !worker->is_over)
+            count = gs_loop_step(worker->loop, GS_NEVER);
+        uint64_t gap_ns = gs_loop_now(worker->loop) - begun_ns;
+        uint64_t bounded_ns = gap_ns < 10 * worth_sleeping_ns ? gap_ns : 10 * worth_sleeping_ns;
+        usual_gap_ns += bounded_ns / 16 - usual_gap_ns / 16;
+    }
+    return count < 0 ? count : 0;
 }
 
 int gs_load_worker_run(struct load_worker *worker)
@@ -173,7 +188,7 @@ int gs_load_worker_run(struct load_worker *worker)
         return err;
     if (!settings->warmup_ns)
         begin_measuring(worker);
-    err = gs_loop_run(worker->loop);
+    err = drive(worker);
     end_measuring(worker);
     for (size_t i = 0; i < worker->clients_started; i++)
         gs_load_client_stop(&worker->clients[i]);

@@ -24,8 +24,10 @@ static void print_lines(const struct gs_histogram *histogram, FILE *file, int ti
     struct gs_histogram_cursor at = {0};
     while (gs_histogram_next(histogram, &at)) {
         double reached = 100 * (double)at.total / (double)histogram->count;
-        for (bool is_last = false; level <= reached && !is_last; level = next_level(level, ticks)) {
+        bool is_last = false;
+        while (level <= reached && !is_last) {
             print_line(file, (double)at.highest / unit, level, at.total);
+            level = next_level(level, ticks);
             is_last = at.total == histogram->count;
         }
     }

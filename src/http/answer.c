@@ -39,10 +39,9 @@ static enum gs_http_answered reply(struct gs_http_conn *conn, const struct gs_ht
         .keep_alive = keeps_alive(conn, request) && !(conn->flags & GS_HTTP_CONN_LINGERS),
         .now_ns = now_ns,
     };
-    if (page)
-        gs_http_reply_page(&reply, page);
-    else
-        gs_http_reply_status(&reply, status);
+    struct gs_http_replied replied =
+        page ? gs_http_reply_page(&reply, page) : gs_http_reply_status(&reply, status);
+    gs_http_reply_record(&reply, replied);
     conn->requests++;
     if (request->keep_alive && !reply.keep_alive)
         conn->flags |= GS_HTTP_CONN_LINGERS; /* another request may be on its way */

@@ -120,8 +120,9 @@ static size_t eat_body(struct gs_http_conn *conn, const char *bytes, size_t n, u
         body->left -= (uint64_t)eaten;
         done = !body->left;
     }
-    if (eaten < 0 || body->total > conn->service->options.body_most) {
-        if (gs_http_input_refuse(conn, eaten < 0 ? 400 : 413, now_ns) == GS_HTTP_BLOCKED)
+    bool too_long = body->total + body->left > conn->service->options.body_most;
+    if (eaten < 0 || too_long) {
+        if (gs_http_input_refuse(conn, too_long ? 413 : 400, now_ns) == GS_HTTP_BLOCKED)
             conn->state = conn->output ? GS_HTTP_CONN_CLOSING : GS_HTTP_CONN_CLOSED;
         return n;
     }

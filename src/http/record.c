@@ -20,12 +20,12 @@ static void count(struct gs_http_counts *counts, unsigned status)
     counts->server_errors += status >= 500;
 }
 
-void gs_http_reply_record(const struct gs_http_reply *reply, unsigned status, uint64_t body)
+void gs_http_reply_record(const struct gs_http_reply *reply, struct gs_http_replied replied)
 {
     struct gs_http_service *service = reply->service;
     const struct gs_http_request *request = reply->request;
     struct gs_http_output *output = reply->output;
-    count(service->counts, status);
+    count(service->counts, replied.status);
     if (!service->options.log)
         return;
     size_t n = request->line.n + request->referer.n + request->user_agent.n + 3;
@@ -33,12 +33,12 @@ void gs_http_reply_record(const struct gs_http_reply *reply, unsigned status, ui
     if (!logged)
         return; /* an answer matters more than its line in the log */
     char *at = (char *)(logged + 1);
-    *logged = (struct gs_http_logged){.body = body, .end = output->end};
+    *logged = (struct gs_http_logged){.body = replied.body, .end = output->end};
     logged->entry = (struct gs_http_log_entry){
         .request_line = copy(&at, request->line),
         .referer = copy(&at, request->referer),
         .user_agent = copy(&at, request->user_agent),
-        .status = status,
+        .status = replied.status,
         .received = gs_http_service_wall(service, reply->now_ns),
     };
     *output->last_logged = logged;

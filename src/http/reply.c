@@ -83,7 +83,7 @@ static void put_location(const struct gs_http_reply *reply)
     put(reply, "\r\n");
 }
 
-void gs_http_reply_status(const struct gs_http_reply *reply, unsigned status)
+struct gs_http_replied gs_http_reply_status(const struct gs_http_reply *reply, unsigned status)
 {
     if (status == 301 && reply->request->target.path.n > LOCATION_MOST)
         status = 414;
@@ -108,7 +108,7 @@ void gs_http_reply_status(const struct gs_http_reply *reply, unsigned status)
         put(reply, text);
         put(reply, "\n");
     }
-    gs_http_reply_record(reply, status, body);
+    return (struct gs_http_replied){status, body};
 }
 
 void gs_http_reply_continue(struct gs_http_output *output)
@@ -116,21 +116,23 @@ void gs_http_reply_continue(struct gs_http_output *output)
     gs_http_output_put(output, GS_HTTP_TEXT("HTTP/1.1 100 Continue\r\n\r\n"));
 }
 
-static void reply_not_modified(const struct gs_http_reply *reply, const struct gs_http_page *page)
+static struct gs_http_replied reply_not_modified(const struct gs_http_reply *reply,
+                                                 const struct gs_http_page *page)
 {
     put_start(reply, 304);
     put_validators(reply, page);
-    gs_http_reply_record(reply, 304, reply->output->end);
+    return (struct gs_http_replied){304, reply->output->end};
 }
 
-static void reply_unsatisfiable(const struct gs_http_reply *reply, const struct gs_http_page *page)
+static struct gs_http_replied reply_unsatisfiable(const struct gs_http_reply *reply,
+                                                  const struct gs_http_page *page)
 {
     put_start(reply, 416);
     put(reply, "Content-Range: bytes */");
     put_decimal(reply, (uint64_t)page->stat.st_size);
     put(reply, "\r\nContent-Length: 0\r\n");
     put_validators(reply, page);
-    gs_http_reply_record(reply, 416, reply->output->end);
+    return (struct gs_http_replied){416, reply->output->end};
 }
 
 static void put_content_range(const struct gs_http_reply *reply, const struct gs_http_page *page,
@@ -145,8 +147,9 @@ static void put_content_range(const struct gs_http_reply *reply, const struct gs
     put(reply, "\r\n");
 }
 
-static void reply_range(const struct gs_http_reply *reply, struct gs_http_page *page,
-                        const struct gs_http_range *range)
+static struct gs_http_replied reply_range(const struct gs_http_reply *reply,
+                                          struct gs_http_page *page,
+                                          const struct gs_http_range *range)
 {
     uint64_t n = range->last - range->first + 1;
     put_start(reply, 206);
@@ -159,7 +162,7 @@ static void reply_range(const struct gs_http_reply *reply, struct gs_http_page *
     put_validators(reply, page);
     uint64_t body = reply->output->end;
     gs_http_output_put_body(reply->output, page, range->first, n);
-    gs_http_reply_record(reply, 206, body);
+    return (struct gs_http_replied){206, body};
 }
 
 static uint64_t decimal_length(uint64_t value)
@@ -215,8 +218,9 @@ static uint64_t length_of_ranges(const struct gs_http_page *page,
     return n;
 }
 
-static void reply_ranges(const struct gs_http_reply *reply, struct gs_http_page *page,
-                         const struct gs_http_range *ranges, size_t count)
+static struct gs_http_replied reply_ranges(const struct gs_http_reply *reply,
+                                           struct gs_http_page *page,
+                                           const struct gs_http_range *ranges, size_t count)
 {
     char memory[16];
     struct gs_http_text boundary = {memory, sizeof memory};
@@ -230,11 +234,12 @@ static void reply_ranges(const struct gs_http_reply *reply, struct gs_http_page 
     put_validators(reply, page);
     uint64_t body = reply->output->end;
     put_ranges(reply, page, ranges, count, boundary);
-    gs_http_reply_record(reply, 206, body);
+    return (struct gs_http_replied){206, body};
 }
 
 /* The whole page, its head as it stands but for the date and the connection. */
-static void reply_whole(const struct gs_http_reply *reply, struct gs_http_page *page)
+static struct gs_http_replied reply_whole(const struct gs_http_reply *reply,
+                                          struct gs_http_page *page)
 {
     struct gs_http_output *output = reply->output;
     size_t size = (size_t)page->stat.st_size;
@@ -256,40 +261,41 @@ static void reply_whole(const struct gs_http_reply *reply, struct gs_http_page *
     uint64_t body = output->end - (copied ? size : 0);
     if (!copied && !is_head(reply))
         gs_http_output_put_body(output, page, 0, size);
-    gs_http_reply_record(reply, 200, body);
+    return (struct gs_http_replied){200, body};
 }
 
-static bool reply_partial(const struct gs_http_reply *reply, struct gs_http_page *page)
+/* The ranges asked for. Status 0: there are none, and the whole page is the answer. */
+static struct gs_http_replied reply_partial(const struct gs_http_reply *reply,
+                                            struct gs_http_page *page)
 {
-    struct gs_http_range ranges[GS_HTTP_RANGES_MAX];
+    struct gs_http_range *ranges = reply->service->ranges;
     size_t count = 0;
     switch (
         gs_http_range_parse(reply->request->range, (uint64_t)page->stat.st_size, ranges, &count)) {
-    case GS_HTTP_RANGE_NONE:
-        return false;
-    case GS_HTTP_RANGE_UNSATISFIABLE:
-        reply_unsatisfiable(reply, page);
-        return true;
     case GS_HTTP_RANGE_SOME:
-        break;
+        return count == 1 ? reply_range(reply, page, ranges)
+                          : reply_ranges(reply, page, ranges, count);
+    case GS_HTTP_RANGE_UNSATISFIABLE:
+        return reply_unsatisfiable(reply, page);
+    default:
+        return (struct gs_http_replied){0};
     }
-    if (count == 1)
-        reply_range(reply, page, ranges);
-    else
-        reply_ranges(reply, page, ranges, count);
-    return true;
 }
 
-void gs_http_reply_page(const struct gs_http_reply *reply, struct gs_http_page *page)
+struct gs_http_replied gs_http_reply_page(const struct gs_http_reply *reply,
+                                          struct gs_http_page *page)
 {
     const struct gs_http_request *request = reply->request;
     int64_t now = gs_http_service_wall(reply->service, reply->now_ns);
     unsigned status = gs_http_condition(request, page, now);
     if (status == 304)
-        reply_not_modified(reply, page);
-    else if (status)
-        gs_http_reply_status(reply, status);
-    else if (!request->range.bytes || is_head(reply) ||
-             !gs_http_condition_range(request, page, now) || !reply_partial(reply, page))
-        reply_whole(reply, page);
+        return reply_not_modified(reply, page);
+    if (status)
+        return gs_http_reply_status(reply, status);
+    if (request->range.bytes && !is_head(reply) && gs_http_condition_range(request, page, now)) {
+        struct gs_http_replied replied = reply_partial(reply, page);
+        if (replied.status)
+            return replied;
+    }
+    return reply_whole(reply, page);
 }

@@ -20,19 +20,26 @@ struct gs_http_reply {
 #define GS_HTTP_REPLY_SMALL_BYTES 1024
 #define GS_HTTP_REPLY_SMALL_SEGMENTS 3
 
+/* What was answered: the status, and where in the output the body begins. */
+struct gs_http_replied {
+    unsigned status;
+    uint64_t body;
+};
+
 /* A page to a GET or HEAD: 200, 206, 304, 412 or 416. Answers with the whole page that a cache
  * holds take the shortest way. */
-void gs_http_reply_page(const struct gs_http_reply *reply, struct gs_http_page *page);
+struct gs_http_replied gs_http_reply_page(const struct gs_http_reply *reply,
+                                          struct gs_http_page *page);
 
 /* A status with a few words of text; with Allow for OPTIONS (200) and 405, with Location for 301.
  */
-void gs_http_reply_status(const struct gs_http_reply *reply, unsigned status);
+struct gs_http_replied gs_http_reply_status(const struct gs_http_reply *reply, unsigned status);
 
 /* "100 Continue". */
 void gs_http_reply_continue(struct gs_http_output *output);
 
-/* The answer's place in the log; called by the two above. body, end: positions in the output. */
-void gs_http_reply_record(const struct gs_http_reply *reply, unsigned status, uint64_t body);
+/* Count the answer, and note its place in the log. */
+void gs_http_reply_record(const struct gs_http_reply *reply, struct gs_http_replied replied);
 
 /* Write the log of what has been sent; of everything, with what was sent of it, if all. */
 void gs_http_reply_flush_log(struct gs_http_conn *conn, bool all);

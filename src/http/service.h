@@ -20,6 +20,7 @@ struct gs_http_service {
     char date[GS_HTTP_DATE_LENGTH];
     char *path; /* room for a request's path while it is looked up */
     size_t path_size;
+    struct gs_http_range ranges[GS_HTTP_RANGES_MAX]; /* of the request that is being answered */
 };
 
 /* An empty output, or NULL without memory. */

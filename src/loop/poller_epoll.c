@@ -77,24 +77,49 @@ static int control(struct gs_loop *loop, int operation, int fd, unsigned wanted)
     return gs_sys_epoll_ctl(epoll->fd, operation, fd, &event);
 }
 
+/* Tell the kernel of a file that it may not know under this number. */
+static int add(struct gs_loop *loop, int fd, unsigned wanted)
+{
+    struct slot *slot = &loop->slots[fd];
+    slot->generation++;
+    int err = control(loop, EPOLL_CTL_ADD, fd, wanted);
+    if (!err && slot->generation > 1)
+        slot->flags |= SLOT_REUSED;
+    return err;
+}
+
+/* Whether the number still means the registered file. To add it is the cheaper way to ask than to modify it, which polls the file:
+ * -EEXIST says yes, unless the registration found may be that of an earlier file under the same number. Edges must be modified
+ * to be reported again. */
+static int verify(struct gs_loop *loop, int fd, unsigned wanted)
+{
+    struct slot *slot = &loop->slots[fd];
+    if (wanted == slot->registered && !(wanted & GS_EDGE) && !(slot->flags & SLOT_REUSED)) {
+        int err = add(loop, fd, wanted);
+        if (err == -EEXIST) {
+            slot->generation--;
+            return 0;
+        }
+        return err;
+    }
+    slot->generation++;
+    int err = control(loop, EPOLL_CTL_MOD, fd, wanted);
+    return err == -ENOENT ? add(loop, fd, wanted) : err;
+}
+
 static int set(struct gs_loop *loop, int fd, unsigned wanted)
 {
     struct slot *slot = &loop->slots[fd];
-    if (!wanted) {
-        int err = control(loop, EPOLL_CTL_DEL, fd, 0);
-        slot->generation++;
-        return err;
+    if (!wanted)
+        return control(loop, EPOLL_CTL_DEL, fd, 0);
+    if (!slot->registered) {
+        int err = add(loop, fd, wanted);
+        return err == -EEXIST ? control(loop, EPOLL_CTL_MOD, fd, wanted) : err;
     }
-    if (!slot->registered || slot->flags & SLOT_VERIFY)
-        slot->generation++;
-    int err = control(loop, slot->registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, wanted);
-    if (err == -ENOENT) {
-        slot->generation++;
-        err = control(loop, EPOLL_CTL_ADD, fd, wanted);
-    } else if (err == -EEXIST) {
-        err = control(loop, EPOLL_CTL_MOD, fd, wanted);
-    }
-    return err;
+    if (slot->flags & SLOT_VERIFY)
+        return verify(loop, fd, wanted);
+    int err = control(loop, EPOLL_CTL_MOD, fd, wanted);
+    return err == -ENOENT ? add(loop, fd, wanted) : err;
 }
 
 static int wait(struct gs_loop *loop, uint64_t timeout_ns)

@@ -130,17 +130,16 @@ static void register_file(struct gs_loop *loop, int fd, struct slot *slot, unsig
         slot->flags |= SLOT_FILE;
 }
 
-/* Nobody wants anything of it. */
+/* Nobody wants anything of it. Should the kernel not find it, because the number is closed while a duplicate lives, then what it
+ * reports from now on is recognised as stale. */
 static void unregister(struct gs_loop *loop, int fd, struct slot *slot)
 {
-    bool is_reported = slot->flags & SLOT_NARROW;
     slot->flags &= (uint8_t)~SLOT_NARROW;
     if (slot->flags & SLOT_FILE || !slot->registered)
         return;
-    int err = loop->poller->set(loop, fd, 0);
+    loop->poller->set(loop, fd, 0);
     slot->registered = 0;
-    if (err && is_reported)
-        gs_loop_io_stale(loop);
+    slot->generation++;
 }
 
 /* What the kernel has registered is enough. More than enough to write is not: sockets can be written to nearly always, so
@@ -195,7 +194,7 @@ void gs_loop_forget_kernel(struct gs_loop *loop)
         if (slot->registered)
             slot->generation++;
         slot->registered = 0;
-        slot->flags &= (uint8_t)~SLOT_FILE;
+        slot->flags &= (uint8_t)~(SLOT_FILE | SLOT_REUSED);
         if (slot->first)
             gs_loop_mark_changed(loop, (int)fd, 0);
     }
@@ -219,5 +218,5 @@ void gs_loop_fd_closed(struct gs_loop *loop, int fd)
         loop->poller->set(loop, fd, 0);
     slot->registered = 0;
     slot->generation++;
-    slot->flags &= SLOT_CHANGED | SLOT_LISTED;
+    slot->flags &= SLOT_CHANGED | SLOT_LISTED | SLOT_REUSED;
 }

@@ -45,6 +45,8 @@ enum slot_flag {
     SLOT_NARROW = 4,  /* the kernel reported what nobody wants */
     SLOT_FILE = 8,    /* the kernel cannot watch it: always ready */
     SLOT_LISTED = 16, /* in `ready` */
+    SLOT_REUSED =
+        32, /* the kernel was told of more than one file under this number, and may know them all */
 };
 
 /* What the loop knows of a descriptor; the number is the index. */

@@ -63,7 +63,9 @@ TEST(more_ticks_give_more_lines_that_never_fall)
     double last_value = 0, last_percentile = -1, value, percentile;
     char *line = strstr(many, "\n\n") + 2;
     for (; *line != '#'; line = strchr(line, '\n') + 1) {
-        CHECK_EQ(sscanf(line, "%lf %lf", &value, &percentile), 2);
+        char *rest;
+        value = strtod(line, &rest);
+        percentile = strtod(rest, NULL);
         CHECK(value >= last_value && percentile > last_percentile);
         last_value = value;
         last_percentile = percentile;

@@ -40,9 +40,10 @@ static void record(const struct gs_http_conn *conn, const struct gs_http_log_ent
                    void *data)
 {
     struct drive *drive = data;
-    struct drive_logged *logged = &drive->logged[drive->logged_count++];
     REQUIRE(conn == &drive->conn);
-    REQUIRE(drive->logged_count <= sizeof drive->logged / sizeof *drive->logged);
+    if (drive->logged_count++ >= sizeof drive->logged / sizeof *drive->logged)
+        return;
+    struct drive_logged *logged = &drive->logged[drive->logged_count - 1];
     logged->status = entry->status;
     logged->body_bytes = entry->body_bytes;
     logged->received = entry->received;

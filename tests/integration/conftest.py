@@ -25,6 +25,16 @@ def fill(folder: Path) -> Path:
     return folder
 
 
+def sparse(file: Path, size: int) -> Path:
+    """Make a file with a few marks in it and nothing between."""
+    with file.open("wb") as out:
+        for offset in range(0, size, size // 13):
+            out.seek(offset)
+            out.write(b"mark %d" % offset)
+        out.truncate(size)
+    return file
+
+
 class Starter:
     """Starts servers, and stops those that are still running in the end."""
 

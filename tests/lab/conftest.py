@@ -16,6 +16,33 @@ FAKE = Path(__file__).with_name("fake_gossamer.py")
 POINTS = (("305-keep-16", 16, 0), ("305-close-128", 128, 1))
 SERVERS = (("event", True), ("nginx", False), ("h2o", False))
 
+METHOD: dict[str, Any] = {
+    "scale": "smoke",
+    "rounds": 2,
+    "seconds": 1.0,
+    "warmup_s": 0.1,
+    "seed": 7,
+    "server_core": 0,
+    "client_core": 1,
+    "shared_core": False,
+    "load_command": "gossamer load URL",
+}
+
+MACHINE: dict[str, Any] = {
+    "processor": "A processor",
+    "cores": 2,
+    "cores_allowed": [0, 1],
+    "virtual": True,
+    "governor": None,
+    "memory": "1000 kB",
+    "kernel": "Linux 6.1 x86_64",
+    "system": "Debian",
+    "load_average": [0.1, 0.2, 0.3],
+    "sysctls": {"net.core.somaxconn": "4096"},
+    "limits": {"open files": "1024 / 20000"},
+    "source": {"commit": "0123456789abcdef", "dirty": True, "program_sha256": "ab" * 32},
+}
+
 
 def report(requests: int, seconds: float, errors: int = 0) -> dict[str, Any]:
     """Return what the load generator would report, with a median of 100 µs."""
@@ -63,17 +90,7 @@ def make_run(folder: Path, rows: list[Row], **changes: object) -> Run:
         "measured": len(rows),
         "planned": len(rows),
         "complete": True,
-        "method": {
-            "scale": "smoke",
-            "rounds": 2,
-            "seconds": 1.0,
-            "warmup_s": 0.1,
-            "seed": 7,
-            "server_core": 0,
-            "client_core": 1,
-            "shared_core": False,
-            "load_command": "gossamer load URL",
-        },
+        "method": dict(METHOD),
         "points": [
             {
                 "key": key,
@@ -98,20 +115,7 @@ def make_run(folder: Path, rows: list[Row], **changes: object) -> Run:
         ],
         "left_out": [],
         "absent_peers": [],
-        "machine": {
-            "processor": "A processor",
-            "cores": 2,
-            "cores_allowed": [0, 1],
-            "virtual": True,
-            "governor": None,
-            "memory": "1000 kB",
-            "kernel": "Linux 6.1 x86_64",
-            "system": "Debian",
-            "load_average": [0.1, 0.2, 0.3],
-            "sysctls": {"net.core.somaxconn": "4096"},
-            "limits": {"open files": "1024 / 20000"},
-            "source": {"commit": "0123456789abcdef", "dirty": True, "program_sha256": "ab" * 32},
-        },
+        "machine": MACHINE,
     }
     return with_cells(Run(folder, results | changes, raw_frame(rows)))
 

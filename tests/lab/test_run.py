@@ -1,11 +1,13 @@
 """Whole runs through the command line, with a fake for our program and for peers."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,7 +95,7 @@ def test_every_architecture_is_measured(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_peer_that_fails_is_reported_with_its_words_and_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_READY_S", 1.0)
+    monkeypatch.setattr(server, "_READY_S", 5.0)
     peer("nginx", 'echo "nginx: [emerg] unknown directive" >&2\nexit 1\n')
     peer("h2o", '[ "$1" = -v ] || { sleep 60 & exec sleep 60; }\n')
     result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
@@ -103,7 +105,7 @@ def test_a_peer_that_fails_is_reported_with_its_words_and_left_out(
     assert reasons["nginx"] == (
         "ended with status 1 before it answered\nnginx: [emerg] unknown directive"
     )
-    assert reasons["h2o"] == "did not answer within 1 s"
+    assert reasons["h2o"] == "did not answer within 5 s"
     assert [known["name"] for known in kept["servers"]] == ["event"]
     assert kept["absent_peers"] == ["lighttpd"]
     assert "unknown directive" in (tmp_path / "out" / "report.html").read_text()
@@ -168,26 +170,37 @@ def test_a_report_is_made_again_from_what_was_kept(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "results.json").read_text() == kept
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_leaves_no_process_and_keeps_its_data(
-    tmp_path: Path, number: signal.Signals
-) -> None:
-    command = (sys.executable, "-m", "gossamer_lab", *_RUN, str(tmp_path / "out"))
-    with (tmp_path / "err").open("wb") as err:
+@contextlib.contextmanager
+def running_lab(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Run the lab as a process, from its first measurement on."""
+    errors = folder / "err"
+    with errors.open("wb") as err:
         lab = subprocess.Popen(
-            command,
+            (sys.executable, "-m", "gossamer_lab", *_RUN, str(folder / "out")),
             stdout=subprocess.PIPE,
             stderr=err,
             text=True,
             # A shell may have started these tests in the background, with SIGINT ignored.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
-    deadline = time.monotonic() + 20
-    while b"[1/" not in (tmp_path / "err").read_bytes():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    lab.send_signal(number)
-    output = lab.communicate(timeout=20)[0]
+    try:
+        deadline = time.monotonic() + 60
+        while b"[1/" not in errors.read_bytes():
+            assert time.monotonic() < deadline, errors.read_text()
+            time.sleep(0.02)
+        yield lab
+    finally:
+        lab.kill()
+        lab.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_no_process_and_keeps_its_data(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with running_lab(tmp_path) as lab:
+        lab.send_signal(number)
+        output = lab.communicate(timeout=60)[0]
     assert lab.returncode == 130
     assert "Interrupted: " in output
     kept = json.loads((tmp_path / "out" / "results.json").read_text())

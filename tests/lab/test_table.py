@@ -109,6 +109,6 @@ def test_it_says_when_other_work_took_the_servers_core(tmp_path: Path) -> None:
     rows = known_rows()
     assert "Disturbed" not in printed(make_run(tmp_path, rows), 100)
     disturbed = [row | {"server_core_lost": 0.1} for row in rows]
-    disturbed[0]["server_core_lost"] = 0.4
+    disturbed[0]["server_core_lost"] = 0.22
     text = printed(make_run(tmp_path, disturbed), 120)
-    assert "Disturbed: other work took 12% of the server's core (at worst 40%)." in text
+    assert "Disturbed: other work took 11% of the server's core (at worst 22%)." in text

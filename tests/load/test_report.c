@@ -44,6 +44,7 @@ static int command(char *first, ...)
     va_end(words);
     fflush(NULL);
     int saved = dup(STDOUT_FILENO);
+    CHECK(saved >= 0);
     CHECK(freopen(path_of("out"), "w", stdout));
     int status = gs_load_main(argc, argv);
     fflush(stdout);

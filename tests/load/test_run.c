@@ -148,7 +148,8 @@ TEST(the_measured_load_is_the_mean_number_of_requests_under_way)
     struct load_result result = run_against(&server, "-c", "4", "-n", "16", "--think", "0", NULL);
     server_stop(&server);
     double measured = gs_load_measured(&result);
-    /* Four clients can't have more than four requests under way, and these wait for the server nearly always. */
+    /* Four clients can't have more than four requests under way, and these wait for the server
+     * nearly always. */
     CHECK(measured <= 4 && measured > 1);
     double total_ns = gs_histogram_mean(&result.tally.response) * 16 +
                       gs_histogram_mean(&result.tally.connect) * 4;

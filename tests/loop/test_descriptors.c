@@ -105,6 +105,60 @@ TEST(end_of_writing_is_settled_before_the_next_wait)
     close_pair(pair);
 }
 
+TEST(stop_of_a_writing_watcher_is_settled_before_the_next_wait)
+{
+    int pair[2];
+    set_up();
+    connect_pair(pair);
+    start_io(&a, pair[0], GS_WRITE);
+    CHECK_EQ(step(loop), 1);
+    gs_io_stop(&a);
+    CHECK_EQ(step(loop), 0);
+    CHECK_EQ(interest_calls(loop), 2);
+    CHECK_EQ(step(loop), 0);
+    CHECK_EQ(interest_calls(loop), 2);
+    gs_loop_free(loop);
+    close_pair(pair);
+}
+
+/* One number means a first file, then a second, then the first again, and both live on: what the kernel still knows of either
+ * under that number must not be taken for the other. */
+TEST(number_that_goes_to_and_fro_between_two_files_keeps_them_apart)
+{
+    for (unsigned wanted = GS_READ; wanted <= READ_WRITE; wanted++) {
+        int first[2], second[2];
+        set_up();
+        connect_pair(first);
+        connect_pair(second);
+        fill(first[0]);
+        fill(second[0]);
+        int fd = dup(first[0]);
+        start_io(&a, fd, wanted);
+        step(loop);
+        for (int i = 0; i < 5; i++) {
+            int *now = i % 2 ? first : second, *former = i % 2 ? second : first;
+            gs_io_stop(&a);
+            dup2(now[0], fd);
+            start_io(&a, fd, GS_READ);
+            step(loop);
+            memset(calls_of, 0, sizeof calls_of);
+            put_byte(former[1]);
+            for (int n = 0; n < 4; n++)
+                CHECK_EQ(step(loop), 0);
+            put_byte(now[1]);
+            for (int n = 0; n < 3; n++)
+                CHECK(step(loop) >= 0);
+            CHECK(calls_of[0] >= 2);
+            drain(now[0]);
+            drain(former[0]);
+        }
+        gs_loop_free(loop);
+        close(fd);
+        close_pair(first);
+        close_pair(second);
+    }
+}
+
 TEST(setting_anew_is_verified_with_one_system_call)
 {
     int pair[2];

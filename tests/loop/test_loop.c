@@ -128,10 +128,10 @@ TEST(free_stops_all_that_is_active_without_a_call)
     CHECK_EQ(gs_op_recv(&op, pair[1], &byte, 1, 0), 0);
     gs_loop_check(loop);
     gs_loop_free(loop);
-    const struct gs_watcher *all[] = {&io.watcher,     &fed_io.watcher, &timer.watcher,
-                                      &due.watcher,    &signal.watcher, &async.watcher,
-                                      &sent.watcher,   &idle.watcher,   &prepare.watcher,
-                                      &check.watcher,  &op.io.watcher};
+    const struct gs_watcher *all[] = {&io.watcher,    &fed_io.watcher, &timer.watcher,
+                                      &due.watcher,   &signal.watcher, &async.watcher,
+                                      &sent.watcher,  &idle.watcher,   &prepare.watcher,
+                                      &check.watcher, &op.io.watcher};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         CHECK(!gs_watcher_is_active(all[i]));
     CHECK_STR(calls, "");

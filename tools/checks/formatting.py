@@ -2,7 +2,7 @@
 
 import re
 
-from .tree import Problem, Result, Tree, run
+from .tree import BrokenError, Problem, Result, Tree, run
 
 LINE = re.compile(r"^(?:Would reformat: )?([^:\s]+)(?::(\d+):\d+: error: .*)?$")
 
@@ -23,5 +23,5 @@ def check(tree: Tree) -> Result:
     )
     problems += _problems(ruff.stdout, "ruff format would change this file")
     if (clang.returncode or ruff.returncode) and not problems:
-        raise SystemExit(f"check format: {clang.stderr}{ruff.stdout}{ruff.stderr}")
+        raise BrokenError(f"{clang.stderr}{ruff.stdout}{ruff.stderr}")
     return f"{len(c_files)} C files, {len(tree.python_files)} Python files", problems

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 
-from .tree import Problem, Result, Tree, run, run_each
+from .tree import BrokenError, Problem, Result, Tree, run, run_each
 
 TIDY_LINE = re.compile(r"^(/.+?):(\d+):\d+: (?:error|warning): (.*)$")
 TOOL_LINE = re.compile(r"^([^\s:]+):(\d+):\d+: (.*)$")
@@ -24,7 +24,7 @@ def _check_c(tree: Tree) -> list[Problem]:
     for done in run_each(([*tidy, name] for name in names), tree.root):
         found = _matches(TIDY_LINE, done.stdout)
         if done.returncode and not found:
-            raise SystemExit(f"check lint: {' '.join(done.args)}\n{done.stdout}{done.stderr}")
+            raise BrokenError(f"{' '.join(done.args)}\n{done.stdout}{done.stderr}")
         problems.update(Problem(os.path.relpath(p.path, tree.root), p.line, p.text) for p in found)
     return sorted(problems)
 
@@ -35,11 +35,11 @@ def _check_with(
     if not names:
         return []
     if not shutil.which(command[0], path=f"{tree.root}/.venv/bin:{os.environ['PATH']}"):
-        raise SystemExit(f"check lint: {command[0]} is missing: make setup installs it")
+        raise BrokenError(f"{command[0]} is missing: make setup installs it")
     done = run([*command, *names], tree.root)
     problems = _matches(pattern, done.stdout + done.stderr)
     if done.returncode and not problems:
-        raise SystemExit(f"check lint: {' '.join(command)}\n{done.stdout}{done.stderr}")
+        raise BrokenError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
     return problems
 
 

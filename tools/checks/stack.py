@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from .tree import Problem, Result, Tree, run, run_each
+from .tree import BrokenError, Problem, Result, Tree, run, run_each
 
 LIMIT = 1536
 ROOMS = ("src/http/", "src/base/")
@@ -60,7 +60,7 @@ def _compile(tree: Tree, folder: str) -> list[str]:
         commands.append([*words, "-fcallgraph-info=su,da"])
     for done in run_each(commands, tree.root):
         if done.returncode:
-            raise SystemExit(f"check stack: {' '.join(done.args)}\n{done.stderr}")
+            raise BrokenError(f"{' '.join(done.args)}\n{done.stderr}")
     return graphs
 
 
@@ -140,7 +140,7 @@ def check(tree: Tree) -> Result:
     chains = Chains(tree, functions)
     entries = sorted(_public_names(tree) & set(functions))
     if not entries:
-        raise SystemExit("check stack: no public function of http was found")
+        raise BrokenError("no public function of http was found")
     depths = [(*chains.deepest(name), name) for name in entries]
     depth, chain, _ = max(depths)
     problems = sorted(chains.problems)

@@ -12,6 +12,10 @@ from pathlib import Path
 EXCEPTIONS = "tools/check-exceptions.txt"
 
 
+class BrokenError(Exception):
+    """A part could not be checked."""
+
+
 @dataclass(frozen=True, order=True)
 class Problem:
     """Something that is wrong in a line of a file."""
@@ -68,6 +72,7 @@ class Tree:
         """Take the tree that starts at root."""
         self.root = root
         self.exceptions = Exceptions(root / EXCEPTIONS)
+        self._commands: dict[str, dict[str, dict]] = {}
 
     @cached_property
     def files(self) -> list[str]:
@@ -107,19 +112,21 @@ class Tree:
         ]
 
     def commands(self, preset: str) -> dict[str, dict]:
-        """Configure the preset if need be, and return its compile commands by file."""
-        folder = self.root / "build" / preset
-        if not (folder / "compile_commands.json").exists():
+        """Configure the preset, and return its compile commands by file."""
+        if preset not in self._commands:
             run(["cmake", "--preset", preset], self.root, fatal=True)
-        entries = json.loads((folder / "compile_commands.json").read_text())
-        return {os.path.relpath(entry["file"], self.root): entry for entry in entries}
+            file = self.root / "build" / preset / "compile_commands.json"
+            entries = json.loads(file.read_text())
+            found = {os.path.relpath(entry["file"], self.root): entry for entry in entries}
+            self._commands[preset] = found
+        return self._commands[preset]
 
 
 def run(command: list[str], folder: Path, fatal: bool = False) -> subprocess.CompletedProcess:
     """Run the command in the folder; return what it printed."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if fatal and done.returncode:
-        raise SystemExit(f"check: {' '.join(command)}\n{done.stdout}{done.stderr}")
+        raise BrokenError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
     return done
 
 

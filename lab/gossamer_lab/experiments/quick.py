@@ -18,7 +18,7 @@ QUICK = Experiment(
     ),
     scales=(
         Scale("smoke", budget_s=25.0, warmup_s=0.1, longest_s=1.0, rounds=2),
-        Scale("normal", budget_s=150.0, warmup_s=0.4, longest_s=5.0, rounds=2),
+        Scale("normal", budget_s=145.0, warmup_s=0.4, longest_s=5.0, rounds=2),
     ),
     peers=("nginx", "lighttpd", "h2o"),
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gossamer_lab import interruption, process
 
-_READY_S = 5.0
+_READY_S = 10.0
 _ANNOUNCEMENT = re.compile(r"^listening on (http://\S+)", re.MULTILINE)
 
 

@@ -1,0 +1,181 @@
+/* Each limit holds exactly: what reaches it is served, one more is refused. */
+#include "tests/http/drive.h"
+#include "tests/test.h"
+
+static struct drive drive;
+static struct drive_answer answer;
+static char request[3 << 20];
+
+static void check_status(unsigned status, bool keep_alive)
+{
+    static const size_t splits[] = {0, 1, 7, 8192, 8193, 16384};
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
+        drive.split = splits[i];
+        drive_reopen(&drive);
+        drive_forget(&drive);
+        drive.logged_count = 0;
+        drive_say(&drive, request);
+        CHECK(drive_next(&drive, false, &answer));
+        CHECK_EQ(answer.status, status);
+        CHECK_EQ(answer.keep_alive, keep_alive);
+        CHECK_EQ(drive.read, drive.output_n);
+    }
+}
+
+/* A request whose line has so many bytes. */
+static void put_line(size_t n)
+{
+    char *at = stpcpy(request, "GET /");
+    memset(at, 'x', n - strlen("GET / HTTP/1.1"));
+    strcpy(at + n - strlen("GET / HTTP/1.1"), " HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK_EQ(strstr(request, "\r\n") - request, (long)n);
+}
+
+TEST(request_line_has_its_limit)
+{
+    drive_start(&drive, NULL);
+    put_line(8192);
+    check_status(404, true);
+    put_line(8193);
+    check_status(414, false);
+    memset(request, 'x', 9000);
+    request[9000] = '\0';
+    check_status(414, false);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+/* Fields of so many bytes, with their line ends. */
+static void put_fields(size_t n, size_t lines)
+{
+    char *at = stpcpy(request, "BREW /a HTTP/1.1\r\n"), *end = at + n;
+    at = stpcpy(at, "Host: a\r\n");
+    for (size_t i = 1; i < lines - 1; i++)
+        at = stpcpy(at, "X: y\r\n");
+    at = stpcpy(at, "X:");
+    memset(at, 'y', (size_t)(end - at));
+    strcpy(end - 2, "\r\n\r\n");
+    CHECK_EQ(strstr(request, "\r\n\r\n") + 4 - request, (long)(18 + n + 2));
+}
+
+TEST(header_has_its_limit)
+{
+    drive_start(&drive, NULL);
+    put_fields(32768, 2);
+    check_status(501, true);
+    put_fields(32769, 2);
+    check_status(431, false);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(header_without_an_end_is_refused_at_its_limit)
+{
+    drive_start(&drive, NULL);
+    put_fields(40000, 2);
+    request[18 + 32768] = '\0';
+    drive_say(&drive, request);
+    CHECK_EQ(drive.output_n, 0);
+    drive_say(&drive, "yyy");
+    CHECK(drive_next(&drive, false, &answer) && answer.status == 431);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(fields_have_their_limit)
+{
+    drive_start(&drive, NULL);
+    put_fields(1000, 100);
+    check_status(501, true);
+    put_fields(1000, 101);
+    check_status(431, false);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+static void put_body(const char *field, size_t data)
+{
+    char *at = stpcpy(request, "POST /a HTTP/1.1\r\nHost: a\r\n");
+    at = stpcpy(at, field);
+    at = stpcpy(at, "\r\n\r\n");
+    memset(at, 'b', data);
+    at[data] = '\0';
+}
+
+TEST(body_of_a_length_has_its_limit)
+{
+    drive_start(&drive, NULL);
+    put_body("Content-Length: 1048576", 1048576);
+    drive_say(&drive, request);
+    CHECK(drive_next(&drive, false, &answer) && answer.status == 405 && answer.keep_alive);
+    put_body("Content-Length: 1048577", 0);
+    check_status(413, false);
+    put_body("Content-Length: 18446744073709551615", 0);
+    check_status(413, false);
+    put_body("Content-Length: 1048577\r\nExpect: 100-continue", 0);
+    check_status(413, false);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+static void put_chunks(size_t last)
+{
+    put_body("Transfer-Encoding: chunked", 0);
+    char *at = request + strlen(request);
+    for (int i = 0; i < 15; i++) {
+        at = stpcpy(at, "10000\r\n");
+        memset(at, 'c', 65536);
+        at = stpcpy(at + 65536, "\r\n");
+    }
+    at += sprintf(at, "%zx\r\n", last);
+    memset(at, 'c', last);
+    strcpy(at + last, "\r\n0\r\n\r\n");
+}
+
+TEST(body_in_chunks_has_its_limit)
+{
+    drive_start(&drive, NULL);
+    put_chunks(65536);
+    drive_say(&drive, request);
+    CHECK(drive_next(&drive, false, &answer) && answer.status == 405 && answer.keep_alive);
+    put_chunks(65537);
+    drive_say(&drive, request);
+    CHECK(drive_next(&drive, false, &answer) && answer.status == 413 && !answer.keep_alive);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(limits_are_those_of_the_options)
+{
+    struct gs_http_options options;
+    gs_http_options_default(&options);
+    options.request_line_most = 32;
+    options.header_most = 20;
+    options.fields_most = 2;
+    options.body_most = 3;
+    drive_start(&drive, &options);
+    put_line(32);
+    check_status(404, true);
+    put_line(33);
+    check_status(414, false);
+    put_fields(20, 2);
+    check_status(501, true);
+    put_fields(21, 2);
+    check_status(431, false);
+    strcpy(request, "GET / HTTP/1.1\r\nHost: a\r\nA:\r\nB:\r\n\r\n");
+    check_status(431, false);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(folder_with_a_name_too_long_for_its_redirection_is_refused)
+{
+    drive_start(&drive, NULL);
+    drive_folder(&drive, "sub");
+    char *at = stpcpy(request, "GET /");
+    for (int i = 0; i < 2100; i++)
+        at = stpcpy(at, "./");
+    strcpy(at, "sub HTTP/1.1\r\nHost: a\r\n\r\n");
+    check_status(414, true);
+    strcpy(at - 4000, "sub?aa HTTP/1.1\r\nHost: a\r\n\r\n");
+    check_status(301, true);
+    at = stpcpy(request, "GET /sub?");
+    memset(at, 'q', 5000);
+    strcpy(at + 5000, " HTTP/1.1\r\nHost: a\r\n\r\n");
+    check_status(301, true);
+    CHECK(drive_has(&answer, "Location: /sub/"));
+    CHECK_EQ(drive_stop(&drive), 0);
+}

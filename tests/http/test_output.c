@@ -1,0 +1,110 @@
+#include "http/output.h"
+#include "tests/test.h"
+
+static struct gs_http_output output;
+static struct gs_http_page *memory_page, *file_page;
+
+static void start(void)
+{
+    struct stat stat = {.st_size = 10};
+    memory_page = gs_http_page_new(GS_HTTP_TEXT("m"), &stat, true);
+    file_page = gs_http_page_new(GS_HTTP_TEXT("f"), &stat, false);
+    CHECK(memory_page && file_page);
+    memcpy(memory_page->body, "0123456789", 10);
+    gs_http_output_init(&output);
+}
+
+static void stop(void)
+{
+    gs_http_output_done(&output);
+    CHECK_EQ(memory_page->references, 1);
+    CHECK_EQ(file_page->references, 1);
+    gs_http_page_unref(memory_page);
+    gs_http_page_unref(file_page);
+}
+
+TEST(texts_that_follow_each_other_are_one_piece)
+{
+    start();
+    gs_http_output_put(&output, GS_HTTP_TEXT("one "));
+    gs_http_output_put(&output, GS_HTTP_TEXT("two"));
+    gs_http_output_put(&output, GS_HTTP_TEXT(""));
+    memcpy(gs_http_output_extend(&output, 3), " 3.", 3);
+    CHECK_EQ(output.count, 1);
+    CHECK_EQ(output.segments[0].piece.n, 10);
+    CHECK(!memcmp(output.segments[0].piece.bytes, "one two 3.", 10));
+    CHECK_EQ(output.end, 10);
+    stop();
+}
+
+TEST(bodies_are_borrowed_from_their_pages)
+{
+    start();
+    gs_http_output_put_body(&output, memory_page, 2, 3);
+    gs_http_output_put(&output, GS_HTTP_TEXT("x"));
+    gs_http_output_put_body(&output, file_page, 4, 6);
+    gs_http_output_put_body(&output, file_page, 0, 0);
+    CHECK_EQ(output.count, 3);
+    CHECK_EQ(memory_page->references, 2);
+    CHECK_EQ(file_page->references, 2);
+    CHECK(output.segments[0].piece.bytes == memory_page->body + 2);
+    CHECK_EQ(output.segments[0].piece.n, 3);
+    CHECK(!output.segments[2].piece.bytes);
+    CHECK_EQ(output.segments[2].piece.offset, 4);
+    CHECK_EQ(output.end, 10);
+    stop();
+}
+
+TEST(output_advances_through_pieces_and_releases_them)
+{
+    start();
+    gs_http_output_put(&output, GS_HTTP_TEXT("abc"));
+    gs_http_output_put_body(&output, memory_page, 0, 10);
+    gs_http_output_put_body(&output, file_page, 1, 9);
+    gs_http_output_advance(&output, 2);
+    CHECK_EQ(output.first, 0);
+    CHECK_EQ(*output.segments[0].piece.bytes, 'c');
+    gs_http_output_advance(&output, 5);
+    CHECK_EQ(output.first, 1);
+    CHECK_EQ(*output.segments[1].piece.bytes, '4');
+    CHECK_EQ(memory_page->references, 2);
+    gs_http_output_advance(&output, 6);
+    CHECK_EQ(memory_page->references, 1);
+    CHECK_EQ(output.first, 2);
+    gs_http_output_advance(&output, 8);
+    CHECK_EQ(output.segments[2].piece.offset, 9);
+    CHECK_EQ(output.segments[2].piece.n, 1);
+    gs_http_output_advance(&output, 1);
+    CHECK_EQ(output.first, output.count);
+    CHECK_EQ(output.position, output.end);
+    CHECK_EQ(file_page->references, 1);
+    stop();
+}
+
+TEST(text_behind_a_piece_that_was_taken_begins_another)
+{
+    start();
+    gs_http_output_put(&output, GS_HTTP_TEXT("abc"));
+    gs_http_output_advance(&output, 1);
+    gs_http_output_put(&output, GS_HTTP_TEXT("d"));
+    CHECK_EQ(output.count, 1);
+    CHECK_EQ(output.segments[0].piece.n, 3);
+    gs_http_output_advance(&output, 3);
+    gs_http_output_put(&output, GS_HTTP_TEXT("e"));
+    CHECK_EQ(output.count, 2);
+    CHECK_EQ(*output.segments[1].piece.bytes, 'e');
+    stop();
+}
+
+TEST(room_is_counted_in_bytes_and_in_pieces)
+{
+    start();
+    CHECK(gs_http_output_has_room(&output, GS_HTTP_OUTPUT_BYTES, GS_HTTP_OUTPUT_SEGMENTS));
+    CHECK(!gs_http_output_has_room(&output, GS_HTTP_OUTPUT_BYTES + 1, 1));
+    gs_http_output_put_body(&output, memory_page, 0, 10);
+    CHECK(!gs_http_output_has_room(&output, 1, GS_HTTP_OUTPUT_SEGMENTS));
+    gs_http_output_extend(&output, GS_HTTP_OUTPUT_BYTES - 1);
+    CHECK(gs_http_output_has_room(&output, 1, 1));
+    CHECK(!gs_http_output_has_room(&output, 2, 1));
+    stop();
+}

@@ -1,0 +1,192 @@
+"""Ending: what is in flight is finished, what is idle is closed, and the exit status is 0."""
+
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+from conftest import Serve, sparse
+from server import Server, attempts
+from wire import EndedError, Wire, request
+
+SIZE = 32 << 20
+
+
+def start_large(server: Server, *targets: str, **fields: str) -> Wire:
+    """Ask for pages, the first of them larger than any buffer, and take only its beginning."""
+    wire = Wire(server.address, receive_buffer=65536)
+    wire.send(b"".join(request("GET", target, **fields) for target in targets))
+    assert wire.head().fields["content-length"] == str(SIZE)
+    wire.body(1000)
+    return wire
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_an_idle_server(serve: Serve, root: Path, number: int) -> None:
+    server = serve(root, "--workers", "2")
+    assert server.stop(number) == dict.fromkeys(
+        ["requests", "refused", "failed", "connections", "slow", "bytes"], 0
+    )
+
+
+def test_it_counts_what_it_did(serve: Serve, root: Path) -> None:
+    server = serve(root, "--workers", "2")
+    for _ in range(10):
+        with Wire(server.address) as wire:
+            for target in ("/a.txt", "/nonesuch"):
+                wire.get(target)
+    counts = server.stop()
+    assert (counts["requests"], counts["refused"], counts["failed"]) == (20, 10, 0)
+    assert (counts["connections"], counts["slow"]) == (10, 0)
+    assert counts["bytes"] > 20 * 100
+
+
+def test_idle_connections_are_closed(serve: Serve, root: Path) -> None:
+    server = serve(root, "--workers", "2")
+    wires = [Wire(server.address) for _ in range(20)]
+    for wire in wires:
+        assert wire.get("/a.txt").status == 200
+    server.tell(signal.SIGTERM)
+    for wire in wires:
+        assert wire.rest() == b""
+        wire.close()
+    assert server.wait()["requests"] == 20
+
+
+@pytest.mark.parametrize("connection", ["keep-alive", "close"])
+def test_a_slow_reader_gets_all_of_a_large_file(serve: Serve, root: Path, connection: str) -> None:
+    page = sparse(root / "huge.bin", SIZE).read_bytes()
+    server = serve(root)
+    with start_large(server, "/huge.bin", Connection=connection) as wire:
+        server.tell(signal.SIGTERM)
+        assert server.refuses_connections()
+        rest = wire.rest()
+    assert len(rest) == SIZE - 1000
+    assert rest == page[1000:]
+    assert server.wait()["requests"] == 1
+
+
+def test_a_pipelined_request_that_was_received_is_answered(serve: Serve, root: Path) -> None:
+    sparse(root / "huge.bin", SIZE)
+    server = serve(root)
+    with start_large(server, "/huge.bin", "/a.txt", "/digits.txt") as wire:
+        server.tell(signal.SIGTERM)
+        assert server.refuses_connections()
+        wire.body(SIZE - 1000)
+        second = wire.response()
+        assert second.body == b"hello\n"
+        assert second.closes
+        assert wire.rest() == b""
+    assert server.wait()["requests"] == 2
+
+
+def test_a_request_that_waits_in_the_socket_is_answered(serve: Serve, root: Path) -> None:
+    server = serve(root, "--workers", "1")
+    wires = [Wire(server.address) for _ in range(30)]
+    for wire in wires:
+        assert wire.get("/a.txt").status == 200
+    server.tell(signal.SIGSTOP)
+    for wire in wires:
+        wire.send(request("GET", "/digits.txt"))
+    server.tell(signal.SIGTERM)
+    server.tell(signal.SIGCONT)
+    for wire in wires:
+        assert wire.response().body == b"0123456789" * 10
+        assert wire.rest() == b""
+        wire.close()
+    assert server.wait()["requests"] == 60
+
+
+def test_who_has_connected_already_is_served(serve: Serve, root: Path) -> None:
+    sparse(root / "huge.bin", SIZE)
+    server = serve(root, "--workers", "1")
+    server.tell(signal.SIGSTOP)
+    wires = [Wire(server.address, receive_buffer=65536) for _ in range(20)]
+    for i, wire in enumerate(wires):
+        target = "/huge.bin" if i == 19 else "/a.txt"
+        wire.send(request("GET", target, Connection="close"))
+    server.tell(signal.SIGTERM)
+    server.tell(signal.SIGCONT)
+    for i, wire in enumerate(wires):
+        assert len(wire.response().body) == (SIZE if i == 19 else 6)
+        wire.close()
+    assert server.wait()["requests"] == 20
+
+
+def test_a_request_half_received_may_be_completed(serve: Serve, root: Path) -> None:
+    server = serve(root, "--no-defer-accept")
+    with Wire(server.address) as wire:
+        wire.get("/a.txt")
+        data = request("GET", "/digits.txt")
+        wire.send(data[:20])
+        server.tell(signal.SIGTERM)
+        assert server.refuses_connections()
+        wire.send(data[20:])
+        response = wire.response()
+        assert response.status == 200
+        assert response.closes
+        assert wire.rest() == b""
+    assert server.wait()["requests"] == 2
+
+
+def test_the_drain_timeout_ends_what_takes_too_long(serve: Serve, root: Path) -> None:
+    sparse(root / "huge.bin", SIZE)
+    server = serve(root, "--drain-timeout", "200ms")
+    with start_large(server, "/huge.bin") as wire:
+        server.stop()
+        with pytest.raises((EndedError, ConnectionResetError)):
+            wire.body(SIZE - 1000)
+
+
+def test_a_second_sigterm_and_a_late_sigusr1_change_nothing(serve: Serve, root: Path) -> None:
+    sparse(root / "huge.bin", SIZE)
+    server = serve(root)
+    with start_large(server, "/huge.bin", "/a.txt") as wire:
+        server.tell(signal.SIGTERM)
+        assert server.refuses_connections()
+        server.tell(signal.SIGTERM)
+        server.tell(signal.SIGUSR1)
+        wire.body(SIZE - 1000)
+        assert wire.response().body == b"hello\n"
+    server.wait()
+
+
+def test_a_second_interrupt_ends_it_at_once(root: Path, serve: Serve) -> None:
+    sparse(root / "huge.bin", SIZE)
+    server = serve(root)
+    with start_large(server, "/huge.bin"):
+        server.tell(signal.SIGINT)
+        assert server.refuses_connections()
+        server.judged = True
+        for _ in attempts():
+            if server.process.poll() is not None:
+                break
+            server.tell(signal.SIGINT)
+        assert server.process.returncode == -signal.SIGINT
+
+
+def test_ending_under_load_answers_each_request_or_none_of_it(serve: Serve, root: Path) -> None:
+    server = serve(root, "--workers", "2")
+    answered = [0] * 4
+
+    def ask(i: int) -> None:
+        try:
+            with Wire(server.address) as wire:
+                while True:
+                    assert wire.get("/digits.txt").body == b"0123456789" * 10
+                    answered[i] += 1
+        except EndedError as error:
+            assert error.args == (b"",)
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+
+    clients = [threading.Thread(target=ask, args=(i,)) for i in range(len(answered))]
+    for client in clients:
+        client.start()
+    for _ in attempts():
+        if min(answered) > 20:
+            break
+    counts = server.stop()
+    for client in clients:
+        client.join()
+    assert counts["requests"] >= sum(answered)
