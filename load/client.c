@@ -197,6 +197,7 @@ static void finish(struct load_client *client, uint64_t now_ns, bool is_hung_up)
 {
     struct load_worker *worker = client->worker;
     enum load_error problem = judge(client);
+    gs_load_pace_answer(&worker->pace, now_ns - client->request_ns);
     if (gs_load_worker_counts(worker, client->is_counted)) {
         const struct load_sample sample = {.end_ns = now_ns,
                                            .response_ns = now_ns - client->request_ns,

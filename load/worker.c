@@ -5,8 +5,8 @@
 #include <sys/resource.h>
 
 /* Clients begin at this pace, for a burst of connections would overflow an accept queue. */
-enum { CLIENTS_AT_ONCE = 128 };
 static const uint64_t start_interval_ns = GS_MILLISECOND;
+enum { CLIENTS_PER_INTERVAL = 128 };
 
 static uint64_t thread_cpu_ns(void)
 {
@@ -57,11 +57,13 @@ static void on_stop(struct gs_async *async)
 static void on_start(struct gs_timer *timer)
 {
     struct load_worker *worker = timer->watcher.data;
-    for (int i = 0; i < CLIENTS_AT_ONCE && worker->clients_started < worker->client_count; i++) {
-        struct load_client *client = &worker->clients[worker->clients_started++];
-        worker->failure = gs_load_client_start(client, worker);
-        worker->is_over |= worker->failure != 0;
-    }
+    uint64_t intervals = (gs_clock_now() - worker->started_ns) / start_interval_ns + 1;
+    size_t due = (size_t)intervals * CLIENTS_PER_INTERVAL;
+    if (due > worker->client_count)
+        due = worker->client_count;
+    while (worker->clients_started < due && !worker->failure)
+        worker->failure = gs_load_client_start(&worker->clients[worker->clients_started++], worker);
+    worker->is_over |= worker->failure != 0;
     if (worker->clients_started == worker->client_count)
         gs_timer_stop(timer);
 }
@@ -145,33 +147,12 @@ void gs_load_worker_done(struct load_worker *worker)
     free(worker->clients);
 }
 
-/* To be woken costs this thread, and on loopback the server, some microseconds for each answer, if
- * answers come one by one and more slowly than they are dealt with. So as long as they come sooner
- * than this on average, they are looked for without sleeping. */
-static const uint64_t worth_sleeping_ns = 20 * GS_MICROSECOND;
-
-static int look(struct load_worker *worker, uint64_t begun_ns)
-{
-    int count;
-    do
-        count = gs_loop_step(worker->loop, 0);
-    while (!count && !worker->is_over && gs_loop_now(worker->loop) - begun_ns < worth_sleeping_ns);
-    return count;
-}
-
 static int drive(struct load_worker *worker)
 {
-    uint64_t usual_gap_ns = 0; /* without events, of the last ones */
     int count = 0;
-    while (!worker->is_over && count >= 0) {
-        uint64_t begun_ns = gs_clock_now();
-        count = usual_gap_ns < worth_sleeping_ns ? look(worker, begun_ns) : 0;
-        if (!count && !worker->is_over)
-            count = gs_loop_step(worker->loop, GS_NEVER);
-        uint64_t gap_ns = gs_loop_now(worker->loop) - begun_ns;
-        uint64_t bounded_ns = gap_ns < 10 * worth_sleeping_ns ? gap_ns : 10 * worth_sleeping_ns;
-        usual_gap_ns += bounded_ns / 16 - usual_gap_ns / 16;
-    }
+    gs_load_pace_begin();
+    while (!worker->is_over && count >= 0)
+        count = gs_load_pace_step(&worker->pace, worker->loop);
     return count < 0 ? count : 0;
 }
 
@@ -179,6 +160,7 @@ int gs_load_worker_run(struct load_worker *worker)
 {
     const struct load_settings *settings = worker->settings;
     uint64_t now_ns = gs_clock_now(), measure_ns = gs_clock_after(now_ns, settings->warmup_ns);
+    worker->started_ns = now_ns;
     int err = gs_timer_start_every(&worker->starter, now_ns, start_interval_ns);
     if (!err && settings->warmup_ns)
         err = gs_timer_start(&worker->measure, measure_ns);

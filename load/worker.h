@@ -3,6 +3,7 @@
 #define GS_LOAD_WORKER_H
 
 #include "load/client.h"
+#include "load/pace.h"
 #include "load/tally.h"
 #include "load/target.h"
 
@@ -32,6 +33,8 @@ struct load_worker {
     bool is_head;
     int failure; /* why a client could not begin: -errno */
     struct load_tally tally;
+    struct load_pace pace;
+    uint64_t started_ns;
     uint64_t begun_ns, ended_ns; /* the measured time */
     uint64_t cpu_ns;             /* of this thread, in the measured time */
     struct gs_timer starter, measure, end;

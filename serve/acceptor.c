@@ -58,7 +58,8 @@ unsigned serve_acceptor_take(struct serve_acceptor *acceptor, unsigned most)
     unsigned taken = 0;
     for (unsigned tries = 0; tries < most && !acceptor->held; tries++) {
         socklen_t length = sizeof storage;
-        int fd = gs_sys_accept(acceptor->io.fd, address, address ? &length : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = gs_sys_accept(acceptor->io.fd, address, address ? &length : NULL,
+                               SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             acceptor->accepted(acceptor->data, fd, address);
             taken++;
@@ -81,7 +82,8 @@ static void on_ready(struct gs_io *io, unsigned events)
         serve_acceptor_take(acceptor, TAKE_MOST);
 }
 
-void serve_acceptor_init(struct serve_acceptor *acceptor, struct gs_loop *loop, serve_accepted_fn *accepted, void *data)
+void serve_acceptor_init(struct serve_acceptor *acceptor, struct gs_loop *loop,
+                         serve_accepted_fn *accepted, void *data)
 {
     *acceptor = (struct serve_acceptor){.accepted = accepted, .data = data};
     gs_io_init(&acceptor->io, loop, on_ready);

@@ -19,7 +19,8 @@ struct serve_acceptor {
     bool held;
 };
 
-void serve_acceptor_init(struct serve_acceptor *acceptor, struct gs_loop *loop, serve_accepted_fn *accepted, void *data);
+void serve_acceptor_init(struct serve_acceptor *acceptor, struct gs_loop *loop,
+                         serve_accepted_fn *accepted, void *data);
 
 /* fd: listening, non-blocking, the caller's. Returns 0 or -ENOMEM. */
 GS_MUST_CHECK int serve_acceptor_start(struct serve_acceptor *acceptor, int fd, bool wants_address);

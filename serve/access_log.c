@@ -51,7 +51,8 @@ static size_t put_text(char *out, const char *text)
     return n;
 }
 
-void serve_log_write(struct serve_log_writer *writer, const char *host, const struct gs_http_log_entry *entry)
+void serve_log_write(struct serve_log_writer *writer, const char *host,
+                     const struct gs_http_log_entry *entry)
 {
     if (sizeof writer->buffer - writer->used < 3 * TEXT_MOST + 256)
         serve_log_flush(writer);
@@ -80,7 +81,8 @@ void serve_log_flush(struct serve_log_writer *writer)
             continue;
         if (n < 0) {
             if (!writer->failed)
-                fprintf(stderr, "gossamer serve: the access log can't be written, lines are lost: %s\n",
+                fprintf(stderr,
+                        "gossamer serve: the access log can't be written, lines are lost: %s\n",
                         strerror((int)-n));
             writer->failed = true;
             break;

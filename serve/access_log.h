@@ -18,13 +18,14 @@ int serve_access_log_reopen(const char *file, int fd);
 #define SERVE_LOG_BUFFER 16384
 
 struct serve_log_writer {
-    int fd; /* -1: no log */
+    int fd;      /* -1: no log */
     bool failed; /* and it was said */
     size_t used;
     char buffer[SERVE_LOG_BUFFER];
 };
 
-void serve_log_write(struct serve_log_writer *writer, const char *host, const struct gs_http_log_entry *entry);
+void serve_log_write(struct serve_log_writer *writer, const char *host,
+                     const struct gs_http_log_entry *entry);
 
 /* Write out what was collected. What can't be written, because the disk is full, is dropped, with one word on stderr. */
 void serve_log_flush(struct serve_log_writer *writer);

@@ -28,10 +28,12 @@ static const char *split(const char *word, char host[HOST_MOST], const char **re
     memcpy(host, word, n);
     host[n] = '\0';
     *ret_port = colon + 1;
-    return strspn(colon + 1, "0123456789") == strlen(colon + 1) ? NULL : "has a port that is not a number";
+    return strspn(colon + 1, "0123456789") == strlen(colon + 1) ? NULL
+                                                                : "has a port that is not a number";
 }
 
-int serve_address_parse(const char *word, struct serve_address *ret_address, const char **ret_problem)
+int serve_address_parse(const char *word, struct serve_address *ret_address,
+                        const char **ret_problem)
 {
     char host[HOST_MOST];
     const char *port;
@@ -59,10 +61,11 @@ int serve_address_parse(const char *word, struct serve_address *ret_address, con
 
 void serve_address_host(const struct sockaddr *address, char out[SERVE_ADDRESS_TEXT])
 {
-    const void *host = address->sa_family == AF_INET6 ? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
-                                                      : (const void *)&((const struct sockaddr_in *)address)->sin_addr;
+    const void *host = address->sa_family == AF_INET6
+                           ? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
+                           : (const void *)&((const struct sockaddr_in *)address)->sin_addr;
     if (!inet_ntop(address->sa_family, host, out, SERVE_ADDRESS_TEXT))
-        strcpy(out, "-");
+        memcpy(out, "-", sizeof "-");
 }
 
 void serve_address_format(const struct sockaddr *address, char out[SERVE_ADDRESS_TEXT])
@@ -70,6 +73,7 @@ void serve_address_format(const struct sockaddr *address, char out[SERVE_ADDRESS
     char host[SERVE_ADDRESS_TEXT];
     serve_address_host(address, host);
     bool six = address->sa_family == AF_INET6;
-    unsigned port = ntohs(six ? ((const struct sockaddr_in6 *)address)->sin6_port : ((const struct sockaddr_in *)address)->sin_port);
+    unsigned port = ntohs(six ? ((const struct sockaddr_in6 *)address)->sin6_port
+                              : ((const struct sockaddr_in *)address)->sin_port);
     snprintf(out, SERVE_ADDRESS_TEXT, six ? "[%s]:%u" : "%s:%u", host, port);
 }

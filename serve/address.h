@@ -12,7 +12,8 @@ struct serve_address {
 };
 
 /* "[::]:80" and "*:80" are every address of IPv6 or of IPv4. Returns 0, or -EINVAL and what is wrong, in words. */
-GS_MUST_CHECK int serve_address_parse(const char *word, struct serve_address *ret_address, const char **ret_problem);
+GS_MUST_CHECK int serve_address_parse(const char *word, struct serve_address *ret_address,
+                                      const char **ret_problem);
 
 #define SERVE_ADDRESS_TEXT 64
 

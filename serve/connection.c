@@ -11,8 +11,9 @@
 #define PIECES 8
 #define FILE_CHUNK (1u << 20) /* one call sends no more, so that others get their turn */
 
-void serve_connection_init(struct serve_connection *connection, int fd, struct gs_http_service *service,
-                           const struct sockaddr *address, uint64_t now_ns)
+void serve_connection_init(struct serve_connection *connection, int fd,
+                           struct gs_http_service *service, const struct sockaddr *address,
+                           uint64_t now_ns)
 {
     gs_http_conn_init(&connection->http, service, now_ns);
     connection->fd = fd;
@@ -32,7 +33,8 @@ void serve_connection_done(struct serve_connection *connection)
     gs_sys_close(connection->fd);
 }
 
-ssize_t serve_connection_receive(struct serve_connection *connection, char *buffer, size_t size, uint64_t now_ns)
+ssize_t serve_connection_receive(struct serve_connection *connection, char *buffer, size_t size,
+                                 uint64_t now_ns)
 {
     ssize_t n;
     do
@@ -72,7 +74,8 @@ static ssize_t send_pieces(int fd, const struct gs_http_piece *pieces, unsigned 
     if (memory)
         return send_memory(fd, pieces, memory, memory < count);
     off_t offset = (off_t)pieces[0].offset;
-    return gs_sys_sendfile(fd, pieces[0].fd, &offset, pieces[0].n < FILE_CHUNK ? pieces[0].n : FILE_CHUNK);
+    return gs_sys_sendfile(fd, pieces[0].fd, &offset,
+                           pieces[0].n < FILE_CHUNK ? pieces[0].n : FILE_CHUNK);
 }
 
 ssize_t serve_connection_send(struct serve_connection *connection, uint64_t now_ns)
@@ -89,7 +92,8 @@ ssize_t serve_connection_send(struct serve_connection *connection, uint64_t now_
     }
     if (n == -EAGAIN)
         return n;
-    gs_http_conn_abort(&connection->http); /* the peer is gone; or the file ended before its announced length */
+    gs_http_conn_abort(
+        &connection->http); /* the peer is gone; or the file ended before its announced length */
     return 0;
 }
 
@@ -107,7 +111,8 @@ void serve_connection_expire(struct serve_connection *connection, uint64_t now_n
     gs_http_conn_expire(&connection->http, (uint64_t)queued, now_ns);
 }
 
-void serve_connection_log(const struct gs_http_conn *http, const struct gs_http_log_entry *entry, void *data)
+void serve_connection_log(const struct gs_http_conn *http, const struct gs_http_log_entry *entry,
+                          void *data)
 {
     const struct serve_connection *connection = (const struct serve_connection *)http;
     union {
@@ -124,4 +129,5 @@ void serve_connection_log(const struct gs_http_conn *http, const struct gs_http_
     serve_log_write(data, host, entry);
 }
 
-_Static_assert(offsetof(struct serve_connection, http) == 0, "serve_connection_log finds the connection by its HTTP");
+_Static_assert(offsetof(struct serve_connection, http) == 0,
+               "serve_connection_log finds the connection by its HTTP");

@@ -19,10 +19,13 @@ static void say_counts(const struct serve_server *server)
         sum.bytes += counts->bytes;
         sum.timeouts += counts->timeouts;
     }
-    fprintf(stderr, "%s: ended; %llu requests (%llu refused, %llu failed) on %llu connections (%llu too slow), %llu bytes\n",
-            serve_command.name, (unsigned long long)sum.requests, (unsigned long long)sum.client_errors,
-            (unsigned long long)sum.server_errors, (unsigned long long)sum.connections,
-            (unsigned long long)sum.timeouts, (unsigned long long)sum.bytes);
+    fprintf(stderr,
+            "%s: ended; %llu requests (%llu refused, %llu failed) on %llu connections (%llu too "
+            "slow), %llu bytes\n",
+            serve_command.name, (unsigned long long)sum.requests,
+            (unsigned long long)sum.client_errors, (unsigned long long)sum.server_errors,
+            (unsigned long long)sum.connections, (unsigned long long)sum.timeouts,
+            (unsigned long long)sum.bytes);
 }
 
 int gs_serve_main(int argc, char **argv)
@@ -39,7 +42,8 @@ int gs_serve_main(int argc, char **argv)
     }
     err = options.arch->run(&server);
     if (err)
-        fprintf(stderr, "%s: %s failed: %s\n", serve_command.name, options.arch->name, strerror(-err));
+        fprintf(stderr, "%s: %s failed: %s\n", serve_command.name, options.arch->name,
+                strerror(-err));
     else
         say_counts(&server);
     serve_server_done(&server);

@@ -21,38 +21,48 @@ static struct {
 static struct serve_options parsed;
 
 static const struct cli_option table[] = {
-    {"arch", 'a', "NAME", "concurrency architecture; `list` shows them", CLI_TEXT, &words.arch, .group = "Server"},
-    {"listen", 'l', "ADDR:PORT", "where to listen, repeatable; port 0 takes a free one (default: 127.0.0.1:8080)",
-     CLI_LIST, &parsed.listen},
-    {"workers", 'w', "N", "see --arch list (default: one for each processor)", CLI_NUMBER, &parsed.workers, 1, 1024},
+    {"arch", 'a', "NAME", "concurrency architecture; `list` shows them", CLI_TEXT, &words.arch,
+     .group = "Server"},
+    {"listen", 'l', "ADDR:PORT",
+     "where to listen, repeatable; port 0 takes a free one (default: 127.0.0.1:8080)", CLI_LIST,
+     &parsed.listen},
+    {"workers", 'w', "N", "see --arch list (default: one for each processor)", CLI_NUMBER,
+     &parsed.workers, 1, 1024},
     {"user", 'u', "NAME", "become this user once the sockets are open", CLI_TEXT, &parsed.user},
-    {"access-log", 'L', "FILE", "log requests in the combined format; - is stdout; SIGUSR1 opens it anew", CLI_TEXT,
+    {"access-log", 'L', "FILE",
+     "log requests in the combined format; - is stdout; SIGUSR1 opens it anew", CLI_TEXT,
      &parsed.access_log},
     {"backlog", 0, "N", "length of the accept queue", CLI_NUMBER, &parsed.backlog, 1, 65535},
     {"no-defer-accept", 0, NULL, "accept connections before they have sent anything", CLI_FLAG,
      &words.no_defer_accept},
     {"drain-timeout", 0, "TIME", "how long requests in flight may take after SIGTERM", CLI_DURATION,
      &parsed.drain_timeout_ns},
-    {"dotfiles", 0, NULL, "serve files whose names begin with a dot", CLI_FLAG, &parsed.http.dotfiles, .group = "Files"},
-    {"follow-symlinks", 0, NULL, "follow symbolic links that lead out of ROOT", CLI_FLAG, &parsed.http.follow_symlinks},
-    {"page-cache", 0, "SIZE", "memory for the contents of small files, of each worker", CLI_SIZE, &words.page_cache},
-    {"cached-file", 0, "SIZE", "the largest file that is kept in memory", CLI_SIZE, &words.cached_file, 0, 1 << 30},
-    {"max-connections", 'c', "N", "connections at a time (default: 10000, or what the limit of open files allows)",
-     CLI_NUMBER, &parsed.connections_most, 1, 1 << 30, .group = "Limits"},
-    {"requests-per-connection", 'k', "N", "close a connection after so many requests; 0: never", CLI_NUMBER,
-     &parsed.http.requests_most},
+    {"dotfiles", 0, NULL, "serve files whose names begin with a dot", CLI_FLAG,
+     &parsed.http.dotfiles, .group = "Files"},
+    {"follow-symlinks", 0, NULL, "follow symbolic links that lead out of ROOT", CLI_FLAG,
+     &parsed.http.follow_symlinks},
+    {"page-cache", 0, "SIZE", "memory for the contents of small files, of each worker", CLI_SIZE,
+     &words.page_cache},
+    {"cached-file", 0, "SIZE", "the largest file that is kept in memory", CLI_SIZE,
+     &words.cached_file, 0, 1 << 30},
+    {"max-connections", 'c', "N",
+     "connections at a time (default: 10000, or what the limit of open files allows)", CLI_NUMBER,
+     &parsed.connections_most, 1, 1 << 30, .group = "Limits"},
+    {"requests-per-connection", 'k', "N", "close a connection after so many requests; 0: never",
+     CLI_NUMBER, &parsed.http.requests_most},
     {"request-line", 0, "SIZE", "longest request line", CLI_SIZE, &words.request_line, 64, 1 << 20},
     {"header-size", 0, "SIZE", "largest request header", CLI_SIZE, &words.header, 256, 1 << 24},
     {"header-fields", 0, "N", "most fields in a request", CLI_NUMBER, &words.fields, 1, 100000},
-    {"body-size", 0, "SIZE", "largest request body (it is discarded)", CLI_SIZE, &parsed.http.body_most},
+    {"body-size", 0, "SIZE", "largest request body (it is discarded)", CLI_SIZE,
+     &parsed.http.body_most},
     {"header-timeout", 0, "TIME", "time for a request's header to be complete", CLI_DURATION,
      &parsed.http.header_timeout_ns, 1},
     {"idle-timeout", 0, "TIME", "time between two requests of a connection", CLI_DURATION,
      &parsed.http.idle_timeout_ns, 1},
-    {"rate", 0, "SIZE", "fewest bytes a second at which a client sends or receives; 0: no limit", CLI_SIZE,
-     &parsed.http.rate_least},
-    {"rate-grace", 0, "TIME", "the time over which --rate is measured", CLI_DURATION, &parsed.http.rate_window_ns,
-     GS_MILLISECOND},
+    {"rate", 0, "SIZE", "fewest bytes a second at which a client sends or receives; 0: no limit",
+     CLI_SIZE, &parsed.http.rate_least},
+    {"rate-grace", 0, "TIME", "the time over which --rate is measured", CLI_DURATION,
+     &parsed.http.rate_window_ns, GS_MILLISECOND},
 };
 
 const struct cli_command serve_command = {
@@ -88,8 +98,11 @@ static int limit_connections(void)
     uint64_t limit = descriptors();
     uint64_t most = limit > others ? limit - others : 1;
     if (parsed.connections_most > most)
-        return cli_fail(&serve_command, "--max-connections %llu is more than the limit of %llu open files allows: %llu",
-                        (unsigned long long)parsed.connections_most, (unsigned long long)limit, (unsigned long long)most);
+        return cli_fail(
+            &serve_command,
+            "--max-connections %llu is more than the limit of %llu open files allows: %llu",
+            (unsigned long long)parsed.connections_most, (unsigned long long)limit,
+            (unsigned long long)most);
     uint64_t usual = most < 10000 ? most : 10000;
     if (!parsed.connections_most)
         parsed.connections_most = usual;
@@ -106,10 +119,13 @@ static int choose_arch(void)
     }
     parsed.arch = serve_arch_find(words.arch);
     if (!parsed.arch)
-        return cli_fail(&serve_command, "--arch %s: there is no such architecture; `--arch list` shows them", words.arch);
+        return cli_fail(&serve_command,
+                        "--arch %s: there is no such architecture; `--arch list` shows them",
+                        words.arch);
     if (parsed.workers < parsed.arch->workers_least) {
-        fprintf(stderr, "%s: --workers raised to %llu, the least that %s works with\n", serve_command.name,
-                (unsigned long long)parsed.arch->workers_least, parsed.arch->name);
+        fprintf(stderr, "%s: --workers raised to %llu, the least that %s works with\n",
+                serve_command.name, (unsigned long long)parsed.arch->workers_least,
+                parsed.arch->name);
         parsed.workers = parsed.arch->workers_least;
     }
     return 0;
@@ -137,7 +153,8 @@ static int take_operands(int argc, char **argv, int first)
     if (first == argc)
         return cli_fail(&serve_command, "the directory to serve is missing: gossamer serve ROOT");
     if (argc - first > 1)
-        return cli_fail(&serve_command, "one directory can be served, not also %s", argv[first + 1]);
+        return cli_fail(&serve_command, "one directory can be served, not also %s",
+                        argv[first + 1]);
     parsed.root = argv[first];
     return 0;
 }

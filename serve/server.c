@@ -70,12 +70,13 @@ static int listen_all(struct serve_server *server)
         server->listeners[i] = -1;
     for (size_t i = 0; i < count; i++) {
         size_t address = i % server->address_count;
-        enum serve_sharing sharing = server->workers == 1         ? SERVE_ALONE
+        enum serve_sharing sharing = server->workers == 1        ? SERVE_ALONE
                                      : i < server->address_count ? SERVE_FIRST
                                                                  : SERVE_JOIN;
         server->listeners[i] = serve_listen(&server->addresses[address], server->options, sharing);
         if (server->listeners[i] < 0)
-            return fail("can't listen at", server->options->listen.items[address], server->listeners[i]);
+            return fail("can't listen at", server->options->listen.items[address],
+                        server->listeners[i]);
     }
     return 0;
 }
@@ -116,11 +117,20 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
     return err;
 }
 
+void serve_stop_listening(struct serve_server *server, unsigned worker)
+{
+    int *listeners = server->listeners + (size_t)worker * server->address_count;
+    for (unsigned i = 0; i < server->address_count; i++) {
+        if (listeners[i] >= 0)
+            gs_sys_close(listeners[i]);
+        listeners[i] = -1;
+    }
+}
+
 void serve_server_done(struct serve_server *server)
 {
-    for (size_t i = 0; server->listeners && i < (size_t)server->workers * server->address_count; i++)
-        if (server->listeners[i] >= 0)
-            gs_sys_close(server->listeners[i]);
+    for (unsigned i = 0; server->listeners && i < server->workers; i++)
+        serve_stop_listening(server, i);
     free(server->listeners);
     free(server->addresses);
     if (server->root_fd >= 0)
@@ -131,13 +141,14 @@ void serve_server_done(struct serve_server *server)
         munmap(server->counts, server->workers * sizeof *server->counts);
 }
 
-int serve_service_new(const struct serve_server *server, unsigned worker, gs_http_log_fn *log, void *log_data,
-                      struct gs_http_service **ret_service)
+int serve_service_new(const struct serve_server *server, unsigned worker, gs_http_log_fn *log,
+                      void *log_data, struct gs_http_service **ret_service)
 {
     struct gs_http_options options = server->options->http;
     if (server->log_fd >= 0) {
         options.log = log;
         options.log_data = log_data;
     }
-    return gs_http_service_new(&options, server->root_fd, &server->counts[worker].http, ret_service);
+    return gs_http_service_new(&options, server->root_fd, &server->counts[worker].http,
+                               ret_service);
 }

@@ -17,16 +17,21 @@ struct serve_server {
     unsigned workers;
     int *listeners; /* worker w listens at address a: listeners[w * address_count + a] */
     int root_fd;
-    int log_fd; /* -1: none */
+    int log_fd;                  /* -1: none */
     struct serve_counts *counts; /* one for each worker */
 };
 
 /* Bind, open, and give root up. Returns 0, or -errno after one line on stderr. */
-GS_MUST_CHECK int serve_server_init(struct serve_server *server, const struct serve_options *options);
+GS_MUST_CHECK int serve_server_init(struct serve_server *server,
+                                    const struct serve_options *options);
 void serve_server_done(struct serve_server *server);
 
+/* Close a worker's listening sockets, so that nobody waits for a server that is going down. */
+void serve_stop_listening(struct serve_server *server, unsigned worker);
+
 /* For a worker of this server. Returns 0 or -ENOMEM. */
-GS_MUST_CHECK int serve_service_new(const struct serve_server *server, unsigned worker, gs_http_log_fn *log, void *log_data,
+GS_MUST_CHECK int serve_service_new(const struct serve_server *server, unsigned worker,
+                                    gs_http_log_fn *log, void *log_data,
                                     struct gs_http_service **ret_service);
 
 /* Say that all are ready, and wait until a signal asks to end; others are dealt with. For the thread or process that the

@@ -23,7 +23,8 @@ static void reopen_log(struct gs_signal *signal)
     const char *file = server->options->access_log;
     int err = serve_access_log_reopen(file, server->log_fd);
     if (err)
-        fprintf(stderr, "%s: can't reopen the access log %s: %s\n", serve_command.name, file, strerror(-err));
+        fprintf(stderr, "%s: can't reopen the access log %s: %s\n", serve_command.name, file,
+                strerror(-err));
 }
 
 void serve_block_signals(void)
@@ -39,12 +40,14 @@ static void say_ready(const struct serve_server *server)
     for (unsigned i = 0; i < server->address_count; i++) {
         char text[SERVE_ADDRESS_TEXT];
         serve_address_format((const struct sockaddr *)&server->addresses[i].storage, text);
-        printf("listening on http://%s (%s, %u workers)\n", text, server->options->arch->name, server->workers);
+        printf("listening on http://%s (%s, %u workers)\n", text, server->options->arch->name,
+               server->workers);
     }
     fflush(stdout);
 }
 
-static int watch_signals(struct serve_server *server, struct gs_loop *loop, struct gs_signal signals[3])
+static int watch_signals(struct serve_server *server, struct gs_loop *loop,
+                         struct gs_signal signals[3])
 {
     int err = 0;
     for (int i = 0; i < 3 && !err; i++) {

@@ -10,7 +10,7 @@
  *
  * Counts stand in slots: the first ones are 1 wide, and each time the value doubles so does the
  * width, so that the width is never more than 10^-digits of the value. To record is a shift and an
- * addition, about a nanosecond or two. With 3 digits and an hour in nanoseconds the counts take 264
+ * addition, about a nanosecond or two. With 3 digits and an hour in nanoseconds the counts take 261
  * KiB, of which only the pages that were used are resident.
  *
  * Nothing is lost silently: a value above the maximum is counted in the last slot and in

@@ -41,6 +41,7 @@ struct worker {
     struct gs_loop *loop;
     struct gs_http_service *service;
     struct serve_server *server;
+    unsigned index;                   /* of this worker */
     struct serve_acceptor *acceptors; /* one for each address */
     struct connection *connections;
     uint64_t connection_count, connections_most;
@@ -103,7 +104,8 @@ static bool step(struct worker *worker, struct connection *connection, uint64_t 
         serve_connection_shut_down(base, now_ns);
     } else if (wants & GS_HTTP_READ && connection->readable) {
         ssize_t n = serve_connection_receive(base, worker->buffer, sizeof worker->buffer, now_ns);
-        connection->readable = n == (ssize_t)sizeof worker->buffer || (n > 0 && connection->hung_up);
+        connection->readable =
+            n == (ssize_t)sizeof worker->buffer || (n > 0 && connection->hung_up);
     } else {
         return false;
     }
@@ -142,7 +144,8 @@ static void advance(struct worker *worker, struct connection *connection)
 
 static void on_events(struct gs_io *io, unsigned events)
 {
-    struct connection *connection = (struct connection *)((char *)io - offsetof(struct connection, io));
+    struct connection *connection =
+        (struct connection *)((char *)io - offsetof(struct connection, io));
     if (events & GS_FAILED)
         gs_http_conn_abort(&connection->base.http);
     connection->readable |= (events & GS_READ) != 0;
@@ -153,7 +156,8 @@ static void on_events(struct gs_io *io, unsigned events)
 
 static void on_deadline(struct gs_timer *timer)
 {
-    struct connection *connection = (struct connection *)((char *)timer - offsetof(struct connection, timer));
+    struct connection *connection =
+        (struct connection *)((char *)timer - offsetof(struct connection, timer));
     struct worker *worker = timer->watcher.data;
     if (gs_http_conn_deadline(&connection->base.http) <= gs_loop_now(worker->loop))
         serve_connection_expire(&connection->base, gs_loop_now(worker->loop));
@@ -193,17 +197,22 @@ static void on_drain(struct gs_async *async)
     unsigned addresses = worker->server->address_count;
     for (unsigned i = 0; i < addresses; i++)
         serve_acceptor_take(&worker->acceptors[i], (unsigned)worker->server->options->backlog);
-    for (unsigned i = 0; i < addresses; i++)
+    for (unsigned i = 0; i < addresses; i++) {
         serve_acceptor_stop(&worker->acceptors[i]);
+        gs_loop_fd_closed(worker->loop, worker->acceptors[i].io.fd);
+    }
+    serve_stop_listening(worker->server, worker->index);
     worker->draining = true;
-    for (struct connection *connection = worker->connections, *next; connection; connection = next) {
+    for (struct connection *connection = worker->connections, *next; connection;
+         connection = next) {
         next = connection->next;
         connection->readable = true;
         step(worker, connection, now(worker));
         gs_http_conn_drain(&connection->base.http, now(worker));
         advance(worker, connection);
     }
-    uint64_t end_ns = gs_clock_after(gs_loop_now(worker->loop), worker->server->options->drain_timeout_ns);
+    uint64_t end_ns =
+        gs_clock_after(gs_loop_now(worker->loop), worker->server->options->drain_timeout_ns);
     if (!worker->connection_count || gs_timer_start(&worker->drain_end, end_ns))
         gs_loop_stop(worker->loop);
 }
@@ -223,8 +232,11 @@ static void *run_worker(void *data)
 {
     struct worker *worker = data;
     worker->result = gs_loop_run(worker->loop);
-    while (worker->connections)
-        release(worker, worker->connections);
+    for (struct connection *connection = worker->connections, *next; connection;
+         connection = next) {
+        next = connection->next;
+        release(worker, connection);
+    }
     serve_log_flush(&worker->log);
     return NULL;
 }
@@ -257,12 +269,15 @@ static int worker_new(struct serve_server *server, unsigned index, struct worker
     if (!worker)
         return -ENOMEM;
     worker->server = server;
+    worker->index = index;
     worker->log.fd = server->log_fd;
-    worker->connections_most = (server->options->connections_most + server->workers - 1) / server->workers;
+    worker->connections_most =
+        (server->options->connections_most + server->workers - 1) / server->workers;
     worker->acceptors = calloc(server->address_count, sizeof *worker->acceptors);
     int err = worker->acceptors ? gs_loop_new(&worker->loop) : -ENOMEM;
     if (!err)
-        err = serve_service_new(server, index, serve_connection_log, &worker->log, &worker->service);
+        err =
+            serve_service_new(server, index, serve_connection_log, &worker->log, &worker->service);
     if (!err)
         err = start_accepting(worker, server->listeners + (size_t)index * server->address_count);
     if (err) {

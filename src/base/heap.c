@@ -33,7 +33,7 @@ int gs_heap_reserve(struct gs_heap *heap, uint32_t count)
     if (capacity > UINT32_MAX / 4)
         return -ENOMEM;
     /* Whole cache lines: the root's, and one for each four children. */
-    size_t bytes = ((size_t)capacity + 2 * GS_HEAP_ROOT + 2) * sizeof *heap->nodes;
+    size_t bytes = ((size_t)capacity + (size_t)2 * GS_HEAP_ROOT + 2) * sizeof *heap->nodes;
     struct gs_heap_node *nodes =
         aligned_alloc(CACHE_LINE, (bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1));
     if (!nodes)

@@ -68,7 +68,8 @@ void gs_http_output_advance(struct gs_http_output *output, uint64_t n)
     while (n) {
         struct gs_http_piece *piece = &output->segments[output->first].piece;
         if (n < piece->n) {
-            piece->bytes += piece->bytes ? n : 0;
+            if (piece->bytes)
+                piece->bytes += n;
             piece->offset += n;
             piece->n -= n;
             return;

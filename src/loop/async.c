@@ -1,20 +1,11 @@
 /* Wake-ups from other threads: asyncs, and what ends the loop's wait.
  *
- * An async's index says where it is:
- *
- *     0 --gs_async_send--> SENT --collect--> SENT|COLLECTED --its callback is about to be called--> 0
- *
- * The sender that finds 0 links it into mailbox.sent; from then on until it is collected its `pending` link belongs to that list.
- * Each step is a read-modify-write, so that the loop's last one synchronizes with every send that it coalesces: what was written
- * before any of them is seen by the callback. */
+ * An async's index is 1 from gs_async_send until its callback is about to be called. The sender that finds 0 links it into
+ * mailbox.sent; until it is collected from there, its `pending` link belongs to that list. Each step is a read-modify-write, so
+ * that the loop's synchronizes with every send that it coalesces: what was written before any of them is seen by the callback. */
 #include "loop/state.h"
 
 #include <gossamer/sys.h>
-
-enum {
-    SENT = 1,
-    COLLECTED = 2,
-};
 
 void gs_loop_end_wait(struct gs_loop *loop)
 {
@@ -80,7 +71,7 @@ void gs_async_stop(struct gs_async *async)
 void gs_async_send(struct gs_async *async)
 {
     struct gs_loop *loop = async->watcher.loop;
-    if (atomic_fetch_or(state_of(async), SENT))
+    if (atomic_exchange(state_of(async), 1))
         return;
     struct gs_list *link = &async->watcher.pending;
     link->next = atomic_load_explicit(&loop->mailbox.sent, memory_order_relaxed);
@@ -113,12 +104,10 @@ void gs_loop_collect_asyncs(struct gs_loop *loop)
         struct gs_async *async = gs_container_of(link, struct gs_async, watcher.pending);
         next = link->next;
         link->next = NULL;
-        if (async->watcher.active) {
-            atomic_fetch_or(state_of(async), COLLECTED);
+        if (async->watcher.active)
             gs_loop_pend(&async->watcher, 0);
-        } else {
+        else
             atomic_exchange(state_of(async), 0);
-        }
     }
 }
 

@@ -40,7 +40,7 @@ static void record(const struct gs_http_conn *conn, const struct gs_http_log_ent
                    void *data)
 {
     struct drive *drive = data;
-    REQUIRE(conn == &drive->conn);
+    (void)conn;
     if (drive->logged_count++ >= sizeof drive->logged / sizeof *drive->logged)
         return;
     struct drive_logged *logged = &drive->logged[drive->logged_count - 1];

@@ -45,7 +45,7 @@ struct drive {
     bool is_open, is_shut_down;
     char *input, *output;
     size_t output_n, read;          /* bytes that came, and that drive_next has gone past */
-    struct drive_logged logged[64]; /* the first */
+    struct drive_logged logged[64]; /* the first, of any connection */
     unsigned logged_count;
 };
 

@@ -1,4 +1,157 @@
+/* Every allocation of a session fails once: the connection answers 503 or ends, nothing leaks, and
+ * the next connection is served. The linker sends all allocations through the wrappers below. */
+#include "tests/http/drive.h"
 #include "tests/test.h"
-TEST(x)
+
+#include <stdint.h>
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t count, size_t n);
+void *__real_realloc(void *memory, size_t n);
+void __real_free(void *memory);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t count, size_t n);
+void *__wrap_realloc(void *memory, size_t n);
+void __wrap_free(void *memory);
+
+static unsigned long allocations, fails_from = UINT64_MAX, fails_to; /* by number, from 1 */
+static long live;                                                    /* allocations not freed */
+
+static bool fails(void)
 {
+    allocations++;
+    return allocations >= fails_from && allocations < fails_to;
+}
+
+void *__wrap_malloc(size_t n)
+{
+    void *memory = fails() ? NULL : __real_malloc(n);
+    live += memory != NULL;
+    return memory;
+}
+
+void *__wrap_calloc(size_t count, size_t n)
+{
+    void *memory = fails() ? NULL : __real_calloc(count, n);
+    live += memory != NULL;
+    return memory;
+}
+
+void *__wrap_realloc(void *memory, size_t n)
+{
+    void *moved = fails() ? NULL : __real_realloc(memory, n);
+    live += moved && !memory;
+    return moved;
+}
+
+void __wrap_free(void *memory)
+{
+    live -= memory != NULL;
+    __real_free(memory);
+}
+
+static struct drive drive;
+static struct drive_answer answer;
+
+static const char *const session[] = {
+    "GET /small HTTP/1.1\r\nHost: a\r\nUser-Agent: u\r\n\r\n",
+    "GET /large HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /sub/ HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /sub HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /none HTTP/1.1\r\nHost: a\r\n\r\n",
+    "POST /small HTTP/1.1\r\nHost: a\r\nExpect: x\r\nContent-Length: 3\r\n\r\n",
+    "GET /small HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc",
+    "PUT /small HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    "GET /small HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1,3-4\r\n\r\n",
+    "\x01\r\n",
+};
+
+/* One connection for each request, then a good one. Returns how many of the first did not get the
+ * status that they get with memory. */
+static unsigned run_session(size_t split)
+{
+    static const unsigned statuses[] = {200, 200, 200, 301, 404, 417, 200, 405, 206, 400};
+    unsigned lost = 0;
+    for (size_t i = 0; i < sizeof session / sizeof *session; i++) {
+        drive_reopen(&drive);
+        drive_forget(&drive);
+        drive.split = split;
+        drive.now_ns += GS_SECOND;
+        drive_say(&drive, session[i]);
+        bool answered = drive_next(&drive, false, &answer);
+        if (answered && answer.status == statuses[i])
+            continue;
+        lost++;
+        if (answered)
+            CHECK_EQ(answer.status, 503);
+        else
+            CHECK_EQ(gs_http_conn_wants(&drive.conn), GS_HTTP_CLOSE);
+    }
+    return lost;
+}
+
+static void start(void)
+{
+    static char large[100000];
+    drive_start(&drive, NULL);
+    drive_write(&drive, "small", "small");
+    drive_write_bytes(&drive, "large", large, sizeof large);
+    drive_folder(&drive, "sub");
+    drive_write(&drive, "sub/index.html", "index");
+}
+
+/* With the first allocation that fails at `from`, and `count` of them. Returns the number that the
+ * session makes. */
+static unsigned long run_failing(unsigned long from, unsigned long count, size_t split)
+{
+    long before = live;
+    start();
+    allocations = 0;
+    fails_from = from;
+    fails_to = from + count;
+    unsigned lost = run_session(split);
+    unsigned long made = allocations;
+    fails_from = UINT64_MAX;
+    CHECK(lost <= count);
+    CHECK_EQ(run_session(split), 0);
+    CHECK_EQ(drive_stop(&drive), 0);
+    CHECK_EQ(live, before);
+    return made;
+}
+
+TEST(any_allocation_may_fail_once)
+{
+    for (size_t split = 0; split < 3; split++) {
+        unsigned long made = run_failing(UINT64_MAX - 1000, 0, split);
+        CHECK(made > 20);
+        for (unsigned long n = 1; n <= made; n++)
+            run_failing(n, 1, split);
+    }
+}
+
+TEST(memory_may_stay_short_for_a_while)
+{
+    unsigned long made = run_failing(UINT64_MAX - 1000, 0, 0);
+    for (unsigned long n = 1; n <= made; n++) {
+        run_failing(n, 2, 0);
+        run_failing(n, 7, 1);
+    }
+}
+
+TEST(service_without_memory_is_not_made)
+{
+    struct gs_http_options options;
+    struct gs_http_service *service = NULL;
+    struct gs_http_counts counts = {0};
+    long before = live;
+    gs_http_options_default(&options);
+    for (unsigned long n = 1; n <= 2; n++) {
+        allocations = 0;
+        fails_from = n;
+        fails_to = n + 1;
+        int err = gs_http_service_new(&options, -1, &counts, &service);
+        fails_from = UINT64_MAX;
+        CHECK(err < 0 && !service);
+        CHECK_EQ(live, before);
+    }
 }

@@ -246,15 +246,7 @@ TEST(body_that_turns_bad_behind_a_full_output_loses_no_answer)
     static char requests[4096];
     drive_start(&drive, NULL);
     drive.keep_output = true;
-    uint64_t before;
-    do {
-        before = drive.counts.requests;
-        drive_say(&drive, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n");
-        break;
-    } while (drive.counts.requests > before);
     /* As many as fit, then a body. */
-    drive_reopen(&drive);
-    drive.counts.requests = 0;
     for (size_t i = 0; i < 40; i++)
         strcat(requests, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n");
     drive_say(&drive, requests);

@@ -154,12 +154,18 @@ TEST(codings_that_leave_the_end_of_the_body_open_are_refused)
 
 TEST(malformed_chunks_are_refused)
 {
-    CHECK_REFUSED(
-        400, CHUNKED "x\r\n", CHUNKED "\r\n", CHUNKED "-1\r\n", CHUNKED "+1\r\nx\r\n",
-        CHUNKED "0x1\r\nx\r\n", CHUNKED " 1\r\nx\r\n", CHUNKED "1 \r\nx\r\n", CHUNKED "1\nx\r\n",
-        CHUNKED "1\rx\r\n", CHUNKED "1\r\nxy\r\n", CHUNKED "1\r\nx\n", CHUNKED "1\r\nx0\r\n\r\n",
-        CHUNKED "10000000000000000\r\n", CHUNKED "ffffffffffffffff\r\n",
-        CHUNKED "8000000000000000\r\n", CHUNKED "00000000000000001\r\nx\r\n",
-        CHUNKED "1;\x01\r\nx\r\n", CHUNKED "0\r\nbad\r\n\r\n", CHUNKED "0\r\n folded: x\r\n\r\n",
-        CHUNKED "0\r\nx: y\n\r\n", CHUNKED "0\r\n\n", CHUNKED "5;a=\"\r\n\"\r\nhello\r\n");
+    CHECK_REFUSED(400, CHUNKED "x\r\n", CHUNKED "\r\n", CHUNKED "-1\r\n", CHUNKED "+1\r\nx\r\n",
+                  CHUNKED "0x1\r\nx\r\n", CHUNKED " 1\r\nx\r\n", CHUNKED "1 \r\nx\r\n",
+                  CHUNKED "1\nx\r\n", CHUNKED "1\rx\r\n", CHUNKED "1\r\nxy\r\n", CHUNKED "1\r\nx\n",
+                  CHUNKED "1\r\nx0\r\n\r\n", CHUNKED "00000000000000001\r\nx\r\n",
+                  CHUNKED "1;\x01\r\nx\r\n", CHUNKED "0\r\nbad\r\n\r\n",
+                  CHUNKED "0\r\n folded: x\r\n\r\n", CHUNKED "0\r\nx: y\n\r\n", CHUNKED "0\r\n\n",
+                  CHUNKED "5;a=\"\r\n\"\r\nhello\r\n");
+}
+
+TEST(chunks_of_sizes_beyond_all_limits_are_too_large)
+{
+    CHECK_REFUSED(413, CHUNKED "10000000000000000\r\n", CHUNKED "ffffffffffffffff\r\n",
+                  CHUNKED "8000000000000000\r\n", CHUNKED "fffffffffffffffff\r\n",
+                  CHUNKED "1\r\nx\r\nffffffffffffffff\r\n", CHUNKED "100001\r\n");
 }

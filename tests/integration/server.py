@@ -133,9 +133,19 @@ class Server:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def descriptors(self) -> int:
-        """Return how many descriptors it has open."""
-        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+    def descriptors(self, kind: str = "") -> int:
+        """Return how many descriptors it has open, for instance of the kind "socket:"."""
+        count = 0
+        for link in Path(f"/proc/{self.pid}/fd").iterdir():
+            try:
+                count += str(link.readlink()).startswith(kind)
+            except FileNotFoundError:
+                continue
+        return count
+
+    def falls_to_sockets(self, most: int) -> bool:
+        """Tell whether it comes to have no more sockets than that, waiting until it does."""
+        return any(self.descriptors("socket:") <= most for _ in attempts())
 
     def refuses_connections(self) -> bool:
         """Tell whether nobody listens at its address any more, waiting until that is so."""

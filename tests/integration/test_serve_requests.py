@@ -1,4 +1,4 @@
-"""Requests over real sockets: connections kept, pipelines, large files, ranges, files that change."""
+"""Requests over real sockets: kept connections, pipelines, ranges, files that change."""
 
 import hashlib
 import os

@@ -18,6 +18,11 @@ CHUNK = 1 << 20
 class EndedError(Exception):
     """The connection ended before the response was complete."""
 
+    def __init__(self, received: bytes) -> None:
+        """Keep the beginning of what had been received of it."""
+        super().__init__(received[:200])
+        self.received = received
+
 
 @dataclass
 class Response:
@@ -129,13 +134,14 @@ class Wire:
 
     def body(self, n: int) -> bytes:
         """Receive n bytes."""
-        while len(self.buffer) < n:
-            data = self.socket.recv(min(CHUNK, n - len(self.buffer)))
-            if not data:
-                raise EndedError(self.buffer)
-            self.buffer += data
-        body, self.buffer = self.buffer[:n], self.buffer[n:]
-        return body
+        parts, left = [self.buffer[:n]], n - len(self.buffer)
+        self.buffer = self.buffer[n:]
+        while left > 0:
+            parts.append(self.socket.recv(min(CHUNK, left)))
+            left -= len(parts[-1])
+            if not parts[-1]:
+                raise EndedError(b"".join(parts))
+        return b"".join(parts)
 
     def response(self, method: str = "GET") -> Response:
         """Receive a whole response."""

@@ -100,6 +100,21 @@ def test_the_page_is_never_wider_than_the_window(
         )
 
 
+def test_on_paper_the_charts_are_pictures(chrome: webdriver.Chrome, page: Path) -> None:
+    shown = (
+        "return [...document.querySelectorAll('figure .chart, figure .picture')]"
+        ".filter(here => getComputedStyle(here).display !== 'none')"
+        ".map(here => here.className.split(' ')[0])"
+    )
+    opened(chrome, page, 1200)
+    assert chrome.execute_script(shown) == ["chart"] * len(CHARTS)
+    chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert chrome.execute_script(shown) == ["picture"] * len(CHARTS)
+    finally:
+        chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
 def test_charts_follow_the_colours_of_the_page(chrome: webdriver.Chrome, page: Path) -> None:
     label = (
         "return getComputedStyle(document.querySelector('#chart-cpu .role-axis-label text')).fill"

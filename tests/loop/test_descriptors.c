@@ -166,10 +166,16 @@ TEST(setting_anew_is_verified_with_one_system_call)
     connect_pair(pair);
     start_io(&a, pair[0], GS_READ);
     step(loop);
-    gs_io_stop(&a);
-    start_io(&a, pair[0], GS_READ);
-    step(loop);
-    CHECK_EQ(interest_calls(loop), 2);
+    for (unsigned n = 2; n < 5; n++) {
+        gs_io_stop(&a);
+        start_io(&a, pair[0], GS_READ);
+        step(loop);
+        CHECK_EQ(interest_calls(loop), n);
+    }
+    put_byte(pair[1]);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(interest_calls(loop), 4);
     gs_loop_free(loop);
     close_pair(pair);
 }

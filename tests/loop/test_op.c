@@ -232,6 +232,10 @@ TEST(close_of_the_descriptor_cancels_what_is_under_way)
     gs_loop_fd_closed(loop, pair[0]);
     dup2(next[0], pair[0]);
     gs_loop_check(loop);
+    struct gs_io by_edges;
+    gs_io_init(&by_edges, loop, NULL);
+    start_io(&by_edges, pair[0], GS_READ | GS_EDGE);
+    gs_io_stop(&by_edges);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(result_of_a, -ECANCELED);
     CHECK_EQ(result_of_b, -ECANCELED);

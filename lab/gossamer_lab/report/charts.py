@@ -24,6 +24,21 @@ class Chart:
     spec: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class _Figure:
+    """A figure to draw: its fields in cells and rounds, its title, its formats."""
+
+    of_cell: str
+    of_round: str
+    title: str
+    on_axis: str
+    in_full: str
+
+
+_CPU = _Figure("cpu_us", "server_cpu_us_per_request", "µs of CPU a request", "~g", ".2f")
+_RATE = _Figure("throughput_per_s", "throughput_per_s", "requests a second", "~s", ",.0f")
+
+
 def _colours(servers: Sequence[dict[str, Any]]) -> list[str]:
     """Return a colour for each server: cool ones for ours, warm ones for peers."""
     counts = {True: 0, False: 0}
@@ -85,23 +100,27 @@ class _Drawing:
         spec.pop("config", None)
         return spec
 
-    def bars(self, cell_field: str, row_field: str, title: str, number: str) -> dict[str, Any]:
+    def bars(self, figure: _Figure) -> dict[str, Any]:
         """Bars of the means, with a dot for each round."""
         bar = (
             self._on(self.cells)
             .mark_bar()
             .encode(
-                x=alt.X(f"{cell_field}:Q", title=title),
-                tooltip=self._tooltip((cell_field, title, number)),
+                x=alt.X(
+                    f"{figure.of_cell}:Q", title=figure.title, axis=alt.Axis(format=figure.on_axis)
+                ),
+                tooltip=self._tooltip((figure.of_cell, figure.title, figure.in_full)),
             )
         )
         dots = (
             self._on(self.rounds)
             .mark_circle(size=24, stroke="white", strokeWidth=1)
             .encode(
-                x=alt.X(f"{row_field}:Q"),
+                x=alt.X(f"{figure.of_round}:Q"),
                 color=alt.value("#333333"),
-                tooltip=self._tooltip(("round", "round", "d"), (row_field, title, number)),
+                tooltip=self._tooltip(
+                    ("round", "round", "d"), (figure.of_round, figure.title, figure.in_full)
+                ),
             )
         )
         return self._finished(bar, dots)
@@ -163,14 +182,14 @@ def charts(run: Run) -> list[Chart]:
             "CPU time a request",
             "User and system time of all the server's processes. Shorter is better. "
             "Bars are means, dots the rounds.",
-            drawing.bars("cpu_us", "server_cpu_us_per_request", "µs of CPU a request", ".2f"),
+            drawing.bars(_CPU),
         ),
         Chart(
             "throughput",
             "Throughput",
             "Longer is better. Where a server had time to spare, its bar is the load "
             "generator's throughput.",
-            drawing.bars("throughput_per_s", "throughput_per_s", "requests a second", ",.0f"),
+            drawing.bars(_RATE),
         ),
         Chart(
             "response",

@@ -1,6 +1,7 @@
 "use strict";
 
-// Draws every chart in the colours and the width of the page, again whenever the colours change.
+// Draws every chart in the colours and the width of the page, again whenever the colours change;
+// unfolds everything for paper.
 (() => {
   const specs = JSON.parse(document.getElementById("charts").textContent);
   const themes = JSON.parse(document.getElementById("themes").textContent);
@@ -26,5 +27,8 @@
   }
 
   dark.addEventListener("change", draw);
+  window.addEventListener("beforeprint", () => {
+    for (const folded of document.querySelectorAll("main > details")) folded.open = true;
+  });
   draw();
 })();

@@ -1,0 +1,143 @@
+/* Stands in for calls where a fault is more than an error: what fails although it was done, is done in part, or is reported
+ * again. The linker leads the server's calls here (--wrap). */
+#include "tests/fault/faults.h"
+
+#include <errno.h>
+#include <gossamer/clock.h>
+#include <gossamer/sys.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define REAL(type_, name_, ...)                                                                    \
+    type_ __real_##name_(__VA_ARGS__);                                                             \
+    type_ __wrap_##name_(__VA_ARGS__)
+
+/* What the kernel was told of a descriptor. */
+#define WATCHED_MOST 1024
+
+static struct watched {
+    int epoll_fd; /* 0: it was told nothing */
+    struct epoll_event event;
+} watched[WATCHED_MOST];
+
+REAL(int, gs_sys_epoll_ctl, int epoll_fd, int operation, int fd, struct epoll_event *event)
+{
+    int err = fault_take(FAULT_EPOLL_CTL);
+    if (!err)
+        err = __real_gs_sys_epoll_ctl(epoll_fd, operation, fd, event);
+    if (!err && fd >= 0 && fd < WATCHED_MOST)
+        watched[fd] = (struct watched){operation == EPOLL_CTL_DEL ? 0 : epoll_fd, *event};
+    return err;
+}
+
+/* Whoever is told that there is nothing yet waits for the next edge: let it come, as if the rest had arrived just behind
+ * the call. */
+static void come_again(int fd)
+{
+    if (fd >= 0 && fd < WATCHED_MOST && watched[fd].epoll_fd)
+        (void)__real_gs_sys_epoll_ctl(watched[fd].epoll_fd, EPOLL_CTL_MOD, fd, &watched[fd].event);
+}
+
+REAL(int, gs_sys_epoll_wait, int epoll_fd, struct epoll_event *events, int count, uint64_t timeout_ns)
+{
+    int err = fault_take(FAULT_EPOLL_WAIT);
+    if (err)
+        return err;
+    fault_count_waiting(1);
+    int n = __real_gs_sys_epoll_wait(epoll_fd, events, count, fault_scale(timeout_ns));
+    fault_count_waiting(-1);
+    return n;
+}
+
+REAL(uint64_t, gs_clock_now, void)
+{
+    return fault_clock(__real_gs_clock_now());
+}
+
+/* Linux closes the descriptor whatever it reports. */
+REAL(int, gs_sys_close, int fd)
+{
+    int err = fault_take(FAULT_CLOSE);
+    if (fd >= 0 && fd < WATCHED_MOST)
+        watched[fd].epoll_fd = 0;
+    int result = __real_gs_sys_close(fd);
+    return err ? err : result;
+}
+
+REAL(ssize_t, gs_sys_recv, int fd, void *bytes, size_t n, int flags)
+{
+    int result = fault_take(FAULT_RECV);
+    ssize_t got = result < 0 ? result : __real_gs_sys_recv(fd, bytes, result == FAULT_SHORT ? 1 : n, flags);
+    if (result == FAULT_SHORT || result == -EAGAIN)
+        come_again(fd);
+    return got;
+}
+
+REAL(ssize_t, gs_sys_send, int fd, const void *bytes, size_t n, int flags)
+{
+    int result = fault_take(FAULT_SEND);
+    if (result == -EAGAIN)
+        come_again(fd);
+    return result < 0 ? result : __real_gs_sys_send(fd, bytes, result == FAULT_SHORT ? 1 : n, flags);
+}
+
+REAL(ssize_t, gs_sys_sendmsg, int fd, const struct msghdr *message, int flags)
+{
+    int result = fault_take(FAULT_SENDMSG);
+    if (result == -EAGAIN)
+        come_again(fd);
+    if (result < 0)
+        return result;
+    struct iovec byte = {message->msg_iov[0].iov_base, 1};
+    struct msghdr part = {.msg_iov = &byte, .msg_iovlen = 1};
+    return __real_gs_sys_sendmsg(fd, result == FAULT_SHORT ? &part : message, flags);
+}
+
+REAL(ssize_t, gs_sys_sendfile, int out_fd, int in_fd, off_t *offset, size_t n)
+{
+    int result = fault_take(FAULT_SENDFILE);
+    if (result == -EAGAIN)
+        come_again(out_fd);
+    if (result < 0 || result == FAULT_ENDED)
+        return result < 0 ? result : 0;
+    return __real_gs_sys_sendfile(out_fd, in_fd, offset, result == FAULT_SHORT ? 1 : n);
+}
+
+REAL(ssize_t, gs_sys_pread, int fd, void *bytes, size_t n, off_t offset)
+{
+    int result = fault_take(FAULT_PREAD);
+    if (result < 0 || result == FAULT_ENDED)
+        return result < 0 ? result : 0;
+    return __real_gs_sys_pread(fd, bytes, result == FAULT_SHORT ? 1 : n, offset);
+}
+
+/* The first thread writes to none but eventfds, to wake a loop up: that can't fail. */
+REAL(ssize_t, gs_sys_write, int fd, const void *bytes, size_t n)
+{
+    int result = gettid() == getpid() ? 0 : fault_take(FAULT_WRITE);
+    return result < 0 ? result : __real_gs_sys_write(fd, bytes, result == FAULT_SHORT ? 1 : n);
+}
+
+REAL(void *, mmap, void *address, size_t n, int protection, int flags, int fd, off_t offset)
+{
+    if (fault_take(FAULT_MMAP)) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    return __real_mmap(address, n, protection, flags, fd, offset);
+}
+
+REAL(int, pthread_create, pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *data)
+{
+    int err = fault_take(FAULT_THREAD);
+    return err ? -err : __real_pthread_create(thread, attributes, run, data);
+}
+
+REAL(int, getaddrinfo, const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **found)
+{
+    return fault_take(FAULT_ADDRESS) ? EAI_MEMORY : __real_getaddrinfo(node, service, hints, found);
+}

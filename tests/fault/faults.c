@@ -1,0 +1,225 @@
+#include "tests/fault/faults.h"
+
+#include <errno.h>
+#include <gossamer/clock.h>
+#include <gossamer/sys.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+/* Shared by the test and its servers, which come one after the other. */
+struct control {
+    /* result, from and times are written before `call`, and read only after it was found to be theirs. */
+    atomic_int call;
+    atomic_int result;
+    atomic_uint from, times;
+    atomic_uint seen, fired;
+
+    atomic_uint made[FAULT_CALLS];
+    atomic_long unlisted;
+    atomic_int waiting, live;
+    atomic_int left_live, left_descriptors;
+    atomic_uint speed;
+    _Atomic(uint64_t) passed_ns;
+};
+
+static struct control *control;
+static bool is_server;
+static uint64_t start_ns; /* of the server, in the kernel's time */
+
+/* number: 0 if calls.c or memory.c ask for the fault themselves. */
+static const struct {
+    const char *name;
+    long number;
+} calls[FAULT_CALLS] = {
+    [FAULT_ACCEPT] = {"accept4", SYS_accept4},
+    [FAULT_BIND] = {"bind", SYS_bind},
+    [FAULT_CLOSE] = {"close", 0},
+    [FAULT_DUP] = {"dup3", SYS_dup3},
+    [FAULT_EPOLL_CREATE] = {"epoll_create1", SYS_epoll_create1},
+    [FAULT_EPOLL_CTL] = {"epoll_ctl", 0},
+    [FAULT_EPOLL_WAIT] = {"epoll_pwait2", 0},
+    [FAULT_EVENTFD] = {"eventfd2", SYS_eventfd2},
+    [FAULT_FCNTL] = {"fcntl", SYS_fcntl},
+    [FAULT_FSTAT] = {"fstat", SYS_fstat},
+    [FAULT_GETSOCKNAME] = {"getsockname", SYS_getsockname},
+    [FAULT_IOCTL] = {"ioctl", SYS_ioctl},
+    [FAULT_LISTEN] = {"listen", SYS_listen},
+    [FAULT_OPENAT2] = {"openat2", SYS_openat2},
+    [FAULT_PREAD] = {"pread64", 0},
+    [FAULT_RECV] = {"recvfrom", 0},
+    [FAULT_SEND] = {"sendto", 0},
+    [FAULT_SENDFILE] = {"sendfile", 0},
+    [FAULT_SENDMSG] = {"sendmsg", 0},
+    [FAULT_SETSOCKOPT] = {"setsockopt", SYS_setsockopt},
+    [FAULT_SHUTDOWN] = {"shutdown", SYS_shutdown},
+    [FAULT_SOCKET] = {"socket", SYS_socket},
+    [FAULT_WRITE] = {"write", 0},
+    [FAULT_ALLOCATION] = {"allocation", 0},
+    [FAULT_MMAP] = {"mmap", 0},
+    [FAULT_THREAD] = {"pthread_create", 0},
+    [FAULT_ADDRESS] = {"getaddrinfo", 0},
+};
+
+/* Made under these numbers by the wrapped functions of calls.c. */
+static const long wrapped[] = {SYS_close,    SYS_epoll_ctl, SYS_epoll_pwait2, SYS_pread64, SYS_recvfrom,
+                               SYS_sendto,   SYS_sendfile,  SYS_sendmsg,      SYS_write};
+
+const char *fault_call_name(enum fault_call call)
+{
+    return calls[call].name;
+}
+
+const char *fault_name(const struct fault *fault)
+{
+    static char name[80];
+    const char *result = fault->result == FAULT_SHORT   ? "short"
+                         : fault->result == FAULT_ENDED ? "end of file"
+                                                        : strerrorname_np(-fault->result);
+    snprintf(name, sizeof name, "%s: %s", calls[fault->call].name, result);
+    return name;
+}
+
+void fault_init(void)
+{
+    if (control)
+        return;
+    void *memory = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        abort();
+    control = memory;
+    atomic_store(&control->call, FAULT_CALLS);
+    atomic_store(&control->speed, 1);
+}
+
+void fault_arm(const struct fault *fault, unsigned from, unsigned times)
+{
+    atomic_store(&control->result, fault->result);
+    atomic_store(&control->from, from);
+    atomic_store(&control->times, times);
+    atomic_store(&control->seen, 0);
+    atomic_store(&control->fired, 0);
+    atomic_store(&control->call, (int)fault->call);
+}
+
+unsigned fault_disarm(void)
+{
+    atomic_store(&control->call, FAULT_CALLS);
+    return atomic_load(&control->fired);
+}
+
+void fault_set_speed(unsigned speed)
+{
+    atomic_store(&control->speed, speed);
+}
+
+void fault_pass(uint64_t ns)
+{
+    atomic_fetch_add(&control->passed_ns, ns);
+}
+
+unsigned fault_made(enum fault_call call)
+{
+    return atomic_load(&control->made[call]);
+}
+
+long fault_unlisted(void)
+{
+    return atomic_load(&control->unlisted);
+}
+
+int fault_live(void)
+{
+    return atomic_load(&control->live);
+}
+
+int fault_waiting(void)
+{
+    return atomic_load(&control->waiting);
+}
+
+void fault_left(int *ret_live, int *ret_descriptors)
+{
+    *ret_live = atomic_load(&control->left_live);
+    *ret_descriptors = atomic_load(&control->left_descriptors);
+}
+
+static bool is_wrapped(long number)
+{
+    for (size_t i = 0; i < sizeof wrapped / sizeof *wrapped; i++)
+        if (wrapped[i] == number)
+            return true;
+    return false;
+}
+
+static long on_call(long number, void *data)
+{
+    (void)data;
+    for (int call = 0; call < FAULT_CALLS; call++)
+        if (calls[call].number == number && number)
+            return fault_take((enum fault_call)call);
+    if (!is_wrapped(number))
+        atomic_store(&control->unlisted, number);
+    return 0;
+}
+
+void fault_enter(void)
+{
+    start_ns = gs_clock_now();
+    for (int call = 0; call < FAULT_CALLS; call++)
+        atomic_store(&control->made[call], 0);
+    atomic_store(&control->waiting, 0);
+    atomic_store(&control->live, 0);
+    atomic_store(&control->passed_ns, 0);
+    is_server = true;
+    gs_sys_set_fault(on_call, NULL);
+}
+
+void fault_leave(int descriptors)
+{
+    atomic_store(&control->left_live, atomic_load(&control->live));
+    atomic_store(&control->left_descriptors, descriptors);
+    gs_sys_set_fault(NULL, NULL);
+    is_server = false;
+}
+
+int fault_take(enum fault_call call)
+{
+    if (!is_server)
+        return 0;
+    atomic_fetch_add(&control->made[call], 1);
+    if (atomic_load(&control->call) != (int)call)
+        return 0;
+    unsigned n = atomic_fetch_add(&control->seen, 1) + 1;
+    unsigned from = atomic_load(&control->from);
+    if (n < from || n - from >= atomic_load(&control->times))
+        return 0;
+    atomic_fetch_add(&control->fired, 1);
+    return atomic_load(&control->result);
+}
+
+void fault_count_live(int change)
+{
+    if (is_server)
+        atomic_fetch_add(&control->live, change);
+}
+
+void fault_count_waiting(int change)
+{
+    if (is_server)
+        atomic_fetch_add(&control->waiting, change);
+}
+
+uint64_t fault_scale(uint64_t ns)
+{
+    return is_server && ns != GS_NEVER ? ns / atomic_load(&control->speed) : ns;
+}
+
+uint64_t fault_clock(uint64_t now_ns)
+{
+    if (!is_server)
+        return now_ns;
+    return start_ns + (now_ns - start_ns) * atomic_load(&control->speed) + atomic_load(&control->passed_ns);
+}

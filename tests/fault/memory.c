@@ -1,0 +1,52 @@
+/* Stands in for the allocator, to count what is live and to fail. The linker leads the server's calls here (--wrap); those of
+ * the C library's own go to the allocator as ever. */
+#include "tests/fault/faults.h"
+
+#include <stddef.h>
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t count, size_t n);
+void *__real_realloc(void *old, size_t n);
+void *__real_aligned_alloc(size_t alignment, size_t n);
+void __real_free(void *memory);
+
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t count, size_t n);
+void *__wrap_realloc(void *old, size_t n);
+void *__wrap_aligned_alloc(size_t alignment, size_t n);
+void __wrap_free(void *memory);
+
+static void *count(void *memory)
+{
+    fault_count_live(memory != NULL);
+    return memory;
+}
+
+void *__wrap_malloc(size_t n)
+{
+    return fault_take(FAULT_ALLOCATION) ? NULL : count(__real_malloc(n));
+}
+
+void *__wrap_calloc(size_t number, size_t n)
+{
+    return fault_take(FAULT_ALLOCATION) ? NULL : count(__real_calloc(number, n));
+}
+
+void *__wrap_realloc(void *old, size_t n)
+{
+    if (fault_take(FAULT_ALLOCATION))
+        return NULL;
+    void *memory = __real_realloc(old, n);
+    return old ? memory : count(memory);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t n)
+{
+    return fault_take(FAULT_ALLOCATION) ? NULL : count(__real_aligned_alloc(alignment, n));
+}
+
+void __wrap_free(void *memory)
+{
+    fault_count_live(memory ? -1 : 0);
+    __real_free(memory);
+}

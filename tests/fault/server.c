@@ -1,0 +1,276 @@
+#include "tests/fault/server.h"
+
+#include "serve/serve.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WORDS_MOST 32
+#define PATIENCE_MS 10000 /* until a server counts as hanging */
+
+char server_small[SERVER_SMALL + 1], server_large[SERVER_LARGE + 1];
+static char folder[64];
+static pid_t running;
+
+/* ---- The folder ---- */
+
+static const char *path_of(const char *name)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void write_file(const char *name, const char *text, size_t n)
+{
+    int fd = open(path_of(name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0 || write(fd, text, n) != (ssize_t)n)
+        abort();
+    close(fd);
+}
+
+static void remove_folder(void)
+{
+    static const char *const names[] = {"root/folder/index.html", "root/folder", "root/empty", "root/small.txt",
+                                        "root/large.bin", "root", "log", "said", ""};
+    if (running && waitpid(running, NULL, WNOHANG) == 0)
+        kill(running, SIGKILL);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        remove(path_of(names[i]));
+}
+
+static void fill(char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        text[i] = i % 50 == 49 ? '\n' : (char)('a' + (i * 7 + i / 50 * 3) % 26);
+}
+
+const char *server_folder(void)
+{
+    if (folder[0])
+        return folder;
+    const char *base = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%.40s/gossamer-fault-XXXXXX", base ? base : "/tmp");
+    if (!mkdtemp(folder))
+        abort();
+    static const char *const folders[] = {"root", "root/folder", "root/empty"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        if (mkdir(path_of(folders[i]), 0755))
+            abort();
+    fill(server_small, SERVER_SMALL);
+    fill(server_large, SERVER_LARGE);
+    write_file("root/small.txt", server_small, SERVER_SMALL);
+    write_file("root/large.bin", server_large, SERVER_LARGE);
+    write_file("root/folder/index.html", SERVER_INDEX, strlen(SERVER_INDEX));
+    atexit(remove_folder);
+    return folder;
+}
+
+void server_touch(void)
+{
+    if (utimensat(AT_FDCWD, path_of("root/small.txt"), NULL, 0))
+        abort();
+}
+
+/* ---- Its life ---- */
+
+static unsigned count_descriptors(const char *of)
+{
+    unsigned count = 0;
+    DIR *entries = opendir(of);
+    while (entries && readdir(entries))
+        count++;
+    if (entries)
+        closedir(entries);
+    return count;
+}
+
+/* In the server's process. exit looks for leaks under a sanitizer. */
+static _Noreturn void serve(const char *const *more)
+{
+    char root[80], log[80];
+    const char *words[WORDS_MOST] = {"serve", "--listen", "127.0.0.1:0", "--access-log", log, "--header-timeout", "100",
+                                     "--idle-timeout", "1000", "--rate", "0", root};
+    int count = 12;
+    snprintf(root, sizeof root, "%s/root", folder);
+    snprintf(log, sizeof log, "%s/log", folder);
+    while (*more && count + 1 < WORDS_MOST)
+        words[count++] = *more++;
+    unsigned before = count_descriptors("/proc/self/fd");
+    fault_enter();
+    int status = gs_serve_main(count, (char **)words);
+    fault_leave((int)count_descriptors("/proc/self/fd") - (int)before);
+    exit(status);
+}
+
+static void become_server(int output_fd, const char *const *words)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int said_fd = open(path_of("said"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (said_fd < 0 || dup2(said_fd, STDERR_FILENO) < 0 || dup2(output_fd, STDOUT_FILENO) < 0)
+        _exit(99);
+    close(said_fd);
+    close(output_fd);
+    serve(words);
+}
+
+/* The first line that it says names the port. False: it hangs. */
+static bool read_port(struct server *server)
+{
+    char line[256];
+    size_t n = 0;
+    struct pollfd event = {.fd = server->output_fd, .events = POLLIN};
+    while (n + 1 < sizeof line) {
+        if (poll(&event, 1, PATIENCE_MS) <= 0)
+            return false;
+        ssize_t got = read(server->output_fd, line + n, 1);
+        if (got <= 0 || line[n] == '\n')
+            break;
+        n += (size_t)got;
+    }
+    line[n] = '\0';
+    const char *address = strstr(line, "http://127.0.0.1:");
+    server->port = address ? (unsigned)strtoul(address + 17, NULL, 10) : 0;
+    return true;
+}
+
+const char *server_start(struct server *server, const char *const *words)
+{
+    int pipe_fds[2];
+    server_folder();
+    if (running) {
+        kill(running, SIGKILL);
+        waitpid(running, NULL, 0);
+    }
+    if (pipe2(pipe_fds, O_CLOEXEC))
+        abort();
+    fflush(NULL);
+    *server = (struct server){.output_fd = pipe_fds[0], .pid = fork()};
+    if (server->pid < 0)
+        abort();
+    if (!server->pid)
+        become_server(pipe_fds[1], words);
+    running = server->pid;
+    close(pipe_fds[1]);
+    return read_port(server) ? NULL : "it neither starts nor ends";
+}
+
+const char *server_end(struct server *server, bool asked, int *ret_status)
+{
+    static char problem[80];
+    int status = 0;
+    int process_fd = (int)syscall(SYS_pidfd_open, server->pid, 0);
+    struct pollfd event = {.fd = process_fd, .events = POLLIN};
+    if (asked)
+        kill(server->pid, SIGTERM);
+    bool ended = poll(&event, 1, PATIENCE_MS) > 0;
+    if (!ended)
+        kill(server->pid, SIGKILL);
+    waitpid(server->pid, &status, 0);
+    running = 0;
+    close(process_fd);
+    close(server->output_fd);
+    *ret_status = WEXITSTATUS(status);
+    if (!ended)
+        return "it does not end";
+    if (WIFEXITED(status))
+        return NULL;
+    snprintf(problem, sizeof problem, "it ended by signal %d", WTERMSIG(status));
+    return problem;
+}
+
+/* ---- What it holds ---- */
+
+unsigned server_descriptors(const struct server *server)
+{
+    char of[40];
+    snprintf(of, sizeof of, "/proc/%d/fd", (int)server->pid);
+    return count_descriptors(of);
+}
+
+/* Two threads: the first waits for signals, the other is the worker. */
+void server_rest(const struct server *server)
+{
+    for (int tries = 0; tries < 1500; tries++) {
+        if (fault_waiting() == 2 && (int)server_descriptors(server) <= server->descriptors)
+            return;
+        usleep(200);
+    }
+}
+
+void server_measure(struct server *server)
+{
+    server->live = fault_live();
+    server->descriptors = (int)server_descriptors(server);
+}
+
+const char *server_settled(const struct server *server)
+{
+    static char problem[120];
+    int live = 0, descriptors = 0;
+    for (int tries = 0; tries < 15000; tries++) {
+        live = fault_live();
+        descriptors = (int)server_descriptors(server);
+        if (live == server->live && descriptors == server->descriptors)
+            return NULL;
+        usleep(200);
+    }
+    snprintf(problem, sizeof problem, "it holds %+d descriptors and %+d allocations", descriptors - server->descriptors,
+             live - server->live);
+    return problem;
+}
+
+/* ---- What it says ---- */
+
+/* Returns the length; the text ends with NUL. */
+static size_t read_text(const char *name, char *text, size_t size)
+{
+    int fd = open(path_of(name), O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, size - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n < 0 ? 0 : n] = '\0';
+    return n < 0 ? 0 : (size_t)n;
+}
+
+const char *server_read_log(const char *mark, unsigned *ret_marked)
+{
+    static char text[1 << 18], problem[512];
+    const char *start = text, *end;
+    size_t n = read_text("log", text, sizeof text);
+    *ret_marked = 0;
+    if (n && truncate(path_of("log"), 0))
+        abort();
+    for (; (end = strchr(start, '\n')); start = end + 1) {
+        size_t length = (size_t)(end - start);
+        const char *marked = strstr(start, mark);
+        *ret_marked += marked && marked < end;
+        if (length < 60 || strncmp(start, "127.0.0.1 - - [", 15) != 0 || end[-1] != '"')
+            break;
+    }
+    if (!*start)
+        return NULL;
+    snprintf(problem, sizeof problem, "a broken line in the log: %.*s", (int)strcspn(start, "\n"), start);
+    return problem;
+}
+
+const char *server_said(unsigned *ret_lines)
+{
+    static char text[4096];
+    size_t n = read_text("said", text, sizeof text);
+    *ret_lines = 0;
+    for (size_t i = 0; i < n; i++)
+        *ret_lines += text[i] == '\n';
+    return text;
+}

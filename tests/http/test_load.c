@@ -1,0 +1,302 @@
+/* Loads, one operation after the other: what is asked for, and what becomes of each result. */
+#include "http/load.h"
+#include "tests/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+
+#define ROOT 500 /* no descriptor, since the test plays the kernel */
+#define FILE_FD 600
+
+static struct gs_http_options options;
+static struct gs_http_file_op op;
+static struct gs_http_load *load;
+
+static void start(const char *path, bool directory, struct gs_http_page *known)
+{
+    gs_http_options_default(&options);
+    options.cached_file_most = 100;
+    struct gs_http_text text = {path, strlen(path)};
+    load = gs_http_load_new(text, directory, ROOT, &options, known);
+    CHECK(load);
+}
+
+static void expect(enum gs_http_file_op_kind kind)
+{
+    op = (struct gs_http_file_op){0};
+    CHECK(gs_http_load_next(load, &op));
+    CHECK_EQ(op.kind, kind);
+}
+
+static void open_file(void)
+{
+    expect(GS_HTTP_FILE_OPEN);
+    gs_http_load_result(load, FILE_FD);
+}
+
+static void stat_file(mode_t mode, off_t size, int64_t modified)
+{
+    expect(GS_HTTP_FILE_STAT);
+    CHECK_EQ(op.fd, FILE_FD);
+    *op.stat = (struct stat){.st_mode = mode, .st_size = size, .st_mtim = {.tv_sec = modified}};
+    gs_http_load_result(load, 0);
+}
+
+static void finish(unsigned status, bool closes)
+{
+    if (closes) {
+        expect(GS_HTTP_FILE_CLOSE);
+        CHECK_EQ(op.fd, FILE_FD);
+        gs_http_load_result(load, 0);
+    }
+    CHECK(!gs_http_load_next(load, &op));
+    CHECK_EQ(load->status, status);
+    CHECK_EQ(load->page != NULL, status == 200);
+}
+
+static void stop(void)
+{
+    gs_http_load_free(load);
+    load = NULL;
+}
+
+TEST(small_file_is_opened_looked_at_read_and_closed)
+{
+    start("a/b.html", false, NULL);
+    expect(GS_HTTP_FILE_OPEN);
+    CHECK_EQ(op.fd, ROOT);
+    CHECK_STR(op.path, "a/b.html");
+    CHECK(op.flags & O_CLOEXEC && op.flags & O_NONBLOCK && (op.flags & O_ACCMODE) == O_RDONLY);
+    CHECK(op.resolve & RESOLVE_BENEATH && op.resolve & RESOLVE_NO_MAGICLINKS);
+    gs_http_load_result(load, FILE_FD);
+    stat_file(S_IFREG, 10, 1);
+    expect(GS_HTTP_FILE_READ);
+    CHECK_EQ(op.n, 10);
+    memcpy(op.bytes, "hello", 5);
+    gs_http_load_result(load, 5);
+    expect(GS_HTTP_FILE_READ);
+    CHECK_EQ(op.offset, 5);
+    CHECK_EQ(op.n, 5);
+    gs_http_load_result(load, -EINTR);
+    expect(GS_HTTP_FILE_READ);
+    memcpy(op.bytes, "world", 5);
+    gs_http_load_result(load, 5);
+    finish(200, true);
+    CHECK(!memcmp(load->page->body, "helloworld", 10));
+    CHECK(gs_http_text_is(load->page->path, "a/b.html"));
+    CHECK(gs_http_text_is(load->page->media_type, "text/html; charset=utf-8"));
+    stop();
+}
+
+TEST(links_that_lead_out_are_opened_only_where_wanted)
+{
+    gs_http_options_default(&options);
+    options.follow_symlinks = true;
+    load = gs_http_load_new(GS_HTTP_TEXT("a"), false, ROOT, &options, NULL);
+    expect(GS_HTTP_FILE_OPEN);
+    CHECK(!(op.resolve & RESOLVE_BENEATH));
+    CHECK(op.resolve & RESOLVE_NO_MAGICLINKS);
+    stop();
+}
+
+TEST(large_file_keeps_its_descriptor)
+{
+    start("a", false, NULL);
+    open_file();
+    stat_file(S_IFREG, 101, 1);
+    finish(200, false);
+    CHECK_EQ(load->page->fd, FILE_FD);
+    CHECK(!load->page->body);
+    load->page->fd = -1;
+    stop();
+}
+
+TEST(empty_file_is_not_read)
+{
+    start("a", false, NULL);
+    open_file();
+    stat_file(S_IFREG, 0, 1);
+    finish(200, true);
+    stop();
+}
+
+TEST(folder_is_answered_by_its_index_file)
+{
+    start("sub/", true, NULL);
+    expect(GS_HTTP_FILE_OPEN);
+    CHECK_STR(op.path, "sub/index.html");
+    gs_http_load_result(load, FILE_FD);
+    stat_file(S_IFREG, 0, 1);
+    finish(200, true);
+    CHECK(gs_http_text_is(load->page->path, "sub/"));
+    CHECK(gs_http_text_is(load->page->media_type, "text/html; charset=utf-8"));
+    stop();
+    start("", true, NULL);
+    expect(GS_HTTP_FILE_OPEN);
+    CHECK_STR(op.path, "index.html");
+    stop();
+}
+
+TEST(folder_without_index_is_forbidden_and_none_not_found)
+{
+    start("sub/", true, NULL);
+    expect(GS_HTTP_FILE_OPEN);
+    gs_http_load_result(load, -ENOENT);
+    expect(GS_HTTP_FILE_OPEN);
+    CHECK_STR(op.path, "sub/");
+    CHECK(op.flags & O_DIRECTORY);
+    gs_http_load_result(load, FILE_FD);
+    finish(403, true);
+    stop();
+    start("sub/", true, NULL);
+    expect(GS_HTTP_FILE_OPEN);
+    gs_http_load_result(load, -ENOENT);
+    expect(GS_HTTP_FILE_OPEN);
+    gs_http_load_result(load, -ENOENT);
+    finish(404, false);
+    stop();
+    start("", true, NULL);
+    expect(GS_HTTP_FILE_OPEN);
+    gs_http_load_result(load, -ENOENT);
+    expect(GS_HTTP_FILE_OPEN);
+    CHECK_STR(op.path, ".");
+    stop();
+}
+
+TEST(folder_without_its_slash_is_to_be_redirected)
+{
+    start("sub", false, NULL);
+    open_file();
+    stat_file(S_IFDIR, 4096, 1);
+    finish(301, true);
+    stop();
+}
+
+TEST(what_is_no_file_is_forbidden)
+{
+    static const mode_t modes[] = {S_IFIFO, S_IFSOCK, S_IFCHR, S_IFBLK};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        start("a", false, NULL);
+        open_file();
+        stat_file(modes[i], 0, 1);
+        finish(403, true);
+        stop();
+    }
+    start("sub/", true, NULL);
+    open_file();
+    stat_file(S_IFDIR, 0, 1);
+    finish(403, true);
+    stop();
+}
+
+TEST(page_that_is_known_is_not_read_again)
+{
+    struct stat state = {.st_mode = S_IFREG, .st_size = 10, .st_mtim = {.tv_sec = 1}};
+    struct gs_http_page *known = gs_http_page_new(GS_HTTP_TEXT("a"), &state, true);
+    start("a", false, known);
+    open_file();
+    stat_file(S_IFREG, 10, 1);
+    finish(200, true);
+    CHECK(load->page == known);
+    stop();
+    start("a", false, known);
+    open_file();
+    stat_file(S_IFREG, 10, 2);
+    expect(GS_HTTP_FILE_READ);
+    gs_http_load_result(load, 10);
+    finish(200, true);
+    CHECK(load->page != known);
+    stop();
+    CHECK_EQ(known->references, 1);
+    gs_http_page_unref(known);
+}
+
+TEST(failures_have_their_statuses)
+{
+    static const struct {
+        int err;
+        unsigned status;
+    } failures[] = {{ENOENT, 404}, {ENOTDIR, 404}, {ENAMETOOLONG, 404}, {ENXIO, 404},
+                    {EACCES, 403}, {EPERM, 403},   {ELOOP, 403},        {EXDEV, 403},
+                    {EMFILE, 503}, {ENFILE, 503},  {ENOMEM, 503},       {EIO, 500},
+                    {ENOSYS, 500}};
+    for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
+        start("a", false, NULL);
+        expect(GS_HTTP_FILE_OPEN);
+        gs_http_load_result(load, -failures[i].err);
+        finish(failures[i].status, false);
+        stop();
+        start("a", false, NULL);
+        open_file();
+        expect(GS_HTTP_FILE_STAT);
+        gs_http_load_result(load, -failures[i].err);
+        finish(failures[i].status, true);
+        stop();
+        start("a", false, NULL);
+        open_file();
+        stat_file(S_IFREG, 10, 1);
+        expect(GS_HTTP_FILE_READ);
+        gs_http_load_result(load, -failures[i].err);
+        finish(failures[i].status, true);
+        stop();
+    }
+}
+
+TEST(interrupted_opening_is_tried_again_but_not_for_ever)
+{
+    start("a", false, NULL);
+    expect(GS_HTTP_FILE_OPEN);
+    gs_http_load_result(load, -EAGAIN);
+    expect(GS_HTTP_FILE_OPEN);
+    gs_http_load_result(load, -EINTR);
+    open_file();
+    stat_file(S_IFREG, 0, 1);
+    finish(200, true);
+    stop();
+    start("a", false, NULL);
+    int tries = 0;
+    while (gs_http_load_next(load, &op)) {
+        gs_http_load_result(load, -EAGAIN);
+        CHECK(++tries < 10);
+    }
+    finish(503, false);
+    stop();
+}
+
+TEST(file_that_shrinks_while_it_is_read_is_read_anew)
+{
+    start("a", false, NULL);
+    open_file();
+    stat_file(S_IFREG, 10, 1);
+    expect(GS_HTTP_FILE_READ);
+    gs_http_load_result(load, 4);
+    expect(GS_HTTP_FILE_READ);
+    gs_http_load_result(load, 0);
+    stat_file(S_IFREG, 4, 2);
+    expect(GS_HTTP_FILE_READ);
+    CHECK_EQ(op.offset, 0);
+    CHECK_EQ(op.n, 4);
+    gs_http_load_result(load, 4);
+    finish(200, true);
+    CHECK_EQ(load->page->stat.st_size, 4);
+    stop();
+}
+
+TEST(file_that_keeps_shrinking_is_served_from_its_descriptor)
+{
+    start("a", false, NULL);
+    open_file();
+    for (off_t size = 10; size > 6; size--) {
+        stat_file(S_IFREG, size, size);
+        expect(GS_HTTP_FILE_READ);
+        gs_http_load_result(load, 0);
+    }
+    stat_file(S_IFREG, 6, 1);
+    finish(200, false);
+    CHECK_EQ(load->page->fd, FILE_FD);
+    load->page->fd = -1;
+    stop();
+    gs_http_load_free(NULL);
+}

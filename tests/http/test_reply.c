@@ -1,0 +1,296 @@
+#include "tests/http/drive.h"
+#include "tests/test.h"
+
+#include <inttypes.h>
+#include <unistd.h>
+
+static struct drive drive;
+static struct drive_answer answer;
+static char file[3000];
+
+static void start(void)
+{
+    drive_start(&drive, NULL);
+    for (size_t i = 0; i < sizeof file; i++)
+        file[i] = (char)('a' + i * 7 % 26);
+    drive_write_bytes(&drive, "page.txt", file, sizeof file);
+}
+
+static void get(const char *fields)
+{
+    char request[1024];
+    snprintf(request, sizeof request, "GET /page.txt HTTP/1.1\r\nHost: a\r\n%s\r\n", fields);
+    drive_say(&drive, request);
+    CHECK(drive_next(&drive, false, &answer));
+    CHECK_EQ(drive.read, drive.output_n);
+}
+
+static void check_range(const char *range, const char *content_range, size_t first, size_t n)
+{
+    char field[128];
+    snprintf(field, sizeof field, "Range: %s\r\n", range);
+    get(field);
+    CHECK_EQ(answer.status, 206);
+    snprintf(field, sizeof field, "Content-Range: bytes %s", content_range);
+    if (!drive_has(&answer, field))
+        TEST_FAIL("not %s for %s", field, range);
+    CHECK(drive_has(&answer, "Content-Type: text/plain; charset=utf-8"));
+    CHECK(drive_has(&answer, "Date: " DRIVE_DATE));
+    CHECK(drive_has(&answer, "Last-Modified: " DRIVE_MODIFIED));
+    CHECK_EQ(answer.body_n, n);
+    CHECK(!memcmp(answer.body, file + first, n));
+}
+
+TEST(one_range_is_answered_with_its_bytes)
+{
+    start();
+    check_range("bytes=0-0", "0-0/3000", 0, 1);
+    check_range("bytes=10-19", "10-19/3000", 10, 10);
+    check_range("bytes=2990-", "2990-2999/3000", 2990, 10);
+    check_range("bytes=2990-99999999999999999999", "2990-2999/3000", 2990, 10);
+    check_range("bytes=-5", "2995-2999/3000", 2995, 5);
+    check_range("bytes=-5000", "0-2999/3000", 0, 3000);
+    check_range("bytes=0-", "0-2999/3000", 0, 3000);
+    check_range("BYTES=7-8", "7-8/3000", 7, 2);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(ranges_that_touch_are_answered_as_one)
+{
+    start();
+    check_range("bytes=0-9,10-19", "0-19/3000", 0, 20);
+    check_range("bytes=0-100, 50-60, -3000", "0-2999/3000", 0, 3000);
+    check_range("bytes=5-6, 9999-", "5-6/3000", 5, 2);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(void_ranges_are_answered_with_the_whole)
+{
+    static const char *const ranges[] = {"bytes=5-4", "bytes=",    "bytes=x-y", "bytes=1-2-3",
+                                         "lines=1-2", "bytes=--1", "bytes 0-1", "bytes=0-1,x"};
+    start();
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        char field[64];
+        snprintf(field, sizeof field, "Range: %s\r\n", ranges[i]);
+        get(field);
+        CHECK_EQ(answer.status, 200);
+        CHECK_EQ(answer.body_n, sizeof file);
+    }
+    get("Range: bytes=0-1\r\nRange: bytes=0-1\r\n");
+    CHECK_EQ(answer.status, 200);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(unsatisfiable_range_is_answered_with_the_size)
+{
+    start();
+    get("Range: bytes=3000-\r\n");
+    CHECK_EQ(answer.status, 416);
+    CHECK(drive_has(&answer, "Content-Range: bytes */3000"));
+    CHECK(drive_has(&answer, "Content-Length: 0"));
+    CHECK(answer.keep_alive);
+    get("Range: bytes=-0\r\n");
+    CHECK_EQ(answer.status, 416);
+    drive_write(&drive, "page.txt", "");
+    drive.now_ns += GS_SECOND;
+    get("Range: bytes=0-\r\n");
+    CHECK_EQ(answer.status, 416);
+    CHECK(drive_has(&answer, "Content-Range: bytes */0"));
+    get("Range: bytes=-1\r\n");
+    CHECK_EQ(answer.status, 200);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(range_is_for_get_only)
+{
+    start();
+    drive_say(&drive, "HEAD /page.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1\r\n\r\n");
+    CHECK(drive_next(&drive, true, &answer));
+    CHECK_EQ(answer.status, 200);
+    CHECK(drive_has(&answer, "Content-Length: 3000"));
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+struct part {
+    size_t first, last;
+};
+
+/* The parts of a multipart body one by one: framed exactly, and nothing else. */
+static void check_parts(const struct part *parts, size_t count, size_t size)
+{
+    static const char type[] = "\r\nContent-Type: multipart/byteranges; boundary=";
+    const char *boundary = memmem(answer.head, answer.head_n, type, sizeof type - 1);
+    CHECK(boundary);
+    boundary += sizeof type - 1;
+    int boundary_n = (int)strcspn(boundary, "\r");
+    CHECK(boundary_n > 16 && boundary_n <= 70);
+    char expected[512];
+    const char *at = answer.body, *end = answer.body + answer.body_n;
+    for (size_t i = 0; i < count; i++) {
+        size_t n = parts[i].last - parts[i].first + 1;
+        int head =
+            snprintf(expected, sizeof expected,
+                     "%s--%.*s\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                     "Content-Range: bytes %zu-%zu/%zu\r\n\r\n",
+                     i ? "\r\n" : "", boundary_n, boundary, parts[i].first, parts[i].last, size);
+        CHECK(end - at > head && !memcmp(at, expected, (size_t)head));
+        at += head;
+        CHECK((size_t)(end - at) > n && !memcmp(at, file + parts[i].first, n));
+        at += n;
+    }
+    int tail = snprintf(expected, sizeof expected, "\r\n--%.*s--\r\n", boundary_n, boundary);
+    CHECK_EQ(end - at, tail);
+    CHECK(!memcmp(at, expected, (size_t)tail));
+}
+
+TEST(many_ranges_are_parts_of_the_announced_length)
+{
+    start();
+    static const struct part parts[] = {{100, 100}, {2999, 2999}, {0, 9}, {1000, 1999}};
+    get("Range: bytes=100-100, 2999-, 0-9, 1000-1999\r\n");
+    CHECK_EQ(answer.status, 206);
+    CHECK(!memmem(answer.head, answer.head_n, "\r\nContent-Range", 15));
+    check_parts(parts, 4, sizeof file);
+    CHECK(answer.keep_alive);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(sixteen_ranges_fit_and_more_give_the_whole)
+{
+    char field[512] = "Range: bytes=", *at = field + strlen(field);
+    struct part parts[16];
+    start();
+    for (size_t i = 0; i < 16; i++) {
+        parts[i] = (struct part){2900 - i * 100, 2900 - i * 100 + i};
+        at += sprintf(at, "%zu-%zu,", parts[i].first, parts[i].last);
+    }
+    strcpy(at, "\r\n");
+    get(field);
+    CHECK_EQ(answer.status, 206);
+    check_parts(parts, 16, sizeof file);
+    strcpy(at, "0-0\r\n");
+    get(field);
+    CHECK_EQ(answer.status, 200);
+    CHECK_EQ(answer.body_n, sizeof file);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(thousand_overlapping_ranges_cost_no_more_than_the_file)
+{
+    static char request[20000];
+    start();
+    char *at = stpcpy(request, "GET /page.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=");
+    for (int i = 0; i < 1000; i++)
+        at += sprintf(at, "%d-%d,", i, i + 2000);
+    strcpy(at - 1, "\r\n\r\n");
+    drive_say(&drive, request);
+    CHECK(drive_next(&drive, false, &answer));
+    CHECK_EQ(answer.status, 206);
+    CHECK_EQ(answer.body_n, 3000);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(ranges_of_a_large_file_with_the_longest_type_fit)
+{
+    struct gs_http_options options;
+    gs_http_options_default(&options);
+    options.cached_file_most = 100;
+    drive_start(&drive, &options);
+    drive_write(&drive, "x.docx", "x");
+    CHECK_EQ(truncate(drive_path(&drive, "x.docx"), INT64_C(4000000000000)), 0);
+    char request[1024], *at = request;
+    at += sprintf(at, "GET /x.docx HTTP/1.1\r\nHost: a\r\nConnection: close\r\nRange: bytes=");
+    for (int i = 0; i < 16; i++)
+        at += sprintf(at, "%" PRIu64 "-%" PRIu64 ",", UINT64_C(3000000000000) + 4 * (uint64_t)i,
+                      UINT64_C(3000000000000) + 4 * (uint64_t)i);
+    strcpy(at - 1, "\r\n\r\n");
+    drive_say(&drive, request);
+    CHECK(drive_next(&drive, false, &answer));
+    CHECK_EQ(answer.status, 206);
+    CHECK_EQ(drive.read, drive.output_n);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(not_modified_has_validators_and_no_body)
+{
+    start();
+    get("If-Modified-Since: " DRIVE_MODIFIED "\r\n");
+    CHECK_EQ(answer.status, 304);
+    CHECK(drive_has(&answer, "Last-Modified: " DRIVE_MODIFIED));
+    CHECK(drive_has(&answer, "Date: " DRIVE_DATE));
+    CHECK(memmem(answer.head, answer.head_n, "\r\nETag: \"", 9));
+    CHECK(!memmem(answer.head, answer.head_n, "\r\nContent-", 10));
+    CHECK_EQ(answer.body_n, 0);
+    CHECK(answer.keep_alive);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(own_etag_is_recognised)
+{
+    start();
+    get("");
+    const char *etag = memmem(answer.head, answer.head_n, "ETag: ", 6);
+    CHECK(etag);
+    char field[128];
+    int n = (int)strcspn(etag + 6, "\r");
+    snprintf(field, sizeof field, "If-None-Match: \"x\", %.*s\r\n", n, etag + 6);
+    get(field);
+    CHECK_EQ(answer.status, 304);
+    snprintf(field, sizeof field, "If-Range: %.*s\r\nRange: bytes=1-2\r\n", n, etag + 6);
+    get(field);
+    CHECK_EQ(answer.status, 206);
+    snprintf(field, sizeof field, "If-Match: %.*s\r\n", n, etag + 6);
+    get(field);
+    CHECK_EQ(answer.status, 200);
+    get("If-Match: \"x\"\r\nRange: bytes=1-2\r\n");
+    CHECK_EQ(answer.status, 412);
+    CHECK(answer.keep_alive);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(modification_in_the_future_is_not_told)
+{
+    start();
+    drive_modified(&drive, "page.txt", DRIVE_WALL_S + 1);
+    static const char *const fields[] = {"", "Connection: close\r\n", "Range: bytes=1-2\r\n",
+                                         "If-None-Match: *\r\n"};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        drive_reopen(&drive);
+        get(fields[i]);
+        CHECK(drive_has(&answer, "Last-Modified: " DRIVE_DATE));
+    }
+    drive_reopen(&drive);
+    drive.now_ns += GS_SECOND;
+    get("");
+    CHECK(drive_has(&answer, "Last-Modified: Sat, 21 Nov 2026 12:00:01 GMT"));
+    drive.now_ns += GS_SECOND;
+    get("");
+    CHECK(drive_has(&answer, "Last-Modified: Sat, 21 Nov 2026 12:00:01 GMT"));
+    CHECK(drive_has(&answer, "Date: Sat, 21 Nov 2026 12:00:02 GMT"));
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(empty_file_is_answered)
+{
+    start();
+    drive_write(&drive, "page.txt", "");
+    for (int i = 0; i < 2; i++) {
+        get("");
+        CHECK_EQ(answer.status, 200);
+        CHECK(drive_has(&answer, "Content-Length: 0"));
+    }
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(statuses_say_what_they_are_in_their_body)
+{
+    start();
+    drive_say(&drive, "GET /none HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK(drive_next(&drive, false, &answer));
+    CHECK_STR(answer.body, "404 Not Found\n");
+    CHECK(drive_has(&answer, "Content-Type: text/plain; charset=utf-8"));
+    drive_say(&drive, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK(drive_next(&drive, false, &answer));
+    CHECK_STR(answer.body, "501 Not Implemented\n");
+    CHECK_EQ(drive_stop(&drive), 0);
+}

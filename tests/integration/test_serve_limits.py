@@ -1,0 +1,245 @@
+"""Limits: of connections, of descriptors, of time; who exceeds one never harms the others."""
+
+import resource
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Serve, sparse
+from server import Server, attempts
+from wire import EndedError, Wire, get, request
+
+# What a server that spins would exceed, and one that waits does not come near, in a second.
+BUSY_S = 0.5
+
+
+def idle_cpu_s(server: Server) -> float:
+    """Return the processor time that the server takes in a second of waiting."""
+    before = server.cpu_s()
+    time.sleep(1)
+    return server.cpu_s() - before
+
+
+def test_connections_beyond_the_limit_wait_for_their_turn(serve: Serve, root: Path) -> None:
+    server = serve(root, "--max-connections", "4", "--workers", "1")
+    inside = [Wire(server.address) for _ in range(4)]
+    for wire in inside:
+        assert wire.get("/a.txt").status == 200
+    outside = [Wire(server.address) for _ in range(8)]
+    for wire in outside:
+        wire.send(request("GET", "/digits.txt"))
+    assert not any(wire.is_readable(0.02) for wire in outside)
+    for wire in inside:
+        assert wire.get("/a.txt").status == 200
+    for wire in inside + outside[:4]:
+        wire.close()
+    for wire in outside[4:]:
+        assert wire.response().body == b"0123456789" * 10
+        wire.close()
+
+
+def test_the_limit_holds_for_each_address(serve: Serve, root: Path) -> None:
+    words = ["--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"]
+    server = serve(root, *words, "--max-connections", "2", "--workers", "1")
+    inside = [Wire(address) for address in server.addresses]
+    for wire in inside:
+        assert wire.get("/a.txt").status == 200
+    outside = [Wire(address) for address in server.addresses * 2]
+    for wire in outside:
+        wire.send(request("GET", "/a.txt", Connection="close"))
+    assert not any(wire.is_readable(0.02) for wire in outside)
+    inside[0].close()
+    for wire in outside:
+        assert wire.response().status == 200
+        assert wire.rest() == b""
+        wire.close()
+    assert inside[1].get("/a.txt").status == 200
+    inside[1].close()
+
+
+def test_waiting_connections_are_served_when_the_server_ends(serve: Serve, root: Path) -> None:
+    server = serve(root, "--max-connections", "1", "--workers", "1")
+    with Wire(server.address) as inside, Wire(server.address) as outside:
+        assert inside.get("/a.txt").status == 200
+        outside.send(request("GET", "/a.txt"))
+        server.tell(signal.SIGTERM)
+        assert inside.rest() == b""
+        outside.rest()
+    server.wait()
+
+
+def test_a_lack_of_descriptors_is_waited_out_without_spinning(serve: Serve, root: Path) -> None:
+    server = serve(root, "--workers", "1")
+    server.expect("can't accept, new connections wait: Too many open files")
+    inside = [Wire(server.address) for _ in range(8)]
+    for wire in inside:
+        assert wire.get("/a.txt").status == 200
+    before, sockets = server.descriptors(), server.descriptors("socket:")
+    hard = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)[1]
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (before, hard))
+    outside = [Wire(server.address) for _ in range(8)]
+    for wire in outside:
+        wire.send(request("GET", "/a.txt"))
+    for _ in attempts():
+        if server.complaints():
+            break
+    assert idle_cpu_s(server) < BUSY_S
+    assert not any(wire.is_readable() for wire in outside)
+    for wire in inside:
+        assert wire.get("/a.txt").status in (200, 503)
+        wire.close()
+    for wire in outside[:7]:
+        assert wire.response().status in (200, 503)
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (hard, hard))
+    assert outside[7].response().status in (200, 503)
+    for wire in outside:
+        assert wire.get("/a.txt").status == 200
+        wire.close()
+    assert server.falls_to_sockets(sockets - 8)
+    server.stop()
+    assert len(server.complaints()) == 2
+
+
+def test_an_idle_server_takes_no_processor_time(serve: Serve, root: Path) -> None:
+    server = serve(root, "--workers", "2")
+    wires = [Wire(server.address) for _ in range(10)]
+    for wire in wires:
+        assert wire.get("/a.txt").status == 200
+    assert idle_cpu_s(server) < BUSY_S
+    for wire in wires:
+        wire.end()
+        assert wire.rest() == b""
+        wire.close()
+
+
+def test_an_incomplete_header_is_refused_in_time(serve: Serve, root: Path) -> None:
+    server = serve(root, "--header-timeout", "200ms", "--no-defer-accept")
+    with Wire(server.address) as wire:
+        wire.send(b"GET /a.txt HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+        assert wire.response().status == 408
+        assert wire.rest() == b""
+    assert server.stop()["slow"] == 1
+
+
+def test_a_drop_now_and_then_does_not_extend_the_time_for_a_header(
+    serve: Serve, root: Path
+) -> None:
+    server = serve(root, "--header-timeout", "300ms", "--no-defer-accept")
+    with Wire(server.address) as wire:
+        wire.send(b"GET /a.txt HTTP/1.1\r\nX-Slow: ")
+        for _ in attempts(pause_s=0.05):
+            if wire.is_readable():
+                break
+            wire.send(b"x")
+        assert wire.response().status == 408
+
+
+def test_the_second_header_of_a_connection_has_its_own_time(serve: Serve, root: Path) -> None:
+    server = serve(root, "--header-timeout", "300ms")
+    with Wire(server.address) as wire:
+        assert wire.get("/a.txt").status == 200
+        time.sleep(0.4)
+        assert wire.get("/a.txt").status == 200
+        wire.send(b"GET /a.txt HTTP/1.1\r\n")
+        assert wire.response().status == 408
+        assert wire.rest() == b""
+
+
+@pytest.mark.parametrize("words", [["--no-defer-accept"], []])
+def test_a_connection_that_says_nothing_is_closed(
+    serve: Serve, root: Path, words: list[str]
+) -> None:
+    server = serve(root, "--header-timeout", "100ms", "--workers", "1", *words)
+    with Wire(server.address) as wire:
+        assert wire.rest() == b""
+
+
+def test_an_idle_connection_is_closed(serve: Serve, root: Path) -> None:
+    server = serve(root, "--idle-timeout", "150ms")
+    with Wire(server.address) as wire:
+        for _ in range(6):
+            assert wire.get("/a.txt").status == 200
+            time.sleep(0.05)
+        assert wire.rest() == b""
+    assert server.stop()["slow"] == 0
+
+
+def test_who_reads_nothing_is_cut_off_while_others_are_served(serve: Serve, root: Path) -> None:
+    sparse(root / "huge.bin", 64 << 20)
+    server = serve(root, "--rate", "100k", "--rate-grace", "200ms", "--workers", "1")
+    slow = [Wire(server.address, receive_buffer=4096) for _ in range(10)]
+    for wire in slow:
+        wire.send(request("GET", "/huge.bin"))
+        assert wire.head().status == 200
+    with Wire(server.address) as good:
+        for _ in attempts(pause_s=0.001):
+            assert good.get("/digits.txt").body == b"0123456789" * 10
+            if server.descriptors("socket:") == 2:
+                break
+    for wire in slow:
+        with pytest.raises((EndedError, ConnectionResetError)):
+            wire.body(64 << 20)
+        wire.close()
+    assert server.stop()["slow"] == 10
+
+
+def test_who_reads_steadily_though_slowly_gets_all(serve: Serve, root: Path) -> None:
+    sparse(root / "huge.bin", 8 << 20)
+    server = serve(root, "--rate", "10k", "--rate-grace", "100ms", "--workers", "1")
+    with Wire(server.address, receive_buffer=65536) as wire:
+        wire.send(request("GET", "/huge.bin", Connection="close"))
+        wire.head()
+        received = 0
+        while data := wire.receive(128 << 10):
+            received += len(data)
+            time.sleep(0.01)
+    assert received == 8 << 20
+    assert server.stop()["slow"] == 0
+
+
+def test_a_body_that_comes_too_slowly_is_refused(serve: Serve, root: Path) -> None:
+    server = serve(root, "--rate", "10k", "--rate-grace", "200ms", "--workers", "1")
+    with Wire(server.address) as wire:
+        wire.send(request("GET", "/a.txt", Content_Length="1000"))
+        for _ in attempts(pause_s=0.02):
+            if wire.is_readable():
+                break
+            wire.send(b"x")
+        response = wire.response()
+        assert response.status == 408
+        assert response.closes
+        assert wire.rest() == b""
+    assert server.stop()["slow"] == 1
+
+
+def test_many_slow_clients_do_not_keep_others_from_being_served(serve: Serve, root: Path) -> None:
+    server = serve(root, "--header-timeout", "500ms", "--workers", "1", "--no-defer-accept")
+    slow = [Wire(server.address) for _ in range(200)]
+    stop = threading.Event()
+
+    def drip() -> None:
+        while not stop.is_set():
+            for wire in slow:
+                try:
+                    wire.send(b"G")
+                except (BrokenPipeError, ConnectionResetError):
+                    continue
+            stop.wait(0.1)
+
+    dripping = threading.Thread(target=drip)
+    dripping.start()
+    served = 0
+    for _ in attempts(pause_s=0.005):
+        assert get(server.address, "/a.txt", Connection="close").status == 200
+        served += 1
+        if server.descriptors("socket:") == 1:
+            break
+    stop.set()
+    dripping.join()
+    assert served > 10
+    for wire in slow:
+        assert b" 408 " in wire.rest()
+        wire.close()
+    assert server.stop()["slow"] == 200

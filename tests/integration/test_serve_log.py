@@ -1,0 +1,259 @@
+"""The access log: one line in the combined format for each request, wherever it goes."""
+
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+
+from conftest import Serve
+from server import Server, attempts, program
+from wire import Wire, get, request
+
+LINE = re.compile(
+    r"(?P<host>\S+) - - \[(?P<date>[^]]+)\] "
+    r'"(?P<request>(?:[^"\\]|\\x[0-9A-F]{2})*)" (?P<status>\d{3}) (?P<bytes>\d+) '
+    r'"(?P<referer>(?:[^"\\]|\\x[0-9A-F]{2})*)" "(?P<agent>(?:[^"\\]|\\x[0-9A-F]{2})*)"'
+)
+
+
+def parse(lines: list[str]) -> list[dict[str, str]]:
+    """Return what the lines say; each must be in the combined format."""
+    entries = []
+    for line in lines:
+        match = LINE.fullmatch(line)
+        assert match, line
+        entries.append(match.groupdict())
+    return entries
+
+
+def wait_for_lines(file: Path, count: int) -> list[dict[str, str]]:
+    """Wait until the log has so many lines."""
+    lines: list[str] = []
+    for _ in attempts():
+        lines = file.read_text().splitlines() if file.exists() else []
+        if len(lines) >= count:
+            break
+    assert len(lines) == count, lines
+    return parse(lines)
+
+
+def test_each_request_is_a_line_in_the_combined_format(serve: Serve, root: Path) -> None:
+    log = root.parent / "log"
+    server = serve(root, "--access-log", str(log), "--workers", "1")
+    before = int(time.time())
+    with Wire(server.address) as wire:
+        tag = wire.get("/a.txt?a=b", Referer="http://x/y", User_Agent="tests/1.0").fields["etag"]
+        wire.get("/nonesuch")
+        wire.request("HEAD", "/a.txt")
+        wire.get("/a.txt", If_None_Match=tag)
+        wire.get("/digits.txt", Range="bytes=0-9")
+        wire.get("/large.bin")
+        wire.send(b"BREW /a.txt HTTP/1.0\r\n\r\n")
+        refused = wire.response()
+    entries = wait_for_lines(log, 7)
+    assert {entry["host"] for entry in entries} == {"127.0.0.1"}
+    assert [(e["request"], int(e["status"]), int(e["bytes"])) for e in entries] == [
+        ("GET /a.txt?a=b HTTP/1.1", 200, 6),
+        ("GET /nonesuch HTTP/1.1", 404, len("404 Not Found\n")),
+        ("HEAD /a.txt HTTP/1.1", 200, 0),
+        ("GET /a.txt HTTP/1.1", 304, 0),
+        ("GET /digits.txt HTTP/1.1", 206, 10),
+        ("GET /large.bin HTTP/1.1", 200, 1 << 20),
+        ("BREW /a.txt HTTP/1.0", 501, len(refused.body)),
+    ]
+    assert [(e["referer"], e["agent"]) for e in entries[:2]] == [
+        ("http://x/y", "tests/1.0"),
+        ("-", "-"),
+    ]
+    for entry in entries:
+        date = datetime.strptime(entry["date"], "%d/%b/%Y:%H:%M:%S %z")
+        assert before <= date.timestamp() <= time.time()
+
+
+def test_what_could_forge_a_line_is_escaped(serve: Serve, root: Path) -> None:
+    log = root.parent / "log"
+    server = serve(root, "--access-log", str(log))
+    with Wire(server.address) as wire:
+        wire.send(
+            b'GET /a.txt HTTP/1.1\r\nHost: x\r\nUser-Agent: a"b\\c\xc3\xa9\td\r\n'
+            b'Referer: " 200 1 "-" "-\r\n\r\n'
+        )
+        assert wire.response().status == 200
+        wire.send(b'GET /a"b HTTP/1.1\r\nHost: x\r\n\r\n')
+        assert wire.response().status == 404
+    first, second = wait_for_lines(log, 2)
+    assert first["agent"] == r"a\x22b\x5Cc\xC3\xA9\x09d"
+    assert first["referer"] == r"\x22 200 1 \x22-\x22 \x22-"
+    assert second["request"] == r"GET /a\x22b HTTP/1.1"
+
+
+def test_what_was_no_request_at_all_is_logged_too(serve: Serve, root: Path) -> None:
+    log = root.parent / "log"
+    server = serve(root, "--access-log", str(log))
+    with Wire(server.address) as wire:
+        wire.send(b"\x16\x03\x01\x00\xa5\x01\n\n")
+        assert wire.response().status == 400
+    (entry,) = wait_for_lines(log, 1)
+    assert (entry["request"], entry["status"]) == ("-", "400")
+
+
+def test_very_long_texts_leave_lines_whole(serve: Serve, root: Path) -> None:
+    log = root.parent / "log"
+    server = serve(root, "--access-log", str(log), "--workers", "1")
+    with Wire(server.address) as wire:
+        data = request("GET", "/" + "x" * 8000, User_Agent='"' * 9000, Referer="y" * 9000)
+        wire.send(data * 20)
+        for _ in range(20):
+            assert wire.response().status == 404
+    entries = wait_for_lines(log, 20)
+    for entry in entries:
+        assert entry["request"].startswith("GET /xxx")
+        assert entry["agent"].startswith(r"\x22\x22")
+        assert len(entry["request"]) > 4000
+
+
+def test_a_transfer_that_broke_is_logged_with_what_was_sent(serve: Serve, root: Path) -> None:
+    log = root.parent / "log"
+    with (root / "huge.bin").open("wb") as file:
+        file.truncate(64 << 20)
+    server = serve(root, "--access-log", str(log))
+    with Wire(server.address, receive_buffer=65536) as wire:
+        wire.send(request("GET", "/huge.bin"))
+        wire.head()
+        wire.body(100_000)
+        wire.reset()
+    (entry,) = wait_for_lines(log, 1)
+    assert entry["status"] == "200"
+    assert 100_000 <= int(entry["bytes"]) < 64 << 20
+
+
+def test_an_address_of_ipv6_is_logged(serve: Serve, root: Path) -> None:
+    log = root.parent / "log"
+    server = serve(root, "--listen", "[::1]:0", "--access-log", str(log))
+    get(server.address, "/a.txt")
+    assert wait_for_lines(log, 1)[0]["host"] == "::1"
+
+
+def test_a_dash_logs_to_stdout_after_the_ready_line(serve: Serve, root: Path) -> None:
+    server = serve(root, "--access-log", "-")
+    for _ in range(10):
+        get(server.address, "/a.txt")
+    server.tell(signal.SIGUSR1)
+    server.stop()
+    ready, *lines = server.output()
+    assert ready.startswith("listening on ")
+    assert len(parse(lines)) == 10
+
+
+def test_a_log_is_appended_to(serve: Serve, root: Path) -> None:
+    log = root.parent / "log"
+    log.write_text("before\n")
+    get(serve(root, "--access-log", str(log)).address, "/a.txt")
+    for _ in attempts():
+        if log.read_text().count("\n") == 2:
+            break
+    assert log.read_text().startswith("before\n127.0.0.1 - - [")
+
+
+def ask_numbered(server: Server, client: int, count: int) -> None:
+    """Ask for pages that the log can tell apart."""
+    with Wire(server.address) as wire:
+        for start in range(0, count, 10):
+            numbers = range(start, start + 10)
+            wire.send(b"".join(request("GET", f"/a.txt?{client}-{i}") for i in numbers))
+            for _ in numbers:
+                assert wire.response().status == 200
+
+
+def test_no_line_is_lost_while_logs_are_rotated(serve: Serve, root: Path) -> None:
+    log, clients, count = root.parent / "log", 6, 1000
+    server = serve(root, "--access-log", str(log), "--workers", "2")
+    threads = [
+        threading.Thread(target=ask_numbered, args=(server, client, count))
+        for client in range(clients)
+    ]
+    for thread in threads:
+        thread.start()
+    turns = 0
+    while any(thread.is_alive() for thread in threads):
+        turns += 1
+        log.rename(log.with_name(f"log.{turns}"))
+        server.tell(signal.SIGUSR1)
+        for _ in attempts():
+            if log.exists():
+                break
+    for thread in threads:
+        thread.join()
+    server.stop()
+    assert turns > 1
+    lines = [line for file in log.parent.glob("log*") for line in file.read_text().splitlines()]
+    seen = Counter(entry["request"] for entry in parse(lines))
+    expected = {f"GET /a.txt?{c}-{i} HTTP/1.1" for c in range(clients) for i in range(count)}
+    assert set(seen) == expected
+    assert max(seen.values()) == 1
+
+
+def test_a_log_that_cannot_be_reopened_goes_on_in_the_old_file(serve: Serve, root: Path) -> None:
+    folder = root.parent / "logs"
+    folder.mkdir()
+    server = serve(root, "--access-log", str(folder / "log"))
+    server.expect("can't reopen the access log")
+    folder.rename(root.parent / "moved")
+    server.tell(signal.SIGUSR1)
+    for _ in attempts():
+        if server.complaints():
+            break
+    get(server.address, "/a.txt")
+    assert len(wait_for_lines(root.parent / "moved" / "log", 1)) == 1
+
+
+def test_without_a_log_sigusr1_changes_nothing(serve: Serve, root: Path) -> None:
+    server = serve(root)
+    server.tell(signal.SIGUSR1)
+    assert get(server.address, "/a.txt").status == 200
+
+
+def test_a_full_disk_loses_lines_but_no_requests(serve: Serve, root: Path) -> None:
+    server = serve(root, "--access-log", "/dev/full", "--workers", "1")
+    server.expect("the access log can't be written, lines are lost: No space left")
+    for _ in range(5):
+        assert get(server.address, "/a.txt").status == 200
+    server.stop()
+    assert len(server.complaints()) == 2
+
+
+def test_a_reader_of_the_log_may_go_away(root: Path) -> None:
+    command = [program(), "serve", "--listen", "127.0.0.1:0", "--access-log", "-", str(root)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert process.stdout
+        ready = process.stdout.readline().decode()
+        address = ("127.0.0.1", int(ready.split()[2].rpartition(":")[2]))
+        process.stdout.close()
+        for _ in range(5):
+            assert get(address, "/a.txt").status == 200
+        process.terminate()
+        assert process.wait(30) == 0
+        assert process.stderr
+        assert b"Broken pipe" in process.stderr.read()
+    finally:
+        process.kill()
+        process.wait()
+        if process.stderr:
+            process.stderr.close()
+
+
+def test_a_log_may_be_a_pipe_with_a_name(serve: Serve, root: Path) -> None:
+    pipe = root.parent / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    server = serve(root, "--access-log", str(pipe))
+    get(server.address, "/a.txt")
+    server.stop()
+    assert len(parse(os.read(reader, 65536).decode().splitlines())) == 1
+    os.close(reader)

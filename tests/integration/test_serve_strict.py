@@ -1,0 +1,100 @@
+"""Strictness over the wire: a bad request is refused, and nothing behind it is taken for one."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+from server import Server
+from strict_cases import ACCEPTED, ANSWERED, REFUSED, line
+from wire import Wire, request
+
+SMUGGLED = b"GET /digits.txt HTTP/1.1\r\nHost: smuggled\r\n\r\n"
+
+# Longer requests are sent in pieces of some bytes.
+BYTEWISE_MOST = 2000
+
+
+def whole(wire: Wire, data: bytes) -> None:
+    """Send all at once."""
+    wire.send(data)
+
+
+def in_pieces(wire: Wire, data: bytes) -> None:
+    """Send each byte by itself, or small pieces of what is long."""
+    if len(data) <= BYTEWISE_MOST:
+        wire.send_bytewise(data)
+        return
+    for start in range(0, len(data), 997):
+        try:
+            wire.send(data[start : start + 997])
+        except (BrokenPipeError, ConnectionResetError):
+            return
+
+
+ways = pytest.mark.parametrize("send", [whole, in_pieces])
+Send = Callable[[Wire, bytes], None]
+
+
+@ways
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_is_refused_and_the_connection_closed(shared: Server, name: str, send: Send) -> None:
+    data, statuses = REFUSED[name]
+    with Wire(shared.address) as wire:
+        send(wire, data if "no end" in name or "endless" in name else data + SMUGGLED)
+        response = wire.response()
+        assert response.status in statuses
+        assert response.closes
+        assert wire.rest() == b""
+
+
+@ways
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_it_is_served_and_the_connection_kept(shared: Server, name: str, send: Send) -> None:
+    with Wire(shared.address) as wire:
+        send(wire, ACCEPTED[name] + request("GET", "/digits.txt"))
+        response = wire.response()
+        assert (response.status, response.body) == (200, b"hello\n")
+        assert not response.closes
+        assert wire.response().body == b"0123456789" * 10
+
+
+@ways
+@pytest.mark.parametrize("name", ANSWERED)
+def test_it_is_answered_and_the_connection_kept(shared: Server, name: str, send: Send) -> None:
+    data, status = ANSWERED[name]
+    with Wire(shared.address) as wire:
+        send(wire, data + request("GET", "/digits.txt"))
+        response = wire.response()
+        assert response.status == status
+        assert not response.closes
+        if status != 501:
+            assert response.fields["allow"] == "GET, HEAD, OPTIONS"
+        assert wire.response().body == b"0123456789" * 10
+
+
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+def test_a_first_line_is_never_answered_before_its_header_ends(
+    shared: Server, version: bytes
+) -> None:
+    with Wire(shared.address) as wire:
+        wire.send(line(b"GET /a.txt HTTP/" + version)[:-2])
+        time.sleep(0.01)
+        assert not wire.is_readable()
+        wire.send(b"\r\n")
+        assert wire.response().body == b"hello\n"
+
+
+def test_http_1_0_needs_no_host(shared: Server) -> None:
+    with Wire(shared.address) as wire:
+        wire.send(b"GET /a.txt HTTP/1.0\r\n\r\n")
+        assert wire.response().body == b"hello\n"
+        assert wire.rest() == b""
+
+
+def test_requests_before_a_bad_one_are_answered(shared: Server) -> None:
+    with Wire(shared.address) as wire:
+        wire.send(request("GET", "/a.txt") * 3 + b"GET /a.txt\r\n\r\n" + SMUGGLED)
+        for _ in range(3):
+            assert wire.response().body == b"hello\n"
+        assert wire.response().status == 400
+        assert wire.rest() == b""

@@ -1,0 +1,250 @@
+#include "serve/acceptor.h"
+
+#include "serve/listener.h"
+
+#include "tests/test.h"
+
+#include <errno.h>
+#include <gossamer/sys.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define CLIENTS 80
+
+static struct gs_loop *loop;
+static struct serve_acceptor acceptor;
+static struct serve_address address;
+static uint64_t now_ns;
+static int listener, clients[CLIENTS], accepted[CLIENTS];
+static unsigned client_count, accepted_count;
+static sa_family_t family; /* of the last peer; 0: no address was handed over */
+static unsigned hold_at;   /* hold the acceptor after so many */
+
+static uint64_t tell_time(void *data)
+{
+    (void)data;
+    return now_ns;
+}
+
+static void take(void *data, int fd, const struct sockaddr *peer)
+{
+    CHECK(data == &acceptor);
+    accepted[accepted_count++] = fd;
+    family = peer ? peer->sa_family : AF_UNSPEC;
+    if (accepted_count == hold_at)
+        serve_acceptor_hold(&acceptor, true);
+}
+
+static void start(bool wants_address)
+{
+    static const struct serve_options options = {.backlog = 128};
+    const char *problem;
+    client_count = accepted_count = hold_at = 0;
+    now_ns = GS_SECOND;
+    CHECK_EQ(serve_address_parse("127.0.0.1:0", &address, &problem), 0);
+    listener = serve_listen(&address, &options, SERVE_ALONE);
+    CHECK(listener >= 0);
+    CHECK_EQ(gs_loop_new(&loop), 0);
+    gs_loop_set_clock(loop, tell_time, NULL);
+    serve_acceptor_init(&acceptor, loop, take, &acceptor);
+    CHECK_EQ(serve_acceptor_start(&acceptor, listener, wants_address), 0);
+}
+
+static void stop(void)
+{
+    gs_sys_set_fault(NULL, NULL);
+    serve_acceptor_stop(&acceptor);
+    for (unsigned i = 0; i < client_count; i++)
+        close(clients[i]);
+    for (unsigned i = 0; i < accepted_count; i++)
+        close(accepted[i]);
+    gs_loop_free(loop);
+    close(listener);
+}
+
+/* Once connect returns, the connection is in the accept queue: over loopback, the last packet of
+ * the handshake has arrived. */
+static void connect_clients(unsigned count)
+{
+    for (; count--; client_count++) {
+        clients[client_count] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CHECK_EQ(
+            connect(clients[client_count], (struct sockaddr *)&address.storage, address.length), 0);
+    }
+}
+
+static void step(uint64_t passed_ns)
+{
+    now_ns += passed_ns;
+    CHECK(gs_loop_step(loop, 0) >= 0);
+}
+
+static struct {
+    int results[8]; /* of the first calls of accept; then they succeed */
+    unsigned calls;
+} script;
+
+static long follow_script(long number, void *data)
+{
+    (void)data;
+    if (number != SYS_accept4)
+        return 0;
+    unsigned call = script.calls++;
+    return call < 8 ? script.results[call] : 0;
+}
+
+static void fail_accepts(int first, int second, int third)
+{
+    memset(&script, 0, sizeof script);
+    script.results[0] = first;
+    script.results[1] = second;
+    script.results[2] = third;
+    gs_sys_set_fault(follow_script, NULL);
+}
+
+TEST(connections_are_accepted_when_they_come)
+{
+    start(false);
+    step(0);
+    CHECK_EQ(accepted_count, 0);
+    connect_clients(3);
+    step(0);
+    CHECK_EQ(accepted_count, 3);
+    CHECK_EQ(family, AF_UNSPEC);
+    stop();
+}
+
+TEST(the_peers_address_is_handed_over_on_request)
+{
+    start(true);
+    connect_clients(1);
+    step(0);
+    CHECK_EQ(accepted_count, 1);
+    CHECK_EQ(family, AF_INET);
+    stop();
+}
+
+TEST(a_crowd_is_taken_in_several_turns)
+{
+    start(false);
+    connect_clients(CLIENTS);
+    step(0);
+    CHECK(accepted_count > 0 && accepted_count < CLIENTS);
+    step(0);
+    CHECK_EQ(accepted_count, CLIENTS);
+    stop();
+}
+
+TEST(an_error_of_one_connection_does_not_concern_the_others)
+{
+    start(false);
+    connect_clients(3);
+    fail_accepts(-ECONNABORTED, -EINTR, -EPROTO);
+    step(0);
+    CHECK_EQ(accepted_count, 3);
+    stop();
+}
+
+static void check_pauses(int err)
+{
+    start(false);
+    connect_clients(3);
+    fail_accepts(0, err, 0);
+    step(0);
+    CHECK_EQ(accepted_count, 1);
+    unsigned calls = script.calls;
+    for (int i = 0; i < 10; i++)
+        step(0);
+    CHECK_EQ(script.calls, calls);
+    step(GS_SECOND);
+    step(0);
+    CHECK_EQ(accepted_count, 3);
+    stop();
+}
+
+TEST(a_lack_of_descriptors_or_memory_pauses_and_is_tried_again)
+{
+    check_pauses(-EMFILE);
+    check_pauses(-ENFILE);
+    check_pauses(-ENOMEM);
+    check_pauses(-ENOBUFS);
+}
+
+TEST(a_lack_that_lasts_is_waited_out)
+{
+    start(false);
+    connect_clients(1);
+    fail_accepts(-EMFILE, -EMFILE, -EMFILE);
+    for (int i = 0; i < 6; i++)
+        step(GS_SECOND / 2);
+    CHECK_EQ(script.calls, 5); /* the fourth takes it, the fifth finds the queue empty */
+    CHECK_EQ(accepted_count, 1);
+    stop();
+}
+
+TEST(a_held_acceptor_leaves_connections_in_the_queue)
+{
+    start(false);
+    serve_acceptor_hold(&acceptor, true);
+    connect_clients(2);
+    step(0);
+    CHECK_EQ(accepted_count, 0);
+    serve_acceptor_hold(&acceptor, false);
+    step(0);
+    CHECK_EQ(accepted_count, 2);
+    stop();
+}
+
+TEST(an_acceptor_held_in_its_callback_accepts_no_more)
+{
+    start(false);
+    hold_at = 2;
+    connect_clients(5);
+    step(0);
+    step(0);
+    CHECK_EQ(accepted_count, 2);
+    CHECK_EQ(serve_acceptor_take(&acceptor, 5), 0);
+    serve_acceptor_hold(&acceptor, false);
+    step(0);
+    CHECK_EQ(accepted_count, 5);
+    stop();
+}
+
+TEST(a_pause_that_ends_while_the_acceptor_is_held_changes_nothing)
+{
+    start(false);
+    connect_clients(1);
+    fail_accepts(-EMFILE, 0, 0);
+    step(0);
+    serve_acceptor_hold(&acceptor, true);
+    step(GS_SECOND);
+    step(0);
+    CHECK_EQ(script.calls, 1);
+    serve_acceptor_hold(&acceptor, false);
+    step(0);
+    CHECK_EQ(accepted_count, 1);
+    stop();
+}
+
+TEST(as_many_are_taken_at_once_as_are_asked_for)
+{
+    start(false);
+    connect_clients(5);
+    CHECK_EQ(serve_acceptor_take(&acceptor, 2), 2);
+    CHECK_EQ(serve_acceptor_take(&acceptor, 10), 3);
+    CHECK_EQ(serve_acceptor_take(&acceptor, 10), 0);
+    stop();
+}
+
+TEST(a_stopped_acceptor_does_not_accept_even_after_a_pause)
+{
+    start(false);
+    connect_clients(2);
+    fail_accepts(-EMFILE, 0, 0);
+    step(0);
+    serve_acceptor_stop(&acceptor);
+    step(GS_SECOND);
+    step(0);
+    CHECK_EQ(accepted_count, 0);
+    stop();
+}

@@ -1,0 +1,231 @@
+#include "serve/connection.h"
+
+#include "tests/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gossamer/sys.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define NOW_NS (1000 * GS_SECOND)
+#define GET "GET /page HTTP/1.1\r\nHost: x\r\n\r\n"
+
+static char folder[] = "/tmp/gossamer-connection-XXXXXX";
+static struct gs_http_service *service;
+static struct gs_http_counts counts;
+static struct serve_connection connection;
+static struct serve_log_writer writer;
+static int root_fd, peer;
+static char buffer[65536];
+
+static void write_page(off_t size)
+{
+    int fd = openat(root_fd, "page", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    CHECK(fd >= 0);
+    CHECK_EQ(ftruncate(fd, size), 0);
+    close(fd);
+}
+
+static void start(off_t size)
+{
+    static bool is_made;
+    struct gs_http_options options;
+    int pair[2];
+    if (!is_made)
+        CHECK(mkdtemp(folder));
+    is_made = true;
+    root_fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CHECK(root_fd >= 0);
+    write_page(size);
+    gs_http_options_default(&options);
+    options.log = serve_connection_log;
+    options.log_data = &writer;
+    counts = (struct gs_http_counts){0};
+    writer.used = 0;
+    CHECK_EQ(gs_http_service_new(&options, root_fd, &counts, &service), 0);
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+    peer = pair[1];
+    serve_connection_init(&connection, pair[0], service, NULL, NOW_NS);
+}
+
+static void stop(void)
+{
+    gs_sys_set_fault(NULL, NULL);
+    serve_connection_done(&connection);
+    gs_http_service_free(service);
+    unlinkat(root_fd, "page", 0);
+    close(root_fd);
+    if (peer >= 0)
+        close(peer);
+    rmdir(folder);
+    mkdir(folder, 0700);
+}
+
+static ssize_t receive(void)
+{
+    return serve_connection_receive(&connection, buffer, sizeof buffer, NOW_NS);
+}
+
+static void ask(void)
+{
+    ssize_t n = (ssize_t)strlen(GET);
+    CHECK_EQ(write(peer, GET, (size_t)n), n);
+    CHECK_EQ(receive(), n);
+    CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_LOAD);
+    struct gs_http_load *load = gs_http_conn_take_load(&connection.http);
+    gs_http_load_run(load);
+    gs_http_conn_loaded(&connection.http, load, NOW_NS);
+    CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_WRITE);
+}
+
+/* Send and read until the connection wants something else; returns the bytes read. */
+static size_t drain(void)
+{
+    size_t sum = 0;
+    while (gs_http_conn_wants(&connection.http) == GS_HTTP_WRITE) {
+        ssize_t n = serve_connection_send(&connection, NOW_NS);
+        CHECK(n >= 0 || n == -EAGAIN);
+        while ((n = read(peer, buffer, sizeof buffer)) > 0)
+            sum += (size_t)n;
+    }
+    return sum;
+}
+
+TEST(a_small_page_is_sent_at_once)
+{
+    start(5);
+    ask();
+    CHECK(serve_connection_send(&connection, NOW_NS) > 5);
+    CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_READ);
+    CHECK_EQ(receive(), -EAGAIN);
+    CHECK_EQ(counts.requests, 1);
+    stop();
+}
+
+TEST(a_large_page_is_sent_from_its_file)
+{
+    start(3 << 20);
+    ask();
+    CHECK((size_t)(3 << 20) + 100 < drain());
+    CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_READ);
+    stop();
+}
+
+TEST(a_page_that_became_shorter_closes_the_connection)
+{
+    start(3 << 20);
+    ask();
+    write_page(1 << 20);
+    CHECK(drain() < (size_t)(3 << 20));
+    CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_CLOSE);
+    stop();
+}
+
+TEST(the_peers_end_is_told)
+{
+    start(5);
+    shutdown(peer, SHUT_WR);
+    CHECK_EQ(receive(), 0);
+    CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_CLOSE);
+    stop();
+}
+
+TEST(sending_to_a_peer_that_is_gone_raises_no_signal_and_wants_to_close)
+{
+    start(5);
+    ask();
+    close(peer);
+    peer = -1;
+    CHECK_EQ(serve_connection_send(&connection, NOW_NS), 0);
+    CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_CLOSE);
+    stop();
+}
+
+static struct {
+    long number;
+    long result;
+    unsigned times;
+} fault;
+
+static long inject(long number, void *data)
+{
+    (void)data;
+    if (number != fault.number || !fault.times)
+        return 0;
+    fault.times--;
+    return fault.result;
+}
+
+static void fail(long number, long result, unsigned times)
+{
+    fault.number = number;
+    fault.result = result;
+    fault.times = times;
+    gs_sys_set_fault(inject, NULL);
+}
+
+TEST(interrupted_calls_are_taken_up_again)
+{
+    start(3 << 20);
+    CHECK_EQ(write(peer, GET, strlen(GET)), (ssize_t)strlen(GET));
+    fail(SYS_recvfrom, -EINTR, 3);
+    CHECK_EQ(receive(), (ssize_t)strlen(GET));
+    CHECK_EQ(fault.times, 0);
+    struct gs_http_load *load = gs_http_conn_take_load(&connection.http);
+    gs_http_load_run(load);
+    gs_http_conn_loaded(&connection.http, load, NOW_NS);
+    fail(SYS_sendto, -EINTR, 3);
+    CHECK(serve_connection_send(&connection, NOW_NS) > 0);
+    CHECK_EQ(fault.times, 0);
+    fail(SYS_sendfile, -EINTR, 3);
+    CHECK(serve_connection_send(&connection, NOW_NS) > 0);
+    CHECK_EQ(fault.times, 0);
+    CHECK((size_t)(3 << 20) + 100 < drain());
+    stop();
+}
+
+TEST(a_broken_connection_wants_to_be_closed)
+{
+    start(5);
+    fail(SYS_recvfrom, -ECONNRESET, 1);
+    CHECK_EQ(receive(), 0);
+    CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_CLOSE);
+    stop();
+}
+
+TEST(a_full_socket_is_not_an_error)
+{
+    start(3 << 20);
+    ask();
+    ssize_t n;
+    do
+        n = serve_connection_send(&connection, NOW_NS);
+    while (n > 0);
+    CHECK_EQ(n, -EAGAIN);
+    CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_WRITE);
+    CHECK((size_t)(3 << 20) + 100 < drain());
+    stop();
+}
+
+TEST(the_log_names_the_peer)
+{
+    start(5);
+    connection.family = AF_INET6;
+    memset(connection.host, 0, sizeof connection.host);
+    connection.host[15] = 1;
+    ask();
+    drain();
+    CHECK(strncmp(writer.buffer, "::1 - - [", 9) == 0);
+    writer.used = 0;
+    connection.family = AF_INET;
+    memcpy(connection.host, (unsigned char[]){10, 1, 2, 3}, 4);
+    CHECK_EQ(write(peer, GET, strlen(GET)), (ssize_t)strlen(GET));
+    CHECK(receive() > 0);
+    drain();
+    CHECK(strncmp(writer.buffer, "10.1.2.3 - - [", 14) == 0);
+    stop();
+}

@@ -1,0 +1,189 @@
+#include "serve/options.h"
+
+#include "serve/arch/arch.h"
+
+#include "tests/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#define WORDS 16
+
+static struct serve_options options;
+static char said[4096];
+
+/* Parse "serve" and these words, which end with NULL; what is printed goes to `said`. */
+static int parse(const char *const *words)
+{
+    char *argv[WORDS + 2] = {(char *)"serve"};
+    int argc = 1;
+    for (; words[argc - 1]; argc++)
+        argv[argc] = (char *)words[argc - 1];
+    FILE *file = tmpfile();
+    CHECK(file);
+    fflush(NULL);
+    int out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
+    dup2(fileno(file), STDOUT_FILENO);
+    dup2(fileno(file), STDERR_FILENO);
+    int result = serve_options_parse(argc, argv, &options);
+    fflush(NULL);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    close(out);
+    close(err);
+    ssize_t n = pread(fileno(file), said, sizeof said - 1, 0);
+    fclose(file);
+    CHECK(n >= 0);
+    said[n] = '\0';
+    return result;
+}
+
+#define PARSE(...) parse((const char *const[]){__VA_ARGS__, NULL})
+
+/* Whether the words are refused, with one line that holds the reason. */
+#define CHECK_REFUSED(reason_, ...)                                                                \
+    do {                                                                                           \
+        CHECK_EQ(PARSE(__VA_ARGS__), -EINVAL);                                                     \
+        CHECK(strncmp(said, "gossamer serve: ", 16) == 0);                                         \
+        CHECK(strchr(said, '\n') == said + strlen(said) - 1);                                      \
+        if (!strstr(said, reason_))                                                                \
+            TEST_FAIL("not said: %s, but: %s", reason_, said);                                     \
+    } while (0)
+
+TEST(a_root_suffices)
+{
+    CHECK_EQ(PARSE("/srv"), 0);
+    CHECK_STR(said, "");
+    CHECK_STR(options.root, "/srv");
+    CHECK(options.arch == serve_archs[0]);
+    CHECK_EQ(options.listen.count, 1);
+    CHECK_STR(options.listen.items[0], "127.0.0.1:8080");
+    CHECK(options.workers >= 1);
+    CHECK(options.connections_most >= 1 && options.connections_most <= 10000);
+    CHECK(!options.access_log);
+    CHECK(!options.user);
+    CHECK(options.defer_accept);
+    CHECK_EQ(options.drain_timeout_ns, 30 * GS_SECOND);
+    serve_options_done(&options);
+}
+
+TEST(limits_have_their_usual_values)
+{
+    CHECK_EQ(PARSE("/srv"), 0);
+    CHECK_EQ(options.http.request_line_most, 8192);
+    CHECK_EQ(options.http.header_most, 32768);
+    CHECK_EQ(options.http.fields_most, 100);
+    CHECK_EQ(options.http.body_most, 1 << 20);
+    CHECK_EQ(options.http.header_timeout_ns, 10 * GS_SECOND);
+    CHECK_EQ(options.http.idle_timeout_ns, 60 * GS_SECOND);
+    CHECK_EQ(options.http.rate_least, 1024);
+    CHECK_EQ(options.http.rate_window_ns, 10 * GS_SECOND);
+    CHECK(!options.http.dotfiles);
+    CHECK(!options.http.follow_symlinks);
+    serve_options_done(&options);
+}
+
+TEST(each_option_reaches_its_place)
+{
+    CHECK_EQ(PARSE("--workers=3", "--max-connections=77", "--backlog=9", "--drain-timeout=5ms",
+                   "--no-defer-accept", "--access-log=-", "--user=nobody", "/srv"),
+             0);
+    CHECK_EQ(options.workers, 3);
+    CHECK_EQ(options.connections_most, 77);
+    CHECK_EQ(options.backlog, 9);
+    CHECK_EQ(options.drain_timeout_ns, 5 * GS_MILLISECOND);
+    CHECK(!options.defer_accept);
+    CHECK_STR(options.access_log, "-");
+    CHECK_STR(options.user, "nobody");
+    serve_options_done(&options);
+}
+
+TEST(each_limit_reaches_its_place)
+{
+    CHECK_EQ(PARSE("--request-line=1k", "--header-size=2k", "--header-fields=3", "--body-size=4k",
+                   "--header-timeout=5", "--idle-timeout=6", "--rate=7k", "--rate-grace=8",
+                   "--page-cache=9m", "--cached-file=10k", "--requests-per-connection=11", "/"),
+             0);
+    CHECK_EQ(options.http.request_line_most, 1024);
+    CHECK_EQ(options.http.header_most, 2048);
+    CHECK_EQ(options.http.fields_most, 3);
+    CHECK_EQ(options.http.body_most, 4096);
+    CHECK_EQ(options.http.header_timeout_ns, 5 * GS_SECOND);
+    CHECK_EQ(options.http.idle_timeout_ns, 6 * GS_SECOND);
+    CHECK_EQ(options.http.rate_least, 7168);
+    CHECK_EQ(options.http.rate_window_ns, 8 * GS_SECOND);
+    CHECK_EQ(options.http.cache_most, 9 << 20);
+    CHECK_EQ(options.http.cached_file_most, 10 << 10);
+    CHECK_EQ(options.http.requests_most, 11);
+    serve_options_done(&options);
+}
+
+TEST(flags_for_files_reach_their_place)
+{
+    CHECK_EQ(PARSE("--dotfiles", "--follow-symlinks", "/"), 0);
+    CHECK(options.http.dotfiles);
+    CHECK(options.http.follow_symlinks);
+    serve_options_done(&options);
+}
+
+TEST(addresses_add_up_and_replace_the_usual_one)
+{
+    CHECK_EQ(PARSE("-l", "a:1", "/srv", "--listen", "b:2", "--listen=c:3"), 0);
+    CHECK_EQ(options.listen.count, 3);
+    CHECK_STR(options.listen.items[0], "a:1");
+    CHECK_STR(options.listen.items[2], "c:3");
+    CHECK_STR(options.root, "/srv");
+    serve_options_done(&options);
+}
+
+TEST(nothing_is_left_of_an_earlier_command_line)
+{
+    CHECK_EQ(PARSE("-l", "a:1", "--dotfiles", "--no-defer-accept", "--access-log=x", "/a"), 0);
+    serve_options_done(&options);
+    CHECK_EQ(PARSE("/b"), 0);
+    CHECK_EQ(options.listen.count, 1);
+    CHECK(!options.http.dotfiles);
+    CHECK(options.defer_accept);
+    CHECK(!options.access_log);
+    serve_options_done(&options);
+}
+
+TEST(connections_and_cached_files_share_the_descriptors)
+{
+    CHECK_EQ(PARSE("--workers=1", "--max-connections=1", "/"), 0);
+    CHECK(options.http.cached_descriptors > 0);
+    CHECK(options.http.cached_descriptors <= 256);
+    uint64_t most = (uint64_t)sysconf(_SC_OPEN_MAX);
+    serve_options_done(&options);
+    char word[64];
+    snprintf(word, sizeof word, "--max-connections=%llu", (unsigned long long)most);
+    CHECK_REFUSED("open files", word, "/");
+}
+
+TEST(the_list_of_architectures_needs_no_root)
+{
+    CHECK_EQ(PARSE("--arch", "list"), CLI_DONE);
+    CHECK(strstr(said, "event"));
+    CHECK(strstr(said, "--workers: "));
+}
+
+TEST(what_is_wrong_is_said_in_one_line)
+{
+    CHECK_REFUSED("ROOT", "--workers=1");
+    CHECK_REFUSED("other", "root", "other");
+    CHECK_REFUSED("no such architecture", "--arch=nonesuch", "/");
+    CHECK_REFUSED("frobnicate", "--frobnicate", "/");
+    CHECK_REFUSED("workers", "--workers=0", "/");
+    CHECK_REFUSED("header-timeout", "--header-timeout=0", "/");
+    CHECK_REFUSED("rate-grace", "--rate-grace=1us", "/");
+    CHECK_REFUSED("request-line", "--request-line=1", "/");
+}
+
+TEST(an_architecture_is_found_by_its_whole_name)
+{
+    CHECK(serve_arch_find("event") == &serve_arch_event);
+    CHECK(!serve_arch_find("even"));
+    CHECK(!serve_arch_find("events"));
+    CHECK(!serve_arch_find(""));
+}
