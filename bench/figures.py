@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 
-def arguments(summary: str) -> argparse.Namespace:
-    """Read the options that every program of bench/ has."""
+def options(summary: str) -> argparse.ArgumentParser:
+    """Return a parser of the options that every program of bench/ has, for some of its own."""
     parser = argparse.ArgumentParser(description=summary)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to FILE")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="runs of each subject")
@@ -17,7 +17,12 @@ def arguments(summary: str) -> argparse.Namespace:
         "--seconds", type=float, default=2.0, metavar="S", help="length of one measurement"
     )
     parser.add_argument("--only", default="", metavar="TEXT", help="just figures that hold TEXT")
-    return parser.parse_args()
+    return parser
+
+
+def arguments(summary: str) -> argparse.Namespace:
+    """Read the options that every program of bench/ has."""
+    return options(summary).parse_args()
 
 
 @dataclass

@@ -11,19 +11,25 @@
 /* When the kernel lacks something, trying at once again would spin. */
 #define PAUSE_NS (100 * GS_MILLISECOND)
 
+/* The timer is active from start to stop, mostly for GS_NEVER: so it needs no memory when there may be none. */
+static void set_pause(struct serve_acceptor *acceptor, uint64_t deadline_ns)
+{
+    (void)!gs_timer_start(&acceptor->pause, deadline_ns);
+}
+
 static void resume(struct gs_timer *timer)
 {
     struct serve_acceptor *acceptor = timer->watcher.data;
+    set_pause(acceptor, GS_NEVER);
     if (!acceptor->held && gs_io_start(&acceptor->io))
-        gs_timer_start(timer, gs_loop_now(timer->watcher.loop) + PAUSE_NS);
+        set_pause(acceptor, gs_loop_now(timer->watcher.loop) + PAUSE_NS);
 }
 
 static void pause_for_lack(struct serve_acceptor *acceptor, int err)
 {
     uint64_t now_ns = gs_loop_now(acceptor->io.watcher.loop);
     gs_io_stop(&acceptor->io);
-    if (gs_timer_start(&acceptor->pause, now_ns + PAUSE_NS))
-        (void)!gs_io_start(&acceptor->io); /* was active a moment ago: there is room */
+    set_pause(acceptor, now_ns + PAUSE_NS);
     if (acceptor->said_ns && now_ns - acceptor->said_ns < 10 * GS_SECOND)
         return;
     acceptor->said_ns = now_ns;
@@ -96,7 +102,8 @@ int serve_acceptor_start(struct serve_acceptor *acceptor, int fd, bool wants_add
 {
     acceptor->wants_address = wants_address;
     gs_io_set(&acceptor->io, fd, GS_READ);
-    return gs_io_start(&acceptor->io);
+    int err = gs_timer_start(&acceptor->pause, GS_NEVER);
+    return err ? err : gs_io_start(&acceptor->io);
 }
 
 void serve_acceptor_stop(struct serve_acceptor *acceptor)

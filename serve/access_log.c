@@ -9,8 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The longest that one text of a line becomes, with its escapes. A line of three such texts fits into the buffer. */
+/* The longest that one text of a line becomes, with its escapes, and a line of three such texts. */
 #define TEXT_MOST 4096
+#define LINE_MOST (3 * TEXT_MOST + 256)
+
+_Static_assert(SERVE_LOG_BUFFER >= 2 * LINE_MOST, "room for a line behind the rest of another");
 
 static int open_file(const char *file)
 {
@@ -54,7 +57,7 @@ static size_t put_text(char *out, const char *text)
 void serve_log_write(struct serve_log_writer *writer, const char *host,
                      const struct gs_http_log_entry *entry)
 {
-    if (sizeof writer->buffer - writer->used < 3 * TEXT_MOST + 256)
+    if (sizeof writer->buffer - writer->used < LINE_MOST)
         serve_log_flush(writer);
     char date[40];
     struct tm local;
@@ -72,6 +75,17 @@ void serve_log_write(struct serve_log_writer *writer, const char *host,
     writer->used += (size_t)(at - start);
 }
 
+/* Give up what is behind the bytes that are done, but for the rest of a line. */
+static void drop(struct serve_log_writer *writer, size_t done)
+{
+    const char *rest = writer->buffer + done;
+    if (done)
+        writer->begun = rest[-1] != '\n';
+    const char *end = writer->begun ? memchr(rest, '\n', writer->used - done) : NULL;
+    writer->used = end ? (size_t)(end + 1 - rest) : 0;
+    memmove(writer->buffer, rest, writer->used);
+}
+
 void serve_log_flush(struct serve_log_writer *writer)
 {
     size_t done = 0;
@@ -85,10 +99,12 @@ void serve_log_flush(struct serve_log_writer *writer)
                         "gossamer serve: the access log can't be written, lines are lost: %s\n",
                         strerror((int)-n));
             writer->failed = true;
-            break;
+            drop(writer, done);
+            return;
         }
         writer->failed = false;
         done += (size_t)n;
     }
+    writer->begun = false;
     writer->used = 0;
 }

@@ -15,11 +15,12 @@ GS_MUST_CHECK int serve_access_log_open(const char *file);
 /* Open the file anew in place of fd, for instance after it was renamed. Returns 0 or -errno; then the old one stays. */
 int serve_access_log_reopen(const char *file, int fd);
 
-#define SERVE_LOG_BUFFER 16384
+#define SERVE_LOG_BUFFER 32768
 
 struct serve_log_writer {
     int fd;      /* -1: no log */
     bool failed; /* and it was said */
+    bool begun;  /* the buffer starts with the rest of a line whose beginning was written */
     size_t used;
     char buffer[SERVE_LOG_BUFFER];
 };
@@ -27,7 +28,8 @@ struct serve_log_writer {
 void serve_log_write(struct serve_log_writer *writer, const char *host,
                      const struct gs_http_log_entry *entry);
 
-/* Write out what was collected. What can't be written, because the disk is full, is dropped, with one word on stderr. */
+/* Write out what was collected. Lines that can't be written, because the disk is full, are dropped, with one word on stderr;
+ * the rest of a line that was begun is kept and comes first the next time. */
 void serve_log_flush(struct serve_log_writer *writer);
 
 #endif

@@ -14,7 +14,7 @@
 static const char *split(const char *word, char host[HOST_MOST], const char **ret_port)
 {
     const char *colon = strrchr(word, ':');
-    if (!colon || !colon[1])
+    if (!colon || !colon[1] || strchr(colon, ']'))
         return "has no port: write ADDRESS:PORT";
     size_t n = (size_t)(colon - word);
     if (n >= 2 && word[0] == '[' && word[n - 1] == ']') {

@@ -105,10 +105,18 @@ void serve_connection_shut_down(struct serve_connection *connection, uint64_t no
 
 void serve_connection_expire(struct serve_connection *connection, uint64_t now_ns)
 {
+    struct gs_http_conn *http = &connection->http;
+    bool is_judged = gs_http_conn_wants(http) & GS_HTTP_WRITE || gs_http_conn_is_idle(http);
     int queued = 0;
     if (gs_sys_ioctl(connection->fd, SIOCOUTQ, &queued) || queued < 0)
         queued = 0;
-    gs_http_conn_expire(&connection->http, (uint64_t)queued, now_ns);
+    gs_http_conn_expire(http, (uint64_t)queued, now_ns);
+    if (!queued || !is_judged || !(gs_http_conn_wants(http) & GS_HTTP_CLOSE))
+        return;
+    /* A reset drops what the peer does not read; an ordinary close would leave it in the kernel's
+     * memory for as long as the peer likes. Who has all and was only waited for keeps it. */
+    struct linger reset = {.l_onoff = 1};
+    gs_sys_setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 }
 
 void serve_connection_log(const struct gs_http_conn *http, const struct gs_http_log_entry *entry,

@@ -32,7 +32,7 @@ ssize_t serve_connection_send(struct serve_connection *connection, uint64_t now_
 /* Shut down the sending side, as the connection wants. */
 void serve_connection_shut_down(struct serve_connection *connection, uint64_t now_ns);
 
-/* Its deadline has come. */
+/* Its deadline has come. If it ends now and the peer has not taken all, it is reset. */
 void serve_connection_expire(struct serve_connection *connection, uint64_t now_ns);
 
 /* A gs_http_log_fn for connections like this, whose data is a struct serve_log_writer. */

@@ -7,6 +7,10 @@
 /* The kernel hands over a connection once bytes came, or after this time. */
 #define DEFER_SECONDS 1
 
+/* What the kernel takes of a connection beyond what is on its way to the peer: enough to keep a fast
+ * peer busy until our next turn. Without it, each peer that does not read holds megabytes. */
+#define UNSENT_MOST (32 << 10)
+
 static int share_port(int fd)
 {
     int on = 1;
@@ -15,12 +19,14 @@ static int share_port(int fd)
 
 static int set_options(int fd, const struct serve_options *options, int family)
 {
-    int on = 1, defer = DEFER_SECONDS;
+    int on = 1, defer = DEFER_SECONDS, unsent = UNSENT_MOST;
     int err = gs_sys_setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (!err && family == AF_INET6)
         err = gs_sys_setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
     if (!err)
         err = gs_sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (!err)
+        err = gs_sys_setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     if (!err && options->defer_accept)
         err = gs_sys_setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer, sizeof defer);
     return err;

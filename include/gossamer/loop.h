@@ -4,8 +4,7 @@
  *     gs_io_init(&io, loop, on_readable);
  *     gs_io_set(&io, fd, GS_READ);
  *     gs_io_start(&io);
- *     gs_loop_run(loop);                      until gs_loop_stop, or until nothing is left to wait
- * for
+ *     gs_loop_run(loop);      until gs_loop_stop, or until nothing is left to wait for
  *
  * What is waited for is a watcher: a struct in the caller's storage, usually inside the caller's
  * own object, which the callback finds again with container_of or through `data`. A watcher must
@@ -21,17 +20,17 @@
  * One iteration, in this order:
  *   1. Prepare watchers are called, by priority and then in the order in which they were started.
  *   2. Interest that changed is settled with the kernel, in one pass over the descriptors that
- * changed.
+ *      changed.
  *   3. The loop waits: until the next timer, not at all if an idle watcher is active, something is
- * pending or the loop was told to stop, else without limit.
+ *      pending or the loop was told to stop, else without limit.
  *   4. The cached time is updated.
  *   5. What happened is collected: descriptors, then signals and asyncs, then the timers that are
- * due, by deadline.
+ *      due, by deadline.
  *   6. Idle watchers become pending if nothing else is.
  *   7. Check watchers become pending, ahead of all others of their priority.
  *   8. Pending watchers are called, higher priority first, then in the order in which they were
- * collected. What becomes pending during this step waits for the next iteration: each watcher is
- * called at most once in an iteration.
+ *      collected. What becomes pending during this step waits for the next iteration: no watcher is
+ *      called twice in this step.
  *
  * A change of interest costs no system call before it is settled: to stop a watcher and start it
  * again is free.
@@ -61,23 +60,23 @@ enum {
     GS_READ = 1,  /* readable, or the peer has shut down, or an error waits to be read */
     GS_WRITE = 2, /* writable, or an error waits to be read */
     GS_HANGUP =
-        4, /* reported only: the peer has shut down its sending side, or the connection is gone */
+        4, /* reported only, with the others: the peer has shut down its sending side, or the
+                    * connection is gone */
     GS_FAILED = 8, /* reported only: the kernel refuses to watch this descriptor; the watcher has
                     * been stopped and gs_io_error tells why */
     GS_EDGE = 16,  /* asked for with the others: report each readiness once, until it comes anew.
-                    * Such a watcher must be  its descriptor's only one. */
+                    * Such a watcher must be its descriptor's only one. To stop and start it does
+                    * not make readiness new that was reported to its callback; to set it does. */
 };
 
 /* ---- Watchers ----
- * Their members are read and written by the functions below, except `data`, which is the caller's.
- */
+ * Their members belong to the functions below, except `data`, which is the caller's. */
 
 /* What all watchers begin with. */
 struct gs_watcher {
     struct gs_loop *loop;
     void *data;
-    struct gs_list pending; /* in the list of those to be called; of an async that was sent: in the
-                               list of those */
+    struct gs_list pending; /* among those to be called; of an async: among those sent */
     uint32_t index;         /* timer: place in the heap; async: whether it was sent */
     uint8_t kind;
     bool active : 1;
@@ -231,9 +230,10 @@ GS_API void gs_io_set(struct gs_io *io, int fd, unsigned wanted);
  * was pending and is no longer wanted is dropped. */
 GS_API void gs_io_want(struct gs_io *io, unsigned wanted);
 
-/* Returns 0, -EBADF (no descriptor set), -ENOMEM, or -EBUSY (another watcher has the descriptor by
- * edges). What the kernel itself refuses comes as GS_FAILED. A descriptor that can't be waited for,
- * such as a regular file, is always ready. */
+/* Returns 0, -EBADF (no descriptor set, or a number far from any open one), -ENOMEM, or -EBUSY
+ * (another watcher has the descriptor by edges, or this one wants it so and there is another). What
+ * the kernel itself refuses comes as GS_FAILED. A descriptor that can't be waited for, such as a
+ * regular file, is always ready. */
 GS_API GS_MUST_CHECK int gs_io_start(struct gs_io *io);
 GS_API void gs_io_stop(struct gs_io *io);
 
@@ -307,7 +307,9 @@ GS_API void gs_check_stop(struct gs_check *check);
  * be started again, in the callback itself too. The callback is never called from within the
  * starting call. result: as of the system call, or -errno; -ECANCELED after gs_op_cancel. On
  * pollers that only know readiness, the operation is tried when its descriptor is ready; one
- * operation for each direction of a descriptor at a time, and no readiness watcher beside them. */
+ * operation for each direction of a descriptor at a time, and no readiness watcher beside them. An
+ * operation that is started again with the same descriptor relies on the contract of its lifetime,
+ * as above. */
 
 struct gs_op;
 typedef void gs_op_fn(struct gs_op *op, int64_t result);
@@ -326,7 +328,8 @@ struct gs_op {
 GS_API void gs_op_init(struct gs_op *op, struct gs_loop *loop, gs_op_fn *callback);
 
 /* Each returns 0, -EBUSY (under way already), -ENOMEM or -EBADF. flags: those of accept4, recv and
- * send. The result of accept is a new descriptor, the callback's. */
+ * send. The result of accept is a new descriptor, the callback's; a listening descriptor that
+ * others accept from too must not block. */
 GS_API GS_MUST_CHECK int gs_op_accept(struct gs_op *op, int fd, int flags);
 GS_API GS_MUST_CHECK int gs_op_recv(struct gs_op *op, int fd, void *bytes, size_t n, int flags);
 GS_API GS_MUST_CHECK int gs_op_send(struct gs_op *op, int fd, const void *bytes, size_t n,

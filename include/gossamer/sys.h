@@ -73,4 +73,17 @@ GS_API int gs_sys_epoll_wait(int epoll_fd, struct epoll_event *events, int count
                              uint64_t timeout_ns);
 GS_API int gs_sys_eventfd(unsigned value, int flags);
 
+/* Returns the address or -errno. */
+GS_API long gs_sys_mmap(void *address, size_t n, int protection, int flags, int fd);
+GS_API int gs_sys_munmap(void *address, size_t n);
+GS_API int gs_sys_mprotect(void *address, size_t n, int protection);
+GS_API int gs_sys_madvise(void *address, size_t n, int advice);
+
+GS_API ssize_t gs_sys_readv(int fd, const struct iovec *iov, int count);
+GS_API ssize_t gs_sys_splice(int in_fd, int out_fd, size_t n, unsigned flags);
+GS_API int gs_sys_fsync(int fd);
+GS_API int gs_sys_fstatat(int dirfd, const char *path, struct stat *ret_stat, int flags);
+GS_API int gs_sys_pidfd_open(pid_t pid, unsigned flags);
+GS_API pid_t gs_sys_wait4(pid_t pid, int *ret_status, int options);
+
 #endif

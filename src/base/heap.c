@@ -32,15 +32,20 @@ int gs_heap_reserve(struct gs_heap *heap, uint32_t count)
         capacity *= 2;
     if (capacity > UINT32_MAX / 4)
         return -ENOMEM;
-    /* Whole cache lines: the root's, and one for each four children. */
-    size_t bytes = ((size_t)capacity + (size_t)2 * GS_HEAP_ROOT + 2) * sizeof *heap->nodes;
-    struct gs_heap_node *nodes =
-        aligned_alloc(CACHE_LINE, (bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1));
-    if (!nodes)
+    void *memory =
+        realloc(heap->memory, ((size_t)capacity + GS_HEAP_ROOT) * sizeof *heap->nodes + CACHE_LINE);
+    if (!memory)
         return -ENOMEM;
-    if (heap->count)
-        memcpy(nodes + GS_HEAP_ROOT, heap->nodes + GS_HEAP_ROOT, heap->count * sizeof *nodes);
-    free(heap->nodes);
+    /* The root ends a cache line. Large blocks keep their place in the page, so that the nodes need
+     * no second move. */
+    uintptr_t former = (uintptr_t)heap->nodes - (uintptr_t)heap->memory;
+    uintptr_t line = ((uintptr_t)memory + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1);
+    struct gs_heap_node *nodes = (struct gs_heap_node *)line;
+    if (heap->count && line - (uintptr_t)memory != former)
+        memmove(nodes + GS_HEAP_ROOT, (char *)memory + former + GS_HEAP_ROOT * sizeof *nodes,
+                heap->count * sizeof *nodes);
+    nodes[0].key = 0;
+    heap->memory = memory;
     heap->nodes = nodes;
     heap->capacity = (uint32_t)capacity;
     return 0;
@@ -48,7 +53,7 @@ int gs_heap_reserve(struct gs_heap *heap, uint32_t count)
 
 void gs_heap_done(struct gs_heap *heap)
 {
-    free(heap->nodes);
+    free(heap->memory);
     *heap = (struct gs_heap){0};
 }
 
@@ -62,12 +67,21 @@ static void sift_up(struct gs_heap *heap, uint32_t index, struct gs_heap_node no
     put(heap, index, node);
 }
 
+/* The four lines of the children of four nodes in a row. */
+static void prefetch_children(const struct gs_heap *heap, uint32_t index, uint32_t end)
+{
+    uint32_t child = first_child_of(index);
+    for (uint32_t i = child; i < child + 16 && i < end; i += 4)
+        __builtin_prefetch(&heap->nodes[i]);
+}
+
 /* Put the node at the hole `index` or below. */
 static void sift_down(struct gs_heap *heap, uint32_t index, struct gs_heap_node node)
 {
     uint32_t end = GS_HEAP_ROOT + heap->count;
     for (uint32_t child = first_child_of(index); child < end; child = first_child_of(index)) {
         uint32_t last = child + 4 < end ? child + 4 : end, least = child;
+        prefetch_children(heap, child, end);
         while (++child < last)
             if (heap->nodes[child].key < heap->nodes[least].key)
                 least = child;
@@ -110,6 +124,7 @@ void gs_heap_move(struct gs_heap *heap, uint32_t *place, uint64_t key)
 void gs_heap_check(const struct gs_heap *heap)
 {
     assert(heap->count <= heap->capacity && "3");
+    assert((!heap->nodes || !heap->nodes[0].key) && "4");
     for (uint32_t i = GS_HEAP_ROOT; i < GS_HEAP_ROOT + heap->count; i++) {
         assert((i == GS_HEAP_ROOT || heap->nodes[i].key >= heap->nodes[parent_of(i)].key) && "1");
         assert(*heap->nodes[i].place == i && "2");

@@ -5,14 +5,16 @@
  *     gs_heap_insert(&heap, deadline, &job->place);
  *     struct job *next = gs_container_of(gs_heap_first(&heap)->place, struct job, place);
  *
- * What is in the heap holds its own place there (0: not in the heap), so that it can be removed or moved. Keys are kept in
- * the heap beside the pointers: comparing touches nothing else. The root stands at index 3, so that the four children of
- * a node share a cache line. Only gs_heap_reserve can fail. One kernel thread at a time.
+ * What is in the heap holds its own place there (0: not in the heap), so that it can be removed or
+ * moved. Keys are kept in the heap beside the pointers: comparing touches nothing else. The root
+ * stands at index 3, so that the four children of a node share a cache line. Only gs_heap_reserve
+ * can fail. One kernel thread at a time.
  *
  * Invariants, asserted by gs_heap_check:
  *   1. No node has a key smaller than its parent's.
  *   2. *place of each node is that node's index.
  *   3. count <= capacity.
+ *   4. The key at index 0, where no node stands, is 0, so that place 0 may be compared like others.
  */
 #ifndef GS_BASE_HEAP_H
 #define GS_BASE_HEAP_H
@@ -28,7 +30,8 @@ struct gs_heap_node {
 
 /* All zero: an empty heap. */
 struct gs_heap {
-    struct gs_heap_node *nodes;
+    struct gs_heap_node *nodes; /* within `memory`, from a cache line on */
+    void *memory;
     uint32_t count, capacity;
 };
 

@@ -211,3 +211,53 @@ int gs_sys_eventfd(unsigned value, int flags)
 {
     return (int)CALL(SYS_eventfd2, value, flags);
 }
+
+long gs_sys_mmap(void *address, size_t n, int protection, int flags, int fd)
+{
+    return CALL(SYS_mmap, address, n, protection, flags, fd);
+}
+
+int gs_sys_munmap(void *address, size_t n)
+{
+    return (int)CALL(SYS_munmap, address, n);
+}
+
+int gs_sys_mprotect(void *address, size_t n, int protection)
+{
+    return (int)CALL(SYS_mprotect, address, n, protection);
+}
+
+int gs_sys_madvise(void *address, size_t n, int advice)
+{
+    return (int)CALL(SYS_madvise, address, n, advice);
+}
+
+ssize_t gs_sys_readv(int fd, const struct iovec *iov, int count)
+{
+    return CALL(SYS_readv, fd, iov, count);
+}
+
+ssize_t gs_sys_splice(int in_fd, int out_fd, size_t n, unsigned flags)
+{
+    return CALL(SYS_splice, in_fd, NULL, out_fd, NULL, n, flags);
+}
+
+int gs_sys_fsync(int fd)
+{
+    return (int)CALL(SYS_fsync, fd);
+}
+
+int gs_sys_fstatat(int dirfd, const char *path, struct stat *ret_stat, int flags)
+{
+    return (int)CALL(SYS_newfstatat, dirfd, path, ret_stat, flags);
+}
+
+int gs_sys_pidfd_open(pid_t pid, unsigned flags)
+{
+    return (int)CALL(SYS_pidfd_open, pid, flags);
+}
+
+pid_t gs_sys_wait4(pid_t pid, int *ret_status, int options)
+{
+    return (pid_t)CALL(SYS_wait4, pid, ret_status, options, NULL);
+}

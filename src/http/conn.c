@@ -27,9 +27,10 @@ static enum gs_http_conn_phase phase_of(const struct gs_http_conn *conn)
         return GS_HTTP_PHASE_SENDING;
     if (conn->state == GS_HTTP_CONN_LOAD)
         return GS_HTTP_PHASE_LOADING;
-    return conn->tail_n     ? GS_HTTP_PHASE_HEAD
-           : conn->requests ? GS_HTTP_PHASE_IDLE
-                            : GS_HTTP_PHASE_NEW;
+    /* Begun is begun, until it is answered: empty lines, a byte at a time, gain no time. */
+    if (conn->tail_n || conn->phase == GS_HTTP_PHASE_HEAD)
+        return GS_HTTP_PHASE_HEAD;
+    return conn->requests ? GS_HTTP_PHASE_IDLE : GS_HTTP_PHASE_NEW;
 }
 
 /* Each phase has its time, counted from its beginning. */

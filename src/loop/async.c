@@ -1,8 +1,9 @@
 /* Wake-ups from other threads: asyncs, and what ends the loop's wait.
  *
- * An async's index is 1 from gs_async_send until its callback is about to be called. The sender that finds 0 links it into
- * mailbox.sent; until it is collected from there, its `pending` link belongs to that list. Each step is a read-modify-write, so
- * that the loop's synchronizes with every send that it coalesces: what was written before any of them is seen by the callback. */
+ * An async's index is 1 from gs_async_send until its callback is about to be called. The sender
+ * that finds 0 links it into mailbox.sent; until it is collected from there, its `pending` link
+ * belongs to that list. Each step is a read-modify-write, so that the loop's synchronizes with
+ * every send that it coalesces: what was written before any of them is seen by the callback. */
 #include "loop/state.h"
 
 #include <gossamer/sys.h>

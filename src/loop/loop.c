@@ -48,9 +48,12 @@ int gs_loop_new(struct gs_loop **ret_loop)
         return -ENOMEM;
     *loop = (struct gs_loop){.poller = poller};
     init_lists(loop);
-    int err = loop->wake_fd = gs_sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int err = gs_loop_init_slots(loop);
+    if (err)
+        goto free_slots;
+    err = loop->wake_fd = gs_sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (err < 0)
-        goto free_loop;
+        goto free_slots;
     err = poller->init(loop);
     if (err)
         goto close_wake_fd;
@@ -60,7 +63,8 @@ int gs_loop_new(struct gs_loop **ret_loop)
 
 close_wake_fd:
     gs_sys_close(loop->wake_fd);
-free_loop:
+free_slots:
+    gs_loop_done_slots(loop);
     free(loop);
     return err;
 }

@@ -1,5 +1,6 @@
-/* Completions over readiness: an operation is an I/O watcher that tries the system call when its descriptor is ready. What
- * nearly always succeeds at once (sends, writes, files) is tried first and watched only if it would block. */
+/* Completions over readiness: an operation is an I/O watcher that tries the system call when its
+ * descriptor is ready. What nearly always succeeds at once (sends, writes, files) is tried first
+ * and watched only if it would block. */
 #include "loop/state.h"
 
 #include <errno.h>
@@ -11,7 +12,8 @@ static unsigned direction_of(const struct gs_op *op)
     return op->kind == GS_OP_SEND || op->kind == GS_OP_WRITE ? GS_WRITE : GS_READ;
 }
 
-/* Without waiting where the descriptor can do so by call; with files and what has no such way, as read and write do. */
+/* Without waiting where the descriptor can do so by call; with files and what has no such way, as
+ * read and write do. */
 static ssize_t transfer(const struct gs_op *op)
 {
     const struct gs_io *io = &op->io;

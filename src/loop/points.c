@@ -1,4 +1,5 @@
-/* The points of the iteration: idle, prepare and check watchers. Each kind is a list, by priority and then by start. */
+/* The points of the iteration: idle, prepare and check watchers. Each kind is a list, by priority
+ * and then by start. */
 #include "loop/state.h"
 
 /* The link is at the same place in all three. */
@@ -87,8 +88,8 @@ void gs_check_stop(struct gs_check *check)
     stop(&check->watcher, &check->link);
 }
 
-/* Each is moved back before its call: it may stop itself, start others, which are then not called this time, and run the loop
- * within, which calls the rest first. */
+/* Each is moved back before its call: it may stop itself, start others, which are then not called
+ * this time, and run the loop within, which calls the rest first. */
 void gs_loop_call_prepares(struct gs_loop *loop)
 {
     gs_list_append_all(&loop->preparing, &loop->prepares);

@@ -1,5 +1,6 @@
-/* epoll. The data of each registration is its descriptor and its slot's generation: the kernel's registrations belong to open
- * files rather than to numbers, and outlive a closed number while a duplicate lives. */
+/* epoll. The data of each registration is its descriptor and its slot's generation: the kernel's
+ * registrations belong to open files rather than to numbers, and outlive a closed number while a
+ * duplicate lives. */
 #include "loop/state.h"
 
 #include <errno.h>
@@ -7,8 +8,12 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
-#define EVENTS 512
-#define WAKE_DATA UINT64_MAX
+#define EVENTS 256
+/* Of no generation of descriptor 0, whose slot there always is. */
+#define WAKE_DATA (UINT64_MAX << 32)
+/* How far collecting looks ahead. */
+#define SLOTS_AHEAD 16
+#define WATCHERS_AHEAD 8
 
 struct epoll {
     int fd;
@@ -88,9 +93,9 @@ static int add(struct gs_loop *loop, int fd, unsigned wanted)
     return err;
 }
 
-/* Whether the number still means the registered file. To add it is the cheaper way to ask than to modify it, which polls the file:
- * -EEXIST says yes, unless the registration found may be that of an earlier file under the same number. Edges must be modified
- * to be reported again. */
+/* Whether the number still means the registered file. To add it is the cheaper way to ask than to
+ * modify it, which polls the file: -EEXIST says yes, unless the registration found may be that of
+ * an earlier file under the same number. Edges must be modified to be reported again. */
 static int verify(struct gs_loop *loop, int fd, unsigned wanted)
 {
     struct slot *slot = &loop->slots[fd];
@@ -140,17 +145,27 @@ static unsigned translate(uint32_t from_kernel)
     return events;
 }
 
+/* The events stand in one array, but lead to slots and watchers all over the memory. */
+static void prefetch(const struct gs_loop *loop, const struct epoll_event *event)
+{
+    __builtin_prefetch(&loop->slots[(uint32_t)event[SLOTS_AHEAD].data.u64]);
+    const char *watcher = (const char *)loop->slots[(uint32_t)event[WATCHERS_AHEAD].data.u64].first;
+    __builtin_prefetch(watcher, 1);
+    __builtin_prefetch(watcher + sizeof(struct gs_io) - 1, 1);
+}
+
 static void collect(struct gs_loop *loop, int count)
 {
     const struct epoll *epoll = loop->poller_state;
-    for (const struct epoll_event *event = epoll->events; event < epoll->events + count; event++) {
+    const struct epoll_event *end = epoll->events + count;
+    for (const struct epoll_event *event = epoll->events; event < end; event++) {
         uint64_t data = event->data.u64;
-        if (UNLIKELY(data == WAKE_DATA))
-            continue;
         struct slot *slot = &loop->slots[(uint32_t)data];
+        if (end - event > SLOTS_AHEAD)
+            prefetch(loop, event);
         if (LIKELY(slot->generation == data >> 32))
             gs_loop_io_ready(loop, slot, translate(event->events));
-        else
+        else if (data != WAKE_DATA)
             gs_loop_io_stale(loop);
     }
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FIRST_SLOTS 32
+
 static int reserve(struct descriptors *descriptors, unsigned count)
 {
     if (count <= descriptors->capacity)
@@ -19,18 +21,9 @@ static int reserve(struct descriptors *descriptors, unsigned count)
     return 0;
 }
 
-int gs_loop_reserve_slot(struct gs_loop *loop, int fd)
+static int grow(struct gs_loop *loop, unsigned count)
 {
-    unsigned count = loop->slot_count ? loop->slot_count : 32;
-    while (count <= (unsigned)fd)
-        count *= 2;
-    if (count == loop->slot_count)
-        return 0;
-    /* Before memory is spent on it. */
-    int err = gs_sys_fcntl(fd, F_GETFD, 0);
-    if (err < 0)
-        return err;
-    err = reserve(&loop->changed, count);
+    int err = reserve(&loop->changed, count);
     if (err)
         return err;
     struct slot *slots = realloc(loop->slots, count * sizeof *slots);
@@ -40,6 +33,23 @@ int gs_loop_reserve_slot(struct gs_loop *loop, int fd)
     loop->slots = slots;
     loop->slot_count = count;
     return 0;
+}
+
+int gs_loop_init_slots(struct gs_loop *loop)
+{
+    return grow(loop, FIRST_SLOTS);
+}
+
+int gs_loop_reserve_slot(struct gs_loop *loop, int fd)
+{
+    /* Before memory is spent on a number that is none. */
+    int err = gs_sys_fcntl(fd, F_GETFD, 0);
+    if (err < 0)
+        return err;
+    unsigned count = loop->slot_count;
+    while (count <= (unsigned)fd)
+        count *= 2;
+    return count == loop->slot_count ? 0 : grow(loop, count);
 }
 
 void gs_loop_done_slots(struct gs_loop *loop)
@@ -130,8 +140,8 @@ static void register_file(struct gs_loop *loop, int fd, struct slot *slot, unsig
         slot->flags |= SLOT_FILE;
 }
 
-/* Nobody wants anything of it. Should the kernel not find it, because the number is closed while a duplicate lives, then what it
- * reports from now on is recognised as stale. */
+/* Nobody wants anything of it. Should the kernel not find it, because the number is closed while a
+ * duplicate lives, then what it reports from now on is recognised as stale. */
 static void unregister(struct gs_loop *loop, int fd, struct slot *slot)
 {
     slot->flags &= (uint8_t)~SLOT_NARROW;
@@ -142,8 +152,9 @@ static void unregister(struct gs_loop *loop, int fd, struct slot *slot)
     slot->generation++;
 }
 
-/* What the kernel has registered is enough. More than enough to write is not: sockets can be written to nearly always, so
- * that the next wait would be for nothing. More than enough to read is, until it is reported. */
+/* What the kernel has registered is enough. More than enough to write is not: sockets can be
+ * written to nearly always, so that the next wait would be for nothing. More than enough to read
+ * is, until it is reported. */
 static bool is_settled(const struct slot *slot, unsigned wanted)
 {
     if (slot->flags & SLOT_NARROW)

@@ -1,13 +1,13 @@
-/* The loop's own state, and what its files ask of each other. A loop is used by one kernel thread; only what stands in
- * `struct mailbox` is touched by others.
+/* The loop's own state, and what its files ask of each other. A loop is used by one kernel thread;
+ * only what stands in `struct mailbox` is touched by others.
  *
  * Invariants, asserted by gs_loop_check:
  *   1. A watcher that is pending is active.
  *   2. references is the number of active watchers that are not unreferenced.
- *   3. An active I/O watcher is in the list of its descriptor's slot; so is none that is inactive. (A cancelled operation has
- *      left the list, and is pending.)
+ *   3. An active I/O watcher is in the list of its descriptor's slot; so is none that is inactive.
+ *      (A cancelled operation has left the list, and is pending.)
  *   4. A descriptor is in `changed` once if its slot has SLOT_CHANGED, else not at all.
- *   5. Once interest is settled, what the kernel watches of a descriptor includes all that its watchers want.
+ *   5. Once interest is settled, the kernel watches a descriptor for all that its watchers want.
  *   6. A descriptor is in `ready` once if its slot has SLOT_LISTED, else not at all.
  *   7. An active timer is in the heap, or is pending; an inactive one is neither.
  *   8. The key of a timer's node is at most the timer's deadline.
@@ -45,16 +45,14 @@ enum slot_flag {
     SLOT_NARROW = 4,  /* the kernel reported what nobody wants */
     SLOT_FILE = 8,    /* the kernel cannot watch it: always ready */
     SLOT_LISTED = 16, /* in `ready` */
-    SLOT_REUSED =
-        32, /* the kernel was told of more than one file under this number, and may know them all */
+    SLOT_REUSED = 32, /* the kernel was told of several files under this number, and may know all */
 };
 
 /* What the loop knows of a descriptor; the number is the index. */
 struct slot {
     struct gs_io *first;
-    uint32_t
-        generation; /* of the registration with the kernel: tells its events from those of former ones */
-    uint8_t registered; /* what the kernel watches: GS_READ, GS_WRITE, GS_EDGE */
+    uint32_t generation; /* of the registration: tells its events from those of former ones */
+    uint8_t registered;  /* what the kernel watches: GS_READ, GS_WRITE, GS_EDGE */
     uint8_t flags;
 };
 
@@ -66,9 +64,9 @@ struct descriptors {
 
 /* What other threads and signal handlers leave for the loop. */
 struct mailbox {
-    /* The loop waits or is about to. Whoever leaves something looks at `asleep` afterwards; the loop sets `asleep` and looks
-     * at the rest afterwards. All four accesses are sequentially consistent, so at least one of the two sides sees the
-     * other. */
+    /* The loop waits or is about to. Whoever leaves something looks at `asleep` afterwards; the
+     * loop sets `asleep` and looks at the rest afterwards. All four accesses are sequentially
+     * consistent, so at least one of the two sides sees the other. */
     atomic_bool asleep;
     atomic_bool woken;
     _Atomic(uint64_t) caught;       /* signals, a bit each */
@@ -150,13 +148,14 @@ void gs_loop_call_pending(struct gs_loop *loop);
 
 /* ---- slots.c ---- */
 
+GS_MUST_CHECK int gs_loop_init_slots(struct gs_loop *loop);
+void gs_loop_done_slots(struct gs_loop *loop);
 GS_MUST_CHECK int gs_loop_reserve_slot(struct gs_loop *loop, int fd);
 void gs_loop_settle(struct gs_loop *loop);
 void gs_loop_forget_kernel(struct gs_loop *loop);
 /* Whether some descriptor is always ready. */
 bool gs_loop_has_ready(struct gs_loop *loop);
 void gs_loop_collect_ready(struct gs_loop *loop);
-void gs_loop_done_slots(struct gs_loop *loop);
 
 /* There is always room. */
 static inline void gs_loop_mark_changed(struct gs_loop *loop, int fd, unsigned flags)

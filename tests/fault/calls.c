@@ -14,6 +14,7 @@
 
 #define REAL(type_, name_, ...)                                                                    \
     type_ __real_##name_(__VA_ARGS__);                                                             \
+    type_ __wrap_##name_(__VA_ARGS__);                                                             \
     type_ __wrap_##name_(__VA_ARGS__)
 
 /* What the kernel was told of a descriptor. */
@@ -24,9 +25,10 @@ static struct watched {
     struct epoll_event event;
 } watched[WATCHED_MOST];
 
+/* What is taken out or changed needs nothing that may lack. */
 REAL(int, gs_sys_epoll_ctl, int epoll_fd, int operation, int fd, struct epoll_event *event)
 {
-    int err = fault_take(FAULT_EPOLL_CTL);
+    int err = operation == EPOLL_CTL_ADD ? fault_take(FAULT_EPOLL_CTL) : 0;
     if (!err)
         err = __real_gs_sys_epoll_ctl(epoll_fd, operation, fd, event);
     if (!err && fd >= 0 && fd < WATCHED_MOST)
@@ -42,7 +44,8 @@ static void come_again(int fd)
         (void)__real_gs_sys_epoll_ctl(watched[fd].epoll_fd, EPOLL_CTL_MOD, fd, &watched[fd].event);
 }
 
-REAL(int, gs_sys_epoll_wait, int epoll_fd, struct epoll_event *events, int count, uint64_t timeout_ns)
+REAL(int, gs_sys_epoll_wait, int epoll_fd, struct epoll_event *events, int count,
+     uint64_t timeout_ns)
 {
     int err = fault_take(FAULT_EPOLL_WAIT);
     if (err)
@@ -71,7 +74,8 @@ REAL(int, gs_sys_close, int fd)
 REAL(ssize_t, gs_sys_recv, int fd, void *bytes, size_t n, int flags)
 {
     int result = fault_take(FAULT_RECV);
-    ssize_t got = result < 0 ? result : __real_gs_sys_recv(fd, bytes, result == FAULT_SHORT ? 1 : n, flags);
+    ssize_t got =
+        result < 0 ? result : __real_gs_sys_recv(fd, bytes, result == FAULT_SHORT ? 1 : n, flags);
     if (result == FAULT_SHORT || result == -EAGAIN)
         come_again(fd);
     return got;
@@ -82,7 +86,8 @@ REAL(ssize_t, gs_sys_send, int fd, const void *bytes, size_t n, int flags)
     int result = fault_take(FAULT_SEND);
     if (result == -EAGAIN)
         come_again(fd);
-    return result < 0 ? result : __real_gs_sys_send(fd, bytes, result == FAULT_SHORT ? 1 : n, flags);
+    return result < 0 ? result
+                      : __real_gs_sys_send(fd, bytes, result == FAULT_SHORT ? 1 : n, flags);
 }
 
 REAL(ssize_t, gs_sys_sendmsg, int fd, const struct msghdr *message, int flags)
@@ -131,13 +136,15 @@ REAL(void *, mmap, void *address, size_t n, int protection, int flags, int fd, o
     return __real_mmap(address, n, protection, flags, fd, offset);
 }
 
-REAL(int, pthread_create, pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *data)
+REAL(int, pthread_create, pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+     void *data)
 {
     int err = fault_take(FAULT_THREAD);
     return err ? -err : __real_pthread_create(thread, attributes, run, data);
 }
 
-REAL(int, getaddrinfo, const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **found)
+REAL(int, getaddrinfo, const char *node, const char *service, const struct addrinfo *hints,
+     struct addrinfo **found)
 {
     return fault_take(FAULT_ADDRESS) ? EAI_MEMORY : __real_getaddrinfo(node, service, hints, found);
 }

@@ -30,11 +30,13 @@ static enum client_result wrong(const struct client *client, const char *what)
 
 enum client_result client_open(struct client *client, unsigned port, bool small)
 {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                  .sin_port = htons((uint16_t)port)};
     struct timeval patience = {.tv_sec = 5};
     int bytes = 4096, on = 1;
-    *client = (struct client){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), .bytes = malloc(BUFFER + 1)};
+    *client = (struct client){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+                              .bytes = malloc(BUFFER + 1)};
     if (client->fd < 0 || !client->bytes)
         abort();
     client->bytes[0] = '\0';
@@ -128,14 +130,16 @@ static enum client_result hear_head(struct client *client, size_t *ret_n)
 }
 
 /* The head is there: now the body of n bytes; with `expected`, at most that. */
-static enum client_result hear_body(struct client *client, size_t head_n, size_t n, const struct client_answer *expected)
+static enum client_result hear_body(struct client *client, size_t head_n, size_t n,
+                                    const struct client_answer *expected)
 {
     enum client_result result = client_wait(client, head_n + n);
     const char *body = client->bytes + client->used + head_n;
     size_t got = client->n - client->used - head_n;
     if (result == CLIENT_WRONG)
         return result;
-    if (expected->body && (expected->body_n != n || !is_body(body, expected->body, got < n ? got : n)))
+    if (expected->body &&
+        (expected->body_n != n || !is_body(body, expected->body, got < n ? got : n)))
         return wrong(client, "another body than expected");
     if (result == CLIENT_RIGHT)
         client->used += head_n + n;
@@ -166,7 +170,7 @@ enum client_result client_hear_end(struct client *client)
     if (client->n > client->used)
         return wrong(client, "more than was asked for");
     enum client_result result = client_wait(client, 1);
-    return result == CLIENT_RIGHT ? wrong(client, "more than was asked for")
+    return result == CLIENT_RIGHT    ? wrong(client, "more than was asked for")
            : result == CLIENT_BROKEN ? CLIENT_RIGHT
                                      : result;
 }

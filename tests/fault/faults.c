@@ -64,21 +64,28 @@ static const struct {
 };
 
 /* Made under these numbers by the wrapped functions of calls.c. */
-static const long wrapped[] = {SYS_close,    SYS_epoll_ctl, SYS_epoll_pwait2, SYS_pread64, SYS_recvfrom,
-                               SYS_sendto,   SYS_sendfile,  SYS_sendmsg,      SYS_write};
+static const long wrapped[] = {SYS_close,    SYS_epoll_ctl, SYS_epoll_pwait2,
+                               SYS_pread64,  SYS_recvfrom,  SYS_sendto,
+                               SYS_sendfile, SYS_sendmsg,   SYS_write};
 
-const char *fault_call_name(enum fault_call call)
+static const char *result_name(int result)
 {
-    return calls[call].name;
+    switch (result) {
+    case FAULT_SHORT:
+        return "short";
+    case FAULT_ENDED:
+        return "end of file";
+    case FAULT_FILLS_UP:
+        return "short, then ENOSPC";
+    default:
+        return strerrorname_np(-result);
+    }
 }
 
 const char *fault_name(const struct fault *fault)
 {
     static char name[80];
-    const char *result = fault->result == FAULT_SHORT   ? "short"
-                         : fault->result == FAULT_ENDED ? "end of file"
-                                                        : strerrorname_np(-fault->result);
-    snprintf(name, sizeof name, "%s: %s", calls[fault->call].name, result);
+    snprintf(name, sizeof name, "%s: %s", calls[fault->call].name, result_name(fault->result));
     return name;
 }
 
@@ -86,7 +93,8 @@ void fault_init(void)
 {
     if (control)
         return;
-    void *memory = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *memory =
+        mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         abort();
     control = memory;
@@ -185,19 +193,29 @@ void fault_leave(int descriptors)
     is_server = false;
 }
 
+static bool is_armed(enum fault_call call)
+{
+    int armed = atomic_load(&control->call);
+    return armed == (int)call ||
+           (armed == FAULT_MEMORY && (call == FAULT_ALLOCATION || call == FAULT_ACCEPT));
+}
+
 int fault_take(enum fault_call call)
 {
     if (!is_server)
         return 0;
     atomic_fetch_add(&control->made[call], 1);
-    if (atomic_load(&control->call) != (int)call)
+    if (!is_armed(call))
         return 0;
     unsigned n = atomic_fetch_add(&control->seen, 1) + 1;
     unsigned from = atomic_load(&control->from);
     if (n < from || n - from >= atomic_load(&control->times))
         return 0;
     atomic_fetch_add(&control->fired, 1);
-    return atomic_load(&control->result);
+    int result = atomic_load(&control->result);
+    if (result != FAULT_FILLS_UP)
+        return result;
+    return n == from ? FAULT_SHORT : -ENOSPC;
 }
 
 void fault_count_live(int change)
@@ -221,5 +239,6 @@ uint64_t fault_clock(uint64_t now_ns)
 {
     if (!is_server)
         return now_ns;
-    return start_ns + (now_ns - start_ns) * atomic_load(&control->speed) + atomic_load(&control->passed_ns);
+    return start_ns + (now_ns - start_ns) * atomic_load(&control->speed) +
+           atomic_load(&control->passed_ns);
 }

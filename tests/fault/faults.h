@@ -43,22 +43,27 @@ enum fault_call {
     FAULT_MMAP,
     FAULT_THREAD,
     FAULT_ADDRESS,
-    FAULT_CALLS, /* their number; or none of them */
+    FAULT_CALLS,  /* their number; or none of them */
+    FAULT_MEMORY, /* accepting and allocating, both */
 };
 
-/* Results that are no errors: one byte is moved, or none because the file ends here. */
-#define FAULT_SHORT 1
-#define FAULT_ENDED 2
+/* Results that are more than an error. */
+enum {
+    FAULT_SHORT = 1, /* one byte is moved */
+    FAULT_ENDED,     /* none, because the file ends here */
+    FAULT_FILLS_UP,  /* one byte, and from then on -ENOSPC */
+};
+
+#define FAULT_ALWAYS 1000000
 
 struct fault {
     enum fault_call call;
-    int result;       /* -errno, FAULT_SHORT or FAULT_ENDED */
-    bool is_harmless; /* the clients must not notice */
+    int result;         /* -errno, or of those above */
+    unsigned unnoticed; /* so many in a row must not be noticed by any client */
 };
 
 /* "accept4: EMFILE", valid until the next call. */
 const char *fault_name(const struct fault *fault);
-const char *fault_call_name(enum fault_call call);
 
 /* ---- For the test ---- */
 
@@ -81,8 +86,8 @@ unsigned fault_made(enum fault_call call);
 /* A system call that the server made and that is not listed here, or 0. */
 long fault_unlisted(void);
 
-int fault_live(void);             /* allocations that have not been freed */
-int fault_waiting(void);          /* threads that wait for events */
+int fault_live(void);                                 /* allocations that have not been freed */
+int fault_waiting(void);                              /* threads that wait for events */
 void fault_left(int *ret_live, int *ret_descriptors); /* when the server's main function returned */
 
 /* ---- For the server's process ---- */
@@ -97,7 +102,7 @@ int fault_take(enum fault_call call);
 
 void fault_count_live(int change);
 void fault_count_waiting(int change);
-uint64_t fault_scale(uint64_t ns);       /* from the server's time to that of the kernel */
-uint64_t fault_clock(uint64_t now_ns);   /* and the other way round, for points in time */
+uint64_t fault_scale(uint64_t ns);     /* from the server's time to that of the kernel */
+uint64_t fault_clock(uint64_t now_ns); /* and the other way round, for points in time */
 
 #endif

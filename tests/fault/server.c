@@ -18,9 +18,12 @@
 
 #define WORDS_MOST 32
 #define PATIENCE_MS 10000 /* until a server counts as hanging */
+#define TAKEN                                                                                      \
+    24 /* descriptors, so that the loops must make room for greater numbers than at first */
 
 char server_small[SERVER_SMALL + 1], server_large[SERVER_LARGE + 1];
 static char folder[64];
+static pid_t maker; /* of the folder; its servers don't remove it */
 static pid_t running;
 
 /* ---- The folder ---- */
@@ -42,8 +45,11 @@ static void write_file(const char *name, const char *text, size_t n)
 
 static void remove_folder(void)
 {
-    static const char *const names[] = {"root/folder/index.html", "root/folder", "root/empty", "root/small.txt",
-                                        "root/large.bin", "root", "log", "said", ""};
+    static const char *const names[] = {
+        "root/folder/index.html", "root/folder", "root/empty", "root/small.txt", "root/large.bin",
+        "root/huge.bin",          "root",        "log",        "said",           ""};
+    if (getpid() != maker)
+        return;
     if (running && waitpid(running, NULL, WNOHANG) == 0)
         kill(running, SIGKILL);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -72,7 +78,11 @@ const char *server_folder(void)
     fill(server_large, SERVER_LARGE);
     write_file("root/small.txt", server_small, SERVER_SMALL);
     write_file("root/large.bin", server_large, SERVER_LARGE);
+    write_file("root/huge.bin", "", 0);
     write_file("root/folder/index.html", SERVER_INDEX, strlen(SERVER_INDEX));
+    if (truncate(path_of("root/huge.bin"), SERVER_HUGE))
+        abort();
+    maker = getpid();
     atexit(remove_folder);
     return folder;
 }
@@ -100,13 +110,17 @@ static unsigned count_descriptors(const char *of)
 static _Noreturn void serve(const char *const *more)
 {
     char root[80], log[80];
-    const char *words[WORDS_MOST] = {"serve", "--listen", "127.0.0.1:0", "--access-log", log, "--header-timeout", "100",
-                                     "--idle-timeout", "1000", "--rate", "0", root};
+    const char *words[WORDS_MOST] = {"serve", "--listen",         "127.0.0.1:0", "--access-log",
+                                     log,     "--header-timeout", "100",         "--idle-timeout",
+                                     "1000",  "--rate",           "0",           root};
     int count = 12;
     snprintf(root, sizeof root, "%s/root", folder);
     snprintf(log, sizeof log, "%s/log", folder);
     while (*more && count + 1 < WORDS_MOST)
         words[count++] = *more++;
+    for (int i = 0; i < TAKEN; i++)
+        if (dup(STDOUT_FILENO) < 0)
+            abort();
     unsigned before = count_descriptors("/proc/self/fd");
     fault_enter();
     int status = gs_serve_main(count, (char **)words);
@@ -226,8 +240,8 @@ const char *server_settled(const struct server *server)
             return NULL;
         usleep(200);
     }
-    snprintf(problem, sizeof problem, "it holds %+d descriptors and %+d allocations", descriptors - server->descriptors,
-             live - server->live);
+    snprintf(problem, sizeof problem, "it holds %+d descriptors and %+d allocations",
+             descriptors - server->descriptors, live - server->live);
     return problem;
 }
 
@@ -261,7 +275,8 @@ const char *server_read_log(const char *mark, unsigned *ret_marked)
     }
     if (!*start)
         return NULL;
-    snprintf(problem, sizeof problem, "a broken line in the log: %.*s", (int)strcspn(start, "\n"), start);
+    snprintf(problem, sizeof problem, "a broken line in the log: %.*s", (int)strcspn(start, "\n"),
+             start);
     return problem;
 }
 

@@ -7,15 +7,16 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* small.txt, large.bin, folder/index.html and empty/. */
+/* small.txt, large.bin, huge.bin, folder/index.html and empty/. */
 #define SERVER_SMALL 305
 #define SERVER_LARGE 200000
+#define SERVER_HUGE (64 << 20) /* more than two sockets hold */
 #define SERVER_INDEX "<p>index\n"
 
 struct server {
     pid_t pid;
-    int output_fd; /* its stdout */
-    unsigned port; /* the first that it listens at; 0: it did not get so far */
+    int output_fd;         /* its stdout */
+    unsigned port;         /* the first that it listens at; 0: it did not get so far */
     int live, descriptors; /* where they come back to */
 };
 

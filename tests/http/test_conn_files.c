@@ -1,4 +1,5 @@
 /* What a connection answers while the files below it change, vanish, or can't be read. */
+#include "http/service.h"
 #include "tests/http/drive.h"
 #include "tests/test.h"
 
@@ -109,6 +110,7 @@ TEST(removed_file_is_gone_within_a_second_and_comes_back)
     CHECK_EQ(unlink(drive_path(&drive, "f")), 0);
     drive.now_ns += GS_SECOND - 1;
     check_status(GET("f"), 404);
+    CHECK_EQ(drive.service->pages.count, 0);
     drive_write(&drive, "f", "two");
     check_body(GET("f"), "two");
     CHECK_EQ(unlink(drive_path(&drive, "f")), 0);

@@ -192,6 +192,19 @@ TEST(pipelined_requests_are_answered_while_the_output_has_room)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
+TEST(file_is_looked_for_once_the_answers_before_are_out)
+{
+    drive_start(&drive, NULL);
+    drive_write(&drive, "f", "x");
+    drive.keep_output = true;
+    drive_say(&drive, "BREW / HTTP/1.1\r\nHost: a\r\n\r\nGET /f HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK_EQ(gs_http_conn_wants(&drive.conn), GS_HTTP_WRITE);
+    drive.hold_loads = true;
+    drive_take(&drive, UINT64_MAX);
+    CHECK_EQ(gs_http_conn_wants(&drive.conn), GS_HTTP_LOAD);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
 TEST(idle_connection_keeps_no_memory)
 {
     drive_start(&drive, NULL);

@@ -1,6 +1,7 @@
 """Each example does what it says."""
 
 import os
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -53,3 +54,21 @@ def test_echo_holds_back_a_client_that_does_not_read(echo: tuple[str, int]) -> N
         client.shutdown(socket.SHUT_WR)
         with client.makefile("rb") as answers:
             assert len(answers.read()) == sent
+
+
+def test_background_finds_primes_and_shows_how_far_it_is() -> None:
+    search = [EXAMPLES / "background", "100000"]
+    shown = subprocess.run(search, capture_output=True, text=True, timeout=60, check=False)
+    assert shown.returncode == 0
+    assert shown.stdout.splitlines()[0].endswith(" of 100000")
+    assert shown.stdout.splitlines()[-1] == "prime number 100000 is 1299709"
+
+
+def test_background_ends_early_when_interrupted() -> None:
+    search = [EXAMPLES / "background", "1000000000"]
+    with subprocess.Popen(search, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout
+        assert program.stdout.readline().endswith(" of 1000000000\n")
+        program.send_signal(signal.SIGINT)
+        assert program.stdout.read().splitlines()[-1].startswith("prime number ")
+        assert program.wait(20) == 0

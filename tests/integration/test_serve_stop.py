@@ -101,16 +101,16 @@ def test_who_has_connected_already_is_served(serve: Serve, root: Path) -> None:
     sparse(root / "huge.bin", SIZE)
     server = serve(root, "--workers", "1")
     server.tell(signal.SIGSTOP)
-    wires = [Wire(server.address, receive_buffer=65536) for _ in range(20)]
+    wires = [Wire(server.address, receive_buffer=65536) for _ in range(150)]
     for i, wire in enumerate(wires):
-        target = "/huge.bin" if i == 19 else "/a.txt"
+        target = "/huge.bin" if i == 149 else "/a.txt"
         wire.send(request("GET", target, Connection="close"))
     server.tell(signal.SIGTERM)
     server.tell(signal.SIGCONT)
     for i, wire in enumerate(wires):
-        assert len(wire.response().body) == (SIZE if i == 19 else 6)
+        assert len(wire.response().body) == (SIZE if i == 149 else 6)
         wire.close()
-    assert server.wait()["requests"] == 20
+    assert server.wait()["requests"] == 150
 
 
 def test_a_request_half_received_may_be_completed(serve: Serve, root: Path) -> None:

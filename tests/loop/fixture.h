@@ -1,4 +1,5 @@
-/* What the tests of the loop share: a loop, connected descriptors, a log of the calls, and a clock that stands still. */
+/* What the tests of the loop share: a loop, connected descriptors, a log of the calls, and a clock
+ * that stands still. */
 #ifndef GS_TESTS_LOOP_FIXTURE_H
 #define GS_TESTS_LOOP_FIXTURE_H
 

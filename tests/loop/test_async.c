@@ -136,8 +136,9 @@ TEST(async_may_be_sent_from_a_signal_handler)
     gs_loop_free(loop);
 }
 
-/* Each of THREADS sends SENDS numbers through asyncs of its own and shared ones; the loop sleeps between. What was written before a
- * send must be seen by a later callback: the plain counters below are checked by the thread sanitizer too. */
+/* Each of THREADS sends SENDS numbers through asyncs of its own and shared ones; the loop sleeps
+ * between. What was written before a send must be seen by a later callback: the plain counters
+ * below are checked by the thread sanitizer too. */
 #define THREADS 4
 #define SENDS 20000
 

@@ -1,4 +1,5 @@
-/* The contract of a descriptor's lifetime: what is free, what is verified, and what a reused number must not do. */
+/* The contract of a descriptor's lifetime: what is free, what is verified, and what a reused number
+ * must not do. */
 #include "tests/loop/fixture.h"
 
 #include <errno.h>
@@ -121,8 +122,8 @@ TEST(stop_of_a_writing_watcher_is_settled_before_the_next_wait)
     close_pair(pair);
 }
 
-/* One number means a first file, then a second, then the first again, and both live on: what the kernel still knows of either
- * under that number must not be taken for the other. */
+/* One number means a first file, then a second, then the first again, and both live on: what the
+ * kernel still knows of either under that number must not be taken for the other. */
 TEST(number_that_goes_to_and_fro_between_two_files_keeps_them_apart)
 {
     for (unsigned wanted = GS_READ; wanted <= READ_WRITE; wanted++) {
@@ -180,8 +181,9 @@ TEST(setting_anew_is_verified_with_one_system_call)
     close_pair(pair);
 }
 
-/* Every way for a number to be closed and to mean another socket: whether the loop was told, and when, whether the watcher is the
- * same, whether iterations pass between, and whether the old socket lives on as a duplicate, with something to read. */
+/* Every way for a number to be closed and to mean another socket: whether the loop was told, and
+ * when, whether the watcher is the same, whether iterations pass between, and whether the old
+ * socket lives on as a duplicate, with something to read. */
 struct way {
     bool is_told_before, is_told_after, is_same_watcher, is_step_between, has_duplicate, has_data;
 };

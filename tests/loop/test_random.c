@@ -1,4 +1,5 @@
-/* 100,000 random operations against a model that knows nothing of epoll: which watchers each iteration must call, with what. */
+/* 100,000 random operations against a model that knows nothing of epoll: which watchers each
+ * iteration must call, with what. */
 #include "tests/loop/fixture.h"
 
 #define OPERATIONS 100000
@@ -163,7 +164,8 @@ static void change_readiness(struct socket_model *s)
     }
 }
 
-/* Close the socket, maybe keep a duplicate of it, maybe tell the loop, before or after; and give its number to a new one. */
+/* Close the socket, maybe keep a duplicate of it, maybe tell the loop, before or after; and give
+ * its number to a new one. */
 static void replace(struct socket_model *s)
 {
     unsigned told = random_below(3);

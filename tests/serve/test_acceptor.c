@@ -175,7 +175,7 @@ TEST(a_lack_that_lasts_is_waited_out)
     start(false);
     connect_clients(1);
     fail_accepts(-EMFILE, -EMFILE, -EMFILE);
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 8; i++)
         step(GS_SECOND / 2);
     CHECK_EQ(script.calls, 5); /* the fourth takes it, the fifth finds the queue empty */
     CHECK_EQ(accepted_count, 1);

@@ -5,25 +5,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gossamer/sys.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/gossamer-log-XXXXXX";
+static char folder[32];
 static char path[64], moved[64];
 static struct serve_log_writer writer;
 static char text[1 << 20];
 
 static void start(void)
 {
-    static bool is_made;
-    if (!is_made)
-        CHECK(mkdtemp(folder));
-    is_made = true;
+    strcpy(folder, "/tmp/gossamer-log-XXXXXX");
+    CHECK(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/log", folder);
     snprintf(moved, sizeof moved, "%s/moved", folder);
-    unlink(path);
-    unlink(moved);
     memset(&writer, 0, sizeof writer);
     writer.fd = serve_access_log_open(path);
     CHECK(writer.fd >= 0);
@@ -45,8 +40,7 @@ static void stop(void)
     close(writer.fd);
     unlink(path);
     unlink(moved);
-    rmdir(folder);
-    mkdir(folder, 0700);
+    CHECK_EQ(rmdir(folder), 0);
 }
 
 static struct gs_http_log_entry entry(const char *line)

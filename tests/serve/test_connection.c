@@ -7,14 +7,13 @@
 #include <gossamer/sys.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define NOW_NS (1000 * GS_SECOND)
 #define GET "GET /page HTTP/1.1\r\nHost: x\r\n\r\n"
 
-static char folder[] = "/tmp/gossamer-connection-XXXXXX";
+static char folder[40];
 static struct gs_http_service *service;
 static struct gs_http_counts counts;
 static struct serve_connection connection;
@@ -32,12 +31,10 @@ static void write_page(off_t size)
 
 static void start(off_t size)
 {
-    static bool is_made;
     struct gs_http_options options;
     int pair[2];
-    if (!is_made)
-        CHECK(mkdtemp(folder));
-    is_made = true;
+    strcpy(folder, "/tmp/gossamer-connection-XXXXXX");
+    CHECK(mkdtemp(folder));
     root_fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     CHECK(root_fd >= 0);
     write_page(size);
@@ -61,8 +58,7 @@ static void stop(void)
     close(root_fd);
     if (peer >= 0)
         close(peer);
-    rmdir(folder);
-    mkdir(folder, 0700);
+    CHECK_EQ(rmdir(folder), 0);
 }
 
 static ssize_t receive(void)

@@ -48,7 +48,8 @@ def _rule_of(tree: Tree, note: re.Match) -> str | None:
     """Return the rule that a note under a warning is about; a block that a macro makes is none."""
     path, line, column, text = note.groups()
     rule = next((rule for word, rule in TIDY_RULES.items() if word in text), None)
-    is_written = rule != "nesting" or tree.lines(path)[int(line) - 1][int(column) - 1] == "{"
+    there = "".join(tree.lines(path)[int(line) - 1 : int(line)])[int(column) - 1 :]
+    is_written = rule != "nesting" or there.startswith("{")
     return rule if is_written else None
 
 
