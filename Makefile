@@ -1,6 +1,6 @@
 # The front door: `make` lists what there is. CMake's presets do the building, tools/ the rest.
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test check peers bench fuzz asan tsan clean
+.PHONY: help setup build run test check peers bench soak fuzz asan tsan clean
 MAKEFLAGS += --no-print-directory
 
 # Each preset is configured once; ninja configures it again when a CMake file changes.
@@ -39,6 +39,10 @@ peers: ## get the servers to compare with into ./peers, installing nothing
 
 bench: build ## measure against floors and peers
 	@tools/bench
+
+soak: build ## an hour of full load with constant memory (SOAK_SECONDS)
+	@mkdir -p runs/bench
+	@build/release/bench/long/soak --seconds $${SOAK_SECONDS:-3600} --json runs/bench/soak.json
 
 fuzz: setup ## run each fuzzer for a minute (FUZZ_SECONDS)
 	@mkdir -p build; $(call cmake_build,fuzz)

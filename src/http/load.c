@@ -72,17 +72,22 @@ static void finish(struct gs_http_load *load, unsigned status)
     load->step = load->fd >= 0 ? GS_HTTP_LOAD_CLOSE : GS_HTTP_LOAD_COMPLETE;
 }
 
+/* Whether to open it once more: a rename under way kept the kernel from judging the path, or a signal came. */
+static bool opens_again(struct gs_http_load *load, int64_t result)
+{
+    return (result == -EAGAIN || result == -EINTR) && ++load->tries < TRIES_MOST;
+}
+
 static void opened(struct gs_http_load *load, int64_t result)
 {
+    if (opens_again(load, result))
+        return;
     if (result >= 0) {
         load->fd = (int)result;
         load->step = GS_HTTP_LOAD_STAT;
     } else if (load->directory && (result == -ENOENT || result == -ENOTDIR)) {
         load->file[load->path.n] = '\0';
         load->step = GS_HTTP_LOAD_OPEN_DIRECTORY;
-    } else if ((result == -EAGAIN || result == -EINTR) && ++load->tries < TRIES_MOST) {
-        load->step =
-            GS_HTTP_LOAD_OPEN; /* a rename under way kept the kernel from judging the path */
     } else {
         finish(load, status_of(result));
     }
@@ -91,6 +96,8 @@ static void opened(struct gs_http_load *load, int64_t result)
 /* There is no index file: the directory itself is there, but is not listed. */
 static void opened_directory(struct gs_http_load *load, int64_t result)
 {
+    if (opens_again(load, result))
+        return;
     if (result >= 0)
         load->fd = (int)result;
     finish(load, result >= 0 ? 403 : status_of(result));

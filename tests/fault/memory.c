@@ -3,6 +3,7 @@
 #include "tests/fault/faults.h"
 
 #include <stddef.h>
+#include <string.h>
 
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t count, size_t n);
@@ -22,9 +23,11 @@ static void *count(void *memory)
     return memory;
 }
 
+/* Filled, lest what was not read from a file looks as if it had been, thanks to an earlier copy. */
 void *__wrap_malloc(size_t n)
 {
-    return fault_take(FAULT_ALLOCATION) ? NULL : count(__real_malloc(n));
+    void *memory = fault_take(FAULT_ALLOCATION) ? NULL : count(__real_malloc(n));
+    return memory ? memset(memory, 0xa5, n) : NULL;
 }
 
 void *__wrap_calloc(size_t number, size_t n)

@@ -129,11 +129,15 @@ static const char *survive_times(const struct server *server, const struct fault
 
 static const char *report(const struct fault *fault, unsigned count, const char *problem)
 {
+    static bool was_said;
     survived += count;
     if (!problem && !count)
         problem = say(fault, 1, 1, "there is no such call");
-    printf("%-28s %u fault points%s\n", fault_name(fault), count,
-           STRIDE > 1 ? ", not all of them: a sanitizer is at work" : "");
+    if (STRIDE > 1 && !was_said)
+        printf("a sanitizer is at work: of the calls behind the first %d one in %d fails\n", DENSE,
+               STRIDE);
+    was_said = true;
+    printf("%-28s %u fault points\n", fault_name(fault), count);
     fflush(stdout);
     return problem;
 }

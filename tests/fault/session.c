@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HOST " HTTP/1.1\r\nHost: a\r\n"
 #define COUNT(array_) (sizeof(array_) / sizeof *(array_))
@@ -117,6 +118,23 @@ static void pipeline(struct play *play, struct client *client)
     ask(play, client, get + 20, &small);
 }
 
+/* A header that comes in parts, each received before the next is sent, and outgrows the room that the first one took. */
+static void ask_in_parts(struct play *play, struct client *client)
+{
+    static const char *const parts[] = {"GET /small.txt HTTP/1.1\r\nHo", "st: a\r\nLong: "};
+    char rest[1501];
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        unsigned before = fault_made(FAULT_RECV);
+        if (!ok(play, client_say(client, parts[i])))
+            return;
+        for (int tries = 0; tries < 100 && fault_made(FAULT_RECV) == before; tries++)
+            usleep(100);
+    }
+    memset(rest, 'x', sizeof rest - 5);
+    memcpy(rest + sizeof rest - 5, "\r\n\r\n", 5);
+    ask(play, client, rest, &small);
+}
+
 static void ask_once(struct play *play, struct client *client)
 {
     if (ask(play, client, "GET /small.txt" HOST "Connection: close\r\n\r\n", &small))
@@ -214,8 +232,9 @@ const char *session_play(const struct server *server, bool strict)
         talk_fn *run;
         bool small_buffer;
     } talks[] = {{keep_alive, false},  {send_bodies, false}, {take_large, true},
-                 {take_ranges, false}, {pipeline, false},    {ask_once, false},
-                 {ask_badly, false},   {go_away, true},      {be_too_slow, false}};
+                 {take_ranges, false}, {pipeline, false},    {ask_in_parts, false},
+                 {ask_once, false},    {ask_badly, false},   {go_away, true},
+                 {be_too_slow, false}};
     struct play play = {.port = server->port, .strict = strict};
     renew();
     for (size_t i = 0; i < COUNT(talks) && !play.failed; i++)

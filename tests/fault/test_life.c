@@ -1,10 +1,7 @@
 /* Calls that fail at any time in the life of a server: while it starts, serves, opens its log anew and ends. */
-#include "tests/fault/points.h"
-#include "tests/test.h"
+#include "tests/fault/survive.h"
 
-#include <errno.h>
-
-static void survive(const struct fault *faults, size_t count)
+static void live(const struct fault *faults, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const char *problem = points_survive_life(&faults[i]);
@@ -14,50 +11,46 @@ static void survive(const struct fault *faults, size_t count)
     CHECK_EQ(fault_unlisted(), 0);
 }
 
-#define SURVIVE(...)                                                                               \
+#define LIVE(...)                                                                                  \
     do {                                                                                           \
         static const struct fault faults[] = {__VA_ARGS__};                                        \
-        survive(faults, sizeof faults / sizeof *faults);                                           \
+        live(faults, sizeof faults / sizeof *faults);                                              \
     } while (0)
 
 TEST(server_without_memory_or_threads_serves_or_says_why_not)
 {
-    SURVIVE({FAULT_ALLOCATION, -ENOMEM}, {FAULT_MMAP, -ENOMEM}, {FAULT_THREAD, -EAGAIN},
-            {FAULT_ADDRESS, -ENOMEM});
+    LIVE({FAULT_ALLOCATION, -ENOMEM}, {FAULT_MMAP, -ENOMEM}, {FAULT_THREAD, -EAGAIN},
+         {FAULT_ADDRESS, -ENOMEM});
 }
 
 TEST(server_without_sockets_serves_or_says_why_not)
 {
-    SURVIVE({FAULT_SOCKET, -EMFILE}, {FAULT_SOCKET, -ENFILE}, {FAULT_SOCKET, -ENOBUFS},
-            {FAULT_SOCKET, -EACCES}, {FAULT_BIND, -EADDRINUSE}, {FAULT_BIND, -EACCES},
-            {FAULT_BIND, -ENOMEM}, {FAULT_LISTEN, -EADDRINUSE}, {FAULT_GETSOCKNAME, -ENOBUFS},
-            {FAULT_SETSOCKOPT, -ENOMEM}, {FAULT_SETSOCKOPT, -ENOPROTOOPT});
+    LIVE({FAULT_SOCKET, -EMFILE}, {FAULT_SOCKET, -ENFILE}, {FAULT_SOCKET, -ENOBUFS},
+         {FAULT_SOCKET, -EACCES}, {FAULT_BIND, -EADDRINUSE}, {FAULT_BIND, -EACCES},
+         {FAULT_BIND, -ENOMEM}, {FAULT_LISTEN, -EADDRINUSE}, {FAULT_GETSOCKNAME, -ENOBUFS},
+         {FAULT_SETSOCKOPT, -ENOMEM}, {FAULT_SETSOCKOPT, -ENOPROTOOPT});
 }
 
 TEST(server_without_pollers_serves_or_says_why_not)
 {
-    SURVIVE({FAULT_EPOLL_CREATE, -EMFILE}, {FAULT_EPOLL_CREATE, -ENFILE},
-            {FAULT_EPOLL_CREATE, -ENOMEM}, {FAULT_EPOLL_CTL, -ENOMEM}, {FAULT_EPOLL_CTL, -ENOSPC},
-            {FAULT_EPOLL_WAIT, -EINTR}, {FAULT_EVENTFD, -EMFILE}, {FAULT_EVENTFD, -ENFILE},
-            {FAULT_EVENTFD, -ENOMEM}, {FAULT_EVENTFD, -ENODEV}, {FAULT_FCNTL, -EBADF});
+    LIVE({FAULT_EPOLL_CREATE, -EMFILE}, {FAULT_EPOLL_CREATE, -ENFILE},
+         {FAULT_EPOLL_CREATE, -ENOMEM}, {FAULT_EPOLL_CTL, -ENOMEM}, {FAULT_EPOLL_CTL, -ENOSPC},
+         {FAULT_EPOLL_WAIT, -EINTR}, {FAULT_EVENTFD, -EMFILE}, {FAULT_EVENTFD, -ENFILE},
+         {FAULT_EVENTFD, -ENOMEM}, {FAULT_EVENTFD, -ENODEV}, {FAULT_FCNTL, -EBADF});
 }
 
 TEST(server_without_files_serves_or_says_why_not)
 {
-    SURVIVE({FAULT_OPENAT2, -EMFILE}, {FAULT_OPENAT2, -ENFILE}, {FAULT_OPENAT2, -ENOMEM},
-            {FAULT_OPENAT2, -EIO}, {FAULT_OPENAT2, -EINTR}, {FAULT_DUP, -EINTR},
-            {FAULT_DUP, -EBUSY}, {FAULT_FSTAT, -EIO}, {FAULT_PREAD, -EIO});
+    LIVE({FAULT_OPENAT2, -EMFILE}, {FAULT_OPENAT2, -ENFILE}, {FAULT_OPENAT2, -ENOMEM},
+         {FAULT_OPENAT2, -EIO}, {FAULT_OPENAT2, -EINTR}, {FAULT_DUP, -EINTR}, {FAULT_DUP, -EBUSY},
+         {FAULT_FSTAT, -EIO}, {FAULT_PREAD, -EIO});
 }
 
 TEST(connections_that_break_at_any_time_leave_nothing)
 {
-    SURVIVE({FAULT_ACCEPT, -EMFILE}, {FAULT_ACCEPT, -ECONNABORTED}, {FAULT_RECV, -ECONNRESET},
-            {FAULT_SENDMSG, -EPIPE}, {FAULT_CLOSE, -EINTR}, {FAULT_CLOSE, -EIO},
-            {FAULT_WRITE, -ENOSPC}, {FAULT_WRITE, -EINTR});
+    LIVE({FAULT_ACCEPT, -EMFILE}, {FAULT_ACCEPT, -ECONNABORTED}, {FAULT_RECV, -ECONNRESET},
+         {FAULT_SENDMSG, -EPIPE}, {FAULT_CLOSE, -EINTR}, {FAULT_CLOSE, -EIO},
+         {FAULT_WRITE, -ENOSPC}, {FAULT_WRITE, -EINTR});
 }
 
-TEST(fault_points_of_whole_lives_are_counted)
-{
-    printf("%u fault points survived\n", points_survived());
-    CHECK(points_survived() > 0);
-}
+COUNT_FAULT_POINTS

@@ -202,18 +202,23 @@ TEST(bytes_of_an_earlier_answer_put_off_the_judgement_once)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(next_answer_has_a_window_of_its_own)
+TEST(next_output_has_a_window_of_its_own)
 {
+    static char requests[40 * 32];
     start();
+    for (size_t i = 0; i < 40; i++)
+        strcat(requests, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n");
     drive.keep_output = true;
-    drive_say(&drive, "GET /large HTTP/1.1\r\nHost: a\r\nRange: bytes=0-9\r\n\r\n"
-                      "GET /large HTTP/1.1\r\nHost: a\r\nRange: bytes=5-\r\n\r\n");
+    drive_say(&drive, requests);
+    uint64_t fit = drive.counts.requests;
+    CHECK(fit < 40);
     drive_pass(&drive, 9 * GS_SECOND);
     check_deadline(GS_SECOND);
-    drive_take(&drive, 1);
-    check_deadline(GS_SECOND);
-    while (drive.counts.requests < 2)
+    for (int i = 0; i < 8192 && drive.counts.requests == fit; i++) {
+        check_deadline(GS_SECOND);
         drive_take(&drive, 1);
+    }
+    CHECK(drive.counts.requests > fit);
     check_wants(GS_HTTP_WRITE);
     check_deadline(10 * GS_SECOND);
     CHECK_EQ(drive_stop(&drive), 0);

@@ -1,0 +1,67 @@
+/* System calls on sockets that fail while the server serves: each kind, with each error that the kernel may give it. What is
+ * retried, or comes in parts, must not be noticed by any client. */
+#include "tests/fault/survive.h"
+
+TEST(connections_that_cannot_be_accepted_wait_until_they_can)
+{
+    SURVIVE(points_with_cache, {FAULT_ACCEPT, -EMFILE, FAULT_ALWAYS},
+            {FAULT_ACCEPT, -ENFILE, FAULT_ALWAYS}, {FAULT_ACCEPT, -ENOMEM, FAULT_ALWAYS},
+            {FAULT_ACCEPT, -ENOBUFS, FAULT_ALWAYS});
+}
+
+TEST(accepting_survives_what_befell_one_connection)
+{
+    SURVIVE(points_with_cache, {FAULT_ACCEPT, -ECONNABORTED, FAULT_ALWAYS},
+            {FAULT_ACCEPT, -EINTR, FAULT_ALWAYS}, {FAULT_ACCEPT, -EAGAIN, FAULT_ALWAYS},
+            {FAULT_ACCEPT, -EPROTO, FAULT_ALWAYS}, {FAULT_ACCEPT, -EPERM, FAULT_ALWAYS},
+            {FAULT_ACCEPT, -ENETDOWN, FAULT_ALWAYS});
+}
+
+TEST(receiving_survives_failure_interruption_and_parts)
+{
+    SURVIVE(points_with_cache, {FAULT_RECV, -ECONNRESET}, {FAULT_RECV, -ENOMEM},
+            {FAULT_RECV, -ETIMEDOUT}, {FAULT_RECV, -EINTR, FAULT_ALWAYS},
+            {FAULT_RECV, -EAGAIN, FAULT_ALWAYS}, {FAULT_RECV, FAULT_SHORT, FAULT_ALWAYS});
+}
+
+TEST(sending_survives_failure_interruption_and_parts)
+{
+    SURVIVE(points_with_cache, {FAULT_SEND, -EPIPE}, {FAULT_SEND, -ECONNRESET},
+            {FAULT_SEND, -ENOBUFS}, {FAULT_SEND, -ENOMEM}, {FAULT_SEND, -EINTR, FAULT_ALWAYS},
+            {FAULT_SEND, -EAGAIN, FAULT_ALWAYS}, {FAULT_SEND, FAULT_SHORT, FAULT_ALWAYS});
+}
+
+TEST(sending_from_several_places_survives_failure_interruption_and_parts)
+{
+    SURVIVE(points_with_cache, {FAULT_SENDMSG, -EPIPE}, {FAULT_SENDMSG, -ENOBUFS},
+            {FAULT_SENDMSG, -EINTR, FAULT_ALWAYS}, {FAULT_SENDMSG, -EAGAIN, FAULT_ALWAYS},
+            {FAULT_SENDMSG, FAULT_SHORT, FAULT_ALWAYS});
+}
+
+TEST(sending_files_survives_failure_interruption_and_parts)
+{
+    SURVIVE(points_with_cache, {FAULT_SENDFILE, -EPIPE}, {FAULT_SENDFILE, -EIO},
+            {FAULT_SENDFILE, -ENOMEM}, {FAULT_SENDFILE, FAULT_ENDED},
+            {FAULT_SENDFILE, -EINTR, FAULT_ALWAYS}, {FAULT_SENDFILE, -EAGAIN, FAULT_ALWAYS},
+            {FAULT_SENDFILE, FAULT_SHORT, FAULT_ALWAYS});
+}
+
+TEST(waiting_survives_interruption_and_lack_of_memory)
+{
+    SURVIVE(points_with_cache, {FAULT_EPOLL_CTL, -ENOMEM}, {FAULT_EPOLL_CTL, -ENOSPC},
+            {FAULT_EPOLL_WAIT, -EINTR, FAULT_ALWAYS});
+}
+
+TEST(ends_of_connections_survive_peers_that_are_gone)
+{
+    SURVIVE(points_with_cache, {FAULT_SHUTDOWN, -ENOTCONN, FAULT_ALWAYS},
+            {FAULT_IOCTL, -EINVAL, FAULT_ALWAYS});
+}
+
+TEST(closing_is_done_whatever_it_reports)
+{
+    SURVIVE(points_without_cache, {FAULT_CLOSE, -EINTR, FAULT_ALWAYS},
+            {FAULT_CLOSE, -EIO, FAULT_ALWAYS});
+}
+
+COUNT_FAULT_POINTS

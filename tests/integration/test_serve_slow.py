@@ -1,0 +1,57 @@
+"""What the kernel holds for clients that are slow: little, and not for longer than the server."""
+
+import time
+from pathlib import Path
+
+from conftest import Serve, sparse
+from server import attempts
+from wire import Wire, request
+
+# A socket without a bound takes megabytes.
+QUEUED_MOST = 512 << 10
+
+
+def queued_to(wire: Wire) -> int:
+    """Return how many bytes the kernel has for a client, whether or not its server is done."""
+    ends = [f":{wire.socket.getpeername()[1]:04X}", f":{wire.socket.getsockname()[1]:04X}"]
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, remote, _, queues, *_ = line.split()
+        if [local[-5:], remote[-5:]] == ends:
+            return int(queues.split(":")[0], 16)
+    return 0
+
+
+def test_who_reads_nothing_costs_the_kernel_little(serve: Serve, root: Path) -> None:
+    sparse(root / "huge.bin", 64 << 20)
+    server = serve(root, "--workers", "1")
+    wires = [Wire(server.address, receive_buffer=4096) for _ in range(5)]
+    for wire in wires:
+        wire.send(request("GET", "/huge.bin"))
+        assert wire.head().status == 200
+    for _ in range(3):
+        assert all(0 < queued_to(wire) < QUEUED_MOST for wire in wires)
+        time.sleep(0.02)
+    for wire in wires:
+        wire.reset()
+
+
+def test_an_answer_that_was_only_waited_for_is_not_cut_off(serve: Serve, root: Path) -> None:
+    (root / "page.bin").write_bytes(bytes(20_000))
+    server = serve(root, "--requests-per-connection", "1", "--workers", "1")
+    with Wire(server.address, receive_buffer=4096) as wire:
+        wire.send(request("GET", "/page.bin"))
+        assert wire.head().status == 200
+        assert server.falls_to_sockets(1)
+        assert queued_to(wire) > 0
+        assert wire.body(20_000) == bytes(20_000)
+        assert wire.rest() == b""
+
+
+def test_empty_lines_in_parts_do_not_hold_a_connection(serve: Serve, root: Path) -> None:
+    server = serve(root, "--header-timeout", "300ms", "--no-defer-accept")
+    with Wire(server.address) as wire:
+        for turn in attempts(pause_s=0.05):
+            if wire.is_readable():
+                break
+            wire.send(b"\n" if turn % 2 else b"\r")
+        assert wire.response().status == 408
