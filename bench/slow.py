@@ -5,6 +5,7 @@ Each attack is made by 10,000 clients at a time; the server's limits are shorten
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 import urllib.parse
@@ -178,6 +179,15 @@ def settings() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def attempt(trial: Trial, mode: str) -> None:
+    """Measure one attack; a failure is noted."""
+    print(f"  {mode}: {2 * trial.seconds:.0f} s", file=sys.stderr)
+    try:
+        measure(trial, mode)
+    except (LoadFailedError, ServerFailedError, subprocess.TimeoutExpired) as failure:
+        trial.figures.miss(f"{mode}: all", OURS, str(failure))
+
+
 def main() -> int:
     """Make every attack; 1 if a limit is not kept."""
     chosen = settings()
@@ -187,13 +197,8 @@ def main() -> int:
         with (shop.site.root / LARGE[0].lstrip("/")).open("wb") as large:
             large.truncate(LARGE[1])
         trial = Trial(shop, figures, DEFAULT if chosen.full else SHORT, chosen.clients)
-        for _ in range(chosen.rounds):
-            for mode in modes:
-                print(f"  {mode}: {2 * trial.seconds:.0f} s", file=sys.stderr)
-                try:
-                    measure(trial, mode)
-                except (LoadFailedError, ServerFailedError) as failure:
-                    figures.miss(f"{mode}: all", OURS, str(failure))
+        for mode in modes * chosen.rounds:
+            attempt(trial, mode)
     for mode in modes:
         set_limits(figures, mode)
     return figures.finish(chosen.json)

@@ -17,10 +17,10 @@
     type_ __wrap_##name_(__VA_ARGS__);                                                             \
     type_ __wrap_##name_(__VA_ARGS__)
 
-/* What the kernel was told of a descriptor. */
+/* What this thread, which has one loop, told the kernel of a descriptor. */
 #define WATCHED_MOST 1024
 
-static struct watched {
+static _Thread_local struct watched {
     int epoll_fd; /* 0: it was told nothing */
     struct epoll_event event;
 } watched[WATCHED_MOST];
