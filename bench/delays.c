@@ -75,7 +75,7 @@ int main(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
-    struct gs_loop *loop;
+    struct gs_loop *loop = NULL;
     struct gs_io listener;
     int on = 1;
     int fd = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);

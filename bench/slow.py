@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from figures import Figures, options
+from pauses import Pauses
 from web import resident_bytes
 
 from gossamer_lab import paths, process
@@ -39,6 +40,13 @@ EARLY = 0.9
 SAMPLE_S = RAMP_S + 0.5
 """When all slow clients are there, and none has been closed."""
 P99_RATIO = 2.0
+TRIES = 3
+TICK_S = 0.25
+"""How often a load tells us that it goes on."""
+
+
+class PausedError(Exception):
+    """The machine stood still during a load."""
 
 
 @dataclass(frozen=True)
@@ -113,10 +121,18 @@ class Sampler:
 
 
 def loaded(trial: Trial, running: Running, tick: Callable[[], None]) -> dict[str, Any]:
-    """Let the good clients do their work; LoadFailedError if any of them gets an error."""
+    """Let the good clients do their work; LoadFailedError if any gets an error, PausedError."""
     shop = trial.shop
-    generator = Generator(shop.program, shop.client_core, shop.site.folder, tick)
+    pauses = Pauses()
+
+    def note() -> None:
+        pauses.tick(TICK_S)
+        tick()
+
+    generator = Generator(shop.program, shop.client_core, shop.site.folder, note)
     report = generator.run(running.url, GOOD, trial.seconds)
+    if pauses.is_long:
+        raise PausedError(f"the machine stood still for {pauses.longest_s:.0f} s")
     errors = {kind: count for kind, count in report["errors"].items() if count}
     if errors:
         raise LoadFailedError(f"errors: {errors}")
@@ -180,12 +196,18 @@ def settings() -> argparse.Namespace:
 
 
 def attempt(trial: Trial, mode: str) -> None:
-    """Measure one attack; a failure is noted."""
-    print(f"  {mode}: {2 * trial.seconds:.0f} s", file=sys.stderr)
-    try:
-        measure(trial, mode)
-    except (LoadFailedError, ServerFailedError, subprocess.TimeoutExpired) as failure:
-        trial.figures.miss(f"{mode}: all", OURS, str(failure))
+    """Measure one attack, again if the machine stood still; a failure is noted."""
+    for left in reversed(range(TRIES)):
+        print(f"  {mode}: {2 * trial.seconds:.0f} s", file=sys.stderr)
+        try:
+            measure(trial, mode)
+        except PausedError as pause:
+            if left:
+                continue
+            trial.figures.miss(f"{mode}: all", OURS, str(pause))
+        except (LoadFailedError, ServerFailedError, subprocess.TimeoutExpired) as failure:
+            trial.figures.miss(f"{mode}: all", OURS, str(failure))
+        return
 
 
 def main() -> int:

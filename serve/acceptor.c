@@ -11,7 +11,8 @@
 /* When the kernel lacks something, trying at once again would spin. */
 #define PAUSE_NS (100 * GS_MILLISECOND)
 
-/* The timer is active from start to stop, mostly for GS_NEVER: so it needs no memory when there may be none. */
+/* The timer is active from start to stop, mostly for GS_NEVER: so it needs no memory when there may
+ * be none. */
 static void set_pause(struct serve_acceptor *acceptor, uint64_t deadline_ns)
 {
     (void)!gs_timer_start(&acceptor->pause, deadline_ns);
@@ -36,7 +37,8 @@ static void pause_for_lack(struct serve_acceptor *acceptor, int err)
     fprintf(stderr, "gossamer serve: can't accept, new connections wait: %s\n", strerror(-err));
 }
 
-/* Whether to go on after this error: the connection is gone, or the network had something to tell about it. */
+/* Whether to go on after this error: the connection is gone, or the network had something to tell
+ * about it. */
 static bool concerns_one(int err)
 {
     switch (-err) {

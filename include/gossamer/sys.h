@@ -23,6 +23,7 @@
 struct epoll_event;
 struct iovec;
 struct open_how;
+struct pollfd;
 struct stat;
 
 /* One system call with up to six arguments: its result or -errno. */
@@ -51,6 +52,7 @@ GS_API int gs_sys_accept(int fd, struct sockaddr *address, socklen_t *length, in
 GS_API int gs_sys_connect(int fd, const struct sockaddr *address, socklen_t length);
 GS_API int gs_sys_shutdown(int fd, int how);
 GS_API int gs_sys_getsockname(int fd, struct sockaddr *address, socklen_t *length);
+GS_API int gs_sys_getpeername(int fd, struct sockaddr *address, socklen_t *length);
 GS_API int gs_sys_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
 GS_API int gs_sys_setsockopt(int fd, int level, int option, const void *value, socklen_t length);
 /* send and recv never raise SIGPIPE. */
@@ -81,6 +83,8 @@ GS_API int gs_sys_madvise(void *address, size_t n, int advice);
 
 GS_API ssize_t gs_sys_readv(int fd, const struct iovec *iov, int count);
 GS_API ssize_t gs_sys_splice(int in_fd, int out_fd, size_t n, unsigned flags);
+/* timeout_ns: UINT64_MAX waits without limit. */
+GS_API int gs_sys_poll(struct pollfd *polls, unsigned count, uint64_t timeout_ns);
 GS_API int gs_sys_fsync(int fd);
 GS_API int gs_sys_fstatat(int dirfd, const char *path, struct stat *ret_stat, int flags);
 GS_API int gs_sys_pidfd_open(pid_t pid, unsigned flags);

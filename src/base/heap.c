@@ -124,7 +124,9 @@ void gs_heap_move(struct gs_heap *heap, uint32_t *place, uint64_t key)
 void gs_heap_check(const struct gs_heap *heap)
 {
     assert(heap->count <= heap->capacity && "3");
-    assert((!heap->nodes || !heap->nodes[0].key) && "4");
+    if (!heap->nodes)
+        return;
+    assert(!heap->nodes[0].key && "4");
     for (uint32_t i = GS_HEAP_ROOT; i < GS_HEAP_ROOT + heap->count; i++) {
         assert((i == GS_HEAP_ROOT || heap->nodes[i].key >= heap->nodes[parent_of(i)].key) && "1");
         assert(*heap->nodes[i].place == i && "2");

@@ -125,6 +125,11 @@ int gs_sys_getsockname(int fd, struct sockaddr *address, socklen_t *length)
     return (int)CALL(SYS_getsockname, fd, address, length);
 }
 
+int gs_sys_getpeername(int fd, struct sockaddr *address, socklen_t *length)
+{
+    return (int)CALL(SYS_getpeername, fd, address, length);
+}
+
 int gs_sys_getsockopt(int fd, int level, int option, void *value, socklen_t *length)
 {
     return (int)CALL(SYS_getsockopt, fd, level, option, value, length);
@@ -240,6 +245,15 @@ ssize_t gs_sys_readv(int fd, const struct iovec *iov, int count)
 ssize_t gs_sys_splice(int in_fd, int out_fd, size_t n, unsigned flags)
 {
     return CALL(SYS_splice, in_fd, NULL, out_fd, NULL, n, flags);
+}
+
+int gs_sys_poll(struct pollfd *polls, unsigned count, uint64_t timeout_ns)
+{
+    struct __kernel_timespec timeout = {
+        .tv_sec = (long long)(timeout_ns / 1000000000),
+        .tv_nsec = (long long)(timeout_ns % 1000000000),
+    };
+    return (int)CALL(SYS_ppoll, polls, count, timeout_ns == UINT64_MAX ? NULL : &timeout, NULL, 8);
 }
 
 int gs_sys_fsync(int fd)

@@ -72,7 +72,8 @@ static void finish(struct gs_http_load *load, unsigned status)
     load->step = load->fd >= 0 ? GS_HTTP_LOAD_CLOSE : GS_HTTP_LOAD_COMPLETE;
 }
 
-/* Whether to open it once more: a rename under way kept the kernel from judging the path, or a signal came. */
+/* Whether to open it once more: a rename under way kept the kernel from judging the path, or a
+ * signal came. */
 static bool opens_again(struct gs_http_load *load, int64_t result)
 {
     return (result == -EAGAIN || result == -EINTR) && ++load->tries < TRIES_MOST;

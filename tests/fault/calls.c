@@ -1,5 +1,5 @@
-/* Stands in for calls where a fault is more than an error: what fails although it was done, is done in part, or is reported
- * again. The linker leads the server's calls here (--wrap). */
+/* Stands in for calls where a fault is more than an error: what fails although it was done, is done
+ * in part, or is reported again. The linker leads the server's calls here (--wrap). */
 #include "tests/fault/faults.h"
 
 #include <errno.h>
@@ -36,8 +36,8 @@ REAL(int, gs_sys_epoll_ctl, int epoll_fd, int operation, int fd, struct epoll_ev
     return err;
 }
 
-/* Whoever is told that there is nothing yet waits for the next edge: let it come, as if the rest had arrived just behind
- * the call. */
+/* Whoever is told that there is nothing yet waits for the next edge: let it come, as if the rest
+ * had arrived just behind the call. */
 static void come_again(int fd)
 {
     if (fd >= 0 && fd < WATCHED_MOST && watched[fd].epoll_fd)

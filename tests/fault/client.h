@@ -1,4 +1,5 @@
-/* A client that knows what the answer must be, to each byte, and tells a connection that broke from one that lied. */
+/* A client that knows what the answer must be, to each byte, and tells a connection that broke from
+ * one that lied. */
 #ifndef GS_TESTS_FAULT_CLIENT_H
 #define GS_TESTS_FAULT_CLIENT_H
 

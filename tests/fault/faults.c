@@ -11,7 +11,8 @@
 
 /* Shared by the test and its servers, which come one after the other. */
 struct control {
-    /* result, from and times are written before `call`, and read only after it was found to be theirs. */
+    /* result, from and times are written before `call`, and read only after it was found to be
+     * theirs. */
     atomic_int call;
     atomic_int result;
     atomic_uint from, times;

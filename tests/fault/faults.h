@@ -1,13 +1,14 @@
 /* Calls that fail when asked to, in a server that is another process.
  *
- *     fault_arm(&(struct fault){FAULT_ACCEPT, -EMFILE}, 3, 1);      the third accept4 from now on, once
+ *     fault_arm(&(struct fault){FAULT_ACCEPT, -EMFILE}, 3, 1);   the third accept4, once
  *     ... the server works ...
  *     if (fault_disarm())
  *         ... it came to that
  *
- * The server's process calls fault_enter before anything else. What it is to do then stands in memory that it shares with
- * the test, and so does what it did. Its system calls are failed by the hook of gossamer/sys.h, or in calls.c where more
- * than an error is wanted, and its allocations in memory.c. */
+ * The server's process calls fault_enter before anything else. What it is to do then stands in
+ * memory that it shares with the test, and so does what it did. Its system calls are failed by the
+ * hook of gossamer/sys.h, or in calls.c where more than an error is wanted, and its allocations in
+ * memory.c. */
 #ifndef GS_TESTS_FAULT_FAULTS_H
 #define GS_TESTS_FAULT_FAULTS_H
 
@@ -76,7 +77,8 @@ void fault_arm(const struct fault *fault, unsigned from, unsigned times);
 /* Returns how many calls failed. */
 unsigned fault_disarm(void);
 
-/* The server's time goes `speed` times as fast, from its start on; and at once it is later by this. */
+/* The server's time goes `speed` times as fast, from its start on; and at once it is later by
+ * this. */
 void fault_set_speed(unsigned speed);
 void fault_pass(uint64_t ns);
 

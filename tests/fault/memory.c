@@ -1,5 +1,5 @@
-/* Stands in for the allocator, to count what is live and to fail. The linker leads the server's calls here (--wrap); those of
- * the C library's own go to the allocator as ever. */
+/* Stands in for the allocator, to count what is live and to fail. The linker leads the server's
+ * calls here (--wrap); those of the C library's own go to the allocator as ever. */
 #include "tests/fault/faults.h"
 
 #include <stddef.h>

@@ -13,9 +13,10 @@
 #define MISSES_MOST 2
 
 #define BURST 5
-#define BURST_STRIDE 3 /* so that any two calls near each other fail together */
+#define BURST_STRIDE 3 /* less than BURST, so that each call is in one */
 
-/* A sanitizer makes each run several times as long: then every n up to DENSE, and one in STRIDE behind it. */
+/* A sanitizer makes each run several times as long: then every n up to DENSE, and one in STRIDE
+ * behind it. */
 #ifndef __has_feature
 #define __has_feature(feature_) 0
 #endif

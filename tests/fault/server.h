@@ -1,4 +1,5 @@
-/* `gossamer serve` in a process of its own, whose calls can be made to fail, and the folder that it serves. */
+/* `gossamer serve` in a process of its own, whose calls can be made to fail, and the folder that it
+ * serves. */
 #ifndef GS_TESTS_FAULT_SERVER_H
 #define GS_TESTS_FAULT_SERVER_H
 
@@ -20,15 +21,17 @@ struct server {
     int live, descriptors; /* where they come back to */
 };
 
-/* The folder, its files, and the texts of small.txt and large.bin; made at the first call, removed at the end. */
+/* The folder, its files, and the texts of small.txt and large.bin; made at the first call, removed
+ * at the end. */
 const char *server_folder(void);
 extern char server_small[SERVER_SMALL + 1], server_large[SERVER_LARGE + 1];
 
 /* small.txt becomes another file, of the same text. */
 void server_touch(void);
 
-/* Start it with these words added to the usual ones; NULL ends them. One that the test before left is killed. Returns NULL,
- * or what is wrong: only that it hangs, for that it ends by itself is for the test to judge. */
+/* Start it with these words added to the usual ones; NULL ends them. One that the test before left
+ * is killed. Returns NULL, or what is wrong: only that it hangs, for that it ends by itself is for
+ * the test to judge. */
 const char *server_start(struct server *server, const char *const *words);
 
 /* Wait until it has no connection, and waits in all its threads, or for 300 ms. */
@@ -42,13 +45,15 @@ const char *server_settled(const struct server *server);
 
 unsigned server_descriptors(const struct server *server);
 
-/* The log since the last call: every line must be whole. ret_marked: how many hold this text. Returns NULL or the problem. */
+/* The log since the last call: every line must be whole. ret_marked: how many hold this text.
+ * Returns NULL or the problem. */
 const char *server_read_log(const char *mark, unsigned *ret_marked);
 
 /* What it said on stderr since its start, valid until the next call, and how many lines. */
 const char *server_said(unsigned *ret_lines);
 
-/* Ask it to end, unless signals is 0, and wait. Returns NULL and its exit status, or that it hangs or crashed. */
+/* Ask it to end, if `asked`, and wait. Returns NULL and its exit status, or that it hangs
+ * or crashed. */
 const char *server_end(struct server *server, bool asked, int *ret_status);
 
 #endif

@@ -118,7 +118,8 @@ static void pipeline(struct play *play, struct client *client)
     ask(play, client, get + 20, &small);
 }
 
-/* A header that comes in parts, each received before the next is sent, and outgrows the room that the first one took. */
+/* A header that comes in parts, each received before the next is sent, and outgrows the room that
+ * the first one took. */
 static void ask_in_parts(struct play *play, struct client *client)
 {
     static const char *const parts[] = {"GET /small.txt HTTP/1.1\r\nHo", "st: a\r\nLong: "};
@@ -184,8 +185,8 @@ static void crowd(struct play *play, size_t count, bool huge)
         client_close(&clients[i]);
 }
 
-/* A header that is never completed is refused when its time is over; the server, which waits by its own time, has to be
- * woken for that. */
+/* A header that is never completed is refused when its time is over; the server, which waits by its
+ * own time, has to be woken for that. */
 static void be_too_slow(struct play *play, struct client *client)
 {
     static const struct client_answer refused = {408, TEXT("408 Request Timeout\n")};

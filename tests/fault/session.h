@@ -10,9 +10,9 @@
 /* Fill what the server keeps: more clients at a time than in the session, all of them slow. */
 const char *session_warm(const struct server *server);
 
-/* The scripted session: each thing that a client may do, on connections of its own. strict: all must be answered rightly;
- * otherwise connections may break, and answers may be 500 or 503, but nothing may be wrong and nobody may wait in vain.
- * Returns NULL or what went wrong. */
+/* The scripted session: each thing that a client may do, on connections of its own. strict: all
+ * must be answered rightly; otherwise connections may break, and answers may be 500 or 503, but
+ * nothing may be wrong and nobody may wait in vain. Returns NULL or what went wrong. */
 const char *session_play(const struct server *server, bool strict);
 
 /* SESSION_GOOD requests, all answered rightly. */

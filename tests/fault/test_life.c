@@ -1,4 +1,5 @@
-/* Calls that fail at any time in the life of a server: while it starts, serves, opens its log anew and ends. */
+/* Calls that fail at any time in the life of a server: while it starts, serves, opens its log anew
+ * and ends. */
 #include "tests/fault/survive.h"
 
 static void live(const struct fault *faults, size_t count)

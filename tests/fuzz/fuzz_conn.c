@@ -121,7 +121,7 @@ static void step(struct script *script)
         drive_take(&drive, how);
         break;
     case 1:
-        drive_take(&drive, how * 1000);
+        drive_take(&drive, how * UINT64_C(1000));
         break;
     case 2:
         load(script, how);
@@ -129,7 +129,7 @@ static void step(struct script *script)
     case 3:
         drive.now_ns += how * GS_SECOND / 4;
         if (gs_http_conn_deadline(&drive.conn) <= drive.now_ns)
-            gs_http_conn_expire(&drive.conn, how * 64, drive.now_ns);
+            gs_http_conn_expire(&drive.conn, how * UINT64_C(64), drive.now_ns);
         break;
     case 4:
         if (gs_http_conn_wants(&drive.conn) & GS_HTTP_SHUTDOWN)
