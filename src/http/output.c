@@ -61,6 +61,17 @@ void gs_http_output_put_body(struct gs_http_output *output, struct gs_http_page 
     output->end += n;
 }
 
+void gs_http_output_put_page(struct gs_http_output *output, struct gs_http_page *page)
+{
+    uint64_t n = page->head.n + (uint64_t)page->stat.st_size;
+    assert(output->count < GS_HTTP_OUTPUT_SEGMENTS);
+    output->segments[output->count++] = (struct gs_http_segment){
+        .page = gs_http_page_ref(page),
+        .piece = {.bytes = page->head.bytes, .n = n, .fd = -1},
+    };
+    output->end += n;
+}
+
 void gs_http_output_advance(struct gs_http_output *output, uint64_t n)
 {
     assert(n <= output->end - output->position);

@@ -62,6 +62,9 @@ void gs_http_output_put(struct gs_http_output *output, struct gs_http_text text)
 void gs_http_output_put_body(struct gs_http_output *output, struct gs_http_page *page,
                              uint64_t offset, uint64_t n);
 
+/* The whole of a page that has a body in memory, with its head as it stands. */
+void gs_http_output_put_page(struct gs_http_output *output, struct gs_http_page *page);
+
 /* n bytes were taken, at most what there is. */
 void gs_http_output_advance(struct gs_http_output *output, uint64_t n);
 

@@ -1,6 +1,6 @@
 /* A page: a file as it was when it was loaded, with the head of its answer already formed.
- * Immutable once it is complete, but for checked_ns and the links, which belong to the cache that
- * holds it. */
+ * Immutable once it is complete, but for the Date in its head, which is renewed while nobody is
+ * sending the page, and for checked_ns and the links, which belong to the cache that holds it. */
 #ifndef GS_HTTP_PAGE_H
 #define GS_HTTP_PAGE_H
 
@@ -43,6 +43,12 @@ static inline struct gs_http_page *gs_http_page_ref(struct gs_http_page *page)
 {
     atomic_fetch_add_explicit(&page->references, 1, memory_order_relaxed);
     return page;
+}
+
+/* Nobody but the cache holds it: its head may be written to. Only of a page that one worker alone uses. */
+static inline bool gs_http_page_is_idle(struct gs_http_page *page)
+{
+    return atomic_load_explicit(&page->references, memory_order_relaxed) == 1;
 }
 
 /* The last reference frees the page and closes its descriptor. NULL is accepted. */

@@ -43,10 +43,15 @@ static void put_connection(const struct gs_http_reply *reply)
 }
 
 /* RFC 9110, 8.8.2.1: a file's time that is yet to come is replaced by the Date. */
+static bool is_from_the_future(const struct gs_http_reply *reply, const struct gs_http_page *page)
+{
+    return page->stat.st_mtim.tv_sec > gs_http_service_wall(reply->service, reply->now_ns);
+}
+
 static void limit_last_modified(const struct gs_http_reply *reply, const struct gs_http_page *page,
                                 char *validators)
 {
-    if (page->stat.st_mtim.tv_sec > gs_http_service_wall(reply->service, reply->now_ns))
+    if (is_from_the_future(reply, page))
         memcpy(validators + GS_HTTP_PAGE_LAST_MODIFIED,
                gs_http_service_date(reply->service, reply->now_ns), GS_HTTP_DATE_LENGTH);
 }
@@ -237,6 +242,17 @@ static struct gs_http_replied reply_ranges(const struct gs_http_reply *reply,
     return (struct gs_http_replied){206, body};
 }
 
+/* A page that nobody is sending: its own head gets the date, and head and body are one piece. */
+static struct gs_http_replied reply_as_formed(const struct gs_http_reply *reply,
+                                              struct gs_http_page *page)
+{
+    memcpy(page->body - page->head.n + GS_HTTP_PAGE_DATE,
+           gs_http_service_date(reply->service, reply->now_ns), GS_HTTP_DATE_LENGTH);
+    uint64_t body = reply->output->end + page->head.n;
+    gs_http_output_put_page(reply->output, page);
+    return (struct gs_http_replied){200, body};
+}
+
 /* The whole page, its head as it stands but for the date and the connection. */
 static struct gs_http_replied reply_whole(const struct gs_http_reply *reply,
                                           struct gs_http_page *page)
@@ -247,6 +263,9 @@ static struct gs_http_replied reply_whole(const struct gs_http_reply *reply,
     bool copied = page->body && !is_head(reply) && as_formed &&
                   gs_http_output_has_room(output, page->head.n + size, 1) &&
                   page->head.n + size <= COPY_MOST;
+    if (as_formed && page->body && !is_head(reply) && !copied && gs_http_page_is_idle(page) &&
+        !is_from_the_future(reply, page))
+        return reply_as_formed(reply, page);
     size_t n = copied      ? page->head.n + size
                : as_formed ? page->head.n
                            : page->head.n - page->validators.n;

@@ -1,0 +1,154 @@
+/* Gossamer's own threads. */
+#include "bench/threads/measure.h"
+
+#include <gossamer/sync.h>
+
+static const char *figure;
+static long count;
+static struct gs_cond ping, pong, never;
+static struct gs_mutex mutex;
+
+static void *nothing(void *argument)
+{
+    return argument;
+}
+
+static struct gs_thread *spawn(gs_thread_fn *fn)
+{
+    /* Of the worker that measures, also where there are more. */
+    const struct gs_thread_attributes here = {.worker = 1};
+    struct gs_thread *thread = NULL;
+    must(!gs_thread_spawn(&here, fn, NULL, &thread));
+    return thread;
+}
+
+static void *yield_often(void *argument)
+{
+    for (int i = 0; i < SWITCHES; i++)
+        gs_thread_yield();
+    return argument;
+}
+
+static void measure_switch(void)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        struct gs_thread *a = spawn(yield_often), *b = spawn(yield_often);
+        begin();
+        must(!gs_thread_join(a, GS_NEVER, NULL) && !gs_thread_join(b, GS_NEVER, NULL));
+        end(2 * SWITCHES);
+    }
+}
+
+static void *answer(void *argument)
+{
+    for (int i = 0; i < SWITCHES; i++) {
+        gs_cond_signal(&pong);
+        must(!gs_cond_wait(&ping, NULL, GS_NEVER));
+    }
+    return argument;
+}
+
+static void measure_condition(void)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        struct gs_thread *partner = spawn(answer);
+        begin();
+        for (int i = 0; i < SWITCHES; i++) {
+            must(!gs_cond_wait(&pong, NULL, GS_NEVER));
+            gs_cond_signal(&ping);
+        }
+        end(2 * SWITCHES);
+        must(!gs_thread_join(partner, GS_NEVER, NULL));
+    }
+}
+
+static void measure_spawn(void)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        begin();
+        for (int i = 0; i < SPAWNS; i++)
+            must(!gs_thread_join(spawn(nothing), GS_NEVER, NULL));
+        end(SPAWNS);
+    }
+}
+
+static void measure_mutex(void)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        begin();
+        for (int i = 0; i < SWITCHES; i++) {
+            gs_mutex_lock(&mutex, GS_NEVER);
+            gs_mutex_unlock(&mutex);
+        }
+        end(SWITCHES);
+    }
+}
+
+static void measure_exchange(void)
+{
+    static _Atomic(long) word;
+    for (int round = 0; round < ROUNDS; round++) {
+        begin();
+        for (int i = 0; i < SWITCHES; i++) {
+            long zero = 0, one = 1;
+            must(atomic_compare_exchange_strong(&word, &zero, 1));
+            must(atomic_compare_exchange_strong(&word, &one, 0));
+        }
+        end(SWITCHES);
+    }
+}
+
+static void *block(void *argument)
+{
+    must(!gs_cond_wait(&never, NULL, GS_NEVER));
+    return argument;
+}
+
+/* Threads that block; all are woken at the end. */
+static void measure_many(void)
+{
+    const char *field = !strcmp(figure, "tables") ? "VmPTE" : "VmRSS";
+    double before = memory_of(field);
+    begin();
+    for (long i = 0; i < count; i++)
+        must(!gs_thread_spawn(NULL, block, NULL, NULL));
+    gs_thread_yield();
+    if (!strcmp(figure, "create"))
+        end((double)count);
+    else
+        best_ns = (memory_of(field) - before) / (double)count;
+    gs_cond_broadcast(&never);
+}
+
+static const struct {
+    const char *name;
+    void (*measure)(void);
+    unsigned workers;
+} figures[] = {
+    {"switch", measure_switch, 1},       {"switch2", measure_switch, 2},
+    {"condition", measure_condition, 1}, {"spawn", measure_spawn, 1},
+    {"mutex", measure_mutex, 1},         {"mutex2", measure_mutex, 2},
+    {"exchange", measure_exchange, 1},   {"memory", measure_many, 1},
+    {"tables", measure_many, 1},         {"create", measure_many, 1},
+};
+
+static void *run(void *measure)
+{
+    (*(void (**)(void))measure)();
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    figure = argc > 1 ? argv[1] : "";
+    count = argc > 2 ? strtol(argv[2], NULL, 10) : 10000;
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        const struct gs_threads_options options = {.workers = figures[i].workers};
+        if (strcmp(figure, figures[i].name))
+            continue;
+        must(!gs_threads_run(&options, run, (void *)&figures[i].measure, NULL));
+        printf("%.3f\n", best_ns);
+        return 0;
+    }
+    return 2;
+}
