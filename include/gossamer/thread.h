@@ -1,0 +1,221 @@
+/* User-level threads: very many of them, on a few kernel threads.
+ *
+ *     static void *serve(void *connection)             plain blocking code
+ *     {
+ *         while ((n = gs_recv(fd, bytes, sizeof bytes, 0, GS_NEVER)) > 0)
+ *             ...
+ *     }
+ *     static void *first(void *argument)
+ *     {
+ *         while ((fd = gs_accept(listener, NULL, NULL, 0, GS_NEVER)) >= 0)
+ *             err = gs_thread_spawn(NULL, serve, connection_of(fd), NULL);
+ *     }
+ *     int err = gs_threads_run(NULL, first, NULL, NULL);
+ *
+ * Threads are switched where they wait, and nowhere else: one that computes keeps its worker until
+ * it waits or yields. A worker is a kernel thread with an event loop. A thread that has run stays
+ * on its worker, so that errno, `__thread` variables and what libraries keep by thread behave as
+ * they do with kernel threads, but are shared by all threads of the worker: they may change across
+ * any call that can wait. A thread that has not run yet is started by whichever worker has time;
+ * one with the attribute `migrates` may go on elsewhere after each wait, and must not keep the
+ * address of anything thread-local across one.
+ *
+ * Across a call that can wait, hold no kernel mutex and no lock of stdio (flockfile): another
+ * thread of the same worker that wants it would stop the worker, or find itself the owner.
+ *
+ * Deadlines: every call that can wait takes deadline_ns, a point on the monotonic clock. 0: do not
+ * wait; GS_NEVER: no limit. Such a call returns -ETIMEDOUT when the deadline has come first, and
+ * -ECANCELED when the thread was cancelled. What can be done at once is done, even if the deadline
+ * has passed.
+ *
+ * Unless the comment says otherwise, functions are called by user threads. "Any kernel thread"
+ * means just that, while the threads run; no function but gs_threads_run is for signal handlers or
+ * for programs in which no user threads run.
+ */
+#ifndef GOSSAMER_THREAD_H
+#define GOSSAMER_THREAD_H
+
+#include <gossamer/api.h>
+#include <gossamer/clock.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct gs_thread;
+
+/* What a thread runs; what it returns is the thread's result. */
+typedef void *gs_thread_fn(void *argument);
+
+/* ---- All threads: start, end, numbers ---- */
+
+struct gs_policy;
+
+/* All zero: the defaults. */
+struct gs_threads_options {
+    unsigned workers;  /* kernel threads that run user threads; 0: one */
+    size_t stack_size; /* of threads that ask for none; 0: 64 KiB */
+    unsigned pool;     /* most kernel threads for calls that block; 0: four */
+    int dump_signal;   /* write a dump of all threads when this signal comes; 0: none */
+    bool is_silent;    /* write no reports */
+    int report_fd;     /* where reports go: deadlock, stack overflow, dumps; 0: standard error */
+    const struct gs_policy *policy; /* NULL: by priority, first come first served */
+};
+
+/* Run fn in the first user thread. The calling kernel thread is the first worker; the others are
+ * made, and gone when the call returns: when every thread has ended. ret_result may be NULL: the
+ * first thread's result. Returns 0, -EBUSY (user threads run already), -EINVAL, -ENOMEM, -EMFILE,
+ * -EAGAIN (no kernel thread to be had), or -EDEADLK: threads are left that wait for each other and
+ * can never go on; they are given up, and what they are waiting for was reported. */
+GS_API GS_MUST_CHECK int gs_threads_run(const struct gs_threads_options *options, gs_thread_fn *fn,
+                                        void *argument, void **ret_result);
+
+/* Numbers since the start, for programs to show. Any kernel thread. */
+struct gs_threads_counts {
+    uint64_t spawned;
+    uint64_t live;
+    uint64_t switches; /* lags behind by up to 64 a worker */
+    uint64_t steals;   /* threads taken over from another worker */
+    uint64_t polls;    /* turns of the workers' loops */
+    uint64_t ready;    /* in the run queues now */
+    uint64_t stacks;   /* made so far, in use or kept for reuse */
+};
+GS_API void gs_threads_counts(struct gs_threads_counts *ret_counts);
+
+/* Cancel every thread but the caller. */
+GS_API void gs_threads_cancel_all(void);
+
+/* Write all threads to fd: name, state, what each waits for and since when, use of its stack, and
+ * its calls. Threads that run on other workers meanwhile are shown without their calls. */
+GS_API void gs_threads_dump(int fd);
+
+/* How stacks are guarded against overflow: "regions" (MADV_GUARD_INSTALL), "mprotect", or "canary".
+ * GOSSAMER_NO_GUARD_REGIONS in the environment does without the first. */
+GS_API const char *gs_threads_guard(void);
+
+/* Give the memory of finished threads' stacks back to the kernel. Any user thread. */
+GS_API void gs_threads_trim(void);
+
+/* ---- One thread ---- */
+
+enum gs_priority { /* of those that are ready, higher runs first; none is starved */
+                   GS_PRIORITY_NORMAL,
+                   GS_PRIORITY_HIGH,
+                   GS_PRIORITY_LOW,
+};
+
+/* All zero: the defaults. */
+struct gs_thread_attributes {
+    const char *name; /* for reports; copied, up to 23 bytes */
+    size_t
+        stack_size; /* rounded up to 16 KiB, 64 KiB, 256 KiB or 1 MiB; 0: the runtime's default */
+    enum gs_priority priority;
+    bool migrates;   /* may continue on another worker after each wait */
+    unsigned worker; /* stay on this one, the first is 1; 0: any */
+    void *stack;     /* a stack of the caller's, its lowest address, of stack_size bytes; it must
+                        * stay until the thread was joined. It has no guard of ours */
+};
+
+/* Start a thread. ret_thread: to be joined or detached; NULL: it is detached. Returns 0, -ENOMEM,
+ * -EAGAIN (no stack is left in the reservation), or -EINVAL. Any kernel thread. */
+GS_API GS_MUST_CHECK int gs_thread_spawn(const struct gs_thread_attributes *attributes,
+                                         gs_thread_fn *fn, void *argument,
+                                         struct gs_thread **ret_thread);
+
+/* Wait for the thread's end, which also ends the use of `thread`. ret_result may be NULL. Once only,
+ * by one thread. Returns 0, -ETIMEDOUT, -ECANCELED (the caller was), or -EDEADLK (itself). */
+GS_API GS_MUST_CHECK int gs_thread_join(struct gs_thread *thread, uint64_t deadline_ns,
+                                        void **ret_result);
+
+/* Nobody will join it: the last use of `thread`. */
+GS_API void gs_thread_detach(struct gs_thread *thread);
+
+/* Let the others of this worker that are ready run first. */
+GS_API void gs_thread_yield(void);
+
+/* Returns 0 at the deadline, or -ECANCELED. */
+GS_API int gs_thread_sleep(uint64_t deadline_ns);
+
+/* End the calling thread. */
+GS_API _Noreturn void gs_thread_exit(void *result);
+
+/* The calling user thread. NULL in a kernel thread that runs none. */
+GS_API struct gs_thread *gs_thread_self(void);
+
+GS_API const char *gs_thread_name(const struct gs_thread *thread);
+GS_API void gs_thread_set_priority(struct gs_thread *thread, enum gs_priority priority);
+
+/* ---- Park: wait for a wake-up, from which other primitives can be built ---- */
+
+/* Wait until gs_thread_unpark, or go on at once if it came since the last park: one wake-up is kept.
+ * Returns 0, -ETIMEDOUT or -ECANCELED. */
+GS_API GS_MUST_CHECK int gs_thread_park(uint64_t deadline_ns);
+
+/* What was written before is seen by the thread that goes on. Any kernel thread. */
+GS_API void gs_thread_unpark(struct gs_thread *thread);
+
+/* ---- Cancellation ----
+ * A cancelled thread is not torn down: from then on its calls that would wait return -ECANCELED, and
+ * it ends in its own order. Locking a mutex is never interrupted, and a condition is left with its
+ * mutex locked. */
+
+GS_API void gs_thread_cancel(struct gs_thread *thread);
+
+/* Of the calling thread: whether it was cancelled, and whether its waits are interrupted by that
+ * (true at first; code that cleans up may switch it off for a while). Returns the former value. */
+GS_API bool gs_thread_is_canceled(void);
+GS_API bool gs_thread_set_cancelable(bool is_cancelable);
+
+/* A call to be made when the thread ends, by return or gs_thread_exit: last pushed, first called. In
+ * the caller's storage, usually the frame that holds what is to be cleaned up. */
+struct gs_cleanup {
+    struct gs_cleanup *next;
+    void (*fn)(void *argument);
+    void *argument;
+};
+GS_API void gs_cleanup_push(struct gs_cleanup *cleanup, void (*fn)(void *), void *argument);
+
+/* The last one pushed; called now if run. */
+GS_API void gs_cleanup_pop(bool run);
+
+/* ---- Values by thread ---- */
+
+#define GS_THREAD_KEYS 64
+
+/* destroy, if not NULL, is called at the end of each thread that has a value. A key lasts as long as
+ * the program. Returns the key, or -EAGAIN. Any kernel thread. */
+GS_API GS_MUST_CHECK int gs_thread_key_new(void (*destroy)(void *value));
+
+/* NULL before it was set. */
+GS_API void *gs_thread_value(int key);
+
+/* Returns 0, -EINVAL, or -ENOMEM, never when the thread has set a value before. */
+GS_API GS_MUST_CHECK int gs_thread_set_value(int key, void *value);
+
+/* ---- Policies: which of those that are ready runs next ----
+ * One queue a worker, used by that worker only. An item is a thread that is ready, with what it told
+ * about itself. All members are required. */
+
+struct gs_policy_item {
+    struct gs_policy_item *next; /* the policy's own, while it has the item */
+    uint64_t key;                /* the policy's own, too */
+    uint64_t remaining;          /* work, as given with gs_thread_set_remaining */
+    const void *place;           /* where it last waited: equal for the same call of the program */
+    uint8_t priority;            /* enum gs_priority */
+};
+struct gs_policy {
+    const char *name;
+    size_t size; /* of a queue, which is zeroed at first */
+    void (*push)(void *queue, struct gs_policy_item *item);
+    struct gs_policy_item *(*pop)(void *queue); /* NULL: empty */
+};
+
+/* Shortest remaining work first; who waits long ages. */
+extern GS_API const struct gs_policy gs_policy_shortest;
+
+/* Threads that waited at the same place run in a row. */
+extern GS_API const struct gs_policy gs_policy_cohort;
+
+/* The calling thread's remaining work, in any unit, for gs_policy_shortest. */
+GS_API void gs_thread_set_remaining(uint64_t work);
+
+#endif

@@ -1,0 +1,115 @@
+/* Switching between stacks: see context.h. What the ABI preserves across a call is kept on the stack that is left:
+ *
+ *     sp -> x29 x30 | x19 x20 | x21 x22 | x23 x24 | x25 x26 | x27 x28 | d8 d9 | d10 d11 | d12 d13 | d14 d15 | fpcr, -
+ *
+ * The layout is the same on every stack that is not running, so what the CFI says holds before and after the stack pointer
+ * changes. The last jump is one that the processor predicts by its place: a return would be mispredicted each time. */
+    .text
+
+    .macro save_context
+    stp x29, x30, [sp, #-176]!
+    .cfi_def_cfa_offset 176
+    .cfi_rel_offset x29, 0
+    .cfi_rel_offset x30, 8
+    stp x19, x20, [sp, #16]
+    .cfi_rel_offset x19, 16
+    .cfi_rel_offset x20, 24
+    stp x21, x22, [sp, #32]
+    .cfi_rel_offset x21, 32
+    .cfi_rel_offset x22, 40
+    stp x23, x24, [sp, #48]
+    .cfi_rel_offset x23, 48
+    .cfi_rel_offset x24, 56
+    stp x25, x26, [sp, #64]
+    .cfi_rel_offset x25, 64
+    .cfi_rel_offset x26, 72
+    stp x27, x28, [sp, #80]
+    .cfi_rel_offset x27, 80
+    .cfi_rel_offset x28, 88
+    stp d8, d9, [sp, #96]
+    stp d10, d11, [sp, #112]
+    stp d12, d13, [sp, #128]
+    stp d14, d15, [sp, #144]
+    mrs x9, fpcr
+    str x9, [sp, #160]
+    mov x10, sp
+    str x10, [x0]
+    mov sp, x1
+    .endm
+
+    /* Writing fpcr is slow, and it hardly ever differs. */
+    .macro load_context
+    ldr x10, [sp, #160]
+    mrs x9, fpcr
+    cmp x9, x10
+    b.eq 1f
+    msr fpcr, x10
+1:
+    ldp d14, d15, [sp, #144]
+    ldp d12, d13, [sp, #128]
+    ldp d10, d11, [sp, #112]
+    ldp d8, d9, [sp, #96]
+    ldp x27, x28, [sp, #80]
+    ldp x25, x26, [sp, #64]
+    ldp x23, x24, [sp, #48]
+    ldp x21, x22, [sp, #32]
+    ldp x19, x20, [sp, #16]
+    ldp x29, x30, [sp], #176
+    .cfi_def_cfa_offset 0
+    .cfi_restore x29
+    .cfi_restore x30
+    .cfi_restore x19
+    .cfi_restore x20
+    .cfi_restore x21
+    .cfi_restore x22
+    .cfi_restore x23
+    .cfi_restore x24
+    .cfi_restore x25
+    .cfi_restore x26
+    .cfi_restore x27
+    .cfi_restore x28
+    br x30
+    .endm
+
+/* void gs_context_switch(void **ret_sp, void *to_sp) */
+    .globl gs_context_switch
+    .hidden gs_context_switch
+    .type gs_context_switch, %function
+    .p2align 5
+gs_context_switch:
+    .cfi_startproc
+    save_context
+    load_context
+    .cfi_endproc
+    .size gs_context_switch, . - gs_context_switch
+
+/* void gs_context_switch_then(void **ret_sp, void *to_sp, void (*then)(void *), void *argument) */
+    .globl gs_context_switch_then
+    .hidden gs_context_switch_then
+    .type gs_context_switch_then, %function
+    .p2align 5
+gs_context_switch_then:
+    .cfi_startproc
+    save_context
+    mov x0, x3
+    blr x2
+    load_context
+    .cfi_endproc
+    .size gs_context_switch_then, . - gs_context_switch_then
+
+/* Where a new stack begins: calls x19 with x20, which does not return. */
+    .globl gs_context_start
+    .hidden gs_context_start
+    .type gs_context_start, %function
+    .p2align 4
+gs_context_start:
+    .cfi_startproc
+    .cfi_undefined x30
+    mov x29, #0
+    mov x30, #0
+    mov x0, x20
+    blr x19
+    brk #1
+    .cfi_endproc
+    .size gs_context_start, . - gs_context_start
+    .section .note.GNU-stack, "", %progbits

@@ -1,0 +1,151 @@
+/* Cancellation and what else belongs to a thread's end. Only a thread's worker may interrupt its wait: others send the worker a
+ * message, of which each thread has one. The message refers to the thread, so a thread that ends before it comes is completed by
+ * it:
+ *
+ *     NONE --gs_thread_cancel--> SENT --its worker--> DELIVERED        (on the thread's own worker: DELIVERED at once)
+ *     any --end of the thread--> FINISHED
+ */
+#include "thread/state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static void deliver(struct worker *worker, struct runnable *runnable)
+{
+    struct gs_thread *thread = gs_container_of(runnable, struct gs_thread, cancel_message);
+    struct worker *owner = __atomic_load_n(&thread->worker, __ATOMIC_SEQ_CST);
+    unsigned sent = CANCEL_SENT;
+    if (owner != worker && owner && atomic_load(&thread->cancel) == CANCEL_SENT) {
+        gs_worker_send(owner, runnable); /* it has gone on elsewhere meanwhile */
+        return;
+    }
+    if (!atomic_compare_exchange_strong(&thread->cancel, &sent, CANCEL_DELIVERED)) {
+        gs_thread_complete(worker, thread);
+        return;
+    }
+    if (owner == worker)
+        gs_thread_cancel_wait(worker, thread);
+}
+
+void gs_thread_init_cancel(struct gs_thread *thread)
+{
+    atomic_init(&thread->cancel, CANCEL_NONE);
+    thread->cancel_message.resume = deliver;
+    thread->cancel_message.item.priority = GS_PRIORITY_HIGH;
+}
+
+void gs_thread_cancel(struct gs_thread *thread)
+{
+    struct worker *worker = worker_current();
+    struct worker *owner = __atomic_load_n(&thread->worker, __ATOMIC_SEQ_CST);
+    bool is_here = !gs_runtime.is_multi || (owner == worker && !thread->migrates);
+    unsigned none = CANCEL_NONE;
+    if (!atomic_compare_exchange_strong(&thread->cancel, &none,
+                                        is_here ? CANCEL_DELIVERED : CANCEL_SENT))
+        return;
+    if (is_here) {
+        gs_thread_cancel_wait(worker, thread);
+        return;
+    }
+    owner = __atomic_load_n(&thread->worker, __ATOMIC_SEQ_CST);
+    gs_worker_send(owner ? owner : worker, &thread->cancel_message);
+}
+
+bool gs_thread_is_canceled(void)
+{
+    return atomic_load_explicit(&thread_current()->cancel, memory_order_relaxed) != CANCEL_NONE;
+}
+
+bool gs_thread_set_cancelable(bool is_cancelable)
+{
+    struct gs_thread *self = thread_current();
+    bool was = !self->is_uncancelable;
+    self->is_uncancelable = !is_cancelable;
+    return was;
+}
+
+/* ---- Cleanups ---- */
+
+void gs_cleanup_push(struct gs_cleanup *cleanup, void (*fn)(void *), void *argument)
+{
+    struct gs_thread *self = thread_current();
+    *cleanup = (struct gs_cleanup){.next = self->cleanups, .fn = fn, .argument = argument};
+    self->cleanups = cleanup;
+}
+
+void gs_cleanup_pop(bool run)
+{
+    struct gs_thread *self = thread_current();
+    struct gs_cleanup *cleanup = self->cleanups;
+    self->cleanups = cleanup->next;
+    if (run)
+        cleanup->fn(cleanup->argument);
+}
+
+void gs_thread_run_cleanups(struct gs_thread *thread)
+{
+    while (thread->cleanups)
+        gs_cleanup_pop(true);
+}
+
+/* ---- Values by thread ---- */
+
+typedef void destroy_fn(void *value);
+static _Atomic(destroy_fn *) destroyers[GS_THREAD_KEYS];
+static atomic_int key_count;
+
+/* A destroyer may set values anew; after so many rounds they are left. */
+#define ROUNDS 4
+
+int gs_thread_key_new(void (*destroy)(void *value))
+{
+    int key = atomic_load(&key_count);
+    do {
+        if (key == GS_THREAD_KEYS)
+            return -EAGAIN;
+    } while (!atomic_compare_exchange_weak(&key_count, &key, key + 1));
+    atomic_store(&destroyers[key], destroy);
+    return key;
+}
+
+void *gs_thread_value(int key)
+{
+    const struct gs_thread *self = thread_current();
+    return self->values && key >= 0 && key < GS_THREAD_KEYS ? self->values[key] : NULL;
+}
+
+int gs_thread_set_value(int key, void *value)
+{
+    struct gs_thread *self = thread_current();
+    if (key < 0 || key >= atomic_load(&key_count))
+        return -EINVAL;
+    if (!self->values)
+        self->values = calloc(GS_THREAD_KEYS, sizeof *self->values);
+    if (!self->values)
+        return -ENOMEM;
+    self->values[key] = value;
+    return 0;
+}
+
+static bool destroy_round(void **values)
+{
+    bool is_any = false;
+    for (int key = 0; key < GS_THREAD_KEYS; key++) {
+        void *value = values[key];
+        destroy_fn *destroy = atomic_load(&destroyers[key]);
+        values[key] = NULL;
+        if (!value || !destroy)
+            continue;
+        destroy(value);
+        is_any = true;
+    }
+    return is_any;
+}
+
+void gs_thread_destroy_values(struct gs_thread *thread)
+{
+    for (int round = 0; round < ROUNDS && destroy_round(thread->values); round++)
+        ;
+    free(thread->values);
+    thread->values = NULL;
+}

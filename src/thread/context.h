@@ -1,0 +1,82 @@
+/* Switching the processor from one stack to another, in assembler (x86_64.S, aarch64.S): a stack that is not running is known
+ * by its stack pointer, below which stands what the ABI preserves across a call. No thread-local storage, no errno. */
+#ifndef GS_THREAD_CONTEXT_H
+#define GS_THREAD_CONTEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Leave the running stack, whose stack pointer goes to *ret_sp, for the one at to_sp. Returns when somebody comes back. */
+void gs_context_switch(void **ret_sp, void *to_sp);
+
+/* The same, and call then(argument) on the stack at to_sp before it goes on: the stack that was left may run elsewhere, or be
+ * freed, from then on. */
+void gs_context_switch_then(void **ret_sp, void *to_sp, void (*then)(void *), void *argument);
+
+void gs_context_start(void);
+
+/* What a stack holds that was left; lowest first. */
+#if defined(__x86_64__)
+struct context {
+    uint32_t mxcsr;
+    uint32_t x87; /* the control word */
+    uint64_t r15, r14, r13, r12, rbx, rbp;
+    uint64_t return_address;
+};
+#elif defined(__aarch64__)
+struct context {
+    uint64_t x29, x30;
+    uint64_t x19, x20, x21_to_x28[8];
+    uint64_t d8_to_d15[8];
+    uint64_t fpcr, unused;
+};
+_Static_assert(sizeof(struct context) == 176, "as in aarch64.S");
+#else
+#error "There is a context switch for x86-64 and aarch64."
+#endif
+
+/* Prepare a stack whose end is `top`, aligned to 16, so that switching to the result calls entry(argument). */
+static inline void *context_make(void *top, void (*entry)(void *), void *argument)
+{
+    struct context *context = (struct context *)((char *)top - sizeof *context);
+#if defined(__x86_64__)
+    *context = (struct context){
+        .mxcsr = 0x1f80,
+        .x87 = 0x37f,
+        .r12 = (uint64_t)entry,
+        .r13 = (uint64_t)argument,
+        .return_address = (uint64_t)gs_context_start,
+    };
+#else
+    *context = (struct context){
+        .x30 = (uint64_t)gs_context_start,
+        .x19 = (uint64_t)entry,
+        .x20 = (uint64_t)argument,
+    };
+#endif
+    return context;
+}
+
+/* Where the stack that was left goes on, and the frame pointer there. */
+static inline void *context_pc(const void *sp)
+{
+    const struct context *context = sp;
+#if defined(__x86_64__)
+    return (void *)context->return_address;
+#else
+    return (void *)context->x30;
+#endif
+}
+
+static inline void *context_frame(const void *sp)
+{
+    const struct context *context = sp;
+#if defined(__x86_64__)
+    return (void *)context->rbp;
+#else
+    return (void *)context->x29;
+#endif
+}
+
+#endif

@@ -1,0 +1,65 @@
+/* What the runtime knows of a descriptor: which loop watches it, what the kernel last said of it, and who waits. The table is
+ * found by number; its entries are made when first used and never freed.
+ *
+ * `perhaps` holds GS_READ and GS_WRITE: what is worth a try. A bit is cleared before the system call that may find nothing more,
+ * and set by the kernel's report, or by a call that may have left something: so a report that comes during the call is not
+ * lost. Invariants, under the lock:
+ *   1. With an owner, the owner's loop watches the descriptor by edges; only the owner starts and stops the watcher.
+ *   2. Nobody waits while `perhaps` holds the bit that it waits for and the descriptor has an owner. */
+#ifndef GS_THREAD_DESCRIPTORS_H
+#define GS_THREAD_DESCRIPTORS_H
+
+#include "thread/state.h"
+
+enum descriptor_kind {
+    KIND_UNKNOWN,
+    KIND_TCP, /* a read of less than was asked for has left nothing */
+    KIND_WAITABLE,
+    KIND_REGULAR, /* the kernel cannot wait for it */
+};
+
+struct descriptor {
+    struct gs_spin lock;
+    atomic_uchar perhaps;
+    atomic_uchar kind;
+    atomic_bool is_nonblocking; /* known to be */
+    atomic_bool is_hung_up;     /* the end comes without a further report */
+    struct worker *_Atomic owner;
+    struct gs_io io;
+    struct gs_wait_queue readers, writers;
+};
+
+/* NULL: a number that no descriptor can have, or no memory. */
+struct descriptor *gs_descriptor(int fd);
+/* The number means a new file. */
+void gs_descriptor_reset(struct descriptor *descriptor, int fd, enum descriptor_kind kind);
+enum descriptor_kind gs_descriptor_kind(struct descriptor *descriptor, int fd);
+
+/* Wait for GS_READ or GS_WRITE. Returns 0 when it is worth a try, or -errno. */
+int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction,
+                       uint64_t deadline_ns);
+
+/* Have the kernel report, if it does not yet. The lock is held. Returns 0 or -errno. */
+int gs_descriptor_watch(struct descriptor *descriptor, int fd);
+
+/* poll.c: something has happened to a descriptor of a gs_poll. The descriptor's lock is held. */
+void gs_poll_report(void *report);
+
+static inline bool descriptor_is_worth(struct descriptor *descriptor, unsigned direction)
+{
+    return atomic_load_explicit(&descriptor->perhaps, memory_order_relaxed) & direction;
+}
+
+static inline void descriptor_clear(struct descriptor *descriptor, unsigned direction)
+{
+    if (descriptor_is_worth(descriptor, direction))
+        atomic_fetch_and(&descriptor->perhaps, (unsigned char)~direction);
+}
+
+static inline void descriptor_set(struct descriptor *descriptor, unsigned direction)
+{
+    if (!descriptor_is_worth(descriptor, direction))
+        atomic_fetch_or(&descriptor->perhaps, (unsigned char)direction);
+}
+
+#endif

@@ -1,0 +1,324 @@
+/* Calls that are tried at once and wait when they would block. */
+#include "thread/descriptors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gossamer/io.h>
+#include <gossamer/sys.h>
+#include <netinet/in.h>
+#include <sys/uio.h>
+
+/* A call and its arguments. */
+struct call {
+    ssize_t (*try)(const struct call *call);
+    int fd, flags, count;
+    unsigned direction;
+    void *bytes; /* or struct msghdr, struct iovec, struct sockaddr, offset */
+    size_t n;
+    socklen_t *length;
+    int other_fd;
+};
+
+/* What is left after the call: nothing, or perhaps more. */
+static bool may_be_more(const struct call *call, struct descriptor *descriptor, ssize_t n)
+{
+    if (n < 0 || !call->n || (size_t)n == call->n || call->direction == GS_WRITE)
+        return n != -EAGAIN;
+    return call->flags || atomic_load_explicit(&descriptor->is_hung_up, memory_order_relaxed) ||
+           atomic_load_explicit(&descriptor->kind, memory_order_relaxed) != KIND_TCP;
+}
+
+static ssize_t run(const struct call *call, uint64_t deadline_ns)
+{
+    struct descriptor *descriptor = gs_descriptor(call->fd);
+    if (UNLIKELY(!descriptor))
+        return call->fd < 0 ? -EBADF : -ENOMEM;
+    bool is_worth = descriptor_is_worth(descriptor, call->direction);
+    for (;;) {
+        if (is_worth) {
+            descriptor_clear(descriptor, call->direction);
+            ssize_t n = call->try(call);
+            if (may_be_more(call, descriptor, n))
+                descriptor_set(descriptor, call->direction);
+            if (n != -EAGAIN && n != -EINTR)
+                return n;
+        }
+        int err = gs_descriptor_wait(descriptor, call->fd, call->direction, deadline_ns);
+        if (err)
+            return err;
+        is_worth = true;
+    }
+}
+
+int gs_wait_readable(int fd, uint64_t deadline_ns)
+{
+    struct descriptor *descriptor = gs_descriptor(fd);
+    return descriptor ? gs_descriptor_wait(descriptor, fd, GS_READ, deadline_ns) : -EBADF;
+}
+
+int gs_wait_writable(int fd, uint64_t deadline_ns)
+{
+    struct descriptor *descriptor = gs_descriptor(fd);
+    return descriptor ? gs_descriptor_wait(descriptor, fd, GS_WRITE, deadline_ns) : -EBADF;
+}
+
+/* ---- Sockets ---- */
+
+static ssize_t try_recv(const struct call *call)
+{
+    return gs_sys_recv(call->fd, call->bytes, call->n, call->flags | MSG_DONTWAIT);
+}
+
+static ssize_t try_send(const struct call *call)
+{
+    return gs_sys_send(call->fd, call->bytes, call->n, call->flags | MSG_DONTWAIT);
+}
+
+static ssize_t try_recvmsg(const struct call *call)
+{
+    return gs_sys_recvmsg(call->fd, call->bytes, call->flags | MSG_DONTWAIT);
+}
+
+static ssize_t try_sendmsg(const struct call *call)
+{
+    return gs_sys_sendmsg(call->fd, call->bytes, call->flags | MSG_DONTWAIT);
+}
+
+ssize_t gs_recv(int fd, void *bytes, size_t n, int flags, uint64_t deadline_ns)
+{
+    const struct call call = {
+        .try = try_recv, .fd = fd, .flags = flags, .direction = GS_READ, .bytes = bytes, .n = n};
+    return run(&call, deadline_ns);
+}
+
+ssize_t gs_send(int fd, const void *bytes, size_t n, int flags, uint64_t deadline_ns)
+{
+    const struct call call = {.try = try_send,
+                              .fd = fd,
+                              .flags = flags,
+                              .direction = GS_WRITE,
+                              .bytes = (void *)bytes,
+                              .n = n};
+    return run(&call, deadline_ns);
+}
+
+ssize_t gs_send_all(int fd, const void *bytes, size_t n, uint64_t deadline_ns)
+{
+    size_t sent = 0;
+    while (sent < n) {
+        ssize_t some = gs_send(fd, (const char *)bytes + sent, n - sent, 0, deadline_ns);
+        if (some < 0)
+            return some;
+        sent += (size_t)some;
+    }
+    return (ssize_t)n;
+}
+
+ssize_t gs_recvmsg(int fd, struct msghdr *message, int flags, uint64_t deadline_ns)
+{
+    const struct call call = {
+        .try = try_recvmsg, .fd = fd, .flags = flags, .direction = GS_READ, .bytes = message};
+    return run(&call, deadline_ns);
+}
+
+ssize_t gs_sendmsg(int fd, const struct msghdr *message, int flags, uint64_t deadline_ns)
+{
+    const struct call call = {.try = try_sendmsg,
+                              .fd = fd,
+                              .flags = flags,
+                              .direction = GS_WRITE,
+                              .bytes = (void *)message};
+    return run(&call, deadline_ns);
+}
+
+static ssize_t try_accept(const struct call *call)
+{
+    return gs_sys_accept(call->fd, call->bytes, call->length, call->flags | SOCK_NONBLOCK);
+}
+
+/* A listener that blocks must not be tried before the kernel says that somebody is there. Another process may still be faster:
+ * who shares a listener makes it non-blocking. */
+static int before_accept(struct descriptor *descriptor, int fd, uint64_t deadline_ns)
+{
+    if (LIKELY(atomic_load_explicit(&descriptor->is_nonblocking, memory_order_relaxed)))
+        return 0;
+    int flags = gs_sys_fcntl(fd, F_GETFL, 0);
+    if (flags < 0)
+        return flags;
+    if (flags & O_NONBLOCK) {
+        atomic_store_explicit(&descriptor->is_nonblocking, true, memory_order_relaxed);
+        return 0;
+    }
+    struct gs_poll poll = {.fd = fd, .wanted = GS_READ};
+    int ready = gs_poll(&poll, 1, deadline_ns);
+    return ready < 0 ? ready : ready ? 0 : -ETIMEDOUT;
+}
+
+int gs_accept(int fd, struct sockaddr *address, socklen_t *length, int flags, uint64_t deadline_ns)
+{
+    const struct call call = {.try = try_accept,
+                              .fd = fd,
+                              .flags = flags,
+                              .direction = GS_READ,
+                              .bytes = address,
+                              .length = length};
+    struct descriptor *listener = gs_descriptor(fd);
+    if (!listener)
+        return -EBADF;
+    int new_fd = before_accept(listener, fd, deadline_ns);
+    if (new_fd)
+        return new_fd;
+    new_fd = (int)run(&call, deadline_ns);
+    if (new_fd < 0)
+        return new_fd;
+    struct descriptor *descriptor = gs_descriptor(new_fd);
+    if (!descriptor) {
+        gs_sys_close(new_fd);
+        return -ENOMEM;
+    }
+    gs_descriptor_reset(descriptor, new_fd, gs_descriptor_kind(listener, fd));
+    return new_fd;
+}
+
+int gs_connect(int fd, const struct sockaddr *address, socklen_t length, uint64_t deadline_ns)
+{
+    struct descriptor *descriptor = gs_descriptor(fd);
+    int result = gs_sys_connect(fd, address, length);
+    if (result != -EINPROGRESS && result != -EINTR)
+        return result;
+    if (!descriptor)
+        return -ENOMEM;
+    socklen_t size = sizeof result;
+    do {
+        int err = gs_descriptor_wait(descriptor, fd, GS_WRITE, deadline_ns);
+        if (err)
+            return err;
+        /* Not before the kernel has said so: that it is connected, or why not. */
+        struct sockaddr_storage peer;
+        socklen_t peer_length = sizeof peer;
+        err = gs_sys_getsockopt(fd, SOL_SOCKET, SO_ERROR, &result, &size);
+        if (err || result)
+            return err ? err : -result;
+        result = gs_sys_getpeername(fd, (struct sockaddr *)&peer, &peer_length);
+    } while (result == -ENOTCONN);
+    descriptor_set(descriptor, GS_WRITE);
+    return result;
+}
+
+/* ---- Any descriptor ---- */
+
+static ssize_t try_read(const struct call *call)
+{
+    return gs_sys_preadv2(call->fd, call->bytes, call->count, -1, RWF_NOWAIT);
+}
+
+static ssize_t try_write(const struct call *call)
+{
+    return gs_sys_pwritev2(call->fd, call->bytes, call->count, -1, RWF_NOWAIT);
+}
+
+struct blocking {
+    const struct call *call;
+    ssize_t result;
+};
+
+static void transfer_blocking(void *argument)
+{
+    struct blocking *blocking = argument;
+    const struct call *call = blocking->call;
+    blocking->result = call->direction == GS_READ
+                           ? gs_sys_readv(call->fd, call->bytes, call->count)
+                           : gs_sys_writev(call->fd, call->bytes, call->count);
+}
+
+/* What cannot be asked not to block: files through the pool, others once the kernel says that they are ready. */
+static ssize_t transfer_otherwise(const struct call *call, struct descriptor *descriptor,
+                                  uint64_t deadline_ns)
+{
+    struct blocking blocking = {.call = call};
+    if (gs_descriptor_kind(descriptor, call->fd) == KIND_REGULAR) {
+        int err = gs_run_blocking(transfer_blocking, &blocking, deadline_ns);
+        return err ? err : blocking.result;
+    }
+    struct gs_poll poll = {.fd = call->fd, .wanted = (uint8_t)call->direction};
+    int ready = gs_poll(&poll, 1, deadline_ns);
+    if (ready <= 0)
+        return ready < 0 ? ready : -ETIMEDOUT;
+    transfer_blocking(&blocking);
+    return blocking.result;
+}
+
+static ssize_t transfer(const struct call *call, uint64_t deadline_ns)
+{
+    struct descriptor *descriptor = gs_descriptor(call->fd);
+    if (!descriptor)
+        return -EBADF;
+    ssize_t n = -EAGAIN;
+    if (gs_descriptor_kind(descriptor, call->fd) == KIND_REGULAR)
+        n = call->try(call);
+    else
+        n = run(call, deadline_ns);
+    bool is_otherwise = n == -EOPNOTSUPP ||
+                        (n == -EAGAIN && gs_descriptor_kind(descriptor, call->fd) == KIND_REGULAR);
+    return is_otherwise ? transfer_otherwise(call, descriptor, deadline_ns) : n;
+}
+
+ssize_t gs_readv(int fd, const struct iovec *iov, int count, uint64_t deadline_ns)
+{
+    const struct call call = {
+        .try = try_read, .fd = fd, .direction = GS_READ, .bytes = (void *)iov, .count = count};
+    return transfer(&call, deadline_ns);
+}
+
+ssize_t gs_writev(int fd, const struct iovec *iov, int count, uint64_t deadline_ns)
+{
+    const struct call call = {
+        .try = try_write, .fd = fd, .direction = GS_WRITE, .bytes = (void *)iov, .count = count};
+    return transfer(&call, deadline_ns);
+}
+
+ssize_t gs_read(int fd, void *bytes, size_t n, uint64_t deadline_ns)
+{
+    const struct iovec part = {.iov_base = bytes, .iov_len = n};
+    return gs_readv(fd, &part, 1, deadline_ns);
+}
+
+ssize_t gs_write(int fd, const void *bytes, size_t n, uint64_t deadline_ns)
+{
+    const struct iovec part = {.iov_base = (void *)bytes, .iov_len = n};
+    return gs_writev(fd, &part, 1, deadline_ns);
+}
+
+static ssize_t try_sendfile(const struct call *call)
+{
+    return gs_sys_sendfile(call->fd, call->other_fd, call->bytes, call->n);
+}
+
+ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n, uint64_t deadline_ns)
+{
+    const struct call call = {.try = try_sendfile,
+                              .fd = out_fd,
+                              .other_fd = in_fd,
+                              .direction = GS_WRITE,
+                              .bytes = offset,
+                              .n = n};
+    return run(&call, deadline_ns);
+}
+
+/* Either end may be the one that would block: the reading one is asked first. */
+ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned flags, uint64_t deadline_ns)
+{
+    for (;;) {
+        ssize_t done = gs_sys_splice(in_fd, out_fd, n, flags | SPLICE_F_NONBLOCK);
+        if (done != -EAGAIN && done != -EINTR)
+            return done;
+        struct gs_poll poll = {.fd = in_fd, .wanted = GS_READ};
+        int ready = gs_poll(&poll, 1, 0);
+        if (ready < 0)
+            return ready;
+        int err =
+            ready ? gs_wait_writable(out_fd, deadline_ns) : gs_wait_readable(in_fd, deadline_ns);
+        if (err)
+            return err;
+    }
+}

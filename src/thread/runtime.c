@@ -1,0 +1,162 @@
+/* All threads: start, end and numbers. */
+#include "thread/stacks.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+
+struct runtime gs_runtime;
+
+#define STACK_SIZE_DEFAULT ((size_t)64 << 10)
+#define STACK_SIZE_SANITIZED ((size_t)256 << 10) /* sanitizers make frames larger */
+
+static int make_workers(void)
+{
+    gs_runtime.workers = calloc(gs_runtime.worker_count, sizeof *gs_runtime.workers);
+    if (!gs_runtime.workers)
+        return -ENOMEM;
+    for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
+        int err = gs_worker_new(i, &gs_runtime.workers[i]);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static void free_workers(void)
+{
+    for (unsigned i = 0; gs_runtime.workers && i < gs_runtime.worker_count; i++)
+        gs_worker_free(gs_runtime.workers[i]);
+    free(gs_runtime.workers);
+    gs_runtime.workers = NULL;
+}
+
+/* All workers but the first, with all signals blocked: those of the process go to the program's own threads. */
+static int start_workers(unsigned *ret_started)
+{
+    sigset_t all, before;
+    int err = 0;
+    sigfillset(&all);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (*ret_started = 1; !err && *ret_started < gs_runtime.worker_count; *ret_started += !err) {
+        struct worker *worker = gs_runtime.workers[*ret_started];
+        err = -pthread_create(&worker->kernel_thread, NULL, gs_worker_main, worker);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return err;
+}
+
+static void stop_workers(unsigned started)
+{
+    atomic_store(&gs_runtime.is_stopping, true);
+    for (unsigned i = 1; i < started; i++)
+        gs_loop_wake(gs_runtime.workers[i]->loop);
+    for (unsigned i = 1; i < started; i++)
+        pthread_join(gs_runtime.workers[i]->kernel_thread, NULL);
+}
+
+static int result_of_workers(void)
+{
+    for (unsigned i = 0; i < gs_runtime.worker_count; i++)
+        if (gs_runtime.workers[i]->result)
+            return gs_runtime.workers[i]->result;
+    return gs_runtime.is_deadlocked ? -EDEADLK : 0;
+}
+
+struct first {
+    gs_thread_fn *fn;
+    void *argument, *result;
+};
+
+static void *run_first(void *argument)
+{
+    struct first *first = argument;
+    first->result = first->fn(first->argument);
+    return NULL;
+}
+
+/* The first thread is put in place before any worker runs. */
+static int run(struct first *first)
+{
+    const struct gs_thread_attributes attributes = {.name = "first", .worker = 1};
+    unsigned started = 1;
+    int err = gs_thread_spawn(&attributes, run_first, first, NULL);
+    if (!err)
+        err = start_workers(&started);
+    if (!err)
+        gs_worker_main(gs_runtime.workers[0]);
+    stop_workers(started);
+    gs_pool_done();
+    return err ? err : result_of_workers();
+}
+
+static void set_options(const struct gs_threads_options *options)
+{
+    gs_runtime.options = options ? *options : (struct gs_threads_options){0};
+    gs_runtime.worker_count = gs_runtime.options.workers ? gs_runtime.options.workers : 1;
+    gs_runtime.is_multi = gs_runtime.worker_count > 1;
+    if (!gs_runtime.options.stack_size)
+        gs_runtime.options.stack_size =
+            GS_ASAN || GS_TSAN ? STACK_SIZE_SANITIZED : STACK_SIZE_DEFAULT;
+    gs_runtime.is_deadlocked = false;
+    atomic_store(&gs_runtime.is_stopping, false);
+    atomic_store(&gs_runtime.idle, 0);
+    atomic_store(&gs_runtime.foreign, 0);
+    gs_list_init(&gs_runtime.caller_threads);
+}
+
+int gs_threads_run(const struct gs_threads_options *options, gs_thread_fn *fn, void *argument,
+                   void **ret_result)
+{
+    struct first first = {.fn = fn, .argument = argument};
+    if (atomic_exchange(&gs_runtime.is_running, true))
+        return -EBUSY;
+    set_options(options);
+    int err = gs_stacks_class(gs_runtime.options.stack_size) < 0 ? -EINVAL : gs_stacks_init();
+    if (!err)
+        err = make_workers();
+    if (!err)
+        err = gs_reports_start();
+    if (!err) {
+        err = run(&first);
+        gs_reports_stop();
+    }
+    free_workers();
+    gs_descriptors_done();
+    gs_stacks_reclaim();
+    atomic_store(&gs_runtime.is_running, false);
+    if (!err && ret_result)
+        *ret_result = first.result;
+    return err;
+}
+
+void gs_threads_counts(struct gs_threads_counts *ret_counts)
+{
+    *ret_counts = (struct gs_threads_counts){.stacks = gs_stacks_count()};
+    ret_counts->spawned = atomic_load(&gs_runtime.foreign);
+    uint64_t ended = 0;
+    for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
+        struct worker *worker = gs_runtime.workers[i];
+        ret_counts->spawned += count_read(&worker->spawned);
+        ended += count_read(&worker->ended);
+        ret_counts->switches += count_read(&worker->switches);
+        ret_counts->steals += count_read(&worker->steals);
+        ret_counts->polls += count_read(&worker->polls);
+        ret_counts->ready += count_read(&worker->ready) + atomic_load(&worker->shared.count);
+    }
+    ret_counts->live = ret_counts->spawned - ended;
+}
+
+void gs_threads_cancel_all(void)
+{
+    struct gs_thread *self = thread_current(), *thread;
+    for (int class = 0; class < STACK_CLASSES; class ++)
+        for (size_t i = 0; (thread = gs_stacks_at(class, i)); i++)
+            if (thread->is_live && thread != self)
+                gs_thread_cancel(thread);
+    GS_LIST_EACH(link, &gs_runtime.caller_threads)
+    if (gs_container_of(link, struct gs_thread, link) != self)
+        gs_thread_cancel(gs_container_of(link, struct gs_thread, link));
+}

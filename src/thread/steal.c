@@ -1,0 +1,100 @@
+/* Threads that any worker may take: each worker has a queue of them, from which those with nothing to do take half. */
+#include "thread/state.h"
+
+/* A worker that has nothing to do, if there is one, is to look at the queues. */
+static void wake_idle(const struct worker *but)
+{
+    if (!atomic_load(&gs_runtime.idle))
+        return;
+    for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
+        struct worker *worker = gs_runtime.workers[i];
+        if (worker != but && atomic_load(&worker->is_idle) &&
+            atomic_exchange(&worker->is_idle, false)) {
+            gs_loop_wake(worker->loop);
+            return;
+        }
+    }
+}
+
+static void append(struct shared_queue *queue, struct gs_policy_item *item)
+{
+    item->next = NULL;
+    *(queue->last ? &queue->last->next : &queue->first) = item;
+    queue->last = item;
+}
+
+void gs_worker_share(struct worker *worker, struct gs_thread *thread)
+{
+    struct shared_queue *queue = &worker->shared;
+    spin_lock_always(&queue->lock);
+    append(queue, &thread->run.item);
+    atomic_fetch_add(&queue->count, 1);
+    spin_unlock_always(&queue->lock);
+    wake_idle(worker);
+}
+
+static struct gs_policy_item *take(struct shared_queue *queue, unsigned count,
+                                   struct gs_policy_item **ret_last)
+{
+    struct gs_policy_item *first = queue->first, *last = first;
+    for (unsigned i = 1; i < count; i++)
+        last = last->next;
+    queue->first = last->next;
+    if (!queue->first)
+        queue->last = NULL;
+    last->next = NULL;
+    atomic_fetch_sub(&queue->count, count);
+    *ret_last = last;
+    return first;
+}
+
+struct gs_policy_item *gs_worker_take_shared(struct worker *worker, struct worker *from)
+{
+    struct gs_policy_item *item = NULL, *last;
+    spin_lock_always(&from->shared.lock);
+    if (from->shared.first)
+        item = take(&from->shared, 1, &last);
+    spin_unlock_always(&from->shared.lock);
+    if (item)
+        thread_set_worker(thread_of(item), worker);
+    return item;
+}
+
+/* The first is returned, the others become the thief's. */
+static struct gs_policy_item *steal_from(struct worker *worker, struct worker *from)
+{
+    struct gs_policy_item *first = NULL, *last = NULL;
+    unsigned count = 0;
+    spin_lock_always(&from->shared.lock);
+    if (from->shared.first) {
+        count = (atomic_load(&from->shared.count) + 1) / 2;
+        first = take(&from->shared, count, &last);
+    }
+    spin_unlock_always(&from->shared.lock);
+    if (!first)
+        return NULL;
+    count_add(&worker->steals, count);
+    if (first != last) {
+        struct shared_queue *queue = &worker->shared;
+        spin_lock_always(&queue->lock);
+        *(queue->last ? &queue->last->next : &queue->first) = first->next;
+        queue->last = last;
+        atomic_fetch_add(&queue->count, count - 1);
+        spin_unlock_always(&queue->lock);
+    }
+    thread_set_worker(thread_of(first), worker);
+    return first;
+}
+
+struct gs_policy_item *gs_worker_steal(struct worker *worker)
+{
+    for (unsigned i = 1; i < gs_runtime.worker_count; i++) {
+        struct worker *from = gs_runtime.workers[(worker->index + i) % gs_runtime.worker_count];
+        if (!atomic_load_explicit(&from->shared.count, memory_order_relaxed))
+            continue;
+        struct gs_policy_item *item = steal_from(worker, from);
+        if (item)
+            return item;
+    }
+    return NULL;
+}

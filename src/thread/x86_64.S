@@ -1,0 +1,126 @@
+/* Switching between stacks: see context.h. What the ABI preserves across a call is kept on the stack that is left:
+ *
+ *     sp -> mxcsr, x87 control word | r15 | r14 | r13 | r12 | rbx | rbp | return address
+ *
+ * The layout is the same on every stack that is not running, so what the CFI says holds before and after the stack pointer
+ * changes. The last jump is one that the processor predicts by its place: a return would be mispredicted each time. */
+    .text
+
+    .macro save_context
+    endbr64
+    pushq %rbp
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset %rbp, 0
+    pushq %rbx
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset %rbx, 0
+    pushq %r12
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset %r12, 0
+    pushq %r13
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset %r13, 0
+    pushq %r14
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset %r14, 0
+    pushq %r15
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset %r15, 0
+    subq $8, %rsp
+    .cfi_adjust_cfa_offset 8
+    stmxcsr (%rsp)
+    fnstcw 4(%rsp)
+    movl (%rsp), %r8d
+    movzwl 4(%rsp), %r9d
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    xorl (%rsi), %r8d
+    xorw 4(%rsi), %r9w
+    andl $0xffc0, %r8d
+    orl %r8d, %r9d
+    jnz 2f
+1:
+    .endm
+
+    /* Out of line: loading these registers is slow, and they hardly ever differ in what must be preserved. */
+    .macro load_control
+2:
+    ldmxcsr (%rsp)
+    fldcw 4(%rsp)
+    jmp 1b
+    .endm
+
+    .macro load_context
+    addq $8, %rsp
+    .cfi_adjust_cfa_offset -8
+    popq %r15
+    .cfi_adjust_cfa_offset -8
+    .cfi_restore %r15
+    popq %r14
+    .cfi_adjust_cfa_offset -8
+    .cfi_restore %r14
+    popq %r13
+    .cfi_adjust_cfa_offset -8
+    .cfi_restore %r13
+    popq %r12
+    .cfi_adjust_cfa_offset -8
+    .cfi_restore %r12
+    popq %rbx
+    .cfi_adjust_cfa_offset -8
+    .cfi_restore %rbx
+    popq %rbp
+    .cfi_adjust_cfa_offset -8
+    .cfi_restore %rbp
+    popq %rdx
+    .cfi_adjust_cfa_offset -8
+    .cfi_register %rip, %rdx
+    jmp *%rdx
+    .endm
+
+/* void gs_context_switch(void **ret_sp, void *to_sp) */
+    .globl gs_context_switch
+    .hidden gs_context_switch
+    .type gs_context_switch, @function
+    .p2align 5
+gs_context_switch:
+    .cfi_startproc
+    save_context
+    .cfi_remember_state
+    load_context
+    .cfi_restore_state
+    load_control
+    .cfi_endproc
+    .size gs_context_switch, . - gs_context_switch
+
+/* void gs_context_switch_then(void **ret_sp, void *to_sp, void (*then)(void *), void *argument) */
+    .globl gs_context_switch_then
+    .hidden gs_context_switch_then
+    .type gs_context_switch_then, @function
+    .p2align 5
+gs_context_switch_then:
+    .cfi_startproc
+    save_context
+    .cfi_remember_state
+    movq %rcx, %rdi
+    callq *%rdx
+    load_context
+    .cfi_restore_state
+    load_control
+    .cfi_endproc
+    .size gs_context_switch_then, . - gs_context_switch_then
+
+/* Where a new stack begins: calls r12 with r13, which does not return. */
+    .globl gs_context_start
+    .hidden gs_context_start
+    .type gs_context_start, @function
+    .p2align 4
+gs_context_start:
+    .cfi_startproc
+    .cfi_undefined %rip
+    endbr64
+    movq %r13, %rdi
+    callq *%r12
+    ud2
+    .cfi_endproc
+    .size gs_context_start, . - gs_context_start
+    .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,80 @@
+/* What the tests of user threads share. Checks in user threads end the program: a test cannot be left from another stack. */
+#ifndef GS_TESTS_THREAD_FIXTURE_H
+#define GS_TESTS_THREAD_FIXTURE_H
+
+#include "tests/test.h"
+
+#include <errno.h>
+#include <gossamer/io.h>
+#include <gossamer/sync.h>
+#include <gossamer/sys.h>
+#include <gossamer/thread.h>
+#include <unistd.h>
+
+#define MUST(condition_)                                                                           \
+    do {                                                                                           \
+        if (!(condition_)) {                                                                       \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition_);             \
+            fflush(stdout);                                                                        \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+#define MUST_EQ(actual_, expected_)                                                                \
+    do {                                                                                           \
+        long long is_ = (long long)(actual_), should_ = (long long)(expected_);                    \
+        if (is_ != should_) {                                                                      \
+            fprintf(stderr, "%s:%d: %s is %lld, expected %lld\n", __FILE__, __LINE__, #actual_,    \
+                    is_, should_);                                                                 \
+            fflush(stdout);                                                                        \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* Run `first` with so many workers; whatever the test leaves must have ended. */
+static inline void run_with(unsigned workers, gs_thread_fn *first)
+{
+    const struct gs_threads_options options = {.workers = workers};
+    CHECK_EQ(gs_threads_run(&options, first, NULL, NULL), 0);
+}
+
+/* The same with one worker, and with several. */
+static inline void run_both(gs_thread_fn *first)
+{
+    run_with(1, first);
+    run_with(3, first);
+}
+
+static inline struct gs_thread *spawn(gs_thread_fn *fn, void *argument)
+{
+    struct gs_thread *thread = NULL;
+    MUST_EQ(gs_thread_spawn(NULL, fn, argument, &thread), 0);
+    return thread;
+}
+
+static inline void *join(struct gs_thread *thread)
+{
+    void *result = NULL;
+    MUST_EQ(gs_thread_join(thread, GS_NEVER, &result), 0);
+    return result;
+}
+
+static inline uint64_t after(uint64_t wait_ns)
+{
+    return gs_clock_now() + wait_ns;
+}
+
+/* What each thread adds to a log, a letter, in the order in which they come. */
+static char calls[256];
+
+static inline void log_call(const char *letter)
+{
+    strncat(calls, letter, sizeof calls - strlen(calls) - 1);
+}
+
+static inline void clear_calls(void)
+{
+    calls[0] = 0;
+}
+
+#endif

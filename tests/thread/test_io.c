@@ -1,0 +1,406 @@
+#include "tests/thread/fixture.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+enum { CLIENTS = 40, ROUNDS = 30 };
+
+static struct sockaddr_in address;
+static int listener;
+
+static void listen_anywhere(void)
+{
+    socklen_t length = sizeof address;
+    address =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    listener = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    MUST(listener >= 0);
+    MUST_EQ(gs_sys_bind(listener, (struct sockaddr *)&address, length), 0);
+    MUST_EQ(gs_sys_listen(listener, 128), 0);
+    MUST_EQ(gs_sys_getsockname(listener, (struct sockaddr *)&address, &length), 0);
+}
+
+static void *echo(void *fd)
+{
+    char bytes[64];
+    ssize_t n;
+    while ((n = gs_recv((int)(intptr_t)fd, bytes, sizeof bytes, 0, after(20 * GS_SECOND))) > 0)
+        MUST_EQ(gs_send_all((int)(intptr_t)fd, bytes, (size_t)n, GS_NEVER), n);
+    MUST_EQ(n, 0);
+    MUST_EQ(gs_close((int)(intptr_t)fd), 0);
+    return NULL;
+}
+
+static void *accept_all(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < CLIENTS; i++) {
+        const struct gs_thread_attributes attributes = {.migrates = i % 2};
+        int fd = gs_accept(listener, NULL, NULL, SOCK_CLOEXEC, GS_NEVER);
+        MUST(fd >= 0);
+        MUST_EQ(gs_thread_spawn(&attributes, echo, (void *)(intptr_t)fd, NULL), 0);
+    }
+    return NULL;
+}
+
+static int connect_to(void)
+{
+    int fd = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    MUST(fd >= 0);
+    MUST_EQ(gs_connect(fd, (struct sockaddr *)&address, sizeof address, after(20 * GS_SECOND)), 0);
+    return fd;
+}
+
+static void *talk(void *number)
+{
+    int fd = connect_to();
+    for (int i = 0; i < ROUNDS; i++) {
+        char sent[64], got[64];
+        int n = snprintf(sent, sizeof sent, "%d from %d", i, (int)(intptr_t)number), count = 0;
+        MUST_EQ(gs_send_all(fd, sent, (size_t)n, GS_NEVER), n);
+        while (count < n) {
+            ssize_t some =
+                gs_recv(fd, got + count, sizeof got - (size_t)count, 0, after(20 * GS_SECOND));
+            MUST(some > 0);
+            count += (int)some;
+        }
+        MUST(count == n && !memcmp(sent, got, (size_t)n));
+    }
+    MUST_EQ(gs_close(fd), 0);
+    return NULL;
+}
+
+static void *serve_clients(void *unused)
+{
+    struct gs_thread *clients[CLIENTS];
+    (void)unused;
+    listen_anywhere();
+    struct gs_thread *acceptor = spawn(accept_all, NULL);
+    for (int i = 0; i < CLIENTS; i++)
+        clients[i] = spawn(talk, (void *)(intptr_t)i);
+    for (int i = 0; i < CLIENTS; i++)
+        join(clients[i]);
+    join(acceptor);
+    MUST_EQ(gs_accept(listener, NULL, NULL, 0, after(GS_MILLISECOND)), -ETIMEDOUT);
+    MUST_EQ(gs_accept(listener, NULL, NULL, 0, 0), -ETIMEDOUT);
+    gs_close(listener);
+    return NULL;
+}
+
+TEST(every_client_of_an_echo_server_gets_its_own_bytes)
+{
+    run_both(serve_clients);
+}
+
+static void *be_refused(void *unused)
+{
+    (void)unused;
+    listen_anywhere();
+    gs_close(listener);
+    int fd = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    MUST_EQ(gs_connect(fd, (struct sockaddr *)&address, sizeof address, GS_NEVER), -ECONNREFUSED);
+    gs_close(fd);
+    return NULL;
+}
+
+TEST(refused_connection_is_told)
+{
+    run_both(be_refused);
+}
+
+static int pair[2];
+
+static void *read_byte(void *fd)
+{
+    char byte = 0;
+    ssize_t n = gs_read(*(int *)fd, &byte, 1, after(20 * GS_SECOND));
+    return (void *)(n == 1 ? (intptr_t)byte : (intptr_t)n);
+}
+
+static void *use_pipe(void *unused)
+{
+    char byte;
+    (void)unused;
+    MUST_EQ(gs_sys_pipe2(pair, O_CLOEXEC), 0);
+    MUST_EQ(gs_read(pair[0], &byte, 1, 0), -ETIMEDOUT);
+    MUST_EQ(gs_read(pair[0], &byte, 1, after(GS_MILLISECOND)), -ETIMEDOUT);
+    struct gs_thread *reader = spawn(read_byte, &pair[0]);
+    gs_thread_yield();
+    MUST_EQ(gs_write(pair[1], "x", 1, GS_NEVER), 1);
+    MUST_EQ((intptr_t)join(reader), 'x');
+    MUST_EQ(gs_sys_fcntl(pair[0], F_GETFL, 0) & O_NONBLOCK, 0);
+    gs_close(pair[1]);
+    MUST_EQ(gs_read(pair[0], &byte, 1, GS_NEVER), 0);
+    gs_close(pair[0]);
+    return NULL;
+}
+
+TEST(pipe_blocks_the_thread_and_stays_a_blocking_pipe)
+{
+    run_both(use_pipe);
+}
+
+static void *fill_pipe(void *total)
+{
+    static const char bytes[5000];
+    for (size_t sent = 0; sent < *(size_t *)total;) {
+        const struct iovec parts[] = {{(void *)bytes, 2000}, {(void *)bytes, 3000}};
+        ssize_t n = gs_writev(pair[1], parts, 2, GS_NEVER);
+        MUST(n > 0);
+        sent += (size_t)n;
+    }
+    gs_close(pair[1]);
+    return NULL;
+}
+
+static void *empty_pipe(void *unused)
+{
+    char bytes[777];
+    size_t total = 500000, got = 0;
+    ssize_t n;
+    (void)unused;
+    MUST_EQ(gs_sys_pipe2(pair, O_CLOEXEC), 0);
+    struct gs_thread *writer = spawn(fill_pipe, &total);
+    while ((n = gs_read(pair[0], bytes, sizeof bytes, GS_NEVER)) > 0)
+        got += (size_t)n;
+    join(writer);
+    MUST(got >= total && got < total + 5000);
+    gs_close(pair[0]);
+    return NULL;
+}
+
+TEST(writer_waits_for_room)
+{
+    run_both(empty_pipe);
+}
+
+static void *close_under_reader(void *unused)
+{
+    (void)unused;
+    MUST_EQ(gs_sys_pipe2(pair, O_CLOEXEC), 0);
+    struct gs_thread *reader = spawn(read_byte, &pair[0]);
+    MUST_EQ(gs_thread_sleep(after(2 * GS_MILLISECOND)), 0);
+    int fd = pair[0];
+    MUST_EQ(gs_close(fd), 0);
+    MUST_EQ((intptr_t)join(reader), -EBADF);
+    gs_close(pair[1]);
+    /* The number means another file now. */
+    MUST_EQ(gs_sys_pipe2(pair, O_CLOEXEC), 0);
+    MUST_EQ(pair[0], fd);
+    reader = spawn(read_byte, &pair[0]);
+    MUST_EQ(gs_thread_sleep(after(2 * GS_MILLISECOND)), 0);
+    MUST_EQ(gs_write(pair[1], "y", 1, GS_NEVER), 1);
+    MUST_EQ((intptr_t)join(reader), 'y');
+    gs_close(pair[0]);
+    gs_close(pair[1]);
+    return NULL;
+}
+
+TEST(close_wakes_readers_and_the_number_can_be_used_again)
+{
+    run_both(close_under_reader);
+}
+
+static void *write_later(void *fd)
+{
+    MUST_EQ(gs_thread_sleep(after(2 * GS_MILLISECOND)), 0);
+    MUST_EQ(gs_write(*(int *)fd, "z", 1, GS_NEVER), 1);
+    return NULL;
+}
+
+static void *poll_pipes(void *unused)
+{
+    int fds[6][2];
+    struct gs_poll polls[6];
+    char byte;
+    (void)unused;
+    for (int i = 0; i < 6; i++) {
+        MUST_EQ(gs_sys_pipe2(fds[i], O_CLOEXEC), 0);
+        polls[i] = (struct gs_poll){.fd = fds[i][0], .wanted = GS_READ};
+    }
+    MUST_EQ(gs_poll(polls, 6, 0), 0);
+    MUST_EQ(gs_poll(polls, 6, after(GS_MILLISECOND)), 0);
+    for (int i = 0; i < 6; i++) {
+        struct gs_thread *writer = spawn(write_later, &fds[i][1]);
+        MUST_EQ(gs_poll(polls, 6, GS_NEVER), 1);
+        MUST_EQ(polls[i].ready, GS_READ);
+        MUST_EQ(gs_read(fds[i][0], &byte, 1, 0), 1);
+        join(writer);
+    }
+    polls[2] = (struct gs_poll){.fd = fds[2][1], .wanted = GS_READ | GS_WRITE};
+    MUST_EQ(gs_poll(polls, 6, GS_NEVER), 1);
+    MUST_EQ(polls[2].ready, GS_WRITE);
+    for (int i = 0; i < 12; i++)
+        gs_close(fds[i / 2][i % 2]);
+    return NULL;
+}
+
+TEST(poll_tells_which_descriptors_are_ready)
+{
+    run_both(poll_pipes);
+}
+
+static void *use_file(void *unused)
+{
+    char path[] = "/tmp/gossamer-test-XXXXXX", bytes[8] = {0};
+    const struct open_how how = {.flags = O_RDWR | O_CLOEXEC};
+    struct stat stat;
+    off_t offset = 1;
+    (void)unused;
+    close(mkstemp(path));
+    int fd = gs_open(AT_FDCWD, path, &how, GS_NEVER);
+    MUST(fd >= 0);
+    MUST_EQ(gs_write(fd, "hello", 5, GS_NEVER), 5);
+    MUST_EQ(gs_pwrite(fd, "J", 1, 0, GS_NEVER), 1);
+    MUST_EQ(gs_fsync(fd, GS_NEVER), 0);
+    MUST_EQ(gs_pread(fd, bytes, sizeof bytes, 1, GS_NEVER), 4);
+    MUST(!strcmp(bytes, "ello"));
+    MUST_EQ(gs_stat(AT_FDCWD, path, &stat, GS_NEVER), 0);
+    MUST_EQ(stat.st_size, 5);
+    int pair_fds[2];
+    MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair_fds), 0);
+    MUST_EQ(gs_sendfile(pair_fds[0], fd, &offset, 3, GS_NEVER), 3);
+    MUST_EQ(offset, 4);
+    MUST_EQ(gs_recv(pair_fds[1], bytes, sizeof bytes, 0, GS_NEVER), 3);
+    MUST(!memcmp(bytes, "ell", 3));
+    gs_close(pair_fds[0]);
+    gs_close(pair_fds[1]);
+    gs_close(fd);
+    unlink(path);
+    MUST_EQ(gs_open(AT_FDCWD, path, &how, GS_NEVER), -ENOENT);
+    return NULL;
+}
+
+TEST(files_are_read_and_written)
+{
+    run_both(use_file);
+}
+
+static void *splice_pipes(void *unused)
+{
+    int in[2], out[2];
+    char bytes[4];
+    (void)unused;
+    MUST_EQ(gs_sys_pipe2(in, O_CLOEXEC), 0);
+    MUST_EQ(gs_sys_pipe2(out, O_CLOEXEC), 0);
+    MUST_EQ(gs_splice(in[0], out[1], 4, 0, after(GS_MILLISECOND)), -ETIMEDOUT);
+    struct gs_thread *writer = spawn(write_later, &in[1]);
+    MUST_EQ(gs_splice(in[0], out[1], 4, 0, GS_NEVER), 1);
+    MUST_EQ(gs_read(out[0], bytes, sizeof bytes, GS_NEVER), 1);
+    MUST_EQ(bytes[0], 'z');
+    join(writer);
+    for (int i = 0; i < 2; i++) {
+        gs_close(in[i]);
+        gs_close(out[i]);
+    }
+    return NULL;
+}
+
+TEST(splice_waits_for_bytes)
+{
+    run_both(splice_pipes);
+}
+
+static int begun;
+
+static void block_a_while(void *unused)
+{
+    (void)unused;
+    usleep(20000);
+    __atomic_fetch_add(&begun, 1, __ATOMIC_SEQ_CST);
+}
+
+static void *block(void *unused)
+{
+    (void)unused;
+    return (void *)(intptr_t)gs_run_blocking(block_a_while, NULL, after(5 * GS_MILLISECOND));
+}
+
+static void *use_pool(void *unused)
+{
+    struct gs_thread *threads[12];
+    int done = 0;
+    (void)unused;
+    begun = 0;
+    MUST_EQ(gs_run_blocking(block_a_while, NULL, 0), -ETIMEDOUT);
+    for (int i = 0; i < 12; i++)
+        threads[i] = spawn(block, NULL);
+    for (int i = 0; i < 12; i++) {
+        intptr_t result = (intptr_t)join(threads[i]);
+        MUST(!result || result == -ETIMEDOUT);
+        done += !result;
+    }
+    MUST_EQ(__atomic_load_n(&begun, __ATOMIC_SEQ_CST), done);
+    MUST(done >= 1);
+    return NULL;
+}
+
+TEST(what_the_pool_has_begun_is_waited_for_and_the_rest_is_not_begun)
+{
+    run_both(use_pool);
+}
+
+static void *resolve(void *unused)
+{
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_family = AF_INET},
+                    *found;
+    (void)unused;
+    MUST_EQ(gs_resolve("127.0.0.1", "80", &hints, GS_NEVER, &found), 0);
+    MUST_EQ(((struct sockaddr_in *)found->ai_addr)->sin_port, htons(80));
+    freeaddrinfo(found);
+    MUST_EQ(gs_resolve("not a number", "80", &hints, GS_NEVER, &found), -ENOENT);
+    return NULL;
+}
+
+TEST(names_are_resolved)
+{
+    run_both(resolve);
+}
+
+static void *wait_for_child(void *unused)
+{
+    int status = -1;
+    (void)unused;
+    pid_t pid = fork();
+    if (!pid)
+        _exit(7);
+    MUST_EQ(gs_wait_child(pid, after(20 * GS_SECOND), &status), 0);
+    MUST(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    MUST_EQ(gs_wait_child(pid, GS_NEVER, &status), -ECHILD);
+    return NULL;
+}
+
+TEST(end_of_a_child_is_waited_for)
+{
+    run_with(1, wait_for_child);
+}
+
+static void *raise_later(void *unused)
+{
+    (void)unused;
+    MUST_EQ(gs_thread_sleep(after(2 * GS_MILLISECOND)), 0);
+    kill(getpid(), SIGUSR1);
+    return NULL;
+}
+
+static void *wait_for_signal(void *unused)
+{
+    (void)unused;
+    MUST_EQ(gs_wait_signal(SIGUSR1, after(GS_MILLISECOND)), -ETIMEDOUT);
+    struct gs_thread *thread = spawn(raise_later, NULL);
+    MUST_EQ(gs_wait_signal(SIGUSR1, GS_NEVER), 0);
+    join(thread);
+    return NULL;
+}
+
+TEST(signal_is_waited_for)
+{
+    run_both(wait_for_signal);
+}

@@ -1,0 +1,319 @@
+#include "tests/thread/fixture.h"
+
+#include <fenv.h>
+
+static void *add_one(void *argument)
+{
+    return (char *)argument + 1;
+}
+
+static void *join_one(void *unused)
+{
+    char bytes[2];
+    (void)unused;
+    MUST(join(spawn(add_one, bytes)) == bytes + 1);
+    return NULL;
+}
+
+TEST(join_returns_what_the_thread_returned)
+{
+    run_both(join_one);
+}
+
+static void *exit_early(void *argument)
+{
+    gs_thread_exit(argument);
+}
+
+static void *join_exited(void *argument)
+{
+    (void)argument;
+    MUST(join(spawn(exit_early, calls)) == calls);
+    return calls;
+}
+
+TEST(result_of_the_first_thread_is_the_result_of_the_run)
+{
+    void *result = NULL;
+    CHECK_EQ(gs_threads_run(NULL, join_exited, NULL, &result), 0);
+    CHECK(result == calls);
+}
+
+static void *log_twice(void *letter)
+{
+    log_call(letter);
+    gs_thread_yield();
+    log_call(letter);
+    return NULL;
+}
+
+static void *take_turns(void *unused)
+{
+    struct gs_thread *threads[3];
+    (void)unused;
+    clear_calls();
+    threads[0] = spawn(log_twice, "a");
+    threads[1] = spawn(log_twice, "b");
+    threads[2] = spawn(log_twice, "c");
+    for (int i = 0; i < 3; i++)
+        join(threads[i]);
+    MUST(!strcmp(calls, "abcabc"));
+    return NULL;
+}
+
+TEST(yield_lets_the_others_run_in_turn)
+{
+    run_with(1, take_turns);
+}
+
+static void *spawn_many(void *unused)
+{
+    enum { MANY = 2000 };
+    static struct gs_thread *threads[MANY];
+    (void)unused;
+    for (int i = 0; i < MANY; i++)
+        threads[i] = spawn(add_one, &calls[i % 100]);
+    for (int i = MANY; i--;)
+        MUST(join(threads[i]) == &calls[i % 100 + 1]);
+    return NULL;
+}
+
+TEST(many_threads_live_at_once)
+{
+    run_both(spawn_many);
+}
+
+static void *reuse(void *unused)
+{
+    struct gs_threads_counts before, now;
+    (void)unused;
+    join(spawn(add_one, calls));
+    gs_threads_counts(&before);
+    for (int i = 0; i < 500; i++)
+        join(spawn(add_one, calls));
+    gs_threads_counts(&now);
+    MUST_EQ(now.stacks, before.stacks);
+    MUST_EQ(now.spawned, before.spawned + 500);
+    MUST_EQ(now.live, 1);
+    return NULL;
+}
+
+TEST(stack_of_a_finished_thread_is_used_again)
+{
+    run_with(1, reuse);
+}
+
+static int ended;
+
+static void *count_end(void *unused)
+{
+    (void)unused;
+    gs_thread_yield();
+    __atomic_fetch_add(&ended, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+static void *detach(void *unused)
+{
+    (void)unused;
+    MUST_EQ(gs_thread_spawn(NULL, count_end, NULL, NULL), 0);
+    gs_thread_detach(spawn(count_end, NULL));
+    struct gs_thread *late = spawn(count_end, NULL);
+    MUST_EQ(gs_thread_sleep(after(20 * GS_MILLISECOND)), 0);
+    gs_thread_detach(late);
+    return NULL;
+}
+
+TEST(run_returns_when_detached_threads_have_ended_too)
+{
+    ended = 0;
+    run_with(1, detach);
+    CHECK_EQ(ended, 3);
+    run_with(3, detach);
+    CHECK_EQ(ended, 6);
+}
+
+static void *sleep_long(void *unused)
+{
+    (void)unused;
+    MUST_EQ(gs_thread_sleep(after(30 * GS_MILLISECOND)), 0);
+    return NULL;
+}
+
+static void *join_with_deadline(void *unused)
+{
+    (void)unused;
+    struct gs_thread *thread = spawn(sleep_long, NULL);
+    MUST_EQ(gs_thread_join(thread, 0, NULL), -ETIMEDOUT);
+    MUST_EQ(gs_thread_join(thread, after(GS_MILLISECOND), NULL), -ETIMEDOUT);
+    MUST_EQ(gs_thread_join(gs_thread_self(), GS_NEVER, NULL), -EDEADLK);
+    join(thread);
+    return NULL;
+}
+
+TEST(join_gives_up_at_its_deadline_and_can_be_repeated)
+{
+    run_both(join_with_deadline);
+}
+
+static void *sleep_in_order(void *argument)
+{
+    MUST_EQ(gs_thread_sleep(after((uint64_t)(*(char *)argument - 'a') * 5 * GS_MILLISECOND)), 0);
+    log_call(argument);
+    return NULL;
+}
+
+static void *sleep_all(void *unused)
+{
+    (void)unused;
+    clear_calls();
+    struct gs_thread *threads[] = {spawn(sleep_in_order, "d"), spawn(sleep_in_order, "b"),
+                                   spawn(sleep_in_order, "c"), spawn(sleep_in_order, "a")};
+    for (int i = 0; i < 4; i++)
+        join(threads[i]);
+    MUST(!strcmp(calls, "abcd"));
+    return NULL;
+}
+
+TEST(threads_sleep_until_their_deadlines)
+{
+    run_with(1, sleep_all);
+}
+
+static void *tell_name(void *unused)
+{
+    (void)unused;
+    MUST(!strcmp(gs_thread_name(gs_thread_self()), "a name that is far too "));
+    return NULL;
+}
+
+static void *name_thread(void *unused)
+{
+    const struct gs_thread_attributes attributes = {.name =
+                                                        "a name that is far too long to be kept"};
+    struct gs_thread *thread;
+    (void)unused;
+    MUST_EQ(gs_thread_spawn(&attributes, tell_name, NULL, &thread), 0);
+    join(thread);
+    return NULL;
+}
+
+TEST(name_is_copied_as_far_as_it_fits)
+{
+    run_both(name_thread);
+}
+
+static void *use_stack(void *n)
+{
+    volatile char bytes[600000];
+    memset((char *)bytes, 7, *(size_t *)n);
+    return (void *)(intptr_t)bytes[*(size_t *)n - 1];
+}
+
+static void *large_stack(void *unused)
+{
+    struct gs_thread_attributes attributes = {.stack_size = 1 << 20};
+    struct gs_thread *thread;
+    size_t n = 600000;
+    (void)unused;
+    MUST_EQ(gs_thread_spawn(&attributes, use_stack, &n, &thread), 0);
+    MUST(join(thread) == (void *)7);
+    attributes.stack_size++;
+    MUST_EQ(gs_thread_spawn(&attributes, use_stack, &n, &thread), -EINVAL);
+    return NULL;
+}
+
+TEST(stack_is_as_large_as_asked_for)
+{
+    run_both(large_stack);
+}
+
+static void *tell_address(void *ret_address)
+{
+    char here;
+    gs_thread_yield();
+    *(char **)ret_address = __builtin_frame_address(0);
+    return &here == ret_address ? NULL : ret_address;
+}
+
+static void *own_stack(void *unused)
+{
+    enum { SIZE = 128 << 10 };
+    char *stack = malloc(SIZE), *address = NULL;
+    struct gs_thread_attributes attributes = {.stack = stack, .stack_size = SIZE};
+    struct gs_thread *thread;
+    (void)unused;
+    MUST(stack);
+    MUST_EQ(gs_thread_spawn(&attributes, tell_address, &address, &thread), 0);
+    MUST(join(thread) == &address);
+    MUST(address > stack && address < stack + SIZE);
+    free(stack);
+    return NULL;
+}
+
+TEST(thread_runs_on_a_stack_of_the_callers)
+{
+    run_both(own_stack);
+}
+
+static void *round_up(void *unused)
+{
+    (void)unused;
+    MUST_EQ(fesetround(FE_UPWARD), 0);
+    for (int i = 0; i < 100; i++) {
+        gs_thread_yield();
+        MUST_EQ(fegetround(), FE_UPWARD);
+    }
+    return NULL;
+}
+
+static void *keep_rounding(void *unused)
+{
+    (void)unused;
+    struct gs_thread *thread = spawn(round_up, NULL);
+    for (int i = 0; i < 50; i++) {
+        gs_thread_yield();
+        MUST_EQ(fegetround(), FE_TONEAREST);
+    }
+    join(thread);
+    return NULL;
+}
+
+TEST(rounding_mode_belongs_to_the_thread)
+{
+    run_with(1, keep_rounding);
+}
+
+static void *run_again(void *unused)
+{
+    (void)unused;
+    MUST_EQ(gs_threads_run(NULL, run_again, NULL, NULL), -EBUSY);
+    return NULL;
+}
+
+TEST(second_run_at_the_same_time_is_refused)
+{
+    run_with(1, run_again);
+    CHECK(!gs_thread_self());
+}
+
+static void *spawn_wrongly(void *unused)
+{
+    struct gs_thread_attributes attributes = {.worker = 9};
+    (void)unused;
+    MUST_EQ(gs_thread_spawn(&attributes, add_one, NULL, NULL), -EINVAL);
+    attributes = (struct gs_thread_attributes){.priority = (enum gs_priority)7};
+    MUST_EQ(gs_thread_spawn(&attributes, add_one, NULL, NULL), -EINVAL);
+    return NULL;
+}
+
+TEST(attributes_that_make_no_sense_are_refused)
+{
+    run_both(spawn_wrongly);
+}
+
+TEST(stack_size_that_cannot_be_had_is_refused)
+{
+    const struct gs_threads_options options = {.stack_size = 1 << 30};
+    CHECK_EQ(gs_threads_run(&options, add_one, NULL, NULL), -EINVAL);
+}
