@@ -5,9 +5,11 @@
 #include "load/load.h"
 #include "serve/serve.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct command {
     const char *name, *summary;
@@ -36,8 +38,20 @@ static bool is_either(const char *word, const char *name, const char *letter)
     return !strcmp(word, name) || !strcmp(word, letter);
 }
 
+/* A standard stream that the caller closed leads nowhere; a socket must not take its number, and
+ * then be sent messages. */
+static bool open_standard_streams(void)
+{
+    int fd = STDIN_FILENO;
+    while (fd >= 0 && fd <= STDERR_FILENO)
+        fd = fcntl(fd, F_GETFD) >= 0 ? fd + 1 : open("/dev/null", O_RDWR);
+    return fd >= 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (!open_standard_streams())
+        return 1;
     if (argc < 2) {
         fputs("gossamer: no command given (try gossamer --help)\n", stderr);
         return 2;

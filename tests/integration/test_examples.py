@@ -72,3 +72,17 @@ def test_background_ends_early_when_interrupted() -> None:
         program.send_signal(signal.SIGINT)
         assert program.stdout.read().splitlines()[-1].startswith("prime number ")
         assert program.wait(20) == 0
+
+
+def test_echo_threads_gives_back_to_each_client_what_it_sent() -> None:
+    with subprocess.Popen([EXAMPLES / "echo_threads"], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        address = "127.0.0.1", int(server.stdout.readline().split()[-1])
+        clients = [socket.create_connection(address, timeout=20) for _ in range(50)]
+        for number, client in enumerate(clients):
+            client.sendall(b"%d" % number * 1000)
+        for number, client in enumerate(clients):
+            expected = b"%d" % number * 1000
+            with client, client.makefile("rb") as answers:
+                assert answers.read(len(expected)) == expected
+        server.kill()

@@ -1,7 +1,11 @@
 """The program's front: help, version, and the handing over to commands."""
 
+import contextlib
+import http.client
 import os
+import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -101,3 +105,30 @@ def test_lab_without_its_python_says_how_to_get_it(tmp_path: Path) -> None:
     assert missing in done.stderr
     assert "make setup" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_closed_standard_streams_are_not_taken_by_sockets(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("here")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = [PROGRAM, "serve", "--listen", f"127.0.0.1:{port}", str(tmp_path)]
+    server = subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words])
+    try:
+        assert body_when_ready(port) == b"here"
+        streams = [str(Path(f"/proc/{server.pid}/fd/{fd}").readlink()) for fd in range(3)]
+        assert streams == ["/dev/null"] * 3
+    finally:
+        server.terminate()
+        assert server.wait(30) == 0
+
+
+def body_when_ready(port: int) -> bytes:
+    """Ask until somebody listens."""
+    for _ in range(200):
+        with contextlib.suppress(ConnectionRefusedError):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            connection.request("GET", "/")
+            return connection.getresponse().read()
+        time.sleep(0.05)
+    raise AssertionError("nobody listens")
