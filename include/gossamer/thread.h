@@ -199,7 +199,7 @@ struct gs_policy_item {
     struct gs_policy_item *next; /* the policy's own, while it has the item */
     uint64_t key;                /* the policy's own, too */
     uint64_t remaining;          /* work, as given with gs_thread_set_remaining */
-    const void *place;           /* where it last waited: equal for the same call of the program */
+    const void *place;           /* what it last waited for: an object, or a kind of event */
     uint8_t priority;            /* enum gs_priority */
 };
 struct gs_policy {

@@ -6,7 +6,7 @@
 #ifndef GS_THREAD_CHANNEL_H
 #define GS_THREAD_CHANNEL_H
 
-#include "thread/state.h"
+#include "thread/waiters.h"
 
 struct gs_channel {
     struct gs_spin lock;

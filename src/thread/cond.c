@@ -1,4 +1,5 @@
 #include "thread/wait.h"
+#include "thread/waiters.h"
 
 #include <errno.h>
 

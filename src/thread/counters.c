@@ -1,5 +1,5 @@
 /* What counts: semaphore, once, barrier and wait group. */
-#include "thread/state.h"
+#include "thread/waiters.h"
 
 #include <assert.h>
 

@@ -9,7 +9,7 @@
 #ifndef GS_THREAD_DESCRIPTORS_H
 #define GS_THREAD_DESCRIPTORS_H
 
-#include "thread/state.h"
+#include "thread/waiters.h"
 
 enum descriptor_kind {
     KIND_UNKNOWN,
@@ -43,7 +43,7 @@ int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction
 int gs_descriptor_watch(struct descriptor *descriptor, int fd);
 
 /* poll.c: something has happened to a descriptor of a gs_poll. The descriptor's lock is held. */
-void gs_poll_report(void *report);
+void gs_poll_report(void *argument);
 
 static inline bool descriptor_is_worth(struct descriptor *descriptor, unsigned direction)
 {

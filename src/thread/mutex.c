@@ -1,7 +1,7 @@
 /* The owner stands in one word, whose lowest bit says that others wait: then locking and unlocking take the way through the lock
  * and the queue, and the mutex is handed to who has waited longest. Invariant: the bit is set if and only if the queue is not
  * empty, except under the lock. */
-#include "thread/state.h"
+#include "thread/waiters.h"
 
 #include <assert.h>
 #include <errno.h>

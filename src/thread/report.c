@@ -57,7 +57,7 @@ NOT_FOR_ASAN NOT_FOR_TSAN static void put_calls(int fd, const struct gs_thread *
     for (int i = 0; i < FRAMES_MOST && pc; i++) {
         put_call(fd, pc);
         const char *at = frame;
-        if (at < thread->stack || at + 16 > thread->stack_top || (uintptr_t)at % 8)
+        if (!at || at < thread->stack || at + 16 > thread->stack_top || (uintptr_t)at % 8)
             return;
         const void *const *words = frame;
         frame = words[0];

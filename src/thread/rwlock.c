@@ -1,5 +1,5 @@
 /* In order of arrival: a reader that comes after a waiting writer waits behind it. */
-#include "thread/state.h"
+#include "thread/waiters.h"
 
 enum { READER, WRITER };
 

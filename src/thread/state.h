@@ -303,7 +303,7 @@ struct gs_policy_item *gs_worker_next(struct worker *worker);
 void gs_worker_send(struct worker *worker, struct runnable *runnable);
 /* For any worker to take; any kernel thread that is a worker. */
 void gs_worker_share(struct worker *worker, struct gs_thread *thread);
-void *gs_worker_main(void *worker);
+void *gs_worker_main(void *argument);
 int gs_worker_new(unsigned index, struct worker **ret_worker);
 void gs_worker_free(struct worker *worker);
 /* Where the loop keeps its cached time (current.c). */
@@ -358,42 +358,6 @@ static inline void thread_ready(struct worker *worker, struct gs_thread *thread)
 void gs_thread_arrive(struct worker *worker, struct gs_thread *thread);
 /* Cancel what the thread waits for, if it may be. By its worker. */
 void gs_thread_cancel_wait(struct worker *worker, struct gs_thread *thread);
-
-/* ---- Waiters ---- */
-
-static inline void waiters_append(struct gs_wait_queue *queue, struct gs_waiter *waiter)
-{
-    waiter->next = NULL;
-    waiter->previous = queue->last;
-    *(queue->last ? &queue->last->next : &queue->first) = waiter;
-    queue->last = waiter;
-    waiter->is_queued = true;
-}
-
-static inline void waiters_remove(struct gs_wait_queue *queue, struct gs_waiter *waiter)
-{
-    *(waiter->previous ? &waiter->previous->next : &queue->first) = waiter->next;
-    *(waiter->next ? &waiter->next->previous : &queue->last) = waiter->previous;
-    waiter->is_queued = false;
-}
-
-/* The first that can be claimed, claimed, off the queue; NULL: none. To be made ready by the caller. */
-static inline struct gs_waiter *waiters_claim(struct gs_wait_queue *queue)
-{
-    struct gs_waiter *waiter;
-    while ((waiter = queue->first)) {
-        waiters_remove(queue, waiter);
-        if (LIKELY(thread_claim(waiter->thread, CLAIM_WOKEN)))
-            return waiter;
-    }
-    return NULL;
-}
-
-/* Queue the caller and wait; see gs_thread_wait. The lock is held and released; on failure the waiter is off the queue. */
-int gs_waiters_wait(struct gs_wait_queue *queue, struct gs_waiter *waiter, struct gs_spin *lock,
-                    const struct wait *wait);
-/* Claim the first and make it ready. False: nobody waits. */
-bool gs_waiters_wake(struct gs_wait_queue *queue);
 
 /* ---- Threads (thread.c, cancel.c) ---- */
 

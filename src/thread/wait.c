@@ -1,6 +1,7 @@
 /* Waiting: what every blocking call comes down to. A thread's timer stays active when a wait ends early: the next deadline is
  * usually later, and then costs one store; a timer that goes off too early is set anew. */
 #include "thread/wait.h"
+#include "thread/waiters.h"
 
 #include <errno.h>
 
@@ -25,10 +26,10 @@ static void on_timer(struct gs_timer *timer)
     if (atomic_load_explicit(&thread->claim, memory_order_relaxed) != CLAIM_WAITING ||
         thread->deadline_ns == GS_NEVER)
         return;
-    if (thread->deadline_ns <= *thread->worker->now_ns)
+    /* Without memory for the timer, rather too early than never. */
+    if (thread->deadline_ns <= *thread->worker->now_ns ||
+        gs_timer_start(timer, thread->deadline_ns))
         time_out(thread->worker, thread);
-    else if (gs_timer_start(timer, thread->deadline_ns))
-        time_out(thread->worker, thread); /* no memory: rather too early than never */
 }
 
 int gs_thread_arm(struct gs_thread *thread, uint64_t deadline_ns)

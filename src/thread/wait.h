@@ -46,6 +46,7 @@ ALWAYS_INLINE int wait_suspend(struct gs_thread *self, const struct wait *wait,
     self->is_wait_uninterrupted = wait->is_uninterrupted;
     self->waits = wait->kind;
     self->waits_at = wait->at;
+    self->run.item.place = wait->kind->is_outside ? wait->kind : wait->at;
     self->since_ns = *worker->now_ns;
     if (is_outside)
         count_add(&worker->outside, 1);

@@ -37,7 +37,7 @@ static void pass(size_t capacity)
     struct gs_thread *threads[6];
     intptr_t sum = 0;
     open_channels(capacity);
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++) {
         threads[2 * i] = spawn(send_numbers, (void *)200);
         threads[2 * i + 1] = spawn(receive_numbers, (void *)200);
     }

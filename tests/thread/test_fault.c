@@ -1,0 +1,86 @@
+#include "tests/thread/fixture.h"
+
+#include <sys/syscall.h>
+
+static long failing;
+static int left;
+
+/* The call with this number fails, after so many that pass. */
+static long fail(long number, void *err)
+{
+    return number == failing && left-- <= 0 ? *(long *)err : 0;
+}
+
+static void *do_nothing(void *unused)
+{
+    return unused;
+}
+
+static void *start_and_join(void *unused)
+{
+    (void)unused;
+    join(spawn(do_nothing, NULL));
+    return NULL;
+}
+
+static int run_failing(long number, int after_calls, long err)
+{
+    const struct gs_threads_options options = {.workers = 2};
+    failing = number;
+    left = after_calls;
+    gs_sys_set_fault(fail, &err);
+    int result = gs_threads_run(&options, start_and_join, NULL, NULL);
+    gs_sys_set_fault(NULL, NULL);
+    return result;
+}
+
+/* In this order: what was reserved and made usable stays so. */
+TEST(no_addresses_for_stacks_is_a_clean_error)
+{
+    CHECK_EQ(run_failing(SYS_mmap, 0, -ENOMEM), -ENOMEM);
+}
+
+TEST(no_memory_for_the_first_stack_is_a_clean_error)
+{
+    CHECK_EQ(run_failing(SYS_mprotect, 0, -ENOMEM), -ENOMEM);
+}
+
+TEST(no_epoll_or_eventfd_is_a_clean_error)
+{
+    for (int n = 0; n < 2; n++) {
+        CHECK_EQ(run_failing(SYS_epoll_create1, n, -EMFILE), -EMFILE);
+        CHECK_EQ(run_failing(SYS_eventfd2, n, -ENFILE), -ENFILE);
+    }
+}
+
+TEST(loop_that_fails_for_good_ends_the_run_with_its_error)
+{
+    CHECK_EQ(run_failing(SYS_epoll_pwait2, 0, -EBADF), -EBADF);
+}
+
+TEST(threads_run_after_all_that)
+{
+    run_with(1, start_and_join);
+    run_with(3, start_and_join);
+}
+
+static void *fill_small_stacks(void *unused)
+{
+    const struct gs_thread_attributes attributes = {.stack_size = 1000};
+    long err = -ENOMEM;
+    struct gs_thread *thread;
+    (void)unused;
+    failing = SYS_mprotect;
+    left = 0;
+    gs_sys_set_fault(fail, &err);
+    MUST_EQ(gs_thread_spawn(&attributes, do_nothing, NULL, &thread), -ENOMEM);
+    gs_sys_set_fault(NULL, NULL);
+    MUST_EQ(gs_thread_spawn(&attributes, do_nothing, NULL, &thread), 0);
+    join(thread);
+    return NULL;
+}
+
+TEST(spawn_fails_when_no_memory_is_to_be_had_and_succeeds_later)
+{
+    run_with(1, fill_small_stacks);
+}

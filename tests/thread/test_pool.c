@@ -1,0 +1,61 @@
+#include "tests/thread/fixture.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+
+static int begun;
+
+static void block_a_while(void *unused)
+{
+    (void)unused;
+    usleep(20000);
+    __atomic_fetch_add(&begun, 1, __ATOMIC_SEQ_CST);
+}
+
+static void *block(void *unused)
+{
+    (void)unused;
+    return (void *)(intptr_t)gs_run_blocking(block_a_while, NULL, after(5 * GS_MILLISECOND));
+}
+
+static void *use_pool(void *unused)
+{
+    struct gs_thread *threads[12];
+    int done = 0;
+    (void)unused;
+    begun = 0;
+    MUST_EQ(gs_run_blocking(block_a_while, NULL, 0), -ETIMEDOUT);
+    for (int i = 0; i < 12; i++)
+        threads[i] = spawn(block, NULL);
+    for (int i = 0; i < 12; i++) {
+        intptr_t result = (intptr_t)join(threads[i]);
+        MUST(!result || result == -ETIMEDOUT);
+        done += !result;
+    }
+    MUST_EQ(__atomic_load_n(&begun, __ATOMIC_SEQ_CST), done);
+    MUST(done >= 1);
+    return NULL;
+}
+
+TEST(what_the_pool_has_begun_is_waited_for_and_the_rest_is_not_begun)
+{
+    run_both(use_pool);
+}
+
+static void *resolve(void *unused)
+{
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_family = AF_INET},
+                    *found;
+    (void)unused;
+    MUST_EQ(gs_resolve("127.0.0.1", "80", &hints, GS_NEVER, &found), 0);
+    MUST_EQ(((struct sockaddr_in *)found->ai_addr)->sin_port, htons(80));
+    freeaddrinfo(found);
+    MUST_EQ(gs_resolve("not a number", "80", &hints, GS_NEVER, &found), -ENOENT);
+    return NULL;
+}
+
+TEST(names_are_resolved)
+{
+    run_both(resolve);
+}
