@@ -39,9 +39,7 @@ static void *search_primes(void *data)
 
 static void on_found_all(struct gs_async *async)
 {
-    const struct search *search = async->watcher.data;
-    printf("prime number %u is %u\n", search->found, search->last);
-    gs_loop_stop(async->watcher.loop);
+    gs_loop_stop(async->watcher.loop); /* once what is pending has been called: perhaps a tick */
 }
 
 static void on_tick(struct gs_timer *timer)
@@ -75,5 +73,6 @@ int main(int argc, char **argv)
         pthread_create(&thread, NULL, search_primes, &search))
         return 1;
     gs_loop_run(loop);
+    printf("prime number %u is %u\n", search.found, search.last);
     return pthread_join(thread, NULL);
 }
