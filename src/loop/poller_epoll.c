@@ -149,9 +149,9 @@ static unsigned translate(uint32_t from_kernel)
 static void prefetch(const struct gs_loop *loop, const struct epoll_event *event)
 {
     __builtin_prefetch(&loop->slots[(uint32_t)event[SLOTS_AHEAD].data.u64]);
-    const char *watcher = (const char *)loop->slots[(uint32_t)event[WATCHERS_AHEAD].data.u64].first;
-    __builtin_prefetch(watcher, 1);
-    __builtin_prefetch(watcher + sizeof(struct gs_io) - 1, 1);
+    uintptr_t watcher = (uintptr_t)loop->slots[(uint32_t)event[WATCHERS_AHEAD].data.u64].first;
+    __builtin_prefetch((const void *)watcher, 1);
+    __builtin_prefetch((const void *)(watcher + sizeof(struct gs_io) - 1), 1);
 }
 
 static void collect(struct gs_loop *loop, int count)

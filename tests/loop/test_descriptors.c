@@ -239,6 +239,33 @@ TEST(reused_number_neither_delivers_an_old_event_nor_loses_a_new_one)
         reuse_number((struct way){bits & 1, bits & 2, bits & 4, bits & 8, bits & 16, bits & 32});
 }
 
+TEST(many_events_at_once_of_sockets_that_nobody_watches_any_more)
+{
+    enum { MANY = 24 };
+    int pairs[MANY][2], duplicates[MANY];
+    struct gs_io ios[MANY];
+    set_up();
+    for (int i = 0; i < MANY; i++) {
+        connect_pair(pairs[i]);
+        gs_io_init(&ios[i], loop, on_io);
+        start_io(&ios[i], pairs[i][0], GS_READ);
+    }
+    step(loop);
+    for (int i = 0; i < MANY; i++) {
+        duplicates[i] = dup(pairs[i][0]);
+        put_byte(pairs[i][1]);
+        close(pairs[i][0]);
+        gs_loop_fd_closed(loop, pairs[i][0]);
+    }
+    CHECK_EQ(step(loop), 0);
+    for (int i = 0; i < MANY; i++) {
+        CHECK(!gs_watcher_is_active(&ios[i].watcher));
+        close(duplicates[i]);
+        close(pairs[i][1]);
+    }
+    gs_loop_free(loop);
+}
+
 TEST(told_of_the_close_the_same_watcher_may_start_without_being_set)
 {
     int old[2], new[2];
