@@ -1,6 +1,6 @@
 # The front door: `make` lists what there is. CMake's presets do the building, tools/ the rest.
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test check peers bench soak fuzz asan tsan clean
+.PHONY: help setup build run test check peers bench soak fuzz asan tsan aarch64 clean
 MAKEFLAGS += --no-print-directory
 
 # Each preset is configured once; ninja configures it again when a CMake file changes.
@@ -8,7 +8,7 @@ cmake_build = test -f build/$(1)/build.ninja || cmake --preset $(1) >build/$(1).
 	cmake --build --preset $(1)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s%s\n", $$1, $$2 }' Makefile
 
 setup: .venv/setup.stamp ## install what is needed (tools/bootstrap)
 
@@ -30,6 +30,9 @@ asan: setup ## the tests under the address and undefined behaviour sanitizers
 
 tsan: setup ## the tests under the thread sanitizer
 	@tools/test tsan
+
+aarch64: setup ## the library for aarch64, its tests under QEMU
+	@tools/test aarch64
 
 check: setup ## format, lint, layers, sizes, words, stack
 	@tools/check

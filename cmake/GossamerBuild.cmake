@@ -37,10 +37,10 @@ function(gs_program name)
     target_link_libraries(${name} PRIVATE ${arg_USES} Threads::Threads)
 endfunction()
 
-# gs_tests(ROOM [USES LIBRARY...]): each test_*.c of this folder is a program and a test named ROOM.NAME, labelled ROOM; it finds
-# the program gossamer through the environment.
+# gs_tests(ROOM [USES LIBRARY...] [POLLERS NAME...]): each test_*.c of this folder is a program and a test named ROOM.NAME,
+# labelled ROOM, and one named ROOM.NAME.POLLER for each poller; it finds the program gossamer through the environment.
 function(gs_tests room)
-    cmake_parse_arguments(arg "" "" "USES" ${ARGN})
+    cmake_parse_arguments(arg "" "" "USES;POLLERS" ${ARGN})
     file(GLOB sources CONFIGURE_DEPENDS test_*.c)
     foreach(source ${sources})
         get_filename_component(stem ${source} NAME_WE)
@@ -49,5 +49,10 @@ function(gs_tests room)
         add_test(NAME ${room}.${stem} COMMAND test_${room}_${stem})
         set_tests_properties(${room}.${stem} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120 LABELS ${room}
             ENVIRONMENT GOSSAMER_PROGRAM=${PROJECT_BINARY_DIR}/gossamer)
+        foreach(poller ${arg_POLLERS})
+            add_test(NAME ${room}.${stem}.${poller} COMMAND test_${room}_${stem})
+            set_tests_properties(${room}.${stem}.${poller} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120 LABELS ${room}
+                ENVIRONMENT GS_POLLER=${poller})
+        endforeach()
     endforeach()
 endfunction()

@@ -21,10 +21,14 @@
 #include <sys/types.h>
 
 struct epoll_event;
+struct io_uring_params;
 struct iovec;
+struct itimerspec;
 struct open_how;
 struct pollfd;
+struct rusage;
 struct stat;
+struct statfs;
 
 /* One system call with up to six arguments: its result or -errno. */
 GS_API long gs_syscall(long number, long a, long b, long c, long d, long e, long f);
@@ -39,7 +43,8 @@ GS_API ssize_t gs_sys_read(int fd, void *bytes, size_t n);
 GS_API ssize_t gs_sys_write(int fd, const void *bytes, size_t n);
 GS_API ssize_t gs_sys_pread(int fd, void *bytes, size_t n, off_t offset);
 GS_API ssize_t gs_sys_writev(int fd, const struct iovec *iov, int count);
-/* offset: -1 for the file's own position. flags: RWF_NOWAIT and the others. */
+/* offset: -1 for the file's own position. flags: RWF_NOWAIT and the others; -EOPNOTSUPP where the
+ * kernel has none. */
 GS_API ssize_t gs_sys_preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
 GS_API ssize_t gs_sys_pwritev2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
 /* Advances *offset by what was sent. */
@@ -61,6 +66,9 @@ GS_API ssize_t gs_sys_send(int fd, const void *bytes, size_t n, int flags);
 GS_API ssize_t gs_sys_recvmsg(int fd, struct msghdr *message, int flags);
 GS_API ssize_t gs_sys_sendmsg(int fd, const struct msghdr *message, int flags);
 
+GS_API int gs_sys_openat(int dirfd, const char *path, int flags, unsigned mode);
+/* Before Linux 5.6, which has none, it is openat; and if it is to resolve beneath dirfd, symbolic
+ * links and ".." are refused, wherever they lead. */
 GS_API int gs_sys_openat2(int dirfd, const char *path, const struct open_how *how);
 GS_API int gs_sys_fstat(int fd, struct stat *ret_stat);
 GS_API int gs_sys_fcntl(int fd, int command, long argument);
@@ -85,9 +93,29 @@ GS_API ssize_t gs_sys_readv(int fd, const struct iovec *iov, int count);
 GS_API ssize_t gs_sys_splice(int in_fd, int out_fd, size_t n, unsigned flags);
 /* timeout_ns: UINT64_MAX waits without limit. */
 GS_API int gs_sys_poll(struct pollfd *polls, unsigned count, uint64_t timeout_ns);
+/* descriptors: those to be read, to be written and with urgent data, as fd_set; any may be NULL. */
+GS_API int gs_sys_select(int count, void *descriptors[3], uint64_t timeout_ns);
+
+GS_API int gs_sys_io_uring_setup(unsigned entries, struct io_uring_params *params);
+/* argument: a struct io_uring_getevents_arg. Returns how many entries were taken. */
+GS_API int gs_sys_io_uring_enter(int fd, unsigned submit, unsigned wait, unsigned flags,
+                                 void *argument);
+GS_API int gs_sys_io_uring_register(int fd, unsigned operation, void *argument, unsigned count);
+/* A part of what fd stands for, shared with it, to be read and written. */
+GS_API long gs_sys_mmap_shared(int fd, size_t n, off_t offset);
+
 GS_API int gs_sys_fsync(int fd);
 GS_API int gs_sys_fstatat(int dirfd, const char *path, struct stat *ret_stat, int flags);
 GS_API int gs_sys_pidfd_open(pid_t pid, unsigned flags);
 GS_API pid_t gs_sys_wait4(pid_t pid, int *ret_status, int options);
+/* kind: P_PID or P_PIDFD. ret_info: a siginfo_t. */
+GS_API int gs_sys_waitid(int kind, int id, void *ret_info, int options, struct rusage *ret_usage);
+
+GS_API int gs_sys_timerfd_create(int clock, int flags);
+GS_API int gs_sys_timerfd_settime(int fd, int flags, const struct itimerspec *value);
+GS_API int gs_sys_inotify_init(int flags);
+GS_API int gs_sys_inotify_add_watch(int fd, const char *path, uint32_t mask);
+GS_API int gs_sys_inotify_rm_watch(int fd, int watch);
+GS_API int gs_sys_statfs(const char *path, struct statfs *ret_statfs);
 
 #endif

@@ -121,6 +121,15 @@ void gs_heap_move(struct gs_heap *heap, uint32_t *place, uint64_t key)
     settle(heap, *place, (struct gs_heap_node){key, place});
 }
 
+void gs_heap_order(struct gs_heap *heap)
+{
+    uint32_t end = GS_HEAP_ROOT + heap->count;
+    for (uint32_t i = GS_HEAP_ROOT; i < end; i++)
+        *heap->nodes[i].place = i;
+    for (uint32_t i = heap->count > 1 ? parent_of(end - 1) : 0; i >= GS_HEAP_ROOT; i--)
+        sift_down(heap, i, heap->nodes[i]);
+}
+
 void gs_heap_check(const struct gs_heap *heap)
 {
     assert(heap->count <= heap->capacity && "3");

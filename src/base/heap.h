@@ -48,10 +48,13 @@ void gs_heap_remove(struct gs_heap *heap, uint32_t *place);
 /* Give what is in the heap another key. */
 void gs_heap_move(struct gs_heap *heap, uint32_t *place, uint64_t key);
 
+/* Restore the order, and the places, of nodes that were written into the heap from its first on. */
+void gs_heap_order(struct gs_heap *heap);
+
 /* Assert the invariants. */
 void gs_heap_check(const struct gs_heap *heap);
 
-/* The node with the smallest key. Not of an empty heap. */
+/* The node with the smallest key, which the others stand behind. Something must be reserved. */
 static inline struct gs_heap_node *gs_heap_first(const struct gs_heap *heap)
 {
     return &heap->nodes[GS_HEAP_ROOT];

@@ -1,7 +1,12 @@
-#include <gossamer/sys.h>
+#include "base/beneath.h"
 
+#include <errno.h>
+#include <gossamer/sys.h>
+#include <limits.h>
+#include <linux/io_uring.h>
 #include <linux/openat2.h>
 #include <linux/time_types.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 static gs_sys_fault_fn *fault_hook;
@@ -77,12 +82,23 @@ ssize_t gs_sys_writev(int fd, const struct iovec *iov, int count)
 
 ssize_t gs_sys_preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
 {
-    return CALL(SYS_preadv2, fd, iov, count, offset, 0, flags);
+    ssize_t n = CALL(SYS_preadv2, fd, iov, count, offset, 0, flags);
+    if (n != -ENOSYS)
+        return n;
+    if (flags)
+        return -EOPNOTSUPP;
+    return offset < 0 ? CALL(SYS_readv, fd, iov, count) : CALL(SYS_preadv, fd, iov, count, offset);
 }
 
 ssize_t gs_sys_pwritev2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
 {
-    return CALL(SYS_pwritev2, fd, iov, count, offset, 0, flags);
+    ssize_t n = CALL(SYS_pwritev2, fd, iov, count, offset, 0, flags);
+    if (n != -ENOSYS)
+        return n;
+    if (flags)
+        return -EOPNOTSUPP;
+    return offset < 0 ? CALL(SYS_writev, fd, iov, count)
+                      : CALL(SYS_pwritev, fd, iov, count, offset);
 }
 
 ssize_t gs_sys_sendfile(int out_fd, int in_fd, off_t *offset, size_t n)
@@ -162,9 +178,19 @@ ssize_t gs_sys_sendmsg(int fd, const struct msghdr *message, int flags)
     return CALL(SYS_sendmsg, fd, message, flags | MSG_NOSIGNAL);
 }
 
+int gs_sys_openat(int dirfd, const char *path, int flags, unsigned mode)
+{
+    return (int)CALL(SYS_openat, dirfd, path, flags, mode);
+}
+
 int gs_sys_openat2(int dirfd, const char *path, const struct open_how *how)
 {
-    return (int)CALL(SYS_openat2, dirfd, path, how, sizeof *how);
+    int fd = (int)CALL(SYS_openat2, dirfd, path, how, sizeof *how);
+    if (fd != -ENOSYS)
+        return fd;
+    if (how->resolve & RESOLVE_BENEATH)
+        return gs_open_beneath(dirfd, path, how);
+    return gs_sys_openat(dirfd, path, (int)how->flags, (unsigned)how->mode);
 }
 
 int gs_sys_fstat(int fd, struct stat *ret_stat)
@@ -202,14 +228,26 @@ int gs_sys_epoll_ctl(int epoll_fd, int operation, int fd, struct epoll_event *ev
     return (int)CALL(SYS_epoll_ctl, epoll_fd, operation, fd, event);
 }
 
+/* As poll takes it, rounded up: -1 is no limit. */
+static int milliseconds(uint64_t timeout_ns)
+{
+    if (timeout_ns == UINT64_MAX)
+        return -1;
+    uint64_t ms = timeout_ns / 1000000 + (timeout_ns % 1000000 != 0);
+    return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
 int gs_sys_epoll_wait(int epoll_fd, struct epoll_event *events, int count, uint64_t timeout_ns)
 {
     struct __kernel_timespec timeout = {
         .tv_sec = (long long)(timeout_ns / 1000000000),
         .tv_nsec = (long long)(timeout_ns % 1000000000),
     };
-    return (int)CALL(SYS_epoll_pwait2, epoll_fd, events, count,
-                     timeout_ns == UINT64_MAX ? NULL : &timeout, NULL, 8);
+    int n = (int)CALL(SYS_epoll_pwait2, epoll_fd, events, count,
+                      timeout_ns == UINT64_MAX ? NULL : &timeout, NULL, 8);
+    if (__builtin_expect(n != -ENOSYS, 1))
+        return n;
+    return (int)CALL(SYS_epoll_pwait, epoll_fd, events, count, milliseconds(timeout_ns), NULL, 8);
 }
 
 int gs_sys_eventfd(unsigned value, int flags)
@@ -256,6 +294,37 @@ int gs_sys_poll(struct pollfd *polls, unsigned count, uint64_t timeout_ns)
     return (int)CALL(SYS_ppoll, polls, count, timeout_ns == UINT64_MAX ? NULL : &timeout, NULL, 8);
 }
 
+int gs_sys_select(int count, void *descriptors[3], uint64_t timeout_ns)
+{
+    struct __kernel_timespec timeout = {
+        .tv_sec = (long long)(timeout_ns / 1000000000),
+        .tv_nsec = (long long)(timeout_ns % 1000000000),
+    };
+    return (int)CALL(SYS_pselect6, count, descriptors[0], descriptors[1], descriptors[2],
+                     timeout_ns == UINT64_MAX ? NULL : &timeout, NULL);
+}
+
+int gs_sys_io_uring_setup(unsigned entries, struct io_uring_params *params)
+{
+    return (int)CALL(SYS_io_uring_setup, entries, params);
+}
+
+int gs_sys_io_uring_enter(int fd, unsigned submit, unsigned wait, unsigned flags, void *argument)
+{
+    return (int)CALL(SYS_io_uring_enter, fd, submit, wait, flags, argument,
+                     sizeof(struct io_uring_getevents_arg));
+}
+
+int gs_sys_io_uring_register(int fd, unsigned operation, void *argument, unsigned count)
+{
+    return (int)CALL(SYS_io_uring_register, fd, operation, argument, count);
+}
+
+long gs_sys_mmap_shared(int fd, size_t n, off_t offset)
+{
+    return CALL(SYS_mmap, NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, offset);
+}
+
 int gs_sys_fsync(int fd)
 {
     return (int)CALL(SYS_fsync, fd);
@@ -274,4 +343,39 @@ int gs_sys_pidfd_open(pid_t pid, unsigned flags)
 pid_t gs_sys_wait4(pid_t pid, int *ret_status, int options)
 {
     return (pid_t)CALL(SYS_wait4, pid, ret_status, options, NULL);
+}
+
+int gs_sys_waitid(int kind, int id, void *ret_info, int options, struct rusage *ret_usage)
+{
+    return (int)CALL(SYS_waitid, kind, id, ret_info, options, ret_usage);
+}
+
+int gs_sys_timerfd_create(int clock, int flags)
+{
+    return (int)CALL(SYS_timerfd_create, clock, flags);
+}
+
+int gs_sys_timerfd_settime(int fd, int flags, const struct itimerspec *value)
+{
+    return (int)CALL(SYS_timerfd_settime, fd, flags, value, NULL);
+}
+
+int gs_sys_inotify_init(int flags)
+{
+    return (int)CALL(SYS_inotify_init1, flags);
+}
+
+int gs_sys_inotify_add_watch(int fd, const char *path, uint32_t mask)
+{
+    return (int)CALL(SYS_inotify_add_watch, fd, path, mask);
+}
+
+int gs_sys_inotify_rm_watch(int fd, int watch)
+{
+    return (int)CALL(SYS_inotify_rm_watch, fd, watch);
+}
+
+int gs_sys_statfs(const char *path, struct statfs *ret_statfs)
+{
+    return (int)CALL(SYS_statfs, path, ret_statfs);
 }

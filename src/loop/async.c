@@ -21,12 +21,17 @@ void gs_loop_wake(struct gs_loop *loop)
     gs_loop_end_wait(loop);
 }
 
-bool gs_loop_may_sleep(struct gs_loop *loop)
+bool gs_loop_has_mail(struct gs_loop *loop)
 {
     struct mailbox *mailbox = &loop->mailbox;
-    atomic_store(&mailbox->asleep, true);
-    return !atomic_load(&mailbox->woken) && !atomic_load(&mailbox->sent) &&
-           !atomic_load(&mailbox->caught);
+    return atomic_load(&mailbox->woken) || atomic_load(&mailbox->sent) ||
+           atomic_load(&mailbox->caught);
+}
+
+bool gs_loop_may_sleep(struct gs_loop *loop)
+{
+    atomic_store(&loop->mailbox.asleep, true);
+    return !gs_loop_has_mail(loop);
 }
 
 void gs_loop_woke_up(struct gs_loop *loop)

@@ -14,33 +14,47 @@ void gs_loop_check(struct gs_loop *loop)
 
 #define HOLDS(number_, condition_) assert((condition_) && "invariant " #number_)
 
-static uint32_t check_pending(struct gs_list *list, int *references)
+static uint32_t check_pending(const struct gs_list *list)
 {
-    uint32_t timers_out_of_heap = 0;
+    uint32_t timers_elsewhere = 0;
     GS_LIST_EACH(link, list)
     {
         const struct gs_watcher *watcher = gs_container_of(link, struct gs_watcher, pending);
         HOLDS(1, watcher->active);
-        if (watcher->kind != KIND_TIMER || watcher->index)
-            continue;
-        timers_out_of_heap++;
-        *references += !watcher->unreferenced;
+        timers_elsewhere += watcher->kind == KIND_TIMER && !watcher->index;
     }
-    return timers_out_of_heap;
+    return timers_elsewhere;
 }
 
-static void check_timers(const struct gs_loop *loop, uint32_t out_of_heap, int *references)
+static void check_timers(const struct gs_loop *loop, uint32_t elsewhere)
 {
-    gs_heap_check(&loop->timers);
-    HOLDS(7, loop->timers.count + out_of_heap == loop->active_timers);
-    HOLDS(9, loop->timers.capacity >= loop->active_timers);
-    for (uint32_t i = 0; i < loop->timers.count; i++) {
-        const struct gs_heap_node *node = gs_heap_first(&loop->timers) + i;
-        const struct gs_timer *timer = gs_container_of(node->place, struct gs_timer, watcher.index);
+    const struct gs_agenda *agenda = &loop->timers;
+    gs_agenda_check(agenda);
+    HOLDS(7, gs_agenda_count(agenda) + elsewhere == loop->active_timers);
+    HOLDS(9, agenda->reserved >= loop->active_timers);
+    for (uint32_t i = 0; i < gs_agenda_count(agenda); i++) {
+        const uint32_t *place = gs_agenda_at(agenda, i);
+        const struct gs_timer *timer = gs_container_of(place, struct gs_timer, watcher.index);
         HOLDS(7, timer->watcher.active);
-        HOLDS(8, node->key <= timer->deadline_ns);
-        *references += !timer->watcher.unreferenced;
+        HOLDS(8, gs_agenda_key(agenda, *place) <= timer->deadline_ns);
     }
+}
+
+static void check_periodics(const struct gs_loop *loop)
+{
+    const struct gs_heap *heap = &loop->periodics.heap;
+    uint32_t in_heap = 0;
+    gs_heap_check(heap);
+    GS_LIST_EACH(link, &loop->periodics.all)
+    {
+        const struct gs_periodic *periodic = gs_container_of(link, struct gs_periodic, link);
+        HOLDS(10, periodic->watcher.index || gs_list_is_linked(&periodic->watcher.pending));
+        if (!periodic->watcher.index)
+            continue;
+        HOLDS(10, heap->nodes[periodic->watcher.index].key == periodic->at_ns);
+        in_heap++;
+    }
+    HOLDS(10, in_heap == heap->count);
 }
 
 /* Returns how many of the list's descriptors have the flag. */
@@ -53,13 +67,12 @@ static unsigned count_flagged(const struct gs_loop *loop, const struct descripto
     return count;
 }
 
-static void check_slot(const struct slot *slot, int fd, int *references)
+static void check_slot(const struct slot *slot, int fd)
 {
     unsigned wanted = 0;
     bool is_failed = false;
     for (const struct gs_io *io = slot->first; io; io = io->next) {
         HOLDS(3, io->watcher.active && io->fd == fd);
-        *references += !io->watcher.unreferenced;
         wanted |= io->wanted & READ_WRITE;
         is_failed |= io->watcher.events & GS_FAILED;
     }
@@ -67,12 +80,12 @@ static void check_slot(const struct slot *slot, int fd, int *references)
         HOLDS(5, !(wanted & ~(unsigned)slot->registered));
 }
 
-static void check_slots(const struct gs_loop *loop, int *references)
+static void check_slots(const struct gs_loop *loop)
 {
     unsigned changed = 0, listed = 0;
     for (unsigned fd = 0; fd < loop->slot_count; fd++) {
         const struct slot *slot = &loop->slots[fd];
-        check_slot(slot, (int)fd, references);
+        check_slot(slot, (int)fd);
         changed += !!(slot->flags & SLOT_CHANGED);
         listed += !!(slot->flags & SLOT_LISTED);
     }
@@ -82,49 +95,34 @@ static void check_slots(const struct gs_loop *loop, int *references)
     HOLDS(6, listed == count_flagged(loop, &loop->ready, SLOT_LISTED));
 }
 
-/* Cancelled operations have left their slot: they are found among the pending. */
-static int count_cancelled(const struct gs_list *list, const struct gs_loop *loop)
-{
-    int references = 0;
-    GS_LIST_EACH(link, list)
-    {
-        const struct gs_io *io = gs_container_of(link, struct gs_io, watcher.pending);
-        if (io->watcher.kind != KIND_OP)
-            continue;
-        const struct gs_io *listed = loop->slots[io->fd].first;
-        while (listed && listed != io)
-            listed = listed->next;
-        references += !listed && !io->watcher.unreferenced;
-    }
-    return references;
-}
+struct counts {
+    int references;
+    unsigned special;
+};
 
-static int count_listed(const struct gs_list *list)
+static void count(struct gs_watcher *watcher, void *data)
 {
-    int references = 0;
-    GS_LIST_EACH(link, list)
-    references += !gs_container_of(link, struct gs_idle, link)->watcher.unreferenced;
-    return references;
+    struct counts *counts = data;
+    HOLDS(2, watcher->active);
+    counts->references += !watcher->unreferenced;
+    counts->special += watcher->kind == KIND_PERIODIC || watcher->kind == KIND_CHILD ||
+                       watcher->kind == KIND_FILE || watcher->kind == KIND_EMBED;
 }
 
 void gs_loop_check(struct gs_loop *loop)
 {
-    int references = 0;
-    uint32_t out_of_heap = 0;
+    struct counts counts = {0};
+    uint32_t timers_elsewhere = 0;
     for (unsigned p = 0; p < PRIORITIES; p++) {
-        out_of_heap += check_pending(&loop->collected[p], &references);
-        out_of_heap += check_pending(&loop->running[p], &references);
-        references += count_cancelled(&loop->collected[p], loop);
-        references += count_cancelled(&loop->running[p], loop);
+        timers_elsewhere += check_pending(&loop->collected[p]);
+        timers_elsewhere += check_pending(&loop->running[p]);
     }
-    check_timers(loop, out_of_heap, &references);
-    check_slots(loop, &references);
-    for (const struct gs_signal *signal = loop->signals; signal; signal = signal->next)
-        references += !signal->watcher.unreferenced;
-    references += count_listed(&loop->idles) + count_listed(&loop->prepares);
-    references += count_listed(&loop->preparing) + count_listed(&loop->checks);
-    references += count_listed(&loop->asyncs);
-    HOLDS(2, references == loop->references);
+    check_timers(loop, timers_elsewhere);
+    check_periodics(loop);
+    check_slots(loop);
+    gs_loop_each(loop, count, &counts);
+    HOLDS(2, counts.references == loop->references);
+    HOLDS(11, counts.special == loop->special_count);
 }
 
 #endif

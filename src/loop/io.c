@@ -88,7 +88,7 @@ void gs_io_stop(struct gs_io *io)
     struct slot *slot = &loop->slots[io->fd];
     gs_loop_unlink_io(io);
     drop_events(io, slot, READ_WRITE);
-    if (io->wanted & slot->registered & GS_WRITE)
+    if (slot->registered & (loop->poller->is_told_of_stops ? READ_WRITE : io->wanted & GS_WRITE))
         gs_loop_mark_changed(loop, io->fd, 0);
     gs_loop_deactivate(&io->watcher);
 }

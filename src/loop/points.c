@@ -1,10 +1,13 @@
-/* The points of the iteration: idle, prepare and check watchers. Each kind is a list, by priority
- * and then by start. */
+/* The points of the iteration (idle, prepare and check watchers) and of the loop's life (fork and
+ * cleanup watchers). Each kind is a list, by priority and then by start; cleanup watchers from the
+ * last on. */
 #include "loop/state.h"
 
-/* The link is at the same place in all three. */
+/* The link is at the same place in all. */
 _Static_assert(offsetof(struct gs_idle, link) == offsetof(struct gs_prepare, link), "prepare");
 _Static_assert(offsetof(struct gs_idle, link) == offsetof(struct gs_check, link), "check");
+_Static_assert(offsetof(struct gs_idle, link) == offsetof(struct gs_fork, link), "fork");
+_Static_assert(offsetof(struct gs_idle, link) == offsetof(struct gs_loop_cleanup, link), "cleanup");
 
 static struct gs_watcher *watcher_of(struct gs_list *link)
 {
@@ -108,4 +111,70 @@ void gs_loop_collect_checks(struct gs_loop *loop)
 {
     for (struct gs_list *link = loop->checks.previous; link != &loop->checks; link = link->previous)
         gs_loop_pend_first(watcher_of(link));
+}
+
+void gs_fork_init(struct gs_fork *fork, struct gs_loop *loop, gs_fork_fn *callback)
+{
+    *fork = (struct gs_fork){
+        .watcher = {.loop = loop, .kind = KIND_FORK, .unreferenced = true},
+        .callback = callback,
+    };
+}
+
+void gs_fork_start(struct gs_fork *fork)
+{
+    start(&fork->watcher, &fork->link, &fork->watcher.loop->forks);
+}
+
+void gs_fork_stop(struct gs_fork *fork)
+{
+    stop(&fork->watcher, &fork->link);
+}
+
+/* As with prepare watchers. */
+void gs_loop_call_forks(struct gs_loop *loop)
+{
+    struct gs_list calling;
+    gs_list_init(&calling);
+    gs_list_append_all(&calling, &loop->forks);
+    while (!gs_list_is_empty(&calling)) {
+        struct gs_list *link = gs_list_first(&calling);
+        struct gs_fork *fork = gs_container_of(link, struct gs_fork, link);
+        gs_list_remove(link);
+        insert(&loop->forks, link);
+        loop->counts.callbacks++;
+        fork->callback(fork);
+    }
+}
+
+void gs_loop_cleanup_init(struct gs_loop_cleanup *cleanup, struct gs_loop *loop,
+                          gs_loop_cleanup_fn *callback)
+{
+    *cleanup = (struct gs_loop_cleanup){
+        .watcher = {.loop = loop, .kind = KIND_CLEANUP, .unreferenced = true},
+        .callback = callback,
+    };
+}
+
+void gs_loop_cleanup_start(struct gs_loop_cleanup *cleanup)
+{
+    if (cleanup->watcher.active)
+        return;
+    gs_list_prepend(&cleanup->watcher.loop->cleanups, &cleanup->link);
+    gs_loop_activate(&cleanup->watcher);
+}
+
+void gs_loop_cleanup_stop(struct gs_loop_cleanup *cleanup)
+{
+    stop(&cleanup->watcher, &cleanup->link);
+}
+
+void gs_loop_call_cleanups(struct gs_loop *loop)
+{
+    while (!gs_list_is_empty(&loop->cleanups)) {
+        struct gs_list *link = gs_list_first(&loop->cleanups);
+        struct gs_loop_cleanup *cleanup = gs_container_of(link, struct gs_loop_cleanup, link);
+        gs_loop_cleanup_stop(cleanup);
+        cleanup->callback(cleanup);
+    }
 }

@@ -1,7 +1,9 @@
 /* epoll. The data of each registration is its descriptor and its slot's generation: the kernel's
  * registrations belong to open files rather than to numbers, and outlive a closed number while a
  * duplicate lives. */
+#include "loop/poller_epoll.h"
 #include "loop/state.h"
+#include "loop/verifier.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -17,14 +19,15 @@
 
 struct epoll {
     int fd;
+    struct verifier *verifier;
     struct epoll_event events[EVENTS];
 };
 
-/* Returns the new set, which watches wake_fd, or -errno. */
+/* Returns the new set, or -errno. */
 static int open_set(int wake_fd)
 {
     int fd = gs_sys_epoll_create(EPOLL_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0 || wake_fd < 0)
         return fd;
     /* By edges: each write to the eventfd ends a wait, and nobody needs to read it. */
     struct epoll_event wake = {.events = EPOLLIN | EPOLLET, .data.u64 = WAKE_DATA};
@@ -36,58 +39,71 @@ static int open_set(int wake_fd)
     return fd;
 }
 
-static int init(struct gs_loop *loop)
+int gs_loop_epoll_new(int wake_fd, struct epoll **ret_epoll)
 {
     struct epoll *epoll = malloc(sizeof *epoll);
     if (!epoll)
         return -ENOMEM;
-    epoll->fd = open_set(loop->wake_fd);
+    epoll->verifier = NULL;
+    epoll->fd = open_set(wake_fd);
     if (epoll->fd < 0) {
         int err = epoll->fd;
         free(epoll);
         return err;
     }
-    loop->poller_state = epoll;
+    *ret_epoll = epoll;
     return 0;
 }
 
-static void done(struct gs_loop *loop)
+void gs_loop_epoll_free(struct epoll *epoll)
 {
-    struct epoll *epoll = loop->poller_state;
+    gs_loop_free_verifier(epoll->verifier);
     gs_sys_close(epoll->fd);
     free(epoll);
 }
 
-static int reopen(struct gs_loop *loop)
+int gs_loop_epoll_reopen(struct epoll *epoll, int wake_fd)
 {
-    struct epoll *epoll = loop->poller_state;
-    int fd = open_set(loop->wake_fd);
+    int fd = open_set(wake_fd);
     if (fd < 0)
         return fd;
     gs_sys_close(epoll->fd);
     epoll->fd = fd;
+    /* After a fork its ring is the parent's. */
+    gs_loop_free_verifier(epoll->verifier);
+    epoll->verifier = NULL;
     return 0;
 }
 
-static int control(struct gs_loop *loop, int operation, int fd, unsigned wanted)
+int gs_loop_epoll_fd(const struct epoll *epoll)
 {
-    const struct epoll *epoll = loop->poller_state;
-    struct epoll_event event = {
+    return epoll->fd;
+}
+
+struct epoll_event gs_loop_epoll_event(int fd, uint32_t generation, unsigned wanted)
+{
+    return (struct epoll_event){
         .events = (wanted & GS_READ ? (unsigned)EPOLLIN | EPOLLRDHUP : 0) |
                   (wanted & GS_WRITE ? (unsigned)EPOLLOUT : 0) |
                   (wanted & GS_EDGE ? (unsigned)EPOLLET : 0),
-        .data.u64 = (uint64_t)loop->slots[fd].generation << 32 | (uint32_t)fd,
+        .data.u64 = (uint64_t)generation << 32 | (uint32_t)fd,
     };
+}
+
+static int control(struct gs_loop *loop, const struct epoll *epoll, int operation, int fd,
+                   unsigned wanted)
+{
+    struct epoll_event event = gs_loop_epoll_event(fd, loop->slots[fd].generation, wanted);
     loop->counts.interest_calls++;
     return gs_sys_epoll_ctl(epoll->fd, operation, fd, &event);
 }
 
 /* Tell the kernel of a file that it may not know under this number. */
-static int add(struct gs_loop *loop, int fd, unsigned wanted)
+static int add(struct gs_loop *loop, const struct epoll *epoll, int fd, unsigned wanted)
 {
     struct slot *slot = &loop->slots[fd];
     slot->generation++;
-    int err = control(loop, EPOLL_CTL_ADD, fd, wanted);
+    int err = control(loop, epoll, EPOLL_CTL_ADD, fd, wanted);
     if (!err && slot->generation > 1)
         slot->flags |= SLOT_REUSED;
     return err;
@@ -96,11 +112,11 @@ static int add(struct gs_loop *loop, int fd, unsigned wanted)
 /* Whether the number still means the registered file. To add it is the cheaper way to ask than to
  * modify it, which polls the file: -EEXIST says yes, unless the registration found may be that of
  * an earlier file under the same number. Edges must be modified to be reported again. */
-static int verify(struct gs_loop *loop, int fd, unsigned wanted)
+static int verify(struct gs_loop *loop, const struct epoll *epoll, int fd, unsigned wanted)
 {
     struct slot *slot = &loop->slots[fd];
     if (wanted == slot->registered && !(wanted & GS_EDGE) && !(slot->flags & SLOT_REUSED)) {
-        int err = add(loop, fd, wanted);
+        int err = add(loop, epoll, fd, wanted);
         if (err == -EEXIST) {
             slot->generation--;
             return 0;
@@ -108,29 +124,23 @@ static int verify(struct gs_loop *loop, int fd, unsigned wanted)
         return err;
     }
     slot->generation++;
-    int err = control(loop, EPOLL_CTL_MOD, fd, wanted);
-    return err == -ENOENT ? add(loop, fd, wanted) : err;
+    int err = control(loop, epoll, EPOLL_CTL_MOD, fd, wanted);
+    return err == -ENOENT ? add(loop, epoll, fd, wanted) : err;
 }
 
-static int set(struct gs_loop *loop, int fd, unsigned wanted)
+int gs_loop_epoll_set(struct gs_loop *loop, struct epoll *epoll, int fd, unsigned wanted)
 {
     struct slot *slot = &loop->slots[fd];
     if (!wanted)
-        return control(loop, EPOLL_CTL_DEL, fd, 0);
+        return control(loop, epoll, EPOLL_CTL_DEL, fd, 0);
     if (!slot->registered) {
-        int err = add(loop, fd, wanted);
-        return err == -EEXIST ? control(loop, EPOLL_CTL_MOD, fd, wanted) : err;
+        int err = add(loop, epoll, fd, wanted);
+        return err == -EEXIST ? control(loop, epoll, EPOLL_CTL_MOD, fd, wanted) : err;
     }
     if (slot->flags & SLOT_VERIFY)
-        return verify(loop, fd, wanted);
-    int err = control(loop, EPOLL_CTL_MOD, fd, wanted);
-    return err == -ENOENT ? add(loop, fd, wanted) : err;
-}
-
-static int wait(struct gs_loop *loop, uint64_t timeout_ns)
-{
-    struct epoll *epoll = loop->poller_state;
-    return gs_sys_epoll_wait(epoll->fd, epoll->events, EVENTS, timeout_ns);
+        return verify(loop, epoll, fd, wanted);
+    int err = control(loop, epoll, EPOLL_CTL_MOD, fd, wanted);
+    return err == -ENOENT ? add(loop, epoll, fd, wanted) : err;
 }
 
 static unsigned translate(uint32_t from_kernel)
@@ -154,9 +164,8 @@ static void prefetch(const struct gs_loop *loop, const struct epoll_event *event
     __builtin_prefetch((const void *)(watcher + sizeof(struct gs_io) - 1), 1);
 }
 
-static void collect(struct gs_loop *loop, int count)
+static void collect_from(struct gs_loop *loop, const struct epoll *epoll, int count)
 {
-    const struct epoll *epoll = loop->poller_state;
     const struct epoll_event *end = epoll->events + count;
     for (const struct epoll_event *event = epoll->events; event < end; event++) {
         uint64_t data = event->data.u64;
@@ -170,12 +179,69 @@ static void collect(struct gs_loop *loop, int count)
     }
 }
 
+void gs_loop_epoll_drain(struct gs_loop *loop, struct epoll *epoll)
+{
+    int count = gs_sys_epoll_wait(epoll->fd, epoll->events, EVENTS, 0);
+    if (count > 0)
+        collect_from(loop, epoll, count);
+}
+
+/* ---- The poller ---- */
+
+static int init(struct gs_loop *loop)
+{
+    struct epoll *epoll;
+    int err = gs_loop_epoll_new(loop->wake_fd, &epoll);
+    if (!err)
+        loop->poller_state = epoll;
+    return err;
+}
+
+static void done(struct gs_loop *loop)
+{
+    gs_loop_epoll_free(loop->poller_state);
+}
+
+static int set(struct gs_loop *loop, int fd, unsigned wanted)
+{
+    return gs_loop_epoll_set(loop, loop->poller_state, fd, wanted);
+}
+
+static void verify_many(struct gs_loop *loop, const int *fds)
+{
+    struct epoll *epoll = loop->poller_state;
+    gs_loop_verify(loop, &epoll->verifier, epoll->fd, fds);
+}
+
+static int wait(struct gs_loop *loop, uint64_t timeout_ns)
+{
+    struct epoll *epoll = loop->poller_state;
+    return gs_sys_epoll_wait(epoll->fd, epoll->events, EVENTS, timeout_ns);
+}
+
+static void collect(struct gs_loop *loop, int count)
+{
+    collect_from(loop, loop->poller_state, count);
+}
+
+static int reopen(struct gs_loop *loop)
+{
+    return gs_loop_epoll_reopen(loop->poller_state, loop->wake_fd);
+}
+
+static int descriptor(struct gs_loop *loop)
+{
+    return gs_loop_epoll_fd(loop->poller_state);
+}
+
 const struct poller gs_loop_poller_epoll = {
     .name = "epoll",
     .init = init,
     .done = done,
     .set = set,
+    .verify = verify_many,
     .wait = wait,
     .collect = collect,
     .reopen = reopen,
+    .descriptor = descriptor,
 };

@@ -1,20 +1,27 @@
-/* Signals: the handler leaves a bit in the mailbox of the loop that the number belongs to. */
+/* Signals. The loops that watch any are in a list, which handlers go through: they leave a bit in the
+ * mailbox of each loop that watches the signal. */
 #include "loop/state.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 
 #define NUMBERS 64
 
-/* Of each signal's number less one. `former` belongs to the loop that has the number. */
-static struct {
-    _Atomic(struct gs_loop *) loop;
-    struct sigaction former;
-} owners[NUMBERS];
+static _Atomic(struct gs_loop *) catchers;
 
 /* Handlers that are running, in whatever thread: a loop may go away only after they have. */
 static atomic_uint handlers;
+
+/* Guards what follows, and changes of the list. Handlers take no lock. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Of each signal's number less one. */
+static struct {
+    unsigned loops;
+    struct sigaction former;
+} owners[NUMBERS];
 
 static uint64_t bit_of(int number)
 {
@@ -24,26 +31,41 @@ static uint64_t bit_of(int number)
 static void handle(int number)
 {
     atomic_fetch_add(&handlers, 1);
-    struct gs_loop *loop = atomic_load(&owners[number - 1].loop);
-    if (loop) {
+    struct gs_loop *loop = atomic_load(&catchers);
+    for (; loop; loop = atomic_load(&loop->next_catcher)) {
+        if (!(atomic_load(&loop->mailbox.watched) & bit_of(number)))
+            continue;
         atomic_fetch_or(&loop->mailbox.caught, bit_of(number));
         gs_loop_end_wait(loop);
     }
     atomic_fetch_sub(&handlers, 1);
 }
 
-static int take_number(struct gs_loop *loop, int number)
+/* The first loop to watch it. */
+static int catch (int number)
 {
-    struct gs_loop *owner = NULL;
-    if (!atomic_compare_exchange_strong(&owners[number - 1].loop, &owner, loop))
-        return owner == loop ? 0 : -EBUSY;
     struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
     sigfillset(&action.sa_mask);
-    if (sigaction(number, &action, &owners[number - 1].former)) {
-        atomic_store(&owners[number - 1].loop, NULL);
-        return -EINVAL;
+    return sigaction(number, &action, &owners[number - 1].former) ? -EINVAL : 0;
+}
+
+static int take_number(struct gs_loop *loop, int number)
+{
+    uint64_t watched = atomic_load(&loop->mailbox.watched);
+    if (watched & bit_of(number))
+        return 0;
+    pthread_mutex_lock(&lock);
+    int err = owners[number - 1].loops ? 0 : catch (number);
+    if (!err) {
+        owners[number - 1].loops++;
+        atomic_fetch_or(&loop->mailbox.watched, bit_of(number));
+        if (!watched) {
+            atomic_store(&loop->next_catcher, atomic_load(&catchers));
+            atomic_store(&catchers, loop);
+        }
     }
-    return 0;
+    pthread_mutex_unlock(&lock);
+    return err;
 }
 
 static bool is_watched(const struct gs_loop *loop, int number)
@@ -54,10 +76,23 @@ static bool is_watched(const struct gs_loop *loop, int number)
     return false;
 }
 
+static void unlink_catcher(struct gs_loop *loop)
+{
+    _Atomic(struct gs_loop *) *link = &catchers;
+    while (atomic_load(link) != loop)
+        link = &atomic_load(link)->next_catcher;
+    atomic_store(link, atomic_load(&loop->next_catcher));
+}
+
 static void give_number_back(struct gs_loop *loop, int number)
 {
-    sigaction(number, &owners[number - 1].former, NULL);
-    atomic_store(&owners[number - 1].loop, NULL);
+    pthread_mutex_lock(&lock);
+    if (!--owners[number - 1].loops)
+        sigaction(number, &owners[number - 1].former, NULL);
+    atomic_fetch_and(&loop->mailbox.watched, ~bit_of(number));
+    if (!atomic_load(&loop->mailbox.watched))
+        unlink_catcher(loop);
+    pthread_mutex_unlock(&lock);
     while (atomic_load(&handlers))
         sched_yield();
     atomic_fetch_and(&loop->mailbox.caught, ~bit_of(number));

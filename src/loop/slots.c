@@ -1,5 +1,6 @@
 /* Descriptors: what their watchers want, and how the kernel comes to know it. */
 #include "loop/state.h"
+#include "loop/verifier.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,6 +9,8 @@
 #include <string.h>
 
 #define FIRST_SLOTS 32
+/* So many changes are worth a look for what can be asked at once. */
+#define VERIFIED_TOGETHER 256
 
 static int reserve(struct descriptors *descriptors, unsigned count)
 {
@@ -24,6 +27,8 @@ static int reserve(struct descriptors *descriptors, unsigned count)
 static int grow(struct gs_loop *loop, unsigned count)
 {
     int err = reserve(&loop->changed, count);
+    if (!err && loop->poller_state && loop->poller->grow)
+        err = loop->poller->grow(loop, count);
     if (err)
         return err;
     struct slot *slots = realloc(loop->slots, count * sizeof *slots);
@@ -140,6 +145,15 @@ static void register_file(struct gs_loop *loop, int fd, struct slot *slot, unsig
         slot->flags |= SLOT_FILE;
 }
 
+void gs_loop_io_failed(struct gs_loop *loop, struct slot *slot, int err)
+{
+    unsigned wanted = wanted_of(slot);
+    if (err == -EPERM && wanted)
+        register_file(loop, (int)(slot - loop->slots), slot, wanted);
+    else
+        fail(slot, err);
+}
+
 /* Nobody wants anything of it. Should the kernel not find it, because the number is closed while a
  * duplicate lives, then what it reports from now on is recognised as stale. */
 static void unregister(struct gs_loop *loop, int fd, struct slot *slot)
@@ -172,7 +186,8 @@ static void settle(struct gs_loop *loop, int fd)
     struct slot *slot = &loop->slots[fd];
     slot->flags &= (uint8_t)~SLOT_CHANGED;
     unsigned wanted = wanted_of(slot);
-    if (is_settled(slot, wanted))
+    bool is_unwanted = !wanted && slot->registered && loop->poller->is_told_of_stops;
+    if (!is_unwanted && is_settled(slot, wanted))
         return;
     if (!wanted) {
         unregister(loop, fd, slot);
@@ -188,10 +203,39 @@ static void settle(struct gs_loop *loop, int fd)
         fail(slot, err);
 }
 
+/* Whether all there is to settle is if the number still means the registered file. */
+static bool is_question(const struct slot *slot)
+{
+    const unsigned others = SLOT_NARROW | SLOT_FILE | SLOT_REUSED;
+    return (slot->flags & (SLOT_VERIFY | others)) == SLOT_VERIFY && slot->registered &&
+           !(slot->registered & GS_EDGE) && wanted_of(slot) == slot->registered;
+}
+
+/* So many changes may be the first ones, in a program that will set as many anew later: what that
+ * takes is opened now, when no number is expected to be a certain file's but those that are open. */
+static void verify_many(struct gs_loop *loop)
+{
+    int fds[VERIFIER_BATCH];
+    unsigned count = 0;
+    loop->poller->verify(loop, NULL);
+    for (unsigned i = 0; i < loop->changed.count; i++) {
+        int fd = loop->changed.fds[i];
+        if (!is_question(&loop->slots[fd]))
+            continue;
+        fds[count++] = fd;
+        if (count < VERIFIER_BATCH)
+            continue;
+        loop->poller->verify(loop, fds);
+        count = 0;
+    }
+}
+
 void gs_loop_settle(struct gs_loop *loop)
 {
     if (UNLIKELY(loop->is_set_stale) && !loop->poller->reopen(loop))
         gs_loop_forget_kernel(loop);
+    if (UNLIKELY(loop->changed.count >= VERIFIED_TOGETHER) && loop->poller->verify)
+        verify_many(loop);
     for (unsigned i = 0; i < loop->changed.count; i++)
         settle(loop, loop->changed.fds[i]);
     loop->changed.count = 0;
@@ -200,6 +244,7 @@ void gs_loop_settle(struct gs_loop *loop)
 void gs_loop_forget_kernel(struct gs_loop *loop)
 {
     loop->is_set_stale = false;
+    loop->set_number++;
     for (unsigned fd = 0; fd < loop->slot_count; fd++) {
         struct slot *slot = &loop->slots[fd];
         if (slot->registered)
@@ -225,7 +270,7 @@ void gs_loop_fd_closed(struct gs_loop *loop, int fd)
     }
     if (!slot->registered)
         return;
-    if (loop->has_duplicates && !(slot->flags & SLOT_FILE))
+    if ((loop->has_duplicates || loop->poller->is_told_of_closes) && !(slot->flags & SLOT_FILE))
         loop->poller->set(loop, fd, 0);
     slot->registered = 0;
     slot->generation++;

@@ -32,8 +32,16 @@ static inline struct gs_loop *new_loop(void)
         fprintf(stderr, "gs_loop_new: %d\n", err);
         exit(1);
     }
+    const char *asked = getenv("GS_POLLER");
+    if (asked && strcmp(gs_loop_poller(loop), asked))
+        SKIP("no %s here", asked);
     clear_calls();
     return loop;
+}
+
+static inline bool is_on(const struct gs_loop *loop, const char *poller)
+{
+    return !strcmp(gs_loop_poller(loop), poller);
 }
 
 /* One iteration that doesn't wait. */
@@ -50,6 +58,15 @@ static inline uint64_t interest_calls(const struct gs_loop *loop)
     gs_loop_counts(loop, &counts);
     return counts.interest_calls;
 }
+
+/* Interest costs system calls with epoll, and none with io_uring. */
+#define CHECK_INTEREST(loop_, calls_)                                                              \
+    do {                                                                                           \
+        if (is_on(loop_, "epoll"))                                                                 \
+            CHECK_EQ(interest_calls(loop_), calls_);                                               \
+        if (is_on(loop_, "io_uring"))                                                              \
+            CHECK_EQ(interest_calls(loop_), 0);                                                    \
+    } while (0)
 
 /* Two connected sockets that do not block. */
 static inline void connect_pair(int pair[2])

@@ -41,7 +41,7 @@ TEST(readiness_is_reported_once_until_it_comes_anew)
     put_byte(pair[1]);
     CHECK_EQ(step(loop), 1);
     CHECK_EQ(step(loop), 0);
-    CHECK_EQ(interest_calls(loop), 1);
+    CHECK_INTEREST(loop, 1);
     tear_down();
 }
 
@@ -58,7 +58,7 @@ TEST(both_directions_are_registered_once_and_come_one_by_one)
     CHECK_EQ(step(loop), 1);
     CHECK(last_events & GS_WRITE);
     CHECK_EQ(step(loop), 0);
-    CHECK_EQ(interest_calls(loop), 1);
+    CHECK_INTEREST(loop, 1);
     tear_down();
 }
 

@@ -113,7 +113,7 @@ TEST(watchers_of_one_descriptor_each_get_what_they_want)
     start_io(&b, pair[0], GS_WRITE);
     start_io(&c, pair[0], GS_READ | GS_WRITE);
     CHECK_EQ(step(loop), 3);
-    CHECK_EQ(interest_calls(loop), 1);
+    CHECK_INTEREST(loop, 1);
     gs_io_stop(&c);
     gs_io_stop(&b);
     clear_calls();
@@ -122,13 +122,19 @@ TEST(watchers_of_one_descriptor_each_get_what_they_want)
     tear_down();
 }
 
+/* select can't tell. */
+static unsigned hangup(void)
+{
+    return is_on(loop, "select") ? 0 : GS_HANGUP;
+}
+
 TEST(shutdown_of_the_peer_is_reported_as_hangup)
 {
     set_up();
     start_io(&a, pair[0], GS_READ);
     shutdown(pair[1], SHUT_WR);
     CHECK_EQ(step(loop), 1);
-    CHECK_EQ(last_events, GS_READ | GS_HANGUP);
+    CHECK_EQ(last_events, GS_READ | hangup());
     tear_down();
 }
 
@@ -140,11 +146,11 @@ TEST(lost_connection_makes_both_directions_ready)
     CHECK_EQ(step(loop), 0);
     close(pair[1]);
     CHECK_EQ(step(loop), 1);
-    CHECK_EQ(last_events, GS_WRITE | GS_HANGUP);
+    CHECK_EQ(last_events, GS_WRITE | hangup());
     gs_io_stop(&a);
     start_io(&a, pair[0], GS_READ | GS_WRITE);
     CHECK_EQ(step(loop), 1);
-    CHECK_EQ(last_events, GS_READ | GS_WRITE | GS_HANGUP);
+    CHECK_EQ(last_events, GS_READ | GS_WRITE | hangup());
     gs_loop_free(loop);
     close(pair[0]);
 }
@@ -214,7 +220,7 @@ TEST(regular_file_is_always_ready)
         clear_calls();
         CHECK_EQ(gs_loop_step(loop, GS_NEVER), 2);
     }
-    CHECK_EQ(interest_calls(loop), 1);
+    CHECK_INTEREST(loop, 1);
     gs_io_stop(&a);
     gs_io_stop(&b);
     CHECK_EQ(step(loop), 0);
@@ -347,7 +353,7 @@ TEST(hundreds_of_ready_descriptors_are_each_called_once)
         ;
     for (int i = 0; i < N; i++)
         CHECK_EQ(taken[i], 1);
-    CHECK_EQ(interest_calls(loop), N);
+    CHECK_INTEREST(loop, N);
     for (int i = 0; i < N; i++)
         close_pair(pairs[i]);
     tear_down();

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <sys/uio.h>
 
 static struct gs_loop *loop;
 static struct gs_op a, b;
@@ -88,7 +89,7 @@ TEST(send_that_does_not_block_costs_no_interest)
     CHECK_EQ(gs_op_send(&a, pair[0], "hello", 5, 0), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(result_of_a, 5);
-    CHECK_EQ(interest_calls(loop), 0);
+    CHECK_INTEREST(loop, 0);
     gs_loop_free(loop);
     close_pair(pair);
 }
@@ -167,7 +168,7 @@ TEST(file_is_written_and_read_at_offsets_and_at_its_own_position)
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(result_of_a, 3);
     CHECK_STR(bytes, "456");
-    CHECK_EQ(interest_calls(loop), 0);
+    CHECK_INTEREST(loop, 0);
     CHECK_EQ(gs_op_read(&a, fd, bytes, 2, GS_OP_HERE), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(result_of_a, 2);
@@ -248,6 +249,42 @@ TEST(close_of_the_descriptor_cancels_what_is_under_way)
     close_pair(next);
 }
 
+TEST(message_is_sent_from_several_places)
+{
+    int pair[2];
+    char bytes[16] = "";
+    struct iovec parts[] = {{"ab", 2}, {"", 0}, {"cde", 3}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 3};
+    set_up();
+    connect_pair(pair);
+    CHECK_EQ(gs_op_sendmsg(&a, pair[0], &message, 0), 0);
+    CHECK_EQ(gs_op_sendmsg(&a, pair[0], &message, 0), -EBUSY);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK_EQ(result_of_a, 5);
+    CHECK_EQ(read(pair[1], bytes, sizeof bytes), 5);
+    CHECK_STR(bytes, "abcde");
+    gs_loop_free(loop);
+    close_pair(pair);
+}
+
+TEST(file_is_flushed_and_what_is_none_is_refused)
+{
+    int pair[2];
+    set_up();
+    FILE *file = tmpfile();
+    CHECK_EQ(gs_op_fsync(&a, fileno(file)), 0);
+    CHECK_EQ(gs_op_fsync(&a, fileno(file)), -EBUSY);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK_EQ(result_of_a, 0);
+    connect_pair(pair);
+    CHECK_EQ(gs_op_fsync(&a, pair[0]), 0);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK_EQ(result_of_a, -EINVAL);
+    gs_loop_free(loop);
+    fclose(file);
+    close_pair(pair);
+}
+
 static char ping[1];
 static int rounds;
 
@@ -274,7 +311,7 @@ TEST(operations_started_in_callbacks_play_ping_pong_with_one_change_of_interest)
         if (read(pair[1], &byte, 1) == 1)
             put_byte(pair[1]);
     }
-    CHECK_EQ(interest_calls(loop), 1);
+    CHECK_INTEREST(loop, 1);
     gs_loop_free(loop);
     close_pair(pair);
 }

@@ -65,23 +65,38 @@ TEST(impossible_signals_are_refused)
     gs_loop_free(loop);
 }
 
-TEST(signal_belongs_to_one_loop_at_a_time)
+TEST(every_loop_that_watches_the_signal_is_told)
 {
-    struct gs_loop *other_loop = NULL;
-    struct gs_signal other;
+    struct gs_loop *others[3];
+    struct gs_signal watchers[3];
     set_up();
-    CHECK_EQ(gs_loop_new(&other_loop), 0);
-    gs_signal_init(&other, other_loop, on_signal);
-    other.watcher.data = "o";
     CHECK_EQ(gs_signal_start(&a, SIGUSR1), 0);
-    CHECK_EQ(gs_signal_start(&other, SIGUSR1), -EBUSY);
-    gs_signal_stop(&a);
-    CHECK_EQ(gs_signal_start(&other, SIGUSR1), 0);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(gs_loop_new(&others[i]), 0);
+        gs_signal_init(&watchers[i], others[i], on_signal);
+        watchers[i].watcher.data = (char *[]){"0", "1", "2"}[i];
+        CHECK_EQ(gs_signal_start(&watchers[i], i < 2 ? SIGUSR1 : SIGUSR2), 0);
+    }
     raise(SIGUSR1);
+    CHECK_EQ(step(others[0]), 1);
+    CHECK_EQ(step(others[1]), 1);
+    CHECK_EQ(step(others[2]), 0);
+    CHECK_EQ(step(loop), 1);
+    CHECK_STR(calls, "01a");
+    /* Each goes its own way, whatever the order. */
+    gs_loop_free(others[1]);
+    gs_signal_stop(&a);
+    raise(SIGUSR1);
+    raise(SIGUSR2);
     CHECK_EQ(step(loop), 0);
-    CHECK_EQ(gs_loop_step(other_loop, 0), 1);
-    gs_loop_free(other_loop);
-    CHECK_EQ(gs_signal_start(&a, SIGUSR1), 0);
+    CHECK_EQ(step(others[2]), 1);
+    CHECK_EQ(step(others[0]), 1);
+    CHECK_STR(calls, "01a20");
+    gs_loop_free(others[0]);
+    gs_loop_free(others[2]);
+    struct sigaction action;
+    CHECK_EQ(sigaction(SIGUSR1, NULL, &action), 0);
+    CHECK(action.sa_handler == SIG_DFL);
     gs_loop_free(loop);
 }
 

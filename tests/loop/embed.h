@@ -1,0 +1,75 @@
+/* What the tests of embedded loops share: an outer loop, an inner one, and callbacks that log. */
+#ifndef GS_TESTS_LOOP_EMBED_H
+#define GS_TESTS_LOOP_EMBED_H
+
+#include "tests/loop/fixture.h"
+
+static struct gs_loop *outer, *inner;
+static struct gs_embed embed;
+static int last_result, results;
+
+static inline void on_step(struct gs_embed *of, int result)
+{
+    (void)of;
+    last_result = result;
+    results++;
+}
+
+/* The outer loop's poller is the one that the environment names; some can't be the inner one's. */
+static inline void set_up(void)
+{
+    outer = new_loop();
+    results = 0;
+    if (gs_loop_new_on("epoll", &inner))
+        abort();
+    gs_embed_init(&embed, outer, inner, on_step);
+    if (gs_embed_start(&embed))
+        abort();
+}
+
+static inline void tear_down(void)
+{
+    gs_loop_check(inner);
+    gs_loop_check(outer);
+    gs_loop_free(outer);
+    gs_loop_free(inner);
+}
+
+static inline void on_io(struct gs_io *io, unsigned events)
+{
+    (void)events;
+    take_byte(io->fd);
+    log_call(&io->watcher);
+}
+
+static inline void on_timer(struct gs_timer *timer)
+{
+    log_call(&timer->watcher);
+}
+
+static inline void on_signal(struct gs_signal *signal)
+{
+    log_call(&signal->watcher);
+}
+
+static inline void on_idle(struct gs_idle *idle)
+{
+    log_call(&idle->watcher);
+    gs_idle_stop(idle);
+}
+
+static inline void on_async(struct gs_async *async)
+{
+    log_call(&async->watcher);
+}
+
+/* One iteration of the outer loop that waits as long as it takes. */
+static inline int wait_once(void)
+{
+    int called = gs_loop_step(outer, GS_NEVER);
+    gs_loop_check(outer);
+    gs_loop_check(inner);
+    return called;
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* What the tests of files share: two watchers, and a folder of their own. The kernel's reports wait in
+ * its queue as soon as a change is made, so one iteration sees them; where it can't report, the
+ * injected clock brings the next look. */
+#ifndef GS_TESTS_LOOP_FOLDER_H
+#define GS_TESTS_LOOP_FOLDER_H
+
+#include "tests/loop/fixture.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+static struct gs_loop *loop;
+static struct gs_file a, b;
+static unsigned events_of_a, events_of_b;
+static uint64_t clock_ns;
+static char folder[64];
+
+static inline uint64_t read_clock(void *data)
+{
+    (void)data;
+    return clock_ns;
+}
+
+static inline void on_change(struct gs_file *file, unsigned events)
+{
+    log_call(&file->watcher);
+    *(file == &a ? &events_of_a : &events_of_b) |= events;
+}
+
+/* In a folder of its own, which is the working directory. */
+static inline void set_up(void)
+{
+    const char *root = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/gossamer-XXXXXX",
+             root && strlen(root) < 40 ? root : "/tmp");
+    if (!mkdtemp(folder) || chdir(folder))
+        abort();
+    loop = new_loop();
+    clock_ns = GS_SECOND;
+    gs_loop_set_clock(loop, read_clock, NULL);
+    gs_file_init(&a, loop, on_change);
+    gs_file_init(&b, loop, on_change);
+    a.watcher.data = "a";
+    b.watcher.data = "b";
+}
+
+static inline void tear_down(void)
+{
+    gs_loop_free(loop);
+    gs_sys_set_fault(NULL, NULL);
+    if (chdir("/") || strlen(folder) < 8)
+        abort();
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    if (system(command))
+        abort();
+}
+
+static inline void append(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    put_byte(fd);
+    close(fd);
+}
+
+static inline void create(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        abort();
+    close(fd);
+}
+
+/* The events that a is called with in one iteration. */
+static inline unsigned told(void)
+{
+    events_of_a = events_of_b = 0;
+    step(loop);
+    return events_of_a;
+}
+
+static inline unsigned told_after(uint64_t passed_ns)
+{
+    clock_ns += passed_ns;
+    return told();
+}
+
+#endif

@@ -1,0 +1,367 @@
+/* Child processes, by descriptor and, where the kernel has none, by SIGCHLD. */
+#include "tests/loop/fixture.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+static struct gs_loop *loop;
+static struct gs_child a, b;
+static struct gs_child_exit last;
+
+static void on_end(struct gs_child *child, const struct gs_child_exit *exit)
+{
+    log_call(&child->watcher);
+    last = *exit;
+}
+
+static long refuse_descriptors(long number, void *data)
+{
+    (void)data;
+    return number == SYS_pidfd_open ? -ENOSYS : 0;
+}
+
+static void set_up(bool has_descriptors)
+{
+    gs_sys_set_fault(has_descriptors ? NULL : refuse_descriptors, NULL);
+    loop = new_loop();
+    memset(&last, 0xff, sizeof last);
+    gs_child_init(&a, loop, on_end);
+    gs_child_init(&b, loop, on_end);
+    a.watcher.data = "a";
+    b.watcher.data = "b";
+}
+
+static void tear_down(void)
+{
+    gs_loop_free(loop);
+    gs_sys_set_fault(NULL, NULL);
+}
+
+#define IN_BOTH_WAYS(has_descriptors_)                                                             \
+    for (int has_descriptors_ = 0; has_descriptors_ < 2; has_descriptors_++)
+
+/* A child that ends when something is written to *ret_fd. */
+static pid_t spawn(int status, int *ret_fd)
+{
+    int pair[2];
+    connect_pair(pair);
+    pid_t pid = fork();
+    if (!pid) {
+        char byte;
+        fcntl(pair[1], F_SETFL, 0);
+        close(pair[0]);
+        _exit(read(pair[1], &byte, 1) < 0 ? 99 : status);
+    }
+    close(pair[1]);
+    *ret_fd = pair[0];
+    return pid;
+}
+
+/* A child that has ended, and that nobody has waited for. */
+static pid_t spawn_ended(int status)
+{
+    siginfo_t info;
+    int fd;
+    pid_t pid = spawn(status, &fd);
+    close(fd);
+    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT))
+        abort();
+    return pid;
+}
+
+static bool is_reaped(pid_t pid)
+{
+    return waitpid(pid, NULL, WNOHANG) < 0;
+}
+
+TEST(end_of_a_child_is_told_with_its_status_and_usage)
+{
+    IN_BOTH_WAYS(way)
+    {
+        int fd;
+        set_up(way);
+        pid_t pid = spawn(42, &fd);
+        CHECK_EQ(gs_child_start(&a, pid), 0);
+        CHECK_EQ(gs_child_start(&a, pid), 0);
+        CHECK_EQ(step(loop), 0);
+        CHECK(gs_watcher_is_active(&a.watcher));
+        close(fd);
+        CHECK_EQ(gs_loop_run(loop), 0);
+        CHECK_STR(calls, "a");
+        CHECK_EQ(last.pid, pid);
+        CHECK_EQ(last.code, CLD_EXITED);
+        CHECK_EQ(last.status, 42);
+        CHECK(last.usage.ru_maxrss > 0);
+        CHECK(!gs_watcher_is_active(&a.watcher));
+        CHECK(is_reaped(pid));
+        tear_down();
+    }
+}
+
+TEST(child_that_was_killed_tells_the_signal)
+{
+    IN_BOTH_WAYS(way)
+    {
+        int fd;
+        set_up(way);
+        pid_t pid = spawn(0, &fd);
+        CHECK_EQ(gs_child_start(&a, pid), 0);
+        kill(pid, SIGKILL);
+        CHECK_EQ(gs_loop_run(loop), 0);
+        CHECK_EQ(last.code, CLD_KILLED);
+        CHECK_EQ(last.status, SIGKILL);
+        close(fd);
+        tear_down();
+    }
+}
+
+TEST(child_that_has_ended_before_the_start_is_told)
+{
+    IN_BOTH_WAYS(way)
+    {
+        set_up(way);
+        pid_t pid = spawn_ended(7);
+        CHECK_EQ(gs_child_start(&a, pid), 0);
+        CHECK_EQ(gs_loop_run(loop), 0);
+        CHECK_EQ(last.pid, pid);
+        CHECK_EQ(last.status, 7);
+        CHECK(is_reaped(pid));
+        tear_down();
+    }
+}
+
+TEST(what_is_no_child_of_this_process_is_refused)
+{
+    IN_BOTH_WAYS(way)
+    {
+        set_up(way);
+        pid_t gone = spawn_ended(0);
+        waitpid(gone, NULL, 0);
+        CHECK_EQ(gs_child_start(&a, 0), -EINVAL);
+        CHECK_EQ(gs_child_start(&a, -1), -EINVAL);
+        CHECK_EQ(gs_child_start(&a, getppid()), -ECHILD);
+        int err = gs_child_start(&a, gone);
+        CHECK(err == -ESRCH || err == -ECHILD);
+        CHECK(!gs_watcher_is_active(&a.watcher));
+        CHECK_EQ(gs_loop_run(loop), 0);
+        tear_down();
+    }
+}
+
+TEST(stopped_watcher_leaves_the_child_to_its_caller)
+{
+    IN_BOTH_WAYS(way)
+    {
+        int status;
+        set_up(way);
+        pid_t pid = spawn_ended(5);
+        CHECK_EQ(gs_child_start(&a, pid), 0);
+        gs_child_stop(&a);
+        gs_child_stop(&a);
+        CHECK_EQ(step(loop), 0);
+        CHECK_STR(calls, "");
+        CHECK_EQ(waitpid(pid, &status, 0), pid);
+        CHECK_EQ(WEXITSTATUS(status), 5);
+        tear_down();
+    }
+}
+
+TEST(several_watchers_of_one_child_are_all_told_and_it_is_reaped)
+{
+    IN_BOTH_WAYS(way)
+    {
+        set_up(way);
+        pid_t pid = spawn_ended(3);
+        CHECK_EQ(gs_child_start(&a, pid), 0);
+        CHECK_EQ(gs_child_start(&b, pid), 0);
+        CHECK_EQ(gs_loop_run(loop), 0);
+        CHECK_EQ(strlen(calls), 2);
+        CHECK(strchr(calls, 'a') && strchr(calls, 'b'));
+        CHECK_EQ(last.code, CLD_EXITED);
+        CHECK_EQ(last.status, 3);
+        CHECK(is_reaped(pid));
+        tear_down();
+    }
+}
+
+TEST(loops_wait_for_children_of_their_own)
+{
+    IN_BOTH_WAYS(way)
+    {
+        struct gs_loop *other;
+        struct gs_child others;
+        int first_fd, second_fd;
+        set_up(way);
+        CHECK_EQ(gs_loop_new(&other), 0);
+        gs_child_init(&others, other, on_end);
+        others.watcher.data = "o";
+        pid_t first = spawn(1, &first_fd), second = spawn(2, &second_fd);
+        CHECK_EQ(gs_child_start(&a, first), 0);
+        CHECK_EQ(gs_child_start(&others, second), 0);
+        step(loop);
+        step(other);
+        close(second_fd);
+        CHECK_EQ(gs_loop_run(other), 0);
+        CHECK_EQ(last.pid, second);
+        CHECK_EQ(step(loop), 0);
+        gs_loop_free(other);
+        close(first_fd);
+        CHECK_EQ(gs_loop_run(loop), 0);
+        CHECK_EQ(last.pid, first);
+        CHECK_STR(calls, "oa");
+        tear_down();
+    }
+}
+
+TEST(child_that_others_have_waited_for_ends_unknown)
+{
+    IN_BOTH_WAYS(way)
+    {
+        int fd;
+        set_up(way);
+        pid_t pid = spawn(1, &fd);
+        CHECK_EQ(gs_child_start(&a, pid), 0);
+        close(fd);
+        CHECK_EQ(waitpid(pid, NULL, 0), pid);
+        CHECK_EQ(gs_loop_run(loop), 0);
+        CHECK_STR(calls, "a");
+        CHECK_EQ(last.code, 0);
+        CHECK_EQ(last.status, -ECHILD);
+        tear_down();
+    }
+}
+
+TEST(fed_watcher_of_a_child_that_runs_is_called_and_stays)
+{
+    IN_BOTH_WAYS(way)
+    {
+        int fd;
+        set_up(way);
+        pid_t pid = spawn(6, &fd);
+        CHECK_EQ(gs_child_start(&a, pid), 0);
+        gs_watcher_feed(&a.watcher, 8);
+        CHECK_EQ(step(loop), 1);
+        CHECK_EQ(last.code, 0);
+        CHECK_EQ(last.status, 0);
+        CHECK(gs_watcher_is_active(&a.watcher));
+        close(fd);
+        CHECK_EQ(gs_loop_run(loop), 0);
+        CHECK_EQ(last.status, 6);
+        CHECK_STR(calls, "aa");
+        tear_down();
+    }
+}
+
+static pid_t next_pid;
+
+static void start_next(struct gs_child *child, const struct gs_child_exit *exit)
+{
+    on_end(child, exit);
+    if (next_pid && gs_child_start(child, next_pid))
+        abort();
+    next_pid = 0;
+}
+
+TEST(watcher_may_start_for_another_child_in_its_own_callback)
+{
+    IN_BOTH_WAYS(way)
+    {
+        set_up(way);
+        a.callback = start_next;
+        next_pid = spawn_ended(2);
+        CHECK_EQ(gs_child_start(&a, spawn_ended(1)), 0);
+        CHECK_EQ(gs_loop_run(loop), 0);
+        CHECK_STR(calls, "aa");
+        CHECK_EQ(last.status, 2);
+        tear_down();
+    }
+}
+
+static void stop_both(struct gs_child *child, const struct gs_child_exit *exit)
+{
+    on_end(child, exit);
+    gs_child_stop(&a);
+    gs_child_stop(&b);
+}
+
+TEST(watcher_stopped_in_anothers_callback_is_not_called)
+{
+    IN_BOTH_WAYS(way)
+    {
+        set_up(way);
+        a.callback = b.callback = stop_both;
+        pid_t first = spawn_ended(0), second = spawn_ended(0);
+        CHECK_EQ(gs_child_start(&a, first), 0);
+        CHECK_EQ(gs_child_start(&b, second), 0);
+        CHECK_EQ(gs_loop_run(loop), 0);
+        CHECK_EQ(strlen(calls), 1);
+        pid_t left = *calls == 'a' ? second : first;
+        CHECK_EQ(waitpid(left, NULL, WNOHANG), left);
+        tear_down();
+    }
+}
+
+static long refuse_to_watch(long number, void *data)
+{
+    (void)data;
+    return number == SYS_epoll_ctl ? -ENOSPC : 0;
+}
+
+TEST(child_whose_descriptor_the_kernel_refuses_to_watch_is_told_all_the_same)
+{
+    int fd;
+    set_up(true);
+    pid_t pid = spawn(4, &fd);
+    CHECK_EQ(gs_child_start(&a, pid), 0);
+    gs_sys_set_fault(refuse_to_watch, NULL);
+    step(loop);
+    gs_sys_set_fault(NULL, NULL);
+    CHECK(gs_watcher_is_active(&a.watcher));
+    CHECK_STR(calls, "");
+    close(fd);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK_STR(calls, "a");
+    CHECK_EQ(last.pid, pid);
+    CHECK_EQ(last.status, 4);
+    tear_down();
+}
+
+TEST(many_children_are_told_each_once)
+{
+    enum { N = 60 };
+    static struct gs_child many[N];
+    IN_BOTH_WAYS(way)
+    {
+        set_up(way);
+        for (int i = 0; i < N; i++) {
+            gs_child_init(&many[i], loop, on_end);
+            many[i].watcher.data = "m";
+            int fd;
+            CHECK_EQ(gs_child_start(&many[i], spawn(i, &fd)), 0);
+            close(fd);
+        }
+        CHECK_EQ(gs_loop_run(loop), 0);
+        CHECK_EQ(strlen(calls), N);
+        CHECK_EQ(waitpid(-1, NULL, WNOHANG), -1);
+        tear_down();
+    }
+}
+
+TEST(descriptors_of_children_are_closed)
+{
+    set_up(true);
+    int next_fd = dup(0);
+    close(next_fd);
+    CHECK_EQ(gs_child_start(&a, spawn_ended(0)), 0);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    pid_t pid = spawn_ended(0);
+    CHECK_EQ(gs_child_start(&a, pid), 0);
+    gs_child_stop(&a);
+    waitpid(pid, NULL, 0);
+    int fd = dup(0);
+    close(fd);
+    CHECK_EQ(fd, next_fd);
+    tear_down();
+}

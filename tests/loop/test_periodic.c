@@ -1,0 +1,349 @@
+/* Periodics follow the wall clock, wherever it jumps. */
+#include "tests/loop/fixture.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+
+static struct gs_loop *loop;
+static struct gs_periodic a, b;
+static uint64_t wall_ns;
+
+static uint64_t read_wall(void *data)
+{
+    (void)data;
+    return wall_ns;
+}
+
+static void on_time(struct gs_periodic *periodic)
+{
+    log_call(&periodic->watcher);
+}
+
+static void set_up(void)
+{
+    loop = new_loop();
+    wall_ns = 1000;
+    gs_loop_set_wall_clock(loop, read_wall, NULL);
+    gs_periodic_init(&a, loop, on_time);
+    gs_periodic_init(&b, loop, on_time);
+    a.watcher.data = "a";
+    b.watcher.data = "b";
+}
+
+/* The calls of one iteration when the clock shows `now_ns`. */
+static const char *calls_at(uint64_t now_ns)
+{
+    clear_calls();
+    wall_ns = now_ns;
+    step(loop);
+    return calls;
+}
+
+TEST(periodic_fires_once_at_its_time_and_is_inactive_then)
+{
+    set_up();
+    CHECK_EQ(gs_periodic_start(&a, 1500), 0);
+    CHECK_EQ(gs_periodic_next(&a), 1500);
+    CHECK_STR(calls_at(1499), "");
+    CHECK(gs_watcher_is_active(&a.watcher));
+    CHECK_STR(calls_at(1500), "a");
+    CHECK(!gs_watcher_is_active(&a.watcher));
+    CHECK_STR(calls_at(3000), "");
+    CHECK_EQ(gs_loop_run(loop), 0);
+    gs_loop_free(loop);
+}
+
+TEST(time_that_has_passed_already_fires_at_once)
+{
+    set_up();
+    CHECK_EQ(gs_periodic_start(&a, 0), 0);
+    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 1);
+    CHECK_STR(calls, "a");
+    gs_loop_free(loop);
+}
+
+TEST(interval_fires_at_its_multiples_from_the_offset)
+{
+    set_up();
+    CHECK_EQ(gs_periodic_start_every(&a, 30, 100), 0);
+    CHECK_EQ(gs_periodic_next(&a), 1030);
+    CHECK_STR(calls_at(1029), "");
+    CHECK_STR(calls_at(1030), "a");
+    CHECK_STR(calls_at(1030), "");
+    CHECK_STR(calls_at(1129), "");
+    CHECK_STR(calls_at(1131), "a");
+    CHECK_EQ(gs_periodic_next(&a), 1230);
+    CHECK_EQ(gs_periodic_start_every(&b, 777777, 0), -EINVAL);
+    CHECK(!gs_watcher_is_active(&b.watcher));
+    gs_loop_free(loop);
+}
+
+TEST(offset_may_lie_in_the_future_and_beyond_the_interval)
+{
+    set_up();
+    CHECK_EQ(gs_periodic_start_every(&a, 100000000000030, 100), 0);
+    CHECK_EQ(gs_periodic_next(&a), 1030);
+    wall_ns = 5;
+    CHECK_EQ(gs_periodic_start_every(&b, 30, 100), 0);
+    CHECK_EQ(gs_periodic_next(&b), 30);
+    wall_ns = GS_NEVER - 50;
+    CHECK_EQ(gs_periodic_start_every(&b, 0, 1000), 0);
+    CHECK_EQ(gs_periodic_next(&b), GS_NEVER);
+    gs_loop_free(loop);
+}
+
+TEST(times_that_passed_unseen_or_were_jumped_over_are_called_for_once)
+{
+    set_up();
+    CHECK_EQ(gs_periodic_start_every(&a, 0, 100), 0);
+    CHECK_STR(calls_at(1000000050), "a");
+    CHECK_EQ(gs_periodic_next(&a), 1000000100);
+    CHECK_STR(calls_at(1000000099), "");
+    gs_loop_free(loop);
+}
+
+TEST(jump_back_makes_the_next_time_the_first_after_it)
+{
+    set_up();
+    wall_ns = 1000000;
+    CHECK_EQ(gs_periodic_start_every(&a, 0, 100), 0);
+    CHECK_EQ(gs_periodic_start(&b, 1000500), 0);
+    CHECK_STR(calls_at(1000100), "a");
+    CHECK_STR(calls_at(5050), "");
+    CHECK_EQ(gs_periodic_next(&a), 5100);
+    CHECK_EQ(gs_periodic_next(&b), 1000500);
+    CHECK_STR(calls_at(5100), "a");
+    CHECK_STR(calls_at(1000500), "ab");
+    gs_loop_free(loop);
+}
+
+TEST(jump_back_by_less_than_the_interval_may_bring_a_time_twice)
+{
+    set_up();
+    CHECK_EQ(gs_periodic_start_every(&a, 0, 100), 0);
+    CHECK_STR(calls_at(1100), "a");
+    CHECK_STR(calls_at(1099), "");
+    CHECK_STR(calls_at(1100), "a");
+    CHECK_STR(calls_at(1100), "");
+    gs_loop_free(loop);
+}
+
+TEST(jump_back_between_two_starts_is_seen_for_the_first)
+{
+    set_up();
+    wall_ns = 10050;
+    CHECK_EQ(gs_periodic_start_every(&a, 0, 100), 0);
+    wall_ns = 2050;
+    CHECK_EQ(gs_periodic_start_every(&b, 50, 100), 0);
+    CHECK_STR(calls_at(2100), "");
+    CHECK_EQ(gs_periodic_next(&a), 2200);
+    CHECK_STR(calls_at(2200), "ba");
+    gs_loop_free(loop);
+}
+
+TEST(jump_back_ends_no_time_that_is_due_all_the_same)
+{
+    set_up();
+    CHECK_EQ(gs_periodic_start_every(&a, 0, 100), 0);
+    wall_ns = 5000;
+    CHECK_EQ(gs_periodic_start(&b, 6000), 0);
+    CHECK_STR(calls_at(4500), "a");
+    CHECK_STR(calls_at(6000), "ab");
+    gs_loop_free(loop);
+}
+
+static uint64_t asked_at_ns, answer_ns;
+
+static uint64_t reschedule(struct gs_periodic *periodic, uint64_t now_ns)
+{
+    (void)periodic;
+    asked_at_ns = now_ns;
+    return answer_ns;
+}
+
+TEST(reschedule_callback_tells_each_next_time)
+{
+    set_up();
+    answer_ns = 1700;
+    CHECK_EQ(gs_periodic_start_by(&a, reschedule), 0);
+    CHECK_EQ(asked_at_ns, 1000);
+    answer_ns = 2500;
+    CHECK_STR(calls_at(1699), "");
+    CHECK_STR(calls_at(1800), "a");
+    CHECK_EQ(asked_at_ns, 1800);
+    answer_ns = GS_NEVER;
+    CHECK_STR(calls_at(2499), "");
+    CHECK_STR(calls_at(2500), "a");
+    CHECK_STR(calls_at(GS_NEVER - 1), "");
+    answer_ns = 400;
+    CHECK_STR(calls_at(300), "");
+    CHECK_EQ(asked_at_ns, 300);
+    CHECK_STR(calls_at(400), "a");
+    gs_loop_free(loop);
+}
+
+TEST(rescheduled_time_that_is_not_later_counts_as_the_next_nanosecond)
+{
+    set_up();
+    answer_ns = 0;
+    CHECK_EQ(gs_periodic_start_by(&a, reschedule), 0);
+    CHECK_EQ(gs_periodic_next(&a), 1001);
+    CHECK_STR(calls_at(1001), "a");
+    CHECK_STR(calls_at(1001), "");
+    CHECK_STR(calls_at(1002), "a");
+    gs_loop_free(loop);
+}
+
+TEST(periodics_are_called_by_priority_and_then_by_time)
+{
+    struct gs_periodic c;
+    set_up();
+    gs_periodic_init(&c, loop, on_time);
+    c.watcher.data = "c";
+    gs_watcher_set_priority(&c.watcher, 1);
+    CHECK_EQ(gs_periodic_start(&a, 1200), 0);
+    CHECK_EQ(gs_periodic_start(&b, 1100), 0);
+    CHECK_EQ(gs_periodic_start(&c, 1300), 0);
+    CHECK_STR(calls_at(1400), "cba");
+    gs_loop_free(loop);
+}
+
+TEST(moved_periodic_is_not_called_for_its_former_time)
+{
+    set_up();
+    CHECK_EQ(gs_periodic_start(&a, 1200), 0);
+    CHECK_EQ(gs_periodic_start(&a, 1300), 0);
+    CHECK_STR(calls_at(1250), "");
+    wall_ns = 1300;
+    gs_watcher_feed(&a.watcher, 0);
+    CHECK_EQ(gs_periodic_start_every(&a, 0, 1000), 0);
+    CHECK_STR(calls_at(1999), "");
+    CHECK_STR(calls_at(2000), "a");
+    CHECK(gs_watcher_is_active(&a.watcher));
+    gs_loop_free(loop);
+}
+
+static void stop_both(struct gs_periodic *periodic)
+{
+    log_call(&periodic->watcher);
+    gs_periodic_stop(&a);
+    gs_periodic_stop(&b);
+}
+
+TEST(periodic_stopped_before_its_call_is_not_called)
+{
+    set_up();
+    a.callback = b.callback = stop_both;
+    CHECK_EQ(gs_periodic_start_every(&a, 0, 100), 0);
+    CHECK_EQ(gs_periodic_start(&b, 1200), 0);
+    CHECK_STR(calls_at(1200), "a");
+    CHECK_STR(calls_at(1300), "");
+    CHECK_EQ(gs_periodic_start(&b, 1320), 0);
+    CHECK_EQ(gs_periodic_start_every(&a, 30, 100), 0);
+    CHECK_STR(calls_at(1430), "b");
+    gs_periodic_stop(&a);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    gs_loop_free(loop);
+}
+
+static void start_again(struct gs_periodic *periodic)
+{
+    log_call(&periodic->watcher);
+    if (gs_periodic_start(periodic, wall_ns))
+        abort();
+}
+
+TEST(periodic_started_in_its_own_callback_fires_in_the_next_iteration)
+{
+    set_up();
+    a.callback = start_again;
+    CHECK_EQ(gs_periodic_start(&a, 1000), 0);
+    CHECK_STR(calls_at(1000), "a");
+    CHECK_STR(calls_at(1000), "a");
+    gs_loop_free(loop);
+}
+
+TEST(many_periodics_fire_in_the_order_of_their_times)
+{
+    enum { N = 500 };
+    static struct gs_periodic many[N];
+    static unsigned fired_at[N];
+    set_up();
+    for (unsigned i = 0; i < N; i++) {
+        gs_periodic_init(&many[i], loop, on_time);
+        many[i].watcher.data = "";
+        CHECK_EQ(gs_periodic_start(&many[i], 2000 + i * 7919 % N), 0);
+    }
+    for (unsigned now = 0; now < N; now++) {
+        calls_at(2000 + now);
+        for (unsigned i = 0; i < N; i++)
+            if (!gs_watcher_is_active(&many[i].watcher) && !fired_at[i])
+                fired_at[i] = 2000 + now;
+    }
+    for (unsigned i = 0; i < N; i++)
+        CHECK_EQ(fired_at[i], 2000 + i * 7919 % N);
+    gs_loop_free(loop);
+}
+
+TEST(wait_ends_when_the_real_clock_shows_the_time)
+{
+    set_up();
+    gs_loop_set_wall_clock(loop, NULL, NULL);
+    uint64_t at_ns = gs_clock_wall() + 3 * GS_MILLISECOND;
+    CHECK_EQ(gs_periodic_start(&a, at_ns), 0);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK_STR(calls, "a");
+    CHECK(gs_clock_wall() >= at_ns);
+    gs_loop_free(loop);
+}
+
+/* The kernel makes this descriptor readable when the clock is set; here one takes its place. */
+TEST(clock_that_is_set_ends_a_wait)
+{
+    set_up();
+    CHECK_EQ(gs_periodic_start(&a, 500 * GS_SECOND), 0);
+    int set = eventfd(1, EFD_NONBLOCK);
+    CHECK(dup2(set, loop->periodics.jump.fd) >= 0);
+    close(set);
+    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 0);
+    set = eventfd(0, EFD_NONBLOCK);
+    wall_ns = 500 * GS_SECOND;
+    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 1);
+    CHECK_STR(calls, "a");
+    close(set);
+    gs_loop_free(loop);
+}
+
+static long failing_call, failing_error;
+
+static long fail(long number, void *data)
+{
+    (void)data;
+    return number == failing_call ? failing_error : 0;
+}
+
+TEST(periodic_that_cannot_learn_of_jumps_does_not_start)
+{
+    const struct {
+        long number, error;
+    } faults[] = {{SYS_timerfd_create, -EMFILE}, {SYS_timerfd_settime, -EINVAL}};
+    set_up();
+    int next_fd = dup(0);
+    close(next_fd);
+    gs_sys_set_fault(fail, NULL);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        failing_call = faults[i].number;
+        failing_error = faults[i].error;
+        CHECK_EQ(gs_periodic_start(&a, 1), failing_error);
+        CHECK(!gs_watcher_is_active(&a.watcher));
+        CHECK_EQ(step(loop), 0);
+    }
+    gs_sys_set_fault(NULL, NULL);
+    int fd = dup(0);
+    close(fd);
+    CHECK_EQ(fd, next_fd);
+    CHECK_EQ(gs_periodic_start(&a, 1), 0);
+    CHECK_EQ(step(loop), 1);
+    gs_loop_free(loop);
+}
