@@ -18,20 +18,22 @@
 #ifndef GOSSAMER_SYNC_H
 #define GOSSAMER_SYNC_H
 
+#include <assert.h>
 #include <gossamer/thread.h>
 #include <stdatomic.h>
 
 /* ---- What they are made of; their members are the library's ---- */
 
 struct gs_waiter {
-    struct gs_waiter *next, *previous;
+    struct gs_waiter *next;
+    struct gs_waiter *previous; /* NULL: in no queue; of the first: none, but not NULL */
     struct gs_thread *thread;
     void *item;
     int64_t value;
-    bool is_queued;
 };
 struct gs_wait_queue {
-    struct gs_waiter *first, *last;
+    struct gs_waiter *first; /* NULL: empty */
+    struct gs_waiter *last;  /* if not empty */
 };
 struct gs_spin {
     atomic_bool held;
@@ -40,14 +42,14 @@ struct gs_spin {
 /* ---- Mutex ---- */
 
 struct gs_mutex {
-    _Atomic(uintptr_t) owner; /* the thread; lowest bit: others wait */
+    _Atomic(uintptr_t) owner; /* an address of the thread's; lowest bit: others wait */
     struct gs_spin lock;
     struct gs_wait_queue waiting;
 };
 
 /* Not interrupted by cancellation: with GS_NEVER it returns 0. -EDEADLK: the caller has it. */
-GS_API int gs_mutex_lock(struct gs_mutex *mutex, uint64_t deadline_ns);
-GS_API void gs_mutex_unlock(struct gs_mutex *mutex);
+static inline int gs_mutex_lock(struct gs_mutex *mutex, uint64_t deadline_ns);
+static inline void gs_mutex_unlock(struct gs_mutex *mutex);
 GS_API bool gs_mutex_is_mine(const struct gs_mutex *mutex);
 
 /* ---- Condition ---- */
@@ -161,5 +163,52 @@ struct gs_select {
 /* Does exactly one, and returns its index; of several that are possible, any. Or returns -ETIMEDOUT,
  * -ECANCELED, -ENOMEM or -EINVAL (no case) and does none. A channel may occur more than once. */
 GS_API GS_MUST_CHECK int gs_select(struct gs_select *cases, unsigned count, uint64_t deadline_ns);
+
+/* ---- Inline bodies: a mutex that nobody else wants costs no call ---- */
+
+#define GS_MUTEX_WAITED ((uintptr_t)1)
+
+GS_API int gs_mutex_lock_slowly(struct gs_mutex *mutex, uint64_t deadline_ns);
+GS_API void gs_mutex_unlock_slowly(struct gs_mutex *mutex);
+
+/* There are several workers: what they share is changed by atomic operations. */
+extern GS_API bool gs_threads_are_several;
+
+/* Acquire: pairs with the release in gs_mutex_unlock, and where the mutex is handed on. */
+static inline bool gs_mutex_take(struct gs_mutex *mutex, uintptr_t owner)
+{
+    uintptr_t nobody = 0;
+    if (gs_threads_are_several)
+        return atomic_compare_exchange_strong_explicit(&mutex->owner, &nobody, owner,
+                                                       memory_order_acquire, memory_order_relaxed);
+    if (atomic_load_explicit(&mutex->owner, memory_order_relaxed))
+        return false;
+    atomic_store_explicit(&mutex->owner, owner, memory_order_relaxed);
+    return true;
+}
+
+static inline int gs_mutex_lock(struct gs_mutex *mutex, uint64_t deadline_ns)
+{
+    if (__builtin_expect(gs_mutex_take(mutex, (uintptr_t)__builtin_frame_address(0)), 1))
+        return 0;
+    return gs_mutex_lock_slowly(mutex, deadline_ns);
+}
+
+/* True: others wait. */
+static inline bool gs_mutex_release(struct gs_mutex *mutex)
+{
+    if (gs_threads_are_several)
+        return __atomic_and_fetch((uintptr_t *)&mutex->owner, GS_MUTEX_WAITED, __ATOMIC_RELEASE);
+    uintptr_t waited = atomic_load_explicit(&mutex->owner, memory_order_relaxed) & GS_MUTEX_WAITED;
+    atomic_store_explicit(&mutex->owner, waited, memory_order_relaxed);
+    return waited;
+}
+
+static inline void gs_mutex_unlock(struct gs_mutex *mutex)
+{
+    assert(gs_mutex_is_mine(mutex));
+    if (__builtin_expect(gs_mutex_release(mutex), 0))
+        gs_mutex_unlock_slowly(mutex);
+}
 
 #endif

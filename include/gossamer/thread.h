@@ -20,6 +20,12 @@
  * one with the attribute `migrates` may go on elsewhere after each wait, and must not keep the
  * address of anything thread-local across one.
  *
+ * A worker that is stuck, because its thread computes or blocks in a system call, keeps those that
+ * have run on it. With several workers, a monitor notices after 10 ms that threads wait for one,
+ * reports once what keeps it, and moves what may move: threads that have not started and those that
+ * migrate, also from where they wait for a descriptor or a deadline. When all workers are stuck it
+ * adds up to four more for as long as it takes.
+ *
  * Across a call that can wait, hold no kernel mutex and no lock of stdio (flockfile): another
  * thread of the same worker that wants it would stop the worker, or find itself the owner.
  *
@@ -40,6 +46,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct gs_thread;
 
@@ -48,7 +55,14 @@ typedef void *gs_thread_fn(void *argument);
 
 /* ---- All threads: start, end, numbers ---- */
 
+struct gs_loop;
 struct gs_policy;
+
+/* How a worker waits that has nothing to run; worker: the first is 1. It calls gs_loop_step once,
+ * with a deadline of its choice, and returns the result. So a program that knows how soon something
+ * will come may look for it (0) rather than sleep (GS_NEVER): to be woken takes microseconds. Called
+ * on the worker's own stack, where no user thread is running. */
+typedef int gs_threads_wait_fn(struct gs_loop *loop, unsigned worker, void *data);
 
 /* All zero: the defaults. */
 struct gs_threads_options {
@@ -58,7 +72,11 @@ struct gs_threads_options {
     int dump_signal;   /* write a dump of all threads when this signal comes; 0: none */
     bool is_silent;    /* write no reports */
     int report_fd;     /* where reports go: deadlock, stack overflow, dumps; 0: standard error */
+    uint64_t stuck_ns; /* a worker that one thread keeps for so long is stuck; 0: 10 ms; GS_NEVER:
+                        * nobody looks */
     const struct gs_policy *policy; /* NULL: by priority, first come first served */
+    gs_threads_wait_fn *wait;       /* NULL: sleep until something comes */
+    void *wait_data;
 };
 
 /* Run fn in the first user thread. The calling kernel thread is the first worker; the others are
@@ -103,6 +121,16 @@ enum gs_priority { /* of those that are ready, higher runs first; none is starve
                    GS_PRIORITY_LOW,
 };
 
+/* A context to start in, for those who bring threads of another kind: execution begins at pc as if
+ * jumped to, with these registers, and never returns there; the thread ends with gs_thread_exit. */
+struct gs_thread_start {
+    void *pc;
+    void *sp;                /* NULL: the end of the thread's stack; else within it, by which a
+                              * mutex knows its owner */
+    uintptr_t frame;         /* rbp; x29 */
+    uintptr_t preserved[10]; /* rbx, r12 to r15; x19 to x28 */
+};
+
 /* All zero: the defaults. */
 struct gs_thread_attributes {
     const char *name; /* for reports; copied, up to 23 bytes */
@@ -113,10 +141,16 @@ struct gs_thread_attributes {
     unsigned worker; /* stay on this one, the first is 1; 0: any */
     void *stack;     /* a stack of the caller's, its lowest address, of stack_size bytes; it must
                         * stay until the thread was joined. It has no guard of ours */
+    const struct gs_thread_start *start; /* instead of fn */
+    void *thread_pointer; /* the FS base on x86-64, TPIDR_EL0 on aarch64, while the thread runs: it
+                           * brings thread-local storage of its own, as the ABI and the C library
+                           * lay it out. NULL: its worker's, which it shares */
 };
 
 /* Start a thread. ret_thread: to be joined or detached; NULL: it is detached. Returns 0, -ENOMEM,
- * -EAGAIN (no stack is left in the reservation), or -EINVAL. Any kernel thread. */
+ * -EAGAIN (no stack is left in the reservation), -EINVAL, or -EOPNOTSUPP: a thread pointer together
+ * with `stack` or `start`, on a processor where programs cannot set the GS base. Any kernel
+ * thread. */
 GS_API GS_MUST_CHECK int gs_thread_spawn(const struct gs_thread_attributes *attributes,
                                          gs_thread_fn *fn, void *argument,
                                          struct gs_thread **ret_thread);
@@ -143,6 +177,24 @@ GS_API struct gs_thread *gs_thread_self(void);
 
 GS_API const char *gs_thread_name(const struct gs_thread *thread);
 GS_API void gs_thread_set_priority(struct gs_thread *thread, enum gs_priority priority);
+
+/* Fork the process. In the child the caller is the only thread, and its worker the only one; new
+ * threads, waits and I/O work there. The stacks of the others are forgotten without cleanup, and so
+ * is what they had waited for; mutexes that they held stay locked. gs_threads_run returns in the
+ * child, when its threads have ended, if the caller's worker was the first; else the child exits
+ * with status 0. A plain fork is for children that exec or _exit at once. Returns as fork, or -errno:
+ * with -ENOMEM, -EMFILE or -ENFILE in the child, its loop could not be made anew, and it is to
+ * exit. */
+GS_API pid_t gs_fork(void);
+
+/* The monotonic clock as the calling thread's worker last read it, when it looked for events: cheaper
+ * than gs_clock_now, and behind it by as long as threads have run since. */
+GS_API uint64_t gs_threads_now(void);
+
+/* Call fn, which must not wait or end the thread, on the stack of the calling thread's worker. That is
+ * large, and in the processor's caches from the last use; so what a thread does between its waits
+ * needs no stack of its own. Returns what fn returns. */
+GS_API void *gs_thread_borrow(void *(*fn)(void *argument), void *argument);
 
 /* ---- Park: wait for a wake-up, from which other primitives can be built ---- */
 
@@ -196,11 +248,13 @@ GS_API GS_MUST_CHECK int gs_thread_set_value(int key, void *value);
  * about itself. All members are required. */
 
 struct gs_policy_item {
-    struct gs_policy_item *next; /* the policy's own, while it has the item */
-    uint64_t key;                /* the policy's own, too */
-    uint64_t remaining;          /* work, as given with gs_thread_set_remaining */
-    const void *place;           /* what it last waited for: an object, or a kind of event */
-    uint8_t priority;            /* enum gs_priority */
+    struct gs_policy_item *next, *child; /* the policy's own, while it has the item */
+    uint64_t key;                        /* the policy's own, too */
+    uint64_t remaining;                  /* work, as given with gs_thread_set_remaining */
+    const void *place;                   /* where it last waited: the same for the same object (of
+                                          * I/O: the same kind of event) and the same call in the
+                                          * program. Not to be followed. NULL: it yielded */
+    uint8_t priority;                    /* enum gs_priority */
 };
 struct gs_policy {
     const char *name;
@@ -209,10 +263,13 @@ struct gs_policy {
     struct gs_policy_item *(*pop)(void *queue); /* NULL: empty */
 };
 
-/* Shortest remaining work first; who waits long ages. */
+/* Shortest remaining work first, within a class of priority. Who waits ages: a thread is overtaken
+ * by at most 16,384 later arrivals for each time that its work is twice theirs, and by at most a
+ * million for each class above its own. */
 extern GS_API const struct gs_policy gs_policy_shortest;
 
-/* Threads that waited at the same place run in a row. */
+/* Threads that waited at the same place run in a row, up to 256 of them before others have their
+ * turn; rows go in the order in which their first thread became ready. Of any priority. */
 extern GS_API const struct gs_policy gs_policy_cohort;
 
 /* The calling thread's remaining work, in any unit, for gs_policy_shortest. */

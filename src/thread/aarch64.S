@@ -71,7 +71,7 @@
     br x30
     .endm
 
-/* void gs_context_switch(void **ret_sp, void *to_sp) */
+/* int gs_context_switch(void **ret_sp, void *to_sp, int result) */
     .globl gs_context_switch
     .hidden gs_context_switch
     .type gs_context_switch, %function
@@ -79,11 +79,26 @@
 gs_context_switch:
     .cfi_startproc
     save_context
+    mov w0, w2
     load_context
     .cfi_endproc
     .size gs_context_switch, . - gs_context_switch
 
-/* void gs_context_switch_then(void **ret_sp, void *to_sp, void (*then)(void *), void *argument) */
+/* int gs_context_switch_unlock(void **ret_sp, void *to_sp, int result, bool *lock) */
+    .globl gs_context_switch_unlock
+    .hidden gs_context_switch_unlock
+    .type gs_context_switch_unlock, %function
+    .p2align 5
+gs_context_switch_unlock:
+    .cfi_startproc
+    save_context
+    stlrb wzr, [x3]
+    mov w0, w2
+    load_context
+    .cfi_endproc
+    .size gs_context_switch_unlock, . - gs_context_switch_unlock
+
+/* int gs_context_switch_then(void **ret_sp, void *to_sp, int result, void (*then)(void *), void *argument) */
     .globl gs_context_switch_then
     .hidden gs_context_switch_then
     .type gs_context_switch_then, %function
@@ -91,11 +106,41 @@ gs_context_switch:
 gs_context_switch_then:
     .cfi_startproc
     save_context
-    mov x0, x3
-    blr x2
+    mov w19, w2
+    mov x0, x4
+    blr x3
+    mov w0, w19
     load_context
     .cfi_endproc
     .size gs_context_switch_then, . - gs_context_switch_then
+
+/* void *gs_context_call(void *(*fn)(void *), void *argument, void *sp): like a signal's frame, it need not stand below its caller's. */
+    .globl gs_context_call
+    .hidden gs_context_call
+    .type gs_context_call, %function
+    .p2align 5
+gs_context_call:
+    .cfi_startproc
+    .cfi_signal_frame
+    stp x29, x30, [sp, #-16]!
+    .cfi_adjust_cfa_offset 16
+    .cfi_rel_offset x29, 0
+    .cfi_rel_offset x30, 8
+    mov x29, sp
+    .cfi_def_cfa_register x29
+    mov x3, x0
+    mov x0, x1
+    mov sp, x2
+    blr x3
+    mov sp, x29
+    .cfi_def_cfa_register sp
+    ldp x29, x30, [sp], #16
+    .cfi_adjust_cfa_offset -16
+    .cfi_restore x29
+    .cfi_restore x30
+    ret
+    .cfi_endproc
+    .size gs_context_call, . - gs_context_call
 
 /* Where a new stack begins: calls x19 with x20, which does not return. */
     .globl gs_context_start

@@ -1,5 +1,5 @@
 /* Cancellation and what else belongs to a thread's end. Only a thread's worker may interrupt its wait: others send the worker a
- * message, of which each thread has one. The message refers to the thread, so a thread that ends before it comes is completed by
+ * message, of which each thread has one. While the worker is stuck the monitor delivers it to mobile threads that wait. The message refers to the thread, so a thread that ends before it comes is completed by
  * it:
  *
  *     NONE --gs_thread_cancel--> SENT --its worker--> DELIVERED        (on the thread's own worker: DELIVERED at once)
@@ -32,6 +32,17 @@ void gs_thread_init_cancel(struct gs_thread *thread)
     atomic_init(&thread->cancel, CANCEL_NONE);
     thread->cancel_message.resume = deliver;
     thread->cancel_message.item.priority = GS_PRIORITY_HIGH;
+}
+
+bool gs_cancel_deliver_for(struct worker *owner, struct runnable *runnable)
+{
+    struct gs_thread *thread = gs_container_of(runnable, struct gs_thread, cancel_message);
+    if (runnable->resume != deliver || !thread_is_mobile(thread) ||
+        !gs_deadline_cancel_wait(owner, thread))
+        return false;
+    atomic_store(&thread->cancel, CANCEL_DELIVERED);
+    gs_thread_move_on(NULL, thread);
+    return true;
 }
 
 void gs_thread_cancel(struct gs_thread *thread)

@@ -1,6 +1,5 @@
 #include "thread/channel.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,10 +34,21 @@ static void copy(const struct gs_channel *channel, void *to, const void *from)
         memcpy(to, from, channel->item_size);
 }
 
-static void finish(struct gs_waiter *waiter, int result)
+/* The first of the queue, claimed; the caller moves the item and makes it ready. */
+static struct gs_waiter *claim(struct gs_wait_queue *queue, int result)
 {
+    struct gs_waiter *waiter = waiters_claim(worker_current(), queue, result);
+    if (!waiter || waiter == &waiter->thread->waiter)
+        return waiter;
+    /* A select: its result stands with the case, and the call goes on to find out which one it was. */
+    atomic_store_explicit(&waiter->thread->claim, CLAIM_WOKEN, memory_order_relaxed);
     waiter->value = result;
     waiter->thread->woken_by = waiter;
+    return waiter;
+}
+
+static void ready(struct gs_waiter *waiter)
+{
     thread_ready(worker_current(), waiter->thread);
 }
 
@@ -47,10 +57,10 @@ bool gs_channel_try_send(struct gs_channel *channel, const void *item, int *ret_
     *ret_result = channel->is_closed ? -EPIPE : 0;
     if (channel->is_closed)
         return true;
-    struct gs_waiter *receiver = waiters_claim(&channel->receivers);
+    struct gs_waiter *receiver = claim(&channel->receivers, 0);
     if (receiver) {
         copy(channel, receiver->item, item);
-        finish(receiver, 0);
+        ready(receiver);
         return true;
     }
     if (channel->count == channel->capacity)
@@ -70,10 +80,10 @@ bool gs_channel_try_receive(struct gs_channel *channel, void *ret_item, int *ret
         channel->first = (channel->first + 1) % channel->capacity;
         channel->count--;
     }
-    struct gs_waiter *sender = waiters_claim(&channel->senders);
+    struct gs_waiter *sender = claim(&channel->senders, 0);
     if (sender) {
         copy(channel, has_item ? place(channel, channel->count++) : ret_item, sender->item);
-        finish(sender, 0);
+        ready(sender);
         return true;
     }
     if (!has_item && channel->is_closed)
@@ -83,32 +93,32 @@ bool gs_channel_try_receive(struct gs_channel *channel, void *ret_item, int *ret
 
 int gs_channel_send(struct gs_channel *channel, const void *item, uint64_t deadline_ns)
 {
-    static const struct wait_kind sending = {"send to channel", false};
-    const struct wait wait = {&sending, channel, deadline_ns, false};
-    struct gs_waiter waiter = {.item = (void *)item};
+    static const struct wait_kind sending = {.what = "send to channel",
+                                             WAITS_IN(gs_channel, senders)};
+    struct gs_thread *self = thread_current();
     int result;
     spin_lock(&channel->lock);
     if (gs_channel_try_send(channel, item, &result)) {
         spin_unlock(&channel->lock);
         return result;
     }
-    int err = gs_waiters_wait(&channel->senders, &waiter, &channel->lock, &wait);
-    return err ? err : (int)waiter.value;
+    self->waiter.item = (void *)item;
+    return wait_in(self, channel, &sending, deadline_ns);
 }
 
 int gs_channel_receive(struct gs_channel *channel, void *ret_item, uint64_t deadline_ns)
 {
-    static const struct wait_kind receiving = {"receive from channel", false};
-    const struct wait wait = {&receiving, channel, deadline_ns, false};
-    struct gs_waiter waiter = {.item = ret_item};
+    static const struct wait_kind receiving = {.what = "receive from channel",
+                                               WAITS_IN(gs_channel, receivers)};
+    struct gs_thread *self = thread_current();
     int result;
     spin_lock(&channel->lock);
     if (gs_channel_try_receive(channel, ret_item, &result)) {
         spin_unlock(&channel->lock);
         return result;
     }
-    int err = gs_waiters_wait(&channel->receivers, &waiter, &channel->lock, &wait);
-    return err ? err : (int)waiter.value;
+    self->waiter.item = ret_item;
+    return wait_in(self, channel, &receiving, deadline_ns);
 }
 
 void gs_channel_close(struct gs_channel *channel)
@@ -116,9 +126,9 @@ void gs_channel_close(struct gs_channel *channel)
     struct gs_waiter *waiter;
     spin_lock(&channel->lock);
     channel->is_closed = true;
-    while ((waiter = waiters_claim(&channel->receivers)))
-        finish(waiter, -EPIPE);
-    while ((waiter = waiters_claim(&channel->senders)))
-        finish(waiter, -EPIPE);
+    while ((waiter = claim(&channel->receivers, -EPIPE)))
+        ready(waiter);
+    while ((waiter = claim(&channel->senders, -EPIPE)))
+        ready(waiter);
     spin_unlock(&channel->lock);
 }

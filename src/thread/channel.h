@@ -6,7 +6,7 @@
 #ifndef GS_THREAD_CHANNEL_H
 #define GS_THREAD_CHANNEL_H
 
-#include "thread/waiters.h"
+#include "thread/wait.h"
 
 struct gs_channel {
     struct gs_spin lock;

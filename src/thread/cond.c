@@ -1,44 +1,40 @@
 #include "thread/wait.h"
-#include "thread/waiters.h"
 
-#include <errno.h>
+static const struct wait_kind waiting = {.what = "condition", WAITS_IN(gs_cond, waiting)};
+
+static int wait_without(struct gs_cond *cond, struct gs_mutex *mutex, uint64_t deadline_ns,
+                        const void *site)
+{
+    spin_lock(&cond->lock);
+    gs_mutex_unlock(mutex);
+    int err = gs_thread_wait_in(thread_current(), cond, &waiting, deadline_ns, site);
+    gs_mutex_lock(mutex, GS_NEVER);
+    return err;
+}
 
 int gs_cond_wait(struct gs_cond *cond, struct gs_mutex *mutex, uint64_t deadline_ns)
 {
-    static const struct wait_kind waiting = {"condition", false};
-    const struct wait wait = {&waiting, cond, deadline_ns, false};
-    struct gs_waiter waiter;
-    waiter.thread = thread_current();
+    if (mutex)
+        return wait_without(cond, mutex, deadline_ns, __builtin_return_address(0));
     spin_lock(&cond->lock);
-    waiters_append(&cond->waiting, &waiter);
-    if (mutex)
-        gs_mutex_unlock(mutex);
-    int err = wait_with(waiter.thread, &cond->lock, &wait);
-    if (UNLIKELY(err)) {
-        spin_lock(&cond->lock);
-        if (waiter.is_queued)
-            waiters_remove(&cond->waiting, &waiter);
-        spin_unlock(&cond->lock);
-    }
-    if (mutex)
-        gs_mutex_lock(mutex, GS_NEVER);
-    return err;
+    return wait_in(thread_current(), cond, &waiting, deadline_ns);
 }
 
 void gs_cond_signal(struct gs_cond *cond)
 {
+    struct worker *worker = worker_current();
     spin_lock(&cond->lock);
-    struct gs_waiter *waiter = waiters_claim(&cond->waiting);
-    struct gs_thread *thread = waiter ? waiter->thread : NULL;
+    struct gs_waiter *waiter = waiters_claim(worker, &cond->waiting, CLAIM_WOKEN);
     spin_unlock(&cond->lock);
-    if (thread)
-        thread_ready(worker_current(), thread);
+    if (waiter)
+        thread_ready(worker, waiter->thread);
 }
 
 void gs_cond_broadcast(struct gs_cond *cond)
 {
+    struct worker *worker = worker_current();
     spin_lock(&cond->lock);
-    while (gs_waiters_wake(&cond->waiting))
+    while (waiters_wake(worker, &cond->waiting))
         ;
     spin_unlock(&cond->lock);
 }

@@ -3,16 +3,25 @@
 #ifndef GS_THREAD_CONTEXT_H
 #define GS_THREAD_CONTEXT_H
 
+#include <gossamer/thread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-/* Leave the running stack, whose stack pointer goes to *ret_sp, for the one at to_sp. Returns when somebody comes back. */
-void gs_context_switch(void **ret_sp, void *to_sp);
+/* Leave the running stack, whose stack pointer goes to *ret_sp, for the one at to_sp, where the call that was left returns
+ * `result`. Returns what whoever comes back gives as `result`. */
+int gs_context_switch(void **ret_sp, void *to_sp, int result);
+
+/* The same, and once the stack has been left release the lock: who waits for it may run what was left, or free it. */
+int gs_context_switch_unlock(void **ret_sp, void *to_sp, int result, void *lock);
 
 /* The same, and call then(argument) on the stack at to_sp before it goes on: the stack that was left may run elsewhere, or be
  * freed, from then on. */
-void gs_context_switch_then(void **ret_sp, void *to_sp, void (*then)(void *), void *argument);
+int gs_context_switch_then(void **ret_sp, void *to_sp, int result, void (*then)(void *),
+                           void *argument);
+
+/* Call fn(argument) on another stack, below sp, which is aligned to 16, and come back. Returns what fn returns. */
+void *gs_context_call(void *(*fn)(void *), void *argument, void *sp);
 
 void gs_context_start(void);
 
@@ -54,6 +63,35 @@ static inline void *context_make(void *top, void (*entry)(void *), void *argumen
         .x19 = (uint64_t)entry,
         .x20 = (uint64_t)argument,
     };
+#endif
+    return context;
+}
+
+/* Prepare a context that goes on as `start` says, with its stack pointer at sp. */
+static inline void *context_make_start(void *sp, const struct gs_thread_start *start)
+{
+    struct context *context = (struct context *)((char *)sp - sizeof *context);
+    const uintptr_t *registers = start->preserved;
+#if defined(__x86_64__)
+    *context = (struct context){
+        .mxcsr = 0x1f80,
+        .x87 = 0x37f,
+        .rbx = registers[0],
+        .r12 = registers[1],
+        .r13 = registers[2],
+        .r14 = registers[3],
+        .r15 = registers[4],
+        .rbp = start->frame,
+        .return_address = (uint64_t)start->pc,
+    };
+#else
+    *context = (struct context){
+        .x29 = start->frame,
+        .x30 = (uint64_t)start->pc,
+        .x19 = registers[0],
+        .x20 = registers[1],
+    };
+    memcpy(context->x21_to_x28, registers + 2, sizeof context->x21_to_x28);
 #endif
     return context;
 }

@@ -1,12 +1,13 @@
 /* What counts: semaphore, once, barrier and wait group. */
-#include "thread/waiters.h"
+#include "thread/wait.h"
 
 #include <assert.h>
 
-/* Wake all; the lock is held. */
+/* The lock is held. */
 static void wake_all(struct gs_wait_queue *queue)
 {
-    while (gs_waiters_wake(queue))
+    struct worker *worker = worker_current();
+    while (waiters_wake(worker, queue))
         ;
 }
 
@@ -14,24 +15,25 @@ static void wake_all(struct gs_wait_queue *queue)
 
 int gs_semaphore_wait(struct gs_semaphore *semaphore, uint64_t deadline_ns)
 {
-    static const struct wait_kind waiting = {"semaphore", false};
-    const struct wait wait = {&waiting, semaphore, deadline_ns, false};
-    struct gs_waiter waiter;
+    static const struct wait_kind waiting = {.what = "semaphore", WAITS_IN(gs_semaphore, waiting)};
     spin_lock(&semaphore->lock);
     if (semaphore->count) {
         semaphore->count--;
         spin_unlock(&semaphore->lock);
         return 0;
     }
-    return gs_waiters_wait(&semaphore->waiting, &waiter, &semaphore->lock, &wait);
+    return wait_in(thread_current(), semaphore, &waiting, deadline_ns);
 }
 
 void gs_semaphore_post(struct gs_semaphore *semaphore)
 {
+    struct worker *worker = worker_current();
     spin_lock(&semaphore->lock);
-    if (!gs_waiters_wake(&semaphore->waiting))
-        semaphore->count++;
+    struct gs_waiter *waiter = waiters_claim(worker, &semaphore->waiting, CLAIM_WOKEN);
+    semaphore->count += !waiter;
     spin_unlock(&semaphore->lock);
+    if (waiter)
+        thread_ready(worker, waiter->thread);
 }
 
 /* ---- Once ---- */
@@ -40,16 +42,15 @@ enum { ONCE_NEW, ONCE_RUNNING, ONCE_DONE };
 
 void gs_once(struct gs_once *once, void (*fn)(void *), void *argument)
 {
-    static const struct wait_kind waiting = {"once", false};
-    const struct wait wait = {&waiting, once, GS_NEVER, true};
-    struct gs_waiter waiter;
+    static const struct wait_kind waiting = {
+        .what = "once", .is_uninterrupted = true, WAITS_IN(gs_once, waiting)};
     /* Acquire: pairs with the release below, publishing what fn wrote. */
     if (LIKELY(atomic_load_explicit(&once->state, memory_order_acquire) == ONCE_DONE))
         return;
     spin_lock(&once->lock);
     int state = atomic_load_explicit(&once->state, memory_order_relaxed);
     if (state == ONCE_RUNNING) {
-        (void)gs_waiters_wait(&once->waiting, &waiter, &once->lock, &wait);
+        (void)wait_in(thread_current(), once, &waiting, GS_NEVER);
         return;
     }
     if (state == ONCE_NEW)
@@ -66,31 +67,29 @@ void gs_once(struct gs_once *once, void (*fn)(void *), void *argument)
 
 /* ---- Barrier ---- */
 
+/* If the last came meanwhile, this one was not among those it woke, but has been counted. */
+static void leave_barrier(void *object, struct gs_thread *thread, bool was_queued)
+{
+    struct gs_barrier *barrier = object;
+    if (was_queued)
+        barrier->arrived--;
+    else
+        atomic_store_explicit(&thread->claim, CLAIM_WOKEN, memory_order_relaxed);
+}
+
 int gs_barrier_wait(struct gs_barrier *barrier, uint64_t deadline_ns)
 {
-    static const struct wait_kind waiting = {"barrier", false};
-    const struct wait wait = {&waiting, barrier, deadline_ns, false};
-    struct gs_waiter waiter = {.thread = thread_current()};
+    static const struct wait_kind waiting = {
+        .what = "barrier", .given_up = leave_barrier, WAITS_IN(gs_barrier, waiting)};
     spin_lock(&barrier->lock);
-    if (++barrier->arrived == barrier->threads) {
+    if (barrier->arrived + 1 == barrier->threads) {
         barrier->arrived = 0;
         wake_all(&barrier->waiting);
         spin_unlock(&barrier->lock);
         return 1;
     }
-    waiters_append(&barrier->waiting, &waiter);
-    int err = gs_thread_wait(waiter.thread, &barrier->lock, &wait);
-    if (LIKELY(!err))
-        return 0;
-    /* If the last came meanwhile, this one was not among those it woke, but has been counted. */
-    spin_lock(&barrier->lock);
-    bool is_over = !waiter.is_queued;
-    if (!is_over) {
-        waiters_remove(&barrier->waiting, &waiter);
-        barrier->arrived--;
-    }
-    spin_unlock(&barrier->lock);
-    return is_over ? 0 : err;
+    barrier->arrived++;
+    return wait_in(thread_current(), barrier, &waiting, deadline_ns);
 }
 
 /* ---- Wait group ---- */
@@ -113,13 +112,12 @@ void gs_wait_group_done(struct gs_wait_group *group)
 
 int gs_wait_group_wait(struct gs_wait_group *group, uint64_t deadline_ns)
 {
-    static const struct wait_kind waiting = {"wait group", false};
-    const struct wait wait = {&waiting, group, deadline_ns, false};
-    struct gs_waiter waiter;
+    static const struct wait_kind waiting = {.what = "wait group",
+                                             WAITS_IN(gs_wait_group, waiting)};
     spin_lock(&group->lock);
     if (!group->count) {
         spin_unlock(&group->lock);
         return 0;
     }
-    return gs_waiters_wait(&group->waiting, &waiter, &group->lock, &wait);
+    return wait_in(thread_current(), group, &waiting, deadline_ns);
 }

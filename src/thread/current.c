@@ -11,7 +11,11 @@ static __thread struct worker *tls_worker;
 
 __attribute__((noinline)) struct worker *gs_worker_from_tls(void)
 {
-    struct worker *worker = tls_worker;
+    struct worker *worker;
+    if (UNLIKELY(atomic_load_explicit(&gs_runtime.has_bases, memory_order_relaxed)) &&
+        (worker = gs_worker_from_stack(__builtin_frame_address(0))))
+        return worker;
+    worker = tls_worker;
     __asm__ volatile("" : "+r"(worker));
     return worker;
 }
@@ -69,4 +73,18 @@ struct worker *gs_worker_or_null(void)
 const uint64_t *gs_worker_clock(const struct gs_loop *loop)
 {
     return &loop->now_ns;
+}
+
+uint64_t gs_threads_now(void)
+{
+    return *worker_current()->now_ns;
+}
+
+/* A sanitizer knows where the running thread's stack is, and that is not to change. */
+void *gs_thread_borrow(void *(*fn)(void *argument), void *argument)
+{
+    struct worker *worker = worker_current();
+    if (GS_ASAN || GS_TSAN || UNLIKELY(worker->is_based))
+        return fn(argument);
+    return gs_context_call(fn, argument, (void *)((uintptr_t)worker->sp & ~(uintptr_t)15));
 }

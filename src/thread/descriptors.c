@@ -4,6 +4,7 @@
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -39,8 +40,34 @@ struct descriptor *gs_descriptor(int fd)
 void gs_descriptors_done(void)
 {
     for (unsigned i = 0; i < CHUNKS; i++) {
-        free(atomic_load(&chunks[i]));
+        struct descriptor *chunk = atomic_load(&chunks[i]);
+        for (unsigned k = 0; chunk && k < PER_CHUNK; k++)
+            if (atomic_load(&chunk[k].owner) && chunk[k].watch != &chunk[k].first)
+                free(chunk[k].watch);
+        free(chunk);
         atomic_store(&chunks[i], NULL);
+    }
+}
+
+/* No loop watches any more, and nobody waits. What was being changed just then is lost. */
+static void forget_owner(struct descriptor *descriptor)
+{
+    bool is_sound = !atomic_load(&descriptor->lock.held);
+    if (is_sound && atomic_load(&descriptor->owner) && descriptor->watch != &descriptor->first)
+        free(descriptor->watch);
+    atomic_store(&descriptor->lock.held, false);
+    atomic_store(&descriptor->perhaps, GS_READ | GS_WRITE);
+    atomic_store(&descriptor->is_first_used, false);
+    atomic_store(&descriptor->owner, NULL);
+    descriptor->readers = descriptor->writers = (struct gs_wait_queue){.first = NULL};
+}
+
+void gs_descriptors_forked(void)
+{
+    for (unsigned i = 0; i < CHUNKS; i++) {
+        struct descriptor *chunk = atomic_load(&chunks[i]);
+        for (unsigned k = 0; chunk && k < PER_CHUNK; k++)
+            forget_owner(&chunk[k]);
     }
 }
 
@@ -67,39 +94,186 @@ enum descriptor_kind gs_descriptor_kind(struct descriptor *descriptor, int fd)
     return (enum descriptor_kind)kind;
 }
 
-/* ---- Reports of the kernel: on the owner ---- */
+/* ---- Watches ---- */
 
-static void wake_all(struct gs_wait_queue *queue, int value)
+/* The lock is held. Returns NULL without memory. */
+static struct watch *new_watch(struct descriptor *descriptor)
+{
+    struct watch *watch = &descriptor->first;
+    /* Acquire: pairs with the release in stop_watch. */
+    if (UNLIKELY(atomic_load_explicit(&descriptor->is_first_used, memory_order_acquire)))
+        watch = malloc(sizeof *watch);
+    else
+        atomic_store_explicit(&descriptor->is_first_used, true, memory_order_relaxed);
+    if (watch)
+        watch->descriptor = descriptor;
+    return watch;
+}
+
+/* Of the worker that runs. */
+static void stop_watch(struct watch *watch, bool is_closed)
+{
+    struct descriptor *descriptor = watch->descriptor;
+    struct gs_loop *loop = watch->io.watcher.loop;
+    int fd = watch->io.fd;
+    gs_io_stop(&watch->io);
+    if (is_closed)
+        gs_loop_fd_closed(loop, fd);
+    if (LIKELY(watch == &descriptor->first))
+        atomic_store_explicit(&descriptor->is_first_used, false, memory_order_release);
+    else
+        free(watch);
+}
+
+void gs_descriptors_retire(struct worker *worker)
+{
+    /* Acquire: pairs with the exchange in relinquish, publishing the links. */
+    struct watch *watch =
+        atomic_exchange_explicit(&worker->relinquished, NULL, memory_order_acquire);
+    while (watch) {
+        struct watch *next = watch->next;
+        stop_watch(watch, watch->is_closed);
+        watch = next;
+    }
+}
+
+/* The watch is another worker's. The lock is held. */
+static void relinquish(struct worker *owner, struct watch *watch, bool is_closed)
+{
+    watch->is_closed = is_closed;
+    watch->next = atomic_load_explicit(&owner->relinquished, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(&owner->relinquished, &watch->next, watch))
+        ;
+}
+
+/* Nobody watches any more. The lock is held. */
+static void unwatch(struct descriptor *descriptor, bool is_closed)
+{
+    struct worker *owner = atomic_load_explicit(&descriptor->owner, memory_order_relaxed);
+    if (!owner)
+        return;
+    atomic_store(&descriptor->owner, NULL);
+    if (owner == worker_current())
+        stop_watch(descriptor->watch, is_closed);
+    else
+        relinquish(owner, descriptor->watch, is_closed);
+}
+
+/* ---- Reports of the kernel ---- */
+
+/* A thread runs once all reports have been told. What stands on its stack has left the cache since it waited. */
+static void prefetch_stack(const struct gs_thread *thread)
+{
+    for (unsigned line = 0; line < 10; line++)
+        __builtin_prefetch((const char *)thread->sp + (size_t)line * 64, 1);
+}
+
+/* worker: the caller; NULL: it is none. */
+static void wake_all(struct worker *worker, struct gs_wait_queue *queue, int value)
 {
     struct gs_waiter *waiter;
     while ((waiter = queue->first)) {
         waiters_remove(queue, waiter);
         waiter->value = value;
         if (waiter->item)
-            gs_poll_report(waiter->item);
-        else if (thread_claim(waiter->thread, CLAIM_WOKEN))
-            thread_ready(worker_current(), waiter->thread);
+            gs_poll_report(worker, waiter->item);
+        else if (thread_claim(waiter->thread, CLAIM_WOKEN)) {
+            prefetch_stack(waiter->thread);
+            thread_ready(worker, waiter->thread);
+        }
     }
 }
 
-static void on_events(struct gs_io *io, unsigned events)
+/* The lock is held. */
+static void report(struct worker *worker, struct descriptor *descriptor, unsigned events, int err)
 {
-    struct descriptor *descriptor = gs_container_of(io, struct descriptor, io);
-    int err = events & GS_FAILED ? gs_io_error(io) : 0;
-    spin_lock(&descriptor->lock);
-    if (err)
-        atomic_store(&descriptor->owner, NULL);
     if (events & GS_HANGUP)
         atomic_store_explicit(&descriptor->is_hung_up, true, memory_order_relaxed);
     if (err || events & (GS_READ | GS_HANGUP)) {
         descriptor_set(descriptor, GS_READ);
-        wake_all(&descriptor->readers, err);
+        wake_all(worker, &descriptor->readers, err);
     }
     if (err || events & GS_WRITE) {
         descriptor_set(descriptor, GS_WRITE);
-        wake_all(&descriptor->writers, err);
+        wake_all(worker, &descriptor->writers, err);
+    }
+}
+
+/* On the owner, or on a worker that has been. */
+static void on_events(struct gs_io *io, unsigned events)
+{
+    struct watch *watch = gs_container_of(io, struct watch, io);
+    struct descriptor *descriptor = watch->descriptor;
+    struct worker *worker = worker_current();
+    int err = events & GS_FAILED ? gs_io_error(io) : 0;
+    spin_lock(&descriptor->lock);
+    if (LIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed) == worker &&
+               descriptor->watch == watch)) {
+        if (err)
+            unwatch(descriptor, false);
+        report(worker, descriptor, events, err);
     }
     spin_unlock(&descriptor->lock);
+}
+
+/* ---- Descriptors of workers that are stuck ---- */
+
+#define RELIEVED_AT_ONCE 128
+
+struct round {
+    struct pollfd polls[RELIEVED_AT_ONCE];
+    unsigned count, ready;
+};
+
+/* The kernel is asked, and what it says reported. */
+static void finish_round(struct round *round)
+{
+    (void)gs_sys_poll(round->polls, round->count, 0);
+    for (unsigned i = 0; i < round->count; i++) {
+        unsigned got = (unsigned short)round->polls[i].revents;
+        unsigned events = got & POLLIN ? GS_READ : 0;
+        events |= got & POLLOUT ? GS_WRITE : 0;
+        events |= got & (POLLERR | POLLHUP | POLLNVAL) ? GS_READ | GS_WRITE : 0;
+        events |= got & (POLLRDHUP | POLLHUP) ? GS_HANGUP : 0;
+        struct descriptor *descriptor = gs_descriptor(round->polls[i].fd);
+        if (!events || !descriptor)
+            continue;
+        spin_lock_always(&descriptor->lock);
+        report(NULL, descriptor, events, 0);
+        spin_unlock_always(&descriptor->lock);
+        round->ready++;
+    }
+    round->count = 0;
+}
+
+static void look_at(struct round *round, struct descriptor *descriptor, int fd)
+{
+    struct worker *owner = atomic_load_explicit(&descriptor->owner, memory_order_relaxed);
+    if (!owner || !atomic_load_explicit(&owner->is_stuck, memory_order_relaxed))
+        return;
+    spin_lock_always(&descriptor->lock);
+    struct pollfd poll = {.fd = fd};
+    poll.events = (short)((descriptor->readers.first ? POLLIN | POLLRDHUP : 0) |
+                          (descriptor->writers.first ? POLLOUT : 0));
+    spin_unlock_always(&descriptor->lock);
+    if (poll.events)
+        round->polls[round->count++] = poll;
+    if (round->count == RELIEVED_AT_ONCE)
+        finish_round(round);
+}
+
+/* That nothing is known of the stuck workers' loops makes it sound, and independent of their pollers; a report too many does no
+ * harm. Whoever is woken and waits again elsewhere has the descriptor watched there. */
+unsigned gs_descriptors_relieve(void)
+{
+    struct round round = {.count = 0};
+    for (unsigned i = 0; i < CHUNKS; i++) {
+        struct descriptor *chunk = atomic_load_explicit(&chunks[i], memory_order_acquire);
+        for (unsigned k = 0; chunk && k < PER_CHUNK; k++)
+            look_at(&round, &chunk[k], (int)(i * PER_CHUNK + k));
+    }
+    finish_round(&round);
+    return round.ready;
 }
 
 /* ---- Waiting ---- */
@@ -108,20 +282,34 @@ static void on_events(struct gs_io *io, unsigned events)
 static int watch(struct descriptor *descriptor, int fd)
 {
     struct worker *worker = worker_current();
-    gs_io_init(&descriptor->io, worker->loop, on_events);
-    gs_io_set(&descriptor->io, fd, GS_READ | GS_WRITE | GS_EDGE);
-    int err = gs_io_start(&descriptor->io);
-    if (err)
+    /* One of the same number may be among them. */
+    if (UNLIKELY(atomic_load_explicit(&worker->relinquished, memory_order_relaxed)))
+        gs_descriptors_retire(worker);
+    struct watch *watch = new_watch(descriptor);
+    if (!watch)
+        return -ENOMEM;
+    gs_descriptor_kind(descriptor, fd); /* of a TCP socket, reads then need not be tried in vain */
+    gs_io_init(&watch->io, worker->loop, on_events);
+    gs_io_set(&watch->io, fd, GS_READ | GS_WRITE | GS_EDGE);
+    int err = gs_io_start(&watch->io);
+    if (err) {
+        stop_watch(watch, false);
         return err;
+    }
     atomic_store(&descriptor->perhaps, 0);
+    descriptor->watch = watch;
     atomic_store(&descriptor->owner, worker);
     return 0;
 }
 
 int gs_descriptor_watch(struct descriptor *descriptor, int fd)
 {
-    return atomic_load_explicit(&descriptor->owner, memory_order_relaxed) ? 0
-                                                                          : watch(descriptor, fd);
+    struct worker *owner = atomic_load_explicit(&descriptor->owner, memory_order_relaxed);
+    if (LIKELY(owner && (owner == worker_current() ||
+                         !atomic_load_explicit(&owner->is_stuck, memory_order_relaxed))))
+        return 0;
+    unwatch(descriptor, false); /* its worker is stuck */
+    return watch(descriptor, fd);
 }
 
 int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction,
@@ -131,88 +319,40 @@ int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction
     bool is_read = direction == GS_READ;
     const struct wait wait = {is_read ? &reading : &writing, (const void *)(intptr_t)fd,
                               deadline_ns, false};
-    struct gs_waiter waiter = {0};
+    struct gs_waiter *waiter = &thread_current()->waiter;
     int err = 0;
+    waiter->item = NULL;
     spin_lock(&descriptor->lock);
+    if (deadline_ns)
+        err = gs_descriptor_watch(descriptor, fd);
     bool is_watched = atomic_load_explicit(&descriptor->owner, memory_order_relaxed);
-    if (!is_watched && deadline_ns)
-        err = watch(descriptor, fd);
     if (err || (is_watched && descriptor_is_worth(descriptor, direction))) {
         descriptor_clear(descriptor, direction);
         spin_unlock(&descriptor->lock);
         return err;
     }
-    err = gs_waiters_wait(is_read ? &descriptor->readers : &descriptor->writers, &waiter,
+    err = gs_waiters_wait(is_read ? &descriptor->readers : &descriptor->writers, waiter,
                           &descriptor->lock, &wait);
-    return err ? err : (int)waiter.value;
+    return err ? err : (int)waiter->value;
 }
 
 /* ---- The end of a descriptor ---- */
 
-/* On the owner, or where there is none. */
-static void forget(struct descriptor *descriptor, int fd)
+void gs_forget(int fd)
 {
+    struct descriptor *descriptor = gs_descriptor(fd);
+    struct worker *worker = worker_current();
+    if (!descriptor)
+        return;
     spin_lock(&descriptor->lock);
-    struct worker *owner = atomic_load(&descriptor->owner);
-    if (owner) {
-        gs_io_stop(&descriptor->io);
-        gs_loop_fd_closed(owner->loop, fd);
-    }
-    atomic_store(&descriptor->owner, NULL);
+    unwatch(descriptor, true);
     atomic_store(&descriptor->perhaps, GS_READ | GS_WRITE);
     atomic_store(&descriptor->kind, KIND_UNKNOWN);
     atomic_store(&descriptor->is_hung_up, false);
     atomic_store(&descriptor->is_nonblocking, false);
-    wake_all(&descriptor->readers, -EBADF);
-    wake_all(&descriptor->writers, -EBADF);
+    wake_all(worker, &descriptor->readers, -EBADF);
+    wake_all(worker, &descriptor->writers, -EBADF);
     spin_unlock(&descriptor->lock);
-}
-
-/* A message to the owner, on the stack of the thread that waits for it. */
-struct request {
-    struct runnable runnable;
-    struct gs_thread *thread;
-    struct descriptor *descriptor;
-    struct worker *owner;
-    int fd;
-};
-
-static void forget_for(struct worker *worker, struct runnable *runnable)
-{
-    struct request *request = gs_container_of(runnable, struct request, runnable);
-    struct gs_thread *thread = request->thread;
-    forget(request->descriptor, request->fd);
-    if (thread_claim(thread, CLAIM_WOKEN))
-        thread_ready(worker, thread);
-}
-
-static void send_request(void *argument)
-{
-    struct request *request = argument;
-    gs_worker_send(request->owner, &request->runnable);
-}
-
-void gs_forget(int fd)
-{
-    static const struct wait_kind closing = {"another worker to forget a descriptor", true};
-    const struct wait wait = {&closing, (const void *)(intptr_t)fd, GS_NEVER, true};
-    struct descriptor *descriptor = gs_descriptor(fd);
-    if (!descriptor)
-        return;
-    struct gs_thread *self = thread_current();
-    struct worker *owner = atomic_load(&descriptor->owner);
-    if (!owner || owner == self->worker) {
-        forget(descriptor, fd);
-        return;
-    }
-    struct request request = {
-        .runnable = {.item.priority = GS_PRIORITY_HIGH, .resume = forget_for},
-        .thread = self,
-        .descriptor = descriptor,
-        .owner = owner,
-        .fd = fd,
-    };
-    (void)gs_thread_wait_then(self, send_request, &request, &wait);
 }
 
 void gs_descriptor_reset(struct descriptor *descriptor, int fd, enum descriptor_kind kind)

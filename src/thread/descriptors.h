@@ -4,8 +4,10 @@
  * `perhaps` holds GS_READ and GS_WRITE: what is worth a try. A bit is cleared before the system call that may find nothing more,
  * and set by the kernel's report, or by a call that may have left something: so a report that comes during the call is not
  * lost. Invariants, under the lock:
- *   1. With an owner, the owner's loop watches the descriptor by edges; only the owner starts and stops the watcher.
- *   2. Nobody waits while `perhaps` holds the bit that it waits for and the descriptor has an owner. */
+ *   1. With an owner, the owner's loop watches the descriptor by edges, through `watch`; only the owner starts and stops that.
+ *      Others may relinquish it: it is the descriptor's no more, and its owner's to stop when it comes to it.
+ *   2. Nobody waits while `perhaps` holds the bit that it waits for and the descriptor has an owner.
+ *   3. `is_first_used` says whether `first` is `watch`, or relinquished and not yet stopped; it is set under the lock. */
 #ifndef GS_THREAD_DESCRIPTORS_H
 #define GS_THREAD_DESCRIPTORS_H
 
@@ -18,15 +20,26 @@ enum descriptor_kind {
     KIND_REGULAR, /* the kernel cannot wait for it */
 };
 
+/* Has a loop watch a descriptor. The descriptor's first one stands in it, so that a report finds them together; another is only
+ * needed while that is still to be stopped. */
+struct watch {
+    struct gs_io io;
+    struct descriptor *descriptor;
+    struct watch *next; /* of those that the worker is to stop */
+    bool is_closed;     /* the number meant a file that is gone */
+};
+
 struct descriptor {
     struct gs_spin lock;
     atomic_uchar perhaps;
     atomic_uchar kind;
     atomic_bool is_nonblocking; /* known to be */
     atomic_bool is_hung_up;     /* the end comes without a further report */
+    atomic_bool is_first_used;
     struct worker *_Atomic owner;
-    struct gs_io io;
+    struct watch *watch;
     struct gs_wait_queue readers, writers;
+    struct watch first;
 };
 
 /* NULL: a number that no descriptor can have, or no memory. */
@@ -42,8 +55,9 @@ int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction
 /* Have the kernel report, if it does not yet. The lock is held. Returns 0 or -errno. */
 int gs_descriptor_watch(struct descriptor *descriptor, int fd);
 
-/* poll.c: something has happened to a descriptor of a gs_poll. The descriptor's lock is held. */
-void gs_poll_report(void *argument);
+/* poll.c: something has happened to a descriptor of a gs_poll. The descriptor's lock is held. worker: the caller; NULL: it is
+ * none. */
+void gs_poll_report(struct worker *worker, void *argument);
 
 static inline bool descriptor_is_worth(struct descriptor *descriptor, unsigned direction)
 {

@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
+#include <limits.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/uio.h>
 
 /* A call and its arguments. */
@@ -50,16 +52,38 @@ static ssize_t run(const struct call *call, uint64_t deadline_ns)
     }
 }
 
-int gs_wait_readable(int fd, uint64_t deadline_ns)
+/* What the kernel says now. */
+static bool is_ready(int fd, unsigned direction)
+{
+    struct pollfd poll = {.fd = fd, .events = direction == GS_READ ? POLLIN | POLLRDHUP : POLLOUT};
+    return gs_sys_poll(&poll, 1, 0) != 0;
+}
+
+/* A report that has come since the last try may be out of date; one that is not must be left for the try that follows. */
+static int wait_until_ready(int fd, unsigned direction, uint64_t deadline_ns)
 {
     struct descriptor *descriptor = gs_descriptor(fd);
-    return descriptor ? gs_descriptor_wait(descriptor, fd, GS_READ, deadline_ns) : -EBADF;
+    if (!descriptor)
+        return -EBADF;
+    for (;;) {
+        int err = gs_descriptor_wait(descriptor, fd, direction, deadline_ns);
+        if (err || descriptor_is_worth(descriptor, direction))
+            return err;
+        if (is_ready(fd, direction)) {
+            descriptor_set(descriptor, direction);
+            return 0;
+        }
+    }
+}
+
+int gs_wait_readable(int fd, uint64_t deadline_ns)
+{
+    return wait_until_ready(fd, GS_READ, deadline_ns);
 }
 
 int gs_wait_writable(int fd, uint64_t deadline_ns)
 {
-    struct descriptor *descriptor = gs_descriptor(fd);
-    return descriptor ? gs_descriptor_wait(descriptor, fd, GS_WRITE, deadline_ns) : -EBADF;
+    return wait_until_ready(fd, GS_WRITE, deadline_ns);
 }
 
 /* ---- Sockets ---- */
@@ -231,12 +255,25 @@ static void transfer_blocking(void *argument)
                            : gs_sys_writev(call->fd, call->bytes, call->count);
 }
 
+/* What the kernel reported ready does not block: a pipe that is writable has room for PIPE_BUF bytes, and a larger write would
+ * wait for more. */
+static ssize_t transfer_ready(const struct call *call)
+{
+    if (call->direction == GS_READ)
+        return gs_sys_readv(call->fd, call->bytes, call->count);
+    struct iovec part = {0};
+    for (const struct iovec *iov = call->bytes;
+         !part.iov_len && iov < (const struct iovec *)call->bytes + call->count; iov++)
+        part = *iov;
+    return gs_sys_write(call->fd, part.iov_base, part.iov_len < PIPE_BUF ? part.iov_len : PIPE_BUF);
+}
+
 /* What cannot be asked not to block: files through the pool, others once the kernel says that they are ready. */
 static ssize_t transfer_otherwise(const struct call *call, struct descriptor *descriptor,
                                   uint64_t deadline_ns)
 {
-    struct blocking blocking = {.call = call};
     if (gs_descriptor_kind(descriptor, call->fd) == KIND_REGULAR) {
+        struct blocking blocking = {.call = call};
         int err = gs_run_blocking(transfer_blocking, &blocking, deadline_ns);
         return err ? err : blocking.result;
     }
@@ -244,8 +281,7 @@ static ssize_t transfer_otherwise(const struct call *call, struct descriptor *de
     int ready = gs_poll(&poll, 1, deadline_ns);
     if (ready <= 0)
         return ready < 0 ? ready : -ETIMEDOUT;
-    transfer_blocking(&blocking);
-    return blocking.result;
+    return transfer_ready(call);
 }
 
 static ssize_t transfer(const struct call *call, uint64_t deadline_ns)

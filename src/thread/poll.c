@@ -43,7 +43,7 @@ struct waiters {
     struct report report;
 };
 
-void gs_poll_report(void *argument)
+void gs_poll_report(struct worker *worker, void *argument)
 {
     struct report *report = argument;
     spin_lock(&report->lock);
@@ -51,7 +51,7 @@ void gs_poll_report(void *argument)
     bool is_claimed = report->is_waited_for && thread_claim(report->thread, CLAIM_WOKEN);
     spin_unlock(&report->lock);
     if (is_claimed)
-        thread_ready(worker_current(), report->thread);
+        thread_ready(worker, report->thread);
 }
 
 /* Returns 0 once a report has come, or -errno. */
@@ -101,7 +101,7 @@ static void dequeue(struct waiters *waiters, unsigned i)
         return;
     spin_lock(&descriptor->lock);
     for (int direction = 0; direction < 2; direction++)
-        if (waiters->each[i][direction].is_queued)
+        if (waiter_is_queued(&waiters->each[i][direction]))
             waiters_remove(queue_of(descriptor, direction), &waiters->each[i][direction]);
     spin_unlock(&descriptor->lock);
 }

@@ -156,15 +156,31 @@ int gs_run_blocking(void (*fn)(void *argument), void *argument, uint64_t deadlin
         .thread = self,
         .worker = self->worker,
     };
-    bool migrates = self->migrates;
     if (!deadline_ns)
         return -ETIMEDOUT;
     if (thread_is_canceled(self))
         return -ECANCELED;
-    self->migrates = false;
+    self->is_pinned = true;
     int err = run(&job, deadline_ns);
-    self->migrates = migrates;
+    self->is_pinned = false;
     return err;
+}
+
+void gs_pool_lock(void)
+{
+    pthread_mutex_lock(&mutex);
+}
+
+void gs_pool_unlock(void)
+{
+    pthread_mutex_unlock(&mutex);
+}
+
+void gs_pool_forked(void)
+{
+    has_jobs = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    gs_list_init(&jobs);
+    thread_count = idle_count = queued_count = 0;
 }
 
 void gs_pool_done(void)

@@ -79,7 +79,7 @@ static bool is_running(const struct gs_thread *thread)
 
 NOT_FOR_TSAN static void put_thread(int fd, const struct gs_thread *thread, uint64_t now_ns)
 {
-    const struct wait_kind *waits = thread->waits;
+    const struct wait_kind *waits = thread_waits(thread) ? thread->waits : NULL;
     bool runs = is_running(thread);
     size_t used = (size_t)(thread->stack_top - (const char *)thread->sp);
     put(fd, "thread %p \"%s\": ", (const void *)thread, thread->name);
@@ -110,17 +110,27 @@ NOT_FOR_TSAN void gs_threads_dump(int fd)
 
 /* ---- Deadlock ---- */
 
+static struct gs_thread *owner_of(const struct gs_mutex *mutex)
+{
+    const char *owner = (const char *)(atomic_load(&mutex->owner) & ~GS_MUTEX_WAITED);
+    GS_LIST_EACH(link, &gs_runtime.caller_threads)
+    {
+        struct gs_thread *thread = gs_container_of(link, struct gs_thread, link);
+        if (owner >= thread->stack && owner < (const char *)(thread + 1))
+            return thread;
+    }
+    return gs_stacks_holding(owner);
+}
+
 /* The thread that this one waits for, where one can be named. */
 static struct gs_thread *blocker_of(const struct gs_thread *thread)
 {
-    if (!thread->waits)
+    if (!thread_waits(thread))
         return NULL;
     if (!strcmp(thread->waits->what, "join"))
         return (struct gs_thread *)thread->waits_at;
     if (!strcmp(thread->waits->what, "mutex"))
-        return (
-            struct gs_thread *)(atomic_load(&((const struct gs_mutex *)thread->waits_at)->owner) &
-                                ~(uintptr_t)1);
+        return owner_of(thread->waits_at);
     return NULL;
 }
 
@@ -228,7 +238,7 @@ static void on_dump(struct gs_signal *signal)
 }
 
 /* The first worker's loop takes the signal. Returns 0 or -errno. */
-static int start_dumping(struct worker *worker)
+int gs_reports_start_dumping(struct worker *worker)
 {
     if (!gs_runtime.options.dump_signal)
         return 0;
@@ -236,11 +246,17 @@ static int start_dumping(struct worker *worker)
     return gs_signal_start(&worker->dump, gs_runtime.options.dump_signal);
 }
 
+void gs_reports_stop_dumping(struct worker *worker)
+{
+    if (gs_runtime.options.dump_signal)
+        gs_signal_stop(&worker->dump);
+}
+
 int gs_reports_start(void)
 {
     struct sigaction action = {.sa_sigaction = on_segv,
                                .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
-    int err = start_dumping(gs_runtime.workers[0]);
+    int err = gs_reports_start_dumping(gs_runtime.workers[0]);
     if (!err)
         sigaction(SIGSEGV, &action, &segv_before);
     return err;

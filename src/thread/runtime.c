@@ -6,55 +6,68 @@
 #include <stdlib.h>
 
 struct runtime gs_runtime;
+bool gs_threads_are_several;
 
 #define STACK_SIZE_DEFAULT ((size_t)64 << 10)
 #define STACK_SIZE_SANITIZED ((size_t)256 << 10) /* sanitizers make frames larger */
 
 static int make_workers(void)
 {
-    gs_runtime.workers = calloc(gs_runtime.worker_count, sizeof *gs_runtime.workers);
+    unsigned count = gs_runtime.options.workers;
+    gs_runtime.workers = calloc(count + SPARES_MOST, sizeof *gs_runtime.workers);
     if (!gs_runtime.workers)
         return -ENOMEM;
-    for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
+    for (unsigned i = 0; i < count; i++) {
         int err = gs_worker_new(i, &gs_runtime.workers[i]);
         if (err)
             return err;
+        gs_runtime.worker_count = i + 1;
     }
     return 0;
 }
 
 static void free_workers(void)
 {
-    for (unsigned i = 0; gs_runtime.workers && i < gs_runtime.worker_count; i++)
+    unsigned most = gs_runtime.options.workers + SPARES_MOST;
+    gs_runtime.worker_count = 0;
+    for (unsigned i = 0; gs_runtime.workers && i < most; i++)
         gs_worker_free(gs_runtime.workers[i]);
     free(gs_runtime.workers);
     gs_runtime.workers = NULL;
 }
 
-/* All workers but the first, with all signals blocked: those of the process go to the program's own threads. */
-static int start_workers(unsigned *ret_started)
+/* With all signals blocked: those of the process go to the program's own threads. */
+int gs_worker_start(struct worker *worker)
 {
     sigset_t all, before;
-    int err = 0;
     sigfillset(&all);
     sigdelset(&all, SIGSEGV);
     sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    for (*ret_started = 1; !err && *ret_started < gs_runtime.worker_count; *ret_started += !err) {
-        struct worker *worker = gs_runtime.workers[*ret_started];
-        err = -pthread_create(&worker->kernel_thread, NULL, gs_worker_main, worker);
-    }
+    int err = -pthread_create(&worker->kernel_thread, NULL, gs_worker_main, worker);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    worker->is_started = !err;
     return err;
 }
 
-static void stop_workers(unsigned started)
+/* All but the first, and their monitor. */
+static int start_workers(void)
+{
+    int err = 0;
+    for (unsigned i = 1; !err && i < gs_runtime.options.workers; i++)
+        err = gs_worker_start(gs_runtime.workers[i]);
+    return err ? err : gs_monitor_start();
+}
+
+static void stop_workers(void)
 {
     atomic_store(&gs_runtime.is_stopping, true);
-    for (unsigned i = 1; i < started; i++)
+    gs_monitor_stop();
+    for (unsigned i = 1; i < gs_runtime.worker_count; i++)
         gs_loop_wake(gs_runtime.workers[i]->loop);
-    for (unsigned i = 1; i < started; i++)
-        pthread_join(gs_runtime.workers[i]->kernel_thread, NULL);
+    for (unsigned i = 1; i < gs_runtime.worker_count; i++)
+        if (gs_runtime.workers[i]->is_started)
+            pthread_join(gs_runtime.workers[i]->kernel_thread, NULL);
 }
 
 static int result_of_workers(void)
@@ -81,13 +94,12 @@ static void *run_first(void *argument)
 static int run(struct first *first)
 {
     const struct gs_thread_attributes attributes = {.name = "first", .worker = 1};
-    unsigned started = 1;
     int err = gs_thread_spawn(&attributes, run_first, first, NULL);
     if (!err)
-        err = start_workers(&started);
+        err = start_workers();
     if (!err)
         gs_worker_main(gs_runtime.workers[0]);
-    stop_workers(started);
+    stop_workers();
     gs_pool_done();
     return err ? err : result_of_workers();
 }
@@ -95,8 +107,11 @@ static int run(struct first *first)
 static void set_options(const struct gs_threads_options *options)
 {
     gs_runtime.options = options ? *options : (struct gs_threads_options){0};
-    gs_runtime.worker_count = gs_runtime.options.workers ? gs_runtime.options.workers : 1;
-    gs_runtime.is_multi = gs_runtime.worker_count > 1;
+    gs_runtime.options.workers += !gs_runtime.options.workers;
+    gs_runtime.is_multi = gs_threads_are_several = gs_runtime.options.workers > 1;
+    gs_runtime.worker_count = 0;
+    atomic_store(&gs_runtime.spares, 0);
+    atomic_store(&gs_runtime.is_monitor_asleep, false);
     if (!gs_runtime.options.stack_size)
         gs_runtime.options.stack_size =
             GS_ASAN || GS_TSAN ? STACK_SIZE_SANITIZED : STACK_SIZE_DEFAULT;
@@ -105,6 +120,7 @@ static void set_options(const struct gs_threads_options *options)
     atomic_store(&gs_runtime.idle, 0);
     atomic_store(&gs_runtime.foreign, 0);
     gs_list_init(&gs_runtime.caller_threads);
+    pthread_sigmask(SIG_SETMASK, NULL, &gs_runtime.signals);
 }
 
 int gs_threads_run(const struct gs_threads_options *options, gs_thread_fn *fn, void *argument,
@@ -117,6 +133,7 @@ int gs_threads_run(const struct gs_threads_options *options, gs_thread_fn *fn, v
     int err = gs_stacks_class(gs_runtime.options.stack_size) < 0 ? -EINVAL : gs_stacks_init();
     if (!err)
         err = make_workers();
+    gs_held_start();
     if (!err)
         err = gs_reports_start();
     if (!err) {

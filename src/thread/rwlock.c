@@ -1,5 +1,5 @@
 /* In order of arrival: a reader that comes after a waiting writer waits behind it. */
-#include "thread/waiters.h"
+#include "thread/wait.h"
 
 enum { READER, WRITER };
 
@@ -16,39 +16,42 @@ static void enter(struct gs_rwlock *rwlock, int64_t kind)
         rwlock->has_writer = true;
 }
 
-/* Under the lock: let in the first, and further readers behind a reader. */
-static void let_in(struct gs_rwlock *rwlock)
+/* Under the lock: let in the first, and further readers behind a reader. worker: the caller; NULL: the caller is none. */
+static void let_in(struct gs_rwlock *rwlock, struct worker *worker)
 {
     struct gs_waiter *waiter;
     while ((waiter = rwlock->waiting.first) && may_enter(rwlock, waiter->value)) {
         int64_t kind = waiter->value;
         waiters_remove(&rwlock->waiting, waiter);
-        if (!thread_claim(waiter->thread, CLAIM_WOKEN))
+        if (!waiter_claim(worker, waiter, CLAIM_WOKEN))
             continue;
         enter(rwlock, kind);
-        thread_ready(worker_current(), waiter->thread);
+        thread_ready(worker, waiter->thread);
     }
+}
+
+/* Who stood behind may be able to enter now. */
+static void given_up(void *object, struct gs_thread *thread, bool was_queued)
+{
+    (void)thread, (void)was_queued;
+    let_in(object, gs_worker_or_null());
 }
 
 static int lock(struct gs_rwlock *rwlock, int64_t kind, uint64_t deadline_ns)
 {
-    static const struct wait_kind kinds[] = {{"reader lock", false}, {"writer lock", false}};
-    const struct wait wait = {&kinds[kind], rwlock, deadline_ns, false};
-    struct gs_waiter waiter = {.value = kind};
+    static const struct wait_kind kinds[] = {
+        {.what = "reader lock", .given_up = given_up, WAITS_IN(gs_rwlock, waiting)},
+        {.what = "writer lock", .given_up = given_up, WAITS_IN(gs_rwlock, waiting)},
+    };
+    struct gs_thread *self = thread_current();
     spin_lock(&rwlock->lock);
     if (!rwlock->waiting.first && may_enter(rwlock, kind)) {
         enter(rwlock, kind);
         spin_unlock(&rwlock->lock);
         return 0;
     }
-    int err = gs_waiters_wait(&rwlock->waiting, &waiter, &rwlock->lock, &wait);
-    if (err) {
-        /* Who stood behind may be able to enter now. */
-        spin_lock(&rwlock->lock);
-        let_in(rwlock);
-        spin_unlock(&rwlock->lock);
-    }
-    return err;
+    self->waiter.value = kind;
+    return wait_in(self, rwlock, &kinds[kind], deadline_ns);
 }
 
 int gs_rwlock_read(struct gs_rwlock *rwlock, uint64_t deadline_ns)
@@ -68,6 +71,6 @@ void gs_rwlock_unlock(struct gs_rwlock *rwlock)
         rwlock->has_writer = false;
     else
         rwlock->readers--;
-    let_in(rwlock);
+    let_in(rwlock, worker_current());
     spin_unlock(&rwlock->lock);
 }

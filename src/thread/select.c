@@ -2,8 +2,6 @@
  * waiter for each is queued, and the first that is claimed, which claims the thread, is the one that is done. */
 #include "thread/channel.h"
 
-#include <errno.h>
-
 static struct gs_channel *channel_at(const struct gs_select *cases, unsigned place)
 {
     return cases[cases[place].order].channel;
@@ -69,7 +67,7 @@ static int try_all(struct gs_select *cases, unsigned count, unsigned start)
 /* Queued at every channel; all are locked. Returns the index of the case that was done, or -errno. */
 static int wait_for_any(struct all *all, struct gs_thread *self, uint64_t deadline_ns)
 {
-    static const struct wait_kind selecting = {"select", false};
+    static const struct wait_kind selecting = {.what = "select"};
     const struct wait wait = {&selecting, all->cases, deadline_ns, false};
     for (unsigned i = 0; i < all->count; i++) {
         struct gs_select *each = &all->cases[i];
@@ -80,7 +78,7 @@ static int wait_for_any(struct all *all, struct gs_thread *self, uint64_t deadli
     int err = gs_thread_wait_then(self, unlock_after, all, &wait);
     lock_all(all->cases, all->count);
     for (unsigned i = 0; i < all->count; i++)
-        if (all->cases[i].waiter.is_queued)
+        if (waiter_is_queued(&all->cases[i].waiter))
             waiters_remove(queue_of(&all->cases[i]), &all->cases[i].waiter);
     unlock_all(all->cases, all->count);
     if (err)

@@ -178,6 +178,33 @@ void gs_stacks_reclaim(void)
     }
 }
 
+void gs_stacks_lock(void)
+{
+    spin_lock_always(&lock);
+}
+
+void gs_stacks_unlock(void)
+{
+    spin_unlock_always(&lock);
+}
+
+void gs_stacks_forked(struct worker *worker, struct gs_thread *only)
+{
+    for (int c = 0; c < STACK_CLASSES; c++) {
+        worker->free_stacks[c] = classes[c].free = NULL;
+        worker->free_count[c] = 0;
+        for (size_t i = classes[c].used; i--;) {
+            struct gs_thread *thread = descriptor(&classes[c], i);
+            if (thread == only)
+                continue;
+            if (thread->is_live)
+                fiber_done(&thread->fiber);
+            thread->is_live = false;
+            push(&classes[c].free, thread);
+        }
+    }
+}
+
 struct gs_thread *gs_stacks_at(int stack_class, size_t index)
 {
     const struct stack_class *class = &classes[stack_class];
@@ -192,7 +219,7 @@ size_t gs_stacks_count(void)
     return count;
 }
 
-struct gs_thread *gs_stacks_guarded(const void *address)
+struct gs_thread *gs_stacks_holding(const void *address)
 {
     const char *at = address;
     if (at < reservation || at >= reservation_end)
@@ -200,9 +227,13 @@ struct gs_thread *gs_stacks_guarded(const void *address)
     const struct stack_class *class = &classes[STACK_CLASSES - 1];
     while (at < class->base)
         class --;
-    size_t index = (size_t)(at - class->base) / class->slot_size;
-    bool is_guard = at < class->base + index * class->slot_size + PAGE_SIZE;
-    return is_guard && index < class->used ? descriptor(class, index) : NULL;
+    return gs_stacks_at((int)(class - classes), (size_t)(at - class->base) / class->slot_size);
+}
+
+struct gs_thread *gs_stacks_guarded(const void *address)
+{
+    struct gs_thread *thread = gs_stacks_holding(address);
+    return thread && (const char *)address < thread->stack ? thread : NULL;
 }
 
 void gs_threads_trim(void)

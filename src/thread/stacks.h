@@ -24,9 +24,17 @@ void gs_stacks_release(struct worker *worker);
 /* No worker runs any more: the stacks of threads that were given up are free. */
 void gs_stacks_reclaim(void);
 
+/* For a fork: guards all that is here. In the child, all but one thread's stack are free; the lock is held. */
+void gs_stacks_lock(void);
+void gs_stacks_unlock(void);
+void gs_stacks_forked(struct worker *worker, struct gs_thread *only);
+
 /* The descriptor in slot `index` of a class; NULL past the last one. */
 struct gs_thread *gs_stacks_at(int stack_class, size_t index);
 size_t gs_stacks_count(void);
+
+/* The thread whose slot holds the address; NULL: it is in none. */
+struct gs_thread *gs_stacks_holding(const void *address);
 
 /* The thread whose guard holds the address; NULL: no guard. Signal handlers. */
 struct gs_thread *gs_stacks_guarded(const void *address);

@@ -5,16 +5,19 @@
  *
  *     spawned ---> shared queue ---> run queue ---> running ---> waiting ---> run queue (its worker's)
  *                  (several workers)    ^  (dispatch)  |  (thread_wait)   |
- *                                       +---- yield ---+                  +--> shared queue, if it migrates
+ *                                       +---- yield ---+                  +--> shared queue of whoever wakes it, if it migrates
  *                                                      |
  *                                                      +--> done (gs_thread_exit) --> joined, its stack kept for reuse
  *
  * Invariants:
  *   1. A thread in a run queue has left its stack, and its `worker` is that queue's.
- *   2. A thread in a shared queue has left its stack, and its timer is inactive.
- *   3. Only its worker starts or stops a thread's timer, times it out, cancels its wait, or runs it.
+ *   2. A thread in a shared queue has left its stack, has no worker unless it is new to the queue, and no deadline.
+ *   3. Only its worker starts or stops a thread's timer, times it out, cancels its wait, or runs it. Of a mobile thread (one that
+ *      migrates, while there are several workers), which has no timer but may stand in its worker's deadlines, anybody who
+ *      holds the lock of these may time it out or cancel its wait.
  *   4. A thread whose claim is CLAIM_WAITING is made ready by whoever changes the claim, and by nobody else; who changes it
- *      without holding the lock of what the thread waits at is its worker.
+ *      without holding the lock of what the thread waits at is as in 3. A mobile thread's claim becomes CLAIM_WAITING when it
+ *      has left its stack, and before what it waits at is unlocked.
  *   5. `current` is the thread whose stack the worker runs on; NULL: the worker's own stack.
  *   6. `ready` is the number of runnables in the worker's run queue.
  *   7. No spin lock is held across a switch, but released right after it, on the next stack.
@@ -22,68 +25,67 @@
 #ifndef GS_THREAD_STATE_H
 #define GS_THREAD_STATE_H
 
-#include "thread/context.h"
-#include "thread/sanitizer.h"
+#include "thread/worker.h"
 
-#include <gossamer/list.h>
-#include <gossamer/loop.h>
-#include <gossamer/sync.h>
-#include <gossamer/thread.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
+#include <errno.h>
+#include <stddef.h>
 
-#define LIKELY(condition_) __builtin_expect(!!(condition_), 1)
-#define UNLIKELY(condition_) __builtin_expect(!!(condition_), 0)
-
-struct worker;
-
-/* What can be resumed: a thread with a stack (resume is NULL), or anything else, whose function is called on the worker's own
- * stack. `item.next` links it in a run queue, shared queue or inbox. */
-struct runnable {
-    struct gs_policy_item item;
-    void (*resume)(struct worker *worker, struct runnable *runnable);
-};
-
+/* What has become of a wait: when it is over, the call's result, 0 or any -errno. */
 enum claim {
-    CLAIM_NONE,
-    CLAIM_WAITING,
-    CLAIM_WOKEN,
-    CLAIM_TIMED_OUT,
-    CLAIM_CANCELED,
+    CLAIM_WOKEN = 0,
+    CLAIM_WAITING = 1,
+    CLAIM_NONE,    /* before the first wait */
+    CLAIM_LEAVING, /* will wait, but is still on its stack */
+    CLAIM_TIMED_OUT = -ETIMEDOUT,
+    CLAIM_CANCELED = -ECANCELED,
 };
 
 enum token { TOKEN_NONE, TOKEN_KEPT, TOKEN_PARKED };
 
 enum cancel_state { CANCEL_NONE, CANCEL_SENT, CANCEL_DELIVERED, CANCEL_FINISHED };
 
-/* What a thread waits for: for reports. is_outside: it may be woken from outside of the threads. */
+/* What a thread waits for. Where it waits at an object for its turn, the kind says which members of the object are the lock and
+ * the queue, and who claims the wait for its deadline or for cancellation takes the thread out of the queue. */
 struct wait_kind {
-    const char *what;
-    bool is_outside;
+    const char *what;      /* for reports */
+    bool is_outside;       /* it may be woken from outside of the threads */
+    bool is_uninterrupted; /* by cancellation */
+    bool has_queue;
+    uint16_t lock_at, queue_at;
+    /* Under the lock, once the thread is out of the queue; was_queued: nobody else had taken it out. May be NULL. Called by the
+     * thread's worker, by the monitor where that is stuck, or by the thread itself if it cannot wait. */
+    void (*given_up)(void *object, struct gs_thread *thread, bool was_queued);
 };
+#define WAITS_IN(type_, queue_)                                                                    \
+    .has_queue = true, .lock_at = offsetof(struct type_, lock),                                    \
+    .queue_at = offsetof(struct type_, queue_)
 
 #define NAME_SIZE 24
 
-/* On the top page of its stack. What switching touches comes first. */
+/* On the top page of its stack. A cache line for what switching touches, and one for what waiting does. */
 struct gs_thread {
     struct runnable run;
     void *sp;
-    struct worker *worker; /* NULL: it has not run */
 
-    atomic_uint claim;
-    atomic_uint token;
+    struct worker *worker; /* NULL: it has not run */
+    atomic_int claim;      /* enum claim */
     atomic_uint cancel;
-    bool is_uncancelable, migrates, is_detached, is_done, is_live;
-    uint8_t stack_class;
-    bool is_token_wait, is_wait_uninterrupted, has_canary;
-    struct gs_spin lock; /* guards is_done, is_detached and joiner */
-    uint64_t deadline_ns;
-    struct gs_waiter *woken_by;
-    const struct wait_kind *waits; /* NULL: for nothing */
-    const void *waits_at;          /* the object */
+    bool is_uncancelable, migrates, is_token_wait;
+    bool is_wait_uninterrupted; /* beside what the kind says */
+    const struct wait_kind *waits;
+    const void *waits_at;    /* the object */
+    struct gs_waiter waiter; /* where it waits at one object; otherwise waiters stand on stacks */
+
     uint64_t since_ns;
+    uint64_t deadline_ns; /* GS_NEVER but during a wait that has one */
+    atomic_uint token;
+    bool is_detached, is_done, is_live, has_canary;
+    bool is_pinned; /* stays for now, though it migrates: what it waits for belongs to its worker */
+    uint8_t stack_class;
+    struct gs_spin lock; /* guards is_done, is_detached and joiner */
+    struct gs_waiter *woken_by;
     struct gs_timer timer;
+    uint32_t deadline_place; /* in its worker's deadlines; 0: not there */
     struct gs_thread *joiner, *next_free;
     gs_thread_fn *fn;
     void *argument; /* and later its result */
@@ -94,111 +96,19 @@ struct gs_thread {
     char *stack, *stack_top; /* the lowest usable byte, and the end */
     struct gs_list link;     /* of those on stacks of the caller's */
     struct worker *bound;    /* stays on this one from the beginning */
+    void *base;              /* the thread pointer while it runs; NULL: its worker's */
     struct fiber fiber;
     char name[NAME_SIZE];
 };
 
-struct run_queue {
-    struct gs_policy_item *first, **last;
-};
-
-enum { LEVELS = 4, STACK_CLASSES = 4, CLASS_CALLER = STACK_CLASSES };
-
-/* Threads that any worker may take: not started yet, or migrating. */
-struct shared_queue {
-    struct gs_spin lock;
-    atomic_uint count;
-    struct gs_policy_item *first, *last;
-};
-
-struct worker {
-    struct worker *self; /* at gs:0 */
-    struct gs_thread *current;
-    int countdown; /* switches until the next tick */
-    bool is_poll_due;
-    unsigned ready_mask;
-    struct run_queue queues[LEVELS];
-    _Atomic(uint64_t) ready;
-    struct runnable *deferred; /* taken from the run queue by a thread, for the worker to resume */
-    void *policy_queue;
-    void *sp; /* of the worker's own stack, while a thread runs */
-    const uint64_t *now_ns;
-    _Atomic(uint64_t)
-        outside; /* threads that wait for what may come from outside; the sum over workers counts */
-
-    struct gs_loop *loop;
-    uint64_t polled_ns;
-    struct gs_thread *free_stacks[STACK_CLASSES];
-    unsigned free_count[STACK_CLASSES];
-    _Atomic(uint64_t) spawned, ended, switches, steals, polls;
-    struct fiber fiber;
-    void *own_thread; /* what the processor's thread pointer is in this kernel thread */
-    void *gs_before;
-    unsigned index;
-    pthread_t kernel_thread;
-    int kernel_id;
-    int result;
-    struct gs_signal dump; /* the first worker's */
-    void *signal_stack;
-    stack_t signal_stack_before;
-
-    _Alignas(64) _Atomic(struct gs_policy_item *) inbox; /* last first */
-    atomic_bool is_idle;
-    struct shared_queue shared;
-};
-
-struct runtime {
-    bool uses_gs;
-    bool is_multi; /* several workers: locks are locks */
-    bool is_deadlocked;
-    unsigned worker_count;
-    struct worker **workers;
-    struct gs_threads_options options;
-    atomic_bool is_running, is_stopping;
-    atomic_uint idle;          /* workers with nothing to do */
-    atomic_uint idle_epoch;    /* how often one had something to do again */
-    _Atomic(uint64_t) foreign; /* threads spawned by kernel threads of the program's own */
-    atomic_uint arriving;      /* such spawns under way */
-    struct gs_spin caller_lock;
-    struct gs_list caller_threads; /* on stacks of the caller's */
-};
-extern struct runtime gs_runtime;
-
-/* ---- Numbers that one worker writes and others read ---- */
-
-static inline void count_add(_Atomic(uint64_t) *count, uint64_t n)
-{
-    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
-                          memory_order_relaxed);
-}
-
-static inline uint64_t count_read(_Atomic(uint64_t) *count)
-{
-    return atomic_load_explicit(count, memory_order_relaxed);
-}
-
-/* ---- The worker that runs ---- */
-
-struct worker *gs_worker_from_tls(void);
-void gs_worker_set_current(struct worker *worker);
-/* For kernel threads of any kind: NULL in those that are no workers. */
-struct worker *gs_worker_or_null(void);
-
-static inline struct worker *worker_current(void)
-{
-#ifdef __x86_64__
-    if (LIKELY(gs_runtime.uses_gs)) {
-        struct worker *worker;
-        __asm__ volatile("movq %%gs:0, %0" : "=r"(worker) : : "memory");
-        return worker;
-    }
-#endif
-    return gs_worker_from_tls();
-}
-
 static inline struct gs_thread *thread_current(void)
 {
     return worker_current()->current;
+}
+
+static inline bool thread_is_mobile(const struct gs_thread *thread)
+{
+    return UNLIKELY(thread->migrates) && gs_runtime.is_multi;
 }
 
 static inline struct gs_thread *thread_of(struct gs_policy_item *item)
@@ -210,42 +120,6 @@ static inline struct gs_thread *thread_of(struct gs_policy_item *item)
 static inline void thread_set_worker(struct gs_thread *thread, struct worker *worker)
 {
     __atomic_store_n(&thread->worker, worker, __ATOMIC_SEQ_CST);
-}
-
-/* ---- Spin locks: held for a few instructions; with one worker there is nobody to keep out ---- */
-
-static inline void processor_pause(void)
-{
-#ifdef __x86_64__
-    __builtin_ia32_pause();
-#else
-    __asm__ volatile("yield");
-#endif
-}
-
-void gs_spin_wait(struct gs_spin *lock);
-
-static inline void spin_lock_always(struct gs_spin *lock)
-{
-    if (UNLIKELY(atomic_exchange_explicit(&lock->held, true, memory_order_acquire)))
-        gs_spin_wait(lock);
-}
-
-static inline void spin_unlock_always(struct gs_spin *lock)
-{
-    atomic_store_explicit(&lock->held, false, memory_order_release);
-}
-
-static inline void spin_lock(struct gs_spin *lock)
-{
-    if (gs_runtime.is_multi)
-        spin_lock_always(lock);
-}
-
-static inline void spin_unlock(struct gs_spin *lock)
-{
-    if (gs_runtime.is_multi)
-        spin_unlock_always(lock);
 }
 
 /* ---- Run queue (worker.c) ---- */
@@ -274,16 +148,9 @@ static inline void queue_push(struct worker *worker, struct runnable *runnable)
     worker->ready_mask |= 1u << level;
 }
 
-static inline struct gs_policy_item *queue_pop(struct worker *worker)
+/* The first of a level that is not empty. */
+static inline struct gs_policy_item *queue_take(struct worker *worker, unsigned level)
 {
-    if (UNLIKELY(!worker->ready_mask)) {
-        if (LIKELY(!worker->policy_queue))
-            return NULL;
-        struct gs_policy_item *item = gs_runtime.options.policy->pop(worker->policy_queue);
-        count_add(&worker->ready, item ? UINT64_MAX : 0);
-        return item;
-    }
-    unsigned level = (unsigned)__builtin_ctz(worker->ready_mask);
     struct run_queue *queue = &worker->queues[level];
     struct gs_policy_item *item = queue->first;
     count_add(&worker->ready, UINT64_MAX);
@@ -295,14 +162,32 @@ static inline struct gs_policy_item *queue_pop(struct worker *worker)
     return item;
 }
 
+static inline struct gs_policy_item *queue_pop(struct worker *worker)
+{
+    if (UNLIKELY(!worker->ready_mask)) {
+        if (LIKELY(!worker->policy_queue))
+            return NULL;
+        struct gs_policy_item *item = gs_runtime.options.policy->pop(worker->policy_queue);
+        count_add(&worker->ready, item ? UINT64_MAX : 0);
+        return item;
+    }
+    return queue_take(worker, (unsigned)__builtin_ctz(worker->ready_mask));
+}
+
 /* Due every so many switches. True: the loop is to be stepped. */
 bool gs_worker_tick(struct worker *worker);
 /* The next to run, also from the worker's own shared queue. NULL: none. */
 struct gs_policy_item *gs_worker_next(struct worker *worker);
 /* Leave it for the worker; any kernel thread. */
 void gs_worker_send(struct worker *worker, struct runnable *runnable);
-/* For any worker to take; any kernel thread that is a worker. */
+/* For any worker to take. worker: the caller; NULL: the caller is none. */
 void gs_worker_share(struct worker *worker, struct gs_thread *thread);
+/* On the worker's own stack, until the thread leaves its stack for this one. */
+void gs_worker_run_thread(struct worker *worker, struct gs_thread *thread);
+/* Whether it may take from others. */
+bool gs_worker_may_steal(const struct worker *worker);
+/* The kernel thread of a worker that is in the table. Returns 0 or -EAGAIN. */
+int gs_worker_start(struct worker *worker);
 void *gs_worker_main(void *argument);
 int gs_worker_new(unsigned index, struct worker **ret_worker);
 void gs_worker_free(struct worker *worker);
@@ -312,6 +197,15 @@ const uint64_t *gs_worker_clock(const struct gs_loop *loop);
 struct gs_policy_item *gs_worker_steal(struct worker *worker);
 struct gs_policy_item *gs_worker_take_shared(struct worker *worker, struct worker *from);
 
+/* base.c: resumes a thread that has a thread pointer of its own. */
+void gs_thread_resume_based(struct worker *worker, struct runnable *runnable);
+
+/* What is ready is a message to the worker rather than a thread. */
+static inline bool runnable_is_message(const struct runnable *runnable)
+{
+    return runnable->resume && runnable->resume != gs_thread_resume_based;
+}
+
 /* ---- Waiting (wait.c) ---- */
 
 struct wait {
@@ -319,6 +213,7 @@ struct wait {
     const void *at;
     uint64_t deadline_ns;
     bool is_uninterrupted; /* by cancellation */
+    const void *site;      /* the call in the program; NULL: the kind says it all */
 };
 
 /* Wait until somebody claims the calling thread, which is queued where they find it, under the lock, which the caller holds and
@@ -331,9 +226,9 @@ int gs_thread_wait_then(struct gs_thread *self, void (*then)(void *), void *argu
 
 /* The thread goes on as `claim` says, unless somebody else has claimed it. The caller holds the lock of what the thread waits
  * at, or is its worker; and then makes it ready. */
-static inline bool thread_claim(struct gs_thread *thread, enum claim claim)
+static inline bool thread_claim(struct gs_thread *thread, int claim)
 {
-    unsigned waiting = CLAIM_WAITING;
+    int waiting = CLAIM_WAITING;
     if (gs_runtime.is_multi)
         return atomic_compare_exchange_strong_explicit(&thread->claim, &waiting, claim,
                                                        memory_order_acq_rel, memory_order_relaxed);
@@ -359,14 +254,48 @@ void gs_thread_arrive(struct worker *worker, struct gs_thread *thread);
 /* Cancel what the thread waits for, if it may be. By its worker. */
 void gs_thread_cancel_wait(struct worker *worker, struct gs_thread *thread);
 
+/* Take a thread that was claimed out of what it waits at, before it is made ready. No lock is held. */
+void gs_thread_give_up(struct gs_thread *thread);
+
+/* Whether it waits, and for what: thread->waits. */
+static inline bool thread_waits(const struct gs_thread *thread)
+{
+    return atomic_load_explicit(&thread->claim, memory_order_relaxed) == CLAIM_WAITING;
+}
+
+/* Whether a cancellation may end its wait, if it waits. */
+static inline bool thread_is_interruptible(const struct gs_thread *thread)
+{
+    return !thread->is_uncancelable && !thread->is_wait_uninterrupted &&
+           !thread->waits->is_uninterrupted;
+}
+
+/* ---- Mobile threads that wait (deadline.c) ---- */
+
+void gs_deadlines_init(struct worker *worker);
+void gs_deadlines_done(struct worker *worker);
+/* Time the calling thread out at deadline_ns. Returns 0 or -ENOMEM. */
+int gs_deadline_start(struct gs_thread *thread, uint64_t deadline_ns);
+/* The thread has been claimed: let it go on. worker: the caller; NULL: the caller is none. */
+void gs_thread_move_on(struct worker *worker, struct gs_thread *thread);
+/* As gs_thread_cancel_wait, on any worker; worker: the thread's. True: the thread has been claimed, and is to move on. */
+bool gs_deadline_cancel_wait(struct worker *worker, struct gs_thread *thread);
+/* Time out the threads whose deadline has come. worker may be another one, which is stuck. Returns how many there were. */
+unsigned gs_deadlines_expire(struct worker *worker, uint64_t now_ns);
+
 /* ---- Threads (thread.c, cancel.c) ---- */
 
+/* base.c: of a new thread. NULL: none of its own. */
+void gs_thread_set_base(struct gs_thread *thread, void *base);
+bool gs_bases_are_supported(const struct gs_thread_attributes *attributes);
 void gs_thread_complete(struct worker *worker, struct gs_thread *thread);
 static inline bool thread_is_canceled(const struct gs_thread *thread)
 {
     unsigned state = atomic_load_explicit(&thread->cancel, memory_order_relaxed);
     return UNLIKELY(state != CANCEL_NONE) && !thread->is_uncancelable;
 }
+/* The monitor delivers a message of the worker's, which is stuck. False: it is none that could be, and the worker's still. */
+bool gs_cancel_deliver_for(struct worker *owner, struct runnable *runnable);
 void gs_thread_init_cancel(struct gs_thread *thread);
 void gs_thread_run_cleanups(struct gs_thread *thread);
 void gs_thread_destroy_values(struct gs_thread *thread);
@@ -378,6 +307,9 @@ void gs_reports_stop(void);
 int gs_reports_start_worker(struct worker *worker);
 void gs_reports_stop_worker(struct worker *worker);
 void gs_report_deadlock(void);
+/* The dump by signal, of the first worker. */
+int gs_reports_start_dumping(struct worker *worker);
+void gs_reports_stop_dumping(struct worker *worker);
 /* context: of the signal; NULL: it was found later. */
 void gs_report_overflow(const struct gs_thread *thread, const void *context);
 /* Where reports go; -1: nowhere. */
@@ -387,5 +319,38 @@ int gs_report_fd(void);
 
 void gs_descriptors_done(void);
 void gs_pool_done(void);
+
+/* ---- A forked process (fork.c): in the child, all but the calling thread is gone ---- */
+
+void gs_descriptors_forked(void);
+void gs_monitor_forked(void);
+/* The end of an orphan, and of its process. */
+_Noreturn void gs_fork_end(void);
+/* The pool's lock is held. */
+void gs_pool_forked(void);
+void gs_pool_lock(void);
+void gs_pool_unlock(void);
+
+/* ---- Workers that are stuck (monitor.c) ---- */
+
+int gs_monitor_start(void);
+void gs_monitor_stop(void);
+void gs_monitor_wake(void);
+/* descriptors.c: wake those who wait for descriptors that stuck workers watch. Returns how many descriptors are ready. */
+unsigned gs_descriptors_relieve(void);
+/* The worker stops watches that others have relinquished. */
+void gs_descriptors_retire(struct worker *worker);
+
+/* ---- Kernel mutexes that are held across a wait (held.c) ---- */
+
+/* Look for the library that knows of them. */
+void gs_held_start(void);
+/* The thread is about to leave its stack. */
+void gs_held_look(const struct gs_thread *thread);
+
+/* ---- Invariants (check.c) ---- */
+
+/* Assert those of state.h, as far as one worker can see them. By a user thread; for tests. */
+void gs_threads_check(void);
 
 #endif

@@ -1,5 +1,11 @@
-/* Threads that any worker may take: each worker has a queue of them, from which those with nothing to do take half. */
+/* Threads that any worker may take: each worker has a queue of them, from which those with nothing to do take half. A spare takes
+ * only as long as the monitor wants it to. */
 #include "thread/state.h"
+
+bool gs_worker_may_steal(const struct worker *worker)
+{
+    return worker->index < gs_runtime.options.workers + atomic_load(&gs_runtime.spares);
+}
 
 /* A worker that has nothing to do, if there is one, is to look at the queues. */
 static void wake_idle(const struct worker *but)
@@ -8,7 +14,7 @@ static void wake_idle(const struct worker *but)
         return;
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
         struct worker *worker = gs_runtime.workers[i];
-        if (worker != but && atomic_load(&worker->is_idle) &&
+        if (worker != but && gs_worker_may_steal(worker) && atomic_load(&worker->is_idle) &&
             atomic_exchange(&worker->is_idle, false)) {
             gs_loop_wake(worker->loop);
             return;
@@ -25,7 +31,7 @@ static void append(struct shared_queue *queue, struct gs_policy_item *item)
 
 void gs_worker_share(struct worker *worker, struct gs_thread *thread)
 {
-    struct shared_queue *queue = &worker->shared;
+    struct shared_queue *queue = worker ? &worker->shared : &gs_runtime.workers[0]->shared;
     spin_lock_always(&queue->lock);
     append(queue, &thread->run.item);
     atomic_fetch_add(&queue->count, 1);
@@ -88,8 +94,9 @@ static struct gs_policy_item *steal_from(struct worker *worker, struct worker *f
 
 struct gs_policy_item *gs_worker_steal(struct worker *worker)
 {
-    for (unsigned i = 1; i < gs_runtime.worker_count; i++) {
-        struct worker *from = gs_runtime.workers[(worker->index + i) % gs_runtime.worker_count];
+    unsigned worker_count = gs_runtime.worker_count;
+    for (unsigned i = 1; i < worker_count && gs_worker_may_steal(worker); i++) {
+        struct worker *from = gs_runtime.workers[(worker->index + i) % worker_count];
         if (!atomic_load_explicit(&from->shared.count, memory_order_relaxed))
             continue;
         struct gs_policy_item *item = steal_from(worker, from);

@@ -49,15 +49,19 @@ static void name(struct gs_thread *thread, const char *name)
 
 static void init(struct gs_thread *thread, const struct gs_thread_attributes *attributes)
 {
-    thread->run = (struct runnable){.item.priority = (uint8_t)attributes->priority};
+    thread->run.item = (struct gs_policy_item){.priority = (uint8_t)attributes->priority};
     thread->worker = NULL;
     atomic_init(&thread->claim, CLAIM_NONE);
     atomic_init(&thread->token, TOKEN_NONE);
     atomic_init(&thread->lock.held, false);
+    thread->is_pinned = false;
+    thread->deadline_place = 0;
     thread->is_uncancelable = thread->is_detached = thread->is_done = thread->is_token_wait = false;
     thread->migrates = attributes->migrates && !attributes->worker;
     thread->bound = attributes->worker ? gs_runtime.workers[attributes->worker - 1] : NULL;
-    thread->waits = NULL;
+    thread->is_wait_uninterrupted = false;
+    thread->waiter = (struct gs_waiter){.thread = thread};
+    thread->deadline_ns = GS_NEVER;
     thread->timer.watcher.active = false;
     thread->joiner = NULL;
     thread->cleanups = NULL;
@@ -77,18 +81,22 @@ static void init(struct gs_thread *thread, const struct gs_thread_attributes *at
 static void submit(struct worker *worker, struct gs_thread *thread)
 {
     struct worker *bound = thread->bound;
-    if (!worker) {
-        gs_worker_send(bound ? bound : gs_runtime.workers[0], &thread->run);
-        return;
-    }
-    if (!gs_runtime.is_multi || bound == worker) {
+    if (worker && (!gs_runtime.is_multi || bound == worker)) {
         thread->worker = worker;
         queue_push(worker, &thread->run);
-    } else if (bound) {
-        gs_worker_send(bound, &thread->run);
+    } else if (bound || !gs_runtime.is_multi) {
+        gs_worker_send(bound ? bound : gs_runtime.workers[0], &thread->run);
     } else {
         gs_worker_share(worker, thread);
     }
+}
+
+/* What the thread's stack holds at first. */
+static void *first_context(struct gs_thread *thread, const struct gs_thread_start *start)
+{
+    void *top = (void *)((uintptr_t)thread->stack_top & ~(uintptr_t)15);
+    return start ? context_make_start(start->sp ? start->sp : top, start)
+                 : context_make(top, run, thread);
 }
 
 static void count_spawn(struct worker *worker)
@@ -107,18 +115,21 @@ int gs_thread_spawn(const struct gs_thread_attributes *attributes, gs_thread_fn 
     struct gs_thread *thread;
     if (!attributes)
         attributes = &none;
-    if (attributes->worker > gs_runtime.worker_count ||
+    if (attributes->worker > gs_runtime.options.workers ||
         (unsigned)attributes->priority > GS_PRIORITY_LOW)
         return -EINVAL;
+    if (attributes->thread_pointer && !gs_bases_are_supported(attributes))
+        return -EOPNOTSUPP;
     int err = get_stack(worker, attributes, &thread);
     if (err)
         return err;
     init(thread, attributes);
+    gs_thread_set_base(thread, attributes->thread_pointer);
     thread->fn = fn;
     thread->argument = argument;
     thread->is_detached = !ret_thread;
     fiber_init(&thread->fiber, thread->stack, (size_t)(thread->stack_top - thread->stack));
-    thread->sp = context_make((void *)((uintptr_t)thread->stack_top & ~(uintptr_t)15), run, thread);
+    thread->sp = first_context(thread, attributes->start);
     if (ret_thread)
         *ret_thread = thread;
     if (!worker)
@@ -208,7 +219,7 @@ _Noreturn void gs_thread_exit(void *result)
 /* Returns 0 when it is done, or why not. */
 static int wait_for_end(struct gs_thread *self, struct gs_thread *thread, uint64_t deadline_ns)
 {
-    static const struct wait_kind joining = {"join", false};
+    static const struct wait_kind joining = {.what = "join"};
     const struct wait wait = {.kind = &joining, .at = thread, .deadline_ns = deadline_ns};
     spin_lock(&thread->lock);
     if (thread->is_done) {

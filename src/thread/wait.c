@@ -1,40 +1,65 @@
 /* Waiting: what every blocking call comes down to. A thread's timer stays active when a wait ends early: the next deadline is
  * usually later, and then costs one store; a timer that goes off too early is set anew. */
 #include "thread/wait.h"
-#include "thread/waiters.h"
-
-#include <errno.h>
 
 void gs_thread_unlock(void *lock)
 {
     spin_unlock_always(lock);
 }
 
-static void time_out(struct worker *worker, struct gs_thread *thread)
+int gs_dispatch_unlock(struct worker *worker, struct gs_thread *self, struct gs_spin *lock)
+{
+    if (gs_runtime.is_multi)
+        return dispatch_then(worker, self, gs_thread_unlock, lock);
+    return dispatch(worker, self);
+}
+
+/* What it waits at stays until the thread has gone on. */
+void gs_thread_give_up(struct gs_thread *thread)
+{
+    const struct wait_kind *kind = thread->waits;
+    char *object = (char *)thread->waits_at;
+    if (!kind->has_queue)
+        return;
+    struct gs_spin *lock = (struct gs_spin *)(object + kind->lock_at);
+    spin_lock(lock);
+    bool was_queued = waiter_is_queued(&thread->waiter);
+    if (was_queued)
+        waiters_remove((struct gs_wait_queue *)(object + kind->queue_at), &thread->waiter);
+    if (kind->given_up)
+        kind->given_up(object, thread, was_queued);
+    spin_unlock(lock);
+}
+
+/* On its worker: end the wait with the outcome, unless somebody else has ended it. */
+static void interrupt(struct worker *worker, struct gs_thread *thread, int outcome)
 {
     unsigned parked = TOKEN_PARKED;
     if (thread->is_token_wait &&
         !atomic_compare_exchange_strong(&thread->token, &parked, TOKEN_NONE))
         return;
-    if (thread_claim(thread, CLAIM_TIMED_OUT))
-        gs_thread_arrive(worker, thread);
+    if (!thread_claim(thread, outcome))
+        return;
+    gs_thread_give_up(thread);
+    gs_thread_arrive(worker, thread);
 }
 
 static void on_timer(struct gs_timer *timer)
 {
     struct gs_thread *thread = gs_container_of(timer, struct gs_thread, timer);
-    if (atomic_load_explicit(&thread->claim, memory_order_relaxed) != CLAIM_WAITING ||
-        thread->deadline_ns == GS_NEVER)
+    if (!thread_waits(thread) || thread->deadline_ns == GS_NEVER)
         return;
     /* Without memory for the timer, rather too early than never. */
     if (thread->deadline_ns <= *thread->worker->now_ns ||
         gs_timer_start(timer, thread->deadline_ns))
-        time_out(thread->worker, thread);
+        interrupt(thread->worker, thread, CLAIM_TIMED_OUT);
 }
 
 int gs_thread_arm(struct gs_thread *thread, uint64_t deadline_ns)
 {
     struct gs_timer *timer = &thread->timer;
+    if (thread_is_mobile(thread))
+        return gs_deadline_start(thread, deadline_ns);
     if (timer->watcher.active && timer->deadline_ns <= deadline_ns)
         return 0;
     if (!timer->watcher.active)
@@ -47,20 +72,43 @@ void gs_thread_ready_elsewhere(struct gs_thread *thread)
     struct worker *worker = gs_worker_or_null();
     if (worker && thread->worker == worker)
         gs_thread_arrive(worker, thread);
+    else if (thread_is_mobile(thread))
+        gs_thread_move_on(worker, thread);
     else
         gs_worker_send(thread->worker, &thread->run);
 }
 
 void gs_thread_arrive(struct worker *worker, struct gs_thread *thread)
 {
-    if (UNLIKELY(!thread->worker))
-        thread_set_worker(thread, worker);
-    if (LIKELY(!thread->migrates || !gs_runtime.is_multi)) {
-        queue_push(worker, &thread->run);
+    if (UNLIKELY(thread_is_mobile(thread))) {
+        gs_thread_move_on(worker, thread);
         return;
     }
-    gs_timer_stop(&thread->timer);
-    gs_worker_share(worker, thread);
+    if (UNLIKELY(!thread->worker))
+        thread_set_worker(thread, worker);
+    queue_push(worker, &thread->run);
+}
+
+struct leaving {
+    struct gs_thread *thread;
+    void (*then)(void *);
+    void *argument;
+};
+
+/* What stands on the stack that was left is no longer there once the thread can be claimed. */
+static void publish(void *argument)
+{
+    const struct leaving leaving = *(const struct leaving *)argument;
+    /* Release: pairs with the acquire of whoever claims the thread. */
+    atomic_store_explicit(&leaving.thread->claim, CLAIM_WAITING, memory_order_release);
+    if (leaving.then)
+        leaving.then(leaving.argument);
+}
+
+void gs_thread_leave(struct gs_thread *self, void (*then)(void *), void *argument)
+{
+    struct leaving leaving = {self, then, argument};
+    dispatch_then(worker_current(), self, publish, &leaving);
 }
 
 int gs_thread_wait_then(struct gs_thread *self, void (*then)(void *), void *argument,
@@ -71,7 +119,6 @@ int gs_thread_wait_then(struct gs_thread *self, void (*then)(void *), void *argu
         then(argument);
         return err;
     }
-    atomic_store_explicit(&self->claim, CLAIM_WAITING, memory_order_relaxed);
     return wait_suspend(self, wait, then, argument);
 }
 
@@ -90,19 +137,26 @@ int gs_waiters_wait(struct gs_wait_queue *queue, struct gs_waiter *waiter, struc
     if (LIKELY(!err))
         return 0;
     spin_lock(lock);
-    if (waiter->is_queued)
+    if (waiter_is_queued(waiter))
         waiters_remove(queue, waiter);
     spin_unlock(lock);
     return err;
 }
 
-bool gs_waiters_wake(struct gs_wait_queue *queue)
+int gs_thread_wait_in(struct gs_thread *self, void *object, const struct wait_kind *kind,
+                      uint64_t deadline_ns, const void *site)
 {
-    struct gs_waiter *waiter = waiters_claim(queue);
-    if (!waiter)
-        return false;
-    thread_ready(worker_current(), waiter->thread);
-    return true;
+    struct gs_spin *lock = (struct gs_spin *)((char *)object + kind->lock_at);
+    const struct wait wait = {kind, object, deadline_ns, kind->is_uninterrupted, site};
+    int err = wait_prepare(self, &wait);
+    if (err) {
+        if (kind->given_up)
+            kind->given_up(object, self, true);
+        spin_unlock(lock);
+        return err;
+    }
+    waiters_append((struct gs_wait_queue *)((char *)object + kind->queue_at), &self->waiter);
+    return wait_suspend(self, &wait, gs_runtime.is_multi ? gs_thread_unlock : NULL, lock);
 }
 
 int gs_thread_sleep(uint64_t deadline_ns)
@@ -142,7 +196,6 @@ int gs_thread_park(uint64_t deadline_ns)
     if (err)
         return err;
     self->is_token_wait = true;
-    atomic_store_explicit(&self->claim, CLAIM_WAITING, memory_order_relaxed);
     err = wait_suspend(self, &wait, publish_parked, self);
     self->is_token_wait = false;
     if (!err)
@@ -158,13 +211,9 @@ void gs_thread_unpark(struct gs_thread *thread)
 
 void gs_thread_cancel_wait(struct worker *worker, struct gs_thread *thread)
 {
-    unsigned parked = TOKEN_PARKED;
-    if (atomic_load_explicit(&thread->claim, memory_order_relaxed) != CLAIM_WAITING ||
-        thread->is_uncancelable || thread->is_wait_uninterrupted)
-        return;
-    if (thread->is_token_wait &&
-        !atomic_compare_exchange_strong(&thread->token, &parked, TOKEN_NONE))
-        return;
-    if (thread_claim(thread, CLAIM_CANCELED))
-        gs_thread_arrive(worker, thread);
+    if (thread_is_mobile(thread)) {
+        if (gs_deadline_cancel_wait(worker, thread))
+            gs_thread_move_on(worker, thread);
+    } else if (thread_waits(thread) && thread_is_interruptible(thread))
+        interrupt(worker, thread, CLAIM_CANCELED);
 }

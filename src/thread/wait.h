@@ -3,13 +3,12 @@
 #define GS_THREAD_WAIT_H
 
 #include "thread/dispatch.h"
-
-#include <errno.h>
+#include "thread/waiters.h"
 
 /* Have the thread's timer go off at the deadline, or before. Returns 0 or -ENOMEM. */
 int gs_thread_arm(struct gs_thread *thread, uint64_t deadline_ns);
-/* Release a spin lock. */
-void gs_thread_unlock(void *lock);
+/* A mobile thread leaves its stack, and lets itself be claimed; `then` as below. */
+void gs_thread_leave(struct gs_thread *self, void (*then)(void *), void *argument);
 
 /* Why the thread does not need to wait: -errno; 0: it does. */
 ALWAYS_INLINE int wait_prepare(struct gs_thread *self, const struct wait *wait)
@@ -21,19 +20,24 @@ ALWAYS_INLINE int wait_prepare(struct gs_thread *self, const struct wait *wait)
     return wait->deadline_ns == GS_NEVER ? 0 : gs_thread_arm(self, wait->deadline_ns);
 }
 
-ALWAYS_INLINE int wait_outcome(const struct gs_thread *self)
+/* For policies: from where to where does not matter, only what is the same. */
+static inline const void *wait_place(const struct wait_kind *kind, const void *at, const void *site)
 {
-    switch ((enum claim)atomic_load_explicit(&self->claim, memory_order_relaxed)) {
-    case CLAIM_TIMED_OUT:
-        return -ETIMEDOUT;
-    case CLAIM_CANCELED:
-        return -ECANCELED;
-    case CLAIM_NONE:
-    case CLAIM_WAITING:
-    case CLAIM_WOKEN:
-        break;
-    }
-    return 0;
+    uintptr_t object = (uintptr_t)(kind->is_outside ? kind : at);
+    return (const void *)(object + (uintptr_t)site * 3);
+}
+
+/* From here on the thread waits. Where it is queued, the lock is held. */
+ALWAYS_INLINE void wait_begin(struct worker *worker, struct gs_thread *self,
+                              const struct wait_kind *kind, const void *at, const void *site)
+{
+    self->waits = kind;
+    self->waits_at = at;
+    self->since_ns = *worker->now_ns;
+    if (UNLIKELY(worker->policy_queue))
+        self->run.item.place = wait_place(kind, at, site);
+    atomic_store_explicit(&self->claim, thread_is_mobile(self) ? CLAIM_LEAVING : CLAIM_WAITING,
+                          memory_order_relaxed);
 }
 
 /* Leave the stack, and then unlock or publish; `then` is NULL where nobody is kept out. */
@@ -44,22 +48,22 @@ ALWAYS_INLINE int wait_suspend(struct gs_thread *self, const struct wait *wait,
     bool is_outside = wait->kind->is_outside || wait->deadline_ns != GS_NEVER;
     self->deadline_ns = wait->deadline_ns;
     self->is_wait_uninterrupted = wait->is_uninterrupted;
-    self->waits = wait->kind;
-    self->waits_at = wait->at;
-    self->run.item.place = wait->kind->is_outside ? wait->kind : wait->at;
-    self->since_ns = *worker->now_ns;
+    wait_begin(worker, self, wait->kind, wait->at, wait->site);
     if (is_outside)
         count_add(&worker->outside, 1);
-    if (then)
+    if (thread_is_mobile(self))
+        gs_thread_leave(self, then, argument);
+    else if (then)
         dispatch_then(worker, self, then, argument);
     else
         dispatch(worker, self);
     if (is_outside)
         count_add(&self->worker->outside, UINT64_MAX);
-    self->waits = NULL;
-    int err = wait_outcome(self);
+    self->deadline_ns = GS_NEVER;
+    self->is_wait_uninterrupted = false;
+    int outcome = atomic_load_explicit(&self->claim, memory_order_relaxed);
     atomic_store_explicit(&self->claim, CLAIM_NONE, memory_order_relaxed);
-    return err;
+    return outcome < 0 ? outcome : 0;
 }
 
 /* As gs_thread_wait. */
@@ -71,8 +75,27 @@ ALWAYS_INLINE int wait_with(struct gs_thread *self, struct gs_spin *lock, const 
             spin_unlock(lock);
         return err;
     }
-    atomic_store_explicit(&self->claim, CLAIM_WAITING, memory_order_relaxed);
     return wait_suspend(self, wait, lock && gs_runtime.is_multi ? gs_thread_unlock : NULL, lock);
+}
+
+/* As wait_in, for any wait. */
+int gs_thread_wait_in(struct gs_thread *self, void *object, const struct wait_kind *kind,
+                      uint64_t deadline_ns, const void *site);
+
+/* Queue the calling thread at the object, whose lock is held and is released, and wait until it is claimed. Returns what it was
+ * claimed with, or why it does not wait; it is off the queue. To be returned at once: then nothing of the call stands on the stack
+ * while the thread waits, and on the way back the processor has nothing to predict wrongly. */
+ALWAYS_INLINE int wait_in(struct gs_thread *self, void *object, const struct wait_kind *kind,
+                          uint64_t deadline_ns)
+{
+    const void *site = __builtin_return_address(0);
+    struct worker *worker = self->worker;
+    if (UNLIKELY(deadline_ns != GS_NEVER) || UNLIKELY(thread_is_mobile(self)) ||
+        UNLIKELY(!kind->is_uninterrupted && thread_is_canceled(self)))
+        return gs_thread_wait_in(self, object, kind, deadline_ns, site);
+    waiters_append((struct gs_wait_queue *)((char *)object + kind->queue_at), &self->waiter);
+    wait_begin(worker, self, kind, object, site);
+    return dispatch_unlock(worker, self, (struct gs_spin *)((char *)object + kind->lock_at));
 }
 
 #endif

@@ -55,7 +55,7 @@ static void take_inbox(struct worker *worker)
     while (first) {
         struct gs_policy_item *next = first->next;
         struct runnable *runnable = gs_container_of(first, struct runnable, item);
-        if (runnable->resume)
+        if (runnable_is_message(runnable))
             queue_push(worker, runnable);
         else
             gs_thread_arrive(worker, thread_of(first));
@@ -86,16 +86,38 @@ static void favour_lowest(struct worker *worker)
     }
 }
 
+/* One that any worker could have taken goes ahead of all that is here: if the next one keeps the worker, it cannot be taken away
+ * any more. */
+static void take_ahead(struct worker *worker, struct gs_thread *thread)
+{
+    struct run_queue *top = &worker->queues[0];
+    if (worker->policy_queue && !thread->run.resume) {
+        queue_push(worker, &thread->run);
+        return;
+    }
+    count_add(&worker->ready, 1);
+    thread->run.item.next = top->first;
+    if (!top->first)
+        top->last = &thread->run.item.next;
+    top->first = &thread->run.item;
+    worker->ready_mask |= 1;
+}
+
 bool gs_worker_tick(struct worker *worker)
 {
-    count_add(&worker->switches, TICK);
-    worker->countdown = TICK - 1;
+    if (UNLIKELY(worker->is_based))
+        return true;
+    unsigned switches = UNLIKELY(gs_runtime.looks_at_switches) ? 1 : TICK;
+    if (switches == 1 && worker->current)
+        gs_held_look(worker->current);
+    count_add(&worker->switches, switches);
+    worker->countdown = (int)switches - 1;
     take_inbox(worker);
     favour_lowest(worker);
     if (atomic_load_explicit(&worker->shared.count, memory_order_relaxed)) {
         struct gs_policy_item *item = gs_worker_take_shared(worker, worker);
         if (item)
-            queue_push(worker, &thread_of(item)->run);
+            take_ahead(worker, thread_of(item));
     }
     worker->is_poll_due = gs_clock_now() - worker->polled_ns >= POLL_NS;
     return worker->is_poll_due;
@@ -154,17 +176,19 @@ static void look_at_all(void)
     stop_all();
 }
 
-static bool has_shared(void)
+/* Whether there is something that the worker may take. */
+static bool has_shared(struct worker *worker)
 {
+    if (!gs_worker_may_steal(worker))
+        return atomic_load(&worker->shared.count);
     for (unsigned i = 0; gs_runtime.is_multi && i < gs_runtime.worker_count; i++)
         if (atomic_load(&gs_runtime.workers[i]->shared.count))
             return true;
     return false;
 }
 
-static void step(struct worker *worker, uint64_t deadline_ns)
+static void note_step(struct worker *worker, int result)
 {
-    int result = gs_loop_step(worker->loop, deadline_ns);
     count_add(&worker->polls, 1);
     worker->polled_ns = *worker->now_ns;
     worker->is_poll_due = false;
@@ -174,29 +198,42 @@ static void step(struct worker *worker, uint64_t deadline_ns)
     }
 }
 
+/* Nothing is ready. */
+static int wait_for_events(struct worker *worker)
+{
+    const struct gs_threads_options *options = &gs_runtime.options;
+    if (atomic_load(&gs_runtime.is_stopping))
+        return gs_loop_step(worker->loop, 0);
+    if (options->wait)
+        return options->wait(worker->loop, worker->index + 1, options->wait_data);
+    return gs_loop_step(worker->loop, GS_NEVER);
+}
+
 /* Sequentially consistent: this sets is_idle and looks at the queues afterwards, who shares a thread looks at is_idle afterwards. */
 static void idle(struct worker *worker)
 {
     atomic_store(&worker->is_idle, true);
     unsigned idle = atomic_fetch_add(&gs_runtime.idle, 1) + 1;
     bool is_alone = idle == gs_runtime.worker_count;
-    if (!has_shared()) {
+    if (!has_shared(worker)) {
         if (is_alone)
             look_at_all();
-        step(worker, atomic_load(&gs_runtime.is_stopping) ? 0 : GS_NEVER);
+        note_step(worker, wait_for_events(worker));
     }
     atomic_fetch_sub(&gs_runtime.idle, 1);
     atomic_fetch_add(&gs_runtime.idle_epoch, 1);
     atomic_store(&worker->is_idle, false);
+    if (UNLIKELY(atomic_load(&gs_runtime.is_monitor_asleep)))
+        gs_monitor_wake();
 }
 
 /* ---- The worker's own stack ---- */
 
-static void run_thread(struct worker *worker, struct gs_thread *thread)
+void gs_worker_run_thread(struct worker *worker, struct gs_thread *thread)
 {
     worker->current = thread;
     fiber_leave(&worker->fiber, &thread->fiber, false);
-    gs_context_switch(&worker->sp, thread->sp);
+    gs_context_switch(&worker->sp, thread->sp, dispatch_result(thread));
     fiber_enter(&worker->fiber);
 }
 
@@ -205,7 +242,7 @@ static void resume(struct worker *worker, struct runnable *runnable)
     if (runnable->resume)
         runnable->resume(worker, runnable);
     else
-        run_thread(worker, gs_container_of(runnable, struct gs_thread, run));
+        gs_worker_run_thread(worker, gs_container_of(runnable, struct gs_thread, run));
     while ((runnable = worker->deferred)) {
         worker->deferred = NULL;
         runnable->resume(worker, runnable);
@@ -217,8 +254,10 @@ static void run(struct worker *worker)
     while (!atomic_load_explicit(&gs_runtime.is_stopping, memory_order_acquire)) {
         if (--worker->countdown < 0)
             gs_worker_tick(worker);
+        if (UNLIKELY(atomic_load_explicit(&worker->relinquished, memory_order_relaxed)))
+            gs_descriptors_retire(worker);
         if (worker->is_poll_due)
-            step(worker, 0);
+            note_step(worker, gs_loop_step(worker->loop, 0));
         take_inbox(worker);
         struct gs_policy_item *item = gs_worker_next(worker);
         if (!item && gs_runtime.is_multi)
@@ -234,14 +273,13 @@ void *gs_worker_main(void *argument)
 {
     struct worker *worker = argument;
     pthread_attr_t attributes;
-    void *stack = NULL;
-    size_t size = 0;
     if (!pthread_getattr_np(pthread_self(), &attributes)) {
-        pthread_attr_getstack(&attributes, &stack, &size);
+        pthread_attr_getstack(&attributes, &worker->stack, &worker->stack_size);
         pthread_attr_destroy(&attributes);
     }
-    fiber_init_native(&worker->fiber, stack, size);
-    worker->kernel_id = (int)gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    fiber_init_native(&worker->fiber, worker->stack, worker->stack_size);
+    gs_worker_note_base(worker);
+    atomic_store(&worker->kernel_id, (int)gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0));
     gs_worker_set_current(worker);
     worker->result = gs_reports_start_worker(worker);
     if (worker->result)
@@ -250,6 +288,8 @@ void *gs_worker_main(void *argument)
     gs_stacks_release(worker);
     gs_reports_stop_worker(worker);
     gs_worker_set_current(NULL);
+    if (worker->is_orphan)
+        gs_fork_end();
     return NULL;
 }
 
@@ -271,6 +311,7 @@ int gs_worker_new(unsigned index, struct worker **ret_worker)
         return err;
     }
     worker->now_ns = gs_worker_clock(worker->loop);
+    gs_deadlines_init(worker);
     *ret_worker = worker;
     return 0;
 }
@@ -279,7 +320,9 @@ void gs_worker_free(struct worker *worker)
 {
     if (!worker)
         return;
+    gs_descriptors_retire(worker);
     gs_loop_free(worker->loop);
+    gs_deadlines_done(worker);
     free(worker->policy_queue);
     free(worker);
 }

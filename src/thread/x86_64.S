@@ -30,14 +30,14 @@
     .cfi_adjust_cfa_offset 8
     stmxcsr (%rsp)
     fnstcw 4(%rsp)
-    movl (%rsp), %r8d
-    movzwl 4(%rsp), %r9d
+    movl (%rsp), %r10d
+    movzwl 4(%rsp), %r11d
     movq %rsp, (%rdi)
     movq %rsi, %rsp
-    xorl (%rsi), %r8d
-    xorw 4(%rsi), %r9w
-    andl $0xffc0, %r8d
-    orl %r8d, %r9d
+    xorl (%rsi), %r10d
+    xorw 4(%rsi), %r11w
+    andl $0xffc0, %r10d
+    orl %r10d, %r11d
     jnz 2f
 1:
     .endm
@@ -77,7 +77,7 @@
     jmp *%rdx
     .endm
 
-/* void gs_context_switch(void **ret_sp, void *to_sp) */
+/* int gs_context_switch(void **ret_sp, void *to_sp, int result) */
     .globl gs_context_switch
     .hidden gs_context_switch
     .type gs_context_switch, @function
@@ -86,13 +86,31 @@ gs_context_switch:
     .cfi_startproc
     save_context
     .cfi_remember_state
+    movl %edx, %eax
     load_context
     .cfi_restore_state
     load_control
     .cfi_endproc
     .size gs_context_switch, . - gs_context_switch
 
-/* void gs_context_switch_then(void **ret_sp, void *to_sp, void (*then)(void *), void *argument) */
+/* int gs_context_switch_unlock(void **ret_sp, void *to_sp, int result, bool *lock): x86 stores release. */
+    .globl gs_context_switch_unlock
+    .hidden gs_context_switch_unlock
+    .type gs_context_switch_unlock, @function
+    .p2align 5
+gs_context_switch_unlock:
+    .cfi_startproc
+    save_context
+    .cfi_remember_state
+    movb $0, (%rcx)
+    movl %edx, %eax
+    load_context
+    .cfi_restore_state
+    load_control
+    .cfi_endproc
+    .size gs_context_switch_unlock, . - gs_context_switch_unlock
+
+/* int gs_context_switch_then(void **ret_sp, void *to_sp, int result, void (*then)(void *), void *argument) */
     .globl gs_context_switch_then
     .hidden gs_context_switch_then
     .type gs_context_switch_then, @function
@@ -101,13 +119,40 @@ gs_context_switch_then:
     .cfi_startproc
     save_context
     .cfi_remember_state
-    movq %rcx, %rdi
-    callq *%rdx
+    movl %edx, %ebx
+    movq %r8, %rdi
+    callq *%rcx
+    movl %ebx, %eax
     load_context
     .cfi_restore_state
     load_control
     .cfi_endproc
     .size gs_context_switch_then, . - gs_context_switch_then
+
+/* void *gs_context_call(void *(*fn)(void *), void *argument, void *sp): like a signal's frame, it need not stand below its caller's. */
+    .globl gs_context_call
+    .hidden gs_context_call
+    .type gs_context_call, @function
+    .p2align 5
+gs_context_call:
+    .cfi_startproc
+    .cfi_signal_frame
+    endbr64
+    pushq %rbp
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset %rbp, 0
+    movq %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    movq %rdi, %rax
+    movq %rsi, %rdi
+    movq %rdx, %rsp
+    callq *%rax
+    leave
+    .cfi_def_cfa %rsp, 8
+    .cfi_restore %rbp
+    ret
+    .cfi_endproc
+    .size gs_context_call, . - gs_context_call
 
 /* Where a new stack begins: calls r12 with r13, which does not return. */
     .globl gs_context_start

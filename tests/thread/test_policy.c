@@ -80,6 +80,54 @@ TEST(low_priority_is_not_starved)
     run_with(1, starve);
 }
 
+enum { HIGH_THREADS = 3, HIGH_TURNS = 64 * 40 };
+
+static unsigned turns_of[3], high_left;
+
+static void *take_turns(void *priority)
+{
+    while (high_left) {
+        turns_of[(uintptr_t)priority]++;
+        gs_thread_yield();
+    }
+    return NULL;
+}
+
+static void *take_high_turns(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < HIGH_TURNS; i++)
+        gs_thread_yield();
+    high_left--;
+    return NULL;
+}
+
+static void *spawn_of_each_class(void *unused)
+{
+    const struct gs_thread_attributes low = {.priority = GS_PRIORITY_LOW},
+                                      high = {.priority = GS_PRIORITY_HIGH};
+    (void)unused;
+    memset(turns_of, 0, sizeof turns_of);
+    high_left = HIGH_THREADS;
+    for (int i = 0; i < 2; i++) {
+        void *normal_class = (void *)(uintptr_t)GS_PRIORITY_NORMAL;
+        MUST_EQ(gs_thread_spawn(NULL, take_turns, normal_class, NULL), 0);
+        MUST_EQ(gs_thread_spawn(&low, take_turns, (void *)(uintptr_t)GS_PRIORITY_LOW, NULL), 0);
+    }
+    for (int i = 0; i < HIGH_THREADS; i++)
+        MUST_EQ(gs_thread_spawn(&high, take_high_turns, NULL, NULL), 0);
+    return NULL;
+}
+
+/* One of each lower class goes ahead every 64 switches. */
+TEST(each_class_has_a_bounded_number_of_turns_between_its_own_while_higher_ones_are_ready)
+{
+    run_with(1, spawn_of_each_class);
+    CHECK(turns_of[GS_PRIORITY_NORMAL] >= HIGH_THREADS * HIGH_TURNS / 64 / 2);
+    CHECK(turns_of[GS_PRIORITY_LOW] >= HIGH_THREADS * HIGH_TURNS / 64 / 2);
+    CHECK(turns_of[GS_PRIORITY_NORMAL] + turns_of[GS_PRIORITY_LOW] < HIGH_THREADS * HIGH_TURNS);
+}
+
 static void *wait_here(void *letter)
 {
     MUST_EQ(gs_cond_wait(&conditions[0], NULL, GS_NEVER), 0);
@@ -114,4 +162,160 @@ TEST(threads_that_waited_at_the_same_place_run_in_a_row)
 {
     const struct gs_threads_options options = {.policy = &gs_policy_cohort};
     CHECK_EQ(gs_threads_run(&options, wake_in_turn, NULL, NULL), 0);
+}
+
+static void *wait_elsewhere(void *letter)
+{
+    MUST_EQ(gs_cond_wait(&conditions[0], NULL, GS_NEVER), 0);
+    log_call(letter);
+    return NULL;
+}
+
+static void *wake_at_one_object(void *unused)
+{
+    (void)unused;
+    clear_calls();
+    for (int i = 0; i < 6; i++)
+        MUST_EQ(gs_thread_spawn(NULL, i % 2 ? wait_elsewhere : wait_here, i % 2 ? "e" : "h", NULL),
+                0);
+    gs_thread_yield();
+    gs_cond_broadcast(&conditions[0]);
+    return NULL;
+}
+
+TEST(threads_that_waited_at_the_same_object_in_another_call_run_in_a_row_of_their_own)
+{
+    const struct gs_threads_options options = {.policy = &gs_policy_cohort};
+    CHECK_EQ(gs_threads_run(&options, wake_at_one_object, NULL, NULL), 0);
+    CHECK_STR(calls, "hhheee");
+}
+
+static struct gs_semaphore tokens;
+static unsigned turns;
+static bool is_over;
+
+static void *pass_tokens(void *unused)
+{
+    (void)unused;
+    while (!is_over) {
+        MUST_EQ(gs_semaphore_wait(&tokens, GS_NEVER), 0);
+        turns++;
+        gs_semaphore_post(&tokens);
+    }
+    return NULL;
+}
+
+/* Three tokens and four threads: there always is somebody of the cohort to be joined. */
+static void *crowd_out(void *unused)
+{
+    (void)unused;
+    turns = 0;
+    is_over = false;
+    tokens = (struct gs_semaphore){0};
+    for (int i = 0; i < 4; i++)
+        MUST_EQ(gs_thread_spawn(NULL, pass_tokens, NULL, NULL), 0);
+    gs_thread_yield();
+    for (int i = 0; i < 3; i++)
+        gs_semaphore_post(&tokens);
+    for (unsigned i = 0, before = 0; i < 10; i++, before = turns) {
+        gs_thread_yield();
+        MUST(turns > before);
+        MUST(turns - before <= 4 * 256);
+    }
+    is_over = true;
+    return NULL;
+}
+
+TEST(place_whose_threads_keep_coming_back_lets_others_have_their_turn)
+{
+    const struct gs_threads_options options = {.policy = &gs_policy_cohort};
+    CHECK_EQ(gs_threads_run(&options, crowd_out, NULL, NULL), 0);
+}
+
+static void *work_long(void *unused)
+{
+    (void)unused;
+    gs_thread_set_remaining(1 << 10);
+    gs_thread_yield();
+    is_over = true;
+    return NULL;
+}
+
+/* Ten doublings of the work, of at most 16,384 turns each. */
+static void *overtake(void *unused)
+{
+    (void)unused;
+    is_over = false;
+    turns = 0;
+    struct gs_thread *thread = spawn(work_long, NULL);
+    gs_thread_set_remaining(1);
+    while (!is_over) {
+        gs_thread_yield();
+        MUST(++turns <= 10 * 16384 + 16);
+    }
+    MUST(turns > 9 * 16384);
+    join(thread);
+    return NULL;
+}
+
+TEST(long_work_is_overtaken_only_so_often)
+{
+    const struct gs_threads_options options = {.policy = &gs_policy_shortest};
+    CHECK_EQ(gs_threads_run(&options, overtake, NULL, NULL), 0);
+}
+
+enum { MANY = 300 };
+
+static uint64_t last_work;
+
+static void *work_in_order(void *number)
+{
+    uint64_t left = UINT64_C(1) << (uintptr_t)number * 7 % 50;
+    gs_thread_set_remaining(left);
+    gs_thread_yield();
+    MUST(left >= last_work);
+    last_work = left;
+    return NULL;
+}
+
+static void *spawn_many(void *unused)
+{
+    (void)unused;
+    last_work = 0;
+    for (uintptr_t i = 0; i < MANY; i++)
+        MUST_EQ(gs_thread_spawn(NULL, work_in_order, (void *)i, NULL), 0);
+    return NULL;
+}
+
+TEST(very_many_threads_run_in_the_order_of_their_work)
+{
+    const struct gs_threads_options options = {.policy = &gs_policy_shortest};
+    CHECK_EQ(gs_threads_run(&options, spawn_many, NULL, NULL), 0);
+}
+
+static void *set_work(void *letter)
+{
+    gs_thread_set_remaining(*(const char *)letter == 'h' ? UINT64_MAX : 1);
+    gs_thread_yield();
+    log_call(letter);
+    return NULL;
+}
+
+static void *spawn_classes_with_work(void *unused)
+{
+    const struct gs_thread_attributes low = {.priority = GS_PRIORITY_LOW},
+                                      high = {.priority = GS_PRIORITY_HIGH};
+    (void)unused;
+    clear_calls();
+    MUST_EQ(gs_thread_spawn(&low, set_work, "l", NULL), 0);
+    MUST_EQ(gs_thread_spawn(NULL, set_work, "n", NULL), 0);
+    MUST_EQ(gs_thread_spawn(&high, set_work, "h", NULL), 0);
+    return NULL;
+}
+
+TEST(shortest_work_goes_first_only_within_its_class)
+{
+    const struct gs_threads_options options = {.policy = &gs_policy_shortest};
+    CHECK_EQ(gs_threads_run(&options, spawn_classes_with_work, NULL, NULL), 0);
+    CHECK_STR(calls, "hnl");
 }

@@ -1,0 +1,133 @@
+/* A shared library that a program is linked with (-lgossamer_check), or that is preloaded, to find out where user threads wait while
+ * they hold a kernel mutex or the lock of a stdio stream. It stands before the C library's functions for these, and keeps a list
+ * for each kernel thread. What was locked since the last switch belongs to the user thread that leaves now. */
+#include "thread/preload/held.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <time.h>
+
+#define VISIBLE __attribute__((visibility("default")))
+/* More than these are not told of. */
+#define HELD_MOST 64
+
+struct entry {
+    const void *lock, *locked_by;
+    const void *thread; /* NULL: locked since the last switch */
+    bool is_told;
+};
+static __thread __attribute__((tls_model("initial-exec"))) struct entry held[HELD_MOST];
+static __thread __attribute__((tls_model("initial-exec"))) unsigned count;
+
+static void *find(const char *name)
+{
+    return dlsym(RTLD_NEXT, name);
+}
+
+static void note_locked(const void *lock, const void *locked_by)
+{
+    if (count < HELD_MOST)
+        held[count++] = (struct entry){.lock = lock, .locked_by = locked_by};
+}
+
+/* Recursive ones stand here several times: the last goes. */
+static void note_unlocked(const void *lock)
+{
+    unsigned i = count;
+    while (i && held[i - 1].lock != lock)
+        i--;
+    if (!i)
+        return;
+    for (count--; i <= count; i++)
+        held[i - 1] = held[i];
+}
+
+VISIBLE unsigned gs_held_at_wait(const void *thread, struct gs_held *ret_last)
+{
+    unsigned told = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (!held[i].thread)
+            held[i].thread = thread;
+        if (held[i].thread != thread || held[i].is_told)
+            continue;
+        held[i].is_told = true;
+        *ret_last = (struct gs_held){held[i].lock, held[i].locked_by};
+        told++;
+    }
+    return told;
+}
+
+/* ---- Before the C library's ---- */
+
+VISIBLE int pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    static int (*next)(pthread_mutex_t *);
+    if (!next)
+        next = (int (*)(pthread_mutex_t *))find("pthread_mutex_lock");
+    int err = next(mutex);
+    if (!err)
+        note_locked(mutex, __builtin_return_address(0));
+    return err;
+}
+
+VISIBLE int pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+    static int (*next)(pthread_mutex_t *);
+    if (!next)
+        next = (int (*)(pthread_mutex_t *))find("pthread_mutex_trylock");
+    int err = next(mutex);
+    if (!err)
+        note_locked(mutex, __builtin_return_address(0));
+    return err;
+}
+
+VISIBLE int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *until)
+{
+    static int (*next)(pthread_mutex_t *, const struct timespec *);
+    if (!next)
+        next = (int (*)(pthread_mutex_t *, const struct timespec *))find("pthread_mutex_timedlock");
+    int err = next(mutex, until);
+    if (!err)
+        note_locked(mutex, __builtin_return_address(0));
+    return err;
+}
+
+VISIBLE int pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+    static int (*next)(pthread_mutex_t *);
+    if (!next)
+        next = (int (*)(pthread_mutex_t *))find("pthread_mutex_unlock");
+    note_unlocked(mutex);
+    return next(mutex);
+}
+
+VISIBLE void flockfile(FILE *file)
+{
+    static void (*next)(FILE *);
+    if (!next)
+        next = (void (*)(FILE *))find("flockfile");
+    next(file);
+    note_locked(file, __builtin_return_address(0));
+}
+
+VISIBLE int ftrylockfile(FILE *file)
+{
+    static int (*next)(FILE *);
+    if (!next)
+        next = (int (*)(FILE *))find("ftrylockfile");
+    int err = next(file);
+    if (!err)
+        note_locked(file, __builtin_return_address(0));
+    return err;
+}
+
+VISIBLE void funlockfile(FILE *file)
+{
+    static void (*next)(FILE *);
+    if (!next)
+        next = (void (*)(FILE *))find("funlockfile");
+    note_unlocked(file);
+    next(file);
+}

@@ -1,0 +1,418 @@
+#include "tests/thread/fixture.h"
+#include "thread/state.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+/* Each test keeps workers stuck until what the others are to do has been done: so none depends on time. */
+static atomic_bool is_over;
+static atomic_int stuck, done;
+static int release[2]; /* a pipe */
+
+static const struct gs_thread_attributes mobile = {.name = "mobile", .migrates = true};
+
+static void begin(void)
+{
+    atomic_store(&is_over, false);
+    atomic_store(&stuck, 0);
+    atomic_store(&done, 0);
+    CHECK_EQ(pipe(release), 0);
+}
+
+/* Whoever is stuck goes on. */
+static void end_all(void)
+{
+    atomic_store(&is_over, true);
+    close(release[1]);
+}
+
+static void end(void)
+{
+    close(release[0]);
+}
+
+static void block(void)
+{
+    char byte;
+    atomic_fetch_add(&stuck, 1);
+    MUST_EQ(gs_sys_read(release[0], &byte, 1), 0);
+}
+
+static void *block_in_call(void *unused)
+{
+    block();
+    return unused;
+}
+
+static void compute(void)
+{
+    atomic_fetch_add(&stuck, 1);
+    while (!atomic_load(&is_over))
+        ;
+}
+
+static void *spawn_on(unsigned worker, const char *name, gs_thread_fn *fn)
+{
+    const struct gs_thread_attributes attributes = {.name = name, .worker = worker};
+    struct gs_thread *thread;
+    MUST_EQ(gs_thread_spawn(&attributes, fn, NULL, &thread), 0);
+    return thread;
+}
+
+static void run_two(gs_thread_fn *first)
+{
+    const struct gs_threads_options options = {.workers = 2, .is_silent = true};
+    CHECK_EQ(gs_threads_run(&options, first, NULL, NULL), 0);
+}
+
+/* ---- A server whose workers are all stuck ---- */
+
+#define CLIENTS 200
+#define ROUNDS 3
+
+static int listener;
+static struct sockaddr_in address;
+
+static void *answer(void *argument)
+{
+    int fd = (int)(intptr_t)argument;
+    char bytes[16];
+    ssize_t n;
+    while ((n = gs_recv(fd, bytes, sizeof bytes, 0, GS_NEVER)) > 0)
+        MUST_EQ(gs_send_all(fd, bytes, (size_t)n, GS_NEVER), n);
+    MUST_EQ(gs_close(fd), 0);
+    return NULL;
+}
+
+static void *serve(void *unused)
+{
+    int fd;
+    while ((fd = gs_accept(listener, NULL, NULL, 0, GS_NEVER)) >= 0)
+        MUST_EQ(gs_thread_spawn(&mobile, answer, (void *)(intptr_t)fd, NULL), 0);
+    MUST_EQ(fd, -ECANCELED);
+    return unused;
+}
+
+static int connect_one(void)
+{
+    int fd = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    MUST(fd >= 0);
+    MUST_EQ(gs_sys_connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+static void ask(int fd)
+{
+    char bytes[4] = {0};
+    MUST_EQ(gs_sys_send(fd, "ping", 4, 0), 4);
+    MUST_EQ(gs_sys_recv(fd, bytes, 4, MSG_WAITALL), 4);
+    MUST(!memcmp(bytes, "ping", 4));
+}
+
+/* In a kernel thread of its own. All connections are waited at before the workers are stuck, and new ones come afterwards. */
+static void *be_clients(void *unused)
+{
+    static int fds[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++)
+        ask(fds[i] = connect_one());
+    atomic_store(&done, 1);
+    while (atomic_load(&stuck) < 2)
+        usleep(1000);
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < CLIENTS; i++) {
+            ask(fds[i]);
+            if (round == 1) {
+                char byte;
+                shutdown(fds[i], SHUT_WR);
+                MUST_EQ(gs_sys_recv(fds[i], &byte, 1, 0), 0);
+                close(fds[i]);
+                fds[i] = connect_one();
+            }
+        }
+    for (int i = 0; i < CLIENTS; i++)
+        close(fds[i]);
+    end_all();
+    return unused;
+}
+
+static void *sleep_in_call(void *unused)
+{
+    const struct timespec time = {.tv_sec = 1, .tv_nsec = 500000000};
+    atomic_fetch_add(&stuck, 1);
+    do
+        gs_syscall(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0);
+    while (!atomic_load(&is_over));
+    return unused;
+}
+
+static void *serve_while_stuck(void *unused)
+{
+    pthread_t clients;
+    struct gs_thread *server;
+    socklen_t length = sizeof address;
+    listener = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    address =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    MUST_EQ(gs_sys_bind(listener, (struct sockaddr *)&address, length), 0);
+    MUST_EQ(gs_sys_getsockname(listener, (struct sockaddr *)&address, &length), 0);
+    MUST_EQ(gs_sys_listen(listener, CLIENTS), 0);
+    MUST_EQ(gs_thread_spawn(&mobile, serve, NULL, &server), 0);
+    MUST_EQ(pthread_create(&clients, NULL, be_clients, NULL), 0);
+    while (!atomic_load(&done))
+        MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+    struct gs_thread *other = spawn_on(2, "sleeps", sleep_in_call);
+    compute();
+    pthread_join(clients, NULL);
+    join(other);
+    gs_thread_cancel(server);
+    join(server);
+    MUST_EQ(gs_close(listener), 0);
+    return unused;
+}
+
+TEST(all_connections_are_answered_while_one_worker_computes_and_the_other_sleeps_in_a_call)
+{
+    begin();
+    run_two(serve_while_stuck);
+    end();
+}
+
+/* ---- What else is moved ---- */
+
+static void *sleep_and_count(void *unused)
+{
+    MUST_EQ(gs_thread_sleep(after(30 * GS_MILLISECOND)), 0);
+    if (atomic_fetch_add(&done, 1) == 9)
+        end_all();
+    return unused;
+}
+
+static void *sleep_under_stuck_workers(void *unused)
+{
+    struct gs_thread *threads[10];
+    for (int i = 0; i < 10; i++)
+        MUST_EQ(gs_thread_spawn(&mobile, sleep_and_count, NULL, &threads[i]), 0);
+    gs_thread_yield();
+    struct gs_thread *other = spawn_on(2, "blocks", block_in_call);
+    block();
+    for (int i = 0; i < 10; i++)
+        join(threads[i]);
+    join(other);
+    return unused;
+}
+
+TEST(deadlines_of_migrating_threads_come_while_their_workers_are_stuck)
+{
+    begin();
+    run_two(sleep_under_stuck_workers);
+    end();
+}
+
+static struct gs_mutex mutex;
+static struct gs_channel *channel;
+
+static void *wait_for_everything(void *unused)
+{
+    void *item;
+    MUST_EQ(gs_channel_receive(channel, &item, GS_NEVER), 0);
+    MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
+    gs_mutex_unlock(&mutex);
+    MUST_EQ(gs_thread_park(GS_NEVER), 0);
+    MUST_EQ(gs_thread_park(after(5 * GS_MILLISECOND)), -ETIMEDOUT);
+    if (atomic_fetch_add(&done, 1) == 9)
+        end_all();
+    return unused;
+}
+
+static struct gs_thread *waiting[10];
+
+static void *wake_everything(void *unused)
+{
+    MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
+    for (int i = 0; i < 10; i++)
+        MUST_EQ(gs_channel_send(channel, &channel, GS_NEVER), 0);
+    MUST_EQ(gs_thread_sleep(after(15 * GS_MILLISECOND)), 0);
+    gs_mutex_unlock(&mutex);
+    for (int i = 0; i < 10; i++)
+        gs_thread_unpark(waiting[i]);
+    return unused;
+}
+
+static void *wake_under_stuck_workers(void *unused)
+{
+    struct gs_thread *waker;
+    MUST_EQ(gs_channel_new(sizeof(void *), 0, &channel), 0);
+    for (int i = 0; i < 10; i++)
+        MUST_EQ(gs_thread_spawn(&mobile, wait_for_everything, NULL, &waiting[i]), 0);
+    gs_thread_yield();
+    MUST_EQ(gs_thread_spawn(&mobile, wake_everything, NULL, &waker), 0);
+    struct gs_thread *other = spawn_on(2, "blocks", block_in_call);
+    block();
+    for (int i = 0; i < 10; i++)
+        join(waiting[i]);
+    join(waker);
+    join(other);
+    gs_channel_free(channel);
+    return unused;
+}
+
+TEST(migrating_threads_are_woken_while_their_workers_are_stuck)
+{
+    begin();
+    run_two(wake_under_stuck_workers);
+    end();
+}
+
+static void *sleep_until_canceled(void *unused)
+{
+    MUST_EQ(gs_thread_sleep(GS_NEVER), -ECANCELED);
+    MUST_EQ(gs_thread_sleep(after(GS_SECOND)), -ECANCELED);
+    return unused;
+}
+
+static void *cancel_waiting(void *unused)
+{
+    for (int i = 0; i < 10; i++)
+        gs_thread_cancel(waiting[i]);
+    for (int i = 0; i < 10; i++)
+        join(waiting[i]);
+    end_all();
+    return unused;
+}
+
+static void *cancel_under_stuck_workers(void *unused)
+{
+    struct gs_thread *canceler;
+    for (int i = 0; i < 10; i++)
+        MUST_EQ(gs_thread_spawn(&mobile, sleep_until_canceled, NULL, &waiting[i]), 0);
+    MUST_EQ(gs_thread_sleep(after(2 * GS_MILLISECOND)), 0);
+    MUST_EQ(gs_thread_spawn(&mobile, cancel_waiting, NULL, &canceler), 0);
+    struct gs_thread *other = spawn_on(2, "blocks", block_in_call);
+    block();
+    join(canceler);
+    join(other);
+    return unused;
+}
+
+TEST(migrating_threads_are_cancelled_while_their_workers_are_stuck)
+{
+    begin();
+    run_two(cancel_under_stuck_workers);
+    end();
+}
+
+static void *count_or_block(void *unused)
+{
+    if (atomic_fetch_add(&done, 1) == 4)
+        end_all();
+    else
+        block();
+    return unused;
+}
+
+/* Two workers and up to four spares: five threads, of which four are stuck. */
+static void *start_under_stuck_workers(void *unused)
+{
+    struct gs_thread *threads[5];
+    for (int i = 0; i < 5; i++)
+        threads[i] = spawn(count_or_block, NULL);
+    for (int i = 0; i < 5; i++)
+        join(threads[i]);
+    return unused;
+}
+
+TEST(threads_are_started_though_more_are_stuck_than_there_are_workers)
+{
+    begin();
+    run_two(start_under_stuck_workers);
+    end();
+}
+
+/* ---- Workers that are not stuck ---- */
+
+static int report[2];
+
+static void *yield_and_sleep(void *unused)
+{
+    for (int i = 0; i < 100; i++) {
+        gs_thread_yield();
+        MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+    }
+    return unused;
+}
+
+TEST(workers_that_are_not_stuck_are_not_reported)
+{
+    char byte;
+    CHECK_EQ(pipe(report), 0);
+    const struct gs_threads_options options = {.workers = 2, .report_fd = report[1]};
+    CHECK_EQ(gs_threads_run(&options, yield_and_sleep, NULL, NULL), 0);
+    close(report[1]);
+    CHECK_EQ(read(report[0], &byte, 1), 0);
+    close(report[0]);
+}
+
+TEST(nobody_looks_where_no_time_is_too_long)
+{
+    const struct gs_threads_options options = {.workers = 2, .stuck_ns = GS_NEVER};
+    CHECK_EQ(gs_threads_run(&options, yield_and_sleep, NULL, NULL), 0);
+}
+
+/* ---- Reports ---- */
+
+/* A kernel thread: until both have been reported. */
+static void *read_reports(void *unused)
+{
+    static char text[4096];
+    size_t n = 0;
+    while (!strstr(text, "\"first\" computes since ") ||
+           !strstr(text, "\"blocks\" sits in the system call read since ")) {
+        ssize_t some = read(report[0], text + n, sizeof text - 1 - n);
+        MUST(some > 0);
+        n += (size_t)some;
+        text[n] = 0;
+    }
+    end_all();
+    return unused;
+}
+
+static void *do_nothing(void *unused)
+{
+    return unused;
+}
+
+/* Those that wait for the stuck workers are pinned to them. */
+static void *be_reported(void *unused)
+{
+    pthread_t reader;
+    struct gs_thread *threads[3] = {spawn_on(2, "blocks", block_in_call)};
+    MUST_EQ(pthread_create(&reader, NULL, read_reports, NULL), 0);
+    while (!atomic_load(&stuck))
+        gs_thread_yield();
+    for (unsigned i = 1; i < 3; i++)
+        threads[i] = spawn_on(i, "waits", do_nothing);
+    compute();
+    for (int i = 0; i < 3; i++)
+        join(threads[i]);
+    pthread_join(reader, NULL);
+    return unused;
+}
+
+TEST(stuck_threads_are_reported_with_their_call)
+{
+#ifdef GS_EMULATED
+    SKIP("the kernel tells the emulator's system call");
+#endif
+    if (access("/proc/self/syscall", R_OK))
+        SKIP("this kernel does not tell in which call a thread is");
+    begin();
+    CHECK_EQ(pipe(report), 0);
+    const struct gs_threads_options options = {.workers = 2, .report_fd = report[1]};
+    CHECK_EQ(gs_threads_run(&options, be_reported, NULL, NULL), 0);
+    close(report[0]);
+    close(report[1]);
+    end();
+}
