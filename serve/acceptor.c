@@ -8,9 +8,6 @@
 /* In one turn of the loop, so that those who are connected already get theirs. */
 #define TAKE_MOST 64
 
-/* When the kernel lacks something, trying at once again would spin. */
-#define PAUSE_NS (100 * GS_MILLISECOND)
-
 /* The timer is active from start to stop, mostly for GS_NEVER: so it needs no memory when there may
  * be none. */
 static void set_pause(struct serve_acceptor *acceptor, uint64_t deadline_ns)
@@ -18,28 +15,44 @@ static void set_pause(struct serve_acceptor *acceptor, uint64_t deadline_ns)
     (void)!gs_timer_start(&acceptor->pause, deadline_ns);
 }
 
-static void resume(struct gs_timer *timer)
+static void resume(struct serve_acceptor *acceptor)
+{
+    if (gs_io_start(&acceptor->io))
+        set_pause(acceptor, gs_loop_now(acceptor->io.watcher.loop) + SERVE_ACCEPT_PAUSE_NS);
+}
+
+static void on_pause_over(struct gs_timer *timer)
 {
     struct serve_acceptor *acceptor = timer->watcher.data;
     set_pause(acceptor, GS_NEVER);
-    if (!acceptor->held && gs_io_start(&acceptor->io))
-        set_pause(acceptor, gs_loop_now(timer->watcher.loop) + PAUSE_NS);
+    resume(acceptor);
+}
+
+/* A pause goes on to its end. */
+static void on_place(struct gs_async *async)
+{
+    struct serve_acceptor *acceptor = async->watcher.data;
+    if (acceptor->pause.deadline_ns == GS_NEVER)
+        resume(acceptor);
+}
+
+void serve_accept_complain(uint64_t *said_ns, int err, uint64_t now_ns)
+{
+    if (*said_ns && now_ns - *said_ns < 10 * GS_SECOND)
+        return;
+    *said_ns = now_ns;
+    fprintf(stderr, "gossamer serve: can't accept, new connections wait: %s\n", strerror(-err));
 }
 
 static void pause_for_lack(struct serve_acceptor *acceptor, int err)
 {
     uint64_t now_ns = gs_loop_now(acceptor->io.watcher.loop);
     gs_io_stop(&acceptor->io);
-    set_pause(acceptor, now_ns + PAUSE_NS);
-    if (acceptor->said_ns && now_ns - acceptor->said_ns < 10 * GS_SECOND)
-        return;
-    acceptor->said_ns = now_ns;
-    fprintf(stderr, "gossamer serve: can't accept, new connections wait: %s\n", strerror(-err));
+    set_pause(acceptor, now_ns + SERVE_ACCEPT_PAUSE_NS);
+    serve_accept_complain(&acceptor->said_ns, err, now_ns);
 }
 
-/* Whether to go on after this error: the connection is gone, or the network had something to tell
- * about it. */
-static bool concerns_one(int err)
+bool serve_accept_concerns_one(int err)
 {
     switch (-err) {
     case EINTR:
@@ -59,21 +72,33 @@ static bool concerns_one(int err)
     }
 }
 
+static bool take_place(struct serve_acceptor *acceptor)
+{
+    if (serve_places_take(acceptor->places))
+        return true;
+    gs_io_stop(&acceptor->io);
+    serve_places_wait(acceptor->places, &acceptor->waiter);
+    return false;
+}
+
 unsigned serve_acceptor_take(struct serve_acceptor *acceptor, unsigned most)
 {
     struct sockaddr_storage storage;
     struct sockaddr *address = acceptor->wants_address ? (struct sockaddr *)&storage : NULL;
     unsigned taken = 0;
-    for (unsigned tries = 0; tries < most && !acceptor->held; tries++) {
+    for (unsigned tries = 0; tries < most && take_place(acceptor); tries++) {
         socklen_t length = sizeof storage;
         int fd = gs_sys_accept(acceptor->io.fd, address, address ? &length : NULL,
                                SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             acceptor->accepted(acceptor->data, fd, address);
             taken++;
-        } else if (fd == -EAGAIN) {
+            continue;
+        }
+        serve_places_leave(acceptor->places);
+        if (fd == -EAGAIN)
             break;
-        } else if (!concerns_one(fd)) {
+        if (!serve_accept_concerns_one(fd)) {
             pause_for_lack(acceptor, fd);
             break;
         }
@@ -91,19 +116,22 @@ static void on_ready(struct gs_io *io, unsigned events)
 }
 
 void serve_acceptor_init(struct serve_acceptor *acceptor, struct gs_loop *loop,
-                         serve_accepted_fn *accepted, void *data)
+                         struct serve_places *places, serve_accepted_fn *accepted, void *data)
 {
-    *acceptor = (struct serve_acceptor){.accepted = accepted, .data = data};
+    *acceptor = (struct serve_acceptor){.places = places, .accepted = accepted, .data = data};
     gs_io_init(&acceptor->io, loop, on_ready);
-    gs_timer_init(&acceptor->pause, loop, resume);
+    gs_timer_init(&acceptor->pause, loop, on_pause_over);
+    gs_async_init(&acceptor->waiter.async, loop, on_place);
     acceptor->io.watcher.data = acceptor;
     acceptor->pause.watcher.data = acceptor;
+    acceptor->waiter.async.watcher.data = acceptor;
 }
 
 int serve_acceptor_start(struct serve_acceptor *acceptor, int fd, bool wants_address)
 {
     acceptor->wants_address = wants_address;
     gs_io_set(&acceptor->io, fd, GS_READ);
+    gs_async_start(&acceptor->waiter.async);
     int err = gs_timer_start(&acceptor->pause, GS_NEVER);
     return err ? err : gs_io_start(&acceptor->io);
 }
@@ -112,15 +140,6 @@ void serve_acceptor_stop(struct serve_acceptor *acceptor)
 {
     gs_io_stop(&acceptor->io);
     gs_timer_stop(&acceptor->pause);
-}
-
-void serve_acceptor_hold(struct serve_acceptor *acceptor, bool held)
-{
-    if (acceptor->held == held)
-        return;
-    acceptor->held = held;
-    if (held)
-        gs_io_stop(&acceptor->io);
-    else
-        resume(&acceptor->pause);
+    serve_places_forget(acceptor->places, &acceptor->waiter);
+    gs_async_stop(&acceptor->waiter.async);
 }

@@ -2,34 +2,44 @@
 #ifndef GS_SERVE_ACCEPTOR_H
 #define GS_SERVE_ACCEPTOR_H
 
-#include <gossamer/loop.h>
+#include "serve/places.h"
+
 #include <sys/socket.h>
 
-/* A new connection: fd, non-blocking, is the callee's. address: the peer's if it was asked for, or NULL. */
+/* A new connection: fd, non-blocking, is the callee's, and so is a place, to be left when it ends. address: the peer's if it was asked for, or NULL. */
 typedef void serve_accepted_fn(void *data, int fd, const struct sockaddr *address);
 
 /* In the caller's storage; the members are private. */
 struct serve_acceptor {
     struct gs_io io;
     struct gs_timer pause;
+    struct serve_places *places;
+    struct serve_waiter waiter;
     serve_accepted_fn *accepted;
     void *data;
     uint64_t said_ns; /* when a lack of descriptors or memory was last reported */
     bool wants_address;
-    bool held;
 };
 
+/* places: borrowed. While none is free, new connections stay in the accept queue. */
 void serve_acceptor_init(struct serve_acceptor *acceptor, struct gs_loop *loop,
-                         serve_accepted_fn *accepted, void *data);
+                         struct serve_places *places, serve_accepted_fn *accepted, void *data);
 
 /* fd: listening, non-blocking, the caller's. Returns 0 or -ENOMEM. */
 GS_MUST_CHECK int serve_acceptor_start(struct serve_acceptor *acceptor, int fd, bool wants_address);
 void serve_acceptor_stop(struct serve_acceptor *acceptor);
 
-/* Leave new connections in the accept queue, or take them again. */
-void serve_acceptor_hold(struct serve_acceptor *acceptor, bool held);
-
 /* Accept what is in the queue now, up to `most`. Returns how many were accepted. */
 unsigned serve_acceptor_take(struct serve_acceptor *acceptor, unsigned most);
+
+/* ---- What an error of accept means, in every architecture ---- */
+
+/* Go on after it: the connection is gone, or the network had something to tell about it. Otherwise the kernel lacks something,
+ * and trying at once again would spin. */
+bool serve_accept_concerns_one(int err);
+#define SERVE_ACCEPT_PAUSE_NS (100 * GS_MILLISECOND)
+
+/* Say so, now and then; *said_ns begins with 0. */
+void serve_accept_complain(uint64_t *said_ns, int err, uint64_t now_ns);
 
 #endif

@@ -54,11 +54,19 @@ static size_t put_text(char *out, const char *text)
     return n;
 }
 
+void serve_log_on_begun(struct serve_log_writer *writer, void (*on_begun)(void *data), void *data)
+{
+    writer->on_begun = on_begun;
+    writer->data = data;
+}
+
 void serve_log_write(struct serve_log_writer *writer, const char *host,
                      const struct gs_http_log_entry *entry)
 {
     if (sizeof writer->buffer - writer->used < LINE_MOST)
         serve_log_flush(writer);
+    if (!writer->used && writer->on_begun)
+        writer->on_begun(writer->data);
     char date[40];
     struct tm local;
     time_t received = (time_t)entry->received;

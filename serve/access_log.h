@@ -25,8 +25,13 @@ struct serve_log_writer {
     bool failed; /* and it was said */
     bool begun;  /* the buffer starts with the rest of a line whose beginning was written */
     size_t used;
+    void (*on_begun)(void *data); /* NULL: nobody is to be told */
+    void *data;
     char buffer[SERVE_LOG_BUFFER];
 };
+
+/* Have on_begun called whenever a line comes into the empty buffer. */
+void serve_log_on_begun(struct serve_log_writer *writer, void (*on_begun)(void *data), void *data);
 
 void serve_log_write(struct serve_log_writer *writer, const char *host,
                      const struct gs_http_log_entry *entry);

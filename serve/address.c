@@ -32,6 +32,20 @@ static const char *split(const char *word, char host[HOST_MOST], const char **re
                                                                 : "has a port that is not a number";
 }
 
+/* What getaddrinfo's result says about the word. */
+static const char *problem_of(int result)
+{
+    switch (result) {
+    case EAI_MEMORY:
+    case EAI_SYSTEM:
+        return "can't be looked up: memory or descriptors are lacking";
+    case EAI_AGAIN:
+        return "can't be looked up now: the name server does not answer";
+    default:
+        return "names no address of this machine";
+    }
+}
+
 int serve_address_parse(const char *word, struct serve_address *ret_address,
                         const char **ret_problem)
 {
@@ -49,8 +63,9 @@ int serve_address_parse(const char *word, struct serve_address *ret_address,
     struct addrinfo *found;
     bool any = !strcmp(host, "*");
     hints.ai_family = any ? AF_INET : AF_UNSPEC;
-    if (getaddrinfo(any ? NULL : host, port, &hints, &found)) {
-        *ret_problem = "names no address of this machine";
+    int result = getaddrinfo(any ? NULL : host, port, &hints, &found);
+    if (result) {
+        *ret_problem = problem_of(result);
         return -EINVAL;
     }
     memcpy(&ret_address->storage, found->ai_addr, found->ai_addrlen);

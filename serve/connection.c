@@ -1,23 +1,38 @@
 #include "serve/connection.h"
 
+#include "serve/listener.h"
+
 #include <errno.h>
 #include <gossamer/sys.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/uio.h>
 
-#define PIECES 8
-#define FILE_CHUNK (1u << 20) /* one call sends no more, so that others get their turn */
+#define FILE_CHUNK (256u << 10) /* one call sends no more, so that others get their turn */
 
-void serve_connection_init(struct serve_connection *connection, int fd,
-                           struct gs_http_service *service, const struct sockaddr *address,
-                           uint64_t now_ns)
+/* What the kernel takes of a file, beyond what is on its way, for a peer that has not shown yet that
+ * it reads; and how much it is tried with. Who reads slowly has a small window, for which the kernel
+ * cuts what it takes into many small packets: this is most of what such a peer costs. */
+#define UNPROVEN_UNSENT_MOST (4 << 10)
+#define UNPROVEN_CHUNK (16u << 10)
+
+/* NEW --> UNPROVEN ---------------------------> PROVEN     took a whole chunk
+ *             `------> BLOCKED ---------------->           made room again */
+enum { NEW, UNPROVEN, BLOCKED, PROVEN };
+
+void serve_connection_init(struct serve_connection *connection, int fd, struct serve_shard *shard,
+                           const struct sockaddr *address, uint64_t now_ns)
 {
-    gs_http_conn_init(&connection->http, service, now_ns);
+    serve_shard_lock(shard, now_ns);
+    gs_http_conn_init(&connection->http, shard->service, now_ns);
+    serve_shard_unlock(shard);
+    connection->shard = shard;
     connection->fd = fd;
     connection->family = AF_UNSPEC;
+    connection->pace = NEW;
     if (!address)
         return;
     connection->family = address->sa_family;
@@ -29,8 +44,25 @@ void serve_connection_init(struct serve_connection *connection, int fd,
 
 void serve_connection_done(struct serve_connection *connection)
 {
+    serve_shard_lock(connection->shard, 0);
     gs_http_conn_done(&connection->http);
+    serve_shard_unlock(connection->shard);
     gs_sys_close(connection->fd);
+}
+
+/* ---- Receiving ---- */
+
+void serve_connection_received(struct serve_connection *connection, const char *bytes, ssize_t n,
+                               uint64_t now_ns)
+{
+    serve_shard_lock(connection->shard, now_ns);
+    if (n > 0)
+        gs_http_conn_receive(&connection->http, bytes, (size_t)n, now_ns);
+    else if (n == 0)
+        gs_http_conn_receive_end(&connection->http, now_ns);
+    else
+        gs_http_conn_abort(&connection->http);
+    serve_shard_unlock(connection->shard);
 }
 
 ssize_t serve_connection_receive(struct serve_connection *connection, char *buffer, size_t size,
@@ -40,67 +72,117 @@ ssize_t serve_connection_receive(struct serve_connection *connection, char *buff
     do
         n = gs_sys_recv(connection->fd, buffer, size, 0);
     while (n == -EINTR);
-    if (n > 0) {
-        gs_http_conn_receive(&connection->http, buffer, (size_t)n, now_ns);
-        return n;
-    }
+    if (n != -EAGAIN)
+        serve_connection_received(connection, buffer, n, now_ns);
+    return n > 0 || n == -EAGAIN ? n : 0;
+}
+
+/* ---- Sending ---- */
+
+static void bound_unsent(struct serve_connection *connection, int most, uint8_t pace)
+{
+    connection->pace = pace;
+    gs_sys_setsockopt(connection->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most, sizeof most);
+}
+
+static void put_file(struct serve_connection *connection, const struct gs_http_piece *piece,
+                     struct serve_output *ret_output)
+{
+    if (connection->pace == NEW)
+        bound_unsent(connection, UNPROVEN_UNSENT_MOST, UNPROVEN);
+    else if (connection->pace == BLOCKED)
+        bound_unsent(connection, SERVE_UNSENT_MOST, PROVEN);
+    size_t most = connection->pace == PROVEN ? FILE_CHUNK : UNPROVEN_CHUNK;
+    ret_output->fd = piece->fd;
+    ret_output->offset = (off_t)piece->offset;
+    ret_output->n = piece->n < most ? (size_t)piece->n : most;
+}
+
+bool serve_connection_sends_file(const struct serve_connection *connection)
+{
+    struct gs_http_piece piece;
+    return gs_http_conn_output(&connection->http, &piece, 1) && !piece.bytes;
+}
+
+void serve_connection_output(struct serve_connection *connection, struct serve_output *ret_output)
+{
+    struct gs_http_piece pieces[SERVE_PARTS];
+    unsigned count = gs_http_conn_output(&connection->http, pieces, SERVE_PARTS), memory = 0;
+    for (; memory < count && pieces[memory].bytes; memory++)
+        ret_output->parts[memory] =
+            (struct iovec){(void *)pieces[memory].bytes, (size_t)pieces[memory].n};
+    ret_output->count = memory;
+    ret_output->flags = memory < count ? MSG_MORE : 0;
+    if (!memory)
+        put_file(connection, &pieces[0], ret_output);
+}
+
+static void judge_pace(struct serve_connection *connection, const struct serve_output *output,
+                       ssize_t n)
+{
+    if (output->count || connection->pace != UNPROVEN)
+        return;
     if (n == -EAGAIN)
-        return n;
-    if (n == 0)
-        gs_http_conn_receive_end(&connection->http, now_ns);
-    else
+        connection->pace = BLOCKED;
+    else if (n == UNPROVEN_CHUNK)
+        bound_unsent(connection, SERVE_UNSENT_MOST, PROVEN);
+}
+
+void serve_connection_sent(struct serve_connection *connection, const struct serve_output *output,
+                           ssize_t n, uint64_t now_ns)
+{
+    judge_pace(connection, output, n);
+    if (n > 0) {
+        serve_shard_lock(connection->shard, now_ns);
+        gs_http_conn_sent(&connection->http, (uint64_t)n, now_ns);
+        serve_shard_unlock(connection->shard);
+    } else if (n != -EAGAIN && !serve_connection_lacks(n)) {
+        /* The peer is gone; or the file ended before its announced length. */
         gs_http_conn_abort(&connection->http);
-    return 0;
+    }
 }
 
-/* Send pieces of memory; more: a file follows, so that the last packet had better wait. */
-static ssize_t send_memory(int fd, const struct gs_http_piece *pieces, unsigned count, bool more)
+static ssize_t send_at_once(int fd, struct serve_output *output)
 {
-    int flags = more ? MSG_MORE : 0;
-    if (count == 1)
-        return gs_sys_send(fd, pieces[0].bytes, pieces[0].n, flags);
-    struct iovec iov[PIECES];
-    for (unsigned i = 0; i < count; i++)
-        iov[i] = (struct iovec){(void *)pieces[i].bytes, pieces[i].n};
-    struct msghdr message = {.msg_iov = iov, .msg_iovlen = count};
-    return gs_sys_sendmsg(fd, &message, flags);
-}
-
-static ssize_t send_pieces(int fd, const struct gs_http_piece *pieces, unsigned count)
-{
-    unsigned memory = 0;
-    while (memory < count && pieces[memory].bytes)
-        memory++;
-    if (memory)
-        return send_memory(fd, pieces, memory, memory < count);
-    off_t offset = (off_t)pieces[0].offset;
-    return gs_sys_sendfile(fd, pieces[0].fd, &offset,
-                           pieces[0].n < FILE_CHUNK ? pieces[0].n : FILE_CHUNK);
+    if (output->count == 1)
+        return gs_sys_send(fd, output->parts[0].iov_base, output->parts[0].iov_len, output->flags);
+    if (!output->count)
+        return gs_sys_sendfile(fd, output->fd, &output->offset, output->n);
+    struct msghdr message = {.msg_iov = output->parts, .msg_iovlen = output->count};
+    return gs_sys_sendmsg(fd, &message, output->flags);
 }
 
 ssize_t serve_connection_send(struct serve_connection *connection, uint64_t now_ns)
 {
-    struct gs_http_piece pieces[PIECES];
-    unsigned count = gs_http_conn_output(&connection->http, pieces, PIECES);
+    struct serve_output output;
     ssize_t n;
+    serve_connection_output(connection, &output);
     do
-        n = send_pieces(connection->fd, pieces, count);
+        n = send_at_once(connection->fd, &output);
     while (n == -EINTR);
-    if (n > 0) {
-        gs_http_conn_sent(&connection->http, (uint64_t)n, now_ns);
-        return n;
-    }
-    if (n == -EAGAIN)
-        return n;
-    gs_http_conn_abort(
-        &connection->http); /* the peer is gone; or the file ended before its announced length */
-    return 0;
+    serve_connection_sent(connection, &output, n, now_ns);
+    return n > 0 || n == -EAGAIN || serve_connection_lacks(n) ? n : 0;
+}
+
+/* ---- The other things that it wants ---- */
+
+void serve_connection_loaded(struct serve_connection *connection, struct gs_http_load *load,
+                             uint64_t now_ns)
+{
+    serve_shard_lock(connection->shard, now_ns);
+    gs_http_conn_loaded(&connection->http, load, now_ns);
+    serve_shard_unlock(connection->shard);
 }
 
 void serve_connection_shut_down(struct serve_connection *connection, uint64_t now_ns)
 {
     gs_sys_shutdown(connection->fd, SHUT_WR);
     gs_http_conn_shut_down(&connection->http, now_ns);
+}
+
+void serve_connection_drain(struct serve_connection *connection, uint64_t now_ns)
+{
+    gs_http_conn_drain(&connection->http, now_ns);
 }
 
 void serve_connection_expire(struct serve_connection *connection, uint64_t now_ns)
@@ -110,7 +192,9 @@ void serve_connection_expire(struct serve_connection *connection, uint64_t now_n
     int queued = 0;
     if (gs_sys_ioctl(connection->fd, SIOCOUTQ, &queued) || queued < 0)
         queued = 0;
+    serve_shard_lock(connection->shard, now_ns);
     gs_http_conn_expire(http, (uint64_t)queued, now_ns);
+    serve_shard_unlock(connection->shard);
     if (!queued || !is_judged || !(gs_http_conn_wants(http) & GS_HTTP_CLOSE))
         return;
     /* A reset drops what the peer does not read; an ordinary close would leave it in the kernel's

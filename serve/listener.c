@@ -7,10 +7,6 @@
 /* The kernel hands over a connection once bytes came, or after this time. */
 #define DEFER_SECONDS 1
 
-/* What the kernel takes of a connection beyond what is on its way to the peer: enough to keep a fast
- * peer busy until our next turn. Without it, each peer that does not read holds megabytes. */
-#define UNSENT_MOST (32 << 10)
-
 static int share_port(int fd)
 {
     int on = 1;
@@ -19,7 +15,7 @@ static int share_port(int fd)
 
 static int set_options(int fd, const struct serve_options *options, int family)
 {
-    int on = 1, defer = DEFER_SECONDS, unsent = UNSENT_MOST;
+    int on = 1, defer = DEFER_SECONDS, unsent = SERVE_UNSENT_MOST;
     int err = gs_sys_setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (!err && family == AF_INET6)
         err = gs_sys_setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);

@@ -12,6 +12,10 @@ enum serve_sharing {
     SERVE_JOIN,
 };
 
+/* What the kernel takes of a connection beyond what is on its way to the peer: enough to keep a fast
+ * peer busy until our next turn. Without it, each peer that does not read holds megabytes. */
+#define SERVE_UNSENT_MOST (32 << 10)
+
 /* A non-blocking socket that listens at the address. *address gets the port that was taken if it names port 0. Returns the
  * descriptor or -errno. */
 GS_MUST_CHECK int serve_listen(struct serve_address *address, const struct serve_options *options,

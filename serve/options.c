@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -13,7 +14,7 @@
 
 /* What cli_parse fills in; the sizes are narrower in the options themselves. */
 static struct {
-    const char *arch;
+    const char *arch, *favor;
     uint64_t request_line, header, fields, page_cache, cached_file;
     bool no_defer_accept;
 } words;
@@ -28,6 +29,12 @@ static const struct cli_option table[] = {
      &parsed.listen},
     {"workers", 'w', "N", "see --arch list (default: one for each processor)", CLI_NUMBER,
      &parsed.workers, 1, 1024},
+    {"favor", 0, "connections|accept",
+     "under load, run these threads first (default: whoever has waited longest)", CLI_TEXT,
+     &words.favor},
+    {"poller", 0, "NAME",
+     "what the event loops wait with: epoll, io_uring, poll or select (default: epoll)", CLI_TEXT,
+     &parsed.poller},
     {"user", 'u', "NAME", "become this user once the sockets are open", CLI_TEXT, &parsed.user},
     {"access-log", 'L', "FILE",
      "log requests in the combined format; - is stdout; SIGUSR1 opens it anew", CLI_TEXT,
@@ -131,6 +138,35 @@ static int choose_arch(void)
     return 0;
 }
 
+static int choose_favor(void)
+{
+    if (!words.favor)
+        return 0;
+    if (!parsed.arch->has_favor)
+        return cli_fail(&serve_command, "--favor: %s has no threads to be favoured",
+                        parsed.arch->name);
+    if (!strcmp(words.favor, "connections"))
+        parsed.favor = SERVE_FAVOR_CONNECTIONS;
+    else if (!strcmp(words.favor, "accept"))
+        parsed.favor = SERVE_FAVOR_ACCEPT;
+    else
+        return cli_fail(&serve_command, "--favor %s: it is connections or accept", words.favor);
+    return 0;
+}
+
+/* The environment tells every loop of the program, those of user-level threads too. */
+static int choose_poller(void)
+{
+    const char *const names[] = {"epoll", "io_uring", "poll", "select"};
+    if (!parsed.poller)
+        return 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(parsed.poller, names[i]))
+            return setenv("GS_POLLER", parsed.poller, 1) ? -ENOMEM : 0;
+    return cli_fail(&serve_command, "--poller %s: it is epoll, io_uring, poll or select",
+                    parsed.poller);
+}
+
 static void set_defaults(void)
 {
     parsed = (struct serve_options){
@@ -146,6 +182,7 @@ static void set_defaults(void)
     words.page_cache = parsed.http.cache_most;
     words.cached_file = parsed.http.cached_file_most;
     words.no_defer_accept = false;
+    words.favor = NULL;
 }
 
 static int take_operands(int argc, char **argv, int first)
@@ -167,6 +204,10 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret_options
     int err = cli_parse(&serve_command, argc, argv, &first);
     if (!err)
         err = choose_arch();
+    if (!err)
+        err = choose_favor();
+    if (!err)
+        err = choose_poller();
     if (!err)
         err = take_operands(argc, argv, first);
     if (!err)

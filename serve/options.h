@@ -8,6 +8,13 @@
 
 struct serve_arch;
 
+/* Which threads run first where there are both. */
+enum serve_favor {
+    SERVE_FAVOR_NONE,        /* whoever has waited longest */
+    SERVE_FAVOR_CONNECTIONS, /* those of connections */
+    SERVE_FAVOR_ACCEPT,      /* those that accept connections */
+};
+
 struct serve_options {
     const struct serve_arch *arch;
     struct cli_list listen; /* ADDR:PORT words */
@@ -19,6 +26,8 @@ struct serve_options {
     uint64_t backlog;
     uint64_t drain_timeout_ns;
     bool defer_accept;
+    enum serve_favor favor;
+    const char *poller; /* of the event loops; NULL: the library's choice */
     struct gs_http_options http;
 };
 

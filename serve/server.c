@@ -140,15 +140,3 @@ void serve_server_done(struct serve_server *server)
     if (server->counts)
         munmap(server->counts, server->workers * sizeof *server->counts);
 }
-
-int serve_service_new(const struct serve_server *server, unsigned worker, gs_http_log_fn *log,
-                      void *log_data, struct gs_http_service **ret_service)
-{
-    struct gs_http_options options = server->options->http;
-    if (server->log_fd >= 0) {
-        options.log = log;
-        options.log_data = log_data;
-    }
-    return gs_http_service_new(&options, server->root_fd, &server->counts[worker].http,
-                               ret_service);
-}

@@ -29,11 +29,6 @@ void serve_server_done(struct serve_server *server);
 /* Close a worker's listening sockets, so that nobody waits for a server that is going down. */
 void serve_stop_listening(struct serve_server *server, unsigned worker);
 
-/* For a worker of this server. Returns 0 or -ENOMEM. */
-GS_MUST_CHECK int serve_service_new(const struct serve_server *server, unsigned worker,
-                                    gs_http_log_fn *log, void *log_data,
-                                    struct gs_http_service **ret_service);
-
 /* Say that all are ready, and wait until a signal asks to end; others are dealt with. For the thread or process that the
  * program began with, after the workers were started. Returns 0 or -errno. */
 int serve_wait(struct serve_server *server);

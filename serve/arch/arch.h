@@ -4,6 +4,7 @@
 #define GS_SERVE_ARCH_H
 
 #include <gossamer/api.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct serve_server;
@@ -13,12 +14,14 @@ struct serve_arch {
     const char *summary;
     const char *workers; /* what --workers means there */
     uint64_t workers_least;
+    bool has_favor; /* --favor means something */
 
     /* Start serving, call serve_wait, and return once all connections are drained. Returns 0 or -errno; -errno too when a
      * part of it failed while serving. */
     int (*run)(struct serve_server *server);
 };
 
+extern const struct serve_arch serve_arch_user;
 extern const struct serve_arch serve_arch_event;
 
 /* NULL-terminated; the first is the default. */

@@ -1,6 +1,6 @@
 /* An event loop in each worker: everything that a connection waits for comes back to the one loop that accepted it.
  *
- *     listener (one a worker, SO_REUSEPORT)          sockets, edge-triggered
+ *     listener (one a worker, SO_REUSEPORT)          sockets
  *        |                                              |
  *        v                                              v
  *     +--------------------- loop of a worker ----------------------+
@@ -8,176 +8,110 @@
  *     |            goes without waiting; files are loaded inline    |
  *     +-------------------------------------------------------------+
  *
- * A connection is advanced at once when it is accepted: bytes are usually there. Only if it then has to wait is it
- * registered with the kernel, once, for both directions. */
-#include "serve/acceptor.h"
+ * How bytes come and go depends on the poller: by readiness (event_ready.c), or by completions with io_uring (event_ring.c). */
+#include "serve/arch/event.h"
+
 #include "serve/arch/arch.h"
-#include "serve/connection.h"
 #include "serve/server.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
-#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
-
-#define RECEIVE_SIZE 65536
+#include <string.h>
 
 /* Steps of one connection in one turn of the loop. */
-#define STEPS_MOST 32
+#define STEPS_MOST 8
 
-/* How old the wall-clock time may be that goes into Date. */
-#define WALL_NS (GS_SECOND / 4)
+/* Iterations in which to wait for bytes that have come to the sockets when the server is told to end. */
+#define DRAIN_PASSES_MOST 100
 
-struct connection {
-    struct serve_connection base;
-    bool readable, writable; /* as far as we know */
-    bool hung_up;            /* the end comes after what can be read */
-    struct gs_io io;
-    struct gs_timer timer;
-    struct connection *next, **link;
-};
-
-struct worker {
-    struct gs_loop *loop;
-    struct gs_http_service *service;
-    struct serve_server *server;
-    unsigned index;                   /* of this worker */
-    struct serve_acceptor *acceptors; /* one for each address */
-    struct connection *connections;
-    uint64_t connection_count, connections_most;
-    uint64_t wall_until_ns;
-    struct gs_async drain;
-    struct gs_timer drain_end;
-    struct gs_prepare flush_log;
-    bool draining;
-    int result;
-    pthread_t thread;
-    struct serve_log_writer log;
-    char buffer[RECEIVE_SIZE];
-};
-
-static uint64_t now(struct worker *worker)
+void event_release(struct event_worker *worker, struct event_connection *connection)
 {
-    uint64_t now_ns = gs_loop_now(worker->loop);
-    if (now_ns >= worker->wall_until_ns) {
-        gs_http_service_set_wall(worker->service, gs_clock_now(), gs_clock_wall());
-        worker->wall_until_ns = now_ns + WALL_NS;
-    }
-    return now_ns;
-}
-
-static void hold_all(struct worker *worker, bool held)
-{
-    for (unsigned i = 0; i < worker->server->address_count; i++)
-        serve_acceptor_hold(&worker->acceptors[i], held);
-}
-
-static void release(struct worker *worker, struct connection *connection)
-{
-    gs_io_stop(&connection->io);
     gs_timer_stop(&connection->timer);
+    connection->is_ending = true;
+    if (!worker->way->end(connection))
+        return;
     gs_loop_fd_closed(worker->loop, connection->base.fd);
     serve_connection_done(&connection->base);
     *connection->link = connection->next;
     if (connection->next)
         connection->next->link = connection->link;
     free(connection);
-    worker->connection_count--;
-    if (!worker->draining)
-        hold_all(worker, false);
-    else if (!worker->connection_count)
+    serve_places_leave(worker->places);
+    if (!--worker->connection_count && worker->draining)
         gs_loop_stop(worker->loop);
 }
 
-/* Take one step that needs no waiting. False: there is none. */
-static bool step(struct worker *worker, struct connection *connection, uint64_t now_ns)
+bool event_step(struct event_connection *connection, uint64_t now_ns)
 {
     struct serve_connection *base = &connection->base;
     unsigned wants = gs_http_conn_wants(&base->http);
-    if (wants & GS_HTTP_WRITE && connection->writable) {
-        connection->writable = serve_connection_send(base, now_ns) != -EAGAIN;
-    } else if (wants & GS_HTTP_LOAD) {
+    if (wants & GS_HTTP_LOAD) {
         struct gs_http_load *load = gs_http_conn_take_load(&base->http);
         gs_http_load_run(load);
-        gs_http_conn_loaded(&base->http, load, now_ns);
+        serve_connection_loaded(base, load, now_ns);
     } else if (wants & GS_HTTP_SHUTDOWN) {
         serve_connection_shut_down(base, now_ns);
-    } else if (wants & GS_HTTP_READ && connection->readable) {
-        ssize_t n = serve_connection_receive(base, worker->buffer, sizeof worker->buffer, now_ns);
-        connection->readable =
-            n == (ssize_t)sizeof worker->buffer || (n > 0 && connection->hung_up);
     } else {
         return false;
     }
     return true;
 }
 
-/* Have the timer go off when the connection's deadline comes; that it goes off earlier does no harm. */
-static int watch_deadline(struct connection *connection)
+/* Have the timer go off when the connection's deadline comes, or when what failed may be tried again; that it goes off earlier
+ * does no harm. */
+static int watch_deadline(struct event_connection *connection, uint64_t now_ns)
 {
     uint64_t deadline_ns = gs_http_conn_deadline(&connection->base.http);
+    if (connection->lacks && deadline_ns > now_ns + SERVE_LACK_PAUSE_NS)
+        deadline_ns = now_ns + SERVE_LACK_PAUSE_NS;
     struct gs_timer *timer = &connection->timer;
     if (deadline_ns == GS_NEVER || (timer->watcher.active && timer->deadline_ns <= deadline_ns))
         return 0;
     return gs_timer_start(timer, deadline_ns);
 }
 
-/* Go as far as it goes without waiting, then wait for the rest. */
-static void advance(struct worker *worker, struct connection *connection)
+void event_advance(struct event_worker *worker, struct event_connection *connection)
 {
-    uint64_t now_ns = now(worker);
+    uint64_t now_ns = gs_loop_now(worker->loop);
     unsigned steps = 0;
-    while (steps < STEPS_MOST && step(worker, connection, now_ns))
+    while (steps < STEPS_MOST && worker->way->step(worker, connection, now_ns))
         steps++;
     if (gs_http_conn_wants(&connection->base.http) & GS_HTTP_CLOSE) {
-        release(worker, connection);
+        event_release(worker, connection);
         return;
     }
-    int err = connection->io.watcher.active ? 0 : gs_io_start(&connection->io);
+    int err = watch_deadline(connection, now_ns);
     if (!err)
-        err = watch_deadline(connection);
+        err = worker->way->wait(worker, connection, steps == STEPS_MOST);
     if (err)
-        release(worker, connection);
-    else if (steps == STEPS_MOST)
-        gs_watcher_feed(&connection->io.watcher, 0); /* the others first */
-}
-
-static void on_events(struct gs_io *io, unsigned events)
-{
-    struct connection *connection =
-        (struct connection *)((char *)io - offsetof(struct connection, io));
-    if (events & GS_FAILED)
-        gs_http_conn_abort(&connection->base.http);
-    connection->readable |= (events & GS_READ) != 0;
-    connection->writable |= (events & GS_WRITE) != 0;
-    connection->hung_up |= (events & GS_HANGUP) != 0;
-    advance(io->watcher.data, connection);
+        event_release(worker, connection);
 }
 
 static void on_deadline(struct gs_timer *timer)
 {
-    struct connection *connection =
-        (struct connection *)((char *)timer - offsetof(struct connection, timer));
-    struct worker *worker = timer->watcher.data;
+    struct event_connection *connection = gs_container_of(timer, struct event_connection, timer);
+    struct event_worker *worker = timer->watcher.data;
+    if (connection->lacks)
+        worker->way->retry(connection);
     if (gs_http_conn_deadline(&connection->base.http) <= gs_loop_now(worker->loop))
         serve_connection_expire(&connection->base, gs_loop_now(worker->loop));
-    advance(worker, connection);
+    event_advance(worker, connection);
 }
 
 static void on_accepted(void *data, int fd, const struct sockaddr *address)
 {
-    struct worker *worker = data;
-    struct connection *connection = malloc(sizeof *connection);
+    struct event_worker *worker = data;
+    struct event_connection *connection = malloc(worker->way->connection_size);
     if (!connection) {
+        serve_places_leave(worker->places);
         gs_sys_close(fd);
         return;
     }
-    serve_connection_init(&connection->base, fd, worker->service, address, now(worker));
-    connection->readable = connection->writable = true;
-    connection->hung_up = false;
-    gs_io_init(&connection->io, worker->loop, on_events);
-    gs_io_set(&connection->io, fd, GS_READ | GS_WRITE | GS_EDGE);
-    connection->io.watcher.data = worker;
+    serve_connection_init(&connection->base, fd, &worker->shard, address,
+                          gs_loop_now(worker->loop));
+    connection->lacks = connection->is_ending = false;
     gs_timer_init(&connection->timer, worker->loop, on_deadline);
     connection->timer.watcher.data = worker;
     connection->next = worker->connections;
@@ -185,15 +119,13 @@ static void on_accepted(void *data, int fd, const struct sockaddr *address)
     if (connection->next)
         connection->next->link = &connection->next;
     worker->connections = connection;
-    if (++worker->connection_count == worker->connections_most)
-        hold_all(worker, true);
-    advance(worker, connection);
+    worker->connection_count++;
+    worker->way->init(worker, connection);
+    event_advance(worker, connection);
 }
 
-/* Who has connected already is served; what was received is answered; then nothing is left. */
-static void on_drain(struct gs_async *async)
+static void stop_accepting(struct event_worker *worker)
 {
-    struct worker *worker = async->watcher.data;
     unsigned addresses = worker->server->address_count;
     for (unsigned i = 0; i < addresses; i++)
         serve_acceptor_take(&worker->acceptors[i], (unsigned)worker->server->options->backlog);
@@ -202,15 +134,45 @@ static void on_drain(struct gs_async *async)
         gs_loop_fd_closed(worker->loop, worker->acceptors[i].io.fd);
     }
     serve_stop_listening(worker->server, worker->index);
-    worker->draining = true;
-    for (struct connection *connection = worker->connections, *next; connection;
+}
+
+/* Whether bytes that are at the sockets may not have come to us yet. */
+static bool may_have_more(struct event_worker *worker)
+{
+    if (worker->way->take || worker->drain_passes == DRAIN_PASSES_MOST)
+        return false;
+    bool is_more = !worker->drain_passes++ || worker->received != worker->received_before;
+    worker->received_before = worker->received;
+    return is_more;
+}
+
+static void drain_connections(struct event_worker *worker)
+{
+    uint64_t now_ns = gs_loop_now(worker->loop);
+    for (struct event_connection *connection = worker->connections, *next; connection;
          connection = next) {
         next = connection->next;
-        connection->readable = true;
-        step(worker, connection, now(worker));
-        gs_http_conn_drain(&connection->base.http, now(worker));
-        advance(worker, connection);
+        if (connection->is_ending)
+            continue;
+        if (worker->way->take)
+            worker->way->take(worker, connection, now_ns);
+        serve_connection_drain(&connection->base, now_ns);
+        event_advance(worker, connection);
     }
+}
+
+/* Who has connected already is served; what was received is answered; then nothing is left. */
+static void on_drain(struct gs_async *async)
+{
+    struct event_worker *worker = async->watcher.data;
+    if (!worker->draining)
+        stop_accepting(worker);
+    worker->draining = true;
+    if (may_have_more(worker)) {
+        gs_async_send(&worker->drain);
+        return;
+    }
+    drain_connections(worker);
     uint64_t end_ns =
         gs_clock_after(gs_loop_now(worker->loop), worker->server->options->drain_timeout_ns);
     if (!worker->connection_count || gs_timer_start(&worker->drain_end, end_ns))
@@ -224,28 +186,32 @@ static void on_drain_end(struct gs_timer *timer)
 
 static void on_flush_log(struct gs_prepare *prepare)
 {
-    struct worker *worker = prepare->watcher.data;
-    serve_log_flush(&worker->log);
+    struct event_worker *worker = prepare->watcher.data;
+    serve_shard_flush_log(&worker->shard);
 }
 
 static void *run_worker(void *data)
 {
-    struct worker *worker = data;
+    struct event_worker *worker = data;
     worker->result = gs_loop_run(worker->loop);
-    for (struct connection *connection = worker->connections, *next; connection;
+    for (unsigned i = 0; i < worker->server->address_count; i++)
+        serve_acceptor_stop(&worker->acceptors[i]);
+    for (struct event_connection *connection = worker->connections, *next; connection;
          connection = next) {
         next = connection->next;
-        release(worker, connection);
+        event_release(worker, connection);
     }
-    serve_log_flush(&worker->log);
+    while (worker->connections && gs_loop_step(worker->loop, GS_NEVER) >= 0)
+        ;
     return NULL;
 }
 
-static int start_accepting(struct worker *worker, const int *listeners)
+static int start_accepting(struct event_worker *worker, const int *listeners)
 {
     struct serve_server *server = worker->server;
     for (unsigned i = 0; i < server->address_count; i++) {
-        serve_acceptor_init(&worker->acceptors[i], worker->loop, on_accepted, worker);
+        serve_acceptor_init(&worker->acceptors[i], worker->loop, worker->places, on_accepted,
+                            worker);
         int err = serve_acceptor_start(&worker->acceptors[i], listeners[i], server->log_fd >= 0);
         if (err)
             return err;
@@ -253,53 +219,72 @@ static int start_accepting(struct worker *worker, const int *listeners)
     return 0;
 }
 
-static void worker_free(struct worker *worker)
+static void worker_free(struct event_worker *worker)
 {
     if (!worker)
         return;
     gs_loop_free(worker->loop);
-    gs_http_service_free(worker->service);
+    serve_shard_done(&worker->shard);
     free(worker->acceptors);
     free(worker);
 }
 
-static int worker_new(struct serve_server *server, unsigned index, struct worker **ret_worker)
+static void set_up_watchers(struct event_worker *worker)
 {
-    struct worker *worker = calloc(1, sizeof *worker);
+    gs_async_init(&worker->drain, worker->loop, on_drain);
+    gs_timer_init(&worker->drain_end, worker->loop, on_drain_end);
+    gs_prepare_init(&worker->flush_log, worker->loop, on_flush_log);
+    worker->drain.watcher.data = worker->flush_log.watcher.data = worker;
+    gs_async_start(&worker->drain);
+    if (worker->server->log_fd >= 0)
+        gs_prepare_start(&worker->flush_log);
+}
+
+static int new_loop(struct event_worker *worker)
+{
+    const char *asked = worker->server->options->poller;
+    int err = gs_loop_new_on(asked, &worker->loop);
+    if (err)
+        return err;
+    const char *poller = gs_loop_poller(worker->loop);
+    if (asked && strcmp(asked, poller) && !worker->index)
+        fprintf(stderr, "gossamer serve: the kernel has no %s for us: --poller %s\n", asked,
+                poller);
+    worker->way = strcmp(poller, "io_uring") ? &event_ready : &event_ring;
+    worker->is_by_level = !strcmp(poller, "poll") || !strcmp(poller, "select");
+    return 0;
+}
+
+static int worker_new(struct serve_server *server, unsigned index, struct serve_places *places,
+                      struct event_worker **ret_worker)
+{
+    struct event_worker *worker = calloc(1, sizeof *worker);
     if (!worker)
         return -ENOMEM;
     worker->server = server;
     worker->index = index;
-    worker->log.fd = server->log_fd;
-    worker->connections_most =
-        (server->options->connections_most + server->workers - 1) / server->workers;
+    worker->places = places;
     worker->acceptors = calloc(server->address_count, sizeof *worker->acceptors);
-    int err = worker->acceptors ? gs_loop_new(&worker->loop) : -ENOMEM;
+    int err = worker->acceptors ? new_loop(worker) : -ENOMEM;
     if (!err)
-        err =
-            serve_service_new(server, index, serve_connection_log, &worker->log, &worker->service);
+        err = serve_shard_init(&worker->shard, server, index, false);
     if (!err)
         err = start_accepting(worker, server->listeners + (size_t)index * server->address_count);
     if (err) {
         worker_free(worker);
         return err;
     }
-    gs_async_init(&worker->drain, worker->loop, on_drain);
-    gs_timer_init(&worker->drain_end, worker->loop, on_drain_end);
-    gs_prepare_init(&worker->flush_log, worker->loop, on_flush_log);
-    worker->drain.watcher.data = worker->flush_log.watcher.data = worker;
-    gs_async_start(&worker->drain);
-    if (server->log_fd >= 0)
-        gs_prepare_start(&worker->flush_log);
+    set_up_watchers(worker);
     *ret_worker = worker;
     return 0;
 }
 
-static int start_all(struct serve_server *server, struct worker **workers, unsigned *ret_started)
+static int start_all(struct serve_server *server, struct serve_places *places,
+                     struct event_worker **workers, unsigned *ret_started)
 {
     for (*ret_started = 0; *ret_started < server->workers; ++*ret_started) {
-        struct worker **worker = &workers[*ret_started];
-        int err = worker_new(server, *ret_started, worker);
+        struct event_worker **worker = &workers[*ret_started];
+        int err = worker_new(server, *ret_started, places, worker);
         if (!err)
             err = -pthread_create(&(*worker)->thread, NULL, run_worker, *worker);
         if (err) {
@@ -312,12 +297,14 @@ static int start_all(struct serve_server *server, struct worker **workers, unsig
 
 static int run(struct serve_server *server)
 {
-    struct worker **workers = calloc(server->workers, sizeof *workers);
+    struct serve_places places;
+    struct event_worker **workers = calloc(server->workers, sizeof *workers);
     unsigned started;
     if (!workers)
         return -ENOMEM;
+    serve_places_init(&places, server->options->connections_most);
     serve_block_signals();
-    int err = start_all(server, workers, &started);
+    int err = start_all(server, &places, workers, &started);
     if (!err)
         err = serve_wait(server);
     for (unsigned i = 0; i < started; i++)

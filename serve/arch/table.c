@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const struct serve_arch *const serve_archs[] = {&serve_arch_event, NULL};
+const struct serve_arch *const serve_archs[] = {&serve_arch_user, &serve_arch_event, NULL};
 
 const struct serve_arch *serve_arch_find(const char *name)
 {

@@ -107,6 +107,15 @@ static unsigned find_path(struct gs_http_service *service, struct gs_http_text t
  * changed. So a change is seen by requests that come as much later. */
 #define FRESH_NS (GS_SECOND / 2)
 
+/* For how long after that it is served all the same when the kernel lacks what a look at the file
+ * needs: descriptors or memory. */
+#define STALE_NS (60 * GS_SECOND)
+
+static bool is_at_hand(const struct gs_http_page *page, uint64_t now_ns)
+{
+    return page && now_ns - page->checked_ns < STALE_NS;
+}
+
 static enum gs_http_answered answer_file(struct gs_http_conn *conn,
                                          const struct gs_http_request *request, uint64_t now_ns)
 {
@@ -123,7 +132,7 @@ static enum gs_http_answered answer_file(struct gs_http_conn *conn,
         return GS_HTTP_BLOCKED;
     conn->load = gs_http_load_new(path, directory, service->root_fd, &service->options, page);
     if (!conn->load)
-        return reply(conn, request, NULL, 503, now_ns);
+        return reply(conn, request, is_at_hand(page, now_ns) ? page : NULL, 503, now_ns);
     conn->load->started_ns = now_ns;
     conn->state = GS_HTTP_CONN_LOAD;
     return GS_HTTP_WAITS;
@@ -141,14 +150,22 @@ static void keep_page(struct gs_http_pages *pages, struct gs_http_load *load)
         gs_http_pages_remove(pages, cached);
 }
 
+static enum gs_http_answered answer_loaded(struct gs_http_conn *conn,
+                                           const struct gs_http_request *request,
+                                           struct gs_http_load *load, uint64_t now_ns)
+{
+    if (load->status == 503 && is_at_hand(load->known, now_ns))
+        return reply(conn, request, load->known, 200, now_ns);
+    keep_page(&conn->service->pages, load);
+    return reply(conn, request, load->page, load->status, now_ns);
+}
+
 enum gs_http_answered gs_http_answer(struct gs_http_conn *conn,
                                      const struct gs_http_request *request, bool body_done,
                                      struct gs_http_load *load, uint64_t now_ns)
 {
-    if (load) {
-        keep_page(&conn->service->pages, load);
-        return reply(conn, request, load->page, load->status, now_ns);
-    }
+    if (load)
+        return answer_loaded(conn, request, load, now_ns);
     if (!body_done && (request->chunked || request->content_length))
         return start_body(conn, request, now_ns);
     switch (request->method) {

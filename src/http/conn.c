@@ -144,6 +144,17 @@ unsigned gs_http_conn_output(const struct gs_http_conn *conn, struct gs_http_pie
     return count;
 }
 
+/* What waits for a slow reader takes little memory, and the rest is there, still in the processor's
+ * cache, for whoever is next. */
+static void compact_output(struct gs_http_conn *conn)
+{
+    struct gs_http_output *rest = gs_http_output_compact(conn->output);
+    if (!rest)
+        return;
+    gs_http_service_free_output(conn->service, conn->output);
+    conn->output = rest;
+}
+
 void gs_http_conn_sent(struct gs_http_conn *conn, uint64_t n, uint64_t now_ns)
 {
     struct gs_http_output *output = conn->output;
@@ -152,6 +163,7 @@ void gs_http_conn_sent(struct gs_http_conn *conn, uint64_t n, uint64_t now_ns)
     gs_http_output_advance(output, n);
     if (output->position < output->end) {
         gs_http_reply_flush_log(conn, false);
+        compact_output(conn);
         return;
     }
     gs_http_conn_free_output(conn);

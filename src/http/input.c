@@ -46,7 +46,7 @@ static unsigned too_large(const struct gs_http_conn *conn, const char *bytes, si
         return 0;
     const char *line_end = memchr(bytes, '\r', options->request_line_most + 1);
     if (!line_end)
-        return 414;
+        return gs_http_request_too_long(bytes, options->request_line_most);
     return n - (size_t)(line_end - bytes) > options->header_most + 4 ? 431 : 0;
 }
 
@@ -66,7 +66,9 @@ static size_t handle_one(struct gs_http_conn *conn, const char *bytes, size_t n,
             conn->scanned = (uint32_t)scanned;
             return 0;
         }
-        request = (struct gs_http_request){.method = GS_HTTP_OTHER_METHOD};
+        request = (struct gs_http_request){
+            .method = gs_http_request_method((struct gs_http_text){bytes, n}),
+        };
         gs_http_refuse(conn, &request, refusal, now_ns);
         return 0;
     }
@@ -99,7 +101,9 @@ static size_t handle(struct gs_http_conn *conn, const char *bytes, size_t n, uin
 enum gs_http_answered gs_http_input_refuse(struct gs_http_conn *conn, unsigned status,
                                            uint64_t now_ns)
 {
-    struct gs_http_request request = {.method = GS_HTTP_OTHER_METHOD};
+    struct gs_http_request request = {
+        .method = gs_http_request_method((struct gs_http_text){conn->tail, conn->tail_n}),
+    };
     struct gs_http_text head = {conn->tail, conn->head_n};
     if (head.n)
         gs_http_request_parse(head, &conn->service->options, &request);

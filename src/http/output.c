@@ -1,7 +1,20 @@
 #include "http/output.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
+
+struct gs_http_output *gs_http_output_new(uint32_t segments_most, uint32_t size)
+{
+    struct gs_http_output *output = malloc(offsetof(struct gs_http_output, segments) +
+                                           segments_most * sizeof *output->segments + size);
+    if (!output)
+        return NULL;
+    output->segments_most = segments_most;
+    output->size = size;
+    gs_http_output_init(output);
+    return output;
+}
 
 void gs_http_output_init(struct gs_http_output *output)
 {
@@ -24,14 +37,14 @@ void gs_http_output_done(struct gs_http_output *output)
 
 char *gs_http_output_extend(struct gs_http_output *output, size_t n)
 {
-    assert(sizeof output->buffer - output->used >= n);
-    char *bytes = output->buffer + output->used;
+    assert(output->size - output->used >= n);
+    char *bytes = (char *)(output->segments + output->segments_most) + output->used;
     struct gs_http_segment *last =
         output->count > output->first ? &output->segments[output->count - 1] : NULL;
     if (last && last->piece.bytes && last->piece.bytes + last->piece.n == bytes) {
         last->piece.n += n;
     } else {
-        assert(output->count < GS_HTTP_OUTPUT_SEGMENTS);
+        assert(output->count < output->segments_most);
         output->segments[output->count++] =
             (struct gs_http_segment){.piece = {.bytes = bytes, .n = n, .fd = -1}};
     }
@@ -50,7 +63,7 @@ void gs_http_output_put_body(struct gs_http_output *output, struct gs_http_page 
 {
     if (!n)
         return;
-    assert(output->count < GS_HTTP_OUTPUT_SEGMENTS);
+    assert(output->count < output->segments_most);
     output->segments[output->count++] = (struct gs_http_segment){
         .page = gs_http_page_ref(page),
         .piece = {.bytes = page->body ? page->body + offset : NULL,
@@ -64,7 +77,7 @@ void gs_http_output_put_body(struct gs_http_output *output, struct gs_http_page 
 void gs_http_output_put_page(struct gs_http_output *output, struct gs_http_page *page)
 {
     uint64_t n = page->head.n + (uint64_t)page->stat.st_size;
-    assert(output->count < GS_HTTP_OUTPUT_SEGMENTS);
+    assert(output->count < output->segments_most);
     output->segments[output->count++] = (struct gs_http_segment){
         .page = gs_http_page_ref(page),
         .piece = {.bytes = page->head.bytes, .n = n, .fd = -1},
@@ -88,4 +101,32 @@ void gs_http_output_advance(struct gs_http_output *output, uint64_t n)
         n -= piece->n;
         release_segments(output, output->first + 1);
     }
+}
+
+static bool has_pages_only(const struct gs_http_output *output)
+{
+    for (uint32_t i = output->first; i < output->count; i++)
+        if (!output->segments[i].page)
+            return false;
+    return true;
+}
+
+struct gs_http_output *gs_http_output_compact(struct gs_http_output *output)
+{
+    uint32_t left = output->count - output->first;
+    struct gs_http_output *rest = NULL;
+    if (output->size && has_pages_only(output))
+        rest = gs_http_output_new(left, 0);
+    if (!rest)
+        return NULL;
+    memcpy(rest->segments, output->segments + output->first, left * sizeof *rest->segments);
+    rest->count = left;
+    rest->position = output->position;
+    rest->end = output->end;
+    if (output->logged) {
+        rest->logged = output->logged;
+        rest->last_logged = output->last_logged;
+    }
+    gs_http_output_init(output);
+    return rest;
 }

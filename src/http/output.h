@@ -1,5 +1,5 @@
 /* Output that waits to be taken: a row of segments, of memory or of files, in one allocation that
- * exists only as long as there is something to send. */
+ * exists only as long as there is something to send; a small one, once only pages are left. */
 #ifndef GS_HTTP_OUTPUT_H
 #define GS_HTTP_OUTPUT_H
 
@@ -26,20 +26,30 @@ struct gs_http_segment {
 #define GS_HTTP_OUTPUT_BYTES 6000
 
 /* Invariants:
- *   O1  first <= count <= GS_HTTP_OUTPUT_SEGMENTS; segments before `first` are released
+ *   O1  first <= count <= segments_most; segments before `first` are released
  *   O2  position and end differ by the bytes of the segments from `first` on
- *   O3  a segment of own memory lies within buffer[0..used] */
+ *   O3  a segment of own memory lies within the first `used` bytes behind the segments, which are
+ *       at most `size` */
 struct gs_http_output {
     struct gs_http_output *next_free;
+    uint32_t segments_most, size;
     uint32_t first, count;
     uint32_t used;
     uint64_t position, end; /* bytes taken, and bytes put, since it was new */
     struct gs_http_logged *logged, **last_logged;
-    struct gs_http_segment segments[GS_HTTP_OUTPUT_SEGMENTS];
-    char buffer[GS_HTTP_OUTPUT_BYTES];
+    struct gs_http_segment segments[];
 };
 
+/* An empty output with room for so much; `free` releases its memory. Returns NULL without memory. */
+struct gs_http_output *gs_http_output_new(uint32_t segments_most, uint32_t size);
+
+/* Empty it, when everything in it was released. */
 void gs_http_output_init(struct gs_http_output *output);
+
+/* An output without room for anything else that takes over all that `output` has left to send, and
+ * leaves it empty. Returns NULL if that would save nothing: memory of its own is left, or it has no
+ * room already, or there is no memory. */
+struct gs_http_output *gs_http_output_compact(struct gs_http_output *output);
 
 /* Release everything in it. */
 void gs_http_output_done(struct gs_http_output *output);
@@ -48,8 +58,8 @@ void gs_http_output_done(struct gs_http_output *output);
 static inline bool gs_http_output_has_room(const struct gs_http_output *output, size_t bytes,
                                            unsigned segments)
 {
-    return sizeof output->buffer - output->used >= bytes &&
-           GS_HTTP_OUTPUT_SEGMENTS - output->count >= segments;
+    return output->size - output->used >= bytes &&
+           output->segments_most - output->count >= segments;
 }
 
 /* n bytes of memory that are the next to be sent, to be filled in; there must be room. */

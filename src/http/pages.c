@@ -2,19 +2,25 @@
 
 #include <stdlib.h>
 
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 32;
+}
+
 static uint32_t hash_of(struct gs_http_text path)
 {
-    uint64_t hash = path.n;
+    uint64_t hash = path.n, word = 0;
     size_t i = 0;
-    for (; path.n - i >= 8; i += 8) {
-        uint64_t word;
+    for (; path.n - i > 8; i += 8) {
         memcpy(&word, path.bytes + i, 8);
-        hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-        hash ^= hash >> 32;
+        hash = mix(hash, word);
     }
-    for (; i < path.n; i++)
-        hash = (hash ^ (unsigned char)path.bytes[i]) * UINT64_C(0x9e3779b97f4a7c15);
-    return (uint32_t)(hash >> 32);
+    if (i) /* the last eight, some of them for the second time */
+        memcpy(&word, path.bytes + path.n - 8, 8);
+    for (; !i && path.n; path.n--)
+        word = word << 8 | (unsigned char)path.bytes[path.n - 1];
+    return (uint32_t)(mix(hash, word) >> 32);
 }
 
 static size_t bytes_of(const struct gs_http_page *page)

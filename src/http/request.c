@@ -21,6 +21,17 @@ static enum gs_http_method method_of(struct gs_http_text name)
     return GS_HTTP_OTHER_METHOD;
 }
 
+enum gs_http_method gs_http_request_method(struct gs_http_text begun)
+{
+    const char *space = begun.n ? memchr(begun.bytes, ' ', begun.n) : NULL;
+    return method_of((struct gs_http_text){begun.bytes, space ? (size_t)(space - begun.bytes) : 0});
+}
+
+unsigned gs_http_request_too_long(const char *line, size_t most)
+{
+    return memchr(line, ' ', most) ? 414 : 501;
+}
+
 /* RFC 9112 2.3. A higher minor version is served as 1.1 (RFC 9110 2.5); another major version is
  * refused with 505. */
 static unsigned parse_version(struct gs_http_text version, struct gs_http_request *request)
@@ -44,8 +55,12 @@ static unsigned check_target(const struct gs_http_request *request, struct gs_ht
     bool is_connect = gs_http_text_is(method, "CONNECT");
     switch (request->target.form) {
     case GS_HTTP_TARGET_ORIGIN:
-    case GS_HTTP_TARGET_ABSOLUTE:
         return is_connect ? 400 : 0;
+    case GS_HTTP_TARGET_ABSOLUTE:
+        if (is_connect)
+            return 400;
+        return request->target.is_secure ? 421
+                                         : 0; /* RFC 9110 7.4: no such thing came through TLS */
     case GS_HTTP_TARGET_ASTERISK:
         return request->method == GS_HTTP_OPTIONS ? 0 : 400;
     case GS_HTTP_TARGET_AUTHORITY:
@@ -58,19 +73,19 @@ static unsigned parse_line(struct gs_http_text line, size_t most, struct gs_http
 {
     request->line = line;
     const char *end = line.bytes + line.n;
+    request->method = gs_http_request_method(line);
+    if (line.n > most)
+        return gs_http_request_too_long(line.bytes, most);
     const char *space = memchr(line.bytes, ' ', line.n);
     if (!space)
-        return line.n > most ? 414 : 400;
+        return 400;
     struct gs_http_text method = {line.bytes, (size_t)(space - line.bytes)};
     if (!gs_http_is_token(method))
         return 400;
-    if (line.n > most)
-        return 414;
     const char *target = space + 1;
     space = memchr(target, ' ', (size_t)(end - target));
     if (!space)
         return 400;
-    request->method = method_of(method);
     unsigned status =
         parse_version((struct gs_http_text){space + 1, (size_t)(end - space - 1)}, request);
     if (status)
@@ -103,29 +118,35 @@ static unsigned check_framing(struct gs_http_request *request)
             unknown = true;
     }
     if (!request->chunked)
-        return unknown ? 501 : 400;
+        return 400; /* RFC 9112 6.3: where it ends can't be told */
     return unknown ? 501 : 0;
 }
 
-static unsigned check_connection(struct gs_http_request *request)
+static void read_connection(struct gs_http_request *request)
 {
-    struct gs_http_text fields =
-        request->connection.bytes ? request->fields : (struct gs_http_text){0};
-    struct gs_http_text options, option;
+    struct gs_http_text fields = request->fields, options, option;
     bool close = false;
     while (gs_http_field_next(&fields, "connection", &options)) {
-        while (gs_http_list_next(&options, &option)) {
+        while (gs_http_tokens_next(&options, &option)) {
             close |= gs_http_text_is_nocase(option, "close");
             request->keep_alive |= gs_http_text_is_nocase(option, "keep-alive");
         }
     }
     if (close)
         request->keep_alive = false;
-    if (!request->expect.bytes || !request->minor)
-        return 0;
-    if (!gs_http_text_is_nocase(request->expect, "100-continue"))
-        return 417;
-    request->expects_continue = true;
+}
+
+/* RFC 9110 10.1.1. */
+static unsigned check_expectations(struct gs_http_request *request)
+{
+    struct gs_http_text fields = request->fields, list, expectation;
+    while (gs_http_field_next(&fields, "expect", &list)) {
+        while (gs_http_list_next(&list, &expectation)) {
+            if (!gs_http_text_is_nocase(expectation, "100-continue"))
+                return 417;
+            request->expects_continue = true;
+        }
+    }
     return 0;
 }
 
@@ -167,5 +188,7 @@ unsigned gs_http_request_parse(struct gs_http_text head, const struct gs_http_op
     status = check_framing(ret_request);
     if (status)
         return status;
-    return check_connection(ret_request);
+    if (ret_request->connection.bytes)
+        read_connection(ret_request);
+    return ret_request->expect.bytes && ret_request->minor ? check_expectations(ret_request) : 0;
 }

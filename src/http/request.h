@@ -35,4 +35,11 @@ struct gs_http_request {
 unsigned gs_http_request_parse(struct gs_http_text head, const struct gs_http_options *options,
                                struct gs_http_request *ret_request);
 
+/* The method of a request of which maybe only the beginning has come. */
+enum gs_http_method gs_http_request_method(struct gs_http_text begun);
+
+/* The status to refuse a request line with of which more than `most` bytes have come: it is the
+ * method that is too long, or the target (RFC 9112 3). */
+unsigned gs_http_request_too_long(const char *line, size_t most);
+
 #endif

@@ -85,17 +85,17 @@ struct gs_http_output *gs_http_service_new_output(struct gs_http_service *servic
     if (output) {
         service->free_outputs = output->next_free;
         service->free_output_count--;
-    } else if (!(output = malloc(sizeof *output))) {
-        return NULL;
+        gs_http_output_init(output);
+    } else {
+        output = gs_http_output_new(GS_HTTP_OUTPUT_SEGMENTS, GS_HTTP_OUTPUT_BYTES);
     }
-    gs_http_output_init(output);
     return output;
 }
 
 void gs_http_service_free_output(struct gs_http_service *service, struct gs_http_output *output)
 {
     gs_http_output_done(output);
-    if (service->free_output_count == FREE_OUTPUTS_MOST) {
+    if (!output->size || service->free_output_count == FREE_OUTPUTS_MOST) {
         free(output);
         return;
     }

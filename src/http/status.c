@@ -31,6 +31,8 @@ const char *gs_http_status_line(unsigned status)
         return "416 Range Not Satisfiable";
     case 417:
         return "417 Expectation Failed";
+    case 421:
+        return "421 Misdirected Request";
     case 431:
         return "431 Request Header Fields Too Large";
     case 501:

@@ -5,17 +5,18 @@
 
 #include <errno.h>
 
+static bool starts_with(struct gs_http_text target, const char *scheme)
+{
+    size_t n = strlen(scheme);
+    return target.n >= n && gs_http_text_is_nocase((struct gs_http_text){target.bytes, n}, scheme);
+}
+
 /* The length of "http://" or "https://" at the beginning; 0 if it is neither. */
 static size_t scheme_length(struct gs_http_text target)
 {
-    static const char *const schemes[] = {"http://", "https://"};
-    for (size_t i = 0; i < 2; i++) {
-        size_t n = strlen(schemes[i]);
-        if (target.n >= n &&
-            gs_http_text_is_nocase((struct gs_http_text){target.bytes, n}, schemes[i]))
-            return n;
-    }
-    return 0;
+    return starts_with(target, "http://")    ? strlen("http://")
+           : starts_with(target, "https://") ? strlen("https://")
+                                             : 0;
 }
 
 static void split_query(struct gs_http_text text, struct gs_http_target *target)
@@ -35,6 +36,7 @@ static bool split_absolute(struct gs_http_text target, size_t scheme,
     while (n < target.n && target.bytes[n] != '/' && target.bytes[n] != '?')
         n++;
     struct gs_http_target split = {.form = GS_HTTP_TARGET_ABSOLUTE,
+                                   .is_secure = scheme == strlen("https://"),
                                    .authority = {target.bytes + scheme, n - scheme}};
     if (!gs_http_host_valid(split.authority))
         return false;

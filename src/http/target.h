@@ -26,6 +26,7 @@ enum gs_http_target_form {
  * absolute form that names none is "/". */
 struct gs_http_target {
     enum gs_http_target_form form;
+    bool is_secure; /* an absolute form with https */
     struct gs_http_text authority, path, query;
 };
 

@@ -11,12 +11,14 @@
      (c) == '|')
 #define IS_HOST(c)                                                                                 \
     (IS_ALNUM(c) || IS_MARK(c) || (c) == '(' || (c) == ')' || (c) == ';' || (c) == '=')
+#define IS_TARGET(c)                                                                               \
+    ((c) > 0x20 && (c) < 0x7f && (c) != '#' && (c) != '"' && (c) != '<' && (c) != '>')
 #define IS_TEXT(c) ((c) >= 0x20 && (c) != 0x7f)
 
 #define CLASSES(c)                                                                                 \
     ((IS_TCHAR(c) ? GS_HTTP_TCHAR : 0) | (IS_TEXT(c) || (c) == '\t' ? GS_HTTP_FIELD : 0) |         \
      (IS_DIGIT(c) ? GS_HTTP_DIGIT : 0) | (IS_HEX(c) ? GS_HTTP_HEX : 0) |                           \
-     ((c) > 0x20 && (c) < 0x7f && (c) != '#' ? GS_HTTP_TARGET : 0) |                               \
+     (IS_TARGET(c) ? GS_HTTP_TARGET : 0) |                                                         \
      (IS_TEXT(c) && (c) != '/' && (c) != '\\' && (c) != '%' ? GS_HTTP_SEGMENT : 0) |               \
      (IS_HOST(c) ? GS_HTTP_HOST : 0))
 #define FOUR(c) CLASSES(c), CLASSES((c) + 1), CLASSES((c) + 2), CLASSES((c) + 3)
@@ -53,12 +55,12 @@ struct gs_http_text gs_http_trim(struct gs_http_text text)
 }
 
 /* Where the element at the beginning of the list ends: at its comma or at the end. */
-static size_t element_length(struct gs_http_text list)
+static size_t element_length(struct gs_http_text list, bool knows_quotes)
 {
     bool quoted = false;
     for (size_t i = 0; i < list.n; i++) {
         char c = list.bytes[i];
-        if (c == '"')
+        if (c == '"' && knows_quotes)
             quoted = !quoted;
         else if (c == '\\' && quoted)
             i++;
@@ -68,10 +70,10 @@ static size_t element_length(struct gs_http_text list)
     return list.n;
 }
 
-bool gs_http_list_next(struct gs_http_text *rest, struct gs_http_text *ret_element)
+static bool next(struct gs_http_text *rest, bool knows_quotes, struct gs_http_text *ret_element)
 {
     while (rest->n) {
-        size_t n = element_length(*rest);
+        size_t n = element_length(*rest, knows_quotes);
         struct gs_http_text element = gs_http_trim((struct gs_http_text){rest->bytes, n});
         size_t eaten = n < rest->n ? n + 1 : n;
         rest->bytes += eaten;
@@ -82,6 +84,16 @@ bool gs_http_list_next(struct gs_http_text *rest, struct gs_http_text *ret_eleme
         }
     }
     return false;
+}
+
+bool gs_http_list_next(struct gs_http_text *rest, struct gs_http_text *ret_element)
+{
+    return next(rest, true, ret_element);
+}
+
+bool gs_http_tokens_next(struct gs_http_text *rest, struct gs_http_text *ret_element)
+{
+    return next(rest, false, ret_element);
 }
 
 static size_t count_digits(uint64_t value)

@@ -1,7 +1,7 @@
 /* The small grammar that all of HTTP shares: classes of characters, tokens, lists, decimal numbers.
  *
  *     struct gs_http_text rest = connection_field, option;
- *     while (gs_http_list_next(&rest, &option))
+ *     while (gs_http_tokens_next(&rest, &option))
  *         if (gs_http_text_is_nocase(option, "close"))
  *             keep_alive = false;
  *
@@ -18,15 +18,16 @@
 /* The classes of a byte, as bits of gs_http_classes[byte].
  *
  * A request target is taken as it is in the world rather than as RFC 3986 has it: browsers send | ^
- * { } [ ] and ` as they stand, and none of these can be mistaken for a part of the message. What
- * could be is refused: controls, space and DEL, which end or split lines; '#', since a fragment
- * never travels; and bytes from 0x80, whose encoding nobody could know. */
+ * { } [ ] and ` as they stand, and none of these can be mistaken for a part of the message. The rest
+ * is refused: controls, space and DEL, which end or split lines; '#', since a fragment never
+ * travels; '"', '<' and '>', which every browser escapes; and bytes from 0x80, whose encoding nobody
+ * could know. */
 enum {
     GS_HTTP_TCHAR = 1,    /* a character of a token (RFC 9110, 5.6.2)                       */
     GS_HTTP_FIELD = 2,    /* of a field value: visible, space, tab, and bytes from 0x80     */
     GS_HTTP_DIGIT = 4,    /* 0 to 9                                                         */
     GS_HTTP_HEX = 8,      /* 0 to 9, a to f, A to F                                         */
-    GS_HTTP_TARGET = 16,  /* of a request target: 0x21 to 0x7e without '#'                  */
+    GS_HTTP_TARGET = 16,  /* of a request target: 0x21 to 0x7e without '#', '"', '<', '>'   */
     GS_HTTP_SEGMENT = 32, /* of a path, meaning just itself: no control, '/', '\' or '%'    */
     GS_HTTP_HOST = 64,    /* of a host name (RFC 3986, reg-name), without '%' and ','       */
 };
@@ -54,6 +55,10 @@ struct gs_http_text gs_http_trim(struct gs_http_text text);
  * around it, empty elements skipped, commas within quoted strings not counted. A quoted string that
  * does not end reaches to the end of the list. False when no element is left. */
 bool gs_http_list_next(struct gs_http_text *rest, struct gs_http_text *ret_element);
+
+/* The same for a list of tokens, where a quotation mark is just a wrong character and hides no
+ * comma. */
+bool gs_http_tokens_next(struct gs_http_text *rest, struct gs_http_text *ret_element);
 
 /* Write value in decimal, without NUL: the length, at most GS_HTTP_DECIMAL_MAX. */
 #define GS_HTTP_DECIMAL_MAX 20

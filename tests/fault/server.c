@@ -110,10 +110,14 @@ static unsigned count_descriptors(const char *of)
 static _Noreturn void serve(const char *const *more)
 {
     char root[80], log[80];
-    const char *words[WORDS_MOST] = {"serve", "--listen",         "127.0.0.1:0", "--access-log",
-                                     log,     "--header-timeout", "100",         "--idle-timeout",
-                                     "1000",  "--rate",           "0",           root};
-    int count = 12;
+    const char *words[WORDS_MOST] = {"serve",       "--arch",
+                                     "event",       "--listen",
+                                     "127.0.0.1:0", "--access-log",
+                                     log,           "--header-timeout",
+                                     "100",         "--idle-timeout",
+                                     "1000",        "--rate",
+                                     "0",           root};
+    int count = 14;
     snprintf(root, sizeof root, "%s/root", folder);
     snprintf(log, sizeof log, "%s/log", folder);
     while (*more && count + 1 < WORDS_MOST)

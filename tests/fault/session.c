@@ -169,10 +169,12 @@ static void talk(struct play *play, talk_fn *run, bool small_buffer)
 
 /* ---- What several do at a time ---- */
 
-/* All ask before any takes its answer. huge: answers that they leave unread for the most part. */
+/* All ask before any takes its answer. huge: answers that they leave unread for the most part, and
+ * that the server can't keep in less memory than any other, as text is to follow. */
 static void crowd(struct play *play, size_t count, bool huge)
 {
-    const char *request = huge ? "GET /huge.bin" HOST "\r\n" : "GET /small.txt" HOST "\r\n";
+    const char *request = huge ? "GET /huge.bin" HOST "Range: bytes=0-9999999, -9999999\r\n\r\n"
+                               : "GET /small.txt" HOST "\r\n";
     struct client clients[CROWD_MOST];
     bool goes_on[CROWD_MOST];
     for (size_t i = 0; i < count; i++)

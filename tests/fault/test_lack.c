@@ -133,3 +133,9 @@ TEST(server_waits_calmly_while_the_kernel_has_no_memory_for_watches)
 {
     lack(&(struct fault){FAULT_EPOLL_CTL, -ENOMEM});
 }
+
+TEST(server_waits_calmly_while_the_kernel_has_no_memory_for_what_is_sent)
+{
+    lack(&(struct fault){FAULT_SEND, -ENOBUFS});
+    lack(&(struct fault){FAULT_SEND, -ENOMEM});
+}

@@ -12,13 +12,14 @@ TEST(receiving_survives_failure_interruption_and_parts)
 TEST(sending_survives_failure_interruption_and_parts)
 {
     SURVIVE(points_with_cache, {FAULT_SEND, -EPIPE}, {FAULT_SEND, -ECONNRESET},
-            {FAULT_SEND, -ENOBUFS}, {FAULT_SEND, -ENOMEM}, {FAULT_SEND, -EINTR, FAULT_ALWAYS},
-            {FAULT_SEND, -EAGAIN, FAULT_ALWAYS}, {FAULT_SEND, FAULT_SHORT, FAULT_ALWAYS});
+            {FAULT_SEND, -ENOBUFS, FAULT_ALWAYS}, {FAULT_SEND, -ENOMEM, FAULT_ALWAYS},
+            {FAULT_SEND, -EINTR, FAULT_ALWAYS}, {FAULT_SEND, -EAGAIN, FAULT_ALWAYS},
+            {FAULT_SEND, FAULT_SHORT, FAULT_ALWAYS});
 }
 
 TEST(sending_from_several_places_survives_failure_interruption_and_parts)
 {
-    SURVIVE(points_with_cache, {FAULT_SENDMSG, -EPIPE}, {FAULT_SENDMSG, -ENOBUFS},
+    SURVIVE(points_with_cache, {FAULT_SENDMSG, -EPIPE}, {FAULT_SENDMSG, -ENOBUFS, FAULT_ALWAYS},
             {FAULT_SENDMSG, -EINTR, FAULT_ALWAYS}, {FAULT_SENDMSG, -EAGAIN, FAULT_ALWAYS},
             {FAULT_SENDMSG, FAULT_SHORT, FAULT_ALWAYS});
 }
@@ -26,7 +27,7 @@ TEST(sending_from_several_places_survives_failure_interruption_and_parts)
 TEST(sending_files_survives_failure_interruption_and_parts)
 {
     SURVIVE(points_with_cache, {FAULT_SENDFILE, -EPIPE}, {FAULT_SENDFILE, -EIO},
-            {FAULT_SENDFILE, -ENOMEM}, {FAULT_SENDFILE, FAULT_ENDED},
+            {FAULT_SENDFILE, -ENOMEM, FAULT_ALWAYS}, {FAULT_SENDFILE, FAULT_ENDED},
             {FAULT_SENDFILE, -EINTR, FAULT_ALWAYS}, {FAULT_SENDFILE, -EAGAIN, FAULT_ALWAYS},
             {FAULT_SENDFILE, FAULT_SHORT, FAULT_ALWAYS});
 }

@@ -161,7 +161,8 @@ static uint64_t take_piece(struct drive *drive, const struct gs_http_piece *piec
         memcpy(to, piece->bytes, n);
     } else {
         struct gs_http_file_op op = gs_http_piece_read(piece, to, n);
-        ssize_t got = pread(op.fd, op.bytes, op.n, (off_t)op.offset);
+        int64_t got = drive->carry_out ? drive->carry_out(&op)
+                                       : pread(op.fd, op.bytes, op.n, (off_t)op.offset);
         REQUIRE(got >= 0);
         n = (uint64_t)got;
     }
@@ -204,6 +205,15 @@ static void check_wants(const struct drive *drive)
     REQUIRE(!(wants & GS_HTTP_SHUTDOWN) || !drive->is_shut_down);
 }
 
+void drive_run_load(const struct drive *drive, struct gs_http_load *load)
+{
+    struct gs_http_file_op op;
+    if (!drive->carry_out)
+        gs_http_load_run(load);
+    while (gs_http_load_next(load, &op))
+        gs_http_load_result(load, drive->carry_out(&op));
+}
+
 void drive_serve(struct drive *drive)
 {
     for (;;) {
@@ -213,7 +223,7 @@ void drive_serve(struct drive *drive)
             drive_take(drive, drive->take ? drive->take : UINT64_MAX);
         } else if (wants & GS_HTTP_LOAD && !drive->hold_loads) {
             struct gs_http_load *load = gs_http_conn_take_load(&drive->conn);
-            gs_http_load_run(load);
+            drive_run_load(drive, load);
             gs_http_conn_loaded(&drive->conn, load, drive->now_ns);
         } else if (wants & GS_HTTP_SHUTDOWN) {
             drive->is_shut_down = true;

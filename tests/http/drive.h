@@ -37,10 +37,11 @@ struct drive {
     unsigned descriptors; /* that were open at the start */
     uint64_t now_ns;
 
-    size_t split;     /* bytes of input at a time; 0: all */
-    uint64_t take;    /* bytes of output at a time; 0: all */
-    bool keep_output; /* leave the output where it is */
-    bool hold_loads;  /* leave loads to the test */
+    size_t split;                                           /* bytes of input at a time; 0: all */
+    uint64_t take;                                          /* bytes of output at a time; 0: all */
+    bool keep_output;                                       /* leave the output where it is */
+    bool hold_loads;                                        /* leave loads to the test */
+    int64_t (*carry_out)(const struct gs_http_file_op *op); /* in place of the kernel; or NULL */
 
     bool is_open, is_shut_down;
     char *input, *output;
@@ -77,6 +78,9 @@ void drive_end(struct drive *drive);
 
 /* Do what the connection wants, short of reading. */
 void drive_serve(struct drive *drive);
+
+/* Run a load to its end. */
+void drive_run_load(const struct drive *drive, struct gs_http_load *load);
 
 /* Take n bytes of the output. Returns how many there were. */
 uint64_t drive_take(struct drive *drive, uint64_t n);

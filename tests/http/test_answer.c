@@ -1,8 +1,12 @@
 #include "tests/http/drive.h"
 #include "tests/test.h"
 
+#include <fcntl.h>
+#include <gossamer/sys.h>
+#include <linux/openat2.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -186,12 +190,25 @@ static void make_links(void)
     CHECK_EQ(symlink("loop", drive_path(&drive, "loop")), 0);
 }
 
+/* Without openat2, none is. */
+static bool are_links_followed(void)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC};
+    long fd = gs_syscall(SYS_openat2, AT_FDCWD, (long)"/", (long)&how, sizeof how, 0, 0);
+    return fd >= 0 && !close((int)fd);
+}
+
 TEST(symbolic_links_are_followed_inside_the_root_only)
 {
     drive_start(&drive, NULL);
     make_links();
-    check_body(GET("/inner"), "inside");
-    check_body(GET("/sub/back"), "inside");
+    if (are_links_followed()) {
+        check_body(GET("/inner"), "inside");
+        check_body(GET("/sub/back"), "inside");
+    } else {
+        check_answer(GET("/inner"), 403);
+        check_answer(GET("/sub/back"), 403);
+    }
     check_answer(GET("/outer"), 403);
     check_answer(GET("/folder/passwd"), 403);
     check_answer(GET("/folder/"), 403);

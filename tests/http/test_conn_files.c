@@ -326,15 +326,38 @@ TEST(failures_of_the_kernel_have_their_statuses)
         }
 }
 
-TEST(failure_to_look_again_takes_nothing_down)
+TEST(page_is_served_for_a_minute_when_a_look_at_its_file_can_not_be_had)
+{
+    start();
+    drive_write(&drive, "f", "one");
+    check_body(GET("f"), "one");
+    for (int i = 0; i < 59; i++) {
+        drive.now_ns += GS_SECOND;
+        fail_next(SYS_openat2, i % 2 ? EMFILE : ENOMEM, 1);
+        check_body(GET("f"), "one");
+        CHECK_EQ(failures_left, 0);
+    }
+    drive.now_ns += GS_SECOND;
+    fail_next(SYS_openat2, EMFILE, 2);
+    check_status(GET("f"), 503);
+    check_status(GET("f"), 503);
+    check_body(GET("f"), "one");
+    stop();
+}
+
+TEST(page_served_for_want_of_a_look_gives_way_to_what_is_seen_next)
 {
     start();
     drive_write(&drive, "f", "one");
     check_body(GET("f"), "one");
     drive.now_ns += GS_SECOND;
+    drive_write(&drive, "f", "three");
     fail_next(SYS_openat2, EMFILE, 1);
-    check_status(GET("f"), 503);
     check_body(GET("f"), "one");
+    check_body(GET("f"), "three");
+    drive.now_ns += GS_SECOND;
+    fail_next(SYS_openat2, EIO, 1);
+    check_status(GET("f"), 500);
     stop();
 }
 

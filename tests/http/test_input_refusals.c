@@ -141,13 +141,58 @@ TEST(codings_that_leave_the_end_of_the_body_open_are_refused)
                   POST "Transfer-Encoding:\r\n\r\n", POST "Transfer-Encoding: ,\r\n\r\n",
                   POST "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
                   "POST /f HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
-    CHECK_REFUSED(501, POST "Transfer-Encoding: gzip\r\n\r\n",
-                  POST "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    CHECK_REFUSED(400, POST "Transfer-Encoding: gzip\r\n\r\n",
                   POST "Transfer-Encoding: identity\r\n\r\n",
                   POST "Transfer-Encoding: xchunked\r\n\r\n",
                   POST "Transfer-Encoding: chunked;q=1\r\n\r\n0\r\n\r\n",
                   POST "Transfer-Encoding: \"chunked\"\r\n\r\n0\r\n\r\n",
                   LINE HOST "Transfer-Encoding: deflate\r\n\r\n");
+}
+
+TEST(codings_that_are_not_known_are_not_implemented)
+{
+    CHECK_REFUSED(501, POST "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+                  POST "Transfer-Encoding: chunked;q=1, chunked\r\n\r\n0\r\n\r\n");
+}
+
+TEST(secure_resources_are_not_to_be_had_here)
+{
+    CHECK_REFUSED(421, "GET https://a/f HTTP/1.1\r\nHost: a\r\n\r\n",
+                  "OPTIONS HTTPS://a HTTP/1.1\r\nHost: a\r\n\r\n");
+}
+
+TEST(expectations_other_than_to_continue_fail)
+{
+    CHECK_REFUSED(417, LINE HOST "Expect: 200-ok\r\n\r\n",
+                  LINE HOST "Expect: 100-continue, x=y\r\n\r\n",
+                  LINE HOST "Expect: 100-continue\r\nExpect: x\r\n\r\n",
+                  POST "Content-Length: 1\r\nExpect: \"100-continue\"\r\n\r\n");
+}
+
+static void check_head_refused(const char *bytes, unsigned status)
+{
+    drive_reopen(&drive);
+    drive_forget(&drive);
+    drive_say(&drive, bytes);
+    if (!drive.output_n)
+        drive_pass(&drive, 11 * GS_SECOND);
+    CHECK(drive_next(&drive, true, &answer) && answer.status == status);
+    CHECK_EQ(drive.read, drive.output_n);
+}
+
+TEST(refusal_of_head_has_no_body_however_little_was_understood)
+{
+    static char line[9000];
+    memset(line, 'x', sizeof line - 1);
+    memcpy(line, "HEAD /", 6);
+    drive_start(&drive, NULL);
+    check_head_refused("HEAD /\r\n\r\n", 400);
+    check_head_refused("HEAD / HTTP/1.1\r\n\r\n", 400);
+    check_head_refused("HEAD / HTTP/3.0\r\n\r\n", 505);
+    check_head_refused("HEAD / HTTP/1.1\r\n\n", 400);
+    check_head_refused("HEAD / HT", 408);
+    check_head_refused(line, 414);
+    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 #define CHUNKED POST "Transfer-Encoding: chunked\r\n\r\n"

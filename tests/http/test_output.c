@@ -1,7 +1,7 @@
 #include "http/output.h"
 #include "tests/test.h"
 
-static struct gs_http_output output;
+static struct gs_http_output *output;
 static struct gs_http_page *memory_page, *file_page;
 
 static void start(void)
@@ -11,12 +11,13 @@ static void start(void)
     file_page = gs_http_page_new(GS_HTTP_TEXT("f"), &stat, false);
     CHECK(memory_page && file_page);
     memcpy(memory_page->body, "0123456789", 10);
-    gs_http_output_init(&output);
+    CHECK((output = gs_http_output_new(GS_HTTP_OUTPUT_SEGMENTS, GS_HTTP_OUTPUT_BYTES)));
 }
 
 static void stop(void)
 {
-    gs_http_output_done(&output);
+    gs_http_output_done(output);
+    free(output);
     CHECK_EQ(memory_page->references, 1);
     CHECK_EQ(file_page->references, 1);
     gs_http_page_unref(memory_page);
@@ -26,57 +27,57 @@ static void stop(void)
 TEST(texts_that_follow_each_other_are_one_piece)
 {
     start();
-    gs_http_output_put(&output, GS_HTTP_TEXT("one "));
-    gs_http_output_put(&output, GS_HTTP_TEXT("two"));
-    gs_http_output_put(&output, GS_HTTP_TEXT(""));
-    memcpy(gs_http_output_extend(&output, 3), " 3.", 3);
-    CHECK_EQ(output.count, 1);
-    CHECK_EQ(output.segments[0].piece.n, 10);
-    CHECK(!memcmp(output.segments[0].piece.bytes, "one two 3.", 10));
-    CHECK_EQ(output.end, 10);
+    gs_http_output_put(output, GS_HTTP_TEXT("one "));
+    gs_http_output_put(output, GS_HTTP_TEXT("two"));
+    gs_http_output_put(output, GS_HTTP_TEXT(""));
+    memcpy(gs_http_output_extend(output, 3), " 3.", 3);
+    CHECK_EQ(output->count, 1);
+    CHECK_EQ(output->segments[0].piece.n, 10);
+    CHECK(!memcmp(output->segments[0].piece.bytes, "one two 3.", 10));
+    CHECK_EQ(output->end, 10);
     stop();
 }
 
 TEST(bodies_are_borrowed_from_their_pages)
 {
     start();
-    gs_http_output_put_body(&output, memory_page, 2, 3);
-    gs_http_output_put(&output, GS_HTTP_TEXT("x"));
-    gs_http_output_put_body(&output, file_page, 4, 6);
-    gs_http_output_put_body(&output, file_page, 0, 0);
-    CHECK_EQ(output.count, 3);
+    gs_http_output_put_body(output, memory_page, 2, 3);
+    gs_http_output_put(output, GS_HTTP_TEXT("x"));
+    gs_http_output_put_body(output, file_page, 4, 6);
+    gs_http_output_put_body(output, file_page, 0, 0);
+    CHECK_EQ(output->count, 3);
     CHECK_EQ(memory_page->references, 2);
     CHECK_EQ(file_page->references, 2);
-    CHECK(output.segments[0].piece.bytes == memory_page->body + 2);
-    CHECK_EQ(output.segments[0].piece.n, 3);
-    CHECK(!output.segments[2].piece.bytes);
-    CHECK_EQ(output.segments[2].piece.offset, 4);
-    CHECK_EQ(output.end, 10);
+    CHECK(output->segments[0].piece.bytes == memory_page->body + 2);
+    CHECK_EQ(output->segments[0].piece.n, 3);
+    CHECK(!output->segments[2].piece.bytes);
+    CHECK_EQ(output->segments[2].piece.offset, 4);
+    CHECK_EQ(output->end, 10);
     stop();
 }
 
 TEST(output_advances_through_pieces_and_releases_them)
 {
     start();
-    gs_http_output_put(&output, GS_HTTP_TEXT("abc"));
-    gs_http_output_put_body(&output, memory_page, 0, 10);
-    gs_http_output_put_body(&output, file_page, 1, 9);
-    gs_http_output_advance(&output, 2);
-    CHECK_EQ(output.first, 0);
-    CHECK_EQ(*output.segments[0].piece.bytes, 'c');
-    gs_http_output_advance(&output, 5);
-    CHECK_EQ(output.first, 1);
-    CHECK_EQ(*output.segments[1].piece.bytes, '4');
+    gs_http_output_put(output, GS_HTTP_TEXT("abc"));
+    gs_http_output_put_body(output, memory_page, 0, 10);
+    gs_http_output_put_body(output, file_page, 1, 9);
+    gs_http_output_advance(output, 2);
+    CHECK_EQ(output->first, 0);
+    CHECK_EQ(*output->segments[0].piece.bytes, 'c');
+    gs_http_output_advance(output, 5);
+    CHECK_EQ(output->first, 1);
+    CHECK_EQ(*output->segments[1].piece.bytes, '4');
     CHECK_EQ(memory_page->references, 2);
-    gs_http_output_advance(&output, 6);
+    gs_http_output_advance(output, 6);
     CHECK_EQ(memory_page->references, 1);
-    CHECK_EQ(output.first, 2);
-    gs_http_output_advance(&output, 8);
-    CHECK_EQ(output.segments[2].piece.offset, 9);
-    CHECK_EQ(output.segments[2].piece.n, 1);
-    gs_http_output_advance(&output, 1);
-    CHECK_EQ(output.first, output.count);
-    CHECK_EQ(output.position, output.end);
+    CHECK_EQ(output->first, 2);
+    gs_http_output_advance(output, 8);
+    CHECK_EQ(output->segments[2].piece.offset, 9);
+    CHECK_EQ(output->segments[2].piece.n, 1);
+    gs_http_output_advance(output, 1);
+    CHECK_EQ(output->first, output->count);
+    CHECK_EQ(output->position, output->end);
     CHECK_EQ(file_page->references, 1);
     stop();
 }
@@ -84,27 +85,72 @@ TEST(output_advances_through_pieces_and_releases_them)
 TEST(text_behind_a_piece_that_was_taken_begins_another)
 {
     start();
-    gs_http_output_put(&output, GS_HTTP_TEXT("abc"));
-    gs_http_output_advance(&output, 1);
-    gs_http_output_put(&output, GS_HTTP_TEXT("d"));
-    CHECK_EQ(output.count, 1);
-    CHECK_EQ(output.segments[0].piece.n, 3);
-    gs_http_output_advance(&output, 3);
-    gs_http_output_put(&output, GS_HTTP_TEXT("e"));
-    CHECK_EQ(output.count, 2);
-    CHECK_EQ(*output.segments[1].piece.bytes, 'e');
+    gs_http_output_put(output, GS_HTTP_TEXT("abc"));
+    gs_http_output_advance(output, 1);
+    gs_http_output_put(output, GS_HTTP_TEXT("d"));
+    CHECK_EQ(output->count, 1);
+    CHECK_EQ(output->segments[0].piece.n, 3);
+    gs_http_output_advance(output, 3);
+    gs_http_output_put(output, GS_HTTP_TEXT("e"));
+    CHECK_EQ(output->count, 2);
+    CHECK_EQ(*output->segments[1].piece.bytes, 'e');
     stop();
 }
 
 TEST(room_is_counted_in_bytes_and_in_pieces)
 {
     start();
-    CHECK(gs_http_output_has_room(&output, GS_HTTP_OUTPUT_BYTES, GS_HTTP_OUTPUT_SEGMENTS));
-    CHECK(!gs_http_output_has_room(&output, GS_HTTP_OUTPUT_BYTES + 1, 1));
-    gs_http_output_put_body(&output, memory_page, 0, 10);
-    CHECK(!gs_http_output_has_room(&output, 1, GS_HTTP_OUTPUT_SEGMENTS));
-    gs_http_output_extend(&output, GS_HTTP_OUTPUT_BYTES - 1);
-    CHECK(gs_http_output_has_room(&output, 1, 1));
-    CHECK(!gs_http_output_has_room(&output, 2, 1));
+    CHECK(gs_http_output_has_room(output, GS_HTTP_OUTPUT_BYTES, GS_HTTP_OUTPUT_SEGMENTS));
+    CHECK(!gs_http_output_has_room(output, GS_HTTP_OUTPUT_BYTES + 1, 1));
+    gs_http_output_put_body(output, memory_page, 0, 10);
+    CHECK(!gs_http_output_has_room(output, 1, GS_HTTP_OUTPUT_SEGMENTS));
+    gs_http_output_extend(output, GS_HTTP_OUTPUT_BYTES - 1);
+    CHECK(gs_http_output_has_room(output, 1, 1));
+    CHECK(!gs_http_output_has_room(output, 2, 1));
+    stop();
+}
+
+TEST(output_of_pages_alone_moves_into_little_memory)
+{
+    struct gs_http_logged logged = {.end = 22};
+    start();
+    gs_http_output_put(output, GS_HTTP_TEXT("abc"));
+    gs_http_output_put_body(output, memory_page, 0, 10);
+    gs_http_output_put_body(output, file_page, 1, 9);
+    *output->last_logged = &logged;
+    output->last_logged = &logged.next;
+    CHECK(!gs_http_output_compact(output));
+    gs_http_output_advance(output, 5);
+    struct gs_http_output *rest = gs_http_output_compact(output);
+    CHECK(rest);
+    CHECK(!gs_http_output_has_room(rest, 1, 1));
+    CHECK(!gs_http_output_compact(rest));
+    CHECK_EQ(rest->position, 5);
+    CHECK_EQ(rest->end, 22);
+    CHECK_EQ(rest->count, 2);
+    CHECK_EQ(*rest->segments[0].piece.bytes, '2');
+    CHECK_EQ(rest->segments[0].piece.n, 8);
+    CHECK_EQ(rest->segments[1].piece.offset, 1);
+    CHECK(rest->logged == &logged && rest->last_logged == &logged.next);
+
+    CHECK(!output->count && !output->logged && output->last_logged == &output->logged);
+    CHECK(gs_http_output_has_room(output, GS_HTTP_OUTPUT_BYTES, GS_HTTP_OUTPUT_SEGMENTS));
+    CHECK_EQ(memory_page->references, 2);
+    gs_http_output_advance(rest, 17);
+    CHECK_EQ(memory_page->references, 1);
+    CHECK_EQ(rest->position, rest->end);
+    gs_http_output_done(rest);
+    free(rest);
+    stop();
+}
+
+TEST(compact_output_has_a_log_of_its_own)
+{
+    start();
+    gs_http_output_put_body(output, file_page, 0, 10);
+    struct gs_http_output *rest = gs_http_output_compact(output);
+    CHECK(rest && !rest->logged && rest->last_logged == &rest->logged);
+    gs_http_output_done(rest);
+    free(rest);
     stop();
 }

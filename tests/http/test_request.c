@@ -80,6 +80,7 @@ TEST(forms_of_target_go_with_their_methods)
     CHECK_EQ(parse("CONNECT http://h/ HTTP/1.1\r\n" HOST "\r\n"), 400);
     CHECK_EQ(parse("BREW http://h/x HTTP/1.1\r\n" HOST "\r\n"), 0);
     CHECK(gs_http_text_is(request.target.path, "/x"));
+    CHECK_EQ(parse("BREW https://h/x HTTP/1.1\r\n" HOST "\r\n"), 421);
 }
 
 TEST(length_and_coding_frame_the_body)
@@ -103,12 +104,18 @@ TEST(connection_options_count_in_every_line)
     CHECK(!request.keep_alive);
     CHECK_EQ(parse(LINE HOST "Connection: closed, xclose\r\nX-Connection: close\r\n\r\n"), 0);
     CHECK(request.keep_alive);
+    CHECK_EQ(parse(LINE HOST "Connection: \"x, close\r\n\r\n"), 0);
+    CHECK(!request.keep_alive);
 }
 
 TEST(expectation_is_known_or_fails)
 {
     CHECK_EQ(parse(LINE HOST "Expect: 100-CONTINUE\r\n\r\n"), 0);
     CHECK(request.expects_continue);
+    CHECK_EQ(parse(LINE HOST "Expect: 100-continue, 100-continue\r\nExpect:\r\n\r\n"), 0);
+    CHECK(request.expects_continue);
+    CHECK_EQ(parse(LINE HOST "Expect: ,\r\n\r\n"), 0);
+    CHECK(!request.expects_continue);
     CHECK_EQ(parse(LINE HOST "Expect: 200-ok\r\n\r\n"), 417);
     CHECK_EQ(parse("GET / HTTP/1.0\r\nExpect: 200-ok\r\n\r\n"), 0);
     CHECK(!request.expects_continue);

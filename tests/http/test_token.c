@@ -47,10 +47,10 @@ TEST(hexadecimal_digits_have_their_values)
         CHECK_EQ(gs_http_hex_value("0123456789ABCDEF"[i]), i);
 }
 
-TEST(target_characters_are_visible_and_no_fragment)
+TEST(target_characters_are_visible_and_neither_delimiters_nor_a_fragment)
 {
     for (int c = 0; c < 256; c++)
-        CHECK_EQ(!!(classes(c) & GS_HTTP_TARGET), c > 0x20 && c < 0x7f && c != '#');
+        CHECK_EQ(!!(classes(c) & GS_HTTP_TARGET), c > 0x20 && c < 0x7f && !strchr("#\"<>", c));
 }
 
 TEST(segment_characters_mean_themselves)
@@ -137,6 +137,15 @@ TEST(quoted_string_without_end_reaches_to_the_end_of_the_list)
 {
     check_list(GS_HTTP_TEXT("a, \"b, c"), "a|\"b, c|");
     check_list(GS_HTTP_TEXT("\"b\\"), "\"b\\|");
+}
+
+TEST(quotation_marks_hide_nothing_in_a_list_of_tokens)
+{
+    struct gs_http_text list = GS_HTTP_TEXT("\"a, close ,,b\\"), token;
+    CHECK(gs_http_tokens_next(&list, &token) && gs_http_text_is(token, "\"a"));
+    CHECK(gs_http_tokens_next(&list, &token) && gs_http_text_is(token, "close"));
+    CHECK(gs_http_tokens_next(&list, &token) && gs_http_text_is(token, "b\\"));
+    CHECK(!gs_http_tokens_next(&list, &token));
 }
 
 TEST(absent_list_has_no_element)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from server import Server
+from server import Server, architectures
 
 SMALL = b"<!doctype html>\n<title>small</title>\n" * 8
 
@@ -38,9 +38,10 @@ def sparse(file: Path, size: int) -> Path:
 class Starter:
     """Starts servers, and stops those that are still running in the end."""
 
-    def __init__(self, folder: Path) -> None:
-        """Keep the servers' output in this folder."""
+    def __init__(self, folder: Path, arch: str) -> None:
+        """Keep the servers' output in this folder; arch: what they are where no word says so."""
         self.folder = folder
+        self.arch = arch
         self.servers: list[Server] = []
 
     def __call__(self, root: Path, *words: str) -> Server:
@@ -48,7 +49,7 @@ class Starter:
         listens = words.count("--listen")
         address = () if listens else ("--listen", "127.0.0.1:0")
         output = self.folder / f"server-{len(self.servers)}"
-        server = Server.start(output, [*address, *words, str(root)])
+        server = Server.start(output, ["--arch", self.arch, *address, *words, str(root)])
         self.servers.append(server)
         server.wait_until_ready(listens or 1)
         return server
@@ -76,10 +77,16 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.fixture(scope="session", params=architectures())
+def arch(request: pytest.FixtureRequest) -> str:
+    """Return the concurrency architecture under test: every one in turn."""
+    return str(request.param)
+
+
 @pytest.fixture
-def serve(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Serve]:
+def serve(tmp_path: Path, arch: str, request: pytest.FixtureRequest) -> Iterator[Serve]:
     """Return what starts a server; each must end well, unless the test failed anyway."""
-    starter = Starter(tmp_path / "servers")
+    starter = Starter(tmp_path / "servers", arch)
     try:
         yield starter
         if not request.node.stash.get(FAILED, True):
@@ -101,9 +108,11 @@ def shared_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def shared(shared_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def shared(
+    shared_root: Path, arch: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
     """Return a server that the tests of a module share."""
-    starter = Starter(tmp_path_factory.mktemp("shared") / "servers")
+    starter = Starter(tmp_path_factory.mktemp("shared") / "servers", arch)
     try:
         yield starter(shared_root)
         starter.stop()

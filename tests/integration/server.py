@@ -27,6 +27,14 @@ def program() -> str:
     return os.environ.get("GOSSAMER_PROGRAM") or str(ROOT / "build" / "dev" / "gossamer")
 
 
+def architectures() -> list[str]:
+    """Return the names of the concurrency architectures, the default first."""
+    listed = subprocess.run(
+        [program(), "serve", "--arch", "list"], capture_output=True, text=True, check=True
+    )
+    return [line.split()[0] for line in listed.stdout.splitlines()]
+
+
 def run_serve(*words: str, timeout_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
     """Run `gossamer serve` with words that are expected to end it at once."""
     return subprocess.run(

@@ -22,6 +22,15 @@ def idle_cpu_s(server: Server) -> float:
     return server.cpu_s() - before
 
 
+def first_readable(wires: list[Wire]) -> Wire:
+    """Wait until something comes on one of the connections; return the first of those."""
+    for _ in attempts():
+        for wire in wires:
+            if wire.is_readable():
+                return wire
+    raise AssertionError("nothing comes")
+
+
 def test_connections_beyond_the_limit_wait_for_their_turn(serve: Serve, root: Path) -> None:
     server = serve(root, "--max-connections", "4", "--workers", "1")
     inside = [Wire(server.address) for _ in range(4)]
@@ -37,6 +46,27 @@ def test_connections_beyond_the_limit_wait_for_their_turn(serve: Serve, root: Pa
         wire.close()
     for wire in outside[4:]:
         assert wire.response().body == b"0123456789" * 10
+        wire.close()
+
+
+def test_the_limit_holds_for_all_workers_together(serve: Serve, root: Path) -> None:
+    server = serve(root, "--max-connections", "5", "--workers", "2")
+    inside = [Wire(server.address) for _ in range(5)]
+    for wire in inside:
+        assert wire.get("/a.txt").status == 200
+    outside = [Wire(server.address) for _ in range(8)]
+    for wire in outside:
+        wire.send(request("GET", "/a.txt"))
+    assert not any(wire.is_readable(0.02) for wire in outside)
+    waiting = list(outside)
+    while waiting:
+        inside.pop(0).close()
+        ready = first_readable(waiting)
+        assert ready.response().status == 200
+        waiting.remove(ready)
+        inside.append(ready)
+        assert not any(wire.is_readable() for wire in waiting)
+    for wire in inside:
         wire.close()
 
 

@@ -13,12 +13,12 @@
 
 static struct gs_loop *loop;
 static struct serve_acceptor acceptor;
+static struct serve_places places;
 static struct serve_address address;
 static uint64_t now_ns;
 static int listener, clients[CLIENTS], accepted[CLIENTS];
 static unsigned client_count, accepted_count;
 static sa_family_t family; /* of the last peer; 0: no address was handed over */
-static unsigned hold_at;   /* hold the acceptor after so many */
 
 static uint64_t tell_time(void *data)
 {
@@ -31,22 +31,21 @@ static void take(void *data, int fd, const struct sockaddr *peer)
     CHECK(data == &acceptor);
     accepted[accepted_count++] = fd;
     family = peer ? peer->sa_family : AF_UNSPEC;
-    if (accepted_count == hold_at)
-        serve_acceptor_hold(&acceptor, true);
 }
 
 static void start(bool wants_address)
 {
     static const struct serve_options options = {.backlog = 128};
     const char *problem;
-    client_count = accepted_count = hold_at = 0;
+    client_count = accepted_count = 0;
     now_ns = GS_SECOND;
     CHECK_EQ(serve_address_parse("127.0.0.1:0", &address, &problem), 0);
     listener = serve_listen(&address, &options, SERVE_ALONE);
     CHECK(listener >= 0);
     CHECK_EQ(gs_loop_new(&loop), 0);
     gs_loop_set_clock(loop, tell_time, NULL);
-    serve_acceptor_init(&acceptor, loop, take, &acceptor);
+    serve_places_init(&places, CLIENTS);
+    serve_acceptor_init(&acceptor, loop, &places, take, &acceptor);
     CHECK_EQ(serve_acceptor_start(&acceptor, listener, wants_address), 0);
 }
 
@@ -182,47 +181,68 @@ TEST(a_lack_that_lasts_is_waited_out)
     stop();
 }
 
-TEST(a_held_acceptor_leaves_connections_in_the_queue)
+TEST(connections_without_a_place_stay_in_the_queue)
 {
     start(false);
-    serve_acceptor_hold(&acceptor, true);
-    connect_clients(2);
-    step(0);
-    CHECK_EQ(accepted_count, 0);
-    serve_acceptor_hold(&acceptor, false);
-    step(0);
-    CHECK_EQ(accepted_count, 2);
-    stop();
-}
-
-TEST(an_acceptor_held_in_its_callback_accepts_no_more)
-{
-    start(false);
-    hold_at = 2;
+    places.most = 2;
     connect_clients(5);
     step(0);
     step(0);
     CHECK_EQ(accepted_count, 2);
     CHECK_EQ(serve_acceptor_take(&acceptor, 5), 0);
-    serve_acceptor_hold(&acceptor, false);
-    step(0);
-    CHECK_EQ(accepted_count, 5);
+    for (unsigned i = 0; i < 3; i++) {
+        serve_places_leave(&places);
+        step(0); /* the acceptor hears of the place */
+        step(0); /* and of the connection */
+        CHECK_EQ(accepted_count, 3 + i);
+    }
+    CHECK_EQ(places.taken, 2);
     stop();
 }
 
-TEST(a_pause_that_ends_while_the_acceptor_is_held_changes_nothing)
+TEST(place_is_given_back_when_accepting_fails)
 {
     start(false);
+    places.most = 1;
     connect_clients(1);
-    fail_accepts(-EMFILE, 0, 0);
+    fail_accepts(-ECONNABORTED, -EAGAIN, 0);
     step(0);
-    serve_acceptor_hold(&acceptor, true);
-    step(GS_SECOND);
-    step(0);
-    CHECK_EQ(script.calls, 1);
-    serve_acceptor_hold(&acceptor, false);
+    CHECK_EQ(script.calls, 2);
+    CHECK_EQ(places.taken, 0);
     step(0);
     CHECK_EQ(accepted_count, 1);
+    CHECK_EQ(places.taken, 1);
+    stop();
+}
+
+TEST(place_that_becomes_free_does_not_end_a_pause)
+{
+    start(false);
+    places.most = 1;
+    connect_clients(2);
+    step(0);
+    CHECK_EQ(accepted_count, 1);
+    serve_places_leave(&places);
+    fail_accepts(-EMFILE, 0, 0);
+    CHECK_EQ(serve_acceptor_take(&acceptor, 1), 0);
+    step(0);
+    step(0);
+    CHECK_EQ(script.calls, 1);
+    step(GS_SECOND);
+    step(0);
+    CHECK_EQ(accepted_count, 2);
+    stop();
+}
+
+TEST(stopped_acceptor_waits_for_no_place)
+{
+    start(false);
+    places.most = 0;
+    connect_clients(1);
+    step(0);
+    CHECK(!gs_list_is_empty(&places.waiters));
+    serve_acceptor_stop(&acceptor);
+    CHECK(gs_list_is_empty(&places.waiters));
     stop();
 }
 

@@ -14,10 +14,9 @@
 #define GET "GET /page HTTP/1.1\r\nHost: x\r\n\r\n"
 
 static char folder[40];
-static struct gs_http_service *service;
+static struct serve_shard shard;
 static struct gs_http_counts counts;
 static struct serve_connection connection;
-static struct serve_log_writer writer;
 static int root_fd, peer;
 static char buffer[65536];
 
@@ -40,20 +39,20 @@ static void start(off_t size)
     write_page(size);
     gs_http_options_default(&options);
     options.log = serve_connection_log;
-    options.log_data = &writer;
+    options.log_data = &shard.log;
     counts = (struct gs_http_counts){0};
-    writer.used = 0;
-    CHECK_EQ(gs_http_service_new(&options, root_fd, &counts, &service), 0);
+    shard.log.used = 0;
+    CHECK_EQ(gs_http_service_new(&options, root_fd, &counts, &shard.service), 0);
     CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
     peer = pair[1];
-    serve_connection_init(&connection, pair[0], service, NULL, NOW_NS);
+    serve_connection_init(&connection, pair[0], &shard, NULL, NOW_NS);
 }
 
 static void stop(void)
 {
     gs_sys_set_fault(NULL, NULL);
     serve_connection_done(&connection);
-    gs_http_service_free(service);
+    gs_http_service_free(shard.service);
     unlinkat(root_fd, "page", 0);
     close(root_fd);
     if (peer >= 0)
@@ -207,6 +206,66 @@ TEST(a_full_socket_is_not_an_error)
     stop();
 }
 
+TEST(a_lack_of_memory_for_what_is_sent_is_not_the_end)
+{
+    static const int lacks[] = {-ENOBUFS, -ENOMEM};
+    start(3 << 20);
+    ask();
+    for (unsigned i = 0; i < 2; i++) {
+        fail(SYS_sendto, lacks[i], 1);
+        CHECK_EQ(serve_connection_send(&connection, NOW_NS), lacks[i]);
+        CHECK(serve_connection_lacks(lacks[i]));
+        CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_WRITE);
+    }
+    CHECK(serve_connection_send(&connection, NOW_NS) > 0);
+    fail(SYS_sendfile, -ENOMEM, 1);
+    CHECK_EQ(serve_connection_send(&connection, NOW_NS), -ENOMEM);
+    CHECK((size_t)(3 << 20) + 100 < drain());
+    stop();
+}
+
+static unsigned settings;
+
+static long count_settings(long number, void *data)
+{
+    (void)data;
+    settings += number == SYS_setsockopt;
+    return 0;
+}
+
+static ssize_t send_counted(void)
+{
+    settings = 0;
+    gs_sys_set_fault(count_settings, NULL);
+    return serve_connection_send(&connection, NOW_NS);
+}
+
+TEST(a_peer_gets_little_of_a_file_at_first_and_more_once_it_takes_that)
+{
+    start(3 << 20);
+    ask();
+    CHECK(send_counted() < 4096); /* the header */
+    CHECK_EQ(settings, 0);
+    ssize_t first = send_counted();
+    CHECK(first > 4096 && first < 65536);
+    CHECK_EQ(settings, 2);
+    CHECK(send_counted() > first);
+    CHECK_EQ(settings, 0);
+    stop();
+}
+
+TEST(a_peer_that_was_full_gets_more_once_it_makes_room)
+{
+    start(3 << 20);
+    ask();
+    CHECK(send_counted() > 0);
+    fail(SYS_sendfile, -EAGAIN, 1);
+    CHECK_EQ(serve_connection_send(&connection, NOW_NS), -EAGAIN);
+    CHECK(send_counted() > 65536);
+    CHECK_EQ(settings, 1);
+    stop();
+}
+
 TEST(the_log_names_the_peer)
 {
     start(5);
@@ -215,13 +274,13 @@ TEST(the_log_names_the_peer)
     connection.host[15] = 1;
     ask();
     drain();
-    CHECK(strncmp(writer.buffer, "::1 - - [", 9) == 0);
-    writer.used = 0;
+    CHECK(strncmp(shard.log.buffer, "::1 - - [", 9) == 0);
+    shard.log.used = 0;
     connection.family = AF_INET;
     memcpy(connection.host, (unsigned char[]){10, 1, 2, 3}, 4);
     CHECK_EQ(write(peer, GET, strlen(GET)), (ssize_t)strlen(GET));
     CHECK(receive() > 0);
     drain();
-    CHECK(strncmp(writer.buffer, "10.1.2.3 - - [", 14) == 0);
+    CHECK(strncmp(shard.log.buffer, "10.1.2.3 - - [", 14) == 0);
     stop();
 }

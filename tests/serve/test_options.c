@@ -180,6 +180,20 @@ TEST(what_is_wrong_is_said_in_one_line)
     CHECK_REFUSED("request-line", "--request-line=1", "/");
 }
 
+TEST(what_threads_are_favoured_can_be_chosen)
+{
+    CHECK_EQ(PARSE("/"), 0);
+    CHECK_EQ(options.favor, SERVE_FAVOR_NONE);
+    CHECK_EQ(PARSE("--favor=connections", "/"), 0);
+    CHECK_EQ(options.favor, SERVE_FAVOR_CONNECTIONS);
+    CHECK_EQ(PARSE("--arch=user", "--favor", "accept", "/"), 0);
+    CHECK_EQ(options.favor, SERVE_FAVOR_ACCEPT);
+    CHECK_REFUSED("it is connections or accept", "--favor=nobody", "/");
+    CHECK_REFUSED("event has no threads", "--favor=accept", "--arch=event", "/");
+    CHECK_EQ(PARSE("/"), 0);
+    CHECK_EQ(options.favor, SERVE_FAVOR_NONE);
+}
+
 TEST(an_architecture_is_found_by_its_whole_name)
 {
     CHECK(serve_arch_find("event") == &serve_arch_event);

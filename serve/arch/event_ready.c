@@ -1,0 +1,99 @@
+/* Connections by readiness: the kernel tells which sockets have something to read or room to write, and each receive and send
+ * is a system call. A connection is advanced at once when it is accepted: bytes are usually there. Only if it then has to wait is
+ * it registered with the kernel, once, for both directions; on pollers without edges, for what it waits for at the time. */
+#include "serve/arch/event.h"
+
+struct ready_connection {
+    struct event_connection connection;
+    bool readable, writable; /* as far as we know */
+    bool hung_up;            /* the end comes after what can be read */
+    struct gs_io io;
+};
+
+static struct ready_connection *ready_of(struct event_connection *connection)
+{
+    return gs_container_of(connection, struct ready_connection, connection);
+}
+
+static void on_events(struct gs_io *io, unsigned events)
+{
+    struct ready_connection *ready = gs_container_of(io, struct ready_connection, io);
+    if (events & GS_FAILED)
+        gs_http_conn_abort(&ready->connection.base.http);
+    ready->readable |= (events & GS_READ) != 0;
+    ready->writable |= (events & GS_WRITE) != 0;
+    ready->hung_up |= (events & GS_HANGUP) != 0;
+    event_advance(io->watcher.data, &ready->connection);
+}
+
+static void init(struct event_worker *worker, struct event_connection *connection)
+{
+    struct ready_connection *ready = ready_of(connection);
+    ready->readable = ready->writable = true;
+    ready->hung_up = false;
+    gs_io_init(&ready->io, worker->loop, on_events);
+    gs_io_set(&ready->io, connection->base.fd,
+              GS_READ | GS_WRITE | (worker->is_by_level ? 0 : GS_EDGE));
+    ready->io.watcher.data = worker;
+}
+
+static bool step(struct event_worker *worker, struct event_connection *connection, uint64_t now_ns)
+{
+    struct ready_connection *ready = ready_of(connection);
+    struct serve_connection *base = &connection->base;
+    unsigned wants = gs_http_conn_wants(&base->http);
+    if (wants & GS_HTTP_WRITE && ready->writable) {
+        ssize_t n = serve_connection_send(base, now_ns);
+        connection->lacks = serve_connection_lacks(n);
+        ready->writable = n != -EAGAIN && !connection->lacks;
+    } else if (wants & (GS_HTTP_LOAD | GS_HTTP_SHUTDOWN)) {
+        return event_step(connection, now_ns);
+    } else if (wants & GS_HTTP_READ && ready->readable) {
+        ssize_t n = serve_connection_receive(base, worker->buffer, sizeof worker->buffer, now_ns);
+        ready->readable = n == (ssize_t)sizeof worker->buffer || (n > 0 && ready->hung_up);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static int wait(struct event_worker *worker, struct event_connection *connection, bool again)
+{
+    struct ready_connection *ready = ready_of(connection);
+    if (worker->is_by_level) {
+        unsigned wants = gs_http_conn_wants(&connection->base.http);
+        gs_io_want(&ready->io, (wants & GS_HTTP_READ ? GS_READ : 0) |
+                                   (wants & GS_HTTP_WRITE && !connection->lacks ? GS_WRITE : 0));
+    }
+    int err = ready->io.watcher.active ? 0 : gs_io_start(&ready->io);
+    if (!err && again)
+        gs_watcher_feed(&ready->io.watcher, 0);
+    return err;
+}
+
+static void retry(struct event_connection *connection)
+{
+    ready_of(connection)->writable = true;
+}
+
+static void take(struct event_worker *worker, struct event_connection *connection, uint64_t now_ns)
+{
+    ready_of(connection)->readable = true;
+    step(worker, connection, now_ns);
+}
+
+static bool end(struct event_connection *connection)
+{
+    gs_io_stop(&ready_of(connection)->io);
+    return true;
+}
+
+const struct event_way event_ready = {
+    .connection_size = sizeof(struct ready_connection),
+    .init = init,
+    .step = step,
+    .wait = wait,
+    .retry = retry,
+    .take = take,
+    .end = end,
+};

@@ -1,0 +1,228 @@
+/* Connections by completions: the kernel receives and sends, and what it is asked for goes to it with the system call that waits.
+ *
+ *     kernel --- bytes, in a buffer of the loop's ---> HTTP --- pages to send ---> kernel
+ *        `-------------------- sent --------------------^
+ *
+ * One request to receive lasts as long as the connection, and takes memory only for bytes that have come. What comes while HTTP
+ * wants nothing is kept, and receiving pauses. Files are sent by sendfile, which waits for room by readiness. */
+#include "serve/arch/event.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct ring_connection {
+    struct event_connection connection;
+    struct gs_op receive, send;
+    struct gs_io room;           /* for a file to be sent */
+    struct serve_output *output; /* under way from several places, or NULL */
+    struct msghdr message;
+    char *kept; /* received, and not wanted yet */
+    size_t kept_n;
+    int end; /* how receiving ended: 0 or -errno */
+    bool has_ended, is_blocked;
+};
+
+static struct ring_connection *ring_of(struct event_connection *connection)
+{
+    return gs_container_of(connection, struct ring_connection, connection);
+}
+
+static struct event_worker *worker_of(const struct ring_connection *ring)
+{
+    return ring->connection.timer.watcher.data;
+}
+
+/* ---- Receiving ---- */
+
+static bool keep(struct ring_connection *ring, const char *bytes, size_t n)
+{
+    char *kept = realloc(ring->kept, ring->kept_n + n);
+    if (!kept)
+        return false;
+    memcpy(kept + ring->kept_n, bytes, n);
+    ring->kept = kept;
+    ring->kept_n += n;
+    return true;
+}
+
+static void take_bytes(struct ring_connection *ring, const char *bytes, size_t n)
+{
+    struct event_worker *worker = worker_of(ring);
+    struct serve_connection *base = &ring->connection.base;
+    worker->received++;
+    if (!ring->kept_n && gs_http_conn_wants(&base->http) & GS_HTTP_READ) {
+        serve_connection_received(base, bytes, (ssize_t)n, gs_loop_now(worker->loop));
+        return;
+    }
+    gs_op_cancel(&ring->receive);
+    if (!keep(ring, bytes, n))
+        gs_http_conn_abort(&base->http);
+}
+
+static void on_received(struct gs_op *op, int64_t result)
+{
+    struct ring_connection *ring = gs_container_of(op, struct ring_connection, receive);
+    struct event_connection *connection = &ring->connection;
+    if (connection->is_ending) {
+        if (result <= 0)
+            event_release(worker_of(ring), connection);
+        return;
+    }
+    if (result > 0)
+        take_bytes(ring, op->bytes, (size_t)result);
+    else if (result != -ECANCELED)
+        ring->has_ended = true;
+    if (result <= 0)
+        ring->end = (int)result;
+    event_advance(worker_of(ring), connection);
+}
+
+/* What was kept, and then the end. */
+static void hand_over(struct ring_connection *ring, uint64_t now_ns)
+{
+    struct serve_connection *base = &ring->connection.base;
+    if (!ring->kept_n) {
+        ring->has_ended = false;
+        serve_connection_received(base, NULL, ring->end, now_ns);
+        return;
+    }
+    serve_connection_received(base, ring->kept, (ssize_t)ring->kept_n, now_ns);
+    free(ring->kept);
+    ring->kept = NULL;
+    ring->kept_n = 0;
+}
+
+/* ---- Sending ---- */
+
+static void on_sent(struct gs_op *op, int64_t result)
+{
+    static const struct serve_output one_part = {.count = 1};
+    struct ring_connection *ring = gs_container_of(op, struct ring_connection, send);
+    struct event_connection *connection = &ring->connection;
+    struct event_worker *worker = worker_of(ring);
+    if (connection->is_ending) {
+        event_release(worker, connection);
+        return;
+    }
+    ssize_t n = result == -EINTR ? -EAGAIN : (ssize_t)result;
+    serve_connection_sent(&connection->base, ring->output ? ring->output : &one_part, n,
+                          gs_loop_now(worker->loop));
+    connection->lacks = serve_connection_lacks(n);
+    free(ring->output);
+    ring->output = NULL;
+    event_advance(worker, connection);
+}
+
+static int send_memory(struct ring_connection *ring)
+{
+    struct serve_connection *base = &ring->connection.base;
+    struct serve_output output;
+    serve_connection_output(base, &output);
+    if (output.count == 1)
+        return gs_op_send(&ring->send, base->fd, output.parts[0].iov_base, output.parts[0].iov_len,
+                          output.flags);
+    ring->output = malloc(sizeof *ring->output);
+    if (!ring->output)
+        return -ENOMEM;
+    *ring->output = output;
+    ring->message =
+        (struct msghdr){.msg_iov = ring->output->parts, .msg_iovlen = ring->output->count};
+    return gs_op_sendmsg(&ring->send, base->fd, &ring->message, output.flags);
+}
+
+static void send_some(struct ring_connection *ring, uint64_t now_ns)
+{
+    struct event_connection *connection = &ring->connection;
+    if (!serve_connection_sends_file(&connection->base)) {
+        if (send_memory(ring))
+            gs_http_conn_abort(&connection->base.http);
+        return;
+    }
+    ssize_t n = serve_connection_send(&connection->base, now_ns);
+    connection->lacks = serve_connection_lacks(n);
+    ring->is_blocked = n == -EAGAIN;
+}
+
+static void on_room(struct gs_io *io, unsigned events)
+{
+    struct ring_connection *ring = gs_container_of(io, struct ring_connection, room);
+    if (events & GS_FAILED)
+        gs_http_conn_abort(&ring->connection.base.http);
+    gs_io_stop(io);
+    ring->is_blocked = false;
+    event_advance(worker_of(ring), &ring->connection);
+}
+
+/* ---- The way ---- */
+
+static void init(struct event_worker *worker, struct event_connection *connection)
+{
+    struct ring_connection *ring = ring_of(connection);
+    gs_op_init(&ring->receive, worker->loop, on_received);
+    gs_op_init(&ring->send, worker->loop, on_sent);
+    gs_io_init(&ring->room, worker->loop, on_room);
+    gs_io_set(&ring->room, connection->base.fd, GS_WRITE);
+    ring->output = NULL;
+    ring->kept = NULL;
+    ring->kept_n = 0;
+    ring->end = 0;
+    ring->has_ended = ring->is_blocked = false;
+}
+
+static bool step(struct event_worker *worker, struct event_connection *connection, uint64_t now_ns)
+{
+    struct ring_connection *ring = ring_of(connection);
+    unsigned wants = gs_http_conn_wants(&connection->base.http);
+    bool may_send = !gs_op_is_under_way(&ring->send) && !ring->is_blocked && !connection->lacks;
+    (void)worker;
+    if (wants & GS_HTTP_WRITE && may_send)
+        send_some(ring, now_ns);
+    else if (wants & (GS_HTTP_LOAD | GS_HTTP_SHUTDOWN))
+        return event_step(connection, now_ns);
+    else if (wants & GS_HTTP_READ && (ring->kept_n || ring->has_ended))
+        hand_over(ring, now_ns);
+    else
+        return false;
+    return true;
+}
+
+static int wait(struct event_worker *worker, struct event_connection *connection, bool again)
+{
+    struct ring_connection *ring = ring_of(connection);
+    bool is_wanted = gs_http_conn_wants(&connection->base.http) & GS_HTTP_READ;
+    int err = 0;
+    if (is_wanted && !gs_op_is_under_way(&ring->receive))
+        err = gs_op_recv_each(&ring->receive, connection->base.fd);
+    if (!err && ring->is_blocked)
+        err = gs_io_start(&ring->room);
+    if (!err && again)
+        err = gs_timer_start(&connection->timer, gs_loop_now(worker->loop));
+    return err;
+}
+
+static void retry(struct event_connection *connection)
+{
+    connection->lacks = false;
+}
+
+static bool end(struct event_connection *connection)
+{
+    struct ring_connection *ring = ring_of(connection);
+    gs_io_stop(&ring->room);
+    gs_op_cancel(&ring->receive);
+    gs_op_cancel(&ring->send);
+    if (gs_op_is_under_way(&ring->receive) || gs_op_is_under_way(&ring->send))
+        return false;
+    free(ring->output);
+    free(ring->kept);
+    return true;
+}
+
+const struct event_way event_ring = {
+    .connection_size = sizeof(struct ring_connection),
+    .init = init,
+    .step = step,
+    .wait = wait,
+    .retry = retry,
+    .end = end,
+};

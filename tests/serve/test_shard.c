@@ -1,0 +1,152 @@
+#include "serve/connection.h"
+#include "serve/server.h"
+
+#include "tests/test.h"
+
+#include <fcntl.h>
+#include <gossamer/sys.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#define NOW_NS (1000 * GS_SECOND)
+#define GET "GET /page HTTP/1.1\r\nHost: x\r\n\r\n"
+#define THREADS 4
+#define REQUESTS 300
+#define PAGE "<p>page\n"
+
+static char folder[40], log_path[64];
+static struct serve_options options;
+static struct serve_counts counts;
+static struct serve_server server;
+static struct serve_shard shard;
+
+static void start(bool is_shared)
+{
+    strcpy(folder, "/tmp/gossamer-shard-XXXXXX");
+    CHECK(mkdtemp(folder));
+    snprintf(log_path, sizeof log_path, "%s/log", folder);
+    memset(&options, 0, sizeof options);
+    memset(&counts, 0, sizeof counts);
+    memset(&shard, 0, sizeof shard);
+    gs_http_options_default(&options.http);
+    server = (struct serve_server){
+        .options = &options,
+        .root_fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC),
+        .log_fd = open(log_path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600),
+        .counts = &counts,
+    };
+    CHECK(server.root_fd >= 0 && server.log_fd >= 0);
+    int fd = openat(server.root_fd, "page", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK_EQ(write(fd, PAGE, strlen(PAGE)), (ssize_t)strlen(PAGE));
+    close(fd);
+    CHECK_EQ(serve_shard_init(&shard, &server, 0, is_shared), 0);
+}
+
+static void stop(void)
+{
+    close(server.log_fd);
+    unlink(log_path);
+    unlinkat(server.root_fd, "page", 0);
+    close(server.root_fd);
+    CHECK_EQ(rmdir(folder), 0);
+}
+
+static unsigned log_lines(void)
+{
+    static char text[1 << 18];
+    ssize_t n = pread(server.log_fd, text, sizeof text - 1, 0);
+    CHECK(n >= 0);
+    text[n] = '\0';
+    unsigned lines = 0;
+    for (const char *at = text, *end; (end = strchr(at, '\n')); at = end + 1, lines++)
+        CHECK(strstr(at, " - - [") && strstr(at, "\"GET /page HTTP/1.1\" 200 8 ") < end);
+    return lines;
+}
+
+/* One request and its answer, step by step, through a socket pair. */
+static bool ask(struct serve_connection *connection, int peer)
+{
+    char buffer[4096];
+    if (write(peer, GET, strlen(GET)) != (ssize_t)strlen(GET) ||
+        serve_connection_receive(connection, buffer, sizeof buffer, NOW_NS) <= 0)
+        return false;
+    if (gs_http_conn_wants(&connection->http) & GS_HTTP_LOAD) {
+        struct gs_http_load *load = gs_http_conn_take_load(&connection->http);
+        gs_http_load_run(load);
+        serve_connection_loaded(connection, load, NOW_NS);
+    }
+    if (serve_connection_send(connection, NOW_NS) <= 0)
+        return false;
+    ssize_t n = read(peer, buffer, sizeof buffer);
+    return n > (ssize_t)strlen(PAGE) && !memcmp(buffer + n - strlen(PAGE), PAGE, strlen(PAGE)) &&
+           !memcmp(buffer, "HTTP/1.1 200 ", 13);
+}
+
+static atomic_uint answered;
+
+static void *run_client(void *unused)
+{
+    struct serve_connection connection;
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair))
+        return NULL;
+    serve_connection_init(&connection, pair[0], &shard, NULL, NOW_NS);
+    for (unsigned i = 0; i < REQUESTS; i++)
+        answered += ask(&connection, pair[1]);
+    serve_connection_done(&connection);
+    close(pair[1]);
+    return unused;
+}
+
+TEST(kernel_threads_share_a_shard)
+{
+    pthread_t threads[THREADS];
+    start(true);
+    answered = 0;
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, run_client, NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_EQ(answered, THREADS * REQUESTS);
+    CHECK_EQ(counts.http.requests, THREADS * REQUESTS);
+    CHECK_EQ(counts.http.connections, THREADS);
+    serve_shard_done(&shard);
+    CHECK_EQ(log_lines(), THREADS * REQUESTS);
+    stop();
+}
+
+TEST(the_end_of_a_shard_writes_the_rest_of_the_log)
+{
+    start(false);
+    run_client(NULL);
+    unsigned before = log_lines();
+    CHECK(before < REQUESTS);
+    serve_shard_flush_log(&shard);
+    CHECK_EQ(log_lines(), REQUESTS);
+    run_client(NULL);
+    serve_shard_done(&shard);
+    CHECK_EQ(log_lines(), 2 * REQUESTS);
+    stop();
+}
+
+TEST(a_shard_that_was_never_made_can_be_done_with)
+{
+    struct serve_shard none = {0};
+    serve_shard_done(&none);
+    CHECK(!none.service);
+}
+
+TEST(the_wall_clock_is_told_anew_four_times_a_second)
+{
+    start(false);
+    serve_shard_lock(&shard, NOW_NS);
+    uint64_t first_ns = shard.wall_until_ns;
+    CHECK(first_ns > NOW_NS && first_ns <= NOW_NS + GS_SECOND / 2);
+    serve_shard_lock(&shard, first_ns - 1);
+    CHECK_EQ(shard.wall_until_ns, first_ns);
+    serve_shard_lock(&shard, first_ns);
+    CHECK(shard.wall_until_ns > first_ns);
+    serve_shard_unlock(&shard);
+    serve_shard_done(&shard);
+    stop();
+}
