@@ -6,22 +6,42 @@
  * loop. */
 enum { OF_PROCESS = 16, OF_LOOP = 8 };
 
-int gs_load_limit_check(const struct load_settings *settings)
+static uint64_t raise_limit(void)
 {
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files))
-        return 0;
+        return RLIM_INFINITY;
     rlim_t soft = files.rlim_cur;
     files.rlim_cur = files.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &files))
-        files.rlim_cur = soft;
-    uint64_t limit = files.rlim_cur, others = OF_PROCESS + OF_LOOP * (settings->threads + 1);
-    if (settings->connections <= limit && settings->connections + others <= limit)
-        return 0;
+    return setrlimit(RLIMIT_NOFILE, &files) ? soft : files.rlim_cur;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t divide_up(uint64_t whole, uint64_t part)
+{
+    return whole / part + (whole % part > 0);
+}
+
+int gs_load_limit_check(struct load_settings *settings)
+{
+    uint64_t limit = raise_limit(), connections = settings->connections;
+    uint64_t others = OF_PROCESS + OF_LOOP * (settings->workers + 1);
     uint64_t room = limit > others ? limit - others : 0;
-    return cli_fail(
-        &gs_load_command,
-        "%llu connections are more than the limit of %llu open files allows: %llu at most",
-        (unsigned long long)settings->connections, (unsigned long long)limit,
-        (unsigned long long)room);
+    uint64_t most = settings->processes ? settings->processes : LOAD_MOST_PROCESSES;
+    uint64_t in_all = room * most;
+    if (!room || divide_up(connections, most) > room)
+        return cli_fail(&gs_load_command,
+                        "%llu connections are more than the limit of %llu open files allows: %llu "
+                        "at most in %llu processes",
+                        (unsigned long long)connections, (unsigned long long)limit,
+                        (unsigned long long)in_all, (unsigned long long)most);
+    if (!settings->processes)
+        settings->processes = divide_up(connections, room);
+    settings->processes = least(settings->processes, connections);
+    settings->workers = least(settings->workers, connections / settings->processes);
+    return 0;
 }

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { OK, ERRORS, WRONG_OPTIONS };
+enum { OK, ERRORS, WRONG_OPTIONS, VOID };
 
 typedef int report_fn(const struct load_settings *settings, const struct load_result *result,
                       FILE *file);
@@ -16,7 +16,8 @@ static int report_percentiles(const struct load_settings *settings,
                               const struct load_result *result, FILE *file)
 {
     (void)settings;
-    return gs_histogram_print(&result->tally.response, file, 5, (double)GS_MICROSECOND);
+    return gs_histogram_print(&result->tally.times[LOAD_TIME_RESPONSE], file, 5,
+                              (double)GS_MICROSECOND);
 }
 
 static int report_log(const struct load_settings *settings, const struct load_result *result,
@@ -56,7 +57,7 @@ static int write_reports(const struct load_settings *settings, const struct load
     return err;
 }
 
-static int load(const struct load_settings *settings)
+static int load(struct load_settings *settings)
 {
     struct load_target target;
     struct load_result result;
@@ -68,8 +69,8 @@ static int load(const struct load_settings *settings)
     int status = ERRORS;
     if (gs_load_run(settings, &target, &result))
         goto target_done;
-    if (!write_reports(settings, &result) && !gs_load_tally_errors(&result.tally))
-        status = OK;
+    if (!write_reports(settings, &result))
+        status = result.is_void ? VOID : gs_load_tally_errors(&result.tally) ? ERRORS : OK;
     gs_load_result_done(&result);
 
 target_done:

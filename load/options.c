@@ -22,11 +22,23 @@ static const struct cli_option options[] = {
      CLI_MILLISECONDS, &chosen.think_ns},
     {"timeout", '\0', "TIME", "longest wait for a connection, and for an answer", CLI_DURATION,
      &chosen.timeout_ns, .least = 1},
-    {"threads", 't', "N", "kernel threads, each with its share of the connections", CLI_NUMBER,
-     &chosen.threads, .least = 1, .most = 256},
+    {"workers", 't', "N", "kernel threads of each process, each with its share of the connections",
+     CLI_NUMBER, &chosen.workers, .least = 1, .most = 256},
+    {"threads", '\0', "N", "the same as --workers", CLI_NUMBER, &chosen.workers, .least = 1,
+     .most = 256},
+    {"processes", '\0', "N", "processes (default: as many as the limit of open files asks for)",
+     CLI_NUMBER, &chosen.processes, .least = 1, .most = LOAD_MOST_PROCESSES},
     {"source-addresses", '\0', "N",
      "addresses of 127/8 that connections rotate through (default: 64)", CLI_NUMBER,
      &chosen.source_addresses, .least = 1, .most = 1 << 20},
+    {"rate", 'r', "N", "an open loop: N requests a second in all, whatever the answers do",
+     CLI_NUMBER, &chosen.rate, .least = 1, .most = 1000000000, .group = "Open loop"},
+    {"poisson", '\0', NULL, "at random times, as independent clients come", CLI_FLAG,
+     &chosen.is_poisson},
+    {"seed", '\0', "N", "other random times", CLI_NUMBER, &chosen.seed},
+    {"late", '\0', "TIME",
+     "the run is void if one request in a hundred is sent so much too late (default: 1ms)",
+     CLI_MILLISECONDS, &chosen.late_ns, .least = 1},
     {"method", 'm', "NAME", "of the requests", CLI_TEXT, &chosen.method, .group = "Requests"},
     {"header", 'H', "LINE", "another field of the request, \"Name: value\"; may be repeated",
      CLI_LIST, &chosen.headers},
@@ -53,10 +65,12 @@ const struct cli_command gs_load_command = {
     .operands = "URL...",
     .summary = "Put a web server under load: each connection sends a request, reads and checks the "
                "answer, and goes "
-               "on. Several URLs of the same server are asked for in turn.",
+               "on, at once or, with --rate, when the next request is due. Several URLs of the "
+               "same server are asked for in turn.",
     .options = options,
     .count = sizeof options / sizeof *options,
-    .epilogue = "Exit status: 0, 1 if there were errors, 2 for wrong options.",
+    .epilogue =
+        "Exit status: 0, 1 if there were errors, 2 for wrong options, 3 if the run is void.",
 };
 
 /* What RFC 9110 allows in the name of a method or field. */
@@ -104,6 +118,10 @@ static int check(struct load_settings *settings)
         return cli_fail(&gs_load_command, "no URL given");
     if (settings->duration_ns && settings->requests)
         return cli_fail(&gs_load_command, "-d and -n exclude each other");
+    if (settings->rate && settings->think_ns)
+        return cli_fail(&gs_load_command, "--rate and --think exclude each other");
+    if (settings->is_poisson && !settings->rate)
+        return cli_fail(&gs_load_command, "--poisson needs --rate");
     if (!is_token(settings->method, strlen(settings->method)) ||
         !strcmp(settings->method, "CONNECT"))
         return cli_fail(&gs_load_command, "not a method to load a server with: \"%s\"",
@@ -114,8 +132,6 @@ static int check(struct load_settings *settings)
             return cli_fail(&gs_load_command, "not a header field: \"%.*s\"",
                             (int)strcspn(line, "\r\n"), line);
     }
-    if (settings->threads > settings->connections)
-        settings->threads = settings->connections;
     if (!settings->duration_ns && !settings->requests)
         settings->duration_ns = 10 * GS_SECOND;
     return 0;
@@ -125,8 +141,11 @@ int gs_load_settings_read(int argc, char **argv, struct load_settings *ret_setti
 {
     int first, err;
     expect_status = expect_length = NULL;
-    chosen = (struct load_settings){
-        .connections = 16, .threads = 1, .timeout_ns = 10 * GS_SECOND, .method = "GET"};
+    chosen = (struct load_settings){.connections = 16,
+                                    .workers = 1,
+                                    .timeout_ns = 10 * GS_SECOND,
+                                    .late_ns = GS_MILLISECOND,
+                                    .method = "GET"};
     err = cli_parse(&gs_load_command, argc, argv, &first);
     if (!err) {
         chosen.urls = argv + first;

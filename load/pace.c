@@ -31,28 +31,27 @@ static void nap(uint64_t ns)
     clock_nanosleep(CLOCK_MONOTONIC, 0, &length, NULL);
 }
 
-static int look(const struct load_pace *pace, struct gs_loop *loop, uint64_t begun_ns)
+static void learn(struct load_pace *pace, uint64_t now_ns, int count)
 {
-    uint64_t nap_ns = pace->usual_response_ns / NAPS_PER_RESPONSE;
-    for (;;) {
-        int count = gs_loop_step(loop, 0);
-        if (count || gs_loop_now(loop) - begun_ns >= worth_sleeping_ns)
-            return count;
-        if (nap_ns >= worth_napping_ns)
-            nap(nap_ns < worth_sleeping_ns ? nap_ns : worth_sleeping_ns);
-    }
+    const uint64_t longest_ns = AVERAGED * worth_sleeping_ns; /* one long wait is soon forgotten */
+    uint64_t waited_ns = now_ns - pace->since_ns, gap_ns = waited_ns / (uint64_t)count;
+    average(&pace->usual_gap_ns, gap_ns < longest_ns ? gap_ns : longest_ns);
+    pace->idle_ns += waited_ns;
+    pace->since_ns = 0;
 }
 
-int gs_load_pace_step(struct load_pace *pace, struct gs_loop *loop)
+int gs_load_pace_wait(struct load_pace *pace, struct gs_loop *loop)
 {
-    uint64_t begun_ns = gs_clock_now();
-    int count = pace->usual_gap_ns < worth_sleeping_ns ? look(pace, loop, begun_ns) : 0;
-    if (!count)
-        count = gs_loop_step(loop, GS_NEVER);
-    if (count <= 0)
-        return count;
-    uint64_t gap_ns = (gs_loop_now(loop) - begun_ns) / (uint64_t)count;
-    uint64_t longest_ns = AVERAGED * worth_sleeping_ns; /* one long wait is soon forgotten */
-    average(&pace->usual_gap_ns, gap_ns < longest_ns ? gap_ns : longest_ns);
+    uint64_t now_ns = gs_clock_now(), nap_ns = pace->usual_response_ns / NAPS_PER_RESPONSE;
+    bool is_first = !pace->since_ns;
+    if (is_first)
+        pace->since_ns = now_ns;
+    bool looks =
+        pace->usual_gap_ns < worth_sleeping_ns && now_ns - pace->since_ns < worth_sleeping_ns;
+    if (looks && !is_first && nap_ns >= worth_napping_ns)
+        nap(nap_ns < worth_sleeping_ns ? nap_ns : worth_sleeping_ns);
+    int count = gs_loop_step(loop, looks ? 0 : GS_NEVER);
+    if (count > 0)
+        learn(pace, gs_loop_now(loop), count);
     return count;
 }

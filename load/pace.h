@@ -19,15 +19,18 @@
 struct load_pace {
     uint64_t usual_gap_ns;      /* waited for an event */
     uint64_t usual_response_ns; /* of an answer */
+    uint64_t since_ns;          /* there is nothing to do; 0: there is */
+    uint64_t idle_ns;           /* so long there was nothing to do, in all */
 };
 
-/* Have the calling thread's naps end when they should, rather than when it suits the kernel. */
+/* Have the calling kernel thread's naps end when they should, rather than when it suits the kernel. */
 void gs_load_pace_begin(void);
 
 /* An answer has come. */
 void gs_load_pace_answer(struct load_pace *pace, uint64_t response_ns);
 
-/* Wait, and have the callbacks called. Returns how many, perhaps none, or -errno. */
-GS_MUST_CHECK int gs_load_pace_step(struct load_pace *pace, struct gs_loop *loop);
+/* Nothing is to be done: wait, and have the callbacks called. As gs_threads_wait_fn: to be called
+ * again if nothing has come. Returns how many were called, perhaps none, or -errno. */
+GS_MUST_CHECK int gs_load_pace_wait(struct load_pace *pace, struct gs_loop *loop);
 
 #endif

@@ -56,6 +56,25 @@ static void write_errors(FILE *file, const struct load_tally *tally)
     fputs("},\n", file);
 }
 
+static void write_verdict(FILE *file, const struct load_result *result)
+{
+    fprintf(file, "  \"void\": %s,\n  \"void_reason\": ", result->is_void ? "true" : "false");
+    if (result->is_void)
+        write_string(file, result->void_reason);
+    else
+        fputs("null", file);
+    fputs(",\n", file);
+}
+
+/* What was asked for; null: a closed loop. */
+static void write_rate(FILE *file, const struct load_settings *settings)
+{
+    if (settings->rate)
+        write_count(file, "rate_per_s", settings->rate);
+    else
+        fputs("  \"rate_per_s\": null,\n", file);
+}
+
 int gs_load_report_json(const struct load_settings *settings, const struct load_result *result,
                         FILE *file)
 {
@@ -64,22 +83,29 @@ int gs_load_report_json(const struct load_settings *settings, const struct load_
     fputs("{\n  \"url\": ", file);
     write_string(file, settings->urls[0]);
     fputs(",\n", file);
-    write_count(file, "threads", settings->threads);
+    write_count(file, "threads", settings->workers * settings->processes);
+    write_count(file, "processes", settings->processes);
+    write_verdict(file, result);
     write_count(file, "requests", tally->requests);
     write_errors(file, tally);
     write_number(file, "seconds", result->seconds);
+    write_rate(file, settings);
     write_number(file, "throughput_per_s", (double)tally->requests * per_second);
     write_count(file, "bytes", tally->bytes);
     write_number(file, "bytes_per_s", (double)tally->bytes * per_second);
     write_count(file, "offered_load", settings->connections);
     write_number(file, "measured_load", gs_load_measured(result));
-    write_histogram(file, "response_us", &tally->response);
-    write_histogram(file, "connect_us", &tally->connect);
-    write_histogram(file, "first_byte_us", &tally->first_byte);
+    write_histogram(file, "response_us", &tally->times[LOAD_TIME_RESPONSE]);
+    write_histogram(file, "service_us", gs_load_report_service(settings, tally));
+    write_histogram(file, "connect_us", &tally->times[LOAD_TIME_CONNECT]);
+    write_histogram(file, "first_byte_us", &tally->times[LOAD_TIME_FIRST_BYTE]);
+    write_histogram(file, "lag_us", &tally->times[LOAD_TIME_LAG]);
+    write_count(file, "requests_queued", tally->queued);
     write_count(file, "connections_opened", tally->connections);
     write_count(file, "requests_resent", tally->resent);
     write_count(file, "dropped_samples", tally->dropped);
     fprintf(file, "  \"interrupted\": %s,\n", result->is_interrupted ? "true" : "false");
+    write_number(file, "busiest_worker", result->busiest);
     fprintf(file, "  \"client_cpu_s\": %.6f\n}\n", result->client_cpu_s);
     return ferror(file) ? -EIO : 0;
 }

@@ -79,10 +79,17 @@ int gs_load_report_log(const struct load_result *result, FILE *file)
     fputs("\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_"
           "Histogram\"\n",
           file);
-    int err = write_interval(file, "response", result->seconds, &result->tally.response);
-    if (!err)
-        err = write_interval(file, "first_byte", result->seconds, &result->tally.first_byte);
-    if (!err)
-        err = write_interval(file, "connect", result->seconds, &result->tally.connect);
+    static const char *const tags[LOAD_TIMES] = {[LOAD_TIME_CONNECT] = "connect",
+                                                 [LOAD_TIME_FIRST_BYTE] = "first_byte",
+                                                 [LOAD_TIME_SERVICE] = "service",
+                                                 [LOAD_TIME_RESPONSE] = "response",
+                                                 [LOAD_TIME_LAG] = "lag"};
+    int err = 0;
+    for (int i = 0; !err && i < LOAD_TIMES; i++) {
+        const struct gs_histogram *times = &result->tally.times[i];
+        bool is_of_open_loop = i == LOAD_TIME_SERVICE || i == LOAD_TIME_LAG;
+        if (times->count || !is_of_open_loop)
+            err = write_interval(file, tags[i], result->seconds, times);
+    }
     return err ? err : ferror(file) ? -EIO : 0;
 }

@@ -69,6 +69,9 @@ static void print_rates(FILE *file, const struct load_settings *settings,
     double requests = (double)result->tally.requests;
     fprintf(file, "%-17s%12.3f s%s\n", "time", result->seconds,
             result->is_interrupted ? "  (interrupted)" : "");
+    if (settings->rate)
+        fprintf(file, "%-17s%12.1f requests/s%s\n", "rate asked for", (double)settings->rate,
+                settings->is_poisson ? "  (at random times)" : "");
     fprintf(file, "%-17s%12.1f requests/s\n", "throughput", requests * per_second);
     print_bandwidth(file, (double)result->tally.bytes * per_second);
     fprintf(file, "%-17s%12.1f connections\n", "offered load", (double)settings->connections);
@@ -77,6 +80,22 @@ static void print_rates(FILE *file, const struct load_settings *settings,
     if (result->tally.requests)
         fprintf(file, "  (%.2f us a request)", result->client_cpu_s * 1e6 / requests);
     fputc('\n', file);
+}
+
+static void print_times(FILE *file, const struct load_tally *tally)
+{
+    static const char *const names[LOAD_TIMES] = {[LOAD_TIME_CONNECT] = "connect",
+                                                  [LOAD_TIME_FIRST_BYTE] = "first byte",
+                                                  [LOAD_TIME_SERVICE] = "service",
+                                                  [LOAD_TIME_RESPONSE] = "response",
+                                                  [LOAD_TIME_LAG] = "lag"};
+    const struct gs_histogram *response = &tally->times[LOAD_TIME_RESPONSE];
+    if (response->count || tally->times[LOAD_TIME_CONNECT].count)
+        print_heads(file);
+    for (int i = 0; i < LOAD_TIMES; i++)
+        print_histogram(file, names[i], &tally->times[i]);
+    if (response->saturated)
+        fprintf(file, "%" PRIu64 " answers took longer than an hour\n", response->saturated);
 }
 
 int gs_load_report_text(const struct load_settings *settings, const struct load_result *result,
@@ -93,12 +112,11 @@ int gs_load_report_text(const struct load_settings *settings, const struct load_
     print_rates(file, settings, result);
     if (tally->dropped)
         fprintf(file, "%-17s%12" PRIu64 " first and last\n", "answers dropped", tally->dropped);
-    if (tally->response.count || tally->connect.count)
-        print_heads(file);
-    print_histogram(file, "connect", &tally->connect);
-    print_histogram(file, "first byte", &tally->first_byte);
-    print_histogram(file, "response", &tally->response);
-    if (tally->response.saturated)
-        fprintf(file, "%" PRIu64 " answers took longer than an hour\n", tally->response.saturated);
+    if (settings->rate)
+        fprintf(file, "%-17s%12" PRIu64 " requests, due when all connections were busy\n", "queued",
+                tally->queued);
+    print_times(file, tally);
+    if (result->is_void)
+        fprintf(file, "\nVOID: %s\n", result->void_reason);
     return ferror(file) ? -EIO : 0;
 }

@@ -1,198 +1,198 @@
 #include "load/run.h"
 
-#include "load/progress.h"
-#include "load/worker.h"
+#include "load/crew.h"
+
+#include <gossamer/sys.h>
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
-/* One thread of the run. */
-struct hand {
-    struct load_worker worker;
-    struct run *run;
-    pthread_t thread;
-    int err;
-};
-
-struct run {
-    const struct load_settings *settings;
-    struct gs_loop *loop; /* of the thread that waits */
-    struct hand *hands;
-    size_t count;    /* hands made */
-    size_t running;  /* threads started */
-    size_t finished; /* atomic */
-    bool is_interrupted;
-    struct gs_async on_finish;
-    struct gs_signal on_interrupt, on_terminate;
-    struct load_progress progress;
-};
-
-static void *run_hand(void *data)
+static size_t worker_total(const struct load_crew *crew)
 {
-    struct hand *hand = data;
-    hand->err = gs_load_worker_run(&hand->worker);
-    /* Release: pairs with the acquire in all_finished. */
-    __atomic_fetch_add(&hand->run->finished, 1, __ATOMIC_RELEASE);
-    gs_async_send(&hand->run->on_finish);
-    return NULL;
+    return crew->process_count * crew->worker_count;
 }
 
-static void all_finished(struct gs_async *async)
+/* ---- Memory ---- */
+
+/* NULL: none was to be had. */
+static void *share(size_t size)
 {
-    struct run *run = async->watcher.data;
-    if (__atomic_load_n(&run->finished, __ATOMIC_ACQUIRE) == run->running)
-        gs_loop_stop(run->loop);
+    long address = gs_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
+    return address < 0 && address > -4096 ? NULL : (void *)address;
 }
 
-static void stop_hands(struct run *run)
+static void unshare_memory(void *memory, size_t size)
 {
-    for (size_t i = 0; i < run->running; i++)
-        gs_load_worker_stop(&run->hands[i].worker);
+    if (memory)
+        gs_sys_munmap(memory, size);
 }
 
-static void on_interrupt(struct gs_signal *signal)
+static size_t workers_size(const struct load_crew *crew)
 {
-    struct run *run = signal->watcher.data;
-    run->is_interrupted = true;
-    stop_hands(run);
+    return worker_total(crew) * sizeof *crew->workers;
 }
 
-static struct load_counts count_so_far(void *data)
+static int make_workers(struct load_crew *crew, const struct load_target *target)
 {
-    const struct run *run = data;
-    struct load_counts counts = {0};
-    for (size_t i = 0; i < run->running; i++) {
-        uint64_t requests, errors;
-        gs_load_tally_count(&run->hands[i].worker.tally, &requests, &errors);
-        counts.requests += requests;
-        counts.errors += errors;
-    }
-    return counts;
-}
-
-/* ---- Beginning and end ---- */
-
-static int make_hands(struct run *run, const struct load_target *target)
-{
-    size_t threads = (size_t)run->settings->threads;
-    run->hands = calloc(threads, sizeof *run->hands);
-    if (!run->hands)
+    size_t count = worker_total(crew);
+    crew->is_interrupted = share(sizeof *crew->is_interrupted);
+    crew->workers = share(workers_size(crew));
+    if (!crew->is_interrupted || !crew->workers)
         return -ENOMEM;
-    for (; run->count < threads; run->count++) {
-        struct hand *hand = &run->hands[run->count];
-        struct load_share share = {.index = run->count, .count = threads};
-        int err = gs_load_worker_init(&hand->worker, run->settings, target, share);
+    for (size_t i = 0; i < count; i++) {
+        struct load_share part = {.index = i, .count = count};
+        int err = gs_load_worker_init(&crew->workers[i], crew->settings, target, part);
         if (err)
             return err;
-        hand->run = run;
     }
     return 0;
 }
 
-static int start_hands(struct run *run)
+static int make_stores(struct load_crew *crew)
 {
-    for (; run->running < run->count; run->running++) {
-        struct hand *hand = &run->hands[run->running];
-        int err = pthread_create(&hand->thread, NULL, run_hand, hand);
-        if (err)
-            return -err;
-    }
-    return 0;
-}
-
-static int join_hands(struct run *run)
-{
-    int err = 0;
-    for (size_t i = 0; i < run->running; i++) {
-        pthread_join(run->hands[i].thread, NULL);
-        if (run->hands[i].err)
-            err = run->hands[i].err;
-    }
-    return err;
-}
-
-static int watch(struct run *run)
-{
-    gs_async_init(&run->on_finish, run->loop, all_finished);
-    gs_signal_init(&run->on_interrupt, run->loop, on_interrupt);
-    gs_signal_init(&run->on_terminate, run->loop, on_interrupt);
-    run->on_finish.watcher.data = run->on_interrupt.watcher.data = run->on_terminate.watcher.data =
-        run;
-    gs_async_start(&run->on_finish);
-    int err = gs_signal_start(&run->on_interrupt, SIGINT);
-    if (!err)
-        err = gs_signal_start(&run->on_terminate, SIGTERM);
-    return err ? err : gs_load_progress_start(&run->progress, run->loop, count_so_far, run);
-}
-
-/* Whatever goes wrong, every thread that was started has ended on return. */
-static int drive(struct run *run)
-{
-    int err = watch(run);
-    if (err)
-        return err;
-    err = start_hands(run);
-    if (!err)
-        err = gs_loop_run(run->loop);
-    if (err)
-        stop_hands(run);
-    int hand_err = join_hands(run);
-    gs_load_progress_stop(&run->progress);
-    return err ? err : hand_err;
-}
-
-static int sum_up(const struct run *run, struct load_result *result)
-{
-    struct load_tally **tallies = calloc(run->count, sizeof *tallies);
-    if (!tallies)
+    size_t count = worker_total(crew);
+    if (crew->process_count == 1)
+        return 0;
+    crew->processes = calloc(crew->process_count, sizeof *crew->processes);
+    crew->stores = calloc(count, sizeof *crew->stores);
+    if (!crew->processes || !crew->stores)
         return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        crew->stores[i] = share(gs_load_tally_store_size(&crew->workers[i].tally));
+        if (!crew->stores[i])
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static void done(struct load_crew *crew)
+{
+    for (size_t i = 0; crew->workers && i < worker_total(crew); i++) {
+        if (crew->stores)
+            unshare_memory(crew->stores[i], gs_load_tally_store_size(&crew->workers[i].tally));
+        gs_load_worker_done(&crew->workers[i]);
+    }
+    unshare_memory(crew->workers, workers_size(crew));
+    unshare_memory(crew->is_interrupted, sizeof *crew->is_interrupted);
+    free(crew->stores);
+    free(crew->processes);
+}
+
+/* ---- The sum ---- */
+
+/* The last one that died is named. */
+static void judge_process(const struct load_crew *crew, size_t index, struct load_result *result)
+{
+    const struct load_process *process = &crew->processes[index];
+    bool is_killed = WIFSIGNALED(process->status);
+    result->is_void = true;
+    snprintf(result->void_reason, sizeof result->void_reason,
+             "process %zu of %zu ended early, with %s %d; what it counted is lost", index + 1,
+             crew->process_count, is_killed ? "signal" : "status",
+             is_killed ? WTERMSIG(process->status) : WEXITSTATUS(process->status));
+}
+
+/* The tallies of processes that ended as they should. Returns how many tallies. */
+static size_t collect(const struct load_crew *crew, struct load_worker **workers,
+                      struct load_result *result)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < worker_total(crew); i++) {
+        size_t process = i / crew->worker_count;
+        if (crew->processes && crew->processes[process].status) {
+            judge_process(crew, process, result);
+            continue;
+        }
+        if (crew->stores)
+            gs_load_tally_take(&crew->workers[i].tally, crew->stores[i]);
+        workers[count++] = &crew->workers[i];
+    }
+    return count;
+}
+
+static double busy_part(const struct load_worker *worker)
+{
+    double all = (double)(worker->ended_ns - worker->begun_ns);
+    return all > 0 ? 1 - (double)worker->idle_ns / all : 0;
+}
+
+static void add_times(struct load_result *result, struct load_worker *const *workers, size_t count)
+{
     uint64_t begun_ns = UINT64_MAX, ended_ns = 0, cpu_ns = 0;
-    for (size_t i = 0; i < run->count; i++) {
-        struct load_worker *worker = &run->hands[i].worker;
-        tallies[i] = &worker->tally;
+    for (size_t i = 0; i < count; i++) {
+        const struct load_worker *worker = workers[i];
+        double busy = busy_part(worker);
         begun_ns = worker->begun_ns < begun_ns ? worker->begun_ns : begun_ns;
         ended_ns = worker->ended_ns > ended_ns ? worker->ended_ns : ended_ns;
         cpu_ns += worker->cpu_ns;
+        result->busiest = busy > result->busiest ? busy : result->busiest;
     }
+    if (!count)
+        begun_ns = ended_ns = gs_clock_now();
     result->begun_wall_ns = gs_clock_wall() - (gs_clock_now() - begun_ns);
     result->seconds = (double)(ended_ns - begun_ns) / (double)GS_SECOND;
     result->client_cpu_s = (double)cpu_ns / (double)GS_SECOND;
-    result->is_interrupted = run->is_interrupted;
-    int err = gs_load_tally_merge(&result->tally, tallies, run->count);
+}
+
+static int sum_up(const struct load_crew *crew, struct load_result *result)
+{
+    struct load_worker **workers = calloc(worker_total(crew), sizeof *workers);
+    const struct load_tally **tallies = calloc(worker_total(crew), sizeof *tallies);
+    int err = workers && tallies ? gs_load_tally_init(&result->tally, 0) : -ENOMEM;
+    if (err)
+        goto free_both;
+    size_t count = collect(crew, workers, result);
+    for (size_t i = 0; i < count; i++)
+        tallies[i] = &workers[i]->tally;
+    add_times(result, workers, count);
+    result->is_interrupted = atomic_load(crew->is_interrupted);
+    err = gs_load_tally_merge(&result->tally, tallies, count);
+    if (err)
+        gs_load_tally_done(&result->tally);
+    else if (!result->is_void)
+        gs_load_result_judge(result, crew->settings);
+
+free_both:
     free(tallies);
+    free(workers);
     return err;
 }
 
-static void done(struct run *run)
+/* ---- The run ---- */
+
+static int drive(struct load_crew *crew, const struct load_target *target)
 {
-    for (size_t i = 0; i < run->count; i++)
-        gs_load_worker_done(&run->hands[i].worker);
-    free(run->hands);
-    gs_loop_free(run->loop);
+    sigset_t ending;
+    int err = make_workers(crew, target);
+    if (!err)
+        err = make_stores(crew);
+    if (err)
+        return err;
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGINT);
+    sigaddset(&ending, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &ending, &crew->signals_before);
+    err = crew->processes ? gs_load_processes_run(crew)
+                          : gs_load_process_run(crew, 0, gs_clock_now(), true);
+    pthread_sigmask(SIG_SETMASK, &crew->signals_before, NULL);
+    return err;
 }
 
 int gs_load_run(const struct load_settings *settings, const struct load_target *target,
                 struct load_result *ret_result)
 {
-    struct run run = {.settings = settings};
+    struct load_crew crew = {.settings = settings,
+                             .process_count = (size_t)settings->processes,
+                             .worker_count = (size_t)settings->workers};
     struct load_result result = {0};
-    int err = gs_loop_new(&run.loop);
+    int err = drive(&crew, target);
     if (!err)
-        err = make_hands(&run, target);
-    if (!err)
-        err = drive(&run);
-    if (!err)
-        err = gs_load_tally_init(&result.tally, 0);
-    if (!err) {
-        err = sum_up(&run, &result);
-        if (err)
-            gs_load_tally_done(&result.tally);
-    }
-    done(&run);
+        err = sum_up(&crew, &result);
+    done(&crew);
     if (err)
         fprintf(stderr, "%s: the run failed: %s\n", gs_load_command.name, strerror(-err));
     else
@@ -209,5 +209,5 @@ double gs_load_measured(const struct load_result *result)
 {
     if (result->seconds <= 0)
         return 0;
-    return result->tally.service_ns / (double)GS_SECOND / result->seconds;
+    return result->tally.busy_ns / (double)GS_SECOND / result->seconds;
 }

@@ -17,12 +17,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of one right answer. */
+#define LOAD_NO_TIME UINT64_MAX
+
+/* Of one request. */
 struct load_sample {
     uint64_t end_ns;
-    uint64_t response_ns;   /* from the sending of the request to the last byte of the answer */
-    uint64_t first_byte_ns; /* to the first one */
-    uint64_t connect_ns;    /* of the connection, if this was its first answer; else UINT64_MAX */
+    uint64_t response_ns;   /* from when the request was due to the last byte of the answer; in a
+                             * closed loop the same as: */
+    uint64_t service_ns;    /* from the sending of the request */
+    uint64_t first_byte_ns; /* from there to the first byte */
+    uint64_t connect_ns;    /* of the connection, if this was its first answer; else
+                             * LOAD_NO_TIME */
+    uint64_t lag_ns;        /* sent so much later than it could have been; LOAD_NO_TIME in a closed
+                             * loop */
 };
 
 struct load_samples {

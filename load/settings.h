@@ -10,13 +10,21 @@
 /* A status or length that was not given: the first answer's counts. */
 #define LOAD_ANY UINT64_MAX
 
+enum { LOAD_MOST_PROCESSES = 256 };
+
 struct load_settings {
     char **urls;
     uint64_t url_count;
-    uint64_t connections, threads;
+    uint64_t connections;
+    uint64_t workers;               /* kernel threads of each process */
+    uint64_t processes;             /* 0: as many as the limit of open files asks for */
     uint64_t duration_ns, requests; /* 0: no limit; not both */
     uint64_t think_ns, warmup_ns, timeout_ns;
     uint64_t requests_per_connection; /* 0: no limit */
+    uint64_t rate;                    /* requests a second, in all; 0: a closed loop */
+    bool is_poisson;                  /* intervals are random, exponentially distributed */
+    uint64_t seed;                    /* of those */
+    uint64_t late_ns;                 /* later sends make the run void */
     uint64_t drop;
     uint64_t source_addresses; /* 0: as the server's address suggests */
     uint64_t expect_status, expect_length;

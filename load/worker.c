@@ -1,14 +1,16 @@
 #include "load/worker.h"
 
+#include "load/client.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
 /* Clients begin at this pace, for a burst of connections would overflow an accept queue. */
 static const uint64_t start_interval_ns = GS_MILLISECOND;
-enum { CLIENTS_PER_INTERVAL = 128 };
+enum { CLIENTS_PER_INTERVAL = 128, CLIENT_STACK = 16 * 1024 };
 
-static uint64_t thread_cpu_ns(void)
+static uint64_t cpu_of_thread_ns(void)
 {
     struct rusage usage;
     getrusage(RUSAGE_THREAD, &usage);
@@ -17,63 +19,19 @@ static uint64_t thread_cpu_ns(void)
            (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * GS_MICROSECOND;
 }
 
-/* ---- Beginning and end ---- */
-
-static void begin_measuring(struct load_worker *worker)
-{
-    worker->is_measuring = true;
-    worker->begun_ns = gs_clock_now();
-    worker->cpu_ns = thread_cpu_ns();
-}
-
-static void end_measuring(struct load_worker *worker)
-{
-    uint64_t now_ns = gs_clock_now();
-    worker->ended_ns = now_ns;
-    if (worker->is_measuring)
-        worker->cpu_ns = thread_cpu_ns() - worker->cpu_ns;
-    else
-        worker->begun_ns = now_ns;
-    worker->is_measuring = false;
-}
-
-static void on_measure(struct gs_timer *timer)
-{
-    begin_measuring(timer->watcher.data);
-}
-
-static void on_end(struct gs_timer *timer)
-{
-    struct load_worker *worker = timer->watcher.data;
-    worker->is_over = true;
-}
-
-static void on_stop(struct gs_async *async)
-{
-    struct load_worker *worker = async->watcher.data;
-    worker->is_over = true;
-}
-
-static void on_start(struct gs_timer *timer)
-{
-    struct load_worker *worker = timer->watcher.data;
-    uint64_t intervals = (gs_clock_now() - worker->started_ns) / start_interval_ns + 1;
-    size_t due = (size_t)intervals * CLIENTS_PER_INTERVAL;
-    if (due > worker->client_count)
-        due = worker->client_count;
-    while (worker->clients_started < due && !worker->failure)
-        worker->failure = gs_load_client_start(&worker->clients[worker->clients_started++], worker);
-    worker->is_over |= worker->failure != 0;
-    if (worker->clients_started == worker->client_count)
-        gs_timer_stop(timer);
-}
-
 /* ---- For clients ---- */
 
-bool gs_load_worker_claim(struct load_worker *worker, bool *ret_is_counted)
+bool gs_load_worker_measures(const struct load_worker *worker, uint64_t at_ns)
 {
-    *ret_is_counted = worker->is_measuring;
-    if (!worker->is_limited || !worker->is_measuring)
+    return at_ns >= worker->measure_ns && !worker->is_over;
+}
+
+bool gs_load_worker_claim(struct load_worker *worker, uint64_t at_ns, bool *ret_is_counted)
+{
+    *ret_is_counted = gs_load_worker_measures(worker, at_ns);
+    if (worker->is_over)
+        return false;
+    if (!worker->is_limited || !*ret_is_counted)
         return true;
     if (!worker->left)
         return false;
@@ -81,22 +39,112 @@ bool gs_load_worker_claim(struct load_worker *worker, bool *ret_is_counted)
     return true;
 }
 
-bool gs_load_worker_counts(const struct load_worker *worker, bool is_counted)
+bool gs_load_worker_counts(const struct load_worker *worker, bool is_counted, uint64_t end_ns)
 {
-    return worker->is_measuring && (is_counted || !worker->is_limited);
+    return gs_load_worker_measures(worker, end_ns) && (is_counted || !worker->is_limited);
 }
 
-void gs_load_worker_retire(struct load_worker *worker)
+/* ---- The run ---- */
+
+static void begin_measuring(struct load_worker *worker)
 {
-    worker->is_over |= --worker->clients_active == 0;
+    worker->begun_ns = worker->measure_ns;
+    worker->cpu_ns = cpu_of_thread_ns();
+    worker->idle_ns = worker->pace.idle_ns;
+}
+
+static void end_measuring(struct load_worker *worker)
+{
+    worker->ended_ns = gs_clock_now();
+    worker->is_over = true;
+    if (worker->begun_ns) {
+        worker->cpu_ns = cpu_of_thread_ns() - worker->cpu_ns;
+        worker->idle_ns = worker->pace.idle_ns - worker->idle_ns;
+    } else {
+        worker->begun_ns = worker->ended_ns;
+    }
+}
+
+/* Returns 0, or -ECANCELED. */
+static int wait_until(struct load_worker *worker, uint64_t at_ns)
+{
+    int err = 0;
+    if (!worker->begun_ns && worker->measure_ns <= at_ns) {
+        err = gs_thread_sleep(worker->measure_ns);
+        if (!err)
+            begin_measuring(worker);
+    }
+    return err ? err : gs_thread_sleep(at_ns);
+}
+
+/* From next_ns on. Returns 0, -ECANCELED, or why a client could not begin. */
+static int start_clients(struct load_worker *worker, unsigned number, uint64_t next_ns)
+{
+    const struct gs_thread_attributes attributes = {
+        .name = "client", .stack_size = CLIENT_STACK, .worker = number};
+    int err = 0;
+    size_t *started = &worker->clients_started;
+    while (!err && *started < worker->client_count && next_ns <= worker->end_ns) {
+        if (*started % CLIENTS_PER_INTERVAL == 0) {
+            err = wait_until(worker, next_ns);
+            next_ns = gs_clock_after(gs_clock_now(), start_interval_ns);
+        }
+        if (!err)
+            err = gs_thread_spawn(&attributes, gs_load_client_run, worker,
+                                  &worker->clients[*started]);
+        *started += !err;
+    }
+    return err;
+}
+
+/* Returns 0, or -ETIMEDOUT or -ECANCELED: then those from *left on have not ended. */
+static int join_clients(struct load_worker *worker, uint64_t deadline_ns, size_t *left)
+{
+    int err = 0;
+    while (!err && *left < worker->clients_started) {
+        err = gs_thread_join(worker->clients[*left], deadline_ns, NULL);
+        *left += !err;
+    }
+    return err;
+}
+
+static void stop_clients(struct load_worker *worker, size_t left)
+{
+    bool was_cancelable = gs_thread_set_cancelable(false);
+    for (size_t i = left; i < worker->clients_started; i++)
+        gs_thread_cancel(worker->clients[i]);
+    (void)!join_clients(worker, GS_NEVER, &left);
+    gs_thread_set_cancelable(was_cancelable);
+}
+
+/* Before the first request of an open loop is due, its connections are made. All workers have as many
+ * clients, but for one. */
+static uint64_t time_to_connect_ns(const struct load_worker *worker)
+{
+    uint64_t clients = worker->settings->connections / worker->share.count;
+    return (clients / CLIENTS_PER_INTERVAL + 10) * start_interval_ns;
+}
+
+int gs_load_worker_run(struct load_worker *worker, unsigned number, uint64_t start_ns)
+{
+    const struct load_settings *settings = worker->settings;
+    size_t left = 0;
+    gs_load_pace_begin();
+    gs_load_schedule_init(&worker->schedule, settings, worker->share,
+                          start_ns + (settings->rate ? time_to_connect_ns(worker) : 0));
+    worker->measure_ns = gs_clock_after(worker->schedule.start_ns, settings->warmup_ns);
+    worker->end_ns = settings->duration_ns
+                         ? gs_clock_after(worker->measure_ns, settings->duration_ns)
+                         : GS_NEVER;
+    int failure = start_clients(worker, number, start_ns);
+    if (!failure && !wait_until(worker, worker->measure_ns))
+        (void)!join_clients(worker, worker->end_ns, &left);
+    end_measuring(worker);
+    stop_clients(worker, left);
+    return failure == -ECANCELED ? 0 : failure;
 }
 
 /* ---- Life cycle ---- */
-
-static uint64_t part_of(uint64_t whole, struct load_share share)
-{
-    return whole / share.count + (share.index < whole % share.count);
-}
 
 static int allocate(struct load_worker *worker)
 {
@@ -109,75 +157,26 @@ static int allocate(struct load_worker *worker)
     for (size_t i = 0; i < request_count; i++)
         worker->expected[i] = (struct load_expected){worker->settings->expect_status,
                                                      worker->settings->expect_length};
-    int err = gs_load_tally_init(&worker->tally, worker->settings->drop);
-    return err ? err : gs_loop_new(&worker->loop);
+    return gs_load_tally_init(&worker->tally, worker->settings->drop);
 }
 
 int gs_load_worker_init(struct load_worker *worker, const struct load_settings *settings,
                         const struct load_target *target, struct load_share share)
 {
-    *worker = (struct load_worker){.settings = settings, .target = target};
-    worker->client_count = worker->clients_active = (size_t)part_of(settings->connections, share);
-    worker->left = part_of(settings->requests, share);
+    *worker = (struct load_worker){.settings = settings, .target = target, .share = share};
+    worker->client_count = (size_t)gs_load_share_of(settings->connections, share);
+    worker->left = gs_load_share_of(settings->requests, share);
     worker->is_limited = settings->requests > 0;
     worker->is_head = gs_load_is_head(settings);
     worker->next_request = share.index % target->request_count;
     worker->sources_used = share.index;
-    int err = allocate(worker);
-    if (err) {
-        gs_load_worker_done(worker);
-        return err;
-    }
-    gs_timer_init(&worker->starter, worker->loop, on_start);
-    gs_timer_init(&worker->measure, worker->loop, on_measure);
-    gs_timer_init(&worker->end, worker->loop, on_end);
-    gs_async_init(&worker->stop, worker->loop, on_stop);
-    worker->starter.watcher.data = worker->measure.watcher.data = worker;
-    worker->end.watcher.data = worker->stop.watcher.data = worker;
-    gs_async_start(&worker->stop);
-    return 0;
+    return allocate(worker);
 }
 
 void gs_load_worker_done(struct load_worker *worker)
 {
-    gs_loop_free(worker->loop);
     gs_load_tally_done(&worker->tally);
     free(worker->buffer);
     free(worker->expected);
     free(worker->clients);
-}
-
-static int drive(struct load_worker *worker)
-{
-    int count = 0;
-    gs_load_pace_begin();
-    while (!worker->is_over && count >= 0)
-        count = gs_load_pace_step(&worker->pace, worker->loop);
-    return count < 0 ? count : 0;
-}
-
-int gs_load_worker_run(struct load_worker *worker)
-{
-    const struct load_settings *settings = worker->settings;
-    uint64_t now_ns = gs_clock_now(), measure_ns = gs_clock_after(now_ns, settings->warmup_ns);
-    worker->started_ns = now_ns;
-    int err = gs_timer_start_every(&worker->starter, now_ns, start_interval_ns);
-    if (!err && settings->warmup_ns)
-        err = gs_timer_start(&worker->measure, measure_ns);
-    if (!err && settings->duration_ns)
-        err = gs_timer_start(&worker->end, gs_clock_after(measure_ns, settings->duration_ns));
-    if (err)
-        return err;
-    if (!settings->warmup_ns)
-        begin_measuring(worker);
-    err = drive(worker);
-    end_measuring(worker);
-    for (size_t i = 0; i < worker->clients_started; i++)
-        gs_load_client_stop(&worker->clients[i]);
-    return err ? err : worker->failure;
-}
-
-void gs_load_worker_stop(struct load_worker *worker)
-{
-    gs_async_send(&worker->stop);
 }

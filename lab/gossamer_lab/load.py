@@ -58,4 +58,6 @@ class Generator:
             how = "did not end" if status is None else f"ended with status {status}"
             words = process.last_words(errors)
             raise LoadFailedError(f"load {how} and left no report: {words}") from error
+        if result.get("void"):
+            raise LoadFailedError(f"load is void: {result['void_reason']}")
         return result

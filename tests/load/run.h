@@ -2,6 +2,7 @@
 #ifndef GS_TESTS_LOAD_RUN_H
 #define GS_TESTS_LOAD_RUN_H
 
+#include "load/limit.h"
 #include "load/run.h"
 #include "tests/load/server.h"
 
@@ -38,6 +39,7 @@ static inline struct load_result run_against(const struct server *server, ...)
     struct load_target target;
     struct load_result result;
     CHECK_EQ(gs_load_settings_read(argc, argv, &settings), 0);
+    CHECK_EQ(gs_load_limit_check(&settings), 0);
     CHECK_EQ(gs_load_target_init(&target, &settings), 0);
     CHECK_EQ(gs_load_run(&settings, &target, &result), 0);
     gs_load_target_done(&target);

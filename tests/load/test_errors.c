@@ -3,14 +3,21 @@
 
 #include <errno.h>
 
-static struct load_result fail_with(serve_fn *serve, const char *requests)
+static struct load_result run_with_timeout(serve_fn *serve, const char *requests,
+                                           const char *timeout)
 {
     struct server server;
     server_start(&server, serve);
     struct load_result result =
-        run_against(&server, "-c", "2", "-n", (char *)requests, "--timeout", "100ms", NULL);
+        run_against(&server, "-c", "2", "-n", (char *)requests, "--timeout", (char *)timeout, NULL);
     server_stop(&server);
     return result;
+}
+
+/* Nothing times out, however slow the machine is. */
+static struct load_result fail_with(serve_fn *serve, const char *requests)
+{
+    return run_with_timeout(serve, requests, "1h");
 }
 
 TEST(a_refused_connection_is_a_connect_error)
@@ -36,10 +43,10 @@ static void serve_nothing(struct server *server, int fd, size_t index)
 
 TEST(an_answer_that_does_not_come_is_a_timeout)
 {
-    struct load_result result = fail_with(serve_nothing, "4");
+    struct load_result result = run_with_timeout(serve_nothing, "4", "100ms");
     check_errors(&result, LOAD_TIMEOUT, 4);
     CHECK(result.seconds >= 0.2);
-    CHECK_EQ(result.tally.connect.count, 4);
+    CHECK_EQ(result.tally.times[LOAD_TIME_CONNECT].count, 4);
     gs_load_result_done(&result);
 }
 
@@ -53,7 +60,7 @@ static void serve_half(struct server *server, int fd, size_t index)
 
 TEST(an_answer_that_stalls_is_a_timeout)
 {
-    struct load_result result = fail_with(serve_half, "4");
+    struct load_result result = run_with_timeout(serve_half, "4", "100ms");
     check_errors(&result, LOAD_TIMEOUT, 4);
     gs_load_result_done(&result);
 }
@@ -132,7 +139,7 @@ TEST(a_length_other_than_the_first_one_is_a_length_error)
     struct load_result result = run_against(&server, "-c", "1", "-n", "5", NULL);
     CHECK_EQ(result.tally.requests, 1);
     check_errors(&result, LOAD_LENGTH, 4);
-    CHECK_EQ(result.tally.response.count, 1);
+    CHECK_EQ(result.tally.times[LOAD_TIME_RESPONSE].count, 1);
     gs_load_result_done(&result);
     result = run_against(&server, "-c", "1", "-n", "5", "--expect-length", "6", NULL);
     CHECK_EQ(result.tally.requests, 4);

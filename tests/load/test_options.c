@@ -1,3 +1,4 @@
+#include "load/limit.h"
 #include "load/load.h"
 #include "load/settings.h"
 
@@ -70,7 +71,9 @@ TEST(without_options_sixteen_connections_are_kept_for_ten_seconds)
 {
     struct load_settings s = read_words(0, "http://host/", NULL);
     CHECK_EQ(s.connections, 16);
-    CHECK_EQ(s.threads, 1);
+    CHECK_EQ(s.workers, 1);
+    CHECK_EQ(s.processes, 0);
+    CHECK(s.rate == 0 && !s.is_poisson && s.late_ns == GS_MILLISECOND);
     CHECK_EQ(s.duration_ns, 10 * GS_SECOND);
     CHECK_EQ(s.requests, 0);
     CHECK_EQ(s.requests_per_connection, 0);
@@ -96,7 +99,7 @@ TEST(every_option_reaches_its_setting)
     CHECK_EQ(s.warmup_ns, 2 * GS_SECOND);
     CHECK(s.requests == 77 && s.duration_ns == 0);
     CHECK_EQ(s.timeout_ns, 500 * GS_MILLISECOND);
-    CHECK(s.threads == 3 && s.source_addresses == 9);
+    CHECK(s.workers == 3 && s.source_addresses == 9);
     CHECK_EQ(s.headers.count, 2);
     CHECK_STR(s.headers.items[1], "C:d");
     CHECK(gs_load_is_head(&s));
@@ -108,11 +111,54 @@ TEST(every_option_reaches_its_setting)
     gs_load_settings_done(&s);
 }
 
-TEST(there_are_no_more_threads_than_connections)
+TEST(every_option_of_an_open_loop_reaches_its_setting)
 {
-    struct load_settings s = read_words(0, "-c", "2", "--threads", "8", "http://host/", NULL);
-    CHECK_EQ(s.threads, 2);
+    struct load_settings s =
+        read_words(0, "--rate", "500", "--poisson", "--seed", "9", "--late", "5", "--workers", "2",
+                   "--processes", "4", "http://a/", NULL);
+    CHECK(s.rate == 500 && s.is_poisson && s.seed == 9);
+    CHECK_EQ(s.late_ns, 5 * GS_MILLISECOND);
+    CHECK(s.workers == 2 && s.processes == 4);
     gs_load_settings_done(&s);
+}
+
+/* The numbers of processes and workers that these words lead to where that many files may be open. */
+static void check_split(uint64_t processes, uint64_t workers, rlim_t files, ...)
+{
+    va_list list;
+    va_start(list, files);
+    int argc = collect(list);
+    va_end(list);
+    pid_t child = fork();
+    if (child == 0) {
+        struct load_settings s;
+        const struct rlimit limit = {.rlim_cur = files, .rlim_max = files};
+        setrlimit(RLIMIT_NOFILE, &limit);
+        bool is_right = !gs_load_settings_read(argc, words, &s) && !gs_load_limit_check(&s) &&
+                        s.processes == processes && s.workers == workers;
+        if (!is_right)
+            fprintf(stderr, "%llu processes with %llu workers\n", (unsigned long long)s.processes,
+                    (unsigned long long)s.workers);
+        _exit(!is_right);
+    }
+    int status;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+}
+
+TEST(there_are_as_many_processes_as_the_open_files_ask_for)
+{
+    check_split(1, 1, 100, "-c", "68", "http://host/", NULL);
+    check_split(2, 1, 100, "-c", "69", "http://host/", NULL);
+    check_split(3, 2, 100, "-c", "180", "-t", "2", "http://host/", NULL);
+    check_split(3, 1, 100, "-c", "5", "--processes", "3", "http://host/", NULL);
+}
+
+TEST(there_are_no_more_workers_and_processes_than_connections)
+{
+    check_split(1, 2, 1000, "-c", "2", "--threads", "8", "http://host/", NULL);
+    check_split(2, 1, 1000, "-c", "2", "--processes", "3", "-t", "4", "http://host/", NULL);
+    check_split(2, 2, 1000, "-c", "5", "--processes", "2", "-t", "4", "http://host/", NULL);
 }
 
 TEST(wrong_options_end_with_status_2_and_one_line)
@@ -129,13 +175,17 @@ TEST(wrong_options_end_with_status_2_and_one_line)
     check_refused("expect-status", "--expect-status", "ok", "http://127.0.0.1/", NULL);
     check_refused("expect-length", "--expect-length", "-1", "http://127.0.0.1/", NULL);
     check_refused("one server", "http://127.0.0.1/", "http://127.0.0.2/", NULL);
+    check_refused("exclude", "--rate", "5", "--think", "1", "http://127.0.0.1/", NULL);
+    check_refused("--poisson needs --rate", "--poisson", "http://127.0.0.1/", NULL);
     check_refused("127/8", "--source-addresses", "4", "http://[::1]/", NULL);
 }
 
 TEST(more_connections_than_open_files_are_refused_with_the_limit)
 {
-    check_refused("limit of 100 open files", "-c", "100", "http://127.0.0.1/", NULL);
-    check_refused("68 at most", "-c", "69", "http://127.0.0.1/", NULL);
     check_refused("limit of 100 open files", "-c", "18446744073709551615", "http://127.0.0.1/",
                   NULL);
+    check_refused("17408 at most in 256 processes", "-c", "17409", "http://127.0.0.1/", NULL);
+    check_refused("136 at most in 2 processes", "-c", "137", "--processes", "2",
+                  "http://127.0.0.1/", NULL);
+    check_refused("0 at most", "-c", "1", "-t", "11", "http://127.0.0.1/", NULL);
 }

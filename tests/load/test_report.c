@@ -84,10 +84,15 @@ TEST(the_json_has_every_figure)
     CHECK(number_after(json, "\"measured_load\": ") <= 3);
     CHECK(number_after(json, "\"dropped_samples\": ") == 10);
     CHECK(number_after(json, "\"client_cpu_s\": ") > 0);
-    static const char *const histograms[] = {"\"response_us\": {", "\"first_byte_us\": {"};
+    CHECK(number_after(json, "\"threads\": ") == 1);
+    CHECK(number_after(json, "\"processes\": ") == 1);
+    CHECK(strstr(json, "\"void\": false,\n  \"void_reason\": null,\n"));
+    CHECK(strstr(json, "\"rate_per_s\": null,"));
+    static const char *const histograms[] = {"\"response_us\": {", "\"service_us\": {",
+                                             "\"first_byte_us\": {"};
     static const char *const keys[] = {"\"mean\": ", "\"p50\": ",  "\"p75\": ", "\"p90\": ",
                                        "\"p99\": ",  "\"p999\": ", "\"max\": "};
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         char *part = strstr(json, histograms[i]);
         CHECK(part && number_after(part, "\"count\": ") == 30);
         double before = 0;
@@ -118,6 +123,45 @@ TEST(the_text_names_what_was_measured)
             TEST_FAIL("no %s in %s", parts[i], text);
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
         CHECK(strlen(line) <= 100);
+}
+
+TEST(the_json_of_an_open_loop_has_its_rate_and_lag)
+{
+    struct server server;
+    server_start(&server, serve_hello);
+    char *url = run_url_of(&server);
+    CHECK_EQ(
+        command("-c", "3", "-n", "40", "--rate", "100", "--late", "1h", "--json", "-", url, NULL),
+        0);
+    server_stop(&server);
+    char *json = read_whole("out");
+    CHECK(number_after(json, "\"rate_per_s\": ") == 100);
+    CHECK(number_after(json, "\"requests_queued\": ") <= 40);
+    double busiest = number_after(json, "\"busiest_worker\": ");
+    CHECK(busiest >= 0 && busiest <= 1);
+    static const char *const histograms[] = {"\"response_us\": {", "\"service_us\": {",
+                                             "\"lag_us\": {"};
+    for (size_t i = 0; i < 3; i++) {
+        char *part = strstr(json, histograms[i]);
+        CHECK(part && number_after(part, "\"count\": ") == 40);
+        CHECK(number_after(part, "\"p99\": ") <= number_after(part, "\"max\": "));
+    }
+}
+
+TEST(a_void_run_ends_with_status_3_and_says_why)
+{
+    struct server server;
+    server_start(&server, serve_hello);
+    char *url = run_url_of(&server);
+    CHECK_EQ(command("-n", "20", "-r", "500", "--late", "0.0001", url, NULL), 3);
+    char *text = read_whole("out");
+    CHECK(strstr(text, "\nVOID: the client was the limit: with connections free, one request in a "
+                       "hundred was sent "));
+    CHECK(number_after(text, "rate asked for ") == 500);
+    CHECK(strstr(text, "\nlag ") && strstr(text, "\nservice ") && strstr(text, "\nqueued "));
+    CHECK_EQ(command("-n", "20", "-r", "500", "--late", "0.0001", "--json", "-", url, NULL), 3);
+    server_stop(&server);
+    CHECK(strstr(read_whole("out"), "\"void\": true,\n  \"void_reason\": \"the client was the"));
 }
 
 TEST(errors_end_with_status_1_and_are_named)
@@ -205,7 +249,25 @@ static void check_line(const char *log, const char *tag, const struct gs_histogr
     CHECK_EQ(memcmp(found, expected, length), 0);
 }
 
-TEST(the_log_holds_the_three_histograms)
+TEST(the_log_of_an_open_loop_holds_service_and_lag_as_well)
+{
+    struct server server;
+    char *log;
+    size_t length;
+    server_start(&server, serve_hello);
+    struct load_result result = run_against(&server, "-c", "2", "-n", "50", "-r", "5000", NULL);
+    server_stop(&server);
+    FILE *file = open_memstream(&log, &length);
+    CHECK_EQ(gs_load_report_log(&result, file), 0);
+    fclose(file);
+    check_line(log, "\nTag=response,0.000,", &result.tally.times[LOAD_TIME_RESPONSE]);
+    check_line(log, "\nTag=service,0.000,", &result.tally.times[LOAD_TIME_SERVICE]);
+    check_line(log, "\nTag=lag,0.000,", &result.tally.times[LOAD_TIME_LAG]);
+    free(log);
+    gs_load_result_done(&result);
+}
+
+TEST(the_log_of_a_closed_loop_holds_three_histograms)
 {
     struct server server;
     char *log;
@@ -219,9 +281,10 @@ TEST(the_log_holds_the_three_histograms)
     CHECK(strstr(log, "#[Histogram log format version 1.3]\n#[StartTime: ") == log);
     CHECK(strstr(log, "\n\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_"
                       "Compressed_Histogram\"\n"));
-    check_line(log, "\nTag=response,0.000,", &result.tally.response);
-    check_line(log, "\nTag=first_byte,0.000,", &result.tally.first_byte);
-    check_line(log, "\nTag=connect,0.000,", &result.tally.connect);
+    check_line(log, "\nTag=response,0.000,", &result.tally.times[LOAD_TIME_RESPONSE]);
+    check_line(log, "\nTag=first_byte,0.000,", &result.tally.times[LOAD_TIME_FIRST_BYTE]);
+    check_line(log, "\nTag=connect,0.000,", &result.tally.times[LOAD_TIME_CONNECT]);
+    CHECK(!strstr(log, "Tag=service") && !strstr(log, "Tag=lag"));
     free(log);
     gs_load_result_done(&result);
     rmdir(folder);

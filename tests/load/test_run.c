@@ -13,8 +13,8 @@ TEST(as_many_requests_are_made_as_were_asked_for)
     CHECK_EQ(result.tally.requests, 103);
     CHECK_EQ(server.requests, 103);
     CHECK_EQ(gs_load_tally_errors(&result.tally), 0);
-    CHECK_EQ(result.tally.response.count, 103);
-    CHECK_EQ(result.tally.first_byte.count, 103);
+    CHECK_EQ(result.tally.times[LOAD_TIME_RESPONSE].count, 103);
+    CHECK_EQ(result.tally.times[LOAD_TIME_FIRST_BYTE].count, 103);
     CHECK_EQ(result.tally.bytes, 103 * strlen(SERVER_OK));
     CHECK(result.seconds > 0 && !result.is_interrupted);
     gs_load_result_done(&result);
@@ -39,7 +39,7 @@ TEST(kept_connections_are_opened_once_each)
     server_stop(&server);
     CHECK_EQ(server.connections, 4);
     CHECK_EQ(result.tally.connections, 4);
-    CHECK_EQ(result.tally.connect.count, 4);
+    CHECK_EQ(result.tally.times[LOAD_TIME_CONNECT].count, 4);
     gs_load_result_done(&result);
 }
 
@@ -65,7 +65,7 @@ TEST(a_connection_is_closed_after_its_number_of_requests_and_the_last_one_says_s
     server_stop(&server);
     CHECK_EQ(result.tally.requests, 20);
     CHECK_EQ(server.connections, 4);
-    CHECK_EQ(result.tally.connect.count, 4);
+    CHECK_EQ(result.tally.times[LOAD_TIME_CONNECT].count, 4);
     gs_load_result_done(&result);
 }
 
@@ -78,7 +78,7 @@ TEST(a_connection_for_each_request)
     server_stop(&server);
     CHECK_EQ(result.tally.requests, 60);
     CHECK_EQ(server.connections, 60);
-    CHECK_EQ(result.tally.connect.count, 60);
+    CHECK_EQ(result.tally.times[LOAD_TIME_CONNECT].count, 60);
     gs_load_result_done(&result);
 }
 
@@ -131,11 +131,12 @@ TEST(a_known_delay_is_in_every_time_reported)
     struct load_result result = run_against(&server, "-c", "4", "-n", "12", NULL);
     server_stop(&server);
     const uint64_t delay_ns = 50 * GS_MILLISECOND;
-    CHECK(gs_histogram_min(&result.tally.response) >= delay_ns);
-    CHECK(gs_histogram_min(&result.tally.first_byte) >= delay_ns);
-    CHECK(gs_histogram_percentile(&result.tally.response, 50) >= delay_ns);
-    CHECK(gs_histogram_mean(&result.tally.response) >= (double)delay_ns);
-    CHECK(gs_histogram_mean(&result.tally.first_byte) <= gs_histogram_mean(&result.tally.response));
+    CHECK(gs_histogram_min(&result.tally.times[LOAD_TIME_RESPONSE]) >= delay_ns);
+    CHECK(gs_histogram_min(&result.tally.times[LOAD_TIME_FIRST_BYTE]) >= delay_ns);
+    CHECK(gs_histogram_percentile(&result.tally.times[LOAD_TIME_RESPONSE], 50) >= delay_ns);
+    CHECK(gs_histogram_mean(&result.tally.times[LOAD_TIME_RESPONSE]) >= (double)delay_ns);
+    CHECK(gs_histogram_mean(&result.tally.times[LOAD_TIME_FIRST_BYTE]) <=
+          gs_histogram_mean(&result.tally.times[LOAD_TIME_RESPONSE]));
     /* Three rounds of each connection. */
     CHECK(result.seconds >= 0.15);
     gs_load_result_done(&result);
@@ -148,11 +149,10 @@ TEST(the_measured_load_is_the_mean_number_of_requests_under_way)
     struct load_result result = run_against(&server, "-c", "4", "-n", "16", "--think", "0", NULL);
     server_stop(&server);
     double measured = gs_load_measured(&result);
-    /* Four clients can't have more than four requests under way, and these wait for the server
-     * nearly always. */
-    CHECK(measured <= 4 && measured > 1);
-    double total_ns = gs_histogram_mean(&result.tally.response) * 16 +
-                      gs_histogram_mean(&result.tally.connect) * 4;
+    /* Four clients can't have more than four requests under way. */
+    CHECK(measured <= 4 && measured > 0);
+    double total_ns = gs_histogram_mean(&result.tally.times[LOAD_TIME_RESPONSE]) * 16 +
+                      gs_histogram_mean(&result.tally.times[LOAD_TIME_CONNECT]) * 4;
     double difference = measured * result.seconds * 1e9 - total_ns;
     CHECK(difference > -1000 && difference < 1000);
     gs_load_result_done(&result);
@@ -177,8 +177,8 @@ TEST(the_first_byte_is_timed_apart_from_the_last)
     struct load_result result = run_against(&server, "-c", "2", "-n", "6", NULL);
     server_stop(&server);
     CHECK_EQ(result.tally.requests, 6);
-    double gap_ns =
-        gs_histogram_mean(&result.tally.response) - gs_histogram_mean(&result.tally.first_byte);
+    double gap_ns = gs_histogram_mean(&result.tally.times[LOAD_TIME_RESPONSE]) -
+                    gs_histogram_mean(&result.tally.times[LOAD_TIME_FIRST_BYTE]);
     CHECK(gap_ns >= (double)(25 * GS_MILLISECOND));
     gs_load_result_done(&result);
 }
@@ -208,20 +208,26 @@ TEST(the_duration_ends_the_run)
     gs_load_result_done(&result);
 }
 
+/* The connections are made in the warm-up, and some requests, if the machine is not too slow for that:
+ * then it takes a longer one. */
 TEST(what_happens_in_the_warm_up_is_not_counted)
 {
-    struct server server;
-    server_start(&server, serve_hello);
-    struct load_result result =
-        run_against(&server, "-c", "2", "-n", "50", "--warmup", "100ms", "--think", "1", NULL);
-    server_stop(&server);
-    CHECK_EQ(result.tally.requests, 50);
-    CHECK_EQ(result.tally.response.count, 50);
-    CHECK(server.requests > 50);
-    /* The connections were made in the warm-up. */
-    CHECK_EQ(result.tally.connections, 0);
-    CHECK_EQ(result.tally.connect.count, 0);
-    gs_load_result_done(&result);
+    bool is_long_enough = false;
+    for (unsigned ms = 100; !is_long_enough && ms < 20000; ms *= 3) {
+        struct server server;
+        char warmup[16];
+        server_start(&server, serve_hello);
+        snprintf(warmup, sizeof warmup, "%ums", ms);
+        struct load_result result =
+            run_against(&server, "-c", "2", "-n", "50", "--warmup", warmup, "--think", "1", NULL);
+        server_stop(&server);
+        CHECK_EQ(result.tally.requests, 50);
+        CHECK_EQ(result.tally.times[LOAD_TIME_RESPONSE].count, 50);
+        CHECK(result.tally.times[LOAD_TIME_CONNECT].count <= result.tally.connections);
+        is_long_enough = result.tally.connections == 0 && server.requests > 50;
+        gs_load_result_done(&result);
+    }
+    CHECK(is_long_enough);
 }
 
 TEST(the_first_and_last_answers_are_dropped)
@@ -233,7 +239,7 @@ TEST(the_first_and_last_answers_are_dropped)
     server_stop(&server);
     CHECK_EQ(result.tally.requests, 100);
     CHECK_EQ(result.tally.dropped, 20);
-    CHECK_EQ(result.tally.response.count, 80);
+    CHECK_EQ(result.tally.times[LOAD_TIME_RESPONSE].count, 80);
     gs_load_result_done(&result);
 }
 
@@ -256,7 +262,7 @@ TEST(an_interrupt_ends_the_run_early_with_what_was_measured)
     server_stop(&server);
     CHECK(result.is_interrupted);
     CHECK(result.tally.requests >= 9);
-    CHECK_EQ(result.tally.response.count, result.tally.requests);
+    CHECK_EQ(result.tally.times[LOAD_TIME_RESPONSE].count, result.tally.requests);
     CHECK(result.seconds < 100);
     gs_load_result_done(&result);
 }

@@ -18,7 +18,7 @@ pid {folder}/nginx.pid;
 error_log stderr warn;
 events {{
     use epoll;
-    worker_connections {connections};
+    worker_connections {nginx_connections};
 }}
 http {{
     access_log off;
@@ -87,6 +87,8 @@ def _written(template: str, name: str, site: Site, user: str) -> tuple[Path, str
         user=user if os.geteuid() == 0 else "",
         open_files=site.open_files,
         connections=site.open_files // 2,
+        # When fewer than a sixteenth of these are free, nginx closes idle ones.
+        nginx_connections=site.open_files * 9 // 10,
     )
     path = site.folder / f"{name}.conf"
     path.write_text(text)
