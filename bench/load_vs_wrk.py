@@ -3,6 +3,8 @@
 They are held to agree on a server whose delays are known, because there the times are the server's.
 On a server at its limit, which request waits how long depends on the order in which a client looks
 at its connections; those points tell what a request costs the client.
+
+Open loops are held to keep their rate, and to find the same server's times.
 """
 
 import json
@@ -25,6 +27,10 @@ from gossamer_lab.workshop import Workshop, workshop
 OURS, WRK = "gossamer", "wrk"
 SERVERS = ("nginx", "h2o", "lighttpd")
 DELAYS = (16, 128)
+RATES = ("1000", "1000 --poisson")
+RATE_CONNECTIONS = 128
+USUAL_US, LATE_US = 2000.0, 8000.0
+"""The delays of bench/delays.c."""
 POINTS = (
     *(Point(f"305-keep-{n}", 305, n, 0) for n in (128, 1000)),
     Point("8192-keep-128", 8192, 128, 0),
@@ -116,6 +122,23 @@ def delays_server() -> Server:
     return Server("delays", False, "answers after known delays", "this checkout", configure)
 
 
+def measure_rates(setting: Round, rounds: int, url: str) -> None:
+    """Measure open loops at a server whose delays are known."""
+    shop, figures = setting.shop, setting.figures
+    path = shop.site.folder / "load.json"
+    for rate in RATES:
+        for _ in range(rounds):
+            how = ("-c", str(RATE_CONNECTIONS), "-d", str(setting.seconds), "--late", "1h")
+            words = (*how, "--json", str(path), "--rate", *rate.split())
+            run((str(shop.program), "load", *words, url), shop.client_core)
+            report = json.loads(path.read_text())
+            kept = report["throughput_per_s"] / report["rate_per_s"]
+            figures.add(f"rate {rate}: kept", OURS, kept, "of it")
+            figures.add(f"rate {rate}: p50", OURS, report["response_us"]["p50"], "us")
+            figures.add(f"rate {rate}: p99", OURS, report["response_us"]["p99"], "us")
+            figures.add(f"rate {rate}: lag p99", OURS, report["lag_us"]["p99"], "us")
+
+
 def measure(setting: Round, rounds: int, chosen: str) -> None:
     """Measure every point, round after round."""
     shop = setting.shop
@@ -123,6 +146,9 @@ def measure(setting: Round, rounds: int, chosen: str) -> None:
         with serving(delays_server(), shop.site, shop.server_core, ("/", 2)) as running:
             for _ in range(rounds):
                 setting.compare(f"delays-{connections}", running.url + "/", connections)
+    if chosen in "rate":
+        with serving(delays_server(), shop.site, shop.server_core, ("/", 2)) as running:
+            measure_rates(setting, rounds, running.url + "/")
     server = next(iter(present_peers(SERVERS)))
     for point in (point for point in POINTS if chosen in point.key):
         with serving(server, shop.site, shop.server_core, (point.path, point.size)) as running:
@@ -142,11 +168,27 @@ def agree(figures: Figures, name: str, limit: float) -> None:
     figures.ratios.append(row)
 
 
+def hold(figures: Figures, name: str, truth: float, limit: float) -> None:
+    """State how far a figure is from what it is known to be."""
+    found = figures.median(name, OURS)
+    row = {"name": f"{name}: from {truth:g}", "ratio": None, "limit": limit, "ok": False}
+    if found:
+        ratio = max(found / truth, truth / found)
+        row |= {"ratio": round(ratio, 4), "ok": ratio <= limit}
+    else:
+        row["reason"] = "not measured"
+    figures.ratios.append(row)
+
+
 def set_limits(figures: Figures, chosen: str) -> None:
     """State what is to be reached."""
     for connections in (n for n in DELAYS if chosen in f"delays-{n}"):
         for metric, limit in LIMITS.items():
             agree(figures, f"delays-{connections} {metric}", limit)
+    for rate in RATES if chosen in "rate" else ():
+        hold(figures, f"rate {rate}: kept", 1.0, 1.1 if "poisson" in rate else 1.01)
+        hold(figures, f"rate {rate}: p50", USUAL_US, 1.1)
+        hold(figures, f"rate {rate}: p99", LATE_US, 1.15)
     for point in (point for point in POINTS if chosen in point.key):
         figures.limit(f"{point.key} client CPU", OURS, (WRK,), 1.0)
 

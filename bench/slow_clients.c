@@ -22,9 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK_NS GS_MILLISECOND
+#define TICK_NS (GS_MILLISECOND / 5)
 #define RAMP_SECONDS 2 /* in which all connect */
-#define TURNS_MOST 64  /* in one tick, so that those who share our core are not held up */
+#define TURNS_MOST 4   /* in one tick, so that those who share our core are not held up */
 #define RECEIVE_BUFFER 4096
 
 enum mode { HEADER, BLANK, BODY, READ, MODES };

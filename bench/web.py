@@ -1,15 +1,17 @@
 """The web server beside nginx, lighttpd, h2o and the floor: CPU a request, p99, idle memory."""
 
 import http.client
+import json
 import os
 import random
 import subprocess
 import sys
 import time
 import urllib.parse
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
+import wrk
 from figures import Figures, arguments
 
 from gossamer_lab import measure, paths
@@ -28,6 +30,13 @@ POINTS = (
     *(Point(f"305-keep-{n}", 305, n, KEEP) for n in (16, 128, 1000, 10_000)),
     *(Point(f"8192-keep-{n}", 8192, n, KEEP) for n in (128, 1000)),
     *(Point(f"305-close-{n}", 305, n, CLOSE) for n in (64, 256, 1000)),
+)
+LOAD, WRK = "load", "wrk"
+"""The clients, of which each figure names the one that it was measured with."""
+WRK_POINTS = tuple(
+    point
+    for point in POINTS
+    if point.kept_alive and point.size == 305 and point.connections in (16, 128, 1000)
 )
 IDLE_CONNECTIONS = 10_000
 OURS = "event"
@@ -58,9 +67,12 @@ def floor_server(kind: str, size: int, total: int) -> Server:
     return Server(FLOOR, False, "a bare loop", "this checkout", configure)
 
 
-def measure_points(figures: Figures, shop: Workshop, servers: list[Server], chosen: str) -> None:
+def measure_points(figures: Figures, shop: Workshop, servers: list[Server]) -> None:
     """Measure every point, the servers of each in a new order every round."""
     settings = arguments(__doc__ or "")
+    second = wrk.installed()
+    if not second:
+        figures.miss("all", WRK, "not installed: make peers")
     bench = measure.Bench(
         shop.site,
         Generator(shop.program, shop.client_core, shop.site.folder, lambda: None),
@@ -68,7 +80,7 @@ def measure_points(figures: Figures, shop: Workshop, servers: list[Server], chos
         settings.seconds,
         0.3,
     )
-    points = [point for point in POINTS if chosen in point.key]
+    points = [point for point in POINTS if settings.only in point.key]
     lengths = {
         size: answer_length(servers[0], shop.site, size, shop.server_core)
         for size in {point.size for point in points}
@@ -80,14 +92,40 @@ def measure_points(figures: Figures, shop: Workshop, servers: list[Server], chos
             )
             subjects = [*servers, floor]
             random.shuffle(subjects)
+            step = Step(0, number, point, "")
             for server in subjects:
-                row = measure.measure(Step(0, number, point, server.name), server, bench)
-                report(figures, point, server.name, row)
+                report(figures, point, server.name, measure.measure(step, server, bench))
+            for server in subjects if second and point in WRK_POINTS else []:
+                measure_with_wrk(figures, second, shop, server, point)
+
+
+def measure_with_wrk(
+    figures: Figures, second: wrk.Wrk, shop: Workshop, server: Server, point: Point
+) -> None:
+    """Measure the same once more, with the other client."""
+    name, seconds = cpu_name(point, WRK), arguments(__doc__ or "").seconds
+    try:
+        cost = wrk.server_cpu(second, shop, server, point, seconds)
+    except wrk.WrkFailedError as failure:
+        figures.miss(name, server.name, str(failure))
+        return
+    print(f"  {point.key} {server.name} under wrk: {cost}", file=sys.stderr)
+    figures.add(name, server.name, cost, "us a request")
+
+
+def cpu_name(point: Point, client: str) -> str:
+    """Return the name of the figures of a point's CPU time."""
+    return f"{point.key} {client} CPU"
+
+
+def p99_name(point: Point) -> str:
+    """Return the name of the figures of a point's 99th percentile."""
+    return f"{point.key} {LOAD} p99"
 
 
 def report(figures: Figures, point: Point, subject: str, row: measure.Row) -> None:
     """Add what one measurement gave."""
-    cpu, p99 = f"{point.key} CPU", f"{point.key} p99"
+    cpu, p99 = cpu_name(point, LOAD), p99_name(point)
     print(f"  {point.key} {subject}: {row['server_cpu_us_per_request']}", file=sys.stderr)
     if row["failure"] or row["errors"]:
         figures.miss(cpu, subject, row["failure"] or row["errors_by_kind"])
@@ -117,7 +155,7 @@ def measure_idle(figures: Figures, shop: Workshop, server: Server) -> None:
         "--think",
         "60000",
         "-d",
-        "4",
+        "300",
         "--timeout",
         "120",
     )
@@ -130,9 +168,8 @@ def measure_idle(figures: Figures, shop: Workshop, server: Server) -> None:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-            time.sleep(3)
+            held = await_connections(running.url)
             after = resident_bytes(running.pid)
-            held = established(running.url)
             client.terminate()
             client.wait()
     except ServerFailedError as failure:
@@ -142,6 +179,16 @@ def measure_idle(figures: Figures, shop: Workshop, server: Server) -> None:
         figures.miss(name, server.name, f"only {held} connections were open")
         return
     figures.add(name, server.name, (after - before) / IDLE_CONNECTIONS, "bytes each")
+
+
+def await_connections(url: str) -> int:
+    """Wait until the server has all connections, or gets no more; return how many it has."""
+    held, before = 0, -1
+    while before < held < IDLE_CONNECTIONS:
+        time.sleep(3)
+        held, before = established(url), held
+    time.sleep(0.5)
+    return held
 
 
 def established(url: str) -> int:
@@ -157,25 +204,20 @@ def client_cost(figures: Figures, shop: Workshop, seconds: float) -> None:
     """Measure what a request costs each load generator, against the same bare loop."""
     name = "client CPU a request"
     floor = floor_server("keep", 305, 545)
-    wrk = paths.peer("wrk")
     ours = ("load", "-c", "128", "-d", f"{seconds:g}", "--json", str(shop.site.folder / "cost"))
-    commands = {"gossamer load": (str(shop.program), *ours)}
-    if wrk:
-        commands["wrk"] = (str(wrk), "-t1", "-c128", f"-d{max(1, round(seconds))}s")
+    second = wrk.installed()
+    runs: dict[str, Callable[[str], int]] = {
+        "gossamer load": lambda url: our_requests(shop, (str(shop.program), *ours, url))
+    }
+    if second:
+        runs[WRK] = lambda url: second.run(url, 128, seconds)
     else:
-        figures.miss(name, "wrk", "not installed: make peers")
-    for subject, command in commands.items():
+        figures.miss(name, WRK, "not installed: make peers")
+    for subject, run in runs.items():
         with serving(floor, shop.site, shop.server_core, ("/", 305)) as running:
             before = os.times()
-            done = subprocess.run(
-                (*command, running.url + "/"),
-                check=True,
-                capture_output=True,
-                text=True,
-                preexec_fn=partial(os.sched_setaffinity, 0, {shop.client_core}),
-            )
+            requests = run(running.url + "/")
             after = os.times()
-        requests = requests_of(subject, done.stdout, shop.site.folder / "cost")
         cpu = CpuTime(
             after.children_user - before.children_user,
             after.children_system - before.children_system,
@@ -183,12 +225,11 @@ def client_cost(figures: Figures, shop: Workshop, seconds: float) -> None:
         figures.add(name, subject, cpu.total_s / requests * 1e6, "us a request")
 
 
-def requests_of(subject: str, output: str, path: Path) -> int:
-    """Return how many requests a load generator says that it made."""
-    if subject == "wrk":
-        return int(next(line for line in output.splitlines() if "requests in" in line).split()[0])
-    text = path.read_text()
-    return int(text.split('"requests":')[1].split(",")[0])
+def our_requests(shop: Workshop, command: tuple[str, ...]) -> int:
+    """Run our load generator, which keeps to our own core; return how many requests it made."""
+    subprocess.run(command, check=True, capture_output=True)
+    requests: int = json.loads((shop.site.folder / "cost").read_text())["requests"]
+    return requests
 
 
 def set_limits(figures: Figures, chosen: str) -> None:
@@ -196,7 +237,7 @@ def set_limits(figures: Figures, chosen: str) -> None:
     for point in POINTS:
         if chosen not in point.key:
             continue
-        cpu, p99 = f"{point.key} CPU", f"{point.key} p99"
+        cpu, p99 = cpu_name(point, LOAD), p99_name(point)
         if not point.kept_alive:
             figures.limit(cpu, OURS, ("h2o",), 0.9)
             figures.limit(cpu, OURS, (FLOOR,), 1.2)
@@ -204,12 +245,15 @@ def set_limits(figures: Figures, chosen: str) -> None:
         small = point.size == 305
         figures.limit(cpu, OURS, PEERS, 0.85 if small else 0.9)
         figures.limit(cpu, OURS, (FLOOR,), 1.08 if small else 1.1)
+        if point in WRK_POINTS:
+            figures.limit(cpu_name(point, WRK), OURS, PEERS, 0.85)
+            figures.limit(cpu_name(point, WRK), OURS, (FLOOR,), 1.08)
         if small and point.connections in (128, 1000):
             figures.limit(p99, OURS, PEERS, 1.0)
     if chosen in "idle":
         figures.limit(f"{IDLE_CONNECTIONS} idle connections", OURS, ("526 bytes",), 1.0)
     if chosen in "client":
-        figures.limit("client CPU a request", "gossamer load", ("wrk",), 1.0)
+        figures.limit("client CPU a request", "gossamer load", (WRK,), 1.0)
 
 
 def main() -> int:
@@ -223,7 +267,7 @@ def main() -> int:
         servers = [*ours, *present_peers(PEERS)]
         for name in absent_peers(PEERS):
             figures.miss("all", name, "not installed: make peers")
-        measure_points(figures, shop, servers, settings.only)
+        measure_points(figures, shop, servers)
         if settings.only in "idle":
             for server in servers:
                 measure_idle(figures, shop, server)

@@ -18,17 +18,42 @@ static void *yield_often(void *argument)
     return argument;
 }
 
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int turn;
+
+static void *take_turns(void *argument)
+{
+    int mine = argument != NULL;
+    for (int i = 0; i < SWITCHES / FEWER; i++) {
+        pthread_mutex_lock(&mutex);
+        while (turn != mine)
+            pthread_cond_wait(&changed, &mutex);
+        turn = !mine;
+        pthread_cond_signal(&changed);
+        pthread_mutex_unlock(&mutex);
+    }
+    return argument;
+}
+
+static void measure_both(void *(*fn)(void *))
+{
+    pthread_t a, b;
+    begin();
+    must(!pthread_create(&a, NULL, fn, NULL) && !pthread_create(&b, NULL, fn, &turn));
+    must(!pthread_join(a, NULL) && !pthread_join(b, NULL));
+    end(2.0 * SWITCHES / FEWER);
+}
+
 int main(int argc, char **argv)
 {
     const char *figure = argc > 1 ? argv[1] : "";
     for (int round = 0; round < ROUNDS / FEWER; round++) {
-        pthread_t a, b;
+        pthread_t a;
         if (!strcmp(figure, "switch")) {
-            begin();
-            must(!pthread_create(&a, NULL, yield_often, NULL) &&
-                 !pthread_create(&b, NULL, yield_often, NULL));
-            must(!pthread_join(a, NULL) && !pthread_join(b, NULL));
-            end(2.0 * SWITCHES / FEWER);
+            measure_both(yield_often);
+        } else if (!strcmp(figure, "turns")) {
+            measure_both(take_turns);
         } else if (!strcmp(figure, "spawn")) {
             begin();
             for (int i = 0; i < SPAWNS / FEWER; i++)

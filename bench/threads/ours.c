@@ -7,6 +7,7 @@ static const char *figure;
 static long count;
 static struct gs_cond ping, pong, never;
 static struct gs_mutex mutex;
+static struct gs_wait_group blocked;
 
 static void *nothing(void *argument)
 {
@@ -62,6 +63,38 @@ static void measure_condition(void)
     }
 }
 
+static bool is_turn;
+
+/* As programs on several workers do it. */
+static void take_turn(bool turn, struct gs_cond *mine, struct gs_cond *others)
+{
+    gs_mutex_lock(&mutex, GS_NEVER);
+    while (is_turn != turn)
+        must(!gs_cond_wait(mine, &mutex, GS_NEVER));
+    is_turn = !turn;
+    gs_cond_signal(others);
+    gs_mutex_unlock(&mutex);
+}
+
+static void *take_turns(void *argument)
+{
+    for (int i = 0; i < SWITCHES; i++)
+        take_turn(true, &ping, &pong);
+    return argument;
+}
+
+static void measure_turns(void)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        struct gs_thread *partner = spawn(take_turns);
+        begin();
+        for (int i = 0; i < SWITCHES; i++)
+            take_turn(false, &pong, &ping);
+        end(2 * SWITCHES);
+        must(!gs_thread_join(partner, GS_NEVER, NULL));
+    }
+}
+
 static void measure_spawn(void)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -101,14 +134,16 @@ static void measure_exchange(void)
 static void *block(void *argument)
 {
     must(!gs_cond_wait(&never, NULL, GS_NEVER));
+    gs_wait_group_done(&blocked);
     return argument;
 }
 
-/* Threads that block; all are woken at the end. */
+/* Threads that block; all are woken at the end, and finish. */
 static void measure_many(void)
 {
     const char *field = !strcmp(figure, "tables") ? "VmPTE" : "VmRSS";
     double before = memory_of(field);
+    gs_wait_group_add(&blocked, (uint64_t)count);
     begin();
     for (long i = 0; i < count; i++)
         must(!gs_thread_spawn(NULL, block, NULL, NULL));
@@ -117,7 +152,42 @@ static void measure_many(void)
         end((double)count);
     else
         best_ns = (memory_of(field) - before) / (double)count;
+    begin();
     gs_cond_broadcast(&never);
+    must(!gs_wait_group_wait(&blocked, GS_NEVER));
+    if (!strcmp(figure, "finish")) {
+        best_ns = 1e18;
+        end((double)count);
+    }
+}
+
+#define WORKING 8
+#define PIECES 400
+#define PIECE 2000 /* steps between two yields: some microseconds */
+
+static void *work(void *argument)
+{
+    uint64_t number = (uintptr_t)argument + 1;
+    for (int i = 0; i < PIECES; i++) {
+        for (int step = 0; step < PIECE; step++)
+            number = number * 6364136223846793005u + 1442695040888963407u;
+        gs_thread_yield();
+    }
+    return (void *)(uintptr_t)number;
+}
+
+/* Threads that have nothing to do with each other, on whichever worker takes them. */
+static void measure_work(void)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        struct gs_thread *threads[WORKING];
+        begin();
+        for (size_t i = 0; i < WORKING; i++)
+            must(!gs_thread_spawn(NULL, work, (void *)i, &threads[i]));
+        for (size_t i = 0; i < WORKING; i++)
+            must(!gs_thread_join(threads[i], GS_NEVER, NULL));
+        end(WORKING * PIECES);
+    }
 }
 
 static const struct {
@@ -126,10 +196,13 @@ static const struct {
     unsigned workers;
 } figures[] = {
     {"switch", measure_switch, 1},       {"switch2", measure_switch, 2},
-    {"condition", measure_condition, 1}, {"spawn", measure_spawn, 1},
-    {"mutex", measure_mutex, 1},         {"mutex2", measure_mutex, 2},
-    {"exchange", measure_exchange, 1},   {"memory", measure_many, 1},
-    {"tables", measure_many, 1},         {"create", measure_many, 1},
+    {"condition", measure_condition, 1}, {"condition2", measure_condition, 2},
+    {"turns", measure_turns, 1},         {"turns2", measure_turns, 2},
+    {"spawn", measure_spawn, 1},         {"mutex", measure_mutex, 1},
+    {"mutex2", measure_mutex, 2},        {"exchange", measure_exchange, 1},
+    {"memory", measure_many, 1},         {"tables", measure_many, 1},
+    {"create", measure_many, 1},         {"finish", measure_many, 1},
+    {"work", measure_work, 1},           {"work2", measure_work, 2},
 };
 
 static void *run(void *measure)

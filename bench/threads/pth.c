@@ -17,17 +17,42 @@ static void *yield_often(void *argument)
     return argument;
 }
 
+static pth_mutex_t mutex = PTH_MUTEX_INIT;
+static pth_cond_t changed = PTH_COND_INIT;
+static int turn;
+
+static void *take_turns(void *argument)
+{
+    int mine = argument != NULL;
+    for (int i = 0; i < SWITCHES / FEWER; i++) {
+        pth_mutex_acquire(&mutex, FALSE, NULL);
+        while (turn != mine)
+            pth_cond_await(&changed, &mutex, NULL);
+        turn = !mine;
+        pth_cond_notify(&changed, FALSE);
+        pth_mutex_release(&mutex);
+    }
+    return argument;
+}
+
+static void measure_both(void *(*fn)(void *))
+{
+    pth_t a = pth_spawn(PTH_ATTR_DEFAULT, fn, NULL);
+    pth_t b = pth_spawn(PTH_ATTR_DEFAULT, fn, &turn);
+    begin();
+    must(pth_join(a, NULL) && pth_join(b, NULL));
+    end(2.0 * SWITCHES / FEWER);
+}
+
 int main(int argc, char **argv)
 {
     const char *figure = argc > 1 ? argv[1] : "";
     must(pth_init());
     for (int round = 0; round < ROUNDS / FEWER; round++) {
         if (!strcmp(figure, "switch")) {
-            pth_t a = pth_spawn(PTH_ATTR_DEFAULT, yield_often, NULL);
-            pth_t b = pth_spawn(PTH_ATTR_DEFAULT, yield_often, NULL);
-            begin();
-            must(pth_join(a, NULL) && pth_join(b, NULL));
-            end(2.0 * SWITCHES / FEWER);
+            measure_both(yield_often);
+        } else if (!strcmp(figure, "turns")) {
+            measure_both(take_turns);
         } else if (!strcmp(figure, "spawn")) {
             begin();
             for (int i = 0; i < SPAWNS / FEWER; i++)

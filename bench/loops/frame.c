@@ -1,0 +1,334 @@
+#include "bench/loops/frame.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE 64
+#define SECOND_NS 1000000000u
+#define LATER_ROUNDS 5
+#define QUIET_ITERATIONS 2000
+/* Timers are due so long after they are added, and so much later once they are moved. */
+#define FIRST_DUE_NS (2 * (uint64_t)SECOND_NS)
+#define SPREAD_NS (SECOND_NS / 2)
+#define LATER_NS SPREAD_NS
+
+bool frame_has_timeouts;
+
+static int (*pairs)[2];
+static unsigned pair_count, to_send_on, expected, received;
+static unsigned fired;
+static atomic_uint woken;
+static uint64_t seed = 1;
+
+void frame_must(bool condition, const char *what)
+{
+    if (condition)
+        return;
+    fprintf(stderr, "%s failed\n", what);
+    exit(1);
+}
+
+void frame_lacks(void)
+{
+    exit(3);
+}
+
+void *frame_storage(size_t count, size_t size)
+{
+    size_t bytes = (count * size + LINE - 1) / LINE * LINE;
+    void *storage = aligned_alloc(LINE, bytes ? bytes : LINE);
+    frame_must(storage, "aligned_alloc");
+    return memset(storage, 0, bytes);
+}
+
+static uint64_t random_below(uint64_t n)
+{
+    seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (seed >> 32) * n >> 32;
+}
+
+uint64_t frame_timeout_ns(void)
+{
+    return UINT64_C(10) * SECOND_NS + random_below(SECOND_NS);
+}
+
+static uint64_t read_clock(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
+/* What one thread does is measured by its processor's time: nothing here waits, and what others do meanwhile is not counted. */
+static uint64_t now_ns(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+/* ---- Socket pairs ---- */
+
+static void open_pairs(unsigned count)
+{
+    pair_count = count;
+    pairs = frame_storage(count, sizeof *pairs);
+    for (unsigned i = 0; i < count; i++)
+        frame_must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pairs[i]), "socketpair");
+}
+
+static void send_to(unsigned i)
+{
+    frame_must(write(pairs[i][1], "e", 1) == 1, "write");
+}
+
+void frame_readable(unsigned i)
+{
+    char byte;
+    frame_must(read(pairs[i][0], &byte, 1) == 1, "read");
+    received++;
+    if (!to_send_on)
+        return;
+    to_send_on--;
+    send_to(i + 1 < pair_count ? i + 1 : 0);
+}
+
+static void set_up(void)
+{
+    for (unsigned i = 0; i < pair_count; i++) {
+        if (frame_has_timeouts)
+            subject_set_timer(i, frame_timeout_ns());
+        subject_watch(i, pairs[i][0]);
+    }
+    subject_step(false);
+}
+
+/* One iteration of the benchmark: all watchers are set up, `active` bytes are sent, and callbacks send as many on. */
+static void measure_round(unsigned active, double ret_us[3])
+{
+    uint64_t start = now_ns();
+    set_up();
+    uint64_t ready = now_ns();
+    to_send_on = active;
+    expected = 2 * active;
+    received = 0;
+    for (unsigned i = 0; i < active; i++)
+        send_to(i * (pair_count / active));
+    uint64_t sent = now_ns();
+    while (received < expected)
+        subject_step(false);
+    uint64_t end = now_ns();
+    ret_us[0] = (double)(end - start) / 1e3;
+    ret_us[1] = (double)(ready - start) / 1e3;
+    ret_us[2] = (double)(end - sent) / 1e3;
+}
+
+static void measure_pairs(enum way way, unsigned count, unsigned active)
+{
+    double us[3], least_us[3];
+    subject_open(way, count, frame_has_timeouts ? count : 0);
+    open_pairs(count);
+    measure_round(active, us);
+    measure_round(active, us);
+    printf("%.1f %.1f %.1f", us[0], us[1], us[2]);
+    measure_round(active, least_us);
+    for (unsigned i = 0; i < LATER_ROUNDS; i++) {
+        measure_round(active, us);
+        for (unsigned part = 0; part < 3; part++)
+            least_us[part] = us[part] < least_us[part] ? us[part] : least_us[part];
+    }
+    printf(" %.1f %.1f %.1f\n", least_us[0], least_us[1], least_us[2]);
+}
+
+/* ---- Timers ---- */
+
+void frame_fired(void)
+{
+    fired++;
+}
+
+/* All numbers below count, each once, in random order. */
+static unsigned *random_order(unsigned count)
+{
+    unsigned *order = frame_storage(count, sizeof *order);
+    for (unsigned i = 0; i < count; i++) {
+        unsigned j = (unsigned)random_below(i + 1);
+        order[i] = order[j];
+        order[j] = i;
+    }
+    return order;
+}
+
+static void sleep_until(uint64_t deadline_ns)
+{
+    struct timespec deadline = {(time_t)(deadline_ns / SECOND_NS), (long)(deadline_ns % SECOND_NS)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, NULL))
+        ;
+}
+
+static void measure_timer_round(unsigned count, const unsigned *order, const uint64_t *delays_ns,
+                                double ret_ns[3])
+{
+    uint64_t start = now_ns();
+    for (unsigned i = 0; i < count; i++)
+        subject_set_timer(i, delays_ns[i]);
+    subject_step(false);
+    uint64_t added = now_ns();
+    for (unsigned i = 0; i < count; i++)
+        subject_set_timer(order[i], delays_ns[i] + LATER_NS);
+    subject_step(false);
+    uint64_t moved = now_ns();
+    frame_must(!fired, "no timer before its time");
+    sleep_until(read_clock(CLOCK_MONOTONIC) + FIRST_DUE_NS + SPREAD_NS + LATER_NS);
+    uint64_t due = now_ns();
+    while (fired < count)
+        subject_step(false);
+    uint64_t end = now_ns();
+    ret_ns[0] = (double)(added - start) / count;
+    ret_ns[1] = (double)(moved - added) / count;
+    ret_ns[2] = (double)(end - due) / count;
+    fired = 0;
+}
+
+/* The second round's, when all memory has been touched. */
+static void measure_timers(unsigned count)
+{
+    double ns[3];
+    unsigned *order = random_order(count);
+    uint64_t *delays_ns = frame_storage(count, sizeof *delays_ns);
+    for (unsigned i = 0; i < count; i++)
+        delays_ns[i] = FIRST_DUE_NS + random_below(SPREAD_NS);
+    subject_open(WAY_AGAIN, 0, count);
+    subject_step(false);
+    measure_timer_round(count, order, delays_ns, ns);
+    measure_timer_round(count, order, delays_ns, ns);
+    printf("%.2f %.2f %.2f\n", ns[0], ns[1], ns[2]);
+}
+
+/* ---- What comes from elsewhere ---- */
+
+void frame_woken(void)
+{
+    atomic_fetch_add_explicit(&woken, 1, memory_order_release);
+}
+
+static void *wake_often(void *argument)
+{
+    unsigned count = *(unsigned *)argument;
+    for (unsigned i = 0; i < count; i++) {
+        subject_wake();
+        while (atomic_load_explicit(&woken, memory_order_acquire) == i)
+            sched_yield();
+    }
+    return NULL;
+}
+
+static void measure_wake(unsigned count)
+{
+    pthread_t thread;
+    subject_open(WAY_AGAIN, 0, 0);
+    subject_open_wake();
+    uint64_t start = read_clock(CLOCK_MONOTONIC);
+    frame_must(!pthread_create(&thread, NULL, wake_often, &count), "pthread_create");
+    while (atomic_load_explicit(&woken, memory_order_relaxed) < count)
+        subject_step(true);
+    frame_must(!pthread_join(thread, NULL), "pthread_join");
+    printf("%.1f\n", (double)(read_clock(CLOCK_MONOTONIC) - start) / count);
+}
+
+static void measure_signals(unsigned count)
+{
+    subject_open(WAY_AGAIN, 0, 0);
+    subject_open_signal(SIGUSR1);
+    uint64_t start = now_ns();
+    for (unsigned i = 0; i < count; i++) {
+        frame_must(!kill(getpid(), SIGUSR1), "kill");
+        while (atomic_load_explicit(&woken, memory_order_relaxed) == i)
+            subject_step(false);
+    }
+    printf("%.1f\n", (double)(now_ns() - start) / count);
+}
+
+/* ---- Watchers of which nothing is heard ---- */
+
+static void measure_quiet(unsigned count)
+{
+    subject_open(WAY_AGAIN, count, 0);
+    open_pairs(count);
+    set_up();
+    uint64_t least = UINT64_MAX;
+    for (unsigned i = 0; i < QUIET_ITERATIONS; i++) {
+        send_to(0);
+        uint64_t start = now_ns();
+        unsigned before = received;
+        while (received == before)
+            subject_step(false);
+        uint64_t took = now_ns() - start;
+        least = took < least ? took : least;
+    }
+    printf("%.1f\n", (double)least);
+}
+
+static size_t allocated(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+/* Of what was allocated the storage of the loop itself, with few watchers, is taken off. */
+static void measure_memory(unsigned count)
+{
+    open_pairs(count);
+    size_t before = allocated();
+    subject_open(WAY_AGAIN, count, count);
+    for (unsigned i = 0; i < count; i++)
+        subject_watch(i, pairs[i][0]);
+    subject_step(false);
+    size_t watched = allocated();
+    for (unsigned i = 0; i < count; i++)
+        subject_set_timer(i, frame_timeout_ns());
+    size_t timed = allocated();
+    printf("%.1f %.1f\n", (double)(watched - before) / count, (double)(timed - watched) / count);
+}
+
+static enum way way_of(const char *name)
+{
+    return !strcmp(name, "anew")         ? WAY_ANEW
+           : !strcmp(name, "changelist") ? WAY_CHANGELIST
+                                         : WAY_AGAIN;
+}
+
+static unsigned number_of(const char *text)
+{
+    return (unsigned)strtoul(text, NULL, 10);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*measure)(unsigned count);
+    } figures[] = {
+        {"timers", measure_timers}, {"wake", measure_wake},     {"signals", measure_signals},
+        {"quiet", measure_quiet},   {"memory", measure_memory},
+    };
+    if (argc == 6 && !strcmp(argv[1], "pairs")) {
+        frame_has_timeouts = number_of(argv[5]);
+        measure_pairs(way_of(argv[2]), number_of(argv[3]), number_of(argv[4]));
+        return 0;
+    }
+    for (size_t i = 0; argc == 3 && i < sizeof figures / sizeof *figures; i++)
+        if (!strcmp(argv[1], figures[i].name)) {
+            figures[i].measure(number_of(argv[2]));
+            return 0;
+        }
+    fprintf(stderr, "usage: %s FIGURE COUNT | pairs WAY PAIRS ACTIVE TIMEOUTS\n", argv[0]);
+    return 2;
+}

@@ -1,0 +1,94 @@
+#include "bench/loops/frame.h"
+
+#define EV_MULTIPLICITY 1
+/* Its macros see through other types. */
+#pragma GCC diagnostic ignored "-Wconversion"
+#include <ev.h>
+
+static struct ev_loop *loop;
+static enum way way;
+static ev_io *watchers;
+static ev_timer *timers;
+static ev_async async;
+static ev_signal caught;
+
+static void on_readable(struct ev_loop *of, ev_io *io, int events)
+{
+    (void)of, (void)events;
+    unsigned i = (unsigned)(io - watchers);
+    if (frame_has_timeouts)
+        subject_set_timer(i, frame_timeout_ns());
+    frame_readable(i);
+}
+
+static void on_timer(struct ev_loop *of, ev_timer *timer, int events)
+{
+    (void)of, (void)timer, (void)events;
+    frame_fired();
+}
+
+static void on_async(struct ev_loop *of, ev_async *from, int events)
+{
+    (void)of, (void)from, (void)events;
+    frame_woken();
+}
+
+static void on_signal(struct ev_loop *of, ev_signal *from, int events)
+{
+    (void)of, (void)from, (void)events;
+    frame_woken();
+}
+
+void subject_open(enum way the_way, unsigned io_count, unsigned timer_count)
+{
+    way = the_way;
+    if (way == WAY_CHANGELIST)
+        frame_lacks();
+    loop = ev_loop_new(EVBACKEND_EPOLL);
+    frame_must(loop, "ev_loop_new");
+    watchers = frame_storage(io_count, sizeof *watchers);
+    timers = frame_storage(timer_count, sizeof *timers);
+    for (unsigned i = 0; i < timer_count; i++)
+        ev_init(&timers[i], on_timer);
+}
+
+void subject_watch(unsigned i, int fd)
+{
+    ev_io *io = &watchers[i];
+    if (!io->cb)
+        ev_io_init(io, on_readable, fd, EV_READ);
+    ev_io_stop(loop, io);
+    if (way == WAY_ANEW)
+        ev_io_set(io, fd, EV_READ);
+    ev_io_start(loop, io);
+}
+
+/* ev_timer_again moves in one step; without `repeat` the timer fires once all the same. */
+void subject_set_timer(unsigned i, uint64_t delay_ns)
+{
+    timers[i].repeat = (double)delay_ns / 1e9;
+    ev_timer_again(loop, &timers[i]);
+    timers[i].repeat = 0;
+}
+
+void subject_open_wake(void)
+{
+    ev_async_init(&async, on_async);
+    ev_async_start(loop, &async);
+}
+
+void subject_wake(void)
+{
+    ev_async_send(loop, &async);
+}
+
+void subject_open_signal(int number)
+{
+    ev_signal_init(&caught, on_signal, number);
+    ev_signal_start(loop, &caught);
+}
+
+void subject_step(bool waits)
+{
+    ev_run(loop, waits ? EVRUN_ONCE : EVRUN_NOWAIT);
+}

@@ -1,0 +1,94 @@
+#include "bench/loops/frame.h"
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <event2/thread.h>
+
+static struct event_base *base;
+static enum way way;
+static struct event *watchers, *timers;
+static struct event async, caught;
+
+static void on_readable(evutil_socket_t fd, short events, void *argument)
+{
+    (void)fd, (void)events;
+    unsigned i = (unsigned)((struct event *)argument - watchers);
+    if (frame_has_timeouts)
+        subject_set_timer(i, frame_timeout_ns());
+    frame_readable(i);
+}
+
+static void on_timer(evutil_socket_t fd, short events, void *argument)
+{
+    (void)fd, (void)events, (void)argument;
+    frame_fired();
+}
+
+static void on_woken(evutil_socket_t fd, short events, void *argument)
+{
+    (void)fd, (void)events, (void)argument;
+    frame_woken();
+}
+
+void subject_open(enum way the_way, unsigned io_count, unsigned timer_count)
+{
+    way = the_way;
+    struct event_config *config = event_config_new();
+    frame_must(config, "event_config_new");
+    int flags = way == WAY_CHANGELIST ? EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST : 0;
+    frame_must(!event_config_set_flag(config, flags), "event_config_set_flag");
+    base = event_base_new_with_config(config);
+    frame_must(base, "event_base_new_with_config");
+    event_config_free(config);
+    watchers = frame_storage(io_count, sizeof *watchers);
+    timers = frame_storage(timer_count, sizeof *timers);
+    for (unsigned i = 0; i < timer_count; i++)
+        evtimer_assign(&timers[i], base, on_timer, NULL);
+}
+
+void subject_watch(unsigned i, int fd)
+{
+    struct event *event = &watchers[i];
+    bool is_first = !event_initialized(event);
+    if (!is_first)
+        event_del(event);
+    if (is_first || way == WAY_ANEW)
+        event_assign(event, base, fd, EV_READ | EV_PERSIST, on_readable, event);
+    frame_must(!event_add(event, NULL), "event_add");
+}
+
+void subject_set_timer(unsigned i, uint64_t delay_ns)
+{
+    struct timeval delay = {(time_t)(delay_ns / 1000000000),
+                            (suseconds_t)(delay_ns % 1000000000 / 1000)};
+    frame_must(!event_add(&timers[i], &delay), "event_add");
+}
+
+void subject_open_wake(void)
+{
+    event_base_free(base);
+    frame_must(!evthread_use_pthreads(), "evthread_use_pthreads");
+    base = event_base_new();
+    frame_must(base, "event_base_new");
+    /* The loop would return without anything added. */
+    event_assign(&async, base, -1, EV_PERSIST, on_woken, NULL);
+    struct timeval far = {3600, 0};
+    frame_must(!event_add(&async, &far), "event_add");
+}
+
+void subject_wake(void)
+{
+    event_active(&async, EV_READ, 1);
+}
+
+void subject_open_signal(int number)
+{
+    evsignal_assign(&caught, base, number, on_woken, NULL);
+    frame_must(!event_add(&caught, NULL), "event_add");
+}
+
+void subject_step(bool waits)
+{
+    frame_must(event_base_loop(base, waits ? EVLOOP_ONCE : EVLOOP_ONCE | EVLOOP_NONBLOCK) >= 0,
+               "event_base_loop");
+}

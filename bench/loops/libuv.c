@@ -1,0 +1,86 @@
+#include "bench/loops/frame.h"
+
+#include <uv.h>
+
+static uv_loop_t loop;
+static enum way way;
+static uv_poll_t *watchers;
+static uv_timer_t *timers;
+static uv_async_t async;
+static uv_signal_t caught;
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    (void)events;
+    frame_must(!status, "a poll");
+    unsigned i = (unsigned)(poll - watchers);
+    if (frame_has_timeouts)
+        subject_set_timer(i, frame_timeout_ns());
+    frame_readable(i);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    (void)timer;
+    frame_fired();
+}
+
+static void on_async(uv_async_t *of)
+{
+    (void)of;
+    frame_woken();
+}
+
+static void on_signal(uv_signal_t *of, int number)
+{
+    (void)of, (void)number;
+    frame_woken();
+}
+
+void subject_open(enum way the_way, unsigned io_count, unsigned timer_count)
+{
+    way = the_way;
+    if (way != WAY_AGAIN)
+        frame_lacks();
+    frame_must(!uv_loop_init(&loop), "uv_loop_init");
+    watchers = frame_storage(io_count, sizeof *watchers);
+    timers = frame_storage(timer_count, sizeof *timers);
+    for (unsigned i = 0; i < timer_count; i++)
+        uv_timer_init(&loop, &timers[i]);
+}
+
+void subject_watch(unsigned i, int fd)
+{
+    uv_poll_t *poll = &watchers[i];
+    if (!poll->loop)
+        frame_must(!uv_poll_init(&loop, poll, fd), "uv_poll_init");
+    uv_poll_stop(poll);
+    frame_must(!uv_poll_start(poll, UV_READABLE, on_readable), "uv_poll_start");
+}
+
+/* It knows milliseconds. */
+void subject_set_timer(unsigned i, uint64_t delay_ns)
+{
+    frame_must(!uv_timer_start(&timers[i], on_timer, delay_ns / 1000000, 0), "uv_timer_start");
+}
+
+void subject_open_wake(void)
+{
+    frame_must(!uv_async_init(&loop, &async, on_async), "uv_async_init");
+}
+
+void subject_wake(void)
+{
+    uv_async_send(&async);
+}
+
+void subject_open_signal(int number)
+{
+    frame_must(!uv_signal_init(&loop, &caught), "uv_signal_init");
+    frame_must(!uv_signal_start(&caught, on_signal, number), "uv_signal_start");
+}
+
+void subject_step(bool waits)
+{
+    uv_run(&loop, waits ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+}

@@ -1,0 +1,88 @@
+#include "bench/loops/frame.h"
+
+#include <gossamer/loop.h>
+
+static struct gs_loop *loop;
+static enum way way;
+static struct gs_io *watchers;
+static struct gs_timer *timers;
+static struct gs_async async;
+static struct gs_signal caught;
+
+static void on_readable(struct gs_io *io, unsigned events)
+{
+    (void)events;
+    unsigned i = (unsigned)(io - watchers);
+    if (frame_has_timeouts)
+        subject_set_timer(i, frame_timeout_ns());
+    frame_readable(i);
+}
+
+static void on_timer(struct gs_timer *timer)
+{
+    (void)timer;
+    frame_fired();
+}
+
+static void on_async(struct gs_async *of)
+{
+    (void)of;
+    frame_woken();
+}
+
+static void on_signal(struct gs_signal *of)
+{
+    (void)of;
+    frame_woken();
+}
+
+void subject_open(enum way the_way, unsigned io_count, unsigned timer_count)
+{
+    way = the_way;
+    frame_must(way != WAY_CHANGELIST, "a way that there is");
+    frame_must(!gs_loop_new(&loop), "gs_loop_new");
+    watchers = frame_storage(io_count, sizeof *watchers);
+    timers = frame_storage(timer_count, sizeof *timers);
+    for (unsigned i = 0; i < timer_count; i++)
+        gs_timer_init(&timers[i], loop, on_timer);
+}
+
+void subject_watch(unsigned i, int fd)
+{
+    struct gs_io *io = &watchers[i];
+    if (!io->callback) {
+        gs_io_init(io, loop, on_readable);
+        gs_io_set(io, fd, GS_READ);
+    }
+    gs_io_stop(io);
+    if (way == WAY_ANEW)
+        gs_io_set(io, fd, GS_READ);
+    frame_must(!gs_io_start(io), "gs_io_start");
+}
+
+void subject_set_timer(unsigned i, uint64_t delay_ns)
+{
+    frame_must(!gs_timer_start(&timers[i], gs_loop_now(loop) + delay_ns), "gs_timer_start");
+}
+
+void subject_open_wake(void)
+{
+    gs_async_init(&async, loop, on_async);
+    gs_async_start(&async);
+}
+
+void subject_wake(void)
+{
+    gs_async_send(&async);
+}
+
+void subject_open_signal(int number)
+{
+    gs_signal_init(&caught, loop, on_signal);
+    frame_must(!gs_signal_start(&caught, number), "gs_signal_start");
+}
+
+void subject_step(bool waits)
+{
+    frame_must(gs_loop_step(loop, waits ? GS_NEVER : 0) >= 0, "gs_loop_step");
+}

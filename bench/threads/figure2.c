@@ -1,0 +1,181 @@
+/* Requests served by very many threads, and by an event server: PROGRAM threads|events COUNT prints nanoseconds a request and
+ * switches a request. Each request reads 8 KB of a cached file,
+ * into a buffer on the thread's stack or in the server's context of the request. As many threads (contexts) as are asked for serve one after the
+ * other: who has waited longest is given the next request, serves it, passes the following one on, and waits again. Their order is
+ * by chance, as that of clients is: memory is not walked through from one end to the other. */
+#include "bench/threads/measure.h"
+
+#include <gossamer/sync.h>
+#include <gossamer/sys.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PIECE 8192
+#define PIECES 64     /* in the file */
+#define REQUESTS 2000 /* in a round */
+#define STACK_SIZE (16 << 10)
+
+static int file;
+static long count, served, rounds_left;
+static bool is_over;
+
+static void make_file(void)
+{
+    static const char piece[PIECE];
+    char path[] = "/tmp/gossamer-figure2-XXXXXX";
+    file = mkstemp(path);
+    must(file >= 0 && !unlink(path));
+    for (int i = 0; i < PIECES; i++)
+        must(write(file, piece, PIECE) == PIECE);
+}
+
+/* The same for both kinds: what a request costs without its server. */
+static void serve_request(char *piece)
+{
+    long offset = served % PIECES * PIECE;
+    must(gs_syscall(SYS_pread64, file, (long)piece, PIECE, offset, 0, 0) == PIECE);
+    if (++served % REQUESTS)
+        return;
+    end(REQUESTS);
+    is_over = !--rounds_left;
+    begin();
+}
+
+/* First all have to have served once. */
+static void start_over(void)
+{
+    rounds_left = count / REQUESTS + 500;
+    best_ns = 1e18;
+    begin();
+}
+
+static void shuffle(void **items)
+{
+    uint64_t random = 88172645463325252u;
+    for (long i = count - 1; i > 0; i--) {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        long j = (long)(random % (uint64_t)(i + 1));
+        void *item = items[i];
+        items[i] = items[j];
+        items[j] = item;
+    }
+}
+
+static void **new_items(void)
+{
+    void **items = calloc((size_t)count, sizeof *items);
+    must(items != NULL);
+    return items;
+}
+
+/* ---- Threads ---- */
+
+static struct gs_semaphore requests, over;
+
+static void *serve(void *argument)
+{
+    _Alignas(64) char piece[PIECE];
+    must(!gs_thread_park(GS_NEVER));
+    for (;;) {
+        must(!gs_semaphore_wait(&requests, GS_NEVER));
+        if (is_over)
+            break;
+        serve_request(piece);
+        gs_semaphore_post(&requests);
+    }
+    gs_semaphore_post(&over);
+    return argument;
+}
+
+static void *run_threads(void *switches)
+{
+    const struct gs_thread_attributes small = {.stack_size = STACK_SIZE};
+    struct gs_threads_counts before, after;
+    void **threads = new_items();
+    for (long i = 0; i < count; i++)
+        must(!gs_thread_spawn(&small, serve, NULL, (struct gs_thread **)&threads[i]));
+    gs_thread_yield();
+    shuffle(threads);
+    for (long i = 0; i < count; i++)
+        gs_thread_unpark(threads[i]);
+    gs_thread_yield();
+    gs_threads_counts(&before);
+    start_over();
+    gs_semaphore_post(&requests);
+    must(!gs_semaphore_wait(&over, GS_NEVER));
+    gs_threads_counts(&after);
+    for (long i = 0; i < count; i++)
+        gs_semaphore_post(&requests);
+    for (long i = 0; i < count; i++)
+        must(!gs_thread_join(threads[i], GS_NEVER, NULL));
+    free(threads);
+    *(double *)switches = (double)(after.switches - before.switches) / (double)served;
+    return NULL;
+}
+
+/* ---- Events ---- */
+
+struct context {
+    struct context *next;
+    void (*on_request)(struct context *context);
+    _Alignas(64) char piece[PIECE];
+};
+static struct context *idle, **idle_end = &idle;
+static long pending;
+
+static void wait_for_request(struct context *context)
+{
+    context->next = NULL;
+    *idle_end = context;
+    idle_end = &context->next;
+}
+
+static void on_request(struct context *context)
+{
+    serve_request(context->piece);
+    pending++;
+    wait_for_request(context);
+}
+
+static void run_events(void)
+{
+    void **contexts = new_items();
+    for (long i = 0; i < count; i++) {
+        contexts[i] = aligned_alloc(64, sizeof(struct context));
+        must(contexts[i] != NULL);
+    }
+    shuffle(contexts);
+    for (long i = 0; i < count; i++) {
+        struct context *context = contexts[i];
+        context->on_request = on_request;
+        wait_for_request(context);
+    }
+    start_over();
+    for (pending = 1; pending && !is_over;) {
+        struct context *context = idle;
+        idle = context->next;
+        if (!idle)
+            idle_end = &idle;
+        pending--;
+        context->on_request(context);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    double switches = 0;
+    const char *kind = argc > 1 ? argv[1] : "";
+    count = argc > 2 ? strtol(argv[2], NULL, 10) : 1;
+    make_file();
+    if (!strcmp(kind, "threads"))
+        must(!gs_threads_run(NULL, run_threads, &switches, NULL));
+    else if (!strcmp(kind, "events"))
+        run_events();
+    else
+        return 2;
+    printf("%.3f %.3f\n", best_ns, switches);
+    fflush(stdout);
+    _Exit(0);
+}

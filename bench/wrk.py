@@ -1,0 +1,63 @@
+"""wrk as a second load generator, so that no figure is true of one client only."""
+
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from gossamer_lab import paths
+from gossamer_lab.accounting import CpuTime, family_cpu
+from gossamer_lab.experiment import Point
+from gossamer_lab.servers.server import Server, ServerFailedError, serving
+from gossamer_lab.workshop import Workshop
+
+_SLACK_S = 30.0
+_SETTLE_S = 0.05
+
+
+class WrkFailedError(Exception):
+    """wrk gave no result, or one with errors; says why."""
+
+
+@dataclass(frozen=True)
+class Wrk:
+    """The program; it runs where we run, which is the load's core."""
+
+    program: Path
+
+    def run(self, url: str, connections: int, seconds: float) -> int:
+        """Put a server under load; return how many requests were answered."""
+        argv = (str(self.program), "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", url)
+        done = subprocess.run(
+            argv,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=seconds + _SLACK_S,
+        )
+        lines = [line.strip() for line in done.stdout.splitlines()]
+        wrong = [line for line in lines if line.startswith(("Socket errors", "Non-2xx"))]
+        counts = [line.split()[0] for line in lines if " requests in " in line]
+        if done.returncode or wrong or not counts:
+            raise WrkFailedError("; ".join(wrong) or done.stderr.strip() or "wrk said nothing")
+        return int(counts[0])
+
+
+def installed() -> Wrk | None:
+    """Return wrk, if this machine has it."""
+    program = paths.peer("wrk")
+    return Wrk(program) if program else None
+
+
+def server_cpu(wrk: Wrk, shop: Workshop, server: Server, point: Point, seconds: float) -> float:
+    """Return the microseconds that a request costs the server; WrkFailedError if it can't."""
+    try:
+        with serving(server, shop.site, shop.server_core, (point.path, point.size)) as running:
+            wrk.run(running.url + point.path, point.connections, 1)
+            time.sleep(_SETTLE_S)
+            before = family_cpu(running.pid)
+            requests = wrk.run(running.url + point.path, point.connections, seconds)
+            used: CpuTime = family_cpu(running.pid) - before
+    except ServerFailedError as failure:
+        raise WrkFailedError(str(failure)) from failure
+    return used.total_s / requests * 1e6
