@@ -25,7 +25,7 @@ enum way {
 /* ---- What each library's file defines ---- */
 
 /* A loop with storage for so many I/O watchers and timers. */
-void subject_open(enum way way, unsigned watchers, unsigned timers);
+void subject_open(enum way the_way, unsigned io_count, unsigned timer_count);
 
 /* Watch fd for reading; a watcher that is active is stopped and started again. */
 void subject_watch(unsigned i, int fd);

@@ -31,8 +31,8 @@
  *   1. Prepare watchers are called, by priority and then in the order in which they were started.
  *   2. Interest that changed is settled with the kernel, in one pass over the descriptors that
  *      changed.
- *   3. The loop waits: until the next timer or periodic, not at all if an idle watcher is active, something is
- *      pending or the loop was told to stop, else without limit.
+ *   3. The loop waits: until the next timer or periodic, not at all if an idle watcher is active,
+ *      something is pending or the loop was told to stop, else without limit.
  *   4. The cached time is updated.
  *   5. What happened is collected: descriptors, then signals and asyncs, then the timers that are
  *      due, by deadline, then the periodics, by time, then files and embedded loops. What is due by
@@ -130,6 +130,10 @@ GS_API GS_MUST_CHECK int gs_loop_forked(struct gs_loop *loop);
 
 /* The name of the poller that it is on. */
 GS_API const char *gs_loop_poller(const struct gs_loop *loop);
+
+/* Whether the kernel keeps what is watched open until an iteration has followed the last watcher's
+ * stop (io_uring): who closes it in another thread had better wake the loop. */
+GS_API bool gs_loop_holds_files(const struct gs_loop *loop);
 
 /* How often the loop did what it tries to avoid, since it was made. */
 struct gs_loop_counts {

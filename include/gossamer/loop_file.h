@@ -6,9 +6,10 @@
  * The path is watched, not the file that it means now: it need not exist, and may be removed, come
  * back, or be replaced by a rename. Symbolic links are followed. Changes are told by the kernel,
  * for the file and for the directory that its last component stands in; several may be told in one
- * call. Where the kernel can't tell, the file is looked at each interval: on file systems that others
- * change from elsewhere, where the directory is missing or may not be watched, where a link leads
- * nowhere, where it has no more to give. That a directory further up was renamed shows when something else happens.
+ * call. Where the kernel can't tell, the file is looked at each interval: on file systems that
+ * others change from elsewhere, where the directory is missing or may not be watched, where a link
+ * leads nowhere, where the kernel has no more watches to give. That a directory further up was
+ * renamed shows when something else happens.
  */
 #ifndef GOSSAMER_LOOP_FILE_H
 #define GOSSAMER_LOOP_FILE_H

@@ -1,4 +1,5 @@
-/* Timers: deadlines on the monotonic clock, and times of the wall clock. Part of gossamer/loop.h. */
+/* Timers: deadlines on the monotonic clock. Periodics: times of the wall clock. Part of
+ * gossamer/loop.h. */
 #ifndef GOSSAMER_LOOP_TIMER_H
 #define GOSSAMER_LOOP_TIMER_H
 

@@ -71,9 +71,10 @@ GS_API void gs_watcher_ref(struct gs_watcher *watcher);
 GS_API void gs_watcher_feed(struct gs_watcher *watcher, unsigned events);
 
 /* Call `visit` for each active watcher of `kinds` (bits of enum gs_kind): first those of
- * descriptors, by number, then the other kinds, one after the other. It may stop and start watchers, and end the life of the one that it visits, but of no other; what was stopped
- * meanwhile is not visited, nor what was started. Returns how many were visited, or -ENOMEM before
- * the first. */
+ * descriptors, by number, then the other kinds, one after the other. It may stop and start
+ * watchers, and end the life of the one that it visits, but of no other; what was stopped meanwhile
+ * is not visited, nor what was started. Returns how many were visited, or -ENOMEM before the first.
+ */
 typedef void gs_walk_fn(struct gs_watcher *watcher, void *data);
 GS_API GS_MUST_CHECK int gs_loop_walk(struct gs_loop *loop, unsigned kinds, gs_walk_fn *visit,
                                       void *data);

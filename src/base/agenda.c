@@ -135,15 +135,16 @@ static void bring_near(struct gs_agenda *agenda, uint64_t limit)
     }
 }
 
-/* The heap is empty. If all that came near was moved meanwhile, then so was probably most of the
- * rest: more is looked at each time. */
+/* What is in the array comes into the heap, if that is empty; nothing, if what would have come was
+ * moved. */
 static void refill(struct gs_agenda *agenda)
 {
-    uint64_t wanted = agenda->near.capacity / 2;
-    for (; !agenda->near.count && agenda->far_count; wanted *= 8)
-        bring_near(agenda, wanted < agenda->far_count
-                               ? quantile(agenda, agenda->far, agenda->far_count, (uint32_t)wanted)
-                               : UINT64_MAX);
+    uint32_t wanted = agenda->near.capacity / 2;
+    if (agenda->near.count || !agenda->far_count)
+        return;
+    bring_near(agenda, wanted < agenda->far_count
+                           ? quantile(agenda, agenda->far, agenda->far_count, wanted)
+                           : UINT64_MAX);
     gs_heap_order(&agenda->near);
 }
 
@@ -196,26 +197,26 @@ static bool is_top_late(struct gs_agenda *agenda)
     return true;
 }
 
-/* Returns false if there is nothing at all. */
-static bool has_top(struct gs_agenda *agenda)
-{
-    if (!agenda->near.count && agenda->far_count)
-        refill(agenda);
-    return agenda->near.count;
-}
-
 uint64_t gs_agenda_next(struct gs_agenda *agenda)
 {
-    while (has_top(agenda) && is_top_late(agenda))
+    refill(agenda);
+    for (unsigned i = 0; i < NEAR_LEAST && agenda->near.count && is_top_late(agenda); i++)
         ;
-    return agenda->near.count ? gs_heap_first(&agenda->near)->key : UINT64_MAX;
+    if (agenda->near.count)
+        return gs_heap_first(&agenda->near)->key;
+    return agenda->far_count ? agenda->horizon : UINT64_MAX;
 }
 
 uint32_t *gs_agenda_due(struct gs_agenda *agenda, uint64_t now)
 {
-    while (has_top(agenda) && gs_heap_first(&agenda->near)->key <= now)
+    if (agenda->horizon <= now)
+        refill(agenda);
+    for (unsigned i = 0; i < NEAR_LEAST && agenda->near.count; i++) {
+        if (gs_heap_first(&agenda->near)->key > now)
+            return NULL;
         if (!is_top_late(agenda))
             return gs_heap_first(&agenda->near)->place;
+    }
     return NULL;
 }
 

@@ -47,10 +47,12 @@ void gs_agenda_remove(struct gs_agenda *agenda, uint32_t *place);
 /* Give a node an earlier key than it has. */
 void gs_agenda_hasten(struct gs_agenda *agenda, uint32_t *place, uint64_t key);
 
-/* The least key; UINT64_MAX if there is none. */
+/* The least key; UINT64_MAX if there is none. Among more than a thousand, it may be a lower bound:
+ * what was moved is put right by the thousand, and no call takes long. */
 uint64_t gs_agenda_next(struct gs_agenda *agenda);
 
-/* One with the least key, if that is not later than `now`, or NULL. */
+/* One with the least key, if that is not later than `now`. NULL: there is none; or gs_agenda_next
+ * may still return a lower bound that is not later than `now`, and another call knows more. */
 uint32_t *gs_agenda_due(struct gs_agenda *agenda, uint64_t now);
 
 /* Assert the invariants. */

@@ -134,6 +134,8 @@ void gs_child_init(struct gs_child *child, struct gs_loop *loop, gs_child_fn *ca
     child->watcher.kind = KIND_CHILD;
 }
 
+/* Closes fd on failure; -EINVAL: the kernel knows processes' descriptors, but not how to wait with
+ * them. */
 static int start_with_descriptor(struct gs_child *child, int fd)
 {
     siginfo_t info;
@@ -157,12 +159,11 @@ int gs_child_start(struct gs_child *child, pid_t pid)
         return -EINVAL;
     child->pid = pid;
     int fd = gs_sys_pidfd_open(pid, 0);
-    if (fd >= 0)
-        return start_with_descriptor(child, fd);
-    if (fd != -ENOSYS && fd != -EPERM)
-        return fd;
+    int err = fd < 0 ? fd : start_with_descriptor(child, fd);
+    if (err != -ENOSYS && err != -EPERM && err != -EINVAL)
+        return err;
     child->io.fd = -1;
-    int err = look(child, &info, WNOWAIT, NULL);
+    err = look(child, &info, WNOWAIT, NULL);
     return err ? err : start_without_descriptor(child);
 }
 

@@ -1,6 +1,6 @@
-/* A loop inside another. The descriptor of the inner one's set in the kernel is watched by the outer
- * one; what else the inner one waits for bounds the outer one's wait, and other threads find it
- * asleep meanwhile. */
+/* A loop inside another. The outer one watches the descriptor of the inner one's set in the kernel;
+ * what else the inner one waits for bounds the outer one's wait, and other threads find it asleep
+ * meanwhile. */
 #include "loop/state.h"
 
 #include <assert.h>
@@ -80,8 +80,8 @@ void gs_embed_stop(struct gs_embed *embed)
     gs_io_stop(&embed->io);
 }
 
-/* The inner loop's set may have been opened anew, under whatever number. Where there is no memory to
- * watch that, the inner loop is given an iteration in each of the outer one's. */
+/* The inner loop's set may have been opened anew, under whatever number. Where there is no memory
+ * to watch that, the inner loop is given an iteration in each of the outer one's. */
 static void follow(struct gs_embed *embed)
 {
     struct gs_loop *loop = embed->watcher.loop;

@@ -1,6 +1,7 @@
-/* Files. What the kernel reports is only a reason to look: what has changed is told by comparing the
- * file's state with that of the last look, and by what can't be seen there. Two things are watched:
- * the directory, for what becomes of the name, and the file itself, for what becomes of that. */
+/* Files. What the kernel reports is only a reason to look: what has changed is told by comparing
+ * the file's state with that of the last look, and by what can't be seen there. Two things are
+ * watched: the directory, for what becomes of the name, and the file itself, for what becomes of
+ * that. */
 #include "loop/state.h"
 
 #include <errno.h>

@@ -275,6 +275,11 @@ uint64_t gs_loop_wall_now(const struct gs_loop *loop)
     return UNLIKELY(loop->wall_clock) ? loop->wall_clock(loop->wall_clock_data) : gs_clock_wall();
 }
 
+bool gs_loop_holds_files(const struct gs_loop *loop)
+{
+    return loop->poller->is_told_of_stops;
+}
+
 const char *gs_loop_poller(const struct gs_loop *loop)
 {
     return loop->poller->name;

@@ -216,7 +216,8 @@ static void verify_many(struct gs_loop *loop, const int *fds)
 static int wait(struct gs_loop *loop, uint64_t timeout_ns)
 {
     struct epoll *epoll = loop->poller_state;
-    return gs_sys_epoll_wait(epoll->fd, epoll->events, EVENTS, timeout_ns);
+    int most = loop->batch && loop->batch < EVENTS ? (int)loop->batch : EVENTS;
+    return gs_sys_epoll_wait(epoll->fd, epoll->events, most, timeout_ns);
 }
 
 static void collect(struct gs_loop *loop, int count)

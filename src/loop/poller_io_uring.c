@@ -47,9 +47,9 @@ static bool watch_wake(struct gs_loop *loop, struct uring *uring)
 static int open_ring(struct gs_ring *ring)
 {
     static const uint8_t needed[] = {
-        IORING_OP_POLL_ADD, IORING_OP_POLL_REMOVE, IORING_OP_ACCEPT, IORING_OP_ASYNC_CANCEL,
-        IORING_OP_RECV,     IORING_OP_SEND,        IORING_OP_READ,   IORING_OP_WRITE,
-        IORING_OP_SENDMSG,  IORING_OP_FSYNC,
+        IORING_OP_POLL_ADD, IORING_OP_ACCEPT,  IORING_OP_ASYNC_CANCEL,
+        IORING_OP_RECV,     IORING_OP_SEND,    IORING_OP_READ,
+        IORING_OP_WRITE,    IORING_OP_SENDMSG, IORING_OP_FSYNC,
     };
     int err = gs_ring_init(ring, ENTRIES, GS_RING_OWNED);
     if (!err && !gs_ring_knows(ring, needed, sizeof needed)) {
@@ -138,12 +138,14 @@ static uint64_t data_of(const struct slot *slot, int fd)
     return (uint64_t)slot->generation << 32 | (uint64_t)(uint32_t)fd << 1;
 }
 
+/* To remove a poll fails while it is being answered, which may be one answer of many; to cancel it
+ * does not. */
 static bool forget(struct uring *uring, uint64_t data)
 {
     struct io_uring_sqe *entry = gs_uring_entry(uring);
     if (!entry)
         return false;
-    entry->opcode = IORING_OP_POLL_REMOVE;
+    entry->opcode = IORING_OP_ASYNC_CANCEL;
     entry->fd = -1;
     entry->addr = data;
     entry->flags = IOSQE_CQE_SKIP_SUCCESS;

@@ -1,5 +1,5 @@
-/* Signals. The loops that watch any are in a list, which handlers go through: they leave a bit in the
- * mailbox of each loop that watches the signal. */
+/* Signals. The loops that watch any are in a list, which handlers go through: they leave a bit in
+ * the mailbox of each loop that watches the signal. */
 #include "loop/state.h"
 
 #include <errno.h>

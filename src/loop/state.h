@@ -112,6 +112,7 @@ struct gs_loop {
     uint64_t now_ns;
     const struct poller *poller;
     void *poller_state;
+    unsigned batch; /* events that a step takes at most, of a poller that can tell; 0: no limit */
     struct slot *slots;
     unsigned slot_count;
     unsigned collected_mask, running_mask; /* a bit for each list below that may hold something */
@@ -281,7 +282,7 @@ void gs_loop_call_cleanups(struct gs_loop *loop);
 
 /* ---- loop.c ---- */
 
-/* How long the loop may wait, by its timers and what is pending: 0 if it has something to do now. */
+/* How long it may wait, by its timers and what is pending: 0 if it has something to do now. */
 uint64_t gs_loop_wait_ns(struct gs_loop *loop, uint64_t deadline_ns);
 /* Steps 2 and 3, before the system call and after it, also for a loop whose wait is another's. */
 uint64_t gs_loop_begin_wait(struct gs_loop *loop, uint64_t deadline_ns);

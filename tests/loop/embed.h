@@ -63,10 +63,13 @@ static inline void on_async(struct gs_async *async)
     log_call(&async->watcher);
 }
 
-/* One iteration of the outer loop that waits as long as it takes. */
+/* Iterations of the outer loop until something is called. */
 static inline int wait_once(void)
 {
-    int called = gs_loop_step(outer, GS_NEVER);
+    int called;
+    do
+        called = gs_loop_step(outer, GS_NEVER);
+    while (called == 0);
     gs_loop_check(outer);
     gs_loop_check(inner);
     return called;

@@ -1,5 +1,5 @@
-/* What the tests of files share: two watchers, and a folder of their own. The kernel's reports wait in
- * its queue as soon as a change is made, so one iteration sees them; where it can't report, the
+/* What the tests of files share: two watchers, and a folder of their own. The kernel's reports wait
+ * in its queue as soon as a change is made, so one iteration sees them; where it can't report, the
  * injected clock brings the next look. */
 #ifndef GS_TESTS_LOOP_FOLDER_H
 #define GS_TESTS_LOOP_FOLDER_H
@@ -7,6 +7,7 @@
 #include "tests/loop/fixture.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <sys/stat.h>
 
 static struct gs_loop *loop;
@@ -37,6 +38,7 @@ static inline void set_up(void)
         abort();
     loop = new_loop();
     clock_ns = GS_SECOND;
+    events_of_a = events_of_b = 0;
     gs_loop_set_clock(loop, read_clock, NULL);
     gs_file_init(&a, loop, on_change);
     gs_file_init(&b, loop, on_change);
@@ -44,15 +46,17 @@ static inline void set_up(void)
     b.watcher.data = "b";
 }
 
+static inline int remove_entry(const char *path, const struct stat *stat, int kind, struct FTW *at)
+{
+    (void)stat, (void)kind, (void)at;
+    return remove(path);
+}
+
 static inline void tear_down(void)
 {
     gs_loop_free(loop);
     gs_sys_set_fault(NULL, NULL);
-    if (chdir("/") || strlen(folder) < 8)
-        abort();
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    if (system(command))
+    if (chdir("/") || nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS))
         abort();
 }
 

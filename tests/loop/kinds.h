@@ -141,7 +141,7 @@ static inline int start_all(void)
     gs_loop_cleanup_start(&all.cleanup);
     return gs_io_start(&all.io) || gs_child_start(&all.child, all.pid) ||
            gs_timer_start(&all.timer, GS_NEVER) || gs_periodic_start(&all.periodic, GS_NEVER) ||
-           gs_signal_start(&all.signal, SIGUSR1) || gs_file_start(&all.file, "/etc", 0) ||
+           gs_signal_start(&all.signal, SIGUSR1) || gs_file_start(&all.file, "/", 0) ||
            gs_op_recv(&all.op, all.other[0], &all.byte, 1, 0);
 }
 

@@ -154,6 +154,66 @@ TEST(regular_file_without_memory_to_list_it_fails_its_watcher)
     fclose(file);
 }
 
+static void on_periodic(struct gs_periodic *periodic)
+{
+    log_call(&periodic->watcher);
+}
+
+static void on_change(struct gs_file *file, unsigned events)
+{
+    (void)events;
+    log_call(&file->watcher);
+}
+
+TEST(periodics_and_files_without_memory_do_not_start)
+{
+    struct gs_periodic periodic;
+    struct gs_file file;
+    struct gs_loop *loop = new_loop();
+    int next_fd = dup(0);
+    close(next_fd);
+    gs_periodic_init(&periodic, loop, on_periodic);
+    gs_file_init(&file, loop, on_change);
+    periodic.watcher.data = "p";
+    file.watcher.data = "f";
+    passing = 0;
+    CHECK_EQ(gs_periodic_start(&periodic, 1), -ENOMEM);
+    passing = 0;
+    CHECK_EQ(gs_file_start(&file, "/etc", 0), -ENOMEM);
+    passing = -1;
+    CHECK(!gs_watcher_is_active(&periodic.watcher) && !gs_watcher_is_active(&file.watcher));
+    int fd = dup(0);
+    close(fd);
+    CHECK_EQ(fd, next_fd);
+    CHECK_EQ(step(loop), 0);
+    CHECK_EQ(gs_periodic_start(&periodic, 1), 0);
+    CHECK_EQ(gs_file_start(&file, "/etc", 0), 0);
+    CHECK_EQ(step(loop), 1);
+    gs_loop_free(loop);
+}
+
+static void count_visit(struct gs_watcher *watcher, void *data)
+{
+    (void)watcher;
+    ++*(int *)data;
+}
+
+TEST(walk_without_memory_visits_nothing)
+{
+    struct gs_timer timer;
+    int visits = 0;
+    struct gs_loop *loop = new_loop();
+    gs_timer_init(&timer, loop, on_timer);
+    CHECK_EQ(gs_timer_start(&timer, GS_NEVER), 0);
+    passing = 0;
+    CHECK_EQ(gs_loop_walk(loop, GS_KINDS_ALL, count_visit, &visits), -ENOMEM);
+    passing = -1;
+    CHECK_EQ(visits, 0);
+    CHECK_EQ(gs_loop_walk(loop, GS_KINDS_ALL, count_visit, &visits), 1);
+    CHECK_EQ(visits, 1);
+    gs_loop_free(loop);
+}
+
 TEST(waiting_collecting_and_changing_allocate_nothing)
 {
     int pair[2];

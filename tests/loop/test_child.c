@@ -303,6 +303,28 @@ TEST(watcher_stopped_in_anothers_callback_is_not_called)
     }
 }
 
+static long refuse_to_wait(long number, void *data)
+{
+    int *waits = data;
+    return number == SYS_waitid && !(*waits)++ ? -EINVAL : 0;
+}
+
+TEST(kernel_that_cannot_wait_with_the_descriptor_is_asked_without)
+{
+    int fd, waits = 0;
+    set_up(true);
+    pid_t pid = spawn(4, &fd);
+    gs_sys_set_fault(refuse_to_wait, &waits);
+    CHECK_EQ(gs_child_start(&a, pid), 0);
+    gs_sys_set_fault(NULL, NULL);
+    CHECK_EQ(a.io.fd, -1);
+    close(fd);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK_EQ(last.pid, pid);
+    CHECK_EQ(last.status, 4);
+    tear_down();
+}
+
 static long refuse_to_watch(long number, void *data)
 {
     (void)data;

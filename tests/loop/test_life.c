@@ -1,6 +1,9 @@
 /* Fork, cleanup and the end, with every kind of watcher. */
 #include "tests/loop/kinds.h"
 
+#include <errno.h>
+#include <sys/syscall.h>
+
 /* ---- Fork ---- */
 
 /* In the child process: the exit status tells which expectation failed. */
@@ -104,6 +107,32 @@ TEST(file_is_watched_by_both_processes)
     gs_loop_free(loop);
     close_pair(pair);
     close(fd);
+}
+
+static long refuse_clock(long number, void *data)
+{
+    (void)data;
+    return number == SYS_timerfd_create ? -EMFILE : 0;
+}
+
+TEST(fork_that_gets_no_descriptor_for_the_clock_leaves_all_as_it_was)
+{
+    set_up();
+    stop_those_of_each_iteration();
+    int next_fd = dup(0);
+    close(next_fd);
+    gs_sys_set_fault(refuse_clock, NULL);
+    CHECK_EQ(gs_loop_forked(loop), -EMFILE);
+    gs_sys_set_fault(NULL, NULL);
+    int fd = dup(0);
+    close(fd);
+    CHECK_EQ(fd, next_fd);
+    CHECK_STR(calls, "");
+    CHECK(gs_watcher_is_active(&all.child.watcher));
+    put_byte(all.pair[1]);
+    CHECK_EQ(step(loop), 1);
+    CHECK_STR(calls, "r");
+    tear_down();
 }
 
 static void stop_fork(struct gs_fork *fork)

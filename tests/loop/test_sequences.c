@@ -1,5 +1,5 @@
-/* Every order in which a watcher can be stopped and started, and its descriptor closed and its number
- * reused: all sequences of four steps, against a model that knows only the contract. */
+/* Every order in which a watcher can be stopped and started, and its descriptor closed and its
+ * number reused: all sequences of four steps, against a model that knows only the contract. */
 #include "tests/loop/fixture.h"
 
 enum act {
