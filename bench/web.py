@@ -4,6 +4,8 @@ import http.client
 import json
 import os
 import random
+import resource
+import socket
 import subprocess
 import sys
 import time
@@ -39,7 +41,9 @@ WRK_POINTS = tuple(
     if point.kept_alive and point.size == 305 and point.connections in (16, 128, 1000)
 )
 IDLE_CONNECTIONS = 10_000
-OURS = "event"
+OURS, THREADS = "event", "user"
+OPENING = f"{IDLE_CONNECTIONS} connections opened one after another"
+RING = "event-io_uring"
 FLOOR = "floor"
 
 
@@ -65,6 +69,21 @@ def floor_server(kind: str, size: int, total: int) -> Server:
         return Launch((str(program), kind, str(size), str(total)))
 
     return Server(FLOOR, False, "a bare loop", "this checkout", configure)
+
+
+def ring_servers(figures: Figures, program: Path) -> list[Server]:
+    """Return our event architecture over io_uring, where the kernel has that for us."""
+    forbidden = Path("/proc/sys/kernel/io_uring_disabled")
+    version = tuple(int(number) for number in os.uname().release.split(".")[:2])
+    if version < (6, 1) or (forbidden.exists() and forbidden.read_text().strip() != "0"):
+        figures.miss("all", RING, "the kernel has no io_uring for us")
+        return []
+
+    def configure(site: Site) -> Launch:
+        words = ("--arch", OURS, "--poller", "io_uring", "--workers", "1")
+        return Launch((str(program), "serve", *words, "--listen", "127.0.0.1:0", str(site.root)))
+
+    return [Server(RING, True, "the same over io_uring", "this checkout", configure)]
 
 
 def measure_points(figures: Figures, shop: Workshop, servers: list[Server]) -> None:
@@ -181,6 +200,35 @@ def measure_idle(figures: Figures, shop: Workshop, server: Server) -> None:
     figures.add(name, server.name, (after - before) / IDLE_CONNECTIONS, "bytes each")
 
 
+def measure_opening(figures: Figures, shop: Workshop, server: Server) -> None:
+    """Open connections one after another, each answered once and then kept; measure the time."""
+    request = b"GET /page-305.html HTTP/1.1\r\nHost: bench\r\n\r\n"
+    before = os.sched_getaffinity(0)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with serving(server, shop.site, shop.server_core, ("/page-305.html", 305)) as running:
+        port = urllib.parse.urlsplit(running.url).port or 80
+        connections = []
+        os.sched_setaffinity(0, {shop.client_core})
+        start = time.monotonic()
+        for i in range(IDLE_CONNECTIONS):
+            source = (f"127.0.0.{2 + i % 50}", 0)
+            connection = socket.create_connection(("127.0.0.1", port), 30, source)
+            connection.send(request)
+            connection.recv(4096)
+            connections.append(connection)
+        figures.add(OPENING, server.name, time.monotonic() - start, "s")
+        os.sched_setaffinity(0, before)
+        for connection in connections:
+            connection.close()
+
+
+def measure_openings(figures: Figures, shop: Workshop, servers: list[Server], rounds: int) -> None:
+    """Measure each in turn, several times."""
+    for server in servers * rounds:
+        measure_opening(figures, shop, server)
+
+
 def await_connections(url: str) -> int:
     """Wait until the server has all connections, or gets no more; return how many it has."""
     held, before = 0, -1
@@ -250,7 +298,12 @@ def set_limits(figures: Figures, chosen: str) -> None:
             figures.limit(cpu_name(point, WRK), OURS, (FLOOR,), 1.08)
         if small and point.connections in (128, 1000):
             figures.limit(p99, OURS, PEERS, 1.0)
+        if small:
+            figures.limit(cpu, RING, (OURS,), 1.0)
+            figures.limit(cpu, THREADS, (OURS,), 1.1 if point.connections == 10_000 else 1.05)
     if chosen in "idle":
+        figures.limit(f"{IDLE_CONNECTIONS} idle connections", THREADS, ("5 KiB",), 1.0)
+        figures.limit(OPENING, THREADS, (OURS,), 1.2)
         figures.limit(f"{IDLE_CONNECTIONS} idle connections", OURS, ("526 bytes",), 1.0)
     if chosen in "client":
         figures.limit("client CPU a request", "gossamer load", (WRK,), 1.0)
@@ -263,8 +316,8 @@ def main() -> int:
     experiment = Experiment("web", "", POINTS, (), PEERS)
     program = paths.program()
     with workshop(experiment, program) as shop:
-        ours = [server for server in our_servers(program) if server.name == OURS]
-        servers = [*ours, *present_peers(PEERS)]
+        ours = [server for server in our_servers(program) if server.name in (OURS, THREADS)]
+        servers = [*ours, *ring_servers(figures, program), *present_peers(PEERS)]
         for name in absent_peers(PEERS):
             figures.miss("all", name, "not installed: make peers")
         measure_points(figures, shop, servers)
@@ -272,6 +325,8 @@ def main() -> int:
             for server in servers:
                 measure_idle(figures, shop, server)
             figures.add(f"{IDLE_CONNECTIONS} idle connections", "526 bytes", 526, "bytes each")
+            figures.add(f"{IDLE_CONNECTIONS} idle connections", "5 KiB", 5120, "bytes each")
+            measure_openings(figures, shop, ours, settings.rounds)
         if settings.only in "client":
             for _ in range(settings.rounds):
                 client_cost(figures, shop, settings.seconds)

@@ -1,5 +1,5 @@
-/* The same echo server as echo.c, with a thread for each client: the code says what happens, in its order. A client that does
- * not read is not read from either, because its thread waits in gs_send_all. */
+/* The same echo server as echo.c, with a thread for each client: the code says what happens, in its
+ * order. A client that does not read is not read from either: its thread waits in gs_send_all. */
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
 #include <gossamer/thread.h>

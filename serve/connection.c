@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#define FILE_CHUNK (256u << 10) /* one call sends no more, so that others get their turn */
+#define FILE_CHUNK (1u << 20) /* one call sends no more, so that others get their turn */
 
 /* What the kernel takes of a file, beyond what is on its way, for a peer that has not shown yet that
  * it reads; and how much it is tried with. Who reads slowly has a small window, for which the kernel

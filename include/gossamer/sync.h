@@ -75,6 +75,7 @@ struct gs_rwlock {
     struct gs_spin lock;
     unsigned readers;
     bool has_writer;
+    uintptr_t holders; /* exclusive or of the threads', for reports */
     struct gs_wait_queue waiting;
 };
 GS_API GS_MUST_CHECK int gs_rwlock_read(struct gs_rwlock *rwlock, uint64_t deadline_ns);
@@ -98,6 +99,7 @@ GS_API void gs_semaphore_post(struct gs_semaphore *semaphore);
 struct gs_once {
     atomic_int state;
     struct gs_spin lock;
+    struct gs_thread *runner; /* of fn, for reports */
     struct gs_wait_queue waiting;
 };
 

@@ -96,14 +96,23 @@ struct gs_threads_counts {
     uint64_t polls;    /* turns of the workers' loops */
     uint64_t ready;    /* in the run queues now */
     uint64_t stacks;   /* made so far, in use or kept for reuse */
+    uint64_t stuck;    /* times that a worker was found stuck */
 };
 GS_API void gs_threads_counts(struct gs_threads_counts *ret_counts);
+
+/* The same of one worker, the first is 1, where it is told apart: spawned (by threads that it ran),
+ * switches, steals, polls, ready and stuck; the rest is 0. Returns 0, or -EINVAL: there is no such
+ * worker, now. */
+GS_API int gs_threads_worker_counts(unsigned worker, struct gs_threads_counts *ret_counts);
 
 /* Cancel every thread but the caller. */
 GS_API void gs_threads_cancel_all(void);
 
 /* Write all threads to fd: name, state, what each waits for and since when, use of its stack, and
- * its calls. Threads that run on other workers meanwhile are shown without their calls. */
+ * its calls: by the unwinder of the compiler, so with or without frame pointers; functions that are
+ * not exported are named if the program was not stripped. Threads that run on other workers
+ * meanwhile are shown without their calls; of those that wait there, or migrate, the calls are found
+ * by frame pointers only. */
 GS_API void gs_threads_dump(int fd);
 
 /* How stacks are guarded against overflow: "regions" (MADV_GUARD_INSTALL), "mprotect", or "canary".
@@ -184,7 +193,7 @@ GS_API void gs_thread_set_priority(struct gs_thread *thread, enum gs_priority pr
  * child, when its threads have ended, if the caller's worker was the first; else the child exits
  * with status 0. A plain fork is for children that exec or _exit at once. Returns as fork, or -errno:
  * with -ENOMEM, -EMFILE or -ENFILE in the child, its loop could not be made anew, and it is to
- * exit. */
+ * exit; -EOPNOTSUPP: the caller has a thread pointer of its own. */
 GS_API pid_t gs_fork(void);
 
 /* The monotonic clock as the calling thread's worker last read it, when it looked for events: cheaper

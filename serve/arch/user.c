@@ -39,7 +39,7 @@
 #endif
 
 /* Steps of one connection in one turn. */
-#define STEPS_MOST 32
+#define STEPS_MOST 16
 
 struct client {
     struct serve_connection base;
@@ -75,16 +75,6 @@ static void settle(struct client *client, ssize_t err)
         gs_http_conn_abort(&client->base.http);
 }
 
-/* Until it may go better. */
-static void wait_for_memory(struct client *client)
-{
-    uint64_t again_ns = gs_threads_now() + SERVE_LACK_PAUSE_NS, deadline_ns = deadline_of(client);
-    client->lacks = false;
-    (void)!gs_thread_sleep(again_ns < deadline_ns ? again_ns : deadline_ns);
-    if (gs_threads_now() >= deadline_ns)
-        settle(client, -ETIMEDOUT);
-}
-
 static void sent(struct client *client, const struct serve_output *output, ssize_t n)
 {
     client->lacks = serve_connection_lacks(n);
@@ -96,24 +86,23 @@ static bool would_wait(ssize_t n)
     return n == -ETIMEDOUT || n == -ECANCELED;
 }
 
+/* ---- What needs no waiting ---- */
+
 static _Thread_local char buffer[RECEIVE_SIZE];
 
-/* What needs no waiting is done on the worker's stack, and received into one buffer for all of its threads. NULL: it must be
- * waited for. */
-static void *receive_at_once(void *argument)
+/* False, here and below: it must be waited for. */
+static bool receive_at_once(struct client *client)
 {
-    struct client *client = argument;
     ssize_t n = gs_recv(client->base.fd, buffer, sizeof buffer, 0, 0);
     if (would_wait(n))
-        return NULL;
+        return false;
     client->is_empty = n < RECEIVE_SIZE;
     serve_connection_received(&client->base, buffer, n, gs_threads_now());
-    return client;
+    return true;
 }
 
-static void *send_at_once(void *argument)
+static bool send_at_once(struct client *client)
 {
-    struct client *client = argument;
     struct serve_output output;
     serve_connection_output(&client->base, &output);
     const struct iovec *part = output.parts;
@@ -122,26 +111,83 @@ static void *send_at_once(void *argument)
                     ? gs_send(client->base.fd, part->iov_base, part->iov_len, output.flags, 0)
                     : gs_sendmsg(client->base.fd, &message, output.flags, 0);
     if (would_wait(n))
-        return NULL;
+        return false;
     sent(client, &output, n);
-    return client;
+    return true;
 }
 
-static void receive(struct client *client)
+static bool step(struct client *client)
 {
-    if (!client->is_empty && gs_thread_borrow(receive_at_once, client))
-        return;
+    struct serve_connection *base = &client->base;
+    unsigned wants = gs_http_conn_wants(&base->http);
+    if (wants & GS_HTTP_WRITE && !client->lacks && !serve_connection_sends_file(base) &&
+        send_at_once(client))
+        return true;
+    if (wants & GS_HTTP_READ && !client->is_empty && receive_at_once(client))
+        return true;
+    if (wants & GS_HTTP_SHUTDOWN)
+        serve_connection_shut_down(base, gs_threads_now());
+    return wants & GS_HTTP_SHUTDOWN;
+}
+
+/* On the worker's stack, and with one buffer for all of its threads. Returns NULL, or the client: there is more to do. */
+static void *advance(void *argument)
+{
+    for (unsigned steps = 0; step(argument); steps++)
+        if (steps == STEPS_MOST)
+            return argument;
+    return NULL;
+}
+
+/* What has come is still answered, even if no worker has heard of it yet. */
+static void *drain_at_once(void *argument)
+{
+    struct client *client = argument;
+    if (gs_http_conn_wants(&client->base.http) & GS_HTTP_READ)
+        serve_connection_receive(&client->base, buffer, sizeof buffer, gs_threads_now());
+    serve_connection_drain(&client->base, gs_threads_now());
+    return NULL;
+}
+
+/* The server is going down. From now on waits are waits again. */
+static void drain(struct client *client)
+{
+    client->is_draining = true;
+    gs_thread_set_cancelable(false);
+    gs_thread_borrow(drain_at_once, client);
+}
+
+/* ---- What may have to be waited for ---- */
+
+/* Until it may go better. */
+static void wait_for_memory(struct client *client)
+{
+    uint64_t again_ns = gs_threads_now() + SERVE_LACK_PAUSE_NS, deadline_ns = deadline_of(client);
+    client->lacks = false;
+    (void)!gs_thread_sleep(again_ns < deadline_ns ? again_ns : deadline_ns);
+    if (gs_threads_now() >= deadline_ns)
+        settle(client, -ETIMEDOUT);
+}
+
+static void wait_readable(struct client *client)
+{
     settle(client, gs_wait_readable(client->base.fd, deadline_of(client)));
     client->is_empty = false;
 }
 
-static void send_memory(struct client *client)
+/* The peer may want its bytes taken before it takes ours, or the other way round. */
+static void wait_for_either(struct client *client)
 {
-    if (!gs_thread_borrow(send_at_once, client))
+    struct gs_poll poll = {.fd = client->base.fd, .wanted = GS_READ | GS_WRITE};
+    int ready = gs_poll(&poll, 1, deadline_of(client));
+    if (ready <= 0)
+        settle(client, ready ? ready : -ETIMEDOUT);
+    else if (poll.ready & GS_WRITE)
         settle(client, gs_wait_writable(client->base.fd, deadline_of(client)));
+    else
+        wait_readable(client);
 }
 
-/* The file may have to be waited for, too. */
 static void send_file(struct client *client)
 {
     struct serve_connection *base = &client->base;
@@ -156,27 +202,6 @@ static void send_file(struct client *client)
         settle(client, n);
     else
         sent(client, &file, n);
-}
-
-static void send_some(struct client *client)
-{
-    if (serve_connection_sends_file(&client->base))
-        send_file(client);
-    else
-        send_memory(client);
-}
-
-/* The peer may want its bytes taken before it takes ours, or the other way round. */
-static void receive_or_send(struct client *client)
-{
-    struct gs_poll poll = {.fd = client->base.fd, .wanted = GS_READ | GS_WRITE};
-    int ready = gs_poll(&poll, 1, deadline_of(client));
-    if (ready <= 0)
-        settle(client, ready ? ready : -ETIMEDOUT);
-    else if (poll.ready & GS_WRITE)
-        send_some(client);
-    else
-        receive(client);
 }
 
 static int64_t carry_out(const struct gs_http_file_op *op)
@@ -211,23 +236,24 @@ static void load(struct client *client)
     serve_connection_loaded(&client->base, load, gs_threads_now());
 }
 
-/* What has come is still answered, even if no worker has heard of it yet. */
-static void *drain_at_once(void *argument)
+static void wait_for_what_it_wants(struct client *client)
 {
-    struct client *client = argument;
-    if (gs_http_conn_wants(&client->base.http) & GS_HTTP_READ)
-        serve_connection_receive(&client->base, buffer, sizeof buffer, gs_threads_now());
-    serve_connection_drain(&client->base, gs_threads_now());
-    return NULL;
+    unsigned wants = gs_http_conn_wants(&client->base.http);
+    if (client->lacks)
+        wait_for_memory(client);
+    else if (wants & GS_HTTP_LOAD)
+        load(client);
+    else if (wants & GS_HTTP_WRITE && serve_connection_sends_file(&client->base))
+        send_file(client);
+    else if (wants == (GS_HTTP_READ | GS_HTTP_WRITE))
+        wait_for_either(client);
+    else if (wants & GS_HTTP_WRITE)
+        settle(client, gs_wait_writable(client->base.fd, deadline_of(client)));
+    else if (wants & GS_HTTP_READ)
+        wait_readable(client);
 }
 
-/* From now on waits are waits again. */
-static void drain(struct client *client)
-{
-    client->is_draining = true;
-    gs_thread_set_cancelable(false);
-    gs_thread_borrow(drain_at_once, client);
-}
+/* ---- Its thread ---- */
 
 static bool is_ending(const struct client *client)
 {
@@ -248,25 +274,14 @@ static void begin(struct client *client, struct arrival *arrival)
 static void *serve(void *arrival)
 {
     struct client client;
-    unsigned wants, steps = 0;
     begin(&client, arrival);
-    while (!((wants = gs_http_conn_wants(&client.base.http)) & GS_HTTP_CLOSE)) {
+    while (!(gs_http_conn_wants(&client.base.http) & GS_HTTP_CLOSE)) {
         if (is_ending(&client) && !client.is_draining)
             drain(&client);
-        else if (client.lacks)
-            wait_for_memory(&client);
-        else if (wants & GS_HTTP_LOAD)
-            load(&client);
-        else if (wants == (GS_HTTP_READ | GS_HTTP_WRITE))
-            receive_or_send(&client);
-        else if (wants & GS_HTTP_WRITE)
-            send_some(&client);
-        else if (wants & GS_HTTP_SHUTDOWN)
-            serve_connection_shut_down(&client.base, gs_threads_now());
-        else
-            receive(&client);
-        if (++steps % STEPS_MOST == 0)
+        if (gs_thread_borrow(advance, &client))
             gs_thread_yield();
+        else
+            wait_for_what_it_wants(&client);
     }
     serve_user_strike(client.worker, &client.user);
     gs_forget(client.base.fd);

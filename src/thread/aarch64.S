@@ -142,6 +142,48 @@ gs_context_call:
     .cfi_endproc
     .size gs_context_call, . - gs_context_call
 
+/* void gs_context_view(void (*fn)(void *), void *argument, const void *sp): for the unwinder, who calls fn is the stack at sp. */
+    .globl gs_context_view
+    .hidden gs_context_view
+    .type gs_context_view, %function
+    .p2align 4
+gs_context_view:
+    .cfi_startproc
+    stp x29, x30, [sp, #-32]!
+    .cfi_adjust_cfa_offset 32
+    .cfi_rel_offset x29, 0
+    .cfi_rel_offset x30, 8
+    str x19, [sp, #16]
+    .cfi_rel_offset x19, 16
+    mov x19, x2
+    mov x9, x0
+    mov x0, x1
+    .cfi_remember_state
+    .cfi_def_cfa x19, 176
+    .cfi_offset x29, -176
+    .cfi_offset x30, -168
+    .cfi_offset x19, -160
+    .cfi_offset x20, -152
+    .cfi_offset x21, -144
+    .cfi_offset x22, -136
+    .cfi_offset x23, -128
+    .cfi_offset x24, -120
+    .cfi_offset x25, -112
+    .cfi_offset x26, -104
+    .cfi_offset x27, -96
+    .cfi_offset x28, -88
+    blr x9
+    .cfi_restore_state
+    ldr x19, [sp, #16]
+    .cfi_restore x19
+    ldp x29, x30, [sp], #32
+    .cfi_adjust_cfa_offset -32
+    .cfi_restore x29
+    .cfi_restore x30
+    ret
+    .cfi_endproc
+    .size gs_context_view, . - gs_context_view
+
 /* Where a new stack begins: calls x19 with x20, which does not return. */
     .globl gs_context_start
     .hidden gs_context_start

@@ -23,6 +23,9 @@ int gs_context_switch_then(void **ret_sp, void *to_sp, int result, void (*then)(
 /* Call fn(argument) on another stack, below sp, which is aligned to 16, and come back. Returns what fn returns. */
 void *gs_context_call(void *(*fn)(void *), void *argument, void *sp);
 
+/* Call fn(argument). Whoever unwinds the stack from there comes from this call to where the stack at sp goes on. */
+void gs_context_view(void (*fn)(void *), void *argument, const void *sp);
+
 void gs_context_start(void);
 
 /* What a stack holds that was left; lowest first. */

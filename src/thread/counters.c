@@ -43,7 +43,11 @@ enum { ONCE_NEW, ONCE_RUNNING, ONCE_DONE };
 void gs_once(struct gs_once *once, void (*fn)(void *), void *argument)
 {
     static const struct wait_kind waiting = {
-        .what = "once", .is_uninterrupted = true, WAITS_IN(gs_once, waiting)};
+        .what = "once",
+        .is_uninterrupted = true,
+        .holder = HOLDER_ONCE,
+        WAITS_IN(gs_once, waiting),
+    };
     /* Acquire: pairs with the release below, publishing what fn wrote. */
     if (LIKELY(atomic_load_explicit(&once->state, memory_order_acquire) == ONCE_DONE))
         return;
@@ -53,8 +57,10 @@ void gs_once(struct gs_once *once, void (*fn)(void *), void *argument)
         (void)wait_in(thread_current(), once, &waiting, GS_NEVER);
         return;
     }
-    if (state == ONCE_NEW)
+    if (state == ONCE_NEW) {
         atomic_store_explicit(&once->state, ONCE_RUNNING, memory_order_relaxed);
+        once->runner = thread_current();
+    }
     spin_unlock(&once->lock);
     if (state == ONCE_DONE)
         return;

@@ -70,6 +70,15 @@ struct worker *gs_worker_or_null(void)
 }
 #endif
 
+/* Threads run when all that a step has found was told, each on memory of its own: what waking them has brought into the caches
+ * should still be there. */
+#define BATCH 48
+
+void gs_worker_bound_loop(struct gs_loop *loop)
+{
+    loop->batch = BATCH;
+}
+
 const uint64_t *gs_worker_clock(const struct gs_loop *loop)
 {
     return &loop->now_ns;

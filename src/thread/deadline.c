@@ -116,10 +116,10 @@ void gs_thread_move_on(struct worker *worker, struct gs_thread *thread)
         depart(from, thread);
         spin_unlock_always(&from->deadlines.lock);
     }
-    if (LIKELY(!thread->is_pinned))
+    if (LIKELY(!from || !thread->is_pinned))
         gs_worker_share(worker, thread);
     else if (worker == from)
-        queue_push(worker, &thread->run);
+        queue_push(from, &thread->run);
     else
         gs_worker_send(from, &thread->run);
 }

@@ -100,7 +100,7 @@ enum descriptor_kind gs_descriptor_kind(struct descriptor *descriptor, int fd)
 static struct watch *new_watch(struct descriptor *descriptor)
 {
     struct watch *watch = &descriptor->first;
-    /* Acquire: pairs with the release in stop_watch. */
+    /* Acquire: pairs with the release in free_watch. */
     if (UNLIKELY(atomic_load_explicit(&descriptor->is_first_used, memory_order_acquire)))
         watch = malloc(sizeof *watch);
     else
@@ -110,19 +110,23 @@ static struct watch *new_watch(struct descriptor *descriptor)
     return watch;
 }
 
+static void free_watch(struct descriptor *descriptor, struct watch *watch)
+{
+    if (LIKELY(watch == &descriptor->first))
+        atomic_store_explicit(&descriptor->is_first_used, false, memory_order_release);
+    else
+        free(watch);
+}
+
 /* Of the worker that runs. */
 static void stop_watch(struct watch *watch, bool is_closed)
 {
-    struct descriptor *descriptor = watch->descriptor;
     struct gs_loop *loop = watch->io.watcher.loop;
     int fd = watch->io.fd;
     gs_io_stop(&watch->io);
     if (is_closed)
         gs_loop_fd_closed(loop, fd);
-    if (LIKELY(watch == &descriptor->first))
-        atomic_store_explicit(&descriptor->is_first_used, false, memory_order_release);
-    else
-        free(watch);
+    free_watch(watch->descriptor, watch);
 }
 
 void gs_descriptors_retire(struct worker *worker)
@@ -144,6 +148,8 @@ static void relinquish(struct worker *owner, struct watch *watch, bool is_closed
     watch->next = atomic_load_explicit(&owner->relinquished, memory_order_relaxed);
     while (!atomic_compare_exchange_weak(&owner->relinquished, &watch->next, watch))
         ;
+    if (is_closed && gs_loop_holds_files(owner->loop))
+        gs_loop_wake(owner->loop);
 }
 
 /* Nobody watches any more. The lock is held. */
@@ -179,7 +185,7 @@ static void wake_all(struct worker *worker, struct gs_wait_queue *queue, int val
             gs_poll_report(worker, waiter->item);
         else if (thread_claim(waiter->thread, CLAIM_WOKEN)) {
             prefetch_stack(waiter->thread);
-            thread_ready(worker, waiter->thread);
+            thread_ready_by(worker, waiter->thread);
         }
     }
 }
@@ -293,7 +299,7 @@ static int watch(struct descriptor *descriptor, int fd)
     gs_io_set(&watch->io, fd, GS_READ | GS_WRITE | GS_EDGE);
     int err = gs_io_start(&watch->io);
     if (err) {
-        stop_watch(watch, false);
+        free_watch(descriptor, watch);
         return err;
     }
     atomic_store(&descriptor->perhaps, 0);

@@ -74,6 +74,7 @@ static int renew_loop(struct worker *worker)
     gs_loop_free(worker->loop);
     worker->loop = loop;
     worker->now_ns = gs_worker_clock(loop);
+    gs_worker_bound_loop(loop);
     gs_deadlines_init(worker);
     return 0;
 }

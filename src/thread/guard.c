@@ -59,6 +59,12 @@ static bool install_protection(void *page)
     return !gs_sys_mprotect(page, PAGE_SIZE, PROT_NONE);
 }
 
+/* Of the page: the first that an overflow meets. */
+static uint64_t *last_word(void *page)
+{
+    return (uint64_t *)((char *)page + PAGE_SIZE) - 1;
+}
+
 static void choose(void *page)
 {
     bool may_use = !getenv("GOSSAMER_NO_GUARD_REGIONS");
@@ -75,7 +81,7 @@ enum guard gs_guard_install(void *page)
     if (gs_guard_mode != GUARD_CANARY && install_protection(page))
         return GUARD_MPROTECT;
     gs_guard_mode = GUARD_CANARY;
-    *(uint64_t *)page = CANARY;
+    *(uint64_t *)page = *last_word(page) = CANARY;
     return GUARD_CANARY;
 }
 
@@ -83,7 +89,8 @@ bool gs_stacks_is_sound(const struct gs_thread *thread)
 {
     if (gs_guard_mode != GUARD_CANARY || thread->stack_class == CLASS_CALLER || !thread->has_canary)
         return true;
-    return *(const uint64_t *)(thread->stack - PAGE_SIZE) == CANARY;
+    void *page = thread->stack - PAGE_SIZE;
+    return *(uint64_t *)page == CANARY && *last_word(page) == CANARY;
 }
 
 const char *gs_threads_guard(void)

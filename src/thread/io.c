@@ -35,7 +35,8 @@ static ssize_t run(const struct call *call, uint64_t deadline_ns)
     struct descriptor *descriptor = gs_descriptor(call->fd);
     if (UNLIKELY(!descriptor))
         return call->fd < 0 ? -EBADF : -ENOMEM;
-    bool is_worth = descriptor_is_worth(descriptor, call->direction);
+    /* Who does not wait asks the kernel in any case: its report may still be to come. */
+    bool is_worth = !deadline_ns || descriptor_is_worth(descriptor, call->direction);
     for (;;) {
         if (is_worth) {
             descriptor_clear(descriptor, call->direction);

@@ -269,7 +269,8 @@ static unsigned look_at_all(uint64_t now_ns)
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
         struct worker *worker = gs_runtime.workers[i];
         bool is_stuck = look_again(worker, now_ns);
-        atomic_store(&worker->is_stuck, is_stuck);
+        if (atomic_exchange(&worker->is_stuck, is_stuck) < is_stuck)
+            count_add(&worker->stuck, 1);
         stuck += is_stuck;
     }
     for (unsigned i = 0; stuck && i < gs_runtime.worker_count; i++)

@@ -17,6 +17,7 @@ static void given_up(void *object, struct gs_thread *thread, bool was_queued);
 static const struct wait_kind waiting = {
     .what = "mutex",
     .is_uninterrupted = true,
+    .holder = HOLDER_MUTEX,
     .given_up = given_up,
     WAITS_IN(gs_mutex, waiting),
 };

@@ -51,7 +51,7 @@ void gs_poll_report(struct worker *worker, void *argument)
     bool is_claimed = report->is_waited_for && thread_claim(report->thread, CLAIM_WOKEN);
     spin_unlock(&report->lock);
     if (is_claimed)
-        thread_ready(worker, report->thread);
+        thread_ready_by(worker, report->thread);
 }
 
 /* Returns 0 once a report has come, or -errno. */

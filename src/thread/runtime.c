@@ -149,21 +149,36 @@ int gs_threads_run(const struct gs_threads_options *options, gs_thread_fn *fn, v
     return err;
 }
 
+static void add_counts(struct worker *worker, struct gs_threads_counts *counts)
+{
+    counts->spawned += count_read(&worker->spawned);
+    counts->switches += count_read(&worker->switches);
+    counts->steals += count_read(&worker->steals);
+    counts->polls += count_read(&worker->polls);
+    counts->ready += count_read(&worker->ready) + atomic_load(&worker->shared.count);
+    counts->stuck += count_read(&worker->stuck);
+}
+
 void gs_threads_counts(struct gs_threads_counts *ret_counts)
 {
-    *ret_counts = (struct gs_threads_counts){.stacks = gs_stacks_count()};
-    ret_counts->spawned = atomic_load(&gs_runtime.foreign);
+    struct gs_threads_counts counts = {.stacks = gs_stacks_count()};
     uint64_t ended = 0;
+    counts.spawned = atomic_load(&gs_runtime.foreign);
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
-        struct worker *worker = gs_runtime.workers[i];
-        ret_counts->spawned += count_read(&worker->spawned);
-        ended += count_read(&worker->ended);
-        ret_counts->switches += count_read(&worker->switches);
-        ret_counts->steals += count_read(&worker->steals);
-        ret_counts->polls += count_read(&worker->polls);
-        ret_counts->ready += count_read(&worker->ready) + atomic_load(&worker->shared.count);
+        add_counts(gs_runtime.workers[i], &counts);
+        ended += count_read(&gs_runtime.workers[i]->ended);
     }
-    ret_counts->live = ret_counts->spawned - ended;
+    counts.live = counts.spawned - ended;
+    *ret_counts = counts;
+}
+
+int gs_threads_worker_counts(unsigned worker, struct gs_threads_counts *ret_counts)
+{
+    if (!worker || worker > gs_runtime.worker_count)
+        return -EINVAL;
+    *ret_counts = (struct gs_threads_counts){0};
+    add_counts(gs_runtime.workers[worker - 1], ret_counts);
+    return 0;
 }
 
 void gs_threads_cancel_all(void)

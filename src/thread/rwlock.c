@@ -8,8 +8,9 @@ static bool may_enter(const struct gs_rwlock *rwlock, int64_t kind)
     return !rwlock->has_writer && (kind == READER || !rwlock->readers);
 }
 
-static void enter(struct gs_rwlock *rwlock, int64_t kind)
+static void enter(struct gs_rwlock *rwlock, int64_t kind, const struct gs_thread *thread)
 {
+    rwlock->holders ^= (uintptr_t)thread;
     if (kind == READER)
         rwlock->readers++;
     else
@@ -25,7 +26,7 @@ static void let_in(struct gs_rwlock *rwlock, struct worker *worker)
         waiters_remove(&rwlock->waiting, waiter);
         if (!waiter_claim(worker, waiter, CLAIM_WOKEN))
             continue;
-        enter(rwlock, kind);
+        enter(rwlock, kind, waiter->thread);
         thread_ready(worker, waiter->thread);
     }
 }
@@ -40,13 +41,19 @@ static void given_up(void *object, struct gs_thread *thread, bool was_queued)
 static int lock(struct gs_rwlock *rwlock, int64_t kind, uint64_t deadline_ns)
 {
     static const struct wait_kind kinds[] = {
-        {.what = "reader lock", .given_up = given_up, WAITS_IN(gs_rwlock, waiting)},
-        {.what = "writer lock", .given_up = given_up, WAITS_IN(gs_rwlock, waiting)},
+        {.what = "reader lock",
+         .holder = HOLDER_RWLOCK,
+         .given_up = given_up,
+         WAITS_IN(gs_rwlock, waiting)},
+        {.what = "writer lock",
+         .holder = HOLDER_RWLOCK,
+         .given_up = given_up,
+         WAITS_IN(gs_rwlock, waiting)},
     };
     struct gs_thread *self = thread_current();
     spin_lock(&rwlock->lock);
     if (!rwlock->waiting.first && may_enter(rwlock, kind)) {
-        enter(rwlock, kind);
+        enter(rwlock, kind, self);
         spin_unlock(&rwlock->lock);
         return 0;
     }
@@ -71,6 +78,7 @@ void gs_rwlock_unlock(struct gs_rwlock *rwlock)
         rwlock->has_writer = false;
     else
         rwlock->readers--;
+    rwlock->holders = rwlock->readers ? rwlock->holders ^ (uintptr_t)thread_current() : 0;
     let_in(rwlock, worker_current());
     spin_unlock(&rwlock->lock);
 }

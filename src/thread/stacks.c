@@ -50,6 +50,8 @@ static int reserve(size_t divisor)
     }
     /* A huge page would be given to a stack of which one page is used. */
     (void)gs_sys_madvise(reservation, total, MADV_NOHUGEPAGE);
+    /* A debugger's core would hold all of it. */
+    (void)gs_sys_madvise(reservation, total, MADV_DONTDUMP);
     return 0;
 }
 
@@ -91,6 +93,7 @@ static int carve(struct stack_class *class, struct gs_thread **ret_thread)
         int err = gs_sys_mprotect(slot, count * class->slot_size, PROT_READ | PROT_WRITE);
         if (err)
             return -ENOMEM;
+        (void)gs_sys_madvise(slot, count * class->slot_size, MADV_DODUMP);
         class->writable += count;
     }
     bool has_canary = gs_guard_install(slot) == GUARD_CANARY;

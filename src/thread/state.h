@@ -44,6 +44,9 @@ enum token { TOKEN_NONE, TOKEN_KEPT, TOKEN_PARKED };
 
 enum cancel_state { CANCEL_NONE, CANCEL_SENT, CANCEL_DELIVERED, CANCEL_FINISHED };
 
+/* Where a report finds who holds what is waited for. */
+enum holder { HOLDER_UNKNOWN, HOLDER_THREAD, HOLDER_MUTEX, HOLDER_RWLOCK, HOLDER_ONCE };
+
 /* What a thread waits for. Where it waits at an object for its turn, the kind says which members of the object are the lock and
  * the queue, and who claims the wait for its deadline or for cancellation takes the thread out of the queue. */
 struct wait_kind {
@@ -51,6 +54,7 @@ struct wait_kind {
     bool is_outside;       /* it may be woken from outside of the threads */
     bool is_uninterrupted; /* by cancellation */
     bool has_queue;
+    uint8_t holder; /* enum holder */
     uint16_t lock_at, queue_at;
     /* Under the lock, once the thread is out of the queue; was_queued: nobody else had taken it out. May be NULL. Called by the
      * thread's worker, by the monitor where that is stuck, or by the thread itself if it cannot wait. */
@@ -94,6 +98,7 @@ struct gs_thread {
     unsigned select_start;
     struct runnable cancel_message;
     char *stack, *stack_top; /* the lowest usable byte, and the end */
+    unsigned chain;          /* deadlock.c: the last in which it was found */
     struct gs_list link;     /* of those on stacks of the caller's */
     struct worker *bound;    /* stays on this one from the beginning */
     void *base;              /* the thread pointer while it runs; NULL: its worker's */
@@ -120,6 +125,17 @@ static inline struct gs_thread *thread_of(struct gs_policy_item *item)
 static inline void thread_set_worker(struct gs_thread *thread, struct worker *worker)
 {
     __atomic_store_n(&thread->worker, worker, __ATOMIC_SEQ_CST);
+}
+
+/* One that runs or is woken soon has probably left the cache: its descriptor, and the end of its stack right below. Always inlined:
+ * a function that does nothing else would be taken for one that does nothing. */
+static inline __attribute__((always_inline)) void thread_prefetch(const struct gs_thread *thread)
+{
+    const char *at = (const char *)thread;
+    __builtin_prefetch(at, 1);
+    __builtin_prefetch(at + 64, 1);
+    __builtin_prefetch(at - 64, 1);
+    __builtin_prefetch(at - 128, 1);
 }
 
 /* ---- Run queue (worker.c) ---- */
@@ -155,7 +171,9 @@ static inline struct gs_policy_item *queue_take(struct worker *worker, unsigned 
     struct gs_policy_item *item = queue->first;
     count_add(&worker->ready, UINT64_MAX);
     queue->first = item->next;
-    if (!queue->first) {
+    if (queue->first) {
+        thread_prefetch(thread_of(queue->first));
+    } else {
         queue->last = &queue->first;
         worker->ready_mask &= ~(1u << level);
     }
@@ -193,6 +211,8 @@ int gs_worker_new(unsigned index, struct worker **ret_worker);
 void gs_worker_free(struct worker *worker);
 /* Where the loop keeps its cached time (current.c). */
 const uint64_t *gs_worker_clock(const struct gs_loop *loop);
+/* Of a loop that is new. */
+void gs_worker_bound_loop(struct gs_loop *loop);
 /* steal.c: take some from another worker's shared queue. */
 struct gs_policy_item *gs_worker_steal(struct worker *worker);
 struct gs_policy_item *gs_worker_take_shared(struct worker *worker, struct worker *from);
@@ -249,6 +269,15 @@ static inline void thread_ready(struct worker *worker, struct gs_thread *thread)
         gs_thread_ready_elsewhere(thread);
 }
 
+/* The same; worker: the caller; NULL: it is none. */
+static inline void thread_ready_by(struct worker *worker, struct gs_thread *thread)
+{
+    if (LIKELY(worker))
+        thread_ready(worker, thread);
+    else
+        gs_thread_ready_elsewhere(thread);
+}
+
 /* Its worker takes in a thread that was sent to it, or that it has woken itself. */
 void gs_thread_arrive(struct worker *worker, struct gs_thread *thread);
 /* Cancel what the thread waits for, if it may be. By its worker. */
@@ -300,7 +329,7 @@ void gs_thread_init_cancel(struct gs_thread *thread);
 void gs_thread_run_cleanups(struct gs_thread *thread);
 void gs_thread_destroy_values(struct gs_thread *thread);
 
-/* ---- Reports (report.c) ---- */
+/* ---- Reports (report.c, dump.c, deadlock.c, overflow.c) ---- */
 
 int gs_reports_start(void);
 void gs_reports_stop(void);
@@ -310,8 +339,10 @@ void gs_report_deadlock(void);
 /* The dump by signal, of the first worker. */
 int gs_reports_start_dumping(struct worker *worker);
 void gs_reports_stop_dumping(struct worker *worker);
-/* context: of the signal; NULL: it was found later. */
-void gs_report_overflow(const struct gs_thread *thread, const void *context);
+void gs_overflow_start(void);
+void gs_overflow_stop(void);
+/* The calling thread's canary is gone: the process is to die by SIGSEGV. */
+void gs_report_overflow(struct gs_thread *thread);
 /* Where reports go; -1: nowhere. */
 int gs_report_fd(void);
 

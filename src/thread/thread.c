@@ -25,6 +25,7 @@ static int place_on(const struct gs_thread_attributes *attributes, struct gs_thr
     thread->stack_top = (char *)thread;
     thread->stack_class = CLASS_CALLER;
     thread->has_canary = false;
+    thread->chain = 0;
     *ret_thread = thread;
     return 0;
 }
@@ -209,7 +210,7 @@ _Noreturn void gs_thread_exit(void *result)
     if (self->timer.watcher.active)
         gs_timer_stop(&self->timer);
     if (UNLIKELY(!gs_stacks_is_sound(self)))
-        gs_report_overflow(self, NULL);
+        gs_report_overflow(self);
     struct worker *worker = worker_current();
     dispatch_last(worker, self, finish_early(worker, self) ? NULL : finish);
 }
@@ -219,7 +220,7 @@ _Noreturn void gs_thread_exit(void *result)
 /* Returns 0 when it is done, or why not. */
 static int wait_for_end(struct gs_thread *self, struct gs_thread *thread, uint64_t deadline_ns)
 {
-    static const struct wait_kind joining = {.what = "join"};
+    static const struct wait_kind joining = {.what = "join", .holder = HOLDER_THREAD};
     const struct wait wait = {.kind = &joining, .at = thread, .deadline_ns = deadline_ns};
     spin_lock(&thread->lock);
     if (thread->is_done) {

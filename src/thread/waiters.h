@@ -58,19 +58,6 @@ static inline bool waiter_claim(struct worker *worker, struct gs_waiter *waiter,
     return true;
 }
 
-/* Who is likely to be woken next has probably left the cache: its descriptor, and the end of its stack right below. */
-static inline __attribute__((always_inline)) void waiter_prefetch(const struct gs_waiter *waiter)
-{
-    const char *thread = (const char *)gs_container_of(waiter, struct gs_thread, waiter);
-    __builtin_prefetch(thread, 1);
-    __builtin_prefetch(thread + 64, 1);
-    __builtin_prefetch(thread + 128, 1);
-    __builtin_prefetch(thread - 64, 1);
-    __builtin_prefetch(thread - 128, 1);
-    __builtin_prefetch(thread - 192, 1);
-    __builtin_prefetch(thread - 256, 1);
-}
-
 /* The first that can be claimed, claimed with what its call is to return, off the queue; NULL: none. To be made ready by the
  * caller. */
 static inline struct gs_waiter *waiters_claim(struct worker *worker, struct gs_wait_queue *queue,
@@ -79,7 +66,7 @@ static inline struct gs_waiter *waiters_claim(struct worker *worker, struct gs_w
     while (queue->first) {
         struct gs_waiter *waiter = waiters_take_first(queue);
         if (queue->first)
-            waiter_prefetch(queue->first);
+            thread_prefetch(gs_container_of(queue->first, struct gs_thread, waiter));
         if (LIKELY(waiter_claim(worker, waiter, outcome)))
             return waiter;
     }

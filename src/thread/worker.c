@@ -110,6 +110,9 @@ bool gs_worker_tick(struct worker *worker)
     unsigned switches = UNLIKELY(gs_runtime.looks_at_switches) ? 1 : TICK;
     if (switches == 1 && worker->current)
         gs_held_look(worker->current);
+    if (UNLIKELY(gs_guard_mode == GUARD_CANARY) && worker->current &&
+        !gs_stacks_is_sound(worker->current))
+        gs_report_overflow(worker->current);
     count_add(&worker->switches, switches);
     worker->countdown = (int)switches - 1;
     take_inbox(worker);
@@ -311,6 +314,7 @@ int gs_worker_new(unsigned index, struct worker **ret_worker)
         return err;
     }
     worker->now_ns = gs_worker_clock(worker->loop);
+    gs_worker_bound_loop(worker->loop);
     gs_deadlines_init(worker);
     *ret_worker = worker;
     return 0;

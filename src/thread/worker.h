@@ -109,7 +109,8 @@ struct worker {
         *_Atomic relinquished; /* watches of descriptors, which only this worker can stop */
     struct shared_queue shared;
     struct deadlines deadlines;
-    struct watched watched; /* the monitor's */
+    struct watched watched;  /* the monitor's */
+    _Atomic(uint64_t) stuck; /* how often; the monitor counts */
 };
 
 struct runtime {

@@ -154,6 +154,38 @@ gs_context_call:
     .cfi_endproc
     .size gs_context_call, . - gs_context_call
 
+/* void gs_context_view(void (*fn)(void *), void *argument, const void *sp): for the unwinder, who calls fn is the stack at sp. */
+    .globl gs_context_view
+    .hidden gs_context_view
+    .type gs_context_view, @function
+    .p2align 4
+gs_context_view:
+    .cfi_startproc
+    endbr64
+    pushq %rbx
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset %rbx, 0
+    movq %rdx, %rbx
+    movq %rdi, %rax
+    movq %rsi, %rdi
+    .cfi_remember_state
+    .cfi_def_cfa %rbx, 64
+    .cfi_offset %rip, -8
+    .cfi_offset %rbp, -16
+    .cfi_offset %rbx, -24
+    .cfi_offset %r12, -32
+    .cfi_offset %r13, -40
+    .cfi_offset %r14, -48
+    .cfi_offset %r15, -56
+    callq *%rax
+    .cfi_restore_state
+    popq %rbx
+    .cfi_adjust_cfa_offset -8
+    .cfi_restore %rbx
+    ret
+    .cfi_endproc
+    .size gs_context_view, . - gs_context_view
+
 /* Where a new stack begins: calls r12 with r13, which does not return. */
     .globl gs_context_start
     .hidden gs_context_start

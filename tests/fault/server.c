@@ -114,8 +114,8 @@ static _Noreturn void serve(const char *const *more)
                                      "event",       "--listen",
                                      "127.0.0.1:0", "--access-log",
                                      log,           "--header-timeout",
-                                     "100",         "--idle-timeout",
-                                     "1000",        "--rate",
+                                     "1000",        "--idle-timeout",
+                                     "10000",       "--rate",
                                      "0",           root};
     int count = 14;
     snprintf(root, sizeof root, "%s/root", folder);

@@ -197,7 +197,7 @@ static void be_too_slow(struct play *play, struct client *client)
         return;
     for (int tries = 0; tries < 100; tries++) {
         talk(play, ask_once, false);
-        fault_pass(101 * GS_SECOND);
+        fault_pass(1001 * GS_SECOND);
         talk(play, ask_once, false);
         if (poll(&event, 1, 10) > 0)
             break;

@@ -208,8 +208,10 @@ static void check_wants(const struct drive *drive)
 void drive_run_load(const struct drive *drive, struct gs_http_load *load)
 {
     struct gs_http_file_op op;
-    if (!drive->carry_out)
+    if (!drive->carry_out) {
         gs_http_load_run(load);
+        return;
+    }
     while (gs_http_load_next(load, &op))
         gs_http_load_result(load, drive->carry_out(&op));
 }

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from server import Server, architectures
+from server import Server, ways
 
 SMALL = b"<!doctype html>\n<title>small</title>\n" * 8
 
@@ -38,10 +38,10 @@ def sparse(file: Path, size: int) -> Path:
 class Starter:
     """Starts servers, and stops those that are still running in the end."""
 
-    def __init__(self, folder: Path, arch: str) -> None:
-        """Keep the servers' output in this folder; arch: what they are where no word says so."""
+    def __init__(self, folder: Path, way: str) -> None:
+        """Keep the servers' output in this folder; way: what they are where no word says so."""
         self.folder = folder
-        self.arch = arch
+        self.way = way.split()
         self.servers: list[Server] = []
 
     def __call__(self, root: Path, *words: str) -> Server:
@@ -49,7 +49,7 @@ class Starter:
         listens = words.count("--listen")
         address = () if listens else ("--listen", "127.0.0.1:0")
         output = self.folder / f"server-{len(self.servers)}"
-        server = Server.start(output, ["--arch", self.arch, *address, *words, str(root)])
+        server = Server.start(output, ["--arch", *self.way, *address, *words, str(root)])
         self.servers.append(server)
         server.wait_until_ready(listens or 1)
         return server
@@ -77,16 +77,22 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.fixture(scope="session", params=architectures())
-def arch(request: pytest.FixtureRequest) -> str:
-    """Return the concurrency architecture under test: every one in turn."""
+@pytest.fixture(scope="session", params=ways())
+def way(request: pytest.FixtureRequest) -> str:
+    """Return the words after --arch under test: every architecture in turn, and with io_uring."""
     return str(request.param)
 
 
+@pytest.fixture(scope="session")
+def arch(way: str) -> str:
+    """Return the concurrency architecture under test."""
+    return way.split(maxsplit=1)[0]
+
+
 @pytest.fixture
-def serve(tmp_path: Path, arch: str, request: pytest.FixtureRequest) -> Iterator[Serve]:
+def serve(tmp_path: Path, way: str, request: pytest.FixtureRequest) -> Iterator[Serve]:
     """Return what starts a server; each must end well, unless the test failed anyway."""
-    starter = Starter(tmp_path / "servers", arch)
+    starter = Starter(tmp_path / "servers", way)
     try:
         yield starter
         if not request.node.stash.get(FAILED, True):
@@ -109,10 +115,10 @@ def shared_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shared(
-    shared_root: Path, arch: str, tmp_path_factory: pytest.TempPathFactory
+    shared_root: Path, way: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
     """Return a server that the tests of a module share."""
-    starter = Starter(tmp_path_factory.mktemp("shared") / "servers", arch)
+    starter = Starter(tmp_path_factory.mktemp("shared") / "servers", way)
     try:
         yield starter(shared_root)
         starter.stop()

@@ -1,5 +1,6 @@
 """A server under test: started on free ports, stopped by process id, and judged by what it said."""
 
+import ctypes
 import os
 import re
 import signal
@@ -33,6 +34,21 @@ def architectures() -> list[str]:
         [program(), "serve", "--arch", "list"], capture_output=True, text=True, check=True
     )
     return [line.split()[0] for line in listed.stdout.splitlines()]
+
+
+def has_io_uring() -> bool:
+    """Return whether the kernel has an io_uring for us, as of Linux 6.1."""
+    io_uring_setup, single_issuer, defer_taskrun = 425, 1 << 12, 1 << 13
+    parameters = (ctypes.c_uint32 * 30)(0, 0, single_issuer | defer_taskrun)
+    fd: int = ctypes.CDLL(None).syscall(io_uring_setup, 1, parameters)
+    if fd >= 0:
+        os.close(fd)
+    return fd >= 0
+
+
+def ways() -> list[str]:
+    """Return the words after --arch for all that is to be tested, the default first."""
+    return [*architectures(), *(["event --poller io_uring"] if has_io_uring() else [])]
 
 
 def run_serve(*words: str, timeout_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:

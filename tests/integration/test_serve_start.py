@@ -123,6 +123,20 @@ def test_help_names_every_option_of_the_brief_and_exits_well() -> None:
         assert option in done.stdout
 
 
+@pytest.mark.parametrize("favoured", ["connections", "accept"])
+def test_whoever_is_favoured_all_are_served(
+    serve: Serve, root: Path, arch: str, favoured: str
+) -> None:
+    words = ["--favor", favoured, "--workers", "2"]
+    if arch != "user":
+        assert_refused(["--arch", arch, *words, str(root)], "no threads")
+        return
+    server = serve(root, *words)
+    for _ in range(20):
+        assert get(server.address, "/a.txt", Connection="close").status == 200
+    assert server.stop()["requests"] == 20
+
+
 WRONG_OPTIONS = {
     "unknown option": (["--frobnicate"], "frobnicate"),
     "unknown letter": (["-Z"], "Z"),

@@ -2,7 +2,8 @@
 """Stands for the gossamer program: keeps its command line's contract, at a hundredth of its speed.
 
 Environment: FAKE_ARCHS (names to list), FAKE_BROKEN (an architecture that does not start),
-FAKE_ERRORS (errors that a load reports), FAKE_MUTE (a load that leaves no report).
+FAKE_ERRORS (errors that a load reports), FAKE_MUTE (a load that leaves no report), FAKE_VOID
+(why a load is void).
 """
 
 import http.client
@@ -74,6 +75,8 @@ def load(arguments: list[str]) -> int:
         "connect_us": response,
         "first_byte_us": response,
         "client_cpu_s": time.process_time(),
+        "void": "FAKE_VOID" in os.environ,
+        "void_reason": os.environ.get("FAKE_VOID"),
     }
     if "FAKE_MUTE" in os.environ:
         print("fake: nothing to say", file=sys.stderr)

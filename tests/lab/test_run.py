@@ -160,6 +160,16 @@ def test_a_load_without_a_report_is_a_failed_measurement(
     assert servers_left(tmp_path) == []
 
 
+def test_a_void_load_is_a_failed_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_VOID", "the client was the limit")
+    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    assert result.exit_code == 1
+    raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
+    assert raw["failure"][0] == "load is void: the client was the limit"
+
+
 def test_a_report_is_made_again_from_what_was_kept(tmp_path: Path) -> None:
     CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
     kept = (tmp_path / "out" / "results.json").read_text()

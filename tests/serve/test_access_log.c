@@ -55,26 +55,6 @@ static void write_line(const char *line)
     serve_log_write(&writer, "127.0.0.1", &it);
 }
 
-static void count_begun(void *data)
-{
-    ++*(unsigned *)data;
-}
-
-TEST(it_is_told_when_a_line_comes_into_the_empty_buffer)
-{
-    unsigned begun = 0;
-    start();
-    serve_log_on_begun(&writer, count_begun, &begun);
-    CHECK_EQ(begun, 0);
-    write_line("GET /a HTTP/1.1");
-    write_line("GET /b HTTP/1.1");
-    CHECK_EQ(begun, 1);
-    serve_log_flush(&writer);
-    write_line("GET /c HTTP/1.1");
-    CHECK_EQ(begun, 2);
-    stop();
-}
-
 TEST(a_line_is_in_the_combined_format)
 {
     start();
@@ -236,5 +216,25 @@ TEST(what_a_full_disk_does_not_take_is_dropped)
     CHECK(!writer.failed);
     CHECK(strstr(contents(path), "kept"));
     CHECK(!strstr(text, "lost"));
+    stop();
+}
+
+static void count_begun(void *data)
+{
+    ++*(unsigned *)data;
+}
+
+TEST(it_is_told_when_a_line_comes_into_the_empty_buffer)
+{
+    unsigned begun = 0;
+    start();
+    serve_log_on_begun(&writer, count_begun, &begun);
+    CHECK_EQ(begun, 0);
+    write_line("GET /a HTTP/1.1");
+    write_line("GET /b HTTP/1.1");
+    CHECK_EQ(begun, 1);
+    serve_log_flush(&writer);
+    write_line("GET /c HTTP/1.1");
+    CHECK_EQ(begun, 2);
     stop();
 }

@@ -84,29 +84,53 @@ static bool ask(struct serve_connection *connection, int peer)
 
 static atomic_uint answered;
 
-static void *run_client(void *unused)
-{
+struct client {
     struct serve_connection connection;
     int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair))
-        return NULL;
-    serve_connection_init(&connection, pair[0], &shard, NULL, NOW_NS);
+    pthread_t thread;
+};
+
+static void begin(struct client *client)
+{
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, client->pair), 0);
+    serve_connection_init(&client->connection, client->pair[0], &shard, NULL, NOW_NS);
+}
+
+static void *run_client(void *argument)
+{
+    struct client *client = argument;
     for (unsigned i = 0; i < REQUESTS; i++)
-        answered += ask(&connection, pair[1]);
-    serve_connection_done(&connection);
-    close(pair[1]);
-    return unused;
+        answered += ask(&client->connection, client->pair[1]);
+    return NULL;
+}
+
+static void end(struct client *client)
+{
+    serve_connection_done(&client->connection);
+    close(client->pair[1]);
+}
+
+static void run_one(void)
+{
+    struct client client;
+    begin(&client);
+    run_client(&client);
+    end(&client);
 }
 
 TEST(kernel_threads_share_a_shard)
 {
-    pthread_t threads[THREADS];
+    struct client clients[THREADS];
     start(true);
     answered = 0;
     for (int i = 0; i < THREADS; i++)
-        CHECK_EQ(pthread_create(&threads[i], NULL, run_client, NULL), 0);
+        begin(&clients[i]);
     for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
+        CHECK_EQ(pthread_create(&clients[i].thread, NULL, run_client, &clients[i]), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(clients[i].thread, NULL);
+    for (int i = 0; i < THREADS; i++)
+        end(&clients[i]);
     CHECK_EQ(answered, THREADS * REQUESTS);
     CHECK_EQ(counts.http.requests, THREADS * REQUESTS);
     CHECK_EQ(counts.http.connections, THREADS);
@@ -118,12 +142,12 @@ TEST(kernel_threads_share_a_shard)
 TEST(the_end_of_a_shard_writes_the_rest_of_the_log)
 {
     start(false);
-    run_client(NULL);
+    run_one();
     unsigned before = log_lines();
     CHECK(before < REQUESTS);
     serve_shard_flush_log(&shard);
     CHECK_EQ(log_lines(), REQUESTS);
-    run_client(NULL);
+    run_one();
     serve_shard_done(&shard);
     CHECK_EQ(log_lines(), 2 * REQUESTS);
     stop();

@@ -32,7 +32,7 @@ static void in_threads(gs_thread_fn *fn)
 /* About when a wake-up comes. */
 static uint64_t soon(unsigned i)
 {
-    return after(i % 7 * 10 * GS_MICROSECOND);
+    return after((uint64_t)(i % 7) * 10 * GS_MICROSECOND);
 }
 
 static void add(int index, int n)

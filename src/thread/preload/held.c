@@ -83,12 +83,12 @@ VISIBLE int pthread_mutex_trylock(pthread_mutex_t *mutex)
     return err;
 }
 
-VISIBLE int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *until)
+VISIBLE int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *abstime)
 {
     static int (*next)(pthread_mutex_t *, const struct timespec *);
     if (!next)
         next = (int (*)(pthread_mutex_t *, const struct timespec *))find("pthread_mutex_timedlock");
-    int err = next(mutex, until);
+    int err = next(mutex, abstime);
     if (!err)
         note_locked(mutex, __builtin_return_address(0));
     return err;
@@ -103,31 +103,31 @@ VISIBLE int pthread_mutex_unlock(pthread_mutex_t *mutex)
     return next(mutex);
 }
 
-VISIBLE void flockfile(FILE *file)
+VISIBLE void flockfile(FILE *stream)
 {
     static void (*next)(FILE *);
     if (!next)
         next = (void (*)(FILE *))find("flockfile");
-    next(file);
-    note_locked(file, __builtin_return_address(0));
+    next(stream);
+    note_locked(stream, __builtin_return_address(0));
 }
 
-VISIBLE int ftrylockfile(FILE *file)
+VISIBLE int ftrylockfile(FILE *stream)
 {
     static int (*next)(FILE *);
     if (!next)
         next = (int (*)(FILE *))find("ftrylockfile");
-    int err = next(file);
+    int err = next(stream);
     if (!err)
-        note_locked(file, __builtin_return_address(0));
+        note_locked(stream, __builtin_return_address(0));
     return err;
 }
 
-VISIBLE void funlockfile(FILE *file)
+VISIBLE void funlockfile(FILE *stream)
 {
     static void (*next)(FILE *);
     if (!next)
         next = (void (*)(FILE *))find("funlockfile");
-    note_unlocked(file);
-    next(file);
+    note_unlocked(stream);
+    next(stream);
 }

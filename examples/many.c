@@ -1,0 +1,60 @@
+/* A hundred thousand threads that wait at the same time, or as many as the first word says: what
+ * they take, and that each of them goes on. */
+#include <gossamer/sync.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct gs_wait_group waiting, done;
+static struct gs_semaphore start;
+static unsigned long sum;
+
+static void *work(void *number)
+{
+    gs_wait_group_done(&waiting);
+    int err = gs_semaphore_wait(&start, GS_NEVER);
+    if (!err)
+        sum += (unsigned long)(uintptr_t)number;
+    gs_wait_group_done(&done);
+    return NULL;
+}
+
+/* Resident memory in bytes. */
+static unsigned long memory(void)
+{
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%*u %lu", &pages) != 1)
+        pages = 0;
+    if (file)
+        fclose(file);
+    return pages * (unsigned long)sysconf(_SC_PAGESIZE);
+}
+
+static void *run(void *argument)
+{
+    unsigned long count = *(unsigned long *)argument, made = 0, before = memory();
+    const struct gs_thread_attributes attributes = {.name = "one of many", .stack_size = 16384};
+    int err = 0;
+    while (made < count && !(err = gs_thread_spawn(&attributes, work, (void *)made, NULL))) {
+        gs_wait_group_add(&waiting, 1);
+        gs_wait_group_add(&done, 1);
+        made++;
+    }
+    if (!gs_wait_group_wait(&waiting, GS_NEVER))
+        printf("%lu threads wait, with %lu bytes each\n", made,
+               (memory() - before) / (made ? made : 1));
+    for (unsigned long i = 0; i < made; i++)
+        gs_semaphore_post(&start);
+    if (!gs_wait_group_wait(&done, GS_NEVER))
+        printf("all have gone on: the sum of their numbers is %lu\n", sum);
+    return (void *)(intptr_t)err;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long count = argc > 1 ? strtoul(argv[1], NULL, 10) : 100000;
+    void *err;
+    return gs_threads_run(NULL, run, &count, &err) || err;
+}
