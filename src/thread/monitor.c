@@ -194,17 +194,28 @@ static bool describe(const struct worker *worker, char *ret_text, size_t size)
     return is_in_call || processor_time(worker) - worker->watched.processor_ns >= stuck_ns;
 }
 
-/* False: there is nothing to say yet. */
-static bool say(const struct worker *worker, uint64_t now_ns)
+/* The thread may end meanwhile, and its memory be another's: so look again afterwards. */
+NOT_FOR_TSAN static void copy_name(const struct gs_thread *thread, char ret_name[NAME_SIZE])
 {
-    char doing[64], line[160];
-    const struct gs_thread *thread = worker->watched.sight.current;
+    for (unsigned i = 0; i < NAME_SIZE; i++)
+        ret_name[i] = *(const volatile char *)&thread->name[i];
+    ret_name[NAME_SIZE - 1] = 0;
+}
+
+/* False: there is nothing to say yet, or any more. */
+static bool say(struct worker *worker, uint64_t now_ns)
+{
+    char doing[64], name[NAME_SIZE], line[160];
     if (gs_report_fd() < 0 || !describe(worker, doing, sizeof doing))
+        return false;
+    copy_name(worker->watched.sight.current, name);
+    struct sight now = look(worker);
+    if (!is_same(&now, &worker->watched.sight))
         return false;
     double ms = (double)(now_ns - worker->watched.since_ns) / 1e6;
     int n = snprintf(line, sizeof line,
                      "stuck: thread \"%s\" %s since %.1f ms while others wait for worker %u\n",
-                     thread->name, doing, ms, worker->index + 1);
+                     name, doing, ms, worker->index + 1);
     (void)gs_sys_write(gs_report_fd(), line, (size_t)n);
     return true;
 }
