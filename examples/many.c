@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <sys/resource.h>
 
 static struct gs_wait_group waiting, done;
 static struct gs_semaphore start;
@@ -20,16 +20,12 @@ static void *work(void *number)
     return NULL;
 }
 
-/* Resident memory in bytes. */
+/* The most memory that was resident so far, in bytes. */
 static unsigned long memory(void)
 {
-    unsigned long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file || fscanf(file, "%*u %lu", &pages) != 1)
-        pages = 0;
-    if (file)
-        fclose(file);
-    return pages * (unsigned long)sysconf(_SC_PAGESIZE);
+    struct rusage usage = {0};
+    getrusage(RUSAGE_SELF, &usage);
+    return (unsigned long)usage.ru_maxrss * 1024;
 }
 
 static void *run(void *argument)

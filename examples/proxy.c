@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define SILENCE_MOST (600 * GS_SECOND)
 struct way {
@@ -68,12 +69,11 @@ int main(int argc, char **argv)
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof at;
     int fd = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (argc != 3 || sscanf(argv[2], "%hu", &server.sin_port) != 1 ||
-        inet_pton(AF_INET, argv[1], &server.sin_addr) != 1 ||
+    if (argc != 3 || inet_pton(AF_INET, argv[1], &server.sin_addr) != 1 ||
         gs_sys_bind(fd, (struct sockaddr *)&at, length) || gs_sys_listen(fd, 128) ||
         gs_sys_getsockname(fd, (struct sockaddr *)&at, &length))
         return 1;
-    server.sin_port = htons(server.sin_port);
+    server.sin_port = htons((uint16_t)strtoul(argv[2], NULL, 10));
     printf("proxying on port %d\n", ntohs(at.sin_port));
     return fflush(stdout) || gs_threads_run(NULL, run, &fd, NULL);
 }

@@ -54,6 +54,7 @@ static int reserve_buffers(struct uring *uring)
     if (err)
         return err;
     uring->buffers = buffers;
+    uring->in_use = FIRST_BUFFERS;
     err = gs_uring_move_buffers(uring, &uring->ring);
     if (err) {
         gs_ring_free_buffers(&uring->buffers);
@@ -157,6 +158,16 @@ void gs_uring_give_back(struct gs_loop *loop, const struct op_answer *answer)
     gs_ring_give_buffer(&uring->buffers, (unsigned)answer->buffer);
 }
 
+/* There were too few: for many at once, too, a few more must do, once an iteration. */
+static void use_more_buffers(const struct gs_loop *loop, struct uring *uring)
+{
+    if (uring->grown_in == loop->counts.iterations)
+        return;
+    uring->grown_in = loop->counts.iterations;
+    for (unsigned more = FIRST_BUFFERS; more && uring->in_use < BUFFERS; more--)
+        gs_ring_give_buffer(&uring->buffers, uring->in_use++);
+}
+
 /* Whether it brings something, rather than the end. */
 static bool is_one_of_many(const struct gs_op *op, int result)
 {
@@ -183,6 +194,8 @@ bool gs_uring_answer_op(struct gs_loop *loop, const struct io_uring_cqe *cqe)
     }
     /* The kernel has stopped for a reason of its own, such as that all buffers were lent: those
      * are back before the request is handed over anew. */
+    if (cqe->res == -ENOBUFS)
+        use_more_buffers(loop, uring);
     if (result == -ENOBUFS && !op->canceled) {
         result = gs_uring_start_op(loop, op);
         if (!result)
@@ -199,7 +212,7 @@ int gs_uring_move_buffers(struct uring *uring, struct gs_ring *ring)
     if (!uring->buffers.queue)
         return 0;
     int err = gs_ring_register_buffers(ring, &uring->buffers);
-    for (unsigned i = 0; !err && i < BUFFERS; i++)
+    for (unsigned i = 0; !err && i < uring->in_use; i++)
         if (!uring->is_lent[i])
             gs_ring_give_buffer(&uring->buffers, i);
     return err;

@@ -8,7 +8,8 @@
 
 #define ANSWERS 1024
 #define BUFFERS 512
-#define BUFFER_SIZE 8192
+#define FIRST_BUFFERS 16
+#define BUFFER_SIZE 2048
 
 /* What an answer's user_data says it belongs to: the lowest bits, which are 0 in a descriptor's
  * (its generation and twice its number). Beside the first two stands the operation's address. */
@@ -30,8 +31,10 @@ struct answer {
 struct uring {
     struct gs_ring ring;
     struct gs_ring_buffers buffers; /* none before they are needed */
-    bool is_lent[BUFFERS];          /* in an answer that waits, or in a callback */
-    struct pollfd *polls;           /* room for as many as there are slots */
+    unsigned in_use;   /* buffers that the kernel gets: they go round, so few stay in the cache */
+    uint64_t grown_in; /* the iteration in which that last grew */
+    bool is_lent[BUFFERS]; /* in an answer that waits, or in a callback */
+    struct pollfd *polls;  /* room for as many as there are slots */
     uint16_t free_answer;
     struct answer answers[ANSWERS];
 };

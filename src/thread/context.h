@@ -3,6 +3,8 @@
 #ifndef GS_THREAD_CONTEXT_H
 #define GS_THREAD_CONTEXT_H
 
+#include "thread/sanitizer.h"
+
 #include <gossamer/thread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -99,8 +101,8 @@ static inline void *context_make_start(void *sp, const struct gs_thread_start *s
     return context;
 }
 
-/* Where the stack that was left goes on, and the frame pointer there. */
-static inline void *context_pc(const void *sp)
+/* Where the stack that was left goes on, and the frame pointer there; for reports, which others do not wait for. */
+NOT_FOR_TSAN NOT_FOR_ASAN static inline void *context_pc(const void *sp)
 {
     const struct context *context = sp;
 #if defined(__x86_64__)
@@ -110,7 +112,7 @@ static inline void *context_pc(const void *sp)
 #endif
 }
 
-static inline void *context_frame(const void *sp)
+NOT_FOR_TSAN NOT_FOR_ASAN static inline void *context_frame(const void *sp)
 {
     const struct context *context = sp;
 #if defined(__x86_64__)

@@ -15,7 +15,7 @@ NOT_FOR_TSAN static const struct worker *runner_of(const struct gs_thread *threa
 {
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
         const struct worker *worker = gs_runtime.workers[i];
-        if (__atomic_load_n(&worker->current, __ATOMIC_RELAXED) == thread)
+        if (*(struct gs_thread *const volatile *)&worker->current == thread)
             return worker;
     }
     return NULL;
@@ -24,9 +24,9 @@ NOT_FOR_TSAN static const struct worker *runner_of(const struct gs_thread *threa
 /* Whether nobody can run it while the dump is written: only its worker could, which is here, or no worker runs anything. */
 NOT_FOR_TSAN static bool is_steady(const struct dump *dump, const struct gs_thread *thread)
 {
-    return gs_runtime.is_deadlocked ||
-           (dump->worker && !thread_is_mobile(thread) &&
-            __atomic_load_n(&thread->worker, __ATOMIC_RELAXED) == dump->worker);
+    bool is_mobile = thread->migrates && gs_runtime.is_multi;
+    const struct worker *worker = *(struct worker *const volatile *)&thread->worker;
+    return gs_runtime.is_deadlocked || (dump->worker && !is_mobile && worker == dump->worker);
 }
 
 NOT_FOR_TSAN static bool has_context(const struct gs_thread *thread)

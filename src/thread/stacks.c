@@ -208,7 +208,7 @@ void gs_stacks_forked(struct worker *worker, struct gs_thread *only)
     }
 }
 
-struct gs_thread *gs_stacks_at(int stack_class, size_t index)
+NOT_FOR_TSAN struct gs_thread *gs_stacks_at(int stack_class, size_t index)
 {
     const struct stack_class *class = &classes[stack_class];
     return index < class->used ? descriptor(class, index) : NULL;
