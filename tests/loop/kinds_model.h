@@ -44,7 +44,8 @@ static bool is_raised[2];
 
 static struct gs_loop *loop;
 static uint64_t wall_ns = 1000 * GS_SECOND, seed = 7;
-static int mistakes, last_priority, calls_made;
+static int mistakes, calls_made;
+static int8_t last_priority;
 static bool is_iterating;
 static char folder[] = "/tmp/gossamer-kinds-XXXXXX", paths[EACH][40];
 static bool exists[EACH];

@@ -160,7 +160,7 @@ TEST(more_connections_than_buffers_all_get_theirs)
         for (int i = 0; i < count; i++)
             put(pairs[i][1], "0123456789");
         for (int i = 0; i < count; i++)
-            ITERATE_UNTIL(received_by[i] == 10u * (unsigned)round);
+            ITERATE_UNTIL(received_by[i] == 10 * (uint64_t)round);
     }
     for (int i = 0; i < count; i++)
         close(pairs[i][1]);
