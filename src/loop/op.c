@@ -234,18 +234,32 @@ void gs_op_init(struct gs_op *op, struct gs_loop *loop, gs_op_fn *callback)
     op->io.watcher.kind = KIND_OP;
 }
 
-/* The rest of the members is set by the caller beforehand. */
-static int start(struct gs_op *op, enum gs_op_kind kind, int fd)
+/* What is asked for: the members of struct gs_op of the same names. */
+struct request {
+    enum gs_op_kind kind;
+    int fd, flags;
+    void *bytes;
+    size_t n;
+    uint64_t offset;
+};
+
+static int start(struct gs_op *op, struct request request)
 {
+    if (op->kind)
+        return -EBUSY;
     bool is_handed = op->io.watcher.loop->poller->start_op;
-    op->kind = (uint8_t)kind;
+    op->kind = (uint8_t)request.kind;
+    op->bytes = request.bytes;
+    op->n = request.n;
+    op->offset = request.offset;
+    op->flags = request.flags;
     bool is_tried_first = direction_of(op) == GS_WRITE || op->offset != GS_OP_HERE;
     unsigned wanted = is_tried_first || is_handed ? 0 : GS_READ;
-    if (op->io.fd == fd)
+    if (op->io.fd == request.fd)
         gs_io_want(&op->io, wanted);
     else
-        gs_io_set(&op->io, fd, wanted);
-    int err = kind == GS_OP_RECV_EACH && !is_handed ? reserve_scratch(op) : 0;
+        gs_io_set(&op->io, request.fd, wanted);
+    int err = request.kind == GS_OP_RECV_EACH && !is_handed ? reserve_scratch(op) : 0;
     if (!err)
         err = gs_io_start(&op->io);
     if (!err && is_handed)
@@ -259,97 +273,47 @@ static int start(struct gs_op *op, enum gs_op_kind kind, int fd)
 
 int gs_op_accept(struct gs_op *op, int fd, int flags)
 {
-    if (op->kind)
-        return -EBUSY;
-    op->offset = GS_OP_HERE;
-    op->flags = flags;
-    return start(op, GS_OP_ACCEPT, fd);
+    return start(op, (struct request){GS_OP_ACCEPT, fd, flags, NULL, 0, GS_OP_HERE});
 }
 
 int gs_op_recv(struct gs_op *op, int fd, void *bytes, size_t n, int flags)
 {
-    if (op->kind)
-        return -EBUSY;
-    op->bytes = bytes;
-    op->n = n;
-    op->offset = GS_OP_HERE;
-    op->flags = flags;
-    return start(op, GS_OP_RECV, fd);
+    return start(op, (struct request){GS_OP_RECV, fd, flags, bytes, n, GS_OP_HERE});
 }
 
 int gs_op_send(struct gs_op *op, int fd, const void *bytes, size_t n, int flags)
 {
-    if (op->kind)
-        return -EBUSY;
-    op->bytes = (void *)bytes;
-    op->n = n;
-    op->offset = GS_OP_HERE;
-    op->flags = flags;
-    return start(op, GS_OP_SEND, fd);
+    return start(op, (struct request){GS_OP_SEND, fd, flags, (void *)bytes, n, GS_OP_HERE});
 }
 
 int gs_op_read(struct gs_op *op, int fd, void *bytes, size_t n, uint64_t offset)
 {
-    if (op->kind)
-        return -EBUSY;
-    op->bytes = bytes;
-    op->n = n;
-    op->offset = offset;
-    return start(op, GS_OP_READ, fd);
+    return start(op, (struct request){GS_OP_READ, fd, 0, bytes, n, offset});
 }
 
 int gs_op_write(struct gs_op *op, int fd, const void *bytes, size_t n, uint64_t offset)
 {
-    if (op->kind)
-        return -EBUSY;
-    op->bytes = (void *)bytes;
-    op->n = n;
-    op->offset = offset;
-    return start(op, GS_OP_WRITE, fd);
+    return start(op, (struct request){GS_OP_WRITE, fd, 0, (void *)bytes, n, offset});
 }
 
 int gs_op_sendmsg(struct gs_op *op, int fd, const struct msghdr *message, int flags)
 {
-    if (op->kind)
-        return -EBUSY;
-    op->bytes = (void *)message;
-    op->n = 1;
-    op->offset = GS_OP_HERE;
-    op->flags = flags;
-    return start(op, GS_OP_SENDMSG, fd);
+    return start(op, (struct request){GS_OP_SENDMSG, fd, flags, (void *)message, 1, GS_OP_HERE});
 }
 
 int gs_op_fsync(struct gs_op *op, int fd)
 {
-    if (op->kind)
-        return -EBUSY;
-    op->bytes = NULL;
-    op->n = 0;
-    op->offset = GS_OP_HERE;
-    op->flags = 0;
-    return start(op, GS_OP_FSYNC, fd);
+    return start(op, (struct request){GS_OP_FSYNC, fd, 0, NULL, 0, GS_OP_HERE});
 }
 
 int gs_op_accept_each(struct gs_op *op, int fd, int flags)
 {
-    if (op->kind)
-        return -EBUSY;
-    op->bytes = NULL;
-    op->n = 0;
-    op->offset = GS_OP_HERE;
-    op->flags = flags;
-    return start(op, GS_OP_ACCEPT_EACH, fd);
+    return start(op, (struct request){GS_OP_ACCEPT_EACH, fd, flags, NULL, 0, GS_OP_HERE});
 }
 
 int gs_op_recv_each(struct gs_op *op, int fd)
 {
-    if (op->kind)
-        return -EBUSY;
-    op->bytes = NULL;
-    op->n = 0;
-    op->offset = GS_OP_HERE;
-    op->flags = 0;
-    return start(op, GS_OP_RECV_EACH, fd);
+    return start(op, (struct request){GS_OP_RECV_EACH, fd, 0, NULL, 0, GS_OP_HERE});
 }
 
 void gs_op_cancel(struct gs_op *op)
