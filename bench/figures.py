@@ -27,10 +27,14 @@ def arguments(summary: str) -> argparse.Namespace:
 
 @dataclass
 class Figures:
-    """All rows of a run; samples of the same name and subject are summed up by their median."""
+    """All rows of a run; samples of the same name and subject are summed up by their median.
+
+    Costs are summed up by the least of them: what else the machine does only ever adds to a cost.
+    """
 
     samples: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
+    costs: set[str] = field(default_factory=set)
     absent: list[dict[str, Any]] = field(default_factory=list)
     ratios: list[dict[str, Any]] = field(default_factory=list)
 
@@ -39,22 +43,29 @@ class Figures:
         self.samples.setdefault((name, subject), []).append(value)
         self.units[name] = unit
 
+    def add_cost(self, name: str, subject: str, value: float, unit: str) -> None:
+        """Add one measurement of what something costs."""
+        self.costs.add(name)
+        self.add(name, subject, value, unit)
+
     def miss(self, name: str, subject: str, reason: str) -> None:
         """Note that a subject could not be measured."""
         row = {"name": name, "subject": subject, "value": None, "unit": "", "reason": reason}
         if row not in self.absent:
             self.absent.append(row)
 
-    def median(self, name: str, subject: str) -> float | None:
-        """Return the median of a subject's measurements; None if there are none."""
+    def value(self, name: str, subject: str) -> float | None:
+        """Return what a subject's measurements are summed up to; None if there are none."""
         found = self.samples.get((name, subject))
-        return statistics.median(found) if found else None
+        if not found:
+            return None
+        return min(found) if name in self.costs else statistics.median(found)
 
     def limit(self, name: str, ours: str, against: tuple[str, ...], limit: float) -> None:
         """Compare ours with the best, that is smallest, of others; without any it is not met."""
         label = f"{name}: {ours} / {'best of ' if len(against) > 1 else ''}{', '.join(against)}"
-        value = self.median(name, ours)
-        others = [found for other in against if (found := self.median(name, other))]
+        value = self.value(name, ours)
+        others = [found for other in against if (found := self.value(name, other))]
         row: dict[str, Any] = {"name": label, "ratio": None, "limit": limit, "ok": False}
         if value is None or not others:
             row["reason"] = f"not measured: {ours if value is None else ', '.join(against)}"
@@ -69,7 +80,7 @@ class Figures:
             {
                 "name": name,
                 "subject": subject,
-                "value": round(statistics.median(found), 4),
+                "value": round(self.value(name, subject) or 0.0, 4),
                 "unit": self.units[name],
                 "all": [round(value, 4) for value in found],
             }
@@ -84,7 +95,7 @@ class Figures:
         width = max(map(len, names), default=0)
         print(f"{'':{width}}  " + " ".join(f"{subject:>10}" for subject in subjects))
         for name in names:
-            cells = [self.median(name, subject) for subject in subjects]
+            cells = [self.value(name, subject) for subject in subjects]
             texts = " ".join(f"{'-' if cell is None else f'{cell:.2f}':>10}" for cell in cells)
             print(f"{name:{width}}  {texts}  {self.units[name]}")
         print()

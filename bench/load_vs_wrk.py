@@ -109,7 +109,7 @@ class Round:
             self.figures.add(f"{name} throughput", subject, found.throughput, "/s")
             self.figures.add(f"{name} p50", subject, found.p50, "us")
             self.figures.add(f"{name} p99", subject, found.p99, "us")
-            self.figures.add(f"{name} client CPU", subject, found.cpu_us, "us a request")
+            self.figures.add_cost(f"{name} client CPU", subject, found.cpu_us, "us a request")
 
 
 def delays_server() -> Server:
@@ -158,7 +158,7 @@ def measure(setting: Round, rounds: int, chosen: str) -> None:
 
 def agree(figures: Figures, name: str, limit: float) -> None:
     """State how far the two are apart, whichever is larger."""
-    ours, wrk = figures.median(name, OURS), figures.median(name, WRK)
+    ours, wrk = figures.value(name, OURS), figures.value(name, WRK)
     row = {"name": f"{name}: apart", "ratio": None, "limit": limit, "ok": False}
     if ours and wrk:
         ratio = max(ours / wrk, wrk / ours)
@@ -170,7 +170,7 @@ def agree(figures: Figures, name: str, limit: float) -> None:
 
 def hold(figures: Figures, name: str, truth: float, limit: float) -> None:
     """State how far a figure is from what it is known to be."""
-    found = figures.median(name, OURS)
+    found = figures.value(name, OURS)
     row = {"name": f"{name}: from {truth:g}", "ratio": None, "limit": limit, "ok": False}
     if found:
         ratio = max(found / truth, truth / found)

@@ -129,7 +129,7 @@ def measure_with_wrk(
         figures.miss(name, server.name, str(failure))
         return
     print(f"  {point.key} {server.name} under wrk: {cost}", file=sys.stderr)
-    figures.add(name, server.name, cost, "us a request")
+    figures.add_cost(name, server.name, cost, "us a request")
 
 
 def cpu_name(point: Point, client: str) -> str:
@@ -149,7 +149,7 @@ def report(figures: Figures, point: Point, subject: str, row: measure.Row) -> No
     if row["failure"] or row["errors"]:
         figures.miss(cpu, subject, row["failure"] or row["errors_by_kind"])
         return
-    figures.add(cpu, subject, row["server_cpu_us_per_request"], "us a request")
+    figures.add_cost(cpu, subject, row["server_cpu_us_per_request"], "us a request")
     figures.add(p99, subject, row["response_p99_us"], "us")
 
 
@@ -270,7 +270,7 @@ def client_cost(figures: Figures, shop: Workshop, seconds: float) -> None:
             after.children_user - before.children_user,
             after.children_system - before.children_system,
         )
-        figures.add(name, subject, cpu.total_s / requests * 1e6, "us a request")
+        figures.add_cost(name, subject, cpu.total_s / requests * 1e6, "us a request")
 
 
 def our_requests(shop: Workshop, command: tuple[str, ...]) -> int:
