@@ -28,8 +28,8 @@ static int take(struct serve_accepting *accepting)
 static int wait_for_better(struct serve_accepting *accepting, int err)
 {
     if (err == -ETIMEDOUT)
-        return gs_wait_readable(accepting->listener, GS_NEVER);
-    if (err == -ECANCELED)
+        err = gs_wait_readable(accepting->listener, GS_NEVER);
+    if (!err || err == -ECANCELED)
         return err;
     if (serve_accept_concerns_one(err))
         return 0;
@@ -43,7 +43,8 @@ static void *run(void *argument)
     struct serve_accepting *accepting = argument;
     unsigned most = accepting->favor == SERVE_FAVOR_CONNECTIONS ? 1 : TAKE_MOST;
     unsigned taken = 0;
-    int err = 0;
+    /* Once, so that there is memory for the timer when there is none for connections. */
+    int err = gs_thread_sleep(gs_clock_now() + GS_MILLISECOND);
     while (err != -ECANCELED && !gs_semaphore_wait(accepting->places, GS_NEVER)) {
         err = take(accepting);
         if (err) {

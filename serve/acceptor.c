@@ -112,13 +112,14 @@ static void on_ready(struct gs_io *io, unsigned events)
     if (events & GS_FAILED)
         pause_for_lack(acceptor, gs_io_error(io));
     else
-        serve_acceptor_take(acceptor, TAKE_MOST);
+        serve_acceptor_take(acceptor, acceptor->most);
 }
 
 void serve_acceptor_init(struct serve_acceptor *acceptor, struct gs_loop *loop,
                          struct serve_places *places, serve_accepted_fn *accepted, void *data)
 {
-    *acceptor = (struct serve_acceptor){.places = places, .accepted = accepted, .data = data};
+    *acceptor = (struct serve_acceptor){
+        .places = places, .accepted = accepted, .data = data, .most = TAKE_MOST};
     gs_io_init(&acceptor->io, loop, on_ready);
     gs_timer_init(&acceptor->pause, loop, on_pause_over);
     gs_async_init(&acceptor->waiter.async, loop, on_place);

@@ -19,6 +19,7 @@ struct serve_acceptor {
     void *data;
     uint64_t said_ns; /* when a lack of descriptors or memory was last reported */
     bool wants_address;
+    unsigned most; /* in one turn of the loop; may be set before the start */
 };
 
 /* places: borrowed. While none is free, new connections stay in the accept queue. */

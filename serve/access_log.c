@@ -65,8 +65,10 @@ void serve_log_write(struct serve_log_writer *writer, const char *host,
 {
     if (sizeof writer->buffer - writer->used < LINE_MOST)
         serve_log_flush(writer);
-    if (!writer->used && writer->on_begun)
+    if (!writer->is_told && writer->on_begun) {
+        writer->is_told = true;
         writer->on_begun(writer->data);
+    }
     char date[40];
     struct tm local;
     time_t received = (time_t)entry->received;
@@ -94,23 +96,33 @@ static void drop(struct serve_log_writer *writer, size_t done)
     memmove(writer->buffer, rest, writer->used);
 }
 
+static void complain(struct serve_log_writer *writer, int err)
+{
+    bool is_said = writer->failed;
+    if (writer->has_failed)
+        is_said |= atomic_exchange(writer->has_failed, true);
+    if (!is_said)
+        fprintf(stderr, "gossamer serve: the access log can't be written, lines are lost: %s\n",
+                strerror(-err));
+    writer->failed = true;
+}
+
 void serve_log_flush(struct serve_log_writer *writer)
 {
     size_t done = 0;
+    writer->is_told = false;
     while (done < writer->used) {
         ssize_t n = gs_sys_write(writer->fd, writer->buffer + done, writer->used - done);
         if (n == -EINTR)
             continue;
         if (n < 0) {
-            if (!writer->failed)
-                fprintf(stderr,
-                        "gossamer serve: the access log can't be written, lines are lost: %s\n",
-                        strerror((int)-n));
-            writer->failed = true;
+            complain(writer, (int)n);
             drop(writer, done);
             return;
         }
         writer->failed = false;
+        if (writer->has_failed && atomic_load(writer->has_failed))
+            atomic_store(writer->has_failed, false);
         done += (size_t)n;
     }
     writer->begun = false;

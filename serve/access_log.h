@@ -10,6 +10,7 @@
 #include "serve/address.h"
 
 #include <gossamer/http.h>
+#include <stdatomic.h>
 
 /* Open file ("-": stdout). Returns the descriptor, or -errno. */
 GS_MUST_CHECK int serve_access_log_open(const char *file);
@@ -23,14 +24,17 @@ int serve_access_log_reopen(const char *file, int fd);
 struct serve_log_writer {
     int fd;      /* -1: no log */
     bool failed; /* and it was said */
-    bool begun;  /* the buffer starts with the rest of a line whose beginning was written */
+    atomic_bool
+        *has_failed; /* the same for all that write to this log; NULL: this one does so alone */
+    bool begun;      /* the buffer starts with the rest of a line whose beginning was written */
     size_t used;
     void (*on_begun)(void *data); /* NULL: nobody is to be told */
     void *data;
+    bool is_told; /* since the last flush */
     char buffer[SERVE_LOG_BUFFER];
 };
 
-/* Have on_begun called whenever a line comes into the empty buffer. */
+/* Have on_begun called whenever the first line since a flush comes. */
 void serve_log_on_begun(struct serve_log_writer *writer, void (*on_begun)(void *data), void *data);
 
 void serve_log_write(struct serve_log_writer *writer, const char *host,

@@ -142,7 +142,7 @@ void serve_connection_sent(struct serve_connection *connection, const struct ser
     }
 }
 
-static ssize_t send_at_once(int fd, struct serve_output *output)
+static ssize_t send_once(int fd, struct serve_output *output)
 {
     if (output->count == 1)
         return gs_sys_send(fd, output->parts[0].iov_base, output->parts[0].iov_len, output->flags);
@@ -152,14 +152,20 @@ static ssize_t send_at_once(int fd, struct serve_output *output)
     return gs_sys_sendmsg(fd, &message, output->flags);
 }
 
+ssize_t serve_output_send(struct serve_output *output, int fd)
+{
+    ssize_t n;
+    do
+        n = send_once(fd, output);
+    while (n == -EINTR);
+    return n;
+}
+
 ssize_t serve_connection_send(struct serve_connection *connection, uint64_t now_ns)
 {
     struct serve_output output;
-    ssize_t n;
     serve_connection_output(connection, &output);
-    do
-        n = send_at_once(connection->fd, &output);
-    while (n == -EINTR);
+    ssize_t n = serve_output_send(&output, connection->fd);
     serve_connection_sent(connection, &output, n, now_ns);
     return n > 0 || n == -EAGAIN || serve_connection_lacks(n) ? n : 0;
 }

@@ -63,6 +63,9 @@ struct serve_output {
 bool serve_connection_sends_file(const struct serve_connection *connection);
 void serve_connection_output(struct serve_connection *connection, struct serve_output *ret_output);
 
+/* Send some of that. Any kernel thread. Returns what serve_connection_sent is to be told. */
+ssize_t serve_output_send(struct serve_output *output, int fd);
+
 /* Tell what a send of that gave: n bytes were sent; -EAGAIN, the peer must make room first; one for serve_connection_lacks; or, 0
  * and other -errno, it can't be sent. */
 void serve_connection_sent(struct serve_connection *connection, const struct serve_output *output,

@@ -3,6 +3,7 @@
 #include "serve/arch/arch.h"
 
 #include <errno.h>
+#include <gossamer/stage.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +13,13 @@
 /* Descriptors that are not connections: listeners, logs, pollers, cached files. */
 #define OTHER_DESCRIPTORS 64
 
+#define WORKERS_MOST 1024
+#define NOT_GIVEN UINT64_MAX
+
 /* What cli_parse fills in; the sizes are narrower in the options themselves. */
 static struct {
-    const char *arch, *favor;
-    uint64_t request_line, header, fields, page_cache, cached_file;
+    const char *arch, *favor, *bottleneck, *controllers;
+    uint64_t request_line, header, fields, page_cache, cached_file, requests;
     bool no_defer_accept;
 } words;
 
@@ -27,11 +31,19 @@ static const struct cli_option table[] = {
     {"listen", 'l', "ADDR:PORT",
      "where to listen, repeatable; port 0 takes a free one (default: 127.0.0.1:8080)", CLI_LIST,
      &parsed.listen},
-    {"workers", 'w', "N", "see --arch list (default: one for each processor)", CLI_NUMBER,
-     &parsed.workers, 1, 1024},
+    {"workers", 'w', "N", "see --arch list, for the default too", CLI_NUMBER, &parsed.workers, 1,
+     WORKERS_MOST},
     {"favor", 0, "connections|accept",
      "under load, run these threads first (default: whoever has waited longest)", CLI_TEXT,
      &words.favor},
+    {"nonblocking", 0, NULL, "queue: no worker waits for a client", CLI_FLAG, &parsed.nonblocking},
+    {"controllers", 0, "LIST",
+     "stage: what adapts its stages: threads, batches, both with a comma, or none (default: "
+     "threads)",
+     CLI_TEXT, &words.controllers},
+    {"admission", 0, "TIME",
+     "stage: refuse what would take longer than this with 503 (default: admit all)", CLI_DURATION,
+     &parsed.admission_ns, GS_MILLISECOND},
     {"poller", 0, "NAME",
      "what the event loops wait with: epoll, io_uring, poll or select (default: epoll)", CLI_TEXT,
      &parsed.poller},
@@ -52,11 +64,17 @@ static const struct cli_option table[] = {
      &words.page_cache},
     {"cached-file", 0, "SIZE", "the largest file that is kept in memory", CLI_SIZE,
      &words.cached_file, 0, 1 << 30},
+    {"metrics", 0, "PATH", "serve counts and times there, in Prometheus's text format", CLI_TEXT,
+     &parsed.metrics},
+    {"bottleneck", 0, "PATH=MS",
+     "serve 8192 bytes there that take so many milliseconds of processor time", CLI_TEXT,
+     &words.bottleneck},
     {"max-connections", 'c', "N",
      "connections at a time (default: 10000, or what the limit of open files allows)", CLI_NUMBER,
      &parsed.connections_most, 1, 1 << 30, .group = "Limits"},
-    {"requests-per-connection", 'k', "N", "close a connection after so many requests; 0: never",
-     CLI_NUMBER, &parsed.http.requests_most},
+    {"requests-per-connection", 'k', "N",
+     "close a connection after so many requests; 0: never (default: 100 for pool, or 0)",
+     CLI_NUMBER, &words.requests},
     {"request-line", 0, "SIZE", "longest request line", CLI_SIZE, &words.request_line, 64, 1 << 20},
     {"header-size", 0, "SIZE", "largest request header", CLI_SIZE, &words.header, 256, 1 << 24},
     {"header-fields", 0, "N", "most fields in a request", CLI_NUMBER, &words.fields, 1, 100000},
@@ -81,8 +99,7 @@ const struct cli_command serve_command = {
     .epilogue = "SIGTERM and SIGINT finish the requests in flight and end the server.",
 };
 
-/* The processors that we may run on. */
-static uint64_t processors(void)
+uint64_t serve_processors(void)
 {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) ? 1 : (uint64_t)CPU_COUNT(&set);
@@ -118,6 +135,13 @@ static int limit_connections(void)
     return 0;
 }
 
+static uint64_t usual_workers(const struct serve_arch *arch)
+{
+    uint64_t each = arch->workers_a_processor ? arch->workers_a_processor : 1;
+    uint64_t usual = arch->workers_usual ? arch->workers_usual : each * serve_processors();
+    return usual < WORKERS_MOST ? usual : WORKERS_MOST;
+}
+
 static int choose_arch(void)
 {
     if (!strcmp(words.arch, "list")) {
@@ -129,6 +153,8 @@ static int choose_arch(void)
         return cli_fail(&serve_command,
                         "--arch %s: there is no such architecture; `--arch list` shows them",
                         words.arch);
+    if (!parsed.workers)
+        parsed.workers = usual_workers(parsed.arch);
     if (parsed.workers < parsed.arch->workers_least) {
         fprintf(stderr, "%s: --workers raised to %llu, the least that %s works with\n",
                 serve_command.name, (unsigned long long)parsed.arch->workers_least,
@@ -154,6 +180,51 @@ static int choose_favor(void)
     return 0;
 }
 
+static int choose_blocking(void)
+{
+    if (parsed.nonblocking && !parsed.arch->has_nonblocking)
+        return cli_fail(&serve_command, "--nonblocking: it is for the workers of queue, not for %s",
+                        parsed.arch->name);
+    return 0;
+}
+
+static int choose_controllers(void)
+{
+    static const struct {
+        const char *word;
+        unsigned controllers;
+    } lists[] = {
+        {"none", 0},
+        {"threads", GS_STAGE_THREADS},
+        {"batches", GS_STAGE_BATCHES},
+        {"threads,batches", GS_STAGE_THREADS | GS_STAGE_BATCHES},
+        {"batches,threads", GS_STAGE_THREADS | GS_STAGE_BATCHES},
+    };
+    const char *word = words.controllers ? words.controllers : "threads";
+    if ((words.controllers || parsed.admission_ns) && !parsed.arch->has_stages)
+        return cli_fail(&serve_command, "--%s: it is for stage; %s has no stages",
+                        words.controllers ? "controllers" : "admission", parsed.arch->name);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        if (strcmp(lists[i].word, word) != 0)
+            continue;
+        parsed.controllers = lists[i].controllers;
+        return 0;
+    }
+    return cli_fail(&serve_command, "--controllers %s: it is threads, batches, both or none", word);
+}
+
+static int choose_pages(void)
+{
+    if (parsed.metrics && (parsed.metrics[0] != '/' || !parsed.metrics[1]))
+        return cli_fail(&serve_command, "--metrics %s: it is a path, such as /metrics",
+                        parsed.metrics);
+    if (words.bottleneck && serve_bottleneck_parse(words.bottleneck, &parsed.bottleneck))
+        return cli_fail(&serve_command,
+                        "--bottleneck %s: it is a path and milliseconds, such as /slow=41",
+                        words.bottleneck);
+    return 0;
+}
+
 /* The environment tells every loop of the program, those of user-level threads too. */
 static int choose_poller(void)
 {
@@ -170,7 +241,6 @@ static int choose_poller(void)
 static void set_defaults(void)
 {
     parsed = (struct serve_options){
-        .workers = processors(),
         .backlog = 4096,
         .drain_timeout_ns = 30 * GS_SECOND,
     };
@@ -181,8 +251,9 @@ static void set_defaults(void)
     words.fields = parsed.http.fields_most;
     words.page_cache = parsed.http.cache_most;
     words.cached_file = parsed.http.cached_file_most;
+    words.requests = NOT_GIVEN;
     words.no_defer_accept = false;
-    words.favor = NULL;
+    words.favor = words.bottleneck = words.controllers = NULL;
 }
 
 static int take_operands(int argc, char **argv, int first)
@@ -207,6 +278,12 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret_options
     if (!err)
         err = choose_favor();
     if (!err)
+        err = choose_blocking();
+    if (!err)
+        err = choose_controllers();
+    if (!err)
+        err = choose_pages();
+    if (!err)
         err = choose_poller();
     if (!err)
         err = take_operands(argc, argv, first);
@@ -221,6 +298,8 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret_options
     parsed.http.fields_most = (unsigned)words.fields;
     parsed.http.cache_most = words.page_cache;
     parsed.http.cached_file_most = words.cached_file;
+    parsed.http.requests_most =
+        words.requests == NOT_GIVEN ? parsed.arch->requests_usual : words.requests;
     parsed.defer_accept = !words.no_defer_accept;
     *ret_options = parsed;
     if (!parsed.listen.count)

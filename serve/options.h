@@ -3,6 +3,7 @@
 #define GS_SERVE_OPTIONS_H
 
 #include "cli/options.h"
+#include "serve/bottleneck.h"
 
 #include <gossamer/http.h>
 
@@ -26,8 +27,13 @@ struct serve_options {
     uint64_t backlog;
     uint64_t drain_timeout_ns;
     bool defer_accept;
+    bool nonblocking; /* no worker waits for a client */
     enum serve_favor favor;
-    const char *poller; /* of the event loops; NULL: the library's choice */
+    const char *metrics;                /* the target of the page; NULL: none */
+    struct serve_bottleneck bottleneck; /* without a path: none */
+    unsigned controllers;               /* of stages that may block: GS_STAGE_... */
+    uint64_t admission_ns;              /* the target; 0: all are admitted */
+    const char *poller;                 /* of the event loops; NULL: the library's choice */
     struct gs_http_options http;
 };
 
@@ -37,5 +43,8 @@ extern const struct cli_command serve_command;
 GS_MUST_CHECK int serve_options_parse(int argc, char **argv, struct serve_options *ret_options);
 
 void serve_options_done(struct serve_options *options);
+
+/* How many processors we may run on. */
+uint64_t serve_processors(void);
 
 #endif

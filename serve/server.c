@@ -1,6 +1,7 @@
 #include "serve/server.h"
 
 #include "serve/arch/arch.h"
+#include "serve/metrics.h"
 #include "serve/privileges.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static int fail(const char *what, const char *name, int err)
 {
@@ -62,7 +64,7 @@ static int parse_addresses(struct serve_server *server)
 
 static int listen_all(struct serve_server *server)
 {
-    size_t count = (size_t)server->workers * server->address_count;
+    size_t count = (size_t)server->door_count * server->address_count;
     server->listeners = calloc(count, sizeof *server->listeners);
     if (!server->listeners)
         return fail("can't start", "listening", -ENOMEM);
@@ -70,7 +72,7 @@ static int listen_all(struct serve_server *server)
         server->listeners[i] = -1;
     for (size_t i = 0; i < count; i++) {
         size_t address = i % server->address_count;
-        enum serve_sharing sharing = server->workers == 1        ? SERVE_ALONE
+        enum serve_sharing sharing = server->door_count == 1     ? SERVE_ALONE
                                      : i < server->address_count ? SERVE_FIRST
                                                                  : SERVE_JOIN;
         server->listeners[i] = serve_listen(&server->addresses[address], server->options, sharing);
@@ -81,13 +83,34 @@ static int listen_all(struct serve_server *server)
     return 0;
 }
 
+/* Of what processes share. */
+static size_t shared_size(const struct serve_server *server)
+{
+    return server->workers * sizeof *server->counts + sizeof *server->log_state;
+}
+
 static int map_counts(struct serve_server *server)
 {
-    void *memory = mmap(NULL, server->workers * sizeof *server->counts, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *memory =
+        mmap(NULL, shared_size(server), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return fail("can't start", "counting", -ENOMEM);
     server->counts = memory;
+    server->log_state = (void *)(server->counts + server->workers);
+    return 0;
+}
+
+static int add_makers(struct serve_server *server)
+{
+    const struct serve_options *options = server->options;
+    if (options->metrics)
+        server->makers[server->maker_count++] = serve_metrics_maker(server, options->metrics + 1);
+    if (!options->bottleneck.path[0])
+        return 0;
+    int err = serve_bottleneck_open(&server->bottleneck);
+    if (err)
+        return fail("can't make", options->bottleneck.path, err);
+    server->makers[server->maker_count++] = serve_bottleneck_maker(&server->bottleneck);
     return 0;
 }
 
@@ -96,8 +119,11 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
     *server = (struct serve_server){
         .options = options,
         .workers = (unsigned)options->workers,
+        .door_count = options->arch->is_one_door ? 1 : (unsigned)options->workers,
         .root_fd = -1,
         .log_fd = -1,
+        .bottleneck = options->bottleneck,
+        .pid = getpid(),
     };
     int err = parse_addresses(server);
     if (!err)
@@ -106,6 +132,8 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         err = open_log(server);
     if (!err)
         err = map_counts(server);
+    if (!err)
+        err = add_makers(server);
     if (!err)
         err = listen_all(server);
     if (!err && options->user)
@@ -117,9 +145,9 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
     return err;
 }
 
-void serve_stop_listening(struct serve_server *server, unsigned worker)
+void serve_stop_listening(struct serve_server *server, unsigned door)
 {
-    int *listeners = server->listeners + (size_t)worker * server->address_count;
+    int *listeners = server->listeners + (size_t)door * server->address_count;
     for (unsigned i = 0; i < server->address_count; i++) {
         if (listeners[i] >= 0)
             gs_sys_close(listeners[i]);
@@ -129,14 +157,16 @@ void serve_stop_listening(struct serve_server *server, unsigned worker)
 
 void serve_server_done(struct serve_server *server)
 {
-    for (unsigned i = 0; server->listeners && i < server->workers; i++)
+    for (unsigned i = 0; server->listeners && i < server->door_count; i++)
         serve_stop_listening(server, i);
     free(server->listeners);
     free(server->addresses);
+    if (server->bottleneck.path[0] && server->bottleneck.fd >= 0)
+        gs_sys_close(server->bottleneck.fd);
     if (server->root_fd >= 0)
         gs_sys_close(server->root_fd);
     if (server->log_fd > 2)
         gs_sys_close(server->log_fd);
     if (server->counts)
-        munmap(server->counts, server->workers * sizeof *server->counts);
+        munmap(server->counts, shared_size(server));
 }

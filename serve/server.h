@@ -5,9 +5,20 @@
 #include "serve/access_log.h"
 #include "serve/listener.h"
 
+#include <stdatomic.h>
+#include <sys/types.h>
+
+struct gs_stage;
+
 /* In memory that the server's processes share; each worker counts on cache lines of its own. */
 struct serve_counts {
     _Alignas(128) struct gs_http_counts http;
+};
+
+/* What the processes know about the log, in memory that they share. */
+struct serve_log_state {
+    atomic_uint turns;      /* how often it was opened anew by the process that waits for signals */
+    atomic_bool has_failed; /* and it was said */
 };
 
 struct serve_server {
@@ -15,10 +26,25 @@ struct serve_server {
     struct serve_address *addresses; /* one for each --listen */
     unsigned address_count;
     unsigned workers;
-    int *listeners; /* worker w listens at address a: listeners[w * address_count + a] */
+    unsigned
+        door_count; /* sets of listening sockets: one a worker, or one that the workers share */
+    int *listeners; /* door d listens at address a: listeners[d * address_count + a] */
     int root_fd;
     int log_fd;                  /* -1: none */
     struct serve_counts *counts; /* one for each worker */
+    struct serve_log_state *log_state;
+    unsigned log_turns_here; /* how often this process has opened the log anew */
+
+    struct serve_bottleneck bottleneck;
+    struct gs_http_maker makers[2]; /* pages that are made */
+    unsigned maker_count;
+
+    /* For the metrics; what an architecture sets before it serves, and keeps as long as it does. */
+    pid_t pid; /* of the first process */
+    struct gs_stage *const *stages;
+    unsigned stage_count;
+    const char *queue_name; /* NULL: it has none */
+    _Atomic(uint64_t) queued;
 };
 
 /* Bind, open, and give root up. Returns 0, or -errno after one line on stderr. */
@@ -26,12 +52,18 @@ GS_MUST_CHECK int serve_server_init(struct serve_server *server,
                                     const struct serve_options *options);
 void serve_server_done(struct serve_server *server);
 
-/* Close a worker's listening sockets, so that nobody waits for a server that is going down. */
-void serve_stop_listening(struct serve_server *server, unsigned worker);
+/* Close a door's listening sockets, so that nobody waits for a server that is going down. */
+void serve_stop_listening(struct serve_server *server, unsigned door);
 
 /* Say that all are ready, and wait until a signal asks to end; others are dealt with. For the thread or process that the
  * program began with, after the workers were started. Returns 0 or -errno. */
 int serve_wait(struct serve_server *server);
+
+/* Like serve_wait; on_child is called, with data, when child processes have ended. */
+int serve_wait_with_children(struct serve_server *server, void (*on_child)(void *data), void *data);
+
+/* In a process that does not wait for signals itself: open the log anew if the one that does has done so. */
+void serve_follow_log(struct serve_server *server);
 
 /* Block the signals that serve_wait takes, before a kernel thread is started, which then inherits that. A log or a client
  * that is gone is an error of the write, never a signal. */

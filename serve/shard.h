@@ -19,12 +19,22 @@ struct serve_shard {
     uint64_t wall_until_ns; /* when the service is told the wall clock again */
     bool is_shared;         /* by kernel threads */
     pthread_mutex_t lock;
+    struct serve_server
+        *follows; /* whose log is opened anew by another process; NULL: by this one */
+    struct gs_http_counts own, *sum; /* what is not in the sum yet; NULL: all is */
     struct serve_log_writer log;
 };
 
 /* For worker `index` of the server. Returns 0 or -ENOMEM. */
 GS_MUST_CHECK int serve_shard_init(struct serve_shard *shard, const struct serve_server *server,
                                    unsigned index, bool is_shared);
+
+/* The same for one of many processes: it counts for itself, and serve_shard_settle adds that to what the worker counts. */
+GS_MUST_CHECK int serve_shard_init_own(struct serve_shard *shard, struct serve_server *server,
+                                       unsigned index);
+
+/* Before a wait: write the log out, and add up what was counted. */
+void serve_shard_settle(struct serve_shard *shard);
 
 /* After the last of its connections; what is left of the log is written. One that is all zero is accepted. */
 void serve_shard_done(struct serve_shard *shard);
@@ -45,6 +55,16 @@ static inline void serve_shard_unlock(struct serve_shard *shard)
     if (shard->is_shared)
         pthread_mutex_unlock(&shard->lock);
 }
+
+/* A shard for each processor, to be shared by many kernel threads. */
+struct serve_shards {
+    struct serve_shard *items;
+    unsigned count;
+};
+
+/* Returns 0 or -ENOMEM. Ended by serve_shards_done in any case, which accepts one that is all zero. */
+GS_MUST_CHECK int serve_shards_init(struct serve_shards *shards, struct serve_server *server);
+void serve_shards_done(struct serve_shards *shards);
 
 /* Write the log out. */
 void serve_shard_flush_log(struct serve_shard *shard);

@@ -25,6 +25,16 @@ static void reopen_log(struct gs_signal *signal)
     if (err)
         fprintf(stderr, "%s: can't reopen the access log %s: %s\n", serve_command.name, file,
                 strerror(-err));
+    else
+        server->log_turns_here = atomic_fetch_add(&server->log_state->turns, 1) + 1;
+}
+
+void serve_follow_log(struct serve_server *server)
+{
+    unsigned turns = atomic_load(&server->log_state->turns);
+    if (turns != server->log_turns_here &&
+        !serve_access_log_reopen(server->options->access_log, server->log_fd))
+        server->log_turns_here = turns;
 }
 
 void serve_block_signals(void)
@@ -69,7 +79,30 @@ static void block_late_signals(void)
     pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-int serve_wait(struct serve_server *server)
+/* Whom to call about child processes. */
+struct family {
+    struct gs_signal signal;
+    void (*on_child)(void *data); /* NULL: there are none */
+    void *data;
+};
+
+static void tell_of_child(struct gs_signal *signal)
+{
+    struct family *family = gs_container_of(signal, struct family, signal);
+    family->on_child(family->data);
+}
+
+/* Those that have ended already are told of, too. */
+static int watch_children(struct gs_loop *loop, struct family *family)
+{
+    gs_signal_init(&family->signal, loop, tell_of_child);
+    int err = family->on_child ? gs_signal_start(&family->signal, SIGCHLD) : 0;
+    if (!err && family->on_child)
+        gs_watcher_feed(&family->signal.watcher, 0);
+    return err;
+}
+
+static int wait_with(struct serve_server *server, struct family *family)
 {
     struct gs_signal signals[3];
     struct gs_loop *loop;
@@ -77,6 +110,8 @@ int serve_wait(struct serve_server *server)
     if (err)
         return err;
     err = watch_signals(server, loop, signals);
+    if (!err)
+        err = watch_children(loop, family);
     if (!err) {
         sigset_t none;
         sigemptyset(&none);
@@ -87,4 +122,16 @@ int serve_wait(struct serve_server *server)
     block_late_signals();
     gs_loop_free(loop);
     return err;
+}
+
+int serve_wait(struct serve_server *server)
+{
+    struct family none = {.on_child = NULL};
+    return wait_with(server, &none);
+}
+
+int serve_wait_with_children(struct serve_server *server, void (*on_child)(void *data), void *data)
+{
+    struct family family = {.on_child = on_child, .data = data};
+    return wait_with(server, &family);
 }

@@ -45,6 +45,18 @@ struct gs_http_log_entry {
 typedef void gs_http_log_fn(const struct gs_http_conn *conn, const struct gs_http_log_entry *entry,
                             void *data);
 
+/* A page that is made anew for each request rather than read from a file. */
+struct gs_http_maker {
+    const char *path; /* below the root, without a slash in front */
+    const char *media_type;
+    size_t size_most;
+
+    /* Write the page, at most n bytes. Any kernel thread, several at a time, with whatever stack the architecture has
+     * there. Returns the length, or -errno: 500, or 503 for -EAGAIN and -ENOMEM. */
+    int64_t (*make)(char *bytes, size_t n, void *data);
+    void *data;
+};
+
 struct gs_http_options {
     size_t request_line_most;   /* bytes; above: 414 */
     size_t header_most;         /* bytes of all fields; above: 431 */
@@ -63,19 +75,29 @@ struct gs_http_options {
     bool follow_symlinks;        /* also those that lead out of the root */
     gs_http_log_fn *log;         /* NULL: no log */
     void *log_data;
+    const struct gs_http_maker *makers; /* borrowed; they come before files */
+    unsigned maker_count;
 };
 
 GS_API void gs_http_options_default(struct gs_http_options *ret_options);
 
 /* ---- A service: what the connections of one worker share ---- */
 
+/* Times from a request to the end of its answer, as its connection was told: slot i counts those below 2^i microseconds and
+ * not below half of that; the last, all longer ones too. */
+#define GS_HTTP_LATENCIES 28
+
+/* Written by one kernel thread at a time, word by word, so that others may read each at any time. */
 struct gs_http_counts {
     uint64_t connections;
+    uint64_t closed;        /* of these */
     uint64_t requests;      /* answered, with whatever status */
     uint64_t client_errors; /* answers of 400 to 499 */
     uint64_t server_errors; /* answers of 500 and above */
     uint64_t bytes;         /* sent */
     uint64_t timeouts;      /* connections closed for being too slow */
+    uint64_t latency_ns;    /* of all answers that were sent, together */
+    uint64_t latencies[GS_HTTP_LATENCIES];
 };
 
 struct gs_http_service;
@@ -182,7 +204,7 @@ GS_API void gs_http_conn_expire(struct gs_http_conn *conn, uint64_t queued, uint
 GS_API void gs_http_conn_drain(struct gs_http_conn *conn, uint64_t now_ns);
 
 /* ---- Files ----
- * A load finds a file and reads it, if it is small, into memory. Whoever drives the connection
+ * A load finds a file and reads it, if it is small, into memory; or it has a page made. Whoever drives the connection
  * takes it and runs it: at once, on another kernel thread, or one operation after the other. A load
  * does not touch its connection or service. */
 
@@ -196,7 +218,8 @@ enum gs_http_file_op_kind {
     GS_HTTP_FILE_OPEN = 1,
     GS_HTTP_FILE_STAT,
     GS_HTTP_FILE_READ,
-    GS_HTTP_FILE_CLOSE
+    GS_HTTP_FILE_CLOSE,
+    GS_HTTP_FILE_MAKE /* no file: call maker->make(bytes, n, maker->data) */
 };
 struct gs_http_file_op {
     enum gs_http_file_op_kind kind;
@@ -204,9 +227,10 @@ struct gs_http_file_op {
     const char *path; /* open */
     uint64_t flags, resolve;
     struct stat *stat;
-    char *bytes; /* read (pread) */
+    char *bytes; /* read (pread), make */
     size_t n;
     uint64_t offset;
+    const struct gs_http_maker *maker; /* make */
 };
 
 /* The operation that is next; false when the load is complete. Its memory is the load's, until the
@@ -215,6 +239,13 @@ GS_API bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op 
 
 /* Its result, as of the system call, or -errno. */
 GS_API void gs_http_load_result(struct gs_http_load *load, int64_t result);
+
+/* What makes the page that is asked for; NULL: it is a file. */
+GS_API const struct gs_http_maker *gs_http_load_maker(const struct gs_http_load *load);
+
+/* Give up a load of which no operation was begun, for want of time: it is complete, and answered with 503, or with what is at
+ * hand. */
+GS_API void gs_http_load_refuse(struct gs_http_load *load);
 
 /* Hand a complete load back to its connection, which takes it. */
 GS_API void gs_http_conn_loaded(struct gs_http_conn *conn, struct gs_http_load *load,

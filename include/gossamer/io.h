@@ -12,9 +12,12 @@
  * anew, would be taken for the old file.
  *
  * Descriptors need not be non-blocking: sockets are asked call by call, and what cannot be asked so
- * (pipes on old kernels, terminals) is tried only when the kernel reported it ready. What the kernel
- * cannot wait for, such as a regular file, goes to a pool of kernel threads. Descriptors are never
- * changed to O_NONBLOCK; new ones made here are.
+ * (pipes on old kernels, terminals) is tried only when the kernel reported it ready. Descriptors are
+ * never changed to O_NONBLOCK; new ones made here are.
+ *
+ * Regular files are asked for what is in memory, and the rest is done by io_uring, where the kernel
+ * has it (GOSSAMER_NO_IO_URING in the environment does without), or else by a pool of kernel threads.
+ * Threads that read or write at the position of the same open file take turns.
  */
 #ifndef GOSSAMER_IO_H
 #define GOSSAMER_IO_H
@@ -76,7 +79,10 @@ GS_API GS_MUST_CHECK ssize_t gs_readv(int fd, const struct iovec *iov, int count
 GS_API GS_MUST_CHECK ssize_t gs_writev(int fd, const struct iovec *iov, int count,
                                        uint64_t deadline_ns);
 
-/* From a file to a non-blocking socket, from *offset on, which is advanced. */
+/* From a file to a non-blocking socket, from *offset on, which is advanced; at most 1 MiB a call.
+ * What of that is not in memory is waited for by this thread only: a kernel thread of the pool sends
+ * it. With the deadline 0 it is -ETIMEDOUT. What was found in memory is taken to be there for a
+ * second; a page that the kernel takes away in that time holds the worker up until it was read again. */
 GS_API GS_MUST_CHECK ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n,
                                          uint64_t deadline_ns);
 
@@ -88,8 +94,11 @@ GS_API GS_MUST_CHECK ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned
 GS_API int gs_close(int fd);
 GS_API void gs_forget(int fd);
 
-/* ---- Files, names, children, signals, and any other call that blocks: through the pool ----
- * The deadline limits the wait for a kernel thread of the pool; what it has begun is waited for. */
+/* ---- Files ----
+ * At the deadline, and when the thread is cancelled, what the kernel has begun is cancelled, and its
+ * end waited for: if it was done by then, the result is returned. Reading and writing of files on a
+ * disk cannot be interrupted, and neither can the pool. With the deadline 0 only what is in memory is
+ * read; all else is -ETIMEDOUT. */
 
 GS_API GS_MUST_CHECK int gs_open(int dirfd, const char *path, const struct open_how *how,
                                  uint64_t deadline_ns);
@@ -100,6 +109,10 @@ GS_API GS_MUST_CHECK ssize_t gs_pwrite(int fd, const void *bytes, size_t n, off_
 GS_API GS_MUST_CHECK int gs_fsync(int fd, uint64_t deadline_ns);
 GS_API GS_MUST_CHECK int gs_stat(int dirfd, const char *path, struct stat *ret_stat,
                                  uint64_t deadline_ns);
+
+/* ---- Names, any other call that blocks, children, signals ----
+ * The first two go through the pool: the deadline limits the wait for a kernel thread of it; what that
+ * has begun is waited for. */
 
 /* getaddrinfo. Returns 0, -ENOENT (no such name or service), -EAGAIN (the name service failed for
  * now), -ENOMEM, -EINVAL, -EIO, -ETIMEDOUT or -ECANCELED. To be freed with freeaddrinfo. */

@@ -118,4 +118,15 @@ GS_API int gs_sys_inotify_add_watch(int fd, const char *path, uint32_t mask);
 GS_API int gs_sys_inotify_rm_watch(int fd, int watch);
 GS_API int gs_sys_statfs(const char *path, struct statfs *ret_statfs);
 
+/* What is in memory of a part of a file, in pages. -ENOSYS before Linux 6.5, -EPERM: neither the
+ * caller's file, nor one that it may write. */
+struct gs_cachestat_range {
+    uint64_t offset, n;
+};
+struct gs_cachestat {
+    uint64_t cached, dirty, written_back, evicted, recently_evicted;
+};
+GS_API int gs_sys_cachestat(int fd, const struct gs_cachestat_range *range,
+                            struct gs_cachestat *ret_counts);
+
 #endif

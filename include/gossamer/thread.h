@@ -105,14 +105,16 @@ GS_API void gs_threads_counts(struct gs_threads_counts *ret_counts);
  * worker, now. */
 GS_API int gs_threads_worker_counts(unsigned worker, struct gs_threads_counts *ret_counts);
 
-/* Cancel every thread but the caller. */
+/* Cancel every thread but the caller: all that were spawned before this returns. A thread that was
+ * cancelled may still spawn others. */
 GS_API void gs_threads_cancel_all(void);
 
 /* Write all threads to fd: name, state, what each waits for and since when, use of its stack, and
  * its calls: by the unwinder of the compiler, so with or without frame pointers; functions that are
- * not exported are named if the program was not stripped. Threads that run on other workers
- * meanwhile are shown without their calls; of those that wait there, or migrate, the calls are found
- * by frame pointers only. */
+ * not exported are named if the program was not stripped. Of threads that run or wait on other
+ * workers, or migrate, the calls are found by frame pointers only; a worker that computes is asked
+ * for them by a signal, the last of the real-time ones that the program has left free. What sits in
+ * a system call is not asked, as that would end the call: it is named. */
 GS_API void gs_threads_dump(int fd);
 
 /* How stacks are guarded against overflow: "regions" (MADV_GUARD_INSTALL), "mprotect", or "canary".

@@ -116,7 +116,7 @@ def cells(raw: pl.DataFrame, points: Sequence[str], servers: Sequence[str]) -> l
 
 def lost(raw: pl.DataFrame) -> dict[str, float]:
     """Return which share of the server's core went to other work: on average, and at worst."""
-    shares = raw["server_core_lost"].drop_nulls()
-    if shares.is_empty():
+    if "server_core_lost" not in raw.columns or raw["server_core_lost"].drop_nulls().is_empty():
         return {"mean": 0.0, "max": 0.0}
+    shares = raw["server_core_lost"].drop_nulls()
     return {"mean": float(shares.mean()), "max": float(shares.max())}

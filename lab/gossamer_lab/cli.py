@@ -1,8 +1,9 @@
-"""The command line: ``gossamer lab list|run|report``."""
+"""The command line: ``gossamer lab list|run|report|compare|doctor``."""
 
 import json
 import random
 import sys
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -11,11 +12,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gossamer_lab import interruption, paths
+from gossamer_lab import doctor, interruption, paths
+from gossamer_lab.compare import NotComparableError, compare, show_changes
+from gossamer_lab.derived import with_derived
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.progress import ShownProgress
 from gossamer_lab.report.page import write_report
-from gossamer_lab.run import Order, run_experiment, with_cells
+from gossamer_lab.run import CannotResumeError, Order, run_experiment
 from gossamer_lab.servers.server import ServerFailedError
 from gossamer_lab.store import NoSuchRunError, Run, load_run
 from gossamer_lab.table import show
@@ -56,6 +59,11 @@ def list_experiments(as_json: AsJson = False) -> None:
                 "summary": experiment.summary,
                 "scales": [scale.name for scale in experiment.scales],
                 "points": [point.label for point in experiment.points],
+                "document": asdict(experiment.document) if experiment.document else None,
+                "claims": [
+                    {"key": claim.key, "claim": claim.text, "rule": claim.rule}
+                    for claim in experiment.claims
+                ],
             }
             for experiment in EXPERIMENTS.values()
         ]
@@ -70,6 +78,13 @@ def list_experiments(as_json: AsJson = False) -> None:
     _output().print(table)
 
 
+def _program() -> Path:
+    program = paths.program()
+    if not program.is_file():
+        raise _refuse(f"no program at {program}: build it, or set GOSSAMER_PROGRAM")
+    return program
+
+
 def _order(experiment: str, scale: str, out: Path | None, seed: int | None) -> Order:
     """Check what the command line asks for."""
     if experiment not in EXPERIMENTS:
@@ -78,18 +93,36 @@ def _order(experiment: str, scale: str, out: Path | None, seed: int | None) -> O
     scales = [known.name for known in manifest.scales]
     if scale not in scales:
         raise _refuse(f"no scale {scale!r} of {experiment}; there are: {', '.join(scales)}")
-    program = paths.program()
-    if not program.is_file():
-        raise _refuse(f"no program at {program}: build it, or set GOSSAMER_PROGRAM")
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     folder = out or paths.RUNS / f"{stamp}-{experiment}"
     chosen = random.randrange(2**32) if seed is None else seed
-    return Order(manifest, manifest.scale(scale), program, folder, chosen)
+    return Order(manifest, manifest.scale(scale), _program(), folder, chosen)
+
+
+def _loaded(name: str) -> Run:
+    """Read a run of an experiment that there is."""
+    try:
+        run = load_run(name)
+    except NoSuchRunError as error:
+        raise _refuse(str(error)) from error
+    if run.results["experiment"] not in EXPERIMENTS:
+        raise _refuse(f"{run.folder} is of an experiment that there no longer is")
+    return run
+
+
+def _resumption(name: str) -> Order:
+    """Return the order for what is left of a run."""
+    run = _loaded(name)
+    if run.results["complete"]:
+        raise _refuse(f"{run.folder} is complete")
+    manifest, method = EXPERIMENTS[run.results["experiment"]], run.results["method"]
+    scale = manifest.scale(method["scale"])
+    return Order(manifest, scale, _program(), run.folder, method["seed"], run)
 
 
 def _finish(run: Run, as_json: bool) -> None:
     """Write the report; print the table and where the report is."""
-    write_report(run)
+    write_report(run, EXPERIMENTS[run.results["experiment"]])
     if as_json:
         print(json.dumps(run.results | {"report": str(run.report)}, indent=1, ensure_ascii=False))
         return
@@ -99,8 +132,10 @@ def _finish(run: Run, as_json: bool) -> None:
 
 
 @app.command("run")
-def run_command(
-    experiment: Annotated[str, typer.Argument(help="Its name, as `list` gives it.")],
+def run_command(  # noqa: PLR0913, PLR0917 (an argument an option)
+    experiment: Annotated[
+        str, typer.Argument(help="Its name, as `list` gives it.", show_default=False)
+    ] = "",
     as_json: AsJson = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the data and the report.", show_default=False)
@@ -109,9 +144,14 @@ def run_command(
     seed: Annotated[
         int | None, typer.Option(help="Of the order of measurements.", show_default="random")
     ] = None,
+    resume: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Measure what is left of this run.")
+    ] = None,
 ) -> None:
-    """Run an experiment: print its table, keep its data, write its report."""
-    order = _order(experiment, scale, out, seed)
+    """Run an experiment: print its verdicts or its table, keep its data, write its report."""
+    if bool(experiment) == bool(resume):
+        raise _refuse("run takes the name of an experiment, or --resume RUN")
+    order = _resumption(resume) if resume else _order(experiment, scale, out, seed)
     progress = ShownProgress(Console(stderr=True))
     try:
         with interruption.obeyed():
@@ -119,6 +159,8 @@ def run_command(
     except ServerFailedError as error:
         print(f"gossamer lab: {error}", file=sys.stderr)
         raise typer.Exit(1) from error
+    except CannotResumeError as error:
+        raise _refuse(f"{order.folder} cannot be resumed: {error}") from error
     except KeyboardInterrupt:
         run = None
     finally:
@@ -129,18 +171,18 @@ def run_command(
     run.save()
     _finish(run, as_json)
     if not run.results["complete"]:
+        print(f"gossamer lab: to go on: gossamer lab run --resume {run.folder}", file=sys.stderr)
         raise typer.Exit(_INTERRUPTED)
     if _our_failures(run):
         raise typer.Exit(1)
 
 
 def _our_failures(run: Run) -> bool:
-    """Tell whether any of our own architectures failed, at the trial or at some point."""
+    """Tell whether any of our own servers or programs failed, at the trial or at some point."""
     peers = set(EXPERIMENTS[run.results["experiment"]].peers)
     faults = {left["name"] for left in run.results["left_out"] if left["is_fault"]}
-    return bool(faults - peers) or any(
-        cell["ours"] and cell["failures"] for cell in run.results["cells"]
-    )
+    failed = run.raw.filter(run.raw["ours"] & run.raw["failure"].is_not_null())
+    return bool(faults - peers) or not failed.is_empty()
 
 
 @app.command("report")
@@ -149,12 +191,40 @@ def report_command(
     as_json: AsJson = False,
 ) -> None:
     """Analyse a run again and write its report anew, without measuring."""
-    try:
-        run = with_cells(load_run(name))
-    except NoSuchRunError as error:
-        raise _refuse(str(error)) from error
+    loaded = _loaded(name)
+    run = with_derived(loaded, EXPERIMENTS[loaded.results["experiment"]])
     run.save()
     _finish(run, as_json)
+
+
+@app.command("compare")
+def compare_command(
+    before: Annotated[str, typer.Argument(metavar="RUN", help="The earlier run.")],
+    after: Annotated[str, typer.Argument(metavar="RUN", help="The later run.")],
+    as_json: AsJson = False,
+) -> None:
+    """Say what changed between two runs of an experiment; status 1 if anything did."""
+    try:
+        changes = compare(_loaded(before), _loaded(after))
+    except NotComparableError as error:
+        raise _refuse(str(error)) from error
+    if as_json:
+        print(json.dumps([asdict(change) for change in changes], indent=1, ensure_ascii=False))
+    else:
+        show_changes(changes, _output())
+    if any(change.is_flagged for change in changes):
+        raise typer.Exit(1)
+
+
+@app.command("doctor")
+def doctor_command(as_json: AsJson = False) -> None:
+    """Say what this machine allows, what it limits, and what is missing."""
+    with interruption.obeyed():
+        findings = doctor.examine()
+    if as_json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=1, ensure_ascii=False))
+    else:
+        doctor.show(findings, _output())
 
 
 def main() -> None:

@@ -1,6 +1,18 @@
-"""What an experiment is: a manifest of points to measure, at several scales."""
+"""What an experiment is: a manifest of what is measured, at which scales, and what is claimed."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gossamer_lab.claims import Claim
+
+
+@dataclass(frozen=True)
+class Document:
+    """Where claims were published."""
+
+    title: str
+    authors: str
+    year: int
 
 
 @dataclass(frozen=True)
@@ -9,10 +21,14 @@ class Point:
 
     key: str
     size: int
-    """Bytes of the page asked for."""
+    """Bytes of the page asked for; of one file of the set for the trial, if there is a file set."""
     connections: int
     requests_per_connection: int
     """0: every connection is kept for as long as the load lasts."""
+    think_ms: float = 0
+    """How long a client waits before each further request."""
+    directories: int = 0
+    """Size of the file set that is asked for instead of the page; 0: none."""
 
     @property
     def kept_alive(self) -> bool:
@@ -27,43 +43,152 @@ class Point:
     @property
     def kind(self) -> str:
         """The page and the use of connections, in words."""
-        return f"{self.size} B {'keep-alive' if self.kept_alive else 'conn/request'}"
+        page = "file set" if self.directories else f"{self.size} B"
+        return f"{page} {'keep-alive' if self.kept_alive else 'conn/request'}"
 
     @property
     def label(self) -> str:
         """The whole point in words."""
         return f"{self.kind}, {self.connections} conns"
 
+    def described(self) -> dict[str, Any]:
+        """Return it as results hold it."""
+        return asdict(self) | {"label": self.label, "kind": self.kind}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to run every program that takes part in it."""
+
+    key: str
+    label: str
+    words: tuple[str, ...]
+    """Arguments, after those of the program."""
+    columns: tuple[str, ...]
+    """Names of the numbers that it prints, in order."""
+    programs: tuple[str, ...]
+    """Names of those that take part."""
+    fields: tuple[tuple[str, float | str], ...]
+    """What claims and charts know it by."""
+    descriptors: int = 0
+    memory: int = 0
+    """Bytes that it needs."""
+    rates: tuple[tuple[str, str], ...] = ()
+    """Columns to add: the rate a second of what takes the nanoseconds of another column."""
+
+    def described(self) -> dict[str, Any]:
+        """Return it as results hold it."""
+        return {"key": self.key, "label": self.label, "kind": "program"} | dict(self.fields)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A small program that measures itself, below the folder of built benchmarks."""
+
+    name: str
+    file: str
+    words: tuple[str, ...]
+    summary: str
+    package: str = ""
+    """The system's package with the library that it measures; empty: ours."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Our server with one architecture and some options."""
+
+    name: str
+    arch: str
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A chart of one figure against a field of the points, a line for each subject."""
+
+    key: str
+    title: str
+    caption: str
+    x: str
+    y: str
+    x_title: str
+    y_title: str
+    where: tuple[tuple[str, Any], ...] = ()
+    """Fields that its points have."""
+    log_x: bool = False
+    log_y: bool = False
+    has_fits: bool = False
+    has_diagonal: bool = False
+    """Whether the line is drawn on which both figures are the same."""
+
+
+@dataclass(frozen=True)
+class Soundness:
+    """When a measurement says nothing of the server, and is void."""
+
+    least_load: float = 0.9
+    """Least share of the offered load that the measured load has to be."""
+    most_client: float = 0.95
+    """Share of its core above which the load generator was the limit."""
+    spared: tuple[str, ...] = ()
+    """Servers whose measured load is itself what is looked at, and may fall short."""
+
 
 @dataclass(frozen=True)
 class Scale:
-    """How much time an experiment may take: its points are measured in equal parts of it."""
+    """How much time an experiment may take: its loads are measured in equal parts of it."""
 
     name: str
     budget_s: float
-    """Time for all measurements together, their servers' starts and ends included."""
+    """Time for all loads together, their servers' starts and ends included."""
     warmup_s: float
     longest_s: float
-    """No measurement is longer than this, however few there are."""
+    """No load is longer than this, however few there are."""
     rounds: int
+    points: tuple[str, ...] = ()
+    """Keys of those that take part; empty: all."""
+    drop: int = 0
+    """How many of the first and the last answers of a load do not count, where it has so many."""
+    repeats: int = 1
+    """How often a program is run for one measurement; the least of each figure counts."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A manifest: what is asked, under which loads, at which scales."""
+    """A manifest: what is asked, under which loads, at which scales, and what is claimed."""
 
     name: str
     summary: str
-    points: tuple[Point, ...]
+    points: tuple[Point | Case, ...]
     scales: tuple[Scale, ...]
-    peers: tuple[str, ...]
+    peers: tuple[str, ...] = ()
     """Names of the peers to measure, where they are present."""
+    architectures: tuple[Variant, ...] | None = None
+    """Ours that take part; None: all that there are."""
+    programs: tuple[Program, ...] = ()
+    document: Document | None = None
+    claims: tuple[Claim, ...] = ()
+    drawings: tuple[Drawing, ...] = ()
+    soundness: Soundness | None = None
+    server_share: float | None = None
+    """Share of its core that a busy server gets, a brake takes the rest; None: without a brake."""
+    notes: tuple[str, ...] = ()
+    """In what it differs from the document."""
 
     def scale(self, name: str) -> Scale:
         """Return the scale of that name; KeyError if the experiment has none."""
         return {scale.name: scale for scale in self.scales}[name]
 
+    def points_of(self, scale: Scale) -> tuple[Point | Case, ...]:
+        """Return the points of a scale."""
+        return tuple(p for p in self.points if not scale.points or p.key in scale.points)
+
+    @property
+    def loads(self) -> tuple[Point, ...]:
+        """The points that are loads of servers."""
+        return tuple(point for point in self.points if isinstance(point, Point))
+
     @property
     def sizes(self) -> tuple[int, ...]:
         """Sizes of the pages that its points ask for."""
-        return tuple(sorted({point.size for point in self.points}))
+        return tuple(sorted({point.size for point in self.loads}))

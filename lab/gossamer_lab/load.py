@@ -21,6 +21,20 @@ class LoadFailedError(Exception):
 
 
 @dataclass(frozen=True)
+class Load:
+    """One load to make."""
+
+    url: str
+    """Of the server."""
+    point: Point
+    seconds: float
+    drop: int = 0
+    """How many of the first and last answers stay out of the histograms, if there are enough."""
+    is_kept: bool = False
+    """Whether its histograms are kept."""
+
+
+@dataclass(frozen=True)
 class Generator:
     """How load is made: the program, the core it runs on, a folder for what it writes."""
 
@@ -29,23 +43,37 @@ class Generator:
     folder: Path
     tick: Callable[[], None]
     """Called a few times a second while a load lasts."""
+    paths: Callable[[Point], tuple[str, ...]]
+    """What a point's clients ask for, in turn."""
 
-    def command(self, url: str, point: Point, seconds: float) -> tuple[str, ...]:
-        """Return the command line of one load."""
-        return (
-            *(str(self.program), "load", url + point.path),
-            *("-c", str(point.connections), "-d", f"{seconds:g}", "--warmup", "0"),
+    @property
+    def histograms(self) -> Path:
+        """Where the histograms of the last load are that was to be kept."""
+        return self.folder / "load.hlog"
+
+    def command(self, load: Load) -> tuple[str, ...]:
+        """Return the command line of a load."""
+        point = load.point
+        words = (
+            *(str(self.program), "load", *(load.url + path for path in self.paths(point))),
+            *("-c", str(point.connections), "-d", f"{load.seconds:g}", "--warmup", "0"),
             *("--requests-per-connection", str(point.requests_per_connection)),
             *("--json", str(self.folder / "load.json")),
         )
+        if point.think_ms:
+            words += ("--think", f"{point.think_ms:g}ms")
+        if load.drop:
+            words += ("--drop", str(load.drop))
+        return (*words, "--hdr-log", str(self.histograms)) if load.is_kept else words
 
-    def run(self, url: str, point: Point, seconds: float) -> dict[str, Any]:
+    def run(self, load: Load) -> dict[str, Any]:
         """Put a server under load; return the report, LoadFailedError if there is none."""
         report = self.folder / "load.json"
         report.unlink(missing_ok=True)
+        self.histograms.unlink(missing_ok=True)
         output, errors = self.folder / "load.out", self.folder / "load.err"
-        with process.started(self.command(url, point, seconds), self.core, output, errors) as child:
-            deadline = time.monotonic() + seconds + _SLACK_S
+        with process.started(self.command(load), self.core, output, errors) as child:
+            deadline = time.monotonic() + load.seconds + _SLACK_S
             while child.poll() is None and time.monotonic() < deadline:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(_TICK_S)

@@ -1,14 +1,26 @@
 """One measurement: a fresh server, a warm-up, then a load with the server's CPU time around it."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from gossamer_lab.accounting import CpuTime, core_busy_s, family_cpu
-from gossamer_lab.load import Generator, LoadFailedError
+from gossamer_lab import brake
+from gossamer_lab.accounting import (
+    CpuTime,
+    accept_queue_overflows,
+    core_busy_s,
+    family_cpu,
+    family_memory_kb,
+    family_switches,
+)
+from gossamer_lab.experiment import Case, Point, Program, Scale, Soundness
+from gossamer_lab.load import Generator, Load, LoadFailedError
+from gossamer_lab.program import ProgramFailedError, Runner, run_program
 from gossamer_lab.schedule import Step
 from gossamer_lab.servers.server import Server, ServerFailedError, Site, serving
+from gossamer_lab.soundness import void_reason
 
 _SETTLE_S = 0.05
 """After the warm-up: the server closes its connections before its CPU time is read."""
@@ -34,6 +46,7 @@ _FIGURES = (
     *(f"{kind}_{quantile}_us" for kind in _LATENCIES for quantile in _QUANTILES),
     *("server_user_s", "server_system_s", "server_cpu_us_per_request"),
     *("server_busy", "client_busy", "server_core_lost"),
+    *("server_switches_per_s", "server_memory_kb", "accept_queue_overflows", "void"),
 )
 
 
@@ -45,7 +58,11 @@ class Bench:
     generator: Generator
     server_core: int
     seconds: float
-    warmup_s: float
+    scale: Scale
+    soundness: Soundness | None
+    server_share: float | None
+    """What the brake leaves of the server's core; None: there is no brake."""
+    runner: Runner
 
 
 @dataclass(frozen=True)
@@ -57,6 +74,10 @@ class Used:
     core_s: float
     """Of the server's core, by the server and by anything else."""
     wall_s: float
+    switches: int | None = None
+    """By the kernel, away from the server's threads."""
+    overflows: int | None = None
+    """Of accept queues, on the whole machine."""
 
 
 def figures(report: dict[str, Any], used: Used) -> Row:
@@ -80,39 +101,82 @@ def figures(report: dict[str, Any], used: Used) -> Row:
     row["server_busy"] = cpu.total_s / wall_s
     row["client_busy"] = report["client_cpu_s"] / wall_s
     row["server_core_lost"] = max(used.core_s - cpu.total_s, 0.0) / wall_s
+    row["server_switches_per_s"] = None if used.switches is None else used.switches / wall_s
+    row["accept_queue_overflows"] = used.overflows
     return row
 
 
-def _readings(server: int, core: int) -> tuple[CpuTime, float, float]:
-    """Read the server's CPU time, the use of its core, and the clock."""
-    return family_cpu(server), core_busy_s(core), time.monotonic()
+@dataclass(frozen=True)
+class _Reading:
+    """Counters of one moment."""
+
+    cpu: CpuTime
+    core_s: float
+    switches: int
+    overflows: int
+    clock_s: float
+
+    @classmethod
+    def take(cls, server: int, core: int, held: brake.Brake) -> "_Reading":
+        """Read them; what the brake has used is not counted as anybody's use of the core."""
+        switches, overflows = family_switches(server), accept_queue_overflows()
+        core_s = core_busy_s(core) - held.used_s()
+        return cls(family_cpu(server), core_s, switches, overflows, time.monotonic())
+
+    def until(self, after: "_Reading") -> Used:
+        """Return what was used between this reading and a later one."""
+        return Used(
+            after.cpu - self.cpu,
+            after.core_s - self.core_s,
+            after.clock_s - self.clock_s,
+            switches=max(after.switches - self.switches, 0),
+            overflows=after.overflows - self.overflows,
+        )
+
+
+def _loaded(point: Point, url: str, bench: Bench, read: Callable[[], _Reading]) -> Row:
+    """Warm a server up and measure it under load."""
+    if bench.scale.warmup_s > 0:
+        bench.generator.run(Load(url, point, bench.scale.warmup_s))
+        time.sleep(_SETTLE_S)
+    before = read()
+    report = bench.generator.run(Load(url, point, bench.seconds, bench.scale.drop, is_kept=True))
+    after = read()
+    return figures(report, before.until(after))
 
 
 def _measured(step: Step, server: Server, bench: Bench) -> Row:
     """Start the server, warm it up, measure; the failures of server and load pass through."""
     point = step.point
-    with serving(server, bench.site, bench.server_core, (point.path, point.size)) as running:
-        if bench.warmup_s > 0:
-            bench.generator.run(running.url, point, bench.warmup_s)
-            time.sleep(_SETTLE_S)
-        before, core, began = _readings(running.pid, bench.server_core)
-        report = bench.generator.run(running.url, point, bench.seconds)
-        after, core_after, ended = _readings(running.pid, bench.server_core)
-    return figures(report, Used(after - before, core_after - core, ended - began))
+    assert isinstance(point, Point)
+    core, folder = bench.server_core, bench.site.folder
+    with (
+        serving(server, bench.site, core, (point.path, point.size)) as running,
+        brake.put_on(running.pid, bench.server_share, core, folder) as held,
+    ):
+        row = _loaded(point, running.url, bench, lambda: _Reading.take(running.pid, core, held))
+        row["server_memory_kb"] = family_memory_kb(running.pid)
+    named = row | {"server": server.name}
+    return row | {"void": void_reason(named, point, bench.soundness)}
 
 
-def measure(step: Step, server: Server, bench: Bench) -> Row:
+def measure(step: Step, subject: Server | Program, bench: Bench) -> Row:
     """Carry out one step; a failure gives a row too, without figures but with the reason."""
+    point = step.point
     row: Row = {
         "order": step.order,
         "round": step.round,
-        "point": step.point.key,
-        "server": server.name,
-        "ours": server.ours,
+        "point": point.key,
+        "server": subject.name,
+        "ours": subject.ours if isinstance(subject, Server) else not subject.package,
         "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "failure": None,
     }
     try:
-        return row | _measured(step, server, bench)
-    except (ServerFailedError, LoadFailedError) as failure:
-        return row | dict.fromkeys(_FIGURES) | {"failure": str(failure)}
+        if isinstance(subject, Server):
+            return row | _measured(step, subject, bench)
+        assert isinstance(point, Case)
+        return row | run_program(subject, point, bench.runner, bench.scale.repeats)
+    except (ServerFailedError, LoadFailedError, ProgramFailedError) as failure:
+        columns = point.columns if isinstance(point, Case) else _FIGURES
+        return row | dict.fromkeys(columns) | {"failure": str(failure)}

@@ -17,6 +17,8 @@ class Note:
 def notes(results: dict[str, Any]) -> list[Note]:
     """Return the notes of a run."""
     found = []
+    if results["resumed"]:
+        found.append(Note(f"Resumed at {results['resumed']} after an interruption."))
     if not results["complete"]:
         count = f"{results['measured']} of {results['planned']} measurements were made"
         found.append(Note(f"Interrupted: {count}."))
@@ -31,6 +33,15 @@ def notes(results: dict[str, Any]) -> list[Note]:
                 f"(at worst {lost['max']:.0%}). Repeat this on a quiet machine."
             )
         )
+    if results["void"]:
+        reasons = "; ".join(f"{n} times: {reason}" for reason, n in results["void"].items())
+        count = sum(results["void"].values())
+        found.append(
+            Note(f"{count} of {results['measured']} measurements do not count: {reasons}.")
+        )
+    if results["brake"]["wanted"] is not None and not results["brake"]["is_on"]:
+        words = "this kernel does not share a core between sessions as asked"
+        found.append(Note(f"The server was not slowed down: {words}. Its client may be the limit."))
     found += [
         Note(f"Left out: {left_out['name']}: {left_out['reason']}", left_out["is_fault"])
         for left_out in results["left_out"]

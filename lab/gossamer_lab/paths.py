@@ -14,6 +14,12 @@ def program() -> Path:
     return Path(given).resolve() if given else CHECKOUT / "build" / "release" / "gossamer"
 
 
+def programs() -> Path:
+    """Return the folder of the programs that measure themselves: GOSSAMER_BENCH, or beside ours."""
+    given = os.environ.get("GOSSAMER_BENCH")
+    return Path(given).resolve() if given else program().parent / "bench"
+
+
 def peer(name: str) -> Path | None:
     """Return a peer's program, if there is one: in GOSSAMER_PEERS, or in peers/bin and the system.
 

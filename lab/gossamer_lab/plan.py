@@ -1,8 +1,10 @@
-"""What a run will do: which servers and points take part, in which order, for how long."""
+"""What a run will do: which subjects and points take part, in which order, for how long."""
 
+import subprocess
 from dataclasses import dataclass
 
-from gossamer_lab.experiment import Experiment, Point, Scale
+from gossamer_lab.experiment import Case, Experiment, Point, Program, Scale
+from gossamer_lab.program import available_memory
 from gossamer_lab.schedule import STEP_OVERHEAD_S, Step, interleaved, seconds_each
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.peers import absent_peers, present_peers
@@ -14,7 +16,7 @@ _DESCRIPTORS_SPARED = 64
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A server or a point that is not measured, and why."""
+    """A subject or a point that is not measured, and why."""
 
     name: str
     reason: str
@@ -28,9 +30,12 @@ class Plan:
 
     experiment: Experiment
     scale: Scale
-    points: tuple[Point, ...]
+    points: tuple[Point | Case, ...]
+    too_large: tuple[Point | Case, ...]
+    """Points that this machine does not allow."""
     servers: dict[str, tuple[Server, Launch]]
     """By name, in the order of the tables; the launch is that of the trial."""
+    programs: dict[str, Program]
     left_out: tuple[LeftOut, ...]
     absent_peers: tuple[str, ...]
     steps: tuple[Step, ...]
@@ -41,6 +46,11 @@ class Plan:
     def step_s(self) -> float:
         """How long one measurement takes, all included."""
         return self.seconds + self.scale.warmup_s + STEP_OVERHEAD_S
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """Names of all that is measured."""
+        return (*self.servers, *self.programs)
 
 
 def _on_trial(
@@ -60,29 +70,100 @@ def _on_trial(
     return good, bad
 
 
-def make_plan(experiment: Experiment, scale: Scale, shop: Workshop, seed: int) -> Plan:
-    """Find the servers, try each, and set the order and length of the measurements.
-
-    ServerFailedError if the program has no architecture to offer.
-    """
-    candidates = our_servers(shop.program) + present_peers(experiment.peers)
-    good, bad = _on_trial(candidates, shop, experiment.points[0])
-    most = shop.site.open_files - _DESCRIPTORS_SPARED
-    points = tuple(point for point in experiment.points if point.connections <= most)
-    too_large = [
-        LeftOut(point.label, f"{most + _DESCRIPTORS_SPARED} open files allowed", is_fault=False)
-        for point in experiment.points
-        if point.connections > most
+def _servers(
+    experiment: Experiment, shop: Workshop, loads: list[Point]
+) -> tuple[dict[str, tuple[Server, Launch]], list[LeftOut]]:
+    """Find the servers of an experiment and try them; none if there are no loads for them."""
+    if not loads:
+        return {}, []
+    ours = our_servers(shop.program, experiment.architectures)
+    present = {server.name for server in ours}
+    missing = [
+        LeftOut(variant.name, f"this program has no architecture {variant.arch!r}", is_fault=False)
+        for variant in experiment.architectures or ()
+        if variant.name not in present
     ]
-    steps = interleaved(points, list(good), scale.rounds, seed)
+    good, bad = _on_trial(ours + present_peers(experiment.peers), shop, loads[0])
+    return good, missing + bad
+
+
+def _programs(experiment: Experiment, shop: Workshop) -> tuple[dict[str, Program], list[LeftOut]]:
+    """Part the programs that are built from those that are not."""
+    built = {
+        program.name: program
+        for program in experiment.programs
+        if (shop.programs / program.file).is_file()
+    }
+    missing = [
+        LeftOut(
+            program.name,
+            f"{program.file} is not built"
+            + (f": it needs {program.package}" if program.package else ""),
+            is_fault=not program.package,
+        )
+        for program in experiment.programs
+        if program.name not in built
+    ]
+    return built, missing
+
+
+def _limit(point: Point | Case, shop: Workshop) -> str | None:
+    """Return why this machine does not allow a point, None if it does."""
+    files = shop.site.open_files
+    needed = point.connections if isinstance(point, Point) else point.descriptors
+    if needed > files - _DESCRIPTORS_SPARED:
+        return f"{needed:,} descriptors are needed, {files:,} open files allowed"
+    if isinstance(point, Case) and point.memory > available_memory():
+        return f"{point.memory / 2**30:.1f} GiB of free memory are needed"
+    return None
+
+
+def version_of(program: Program) -> str:
+    """Return the version of the library that a program measures, as the system knows it."""
+    if not program.package:
+        return "this checkout"
+    try:
+        said = subprocess.run(
+            ("dpkg-query", "-W", "-f", "${Package} ${Version}", program.package),
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return said.stdout.strip() or "unknown"
+
+
+def make_plan(experiment: Experiment, scale: Scale, shop: Workshop, seed: int) -> Plan:
+    """Find the subjects, try each, and set the order and length of the measurements.
+
+    ServerFailedError if servers are wanted and the program has no architecture to offer.
+    """
+    limits = {point: _limit(point, shop) for point in experiment.points_of(scale)}
+    points = tuple(point for point, limit in limits.items() if not limit)
+    loads = [point for point in points if isinstance(point, Point)]
+    servers, faults = _servers(experiment, shop, loads)
+    programs, missing = _programs(experiment, shop)
+    large = [LeftOut(point.label, limit, False) for point, limit in limits.items() if limit]
+
+    def takes_part(point: Point | Case, name: str) -> bool:
+        if isinstance(point, Case):
+            return name in programs and name in point.programs
+        return name in servers
+
+    steps = interleaved(points, [*servers, *programs], scale.rounds, seed, takes_part)
+    timed = sum(isinstance(step.point, Point) for step in steps)
     return Plan(
         experiment=experiment,
         scale=scale,
         points=points,
-        servers=good,
-        left_out=tuple(bad + too_large),
+        too_large=tuple(point for point, limit in limits.items() if limit),
+        servers=servers,
+        programs=programs,
+        left_out=tuple(faults + missing + large),
         absent_peers=absent_peers(experiment.peers),
         steps=tuple(steps),
-        seconds=seconds_each(scale, len(steps)),
+        seconds=seconds_each(scale, timed),
         seed=seed,
     )

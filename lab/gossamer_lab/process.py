@@ -7,7 +7,7 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gossamer_lab.accounting import family_pids
@@ -15,6 +15,10 @@ from gossamer_lab.accounting import family_pids
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 _GRACE_S = 5.0
+
+
+def _nothing() -> None:
+    """Leave a new process as it is."""
 
 
 def _settle(core: int, parent: int) -> None:
@@ -28,12 +32,24 @@ def _settle(core: int, parent: int) -> None:
         os._exit(1)
 
 
-def start(argv: Sequence[str], core: int, output: Path, errors: Path) -> subprocess.Popen[bytes]:
+def start(
+    argv: Sequence[str],
+    core: int,
+    output: Path,
+    errors: Path,
+    prepare: Callable[[], None] = _nothing,
+) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own, on one core; OSError if it cannot be started.
 
-    It gets SIGTERM when the calling thread ends, however that happens.
+    It gets SIGTERM when the calling thread ends, however that happens. `prepare` is called in the
+    new process, before the program.
     """
     parent = os.getpid()
+
+    def settle() -> None:
+        _settle(core, parent)
+        prepare()
+
     with output.open("wb") as out, errors.open("wb") as err:
         return subprocess.Popen(
             argv,
@@ -42,7 +58,7 @@ def start(argv: Sequence[str], core: int, output: Path, errors: Path) -> subproc
             stderr=err,
             start_new_session=True,
             # Safe: the lab starts processes from its only thread of Python.
-            preexec_fn=lambda: _settle(core, parent),  # noqa: PLW1509
+            preexec_fn=settle,  # noqa: PLW1509
         )
 
 
@@ -67,10 +83,14 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def started(
-    argv: Sequence[str], core: int, output: Path, errors: Path
+    argv: Sequence[str],
+    core: int,
+    output: Path,
+    errors: Path,
+    prepare: Callable[[], None] = _nothing,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a process for the length of a ``with`` block."""
-    process = start(argv, core, output, errors)
+    process = start(argv, core, output, errors, prepare)
     try:
         yield process
     finally:

@@ -5,6 +5,7 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from gossamer_lab.experiment import Case, Point
 from gossamer_lab.measure import Row
 from gossamer_lab.plan import Plan
 
@@ -13,6 +14,17 @@ def minutes(seconds: float) -> str:
     """Return a duration as m:ss."""
     whole = max(round(seconds), 0)
     return f"{whole // 60}:{whole % 60:02}"
+
+
+def _figures_of(row: Row, point: Point | Case) -> str:
+    """Return what is said of a measurement in a line."""
+    if isinstance(point, Case):
+        return ", ".join(f"{name} {row[name]:,.1f}" for name in point.columns)
+    cpu = row["server_cpu_us_per_request"]
+    cost = "no request answered" if cpu is None else f"{cpu:.2f} µs of CPU a request"
+    errors = f", {row['errors']} errors" if row["errors"] else ""
+    void = f", {row['void']}" if row.get("void") else ""
+    return f"{row['throughput_per_s']:,.0f} requests/s, {cost}{errors}{void}"
 
 
 class ShownProgress:
@@ -25,21 +37,24 @@ class ShownProgress:
         self._task = TaskID(0)
         self._plan: Plan | None = None
         self._done = 0
+        self._resumed_at = 0
         self._began = 0.0
         self._step_began = 0.0
 
-    def begin(self, plan: Plan) -> None:
-        """Say what will be measured, and start the bar."""
+    def begin(self, plan: Plan, done: int) -> None:
+        """Say what will be measured, and start the bar; some steps may be done already."""
         self._plan = plan
+        self._done = self._resumed_at = done
         self._began = self._step_began = time.monotonic()
         say = self._console.print
         for left_out in plan.left_out:
             style = "bold red" if left_out.is_fault else "yellow"
             say(f"left out: {left_out.name}: {left_out.reason}", style=style, markup=False)
         say(
-            f"measuring {', '.join(plan.servers)}: {len(plan.points)} points, "
+            f"measuring {', '.join(plan.subjects)}: {len(plan.points)} points, "
             f"{plan.scale.rounds} rounds, {plan.seconds:g} s each, "
-            f"about {minutes(self._left_s())} in all",
+            f"about {minutes(self._left_s())} in all"
+            + (f", {done} of {len(plan.steps)} measured before" if done else ""),
             markup=False,
         )
         if self._console.is_terminal:
@@ -53,7 +68,7 @@ class ShownProgress:
                 transient=True,
             )
             self._bar.start()
-            first = plan.steps[0]
+            first = plan.steps[min(done, len(plan.steps) - 1)]
             self._task = self._bar.add_task(
                 f"{first.server}: {first.point.label}", total=len(plan.steps), left="?"
             )
@@ -80,13 +95,7 @@ class ShownProgress:
         if row["failure"]:
             self._line(f"{step.server}: {step.point.label}: failed: {row['failure']}", "bold red")
         elif not self._bar:
-            cpu = row["server_cpu_us_per_request"]
-            cost = "no request answered" if cpu is None else f"{cpu:.2f} µs of CPU a request"
-            errors = f", {row['errors']} errors" if row["errors"] else ""
-            self._line(
-                f"{step.server}: {step.point.label}: "
-                f"{row['throughput_per_s']:,.0f} requests/s, {cost}{errors}"
-            )
+            self._line(f"{step.server}: {step.point.label}: {_figures_of(row, step.point)}")
 
     def end(self) -> None:
         """Take the bar away."""
@@ -105,6 +114,6 @@ class ShownProgress:
         assert self._plan
         now = time.monotonic()
         each = self._plan.step_s
-        if self._done:
-            each = (self._step_began - self._began) / self._done
+        if self._done > self._resumed_at:
+            each = (self._step_began - self._began) / (self._done - self._resumed_at)
         return (len(self._plan.steps) - self._done) * each - (now - self._step_began)

@@ -1,108 +1,39 @@
 """A run from start to end: workshop, plan, every step, and what is kept of it."""
 
 import contextlib
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from gossamer_lab import interruption
-from gossamer_lab.analysis import cells, lost
-from gossamer_lab.experiment import Experiment, Scale
-from gossamer_lab.load import Generator
+from gossamer_lab import brake, interruption
+from gossamer_lab.derived import with_derived
+from gossamer_lab.experiment import Case, Experiment, Point, Scale
+from gossamer_lab.load import Generator, Load
 from gossamer_lab.machine import describe
 from gossamer_lab.measure import Bench, Row, measure
-from gossamer_lab.plan import Plan, make_plan
+from gossamer_lab.plan import Plan, make_plan, version_of
+from gossamer_lab.program import Runner, may_be_realtime
 from gossamer_lab.servers.server import ServerFailedError
-from gossamer_lab.store import Run, raw_frame
-from gossamer_lab.workshop import Workshop, workshop
+from gossamer_lab.store import FORMAT, Run, raw_frame
+from gossamer_lab.workshop import Workshop, paths_of, workshop
 
-FORMAT = 1
-"""Version of the layout of results.json."""
+_BRAKE_ERROR = 0.1
 
 
 class Watcher(Protocol):
     """Who is told how a run gets on."""
 
-    def begin(self, plan: Plan) -> None:
-        """The servers have been tried; measuring starts."""
+    def begin(self, plan: Plan, done: int) -> None:
+        """The servers have been tried; measuring starts, some steps may be done already."""
 
     def tick(self) -> None:
         """Some time has passed."""
 
     def done(self, row: Row) -> None:
         """One more step is measured."""
-
-
-def carry_out(plan: Plan, shop: Workshop, tick: Callable[[], None]) -> Iterator[Row]:
-    """Measure step by step; yield a row after each."""
-    bench = Bench(
-        site=shop.site,
-        generator=Generator(shop.program, shop.client_core, shop.site.folder, tick),
-        server_core=shop.server_core,
-        seconds=plan.seconds,
-        warmup_s=plan.scale.warmup_s,
-    )
-    for step in plan.steps:
-        interruption.check()
-        yield measure(step, plan.servers[step.server][0], bench)
-
-
-def _load_command(plan: Plan, shop: Workshop) -> str:
-    """Return the command line of the load generator, with the names of what varies."""
-    generator = Generator(shop.program, shop.client_core, shop.site.folder, lambda: None)
-    argv = list(generator.command("URL", plan.points[0], plan.seconds))
-    argv[argv.index("-c") + 1] = "CONNECTIONS"
-    argv[argv.index("--requests-per-connection") + 1] = "0|1"
-    argv[2] = "URL/page-SIZE.html"
-    return " ".join(argv)
-
-
-def _described(plan: Plan, shop: Workshop) -> dict[str, Any]:
-    """Return what a plan says, for results.json."""
-    return {
-        "method": {
-            "scale": plan.scale.name,
-            "rounds": plan.scale.rounds,
-            "seconds": plan.seconds,
-            "warmup_s": plan.scale.warmup_s,
-            "seed": plan.seed,
-            "server_core": shop.server_core,
-            "client_core": shop.client_core,
-            "shared_core": shop.is_shared_core,
-            "load_command": _load_command(plan, shop),
-        },
-        "points": [
-            asdict(point) | {"label": point.label, "kind": point.kind} for point in plan.points
-        ],
-        "servers": [
-            {
-                "name": server.name,
-                "ours": server.ours,
-                "summary": server.summary,
-                "version": server.version,
-                "command": " ".join(launch.argv),
-                "config": launch.config,
-            }
-            for server, launch in plan.servers.values()
-        ],
-        "left_out": [asdict(left_out) for left_out in plan.left_out],
-        "absent_peers": list(plan.absent_peers),
-        "planned": len(plan.steps),
-    }
-
-
-def with_cells(run: Run) -> Run:
-    """Return the run with all that is derived computed afresh from the raw rows."""
-    points = [point["key"] for point in run.results["points"]]
-    servers = [server["name"] for server in run.results["servers"]]
-    found = [cell.as_dict() for cell in cells(run.raw, points, servers)]
-    return Run(run.folder, run.results | {"cells": found, "lost": lost(run.raw)}, run.raw)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)
@@ -114,35 +45,191 @@ class Order:
     program: Path
     folder: Path
     seed: int
+    earlier: Run | None = None
+    """The run that is resumed: its measurements are not made again."""
+
+
+class CannotResumeError(Exception):
+    """A run cannot be resumed here and now; says why."""
+
+
+def _generator(shop: Workshop, tick: Callable[[], None]) -> Generator:
+    return Generator(shop.program, shop.client_core, shop.site.folder, tick, paths_of)
+
+
+def carry_out(plan: Plan, bench: Bench, done: int) -> Iterator[Row]:
+    """Measure step by step from a step on; yield a row after each."""
+    for step in plan.steps[done:]:
+        interruption.check()
+        server = plan.servers.get(step.server)
+        yield measure(step, server[0] if server else plan.programs[step.server], bench)
+
+
+def _bench(plan: Plan, shop: Workshop, tick: Callable[[], None]) -> tuple[Bench, dict[str, Any]]:
+    """Return what the measurements share, and what is to be told of the brake."""
+    wanted = plan.experiment.server_share if plan.servers else None
+    folder = shop.site.folder
+    found = None
+    if wanted is not None and not shop.is_shared_core:
+        found = brake.trial(wanted, shop.server_core, folder)
+    works = wanted is not None and found is not None and abs(found - wanted) < _BRAKE_ERROR
+    bench = Bench(
+        site=shop.site,
+        generator=_generator(shop, tick),
+        server_core=shop.server_core,
+        seconds=plan.seconds,
+        scale=plan.scale,
+        soundness=plan.experiment.soundness,
+        server_share=wanted if works else None,
+        runner=Runner(shop.programs, shop.client_core, folder, may_be_realtime(), tick),
+    )
+    return bench, {"wanted": wanted, "found": found, "is_on": works}
+
+
+def _load_command(plan: Plan, shop: Workshop) -> str:
+    """Return the command line of the load generator, with the names of what varies."""
+    loads = [point for point in plan.points if isinstance(point, Point)]
+    if not loads:
+        return ""
+    load = Load("URL", loads[0], plan.seconds, plan.scale.drop)
+    argv = list(_generator(shop, lambda: None).command(load))
+    argv[argv.index("-c") + 1] = "CONNECTIONS"
+    kinds = {str(point.requests_per_connection) for point in loads}
+    argv[argv.index("--requests-per-connection") + 1] = "|".join(sorted(kinds))
+    paths = 2 + len(paths_of(loads[0]))
+    asked = "URL/FILE..." if loads[0].directories else "URL/page-SIZE.html"
+    return " ".join([*argv[:2], asked, *argv[paths:]])
+
+
+def _subjects(plan: Plan) -> list[dict[str, Any]]:
+    """Return what is told of each server and program."""
+    servers = [
+        {
+            "name": server.name,
+            "ours": server.ours,
+            "summary": server.summary,
+            "version": server.version,
+            "command": " ".join(launch.argv),
+            "config": launch.config,
+        }
+        for server, launch in plan.servers.values()
+    ]
+    programs = [
+        {
+            "name": program.name,
+            "ours": not program.package,
+            "summary": program.summary,
+            "version": version_of(program),
+            "command": " ".join((program.file, *program.words)),
+            "config": "",
+        }
+        for program in plan.programs.values()
+    ]
+    return servers + programs
+
+
+def _described(plan: Plan, shop: Workshop, bench: Bench) -> dict[str, Any]:
+    """Return what the report says of a plan."""
+    return {
+        "method": {
+            "scale": plan.scale.name,
+            "rounds": plan.scale.rounds,
+            "seconds": plan.seconds,
+            "warmup_s": plan.scale.warmup_s,
+            "drop": plan.scale.drop,
+            "repeats": plan.scale.repeats,
+            "seed": plan.seed,
+            "server_core": shop.server_core,
+            "client_core": shop.client_core,
+            "shared_core": shop.is_shared_core,
+            "realtime": bench.runner.is_realtime,
+            "load_command": _load_command(plan, shop),
+        },
+        "points": [point.described() for point in plan.points],
+        "points_left_out": [point.described() for point in plan.too_large],
+        "servers": _subjects(plan),
+        "left_out": [asdict(left_out) for left_out in plan.left_out],
+        "absent_peers": list(plan.absent_peers),
+        "planned": len(plan.steps),
+        "has_loads": bool(plan.servers),
+        "has_programs": any(isinstance(point, Case) for point in plan.points),
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _taken_over(order: Order, plan: Plan, machine: dict[str, Any]) -> list[Row]:
+    """Return the rows of the run that is resumed; CannotResumeError if they are of another plan."""
+    if order.earlier is None:
+        return []
+    rows: list[Row] = order.earlier.raw.sort("order").to_dicts()
+    before = order.earlier.results["machine"]["source"]["program_sha256"]
+    if before != machine["source"]["program_sha256"]:
+        raise CannotResumeError("the program is no longer the one that was measured")
+    planned = [(step.point.key, step.server) for step in plan.steps[: len(rows)]]
+    if planned != [(row["point"], row["server"]) for row in rows]:
+        raise CannotResumeError("servers or limits of this machine are no longer the same")
+    return rows
+
+
+@dataclass(frozen=True)
+class _Keeper:
+    """Keeps a run after every measurement, so that nothing is lost however it ends."""
+
+    folder: Path
+    results: dict[str, Any]
+    rows: list[Row]
+
+    def run(self) -> Run:
+        """Return what there is so far."""
+        measured = len(self.rows)
+        state = {
+            "finished": _now(),
+            "measured": measured,
+            "complete": measured == self.results["planned"],
+        }
+        return Run(self.folder, self.results | state, raw_frame(self.rows))
+
+    def keep(self, row: Row, histograms: Path) -> None:
+        """Add a row, with its histograms if there are any."""
+        if histograms.exists():
+            place = self.folder / "histograms"
+            place.mkdir(parents=True, exist_ok=True)
+            row["histograms"] = f"histograms/{row['order']:04}.hlog"
+            shutil.move(histograms, self.folder / row["histograms"])
+        self.rows.append(row)
+        self.run().save()
 
 
 def run_experiment(order: Order, watcher: Watcher) -> Run:
-    """Run an experiment; ServerFailedError if none of the servers answers.
+    """Run an experiment, or what is left of it; ServerFailedError if nothing can be measured.
 
     An interruption ends it early: what was measured until then is returned, marked incomplete.
     """
     started, machine = _now(), describe(order.program)
-    rows: list[Row] = []
     with workshop(order.experiment, order.program) as shop:
         plan = make_plan(order.experiment, order.scale, shop, order.seed)
         if not plan.steps:
             reasons = [f"{left_out.name}: {left_out.reason}" for left_out in plan.left_out]
-            raise ServerFailedError("no server can be measured\n" + "\n".join(reasons))
-        watcher.begin(plan)
+            raise ServerFailedError("nothing can be measured\n" + "\n".join(reasons))
+        rows = _taken_over(order, plan, machine)
+        bench, braked = _bench(plan, shop, watcher.tick)
+        head = {
+            "format": FORMAT,
+            "experiment": order.experiment.name,
+            "summary": order.experiment.summary,
+            "started": order.earlier.results["started"] if order.earlier else started,
+            "resumed": started if order.earlier else None,
+            **_described(plan, shop, bench),
+            "brake": braked,
+            "machine": machine,
+        }
+        keeper = _Keeper(order.folder, head, rows)
+        watcher.begin(plan, len(rows))
         with contextlib.suppress(KeyboardInterrupt):
-            for row in carry_out(plan, shop, watcher.tick):
-                rows.append(row)
+            for row in carry_out(plan, bench, len(rows)):
+                keeper.keep(row, bench.generator.histograms)
                 watcher.done(row)
-        described = _described(plan, shop)
-    results = {
-        "format": FORMAT,
-        "experiment": order.experiment.name,
-        "summary": order.experiment.summary,
-        "started": started,
-        "finished": _now(),
-        "measured": len(rows),
-        "complete": len(rows) == len(plan.steps),
-        **described,
-        "machine": machine,
-    }
-    return with_cells(Run(order.folder, results, raw_frame(rows)))
+    return with_derived(keeper.run(), order.experiment)

@@ -1,10 +1,10 @@
 """The order of the measurements, and the time each may take."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gossamer_lab.experiment import Point, Scale
+from gossamer_lab.experiment import Case, Point, Scale
 
 STEP_OVERHEAD_S = 0.3
 """What a measurement costs beside warm-up and load: starts and ends of the processes."""
@@ -17,12 +17,21 @@ class Step:
 
     order: int
     round: int
-    point: Point
+    point: Point | Case
     server: str
+    """The server, or the program, that is measured."""
+
+
+def _always(_point: Point | Case, _server: str) -> bool:
+    return True
 
 
 def interleaved(
-    points: Sequence[Point], servers: Sequence[str], rounds: int, seed: int
+    points: Sequence[Point | Case],
+    servers: Sequence[str],
+    rounds: int,
+    seed: int,
+    takes_part: Callable[[Point | Case, str], bool] = _always,
 ) -> list[Step]:
     """Return the steps of a run, so that slow drift of the machine meets all servers alike.
 
@@ -31,13 +40,14 @@ def interleaved(
     """
     dice = random.Random(seed)
     steps: list[Step] = []
-    pairs: list[tuple[Point, str]] = []
+    pairs: list[tuple[Point | Case, str]] = []
     for number in range(1, rounds + 1):
         if number % 2 == 1:
             pairs = [
                 (point, server)
                 for point in dice.sample(points, len(points))
                 for server in dice.sample(servers, len(servers))
+                if takes_part(point, server)
             ]
         else:
             pairs = pairs[::-1]

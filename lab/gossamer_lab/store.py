@@ -1,6 +1,7 @@
 """The folder of a run: raw rows in Parquet, all else in JSON, and what is derived from them."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,16 @@ from gossamer_lab.measure import Row
 
 _RESULTS = "results.json"
 _RAW = "raw.parquet"
-_WHOLE = ("order", "round", "requests", "errors")
-_WORDS = ("point", "server", "started", "failure", "errors_by_kind")
+_WHOLE = ("order", "round", "requests", "errors", "server_memory_kb", "accept_queue_overflows")
+_WORDS = ("point", "server", "started", "failure", "errors_by_kind", "void", "histograms")
+
+
+FORMAT = 2
+"""Version of the layout of results.json."""
 
 
 class NoSuchRunError(Exception):
-    """There is no run of that name."""
+    """There is no run of that name, or another version of the lab made it."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +41,26 @@ class Run:
     def save(self) -> None:
         """Write results and raw rows."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.raw.write_parquet(self.folder / _RAW)
-        text = json.dumps(self.results, indent=1, ensure_ascii=False)
-        (self.folder / _RESULTS).write_text(text + "\n")
+        text = json.dumps(self.results, indent=1, ensure_ascii=False) + "\n"
+        self._replace(_RAW, self.raw.write_parquet)
+        self._replace(_RESULTS, lambda path: path.write_text(text))
+
+    def _replace(self, name: str, write: Callable[[Path], object]) -> None:
+        """Write a file so that at any time the old one or the new one is whole."""
+        fresh = self.folder / f".{name}.new"
+        write(fresh)
+        fresh.replace(self.folder / name)
 
 
 def raw_frame(rows: list[Row]) -> pl.DataFrame:
     """Return the rows as a table whose types do not depend on which values are missing."""
-    names = list(rows[0]) if rows else []
+    names = list(dict.fromkeys(name for row in rows for name in row))
     kinds: dict[str, Any] = dict.fromkeys(names, pl.Float64)
     kinds |= {name: pl.Int64 for name in _WHOLE if name in kinds}
     kinds |= {name: pl.String for name in _WORDS if name in kinds}
     kinds |= {"ours": pl.Boolean} if "ours" in kinds else {}
-    return pl.DataFrame(rows, schema=kinds, orient="row")
+    whole = [{name: row.get(name) for name in names} for row in rows]
+    return pl.DataFrame(whole, schema=kinds, orient="row")
 
 
 def load_run(name: str) -> Run:
@@ -63,4 +75,6 @@ def load_run(name: str) -> Run:
         raw = pl.read_parquet(folder / _RAW)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NoSuchRunError(f"no run {name!r}: {error.filename or folder} is missing") from error
+    if results.get("format") != FORMAT:
+        raise NoSuchRunError(f"the run {name!r} was made by another version of the lab")
     return Run(folder, results, raw)

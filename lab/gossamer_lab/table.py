@@ -27,6 +27,26 @@ def duration(us: float | None) -> str:
     return f"{us / 1e6:.2f} s"
 
 
+def figure(value: float | None) -> str:
+    """Return a number with four digits that count."""
+    if value is None:
+        return "-"
+    magnitude = abs(value)
+    if magnitude >= 1000:
+        return f"{value:,.0f}"
+    if 0.99 < magnitude < 1:
+        return f"{value:.5f}"
+    return f"{value:.{4 if magnitude < 1 else 3 if magnitude < 10 else 1}f}"
+
+
+def span(verdict: dict[str, Any]) -> str:
+    """Return the figure that decides with its interval."""
+    if verdict["value"] is None:
+        return "-"
+    low, high = figure(verdict["low"]), figure(verdict["high"])
+    return f"{figure(verdict['value'])} ({low} to {high})"
+
+
 def rate(per_s: float | None) -> str:
     """Return a rate with its unit."""
     return "-" if per_s is None else f"{per_s:,.0f}/s"
@@ -131,16 +151,34 @@ def _legend(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+_VERDICT_STYLES = {"holds": "bold green", "does not hold": "bold red"}
+
+
+def _verdicts(results: dict[str, Any]) -> Table:
+    """A row for each claim."""
+    table = Table(box=box.HORIZONTALS, show_lines=True, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in ("claim", "verdict", "the figure that decides"):
+        table.add_column(name, ratio=3 if name == "claim" else 2)
+    for verdict in results["verdicts"]:
+        word = Text(verdict["verdict"], style=_VERDICT_STYLES.get(verdict["verdict"], "yellow"))
+        word.append(f"\n{verdict['because']}", style="dim")
+        decided = Text(f"{verdict['figure']}: {span(verdict)}")
+        table.add_row(Text(verdict["claim"]), word, decided)
+    return table
+
+
 def render(results: dict[str, Any], width: int) -> RenderableType:
-    """Return the table of a run for a console of that width, with legend and notes."""
-    cells = {(cell["point"], cell["server"]): cell for cell in results["cells"]}
-    table = _wide(results, cells, width) if width >= _WIDE else _narrow(results, cells)
+    """Return a run for a console of that width: verdicts or table, with legend and notes."""
     said = [
         Text(note.text, style="bold red" if note.is_fault else "yellow") for note in notes(results)
     ]
+    if results["verdicts"]:
+        return Group(_verdicts(results), *said)
+    cells = {(cell["point"], cell["server"]): cell for cell in results["cells"]}
+    table = _wide(results, cells, width) if width >= _WIDE else _narrow(results, cells)
     return Group(table, Text(_legend(results), style="dim"), *said)
 
 
 def show(results: dict[str, Any], console: Console) -> None:
-    """Print the table of a run."""
+    """Print what a run found."""
     console.print(render(results, console.width))

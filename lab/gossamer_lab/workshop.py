@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gossamer_lab.experiment import Experiment
+from gossamer_lab import fileset, paths
+from gossamer_lab.experiment import Experiment, Point
 from gossamer_lab.servers.server import Site
 
 
@@ -17,6 +18,8 @@ class Workshop:
     """What the measurements of a run work with."""
 
     program: Path
+    programs: Path
+    """Folder of the programs that measure themselves."""
     site: Site
     server_core: int
     client_core: int
@@ -32,6 +35,11 @@ def page(size: int) -> bytes:
     head = f"<!doctype html><title>{size} bytes</title><p>".encode()
     line = b"A page of known size, served again and again.\n"
     return (head + line * (size // len(line) + 1))[:size]
+
+
+def paths_of(point: Point) -> tuple[str, ...]:
+    """Return what a point's clients ask for, in turn."""
+    return fileset.requests(point.directories) if point.directories else (point.path,)
 
 
 def two_cores() -> tuple[int, int]:
@@ -54,9 +62,12 @@ def workshop(experiment: Experiment, program: Path) -> Iterator[Workshop]:
         root.mkdir()
         for size in experiment.sizes:
             (root / f"page-{size}.html").write_bytes(page(size))
+        for directories in {point.directories for point in experiment.loads} - {0}:
+            fileset.make(root, directories)
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         os.sched_setaffinity(0, {client_core})
         try:
-            yield Workshop(program, Site(root, folder, limit), server_core, client_core)
+            site = Site(root, folder, limit)
+            yield Workshop(program, paths.programs(), site, server_core, client_core)
         finally:
             os.sched_setaffinity(0, before)

@@ -14,7 +14,14 @@ struct serve_arch {
     const char *summary;
     const char *workers; /* what --workers means there */
     uint64_t workers_least;
-    bool has_favor; /* --favor means something */
+    uint64_t workers_usual;       /* without --workers; 0: workers_a_processor for each processor */
+    uint64_t workers_a_processor; /* 0: one */
+    uint64_t requests_usual; /* of a connection, without --requests-per-connection; 0: no limit */
+    /* The workers share one listening socket for each address; otherwise each has its own. */
+    bool is_one_door;
+    bool has_stages;      /* --controllers and --admission mean something */
+    bool has_favor;       /* --favor means something */
+    bool has_nonblocking; /* --nonblocking means something */
 
     /* Start serving, call serve_wait, and return once all connections are drained. Returns 0 or -errno; -errno too when a
      * part of it failed while serving. */
@@ -23,6 +30,14 @@ struct serve_arch {
 
 extern const struct serve_arch serve_arch_user;
 extern const struct serve_arch serve_arch_event;
+extern const struct serve_arch serve_arch_eager;
+extern const struct serve_arch serve_arch_quad;
+extern const struct serve_arch serve_arch_stage;
+extern const struct serve_arch serve_arch_fork;
+extern const struct serve_arch serve_arch_prefork;
+extern const struct serve_arch serve_arch_thread;
+extern const struct serve_arch serve_arch_pool;
+extern const struct serve_arch serve_arch_queue;
 
 /* NULL-terminated; the first is the default. */
 extern const struct serve_arch *const serve_archs[];

@@ -12,11 +12,11 @@
 #include "serve/arch/event.h"
 
 #include "serve/arch/arch.h"
+#include "serve/loops.h"
 #include "serve/server.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +26,14 @@
 /* Iterations in which to wait for bytes that have come to the sockets when the server is told to end. */
 #define DRAIN_PASSES_MOST 100
 
+struct event_connection *event_newer(const struct event_worker *worker,
+                                     const struct event_connection *connection)
+{
+    if (connection->link == &worker->connections)
+        return NULL;
+    return gs_container_of(connection->link, struct event_connection, next);
+}
+
 void event_release(struct event_worker *worker, struct event_connection *connection)
 {
     gs_timer_stop(&connection->timer);
@@ -34,6 +42,8 @@ void event_release(struct event_worker *worker, struct event_connection *connect
         return;
     gs_loop_fd_closed(worker->loop, connection->base.fd);
     serve_connection_done(&connection->base);
+    if (worker->waiting == connection)
+        worker->waiting = event_newer(worker, connection);
     *connection->link = connection->next;
     if (connection->next)
         connection->next->link = connection->link;
@@ -50,7 +60,8 @@ bool event_step(struct event_connection *connection, uint64_t now_ns)
     if (wants & GS_HTTP_LOAD) {
         struct gs_http_load *load = gs_http_conn_take_load(&base->http);
         gs_http_load_run(load);
-        serve_connection_loaded(base, load, now_ns);
+        gs_loop_update_now(connection->timer.watcher.loop);
+        serve_connection_loaded(base, load, gs_loop_now(connection->timer.watcher.loop));
     } else if (wants & GS_HTTP_SHUTDOWN) {
         serve_connection_shut_down(base, now_ns);
     } else {
@@ -74,15 +85,14 @@ static int watch_deadline(struct event_connection *connection, uint64_t now_ns)
 
 void event_advance(struct event_worker *worker, struct event_connection *connection)
 {
-    uint64_t now_ns = gs_loop_now(worker->loop);
     unsigned steps = 0;
-    while (steps < STEPS_MOST && worker->way->step(worker, connection, now_ns))
+    while (steps < STEPS_MOST && worker->way->step(worker, connection, gs_loop_now(worker->loop)))
         steps++;
     if (gs_http_conn_wants(&connection->base.http) & GS_HTTP_CLOSE) {
         event_release(worker, connection);
         return;
     }
-    int err = watch_deadline(connection, now_ns);
+    int err = watch_deadline(connection, gs_loop_now(worker->loop));
     if (!err)
         err = worker->way->wait(worker, connection, steps == STEPS_MOST);
     if (err)
@@ -121,7 +131,7 @@ static void on_accepted(void *data, int fd, const struct sockaddr *address)
     worker->connections = connection;
     worker->connection_count++;
     worker->way->init(worker, connection);
-    event_advance(worker, connection);
+    worker->manner->accepted(worker, connection);
 }
 
 static void stop_accepting(struct event_worker *worker)
@@ -209,9 +219,11 @@ static void *run_worker(void *data)
 static int start_accepting(struct event_worker *worker, const int *listeners)
 {
     struct serve_server *server = worker->server;
-    for (unsigned i = 0; i < server->address_count; i++) {
+    for (unsigned i = 0; i < server->address_count; i++)
         serve_acceptor_init(&worker->acceptors[i], worker->loop, worker->places, on_accepted,
                             worker);
+    worker->manner->init(worker);
+    for (unsigned i = 0; i < server->address_count; i++) {
         int err = serve_acceptor_start(&worker->acceptors[i], listeners[i], server->log_fd >= 0);
         if (err)
             return err;
@@ -242,26 +254,22 @@ static void set_up_watchers(struct event_worker *worker)
 
 static int new_loop(struct event_worker *worker)
 {
-    const char *asked = worker->server->options->poller;
-    int err = gs_loop_new_on(asked, &worker->loop);
+    int err = serve_loop_new(worker->server, !worker->index, &worker->loop);
     if (err)
         return err;
-    const char *poller = gs_loop_poller(worker->loop);
-    if (asked && strcmp(asked, poller) && !worker->index)
-        fprintf(stderr, "gossamer serve: the kernel has no %s for us: --poller %s\n", asked,
-                poller);
-    worker->way = strcmp(poller, "io_uring") ? &event_ready : &event_ring;
-    worker->is_by_level = !strcmp(poller, "poll") || !strcmp(poller, "select");
+    worker->way = strcmp(gs_loop_poller(worker->loop), "io_uring") ? &event_ready : &event_ring;
+    worker->is_by_level = serve_loop_is_by_level(worker->loop);
     return 0;
 }
 
-static int worker_new(struct serve_server *server, unsigned index, struct serve_places *places,
-                      struct event_worker **ret_worker)
+static int worker_new(struct serve_server *server, const struct event_manner *manner,
+                      unsigned index, struct serve_places *places, struct event_worker **ret_worker)
 {
     struct event_worker *worker = calloc(1, sizeof *worker);
     if (!worker)
         return -ENOMEM;
     worker->server = server;
+    worker->manner = manner;
     worker->index = index;
     worker->places = places;
     worker->acceptors = calloc(server->address_count, sizeof *worker->acceptors);
@@ -279,12 +287,13 @@ static int worker_new(struct serve_server *server, unsigned index, struct serve_
     return 0;
 }
 
-static int start_all(struct serve_server *server, struct serve_places *places,
-                     struct event_worker **workers, unsigned *ret_started)
+static int start_all(struct serve_server *server, const struct event_manner *manner,
+                     struct serve_places *places, struct event_worker **workers,
+                     unsigned *ret_started)
 {
     for (*ret_started = 0; *ret_started < server->workers; ++*ret_started) {
         struct event_worker **worker = &workers[*ret_started];
-        int err = worker_new(server, *ret_started, places, worker);
+        int err = worker_new(server, manner, *ret_started, places, worker);
         if (!err)
             err = -pthread_create(&(*worker)->thread, NULL, run_worker, *worker);
         if (err) {
@@ -295,7 +304,7 @@ static int start_all(struct serve_server *server, struct serve_places *places,
     return 0;
 }
 
-static int run(struct serve_server *server)
+int event_run(struct serve_server *server, const struct event_manner *manner)
 {
     struct serve_places places;
     struct event_worker **workers = calloc(server->workers, sizeof *workers);
@@ -304,7 +313,7 @@ static int run(struct serve_server *server)
         return -ENOMEM;
     serve_places_init(&places, server->options->connections_most);
     serve_block_signals();
-    int err = start_all(server, &places, workers, &started);
+    int err = start_all(server, manner, &places, workers, &started);
     if (!err)
         err = serve_wait(server);
     for (unsigned i = 0; i < started; i++)
@@ -316,6 +325,17 @@ static int run(struct serve_server *server)
     }
     free(workers);
     return err;
+}
+
+static void do_nothing(struct event_worker *worker)
+{
+    (void)worker;
+}
+
+static int run(struct serve_server *server)
+{
+    static const struct event_manner at_once = {.init = do_nothing, .accepted = event_advance};
+    return event_run(server, &at_once);
 }
 
 const struct serve_arch serve_arch_event = {

@@ -38,6 +38,9 @@
 #define STACK_SIZE 16384
 #endif
 
+/* What is called now and then has a frame of its own, so that those who wait have little on their stacks. */
+#define OWN_FRAME __attribute__((noinline))
+
 /* Steps of one connection in one turn. */
 #define STEPS_MOST 16
 
@@ -160,7 +163,7 @@ static void drain(struct client *client)
 /* ---- What may have to be waited for ---- */
 
 /* Until it may go better. */
-static void wait_for_memory(struct client *client)
+static OWN_FRAME void wait_for_memory(struct client *client)
 {
     uint64_t again_ns = gs_threads_now() + SERVE_LACK_PAUSE_NS, deadline_ns = deadline_of(client);
     client->lacks = false;
@@ -176,7 +179,7 @@ static void wait_readable(struct client *client)
 }
 
 /* The peer may want its bytes taken before it takes ours, or the other way round. */
-static void wait_for_either(struct client *client)
+static OWN_FRAME void wait_for_either(struct client *client)
 {
     struct gs_poll poll = {.fd = client->base.fd, .wanted = GS_READ | GS_WRITE};
     int ready = gs_poll(&poll, 1, deadline_of(client));
@@ -188,7 +191,7 @@ static void wait_for_either(struct client *client)
         wait_readable(client);
 }
 
-static void send_file(struct client *client)
+static OWN_FRAME void send_file(struct client *client)
 {
     struct serve_connection *base = &client->base;
     struct serve_output file;
@@ -221,11 +224,13 @@ static int64_t carry_out(const struct gs_http_file_op *op)
         return gs_pread(op->fd, op->bytes, op->n, (off_t)op->offset, GS_NEVER);
     case GS_HTTP_FILE_CLOSE:
         return gs_sys_close(op->fd);
+    case GS_HTTP_FILE_MAKE:
+        return op->maker->make(op->bytes, op->n, op->maker->data);
     }
     return -EINVAL;
 }
 
-static void load(struct client *client)
+static OWN_FRAME void load(struct client *client)
 {
     struct gs_http_load *load = gs_http_conn_take_load(&client->base.http);
     struct gs_http_file_op op;

@@ -379,3 +379,13 @@ int gs_sys_statfs(const char *path, struct statfs *ret_statfs)
 {
     return (int)CALL(SYS_statfs, path, ret_statfs);
 }
+
+#ifndef SYS_cachestat
+#define SYS_cachestat 451
+#endif
+
+int gs_sys_cachestat(int fd, const struct gs_cachestat_range *range,
+                     struct gs_cachestat *ret_counts)
+{
+    return (int)CALL(SYS_cachestat, fd, range, ret_counts, 0);
+}

@@ -14,22 +14,25 @@ static bool keeps_alive(const struct gs_http_conn *conn, const struct gs_http_re
 
 /* There is an output with room for an answer, small: one without ranges; or the connection is closed for want
  * of memory. */
-static bool prepare_output(struct gs_http_conn *conn, bool small)
+static bool prepare_output(struct gs_http_conn *conn, bool small, uint64_t now_ns)
 {
     if (conn->output)
         return gs_http_output_has_room(
             conn->output, small ? GS_HTTP_REPLY_SMALL_BYTES : GS_HTTP_REPLY_BYTES,
             small ? GS_HTTP_REPLY_SMALL_SEGMENTS : GS_HTTP_OUTPUT_SEGMENTS);
     conn->output = gs_http_service_new_output(conn->service);
-    if (!conn->output)
+    if (!conn->output) {
         conn->state = GS_HTTP_CONN_CLOSED;
-    return conn->output;
+        return false;
+    }
+    conn->output->began_ns = now_ns;
+    return true;
 }
 
 static enum gs_http_answered reply(struct gs_http_conn *conn, const struct gs_http_request *request,
                                    struct gs_http_page *page, unsigned status, uint64_t now_ns)
 {
-    if (!prepare_output(conn, !page || !request->range.bytes))
+    if (!prepare_output(conn, !page || !request->range.bytes, now_ns))
         return GS_HTTP_BLOCKED;
     struct gs_http_reply reply = {
         .service = conn->service,
@@ -72,7 +75,7 @@ static enum gs_http_answered start_body(struct gs_http_conn *conn,
         return gs_http_refuse(conn, request, request->method == GS_HTTP_KNOWN_METHOD ? 405 : 501,
                               now_ns);
     if (request->expects_continue) {
-        if (!prepare_output(conn, true))
+        if (!prepare_output(conn, true, now_ns))
             return GS_HTTP_BLOCKED;
         gs_http_reply_continue(conn->output);
     }
@@ -111,6 +114,18 @@ static unsigned find_path(struct gs_http_service *service, struct gs_http_text t
  * needs: descriptors or memory. */
 #define STALE_NS (60 * GS_SECOND)
 
+/* What makes the page of this path; NULL: it is a file. */
+static const struct gs_http_maker *find_maker(const struct gs_http_options *options,
+                                              struct gs_http_text path)
+{
+    for (unsigned i = 0; i < options->maker_count; i++) {
+        const struct gs_http_maker *maker = &options->makers[i];
+        if (strlen(maker->path) == path.n && !memcmp(maker->path, path.bytes, path.n))
+            return maker;
+    }
+    return NULL;
+}
+
 static bool is_at_hand(const struct gs_http_page *page, uint64_t now_ns)
 {
     return page && now_ns - page->checked_ns < STALE_NS;
@@ -125,12 +140,15 @@ static enum gs_http_answered answer_file(struct gs_http_conn *conn,
     unsigned status = find_path(service, request->target.path, &directory, &path);
     if (status)
         return reply(conn, request, NULL, status, now_ns);
-    struct gs_http_page *page = gs_http_pages_find(&service->pages, path);
+    const struct gs_http_maker *maker = find_maker(&service->options, path);
+    struct gs_http_page *page = maker ? NULL : gs_http_pages_find(&service->pages, path);
     if (page && now_ns - page->checked_ns < FRESH_NS)
         return reply(conn, request, page, 200, now_ns);
     if (conn->output)
         return GS_HTTP_BLOCKED;
-    conn->load = gs_http_load_new(path, directory, service->root_fd, &service->options, page);
+    conn->load = maker
+                     ? gs_http_load_new_made(path, maker)
+                     : gs_http_load_new(path, directory, service->root_fd, &service->options, page);
     if (!conn->load)
         return reply(conn, request, is_at_hand(page, now_ns) ? page : NULL, 503, now_ns);
     conn->load->started_ns = now_ns;
@@ -156,8 +174,12 @@ static enum gs_http_answered answer_loaded(struct gs_http_conn *conn,
 {
     if (load->status == 503 && is_at_hand(load->known, now_ns))
         return reply(conn, request, load->known, 200, now_ns);
-    keep_page(&conn->service->pages, load);
-    return reply(conn, request, load->page, load->status, now_ns);
+    if (!load->maker)
+        keep_page(&conn->service->pages, load);
+    enum gs_http_answered answered = reply(conn, request, load->page, load->status, now_ns);
+    if (conn->output)
+        conn->output->began_ns = load->started_ns;
+    return answered;
 }
 
 enum gs_http_answered gs_http_answer(struct gs_http_conn *conn,

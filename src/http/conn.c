@@ -102,7 +102,7 @@ void gs_http_conn_init(struct gs_http_conn *conn, struct gs_http_service *servic
         .wants = GS_HTTP_READ,
         .deadline_ns = gs_clock_after(now_ns, service->options.header_timeout_ns),
     };
-    service->counts->connections++;
+    gs_http_count(&service->counts->connections, 1);
 }
 
 void gs_http_conn_done(struct gs_http_conn *conn)
@@ -111,6 +111,7 @@ void gs_http_conn_done(struct gs_http_conn *conn)
         gs_http_conn_free_output(conn);
     gs_http_load_free(conn->load);
     free(conn->tail);
+    gs_http_count(&conn->service->counts->closed, 1);
 }
 
 bool gs_http_conn_is_idle(const struct gs_http_conn *conn)
@@ -158,7 +159,7 @@ static void compact_output(struct gs_http_conn *conn)
 void gs_http_conn_sent(struct gs_http_conn *conn, uint64_t n, uint64_t now_ns)
 {
     struct gs_http_output *output = conn->output;
-    conn->service->counts->bytes += n;
+    gs_http_count(&conn->service->counts->bytes, n);
     conn->moved += n;
     gs_http_output_advance(output, n);
     if (output->position < output->end) {
@@ -166,6 +167,7 @@ void gs_http_conn_sent(struct gs_http_conn *conn, uint64_t n, uint64_t now_ns)
         compact_output(conn);
         return;
     }
+    gs_http_service_count_sent(conn->service, output, now_ns);
     gs_http_conn_free_output(conn);
     if (conn->phase == GS_HTTP_PHASE_SENDING)
         conn->phase = GS_HTTP_PHASE_OVER;
@@ -209,9 +211,9 @@ void gs_http_conn_expire(struct gs_http_conn *conn, uint64_t queued, uint64_t no
     if (conn->phase == GS_HTTP_PHASE_SENDING || receiving) {
         if (is_fast_enough(conn, receiving ? 0 : queued, now_ns))
             return;
-        conn->service->counts->timeouts++;
+        gs_http_count(&conn->service->counts->timeouts, 1);
     } else if (conn->phase == GS_HTTP_PHASE_HEAD) {
-        conn->service->counts->timeouts++;
+        gs_http_count(&conn->service->counts->timeouts, 1);
     }
     if ((receiving || conn->phase == GS_HTTP_PHASE_HEAD) && !conn->output &&
         gs_http_input_refuse(conn, 408, now_ns) == GS_HTTP_ANSWERED) {

@@ -29,6 +29,31 @@ struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool directory, 
     return load;
 }
 
+struct gs_http_load *gs_http_load_new_made(struct gs_http_text path,
+                                           const struct gs_http_maker *maker)
+{
+    static const struct gs_http_options none;
+    struct gs_http_load *load = gs_http_load_new(path, false, -1, &none, NULL);
+    if (!load)
+        return NULL;
+    load->stat.st_size = (off_t)maker->size_most;
+    load->page = gs_http_page_new(path, &load->stat, true);
+    if (!load->page) {
+        gs_http_load_free(load);
+        return NULL;
+    }
+    load->page->is_made = true;
+    load->page->media_type = (struct gs_http_text){maker->media_type, strlen(maker->media_type)};
+    load->maker = maker;
+    load->step = GS_HTTP_LOAD_MAKE;
+    return load;
+}
+
+const struct gs_http_maker *gs_http_load_maker(const struct gs_http_load *load)
+{
+    return load->maker;
+}
+
 void gs_http_load_free(struct gs_http_load *load)
 {
     if (!load)
@@ -70,6 +95,11 @@ static void finish(struct gs_http_load *load, unsigned status)
     }
     load->status = status;
     load->step = load->fd >= 0 ? GS_HTTP_LOAD_CLOSE : GS_HTTP_LOAD_COMPLETE;
+}
+
+void gs_http_load_refuse(struct gs_http_load *load)
+{
+    finish(load, 503);
 }
 
 /* Whether to open it once more: a rename under way kept the kernel from judging the path, or a
@@ -161,6 +191,13 @@ static void has_read(struct gs_http_load *load, int64_t result)
     }
 }
 
+static void made(struct gs_http_load *load, int64_t result)
+{
+    if (result >= 0)
+        load->page->stat.st_size = (off_t)result;
+    finish(load, result >= 0 ? 200 : result == -EAGAIN || result == -ENOMEM ? 503 : 500);
+}
+
 bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op *ret_op)
 {
     struct gs_http_file_op op = {.fd = load->fd};
@@ -188,6 +225,12 @@ bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op *ret_op
     case GS_HTTP_LOAD_CLOSE:
         op.kind = GS_HTTP_FILE_CLOSE;
         break;
+    case GS_HTTP_LOAD_MAKE:
+        op.kind = GS_HTTP_FILE_MAKE;
+        op.maker = load->maker;
+        op.bytes = load->page->body;
+        op.n = load->maker->size_most;
+        break;
     case GS_HTTP_LOAD_COMPLETE:
         return false;
     }
@@ -213,6 +256,9 @@ void gs_http_load_result(struct gs_http_load *load, int64_t result)
     case GS_HTTP_LOAD_CLOSE:
         load->fd = -1;
         load->step = GS_HTTP_LOAD_COMPLETE;
+        break;
+    case GS_HTTP_LOAD_MAKE:
+        made(load, result);
         break;
     case GS_HTTP_LOAD_COMPLETE:
         break;

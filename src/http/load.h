@@ -12,13 +12,16 @@
  *    |         |--> COMPLETE                              a large one: its descriptor stays open
  *    |         `--> CLOSE                                 a directory; or as `known` says it is; or
  * failed
- *    `--> OPEN_DIRECTORY --> CLOSE                        no index: is there a directory at all? */
+ *    `--> OPEN_DIRECTORY --> CLOSE                        no index: is there a directory at all?
+ *
+ *   MAKE --> COMPLETE                                     no file: a page is made */
 enum gs_http_load_step {
     GS_HTTP_LOAD_OPEN,
     GS_HTTP_LOAD_STAT,
     GS_HTTP_LOAD_READ,
     GS_HTTP_LOAD_CLOSE,
     GS_HTTP_LOAD_OPEN_DIRECTORY,
+    GS_HTTP_LOAD_MAKE,
     GS_HTTP_LOAD_COMPLETE,
 };
 
@@ -33,8 +36,9 @@ struct gs_http_load {
     uint64_t started_ns; /* the file was in the state that is found then, or later */
     size_t cached_file_most;
     size_t read;
-    struct gs_http_page *known; /* the state in the cache, if any */
-    struct gs_http_page *page;  /* the result */
+    struct gs_http_page *known;        /* the state in the cache, if any */
+    struct gs_http_page *page;         /* the result */
+    const struct gs_http_maker *maker; /* NULL: a file */
     struct stat stat;
     struct gs_http_text path; /* below the root, without the index file's name */
     char file[];              /* what is opened */
@@ -45,6 +49,10 @@ struct gs_http_load {
 struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool directory, int root_fd,
                                       const struct gs_http_options *options,
                                       struct gs_http_page *known);
+
+/* The same for a page that is to be made. */
+struct gs_http_load *gs_http_load_new_made(struct gs_http_text path,
+                                           const struct gs_http_maker *maker);
 
 /* NULL is accepted. */
 void gs_http_load_free(struct gs_http_load *load);

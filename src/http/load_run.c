@@ -17,6 +17,8 @@ static int64_t carry_out(const struct gs_http_file_op *op)
         return gs_sys_pread(op->fd, op->bytes, op->n, (off_t)op->offset);
     case GS_HTTP_FILE_CLOSE:
         return gs_sys_close(op->fd);
+    case GS_HTTP_FILE_MAKE:
+        return op->maker->make(op->bytes, op->n, op->maker->data);
     }
     return -EINVAL;
 }

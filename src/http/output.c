@@ -20,6 +20,7 @@ void gs_http_output_init(struct gs_http_output *output)
 {
     output->first = output->count = output->used = 0;
     output->position = output->end = 0;
+    output->began_ns = output->answers = 0;
     output->logged = NULL;
     output->last_logged = &output->logged;
 }
@@ -123,6 +124,8 @@ struct gs_http_output *gs_http_output_compact(struct gs_http_output *output)
     rest->count = left;
     rest->position = output->position;
     rest->end = output->end;
+    rest->began_ns = output->began_ns;
+    rest->answers = output->answers;
     if (output->logged) {
         rest->logged = output->logged;
         rest->last_logged = output->last_logged;

@@ -36,6 +36,8 @@ struct gs_http_output {
     uint32_t first, count;
     uint32_t used;
     uint64_t position, end; /* bytes taken, and bytes put, since it was new */
+    uint64_t began_ns;      /* when the first of its answers was asked for */
+    uint32_t answers;
     struct gs_http_logged *logged, **last_logged;
     struct gs_http_segment segments[];
 };

@@ -18,7 +18,8 @@ struct gs_http_page {
     uint64_t checked_ns;                /* when it was last known to be the file's present state */
 
     struct stat stat;
-    int fd; /* of a file that is too large to be kept in memory; otherwise -1 */
+    int fd;       /* of a file that is too large to be kept in memory; otherwise -1 */
+    bool is_made; /* no file: answered whole, without validators, and not cached */
 
     struct gs_http_text path;       /* below the root, as gs_http_path_normalise gives it */
     struct gs_http_text media_type; /* the parts of an answer */

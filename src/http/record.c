@@ -15,9 +15,9 @@ static char *copy(char **at, struct gs_http_text text)
 
 static void count(struct gs_http_counts *counts, unsigned status)
 {
-    counts->requests++;
-    counts->client_errors += status >= 400 && status < 500;
-    counts->server_errors += status >= 500;
+    gs_http_count(&counts->requests, 1);
+    if (status >= 400)
+        gs_http_count(status < 500 ? &counts->client_errors : &counts->server_errors, 1);
 }
 
 void gs_http_reply_record(const struct gs_http_reply *reply, struct gs_http_replied replied)
@@ -26,6 +26,7 @@ void gs_http_reply_record(const struct gs_http_reply *reply, struct gs_http_repl
     const struct gs_http_request *request = reply->request;
     struct gs_http_output *output = reply->output;
     count(service->counts, replied.status);
+    output->answers++;
     if (!service->options.log)
         return;
     size_t n = request->line.n + request->referer.n + request->user_agent.n + 3;

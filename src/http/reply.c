@@ -301,10 +301,30 @@ static struct gs_http_replied reply_partial(const struct gs_http_reply *reply,
     }
 }
 
+static struct gs_http_replied reply_made(const struct gs_http_reply *reply,
+                                         struct gs_http_page *page)
+{
+    uint64_t n = (uint64_t)page->stat.st_size;
+    put_start(reply, 200);
+    put(reply, "Content-Type: ");
+    gs_http_output_put(reply->output, page->media_type);
+    put(reply, "\r\nCache-Control: no-store\r\nContent-Length: ");
+    put_decimal(reply, n);
+    put(reply, "\r\n");
+    put_connection(reply);
+    put(reply, "\r\n");
+    uint64_t body = reply->output->end;
+    if (!is_head(reply))
+        gs_http_output_put_body(reply->output, page, 0, n);
+    return (struct gs_http_replied){200, body};
+}
+
 struct gs_http_replied gs_http_reply_page(const struct gs_http_reply *reply,
                                           struct gs_http_page *page)
 {
     const struct gs_http_request *request = reply->request;
+    if (page->is_made)
+        return reply_made(reply, page);
     int64_t now = gs_http_service_wall(reply->service, reply->now_ns);
     unsigned status = gs_http_condition(request, page, now);
     if (status == 304)

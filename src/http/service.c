@@ -79,6 +79,19 @@ void gs_http_service_form_date(struct gs_http_service *service, uint64_t now_ns)
     service->date_until_ns = now_ns + (GS_SECOND - wall_ns % GS_SECOND);
 }
 
+void gs_http_service_count_sent(struct gs_http_service *service,
+                                const struct gs_http_output *output, uint64_t now_ns)
+{
+    struct gs_http_counts *counts = service->counts;
+    uint64_t latency_ns = now_ns > output->began_ns ? now_ns - output->began_ns : 0;
+    uint64_t us = latency_ns / GS_MICROSECOND;
+    unsigned slot = us ? 64 - (unsigned)__builtin_clzll(us) : 0;
+    if (slot >= GS_HTTP_LATENCIES)
+        slot = GS_HTTP_LATENCIES - 1;
+    gs_http_count(&counts->latency_ns, latency_ns * output->answers);
+    gs_http_count(&counts->latencies[slot], output->answers);
+}
+
 struct gs_http_output *gs_http_service_new_output(struct gs_http_service *service)
 {
     struct gs_http_output *output = service->free_outputs;

@@ -23,6 +23,16 @@ struct gs_http_service {
     struct gs_http_range ranges[GS_HTTP_RANGES_MAX]; /* of the request that is being answered */
 };
 
+/* Relaxed: what others read is each word by itself. */
+static inline void gs_http_count(uint64_t *counter, uint64_t n)
+{
+    __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
+}
+
+/* The answers of an output have all been sent. */
+void gs_http_service_count_sent(struct gs_http_service *service,
+                                const struct gs_http_output *output, uint64_t now_ns);
+
 /* An empty output, or NULL without memory. */
 struct gs_http_output *gs_http_service_new_output(struct gs_http_service *service);
 

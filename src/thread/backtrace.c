@@ -57,22 +57,28 @@ static void unwind(void *walk)
     _Unwind_Backtrace(on_frame, walk);
 }
 
-/* ---- By frame pointers, which never leave the stack and only go up ---- */
+/* ---- By frame pointers, which only go up on a stack ---- */
 
-NOT_FOR_ASAN NOT_FOR_TSAN static void follow(struct walk *walk, uintptr_t frame)
+/* Returns the frame that is not between low and high, or does not go up; 0: none. */
+NOT_FOR_ASAN NOT_FOR_TSAN static uintptr_t follow(struct walk *walk, uintptr_t frame,
+                                                  const void *low, const void *high)
 {
-    const struct gs_thread *thread = walk->thread;
-    uintptr_t low = (uintptr_t)thread->stack, high = (uintptr_t)thread->stack_top - 16;
-    note(walk->calls, walk->from - !walk->is_exact);
-    while (frame >= low && frame <= high && frame % 8 == 0) {
+    while (frame >= (uintptr_t)low && frame <= (uintptr_t)high - 16 && frame % 8 == 0) {
         const uintptr_t *words = (const uintptr_t *)frame;
         if (!words[1])
-            return;
+            return 0;
         note(walk->calls, words[1] - 1);
         if (words[0] <= frame)
-            return;
+            return words[0];
         frame = words[0];
     }
+    return frame;
+}
+
+NOT_FOR_ASAN NOT_FOR_TSAN static void follow_thread(struct walk *walk, uintptr_t frame)
+{
+    note(walk->calls, walk->from - !walk->is_exact);
+    follow(walk, frame, walk->thread->stack, walk->thread->stack_top);
 }
 
 /* ---- Whose ---- */
@@ -86,7 +92,7 @@ NOT_FOR_ASAN NOT_FOR_TSAN void gs_calls_of_waiting(const struct gs_thread *threa
     if (is_steady)
         gs_context_view(unwind, &walk, thread->sp);
     if (!walk.is_begun)
-        follow(&walk, (uintptr_t)context_frame(thread->sp));
+        follow_thread(&walk, (uintptr_t)context_frame(thread->sp));
 }
 
 void gs_calls_of_caller(const struct gs_thread *thread, const void *pc, struct calls *ret_calls)
@@ -96,20 +102,54 @@ void gs_calls_of_caller(const struct gs_thread *thread, const void *pc, struct c
     unwind(&walk);
 }
 
+struct registers {
+    uintptr_t pc, frame, sp;
+};
+
+static struct registers registers_of(const void *context)
+{
+    const mcontext_t *machine = &((const ucontext_t *)context)->uc_mcontext;
+#ifdef __x86_64__
+    return (struct registers){
+        .pc = (uintptr_t)machine->gregs[REG_RIP],
+        .frame = (uintptr_t)machine->gregs[REG_RBP],
+        .sp = (uintptr_t)machine->gregs[REG_RSP],
+    };
+#else
+    return (struct registers){machine->pc, machine->regs[29], machine->sp};
+#endif
+}
+
 void gs_calls_of_interrupted(const struct gs_thread *thread, const void *context,
                              struct calls *ret_calls)
 {
-    const ucontext_t *user = context;
-    struct walk walk = {.thread = thread, .calls = ret_calls, .is_exact = true};
-#ifdef __x86_64__
-    walk.from = (uintptr_t)user->uc_mcontext.gregs[REG_RIP];
-    uintptr_t frame = (uintptr_t)user->uc_mcontext.gregs[REG_RBP];
-#else
-    walk.from = (uintptr_t)user->uc_mcontext.pc;
-    uintptr_t frame = (uintptr_t)user->uc_mcontext.regs[29];
-#endif
+    const struct registers registers = registers_of(context);
+    struct walk walk = {
+        .thread = thread, .calls = ret_calls, .from = registers.pc, .is_exact = true};
     *ret_calls = (struct calls){0};
     unwind(&walk);
     if (!walk.is_begun)
-        follow(&walk, frame);
+        follow_thread(&walk, registers.frame);
+}
+
+/* What the thread does on the worker's own stack is shown with what it has called that from. */
+NOT_FOR_ASAN NOT_FOR_TSAN void gs_calls_of_sampled(const struct worker *worker,
+                                                   const struct gs_thread *thread,
+                                                   const void *context, struct calls *ret_calls)
+{
+    const struct registers registers = registers_of(context);
+    const char *sp = (const char *)registers.sp,
+               *end = (const char *)worker->stack + worker->stack_size;
+    struct walk walk = {
+        .thread = thread, .calls = ret_calls, .from = registers.pc, .is_exact = true};
+    uintptr_t frame = registers.frame;
+    bool is_on_worker = sp >= (const char *)worker->stack && sp < end;
+    bool is_on_thread = sp >= thread->stack && sp < thread->stack_top;
+    *ret_calls = (struct calls){0};
+    if (worker->current != thread || !(is_on_worker || is_on_thread))
+        return;
+    note(walk.calls, walk.from);
+    if (is_on_worker)
+        frame = follow(&walk, frame, sp, end);
+    follow(&walk, frame, is_on_thread ? sp : thread->stack, thread->stack_top);
 }

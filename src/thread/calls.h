@@ -27,6 +27,14 @@ void gs_calls_of_caller(const struct gs_thread *thread, const void *pc, struct c
 void gs_calls_of_interrupted(const struct gs_thread *thread, const void *context,
                              struct calls *ret_calls);
 
+/* In the handler of the signal by which a worker's kernel thread is asked: none, if it does not run the thread. By frame pointers. */
+void gs_calls_of_sampled(const struct worker *worker, const struct gs_thread *thread,
+                         const void *context, struct calls *ret_calls);
+/* sample.c: of a thread that another worker runs now. Not while that sits in a system call, which would be interrupted. False: it
+ * does not run any more, or the worker's kernel thread has blocked the signal. */
+bool gs_calls_of_running(struct worker *worker, const struct gs_thread *thread,
+                         struct calls *ret_calls);
+
 /* ---- Named (symbols.c) ---- */
 
 struct symbol {

@@ -5,7 +5,7 @@
  *     NONE --gs_thread_cancel--> SENT --its worker--> DELIVERED        (on the thread's own worker: DELIVERED at once)
  *     any --end of the thread--> FINISHED
  */
-#include "thread/state.h"
+#include "thread/stacks.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -29,9 +29,10 @@ static void deliver(struct worker *worker, struct runnable *runnable)
 
 void gs_thread_init_cancel(struct gs_thread *thread)
 {
-    atomic_init(&thread->cancel, CANCEL_NONE);
     thread->cancel_message.resume = deliver;
     thread->cancel_message.item.priority = GS_PRIORITY_HIGH;
+    /* Release: pairs with gs_thread_cancel, which may have found the thread that was here before. */
+    atomic_store_explicit(&thread->cancel, CANCEL_NONE, memory_order_release);
 }
 
 bool gs_cancel_deliver_for(struct worker *owner, struct runnable *runnable)
@@ -45,21 +46,51 @@ bool gs_cancel_deliver_for(struct worker *owner, struct runnable *runnable)
     return true;
 }
 
+/* From when the state is SENT the thread cannot end completely, and what it is now it stays. Before, it may be a thread that has ended,
+ * or a new one in its place. */
 void gs_thread_cancel(struct gs_thread *thread)
 {
     struct worker *worker = worker_current();
-    struct worker *owner = __atomic_load_n(&thread->worker, __ATOMIC_SEQ_CST);
-    bool is_here = !gs_runtime.is_multi || (owner == worker && !thread->migrates);
     unsigned none = CANCEL_NONE;
-    if (!atomic_compare_exchange_strong(&thread->cancel, &none,
-                                        is_here ? CANCEL_DELIVERED : CANCEL_SENT))
+    if (!atomic_compare_exchange_strong(&thread->cancel, &none, CANCEL_SENT))
         return;
-    if (is_here) {
+    struct worker *owner = __atomic_load_n(&thread->worker, __ATOMIC_SEQ_CST);
+    if (!gs_runtime.is_multi || (owner == worker && !thread->migrates)) {
+        atomic_store(&thread->cancel, CANCEL_DELIVERED);
         gs_thread_cancel_wait(worker, thread);
         return;
     }
-    owner = __atomic_load_n(&thread->worker, __ATOMIC_SEQ_CST);
     gs_worker_send(owner ? owner : worker, &thread->cancel_message);
+}
+
+/* ---- All ---- */
+
+static void cancel_live(struct gs_thread *thread, const struct gs_thread *self)
+{
+    if (thread_is_live(thread) && thread != self)
+        gs_thread_cancel(thread);
+}
+
+/* A thread that becomes live meanwhile sees that all are to be cancelled, or is seen here. */
+void gs_threads_cancel_all(void)
+{
+    struct gs_thread *self = thread_current(), *thread;
+    atomic_fetch_add(&gs_runtime.canceling_all, 1);
+    for (int class = 0; class < STACK_CLASSES; class ++)
+        for (size_t i = 0; (thread = gs_stacks_at(class, i)); i++)
+            cancel_live(thread, self);
+    spin_lock_always(&gs_runtime.caller_lock);
+    GS_LIST_EACH(link, &gs_runtime.caller_threads)
+    cancel_live(gs_container_of(link, struct gs_thread, link), self);
+    spin_unlock_always(&gs_runtime.caller_lock);
+    atomic_fetch_sub(&gs_runtime.canceling_all, 1);
+}
+
+void gs_thread_canceled_with_all(struct gs_thread *thread)
+{
+    unsigned none = CANCEL_NONE;
+    if (atomic_load(&gs_runtime.canceling_all))
+        atomic_compare_exchange_strong(&thread->cancel, &none, CANCEL_DELIVERED);
 }
 
 bool gs_thread_is_canceled(void)

@@ -71,7 +71,7 @@ void gs_descriptors_forked(void)
     }
 }
 
-static enum descriptor_kind find_kind(int fd)
+static enum descriptor_kind find_kind(struct descriptor *descriptor, int fd)
 {
     struct stat stat;
     int protocol = 0;
@@ -80,6 +80,8 @@ static enum descriptor_kind find_kind(int fd)
         return protocol == IPPROTO_TCP ? KIND_TCP : KIND_WAITABLE;
     if (gs_sys_fstat(fd, &stat))
         return KIND_UNKNOWN;
+    atomic_store_explicit(&descriptor->file, (unsigned char)((stat.st_ino ^ stat.st_dev) % 251),
+                          memory_order_relaxed);
     return S_ISREG(stat.st_mode) || S_ISDIR(stat.st_mode) || S_ISBLK(stat.st_mode) ? KIND_REGULAR
                                                                                    : KIND_WAITABLE;
 }
@@ -88,7 +90,7 @@ enum descriptor_kind gs_descriptor_kind(struct descriptor *descriptor, int fd)
 {
     unsigned char kind = atomic_load_explicit(&descriptor->kind, memory_order_relaxed);
     if (kind == KIND_UNKNOWN) {
-        kind = (unsigned char)find_kind(fd);
+        kind = (unsigned char)find_kind(descriptor, fd);
         atomic_store_explicit(&descriptor->kind, kind, memory_order_relaxed);
     }
     return (enum descriptor_kind)kind;

@@ -33,6 +33,7 @@ struct descriptor {
     struct gs_spin lock;
     atomic_uchar perhaps;
     atomic_uchar kind;
+    atomic_uchar file; /* of a regular one: the same for all descriptors of the same file */
     atomic_bool is_nonblocking; /* known to be */
     atomic_bool is_hung_up;     /* the end comes without a further report */
     atomic_bool is_first_used;

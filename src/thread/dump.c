@@ -11,10 +11,10 @@ struct dump {
 };
 
 /* The worker that runs it now; NULL: it does not run. */
-NOT_FOR_TSAN static const struct worker *runner_of(const struct gs_thread *thread)
+NOT_FOR_TSAN static struct worker *runner_of(const struct gs_thread *thread)
 {
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
-        const struct worker *worker = gs_runtime.workers[i];
+        struct worker *worker = gs_runtime.workers[i];
         if (*(struct gs_thread *const volatile *)&worker->current == thread)
             return worker;
     }
@@ -66,6 +66,18 @@ NOT_FOR_TSAN static void put_waiting(const struct dump *dump, const struct gs_th
     put_calls(dump, thread);
 }
 
+/* On another worker. What sits in a system call is not asked for its calls: the call would end early. */
+NOT_FOR_TSAN static void put_running(const struct dump *dump, const struct gs_thread *thread,
+                                     struct worker *runner)
+{
+    char doing[64];
+    struct calls calls;
+    bool is_in_call = gs_worker_call(runner, doing, sizeof doing);
+    gs_report_put(dump->fd, "runs on worker %u and %s\n", runner->index + 1, doing);
+    if (!is_in_call && gs_calls_of_running(runner, thread, &calls))
+        gs_report_calls(dump->fd, &calls);
+}
+
 /* The thread may be a new one by now. */
 NOT_FOR_TSAN static void copy_name(char *to, const volatile char *from)
 {
@@ -76,14 +88,15 @@ NOT_FOR_TSAN static void copy_name(char *to, const volatile char *from)
 
 NOT_FOR_TSAN static void put_thread(const struct dump *dump, const struct gs_thread *thread)
 {
-    const struct worker *runner = runner_of(thread);
+    struct worker *runner = runner_of(thread);
     char name[NAME_SIZE];
     copy_name(name, thread->name);
     gs_report_put(dump->fd, "thread %p \"%s\": ", (const void *)thread, name);
-    if (runner) {
+    if (runner && thread == dump->caller) {
         gs_report_put(dump->fd, "runs on worker %u\n", runner->index + 1);
-        if (thread == dump->caller)
-            put_calls(dump, thread);
+        put_calls(dump, thread);
+    } else if (runner) {
+        put_running(dump, thread, runner);
     } else if (has_context(thread)) {
         put_waiting(dump, thread);
     } else {

@@ -1,200 +1,184 @@
-/* Calls that block whatever is done: each is run by the pool, with its arguments on the stack of the thread that waits. */
-#include "thread/state.h"
+/* Files. A call is tried at once where the kernel can be told not to wait for a disk. The rest io_uring does, or where there is
+ * none, the pool. Either has what is asked for as an entry of io_uring's, on the stack of the thread that waits. */
+#include "thread/files.h"
+
+#include "thread/file_ring.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
 #include <linux/openat2.h>
-#include <netdb.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 
-struct arguments {
-    int fd, flags;
-    const char *path;
-    void *bytes;
-    size_t n;
-    off_t offset;
-    const struct open_how *how;
+struct operation {
+    struct io_uring_sqe entry;
+    struct stat *stat; /* where the pool leaves it */
     ssize_t result;
 };
 
-static void run_open(void *argument)
+/* ---- By the pool ---- */
+
+static ssize_t carry_out(const struct operation *operation)
 {
-    struct arguments *call = argument;
-    call->result = gs_sys_openat2(call->fd, call->path, call->how);
+    const struct io_uring_sqe *entry = &operation->entry;
+    void *at = (void *)(uintptr_t)entry->addr;
+    switch (entry->opcode) {
+    case IORING_OP_READV:
+        return gs_sys_preadv2(entry->fd, at, (int)entry->len, (off_t)entry->off, 0);
+    case IORING_OP_WRITEV:
+        return gs_sys_pwritev2(entry->fd, at, (int)entry->len, (off_t)entry->off, 0);
+    case IORING_OP_FSYNC:
+        return gs_sys_fsync(entry->fd);
+    case IORING_OP_OPENAT2:
+        return gs_sys_openat2(entry->fd, at, (const struct open_how *)(uintptr_t)entry->addr2);
+    case IORING_OP_STATX:
+        return gs_sys_fstatat(entry->fd, at, operation->stat, 0);
+    default:
+        return -EINVAL;
+    }
 }
 
-static void run_pread(void *argument)
+static void run_in_pool(void *argument)
 {
-    struct arguments *call = argument;
-    call->result = gs_sys_pread(call->fd, call->bytes, call->n, call->offset);
+    struct operation *operation = argument;
+    do
+        operation->result = carry_out(operation);
+    while (operation->result == -EINTR);
 }
 
-static void run_pwrite(void *argument)
+static ssize_t run(struct operation *operation, uint64_t deadline_ns)
 {
-    struct arguments *call = argument;
-    const struct iovec part = {.iov_base = call->bytes, .iov_len = call->n};
-    call->result = gs_sys_pwritev2(call->fd, &part, 1, call->offset, 0);
+    int64_t result;
+    if (gs_file_ring_run(&operation->entry, deadline_ns, &result))
+        return (ssize_t)result;
+    int err = gs_run_blocking(run_in_pool, operation, deadline_ns);
+    return err ? err : operation->result;
 }
 
-static void run_fsync(void *argument)
+/* ---- Reading and writing ---- */
+
+static ssize_t transfer(const struct file_transfer *transfer, uint64_t deadline_ns)
 {
-    struct arguments *call = argument;
-    call->result = gs_sys_fsync(call->fd);
+    bool is_read = transfer->is_read;
+    struct operation operation = {.entry = {
+                                      .opcode = is_read ? IORING_OP_READV : IORING_OP_WRITEV,
+                                      .fd = transfer->fd,
+                                      .addr = (uintptr_t)transfer->iov,
+                                      .len = (uint32_t)transfer->count,
+                                      .off = (uint64_t)transfer->offset,
+                                  }};
+    ssize_t n = is_read ? gs_sys_preadv2(transfer->fd, transfer->iov, transfer->count,
+                                         transfer->offset, RWF_NOWAIT)
+                        : gs_sys_pwritev2(transfer->fd, transfer->iov, transfer->count,
+                                          transfer->offset, RWF_NOWAIT);
+    /* Some kernels say 0 where they would have to wait. */
+    if (n > 0 || (n && n != -EAGAIN && n != -EINTR && n != -EOPNOTSUPP))
+        return n;
+    return run(&operation, deadline_ns);
 }
 
-static void run_stat(void *argument)
-{
-    struct arguments *call = argument;
-    call->result = gs_sys_fstatat(call->fd, call->path, call->bytes, call->flags);
-}
-
-static ssize_t run(void (*fn)(void *), struct arguments *call, uint64_t deadline_ns)
-{
-    int err = gs_run_blocking(fn, call, deadline_ns);
-    return err ? err : call->result;
-}
-
-int gs_open(int dirfd, const char *path, const struct open_how *how, uint64_t deadline_ns)
-{
-    struct arguments call = {.fd = dirfd, .path = path, .how = how};
-    return (int)run(run_open, &call, deadline_ns);
-}
-
-/* What is in the page cache is read at once. */
 ssize_t gs_pread(int fd, void *bytes, size_t n, off_t offset, uint64_t deadline_ns)
 {
-    struct arguments call = {.fd = fd, .bytes = bytes, .n = n, .offset = offset};
     const struct iovec part = {.iov_base = bytes, .iov_len = n};
-    ssize_t done = gs_sys_preadv2(fd, &part, 1, offset, RWF_NOWAIT);
-    if (done > 0 || (done < 0 && done != -EAGAIN && done != -EOPNOTSUPP))
-        return done;
-    return run(run_pread, &call, deadline_ns);
+    if (offset < 0)
+        return -EINVAL;
+    return transfer(&(struct file_transfer){fd, true, &part, 1, offset}, deadline_ns);
 }
 
 ssize_t gs_pwrite(int fd, const void *bytes, size_t n, off_t offset, uint64_t deadline_ns)
 {
-    struct arguments call = {.fd = fd, .bytes = (void *)bytes, .n = n, .offset = offset};
-    return run(run_pwrite, &call, deadline_ns);
+    const struct iovec part = {.iov_base = (void *)bytes, .iov_len = n};
+    if (offset < 0)
+        return -EINVAL;
+    return transfer(&(struct file_transfer){fd, false, &part, 1, offset}, deadline_ns);
+}
+
+/* io_uring does not keep two that use the position of an open file apart, and the pool's system calls would let a worker wait. So
+ * threads take turns: those of the same file, which may be open under several numbers. */
+static struct gs_mutex positions[256];
+
+ssize_t gs_file_transfer(const struct file_transfer *asked, unsigned file, uint64_t deadline_ns)
+{
+    struct gs_mutex *position = &positions[file % (sizeof positions / sizeof *positions)];
+    ssize_t n = gs_mutex_lock(position, deadline_ns);
+    if (n)
+        return n;
+    n = transfer(asked, deadline_ns);
+    gs_mutex_unlock(position);
+    return n;
+}
+
+void gs_files_reset(void)
+{
+    memset(positions, 0, sizeof positions);
+}
+
+/* ---- The rest ---- */
+
+/* Tried without waiting by the kernel, a pipe with a name would be opened without its other end. */
+int gs_open(int dirfd, const char *path, const struct open_how *how, uint64_t deadline_ns)
+{
+    struct operation operation = {.entry = {
+                                      .opcode = IORING_OP_OPENAT2,
+                                      .flags = IOSQE_ASYNC,
+                                      .fd = dirfd,
+                                      .addr = (uintptr_t)path,
+                                      .addr2 = (uintptr_t)how,
+                                      .len = sizeof *how,
+                                  }};
+    return (int)run(&operation, deadline_ns);
 }
 
 int gs_fsync(int fd, uint64_t deadline_ns)
 {
-    struct arguments call = {.fd = fd};
-    return (int)run(run_fsync, &call, deadline_ns);
+    struct operation operation = {.entry = {.opcode = IORING_OP_FSYNC, .fd = fd}};
+    return (int)run(&operation, deadline_ns);
+}
+
+static struct timespec time_of(const struct statx_timestamp *time)
+{
+    return (struct timespec){.tv_sec = time->tv_sec, .tv_nsec = time->tv_nsec};
+}
+
+static void convert(const struct statx *from, struct stat *to)
+{
+    *to = (struct stat){
+        .st_dev = makedev(from->stx_dev_major, from->stx_dev_minor),
+        .st_ino = from->stx_ino,
+        .st_mode = from->stx_mode,
+        .st_nlink = from->stx_nlink,
+        .st_uid = from->stx_uid,
+        .st_gid = from->stx_gid,
+        .st_rdev = makedev(from->stx_rdev_major, from->stx_rdev_minor),
+        .st_size = (off_t)from->stx_size,
+        .st_blksize = (blksize_t)from->stx_blksize,
+        .st_blocks = (blkcnt_t)from->stx_blocks,
+        .st_atim = time_of(&from->stx_atime),
+        .st_mtim = time_of(&from->stx_mtime),
+        .st_ctim = time_of(&from->stx_ctime),
+    };
 }
 
 int gs_stat(int dirfd, const char *path, struct stat *ret_stat, uint64_t deadline_ns)
 {
-    struct arguments call = {.fd = dirfd, .path = path, .bytes = ret_stat};
-    return (int)run(run_stat, &call, deadline_ns);
-}
-
-/* ---- Names ---- */
-
-struct resolution {
-    const char *node, *service;
-    const struct addrinfo *hints;
-    struct addrinfo *addresses;
-    int result;
-};
-
-static void run_resolve(void *argument)
-{
-    struct resolution *resolution = argument;
-    resolution->result = getaddrinfo(resolution->node, resolution->service, resolution->hints,
-                                     &resolution->addresses);
-}
-
-static int error_of(int result)
-{
-    switch (result) {
-    case 0:
-        return 0;
-    case EAI_NONAME:
-    case EAI_SERVICE:
-    case EAI_NODATA:
-        return -ENOENT;
-    case EAI_AGAIN:
-        return -EAGAIN;
-    case EAI_MEMORY:
-        return -ENOMEM;
-    case EAI_BADFLAGS:
-    case EAI_FAMILY:
-    case EAI_SOCKTYPE:
-        return -EINVAL;
-    default:
-        return -EIO;
-    }
-}
-
-int gs_resolve(const char *node, const char *service, const struct addrinfo *hints,
-               uint64_t deadline_ns, struct addrinfo **ret_addresses)
-{
-    struct resolution resolution = {.node = node, .service = service, .hints = hints};
-    int err = gs_run_blocking(run_resolve, &resolution, deadline_ns);
-    if (!err)
-        err = error_of(resolution.result);
-    if (!err)
-        *ret_addresses = resolution.addresses;
+    struct statx statx = {.stx_mask = 0};
+    struct operation operation = {.entry =
+                                      {
+                                          .opcode = IORING_OP_STATX,
+                                          .fd = dirfd,
+                                          .addr = (uintptr_t)path,
+                                          .addr2 = (uintptr_t)&statx,
+                                          .len = STATX_BASIC_STATS,
+                                          .statx_flags = AT_NO_AUTOMOUNT,
+                                      },
+                                  .stat = ret_stat};
+    int err = (int)run(&operation, deadline_ns);
+    /* The kernel has filled it in, and not the pool. */
+    if (!err && statx.stx_mask)
+        convert(&statx, ret_stat);
     return err;
-}
-
-/* ---- Children ---- */
-
-int gs_wait_child(pid_t pid, uint64_t deadline_ns, int *ret_status)
-{
-    int fd = gs_sys_pidfd_open(pid, 0);
-    if (fd < 0)
-        return fd == -ESRCH ? -ECHILD : fd;
-    int err, status;
-    do {
-        err = gs_sys_wait4(pid, &status, WNOHANG);
-        if (!err)
-            err = gs_wait_readable(fd, deadline_ns);
-    } while (!err);
-    gs_close(fd);
-    if (err < 0)
-        return err;
-    *ret_status = status;
-    return 0;
-}
-
-/* ---- Signals ---- */
-
-struct signal_wait {
-    struct gs_signal watcher;
-    struct gs_thread *thread;
-    bool has_come;
-};
-
-static void on_signal(struct gs_signal *signal)
-{
-    struct signal_wait *wait = gs_container_of(signal, struct signal_wait, watcher);
-    wait->has_come = true;
-    gs_signal_stop(signal);
-    if (thread_claim(wait->thread, CLAIM_WOKEN))
-        thread_ready(worker_current(), wait->thread);
-}
-
-/* The watcher is of this worker's loop, which steps only once the thread has left its stack; so a thread that waits here does not
- * migrate meanwhile. */
-int gs_wait_signal(int number, uint64_t deadline_ns)
-{
-    static const struct wait_kind waiting = {"signal", true};
-    struct gs_thread *self = thread_current();
-    const struct wait wait = {&waiting, (const void *)(intptr_t)number, deadline_ns, false};
-    struct signal_wait caught = {.thread = self};
-    bool migrates = self->migrates;
-    gs_signal_init(&caught.watcher, self->worker->loop, on_signal);
-    int err = gs_signal_start(&caught.watcher, number);
-    if (err)
-        return err;
-    self->migrates = false;
-    err = gs_thread_wait(self, NULL, &wait);
-    gs_signal_stop(&caught.watcher);
-    self->migrates = migrates;
-    return caught.has_come ? 0 : err;
 }

@@ -2,6 +2,8 @@
  * as it happened to be. So whatever only the forking thread could have changed is taken over, what stands under a lock is locked
  * during the fork, and the rest is made anew: who waits for what, who may run, which stacks are free. */
 #include "thread/descriptors.h"
+#include "thread/file_ring.h"
+#include "thread/files.h"
 #include "thread/stacks.h"
 
 #include <errno.h>
@@ -72,6 +74,7 @@ static int renew_loop(struct worker *worker)
     gs_reports_stop_dumping(gs_runtime.workers[0]);
     gs_descriptors_retire(worker);
     gs_loop_free(worker->loop);
+    gs_file_ring_forked(worker);
     worker->loop = loop;
     worker->now_ns = gs_worker_clock(loop);
     gs_worker_bound_loop(loop);
@@ -103,6 +106,7 @@ static void reset_runtime(void)
     atomic_store(&gs_runtime.idle, 0);
     atomic_store(&gs_runtime.foreign, 0);
     atomic_store(&gs_runtime.arriving, 0);
+    atomic_store(&gs_runtime.canceling_all, 0);
     atomic_store(&gs_runtime.is_stopping, false);
 }
 
@@ -112,6 +116,7 @@ static int become_child(struct worker *worker, struct gs_thread *self)
     gs_monitor_forked();
     gs_pool_forked();
     gs_descriptors_forked();
+    gs_files_reset();
     gs_stacks_forked(worker, self);
     gs_list_init(&gs_runtime.caller_threads);
     if (self->stack_class == CLASS_CALLER)

@@ -1,5 +1,6 @@
 /* Calls that are tried at once and wait when they would block. */
 #include "thread/descriptors.h"
+#include "thread/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +10,9 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/uio.h>
+
+/* Of a file, so that others get their turn. */
+#define SENT_AT_ONCE ((size_t)1 << 20)
 
 /* A call and its arguments. */
 struct call {
@@ -242,20 +246,6 @@ static ssize_t try_write(const struct call *call)
     return gs_sys_pwritev2(call->fd, call->bytes, call->count, -1, RWF_NOWAIT);
 }
 
-struct blocking {
-    const struct call *call;
-    ssize_t result;
-};
-
-static void transfer_blocking(void *argument)
-{
-    struct blocking *blocking = argument;
-    const struct call *call = blocking->call;
-    blocking->result = call->direction == GS_READ
-                           ? gs_sys_readv(call->fd, call->bytes, call->count)
-                           : gs_sys_writev(call->fd, call->bytes, call->count);
-}
-
 /* What the kernel reported ready does not block: a pipe that is writable has room for PIPE_BUF bytes, and a larger write would
  * wait for more. */
 static ssize_t transfer_ready(const struct call *call)
@@ -269,35 +259,25 @@ static ssize_t transfer_ready(const struct call *call)
     return gs_sys_write(call->fd, part.iov_base, part.iov_len < PIPE_BUF ? part.iov_len : PIPE_BUF);
 }
 
-/* What cannot be asked not to block: files through the pool, others once the kernel says that they are ready. */
-static ssize_t transfer_otherwise(const struct call *call, struct descriptor *descriptor,
-                                  uint64_t deadline_ns)
+static ssize_t transfer(const struct call *call, uint64_t deadline_ns)
 {
-    if (gs_descriptor_kind(descriptor, call->fd) == KIND_REGULAR) {
-        struct blocking blocking = {.call = call};
-        int err = gs_run_blocking(transfer_blocking, &blocking, deadline_ns);
-        return err ? err : blocking.result;
-    }
+    bool is_read = call->direction == GS_READ;
+    struct descriptor *descriptor = gs_descriptor(call->fd);
+    if (!descriptor)
+        return -EBADF;
+    if (gs_descriptor_kind(descriptor, call->fd) == KIND_REGULAR)
+        return gs_file_transfer(
+            &(struct file_transfer){call->fd, is_read, call->bytes, call->count, -1},
+            atomic_load_explicit(&descriptor->file, memory_order_relaxed), deadline_ns);
+    ssize_t n = run(call, deadline_ns);
+    if (n != -EOPNOTSUPP)
+        return n;
+    /* What cannot be asked not to block, once the kernel says that it is ready. */
     struct gs_poll poll = {.fd = call->fd, .wanted = (uint8_t)call->direction};
     int ready = gs_poll(&poll, 1, deadline_ns);
     if (ready <= 0)
         return ready < 0 ? ready : -ETIMEDOUT;
     return transfer_ready(call);
-}
-
-static ssize_t transfer(const struct call *call, uint64_t deadline_ns)
-{
-    struct descriptor *descriptor = gs_descriptor(call->fd);
-    if (!descriptor)
-        return -EBADF;
-    ssize_t n = -EAGAIN;
-    if (gs_descriptor_kind(descriptor, call->fd) == KIND_REGULAR)
-        n = call->try(call);
-    else
-        n = run(call, deadline_ns);
-    bool is_otherwise = n == -EOPNOTSUPP ||
-                        (n == -EAGAIN && gs_descriptor_kind(descriptor, call->fd) == KIND_REGULAR);
-    return is_otherwise ? transfer_otherwise(call, descriptor, deadline_ns) : n;
 }
 
 ssize_t gs_readv(int fd, const struct iovec *iov, int count, uint64_t deadline_ns)
@@ -326,9 +306,41 @@ ssize_t gs_write(int fd, const void *bytes, size_t n, uint64_t deadline_ns)
     return gs_writev(fd, &part, 1, deadline_ns);
 }
 
+/* What is no error of the kernel's: the file would have to be waited for. */
+#define COLD (-4095)
+
 static ssize_t try_sendfile(const struct call *call)
 {
+    const off_t *offset = call->bytes;
+    if (!gs_file_is_cached(worker_current(), call->other_fd, *offset, call->n))
+        return COLD;
     return gs_sys_sendfile(call->fd, call->other_fd, call->bytes, call->n);
+}
+
+struct sending {
+    const struct call *call;
+    ssize_t result;
+};
+
+static void send_cold(void *argument)
+{
+    struct sending *sending = argument;
+    const struct call *call = sending->call;
+    do
+        sending->result = gs_sys_sendfile(call->fd, call->other_fd, call->bytes, call->n);
+    while (sending->result == -EINTR);
+}
+
+/* By the pool, which waits for the disk. */
+static ssize_t run_cold(const struct call *call, uint64_t deadline_ns)
+{
+    struct descriptor *descriptor = gs_descriptor(call->fd);
+    struct sending sending = {.call = call};
+    descriptor_clear(descriptor, GS_WRITE);
+    int err = gs_run_blocking(send_cold, &sending, deadline_ns);
+    if (err || sending.result != -EAGAIN)
+        descriptor_set(descriptor, GS_WRITE);
+    return err ? err : sending.result;
 }
 
 ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n, uint64_t deadline_ns)
@@ -338,8 +350,17 @@ ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n, uint64_t dea
                               .other_fd = in_fd,
                               .direction = GS_WRITE,
                               .bytes = offset,
-                              .n = n};
-    return run(&call, deadline_ns);
+                              .n = n < SENT_AT_ONCE ? n : SENT_AT_ONCE};
+    for (;;) {
+        ssize_t sent = run(&call, deadline_ns);
+        if (sent == COLD)
+            sent = run_cold(&call, deadline_ns);
+        if (sent != -EAGAIN)
+            return sent;
+        int err = gs_wait_writable(out_fd, deadline_ns);
+        if (err)
+            return err;
+    }
 }
 
 /* Either end may be the one that would block: the reading one is asked first. */

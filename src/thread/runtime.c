@@ -1,4 +1,6 @@
 /* All threads: start, end and numbers. */
+#include "thread/file_ring.h"
+#include "thread/files.h"
 #include "thread/stacks.h"
 
 #include <errno.h>
@@ -30,19 +32,24 @@ static void free_workers(void)
 {
     unsigned most = gs_runtime.options.workers + SPARES_MOST;
     gs_runtime.worker_count = 0;
-    for (unsigned i = 0; gs_runtime.workers && i < most; i++)
+    for (unsigned i = 0; gs_runtime.workers && i < most; i++) {
+        if (gs_runtime.workers[i])
+            gs_file_ring_free(gs_runtime.workers[i]);
         gs_worker_free(gs_runtime.workers[i]);
+    }
     free(gs_runtime.workers);
     gs_runtime.workers = NULL;
 }
 
-/* With all signals blocked: those of the process go to the program's own threads. */
+/* With nearly all signals blocked: those of the process go to the program's own threads. */
 int gs_worker_start(struct worker *worker)
 {
     sigset_t all, before;
     sigfillset(&all);
     sigdelset(&all, SIGSEGV);
     sigdelset(&all, SIGBUS);
+    if (gs_sample_signal())
+        sigdelset(&all, gs_sample_signal());
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int err = -pthread_create(&worker->kernel_thread, NULL, gs_worker_main, worker);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -119,6 +126,7 @@ static void set_options(const struct gs_threads_options *options)
     atomic_store(&gs_runtime.is_stopping, false);
     atomic_store(&gs_runtime.idle, 0);
     atomic_store(&gs_runtime.foreign, 0);
+    atomic_store(&gs_runtime.canceling_all, 0);
     gs_list_init(&gs_runtime.caller_threads);
     pthread_sigmask(SIG_SETMASK, NULL, &gs_runtime.signals);
 }
@@ -142,6 +150,7 @@ int gs_threads_run(const struct gs_threads_options *options, gs_thread_fn *fn, v
     }
     free_workers();
     gs_descriptors_done();
+    gs_files_reset();
     gs_stacks_reclaim();
     atomic_store(&gs_runtime.is_running, false);
     if (!err && ret_result)
@@ -179,16 +188,4 @@ int gs_threads_worker_counts(unsigned worker, struct gs_threads_counts *ret_coun
     *ret_counts = (struct gs_threads_counts){0};
     add_counts(gs_runtime.workers[worker - 1], ret_counts);
     return 0;
-}
-
-void gs_threads_cancel_all(void)
-{
-    struct gs_thread *self = thread_current(), *thread;
-    for (int class = 0; class < STACK_CLASSES; class ++)
-        for (size_t i = 0; (thread = gs_stacks_at(class, i)); i++)
-            if (thread->is_live && thread != self)
-                gs_thread_cancel(thread);
-    GS_LIST_EACH(link, &gs_runtime.caller_threads)
-    if (gs_container_of(link, struct gs_thread, link) != self)
-        gs_thread_cancel(gs_container_of(link, struct gs_thread, link));
 }

@@ -155,7 +155,7 @@ static void give(struct worker *worker, int stack_class, unsigned count)
 void gs_stacks_put(struct worker *worker, struct gs_thread *thread)
 {
     int stack_class = thread->stack_class;
-    thread->is_live = false;
+    __atomic_store_n(&thread->is_live, false, __ATOMIC_RELAXED);
     push(&worker->free_stacks[stack_class], thread);
     if (UNLIKELY(++worker->free_count[stack_class] > KEPT_MOST) && gs_runtime.is_multi)
         give(worker, stack_class, KEPT_MOST / 2);

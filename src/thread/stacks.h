@@ -18,6 +18,12 @@ int gs_stacks_class(size_t stack_size);
 int gs_stacks_get(struct worker *worker, int stack_class, struct gs_thread **ret_thread);
 void gs_stacks_put(struct worker *worker, struct gs_thread *thread);
 
+/* Others may ask meanwhile, to cancel all threads. */
+static inline bool thread_is_live(const struct gs_thread *thread)
+{
+    return __atomic_load_n(&thread->is_live, __ATOMIC_SEQ_CST);
+}
+
 /* The worker ends: what it keeps is for others. */
 void gs_stacks_release(struct worker *worker);
 

@@ -326,6 +326,8 @@ static inline bool thread_is_canceled(const struct gs_thread *thread)
 /* The monitor delivers a message of the worker's, which is stuck. False: it is none that could be, and the worker's still. */
 bool gs_cancel_deliver_for(struct worker *owner, struct runnable *runnable);
 void gs_thread_init_cancel(struct gs_thread *thread);
+/* It has become live: if all threads are being cancelled, so is this. */
+void gs_thread_canceled_with_all(struct gs_thread *thread);
 void gs_thread_run_cleanups(struct gs_thread *thread);
 void gs_thread_destroy_values(struct gs_thread *thread);
 
@@ -339,6 +341,8 @@ void gs_report_deadlock(void);
 /* The dump by signal, of the first worker. */
 int gs_reports_start_dumping(struct worker *worker);
 void gs_reports_stop_dumping(struct worker *worker);
+/* sample.c: the signal by which workers are asked for their calls; 0: none is free. */
+int gs_sample_signal(void);
 void gs_overflow_start(void);
 void gs_overflow_stop(void);
 /* The calling thread's canary is gone: the process is to die by SIGSEGV. */
@@ -371,6 +375,9 @@ void gs_monitor_wake(void);
 unsigned gs_descriptors_relieve(void);
 /* The worker stops watches that others have relinquished. */
 void gs_descriptors_retire(struct worker *worker);
+
+/* doing.c: say what the worker does. True: it sits in a system call; false: it computes. */
+bool gs_worker_call(const struct worker *worker, char *ret_text, size_t size);
 
 /* ---- Kernel mutexes that are held across a wait (held.c) ---- */
 

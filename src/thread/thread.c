@@ -48,6 +48,23 @@ static void name(struct gs_thread *thread, const char *name)
     thread->name[n] = 0;
 }
 
+/* From here on all threads' cancellation finds it; is_alone: nobody can be at that now. */
+static void become_live(struct gs_thread *thread, bool is_alone)
+{
+    gs_thread_init_cancel(thread);
+    if (UNLIKELY(thread->stack_class == CLASS_CALLER)) {
+        spin_lock_always(&gs_runtime.caller_lock);
+        gs_list_append(&gs_runtime.caller_threads, &thread->link);
+        spin_unlock_always(&gs_runtime.caller_lock);
+    }
+    if (LIKELY(is_alone)) {
+        thread->is_live = true;
+        return;
+    }
+    __atomic_store_n(&thread->is_live, true, __ATOMIC_SEQ_CST);
+    gs_thread_canceled_with_all(thread);
+}
+
 static void init(struct gs_thread *thread, const struct gs_thread_attributes *attributes)
 {
     thread->run.item = (struct gs_policy_item){.priority = (uint8_t)attributes->priority};
@@ -69,13 +86,6 @@ static void init(struct gs_thread *thread, const struct gs_thread_attributes *at
     thread->values = NULL;
     thread->select_start = 0;
     name(thread, attributes->name);
-    gs_thread_init_cancel(thread);
-    if (UNLIKELY(thread->stack_class == CLASS_CALLER)) {
-        spin_lock_always(&gs_runtime.caller_lock);
-        gs_list_append(&gs_runtime.caller_threads, &thread->link);
-        spin_unlock_always(&gs_runtime.caller_lock);
-    }
-    thread->is_live = true;
 }
 
 /* Let it be run by whoever is to run it. */
@@ -125,6 +135,7 @@ int gs_thread_spawn(const struct gs_thread_attributes *attributes, gs_thread_fn 
     if (err)
         return err;
     init(thread, attributes);
+    become_live(thread, worker && !gs_runtime.is_multi);
     gs_thread_set_base(thread, attributes->thread_pointer);
     thread->fn = fn;
     thread->argument = argument;

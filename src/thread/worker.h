@@ -17,6 +17,7 @@
 #define LIKELY(condition_) __builtin_expect(!!(condition_), 1)
 #define UNLIKELY(condition_) __builtin_expect(!!(condition_), 0)
 
+struct file_ring;
 struct watch;
 struct worker;
 
@@ -64,6 +65,14 @@ struct watched {
     bool is_reported;
 };
 
+/* Of a file: found in memory, and trusted to be there for a while (cached.c). */
+struct cached {
+    int fd;
+    off_t from, to;
+    uint64_t until_ns;
+};
+enum { CACHED_KNOWN = 16 };
+
 struct worker {
     struct worker *self; /* at gs:0 */
     struct gs_thread *current;
@@ -98,7 +107,11 @@ struct worker {
     bool is_started; /* there is one, other than the program's first */
     atomic_int kernel_id;
     int result;
+    struct file_ring *file_ring; /* NULL: it has none yet, or can have none */
+    bool has_no_file_ring;
+    struct cached cached[CACHED_KNOWN];
     struct gs_signal dump; /* the first worker's */
+    bool is_mute;          /* it does not answer to the signal of a dump */
     void *signal_stack;
     stack_t signal_stack_before;
 
@@ -127,6 +140,7 @@ struct runtime {
     atomic_uint idle_epoch;    /* how often one had something to do again */
     _Atomic(uint64_t) foreign; /* threads spawned by kernel threads of the program's own */
     atomic_uint arriving;      /* such spawns under way */
+    atomic_uint canceling_all; /* calls that are at it */
     struct gs_spin caller_lock;
     struct gs_list caller_threads; /* on stacks of the caller's */
     sigset_t signals;              /* that were blocked at first */

@@ -106,12 +106,18 @@ static unsigned count_descriptors(const char *of)
     return count;
 }
 
+const char *server_arch(void)
+{
+    const char *arch = getenv("GS_FAULT_ARCH");
+    return arch ? arch : "event";
+}
+
 /* In the server's process. exit looks for leaks under a sanitizer. */
 static _Noreturn void serve(const char *const *more)
 {
     char root[80], log[80];
     const char *words[WORDS_MOST] = {"serve",       "--arch",
-                                     "event",       "--listen",
+                                     server_arch(), "--listen",
                                      "127.0.0.1:0", "--access-log",
                                      log,           "--header-timeout",
                                      "1000",        "--idle-timeout",

@@ -26,6 +26,9 @@ struct server {
 const char *server_folder(void);
 extern char server_small[SERVER_SMALL + 1], server_large[SERVER_LARGE + 1];
 
+/* What GS_FAULT_ARCH in the environment says, or "event". */
+const char *server_arch(void);
+
 /* small.txt becomes another file, of the same text. */
 void server_touch(void);
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from server import Server, ways
+from server import Server, has_turn, ways, words_for
 
 SMALL = b"<!doctype html>\n<title>small</title>\n" * 8
 
@@ -41,15 +41,21 @@ class Starter:
     def __init__(self, folder: Path, way: str) -> None:
         """Keep the servers' output in this folder; way: what they are where no word says so."""
         self.folder = folder
-        self.way = way.split()
+        self.way = way
         self.servers: list[Server] = []
 
-    def __call__(self, root: Path, *words: str) -> Server:
-        """Start a server for root, at a free port if the words name no address."""
+    def __call__(self, root: Path, *words: str, exact: bool = False) -> Server:
+        """Start a server for root, at a free port if the words name no address.
+
+        Where connections need workers of their own, it has more than the words say; not if exact.
+        """
         listens = words.count("--listen")
         address = () if listens else ("--listen", "127.0.0.1:0")
         output = self.folder / f"server-{len(self.servers)}"
-        server = Server.start(output, ["--arch", *self.way, *address, *words, str(root)])
+        given = [*self.way.split(), *address, *words]
+        if not exact:
+            given = words_for(self.way, (*address, *words))
+        server = Server.start(output, ["--arch", *given, str(root)])
         self.servers.append(server)
         server.wait_until_ready(listens or 1)
         return server
@@ -75,6 +81,19 @@ def pytest_runtest_makereport(
     if call.when == "call":
         item.stash[FAILED] = report.failed
     return report
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not run with every architecture; see server.has_turn."""
+    left_out = []
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        way = callspec.params.get("way") if callspec else None
+        if way and not has_turn(way, item.path.stem):
+            left_out.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
 
 
 @pytest.fixture(scope="session", params=ways())

@@ -1,5 +1,6 @@
 """A server under test: started on free ports, stopped by process id, and judged by what it said."""
 
+import contextlib
 import ctypes
 import os
 import re
@@ -46,9 +47,71 @@ def has_io_uring() -> bool:
     return fd >= 0
 
 
+# Where a worker that serves a connection serves no other meanwhile: more than any test has.
+ONE_AT_A_TIME = {"prefork": 320, "pool": 320, "queue": 640}
+
+# What is less is raised, with a notice.
+LEAST_WORKERS = {"queue": 2}
+
+# Where connections have processes of their own.
+PROCESSES = ("fork", "prefork")
+
+# All tests are run with these; with other architectures, those in CORE_MODULES.
+FULL_WAYS = ("user", "event", "event --poller io_uring")
+CORE_MODULES = (
+    "strict",
+    "requests",
+    "slow",
+    "stop",
+    "limits",
+    "roles",
+    "workers",
+    "metrics",
+    "overload",
+)
+
+# Which ways are tested, a comma between them, each then with all tests; "all": every way.
+CHOICE = "GOSSAMER_ARCHS"
+
+
 def ways() -> list[str]:
     """Return the words after --arch for all that is to be tested, the default first."""
-    return [*architectures(), *(["event --poller io_uring"] if has_io_uring() else [])]
+    known = architectures()
+    known += ["queue --nonblocking"] if "queue" in known else []
+    known += ["event --poller io_uring"] if has_io_uring() else []
+    chosen = os.environ.get(CHOICE, "all")
+    return known if chosen == "all" else [way.strip() for way in chosen.split(",")]
+
+
+def has_turn(way: str, module: str) -> bool:
+    """Tell whether the tests of this module, test_serve_..., are run this way."""
+    is_core = module.removeprefix("test_serve_") in CORE_MODULES
+    return is_core or way in FULL_WAYS or CHOICE in os.environ
+
+
+def serves_one_at_a_time(way: str) -> bool:
+    """Tell whether a worker that serves a connection serves no other meanwhile."""
+    return way.split(maxsplit=1)[0] in ONE_AT_A_TIME and "--nonblocking" not in way
+
+
+def workers_of(way: str, asked: int) -> int:
+    """Return how many workers a test gets that asks for so many."""
+    arch = way.split(maxsplit=1)[0]
+    if serves_one_at_a_time(way):
+        return ONE_AT_A_TIME[arch]
+    return max(asked, LEAST_WORKERS.get(arch, 1))
+
+
+def words_for(way: str, words: tuple[str, ...]) -> list[str]:
+    """Return the words after --arch for a test that asks for these words."""
+    given = list(words)
+    if "--workers" in given:
+        at = given.index("--workers") + 1
+        given[at] = str(workers_of(way, int(given[at])))
+    elif serves_one_at_a_time(way):
+        given += ["--workers", str(workers_of(way, 0))]
+    unlimited = ["--requests-per-connection", "0"] if way == "pool" else []
+    return [*way.split(), *unlimited, *given]
 
 
 def run_serve(*words: str, timeout_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
@@ -152,20 +215,28 @@ class Server:
         self.tell(number)
         return self.wait()
 
+    def family(self) -> list[int]:
+        """Return the ids of its processes, its own first, each before its children."""
+        pids = [self.pid]
+        for pid in pids:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                for task in Path(f"/proc/{pid}/task").iterdir():
+                    pids += [int(child) for child in (task / "children").read_text().split()]
+        return pids
+
     def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Return the processor time that its processes have used."""
+        ticks = 0
+        for pid in self.family():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                ticks += sum(int(field) for field in fields[11:15])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def descriptors(self, kind: str = "") -> int:
-        """Return how many descriptors it has open, for instance of the kind "socket:"."""
-        count = 0
-        for link in Path(f"/proc/{self.pid}/fd").iterdir():
-            try:
-                count += str(link.readlink()).startswith(kind)
-            except FileNotFoundError:
-                continue
-        return count
+        """Return how many descriptors it has open; of a kind, "socket:", how many such things."""
+        found = [link for pid in self.family() for link in open_files(pid)]
+        return len({link for link in found if link.startswith(kind)}) if kind else len(found)
 
     def falls_to_sockets(self, most: int) -> bool:
         """Tell whether it comes to have no more sockets than that, waiting until it does."""
@@ -181,6 +252,14 @@ class Server:
             except TimeoutError:
                 continue
         return False
+
+
+def open_files(pid: int) -> Iterable[str]:
+    """Return what the descriptors of a process stand for, as /proc tells it."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                yield str(link.readlink())
 
 
 def attempts(limit_s: float = PATIENCE_S, pause_s: float = 0.01) -> Iterable[int]:

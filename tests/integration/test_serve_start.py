@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Serve
-from server import READY, run_serve
+from server import READY, run_serve, workers_of
 from wire import get
 
 
@@ -30,20 +30,23 @@ def assert_refused(words: list[str], reason: str) -> None:
     assert re.search(reason, lines[0]), lines[0]
 
 
-def test_one_line_says_that_it_is_ready(serve: Serve, root: Path, arch: str) -> None:
+def test_one_line_says_that_it_is_ready(serve: Serve, root: Path, arch: str, way: str) -> None:
     server = serve(root, "--workers", "2")
     assert len(server.output()) == 1
     match = READY.match(server.output()[0])
     assert match
     assert match[1] == "127.0.0.1"
     assert int(match[2]) > 0
-    assert (match[3], match[4]) == (arch, "2")
+    assert (match[3], match[4]) == (arch, str(workers_of(way, 2)))
     assert get(server.address, "/a.txt").body == b"hello\n"
     assert len(server.output()) == 1
 
 
-def test_one_worker_is_announced_in_the_same_form(serve: Serve, root: Path, arch: str) -> None:
-    assert serve(root, "--workers", "1").output()[0].endswith(f"({arch}, 1 workers)")
+def test_one_worker_is_announced_in_the_same_form(
+    serve: Serve, root: Path, arch: str, way: str
+) -> None:
+    workers = workers_of(way, 1)
+    assert serve(root, "--workers", "1").output()[0].endswith(f"({arch}, {workers} workers)")
 
 
 def test_port_0_takes_a_port_of_its_own_each_time(serve: Serve, root: Path) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from gossamer_lab.accounting import CpuTime
+from gossamer_lab.derived import with_derived
+from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.measure import Row, Used, figures
-from gossamer_lab.run import with_cells
-from gossamer_lab.store import Run, raw_frame
+from gossamer_lab.store import FORMAT, Run, raw_frame
 
 FAKE = Path(__file__).with_name("fake_gossamer.py")
 
@@ -21,6 +22,9 @@ METHOD: dict[str, Any] = {
     "rounds": 2,
     "seconds": 1.0,
     "warmup_s": 0.1,
+    "drop": 0,
+    "repeats": 1,
+    "realtime": True,
     "seed": 7,
     "server_core": 0,
     "client_core": 1,
@@ -82,10 +86,11 @@ def row(order: int, place: tuple[int, str, str], cpu_us: float, errors: int = 0)
 def make_run(folder: Path, rows: list[Row], **changes: object) -> Run:
     """Return a run with these rows, and everything around them as a real one has it."""
     results: dict[str, Any] = {
-        "format": 1,
+        "format": FORMAT,
         "experiment": "quick",
         "summary": "What is measured",
         "started": "2026-01-02T03:04:05+00:00",
+        "resumed": None,
         "finished": "2026-01-02T03:05:05+00:00",
         "measured": len(rows),
         "planned": len(rows),
@@ -113,11 +118,15 @@ def make_run(folder: Path, rows: list[Row], **changes: object) -> Run:
             }
             for name, ours in SERVERS
         ],
+        "points_left_out": [],
         "left_out": [],
         "absent_peers": [],
+        "has_loads": True,
+        "has_programs": False,
+        "brake": {"wanted": None, "found": None, "is_on": False},
         "machine": MACHINE,
     }
-    return with_cells(Run(folder, results | changes, raw_frame(rows)))
+    return with_derived(Run(folder, results | changes, raw_frame(rows)), QUICK)
 
 
 def known_rows() -> list[Row]:

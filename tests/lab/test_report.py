@@ -13,7 +13,10 @@ from selenium import webdriver
 from selenium.webdriver.support.wait import WebDriverWait
 
 from browser import browser, programs, requests, show
-from conftest import known_rows, make_run
+from conftest import known_rows, make_run, row
+from gossamer_lab.derived import with_derived
+from gossamer_lab.experiments.are_events_fast import ARE_EVENTS_FAST
+from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.report.page import write_report
 from gossamer_lab.store import Run
 
@@ -31,7 +34,7 @@ def chrome() -> Iterator[webdriver.Chrome]:
 
 @pytest.fixture
 def page(run: Run) -> Path:
-    write_report(run)
+    write_report(run, QUICK)
     return run.report
 
 
@@ -83,6 +86,47 @@ def test_the_legend_brings_a_server_out(chrome: webdriver.Chrome, page: Path) ->
         "new MouseEvent(type, {bubbles: true, clientX: at.x + 2, clientY: at.y + 2}))"
     )
     WebDriverWait(chrome, 5).until(lambda here: here.execute_script(faint) == 4)
+
+
+def claims_run(folder: Path) -> Run:
+    """Return a run with verdicts: two servers whose time grows with the load, four rounds."""
+    loads = (16, 128, 500)
+    rows = [
+        row(0, (number, f"load-{load}", server), 6.0)
+        | {"response_mean_us": slope * load * noise, "measured_load": float(load), "void": None}
+        for number, noise in enumerate((0.99, 1.0, 1.01, 1.0), 1)
+        for load in loads
+        for server, slope in (("event", 50.0), ("nginx", 80.0))
+    ]
+    points = [point.described() for point in ARE_EVENTS_FAST.points]
+    points = [point for point in points if point["connections"] in loads]
+    run = make_run(folder, rows, experiment="are-events-fast", points=points)
+    return with_derived(run, ARE_EVENTS_FAST)
+
+
+def test_charts_of_claims_have_lines_fits_and_tables(
+    chrome: webdriver.Chrome, tmp_path: Path
+) -> None:
+    run = claims_run(tmp_path / "run")
+    write_report(run, ARE_EVENTS_FAST)
+    requests(chrome)
+    for width in (390, 1200):
+        opened(chrome, run.report, width)
+        assert chrome.execute_script("return document.documentElement.scrollWidth") <= width
+        for drawing in ARE_EVENTS_FAST.drawings:
+            marks = f"document.querySelectorAll('#chart-{drawing.key} svg .mark-symbol path')"
+            assert chrome.execute_script(f"return {marks}.length") >= 6
+    asked = [url for url in requests(chrome) if not url.startswith(("data:", "blob:"))]
+    assert set(asked) == {run.report.as_uri()}
+    assert [entry for entry in chrome.get_log("browser") if entry["level"] == "SEVERE"] == []
+    lines = "return document.querySelectorAll('#chart-service-time svg .mark-line path').length"
+    assert chrome.execute_script(lines) == 2
+    html = run.report.read_text()
+    assert "Are events fast?" in html
+    assert linked(html, "service-time.csv").startswith("server,point,x,value,low,high,runs\n")
+    fits = {fit["server"]: fit for fit in json.loads(linked(html, "service-time.json"))["fits"]}
+    assert fits["event"]["slope"] == pytest.approx(50.0, rel=0.01)
+    assert fits["nginx"]["slope_low"] < 80.0 < fits["nginx"]["slope_high"]
 
 
 @pytest.mark.parametrize("width", [390, 1200])
@@ -155,7 +199,7 @@ def test_what_was_left_out_is_said(tmp_path: Path) -> None:
     rows = known_rows()[:-1]
     changes = {"left_out": left_out, "absent_peers": ["h2o"], "complete": False, "planned": 12}
     run = make_run(tmp_path, rows, **changes)
-    write_report(run)
+    write_report(run, QUICK)
     html = run.report.read_text()
     assert "Left out: lighttpd: ended with status 1" in html
     assert "Not on this machine: h2o. To add them: make peers" in html
@@ -165,7 +209,7 @@ def test_what_was_left_out_is_said(tmp_path: Path) -> None:
 def test_without_peers_nothing_is_compared(tmp_path: Path) -> None:
     rows = [row for row in known_rows() if row["ours"]]
     run = make_run(tmp_path, rows)
-    write_report(run)
+    write_report(run, QUICK)
     html = run.report.read_text()
     assert "chart-cpu" in html
     assert "chart-ratio" not in html

@@ -19,6 +19,7 @@ from conftest import FAKE
 from gossamer_lab import cli
 from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.servers import server
+from gossamer_lab.store import Run, load_run
 
 _SHORT = replace(
     QUICK,
@@ -180,6 +181,85 @@ def test_a_report_is_made_again_from_what_was_kept(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "results.json").read_text() == kept
 
 
+def test_the_histograms_of_every_load_are_kept(tmp_path: Path) -> None:
+    CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
+    assert raw["histograms"].to_list() == ["histograms/0000.hlog", "histograms/0001.hlog"]
+    for name in raw["histograms"]:
+        assert (tmp_path / "out" / name).read_text().startswith("#[Histogram log")
+
+
+def broken_off(folder: Path) -> Path:
+    """Run, then take the last measurement back, as if the run had been interrupted before it."""
+    CliRunner().invoke(cli.app, [*_RUN, str(folder)])
+    run = load_run(str(folder))
+    Run(folder, run.results | {"complete": False, "measured": 1}, run.raw.head(1)).save()
+    return folder
+
+
+def test_a_resumed_run_measures_what_is_left_and_nothing_twice(tmp_path: Path) -> None:
+    folder = broken_off(tmp_path / "out")
+    before = load_run(str(folder)).raw
+    result = CliRunner().invoke(cli.app, ["run", "--resume", str(folder)])
+    assert result.exit_code == 0, result.output
+    assert "1 of 2 measured before" in " ".join(result.output.split())
+    after = load_run(str(folder))
+    assert after.results["complete"]
+    assert after.results["resumed"]
+    assert after.results["method"]["seed"] == 1
+    assert after.raw["order"].to_list() == [0, 1]
+    assert after.raw.head(1).equals(before)
+
+
+def test_a_run_of_another_program_is_not_resumed(tmp_path: Path) -> None:
+    folder = broken_off(tmp_path / "out")
+    run = load_run(str(folder))
+    run.results["machine"]["source"]["program_sha256"] = "00"
+    run.save()
+    result = CliRunner().invoke(cli.app, ["run", "--resume", str(folder)])
+    assert result.exit_code == 2
+    assert "the program is no longer the one that was measured" in result.stderr
+    assert load_run(str(folder)).raw.height == 1
+
+
+def test_a_run_with_other_servers_is_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = broken_off(tmp_path / "out")
+    monkeypatch.setenv("FAKE_ARCHS", "threads")
+    result = CliRunner().invoke(cli.app, ["run", "--resume", str(folder)])
+    assert result.exit_code == 2
+    assert "servers or limits of this machine are no longer the same" in result.stderr
+
+
+def test_a_complete_run_is_not_resumed(tmp_path: Path) -> None:
+    CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    result = CliRunner().invoke(cli.app, ["run", "--resume", str(tmp_path / "out")])
+    assert result.exit_code == 2
+    assert "is complete" in result.stderr
+
+
+def test_two_runs_are_compared(tmp_path: Path) -> None:
+    CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    folder = str(tmp_path / "out")
+    result = CliRunner().invoke(cli.app, ["compare", folder, folder])
+    assert result.exit_code == 0, result.output
+    assert "0 of 1 figures changed beyond chance" in " ".join(result.output.split())
+    changes = json.loads(CliRunner().invoke(cli.app, ["compare", folder, folder, "--json"]).stdout)
+    assert [(change["server"], change["ratio"]) for change in changes] == [("event", 1.0)]
+
+
+def test_the_doctor_says_what_is_missing() -> None:
+    result = CliRunner().invoke(cli.app, ["doctor", "--json"])
+    assert result.exit_code == 0, result.output
+    found = {finding["name"]: finding for finding in json.loads(result.stdout)}
+    assert found["nginx"]["state"] == "missing"
+    assert found["nginx"]["says"] == "to add it: make peers"
+    assert found["gossamer"] == {"name": "gossamer", "state": "good", "says": str(FAKE)}
+    assert {"noise", "cores", "open files", "accept queue", "brake"} <= set(found)
+    assert "missing" in CliRunner().invoke(cli.app, ["doctor"]).output
+
+
 @contextlib.contextmanager
 def running_lab(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """Run the lab as a process, from its first measurement on."""
@@ -224,6 +304,9 @@ def test_an_interrupted_run_leaves_no_process_and_keeps_its_data(
     [
         (["run", "slow"], "no experiment 'slow'; there are: quick"),
         (["run", "quick", "--scale", "huge"], "no scale 'huge' of quick; there are: smoke"),
+        (["run"], "run takes the name of an experiment, or --resume RUN"),
+        (["run", "--resume", "nothing-of-that-name"], "no run 'nothing-of-that-name'"),
+        (["compare", "nothing-of-that-name", "latest"], "no run 'nothing-of-that-name'"),
         (["report", "nothing-of-that-name"], "no run 'nothing-of-that-name'"),
     ],
 )

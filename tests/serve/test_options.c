@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <gossamer/stage.h>
 #include <unistd.h>
 
 #define WORDS 16
@@ -192,6 +193,35 @@ TEST(what_threads_are_favoured_can_be_chosen)
     CHECK_REFUSED("event has no threads", "--favor=accept", "--arch=event", "/");
     CHECK_EQ(PARSE("/"), 0);
     CHECK_EQ(options.favor, SERVE_FAVOR_NONE);
+}
+
+TEST(pages_that_are_made_can_be_chosen)
+{
+    CHECK_EQ(PARSE("/"), 0);
+    CHECK(!options.metrics && !options.bottleneck.path[0]);
+    CHECK_EQ(PARSE("--metrics=/metrics", "--bottleneck", "/slow=41", "/"), 0);
+    CHECK_STR(options.metrics, "/metrics");
+    CHECK_STR(options.bottleneck.path, "slow");
+    CHECK_EQ(PARSE("/"), 0);
+    CHECK(!options.metrics && !options.bottleneck.path[0]);
+    CHECK_REFUSED("it is a path", "--metrics=metrics", "/");
+    CHECK_REFUSED("it is a path", "--metrics=/", "/");
+    CHECK_REFUSED("it is a path and milliseconds", "--bottleneck=/slow", "/");
+}
+
+TEST(controllers_are_for_stages)
+{
+    CHECK_EQ(PARSE("--arch=stage", "/"), 0);
+    CHECK_EQ(options.controllers, GS_STAGE_THREADS);
+    CHECK_EQ(options.admission_ns, 0);
+    CHECK_EQ(PARSE("--arch=stage", "--controllers=batches,threads", "--admission=5s", "/"), 0);
+    CHECK_EQ(options.controllers, GS_STAGE_THREADS | GS_STAGE_BATCHES);
+    CHECK_EQ(options.admission_ns, 5 * GS_SECOND);
+    CHECK_EQ(PARSE("--arch=stage", "--controllers=none", "/"), 0);
+    CHECK_EQ(options.controllers, 0);
+    CHECK_REFUSED("it is threads", "--arch=stage", "--controllers=all", "/");
+    CHECK_REFUSED("event has no stages", "--arch=event", "--controllers=none", "/");
+    CHECK_REFUSED("user has no stages", "--arch=user", "--admission=1s", "/");
 }
 
 TEST(an_architecture_is_found_by_its_whole_name)

@@ -11,6 +11,13 @@
 #include <gossamer/thread.h>
 #include <unistd.h>
 
+/* Another processor's program, of which the kernel sees the emulator. */
+#ifdef GS_EMULATED
+#define IS_EMULATED true
+#else
+#define IS_EMULATED false
+#endif
+
 #define MUST(condition_)                                                                           \
     do {                                                                                           \
         if (!(condition_)) {                                                                       \

@@ -101,6 +101,63 @@ TEST(all_but_the_caller_are_cancelled)
     run_both(cancel_the_rest);
 }
 
+/* ---- All, while others come and go ---- */
+
+static atomic_uint begun;
+
+static void *park_canceled_for_ever(void *unused)
+{
+    while (!gs_thread_is_canceled())
+        (void)!gs_thread_park(GS_NEVER);
+    return unused;
+}
+
+static void *end_at_once(void *unused)
+{
+    return unused;
+}
+
+/* What it spawns after it was cancelled itself, it cancels. */
+static void *spawn_until_canceled(void *unused)
+{
+    while (!gs_thread_is_canceled()) {
+        const struct gs_thread_attributes attributes = {.stack_size = 1000,
+                                                        .migrates = atomic_load(&begun) % 2};
+        struct gs_thread *thread;
+        MUST_EQ(gs_thread_spawn(NULL, end_at_once, NULL, NULL), 0);
+        MUST_EQ(gs_thread_spawn(&attributes, park_canceled_for_ever, NULL, &thread), 0);
+        if (gs_thread_is_canceled())
+            gs_thread_cancel(thread);
+        gs_thread_detach(thread);
+        atomic_fetch_add(&begun, 1);
+        gs_thread_yield();
+    }
+    return unused;
+}
+
+static void *cancel_among_spawns(void *unused)
+{
+    for (int round = 0; round < (IS_EMULATED ? 2 : 20); round++) {
+        struct gs_thread *threads[4];
+        atomic_store(&begun, 0);
+        for (unsigned i = 0; i < 4; i++) {
+            const struct gs_thread_attributes attributes = {.worker = i % 3 + 1};
+            MUST_EQ(gs_thread_spawn(&attributes, spawn_until_canceled, NULL, &threads[i]), 0);
+        }
+        while (atomic_load(&begun) < 50)
+            gs_thread_yield();
+        gs_threads_cancel_all();
+        for (int i = 0; i < 4; i++)
+            join(threads[i]);
+    }
+    return unused;
+}
+
+TEST(none_is_missed_when_all_are_cancelled_while_others_spawn)
+{
+    run_with(3, cancel_among_spawns);
+}
+
 static void log_argument(void *letter)
 {
     log_call(letter);

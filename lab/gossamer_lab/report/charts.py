@@ -39,15 +39,15 @@ _CPU = _Figure("cpu_us", "server_cpu_us_per_request", "µs of CPU a request", "~
 _RATE = _Figure("throughput_per_s", "throughput_per_s", "requests a second", "~s", ",.0f")
 
 
-def _colours(servers: Sequence[dict[str, Any]]) -> list[str]:
+def colours(servers: Sequence[dict[str, Any]]) -> list[str]:
     """Return a colour for each server: cool ones for ours, warm ones for peers."""
     counts = {True: 0, False: 0}
-    colours = []
+    found = []
     for server in servers:
         palette = _OURS if server["ours"] else _PEERS
-        colours.append(palette[counts[server["ours"]] % len(palette)])
+        found.append(palette[counts[server["ours"]] % len(palette)])
         counts[server["ours"]] += 1
-    return colours
+    return found
 
 
 class _Drawing:
@@ -79,7 +79,7 @@ class _Drawing:
             "color": alt.Color(
                 "server:N",
                 sort=names,
-                scale=alt.Scale(domain=names, range=_colours(servers)),
+                scale=alt.Scale(domain=names, range=colours(servers)),
                 legend=alt.Legend(title=None, orient="top", symbolType="square"),
             ),
             "opacity": alt.condition(self._pick, alt.value(1), alt.value(0.12)),

@@ -1,6 +1,5 @@
 """Puts a report together: page, charts, pictures, data, in one file."""
 
-import base64
 import json
 from importlib import resources
 from typing import Any
@@ -8,11 +7,14 @@ from typing import Any
 import jinja2
 import vl_convert as vlc
 
+from gossamer_lab.experiment import Experiment
 from gossamer_lab.notes import notes
 from gossamer_lab.report import words
 from gossamer_lab.report.charts import Chart, charts
+from gossamer_lab.report.figures import figure_tables, link
+from gossamer_lab.report.lines import line_charts
 from gossamer_lab.store import Run
-from gossamer_lab.table import cost, duration, marks, rate
+from gossamer_lab.table import cost, duration, figure, marks, rate, span
 
 _PICTURE_WIDTH = 720
 _FONT = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
@@ -50,11 +52,6 @@ def _inline(value: object) -> str:
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
 
 
-def _link(data: bytes, kind: str) -> str:
-    """Return a link that holds its own data."""
-    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
-
-
 def _pictures(chart: Chart) -> dict[str, tuple[bytes, str]]:
     """Return the chart as pictures, by file name, with their media types."""
     spec = chart.spec | {"width": _PICTURE_WIDTH}
@@ -74,28 +71,34 @@ def _template() -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"rate": rate, "duration": duration, "cost": cost, "marks": marks}
+    environment.filters |= {"figure": figure, "span": span}
     return environment.get_template("page.html.j2")
 
 
 def _data_links(run: Run) -> dict[str, str]:
     """Return links that hold the run's data."""
     return {
-        "csv": _link(run.raw.write_csv().encode(), "text/csv"),
-        "json": _link(run.raw.write_json().encode(), "application/json"),
-        "results": _link(_inline(run.results).encode(), "application/json"),
+        "csv": link(run.raw.write_csv().encode(), "text/csv"),
+        "json": link(run.raw.write_json().encode(), "application/json"),
+        "results": link(_inline(run.results).encode(), "application/json"),
     }
 
 
-def write_report(run: Run) -> None:
+def _drawn(run: Run, experiment: Experiment) -> list[Chart]:
+    """Return the experiment's own charts, or those of the table."""
+    return line_charts(run, experiment) if experiment.drawings else charts(run)
+
+
+def write_report(run: Run, experiment: Experiment) -> None:
     """Write report.html into the run's folder, and each chart as SVG and PNG beside it."""
-    drawn = charts(run)
+    drawn = _drawn(run, experiment)
     links = _data_links(run)
     folder = run.folder / "charts"
     folder.mkdir(parents=True, exist_ok=True)
     for chart in drawn:
         for name, (data, kind) in _pictures(chart).items():
             (folder / name).write_bytes(data)
-            links[name] = _link(data, kind)
+            links[name] = link(data, kind)
     files = resources.files("gossamer_lab.report")
     results = run.results
     html = _template().render(
@@ -104,7 +107,11 @@ def write_report(run: Run) -> None:
         has_ratios=any(cell["ratio"] is not None for cell in results["cells"]),
         headlines=words.headlines(results),
         notes=notes(results),
+        tally=words.tally(results),
         method=words.method(results),
+        differences=experiment.notes,
+        document=experiment.document,
+        tables=figure_tables(run, experiment),
         facts=words.facts(results),
         charts=drawn,
         links=links,

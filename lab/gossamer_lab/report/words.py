@@ -1,7 +1,10 @@
 """The sentences and facts of the report, derived from the results."""
 
 import math
+from collections import Counter
 from typing import Any
+
+from gossamer_lab.verdict import FAILS, HOLDS, UNTESTED
 
 
 def _span(values: list[float]) -> str:
@@ -29,23 +32,72 @@ def headlines(results: dict[str, Any]) -> list[str]:
     return sentences
 
 
-def method(results: dict[str, Any]) -> list[str]:
-    """Say how the figures came about."""
+def tally(results: dict[str, Any]) -> str:
+    """Say how many claims hold."""
+    counts = Counter(verdict["verdict"] for verdict in results["verdicts"])
+    parts = [f"{word}: {counts[word]}" for word in (HOLDS, FAILS, UNTESTED)]
+    return f"{len(results['verdicts'])} claims; {', '.join(parts)}."
+
+
+def _of_loads(results: dict[str, Any]) -> list[str]:
+    """Say how servers were measured."""
     how = results["method"]
-    return [
-        f"Every measurement starts a fresh server on core {how['server_core']}, warms it up for "
-        f"{how['warmup_s']:g} s, and puts it under load from core {how['client_core']} for "
+    sentences = [
+        f"Every measurement of a server starts a fresh one on core {how['server_core']}, warms it "
+        f"up for {how['warmup_s']:g} s, and puts it under load from core {how['client_core']} for "
         f"{how['seconds']:g} s, over the loopback interface.",
-        f"{how['rounds']} rounds: servers follow each other directly at each point, in random "
-        f"order (seed {how['seed']}); every second round mirrors the one before it, so that a "
-        "drift of the machine meets all alike.",
         "CPU time is user and system time of all processes of the server, read from "
         "/proc/PID/stat (steps of 10 ms) before and after the load, divided by all requests of "
         "the load. It includes accepting and closing the connections.",
-        "Figures of a cell are geometric means over its rounds, so that their ratios are those of "
-        "measurements made next to each other. A cell with errors is compared, but never the "
-        "best, nor compared against.",
     ]
+    if how["drop"]:
+        sentences.append(
+            f"The first and the last {how['drop']} answers of each load are left out of its times."
+        )
+    if results["brake"]["is_on"]:
+        sentences.append(
+            "A brake, a process that only spins, shares the server's core, so that the server and "
+            "not its client is the limit: a busy server gets "
+            f"{results['brake']['found']:.0%} of the core."
+        )
+    return sentences
+
+
+def _of_programs(results: dict[str, Any]) -> list[str]:
+    """Say how programs were measured."""
+    how = results["method"]
+    priority = "with" if how["realtime"] else "without"
+    return [
+        f"Programs run alone on core {how['client_core']}, {priority} real-time priority, "
+        f"{how['repeats']} times for each measurement; the least of each figure counts. They "
+        "measure themselves."
+    ]
+
+
+def method(results: dict[str, Any]) -> list[str]:
+    """Say how the figures came about."""
+    how = results["method"]
+    sentences = _of_loads(results) if results["has_loads"] else []
+    sentences += _of_programs(results) if results["has_programs"] else []
+    sentences.append(
+        f"{how['rounds']} rounds: subjects follow each other directly at each point, in random "
+        f"order (seed {how['seed']}); every second round mirrors the one before it, so that a "
+        "drift of the machine meets all alike."
+    )
+    if results["cells"]:
+        sentences.append(
+            "Figures of a cell are geometric means over its rounds, so that their ratios are those "
+            "of measurements made next to each other. A cell with errors is compared, but never "
+            "the best, nor compared against."
+        )
+    else:
+        sentences.append(
+            "A round is one value of each figure. Intervals are over rounds: Student's "
+            "distribution below eight of them, the bootstrap of Student's t from there; on the "
+            "logarithm of ratios, and on Fisher's z of correlations. Void measurements take no "
+            "part."
+        )
+    return sentences
 
 
 def facts(results: dict[str, Any]) -> list[tuple[str, str]]:

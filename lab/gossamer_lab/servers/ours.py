@@ -5,6 +5,7 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
+from gossamer_lab.experiment import Variant
 from gossamer_lab.servers.server import Launch, Server, ServerFailedError, Site
 
 _COLUMNS = re.compile(r"\t+|\s{2,}")
@@ -24,14 +25,22 @@ def parse_arch_list(text: str) -> dict[str, str]:
     return found
 
 
-def _configure(program: Path, arch: str, site: Site) -> Launch:
-    """Serve the site with one worker on a free port, which the server announces."""
-    options = ("--arch", arch, "--workers", "1", "--listen", "127.0.0.1:0")
-    return Launch((str(program), "serve", *options, str(site.root)))
+_OF_MANY = ("prefork", "pool", "queue")
+"""Where a worker serves one connection at a time, and one alone would say nothing."""
 
 
-def our_servers(program: Path) -> list[Server]:
-    """Return a server for each architecture; ServerFailedError if the program lists none."""
+def _configure(program: Path, variant: Variant, site: Site) -> Launch:
+    """Serve the site on a free port, which the server announces; with one worker, or of many."""
+    workers = () if variant.arch in _OF_MANY else ("--workers", "1")
+    options = ("--arch", variant.arch, *workers, "--listen", "127.0.0.1:0")
+    return Launch((str(program), "serve", *options, *variant.options, str(site.root)))
+
+
+def our_servers(program: Path, wanted: tuple[Variant, ...] | None = None) -> list[Server]:
+    """Return a server for each wanted variant whose architecture there is; None: each architecture.
+
+    ServerFailedError if the program lists no architecture at all.
+    """
     try:
         listing = subprocess.run(
             (str(program), "serve", "--arch", "list"),
@@ -47,7 +56,15 @@ def our_servers(program: Path) -> list[Server]:
         raise ServerFailedError(
             f"{program} serve --arch list names no architecture: {listing.stderr.strip()}"
         )
+    variants = wanted or tuple(Variant(name, name) for name in architectures)
     return [
-        Server(name, True, summary, "this checkout", partial(_configure, program, name))
-        for name, summary in architectures.items()
+        Server(
+            variant.name,
+            True,
+            " ".join((architectures[variant.arch], *variant.options)),
+            "this checkout",
+            partial(_configure, program, variant),
+        )
+        for variant in variants
+        if variant.arch in architectures
     ]

@@ -77,6 +77,33 @@ hosts:
 """
 
 
+_APACHE = """\
+<IfDefine !MODULES>
+    Define MODULES /usr/lib/apache2/modules
+</IfDefine>
+ServerRoot {folder}
+LoadModule mpm_worker_module ${{MODULES}}/mod_mpm_worker.so
+LoadModule authz_core_module ${{MODULES}}/mod_authz_core.so
+{user}
+ServerName localhost
+Listen 127.0.0.1:{port}
+ListenBacklog 4096
+PidFile {folder}/apache2.pid
+ErrorLog /dev/stderr
+DocumentRoot {root}
+KeepAlive On
+KeepAliveTimeout 300
+MaxKeepAliveRequests 0
+StartServers 18
+ServerLimit 18
+ThreadsPerChild 64
+MaxRequestWorkers 1152
+MinSpareThreads 1152
+MaxSpareThreads 1152
+MaxConnectionsPerChild 0
+"""
+
+
 def _written(template: str, name: str, site: Site, user: str) -> tuple[Path, str, int]:
     """Write a configuration for a free port; return its path, its text and the port."""
     port = free_port()
@@ -111,10 +138,20 @@ def _h2o(program: Path, site: Site) -> Launch:
     return Launch((str(program), "-m", "worker", "-c", str(path)), text, f"http://127.0.0.1:{port}")
 
 
+def _apache(program: Path, site: Site) -> Launch:
+    # It refuses to serve as root.
+    for folder in {site.folder, site.root, site.root.parent}:
+        folder.chmod(folder.stat().st_mode | 0o001)
+    path, text, port = _written(_APACHE, "apache2", site, "User www-data\nGroup www-data")
+    argv = (str(program), "-D", "FOREGROUND", "-f", str(path))
+    return Launch(argv, text, f"http://127.0.0.1:{port}")
+
+
 _PEERS: dict[str, tuple[str, Callable[[Path, Site], Launch]]] = {
     "nginx": ("one worker process, open_file_cache on, sendfile off", _nginx),
     "lighttpd": ("one process, epoll, stat cache", _lighttpd),
     "h2o": ("one thread, its cache of open files", _h2o),
+    "apache2": ("worker: 18 processes of 64 threads", _apache),
 }
 
 

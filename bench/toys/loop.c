@@ -1,0 +1,65 @@
+/* Our event loop: a watcher for each connection. */
+#include "bench/toys/toy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gossamer/loop.h>
+#include <gossamer/sys.h>
+
+struct connection {
+    struct gs_io io;
+    struct toy toy;
+};
+
+static void end(struct connection *connection)
+{
+    gs_io_stop(&connection->io);
+    gs_loop_fd_closed(connection->io.watcher.loop, connection->io.fd);
+    gs_sys_close(connection->io.fd);
+    free(connection);
+}
+
+static void on_readable(struct gs_io *io, unsigned events)
+{
+    struct connection *connection = gs_container_of(io, struct connection, io);
+    struct toy *toy = &connection->toy;
+    size_t room;
+    char *bytes = toy_room(toy, &room);
+    ssize_t n = events & GS_FAILED ? -EIO : gs_sys_recv(io->fd, bytes, room, 0);
+    if (n == -EAGAIN)
+        return;
+    enum toy_next next = toy_received(toy, n);
+    if (next == TOY_SEND)
+        next = toy_sent(toy, gs_sys_send(io->fd, toy_answer, TOY_ANSWER, 0));
+    if (next == TOY_END)
+        end(connection);
+}
+
+static void on_connection(struct gs_io *listener, unsigned events)
+{
+    (void)events;
+    int fd = gs_sys_accept(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    struct connection *connection = fd >= 0 ? calloc(1, sizeof *connection) : NULL;
+    if (!connection) {
+        if (fd >= 0)
+            gs_sys_close(fd);
+        return;
+    }
+    gs_io_init(&connection->io, listener->watcher.loop, on_readable);
+    gs_io_set(&connection->io, fd, GS_READ);
+    if (gs_io_start(&connection->io))
+        end(connection);
+}
+
+int main(int argc, char **argv)
+{
+    struct gs_loop *loop;
+    struct gs_io listener;
+    int fd = toy_listen(argc, argv);
+    toy_must(!gs_loop_new(&loop), "gs_loop_new");
+    gs_sys_fcntl(fd, F_SETFL, O_NONBLOCK);
+    gs_io_init(&listener, loop, on_connection);
+    gs_io_set(&listener, fd, GS_READ);
+    toy_must(!gs_io_start(&listener), "gs_io_start");
+    return gs_loop_run(loop) ? 2 : 0;
+}

@@ -1,0 +1,27 @@
+/* A thread of GNU Pth for each connection. */
+#include "bench/toys/toy.h"
+
+#include <pth.h>
+#include <stdint.h>
+
+static void *serve(void *argument)
+{
+    int fd = (int)(intptr_t)argument;
+    TOY_SERVE(pth_read, pth_write, fd);
+    close(fd);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    int listener = toy_listen(argc, argv);
+    toy_must(pth_init(), "pth_init");
+    pth_attr_t attributes = pth_attr_new();
+    pth_attr_set(attributes, PTH_ATTR_JOINABLE, FALSE);
+    pth_attr_set(attributes, PTH_ATTR_STACK_SIZE, TOY_STACK);
+    for (;;) {
+        int fd = pth_accept(listener, NULL, NULL);
+        if (fd >= 0 && !pth_spawn(attributes, serve, (void *)(intptr_t)fd))
+            close(fd);
+    }
+}

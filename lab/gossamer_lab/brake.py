@@ -1,0 +1,72 @@
+"""A brake: takes most of the server's core, so that the server is the limit and not its client.
+
+The document's server had its clock turned down to the same end. The kernel shares the core between
+sessions by their niceness (autogroups), so that a server of many processes gets no more than one
+of a single thread.
+"""
+
+import contextlib
+import math
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from gossamer_lab import process
+from gossamer_lab.accounting import family_cpu
+
+_NICE_STEP = 1.25
+"""The weight of a session against one that is nicer by one."""
+_SPIN = (sys.executable, "-S", "-c", "while True: pass")
+_TRIAL_S = 0.4
+
+
+def niceness(share: float) -> int:
+    """Return the niceness that leaves a session such a share of a core beside one of niceness 0."""
+    return round(math.log((1 - share) / share) / math.log(_NICE_STEP))
+
+
+class Brake:
+    """One that is put on, or none: then it uses nothing."""
+
+    def __init__(self, pid: int | None) -> None:
+        """Know the process."""
+        self._pid = pid
+
+    def used_s(self) -> float:
+        """Return the CPU time that it has used so far."""
+        return family_cpu(self._pid).total_s if self._pid else 0.0
+
+
+def _make_nicer(pid: int, share: float) -> None:
+    """Give the session of a process its weight; OSError where that is not possible."""
+    Path(f"/proc/{pid}/autogroup").write_text(str(niceness(share)))
+
+
+def trial(share: float, core: int, folder: Path) -> float | None:
+    """Return what share a busy process really gets; None where the kernel cannot share cores so."""
+    paths = (folder / "brake.out", folder / "brake.err")
+    with (
+        process.started(_SPIN, core, *paths) as braked,
+        process.started(_SPIN, core, *paths) as other,
+    ):
+        try:
+            _make_nicer(braked.pid, share)
+        except OSError:
+            return None
+        before = [family_cpu(child.pid).total_s for child in (braked, other)]
+        time.sleep(_TRIAL_S)
+        after = [family_cpu(child.pid).total_s for child in (braked, other)]
+    used = [end - begin for begin, end in zip(before, after, strict=True)]
+    return used[0] / sum(used) if sum(used) else None
+
+
+@contextlib.contextmanager
+def put_on(server: int, share: float | None, core: int, folder: Path) -> Iterator[Brake]:
+    """Leave a server such a share of its core for the length of a ``with`` block; None: all."""
+    if share is None:
+        yield Brake(None)
+        return
+    _make_nicer(server, share)
+    with process.started(_SPIN, core, folder / "brake.out", folder / "brake.err") as child:
+        yield Brake(child.pid)

@@ -1,0 +1,116 @@
+"""All that is worked out from the raw rows: the table's cells, the charts' series, the verdicts."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from gossamer_lab.analysis import cells, lost
+from gossamer_lab.claims import Correlation, Round, Slope, UntestableError
+from gossamer_lab.experiment import Drawing, Experiment
+from gossamer_lab.statistics import linear_fit, mean_interval
+from gossamer_lab.store import Run
+from gossamer_lab.verdict import interval_of, rounds_of, verdicts
+
+Json = dict[str, Any]
+
+
+def _measured(drawing: Drawing, rounds: Sequence[Round], place: tuple[str, str]) -> list[float]:
+    """Return a figure in every round where it was sound."""
+    rows = [round_.rows.get(place) for round_ in rounds]
+    return [float(row[drawing.y]) for row in rows if row and row.get(drawing.y) is not None]
+
+
+def _point_of(values: Sequence[float]) -> Json:
+    """Return the mean of values with its interval, the mean alone if there is but one."""
+    if len(values) == 1:
+        return {"value": values[0], "low": None, "high": None, "runs": 1}
+    found = mean_interval(values)
+    return {"value": found.value, "low": found.low, "high": found.high, "runs": found.runs}
+
+
+def _fit_of(drawing: Drawing, rounds: Sequence[Round], server: str) -> Json | None:
+    """Return the line of a subject: slopes and correlations of the rounds, with their interval."""
+    slope = Slope(server, drawing.x, drawing.y)
+    correlation = Correlation(server, drawing.x, drawing.y)
+    slopes, correlations = [], []
+    for round_ in rounds:
+        try:
+            slopes.append(slope.of(round_))
+            correlations.append(correlation.of(round_))
+        except UntestableError:
+            continue
+    if len(slopes) < 2:
+        return None
+    one, other = interval_of(slope, slopes), interval_of(correlation, correlations)
+    return {
+        "server": server,
+        "slope": one.value,
+        "slope_low": one.low,
+        "slope_high": one.high,
+        "correlation": other.value,
+        "rounds": one.runs,
+    }
+
+
+def _series_of(drawing: Drawing, results: Json, rounds: Sequence[Round]) -> Json:
+    """Return what a chart shows."""
+    wanted = set(rounds[0].chosen(dict(drawing.where))) if rounds else set()
+    points = [
+        point
+        for point in results["points"]
+        if point["key"] in wanted and point.get(drawing.x) is not None
+    ]
+    shown, fits = [], []
+    for server in (server["name"] for server in results["servers"]):
+        line = []
+        for point in points:
+            values = _measured(drawing, rounds, (point["key"], server))
+            if values:
+                head = {"server": server, "point": point["key"], "x": point[drawing.x]}
+                line.append(head | _point_of(values))
+        shown += line
+        fit = _fit_of(drawing, rounds, server) if drawing.has_fits else None
+        if fit and len(line) > 2:
+            through = linear_fit([at["x"] for at in line], [at["value"] for at in line])
+            fits.append(fit | {"intercept": through.intercept})
+    return {"key": drawing.key, "shown": shown, "fits": fits}
+
+
+def _void(raw: pl.DataFrame) -> Json:
+    """Return how many measurements are void, by reason."""
+    if "void" not in raw.columns:
+        return {}
+    return dict(Counter(raw["void"].drop_nulls().to_list()).most_common())
+
+
+def _absent(results: Mapping[str, Any]) -> dict[str, str]:
+    """Return why subjects and points are missing from a run."""
+    reasons = {left["name"]: left["reason"] for left in results["left_out"]}
+    told = {name: f"{name}: {reason}" for name, reason in reasons.items()}
+    told |= {
+        point["key"]: f"{point['label']}: {reasons[point['label']]}"
+        for point in results["points_left_out"]
+        if point["label"] in reasons
+    }
+    return told | {name: f"{name} is not on this machine" for name in results["absent_peers"]}
+
+
+def with_derived(run: Run, experiment: Experiment) -> Run:
+    """Return the run with all that is derived computed afresh from the raw rows."""
+    results = run.results
+    points = [point["key"] for point in results["points"]]
+    servers = [server["name"] for server in results["servers"]]
+    every = [*results["points"], *results["points_left_out"]]
+    absent = _absent(results)
+    rounds = rounds_of(run.raw, every, absent)
+    is_table = not experiment.drawings
+    derived: Json = {
+        "cells": [c.as_dict() for c in cells(run.raw, points, servers)] if is_table else [],
+        "lost": lost(run.raw),
+        "void": _void(run.raw),
+        "verdicts": verdicts(experiment.claims, run.raw, every, absent),
+        "series": [_series_of(drawing, results, rounds) for drawing in experiment.drawings],
+    }
+    return Run(run.folder, results | derived, run.raw)

@@ -1,0 +1,184 @@
+"""``libevent-vs-libev``: the cost of many watchers, few of them active, in several event loops."""
+
+from itertools import product
+
+from gossamer_lab.claims import Claim, Mean, Quantity, Ratio, Where
+from gossamer_lab.experiment import Case, Document, Drawing, Experiment, Program, Scale
+
+_PAIRS = (100, 316, 1000, 3162, 9900, 31_623, 100_000)
+_ACTIVE = (100, 1000)
+_COLUMNS = ("total_us", "setup_us", "poll_us")
+_PROGRAMS = (
+    Program("libev", "loops/libev", ("pairs", "anew"), "native API", "libev-dev"),
+    Program(
+        "libevent", "loops/libevent", ("pairs", "anew"), "event_del, event_add", "libevent-dev"
+    ),
+    Program(
+        "libuv", "loops/libuv", ("pairs", "again"), "uv_poll_stop, uv_poll_start", "libuv1-dev"
+    ),
+    Program("gossamer", "loops/ours", ("pairs", "anew"), "descriptor set anew, as with libev"),
+    Program("gossamer, kept", "loops/ours", ("pairs", "again"), "stopped and started alone"),
+)
+_PLAIN, _TIMED = "without timeouts", "with timeouts"
+
+
+def _case(pairs: int, active: int, timeouts: str) -> Case:
+    return Case(
+        key=f"{pairs}-{active}-{'timed' if timeouts == _TIMED else 'plain'}",
+        label=f"{pairs:,} socket pairs, {active:,} active, {timeouts}",
+        words=(str(pairs), str(active), str(int(timeouts == _TIMED))),
+        columns=_COLUMNS,
+        programs=tuple(program.name for program in _PROGRAMS),
+        fields=(("descriptors", pairs), ("active", active), ("timeouts", timeouts)),
+        descriptors=2 * pairs,
+    )
+
+
+_CASES = tuple(
+    _case(pairs, active, timeouts)
+    for pairs, active, timeouts in product(_PAIRS, _ACTIVE, (_PLAIN, _TIMED))
+    if active <= pairs
+)
+
+
+def _keys(*pairs: int) -> tuple[str, ...]:
+    return tuple(case.key for case in _CASES if dict(case.fields)["descriptors"] in pairs)
+
+
+def _against(part: str, where: Where) -> Quantity:
+    """Return libevent's time as a multiple of libev's."""
+    column = f"{part}_us"
+    return Ratio(
+        Mean("libevent", column, where, f"{part} time of libevent"),
+        Mean("libev", column, where, "libev"),
+    )
+
+
+def _timeouts_add(library: str) -> Quantity:
+    """Return the total time with timeouts as a multiple of that without."""
+    return Ratio(
+        Mean(library, "total_us", (("timeouts", _TIMED),), f"total time of {library}, timeouts"),
+        Mean(library, "total_us", (("timeouts", _PLAIN),), "without"),
+    )
+
+
+def _many(timeouts: str, active: int) -> Where:
+    return (("timeouts", timeouts), ("active", active))
+
+
+_CLAIMS = (
+    Claim(
+        "twice-the-total",
+        "Without timeouts libevent takes almost twice the total time of libev",
+        "first benchmark, discussion",
+        "almost 2, regardless of the number of clients",
+        _against("total", (("timeouts", _PLAIN),)),
+        holds_from=1.5,
+        holds_to=2.5,
+    ),
+    Claim(
+        "poll-is-alike",
+        "Without timeouts and with 100 active clients both poll in about the same time",
+        "first benchmark, discussion",
+        "less than 5 % apart",
+        _against("poll", _many(_PLAIN, 100)),
+        holds_from=0.95,
+        holds_to=1.05,
+    ),
+    Claim(
+        "poll-is-slower-at-1000",
+        "Without timeouts and with 1000 active clients libevent polls more slowly",
+        "first benchmark, discussion",
+        "consistently slower, by little",
+        _against("poll", _many(_PLAIN, 1000)),
+        holds_from=1.0,
+    ),
+    Claim(
+        "timeouts-cost-libevent",
+        "Timeouts raise libevent's total time dramatically",
+        "second benchmark, discussion",
+        "dramatically; here by half or more",
+        _timeouts_add("libevent"),
+        holds_from=1.5,
+    ),
+    Claim(
+        "timeouts-are-cheap-in-libev",
+        "Timeouts raise libev's total time only slightly",
+        "second benchmark, discussion",
+        "slightly; here by a quarter at the most",
+        _timeouts_add("libev"),
+        holds_to=1.25,
+    ),
+    Claim(
+        "poll-with-timeouts",
+        "With timeouts libev polls two to almost three times as fast",
+        "second benchmark, discussion",
+        "2 to almost 3, over the whole range",
+        _against("poll", (("timeouts", _TIMED),)),
+        holds_from=2.0,
+        holds_to=3.0,
+    ),
+    Claim(
+        "at-100000",
+        "At 100,000 socket pairs libev is faster in total",
+        "first benchmark, interpretation",
+        "consistently faster at higher numbers",
+        _against("total", (("descriptors", 100_000),)),
+        holds_from=1.0,
+    ),
+    Claim(
+        "emulation-is-cheap",
+        "Programs written for libevent run at a small cost on libev's emulation of it",
+        "first benchmark, interpretation",
+        "a small overhead; here at most a tenth",
+        Ratio(
+            Mean("libev, emulated", "total_us", (("timeouts", _PLAIN),), "total time, emulated"),
+            Mean("libev", "total_us", (("timeouts", _PLAIN),), "native"),
+        ),
+        holds_to=1.1,
+    ),
+)
+
+
+def _drawing(part: str, active: int, timeouts: str) -> Drawing:
+    of = "total time" if part == "total" else "time of polling and handling"
+    return Drawing(
+        f"{part}-{active}-{'timed' if timeouts == _TIMED else 'plain'}",
+        f"{of.capitalize()}, {active} active, {timeouts}",
+        "After the graphs of the "
+        + ("first" if timeouts == _PLAIN else "second")
+        + " benchmark: the second iteration, as a rule the least of six runs.",
+        "descriptors",
+        f"{part}_us",
+        "socket pairs (logarithmic)",
+        f"{of}, µs (logarithmic)",
+        where=(("active", active), ("timeouts", timeouts)),
+        log_x=True,
+        log_y=True,
+    )
+
+
+LIBEVENT_VS_LIBEV = Experiment(
+    name="libevent-vs-libev",
+    summary="Total and poll time of an iteration against the number of watchers, with and "
+    "without timeouts",
+    document=Document("Benchmarking libevent against libev", "Marc Lehmann", 2011),
+    points=_CASES,
+    scales=(
+        Scale("smoke", 0.0, 0.0, 0.0, rounds=2, points=_keys(100, 1000, 100_000)),
+        Scale("normal", 0.0, 0.0, 0.0, rounds=5, repeats=6),
+        Scale("paper", 0.0, 0.0, 0.0, rounds=10, repeats=6),
+    ),
+    programs=_PROGRAMS,
+    claims=_CLAIMS,
+    drawings=tuple(
+        _drawing(part, active, timeouts)
+        for timeouts, part, active in product((_PLAIN, _TIMED), ("total", "poll"), _ACTIVE)
+    ),
+    notes=(
+        "The program is ours, after the description of libevent's bench.c: the same iteration, "
+        "timed by the CPU time of its thread.",
+        "The versions of the libraries are today's. Since 2011 libev has a timer heap of four "
+        "children, and libevent a heap of two.",
+    ),
+)

@@ -1,0 +1,237 @@
+/* Four threads that exchange events, after SandStorm's: one accepts, one reads, one writes, and one is the application, which alone
+ * knows HTTP.
+ *
+ *      listener (one a worker)        sockets                            sockets
+ *         |                              |                                  ^
+ *         v                              v                                  |
+ *      accepting                      reading                            writing
+ *         | new connection             |   ^ READ          sent |   ^ WRITE |
+ *         |                      bytes |   |                    |   |
+ *         v                            v   |                    v   |
+ *      +------------------------------- application --------------------------------+
+ *      |   HTTP, the page cache, deadlines; files are loaded inline                  |
+ *      +----------------------------------------------------------------------------+
+ *
+ * Each thread is a loop with a queue of events. A connection has one event for each direction, which is with the application or on
+ * its way: so nothing is touched by two threads at a time. How all starts and ends: quad_life.c. */
+#include "serve/arch/quad.h"
+
+#include "serve/server.h"
+
+#include <gossamer/sys.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+void quad_send(struct quad_group *group, int from, int to, struct quad_event *event)
+{
+    struct gs_stage *stage = group->threads[to].stage;
+    (void)!(from == QUAD_ACCEPTING
+                ? gs_stage_put(stage, &event->event)
+                : gs_outbox_put(gs_stage_outbox(group->threads[from].stage), stage, &event->event));
+}
+
+static uint64_t now_of(const struct quad_group *group)
+{
+    return gs_loop_now(group->threads[QUAD_APPLICATION].loop);
+}
+
+/* ---- What a connection wants ---- */
+
+static int watch_deadline(struct quad_connection *connection)
+{
+    uint64_t now_ns = now_of(connection->group);
+    uint64_t deadline_ns = gs_http_conn_deadline(&connection->base.http);
+    if (connection->lacks && deadline_ns > now_ns + SERVE_LACK_PAUSE_NS)
+        deadline_ns = now_ns + SERVE_LACK_PAUSE_NS;
+    struct gs_timer *timer = &connection->timer;
+    if (deadline_ns == GS_NEVER || (timer->watcher.active && timer->deadline_ns <= deadline_ns))
+        return 0;
+    return gs_timer_start(timer, deadline_ns);
+}
+
+static void begin_closing(struct quad_connection *connection)
+{
+    connection->is_closing = true;
+    gs_timer_stop(&connection->timer);
+    quad_send(connection->group, QUAD_APPLICATION, QUAD_READING, &connection->close);
+}
+
+/* What the application does itself. False: there is nothing. */
+static bool step(struct quad_connection *connection, unsigned wants)
+{
+    struct serve_connection *base = &connection->base;
+    if (wants & GS_HTTP_LOAD) {
+        struct gs_http_load *load = gs_http_conn_take_load(&base->http);
+        gs_http_load_run(load);
+        gs_loop_update_now(connection->group->threads[QUAD_APPLICATION].loop);
+        serve_connection_loaded(base, load, now_of(connection->group));
+    } else if (wants & GS_HTTP_SHUTDOWN) {
+        serve_connection_shut_down(base, now_of(connection->group));
+    }
+    return wants & (GS_HTTP_LOAD | GS_HTTP_SHUTDOWN);
+}
+
+static void go_on(struct quad_connection *connection)
+{
+    struct serve_connection *base = &connection->base;
+    struct quad_group *group = connection->group;
+    while (step(connection, gs_http_conn_wants(&base->http)))
+        ;
+    unsigned wants = gs_http_conn_wants(&base->http);
+    if (wants & GS_HTTP_CLOSE || watch_deadline(connection)) {
+        begin_closing(connection);
+        return;
+    }
+    if (wants & GS_HTTP_WRITE && !connection->is_writing && !connection->lacks) {
+        serve_connection_output(base, &connection->output);
+        connection->is_writing = true;
+        quad_send(group, QUAD_APPLICATION, QUAD_WRITING, &connection->write);
+    }
+    if (wants & GS_HTTP_READ && !connection->is_reading) {
+        connection->is_reading = true;
+        quad_send(group, QUAD_APPLICATION, QUAD_READING, &connection->read);
+    }
+}
+
+static void on_deadline(struct gs_timer *timer)
+{
+    struct quad_connection *connection = gs_container_of(timer, struct quad_connection, timer);
+    uint64_t now_ns = now_of(connection->group);
+    connection->lacks = false;
+    if (gs_http_conn_deadline(&connection->base.http) <= now_ns)
+        serve_connection_expire(&connection->base, now_ns);
+    go_on(connection);
+}
+
+/* ---- What comes to it ---- */
+
+void quad_accepted(void *data, int fd, const struct sockaddr *address)
+{
+    struct quad_group *group = data;
+    struct quad_connection *connection = calloc(1, sizeof *connection);
+    if (!connection) {
+        serve_places_leave(group->places);
+        gs_sys_close(fd);
+        return;
+    }
+    connection->group = group;
+    connection->base.fd = fd;
+    connection->writing.is_ready = true;
+    connection->read = (struct quad_event){.kind = QUAD_READ, .connection = connection};
+    connection->write = (struct quad_event){.kind = QUAD_WRITE, .connection = connection};
+    connection->close = (struct quad_event){.kind = QUAD_OPEN, .connection = connection};
+    connection->has_address = address;
+    if (address)
+        memcpy(&connection->address, address,
+               address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                              : sizeof(struct sockaddr_in));
+    quad_send(group, QUAD_ACCEPTING, QUAD_APPLICATION, &connection->close);
+}
+
+static void on_open(struct quad_connection *connection)
+{
+    struct quad_group *group = connection->group;
+    const struct sockaddr *address = (const struct sockaddr *)&connection->address;
+    connection->close.kind = QUAD_CLOSE;
+    serve_connection_init(&connection->base, connection->base.fd, &group->shard,
+                          connection->has_address ? address : NULL, now_of(group));
+    gs_timer_init(&connection->timer, group->threads[QUAD_APPLICATION].loop, on_deadline);
+    gs_list_append(&group->connections, &connection->link);
+    group->connection_count++;
+    go_on(connection);
+}
+
+static void on_read(struct quad_connection *connection)
+{
+    connection->is_reading = false;
+    if (!connection->is_closing)
+        serve_connection_received(&connection->base, connection->bytes, connection->n,
+                                  now_of(connection->group));
+    free(connection->bytes);
+    connection->bytes = NULL;
+}
+
+static void on_written(struct quad_connection *connection)
+{
+    connection->is_writing = false;
+    if (connection->is_closing)
+        return;
+    connection->lacks = serve_connection_lacks(connection->sent);
+    serve_connection_sent(&connection->base, &connection->output, connection->sent,
+                          now_of(connection->group));
+}
+
+static void on_closed(struct quad_connection *connection)
+{
+    struct quad_group *group = connection->group;
+    serve_connection_done(&connection->base);
+    gs_list_remove(&connection->link);
+    free(connection);
+    serve_places_leave(group->places);
+    if (!--group->connection_count && group->is_ending)
+        gs_loop_stop(group->threads[QUAD_APPLICATION].loop);
+}
+
+/* The second time, what was at the sockets has been read. */
+static void on_drain(struct quad_group *group)
+{
+    struct gs_loop *loop = group->threads[QUAD_APPLICATION].loop;
+    uint64_t end_ns = gs_clock_after(gs_loop_now(loop), group->server->options->drain_timeout_ns);
+    if (!group->is_draining) {
+        group->is_draining = true;
+        quad_send(group, QUAD_APPLICATION, QUAD_READING, &group->draining);
+        return;
+    }
+    group->is_ending = true;
+    GS_LIST_EACH(link, &group->connections)
+    {
+        struct quad_connection *connection = gs_container_of(link, struct quad_connection, link);
+        if (connection->is_closing)
+            continue;
+        serve_connection_drain(&connection->base, gs_loop_now(loop));
+        go_on(connection);
+    }
+    if (!group->connection_count)
+        gs_loop_stop(loop);
+    else if (gs_timer_start(&group->drain_end, end_ns))
+        quad_end(group);
+}
+
+void quad_end(struct quad_group *group)
+{
+    GS_LIST_EACH(link, &group->connections)
+    {
+        struct quad_connection *connection = gs_container_of(link, struct quad_connection, link);
+        if (!connection->is_closing)
+            begin_closing(connection);
+    }
+}
+
+void quad_handle_application(struct gs_batch *batch, void *data)
+{
+    struct gs_event *next;
+    while ((next = gs_batch_take(batch))) {
+        struct quad_event *event = gs_container_of(next, struct quad_event, event);
+        struct quad_connection *connection = event->connection;
+        switch (event->kind) {
+        case QUAD_OPEN:
+            on_open(connection);
+            continue;
+        case QUAD_CLOSE:
+            on_closed(connection);
+            continue;
+        case QUAD_DRAIN:
+            on_drain(data);
+            continue;
+        case QUAD_READ:
+            on_read(connection);
+            break;
+        case QUAD_WRITE:
+            on_written(connection);
+            break;
+        }
+        if (!connection->is_closing)
+            go_on(connection);
+    }
+}

@@ -1,0 +1,215 @@
+/* How the architecture `quad` starts and ends. */
+#include "serve/arch/arch.h"
+#include "serve/arch/quad.h"
+#include "serve/loops.h"
+#include "serve/server.h"
+
+#include <stdlib.h>
+
+/* ---- The accepting thread ---- */
+
+static int start_accepting(struct quad_group *group)
+{
+    struct serve_server *server = group->server;
+    const int *listeners = server->listeners + (size_t)group->index * server->address_count;
+    group->acceptors = calloc(server->address_count, sizeof *group->acceptors);
+    int err = group->acceptors ? 0 : -ENOMEM;
+    for (unsigned i = 0; !err && i < server->address_count; i++) {
+        serve_acceptor_init(&group->acceptors[i], group->threads[QUAD_ACCEPTING].loop,
+                            group->places, quad_accepted, group);
+        err = serve_acceptor_start(&group->acceptors[i], listeners[i], server->log_fd >= 0);
+    }
+    return err;
+}
+
+/* Who has connected already is served; then the application hears of it. */
+static void on_drain(struct gs_async *async)
+{
+    struct quad_group *group = async->watcher.data;
+    struct serve_server *server = group->server;
+    for (unsigned i = 0; i < server->address_count; i++)
+        serve_acceptor_take(&group->acceptors[i], (unsigned)server->options->backlog);
+    for (unsigned i = 0; i < server->address_count; i++) {
+        serve_acceptor_stop(&group->acceptors[i]);
+        gs_loop_fd_closed(async->watcher.loop, group->acceptors[i].io.fd);
+    }
+    serve_stop_listening(server, group->index);
+    quad_send(group, QUAD_ACCEPTING, QUAD_APPLICATION, &group->draining);
+}
+
+/* ---- The application's ---- */
+
+static void on_drain_end(struct gs_timer *timer)
+{
+    quad_end(timer->watcher.data);
+}
+
+static void on_flush_log(struct gs_prepare *prepare)
+{
+    struct quad_group *group = prepare->watcher.data;
+    serve_shard_flush_log(&group->shard);
+}
+
+/* ---- All four ---- */
+
+static void on_stop(struct gs_async *async)
+{
+    gs_loop_stop(async->watcher.loop);
+}
+
+static void *run_thread(void *data)
+{
+    struct quad_thread *thread = data;
+    gs_stage_calm_thread();
+    thread->result = gs_loop_run(thread->loop);
+    return NULL;
+}
+
+static int make_thread(struct quad_group *group, int which)
+{
+    static const struct {
+        const char *name;
+        gs_stage_fn *handle; /* NULL: no events come to it */
+    } kinds[QUAD_THREADS] = {
+        [QUAD_READING] = {"read", quad_handle_reading},
+        [QUAD_WRITING] = {"write", quad_handle_writing},
+        [QUAD_APPLICATION] = {"application", quad_handle_application},
+    };
+    struct quad_thread *thread = &group->threads[which];
+    int err = serve_loop_new(group->server, !group->index && !which, &thread->loop);
+    if (err)
+        return err;
+    thread->is_by_level = serve_loop_is_by_level(thread->loop);
+    gs_async_init(&thread->stop, thread->loop, on_stop);
+    gs_async_start(&thread->stop);
+    const struct gs_stage_options options = {.name = kinds[which].name,
+                                             .handle = kinds[which].handle,
+                                             .data = group,
+                                             .loop = thread->loop};
+    return options.handle ? gs_stage_new(&options, &thread->stage) : 0;
+}
+
+static void set_up_watchers(struct quad_group *group)
+{
+    struct gs_loop *application = group->threads[QUAD_APPLICATION].loop;
+    gs_async_init(&group->drain, group->threads[QUAD_ACCEPTING].loop, on_drain);
+    gs_timer_init(&group->drain_end, application, on_drain_end);
+    gs_prepare_init(&group->flush_log, application, on_flush_log);
+    group->drain.watcher.data = group->drain_end.watcher.data = group;
+    group->flush_log.watcher.data = group;
+    gs_async_start(&group->drain);
+    if (group->server->log_fd >= 0)
+        gs_prepare_start(&group->flush_log);
+}
+
+static int make_group(struct serve_server *server, unsigned index, struct serve_places *places,
+                      struct quad_group *group)
+{
+    group->server = server;
+    group->index = index;
+    group->places = places;
+    group->draining.kind = QUAD_DRAIN;
+    gs_list_init(&group->connections);
+    gs_list_init(&group->read);
+    int err = serve_shard_init(&group->shard, server, index, false);
+    for (int i = 0; !err && i < QUAD_THREADS; i++)
+        err = make_thread(group, i);
+    if (!err)
+        err = start_accepting(group);
+    if (!err)
+        set_up_watchers(group);
+    return err;
+}
+
+static int start_group(struct quad_group *group)
+{
+    int err = 0;
+    for (int i = 0; !err && i < QUAD_THREADS; i++) {
+        struct quad_thread *thread = &group->threads[i];
+        err = -pthread_create(&thread->thread, NULL, run_thread, thread);
+        thread->has_thread = !err;
+    }
+    return err;
+}
+
+/* The application ends by itself when all have drained; where not all four run, nothing has begun. */
+static int end_group(struct quad_group *group)
+{
+    static const int order[] = {QUAD_APPLICATION, QUAD_ACCEPTING, QUAD_READING, QUAD_WRITING};
+    bool is_whole = group->threads[QUAD_THREADS - 1].has_thread;
+    int err = 0;
+    for (unsigned i = 0; i < QUAD_THREADS; i++) {
+        struct quad_thread *thread = &group->threads[order[i]];
+        if (!thread->has_thread)
+            continue;
+        if (i || !is_whole)
+            gs_async_send(&thread->stop);
+        pthread_join(thread->thread, NULL);
+        err = err ? err : thread->result;
+    }
+    return err;
+}
+
+static void free_group(struct quad_group *group)
+{
+    for (unsigned i = 0; group->acceptors && i < group->server->address_count; i++)
+        if (group->acceptors[i].places)
+            serve_acceptor_stop(&group->acceptors[i]);
+    for (int i = 0; i < QUAD_THREADS; i++) {
+        gs_stage_free(group->threads[i].stage);
+        gs_loop_free(group->threads[i].loop);
+    }
+    serve_shard_done(&group->shard);
+    free(group->acceptors);
+}
+
+static void list_stages(struct serve_server *server, struct quad_group *groups,
+                        struct gs_stage **stages)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < server->workers; i++)
+        for (int j = QUAD_READING; j < QUAD_THREADS; j++)
+            stages[count++] = groups[i].threads[j].stage;
+    server->stages = stages;
+    server->stage_count = count;
+}
+
+static int run(struct serve_server *server)
+{
+    struct serve_places places;
+    struct quad_group *groups = calloc(server->workers, sizeof *groups);
+    struct gs_stage **stages = calloc((size_t)server->workers * QUAD_THREADS, sizeof *stages);
+    unsigned made = 0;
+    int err = groups && stages ? 0 : -ENOMEM;
+    serve_places_init(&places, server->options->connections_most);
+    serve_block_signals();
+    while (!err && made < server->workers)
+        err = make_group(server, made, &places, &groups[made]), made++;
+    if (!err)
+        list_stages(server, groups, stages);
+    for (unsigned i = 0; !err && i < made; i++)
+        err = start_group(&groups[i]);
+    if (!err)
+        err = serve_wait(server);
+    for (unsigned i = 0; i < made; i++)
+        if (groups[i].threads[QUAD_THREADS - 1].has_thread)
+            gs_async_send(&groups[i].drain);
+    for (unsigned i = 0; i < made; i++) {
+        int result = end_group(&groups[i]);
+        err = err ? err : result;
+    }
+    server->stage_count = 0;
+    for (unsigned i = 0; i < made; i++)
+        free_group(&groups[i]);
+    free(stages);
+    free(groups);
+    return err;
+}
+
+const struct serve_arch serve_arch_quad = {
+    .name = "quad",
+    .summary = "four threads that exchange events: one accepts, one reads, one writes, one answers",
+    .workers = "groups of four kernel threads, each with a listening socket",
+    .workers_least = 1,
+    .run = run,
+};

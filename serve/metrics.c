@@ -1,0 +1,220 @@
+#include "serve/metrics.h"
+
+#include "serve/arch/arch.h"
+#include "serve/kernel_counts.h"
+#include "serve/server.h"
+
+#include <errno.h>
+#include <gossamer/stage.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#define SIZE_MOST 65536
+
+/* The page as far as it is written. */
+struct page {
+    const struct serve_server *server;
+    char *at, *end;
+    bool is_full;
+};
+
+__attribute__((format(printf, 2, 3))) static void put(struct page *page, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(page->at, (size_t)(page->end - page->at), format, arguments);
+    va_end(arguments);
+    if (n < 0 || n >= page->end - page->at)
+        page->is_full = true;
+    else
+        page->at += n;
+}
+
+static void put_head(struct page *page, const char *name, const char *type, const char *help)
+{
+    put(page, "# HELP gossamer_%s %s\n# TYPE gossamer_%s %s\n", name, help, name, type);
+}
+
+/* A sample with the labels that all have, and more of them: `,name="value"`. */
+static void put_sample(struct page *page, const char *name, const char *labels, uint64_t value)
+{
+    put(page, "gossamer_%s{arch=\"%s\"%s} %llu\n", name, page->server->options->arch->name, labels,
+        (unsigned long long)value);
+}
+
+static void put_seconds(struct page *page, const char *name, const char *labels, uint64_t ns)
+{
+    put(page, "gossamer_%s{arch=\"%s\"%s} %llu.%09llu\n", name, page->server->options->arch->name,
+        labels, (unsigned long long)(ns / GS_SECOND), (unsigned long long)(ns % GS_SECOND));
+}
+
+/* ---- What HTTP counts ---- */
+
+static struct gs_http_counts sum_of_counts(const struct serve_server *server)
+{
+    struct gs_http_counts sum = {0};
+    uint64_t *to = (uint64_t *)&sum;
+    for (unsigned worker = 0; worker < server->workers; worker++) {
+        const uint64_t *from = (const uint64_t *)&server->counts[worker].http;
+        for (size_t i = 0; i < sizeof sum / sizeof *to; i++)
+            to[i] += __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+    }
+    return sum;
+}
+
+static void put_latencies(struct page *page, const struct gs_http_counts *counts)
+{
+    uint64_t total = 0;
+    put_head(page, "request_seconds", "histogram",
+             "From a request to the end of its answer, for the connection.");
+    for (unsigned i = 0; i < GS_HTTP_LATENCIES; i++) {
+        char labels[48];
+        uint64_t us = UINT64_C(1) << i;
+        total += counts->latencies[i];
+        if (i == GS_HTTP_LATENCIES - 1)
+            snprintf(labels, sizeof labels, ",le=\"+Inf\"");
+        else
+            snprintf(labels, sizeof labels, ",le=\"%llu.%06llu\"",
+                     (unsigned long long)(us / 1000000), (unsigned long long)(us % 1000000));
+        put_sample(page, "request_seconds_bucket", labels, total);
+    }
+    put_seconds(page, "request_seconds_sum", "", counts->latency_ns);
+    put_sample(page, "request_seconds_count", "", total);
+}
+
+static void put_counts(struct page *page)
+{
+    struct gs_http_counts counts = sum_of_counts(page->server);
+    uint64_t open = counts.connections > counts.closed ? counts.connections - counts.closed : 0;
+    put_head(page, "connections_total", "counter", "Connections that were accepted.");
+    put_sample(page, "connections_total", "", counts.connections);
+    put_head(page, "connections", "gauge", "Connections that are open.");
+    put_sample(page, "connections", "", open);
+    put_head(page, "requests_total", "counter", "Requests that were answered.");
+    put_sample(page, "requests_total", "", counts.requests);
+    put_head(page, "errors_total", "counter", "Those answered with an error.");
+    put_sample(page, "errors_total", ",class=\"4xx\"", counts.client_errors);
+    put_sample(page, "errors_total", ",class=\"5xx\"", counts.server_errors);
+    put_head(page, "sent_bytes_total", "counter", "Bytes that were sent.");
+    put_sample(page, "sent_bytes_total", "", counts.bytes);
+    put_head(page, "timeouts_total", "counter", "Connections that were closed for being slow.");
+    put_sample(page, "timeouts_total", "", counts.timeouts);
+    put_latencies(page, &counts);
+}
+
+/* ---- What the kernel counts ---- */
+
+static void put_kernel(struct page *page)
+{
+    struct serve_kernel_counts counts;
+    serve_kernel_count(page->server->pid, &counts);
+    put_head(page, "workers", "gauge", "As --workers has it.");
+    put_sample(page, "workers", "", page->server->workers);
+    put_head(page, "processes", "gauge", "Processes of the server.");
+    put_sample(page, "processes", "", counts.processes);
+    put_head(page, "threads", "gauge", "Kernel threads of all processes.");
+    put_sample(page, "threads", "", counts.threads);
+    put_head(page, "context_switches_total", "counter",
+             "Switches of kernel threads; of processes that still are.");
+    put_sample(page, "context_switches_total", ",kind=\"voluntary\"", counts.voluntary);
+    put_sample(page, "context_switches_total", ",kind=\"involuntary\"", counts.involuntary);
+}
+
+/* ---- Stages and queues ---- */
+
+/* Of all stages with this one's name; false: another one with that name comes before. */
+static bool sum_stage(const struct serve_server *server, unsigned index,
+                      struct gs_stage_figures *ret_sum)
+{
+    gs_stage_figures(server->stages[index], ret_sum);
+    for (unsigned i = 0; i < server->stage_count; i++) {
+        struct gs_stage_figures other;
+        if (i == index)
+            continue;
+        gs_stage_figures(server->stages[i], &other);
+        if (other.name != ret_sum->name)
+            continue;
+        if (i < index)
+            return false;
+        ret_sum->queued += other.queued;
+        ret_sum->threads += other.threads;
+        ret_sum->events += other.events;
+        ret_sum->batches += other.batches;
+        ret_sum->wait_ns += other.wait_ns;
+        ret_sum->handle_ns += other.handle_ns;
+        ret_sum->full += other.full;
+        ret_sum->refused += other.refused;
+    }
+    return true;
+}
+
+static void put_stage(struct page *page, const struct gs_stage_figures *figures)
+{
+    char labels[64], full[96], refused[96];
+    snprintf(labels, sizeof labels, ",stage=\"%s\"", figures->name);
+    snprintf(full, sizeof full, "%s,reason=\"full\"", labels);
+    snprintf(refused, sizeof refused, "%s,reason=\"admission\"", labels);
+    put_sample(page, "stage_queue", labels, figures->queued);
+    put_sample(page, "stage_threads", labels, figures->threads);
+    put_sample(page, "stage_batch", labels, figures->batch);
+    put_sample(page, "stage_events_total", labels, figures->events);
+    put_sample(page, "stage_batches_total", labels, figures->batches);
+    put_seconds(page, "stage_wait_seconds_total", labels, figures->wait_ns);
+    put_seconds(page, "stage_handle_seconds_total", labels, figures->handle_ns);
+    put_sample(page, "stage_refused_total", full, figures->full);
+    put_sample(page, "stage_refused_total", refused, figures->refused);
+    put_seconds(page, "stage_p90_seconds", labels, figures->p90_ns);
+    put_seconds(page, "stage_rate", labels, (uint64_t)(figures->rate * (double)GS_SECOND));
+}
+
+static void put_stages(struct page *page)
+{
+    static const char *const names[][3] = {
+        {"stage_queue", "gauge", "Events that wait."},
+        {"stage_threads", "gauge", "Kernel threads of its own."},
+        {"stage_batch", "gauge", "Events that a call of its handler gets at most."},
+        {"stage_events_total", "counter", "Events that were handled."},
+        {"stage_batches_total", "counter", "Calls of the handler."},
+        {"stage_wait_seconds_total", "counter", "For which events waited."},
+        {"stage_handle_seconds_total", "counter", "For which the handler was busy."},
+        {"stage_refused_total", "counter", "Events that were not taken."},
+        {"stage_p90_seconds", "gauge", "Response time that the admission controller goes by."},
+        {"stage_rate", "gauge", "Events that it admits a second."},
+    };
+    const struct serve_server *server = page->server;
+    if (!server->stage_count)
+        return;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        put_head(page, names[i][0], names[i][1], names[i][2]);
+    for (unsigned i = 0; i < server->stage_count; i++) {
+        struct gs_stage_figures figures;
+        if (sum_stage(server, i, &figures))
+            put_stage(page, &figures);
+    }
+}
+
+static int64_t make(char *bytes, size_t n, void *data)
+{
+    struct page page = {.server = data, .at = bytes, .end = bytes + n};
+    put_counts(&page);
+    put_kernel(&page);
+    put_stages(&page);
+    if (page.server->queue_name) {
+        put_head(&page, "queue", "gauge", "Connections in a queue of the architecture.");
+        char labels[64];
+        snprintf(labels, sizeof labels, ",queue=\"%s\"", page.server->queue_name);
+        put_sample(&page, "queue", labels, atomic_load(&page.server->queued));
+    }
+    return page.is_full ? -ENOSPC : page.at - bytes;
+}
+
+struct gs_http_maker serve_metrics_maker(const struct serve_server *server, const char *path)
+{
+    return (struct gs_http_maker){
+        .path = path,
+        .media_type = "text/plain; version=0.0.4; charset=utf-8",
+        .size_most = SIZE_MOST,
+        .make = make,
+        .data = (void *)server,
+    };
+}

@@ -1,0 +1,100 @@
+"""The page of metrics: it counts what was done, for all workers and processes together."""
+
+from pathlib import Path
+
+from conftest import Serve
+from metrics import PATH, Samples, read, value
+from server import PROCESSES, Server, attempts
+from wire import Wire, get
+
+WITH_STAGES = {
+    "quad": {"read", "write", "application"},
+    "stage": {"sockets", "http", "send", "load"},
+}
+
+
+def read_until(server: Server, name: str, least: int) -> Samples:
+    """Read the page until this has so much; what was read before is counted, too."""
+    for others in attempts():
+        samples = read(server)
+        if value(samples, name) >= least + others:
+            return samples
+    raise AssertionError(f"{name} has less")
+
+
+def test_it_counts_all_workers(serve: Serve, root: Path) -> None:
+    server = serve(root, "--workers", "2", "--metrics", PATH)
+    for target in ["/a.txt", "/nonesuch", "/large.bin"] * 10:
+        get(server.address, target, Connection="close")
+    samples = read_until(server, "requests_total", 30)
+    assert value(samples, "connections_total") >= 30
+    assert value(samples, "errors_total", **{"class": "4xx"}) == 10
+    assert value(samples, "errors_total", **{"class": "5xx"}) == 0
+    assert value(samples, "sent_bytes_total") > 10 * (1 << 20)
+    assert value(samples, "timeouts_total") == 0
+    assert value(samples, "workers") == server.workers
+
+
+def test_times_are_a_histogram_of_all_that_was_sent(serve: Serve, root: Path) -> None:
+    server = serve(root, "--workers", "2", "--metrics", PATH)
+    for _ in range(20):
+        get(server.address, "/a.txt", Connection="close")
+    samples = read_until(server, "request_seconds_count", 20)
+    buckets = {
+        float(dict(labels)["le"]): number
+        for (name, labels), number in samples.items()
+        if name == "gossamer_request_seconds_bucket"
+    }
+    counts = [number for _, number in sorted(buckets.items())]
+    assert counts == sorted(counts)
+    assert counts[-1] == buckets[float("inf")] == value(samples, "request_seconds_count")
+    assert counts[-1] >= 20
+    assert value(samples, "request_seconds_sum") >= 0
+
+
+def test_open_connections_are_those_that_are_open(serve: Serve, root: Path) -> None:
+    server = serve(root, "--workers", "2", "--metrics", PATH)
+    wires = [Wire(server.address) for _ in range(5)]
+    for wire in wires:
+        assert wire.get("/a.txt").status == 200
+    mine = (0, 1)  # a process that reads this may not have told of its own connection yet
+    assert any(value(read(server), "connections") - 5 in mine for _ in attempts())
+    for wire in wires:
+        wire.close()
+    assert any(value(read(server), "connections") in mine for _ in attempts())
+
+
+def test_the_kernel_is_asked_for_processes_threads_and_switches(
+    serve: Serve, root: Path, arch: str
+) -> None:
+    server = serve(root, "--workers", "2", "--metrics", PATH)
+    samples = read(server)
+    assert (value(samples, "processes") > 1) == (arch in PROCESSES)
+    assert value(samples, "threads") >= 2
+    before = value(samples, "context_switches_total", kind="voluntary")
+    for _ in attempts():
+        if value(read(server), "context_switches_total", kind="voluntary") > before:
+            break
+    else:
+        raise AssertionError("nobody ever waits")
+
+
+def test_stages_tell_what_they_do(serve: Serve, root: Path, arch: str) -> None:
+    server = serve(root, "--workers", "2", "--metrics", PATH)
+    for _ in range(10):
+        assert get(server.address, "/a.txt", Connection="close").status == 200
+    samples = read(server)
+    stages = {
+        dict(labels)["stage"] for name, labels in samples if name == "gossamer_stage_events_total"
+    }
+    assert stages == WITH_STAGES.get(arch, set())
+    for stage in stages:
+        assert value(samples, "stage_events_total", stage=stage) > 0
+        assert value(samples, "stage_batches_total", stage=stage) > 0
+        assert value(samples, "stage_queue", stage=stage) >= 0
+        assert value(samples, "stage_refused_total", stage=stage, reason="full") == 0
+
+
+def test_without_the_option_there_is_no_such_page(serve: Serve, root: Path) -> None:
+    server = serve(root)
+    assert get(server.address, PATH).status == 404

@@ -1,0 +1,223 @@
+"""Requests that take much processor time: who waits for them, who is refused, who is not heard."""
+
+import ctypes
+import fcntl
+import os
+import selectors
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from conftest import Serve
+from metrics import PATH, read, value
+from server import PATIENCE_S, Server
+from wire import Wire, get, request
+
+SIZE = 8192
+CLIENTS = 16
+
+# In these, one connection's work keeps the others of its worker waiting.
+BLOCKED = ("user", "event", "eager", "quad")
+
+BACKLOG = 8
+BATCHES = 8
+
+
+def test_the_bottleneck_takes_its_time_and_has_its_size(serve: Serve, root: Path) -> None:
+    server = serve(root, "--bottleneck", "/slow=40", "--workers", "1")
+    bodies = set()
+    with Wire(server.address) as wire:
+        for _ in range(3):
+            response = wire.get("/slow")
+            assert response.status == 200
+            bodies.add(response.body)
+    assert [len(body) for body in bodies] == [SIZE] * len(bodies)
+
+
+def test_others_wait_where_the_architecture_says_so(serve: Serve, root: Path, way: str) -> None:
+    server = serve(root, "--bottleneck", "/slow=300", "--workers", "1")
+    with Wire(server.address) as quick, Wire(server.address) as slow:
+        assert quick.get("/a.txt").status == 200
+        slow.send(request("GET", "/slow"))
+        while server.cpu_s() < 0.1 and not slow.is_readable(0.01):
+            continue
+        quick.send(request("GET", "/a.txt"))
+        assert quick.response().status == 200
+        if way.split(maxsplit=1)[0] in BLOCKED:
+            assert slow.is_readable(PATIENCE_S)
+        assert slow.response().status == 200
+
+
+class Crowd:
+    """Clients that each ask again and again for the page that takes long."""
+
+    def __init__(self, server: Server) -> None:
+        """Start them."""
+        self.server = server
+        self.served = self.refused = 0
+        self.others: list[int] = []
+        self.lock = threading.Lock()
+        self.enough = threading.Event()
+        self.threads = [threading.Thread(target=self.ask) for _ in range(CLIENTS)]
+        for thread in self.threads:
+            thread.start()
+
+    def ask(self) -> None:
+        """Be one of them."""
+        with Wire(self.server.address) as wire:
+            while not self.enough.wait(0.01):
+                self.count(wire.get("/slow").status)
+
+    def count(self, status: int) -> None:
+        """Note how a request was answered."""
+        with self.lock:
+            self.served += status == 200
+            self.refused += status == 503
+            if status not in (200, 503):
+                self.others.append(status)
+
+    def wait_for(self, served: int, refused: int) -> None:
+        """Wait until so many have been answered either way."""
+        for _ in range(int(PATIENCE_S / 0.05)):
+            if self.served >= served and self.refused >= refused:
+                break
+            self.enough.wait(0.05)
+        self.enough.set()
+        for thread in self.threads:
+            thread.join()
+
+
+def test_admission_refuses_some_and_serves_the_others(serve: Serve, root: Path, arch: str) -> None:
+    if arch != "stage":
+        pytest.skip("it has no stages")
+    words = ("--bottleneck", "/slow=20", "--admission", "100ms", "--metrics", PATH)
+    server = serve(root, *words, "--workers", "2")
+    crowd = Crowd(server)
+    assert get(server.address, "/a.txt").status == 200
+    crowd.wait_for(served=25, refused=25)
+    assert (crowd.served >= 25, crowd.refused >= 25, crowd.others) == (True, True, [])
+    samples = read(server)
+    full = value(samples, "stage_refused_total", stage="make", reason="full")
+    refused = value(samples, "stage_refused_total", stage="make", reason="admission")
+    assert full + refused == crowd.refused
+    assert refused > 0
+    assert value(samples, "stage_events_total", stage="make") == crowd.served
+    assert value(samples, "errors_total", **{"class": "5xx"}) == crowd.refused
+    assert value(samples, "stage_p90_seconds", stage="make") > 0
+    assert get(server.address, "/slow").status in (200, 503)
+
+
+def test_without_admission_everybody_waits(serve: Serve, root: Path, arch: str) -> None:
+    if arch != "stage":
+        pytest.skip("it has no stages")
+    words = ("--bottleneck", "/slow=5", "--controllers", "none", "--metrics", PATH)
+    server = serve(root, *words, "--workers", "1")
+    crowd = Crowd(server)
+    crowd.wait_for(served=100, refused=0)
+    assert (crowd.served >= 100, crowd.refused, crowd.others) == (True, 0, [])
+    assert value(read(server), "stage_events_total", stage="make") == crowd.served
+
+
+# ---- The kernel's accept queue ----
+
+
+@contextmanager
+def network_of_its_own() -> Iterator[None]:
+    """Be in a network where nobody else's overflows are counted."""
+    clone_newnet, set_flags, flags_up = 0x40000000, 0x8914, 0x41
+    libc = ctypes.CDLL(None)
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    if libc.unshare(clone_newnet):
+        os.close(before)
+        pytest.skip("only root can have a network of its own")
+    try:
+        with socket.socket() as any_socket:
+            fcntl.ioctl(any_socket, set_flags, struct.pack("16sh14x", b"lo", flags_up))
+        yield
+    finally:
+        assert libc.setns(before, clone_newnet) == 0
+        os.close(before)
+
+
+def overflows() -> int:
+    """Return how often the kernel has dropped who wanted to connect."""
+    rows = Path("/proc/thread-self/net/netstat").read_text().splitlines()
+    names, numbers = (row.split() for row in rows if row.startswith("TcpExt:"))
+    return int(numbers[names.index("ListenOverflows")])
+
+
+class Arrivals:
+    """Clients that come in batches, and ask once each."""
+
+    def __init__(self, server: Server) -> None:
+        """Begin without any."""
+        self.server = server
+        self.selector = selectors.DefaultSelector()
+        self.open = self.answers = 0
+        self.received: dict[socket.socket, bytes] = {}
+
+    def come(self, count: int) -> None:
+        """Connect, without waiting for it."""
+        for _ in range(count):
+            client = socket.socket()
+            client.setblocking(False)
+            client.connect_ex(self.server.address)
+            self.received[client] = b""
+            self.selector.register(client, selectors.EVENT_WRITE)
+        self.open += count
+        self.step(0)
+
+    def step(self, timeout_s: float) -> None:
+        """Send and receive what goes."""
+        for key, events in self.selector.select(timeout_s):
+            client = key.fileobj
+            assert isinstance(client, socket.socket)
+            if events & selectors.EVENT_WRITE:
+                client.send(request("GET", "/slow", Connection="close"))
+                self.selector.modify(client, selectors.EVENT_READ)
+                continue
+            data = client.recv(1 << 16)
+            self.received[client] += data
+            if not data:
+                assert b" 200 OK" in self.received.pop(client)
+                self.selector.unregister(client)
+                client.close()
+                self.answers += 1
+                self.open -= 1
+
+    def wait_until_accepted(self, answers: int) -> None:
+        """Wait until the server has all that are open, or so many more have been answered."""
+        end = self.answers + answers
+        while self.answers < end:
+            open_now, listening = self.open, 1
+            if self.server.descriptors("socket:") - listening >= open_now:
+                return
+            self.step(0.002)
+
+    def wait_for_the_rest(self) -> None:
+        """Wait until all have been answered."""
+        while self.open:
+            before = self.answers
+            self.step(PATIENCE_S)
+            assert self.received or self.answers > before
+
+
+def test_an_eager_server_lets_the_accept_queue_never_overflow(
+    serve: Serve, root: Path, way: str
+) -> None:
+    if way not in ("event", "eager"):
+        pytest.skip("it is about these two")
+    words = ("--backlog", str(BACKLOG), "--bottleneck", "/slow=20")
+    with network_of_its_own():
+        server = serve(root, *words, "--workers", "1")
+        arrivals = Arrivals(server)
+        for _ in range(BATCHES):
+            arrivals.come(BACKLOG)
+            arrivals.wait_until_accepted(answers=3)
+        arrivals.wait_for_the_rest()
+        assert arrivals.answers == BATCHES * BACKLOG
+        assert (overflows() > 0) == (way == "event")

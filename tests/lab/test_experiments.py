@@ -1,0 +1,146 @@
+"""Every experiment from start to end: with programs whose figures are known, and as it is."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from conftest import FAKE
+from gossamer_lab import cli, paths
+from gossamer_lab.experiment import Case
+from gossamer_lab.experiments import EXPERIMENTS
+from gossamer_lab.experiments.libevent_vs_libev import LIBEVENT_VS_LIBEV
+
+_LONGEST_S = 600
+_WORDS = {"holds", "does not hold", "cannot be tested here"}
+
+# What a program prints: total, setup and poll time, without and with timeouts.
+_LIBEV = ("100 20 80", "110 25 85")
+_LIBEVENT = ("190 110 80", "200 120 85")
+
+
+def program(name: str, figures: tuple[str, str], tail: str = "") -> None:
+    """Put a program into the folder of benchmarks that prints known figures."""
+    path = Path(os.environ["GOSSAMER_BENCH"]) / "loops" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    plain, timed = figures
+    path.write_text(f'#!/bin/sh\n{tail}\n[ "$5" = 1 ] && echo "{timed}" || echo "{plain}"\n')
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def programs(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let scripts stand for the programs."""
+    assert fake == FAKE
+    monkeypatch.setenv("GOSSAMER_BENCH", str(tmp_path / "bench"))
+    # The limits of this machine do not matter: one size is too large, all others are not.
+    cases = tuple(
+        replace(case, descriptors=10**9 if case.key.startswith("100000-") else 0)
+        for case in LIBEVENT_VS_LIBEV.points
+        if isinstance(case, Case)
+    )
+    known = replace(LIBEVENT_VS_LIBEV, points=cases)
+    monkeypatch.setitem(cli.EXPERIMENTS, known.name, known)
+    for name, figures in {"libev": _LIBEV, "libevent": _LIBEVENT, "ours": _LIBEV}.items():
+        program(name, figures)
+
+
+def run_known(folder: Path) -> tuple[int, dict[str, Any]]:
+    """Run the experiment of the loops; return its status and results."""
+    words = ["run", "libevent-vs-libev", "--scale", "smoke", "--json", "--out", str(folder)]
+    result = CliRunner().invoke(cli.app, words)
+    return result.exit_code, json.loads(result.stdout)
+
+
+@pytest.mark.usefixtures("programs")
+def test_verdicts_are_those_of_the_figures_that_programs_print(tmp_path: Path) -> None:
+    status, results = run_known(tmp_path / "out")
+    assert status == 0
+    verdicts = {known["key"]: known for known in results["verdicts"]}
+    assert verdicts["twice-the-total"]["verdict"] == "holds"
+    assert verdicts["twice-the-total"]["value"] == pytest.approx(1.9)
+    assert verdicts["poll-is-alike"]["verdict"] == "holds"
+    assert verdicts["poll-with-timeouts"]["verdict"] == "does not hold"
+    assert verdicts["timeouts-are-cheap-in-libev"]["value"] == pytest.approx(1.1)
+    assert verdicts["at-100000"]["verdict"] == "cannot be tested here"
+    assert "1,000,000,000 descriptors are needed" in verdicts["at-100000"]["because"]
+    assert verdicts["emulation-is-cheap"]["because"] == "libev, emulated takes no part here"
+    series = {found["key"]: found["shown"] for found in results["series"]}
+    totals = {at["server"]: at["value"] for at in series["total-100-plain"] if at["x"] == 1000}
+    assert totals["libevent"] == pytest.approx(190.0)
+    left_out = {left["name"]: left for left in results["left_out"]}
+    assert left_out["libuv"]["reason"] == "loops/libuv is not built: it needs libuv1-dev"
+    assert not left_out["libuv"]["is_fault"]
+
+
+@pytest.mark.usefixtures("programs")
+def test_the_table_of_verdicts_and_the_page_say_the_same(tmp_path: Path) -> None:
+    run_known(tmp_path / "out")
+    said = CliRunner().invoke(cli.app, ["report", str(tmp_path / "out")])
+    words = " ".join(said.output.split())
+    assert "1.900 (1.900 to 1.900)" in words
+    html = (tmp_path / "out" / "report.html").read_text()
+    assert "8 claims; holds: 2, does not hold: " in html
+    assert "1.900 (1.900 to 1.900)" in html
+    assert "Benchmarking libevent against libev" in html
+    for drawing in EXPERIMENTS["libevent-vs-libev"].drawings:
+        assert f'id="chart-{drawing.key}"' in html
+        assert f'download="{drawing.key}.csv"' in html
+
+
+@pytest.mark.usefixtures("programs")
+def test_a_program_of_ours_that_fails_fails_the_run(tmp_path: Path) -> None:
+    program("ours", _LIBEV, tail='echo "no memory" >&2; exit 1')
+    status, _ = run_known(tmp_path / "out")
+    assert status == 1
+    raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
+    failed = raw.filter(pl.col("failure").is_not_null())
+    assert set(failed["server"]) == {"gossamer", "gossamer, kept"}
+    assert failed["failure"][0] == "ended with status 1: no memory"
+
+
+@pytest.mark.usefixtures("programs")
+def test_a_program_that_prints_too_little_is_a_failed_measurement(tmp_path: Path) -> None:
+    program("libevent", ("190", "much"))
+    _, results = run_known(tmp_path / "out")
+    raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
+    reasons = set(raw.filter(pl.col("server") == "libevent")["failure"])
+    assert reasons == {
+        "printed 1 numbers of 3",
+        "printed no numbers: could not convert string to float: 'much'",
+    }
+    verdicts = {known["key"]: known for known in results["verdicts"]}
+    assert verdicts["twice-the-total"]["because"] == "libevent: printed 1 numbers of 3"
+
+
+@pytest.mark.skipif(not paths.program().is_file(), reason="the program is not built")
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_runs_whole_at_the_smallest_scale(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = (sys.executable, "-m", "gossamer_lab", "run", name, "--scale", "smoke")
+    done = subprocess.run(
+        (*command, "--json", "--seed", "1", "--out", str(out)),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_LONGEST_S,
+    )
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)
+    experiment = EXPERIMENTS[name]
+    assert results["complete"]
+    assert [known["key"] for known in results["verdicts"]] == [c.key for c in experiment.claims]
+    assert {known["verdict"] for known in results["verdicts"]} <= _WORDS
+    assert pl.read_parquet(out / "raw.parquet").height == results["planned"]
+    drawn = {path.stem for path in (out / "charts").glob("*.svg")}
+    shown = {series["key"] for series in results["series"] if series["shown"]}
+    assert drawn == shown or not experiment.drawings
+    assert drawn
+    assert (out / "report.html").stat().st_size > 500_000

@@ -1,0 +1,154 @@
+"""Verdicts, decided from raw rows whose answers are known."""
+
+from typing import Any
+
+import pytest
+
+from gossamer_lab.claims import Claim, Correlation, Extreme, Highest, Mean, Quantity, Ratio, Slope
+from gossamer_lab.experiment import Experiment
+from gossamer_lab.experiments import EXPERIMENTS
+from gossamer_lab.store import raw_frame
+from gossamer_lab.verdict import FAILS, HOLDS, UNTESTED, Verdict, decide, rounds_of
+
+POINTS = [{"key": f"load-{x}", "connections": x} for x in (1, 100, 500, 1000)]
+SLOPES = {"fast": 10.0, "slow": 15.0}
+NOISE = (0.99, 1.0, 1.02, 1.01)
+
+
+def rows(**changes: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return four rounds of two servers whose time is a slope times the load; changes by server."""
+    return [
+        {
+            "order": 0,
+            "round": number,
+            "point": point["key"],
+            "server": server,
+            "failure": None,
+            "void": None,
+            "time": slope * noise * point["connections"] + 50,
+            "load": float(point["connections"]),
+        }
+        | changes.get(server, {})
+        for number, noise in enumerate(NOISE, 1)
+        for point in POINTS
+        for server, slope in SLOPES.items()
+    ]
+
+
+def claim(quantity: Quantity, low: float = float("-inf"), high: float = float("inf")) -> Claim:
+    return Claim("key", "a claim", "somewhere", "published", quantity, low, high)
+
+
+def decided(
+    of: Claim, given: list[dict[str, Any]], absent: dict[str, str] | None = None
+) -> Verdict:
+    return decide(of, rounds_of(raw_frame(given), POINTS, absent or {}))
+
+
+SLOWER = Ratio(Slope("slow", "connections", "time"), Slope("fast", "connections", "time"))
+
+
+def test_a_claim_holds_if_the_whole_interval_lies_in_its_range() -> None:
+    found = decided(claim(SLOWER, low=1.4), rows())
+    assert found.verdict == HOLDS
+    assert found.value == pytest.approx(1.5, abs=1e-6)
+    assert 1.4 < found.low <= 1.5 <= found.high
+    assert found.rounds == 4
+    assert found.figure == "slope of slow / slope of fast"
+    assert found.rule == (
+        "holds if the whole interval of slope of slow / slope of fast is at least 1.4, "
+        "does not if none of it is"
+    )
+
+
+def test_a_claim_does_not_hold_if_the_whole_interval_lies_outside() -> None:
+    assert decided(claim(SLOWER, high=1.2), rows()).verdict == FAILS
+    assert decided(claim(SLOWER, low=2.0, high=3.0), rows()).verdict == FAILS
+
+
+def test_an_interval_over_the_limit_decides_nothing() -> None:
+    given = rows()
+    for row in given:
+        if row["server"] == "slow" and row["round"] == 1:
+            row["time"] *= 1.5
+    found = decided(claim(SLOWER, low=1.55), given)
+    assert found.verdict == UNTESTED
+    assert found.because == "the interval reaches over 1.55: more rounds are needed"
+    assert found.low < 1.55 < found.high
+
+
+def test_void_and_failed_measurements_take_no_part() -> None:
+    void = decided(claim(SLOWER, low=1.4), rows(slow={"void": "void: the client was the limit"}))
+    assert (void.verdict, void.because) == (UNTESTED, "slow: void: the client was the limit")
+    failed = decided(claim(SLOWER, low=1.4), rows(fast={"failure": "it died"}))
+    assert (failed.verdict, failed.because) == (UNTESTED, "fast: it died")
+    assert failed.value is None
+
+
+def test_a_server_that_is_not_there_is_said_to_be_missing() -> None:
+    of = claim(Ratio(Slope("apache", "connections", "time"), SLOWER.under), low=1.0)
+    known = decided(of, rows(), {"apache": "apache is not on this machine"})
+    assert (known.verdict, known.because) == (UNTESTED, "apache is not on this machine")
+    assert decided(of, rows()).because == "apache takes no part here"
+
+
+def test_a_point_that_the_machine_does_not_allow_is_said_to_be_missing() -> None:
+    large = [*POINTS, {"key": "load-100000", "connections": 100_000}]
+    of = claim(Mean("fast", "time", (("connections", 100_000),), "time at 100,000"))
+    found = decide(
+        of, rounds_of(raw_frame(rows()), large, {"load-100000": "20,000 open files allowed"})
+    )
+    assert (found.verdict, found.because) == (UNTESTED, "20,000 open files allowed")
+    unknown = claim(Mean("fast", "time", (("connections", 7),), "time at 7"))
+    assert "none of the points" in decided(unknown, rows()).because
+
+
+def test_one_round_decides_nothing() -> None:
+    found = decided(claim(SLOWER, low=1.4), [row for row in rows() if row["round"] == 1])
+    assert found.verdict == UNTESTED
+    assert found.because.startswith("an interval needs two rounds")
+
+
+def test_a_correlation_is_judged_on_fishers_scale() -> None:
+    fast = Correlation("fast", "connections", "time")
+    assert decided(claim(fast, low=0.999), rows()).verdict == HOLDS
+    given = rows()
+    for row in given:
+        row["time"] = 1000.0 * row["round"] if row["load"] == 500 else row["load"]
+    found = decided(claim(fast, low=0.999), given)
+    assert found.verdict == FAILS
+    assert -1 < found.low < found.high < 0.999
+
+
+def test_the_least_and_the_greatest_pass_over_what_is_missing() -> None:
+    slopes = tuple(Slope(name, "connections", "time") for name in ("fast", "slow", "apache"))
+    least = claim(Extreme("least", slopes, "the least", 2), high=11.0)
+    assert decided(least, rows()).value == pytest.approx(10.05, rel=0.01)
+    greatest = claim(Extreme("greatest", slopes, "the greatest", 2), high=11.0)
+    assert decided(greatest, rows()).verdict == FAILS
+    all_three = claim(Extreme("least", slopes, "the least", 3))
+    assert decided(all_three, rows()).because == "apache takes no part here"
+
+
+def test_the_highest_and_the_mean_are_over_points() -> None:
+    assert decided(claim(Highest("fast", "load", (), "load")), rows()).value == pytest.approx(1000)
+    some = (("connections", (1, 100)),)
+    assert decided(claim(Mean("fast", "load", some, "load")), rows()).value == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda known: known.name)
+def test_a_manifest_is_whole(experiment: Experiment) -> None:
+    keys = [point.key for point in experiment.points]
+    assert len(set(keys)) == len(keys)
+    assert {"smoke", "normal"} <= {scale.name for scale in experiment.scales}
+    for scale in experiment.scales:
+        assert set(scale.points) <= set(keys)
+        assert scale.rounds >= 2
+    assert len({known.key for known in experiment.claims}) == len(experiment.claims)
+    for known in experiment.claims:
+        assert known.holds_from > float("-inf") or known.holds_to < float("inf")
+        assert known.published
+        assert known.quantity.words
+    assert bool(experiment.claims) == bool(experiment.document)
+    for drawing in experiment.drawings:
+        assert any(drawing.x in point.described() for point in experiment.points)

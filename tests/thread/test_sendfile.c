@@ -1,0 +1,200 @@
+/* A file that is not in memory does not keep the worker that sends it. */
+#include "tests/thread/fixture.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#define FILE_SIZE ((size_t)3 << 20)
+
+static char path[64], *content;
+static int fd, sockets[2];
+static atomic_uint by_worker, by_pool;
+
+/* Who waits for the disk. */
+static long note(long number, void *data)
+{
+    (void)data;
+    if (number == SYS_sendfile)
+        atomic_fetch_add(gs_thread_self() ? &by_worker : &by_pool, 1);
+    return 0;
+}
+
+static void make_file(void)
+{
+    strcpy(path, "/tmp/gossamer-sendfile-XXXXXX");
+    fd = mkstemp(path);
+    MUST(fd >= 0);
+    content = malloc(FILE_SIZE);
+    MUST(content);
+    for (size_t i = 0; i < FILE_SIZE; i++)
+        content[i] = (char)(i / 4096 + i * 7);
+    MUST_EQ(write(fd, content, FILE_SIZE), FILE_SIZE);
+    MUST_EQ(fsync(fd), 0);
+}
+
+static void remove_file(void)
+{
+    free(content);
+    gs_close(fd);
+    unlink(path);
+}
+
+static void *receive(void *unused)
+{
+    char *got = malloc(FILE_SIZE);
+    size_t n = 0;
+    MUST(got);
+    while (n < FILE_SIZE) {
+        ssize_t some = gs_recv(sockets[1], got + n, FILE_SIZE - n, 0, GS_NEVER);
+        MUST(some > 0);
+        n += (size_t)some;
+    }
+    MUST(!memcmp(got, content, FILE_SIZE));
+    free(got);
+    return unused;
+}
+
+static void send_all(void)
+{
+    off_t offset = 0;
+    MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets), 0);
+    struct gs_thread *receiver = spawn(receive, NULL);
+    atomic_store(&by_worker, 0);
+    atomic_store(&by_pool, 0);
+    while (offset < (off_t)FILE_SIZE) {
+        ssize_t n = gs_sendfile(sockets[0], fd, &offset, FILE_SIZE - (size_t)offset, GS_NEVER);
+        MUST(n > 0);
+    }
+    MUST_EQ(gs_sendfile(sockets[0], fd, &offset, 1, GS_NEVER), 0);
+    join(receiver);
+    gs_close(sockets[0]);
+    gs_close(sockets[1]);
+}
+
+static size_t count_cached(void *mapped)
+{
+    static unsigned char pages[FILE_SIZE / 4096];
+    size_t count = 0;
+    MUST_EQ(mincore(mapped, FILE_SIZE, pages), 0);
+    for (size_t i = 0; i < sizeof pages; i++)
+        count += pages[i] & 1;
+    return count;
+}
+
+static void *map_file(void)
+{
+    void *mapped = mmap(NULL, FILE_SIZE, PROT_READ, MAP_SHARED, fd, 0);
+    MUST(mapped != MAP_FAILED);
+    return mapped;
+}
+
+/* Whether this kernel tells what is in memory: otherwise the pool sends all. */
+static bool can_tell(void)
+{
+    char byte;
+    const struct iovec part = {.iov_base = &byte, .iov_len = 1};
+    MUST_EQ(gs_sys_pread(fd, &byte, 1, 0), 1);
+    return gs_sys_preadv2(fd, &part, 1, 0, RWF_NOWAIT) == 1;
+}
+
+static bool is_cold;
+
+static void *send_cold(void *unused)
+{
+    make_file();
+    void *mapped = map_file();
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    is_cold = !count_cached(mapped);
+    send_all();
+    MUST(!is_cold || atomic_load(&by_pool));
+    munmap(mapped, FILE_SIZE);
+    remove_file();
+    return unused;
+}
+
+TEST(file_that_is_not_in_memory_is_sent_by_the_pool)
+{
+    gs_sys_set_fault(note, NULL);
+    run_both(send_cold);
+    gs_sys_set_fault(NULL, NULL);
+    if (!is_cold)
+        printf("not tested: the page cache keeps what it is asked to drop\n");
+}
+
+/* The first half stays in memory, so what follows is found cold in the midst. */
+static void *send_half(void *unused)
+{
+    make_file();
+    void *mapped = map_file();
+    bool is_locked = !mlock(mapped, FILE_SIZE / 2);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    size_t cached = count_cached(mapped);
+    send_all();
+    if (is_locked && cached == FILE_SIZE / 2 / 4096) {
+        MUST(!can_tell() || atomic_load(&by_worker));
+        MUST(atomic_load(&by_pool));
+    }
+    munmap(mapped, FILE_SIZE);
+    remove_file();
+    return unused;
+}
+
+TEST(pool_sends_the_part_that_is_not_in_memory)
+{
+    gs_sys_set_fault(note, NULL);
+    run_both(send_half);
+    gs_sys_set_fault(NULL, NULL);
+}
+
+static void *send_warm(void *unused)
+{
+    make_file();
+    void *mapped = map_file();
+    bool is_locked = !mlock(mapped, FILE_SIZE);
+    send_all();
+    if (is_locked && can_tell()) {
+        MUST(atomic_load(&by_worker));
+        MUST(!atomic_load(&by_pool));
+    }
+    munmap(mapped, FILE_SIZE);
+    remove_file();
+    return unused;
+}
+
+TEST(file_in_memory_is_sent_by_the_worker)
+{
+    gs_sys_set_fault(note, NULL);
+    run_both(send_warm);
+    gs_sys_set_fault(NULL, NULL);
+}
+
+static void *do_not_wait(void *unused)
+{
+    off_t offset = 0;
+    make_file();
+    void *mapped = map_file();
+    MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets), 0);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    is_cold = !count_cached(mapped);
+    atomic_store(&by_worker, 0);
+    ssize_t n = gs_sendfile(sockets[0], fd, &offset, FILE_SIZE, 0);
+    if (is_cold) {
+        MUST_EQ(n, -ETIMEDOUT);
+        MUST_EQ(offset, 0);
+        MUST_EQ(atomic_load(&by_worker), 0);
+    }
+    gs_close(sockets[0]);
+    gs_close(sockets[1]);
+    munmap(mapped, FILE_SIZE);
+    remove_file();
+    return unused;
+}
+
+TEST(who_does_not_wait_is_not_kept_by_a_disk)
+{
+    gs_sys_set_fault(note, NULL);
+    run_both(do_not_wait);
+    gs_sys_set_fault(NULL, NULL);
+}
