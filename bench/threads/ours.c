@@ -142,6 +142,7 @@ static void *block(void *argument)
 static void measure_many(void)
 {
     const char *field = !strcmp(figure, "tables") ? "VmPTE" : "VmRSS";
+    warm_memory((size_t)count * THREAD_BYTES);
     double before = memory_of(field);
     gs_wait_group_add(&blocked, (uint64_t)count);
     begin();

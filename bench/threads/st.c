@@ -57,6 +57,7 @@ static void *block(void *argument)
 static void measure_many(const char *figure, long count)
 {
     const char *field = !strcmp(figure, "tables") ? "VmPTE" : "VmRSS";
+    warm_memory((size_t)count * THREAD_BYTES);
     double before = memory_of(field);
     begin();
     for (long i = 0; i < count; i++)

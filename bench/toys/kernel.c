@@ -12,9 +12,9 @@ static void *serve(void *argument)
     return NULL;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-    int listener = toy_listen(argc, argv);
+    int listener = toy_listen();
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);

@@ -12,9 +12,9 @@ static void *serve(void *argument)
     return NULL;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-    int listener = toy_listen(argc, argv);
+    int listener = toy_listen();
     toy_must(pth_init(), "pth_init");
     pth_attr_t attributes = pth_attr_new();
     pth_attr_set(attributes, PTH_ATTR_JOINABLE, FALSE);

@@ -34,9 +34,9 @@ static void *accept_all(void *listener)
     return NULL;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-    int listener = toy_listen(argc, argv);
+    int listener = toy_listen();
     const struct gs_threads_options options = {.workers = 1};
     return gs_threads_run(&options, accept_all, &listener, NULL) ? 2 : 0;
 }

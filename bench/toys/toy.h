@@ -1,7 +1,7 @@
 /* The smallest web servers, one over each way of concurrency, to compare these alone. All have one structure: one accepts, each
  * connection gets a new thread or process, without a pool, and what HTTP they know is here.
  *
- *     NAME [PORT]       prints "listening on http://127.0.0.1:PORT", and serves one page of 305 bytes, whatever is asked
+ *     NAME      takes a free port, prints "listening on http://127.0.0.1:PORT", and serves one page of 305 bytes, whatever is asked
  *
  * A request is what ends with an empty line; nothing else is looked at, but whether the connection is to be kept. */
 #ifndef GS_BENCH_TOY_H
@@ -41,11 +41,10 @@ static inline void toy_must(bool ok, const char *what)
 }
 
 /* Returns a listening socket, once its address is told. */
-static inline int toy_listen(int argc, char **argv)
+static inline int toy_listen(void)
 {
     struct sockaddr_in address = {
         .sin_family = AF_INET,
-        .sin_port = htons((in_port_t)(argc > 1 ? atoi(argv[1]) : 0)),
         .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
     };
     socklen_t length = sizeof address;

@@ -259,13 +259,14 @@ GS_API GS_MUST_CHECK int gs_thread_set_value(int key, void *value);
  * about itself. All members are required. */
 
 struct gs_policy_item {
-    struct gs_policy_item *next, *child; /* the policy's own, while it has the item */
-    uint64_t key;                        /* the policy's own, too */
-    uint64_t remaining;                  /* work, as given with gs_thread_set_remaining */
-    const void *place;                   /* where it last waited: the same for the same object (of
-                                          * I/O: the same kind of event) and the same call in the
-                                          * program. Not to be followed. NULL: it yielded */
-    uint8_t priority;                    /* enum gs_priority */
+    struct gs_policy_item *child; /* the policy's own, while it has the item; key and next, too */
+    uint64_t key;
+    uint64_t remaining; /* work, as given with gs_thread_set_remaining */
+    const void *place;  /* where it last waited: the same for the same object (of I/O: the same kind
+                         * of event) and the same call in the program. Not to be followed. NULL: it
+                         * yielded */
+    struct gs_policy_item *next;
+    uint8_t priority; /* enum gs_priority */
 };
 struct gs_policy {
     const char *name;

@@ -199,6 +199,26 @@ class Ratio:
 
 
 @dataclass(frozen=True)
+class Unless:
+    """A quantity of rounds in which no row has anything but zero in a column."""
+
+    column: str
+    reason: str
+    quantity: Quantity
+
+    @property
+    def words(self) -> str:
+        """What it is."""
+        return self.quantity.words
+
+    def of(self, round_: Round) -> float:
+        """Return the value."""
+        if any(row.get(self.column) for row in round_.rows.values()):
+            raise UntestableError(self.reason)
+        return self.quantity.of(round_)
+
+
+@dataclass(frozen=True)
 class Claim:
     """A claim: where it stands, what was published, and the range that decides."""
 

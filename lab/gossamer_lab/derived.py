@@ -1,5 +1,6 @@
 """All that is worked out from the raw rows: the table's cells, the charts' series, the verdicts."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,11 +24,16 @@ def _measured(drawing: Drawing, rounds: Sequence[Round], place: tuple[str, str])
 
 
 def _point_of(values: Sequence[float]) -> Json:
-    """Return the mean of values with its interval, the mean alone if there is but one."""
+    """Return the mean of values with its interval, geometric if it can be; one value as it is."""
     if len(values) == 1:
         return {"value": values[0], "low": None, "high": None, "runs": 1}
-    found = mean_interval(values)
-    return {"value": found.value, "low": found.low, "high": found.high, "runs": found.runs}
+    if min(values) > 0:
+        logs = mean_interval([math.log(value) for value in values])
+        low, value, high = (math.exp(x) for x in (logs.low, logs.value, logs.high))
+    else:
+        plain = mean_interval(values)
+        low, value, high = plain.low, plain.value, plain.high
+    return {"value": value, "low": low, "high": high, "runs": len(values)}
 
 
 def _fit_of(drawing: Drawing, rounds: Sequence[Round], server: str) -> Json | None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gossamer_lab import brake, paths
-from gossamer_lab.accounting import core_busy_s, family_cpu
+from gossamer_lab.accounting import core_busy_s
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.program import available_memory, may_be_realtime
 from gossamer_lab.workshop import two_cores
@@ -78,10 +78,11 @@ def _brake() -> Finding:
 def _noise() -> Finding:
     """Listen for what others do on the two cores while the lab does nothing."""
     cores = sorted(set(two_cores()))
-    before = sum(map(core_busy_s, cores)) - family_cpu(os.getpid()).total_s
+    began = time.monotonic()
+    before = sum(map(core_busy_s, cores))
     time.sleep(_LISTEN_S)
-    after = sum(map(core_busy_s, cores)) - family_cpu(os.getpid()).total_s
-    share = max(after - before, 0.0) / _LISTEN_S / len(cores)
+    after = sum(map(core_busy_s, cores))
+    share = (after - before) / (time.monotonic() - began) / len(cores)
     state = GOOD if share < _QUIET else LIMITED
     words = "" if state == GOOD else ": measure when it is quiet"
     return Finding("noise", state, f"other work takes {share:.0%} of the cores{words}")

@@ -130,6 +130,8 @@ class Soundness:
     """Least share of the offered load that the measured load has to be."""
     most_client: float = 0.95
     """Share of its core above which the load generator was the limit."""
+    forgives_errors: bool = False
+    """Whether failed requests are counted rather than make a measurement void."""
     spared: tuple[str, ...] = ()
     """Servers whose measured load is itself what is looked at, and may fall short."""
 

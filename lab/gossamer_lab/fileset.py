@@ -4,6 +4,7 @@ Directories are asked for by Zipf's law, in each four classes of files, of nine 
 """
 
 import random
+from itertools import product
 from pathlib import Path
 
 _CLASS_CHANCES = (0.35, 0.50, 0.14, 0.01)
@@ -24,19 +25,21 @@ def _path(directory: int, kind: int, number: int) -> str:
     return f"/dir{directory:05}/class{kind}_{number}"
 
 
+def _make_file(root: Path, directory: int, kind: int, number: int) -> None:
+    path = root / _path(directory, kind, number).lstrip("/")
+    if directory:
+        path.hardlink_to(root / _path(0, kind, number).lstrip("/"))
+    else:
+        path.write_bytes(bytes(size_of(kind, number)))
+
+
 def make(root: Path, directories: int) -> None:
     """Write the files; the directories after the first hold links to those of the first."""
+    numbers = range(1, len(_FILE_WEIGHTS) + 1)
     for directory in range(directories):
-        (root / f"dir{directory:05}").mkdir(exist_ok=True)
-        for kind in range(len(_CLASS_STEPS)):
-            for number in range(1, len(_FILE_WEIGHTS) + 1):
-                path = root / _path(directory, kind, number).lstrip("/")
-                if path.exists():
-                    continue
-                if directory:
-                    path.hardlink_to(root / _path(0, kind, number).lstrip("/"))
-                else:
-                    path.write_bytes(bytes(size_of(kind, number)))
+        (root / f"dir{directory:05}").mkdir()
+        for kind, number in product(range(len(_CLASS_STEPS)), numbers):
+            _make_file(root, directory, kind, number)
 
 
 def requests(directories: int) -> tuple[str, ...]:

@@ -47,6 +47,7 @@ _FIGURES = (
     *("server_user_s", "server_system_s", "server_cpu_us_per_request"),
     *("server_busy", "client_busy", "server_core_lost"),
     *("server_switches_per_s", "server_memory_kb", "accept_queue_overflows", "void"),
+    "brake_share",
 )
 
 
@@ -156,8 +157,8 @@ def _measured(step: Step, server: Server, bench: Bench) -> Row:
     ):
         row = _loaded(point, running.url, bench, lambda: _Reading.take(running.pid, core, held))
         row["server_memory_kb"] = family_memory_kb(running.pid)
-    named = row | {"server": server.name}
-    return row | {"void": void_reason(named, point, bench.soundness)}
+    named = row | {"server": server.name, "brake_share": bench.server_share}
+    return named | {"void": void_reason(named, point, bench.soundness)}
 
 
 def measure(step: Step, subject: Server | Program, bench: Bench) -> Row:

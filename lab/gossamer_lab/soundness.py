@@ -23,7 +23,7 @@ def void_reason(row: Mapping[str, Any], point: Point, rule: Soundness | None) ->
         return None
     if not row["response_mean_us"]:
         return "void: too few requests were answered"
-    if row["errors"]:
+    if row["errors"] and not rule.forgives_errors:
         return f"void: {row['errors']} requests failed ({row['errors_by_kind']})"
     if row["client_busy"] > rule.most_client:
         return "void: the client was the limit"

@@ -32,6 +32,8 @@ def figure(value: float | None) -> str:
     if value is None:
         return "-"
     magnitude = abs(value)
+    if magnitude >= 1e7 or 0 < magnitude < 1e-3:
+        return f"{value:.2g}"
     if magnitude >= 1000:
         return f"{value:,.0f}"
     if 0.99 < magnitude < 1:

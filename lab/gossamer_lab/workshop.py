@@ -62,7 +62,7 @@ def workshop(experiment: Experiment, program: Path) -> Iterator[Workshop]:
         root.mkdir()
         for size in experiment.sizes:
             (root / f"page-{size}.html").write_bytes(page(size))
-        for directories in {point.directories for point in experiment.loads} - {0}:
+        if directories := max((point.directories for point in experiment.loads), default=0):
             fileset.make(root, directories)
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         os.sched_setaffinity(0, {client_core})

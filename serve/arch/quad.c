@@ -169,21 +169,14 @@ static void on_closed(struct quad_connection *connection)
     gs_list_remove(&connection->link);
     free(connection);
     serve_places_leave(group->places);
-    if (!--group->connection_count && group->is_ending)
+    if (!--group->connection_count && group->course == QUAD_ENDS)
         gs_loop_stop(group->threads[QUAD_APPLICATION].loop);
 }
 
-/* The second time, what was at the sockets has been read. */
-static void on_drain(struct quad_group *group)
+static void end_gently(struct quad_group *group)
 {
     struct gs_loop *loop = group->threads[QUAD_APPLICATION].loop;
     uint64_t end_ns = gs_clock_after(gs_loop_now(loop), group->server->options->drain_timeout_ns);
-    if (!group->is_draining) {
-        group->is_draining = true;
-        quad_send(group, QUAD_APPLICATION, QUAD_READING, &group->draining);
-        return;
-    }
-    group->is_ending = true;
     GS_LIST_EACH(link, &group->connections)
     {
         struct quad_connection *connection = gs_container_of(link, struct quad_connection, link);
@@ -196,6 +189,18 @@ static void on_drain(struct quad_group *group)
         gs_loop_stop(loop);
     else if (gs_timer_start(&group->drain_end, end_ns))
         quad_end(group);
+}
+
+/* First whatever can be written is, then whatever has come is read: who knows that a request was answered may have sent the next. */
+static void on_drain(struct quad_group *group)
+{
+    group->course++;
+    if (group->course == QUAD_WRITES)
+        quad_send(group, QUAD_APPLICATION, QUAD_WRITING, &group->draining);
+    else if (group->course == QUAD_READS)
+        quad_send(group, QUAD_APPLICATION, QUAD_READING, &group->draining);
+    else
+        end_gently(group);
 }
 
 void quad_end(struct quad_group *group)

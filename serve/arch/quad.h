@@ -14,7 +14,8 @@ enum quad_kind {
     QUAD_READ, /* application -> reading: some bytes are wanted; -> application: they, the end, or an error */
     QUAD_WRITE, /* application -> writing: send the output; -> application: so much was */
     QUAD_CLOSE, /* application -> reading -> writing -> application: nobody knows the socket any more */
-    QUAD_DRAIN, /* accepting -> application -> reading -> application: what had come has been read */
+    QUAD_DRAIN, /* accepting -> application -> writing -> application: what could be sent was; -> reading -> application: and what had
+                 * come was read */
 };
 
 struct quad_event {
@@ -75,7 +76,12 @@ struct quad_group {
     struct quad_event draining;
     struct gs_list connections; /* the application's */
     uint64_t connection_count;
-    bool is_draining, is_ending; /* ends with its last connection */
+    enum {
+        QUAD_SERVES,
+        QUAD_WRITES,
+        QUAD_READS,
+        QUAD_ENDS
+    } course; /* where `draining` is; it ends with the last connection */
     struct gs_timer drain_end;
     struct gs_prepare flush_log;
     struct gs_list read; /* connections; the reading thread's */
@@ -89,7 +95,7 @@ void quad_handle_writing(struct gs_batch *batch, void *data);
 void quad_handle_application(struct gs_batch *batch, void *data);
 
 /* In the accepting thread: a serve_accepted_fn. */
-void quad_accepted(void *group, int fd, const struct sockaddr *address);
+void quad_accepted(void *data, int fd, const struct sockaddr *address);
 
 /* In the application's: close all connections, whatever they are doing. */
 void quad_end(struct quad_group *group);

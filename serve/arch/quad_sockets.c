@@ -181,21 +181,27 @@ static void write_or_wait(struct quad_connection *connection)
         send_back(connection, err);
 }
 
+static void forget_writing(struct quad_connection *connection)
+{
+    struct quad_side *side = &connection->writing;
+    if (!side->io.callback)
+        return;
+    gs_io_stop(&side->io);
+    gs_loop_fd_closed(connection->group->threads[QUAD_WRITING].loop, connection->base.fd);
+}
+
 void quad_handle_writing(struct gs_batch *batch, void *data)
 {
     struct quad_group *group = data;
     struct gs_event *next;
     while ((next = gs_batch_take(batch))) {
         struct quad_event *event = gs_container_of(next, struct quad_event, event);
-        struct quad_side *side = &event->connection->writing;
         if (event->kind == QUAD_WRITE) {
             write_or_wait(event->connection);
             continue;
         }
-        if (side->io.callback) {
-            gs_io_stop(&side->io);
-            gs_loop_fd_closed(group->threads[QUAD_WRITING].loop, event->connection->base.fd);
-        }
+        if (event->kind == QUAD_CLOSE)
+            forget_writing(event->connection);
         quad_send(group, QUAD_WRITING, QUAD_APPLICATION, event);
     }
 }

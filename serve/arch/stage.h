@@ -68,6 +68,8 @@ struct stage_worker {
     uint64_t connection_count;
     struct gs_async drain, log;
     struct gs_timer drain_end;
+    struct gs_prepare before_wait;
+    unsigned received; /* messages, since the loop last waited */
     bool is_by_level, is_draining;
     int result;
     bool has_thread;
@@ -86,7 +88,7 @@ void stage_handle_send(struct gs_batch *batch, void *data);
 void stage_handle_sockets(struct gs_batch *batch, void *data);
 
 /* What the sockets' loop calls back; stage_life.c sets it up. A serve_accepted_fn: */
-void stage_accepted(void *worker, int fd, const struct sockaddr *address);
+void stage_accepted(void *data, int fd, const struct sockaddr *address);
 
 /* Attend to all connections, now or when they come back: the server is going down, or all is over. */
 void stage_sockets_drain(struct stage_worker *worker);

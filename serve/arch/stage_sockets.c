@@ -39,6 +39,7 @@ static bool receive(struct staged *staged)
     if (n == -EAGAIN)
         return false;
     staged->n = n;
+    worker->received++;
     if (n > 0) {
         staged->bytes = malloc((size_t)n);
         if (staged->bytes)

@@ -10,6 +10,10 @@
 #define NEAR_LEAST 1024
 #define NEAR_SHARE 8
 
+/* When many are inserted into an empty agenda, the heap spills at this size for the first times, while the places that it has to
+ * tell those of whom it lets go are still in the cache. */
+#define SPILLED_AT_FIRST 4096
+
 #define SAMPLES 127
 /* How many nodes ahead the memory of their owners is fetched. */
 #define AHEAD 256
@@ -142,6 +146,7 @@ static void refill(struct gs_agenda *agenda)
     uint32_t wanted = agenda->near.capacity / 2;
     if (agenda->near.count || !agenda->far_count)
         return;
+    agenda->spilled_at = agenda->near.capacity;
     bring_near(agenda, wanted < agenda->far_count
                            ? quantile(agenda, agenda->far, agenda->far_count, wanted)
                            : UINT64_MAX);
@@ -150,7 +155,11 @@ static void refill(struct gs_agenda *agenda)
 
 void gs_agenda_insert_near(struct gs_agenda *agenda, uint64_t key, uint32_t *place)
 {
-    if (agenda->near.count == agenda->near.capacity) {
+    uint32_t capacity = agenda->near.capacity;
+    if (!gs_agenda_count(agenda))
+        agenda->spilled_at = capacity < SPILLED_AT_FIRST ? capacity : SPILLED_AT_FIRST;
+    if (agenda->near.count == capacity ||
+        (agenda->near.count == agenda->spilled_at && agenda->far)) {
         spill(agenda);
         gs_heap_order(&agenda->near);
     }

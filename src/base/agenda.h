@@ -37,6 +37,7 @@ struct gs_agenda {
     struct gs_heap_node *far;
     uint32_t far_count, far_capacity;
     uint32_t reserved;
+    uint32_t spilled_at; /* nodes in the heap */
     uint64_t horizon;
     uint64_t seed;
 };

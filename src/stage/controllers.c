@@ -115,7 +115,8 @@ static int compare(const void *a, const void *b)
 static void follow(struct gs_admission_control *control)
 {
     qsort(control->samples, control->count, sizeof *control->samples, compare);
-    double p90_ns = (double)control->samples[(control->count * 9 + 9) / 10 - 1];
+    unsigned slower = control->count / 10;
+    double p90_ns = (double)control->samples[control->count - 1 - slower];
     control->p90_ns = control->p90_ns > 0
                           ? control->p90_ns * P90_SMOOTHING + p90_ns * (1 - P90_SMOOTHING)
                           : p90_ns;

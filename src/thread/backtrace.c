@@ -63,7 +63,7 @@ static void unwind(void *walk)
 NOT_FOR_ASAN NOT_FOR_TSAN static uintptr_t follow(struct walk *walk, uintptr_t frame,
                                                   const void *low, const void *high)
 {
-    while (frame >= (uintptr_t)low && frame <= (uintptr_t)high - 16 && frame % 8 == 0) {
+    while (frame && frame >= (uintptr_t)low && frame <= (uintptr_t)high - 16 && frame % 8 == 0) {
         const uintptr_t *words = (const uintptr_t *)frame;
         if (!words[1])
             return 0;

@@ -72,7 +72,7 @@ struct worker *gs_worker_or_null(void)
 
 /* Threads run when all that a step has found was told, each on memory of its own: what waking them has brought into the caches
  * should still be there. */
-#define BATCH 48
+#define BATCH 32
 
 void gs_worker_bound_loop(struct gs_loop *loop)
 {

@@ -1,25 +1,29 @@
 #include "thread/descriptors.h"
+#include "thread/wait.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #define PER_CHUNK 1024u
 #define CHUNKS 4096u
 
+/* Of the reports that are told one after the other, how far ahead memory is fetched. */
+#define TOLD_AHEAD 4u
+
 static struct descriptor *_Atomic chunks[CHUNKS];
 
 static struct descriptor *new_chunk(unsigned index)
 {
-    struct descriptor *chunk = calloc(PER_CHUNK, sizeof *chunk), *none = NULL;
+    struct descriptor *none = NULL, *chunk = aligned_alloc(_Alignof(struct descriptor),
+                                                           PER_CHUNK * sizeof *chunk);
     if (!chunk)
         return NULL;
     for (unsigned i = 0; i < PER_CHUNK; i++)
-        atomic_init(&chunk[i].perhaps, GS_READ | GS_WRITE);
+        chunk[i] = (struct descriptor){.perhaps = GS_READ | GS_WRITE};
     if (atomic_compare_exchange_strong(&chunks[index], &none, chunk))
         return chunk;
     free(chunk);
@@ -50,8 +54,9 @@ void gs_descriptors_done(void)
 }
 
 /* No loop watches any more, and nobody waits. What was being changed just then is lost. */
-static void forget_owner(struct descriptor *descriptor)
+static void forget_owner(struct descriptor *descriptor, int fd, void *data)
 {
+    (void)fd, (void)data;
     bool is_sound = !atomic_load(&descriptor->lock.held);
     if (is_sound && atomic_load(&descriptor->owner) && descriptor->watch != &descriptor->first)
         free(descriptor->watch);
@@ -62,13 +67,19 @@ static void forget_owner(struct descriptor *descriptor)
     descriptor->readers = descriptor->writers = (struct gs_wait_queue){.first = NULL};
 }
 
-void gs_descriptors_forked(void)
+void gs_descriptors_each(void (*visit)(struct descriptor *descriptor, int fd, void *data),
+                         void *data)
 {
     for (unsigned i = 0; i < CHUNKS; i++) {
-        struct descriptor *chunk = atomic_load(&chunks[i]);
+        struct descriptor *chunk = atomic_load_explicit(&chunks[i], memory_order_acquire);
         for (unsigned k = 0; chunk && k < PER_CHUNK; k++)
-            forget_owner(&chunk[k]);
+            visit(&chunk[k], (int)(i * PER_CHUNK + k), data);
     }
+}
+
+void gs_descriptors_forked(void)
+{
+    gs_descriptors_each(forget_owner, NULL);
 }
 
 static enum descriptor_kind find_kind(struct descriptor *descriptor, int fd)
@@ -98,6 +109,11 @@ enum descriptor_kind gs_descriptor_kind(struct descriptor *descriptor, int fd)
 
 /* ---- Watches ---- */
 
+static struct descriptor *descriptor_of(const struct watch *watch)
+{
+    return watch->io.watcher.data;
+}
+
 /* The lock is held. Returns NULL without memory. */
 static struct watch *new_watch(struct descriptor *descriptor)
 {
@@ -107,8 +123,6 @@ static struct watch *new_watch(struct descriptor *descriptor)
         watch = malloc(sizeof *watch);
     else
         atomic_store_explicit(&descriptor->is_first_used, true, memory_order_relaxed);
-    if (watch)
-        watch->descriptor = descriptor;
     return watch;
 }
 
@@ -128,7 +142,7 @@ static void stop_watch(struct watch *watch, bool is_closed)
     gs_io_stop(&watch->io);
     if (is_closed)
         gs_loop_fd_closed(loop, fd);
-    free_watch(watch->descriptor, watch);
+    free_watch(descriptor_of(watch), watch);
 }
 
 void gs_descriptors_retire(struct worker *worker)
@@ -169,31 +183,22 @@ static void unwatch(struct descriptor *descriptor, bool is_closed)
 
 /* ---- Reports of the kernel ---- */
 
-/* A thread runs once all reports have been told. What stands on its stack has left the cache since it waited. */
-static void prefetch_stack(const struct gs_thread *thread)
-{
-    for (unsigned line = 0; line < 10; line++)
-        __builtin_prefetch((const char *)thread->sp + (size_t)line * 64, 1);
-}
-
-/* worker: the caller; NULL: it is none. */
-static void wake_all(struct worker *worker, struct gs_wait_queue *queue, int value)
+/* worker: the caller; NULL: it is none. Threads are claimed with the outcome. */
+static void wake_all(struct worker *worker, struct gs_wait_queue *queue, int outcome)
 {
     struct gs_waiter *waiter;
     while ((waiter = queue->first)) {
+        struct gs_thread *thread = waiter->thread;
         waiters_remove(queue, waiter);
-        waiter->value = value;
-        if (waiter->item)
+        if (UNLIKELY(!thread))
             gs_poll_report(worker, waiter->item);
-        else if (thread_claim(waiter->thread, CLAIM_WOKEN)) {
-            prefetch_stack(waiter->thread);
-            thread_ready_by(worker, waiter->thread);
-        }
+        else if (thread_claim(thread, outcome))
+            thread_ready_by(worker, thread);
     }
 }
 
-/* The lock is held. */
-static void report(struct worker *worker, struct descriptor *descriptor, unsigned events, int err)
+void gs_descriptor_report(struct worker *worker, struct descriptor *descriptor, unsigned events,
+                          int err)
 {
     if (events & GS_HANGUP)
         atomic_store_explicit(&descriptor->is_hung_up, true, memory_order_relaxed);
@@ -207,81 +212,55 @@ static void report(struct worker *worker, struct descriptor *descriptor, unsigne
     }
 }
 
-/* On the owner, or on a worker that has been. */
-static void on_events(struct gs_io *io, unsigned events)
+/* By the owner, or a worker that has been. */
+static void tell(struct worker *worker, const struct watch *watch, unsigned events, int err)
 {
-    struct watch *watch = gs_container_of(io, struct watch, io);
-    struct descriptor *descriptor = watch->descriptor;
-    struct worker *worker = worker_current();
-    int err = events & GS_FAILED ? gs_io_error(io) : 0;
+    struct descriptor *descriptor = descriptor_of(watch);
     spin_lock(&descriptor->lock);
     if (LIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed) == worker &&
                descriptor->watch == watch)) {
         if (err)
             unwatch(descriptor, false);
-        report(worker, descriptor, events, err);
+        gs_descriptor_report(worker, descriptor, events, err);
     }
     spin_unlock(&descriptor->lock);
 }
 
-/* ---- Descriptors of workers that are stuck ---- */
-
-#define RELIEVED_AT_ONCE 128
-
-struct round {
-    struct pollfd polls[RELIEVED_AT_ONCE];
-    unsigned count, ready;
-};
-
-/* The kernel is asked, and what it says reported. */
-static void finish_round(struct round *round)
+/* Who waits there has left the cache, and is touched in a few reports' time. Without the lock: only the address counts. */
+NOT_FOR_TSAN static void prefetch_reader(const struct watch *watch)
 {
-    (void)gs_sys_poll(round->polls, round->count, 0);
-    for (unsigned i = 0; i < round->count; i++) {
-        unsigned got = (unsigned short)round->polls[i].revents;
-        unsigned events = got & POLLIN ? GS_READ : 0;
-        events |= got & POLLOUT ? GS_WRITE : 0;
-        events |= got & (POLLERR | POLLHUP | POLLNVAL) ? GS_READ | GS_WRITE : 0;
-        events |= got & (POLLRDHUP | POLLHUP) ? GS_HANGUP : 0;
-        struct descriptor *descriptor = gs_descriptor(round->polls[i].fd);
-        if (!events || !descriptor)
-            continue;
-        spin_lock_always(&descriptor->lock);
-        report(NULL, descriptor, events, 0);
-        spin_unlock_always(&descriptor->lock);
-        round->ready++;
-    }
-    round->count = 0;
+    const struct descriptor *descriptor = watch->io.watcher.data;
+    struct gs_waiter *waiter = *(struct gs_waiter *const volatile *)&descriptor->readers.first;
+    if (waiter)
+        thread_prefetch(gs_container_of(waiter, struct gs_thread, waiter));
 }
 
-static void look_at(struct round *round, struct descriptor *descriptor, int fd)
+void gs_descriptors_tell(struct worker *worker)
 {
-    struct worker *owner = atomic_load_explicit(&descriptor->owner, memory_order_relaxed);
-    if (!owner || !atomic_load_explicit(&owner->is_stuck, memory_order_relaxed))
+    struct reports *reports = &worker->reports;
+    for (unsigned i = 0; i < reports->count; i++) {
+        if (i + TOLD_AHEAD < reports->count)
+            prefetch_reader(reports->each[i + TOLD_AHEAD].watch);
+        tell(worker, reports->each[i].watch, reports->each[i].events, 0);
+    }
+    reports->count = 0;
+}
+
+/* The watch stays until it is told: only this worker stops it, and not within a step of its loop. */
+static void on_events(struct gs_io *io, unsigned events)
+{
+    struct watch *watch = gs_container_of(io, struct watch, io);
+    struct worker *worker = worker_current();
+    struct reports *reports = &worker->reports;
+    if (UNLIKELY(reports->count == REPORTS_MOST || events & GS_FAILED))
+        gs_descriptors_tell(worker);
+    if (UNLIKELY(events & GS_FAILED)) {
+        tell(worker, watch, events, gs_io_error(io));
         return;
-    spin_lock_always(&descriptor->lock);
-    struct pollfd poll = {.fd = fd};
-    poll.events = (short)((descriptor->readers.first ? POLLIN | POLLRDHUP : 0) |
-                          (descriptor->writers.first ? POLLOUT : 0));
-    spin_unlock_always(&descriptor->lock);
-    if (poll.events)
-        round->polls[round->count++] = poll;
-    if (round->count == RELIEVED_AT_ONCE)
-        finish_round(round);
-}
-
-/* That nothing is known of the stuck workers' loops makes it sound, and independent of their pollers; a report too many does no
- * harm. Whoever is woken and waits again elsewhere has the descriptor watched there. */
-unsigned gs_descriptors_relieve(void)
-{
-    struct round round = {.count = 0};
-    for (unsigned i = 0; i < CHUNKS; i++) {
-        struct descriptor *chunk = atomic_load_explicit(&chunks[i], memory_order_acquire);
-        for (unsigned k = 0; chunk && k < PER_CHUNK; k++)
-            look_at(&round, &chunk[k], (int)(i * PER_CHUNK + k));
     }
-    finish_round(&round);
-    return round.ready;
+    __builtin_prefetch(descriptor_of(watch), 1);
+    reports->each[reports->count].watch = watch;
+    reports->each[reports->count++].events = events;
 }
 
 /* ---- Waiting ---- */
@@ -299,6 +278,7 @@ static int watch(struct descriptor *descriptor, int fd)
     gs_descriptor_kind(descriptor, fd); /* of a TCP socket, reads then need not be tried in vain */
     gs_io_init(&watch->io, worker->loop, on_events);
     gs_io_set(&watch->io, fd, GS_READ | GS_WRITE | GS_EDGE);
+    watch->io.watcher.data = descriptor;
     int err = gs_io_start(&watch->io);
     if (err) {
         free_watch(descriptor, watch);
@@ -320,28 +300,43 @@ int gs_descriptor_watch(struct descriptor *descriptor, int fd)
     return watch(descriptor, fd);
 }
 
+static void *readers_at(const void *fd)
+{
+    return gs_descriptor((int)(intptr_t)fd);
+}
+
+static const struct wait_kind reading = {.what = "readable",
+                                         .is_outside = true,
+                                         .object = readers_at,
+                                         WAITS_IN(descriptor, readers)},
+                              writing = {.what = "writable",
+                                         .is_outside = true,
+                                         .object = readers_at,
+                                         WAITS_IN(descriptor, writers)};
+
 int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction,
                        uint64_t deadline_ns)
 {
-    static const struct wait_kind reading = {"readable", true}, writing = {"writable", true};
     bool is_read = direction == GS_READ;
     const struct wait wait = {is_read ? &reading : &writing, (const void *)(intptr_t)fd,
-                              deadline_ns, false};
-    struct gs_waiter *waiter = &thread_current()->waiter;
+                              deadline_ns, false, NULL};
+    struct gs_thread *self = thread_current();
     int err = 0;
-    waiter->item = NULL;
     spin_lock(&descriptor->lock);
     if (deadline_ns)
         err = gs_descriptor_watch(descriptor, fd);
     bool is_watched = atomic_load_explicit(&descriptor->owner, memory_order_relaxed);
-    if (err || (is_watched && descriptor_is_worth(descriptor, direction))) {
+    bool is_worth = is_watched && descriptor_is_worth(descriptor, direction);
+    if (err || is_worth)
         descriptor_clear(descriptor, direction);
+    else
+        err = wait_prepare(self, &wait);
+    if (UNLIKELY(err || is_worth)) {
         spin_unlock(&descriptor->lock);
         return err;
     }
-    err = gs_waiters_wait(is_read ? &descriptor->readers : &descriptor->writers, waiter,
-                          &descriptor->lock, &wait);
-    return err ? err : (int)waiter->value;
+    return wait_queued(self, is_read ? &descriptor->readers : &descriptor->writers,
+                       &descriptor->lock, &wait);
 }
 
 /* ---- The end of a descriptor ---- */

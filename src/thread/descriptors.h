@@ -23,12 +23,12 @@ enum descriptor_kind {
 /* Has a loop watch a descriptor. The descriptor's first one stands in it, so that a report finds them together; another is only
  * needed while that is still to be stopped. */
 struct watch {
-    struct gs_io io;
-    struct descriptor *descriptor;
+    struct gs_io io;    /* whose data is the descriptor */
     struct watch *next; /* of those that the worker is to stop */
     bool is_closed;     /* the number meant a file that is gone */
 };
 
+/* What a report touches is two cache lines: this, and the loop's part of the first watch. */
 struct descriptor {
     struct gs_spin lock;
     atomic_uchar perhaps;
@@ -40,7 +40,7 @@ struct descriptor {
     struct worker *_Atomic owner;
     struct watch *watch;
     struct gs_wait_queue readers, writers;
-    struct watch first;
+    _Alignas(64) struct watch first;
 };
 
 /* NULL: a number that no descriptor can have, or no memory. */
@@ -55,6 +55,15 @@ int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction
 
 /* Have the kernel report, if it does not yet. The lock is held. Returns 0 or -errno. */
 int gs_descriptor_watch(struct descriptor *descriptor, int fd);
+
+/* Tell those who wait for it of events, or of err, for which they are woken. The lock is held. worker: the caller; NULL: it is
+ * none. */
+void gs_descriptor_report(struct worker *worker, struct descriptor *descriptor, unsigned events,
+                          int err);
+
+/* Visit those that were ever used, and their neighbours. */
+void gs_descriptors_each(void (*visit)(struct descriptor *descriptor, int fd, void *data),
+                         void *data);
 
 /* poll.c: something has happened to a descriptor of a gs_poll. The descriptor's lock is held. worker: the caller; NULL: it is
  * none. */

@@ -54,7 +54,7 @@ static void reset_worker(struct worker *worker)
     atomic_store(&worker->kernel_id, (int)gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0));
     atomic_store(&worker->spawned, 1);
     atomic_store(&worker->ended, 0);
-    atomic_store(&worker->outside, 0);
+    atomic_store(&worker->outside, worker->current->is_outside);
     atomic_store(&worker->is_stuck, false);
     worker->is_started = false;
 }
@@ -122,6 +122,7 @@ static int become_child(struct worker *worker, struct gs_thread *self)
     if (self->stack_class == CLASS_CALLER)
         gs_list_append(&gs_runtime.caller_threads, &self->link);
     self->bound = NULL;
+    self->timer_ns = GS_NEVER; /* it went with the former loop */
     reset_worker(worker);
     forget_others(worker);
     reset_runtime();

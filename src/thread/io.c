@@ -70,6 +70,8 @@ static int wait_until_ready(int fd, unsigned direction, uint64_t deadline_ns)
     struct descriptor *descriptor = gs_descriptor(fd);
     if (!descriptor)
         return -EBADF;
+    if (!gs_runtime.is_multi && !descriptor_is_worth(descriptor, direction))
+        return gs_descriptor_wait(descriptor, fd, direction, deadline_ns);
     for (;;) {
         int err = gs_descriptor_wait(descriptor, fd, direction, deadline_ns);
         if (err || descriptor_is_worth(descriptor, direction))

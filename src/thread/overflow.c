@@ -96,23 +96,21 @@ void gs_report_overflow(struct gs_thread *thread)
 }
 
 /* Each kernel thread that runs user threads needs a stack for the handler. */
-int gs_reports_start_worker(struct worker *worker)
+int gs_reports_new_worker(struct worker *worker)
 {
-    stack_t stack = {.ss_size = SIGNAL_STACK_SIZE};
-    worker->signal_stack = stack.ss_sp = malloc(SIGNAL_STACK_SIZE);
-    if (!stack.ss_sp)
-        return -ENOMEM;
+    worker->signal_stack = malloc(SIGNAL_STACK_SIZE);
+    return worker->signal_stack ? 0 : -ENOMEM;
+}
+
+void gs_reports_start_worker(struct worker *worker)
+{
+    const stack_t stack = {.ss_sp = worker->signal_stack, .ss_size = SIGNAL_STACK_SIZE};
     sigaltstack(&stack, &worker->signal_stack_before);
-    return 0;
 }
 
 void gs_reports_stop_worker(struct worker *worker)
 {
-    if (!worker->signal_stack)
-        return;
     sigaltstack(&worker->signal_stack_before, NULL);
-    free(worker->signal_stack);
-    worker->signal_stack = NULL;
 }
 
 void gs_overflow_start(void)

@@ -28,7 +28,7 @@ static struct gs_spin lock; /* guards all of this; taken by any kernel thread */
 #define KEPT_MOST 256u
 #define TAKEN_AT_ONCE 32u
 /* Descriptors begin at different cache lines of their pages: else all of them would share the same few sets of the cache. */
-#define COLOURS 8u
+#define COLOURS 16u
 #define LINE ((size_t)64)
 
 static int reserve(size_t divisor)

@@ -25,6 +25,7 @@
 #ifndef GS_THREAD_STATE_H
 #define GS_THREAD_STATE_H
 
+#include "thread/whole.h"
 #include "thread/worker.h"
 
 #include <errno.h>
@@ -56,6 +57,7 @@ struct wait_kind {
     bool has_queue;
     uint8_t holder; /* enum holder */
     uint16_t lock_at, queue_at;
+    void *(*object)(const void *at); /* NULL: what is waited at is the object itself */
     /* Under the lock, once the thread is out of the queue; was_queued: nobody else had taken it out. May be NULL. Called by the
      * thread's worker, by the monitor where that is stuck, or by the thread itself if it cannot wait. */
     void (*given_up)(void *object, struct gs_thread *thread, bool was_queued);
@@ -66,9 +68,17 @@ struct wait_kind {
 
 #define NAME_SIZE 24
 
-/* On the top page of its stack. A cache line for what switching touches, and one for what waiting does. */
+/* On the top page of its stack, from a cache line on. The first line is for its end; waiting and switching touch the second and
+ * the third. */
 struct gs_thread {
-    struct runnable run;
+    union {
+        struct gs_thread *joiner;
+        struct gs_thread *next_free; /* of one that has ended */
+    };
+    void *argument; /* and later its result */
+    struct gs_cleanup *cleanups;
+    void **values;
+    struct runnable run; /* its first half is for policies */
     void *sp;
 
     struct worker *worker; /* NULL: it has not run */
@@ -76,25 +86,24 @@ struct gs_thread {
     atomic_uint cancel;
     bool is_uncancelable, migrates, is_token_wait;
     bool is_wait_uninterrupted; /* beside what the kind says */
-    const struct wait_kind *waits;
-    const void *waits_at;    /* the object */
-    struct gs_waiter waiter; /* where it waits at one object; otherwise waiters stand on stacks */
-
-    uint64_t since_ns;
-    uint64_t deadline_ns; /* GS_NEVER but during a wait that has one */
-    atomic_uint token;
-    bool is_detached, is_done, is_live, has_canary;
+    bool is_outside;            /* it is one of its worker's `outside` */
     bool is_pinned; /* stays for now, though it migrates: what it waits for belongs to its worker */
+    bool is_detached, is_done, is_live, has_canary;
     uint8_t stack_class;
     struct gs_spin lock; /* guards is_done, is_detached and joiner */
+
+    const struct wait_kind *waits;
+    const void *waits_at;
+    uint64_t since_ns;
+    uint64_t deadline_ns;    /* of the wait; GS_NEVER: none */
+    uint64_t timer_ns;       /* when its timer goes off; GS_NEVER: it is not active */
+    struct gs_waiter waiter; /* where it waits at one object; otherwise waiters stand on stacks */
+
+    atomic_uint token;
     struct gs_waiter *woken_by;
     struct gs_timer timer;
     uint32_t deadline_place; /* in its worker's deadlines; 0: not there */
-    struct gs_thread *joiner, *next_free;
     gs_thread_fn *fn;
-    void *argument; /* and later its result */
-    struct gs_cleanup *cleanups;
-    void **values;
     unsigned select_start;
     struct runnable cancel_message;
     char *stack, *stack_top; /* the lowest usable byte, and the end */
@@ -105,6 +114,10 @@ struct gs_thread {
     struct fiber fiber;
     char name[NAME_SIZE];
 };
+_Static_assert(offsetof(struct gs_thread, run.item.next) == 64 &&
+                   offsetof(struct gs_thread, waits) == 128 &&
+                   offsetof(struct gs_thread, waiter.item) == 192,
+               "what is touched together is a cache line");
 
 static inline struct gs_thread *thread_current(void)
 {
@@ -127,15 +140,21 @@ static inline void thread_set_worker(struct gs_thread *thread, struct worker *wo
     __atomic_store_n(&thread->worker, worker, __ATOMIC_SEQ_CST);
 }
 
-/* One that runs or is woken soon has probably left the cache: its descriptor, and the end of its stack right below. Always inlined:
- * a function that does nothing else would be taken for one that does nothing. */
+/* One that is woken soon has probably left the cache. Always inlined, here and below: a function that does nothing else would be
+ * taken for one that does nothing. */
 static inline __attribute__((always_inline)) void thread_prefetch(const struct gs_thread *thread)
 {
-    const char *at = (const char *)thread;
-    __builtin_prefetch(at, 1);
-    __builtin_prefetch(at + 64, 1);
-    __builtin_prefetch(at - 64, 1);
-    __builtin_prefetch(at - 128, 1);
+    __builtin_prefetch(&thread->run.item.next, 1);
+    __builtin_prefetch(&thread->waits, 1);
+}
+
+/* The same of its stack, as far as the calls go that wait, and a bit of what called them; its descriptor had better be there. */
+#define STACK_LINES 6u
+static inline __attribute__((always_inline)) void
+thread_prefetch_stack(const struct gs_thread *thread)
+{
+    for (unsigned line = 0; line < STACK_LINES; line++)
+        __builtin_prefetch((const char *)thread->sp + (size_t)line * 64, 1);
 }
 
 /* ---- Run queue (worker.c) ---- */
@@ -172,7 +191,9 @@ static inline struct gs_policy_item *queue_take(struct worker *worker, unsigned 
     count_add(&worker->ready, UINT64_MAX);
     queue->first = item->next;
     if (queue->first) {
-        thread_prefetch(thread_of(queue->first));
+        thread_prefetch_stack(thread_of(queue->first));
+        if (queue->first->next)
+            thread_prefetch(thread_of(queue->first->next));
     } else {
         queue->last = &queue->first;
         worker->ready_mask &= ~(1u << level);
@@ -243,6 +264,17 @@ int gs_thread_wait(struct gs_thread *self, struct gs_spin *lock, const struct wa
 /* The same, with then(argument) to release what guards the queues; it is called in any case. */
 int gs_thread_wait_then(struct gs_thread *self, void (*then)(void *), void *argument,
                         const struct wait *wait);
+
+/* Whether it is among those that wait for what may come from outside. It is left there when it goes on, until it waits for something
+ * else or ends: only when nothing is ready does that count matter. */
+static inline void thread_count_outside(struct worker *worker, struct gs_thread *thread,
+                                        bool is_outside)
+{
+    if (LIKELY(thread->is_outside == is_outside))
+        return;
+    thread->is_outside = is_outside;
+    count_add(&worker->outside, is_outside ? 1 : UINT64_MAX);
+}
 
 /* The thread goes on as `claim` says, unless somebody else has claimed it. The caller holds the lock of what the thread waits
  * at, or is its worker; and then makes it ready. */
@@ -330,65 +362,5 @@ void gs_thread_init_cancel(struct gs_thread *thread);
 void gs_thread_canceled_with_all(struct gs_thread *thread);
 void gs_thread_run_cleanups(struct gs_thread *thread);
 void gs_thread_destroy_values(struct gs_thread *thread);
-
-/* ---- Reports (report.c, dump.c, deadlock.c, overflow.c) ---- */
-
-int gs_reports_start(void);
-void gs_reports_stop(void);
-int gs_reports_start_worker(struct worker *worker);
-void gs_reports_stop_worker(struct worker *worker);
-void gs_report_deadlock(void);
-/* The dump by signal, of the first worker. */
-int gs_reports_start_dumping(struct worker *worker);
-void gs_reports_stop_dumping(struct worker *worker);
-/* sample.c: the signal by which workers are asked for their calls; 0: none is free. */
-int gs_sample_signal(void);
-void gs_overflow_start(void);
-void gs_overflow_stop(void);
-/* The calling thread's canary is gone: the process is to die by SIGSEGV. */
-void gs_report_overflow(struct gs_thread *thread);
-/* Where reports go; -1: nowhere. */
-int gs_report_fd(void);
-
-/* ---- Descriptors and pool (descriptors.c, pool.c): the runtime ends ---- */
-
-void gs_descriptors_done(void);
-void gs_pool_done(void);
-
-/* ---- A forked process (fork.c): in the child, all but the calling thread is gone ---- */
-
-void gs_descriptors_forked(void);
-void gs_monitor_forked(void);
-/* The end of an orphan, and of its process. */
-_Noreturn void gs_fork_end(void);
-/* The pool's lock is held. */
-void gs_pool_forked(void);
-void gs_pool_lock(void);
-void gs_pool_unlock(void);
-
-/* ---- Workers that are stuck (monitor.c) ---- */
-
-int gs_monitor_start(void);
-void gs_monitor_stop(void);
-void gs_monitor_wake(void);
-/* descriptors.c: wake those who wait for descriptors that stuck workers watch. Returns how many descriptors are ready. */
-unsigned gs_descriptors_relieve(void);
-/* The worker stops watches that others have relinquished. */
-void gs_descriptors_retire(struct worker *worker);
-
-/* doing.c: say what the worker does. True: it sits in a system call; false: it computes. */
-bool gs_worker_call(const struct worker *worker, char *ret_text, size_t size);
-
-/* ---- Kernel mutexes that are held across a wait (held.c) ---- */
-
-/* Look for the library that knows of them. */
-void gs_held_start(void);
-/* The thread is about to leave its stack. */
-void gs_held_look(const struct gs_thread *thread);
-
-/* ---- Invariants (check.c) ---- */
-
-/* Assert those of state.h, as far as one worker can see them. By a user thread; for tests. */
-void gs_threads_check(void);
 
 #endif

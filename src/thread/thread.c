@@ -77,9 +77,9 @@ static void init(struct gs_thread *thread, const struct gs_thread_attributes *at
     thread->is_uncancelable = thread->is_detached = thread->is_done = thread->is_token_wait = false;
     thread->migrates = attributes->migrates && !attributes->worker;
     thread->bound = attributes->worker ? gs_runtime.workers[attributes->worker - 1] : NULL;
-    thread->is_wait_uninterrupted = false;
+    thread->is_wait_uninterrupted = thread->is_outside = false;
     thread->waiter = (struct gs_waiter){.thread = thread};
-    thread->deadline_ns = GS_NEVER;
+    thread->deadline_ns = thread->timer_ns = GS_NEVER;
     thread->timer.watcher.active = false;
     thread->joiner = NULL;
     thread->cleanups = NULL;
@@ -218,11 +218,12 @@ _Noreturn void gs_thread_exit(void *result)
     if (UNLIKELY(self->values))
         gs_thread_destroy_values(self);
     self->argument = result;
-    if (self->timer.watcher.active)
+    if (self->timer_ns != GS_NEVER)
         gs_timer_stop(&self->timer);
     if (UNLIKELY(!gs_stacks_is_sound(self)))
         gs_report_overflow(self);
     struct worker *worker = worker_current();
+    thread_count_outside(worker, self, false);
     dispatch_last(worker, self, finish_early(worker, self) ? NULL : finish);
 }
 

@@ -18,9 +18,9 @@ int gs_dispatch_unlock(struct worker *worker, struct gs_thread *self, struct gs_
 void gs_thread_give_up(struct gs_thread *thread)
 {
     const struct wait_kind *kind = thread->waits;
-    char *object = (char *)thread->waits_at;
     if (!kind->has_queue)
         return;
+    char *object = kind->object ? kind->object(thread->waits_at) : (void *)thread->waits_at;
     struct gs_spin *lock = (struct gs_spin *)(object + kind->lock_at);
     spin_lock(lock);
     bool was_queued = waiter_is_queued(&thread->waiter);
@@ -44,27 +44,32 @@ static void interrupt(struct worker *worker, struct gs_thread *thread, int outco
     gs_thread_arrive(worker, thread);
 }
 
+static int start_timer(struct gs_thread *thread, uint64_t deadline_ns)
+{
+    int err = gs_timer_start(&thread->timer, deadline_ns);
+    if (!err)
+        thread->timer_ns = deadline_ns;
+    return err;
+}
+
 static void on_timer(struct gs_timer *timer)
 {
     struct gs_thread *thread = gs_container_of(timer, struct gs_thread, timer);
+    thread->timer_ns = GS_NEVER;
     if (!thread_waits(thread) || thread->deadline_ns == GS_NEVER)
         return;
     /* Without memory for the timer, rather too early than never. */
-    if (thread->deadline_ns <= *thread->worker->now_ns ||
-        gs_timer_start(timer, thread->deadline_ns))
+    if (thread->deadline_ns <= *thread->worker->now_ns || start_timer(thread, thread->deadline_ns))
         interrupt(thread->worker, thread, CLAIM_TIMED_OUT);
 }
 
 int gs_thread_arm(struct gs_thread *thread, uint64_t deadline_ns)
 {
-    struct gs_timer *timer = &thread->timer;
     if (thread_is_mobile(thread))
         return gs_deadline_start(thread, deadline_ns);
-    if (timer->watcher.active && timer->deadline_ns <= deadline_ns)
-        return 0;
-    if (!timer->watcher.active)
-        gs_timer_init(timer, thread->worker->loop, on_timer);
-    return gs_timer_start(timer, deadline_ns);
+    if (thread->timer_ns == GS_NEVER)
+        gs_timer_init(&thread->timer, thread->worker->loop, on_timer);
+    return start_timer(thread, deadline_ns);
 }
 
 void gs_thread_ready_elsewhere(struct gs_thread *thread)
@@ -155,8 +160,8 @@ int gs_thread_wait_in(struct gs_thread *self, void *object, const struct wait_ki
         spin_unlock(lock);
         return err;
     }
-    waiters_append((struct gs_wait_queue *)((char *)object + kind->queue_at), &self->waiter);
-    return wait_suspend(self, &wait, gs_runtime.is_multi ? gs_thread_unlock : NULL, lock);
+    struct gs_wait_queue *queue = (struct gs_wait_queue *)((char *)object + kind->queue_at);
+    return wait_queued(self, queue, lock, &wait);
 }
 
 int gs_thread_sleep(uint64_t deadline_ns)

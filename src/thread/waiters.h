@@ -58,6 +58,17 @@ static inline bool waiter_claim(struct worker *worker, struct gs_waiter *waiter,
     return true;
 }
 
+/* Who is next was fetched when the last one was taken: now its stack, and who comes then. */
+static inline __attribute__((always_inline)) void
+waiters_prefetch(const struct gs_wait_queue *queue, bool is_next)
+{
+    const struct gs_waiter *next = queue->first;
+    if (is_next)
+        thread_prefetch_stack(next->thread);
+    if (next->next)
+        thread_prefetch(gs_container_of(next->next, struct gs_thread, waiter));
+}
+
 /* The first that can be claimed, claimed with what its call is to return, off the queue; NULL: none. To be made ready by the
  * caller. */
 static inline struct gs_waiter *waiters_claim(struct worker *worker, struct gs_wait_queue *queue,
@@ -66,7 +77,7 @@ static inline struct gs_waiter *waiters_claim(struct worker *worker, struct gs_w
     while (queue->first) {
         struct gs_waiter *waiter = waiters_take_first(queue);
         if (queue->first)
-            thread_prefetch(gs_container_of(queue->first, struct gs_thread, waiter));
+            waiters_prefetch(queue, !worker->ready_mask);
         if (LIKELY(waiter_claim(worker, waiter, outcome)))
             return waiter;
     }

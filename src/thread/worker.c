@@ -192,6 +192,7 @@ static bool has_shared(struct worker *worker)
 
 static void note_step(struct worker *worker, int result)
 {
+    gs_descriptors_tell(worker);
     count_add(&worker->polls, 1);
     worker->polled_ns = *worker->now_ns;
     worker->is_poll_due = false;
@@ -284,9 +285,7 @@ void *gs_worker_main(void *argument)
     gs_worker_note_base(worker);
     atomic_store(&worker->kernel_id, (int)gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0));
     gs_worker_set_current(worker);
-    worker->result = gs_reports_start_worker(worker);
-    if (worker->result)
-        stop_all();
+    gs_reports_start_worker(worker);
     run(worker);
     gs_stacks_release(worker);
     gs_reports_stop_worker(worker);
@@ -305,6 +304,8 @@ int gs_worker_new(unsigned index, struct worker **ret_worker)
     for (unsigned level = 0; level < LEVELS; level++)
         worker->queues[level].last = &worker->queues[level].first;
     int err = gs_loop_new(&worker->loop);
+    if (!err)
+        err = gs_reports_new_worker(worker);
     if (!err && gs_runtime.options.policy) {
         worker->policy_queue = calloc(1, gs_runtime.options.policy->size);
         err = worker->policy_queue ? 0 : -ENOMEM;
@@ -328,5 +329,6 @@ void gs_worker_free(struct worker *worker)
     gs_loop_free(worker->loop);
     gs_deadlines_done(worker);
     free(worker->policy_queue);
+    free(worker->signal_stack);
     free(worker);
 }

@@ -73,6 +73,16 @@ struct cached {
 };
 enum { CACHED_KNOWN = 16 };
 
+/* What a step of the loop has found of descriptors, to be told to threads when it is over (descriptors.c). */
+#define REPORTS_MOST 64u
+struct reports {
+    unsigned count;
+    struct {
+        struct watch *watch;
+        unsigned events;
+    } each[REPORTS_MOST];
+};
+
 struct worker {
     struct worker *self; /* at gs:0 */
     struct gs_thread *current;
@@ -114,6 +124,7 @@ struct worker {
     bool is_mute;          /* it does not answer to the signal of a dump */
     void *signal_stack;
     stack_t signal_stack_before;
+    struct reports reports;
 
     _Alignas(64) _Atomic(struct gs_policy_item *) inbox; /* last first */
     atomic_bool is_idle;

@@ -6,11 +6,12 @@
 #include <gossamer/list.h>
 
 #define ITEMS 20000
+#define CROWD 100000
 
 static struct item {
     uint64_t key;
     uint32_t place;
-} items[ITEMS];
+} items[ITEMS], crowd[CROWD];
 
 static struct gs_agenda agenda;
 static uint64_t seed;
@@ -104,6 +105,33 @@ TEST(of_many_most_stand_beyond_the_horizon)
     CHECK_EQ(gs_agenda_count(&agenda), ITEMS);
     CHECK(agenda.far_count > ITEMS / 2);
     CHECK_EQ(take_due(1000000), ITEMS);
+    gs_agenda_done(&agenda);
+}
+
+static void insert_crowd(unsigned first, unsigned end)
+{
+    for (unsigned i = first; i < end; i++) {
+        crowd[i].key = random_below(1000000);
+        gs_agenda_insert(&agenda, crowd[i].key, &crowd[i].place);
+    }
+}
+
+TEST(while_it_is_filled_from_empty_the_heap_stays_small)
+{
+    set_up();
+    CHECK_EQ(gs_agenda_reserve(&agenda, CROWD), 0);
+    for (int round = 0; round < 2; round++) {
+        insert_crowd(0, CROWD / 2);
+        gs_agenda_check(&agenda);
+        CHECK(agenda.near.count < 4096 && agenda.near.capacity > 4096);
+        for (unsigned i = 0; i < CROWD / 2; i += 3)
+            crowd[i].key += random_below(100000);
+        CHECK(take_due(300000) > CROWD / 10);
+        insert_crowd(CROWD / 2, CROWD);
+        gs_agenda_check(&agenda);
+        CHECK(take_due(2000000) > CROWD / 2);
+        CHECK_EQ(gs_agenda_count(&agenda), 0);
+    }
     gs_agenda_done(&agenda);
 }
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import functools
 import os
 import re
 import signal
@@ -27,6 +28,13 @@ PATIENCE_S = 30.0
 def program() -> str:
     """Return the path of the program under test."""
     return os.environ.get("GOSSAMER_PROGRAM") or str(ROOT / "build" / "dev" / "gossamer")
+
+
+@functools.cache
+def is_built_with(sanitizer: str) -> bool:
+    """Return whether the program under test was built with the address or thread sanitizer."""
+    mark = {"address": b"__asan_init", "thread": b"__tsan_init"}[sanitizer]
+    return mark in Path(program()).read_bytes()
 
 
 def architectures() -> list[str]:
@@ -70,6 +78,9 @@ CORE_MODULES = (
     "overload",
 )
 
+# And of these, which are run under a sanitizer, where all takes longer.
+SANITIZED_MODULES = ("strict", "stop", "roles", "workers", "metrics")
+
 # Which ways are tested, a comma between them, each then with all tests; "all": every way.
 CHOICE = "GOSSAMER_ARCHS"
 
@@ -79,13 +90,17 @@ def ways() -> list[str]:
     known = architectures()
     known += ["queue --nonblocking"] if "queue" in known else []
     known += ["event --poller io_uring"] if has_io_uring() else []
+    if is_built_with("thread"):  # which does not see what processes share
+        known = [way for way in known if way not in PROCESSES]
     chosen = os.environ.get(CHOICE, "all")
     return known if chosen == "all" else [way.strip() for way in chosen.split(",")]
 
 
 def has_turn(way: str, module: str) -> bool:
     """Tell whether the tests of this module, test_serve_..., are run this way."""
-    is_core = module.removeprefix("test_serve_") in CORE_MODULES
+    is_sanitized = is_built_with("address") or is_built_with("thread")
+    core = SANITIZED_MODULES if is_sanitized else CORE_MODULES
+    is_core = module.removeprefix("test_serve_") in core
     return is_core or way in FULL_WAYS or CHOICE in os.environ
 
 

@@ -232,6 +232,24 @@ def test_many_threads_wait_at_once_and_all_go_on() -> None:
     assert last.endswith(f" {2000 * 1999 // 2}")
 
 
+def test_stages_handles_or_drops_each_word_it_is_given() -> None:
+    words = [f"word{number}" for number in range(200)]
+    done = subprocess.run(
+        [EXAMPLES / "stages"],
+        input=" ".join(words),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    *lines, last = done.stdout.splitlines()
+    printed, dropped = (int(number) for number in re.findall(r"\d+", last))
+    assert (len(lines), printed + dropped) == (printed, len(words))
+    assert printed >= 20
+    assert set(lines) <= {f"{len(word)} {word}" for word in words}
+    assert len(set(lines)) == len(lines)
+
+
 def test_the_guide_quotes_the_examples_as_they_are() -> None:
     guide = (ROOT / "docs/guide-threads.md").read_text()
     quotes = re.findall(r"```c\n(.*?)```", guide, flags=re.DOTALL)

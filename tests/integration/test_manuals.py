@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("thread", "sync", "io")
+PARTS = ("thread", "sync", "io", "stage")
 
 
 def functions(header: str) -> set[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import Serve
 from metrics import PATH, read, value
-from server import PATIENCE_S, Server
+from server import PATIENCE_S, Server, attempts
 from wire import Wire, get, request
 
 SIZE = 8192
@@ -42,13 +42,14 @@ def test_others_wait_where_the_architecture_says_so(serve: Serve, root: Path, wa
     server = serve(root, "--bottleneck", "/slow=300", "--workers", "1")
     with Wire(server.address) as quick, Wire(server.address) as slow:
         assert quick.get("/a.txt").status == 200
+        busy_s = server.cpu_s() + 0.1
         slow.send(request("GET", "/slow"))
-        while server.cpu_s() < 0.1 and not slow.is_readable(0.01):
+        while server.cpu_s() < busy_s and not slow.is_readable(0.01):
             continue
         quick.send(request("GET", "/a.txt"))
         assert quick.response().status == 200
         if way.split(maxsplit=1)[0] in BLOCKED:
-            assert slow.is_readable(PATIENCE_S)
+            assert slow.is_readable()
         assert slow.response().status == 200
 
 
@@ -91,10 +92,15 @@ class Crowd:
             thread.join()
 
 
+def handled_comes_to(server: Server, count: int) -> bool:
+    """Tell whether the stage has handled so many; a call is counted when it is over."""
+    return any(value(read(server), "stage_events_total", stage="make") == count for _ in attempts())
+
+
 def test_admission_refuses_some_and_serves_the_others(serve: Serve, root: Path, arch: str) -> None:
     if arch != "stage":
         pytest.skip("it has no stages")
-    words = ("--bottleneck", "/slow=20", "--admission", "100ms", "--metrics", PATH)
+    words = ("--bottleneck", "/slow=20", "--admission", "10s", "--metrics", PATH)
     server = serve(root, *words, "--workers", "2")
     crowd = Crowd(server)
     assert get(server.address, "/a.txt").status == 200
@@ -105,7 +111,7 @@ def test_admission_refuses_some_and_serves_the_others(serve: Serve, root: Path, 
     refused = value(samples, "stage_refused_total", stage="make", reason="admission")
     assert full + refused == crowd.refused
     assert refused > 0
-    assert value(samples, "stage_events_total", stage="make") == crowd.served
+    assert handled_comes_to(server, crowd.served)
     assert value(samples, "errors_total", **{"class": "5xx"}) == crowd.refused
     assert value(samples, "stage_p90_seconds", stage="make") > 0
     assert get(server.address, "/slow").status in (200, 503)
@@ -119,7 +125,7 @@ def test_without_admission_everybody_waits(serve: Serve, root: Path, arch: str) 
     crowd = Crowd(server)
     crowd.wait_for(served=100, refused=0)
     assert (crowd.served >= 100, crowd.refused, crowd.others) == (True, 0, [])
-    assert value(read(server), "stage_events_total", stage="make") == crowd.served
+    assert handled_comes_to(server, crowd.served)
 
 
 # ---- The kernel's accept queue ----
@@ -157,7 +163,7 @@ class Arrivals:
         """Begin without any."""
         self.server = server
         self.selector = selectors.DefaultSelector()
-        self.open = self.answers = 0
+        self.open = self.answers = self.lost = 0
         self.received: dict[socket.socket, bytes] = {}
 
     def come(self, count: int) -> None:
@@ -171,23 +177,35 @@ class Arrivals:
         self.open += count
         self.step(0)
 
-    def step(self, timeout_s: float) -> None:
-        """Send and receive what goes."""
-        for key, events in self.selector.select(timeout_s):
+    def step(self, timeout_s: float) -> int:
+        """Send and receive what goes; return for how many something did."""
+        ready = self.selector.select(timeout_s)
+        for key, events in ready:
             client = key.fileobj
             assert isinstance(client, socket.socket)
-            if events & selectors.EVENT_WRITE:
-                client.send(request("GET", "/slow", Connection="close"))
-                self.selector.modify(client, selectors.EVENT_READ)
+            try:
+                if events & selectors.EVENT_WRITE:
+                    client.send(request("GET", "/slow", Connection="close"))
+                    self.selector.modify(client, selectors.EVENT_READ)
+                    continue
+                data = client.recv(1 << 16)
+            except (ConnectionError, TimeoutError):
+                self.lost += 1
+                self.leave(client)
                 continue
-            data = client.recv(1 << 16)
             self.received[client] += data
             if not data:
-                assert b" 200 OK" in self.received.pop(client)
-                self.selector.unregister(client)
-                client.close()
+                assert b" 200 OK" in self.received[client]
                 self.answers += 1
-                self.open -= 1
+                self.leave(client)
+        return len(ready)
+
+    def leave(self, client: socket.socket) -> None:
+        """One goes away."""
+        del self.received[client]
+        self.selector.unregister(client)
+        client.close()
+        self.open -= 1
 
     def wait_until_accepted(self, answers: int) -> None:
         """Wait until the server has all that are open, or so many more have been answered."""
@@ -201,9 +219,7 @@ class Arrivals:
     def wait_for_the_rest(self) -> None:
         """Wait until all have been answered."""
         while self.open:
-            before = self.answers
-            self.step(PATIENCE_S)
-            assert self.received or self.answers > before
+            assert self.step(PATIENCE_S), f"{self.open} hear nothing"
 
 
 def test_an_eager_server_lets_the_accept_queue_never_overflow(
@@ -219,5 +235,6 @@ def test_an_eager_server_lets_the_accept_queue_never_overflow(
             arrivals.come(BACKLOG)
             arrivals.wait_until_accepted(answers=3)
         arrivals.wait_for_the_rest()
-        assert arrivals.answers == BATCHES * BACKLOG
+        assert arrivals.answers + arrivals.lost == BATCHES * BACKLOG
+        assert arrivals.lost == 0 or way == "event"
         assert (overflows() > 0) == (way == "event")

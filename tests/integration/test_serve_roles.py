@@ -4,9 +4,9 @@ strace looks on while three clients are connected at the same time, each asks fo
 twice, and then all leave.
 """
 
+import contextlib
 import re
 import shutil
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -160,22 +160,27 @@ def trace(serve: Serve, root: Path, folder: Path, arch: str) -> Trace:
         (root / f"page{client}.txt").write_text(f"page {client}\n")
     server = serve(root, "--workers", str(WORKERS.get(arch, 1)), exact=True)
     strace = start_strace(server, folder)
-    wires = []
-    for client in range(CLIENTS):
-        wires.append(Wire(server.address))
-        assert wires[-1].get(f"/page{client}.txt").status == 200
-    for client, wire in enumerate(wires):
-        assert wire.get(f"/page{client}.txt").body == f"page {client}\n".encode()
-    tasks = [
-        int(task.name) for pid in server.family() for task in Path(f"/proc/{pid}/task").iterdir()
-    ]
-    processes = {task: process_of(task) for task in tasks}
-    found = wait_for_all(folder / "calls", processes)
-    for wire in wires:
-        wire.close()
-    strace.send_signal(signal.SIGINT)
-    strace.wait()
-    return found
+    try:
+        return look_on(server, folder / "calls")
+    finally:
+        # Killed, it lets go at once; asked to end, it may wait for those who are ending, too.
+        strace.kill()
+        strace.wait()
+
+
+def look_on(server: Server, calls: Path) -> Trace:
+    """Return what a server does for the clients, which are all there until it is known."""
+    with contextlib.ExitStack() as stack:
+        wires = [stack.enter_context(Wire(server.address)) for _ in range(CLIENTS)]
+        for _ in range(2):
+            for client, wire in enumerate(wires):
+                assert wire.get(f"/page{client}.txt").body == f"page {client}\n".encode()
+        tasks = [
+            int(task.name)
+            for pid in server.family()
+            for task in Path(f"/proc/{pid}/task").iterdir()
+        ]
+        return wait_for_all(calls, {task: process_of(task) for task in tasks})
 
 
 def check_fork(found: Trace) -> None:

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from conftest import FAKE
+from conftest import FAKE, known_rows, make_run
 from gossamer_lab import cli
 from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.servers import server
@@ -24,7 +24,8 @@ from gossamer_lab.store import Run, load_run
 _SHORT = replace(
     QUICK,
     points=(QUICK.points[0],),
-    scales=(replace(QUICK.scale("smoke"), budget_s=1.0, warmup_s=0.0),),
+    scales=(replace(QUICK.scale("smoke"), budget_s=1.0, warmup_s=0.0, points=()),),
+    architectures=None,
 )
 _RUN = ["run", "quick", "--scale", "smoke", "--seed", "1", "--out"]
 
@@ -240,13 +241,25 @@ def test_a_complete_run_is_not_resumed(tmp_path: Path) -> None:
 
 
 def test_two_runs_are_compared(tmp_path: Path) -> None:
-    CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
-    folder = str(tmp_path / "out")
-    result = CliRunner().invoke(cli.app, ["compare", folder, folder])
-    assert result.exit_code == 0, result.output
-    assert "0 of 1 figures changed beyond chance" in " ".join(result.output.split())
-    changes = json.loads(CliRunner().invoke(cli.app, ["compare", folder, folder, "--json"]).stdout)
-    assert [(change["server"], change["ratio"]) for change in changes] == [("event", 1.0)]
+    make_run(tmp_path / "one", known_rows()).save()
+    slower = [row | {"server_cpu_us_per_request": 1e6} for row in known_rows()]
+    steady = [
+        row if row["server"] != "event" else other
+        for row, other in zip(
+            [known | {"server_cpu_us_per_request": 5.0} for known in known_rows()],
+            slower,
+            strict=True,
+        )
+    ]
+    make_run(tmp_path / "other", steady).save()
+    one, other = str(tmp_path / "one"), str(tmp_path / "other")
+    alike = CliRunner().invoke(cli.app, ["compare", one, one])
+    assert alike.exit_code == 0, alike.output
+    assert "0 of 6 figures changed beyond chance" in " ".join(alike.output.split())
+    result = CliRunner().invoke(cli.app, ["compare", one, other, "--json"])
+    assert result.exit_code == 1, result.output
+    changes = json.loads(result.stdout)
+    assert {change["server"] for change in changes if change["chance"] < 0.01} == {"event"}
 
 
 def test_the_doctor_says_what_is_missing() -> None:
@@ -296,6 +309,27 @@ def test_an_interrupted_run_leaves_no_process_and_keeps_its_data(
     kept = json.loads((tmp_path / "out" / "results.json").read_text())
     assert not kept["complete"]
     assert pl.read_parquet(tmp_path / "out" / "raw.parquet").height == kept["measured"] >= 1
+    assert servers_left(tmp_path) == []
+
+
+def test_a_killed_run_has_lost_nothing_and_is_resumed(tmp_path: Path) -> None:
+    with running_lab(tmp_path) as lab:
+        lab.kill()
+        lab.wait()
+    before = load_run(str(tmp_path / "out"))
+    # The rows are written first: the end may have come before the count of them.
+    assert before.raw.height - before.results["measured"] in {0, 1}
+    assert before.results["measured"] >= 1
+    done = subprocess.run(
+        (sys.executable, "-m", "gossamer_lab", "run", "--resume", str(tmp_path / "out")),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    after = load_run(str(tmp_path / "out"))
+    assert after.results["complete"]
+    assert after.raw.head(before.raw.height).equals(before.raw)
     assert servers_left(tmp_path) == []
 
 

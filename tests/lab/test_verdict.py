@@ -4,7 +4,17 @@ from typing import Any
 
 import pytest
 
-from gossamer_lab.claims import Claim, Correlation, Extreme, Highest, Mean, Quantity, Ratio, Slope
+from gossamer_lab.claims import (
+    Claim,
+    Correlation,
+    Extreme,
+    Highest,
+    Mean,
+    Quantity,
+    Ratio,
+    Slope,
+    Unless,
+)
 from gossamer_lab.experiment import Experiment
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.store import raw_frame
@@ -128,6 +138,14 @@ def test_the_least_and_the_greatest_pass_over_what_is_missing() -> None:
     assert decided(greatest, rows()).verdict == FAILS
     all_three = claim(Extreme("least", slopes, "the least", 3))
     assert decided(all_three, rows()).because == "apache takes no part here"
+
+
+def test_a_quantity_may_refuse_rounds_that_something_marks() -> None:
+    fast = Slope("fast", "connections", "time")
+    of = claim(Unless("brake_share", "the brake was on", fast), low=1.0)
+    braked = decided(of, [row | {"brake_share": 0.25} for row in rows()])
+    assert (braked.verdict, braked.because) == (UNTESTED, "the brake was on")
+    assert decided(of, rows()).verdict == HOLDS
 
 
 def test_the_highest_and_the_mean_are_over_points() -> None:

@@ -224,6 +224,42 @@ TEST(controllers_are_for_stages)
     CHECK_REFUSED("user has no stages", "--arch=user", "--admission=1s", "/");
 }
 
+TEST(architectures_have_their_own_usual_values)
+{
+    CHECK_EQ(PARSE("--arch=pool", "/"), 0);
+    CHECK_EQ(options.workers, 150);
+    CHECK_EQ(options.http.requests_most, 100);
+    CHECK_EQ(PARSE("--arch=pool", "--workers=3", "--requests-per-connection=0", "/"), 0);
+    CHECK_EQ(options.workers, 3);
+    CHECK_EQ(options.http.requests_most, 0);
+    CHECK_EQ(PARSE("--arch=prefork", "/"), 0);
+    CHECK_EQ(options.workers, 150);
+    CHECK_EQ(options.http.requests_most, 0);
+    CHECK_EQ(PARSE("--arch=queue", "/"), 0);
+    uint64_t usual = 25 * serve_processors();
+    CHECK_EQ(options.workers, usual < 1024 ? usual : 1024);
+    CHECK_EQ(PARSE("--arch=event", "/"), 0);
+    CHECK_EQ(options.workers, serve_processors() < 1024 ? serve_processors() : 1024);
+}
+
+TEST(fewer_workers_than_an_architecture_needs_are_raised_with_a_notice)
+{
+    CHECK_EQ(PARSE("--arch=queue", "--workers=1", "/"), 0);
+    CHECK(strstr(said, "--workers raised to 2, the least that queue works with"));
+    CHECK_EQ(options.workers, 2);
+}
+
+TEST(not_to_block_is_for_the_workers_of_a_queue)
+{
+    CHECK_EQ(PARSE("--arch=queue", "/"), 0);
+    CHECK(!options.nonblocking);
+    CHECK_EQ(PARSE("--arch=queue", "--nonblocking", "/"), 0);
+    CHECK(options.nonblocking);
+    CHECK_REFUSED("not for event", "--arch=event", "--nonblocking", "/");
+    CHECK_EQ(PARSE("--arch=queue", "/"), 0);
+    CHECK(!options.nonblocking);
+}
+
 TEST(an_architecture_is_found_by_its_whole_name)
 {
     CHECK(serve_arch_find("event") == &serve_arch_event);

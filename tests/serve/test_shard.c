@@ -174,3 +174,24 @@ TEST(the_wall_clock_is_told_anew_four_times_a_second)
     serve_shard_done(&shard);
     stop();
 }
+
+TEST(a_process_counts_for_itself_and_adds_that_up_before_it_waits)
+{
+    struct serve_log_state log_state = {0};
+    start(false);
+    serve_shard_done(&shard);
+    server.log_state = &log_state;
+    memset(&shard, 0, sizeof shard);
+    CHECK_EQ(serve_shard_init_own(&shard, &server, 0), 0);
+    counts.http.requests = 5;
+    shard.own.requests = 2;
+    shard.own.bytes = 70;
+    CHECK_EQ(counts.http.requests, 5);
+    serve_shard_settle(&shard);
+    CHECK_EQ(counts.http.requests, 7);
+    CHECK_EQ(counts.http.bytes, 70);
+    serve_shard_settle(&shard);
+    CHECK_EQ(counts.http.requests, 7);
+    serve_shard_done(&shard);
+    stop();
+}

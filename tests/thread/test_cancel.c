@@ -140,6 +140,9 @@ static void *cancel_among_spawns(void *unused)
     for (int round = 0; round < (IS_EMULATED ? 2 : 20); round++) {
         struct gs_thread *threads[4];
         atomic_store(&begun, 0);
+        /* To be cancelled after the small stacks, and before those who go on spawning these. */
+        for (int i = 0; i < (IS_EMULATED ? 50 : 1000); i++)
+            MUST_EQ(gs_thread_spawn(NULL, park_canceled_for_ever, NULL, NULL), 0);
         for (unsigned i = 0; i < 4; i++) {
             const struct gs_thread_attributes attributes = {.worker = i % 3 + 1};
             MUST_EQ(gs_thread_spawn(&attributes, spawn_until_canceled, NULL, &threads[i]), 0);

@@ -124,7 +124,7 @@ static void *ask(void *argument)
 static void talk(void)
 {
     struct gs_thread *threads[6];
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++) {
         const struct gs_thread_attributes here = {.worker = 1, .stack_size = 1000},
                                           there = {.migrates = i != 1};
         int fds[2];

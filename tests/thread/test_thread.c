@@ -133,20 +133,21 @@ TEST(run_returns_when_detached_threads_have_ended_too)
     CHECK_EQ(ended, 6);
 }
 
-static void *sleep_long(void *unused)
+static void *wait_to_end(void *may_end)
 {
-    (void)unused;
-    MUST_EQ(gs_thread_sleep(after(30 * GS_MILLISECOND)), 0);
+    MUST_EQ(gs_semaphore_wait(may_end, GS_NEVER), 0);
     return NULL;
 }
 
 static void *join_with_deadline(void *unused)
 {
     (void)unused;
-    struct gs_thread *thread = spawn(sleep_long, NULL);
+    struct gs_semaphore may_end = {0};
+    struct gs_thread *thread = spawn(wait_to_end, &may_end);
     MUST_EQ(gs_thread_join(thread, 0, NULL), -ETIMEDOUT);
     MUST_EQ(gs_thread_join(thread, after(GS_MILLISECOND), NULL), -ETIMEDOUT);
     MUST_EQ(gs_thread_join(gs_thread_self(), GS_NEVER, NULL), -EDEADLK);
+    gs_semaphore_post(&may_end);
     join(thread);
     return NULL;
 }
@@ -156,9 +157,13 @@ TEST(join_gives_up_at_its_deadline_and_can_be_repeated)
     run_both(join_with_deadline);
 }
 
+/* When all of them have been started, even on a machine that is busy. */
+static uint64_t first_wake_ns;
+
 static void *sleep_in_order(void *argument)
 {
-    MUST_EQ(gs_thread_sleep(after((uint64_t)(*(char *)argument - 'a') * 5 * GS_MILLISECOND)), 0);
+    uint64_t place = (uint64_t)(*(char *)argument - 'a');
+    MUST_EQ(gs_thread_sleep(first_wake_ns + place * 5 * GS_MILLISECOND), 0);
     log_call(argument);
     return NULL;
 }
@@ -167,6 +172,7 @@ static void *sleep_all(void *unused)
 {
     (void)unused;
     clear_calls();
+    first_wake_ns = after(200 * GS_MILLISECOND);
     struct gs_thread *threads[] = {spawn(sleep_in_order, "d"), spawn(sleep_in_order, "b"),
                                    spawn(sleep_in_order, "c"), spawn(sleep_in_order, "a")};
     for (int i = 0; i < 4; i++)

@@ -4,9 +4,18 @@ from gossamer_lab.experiment import Experiment
 from gossamer_lab.experiments.are_events_fast import ARE_EVENTS_FAST
 from gossamer_lab.experiments.libevent_vs_libev import LIBEVENT_VS_LIBEV
 from gossamer_lab.experiments.quick import QUICK
+from gossamer_lab.experiments.sandstorm import SANDSTORM
+from gossamer_lab.experiments.thread_pool_server import THREAD_POOL_SERVER
 from gossamer_lab.experiments.threads_vs_events import THREADS_VS_EVENTS
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
-    for experiment in (QUICK, ARE_EVENTS_FAST, LIBEVENT_VS_LIBEV, THREADS_VS_EVENTS)
+    for experiment in (
+        QUICK,
+        ARE_EVENTS_FAST,
+        LIBEVENT_VS_LIBEV,
+        THREADS_VS_EVENTS,
+        SANDSTORM,
+        THREAD_POOL_SERVER,
+    )
 }

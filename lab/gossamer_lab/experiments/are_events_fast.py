@@ -1,6 +1,16 @@
 """``are-events-fast``: service time against load, for servers of many structures."""
 
-from gossamer_lab.claims import Claim, Correlation, Extreme, Highest, Mean, Quantity, Ratio, Slope
+from gossamer_lab.claims import (
+    Claim,
+    Correlation,
+    Extreme,
+    Highest,
+    Mean,
+    Quantity,
+    Ratio,
+    Slope,
+    Unless,
+)
 from gossamer_lab.experiment import (
     Document,
     Drawing,
@@ -138,11 +148,15 @@ _CLAIMS = (
         "Below a load of 128 the median and the mean of the service time coincide",
         "section 2",
         "they coincided; here within a tenth, of the server where they differ most",
-        Extreme(
-            "greatest",
-            tuple(map(_median_and_mean, ("thread", "user", "event", *_PRODUCTION))),
-            "the greatest mean / median of any server",
-            3,
+        Unless(
+            "brake_share",
+            "the brake works in slices of milliseconds, which part mean and median at small loads",
+            Extreme(
+                "greatest",
+                tuple(map(_median_and_mean, ("thread", "user", "event", *_PRODUCTION))),
+                "the greatest mean / median of any server",
+                3,
+            ),
         ),
         holds_from=0.9,
         holds_to=1.1,

@@ -1,6 +1,6 @@
 """``quick``: what each server costs a request, in under three minutes."""
 
-from gossamer_lab.experiment import Experiment, Point, Scale
+from gossamer_lab.experiment import Experiment, Point, Scale, Variant
 
 _KEEP, _CLOSE = 0, 1
 
@@ -17,8 +17,18 @@ QUICK = Experiment(
         Point("8192-keep-128", 8192, 128, _KEEP),
     ),
     scales=(
-        Scale("smoke", budget_s=25.0, warmup_s=0.1, longest_s=1.0, rounds=2),
+        Scale(
+            "smoke",
+            budget_s=25.0,
+            warmup_s=0.1,
+            longest_s=1.0,
+            rounds=2,
+            points=("305-keep-128", "305-close-128", "8192-keep-128"),
+        ),
         Scale("normal", budget_s=145.0, warmup_s=0.4, longest_s=5.0, rounds=2),
     ),
     peers=("nginx", "lighttpd", "h2o"),
+    architectures=tuple(
+        Variant(name, name) for name in ("user", "event", "stage", "thread", "fork")
+    ),
 )

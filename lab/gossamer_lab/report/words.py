@@ -92,10 +92,10 @@ def method(results: dict[str, Any]) -> list[str]:
         )
     else:
         sentences.append(
-            "A round is one value of each figure. Intervals are over rounds: Student's "
-            "distribution below eight of them, the bootstrap of Student's t from there; on the "
-            "logarithm of ratios, and on Fisher's z of correlations. Void measurements take no "
-            "part."
+            "A round is one value of each figure; means over rounds are geometric. Intervals are "
+            "over rounds: Student's distribution below eight of them, the bootstrap of Student's "
+            "t from there; on the logarithm of ratios, and on Fisher's z of correlations. Void "
+            "measurements take no part."
         )
     return sentences
 
