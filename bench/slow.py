@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from figures import Figures, options
+from holding import resident_bytes
 from pauses import Pauses
-from web import resident_bytes
+from points import generator
 
 from gossamer_lab import paths, process
 from gossamer_lab.experiment import Experiment, Point
-from gossamer_lab.load import Generator, LoadFailedError
+from gossamer_lab.load import Load, LoadFailedError
 from gossamer_lab.servers.server import Launch, Running, Server, ServerFailedError, Site, serving
 from gossamer_lab.workshop import Workshop, workshop
 
@@ -129,8 +130,7 @@ def loaded(trial: Trial, running: Running, tick: Callable[[], None]) -> dict[str
         pauses.tick(TICK_S)
         tick()
 
-    generator = Generator(shop.program, shop.client_core, shop.site.folder, note)
-    report = generator.run(running.url, GOOD, trial.seconds)
+    report = generator(shop, note).run(Load(running.url, GOOD, trial.seconds))
     if pauses.is_long:
         raise PausedError(f"the machine stood still for {pauses.longest_s:.0f} s")
     errors = {kind: count for kind, count in report["errors"].items() if count}

@@ -13,13 +13,15 @@ import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
 
+import holding
 import wrk
 from figures import Figures, arguments
+from points import bench
 
 from gossamer_lab import measure, paths
-from gossamer_lab.accounting import CpuTime, family_pids
+from gossamer_lab.accounting import CpuTime
 from gossamer_lab.experiment import Experiment, Point
-from gossamer_lab.load import Generator, LoadFailedError
+from gossamer_lab.load import LoadFailedError
 from gossamer_lab.schedule import Step
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.peers import absent_peers, present_peers
@@ -92,13 +94,7 @@ def measure_points(figures: Figures, shop: Workshop, servers: list[Server]) -> N
     second = wrk.installed()
     if not second:
         figures.miss("all", WRK, "not installed: make peers")
-    bench = measure.Bench(
-        shop.site,
-        Generator(shop.program, shop.client_core, shop.site.folder, lambda: None),
-        shop.server_core,
-        settings.seconds,
-        0.3,
-    )
+    each = bench(shop, settings.seconds)
     points = [point for point in POINTS if settings.only in point.key]
     lengths = {
         size: answer_length(servers[0], shop.site, size, shop.server_core)
@@ -113,7 +109,7 @@ def measure_points(figures: Figures, shop: Workshop, servers: list[Server]) -> N
             random.shuffle(subjects)
             step = Step(0, number, point, "")
             for server in subjects:
-                report(figures, point, server.name, measure.measure(step, server, bench))
+                report(figures, point, server.name, measure.measure(step, server, each))
             for server in subjects if second and point in WRK_POINTS else []:
                 measure_with_wrk(figures, second, shop, server, point)
 
@@ -153,51 +149,15 @@ def report(figures: Figures, point: Point, subject: str, row: measure.Row) -> No
     figures.add(p99, subject, row["response_p99_us"], "us")
 
 
-def resident_bytes(pid: int) -> int:
-    """Return the memory of a server and its processes, shared pages in parts."""
-    total = 0
-    for member in family_pids(pid):
-        for line in Path(f"/proc/{member}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                total += int(line.split()[1]) * 1024
-    return total
-
-
 def measure_idle(figures: Figures, shop: Workshop, server: Server) -> None:
-    """Open connections that are answered once and then stay idle; measure the growth."""
+    """Measure what connections cost that are answered once and then stay idle."""
     name = f"{IDLE_CONNECTIONS} idle connections"
-    load = (
-        str(shop.program),
-        "load",
-        "-c",
-        str(IDLE_CONNECTIONS),
-        "--think",
-        "60000",
-        "-d",
-        "300",
-        "--timeout",
-        "120",
-    )
     try:
-        with serving(server, shop.site, shop.server_core, ("/page-305.html", 305)) as running:
-            time.sleep(0.2)
-            before = resident_bytes(running.pid)
-            client = subprocess.Popen(
-                (*load, running.url + "/page-305.html"),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            held = await_connections(running.url)
-            after = resident_bytes(running.pid)
-            client.terminate()
-            client.wait()
+        each = holding.memory_of_each(shop, server, IDLE_CONNECTIONS)
     except ServerFailedError as failure:
         figures.miss(name, server.name, str(failure))
-        return
-    if held < IDLE_CONNECTIONS:
-        figures.miss(name, server.name, f"only {held} connections were open")
-        return
-    figures.add(name, server.name, (after - before) / IDLE_CONNECTIONS, "bytes each")
+    else:
+        figures.add(name, server.name, each, "bytes each")
 
 
 def measure_opening(figures: Figures, shop: Workshop, server: Server) -> None:
@@ -227,25 +187,6 @@ def measure_openings(figures: Figures, shop: Workshop, servers: list[Server], ro
     """Measure each in turn, several times."""
     for server in servers * rounds:
         measure_opening(figures, shop, server)
-
-
-def await_connections(url: str) -> int:
-    """Wait until the server has all connections, or gets no more; return how many it has."""
-    held, before = 0, -1
-    while before < held < IDLE_CONNECTIONS:
-        time.sleep(3)
-        held, before = established(url), held
-    time.sleep(0.5)
-    return held
-
-
-def established(url: str) -> int:
-    """Return how many connections the server of this address has."""
-    port = f"{urllib.parse.urlsplit(url).port:04X}"
-    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
-    return sum(
-        1 for line in lines if line.split()[1].endswith(f":{port}") and line.split()[3] == "01"
-    )
 
 
 def client_cost(figures: Figures, shop: Workshop, seconds: float) -> None:

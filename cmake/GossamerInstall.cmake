@@ -4,7 +4,7 @@
 include(GNUInstallDirs)
 
 # The rooms of the library, in one archive.
-set(objects base loop thread http)
+set(objects base loop thread stage http)
 list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:gossamer_\\1>")
 add_library(library STATIC ${objects})
 set_target_properties(library PROPERTIES OUTPUT_NAME gossamer LINKER_LANGUAGE C)

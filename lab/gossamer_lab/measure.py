@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,9 +19,11 @@ from gossamer_lab.experiment import Case, Point, Program, Scale, Soundness
 from gossamer_lab.load import Generator, Load, LoadFailedError
 from gossamer_lab.program import ProgramFailedError, Runner, run_program
 from gossamer_lab.schedule import Step
-from gossamer_lab.servers.server import Server, ServerFailedError, Site, serving
+from gossamer_lab.servers.server import Running, Server, ServerFailedError, Site, serving
 from gossamer_lab.soundness import void_reason
 
+_COUNTED_AFTER = 0.5
+"""Of a load, before the context switches are counted."""
 _SETTLE_S = 0.05
 """After the warm-up: the server closes its connections before its CPU time is read."""
 
@@ -75,7 +77,7 @@ class Used:
     core_s: float
     """Of the server's core, by the server and by anything else."""
     wall_s: float
-    switches: int | None = None
+    switches_per_s: float | None = None
     """By the kernel, away from the server's threads."""
     overflows: int | None = None
     """Of accept queues, on the whole machine."""
@@ -102,7 +104,7 @@ def figures(report: dict[str, Any], used: Used) -> Row:
     row["server_busy"] = cpu.total_s / wall_s
     row["client_busy"] = report["client_cpu_s"] / wall_s
     row["server_core_lost"] = max(used.core_s - cpu.total_s, 0.0) / wall_s
-    row["server_switches_per_s"] = None if used.switches is None else used.switches / wall_s
+    row["server_switches_per_s"] = used.switches_per_s
     row["accept_queue_overflows"] = used.overflows
     return row
 
@@ -113,37 +115,56 @@ class _Reading:
 
     cpu: CpuTime
     core_s: float
-    switches: int
     overflows: int
     clock_s: float
 
     @classmethod
     def take(cls, server: int, core: int, held: brake.Brake) -> "_Reading":
         """Read them; what the brake has used is not counted as anybody's use of the core."""
-        switches, overflows = family_switches(server), accept_queue_overflows()
         core_s = core_busy_s(core) - held.used_s()
-        return cls(family_cpu(server), core_s, switches, overflows, time.monotonic())
+        return cls(family_cpu(server), core_s, accept_queue_overflows(), time.monotonic())
 
-    def until(self, after: "_Reading") -> Used:
+    def until(self, after: "_Reading", switches_per_s: float | None) -> Used:
         """Return what was used between this reading and a later one."""
         return Used(
             after.cpu - self.cpu,
             after.core_s - self.core_s,
             after.clock_s - self.clock_s,
-            switches=max(after.switches - self.switches, 0),
+            switches_per_s=switches_per_s,
             overflows=after.overflows - self.overflows,
         )
 
 
-def _loaded(point: Point, url: str, bench: Bench, read: Callable[[], _Reading]) -> Row:
+class _Switches:
+    """Counts a server's context switches while the load lasts: threads take theirs with them."""
+
+    def __init__(self, server: int, generator: Generator, seconds: float) -> None:
+        """Count once, in the second half of the load."""
+        self.server = server
+        self.generator = replace(generator, tick=self._tick)
+        self.tick = generator.tick
+        self.before, self.began = family_switches(server), time.monotonic()
+        self.due = self.began + _COUNTED_AFTER * seconds
+        self.per_s: float | None = None
+
+    def _tick(self) -> None:
+        self.tick()
+        now = time.monotonic()
+        if self.per_s is None and now >= self.due:
+            counted = family_switches(self.server) - self.before
+            self.per_s = max(counted, 0) / (now - self.began)
+
+
+def _loaded(point: Point, running: Running, bench: Bench, read: Callable[[], _Reading]) -> Row:
     """Warm a server up and measure it under load."""
     if bench.scale.warmup_s > 0:
-        bench.generator.run(Load(url, point, bench.scale.warmup_s))
+        bench.generator.run(Load(running.url, point, bench.scale.warmup_s))
         time.sleep(_SETTLE_S)
     before = read()
-    report = bench.generator.run(Load(url, point, bench.seconds, bench.scale.drop, is_kept=True))
-    after = read()
-    return figures(report, before.until(after))
+    switches = _Switches(running.pid, bench.generator, bench.seconds)
+    load = Load(running.url, point, bench.seconds, bench.scale.drop, is_kept=True)
+    report = switches.generator.run(load)
+    return figures(report, before.until(read(), switches.per_s))
 
 
 def _measured(step: Step, server: Server, bench: Bench) -> Row:
@@ -155,7 +176,7 @@ def _measured(step: Step, server: Server, bench: Bench) -> Row:
         serving(server, bench.site, core, (point.path, point.size)) as running,
         brake.put_on(running.pid, bench.server_share, core, folder) as held,
     ):
-        row = _loaded(point, running.url, bench, lambda: _Reading.take(running.pid, core, held))
+        row = _loaded(point, running, bench, lambda: _Reading.take(running.pid, core, held))
         row["server_memory_kb"] = family_memory_kb(running.pid)
     named = row | {"server": server.name, "brake_share": bench.server_share}
     return named | {"void": void_reason(named, point, bench.soundness)}

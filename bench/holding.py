@@ -1,0 +1,63 @@
+"""Connections that are answered once and then held, and the memory that a server needs for each."""
+
+import subprocess
+import time
+import urllib.parse
+from pathlib import Path
+
+from gossamer_lab.accounting import family_pids
+from gossamer_lab.servers.server import Server, ServerFailedError, serving
+from gossamer_lab.workshop import Workshop
+
+PAGE = ("/page-305.html", 305)
+
+
+def memory_of_each(shop: Workshop, server: Server, connections: int) -> float:
+    """Return by how many bytes the server grows for each; ServerFailedError if it has fewer."""
+    load = (str(shop.program), "load", "-c", str(connections), "-d", "300", "--timeout", "120")
+    with serving(server, shop.site, shop.server_core, PAGE) as running:
+        time.sleep(0.2)
+        before = resident_bytes(running.pid)
+        client = subprocess.Popen(
+            (*load, "--think", "60000", running.url + PAGE[0]),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            held = await_connections(running.url, connections)
+            after = resident_bytes(running.pid)
+        finally:
+            client.terminate()
+            client.wait()
+    if held < connections:
+        raise ServerFailedError(f"only {held} connections were open")
+    return (after - before) / connections
+
+
+def resident_bytes(pid: int) -> int:
+    """Return the memory of a server and its processes, shared pages in parts."""
+    total = 0
+    for member in family_pids(pid):
+        for line in Path(f"/proc/{member}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                total += int(line.split()[1]) * 1024
+    return total
+
+
+def await_connections(url: str, wanted: int) -> int:
+    """Wait until the server has all connections, or gets no more; return how many it has."""
+    held, before = 0, -1
+    while before < held < wanted:
+        time.sleep(3)
+        held, before = established(url), held
+    time.sleep(0.5)
+    return held
+
+
+def established(url: str) -> int:
+    """Return how many connections the server of this address has."""
+    port = f"{urllib.parse.urlsplit(url).port:04X}"
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return sum(
+        1 for line in lines if line.split()[1].endswith(f":{port}") and line.split()[3] == "01"
+    )
