@@ -70,19 +70,6 @@ bool event_step(struct event_connection *connection, uint64_t now_ns)
     return true;
 }
 
-/* Have the timer go off when the connection's deadline comes, or when what failed may be tried again; that it goes off earlier
- * does no harm. */
-static int watch_deadline(struct event_connection *connection, uint64_t now_ns)
-{
-    uint64_t deadline_ns = gs_http_conn_deadline(&connection->base.http);
-    if (connection->lacks && deadline_ns > now_ns + SERVE_LACK_PAUSE_NS)
-        deadline_ns = now_ns + SERVE_LACK_PAUSE_NS;
-    struct gs_timer *timer = &connection->timer;
-    if (deadline_ns == GS_NEVER || (timer->watcher.active && timer->deadline_ns <= deadline_ns))
-        return 0;
-    return gs_timer_start(timer, deadline_ns);
-}
-
 void event_advance(struct event_worker *worker, struct event_connection *connection)
 {
     unsigned steps = 0;
@@ -92,7 +79,8 @@ void event_advance(struct event_worker *worker, struct event_connection *connect
         event_release(worker, connection);
         return;
     }
-    int err = watch_deadline(connection, gs_loop_now(worker->loop));
+    int err = serve_watch_deadline(&connection->timer, &connection->base, connection->lacks,
+                                   gs_loop_now(worker->loop));
     if (!err)
         err = worker->way->wait(worker, connection, steps == STEPS_MOST);
     if (err)

@@ -16,6 +16,7 @@
  * its way: so nothing is touched by two threads at a time. How all starts and ends: quad_life.c. */
 #include "serve/arch/quad.h"
 
+#include "serve/loops.h"
 #include "serve/server.h"
 
 #include <gossamer/sys.h>
@@ -37,18 +38,6 @@ static uint64_t now_of(const struct quad_group *group)
 }
 
 /* ---- What a connection wants ---- */
-
-static int watch_deadline(struct quad_connection *connection)
-{
-    uint64_t now_ns = now_of(connection->group);
-    uint64_t deadline_ns = gs_http_conn_deadline(&connection->base.http);
-    if (connection->lacks && deadline_ns > now_ns + SERVE_LACK_PAUSE_NS)
-        deadline_ns = now_ns + SERVE_LACK_PAUSE_NS;
-    struct gs_timer *timer = &connection->timer;
-    if (deadline_ns == GS_NEVER || (timer->watcher.active && timer->deadline_ns <= deadline_ns))
-        return 0;
-    return gs_timer_start(timer, deadline_ns);
-}
 
 static void begin_closing(struct quad_connection *connection)
 {
@@ -79,7 +68,8 @@ static void go_on(struct quad_connection *connection)
     while (step(connection, gs_http_conn_wants(&base->http)))
         ;
     unsigned wants = gs_http_conn_wants(&base->http);
-    if (wants & GS_HTTP_CLOSE || watch_deadline(connection)) {
+    if (wants & GS_HTTP_CLOSE ||
+        serve_watch_deadline(&connection->timer, base, connection->lacks, now_of(group))) {
         begin_closing(connection);
         return;
     }

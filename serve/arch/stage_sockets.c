@@ -1,6 +1,7 @@
 /* The stage of `stage` that waits for sockets: it runs in a loop's thread, accepts, receives, watches deadlines and closes. */
 #include "serve/arch/stage.h"
 
+#include "serve/loops.h"
 #include "serve/server.h"
 
 #include <gossamer/sys.h>
@@ -56,12 +57,7 @@ static bool receive(struct staged *staged)
 static int watch_deadline(struct staged *staged, uint64_t now_ns)
 {
     struct gs_timer *timer = &staged->timer;
-    uint64_t deadline_ns = gs_http_conn_deadline(&staged->base.http);
-    if (staged->lacks && deadline_ns > now_ns + SERVE_LACK_PAUSE_NS)
-        deadline_ns = now_ns + SERVE_LACK_PAUSE_NS;
-    int err = 0;
-    if (deadline_ns != GS_NEVER && (!timer->watcher.active || timer->deadline_ns > deadline_ns))
-        err = gs_timer_start(timer, deadline_ns);
+    int err = serve_watch_deadline(timer, &staged->base, staged->lacks, now_ns);
     staged->watched_ns = timer->watcher.active ? timer->deadline_ns : GS_NEVER;
     return err;
 }
