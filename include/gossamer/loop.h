@@ -128,6 +128,12 @@ GS_API void gs_loop_wake(struct gs_loop *loop);
  * parent. Then the fork watchers are called. Returns 0, -ENOMEM, -EMFILE or -ENFILE. */
 GS_API GS_MUST_CHECK int gs_loop_forked(struct gs_loop *loop);
 
+/* While a watcher is called, have the memory around the next one to be called fetched into the
+ * cache: `before` bytes before its watcher, `after` from there on; 0 and 0, at first: none. For
+ * programs with thousands of watchers, each inside an object that its callback uses, and that has
+ * left the cache when its turn comes. */
+GS_API void gs_loop_fetch_ahead(struct gs_loop *loop, size_t before, size_t after);
+
 /* The name of the poller that it is on. */
 GS_API const char *gs_loop_poller(const struct gs_loop *loop);
 

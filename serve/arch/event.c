@@ -246,6 +246,8 @@ static int new_loop(struct event_worker *worker)
     if (err)
         return err;
     worker->way = strcmp(gs_loop_poller(worker->loop), "io_uring") ? &event_ready : &event_ring;
+    gs_loop_fetch_ahead(worker->loop, worker->way->watcher_offset,
+                        worker->way->connection_size - worker->way->watcher_offset);
     worker->is_by_level = serve_loop_is_by_level(worker->loop);
     return 0;
 }

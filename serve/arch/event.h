@@ -57,6 +57,7 @@ struct event_worker {
 /* A way of moving the bytes of connections. */
 struct event_way {
     size_t connection_size;
+    size_t watcher_offset; /* in a connection, of what is called when bytes have come */
     void (*init)(struct event_worker *worker, struct event_connection *connection);
 
     /* Take one step that needs no waiting. False: there is none. */

@@ -90,6 +90,7 @@ static bool end(struct event_connection *connection)
 
 const struct event_way event_ready = {
     .connection_size = sizeof(struct ready_connection),
+    .watcher_offset = offsetof(struct ready_connection, io),
     .init = init,
     .step = step,
     .wait = wait,

@@ -220,6 +220,7 @@ static bool end(struct event_connection *connection)
 
 const struct event_way event_ring = {
     .connection_size = sizeof(struct ring_connection),
+    .watcher_offset = offsetof(struct ring_connection, receive),
     .init = init,
     .step = step,
     .wait = wait,

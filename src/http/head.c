@@ -1,30 +1,31 @@
 #include "http/head.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#define EACH_BYTE(value_) (UINT64_C(0x0101010101010101) * (value_))
+typedef uint8_t block __attribute__((vector_size(16)));
+typedef uint64_t halves __attribute__((vector_size(16)));
 
-/* The high bit of each byte that is below 0x20 or is 0x7f, exact up to the first of them; see
- * "Determine if a word has a byte less than n", Bit Twiddling Hacks. */
-static uint64_t control_bytes(uint64_t word)
+/* The place among sixteen bytes of the first that is below 0x20 or is 0x7f; 16: none is. */
+static size_t control_among(const char *at)
 {
-    uint64_t del = word ^ EACH_BYTE(0x7f);
-    uint64_t below = (word - EACH_BYTE(0x20)) & ~word;
-    uint64_t is_del = (del - EACH_BYTE(1)) & ~del;
-    return (below | is_del) & EACH_BYTE(0x80);
+    block bytes;
+    memcpy(&bytes, at, sizeof bytes);
+    halves found = (halves)((bytes < 0x20) | (bytes == 0x7f));
+    if (found[0])
+        return (size_t)__builtin_ctzll(found[0]) / 8;
+    return found[1] ? 8 + (size_t)__builtin_ctzll(found[1]) / 8 : sizeof(block);
 }
 
 static const char *find_control(const char *at, const char *end)
 {
-    while (end - at >= 8) {
-        uint64_t word;
-        memcpy(&word, at, sizeof word);
-        uint64_t found = control_bytes(word);
-        if (found)
-            return at + __builtin_ctzll(found) / 8;
-        at += 8;
+    while (end - at >= (ptrdiff_t)sizeof(block)) {
+        size_t n = control_among(at);
+        at += n;
+        if (n < sizeof(block))
+            return at;
     }
     while (at < end && (unsigned char)*at >= 0x20 && *at != 0x7f)
         at++;

@@ -5,10 +5,10 @@
 /* How many bytes from at on are of the class. */
 static size_t span(struct gs_http_text text, size_t at, unsigned class)
 {
-    size_t n = 0;
-    while (at + n < text.n && gs_http_is(text.bytes[at + n], class))
-        n++;
-    return n;
+    const char *byte = text.bytes + at, *end = text.bytes + text.n;
+    while (byte < end && gs_http_is(*byte, class))
+        byte++;
+    return (size_t)(byte - text.bytes) - at;
 }
 
 /* Four numbers to 255, without leading zeros. */
@@ -82,7 +82,7 @@ static bool is_ip_future(struct gs_http_text text)
  * that may not be. */
 static size_t name_length(struct gs_http_text text)
 {
-    size_t at = 0;
+    size_t at = span(text, 0, GS_HTTP_HOST);
     while (at < text.n && text.bytes[at] != ':') {
         if (gs_http_is(text.bytes[at], GS_HTTP_HOST))
             at++;

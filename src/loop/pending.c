@@ -1,5 +1,7 @@
 #include "loop/state.h"
 
+#define CACHE_LINE 64
+
 void gs_loop_pend_first(struct gs_watcher *watcher)
 {
     struct gs_list *list = &watcher->loop->collected[watcher->priority + 2];
@@ -27,6 +29,20 @@ static void begin_calls(struct gs_loop *loop)
     loop->collected_mask = 0;
 }
 
+void gs_loop_fetch_ahead(struct gs_loop *loop, size_t before, size_t after)
+{
+    loop->fetched_before = before;
+    loop->fetched_after = after;
+}
+
+static void fetch(const struct gs_loop *loop, const struct gs_list *link)
+{
+    uintptr_t watcher = (uintptr_t)gs_container_of(link, struct gs_watcher, pending);
+    uintptr_t end = watcher + loop->fetched_after;
+    for (uintptr_t line = watcher - loop->fetched_before; line < end; line += CACHE_LINE)
+        __builtin_prefetch((const void *)line, 1);
+}
+
 void gs_loop_call_pending(struct gs_loop *loop)
 {
     begin_calls(loop);
@@ -38,6 +54,7 @@ void gs_loop_call_pending(struct gs_loop *loop)
             continue;
         }
         struct gs_watcher *watcher = gs_container_of(link, struct gs_watcher, pending);
+        fetch(loop, link->next);
         gs_list_remove(link);
         unsigned events = watcher->events;
         watcher->events = 0;

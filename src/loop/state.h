@@ -118,6 +118,7 @@ struct gs_loop {
     unsigned collected_mask, running_mask; /* a bit for each list below that may hold something */
     struct gs_list collected[PRIORITIES];  /* pending: to be called in step 8 */
     struct gs_list running[PRIORITIES];    /* pending: being called in this step 8 */
+    size_t fetched_before, fetched_after;  /* of the next one's memory, meanwhile */
 
     struct gs_list under_way; /* operations that the kernel has and has not answered */
     void *scratch;            /* where gs_op_recv_each receives over readiness */

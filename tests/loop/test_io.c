@@ -1,6 +1,7 @@
 #include "tests/loop/fixture.h"
 
 #include <errno.h>
+#include <string.h>
 
 static unsigned last_events;
 
@@ -45,6 +46,23 @@ TEST(readable_descriptor_is_reported_for_as_long_as_it_is_readable)
     take_byte(pair[0]);
     CHECK_EQ(step(loop), 0);
     CHECK_STR(calls, "aa");
+    tear_down();
+}
+
+/* Memory that is fetched ahead need not be there. */
+TEST(watchers_are_called_as_ever_while_the_next_ones_memory_is_fetched)
+{
+    set_up();
+    gs_loop_fetch_ahead(loop, 1 << 20, 1 << 20);
+    put_byte(pair[0]);
+    put_byte(pair[1]);
+    start_io(&a, pair[0], GS_READ);
+    start_io(&b, pair[1], GS_READ);
+    CHECK_EQ(step(loop), 2);
+    gs_loop_fetch_ahead(loop, 0, 0);
+    CHECK_EQ(step(loop), 2);
+    CHECK_EQ(strlen(calls), 4);
+    CHECK(strchr(calls, 'a') && strchr(calls, 'b'));
     tear_down();
 }
 
