@@ -132,12 +132,23 @@ static void on_open(struct quad_connection *connection)
     go_on(connection);
 }
 
+/* A request of which a part came before the server was going down. */
+static bool is_half_received(const struct serve_connection *base)
+{
+    return gs_http_conn_wants(&base->http) == GS_HTTP_READ && !gs_http_conn_is_idle(&base->http);
+}
+
 static void on_read(struct quad_connection *connection)
 {
+    struct serve_connection *base = &connection->base;
+    uint64_t now_ns = now_of(connection->group);
     connection->is_reading = false;
-    if (!connection->is_closing)
-        serve_connection_received(&connection->base, connection->bytes, connection->n,
-                                  now_of(connection->group));
+    if (!connection->is_closing) {
+        /* Its answer says that it is the last, even if not all have been drained yet. */
+        if (atomic_load(&connection->group->is_draining) && is_half_received(base))
+            serve_connection_drain(base, now_ns);
+        serve_connection_received(base, connection->bytes, connection->n, now_ns);
+    }
     free(connection->bytes);
     connection->bytes = NULL;
 }

@@ -74,6 +74,7 @@ struct quad_group {
     struct serve_acceptor *acceptors;
     struct gs_async drain; /* of the accepting thread */
     struct quad_event draining;
+    atomic_bool is_draining;    /* set before the listening sockets are closed */
     struct gs_list connections; /* the application's */
     uint64_t connection_count;
     enum {

@@ -27,6 +27,7 @@ static void on_drain(struct gs_async *async)
 {
     struct quad_group *group = async->watcher.data;
     struct serve_server *server = group->server;
+    atomic_store(&group->is_draining, true);
     for (unsigned i = 0; i < server->address_count; i++)
         serve_acceptor_take(&group->acceptors[i], (unsigned)server->options->backlog);
     for (unsigned i = 0; i < server->address_count; i++) {

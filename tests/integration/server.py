@@ -258,13 +258,16 @@ class Server:
         return any(self.descriptors("socket:") <= most for _ in attempts())
 
     def refuses_connections(self) -> bool:
-        """Tell whether nobody listens at its address any more, waiting until that is so."""
+        """Tell whether nobody listens at its address any more, waiting until that is so.
+
+        A connection that is reset was at a worker that has stopped to listen: others may go on.
+        """
         for _ in attempts():
             try:
                 socket.create_connection(self.address, timeout=1).close()
-            except (ConnectionRefusedError, ConnectionResetError):
+            except ConnectionRefusedError:
                 return True
-            except TimeoutError:
+            except (ConnectionResetError, TimeoutError):
                 continue
         return False
 

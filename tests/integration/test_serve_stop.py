@@ -21,6 +21,24 @@ def start_large(server: Server, *targets: str, **fields: str) -> Wire:
     return wire
 
 
+def waiting_bytes(wire: Wire) -> int:
+    """Return how many bytes of this client the kernel holds that the server has not received."""
+    port = f":{wire.socket.getsockname()[1]:04X}"
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[2].endswith(port):
+            return int(fields[4].split(":")[1], 16)
+    raise AssertionError("the server has no such connection")
+
+
+def wait_until_received(wire: Wire) -> None:
+    """Wait until the server has received all that the client has sent."""
+    for _ in attempts():
+        if not waiting_bytes(wire):
+            return
+    raise AssertionError("the server receives nothing")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_an_idle_server(serve: Serve, root: Path, number: int) -> None:
     server = serve(root, "--workers", "2")
@@ -119,6 +137,7 @@ def test_a_request_half_received_may_be_completed(serve: Serve, root: Path) -> N
         wire.get("/a.txt")
         data = request("GET", "/digits.txt")
         wire.send(data[:20])
+        wait_until_received(wire)
         server.tell(signal.SIGTERM)
         assert server.refuses_connections()
         wire.send(data[20:])
