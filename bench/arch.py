@@ -13,7 +13,7 @@ from gossamer_lab.experiment import Experiment, Point
 from gossamer_lab.schedule import Step
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.peers import absent_peers, present_peers
-from gossamer_lab.servers.server import Server, ServerFailedError
+from gossamer_lab.servers.server import Server
 from gossamer_lab.workshop import Workshop, workshop
 
 PEERS = ("apache2",)
@@ -68,13 +68,7 @@ def measure_memory(figures: Figures, shop: Workshop, server: Server) -> None:
     """Measure what held connections cost, those included that wait to be accepted."""
     thousands = (THOUSANDS_HELD,) if server.name in FOR_THOUSANDS else ()
     for connections in (*HELD, *thousands):
-        name = f"{connections} connections: memory"
-        try:
-            each = holding.memory_of_each(shop, server, connections)
-        except ServerFailedError as failure:
-            figures.miss(name, server.name, str(failure))
-        else:
-            figures.add(name, server.name, each, "bytes each")
+        holding.measure(figures, shop, server, connections, f"{connections} connections: memory")
 
 
 def set_limits(figures: Figures, chosen: str) -> None:

@@ -5,11 +5,23 @@ import time
 import urllib.parse
 from pathlib import Path
 
+from figures import Figures
+
 from gossamer_lab.accounting import family_pids
 from gossamer_lab.servers.server import Server, ServerFailedError, serving
 from gossamer_lab.workshop import Workshop
 
 PAGE = ("/page-305.html", 305)
+
+
+def measure(figures: Figures, shop: Workshop, server: Server, connections: int, name: str) -> None:
+    """Add what each of so many held connections costs the server."""
+    try:
+        each = memory_of_each(shop, server, connections)
+    except ServerFailedError as failure:
+        figures.miss(name, server.name, str(failure))
+    else:
+        figures.add(name, server.name, each, "bytes each")
 
 
 def memory_of_each(shop: Workshop, server: Server, connections: int) -> float:

@@ -25,7 +25,7 @@ from gossamer_lab.load import LoadFailedError
 from gossamer_lab.schedule import Step
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.peers import absent_peers, present_peers
-from gossamer_lab.servers.server import Launch, Server, ServerFailedError, Site, serving
+from gossamer_lab.servers.server import Launch, Server, Site, serving
 from gossamer_lab.workshop import Workshop, workshop
 
 PEERS = ("nginx", "lighttpd", "h2o")
@@ -43,6 +43,7 @@ WRK_POINTS = tuple(
     if point.kept_alive and point.size == 305 and point.connections in (16, 128, 1000)
 )
 IDLE_CONNECTIONS = 10_000
+IDLE = f"{IDLE_CONNECTIONS} idle connections"
 OURS, THREADS = "event", "user"
 OPENING = f"{IDLE_CONNECTIONS} connections opened one after another"
 RING = "event-io_uring"
@@ -149,17 +150,6 @@ def report(figures: Figures, point: Point, subject: str, row: measure.Row) -> No
     figures.add(p99, subject, row["response_p99_us"], "us")
 
 
-def measure_idle(figures: Figures, shop: Workshop, server: Server) -> None:
-    """Measure what connections cost that are answered once and then stay idle."""
-    name = f"{IDLE_CONNECTIONS} idle connections"
-    try:
-        each = holding.memory_of_each(shop, server, IDLE_CONNECTIONS)
-    except ServerFailedError as failure:
-        figures.miss(name, server.name, str(failure))
-    else:
-        figures.add(name, server.name, each, "bytes each")
-
-
 def measure_opening(figures: Figures, shop: Workshop, server: Server) -> None:
     """Open connections one after another, each answered once and then kept; measure the time."""
     request = b"GET /page-305.html HTTP/1.1\r\nHost: bench\r\n\r\n"
@@ -243,9 +233,9 @@ def set_limits(figures: Figures, chosen: str) -> None:
             figures.limit(cpu, RING, (OURS,), 1.0)
             figures.limit(cpu, THREADS, (OURS,), 1.1 if point.connections == 10_000 else 1.05)
     if chosen in "idle":
-        figures.limit(f"{IDLE_CONNECTIONS} idle connections", THREADS, ("5 KiB",), 1.0)
+        figures.limit(IDLE, THREADS, ("5 KiB",), 1.0)
         figures.limit(OPENING, THREADS, (OURS,), 1.2)
-        figures.limit(f"{IDLE_CONNECTIONS} idle connections", OURS, ("526 bytes",), 1.0)
+        figures.limit(IDLE, OURS, ("526 bytes",), 1.0)
     if chosen in "client":
         figures.limit("client CPU a request", "gossamer load", (WRK,), 1.0)
 
@@ -264,9 +254,9 @@ def main() -> int:
         measure_points(figures, shop, servers)
         if settings.only in "idle":
             for server in servers:
-                measure_idle(figures, shop, server)
-            figures.add(f"{IDLE_CONNECTIONS} idle connections", "526 bytes", 526, "bytes each")
-            figures.add(f"{IDLE_CONNECTIONS} idle connections", "5 KiB", 5120, "bytes each")
+                holding.measure(figures, shop, server, IDLE_CONNECTIONS, IDLE)
+            figures.add(IDLE, "526 bytes", 526, "bytes each")
+            figures.add(IDLE, "5 KiB", 5120, "bytes each")
             measure_openings(figures, shop, ours, settings.rounds)
         if settings.only in "client":
             for _ in range(settings.rounds):
