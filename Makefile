@@ -19,7 +19,7 @@ setup: .venv/setup.stamp ## install what is needed (tools/bootstrap)
 build: setup ## build the program: build/release/gossamer
 	@mkdir -p build; $(call cmake_build,release)
 
-run: build ## measure every architecture, and the peers if they are there, in three minutes
+run: build ## measure five architectures, and the peers if they are there, in three minutes
 	@build/release/gossamer lab run quick
 
 test: setup ## build with every assertion, and pass every test
