@@ -6,6 +6,7 @@ import urllib.parse
 from pathlib import Path
 
 from figures import Figures
+from points import places_of
 
 from gossamer_lab.accounting import family_pids
 from gossamer_lab.servers.server import Server, ServerFailedError, serving
@@ -29,6 +30,8 @@ def memory_of_each(shop: Workshop, server: Server, connections: int) -> float:
     load = (str(shop.program), "load", "-c", str(connections), "-d", "300", "--timeout", "120")
     with serving(server, shop.site, shop.server_core, PAGE) as running:
         time.sleep(0.2)
+        if connections > places_of(shop, server):
+            raise ServerFailedError("it serves fewer at a time: the others wait in the kernel")
         before = resident_bytes(running.pid)
         client = subprocess.Popen(
             (*load, "--think", "60000", running.url + PAGE[0]),

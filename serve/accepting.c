@@ -64,8 +64,10 @@ int serve_accepting_start(struct serve_accepting *accepting)
         [SERVE_FAVOR_CONNECTIONS] = GS_PRIORITY_LOW,
         [SERVE_FAVOR_ACCEPT] = GS_PRIORITY_HIGH,
     };
-    const struct gs_thread_attributes attributes = {
-        .name = "accepting", .priority = priorities[accepting->favor], .migrates = true};
+    const struct gs_thread_attributes attributes = {.name = "accepting",
+                                                    .priority = priorities[accepting->favor],
+                                                    .worker = accepting->worker,
+                                                    .migrates = !accepting->worker};
     return gs_thread_spawn(&attributes, run, accepting, &accepting->thread);
 }
 

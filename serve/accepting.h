@@ -16,6 +16,7 @@ struct serve_accepting {
     int listener; /* non-blocking, the caller's */
     bool wants_address;
     enum serve_favor favor;
+    unsigned worker; /* of user-level threads, to stay with, the first is 1; 0: any */
     struct gs_semaphore
         *places; /* for connections: without one, they are left in the accept queue */
     serve_arrived_fn *arrived;

@@ -1,4 +1,7 @@
-/* Accepting on a loop, whatever the kernel answers. */
+/* Accepting on a loop, whatever the kernel answers.
+ *
+ * When the listener is reported ready, connections are taken one by one, each with its place. By completions the kernel accepts by
+ * itself, ahead of us, as long as there are places for more than could come meanwhile. */
 #ifndef GS_SERVE_ACCEPTOR_H
 #define GS_SERVE_ACCEPTOR_H
 
@@ -11,7 +14,8 @@ typedef void serve_accepted_fn(void *data, int fd, const struct sockaddr *addres
 
 /* In the caller's storage; the members are private. */
 struct serve_acceptor {
-    struct gs_io io;
+    struct gs_io io;   /* reports that the listener is ready */
+    struct gs_op each; /* or accepts */
     struct gs_timer pause;
     struct serve_places *places;
     struct serve_waiter waiter;
@@ -19,7 +23,9 @@ struct serve_acceptor {
     void *data;
     uint64_t said_ns; /* when a lack of descriptors or memory was last reported */
     bool wants_address;
-    unsigned most; /* in one turn of the loop; may be set before the start */
+    bool is_ceasing, is_over;
+    unsigned most;       /* in one turn of the loop; may be set before the start, and so may */
+    bool by_completions; /* use them; the acceptor stays until serve_acceptor_is_quiet */
 };
 
 /* places: borrowed. While none is free, new connections stay in the accept queue. */
@@ -29,6 +35,11 @@ void serve_acceptor_init(struct serve_acceptor *acceptor, struct gs_loop *loop,
 /* fd: listening, non-blocking, the caller's. Returns 0 or -ENOMEM. */
 GS_MUST_CHECK int serve_acceptor_start(struct serve_acceptor *acceptor, int fd, bool wants_address);
 void serve_acceptor_stop(struct serve_acceptor *acceptor);
+
+/* By completions: have the kernel end its accepting. Within an iteration or two it has told of all whom it had accepted, and is quiet;
+ * then serve_acceptor_take and serve_acceptor_stop may follow. Whom it tells of after the latter is closed. */
+void serve_acceptor_cease(struct serve_acceptor *acceptor);
+bool serve_acceptor_is_quiet(const struct serve_acceptor *acceptor);
 
 /* Accept what is in the queue now, up to `most`. Returns how many were accepted. */
 unsigned serve_acceptor_take(struct serve_acceptor *acceptor, unsigned most);

@@ -18,9 +18,15 @@
 
 pid_t serve_begin_child(void)
 {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
     pid_t parent = getpid(), pid = fork();
-    if (pid)
-        return pid < 0 ? -errno : pid;
+    if (pid) {
+        int err = errno;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        return pid < 0 ? -err : pid;
+    }
     serve_block_signals();
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (getppid() != parent)
@@ -63,11 +69,33 @@ void serve_wait_for_child(uint64_t until_ns)
 
 /* ---- The family of the process that the program began with ---- */
 
+static struct serve_server *following; /* in a member */
+
+static void follow(int number)
+{
+    (void)number;
+    serve_follow_log(following);
+}
+
+/* However long nobody comes: so that nothing is written to a file that was put aside, and it takes no place on the disk. */
+static void follow_when_told(struct serve_server *server)
+{
+    struct sigaction action = {.sa_handler = follow, .sa_flags = SA_RESTART};
+    sigset_t set;
+    following = server;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigaction(SIGUSR1, &action, NULL);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
 static int begin(struct serve_family *family, unsigned index)
 {
     pid_t pid = serve_begin_child();
-    if (!pid)
+    if (!pid) {
+        follow_when_told(family->gate->server);
         _exit(family->serve(family->data, index));
+    }
     if (pid < 0)
         return pid;
     family->members[index] = pid;
@@ -119,11 +147,16 @@ static void on_child(void *data)
         ;
 }
 
-static void kill_all(const struct serve_family *family)
+static void tell_all(const struct serve_family *family, int number)
 {
     for (unsigned i = 0; i < family->count; i++)
         if (family->members[i])
-            kill(family->members[i], SIGKILL);
+            kill(family->members[i], number);
+}
+
+static void on_log(void *data)
+{
+    tell_all(data, SIGUSR1);
 }
 
 static void wait_for_all(struct serve_family *family)
@@ -135,7 +168,7 @@ static void wait_for_all(struct serve_family *family)
     uint64_t until_ns = gs_clock_after(atomic_load(&family->gate->end_ns), LATE_NS);
     for (on_child(family); family->alive; on_child(family)) {
         if (gs_clock_now() >= until_ns) {
-            kill_all(family);
+            tell_all(family, SIGKILL);
             until_ns = GS_NEVER;
         }
         serve_wait_for_child(until_ns);
@@ -152,7 +185,9 @@ int serve_family_run(struct serve_family *family)
     for (unsigned i = 0; !err && i < family->count; i++)
         err = begin(family, i);
     if (!err)
-        err = serve_wait_with_children(family->gate->server, on_child, family);
+        err = serve_wait_with_children(
+            family->gate->server,
+            &(struct serve_children){.ended = on_child, .log_opened = on_log, .data = family});
     serve_gate_drain(family->gate);
     if (family->members)
         wait_for_all(family);

@@ -40,7 +40,7 @@ static int init_door(struct serve_gate *gate, unsigned index)
     return door->polls ? init_turn(&door->turn) : -ENOMEM;
 }
 
-int serve_gate_new(struct serve_server *server, struct serve_gate **ret_gate)
+int serve_gate_new(struct serve_server *server, uint64_t places, struct serve_gate **ret_gate)
 {
     struct serve_gate *gate =
         mmap(NULL, size_of(server), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -49,7 +49,8 @@ int serve_gate_new(struct serve_server *server, struct serve_gate **ret_gate)
     int flags = EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC;
     gate->server = server;
     gate->end_ns = GS_NEVER;
-    gate->places_fd = gs_sys_eventfd((unsigned)server->options->connections_most, flags);
+    gate->places = places;
+    gate->places_fd = gs_sys_eventfd((unsigned)places, flags);
     gate->ending_fd = gs_sys_eventfd(0, flags);
     int err = gate->places_fd < 0 ? gate->places_fd : gate->ending_fd < 0 ? gate->ending_fd : 0;
     for (unsigned i = 0; !err && i < server->door_count; i++)
@@ -101,7 +102,7 @@ void serve_gate_drain(struct serve_gate *gate)
 /* All that it needs is that nobody comes in any more: then each that leaves brings it nearer. */
 void serve_gate_wait_empty(struct serve_gate *gate)
 {
-    uint64_t left = gate->server->options->connections_most;
+    uint64_t left = gate->places;
     struct pollfd poll = {.fd = gate->places_fd, .events = POLLIN};
     while (left) {
         uint64_t one;

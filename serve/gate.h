@@ -18,11 +18,13 @@
 
 struct serve_gate;
 
-/* The members are private, but for `other_fd`: whoever waits at the door waits for this, too; -1: nothing. */
+/* The members are private, but for two: whoever waits at the door waits for `other_fd`, too (-1: nothing), and `held` is for a process
+ * that has the door for itself to note how many places its own have. */
 struct serve_door {
     struct serve_gate *gate;
     unsigned index; /* of the server's doors */
     int other_fd;
+    atomic_uint held;
     pthread_mutex_t turn;
     struct pollfd *polls; /* of the process; whose turn it is uses them */
     uint64_t said_ns;     /* when a lack of descriptors or memory was last reported */
@@ -32,6 +34,7 @@ struct serve_door {
 
 struct serve_gate {
     struct serve_server *server;
+    uint64_t places;
     int places_fd; /* an eventfd, whose value is how many places are free */
     int ending_fd; /* an eventfd that can be read, for good, when the server is going down */
     _Atomic(uint64_t) inside;
@@ -39,8 +42,10 @@ struct serve_gate {
     struct serve_door doors[];
 };
 
-/* With as many doors as the server has. Returns 0 or -errno. */
-GS_MUST_CHECK int serve_gate_new(struct serve_server *server, struct serve_gate **ret_gate);
+/* For so many who may be inside, SERVE_GATE_OPEN at most, and with as many doors as the server has. Returns 0 or -errno. */
+#define SERVE_GATE_OPEN (UINT32_MAX - 1)
+GS_MUST_CHECK int serve_gate_new(struct serve_server *server, uint64_t places,
+                                 struct serve_gate **ret_gate);
 
 /* When nobody is inside or at a door. NULL is accepted. */
 void serve_gate_free(struct serve_gate *gate);

@@ -5,17 +5,20 @@
 #include <stdio.h>
 #include <string.h>
 
-int serve_loop_new(const struct serve_server *server, bool is_first, struct gs_loop **ret_loop)
+void serve_say_poller(const struct serve_server *server, const char *poller)
 {
     const char *asked = server->options->poller;
-    int err = gs_loop_new_on(asked, ret_loop);
-    if (err || !asked || !is_first)
-        return err;
-    const char *poller = gs_loop_poller(*ret_loop);
-    if (strcmp(asked, poller) != 0)
+    if (asked && strcmp(asked, poller) != 0)
         fprintf(stderr, "gossamer serve: the kernel has no %s for us: --poller %s\n", asked,
                 poller);
-    return 0;
+}
+
+int serve_loop_new(const struct serve_server *server, bool is_first, struct gs_loop **ret_loop)
+{
+    int err = gs_loop_new_on(server->options->poller, ret_loop);
+    if (!err && is_first)
+        serve_say_poller(server, gs_loop_poller(*ret_loop));
+    return err;
 }
 
 bool serve_loop_is_by_level(const struct gs_loop *loop)

@@ -12,6 +12,9 @@ struct serve_server;
 GS_MUST_CHECK int serve_loop_new(const struct serve_server *server, bool is_first,
                                  struct gs_loop **ret_loop);
 
+/* Say so if this is not the poller that was asked for. */
+void serve_say_poller(const struct serve_server *server, const char *poller);
+
 /* Whether its poller knows no edges. */
 bool serve_loop_is_by_level(const struct gs_loop *loop);
 

@@ -130,6 +130,8 @@ static int limit_connections(void)
     uint64_t usual = most < 10000 ? most : 10000;
     if (!parsed.connections_most)
         parsed.connections_most = usual;
+    if (parsed.arch->has_worker_each && parsed.workers > parsed.connections_most)
+        parsed.workers = parsed.connections_most;
     uint64_t left = (most - parsed.connections_most) / parsed.workers;
     parsed.http.cached_descriptors = (unsigned)(left < 256 ? left : 256);
     return 0;

@@ -16,6 +16,17 @@ bool serve_places_take(struct serve_places *places)
     return false;
 }
 
+void serve_places_exceed(struct serve_places *places)
+{
+    atomic_fetch_add(&places->taken, 1);
+}
+
+bool serve_places_are_free(const struct serve_places *places, uint64_t count)
+{
+    uint64_t taken = atomic_load_explicit(&places->taken, memory_order_relaxed);
+    return taken < places->most && places->most - taken >= count;
+}
+
 /* The lock is held. */
 static void wake_all(struct serve_places *places)
 {

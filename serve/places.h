@@ -34,6 +34,12 @@ void serve_places_init(struct serve_places *places, uint64_t most);
 bool serve_places_take(struct serve_places *places);
 void serve_places_leave(struct serve_places *places);
 
+/* Take one even if none is free: for who is there already. */
+void serve_places_exceed(struct serve_places *places);
+
+/* Whether so many are free. */
+bool serve_places_are_free(const struct serve_places *places, uint64_t count);
+
 /* Send the waiter's async once, as soon as a place is free, which another may then take first. */
 void serve_places_wait(struct serve_places *places, struct serve_waiter *waiter);
 

@@ -33,7 +33,7 @@ struct serve_server {
     int log_fd;                  /* -1: none */
     struct serve_counts *counts; /* one for each worker */
     struct serve_log_state *log_state;
-    unsigned log_turns_here; /* how often this process has opened the log anew */
+    atomic_uint log_turns_here; /* how often this process has opened the log anew */
 
     struct serve_bottleneck bottleneck;
     struct gs_http_maker makers[2]; /* pages that are made */
@@ -59,10 +59,21 @@ void serve_stop_listening(struct serve_server *server, unsigned door);
  * program began with, after the workers were started. Returns 0 or -errno. */
 int serve_wait(struct serve_server *server);
 
-/* Like serve_wait; on_child is called, with data, when child processes have ended. */
-int serve_wait_with_children(struct serve_server *server, void (*on_child)(void *data), void *data);
+/* Have serve_wait return, now or when it is called: the server cannot go on. Any kernel thread. */
+void serve_end_wait(void);
 
-/* In a process that does not wait for signals itself: open the log anew if the one that does has done so. */
+/* What the process that waits for signals tells of, for those that have children; with data. */
+struct serve_children {
+    void (*ended)(void *data);      /* some may have */
+    void (*log_opened)(void *data); /* anew */
+    void *data;
+};
+
+/* Like serve_wait. */
+int serve_wait_with_children(struct serve_server *server, const struct serve_children *children);
+
+/* In a process that does not wait for signals itself: open the log anew if the one that does has done so. May be called by a handler
+ * of signals, and be interrupted by one that does so. */
 void serve_follow_log(struct serve_server *server);
 
 /* Block the signals that serve_wait takes, before a kernel thread is started, which then inherits that. A log or a client

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const int numbers[] = {SIGTERM, SIGINT, SIGUSR1};
 
@@ -15,25 +16,36 @@ static void end(struct gs_signal *signal)
     gs_loop_stop(signal->watcher.loop);
 }
 
+/* Who waits, and is told of signals. */
+struct waiting {
+    struct serve_server *server;
+    const struct serve_children *children; /* NULL: there are none */
+    struct gs_signal signals[3], child;
+};
+
 static void reopen_log(struct gs_signal *signal)
 {
-    struct serve_server *server = signal->watcher.data;
+    struct waiting *waiting = signal->watcher.data;
+    struct serve_server *server = waiting->server;
     if (server->log_fd < 0)
         return;
     const char *file = server->options->access_log;
     int err = serve_access_log_reopen(file, server->log_fd);
-    if (err)
+    if (err) {
         fprintf(stderr, "%s: can't reopen the access log %s: %s\n", serve_command.name, file,
                 strerror(-err));
-    else
-        server->log_turns_here = atomic_fetch_add(&server->log_state->turns, 1) + 1;
+        return;
+    }
+    server->log_turns_here = atomic_fetch_add(&server->log_state->turns, 1) + 1;
+    if (waiting->children)
+        waiting->children->log_opened(waiting->children->data);
 }
 
 void serve_follow_log(struct serve_server *server)
 {
-    unsigned turns = atomic_load(&server->log_state->turns);
-    if (turns != server->log_turns_here &&
-        !serve_access_log_reopen(server->options->access_log, server->log_fd))
+    unsigned turns;
+    while ((turns = atomic_load(&server->log_state->turns)) != server->log_turns_here &&
+           !serve_access_log_reopen(server->options->access_log, server->log_fd))
         server->log_turns_here = turns;
 }
 
@@ -56,14 +68,13 @@ static void say_ready(const struct serve_server *server)
     fflush(stdout);
 }
 
-static int watch_signals(struct serve_server *server, struct gs_loop *loop,
-                         struct gs_signal signals[3])
+static int watch_signals(struct waiting *waiting, struct gs_loop *loop)
 {
     int err = 0;
     for (int i = 0; i < 3 && !err; i++) {
-        gs_signal_init(&signals[i], loop, numbers[i] == SIGUSR1 ? reopen_log : end);
-        signals[i].watcher.data = server;
-        err = gs_signal_start(&signals[i], numbers[i]);
+        gs_signal_init(&waiting->signals[i], loop, numbers[i] == SIGUSR1 ? reopen_log : end);
+        waiting->signals[i].watcher.data = waiting;
+        err = gs_signal_start(&waiting->signals[i], numbers[i]);
     }
     return err;
 }
@@ -79,39 +90,35 @@ static void block_late_signals(void)
     pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-/* Whom to call about child processes. */
-struct family {
-    struct gs_signal signal;
-    void (*on_child)(void *data); /* NULL: there are none */
-    void *data;
-};
-
 static void tell_of_child(struct gs_signal *signal)
 {
-    struct family *family = gs_container_of(signal, struct family, signal);
-    family->on_child(family->data);
+    struct waiting *waiting = signal->watcher.data;
+    waiting->children->ended(waiting->children->data);
 }
 
 /* Those that have ended already are told of, too. */
-static int watch_children(struct gs_loop *loop, struct family *family)
+static int watch_children(struct waiting *waiting, struct gs_loop *loop)
 {
-    gs_signal_init(&family->signal, loop, tell_of_child);
-    int err = family->on_child ? gs_signal_start(&family->signal, SIGCHLD) : 0;
-    if (!err && family->on_child)
-        gs_watcher_feed(&family->signal.watcher, 0);
+    if (!waiting->children)
+        return 0;
+    gs_signal_init(&waiting->child, loop, tell_of_child);
+    waiting->child.watcher.data = waiting;
+    int err = gs_signal_start(&waiting->child, SIGCHLD);
+    if (!err)
+        gs_watcher_feed(&waiting->child.watcher, 0);
     return err;
 }
 
-static int wait_with(struct serve_server *server, struct family *family)
+int serve_wait_with_children(struct serve_server *server, const struct serve_children *children)
 {
-    struct gs_signal signals[3];
+    struct waiting waiting = {.server = server, .children = children};
     struct gs_loop *loop;
     int err = gs_loop_new(&loop);
     if (err)
         return err;
-    err = watch_signals(server, loop, signals);
+    err = watch_signals(&waiting, loop);
     if (!err)
-        err = watch_children(loop, family);
+        err = watch_children(&waiting, loop);
     if (!err) {
         sigset_t none;
         sigemptyset(&none);
@@ -124,14 +131,12 @@ static int wait_with(struct serve_server *server, struct family *family)
     return err;
 }
 
-int serve_wait(struct serve_server *server)
+void serve_end_wait(void)
 {
-    struct family none = {.on_child = NULL};
-    return wait_with(server, &none);
+    kill(getpid(), SIGTERM);
 }
 
-int serve_wait_with_children(struct serve_server *server, void (*on_child)(void *data), void *data)
+int serve_wait(struct serve_server *server)
 {
-    struct family family = {.on_child = on_child, .data = data};
-    return wait_with(server, &family);
+    return serve_wait_with_children(server, NULL);
 }

@@ -11,9 +11,9 @@ static void reap(int number)
         ;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    int listener = toy_listen();
+    int listener = toy_listen(argc > 1 ? argv[1] : "127.0.0.1");
     signal(SIGCHLD, reap);
     for (;;) {
         int fd = accept(listener, NULL, NULL);

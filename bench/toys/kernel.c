@@ -12,9 +12,9 @@ static void *serve(void *argument)
     return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    int listener = toy_listen();
+    int listener = toy_listen(argc > 1 ? argv[1] : "127.0.0.1");
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);

@@ -51,11 +51,11 @@ static void on_connection(struct gs_io *listener, unsigned events)
         end(connection);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct gs_loop *loop;
     struct gs_io listener;
-    int fd = toy_listen();
+    int fd = toy_listen(argc > 1 ? argv[1] : "127.0.0.1");
     toy_must(!gs_loop_new(&loop), "gs_loop_new");
     gs_sys_fcntl(fd, F_SETFL, O_NONBLOCK);
     gs_io_init(&listener, loop, on_connection);

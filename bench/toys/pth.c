@@ -12,9 +12,9 @@ static void *serve(void *argument)
     return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    int listener = toy_listen();
+    int listener = toy_listen(argc > 1 ? argv[1] : "127.0.0.1");
     toy_must(pth_init(), "pth_init");
     pth_attr_t attributes = pth_attr_new();
     pth_attr_set(attributes, PTH_ATTR_JOINABLE, FALSE);

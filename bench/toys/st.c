@@ -20,9 +20,9 @@ static void *serve(void *socket)
     return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    int listener = toy_listen();
+    int listener = toy_listen(argc > 1 ? argv[1] : "127.0.0.1");
     toy_must(!st_set_eventsys(ST_EVENTSYS_ALT) && !st_init(), "st_init");
     st_netfd_t accepting = st_netfd_open_socket(listener);
     for (;;) {

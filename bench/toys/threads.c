@@ -34,9 +34,9 @@ static void *accept_all(void *listener)
     return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    int listener = toy_listen();
+    int listener = toy_listen(argc > 1 ? argv[1] : "127.0.0.1");
     const struct gs_threads_options options = {.workers = 1};
     return gs_threads_run(&options, accept_all, &listener, NULL) ? 2 : 0;
 }

@@ -1,7 +1,8 @@
 /* The smallest web servers, one over each way of concurrency, to compare these alone. All have one structure: one accepts, each
  * connection gets a new thread or process, without a pool, and what HTTP they know is here.
  *
- *     NAME      takes a free port, prints "listening on http://127.0.0.1:PORT", and serves one page of 305 bytes, whatever is asked
+ *     NAME [ADDRESS]      takes a free port of 127.0.0.1 or that address, prints "listening on http://ADDRESS:PORT", and
+ *                         serves one page of 305 bytes, whatever is asked
  *
  * A request is what ends with an empty line; nothing else is looked at, but whether the connection is to be kept. */
 #ifndef GS_BENCH_TOY_H
@@ -41,23 +42,21 @@ static inline void toy_must(bool ok, const char *what)
 }
 
 /* Returns a listening socket, once its address is told. */
-static inline int toy_listen(void)
+static inline int toy_listen(const char *host)
 {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET,
-        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-    };
+    struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t length = sizeof address;
     int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     signal(SIGPIPE, SIG_IGN);
     memcpy(toy_answer, TOY_HEAD, sizeof TOY_HEAD - 1);
     memset(toy_answer + sizeof TOY_HEAD - 1, 'x', TOY_BODY);
+    toy_must(inet_pton(AF_INET, host, &address.sin_addr) == 1, "an IPv4 address");
     toy_must(fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) &&
                  !setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) &&
                  !bind(fd, (struct sockaddr *)&address, length) && !listen(fd, 4096) &&
                  !getsockname(fd, (struct sockaddr *)&address, &length),
              "listening");
-    printf("listening on http://127.0.0.1:%u\n", ntohs(address.sin_port));
+    printf("listening on http://%s:%u\n", host, ntohs(address.sin_port));
     fflush(stdout);
     return fd;
 }

@@ -199,6 +199,11 @@ GS_API void gs_http_conn_shut_down(struct gs_http_conn *conn, uint64_t now_ns);
  * where the transport knows it; otherwise 0. */
 GS_API void gs_http_conn_expire(struct gs_http_conn *conn, uint64_t queued, uint64_t now_ns);
 
+/* The server is about to go down: whatever is answered from now on is told to be the last. Unlike with
+ * gs_http_conn_drain, which is to follow, an idle connection stays open for a request that may have
+ * come. */
+GS_API void gs_http_conn_drain_soon(struct gs_http_conn *conn);
+
 /* The server is going down: an idle connection wants to be closed, others once the request under
  * way has been answered. */
 GS_API void gs_http_conn_drain(struct gs_http_conn *conn, uint64_t now_ns);

@@ -5,8 +5,9 @@
  *     gs_embed_start(&embed);
  *
  * All that the inner loop waits for ends the outer one's wait: descriptors, timers, signals, asyncs
- * and idle watchers. Both belong to the same kernel thread; they may use different pollers. The
- * inner loop must outlast its active embedding, and must not contain the outer one.
+ * and idle watchers. Both belong to the same kernel thread. The outer one may be on any poller, the
+ * inner one on epoll or io_uring: poll and select have no descriptor that the outer one could wait
+ * for. The inner loop must outlast its active embedding, and must not contain the outer one.
  */
 #ifndef GOSSAMER_LOOP_EMBED_H
 #define GOSSAMER_LOOP_EMBED_H
@@ -34,8 +35,8 @@ GS_API void gs_embed_init(struct gs_embed *embed, struct gs_loop *loop, struct g
                           gs_embed_fn *callback);
 
 /* What the kernel refuses to watch (-ELOOP: epoll allows a depth of five loops) comes as a result.
- * Returns 0, -EOPNOTSUPP (the inner loop's poller has no descriptor to wait for), -EBUSY (the inner
- * loop is embedded already) or -ENOMEM. */
+ * Returns 0, -EOPNOTSUPP (the inner loop is on poll or select), -EBUSY (it is embedded already),
+ * -ENOMEM, -EMFILE or -ENFILE. */
 GS_API GS_MUST_CHECK int gs_embed_start(struct gs_embed *embed);
 GS_API void gs_embed_stop(struct gs_embed *embed);
 

@@ -77,13 +77,17 @@ struct gs_threads_options {
     const struct gs_policy *policy; /* NULL: by priority, first come first served */
     gs_threads_wait_fn *wait;       /* NULL: sleep until something comes */
     void *wait_data;
+    /* NULL, or called by a worker whose loop has failed for good, by which the run ends: what
+     * gs_run_blocking has under way had better return then. */
+    void (*failed)(void);
 };
 
 /* Run fn in the first user thread. The calling kernel thread is the first worker; the others are
  * made, and gone when the call returns: when every thread has ended. ret_result may be NULL: the
  * first thread's result. Returns 0, -EBUSY (user threads run already), -EINVAL, -ENOMEM, -EMFILE,
- * -EAGAIN (no kernel thread to be had), or -EDEADLK: threads are left that wait for each other and
- * can never go on; they are given up, and what they are waiting for was reported. */
+ * -EAGAIN (no kernel thread to be had), the error by which a worker's loop failed for good, or
+ * -EDEADLK: threads are left that wait for each other and can never go on; what they are waiting for
+ * was reported. With these two, threads are given up. */
 GS_API GS_MUST_CHECK int gs_threads_run(const struct gs_threads_options *options, gs_thread_fn *fn,
                                         void *argument, void **ret_result);
 
@@ -120,6 +124,9 @@ GS_API void gs_threads_dump(int fd);
 /* How stacks are guarded against overflow: "regions" (MADV_GUARD_INSTALL), "mprotect", or "canary".
  * GOSSAMER_NO_GUARD_REGIONS in the environment does without the first. */
 GS_API const char *gs_threads_guard(void);
+
+/* The name of the poller that the calling thread's worker is on (loop.h: GS_POLLER chooses it). */
+GS_API const char *gs_threads_poller(void);
 
 /* Give the memory of finished threads' stacks back to the kernel. Any user thread. */
 GS_API void gs_threads_trim(void);

@@ -107,16 +107,23 @@ def _values(of: Mean | Highest, round_: Round) -> list[float]:
     return found
 
 
-def _line(server: str, x: str, y: str, round_: Round) -> tuple[list[float], list[float]]:
+Line = tuple[list[float], list[float]]
+"""Places and figures."""
+
+
+def _line(of: "Slope | Correlation | Scatter", round_: Round) -> Line:
     """Return the places and figures of a subject's sound rows; three or more."""
-    keys = [key for key in round_.points if round_.points[key].get(x) is not None]
-    sound = [key for key in keys if (key, server) in round_.rows]
+    keys = [
+        key for key in round_.chosen(dict(of.where)) if round_.points[key].get(of.x) is not None
+    ]
+    sound = [key for key in keys if (key, of.server) in round_.rows]
     if len(sound) < 3:
-        gone = next((key for key in keys if key not in sound), "")
-        raise UntestableError(round_.missing(gone, server))
+        if gone := next((key for key in keys if key not in sound), None):
+            raise UntestableError(round_.missing(gone, of.server))
+        raise UntestableError("this scale has fewer than three of the loads that are needed")
     return (
-        [float(round_.points[key][x]) for key in sound],
-        [round_.value(key, server, y) for key in sound],
+        [float(round_.points[key][of.x]) for key in sound],
+        [round_.value(key, of.server, of.y) for key in sound],
     )
 
 
@@ -127,6 +134,7 @@ class Slope:
     server: str
     x: str
     y: str
+    where: Where = ()
 
     @property
     def words(self) -> str:
@@ -135,7 +143,7 @@ class Slope:
 
     def of(self, round_: Round) -> float:
         """Return the slope."""
-        return linear_fit(*_line(self.server, self.x, self.y, round_)).slope
+        return linear_fit(*_line(self, round_)).slope
 
 
 @dataclass(frozen=True)
@@ -145,6 +153,7 @@ class Correlation:
     server: str
     x: str
     y: str
+    where: Where = ()
 
     @property
     def words(self) -> str:
@@ -153,7 +162,30 @@ class Correlation:
 
     def of(self, round_: Round) -> float:
         """Return the correlation."""
-        return linear_fit(*_line(self.server, self.x, self.y, round_)).correlation
+        return linear_fit(*_line(self, round_)).correlation
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """How far a figure strays from its line against a field of the points, beside its mean."""
+
+    server: str
+    x: str
+    y: str
+    where: Where = ()
+
+    @property
+    def words(self) -> str:
+        """What it is."""
+        return f"scatter of {self.server} about its line"
+
+    def of(self, round_: Round) -> float:
+        """Return the root of the mean square of the distances, divided by the mean."""
+        places, figures = _line(self, round_)
+        fit = linear_fit(places, figures)
+        lines = zip(places, figures, strict=True)
+        squares = [(y - fit.at(x)) ** 2 for x, y in lines]
+        return math.sqrt(sum(squares) / len(squares)) * len(figures) / sum(figures)
 
 
 @dataclass(frozen=True)
@@ -199,11 +231,29 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Unless:
-    """A quantity of rounds in which no row has anything but zero in a column."""
+class Total:
+    """The sum of quantities."""
 
-    column: str
+    of_all: Sequence[Quantity]
+
+    @property
+    def words(self) -> str:
+        """What it is."""
+        return " + ".join(quantity.words for quantity in self.of_all)
+
+    def of(self, round_: Round) -> float:
+        """Return the sum; all have to be known."""
+        return sum(quantity.of(round_) for quantity in self.of_all)
+
+
+@dataclass(frozen=True)
+class Provided:
+    """A quantity of rounds in which another reaches a value, without which it says nothing."""
+
+    condition: Quantity
+    least: float
     reason: str
+    """Why it says nothing otherwise."""
     quantity: Quantity
 
     @property
@@ -213,7 +263,7 @@ class Unless:
 
     def of(self, round_: Round) -> float:
         """Return the value."""
-        if any(row.get(self.column) for row in round_.rows.values()):
+        if self.condition.of(round_) < self.least:
             raise UntestableError(self.reason)
         return self.quantity.of(round_)
 

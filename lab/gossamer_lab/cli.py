@@ -12,10 +12,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gossamer_lab import doctor, interruption, paths
-from gossamer_lab.compare import NotComparableError, compare, show_changes
+from gossamer_lab import doctor, handicap, interruption, paths
+from gossamer_lab.compare import NotComparableError, compare, show_comparison
 from gossamer_lab.derived import with_derived
 from gossamer_lab.experiments import EXPERIMENTS
+from gossamer_lab.plan import Wish
 from gossamer_lab.progress import ShownProgress
 from gossamer_lab.report.page import write_report
 from gossamer_lab.run import CannotResumeError, Order, run_experiment
@@ -85,7 +86,7 @@ def _program() -> Path:
     return program
 
 
-def _order(experiment: str, scale: str, out: Path | None, seed: int | None) -> Order:
+def _order(experiment: str, scale: str, out: Path | None, wish: Wish) -> Order:
     """Check what the command line asks for."""
     if experiment not in EXPERIMENTS:
         raise _refuse(f"no experiment {experiment!r}; there are: {', '.join(EXPERIMENTS)}")
@@ -95,8 +96,16 @@ def _order(experiment: str, scale: str, out: Path | None, seed: int | None) -> O
         raise _refuse(f"no scale {scale!r} of {experiment}; there are: {', '.join(scales)}")
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     folder = out or paths.RUNS / f"{stamp}-{experiment}"
-    chosen = random.randrange(2**32) if seed is None else seed
-    return Order(manifest, manifest.scale(scale), _program(), folder, chosen)
+    return Order(manifest, manifest.scale(scale), _program(), folder, wish)
+
+
+def _wish(seed: int | None, handicaps: list[str], cluster: str) -> Wish:
+    """Read how the run shall be made."""
+    try:
+        given = dict(map(handicap.parse, handicaps))
+    except handicap.HandicapError as error:
+        raise _refuse(str(error)) from error
+    return Wish(random.randrange(2**32) if seed is None else seed, given, cluster)
 
 
 def _loaded(name: str) -> Run:
@@ -117,7 +126,8 @@ def _resumption(name: str) -> Order:
         raise _refuse(f"{run.folder} is complete")
     manifest, method = EXPERIMENTS[run.results["experiment"]], run.results["method"]
     scale = manifest.scale(method["scale"])
-    return Order(manifest, scale, _program(), run.folder, method["seed"], run)
+    wish = Wish(method["seed"], method["handicaps"], method["cluster"])
+    return Order(manifest, scale, _program(), run.folder, wish, run)
 
 
 def _finish(run: Run, as_json: bool) -> None:
@@ -140,10 +150,29 @@ def run_command(  # noqa: PLR0913, PLR0917 (an argument an option)
     out: Annotated[
         Path | None, typer.Option(help="Folder for the data and the report.", show_default=False)
     ] = None,
-    scale: Annotated[str, typer.Option(help="How long it may take.")] = "normal",
+    scale: Annotated[
+        str, typer.Option(help="smoke, normal or paper: how long it may take.")
+    ] = "normal",
     seed: Annotated[
         int | None, typer.Option(help="Of the order of measurements.", show_default="random")
     ] = None,
+    handicaps: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--handicap",
+            metavar="NAME=PERCENT%",
+            help="Let this server need so much more CPU time, to see whether the lab sees it.",
+            show_default=False,
+        ),
+    ] = None,
+    cluster: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Scheduler of dask.distributed whose workers make the loads.",
+            show_default="this machine",
+        ),
+    ] = "",
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Measure what is left of this run.")
     ] = None,
@@ -151,7 +180,11 @@ def run_command(  # noqa: PLR0913, PLR0917 (an argument an option)
     """Run an experiment: print its verdicts or its table, keep its data, write its report."""
     if bool(experiment) == bool(resume):
         raise _refuse("run takes the name of an experiment, or --resume RUN")
-    order = _resumption(resume) if resume else _order(experiment, scale, out, seed)
+    order = (
+        _resumption(resume)
+        if resume
+        else _order(experiment, scale, out, _wish(seed, handicaps or [], cluster))
+    )
     progress = ShownProgress(Console(stderr=True))
     try:
         with interruption.obeyed():
@@ -159,6 +192,8 @@ def run_command(  # noqa: PLR0913, PLR0917 (an argument an option)
     except ServerFailedError as error:
         print(f"gossamer lab: {error}", file=sys.stderr)
         raise typer.Exit(1) from error
+    except handicap.HandicapError as error:
+        raise _refuse(str(error)) from error
     except CannotResumeError as error:
         raise _refuse(f"{order.folder} cannot be resumed: {error}") from error
     except KeyboardInterrupt:
@@ -205,14 +240,14 @@ def compare_command(
 ) -> None:
     """Say what changed between two runs of an experiment; status 1 if anything did."""
     try:
-        changes = compare(_loaded(before), _loaded(after))
+        found = compare(_loaded(before), _loaded(after))
     except NotComparableError as error:
         raise _refuse(str(error)) from error
     if as_json:
-        print(json.dumps([asdict(change) for change in changes], indent=1, ensure_ascii=False))
+        print(json.dumps(found.as_dict(), indent=1, ensure_ascii=False))
     else:
-        show_changes(changes, _output())
-    if any(change.is_flagged for change in changes):
+        show_comparison(found, _output())
+    if found.flagged:
         raise typer.Exit(1)
 
 

@@ -1,31 +1,45 @@
 """What changed between two runs of an experiment, with false alarms kept to one run in a hundred.
 
-A figure is compared with itself in the other run, relative to what all figures of that point
-changed by: a machine that was slower as a whole on one day changes nothing. Rounds vary alike for
-all subjects of a point, so they tell together how much a figure varies by chance.
+A figure is compared with itself in the other run. In each round, the subjects of a point follow
+each other directly: what they have in common there, their median, is drift of the machine and is
+taken out. Of the rounds of a figure the lower quartile counts: what else happens on a machine only
+adds, and spares some. How much it varies by chance is learnt from its rounds, and from those of all
+others where it has too few.
 """
 
 import math
-import statistics as stats
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
+import numpy as np
 import polars as pl
 from rich.console import Console
 from rich.table import Table
 from scipy.special import stdtrit
 
-from gossamer_lab.statistics import LEVEL, holm, two_sided_p
+from gossamer_lab.statistics import LEVEL, beyond_p, holm
 from gossamer_lab.store import Run
+from gossamer_lab.variances import Prior
 
 ALARM = 0.01
 """How often a comparison of two runs that are alike may flag anything at all."""
+MARGIN = 1.02
+"""A ratio nearer to one is no change: what differs between runs by chance, and not in them."""
+EVERYWHERE = "all points"
 _FEWEST_FOR_DRIFT = 3
+_FEWEST_ROUNDS = 2
+_FEWEST_POINTS = 4
+"""That say what a subject changed by as a whole."""
+_QUARTILE_VARIANCE = 1.86
+"""Of a lower quartile, against that of a mean, of many values; of few it is less."""
+_LISTS = 2
+"""Of changes: those in the mean of all points, and those at each."""
 _FIGURES = ("server_cpu_us_per_request", "total_us", "request_ns")
 """The figure that is compared: the first of these that a point has."""
 
-Samples = Mapping[tuple[str, str], list[float]]
-"""Logarithms of a figure by point and subject."""
+Place = tuple[str, str]
+"""A point and a subject."""
 
 
 class NotComparableError(Exception):
@@ -40,12 +54,13 @@ class Change:
     server: str
     figure: str
     ratio: float
+    """Beside the drift."""
     low: float
     high: float
     drift: float
-    """What all figures of this point changed by; it is taken out of the chance and the flag."""
+    """What all subjects of this point changed by."""
     chance: float
-    """Of a change so large with nothing changed, adjusted for all comparisons."""
+    """Of a change so far beyond the margin with nothing changed, adjusted for all comparisons."""
 
     @property
     def is_flagged(self) -> bool:
@@ -53,63 +68,192 @@ class Change:
         return self.chance < ALARM
 
 
-def _samples(raw: pl.DataFrame, figure: str) -> dict[tuple[str, str], list[float]]:
-    """Return the logarithms of a figure in sound measurements."""
-    found: dict[tuple[str, str], list[float]] = {}
+@dataclass(frozen=True)
+class Comparison:
+    """All that two runs are found to differ in."""
+
+    changes: list[Change]
+    verdicts: list[dict[str, str]]
+    """Claims with another verdict than before."""
+
+    @property
+    def flagged(self) -> list[Change]:
+        """What changed beyond chance."""
+        return [change for change in self.changes if change.is_flagged]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        changes = [asdict(change) | {"flagged": change.is_flagged} for change in self.changes]
+        return {"alarm": ALARM, "margin": MARGIN, "changes": changes, "verdicts": self.verdicts}
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """What the figures of one or more places moved by, beside the drift; all are logarithms."""
+
+    by: np.ndarray
+    drift: np.ndarray
+    variance: np.ndarray
+    """Of one round."""
+    freedom: np.ndarray
+    weight: np.ndarray
+    """Of that variance in the movement's."""
+
+
+def _samples(raw: pl.DataFrame, figure: str) -> dict[Place, dict[int, float]]:
+    """Return the logarithms of a figure in sound measurements, by round."""
+    found: dict[Place, dict[int, float]] = {}
     if figure not in raw.columns:
         return found
     for row in raw.iter_rows(named=True):
         value = row[figure]
         if row["failure"] is None and not row.get("void") and value is not None and value > 0:
-            found.setdefault((row["point"], row["server"]), []).append(math.log(value))
-    return {place: values for place, values in found.items() if len(values) > 1}
+            found.setdefault((row["point"], row["server"]), {})[row["round"]] = math.log(value)
+    return {place: values for place, values in found.items() if len(values) >= _FEWEST_ROUNDS}
 
 
-def _spread(both: Sequence[Samples], places: Sequence[tuple[str, str]]) -> tuple[float, int]:
-    """Return the variance of rounds, of all figures of a point together, and its freedom."""
-    squares, freedom = 0.0, 0
-    for samples in both:
-        for place in places:
-            squares += stats.variance(samples[place]) * (len(samples[place]) - 1)
-            freedom += len(samples[place]) - 1
-    return squares / freedom, freedom
+def _table(samples: dict[Place, dict[int, float]], places: Sequence[Place]) -> np.ndarray:
+    """Return a line for each place, a column for each round; NaN where there is no sound value."""
+    rounds = sorted({number for place in places for number in samples[place]})
+    return np.array([[samples[p].get(number, np.nan) for number in rounds] for p in places])
 
 
-def _at_point(both: Sequence[Samples], places: list[tuple[str, str]], figure: str) -> list[Change]:
-    """Compare all subjects of a point; chances are not adjusted yet."""
-    before, after = both
-    moved = {place: stats.mean(after[place]) - stats.mean(before[place]) for place in places}
-    drift = stats.median(moved.values()) if len(places) >= _FEWEST_FOR_DRIFT else 0.0
-    variance, freedom = _spread(both, places)
-    changes = []
-    for place in places:
-        error = math.sqrt(variance * (1 / len(before[place]) + 1 / len(after[place])))
-        # The drift is a median of as many figures, and no surer than that.
-        unsure = error * math.sqrt(1 + math.pi / 2 / len(places)) if drift else error
-        half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
-        chance = two_sided_p((moved[place] - drift) / unsure, freedom) if unsure else 1.0
-        limits = (math.exp(moved[place] + way * half) for way in (0, -1, 1))
-        changes.append(Change(*place, figure, *limits, math.exp(drift), chance))
-    return changes
+def _without_drift(values: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the figures of a point's rounds beside what they have in common, and that."""
+    beside = values - centre[:, None]
+    common = np.zeros(values.shape[1])
+    told = np.isfinite(beside).sum(axis=0) >= _FEWEST_FOR_DRIFT
+    common[told] = np.nanmedian(beside[:, told], axis=0)
+    return beside - common, float(common.mean())
 
 
-def compare_frames(before: pl.DataFrame, after: pl.DataFrame) -> list[Change]:
-    """Return how every figure changed that both runs measured in two rounds or more."""
-    changes: list[Change] = []
-    for figure in _FIGURES:
-        both = (_samples(before, figure), _samples(after, figure))
-        common = [place for place in both[0] if place in both[1]]
-        for point in dict.fromkeys(place[0] for place in common):
-            places = [place for place in common if place[0] == point]
-            changes += _at_point(both, places, figure)
+def _least_disturbed(values: np.ndarray) -> np.ndarray:
+    """Return the lower quartile of each line."""
+    found: np.ndarray = np.nanquantile(values, 0.25, axis=1)
+    return found
+
+
+def _moved(before: np.ndarray, after: np.ndarray) -> _Moved:
+    """Return what the figures of a point's subjects moved by."""
+    centre = (np.nanmean(before, axis=1) + np.nanmean(after, axis=1)) / 2
+    (old, old_drift), (new, new_drift) = (
+        _without_drift(values, centre) for values in (before, after)
+    )
+    counts = [np.isfinite(values).sum(axis=1) for values in (old, new)]
+    squares = sum(
+        np.nanvar(values, axis=1) * count for values, count in zip((old, new), counts, strict=True)
+    )
+    freedom = counts[0] + counts[1] - 2
+    return _Moved(
+        by=_least_disturbed(new) - _least_disturbed(old),
+        drift=np.full(len(centre), new_drift - old_drift),
+        variance=squares / freedom,
+        freedom=freedom,
+        weight=_QUARTILE_VARIANCE * (1 / counts[0] + 1 / counts[1]),
+    )
+
+
+def _errors(
+    variances: np.ndarray, freedoms: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return standard errors with their degrees of freedom, from variances with theirs."""
+    prior = Prior.of(variances, freedoms)
+    return np.sqrt(prior.moderated(variances, freedoms) * weights), freedoms + prior.freedom
+
+
+def _change(
+    place: Place, figure: str, by: float, drift: float, error: tuple[float, float]
+) -> Change:
+    """Return a change with its interval; the chance is not adjusted yet."""
+    sigma, freedom = error
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * sigma
+    limits = (math.exp(by + way * half) for way in (0, -1, 1))
+    chance = beyond_p(by, math.log(MARGIN), sigma, freedom)
+    return Change(*place, figure, *limits, math.exp(drift), chance)
+
+
+def _everywhere(places: Sequence[Place], figure: str, moved: _Moved) -> list[Change]:
+    """Return what each subject changed by in the mean of its points, which are its sample here."""
+    named = np.array([place[1] for place in places])
+    own = {server: named == server for server in dict.fromkeys(place[1] for place in places)}
+    own = {server: here for server, here in own.items() if here.sum() >= _FEWEST_POINTS}
+    if not own:
+        return []
+    counts = np.array([here.sum() for here in own.values()])
+    variances = np.array([moved.by[here].var(ddof=1) for here in own.values()])
+    sigmas, freedoms = _errors(variances, counts - 1, 1 / counts)
+    return [
+        _change(
+            (EVERYWHERE, server),
+            figure,
+            float(moved.by[here].mean()),
+            float(moved.drift[here].mean()),
+            (sigma, freedom),
+        )
+        for (server, here), sigma, freedom in zip(own.items(), sigmas, freedoms, strict=True)
+    ]
+
+
+def _of_figure(
+    before: pl.DataFrame, after: pl.DataFrame, figure: str
+) -> tuple[list[Change], list[Change]]:
+    """Compare one figure in the mean of each subject's places, and at every place."""
+    both = (_samples(before, figure), _samples(after, figure))
+    common = [place for place in both[0] if place in both[1]]
+    places: list[Place] = []
+    parts: list[_Moved] = []
+    for point in dict.fromkeys(place[0] for place in common):
+        here = [place for place in common if place[0] == point]
+        places += here
+        parts.append(_moved(*(_table(samples, here) for samples in both)))
+    if not places:
+        return [], []
+    moved = _Moved(
+        *(np.concatenate([vars(part)[name] for part in parts]) for name in vars(parts[0]))
+    )
+    sigmas, freedoms = _errors(moved.variance, moved.freedom, moved.weight)
+    changes = [
+        _change(place, figure, moved.by[i], moved.drift[i], (sigmas[i], freedoms[i]))
+        for i, place in enumerate(places)
+    ]
+    return _everywhere(places, figure, moved), changes
+
+
+def _adjusted(changes: Sequence[Change]) -> list[Change]:
+    """Return changes with chances adjusted for all of them, and for there being two such lists."""
     adjusted = holm([change.chance for change in changes])
     return [
-        Change(**{**vars(change), "chance": chance})
+        replace(change, chance=min(_LISTS * chance, 1.0))
         for change, chance in zip(changes, adjusted, strict=True)
     ]
 
 
-def compare(before: Run, after: Run) -> list[Change]:
+def compare_frames(before: pl.DataFrame, after: pl.DataFrame) -> list[Change]:
+    """Return how every figure changed that both runs measured in two rounds or more."""
+    found = [_of_figure(before, after, figure) for figure in _FIGURES]
+    return [
+        change
+        for part in zip(*found, strict=True)
+        for change in _adjusted([change for changes in part for change in changes])
+    ]
+
+
+def _verdicts(before: Run, after: Run) -> list[dict[str, str]]:
+    """Return the claims whose verdict differs."""
+    known = {verdict["key"]: verdict["verdict"] for verdict in before.results["verdicts"]}
+    return [
+        {
+            "claim": verdict["claim"],
+            "before": known[verdict["key"]],
+            "after": verdict["verdict"],
+            "because": verdict["because"],
+        }
+        for verdict in after.results["verdicts"]
+        if known.get(verdict["key"], verdict["verdict"]) != verdict["verdict"]
+    ]
+
+
+def compare(before: Run, after: Run) -> Comparison:
     """Compare two runs; NotComparableError if they are not of one kind."""
     for name in ("experiment", "brake"):
         one, other = (run.results[name] for run in (before, after))
@@ -120,17 +264,17 @@ def compare(before: Run, after: Run) -> list[Change]:
     changes = compare_frames(before.raw, after.raw)
     if not changes:
         raise NotComparableError("the runs have no figure of two rounds or more in common")
-    return changes
+    return Comparison(changes, _verdicts(before, after))
 
 
-def show_changes(changes: Sequence[Change], console: Console) -> None:
-    """Print every change, what is beyond chance marked."""
+def show_comparison(comparison: Comparison, console: Console) -> None:
+    """Print every change, what is beyond chance marked, and the verdicts that differ."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("point", "subject", "figure"):
         table.add_column(name)
     for name in ("after / before", "interval", "drift", "chance"):
         table.add_column(name, justify="right")
-    for change in changes:
+    for change in comparison.changes:
         table.add_row(
             change.point,
             change.server,
@@ -142,8 +286,19 @@ def show_changes(changes: Sequence[Change], console: Console) -> None:
             style="bold red" if change.is_flagged else "",
         )
     console.print(table)
-    flagged = sum(change.is_flagged for change in changes)
+    furthest = max(comparison.changes, key=lambda change: abs(math.log(change.ratio)))
     console.print(
-        f"{flagged} of {len(changes)} figures changed beyond chance (*): relative to the drift of "
-        f"their point, at a rate of false alarms of {ALARM:.0%} for all together."
+        f"{len(comparison.flagged)} of {len(comparison.changes)} figures changed beyond chance (*) "
+        f"and by more than {MARGIN - 1:.0%}, beside the drift of their point, at a rate of false "
+        f"alarms of {ALARM:.0%} for all together. The furthest ratio is {furthest.ratio:.3f}: "
+        f"{furthest.server}, {furthest.point}."
     )
+    for verdict in comparison.verdicts:
+        console.print(
+            f"{verdict['claim']}: {verdict['before']} before, {verdict['after']} after: "
+            f"{verdict['because']}",
+            style="yellow",
+            markup=False,
+        )
+    if not comparison.verdicts:
+        console.print("No verdict differs.")

@@ -1,5 +1,6 @@
 """All that is worked out from the raw rows: the table's cells, the charts' series, the verdicts."""
 
+import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -36,10 +37,33 @@ def _point_of(values: Sequence[float]) -> Json:
     return {"value": value, "low": low, "high": high, "runs": len(values)}
 
 
+def _over_time(drawing: Drawing, rounds: Sequence[Round], place: tuple[str, str]) -> list[Json]:
+    """Return the line of a subject over time: means over the rounds that tell of a time."""
+    found: dict[float, list[float]] = {}
+    for round_ in rounds:
+        row = round_.rows.get(place)
+        for at in json.loads(row.get("timeline") or "[]") if row else []:
+            if at.get(drawing.y) is not None:
+                found.setdefault(at[drawing.x], []).append(float(at[drawing.y]))
+    return [{"x": x} | _point_of(values) for x, values in sorted(found.items())]
+
+
+def _at_point(
+    drawing: Drawing, rounds: Sequence[Round], point: Mapping[str, Any], server: str
+) -> list[Json]:
+    """Return what a chart shows of a subject at a point."""
+    place = (point["key"], server)
+    head = {"server": server, "point": point["key"]}
+    if drawing.is_over_time:
+        return [head | at for at in _over_time(drawing, rounds, place)]
+    values = _measured(drawing, rounds, place)
+    return [head | {"x": point[drawing.x]} | _point_of(values)] if values else []
+
+
 def _fit_of(drawing: Drawing, rounds: Sequence[Round], server: str) -> Json | None:
     """Return the line of a subject: slopes and correlations of the rounds, with their interval."""
-    slope = Slope(server, drawing.x, drawing.y)
-    correlation = Correlation(server, drawing.x, drawing.y)
+    slope = Slope(server, drawing.x, drawing.y, drawing.where)
+    correlation = Correlation(server, drawing.x, drawing.y, drawing.where)
     slopes, correlations = [], []
     for round_ in rounds:
         try:
@@ -66,16 +90,12 @@ def _series_of(drawing: Drawing, results: Json, rounds: Sequence[Round]) -> Json
     points = [
         point
         for point in results["points"]
-        if point["key"] in wanted and point.get(drawing.x) is not None
+        if point["key"] in wanted and (drawing.is_over_time or point.get(drawing.x) is not None)
     ]
     shown, fits = [], []
-    for server in (server["name"] for server in results["servers"]):
-        line = []
-        for point in points:
-            values = _measured(drawing, rounds, (point["key"], server))
-            if values:
-                head = {"server": server, "point": point["key"], "x": point[drawing.x]}
-                line.append(head | _point_of(values))
+    names = [server["name"] for server in results["servers"]]
+    for server in (name for name in names if not drawing.subjects or name in drawing.subjects):
+        line = [at for point in points for at in _at_point(drawing, rounds, point, server)]
         shown += line
         fit = _fit_of(drawing, rounds, server) if drawing.has_fits else None
         if fit and len(line) > 2:
@@ -89,6 +109,11 @@ def _void(raw: pl.DataFrame) -> Json:
     if "void" not in raw.columns:
         return {}
     return dict(Counter(raw["void"].drop_nulls().to_list()).most_common())
+
+
+def _died(raw: pl.DataFrame) -> list[str]:
+    """Return the client hosts that died in the middle of a measurement, which was repeated."""
+    return raw["hosts_died"].drop_nulls().to_list() if "hosts_died" in raw.columns else []
 
 
 def _absent(results: Mapping[str, Any]) -> dict[str, str]:
@@ -116,6 +141,7 @@ def with_derived(run: Run, experiment: Experiment) -> Run:
         "cells": [c.as_dict() for c in cells(run.raw, points, servers)] if is_table else [],
         "lost": lost(run.raw),
         "void": _void(run.raw),
+        "hosts_died": _died(run.raw),
         "verdicts": verdicts(experiment.claims, run.raw, every, absent),
         "series": [_series_of(drawing, results, rounds) for drawing in experiment.drawings],
     }

@@ -10,10 +10,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from gossamer_lab import brake, paths
+from gossamer_lab import brake, cgroup, paths
 from gossamer_lab.accounting import core_busy_s
+from gossamer_lab.crosscheck import CLIENTS
 from gossamer_lab.experiments import EXPERIMENTS
+from gossamer_lab.hosts.network import RELAY, refusal
 from gossamer_lab.program import available_memory, may_be_realtime
+from gossamer_lab.servers.peers import peer_program
 from gossamer_lab.workshop import two_cores
 
 GOOD, LIMITED, MISSING = "good", "limited", "missing"
@@ -75,6 +78,22 @@ def _brake() -> Finding:
     return Finding("brake", LIMITED, words)
 
 
+def _counters() -> Finding:
+    if cgroup.are_permitted():
+        return Finding("CPU time", GOOD, "counted to the microsecond, by control groups")
+    words = "control groups are not permitted: counted in steps of 10 ms, and no handicaps"
+    return Finding("CPU time", LIMITED, words)
+
+
+def _far_hosts() -> Finding:
+    relay, core = paths.programs() / RELAY, two_cores()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        refused = refusal(relay, core, Path(folder))
+    if refused:
+        return Finding("hosts far away", LIMITED, refused)
+    return Finding("hosts far away", GOOD, "network namespaces, and a relay between them")
+
+
 def _noise() -> Finding:
     """Listen for what others do on the two cores while the lab does nothing."""
     cores = sorted(set(two_cores()))
@@ -100,21 +119,27 @@ def _governor() -> Finding:
 
 def _peers() -> list[Finding]:
     names = dict.fromkeys(name for found in EXPERIMENTS.values() for name in found.peers)
+    programs = {name: peer_program(name) for name in names}
+    programs |= {client.name: paths.peer(client.name) for client in CLIENTS}
     return [
         Finding(name, GOOD, str(program))
-        if (program := paths.peer(name))
+        if program
         else Finding(name, MISSING, "to add it: make peers")
-        for name in names
+        for name, program in programs.items()
     ]
 
 
 def _programs() -> list[Finding]:
-    found = {program.file: program for known in EXPERIMENTS.values() for program in known.programs}
+    found = {
+        program.file: program
+        for known in EXPERIMENTS.values()
+        for program in (*known.programs, *known.toys)
+    }
     missing = [program for file, program in found.items() if not (paths.programs() / file).exists()]
     if not missing:
         return [Finding("programs", GOOD, f"all in {paths.programs()}")]
     return [
-        Finding(program.file, MISSING, f"not built: needs {program.package or 'cmake --build'}")
+        Finding(program.file, MISSING, f"not built: needs {program.package or 'make build'}")
         for program in missing
     ]
 
@@ -131,7 +156,8 @@ def _ours() -> Finding:
 def examine() -> list[Finding]:
     """Look at everything; takes two seconds."""
     machine = [_noise(), _cores(), _descriptors(), _accept_queue(), _memory()]
-    return [*machine, _governor(), _realtime(), _brake(), _ours(), *_programs(), *_peers()]
+    machine += [_governor(), _realtime(), _counters(), _brake(), _far_hosts()]
+    return [*machine, _ours(), *_programs(), *_peers()]
 
 
 def show(findings: list[Finding], console: Console) -> None:

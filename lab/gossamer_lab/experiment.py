@@ -16,6 +16,30 @@ class Document:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """Our server with one architecture and some options."""
+
+    name: str
+    arch: str
+    options: tuple[str, ...] = ()
+    open_files: int = 0
+    """Limit on its open files; 0: as many as there may be."""
+    is_wide: bool = False
+    """Whether it may hold nearly as many connections as that limit allows, not its usual most."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """The way between a client host far away and the server."""
+
+    delay_ms: float
+    """Of each direction."""
+    loss: float = 0.0
+    """Chance of each packet not to arrive at the server."""
+    loss_back: float = 0.0
+
+
+@dataclass(frozen=True)
 class Point:
     """One load that every server is put under."""
 
@@ -29,6 +53,16 @@ class Point:
     """How long a client waits before each further request."""
     directories: int = 0
     """Size of the file set that is asked for instead of the page; 0: none."""
+    servers: tuple[str, ...] = ()
+    """Names of those that take part; empty: all."""
+    is_braked: bool = True
+    """Whether the experiment's brake is put on, if it has one."""
+    topic: str = ""
+    """What it is for, beside the others: claims and charts choose points by it."""
+    hosts: int = 1
+    """Client hosts that share the connections."""
+    is_far: bool = False
+    """Whether these are at the other ends of the experiment's links."""
 
     @property
     def kept_alive(self) -> bool:
@@ -49,11 +83,39 @@ class Point:
     @property
     def label(self) -> str:
         """The whole point in words."""
-        return f"{self.kind}, {self.connections} conns"
+        hosts = f", {self.hosts} hosts" if self.hosts > 1 else ""
+        far = " far away" if self.is_far else ""
+        return f"{self.kind}, {self.connections} conns{hosts}{far}"
 
     def described(self) -> dict[str, Any]:
         """Return it as results hold it."""
         return asdict(self) | {"label": self.label, "kind": self.kind}
+
+
+@dataclass(frozen=True)
+class Arrivals(Point):
+    """An open load: requests for a page that is made come at random times, whatever happens."""
+
+    probe: Variant = Variant("", "")
+    """The server that is saturated just before, to know what the load is a multiple of."""
+    page: str = ""
+    """Path of the page."""
+    metrics: str = ""
+    """Path of the server's own figures."""
+    saturation: float = 1.0
+    """The load, as a multiple of what saturates."""
+    part: float = 1.0
+    """Of the length that a load may have."""
+
+    @property
+    def kind(self) -> str:
+        """The load in words."""
+        return "open load"
+
+    @property
+    def label(self) -> str:
+        """The whole point in words."""
+        return f"{self.saturation:g} times what saturates"
 
 
 @dataclass(frozen=True)
@@ -94,15 +156,6 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Variant:
-    """Our server with one architecture and some options."""
-
-    name: str
-    arch: str
-    options: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Drawing:
     """A chart of one figure against a field of the points, a line for each subject."""
 
@@ -115,11 +168,30 @@ class Drawing:
     y_title: str
     where: tuple[tuple[str, Any], ...] = ()
     """Fields that its points have."""
+    subjects: tuple[str, ...] = ()
+    """Names of those that are drawn; empty: all."""
     log_x: bool = False
     log_y: bool = False
     has_fits: bool = False
     has_diagonal: bool = False
     """Whether the line is drawn on which both figures are the same."""
+    is_over_time: bool = False
+    """Whether both are fields of the timelines that its points' measurements have."""
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A histogram of all times of one kind at one load, a line for each server."""
+
+    key: str
+    title: str
+    caption: str
+    kind: str
+    """What is timed: "connect", "first_byte" or "response"."""
+    words: str
+    """The same for people."""
+    point: str
+    """Key of the load."""
 
 
 @dataclass(frozen=True)
@@ -168,12 +240,17 @@ class Experiment:
     architectures: tuple[Variant, ...] | None = None
     """Ours that take part; None: all that there are."""
     programs: tuple[Program, ...] = ()
+    toys: tuple[Program, ...] = ()
+    """Servers of one structure each, below the folder of built benchmarks too."""
     document: Document | None = None
     claims: tuple[Claim, ...] = ()
     drawings: tuple[Drawing, ...] = ()
+    distributions: tuple[Distribution, ...] = ()
     soundness: Soundness | None = None
     server_share: float | None = None
     """Share of its core that a busy server gets, a brake takes the rest; None: without a brake."""
+    links: tuple[Link, ...] = ()
+    """Between the server and client hosts far away."""
     notes: tuple[str, ...] = ()
     """In what it differs from the document."""
 

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gossamer_lab import interruption, process
 from gossamer_lab.experiment import Point
+from gossamer_lab.servers.server import Site
 
 _SLACK_S = 30.0
 _TICK_S = 0.25
@@ -18,6 +19,10 @@ _TICK_S = 0.25
 
 class LoadFailedError(Exception):
     """The load generator gave no result; says why."""
+
+
+class HostsDiedError(Exception):
+    """Client hosts ended in the middle of a load; names them."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,19 @@ class Load:
     """Whether its histograms are kept."""
 
 
+class Spread(Protocol):
+    """Many client hosts that make a load together."""
+
+    def takes(self, point: Point) -> bool:
+        """Tell whether a load is theirs."""
+
+    def site(self, site: Site, point: Point) -> Site:
+        """Return the site with the address at which they reach its servers."""
+
+    def run(self, generator: "Generator", load: Load) -> dict[str, Any]:
+        """Put a server under load; return the report, or raise the errors that there are here."""
+
+
 @dataclass(frozen=True)
 class Generator:
     """How load is made: the program, the core it runs on, a folder for what it writes."""
@@ -45,29 +63,38 @@ class Generator:
     """Called a few times a second while a load lasts."""
     paths: Callable[[Point], tuple[str, ...]]
     """What a point's clients ask for, in turn."""
+    hosts: Spread | None = None
 
     @property
     def histograms(self) -> Path:
         """Where the histograms of the last load are that was to be kept."""
         return self.folder / "load.hlog"
 
-    def command(self, load: Load) -> tuple[str, ...]:
-        """Return the command line of a load."""
+    def words(self, load: Load) -> tuple[str, ...]:
+        """Return the command of a load, without the program and where its report goes."""
         point = load.point
         words = (
-            *(str(self.program), "load", *(load.url + path for path in self.paths(point))),
+            *("load", *(load.url + path for path in self.paths(point))),
             *("-c", str(point.connections), "-d", f"{load.seconds:g}", "--warmup", "0"),
             *("--requests-per-connection", str(point.requests_per_connection)),
-            *("--json", str(self.folder / "load.json")),
         )
         if point.think_ms:
             words += ("--think", f"{point.think_ms:g}ms")
-        if load.drop:
-            words += ("--drop", str(load.drop))
-        return (*words, "--hdr-log", str(self.histograms)) if load.is_kept else words
+        return (*words, "--drop", str(load.drop)) if load.drop else words
+
+    def command(self, load: Load) -> tuple[str, ...]:
+        """Return the command line of a load."""
+        out = ("--json", str(self.folder / "load.json"))
+        out += ("--hdr-log", str(self.histograms)) if load.is_kept else ()
+        return (str(self.program), *self.words(load), *out)
 
     def run(self, load: Load) -> dict[str, Any]:
-        """Put a server under load; return the report, LoadFailedError if there is none."""
+        """Put a server under load; return the report, LoadFailedError if there is none.
+
+        HostsDiedError if it was made by many hosts, and one of them ended in the middle of it.
+        """
+        if self.hosts and self.hosts.takes(load.point):
+            return self.hosts.run(self, load)
         report = self.folder / "load.json"
         report.unlink(missing_ok=True)
         self.histograms.unlink(missing_ok=True)

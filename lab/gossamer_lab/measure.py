@@ -6,24 +6,31 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from gossamer_lab import brake
+from gossamer_lab import brake, cgroup
 from gossamer_lab.accounting import (
     CpuTime,
     accept_queue_overflows,
     core_busy_s,
     family_cpu,
     family_memory_kb,
-    family_switches,
+    family_pids,
 )
-from gossamer_lab.experiment import Case, Point, Program, Scale, Soundness
-from gossamer_lab.load import Generator, Load, LoadFailedError
+from gossamer_lab.arrivals import Stream, saturated, stream
+from gossamer_lab.bursts import connect_burst
+from gossamer_lab.experiment import Arrivals, Case, Point, Program, Scale, Soundness
+from gossamer_lab.load import Generator, HostsDiedError, Load, LoadFailedError, Spread
+from gossamer_lab.overtime import BINS, summed_up
 from gossamer_lab.program import ProgramFailedError, Runner, run_program
 from gossamer_lab.schedule import Step
+from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.server import Running, Server, ServerFailedError, Site, serving
 from gossamer_lab.soundness import void_reason
+from gossamer_lab.switches import Switches, counted
 
 _COUNTED_AFTER = 0.5
 """Of a load, before the context switches are counted."""
+_ATTEMPTS = 3
+"""At a measurement in which client hosts die."""
 _SETTLE_S = 0.05
 """After the warm-up: the server closes its connections before its CPU time is read."""
 
@@ -49,7 +56,7 @@ _FIGURES = (
     *("server_user_s", "server_system_s", "server_cpu_us_per_request"),
     *("server_busy", "client_busy", "server_core_lost"),
     *("server_switches_per_s", "server_memory_kb", "accept_queue_overflows", "void"),
-    "brake_share",
+    *("brake_share", "connect_burst"),
 )
 
 
@@ -66,6 +73,11 @@ class Bench:
     server_share: float | None
     """What the brake leaves of the server's core; None: there is no brake."""
     runner: Runner
+
+
+def with_hosts(bench: Bench, hosts: Spread | None) -> Bench:
+    """Return a bench whose loads such client hosts make."""
+    return replace(bench, generator=replace(bench.generator, hosts=hosts))
 
 
 @dataclass(frozen=True)
@@ -97,16 +109,22 @@ def figures(report: dict[str, Any], used: Used) -> Row:
         histogram = report.get(f"{kind}_us") or {}
         for quantile in _QUANTILES:
             row[f"{kind}_{quantile}_us"] = histogram.get(quantile)
+    row["client_busy"] = report["client_cpu_s"] / used.wall_s
+    return row | _of_server(used, report["requests"])
+
+
+def _of_server(used: Used, requests: int) -> Row:
+    """Return what a server used."""
     cpu, wall_s = used.cpu, used.wall_s
-    row["server_user_s"], row["server_system_s"] = cpu.user_s, cpu.system_s
-    requests = report["requests"]
-    row["server_cpu_us_per_request"] = cpu.total_s / requests * 1e6 if requests else None
-    row["server_busy"] = cpu.total_s / wall_s
-    row["client_busy"] = report["client_cpu_s"] / wall_s
-    row["server_core_lost"] = max(used.core_s - cpu.total_s, 0.0) / wall_s
-    row["server_switches_per_s"] = used.switches_per_s
-    row["accept_queue_overflows"] = used.overflows
-    return row
+    return {
+        "server_user_s": cpu.user_s,
+        "server_system_s": cpu.system_s,
+        "server_cpu_us_per_request": cpu.total_s / requests * 1e6 if requests else None,
+        "server_busy": cpu.total_s / wall_s,
+        "server_core_lost": max(used.core_s - cpu.total_s, 0.0) / wall_s,
+        "server_switches_per_s": used.switches_per_s,
+        "accept_queue_overflows": used.overflows,
+    }
 
 
 @dataclass(frozen=True)
@@ -119,10 +137,10 @@ class _Reading:
     clock_s: float
 
     @classmethod
-    def take(cls, server: int, core: int, held: brake.Brake) -> "_Reading":
+    def take(cls, cpu: CpuTime, core: int, held: brake.Brake) -> "_Reading":
         """Read them; what the brake has used is not counted as anybody's use of the core."""
         core_s = core_busy_s(core) - held.used_s()
-        return cls(family_cpu(server), core_s, accept_queue_overflows(), time.monotonic())
+        return cls(cpu, core_s, accept_queue_overflows(), time.monotonic())
 
     def until(self, after: "_Reading", switches_per_s: float | None) -> Used:
         """Return what was used between this reading and a later one."""
@@ -135,36 +153,83 @@ class _Reading:
         )
 
 
-class _Switches:
-    """Counts a server's context switches while the load lasts: threads take theirs with them."""
+class _Switched:
+    """Counts a server's context switches: all, or those until threads take theirs with them."""
 
-    def __init__(self, server: int, generator: Generator, seconds: float) -> None:
-        """Count once, in the second half of the load."""
-        self.server = server
+    def __init__(self, switches: Switches, generator: Generator, seconds: float) -> None:
+        """Where the ended are lost, count once, in the second half of the load."""
+        self.switches = switches
         self.generator = replace(generator, tick=self._tick)
         self.tick = generator.tick
-        self.before, self.began = family_switches(server), time.monotonic()
+        self.before, self.began = switches.so_far(), time.monotonic()
         self.due = self.began + _COUNTED_AFTER * seconds
         self.per_s: float | None = None
 
     def _tick(self) -> None:
         self.tick()
         now = time.monotonic()
-        if self.per_s is None and now >= self.due:
-            counted = family_switches(self.server) - self.before
-            self.per_s = max(counted, 0) / (now - self.began)
+        if self.per_s is None and now >= self.due and not self.switches.has_ended:
+            self._count(now - self.began)
+
+    def _count(self, seconds: float) -> None:
+        self.per_s = max(self.switches.so_far() - self.before, 0) / seconds
+
+    def run(self, load: Load) -> dict[str, Any]:
+        """Put the server under load; return the report."""
+        report = self.generator.run(load)
+        if self.switches.has_ended:
+            self._count(report["seconds"])
+        return report
 
 
-def _loaded(point: Point, running: Running, bench: Bench, read: Callable[[], _Reading]) -> Row:
+def _loaded(
+    point: Point,
+    running: Running,
+    bench: Bench,
+    read: Callable[[], _Reading],
+    switches: Switches,
+) -> Row:
     """Warm a server up and measure it under load."""
     if bench.scale.warmup_s > 0:
-        bench.generator.run(Load(running.url, point, bench.scale.warmup_s))
+        alone = replace(bench.generator, hosts=None)
+        alone.run(Load(running.url, point, bench.scale.warmup_s))
         time.sleep(_SETTLE_S)
     before = read()
-    switches = _Switches(running.pid, bench.generator, bench.seconds)
+    switched = _Switched(switches, bench.generator, bench.seconds)
     load = Load(running.url, point, bench.seconds, bench.scale.drop, is_kept=True)
-    report = switches.generator.run(load)
-    return figures(report, before.until(read(), switches.per_s))
+    report = switched.run(load)
+    used = before.until(read(), switched.per_s)
+    row = figures(report, used)
+    row["connect_burst"] = connect_burst(bench.generator.histograms)
+    if "hosts" not in report:
+        return row
+    # They do nothing until their common start.
+    wall = used.wall_s / report["seconds"]
+    busy = {name: row[name] * wall for name in ("server_busy", "client_busy")}
+    return row | busy | {"hosts": report["hosts"]}
+
+
+def _saturation(point: Arrivals, bench: Bench) -> float:
+    """Return the rate that saturates the probe; ServerFailedError if it answers nothing."""
+    generator = bench.generator
+    (probe,) = our_servers(generator.program, (point.probe,))
+    page = (point.path, point.size)
+    with serving(replace(probe, name="probe"), bench.site, bench.server_core, page) as running:
+        rate = saturated(running.url, point.page, bench.scale.warmup_s, generator.tick)
+    if not rate:
+        raise ServerFailedError(f"{point.probe.name} answered nothing while it was to be saturated")
+    return rate
+
+
+def _streamed(point: Arrivals, running: Running, bench: Bench, read: Callable[[], _Reading]) -> Row:
+    """Measure a server under an open load, a multiple of what saturates at this moment."""
+    rate = _saturation(point, bench)
+    seconds = point.part * bench.seconds
+    load = Stream(point.page, point.metrics, point.saturation * rate, seconds, seconds / BINS)
+    before = read()
+    fate = stream(running.url, load, bench.generator.tick)
+    row = summed_up(fate) | {"saturation_per_s": rate, "offered_per_s": load.rate}
+    return row | _of_server(before.until(read(), None), row["requests"])
 
 
 def _measured(step: Step, server: Server, bench: Bench) -> Row:
@@ -172,14 +237,43 @@ def _measured(step: Step, server: Server, bench: Bench) -> Row:
     point = step.point
     assert isinstance(point, Point)
     core, folder = bench.server_core, bench.site.folder
+    share = bench.server_share if point.is_braked else None
+    hosts = bench.generator.hosts
+    site = hosts.site(bench.site, point) if hosts else bench.site
     with (
-        serving(server, bench.site, core, (point.path, point.size)) as running,
-        brake.put_on(running.pid, bench.server_share, core, folder) as held,
+        cgroup.fresh() as group,
+        serving(server, site, core, (point.path, point.size)) as running,
+        brake.put_on(running.pid, share, core, folder) as held,
+        counted(group, running.pid) as switches,
     ):
-        row = _loaded(point, running, bench, lambda: _Reading.take(running.pid, core, held))
+        if group:
+            group.take(family_pids(running.pid))
+
+        def read() -> _Reading:
+            cpu = group.cpu() if group else family_cpu(running.pid)
+            return _Reading.take(cpu, core, held)
+
+        if isinstance(point, Arrivals):
+            row = _streamed(point, running, bench, read)
+        else:
+            row = _loaded(point, running, bench, read, switches)
         row["server_memory_kb"] = family_memory_kb(running.pid)
-    named = row | {"server": server.name, "brake_share": bench.server_share}
+    named = row | {"server": server.name, "brake_share": share}
     return named | {"void": void_reason(named, point, bench.soundness)}
+
+
+def _repeated(step: Step, server: Server, bench: Bench) -> Row:
+    """Measure again if client hosts die in the middle of it; void if they do each time."""
+    if not bench.generator.hosts:
+        return _measured(step, server, bench)
+    died: list[str] = []
+    for _ in range(_ATTEMPTS):
+        try:
+            return _measured(step, server, bench) | {"hosts_died": "; ".join(died) or None}
+        except HostsDiedError as error:
+            died.append(str(error))
+    said = {"void": f"void: client hosts died in each of {_ATTEMPTS} attempts"}
+    return dict.fromkeys(_FIGURES) | said | {"hosts_died": "; ".join(died)}
 
 
 def measure(step: Step, subject: Server | Program, bench: Bench) -> Row:
@@ -196,7 +290,7 @@ def measure(step: Step, subject: Server | Program, bench: Bench) -> Row:
     }
     try:
         if isinstance(subject, Server):
-            return row | _measured(step, subject, bench)
+            return row | _repeated(step, subject, bench)
         assert isinstance(point, Case)
         return row | run_program(subject, point, bench.runner, bench.scale.repeats)
     except (ServerFailedError, LoadFailedError, ProgramFailedError) as failure:

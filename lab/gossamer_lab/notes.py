@@ -14,6 +14,15 @@ class Note:
     is_fault: bool = False
 
 
+def _of_cross_check(check: dict[str, Any]) -> list[Note]:
+    """Return what is to be said of the load generator beside others."""
+    found = [Note(f"Cross-check: {warning}.") for warning in check["warnings"]]
+    if check["absent"]:
+        absent = " and ".join(check["absent"])
+        found.append(Note(f"The load was not checked against {absent}. To add them: make peers"))
+    return found
+
+
 def notes(results: dict[str, Any]) -> list[Note]:
     """Return the notes of a run."""
     found = []
@@ -22,6 +31,9 @@ def notes(results: dict[str, Any]) -> list[Note]:
     if not results["complete"]:
         count = f"{results['measured']} of {results['planned']} measurements were made"
         found.append(Note(f"Interrupted: {count}."))
+    for name, share in results["method"]["handicaps"].items():
+        words = f"{name} was made to need {share:.0%} more CPU time than it does"
+        found.append(Note(f"Handicap: {words}.", is_fault=True))
     if results["method"]["shared_core"]:
         words = "This machine offers one core: throughput and times are those of both sides."
         found.append(Note(words))
@@ -39,9 +51,13 @@ def notes(results: dict[str, Any]) -> list[Note]:
         found.append(
             Note(f"{count} of {results['measured']} measurements do not count: {reasons}.")
         )
+    if died := results["hosts_died"]:
+        words = f"{len(died)} measurements were repeated: {', '.join(died)}"
+        found.append(Note(f"Client hosts died in mid-run. {words}."))
     if results["brake"]["wanted"] is not None and not results["brake"]["is_on"]:
         words = "this kernel does not share a core between sessions as asked"
         found.append(Note(f"The server was not slowed down: {words}. Its client may be the limit."))
+    found += _of_cross_check(results.get("cross_check") or {"warnings": [], "absent": []})
     found += [
         Note(f"Left out: {left_out['name']}: {left_out['reason']}", left_out["is_fault"])
         for left_out in results["left_out"]

@@ -1,17 +1,32 @@
 """What a run will do: which subjects and points take part, in which order, for how long."""
 
-import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from gossamer_lab import handicap
 from gossamer_lab.experiment import Case, Experiment, Point, Program, Scale
-from gossamer_lab.program import available_memory
+from gossamer_lab.hosts import network
+from gossamer_lab.program import available_memory, version_of
 from gossamer_lab.schedule import STEP_OVERHEAD_S, Step, interleaved, seconds_each
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.peers import absent_peers, present_peers
 from gossamer_lab.servers.server import Launch, Server, ServerFailedError, serving
+from gossamer_lab.servers.toys import toy_server
 from gossamer_lab.workshop import Workshop
 
 _DESCRIPTORS_SPARED = 64
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How a run shall be made, beside what the manifest says."""
+
+    seed: int
+    """Of the order of measurements."""
+    handicaps: Mapping[str, float] = field(default_factory=dict)
+    """By server: so much more CPU time it shall need."""
+    cluster: str = ""
+    """Address of the scheduler whose client hosts shall make the loads; empty: this machine."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +55,7 @@ class Plan:
     absent_peers: tuple[str, ...]
     steps: tuple[Step, ...]
     seconds: float
-    seed: int
+    wish: Wish
 
     @property
     def step_s(self) -> float:
@@ -70,29 +85,10 @@ def _on_trial(
     return good, bad
 
 
-def _servers(
-    experiment: Experiment, shop: Workshop, loads: list[Point]
-) -> tuple[dict[str, tuple[Server, Launch]], list[LeftOut]]:
-    """Find the servers of an experiment and try them; none if there are no loads for them."""
-    if not loads:
-        return {}, []
-    ours = our_servers(shop.program, experiment.architectures)
-    present = {server.name for server in ours}
-    missing = [
-        LeftOut(variant.name, f"this program has no architecture {variant.arch!r}", is_fault=False)
-        for variant in experiment.architectures or ()
-        if variant.name not in present
-    ]
-    good, bad = _on_trial(ours + present_peers(experiment.peers), shop, loads[0])
-    return good, missing + bad
-
-
-def _programs(experiment: Experiment, shop: Workshop) -> tuple[dict[str, Program], list[LeftOut]]:
+def _built(programs: Sequence[Program], shop: Workshop) -> tuple[dict[str, Program], list[LeftOut]]:
     """Part the programs that are built from those that are not."""
     built = {
-        program.name: program
-        for program in experiment.programs
-        if (shop.programs / program.file).is_file()
+        program.name: program for program in programs if (shop.programs / program.file).is_file()
     }
     missing = [
         LeftOut(
@@ -101,14 +97,47 @@ def _programs(experiment: Experiment, shop: Workshop) -> tuple[dict[str, Program
             + (f": it needs {program.package}" if program.package else ""),
             is_fault=not program.package,
         )
-        for program in experiment.programs
+        for program in programs
         if program.name not in built
     ]
     return built, missing
 
 
-def _limit(point: Point | Case, shop: Workshop) -> str | None:
+def _servers(
+    experiment: Experiment, shop: Workshop, loads: list[Point], handicaps: Mapping[str, float]
+) -> tuple[dict[str, tuple[Server, Launch]], list[LeftOut]]:
+    """Find the servers of an experiment and try them; none if there are no loads for them."""
+    if not loads:
+        handicap.all_given([], handicaps)
+        return {}, []
+    ours = our_servers(shop.program, experiment.architectures)
+    present = {server.name for server in ours}
+    missing = [
+        LeftOut(variant.name, f"this program has no architecture {variant.arch!r}", is_fault=False)
+        for variant in experiment.architectures or ()
+        if variant.name not in present
+    ]
+    built, unbuilt = _built(experiment.toys, shop)
+    toys = [toy_server(toy, shop.programs, version_of(toy)) for toy in built.values()]
+    others = present_peers(experiment.peers)
+    candidates = handicap.all_given([*ours, *toys, *others], handicaps)
+    good, bad = _on_trial(candidates, shop, loads[0])
+    return good, missing + unbuilt + bad
+
+
+def _far_refusal(points: Sequence[Point | Case], shop: Workshop, cluster: str) -> str | None:
+    """Return why client hosts far away cannot be had, None if they can or nobody wants them."""
+    if not any(isinstance(point, Point) and point.is_far for point in points):
+        return None
+    if cluster:
+        return "the hosts of a cluster are where they are"
+    return network.refusal(shop.programs / network.RELAY, shop.client_core, shop.site.folder)
+
+
+def _limit(point: Point | Case, shop: Workshop, refusal: str | None) -> str | None:
     """Return why this machine does not allow a point, None if it does."""
+    if isinstance(point, Point) and point.is_far and refusal:
+        return refusal
     files = shop.site.open_files
     needed = point.connections if isinstance(point, Point) else point.descriptors
     if needed > files - _DESCRIPTORS_SPARED:
@@ -118,41 +147,27 @@ def _limit(point: Point | Case, shop: Workshop) -> str | None:
     return None
 
 
-def version_of(program: Program) -> str:
-    """Return the version of the library that a program measures, as the system knows it."""
-    if not program.package:
-        return "this checkout"
-    try:
-        said = subprocess.run(
-            ("dpkg-query", "-W", "-f", "${Package} ${Version}", program.package),
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=10,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    return said.stdout.strip() or "unknown"
-
-
-def make_plan(experiment: Experiment, scale: Scale, shop: Workshop, seed: int) -> Plan:
+def make_plan(experiment: Experiment, scale: Scale, shop: Workshop, wish: Wish) -> Plan:
     """Find the subjects, try each, and set the order and length of the measurements.
 
-    ServerFailedError if servers are wanted and the program has no architecture to offer.
+    ServerFailedError if servers are wanted and the program has no architecture to offer;
+    HandicapError if a handicap is for a server that takes no part.
     """
-    limits = {point: _limit(point, shop) for point in experiment.points_of(scale)}
+    wanted = experiment.points_of(scale)
+    refusal = _far_refusal(wanted, shop, wish.cluster)
+    limits = {point: _limit(point, shop, refusal) for point in wanted}
     points = tuple(point for point, limit in limits.items() if not limit)
     loads = [point for point in points if isinstance(point, Point)]
-    servers, faults = _servers(experiment, shop, loads)
-    programs, missing = _programs(experiment, shop)
+    servers, faults = _servers(experiment, shop, loads, wish.handicaps)
+    programs, missing = _built(experiment.programs, shop)
     large = [LeftOut(point.label, limit, False) for point, limit in limits.items() if limit]
 
     def takes_part(point: Point | Case, name: str) -> bool:
         if isinstance(point, Case):
             return name in programs and name in point.programs
-        return name in servers
+        return name in servers and (not point.servers or name in point.servers)
 
-    steps = interleaved(points, [*servers, *programs], scale.rounds, seed, takes_part)
+    steps = interleaved(points, [*servers, *programs], scale.rounds, wish.seed, takes_part)
     timed = sum(isinstance(step.point, Point) for step in steps)
     return Plan(
         experiment=experiment,
@@ -165,5 +180,5 @@ def make_plan(experiment: Experiment, scale: Scale, shop: Workshop, seed: int) -
         absent_peers=absent_peers(experiment.peers),
         steps=tuple(steps),
         seconds=seconds_each(scale, timed),
-        seed=seed,
+        wish=wish,
     )

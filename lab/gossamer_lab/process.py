@@ -21,9 +21,9 @@ def _nothing() -> None:
     """Leave a new process as it is."""
 
 
-def _settle(core: int, parent: int) -> None:
+def _settle(core: int | None, parent: int) -> None:
     """Prepare a new process: its core, its limit of open files, its end with the lab's."""
-    os.sched_setaffinity(0, {core})
+    os.sched_setaffinity(0, range(os.cpu_count() or 1) if core is None else {core})
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     # SIGTERM, not SIGKILL: a server with workers must have the chance to end them too.
@@ -34,12 +34,14 @@ def _settle(core: int, parent: int) -> None:
 
 def start(
     argv: Sequence[str],
-    core: int,
+    core: int | None,
     output: Path,
     errors: Path,
     prepare: Callable[[], None] = _nothing,
 ) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own, on one core; OSError if it cannot be started.
+
+    Without a core it may run on any.
 
     It gets SIGTERM when the calling thread ends, however that happens. `prepare` is called in the
     new process, before the program.
@@ -84,7 +86,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 @contextlib.contextmanager
 def started(
     argv: Sequence[str],
-    core: int,
+    core: int | None,
     output: Path,
     errors: Path,
     prepare: Callable[[], None] = _nothing,

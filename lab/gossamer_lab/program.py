@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gossamer_lab import interruption, process
+from gossamer_lab import interruption, paths, process
 from gossamer_lab.experiment import Case, Program
 
 _LONGEST_S = 300.0
 _TICK_S = 0.25
+_VERSION_S = 60.0
 _REALTIME = 1
 
 
@@ -50,6 +51,26 @@ def available_memory() -> int:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return 0
+
+
+def version_of(program: Program) -> str:
+    """Return the version of the library that a program measures, as the system knows it."""
+    if not program.package:
+        return "this checkout"
+    unpacked = paths.CHECKOUT / "peers/root/.unpacked" / program.package
+    if unpacked.is_file():
+        return f"{program.package} {unpacked.read_text().strip()}"
+    try:
+        said = subprocess.run(
+            ("dpkg-query", "-W", "-f", "${Package} ${Version}", program.package),
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return said.stdout.strip() or "unknown"
 
 
 def _once(argv: tuple[str, ...], runner: Runner) -> list[float]:

@@ -24,7 +24,10 @@ def _figures_of(row: Row, point: Point | Case) -> str:
     cost = "no request answered" if cpu is None else f"{cpu:.2f} µs of CPU a request"
     errors = f", {row['errors']} errors" if row["errors"] else ""
     void = f", {row['void']}" if row.get("void") else ""
-    return f"{row['throughput_per_s']:,.0f} requests/s, {cost}{errors}{void}"
+    again = f", measured again: {row['hosts_died']} died" if row.get("hosts_died") else ""
+    rate = row["throughput_per_s"]
+    speed = "nothing measured" if rate is None else f"{rate:,.0f} requests/s, {cost}"
+    return f"{speed}{errors}{void}{again}"
 
 
 class ShownProgress:

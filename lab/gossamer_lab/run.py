@@ -8,16 +8,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from gossamer_lab import brake, interruption
+from gossamer_lab import brake, cgroup, interruption
+from gossamer_lab.crosscheck import cross_check
 from gossamer_lab.derived import with_derived
-from gossamer_lab.experiment import Case, Experiment, Point, Scale
+from gossamer_lab.experiment import Arrivals, Case, Experiment, Point, Scale
+from gossamer_lab.hosts import pool
 from gossamer_lab.load import Generator, Load
 from gossamer_lab.machine import describe
-from gossamer_lab.measure import Bench, Row, measure
-from gossamer_lab.plan import Plan, make_plan, version_of
-from gossamer_lab.program import Runner, may_be_realtime
+from gossamer_lab.measure import Bench, Row, measure, with_hosts
+from gossamer_lab.plan import Plan, Wish, make_plan
+from gossamer_lab.program import Runner, may_be_realtime, version_of
 from gossamer_lab.servers.server import ServerFailedError
-from gossamer_lab.store import FORMAT, Run, raw_frame
+from gossamer_lab.store import FORMAT, Run, keep_hosts, raw_frame
 from gossamer_lab.workshop import Workshop, paths_of, workshop
 
 _BRAKE_ERROR = 0.1
@@ -44,7 +46,7 @@ class Order:
     scale: Scale
     program: Path
     folder: Path
-    seed: int
+    wish: Wish
     earlier: Run | None = None
     """The run that is resumed: its measurements are not made again."""
 
@@ -89,7 +91,7 @@ def _bench(plan: Plan, shop: Workshop, tick: Callable[[], None]) -> tuple[Bench,
 def _load_command(plan: Plan, shop: Workshop) -> str:
     """Return the command line of the load generator, with the names of what varies."""
     loads = [point for point in plan.points if isinstance(point, Point)]
-    if not loads:
+    if not loads or any(isinstance(point, Arrivals) for point in loads):
         return ""
     load = Load("URL", loads[0], plan.seconds, plan.scale.drop)
     argv = list(_generator(shop, lambda: None).command(load))
@@ -138,7 +140,11 @@ def _described(plan: Plan, shop: Workshop, bench: Bench) -> dict[str, Any]:
             "warmup_s": plan.scale.warmup_s,
             "drop": plan.scale.drop,
             "repeats": plan.scale.repeats,
-            "seed": plan.seed,
+            "seed": plan.wish.seed,
+            "handicaps": dict(plan.wish.handicaps),
+            "cluster": plan.wish.cluster,
+            "links": [asdict(link) for link in plan.experiment.links],
+            "exact_cpu": cgroup.are_permitted(),
             "server_core": shop.server_core,
             "client_core": shop.client_core,
             "shared_core": shop.is_shared_core,
@@ -199,6 +205,8 @@ class _Keeper:
             place.mkdir(parents=True, exist_ok=True)
             row["histograms"] = f"histograms/{row['order']:04}.hlog"
             shutil.move(histograms, self.folder / row["histograms"])
+        if hosts := row.pop("hosts", None):
+            keep_hosts(self.folder, row, hosts)
         self.rows.append(row)
         self.run().save()
 
@@ -206,16 +214,22 @@ class _Keeper:
 def run_experiment(order: Order, watcher: Watcher) -> Run:
     """Run an experiment, or what is left of it; ServerFailedError if nothing can be measured.
 
+    CannotResumeError and HandicapError: it cannot be run like this.
+
     An interruption ends it early: what was measured until then is returned, marked incomplete.
     """
     started, machine = _now(), describe(order.program)
-    with workshop(order.experiment, order.program) as shop:
-        plan = make_plan(order.experiment, order.scale, shop, order.seed)
+    with (
+        workshop(order.experiment, order.program, pool.own_address(order.wish.cluster)) as shop,
+        contextlib.ExitStack() as stack,
+    ):
+        plan = make_plan(order.experiment, order.scale, shop, order.wish)
         if not plan.steps:
             reasons = [f"{left_out.name}: {left_out.reason}" for left_out in plan.left_out]
             raise ServerFailedError("nothing can be measured\n" + "\n".join(reasons))
         rows = _taken_over(order, plan, machine)
         bench, braked = _bench(plan, shop, watcher.tick)
+        bench = with_hosts(bench, stack.enter_context(pool.for_run(plan, shop)))
         head = {
             "format": FORMAT,
             "experiment": order.experiment.name,
@@ -225,10 +239,14 @@ def run_experiment(order: Order, watcher: Watcher) -> Run:
             **_described(plan, shop, bench),
             "brake": braked,
             "machine": machine,
+            "cross_check": order.earlier.results.get("cross_check") if order.earlier else None,
         }
         keeper = _Keeper(order.folder, head, rows)
         watcher.begin(plan, len(rows))
         with contextlib.suppress(KeyboardInterrupt):
+            if plan.servers and not head["cross_check"]:
+                sizes, rounds = order.experiment.sizes, order.scale.rounds
+                head["cross_check"] = cross_check(sizes, rounds, shop, bench.generator)
             for row in carry_out(plan, bench, len(rows)):
                 keeper.keep(row, bench.generator.histograms)
                 watcher.done(row)

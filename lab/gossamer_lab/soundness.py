@@ -12,7 +12,7 @@ def load_share(row: Mapping[str, Any], connections: int) -> float:
     Measured load is n * tr / t (Kerneis and Chroboczek 2009). It leaves out the requests that are
     cut off by the end, half done in the mean, one for each connection.
     """
-    half_s = row["response_mean_us"] / 2e6
+    half_s = (row["response_mean_us"] + (row.get("connect_mean_us") or 0)) / 2e6
     whole = connections * max(1 - half_s / row["seconds"], 0.5)
     return float(row["measured_load"]) / whole
 

@@ -92,9 +92,13 @@ def linear_fit(xs: Sequence[float], ys: Sequence[float]) -> Fit:
     return Fit(slope, slope - half, slope + half, intercept, correlation)
 
 
-def two_sided_p(t: float, freedom: float) -> float:
-    """Return how likely a t so far from zero is by chance."""
-    return float(2 * stdtr(freedom, -abs(t)))
+def beyond_p(value: float, margin: float, error: float, freedom: float) -> float:
+    """Return how likely a value so far out is by chance if the truth is within the margin of zero.
+
+    The error is the standard error of the value, known with so many degrees of freedom.
+    """
+    far = abs(value)
+    return float(stdtr(freedom, -(far - margin) / error) + stdtr(freedom, -(far + margin) / error))
 
 
 def holm(chances: Sequence[float]) -> list[float]:

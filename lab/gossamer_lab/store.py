@@ -13,11 +13,22 @@ from gossamer_lab.measure import Row
 
 _RESULTS = "results.json"
 _RAW = "raw.parquet"
+_HOSTS = "hosts.parquet"
 _WHOLE = ("order", "round", "requests", "errors", "server_memory_kb", "accept_queue_overflows")
-_WORDS = ("point", "server", "started", "failure", "errors_by_kind", "void", "histograms")
+_WORDS = (
+    "point",
+    "server",
+    "started",
+    "failure",
+    "errors_by_kind",
+    "void",
+    "histograms",
+    "timeline",
+    "host",
+    "hosts_died",
+)
 
-
-FORMAT = 2
+FORMAT = 3
 """Version of the layout of results.json."""
 
 
@@ -42,14 +53,15 @@ class Run:
         """Write results and raw rows."""
         self.folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.results, indent=1, ensure_ascii=False) + "\n"
-        self._replace(_RAW, self.raw.write_parquet)
-        self._replace(_RESULTS, lambda path: path.write_text(text))
+        _replace(self.folder / _RAW, self.raw.write_parquet)
+        _replace(self.folder / _RESULTS, lambda path: path.write_text(text))
 
-    def _replace(self, name: str, write: Callable[[Path], object]) -> None:
-        """Write a file so that at any time the old one or the new one is whole."""
-        fresh = self.folder / f".{name}.new"
-        write(fresh)
-        fresh.replace(self.folder / name)
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file so that at any time the old one or the new one is whole."""
+    fresh = path.with_name(f".{path.name}.new")
+    write(fresh)
+    fresh.replace(path)
 
 
 def raw_frame(rows: list[Row]) -> pl.DataFrame:
@@ -61,6 +73,24 @@ def raw_frame(rows: list[Row]) -> pl.DataFrame:
     kinds |= {"ours": pl.Boolean} if "ours" in kinds else {}
     whole = [{name: row.get(name) for name in names} for row in rows]
     return pl.DataFrame(whole, schema=kinds, orient="row")
+
+
+def host_rows(folder: Path) -> pl.DataFrame | None:
+    """Return a row for each client host of each measurement; None if none had many hosts."""
+    path = folder / _HOSTS
+    return pl.read_parquet(path) if path.exists() else None
+
+
+def keep_hosts(folder: Path, row: Row, hosts: list[Row]) -> None:
+    """Keep what each client host of a measurement reported."""
+    place = {name: row[name] for name in ("order", "round", "point", "server")}
+    fresh = raw_frame([place | host for host in hosts])
+    kept = host_rows(folder)
+    if kept is not None:
+        others = kept.filter(pl.col("order") != row["order"])
+        fresh = pl.concat([others, fresh], how="diagonal")
+    folder.mkdir(parents=True, exist_ok=True)
+    _replace(folder / _HOSTS, fresh.write_parquet)
 
 
 def load_run(name: str) -> Run:

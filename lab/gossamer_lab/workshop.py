@@ -49,8 +49,12 @@ def two_cores() -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def workshop(experiment: Experiment, program: Path) -> Iterator[Workshop]:
+def workshop(
+    experiment: Experiment, program: Path, address: str = "127.0.0.1"
+) -> Iterator[Workshop]:
     """Make the pages that an experiment asks for; all is removed at the end.
+
+    Servers listen at the address.
 
     The lab keeps to the load's core meanwhile, so that it never takes time from the server.
     """
@@ -67,7 +71,7 @@ def workshop(experiment: Experiment, program: Path) -> Iterator[Workshop]:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         os.sched_setaffinity(0, {client_core})
         try:
-            site = Site(root, folder, limit)
+            site = Site(root, folder, limit, address)
             yield Workshop(program, paths.programs(), site, server_core, client_core)
         finally:
             os.sched_setaffinity(0, before)

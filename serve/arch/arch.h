@@ -19,8 +19,10 @@ struct serve_arch {
     uint64_t requests_usual; /* of a connection, without --requests-per-connection; 0: no limit */
     /* The workers share one listening socket for each address; otherwise each has its own. */
     bool is_one_door;
-    bool has_stages;      /* --controllers and --admission mean something */
-    bool has_favor;       /* --favor means something */
+    bool
+        has_worker_each; /* for each connection: there are no more workers than --max-connections */
+    bool has_stages;     /* --controllers and --admission mean something */
+    bool has_favor;      /* --favor means something */
     bool has_nonblocking; /* --nonblocking means something */
 
     /* Start serving, call serve_wait, and return once all connections are drained. Returns 0 or -errno; -errno too when a

@@ -42,6 +42,7 @@ static void init(struct event_worker *worker)
     for (unsigned i = 0; i < worker->server->address_count; i++) {
         worker->acceptors[i].most = UINT_MAX;
         gs_watcher_set_priority(&worker->acceptors[i].io.watcher, 2);
+        gs_watcher_set_priority(&worker->acceptors[i].each.io.watcher, 2);
     }
     gs_async_init(&worker->turn, worker->loop, on_turn);
     gs_watcher_set_priority(&worker->turn.watcher, -2);

@@ -49,7 +49,7 @@ void event_release(struct event_worker *worker, struct event_connection *connect
         connection->next->link = connection->link;
     free(connection);
     serve_places_leave(worker->places);
-    if (!--worker->connection_count && worker->draining)
+    if (!--worker->connection_count && worker->has_stopped_accepting)
         gs_loop_stop(worker->loop);
 }
 
@@ -118,8 +118,30 @@ static void on_accepted(void *data, int fd, const struct sockaddr *address)
         connection->next->link = &connection->next;
     worker->connections = connection;
     worker->connection_count++;
+    if (worker->draining)
+        gs_http_conn_drain_soon(&connection->base.http);
     worker->way->init(worker, connection);
     worker->manner->accepted(worker, connection);
+}
+
+/* What is answered from now on is the last of its connection; and the kernel is to accept nobody any more by itself. */
+static void begin_draining(struct event_worker *worker)
+{
+    worker->draining = true;
+    for (struct event_connection *connection = worker->connections; connection;
+         connection = connection->next)
+        gs_http_conn_drain_soon(&connection->base.http);
+    for (unsigned i = 0; i < worker->server->address_count; i++)
+        serve_acceptor_cease(&worker->acceptors[i]);
+}
+
+/* Whether the kernel may still tell of whom it has accepted. */
+static bool is_accepting(const struct event_worker *worker)
+{
+    for (unsigned i = 0; i < worker->server->address_count; i++)
+        if (!serve_acceptor_is_quiet(&worker->acceptors[i]))
+            return true;
+    return false;
 }
 
 static void stop_accepting(struct event_worker *worker)
@@ -132,16 +154,27 @@ static void stop_accepting(struct event_worker *worker)
         gs_loop_fd_closed(worker->loop, worker->acceptors[i].io.fd);
     }
     serve_stop_listening(worker->server, worker->index);
+    worker->has_stopped_accepting = true;
+    worker->received_before = UINT64_MAX;
 }
 
 /* Whether bytes that are at the sockets may not have come to us yet. */
 static bool may_have_more(struct event_worker *worker)
 {
-    if (worker->way->take || worker->drain_passes == DRAIN_PASSES_MOST)
-        return false;
-    bool is_more = !worker->drain_passes++ || worker->received != worker->received_before;
+    bool is_more = !worker->way->take && worker->received != worker->received_before;
     worker->received_before = worker->received;
     return is_more;
+}
+
+/* One step of letting come what is on its way. False: that is all. */
+static bool collect_more(struct event_worker *worker)
+{
+    bool is_patient = worker->drain_passes++ < DRAIN_PASSES_MOST;
+    if (is_patient && is_accepting(worker))
+        return true;
+    if (!worker->has_stopped_accepting)
+        stop_accepting(worker);
+    return is_patient && may_have_more(worker);
 }
 
 static void drain_connections(struct event_worker *worker)
@@ -164,9 +197,8 @@ static void on_drain(struct gs_async *async)
 {
     struct event_worker *worker = async->watcher.data;
     if (!worker->draining)
-        stop_accepting(worker);
-    worker->draining = true;
-    if (may_have_more(worker)) {
+        begin_draining(worker);
+    if (collect_more(worker)) {
         gs_async_send(&worker->drain);
         return;
     }
@@ -192,6 +224,8 @@ static void *run_worker(void *data)
 {
     struct event_worker *worker = data;
     worker->result = gs_loop_run(worker->loop);
+    if (worker->result)
+        serve_end_wait();
     for (unsigned i = 0; i < worker->server->address_count; i++)
         serve_acceptor_stop(&worker->acceptors[i]);
     for (struct event_connection *connection = worker->connections, *next; connection;
@@ -210,6 +244,8 @@ static int start_accepting(struct event_worker *worker, const int *listeners)
     for (unsigned i = 0; i < server->address_count; i++)
         serve_acceptor_init(&worker->acceptors[i], worker->loop, worker->places, on_accepted,
                             worker);
+    for (unsigned i = 0; i < server->address_count; i++)
+        worker->acceptors[i].by_completions = worker->way == &event_ring;
     worker->manner->init(worker);
     for (unsigned i = 0; i < server->address_count; i++) {
         int err = serve_acceptor_start(&worker->acceptors[i], listeners[i], server->log_fd >= 0);

@@ -43,7 +43,7 @@ struct event_worker {
     struct gs_async drain;
     struct gs_timer drain_end;
     struct gs_prepare flush_log;
-    bool draining;
+    bool draining, has_stopped_accepting;
     unsigned drain_passes;
     uint64_t received, received_before; /* how often bytes came; before the last pass of draining */
     bool is_by_level;                   /* the poller knows no edges */

@@ -30,13 +30,19 @@
 
 static struct serve_shard shard;
 
+static void leave(struct serve_door *door)
+{
+    atomic_fetch_sub(&door->held, 1);
+    serve_gate_leave(door->gate);
+}
+
 /* Whoever has ended has left. Returns false when there is nobody to wait for. */
-static bool reap(struct serve_gate *gate)
+static bool reap(struct serve_door *door)
 {
     bool has_crashed;
     pid_t pid;
     while ((pid = serve_reap_child(&has_crashed)) > 0)
-        serve_gate_leave(gate);
+        leave(door);
     return !pid;
 }
 
@@ -57,6 +63,7 @@ _Noreturn static void serve(struct serve_door *door, const struct serve_arrival 
 static void begin(struct serve_door *door, const struct serve_arrival *arrival)
 {
     bool is_said = false;
+    atomic_fetch_add(&door->held, 1);
     pid_t pid = serve_begin_child();
     while (pid < 0 && gs_clock_now() < atomic_load(&door->gate->end_ns)) {
         if (!is_said)
@@ -64,14 +71,14 @@ static void begin(struct serve_door *door, const struct serve_arrival *arrival)
                     serve_command.name, strerror(-pid));
         is_said = true;
         serve_wait_for_child(gs_clock_now() + PAUSE_NS);
-        reap(door->gate);
+        reap(door);
         pid = serve_begin_child();
     }
     if (!pid)
         serve(door, arrival);
     gs_sys_close(arrival->fd);
     if (pid < 0)
-        serve_gate_leave(door->gate);
+        leave(door);
 }
 
 static int accept_all(void *data, unsigned index)
@@ -91,25 +98,39 @@ static int accept_all(void *data, unsigned index)
         if (err == -EINTR)
             gs_sys_read(door->other_fd, &ended, sizeof ended);
         serve_follow_log(gate->server);
-        reap(gate);
+        reap(door);
         if (!err)
             begin(door, &arrival);
     }
-    while (reap(gate))
+    while (reap(door))
         serve_wait_for_child(GS_NEVER);
     serve_shard_done(&shard);
     return 0;
+}
+
+/* Those that it had begun end with it. */
+static void on_crash(void *data, unsigned index)
+{
+    struct serve_gate *gate = data;
+    struct serve_door *door = &gate->doors[index];
+    for (unsigned held = atomic_load(&door->held); held; held--)
+        leave(door);
 }
 
 static int run(struct serve_server *server)
 {
     struct serve_gate *gate;
     serve_block_signals();
-    int err = serve_gate_new(server, &gate);
+    int err = serve_gate_new(server, server->options->connections_most, &gate);
     if (err)
         return err;
     struct serve_family family = {
-        .gate = gate, .count = server->workers, .serve = accept_all, .data = gate};
+        .gate = gate,
+        .count = server->workers,
+        .serve = accept_all,
+        .crashed = on_crash,
+        .data = gate,
+    };
     err = serve_family_run(&family);
     serve_gate_free(gate);
     return err;

@@ -69,7 +69,7 @@ static int run(struct serve_server *server)
     struct worker *workers = calloc(server->workers, sizeof *workers);
     unsigned started = 0;
     serve_block_signals();
-    int err = workers ? serve_gate_new(server, &gate) : -ENOMEM;
+    int err = workers ? serve_gate_new(server, server->options->connections_most, &gate) : -ENOMEM;
     if (!err)
         err = serve_shards_init(&shards, server);
     if (!err) {

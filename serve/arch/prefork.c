@@ -4,7 +4,7 @@
  *        |                                                     | waits for signals, and begins
  *        v                                                     v another in place of one that crashed
  *     +-- door: one process at a time --+
- *     |  take a place, accept           |
+ *     |  accept                         |
  *     +---------------------------------+
  *        |              |              |
  *        v              v              v
@@ -18,61 +18,36 @@
 #include "serve/family.h"
 
 #include <errno.h>
-#include <sys/mman.h>
-
-struct site {
-    struct serve_gate *gate;
-    atomic_bool *serving; /* one for each process, in shared memory: it has a place */
-};
 
 static int serve(void *data, unsigned index)
 {
-    struct site *site = data;
+    struct serve_gate *gate = data;
     static struct serve_shard shard;
     struct serve_arrival arrival;
-    if (serve_shard_init_own(&shard, site->gate->server, index))
+    if (serve_shard_init_own(&shard, gate->server, index))
         return 1;
-    while (serve_door_accept(&site->gate->doors[0], &arrival) != -ECANCELED) {
+    while (serve_door_accept(&gate->doors[0], &arrival) != -ECANCELED) {
         struct serve_blocking blocking;
-        atomic_store(&site->serving[index], true);
-        serve_blocking_init(&blocking, site->gate, &shard, &arrival);
+        serve_blocking_init(&blocking, gate, &shard, &arrival);
         serve_blocking_run(&blocking);
-        serve_blocking_close(&blocking);
-        atomic_store(&site->serving[index], false);
-        serve_gate_leave(site->gate);
+        serve_blocking_done(&blocking);
     }
     serve_shard_done(&shard);
     return 0;
 }
 
-static void on_crash(void *data, unsigned index)
-{
-    struct site *site = data;
-    if (atomic_exchange(&site->serving[index], false))
-        serve_gate_leave(site->gate);
-}
-
+/* The processes themselves are the places, so that one that crashes leaves none taken. */
 static int run(struct serve_server *server)
 {
-    size_t size = server->workers * sizeof(atomic_bool);
-    struct site site;
+    struct serve_gate *gate;
     serve_block_signals();
-    site.serving = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (site.serving == MAP_FAILED)
-        return -ENOMEM;
-    int err = serve_gate_new(server, &site.gate);
-    if (!err) {
-        struct serve_family family = {
-            .gate = site.gate,
-            .count = server->workers,
-            .serve = serve,
-            .crashed = on_crash,
-            .data = &site,
-        };
-        err = serve_family_run(&family);
-        serve_gate_free(site.gate);
-    }
-    munmap(site.serving, size);
+    int err = serve_gate_new(server, SERVE_GATE_OPEN, &gate);
+    if (err)
+        return err;
+    struct serve_family family = {
+        .gate = gate, .count = server->workers, .serve = serve, .data = gate};
+    err = serve_family_run(&family);
+    serve_gate_free(gate);
     return err;
 }
 
@@ -83,5 +58,6 @@ const struct serve_arch serve_arch_prefork = {
     .workers_least = 1,
     .workers_usual = 150,
     .is_one_door = true,
+    .has_worker_each = true,
     .run = run,
 };

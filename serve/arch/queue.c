@@ -229,7 +229,7 @@ static int run(struct serve_server *server)
         .greeters = server->workers / 2,
     };
     serve_block_signals();
-    int err = serve_gate_new(server, &site.gate);
+    int err = serve_gate_new(server, server->options->connections_most, &site.gate);
     if (err)
         return err;
     err = run_with_gate(&site, server);

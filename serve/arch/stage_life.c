@@ -154,7 +154,7 @@ static int make_stages(struct stage_site *site)
         .batch_most = 1,
         .queue_most = (unsigned)asked->connections_most,
         .controllers = asked->controllers & GS_STAGE_THREADS,
-        .wait_most_ns = asked->admission_ns - asked->admission_ns / 10, /* the rest: its way */
+        .wait_most_ns = asked->admission_ns / 2, /* all may go half as fast as it just did */
         .handle = stage_handle_load,
         .data = site,
     };

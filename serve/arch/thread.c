@@ -117,7 +117,7 @@ static int run(struct serve_server *server)
     struct worker *workers = calloc(server->workers, sizeof *workers);
     unsigned started = 0;
     serve_block_signals();
-    int err = workers ? serve_gate_new(server, &gate) : -ENOMEM;
+    int err = workers ? serve_gate_new(server, server->options->connections_most, &gate) : -ENOMEM;
     while (!err && started < server->workers) {
         err = start(&workers[started], gate, started);
         started += !err;

@@ -14,6 +14,9 @@
  *          |                          (or the deadline of what is waited for)
  *          `--- a place is free again when the connection ends
  *
+ * What comes and goes without waiting does so on the worker's stack. Where threads wait by completions (io_uring), the kernel receives
+ * and sends for them instead, and a connection stays with its worker.
+ *
  * While a connection waits, one page of memory is all that it has: its thread, and what is in `struct client`. */
 #include "serve/arch/user.h"
 #include "serve/connection.h"
@@ -26,6 +29,9 @@
 #include <string.h>
 
 #define RECEIVE_SIZE 65536
+
+/* On the stack of a thread that waits by completions: a request, usually. What is longer comes without waiting. */
+#define AWAITED_SIZE 1024
 
 /* A sanitizer makes frames larger, and has calls made here that otherwise are made on the worker's stack. */
 #ifndef __has_feature
@@ -48,7 +54,8 @@ struct client {
     struct serve_connection base;
     struct serve_worker *worker;
     struct serve_user user;
-    bool is_empty; /* the socket, as far as is known */
+    bool completes; /* it waits by completions */
+    bool is_empty;  /* the socket, as far as is known */
     bool is_draining;
     bool lacks; /* the kernel had no memory for what is to be sent */
 };
@@ -104,15 +111,21 @@ static bool receive_at_once(struct client *client)
     return true;
 }
 
+static ssize_t send_output(const struct client *client, struct serve_output *output,
+                           uint64_t deadline_ns)
+{
+    const struct iovec *part = output->parts;
+    const struct msghdr message = {.msg_iov = output->parts, .msg_iovlen = output->count};
+    return output->count == 1
+               ? gs_send(client->base.fd, part->iov_base, part->iov_len, output->flags, deadline_ns)
+               : gs_sendmsg(client->base.fd, &message, output->flags, deadline_ns);
+}
+
 static bool send_at_once(struct client *client)
 {
     struct serve_output output;
     serve_connection_output(&client->base, &output);
-    const struct iovec *part = output.parts;
-    const struct msghdr message = {.msg_iov = output.parts, .msg_iovlen = output.count};
-    ssize_t n = output.count == 1
-                    ? gs_send(client->base.fd, part->iov_base, part->iov_len, output.flags, 0)
-                    : gs_sendmsg(client->base.fd, &message, output.flags, 0);
+    ssize_t n = send_output(client, &output, 0);
     if (would_wait(n))
         return false;
     sent(client, &output, n);
@@ -123,8 +136,9 @@ static bool step(struct client *client)
 {
     struct serve_connection *base = &client->base;
     unsigned wants = gs_http_conn_wants(&base->http);
-    if (wants & GS_HTTP_WRITE && !client->lacks && !serve_connection_sends_file(base) &&
-        send_at_once(client))
+    bool is_awaited = client->completes && wants == GS_HTTP_WRITE;
+    if (wants & GS_HTTP_WRITE && !client->lacks && !is_awaited &&
+        !serve_connection_sends_file(base) && send_at_once(client))
         return true;
     if (wants & GS_HTTP_READ && !client->is_empty && receive_at_once(client))
         return true;
@@ -142,10 +156,32 @@ static void *advance(void *argument)
     return NULL;
 }
 
+/* What the kernel has done for a thread, to be handed over on the worker's stack. */
+struct completion {
+    struct client *client;
+    const char *bytes; /* received: n of them; NULL: sent */
+    const struct serve_output *output;
+    ssize_t n;
+};
+
+static void *complete(void *argument)
+{
+    const struct completion *completion = argument;
+    struct client *client = completion->client;
+    if (!completion->bytes) {
+        sent(client, completion->output, completion->n);
+        return NULL;
+    }
+    client->is_empty = completion->n < AWAITED_SIZE;
+    serve_connection_received(&client->base, completion->bytes, completion->n, gs_threads_now());
+    return NULL;
+}
+
 /* What has come is still answered, even if no worker has heard of it yet. */
 static void *drain_at_once(void *argument)
 {
     struct client *client = argument;
+    gs_http_conn_drain_soon(&client->base.http);
     if (gs_http_conn_wants(&client->base.http) & GS_HTTP_READ)
         serve_connection_receive(&client->base, buffer, sizeof buffer, gs_threads_now());
     serve_connection_drain(&client->base, gs_threads_now());
@@ -172,10 +208,38 @@ static OWN_FRAME void wait_for_memory(struct client *client)
         settle(client, -ETIMEDOUT);
 }
 
+static OWN_FRAME void receive(struct client *client)
+{
+    char bytes[AWAITED_SIZE];
+    struct completion received = {.client = client, .bytes = bytes};
+    received.n = gs_recv(client->base.fd, bytes, sizeof bytes, 0, deadline_of(client));
+    if (would_wait(received.n))
+        settle(client, received.n);
+    else
+        gs_thread_borrow(complete, &received);
+}
+
+static OWN_FRAME void send_memory(struct client *client)
+{
+    struct serve_output output;
+    struct completion done = {.client = client, .output = &output};
+    serve_connection_output(&client->base, &output);
+    done.n = send_output(client, &output, deadline_of(client));
+    if (would_wait(done.n))
+        settle(client, done.n);
+    else
+        gs_thread_borrow(complete, &done);
+}
+
 static void wait_readable(struct client *client)
 {
     settle(client, gs_wait_readable(client->base.fd, deadline_of(client)));
     client->is_empty = false;
+}
+
+static void wait_writable(struct client *client)
+{
+    settle(client, gs_wait_writable(client->base.fd, deadline_of(client)));
 }
 
 /* The peer may want its bytes taken before it takes ours, or the other way round. */
@@ -186,7 +250,7 @@ static OWN_FRAME void wait_for_either(struct client *client)
     if (ready <= 0)
         settle(client, ready ? ready : -ETIMEDOUT);
     else if (poll.ready & GS_WRITE)
-        settle(client, gs_wait_writable(client->base.fd, deadline_of(client)));
+        wait_writable(client);
     else
         wait_readable(client);
 }
@@ -253,9 +317,9 @@ static void wait_for_what_it_wants(struct client *client)
     else if (wants == (GS_HTTP_READ | GS_HTTP_WRITE))
         wait_for_either(client);
     else if (wants & GS_HTTP_WRITE)
-        settle(client, gs_wait_writable(client->base.fd, deadline_of(client)));
+        client->completes ? send_memory(client) : wait_writable(client);
     else if (wants & GS_HTTP_READ)
-        wait_readable(client);
+        client->completes ? receive(client) : wait_readable(client);
 }
 
 /* ---- Its thread ---- */
@@ -269,6 +333,7 @@ static void begin(struct client *client, struct arrival *arrival)
 {
     const struct sockaddr *address = (const struct sockaddr *)&arrival->address;
     client->worker = arrival->worker;
+    client->completes = arrival->worker->site->completes;
     client->is_empty = client->is_draining = client->lacks = false;
     serve_connection_init(&client->base, arrival->fd, &arrival->worker->shard,
                           arrival->has_address ? address : NULL, gs_threads_now());
@@ -297,8 +362,9 @@ static void *serve(void *arrival)
 
 int serve_user_arrived(void *worker, int fd, const struct sockaddr *address)
 {
-    static const struct gs_thread_attributes attributes = {.stack_size = STACK_SIZE,
-                                                           .migrates = true};
+    const struct serve_site *site = ((struct serve_worker *)worker)->site;
+    const struct gs_thread_attributes attributes = {.stack_size = STACK_SIZE,
+                                                    .migrates = !site->completes};
     struct arrival *arrival = malloc(sizeof *arrival);
     if (!arrival)
         return -ENOMEM;

@@ -14,6 +14,7 @@ struct serve_site {
     struct serve_server *server;
     struct gs_semaphore places; /* for connections */
     _Atomic(uint64_t) end_ns;   /* of everything; GS_NEVER: the server isn't going down */
+    bool completes;             /* threads wait by completions, and stay with their worker */
     struct serve_worker *workers;
     struct serve_accepting *accepting; /* as server->listeners */
     int result;

@@ -1,10 +1,12 @@
 /* How the architecture `user` starts and ends. */
 #include "serve/arch/arch.h"
 #include "serve/arch/user.h"
+#include "serve/loops.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Kernel threads for files, and one that waits for signals. */
 #define POOL 5
@@ -88,6 +90,7 @@ static int start(struct serve_site *site)
             .wants_address = server->log_fd >= 0,
             .favor = server->options->favor,
             .places = &site->places,
+            .worker = site->completes ? i / server->address_count + 1 : 0,
             .arrived = serve_user_arrived,
             .data = &site->workers[i / server->address_count],
         };
@@ -122,6 +125,9 @@ static void finish(struct serve_site *site)
 static void *first(void *argument)
 {
     struct serve_site *site = argument;
+    const char *poller = gs_threads_poller();
+    serve_say_poller(site->server, poller);
+    site->completes = !strcmp(poller, "io_uring");
     int err = start(site);
     if (!err)
         err = gs_run_blocking(wait_for_signal, site, GS_NEVER);
@@ -153,7 +159,7 @@ static int run(struct serve_server *server)
     struct serve_site site = {
         .server = server, .places.count = server->options->connections_most, .end_ns = GS_NEVER};
     const struct gs_threads_options options = {
-        .workers = server->workers, .pool = POOL, .stuck_ns = STUCK_NS};
+        .workers = server->workers, .pool = POOL, .stuck_ns = STUCK_NS, .failed = serve_end_wait};
     serve_block_signals();
     int err = make(&site);
     if (!err)

@@ -14,6 +14,10 @@
  * tell those of whom it lets go are still in the cache. */
 #define SPILLED_AT_FIRST 4096
 
+/* When more than so many in a row, and than this share of the heap, were moved, all of it is put right. */
+#define LATE_LEAST 16
+#define LATE_SHARE 16
+
 #define SAMPLES 127
 /* How many nodes ahead the memory of their owners is fetched. */
 #define AHEAD 256
@@ -206,11 +210,46 @@ static bool is_top_late(struct gs_agenda *agenda)
     return true;
 }
 
+/* Put all of the heap right. */
+static void put_right(struct gs_agenda *agenda)
+{
+    struct gs_heap *near = &agenda->near;
+    struct gs_heap_node *nodes = gs_heap_first(near);
+    uint32_t count = near->count;
+    near->count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct gs_heap_node node = {agenda->key_of(nodes[i].place), nodes[i].place};
+        if (node.key < agenda->horizon || !agenda->far_count)
+            nodes[near->count++] = node;
+        else
+            gs_agenda_put_far(agenda, node);
+    }
+    gs_heap_order(near);
+}
+
+/* Until the top's key is its own or later than `limit`, or NEAR_LEAST were put right: then it returns
+ * false. If so many are late that the others may be expected to be, one pass over all of them is
+ * cheaper than one after the other. */
+static bool put_top_right(struct gs_agenda *agenda, uint64_t limit)
+{
+    const struct gs_heap *near = &agenda->near;
+    for (uint32_t i = 0; near->count && gs_heap_first(near)->key <= limit; i++) {
+        if (i == NEAR_LEAST)
+            return false;
+        if (!is_top_late(agenda))
+            break;
+        if (i >= LATE_LEAST && i > near->count / LATE_SHARE) {
+            put_right(agenda);
+            break;
+        }
+    }
+    return true;
+}
+
 uint64_t gs_agenda_next(struct gs_agenda *agenda)
 {
     refill(agenda);
-    for (unsigned i = 0; i < NEAR_LEAST && agenda->near.count && is_top_late(agenda); i++)
-        ;
+    (void)put_top_right(agenda, UINT64_MAX);
     if (agenda->near.count)
         return gs_heap_first(&agenda->near)->key;
     return agenda->far_count ? agenda->horizon : UINT64_MAX;
@@ -218,15 +257,12 @@ uint64_t gs_agenda_next(struct gs_agenda *agenda)
 
 uint32_t *gs_agenda_due(struct gs_agenda *agenda, uint64_t now)
 {
+    const struct gs_heap *near = &agenda->near;
     if (agenda->horizon <= now)
         refill(agenda);
-    for (unsigned i = 0; i < NEAR_LEAST && agenda->near.count; i++) {
-        if (gs_heap_first(&agenda->near)->key > now)
-            return NULL;
-        if (!is_top_late(agenda))
-            return gs_heap_first(&agenda->near)->place;
-    }
-    return NULL;
+    if (!put_top_right(agenda, now) || !near->count || gs_heap_first(near)->key > now)
+        return NULL;
+    return gs_heap_first(near)->place;
 }
 
 #ifdef NDEBUG

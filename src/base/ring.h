@@ -59,16 +59,22 @@ void gs_ring_done(struct gs_ring *ring);
 /* Whether the kernel knows these operations (IORING_OP_...), all of them. */
 bool gs_ring_knows(const struct gs_ring *ring, const uint8_t *operations, unsigned count);
 
-/* The next entry, all zero, or NULL if as many wait to be handed over as there is room for. */
-static inline struct io_uring_sqe *gs_ring_entry(struct gs_ring *ring)
+/* The next entry, as it was last filled, or NULL if as many wait to be handed over as there is room
+ * for. */
+static inline struct io_uring_sqe *gs_ring_next_entry(struct gs_ring *ring)
 {
     /* Acquire: the kernel is done with the entries before the head. */
     uint32_t head = atomic_load_explicit(ring->sq_head, memory_order_acquire);
     if (ring->tail - head == ring->sq_count)
         return NULL;
-    struct io_uring_sqe *entry = &ring->sqes[ring->tail++ & (ring->sq_count - 1)];
-    memset(entry, 0, sizeof *entry);
-    return entry;
+    return &ring->sqes[ring->tail++ & (ring->sq_count - 1)];
+}
+
+/* The same, all zero. */
+static inline struct io_uring_sqe *gs_ring_entry(struct gs_ring *ring)
+{
+    struct io_uring_sqe *entry = gs_ring_next_entry(ring);
+    return entry ? memset(entry, 0, sizeof *entry) : NULL;
 }
 
 static inline void gs_ring_prepare(struct io_uring_sqe *entry, unsigned operation, int fd,

@@ -110,6 +110,9 @@ static unsigned find_path(struct gs_http_service *service, struct gs_http_text t
  * changed. So a change is seen by requests that come as much later. */
 #define FRESH_NS (GS_SECOND / 2)
 
+/* And while somebody asks just that: so the first of many requests looks at the file, and not all that come until it has. */
+#define ASKED_NS (GS_SECOND * 3 / 4)
+
 /* For how long after that it is served all the same when the kernel lacks what a look at the file
  * needs: descriptors or memory. */
 #define STALE_NS (60 * GS_SECOND)
@@ -124,6 +127,12 @@ static const struct gs_http_maker *find_maker(const struct gs_http_options *opti
             return maker;
     }
     return NULL;
+}
+
+static bool is_fresh(const struct gs_http_page *page, uint64_t now_ns)
+{
+    uint64_t age_ns = now_ns - page->checked_ns;
+    return age_ns < FRESH_NS || (page->is_being_checked && age_ns < ASKED_NS);
 }
 
 static bool is_at_hand(const struct gs_http_page *page, uint64_t now_ns)
@@ -142,7 +151,7 @@ static enum gs_http_answered answer_file(struct gs_http_conn *conn,
         return reply(conn, request, NULL, status, now_ns);
     const struct gs_http_maker *maker = find_maker(&service->options, path);
     struct gs_http_page *page = maker ? NULL : gs_http_pages_find(&service->pages, path);
-    if (page && now_ns - page->checked_ns < FRESH_NS)
+    if (page && is_fresh(page, now_ns))
         return reply(conn, request, page, 200, now_ns);
     if (conn->output)
         return GS_HTTP_BLOCKED;
@@ -151,6 +160,8 @@ static enum gs_http_answered answer_file(struct gs_http_conn *conn,
                      : gs_http_load_new(path, directory, service->root_fd, &service->options, page);
     if (!conn->load)
         return reply(conn, request, is_at_hand(page, now_ns) ? page : NULL, 503, now_ns);
+    if (page)
+        page->is_being_checked = true;
     conn->load->started_ns = now_ns;
     conn->state = GS_HTTP_CONN_LOAD;
     return GS_HTTP_WAITS;

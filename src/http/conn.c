@@ -223,6 +223,11 @@ void gs_http_conn_expire(struct gs_http_conn *conn, uint64_t queued, uint64_t no
     gs_http_conn_abort(conn);
 }
 
+void gs_http_conn_drain_soon(struct gs_http_conn *conn)
+{
+    conn->flags |= GS_HTTP_CONN_DRAINING;
+}
+
 void gs_http_conn_drain(struct gs_http_conn *conn, uint64_t now_ns)
 {
     /* Who was told that the connection stays open may be sending the next request. */

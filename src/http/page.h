@@ -1,6 +1,6 @@
 /* A page: a file as it was when it was loaded, with the head of its answer already formed.
  * Immutable once it is complete, but for the Date in its head, which is renewed while nobody is
- * sending the page, and for checked_ns and the links, which belong to the cache that holds it. */
+ * sending the page, and for checked_ns, is_being_checked and the links, which belong to the cache that holds it. */
 #ifndef GS_HTTP_PAGE_H
 #define GS_HTTP_PAGE_H
 
@@ -16,6 +16,7 @@ struct gs_http_page {
     struct gs_http_page *next_same_bucket;
     struct gs_http_page *newer, *older; /* by checked_ns */
     uint64_t checked_ns;                /* when it was last known to be the file's present state */
+    bool is_being_checked;              /* since then a load of it was begun */
 
     struct stat stat;
     int fd;       /* of a file that is too large to be kept in memory; otherwise -1 */

@@ -128,6 +128,7 @@ void gs_http_pages_confirm(struct gs_http_pages *pages, struct gs_http_page *pag
                            uint64_t checked_ns)
 {
     page->checked_ns = checked_ns;
+    page->is_being_checked = false;
     list_remove(pages, page);
     list_append(pages, page);
 }

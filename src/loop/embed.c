@@ -105,8 +105,12 @@ uint64_t gs_loop_begin_embedded_waits(struct gs_loop *loop)
     uint64_t timeout_ns = GS_NEVER;
     GS_LIST_EACH(link, &loop->embeds)
     {
-        uint64_t inner_ns = gs_loop_begin_wait(embed_of(link)->inner, GS_NEVER);
-        follow(embed_of(link));
+        struct gs_embed *embed = embed_of(link);
+        struct gs_loop *inner = embed->inner;
+        uint64_t inner_ns = gs_loop_begin_wait(inner, GS_NEVER);
+        follow(embed);
+        if (inner->poller->hand_over && inner->poller->hand_over(inner))
+            gs_loop_pend(&embed->watcher, 0);
         if (inner_ns < timeout_ns)
             timeout_ns = inner_ns;
     }

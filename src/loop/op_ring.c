@@ -79,26 +79,48 @@ int gs_uring_start_op(struct gs_loop *loop, struct gs_op *op)
     return 0;
 }
 
-bool gs_uring_cancel_op(struct gs_loop *loop, struct gs_op *op)
+int gs_uring_cancel(struct uring *uring, uint32_t place, uint64_t data)
 {
-    struct uring *uring = loop->poller_state;
-    unsigned waiting = gs_ring_waiting(&uring->ring);
     struct io_uring_sqe *entry;
-    bool is_waiting = uring->ring.tail - op->place <= waiting;
+    bool is_waiting = uring->ring.tail - place <= gs_ring_waiting(&uring->ring);
     if (is_waiting)
-        entry = &uring->ring.sqes[op->place & (uring->ring.sq_count - 1)];
+        entry = &uring->ring.sqes[place & (uring->ring.sq_count - 1)];
     else
         entry = gs_uring_entry(uring);
     if (!entry)
-        return false;
+        return -ENOMEM;
     *entry = (struct io_uring_sqe){
         .opcode = is_waiting ? IORING_OP_NOP : IORING_OP_ASYNC_CANCEL,
         .flags = IOSQE_CQE_SKIP_SUCCESS,
         .fd = -1,
-        .addr = is_waiting ? 0 : data_of(op),
+        .addr = is_waiting ? 0 : data,
         .user_data = FOR_NOBODY,
     };
     return is_waiting;
+}
+
+bool gs_uring_cancel_op(struct gs_loop *loop, struct gs_op *op)
+{
+    return gs_uring_cancel(loop->poller_state, op->place, data_of(op)) == 1;
+}
+
+/* ---- Calls ---- */
+
+struct io_uring_sqe *gs_uring_begin_call(struct gs_loop *loop, struct uring_call *call,
+                                         unsigned whose)
+{
+    struct uring *uring = loop->poller_state;
+    struct io_uring_sqe *entry = gs_uring_entry(uring);
+    if (!entry)
+        return NULL;
+    call->place = uring->ring.tail - 1;
+    entry->user_data = (uintptr_t)call | whose;
+    return entry;
+}
+
+int gs_uring_cancel_call(struct gs_loop *loop, const struct uring_call *call, unsigned whose)
+{
+    return gs_uring_cancel(loop->poller_state, call->place, (uintptr_t)call | whose);
 }
 
 /* ---- Answers ---- */

@@ -43,10 +43,11 @@ struct poller {
      * gs_loop_io_failed. */
     int (*set)(struct gs_loop *loop, int fd, unsigned wanted);
 
-    /* Have the kernel asked at once whether these VERIFIER_BATCH numbers still mean the files that
-     * are registered, and clear SLOT_VERIFY where it is so by now; the others are set one by one.
-     * fds NULL: only be ready for it. NULL: that is no cheaper. */
-    void (*verify)(struct gs_loop *loop, const int *fds);
+    /* Have the kernel watch these descriptors, ADDER_BATCH at the most, of which each is either not
+     * registered or has SLOT_VERIFY and is wanted as it is registered; clear SLOT_CHANGED of those
+     * for which that is done. The others are set one by one. count 0: only be ready for it. NULL:
+     * that is no cheaper. */
+    void (*add_many)(struct gs_loop *loop, const int *fds, unsigned count);
 
     /* Wait timeout_ns at the most (UINT64_MAX: no limit). Returns how much there is to collect, or
      * -errno. */
@@ -61,9 +62,13 @@ struct poller {
     int (*reopen)(struct gs_loop *loop);
 
     /* A descriptor that is readable when there is something to collect, for a loop whose wait is
-     * another's. NULL: there is none. (A ring of io_uring's has one, but it tells nothing of the
-     * work that is left to the owner's next call.) */
+     * another's; it may be opened by the call, and is another one after `reopen`. NULL: there is
+     * none. Returns it, or -ENOMEM, -EMFILE or -ENFILE. */
     int (*descriptor)(struct gs_loop *loop);
+
+    /* Before another's wait: hand over to the kernel what a wait would. Returns whether there may
+     * be something to collect already. NULL: there is nothing to do. */
+    bool (*hand_over)(struct gs_loop *loop);
 
     /* Completions; all NULL in a poller that only knows readiness. */
 

@@ -2,8 +2,8 @@
  * registrations belong to open files rather than to numbers, and outlive a closed number while a
  * duplicate lives. */
 #include "loop/poller_epoll.h"
+#include "loop/adder.h"
 #include "loop/state.h"
-#include "loop/verifier.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -19,9 +19,16 @@
 
 struct epoll {
     int fd;
-    struct verifier *verifier;
+    struct adder *adder;
     struct epoll_event events[EVENTS];
 };
+
+/* By edges: each write to the eventfd ends a wait, and nobody needs to read it. */
+static int add_wake(int set, int wake_fd)
+{
+    struct epoll_event wake = {.events = EPOLLIN | EPOLLET, .data.u64 = WAKE_DATA};
+    return gs_sys_epoll_ctl(set, EPOLL_CTL_ADD, wake_fd, &wake);
+}
 
 /* Returns the new set, or -errno. */
 static int open_set(int wake_fd)
@@ -29,9 +36,7 @@ static int open_set(int wake_fd)
     int fd = gs_sys_epoll_create(EPOLL_CLOEXEC);
     if (fd < 0 || wake_fd < 0)
         return fd;
-    /* By edges: each write to the eventfd ends a wait, and nobody needs to read it. */
-    struct epoll_event wake = {.events = EPOLLIN | EPOLLET, .data.u64 = WAKE_DATA};
-    int err = gs_sys_epoll_ctl(fd, EPOLL_CTL_ADD, wake_fd, &wake);
+    int err = add_wake(fd, wake_fd);
     if (err) {
         gs_sys_close(fd);
         return err;
@@ -44,7 +49,7 @@ int gs_loop_epoll_new(int wake_fd, struct epoll **ret_epoll)
     struct epoll *epoll = malloc(sizeof *epoll);
     if (!epoll)
         return -ENOMEM;
-    epoll->verifier = NULL;
+    epoll->adder = NULL;
     epoll->fd = open_set(wake_fd);
     if (epoll->fd < 0) {
         int err = epoll->fd;
@@ -57,7 +62,7 @@ int gs_loop_epoll_new(int wake_fd, struct epoll **ret_epoll)
 
 void gs_loop_epoll_free(struct epoll *epoll)
 {
-    gs_loop_free_verifier(epoll->verifier);
+    gs_loop_free_adder(epoll->adder);
     gs_sys_close(epoll->fd);
     free(epoll);
 }
@@ -70,9 +75,14 @@ int gs_loop_epoll_reopen(struct epoll *epoll, int wake_fd)
     gs_sys_close(epoll->fd);
     epoll->fd = fd;
     /* After a fork its ring is the parent's. */
-    gs_loop_free_verifier(epoll->verifier);
-    epoll->verifier = NULL;
+    gs_loop_free_adder(epoll->adder);
+    epoll->adder = NULL;
     return 0;
+}
+
+int gs_loop_epoll_add_wake(struct epoll *epoll, int wake_fd)
+{
+    return add_wake(epoll->fd, wake_fd);
 }
 
 int gs_loop_epoll_fd(const struct epoll *epoll)
@@ -207,10 +217,10 @@ static int set(struct gs_loop *loop, int fd, unsigned wanted)
     return gs_loop_epoll_set(loop, loop->poller_state, fd, wanted);
 }
 
-static void verify_many(struct gs_loop *loop, const int *fds)
+static void add_many(struct gs_loop *loop, const int *fds, unsigned count)
 {
     struct epoll *epoll = loop->poller_state;
-    gs_loop_verify(loop, &epoll->verifier, epoll->fd, fds);
+    gs_loop_add_many(loop, &epoll->adder, epoll->fd, fds, count);
 }
 
 static int wait(struct gs_loop *loop, uint64_t timeout_ns)
@@ -240,7 +250,7 @@ const struct poller gs_loop_poller_epoll = {
     .init = init,
     .done = done,
     .set = set,
-    .verify = verify_many,
+    .add_many = add_many,
     .wait = wait,
     .collect = collect,
     .reopen = reopen,

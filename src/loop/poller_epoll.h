@@ -14,6 +14,9 @@ struct epoll;
 GS_MUST_CHECK int gs_loop_epoll_new(int wake_fd, struct epoll **ret_epoll);
 void gs_loop_epoll_free(struct epoll *epoll);
 
+/* Have a second eventfd end the set's waits, as wake_fd does: by edges, nobody reads it. */
+GS_MUST_CHECK int gs_loop_epoll_add_wake(struct epoll *epoll, int wake_fd);
+
 /* As of struct poller. */
 int gs_loop_epoll_set(struct gs_loop *loop, struct epoll *epoll, int fd, unsigned wanted);
 int gs_loop_epoll_reopen(struct epoll *epoll, int wake_fd);

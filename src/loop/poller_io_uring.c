@@ -7,6 +7,7 @@
  * edges have one request that is answered at each edge. A request belongs to an open file and keeps it open, so that it is
  * cancelled as soon as nobody wants it. Its data is its descriptor and its slot's generation;
  * answers of former generations are dropped. */
+#include "loop/poller_epoll.h"
 #include "loop/uring.h"
 
 #include <errno.h>
@@ -93,11 +94,17 @@ static int grow(struct gs_loop *loop, unsigned slot_count)
     return grow_polls(loop->poller_state, slot_count);
 }
 
-/* What was accepted and is nobody's. */
+static bool is_accepted(const struct io_uring_cqe *cqe)
+{
+    unsigned whose = cqe->user_data & FOR_MASK;
+    return (whose == FOR_ACCEPT || whose == FOR_ACCEPTING_CALL) && cqe->res >= 0;
+}
+
+/* What nobody waits for any more. */
 static void close_accepted(struct gs_ring *ring)
 {
     for (struct io_uring_cqe *cqe; (cqe = gs_ring_first(ring)); gs_ring_advance(ring))
-        if ((cqe->user_data & FOR_MASK) == FOR_ACCEPT && cqe->res >= 0)
+        if (is_accepted(cqe))
             gs_sys_close(cqe->res);
 }
 
@@ -107,6 +114,7 @@ static void done(struct gs_loop *loop)
     /* Another thread's ring is quiet: that thread has ended. */
     (void)gs_ring_cancel_all(&uring->ring);
     close_accepted(&uring->ring);
+    gs_uring_close_descriptor(uring);
     gs_ring_done(&uring->ring);
     gs_uring_free_buffers(uring);
     free(uring->polls);
@@ -126,6 +134,7 @@ static int reopen(struct gs_loop *loop)
         gs_ring_done(&ring);
         return err;
     }
+    gs_uring_close_descriptor(uring);
     gs_ring_done(&uring->ring);
     uring->ring = ring;
     watch_wake(loop, uring);
@@ -178,6 +187,8 @@ static int wait(struct gs_loop *loop, uint64_t timeout_ns)
 {
     struct uring *uring = loop->poller_state;
     int err = gs_ring_enter(&uring->ring, 1, timeout_ns);
+    if (UNLIKELY(uring->outside != NULL))
+        gs_loop_epoll_drain(loop, uring->outside);
     return err ? err : (int)gs_ring_ready(&uring->ring);
 }
 
@@ -251,6 +262,20 @@ static void collect_by_level(struct gs_loop *loop, unsigned count)
             gs_loop_io_ready(loop, &loop->slots[poll->fd], translate((unsigned)poll->revents));
 }
 
+/* Of what stands alone. */
+static void hear(struct gs_loop *loop, const struct io_uring_cqe *cqe)
+{
+    if (cqe->user_data == FOR_WAKE && !(cqe->flags & IORING_CQE_F_MORE))
+        watch_wake(loop, loop->poller_state);
+}
+
+static void end_call(const struct io_uring_cqe *cqe)
+{
+    struct uring_call *call =
+        (struct uring_call *)(uintptr_t)(cqe->user_data & ~(uint64_t)FOR_MASK);
+    call->ended(call, cqe->res);
+}
+
 static void collect(struct gs_loop *loop, int count)
 {
     struct uring *uring = loop->poller_state;
@@ -259,9 +284,11 @@ static void collect(struct gs_loop *loop, int count)
         unsigned whose = cqe->user_data & FOR_MASK;
         if (!(whose & 1))
             polls = collect_ready(loop, cqe, polls);
-        else if (whose == FOR_WAKE && !(cqe->flags & IORING_CQE_F_MORE))
-            watch_wake(loop, uring);
-        else if ((whose == FOR_OP || whose == FOR_ACCEPT) && !gs_uring_answer_op(loop, cqe))
+        else if (cqe->user_data < FOR_ALONE)
+            hear(loop, cqe);
+        else if (whose == FOR_CALL || whose == FOR_ACCEPTING_CALL)
+            end_call(cqe);
+        else if (!gs_uring_answer_op(loop, cqe))
             break;
         gs_ring_advance(&uring->ring);
     }
@@ -279,6 +306,8 @@ const struct poller gs_loop_poller_io_uring = {
     .wait = wait,
     .collect = collect,
     .reopen = reopen,
+    .descriptor = gs_uring_descriptor,
+    .hand_over = gs_uring_hand_over,
     .start_op = gs_uring_start_op,
     .cancel_op = gs_uring_cancel_op,
     .next_answer = gs_uring_next_answer,

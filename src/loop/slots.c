@@ -1,6 +1,6 @@
 /* Descriptors: what their watchers want, and how the kernel comes to know it. */
+#include "loop/adder.h"
 #include "loop/state.h"
-#include "loop/verifier.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,8 +9,9 @@
 #include <string.h>
 
 #define FIRST_SLOTS 32
-/* So many changes are worth a look for what can be asked at once. */
-#define VERIFIED_TOGETHER 256
+/* So many changes are worth a look for what can be added at once, and so many of those a call. */
+#define CHANGED_TOGETHER 64
+#define LEAST_TOGETHER 8
 
 static int reserve(struct descriptors *descriptors, unsigned count)
 {
@@ -64,14 +65,6 @@ void gs_loop_done_slots(struct gs_loop *loop)
     free(loop->ready.fds);
 }
 
-static unsigned wanted_of(const struct slot *slot)
-{
-    unsigned wanted = 0;
-    for (const struct gs_io *io = slot->first; io; io = io->next)
-        wanted |= io->wanted;
-    return wanted & READ_WRITE ? wanted : 0;
-}
-
 /* ---- Descriptors that are always ready ---- */
 
 static void pend_all(struct slot *slot)
@@ -100,7 +93,7 @@ bool gs_loop_has_ready(struct gs_loop *loop)
     unsigned kept = 0;
     for (unsigned i = 0; i < loop->ready.count; i++) {
         struct slot *slot = &loop->slots[loop->ready.fds[i]];
-        if (slot->flags & SLOT_FILE && wanted_of(slot)) {
+        if (slot->flags & SLOT_FILE && gs_loop_wanted(slot)) {
             loop->ready.fds[kept++] = loop->ready.fds[i];
             continue;
         }
@@ -147,7 +140,7 @@ static void register_file(struct gs_loop *loop, int fd, struct slot *slot, unsig
 
 void gs_loop_io_failed(struct gs_loop *loop, struct slot *slot, int err)
 {
-    unsigned wanted = wanted_of(slot);
+    unsigned wanted = gs_loop_wanted(slot);
     if (err == -EPERM && wanted)
         register_file(loop, (int)(slot - loop->slots), slot, wanted);
     else
@@ -185,7 +178,7 @@ static void settle(struct gs_loop *loop, int fd)
 {
     struct slot *slot = &loop->slots[fd];
     slot->flags &= (uint8_t)~SLOT_CHANGED;
-    unsigned wanted = wanted_of(slot);
+    unsigned wanted = gs_loop_wanted(slot);
     bool is_unwanted = !wanted && slot->registered && loop->poller->is_told_of_stops;
     if (!is_unwanted && is_settled(slot, wanted))
         return;
@@ -203,39 +196,57 @@ static void settle(struct gs_loop *loop, int fd)
         fail(slot, err);
 }
 
-/* Whether all there is to settle is if the number still means the registered file. */
-static bool is_question(const struct slot *slot)
+/* Whether to add it is all there is to do: the kernel knows nothing of it, or the number is to be
+ * verified, and still means the registered file if that is there already. */
+static bool is_to_be_added(const struct slot *slot)
 {
-    const unsigned others = SLOT_NARROW | SLOT_FILE | SLOT_REUSED;
-    return (slot->flags & (SLOT_VERIFY | others)) == SLOT_VERIFY && slot->registered &&
-           !(slot->registered & GS_EDGE) && wanted_of(slot) == slot->registered;
+    unsigned wanted = gs_loop_wanted(slot);
+    if (!wanted || slot->flags & (SLOT_NARROW | SLOT_FILE | SLOT_REUSED))
+        return false;
+    return !slot->registered ||
+           (slot->flags & SLOT_VERIFY && wanted == slot->registered && !(wanted & GS_EDGE));
 }
 
-/* So many changes may be the first ones, in a program that will set as many anew later: what that
- * takes is opened now, when no number is expected to be a certain file's but those that are open. */
-static void verify_many(struct gs_loop *loop)
+/* Add them at once, and put those that are still to be settled back to the front, where `kept` are
+ * already. Returns how many are there then. */
+static unsigned add(struct gs_loop *loop, const int *fds, unsigned count, unsigned kept)
 {
-    int fds[VERIFIER_BATCH];
-    unsigned count = 0;
-    loop->poller->verify(loop, NULL);
+    if (count >= LEAST_TOGETHER)
+        loop->poller->add_many(loop, fds, count);
+    for (unsigned i = 0; i < count; i++)
+        if (loop->slots[fds[i]].flags & SLOT_CHANGED)
+            loop->changed.fds[kept++] = fds[i];
+    return kept;
+}
+
+/* What it takes is opened with the first so many changes, which may all be new, and not when the
+ * first number is verified: it must not take a number that is expected to be a certain file's. */
+static void add_many(struct gs_loop *loop)
+{
+    int fds[ADDER_BATCH];
+    unsigned count = 0, kept = 0;
+    loop->poller->add_many(loop, NULL, 0);
     for (unsigned i = 0; i < loop->changed.count; i++) {
         int fd = loop->changed.fds[i];
-        if (!is_question(&loop->slots[fd]))
+        if (!is_to_be_added(&loop->slots[fd])) {
+            loop->changed.fds[kept++] = fd;
             continue;
+        }
         fds[count++] = fd;
-        if (count < VERIFIER_BATCH)
+        if (count < ADDER_BATCH)
             continue;
-        loop->poller->verify(loop, fds);
+        kept = add(loop, fds, count, kept);
         count = 0;
     }
+    loop->changed.count = add(loop, fds, count, kept);
 }
 
 void gs_loop_settle(struct gs_loop *loop)
 {
     if (UNLIKELY(loop->is_set_stale) && !loop->poller->reopen(loop))
         gs_loop_forget_kernel(loop);
-    if (UNLIKELY(loop->changed.count >= VERIFIED_TOGETHER) && loop->poller->verify)
-        verify_many(loop);
+    if (UNLIKELY(loop->changed.count >= CHANGED_TOGETHER) && loop->poller->add_many)
+        add_many(loop);
     for (unsigned i = 0; i < loop->changed.count; i++)
         settle(loop, loop->changed.fds[i]);
     loop->changed.count = 0;

@@ -206,6 +206,15 @@ void gs_loop_forget_kernel(struct gs_loop *loop);
 bool gs_loop_has_ready(struct gs_loop *loop);
 void gs_loop_collect_ready(struct gs_loop *loop);
 
+/* By all its watchers together. */
+static inline unsigned gs_loop_wanted(const struct slot *slot)
+{
+    unsigned wanted = 0;
+    for (const struct gs_io *io = slot->first; io; io = io->next)
+        wanted |= io->wanted;
+    return wanted & READ_WRITE ? wanted : 0;
+}
+
 /* There is always room. */
 static inline void gs_loop_mark_changed(struct gs_loop *loop, int fd, unsigned flags)
 {

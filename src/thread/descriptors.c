@@ -314,12 +314,30 @@ static const struct wait_kind reading = {.what = "readable",
                                          .object = readers_at,
                                          WAITS_IN(descriptor, writers)};
 
+static inline struct wait wait_of(int fd, unsigned direction, uint64_t deadline_ns)
+{
+    return (struct wait){direction == GS_READ ? &reading : &writing, (const void *)(intptr_t)fd,
+                         deadline_ns, false, NULL};
+}
+
+int gs_descriptor_queue(struct descriptor *descriptor, int fd, unsigned direction,
+                        uint64_t deadline_ns)
+{
+    const struct wait wait = wait_of(fd, direction, deadline_ns);
+    struct gs_thread *self = thread_current();
+    spin_lock(&descriptor->lock);
+    int err = wait_prepare(self, &wait);
+    if (UNLIKELY(err)) {
+        spin_unlock(&descriptor->lock);
+        return err;
+    }
+    return wait_queued(self, descriptor_queue(descriptor, direction), &descriptor->lock, &wait);
+}
+
 int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction,
                        uint64_t deadline_ns)
 {
-    bool is_read = direction == GS_READ;
-    const struct wait wait = {is_read ? &reading : &writing, (const void *)(intptr_t)fd,
-                              deadline_ns, false, NULL};
+    const struct wait wait = wait_of(fd, direction, deadline_ns);
     struct gs_thread *self = thread_current();
     int err = 0;
     spin_lock(&descriptor->lock);
@@ -335,8 +353,7 @@ int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction
         spin_unlock(&descriptor->lock);
         return err;
     }
-    return wait_queued(self, is_read ? &descriptor->readers : &descriptor->writers,
-                       &descriptor->lock, &wait);
+    return wait_queued(self, descriptor_queue(descriptor, direction), &descriptor->lock, &wait);
 }
 
 /* ---- The end of a descriptor ---- */

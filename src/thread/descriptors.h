@@ -53,6 +53,11 @@ enum descriptor_kind gs_descriptor_kind(struct descriptor *descriptor, int fd);
 int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction,
                        uint64_t deadline_ns);
 
+/* Wait without having the kernel report: for whoever ends the wait, or for whoever closes fd. Returns what the thread was claimed
+ * with, or -errno. */
+int gs_descriptor_queue(struct descriptor *descriptor, int fd, unsigned direction,
+                        uint64_t deadline_ns);
+
 /* Have the kernel report, if it does not yet. The lock is held. Returns 0 or -errno. */
 int gs_descriptor_watch(struct descriptor *descriptor, int fd);
 
@@ -68,6 +73,12 @@ void gs_descriptors_each(void (*visit)(struct descriptor *descriptor, int fd, vo
 /* poll.c: something has happened to a descriptor of a gs_poll. The descriptor's lock is held. worker: the caller; NULL: it is
  * none. */
 void gs_poll_report(struct worker *worker, void *argument);
+
+static inline struct gs_wait_queue *descriptor_queue(struct descriptor *descriptor,
+                                                     unsigned direction)
+{
+    return direction == GS_READ ? &descriptor->readers : &descriptor->writers;
+}
 
 static inline bool descriptor_is_worth(struct descriptor *descriptor, unsigned direction)
 {

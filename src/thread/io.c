@@ -1,6 +1,7 @@
 /* Calls that are tried at once and wait when they would block. */
 #include "thread/descriptors.h"
 #include "thread/files.h"
+#include "thread/ring.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,24 +15,14 @@
 /* Of a file, so that others get their turn. */
 #define SENT_AT_ONCE ((size_t)1 << 20)
 
-/* A call and its arguments. */
-struct call {
-    ssize_t (*try)(const struct call *call);
-    int fd, flags, count;
-    unsigned direction;
-    void *bytes; /* or struct msghdr, struct iovec, struct sockaddr, offset */
-    size_t n;
-    socklen_t *length;
-    int other_fd;
-};
-
-/* What is left after the call: nothing, or perhaps more. */
-static bool may_be_more(const struct call *call, struct descriptor *descriptor, ssize_t n)
+/* Without waiting. */
+static ssize_t attempt(const struct call *call, struct descriptor *descriptor)
 {
-    if (n < 0 || !call->n || (size_t)n == call->n || call->direction == GS_WRITE)
-        return n != -EAGAIN;
-    return call->flags || atomic_load_explicit(&descriptor->is_hung_up, memory_order_relaxed) ||
-           atomic_load_explicit(&descriptor->kind, memory_order_relaxed) != KIND_TCP;
+    descriptor_clear(descriptor, call->direction);
+    ssize_t n = call->try(call);
+    if (call_may_find_more(call, descriptor, n))
+        descriptor_set(descriptor, call->direction);
+    return n;
 }
 
 static ssize_t run(const struct call *call, uint64_t deadline_ns)
@@ -39,20 +30,21 @@ static ssize_t run(const struct call *call, uint64_t deadline_ns)
     struct descriptor *descriptor = gs_descriptor(call->fd);
     if (UNLIKELY(!descriptor))
         return call->fd < 0 ? -EBADF : -ENOMEM;
-    /* Who does not wait asks the kernel in any case: its report may still be to come. */
-    bool is_worth = !deadline_ns || descriptor_is_worth(descriptor, call->direction);
+    bool is_by_ring = deadline_ns && gs_ring_takes(call, descriptor);
+    /* Who does not wait asks the kernel in any case: its report may still be to come. What can be sent, the ring sends. */
+    bool is_worth = !deadline_ns || (descriptor_is_worth(descriptor, call->direction) &&
+                                     !(is_by_ring && call->direction == GS_WRITE));
     for (;;) {
-        if (is_worth) {
-            descriptor_clear(descriptor, call->direction);
-            ssize_t n = call->try(call);
-            if (may_be_more(call, descriptor, n))
-                descriptor_set(descriptor, call->direction);
-            if (n != -EAGAIN && n != -EINTR)
-                return n;
-        }
-        int err = gs_descriptor_wait(descriptor, call->fd, call->direction, deadline_ns);
+        ssize_t n = is_worth ? attempt(call, descriptor) : -EAGAIN;
+        if (is_by_ring && (n == -EAGAIN || n == -EINTR))
+            n = gs_ring_run(call, descriptor, deadline_ns);
+        if (n != -EAGAIN && n != -EINTR)
+            return n;
+        int err =
+            is_by_ring ? 0 : gs_descriptor_wait(descriptor, call->fd, call->direction, deadline_ns);
         if (err)
             return err;
+        is_by_ring = is_by_ring && n == -EINTR;
         is_worth = true;
     }
 }
@@ -117,14 +109,20 @@ static ssize_t try_sendmsg(const struct call *call)
 
 ssize_t gs_recv(int fd, void *bytes, size_t n, int flags, uint64_t deadline_ns)
 {
-    const struct call call = {
-        .try = try_recv, .fd = fd, .flags = flags, .direction = GS_READ, .bytes = bytes, .n = n};
+    const struct call call = {.try = try_recv,
+                              .operation = IORING_OP_RECV,
+                              .fd = fd,
+                              .flags = flags,
+                              .direction = GS_READ,
+                              .bytes = bytes,
+                              .n = n};
     return run(&call, deadline_ns);
 }
 
 ssize_t gs_send(int fd, const void *bytes, size_t n, int flags, uint64_t deadline_ns)
 {
     const struct call call = {.try = try_send,
+                              .operation = IORING_OP_SEND,
                               .fd = fd,
                               .flags = flags,
                               .direction = GS_WRITE,
@@ -155,6 +153,7 @@ ssize_t gs_recvmsg(int fd, struct msghdr *message, int flags, uint64_t deadline_
 ssize_t gs_sendmsg(int fd, const struct msghdr *message, int flags, uint64_t deadline_ns)
 {
     const struct call call = {.try = try_sendmsg,
+                              .operation = IORING_OP_SENDMSG,
                               .fd = fd,
                               .flags = flags,
                               .direction = GS_WRITE,
@@ -188,6 +187,7 @@ static int before_accept(struct descriptor *descriptor, int fd, uint64_t deadlin
 int gs_accept(int fd, struct sockaddr *address, socklen_t *length, int flags, uint64_t deadline_ns)
 {
     const struct call call = {.try = try_accept,
+                              .operation = IORING_OP_ACCEPT,
                               .fd = fd,
                               .flags = flags,
                               .direction = GS_READ,
@@ -284,15 +284,23 @@ static ssize_t transfer(const struct call *call, uint64_t deadline_ns)
 
 ssize_t gs_readv(int fd, const struct iovec *iov, int count, uint64_t deadline_ns)
 {
-    const struct call call = {
-        .try = try_read, .fd = fd, .direction = GS_READ, .bytes = (void *)iov, .count = count};
+    const struct call call = {.try = try_read,
+                              .operation = IORING_OP_READV,
+                              .fd = fd,
+                              .direction = GS_READ,
+                              .bytes = (void *)iov,
+                              .count = count};
     return transfer(&call, deadline_ns);
 }
 
 ssize_t gs_writev(int fd, const struct iovec *iov, int count, uint64_t deadline_ns)
 {
-    const struct call call = {
-        .try = try_write, .fd = fd, .direction = GS_WRITE, .bytes = (void *)iov, .count = count};
+    const struct call call = {.try = try_write,
+                              .operation = IORING_OP_WRITEV,
+                              .fd = fd,
+                              .direction = GS_WRITE,
+                              .bytes = (void *)iov,
+                              .count = count};
     return transfer(&call, deadline_ns);
 }
 

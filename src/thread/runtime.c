@@ -189,3 +189,8 @@ int gs_threads_worker_counts(unsigned worker, struct gs_threads_counts *ret_coun
     add_counts(gs_runtime.workers[worker - 1], ret_counts);
     return 0;
 }
+
+const char *gs_threads_poller(void)
+{
+    return gs_loop_poller(worker_current()->loop);
+}

@@ -199,6 +199,8 @@ static void note_step(struct worker *worker, int result)
     if (UNLIKELY(result < 0)) {
         worker->result = result;
         stop_all();
+        if (gs_runtime.options.failed)
+            gs_runtime.options.failed();
     }
 }
 

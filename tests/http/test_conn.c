@@ -181,6 +181,23 @@ TEST(idle_connection_is_drained_at_once)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
+TEST(idle_connection_that_is_drained_soon_is_open_for_a_last_request)
+{
+    start();
+    drive_say(&drive, GET);
+    check_answer(200, true);
+    gs_http_conn_drain_soon(&drive.conn);
+    check_wants(GS_HTTP_READ);
+    drive_say(&drive, GET);
+    check_answer(200, false);
+    CHECK(drive.is_shut_down);
+    drive_reopen(&drive);
+    gs_http_conn_drain_soon(&drive.conn);
+    drain();
+    check_wants(GS_HTTP_CLOSE);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
 TEST(request_under_way_is_answered_before_the_connection_is_drained)
 {
     static const char *const parts[][2] = {

@@ -1,7 +1,6 @@
-/* What a connection answers while the files below it change, vanish, or can't be read. */
+/* What a connection answers while the files below it change and vanish. */
 #include "http/service.h"
-#include "tests/http/drive.h"
-#include "tests/test.h"
+#include "tests/http/drive_check.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -14,6 +13,7 @@
 
 static struct drive drive;
 static struct drive_answer answer;
+static struct gs_http_conn other;
 static struct gs_http_options options;
 static unsigned opened;
 
@@ -42,16 +42,12 @@ static void stop(void)
 
 static void check_status(const char *request, unsigned status)
 {
-    drive_say(&drive, request);
-    CHECK(drive_next(&drive, false, &answer));
-    CHECK_EQ(answer.status, status);
+    drive_check_status(&drive, request, status, &answer);
 }
 
 static void check_body(const char *request, const char *body)
 {
-    check_status(request, 200);
-    if (answer.body_n != strlen(body) || memcmp(answer.body, body, answer.body_n))
-        TEST_FAIL("not %s but %.*s", body, (int)answer.body_n, answer.body);
+    drive_check_body(&drive, request, body, &answer);
 }
 
 TEST(page_is_served_from_the_cache_while_it_is_fresh)
@@ -138,17 +134,22 @@ TEST(load_that_takes_long_makes_no_page_fresh)
     stop();
 }
 
+/* Another connection asks for the file. */
+static struct gs_http_load *ask_too(void)
+{
+    gs_http_conn_init(&other, drive.service, drive.now_ns);
+    gs_http_conn_receive(&other, GET("f"), strlen(GET("f")), drive.now_ns);
+    return gs_http_conn_take_load(&other);
+}
+
 TEST(loads_of_several_connections_share_the_cache)
 {
-    static struct gs_http_conn other;
     start();
     drive_write(&drive, "f", "one");
     drive.hold_loads = true;
     drive_say(&drive, GET("f"));
-    gs_http_conn_init(&other, drive.service, drive.now_ns);
-    gs_http_conn_receive(&other, GET("f"), strlen(GET("f")), drive.now_ns);
+    struct gs_http_load *second = ask_too();
     struct gs_http_load *first = gs_http_conn_take_load(&drive.conn);
-    struct gs_http_load *second = gs_http_conn_take_load(&other);
     gs_http_load_run(first);
     drive_write(&drive, "f", "three");
     gs_http_load_run(second);
@@ -162,6 +163,41 @@ TEST(loads_of_several_connections_share_the_cache)
     gs_http_conn_done(&other);
     drive.now_ns += GS_SECOND;
     check_body(GET("f"), "three");
+    stop();
+}
+
+/* The file changes, and another connection asks for it when it is time to look at it. */
+static struct gs_http_load *change_and_ask(void)
+{
+    check_body(GET("f"), "one");
+    drive_write(&drive, "f", "two");
+    drive.now_ns += GS_SECOND * 6 / 10;
+    return ask_too();
+}
+
+TEST(file_is_looked_at_for_one_of_many_requests)
+{
+    start();
+    drive_write(&drive, "f", "one");
+    struct gs_http_load *load = change_and_ask();
+    check_body(GET("f"), "one");
+    CHECK_EQ(opened, 1);
+    gs_http_load_run(load);
+    gs_http_conn_loaded(&other, load, drive.now_ns);
+    check_body(GET("f"), "two");
+    CHECK_EQ(opened, 2);
+    gs_http_conn_done(&other);
+    stop();
+}
+
+TEST(file_is_looked_at_again_when_whoever_was_to_has_left)
+{
+    start();
+    drive_write(&drive, "f", "one");
+    CHECK(change_and_ask());
+    gs_http_conn_done(&other);
+    drive.now_ns += GS_SECOND * 2 / 10;
+    check_body(GET("f"), "two");
     stop();
 }
 
@@ -236,7 +272,6 @@ TEST(old_state_of_a_file_is_sent_to_its_end)
     CHECK_EQ(unlink(drive_path(&drive, "large")), 0);
     drive_write(&drive, "large", "new");
     /* Another connection has the cache take the new state. */
-    static struct gs_http_conn other;
     drive.now_ns += GS_SECOND;
     gs_http_conn_init(&other, drive.service, drive.now_ns);
     gs_http_conn_receive(&other, GET("large"), strlen(GET("large")), drive.now_ns);
@@ -278,98 +313,5 @@ TEST(cache_holds_no_more_than_it_may)
     check_status(GET("f0"), 200);
     check_status(GET("f1"), 200);
     CHECK_EQ(opened, 12);
-    stop();
-}
-
-/* ---- Failures of the kernel ---- */
-
-static long failing_call, failure;
-static unsigned failures_left;
-
-static long fail(long number, void *data)
-{
-    (void)data;
-    if (number != failing_call || !failures_left)
-        return 0;
-    failures_left--;
-    return -failure;
-}
-
-static void fail_next(long call, int err, unsigned times)
-{
-    failing_call = call;
-    failure = err;
-    failures_left = times;
-    gs_sys_set_fault(fail, NULL);
-}
-
-TEST(failures_of_the_kernel_have_their_statuses)
-{
-    static const struct {
-        int err;
-        unsigned status;
-    } errors[] = {{EMFILE, 503}, {ENFILE, 503}, {ENOMEM, 503},
-                  {EACCES, 403}, {EPERM, 403},  {EIO, 500}};
-    static const long calls[] = {SYS_openat2, SYS_fstat, SYS_pread64};
-    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
-        for (size_t call = 0; call < sizeof calls / sizeof *calls; call++) {
-            start();
-            drive_write(&drive, "f", "one");
-            fail_next(calls[call], errors[i].err, 1);
-            check_status(GET("f"), errors[i].status);
-            CHECK(answer.keep_alive);
-            CHECK_EQ(failures_left, 0);
-            if (errors[i].status == 503)
-                CHECK(drive_has(&answer, "Retry-After: 1"));
-            check_body(GET("f"), "one");
-            stop();
-        }
-}
-
-TEST(page_is_served_for_a_minute_when_a_look_at_its_file_can_not_be_had)
-{
-    start();
-    drive_write(&drive, "f", "one");
-    check_body(GET("f"), "one");
-    for (int i = 0; i < 59; i++) {
-        drive.now_ns += GS_SECOND;
-        fail_next(SYS_openat2, i % 2 ? EMFILE : ENOMEM, 1);
-        check_body(GET("f"), "one");
-        CHECK_EQ(failures_left, 0);
-    }
-    drive.now_ns += GS_SECOND;
-    fail_next(SYS_openat2, EMFILE, 2);
-    check_status(GET("f"), 503);
-    check_status(GET("f"), 503);
-    check_body(GET("f"), "one");
-    stop();
-}
-
-TEST(page_served_for_want_of_a_look_gives_way_to_what_is_seen_next)
-{
-    start();
-    drive_write(&drive, "f", "one");
-    check_body(GET("f"), "one");
-    drive.now_ns += GS_SECOND;
-    drive_write(&drive, "f", "three");
-    fail_next(SYS_openat2, EMFILE, 1);
-    check_body(GET("f"), "one");
-    check_body(GET("f"), "three");
-    drive.now_ns += GS_SECOND;
-    fail_next(SYS_openat2, EIO, 1);
-    check_status(GET("f"), 500);
-    stop();
-}
-
-TEST(interrupted_calls_are_made_again)
-{
-    start();
-    drive_write(&drive, "f", "one");
-    fail_next(SYS_openat2, EAGAIN, 2);
-    check_body(GET("f"), "one");
-    drive_write(&drive, "g", "two");
-    fail_next(SYS_pread64, EINTR, 3);
-    check_body(GET("g"), "two");
-    CHECK_EQ(failures_left, 0);
     stop();
 }

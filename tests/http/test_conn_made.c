@@ -1,7 +1,6 @@
 /* Pages that are made rather than read, and the times that are counted. */
 #include "http/service.h"
-#include "tests/http/drive.h"
-#include "tests/test.h"
+#include "tests/http/drive_check.h"
 
 #include <errno.h>
 
@@ -41,9 +40,7 @@ static void start(void)
 
 static void check_status(const char *request, unsigned status)
 {
-    drive_say(&drive, request);
-    CHECK(drive_next(&drive, false, &answer));
-    CHECK_EQ(answer.status, status);
+    drive_check_status(&drive, request, status, &answer);
 }
 
 TEST(page_is_made_anew_for_each_request)

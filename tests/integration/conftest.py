@@ -1,5 +1,6 @@
 """What the integration tests share: a directory to serve, and servers that are always stopped."""
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -81,6 +82,12 @@ def pytest_runtest_makereport(
     if call.when == "call":
         item.stash[FAILED] = report.failed
     return report
+
+
+def pytest_configure() -> None:
+    """Let servers be interrupted, also where the tests run in the background of a shell."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

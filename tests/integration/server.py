@@ -89,7 +89,7 @@ def ways() -> list[str]:
     """Return the words after --arch for all that is to be tested, the default first."""
     known = architectures()
     known += ["queue --nonblocking"] if "queue" in known else []
-    known += ["event --poller io_uring"] if has_io_uring() else []
+    known += ["event --poller io_uring", "user --poller io_uring"] if has_io_uring() else []
     if is_built_with("thread"):  # which does not see what processes share
         known = [way for way in known if way not in PROCESSES]
     chosen = os.environ.get(CHOICE, "all")

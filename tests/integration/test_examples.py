@@ -7,7 +7,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -75,6 +75,51 @@ def test_background_ends_early_when_interrupted() -> None:
         program.send_signal(signal.SIGINT)
         assert program.stdout.read().splitlines()[-1].startswith("prime number ")
         assert program.wait(20) == 0
+
+
+@contextmanager
+def rerunning(watched: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
+    """Run `rerun` on a file that says "first"; end it and what it runs."""
+    watched.write_text("first\n")
+    words = [EXAMPLES / "rerun", watched, *command]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as program:
+        try:
+            yield program
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGKILL)
+
+
+def change(watched: Path) -> None:
+    """Have the file say "second", in one step."""
+    other = watched.with_name("other")
+    other.write_text("second\n")
+    other.replace(watched)
+
+
+def test_rerun_runs_the_command_again_when_the_file_has_changed(tmp_path: Path) -> None:
+    watched = tmp_path / "watched"
+    with rerunning(watched, "cat", str(watched)) as program:
+        assert program.stdout
+        assert [program.stdout.readline() for _ in range(2)] == ["first\n", "status 0\n"]
+        change(watched)
+        assert [program.stdout.readline() for _ in range(2)] == ["second\n", "status 0\n"]
+        program.send_signal(signal.SIGINT)
+        assert program.wait(60) == 0
+
+
+def test_rerun_ends_a_command_that_still_runs(tmp_path: Path) -> None:
+    watched = tmp_path / "watched"
+    with rerunning(watched, "sh", "-c", f"cat {watched}; exec sleep 1000") as program:
+        assert program.stdout
+        assert program.stdout.readline() == "first\n"
+        change(watched)
+        assert [program.stdout.readline() for _ in range(2)] == ["signal 15\n", "second\n"]
+        program.send_signal(signal.SIGINT)
+        assert program.stdout.read().splitlines()[-1] == "signal 15"
+        assert program.wait(60) == 0
 
 
 def test_echo_threads_gives_back_to_each_client_what_it_sent() -> None:
@@ -250,8 +295,9 @@ def test_stages_handles_or_drops_each_word_it_is_given() -> None:
     assert len(set(lines)) == len(lines)
 
 
-def test_the_guide_quotes_the_examples_as_they_are() -> None:
-    guide = (ROOT / "docs/guide-threads.md").read_text()
+@pytest.mark.parametrize("name", ["guide-threads.md", "guide-loop.md"])
+def test_the_guide_quotes_the_examples_as_they_are(name: str) -> None:
+    guide = (ROOT / "docs" / name).read_text()
     quotes = re.findall(r"```c\n(.*?)```", guide, flags=re.DOTALL)
     assert quotes
     texts = [source.read_text() for source in SOURCES]

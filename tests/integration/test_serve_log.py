@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from conftest import Serve
-from server import Server, attempts, program
+from server import Server, attempts, open_files, program
 from wire import Wire, get, request
 
 LINE = re.compile(
@@ -196,6 +196,21 @@ def test_no_line_is_lost_while_logs_are_rotated(serve: Serve, root: Path) -> Non
     expected = {f"GET /a.txt?{c}-{i} HTTP/1.1" for c in range(clients) for i in range(count)}
     assert set(seen) == expected
     assert max(seen.values()) == 1
+
+
+def test_who_waits_lets_go_of_a_log_that_was_put_aside(serve: Serve, root: Path) -> None:
+    log, aside = root.parent / "log", root.parent / "log.1"
+    server = serve(root, "--access-log", str(log), "--workers", "4", exact=True)
+    log.rename(aside)
+    server.tell(signal.SIGUSR1)
+    for _ in attempts():
+        if not any(str(aside) in open_files(pid) for pid in server.family()):
+            break
+    else:
+        raise AssertionError("somebody has it open")
+    get(server.address, "/a.txt")
+    assert len(wait_for_lines(log, 1)) == 1
+    assert aside.read_bytes() == b""
 
 
 def test_a_log_that_cannot_be_reopened_goes_on_in_the_old_file(serve: Serve, root: Path) -> None:

@@ -170,6 +170,20 @@ def test_a_process_that_crashes_gives_its_place_back(serve: Serve, root: Path, a
     assert get(server.address, "/a.txt").status == 200
 
 
+def test_processes_that_end_with_the_one_that_accepts_give_their_places_back(
+    serve: Serve, root: Path, arch: str
+) -> None:
+    if arch != "fork":
+        pytest.skip("no process is begun by another than the first")
+    server = serve(root, "--workers", "1", "--max-connections", "2", exact=True)
+    server.expect(r"process \d+ was ended by signal 9")
+    for _ in range(3):
+        with Wire(server.address) as one, Wire(server.address) as other:
+            assert one.get("/a.txt").status == other.get("/a.txt").status == 200
+            os.kill(server.family()[1], signal.SIGKILL)
+            assert one.rest() == other.rest() == b""
+
+
 def serves(pid: int) -> bool:
     """Tell whether a process has a connection, which is a socket that has a peer."""
     lines = Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]

@@ -26,6 +26,8 @@ METHOD: dict[str, Any] = {
     "repeats": 1,
     "realtime": True,
     "seed": 7,
+    "handicaps": {},
+    "exact_cpu": True,
     "server_core": 0,
     "client_core": 1,
     "shared_core": False,

@@ -3,13 +3,14 @@
 
 Environment: FAKE_ARCHS (names to list), FAKE_BROKEN (an architecture that does not start),
 FAKE_ERRORS (errors that a load reports), FAKE_MUTE (a load that leaves no report), FAKE_VOID
-(why a load is void).
+(why a load is void), FAKE_DEADLY (a folder: a load that can remove a file there kills its parent).
 """
 
 import http.client
 import http.server
 import json
 import os
+import signal
 import sys
 import time
 import urllib.parse
@@ -46,8 +47,25 @@ def serve(arguments: list[str]) -> int:
     return 0
 
 
+# A histogram of one value, 100 us.
+HISTOGRAM = "HISTFAAAACN4nJNpmSzMwMDAzAABMJoRyHQz2LGAwf4DRGBzBRMAXpEFew=="
+
+
+def is_deadly() -> bool:
+    """Tell whether this load is one of those that kill their parent."""
+    for path in Path(os.environ.get("FAKE_DEADLY", "/nonexistent")).glob("*"):
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            continue
+        return True
+    return False
+
+
 def load(arguments: list[str]) -> int:
     """Ask for a page again and again over one connection, and report."""
+    if is_deadly():
+        os.kill(os.getppid(), signal.SIGKILL)
     options = dict(zip(arguments[1::2], arguments[2::2], strict=True))
     address = urllib.parse.urlsplit(arguments[0])
     connection = http.client.HTTPConnection(str(address.hostname), address.port)
@@ -62,7 +80,7 @@ def load(arguments: list[str]) -> int:
     times.sort()
     quantiles = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p99": 0.99, "p999": 0.999, "max": 1.0}
     response = {name: times[int(q * (len(times) - 1))] for name, q in quantiles.items()}
-    response["mean"] = sum(times) / len(times)
+    response |= {"mean": sum(times) / len(times), "count": len(times)}
     report = {
         "requests": len(times),
         "errors": {"connect": 0, "timeout": int(os.environ.get("FAKE_ERRORS", "0"))},
@@ -83,7 +101,9 @@ def load(arguments: list[str]) -> int:
         return 1
     Path(options["--json"]).write_text(json.dumps(report))
     if "--hdr-log" in options:
-        Path(options["--hdr-log"]).write_text("#[Histogram log format version 1.3]\n")
+        lines = [f"Tag={kind},0,1,1,{HISTOGRAM}" for kind in ("connect", "first_byte", "response")]
+        head = "#[Histogram log format version 1.3]"
+        Path(options["--hdr-log"]).write_text("\n".join([head, *lines]) + "\n")
     return 0
 
 

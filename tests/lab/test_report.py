@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hdrh.histogram import HdrHistogram
 from selenium import webdriver
 from selenium.webdriver.support.wait import WebDriverWait
 
@@ -17,8 +18,9 @@ from conftest import known_rows, make_run, row
 from gossamer_lab.derived import with_derived
 from gossamer_lab.experiments.are_events_fast import ARE_EVENTS_FAST
 from gossamer_lab.experiments.quick import QUICK
+from gossamer_lab.experiments.sandstorm import SANDSTORM
 from gossamer_lab.report.page import write_report
-from gossamer_lab.store import Run
+from gossamer_lab.store import Run, keep_hosts
 
 CHARTS = ("cpu", "ratio", "throughput", "response")
 
@@ -43,6 +45,26 @@ def opened(chrome: webdriver.Chrome, page: Path, width: int, dark: bool = False)
     show(chrome, page, width, dark)
     WebDriverWait(chrome, 20).until(
         lambda here: here.execute_script("return document.documentElement.dataset.drawn")
+    )
+
+
+FAINT = (
+    "return [...document.querySelectorAll(arguments[0])]"
+    ".filter(mark => Number(getComputedStyle(mark).opacity) < 0.5).length"
+)
+
+
+def toggle(chrome: webdriver.Chrome, key: str, name: str) -> None:
+    """Click a name in the legend of a chart."""
+    chrome.execute_script(
+        "const label = [...document.querySelectorAll("
+        "`#chart-${arguments[0]} svg .role-legend-label text`)]"
+        ".find(text => text.textContent === arguments[1]);"
+        "const at = label.getBoundingClientRect();"
+        "for (const type of ['mousedown', 'mouseup', 'click']) label.dispatchEvent("
+        "new MouseEvent(type, {bubbles: true, clientX: at.x + 2, clientY: at.y + 2}))",
+        key,
+        name,
     )
 
 
@@ -73,19 +95,10 @@ def test_every_chart_is_drawn_without_network_or_console_errors(
 
 def test_the_legend_brings_a_server_out(chrome: webdriver.Chrome, page: Path) -> None:
     opened(chrome, page, 1200)
-    faint = (
-        "return [...document.querySelectorAll('#chart-cpu svg .mark-rect.role-mark path')]"
-        ".filter(bar => Number(getComputedStyle(bar).opacity) < 0.5).length"
-    )
-    assert chrome.execute_script(faint) == 0
-    chrome.execute_script(
-        "const label = [...document.querySelectorAll('#chart-cpu svg .role-legend-label text')]"
-        ".find(text => text.textContent === 'nginx');"
-        "const at = label.getBoundingClientRect();"
-        "for (const type of ['mousedown', 'mouseup', 'click']) label.dispatchEvent("
-        "new MouseEvent(type, {bubbles: true, clientX: at.x + 2, clientY: at.y + 2}))"
-    )
-    WebDriverWait(chrome, 5).until(lambda here: here.execute_script(faint) == 4)
+    bars = "#chart-cpu svg .mark-rect.role-mark path"
+    assert chrome.execute_script(FAINT, bars) == 0
+    toggle(chrome, "cpu", "nginx")
+    WebDriverWait(chrome, 5).until(lambda here: here.execute_script(FAINT, bars) == 4)
 
 
 def claims_run(folder: Path) -> Run:
@@ -113,9 +126,11 @@ def test_charts_of_claims_have_lines_fits_and_tables(
     for width in (390, 1200):
         opened(chrome, run.report, width)
         assert chrome.execute_script("return document.documentElement.scrollWidth") <= width
-        for drawing in ARE_EVENTS_FAST.drawings:
-            marks = f"document.querySelectorAll('#chart-{drawing.key} svg .mark-symbol path')"
-            assert chrome.execute_script(f"return {marks}.length") >= 6
+        drawn = {series["key"]: len(series["shown"]) for series in run.results["series"]}
+        assert drawn["service-time"] == drawn["measured-load"] == 6
+        for key in (key for key, shown in drawn.items() if shown):
+            marks = f"document.querySelectorAll('#chart-{key} svg .mark-symbol path')"
+            assert chrome.execute_script(f"return {marks}.length") >= drawn[key]
     asked = [url for url in requests(chrome) if not url.startswith(("data:", "blob:"))]
     assert set(asked) == {run.report.as_uri()}
     assert [entry for entry in chrome.get_log("browser") if entry["level"] == "SEVERE"] == []
@@ -214,3 +229,114 @@ def test_without_peers_nothing_is_compared(tmp_path: Path) -> None:
     assert "chart-cpu" in html
     assert "chart-ratio" not in html
     assert "best peer" not in html
+
+
+def sandstorm_run(folder: Path) -> Run:
+    """Return a run with histograms: two rounds of two servers under 1000 clients on three hosts."""
+    rows = [
+        row(order, (number, "clients-1000", server), 6.0)
+        | {"void": None, "server_memory_kb": 2048, "histograms": f"histograms/{order:04}.hlog"}
+        for order, (number, server) in enumerate((n, s) for n in (1, 2) for s in ("event", "nginx"))
+    ]
+    folder.mkdir()
+    (folder / "histograms").mkdir()
+    for given in rows:
+        (folder / given["histograms"]).write_text(hdr_log(slow=given["server"] == "nginx"))
+        hosts = [
+            {"host": f"host-{n}"}
+            | {f"response_{key}_us": 1000.0 * n for key in ("mean", "p50", "p75", "p90")}
+            for n in (1, 2, 3)
+        ]
+        keep_hosts(folder, given, hosts)
+    points = [p.described() for p in SANDSTORM.points if p.key == "clients-1000"]
+    run = make_run(folder, rows, experiment="sandstorm", points=points)
+    run.results["cross_check"] = CROSS_CHECK
+    return with_derived(run, SANDSTORM)
+
+
+def hdr_log(slow: bool) -> str:
+    """Return a log of 1000 times of 2 ms, and one of 3 s on a slow server."""
+    lines = ["#[Histogram log format version 1.3]"]
+    for tag in ("connect", "response"):
+        histogram = HdrHistogram(1, 3_600_000_000_000, 3)
+        histogram.record_value(2_000_000, 1000)
+        if slow:
+            histogram.record_value(3_000_000_000)
+        lines.append(f"Tag={tag},0.000,1.000,3000.000,{histogram.encode().decode()}")
+    return "\n".join(lines) + "\n"
+
+
+CROSS_CHECK = {
+    "explained": [0.75, 1.4],
+    "server": "nginx",
+    "point": "305 B keep-alive, 64 conns",
+    "rounds": 2,
+    "seconds": 1,
+    "warnings": ["a request of ab cost the server 2.00 times what one of ours did"],
+    "clients": [
+        {
+            "name": name,
+            "version": "1.0",
+            "command": f"{name} URL",
+            "throughput_per_s": 1000.0,
+            "server_cpu_us_per_request": cost,
+            "client_cpu_us_per_request": 5.0,
+            "server_cpu_ratio": cost / 6.0,
+            "failure": None,
+        }
+        for name, cost in (("gossamer load", 6.0), ("ab", 12.0))
+    ],
+}
+
+
+def test_whole_histograms_and_curves_of_hosts_are_drawn_and_their_legends_toggle(
+    chrome: webdriver.Chrome, tmp_path: Path
+) -> None:
+    run = sandstorm_run(tmp_path / "run")
+    write_report(run, SANDSTORM)
+    requests(chrome)
+    for width in (390, 1200):
+        opened(chrome, run.report, width)
+        assert chrome.execute_script("return document.documentElement.scrollWidth") <= width
+    for key in ("connect-1000", "response-1000", "hosts-p90"):
+        count = f"document.querySelectorAll('#chart-{key} svg .mark-line path').length"
+        assert chrome.execute_script(f"return {count}") >= 2
+        toggle(chrome, key, "nginx")
+        WebDriverWait(chrome, 5).until(
+            lambda here, key=key: here.execute_script(FAINT, f"#chart-{key} svg .mark-line path")
+        )
+    asked = [url for url in requests(chrome) if not url.startswith(("data:", "blob:"))]
+    assert set(asked) == {run.report.as_uri()}
+    assert [entry for entry in chrome.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_histograms_hold_all_rounds_and_the_longest_time(tmp_path: Path) -> None:
+    run = sandstorm_run(tmp_path / "run")
+    write_report(run, SANDSTORM)
+    html = run.report.read_text()
+    bins = json.loads(linked(html, "connect-1000.json"))
+    counts = {
+        server: sorted(at["count"] for at in bins if at["server"] == server and at["count"])
+        for server in ("event", "nginx")
+    }
+    assert counts == {"event": [2000], "nginx": [2, 2000]}
+    (late,) = (at for at in bins if at["count"] == 2)
+    assert late["from_ms"] <= 3000 <= late["to_ms"]
+    hosts = list(csv.DictReader(io.StringIO(linked(html, "hosts-p50.csv"))))
+    assert {(at["host"], round(float(at["ms"]), 6)) for at in hosts} == {
+        ("host-1", 1.0),
+        ("host-2", 2.0),
+        ("host-3", 3.0),
+    }
+
+
+def test_what_servers_used_and_other_clients_stand_in_tables(tmp_path: Path) -> None:
+    run = sandstorm_run(tmp_path / "run")
+    write_report(run, SANDSTORM)
+    html = run.report.read_text()
+    used = list(csv.DictReader(io.StringIO(linked(html, "resources.csv"))))
+    assert [(at["server"], at["measurements"]) for at in used] == [("event", "2"), ("nginx", "2")]
+    assert "a request of ab cost the server 2.00 times" in html
+    assert "×2.00" in html
+    clients = json.loads(linked(html, "cross-check.json"))
+    assert [client["name"] for client in clients] == ["gossamer load", "ab"]

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from conftest import FAKE, known_rows, make_run
-from gossamer_lab import cli
+from gossamer_lab import cgroup, cli
 from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.servers import server
 from gossamer_lab.store import Run, load_run
@@ -258,8 +258,9 @@ def test_two_runs_are_compared(tmp_path: Path) -> None:
     assert "0 of 6 figures changed beyond chance" in " ".join(alike.output.split())
     result = CliRunner().invoke(cli.app, ["compare", one, other, "--json"])
     assert result.exit_code == 1, result.output
-    changes = json.loads(result.stdout)
-    assert {change["server"] for change in changes if change["chance"] < 0.01} == {"event"}
+    found = json.loads(result.stdout)
+    assert {change["server"] for change in found["changes"] if change["flagged"]} == {"event"}
+    assert found["verdicts"] == []
 
 
 def test_the_doctor_says_what_is_missing() -> None:
@@ -338,6 +339,7 @@ def test_a_killed_run_has_lost_nothing_and_is_resumed(tmp_path: Path) -> None:
     [
         (["run", "slow"], "no experiment 'slow'; there are: quick"),
         (["run", "quick", "--scale", "huge"], "no scale 'huge' of quick; there are: smoke"),
+        (["run", "quick", "--handicap", "event"], "--handicap takes NAME=PERCENT%, not 'event'"),
         (["run"], "run takes the name of an experiment, or --resume RUN"),
         (["run", "--resume", "nothing-of-that-name"], "no run 'nothing-of-that-name'"),
         (["compare", "nothing-of-that-name", "latest"], "no run 'nothing-of-that-name'"),
@@ -349,6 +351,26 @@ def test_a_wrong_command_gives_one_line_and_status_2(arguments: list[str], words
     assert result.exit_code == 2
     assert result.stderr.startswith(f"gossamer lab: {words}")
     assert result.stderr.count("\n") == 1
+
+
+def test_a_server_with_a_handicap_is_said_to_have_one(tmp_path: Path) -> None:
+    if not cgroup.are_permitted():
+        pytest.skip("control groups are not permitted here")
+    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out"), "--handicap", "event=10%"])
+    assert result.exit_code == 0, result.output
+    assert "Handicap: event was made to need 10% more CPU time than it does." in result.output
+    kept = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert kept["method"]["handicaps"] == {"event": 0.1}
+    assert "spinner.py 0.1" in kept["servers"][0]["command"]
+    assert servers_left(tmp_path) == []
+
+
+def test_a_handicap_for_nobody_is_refused(tmp_path: Path) -> None:
+    if not cgroup.are_permitted():
+        pytest.skip("control groups are not permitted here")
+    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out"), "--handicap", "evnt=10%"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("gossamer lab: no server 'evnt' takes part here: event")
 
 
 def test_a_missing_program_gives_one_line_and_status_2(

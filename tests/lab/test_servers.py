@@ -39,7 +39,7 @@ def test_a_program_that_cannot_list_its_architectures_is_refused(tmp_path: Path)
 
 
 def test_a_free_port_can_be_bound_and_is_no_clients() -> None:
-    port = free_port()
+    port = free_port("127.0.0.1")
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     assert port < max(lowest, 11_240)
     with socket.socket() as listener:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gossamer_lab.statistics import LEVEL, holm, linear_fit, mean_interval, two_sided_p
+from gossamer_lab.statistics import LEVEL, beyond_p, holm, linear_fit, mean_interval
 
 _TRIALS = 1500
 _FOUR_DEVIATIONS = 4 * (LEVEL * (1 - LEVEL) / _TRIALS) ** 0.5
@@ -84,5 +84,10 @@ def test_among_many_comparisons_of_nothing_few_families_raise_an_alarm() -> None
 
 
 def test_a_chance_is_that_of_students_distribution() -> None:
-    assert two_sided_p(4.303, 2) == pytest.approx(0.05, abs=1e-4)
-    assert two_sided_p(0.0, 7) == pytest.approx(1.0)
+    assert beyond_p(4.303, 0.0, 1.0, 2) == pytest.approx(0.05, abs=1e-4)
+    assert beyond_p(0.0, 0.0, 1.0, 7) == pytest.approx(1.0)
+
+
+def test_a_value_within_the_margin_of_zero_is_likely() -> None:
+    assert beyond_p(0.9, 1.0, 0.001, 30) == pytest.approx(1.0)
+    assert beyond_p(-3.0, 1.0, 1.0, 1e9) == pytest.approx(0.0228 + 0.00003, abs=1e-4)

@@ -10,13 +10,16 @@ from gossamer_lab.claims import (
     Extreme,
     Highest,
     Mean,
+    Provided,
     Quantity,
     Ratio,
+    Scatter,
     Slope,
-    Unless,
+    Total,
 )
-from gossamer_lab.experiment import Experiment
+from gossamer_lab.experiment import Experiment, Point
 from gossamer_lab.experiments import EXPERIMENTS
+from gossamer_lab.statistics import linear_fit
 from gossamer_lab.store import raw_frame
 from gossamer_lab.verdict import FAILS, HOLDS, UNTESTED, Verdict, decide, rounds_of
 
@@ -140,12 +143,46 @@ def test_the_least_and_the_greatest_pass_over_what_is_missing() -> None:
     assert decided(all_three, rows()).because == "apache takes no part here"
 
 
-def test_a_quantity_may_refuse_rounds_that_something_marks() -> None:
+def test_a_quantity_may_refuse_rounds_that_say_nothing() -> None:
     fast = Slope("fast", "connections", "time")
-    of = claim(Unless("brake_share", "the brake was on", fast), low=1.0)
-    braked = decided(of, [row | {"brake_share": 0.25} for row in rows()])
-    assert (braked.verdict, braked.because) == (UNTESTED, "the brake was on")
+    load = Highest("fast", "load", (), "load")
+    of = claim(Provided(load, 2000.0, "the load was too small", fast), low=1.0)
+    refused = decided(of, rows())
+    assert (refused.verdict, refused.because) == (UNTESTED, "the load was too small")
+    assert decided(claim(Provided(load, 1000.0, "", fast), low=1.0), rows()).verdict == HOLDS
+
+
+def test_slopes_and_correlations_are_over_the_points_that_are_chosen() -> None:
+    given = rows()
+    for row in given:
+        if row["point"] == "load-1":
+            row["time"] = 1e9
+    some = (("connections", (100, 500, 1000)),)
+    slope = Slope("fast", "connections", "time", some)
+    assert decided(claim(slope, high=11.0), given).value == pytest.approx(10.05, rel=0.01)
+    correlation = claim(Correlation("fast", "connections", "time", some), low=0.99)
+    assert decided(correlation, given).verdict == HOLDS
+    few = Slope("fast", "connections", "time", (("connections", (100, 500)),))
+    assert decided(claim(few), given).verdict == UNTESTED
+
+
+def test_the_scatter_is_how_far_figures_stray_from_their_line() -> None:
+    of = claim(Scatter("fast", "connections", "time"), high=1e-9)
     assert decided(of, rows()).verdict == HOLDS
+    given = rows()
+    for row in given:
+        row["time"] = {1: 0.0, 100: 2.0, 500: 0.0, 1000: 2.0}[int(row["load"])]
+    known = decided(claim(Scatter("fast", "connections", "time")), given)
+    line = linear_fit([1, 100, 500, 1000], [0, 2, 0, 2])
+    far = [y - line.at(x) for x, y in ((1, 0), (100, 2), (500, 0), (1000, 2))]
+    assert known.value == pytest.approx((sum(d * d for d in far) / 4) ** 0.5)
+
+
+def test_a_total_needs_all_of_its_parts() -> None:
+    load, gone = Highest("fast", "load", (), "load"), Highest("apache", "load", (), "its load")
+    assert decided(claim(Total((load, load)), low=1.0), rows()).value == pytest.approx(2000)
+    missing = decided(claim(Total((load, gone)), low=1.0), rows())
+    assert missing.because == "apache takes no part here"
 
 
 def test_the_highest_and_the_mean_are_over_points() -> None:
@@ -168,5 +205,10 @@ def test_a_manifest_is_whole(experiment: Experiment) -> None:
         assert known.published
         assert known.quantity.words
     assert bool(experiment.claims) == bool(experiment.document)
+    subjects = {one.name for one in (*(experiment.architectures or ()), *experiment.toys)}
+    subjects |= {*experiment.peers, *(program.name for program in experiment.programs)}
+    for named in (*experiment.loads, *experiment.drawings):
+        assert set(named.servers if isinstance(named, Point) else named.subjects) <= subjects
     for drawing in experiment.drawings:
-        assert any(drawing.x in point.described() for point in experiment.points)
+        points = [point.described() for point in experiment.points]
+        assert drawing.is_over_time or any(drawing.x in point for point in points)

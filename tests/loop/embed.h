@@ -15,16 +15,23 @@ static inline void on_step(struct gs_embed *of, int result)
     results++;
 }
 
-/* The outer loop's poller is the one that the environment names; some can't be the inner one's. */
-static inline void set_up(void)
+/* The outer loop's poller is the one that the environment names. */
+static inline void set_up_inner_on(const char *poller)
 {
     outer = new_loop();
     results = 0;
-    if (gs_loop_new_on("epoll", &inner))
+    if (gs_loop_new_on(poller, &inner))
         abort();
     gs_embed_init(&embed, outer, inner, on_step);
     if (gs_embed_start(&embed))
         abort();
+}
+
+/* The inner loop's is the same, but for those that can't be. */
+static inline void set_up(void)
+{
+    const char *poller = getenv("GS_POLLER");
+    set_up_inner_on(poller && !strcmp(poller, "io_uring") ? poller : "epoll");
 }
 
 static inline void tear_down(void)

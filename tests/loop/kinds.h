@@ -28,73 +28,83 @@ static struct all {
     pid_t pid;
 } all;
 
+/* Its callback stops the loop's run. */
+static const struct gs_watcher *stopper;
+
+static inline void called(const struct gs_watcher *watcher)
+{
+    log_call(watcher);
+    if (watcher == stopper)
+        gs_loop_stop(loop);
+}
+
 static inline void on_io(struct gs_io *io, unsigned events)
 {
     (void)events;
-    log_call(&io->watcher);
+    called(&io->watcher);
 }
 
 static inline void on_child(struct gs_child *child, const struct gs_child_exit *exit)
 {
     (void)exit;
-    log_call(&child->watcher);
+    called(&child->watcher);
 }
 
 static inline void on_timer(struct gs_timer *timer)
 {
-    log_call(&timer->watcher);
+    called(&timer->watcher);
 }
 
 static inline void on_periodic(struct gs_periodic *periodic)
 {
-    log_call(&periodic->watcher);
+    called(&periodic->watcher);
 }
 
 static inline void on_signal(struct gs_signal *signal)
 {
-    log_call(&signal->watcher);
+    called(&signal->watcher);
 }
 
 static inline void on_file(struct gs_file *file, unsigned events)
 {
     (void)events;
-    log_call(&file->watcher);
+    called(&file->watcher);
 }
 
 static inline void on_idle(struct gs_idle *idle)
 {
-    log_call(&idle->watcher);
+    called(&idle->watcher);
 }
 
 static inline void on_prepare(struct gs_prepare *prepare)
 {
-    log_call(&prepare->watcher);
+    called(&prepare->watcher);
 }
 
 static inline void on_check(struct gs_check *check)
 {
-    log_call(&check->watcher);
+    called(&check->watcher);
 }
 
 static inline void on_async(struct gs_async *async)
 {
-    log_call(&async->watcher);
+    called(&async->watcher);
 }
 
 static inline void on_fork(struct gs_fork *fork)
 {
-    log_call(&fork->watcher);
+    called(&fork->watcher);
 }
 
 static inline void on_cleanup(struct gs_loop_cleanup *cleanup)
 {
-    log_call(&cleanup->watcher);
+    called(&cleanup->watcher);
 }
 
 static inline void on_op(struct gs_op *op, int64_t result)
 {
     (void)result;
-    log_call(&op->io.watcher);
+    called(&op->io.watcher);
 }
 
 static inline void init_all(void)

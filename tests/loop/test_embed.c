@@ -25,6 +25,9 @@ TEST(descriptor_of_the_inner_loop_ends_the_outer_wait)
     while (gs_clock_now() < deadline_ns)
         CHECK(gs_loop_step(outer, deadline_ns) >= 0);
     CHECK_STR(calls, "rrr");
+    struct gs_loop_counts counts;
+    gs_loop_counts(inner, &counts);
+    CHECK(counts.iterations < 10);
     tear_down();
     close_pair(pair);
 }
@@ -42,6 +45,33 @@ TEST(interest_that_changed_in_the_inner_loop_is_settled_before_the_outer_wait)
     start_io(&io, pair[0], GS_READ);
     CHECK_EQ(wait_once(), 1);
     CHECK_STR(calls, "r");
+    tear_down();
+    close_pair(pair);
+}
+
+static void on_op(struct gs_op *op, int64_t result)
+{
+    last_result = (int)result;
+    log_call(&op->io.watcher);
+}
+
+TEST(operation_of_the_inner_loop_ends_the_outer_wait)
+{
+    int pair[2];
+    char byte;
+    struct gs_op op;
+    set_up();
+    connect_pair(pair);
+    gs_op_init(&op, inner, on_op);
+    op.io.watcher.data = "o";
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(gs_op_recv(&op, pair[0], &byte, 1, 0), 0);
+        step(outer);
+        put_byte(pair[1]);
+        while (gs_op_is_under_way(&op))
+            CHECK(wait_once() >= 0);
+    }
+    CHECK_STR(calls, "ooo");
     tear_down();
     close_pair(pair);
 }

@@ -60,6 +60,25 @@ TEST(embedding_may_be_stopped_by_what_it_calls)
     tear_down();
 }
 
+static void stop_outer(struct gs_timer *timer)
+{
+    log_call(&timer->watcher);
+    gs_loop_stop(outer);
+}
+
+TEST(outer_run_may_be_stopped_by_what_the_inner_loop_calls)
+{
+    struct gs_timer timer;
+    set_up();
+    gs_timer_init(&timer, inner, stop_outer);
+    timer.watcher.data = "s";
+    CHECK_EQ(gs_timer_start(&timer, 1), 0);
+    CHECK_EQ(gs_loop_run(outer), 0);
+    CHECK_STR(calls, "s");
+    CHECK(gs_watcher_is_active(&embed.watcher));
+    tear_down();
+}
+
 TEST(set_of_the_inner_loop_that_is_opened_anew_is_followed)
 {
     int pair[2], other[2];
@@ -112,7 +131,7 @@ static long fail_wait(long number, void *data)
 TEST(inner_loop_that_fails_for_good_is_embedded_no_more)
 {
     struct gs_timer timer;
-    set_up();
+    set_up_inner_on("epoll");
     int passing = !strcmp(gs_loop_poller(outer), "epoll");
     gs_timer_init(&timer, inner, on_timer);
     timer.watcher.data = "t";
@@ -182,6 +201,9 @@ TEST(pollers_may_differ_and_those_without_a_descriptor_cannot_be_embedded)
 {
     const char *names[] = {"epoll", "io_uring", "poll", "select"};
     struct gs_timer timer;
+    struct gs_io io;
+    int pair[2];
+    connect_pair(pair);
     for (int i = 0; i < 16; i++) {
         if (gs_loop_new_on(names[i / 4], &outer))
             abort();
@@ -193,11 +215,21 @@ TEST(pollers_may_differ_and_those_without_a_descriptor_cannot_be_embedded)
         CHECK_EQ(err, inner->poller->descriptor ? 0 : -EOPNOTSUPP);
         CHECK_EQ(gs_watcher_is_active(&embed.watcher), !err);
         gs_timer_init(&timer, inner, on_timer);
+        gs_io_init(&io, inner, on_io);
         timer.watcher.data = "t";
+        io.watcher.data = "r";
         CHECK_EQ(gs_timer_start(&timer, 1), 0);
         if (!err)
             CHECK_EQ(wait_once(), 1);
-        CHECK_STR(calls, err ? "" : "t");
+        start_io(&io, pair[0], GS_READ);
+        step(outer);
+        put_byte(pair[1]);
+        if (!err)
+            CHECK_EQ(wait_once(), 1);
+        else
+            take_byte(pair[0]);
+        CHECK_STR(calls, err ? "" : "tr");
         tear_down();
     }
+    close_pair(pair);
 }

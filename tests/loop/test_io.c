@@ -371,7 +371,7 @@ TEST(hundreds_of_ready_descriptors_are_each_called_once)
         ;
     for (int i = 0; i < N; i++)
         CHECK_EQ(taken[i], 1);
-    CHECK_INTEREST(loop, N);
+    CHECK(interest_calls(loop) <= N);
     for (int i = 0; i < N; i++)
         close_pair(pairs[i]);
     tear_down();

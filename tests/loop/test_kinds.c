@@ -1,4 +1,4 @@
-/* What holds for every kind of watcher: feeding by hand, and the walk. */
+/* What holds for every kind of watcher: feeding by hand, ending the run, and the walk. */
 #include "tests/loop/kinds.h"
 
 /* ---- Feeding ---- */
@@ -47,6 +47,33 @@ TEST(what_was_fed_and_stopped_is_not_called)
     }
     CHECK_EQ(step(loop), 0);
     CHECK_STR(calls, "");
+    tear_down();
+}
+
+/* ---- The end of a run ---- */
+
+TEST(run_may_be_stopped_in_a_callback_of_any_kind)
+{
+    struct gs_watcher *stoppers[] = {
+        &all.io.watcher,     &all.timer.watcher,   &all.periodic.watcher, &all.child.watcher,
+        &all.signal.watcher, &all.file.watcher,    &all.async.watcher,    &all.fork.watcher,
+        &all.idle.watcher,   &all.prepare.watcher, &all.check.watcher,    &all.cleanup.watcher,
+    };
+    set_up();
+    for (size_t i = 0; i < sizeof stoppers / sizeof *stoppers; i++) {
+        stopper = stoppers[i];
+        clear_calls();
+        if (stopper != &all.idle.watcher)
+            gs_watcher_feed(stoppers[i], GS_READ);
+        CHECK_EQ(gs_loop_run(loop), 0);
+        CHECK(strchr(calls, *(const char *)stopper->data));
+    }
+    stopper = &all.op.io.watcher;
+    clear_calls();
+    put_byte(all.other[1]);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK(strchr(calls, 'o'));
+    stopper = NULL;
     tear_down();
 }
 

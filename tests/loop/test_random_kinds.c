@@ -199,7 +199,7 @@ static void init(struct model *m, int kind)
         gs_child_init(&m->child, loop, on_child);
         break;
     case EMBEDDED:
-        mistakes += gs_loop_new_on("epoll", &m->inner) != 0;
+        mistakes += gs_loop_new_on(is_on(loop, "io_uring") ? "io_uring" : "epoll", &m->inner) != 0;
         gs_timer_init(&m->inner_timer, m->inner, on_inner);
         gs_embed_init(&m->embed, loop, m->inner, on_embed);
         break;

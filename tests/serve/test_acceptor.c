@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <gossamer/sys.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -33,7 +34,7 @@ static void take(void *data, int fd, const struct sockaddr *peer)
     family = peer ? peer->sa_family : AF_UNSPEC;
 }
 
-static void start(bool wants_address)
+static void prepare(const char *poller)
 {
     static const struct serve_options options = {.backlog = 128};
     const char *problem;
@@ -42,10 +43,15 @@ static void start(bool wants_address)
     CHECK_EQ(serve_address_parse("127.0.0.1:0", &address, &problem), 0);
     listener = serve_listen(&address, &options, SERVE_ALONE);
     CHECK(listener >= 0);
-    CHECK_EQ(gs_loop_new(&loop), 0);
+    CHECK_EQ(gs_loop_new_on(poller, &loop), 0);
     gs_loop_set_clock(loop, tell_time, NULL);
     serve_places_init(&places, CLIENTS);
     serve_acceptor_init(&acceptor, loop, &places, take, &acceptor);
+}
+
+static void start(bool wants_address)
+{
+    prepare(NULL);
     CHECK_EQ(serve_acceptor_start(&acceptor, listener, wants_address), 0);
 }
 
@@ -266,5 +272,121 @@ TEST(a_stopped_acceptor_does_not_accept_even_after_a_pause)
     step(GS_SECOND);
     step(0);
     CHECK_EQ(accepted_count, 0);
+    stop();
+}
+
+/* ---- By completions ---- */
+
+#define MANY 20000 /* places: enough for the kernel to accept by itself */
+
+static void prepare_completions(void)
+{
+    prepare("io_uring");
+    if (strcmp(gs_loop_poller(loop), "io_uring") != 0)
+        SKIP("the kernel has no io_uring for us");
+    places.most = MANY;
+    acceptor.by_completions = true;
+    memset(&script, 0, sizeof script);
+    gs_sys_set_fault(follow_script, NULL);
+}
+
+static void step_until(unsigned count)
+{
+    while (accepted_count < count)
+        step(0);
+    CHECK_EQ(accepted_count, count);
+}
+
+TEST(the_kernel_accepts_by_itself_where_there_are_places_enough)
+{
+    prepare_completions();
+    CHECK_EQ(serve_acceptor_start(&acceptor, listener, true), 0);
+    for (unsigned i = 1; i <= 3; i++) {
+        connect_clients(20);
+        step_until(20 * i);
+    }
+    CHECK_EQ(script.calls, 0);
+    CHECK_EQ(family, AF_INET);
+    CHECK_EQ(places.taken, 60);
+    stop();
+}
+
+TEST(near_the_limit_each_is_accepted_with_its_place)
+{
+    prepare_completions();
+    CHECK_EQ(serve_acceptor_start(&acceptor, listener, false), 0);
+    connect_clients(1);
+    step_until(1);
+    places.taken = MANY - 3;
+    connect_clients(1);
+    step_until(2);
+    CHECK_EQ(places.taken, MANY - 2);
+    connect_clients(5);
+    step_until(4);
+    for (int i = 0; i < 5; i++)
+        step(0);
+    CHECK_EQ(accepted_count, 4);
+    CHECK_EQ(places.taken, MANY);
+    unsigned calls = script.calls;
+    CHECK(calls >= 2);
+    places.taken = 1;
+    serve_places_leave(&places);
+    step_until(7);
+    CHECK_EQ(script.calls, calls);
+    stop();
+}
+
+TEST(a_lack_of_descriptors_ends_the_kernels_accepting_for_a_while)
+{
+    struct rlimit before, little;
+    prepare_completions();
+    connect_clients(3);
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+    int next = dup(listener);
+    CHECK(next >= 0);
+    close(next);
+    little = (struct rlimit){(rlim_t)next, before.rlim_max};
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &little), 0);
+    CHECK_EQ(serve_acceptor_start(&acceptor, listener, false), 0);
+    while (!acceptor.said_ns)
+        step(0);
+    for (int i = 0; i < 5; i++)
+        step(0);
+    CHECK(serve_acceptor_is_quiet(&acceptor));
+    CHECK_EQ(accepted_count, 0);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    step(GS_SECOND);
+    step_until(3);
+    stop();
+}
+
+TEST(who_was_accepted_before_the_end_is_handed_over_and_who_comes_after_it_closed)
+{
+    char byte;
+    prepare_completions();
+    CHECK_EQ(serve_acceptor_start(&acceptor, listener, false), 0);
+    step(0);
+    connect_clients(5);
+    serve_acceptor_cease(&acceptor);
+    while (!serve_acceptor_is_quiet(&acceptor))
+        step(0);
+    unsigned taken = accepted_count;
+    CHECK_EQ(serve_acceptor_take(&acceptor, 10), 5 - taken);
+    CHECK_EQ(accepted_count, 5);
+    serve_acceptor_stop(&acceptor);
+
+    serve_acceptor_init(&acceptor, loop, &places, take, &acceptor);
+    acceptor.by_completions = true;
+    CHECK_EQ(serve_acceptor_start(&acceptor, listener, false), 0);
+    step(0);
+    connect_clients(1);
+    serve_acceptor_stop(&acceptor);
+    while (!serve_acceptor_is_quiet(&acceptor))
+        step(0);
+    CHECK_EQ(accepted_count, 5);
+    close(listener);
+    listener = -1;
+    CHECK(recv(clients[5], &byte, 1, 0) <= 0);
+    CHECK_EQ(places.taken, 5);
     stop();
 }

@@ -38,7 +38,7 @@ static void start(uint64_t places)
         .log_fd = -1,
     };
     client_count = 0;
-    CHECK_EQ(serve_gate_new(&server, &gate), 0);
+    CHECK_EQ(serve_gate_new(&server, places, &gate), 0);
     door = &gate->doors[0];
 }
 

@@ -1,14 +1,15 @@
 #include "tests/thread/fixture.h"
 
+#include <stdatomic.h>
 #include <sys/syscall.h>
 
 static long failing;
-static int left;
+static atomic_int left; /* several workers make calls */
 
 /* The call with this number fails, after so many that pass. */
 static long fail(long number, void *err)
 {
-    return number == failing && left-- <= 0 ? *(long *)err : 0;
+    return number == failing && atomic_fetch_sub(&left, 1) <= 0 ? *(long *)err : 0;
 }
 
 static void *do_nothing(void *unused)
@@ -45,17 +46,28 @@ TEST(no_memory_for_the_first_stack_is_a_clean_error)
     CHECK_EQ(run_failing(SYS_mprotect, 0, -ENOMEM), -ENOMEM);
 }
 
-TEST(no_epoll_or_eventfd_is_a_clean_error)
+static bool is_on_ring(void)
 {
+    struct gs_loop *loop;
+    CHECK_EQ(gs_loop_new(&loop), 0);
+    bool is = !strcmp(gs_loop_poller(loop), "io_uring");
+    gs_loop_free(loop);
+    return is;
+}
+
+TEST(no_poller_or_eventfd_is_a_clean_error)
+{
+    long number = is_on_ring() ? SYS_io_uring_setup : SYS_epoll_create1;
     for (int n = 0; n < 2; n++) {
-        CHECK_EQ(run_failing(SYS_epoll_create1, n, -EMFILE), -EMFILE);
+        CHECK_EQ(run_failing(number, n, -EMFILE), -EMFILE);
         CHECK_EQ(run_failing(SYS_eventfd2, n, -ENFILE), -ENFILE);
     }
 }
 
 TEST(loop_that_fails_for_good_ends_the_run_with_its_error)
 {
-    CHECK_EQ(run_failing(SYS_epoll_pwait2, 0, -EBADF), -EBADF);
+    long number = is_on_ring() ? SYS_io_uring_enter : SYS_epoll_pwait2;
+    CHECK_EQ(run_failing(number, 0, -EBADF), -EBADF);
 }
 
 TEST(threads_run_after_all_that)

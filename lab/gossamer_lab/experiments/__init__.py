@@ -3,6 +3,7 @@
 from gossamer_lab.experiment import Experiment
 from gossamer_lab.experiments.are_events_fast import ARE_EVENTS_FAST
 from gossamer_lab.experiments.libevent_vs_libev import LIBEVENT_VS_LIBEV
+from gossamer_lab.experiments.overload import OVERLOAD
 from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.experiments.sandstorm import SANDSTORM
 from gossamer_lab.experiments.thread_pool_server import THREAD_POOL_SERVER
@@ -17,5 +18,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         THREADS_VS_EVENTS,
         SANDSTORM,
         THREAD_POOL_SERVER,
+        OVERLOAD,
     )
 }

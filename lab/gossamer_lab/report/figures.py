@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,20 +10,9 @@ import polars as pl
 
 from gossamer_lab.experiment import Experiment
 from gossamer_lab.store import Run
+from gossamer_lab.table import figure
 
-
-@dataclass(frozen=True)
-class FigureTable:
-    """A line for each place on the axis, a column for each subject."""
-
-    x_title: str
-    servers: list[str]
-    lines: list[tuple[float, list[dict[str, Any] | None]]]
-    fits: list[dict[str, Any] | None]
-    """Of each subject; empty if nothing was fitted."""
-    csv: str
-    json: str
-    """Links that hold their data."""
+Row = dict[str, Any]
 
 
 def link(data: bytes, kind: str) -> str:
@@ -30,27 +20,77 @@ def link(data: bytes, kind: str) -> str:
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
-def _table(series: dict[str, Any], x_title: str) -> FigureTable:
+@dataclass(frozen=True)
+class Cell:
+    """A figure in words, and what stands in small letters below it."""
+
+    text: str
+    below: str = ""
+
+
+@dataclass(frozen=True)
+class FigureTable:
+    """A table with a line for each row; the first cell of each names it."""
+
+    columns: Sequence[str]
+    lines: Sequence[Sequence[Cell]]
+    csv: str
+    json: str
+    """Links that hold their data."""
+
+
+def table(
+    columns: Sequence[str], lines: Sequence[Sequence[Cell]], rows: list[Row] | Row
+) -> FigureTable:
+    """Return a table with rows, or an object whose "shown" are rows, as the data behind it."""
+    flat = rows["shown"] if isinstance(rows, dict) else rows
+    csv = pl.DataFrame(flat, infer_schema_length=None).write_csv()
+    data = json.dumps(rows, ensure_ascii=False)
+    return FigureTable(
+        columns, lines, link(csv.encode(), "text/csv"), link(data.encode(), "application/json")
+    )
+
+
+_NONE = Cell("-")
+
+
+def _value(at: dict[str, Any] | None) -> Cell:
+    if at is None:
+        return _NONE
+    below = "" if at["low"] is None else f"{figure(at['low'])} to {figure(at['high'])}"
+    return Cell(figure(at["value"]), below)
+
+
+def _slope(fit: dict[str, Any] | None) -> Cell:
+    if fit is None:
+        return _NONE
+    below = f"{figure(fit['slope_low'])} to {figure(fit['slope_high'])}"
+    return Cell(figure(fit["slope"]), below)
+
+
+def _of_series(series: dict[str, Any], x_title: str) -> FigureTable:
+    """Return a line for each place on the axis, a column for each subject, and the fits."""
     shown = series["shown"]
     servers = list(dict.fromkeys(at["server"] for at in shown))
     found = {(at["x"], at["server"]): at for at in shown}
-    places = sorted({at["x"] for at in shown})
+    lines = [
+        [Cell(f"{x:,}"), *(_value(found.get((x, server))) for server in servers)]
+        for x in sorted({at["x"] for at in shown})
+    ]
     fits = {fit["server"]: fit for fit in series["fits"]}
-    return FigureTable(
-        x_title=x_title,
-        servers=servers,
-        lines=[(x, [found.get((x, server)) for server in servers]) for x in places],
-        fits=[fits.get(server) for server in servers] if fits else [],
-        csv=link(pl.DataFrame(shown, infer_schema_length=None).write_csv().encode(), "text/csv"),
-        json=link(json.dumps(series).encode(), "application/json"),
-    )
+    if fits:
+        of_all = [fits.get(server) for server in servers]
+        correlations = [Cell(figure(fit["correlation"])) if fit else _NONE for fit in of_all]
+        lines += [[Cell("slope of the fit"), *map(_slope, of_all)]]
+        lines += [[Cell("correlation"), *correlations]]
+    return table([x_title, *servers], lines, series)
 
 
 def figure_tables(run: Run, experiment: Experiment) -> dict[str, FigureTable]:
     """Return the table of each drawing that has anything to show."""
     series = {found["key"]: found for found in run.results["series"]}
     return {
-        drawing.key: _table(series[drawing.key], drawing.x_title)
+        drawing.key: _of_series(series[drawing.key], drawing.x_title)
         for drawing in experiment.drawings
         if series[drawing.key]["shown"]
     }

@@ -6,6 +6,7 @@ import altair as alt
 
 from gossamer_lab.experiment import Drawing, Experiment
 from gossamer_lab.report.charts import Chart
+from gossamer_lab.report.subjects import Subjects, axis
 from gossamer_lab.store import Run
 
 _HEIGHT = 340
@@ -13,11 +14,6 @@ _ROOM = 1.1
 """So much further than the largest mean a linear axis reaches, whatever the intervals do."""
 _BESIDE = 1.4
 """The same for logarithmic axes, at both ends."""
-_COLOURS = (
-    *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b"),
-    *("#7f7f7f", "#5b5fc7", "#b3b000", "#e377c2", "#17807e"),
-)
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
 
 def _ends(fit: dict[str, Any], xs: list[float]) -> list[dict[str, Any]]:
@@ -32,51 +28,34 @@ class _Lines:
     """One drawing of a run."""
 
     def __init__(self, drawing: Drawing, series: dict[str, Any], run: Run) -> None:
-        servers = run.results["servers"]
-        drawn = {at["server"] for at in series["shown"]}
         self._drawing = drawing
         self._shown = series["shown"]
         self._fits = series["fits"]
-        names = [server["name"] for server in servers if server["name"] in drawn]
-        ranks = [i for i, server in enumerate(servers) if server["name"] in drawn]
-        self._pick = alt.selection_point(name="pick", fields=["server"], bind="legend")
-        self._shape = alt.Shape(
-            "server:N",
-            sort=names,
-            scale=alt.Scale(domain=names, range=[_SHAPES[i % len(_SHAPES)] for i in ranks]),
-            legend=None,
-        )
+        self._subjects = Subjects(run, {at["server"] for at in series["shown"]})
         self._encoding = {
             "x": self._across(),
-            "color": alt.Color(
-                "server:N",
-                sort=names,
-                scale=alt.Scale(domain=names, range=[_COLOURS[i % len(_COLOURS)] for i in ranks]),
-                legend=alt.Legend(title=None, orient="top", symbolType="square"),
-            ),
-            "opacity": alt.condition(self._pick, alt.value(1), alt.value(0.1)),
+            "color": self._subjects.colour(),
+            "opacity": self._subjects.opacity(),
         }
 
     def _across(self) -> alt.X:
-        axis = alt.Axis(format="~s", grid=True, tickCount=6)
         places = [at["x"] for at in self._shown]
         if self._drawing.log_x:
             domain = [min(places) / _BESIDE, max(places) * _BESIDE]
             scale = alt.Scale(type="log", domain=domain, nice=False)
         else:
-            scale = alt.Scale(domain=[0, max(places) * _ROOM], nice=False)
-        return alt.X("x:Q", title=self._drawing.x_title, scale=scale, axis=axis)
+            scale = alt.Scale(domain=[0, max(places) * _ROOM or 1], nice=False)
+        return alt.X("x:Q", title=self._drawing.x_title, scale=scale, axis=axis(places))
 
     def _height(self) -> alt.Y:
-        axis = alt.Axis(format="~s", grid=True, tickCount=6)
         values = [at["value"] for at in self._shown]
         if self._drawing.log_y:
-            least = min(value for value in values if value > 0)
-            domain = [least / _BESIDE, max(values) * _BESIDE]
+            above = [value for value in values if value > 0] or [1.0]
+            domain = [min(above) / _BESIDE, max(above) * _BESIDE]
             scale = alt.Scale(type="log", domain=domain, nice=False)
         else:
-            scale = alt.Scale(domain=[0, max(values) * _ROOM], nice=False)
-        return alt.Y("value:Q", title=self._drawing.y_title, scale=scale, axis=axis)
+            scale = alt.Scale(domain=[0, max(values) * _ROOM or 1], nice=False)
+        return alt.Y("value:Q", title=self._drawing.y_title, scale=scale, axis=axis(values))
 
     def _on(self, values: list[dict[str, Any]]) -> alt.Chart:
         return alt.Chart(alt.Data(values=values)).encode(**self._encoding)
@@ -113,16 +92,19 @@ class _Lines:
         base = self._on(self._shown)
         values = [at["value"] for at in self._shown if at["value"] > 0]
         floor = min(values, default=1) / _BESIDE if self._drawing.log_y else 0
+        roof = max(values, default=1) * (_BESIDE if self._drawing.log_y else _ROOM)
         limits = [
-            at | {"low": max(at["low"], floor)} for at in self._shown if at["low"] is not None
+            at | {"low": max(at["low"], floor), "high": min(at["high"], roof)}
+            for at in self._shown
+            if at["low"] is not None and not self._drawing.is_over_time
         ]
         dots = base.mark_point(size=45, filled=True, clip=True)
-        dots = dots.encode(y=self._height(), shape=self._shape, tooltip=self._tooltip())
+        dots = dots.encode(y=self._height(), shape=self._subjects.shape(), tooltip=self._tooltip())
         bars = self._on(limits).mark_rule(strokeWidth=1.2, clip=True)
         bars = bars.encode(y=alt.Y("low:Q"), y2="high:Q")
         joined = base.mark_line(strokeWidth=1.5, clip=True).encode(y=self._height())
         lines = self._fitted() or [joined]
-        chart = alt.layer(dots.add_params(self._pick), bars, *lines, *self._diagonal())
+        chart = alt.layer(dots.add_params(self._subjects.pick), bars, *lines, *self._diagonal())
         spec: dict[str, Any] = chart.properties(width="container", height=_HEIGHT).to_dict()
         spec.pop("config", None)
         return spec

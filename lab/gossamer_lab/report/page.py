@@ -11,8 +11,11 @@ from gossamer_lab.experiment import Experiment
 from gossamer_lab.notes import notes
 from gossamer_lab.report import words
 from gossamer_lab.report.charts import Chart, charts
-from gossamer_lab.report.figures import figure_tables, link
+from gossamer_lab.report.distributions import distribution_charts
+from gossamer_lab.report.figures import FigureTable, figure_tables, link
+from gossamer_lab.report.hosts import host_charts
 from gossamer_lab.report.lines import line_charts
+from gossamer_lab.report.tables import told_tables
 from gossamer_lab.store import Run
 from gossamer_lab.table import cost, duration, figure, marks, rate, span
 
@@ -84,14 +87,18 @@ def _data_links(run: Run) -> dict[str, str]:
     }
 
 
-def _drawn(run: Run, experiment: Experiment) -> list[Chart]:
-    """Return the experiment's own charts, or those of the table."""
-    return line_charts(run, experiment) if experiment.drawings else charts(run)
+def _drawn(run: Run, experiment: Experiment) -> tuple[list[Chart], dict[str, FigureTable]]:
+    """Return the experiment's own charts, or those of the table, and the tables of charts."""
+    if not experiment.drawings:
+        return charts(run), {}
+    more = distribution_charts(run, experiment) + host_charts(run)
+    tables = figure_tables(run, experiment) | {chart.key: shown for chart, shown in more}
+    return line_charts(run, experiment) + [chart for chart, _ in more], tables
 
 
 def write_report(run: Run, experiment: Experiment) -> None:
     """Write report.html into the run's folder, and each chart as SVG and PNG beside it."""
-    drawn = _drawn(run, experiment)
+    drawn, tables = _drawn(run, experiment)
     links = _data_links(run)
     folder = run.folder / "charts"
     folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +118,8 @@ def write_report(run: Run, experiment: Experiment) -> None:
         method=words.method(results),
         differences=experiment.notes,
         document=experiment.document,
-        tables=figure_tables(run, experiment),
+        tables=tables,
+        told=told_tables(run),
         facts=words.facts(results),
         charts=drawn,
         links=links,

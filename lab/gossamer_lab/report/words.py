@@ -39,6 +39,12 @@ def tally(results: dict[str, Any]) -> str:
     return f"{len(results['verdicts'])} claims; {', '.join(parts)}."
 
 
+_COUNTERS = {
+    True: "a control group of its own (steps of 1 µs)",
+    False: "/proc/PID/stat (steps of 10 ms)",
+}
+
+
 def _of_loads(results: dict[str, Any]) -> list[str]:
     """Say how servers were measured."""
     how = results["method"]
@@ -47,7 +53,7 @@ def _of_loads(results: dict[str, Any]) -> list[str]:
         f"up for {how['warmup_s']:g} s, and puts it under load from core {how['client_core']} for "
         f"{how['seconds']:g} s, over the loopback interface.",
         "CPU time is user and system time of all processes of the server, read from "
-        "/proc/PID/stat (steps of 10 ms) before and after the load, divided by all requests of "
+        f"{_COUNTERS[how['exact_cpu']]} before and after the load, divided by all requests of "
         "the load. It includes accepting and closing the connections.",
     ]
     if how["drop"]:

@@ -10,6 +10,7 @@ from gossamer_lab.servers.server import Launch, Server, ServerFailedError, Site
 
 _COLUMNS = re.compile(r"\t+|\s{2,}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_LISTING_S = 60.0
 
 
 def parse_arch_list(text: str) -> dict[str, str]:
@@ -32,8 +33,12 @@ _OF_MANY = ("prefork", "pool", "queue")
 def _configure(program: Path, variant: Variant, site: Site) -> Launch:
     """Serve the site on a free port, which the server announces; with one worker, or of many."""
     workers = () if variant.arch in _OF_MANY else ("--workers", "1")
-    options = ("--arch", variant.arch, *workers, "--listen", "127.0.0.1:0")
-    return Launch((str(program), "serve", *options, *variant.options, str(site.root)))
+    options = ("--arch", variant.arch, *workers, "--listen", f"{site.address}:0")
+    limit = ("prlimit", f"--nofile={variant.open_files}") if variant.open_files else ()
+    most = (variant.open_files or site.open_files) * 9 // 10
+    room = ("--max-connections", str(most)) if variant.is_wide else ()
+    command = (*limit, str(program), "serve", *options, *room, *variant.options)
+    return Launch((*command, str(site.root)))
 
 
 def our_servers(program: Path, wanted: tuple[Variant, ...] | None = None) -> list[Server]:
@@ -47,7 +52,7 @@ def our_servers(program: Path, wanted: tuple[Variant, ...] | None = None) -> lis
             check=False,
             capture_output=True,
             text=True,
-            timeout=10,
+            timeout=_LISTING_S,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ServerFailedError(f"{program} cannot be run: {error}") from error

@@ -8,8 +8,8 @@ _LOWEST = 10_240
 _TRIES = 100
 
 
-def free_port() -> int:
-    """Return a port of 127.0.0.1 that nobody uses, below those that clients are given.
+def free_port(address: str) -> int:
+    """Return a port of an address that nobody uses, below those that clients are given.
 
     A client's connection can therefore not take it between this call and the server's start.
     """
@@ -18,8 +18,8 @@ def free_port() -> int:
     for port in random.sample(range(_LOWEST, end), _TRIES):
         with socket.socket() as probe:
             try:
-                probe.bind(("127.0.0.1", port))
+                probe.bind((address, port))
             except OSError:
                 continue
             return port
-    raise OSError("no free port on 127.0.0.1")
+    raise OSError(f"no free port on {address}")

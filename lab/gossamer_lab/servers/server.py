@@ -12,7 +12,8 @@ from pathlib import Path
 
 from gossamer_lab import interruption, process
 
-_READY_S = 10.0
+_READY_S = 60.0
+"""For the first answer, also on a machine that is busy with much else."""
 _ANNOUNCEMENT = re.compile(r"^listening on (http://\S+)", re.MULTILINE)
 
 
@@ -28,6 +29,8 @@ class Site:
     folder: Path
     open_files: int
     """Limit on open files of one process."""
+    address: str = "127.0.0.1"
+    """Where servers listen."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +71,15 @@ def _announced_url(output: Path) -> str | None:
 
 
 def _answers(url: str, path: str, size: int) -> bool:
-    """Ask for the page; False if nobody listens yet, ServerFailedError if the answer is wrong."""
+    """Ask for the page; False if nobody answers yet, ServerFailedError if the answer is wrong."""
     address = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=_READY_S)
     try:
         connection.request("GET", path)
         response = connection.getresponse()
         length = len(response.read())
-    except ConnectionRefusedError:
+    except ConnectionError:
+        # Refused, or reset by one that is still at its preparations.
         return False
     except (OSError, http.client.HTTPException) as error:
         raise ServerFailedError(f"no answer to GET {path}: {error!r}") from error

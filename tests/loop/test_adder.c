@@ -1,4 +1,5 @@
-/* Many descriptors that are set anew at once: each number's file is verified all the same. */
+/* Many descriptors that are started or set anew at once: what is refused among them is found, and
+ * each number's file is verified all the same. */
 #include "tests/loop/fixture.h"
 
 #include <errno.h>
@@ -19,6 +20,12 @@ static void on_readable(struct gs_io *io, unsigned events)
         take_byte(pairs[i][0]);
 }
 
+static void count_call(struct gs_io *io, unsigned events)
+{
+    (void)events;
+    called[io - ios]++;
+}
+
 static void set_up(void)
 {
     loop = new_loop();
@@ -29,6 +36,11 @@ static void set_up(void)
         gs_io_init(&ios[i], loop, on_readable);
         start_io(&ios[i], pairs[i][0], GS_READ);
     }
+}
+
+static void set_up_and_settle(void)
+{
+    set_up();
     CHECK_EQ(step(loop), 0);
 }
 
@@ -81,9 +93,55 @@ static void replace(int i)
     pairs[i][1] = pair[1];
 }
 
-TEST(descriptors_set_anew_by_hundreds_report_as_before)
+TEST(what_is_refused_among_hundreds_of_new_ones_is_found)
 {
     set_up();
+    int folder = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), other = dup(pairs[40][0]);
+    close(pairs[9][0]);
+    gs_io_stop(&ios[20]);
+    ios[20].callback = count_call;
+    start_io(&ios[20], folder, GS_READ);
+    gs_io_stop(&ios[41]);
+    start_io(&ios[41], other, GS_READ);
+    CHECK_EQ(step(loop), 2);
+    CHECK_EQ(failed[9], 1);
+    CHECK_EQ(gs_io_error(&ios[9]), -EBADF);
+    CHECK_EQ(called[20], 1);
+    gs_io_stop(&ios[20]);
+    gs_io_stop(&ios[41]);
+    close(pairs[9][1]);
+    connect_pair(pairs[9]);
+    start_io(&ios[9], pairs[9][0], GS_READ);
+    called[9] = called[20] = 0;
+    put_everywhere();
+    run();
+    for (int i = 0; i < PAIRS; i++)
+        CHECK_EQ(called[i], i != 20 && i != 41);
+    tear_down();
+    close(folder);
+    close(other);
+}
+
+TEST(hundreds_of_new_ones_by_edges_report_each_edge_once)
+{
+    set_up();
+    for (int i = 0; i < PAIRS; i++) {
+        gs_io_stop(&ios[i]);
+        start_io(&ios[i], pairs[i][0], GS_READ | GS_WRITE | GS_EDGE);
+    }
+    for (int i = 0; i < PAIRS; i++)
+        ios[i].callback = count_call;
+    run();
+    CHECK_EQ(count_others(1), 0);
+    put_everywhere();
+    run();
+    CHECK_EQ(count_others(2), 0);
+    tear_down();
+}
+
+TEST(descriptors_set_anew_by_hundreds_report_as_before)
+{
+    set_up_and_settle();
     for (int times = 1; times < 4; times++) {
         set_all_anew();
         put_everywhere();
@@ -95,7 +153,7 @@ TEST(descriptors_set_anew_by_hundreds_report_as_before)
 
 TEST(files_that_took_numbers_over_are_found_among_hundreds)
 {
-    set_up();
+    set_up_and_settle();
     for (int i = 0; i < PAIRS; i += 7)
         replace(i);
     set_all_anew();
@@ -113,7 +171,7 @@ TEST(files_that_took_numbers_over_are_found_among_hundreds)
 
 TEST(duplicate_of_a_file_that_lost_its_number_is_not_heard_among_hundreds)
 {
-    set_up();
+    set_up_and_settle();
     int far_end = dup(pairs[5][1]), duplicate = dup(pairs[5][0]);
     replace(5);
     set_all_anew();
@@ -131,7 +189,7 @@ TEST(duplicate_of_a_file_that_lost_its_number_is_not_heard_among_hundreds)
 
 TEST(closed_descriptor_fails_among_hundreds)
 {
-    set_up();
+    set_up_and_settle();
     close(pairs[9][0]);
     set_all_anew();
     run();
@@ -148,7 +206,7 @@ TEST(without_io_uring_hundreds_are_verified_one_by_one)
     if (poller && !strcmp(poller, "io_uring"))
         return;
     setenv("GOSSAMER_NO_IO_URING", "1", 1);
-    set_up();
+    set_up_and_settle();
     for (int i = 0; i < PAIRS; i += 7)
         replace(i);
     uint64_t before = interest_calls(loop);

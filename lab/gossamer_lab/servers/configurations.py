@@ -1,0 +1,145 @@
+"""What the peers are told: access logs off, small files cached, as many connections as wanted."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from gossamer_lab.servers.ports import free_port
+from gossamer_lab.servers.server import Site
+
+NGINX = """\
+daemon off;
+{user}
+worker_processes 1;
+pid {folder}/nginx.pid;
+error_log stderr warn;
+events {{
+    use epoll;
+    worker_connections {nginx_connections};
+}}
+http {{
+    access_log off;
+    sendfile off;
+    types {{ text/html html; }}
+    default_type application/octet-stream;
+    keepalive_timeout 300s;
+    keepalive_requests 1000000000;
+    open_file_cache max=1000 inactive=300s;
+    open_file_cache_valid 60s;
+    client_body_temp_path {folder}/nginx-body;
+    proxy_temp_path {folder}/nginx-proxy;
+    fastcgi_temp_path {folder}/nginx-fastcgi;
+    uwsgi_temp_path {folder}/nginx-uwsgi;
+    scgi_temp_path {folder}/nginx-scgi;
+    server {{
+        listen {address}:{port} backlog=4096;
+        root {root};
+    }}
+}}
+"""
+
+LIGHTTPD = """\
+server.bind = "{address}"
+server.port = {port}
+server.document-root = "{root}"
+server.event-handler = "linux-sysepoll"
+server.network-backend = "writev"
+server.stat-cache-engine = "simple"
+server.max-fds = {open_files}
+server.max-connections = {connections}
+server.listen-backlog = 4096
+server.max-keep-alive-idle = 300
+server.max-keep-alive-requests = 65535
+server.compat-module-load = "disable"
+server.modules = ( "mod_staticfile" )
+mimetype.assign = ( ".html" => "text/html" )
+"""
+
+H2O = """\
+num-threads: 1
+{user}
+max-connections: {connections}
+pid-file: {folder}/h2o.pid
+error-log: /dev/stderr
+http1-request-timeout: 300
+compress: OFF
+listen:
+  host: {address}
+  port: {port}
+hosts:
+  default:
+    paths:
+      /:
+        file.dir: {root}
+"""
+
+_APACHE = """\
+<IfDefine !MODULES>
+    Define MODULES /usr/lib/apache2/modules
+</IfDefine>
+ServerRoot {folder}
+LoadModule mpm_MODEL_module ${{MODULES}}/mod_mpm_MODEL.so
+LoadModule authz_core_module ${{MODULES}}/mod_authz_core.so
+{user}
+ServerName localhost
+Listen {address}:{port}
+ListenBacklog 4096
+PidFile {folder}/apache2.pid
+ErrorLog /dev/stderr
+DocumentRoot {root}
+KeepAlive On
+KeepAliveTimeout 300
+MaxKeepAliveRequests 0
+MaxConnectionsPerChild 0
+"""
+
+_APACHE_PROCESSES = """\
+StartServers 256
+ServerLimit 256
+MaxRequestWorkers 256
+MinSpareServers 1
+MaxSpareServers 256
+"""
+
+_APACHE_THREADS = """\
+StartServers 18
+ServerLimit 18
+ThreadsPerChild 64
+MaxRequestWorkers 1152
+MinSpareThreads 1152
+MaxSpareThreads 1152
+"""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A configuration, in a file and as text, and the address that it names."""
+
+    path: Path
+    text: str
+    url: str
+
+
+def apache(model: str) -> str:
+    """Return the template of Apache's configuration with one of its models of concurrency."""
+    sizes = _APACHE_PROCESSES if model == "prefork" else _APACHE_THREADS
+    return _APACHE.replace("MODEL", model) + sizes
+
+
+def written(template: str, name: str, site: Site, user: str = "") -> Written:
+    """Write a configuration for a free port; the line about the user only where that is root."""
+    port = free_port(site.address)
+    text = template.format(
+        root=site.root,
+        folder=site.folder,
+        address=site.address,
+        port=port,
+        user=user if os.geteuid() == 0 else "",
+        open_files=site.open_files,
+        connections=site.open_files // 2,
+        # When fewer than a sixteenth of these are free, nginx closes idle ones.
+        nginx_connections=site.open_files * 9 // 10,
+    )
+    path = site.folder / f"{name}.conf"
+    path.write_text(text)
+    return Written(path, text, f"http://{site.address}:{port}")

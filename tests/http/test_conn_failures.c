@@ -1,0 +1,125 @@
+/* What a connection answers while the files below it can't be read. */
+#include "tests/http/drive_check.h"
+
+#include <errno.h>
+#include <gossamer/sys.h>
+#include <sys/syscall.h>
+
+#define GET(name_) "GET /" name_ " HTTP/1.1\r\nHost: a\r\n\r\n"
+
+static struct drive drive;
+static struct drive_answer answer;
+
+static void start(void)
+{
+    struct gs_http_options options;
+    gs_http_options_default(&options);
+    drive_start(&drive, &options);
+}
+
+static void stop(void)
+{
+    gs_sys_set_fault(NULL, NULL);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+static void check_status(const char *request, unsigned status)
+{
+    drive_check_status(&drive, request, status, &answer);
+}
+
+static void check_body(const char *request, const char *body)
+{
+    drive_check_body(&drive, request, body, &answer);
+}
+
+static long failing_call, failure;
+static unsigned failures_left;
+
+static long fail(long number, void *data)
+{
+    (void)data;
+    if (number != failing_call || !failures_left)
+        return 0;
+    failures_left--;
+    return -failure;
+}
+
+static void fail_next(long call, int err, unsigned times)
+{
+    failing_call = call;
+    failure = err;
+    failures_left = times;
+    gs_sys_set_fault(fail, NULL);
+}
+
+TEST(failures_of_the_kernel_have_their_statuses)
+{
+    static const struct {
+        int err;
+        unsigned status;
+    } errors[] = {{EMFILE, 503}, {ENFILE, 503}, {ENOMEM, 503},
+                  {EACCES, 403}, {EPERM, 403},  {EIO, 500}};
+    static const long calls[] = {SYS_openat2, SYS_fstat, SYS_pread64};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        for (size_t call = 0; call < sizeof calls / sizeof *calls; call++) {
+            start();
+            drive_write(&drive, "f", "one");
+            fail_next(calls[call], errors[i].err, 1);
+            check_status(GET("f"), errors[i].status);
+            CHECK(answer.keep_alive);
+            CHECK_EQ(failures_left, 0);
+            if (errors[i].status == 503)
+                CHECK(drive_has(&answer, "Retry-After: 1"));
+            check_body(GET("f"), "one");
+            stop();
+        }
+}
+
+TEST(page_is_served_for_a_minute_when_a_look_at_its_file_can_not_be_had)
+{
+    start();
+    drive_write(&drive, "f", "one");
+    check_body(GET("f"), "one");
+    for (int i = 0; i < 59; i++) {
+        drive.now_ns += GS_SECOND;
+        fail_next(SYS_openat2, i % 2 ? EMFILE : ENOMEM, 1);
+        check_body(GET("f"), "one");
+        CHECK_EQ(failures_left, 0);
+    }
+    drive.now_ns += GS_SECOND;
+    fail_next(SYS_openat2, EMFILE, 2);
+    check_status(GET("f"), 503);
+    check_status(GET("f"), 503);
+    check_body(GET("f"), "one");
+    stop();
+}
+
+TEST(page_served_for_want_of_a_look_gives_way_to_what_is_seen_next)
+{
+    start();
+    drive_write(&drive, "f", "one");
+    check_body(GET("f"), "one");
+    drive.now_ns += GS_SECOND;
+    drive_write(&drive, "f", "three");
+    fail_next(SYS_openat2, EMFILE, 1);
+    check_body(GET("f"), "one");
+    check_body(GET("f"), "three");
+    drive.now_ns += GS_SECOND;
+    fail_next(SYS_openat2, EIO, 1);
+    check_status(GET("f"), 500);
+    stop();
+}
+
+TEST(interrupted_calls_are_made_again)
+{
+    start();
+    drive_write(&drive, "f", "one");
+    fail_next(SYS_openat2, EAGAIN, 2);
+    check_body(GET("f"), "one");
+    drive_write(&drive, "g", "two");
+    fail_next(SYS_pread64, EINTR, 3);
+    check_body(GET("g"), "two");
+    CHECK_EQ(failures_left, 0);
+    stop();
+}

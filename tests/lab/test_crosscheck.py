@@ -1,0 +1,226 @@
+"""Our load generator beside others: their words, what is compared, and what is warned of."""
+
+import itertools
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gossamer_lab import crosscheck, paths
+from gossamer_lab.accounting import CpuTime
+from gossamer_lab.crosscheck import CLIENTS, Client, ClientFailedError, cross_check, warnings
+from gossamer_lab.experiment import Experiment, Point
+from gossamer_lab.experiments.quick import QUICK
+from gossamer_lab.load import Generator
+from gossamer_lab.measure import Row
+from gossamer_lab.notes import notes
+from gossamer_lab.plan import Plan, Wish
+from gossamer_lab.run import Order, run_experiment
+from gossamer_lab.servers import peers
+from gossamer_lab.store import Run, load_run
+from gossamer_lab.workshop import Workshop, paths_of, workshop
+
+WRK, AB = CLIENTS
+SAID_BY_WRK = """\
+  1 threads and 64 connections
+  84819 requests in 1.01s, 40.85MB read
+Requests/sec:  83979.35
+"""
+SAID_BY_AB = """\
+Concurrency Level:      64
+Time taken for tests:   1.250 seconds
+Complete requests:      50000
+Failed requests:        0
+"""
+
+_ASKS = """\
+import http.client, sys, time, urllib.parse
+address = urllib.parse.urlsplit(sys.argv[-1])
+connection = http.client.HTTPConnection(address.hostname, address.port)
+began, count = time.monotonic(), 0
+while time.monotonic() < began + 0.3:
+    connection.request("GET", address.path)
+    connection.getresponse().read()
+    count += 1
+seconds = time.monotonic() - began
+"""
+
+
+def client(folder: Path, name: str, says: str) -> None:
+    """Put a client into the folder of peers that asks for a while, and says what it found."""
+    path = folder / "peers" / name
+    path.write_text(f"#!{sys.executable}\n{_ASKS}print({says})\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def clients(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let scripts stand for wrk and ab, beside the fake of ours; a load costs the server 50 ms."""
+    used = itertools.count()
+    monkeypatch.setattr(crosscheck, "family_cpu", lambda _pid: CpuTime(0.05 * next(used), 0.0))
+    client(tmp_path, "wrk", 'f"  {count} requests in {seconds:.2f}s, 1MB read"')
+    client(
+        tmp_path, "ab", 'f"Time taken for tests: {seconds} seconds\\nComplete requests: {count}"'
+    )
+    return fake
+
+
+def checked(program: Path, rounds: int = 1) -> dict[str, Any]:
+    """Make a cross-check in a workshop of its own."""
+    point = Point("page", 305, 1, 0)
+    with workshop(Experiment("check", "", (point,), ()), program) as shop:
+        return cross_check((8192, 305), rounds, shop, generator(shop))
+
+
+def generator(shop: Workshop) -> Generator:
+    """Return the load generator of a workshop."""
+    folder, core = shop.site.folder, shop.client_core
+    return Generator(shop.program, core, folder, lambda: None, paths_of)
+
+
+def test_the_words_of_the_others_are_understood() -> None:
+    wrk, ab = WRK.parse(SAID_BY_WRK), AB.parse(SAID_BY_AB)
+    assert (wrk.requests, wrk.seconds) == (84819, 1.01)
+    assert (ab.requests, ab.seconds) == (50000, 1.25)
+
+
+@pytest.mark.parametrize(
+    ("known", "text", "reason"),
+    [
+        (WRK, SAID_BY_WRK + "  Socket errors: connect 0, read 3, write 0, timeout 0\n", "read 3"),
+        (WRK, SAID_BY_WRK + "  Non-2xx or 3xx responses: 12\n", "responses: 12"),
+        (AB, SAID_BY_AB.replace("requests:        0", "requests:        7"), "requests: 7"),
+        (AB, SAID_BY_AB + "Non-2xx responses:      50000\n", "responses: 50000"),
+        (AB, "Benchmarking 127.0.0.1 (be patient)...", "it told no result"),
+    ],
+)
+def test_a_client_whose_requests_fail_has_no_figures(known: Client, text: str, reason: str) -> None:
+    with pytest.raises(ClientFailedError, match=reason):
+        known.parse(text)
+
+
+def test_every_client_is_measured_in_every_round_and_set_against_ours(clients: Path) -> None:
+    found = checked(clients, rounds=2)
+    assert [one["name"] for one in found["clients"]] == ["gossamer load", "wrk", "ab"]
+    assert [(row["round"], row["client"]) for row in found["rows"]] == [
+        *((1, name) for name in ("gossamer load", "wrk", "ab")),
+        *((2, name) for name in ("ab", "wrk", "gossamer load")),
+    ]
+    ours, wrk, ab = found["clients"]
+    assert ours["server_cpu_ratio"] == pytest.approx(1.0)
+    for one in (wrk, ab):
+        assert one["failure"] is None
+        assert one["throughput_per_s"] > 0
+        assert one["client_cpu_us_per_request"] > 0
+        cost = one["server_cpu_us_per_request"] / ours["server_cpu_us_per_request"]
+        assert one["server_cpu_ratio"] == pytest.approx(cost)
+    assert wrk["command"].endswith("wrk -t1 -c64 -d1s URL/page-305.html")
+    assert ours["command"].split()[1:3] == ["load", "URL/page-305.html"]
+    assert (found["server"], found["point"]) == ("event", "305 B keep-alive, 64 conns")
+    assert found["absent"] == []
+    json.dumps(found)
+
+
+def test_a_client_that_fails_is_warned_of_and_the_others_are_compared(
+    clients: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "peers" / "wrk"
+    path.write_text("#!/bin/sh\necho 'no such option' >&2\nexit 3\n")
+    found = checked(clients)
+    assert found["clients"][1]["failure"] == "ended with status 3: no such option"
+    assert "wrk failed: ended with status 3: no such option" in found["warnings"]
+    assert found["clients"][2]["server_cpu_ratio"] > 0
+
+
+def test_a_server_that_does_not_start_is_a_warning(
+    clients: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_BROKEN", "event")
+    found = checked(clients)
+    assert found["clients"] == []
+    (warning,) = found["warnings"]
+    assert warning.startswith("there was no cross-check: event: ended with status 2")
+    assert "fake: cannot listen: no such luck" in warning
+
+
+def test_our_own_failure_is_a_warning(clients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_ERRORS", "3")
+    found = checked(clients)
+    assert found["warnings"] == ["there was no cross-check: event: 3 requests failed"]
+
+
+def test_without_other_clients_nothing_is_measured(fake: Path) -> None:
+    found = checked(fake)
+    assert found["absent"] == ["wrk", "ab"]
+    assert (found["clients"], found["rows"], found["warnings"]) == ([], [], [])
+
+
+def told(name: str, ratio: float | None, failure: str | None = None) -> dict[str, Any]:
+    """Return what is known of a client."""
+    return {"name": name, "server_cpu_ratio": ratio, "failure": failure}
+
+
+def test_only_what_is_not_explained_is_warned_of() -> None:
+    low, high = crosscheck.EXPLAINED
+    fine = [told("gossamer load", 1.0), told("wrk", low), told("ab", high)]
+    assert warnings(fine) == []
+    assert warnings([told("wrk", 2.0), told("ab", 0.5)]) == [
+        "a request of wrk cost the server 2.00 times what one of ours did; "
+        "from 0.75 to 1.4 is explained",
+        "a request of ab cost the server 0.50 times what one of ours did; "
+        "from 0.75 to 1.4 is explained",
+    ]
+    assert warnings([told("ab", None, "killed")]) == ["ab failed: killed"]
+    assert warnings([told("ab", None)]) == ["ab cannot be set beside ours, which failed"]
+
+
+class Unmoved:
+    """Is told how a run gets on, and does nothing."""
+
+    def begin(self, _plan: Plan, _done: int) -> None:
+        """Measuring starts."""
+
+    def tick(self) -> None:
+        """Some time has passed."""
+
+    def done(self, _row: Row) -> None:
+        """One more step is measured."""
+
+
+def test_a_run_keeps_its_cross_check_and_a_resumed_one_makes_no_other(
+    clients: Path, tmp_path: Path
+) -> None:
+    scale = replace(QUICK.scale("smoke"), budget_s=1.0, warmup_s=0.0, points=())
+    short = replace(QUICK, points=(QUICK.points[0],), scales=(scale,), architectures=None)
+    order = Order(short, scale, clients, tmp_path / "out", Wish(1))
+    run = run_experiment(order, Unmoved())
+    kept = run.results["cross_check"]
+    assert len(kept["rows"]) == 3 * scale.rounds
+    Run(run.folder, run.results | {"complete": False, "measured": 1}, run.raw.head(1)).save()
+    resumed = run_experiment(replace(order, earlier=load_run(str(run.folder))), Unmoved())
+    assert resumed.results["complete"]
+    assert resumed.results["cross_check"] == kept
+
+
+def test_the_notes_of_a_run_name_warnings_and_absent_clients(run: Run) -> None:
+    check = {"warnings": ["ab failed: killed"], "absent": ["wrk"]}
+    said = [note.text for note in notes(run.results | {"cross_check": check})]
+    assert "Cross-check: ab failed: killed." in said
+    assert "The load was not checked against wrk. To add them: make peers" in said
+    assert not any("checked" in note.text for note in notes(run.results))
+
+
+@pytest.mark.skipif(not paths.program().is_file(), reason="the program is not built")
+def test_the_real_clients_agree_that_requests_were_answered() -> None:
+    if not any(paths.peer(known.name) for known in CLIENTS):
+        pytest.skip("neither wrk nor ab is on this machine")
+    found = checked(paths.program())
+    present = [known.name for known in CLIENTS if paths.peer(known.name)]
+    assert [one["name"] for one in found["clients"]] == ["gossamer load", *present]
+    assert [one["failure"] for one in found["clients"]] == [None] * (1 + len(present))
+    assert all(row["requests"] > 0 for row in found["rows"])
+    nginx = peers.peer_program("nginx")
+    assert found["server"] == ("nginx" if nginx else "event")

@@ -1,0 +1,63 @@
+/* A server of which a loop fails for good ends with an error, and by itself. */
+#include "serve/serve.h"
+
+#include "tests/test.h"
+
+#include <errno.h>
+#include <gossamer/sys.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PATIENCE_SECONDS 60
+
+/* Whether the main thread's loop is the one that fails, or all others. */
+static bool fails_in_main;
+
+static long fail_waits(long number, void *data)
+{
+    bool is_main = gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0) == getpid();
+    (void)data;
+    return number == SYS_epoll_pwait2 && is_main == fails_in_main ? -EBADF : 0;
+}
+
+static _Noreturn void serve(char *arch)
+{
+    char folder[] = "/tmp";
+    char *words[] = {"serve", "--arch", arch, "--workers", "2", "--listen", "127.0.0.1:0", folder};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(PATIENCE_SECONDS);
+    unsetenv("GS_POLLER");
+    if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
+        _exit(99);
+    gs_sys_set_fault(fail_waits, NULL);
+    _exit(gs_serve_main(8, words));
+}
+
+static void check_ends_with_an_error(char *arch)
+{
+    int status;
+    fflush(NULL);
+    pid_t server = fork();
+    CHECK(server >= 0);
+    if (!server)
+        serve(arch);
+    CHECK_EQ(waitpid(server, &status, 0), server);
+    CHECK(WIFEXITED(status));
+    CHECK_EQ(WEXITSTATUS(status), 1);
+}
+
+TEST(user_ends_with_an_error_when_a_loop_fails)
+{
+    fails_in_main = true;
+    check_ends_with_an_error("user");
+}
+
+TEST(event_ends_with_an_error_when_a_loop_fails)
+{
+    fails_in_main = false;
+    check_ends_with_an_error("event");
+}
