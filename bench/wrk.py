@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gossamer_lab import paths
 from gossamer_lab.accounting import CpuTime, family_cpu
+from gossamer_lab.crosscheck import WRK, ClientFailedError
 from gossamer_lab.experiment import Point
 from gossamer_lab.servers.server import Server, ServerFailedError, serving
 from gossamer_lab.workshop import Workshop
@@ -35,12 +36,12 @@ class Wrk:
             text=True,
             timeout=seconds + _SLACK_S,
         )
-        lines = [line.strip() for line in done.stdout.splitlines()]
-        wrong = [line for line in lines if line.startswith(("Socket errors", "Non-2xx"))]
-        counts = [line.split()[0] for line in lines if " requests in " in line]
-        if done.returncode or wrong or not counts:
-            raise WrkFailedError("; ".join(wrong) or done.stderr.strip() or "wrk said nothing")
-        return int(counts[0])
+        if done.returncode:
+            raise WrkFailedError(done.stderr.strip() or f"wrk ended with status {done.returncode}")
+        try:
+            return WRK.parse(done.stdout).requests
+        except ClientFailedError as error:
+            raise WrkFailedError(str(error)) from error
 
 
 def installed() -> Wrk | None:

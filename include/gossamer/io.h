@@ -15,6 +15,9 @@
  * (pipes on old kernels, terminals) is tried only when the kernel reported it ready. Descriptors are
  * never changed to O_NONBLOCK; new ones made here are.
  *
+ * Where the workers' loops are on io_uring (GS_POLLER, loop.h), the kernel receives, sends and accepts
+ * for threads that do not migrate: without a system call for each, and a send waits, too.
+ *
  * Regular files are asked for what is in memory, and the rest is done by io_uring, where the kernel
  * has it (GOSSAMER_NO_IO_URING in the environment does without), or else by a pool of kernel threads.
  * Threads that read or write at the position of the same open file take turns.

@@ -255,11 +255,16 @@ def _verdicts(before: Run, after: Run) -> list[dict[str, str]]:
 
 def compare(before: Run, after: Run) -> Comparison:
     """Compare two runs; NotComparableError if they are not of one kind."""
-    for name in ("experiment", "brake"):
-        one, other = (run.results[name] for run in (before, after))
-        if name == "brake":
-            one, other = one["is_on"], other["is_on"]
-        if one != other:
+    kinds = [
+        {
+            "experiment": run.results["experiment"],
+            "scale": run.results["method"]["scale"],
+            "brake": "on" if run.results["brake"]["is_on"] else "off",
+        }
+        for run in (before, after)
+    ]
+    for name, one in kinds[0].items():
+        if one != (other := kinds[1][name]):
             raise NotComparableError(f"the runs differ in their {name}: {one}, {other}")
     changes = compare_frames(before.raw, after.raw)
     if not changes:

@@ -78,23 +78,22 @@ class Client:
         return Outcome(int(found["requests"]), float(found["seconds"]))
 
 
-CLIENTS = (
-    Client(
-        "wrk",
-        "-v",
-        ("-t1", f"-c{_CONNECTIONS}", f"-d{_SECONDS}s"),
-        re.compile(r"(?P<requests>\d+) requests in (?P<seconds>[\d.]+)s"),
-        re.compile(r"Socket errors.*|Non-2xx.*"),
-    ),
-    Client(
-        "ab",
-        "-V",
-        # Its time limit implies a limit of requests, unless one follows.
-        ("-q", "-k", "-t", str(_SECONDS), "-n", str(_SECONDS * 1_000_000), "-c", str(_CONNECTIONS)),
-        re.compile(r"Complete requests:\s+(?P<requests>\d+)|Time taken.*?(?P<seconds>[\d.]+) sec"),
-        re.compile(r"Failed requests:\s+[1-9]\d*|Non-2xx.*"),
-    ),
+WRK = Client(
+    "wrk",
+    "-v",
+    ("-t1", f"-c{_CONNECTIONS}", f"-d{_SECONDS}s"),
+    re.compile(r"(?P<requests>\d+) requests in (?P<seconds>[\d.]+)s"),
+    re.compile(r"Socket errors.*|Non-2xx.*"),
 )
+AB = Client(
+    "ab",
+    "-V",
+    # Its time limit implies a limit of requests, unless one follows.
+    ("-q", "-k", "-t", str(_SECONDS), "-n", str(_SECONDS * 1_000_000), "-c", str(_CONNECTIONS)),
+    re.compile(r"Complete requests:\s+(?P<requests>\d+)|Time taken.*?(?P<seconds>[\d.]+) sec"),
+    re.compile(r"Failed requests:\s+[1-9]\d*|Non-2xx.*"),
+)
+CLIENTS = (WRK, AB)
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ def _of_cross_check(check: dict[str, Any]) -> list[Note]:
     return found
 
 
-def notes(results: dict[str, Any]) -> list[Note]:
-    """Return the notes of a run."""
+def _of_run(results: dict[str, Any]) -> list[Note]:
+    """Return what is to be said of how the run went."""
     found = []
     if results["resumed"]:
         found.append(Note(f"Resumed at {results['resumed']} after an interruption."))
@@ -34,6 +34,15 @@ def notes(results: dict[str, Any]) -> list[Note]:
     for name, share in results["method"]["handicaps"].items():
         words = f"{name} was made to need {share:.0%} more CPU time than it does"
         found.append(Note(f"Handicap: {words}.", is_fault=True))
+    if died := results["hosts_died"]:
+        words = f"{len(died)} measurements were repeated: {', '.join(died)}"
+        found.append(Note(f"Client hosts died in mid-run. {words}."))
+    return found
+
+
+def _of_machine(results: dict[str, Any]) -> list[Note]:
+    """Return what is to be said of the conditions under which it was measured."""
+    found = []
     if results["method"]["shared_core"]:
         words = "This machine offers one core: throughput and times are those of both sides."
         found.append(Note(words))
@@ -51,12 +60,15 @@ def notes(results: dict[str, Any]) -> list[Note]:
         found.append(
             Note(f"{count} of {results['measured']} measurements do not count: {reasons}.")
         )
-    if died := results["hosts_died"]:
-        words = f"{len(died)} measurements were repeated: {', '.join(died)}"
-        found.append(Note(f"Client hosts died in mid-run. {words}."))
     if results["brake"]["wanted"] is not None and not results["brake"]["is_on"]:
         words = "this kernel does not share a core between sessions as asked"
         found.append(Note(f"The server was not slowed down: {words}. Its client may be the limit."))
+    return found
+
+
+def notes(results: dict[str, Any]) -> list[Note]:
+    """Return the notes of a run."""
+    found = _of_run(results) + _of_machine(results)
     found += _of_cross_check(results.get("cross_check") or {"warnings": [], "absent": []})
     found += [
         Note(f"Left out: {left_out['name']}: {left_out['reason']}", left_out["is_fault"])

@@ -5,11 +5,15 @@
 #include "serve/server.h"
 
 #include <gossamer/sys.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <time.h>
 
 /* Of a stage that may wait for a disk, or that computes. */
 #define THREADS_MOST 20
+
+/* Of freed memory that the allocator does not give back: with each batch, the answers of all its requests come and go. */
+#define KEPT_BYTES (16 << 20)
 
 /* ---- The loop of a worker's sockets ---- */
 
@@ -234,6 +238,7 @@ static int run(struct serve_server *server)
 {
     struct stage_site site = {.server = server};
     serve_block_signals();
+    (void)mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
     int err = make(&site);
     if (!err)
         err = serve(&site);

@@ -156,6 +156,17 @@ uint64_t gs_loop_wait_ns(struct gs_loop *loop, uint64_t deadline_ns)
     return timeout_ns < periodic_ns ? timeout_ns : periodic_ns;
 }
 
+/* The thread sanitizer keeps a signal that comes right before a wait until the next call that it knows
+ * of: a loop that waits for signals makes one now and then. */
+#ifndef __has_feature
+#define __has_feature(feature_) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#define SLEEP_MOST (5 * GS_SECOND)
+#else
+#define SLEEP_MOST GS_NEVER
+#endif
+
 uint64_t gs_loop_begin_wait(struct gs_loop *loop, uint64_t deadline_ns)
 {
     uint64_t inner_ns = GS_NEVER;
@@ -165,6 +176,8 @@ uint64_t gs_loop_begin_wait(struct gs_loop *loop, uint64_t deadline_ns)
     uint64_t timeout_ns = gs_loop_wait_ns(loop, deadline_ns);
     if (inner_ns < timeout_ns)
         timeout_ns = inner_ns;
+    if (SLEEP_MOST < timeout_ns && atomic_load(&loop->mailbox.watched))
+        timeout_ns = SLEEP_MOST;
     return timeout_ns && gs_loop_may_sleep(loop) ? timeout_ns : 0;
 }
 

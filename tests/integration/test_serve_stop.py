@@ -132,7 +132,7 @@ def test_who_has_connected_already_is_served(serve: Serve, root: Path) -> None:
 
 
 def test_a_request_half_received_may_be_completed(serve: Serve, root: Path) -> None:
-    server = serve(root, "--no-defer-accept")
+    server = serve(root, "--no-defer-accept", "--header-timeout", "60s")
     with Wire(server.address) as wire:
         wire.get("/a.txt")
         data = request("GET", "/digits.txt")

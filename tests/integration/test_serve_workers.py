@@ -93,7 +93,8 @@ def test_who_falls_silent_holds_up_only_the_worker_whose_only_client_it_is(
 ) -> None:
     sparse(root / "huge.bin", 100 << 20)
     workers = "4" if arch == "queue" else "2"
-    server = serve(root, "--workers", workers, "--no-defer-accept", exact=True)
+    patient = ("--header-timeout", "60s", "--idle-timeout", "60s", "--rate-grace", "60s")
+    server = serve(root, "--workers", workers, "--no-defer-accept", *patient, exact=True)
     silent = [fall_silent(server, how) for _ in range(2)]
     with Wire(server.address) as good:
         good.send(request("GET", "/digits.txt"))

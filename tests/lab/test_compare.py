@@ -145,4 +145,8 @@ def test_runs_of_different_experiments_are_not_compared(tmp_path: Path) -> None:
     other = make_run(tmp_path / "other", known_rows(), experiment="are-events-fast")
     with pytest.raises(NotComparableError, match="differ in their experiment"):
         compare(one, other)
+    longer = make_run(tmp_path / "longer", known_rows())
+    longer.results["method"]["scale"] = "paper"
+    with pytest.raises(NotComparableError, match="differ in their scale: smoke, paper"):
+        compare(one, longer)
     assert compare(one, one).flagged == []

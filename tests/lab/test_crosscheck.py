@@ -11,7 +11,15 @@ import pytest
 
 from gossamer_lab import crosscheck, paths
 from gossamer_lab.accounting import CpuTime
-from gossamer_lab.crosscheck import CLIENTS, Client, ClientFailedError, cross_check, warnings
+from gossamer_lab.crosscheck import (
+    AB,
+    CLIENTS,
+    WRK,
+    Client,
+    ClientFailedError,
+    cross_check,
+    warnings,
+)
 from gossamer_lab.experiment import Experiment, Point
 from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.load import Generator
@@ -23,7 +31,6 @@ from gossamer_lab.servers import peers
 from gossamer_lab.store import Run, load_run
 from gossamer_lab.workshop import Workshop, paths_of, workshop
 
-WRK, AB = CLIENTS
 SAID_BY_WRK = """\
   1 threads and 64 connections
   84819 requests in 1.01s, 40.85MB read

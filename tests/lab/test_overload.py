@@ -30,10 +30,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     asked = 0
 
     def do_GET(self) -> None:
+        assert isinstance(self.server, _Server)
         if self.path == "/never":
-            assert isinstance(self.server, _Server)
             self.server.is_over.wait()
             return
+        if self.path == "/slow":
+            self.server.is_over.wait(0.5)
         status, text = 200, _METRICS
         if self.path == "/page":
             with _Handler.lock:
@@ -114,6 +116,10 @@ def test_saturation_counts_the_right_answers_alone(url: str) -> None:
     fate = Fate(10.0)
     fate.asked = [Asked(1.0, 1.0, "200"), Asked(2.0, 2.0, "200"), Asked(2.0, 7.0, "503")]
     assert answered_per_s(fate) == pytest.approx(0.5)
+
+
+def test_the_first_answer_to_clients_that_saturate_is_waited_for(url: str) -> None:
+    assert saturated(url, "/slow", 0.05, nothing) > 0
 
 
 def test_an_open_load_ends_when_the_end_is_asked_for(

@@ -22,6 +22,7 @@ from gossamer_lab.experiments.sandstorm import SANDSTORM
 from gossamer_lab.report.page import write_report
 from gossamer_lab.store import Run, keep_hosts
 
+_PATIENCE_S = 120
 CHARTS = ("cpu", "ratio", "throughput", "response")
 
 
@@ -43,7 +44,7 @@ def page(run: Run) -> Path:
 def opened(chrome: webdriver.Chrome, page: Path, width: int, dark: bool = False) -> None:
     """Open a report and wait until its charts are drawn."""
     show(chrome, page, width, dark)
-    WebDriverWait(chrome, 20).until(
+    WebDriverWait(chrome, _PATIENCE_S).until(
         lambda here: here.execute_script("return document.documentElement.dataset.drawn")
     )
 
@@ -98,7 +99,7 @@ def test_the_legend_brings_a_server_out(chrome: webdriver.Chrome, page: Path) ->
     bars = "#chart-cpu svg .mark-rect.role-mark path"
     assert chrome.execute_script(FAINT, bars) == 0
     toggle(chrome, "cpu", "nginx")
-    WebDriverWait(chrome, 5).until(lambda here: here.execute_script(FAINT, bars) == 4)
+    WebDriverWait(chrome, _PATIENCE_S).until(lambda here: here.execute_script(FAINT, bars) == 4)
 
 
 def claims_run(folder: Path) -> Run:
@@ -272,6 +273,7 @@ CROSS_CHECK = {
     "point": "305 B keep-alive, 64 conns",
     "rounds": 2,
     "seconds": 1,
+    "absent": [],
     "warnings": ["a request of ab cost the server 2.00 times what one of ours did"],
     "clients": [
         {
@@ -302,7 +304,7 @@ def test_whole_histograms_and_curves_of_hosts_are_drawn_and_their_legends_toggle
         count = f"document.querySelectorAll('#chart-{key} svg .mark-line path').length"
         assert chrome.execute_script(f"return {count}") >= 2
         toggle(chrome, key, "nginx")
-        WebDriverWait(chrome, 5).until(
+        WebDriverWait(chrome, _PATIENCE_S).until(
             lambda here, key=key: here.execute_script(FAINT, f"#chart-{key} svg .mark-line path")
         )
     asked = [url for url in requests(chrome) if not url.startswith(("data:", "blob:"))]

@@ -254,7 +254,7 @@ static void *accept_one(void *argument)
 
 static void *accept_waiting(void *unused)
 {
-    struct sockaddr_in address, own;
+    struct sockaddr_in address, own = {0};
     socklen_t length = sizeof own;
     int listener = listen_anywhere(&address);
     struct gs_thread *acceptor = spawn(accept_one, &listener);

@@ -222,7 +222,7 @@ ARE_EVENTS_FAST = Experiment(
     scales=(
         Scale(
             "smoke",
-            budget_s=30.0,
+            budget_s=20.0,
             warmup_s=0.0,
             longest_s=0.5,
             rounds=2,

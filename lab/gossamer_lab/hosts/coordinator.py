@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import dask
@@ -47,7 +48,7 @@ _QUIET = {
 
 
 @contextlib.asynccontextmanager
-async def _joined(where: str) -> AsyncIterator[Client]:
+async def _joined(where: str, folder: Path) -> AsyncIterator[Client]:
     """Be a client of the scheduler at an address, or of one with so many workers here."""
     if not where.isdigit():
         async with Client(where, asynchronous=True, timeout=_JOIN_S) as client:
@@ -63,6 +64,7 @@ async def _joined(where: str) -> AsyncIterator[Client]:
             dashboard_address=None,
             worker_dashboard_address=None,
             memory_limit=0,
+            local_directory=str(folder),
         ) as cluster,
         Client(cluster, asynchronous=True) as client,
     ):
@@ -164,7 +166,7 @@ async def _serve(path: str, where: str) -> None:
     """Answer requests until the other side has no more."""
     reader, writer = await asyncio.open_unix_connection(path, limit=_LONGEST_LINE)
     try:
-        async with _joined(where) as client:
+        async with _joined(where, Path(path).parent) as client:
             await _say(writer, {"hosts": len(await _workers(client))})
             while line := await reader.readline():
                 await _say(writer, await _answer(client, json.loads(line)))

@@ -33,6 +33,8 @@ class Part:
     """Path of the network namespace that the host is in; empty: that of the worker."""
     core: int | None = None
     """That the host is kept to."""
+    folder: str = ""
+    """For the host's files, for as long as the load lasts; empty: where the host has such."""
 
     def command(self, folder: Path) -> tuple[str, ...]:
         """Return the command line that makes the load once it is told to; its report goes there."""
@@ -68,7 +70,7 @@ async def perform(part: Part, start_s: float) -> dict[str, Any]:
 
 
 async def _performed(part: Part, start_s: float) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="gossamer-host-") as name:
+    with tempfile.TemporaryDirectory(prefix="gossamer-host-", dir=part.folder or None) as name:
         folder = Path(name)
         errors = folder / "err"
         with errors.open("wb") as err:
@@ -80,7 +82,8 @@ async def _performed(part: Part, start_s: float) -> dict[str, Any]:
             )
         _under_way.add(child)
         try:
-            await asyncio.sleep(max(start_s - time.time(), 0))
+            while (left_s := start_s - time.time()) > 0:
+                await asyncio.sleep(left_s)
             began_s = time.time()
             await asyncio.to_thread(child.communicate, b"go\n")
         finally:

@@ -74,6 +74,7 @@ class Hosts:
                 program="" if self.cluster else str(generator.program),
                 space=spaces[i] if spaces else "",
                 core=None if self.cluster else generator.core,
+                folder="" if self.cluster else str(generator.folder),
             )
             for i, n in enumerate(connections)
         ]

@@ -1,7 +1,7 @@
 "use strict";
 
 // Draws every chart in the colours and the width of the page, again whenever the colours change;
-// unfolds everything for paper.
+// unfolds rules, command lines and configurations for paper.
 (() => {
   const specs = JSON.parse(document.getElementById("charts").textContent);
   const themes = JSON.parse(document.getElementById("themes").textContent);
@@ -18,8 +18,7 @@
       window.vegaEmbed(`#chart-${key}`, spec, {
         renderer: "svg",
         config: config(),
-        actions: { export: true, source: false, compiled: false, editor: false },
-        downloadFileName: key,
+        actions: false,
       }),
     );
     await Promise.all(drawn);
@@ -28,7 +27,7 @@
 
   dark.addEventListener("change", draw);
   window.addEventListener("beforeprint", () => {
-    for (const folded of document.querySelectorAll("main > details")) folded.open = true;
+    for (const folded of document.querySelectorAll("main > details, .told details, .verdicts details")) folded.open = true;
   });
   draw();
 })();

@@ -30,7 +30,6 @@ class Told:
     title: str
     caption: str
     table: FigureTable
-    warnings: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     """Command lines behind it."""
 
@@ -112,7 +111,7 @@ def _cross_check(run: Run) -> list[Told]:
     shown = table(columns, lines, check["clients"])
     title = "The load generator beside others"
     commands = tuple(row["command"] for row in check["clients"])
-    return [Told("cross-check", title, caption, shown, tuple(check["warnings"]), commands)]
+    return [Told("cross-check", title, caption, shown, commands)]
 
 
 def told_tables(run: Run) -> list[Told]:
