@@ -75,7 +75,8 @@ static void on_log(struct gs_async *async)
     serve_shard_flush_log(&worker->shard);
 }
 
-/* What is still in a stage comes back, and is closed then. */
+/* What is still in a stage comes back, and is closed then. The last step hands over what the loop has not told the kernel yet: a ring
+ * would keep the listeners open until all workers have ended. */
 static void *run_worker(void *data)
 {
     struct stage_worker *worker = data;
@@ -88,6 +89,7 @@ static void *run_worker(void *data)
     stage_sockets_drain(worker);
     while (worker->connection_count && gs_loop_step(worker->loop, GS_NEVER) >= 0)
         ;
+    (void)gs_loop_step(worker->loop, 0);
     return NULL;
 }
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Serve, sparse
-from server import Server, attempts
+from server import Server, attempts, has_io_uring
 from wire import EndedError, Wire, request
 
 SIZE = 32 << 20
@@ -82,6 +82,17 @@ def test_a_slow_reader_gets_all_of_a_large_file(serve: Serve, root: Path, connec
     assert len(rest) == SIZE - 1000
     assert rest == page[1000:]
     assert server.wait()["requests"] == 1
+
+
+def test_no_worker_keeps_its_listener_in_a_ring(serve: Serve, root: Path, way: str) -> None:
+    if way not in ("user", "event", "eager", "quad", "stage") or not has_io_uring():
+        pytest.skip("it waits without a ring")
+    sparse(root / "huge.bin", SIZE)
+    server = serve(root, "--poller", "io_uring", "--workers", "2")
+    with start_large(server, "/huge.bin") as wire:
+        server.tell(signal.SIGTERM)
+        assert server.refuses_connections()
+        assert len(wire.rest()) == SIZE - 1000
 
 
 def test_a_pipelined_request_that_was_received_is_answered(serve: Serve, root: Path) -> None:
