@@ -107,34 +107,35 @@ def _values(of: Mean | Highest, round_: Round) -> list[float]:
     return found
 
 
-Line = tuple[list[float], list[float]]
-"""Places and figures."""
-
-
-def _line(of: "Slope | Correlation | Scatter", round_: Round) -> Line:
-    """Return the places and figures of a subject's sound rows; three or more."""
-    keys = [
-        key for key in round_.chosen(dict(of.where)) if round_.points[key].get(of.x) is not None
-    ]
-    sound = [key for key in keys if (key, of.server) in round_.rows]
-    if len(sound) < 3:
-        if gone := next((key for key in keys if key not in sound), None):
-            raise UntestableError(round_.missing(gone, of.server))
-        raise UntestableError("this scale has fewer than three of the loads that are needed")
-    return (
-        [float(round_.points[key][of.x]) for key in sound],
-        [round_.value(key, of.server, of.y) for key in sound],
-    )
-
-
 @dataclass(frozen=True)
-class Slope:
-    """The slope of a figure against a field of the points, by a linear fit."""
+class _OfLine:
+    """A quantity of a figure of a subject against a field of the points."""
 
     server: str
     x: str
     y: str
     where: Where = ()
+
+    def line(self, round_: Round) -> tuple[list[float], list[float]]:
+        """Return the places and figures of the subject's sound rows; three or more."""
+        keys = [
+            key
+            for key in round_.chosen(dict(self.where))
+            if round_.points[key].get(self.x) is not None
+        ]
+        sound = [key for key in keys if (key, self.server) in round_.rows]
+        if len(sound) < 3:
+            if gone := next((key for key in keys if key not in sound), None):
+                raise UntestableError(round_.missing(gone, self.server))
+            raise UntestableError("this scale has fewer than three of the loads that are needed")
+        return (
+            [float(round_.points[key][self.x]) for key in sound],
+            [round_.value(key, self.server, self.y) for key in sound],
+        )
+
+
+class Slope(_OfLine):
+    """The slope, by a linear fit."""
 
     @property
     def words(self) -> str:
@@ -143,17 +144,11 @@ class Slope:
 
     def of(self, round_: Round) -> float:
         """Return the slope."""
-        return linear_fit(*_line(self, round_)).slope
+        return linear_fit(*self.line(round_)).slope
 
 
-@dataclass(frozen=True)
-class Correlation:
-    """The correlation of a figure with a field of the points."""
-
-    server: str
-    x: str
-    y: str
-    where: Where = ()
+class Correlation(_OfLine):
+    """The correlation of the figure with the field."""
 
     @property
     def words(self) -> str:
@@ -162,17 +157,11 @@ class Correlation:
 
     def of(self, round_: Round) -> float:
         """Return the correlation."""
-        return linear_fit(*_line(self, round_)).correlation
+        return linear_fit(*self.line(round_)).correlation
 
 
-@dataclass(frozen=True)
-class Scatter:
-    """How far a figure strays from its line against a field of the points, beside its mean."""
-
-    server: str
-    x: str
-    y: str
-    where: Where = ()
+class Scatter(_OfLine):
+    """How far the figure strays from its line, beside its mean."""
 
     @property
     def words(self) -> str:
@@ -181,7 +170,7 @@ class Scatter:
 
     def of(self, round_: Round) -> float:
         """Return the root of the mean square of the distances, divided by the mean."""
-        places, figures = _line(self, round_)
+        places, figures = self.line(round_)
         fit = linear_fit(places, figures)
         lines = zip(places, figures, strict=True)
         squares = [(y - fit.at(x)) ** 2 for x, y in lines]
