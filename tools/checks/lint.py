@@ -8,6 +8,7 @@ from .tree import BrokenError, Problem, Result, Tree, run, run_each
 
 TIDY_LINE = re.compile(r"^(/.+?):(\d+):\d+: (?:error|warning): (.*)$")
 TOOL_LINE = re.compile(r"^([^\s:]+):(\d+):\d+: (.*)$")
+NO_HEADER = re.compile(r"^'[^']+' file not found ")
 MANDOC_LINE = re.compile(r"^mandoc: ([^\s:]+):(\d+):\d+: (.*)$")
 
 
@@ -16,17 +17,24 @@ def _matches(pattern: re.Pattern, output: str) -> list[Problem]:
     return [Problem(match[1], int(match[2]), match[3]) for match in found if match]
 
 
-def _check_c(tree: Tree) -> list[Problem]:
-    tree.commands("dev")
-    names = tree.having(".c")
+def _lacks_library(found: list[Problem]) -> bool:
+    return any(NO_HEADER.match(problem.text) for problem in found)
+
+
+def _check_c(tree: Tree) -> tuple[list[Problem], list[str]]:
+    """Return the problems, and the files that are not built here: their library is missing."""
+    built = tree.commands("dev")
     tidy = ["clang-tidy-19", "-p", "build/dev", "--quiet"]
-    problems = set()
-    for done in run_each(([*tidy, name] for name in names), tree.root):
-        found = _matches(TIDY_LINE, done.stdout)
+    problems, left_out = set(), []
+    for done in run_each(([*tidy, name] for name in tree.having(".c")), tree.root):
+        name, found = done.args[-1], _matches(TIDY_LINE, done.stdout)
         if done.returncode and not found:
             raise BrokenError(f"{' '.join(done.args)}\n{done.stdout}{done.stderr}")
+        if name not in built and _lacks_library(found):
+            left_out.append(name)
+            continue
         problems.update(Problem(os.path.relpath(p.path, tree.root), p.line, p.text) for p in found)
-    return sorted(problems)
+    return sorted(problems), left_out
 
 
 def _check_with(
@@ -50,7 +58,9 @@ def check(tree: Tree) -> Result:
     problems = _check_with(tree, ruff, tree.python_files, TOOL_LINE)
     problems += _check_with(tree, ["shellcheck", "--format=gcc"], tree.shell_files, TOOL_LINE)
     problems += _check_with(tree, ["mandoc", "-T", "lint", "-W", "warning"], manuals, MANDOC_LINE)
-    problems += _check_c(tree)
+    problems_of_c, left_out = _check_c(tree)
+    problems += problems_of_c
     kinds = {"C": tree.having(".c"), "Python": tree.python_files, "shell": tree.shell_files}
     counts = ", ".join(f"{len(names)} {kind}" for kind, names in kinds.items())
-    return f"{counts} files, {len(manuals)} manuals", problems
+    without = f"; without their libraries: {', '.join(left_out)}" if left_out else ""
+    return f"{counts} files, {len(manuals)} manuals{without}", problems
