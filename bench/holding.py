@@ -50,11 +50,14 @@ def memory_of_each(shop: Workshop, server: Server, connections: int) -> float:
 
 
 def resident_bytes(pid: int) -> int:
-    """Return the memory of a server and its processes, shared pages in parts."""
+    """Return the memory of a server and its processes, shared pages in parts.
+
+    Without those of files: the load generator shares the program's.
+    """
     total = 0
     for member in family_pids(pid):
         for line in Path(f"/proc/{member}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
+            if line.startswith("Pss_Anon:"):
                 total += int(line.split()[1]) * 1024
     return total
 
