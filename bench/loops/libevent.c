@@ -1,34 +1,11 @@
-#include "bench/loops/frame.h"
-
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <event2/thread.h>
 
-static struct event_base *base;
-static enum way way;
-static struct event *watchers, *timers;
-static struct event async, caught;
+/* After it. */
+#include "bench/loops/libevent_api.h"
 
-static void on_readable(evutil_socket_t fd, short events, void *argument)
-{
-    (void)fd, (void)events;
-    unsigned i = (unsigned)((struct event *)argument - watchers);
-    if (frame_has_timeouts)
-        subject_set_timer(i, frame_timeout_ns());
-    frame_readable(i);
-}
-
-static void on_timer(evutil_socket_t fd, short events, void *argument)
-{
-    (void)fd, (void)events, (void)argument;
-    frame_fired();
-}
-
-static void on_woken(evutil_socket_t fd, short events, void *argument)
-{
-    (void)fd, (void)events, (void)argument;
-    frame_woken();
-}
+static struct event async;
 
 void subject_open(enum way the_way, unsigned io_count, unsigned timer_count)
 {
@@ -55,13 +32,6 @@ void subject_watch(unsigned i, int fd)
     if (is_first || way == WAY_ANEW)
         event_assign(event, base, fd, EV_READ | EV_PERSIST, on_readable, event);
     frame_must(!event_add(event, NULL), "event_add");
-}
-
-void subject_set_timer(unsigned i, uint64_t delay_ns)
-{
-    struct timeval delay = {(time_t)(delay_ns / 1000000000),
-                            (suseconds_t)(delay_ns % 1000000000 / 1000)};
-    frame_must(!event_add(&timers[i], &delay), "event_add");
 }
 
 void subject_open_wake(void)

@@ -5,11 +5,6 @@
 #include <gossamer/sys.h>
 #include <sys/syscall.h>
 
-#define GET(name_) "GET /" name_ " HTTP/1.1\r\nHost: a\r\n\r\n"
-
-static struct drive drive;
-static struct drive_answer answer;
-
 static void start(void)
 {
     struct gs_http_options options;
@@ -21,16 +16,6 @@ static void stop(void)
 {
     gs_sys_set_fault(NULL, NULL);
     CHECK_EQ(drive_stop(&drive), 0);
-}
-
-static void check_status(const char *request, unsigned status)
-{
-    drive_check_status(&drive, request, status, &answer);
-}
-
-static void check_body(const char *request, const char *body)
-{
-    drive_check_body(&drive, request, body, &answer);
 }
 
 static long failing_call, failure;

@@ -9,10 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define GET(name_) "GET /" name_ " HTTP/1.1\r\nHost: a\r\n\r\n"
-
-static struct drive drive;
-static struct drive_answer answer;
 static struct gs_http_conn other;
 static struct gs_http_options options;
 static unsigned opened;
@@ -38,16 +34,6 @@ static void stop(void)
 {
     gs_sys_set_fault(NULL, NULL);
     CHECK_EQ(drive_stop(&drive), 0);
-}
-
-static void check_status(const char *request, unsigned status)
-{
-    drive_check_status(&drive, request, status, &answer);
-}
-
-static void check_body(const char *request, const char *body)
-{
-    drive_check_body(&drive, request, body, &answer);
 }
 
 TEST(page_is_served_from_the_cache_while_it_is_fresh)

@@ -4,11 +4,8 @@
 
 #include <errno.h>
 
-#define GET(name_) "GET /" name_ " HTTP/1.1\r\nHost: a\r\n\r\n"
 #define SIZE 100
 
-static struct drive drive;
-static struct drive_answer answer;
 static int made;
 static int64_t result;
 
@@ -36,11 +33,6 @@ static void start(void)
     made = 0;
     result = 3;
     drive_start(&drive, &options);
-}
-
-static void check_status(const char *request, unsigned status)
-{
-    drive_check_status(&drive, request, status, &answer);
 }
 
 TEST(page_is_made_anew_for_each_request)

@@ -54,6 +54,15 @@ static inline void on_timer(struct gs_timer *timer)
     log_call(&timer->watcher);
 }
 
+/* A timer of the inner loop that is due at once, and its name in the log. */
+static inline void start_in_inner(struct gs_timer *timer, gs_timer_fn *callback, const char *name)
+{
+    gs_timer_init(timer, inner, callback);
+    timer->watcher.data = (void *)name;
+    if (gs_timer_start(timer, 1))
+        abort();
+}
+
 static inline void on_signal(struct gs_signal *signal)
 {
     log_call(&signal->watcher);

@@ -12,9 +12,7 @@ TEST(embedding_keeps_the_outer_loop_unless_unreferenced_or_stopped)
     gs_watcher_unref(&embed.watcher);
     CHECK_EQ(gs_loop_run(outer), 0);
     gs_watcher_ref(&embed.watcher);
-    gs_timer_init(&timer, inner, on_timer);
-    timer.watcher.data = "t";
-    CHECK_EQ(gs_timer_start(&timer, 1), 0);
+    start_in_inner(&timer, on_timer, "t");
     CHECK_EQ(wait_once(), 1);
     gs_embed_stop(&embed);
     gs_embed_stop(&embed);
@@ -52,9 +50,7 @@ TEST(embedding_may_be_stopped_by_what_it_calls)
 {
     struct gs_timer timer;
     set_up();
-    gs_timer_init(&timer, inner, stop_embed);
-    timer.watcher.data = "s";
-    CHECK_EQ(gs_timer_start(&timer, 1), 0);
+    start_in_inner(&timer, stop_embed, "s");
     CHECK_EQ(gs_loop_run(outer), 0);
     CHECK_STR(calls, "s");
     tear_down();
@@ -70,9 +66,7 @@ TEST(outer_run_may_be_stopped_by_what_the_inner_loop_calls)
 {
     struct gs_timer timer;
     set_up();
-    gs_timer_init(&timer, inner, stop_outer);
-    timer.watcher.data = "s";
-    CHECK_EQ(gs_timer_start(&timer, 1), 0);
+    start_in_inner(&timer, stop_outer, "s");
     CHECK_EQ(gs_loop_run(outer), 0);
     CHECK_STR(calls, "s");
     CHECK(gs_watcher_is_active(&embed.watcher));
@@ -133,9 +127,7 @@ TEST(inner_loop_that_fails_for_good_is_embedded_no_more)
     struct gs_timer timer;
     set_up_inner_on("epoll");
     int passing = !strcmp(gs_loop_poller(outer), "epoll");
-    gs_timer_init(&timer, inner, on_timer);
-    timer.watcher.data = "t";
-    CHECK_EQ(gs_timer_start(&timer, 1), 0);
+    start_in_inner(&timer, on_timer, "t");
     is_failing = true;
     gs_sys_set_fault(fail_wait, &passing);
     CHECK_EQ(gs_loop_run(outer), 0);
@@ -187,9 +179,7 @@ TEST(outer_loop_that_is_freed_leaves_the_inner_one)
 {
     struct gs_timer timer;
     set_up();
-    gs_timer_init(&timer, inner, on_timer);
-    timer.watcher.data = "t";
-    CHECK_EQ(gs_timer_start(&timer, 1), 0);
+    start_in_inner(&timer, on_timer, "t");
     gs_loop_free(outer);
     CHECK(!gs_watcher_is_active(&embed.watcher));
     CHECK_EQ(gs_loop_run(inner), 0);
