@@ -39,6 +39,7 @@ check: setup ## format, lint, layers, sizes, words, stack
 
 peers: ## get the servers to compare with into ./peers, installing nothing
 	@tools/peers
+	@rm -f build/release/build.ninja # so that the next build looks for libraries there
 
 bench: build ## measure against floors and peers
 	@tools/bench

@@ -266,9 +266,20 @@ static enum load_error ask(struct client *client)
     return problem;
 }
 
+static void note_cut_off(struct client *client)
+{
+    struct load_worker *worker = client->worker;
+    if (!client->is_kept && client->connect_ns == LOAD_NO_TIME)
+        gs_load_tally_waiting(&worker->tally.to_connect, client->at.begun_ns, worker->ended_ns);
+    else
+        gs_load_tally_waiting(&worker->tally.for_answer, client->at.sent_ns, worker->ended_ns);
+}
+
 static void count(struct client *client, enum load_error problem)
 {
     struct load_worker *worker = client->worker;
+    if (worker->is_over && problem == LOAD_TIMEOUT)
+        note_cut_off(client);
     if (problem != LOAD_RIGHT)
         client->at.end_ns = gs_clock_now();
     struct load_sample sample = gs_load_moments_sample(&client->at, client->connect_ns);

@@ -47,6 +47,13 @@ static void write_histogram(FILE *file, const char *key, const struct gs_histogr
     fprintf(file, ", \"max\": %.3f},\n", (double)gs_histogram_max(histogram) / unit);
 }
 
+static void write_waiting(FILE *file, const char *key, const struct load_waiting *waiting)
+{
+    fprintf(file, "  \"%s\": {\"count\": %llu, \"longest_us\": %.3f},\n", key,
+            (unsigned long long)waiting->count,
+            (double)waiting->longest_ns / (double)GS_MICROSECOND);
+}
+
 static void write_errors(FILE *file, const struct load_tally *tally)
 {
     fputs("  \"errors\": {", file);
@@ -100,6 +107,8 @@ int gs_load_report_json(const struct load_settings *settings, const struct load_
     write_histogram(file, "connect_us", &tally->times[LOAD_TIME_CONNECT]);
     write_histogram(file, "first_byte_us", &tally->times[LOAD_TIME_FIRST_BYTE]);
     write_histogram(file, "lag_us", &tally->times[LOAD_TIME_LAG]);
+    write_waiting(file, "waiting_to_connect", &tally->to_connect);
+    write_waiting(file, "waiting_for_answer", &tally->for_answer);
     write_count(file, "requests_queued", tally->queued);
     write_count(file, "connections_opened", tally->connections);
     write_count(file, "requests_resent", tally->resent);

@@ -82,6 +82,18 @@ static void print_rates(FILE *file, const struct load_settings *settings,
     fputc('\n', file);
 }
 
+/* Those that were cut off, if the table's longest time is not the whole truth without them. */
+static void print_waiting(FILE *file, const char *what, const struct load_waiting *waiting,
+                          const struct gs_histogram *known)
+{
+    if (waiting->longest_ns <= gs_histogram_max(known))
+        return;
+    fprintf(file, "%-17s%12" PRIu64 " %s at the end, one of them for", "still waiting",
+            waiting->count, what);
+    print_time(file, (double)waiting->longest_ns);
+    fputc('\n', file);
+}
+
 static void print_times(FILE *file, const struct load_tally *tally)
 {
     static const char *const names[LOAD_TIMES] = {[LOAD_TIME_CONNECT] = "connect",
@@ -115,6 +127,9 @@ int gs_load_report_text(const struct load_settings *settings, const struct load_
     if (settings->rate)
         fprintf(file, "%-17s%12" PRIu64 " requests, due when all connections were busy\n", "queued",
                 tally->queued);
+    print_waiting(file, "to connect", &tally->to_connect, &tally->times[LOAD_TIME_CONNECT]);
+    print_waiting(file, "for an answer", &tally->for_answer,
+                  gs_load_report_service(settings, tally));
     print_times(file, tally);
     if (result->is_void)
         fprintf(file, "\nVOID: %s\n", result->void_reason);

@@ -86,6 +86,14 @@ void gs_load_tally_error(struct load_tally *tally, enum load_error kind,
     record_beginning(tally, sample);
 }
 
+void gs_load_tally_waiting(struct load_waiting *waiting, uint64_t since_ns, uint64_t now_ns)
+{
+    uint64_t waited_ns = now_ns > since_ns ? now_ns - since_ns : 0;
+    waiting->count++;
+    if (waited_ns > waiting->longest_ns)
+        waiting->longest_ns = waited_ns;
+}
+
 void gs_load_tally_count(const struct load_tally *tally, uint64_t *ret_requests,
                          uint64_t *ret_errors)
 {
@@ -146,6 +154,13 @@ void gs_load_tally_take(struct load_tally *tally, const void *store)
 
 /* ---- All together ---- */
 
+static void add_waiting(struct load_waiting *sum, const struct load_waiting *waiting)
+{
+    sum->count += waiting->count;
+    if (waiting->longest_ns > sum->longest_ns)
+        sum->longest_ns = waiting->longest_ns;
+}
+
 static void add(struct load_tally *sum, const struct load_tally *tally)
 {
     /* All tallies are of one shape: adding histograms can't fail. */
@@ -159,6 +174,8 @@ static void add(struct load_tally *sum, const struct load_tally *tally)
     sum->resent += tally->resent;
     sum->queued += tally->queued;
     sum->busy_ns += tally->busy_ns;
+    add_waiting(&sum->to_connect, &tally->to_connect);
+    add_waiting(&sum->for_answer, &tally->for_answer);
     if (tally->connect_error)
         sum->connect_error = tally->connect_error;
 }

@@ -32,6 +32,12 @@ enum load_time {
 
 extern const char *const gs_load_error_names[LOAD_ERRORS];
 
+/* Requests that the end of the run cut off. They are in no histogram: whoever waits for longest would
+ * be missed otherwise. */
+struct load_waiting {
+    uint64_t count, longest_ns;
+};
+
 /* `requests` and `errors` are written by the thread that owns the tally alone, and may be read by
  * others while it runs, with gs_load_tally_count; the rest only afterwards. */
 struct load_tally {
@@ -42,8 +48,9 @@ struct load_tally {
     uint64_t resent;      /* requests sent again: the server had closed the kept connection */
     uint64_t queued;      /* requests that were due when all connections were busy */
     uint64_t dropped;     /* answers that --drop left out of the histograms */
-    double busy_ns;       /* sum of all connection and service times, dropped or not */
-    int connect_error;    /* why the last connection failed: -errno */
+    struct load_waiting to_connect, for_answer;
+    double busy_ns;    /* sum of all connection and service times, dropped or not */
+    int connect_error; /* why the last connection failed: -errno */
     struct gs_histogram times[LOAD_TIMES]; /* ns */
     struct load_samples samples;
 };
@@ -57,6 +64,8 @@ void gs_load_tally_answer(struct load_tally *tally, const struct load_sample *sa
 /* Of the sample, connect_ns and lag_ns are those of the request that failed. */
 void gs_load_tally_error(struct load_tally *tally, enum load_error kind,
                          const struct load_sample *sample);
+
+void gs_load_tally_waiting(struct load_waiting *waiting, uint64_t since_ns, uint64_t now_ns);
 
 /* From any thread: how many requests were answered, and how many failed. */
 void gs_load_tally_count(const struct load_tally *tally, uint64_t *ret_requests,

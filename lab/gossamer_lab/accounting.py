@@ -1,4 +1,4 @@
-"""CPU time of a server with all its processes, from /proc."""
+"""CPU time and memory of a server with all its processes, from /proc."""
 
 import os
 from dataclasses import dataclass
@@ -100,11 +100,11 @@ def family_cpu(leader: int) -> CpuTime:
     )
 
 
-def _status_field(status: Path, name: str) -> int:
-    """Return a number of a /proc/.../status; 0 if the process or thread is gone."""
+def _field_of(file: Path, name: str) -> int:
+    """Return a number of a file of named numbers; 0 if its process is gone or not ours."""
     try:
-        lines = status.read_text(errors="replace").splitlines()
-    except (FileNotFoundError, ProcessLookupError):
+        lines = file.read_text(errors="replace").splitlines()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return 0
     return next((int(line.split()[1]) for line in lines if line.startswith(name + ":")), 0)
 
@@ -112,7 +112,7 @@ def _status_field(status: Path, name: str) -> int:
 def family_switches(leader: int) -> int:
     """Return how often the kernel has switched away from the living threads of a server."""
     return sum(
-        _status_field(task / "status", name)
+        _field_of(task / "status", name)
         for pid in family_pids(leader)
         for task in Path(f"/proc/{pid}/task").glob("*")
         for name in ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
@@ -120,11 +120,15 @@ def family_switches(leader: int) -> int:
 
 
 def family_memory_kb(leader: int) -> int:
-    """Return the most memory that the living processes of a server have had, summed up.
+    """Return the memory that the living processes of a server have now, without pages of files.
 
-    Pages that processes share count for each.
+    Of a page that processes share each has a part.
     """
-    return sum(_status_field(Path(f"/proc/{pid}/status"), "VmHWM") for pid in family_pids(leader))
+    return sum(
+        _field_of(Path(f"/proc/{pid}/smaps_rollup"), name)
+        for pid in family_pids(leader)
+        for name in ("Pss_Anon", "Pss_Shmem")
+    )
 
 
 def accept_queue_overflows() -> int:

@@ -16,6 +16,7 @@ from gossamer_lab import doctor, handicap, interruption, paths
 from gossamer_lab.compare import NotComparableError, compare, show_comparison
 from gossamer_lab.derived import with_derived
 from gossamer_lab.experiments import EXPERIMENTS
+from gossamer_lab.markdown import verdict_table
 from gossamer_lab.plan import Wish
 from gossamer_lab.progress import ShownProgress
 from gossamer_lab.report.page import write_report
@@ -224,12 +225,20 @@ def _our_failures(run: Run) -> bool:
 def report_command(
     name: Annotated[str, typer.Argument(metavar="RUN", help="Its folder or name, or: latest.")],
     as_json: AsJson = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the verdicts as a Markdown table instead.")
+    ] = False,
 ) -> None:
     """Analyse a run again and write its report anew, without measuring."""
     loaded = _loaded(name)
-    run = with_derived(loaded, EXPERIMENTS[loaded.results["experiment"]])
+    experiment = EXPERIMENTS[loaded.results["experiment"]]
+    run = with_derived(loaded, experiment)
     run.save()
-    _finish(run, as_json)
+    if as_markdown:
+        write_report(run, experiment)
+        print(verdict_table(run.results, experiment))
+    else:
+        _finish(run, as_json)
 
 
 @app.command("compare")

@@ -2,9 +2,9 @@
 
 A figure is compared with itself in the other run. In each round, the subjects of a point follow
 each other directly: what they have in common there, their median, is drift of the machine and is
-taken out. Of the rounds of a figure the lower quartile counts: what else happens on a machine only
-adds, and spares some. How much it varies by chance is learnt from its rounds, and from those of all
-others where it has too few.
+taken out. Of the rounds of a figure three fifths count, the least: what else happens on a machine
+only adds, and spares some. How much it varies by chance is learnt from its rounds, and from those
+of all others where it has too few.
 """
 
 import math
@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import stdtrit
 
+from gossamer_lab.claimed import Claimed, claimed, show_claims
 from gossamer_lab.statistics import LEVEL, beyond_p, holm
 from gossamer_lab.store import Run
 from gossamer_lab.variances import Prior
@@ -31,8 +32,8 @@ _FEWEST_FOR_DRIFT = 3
 _FEWEST_ROUNDS = 2
 _FEWEST_POINTS = 4
 """That say what a subject changed by as a whole."""
-_QUARTILE_VARIANCE = 1.86
-"""Of a lower quartile, against that of a mean, of many values; of few it is less."""
+_KEPT = 0.6
+"""Share of a figure's rounds that count: the least of them."""
 _LISTS = 2
 """Of changes: those in the mean of all points, and those at each."""
 _FIGURES = ("server_cpu_us_per_request", "total_us", "request_ns")
@@ -73,8 +74,7 @@ class Comparison:
     """All that two runs are found to differ in."""
 
     changes: list[Change]
-    verdicts: list[dict[str, str]]
-    """Claims with another verdict than before."""
+    claims: list[Claimed]
 
     @property
     def flagged(self) -> list[Change]:
@@ -84,7 +84,8 @@ class Comparison:
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
         changes = [asdict(change) | {"flagged": change.is_flagged} for change in self.changes]
-        return {"alarm": ALARM, "margin": MARGIN, "changes": changes, "verdicts": self.verdicts}
+        claims = [asdict(claim) | {"ratio": claim.ratio} for claim in self.claims]
+        return {"alarm": ALARM, "margin": MARGIN, "changes": changes, "claims": claims}
 
 
 @dataclass(frozen=True)
@@ -94,10 +95,7 @@ class _Moved:
     by: np.ndarray
     drift: np.ndarray
     variance: np.ndarray
-    """Of one round."""
     freedom: np.ndarray
-    weight: np.ndarray
-    """Of that variance in the movement's."""
 
 
 def _samples(raw: pl.DataFrame, figure: str) -> dict[Place, dict[int, float]]:
@@ -127,10 +125,21 @@ def _without_drift(values: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, 
     return beside - common, float(common.mean())
 
 
-def _least_disturbed(values: np.ndarray) -> np.ndarray:
-    """Return the lower quartile of each line."""
-    found: np.ndarray = np.nanquantile(values, 0.25, axis=1)
-    return found
+def _least_disturbed(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the mean of the least of each line, its variance, and how many they are.
+
+    The variance is that of a trimmed mean (Yuen 1974), trimmed on one side: what was left out
+    counts as the greatest that was not.
+    """
+    means, variances, counts = [], [], []
+    for line in values:
+        found = np.sort(line[np.isfinite(line)])
+        count = math.ceil(_KEPT * len(found))
+        spread = np.minimum(found, found[count - 1]).var(ddof=1)
+        means.append(found[:count].mean())
+        variances.append(spread * len(found) / count**2)
+        counts.append(count)
+    return np.array(means), np.array(variances), np.array(counts)
 
 
 def _moved(before: np.ndarray, after: np.ndarray) -> _Moved:
@@ -139,26 +148,21 @@ def _moved(before: np.ndarray, after: np.ndarray) -> _Moved:
     (old, old_drift), (new, new_drift) = (
         _without_drift(values, centre) for values in (before, after)
     )
-    counts = [np.isfinite(values).sum(axis=1) for values in (old, new)]
-    squares = sum(
-        np.nanvar(values, axis=1) * count for values, count in zip((old, new), counts, strict=True)
+    (earlier, old_variance, old_count), (later, new_variance, new_count) = (
+        _least_disturbed(values) for values in (old, new)
     )
-    freedom = counts[0] + counts[1] - 2
     return _Moved(
-        by=_least_disturbed(new) - _least_disturbed(old),
+        by=later - earlier,
         drift=np.full(len(centre), new_drift - old_drift),
-        variance=squares / freedom,
-        freedom=freedom,
-        weight=_QUARTILE_VARIANCE * (1 / counts[0] + 1 / counts[1]),
+        variance=old_variance + new_variance,
+        freedom=old_count + new_count - 2,
     )
 
 
-def _errors(
-    variances: np.ndarray, freedoms: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _errors(variances: np.ndarray, freedoms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return standard errors with their degrees of freedom, from variances with theirs."""
     prior = Prior.of(variances, freedoms)
-    return np.sqrt(prior.moderated(variances, freedoms) * weights), freedoms + prior.freedom
+    return np.sqrt(prior.moderated(variances, freedoms)), freedoms + prior.freedom
 
 
 def _change(
@@ -172,26 +176,39 @@ def _change(
     return Change(*place, figure, *limits, math.exp(drift), chance)
 
 
-def _everywhere(places: Sequence[Place], figure: str, moved: _Moved) -> list[Change]:
-    """Return what each subject changed by in the mean of its points, which are its sample here."""
+def _between_runs(moved: _Moved, sigmas: np.ndarray, own: Sequence[np.ndarray]) -> float:
+    """Return the variance by which places move between runs beyond what their rounds tell.
+
+    It is learnt from how the places of each subject differ, all together.
+    """
+    squares = sum(float(((moved.by[here] - moved.by[here].mean()) ** 2).sum()) for here in own)
+    freedom = sum(int(here.sum()) - 1 for here in own)
+    told = sum(float((sigmas[here] ** 2).sum()) * (1 - 1 / here.sum()) for here in own)
+    return max(squares - told, 0.0) / freedom
+
+
+def _everywhere(
+    places: Sequence[Place], figure: str, moved: _Moved, errors: tuple[np.ndarray, np.ndarray]
+) -> list[Change]:
+    """Return what each subject changed by in the mean of its points.
+
+    Their errors add up; the degrees of freedom of the sum are Satterthwaite's (1946).
+    """
     named = np.array([place[1] for place in places])
     own = {server: named == server for server in dict.fromkeys(place[1] for place in places)}
     own = {server: here for server, here in own.items() if here.sum() >= _FEWEST_POINTS}
     if not own:
         return []
-    counts = np.array([here.sum() for here in own.values()])
-    variances = np.array([moved.by[here].var(ddof=1) for here in own.values()])
-    sigmas, freedoms = _errors(variances, counts - 1, 1 / counts)
-    return [
-        _change(
-            (EVERYWHERE, server),
-            figure,
-            float(moved.by[here].mean()),
-            float(moved.drift[here].mean()),
-            (sigma, freedom),
-        )
-        for (server, here), sigma, freedom in zip(own.items(), sigmas, freedoms, strict=True)
-    ]
+    sigmas, freedoms = errors
+    beyond = _between_runs(moved, sigmas, list(own.values()))
+    found = []
+    for server, here in own.items():
+        variances = sigmas[here] ** 2 + beyond
+        sigma = float(np.sqrt(variances.sum())) / here.sum()
+        freedom = float(variances.sum() ** 2 / (variances**2 / freedoms[here]).sum())
+        by, drift = float(moved.by[here].mean()), float(moved.drift[here].mean())
+        found.append(_change((EVERYWHERE, server), figure, by, drift, (sigma, freedom)))
+    return found
 
 
 def _of_figure(
@@ -211,12 +228,12 @@ def _of_figure(
     moved = _Moved(
         *(np.concatenate([vars(part)[name] for part in parts]) for name in vars(parts[0]))
     )
-    sigmas, freedoms = _errors(moved.variance, moved.freedom, moved.weight)
+    sigmas, freedoms = _errors(moved.variance, moved.freedom)
     changes = [
         _change(place, figure, moved.by[i], moved.drift[i], (sigmas[i], freedoms[i]))
         for i, place in enumerate(places)
     ]
-    return _everywhere(places, figure, moved), changes
+    return _everywhere(places, figure, moved, (sigmas, freedoms)), changes
 
 
 def _adjusted(changes: Sequence[Change]) -> list[Change]:
@@ -238,21 +255,6 @@ def compare_frames(before: pl.DataFrame, after: pl.DataFrame) -> list[Change]:
     ]
 
 
-def _verdicts(before: Run, after: Run) -> list[dict[str, str]]:
-    """Return the claims whose verdict differs."""
-    known = {verdict["key"]: verdict["verdict"] for verdict in before.results["verdicts"]}
-    return [
-        {
-            "claim": verdict["claim"],
-            "before": known[verdict["key"]],
-            "after": verdict["verdict"],
-            "because": verdict["because"],
-        }
-        for verdict in after.results["verdicts"]
-        if known.get(verdict["key"], verdict["verdict"]) != verdict["verdict"]
-    ]
-
-
 def compare(before: Run, after: Run) -> Comparison:
     """Compare two runs; NotComparableError if they are not of one kind."""
     kinds = [
@@ -269,11 +271,11 @@ def compare(before: Run, after: Run) -> Comparison:
     changes = compare_frames(before.raw, after.raw)
     if not changes:
         raise NotComparableError("the runs have no figure of two rounds or more in common")
-    return Comparison(changes, _verdicts(before, after))
+    return Comparison(changes, claimed(before, after))
 
 
 def show_comparison(comparison: Comparison, console: Console) -> None:
-    """Print every change, what is beyond chance marked, and the verdicts that differ."""
+    """Print every change, what is beyond chance marked, and what became of the claims."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("point", "subject", "figure"):
         table.add_column(name)
@@ -298,12 +300,4 @@ def show_comparison(comparison: Comparison, console: Console) -> None:
         f"alarms of {ALARM:.0%} for all together. The furthest ratio is {furthest.ratio:.3f}: "
         f"{furthest.server}, {furthest.point}."
     )
-    for verdict in comparison.verdicts:
-        console.print(
-            f"{verdict['claim']}: {verdict['before']} before, {verdict['after']} after: "
-            f"{verdict['because']}",
-            style="yellow",
-            markup=False,
-        )
-    if not comparison.verdicts:
-        console.print("No verdict differs.")
+    show_claims(comparison.claims, console)

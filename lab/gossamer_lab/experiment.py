@@ -63,6 +63,8 @@ class Point:
     """Client hosts that share the connections."""
     is_far: bool = False
     """Whether these are at the other ends of the experiment's links."""
+    least_s: float = 0
+    """How long a load has to last at the least, up to the longest that the scale allows."""
 
     @property
     def kept_alive(self) -> bool:
@@ -210,14 +212,14 @@ class Soundness:
 
 @dataclass(frozen=True)
 class Scale:
-    """How much time an experiment may take: its loads are measured in equal parts of it."""
+    """How much time an experiment may take: its loads get equal parts of it, or what they need."""
 
     name: str
     budget_s: float
     """Time for all loads together, their servers' starts and ends included."""
     warmup_s: float
     longest_s: float
-    """No load is longer than this, however few there are."""
+    """No load is longer than this, however few there are and whatever they need."""
     rounds: int
     points: tuple[str, ...] = ()
     """Keys of those that take part; empty: all."""
@@ -225,6 +227,13 @@ class Scale:
     """How many of the first and the last answers of a load do not count, where it has so many."""
     repeats: int = 1
     """How often a program is run for one measurement; the least of each figure counts."""
+
+    def length_of(self, point: Point | Case, each_s: float) -> float:
+        """Return how long a load lasts where each lasts so long, unless it needs more or less."""
+        if isinstance(point, Arrivals):
+            return point.part * each_s
+        needed = point.least_s if isinstance(point, Point) else 0
+        return max(each_s, min(needed, self.longest_s))
 
 
 @dataclass(frozen=True)

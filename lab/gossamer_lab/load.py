@@ -15,6 +15,8 @@ from gossamer_lab.servers.server import Site
 
 _SLACK_S = 30.0
 _TICK_S = 0.25
+_PATIENCE_S = 30.0
+"""Of a client, as that of ab: it does not give up before the load is over."""
 
 
 class LoadFailedError(Exception):
@@ -77,6 +79,7 @@ class Generator:
             *("load", *(load.url + path for path in self.paths(point))),
             *("-c", str(point.connections), "-d", f"{load.seconds:g}", "--warmup", "0"),
             *("--requests-per-connection", str(point.requests_per_connection)),
+            *("--timeout", f"{max(load.seconds, _PATIENCE_S):g}s"),
         )
         if point.think_ms:
             words += ("--think", f"{point.think_ms:g}ms")

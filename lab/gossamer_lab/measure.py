@@ -27,8 +27,6 @@ from gossamer_lab.servers.server import Running, Server, ServerFailedError, Site
 from gossamer_lab.soundness import void_reason
 from gossamer_lab.switches import Switches, counted
 
-_COUNTED_AFTER = 0.5
-"""Of a load, before the context switches are counted."""
 _ATTEMPTS = 3
 """At a measurement in which client hosts die."""
 _SETTLE_S = 0.05
@@ -38,6 +36,8 @@ Row = dict[str, Any]
 """One measurement as it stands in the raw data."""
 
 _LATENCIES = ("response", "connect", "first_byte")
+_WAITING = {"connect": "waiting_to_connect", "response": "waiting_for_answer"}
+"""What the end of a load cuts off, beside the times that it belongs to."""
 _QUANTILES = ("mean", "p50", "p75", "p90", "p99", "p999", "max")
 _REPORTED = (
     "requests",
@@ -53,6 +53,8 @@ _FIGURES = (
     "errors",
     "errors_by_kind",
     *(f"{kind}_{quantile}_us" for kind in _LATENCIES for quantile in _QUANTILES),
+    *(f"{kind}_longest_us" for kind in _WAITING),
+    *_WAITING.values(),
     *("server_user_s", "server_system_s", "server_cpu_us_per_request"),
     *("server_busy", "client_busy", "server_core_lost"),
     *("server_switches_per_s", "server_memory_kb", "accept_queue_overflows", "void"),
@@ -68,6 +70,7 @@ class Bench:
     generator: Generator
     server_core: int
     seconds: float
+    """How long a load lasts, unless it needs more."""
     scale: Scale
     soundness: Soundness | None
     server_share: float | None
@@ -109,6 +112,9 @@ def figures(report: dict[str, Any], used: Used) -> Row:
         histogram = report.get(f"{kind}_us") or {}
         for quantile in _QUANTILES:
             row[f"{kind}_{quantile}_us"] = histogram.get(quantile)
+    for kind, name in _WAITING.items():
+        row[name] = report[name]["count"]
+        row[f"{kind}_longest_us"] = max(row[f"{kind}_max_us"] or 0, report[name]["longest_us"])
     row["client_busy"] = report["client_cpu_s"] / used.wall_s
     return row | _of_server(used, report["requests"])
 
@@ -153,32 +159,36 @@ class _Reading:
         )
 
 
-class _Switched:
-    """Counts a server's context switches: all, or those until threads take theirs with them."""
+class _Halfway:
+    """Reads once, halfway through a load, what is no longer there at its end."""
 
-    def __init__(self, switches: Switches, generator: Generator, seconds: float) -> None:
-        """Where the ended are lost, count once, in the second half of the load."""
-        self.switches = switches
+    def __init__(self, pid: int, switches: Switches, generator: Generator, seconds: float) -> None:
+        """Count context switches over the whole load, where those of ended threads are kept."""
+        self.pid, self.switches = pid, switches
         self.generator = replace(generator, tick=self._tick)
         self.tick = generator.tick
         self.before, self.began = switches.so_far(), time.monotonic()
-        self.due = self.began + _COUNTED_AFTER * seconds
-        self.per_s: float | None = None
+        self.due = self.began + seconds / 2
+        self.switches_per_s: float | None = None
+        self.memory_kb: int | None = None
 
     def _tick(self) -> None:
         self.tick()
-        now = time.monotonic()
-        if self.per_s is None and now >= self.due and not self.switches.has_ended:
-            self._count(now - self.began)
+        if self.memory_kb is None and time.monotonic() >= self.due:
+            if not self.switches.has_ended:
+                self._count(time.monotonic() - self.began)
+            self.memory_kb = family_memory_kb(self.pid)
 
     def _count(self, seconds: float) -> None:
-        self.per_s = max(self.switches.so_far() - self.before, 0) / seconds
+        self.switches_per_s = max(self.switches.so_far() - self.before, 0) / seconds
 
     def run(self, load: Load) -> dict[str, Any]:
         """Put the server under load; return the report."""
         report = self.generator.run(load)
         if self.switches.has_ended:
             self._count(report["seconds"])
+        if self.memory_kb is None:
+            self.memory_kb = family_memory_kb(self.pid)
         return report
 
 
@@ -194,12 +204,13 @@ def _loaded(
         alone = replace(bench.generator, hosts=None)
         alone.run(Load(running.url, point, bench.scale.warmup_s))
         time.sleep(_SETTLE_S)
+    seconds = bench.scale.length_of(point, bench.seconds)
     before = read()
-    switched = _Switched(switches, bench.generator, bench.seconds)
-    load = Load(running.url, point, bench.seconds, bench.scale.drop, is_kept=True)
-    report = switched.run(load)
-    used = before.until(read(), switched.per_s)
-    row = figures(report, used)
+    halfway = _Halfway(running.pid, switches, bench.generator, seconds)
+    load = Load(running.url, point, seconds, bench.scale.drop, is_kept=True)
+    report = halfway.run(load)
+    used = before.until(read(), halfway.switches_per_s)
+    row = figures(report, used) | {"server_memory_kb": halfway.memory_kb}
     row["connect_burst"] = connect_burst(bench.generator.histograms)
     if "hosts" not in report:
         return row
@@ -224,12 +235,13 @@ def _saturation(point: Arrivals, bench: Bench) -> float:
 def _streamed(point: Arrivals, running: Running, bench: Bench, read: Callable[[], _Reading]) -> Row:
     """Measure a server under an open load, a multiple of what saturates at this moment."""
     rate = _saturation(point, bench)
-    seconds = point.part * bench.seconds
+    seconds = bench.scale.length_of(point, bench.seconds)
     load = Stream(point.page, point.metrics, point.saturation * rate, seconds, seconds / BINS)
     before = read()
     fate = stream(running.url, load, bench.generator.tick)
     row = summed_up(fate) | {"saturation_per_s": rate, "offered_per_s": load.rate}
-    return row | _of_server(before.until(read(), None), row["requests"])
+    row |= _of_server(before.until(read(), None), row["requests"])
+    return row | {"server_memory_kb": family_memory_kb(running.pid)}
 
 
 def _measured(step: Step, server: Server, bench: Bench) -> Row:
@@ -257,7 +269,6 @@ def _measured(step: Step, server: Server, bench: Bench) -> Row:
             row = _streamed(point, running, bench, read)
         else:
             row = _loaded(point, running, bench, read, switches)
-        row["server_memory_kb"] = family_memory_kb(running.pid)
     named = row | {"server": server.name, "brake_share": share}
     return named | {"void": void_reason(named, point, bench.soundness)}
 

@@ -55,12 +55,14 @@ class Plan:
     absent_peers: tuple[str, ...]
     steps: tuple[Step, ...]
     seconds: float
+    """How long a load lasts, unless it needs more."""
     wish: Wish
 
     @property
     def step_s(self) -> float:
-        """How long one measurement takes, all included."""
-        return self.seconds + self.scale.warmup_s + STEP_OVERHEAD_S
+        """How long one measurement takes in the mean, all included."""
+        lengths = [self.scale.length_of(step.point, self.seconds) for step in self.steps]
+        return sum(lengths) / len(lengths) + self.scale.warmup_s + STEP_OVERHEAD_S
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -168,7 +170,7 @@ def make_plan(experiment: Experiment, scale: Scale, shop: Workshop, wish: Wish) 
         return name in servers and (not point.servers or name in point.servers)
 
     steps = interleaved(points, [*servers, *programs], scale.rounds, wish.seed, takes_part)
-    timed = sum(isinstance(step.point, Point) for step in steps)
+    timed = [step.point for step in steps if isinstance(step.point, Point)]
     return Plan(
         experiment=experiment,
         scale=scale,

@@ -55,7 +55,7 @@ class ShownProgress:
             say(f"left out: {left_out.name}: {left_out.reason}", style=style, markup=False)
         say(
             f"measuring {', '.join(plan.subjects)}: {len(plan.points)} points, "
-            f"{plan.scale.rounds} rounds, {plan.seconds:g} s each, "
+            f"{plan.scale.rounds} rounds, {plan.seconds:g} s each or more, "
             f"about {minutes(self._left_s())} in all"
             + (f", {done} of {len(plan.steps)} measured before" if done else ""),
             markup=False,
@@ -109,8 +109,8 @@ class ShownProgress:
     def _line(self, text: str, style: str | None = None) -> None:
         """Print a line with the number of its step."""
         assert self._plan
-        number = f"[{self._done}/{len(self._plan.steps)}] "
-        self._console.print(number + text, style=style, markup=False, soft_wrap=True)
+        at = f"[{self._done}/{len(self._plan.steps)}, {minutes(self._left_s())} left] "
+        self._console.print(at + text, style=style, markup=False, soft_wrap=True)
 
     def _left_s(self) -> float:
         """Estimate the time left: from what steps took so far, at first from the plan."""

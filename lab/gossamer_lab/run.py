@@ -137,6 +137,7 @@ def _described(plan: Plan, shop: Workshop, bench: Bench) -> dict[str, Any]:
             "scale": plan.scale.name,
             "rounds": plan.scale.rounds,
             "seconds": plan.seconds,
+            "longest_s": plan.scale.longest_s,
             "warmup_s": plan.scale.warmup_s,
             "drop": plan.scale.drop,
             "repeats": plan.scale.repeats,

@@ -57,7 +57,17 @@ def interleaved(
     return steps
 
 
-def seconds_each(scale: Scale, steps: int) -> float:
-    """Return how long each of so many measurements may last within the scale's budget."""
-    share = scale.budget_s / max(steps, 1) - scale.warmup_s - STEP_OVERHEAD_S
+def seconds_each(scale: Scale, loads: Sequence[Point]) -> float:
+    """Return how long each of these may last within the scale's budget, but those that need more.
+
+    There is a load for each measurement.
+    """
+    left_s = scale.budget_s - len(loads) * (scale.warmup_s + STEP_OVERHEAD_S)
+    lengths = sorted((scale.length_of(load, 0) for load in loads), reverse=True)
+    share = left_s / max(len(loads), 1)
+    for others, needed in zip(range(len(loads) - 1, 0, -1), lengths, strict=False):
+        if needed <= share:
+            break
+        left_s -= needed
+        share = left_s / others
     return round(min(max(share, SHORTEST_S), scale.longest_s), 2)

@@ -65,6 +65,8 @@ def report(requests: int, seconds: float, errors: int = 0) -> dict[str, Any]:
         "response_us": times,
         "connect_us": times,
         "first_byte_us": times,
+        "waiting_to_connect": {"count": 0, "longest_us": 0.0},
+        "waiting_for_answer": {"count": 16, "longest_us": 90.0},
         "client_cpu_s": 0.5 * seconds,
     }
 

@@ -92,6 +92,8 @@ def load(arguments: list[str]) -> int:
         "response_us": response,
         "connect_us": response,
         "first_byte_us": response,
+        "waiting_to_connect": {"count": 0, "longest_us": 0.0},
+        "waiting_for_answer": {"count": 0, "longest_us": 0.0},
         "client_cpu_s": time.process_time(),
         "void": "FAKE_VOID" in os.environ,
         "void_reason": os.environ.get("FAKE_VOID"),

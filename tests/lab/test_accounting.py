@@ -1,4 +1,4 @@
-"""CPU time of a server's processes, against programs that measure their own."""
+"""CPU time and memory of a server's processes, against programs that measure their own."""
 
 import subprocess
 import sys
@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from gossamer_lab import process
-from gossamer_lab.accounting import CpuTime, core_busy_s, family_cpu, family_pids
+from gossamer_lab.accounting import (
+    CpuTime,
+    core_busy_s,
+    family_cpu,
+    family_memory_kb,
+    family_pids,
+)
 
 _BURN = """
 import sys, time
@@ -62,6 +68,30 @@ for waited_for in (True, False):
 time.sleep(60)
 """
     assert 0.6 <= cpu_of(program, tmp_path).total_s + 2 * _TOLERANCE_S < 0.6 + 6 * _TOLERANCE_S
+
+
+def test_memory_is_that_of_all_processes_without_files_and_once_where_they_share_it(
+    tmp_path: Path,
+) -> None:
+    size = 32 << 20
+    (tmp_path / "file").write_bytes(b"x" * size)
+    program = f"""
+import mmap, os
+shared = bytearray({size})
+file = mmap.mmap(os.open({str(tmp_path / "file")!r}, os.O_RDONLY), 0, access=mmap.ACCESS_READ)
+seen = sum(file[at] for at in range(0, {size}, 4096))
+if not os.fork():
+    own = bytearray({size})
+    print('done', flush=True)
+    time.sleep(60)
+time.sleep(60)
+"""
+    child = burning(program, tmp_path)
+    try:
+        await_done(child, tmp_path)
+        assert 2 * size <= family_memory_kb(child.pid) * 1024 < 2 * size + (24 << 20)
+    finally:
+        process.stop(child)
 
 
 def test_time_of_all_threads_counts(tmp_path: Path) -> None:

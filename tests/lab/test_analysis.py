@@ -30,6 +30,15 @@ def test_cpu_time_a_request_is_all_time_over_all_requests() -> None:
     assert given["errors"] == 0
 
 
+def test_who_waits_at_the_end_counts_among_the_longest() -> None:
+    given = report(50_000, 2.0)
+    given["waiting_to_connect"] = {"count": 850, "longest_us": 1_990_000.0}
+    found = figures(given, Used(CpuTime(0.1, 0.4), core_s=0.7, wall_s=2.0))
+    assert (found["waiting_to_connect"], found["waiting_for_answer"]) == (850, 16)
+    assert (found["connect_max_us"], found["connect_longest_us"]) == (2000.0, 1_990_000.0)
+    assert (found["response_max_us"], found["response_longest_us"]) == (2000.0, 2000.0)
+
+
 def test_a_load_without_requests_has_no_cpu_time_a_request() -> None:
     given = figures(report(0, 1.0, errors=5), Used(CpuTime(0.1, 0.1), core_s=0.1, wall_s=1.0))
     assert given["server_cpu_us_per_request"] is None

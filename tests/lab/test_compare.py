@@ -1,12 +1,14 @@
 """What two runs differ in, on figures with known answers."""
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from rich.console import Console
 
 from conftest import known_rows, make_run
 from gossamer_lab.compare import (
@@ -16,11 +18,12 @@ from gossamer_lab.compare import (
     NotComparableError,
     compare,
     compare_frames,
+    show_comparison,
 )
 from gossamer_lab.experiments.are_events_fast import ARE_EVENTS_FAST
 
 SERVERS = tuple(f"server-{i}" for i in range(12))
-POINTS = tuple(f"load-{x}" for x in (1, 16, 64, 100, 128, 250, 500, 750, 1000))
+POINTS = tuple(f"load-{x}" for x in (1, 100, 400, 700, 1000))
 ROUNDS = ARE_EVENTS_FAST.scale("normal").rounds
 SLOWDOWN = 1.1
 
@@ -130,14 +133,24 @@ def test_rounds_that_are_missing_here_and_there_do_no_harm() -> None:
     assert flagged(changes) == {SERVERS[4]}
 
 
-def test_verdicts_that_differ_are_told(tmp_path: Path) -> None:
+def test_claims_are_set_beside_each_other_and_verdicts_that_differ_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     claim = {"key": "so", "claim": "It is so", "verdict": "holds", "because": "wanted: at most 1"}
+    claim |= {"figure": "slope of a / slope of b", "value": 0.8}
+    unknown = claim | {"key": "untold", "value": None}
     one, other = (make_run(tmp_path / name, known_rows()) for name in ("one", "other"))
-    one.results["verdicts"] = [claim]
-    other.results["verdicts"] = [claim | {"verdict": "does not hold"}]
-    found = compare(one, other).verdicts
-    assert [(told["before"], told["after"]) for told in found] == [("holds", "does not hold")]
-    assert compare(one, one).verdicts == []
+    one.results["verdicts"] = [claim, unknown]
+    other.results["verdicts"] = [claim | {"verdict": "does not hold", "value": 1.2}, unknown]
+    found = compare(one, other)
+    assert [told.differs for told in found.claims] == [True, False]
+    assert [told.ratio for told in found.claims] == [pytest.approx(1.5), None]
+    show_comparison(found, Console(width=200))
+    said = capsys.readouterr().out
+    assert "It is so: holds before, does not hold after: wanted: at most 1" in said
+    assert re.search(r"slope of a / slope of b +0\.8 +1\.2 +1\.500", said)
+    show_comparison(compare(one, one), Console(width=200))
+    assert "No verdict differs." in capsys.readouterr().out
 
 
 def test_runs_of_different_experiments_are_not_compared(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from conftest import FAKE
 from gossamer_lab import cli, paths
+from gossamer_lab.claims import Round
 from gossamer_lab.experiment import Case
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.experiments.libevent_vs_libev import LIBEVENT_VS_LIBEV
@@ -61,6 +62,20 @@ def run_known(folder: Path) -> tuple[int, dict[str, Any]]:
     return result.exit_code, json.loads(result.stdout)
 
 
+def test_growth_is_from_the_fewest_pairs_to_the_most() -> None:
+    totals = {"libev": (10.0, 1000.0), "libevent": (20.0, 3000.0)}
+    keys = ("100-100-plain", "9900-100-plain")
+    rows = {
+        (key, name): {"total_us": total}
+        for name, line in totals.items()
+        for key, total in zip(keys, line, strict=True)
+    }
+    points = {case.key: case.described() for case in LIBEVENT_VS_LIBEV.points}
+    claims = {claim.key: claim for claim in LIBEVENT_VS_LIBEV.claims}
+    measured = Round(points, rows, lambda point, name: f"{name} at {point}")
+    assert claims["growth-is-alike"].quantity.of(measured) == pytest.approx(1.5)
+
+
 @pytest.mark.usefixtures("programs")
 def test_verdicts_are_those_of_the_figures_that_programs_print(tmp_path: Path) -> None:
     status, results = run_known(tmp_path / "out")
@@ -68,6 +83,7 @@ def test_verdicts_are_those_of_the_figures_that_programs_print(tmp_path: Path) -
     verdicts = {known["key"]: known for known in results["verdicts"]}
     assert verdicts["twice-the-total"]["verdict"] == "holds"
     assert verdicts["twice-the-total"]["value"] == pytest.approx(1.9)
+    assert verdicts["faster-at-many"]["value"] == pytest.approx(1.9)
     assert verdicts["poll-is-alike"]["verdict"] == "holds"
     assert verdicts["poll-with-timeouts"]["verdict"] == "does not hold"
     assert verdicts["timeouts-are-cheap-in-libev"]["value"] == pytest.approx(1.1)
@@ -92,7 +108,7 @@ def test_the_table_of_verdicts_and_the_page_say_the_same(tmp_path: Path) -> None
     words = " ".join(said.output.split())
     assert "1.900 (1.900 to 1.900)" in words
     html = (tmp_path / "out" / "report.html").read_text()
-    assert "10 claims; holds: 6, does not hold: 3, cannot be tested here: 1." in html
+    assert "12 claims; holds: 7, does not hold: 3, cannot be tested here: 2." in html
     assert "1.900 (1.900 to 1.900)" in html
     assert "Benchmarking libevent against libev" in html
     for drawing in EXPERIMENTS["libevent-vs-libev"].drawings:

@@ -37,6 +37,8 @@ def result(host: str, values_us: list[int], **changes: object) -> dict[str, Any]
         "offered_load": 4,
         "measured_load": 3.5,
         "errors": {"timeout": 1, "reset": 0},
+        "waiting_to_connect": {"count": 2, "longest_us": 5e5},
+        "waiting_for_answer": {"count": 1, "longest_us": 70.0},
         **{f"{kind}_us": times for kind in _KINDS},
     }
     return {"host": host, "began_s": 0.0, "report": report | changes, "log": log_of(values_us)}
@@ -51,6 +53,14 @@ def test_counts_and_rates_add_up_and_errors_by_their_kind() -> None:
     assert report["measured_load"] == 7.0
     assert report["seconds"] == 2.0
     assert report["errors"] == {"timeout": 3, "reset": 0}
+
+
+def test_who_waits_at_the_end_is_added_up_and_the_longest_wait_is_that_of_all() -> None:
+    late = {"count": 7, "longest_us": 9e5}
+    hosts = [result("a", [100]), result("b", [300], waiting_to_connect=late)]
+    report, _ = merge.merged(hosts)
+    assert report["waiting_to_connect"] == {"count": 9, "longest_us": 9e5}
+    assert report["waiting_for_answer"] == {"count": 2, "longest_us": 70.0}
 
 
 def test_quantiles_are_those_of_all_requests_and_no_mean_of_the_hosts() -> None:

@@ -104,7 +104,7 @@ def test_the_legend_brings_a_server_out(chrome: webdriver.Chrome, page: Path) ->
 
 def claims_run(folder: Path) -> Run:
     """Return a run with verdicts: two servers whose time grows with the load, four rounds."""
-    loads = (16, 128, 500)
+    loads = (16, 128, 400)
     rows = [
         row(0, (number, f"load-{load}", server), 6.0)
         | {"response_mean_us": slope * load * noise, "measured_load": float(load), "void": None}

@@ -62,7 +62,7 @@ def test_a_run_without_peers_measures_ours_and_says_how_to_add_them(tmp_path: Pa
     assert result.exit_code == 0, result.output
     assert "Not on this machine: nginx, lighttpd, h2o. To add them: make peers" in result.output
     assert f"Report: {tmp_path / 'out' / 'report.html'}" in result.output
-    assert "[2/2] event: " in result.output
+    assert "[2/2, 0:00 left] event: " in result.output
     raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
     assert raw.height == 2
     assert raw["requests"].min() > 0
@@ -260,7 +260,7 @@ def test_two_runs_are_compared(tmp_path: Path) -> None:
     assert result.exit_code == 1, result.output
     found = json.loads(result.stdout)
     assert {change["server"] for change in found["changes"] if change["flagged"]} == {"event"}
-    assert found["verdicts"] == []
+    assert found["claims"] == []
 
 
 def test_the_doctor_says_what_is_missing() -> None:

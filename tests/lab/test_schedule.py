@@ -4,6 +4,8 @@ from itertools import groupby
 
 import pytest
 
+from gossamer_lab.experiment import Point, Scale
+from gossamer_lab.experiments.overload import OVERLOAD
 from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.schedule import STEP_OVERHEAD_S, Step, interleaved, seconds_each
 
@@ -57,12 +59,31 @@ def test_the_seed_alone_decides_the_order() -> None:
 @pytest.mark.parametrize("servers", [4, 6, 10])
 def test_measurements_fill_their_budget_and_no_more(servers: int) -> None:
     scale = QUICK.scale("normal")
-    steps = servers * len(QUICK.points) * scale.rounds
-    each = seconds_each(scale, steps)
+    loads = servers * scale.rounds * QUICK.loads
+    each, steps = seconds_each(scale, loads), len(loads)
     assert steps * (each + scale.warmup_s + STEP_OVERHEAD_S) <= scale.budget_s + 0.01 * steps
     assert each >= 0.3
 
 
+def test_loads_that_need_more_than_others_leave_them_what_is_left() -> None:
+    scale = Scale("normal", budget_s=100.0, warmup_s=0.2, longest_s=20.0, rounds=2)
+    short, long, longest = (
+        Point(str(least), 305, 1, 1, least_s=least) for least in (0.5, 12.0, 1000.0)
+    )
+    loads = [short] * 12 + [long, longest]
+    each = seconds_each(scale, loads)
+    lengths = [scale.length_of(load, each) for load in loads]
+    assert lengths == [each] * 12 + [12.0, 20.0]
+    assert each == pytest.approx((100.0 - 32.0 - 14 * (0.2 + STEP_OVERHEAD_S)) / 12, abs=0.01)
+    assert seconds_each(scale, [longest]) == 20.0
+
+
+def test_an_open_load_lasts_for_its_part() -> None:
+    scale = OVERLOAD.scale("normal")
+    lengths = {load.key: scale.length_of(load, 60.0) for load in OVERLOAD.loads}
+    assert lengths == {"load-0.5": 20.0, "load-1": 20.0, "load-2": 60.0}
+
+
 def test_a_few_measurements_are_no_longer_than_allowed() -> None:
     scale = QUICK.scale("normal")
-    assert seconds_each(scale, 2) == scale.longest_s
+    assert seconds_each(scale, QUICK.loads[:2]) == scale.longest_s

@@ -125,6 +125,37 @@ TEST(the_text_names_what_was_measured)
         CHECK(strlen(line) <= 100);
 }
 
+/* It has room for one connection that nobody accepts. */
+static struct server start_closed_door(void)
+{
+    struct server server = {.family = AF_INET, .fd = socket(AF_INET, SOCK_STREAM, 0)};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    CHECK_EQ(bind(server.fd, (struct sockaddr *)&address, length), 0);
+    CHECK_EQ(listen(server.fd, 0), 0);
+    CHECK_EQ(getsockname(server.fd, (struct sockaddr *)&address, &length), 0);
+    server.port = ntohs(address.sin_port);
+    return server;
+}
+
+TEST(who_still_waits_at_the_end_is_told_with_how_long)
+{
+    struct server server = start_closed_door();
+    char *url = run_url_of(&server);
+    command("-c", "4", "-d", "0.3", "--json", "-", url, NULL);
+    char *json = read_whole("out");
+    char *connecting = strstr(json, "\"waiting_to_connect\": {");
+    char *asking = strstr(json, "\"waiting_for_answer\": {");
+    CHECK(connecting && number_after(connecting, "\"count\": ") == 3);
+    CHECK(asking && number_after(asking, "\"count\": ") == 1);
+    CHECK(number_after(connecting, "\"longest_us\": ") >= 280000);
+    CHECK(number_after(asking, "\"longest_us\": ") >= 280000);
+    command("-c", "4", "-d", "0.3", "--processes", "2", url, NULL);
+    close(server.fd);
+    char *text = read_whole("out");
+    CHECK(strstr(text, "still waiting               4 to connect at the end, one of them for"));
+}
+
 TEST(the_json_of_an_open_loop_has_its_rate_and_lag)
 {
     struct server server;

@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from gossamer_lab.claims import Claim, Mean, Quantity, Ratio, Where
+from gossamer_lab.claims import Claim, Extreme, Mean, Quantity, Ratio, Where
 from gossamer_lab.experiment import Case, Document, Drawing, Experiment, Program, Scale
 
 _PAIRS = (100, 316, 1000, 3162, 9900, 31_623, 100_000)
@@ -78,6 +78,17 @@ def _timeouts_add(library: str) -> Quantity:
     )
 
 
+def _grows(library: str) -> Quantity:
+    """Return the total time without timeouts at the most pairs here, over that at the fewest."""
+    most, fewest = (
+        (("timeouts", _PLAIN), ("active", 100), ("descriptors", pairs)) for pairs in (9900, 100)
+    )
+    return Ratio(
+        Mean(library, "total_us", most, f"total time of {library} at 9900"),
+        Mean(library, "total_us", fewest, "at 100"),
+    )
+
+
 def _many(timeouts: str, active: int) -> Where:
     return (("timeouts", timeouts), ("active", active))
 
@@ -91,6 +102,30 @@ _CLAIMS = (
         _against("total", (("timeouts", _PLAIN),)),
         holds_from=1.5,
         holds_to=2.5,
+    ),
+    Claim(
+        "growth-is-alike",
+        "Both grow alike with the number of watchers",
+        "first benchmark, discussion",
+        "similar growth characteristics; here one by half as much again as the other at the most",
+        Ratio(_grows("libevent"), _grows("libev")),
+        holds_from=0.67,
+        holds_to=1.5,
+    ),
+    Claim(
+        "faster-at-many",
+        "At higher numbers of descriptors libev is consistently faster",
+        "first benchmark, interpretation",
+        "consistently; here from 1000 socket pairs on, in total, where they differ least",
+        Extreme(
+            "least",
+            tuple(
+                _against("total", (("timeouts", _PLAIN), ("descriptors", pairs)))
+                for pairs in (1000, 3162, 9900)
+            ),
+            "the least total time of libevent / libev at 1000, 3162 or 9900",
+        ),
+        holds_from=1.0,
     ),
     Claim(
         "poll-is-alike",

@@ -18,12 +18,14 @@ _X = "connections"
 _FEW, _MANY = ((_X, 100),), ((_X, 1000),)
 _AS_THERE = ("--requests-per-connection", "100", "--backlog", "50", "--no-defer-accept")
 _THINK_MS = 20
+_STARVED_S = 15.0
+"""Ten times as long as the one second of others is not seen in less."""
 
 
 def _longest(name: str, kind: str, where: Where = _MANY) -> Quantity:
     clients = dict(where)[_X]
     words = f"longest {kind} of {name} with {clients} clients, µs"
-    return Highest(name, f"{kind}_max_us", where, words)
+    return Highest(name, f"{kind}_longest_us", where, words)
 
 
 def _rate(name: str, clients: int) -> Quantity:
@@ -194,7 +196,10 @@ SANDSTORM = Experiment(
     summary="Completions a second, connect and response times against 1 to 1000 clients, of an "
     "event-driven server, a pool of 150 threads and a thread for each connection",
     document=Document("SandStorm HTTP server results", "Matt Welsh", 2000),
-    points=tuple(Point(f"clients-{n}", 8192, n, 100, _THINK_MS) for n in _CLIENTS),
+    points=tuple(
+        Point(f"clients-{n}", 8192, n, 100, _THINK_MS, least_s=_STARVED_S if n == 1000 else 0)
+        for n in _CLIENTS
+    ),
     scales=(
         Scale(
             "smoke",
@@ -206,10 +211,10 @@ SANDSTORM = Experiment(
         ),
         Scale(
             "normal",
-            budget_s=720.0,
-            warmup_s=0.5,
+            budget_s=690.0,
+            warmup_s=0.3,
             longest_s=15.0,
-            rounds=3,
+            rounds=5,
             points=("clients-100", "clients-200", "clients-1000"),
         ),
         Scale("paper", budget_s=7200.0, warmup_s=5.0, longest_s=60.0, rounds=8),
@@ -241,7 +246,7 @@ SANDSTORM = Experiment(
             "After the histograms of connect times, of which the document names the maxima. The "
             "whole histograms are in the folder of the run.",
             _X,
-            "connect_max_us",
+            "connect_longest_us",
             "clients",
             "longest connect, µs (logarithmic)",
             log_y=True,
@@ -251,7 +256,7 @@ SANDSTORM = Experiment(
             "Longest response time against clients",
             "After the histograms of response times.",
             _X,
-            "response_max_us",
+            "response_longest_us",
             "clients",
             "longest response, µs (logarithmic)",
             log_y=True,
@@ -260,7 +265,7 @@ SANDSTORM = Experiment(
     notes=(
         "One machine over loopback. The event-driven server is our architecture quad: four threads "
         "that exchange events. The pool has 150 threads; accept queues hold 50, as Java's did.",
-        "The longest wait cannot be longer than the load: a client that still waits at its end is "
-        "not counted.",
+        "The longest wait cannot be longer than the load: a client that still waits at its end "
+        "counts with what it has waited until then, though not in the histograms.",
     ),
 )

@@ -13,6 +13,7 @@ Json = dict[str, Any]
 
 _SUMS = ("requests", "throughput_per_s", "bytes_per_s", "offered_load", "measured_load")
 _KINDS = ("response", "connect", "first_byte")
+_WAITING = ("waiting_to_connect", "waiting_for_answer")
 _OF_HOST = ("requests", "seconds", "throughput_per_s", "offered_load", "measured_load")
 
 
@@ -23,6 +24,14 @@ def _times(of_hosts: Sequence[Json], whole: HdrHistogram) -> Json:
     most = max(times["max"] for times in of_hosts)
     exact = {"count": count, "mean": total / count if count else 0.0, "max": most}
     return exact | histograms.quantiles_us(whole)
+
+
+def _cut_off(of_hosts: Sequence[Json]) -> Json:
+    """Return how many requests the end cut off, and the longest wait."""
+    return {
+        "count": sum(waiting["count"] for waiting in of_hosts),
+        "longest_us": max(waiting["longest_us"] for waiting in of_hosts),
+    }
 
 
 def merged(results: Sequence[Json]) -> tuple[Json, str]:
@@ -37,6 +46,7 @@ def merged(results: Sequence[Json]) -> tuple[Json, str]:
         f"{kind}_us": _times([report[f"{kind}_us"] for report in reports], total[kind])
         for kind in _KINDS
     }
+    report |= {name: _cut_off([report[name] for report in reports]) for name in _WAITING}
     return report | {
         "errors": dict(errors),
         "seconds": max(report["seconds"] for report in reports),

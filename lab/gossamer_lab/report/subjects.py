@@ -23,6 +23,9 @@ def axis(values: Iterable[float]) -> alt.Axis:
     return alt.Axis(grid=True, tickCount=6, **letters)
 
 
+_LEGEND = alt.Legend(title=None, orient="top")
+
+
 class Subjects:
     """Those that a chart shows."""
 
@@ -40,14 +43,14 @@ class Subjects:
             "server:N",
             sort=self.names,
             scale=alt.Scale(domain=self.names, range=colours),
-            legend=alt.Legend(title=None, orient="top", symbolType="square"),
+            legend=_LEGEND,
         )
 
     def shape(self) -> alt.Shape:
-        """Return the encoding, without a legend."""
+        """Return the encoding, which shows in the same legend."""
         shapes = [_SHAPES[i % len(_SHAPES)] for i in self._ranks]
         scale = alt.Scale(domain=self.names, range=shapes)
-        return alt.Shape("server:N", sort=self.names, scale=scale, legend=None)
+        return alt.Shape("server:N", sort=self.names, scale=scale, legend=_LEGEND)
 
     def opacity(self) -> object:
         """Return the encoding: what is not picked is faint."""

@@ -74,7 +74,7 @@ def _resources(run: Run) -> list[Told]:
     columns = ("server", "measurements", "CPU a request", "server busy", "client busy")
     columns += ("switches a second", "memory", "accept queue full", "errors")
     caption = (
-        "Over all loads: medians; of memory the most, of processes added up; of connections that "
+        "Over all loads: medians; of memory, without pages of files, the most; of connections that "
         "found the accept queue full (ListenOverflows) and of failed requests the sums."
     )
     shown = table(columns, [_used(row) for row in rows], rows)

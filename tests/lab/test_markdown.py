@@ -1,0 +1,47 @@
+"""The verdicts of a run as a Markdown table."""
+
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from conftest import known_rows, make_run
+from gossamer_lab import cli
+from gossamer_lab.experiments.are_events_fast import ARE_EVENTS_FAST
+from gossamer_lab.markdown import verdict_table
+
+_DECIDED = {
+    "claim": "This | is so",
+    "published": "about\nequal",
+    "verdict": "holds",
+    "because": "wanted: at most 1",
+    "figure": "slope of a / slope of b",
+    "value": 0.5,
+    "low": 0.4,
+    "high": 0.6,
+}
+
+
+def test_each_claim_is_a_row_with_its_figure_or_why_there_is_none(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", known_rows(), experiment="are-events-fast")
+    untold = {"value": None, "verdict": "cannot be tested here", "because": "b is not here"}
+    run.results["verdicts"] = [_DECIDED, _DECIDED | untold]
+    intro, empty, _head, line, first, second = verdict_table(run.results, ARE_EVENTS_FAST).split(
+        "\n"
+    )
+    assert intro.startswith("`gossamer lab run are-events-fast --scale ")
+    assert "Kerneis" in intro
+    assert (empty, line) == ("", "|---|---|---|---|")
+    assert first == (
+        "| This \\| is so | about equal | **holds** | slope of a / slope of b: 0.5000 (0.4000 to "
+        "0.6000); wanted: at most 1 |"
+    )
+    assert second.endswith("| **cannot be tested here** | b is not here |")
+
+
+def test_the_command_prints_it_and_writes_the_report_anew(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", known_rows(), experiment="are-events-fast")
+    run.save()
+    result = CliRunner().invoke(cli.app, ["report", str(run.folder), "--markdown"])
+    assert result.exit_code == 0
+    assert result.output.count("\n| ") == len(ARE_EVENTS_FAST.claims) + 1
+    assert run.report.stat().st_size > 100_000
