@@ -17,7 +17,7 @@ void gs_loop_end_wait(struct gs_loop *loop)
 
 void gs_loop_wake(struct gs_loop *loop)
 {
-    atomic_store(&loop->mailbox.woken, true);
+    atomic_exchange(&loop->mailbox.woken, true);
     gs_loop_end_wait(loop);
 }
 
@@ -30,7 +30,7 @@ bool gs_loop_has_mail(struct gs_loop *loop)
 
 bool gs_loop_may_sleep(struct gs_loop *loop)
 {
-    atomic_store(&loop->mailbox.asleep, true);
+    atomic_exchange(&loop->mailbox.asleep, true);
     return !gs_loop_has_mail(loop);
 }
 

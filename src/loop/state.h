@@ -79,7 +79,8 @@ struct descriptors {
 struct mailbox {
     /* The loop waits or is about to. Whoever leaves something looks at `asleep` afterwards; the
      * loop sets `asleep` and looks at the rest afterwards. All four accesses are sequentially
-     * consistent, so at least one of the two sides sees the other. */
+     * consistent, so at least one of the two sides sees the other. What is written is exchanged
+     * rather than stored: QEMU 7.2 lets aarch64's load-acquire pass a store-release before it. */
     atomic_bool asleep;
     atomic_bool woken;
     _Atomic(uint64_t) caught;       /* signals, a bit each */

@@ -50,11 +50,11 @@ static bool is_quiet(void)
 }
 
 /* Sequentially consistent: this says that it is asleep and looks at the workers afterwards, a worker says that it is not idle and
- * looks whether the monitor is asleep afterwards. */
+ * looks whether the monitor is asleep afterwards. Both exchange, as the loop's mailbox does. */
 static void sleep_for_good(void)
 {
     unsigned rung = atomic_load(&bell);
-    atomic_store(&gs_runtime.is_monitor_asleep, true);
+    atomic_exchange(&gs_runtime.is_monitor_asleep, true);
     if (is_quiet() && !atomic_load(&is_ending))
         sleep_for(rung, GS_NEVER);
     atomic_store(&gs_runtime.is_monitor_asleep, false);

@@ -228,7 +228,7 @@ static void idle(struct worker *worker)
     }
     atomic_fetch_sub(&gs_runtime.idle, 1);
     atomic_fetch_add(&gs_runtime.idle_epoch, 1);
-    atomic_store(&worker->is_idle, false);
+    atomic_exchange(&worker->is_idle, false);
     if (UNLIKELY(atomic_load(&gs_runtime.is_monitor_asleep)))
         gs_monitor_wake();
 }
