@@ -24,7 +24,7 @@ _QUEUE, _FREE, _FILES, _LARGE = "queue", "free", "files", "large"
 _LARGE_PAGE = 102_400
 _QUEUE_LOADS, _FREE_LOADS = (100, 250, 500, 750, 1000), (16, 64, 100)
 _FILE_LOADS = (100, 250, 500, 750, 1000)
-_LEAST_S = {_QUEUE: 2.5, _FREE: 0.0, _FILES: 1.0, _LARGE: 1.0}
+_LEAST_S = {_QUEUE: 2.5, _FREE: 1.0, _FILES: 1.0, _LARGE: 1.0}
 """A connection that the queue has no room for is tried again after a second; what files cost is
 told apart by few servers, that are much alike."""
 _FROM_FILES = "event, from files"
