@@ -8,7 +8,7 @@ from pathlib import Path
 from figures import Figures
 from points import places_of
 
-from gossamer_lab.accounting import family_pids
+from gossamer_lab.accounting import family_memory_kb
 from gossamer_lab.servers.server import Server, ServerFailedError, serving
 from gossamer_lab.workshop import Workshop
 
@@ -32,7 +32,7 @@ def memory_of_each(shop: Workshop, server: Server, connections: int) -> float:
         time.sleep(0.2)
         if connections > places_of(shop, server):
             raise ServerFailedError("it serves fewer at a time: the others wait in the kernel")
-        before = resident_bytes(running.pid)
+        before_kb = family_memory_kb(running.pid)
         client = subprocess.Popen(
             (*load, "--think", "60000", running.url + PAGE[0]),
             stdout=subprocess.DEVNULL,
@@ -40,26 +40,13 @@ def memory_of_each(shop: Workshop, server: Server, connections: int) -> float:
         )
         try:
             held = await_connections(running.url, connections)
-            after = resident_bytes(running.pid)
+            after_kb = family_memory_kb(running.pid)
         finally:
             client.terminate()
             client.wait()
     if held < connections:
         raise ServerFailedError(f"only {held} connections were open")
-    return (after - before) / connections
-
-
-def resident_bytes(pid: int) -> int:
-    """Return the memory of a server and its processes, shared pages in parts.
-
-    Without those of files: the load generator shares the program's.
-    """
-    total = 0
-    for member in family_pids(pid):
-        for line in Path(f"/proc/{member}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss_Anon:"):
-                total += int(line.split()[1]) * 1024
-    return total
+    return (after_kb - before_kb) * 1024 / connections
 
 
 def await_connections(url: str, wanted: int) -> int:

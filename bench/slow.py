@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from figures import Figures, options
-from holding import resident_bytes
 from pauses import Pauses
 from points import generator
 
 from gossamer_lab import paths, process
+from gossamer_lab.accounting import family_memory_kb
 from gossamer_lab.experiment import Experiment, Point
 from gossamer_lab.load import Load, LoadFailedError
 from gossamer_lab.servers.server import Launch, Running, Server, ServerFailedError, Site, serving
@@ -111,14 +111,14 @@ class Sampler:
         """Begin before they come."""
         self.pid = running.pid
         self.began = time.monotonic()
-        self.before = (resident_bytes(self.pid), kernel_bytes())
+        self.before = (family_memory_kb(self.pid) * 1024, kernel_bytes())
         self.growth: tuple[int, int] | None = None
 
     def tick(self) -> None:
         """To be called a few times a second."""
         if self.growth is None and time.monotonic() - self.began >= SAMPLE_S:
             server, kernel = self.before
-            self.growth = (resident_bytes(self.pid) - server, kernel_bytes() - kernel)
+            self.growth = (family_memory_kb(self.pid) * 1024 - server, kernel_bytes() - kernel)
 
 
 def loaded(trial: Trial, running: Running, tick: Callable[[], None]) -> dict[str, Any]:

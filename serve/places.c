@@ -40,7 +40,7 @@ static void wake_all(struct serve_places *places)
 }
 
 /* Sequentially consistent, here and in serve_places_wait: of who leaves and who begins to wait, one
- * at least sees the other. */
+ * at least sees the other. Exchanged, as the loop's mailbox is. */
 void serve_places_leave(struct serve_places *places)
 {
     atomic_fetch_sub(&places->taken, 1);
@@ -56,7 +56,7 @@ void serve_places_wait(struct serve_places *places, struct serve_waiter *waiter)
     pthread_mutex_lock(&places->lock);
     if (!gs_list_is_linked(&waiter->link))
         gs_list_append(&places->waiters, &waiter->link);
-    atomic_store(&places->awaited, true);
+    atomic_exchange(&places->awaited, true);
     if (atomic_load(&places->taken) < places->most)
         wake_all(places);
     pthread_mutex_unlock(&places->lock);

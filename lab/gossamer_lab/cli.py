@@ -17,7 +17,7 @@ from gossamer_lab.compare import NotComparableError, compare, show_comparison
 from gossamer_lab.derived import with_derived
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.markdown import verdict_table
-from gossamer_lab.plan import Wish
+from gossamer_lab.plan import UnknownSubjectError, Wish
 from gossamer_lab.progress import ShownProgress
 from gossamer_lab.report.page import write_report
 from gossamer_lab.run import CannotResumeError, Order, run_experiment
@@ -100,13 +100,13 @@ def _order(experiment: str, scale: str, out: Path | None, wish: Wish) -> Order:
     return Order(manifest, manifest.scale(scale), _program(), folder, wish)
 
 
-def _wish(seed: int | None, handicaps: list[str], cluster: str) -> Wish:
+def _wish(seed: int | None, handicaps: list[str], cluster: str, only: list[str]) -> Wish:
     """Read how the run shall be made."""
     try:
         given = dict(map(handicap.parse, handicaps))
     except handicap.HandicapError as error:
         raise _refuse(str(error)) from error
-    return Wish(random.randrange(2**32) if seed is None else seed, given, cluster)
+    return Wish(random.randrange(2**32) if seed is None else seed, given, cluster, tuple(only))
 
 
 def _loaded(name: str) -> Run:
@@ -127,7 +127,8 @@ def _resumption(name: str) -> Order:
         raise _refuse(f"{run.folder} is complete")
     manifest, method = EXPERIMENTS[run.results["experiment"]], run.results["method"]
     scale = manifest.scale(method["scale"])
-    wish = Wish(method["seed"], method["handicaps"], method["cluster"])
+    only = tuple(method.get("only", ()))
+    wish = Wish(method["seed"], method["handicaps"], method["cluster"], only)
     return Order(manifest, scale, _program(), run.folder, wish, run)
 
 
@@ -166,6 +167,14 @@ def run_command(  # noqa: PLR0913, PLR0917 (an argument an option)
             show_default=False,
         ),
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Measure just this server or program; may be given several times.",
+            show_default="all",
+        ),
+    ] = None,
     cluster: Annotated[
         str,
         typer.Option(
@@ -184,7 +193,7 @@ def run_command(  # noqa: PLR0913, PLR0917 (an argument an option)
     order = (
         _resumption(resume)
         if resume
-        else _order(experiment, scale, out, _wish(seed, handicaps or [], cluster))
+        else _order(experiment, scale, out, _wish(seed, handicaps or [], cluster, only or []))
     )
     progress = ShownProgress(Console(stderr=True))
     try:
@@ -193,7 +202,7 @@ def run_command(  # noqa: PLR0913, PLR0917 (an argument an option)
     except ServerFailedError as error:
         print(f"gossamer lab: {error}", file=sys.stderr)
         raise typer.Exit(1) from error
-    except handicap.HandicapError as error:
+    except (handicap.HandicapError, UnknownSubjectError) as error:
         raise _refuse(str(error)) from error
     except CannotResumeError as error:
         raise _refuse(f"{order.folder} cannot be resumed: {error}") from error
@@ -232,6 +241,10 @@ def report_command(
     """Analyse a run again and write its report anew, without measuring."""
     loaded = _loaded(name)
     experiment = EXPERIMENTS[loaded.results["experiment"]]
+    if as_markdown and as_json:
+        raise _refuse("report prints either --json or --markdown")
+    if as_markdown and not experiment.claims:
+        raise _refuse(f"{experiment.name} has no claims, so no table of verdicts")
     run = with_derived(loaded, experiment)
     run.save()
     if as_markdown:

@@ -27,6 +27,16 @@ class Wish:
     """By server: so much more CPU time it shall need."""
     cluster: str = ""
     """Address of the scheduler whose client hosts shall make the loads; empty: this machine."""
+    only: tuple[str, ...] = ()
+    """Names of the subjects that shall take part; empty: all."""
+
+    def wants(self, name: str) -> bool:
+        """Return whether a subject shall take part."""
+        return not self.only or name in self.only
+
+
+class UnknownSubjectError(Exception):
+    """Somebody is wanted who is not among an experiment's subjects; names those."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +68,13 @@ class Plan:
     """How long a load lasts, unless it needs more."""
     wish: Wish
 
-    @property
-    def step_s(self) -> float:
-        """How long one measurement takes in the mean, all included."""
-        lengths = [self.scale.length_of(step.point, self.seconds) for step in self.steps]
-        return sum(lengths) / len(lengths) + self.scale.warmup_s + STEP_OVERHEAD_S
+    def length_of(self, point: Point | Case) -> float:
+        """Return how long a load lasts."""
+        return self.scale.length_of(point, self.seconds)
+
+    def all_of(self, step: Step) -> float:
+        """Return how many seconds a measurement takes, all included."""
+        return self.length_of(step.point) + self.scale.warmup_s + STEP_OVERHEAD_S
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -105,13 +117,38 @@ def _built(programs: Sequence[Program], shop: Workshop) -> tuple[dict[str, Progr
     return built, missing
 
 
-def _servers(
-    experiment: Experiment, shop: Workshop, loads: list[Point], handicaps: Mapping[str, float]
-) -> tuple[dict[str, tuple[Server, Launch]], list[LeftOut]]:
-    """Find the servers of an experiment and try them; none if there are no loads for them."""
-    if not loads:
-        handicap.all_given([], handicaps)
-        return {}, []
+@dataclass(frozen=True)
+class _Found:
+    """The servers and programs of an experiment that are here, and why others are not."""
+
+    servers: list[Server]
+    programs: dict[str, Program]
+    missing: list[LeftOut]
+    absent_peers: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """Return whom there is."""
+        return [*(server.name for server in self.servers), *self.programs]
+
+    def of(self, wish: Wish) -> "_Found":
+        """Return those who are wanted; UnknownSubjectError if somebody wanted is not known."""
+        known = [*self.names, *(left.name for left in self.missing), *self.absent_peers]
+        if unknown := [name for name in wish.only if name not in known]:
+            raise UnknownSubjectError(f"--only: no subject {unknown[0]!r} here: {', '.join(known)}")
+        return _Found(
+            [server for server in self.servers if wish.wants(server.name)],
+            {name: program for name, program in self.programs.items() if wish.wants(name)},
+            [left for left in self.missing if wish.wants(left.name)],
+            tuple(filter(wish.wants, self.absent_peers)),
+        )
+
+
+def _find(experiment: Experiment, shop: Workshop, *, has_loads: bool) -> _Found:
+    """Look for the subjects of an experiment; servers only if there are loads for them."""
+    programs, unbuilt = _built(experiment.programs, shop)
+    if not has_loads:
+        return _Found([], programs, unbuilt, absent_peers(experiment.peers))
     ours = our_servers(shop.program, experiment.architectures)
     present = {server.name for server in ours}
     missing = [
@@ -119,12 +156,14 @@ def _servers(
         for variant in experiment.architectures or ()
         if variant.name not in present
     ]
-    built, unbuilt = _built(experiment.toys, shop)
-    toys = [toy_server(toy, shop.programs, version_of(toy)) for toy in built.values()]
-    others = present_peers(experiment.peers)
-    candidates = handicap.all_given([*ours, *toys, *others], handicaps)
-    good, bad = _on_trial(candidates, shop, loads[0])
-    return good, missing + unbuilt + bad
+    toys, unbuilt_toys = _built(experiment.toys, shop)
+    servers = [
+        *ours,
+        *(toy_server(toy, shop.programs, version_of(toy)) for toy in toys.values()),
+        *present_peers(experiment.peers),
+    ]
+    missing += unbuilt_toys + unbuilt
+    return _Found(servers, programs, missing, absent_peers(experiment.peers))
 
 
 def _far_refusal(points: Sequence[Point | Case], shop: Workshop, cluster: str) -> str | None:
@@ -149,38 +188,48 @@ def _limit(point: Point | Case, shop: Workshop, refusal: str | None) -> str | No
     return None
 
 
+def _takes_part(point: Point | Case, name: str, programs: Mapping[str, Program]) -> bool:
+    """Return whether a subject is measured at a point."""
+    if isinstance(point, Case):
+        return name in programs and name in point.programs
+    return name not in programs and (not point.servers or name in point.servers)
+
+
 def make_plan(experiment: Experiment, scale: Scale, shop: Workshop, wish: Wish) -> Plan:
     """Find the subjects, try each, and set the order and length of the measurements.
 
+    The loads are as long as they are if everybody takes part.
+
     ServerFailedError if servers are wanted and the program has no architecture to offer;
-    HandicapError if a handicap is for a server that takes no part.
+    HandicapError if a handicap is for a server that takes no part; UnknownSubjectError.
     """
-    wanted = experiment.points_of(scale)
-    refusal = _far_refusal(wanted, shop, wish.cluster)
-    limits = {point: _limit(point, shop, refusal) for point in wanted}
-    points = tuple(point for point, limit in limits.items() if not limit)
-    loads = [point for point in points if isinstance(point, Point)]
-    servers, faults = _servers(experiment, shop, loads, wish.handicaps)
-    programs, missing = _built(experiment.programs, shop)
+    asked = experiment.points_of(scale)
+    refusal = _far_refusal(asked, shop, wish.cluster)
+    limits = {point: _limit(point, shop, refusal) for point in asked}
+    allowed = tuple(point for point, limit in limits.items() if not limit)
+    loads = [point for point in allowed if isinstance(point, Point)]
+    found = _find(experiment, shop, has_loads=bool(loads))
+    wanted = found.of(wish)
+    candidates = handicap.all_given(wanted.servers, wish.handicaps)
+    servers, faults = _on_trial(candidates, shop, loads[0]) if candidates else ({}, [])
     large = [LeftOut(point.label, limit, False) for point, limit in limits.items() if limit]
 
     def takes_part(point: Point | Case, name: str) -> bool:
-        if isinstance(point, Case):
-            return name in programs and name in point.programs
-        return name in servers and (not point.servers or name in point.servers)
+        return _takes_part(point, name, found.programs)
 
-    steps = interleaved(points, [*servers, *programs], scale.rounds, wish.seed, takes_part)
-    timed = [step.point for step in steps if isinstance(step.point, Point)]
+    subjects = [*servers, *wanted.programs]
+    steps = interleaved(allowed, subjects, scale.rounds, wish.seed, takes_part)
+    timed = [load for load in loads for name in found.names if takes_part(load, name)]
     return Plan(
         experiment=experiment,
         scale=scale,
-        points=points,
+        points=allowed,
         too_large=tuple(point for point, limit in limits.items() if limit),
         servers=servers,
-        programs=programs,
-        left_out=tuple(faults + missing + large),
-        absent_peers=absent_peers(experiment.peers),
+        programs=wanted.programs,
+        left_out=tuple(faults + wanted.missing + large),
+        absent_peers=wanted.absent_peers,
         steps=tuple(steps),
-        seconds=seconds_each(scale, timed),
+        seconds=seconds_each(scale, timed * scale.rounds),
         wish=wish,
     )

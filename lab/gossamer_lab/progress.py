@@ -8,6 +8,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from gossamer_lab.experiment import Case, Point
 from gossamer_lab.measure import Row
 from gossamer_lab.plan import Plan
+from gossamer_lab.report.words import lengths
+
+_TRUST_S = 10.0
+"""For so long the plan's own pace counts as much as the one that is seen."""
 
 
 def minutes(seconds: float) -> str:
@@ -39,6 +43,7 @@ class ShownProgress:
         self._bar: Progress | None = None
         self._task = TaskID(0)
         self._plan: Plan | None = None
+        self._expected: list[float] = []
         self._done = 0
         self._resumed_at = 0
         self._began = 0.0
@@ -47,15 +52,18 @@ class ShownProgress:
     def begin(self, plan: Plan, done: int) -> None:
         """Say what will be measured, and start the bar; some steps may be done already."""
         self._plan = plan
+        self._expected = list(map(plan.all_of, plan.steps))
         self._done = self._resumed_at = done
-        self._began = self._step_began = time.monotonic()
+        self.start()
         say = self._console.print
         for left_out in plan.left_out:
             style = "bold red" if left_out.is_fault else "yellow"
             say(f"left out: {left_out.name}: {left_out.reason}", style=style, markup=False)
+        measured = {step.point for step in plan.steps}
+        loads = [plan.length_of(point) for point in measured if isinstance(point, Point)]
         say(
-            f"measuring {', '.join(plan.subjects)}: {len(plan.points)} points, "
-            f"{plan.scale.rounds} rounds, {plan.seconds:g} s each or more, "
+            f"measuring {', '.join(plan.subjects)}: {len(measured)} points, "
+            f"{plan.scale.rounds} rounds, {f'{lengths(loads)} each, ' if loads else ''}"
             f"about {minutes(self._left_s())} in all"
             + (f", {done} of {len(plan.steps)} measured before" if done else ""),
             markup=False,
@@ -76,6 +84,10 @@ class ShownProgress:
                 f"{first.server}: {first.point.label}", total=len(plan.steps), left="?"
             )
             self.tick()
+
+    def start(self) -> None:
+        """Count the time from now on: what comes before the first measurement is over."""
+        self._began = self._step_began = time.monotonic()
 
     def tick(self) -> None:
         """Bring the time left up to date."""
@@ -113,10 +125,7 @@ class ShownProgress:
         self._console.print(at + text, style=style, markup=False, soft_wrap=True)
 
     def _left_s(self) -> float:
-        """Estimate the time left: from what steps took so far, at first from the plan."""
-        assert self._plan
-        now = time.monotonic()
-        each = self._plan.step_s
-        if self._done > self._resumed_at:
-            each = (self._step_began - self._began) / (self._done - self._resumed_at)
-        return (len(self._plan.steps) - self._done) * each - (now - self._step_began)
+        """Estimate the time left: by the plan, at the pace of what was measured so far."""
+        past_s = sum(self._expected[self._resumed_at : self._done]) + _TRUST_S
+        pace = (self._step_began - self._began + _TRUST_S) / past_s
+        return sum(self._expected[self._done :]) * pace - (time.monotonic() - self._step_began)

@@ -31,6 +31,9 @@ class Watcher(Protocol):
     def begin(self, plan: Plan, done: int) -> None:
         """The servers have been tried; measuring starts, some steps may be done already."""
 
+    def start(self) -> None:
+        """The first step that is not done starts; all that comes before is over."""
+
     def tick(self) -> None:
         """Some time has passed."""
 
@@ -130,6 +133,12 @@ def _subjects(plan: Plan) -> list[dict[str, Any]]:
     return servers + programs
 
 
+def _point(plan: Plan, point: Point | Case) -> dict[str, Any]:
+    """Return what is told of a point; of a load how long it lasts, too."""
+    length = {"seconds": plan.length_of(point)} if isinstance(point, Point) else {}
+    return point.described() | length
+
+
 def _described(plan: Plan, shop: Workshop, bench: Bench) -> dict[str, Any]:
     """Return what the report says of a plan."""
     return {
@@ -137,13 +146,13 @@ def _described(plan: Plan, shop: Workshop, bench: Bench) -> dict[str, Any]:
             "scale": plan.scale.name,
             "rounds": plan.scale.rounds,
             "seconds": plan.seconds,
-            "longest_s": plan.scale.longest_s,
             "warmup_s": plan.scale.warmup_s,
             "drop": plan.scale.drop,
             "repeats": plan.scale.repeats,
             "seed": plan.wish.seed,
             "handicaps": dict(plan.wish.handicaps),
             "cluster": plan.wish.cluster,
+            "only": list(plan.wish.only),
             "links": [asdict(link) for link in plan.experiment.links],
             "exact_cpu": cgroup.are_permitted(),
             "server_core": shop.server_core,
@@ -152,7 +161,7 @@ def _described(plan: Plan, shop: Workshop, bench: Bench) -> dict[str, Any]:
             "realtime": bench.runner.is_realtime,
             "load_command": _load_command(plan, shop),
         },
-        "points": [point.described() for point in plan.points],
+        "points": [_point(plan, point) for point in plan.points],
         "points_left_out": [point.described() for point in plan.too_large],
         "servers": _subjects(plan),
         "left_out": [asdict(left_out) for left_out in plan.left_out],
@@ -248,6 +257,7 @@ def run_experiment(order: Order, watcher: Watcher) -> Run:
             if plan.servers and not head["cross_check"]:
                 sizes, rounds = order.experiment.sizes, order.scale.rounds
                 head["cross_check"] = cross_check(sizes, rounds, shop, bench.generator)
+            watcher.start()
             for row in carry_out(plan, bench, len(rows)):
                 keeper.keep(row, bench.generator.histograms)
                 watcher.done(row)

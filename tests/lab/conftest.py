@@ -1,16 +1,21 @@
 """What the lab's tests share: runs made of known figures, and a program that stands for ours."""
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gossamer_lab import cli
 from gossamer_lab.accounting import CpuTime
 from gossamer_lab.derived import with_derived
 from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.measure import Row, Used, figures
 from gossamer_lab.store import FORMAT, Run, raw_frame
+
+RUN = ["run", "quick", "--scale", "smoke", "--seed", "1", "--out"]
+"""Arguments of a short run, but for its folder."""
 
 FAKE = Path(__file__).with_name("fake_gossamer.py")
 
@@ -160,3 +165,31 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     return FAKE
+
+
+_SHORT = replace(
+    QUICK,
+    points=(QUICK.points[0],),
+    scales=(replace(QUICK.scale("smoke"), budget_s=1.0, warmup_s=0.0, points=()),),
+    architectures=None,
+)
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch, fake: Path) -> None:
+    """Make the experiment short; the fakes stand for everything that it starts."""
+    assert fake == FAKE
+    monkeypatch.setitem(cli.EXPERIMENTS, "quick", _SHORT)
+
+
+def servers_left(folder: Path) -> list[str]:
+    """Return the command lines of processes that still run on files of that folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = entry.read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if str(FAKE) in line and str(folder) in line:
+            found.append(line)
+    return found

@@ -190,6 +190,9 @@ class Unmoved:
     def begin(self, _plan: Plan, _done: int) -> None:
         """Measuring starts."""
 
+    def start(self) -> None:
+        """Hear that measuring starts."""
+
     def tick(self) -> None:
         """Some time has passed."""
 

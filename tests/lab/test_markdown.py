@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from conftest import known_rows, make_run
@@ -45,3 +46,21 @@ def test_the_command_prints_it_and_writes_the_report_anew(tmp_path: Path) -> Non
     assert result.exit_code == 0
     assert result.output.count("\n| ") == len(ARE_EVENTS_FAST.claims) + 1
     assert run.report.stat().st_size > 100_000
+
+
+@pytest.mark.parametrize(
+    ("experiment", "options", "words"),
+    [
+        ("are-events-fast", ["--markdown", "--json"], "either --json or --markdown"),
+        ("quick", ["--markdown"], "quick has no claims"),
+    ],
+)
+def test_where_there_is_no_such_table_it_is_refused(
+    tmp_path: Path, experiment: str, options: list[str], words: str
+) -> None:
+    run = make_run(tmp_path / "run", known_rows(), experiment=experiment)
+    run.save()
+    result = CliRunner().invoke(cli.app, ["report", str(run.folder), *options])
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert not run.report.exists()

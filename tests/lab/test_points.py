@@ -1,5 +1,6 @@
 """Who takes part in a point, and how it is measured there."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from gossamer_lab.bursts import connect_burst
 from gossamer_lab.experiment import Experiment, Point, Scale, Variant
 from gossamer_lab.load import Generator
 from gossamer_lab.measure import Bench, measure
-from gossamer_lab.plan import Wish, make_plan
+from gossamer_lab.plan import UnknownSubjectError, Wish, make_plan
 from gossamer_lab.program import Runner
 from gossamer_lab.schedule import Step
 from gossamer_lab.servers.ours import our_servers
@@ -35,6 +36,21 @@ def test_only_the_servers_that_a_point_names_are_measured_there(fake: Path) -> N
     taken = [(step.point.key, step.server) for step in plan.steps]
     assert sorted(set(taken)) == [("all", "event"), ("all", "event, more"), ("few", "event, more")]
     assert len(taken) == 6
+
+
+def test_who_is_wanted_alone_is_measured_for_as_long_as_among_all(fake: Path) -> None:
+    with workshop(EXPERIMENT, fake) as shop:
+        scale = replace(SCALE, budget_s=6.0, longest_s=9.0)
+        everybody = make_plan(EXPERIMENT, scale, shop, Wish(seed=1))
+        alone = make_plan(EXPERIMENT, scale, shop, Wish(seed=1, only=("event",)))
+        with pytest.raises(
+            UnknownSubjectError, match=r"no subject 'evnt' here: event, event, more"
+        ):
+            make_plan(EXPERIMENT, scale, shop, Wish(seed=1, only=("event", "evnt")))
+    assert alone.subjects == ("event",)
+    assert [(step.point.key, step.server) for step in alone.steps] == [("all", "event")] * 2
+    assert SCALE.longest_s < everybody.seconds < scale.longest_s
+    assert alone.seconds == everybody.seconds
 
 
 @pytest.mark.skipif(

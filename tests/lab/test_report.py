@@ -20,6 +20,7 @@ from gossamer_lab.experiments.are_events_fast import ARE_EVENTS_FAST
 from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.experiments.sandstorm import SANDSTORM
 from gossamer_lab.report.page import write_report
+from gossamer_lab.report.words import method
 from gossamer_lab.store import Run, keep_hosts
 
 _PATIENCE_S = 120
@@ -342,3 +343,10 @@ def test_what_servers_used_and_other_clients_stand_in_tables(tmp_path: Path) -> 
     assert "×2.00" in html
     clients = json.loads(linked(html, "cross-check.json"))
     assert [client["name"] for client in clients] == ["gossamer load", "ab"]
+
+
+@pytest.mark.parametrize(("longest", "words"), [(2.5, "for 0.35 to 2.5 s,"), (0.35, "for 0.35 s,")])
+def test_how_long_loads_last_is_said(run: Run, longest: float, words: str) -> None:
+    for point, seconds in zip(run.results["points"], (0.35, longest), strict=True):
+        point["seconds"] = seconds
+    assert any(words in sentence for sentence in method(run.results))

@@ -8,33 +8,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from conftest import FAKE, known_rows, make_run
-from gossamer_lab import cgroup, cli
-from gossamer_lab.experiments.quick import QUICK
+from conftest import FAKE, RUN, known_rows, make_run, servers_left
+from gossamer_lab import cli
 from gossamer_lab.servers import server
 from gossamer_lab.store import Run, load_run
 
-_SHORT = replace(
-    QUICK,
-    points=(QUICK.points[0],),
-    scales=(replace(QUICK.scale("smoke"), budget_s=1.0, warmup_s=0.0, points=()),),
-    architectures=None,
-)
-_RUN = ["run", "quick", "--scale", "smoke", "--seed", "1", "--out"]
-
-
-@pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch, fake: Path) -> None:
-    """Make the experiment short; the fakes stand for everything that it starts."""
-    assert fake == FAKE
-    monkeypatch.setitem(cli.EXPERIMENTS, "quick", _SHORT)
+pytestmark = pytest.mark.usefixtures("short")
 
 
 def peer(name: str, script: str) -> None:
@@ -44,21 +29,8 @@ def peer(name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-def servers_left(folder: Path) -> list[str]:
-    """Return the command lines of processes that still run on files of that folder."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = entry.read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        if str(FAKE) in line and str(folder) in line:
-            found.append(line)
-    return found
-
-
 def test_a_run_without_peers_measures_ours_and_says_how_to_add_them(tmp_path: Path) -> None:
-    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     assert "Not on this machine: nginx, lighttpd, h2o. To add them: make peers" in result.output
     assert f"Report: {tmp_path / 'out' / 'report.html'}" in result.output
@@ -72,7 +44,7 @@ def test_a_run_without_peers_measures_ours_and_says_how_to_add_them(tmp_path: Pa
 
 
 def test_json_is_all_that_goes_to_standard_output(tmp_path: Path) -> None:
-    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out"), "--json"])
+    result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out"), "--json"])
     printed = json.loads(result.stdout)
     kept = json.loads((tmp_path / "out" / "results.json").read_text())
     assert printed.pop("report") == str(tmp_path / "out" / "report.html")
@@ -86,7 +58,7 @@ def test_json_is_all_that_goes_to_standard_output(tmp_path: Path) -> None:
 
 def test_every_architecture_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_ARCHS", "event threads")
-    CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     kept = json.loads((tmp_path / "out" / "results.json").read_text())
     assert [(known["name"], known["summary"]) for known in kept["servers"]] == [
         ("event", "a fake of event"),
@@ -100,7 +72,7 @@ def test_a_peer_that_fails_is_reported_with_its_words_and_left_out(
     monkeypatch.setattr(server, "_READY_S", 5.0)
     peer("nginx", 'echo "nginx: [emerg] unknown directive" >&2\nexit 1\n')
     peer("h2o", '[ "$1" = -v ] || { sleep 60 & exec sleep 60; }\n')
-    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     kept = json.loads((tmp_path / "out" / "results.json").read_text())
     reasons = {left["name"]: left["reason"] for left in kept["left_out"]}
@@ -121,7 +93,7 @@ def test_a_peer_is_measured_beside_ours(tmp_path: Path) -> None:
         """root=$(sed -n 's/server.document-root = "\\(.*\\)"/\\1/p' "$3")\n"""
         f'exec {sys.executable} -m http.server -b 127.0.0.1 -d "$root" "$port"\n',
     )
-    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     kept = json.loads((tmp_path / "out" / "results.json").read_text())
     theirs = kept["servers"][1]
@@ -136,7 +108,7 @@ def test_our_architecture_that_does_not_start_fails_the_run_after_the_others(
 ) -> None:
     monkeypatch.setenv("FAKE_ARCHS", "event threads")
     monkeypatch.setenv("FAKE_BROKEN", "threads")
-    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     assert result.exit_code == 1
     assert "fake: cannot listen: no such luck" in result.output
     assert (tmp_path / "out" / "report.html").exists()
@@ -144,7 +116,7 @@ def test_our_architecture_that_does_not_start_fails_the_run_after_the_others(
 
 def test_errors_of_the_load_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_ERRORS", "3")
-    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     assert "6 errors!" in result.output
     raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
     assert raw["errors_by_kind"].to_list() == ["timeout: 3"] * 2
@@ -154,7 +126,7 @@ def test_a_load_without_a_report_is_a_failed_measurement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_MUTE", "1")
-    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     assert result.exit_code == 1
     assert "2 failed!" in result.output
     raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
@@ -166,14 +138,14 @@ def test_a_void_load_is_a_failed_measurement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_VOID", "the client was the limit")
-    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     assert result.exit_code == 1
     raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
     assert raw["failure"][0] == "load is void: the client was the limit"
 
 
 def test_a_report_is_made_again_from_what_was_kept(tmp_path: Path) -> None:
-    CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     kept = (tmp_path / "out" / "results.json").read_text()
     (tmp_path / "out" / "report.html").unlink()
     result = CliRunner().invoke(cli.app, ["report", str(tmp_path / "out")])
@@ -183,23 +155,26 @@ def test_a_report_is_made_again_from_what_was_kept(tmp_path: Path) -> None:
 
 
 def test_the_histograms_of_every_load_are_kept(tmp_path: Path) -> None:
-    CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
     assert raw["histograms"].to_list() == ["histograms/0000.hlog", "histograms/0001.hlog"]
     for name in raw["histograms"]:
         assert (tmp_path / "out" / name).read_text().startswith("#[Histogram log")
 
 
-def broken_off(folder: Path) -> Path:
+def broken_off(folder: Path, *options: str) -> Path:
     """Run, then take the last measurement back, as if the run had been interrupted before it."""
-    CliRunner().invoke(cli.app, [*_RUN, str(folder)])
+    CliRunner().invoke(cli.app, [*RUN, str(folder), *options])
     run = load_run(str(folder))
     Run(folder, run.results | {"complete": False, "measured": 1}, run.raw.head(1)).save()
     return folder
 
 
-def test_a_resumed_run_measures_what_is_left_and_nothing_twice(tmp_path: Path) -> None:
-    folder = broken_off(tmp_path / "out")
+def test_a_resumed_run_measures_what_is_left_and_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_ARCHS", "event threads")
+    folder = broken_off(tmp_path / "out", "--only", "event")
     before = load_run(str(folder)).raw
     result = CliRunner().invoke(cli.app, ["run", "--resume", str(folder)])
     assert result.exit_code == 0, result.output
@@ -209,6 +184,7 @@ def test_a_resumed_run_measures_what_is_left_and_nothing_twice(tmp_path: Path) -
     assert after.results["resumed"]
     assert after.results["method"]["seed"] == 1
     assert after.raw["order"].to_list() == [0, 1]
+    assert set(after.raw["server"]) == {"event"}
     assert after.raw.head(1).equals(before)
 
 
@@ -234,7 +210,7 @@ def test_a_run_with_other_servers_is_not_resumed(
 
 
 def test_a_complete_run_is_not_resumed(tmp_path: Path) -> None:
-    CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out")])
+    CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     result = CliRunner().invoke(cli.app, ["run", "--resume", str(tmp_path / "out")])
     assert result.exit_code == 2
     assert "is complete" in result.stderr
@@ -280,7 +256,7 @@ def running_lab(folder: Path) -> Iterator[subprocess.Popen[str]]:
     errors = folder / "err"
     with errors.open("wb") as err:
         lab = subprocess.Popen(
-            (sys.executable, "-m", "gossamer_lab", *_RUN, str(folder / "out")),
+            (sys.executable, "-m", "gossamer_lab", *RUN, str(folder / "out")),
             stdout=subprocess.PIPE,
             stderr=err,
             text=True,
@@ -351,26 +327,6 @@ def test_a_wrong_command_gives_one_line_and_status_2(arguments: list[str], words
     assert result.exit_code == 2
     assert result.stderr.startswith(f"gossamer lab: {words}")
     assert result.stderr.count("\n") == 1
-
-
-def test_a_server_with_a_handicap_is_said_to_have_one(tmp_path: Path) -> None:
-    if not cgroup.are_permitted():
-        pytest.skip("control groups are not permitted here")
-    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out"), "--handicap", "event=10%"])
-    assert result.exit_code == 0, result.output
-    assert "Handicap: event was made to need 10% more CPU time than it does." in result.output
-    kept = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert kept["method"]["handicaps"] == {"event": 0.1}
-    assert "spinner.py 0.1" in kept["servers"][0]["command"]
-    assert servers_left(tmp_path) == []
-
-
-def test_a_handicap_for_nobody_is_refused(tmp_path: Path) -> None:
-    if not cgroup.are_permitted():
-        pytest.skip("control groups are not permitted here")
-    result = CliRunner().invoke(cli.app, [*_RUN, str(tmp_path / "out"), "--handicap", "evnt=10%"])
-    assert result.exit_code == 2
-    assert result.stderr.startswith("gossamer lab: no server 'evnt' takes part here: event")
 
 
 def test_a_missing_program_gives_one_line_and_status_2(

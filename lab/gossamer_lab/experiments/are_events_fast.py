@@ -237,7 +237,7 @@ ARE_EVENTS_FAST = Experiment(
         ),
         Scale(
             "normal",
-            budget_s=870.0,
+            budget_s=1010.0,
             warmup_s=0.1,
             longest_s=2.5,
             rounds=5,

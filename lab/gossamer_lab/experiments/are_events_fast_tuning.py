@@ -22,14 +22,17 @@ _X, _Y = "connections", "response_mean_us"
 _MEDIAN = "response_p50_us"
 _QUEUE, _FREE, _FILES, _LARGE = "queue", "free", "files", "large"
 _LARGE_PAGE = 102_400
-_QUEUE_LOADS, _FREE_LOADS = (100, 250, 500, 750, 1000), (16, 64, 100)
+_QUEUE_LOADS = (100, 250, 350, 450, 500, 600, 700, 850, 1000)
+"""Many: how far figures stray from a line is known no better than there are loads."""
+_FREE_LOADS = (16, 64, 100)
 _FILE_LOADS = (100, 250, 500, 750, 1000)
-_LEAST_S = {_QUEUE: 2.5, _FREE: 1.0, _FILES: 1.0, _LARGE: 1.0}
+_LEAST_S = {_QUEUE: 1.5, _FREE: 1.0, _FILES: 1.0, _LARGE: 1.0}
 """A connection that the queue has no room for is tried again after a second; what files cost is
 told apart by few servers, that are much alike."""
 _FROM_FILES = "event, from files"
 _SHORT = ("thread-128", "event-128", "eager-128")
 _LONGER = "thread-1024"
+_LONGER_LOADS = (100, 250, 500, 1000)
 _FREE_SERVERS = (
     *("toy-fork", "toy-kernel", "toy-pth", "toy-user", "nginx", "lighttpd"),
     *("apache-prefork", "apache-worker"),
@@ -58,13 +61,17 @@ def _point(topic: str, load: int, servers: tuple[str, ...], size: int = 305) -> 
     )
 
 
+def _queue_point(load: int) -> Point:
+    return _point(_QUEUE, load, SPARED if load in _LONGER_LOADS else _SHORT)
+
+
 POINTS = (
-    *(_point(_QUEUE, load, SPARED) for load in _QUEUE_LOADS),
+    *map(_queue_point, _QUEUE_LOADS),
     *(_point(_FREE, load, _FREE_SERVERS) for load in _FREE_LOADS),
     *(_point(_FILES, load, ("event", _FROM_FILES)) for load in _FILE_LOADS),
     *(_point(_LARGE, load, ("event", "user"), _LARGE_PAGE) for load in _FILE_LOADS),
 )
-AT_NORMAL = tuple(p.key for p in POINTS if p.key not in ("queue-100", "queue-750", "free-64"))
+AT_NORMAL = tuple(p.key for p in POINTS if p.key not in ("queue-100", "free-64"))
 """Keys of those that a run of minutes has time for."""
 
 

@@ -45,21 +45,20 @@ _COUNTERS = {
 }
 
 
-def _longer(results: dict[str, Any]) -> str:
-    """Say how much more time those loads get that need it."""
-    how = results["method"]
-    needed = max((point.get("least_s") or 0 for point in results["points"]), default=0)
-    most = min(needed, how.get("longest_s", 0))
-    return f", or up to {most:g} s where it needs more" if most > how["seconds"] else ""
+def lengths(seconds: list[float]) -> str:
+    """Say how long loads last, the shortest and the longest."""
+    shortest, longest = f"{min(seconds):g}", f"{max(seconds):g}"
+    return f"{shortest} s" if shortest == longest else f"{shortest} to {longest} s"
 
 
 def _of_loads(results: dict[str, Any]) -> list[str]:
     """Say how servers were measured."""
     how = results["method"]
+    seconds = [point["seconds"] for point in results["points"] if "seconds" in point]
     sentences = [
         f"Every measurement of a server starts a fresh one on core {how['server_core']}, warms it "
         f"up for {how['warmup_s']:g} s, and puts it under load from core {how['client_core']} for "
-        f"{how['seconds']:g} s{_longer(results)}, over the loopback interface.",
+        f"{lengths(seconds or [how['seconds']])}, over the loopback interface.",
         "CPU time is user and system time of all processes of the server, read from "
         f"{_COUNTERS[how['exact_cpu']]} before and after the load, divided by all requests of "
         "the load. It includes accepting and closing the connections.",

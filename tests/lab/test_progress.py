@@ -1,0 +1,58 @@
+"""How the time left is estimated, and told."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from gossamer_lab import progress
+from gossamer_lab.experiment import Experiment, Point, Scale
+from gossamer_lab.plan import Plan, Wish
+from gossamer_lab.schedule import STEP_OVERHEAD_S, Step
+
+_SHORT, _LONG = Point("short", 305, 1, 0), Point("long", 305, 1, 0, least_s=9.0)
+_ROW = {"failure": None, "server_cpu_us_per_request": 1.0, "throughput_per_s": 2.0, "errors": 0}
+
+
+def a_plan() -> Plan:
+    """Return a plan of three loads of a second and then one of nine, with half a second before."""
+    scale = Scale("normal", budget_s=100.0, warmup_s=0.5, longest_s=20.0, rounds=1)
+    points = (_SHORT, _SHORT, _SHORT, _LONG)
+    return Plan(
+        experiment=Experiment("known", "", (_SHORT, _LONG), (scale,)),
+        scale=scale,
+        points=(_SHORT, _LONG),
+        too_large=(),
+        servers={},
+        programs={},
+        left_out=(),
+        absent_peers=(),
+        steps=tuple(Step(i, 1, point, "event") for i, point in enumerate(points)),
+        seconds=1.0,
+        wish=Wish(1),
+    )
+
+
+def test_the_time_left_goes_by_how_long_loads_are_and_by_the_pace_so_far(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    out = io.StringIO()
+    shown = progress.ShownProgress(Console(file=out, width=200))
+    plan = a_plan()
+    each_s = 1.5 + STEP_OVERHEAD_S
+    shown.begin(plan, 0)
+    assert "2 points, 1 rounds, 1 to 9 s each, about 0:15 in all" in out.getvalue()
+    now[0] += 500.0  # something else comes first
+    shown.start()
+    for _ in range(2):
+        now[0] += each_s
+        shown.done(_ROW)
+    as_planned = progress.minutes(each_s + 9.5 + STEP_OVERHEAD_S)
+    assert out.getvalue().splitlines()[-1].startswith(f"[2/4, {as_planned} left] event: ")
+    now[0] += 10 * each_s
+    shown.done(_ROW)
+    pace = (12 * each_s + 10) / (3 * each_s + 10)
+    slower = progress.minutes(pace * (9.5 + STEP_OVERHEAD_S))
+    assert out.getvalue().splitlines()[-1].startswith(f"[3/4, {slower} left] event: ")
