@@ -2,9 +2,9 @@
 
 A figure is compared with itself in the other run. In each round, the subjects of a point follow
 each other directly: what they have in common there, their median, is drift of the machine and is
-taken out. Of the rounds of a figure three fifths count, the least: what else happens on a machine
-only adds, and spares some. How much it varies by chance is learnt from its rounds, and from those
-of all others where it has too few.
+taken out; where they are too few to tell, that of the whole round. Of the rounds of a figure three
+fifths count, the least: what else happens on a machine only adds, and spares some. How much it
+varies by chance is learnt from its rounds, and from those of all others where it has too few.
 """
 
 import math
@@ -116,10 +116,20 @@ def _table(samples: dict[Place, dict[int, float]], places: Sequence[Place]) -> n
     return np.array([[samples[p].get(number, np.nan) for number in rounds] for p in places])
 
 
-def _without_drift(values: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the figures of a point's rounds beside what they have in common, and that."""
-    beside = values - centre[:, None]
-    common = np.zeros(values.shape[1])
+def _overall(beside: np.ndarray, places: Sequence[Place]) -> np.ndarray:
+    """Return by how much each round lies off in the median of all places; 0 for few subjects."""
+    if len({place[1] for place in places}) < _FEWEST_FOR_DRIFT:
+        return np.zeros(beside.shape[1])
+    found: np.ndarray = np.nanmedian(beside, axis=0)
+    return found
+
+
+def _without_drift(beside: np.ndarray, overall: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the figures of a point's rounds without what they have in common, and its mean.
+
+    Where a point has too few subjects to tell, it is what the whole round has in common.
+    """
+    common = overall.copy()
     told = np.isfinite(beside).sum(axis=0) >= _FEWEST_FOR_DRIFT
     common[told] = np.nanmedian(beside[:, told], axis=0)
     return beside - common, float(common.mean())
@@ -142,18 +152,15 @@ def _least_disturbed(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
     return np.array(means), np.array(variances), np.array(counts)
 
 
-def _moved(before: np.ndarray, after: np.ndarray) -> _Moved:
-    """Return what the figures of a point's subjects moved by."""
-    centre = (np.nanmean(before, axis=1) + np.nanmean(after, axis=1)) / 2
-    (old, old_drift), (new, new_drift) = (
-        _without_drift(values, centre) for values in (before, after)
-    )
+def _moved(runs: Sequence[np.ndarray], overall: Sequence[np.ndarray]) -> _Moved:
+    """Return what the figures of a point's subjects moved by, from one run to the other."""
+    (old, old_drift), (new, new_drift) = map(_without_drift, runs, overall)
     (earlier, old_variance, old_count), (later, new_variance, new_count) = (
         _least_disturbed(values) for values in (old, new)
     )
     return _Moved(
         by=later - earlier,
-        drift=np.full(len(centre), new_drift - old_drift),
+        drift=np.full(len(old), new_drift - old_drift),
         variance=old_variance + new_variance,
         freedom=old_count + new_count - 2,
     )
@@ -217,14 +224,18 @@ def _of_figure(
     """Compare one figure in the mean of each subject's places, and at every place."""
     both = (_samples(before, figure), _samples(after, figure))
     common = [place for place in both[0] if place in both[1]]
+    if not common:
+        return [], []
+    tables = [_table(samples, common) for samples in both]
+    centre = sum(np.nanmean(table, axis=1) for table in tables) / 2
+    beside = [table - centre[:, None] for table in tables]
+    overall = [_overall(table, common) for table in beside]
     places: list[Place] = []
     parts: list[_Moved] = []
     for point in dict.fromkeys(place[0] for place in common):
-        here = [place for place in common if place[0] == point]
-        places += here
-        parts.append(_moved(*(_table(samples, here) for samples in both)))
-    if not places:
-        return [], []
+        here = [i for i, place in enumerate(common) if place[0] == point]
+        places += [common[i] for i in here]
+        parts.append(_moved([table[here] for table in beside], overall))
     moved = _Moved(
         *(np.concatenate([vars(part)[name] for part in parts]) for name in vars(parts[0]))
     )

@@ -119,6 +119,17 @@ def test_two_subjects_alone_have_no_drift_in_common() -> None:
     assert flagged(changes) == set(SERVERS[:2])
 
 
+def test_where_a_point_has_few_subjects_the_drift_of_the_whole_round_is_taken_out() -> None:
+    few = pl.col("server").is_in(SERVERS[:2]) | (pl.col("point") != POINTS[0])
+    for seed in range(10):
+        before = frame(QUIET, seed, 1).filter(few)
+        after = frame(QUIET, seed, 2, drift=1.3).filter(few)
+        changes = compare_frames(before, after)
+        here = [change.drift for change in changes if change.point == POINTS[0]]
+        assert here == pytest.approx([1.3, 1.3], rel=0.05)
+        assert flagged(changes) == set()
+
+
 def test_void_and_failed_measurements_are_not_compared() -> None:
     gone = pl.when(pl.col("server") == SERVERS[3]).then(pl.lit("void: so")).alias("void")
     void = frame(QUIET, 1, 1).with_columns(gone)
