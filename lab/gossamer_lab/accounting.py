@@ -1,11 +1,15 @@
 """CPU time and memory of a server with all its processes, from /proc."""
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 _ENDED = "Z"
+_STOLEN = 7
+"""Which of the fields of a core in /proc/stat is the host's share."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_CORES = Path("/proc/stat")
 
 
 @dataclass(frozen=True)
@@ -141,11 +145,21 @@ def accept_queue_overflows() -> int:
     return 0
 
 
-def core_busy_s(core: int) -> float:
-    """Return for how long a core has not been idle: all processes, interrupts, the host's share."""
-    for line in Path("/proc/stat").read_text().splitlines():
+def _ticks_of(core: int) -> list[int]:
+    """Return what a core has done since the machine's start: user, nice, system, idle and so on."""
+    for line in _CORES.read_text().splitlines():
         name, *fields = line.split()
         if name == f"cpu{core}":
-            user, nice, system, _idle, _waiting, *rest = (int(field) for field in fields[:8])
-            return (user + nice + system + sum(rest)) / _TICKS_PER_S
+            return [int(field) for field in fields[:8]]
     raise OSError(f"/proc/stat knows no core {core}")
+
+
+def core_busy_s(core: int) -> float:
+    """Return for how long a core has not been idle: all processes, interrupts, the host's share."""
+    user, nice, system, _idle, _waiting, *rest = _ticks_of(core)
+    return (user + nice + system + sum(rest)) / _TICKS_PER_S
+
+
+def stolen_s(cores: Collection[int]) -> float:
+    """Return for how long the host of a virtual machine has kept cores from it, all added up."""
+    return sum(_ticks_of(core)[_STOLEN] for core in cores) / _TICKS_PER_S

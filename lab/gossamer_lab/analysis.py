@@ -114,9 +114,9 @@ def cells(raw: pl.DataFrame, points: Sequence[str], servers: Sequence[str]) -> l
     return result
 
 
-def lost(raw: pl.DataFrame) -> dict[str, float]:
-    """Return which share of the server's core went to other work: on average, and at worst."""
-    if "server_core_lost" not in raw.columns or raw["server_core_lost"].drop_nulls().is_empty():
+def mean_and_max(raw: pl.DataFrame, share: str) -> dict[str, float]:
+    """Return a share of the measurements on average, and at worst; 0 where there is none."""
+    if share not in raw.columns or raw[share].drop_nulls().is_empty():
         return {"mean": 0.0, "max": 0.0}
-    shares = raw["server_core_lost"].drop_nulls()
+    shares = raw[share].drop_nulls()
     return {"mean": float(shares.mean()), "max": float(shares.max())}

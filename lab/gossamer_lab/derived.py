@@ -8,9 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from gossamer_lab.analysis import cells, lost
+from gossamer_lab.analysis import cells, mean_and_max
 from gossamer_lab.claims import Correlation, Round, Slope, UntestableError
 from gossamer_lab.experiment import Drawing, Experiment
+from gossamer_lab.precision import precision
 from gossamer_lab.statistics import linear_fit, mean_interval
 from gossamer_lab.store import Run
 from gossamer_lab.verdict import interval_of, rounds_of, verdicts
@@ -139,7 +140,9 @@ def with_derived(run: Run, experiment: Experiment) -> Run:
     is_table = not experiment.drawings
     derived: Json = {
         "cells": [c.as_dict() for c in cells(run.raw, points, servers)] if is_table else [],
-        "lost": lost(run.raw),
+        "lost": mean_and_max(run.raw, "server_core_lost"),
+        "stolen": mean_and_max(run.raw, "stolen"),
+        "precision": precision(run.raw),
         "void": _void(run.raw),
         "hosts_died": _died(run.raw),
         "verdicts": verdicts(experiment.claims, run.raw, every, absent),

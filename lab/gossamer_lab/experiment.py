@@ -221,6 +221,8 @@ class Scale:
     longest_s: float
     """No load is longer than this, however few there are and whatever they need."""
     rounds: int
+    most_rounds: int = 0
+    """Where the machine is restless, as many as it takes up to so many; 0: never more."""
     points: tuple[str, ...] = ()
     """Keys of those that take part; empty: all."""
     drop: int = 0

@@ -14,6 +14,7 @@ from gossamer_lab.accounting import (
     family_cpu,
     family_memory_kb,
     family_pids,
+    stolen_s,
 )
 from gossamer_lab.arrivals import Stream, saturated, stream
 from gossamer_lab.bursts import connect_burst
@@ -287,7 +288,7 @@ def _repeated(step: Step, server: Server, bench: Bench) -> Row:
     return dict.fromkeys(_FIGURES) | said | {"hosts_died": "; ".join(died)}
 
 
-def measure(step: Step, subject: Server | Program, bench: Bench) -> Row:
+def _tried(step: Step, subject: Server | Program, bench: Bench) -> Row:
     """Carry out one step; a failure gives a row too, without figures but with the reason."""
     point = step.point
     row: Row = {
@@ -307,3 +308,12 @@ def measure(step: Step, subject: Server | Program, bench: Bench) -> Row:
     except (ServerFailedError, LoadFailedError, ProgramFailedError) as failure:
         columns = point.columns if isinstance(point, Case) else _FIGURES
         return row | dict.fromkeys(columns) | {"failure": str(failure)}
+
+
+def measure(step: Step, subject: Server | Program, bench: Bench) -> Row:
+    """Carry out one step, and record what the host of a virtual machine took from it meanwhile."""
+    cores = {bench.server_core, bench.generator.core}
+    before, began = stolen_s(cores), time.monotonic()
+    row = _tried(step, subject, bench)
+    wall_s = time.monotonic() - began
+    return row | {"stolen": (stolen_s(cores) - before) / len(cores) / wall_s}

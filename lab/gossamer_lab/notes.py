@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
+from gossamer_lab.rounds import PRECISE
+
 _DISTURBED = 0.05
+_STOLEN = 0.01
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,17 @@ def _of_machine(results: dict[str, Any]) -> list[Note]:
                 f"(at worst {lost['max']:.0%}). Repeat this on a quiet machine."
             )
         )
+    stolen = results["stolen"]
+    if stolen["mean"] > _STOLEN:
+        found.append(
+            Note(
+                f"Restless: the host of this virtual machine took {stolen['mean']:.1%} of the time "
+                f"of its cores (at worst {stolen['max']:.0%})."
+            )
+        )
+    if results["method"].get("most_rounds") and (results["precision"] or 0) > PRECISE:
+        words = f"{results['precision']:.1%} in the median subject, not {PRECISE:.1%}"
+        found.append(Note(f"Costs are known less well than they should be: to {words}."))
     if results["void"]:
         reasons = "; ".join(f"{n} times: {reason}" for reason, n in results["void"].items())
         count = sum(results["void"].values())

@@ -64,6 +64,7 @@ class Plan:
     left_out: tuple[LeftOut, ...]
     absent_peers: tuple[str, ...]
     steps: tuple[Step, ...]
+    """Of as many rounds as there may be; rounds.py says how many there have to be."""
     seconds: float
     """How long a load lasts, unless it needs more."""
     wish: Wish
@@ -218,7 +219,8 @@ def make_plan(experiment: Experiment, scale: Scale, shop: Workshop, wish: Wish) 
         return _takes_part(point, name, found.programs)
 
     subjects = [*servers, *wanted.programs]
-    steps = interleaved(allowed, subjects, scale.rounds, wish.seed, takes_part)
+    rounds = max(scale.rounds, scale.most_rounds)
+    steps = interleaved(allowed, subjects, rounds, wish.seed, takes_part)
     timed = [load for load in loads for name in found.names if takes_part(load, name)]
     return Plan(
         experiment=experiment,

@@ -5,7 +5,7 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from gossamer_lab.experiment import Case, Point
+from gossamer_lab.experiment import Case, Point, Scale
 from gossamer_lab.measure import Row
 from gossamer_lab.plan import Plan
 from gossamer_lab.report.words import lengths
@@ -34,6 +34,12 @@ def _figures_of(row: Row, point: Point | Case) -> str:
     return f"{speed}{errors}{void}{again}"
 
 
+def _rounds_of(scale: Scale) -> str:
+    """Return how many rounds there will be, in words."""
+    more = f" to {scale.most_rounds}" if scale.most_rounds > scale.rounds else ""
+    return f"{scale.rounds}{more} rounds"
+
+
 class ShownProgress:
     """Shows a run on a console, usually that of standard error."""
 
@@ -45,13 +51,14 @@ class ShownProgress:
         self._plan: Plan | None = None
         self._expected: list[float] = []
         self._done = 0
+        self._planned = 0
         self._resumed_at = 0
         self._began = 0.0
         self._step_began = 0.0
 
-    def begin(self, plan: Plan, done: int) -> None:
+    def begin(self, plan: Plan, done: int, planned: int) -> None:
         """Say what will be measured, and start the bar; some steps may be done already."""
-        self._plan = plan
+        self._plan, self._planned = plan, planned
         self._expected = list(map(plan.all_of, plan.steps))
         self._done = self._resumed_at = done
         self.start()
@@ -63,9 +70,9 @@ class ShownProgress:
         loads = [plan.length_of(point) for point in measured if isinstance(point, Point)]
         say(
             f"measuring {', '.join(plan.subjects)}: {len(measured)} points, "
-            f"{plan.scale.rounds} rounds, {f'{lengths(loads)} each, ' if loads else ''}"
+            f"{_rounds_of(plan.scale)}, {f'{lengths(loads)} each, ' if loads else ''}"
             f"about {minutes(self._left_s())} in all"
-            + (f", {done} of {len(plan.steps)} measured before" if done else ""),
+            + (f", {done} of {planned} measured before" if done else ""),
             markup=False,
         )
         if self._console.is_terminal:
@@ -81,7 +88,7 @@ class ShownProgress:
             self._bar.start()
             first = plan.steps[min(done, len(plan.steps) - 1)]
             self._task = self._bar.add_task(
-                f"{first.server}: {first.point.label}", total=len(plan.steps), left="?"
+                f"{first.server}: {first.point.label}", total=planned, left="?"
             )
             self.tick()
 
@@ -95,22 +102,25 @@ class ShownProgress:
             self._bar.update(self._task, completed=self._done, left=minutes(self._left_s()))
             self._bar.refresh()
 
-    def done(self, row: Row) -> None:
-        """Count a step; name the next one."""
+    def done(self, row: Row, planned: int) -> None:
+        """Count a step; name the next one, of so many as far as is known."""
         assert self._plan
+        further, self._planned = planned > self._planned, planned
         step = self._plan.steps[self._done]
         self._done += 1
         self._step_began = time.monotonic()
         if self._bar:
-            if self._done < len(self._plan.steps):
+            if self._done < planned:
                 following = self._plan.steps[self._done]
                 description = f"{following.server}: {following.point.label}"
-                self._bar.update(self._task, description=description)
+                self._bar.update(self._task, description=description, total=planned)
             self.tick()
         if row["failure"]:
             self._line(f"{step.server}: {step.point.label}: failed: {row['failure']}", "bold red")
         elif not self._bar:
             self._line(f"{step.server}: {step.point.label}: {_figures_of(row, step.point)}")
+        if further:
+            self._console.print("figures vary more than they should: one more round")
 
     def end(self) -> None:
         """Take the bar away."""
@@ -121,11 +131,12 @@ class ShownProgress:
     def _line(self, text: str, style: str | None = None) -> None:
         """Print a line with the number of its step."""
         assert self._plan
-        at = f"[{self._done}/{len(self._plan.steps)}, {minutes(self._left_s())} left] "
+        at = f"[{self._done}/{self._planned}, {minutes(self._left_s())} left] "
         self._console.print(at + text, style=style, markup=False, soft_wrap=True)
 
     def _left_s(self) -> float:
         """Estimate the time left: by the plan, at the pace of what was measured so far."""
         past_s = sum(self._expected[self._resumed_at : self._done]) + _TRUST_S
         pace = (self._step_began - self._began + _TRUST_S) / past_s
-        return sum(self._expected[self._done :]) * pace - (time.monotonic() - self._step_began)
+        left_s = sum(self._expected[self._done : self._planned])
+        return left_s * pace - (time.monotonic() - self._step_began)

@@ -2,13 +2,13 @@
 
 import contextlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from gossamer_lab import brake, cgroup, interruption
+from gossamer_lab import brake, cgroup, interruption, rounds
 from gossamer_lab.crosscheck import cross_check
 from gossamer_lab.derived import with_derived
 from gossamer_lab.experiment import Arrivals, Case, Experiment, Point, Scale
@@ -28,7 +28,7 @@ _BRAKE_ERROR = 0.1
 class Watcher(Protocol):
     """Who is told how a run gets on."""
 
-    def begin(self, plan: Plan, done: int) -> None:
+    def begin(self, plan: Plan, done: int, planned: int) -> None:
         """The servers have been tried; measuring starts, some steps may be done already."""
 
     def start(self) -> None:
@@ -37,8 +37,8 @@ class Watcher(Protocol):
     def tick(self) -> None:
         """Some time has passed."""
 
-    def done(self, row: Row) -> None:
-        """One more step is measured."""
+    def done(self, row: Row, planned: int) -> None:
+        """One more step is measured, of so many as far as is known."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,11 @@ def _generator(shop: Workshop, tick: Callable[[], None]) -> Generator:
     return Generator(shop.program, shop.client_core, shop.site.folder, tick, paths_of)
 
 
-def carry_out(plan: Plan, bench: Bench, done: int) -> Iterator[Row]:
-    """Measure step by step from a step on; yield a row after each."""
-    for step in plan.steps[done:]:
+def carry_out(plan: Plan, bench: Bench, rows: Sequence[Row]) -> Iterator[Row]:
+    """Measure step by step what the rows lack; yield a row after each, which has to be added."""
+    while len(rows) < rounds.needed(plan, rows):
         interruption.check()
+        step = plan.steps[len(rows)]
         server = plan.servers.get(step.server)
         yield measure(step, server[0] if server else plan.programs[step.server], bench)
 
@@ -144,7 +145,7 @@ def _described(plan: Plan, shop: Workshop, bench: Bench) -> dict[str, Any]:
     return {
         "method": {
             "scale": plan.scale.name,
-            "rounds": plan.scale.rounds,
+            "most_rounds": plan.scale.most_rounds,
             "seconds": plan.seconds,
             "warmup_s": plan.scale.warmup_s,
             "drop": plan.scale.drop,
@@ -166,7 +167,6 @@ def _described(plan: Plan, shop: Workshop, bench: Bench) -> dict[str, Any]:
         "servers": _subjects(plan),
         "left_out": [asdict(left_out) for left_out in plan.left_out],
         "absent_peers": list(plan.absent_peers),
-        "planned": len(plan.steps),
         "has_loads": bool(plan.servers),
         "has_programs": any(isinstance(point, Case) for point in plan.points),
     }
@@ -195,16 +195,24 @@ class _Keeper:
     """Keeps a run after every measurement, so that nothing is lost however it ends."""
 
     folder: Path
+    plan: Plan
     results: dict[str, Any]
     rows: list[Row]
 
+    def planned(self) -> int:
+        """Return how many measurements it needs, as far as is known."""
+        return rounds.needed(self.plan, self.rows)
+
     def run(self) -> Run:
         """Return what there is so far."""
-        measured = len(self.rows)
+        measured, planned = len(self.rows), self.planned()
+        method = self.results["method"] | {"rounds": rounds.among(self.plan, planned)}
         state = {
             "finished": _now(),
             "measured": measured,
-            "complete": measured == self.results["planned"],
+            "planned": planned,
+            "complete": measured == planned,
+            "method": method,
         }
         return Run(self.folder, self.results | state, raw_frame(self.rows))
 
@@ -251,14 +259,14 @@ def run_experiment(order: Order, watcher: Watcher) -> Run:
             "machine": machine,
             "cross_check": order.earlier.results.get("cross_check") if order.earlier else None,
         }
-        keeper = _Keeper(order.folder, head, rows)
-        watcher.begin(plan, len(rows))
+        keeper = _Keeper(order.folder, plan, head, rows)
+        watcher.begin(plan, len(rows), keeper.planned())
         with contextlib.suppress(KeyboardInterrupt):
             if plan.servers and not head["cross_check"]:
-                sizes, rounds = order.experiment.sizes, order.scale.rounds
-                head["cross_check"] = cross_check(sizes, rounds, shop, bench.generator)
+                sizes, times = order.experiment.sizes, order.scale.rounds
+                head["cross_check"] = cross_check(sizes, times, shop, bench.generator)
             watcher.start()
-            for row in carry_out(plan, bench, len(rows)):
+            for row in carry_out(plan, bench, rows):
                 keeper.keep(row, bench.generator.histograms)
-                watcher.done(row)
+                watcher.done(row, keeper.planned())
     return with_derived(keeper.run(), order.experiment)

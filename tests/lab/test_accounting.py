@@ -1,18 +1,20 @@
 """CPU time and memory of a server's processes, against programs that measure their own."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from gossamer_lab import process
+from gossamer_lab import accounting, process
 from gossamer_lab.accounting import (
     CpuTime,
     core_busy_s,
     family_cpu,
     family_memory_kb,
     family_pids,
+    stolen_s,
 )
 
 _BURN = """
@@ -140,3 +142,19 @@ def test_a_core_is_busy_while_a_process_burns_it(tmp_path: Path) -> None:
     assert core_busy_s(0) - before > used.total_s - 2 * _TOLERANCE_S
     with pytest.raises(OSError, match="no core 9999"):
         core_busy_s(9999)
+
+
+def test_what_the_host_keeps_from_a_machine_is_counted_of_the_cores_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cores = (
+        "cpu  9 9 9 9 9 9 9 999 9 9",
+        "cpu0 1 2 3 4 5 6 7 150 0 0",
+        "cpu1 1 2 3 4 5 6 7 30 0 0",
+    )
+    stat = tmp_path / "stat"
+    stat.write_text("\n".join((*cores, "intr 17 1", "")))
+    monkeypatch.setattr(accounting, "_CORES", stat)
+    second = os.sysconf("SC_CLK_TCK")
+    assert stolen_s({0}) == pytest.approx(150 / second)
+    assert stolen_s({0, 1}) == pytest.approx(180 / second)

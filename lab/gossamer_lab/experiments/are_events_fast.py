@@ -241,6 +241,7 @@ ARE_EVENTS_FAST = Experiment(
             warmup_s=0.1,
             longest_s=2.5,
             rounds=5,
+            most_rounds=10,
             points=(*(f"load-{load}" for load in (1, 100, 400, 700, 1000)), *tuning.AT_NORMAL),
             drop=50,
         ),

@@ -1,0 +1,37 @@
+"""How many rounds a run has: more than the least where the machine is restless.
+
+What stops it is how well costs are known, never what they say of a claim: to go on until a claim is
+decided would decide it too often.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gossamer_lab.plan import Plan
+from gossamer_lab.precision import precision
+from gossamer_lab.store import raw_frame
+
+PRECISE = 0.006
+"""So well known, two runs show a slowdown of a tenth of any one of twenty servers."""
+
+
+def _in_each(plan: Plan) -> int:
+    """Return how many measurements a round has."""
+    return len(plan.steps) // max(plan.scale.rounds, plan.scale.most_rounds)
+
+
+def among(plan: Plan, steps: int) -> int:
+    """Return how many rounds so many of the steps are."""
+    return steps // _in_each(plan)
+
+
+def needed(plan: Plan, rows: Sequence[dict[str, Any]]) -> int:
+    """Return how many measurements a run needs, as far as is known after the first of them."""
+    least, most, each = plan.scale.rounds, plan.scale.most_rounds, _in_each(plan)
+    complete, begun = divmod(len(rows), each)
+    if complete < least:
+        return least * each
+    if begun or complete >= most:
+        return (complete + bool(begun)) * each
+    error = precision(raw_frame(list(rows)))
+    return len(rows) if error is None or error <= PRECISE else len(rows) + each

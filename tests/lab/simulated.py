@@ -1,0 +1,58 @@
+"""Runs of simulated machines: figures whose truth is known, and how they vary."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from gossamer_lab.experiments.are_events_fast import ARE_EVENTS_FAST
+
+SERVERS = tuple(f"server-{i}" for i in range(12))
+POINTS = tuple(f"load-{x}" for x in (1, 100, 400, 700, 1000))
+ROUNDS = ARE_EVENTS_FAST.scale("normal").rounds
+SLOWDOWN = 1.1
+
+
+@dataclass(frozen=True)
+class Machine:
+    """How figures vary: all are standard deviations of logarithms."""
+
+    round_: float = 0.02
+    """Of a figure between rounds, in the mean of all figures: some vary more, others less."""
+    drift: float = 0.03
+    """Of all subjects of a point together, between rounds."""
+    run: float = 0.0
+    """Of a figure between runs."""
+    disturbed: float = 0.0
+    """How many figures in a hundred something else has raised, by a tenth in the mean."""
+
+
+QUIET = Machine()
+BUSY = Machine(round_=0.025, drift=0.05, run=0.007, disturbed=0.1)
+
+
+def frame(  # noqa: PLR0913, PLR0917 (what a run can differ in)
+    machine: Machine,
+    seed: int,
+    part: int,
+    slower: str = "",
+    drift: float = 1.0,
+    rounds: int = ROUNDS,
+) -> pl.DataFrame:
+    """Return a run: the seed sets its figures, with the part how they vary."""
+    truth, dice = np.random.default_rng(seed), np.random.default_rng((seed, part))
+    rows = []
+    for point in POINTS:
+        common = dice.normal(0, machine.drift, rounds)
+        for server in SERVERS:
+            cost, varies = truth.uniform(2, 5), machine.round_ * math.exp(truth.normal(0, 0.4))
+            cost += dice.normal(0, machine.run) + (math.log(SLOWDOWN) if server == slower else 0)
+            for number in range(rounds):
+                raised = dice.exponential(0.1) if dice.random() < machine.disturbed else 0.0
+                value = cost + common[number] + dice.normal(0, varies) + raised
+                cpu_us = math.exp(value) * drift
+                rows.append((number, point, server, None, None, cpu_us))
+    names = ("round", "point", "server", "failure", "void", "server_cpu_us_per_request")
+    kinds = (pl.Int64, pl.String, pl.String, pl.String, pl.String, pl.Float64)
+    return pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
