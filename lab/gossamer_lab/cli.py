@@ -100,13 +100,12 @@ def _order(experiment: str, scale: str, out: Path | None, wish: Wish) -> Order:
     return Order(manifest, manifest.scale(scale), _program(), folder, wish)
 
 
-def _wish(seed: int | None, handicaps: list[str], cluster: str, only: list[str]) -> Wish:
-    """Read how the run shall be made."""
+def _handicaps(given: list[str]) -> dict[str, float]:
+    """Read who shall need more than it does."""
     try:
-        given = dict(map(handicap.parse, handicaps))
+        return dict(map(handicap.parse, given))
     except handicap.HandicapError as error:
         raise _refuse(str(error)) from error
-    return Wish(random.randrange(2**32) if seed is None else seed, given, cluster, tuple(only))
 
 
 def _loaded(name: str) -> Run:
@@ -127,8 +126,13 @@ def _resumption(name: str) -> Order:
         raise _refuse(f"{run.folder} is complete")
     manifest, method = EXPERIMENTS[run.results["experiment"]], run.results["method"]
     scale = manifest.scale(method["scale"])
-    only = tuple(method.get("only", ()))
-    wish = Wish(method["seed"], method["handicaps"], method["cluster"], only)
+    wish = Wish(
+        method["seed"],
+        method["handicaps"],
+        method["cluster"],
+        tuple(method.get("only", ())),
+        method.get("least_rounds", 0),
+    )
     return Order(manifest, scale, _program(), run.folder, wish, run)
 
 
@@ -183,6 +187,10 @@ def run_command(  # noqa: PLR0913, PLR0917 (an argument an option)
             show_default="this machine",
         ),
     ] = "",
+    rounds: Annotated[
+        int | None,
+        typer.Option(min=2, help="Make so many at the least.", show_default="as the scale has it"),
+    ] = None,
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Measure what is left of this run.")
     ] = None,
@@ -190,11 +198,12 @@ def run_command(  # noqa: PLR0913, PLR0917 (an argument an option)
     """Run an experiment: print its verdicts or its table, keep its data, write its report."""
     if bool(experiment) == bool(resume):
         raise _refuse("run takes the name of an experiment, or --resume RUN")
-    order = (
-        _resumption(resume)
-        if resume
-        else _order(experiment, scale, out, _wish(seed, handicaps or [], cluster, only or []))
-    )
+    if resume:
+        order = _resumption(resume)
+    else:
+        dice = random.randrange(2**32) if seed is None else seed
+        wish = Wish(dice, _handicaps(handicaps or []), cluster, tuple(only or ()), rounds or 0)
+        order = _order(experiment, scale, out, wish)
     progress = ShownProgress(Console(stderr=True))
     try:
         with interruption.obeyed():

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from gossamer_lab.rounds import PRECISE
+from gossamer_lab.rounds import PRECISE, has_as_many_rounds_as_it_takes
 
 _DISTURBED = 0.05
 _STOLEN = 0.01
@@ -65,7 +65,7 @@ def _of_machine(results: dict[str, Any]) -> list[Note]:
                 f"of its cores (at worst {stolen['max']:.0%})."
             )
         )
-    if results["method"].get("most_rounds") and (results["precision"] or 0) > PRECISE:
+    if has_as_many_rounds_as_it_takes(results["method"]) and (results["precision"] or 0) > PRECISE:
         words = f"{results['precision']:.1%} in the median subject, not {PRECISE:.1%}"
         found.append(Note(f"Costs are known less well than they should be: to {words}."))
     if results["void"]:

@@ -29,6 +29,8 @@ class Wish:
     """Address of the scheduler whose client hosts shall make the loads; empty: this machine."""
     only: tuple[str, ...] = ()
     """Names of the subjects that shall take part; empty: all."""
+    rounds: int = 0
+    """At the least, rather than what the scale has; 0: as the scale has it."""
 
     def wants(self, name: str) -> bool:
         """Return whether a subject shall take part."""
@@ -68,6 +70,16 @@ class Plan:
     seconds: float
     """How long a load lasts, unless it needs more."""
     wish: Wish
+
+    @property
+    def least_rounds(self) -> int:
+        """How many rounds there are at the least."""
+        return self.wish.rounds or self.scale.rounds
+
+    @property
+    def most_rounds(self) -> int:
+        """How many rounds there may be."""
+        return max(self.least_rounds, self.scale.most_rounds)
 
     def length_of(self, point: Point | Case) -> float:
         """Return how long a load lasts."""
@@ -199,7 +211,7 @@ def _takes_part(point: Point | Case, name: str, programs: Mapping[str, Program])
 def make_plan(experiment: Experiment, scale: Scale, shop: Workshop, wish: Wish) -> Plan:
     """Find the subjects, try each, and set the order and length of the measurements.
 
-    The loads are as long as they are if everybody takes part.
+    The loads are as long as they are if everybody takes part, in as many rounds as the scale has.
 
     ServerFailedError if servers are wanted and the program has no architecture to offer;
     HandicapError if a handicap is for a server that takes no part; UnknownSubjectError.
@@ -219,7 +231,7 @@ def make_plan(experiment: Experiment, scale: Scale, shop: Workshop, wish: Wish) 
         return _takes_part(point, name, found.programs)
 
     subjects = [*servers, *wanted.programs]
-    rounds = max(scale.rounds, scale.most_rounds)
+    rounds = max(wish.rounds or scale.rounds, scale.most_rounds)
     steps = interleaved(allowed, subjects, rounds, wish.seed, takes_part)
     timed = [load for load in loads for name in found.names if takes_part(load, name)]
     return Plan(

@@ -5,7 +5,7 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from gossamer_lab.experiment import Case, Point, Scale
+from gossamer_lab.experiment import Case, Point
 from gossamer_lab.measure import Row
 from gossamer_lab.plan import Plan
 from gossamer_lab.report.words import lengths
@@ -34,10 +34,10 @@ def _figures_of(row: Row, point: Point | Case) -> str:
     return f"{speed}{errors}{void}{again}"
 
 
-def _rounds_of(scale: Scale) -> str:
+def _rounds_of(plan: Plan) -> str:
     """Return how many rounds there will be, in words."""
-    more = f" to {scale.most_rounds}" if scale.most_rounds > scale.rounds else ""
-    return f"{scale.rounds}{more} rounds"
+    more = f" to {plan.most_rounds}" if plan.most_rounds > plan.least_rounds else ""
+    return f"{plan.least_rounds}{more} rounds"
 
 
 class ShownProgress:
@@ -70,7 +70,7 @@ class ShownProgress:
         loads = [plan.length_of(point) for point in measured if isinstance(point, Point)]
         say(
             f"measuring {', '.join(plan.subjects)}: {len(measured)} points, "
-            f"{_rounds_of(plan.scale)}, {f'{lengths(loads)} each, ' if loads else ''}"
+            f"{_rounds_of(plan)}, {f'{lengths(loads)} each, ' if loads else ''}"
             f"about {minutes(self._left_s())} in all"
             + (f", {done} of {planned} measured before" if done else ""),
             markup=False,

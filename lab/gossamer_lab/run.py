@@ -145,7 +145,8 @@ def _described(plan: Plan, shop: Workshop, bench: Bench) -> dict[str, Any]:
     return {
         "method": {
             "scale": plan.scale.name,
-            "most_rounds": plan.scale.most_rounds,
+            "least_rounds": plan.least_rounds,
+            "most_rounds": plan.most_rounds,
             "seconds": plan.seconds,
             "warmup_s": plan.scale.warmup_s,
             "drop": plan.scale.drop,
@@ -263,7 +264,7 @@ def run_experiment(order: Order, watcher: Watcher) -> Run:
         watcher.begin(plan, len(rows), keeper.planned())
         with contextlib.suppress(KeyboardInterrupt):
             if plan.servers and not head["cross_check"]:
-                sizes, times = order.experiment.sizes, order.scale.rounds
+                sizes, times = order.experiment.sizes, plan.least_rounds
                 head["cross_check"] = cross_check(sizes, times, shop, bench.generator)
             watcher.start()
             for row in carry_out(plan, bench, rows):

@@ -12,6 +12,8 @@ SERVERS = tuple(f"server-{i}" for i in range(12))
 POINTS = tuple(f"load-{x}" for x in (1, 100, 400, 700, 1000))
 ROUNDS = ARE_EVENTS_FAST.scale("normal").rounds
 SLOWDOWN = 1.1
+_OF_NEIGHBOURS = 0.75
+"""Part of what makes a client slower that makes its server slower, too."""
 
 
 @dataclass(frozen=True)
@@ -24,23 +26,23 @@ class Machine:
     """Of all subjects of a point together, between rounds."""
     run: float = 0.0
     """Of a figure between runs."""
+    rounds: int = ROUNDS
     disturbed: float = 0.0
     """How many figures in a hundred something else has raised, by a tenth in the mean."""
+    neighbours: float = 0.0
+    """Of what makes a server and its client slower, for a single measurement."""
 
 
 QUIET = Machine()
 BUSY = Machine(round_=0.025, drift=0.05, run=0.007, disturbed=0.1)
+SHARED = Machine(round_=0.025, drift=0.05, neighbours=0.1)
 
 
-def frame(  # noqa: PLR0913, PLR0917 (what a run can differ in)
-    machine: Machine,
-    seed: int,
-    part: int,
-    slower: str = "",
-    drift: float = 1.0,
-    rounds: int = ROUNDS,
+def frame(
+    machine: Machine, seed: int, part: int, slower: str = "", drift: float = 1.0
 ) -> pl.DataFrame:
     """Return a run: the seed sets its figures, with the part how they vary."""
+    rounds = machine.rounds
     truth, dice = np.random.default_rng(seed), np.random.default_rng((seed, part))
     rows = []
     for point in POINTS:
@@ -50,9 +52,13 @@ def frame(  # noqa: PLR0913, PLR0917 (what a run can differ in)
             cost += dice.normal(0, machine.run) + (math.log(SLOWDOWN) if server == slower else 0)
             for number in range(rounds):
                 raised = dice.exponential(0.1) if dice.random() < machine.disturbed else 0.0
+                slower_by = dice.exponential(machine.neighbours)
                 value = cost + common[number] + dice.normal(0, varies) + raised
-                cpu_us = math.exp(value) * drift
-                rows.append((number, point, server, None, None, cpu_us))
+                cpu_us = math.exp(value + _OF_NEIGHBOURS * slower_by) * drift
+                client_s = math.exp(common[number] + dice.normal(0, varies) + slower_by) * drift
+                rows.append((number, point, server, None, None, cpu_us, client_s, 1000))
     names = ("round", "point", "server", "failure", "void", "server_cpu_us_per_request")
-    kinds = (pl.Int64, pl.String, pl.String, pl.String, pl.String, pl.Float64)
+    names += ("client_cpu_s", "requests")
+    words, numbers = (pl.String,) * 4, (pl.Float64, pl.Float64, pl.Int64)
+    kinds = (pl.Int64, *words, *numbers)
     return pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")

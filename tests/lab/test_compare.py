@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from rich.console import Console
@@ -17,7 +18,7 @@ from gossamer_lab.compare import (
     compare_frames,
     show_comparison,
 )
-from simulated import BUSY, POINTS, QUIET, ROUNDS, SERVERS, SLOWDOWN, Machine, frame
+from simulated import BUSY, POINTS, QUIET, ROUNDS, SERVERS, SHARED, SLOWDOWN, Machine, frame
 
 
 def flagged(changes: list[Change]) -> set[str]:
@@ -25,7 +26,7 @@ def flagged(changes: list[Change]) -> set[str]:
     return {change.server for change in changes if change.is_flagged}
 
 
-@pytest.mark.parametrize("machine", [QUIET, BUSY])
+@pytest.mark.parametrize("machine", [QUIET, BUSY, SHARED])
 def test_a_slowdown_of_a_tenth_is_found_in_ten_of_ten_tries(machine: Machine) -> None:
     for seed in range(10):
         slower = SERVERS[seed]
@@ -36,7 +37,7 @@ def test_a_slowdown_of_a_tenth_is_found_in_ten_of_ten_tries(machine: Machine) ->
         assert whole.ratio == pytest.approx(SLOWDOWN, rel=0.05)
 
 
-@pytest.mark.parametrize("machine", [QUIET, BUSY])
+@pytest.mark.parametrize("machine", [QUIET, BUSY, SHARED])
 @pytest.mark.parametrize("drift", [1.0, 1.3])
 def test_runs_that_are_alike_raise_no_alarm_whatever_the_machine_does(
     machine: Machine, drift: float
@@ -46,6 +47,28 @@ def test_runs_that_are_alike_raise_no_alarm_whatever_the_machine_does(
         for seed in range(40)
     )
     assert alarms <= 3  # of 40, where 0.4 are to be expected at the most
+
+
+def test_a_client_that_tells_of_the_machine_makes_changes_better_known() -> None:
+    before, after = frame(SHARED, 1, 1), frame(SHARED, 1, 2)
+    without = [run.with_columns(client_cpu_s=pl.lit(1.0)) for run in (before, after)]
+    told, untold = (
+        np.median([change.high / change.low for change in changes if change.point == EVERYWHERE])
+        for changes in (compare_frames(before, after), compare_frames(*without))
+    )
+    assert told < 0.7 * untold
+
+
+def test_a_client_that_has_nothing_to_do_with_it_changes_nothing() -> None:
+    dice = np.random.default_rng(7)
+    before, after = frame(QUIET, 1, 1), frame(QUIET, 1, 2)
+    noisy = [
+        run.with_columns(client_cpu_s=pl.Series(np.exp(dice.normal(0, 0.3, run.height))))
+        for run in (before, after)
+    ]
+    plain = [run.with_columns(client_cpu_s=pl.lit(1.0)) for run in (before, after)]
+    for one, other in zip(compare_frames(*noisy), compare_frames(*plain), strict=True):
+        assert one.ratio == pytest.approx(other.ratio, rel=0.02)
 
 
 def test_a_change_within_the_margin_is_none() -> None:

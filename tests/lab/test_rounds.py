@@ -24,7 +24,7 @@ def measured(machine: Machine, of_rounds: int, further: int = 0) -> int:
     """Return how many measurements a run needs after some rounds, and some more measurements."""
     steps = a_plan().steps * (EACH * MOST // 4)
     scale = replace(a_plan().scale, rounds=ROUNDS, most_rounds=MOST)
-    rows = frame(machine, 1, 1, rounds=MOST).sort("round").to_dicts()
+    rows = frame(replace(machine, rounds=MOST), 1, 1).sort("round").to_dicts()
     return needed(replace(a_plan(), steps=steps, scale=scale), rows[: of_rounds * EACH + further])
 
 
@@ -93,3 +93,25 @@ def test_a_run_is_resumed_in_a_further_round(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "2 of 3 measured before" in " ".join(result.output.split())
     assert load_run(str(tmp_path / "out")).raw["round"].to_list() == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("short")
+def test_more_rounds_may_be_asked_for(tmp_path: Path) -> None:
+    plain, more = tmp_path / "plain", tmp_path / "more"
+    CliRunner().invoke(cli.app, [*RUN, str(plain)])
+    result = CliRunner().invoke(cli.app, [*RUN, str(more), "--rounds", "3"])
+    assert result.exit_code == 0, result.output
+    run = load_run(str(more))
+    assert run.raw["round"].to_list() == [1, 2, 3]
+    assert run.results["method"]["rounds"] == 3
+    assert run.results["method"]["seconds"] == load_run(str(plain)).results["method"]["seconds"]
+    Run(run.folder, run.results | {"complete": False, "measured": 2}, run.raw.head(2)).save()
+    assert CliRunner().invoke(cli.app, ["run", "--resume", str(more)]).exit_code == 0
+    assert load_run(str(more)).raw.height == 3
+
+
+@pytest.mark.usefixtures("short")
+def test_one_round_is_too_few(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out"), "--rounds", "1"])
+    assert result.exit_code == 2
+    assert not (tmp_path / "out").exists()

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from typing import Any
 
-from gossamer_lab.rounds import PRECISE
+from gossamer_lab.rounds import PRECISE, has_as_many_rounds_as_it_takes
 from gossamer_lab.verdict import FAILS, HOLDS, UNTESTED
 
 
@@ -93,7 +93,7 @@ def method(results: dict[str, Any]) -> list[str]:
     how = results["method"]
     sentences = _of_loads(results) if results["has_loads"] else []
     sentences += _of_programs(results) if results["has_programs"] else []
-    if how.get("most_rounds"):
+    if has_as_many_rounds_as_it_takes(how):
         sentences.append(
             f"As many rounds, up to {how['most_rounds']}, as it takes to know what a request costs "
             f"to {PRECISE:.1%}, the standard error of the median subject in the mean of its points."
