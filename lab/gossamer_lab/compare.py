@@ -16,7 +16,14 @@ from rich.table import Table
 from scipy.special import stdtrit
 
 from gossamer_lab.claimed import Claimed, claimed, show_claims
-from gossamer_lab.samples import FEWEST_POINTS, FIGURES, Place, settled, standard_errors
+from gossamer_lab.samples import (
+    FEWEST_POINTS,
+    FIGURES,
+    Place,
+    between,
+    settled,
+    standard_errors,
+)
 from gossamer_lab.statistics import LEVEL, beyond_p, holm
 from gossamer_lab.store import Run
 
@@ -80,51 +87,58 @@ class _Moved:
 
     by: np.ndarray
     drift: np.ndarray
-    sigma: np.ndarray
+    variance: np.ndarray
     freedom: np.ndarray
-    """Of the standard error, in degrees."""
+    """Of the variance, in degrees."""
 
 
 def _change(
     place: Place, figure: str, by: float, drift: float, error: tuple[float, float]
 ) -> Change:
     """Return a change with its interval; the chance is not adjusted yet."""
-    sigma, freedom = error
+    sigma, freedom = math.sqrt(error[0]), error[1]
     half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * sigma
     limits = (math.exp(by + way * half) for way in (0, -1, 1))
     chance = beyond_p(by, math.log(MARGIN), sigma, freedom)
     return Change(*place, figure, *limits, math.exp(drift), chance)
 
 
-def _between_runs(moved: _Moved, own: Sequence[np.ndarray]) -> float:
-    """Return the variance by which places move between runs beyond what their rounds tell.
+def _subjects(places: Sequence[Place]) -> dict[str, np.ndarray]:
+    """Return which places are those of each subject that has enough of them."""
+    named = np.array([place[1] for place in places])
+    own = {server: named == server for server in dict.fromkeys(place[1] for place in places)}
+    return {server: here for server, here in own.items() if here.sum() >= FEWEST_POINTS}
+
+
+def _with_beyond(moved: _Moved, places: Sequence[Place]) -> _Moved:
+    """Add the variance by which places move between runs beyond what their rounds tell.
 
     It is learnt from how the places of each subject differ, all together.
     """
+    own = _subjects(places).values()
+    if not own:
+        return moved
     squares = sum(float(((moved.by[here] - moved.by[here].mean()) ** 2).sum()) for here in own)
     freedom = sum(int(here.sum()) - 1 for here in own)
-    told = sum(float((moved.sigma[here] ** 2).sum()) * (1 - 1 / here.sum()) for here in own)
-    return max(squares - told, 0.0) / freedom
+    told = sum(float(moved.variance[here].sum()) * (1 - 1 / here.sum()) for here in own)
+    return replace(moved, variance=moved.variance + max(squares - told, 0.0) / freedom)
 
 
 def _everywhere(places: Sequence[Place], figure: str, moved: _Moved) -> list[Change]:
     """Return what each subject changed by in the mean of its points.
 
-    Their errors add up; the degrees of freedom of the sum are Satterthwaite's (1946).
+    A point weighs the more the better it is known there. The errors add up; the degrees of freedom
+    of the sum are Satterthwaite's (1946).
     """
-    named = np.array([place[1] for place in places])
-    own = {server: named == server for server in dict.fromkeys(place[1] for place in places)}
-    own = {server: here for server, here in own.items() if here.sum() >= FEWEST_POINTS}
-    if not own:
-        return []
-    beyond = _between_runs(moved, list(own.values()))
     found = []
-    for server, here in own.items():
-        variances = moved.sigma[here] ** 2 + beyond
-        sigma = float(np.sqrt(variances.sum())) / here.sum()
-        freedom = float(variances.sum() ** 2 / (variances**2 / moved.freedom[here]).sum())
-        by, drift = float(moved.by[here].mean()), float(moved.drift[here].mean())
-        found.append(_change((EVERYWHERE, server), figure, by, drift, (sigma, freedom)))
+    for server, here in _subjects(places).items():
+        weights = 1 / moved.variance[here]
+        weights /= weights.sum()
+        parts = weights**2 * moved.variance[here]
+        variance = float(parts.sum())
+        freedom = float(variance**2 / (parts**2 / moved.freedom[here]).sum())
+        by, drift = float(weights @ moved.by[here]), float(weights @ moved.drift[here])
+        found.append(_change((EVERYWHERE, server), figure, by, drift, (variance, freedom)))
     return found
 
 
@@ -136,12 +150,14 @@ def _of_figure(
     if not places:
         return [], []
     earlier, later = runs
-    by, drift = later.value - earlier.value, later.drift - earlier.drift
-    variance, freedom = earlier.variance + later.variance, earlier.freedom + later.freedom
-    sigmas, freedoms = standard_errors(variance, freedom)
-    moved = _Moved(by, drift, sigmas, freedoms)
+    by = later.value - earlier.value
+    sigmas, freedoms = standard_errors(
+        earlier.variance + later.variance, earlier.freedom + later.freedom
+    )
+    drift, of_drift = between(by, sigmas**2, places)
+    moved = _with_beyond(_Moved(by - drift, drift, sigmas**2 + of_drift, freedoms), places)
     changes = [
-        _change(place, figure, by[i], drift[i], (sigmas[i], freedoms[i]))
+        _change(place, figure, moved.by[i], drift[i], (moved.variance[i], freedoms[i]))
         for i, place in enumerate(places)
     ]
     return _everywhere(places, figure, moved), changes

@@ -11,7 +11,7 @@ from gossamer_lab.samples import FEWEST_POINTS, FIGURES, settled, standard_error
 def precision(raw: pl.DataFrame) -> float | None:
     """Return how well a subject's cost is known: its relative standard error, of the median one.
 
-    The cost is that of `compare`, in the mean of a subject's points; None if there are too few.
+    The cost is that of `compare`, in the plain mean of its points; None if they are too few.
     """
     for figure in FIGURES:
         places, runs = settled([raw], figure)

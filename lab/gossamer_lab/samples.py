@@ -1,13 +1,14 @@
 """What a run says a subject costs: figures without what the machine did to them, and their errors.
 
 All are logarithms. Three things are taken out. What the load generator's own cost says of the
-machine: it serves nobody else, and a core whose neighbours are busy makes both sides slower. What
-the subjects of a point have in common in a round, in which they follow each other directly: their
-median is drift of the machine; where they are too few to tell, that of the whole round. And the
-rounds that stray furthest, as many at either end (Yuen 1974). How much a figure varies by chance is
-learnt from its rounds, and from those of all others where it has too few.
+machine: a core whose neighbours are busy makes both sides slower. What the subjects of a point have
+in common in a round, in which they follow each other directly: their median is drift of the
+machine; where they are too few to tell, that of the whole round. And the rounds that stray
+furthest, as many at either end (Yuen 1974). How much a figure varies by chance is learnt from its
+rounds, and from those of all others where it has too few.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ FEWEST_POINTS = 4
 """That say what a subject costs as a whole."""
 _TRIMMED = 0.3
 """Share of a figure's rounds that is left out at either end."""
+_OF_MEDIAN = math.pi / 2
+"""Variance of a median beside that of a mean."""
 FIGURES = ("server_cpu_us_per_request", "total_us", "request_ns")
 """The figure that is looked at: the first of these that a point has."""
 
@@ -34,9 +37,6 @@ class Settled:
     """A figure of a run at each place, beside its centre; all are logarithms."""
 
     value: np.ndarray
-    """Without drift."""
-    drift: np.ndarray
-    """Of the point."""
     variance: np.ndarray
     """Of the value."""
     freedom: np.ndarray
@@ -69,28 +69,46 @@ def _tables(
     return np.moveaxis(np.array(table), 2, 0)
 
 
-def _drift(table: np.ndarray, places: Sequence[Place]) -> np.ndarray:
-    """Return what the places of each point have in common in each round, for each place."""
+def _within(table: np.ndarray, places: Sequence[Place]) -> np.ndarray:
+    """Return what the places of each point have in common in each round, beside the whole run."""
+    beside = table - np.nanmean(table, axis=1, keepdims=True)
     few = len({place[1] for place in places}) < _FEWEST_FOR_DRIFT
-    overall = np.zeros(table.shape[1]) if few else np.nanmedian(table, axis=0)
+    overall = np.zeros(table.shape[1]) if few else np.nanmedian(beside, axis=0)
     named = np.array([place[0] for place in places])
     found = np.tile(overall, (len(table), 1))
     for point in dict.fromkeys(named):
         here = named == point
-        told = np.isfinite(table[here]).sum(axis=0) >= _FEWEST_FOR_DRIFT
-        found[np.ix_(here, told)] = np.nanmedian(table[np.ix_(here, told)], axis=0)
+        told = np.isfinite(beside[here]).sum(axis=0) >= _FEWEST_FOR_DRIFT
+        found[np.ix_(here, told)] = np.nanmedian(beside[np.ix_(here, told)], axis=0)
     return found
+
+
+def between(
+    moved: np.ndarray, variance: np.ndarray, places: Sequence[Place]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what the others at each place's point moved by between two runs, with its variance.
+
+    A subject has no part in what it is set beside: it would hide a part of its own change.
+    """
+    points = np.array([place[0] for place in places])
+    subjects = np.array([place[1] for place in places])
+    common, error = np.zeros(len(moved)), np.zeros(len(moved))
+    for i, (point, subject) in enumerate(places):
+        others = subjects != subject
+        for here in (others & (points == point), others):
+            if len(set(subjects[here])) >= _FEWEST_FOR_DRIFT - 1:
+                common[i] = np.median(moved[here])
+                error[i] = _OF_MEDIAN * variance[here].mean() / here.sum()
+                break
+    return common, error
 
 
 def _share_of_client(tables: Sequence[np.ndarray], places: Sequence[Place]) -> float:
     """Return how much of what moves a client's cost moves the figure too, by least squares."""
     products = squares = 0.0
     for both in tables:
-        figure, client = both - np.nanmean(both, axis=2, keepdims=True)
-        known = np.isfinite(figure) & np.isfinite(client)
-        client = np.where(known, client, np.nan)
-        figure = figure - _drift(figure, places)
-        client = client - _drift(client, places)
+        beside = both - np.nanmean(both, axis=2, keepdims=True)
+        figure, client = (part - _within(part, places) for part in beside)
         products += float(np.nansum(figure * client))
         squares += float(np.nansum(client**2))
     return min(max(products / squares, 0.0), 1.0) if squares > 0 else 0.0
@@ -98,9 +116,8 @@ def _share_of_client(tables: Sequence[np.ndarray], places: Sequence[Place]) -> f
 
 def _settled(table: np.ndarray, places: Sequence[Place]) -> Settled:
     """Return the trimmed means of what is left without drift, with their variances."""
-    drift = _drift(table, places)
     values, variances, freedoms = [], [], []
-    for line in table - drift:
+    for line in table - _within(table, places):
         found = np.sort(line[np.isfinite(line)])
         trimmed = int(_TRIMMED * len(found))
         kept = len(found) - 2 * trimmed
@@ -109,9 +126,7 @@ def _settled(table: np.ndarray, places: Sequence[Place]) -> Settled:
         values.append(found[trimmed : trimmed + kept].mean())
         variances.append(spread * (len(found) - 1) / (kept * (kept - 1)))
         freedoms.append(kept - 1)
-    return Settled(
-        np.array(values), np.nanmean(drift, axis=1), np.array(variances), np.array(freedoms)
-    )
+    return Settled(np.array(values), np.array(variances), np.array(freedoms))
 
 
 def settled(runs: Sequence[pl.DataFrame], figure: str) -> tuple[list[Place], list[Settled]]:
