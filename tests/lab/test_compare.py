@@ -50,6 +50,17 @@ def test_runs_that_are_alike_raise_no_alarm_whatever_the_machine_does(
     assert alarms <= 3  # of 40, where 0.4 are to be expected at the most
 
 
+def test_a_slowdown_among_five_subjects_is_not_hidden_in_what_they_have_in_common() -> None:
+    few, slower = pl.col("server").is_in(SERVERS[:5]), SERVERS[0]
+    machine = Machine(round_=0.08, drift=0.05)
+    found = []
+    for seed in range(12):
+        runs = (frame(machine, seed, 1), frame(machine, seed, 2, slower))
+        changes = compare_frames(*(run.filter(few) for run in runs))
+        found += [c.ratio for c in changes if (c.point, c.server) == (EVERYWHERE, slower)]
+    assert np.mean(found) == pytest.approx(SLOWDOWN, rel=0.015)
+
+
 def test_a_client_that_tells_of_the_machine_makes_changes_better_known() -> None:
     before, after = frame(SHARED, 1, 1), frame(SHARED, 1, 2)
     without = [run.with_columns(client_cpu_s=pl.lit(1.0)) for run in (before, after)]
