@@ -187,7 +187,7 @@ def test_only_what_is_not_explained_is_warned_of() -> None:
 class Unmoved:
     """Is told how a run gets on, and does nothing."""
 
-    def begin(self, _plan: Plan, _done: int) -> None:
+    def begin(self, _plan: Plan, _done: int, _planned: int) -> None:
         """Measuring starts."""
 
     def start(self) -> None:
@@ -196,7 +196,7 @@ class Unmoved:
     def tick(self) -> None:
         """Some time has passed."""
 
-    def done(self, _row: Row) -> None:
+    def done(self, _row: Row, _planned: int) -> None:
         """One more step is measured."""
 
 
