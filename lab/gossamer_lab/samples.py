@@ -44,7 +44,10 @@ class Settled:
 
 
 def _samples(raw: pl.DataFrame, figure: str) -> dict[Place, dict[int, tuple[float, float]]]:
-    """Return a figure of sound measurements and its client's cost, by round: their logarithms."""
+    """Return a figure of sound measurements and its client's cost, by round: their logarithms.
+
+    A program that measures itself has no client: the cost is the same in all rounds.
+    """
     if figure not in raw.columns:
         return {}
     client = pl.lit(1.0)
@@ -52,10 +55,11 @@ def _samples(raw: pl.DataFrame, figure: str) -> dict[Place, dict[int, tuple[floa
         client = pl.col("client_cpu_s") / pl.col("requests")
     void = pl.col("void") if "void" in raw.columns else pl.lit(None)
     sound = raw.filter(pl.col("failure").is_null(), void.is_null(), pl.col(figure) > 0)
-    sound = sound.select("point", "server", "round", pl.col(figure).log(), client.log().alias("by"))
+    by = client.log().fill_null(0.0).alias("by")
+    sound = sound.select("point", "server", "round", pl.col(figure).log(), by)
     found: dict[Place, dict[int, tuple[float, float]]] = {}
-    for point, server, number, value, by in sound.iter_rows():
-        found.setdefault((point, server), {})[number] = (value, np.nan if by is None else by)
+    for point, server, number, *both in sound.iter_rows():
+        found.setdefault((point, server), {})[number] = (both[0], both[1])
     return {place: values for place, values in found.items() if len(values) >= _FEWEST_ROUNDS}
 
 

@@ -85,6 +85,15 @@ def test_a_client_that_has_nothing_to_do_with_it_changes_nothing() -> None:
         assert one.ratio == pytest.approx(other.ratio, rel=0.02)
 
 
+@pytest.mark.filterwarnings("error")
+def test_programs_that_have_no_client_are_compared() -> None:
+    alone = pl.lit(None, pl.Float64).alias("client_cpu_s")
+    before, after = frame(QUIET, 3, 1), frame(QUIET, 3, 2, SERVERS[5])
+    assert flagged(compare_frames(before.with_columns(alone), after.with_columns(alone))) == {
+        SERVERS[5]
+    }
+
+
 def test_a_change_within_the_margin_is_none() -> None:
     before = frame(Machine(round_=0.0001, drift=0.0), 1, 1)
     more = before.with_columns(
