@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 
 from conftest import RUN
 from gossamer_lab import cli, rounds
+from gossamer_lab.notes import notes
 from gossamer_lab.precision import precision
+from gossamer_lab.report.words import method
 from gossamer_lab.rounds import PRECISE, needed
 from gossamer_lab.store import Run, load_run
 from simulated import POINTS, QUIET, ROUNDS, SERVERS, Machine, frame
@@ -115,3 +117,21 @@ def test_one_round_is_too_few(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out"), "--rounds", "1"])
     assert result.exit_code == 2
     assert not (tmp_path / "out").exists()
+
+
+def test_what_the_host_took_and_how_well_costs_are_known_is_said(run: Run) -> None:
+    further = run.results["method"] | {"least_rounds": 5, "most_rounds": 10}
+    restless = {"stolen": {"mean": 0.025, "max": 0.4}, "precision": 0.009, "method": further}
+    said = [note.text for note in notes(run.results | restless)]
+    took = "the host of this virtual machine took 2.5% of the time of its cores (at worst 40%)"
+    assert f"Restless: {took}." in said
+    known = "to 0.9% in the median subject, not 0.6%"
+    assert f"Costs are known less well than they should be: {known}." in said
+    assert any(
+        "As many rounds, up to 10" in sentence for sentence in method(run.results | restless)
+    )
+    quiet = restless | {"stolen": {"mean": 0.002, "max": 0.4}, "precision": 0.004}
+    fixed = restless | {"method": further | {"least_rounds": 10}}
+    for changes, word in ((quiet, "Restless"), (quiet, "less well"), (fixed, "less well")):
+        assert not any(word in note.text for note in notes(run.results | changes))
+    assert not any("As many" in sentence for sentence in method(run.results | fixed))
