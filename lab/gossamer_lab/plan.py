@@ -36,6 +36,14 @@ class Wish:
         """Return whether a subject shall take part."""
         return not self.only or name in self.only
 
+    def least_rounds(self, scale: Scale) -> int:
+        """Return how many rounds there are at the least."""
+        return self.rounds or scale.rounds
+
+    def most_rounds(self, scale: Scale) -> int:
+        """Return how many rounds there may be."""
+        return max(self.least_rounds(scale), scale.most_rounds)
+
 
 class UnknownSubjectError(Exception):
     """Somebody is wanted who is not among an experiment's subjects; names those."""
@@ -74,12 +82,12 @@ class Plan:
     @property
     def least_rounds(self) -> int:
         """How many rounds there are at the least."""
-        return self.wish.rounds or self.scale.rounds
+        return self.wish.least_rounds(self.scale)
 
     @property
     def most_rounds(self) -> int:
         """How many rounds there may be."""
-        return max(self.least_rounds, self.scale.most_rounds)
+        return self.wish.most_rounds(self.scale)
 
     def length_of(self, point: Point | Case) -> float:
         """Return how long a load lasts."""
@@ -231,8 +239,7 @@ def make_plan(experiment: Experiment, scale: Scale, shop: Workshop, wish: Wish) 
         return _takes_part(point, name, found.programs)
 
     subjects = [*servers, *wanted.programs]
-    rounds = max(wish.rounds or scale.rounds, scale.most_rounds)
-    steps = interleaved(allowed, subjects, rounds, wish.seed, takes_part)
+    steps = interleaved(allowed, subjects, wish.most_rounds(scale), wish.seed, takes_part)
     timed = [load for load in loads for name in found.names if takes_part(load, name)]
     return Plan(
         experiment=experiment,

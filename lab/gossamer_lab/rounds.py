@@ -12,7 +12,7 @@ from gossamer_lab.precision import precision
 from gossamer_lab.store import raw_frame
 
 PRECISE = 0.006
-"""So well known, two runs show a slowdown of a tenth of any one of twenty servers."""
+"""How well costs have to be known: a relative standard error, as precision.py has it."""
 
 
 def _in_each(plan: Plan) -> int:
