@@ -51,6 +51,8 @@ static const struct cli_option options[] = {
      &chosen.warmup_ns, .group = "Measurement"},
     {"drop", '\0', "K", "leave the first and the last K answers out of the histograms", CLI_NUMBER,
      &chosen.drop, .most = 10000000},
+    {"keep-awake", '\0', NULL, "let no core halt while clients wait: steadier on virtual machines",
+     CLI_FLAG, &chosen.keeps_awake},
     {"json", '\0', "FILE", "write the result as JSON (-: instead of the text)", CLI_TEXT,
      &chosen.json},
     {"hdr", '\0', "FILE",

@@ -1,4 +1,5 @@
 /* The workers of one process, as kernel threads that run user threads. */
+#include "load/awake.h"
 #include "load/crew.h"
 
 #include <errno.h>
@@ -114,9 +115,14 @@ int gs_load_process_run(struct load_crew *crew, size_t index, uint64_t start_ns,
                               .shows_progress = shows_progress};
     const struct gs_threads_options options = {
         .workers = (unsigned)crew->worker_count, .wait = wait_for_events, .wait_data = &process};
+    struct load_awake awake;
     if (!process.hands)
         return -ENOMEM;
-    int err = gs_threads_run(&options, run_hands, &process, NULL);
+    int err = gs_load_awake_begin(&awake, crew->settings->keeps_awake ? crew->worker_count : 0);
+    if (!err) {
+        err = gs_threads_run(&options, run_hands, &process, NULL);
+        gs_load_awake_end(&awake);
+    }
     free(process.hands);
     return err ? err : process.err;
 }

@@ -3,6 +3,8 @@
 The document's server had its clock turned down to the same end. The kernel shares the core between
 sessions by their niceness (autogroups), so that a server of many processes gets no more than one
 of a single thread.
+
+What takes the core is a metronome (metronome.py), which tells how fast the core is at the time.
 """
 
 import contextlib
@@ -10,14 +12,17 @@ import math
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from gossamer_lab import process
 from gossamer_lab.accounting import family_cpu
+from gossamer_lab.metronome import LAYOUT
 
 _NICE_STEP = 1.25
 """The weight of a session against one that is nicer by one."""
 _SPIN = (sys.executable, "-S", "-c", "while True: pass")
+_METRONOME = Path(__file__).with_name("metronome.py")
 _TRIAL_S = 0.4
 
 
@@ -26,16 +31,36 @@ def niceness(share: float) -> int:
     return round(math.log((1 - share) / share) / math.log(_NICE_STEP))
 
 
+@dataclass(frozen=True)
+class Beats:
+    """How often a metronome has beaten."""
+
+    count: int
+    cpu_ns: int
+    """That they took."""
+
+    def each_ns(self, before: "Beats") -> float | None:
+        """Return what a beat took since then; None if there was none."""
+        count = self.count - before.count
+        return (self.cpu_ns - before.cpu_ns) / count if count > 0 else None
+
+
 class Brake:
     """One that is put on, or none: then it uses nothing."""
 
-    def __init__(self, pid: int | None) -> None:
-        """Know the process."""
+    def __init__(self, pid: int | None = None, counts: Path | None = None) -> None:
+        """Know the process, and where it counts its beats."""
         self._pid = pid
+        self._counts = counts
 
     def used_s(self) -> float:
         """Return the CPU time that it has used so far."""
         return family_cpu(self._pid).total_s if self._pid else 0.0
+
+    def beats(self) -> Beats:
+        """Return how often it has beaten so far."""
+        told = self._counts.read_bytes() if self._counts else bytes(LAYOUT.size)
+        return Beats(*LAYOUT.unpack(told))
 
 
 def _make_nicer(pid: int, share: float) -> None:
@@ -65,8 +90,11 @@ def trial(share: float, core: int, folder: Path) -> float | None:
 def put_on(server: int, share: float | None, core: int, folder: Path) -> Iterator[Brake]:
     """Leave a server such a share of its core for the length of a ``with`` block; None: all."""
     if share is None:
-        yield Brake(None)
+        yield Brake()
         return
     _make_nicer(server, share)
-    with process.started(_SPIN, core, folder / "brake.out", folder / "brake.err") as child:
-        yield Brake(child.pid)
+    counts = folder / "brake.beats"
+    counts.write_bytes(bytes(LAYOUT.size))
+    argv = (sys.executable, "-S", str(_METRONOME), str(counts))
+    with process.started(argv, core, folder / "brake.out", folder / "brake.err") as child:
+        yield Brake(child.pid, counts)

@@ -12,6 +12,7 @@ from gossamer_lab.analysis import cells, mean_and_max
 from gossamer_lab.claims import Correlation, Round, Slope, UntestableError
 from gossamer_lab.experiment import Drawing, Experiment
 from gossamer_lab.precision import precision
+from gossamer_lab.service import with_service_times
 from gossamer_lab.statistics import linear_fit, mean_interval
 from gossamer_lab.store import Run
 from gossamer_lab.verdict import interval_of, rounds_of, verdicts
@@ -136,7 +137,8 @@ def with_derived(run: Run, experiment: Experiment) -> Run:
     servers = [server["name"] for server in results["servers"]]
     every = [*results["points"], *results["points_left_out"]]
     absent = _absent(results)
-    rounds = rounds_of(run.raw, every, absent)
+    told = with_service_times(run.raw)
+    rounds = rounds_of(told, every, absent)
     is_table = not experiment.drawings
     derived: Json = {
         "cells": [c.as_dict() for c in cells(run.raw, points, servers)] if is_table else [],
@@ -145,7 +147,7 @@ def with_derived(run: Run, experiment: Experiment) -> Run:
         "precision": precision(run.raw),
         "void": _void(run.raw),
         "hosts_died": _died(run.raw),
-        "verdicts": verdicts(experiment.claims, run.raw, every, absent),
+        "verdicts": verdicts(experiment.claims, told, every, absent),
         "series": [_series_of(drawing, results, rounds) for drawing in experiment.drawings],
     }
     return Run(run.folder, results | derived, run.raw)

@@ -23,6 +23,13 @@ class LoadFailedError(Exception):
     """The load generator gave no result; says why."""
 
 
+_READ = (
+    *("requests", "seconds", "throughput_per_s", "bytes_per_s", "client_cpu_s", "errors"),
+    *("offered_load", "measured_load", "waiting_to_connect", "waiting_for_answer"),
+)
+"""What the lab reads of a report, besides times that a load may have none of."""
+
+
 class HostsDiedError(Exception):
     """Client hosts ended in the middle of a load; names them."""
 
@@ -66,6 +73,8 @@ class Generator:
     paths: Callable[[Point], tuple[str, ...]]
     """What a point's clients ask for, in turn."""
     hosts: Spread | None = None
+    keeps_awake: bool = False
+    """Whether its core does not halt while clients wait; hosts that share a core never do."""
 
     @property
     def histograms(self) -> Path:
@@ -87,7 +96,8 @@ class Generator:
 
     def command(self, load: Load) -> tuple[str, ...]:
         """Return the command line of a load."""
-        out = ("--json", str(self.folder / "load.json"))
+        out = ("--keep-awake",) if self.keeps_awake else ()
+        out += ("--json", str(self.folder / "load.json"))
         out += ("--hdr-log", str(self.histograms)) if load.is_kept else ()
         return (str(self.program), *self.words(load), *out)
 
@@ -116,6 +126,15 @@ class Generator:
             how = "did not end" if status is None else f"ended with status {status}"
             words = process.last_words(errors)
             raise LoadFailedError(f"load {how} and left no report: {words}") from error
-        if result.get("void"):
-            raise LoadFailedError(f"load is void: {result['void_reason']}")
+        check_report(result)
         return result
+
+
+def check_report(report: dict[str, Any]) -> None:
+    """Raise LoadFailedError if the report of a load does not count, or is of another version."""
+    if report.get("void"):
+        raise LoadFailedError(f"load is void: {report['void_reason']}")
+    if absent := [name for name in _READ if name not in report]:
+        raise LoadFailedError(
+            f"load reports no {absent[0]}: this gossamer is older than the lab; build it anew"
+        )

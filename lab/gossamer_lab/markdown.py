@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gossamer_lab.amount import amount
 from gossamer_lab.experiment import Experiment
 from gossamer_lab.table import span
 
@@ -34,7 +35,7 @@ def verdict_table(results: dict[str, Any], experiment: Experiment) -> str:
     method = results["method"]
     intro = (
         f"`gossamer lab run {experiment.name} --scale {method['scale']}`, after {of}: "
-        f"{results['measured']} measurements in {method['rounds']} rounds, "
+        f"{amount(results['measured'], 'measurement')} in {amount(method['rounds'], 'round')}, "
         f"on {results['started'][:10]}."
     )
     return "\n".join((intro, "", *_HEAD, *map(_row, results["verdicts"])))

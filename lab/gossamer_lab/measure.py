@@ -59,7 +59,7 @@ _FIGURES = (
     *("server_user_s", "server_system_s", "server_cpu_us_per_request"),
     *("server_busy", "client_busy", "server_core_lost"),
     *("server_switches_per_s", "server_memory_kb", "accept_queue_overflows", "void"),
-    *("brake_share", "connect_burst"),
+    *("brake_share", "beat_ns", "connect_burst"),
 )
 
 
@@ -93,6 +93,8 @@ class Used:
     core_s: float
     """Of the server's core, by the server and by anything else."""
     wall_s: float
+    beat_ns: float | None = None
+    """CPU time of a beat of the brake."""
     switches_per_s: float | None = None
     """By the kernel, away from the server's threads."""
     overflows: int | None = None
@@ -129,6 +131,7 @@ def _of_server(used: Used, requests: int) -> Row:
         "server_cpu_us_per_request": cpu.total_s / requests * 1e6 if requests else None,
         "server_busy": cpu.total_s / wall_s,
         "server_core_lost": max(used.core_s - cpu.total_s, 0.0) / wall_s,
+        "beat_ns": used.beat_ns,
         "server_switches_per_s": used.switches_per_s,
         "accept_queue_overflows": used.overflows,
     }
@@ -140,6 +143,7 @@ class _Reading:
 
     cpu: CpuTime
     core_s: float
+    beats: brake.Beats
     overflows: int
     clock_s: float
 
@@ -147,7 +151,7 @@ class _Reading:
     def take(cls, cpu: CpuTime, core: int, held: brake.Brake) -> "_Reading":
         """Read them; what the brake has used is not counted as anybody's use of the core."""
         core_s = core_busy_s(core) - held.used_s()
-        return cls(cpu, core_s, accept_queue_overflows(), time.monotonic())
+        return cls(cpu, core_s, held.beats(), accept_queue_overflows(), time.monotonic())
 
     def until(self, after: "_Reading", switches_per_s: float | None) -> Used:
         """Return what was used between this reading and a later one."""
@@ -155,6 +159,7 @@ class _Reading:
             after.cpu - self.cpu,
             after.core_s - self.core_s,
             after.clock_s - self.clock_s,
+            after.beats.each_ns(self.beats),
             switches_per_s=switches_per_s,
             overflows=after.overflows - self.overflows,
         )
@@ -251,6 +256,9 @@ def _measured(step: Step, server: Server, bench: Bench) -> Row:
     assert isinstance(point, Point)
     core, folder = bench.server_core, bench.site.folder
     share = bench.server_share if point.is_braked else None
+    # The brake keeps the server's core awake, and the client's has to be, too: to wake one that has
+    # halted costs a virtual machine's server more, and how much depends on the host's other guests.
+    bench = replace(bench, generator=replace(bench.generator, keeps_awake=share is not None))
     hosts = bench.generator.hosts
     site = hosts.site(bench.site, point) if hosts else bench.site
     with (

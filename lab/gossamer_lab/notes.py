@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from gossamer_lab.amount import amount
 from gossamer_lab.rounds import PRECISE, has_as_many_rounds_as_it_takes
 
 _DISTURBED = 0.05
@@ -38,8 +39,8 @@ def _of_run(results: dict[str, Any]) -> list[Note]:
         words = f"{name} was made to need {share:.0%} more CPU time than it does"
         found.append(Note(f"Handicap: {words}.", is_fault=True))
     if died := results["hosts_died"]:
-        words = f"{len(died)} measurements were repeated: {', '.join(died)}"
-        found.append(Note(f"Client hosts died in mid-run. {words}."))
+        words = f"{amount(len(died), 'measurement')} had to be repeated: {', '.join(died)}"
+        found.append(Note(f"Client hosts died in mid-run, and {words}."))
     return found
 
 
@@ -69,7 +70,9 @@ def _of_machine(results: dict[str, Any]) -> list[Note]:
         words = f"{results['precision']:.1%} in the median subject, not {PRECISE:.1%}"
         found.append(Note(f"Costs are known less well than they should be: to {words}."))
     if results["void"]:
-        reasons = "; ".join(f"{n} times: {reason}" for reason, n in results["void"].items())
+        reasons = "; ".join(
+            f"{amount(n, 'time')}: {reason}" for reason, n in results["void"].items()
+        )
         count = sum(results["void"].values())
         found.append(
             Note(f"{count} of {results['measured']} measurements do not count: {reasons}.")

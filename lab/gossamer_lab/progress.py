@@ -5,6 +5,7 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from gossamer_lab.amount import amount
 from gossamer_lab.experiment import Case, Point
 from gossamer_lab.measure import Row
 from gossamer_lab.plan import Plan
@@ -26,7 +27,7 @@ def _figures_of(row: Row, point: Point | Case) -> str:
         return ", ".join(f"{name} {row[name]:,.1f}" for name in point.columns)
     cpu = row["server_cpu_us_per_request"]
     cost = "no request answered" if cpu is None else f"{cpu:.2f} µs of CPU a request"
-    errors = f", {row['errors']} errors" if row["errors"] else ""
+    errors = f", {amount(row['errors'], 'error')}" if row["errors"] else ""
     void = f", {row['void']}" if row.get("void") else ""
     again = f", measured again: {row['hosts_died']} died" if row.get("hosts_died") else ""
     rate = row["throughput_per_s"]
@@ -36,8 +37,8 @@ def _figures_of(row: Row, point: Point | Case) -> str:
 
 def _rounds_of(plan: Plan) -> str:
     """Return how many rounds there will be, in words."""
-    more = f" to {plan.most_rounds}" if plan.most_rounds > plan.least_rounds else ""
-    return f"{plan.least_rounds}{more} rounds"
+    least = f"{plan.least_rounds} to " if plan.most_rounds > plan.least_rounds else ""
+    return f"{least}{amount(plan.most_rounds, 'round')}"
 
 
 class ShownProgress:
@@ -69,7 +70,7 @@ class ShownProgress:
         measured = {step.point for step in plan.steps}
         loads = [plan.length_of(point) for point in measured if isinstance(point, Point)]
         say(
-            f"measuring {', '.join(plan.subjects)}: {len(measured)} points, "
+            f"measuring {', '.join(plan.subjects)}: {amount(len(measured), 'point')}, "
             f"{_rounds_of(plan)}, {f'{lengths(loads)} each, ' if loads else ''}"
             f"about {minutes(self._left_s())} in all"
             + (f", {done} of {planned} measured before" if done else ""),

@@ -1,7 +1,8 @@
 """What a run says a subject costs: figures without what the machine did to them, and their errors.
 
-All are logarithms. Three things are taken out. What the load generator's own cost says of the
-machine: a core whose neighbours are busy makes both sides slower. What the subjects of a point have
+All are logarithms. Three things are taken out. What its pacemakers say of the machine, which
+a core whose neighbours are busy slows down too: the metronome that is the server's brake, and the
+load generator. What the subjects of a point have
 in common in a round, in which they follow each other directly: their median is drift of the
 machine; where they are too few to tell, that of the whole round. And the rounds that stray
 furthest, as many at either end (Yuen 1974). How much a figure varies by chance is learnt from its
@@ -30,6 +31,8 @@ FIGURES = ("server_cpu_us_per_request", "total_us", "request_ns")
 
 Place = tuple[str, str]
 """A point and a subject."""
+_Samples = dict[Place, dict[int, list[float]]]
+"""A figure and what the pacemakers tell, at each place in each round."""
 
 
 @dataclass(frozen=True)
@@ -43,32 +46,37 @@ class Settled:
     """Of the variance, in degrees."""
 
 
-def _samples(raw: pl.DataFrame, figure: str) -> dict[Place, dict[int, tuple[float, float]]]:
-    """Return a figure of sound measurements and its client's cost, by round: their logarithms.
+def _pacemakers(runs: Sequence[pl.DataFrame]) -> list[pl.Expr]:
+    """Return what tells how slow the machine is, in each run; their logarithms.
 
-    A program that measures itself has no client: the cost is the same in all rounds.
+    Where one tells nothing, it is what it is elsewhere. A program that measures itself has none.
     """
+    known = {
+        "beat_ns": pl.col("beat_ns").cast(pl.Float64),
+        "client_cpu_s": pl.col("client_cpu_s") / pl.col("requests"),
+    }
+    told = [pace.log() for name, pace in known.items() if all(name in raw.columns for raw in runs)]
+    return [pace.fill_null(pace.mean().over("point", "server")).fill_null(0.0) for pace in told]
+
+
+def _samples(raw: pl.DataFrame, figure: str, paces: Sequence[pl.Expr]) -> _Samples:
+    """Return a figure of sound measurements and its pacemakers', by round: their logarithms."""
     if figure not in raw.columns:
         return {}
-    client = pl.lit(1.0)
-    if "client_cpu_s" in raw.columns:
-        client = pl.col("client_cpu_s") / pl.col("requests")
     void = pl.col("void") if "void" in raw.columns else pl.lit(None)
     sound = raw.filter(pl.col("failure").is_null(), void.is_null(), pl.col(figure) > 0)
-    by = client.log().fill_null(0.0).alias("by")
-    sound = sound.select("point", "server", "round", pl.col(figure).log(), by)
-    found: dict[Place, dict[int, tuple[float, float]]] = {}
-    for point, server, number, *both in sound.iter_rows():
-        found.setdefault((point, server), {})[number] = (both[0], both[1])
+    named = [pace.alias(f"pace {i}") for i, pace in enumerate(paces)]
+    sound = sound.select("point", "server", "round", pl.col(figure).log(), *named)
+    found: _Samples = {}
+    for point, server, number, *values in sound.iter_rows():
+        found.setdefault((point, server), {})[number] = values
     return {place: values for place, values in found.items() if len(values) >= _FEWEST_ROUNDS}
 
 
-def _tables(
-    samples: dict[Place, dict[int, tuple[float, float]]], places: Sequence[Place]
-) -> np.ndarray:
-    """Return figures and clients' costs: a line for each place, a column for each round, or NaN."""
+def _tables(samples: _Samples, places: Sequence[Place], count: int) -> np.ndarray:
+    """Return figures and pacemakers': a line for each place, a column for each round, or NaN."""
     rounds = sorted({number for place in places for number in samples[place]})
-    nothing = (np.nan, np.nan)
+    nothing = [np.nan] * count
     table = [[samples[place].get(number, nothing) for number in rounds] for place in places]
     return np.moveaxis(np.array(table), 2, 0)
 
@@ -107,15 +115,16 @@ def between(
     return common, error
 
 
-def _share_of_client(tables: Sequence[np.ndarray], places: Sequence[Place]) -> float:
-    """Return how much of what moves a client's cost moves the figure too, by least squares."""
-    products = squares = 0.0
-    for both in tables:
-        beside = both - np.nanmean(both, axis=2, keepdims=True)
-        figure, client = (part - _within(part, places) for part in beside)
-        products += float(np.nansum(figure * client))
-        squares += float(np.nansum(client**2))
-    return min(max(products / squares, 0.0), 1.0) if squares > 0 else 0.0
+def _shares(tables: Sequence[np.ndarray], places: Sequence[Place]) -> np.ndarray:
+    """Return how much of what moves each pacemaker moves the figure too, by least squares."""
+    beside = [
+        np.array([part - _within(part, places) for part in table])
+        for table in (table - np.nanmean(table, axis=2, keepdims=True) for table in tables)
+    ]
+    all_of = np.concatenate([table.reshape(len(table), -1) for table in beside], axis=1)
+    figure, *paces = all_of[:, np.isfinite(all_of[0])]
+    shares = np.linalg.lstsq(np.array(paces).T, figure)[0] if paces else np.zeros(0)
+    return np.clip(shares, 0.0, 1.0)
 
 
 def _settled(table: np.ndarray, places: Sequence[Place]) -> Settled:
@@ -135,16 +144,17 @@ def _settled(table: np.ndarray, places: Sequence[Place]) -> Settled:
 
 def settled(runs: Sequence[pl.DataFrame], figure: str) -> tuple[list[Place], list[Settled]]:
     """Return the places at which all these runs have a figure, and what each run says of them."""
-    samples = [_samples(raw, figure) for raw in runs]
+    paces = _pacemakers(runs)
+    samples = [_samples(raw, figure, paces) for raw in runs]
     places = [place for place in samples[0] if all(place in others for others in samples)]
     if not places:
         return [], []
-    tables = [_tables(found, places) for found in samples]
+    tables = [_tables(found, places, 1 + len(paces)) for found in samples]
     centre = sum(np.nanmean(table, axis=2) for table in tables) / len(tables)
     beside = [table - centre[:, :, None] for table in tables]
-    share = _share_of_client(tables, places)
+    shares = _shares(tables, places)
     return places, [
-        _settled(figures - share * np.nan_to_num(clients), places) for figures, clients in beside
+        _settled(part[0] - np.tensordot(shares, part[1:], 1), places) for part in beside
     ]
 
 

@@ -7,6 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gossamer_lab.amount import amount
 from gossamer_lab.notes import notes
 
 _WIDE = 100
@@ -69,7 +70,7 @@ def marks(cell: dict[str, Any]) -> str:
     if cell["failures"]:
         words.append(f"{cell['failures']} failed!")
     if cell["errors"]:
-        words.append(f"{cell['errors']:,} errors!")
+        words.append(f"{amount(cell['errors'], 'error')}!")
     return ", ".join(words)
 
 
@@ -140,9 +141,10 @@ def _legend(results: dict[str, Any]) -> str:
         if method["shared_core"]
         else f"server on core {method['server_core']}, load on core {method['client_core']}"
     )
+    loads = f"{amount(method['rounds'], 'round')} of {method['seconds']:g} s"
     lines = [
         f"Requests a second; CPU time (user and system) of the server a request; 99th percentile "
-        f"of the response time. {method['rounds']} rounds of {method['seconds']:g} s, {where}."
+        f"of the response time. {loads}, {where}."
     ]
     if any(cell["ratio"] is not None for cell in cells):
         lines.append("×: CPU time against that of the best peer at this point. *: the least here.")

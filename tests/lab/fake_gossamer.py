@@ -3,7 +3,8 @@
 
 Environment: FAKE_ARCHS (names to list), FAKE_BROKEN (an architecture that does not start),
 FAKE_ERRORS (errors that a load reports), FAKE_MUTE (a load that leaves no report), FAKE_VOID
-(why a load is void), FAKE_DEADLY (a folder: a load that can remove a file there kills its parent).
+(why a load is void), FAKE_OLD (what a load's report lacks), FAKE_DEADLY (a folder: a load that can
+remove a file there kills its parent).
 """
 
 import http.client
@@ -66,7 +67,8 @@ def load(arguments: list[str]) -> int:
     """Ask for a page again and again over one connection, and report."""
     if is_deadly():
         os.kill(os.getppid(), signal.SIGKILL)
-    options = dict(zip(arguments[1::2], arguments[2::2], strict=True))
+    words = [word for word in arguments[1:] if word != "--keep-awake"]
+    options = dict(zip(words[::2], words[1::2], strict=True))
     address = urllib.parse.urlsplit(arguments[0])
     connection = http.client.HTTPConnection(str(address.hostname), address.port)
     began = time.monotonic()
@@ -95,9 +97,12 @@ def load(arguments: list[str]) -> int:
         "waiting_to_connect": {"count": 0, "longest_us": 0.0},
         "waiting_for_answer": {"count": 0, "longest_us": 0.0},
         "client_cpu_s": time.process_time(),
+        "keeps_awake": "--keep-awake" in arguments,
         "void": "FAKE_VOID" in os.environ,
         "void_reason": os.environ.get("FAKE_VOID"),
     }
+    for name in os.environ.get("FAKE_OLD", "").split():
+        del report[name]
     if "FAKE_MUTE" in os.environ:
         print("fake: nothing to say", file=sys.stderr)
         return 1

@@ -1,7 +1,7 @@
 """Runs of simulated machines: figures whose truth is known, and how they vary."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -31,11 +31,14 @@ class Machine:
     """How many figures in a hundred something else has raised, by a tenth in the mean."""
     neighbours: float = 0.0
     """Of what makes a server and its client slower, for a single measurement."""
+    beat: float | None = None
+    """Of the metronome's beats, beside what makes the server slower; None: there is none."""
 
 
 QUIET = Machine()
 BUSY = Machine(round_=0.025, drift=0.05, run=0.007, disturbed=0.1)
 SHARED = Machine(round_=0.025, drift=0.05, neighbours=0.1)
+BRAKED = replace(SHARED, beat=0.01)
 
 
 def frame(
@@ -44,6 +47,7 @@ def frame(
     """Return a run: the seed sets its figures, with the part how they vary."""
     rounds = machine.rounds
     truth, dice = np.random.default_rng(seed), np.random.default_rng((seed, part))
+    pulse = np.random.default_rng((seed, part, 1))
     rows = []
     for point in POINTS:
         common = dice.normal(0, machine.drift, rounds)
@@ -56,9 +60,12 @@ def frame(
                 value = cost + common[number] + dice.normal(0, varies) + raised
                 cpu_us = math.exp(value + _OF_NEIGHBOURS * slower_by) * drift
                 client_s = math.exp(common[number] + dice.normal(0, varies) + slower_by) * drift
-                rows.append((number, point, server, None, None, cpu_us, client_s, 1000))
+                slow = common[number] + _OF_NEIGHBOURS * slower_by
+                beat_ns = math.exp(slow + pulse.normal(0, machine.beat or 0)) * drift
+                rows.append((number, point, server, None, None, cpu_us, client_s, 1000, beat_ns))
     names = ("round", "point", "server", "failure", "void", "server_cpu_us_per_request")
-    names += ("client_cpu_s", "requests")
-    words, numbers = (pl.String,) * 4, (pl.Float64, pl.Float64, pl.Int64)
+    names += ("client_cpu_s", "requests", "beat_ns")
+    words, numbers = (pl.String,) * 4, (pl.Float64, pl.Float64, pl.Int64, pl.Float64)
     kinds = (pl.Int64, *words, *numbers)
-    return pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
+    run = pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
+    return run.drop("beat_ns") if machine.beat is None else run

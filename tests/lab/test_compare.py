@@ -19,7 +19,7 @@ from gossamer_lab.compare import (
     compare_frames,
     show_comparison,
 )
-from simulated import BUSY, POINTS, QUIET, ROUNDS, SERVERS, SHARED, SLOWDOWN, Machine, frame
+from simulated import BRAKED, BUSY, POINTS, QUIET, ROUNDS, SERVERS, SHARED, SLOWDOWN, Machine, frame
 
 
 def flagged(changes: list[Change]) -> set[str]:
@@ -27,7 +27,7 @@ def flagged(changes: list[Change]) -> set[str]:
     return {change.server for change in changes if change.is_flagged}
 
 
-@pytest.mark.parametrize("machine", [QUIET, BUSY, SHARED])
+@pytest.mark.parametrize("machine", [QUIET, BUSY, SHARED, BRAKED])
 def test_a_slowdown_of_a_tenth_is_found_in_ten_of_ten_tries(machine: Machine) -> None:
     for seed in range(10):
         slower = SERVERS[seed]
@@ -38,7 +38,7 @@ def test_a_slowdown_of_a_tenth_is_found_in_ten_of_ten_tries(machine: Machine) ->
         assert whole.ratio == pytest.approx(SLOWDOWN, rel=0.05)
 
 
-@pytest.mark.parametrize("machine", [QUIET, BUSY, SHARED])
+@pytest.mark.parametrize("machine", [QUIET, BUSY, SHARED, BRAKED])
 @pytest.mark.parametrize("drift", [1.0, 1.3])
 def test_runs_that_are_alike_raise_no_alarm_whatever_the_machine_does(
     machine: Machine, drift: float
@@ -61,16 +61,38 @@ def test_a_slowdown_among_five_subjects_is_not_hidden_in_what_they_have_in_commo
     assert np.mean(found) == pytest.approx(SLOWDOWN, rel=0.015)
 
 
+def how_well_known(*runs: pl.DataFrame) -> float:
+    """Return how wide the interval of a subject's change is, in the median."""
+    whole = [change for change in compare_frames(*runs) if change.point == EVERYWHERE]
+    return float(np.median([math.log(change.high / change.low) for change in whole]))
+
+
 def test_a_client_that_tells_of_the_machine_makes_changes_better_known() -> None:
-    before, after = frame(SHARED, 1, 1), frame(SHARED, 1, 2)
-    without = [run.with_columns(client_cpu_s=pl.lit(1.0)) for run in (before, after)]
-    told, untold = (
-        np.median(
-            [math.log(change.high / change.low) for change in changes if change.point == EVERYWHERE]
-        )
-        for changes in (compare_frames(before, after), compare_frames(*without))
-    )
-    assert told < 0.7 * untold
+    told = [frame(SHARED, 1, part) for part in (1, 2)]
+    untold = [run.with_columns(client_cpu_s=pl.lit(1.0)) for run in told]
+    assert how_well_known(*told) < 0.7 * how_well_known(*untold)
+
+
+def test_so_does_a_metronome_alone() -> None:
+    told = [frame(BRAKED, 1, part).with_columns(client_cpu_s=pl.lit(1.0)) for part in (1, 2)]
+    untold = [run.drop("beat_ns") for run in told]
+    assert how_well_known(*told) < 0.7 * how_well_known(*untold)
+
+
+def test_beats_that_one_run_lacks_are_not_asked_for() -> None:
+    before, after = (frame(BRAKED, 1, part) for part in (1, 2))
+    alike = compare_frames(before.drop("beat_ns"), after)
+    assert alike == compare_frames(before.drop("beat_ns"), after.drop("beat_ns"))
+
+
+def test_a_load_without_a_beat_counts_as_one_at_the_usual_pace() -> None:
+    before, after = (frame(BRAKED, 1, part) for part in (1, 2))
+    some = pl.when(pl.col("round") == 0).then(None).otherwise("beat_ns").alias("beat_ns")
+    nowhere = pl.when(pl.col("point") == POINTS[0]).then(None).otherwise("beat_ns").alias("beat_ns")
+    for lacks in (some, nowhere):
+        changes = compare_frames(before.with_columns(lacks), after.with_columns(lacks))
+        assert flagged(changes) == set()
+        assert all(0.8 < change.ratio < 1.25 for change in changes)
 
 
 def test_a_client_that_has_nothing_to_do_with_it_changes_nothing() -> None:

@@ -148,7 +148,7 @@ def test_a_measurement_is_repeated_when_a_host_dies_and_says_so(many: Path) -> N
     assert died[0] in {"host-01", "host-02"}
     assert died[1:] == [None]
     assert raw["requests"].min() > 0
-    assert f"1 measurements were repeated: {died[0]}" in " ".join(result.output.split())
+    assert f"1 measurement had to be repeated: {died[0]}" in " ".join(result.output.split())
     hosts = pl.read_parquet(many / "out" / "hosts.parquet")
     assert hosts.select("order", "host").rows() == [
         (order, host) for order in (0, 1) for host in ("host-01", "host-02")

@@ -1,5 +1,6 @@
 """Who takes part in a point, and how it is measured there."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,8 +75,11 @@ def test_a_point_may_be_measured_without_the_brake(
         )
         (server,) = our_servers(fake, VARIANTS[:1])
         row = measure(Step(0, 1, point, server.name), server, bench)
+        kept = json.loads((folder / "load.json").read_text())
     assert row["failure"] is None
     assert row["brake_share"] == share
+    assert bool(row["beat_ns"]) == bool(share)
+    assert kept["keeps_awake"] == bool(share)
     assert row["requests"] > 0
 
 

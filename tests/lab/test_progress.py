@@ -44,7 +44,7 @@ def test_the_time_left_goes_by_how_long_loads_are_and_by_the_pace_so_far(
     plan = a_plan()
     each_s = 1.5 + STEP_OVERHEAD_S
     shown.begin(plan, 0, 4)
-    assert "2 points, 1 rounds, 1 to 9 s each, about 0:15 in all" in out.getvalue()
+    assert "2 points, 1 round, 1 to 9 s each, about 0:15 in all" in out.getvalue()
     now[0] += 500.0  # something else comes first
     shown.start()
     for _ in range(2):

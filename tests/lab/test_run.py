@@ -144,6 +144,17 @@ def test_a_void_load_is_a_failed_measurement(
     assert raw["failure"][0] == "load is void: the client was the limit"
 
 
+def test_a_gossamer_that_is_older_than_the_lab_is_said_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_OLD", "waiting_to_connect waiting_for_answer")
+    result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
+    assert result.exit_code == 1
+    raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
+    words = "load reports no waiting_to_connect: this gossamer is older than the lab; build it anew"
+    assert raw["failure"][0] == words
+
+
 def test_a_report_is_made_again_from_what_was_kept(tmp_path: Path) -> None:
     CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     kept = (tmp_path / "out" / "results.json").read_text()

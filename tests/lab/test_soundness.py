@@ -1,6 +1,5 @@
 """When a measurement says nothing of the server; what its clients ask for."""
 
-import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gossamer_lab import brake, fileset
+from gossamer_lab import fileset
 from gossamer_lab.experiment import Point, Soundness
 from gossamer_lab.soundness import load_share, void_reason
 
@@ -84,23 +83,3 @@ def test_files_are_asked_for_by_their_classes_and_favour(tmp_path: Path) -> None
     assert Counter(path.split("/")[1] for path in asked).most_common(1)[0][0] == "dir00000"
     fileset.make(tmp_path, 25)
     assert all((tmp_path / path.lstrip("/")).is_file() for path in asked)
-
-
-def test_a_smaller_share_of_a_core_takes_more_niceness() -> None:
-    assert brake.niceness(0.5) == 0
-    assert brake.niceness(0.25) == 5
-    assert brake.niceness(0.1) == 10
-
-
-def test_a_brake_that_is_not_wanted_uses_nothing(tmp_path: Path) -> None:
-    with brake.put_on(1, None, 0, tmp_path) as held:
-        assert held.used_s() == 0.0
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_trial_of_the_brake_leaves_no_process(tmp_path: Path) -> None:
-    children = Path(f"/proc/self/task/{os.getpid()}/children")
-    before = children.read_text()
-    share = brake.trial(0.25, 0, tmp_path)
-    assert share is None or 0 < share < 1
-    assert children.read_text() == before

@@ -39,7 +39,7 @@ def test_who_is_wanted_alone_is_measured_alone(
     out = tmp_path / "out"
     result = CliRunner().invoke(cli.app, [*RUN, str(out), "--only", "threads"])
     assert result.exit_code == 0, result.output
-    assert "measuring threads: 1 points" in result.output
+    assert "measuring threads: 1 point, " in result.output
     kept = load_run(str(out)).results
     assert kept["method"]["only"] == ["threads"]
     assert [point["seconds"] for point in kept["points"]] == [kept["method"]["seconds"]]

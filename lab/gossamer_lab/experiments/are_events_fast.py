@@ -20,11 +20,12 @@ from gossamer_lab.experiment import (
     Soundness,
     Variant,
 )
+from gossamer_lab.service import SERVICE
 
 _LOADS = (1, 16, 64, 100, 128, 250, 400, 700, 1000)
 _LEAST_S = {100: 0.5, 400: 0.8, 700: 1.0, 1000: 1.2}
 """The slowest answer so many connections hardly once in a shorter time."""
-_X, _Y = "connections", "response_mean_us"
+_X, _Y = "connections", SERVICE
 _PLAIN = (("topic", ""),)
 _TOYS = (
     Program("toy-fork", "toys/fork", (), "a process for each connection"),

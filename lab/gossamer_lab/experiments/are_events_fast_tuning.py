@@ -17,8 +17,9 @@ from gossamer_lab.claims import (
     Where,
 )
 from gossamer_lab.experiment import Drawing, Point, Variant
+from gossamer_lab.service import SERVICE
 
-_X, _Y = "connections", "response_mean_us"
+_X, _Y = "connections", SERVICE
 _MEDIAN = "response_p50_us"
 _QUEUE, _FREE, _FILES, _LARGE = "queue", "free", "files", "large"
 _LARGE_PAGE = 102_400

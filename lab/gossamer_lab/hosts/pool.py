@@ -17,7 +17,7 @@ from gossamer_lab.experiment import Link, Point
 from gossamer_lab.hosts import merge
 from gossamer_lab.hosts.network import RELAY, Network, NoNetworkError, far_hosts
 from gossamer_lab.hosts.part import Part
-from gossamer_lab.load import Generator, HostsDiedError, Load, LoadFailedError
+from gossamer_lab.load import Generator, HostsDiedError, Load, LoadFailedError, check_report
 from gossamer_lab.plan import Plan
 from gossamer_lab.servers.server import ServerFailedError, Site
 from gossamer_lab.workshop import Workshop
@@ -139,8 +139,10 @@ def _check(result: Json) -> None:
     if report is None:
         how = f"ended with status {result['status']}"
         raise LoadFailedError(f"{host}: load {how} and left no report: {result['words']}")
-    if report.get("void"):
-        raise LoadFailedError(f"{host}: load is void: {report['void_reason']}")
+    try:
+        check_report(report)
+    except LoadFailedError as error:
+        raise LoadFailedError(f"{host}: {error}") from error
 
 
 def _accepted(

@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from gossamer_lab.amount import amount
 from gossamer_lab.report.figures import Cell, FigureTable, table
 from gossamer_lab.store import Run
 from gossamer_lab.table import duration, rate
@@ -103,9 +104,9 @@ def _cross_check(run: Run) -> list[Told]:
     low, high = check["explained"]
     caption = (
         f"The same load on {check['server']} ({check['point']}) by each client in turn, "
-        f"{check['rounds']} rounds of {check['seconds']:g} s. What a request costs the server may "
-        f"differ by a factor from {low:g} to {high:g}: requests differ in length, and slower "
-        "clients let the server sleep more often."
+        f"{amount(check['rounds'], 'round')} of {check['seconds']:g} s. What a request costs the "
+        f"server may differ by a factor from {low:g} to {high:g}: requests differ in length, and "
+        "slower clients let the server sleep more often."
     )
     lines = [_client(row) for row in check["clients"]]
     shown = table(columns, lines, check["clients"])

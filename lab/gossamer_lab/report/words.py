@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from typing import Any
 
+from gossamer_lab.amount import amount
 from gossamer_lab.rounds import PRECISE, has_as_many_rounds_as_it_takes
 from gossamer_lab.verdict import FAILS, HOLDS, UNTESTED
 
@@ -28,7 +29,7 @@ def headlines(results: dict[str, Any]) -> list[str]:
             sentences.append(
                 f"{server['name']} needs {_span(ratios)} times the CPU time a request of the best "
                 f"peer, {mean:.2f} in the geometric mean; less than every peer at {below} of "
-                f"{len(ratios)} points."
+                f"{amount(len(ratios), 'point')}."
             )
     return sentences
 
@@ -37,7 +38,7 @@ def tally(results: dict[str, Any]) -> str:
     """Say how many claims hold."""
     counts = Counter(verdict["verdict"] for verdict in results["verdicts"])
     parts = [f"{word}: {counts[word]}" for word in (HOLDS, FAILS, UNTESTED)]
-    return f"{len(results['verdicts'])} claims; {', '.join(parts)}."
+    return f"{amount(len(results['verdicts']), 'claim')}; {', '.join(parts)}."
 
 
 _COUNTERS = {
@@ -70,9 +71,11 @@ def _of_loads(results: dict[str, Any]) -> list[str]:
         )
     if results["brake"]["is_on"]:
         sentences.append(
-            "A brake, a process that only spins, shares the server's core, so that the server and "
-            "not its client is the limit: a busy server gets "
-            f"{results['brake']['found']:.0%} of the core."
+            "A brake, a process that always does the same work, shares the server's core, so that "
+            "the server and not its client is the limit: a busy server gets "
+            f"{results['brake']['found']:.0%} of the core. What the same work takes tells how fast "
+            "the core is meanwhile: service times are as if it had always been as fast as on "
+            "average. The client's core does not halt while clients wait."
         )
     return sentences
 
@@ -99,9 +102,9 @@ def method(results: dict[str, Any]) -> list[str]:
             f"to {PRECISE:.1%}, the standard error of the median subject in the mean of its points."
         )
     sentences.append(
-        f"{how['rounds']} rounds: subjects follow each other directly at each point, in random "
-        f"order (seed {how['seed']}); every second round mirrors the one before it, so that a "
-        "drift of the machine meets all alike."
+        f"{amount(how['rounds'], 'round')}: subjects follow each other directly at each point, in "
+        f"random order (seed {how['seed']}); every second round mirrors the one before it, so that "
+        "a drift of the machine meets all alike."
     )
     if results["cells"]:
         sentences.append(

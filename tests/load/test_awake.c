@@ -1,0 +1,67 @@
+/* Cores that do not halt while clients wait. */
+#include "load/awake.h"
+
+#include "tests/load/run.h"
+
+#include <dirent.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* Threads of this process that run only where nothing else wants to. */
+static unsigned count_idle_threads(void)
+{
+    unsigned count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    CHECK(tasks != NULL);
+    for (struct dirent *entry; (entry = readdir(tasks));)
+        count += entry->d_name[0] != '.' && sched_getscheduler(atoi(entry->d_name)) == SCHED_IDLE;
+    closedir(tasks);
+    return count;
+}
+
+static double cpu_s(void)
+{
+    struct timespec used;
+    CHECK_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used), 0);
+    return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
+}
+
+TEST(threads_of_idle_priority_spin_until_the_end)
+{
+    struct load_awake awake;
+    uint64_t deadline_ns = gs_clock_after(gs_clock_now(), 10 * GS_SECOND);
+    double before_s = cpu_s();
+    CHECK_EQ(gs_load_awake_begin(&awake, 2), 0);
+    while ((count_idle_threads() < 2 || cpu_s() < before_s + 0.02) &&
+           gs_clock_now() < deadline_ns)
+        sched_yield();
+    CHECK_EQ(count_idle_threads(), 2);
+    gs_load_awake_end(&awake);
+    CHECK_EQ(count_idle_threads(), 0);
+    CHECK(gs_clock_now() < deadline_ns);
+}
+
+TEST(none_are_none)
+{
+    struct load_awake awake;
+    CHECK_EQ(gs_load_awake_begin(&awake, 0), 0);
+    CHECK_EQ(count_idle_threads(), 0);
+    gs_load_awake_end(&awake);
+}
+
+/* Half a second in which the client has hardly anything to do. */
+TEST(what_keeps_a_core_awake_is_not_the_clients_cpu_time)
+{
+    struct server server;
+    server_start(&server, serve_hello);
+    struct load_result result =
+        run_against(&server, "-c", "1", "-n", "6", "--think", "100", "--keep-awake", NULL);
+    server_stop(&server);
+    CHECK_EQ(result.tally.requests, 6);
+    CHECK_EQ(gs_load_tally_errors(&result.tally), 0);
+    CHECK(result.seconds >= 0.5);
+    CHECK(result.client_cpu_s < 0.5 * result.seconds);
+    CHECK_EQ(count_idle_threads(), 0);
+    gs_load_result_done(&result);
+}
