@@ -26,7 +26,7 @@ struct load_settings {
     uint64_t seed;                    /* of those */
     uint64_t late_ns;                 /* later sends make the run void */
     uint64_t drop;
-    bool keeps_awake; /* cores do not halt while clients wait */
+    bool keeps_awake;          /* cores do not halt while clients wait */
     uint64_t source_addresses; /* 0: as the server's address suggests */
     uint64_t expect_status, expect_length;
     const char *method;

@@ -33,8 +33,7 @@ TEST(threads_of_idle_priority_spin_until_the_end)
     uint64_t deadline_ns = gs_clock_after(gs_clock_now(), 10 * GS_SECOND);
     double before_s = cpu_s();
     CHECK_EQ(gs_load_awake_begin(&awake, 2), 0);
-    while ((count_idle_threads() < 2 || cpu_s() < before_s + 0.02) &&
-           gs_clock_now() < deadline_ns)
+    while ((count_idle_threads() < 2 || cpu_s() < before_s + 0.02) && gs_clock_now() < deadline_ns)
         sched_yield();
     CHECK_EQ(count_idle_threads(), 2);
     gs_load_awake_end(&awake);

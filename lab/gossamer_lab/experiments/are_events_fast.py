@@ -262,8 +262,8 @@ ARE_EVENTS_FAST = Experiment(
             Drawing(
                 key,
                 f"Service time against load, {words}",
-                f"After Figure 2({letter}). Mean time of a request; a smaller slope is a faster "
-                "server. Bars are intervals over the rounds, lines are fits.",
+                f"After Figure 2({letter}). Mean time of a request, at the usual speed of the "
+                "core; a smaller slope is a faster server. Bars are intervals over the rounds, lines are fits.",
                 _X,
                 _Y,
                 "offered load, connections",
