@@ -119,6 +119,12 @@ def _loaded(name: str) -> Run:
     return run
 
 
+def _analysed(name: str) -> Run:
+    """Read a run, also one that was not finished, and work out what its raw rows say."""
+    run = _loaded(name)
+    return with_derived(run, EXPERIMENTS[run.results["experiment"]])
+
+
 def _resumption(name: str) -> Order:
     """Return the order for what is left of a run."""
     run = _loaded(name)
@@ -248,13 +254,12 @@ def report_command(
     ] = False,
 ) -> None:
     """Analyse a run again and write its report anew, without measuring."""
-    loaded = _loaded(name)
-    experiment = EXPERIMENTS[loaded.results["experiment"]]
+    run = _analysed(name)
+    experiment = EXPERIMENTS[run.results["experiment"]]
     if as_markdown and as_json:
         raise _refuse("report prints either --json or --markdown")
     if as_markdown and not experiment.claims:
         raise _refuse(f"{experiment.name} has no claims, so no table of verdicts")
-    run = with_derived(loaded, experiment)
     run.save()
     if as_markdown:
         write_report(run, experiment)
@@ -271,7 +276,7 @@ def compare_command(
 ) -> None:
     """Say what changed between two runs of an experiment; status 1 if anything did."""
     try:
-        found = compare(_loaded(before), _loaded(after))
+        found = compare(_analysed(before), _analysed(after))
     except NotComparableError as error:
         raise _refuse(str(error)) from error
     if as_json:

@@ -229,13 +229,15 @@ class Scale:
     """How many of the first and the last answers of a load do not count, where it has so many."""
     repeats: int = 1
     """How often a program is run for one measurement; the least of each figure counts."""
+    slow: tuple[tuple[str, float], ...] = ()
+    """Servers that answer slowly, and how many times as long the loads last that need some time."""
 
-    def length_of(self, point: Point | Case, each_s: float) -> float:
+    def length_of(self, point: Point | Case, each_s: float, server: str = "") -> float:
         """Return how long a load lasts where each lasts so long, unless it needs more or less."""
         if isinstance(point, Arrivals):
             return point.part * each_s
         needed = point.least_s if isinstance(point, Point) else 0
-        return max(each_s, min(needed, self.longest_s))
+        return max(each_s, min(needed * dict(self.slow).get(server, 1), self.longest_s))
 
 
 @dataclass(frozen=True)

@@ -210,10 +210,9 @@ def _loaded(
         alone = replace(bench.generator, hosts=None)
         alone.run(Load(running.url, point, bench.scale.warmup_s))
         time.sleep(_SETTLE_S)
-    seconds = bench.scale.length_of(point, bench.seconds)
     before = read()
-    halfway = _Halfway(running.pid, switches, bench.generator, seconds)
-    load = Load(running.url, point, seconds, bench.scale.drop, is_kept=True)
+    halfway = _Halfway(running.pid, switches, bench.generator, bench.seconds)
+    load = Load(running.url, point, bench.seconds, bench.scale.drop, is_kept=True)
     report = halfway.run(load)
     used = before.until(read(), halfway.switches_per_s)
     row = figures(report, used) | {"server_memory_kb": halfway.memory_kb}
@@ -241,7 +240,7 @@ def _saturation(point: Arrivals, bench: Bench) -> float:
 def _streamed(point: Arrivals, running: Running, bench: Bench, read: Callable[[], _Reading]) -> Row:
     """Measure a server under an open load, a multiple of what saturates at this moment."""
     rate = _saturation(point, bench)
-    seconds = bench.scale.length_of(point, bench.seconds)
+    seconds = bench.seconds
     load = Stream(point.page, point.metrics, point.saturation * rate, seconds, seconds / BINS)
     before = read()
     fate = stream(running.url, load, bench.generator.tick)
@@ -258,7 +257,9 @@ def _measured(step: Step, server: Server, bench: Bench) -> Row:
     share = bench.server_share if point.is_braked else None
     # The brake keeps the server's core awake, and the client's has to be, too: to wake one that has
     # halted costs a virtual machine's server more, and how much depends on the host's other guests.
-    bench = replace(bench, generator=replace(bench.generator, keeps_awake=share is not None))
+    generator = replace(bench.generator, keeps_awake=share is not None)
+    seconds = bench.scale.length_of(point, bench.seconds, server.name)
+    bench = replace(bench, generator=generator, seconds=seconds)
     hosts = bench.generator.hosts
     site = hosts.site(bench.site, point) if hosts else bench.site
     with (

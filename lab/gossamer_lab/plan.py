@@ -89,13 +89,13 @@ class Plan:
         """How many rounds there may be."""
         return self.wish.most_rounds(self.scale)
 
-    def length_of(self, point: Point | Case) -> float:
-        """Return how long a load lasts."""
-        return self.scale.length_of(point, self.seconds)
+    def length_of(self, point: Point | Case, server: str = "") -> float:
+        """Return how long a load lasts, of a server that is not slow if none is named."""
+        return self.scale.length_of(point, self.seconds, server)
 
     def all_of(self, step: Step) -> float:
         """Return how many seconds a measurement takes, all included."""
-        return self.length_of(step.point) + self.scale.warmup_s + STEP_OVERHEAD_S
+        return self.length_of(step.point, step.server) + self.scale.warmup_s + STEP_OVERHEAD_S
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -240,7 +240,12 @@ def make_plan(experiment: Experiment, scale: Scale, shop: Workshop, wish: Wish) 
 
     subjects = [*servers, *wanted.programs]
     steps = interleaved(allowed, subjects, wish.most_rounds(scale), wish.seed, takes_part)
-    timed = [load for load in loads for name in found.names if takes_part(load, name)]
+    least = [
+        scale.length_of(load, 0, name)
+        for load in loads
+        for name in found.names
+        if takes_part(load, name)
+    ]
     return Plan(
         experiment=experiment,
         scale=scale,
@@ -251,6 +256,6 @@ def make_plan(experiment: Experiment, scale: Scale, shop: Workshop, wish: Wish) 
         left_out=tuple(faults + wanted.missing + large),
         absent_peers=wanted.absent_peers,
         steps=tuple(steps),
-        seconds=seconds_each(scale, timed * scale.rounds),
+        seconds=seconds_each(scale, least * scale.rounds),
         wish=wish,
     )

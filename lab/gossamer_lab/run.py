@@ -148,6 +148,7 @@ def _described(plan: Plan, shop: Workshop, bench: Bench) -> dict[str, Any]:
             "least_rounds": plan.least_rounds,
             "most_rounds": plan.most_rounds,
             "seconds": plan.seconds,
+            "slow": {name: times for name, times in plan.scale.slow if name in plan.servers},
             "warmup_s": plan.scale.warmup_s,
             "drop": plan.scale.drop,
             "repeats": plan.scale.repeats,

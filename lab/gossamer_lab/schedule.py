@@ -57,15 +57,15 @@ def interleaved(
     return steps
 
 
-def seconds_each(scale: Scale, loads: Sequence[Point]) -> float:
-    """Return how long each of these may last within the scale's budget, but those that need more.
+def seconds_each(scale: Scale, least: Sequence[float]) -> float:
+    """Return how long each load may last within the scale's budget, but those that need more.
 
-    There is a load for each measurement.
+    There is a load for each measurement; what it lasts at the least is given.
     """
-    left_s = scale.budget_s - len(loads) * (scale.warmup_s + STEP_OVERHEAD_S)
-    lengths = sorted((scale.length_of(load, 0) for load in loads), reverse=True)
-    share = left_s / max(len(loads), 1)
-    for others, needed in zip(range(len(loads) - 1, 0, -1), lengths, strict=False):
+    left_s = scale.budget_s - len(least) * (scale.warmup_s + STEP_OVERHEAD_S)
+    lengths = sorted(least, reverse=True)
+    share = left_s / max(len(least), 1)
+    for others, needed in zip(range(len(least) - 1, 0, -1), lengths, strict=False):
         if needed <= share:
             break
         left_s -= needed

@@ -220,6 +220,20 @@ def test_a_run_with_other_servers_is_not_resumed(
     assert "servers or limits of this machine are no longer the same" in result.stderr
 
 
+def test_a_run_that_was_not_finished_can_be_compared(tmp_path: Path) -> None:
+    CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
+    run = load_run(str(tmp_path / "out"))
+    derived = ("cells", "lost", "stolen", "precision", "void", "hosts_died", "verdicts", "series")
+    bare = {name: value for name, value in run.results.items() if name not in derived}
+    (tmp_path / "broken").mkdir()
+    Run(tmp_path / "broken", bare | {"complete": False}, run.raw).save()
+    words = ["compare", str(tmp_path / "out"), str(tmp_path / "broken"), "--json"]
+    result = CliRunner().invoke(cli.app, words)
+    assert result.exit_code == 0, result.output
+    changes = json.loads(result.output)["changes"]
+    assert [change["ratio"] for change in changes] == [1.0] * len(changes)
+
+
 def test_a_complete_run_is_not_resumed(tmp_path: Path) -> None:
     CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     result = CliRunner().invoke(cli.app, ["run", "--resume", str(tmp_path / "out")])

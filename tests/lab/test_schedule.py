@@ -60,7 +60,8 @@ def test_the_seed_alone_decides_the_order() -> None:
 def test_measurements_fill_their_budget_and_no_more(servers: int) -> None:
     scale = QUICK.scale("normal")
     loads = servers * scale.rounds * QUICK.loads
-    each, steps = seconds_each(scale, loads), len(loads)
+    least = [scale.length_of(load, 0) for load in loads]
+    each, steps = seconds_each(scale, least), len(loads)
     assert steps * (each + scale.warmup_s + STEP_OVERHEAD_S) <= scale.budget_s + 0.01 * steps
     assert each >= 0.3
 
@@ -71,11 +72,19 @@ def test_loads_that_need_more_than_others_leave_them_what_is_left() -> None:
         Point(str(least), 305, 1, 1, least_s=least) for least in (0.5, 12.0, 1000.0)
     )
     loads = [short] * 12 + [long, longest]
-    each = seconds_each(scale, loads)
+    each = seconds_each(scale, [scale.length_of(load, 0) for load in loads])
     lengths = [scale.length_of(load, each) for load in loads]
     assert lengths == [each] * 12 + [12.0, 20.0]
     assert each == pytest.approx((100.0 - 32.0 - 14 * (0.2 + STEP_OVERHEAD_S)) / 12, abs=0.01)
-    assert seconds_each(scale, [longest]) == 20.0
+    assert seconds_each(scale, [scale.length_of(longest, 0)]) == 20.0
+
+
+def test_a_load_that_needs_some_time_needs_more_for_a_slow_server() -> None:
+    slow = (("snail", 4.0),)
+    scale = Scale("normal", budget_s=1.0, warmup_s=0.0, longest_s=3.0, rounds=2, slow=slow)
+    any_, some, much = (Point(str(least), 305, 1, 1, least_s=least) for least in (0.0, 0.5, 1.0))
+    assert [scale.length_of(load, 0.3, "hare") for load in (any_, some, much)] == [0.3, 0.5, 1.0]
+    assert [scale.length_of(load, 0.3, "snail") for load in (any_, some, much)] == [0.3, 2.0, 3.0]
 
 
 def test_an_open_load_lasts_for_its_part() -> None:
@@ -86,4 +95,4 @@ def test_an_open_load_lasts_for_its_part() -> None:
 
 def test_a_few_measurements_are_no_longer_than_allowed() -> None:
     scale = QUICK.scale("normal")
-    assert seconds_each(scale, QUICK.loads[:2]) == scale.longest_s
+    assert seconds_each(scale, [0.0] * 2) == scale.longest_s

@@ -65,6 +65,12 @@ def _of_loads(results: dict[str, Any]) -> list[str]:
         f"{_COUNTERS[how['exact_cpu']]} before and after the load, divided by all requests of "
         "the load. It includes accepting and closing the connections.",
     ]
+    if slow := how.get("slow"):
+        times = " and ".join(f"{n:g}" for n in sorted(set(slow.values())))
+        sentences.append(
+            f"{', '.join(slow)} answer slowly: loads that need a certain time last {times} times "
+            "as long for them."
+        )
     if how["drop"]:
         sentences.append(
             f"The first and the last {how['drop']} answers of each load are left out of its times."
