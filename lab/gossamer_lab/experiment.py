@@ -230,7 +230,7 @@ class Scale:
     repeats: int = 1
     """How often a program is run for one measurement; the least of each figure counts."""
     slow: tuple[tuple[str, float], ...] = ()
-    """Servers that answer slowly, and how many times as long the loads last that need some time."""
+    """Servers that answer slowly: how many times as long their loads last that need some time."""
 
     def length_of(self, point: Point | Case, each_s: float, server: str = "") -> float:
         """Return how long a load lasts where each lasts so long, unless it needs more or less."""

@@ -66,10 +66,9 @@ def _of_loads(results: dict[str, Any]) -> list[str]:
         "the load. It includes accepting and closing the connections.",
     ]
     if slow := how.get("slow"):
-        times = " and ".join(f"{n:g}" for n in sorted(set(slow.values())))
+        longer = ", ".join(f"{name} ({times:g} times as long)" for name, times in slow.items())
         sentences.append(
-            f"{', '.join(slow)} answer slowly: loads that need a certain time last {times} times "
-            "as long for them."
+            f"Loads that need a certain time last longer with who answers slowly: {longer}."
         )
     if how["drop"]:
         sentences.append(
