@@ -55,7 +55,11 @@ def _pacemakers(runs: Sequence[pl.DataFrame]) -> list[pl.Expr]:
         "beat_ns": pl.col("beat_ns").cast(pl.Float64),
         "client_cpu_s": pl.col("client_cpu_s") / pl.col("requests"),
     }
-    told = [pace.log() for name, pace in known.items() if all(name in raw.columns for raw in runs)]
+    told = [
+        pl.when(pace > 0).then(pace.log())
+        for name, pace in known.items()
+        if all(name in raw.columns for raw in runs)
+    ]
     return [pace.fill_null(pace.mean().over("point", "server")).fill_null(0.0) for pace in told]
 
 

@@ -107,6 +107,13 @@ def test_a_client_that_has_nothing_to_do_with_it_changes_nothing() -> None:
         assert one.ratio == pytest.approx(other.ratio, rel=0.02)
 
 
+def test_a_client_that_used_less_than_can_be_counted_tells_nothing() -> None:
+    before, after = (frame(SHARED, 1, part) for part in (1, 2))
+    nothing = pl.when(pl.col("round") == 0).then(0.0).otherwise("client_cpu_s")
+    told = [run.with_columns(nothing.alias("client_cpu_s")) for run in (before, after)]
+    assert all(0.8 < change.ratio < 1.25 for change in compare_frames(*told))
+
+
 @pytest.mark.filterwarnings("error")
 def test_programs_that_have_no_client_are_compared() -> None:
     alone = pl.lit(None, pl.Float64).alias("client_cpu_s")
