@@ -19,7 +19,14 @@ from gossamer_lab.accounting import (
 from gossamer_lab.arrivals import Stream, saturated, stream
 from gossamer_lab.bursts import connect_burst
 from gossamer_lab.experiment import Arrivals, Case, Point, Program, Scale, Soundness
-from gossamer_lab.load import Generator, HostsDiedError, Load, LoadFailedError, Spread
+from gossamer_lab.load import (
+    REPORTED,
+    Generator,
+    HostsDiedError,
+    Load,
+    LoadFailedError,
+    Spread,
+)
 from gossamer_lab.overtime import BINS, summed_up
 from gossamer_lab.program import ProgramFailedError, Runner, run_program
 from gossamer_lab.schedule import Step
@@ -40,17 +47,8 @@ _LATENCIES = ("response", "connect", "first_byte")
 _WAITING = {"connect": "waiting_to_connect", "response": "waiting_for_answer"}
 """What the end of a load cuts off, beside the times that it belongs to."""
 _QUANTILES = ("mean", "p50", "p75", "p90", "p99", "p999", "max")
-_REPORTED = (
-    "requests",
-    "seconds",
-    "throughput_per_s",
-    "bytes_per_s",
-    "offered_load",
-    "measured_load",
-    "client_cpu_s",
-)
 _FIGURES = (
-    *_REPORTED,
+    *REPORTED,
     "errors",
     "errors_by_kind",
     *(f"{kind}_{quantile}_us" for kind in _LATENCIES for quantile in _QUANTILES),
@@ -107,7 +105,7 @@ def figures(report: dict[str, Any], used: Used) -> Row:
     The load counts every request since its start, as the CPU time does: their quotient is exact
     but for the connections' set-up and the requests cut off at the end.
     """
-    row: Row = {name: report[name] for name in _REPORTED}
+    row: Row = {name: report[name] for name in REPORTED}
     errors: dict[str, int] = report["errors"]
     row["errors"] = sum(errors.values())
     row["errors_by_kind"] = ", ".join(f"{kind}: {n}" for kind, n in errors.items() if n)

@@ -313,6 +313,8 @@ ARE_EVENTS_FAST = Experiment(
     notes=(
         "One machine over loopback instead of two over Gigabit Ethernet; the server's core is "
         "shared with a brake in place of a slower processor.",
+        "Where the brake is on, service times are as if the core had always been as fast as it is "
+        "on average in this run, and the client's core does not halt while clients wait.",
         "The load generator is ours, not ApacheBench; each run checks it against wrk and ab.",
         "The toys are ours too, of the document's structure: one accepts, each connection gets a "
         "new thread or process. CPC itself is not measured; its place is that of our compiler.",

@@ -79,8 +79,7 @@ def _of_loads(results: dict[str, Any]) -> list[str]:
             "A brake, a process that always does the same work, shares the server's core, so that "
             "the server and not its client is the limit: a busy server gets "
             f"{results['brake']['found']:.0%} of the core. What the same work takes tells how fast "
-            "the core is meanwhile: service times are as if it had always been as fast as on "
-            "average. The client's core does not halt while clients wait."
+            "the core is meanwhile."
         )
     return sentences
 
