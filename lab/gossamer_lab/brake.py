@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gossamer_lab import process
 from gossamer_lab.accounting import family_cpu
-from gossamer_lab.metronome import LAYOUT
+from gossamer_lab.metronome import SIZE, told_in
 
 _NICE_STEP = 1.25
 """The weight of a session against one that is nicer by one."""
@@ -48,19 +48,18 @@ class Beats:
 class Brake:
     """One that is put on, or none: then it uses nothing."""
 
-    def __init__(self, pid: int | None = None, counts: Path | None = None) -> None:
-        """Know the process, and where it counts its beats."""
+    def __init__(self, pid: int | None = None, told: memoryview | None = None) -> None:
+        """Know the process, and what it tells of its beats."""
         self._pid = pid
-        self._counts = counts
+        self._told = told
 
     def used_s(self) -> float:
         """Return the CPU time that it has used so far."""
         return family_cpu(self._pid).total_s if self._pid else 0.0
 
     def beats(self) -> Beats:
-        """Return how often it has beaten so far."""
-        told = self._counts.read_bytes() if self._counts else bytes(LAYOUT.size)
-        return Beats(*LAYOUT.unpack(told))
+        """Return how often it has beaten, up to its last look at the clock."""
+        return Beats(self._told[0], self._told[1]) if self._told else Beats(0, 0)
 
 
 def _make_nicer(pid: int, share: float) -> None:
@@ -94,7 +93,7 @@ def put_on(server: int, share: float | None, core: int, folder: Path) -> Iterato
         return
     _make_nicer(server, share)
     counts = folder / "brake.beats"
-    counts.write_bytes(bytes(LAYOUT.size))
+    counts.write_bytes(bytes(SIZE))
     argv = (sys.executable, "-S", str(_METRONOME), str(counts))
     with process.started(argv, core, folder / "brake.out", folder / "brake.err") as child:
-        yield Brake(child.pid, counts)
+        yield Brake(child.pid, told_in(counts))

@@ -2,17 +2,19 @@
 
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from gossamer_lab import brake
+from gossamer_lab import brake, metronome
 from gossamer_lab.service import SERVICE, with_service_times
 
 _IS_SHARED = Path("/proc/self/autogroup").exists()
 _LONGEST_S = 30.0
+_LOOKS = 200_000
 
 
 def test_a_smaller_share_of_a_core_takes_more_niceness() -> None:
@@ -58,6 +60,22 @@ def test_a_brake_beats_as_long_as_it_is_on(tmp_path: Path) -> None:
     assert 100 < beat_ns < 1e6
     assert after.cpu_ns / 1e9 < used_s + 0.5
     assert before.each_ns(before) is None
+
+
+def test_what_a_metronome_tells_is_whole_at_every_moment(tmp_path: Path) -> None:
+    path = tmp_path / "beats"
+    path.write_bytes(bytes(metronome.SIZE))
+    told = metronome.told_in(path)
+    argv = (sys.executable, "-S", metronome.__file__, str(path))
+    with subprocess.Popen(argv) as beating:
+        ends = time.monotonic() + _LONGEST_S
+        while not told[1] and time.monotonic() < ends:
+            time.sleep(0.01)
+        seen = [tuple(told) for _ in range(_LOOKS)]
+        beating.kill()
+    assert seen[0][1] > 0
+    for each in zip(*seen, strict=True):
+        assert list(each) == sorted(each)
 
 
 def rows(**columns: list[float | None]) -> pl.DataFrame:

@@ -27,10 +27,11 @@ _LEAST_S = {100: 0.5, 400: 0.8, 700: 1.0, 1000: 1.2}
 """The slowest answer so many connections hardly once in a shorter time."""
 _SLOW = (
     *((name, 5.0) for name in ("apache-prefork", "apache-worker", "apache-event")),
+    ("toy-fork", 3.0),
     (tuning.LONGER, 3.0),
 )
 """Who waits for an answer at a load's end is not counted: with Apache, some wait as long as a load
-of others lasts, and with the long queue all wait for a while."""
+of others lasts, and with processes or the long queue all wait for a while."""
 _X, _Y = "connections", SERVICE
 _PLAIN = (("topic", ""),)
 _TOYS = (
