@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gossamer_lab.statistics import linear_fit
+from gossamer_lab.statistics import linear_fit, proportional_fit
 
 
 class UntestableError(Exception):
@@ -135,7 +135,7 @@ class _OfLine:
 
 
 class Slope(_OfLine):
-    """The slope, by a linear fit."""
+    """The slope of the line through figures that stray in proportion to their size."""
 
     @property
     def words(self) -> str:
@@ -144,7 +144,7 @@ class Slope(_OfLine):
 
     def of(self, round_: Round) -> float:
         """Return the slope."""
-        return linear_fit(*self.line(round_)).slope
+        return proportional_fit(*self.line(round_)).slope
 
 
 class Correlation(_OfLine):

@@ -13,7 +13,7 @@ from gossamer_lab.claims import Correlation, Round, Slope, UntestableError
 from gossamer_lab.experiment import Drawing, Experiment
 from gossamer_lab.precision import precision
 from gossamer_lab.service import with_service_times
-from gossamer_lab.statistics import linear_fit, mean_interval
+from gossamer_lab.statistics import mean_interval, proportional_fit
 from gossamer_lab.store import Run
 from gossamer_lab.verdict import interval_of, rounds_of, verdicts
 
@@ -101,7 +101,7 @@ def _series_of(drawing: Drawing, results: Json, rounds: Sequence[Round]) -> Json
         shown += line
         fit = _fit_of(drawing, rounds, server) if drawing.has_fits else None
         if fit and len(line) > 2:
-            through = linear_fit([at["x"] for at in line], [at["value"] for at in line])
+            through = proportional_fit([at["x"] for at in line], [at["value"] for at in line])
             fits.append(fit | {"intercept": through.intercept})
     return {"key": drawing.key, "shown": shown, "fits": fits}
 

@@ -76,20 +76,37 @@ class Fit:
         return self.intercept + self.slope * x
 
 
-def linear_fit(xs: Sequence[float], ys: Sequence[float]) -> Fit:
-    """Return the line with the interval of its slope; ValueError below three different places."""
+def linear_fit(
+    xs: Sequence[float], ys: Sequence[float], errors: Sequence[float] | None = None
+) -> Fit:
+    """Return the line with the interval of its slope; ValueError below three different places.
+
+    `errors` are in proportion to how far each figure strays, which decides what it weighs (weighted
+    least squares, Aitken 1935); without them all figures weigh the same. The correlation is
+    Pearson's, where they always do.
+    """
     x, y = np.asarray(xs, dtype=float), np.asarray(ys, dtype=float)
     if len(set(xs)) < 3:
         raise ValueError("a fit needs three different places or more")
-    deviation = x - x.mean()
-    spread = float(deviation @ deviation)
-    slope = float(deviation @ y) / spread
-    intercept = float(y.mean() - slope * x.mean())
+    weight = np.ones(len(x)) if errors is None else np.asarray(errors, dtype=float) ** -2.0
+    weight /= weight.sum()
+    deviation = x - weight @ x
+    spread = float(weight @ deviation**2)
+    slope = float((weight * deviation) @ y) / spread
+    intercept = float(weight @ y - slope * (weight @ x))
     rest = y - intercept - slope * x
-    error = np.sqrt(float(rest @ rest) / (len(x) - 2) / spread)
+    error = np.sqrt(float(weight @ rest**2) / (len(x) - 2) / spread)
     half = float(stdtrit(len(x) - 2, (1 + LEVEL) / 2) * error)
     correlation = float(np.corrcoef(x, y)[0, 1]) if np.ptp(y) > 0 else 0.0
     return Fit(slope, slope - half, slope + half, intercept, correlation)
+
+
+def proportional_fit(xs: Sequence[float], ys: Sequence[float]) -> Fit:
+    """Return the line through figures that stray in proportion to their size, as times do.
+
+    Where some are not above zero, all figures weigh the same.
+    """
+    return linear_fit(xs, ys, ys if min(ys) > 0 else None)
 
 
 def beyond_p(value: float, margin: float, error: float, freedom: float) -> float:

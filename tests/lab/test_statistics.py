@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from gossamer_lab.statistics import LEVEL, beyond_p, holm, linear_fit, mean_interval
+from gossamer_lab.statistics import (
+    LEVEL,
+    beyond_p,
+    holm,
+    linear_fit,
+    mean_interval,
+    proportional_fit,
+)
 
 _TRIALS = 1500
 _FOUR_DEVIATIONS = 4 * (LEVEL * (1 - LEVEL) / _TRIALS) ** 0.5
@@ -59,6 +66,32 @@ def test_slopes_cover_the_truth_at_their_nominal_rate() -> None:
         fit = linear_fit(list(xs), list(3.0 * xs + 50 + dice.normal(0, 40, len(xs))))
         hits += fit.slope_low <= 3.0 <= fit.slope_high
     assert hits / _TRIALS == pytest.approx(LEVEL, abs=_FOUR_DEVIATIONS + 0.01)
+
+
+def test_figures_that_stray_in_proportion_are_fitted_by_what_they_weigh() -> None:
+    dice = np.random.default_rng(9)
+    xs = np.array([1.0, 100.0, 400.0, 700.0, 1000.0])
+    hits, found = 0, []
+    for _ in range(_TRIALS):
+        ys = list((90.0 * xs + 120) * dice.normal(1, 0.04, len(xs)))
+        fit = proportional_fit(list(xs), ys)
+        hits += fit.slope_low <= 90.0 <= fit.slope_high
+        found.append((fit.slope, linear_fit(list(xs), ys).slope))
+    assert hits / _TRIALS == pytest.approx(LEVEL, abs=_FOUR_DEVIATIONS + 0.01)
+    weighted, alike = np.transpose(found)
+    assert weighted.mean() == pytest.approx(90.0, rel=0.005)
+    assert weighted.std() < 0.7 * alike.std()
+
+
+def test_figures_on_a_line_are_fitted_by_it_whatever_they_weigh() -> None:
+    fit = proportional_fit([1, 2, 3, 4], [5.0, 7.0, 9.0, 11.0])
+    assert (fit.slope, fit.intercept, fit.correlation) == pytest.approx((2.0, 3.0, 1.0))
+    assert (fit.slope_low, fit.slope_high) == pytest.approx((2.0, 2.0))
+
+
+def test_figures_that_are_not_above_zero_weigh_the_same() -> None:
+    figures = [0.0, 2.0, 1.0, 4.0]
+    assert proportional_fit([1, 2, 3, 4], figures) == linear_fit([1, 2, 3, 4], figures)
 
 
 def test_figures_without_a_trend_have_no_correlation() -> None:

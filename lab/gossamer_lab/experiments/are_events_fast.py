@@ -245,10 +245,10 @@ ARE_EVENTS_FAST = Experiment(
         ),
         Scale(
             "normal",
-            budget_s=1280.0,
+            budget_s=2048.0,
             warmup_s=0.1,
             longest_s=6.0,
-            rounds=5,
+            rounds=8,
             most_rounds=10,
             points=(*(f"load-{load}" for load in (1, 100, 400, 700, 1000)), *tuning.AT_NORMAL),
             drop=50,
