@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gossamer_lab import brake, metronome
+from gossamer_lab import brake, metronome, process
 from gossamer_lab.service import SERVICE, with_service_times
 
 _IS_SHARED = Path("/proc/self/autogroup").exists()
@@ -67,12 +67,12 @@ def test_what_a_metronome_tells_is_whole_at_every_moment(tmp_path: Path) -> None
     path.write_bytes(bytes(metronome.SIZE))
     told = metronome.told_in(path)
     argv = (sys.executable, "-S", metronome.__file__, str(path))
-    with subprocess.Popen(argv) as beating:
+    core = max(os.sched_getaffinity(0))
+    with process.started(argv, core, tmp_path / "out", tmp_path / "err"):
         ends = time.monotonic() + _LONGEST_S
         while not told[1] and time.monotonic() < ends:
             time.sleep(0.01)
         seen = [tuple(told) for _ in range(_LOOKS)]
-        beating.kill()
     assert seen[0][1] > 0
     for each in zip(*seen, strict=True):
         assert list(each) == sorted(each)
@@ -86,6 +86,12 @@ def rows(**columns: list[float | None]) -> pl.DataFrame:
 def test_service_times_are_those_of_a_core_of_the_usual_speed() -> None:
     told = with_service_times(rows(beat_ns=[1000.0, 4000.0, None]))
     # The usual beat takes 2000 ns, the geometric mean.
+    assert told[SERVICE].to_list() == pytest.approx([200.0, 100.0, 300.0])
+
+
+@pytest.mark.parametrize("beat", [0.0, -649.2, None])
+def test_a_beat_that_cannot_be_says_nothing_of_any_load(beat: float | None) -> None:
+    told = with_service_times(rows(beat_ns=[1000.0, 4000.0, beat]))
     assert told[SERVICE].to_list() == pytest.approx([200.0, 100.0, 300.0])
 
 
