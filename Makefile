@@ -1,40 +1,64 @@
 # The front door: `make` lists what there is. CMake's presets do the building, tools/ the rest.
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test check peers bench soak fuzz asan tsan aarch64 clean
+.PHONY: help setup build docs run test check peers bench soak fuzz asan tsan clang gcc-asan gcc-tsan chaos models mutants \
+	aarch64 clean
 MAKEFLAGS += --no-print-directory
+.NOTPARALLEL: # installations wait for each other; ninja compiles in parallel
 
 # Each preset is configured once; ninja configures it again when a CMake file changes.
 cmake_build = test -f build/$(1)/build.ninja || cmake --preset $(1) >build/$(1).log 2>&1 || { cat build/$(1).log; exit 1; }; \
 	cmake --build --preset $(1)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s%s\n", $$1, $$2 }' Makefile
 
-setup: .venv/setup.stamp ## install what is needed (tools/bootstrap)
+setup: .venv/build.stamp .venv/test.stamp .venv/check.stamp ## install all that is needed (tools/bootstrap)
 
-.venv/setup.stamp: tools/bootstrap lab/requirements.txt
-	@tools/bootstrap
+.venv/%.stamp: tools/bootstrap lab/requirements.txt lab/requirements-dev.txt
+	@tools/bootstrap $*
 	@touch $@
 
-build: setup ## build the program: build/release/gossamer
+build: .venv/build.stamp ## build the program: build/release/gossamer
 	@mkdir -p build; $(call cmake_build,release)
+
+docs: ## the reference of the library, from its headers: build/docs/html/index.html, build/docs/man
+	@tools/docs build/docs
 
 run: build ## measure five architectures, and the peers if they are there, in three minutes
 	@build/release/gossamer lab run quick
 
-test: setup ## build with every assertion, and pass every test
+test: .venv/test.stamp ## build with every assertion, and pass every test
 	@tools/test dev
 
-asan: setup ## the tests under the address and undefined behaviour sanitizers
+asan: .venv/test.stamp ## the tests under the address and undefined behaviour sanitizers
 	@tools/test asan-ubsan
 
-tsan: setup ## the tests under the thread sanitizer
+tsan: .venv/test.stamp ## the tests under the thread sanitizer
 	@tools/test tsan
 
-aarch64: setup ## the library for aarch64, its tests under QEMU
+clang: .venv/test.stamp ## the test programs, built by clang
+	@tools/test dev-clang
+
+gcc-asan: .venv/test.stamp ## the test programs under gcc's address and undefined behaviour sanitizers
+	@tools/test gcc-asan-ubsan
+
+gcc-tsan: .venv/test.stamp ## the test programs under gcc's thread sanitizer
+	@tools/test gcc-tsan
+
+chaos: .venv/test.stamp ## the tests with delays where a schedule can matter (CHAOS_SECONDS, CHAOS_SEED)
+	@tools/chaos --seconds $${CHAOS_SECONDS:-240} $${CHAOS_SEED:+--seed $$CHAOS_SEED}
+
+models: .venv/test.stamp ## every schedule of small models of what the threads rest on, by a model checker
+	@.venv/bin/python tests/model/check.py
+
+mutants: .venv/test.stamp ## break the synchronisation in a hundred places, one at a time: which do the tests find?
+	@mkdir -p runs
+	@tools/mutate --json runs/mutants.json
+
+aarch64: .venv/test.stamp ## the library for aarch64, its tests under QEMU
 	@tools/test aarch64
 
-check: setup ## format, lint, layers, sizes, words, stack
+check: .venv/check.stamp ## format, lint, layers, sizes, words, prose, reference, stack
 	@tools/check
 
 peers: ## get the servers to compare with into ./peers, installing nothing
@@ -48,7 +72,7 @@ soak: build ## an hour of full load with constant memory (SOAK_SECONDS)
 	@mkdir -p runs/bench
 	@build/release/bench/long/soak --seconds $${SOAK_SECONDS:-3600} --json runs/bench/soak.json
 
-fuzz: setup ## run each fuzzer for a minute (FUZZ_SECONDS)
+fuzz: .venv/test.stamp ## run each fuzzer for a minute (FUZZ_SECONDS)
 	@mkdir -p build; $(call cmake_build,fuzz)
 	@tools/fuzz
 

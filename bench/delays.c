@@ -1,7 +1,8 @@
-/* A server whose delays are known: it answers each request after 2 ms, and each twentieth after 8 ms. What a load
- * generator reports of it can be checked: the median is a little above 2 ms, the 99th percentile a little above 8 ms.
+/* A server with known delays, to check load generators: it responds to each request after 2 ms, and
+ * to every twentieth request after 8 ms. A load generator should report a median slightly above
+ * 2 ms, and a 99th percentile slightly above 8 ms.
  *
- *     delays                    prints its address, serves until it is ended */
+ *     delays                    prints its address, and serves until it is killed */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <gossamer/loop.h>
@@ -10,11 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define USUAL_NS (2 * GS_MILLISECOND)
-#define LATE_NS (8 * GS_MILLISECOND)
-#define LATE_EACH 20
+#define DELAY_NS (2 * GS_MILLISECOND)
+#define LONG_DELAY_NS (8 * GS_MILLISECOND)
+#define LONG_DELAY_INTERVAL 20
 
-static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+static const char response[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 struct connection {
     struct gs_io io;
@@ -23,16 +24,16 @@ struct connection {
 
 static unsigned requests;
 
-static void die(const char *what)
+static void fail(const char *message)
 {
-    fprintf(stderr, "delays: %s\n", what);
+    fprintf(stderr, "delays: %s\n", message);
     exit(2);
 }
 
-static void on_time(struct gs_timer *timer)
+static void on_timer(struct gs_timer *timer)
 {
     struct connection *connection = timer->watcher.data;
-    gs_sys_send(connection->io.fd, answer, sizeof answer - 1, 0);
+    gs_sys_send(connection->io.fd, response, sizeof response - 1, 0);
 }
 
 static void on_request(struct gs_io *io, unsigned events)
@@ -44,7 +45,7 @@ static void on_request(struct gs_io *io, unsigned events)
     if (n == -EAGAIN)
         return;
     if (n > 0) {
-        uint64_t delay_ns = ++requests % LATE_EACH ? USUAL_NS : LATE_NS;
+        uint64_t delay_ns = ++requests % LONG_DELAY_INTERVAL ? DELAY_NS : LONG_DELAY_NS;
         gs_loop_update_now(io->watcher.loop);
         gs_timer_start(&connection->timer, gs_loop_now(io->watcher.loop) + delay_ns);
         return;
@@ -64,11 +65,11 @@ static void on_connection(struct gs_io *listener, unsigned events)
     if (!connection)
         return;
     gs_io_init(&connection->io, listener->watcher.loop, on_request);
-    gs_timer_init(&connection->timer, listener->watcher.loop, on_time);
+    gs_timer_init(&connection->timer, listener->watcher.loop, on_timer);
     connection->io.watcher.data = connection->timer.watcher.data = connection;
     gs_io_set(&connection->io, fd, GS_READ);
     if (gs_io_start(&connection->io))
-        die("can't watch a connection");
+        fail("cannot watch a connection");
 }
 
 int main(void)
@@ -82,11 +83,11 @@ int main(void)
     if (fd < 0 || gs_sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) ||
         gs_sys_bind(fd, (struct sockaddr *)&address, length) || gs_sys_listen(fd, 4096) ||
         gs_sys_getsockname(fd, (struct sockaddr *)&address, &length) || gs_loop_new(&loop))
-        die("can't listen");
+        fail("cannot listen");
     gs_io_init(&listener, loop, on_connection);
     gs_io_set(&listener, fd, GS_READ);
     if (gs_io_start(&listener))
-        die("can't watch the listener");
+        fail("cannot watch the listener");
     printf("listening on http://127.0.0.1:%u (delays)\n", ntohs(address.sin_port));
     fflush(stdout);
     return gs_loop_run(loop) ? 1 : 0;

@@ -1,13 +1,13 @@
-"""Twice the load that saturates the overload page: stages with admission, and without.
+"""Twice the saturating load, on stages with and without admission control.
 
-A point of the lab's experiment `overload`, once.
+This is one point of the lab's experiment `overload`, measured once.
 """
 
 import sys
 from dataclasses import replace
 
-from figures import Figures, options
 from points import bench
+from results import Results, options
 
 from gossamer_lab import paths
 from gossamer_lab.experiments.overload import ADMISSION, OVERLOAD, TARGET_S, TWICE
@@ -15,49 +15,49 @@ from gossamer_lab.measure import Row, measure
 from gossamer_lab.schedule import Step
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.server import ServerFailedError
-from gossamer_lab.workshop import workshop
+from gossamer_lab.workspace import open_workspace
 
 SATURATION_S = 6.0
-TARGET, WORST = "target", "worst p90 of a sixth of the load, after its first half"
+TARGET, WORST = "target", "worst p90 of a sixth of the load, in its second half"
 RATES = {
     "saturation": "saturation_per_s",
-    "asked for": "offered_per_s",
+    "offered": "offered_per_s",
     "accepted": "accepted_per_s",
 }
 
 
-def add(figures: Figures, name: str, row: Row) -> None:
-    """Add what was measured of one server."""
+def add(results: Results, name: str, row: Row) -> None:
+    """Add the results of one server."""
     for kind, column in RATES.items():
-        figures.add(kind, name, row[column], "a second")
-    figures.add("refused", name, row["refused_share"] or 0.0, "of 1")
-    figures.add("longest queue", name, row["queue_most"] or 0, "requests")
+        results.add(kind, name, row[column], "per second")
+    results.add("refused", name, row["rejected_share"] or 0.0, "share")
+    results.add("longest queue", name, row["max_queue"] or 0, "requests")
     if row["worst_p90_s"] is None:
-        figures.miss(WORST, name, "none was accepted")
+        results.skip(WORST, name, "no request was accepted")
     else:
-        figures.add(WORST, name, row["worst_p90_s"], "s")
+        results.add(WORST, name, row["worst_p90_s"], "s")
     if name == ADMISSION:
-        figures.limit(WORST, ADMISSION, (TARGET,), 1.2)
+        results.limit(WORST, ADMISSION, (TARGET,), 1.2)
 
 
 def main() -> int:
-    """Measure all; 1 if a limit is not kept."""
+    """Measure all; return 1 if a limit is not met."""
     parser = options(__doc__ or "")
     parser.set_defaults(seconds=60.0)
     settings = parser.parse_args()
-    figures = Figures()
-    figures.add(WORST, TARGET, TARGET_S, "s")
-    with workshop(OVERLOAD, paths.program()) as shop:
-        how = bench(shop, settings.seconds)
-        how = replace(how, scale=replace(how.scale, warmup_s=SATURATION_S))
-        for server in our_servers(shop.program, OVERLOAD.architectures):
+    results = Results()
+    results.add(WORST, TARGET, TARGET_S, "s")
+    with open_workspace(OVERLOAD, paths.program()) as workspace:
+        setup = bench(workspace, settings.seconds)
+        setup = replace(setup, scale=replace(setup.scale, warmup_s=SATURATION_S))
+        for server in our_servers(workspace.program, OVERLOAD.architectures):
             if settings.only not in server.name:
                 continue
-            row = measure(Step(0, 1, TWICE, server.name), server, how)
+            row = measure(Step(0, 1, TWICE, server.name), server, setup)
             if row["failure"]:
                 raise ServerFailedError(row["failure"])
-            add(figures, server.name, row)
-    return figures.finish(settings.json)
+            add(results, server.name, row)
+    return results.finish(settings.json)
 
 
 if __name__ == "__main__":

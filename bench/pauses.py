@@ -1,26 +1,26 @@
-"""Virtual machines stand still now and then; what was measured meanwhile says nothing."""
+"""Detection of pauses of a virtual machine, which invalidate a measurement."""
 
 import time
 
 LONG_S = 3.0
-"""More than this is not the work of other processes."""
+"""Other processes do not cause a longer delay."""
 
 
 class Pauses:
-    """Told the time again and again, notes the longest time in which it was not told."""
+    """Records the longest delay between two calls of ``tick``."""
 
     def __init__(self) -> None:
-        """Begin now."""
+        """Start the measurement of delays."""
         self.last = time.monotonic()
         self.longest_s = 0.0
 
     def tick(self, expected_s: float) -> None:
-        """So much time should have passed since the last call."""
+        """Record a call; expected_s: planned time since the previous call."""
         now = time.monotonic()
         self.longest_s = max(self.longest_s, now - self.last - expected_s)
         self.last = now
 
     @property
     def is_long(self) -> bool:
-        """Whether the whole machine must have stood still."""
+        """Whether the machine was paused."""
         return self.longest_s > LONG_S

@@ -1,4 +1,4 @@
-"""Measuring a server at a point, as the lab does it."""
+"""Servers, load generators and settings for measurements like those of the lab."""
 
 import math
 from collections.abc import Callable
@@ -10,47 +10,49 @@ from gossamer_lab.load import Generator
 from gossamer_lab.program import Runner
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.server import Server
-from gossamer_lab.workshop import Workshop, paths_of
+from gossamer_lab.workspace import Workspace, paths_of
 
 WARM_UP_S = 0.3
 ONE_AT_A_TIME = ("prefork", "pool", "queue")
-"""Where a worker serves one connection, or waits for it, and no other meanwhile."""
+"""Architectures in which a worker serves one connection at a time."""
 
 
-def nothing() -> None:
-    """What is to be called meanwhile."""
+def do_nothing() -> None:
+    """Do nothing; the default of ``tick``."""
 
 
-def architectures(program: Path, *words: str) -> list[Server]:
-    """Return a server for each architecture, with further words, and for the queue's other way."""
-    usual = [Variant(server.name, server.name, words) for server in our_servers(program)]
-    free = Variant("nonblocking", "queue", ("--nonblocking", *words))
-    return our_servers(program, (*usual, free))
+def architectures(program: Path, *options: str) -> list[Server]:
+    """Return a server for each architecture with these options, and for queue --nonblocking."""
+    variants = [Variant(server.name, server.name, options) for server in our_servers(program)]
+    nonblocking = Variant("nonblocking", "queue", ("--nonblocking", *options))
+    return our_servers(program, (*variants, nonblocking))
 
 
-def places_of(shop: Workshop, server: Server) -> float:
-    """Return how many clients a running server serves at a time; any number, or one a worker."""
+def max_concurrent_clients(workspace: Workspace, server: Server) -> float:
+    """Return how many clients a running server serves at a time: one per worker, or infinity."""
     if server.name not in ONE_AT_A_TIME:
         return math.inf
-    said = (shop.site.folder / f"{server.name}.out").read_text()
-    return float(said.rpartition(", ")[2].split()[0])
+    output = (workspace.site.folder / f"{server.name}.out").read_text()
+    return float(output.rpartition(", ")[2].split()[0])
 
 
-def generator(shop: Workshop, tick: Callable[[], None] = nothing) -> Generator:
-    """Return the load generator, on the load's core; tick is called a few times a second."""
-    return Generator(shop.program, shop.client_core, shop.site.folder, tick, paths_of)
+def generator(workspace: Workspace, tick: Callable[[], None] = do_nothing) -> Generator:
+    """Return the load generator, on the client's core; it calls tick several times per second."""
+    return Generator(
+        workspace.program, workspace.client_core, workspace.site.folder, tick, paths_of
+    )
 
 
-def bench(shop: Workshop, seconds: float) -> measure.Bench:
-    """Return what measurements of so many seconds need, after a short warm-up."""
-    folder, core = shop.site.folder, shop.client_core
-    return measure.Bench(
-        site=shop.site,
-        generator=generator(shop),
-        server_core=shop.server_core,
+def bench(workspace: Workspace, seconds: float) -> measure.MeasurementSetup:
+    """Return the settings of measurements of this length, after a short warm-up."""
+    folder, core = workspace.site.folder, workspace.client_core
+    return measure.MeasurementSetup(
+        site=workspace.site,
+        generator=generator(workspace),
+        server_core=workspace.server_core,
         seconds=seconds,
-        scale=Scale("bench", budget_s=0.0, warmup_s=WARM_UP_S, longest_s=seconds, rounds=1),
-        soundness=None,
+        scale=Scale("bench", budget_s=0.0, warmup_s=WARM_UP_S, max_load_s=seconds, rounds=1),
+        validity_rules=None,
         server_share=None,
-        runner=Runner(shop.programs, core, folder, is_realtime=False, tick=nothing),
+        runner=Runner(workspace.programs, core, folder, is_realtime=False, tick=do_nothing),
     )

@@ -1,8 +1,9 @@
-"""User-level threads beside State Threads, Pth, Boost, Go and kernel threads.
+"""Compares user-level threads with State Threads, Pth, Boost, Go and kernel threads.
 
-Peers are left out, and their limits not met, where they are not installed: as packages, libst-dev,
-libpth-dev, libboost-context-dev, libboost-fiber-dev and golang. After adding one, configure and
-build the release preset anew; the program in Go is built here.
+Peers that are not installed are skipped, and their limits with them. Their packages are libst-dev,
+libpth-dev, libboost-context-dev, libboost-fiber-dev and golang. After an installation, configure
+and build the release preset again; this script builds the program in Go. The subject
+"shared" is the program of "ours" with the shared library.
 """
 
 import os
@@ -11,19 +12,21 @@ import subprocess
 import sys
 from pathlib import Path
 
-from figures import Figures, options
+from results import Results, options
 
-# Figure, its label, unit, and the subjects that have it.
+# Each figure with its label and unit, and its subjects.
 FIGURES = (
-    ("switch", "switch", "ns", ("ours", "context", "fiber", "pth", "kernel", "go")),
-    ("switch2", "switch, two workers", "ns", ("ours", "context")),
-    ("condition", "condition", "ns", ("ours", "st")),
+    ("switch", "switch", "ns", ("ours", "shared", "context", "fiber", "pth", "kernel", "go")),
+    ("switch2", "switch, two workers", "ns", ("ours", "shared", "context")),
+    ("condition", "condition", "ns", ("ours", "shared", "st")),
     ("condition2", "condition, two workers", "ns", ("ours", "st")),
     ("turns", "condition with mutex", "ns", ("ours", "fiber", "pth", "kernel", "go")),
     ("spawn", "spawn and join", "ns", ("ours", "st", "fiber", "pth", "kernel", "go")),
-    ("mutex", "mutex", "ns", ("ours",)),
+    ("mutex", "mutex", "ns", ("ours", "shared")),
     ("mutex2", "mutex, two workers", "ns", ("ours", "exchange", "go")),
     ("work2", "independent work, two workers", "ns", ("ours", "one worker")),
+    ("transfer", "send and receive without waiting", "ns", ("ours", "kernel")),
+    ("late", "lateness of a sleep beside it", "ns", ("ours",)),
     ("response", "mean response", "pieces", ("shortest", "first")),
     ("places", "turn at one of many places", "ns", ("cohort", "first")),
 )
@@ -46,7 +49,7 @@ CORE = "1"
 
 
 def build_go(folder: Path) -> None:
-    """Build the program in Go, where there is a compiler."""
+    """Build the program in Go, if there is a compiler."""
     compiler = shutil.which("go")
     if not compiler:
         return
@@ -55,9 +58,9 @@ def build_go(folder: Path) -> None:
     subprocess.run(command, cwd=HERE / "threads/go", env=environment, check=False)
 
 
-def command_of(folder: Path, subject: str, words: tuple[str, ...]) -> list[str]:
-    """Return the command that measures a figure of a subject."""
-    figure = words[0]
+def command_of(folder: Path, subject: str, argv: tuple[str, ...]) -> list[str]:
+    """Return the command that measures a figure with a subject."""
+    figure = argv[0]
     if subject in {"shortest", "cohort", "first"}:
         return [str(folder / "policies"), figure, subject]
     if subject == "exchange":
@@ -65,50 +68,52 @@ def command_of(folder: Path, subject: str, words: tuple[str, ...]) -> list[str]:
     if subject == "one worker":
         return [str(folder / "ours"), figure.removesuffix("2")]
     if subject in {"context", "st"}:
-        return [str(folder / subject), figure.removesuffix("2"), *words[1:]]
-    return [str(folder / subject), *words]
+        return [str(folder / subject), figure.removesuffix("2"), *argv[1:]]
+    return [str(folder / subject), *argv]
 
 
 def measure(
-    figures: Figures, folder: Path, subject: str, words: tuple[str, ...], labels: tuple[str, str]
+    results: Results, folder: Path, subject: str, argv: tuple[str, ...], labels: tuple[str, str]
 ) -> None:
     """Run a subject's program for one figure."""
     label, unit = labels
-    command = command_of(folder, subject, words)
+    command = command_of(folder, subject, argv)
     if not Path(command[0]).exists():
-        figures.miss(label, subject, f"not built: install {PACKAGES.get(subject, 'what it needs')}")
+        results.skip(label, subject, f"not built: install {PACKAGES.get(subject, 'what it needs')}")
         return
-    if subject != "ours" or not words[0].endswith("2"):
+    if subject not in {"ours", "shared"} or not argv[0].endswith("2"):
         command = ["taskset", "-c", CORE, *command]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        figures.miss(label, subject, f"status {done.returncode}: {done.stderr[:200].strip()}")
+        results.skip(label, subject, f"status {done.returncode}: {done.stderr[:200].strip()}")
         return
-    figures.add(label, subject, float(done.stdout), unit)
+    results.add(label, subject, float(done.stdout), unit)
 
 
-def measure_all(figures: Figures, folder: Path, only: str) -> None:
-    """Measure every figure once, each subject right after the other."""
+def measure_all(results: Results, folder: Path, only: str) -> None:
+    """Measure every figure once, with its subjects in direct succession."""
     for figure, label, unit, subjects in FIGURES:
         for subject in subjects if only in label else ():
-            measure(figures, folder, subject, (figure,), (label, unit))
+            measure(results, folder, subject, (figure,), (label, unit))
 
 
-def measure_many(figures: Figures, folder: Path, count: int, only: str) -> None:
-    """Measure so many threads at once."""
+def measure_many(results: Results, folder: Path, count: int, only: str) -> None:
+    """Measure many simultaneous threads."""
     for figure, pattern, unit in MANY:
         label = pattern.format(count)
         for subject in ("ours", "st", "go") if only in label else ():
-            measure(figures, folder, subject, (figure, str(count)), (label, unit))
+            measure(results, folder, subject, (figure, str(count)), (label, unit))
         if figure == "memory" and only in label:
-            figures.add(label, "allowed", 4.3 * 1024, "bytes")
+            results.add(label, "allowed", 4.3 * 1024, "bytes")
 
 
-def compare(figures: Figures, only: str) -> None:
-    """Add the ratios that have a limit."""
-    most = COUNTS[-1]
+def compare(results: Results, only: str) -> None:
+    """Add the ratios that have limits."""
+    largest = COUNTS[-1]
     limits = (
         ("switch", "ours", "context", 1.5),
+        ("switch", "shared", "ours", 1.1),
+        ("condition", "shared", "ours", 1.15),
         ("switch, two workers", "ours", "context", 2.5),
         ("condition", "ours", "st", 1.0),
         ("condition, two workers", "ours", "st", 1.5),
@@ -116,14 +121,14 @@ def compare(figures: Figures, only: str) -> None:
         ("mutex, two workers", "ours", "exchange", 1.1),
         ("independent work, two workers", "ours", "one worker", 1 / 1.8),
         *((f"memory of {count}", "ours", "allowed", 1.0) for count in COUNTS),
-        (f"create {most}", "ours", "st", 1.0),
-        (f"wake and finish {most}", "ours", "st", 1.0),
+        (f"create {largest}", "ours", "st", 1.0),
+        (f"wake and finish {largest}", "ours", "st", 1.0),
         ("mean response", "shortest", "first", 0.7),
         ("turn at one of many places", "cohort", "first", 1.0),
     )
     for name, ours, peer, limit in limits:
         if only in name:
-            figures.limit(name, ours, (peer,), limit)
+            results.limit(name, ours, (peer,), limit)
 
 
 def main() -> int:
@@ -138,13 +143,13 @@ def main() -> int:
     )
     found = parser.parse_args()
     build_go(found.programs)
-    figures = Figures()
+    results = Results()
     for _ in range(found.rounds):
-        measure_all(figures, found.programs, found.only)
+        measure_all(results, found.programs, found.only)
     for count in COUNTS:
-        measure_many(figures, found.programs, count, found.only)
-    compare(figures, found.only)
-    return figures.finish(found.json)
+        measure_many(results, found.programs, count, found.only)
+    compare(results, found.only)
+    return results.finish(found.json)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The web server beside nginx, lighttpd, h2o and the floor: CPU a request, p99, idle memory."""
+"""Compares the web server with nginx, lighttpd, h2o and a baseline; and applications."""
 
 import http.client
 import json
@@ -13,10 +13,10 @@ import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
 
-import holding
+import connection_memory
 import wrk
-from figures import Figures, arguments
 from points import bench
+from results import Results, arguments
 
 from gossamer_lab import measure, paths
 from gossamer_lab.accounting import CpuTime
@@ -26,7 +26,7 @@ from gossamer_lab.schedule import Step
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.peers import absent_peers, present_peers
 from gossamer_lab.servers.server import Launch, Server, Site, serving
-from gossamer_lab.workshop import Workshop, workshop
+from gossamer_lab.workspace import Workspace, open_workspace
 
 PEERS = ("nginx", "lighttpd", "h2o")
 KEEP, CLOSE = 0, 1
@@ -36,22 +36,24 @@ POINTS = (
     *(Point(f"305-close-{n}", 305, n, CLOSE) for n in (64, 256, 1000)),
 )
 LOAD, WRK = "load", "wrk"
-"""The clients, of which each figure names the one that it was measured with."""
+"""The load generators; the name of each result contains the one that was used."""
 WRK_POINTS = tuple(
     point
     for point in POINTS
-    if point.kept_alive and point.size == 305 and point.connections in (16, 128, 1000)
+    if point.is_keep_alive and point.size == 305 and point.connections in (16, 128, 1000)
 )
 IDLE_CONNECTIONS = 10_000
 IDLE = f"{IDLE_CONNECTIONS} idle connections"
 OURS, THREADS = "event", "user"
-OPENING = f"{IDLE_CONNECTIONS} connections opened one after another"
+OPENING = f"{IDLE_CONNECTIONS} connections opened sequentially"
 RING = "event-io_uring"
-FLOOR = "floor"
+BASELINE = "baseline"
+APP, GO_APP, H2O_APP = "app", "go-app", "h2o-app"
+"""Handlers that respond from memory: of gs_http_serve, of Go's net/http, and of libh2o."""
 
 
-def answer_length(server: Server, site: Site, size: int, core: int) -> int:
-    """Return the length of our whole answer for the page, its header included."""
+def response_length(server: Server, site: Site, size: int, core: int) -> int:
+    """Return the length of our response with the page, including its header."""
     point = Point("", size, 1, KEEP)
     with serving(server, site, core, (point.path, point.size)) as running:
         address = urllib.parse.urlsplit(running.url)
@@ -64,102 +66,139 @@ def answer_length(server: Server, site: Site, size: int, core: int) -> int:
     return length
 
 
-def floor_server(kind: str, size: int, total: int) -> Server:
-    """Return the bare loop that answers with as many bytes."""
-    program = paths.program().parent / "bench/servers/floor"
+def baseline_server(kind: str, size: int, total: int) -> Server:
+    """Return the baseline server, with responses of this length."""
+    program = paths.program().parent / "bench/servers/baseline"
 
     def configure(_site: Site) -> Launch:
         return Launch((str(program), kind, str(size), str(total)))
 
-    return Server(FLOOR, False, "a bare loop", "this checkout", configure)
+    return Server(BASELINE, False, "baseline", "this checkout", configure)
 
 
-def ring_servers(figures: Figures, program: Path) -> list[Server]:
-    """Return our event architecture over io_uring, where the kernel has that for us."""
-    forbidden = Path("/proc/sys/kernel/io_uring_disabled")
+def applications(size: int) -> list[Server]:
+    """Return servers that are applications: ours, and those of Go and libh2o if they were built."""
+    folder = paths.program().parent / "bench/servers"
+
+    def configure(*command: str) -> Callable[[Site], Launch]:
+        return lambda _site: Launch(command)
+
+    found = [Server(APP, False, "app", "this checkout", configure(str(folder / "app"), str(size)))]
+    if go := paths.peer("go-http"):
+        command = configure(str(go), "-app", str(size), "127.0.0.1")
+        found.append(Server(GO_APP, False, "Go's net/http", "peers", command))
+    if (h2o := folder / "h2o_app").exists():
+        command = configure(str(h2o), str(size))
+        found.append(Server(H2O_APP, False, "libh2o", "peers", command))
+    return found
+
+
+def check_application(server: Server, workspace: Workspace, size: int) -> None:
+    """End the program unless the application gives the response that all of them must give."""
+    with serving(server, workspace.site, workspace.server_core, ("/", size)) as running:
+        address = urllib.parse.urlsplit(running.url)
+        connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=60)
+        for _ in range(2):  # both on one connection
+            connection.request("GET", "/")
+            local = connection.sock.getsockname()
+            response = connection.getresponse()
+            found = (response.status, response.getheader("Content-Type"), response.read())
+            if found != (200, "text/html", bytes(size)):
+                sys.exit(f"web: {server.name} responds with {found[:2]}, {len(found[2])} bytes")
+            if not connection.sock or connection.sock.getsockname() != local:
+                sys.exit(f"web: {server.name} closes the connection")
+        connection.close()
+
+
+def ring_servers(results: Results, program: Path) -> list[Server]:
+    """Return our event architecture over io_uring, if the kernel permits it."""
+    disabled = Path("/proc/sys/kernel/io_uring_disabled")
     version = tuple(int(number) for number in os.uname().release.split(".")[:2])
-    if version < (6, 1) or (forbidden.exists() and forbidden.read_text().strip() != "0"):
-        figures.miss("all", RING, "the kernel has no io_uring for us")
+    if version < (6, 1) or (disabled.exists() and disabled.read_text().strip() != "0"):
+        results.skip("all", RING, "io_uring is not available")
         return []
 
     def configure(site: Site) -> Launch:
-        words = ("--arch", OURS, "--poller", "io_uring", "--workers", "1")
-        return Launch((str(program), "serve", *words, "--listen", "127.0.0.1:0", str(site.root)))
+        options = ("--arch", OURS, "--poller", "io_uring", "--workers", "1")
+        return Launch((str(program), "serve", *options, "--listen", "127.0.0.1:0", str(site.root)))
 
-    return [Server(RING, True, "the same over io_uring", "this checkout", configure)]
+    return [Server(RING, True, "event over io_uring", "this checkout", configure)]
 
 
-def measure_points(figures: Figures, shop: Workshop, servers: list[Server]) -> None:
-    """Measure every point, the servers of each in a new order every round."""
+def measure_points(results: Results, workspace: Workspace, servers: list[Server]) -> None:
+    """Measure every point; the order of the servers is random in each round."""
     settings = arguments(__doc__ or "")
     second = wrk.installed()
     if not second:
-        figures.miss("all", WRK, "not installed: make peers")
-    each = bench(shop, settings.seconds)
+        results.skip("all", WRK, "not installed: make peers")
+    each = bench(workspace, settings.seconds)
     points = [point for point in POINTS if settings.only in point.key]
     lengths = {
-        size: answer_length(servers[0], shop.site, size, shop.server_core)
+        size: response_length(servers[0], workspace.site, size, workspace.server_core)
         for size in {point.size for point in points}
     }
+    for size in lengths:
+        for server in applications(size):
+            check_application(server, workspace, size)
     for number in range(settings.rounds):
         for point in points:
-            floor = floor_server(
-                "keep" if point.kept_alive else "close", point.size, lengths[point.size]
+            baseline = baseline_server(
+                "keep" if point.is_keep_alive else "close", point.size, lengths[point.size]
             )
-            subjects = [*servers, floor]
+            subjects = [*servers, baseline, *applications(point.size)]
             random.shuffle(subjects)
             step = Step(0, number, point, "")
             for server in subjects:
-                report(figures, point, server.name, measure.measure(step, server, each))
+                report(results, point, server.name, measure.measure(step, server, each))
             for server in subjects if second and point in WRK_POINTS else []:
-                measure_with_wrk(figures, second, shop, server, point)
+                measure_with_wrk(results, second, workspace, server, point)
 
 
 def measure_with_wrk(
-    figures: Figures, second: wrk.Wrk, shop: Workshop, server: Server, point: Point
+    results: Results, second: wrk.Wrk, workspace: Workspace, server: Server, point: Point
 ) -> None:
-    """Measure the same once more, with the other client."""
+    """Repeat the measurement of a point with wrk."""
     name, seconds = cpu_name(point, WRK), arguments(__doc__ or "").seconds
     try:
-        cost = wrk.server_cpu(second, shop, server, point, seconds)
+        cost = wrk.server_cpu(second, workspace, server, point, seconds)
     except wrk.WrkFailedError as failure:
-        figures.miss(name, server.name, str(failure))
+        results.skip(name, server.name, str(failure))
         return
     print(f"  {point.key} {server.name} under wrk: {cost}", file=sys.stderr)
-    figures.add_cost(name, server.name, cost, "us a request")
+    results.add_cost(name, server.name, cost, "us per request")
 
 
 def cpu_name(point: Point, client: str) -> str:
-    """Return the name of the figures of a point's CPU time."""
+    """Return the name of the measurements of a point's CPU time."""
     return f"{point.key} {client} CPU"
 
 
 def p99_name(point: Point) -> str:
-    """Return the name of the figures of a point's 99th percentile."""
+    """Return the name of the measurements of a point's 99th percentile."""
     return f"{point.key} {LOAD} p99"
 
 
-def report(figures: Figures, point: Point, subject: str, row: measure.Row) -> None:
-    """Add what one measurement gave."""
+def report(results: Results, point: Point, subject: str, row: measure.Row) -> None:
+    """Add the results of one measurement."""
     cpu, p99 = cpu_name(point, LOAD), p99_name(point)
     print(f"  {point.key} {subject}: {row['server_cpu_us_per_request']}", file=sys.stderr)
     if row["failure"] or row["errors"]:
-        figures.miss(cpu, subject, row["failure"] or row["errors_by_kind"])
+        results.skip(cpu, subject, row["failure"] or row["errors_by_kind"])
         return
-    figures.add_cost(cpu, subject, row["server_cpu_us_per_request"], "us a request")
-    figures.add(p99, subject, row["response_p99_us"], "us")
+    results.add_cost(cpu, subject, row["server_cpu_us_per_request"], "us per request")
+    results.add(p99, subject, row["response_p99_us"], "us")
 
 
-def measure_opening(figures: Figures, shop: Workshop, server: Server) -> None:
-    """Open connections one after another, each answered once and then kept; measure the time."""
+def measure_opening(results: Results, workspace: Workspace, server: Server) -> None:
+    """Measure the time to open connections sequentially, with one request on each."""
     request = b"GET /page-305.html HTTP/1.1\r\nHost: bench\r\n\r\n"
     before = os.sched_getaffinity(0)
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    with serving(server, shop.site, shop.server_core, ("/page-305.html", 305)) as running:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    with serving(server, workspace.site, workspace.server_core, ("/page-305.html", 305)) as running:
         port = urllib.parse.urlsplit(running.url).port or 80
         connections = []
-        os.sched_setaffinity(0, {shop.client_core})
+        os.sched_setaffinity(0, {workspace.client_core})
         start = time.monotonic()
         for i in range(IDLE_CONNECTIONS):
             source = (f"127.0.0.{2 + i % 50}", 0)
@@ -167,33 +206,43 @@ def measure_opening(figures: Figures, shop: Workshop, server: Server) -> None:
             connection.send(request)
             connection.recv(4096)
             connections.append(connection)
-        figures.add(OPENING, server.name, time.monotonic() - start, "s")
+        results.add(OPENING, server.name, time.monotonic() - start, "s")
         os.sched_setaffinity(0, before)
         for connection in connections:
             connection.close()
 
 
-def measure_openings(figures: Figures, shop: Workshop, servers: list[Server], rounds: int) -> None:
-    """Measure each in turn, several times."""
+def measure_openings(
+    results: Results, workspace: Workspace, servers: list[Server], rounds: int
+) -> None:
+    """Measure each server once per round."""
     for server in servers * rounds:
-        measure_opening(figures, shop, server)
+        measure_opening(results, workspace, server)
 
 
-def client_cost(figures: Figures, shop: Workshop, seconds: float) -> None:
-    """Measure what a request costs each load generator, against the same bare loop."""
-    name = "client CPU a request"
-    floor = floor_server("keep", 305, 545)
-    ours = ("load", "-c", "128", "-d", f"{seconds:g}", "--json", str(shop.site.folder / "cost"))
+def client_cost(results: Results, workspace: Workspace, seconds: float) -> None:
+    """Measure the CPU time per request of each load generator, with the baseline server."""
+    name = "client CPU per request"
+    baseline = baseline_server("keep", 305, 545)
+    ours = (
+        "load",
+        "-c",
+        "128",
+        "-d",
+        f"{seconds:g}",
+        "--json",
+        str(workspace.site.folder / "cost"),
+    )
     second = wrk.installed()
     runs: dict[str, Callable[[str], int]] = {
-        "gossamer load": lambda url: our_requests(shop, (str(shop.program), *ours, url))
+        "gossamer load": lambda url: our_requests(workspace, (str(workspace.program), *ours, url))
     }
     if second:
         runs[WRK] = lambda url: second.run(url, 128, seconds)
     else:
-        figures.miss(name, WRK, "not installed: make peers")
+        results.skip(name, WRK, "not installed: make peers")
     for subject, run in runs.items():
-        with serving(floor, shop.site, shop.server_core, ("/", 305)) as running:
+        with serving(baseline, workspace.site, workspace.server_core, ("/", 305)) as running:
             before = os.times()
             requests = run(running.url + "/")
             after = os.times()
@@ -201,68 +250,71 @@ def client_cost(figures: Figures, shop: Workshop, seconds: float) -> None:
             after.children_user - before.children_user,
             after.children_system - before.children_system,
         )
-        figures.add_cost(name, subject, cpu.total_s / requests * 1e6, "us a request")
+        results.add_cost(name, subject, cpu.total_s / requests * 1e6, "us per request")
 
 
-def our_requests(shop: Workshop, command: tuple[str, ...]) -> int:
-    """Run our load generator, which keeps to our own core; return how many requests it made."""
+def our_requests(workspace: Workspace, command: tuple[str, ...]) -> int:
+    """Run our load generator on the core of this process; return the number of requests."""
     subprocess.run(command, check=True, capture_output=True)
-    requests: int = json.loads((shop.site.folder / "cost").read_text())["requests"]
+    requests: int = json.loads((workspace.site.folder / "cost").read_text())["requests"]
     return requests
 
 
-def set_limits(figures: Figures, chosen: str) -> None:
-    """State what is to be reached."""
+def set_limits(results: Results, chosen: str) -> None:
+    """Set the limits."""
     for point in POINTS:
         if chosen not in point.key:
             continue
         cpu, p99 = cpu_name(point, LOAD), p99_name(point)
-        if not point.kept_alive:
-            figures.limit(cpu, OURS, ("h2o",), 0.9)
-            figures.limit(cpu, OURS, (FLOOR,), 1.2)
+        if not point.is_keep_alive:
+            results.limit(cpu, OURS, ("h2o",), 0.9)
+            results.limit(cpu, OURS, (BASELINE,), 1.2)
             continue
         small = point.size == 305
-        figures.limit(cpu, OURS, PEERS, 0.85 if small else 0.9)
-        figures.limit(cpu, OURS, (FLOOR,), 1.08 if small else 1.1)
+        results.limit(cpu, OURS, PEERS, 0.85 if small else 0.9)
+        results.limit(cpu, OURS, (BASELINE,), 1.08 if small else 1.1)
         if point in WRK_POINTS:
-            figures.limit(cpu_name(point, WRK), OURS, PEERS, 0.85)
-            figures.limit(cpu_name(point, WRK), OURS, (FLOOR,), 1.08)
+            results.limit(cpu_name(point, WRK), OURS, PEERS, 0.85)
+            results.limit(cpu_name(point, WRK), OURS, (BASELINE,), 1.08)
         if small and point.connections in (128, 1000):
-            figures.limit(p99, OURS, PEERS, 1.0)
+            results.limit(p99, OURS, PEERS, 1.0)
         if small:
-            figures.limit(cpu, RING, (OURS,), 1.0)
-            figures.limit(cpu, THREADS, (OURS,), 1.1 if point.connections == 10_000 else 1.05)
+            results.limit(cpu, RING, (OURS,), 1.0)
+            results.limit(cpu, THREADS, (OURS,), 1.1 if point.connections == 10_000 else 1.05)
     if chosen in "idle":
-        figures.limit(IDLE, THREADS, ("5 KiB",), 1.0)
-        figures.limit(OPENING, THREADS, (OURS,), 1.2)
-        figures.limit(IDLE, OURS, ("526 bytes",), 1.0)
+        results.limit(IDLE, THREADS, ("5 KiB",), 1.0)
+        results.limit(OPENING, THREADS, (OURS,), 1.2)
+        results.limit(IDLE, OURS, ("526 bytes",), 1.0)
     if chosen in "client":
-        figures.limit("client CPU a request", "gossamer load", (WRK,), 1.0)
+        results.limit("client CPU per request", "gossamer load", (WRK,), 1.0)
 
 
 def main() -> int:
-    """Measure all; 1 if a limit is not kept."""
+    """Measure all; return 1 if a limit is not met."""
     settings = arguments(__doc__ or "")
-    figures = Figures()
+    results = Results()
     experiment = Experiment("web", "", POINTS, (), PEERS)
     program = paths.program()
-    with workshop(experiment, program) as shop:
+    with open_workspace(experiment, program) as workspace:
         ours = [server for server in our_servers(program) if server.name in (OURS, THREADS)]
-        servers = [*ours, *ring_servers(figures, program), *present_peers(PEERS)]
+        servers = [*ours, *ring_servers(results, program), *present_peers(PEERS)]
         for name in absent_peers(PEERS):
-            figures.miss("all", name, "not installed: make peers")
-        measure_points(figures, shop, servers)
+            results.skip("all", name, "not installed: make peers")
+        found = {server.name for server in applications(0)}
+        for name in {GO_APP, H2O_APP} - found:
+            results.skip("all", name, "not built: make peers build")
+        measure_points(results, workspace, servers)
         if settings.only in "idle":
             for server in servers:
-                holding.measure(figures, shop, server, IDLE_CONNECTIONS, IDLE)
-            figures.add(IDLE, "526 bytes", 526, "bytes each")
-            figures.add(IDLE, "5 KiB", 5120, "bytes each")
-            measure_openings(figures, shop, ours, settings.rounds)
+                connection_memory.measure(results, workspace, server, IDLE_CONNECTIONS, IDLE)
+            results.add(IDLE, "526 bytes", 526, "bytes each")
+            results.add(IDLE, "5 KiB", 5120, "bytes each")
+            measure_openings(results, workspace, ours, settings.rounds)
         if settings.only in "client":
             for _ in range(settings.rounds):
-                client_cost(figures, shop, settings.seconds)
-    set_limits(figures, settings.only)
-    return figures.finish(settings.json)
+                client_cost(results, workspace, settings.seconds)
+    set_limits(results, settings.only)
+    return results.finish(settings.json)
 
 
 if __name__ == "__main__":

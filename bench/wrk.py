@@ -1,4 +1,4 @@
-"""wrk as a second load generator, so that no figure is true of one client only."""
+"""wrk as a second load generator, so that results do not depend on a single client."""
 
 import subprocess
 import time
@@ -6,28 +6,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gossamer_lab import paths
-from gossamer_lab.accounting import CpuTime, family_cpu
+from gossamer_lab.accounting import CpuTime, tree_cpu
 from gossamer_lab.crosscheck import WRK, ClientFailedError
 from gossamer_lab.experiment import Point
 from gossamer_lab.servers.server import Server, ServerFailedError, serving
-from gossamer_lab.workshop import Workshop
+from gossamer_lab.workspace import Workspace
 
 _SLACK_S = 30.0
 _SETTLE_S = 0.05
 
 
 class WrkFailedError(Exception):
-    """wrk gave no result, or one with errors; says why."""
+    """wrk failed, or reported errors."""
 
 
 @dataclass(frozen=True)
 class Wrk:
-    """The program; it runs where we run, which is the load's core."""
+    """The program, which runs on the core of the calling process, that of the client."""
 
     program: Path
 
     def run(self, url: str, connections: int, seconds: float) -> int:
-        """Put a server under load; return how many requests were answered."""
+        """Load a server; return the number of responses."""
         argv = (str(self.program), "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", url)
         done = subprocess.run(
             argv,
@@ -45,20 +45,24 @@ class Wrk:
 
 
 def installed() -> Wrk | None:
-    """Return wrk, if this machine has it."""
+    """Return wrk, if it is installed."""
     program = paths.peer("wrk")
     return Wrk(program) if program else None
 
 
-def server_cpu(wrk: Wrk, shop: Workshop, server: Server, point: Point, seconds: float) -> float:
-    """Return the microseconds that a request costs the server; WrkFailedError if it can't."""
+def server_cpu(
+    wrk: Wrk, workspace: Workspace, server: Server, point: Point, seconds: float
+) -> float:
+    """Return the server's CPU time per request in us; raise WrkFailedError."""
     try:
-        with serving(server, shop.site, shop.server_core, (point.path, point.size)) as running:
+        with serving(
+            server, workspace.site, workspace.server_core, (point.path, point.size)
+        ) as running:
             wrk.run(running.url + point.path, point.connections, 1)
             time.sleep(_SETTLE_S)
-            before = family_cpu(running.pid)
+            before = tree_cpu(running.pid)
             requests = wrk.run(running.url + point.path, point.connections, seconds)
-            used: CpuTime = family_cpu(running.pid) - before
+            used: CpuTime = tree_cpu(running.pid) - before
     except ServerFailedError as failure:
         raise WrkFailedError(str(failure)) from failure
     return used.total_s / requests * 1e6

@@ -2,18 +2,19 @@
 
 #include "cli/value.h"
 
+#include <gossamer/version.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The columns that help texts keep within. */
-enum { LINE_WIDTH = 96, LABEL_LENGTH = 80 };
+/* LINE_WIDTH: columns of a help text. */
+enum { LINE_WIDTH = 96, LABEL_SIZE = 80 };
 
-/* "-w, --workers N". Returns its length. */
+/* Write "-w, --workers N". Returns its length. */
 static int format_label(const struct cli_option *option, char *label)
 {
     char letter[] = {'-', option->letter, ',', ' ', '\0'};
-    return snprintf(label, LABEL_LENGTH, "  %s--%s%s%s", option->letter ? letter : "    ",
+    return snprintf(label, LABEL_SIZE, "  %s--%s%s%s", option->letter ? letter : "    ",
                     option->name, option->argument ? " " : "",
                     option->argument ? option->argument : "");
 }
@@ -21,7 +22,7 @@ static int format_label(const struct cli_option *option, char *label)
 static int label_width(const struct cli_command *command)
 {
     int widest = (int)strlen("  -V, --version");
-    char label[LABEL_LENGTH];
+    char label[LABEL_SIZE];
     for (size_t i = 0; i < command->count; i++) {
         int length = format_label(&command->options[i], label);
         widest = length > widest ? length : widest;
@@ -29,50 +30,50 @@ static int label_width(const struct cli_command *command)
     return widest;
 }
 
-/* " (default 64k)", or nothing where the help text tells the default itself. */
+/* Write " (default 64k)", or "" if the help text states the default itself. */
 static void format_default(const struct cli_option *option, char *text, size_t n)
 {
-    char value[CLI_VALUE_LENGTH];
+    char value[CLI_VALUE_SIZE];
     *text = '\0';
     if (option->kind == CLI_FLAG || option->kind == CLI_LIST || strstr(option->help, "(default"))
         return;
     if (option->kind == CLI_TEXT) {
-        const char *word = *(const char **)option->target;
-        if (word)
-            snprintf(text, n, " (default %s)", word);
+        const char *value_text = *(const char **)option->target;
+        if (value_text)
+            snprintf(text, n, " (default %s)", value_text);
     } else if (*(const uint64_t *)option->target) {
         cli_value_format(option->kind, *(const uint64_t *)option->target, value);
         snprintf(text, n, " (default %s)", value);
     }
 }
 
-/* The words, wrapped, each line starting in the given column, where the cursor is. */
-static void print_wrapped(const char *words, int column)
+/* Print `text` wrapped, each line starting at `column`, where the cursor is. */
+static void print_wrapped(const char *text, int column)
 {
-    int at = column;
-    while (*words) {
-        int length = (int)strcspn(words, " ");
-        if (at > column && at + 1 + length > LINE_WIDTH) {
+    int position = column;
+    while (*text) {
+        int length = (int)strcspn(text, " ");
+        if (position > column && position + 1 + length > LINE_WIDTH) {
             printf("\n%*s", column, "");
-            at = column;
-        } else if (at > column) {
+            position = column;
+        } else if (position > column) {
             putchar(' ');
-            at++;
+            position++;
         }
-        printf("%.*s", length, words);
-        at += length;
-        words += length;
-        words += strspn(words, " ");
+        printf("%.*s", length, text);
+        position += length;
+        text += length;
+        text += strspn(text, " ");
     }
     putchar('\n');
 }
 
 static void print_option(const struct cli_option *option, int width)
 {
-    char label[LABEL_LENGTH], text[1024], standard[256];
+    char label[LABEL_SIZE], text[1024], default_text[256];
     format_label(option, label);
-    format_default(option, standard, sizeof standard);
-    snprintf(text, sizeof text, "%s%s", option->help, standard);
+    format_default(option, default_text, sizeof default_text);
+    snprintf(text, sizeof text, "%s%s", option->help, default_text);
     printf("%-*s  ", width, label);
     print_wrapped(text, width + 2);
 }
@@ -80,7 +81,7 @@ static void print_option(const struct cli_option *option, int width)
 void cli_help_print(const struct cli_command *command)
 {
     static const struct cli_option common[] = {
-        {"help", 'h', NULL, "print this and exit", CLI_FLAG, NULL, .group = NULL},
+        {"help", 'h', NULL, "print this help and exit", CLI_FLAG, NULL, .group = NULL},
         {"version", 'V', NULL, "print the version and exit", CLI_FLAG, NULL, .group = NULL},
     };
     int width = label_width(command);
@@ -91,10 +92,10 @@ void cli_help_print(const struct cli_command *command)
     print_wrapped(command->summary, 0);
     for (size_t i = 0; i < command->count; i++) {
         const struct cli_option *option = &command->options[i];
-        bool starts = option->group && strcmp(option->group, group);
+        bool starts_group = option->group && strcmp(option->group, group);
         if (option->group)
             group = option->group;
-        if (starts || i == 0)
+        if (starts_group || i == 0)
             printf("\n%s:\n", group);
         print_option(option, width);
     }
@@ -107,5 +108,5 @@ void cli_help_print(const struct cli_command *command)
 
 void cli_version_print(void)
 {
-    printf("gossamer %s\n", GS_VERSION);
+    printf("gossamer %s\n", GOSSAMER_VERSION);
 }

@@ -1,13 +1,13 @@
-/* What --help and --version print. */
+/* The output of --help and --version. */
 #ifndef GS_CLI_HELP_H
 #define GS_CLI_HELP_H
 
 #include "cli/options.h"
 
-/* On stdout: usage, summary, the options by group with their defaults, epilogue. */
+/* Print usage, summary, the options by group with their defaults, and the epilogue to stdout. */
 void cli_help_print(const struct cli_command *command);
 
-/* On stdout: the program's name and version. */
+/* Print the program's name and version to stdout. */
 void cli_version_print(void);
 
 #endif

@@ -1,7 +1,8 @@
-/* gossamer COMMAND: finds the command and hands it the remaining words. */
+/* gossamer COMMAND: dispatches to the command with the remaining arguments. */
 #include "cli/help.h"
 #include "cli/lab.h"
 #include "cli/options.h"
+#include "cli/suggestion.h"
 #include "load/load.h"
 #include "serve/serve.h"
 
@@ -15,37 +16,78 @@ static const struct command {
     const char *name, *summary;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"serve", "serve the files of a directory over HTTP", gs_serve_main},
-    {"load", "put a web server under load, and measure its answers", gs_load_main},
-    {"lab", "run the experiments and write their reports", cli_lab_main},
+    {"serve", "web server for the files of a directory", gs_serve_main},
+    {"load", "HTTP load generator", gs_load_main},
+    {"lab", "run experiments and write reports", cli_lab_main},
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_help(void)
 {
-    puts("Usage: gossamer COMMAND [WORD...]\n\n"
-         "A web server, a load generator, and a lab that measures servers.\n\nCommands:");
+    puts("Usage: gossamer COMMAND [ARGUMENT...]\n\n"
+         "A web server, an HTTP load generator, and a lab that measures web servers.\n\nCommands:");
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-8s%s\n", commands[i].name, commands[i].summary);
     puts("\nHelp:\n"
-         "  gossamer COMMAND --help    the options of a command\n"
-         "  gossamer --version         the version");
+         "  gossamer COMMAND --help    print the options of a command; also gossamer help COMMAND\n"
+         "  gossamer --version         print the version");
 }
 
-static bool is_either(const char *word, const char *name, const char *letter)
+static bool is_option(const char *argument, const char *name, const char *letter)
 {
-    return !strcmp(word, name) || !strcmp(word, letter);
+    return !strcmp(argument, name) || !strcmp(argument, letter);
 }
 
-/* A standard stream that the caller closed leads nowhere; a socket must not take its number, and
- * then be sent messages. */
+/* Open closed standard streams on /dev/null. Otherwise a socket could get descriptor 2, and error
+ * messages would be sent on it. */
 static bool open_standard_streams(void)
 {
     int fd = STDIN_FILENO;
     while (fd >= 0 && fd <= STDERR_FILENO)
         fd = fcntl(fd, F_GETFD) >= 0 ? fd + 1 : open("/dev/null", O_RDWR);
     return fd >= 0;
+}
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (!strcmp(name, commands[i].name))
+            return &commands[i];
+    }
+    return NULL;
+}
+
+static int fail_unknown(const char *word)
+{
+    static const char *const others[] = {"help", "--help", "--version"};
+    struct cli_suggestion suggestion = cli_suggestion_for(word, strlen(word));
+    for (size_t i = 0; i < COMMANDS; i++)
+        cli_suggestion_consider(&suggestion, commands[i].name);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        cli_suggestion_consider(&suggestion, others[i]);
+    if (suggestion.name)
+        fprintf(stderr, "gossamer: unknown command: \"%s\" (did you mean %s?)\n", word,
+                suggestion.name);
+    else
+        fprintf(stderr, "gossamer: unknown command: \"%s\" (try gossamer --help)\n", word);
+    return 2;
+}
+
+/* "gossamer help load" as "gossamer load --help". */
+static int help(int argc, char **argv)
+{
+    static char option[] = "--help";
+    if (argc == 2) {
+        print_help();
+        return 0;
+    }
+    const struct command *command = find_command(argv[2]);
+    if (!command)
+        return fail_unknown(argv[2]);
+    memmove(&argv[1], &argv[2], (size_t)(argc - 2) * sizeof *argv);
+    argv[argc - 1] = option;
+    return command->run(argc - 1, argv + 1);
 }
 
 int main(int argc, char **argv)
@@ -56,18 +98,16 @@ int main(int argc, char **argv)
         fputs("gossamer: no command given (try gossamer --help)\n", stderr);
         return 2;
     }
-    if (is_either(argv[1], "--help", "-h")) {
+    if (is_option(argv[1], "--help", "-h")) {
         print_help();
         return 0;
     }
-    if (is_either(argv[1], "--version", "-V")) {
+    if (is_option(argv[1], "--version", "-V")) {
         cli_version_print();
         return 0;
     }
-    for (size_t i = 0; i < COMMANDS; i++) {
-        if (!strcmp(argv[1], commands[i].name))
-            return commands[i].run(argc - 1, argv + 1);
-    }
-    fprintf(stderr, "gossamer: unknown command: \"%s\" (try gossamer --help)\n", argv[1]);
-    return 2;
+    if (!strcmp(argv[1], "help"))
+        return help(argc, argv);
+    const struct command *command = find_command(argv[1]);
+    return command ? command->run(argc - 1, argv + 1) : fail_unknown(argv[1]);
 }

@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
 #include "cli/help.h"
+#include "cli/suggestion.h"
 #include "cli/value.h"
 
 #include <assert.h>
@@ -12,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What getopt_long returns for the option in row i of the table is OPTION_BASE + i, by letter as
- * well as by name. */
+/* Values of getopt_long: OPTION_BASE + i is the long option in row i of the table; a short option
+ * returns its letter. */
 enum { OPTION_BASE = 256, OPTION_HELP = 'h', OPTION_VERSION = 'V' };
 
-/* The table in getopt's terms. */
-struct translation {
-    struct option names[CLI_MOST_OPTIONS + 3];
-    char letters[2 * CLI_MOST_OPTIONS + 4];
+/* The table as getopt_long requires it. */
+struct getopt_table {
+    struct option names[CLI_OPTIONS_MAX + 3];
+    char letters[2 * CLI_OPTIONS_MAX + 4];
 };
 
 int cli_fail(const struct cli_command *command, const char *format, ...)
@@ -40,20 +41,20 @@ void cli_list_done(struct cli_list *list)
     list->count = 0;
 }
 
-static void translate(const struct cli_command *command, struct translation *ret)
+static void build_table(const struct cli_command *command, struct getopt_table *ret_table)
 {
-    char *letter = ret->letters;
-    struct option *name = ret->names;
+    char *letter = ret_table->letters;
+    struct option *name = ret_table->names;
 
-    assert(command->count <= CLI_MOST_OPTIONS);
-    *letter++ = ':'; /* tells a missing argument from an unknown option */
+    assert(command->count <= CLI_OPTIONS_MAX);
+    *letter++ = ':'; /* distinguishes a missing argument from an unknown option */
     for (size_t i = 0; i < command->count; i++) {
         const struct cli_option *option = &command->options[i];
-        int takes = option->kind == CLI_FLAG ? no_argument : required_argument;
-        *name++ = (struct option){option->name, takes, NULL, OPTION_BASE + (int)i};
+        int argument = option->kind == CLI_FLAG ? no_argument : required_argument;
+        *name++ = (struct option){option->name, argument, NULL, OPTION_BASE + (int)i};
         if (option->letter)
             *letter++ = option->letter;
-        if (option->letter && takes)
+        if (option->letter && argument)
             *letter++ = ':';
     }
     *name++ = (struct option){"help", no_argument, NULL, OPTION_HELP};
@@ -62,7 +63,7 @@ static void translate(const struct cli_command *command, struct translation *ret
     memcpy(letter, "hV", sizeof "hV");
 }
 
-/* The row of the table that getopt's value stands for, or NULL. */
+/* Returns the option for a value of getopt_long, or NULL. */
 static const struct cli_option *find_option(const struct cli_command *command, int value)
 {
     if (value >= OPTION_BASE)
@@ -74,34 +75,49 @@ static const struct cli_option *find_option(const struct cli_command *command, i
     return NULL;
 }
 
-static bool is_ambiguous(const struct cli_command *command, const char *word)
+static bool is_ambiguous(const struct cli_command *command, const char *prefix)
 {
-    size_t length = strcspn(word, "="), matches = 0;
+    size_t length = strcspn(prefix, "="), matches = 0;
     for (size_t i = 0; i < command->count; i++)
-        matches += !strncmp(command->options[i].name, word, length);
+        matches += !strncmp(command->options[i].name, prefix, length);
     return matches > 1;
 }
 
-/* getopt_long returned '?' or ':'. */
+/* argument: "--listn" or "--listn=8080". */
+static int fail_unknown(const struct cli_command *command, const char *argument)
+{
+    struct cli_suggestion suggestion = cli_suggestion_for(argument + 2, strcspn(argument + 2, "="));
+    for (size_t i = 0; i < command->count; i++)
+        cli_suggestion_consider(&suggestion, command->options[i].name);
+    cli_suggestion_consider(&suggestion, "help");
+    cli_suggestion_consider(&suggestion, "version");
+    if (suggestion.name)
+        return cli_fail(command, "unknown option: \"%s\" (did you mean --%s?)", argument,
+                        suggestion.name);
+    return cli_fail(command, "unknown option: \"%s\" (try %s --help)", argument, command->name);
+}
+
+/* Report the error for which getopt_long returned '?' or ':'. */
 static int fail_option(const struct cli_command *command, int returned, char **argv)
 {
     const struct cli_option *option = find_option(command, optopt);
-    const char *word = argv[optind - 1];
+    const char *argument = argv[optind - 1];
 
     if (returned == ':' && option)
-        return cli_fail(command, "option --%s needs an argument: %s", option->name,
+        return cli_fail(command, "option --%s requires an argument: %s", option->name,
                         option->argument);
     if (option || optopt == OPTION_HELP || optopt == OPTION_VERSION)
-        return cli_fail(command, "option takes no argument: \"%s\"", word);
+        return cli_fail(command, "option takes no argument: \"%s\"", argument);
     if (optopt)
         return cli_fail(command, "unknown option: \"-%c\" (try %s --help)", optopt, command->name);
-    if (is_ambiguous(command, word + 2))
-        return cli_fail(command, "ambiguous option: \"%s\" (try %s --help)", word, command->name);
-    return cli_fail(command, "unknown option: \"%s\" (try %s --help)", word, command->name);
+    if (is_ambiguous(command, argument + 2))
+        return cli_fail(command, "ambiguous option: \"%s\" (try %s --help)", argument,
+                        command->name);
+    return fail_unknown(command, argument);
 }
 
 static int fail_value(const struct cli_command *command, const struct cli_option *option,
-                      const char *word)
+                      const char *text)
 {
     static const char *const expected[] = {
         [CLI_NUMBER] = "a number",
@@ -109,63 +125,63 @@ static int fail_value(const struct cli_command *command, const struct cli_option
         [CLI_MILLISECONDS] = "a duration (such as 300, 2.5, 10s, 1m)",
         [CLI_SIZE] = "a size (such as 8192, 64k, 1m)",
     };
-    return cli_fail(command, "--%s: \"%s\" is not %s", option->name, word, expected[option->kind]);
+    return cli_fail(command, "--%s: \"%s\" is not %s", option->name, text, expected[option->kind]);
 }
 
 static int fail_range(const struct cli_command *command, const struct cli_option *option,
-                      const char *word)
+                      const char *text)
 {
-    char least[CLI_VALUE_LENGTH], most[CLI_VALUE_LENGTH];
-    cli_value_format(option->kind, option->least, least);
-    cli_value_format(option->kind, option->most ? option->most : UINT64_MAX, most);
-    return cli_fail(command, "--%s: \"%s\" is out of range: %s to %s", option->name, word, least,
-                    most);
+    char min[CLI_VALUE_SIZE], max[CLI_VALUE_SIZE];
+    cli_value_format(option->kind, option->min, min);
+    cli_value_format(option->kind, option->max ? option->max : UINT64_MAX, max);
+    return cli_fail(command, "--%s: \"%s\" is out of range: %s to %s", option->name, text, min,
+                    max);
 }
 
 static int store_value(const struct cli_command *command, const struct cli_option *option,
-                       const char *word)
+                       const char *text)
 {
     uint64_t value;
-    int err = cli_value_parse(option->kind, word, &value);
+    int err = cli_value_parse(option->kind, text, &value);
     if (err == -EINVAL)
-        return fail_value(command, option, word);
-    if (err || value < option->least || (option->most && value > option->most))
-        return fail_range(command, option, word);
+        return fail_value(command, option, text);
+    if (err || value < option->min || (option->max && value > option->max))
+        return fail_range(command, option, text);
     *(uint64_t *)option->target = value;
     return 0;
 }
 
-static int append(const struct cli_command *command, struct cli_list *list, const char *word)
+static int append(const struct cli_command *command, struct cli_list *list, const char *text)
 {
     const char **items = realloc(list->items, (list->count + 1) * sizeof *items);
     if (!items)
         return cli_fail(command, "out of memory");
-    items[list->count++] = word;
+    items[list->count++] = text;
     list->items = items;
     return 0;
 }
 
 static int store(const struct cli_command *command, const struct cli_option *option,
-                 const char *word)
+                 const char *text)
 {
     switch (option->kind) {
     case CLI_FLAG:
         *(bool *)option->target = true;
         return 0;
     case CLI_TEXT:
-        *(const char **)option->target = word;
+        *(const char **)option->target = text;
         return 0;
     case CLI_LIST:
-        return append(command, option->target, word);
+        return append(command, option->target, text);
     default:
-        return store_value(command, option, word);
+        return store_value(command, option, text);
     }
 }
 
-/* Looked for before anything is stored, so that --help shows the defaults and not what the words
- * before it set. */
-static bool prints(const struct translation *table, int argc, char **argv,
-                   const struct cli_command *command)
+/* Handle --help and --version before any value is stored, so that --help shows the defaults.
+ * Returns whether one was given. */
+static bool print_if_requested(const struct getopt_table *table, int argc, char **argv,
+                               const struct cli_command *command)
 {
     int value;
     optind = 0;
@@ -184,14 +200,14 @@ static bool prints(const struct translation *table, int argc, char **argv,
 
 int cli_parse(const struct cli_command *command, int argc, char **argv, int *ret_first_operand)
 {
-    struct translation table;
+    struct getopt_table table;
     int value;
 
-    translate(command, &table);
+    build_table(command, &table);
     opterr = 0;
-    if (prints(&table, argc, argv, command))
+    if (print_if_requested(&table, argc, argv, command))
         return CLI_DONE;
-    optind = 0; /* the value with which getopt begins anew */
+    optind = 0; /* restarts getopt */
     while ((value = getopt_long(argc, argv, table.letters, table.names, NULL)) != -1) {
         if (value == '?' || value == ':')
             return fail_option(command, value, argv);
@@ -200,7 +216,7 @@ int cli_parse(const struct cli_command *command, int argc, char **argv, int *ret
             return err;
     }
     if (!command->operands && optind < argc)
-        return cli_fail(command, "unexpected word: \"%s\" (try %s --help)", argv[optind],
+        return cli_fail(command, "unexpected argument: \"%s\" (try %s --help)", argv[optind],
                         command->name);
     *ret_first_operand = optind;
     return 0;

@@ -12,7 +12,7 @@ struct unit {
     uint64_t size;
 };
 
-/* Larger units first: the first that divides a value is the one to print it in. */
+/* In descending order: a value is formatted in the first unit that divides it. */
 static const struct unit durations[] = {
     {"h", 3600 * GS_SECOND},
     {"m", 60 * GS_SECOND},
@@ -40,7 +40,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The size of the unit that the suffix names, or 0. */
+/* Returns the size of the unit with this suffix, or 0. */
 static uint64_t unit_size(enum cli_kind kind, const char *suffix)
 {
     if (!*suffix && kind == CLI_DURATION)
@@ -54,7 +54,7 @@ static uint64_t unit_size(enum cli_kind kind, const char *suffix)
     return 0;
 }
 
-/* What the digits after a decimal point are worth; what is below a nanosecond is dropped. */
+/* Returns the value of the digits after a decimal point, rounded down to a nanosecond. */
 static uint64_t fraction_of(const char *digits, uint64_t unit)
 {
     uint64_t value = 0;
@@ -65,25 +65,25 @@ static uint64_t fraction_of(const char *digits, uint64_t unit)
     return value;
 }
 
-int cli_value_parse(enum cli_kind kind, const char *word, uint64_t *ret_value)
+int cli_value_parse(enum cli_kind kind, const char *text, uint64_t *ret_value)
 {
     const char *fraction = "";
     uint64_t value = 0;
     bool overflow = false;
 
-    if (!is_digit(*word))
+    if (!is_digit(*text))
         return -EINVAL;
-    for (; is_digit(*word); word++) {
+    for (; is_digit(*text); text++) {
         overflow |= __builtin_mul_overflow(value, UINT64_C(10), &value);
-        overflow |= __builtin_add_overflow(value, (uint64_t)(*word - '0'), &value);
+        overflow |= __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value);
     }
-    if (*word == '.' && is_duration(kind)) {
-        fraction = ++word;
-        word += strspn(word, "0123456789");
-        if (word == fraction)
+    if (*text == '.' && is_duration(kind)) {
+        fraction = ++text;
+        text += strspn(text, "0123456789");
+        if (text == fraction)
             return -EINVAL;
     }
-    uint64_t unit = unit_size(kind, word);
+    uint64_t unit = unit_size(kind, text);
     if (!unit)
         return -EINVAL;
     overflow |= __builtin_mul_overflow(value, unit, &value);
@@ -94,16 +94,16 @@ int cli_value_parse(enum cli_kind kind, const char *word, uint64_t *ret_value)
     return 0;
 }
 
-void cli_value_format(enum cli_kind kind, uint64_t value, char ret_text[CLI_VALUE_LENGTH])
+void cli_value_format(enum cli_kind kind, uint64_t value, char ret_text[CLI_VALUE_SIZE])
 {
     const struct unit *unit = units_of(kind);
     while (unit->suffix && (value % unit->size || !value))
         unit++;
     if (unit->suffix)
-        snprintf(ret_text, CLI_VALUE_LENGTH, "%" PRIu64 "%s", value / unit->size, unit->suffix);
+        snprintf(ret_text, CLI_VALUE_SIZE, "%" PRIu64 "%s", value / unit->size, unit->suffix);
     else if (is_duration(kind) && value)
-        snprintf(ret_text, CLI_VALUE_LENGTH, "%" PRIu64 ".%09" PRIu64 "s", value / GS_SECOND,
+        snprintf(ret_text, CLI_VALUE_SIZE, "%" PRIu64 ".%09" PRIu64 "s", value / GS_SECOND,
                  value % GS_SECOND);
     else
-        snprintf(ret_text, CLI_VALUE_LENGTH, "%" PRIu64, value);
+        snprintf(ret_text, CLI_VALUE_SIZE, "%" PRIu64, value);
 }

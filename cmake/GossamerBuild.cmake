@@ -2,16 +2,49 @@
 
 set(GS_SANITIZE "" CACHE STRING "Sanitizers to build with, as -fsanitize= takes them")
 option(GS_FUZZ "Build the fuzzers (needs clang)" OFF)
+option(GS_CHAOS "Delay kernel threads where a schedule can matter (src/base/chaos.h)" OFF)
 
+# By compiler: a large frame touches each of its pages, so that it cannot jump over the guard of a stack. The programs that
+# use the library are compiled with these options, too. GCC for aarch64 takes guards to have 64 KiB unless it is told.
+set(GS_STACK_OPTIONS_Clang -fstack-clash-protection)
+set(GS_STACK_OPTIONS_GNU -fstack-clash-protection)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL aarch64)
+    list(APPEND GS_STACK_OPTIONS_GNU --param=stack-clash-protection-guard-size=12)
+endif()
+
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_EXTENSIONS ON)
+set(GS_HAS_CXX FALSE)
+if(GOSSAMER_BUILD_TESTS OR GOSSAMER_BUILD_EXAMPLES)
+    include(GossamerCxx)
+endif()
+
+# All of this holds in our folders only, not in those of a project that includes us.
+set(only_c $<NOT:$<COMPILE_LANGUAGE:CXX>>)
 add_compile_options(
-    -Wall -Wextra -Werror -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-missing-field-initializers
-    -fvisibility=hidden -fno-omit-frame-pointer -fno-strict-aliasing)
+    -Wall -Wextra -Wshadow -Wconversion -Wvla -Wno-missing-field-initializers
+    $<${only_c}:-Wstrict-prototypes> $<${only_c}:-Wmissing-prototypes>
+    -fvisibility=hidden -fno-omit-frame-pointer -fno-strict-aliasing ${GS_STACK_OPTIONS_${CMAKE_C_COMPILER_ID}})
 # Symbols are bound when the program starts: binding one at its first call takes 3 KiB of the caller's stack.
 add_link_options(-Wl,-z,relro,-z,now)
-add_compile_definitions(_GNU_SOURCE GS_VERSION="${PROJECT_VERSION}")
+# Neither messages nor debug information hold a path of this machine; link-time optimisation needs to be told again.
+set(GS_PATH_OPTIONS -ffile-prefix-map=${CMAKE_BINARY_DIR}=build -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+add_compile_options(${GS_PATH_OPTIONS})
+add_link_options(${GS_PATH_OPTIONS})
+add_compile_definitions(_GNU_SOURCE)
 if(GS_SANITIZE)
     add_compile_options(-fsanitize=${GS_SANITIZE} -fno-sanitize-recover=all)
     add_link_options(-fsanitize=${GS_SANITIZE})
+endif()
+if(GS_CHAOS)
+    add_compile_definitions(GS_CHAOS)
+endif()
+include(CheckIncludeFile)
+if(GOSSAMER_VALGRIND)
+    check_include_file(valgrind/valgrind.h GS_HAS_VALGRIND_H)
+    if(GS_HAS_VALGRIND_H)
+        add_compile_definitions(GS_VALGRIND)
+    endif()
 endif()
 find_package(Threads REQUIRED)
 
@@ -23,6 +56,9 @@ function(gs_library name)
         file(GLOB arg_SOURCES CONFIGURE_DEPENDS *.c ${CMAKE_SYSTEM_PROCESSOR}.S)
     endif()
     add_library(gossamer_${name} STATIC ${arg_SOURCES})
+    # One compilation serves both libraries; calls within them can be inlined as in a program.
+    set_target_properties(gossamer_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_compile_options(gossamer_${name} PRIVATE -fno-semantic-interposition -ffunction-sections -fdata-sections)
     target_include_directories(gossamer_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include PRIVATE ${PROJECT_SOURCE_DIR}/src)
     list(TRANSFORM arg_USES PREPEND gossamer_)
     target_link_libraries(gossamer_${name} PUBLIC ${arg_USES} Threads::Threads)
@@ -35,23 +71,30 @@ function(gs_program name)
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
     list(TRANSFORM arg_USES PREPEND gossamer_)
     target_link_libraries(${name} PRIVATE ${arg_USES} Threads::Threads)
+    if(GS_CHAOS)
+        set(wrapped pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait pthread_cond_signal pthread_cond_broadcast sem_post)
+        list(TRANSFORM wrapped PREPEND "-Wl,--wrap=")
+        target_link_options(${name} PRIVATE ${wrapped})
+        target_link_libraries(${name} PRIVATE gossamer_base)
+    endif()
 endfunction()
 
-# gs_tests(ROOM [USES LIBRARY...] [POLLERS NAME...]): each test_*.c of this folder is a program and a test named ROOM.NAME,
-# labelled ROOM, and one named ROOM.NAME.POLLER for each poller; it finds the program gossamer through the environment.
-function(gs_tests room)
+# gs_tests(ROOM [USES LIBRARY...] [POLLERS NAME...]): each test_*.c and test_*.cpp of this folder is a program and a test
+# named ROOM.NAME, labelled ROOM, and one named ROOM.NAME.POLLER for each poller; it finds the program gossamer through the
+# environment.
+function(gs_tests module)
     cmake_parse_arguments(arg "" "" "USES;POLLERS" ${ARGN})
-    file(GLOB sources CONFIGURE_DEPENDS test_*.c)
+    file(GLOB sources CONFIGURE_DEPENDS test_*.c test_*.cpp)
     foreach(source ${sources})
         get_filename_component(stem ${source} NAME_WE)
         string(REPLACE "test_" "" stem ${stem})
-        gs_program(test_${room}_${stem} ${source} USES ${arg_USES})
-        add_test(NAME ${room}.${stem} COMMAND test_${room}_${stem})
-        set_tests_properties(${room}.${stem} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120 LABELS ${room}
+        gs_program(test_${module}_${stem} ${source} USES ${arg_USES})
+        add_test(NAME ${module}.${stem} COMMAND test_${module}_${stem})
+        set_tests_properties(${module}.${stem} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120 LABELS ${module}
             ENVIRONMENT GOSSAMER_PROGRAM=${PROJECT_BINARY_DIR}/gossamer)
         foreach(poller ${arg_POLLERS})
-            add_test(NAME ${room}.${stem}.${poller} COMMAND test_${room}_${stem})
-            set_tests_properties(${room}.${stem}.${poller} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120 LABELS ${room}
+            add_test(NAME ${module}.${stem}.${poller} COMMAND test_${module}_${stem})
+            set_tests_properties(${module}.${stem}.${poller} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120 LABELS ${module}
                 ENVIRONMENT GS_POLLER=${poller})
         endforeach()
     endforeach()

@@ -1,24 +1,78 @@
-# What `cmake --install build/release` puts under its prefix: the program, the library with its headers and its pkg-config
-# file, and the manual pages. The lab is not installed: it runs from a checkout, with Python packages of its own.
+# What `cmake --install build/release` puts under its prefix: the library with its headers, for pkg-config, CMake and gdb, the
+# examples, the program, and the manual pages. Every path in it is relative, so that what is installed may be moved. The lab
+# is not installed: it runs from a checkout, with Python packages of its own.
 
-include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gossamer)
 
-# The rooms of the library, in one archive.
-set(objects base loop thread stage http)
-list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:gossamer_\\1>")
-add_library(library STATIC ${objects})
-set_target_properties(library PROPERTIES OUTPUT_NAME gossamer LINKER_LANGUAGE C)
-
-# Relative, so that what is installed may be moved.
-file(RELATIVE_PATH GS_UP /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-configure_file(${PROJECT_SOURCE_DIR}/cmake/gossamer.pc.in ${PROJECT_BINARY_DIR}/gossamer.pc @ONLY)
-install(TARGETS library gossamer_check)
-install(DIRECTORY include/gossamer TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
-install(FILES ${PROJECT_BINARY_DIR}/gossamer.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-foreach(section 1 7)
-    file(GLOB pages CONFIGURE_DEPENDS docs/man/*.${section})
-    install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+# Each library has an export set of its own, so that a distribution can leave one out.
+foreach(kind static shared checked)
+    if(TARGET gossamer_${kind})
+        install(TARGETS gossamer_${kind} EXPORT gossamer-${kind})
+        install(EXPORT gossamer-${kind} NAMESPACE gossamer:: DESTINATION ${package_dir})
+    endif()
 endforeach()
+install(DIRECTORY include/gossamer TYPE INCLUDE FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+
+# Before 1.0 a minor version may be incompatible.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/gossamer-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES cmake/gossamer-config.cmake ${PROJECT_BINARY_DIR}/gossamer-config-version.cmake DESTINATION ${package_dir})
+
+# With the static library alone, a program needs what that needs.
+set(GS_LIBS_PRIVATE "-pthread -lm")
+list(TRANSFORM CMAKE_DL_LIBS PREPEND " -l" OUTPUT_VARIABLE dl)
+string(APPEND GS_LIBS_PRIVATE ${dl})
+if(NOT GOSSAMER_BUILD_SHARED)
+    set(GS_LIBS " ${GS_LIBS_PRIVATE}")
+endif()
+list(JOIN GS_STACK_OPTIONS_GNU " " GS_CFLAGS)
+foreach(dir LIBDIR INCLUDEDIR)
+    file(RELATIVE_PATH GS_${dir} ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_FULL_${dir}})
+endforeach()
+configure_file(cmake/gossamer.pc.in ${PROJECT_BINARY_DIR}/gossamer.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/gossamer.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(TARGET gossamer_checked)
+    configure_file(cmake/gossamer-checked.pc.in ${PROJECT_BINARY_DIR}/gossamer-checked.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/gossamer-checked.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
+
+# The script that adds source lines to dumps, and the one for gdb; where gdb looks for scripts of a library, it is loaded with that.
+install(PROGRAMS tools/source-lines DESTINATION ${CMAKE_INSTALL_DATADIR}/gossamer)
+set(script tools/gdb/gossamer.py)
+install(FILES ${script} DESTINATION ${CMAKE_INSTALL_DATADIR}/gossamer/gdb)
+if(TARGET gossamer_shared)
+    set(auto_load ${PROJECT_BINARY_DIR}/gdb/libgossamer.so.${PROJECT_VERSION}-gdb.py)
+    configure_file(${script} ${auto_load} COPYONLY)
+    install(CODE "
+        set(libdir \"${CMAKE_INSTALL_LIBDIR}\")
+        set(datadir \"${CMAKE_INSTALL_DATADIR}\")
+        cmake_path(ABSOLUTE_PATH libdir BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\")
+        cmake_path(ABSOLUTE_PATH datadir BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\")
+        file(INSTALL \"${auto_load}\" DESTINATION \"\${datadir}/gdb/auto-load\${libdir}\")")
+endif()
+
+file(GLOB examples CONFIGURE_DEPENDS examples/*.c examples/*.cpp)
+install(FILES ${examples} examples/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+foreach(section 1 7)
+    if(section EQUAL 7 OR TARGET gossamer)
+        file(GLOB pages CONFIGURE_DEPENDS docs/man/*.${section})
+        install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+    endif()
+endforeach()
+install(TARGETS gossamer_check)
 if(TARGET gossamer)
     install(TARGETS gossamer)
+endif()
+
+# The reference of the library, which is made from its headers; nothing else needs Python to be built.
+find_package(Python3 3.10 COMPONENTS Interpreter)
+if(Python3_FOUND AND NOT CMAKE_CROSSCOMPILING)
+    file(GLOB sources CONFIGURE_DEPENDS include/gossamer/*.h examples/*.c docs/man/*.7 tools/reference/*.py tools/reference/*.css)
+    add_custom_command(OUTPUT docs.stamp
+        COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tools/docs docs
+        COMMAND ${CMAKE_COMMAND} -E touch docs.stamp
+        DEPENDS ${sources} ${PROJECT_SOURCE_DIR}/tools/docs VERBATIM)
+    add_custom_target(gossamer_docs ALL DEPENDS docs.stamp)
+    install(DIRECTORY ${PROJECT_BINARY_DIR}/docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
+    install(DIRECTORY ${PROJECT_BINARY_DIR}/docs/html DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
 endif()

@@ -1,5 +1,5 @@
-/* A loop beside a kernel thread that computes: a timer shows how far the thread is, the thread tells
- * the loop when it is done, and SIGINT ends the search early. */
+/* An event loop and a kernel thread that computes: a timer prints the progress of the thread, the
+ * thread notifies the loop when it is done, and SIGINT ends the search early. */
 #include <gossamer/loop.h>
 
 #include <pthread.h>
@@ -11,9 +11,9 @@
 struct search {
     unsigned wanted;
     atomic_uint found;
-    atomic_bool is_ending;
-    unsigned last; /* written before the send, read after it */
-    struct gs_async found_all;
+    atomic_bool is_canceled;
+    unsigned last; /* written before gs_async_send, read after its callback */
+    struct gs_async done;
 };
 
 static bool is_prime(unsigned n)
@@ -27,19 +27,20 @@ static bool is_prime(unsigned n)
 static void *search_primes(void *data)
 {
     struct search *search = data;
-    for (unsigned n = 2; search->found < search->wanted && !search->is_ending; n++) {
+    for (unsigned n = 2; search->found < search->wanted && !search->is_canceled; n++) {
         if (is_prime(n)) {
             search->last = n;
             search->found++;
         }
     }
-    gs_async_send(&search->found_all);
+    gs_async_send(&search->done);
     return NULL;
 }
 
-static void on_found_all(struct gs_async *async)
+static void on_done(struct gs_async *async)
 {
-    gs_loop_stop(async->watcher.loop); /* once what is pending has been called: perhaps a tick */
+    /* Callbacks that are pending already, such as a tick, are still called. */
+    gs_loop_stop(async->watcher.loop);
 }
 
 static void on_tick(struct gs_timer *timer)
@@ -51,7 +52,7 @@ static void on_tick(struct gs_timer *timer)
 
 static void on_interrupt(struct gs_signal *interrupt)
 {
-    ((struct search *)interrupt->watcher.data)->is_ending = true;
+    ((struct search *)interrupt->watcher.data)->is_canceled = true;
 }
 
 int main(int argc, char **argv)
@@ -63,12 +64,12 @@ int main(int argc, char **argv)
     pthread_t thread;
     if (gs_loop_new(&loop))
         return 1;
-    gs_async_init(&search.found_all, loop, on_found_all);
+    gs_async_init(&search.done, loop, on_done);
     gs_timer_init(&tick, loop, on_tick);
     gs_signal_init(&interrupt, loop, on_interrupt);
-    search.found_all.watcher.data = tick.watcher.data = interrupt.watcher.data = &search;
-    gs_async_start(&search.found_all);
-    if (gs_timer_start_every(&tick, gs_loop_now(loop), GS_SECOND / 10) ||
+    search.done.watcher.data = tick.watcher.data = interrupt.watcher.data = &search;
+    gs_async_start(&search.done);
+    if (gs_timer_start_repeat(&tick, gs_loop_now(loop), GS_SECOND / 10) ||
         gs_signal_start(&interrupt, SIGINT) ||
         pthread_create(&thread, NULL, search_primes, &search))
         return 1;

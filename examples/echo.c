@@ -1,5 +1,5 @@
-/* An echo server on an event loop: what a client sends comes back to it, until it ends.
- * A client that does not read is not read from either: first the `held` bytes must go out. */
+/* An echo server on an event loop. While `pending` bytes are not sent, nothing is received from the
+ * client: a client that does not read is not read from. */
 #include <gossamer/list.h>
 #include <gossamer/loop.h>
 #include <gossamer/sys.h>
@@ -12,35 +12,35 @@
 
 struct client {
     struct gs_io io;
-    size_t held;
+    size_t pending;
     char bytes[4096];
 };
 
-static void end(struct client *client)
+static void end_client(struct client *client)
 {
     gs_io_stop(&client->io);
     gs_sys_close(client->io.fd);
     free(client);
 }
 
-/* Take one step, receive or send; the loop calls again while there is more to do. */
+/* Receive or send once; the loop calls again while the descriptor is ready. */
 static void on_client(struct gs_io *io, unsigned events)
 {
     struct client *client = gs_container_of(io, struct client, io);
     (void)events;
-    ssize_t n = client->held ? gs_sys_send(io->fd, client->bytes, client->held, 0)
-                             : gs_sys_recv(io->fd, client->bytes, sizeof client->bytes, 0);
+    ssize_t n = client->pending ? gs_sys_send(io->fd, client->bytes, client->pending, 0)
+                                : gs_sys_recv(io->fd, client->bytes, sizeof client->bytes, 0);
     if (n == -EAGAIN || n == -EINTR)
         return;
     if (n <= 0) {
-        end(client);
-    } else if (!client->held) {
-        client->held = (size_t)n;
-        gs_io_want(io, GS_WRITE);
+        end_client(client);
+    } else if (!client->pending) {
+        client->pending = (size_t)n;
+        gs_io_set_events(io, GS_WRITE);
     } else {
-        client->held -= (size_t)n;
-        memmove(client->bytes, client->bytes + n, client->held);
-        gs_io_want(io, client->held ? GS_WRITE : GS_READ);
+        client->pending -= (size_t)n;
+        memmove(client->bytes, client->bytes + n, client->pending);
+        gs_io_set_events(io, client->pending ? GS_WRITE : GS_READ);
     }
 }
 
@@ -57,7 +57,7 @@ static void on_listener(struct gs_io *listener, unsigned events)
     gs_io_init(&client->io, listener->watcher.loop, on_client);
     gs_io_set(&client->io, fd, GS_READ);
     if (gs_io_start(&client->io))
-        end(client);
+        end_client(client);
 }
 
 int main(void)

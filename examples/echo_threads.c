@@ -1,13 +1,14 @@
-/* The same echo server as echo.c, with a thread for each client: the code says what happens, in its
- * order. A client that does not read is not read from either: its thread waits in gs_send_all. */
+/* The echo server of echo.c with a thread per client. A client that does not read is not read from:
+ * its thread waits in gs_send_all. */
 #include <gossamer/io.h>
+#include <gossamer/net.h>
 #include <gossamer/sys.h>
 #include <gossamer/thread.h>
 
 #include <arpa/inet.h>
 #include <stdio.h>
 
-#define IDLE_MOST (60 * GS_SECOND)
+#define IDLE_MAX (60 * GS_SECOND)
 
 static void *serve(void *argument)
 {
@@ -15,9 +16,9 @@ static void *serve(void *argument)
     char bytes[1024];
     ssize_t n;
     do {
-        n = gs_recv(fd, bytes, sizeof bytes, 0, gs_clock_now() + IDLE_MOST);
+        n = gs_recv(fd, bytes, sizeof bytes, 0, gs_clock_now() + IDLE_MAX);
         if (n > 0)
-            n = gs_send_all(fd, bytes, (size_t)n, gs_clock_now() + IDLE_MOST);
+            n = gs_send_all(fd, bytes, (size_t)n, gs_clock_now() + IDLE_MAX);
     } while (n > 0);
     gs_close(fd);
     return NULL;
@@ -25,11 +26,10 @@ static void *serve(void *argument)
 
 static int listen_anywhere(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address;
     socklen_t length = sizeof address;
-    int fd = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 || gs_sys_bind(fd, (struct sockaddr *)&address, length) || gs_sys_listen(fd, 128) ||
-        gs_sys_getsockname(fd, (struct sockaddr *)&address, &length))
+    int fd = gs_listen("127.0.0.1:0", NULL); /* a free port */
+    if (fd < 0 || gs_sys_getsockname(fd, (struct sockaddr *)&address, &length))
         return -1;
     printf("echoing on port %d\n", ntohs(address.sin_port));
     return fflush(stdout) ? -1 : fd;

@@ -1,11 +1,10 @@
-/* Fetch pages at the same time, all before one deadline: fetch SECONDS HOST:PORT/PATH...
- * No more than eight connections are open at once. Ctrl-C gives up what is not there yet. */
+/* Fetch pages concurrently, with a common deadline: fetch SECONDS HOST:PORT/PATH...
+ * At most eight connections are open at a time. Ctrl-C cancels the requests in flight. */
 #include <gossamer/io.h>
+#include <gossamer/net.h>
 #include <gossamer/sync.h>
-#include <gossamer/sys.h>
 
 #include <errno.h>
-#include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,32 +12,14 @@
 
 static struct gs_semaphore slots = {.count = 8};
 static uint64_t deadline_ns;
-static unsigned fetching;
-
-static int connect_to(const char *host, const char *port)
-{
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    struct addrinfo *all;
-    int fd = gs_resolve(host, port, &hints, deadline_ns, &all);
-    if (fd)
-        return fd;
-    int err = -EHOSTUNREACH;
-    for (const struct addrinfo *to = all; to && err; to = to->ai_next) {
-        fd = gs_sys_socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        err = fd < 0 ? fd : gs_connect(fd, to->ai_addr, to->ai_addrlen, deadline_ns);
-        if (err && fd >= 0)
-            gs_close(fd);
-    }
-    freeaddrinfo(all);
-    return err ? err : fd;
-}
+static unsigned active;
 
 static ssize_t fetch(const char *address)
 {
-    char host[256], port[6], path[512] = "", bytes[4096];
-    if (sscanf(address, "%255[^:/]:%5[0-9]/%511s", host, port, path) < 2)
+    char host[270], path[512] = "", bytes[4096];
+    if (sscanf(address, "%269[^/]/%511s", host, path) < 1)
         return -EINVAL;
-    int fd = connect_to(host, port);
+    int fd = gs_dial(host, deadline_ns);
     if (fd < 0)
         return fd;
     int length = snprintf(bytes, sizeof bytes, "GET /%s HTTP/1.0\r\nHost: %s\r\n\r\n", path, host);
@@ -49,25 +30,25 @@ static ssize_t fetch(const char *address)
     return n < 0 ? n : total;
 }
 
-static void *fetch_in_turn(void *address)
+static void *fetch_and_print(void *address)
 {
     ssize_t n = gs_semaphore_wait(&slots, deadline_ns);
     if (!n) {
         n = fetch(address);
         gs_semaphore_post(&slots);
     }
-    const char *problem = n < 0 ? strerror((int)-n) : "all there";
-    printf("%s: %s, %zd bytes\n", (const char *)address, problem, n < 0 ? 0 : n);
-    if (!--fetching)
-        gs_threads_cancel_all(); /* the first thread need not wait for Ctrl-C any more */
+    const char *outcome = n < 0 ? strerror((int)-n) : "complete";
+    printf("%s: %s, %zd bytes\n", (const char *)address, outcome, n < 0 ? 0 : n);
+    if (!--active)
+        gs_threads_cancel_all(); /* wakes the first thread, which waits for Ctrl-C */
     return NULL;
 }
 
 static void *run(void *addresses)
 {
     for (char **address = addresses; *address; address++)
-        fetching += gs_thread_spawn(NULL, fetch_in_turn, *address, NULL) == 0;
-    if (fetching && !gs_wait_signal(SIGINT, GS_NEVER))
+        active += gs_thread_spawn(NULL, fetch_and_print, *address, NULL) == 0;
+    if (active && !gs_wait_signal(SIGINT, GS_NEVER))
         gs_threads_cancel_all();
     return NULL;
 }

@@ -1,5 +1,5 @@
-/* A hundred thousand threads that wait at the same time, or as many as the first word says: what
- * they take, and that each of them goes on. */
+/* A hundred thousand waiting threads, or the number given as argument: prints the memory used per
+ * thread, and resumes all of them. */
 #include <gossamer/sync.h>
 
 #include <stdio.h>
@@ -20,8 +20,8 @@ static void *work(void *number)
     return NULL;
 }
 
-/* The most memory that was resident so far, in bytes. */
-static unsigned long memory(void)
+/* Returns the peak resident memory so far, in bytes. */
+static unsigned long peak_memory(void)
 {
     struct rusage usage = {0};
     getrusage(RUSAGE_SELF, &usage);
@@ -30,21 +30,21 @@ static unsigned long memory(void)
 
 static void *run(void *argument)
 {
-    unsigned long count = *(unsigned long *)argument, made = 0, before = memory();
+    unsigned long count = *(unsigned long *)argument, started = 0, before = peak_memory();
     const struct gs_thread_attributes attributes = {.name = "one of many", .stack_size = 16384};
     int err = 0;
-    while (made < count && !(err = gs_thread_spawn(&attributes, work, (void *)made, NULL))) {
+    while (started < count && !(err = gs_thread_spawn(&attributes, work, (void *)started, NULL))) {
         gs_wait_group_add(&waiting, 1);
         gs_wait_group_add(&done, 1);
-        made++;
+        started++;
     }
     if (!gs_wait_group_wait(&waiting, GS_NEVER))
-        printf("%lu threads wait, with %lu bytes each\n", made,
-               (memory() - before) / (made ? made : 1));
-    for (unsigned long i = 0; i < made; i++)
+        printf("%lu threads wait, using %lu bytes each\n", started,
+               (peak_memory() - before) / (started ? started : 1));
+    for (unsigned long i = 0; i < started; i++)
         gs_semaphore_post(&start);
     if (!gs_wait_group_wait(&done, GS_NEVER))
-        printf("all have gone on: the sum of their numbers is %lu\n", sum);
+        printf("all threads have resumed: the sum of their numbers is %lu\n", sum);
     return (void *)(intptr_t)err;
 }
 

@@ -1,59 +1,65 @@
-/* A proxy for TCP: proxy ADDRESS PORT. Each connection has two threads, one for each direction;
- * either end may shut its side down and still be answered. Ctrl-C ends the proxy. */
+/* A proxy: proxy LISTEN SERVER [IDLE_SECONDS]. Each connection has two threads, one per direction;
+ * an end that has shut down its sending side still receives. Ctrl-C ends the proxy. */
 #include <gossamer/io.h>
+#include <gossamer/net.h>
+#include <gossamer/scope.h>
 #include <gossamer/sys.h>
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SILENCE_MOST (600 * GS_SECOND)
-struct way {
+struct direction {
     int from, to;
-    uint64_t *heard_ns; /* when something last came, from either end */
+    uint64_t *deadline_ns; /* of both directions: each byte that moves renews it */
 };
-static struct sockaddr_in server = {.sin_family = AF_INET};
+static const char *server;
+static uint64_t idle_max_ns;
 
-static void *pass_on(void *argument)
+static int copy_bytes(void *direction)
 {
-    const struct way *way = argument;
+    const struct direction *way = direction;
     char bytes[8192];
-    ssize_t n;
-    do {
-        n = gs_recv(way->from, bytes, sizeof bytes, 0, *way->heard_ns + SILENCE_MOST);
-        if (n > 0) {
-            *way->heard_ns = gs_clock_now();
-            n = gs_send_all(way->to, bytes, (size_t)n, *way->heard_ns + SILENCE_MOST);
-        }
-    } while (n > 0 || (n == -ETIMEDOUT && gs_clock_now() < *way->heard_ns + SILENCE_MOST));
-    gs_sys_shutdown(way->to, n ? SHUT_RDWR : SHUT_WR);
-    return n ? (void *)(intptr_t)gs_sys_shutdown(way->from, SHUT_RDWR) : NULL;
+    ssize_t n = 0, sent = 0, moved = 1;
+    while (moved > 0 || (moved == -ETIMEDOUT && gs_clock_now() < *way->deadline_ns)) {
+        bool sends = sent < n;
+        moved = sends ? gs_send(way->to, bytes + sent, (size_t)(n - sent), 0, *way->deadline_ns)
+                      : gs_recv(way->from, bytes, sizeof bytes, 0, *way->deadline_ns);
+        if (moved <= 0)
+            continue;
+        *way->deadline_ns = gs_clock_now() + idle_max_ns;
+        sent = sends ? sent + moved : 0;
+        n = sends ? n : moved;
+    }
+    if (!moved)
+        gs_sys_shutdown(way->to, SHUT_WR);
+    return (int)moved; /* an error cancels the other direction */
 }
 
 static void *serve(void *client)
 {
-    uint64_t heard_ns = gs_clock_now();
-    int to = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    struct way there = {(int)(intptr_t)client, to, &heard_ns}, back = {to, there.from, &heard_ns};
-    struct gs_thread *other;
-    int err = gs_connect(to, (struct sockaddr *)&server, sizeof server, heard_ns + 5 * GS_SECOND);
-    if (!err && !(err = gs_thread_spawn(NULL, pass_on, &back, &other))) {
-        pass_on(&there);
-        gs_thread_set_cancelable(false);
-        err = gs_thread_join(other, GS_NEVER, NULL);
-    }
-    gs_close(to);
-    gs_close(there.from);
-    return (void *)(intptr_t)err;
+    struct gs_scope scope = {0};
+    uint64_t deadline_ns = gs_clock_now() + idle_max_ns;
+    int from = (int)(intptr_t)client, to = gs_dial(server, gs_clock_now() + 5 * GS_SECOND);
+    struct direction up = {from, to, &deadline_ns}, down = {to, from, &deadline_ns};
+    if (to < 0 || gs_scope_spawn(&scope, copy_bytes, &up, GS_NEVER) ||
+        gs_scope_spawn(&scope, copy_bytes, &down, GS_NEVER))
+        gs_scope_cancel(&scope);
+    gs_scope_wait(&scope, GS_NEVER);
+    if (to >= 0)
+        gs_close(to);
+    gs_close(from);
+    return NULL;
 }
 
 static void *accept_all(void *listener)
 {
-    for (int fd; (fd = gs_accept(*(int *)listener, NULL, NULL, SOCK_CLOEXEC, GS_NEVER)) >= 0;)
-        if (fd >= 800 || gs_thread_spawn(NULL, serve, (void *)(intptr_t)fd, NULL))
-            gs_close(fd); /* full */
+    for (int fd; (fd = gs_accept(*(int *)listener, NULL, NULL, 0, GS_NEVER)) != -ECANCELED;)
+        if (fd < 0)
+            gs_thread_sleep(gs_clock_now() + 10 * GS_MILLISECOND); /* most errors pass */
+        else if (gs_thread_spawn(NULL, serve, (void *)(intptr_t)fd, NULL))
+            gs_close(fd);
     return NULL;
 }
 
@@ -66,14 +72,8 @@ static void *run(void *listener)
 
 int main(int argc, char **argv)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof at;
-    int fd = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (argc != 3 || inet_pton(AF_INET, argv[1], &server.sin_addr) != 1 ||
-        gs_sys_bind(fd, (struct sockaddr *)&at, length) || gs_sys_listen(fd, 128) ||
-        gs_sys_getsockname(fd, (struct sockaddr *)&at, &length))
-        return 1;
-    server.sin_port = htons((uint16_t)strtoul(argv[2], NULL, 10));
-    printf("proxying on port %d\n", ntohs(at.sin_port));
-    return fflush(stdout) || gs_threads_run(NULL, run, &fd, NULL);
+    server = argc > 2 ? argv[2] : NULL;
+    idle_max_ns = (argc > 3 ? strtoul(argv[3], NULL, 10) : 600) * GS_SECOND;
+    int fd = server ? gs_listen(argv[1], NULL) : -EINVAL;
+    return fd < 0 || puts("proxying") < 0 || fflush(stdout) || gs_threads_run(NULL, run, &fd, NULL);
 }

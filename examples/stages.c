@@ -1,5 +1,5 @@
-/* Words in stages: one is slow about measuring them, the next prints them. What the slow stage's queue does not take is dropped
- * where it is put, and counted. */
+/* A pipeline of two stages: the first measures words slowly, the second prints them. Words that do
+ * not fit in the queue of the first stage are dropped and counted. */
 #include <gossamer/stage.h>
 
 #include <stdio.h>
@@ -19,11 +19,12 @@ static void on_word(struct gs_batch *batch, void *data)
 {
     struct gs_event *event;
     (void)data;
-    while ((event = gs_batch_take(batch))) {
+    while ((event = gs_batch_next(batch))) {
         struct word *word = (struct word *)event;
         word->length = strlen(word->text);
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-        (void)!gs_outbox_put(batch->outbox, print, &word->event); /* it has no bound */
+        /* Cannot fail: the queue of `print` is unbounded. */
+        (void)!gs_outbox_add(batch->outbox, print, &word->event);
     }
 }
 
@@ -31,7 +32,7 @@ static void on_measured(struct gs_batch *batch, void *data)
 {
     struct gs_event *event;
     unsigned *printed = data;
-    for (; (event = gs_batch_take(batch)); ++*printed) {
+    for (; (event = gs_batch_next(batch)); ++*printed) {
         struct word *word = (struct word *)event;
         printf("%zu %s\n", word->length, word->text);
         free(word);
@@ -44,12 +45,12 @@ int main(void)
     struct gs_stage *measure;
     struct word word;
     const struct gs_stage_options printing = {
-        .name = "print", .handle = on_measured, .data = &printed, .threads_most = 1};
+        .name = "print", .handle = on_measured, .data = &printed, .max_threads = 1};
     const struct gs_stage_options measuring = {.name = "measure",
                                                .handle = on_word,
-                                               .threads_most = 8,
-                                               .batch_most = 1,
-                                               .queue_most = 20,
+                                               .max_threads = 8,
+                                               .max_batch = 1,
+                                               .max_queue = 20,
                                                .controllers = GS_STAGE_THREADS};
     if (gs_stage_new(&printing, &print) || gs_stage_new(&measuring, &measure))
         return 1;
@@ -58,12 +59,12 @@ int main(void)
         if (!copy)
             return 1;
         *copy = word;
-        if (gs_stage_put(measure, &copy->event)) {
+        if (gs_stage_enqueue(measure, &copy->event)) {
             free(copy);
             dropped++;
         }
     }
-    gs_stage_free(measure); /* each handles what it has before it ends */
+    gs_stage_free(measure); /* returns once the stage has handled all its events */
     gs_stage_free(print);
     printf("%u words, %u dropped\n", printed, dropped);
     return 0;

@@ -1,38 +1,50 @@
-#include "load/client.h"
-
-#include "http/response.h"
-#include "load/moments.h"
+/* A simulated client: a user thread that makes one request after another, like a user with a
+ * browser.
+ *
+ *     wait       for the think time, or in an open loop until the next request is scheduled
+ *     request    connect if necessary, send the request, receive the response
+ *     record     the outcome and its times
+ *
+ * It ends when no request is left or the run is over. While it waits, it notices when the server
+ * closes the connection.
+ *
+ * Times are those of the system calls: connecting lasts from connect until the first send succeeds,
+ * a response from before the send until after the receive that returned its last byte. */
 #include "load/worker.h"
+
+#include "http/response_parser.h"
 
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
 
 #include <errno.h>
+#include <stdatomic.h>
 
-/* A server that refuses connections is not asked again at once. */
-static const uint64_t pause_after_refusal_ns = 10 * GS_MILLISECOND;
+/* The pause before a client connects again to a server that refused the connection. */
+static const uint64_t retry_interval_ns = 10 * GS_MILLISECOND;
 
 struct client {
     struct load_worker *worker;
-    int fd;                 /* -1: not connected */
-    bool is_counted;        /* the request is one of those of -n */
-    bool is_new;            /* nothing was waited for on the connection */
-    bool is_kept;           /* the connection was made for an earlier request, or ahead of any */
-    size_t request;         /* index in the target's */
-    uint64_t on_connection; /* answers so far */
-    uint64_t connect_ns;    /* of a connection whose first answer is awaited; else LOAD_NO_TIME */
-    struct load_moments at;
-    struct gs_response response;
+    int fd;                  /* -1: not connected */
+    bool is_measured;        /* the request started in the measured time */
+    bool is_new;             /* the client has not waited for the connection's descriptor yet */
+    bool is_reused;          /* the connection was established before the current request */
+    size_t request;          /* index in the requests of the target */
+    uint64_t response_count; /* on this connection */
+    uint64_t connect_ns;     /* LOAD_NO_TIME once the first response was recorded */
+    struct load_timestamps times;
+    struct gs_http_response_parser response;
 };
 
-static void hang_up(struct client *client)
+static void disconnect(struct client *client)
 {
     if (client->fd >= 0)
         gs_close(client->fd);
     client->fd = -1;
 }
 
-/* What a call that failed with err makes of the request. When the run is over it is no matter. */
+/* The error of a request whose call failed with err. -ECANCELED occurs only at the end of the run,
+ * when it is not counted. */
 static enum load_error error_of(int err)
 {
     return err == -ETIMEDOUT || err == -ECANCELED ? LOAD_TIMEOUT : LOAD_RESET;
@@ -45,8 +57,7 @@ static enum load_error fail_to_connect(struct client *client, int err)
     struct load_worker *worker = client->worker;
     if (err == -ETIMEDOUT || err == -ECANCELED)
         return LOAD_TIMEOUT;
-    if (gs_load_worker_measures(worker, client->at.begun_ns))
-        worker->tally.connect_error = err;
+    worker->metrics.connect_error = err;
     return err == -ECONNRESET || err == -EPIPE ? LOAD_RESET : LOAD_CONNECT;
 }
 
@@ -56,29 +67,29 @@ static int connect_to_server(const struct client *client)
     return gs_sys_connect(client->fd, (const struct sockaddr *)&to->server, to->length);
 }
 
-/* Towards the loopback interface the connection is made on return, otherwise it is under way. */
-static int begin_to_connect(struct client *client)
+/* On the loopback interface the connection is established on return, otherwise it is pending. */
+static int start_connect(struct client *client)
 {
     struct load_worker *worker = client->worker;
-    client->on_connection = 0;
+    client->response_count = 0;
     client->connect_ns = LOAD_NO_TIME;
     client->is_new = true;
-    client->is_kept = false;
-    client->fd = gs_load_addresses_socket(&worker->target->addresses, worker->sources_used++);
+    client->is_reused = false;
+    client->fd = gs_load_addresses_open_socket(&worker->target->addresses, worker->sources_used++);
     if (client->fd < 0)
         return client->fd;
     int err = connect_to_server(client);
     return err == -EINPROGRESS ? 0 : err;
 }
 
-static void note_connection(struct client *client, uint64_t begun_ns, uint64_t made_ns)
+static void record_connection(struct client *client, uint64_t start_ns, uint64_t connected_ns)
 {
-    client->connect_ns = made_ns - begun_ns;
-    if (gs_load_worker_measures(client->worker, made_ns))
-        client->worker->tally.connections++;
+    client->connect_ns = connected_ns - start_ns;
+    if (gs_load_worker_is_measuring(client->worker, connected_ns))
+        client->worker->metrics.connections++;
 }
 
-/* To connect again tells how far it is. */
+/* Calling connect again reports the progress: -EALREADY while the connection is pending. */
 static int wait_until_connected(struct client *client, uint64_t deadline_ns)
 {
     int err = connect_to_server(client);
@@ -91,21 +102,21 @@ static int wait_until_connected(struct client *client, uint64_t deadline_ns)
     return err;
 }
 
-/* A connection that is to be kept need not wait for the first request. If it can't be made, that
- * request will tell. */
-static void connect_ahead(struct client *client)
+/* Establish a connection before the first request. On failure the first request connects, and
+ * reports the error. */
+static void preconnect(struct client *client)
 {
-    uint64_t begun_ns = gs_clock_now();
-    int err = begin_to_connect(client);
+    uint64_t start_ns = gs_clock_now();
+    int err = start_connect(client);
     if (!err)
         err = wait_until_connected(client,
-                                   gs_clock_after(begun_ns, client->worker->settings->timeout_ns));
+                                   gs_clock_after(start_ns, client->worker->settings->timeout_ns));
     if (err) {
-        hang_up(client);
+        disconnect(client);
         return;
     }
-    client->is_kept = true;
-    note_connection(client, begun_ns, gs_clock_now());
+    client->is_reused = true;
+    record_connection(client, start_ns, gs_clock_now());
 }
 
 /* ---- Sending ---- */
@@ -113,10 +124,10 @@ static void connect_ahead(struct client *client)
 static bool is_last_on_connection(const struct client *client)
 {
     uint64_t limit = client->worker->settings->requests_per_connection;
-    return limit && client->on_connection + 1 >= limit;
+    return limit && client->response_count + 1 >= limit;
 }
 
-static const char *request_of(const struct client *client, size_t *ret_length)
+static const char *request_bytes(const struct client *client, size_t *ret_length)
 {
     const struct load_request *request = &client->worker->target->requests[client->request];
     bool is_last = is_last_on_connection(client);
@@ -127,19 +138,20 @@ static const char *request_of(const struct client *client, size_t *ret_length)
 static enum load_error send_request(struct client *client)
 {
     size_t length;
-    const char *bytes = request_of(client, &length);
-    uint64_t deadline_ns = gs_clock_after(client->at.sent_ns, client->worker->settings->timeout_ns);
+    const char *bytes = request_bytes(client, &length);
+    uint64_t deadline_ns =
+        gs_clock_after(client->times.sent_ns, client->worker->settings->timeout_ns);
     ssize_t n = gs_send_all(client->fd, bytes, length, deadline_ns);
-    return n < 0 ? error_of((int)n) : LOAD_RIGHT;
+    return n < 0 ? error_of((int)n) : LOAD_OK;
 }
 
-/* The connection is made once a part of the request can be sent, which is tried at once. Returns how
- * much that was, or -errno. */
-static ssize_t send_first(struct client *client, const char *bytes, size_t length,
-                          uint64_t deadline_ns)
+/* Send the first part of the request, which succeeds once the connection is established. Returns
+ * its length or -errno. */
+static ssize_t send_on_new_connection(struct client *client, const char *bytes, size_t length,
+                                      uint64_t deadline_ns)
 {
     for (;;) {
-        client->at.sent_ns = gs_clock_now();
+        client->times.sent_ns = gs_clock_now();
         ssize_t n = gs_send(client->fd, bytes, length, 0, 0);
         if (n != -ETIMEDOUT)
             return n;
@@ -153,29 +165,30 @@ static ssize_t send_first(struct client *client, const char *bytes, size_t lengt
 static enum load_error connect_and_send(struct client *client)
 {
     const struct load_settings *settings = client->worker->settings;
-    uint64_t begun_ns = gs_clock_now();
-    int err = begin_to_connect(client);
+    uint64_t start_ns = gs_clock_now();
+    int err = start_connect(client);
     if (err)
         return fail_to_connect(client, err);
     size_t length;
-    const char *bytes = request_of(client, &length);
-    ssize_t n = send_first(client, bytes, length, gs_clock_after(begun_ns, settings->timeout_ns));
+    const char *bytes = request_bytes(client, &length);
+    ssize_t n = send_on_new_connection(client, bytes, length,
+                                       gs_clock_after(start_ns, settings->timeout_ns));
     if (n < 0)
         return fail_to_connect(client, (int)n);
-    note_connection(client, begun_ns, client->at.sent_ns);
+    record_connection(client, start_ns, client->times.sent_ns);
     if ((size_t)n == length)
-        return LOAD_RIGHT;
+        return LOAD_OK;
     n = gs_send_all(client->fd, bytes + n, length - (size_t)n,
-                    gs_clock_after(client->at.sent_ns, settings->timeout_ns));
-    return n < 0 ? error_of((int)n) : LOAD_RIGHT;
+                    gs_clock_after(client->times.sent_ns, settings->timeout_ns));
+    return n < 0 ? error_of((int)n) : LOAD_OK;
 }
 
 /* ---- Receiving ---- */
 
-/* What was not known of a right answer, the first one tells. */
-static enum load_error judge(struct client *client)
+/* A status or length that was not given is that of the first response. */
+static enum load_error check_response(struct client *client)
 {
-    const struct gs_response *response = &client->response;
+    const struct gs_http_response_parser *response = &client->response;
     struct load_expected *expected = &client->worker->expected[client->request];
     bool is_success = response->status >= 200 && response->status <= 299;
     if (expected->status == LOAD_ANY ? !is_success : response->status != expected->status)
@@ -184,189 +197,201 @@ static enum load_error judge(struct client *client)
         return LOAD_LENGTH;
     expected->status = response->status;
     expected->length = response->body_bytes;
-    return LOAD_RIGHT;
+    return LOAD_OK;
 }
 
-/* Some bytes have come, which are read into the answer. Whether it is one. */
-static bool take_in(struct client *client, size_t n)
+/* Parse n received bytes. Returns whether they are part of a valid response. */
+static bool parse_received(struct client *client, size_t n)
 {
     struct load_worker *worker = client->worker;
-    client->at.end_ns = gs_clock_now();
-    if (client->at.first_byte_ns == LOAD_NO_TIME)
-        client->at.first_byte_ns = client->at.end_ns;
-    if (gs_load_worker_measures(worker, client->at.end_ns))
-        worker->tally.bytes += n;
-    return gs_response_feed(&client->response, worker->buffer, n) == (ssize_t)n;
+    client->times.end_ns = gs_clock_now();
+    if (client->times.first_byte_ns == LOAD_NO_TIME) {
+        client->times.first_byte_ns = client->times.end_ns;
+        atomic_store_explicit(&worker->has_answer, true, memory_order_relaxed);
+    }
+    if (gs_load_worker_is_measuring(worker, client->times.end_ns))
+        worker->metrics.bytes += n;
+    return gs_http_response_parser_feed(&client->response, worker->buffer, n) == (ssize_t)n;
 }
 
-static enum load_error end_with_connection(struct client *client)
+static enum load_error finish_at_eof(struct client *client)
 {
-    if (gs_response_end(&client->response))
+    if (gs_http_response_parser_end(&client->response))
         return LOAD_CLOSED;
-    client->at.end_ns = gs_clock_now();
-    return judge(client);
+    client->times.end_ns = gs_clock_now();
+    return check_response(client);
 }
 
-/* The buffer is the worker's: nobody else runs between the receive and the end of its use. */
-static enum load_error read_answer(struct client *client)
+/* The clients of a worker share its buffer: no other client runs between the receive and the end of
+ * its use. */
+static enum load_error receive_response(struct client *client)
 {
     struct load_worker *worker = client->worker;
-    uint64_t deadline_ns = gs_clock_after(client->at.sent_ns, worker->settings->timeout_ns);
-    gs_response_init(&client->response, worker->is_head);
-    client->at.first_byte_ns = LOAD_NO_TIME;
+    uint64_t deadline_ns = gs_clock_after(client->times.sent_ns, worker->settings->timeout_ns);
+    gs_http_response_parser_init(&client->response, worker->is_head);
+    client->times.first_byte_ns = LOAD_NO_TIME;
     if (client->is_new) {
-        /* Even if the answer is there already, others get their turn. */
+        /* Yield to other clients even if the response was received already. */
         int err = gs_wait_readable(client->fd, deadline_ns);
         if (err)
             return error_of(err);
         client->is_new = false;
     }
     do {
-        ssize_t n = gs_recv(client->fd, worker->buffer, LOAD_BUFFER, 0, deadline_ns);
+        ssize_t n = gs_recv(client->fd, worker->buffer, LOAD_BUFFER_SIZE, 0, deadline_ns);
         if (n < 0)
             return error_of((int)n);
         if (n == 0)
-            return end_with_connection(client);
-        if (!take_in(client, (size_t)n))
+            return finish_at_eof(client);
+        if (!parse_received(client, (size_t)n))
             return LOAD_PARSE;
-    } while (!gs_response_is_done(&client->response));
-    return judge(client);
+    } while (!gs_http_response_parser_is_done(&client->response));
+    return check_response(client);
 }
 
-/* ---- A request ---- */
+/* ---- Requests ---- */
 
-static enum load_error ask_once(struct client *client)
+static enum load_error try_request(struct client *client)
 {
-    enum load_error problem = client->fd < 0 ? connect_and_send(client) : send_request(client);
-    return problem == LOAD_RIGHT ? read_answer(client) : problem;
+    enum load_error error = client->fd < 0 ? connect_and_send(client) : send_request(client);
+    return error == LOAD_OK ? receive_response(client) : error;
 }
 
-/* The server may close a kept connection while a request is on its way: that is nobody's fault. */
-static bool was_closed_before(const struct client *client, enum load_error problem)
+/* A server may close an idle connection while a request is in transit: the request is retried. */
+static bool may_retry(const struct client *client, enum load_error error)
 {
-    return (problem == LOAD_CLOSED || problem == LOAD_RESET) && client->is_kept &&
-           !gs_response_has_begun(&client->response);
+    return (error == LOAD_CLOSED || error == LOAD_RESET) && client->is_reused &&
+           !gs_http_response_parser_has_started(&client->response);
 }
 
-static enum load_error ask(struct client *client)
+static enum load_error make_request(struct client *client)
 {
     struct load_worker *worker = client->worker;
     client->request = worker->next_request;
     worker->next_request =
         client->request + 1 == worker->target->request_count ? 0 : client->request + 1;
-    client->at.begun_ns = client->at.sent_ns = gs_clock_now();
-    gs_response_init(&client->response, worker->is_head);
-    enum load_error problem = ask_once(client);
-    if (was_closed_before(client, problem)) {
-        if (gs_load_worker_measures(worker, client->at.begun_ns))
-            worker->tally.resent++;
-        hang_up(client);
-        problem = ask_once(client);
+    client->times.start_ns = client->times.sent_ns = gs_clock_now();
+    if (client->is_measured) {
+        worker->last_start_ns = client->times.start_ns;
+        worker->last_scheduled_ns = client->times.scheduled_ns;
     }
-    return problem;
+    gs_http_response_parser_init(&client->response, worker->is_head);
+    enum load_error error = try_request(client);
+    if (may_retry(client, error)) {
+        if (gs_load_worker_is_measuring(worker, client->times.start_ns))
+            worker->metrics.retried++;
+        disconnect(client);
+        error = try_request(client);
+    }
+    return error;
 }
 
-static void note_cut_off(struct client *client)
+static void record_in_flight(struct client *client)
 {
     struct load_worker *worker = client->worker;
-    if (!client->is_kept && client->connect_ns == LOAD_NO_TIME)
-        gs_load_tally_waiting(&worker->tally.to_connect, client->at.begun_ns, worker->ended_ns);
+    if (!client->is_reused && client->connect_ns == LOAD_NO_TIME)
+        gs_load_waiting_record(&worker->metrics.to_connect, client->times.start_ns,
+                               worker->ended_ns);
     else
-        gs_load_tally_waiting(&worker->tally.for_answer, client->at.sent_ns, worker->ended_ns);
+        gs_load_waiting_record(&worker->metrics.for_response, client->times.sent_ns,
+                               worker->ended_ns);
 }
 
-static void count(struct client *client, enum load_error problem)
+static void record_outcome(struct client *client, enum load_error error)
 {
     struct load_worker *worker = client->worker;
-    if (worker->is_over && problem == LOAD_TIMEOUT)
-        note_cut_off(client);
-    if (problem != LOAD_RIGHT)
-        client->at.end_ns = gs_clock_now();
-    struct load_sample sample = gs_load_moments_sample(&client->at, client->connect_ns);
+    if (worker->is_finished && error == LOAD_TIMEOUT)
+        record_in_flight(client);
+    if (error != LOAD_OK)
+        client->times.end_ns = gs_clock_now();
+    struct load_sample sample = gs_load_timestamps_sample(&client->times, client->connect_ns);
     client->connect_ns = LOAD_NO_TIME;
-    if (problem == LOAD_RIGHT)
-        gs_load_pace_answer(&worker->pace, sample.service_ns);
-    if (!gs_load_worker_counts(worker, client->is_counted, client->at.end_ns))
+    if (error == LOAD_OK)
+        gs_load_busy_poll_record_response(&worker->poll, sample.service_ns);
+    if (!gs_load_worker_is_counted(worker, client->is_measured, client->times.end_ns))
         return;
-    worker->tally.queued += gs_load_moments_queued(&client->at);
-    if (problem == LOAD_RIGHT)
-        gs_load_tally_answer(&worker->tally, &sample);
+    worker->metrics.queued += gs_load_timestamps_is_queued(&client->times);
+    if (error == LOAD_OK)
+        gs_load_metrics_record_response(&worker->metrics, &sample);
     else
-        gs_load_tally_error(&worker->tally, problem, &sample);
+        gs_load_metrics_record_error(&worker->metrics, error, &sample);
+    if (error == LOAD_STATUS)
+        worker->metrics.unexpected_statuses[client->response.status]++;
 }
 
-static void keep_or_hang_up(struct client *client, enum load_error problem)
+static void disconnect_unless_kept(struct client *client, enum load_error error)
 {
-    bool is_answer = problem == LOAD_RIGHT || problem == LOAD_STATUS || problem == LOAD_LENGTH;
-    if (!is_answer || !client->response.keep_alive || is_last_on_connection(client))
-        hang_up(client);
-    client->on_connection++;
-    client->is_kept = true;
+    bool is_complete = error == LOAD_OK || error == LOAD_STATUS || error == LOAD_LENGTH;
+    if (!is_complete || !client->response.keep_alive || is_last_on_connection(client))
+        disconnect(client);
+    client->response_count++;
+    client->is_reused = true;
 }
 
 /* ---- Between requests ---- */
 
-static void rest(struct client *client, uint64_t until_ns)
+static void idle_until(struct client *client, uint64_t until_ns)
 {
     if (client->fd >= 0) {
         client->is_new = false;
-        ssize_t n = gs_recv(client->fd, client->worker->buffer, LOAD_BUFFER, 0, until_ns);
+        ssize_t n = gs_recv(client->fd, client->worker->buffer, LOAD_BUFFER_SIZE, 0, until_ns);
         if (n == -ETIMEDOUT || n == -ECANCELED)
             return;
-        hang_up(client); /* as the server did */
+        disconnect(client); /* the server closed the connection */
     }
     gs_thread_sleep(until_ns);
 }
 
-/* In an open loop: when the next request is due. One that fails may not have waited for anything. */
-static bool wait_until_due(struct client *client, enum load_error problem)
+/* Open loop: wait until the next request is scheduled. A client behind the schedule does not wait;
+ * it yields if its last request failed, as that may not have waited either. */
+static bool wait_until_scheduled(struct client *client, enum load_error error)
 {
     struct load_worker *worker = client->worker;
-    client->at.due_ns = gs_load_schedule_next(&worker->schedule);
-    client->at.free_ns = gs_clock_now();
-    if (!gs_load_worker_claim(worker, client->at.due_ns, &client->is_counted))
+    client->times.scheduled_ns = gs_load_schedule_next(&worker->schedule);
+    client->times.free_ns = gs_clock_now();
+    if (!gs_load_worker_reserve_request(worker, client->times.scheduled_ns, &client->is_measured))
         return false;
-    if (client->at.free_ns < client->at.due_ns)
-        rest(client, client->at.due_ns);
-    else if (problem != LOAD_RIGHT)
+    if (client->times.free_ns < client->times.scheduled_ns)
+        idle_until(client, client->times.scheduled_ns);
+    else if (error != LOAD_OK)
         gs_thread_yield();
-    return !worker->is_over;
+    return !worker->is_finished;
 }
 
-/* In a closed loop: after a pause, but for the first. */
-static bool think(struct client *client, enum load_error problem)
+/* Closed loop: pause before every request except the first. */
+static bool think(struct client *client, enum load_error error)
 {
     struct load_worker *worker = client->worker;
-    bool is_first = !client->at.sent_ns;
+    bool is_first = !client->times.sent_ns;
     uint64_t pause_ns = is_first ? 0 : worker->settings->think_ns;
-    if (problem == LOAD_CONNECT && pause_ns < pause_after_refusal_ns)
-        pause_ns = pause_after_refusal_ns;
+    if (error == LOAD_CONNECT && pause_ns < retry_interval_ns)
+        pause_ns = retry_interval_ns;
     if (pause_ns)
-        rest(client, gs_clock_after(client->at.end_ns, pause_ns));
-    uint64_t now_ns = pause_ns ? gs_clock_now() : client->at.end_ns;
-    return gs_load_worker_claim(worker, now_ns, &client->is_counted);
+        idle_until(client, gs_clock_after(client->times.end_ns, pause_ns));
+    uint64_t now_ns = pause_ns ? gs_clock_now() : client->times.end_ns;
+    return gs_load_worker_reserve_request(worker, now_ns, &client->is_measured);
 }
 
-static bool wait_for_turn(struct client *client, enum load_error problem)
+static bool wait_for_next_request(struct client *client, enum load_error error)
 {
-    return client->worker->settings->rate ? wait_until_due(client, problem)
-                                          : think(client, problem);
+    return client->worker->settings->rate ? wait_until_scheduled(client, error)
+                                          : think(client, error);
 }
 
 void *gs_load_client_run(void *worker)
 {
     struct client client = {.worker = worker, .fd = -1, .connect_ns = LOAD_NO_TIME};
     const struct load_settings *settings = client.worker->settings;
-    enum load_error problem = LOAD_RIGHT;
-    client.at.due_ns = client.at.free_ns = LOAD_NO_TIME;
-    client.at.end_ns = gs_clock_now();
+    enum load_error error = LOAD_OK;
+    client.times.scheduled_ns = client.times.free_ns = LOAD_NO_TIME;
+    client.times.end_ns = gs_clock_now();
     if (settings->rate && settings->requests_per_connection != 1)
-        connect_ahead(&client);
-    while (wait_for_turn(&client, problem)) {
-        problem = ask(&client);
-        count(&client, problem);
-        keep_or_hang_up(&client, problem);
+        preconnect(&client);
+    while (wait_for_next_request(&client, error)) {
+        error = make_request(&client);
+        record_outcome(&client, error);
+        disconnect_unless_kept(&client, error);
     }
-    hang_up(&client);
+    disconnect(&client);
     return NULL;
 }

@@ -1,4 +1,3 @@
-#include "load/limit.h"
 #include "load/load.h"
 #include "load/report.h"
 
@@ -7,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { OK, ERRORS, WRONG_OPTIONS, VOID };
+enum { OK, ERRORS, INVALID_OPTIONS, INVALID_RUN };
 
 typedef int report_fn(const struct load_settings *settings, const struct load_result *result,
                       FILE *file);
@@ -16,7 +15,7 @@ static int report_percentiles(const struct load_settings *settings,
                               const struct load_result *result, FILE *file)
 {
     (void)settings;
-    return gs_histogram_print(&result->tally.times[LOAD_TIME_RESPONSE], file, 5,
+    return gs_histogram_print(&result->metrics.times[LOAD_TIME_RESPONSE], file, 5,
                               (double)GS_MICROSECOND);
 }
 
@@ -27,7 +26,8 @@ static int report_log(const struct load_settings *settings, const struct load_re
     return gs_load_report_log(result, file);
 }
 
-/* path: NULL for no report, "-" for stdout. Returns 0 or, after a line on stderr, -errno. */
+/* path: NULL for no report, "-" for stdout. Returns 0 or, after printing a line to stderr, -errno.
+ */
 static int write_report(const char *path, report_fn *report, const struct load_settings *settings,
                         const struct load_result *result)
 {
@@ -39,7 +39,7 @@ static int write_report(const char *path, report_fn *report, const struct load_s
     if (file && (is_stdout ? fflush(file) : fclose(file)) && !err)
         err = -errno;
     if (err)
-        fprintf(stderr, "%s: can't write %s: %s\n", gs_load_command.name,
+        fprintf(stderr, "%s: cannot write %s: %s\n", gs_load_command.name,
                 is_stdout ? "the report" : path, strerror(-err));
     return err;
 }
@@ -57,20 +57,36 @@ static int write_reports(const struct load_settings *settings, const struct load
     return err;
 }
 
+static void explain_giving_up(const struct load_result *result)
+{
+    int err = result->metrics.connect_error;
+    fprintf(stderr, "%s: gave up: no response has arrived%s%s (--give-up 0 keeps trying)\n",
+            gs_load_command.name, err ? ": " : "", err ? strerror(-err) : "");
+}
+
+static int exit_status(const struct load_result *result)
+{
+    if (result->is_invalid)
+        return INVALID_RUN;
+    return result->has_given_up || gs_load_metrics_error_count(&result->metrics) ? ERRORS : OK;
+}
+
 static int load(struct load_settings *settings)
 {
     struct load_target target;
     struct load_result result;
-    int err = gs_load_limit_check(settings);
+    int err = gs_load_settings_choose_processes(settings);
     if (!err)
         err = gs_load_target_init(&target, settings);
     if (err)
-        return err == -ENOMEM ? ERRORS : WRONG_OPTIONS;
+        return err == -ENOMEM ? ERRORS : INVALID_OPTIONS;
     int status = ERRORS;
     if (gs_load_run(settings, &target, &result))
         goto target_done;
     if (!write_reports(settings, &result))
-        status = result.is_void ? VOID : gs_load_tally_errors(&result.tally) ? ERRORS : OK;
+        status = exit_status(&result);
+    if (result.has_given_up)
+        explain_giving_up(&result);
     gs_load_result_done(&result);
 
 target_done:
@@ -83,7 +99,7 @@ int gs_load_main(int argc, char **argv)
     struct load_settings settings;
     int err = gs_load_settings_read(argc, argv, &settings);
     if (err)
-        return err == CLI_DONE ? OK : WRONG_OPTIONS;
+        return err == CLI_DONE ? OK : INVALID_OPTIONS;
     int status = load(&settings);
     gs_load_settings_done(&settings);
     return status;

@@ -1,4 +1,4 @@
-/* The result, for people and for programs. Each returns 0 or -EIO. */
+/* Output of the result, as text, JSON and HdrHistogram log. The functions return 0 or -EIO. */
 #ifndef GS_LOAD_REPORT_H
 #define GS_LOAD_REPORT_H
 
@@ -11,17 +11,17 @@ GS_MUST_CHECK int gs_load_report_text(const struct load_settings *settings,
 GS_MUST_CHECK int gs_load_report_json(const struct load_settings *settings,
                                       const struct load_result *result, FILE *file);
 
-/* The histograms as an HdrHistogram log, each with a tag, in nanoseconds. Or -ENOMEM. */
+/* Each histogram is an interval with a tag, in nanoseconds. May also return -ENOMEM. */
 GS_MUST_CHECK int gs_load_report_log(const struct load_result *result, FILE *file);
 
-/* In a closed loop they are the response times. */
+/* The histogram of service times, which in a closed loop is that of response times. */
 static inline const struct gs_histogram *
-gs_load_report_service(const struct load_settings *settings, const struct load_tally *tally)
+gs_load_report_service(const struct load_settings *settings, const struct load_metrics *metrics)
 {
-    return &tally->times[settings->rate ? LOAD_TIME_SERVICE : LOAD_TIME_RESPONSE];
+    return &metrics->times[settings->rate ? LOAD_TIME_SERVICE : LOAD_TIME_RESPONSE];
 }
 
-/* The figures that both reports give of a histogram. */
+/* The percentiles in text and JSON. */
 struct load_percentile {
     const char *key, *title;
     double percent;

@@ -54,67 +54,95 @@ static void write_waiting(FILE *file, const char *key, const struct load_waiting
             (double)waiting->longest_ns / (double)GS_MICROSECOND);
 }
 
-static void write_errors(FILE *file, const struct load_tally *tally)
+static void write_errors(FILE *file, const struct load_metrics *metrics)
 {
     fputs("  \"errors\": {", file);
-    for (int kind = 0; kind < LOAD_ERRORS; kind++)
+    for (int kind = 0; kind < LOAD_ERROR_KINDS; kind++)
         fprintf(file, "%s\"%s\": %llu", kind ? ", " : "", gs_load_error_names[kind],
-                (unsigned long long)tally->errors[kind]);
+                (unsigned long long)metrics->errors[kind]);
     fputs("},\n", file);
 }
 
-static void write_verdict(FILE *file, const struct load_result *result)
+static void write_unexpected_statuses(FILE *file, const struct load_metrics *metrics)
 {
-    fprintf(file, "  \"void\": %s,\n  \"void_reason\": ", result->is_void ? "true" : "false");
-    if (result->is_void)
-        write_string(file, result->void_reason);
+    const char *between = "";
+    fputs("  \"unexpected_statuses\": {", file);
+    for (int status = 0; status < LOAD_STATUSES; status++) {
+        uint64_t count = metrics->unexpected_statuses[status];
+        if (!count)
+            continue;
+        fprintf(file, "%s\"%d\": %llu", between, status, (unsigned long long)count);
+        between = ", ";
+    }
+    fputs("},\n", file);
+}
+
+static void write_flag(FILE *file, const char *key, bool value)
+{
+    fprintf(file, "  \"%s\": %s,\n", key, value ? "true" : "false");
+}
+
+static void write_validity(FILE *file, const struct load_result *result)
+{
+    write_flag(file, "invalid", result->is_invalid);
+    fputs("  \"invalid_reason\": ", file);
+    if (result->is_invalid)
+        write_string(file, result->invalid_reason);
     else
         fputs("null", file);
     fputs(",\n", file);
 }
 
-/* What was asked for; null: a closed loop. */
-static void write_rate(FILE *file, const struct load_settings *settings)
+/* The configured rate, and that at which requests were sent; null in a closed loop. */
+static void write_rates(FILE *file, const struct load_settings *settings,
+                        const struct load_result *result)
 {
-    if (settings->rate)
-        write_count(file, "rate_per_s", settings->rate);
-    else
-        fputs("  \"rate_per_s\": null,\n", file);
+    if (!settings->rate) {
+        fputs("  \"rate_per_s\": null,\n  \"sent_rate_per_s\": null,\n"
+              "  \"rate_missed\": null,\n",
+              file);
+        return;
+    }
+    write_count(file, "rate_per_s", settings->rate);
+    write_number(file, "sent_rate_per_s", result->sent_rate_per_s);
+    write_flag(file, "rate_missed", gs_load_misses_rate(result, settings));
 }
 
 int gs_load_report_json(const struct load_settings *settings, const struct load_result *result,
                         FILE *file)
 {
-    const struct load_tally *tally = &result->tally;
+    const struct load_metrics *metrics = &result->metrics;
     double per_second = result->seconds > 0 ? 1 / result->seconds : 0;
     fputs("{\n  \"url\": ", file);
     write_string(file, settings->urls[0]);
     fputs(",\n", file);
     write_count(file, "threads", settings->workers * settings->processes);
     write_count(file, "processes", settings->processes);
-    write_verdict(file, result);
-    write_count(file, "requests", tally->requests);
-    write_errors(file, tally);
+    write_validity(file, result);
+    write_count(file, "requests", metrics->requests);
+    write_errors(file, metrics);
+    write_unexpected_statuses(file, metrics);
     write_number(file, "seconds", result->seconds);
-    write_rate(file, settings);
-    write_number(file, "throughput_per_s", (double)tally->requests * per_second);
-    write_count(file, "bytes", tally->bytes);
-    write_number(file, "bytes_per_s", (double)tally->bytes * per_second);
+    write_rates(file, settings, result);
+    write_number(file, "throughput_per_s", (double)metrics->requests * per_second);
+    write_count(file, "bytes", metrics->bytes);
+    write_number(file, "bytes_per_s", (double)metrics->bytes * per_second);
     write_count(file, "offered_load", settings->connections);
-    write_number(file, "measured_load", gs_load_measured(result));
-    write_histogram(file, "response_us", &tally->times[LOAD_TIME_RESPONSE]);
-    write_histogram(file, "service_us", gs_load_report_service(settings, tally));
-    write_histogram(file, "connect_us", &tally->times[LOAD_TIME_CONNECT]);
-    write_histogram(file, "first_byte_us", &tally->times[LOAD_TIME_FIRST_BYTE]);
-    write_histogram(file, "lag_us", &tally->times[LOAD_TIME_LAG]);
-    write_waiting(file, "waiting_to_connect", &tally->to_connect);
-    write_waiting(file, "waiting_for_answer", &tally->for_answer);
-    write_count(file, "requests_queued", tally->queued);
-    write_count(file, "connections_opened", tally->connections);
-    write_count(file, "requests_resent", tally->resent);
-    write_count(file, "dropped_samples", tally->dropped);
-    fprintf(file, "  \"interrupted\": %s,\n", result->is_interrupted ? "true" : "false");
-    write_number(file, "busiest_worker", result->busiest);
+    write_number(file, "measured_load", gs_load_measured_load(result));
+    write_histogram(file, "response_us", &metrics->times[LOAD_TIME_RESPONSE]);
+    write_histogram(file, "service_us", gs_load_report_service(settings, metrics));
+    write_histogram(file, "connect_us", &metrics->times[LOAD_TIME_CONNECT]);
+    write_histogram(file, "first_byte_us", &metrics->times[LOAD_TIME_FIRST_BYTE]);
+    write_histogram(file, "send_delay_us", &metrics->times[LOAD_TIME_SEND_DELAY]);
+    write_waiting(file, "waiting_to_connect", &metrics->to_connect);
+    write_waiting(file, "waiting_for_response", &metrics->for_response);
+    write_count(file, "requests_queued", metrics->queued);
+    write_count(file, "connections_opened", metrics->connections);
+    write_count(file, "requests_retried", metrics->retried);
+    write_count(file, "dropped_samples", metrics->dropped);
+    write_flag(file, "interrupted", result->is_interrupted);
+    write_flag(file, "gave_up", result->has_given_up);
+    write_number(file, "max_worker_utilization", result->max_utilization);
     fprintf(file, "  \"client_cpu_s\": %.6f\n}\n", result->client_cpu_s);
     return ferror(file) ? -EIO : 0;
 }

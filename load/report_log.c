@@ -9,8 +9,8 @@
 #include <time.h>
 #include <zlib.h>
 
-/* HdrHistogram's log, version 1.3: one line an interval, here the whole run, with the V2 encoding
- * of a histogram, deflated, behind a cookie and its length, in base 64. */
+/* HdrHistogram log, version 1.3: one line per interval, here the whole run, with a compressed V2
+ * histogram in base64: cookie, length, deflated encoding. */
 enum { COMPRESSED_COOKIE = 0x1c849304 | 0x10, COMPRESSED_HEADER = 8 };
 
 static void write_base64(FILE *file, const uint8_t *bytes, size_t n)
@@ -55,7 +55,7 @@ free_all:
     return err;
 }
 
-/* The time is given in seconds from the start of the log, the maximum in milliseconds. */
+/* Start and length are in seconds, the maximum is in milliseconds. */
 static int write_interval(FILE *file, const char *tag, double seconds,
                           const struct gs_histogram *histogram)
 {
@@ -68,8 +68,8 @@ static int write_interval(FILE *file, const char *tag, double seconds,
 
 int gs_load_report_log(const struct load_result *result, FILE *file)
 {
-    double start = (double)result->begun_wall_ns / (double)GS_SECOND;
-    time_t second = (time_t)(result->begun_wall_ns / GS_SECOND);
+    double start = (double)result->start_wall_ns / (double)GS_SECOND;
+    time_t second = (time_t)(result->start_wall_ns / GS_SECOND);
     char date[64];
     struct tm utc;
     strftime(date, sizeof date, "%a %b %d %H:%M:%S UTC %Y", gmtime_r(&second, &utc));
@@ -79,16 +79,16 @@ int gs_load_report_log(const struct load_result *result, FILE *file)
     fputs("\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_"
           "Histogram\"\n",
           file);
-    static const char *const tags[LOAD_TIMES] = {[LOAD_TIME_CONNECT] = "connect",
-                                                 [LOAD_TIME_FIRST_BYTE] = "first_byte",
-                                                 [LOAD_TIME_SERVICE] = "service",
-                                                 [LOAD_TIME_RESPONSE] = "response",
-                                                 [LOAD_TIME_LAG] = "lag"};
+    static const char *const tags[LOAD_TIME_KINDS] = {[LOAD_TIME_CONNECT] = "connect",
+                                                      [LOAD_TIME_FIRST_BYTE] = "first_byte",
+                                                      [LOAD_TIME_SERVICE] = "service",
+                                                      [LOAD_TIME_RESPONSE] = "response",
+                                                      [LOAD_TIME_SEND_DELAY] = "send_delay"};
     int err = 0;
-    for (int i = 0; !err && i < LOAD_TIMES; i++) {
-        const struct gs_histogram *times = &result->tally.times[i];
-        bool is_of_open_loop = i == LOAD_TIME_SERVICE || i == LOAD_TIME_LAG;
-        if (times->count || !is_of_open_loop)
+    for (int i = 0; !err && i < LOAD_TIME_KINDS; i++) {
+        const struct gs_histogram *times = &result->metrics.times[i];
+        bool is_open_loop_only = i == LOAD_TIME_SERVICE || i == LOAD_TIME_SEND_DELAY;
+        if (times->count || !is_open_loop_only)
             err = write_interval(file, tags[i], result->seconds, times);
     }
     return err ? err : ferror(file) ? -EIO : 0;

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A time in the unit that suits it, in ten columns. */
+/* Print a duration in a suitable unit, in ten columns. */
 static void print_time(FILE *file, double ns)
 {
     if (ns < (double)GS_MILLISECOND)
@@ -17,7 +17,7 @@ static void print_time(FILE *file, double ns)
         fprintf(file, "%7.2f s ", ns / (double)GS_SECOND);
 }
 
-static void print_heads(FILE *file)
+static void print_heading(FILE *file)
 {
     fprintf(file, "\n%-12s%10s", "", "mean");
     for (int i = 0; i < LOAD_PERCENTILES; i++)
@@ -38,19 +38,29 @@ static void print_histogram(FILE *file, const char *name, const struct gs_histog
     fputc('\n', file);
 }
 
-static void print_errors(FILE *file, const struct load_tally *tally)
+static void print_errors(FILE *file, const struct load_metrics *metrics)
 {
-    fprintf(file, "%-17s%12" PRIu64, "errors", gs_load_tally_errors(tally));
+    fprintf(file, "%-17s%12" PRIu64, "errors", gs_load_metrics_error_count(metrics));
     const char *between = "  (";
-    for (int kind = 0; kind < LOAD_ERRORS; kind++) {
-        if (!tally->errors[kind])
+    for (int kind = 0; kind < LOAD_ERROR_KINDS; kind++) {
+        if (!metrics->errors[kind])
             continue;
-        fprintf(file, "%s%s %" PRIu64, between, gs_load_error_names[kind], tally->errors[kind]);
+        fprintf(file, "%s%s %" PRIu64, between, gs_load_error_names[kind], metrics->errors[kind]);
         if (kind == LOAD_CONNECT)
-            fprintf(file, ": %s", strerror(-tally->connect_error));
+            fprintf(file, ": %s", strerror(-metrics->connect_error));
         between = ", ";
     }
     fputs(*between == ',' ? ")\n" : "\n", file);
+}
+
+/* The errors of kind "status", by status. */
+static void print_unexpected_statuses(FILE *file, const struct load_metrics *metrics)
+{
+    for (int status = 0; status < LOAD_STATUSES; status++) {
+        if (metrics->unexpected_statuses[status])
+            fprintf(file, "  status %-8d%12" PRIu64 "\n", status,
+                    metrics->unexpected_statuses[status]);
+    }
 }
 
 static void print_bandwidth(FILE *file, double bytes_per_s)
@@ -66,72 +76,98 @@ static void print_rates(FILE *file, const struct load_settings *settings,
                         const struct load_result *result)
 {
     double per_second = result->seconds > 0 ? 1 / result->seconds : 0;
-    double requests = (double)result->tally.requests;
+    double requests = (double)result->metrics.requests;
     fprintf(file, "%-17s%12.3f s%s\n", "time", result->seconds,
-            result->is_interrupted ? "  (interrupted)" : "");
+            result->is_interrupted ? "  (interrupted)"
+            : result->has_given_up ? "  (given up)"
+                                   : "");
     if (settings->rate)
-        fprintf(file, "%-17s%12.1f requests/s%s\n", "rate asked for", (double)settings->rate,
-                settings->is_poisson ? "  (at random times)" : "");
+        fprintf(file, "%-17s%12.1f requests/s%s\n", "configured rate", (double)settings->rate,
+                settings->is_poisson ? "  (Poisson)" : "");
     fprintf(file, "%-17s%12.1f requests/s\n", "throughput", requests * per_second);
-    print_bandwidth(file, (double)result->tally.bytes * per_second);
+    print_bandwidth(file, (double)result->metrics.bytes * per_second);
     fprintf(file, "%-17s%12.1f connections\n", "offered load", (double)settings->connections);
-    fprintf(file, "%-17s%12.1f connections\n", "measured load", gs_load_measured(result));
+    fprintf(file, "%-17s%12.1f connections\n", "measured load", gs_load_measured_load(result));
     fprintf(file, "%-17s%12.3f s", "client CPU", result->client_cpu_s);
-    if (result->tally.requests)
-        fprintf(file, "  (%.2f us a request)", result->client_cpu_s * 1e6 / requests);
+    if (result->metrics.requests)
+        fprintf(file, "  (%.2f us per request)", result->client_cpu_s * 1e6 / requests);
     fputc('\n', file);
 }
 
-/* Those that were cut off, if the table's longest time is not the whole truth without them. */
-static void print_waiting(FILE *file, const char *what, const struct load_waiting *waiting,
-                          const struct gs_histogram *known)
+/* Print the requests in flight at the end if one has waited longer than the table's maximum. */
+static void print_waiting(FILE *file, const char *for_what, const struct load_waiting *waiting,
+                          const struct gs_histogram *completed)
 {
-    if (waiting->longest_ns <= gs_histogram_max(known))
+    if (waiting->longest_ns <= gs_histogram_max(completed))
         return;
-    fprintf(file, "%-17s%12" PRIu64 " %s at the end, one of them for", "still waiting",
-            waiting->count, what);
+    fprintf(file, "%-17s%12" PRIu64 " %s at the end, the longest for", "waiting", waiting->count,
+            for_what);
     print_time(file, (double)waiting->longest_ns);
     fputc('\n', file);
 }
 
-static void print_times(FILE *file, const struct load_tally *tally)
+static void print_times(FILE *file, const struct load_metrics *metrics)
 {
-    static const char *const names[LOAD_TIMES] = {[LOAD_TIME_CONNECT] = "connect",
-                                                  [LOAD_TIME_FIRST_BYTE] = "first byte",
-                                                  [LOAD_TIME_SERVICE] = "service",
-                                                  [LOAD_TIME_RESPONSE] = "response",
-                                                  [LOAD_TIME_LAG] = "lag"};
-    const struct gs_histogram *response = &tally->times[LOAD_TIME_RESPONSE];
-    if (response->count || tally->times[LOAD_TIME_CONNECT].count)
-        print_heads(file);
-    for (int i = 0; i < LOAD_TIMES; i++)
-        print_histogram(file, names[i], &tally->times[i]);
+    static const char *const names[LOAD_TIME_KINDS] = {[LOAD_TIME_CONNECT] = "connect",
+                                                       [LOAD_TIME_FIRST_BYTE] = "first byte",
+                                                       [LOAD_TIME_SERVICE] = "service",
+                                                       [LOAD_TIME_RESPONSE] = "response",
+                                                       [LOAD_TIME_SEND_DELAY] = "send delay"};
+    const struct gs_histogram *response = &metrics->times[LOAD_TIME_RESPONSE];
+    if (response->count || metrics->times[LOAD_TIME_CONNECT].count)
+        print_heading(file);
+    for (int i = 0; i < LOAD_TIME_KINDS; i++)
+        print_histogram(file, names[i], &metrics->times[i]);
     if (response->saturated)
-        fprintf(file, "%" PRIu64 " answers took longer than an hour\n", response->saturated);
+        fprintf(file, "%" PRIu64 " responses took longer than an hour\n", response->saturated);
+}
+
+/* Print an integer with commas: 9,512. */
+static void print_grouped(FILE *file, uint64_t value)
+{
+    if (value >= 1000) {
+        print_grouped(file, value / 1000);
+        fprintf(file, ",%03" PRIu64, value % 1000);
+    } else {
+        fprintf(file, "%" PRIu64, value);
+    }
+}
+
+static void print_missed_rate(FILE *file, const struct load_settings *settings,
+                              const struct load_result *result)
+{
+    if (!gs_load_misses_rate(result, settings))
+        return;
+    fputs("\ntarget rate missed: ", file);
+    print_grouped(file, (uint64_t)(result->sent_rate_per_s + 0.5));
+    fputs("/s of ", file);
+    print_grouped(file, settings->rate);
+    fputs("/s\n", file);
 }
 
 int gs_load_report_text(const struct load_settings *settings, const struct load_result *result,
                         FILE *file)
 {
-    const struct load_tally *tally = &result->tally;
-    fprintf(file, "%-17s%12" PRIu64 "\n", "requests", tally->requests);
-    print_errors(file, tally);
-    fprintf(file, "%-17s%12" PRIu64 " opened", "connections", tally->connections);
-    if (tally->resent)
-        fprintf(file, "  (%" PRIu64 " requests sent again, as the server had closed)",
-                tally->resent);
+    const struct load_metrics *metrics = &result->metrics;
+    fprintf(file, "%-17s%12" PRIu64 "\n", "requests", metrics->requests);
+    print_errors(file, metrics);
+    print_unexpected_statuses(file, metrics);
+    fprintf(file, "%-17s%12" PRIu64 " opened", "connections", metrics->connections);
+    if (metrics->retried)
+        fprintf(file, "  (%" PRIu64 " requests retried on a new connection)", metrics->retried);
     fputc('\n', file);
     print_rates(file, settings, result);
-    if (tally->dropped)
-        fprintf(file, "%-17s%12" PRIu64 " first and last\n", "answers dropped", tally->dropped);
+    if (metrics->dropped)
+        fprintf(file, "%-17s%12" PRIu64 " first and last responses\n", "dropped", metrics->dropped);
     if (settings->rate)
-        fprintf(file, "%-17s%12" PRIu64 " requests, due when all connections were busy\n", "queued",
-                tally->queued);
-    print_waiting(file, "to connect", &tally->to_connect, &tally->times[LOAD_TIME_CONNECT]);
-    print_waiting(file, "for an answer", &tally->for_answer,
-                  gs_load_report_service(settings, tally));
-    print_times(file, tally);
-    if (result->is_void)
-        fprintf(file, "\nVOID: %s\n", result->void_reason);
+        fprintf(file, "%-17s%12" PRIu64 " requests, scheduled while all connections were busy\n",
+                "queued", metrics->queued);
+    print_waiting(file, "to connect", &metrics->to_connect, &metrics->times[LOAD_TIME_CONNECT]);
+    print_waiting(file, "for a response", &metrics->for_response,
+                  gs_load_report_service(settings, metrics));
+    print_times(file, metrics);
+    print_missed_rate(file, settings, result);
+    if (result->is_invalid)
+        fprintf(file, "\nINVALID: %s\n", result->invalid_reason);
     return ferror(file) ? -EIO : 0;
 }

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* Sebastiano Vigna's splitmix64: each state gives 64 random bits, and any state will do. */
+/* Sebastiano Vigna's splitmix64: 64 random bits per call; every state is valid. */
 static uint64_t next_random(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -20,25 +20,32 @@ void gs_load_schedule_init(struct load_schedule *schedule, const struct load_set
                                        .share = share,
                                        .start_ns = start_ns,
                                        .is_poisson = settings->is_poisson};
-    /* Shares that follow each other begin far apart. */
-    uint64_t of_share = settings->seed ^ (uint64_t)share.index << 32;
-    schedule->random = next_random(&of_share);
+    /* Hashing separates the random sequences of adjacent shares. */
+    uint64_t state = settings->seed ^ (uint64_t)share.index << 32;
+    schedule->random = next_random(&state);
 }
 
-/* Exponentially distributed, by inversion. */
-static uint64_t next_at_random(struct load_schedule *schedule)
+/* Intervals are exponentially distributed, by inversion. */
+static uint64_t next_random_time(struct load_schedule *schedule)
 {
-    double chance = (double)(next_random(&schedule->random) >> 11) * 0x1p-53;
+    double uniform = (double)(next_random(&schedule->random) >> 11) * 0x1p-53;
     double mean_ns = (double)GS_SECOND * (double)schedule->share.count / (double)schedule->rate;
-    schedule->since_ns -= log1p(-chance) * mean_ns;
-    return schedule->start_ns + (uint64_t)schedule->since_ns;
+    schedule->elapsed_ns -= log1p(-uniform) * mean_ns;
+    return schedule->start_ns + (uint64_t)schedule->elapsed_ns;
 }
 
 uint64_t gs_load_schedule_next(struct load_schedule *schedule)
 {
     if (schedule->is_poisson)
-        return next_at_random(schedule);
+        return next_random_time(schedule);
     unsigned __int128 index =
         (unsigned __int128)schedule->count++ * schedule->share.count + schedule->share.index;
     return schedule->start_ns + (uint64_t)(index * GS_SECOND / schedule->rate);
+}
+
+uint64_t gs_load_schedule_lag(const struct load_schedule *schedule, uint64_t now_ns)
+{
+    struct load_schedule copy = *schedule;
+    uint64_t due_ns = gs_load_schedule_next(&copy);
+    return now_ns > due_ns ? now_ns - due_ns : 0;
 }

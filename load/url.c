@@ -14,7 +14,7 @@ static int fail(const char **ret_reason, const char *reason)
     return -EINVAL;
 }
 
-/* What would end the request line early, or is no part of a URL. */
+/* Spaces and control characters are not valid in a URL, and could end the request line. */
 static bool has_bad_character(const char *text)
 {
     for (; *text; text++) {
@@ -32,7 +32,7 @@ static bool is_port(const char *text, size_t n)
     return port > 0 && port < 65536;
 }
 
-/* The host's end within the authority of n bytes; NULL if brackets do not match. */
+/* Returns the end of the host in the authority of n bytes, or NULL if brackets do not match. */
 static const char *host_end(const char *authority, size_t n)
 {
     if (*authority == '[') {
@@ -48,11 +48,11 @@ int gs_load_url_parse(const char *text, struct load_url *ret_url, const char **r
 {
     struct load_url url = {0};
     if (!strncasecmp(text, "https://", 8))
-        return fail(ret_reason, "asks for https, and this program speaks plain http only");
+        return fail(ret_reason, "has the scheme https, which is not supported");
     if (strncasecmp(text, scheme, sizeof scheme - 1) != 0)
         return fail(ret_reason, "does not begin with http://");
     if (has_bad_character(text))
-        return fail(ret_reason, "has a space or control character (write %20 and so on)");
+        return fail(ret_reason, "has a space or control character (percent-encode it)");
     const char *authority = text + sizeof scheme - 1;
     size_t n = strcspn(authority, "/?#");
     if (n >= sizeof url.authority || memchr(authority, '@', n))

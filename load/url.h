@@ -1,4 +1,4 @@
-/* An http URL, taken apart. */
+/* Parser of http URLs. */
 #ifndef GS_LOAD_URL_H
 #define GS_LOAD_URL_H
 
@@ -7,13 +7,13 @@
 struct load_url {
     char host[256]; /* without the brackets of an IPv6 address */
     char port[6];
-    char authority[264]; /* as the Host field has it */
-    const char *path;    /* into the text, query included; "" stands for "/" */
+    char authority[264]; /* as sent in the Host field */
+    const char *path;    /* points into the text, includes the query; "" stands for "/" */
     int path_length;     /* without the fragment */
 };
 
-/* text stays the caller's, and must outlive the URL. On failure, a sentence about the text is
- * stored instead: "URL ... has no host". Returns 0 or -EINVAL. */
+/* text stays the caller's, and must outlive the URL. On failure, ret_reason receives a predicate
+ * for the message, as in "URL ... has no host". Returns 0 or -EINVAL. */
 GS_MUST_CHECK int gs_load_url_parse(const char *text, struct load_url *ret_url,
                                     const char **ret_reason);
 

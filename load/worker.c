@@ -1,16 +1,14 @@
 #include "load/worker.h"
 
-#include "load/client.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
-/* Clients begin at this pace, for a burst of connections would overflow an accept queue. */
+/* Clients start at this rate, as a burst of connections would overflow accept queues. */
 static const uint64_t start_interval_ns = GS_MILLISECOND;
 enum { CLIENTS_PER_INTERVAL = 128, CLIENT_STACK = 16 * 1024 };
 
-static uint64_t cpu_of_thread_ns(void)
+static uint64_t thread_cpu_ns(void)
 {
     struct rusage usage;
     getrusage(RUSAGE_THREAD, &usage);
@@ -21,63 +19,69 @@ static uint64_t cpu_of_thread_ns(void)
 
 /* ---- For clients ---- */
 
-bool gs_load_worker_measures(const struct load_worker *worker, uint64_t at_ns)
+bool gs_load_worker_is_measuring(const struct load_worker *worker, uint64_t at_ns)
 {
-    return at_ns >= worker->measure_ns && !worker->is_over;
+    return at_ns >= worker->measure_ns && !worker->is_finished;
 }
 
-bool gs_load_worker_claim(struct load_worker *worker, uint64_t at_ns, bool *ret_is_counted)
+bool gs_load_worker_reserve_request(struct load_worker *worker, uint64_t at_ns,
+                                    bool *ret_is_measured)
 {
-    *ret_is_counted = gs_load_worker_measures(worker, at_ns);
-    if (worker->is_over)
+    *ret_is_measured = gs_load_worker_is_measuring(worker, at_ns);
+    if (worker->is_finished)
         return false;
-    if (!worker->is_limited || !*ret_is_counted)
+    if (!worker->has_request_limit || !*ret_is_measured)
         return true;
-    if (!worker->left)
+    if (!worker->requests_left)
         return false;
-    worker->left--;
+    worker->requests_left--;
     return true;
 }
 
-bool gs_load_worker_counts(const struct load_worker *worker, bool is_counted, uint64_t end_ns)
+bool gs_load_worker_is_counted(const struct load_worker *worker, bool is_measured, uint64_t end_ns)
 {
-    return gs_load_worker_measures(worker, end_ns) && (is_counted || !worker->is_limited);
+    return gs_load_worker_is_measuring(worker, end_ns) &&
+           (is_measured || !worker->has_request_limit);
 }
 
 /* ---- The run ---- */
 
-static void begin_measuring(struct load_worker *worker)
+static void start_measuring(struct load_worker *worker)
 {
-    worker->begun_ns = worker->measure_ns;
-    worker->cpu_ns = cpu_of_thread_ns();
-    worker->idle_ns = worker->pace.idle_ns;
+    worker->start_ns = worker->measure_ns;
+    worker->cpu_ns = thread_cpu_ns();
+    worker->idle_ns = worker->poll.idle_ns;
+    if (worker->settings->rate)
+        worker->start_lag_ns = gs_load_schedule_lag(&worker->schedule, worker->start_ns);
 }
 
-static void end_measuring(struct load_worker *worker)
+static void stop_measuring(struct load_worker *worker)
 {
     worker->ended_ns = gs_clock_now();
-    worker->is_over = true;
-    if (worker->begun_ns) {
-        worker->cpu_ns = cpu_of_thread_ns() - worker->cpu_ns;
-        worker->idle_ns = worker->pace.idle_ns - worker->idle_ns;
+    worker->is_finished = true;
+    if (worker->start_ns) {
+        worker->cpu_ns = thread_cpu_ns() - worker->cpu_ns;
+        worker->idle_ns = worker->poll.idle_ns - worker->idle_ns;
     } else {
-        worker->begun_ns = worker->ended_ns;
+        worker->start_ns = worker->ended_ns;
     }
 }
 
-/* Returns 0, or -ECANCELED. */
-static int wait_until(struct load_worker *worker, uint64_t at_ns)
+/* Sleep until at_ns, and start measuring if the measured time begins by then. Returns 0 or
+ * -ECANCELED. */
+static int sleep_until(struct load_worker *worker, uint64_t at_ns)
 {
     int err = 0;
-    if (!worker->begun_ns && worker->measure_ns <= at_ns) {
+    if (!worker->start_ns && worker->measure_ns <= at_ns) {
         err = gs_thread_sleep(worker->measure_ns);
         if (!err)
-            begin_measuring(worker);
+            start_measuring(worker);
     }
     return err ? err : gs_thread_sleep(at_ns);
 }
 
-/* From next_ns on. Returns 0, -ECANCELED, or why a client could not begin. */
+/* Start clients from next_ns on. Returns 0, -ECANCELED, or the error of a client that could not be
+ * started. */
 static int start_clients(struct load_worker *worker, unsigned number, uint64_t next_ns)
 {
     const struct gs_thread_attributes attributes = {
@@ -86,7 +90,7 @@ static int start_clients(struct load_worker *worker, unsigned number, uint64_t n
     size_t *started = &worker->clients_started;
     while (!err && *started < worker->client_count && next_ns <= worker->end_ns) {
         if (*started % CLIENTS_PER_INTERVAL == 0) {
-            err = wait_until(worker, next_ns);
+            err = sleep_until(worker, next_ns);
             next_ns = gs_clock_after(gs_clock_now(), start_interval_ns);
         }
         if (!err)
@@ -97,29 +101,30 @@ static int start_clients(struct load_worker *worker, unsigned number, uint64_t n
     return err;
 }
 
-/* Returns 0, or -ETIMEDOUT or -ECANCELED: then those from *left on have not ended. */
-static int join_clients(struct load_worker *worker, uint64_t deadline_ns, size_t *left)
+/* Join the clients from *next on, and advance *next. Returns 0, or -ETIMEDOUT or -ECANCELED if
+ * clients from *next on still run. */
+static int join_clients(struct load_worker *worker, uint64_t deadline_ns, size_t *next)
 {
     int err = 0;
-    while (!err && *left < worker->clients_started) {
-        err = gs_thread_join(worker->clients[*left], deadline_ns, NULL);
-        *left += !err;
+    while (!err && *next < worker->clients_started) {
+        err = gs_thread_join(worker->clients[*next], deadline_ns, NULL);
+        *next += !err;
     }
     return err;
 }
 
-static void stop_clients(struct load_worker *worker, size_t left)
+static void cancel_clients(struct load_worker *worker, size_t next)
 {
     bool was_cancelable = gs_thread_set_cancelable(false);
-    for (size_t i = left; i < worker->clients_started; i++)
+    for (size_t i = next; i < worker->clients_started; i++)
         gs_thread_cancel(worker->clients[i]);
-    (void)!join_clients(worker, GS_NEVER, &left);
+    (void)!join_clients(worker, GS_NEVER, &next);
     gs_thread_set_cancelable(was_cancelable);
 }
 
-/* Before the first request of an open loop is due, its connections are made. All workers have as many
- * clients, but for one. */
-static uint64_t time_to_connect_ns(const struct load_worker *worker)
+/* The time reserved for the connections of an open loop, before its first request is scheduled. The
+ * number of clients per worker differs by at most one. */
+static uint64_t connect_time_ns(const struct load_worker *worker)
 {
     uint64_t clients = worker->settings->connections / worker->share.count;
     return (clients / CLIENTS_PER_INTERVAL + 10) * start_interval_ns;
@@ -128,20 +133,43 @@ static uint64_t time_to_connect_ns(const struct load_worker *worker)
 int gs_load_worker_run(struct load_worker *worker, unsigned number, uint64_t start_ns)
 {
     const struct load_settings *settings = worker->settings;
-    size_t left = 0;
-    gs_load_pace_begin();
+    size_t next = 0;
+    gs_load_busy_poll_set_timer_slack();
     gs_load_schedule_init(&worker->schedule, settings, worker->share,
-                          start_ns + (settings->rate ? time_to_connect_ns(worker) : 0));
+                          start_ns + (settings->rate ? connect_time_ns(worker) : 0));
     worker->measure_ns = gs_clock_after(worker->schedule.start_ns, settings->warmup_ns);
     worker->end_ns = settings->duration_ns
                          ? gs_clock_after(worker->measure_ns, settings->duration_ns)
                          : GS_NEVER;
-    int failure = start_clients(worker, number, start_ns);
-    if (!failure && !wait_until(worker, worker->measure_ns))
-        (void)!join_clients(worker, worker->end_ns, &left);
-    end_measuring(worker);
-    stop_clients(worker, left);
-    return failure == -ECANCELED ? 0 : failure;
+    int err = start_clients(worker, number, start_ns);
+    if (!err && !sleep_until(worker, worker->measure_ns))
+        (void)!join_clients(worker, worker->end_ns, &next);
+    stop_measuring(worker);
+    cancel_clients(worker, next);
+    return err == -ECANCELED ? 0 : err;
+}
+
+/* A lag below this is no sign of busy clients. */
+static const uint64_t min_lag_ns = GS_MILLISECOND;
+
+/* Of a time t, the schedule advanced by t less the growth of its lag. With -n, the time ends when
+ * the last request is sent: clients that find none left have advanced the schedule since. */
+double gs_load_worker_sent_rate(const struct load_worker *worker)
+{
+    double rate = (double)worker->settings->rate / (double)worker->share.count;
+    bool has_sent_all = worker->has_request_limit && !worker->requests_left;
+    uint64_t until_ns = worker->end_ns < worker->ended_ns ? worker->end_ns : worker->ended_ns;
+    uint64_t lag_ns;
+    if (has_sent_all) {
+        until_ns = worker->last_start_ns;
+        lag_ns = until_ns > worker->last_scheduled_ns ? until_ns - worker->last_scheduled_ns : 0;
+    } else {
+        lag_ns = gs_load_schedule_lag(&worker->schedule, until_ns);
+    }
+    if (until_ns <= worker->start_ns || lag_ns < worker->start_lag_ns + min_lag_ns)
+        return rate;
+    uint64_t growth_ns = lag_ns - worker->start_lag_ns;
+    return rate * (1 - (double)growth_ns / (double)(until_ns - worker->start_ns));
 }
 
 /* ---- Life cycle ---- */
@@ -151,13 +179,13 @@ static int allocate(struct load_worker *worker)
     size_t request_count = worker->target->request_count;
     worker->clients = calloc(worker->client_count, sizeof *worker->clients);
     worker->expected = calloc(request_count, sizeof *worker->expected);
-    worker->buffer = malloc(LOAD_BUFFER);
+    worker->buffer = malloc(LOAD_BUFFER_SIZE);
     if (!worker->clients || !worker->expected || !worker->buffer)
         return -ENOMEM;
     for (size_t i = 0; i < request_count; i++)
         worker->expected[i] = (struct load_expected){worker->settings->expect_status,
                                                      worker->settings->expect_length};
-    return gs_load_tally_init(&worker->tally, worker->settings->drop);
+    return gs_load_metrics_init(&worker->metrics, worker->settings->drop);
 }
 
 int gs_load_worker_init(struct load_worker *worker, const struct load_settings *settings,
@@ -165,8 +193,8 @@ int gs_load_worker_init(struct load_worker *worker, const struct load_settings *
 {
     *worker = (struct load_worker){.settings = settings, .target = target, .share = share};
     worker->client_count = (size_t)gs_load_share_of(settings->connections, share);
-    worker->left = gs_load_share_of(settings->requests, share);
-    worker->is_limited = settings->requests > 0;
+    worker->requests_left = gs_load_share_of(settings->requests, share);
+    worker->has_request_limit = settings->requests > 0;
     worker->is_head = gs_load_is_head(settings);
     worker->next_request = share.index % target->request_count;
     worker->sources_used = share.index;
@@ -175,7 +203,7 @@ int gs_load_worker_init(struct load_worker *worker, const struct load_settings *
 
 void gs_load_worker_done(struct load_worker *worker)
 {
-    gs_load_tally_done(&worker->tally);
+    gs_load_metrics_done(&worker->metrics);
     free(worker->buffer);
     free(worker->expected);
     free(worker->clients);

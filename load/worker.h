@@ -1,18 +1,18 @@
-/* One kernel thread of the run, with its share of the clients. All of its user threads stay on it:
- * what is here is theirs alone, without a lock, but for what the comments say. */
+/* A worker: one kernel thread of the run, with its share of the clients. A client is a user thread
+ * that stays on its worker, so that the state below needs no lock, except where stated. */
 #ifndef GS_LOAD_WORKER_H
 #define GS_LOAD_WORKER_H
 
-#include "load/pace.h"
+#include "load/busy_poll.h"
+#include "load/metrics.h"
 #include "load/schedule.h"
-#include "load/tally.h"
 #include "load/target.h"
 
 #include <gossamer/thread.h>
 
-enum { LOAD_BUFFER = 64 * 1024 };
+enum { LOAD_BUFFER_SIZE = 64 * 1024 };
 
-/* What a right answer looks like; LOAD_ANY where that is not known yet. */
+/* The expected response to a request; LOAD_ANY until the first response. */
 struct load_expected {
     uint64_t status, length;
 };
@@ -24,45 +24,58 @@ struct load_worker {
     struct gs_thread **clients;
     size_t client_count, clients_started;
     struct load_expected *expected; /* for each request of the target */
-    char *buffer;                   /* LOAD_BUFFER: what is received, and not kept */
+    char *buffer;                   /* of LOAD_BUFFER_SIZE, for received bytes */
     size_t next_request;
     uint64_t sources_used;
-    uint64_t left;   /* of -n, requests that were not begun yet */
-    bool is_limited; /* by -n */
-    bool is_over;    /* no request is to begin, nothing counts any more */
+    uint64_t requests_left; /* of -n: requests not reserved yet */
+    bool has_request_limit; /* -n is given */
+    bool is_finished;       /* no request may start, and no outcome is counted */
     bool is_head;
+    _Atomic(bool) has_answer; /* a byte of a response was received, even during the warm-up */
     struct load_schedule schedule;
-    struct load_pace pace;
-    uint64_t measure_ns, end_ns; /* the measured time, as it was planned */
-    uint64_t begun_ns, ended_ns; /* as it was; 0: it has not begun, or ended */
+    uint64_t last_start_ns, last_scheduled_ns; /* of the last measured request */
+    uint64_t start_lag_ns;                     /* lag of the schedule at start_ns */
+    struct load_busy_poll poll;
+    uint64_t measure_ns, end_ns; /* the measured time as planned */
+    uint64_t start_ns, ended_ns; /* the measured time as it was; 0 until then */
     uint64_t cpu_ns, idle_ns;    /* of this kernel thread, in the measured time */
-    struct load_tally tally;     /* the first counts are read by others meanwhile */
+    struct load_metrics metrics; /* the counters may be read by other threads */
 };
 
-/* *worker may be shared by processes. gs_load_worker_done is to be called in any case, and may be
- * called without for zeroed memory. Returns 0 or -errno. */
+/* *worker may be in memory shared between processes. The caller calls gs_load_worker_done in any
+ * case, which may also be called on zeroed memory. Returns 0 or -errno. */
 GS_MUST_CHECK int gs_load_worker_init(struct load_worker *worker,
                                       const struct load_settings *settings,
                                       const struct load_target *target, struct load_share share);
 void gs_load_worker_done(struct load_worker *worker);
 
-/* From start_ns on, until the duration is over, all requests are done, or the calling thread is
- * cancelled. By a thread that stays on this kernel thread, which is the number-th of this process.
- * Returns 0 or -errno. */
+/* Run the clients from start_ns until the duration is over, all requests are done, or the calling
+ * thread is canceled. The calling user thread stays on this kernel thread, which is the number-th
+ * worker of the runtime. Returns 0 or -errno. */
 GS_MUST_CHECK int gs_load_worker_run(struct load_worker *worker, unsigned number,
                                      uint64_t start_ns);
 
+/* Open loop, after the run: returns the rate at which the worker sent requests in the measured
+ * time. It is the worker's share of the configured rate, and less if all its clients were busy when
+ * requests became due. */
+double gs_load_worker_sent_rate(const struct load_worker *worker);
+
 /* ---- For clients ---- */
 
-/* Whether another request may begin at `at_ns`, and whether it is one of those of -n. */
-bool gs_load_worker_claim(struct load_worker *worker, uint64_t at_ns, bool *ret_is_counted);
+/* The function of a client's user thread; its argument is the worker. */
+void *gs_load_client_run(void *worker);
 
-/* Whether that moment is in the measured time. */
-bool gs_load_worker_measures(const struct load_worker *worker, uint64_t at_ns);
+/* Returns whether another request may start at at_ns. *ret_is_measured: whether that is in the
+ * measured time, so that the request counts towards -n. */
+bool gs_load_worker_reserve_request(struct load_worker *worker, uint64_t at_ns,
+                                    bool *ret_is_measured);
 
-/* Whether the outcome of a request counts. With -d, what ends in the measured time does, even if it
- * began in the warm-up, as do, to make up for it, not those that the end of the run cuts off; with
- * -n, what was counted when it began. */
-bool gs_load_worker_counts(const struct load_worker *worker, bool is_counted, uint64_t end_ns);
+/* Whether at_ns is in the measured time. */
+bool gs_load_worker_is_measuring(const struct load_worker *worker, uint64_t at_ns);
+
+/* Whether the outcome of a request is counted. With -d, outcomes in the measured time are, even of
+ * requests that started during the warm-up: they make up for those in flight at the end of the run,
+ * which are not. With -n, those of requests that started in the measured time are. */
+bool gs_load_worker_is_counted(const struct load_worker *worker, bool is_measured, uint64_t end_ns);
 
 #endif

@@ -1,34 +1,62 @@
 #include "serve/access_log.h"
 
+#include "serve/error_log.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <gossamer/clock.h>
 #include <gossamer/sys.h>
+#include <limits.h>
 #include <linux/openat2.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 /* The longest that one text of a line becomes, with its escapes, and a line of three such texts. */
-#define TEXT_MOST 4096
-#define LINE_MOST (3 * TEXT_MOST + 256)
+#define TEXT_MAX 4096
+#undef LINE_MAX
+#define LINE_MAX (3 * TEXT_MAX + 256)
 
-_Static_assert(SERVE_LOG_BUFFER >= 2 * LINE_MOST, "room for a line behind the rest of another");
+/* Between two reports of lost lines. */
+#define REPORT_NS (60 * GS_SECOND)
+
+/* How long the last lines wait for room. */
+#define FINISH_NS (GS_SECOND / 2)
+
+_Static_assert(SERVE_LOG_BUFFER >= 2 * LINE_MAX, "space for a line behind the rest of another");
 
 static int open_file(const char *file)
 {
-    struct open_how how = {.flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, .mode = 0644};
+    struct open_how how = {.flags = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC,
+                           .mode = 0644};
     return gs_sys_openat2(AT_FDCWD, file, &how);
+}
+
+/* O_NONBLOCK belongs to what was opened, which others may have, too: so a pipe or a terminal is
+ * opened again. If that is impossible, writes to it may block. */
+static int open_stdout(void)
+{
+    struct open_how how = {.flags = O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY};
+    struct stat status;
+    if (gs_sys_fstat(STDOUT_FILENO, &status) ||
+        (!S_ISFIFO(status.st_mode) && !S_ISCHR(status.st_mode)))
+        return STDOUT_FILENO;
+    int fd = gs_sys_openat2(AT_FDCWD, "/proc/self/fd/1", &how);
+    return fd < 0 ? STDOUT_FILENO : fd;
 }
 
 int serve_access_log_open(const char *file)
 {
-    return strcmp(file, "-") ? open_file(file) : STDOUT_FILENO;
+    return strcmp(file, "-") ? open_file(file) : open_stdout();
 }
 
 int serve_access_log_reopen(const char *file, int fd)
 {
-    if (fd == STDOUT_FILENO)
+    if (!strcmp(file, "-"))
         return 0;
     int opened = open_file(file);
     if (opened < 0)
@@ -38,36 +66,67 @@ int serve_access_log_reopen(const char *file, int fd)
     return err < 0 ? err : 0;
 }
 
-/* Quotes, back slashes and whatever is not printable ASCII become \xHH. */
-static size_t put_text(char *out, const char *text)
+size_t serve_log_escape(char *out, size_t max, const char *text, size_t n)
 {
-    size_t n = 0;
-    if (!text)
-        text = "-";
-    for (; *text && n + 4 < TEXT_MOST; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c >= 0x20 && c < 0x7f && c != '"' && c != '\\')
-            out[n++] = (char)c;
-        else
-            n += (size_t)sprintf(out + n, "\\x%02X", c);
+    static const char digits[] = "0123456789ABCDEF";
+    size_t length = 0;
+    for (size_t i = 0; i < n && length + 4 <= max; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c >= 0x20 && c < 0x7f && c != '"' && c != '\\') {
+            out[length++] = (char)c;
+            continue;
+        }
+        const char escape[] = {'\\', 'x', digits[c >> 4], digits[c & 15]};
+        memcpy(out + length, escape, sizeof escape);
+        length += sizeof escape;
     }
-    return n;
+    return length;
 }
 
-void serve_log_on_begun(struct serve_log_writer *writer, void (*on_begun)(void *data), void *data)
+static size_t put_bytes(char *out, const char *text, size_t n)
 {
-    writer->on_begun = on_begun;
+    return text ? serve_log_escape(out, TEXT_MAX - 1, text, n)
+                : serve_log_escape(out, TEXT_MAX - 1, "-", 1);
+}
+
+static size_t put_text(char *out, const char *text)
+{
+    return put_bytes(out, text, text ? strlen(text) : 0);
+}
+
+static void lose(struct serve_log_writer *writer, uint64_t lines, int err)
+{
+    struct serve_log_losses *losses = writer->losses;
+    if (!losses || !lines)
+        return;
+    uint64_t sum = atomic_fetch_add(&losses->lines, lines) + lines;
+    uint64_t now_ns = gs_clock_now(), due_ns = atomic_load(&losses->report_ns);
+    if (now_ns >= due_ns &&
+        atomic_compare_exchange_strong(&losses->report_ns, &due_ns, now_ns + REPORT_NS))
+        serve_warn("the access log can't be written, lines are lost (%llu until now): %s",
+                   (unsigned long long)sum,
+                   err == -EAGAIN ? "its reader is too slow" : strerror(-err));
+}
+
+void serve_log_on_first_line(struct serve_log_writer *writer, void (*on_first_line)(void *data),
+                             void *data)
+{
+    writer->on_first_line = on_first_line;
     writer->data = data;
 }
 
 void serve_log_write(struct serve_log_writer *writer, const char *host,
                      const struct gs_http_log_entry *entry)
 {
-    if (sizeof writer->buffer - writer->used < LINE_MOST)
-        serve_log_flush(writer);
-    if (!writer->is_told && writer->on_begun) {
-        writer->is_told = true;
-        writer->on_begun(writer->data);
+    if (sizeof writer->buffer - writer->used < LINE_MAX)
+        (void)serve_log_flush(writer);
+    if (sizeof writer->buffer - writer->used < LINE_MAX) {
+        lose(writer, 1, -EAGAIN);
+        return;
+    }
+    if (!writer->is_notified && writer->on_first_line) {
+        writer->is_notified = true;
+        writer->on_first_line(writer->data);
     }
     char date[40];
     struct tm local;
@@ -76,7 +135,7 @@ void serve_log_write(struct serve_log_writer *writer, const char *host,
     strftime(date, sizeof date, "%d/%b/%Y:%H:%M:%S %z", &local);
     char *start = writer->buffer + writer->used;
     char *at = start + sprintf(start, "%s - - [%s] \"", host, date);
-    at += put_text(at, entry->request_line);
+    at += put_bytes(at, entry->request_line, entry->request_line_length);
     at += sprintf(at, "\" %u %llu \"", entry->status, (unsigned long long)entry->body_bytes);
     at += put_text(at, entry->referer);
     at = stpcpy(at, "\" \"");
@@ -85,46 +144,95 @@ void serve_log_write(struct serve_log_writer *writer, const char *host,
     writer->used += (size_t)(at - start);
 }
 
-/* Give up what is behind the bytes that are done, but for the rest of a line. */
-static void drop(struct serve_log_writer *writer, size_t done)
+static uint64_t count_lines(const char *bytes, size_t n)
 {
-    const char *rest = writer->buffer + done;
-    if (done)
-        writer->begun = rest[-1] != '\n';
-    const char *end = writer->begun ? memchr(rest, '\n', writer->used - done) : NULL;
-    writer->used = end ? (size_t)(end + 1 - rest) : 0;
-    memmove(writer->buffer, rest, writer->used);
+    uint64_t lines = 0;
+    for (size_t i = 0; i < n; i++)
+        lines += bytes[i] == '\n';
+    return lines;
 }
 
-static void complain(struct serve_log_writer *writer, int err)
+/* Note that `done` bytes were written, and keep the rest. */
+static void consume(struct serve_log_writer *writer, size_t done)
 {
-    bool is_said = writer->failed;
-    if (writer->has_failed)
-        is_said |= atomic_exchange(writer->has_failed, true);
-    if (!is_said)
-        fprintf(stderr, "gossamer serve: the access log can't be written, lines are lost: %s\n",
-                strerror(-err));
-    writer->failed = true;
+    if (!done)
+        return;
+    writer->has_partial_line = writer->buffer[done - 1] != '\n';
+    writer->used -= done;
+    memmove(writer->buffer, writer->buffer + done, writer->used);
 }
 
-void serve_log_flush(struct serve_log_writer *writer)
+/* Drop all, except for the rest of a line that was written in part. */
+static void drop(struct serve_log_writer *writer, int err)
+{
+    const char *end = writer->has_partial_line ? memchr(writer->buffer, '\n', writer->used) : NULL;
+    size_t kept = end ? (size_t)(end + 1 - writer->buffer) : 0;
+    lose(writer, count_lines(writer->buffer + kept, writer->used - kept), err);
+    writer->used = kept;
+}
+
+/* To a pipe, whole lines are written by calls that are atomic: so no line of another writer comes
+ * into one when the pipe is full. A longer line may be written in part. */
+static size_t next_part(const struct serve_log_writer *writer, const char *bytes, size_t n)
+{
+    struct stat status;
+    if (n <= PIPE_BUF || gs_sys_fstat(writer->fd, &status) || !S_ISFIFO(status.st_mode))
+        return n;
+    const char *end = memrchr(bytes, '\n', PIPE_BUF);
+    if (!end)
+        end = memchr(bytes, '\n', n);
+    return end ? (size_t)(end + 1 - bytes) : n;
+}
+
+/* Only stdout can be a socket. */
+static ssize_t write_some(const struct serve_log_writer *writer, const char *bytes, size_t n)
+{
+    ssize_t written = -ENOTSOCK;
+    do {
+        if (writer->fd == STDOUT_FILENO)
+            written = gs_sys_send(writer->fd, bytes, n, MSG_DONTWAIT);
+        if (written == -ENOTSOCK || writer->fd != STDOUT_FILENO)
+            written = gs_sys_write(writer->fd, bytes, n);
+    } while (written == -EINTR);
+    return written;
+}
+
+bool serve_log_flush(struct serve_log_writer *writer)
 {
     size_t done = 0;
-    writer->is_told = false;
-    while (done < writer->used) {
-        ssize_t n = gs_sys_write(writer->fd, writer->buffer + done, writer->used - done);
-        if (n == -EINTR)
-            continue;
-        if (n < 0) {
-            complain(writer, (int)n);
-            drop(writer, done);
-            return;
-        }
-        writer->failed = false;
-        if (writer->has_failed && atomic_load(writer->has_failed))
-            atomic_store(writer->has_failed, false);
-        done += (size_t)n;
+    ssize_t n = 0;
+    writer->is_notified = false;
+    while (done < writer->used && n >= 0) {
+        const char *bytes = writer->buffer + done;
+        n = write_some(writer, bytes, next_part(writer, bytes, writer->used - done));
+        done += n > 0 ? (size_t)n : 0;
     }
-    writer->begun = false;
-    writer->used = 0;
+    consume(writer, done);
+    if (n < 0 && n != -EAGAIN)
+        drop(writer, (int)n);
+    return !writer->used;
+}
+
+void serve_log_finish(struct serve_log_writer *writer)
+{
+    struct serve_log_losses *losses = writer->losses;
+    struct pollfd poll = {.fd = writer->fd, .events = POLLOUT};
+    uint64_t now_ns = gs_clock_now(), end_ns = now_ns + FINISH_NS;
+    while (!serve_log_flush(writer) && now_ns < end_ns &&
+           !(losses && atomic_load(&losses->has_given_up))) {
+        gs_sys_poll(&poll, 1, end_ns - now_ns);
+        now_ns = gs_clock_now();
+    }
+    if (!writer->used)
+        return;
+    if (losses)
+        atomic_store(&losses->has_given_up, true);
+    drop(writer, -EAGAIN);
+}
+
+void serve_log_report_losses(const struct serve_log_losses *losses)
+{
+    uint64_t lines = atomic_load(&losses->lines);
+    if (lines)
+        serve_warn("%llu lines of the access log were lost", (unsigned long long)lines);
 }

@@ -12,37 +12,57 @@
 #include <gossamer/http.h>
 #include <stdatomic.h>
 
-/* Open file ("-": stdout). Returns the descriptor, or -errno. */
+/* Open file ("-": stdout), so that writes to a pipe or a terminal do not block. Returns the
+ * descriptor, or -errno; -ENXIO: it is a pipe that nobody reads. */
 GS_MUST_CHECK int serve_access_log_open(const char *file);
 
-/* Open the file anew in place of fd, for instance after it was renamed. Returns 0 or -errno; then
- * the old one stays. */
+/* Reopen the file in place of fd, for instance after it was renamed. Returns 0, or -errno, and fd
+ * stays as it is; -ENXIO: it is a pipe that nobody reads. */
 int serve_access_log_reopen(const char *file, int fd);
+
+/* Copy n bytes of text; quotes, backslashes and all that is not printable ASCII become \xHH. At
+ * most max bytes are written: the end of a long text is left out. Returns the length. */
+size_t serve_log_escape(char *out, size_t max, const char *text, size_t n);
 
 #define SERVE_LOG_BUFFER 32768
 
+/* What all writers of a log have lost, in memory that the server's processes share; initially
+ * zero. */
+struct serve_log_losses {
+    _Atomic(uint64_t) lines;
+    _Atomic(uint64_t) report_ns; /* when the next report is due */
+    atomic_bool has_given_up;    /* at the end, a writer waited for room in vain */
+};
+
 struct serve_log_writer {
-    int fd;      /* -1: no log */
-    bool failed; /* and it was said */
-    atomic_bool
-        *has_failed; /* the same for all that write to this log; NULL: this one does so alone */
-    bool begun;      /* the buffer starts with the rest of a line whose beginning was written */
+    int fd;                          /* -1: no log */
+    struct serve_log_losses *losses; /* NULL: they are not counted */
+    bool has_partial_line; /* the buffer starts with the rest of a line that was written in part */
     size_t used;
-    void (*on_begun)(void *data); /* NULL: nobody is to be told */
+    void (*on_first_line)(void *data); /* NULL: none */
     void *data;
-    bool is_told; /* since the last flush */
+    bool is_notified; /* since the last flush */
     char buffer[SERVE_LOG_BUFFER];
 };
 
-/* Have on_begun called whenever the first line since a flush comes. */
-void serve_log_on_begun(struct serve_log_writer *writer, void (*on_begun)(void *data), void *data);
+/* Have on_first_line called for the first line after each flush. */
+void serve_log_on_first_line(struct serve_log_writer *writer, void (*on_first_line)(void *data),
+                             void *data);
 
 void serve_log_write(struct serve_log_writer *writer, const char *host,
                      const struct gs_http_log_entry *entry);
 
-/* Write out what was collected. Lines that can't be written, because the disk is full, are dropped,
- * with one word on stderr; the rest of a line that was begun is kept and comes first the next
- * time. */
-void serve_log_flush(struct serve_log_writer *writer);
+/* Write what was collected, without waiting. What a pipe has no room for stays in the buffer; lines
+ * for which the buffer has no room then are dropped, and so are those that can't be written because
+ * the disk is full. Losses are counted, and reported on stderr at most once a minute. The rest of a
+ * line that was written in part is kept, and is written first the next time. Returns whether the
+ * buffer is empty. */
+bool serve_log_flush(struct serve_log_writer *writer);
+
+/* Write the last lines: what a pipe has no room for within half a second is dropped. */
+void serve_log_finish(struct serve_log_writer *writer);
+
+/* At the end, report on stderr how many lines were lost, if any. */
+void serve_log_report_losses(const struct serve_log_losses *losses);
 
 #endif

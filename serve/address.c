@@ -7,13 +7,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 
-#define HOST_MOST 256
+#define HOST_MAX 256
+#define UNIX_PREFIX "unix:"
+
+static bool is_number(const char *word)
+{
+    return *word && strspn(word, "0123456789") == strlen(word);
+}
 
 /* The host and port in the word; brackets are taken off. */
-static const char *split(const char *word, char host[HOST_MOST], const char **ret_port)
+static const char *split(const char *word, char host[HOST_MAX], const char **ret_port)
 {
     const char *colon = strrchr(word, ':');
+    if (is_number(word)) {
+        memcpy(host, "*", sizeof "*");
+        *ret_port = word;
+        return NULL;
+    }
     if (!colon || !colon[1] || strchr(colon, ']'))
         return "has no port: write ADDRESS:PORT";
     size_t n = (size_t)(colon - word);
@@ -23,13 +35,12 @@ static const char *split(const char *word, char host[HOST_MOST], const char **re
     } else if (memchr(word, ':', n)) {
         return "needs brackets around its IPv6 address: write [ADDRESS]:PORT";
     }
-    if (!n || n >= HOST_MOST)
+    if (!n || n >= HOST_MAX)
         return "has no address: write ADDRESS:PORT, or *:PORT for all";
     memcpy(host, word, n);
     host[n] = '\0';
     *ret_port = colon + 1;
-    return strspn(colon + 1, "0123456789") == strlen(colon + 1) ? NULL
-                                                                : "has a port that is not a number";
+    return is_number(colon + 1) ? NULL : "has a port that is not a number";
 }
 
 /* What getaddrinfo's result says about the word. */
@@ -46,10 +57,28 @@ static const char *problem_of(int result)
     }
 }
 
+static int parse_unix(const char *path, struct serve_address *ret_address, const char **ret_problem)
+{
+    struct sockaddr_un *name = (struct sockaddr_un *)&ret_address->storage;
+    size_t n = strlen(path);
+    *ret_problem = !n                           ? "has no path: write unix:PATH"
+                   : n >= sizeof name->sun_path ? "has a path of more than 107 bytes"
+                                                : NULL;
+    if (*ret_problem)
+        return -EINVAL;
+    *name = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(name->sun_path, path, n + 1);
+    ret_address->length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + 1);
+    return 0;
+}
+
 int serve_address_parse(const char *word, struct serve_address *ret_address,
                         const char **ret_problem)
 {
-    char host[HOST_MOST];
+    ret_address->file_fd = -1;
+    if (!strncmp(word, UNIX_PREFIX, strlen(UNIX_PREFIX)))
+        return parse_unix(word + strlen(UNIX_PREFIX), ret_address, ret_problem);
+    char host[HOST_MAX];
     const char *port;
     *ret_problem = split(word, host, &port);
     if (*ret_problem)
@@ -76,6 +105,10 @@ int serve_address_parse(const char *word, struct serve_address *ret_address,
 
 void serve_address_host(const struct sockaddr *address, char out[SERVE_ADDRESS_TEXT])
 {
+    if (address->sa_family == AF_UNIX) {
+        memcpy(out, UNIX_PREFIX, sizeof UNIX_PREFIX);
+        return;
+    }
     const void *host = address->sa_family == AF_INET6
                            ? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
                            : (const void *)&((const struct sockaddr_in *)address)->sin_addr;
@@ -86,6 +119,11 @@ void serve_address_host(const struct sockaddr *address, char out[SERVE_ADDRESS_T
 void serve_address_format(const struct sockaddr *address, char out[SERVE_ADDRESS_TEXT])
 {
     char host[SERVE_ADDRESS_TEXT];
+    if (address->sa_family == AF_UNIX) {
+        const struct sockaddr_un *name = (const struct sockaddr_un *)address;
+        snprintf(out, SERVE_ADDRESS_TEXT, UNIX_PREFIX "%s", name->sun_path);
+        return;
+    }
     serve_address_host(address, host);
     bool six = address->sa_family == AF_INET6;
     unsigned port = ntohs(six ? ((const struct sockaddr_in6 *)address)->sin6_port

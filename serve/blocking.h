@@ -1,36 +1,97 @@
-/* A connection that is served by blocking: whoever serves it does what needs no waiting, then waits, until it is over.
+/* A connection that is served by blocking calls, in a loop that waits where it must, until the
+ * connection is to be closed. One call receives, runs HTTP and usually sends the answer, too; the
+ * loop does what is left: it loads files, sends them, and waits for room in full sockets.
  *
- *     serve_blocking_init(&blocking, gate, &shard, &arrival);
+ *     serve_blocking_init(&blocking, &serve_user_calls, &shard, &accepted);
  *     serve_blocking_run(&blocking);
- *     serve_blocking_done(&blocking);
+ *     serve_connection_done(&blocking.base);
  *
- * A wait ends with the connection's deadline, too, and when the server goes down: then what was received is answered. One kernel
- * thread at a time, with 24 KiB of stack. */
+ * User-level threads, kernel threads and processes run the same loop; they differ in the calls that
+ * wait. Waits also end at the connection's deadline and when the server drains: then what was
+ * received is still answered. A connection is used by one thread at a time. */
 #ifndef GS_SERVE_BLOCKING_H
 #define GS_SERVE_BLOCKING_H
 
+#include "serve/admission.h"
 #include "serve/connection.h"
-#include "serve/gate.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+
+struct serve_blocking;
+
+/* The calls that wait. Deadlines and results are those of gossamer/io.h: a call returns -ETIMEDOUT
+ * at its deadline, and with the deadline 0 instead of waiting; -ECANCELED: the server has begun to
+ * drain. */
+struct serve_blocking_calls {
+    /* Receive, and call serve_blocking_answer with the bytes, where there is stack for it. Returns
+     * its result or -errno. */
+    ssize_t (*receive_and_answer)(struct serve_blocking *blocking, uint64_t deadline_ns);
+
+    /* Send some of the output. Returns as serve_output_send, but not -EAGAIN. */
+    ssize_t (*send)(struct serve_blocking *blocking, struct serve_output *output,
+                    uint64_t deadline_ns);
+
+    /* Wait for any of POLLIN and POLLOUT; 0: only for the deadline. Returns what is ready, or
+     * -errno. */
+    int (*wait)(struct serve_blocking *blocking, unsigned events, uint64_t deadline_ns);
+
+    void (*load)(struct gs_http_load *load);
+    uint64_t (*now)(void);
+
+    /* From now on no wait ends with -ECANCELED. NULL: the calls look at is_draining. */
+    void (*ignore_cancel)(void);
+
+    /* Let others run; NULL: the kernel does. */
+    void (*yield)(void);
+
+    /* The kernel sends while the thread waits: an answer is not tried to be sent at once. */
+    bool sends_by_completion;
+};
+
+/* By user-level threads: the calls of gossamer/io.h. With the second, the workers' rings (io_uring)
+ * receive and send. */
+extern const struct serve_blocking_calls serve_user_calls, serve_user_ring_calls;
+
+/* What a connection that may be evicted waits for; those with less go first. */
+enum { SERVE_WAITS_IDLE, SERVE_WAITS_FOR_HEAD, SERVE_WAITS_FOR_CLOSE };
+#define SERVE_WAITS_MASK 3u
 
 struct serve_blocking {
     struct serve_connection base;
-    struct serve_gate *gate;
-    uint64_t limit_ns;             /* when it is closed if it is idle, besides its own deadline */
-    bool is_readable, is_writable; /* the socket, as far as is known */
-    bool lacks;                    /* the kernel had no memory for what is to be sent */
-    bool is_draining;
-    bool has_received; /* something, since the caller has set it to false */
+    const struct serve_blocking_calls *calls;
+    /* When it is aborted; GS_NEVER: the server is not draining. */
+    const _Atomic(uint64_t) *drain_until_ns;
+    uint64_t idle_limit_ns; /* queue: when it is closed if it is idle; GS_NEVER: HTTP's deadline */
+    /* While it may be evicted: four times its deadline, plus a SERVE_WAITS_...; otherwise 0. Other
+     * threads may read it, to choose the connection that has waited longest. */
+    _Atomic(uint64_t) waits_until;
+    int drain_fd;      /* kernel threads: can be read once the server drains */
+    bool is_readable;  /* kernel threads: the socket, as far as is known */
+    bool is_draining;  /* HTTP knows that the server drains */
+    bool send_nomem;   /* the kernel had no memory for what is to be sent */
+    bool has_received; /* queue: something, since the caller has set it to false */
+    bool never_waits;  /* queue: a step does only what needs no waiting */
 };
 
-/* The connection is its own from now on; so is its place. */
-void serve_blocking_init(struct serve_blocking *blocking, struct serve_gate *gate,
-                         struct serve_shard *shard, const struct serve_arrival *arrival);
+/* The stacks of threads that call serve_blocking_run. User-level threads have small ones, because
+ * serve_blocking_answer runs on the worker's: a sanitizer makes frames larger, and runs it here. */
+#ifndef __has_feature
+#define __has_feature(feature_) 0
+#endif
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
+    defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SERVE_USER_STACK_SIZE 65536
+#else
+#define SERVE_USER_STACK_SIZE 16384
+#endif
 
-/* Close it, and give its place back. */
-void serve_blocking_done(struct serve_blocking *blocking);
+/* Of address space; memory is what is touched of it, a few pages. */
+#define SERVE_KERNEL_STACK_SIZE (256 << 10)
 
-/* The same, but the place stays taken. */
-void serve_blocking_close(struct serve_blocking *blocking);
+/* Takes accepted->fd. serve_connection_done releases it. The caller may set drain_until_ns. */
+void serve_blocking_init(struct serve_blocking *blocking, const struct serve_blocking_calls *calls,
+                         struct serve_shard *shard, const struct serve_accepted *accepted);
 
 static inline bool serve_blocking_is_over(const struct serve_blocking *blocking)
 {
@@ -40,21 +101,46 @@ static inline bool serve_blocking_is_over(const struct serve_blocking *blocking)
 /* Serve it until it is over. */
 void serve_blocking_run(struct serve_blocking *blocking);
 
-/* ---- Or step by step ---- */
+/* A gs_received_fn, whose data is the connection: what has come is handed to HTTP, and an answer
+ * sent as far as the socket takes it, except one from a file. It does not wait. */
+ssize_t serve_blocking_answer(void *data, const void *bytes, size_t n);
 
-/* Do what can be done without waiting, but not for ever: true if there is more. */
-bool serve_blocking_advance(struct serve_blocking *blocking);
+/* ---- By kernel threads and processes: a non-blocking call, then poll ---- */
 
-/* If it is idle and its limit has come, it is over. */
-void serve_blocking_limit(struct serve_blocking *blocking, uint64_t now_ns);
+/* The slot stays the caller's. */
+void serve_kernel_init(struct serve_blocking *blocking, struct serve_admission *admission,
+                       struct serve_shard *shard, const struct serve_accepted *accepted);
+void serve_kernel_done(struct serve_blocking *blocking);
 
-/* Wait until there is something to do. */
-void serve_blocking_wait(struct serve_blocking *blocking);
+/* Serve a connection from its acceptance to its end. 24 KiB of stack. */
+void serve_kernel_run(struct serve_admission *admission, struct serve_shard *shard,
+                      const struct serve_accepted *accepted);
 
-/* For those who wait for it in their own way: what for, as poll takes it, and until when; and what came of it. 0 events: it has come
- * to its deadline, or will be looked at anyway. */
+/* As pthread_create, with SERVE_KERNEL_STACK_SIZE. Returns 0 or -errno. */
+GS_MUST_CHECK int serve_kernel_thread_create(pthread_t *ret_thread, void *(*run)(void *data),
+                                             void *data);
+
+/* ---- A step, and what else workers need that have several connections (queue) ---- */
+
+/* Do what the connection wants next. Returns false if that needs waiting and it never waits. */
+bool serve_blocking_step(struct serve_blocking *blocking);
+
+/* For those who wait for it in another way: the events of poll to wait for, and until when. */
 unsigned serve_blocking_events(const struct serve_blocking *blocking);
 uint64_t serve_blocking_deadline(const struct serve_blocking *blocking);
+
+/* These events have occurred; 0: none, but perhaps the deadline. */
 void serve_blocking_ready(struct serve_blocking *blocking, unsigned events);
+
+/* Close it if it is idle and its idle limit has passed. */
+void serve_blocking_check_idle(struct serve_blocking *blocking, uint64_t now_ns);
+
+/* ---- Between blocking.c and blocking_queue.c ---- */
+
+/* When the server, HTTP or the idle limit ends the connection's next wait. */
+uint64_t serve_blocking_wait_limit(const struct serve_blocking *blocking);
+
+/* A wait has ended without what it was for. -ECANCELED: the next step drains. */
+void serve_blocking_wait_failed(struct serve_blocking *blocking, ssize_t err);
 
 #endif

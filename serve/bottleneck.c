@@ -10,10 +10,10 @@
 
 #define PAGE_SIZE 8192
 #define READ_SIZE 512
-#define MS_MOST 60000
+#define MS_MAX 60000
 
-/* Between two looks at the clock. */
-#define READS_A_LOOK 16
+/* Reads between two readings of the clock. */
+#define READS_PER_CHECK 16
 
 int serve_bottleneck_parse(const char *word, struct serve_bottleneck *ret_bottleneck)
 {
@@ -23,7 +23,7 @@ int serve_bottleneck_parse(const char *word, struct serve_bottleneck *ret_bottle
         return -EINVAL;
     char *end;
     unsigned long ms = strtoul(equals + 1, &end, 10);
-    if (*end || !ms || ms > MS_MOST)
+    if (*end || !ms || ms > MS_MAX)
         return -EINVAL;
     *ret_bottleneck = (struct serve_bottleneck){.cpu_ns = ms * GS_MILLISECOND, .fd = -1};
     memcpy(ret_bottleneck->path, word + 1, n - 1);
@@ -53,7 +53,7 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)used.tv_sec * GS_SECOND + (uint64_t)used.tv_nsec;
 }
 
-/* Read a part of the file, the next according to what was read before, and mix it in. */
+/* Read a part of the file, chosen by what was read before, and mix it in. */
 static uint64_t work(const struct serve_bottleneck *bottleneck, uint64_t sum)
 {
     unsigned char part[READ_SIZE];
@@ -69,7 +69,7 @@ static int64_t make(char *bytes, size_t n, void *data)
     const struct serve_bottleneck *bottleneck = data;
     uint64_t end_ns = thread_cpu_ns() + bottleneck->cpu_ns, sum = 1;
     while (thread_cpu_ns() < end_ns)
-        for (int i = 0; i < READS_A_LOOK; i++)
+        for (int i = 0; i < READS_PER_CHECK; i++)
             sum = work(bottleneck, sum);
     memset(bytes, '.', n);
     snprintf(bytes, n, "<!doctype html><title>%016llx</title>\n", (unsigned long long)sum);
@@ -77,13 +77,13 @@ static int64_t make(char *bytes, size_t n, void *data)
     return (int64_t)n;
 }
 
-struct gs_http_maker serve_bottleneck_maker(struct serve_bottleneck *bottleneck)
+struct gs_http_generator serve_bottleneck_generator(struct serve_bottleneck *bottleneck)
 {
-    return (struct gs_http_maker){
+    return (struct gs_http_generator){
         .path = bottleneck->path,
         .media_type = "text/html; charset=utf-8",
-        .size_most = PAGE_SIZE,
-        .make = make,
+        .max_size = PAGE_SIZE,
+        .generate = make,
         .data = bottleneck,
     };
 }

@@ -1,6 +1,7 @@
 #include "serve/connection.h"
 
 #include "serve/listener.h"
+#include "serve/watchdog.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -11,12 +12,14 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#define FILE_CHUNK (1u << 20) /* one call sends no more, so that others get their turn */
+/* At most so much is sent by one call, so that other connections get their turn. */
+#define FILE_CHUNK (1u << 20)
 
-/* What the kernel takes of a file, beyond what is on its way, for a peer that has not shown yet that
- * it reads; and how much it is tried with. Who reads slowly has a small window, for which the kernel
- * cuts what it takes into many small packets: this is most of what such a peer costs. */
-#define UNPROVEN_UNSENT_MOST (4 << 10)
+/* For a peer that has not shown yet that it reads: the bytes of a file that the kernel takes
+ * beyond what is in flight, and the size of the first chunk. A slow reader has a small window,
+ * for which the kernel cuts what it takes into many small packets: these are most of the cost of
+ * such a peer. */
+#define UNPROVEN_UNSENT_MAX (4 << 10)
 #define UNPROVEN_CHUNK (16u << 10)
 
 /* NEW --> UNPROVEN ---------------------------> PROVEN     took a whole chunk
@@ -26,25 +29,43 @@ enum { NEW, UNPROVEN, BLOCKED, PROVEN };
 void serve_connection_init(struct serve_connection *connection, int fd, struct serve_shard *shard,
                            const struct sockaddr *address, uint64_t now_ns)
 {
-    serve_shard_lock(shard, now_ns);
+    serve_shard_enter(shard, now_ns);
     gs_http_conn_init(&connection->http, shard->service, now_ns);
-    serve_shard_unlock(shard);
+    serve_shard_leave(shard);
     connection->shard = shard;
     connection->fd = fd;
     connection->family = AF_UNSPEC;
     connection->pace = NEW;
+    connection->is_shut_down = false;
     if (!address)
         return;
     connection->family = address->sa_family;
     if (address->sa_family == AF_INET6)
         memcpy(connection->host, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
-    else
+    else if (address->sa_family == AF_INET)
         memcpy(connection->host, &((const struct sockaddr_in *)address)->sin_addr, 4);
+}
+
+/* An answer is in progress unless the connection waits for a request, or closes. */
+static void count_cut_off(const struct serve_connection *connection)
+{
+    struct serve_drain *drain = connection->shard->drain;
+    unsigned wants = gs_http_conn_wants(&connection->http);
+    bool is_answering = !wants || wants & (GS_HTTP_WRITE | GS_HTTP_LOAD);
+    if (drain && is_answering && atomic_load(&drain->is_draining))
+        atomic_fetch_add(&drain->cut_off, 1);
+}
+
+void serve_connection_cut_off(struct serve_connection *connection)
+{
+    count_cut_off(connection);
+    gs_http_conn_abort(&connection->http);
 }
 
 void serve_connection_done(struct serve_connection *connection)
 {
-    serve_shard_lock(connection->shard, 0);
+    count_cut_off(connection);
+    serve_shard_lock(connection->shard);
     gs_http_conn_done(&connection->http);
     serve_shard_unlock(connection->shard);
     gs_sys_close(connection->fd);
@@ -55,14 +76,14 @@ void serve_connection_done(struct serve_connection *connection)
 void serve_connection_received(struct serve_connection *connection, const char *bytes, ssize_t n,
                                uint64_t now_ns)
 {
-    serve_shard_lock(connection->shard, now_ns);
+    serve_shard_enter(connection->shard, now_ns);
     if (n > 0)
         gs_http_conn_receive(&connection->http, bytes, (size_t)n, now_ns);
     else if (n == 0)
-        gs_http_conn_receive_end(&connection->http, now_ns);
+        gs_http_conn_receive_eof(&connection->http, now_ns);
     else
         gs_http_conn_abort(&connection->http);
-    serve_shard_unlock(connection->shard);
+    serve_shard_leave(connection->shard);
 }
 
 ssize_t serve_connection_receive(struct serve_connection *connection, char *buffer, size_t size,
@@ -89,9 +110,9 @@ static void put_file(struct serve_connection *connection, const struct gs_http_p
                      struct serve_output *ret_output)
 {
     if (connection->pace == NEW)
-        bound_unsent(connection, UNPROVEN_UNSENT_MOST, UNPROVEN);
+        bound_unsent(connection, UNPROVEN_UNSENT_MAX, UNPROVEN);
     else if (connection->pace == BLOCKED)
-        bound_unsent(connection, SERVE_UNSENT_MOST, PROVEN);
+        bound_unsent(connection, SERVE_UNSENT_MAX, PROVEN);
     size_t most = connection->pace == PROVEN ? FILE_CHUNK : UNPROVEN_CHUNK;
     ret_output->fd = piece->fd;
     ret_output->offset = (off_t)piece->offset;
@@ -112,6 +133,7 @@ void serve_connection_output(struct serve_connection *connection, struct serve_o
         ret_output->parts[memory] =
             (struct iovec){(void *)pieces[memory].bytes, (size_t)pieces[memory].n};
     ret_output->count = memory;
+    ret_output->is_file = !memory;
     ret_output->flags = memory < count ? MSG_MORE : 0;
     if (!memory)
         put_file(connection, &pieces[0], ret_output);
@@ -120,12 +142,12 @@ void serve_connection_output(struct serve_connection *connection, struct serve_o
 static void judge_pace(struct serve_connection *connection, const struct serve_output *output,
                        ssize_t n)
 {
-    if (output->count || connection->pace != UNPROVEN)
+    if (!output->is_file || connection->pace != UNPROVEN)
         return;
     if (n == -EAGAIN)
         connection->pace = BLOCKED;
     else if (n == UNPROVEN_CHUNK)
-        bound_unsent(connection, SERVE_UNSENT_MOST, PROVEN);
+        bound_unsent(connection, SERVE_UNSENT_MAX, PROVEN);
 }
 
 void serve_connection_sent(struct serve_connection *connection, const struct serve_output *output,
@@ -133,21 +155,21 @@ void serve_connection_sent(struct serve_connection *connection, const struct ser
 {
     judge_pace(connection, output, n);
     if (n > 0) {
-        serve_shard_lock(connection->shard, now_ns);
+        serve_shard_enter(connection->shard, now_ns);
         gs_http_conn_sent(&connection->http, (uint64_t)n, now_ns);
-        serve_shard_unlock(connection->shard);
-    } else if (n != -EAGAIN && !serve_connection_lacks(n)) {
-        /* The peer is gone; or the file ended before its announced length. */
+        serve_shard_leave(connection->shard);
+    } else if (n != -EAGAIN && !serve_is_nomem(n)) {
+        /* The peer has closed; or the file is shorter than announced. */
         gs_http_conn_abort(&connection->http);
     }
 }
 
 static ssize_t send_once(int fd, struct serve_output *output)
 {
+    if (output->is_file)
+        return gs_sys_sendfile(fd, output->fd, &output->offset, output->n);
     if (output->count == 1)
         return gs_sys_send(fd, output->parts[0].iov_base, output->parts[0].iov_len, output->flags);
-    if (!output->count)
-        return gs_sys_sendfile(fd, output->fd, &output->offset, output->n);
     struct msghdr message = {.msg_iov = output->parts, .msg_iovlen = output->count};
     return gs_sys_sendmsg(fd, &message, output->flags);
 }
@@ -167,7 +189,7 @@ ssize_t serve_connection_send(struct serve_connection *connection, uint64_t now_
     serve_connection_output(connection, &output);
     ssize_t n = serve_output_send(&output, connection->fd);
     serve_connection_sent(connection, &output, n, now_ns);
-    return n > 0 || n == -EAGAIN || serve_connection_lacks(n) ? n : 0;
+    return n > 0 || n == -EAGAIN || serve_is_nomem(n) ? n : 0;
 }
 
 /* ---- The other things that it wants ---- */
@@ -175,14 +197,17 @@ ssize_t serve_connection_send(struct serve_connection *connection, uint64_t now_
 void serve_connection_loaded(struct serve_connection *connection, struct gs_http_load *load,
                              uint64_t now_ns)
 {
-    serve_shard_lock(connection->shard, now_ns);
+    serve_shard_enter(connection->shard, now_ns);
     gs_http_conn_loaded(&connection->http, load, now_ns);
-    serve_shard_unlock(connection->shard);
+    serve_shard_leave(connection->shard);
 }
 
+/* Here, in serve_connection_drain and for gs_http_conn_abort the shard is not locked: they change
+ * only the connection, and of its service they read only the options, which never change. */
 void serve_connection_shut_down(struct serve_connection *connection, uint64_t now_ns)
 {
     gs_sys_shutdown(connection->fd, SHUT_WR);
+    connection->is_shut_down = true;
     gs_http_conn_shut_down(&connection->http, now_ns);
 }
 
@@ -198,13 +223,13 @@ void serve_connection_expire(struct serve_connection *connection, uint64_t now_n
     int queued = 0;
     if (gs_sys_ioctl(connection->fd, SIOCOUTQ, &queued) || queued < 0)
         queued = 0;
-    serve_shard_lock(connection->shard, now_ns);
+    serve_shard_enter(connection->shard, now_ns);
     gs_http_conn_expire(http, (uint64_t)queued, now_ns);
-    serve_shard_unlock(connection->shard);
+    serve_shard_leave(connection->shard);
     if (!queued || !is_judged || !(gs_http_conn_wants(http) & GS_HTTP_CLOSE))
         return;
     /* A reset drops what the peer does not read; an ordinary close would leave it in the kernel's
-     * memory for as long as the peer likes. Who has all and was only waited for keeps it. */
+     * memory for as long as the peer likes. A peer that was only idle keeps what is queued. */
     struct linger reset = {.l_onoff = 1};
     gs_sys_setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 }
@@ -220,7 +245,7 @@ void serve_connection_log(const struct gs_http_conn *http, const struct gs_http_
     } address = {.any.sa_family = connection->family};
     if (connection->family == AF_INET6)
         memcpy(&address.six.sin6_addr, connection->host, 16);
-    else
+    else if (connection->family == AF_INET)
         memcpy(&address.four.sin_addr, connection->host, 4);
     char host[SERVE_ADDRESS_TEXT];
     serve_address_host(&address.any, host);

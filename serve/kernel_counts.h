@@ -1,4 +1,4 @@
-/* What the kernel counts of a server's processes. */
+/* What the kernel counts for a server's processes. */
 #ifndef GS_SERVE_KERNEL_COUNTS_H
 #define GS_SERVE_KERNEL_COUNTS_H
 
@@ -7,11 +7,11 @@
 
 struct serve_kernel_counts {
     uint64_t processes, threads;
-    uint64_t voluntary,
-        involuntary; /* context switches; of this process also those of threads that have ended */
+    /* Context switches; of this process also those of threads that have ended. */
+    uint64_t voluntary, involuntary;
 };
 
-/* Of the process that the server began with, and of its children. */
+/* For the first process of the server and its children. */
 void serve_kernel_count(pid_t first, struct serve_kernel_counts *ret_counts);
 
 #endif

@@ -1,10 +1,13 @@
 #include "serve/listener.h"
 
+#include "serve/unix_socket.h"
+
+#include <fcntl.h>
 #include <gossamer/sys.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
-/* The kernel hands over a connection once bytes came, or after this time. */
+/* The kernel hands a connection over once bytes have arrived, or after this time. */
 #define DEFER_SECONDS 1
 
 static int share_port(int fd)
@@ -15,7 +18,7 @@ static int share_port(int fd)
 
 static int set_options(int fd, const struct serve_options *options, int family)
 {
-    int on = 1, defer = DEFER_SECONDS, unsent = SERVE_UNSENT_MOST;
+    int on = 1, defer = DEFER_SECONDS, unsent = SERVE_UNSENT_MAX;
     int err = gs_sys_setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (!err && family == AF_INET6)
         err = gs_sys_setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
@@ -28,10 +31,26 @@ static int set_options(int fd, const struct serve_options *options, int family)
     return err;
 }
 
+static int listen_unix(struct serve_address *address, const struct serve_options *options)
+{
+    int fd = gs_sys_socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return fd;
+    int err = serve_unix_socket_bind(fd, address);
+    if (!err)
+        err = gs_sys_listen(fd, (int)options->backlog);
+    if (!err)
+        return fd;
+    gs_sys_close(fd);
+    return err;
+}
+
 int serve_listen(struct serve_address *address, const struct serve_options *options,
-                 enum serve_sharing sharing)
+                 enum serve_socket_sharing sharing)
 {
     int family = address->storage.ss_family;
+    if (family == AF_UNIX)
+        return listen_unix(address, options);
     int fd = gs_sys_socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return fd;
@@ -41,7 +60,7 @@ int serve_listen(struct serve_address *address, const struct serve_options *opti
     if (!err)
         err = gs_sys_bind(fd, (struct sockaddr *)&address->storage, address->length);
     if (!err && sharing == SERVE_FIRST)
-        err = share_port(fd); /* after the bind, which fails where any other socket listens */
+        err = share_port(fd); /* after the bind, which fails if any other socket listens there */
     if (!err)
         err = gs_sys_listen(fd, (int)options->backlog);
     if (!err)
@@ -50,4 +69,11 @@ int serve_listen(struct serve_address *address, const struct serve_options *opti
         return fd;
     gs_sys_close(fd);
     return err;
+}
+
+int serve_listen_again(struct serve_address *address, int first,
+                       const struct serve_options *options)
+{
+    return address->storage.ss_family == AF_UNIX ? gs_sys_fcntl(first, F_DUPFD_CLOEXEC, 0)
+                                                 : serve_listen(address, options, SERVE_JOIN);
 }

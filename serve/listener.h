@@ -6,19 +6,26 @@
 #include "serve/options.h"
 
 /* How an address is shared by the listening sockets of several workers (SO_REUSEPORT). */
-enum serve_sharing {
+enum serve_socket_sharing {
     SERVE_ALONE,
-    SERVE_FIRST, /* nobody may listen there yet, another server least of all; then others can join */
+    SERVE_FIRST, /* fails if any other socket listens there; then others can join */
     SERVE_JOIN,
 };
 
-/* What the kernel takes of a connection beyond what is on its way to the peer: enough to keep a fast
- * peer busy until our next turn. Without it, each peer that does not read holds megabytes. */
-#define SERVE_UNSENT_MOST (32 << 10)
+/* Bytes that the kernel takes for a connection beyond what is in flight: enough to keep a fast
+ * peer busy until the connection's next turn. Without it, each peer that does not read holds
+ * megabytes. */
+#define SERVE_UNSENT_MAX (32 << 10)
 
-/* A non-blocking socket that listens at the address. *address gets the port that was taken if it names port 0. Returns the
- * descriptor or -errno. */
+/* Create a non-blocking socket that listens at the address; *address gets the port if it names port
+ * 0, and the identity of a Unix socket's file. Returns the descriptor or -errno. */
 GS_MUST_CHECK int serve_listen(struct serve_address *address, const struct serve_options *options,
-                               enum serve_sharing sharing);
+                               enum serve_socket_sharing sharing);
+
+/* The same for another worker. `first` is the descriptor that serve_listen returned with
+ * SERVE_FIRST: only one Unix socket can listen at an address, so that its descriptor is
+ * duplicated, and workers compete for the connections. */
+GS_MUST_CHECK int serve_listen_again(struct serve_address *address, int first,
+                                     const struct serve_options *options);
 
 #endif

@@ -4,10 +4,9 @@
 #include "serve/server.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
-static void say_counts(const struct serve_server *server)
+static void report_counts(const struct serve_server *server)
 {
     struct gs_http_counts sum = {0};
     for (unsigned i = 0; i < server->workers; i++) {
@@ -19,13 +18,24 @@ static void say_counts(const struct serve_server *server)
         sum.bytes += counts->bytes;
         sum.timeouts += counts->timeouts;
     }
-    fprintf(stderr,
-            "%s: ended; %llu requests (%llu refused, %llu failed) on %llu connections (%llu too "
-            "slow), %llu bytes\n",
-            serve_command.name, (unsigned long long)sum.requests,
-            (unsigned long long)sum.client_errors, (unsigned long long)sum.server_errors,
-            (unsigned long long)sum.connections, (unsigned long long)sum.timeouts,
-            (unsigned long long)sum.bytes);
+    serve_refusals_flush(&server->log_state->refusals);
+    serve_log_report_losses(&server->log_state->losses);
+    serve_warn("ended; %llu requests (%llu refused, %llu failed) on %llu connections (%llu too "
+               "slow), %llu bytes",
+               (unsigned long long)sum.requests, (unsigned long long)sum.client_errors,
+               (unsigned long long)sum.server_errors, (unsigned long long)sum.connections,
+               (unsigned long long)sum.timeouts, (unsigned long long)sum.bytes);
+}
+
+/* Returns how many connections were cut off. */
+static uint64_t report_end(const struct serve_server *server)
+{
+    uint64_t cut_off = atomic_load(&server->drain->cut_off);
+    if (cut_off)
+        serve_error("the drain timeout has passed: %llu connections were cut off",
+                    (unsigned long long)cut_off);
+    report_counts(server);
+    return cut_off;
 }
 
 int gs_serve_main(int argc, char **argv)
@@ -42,11 +52,10 @@ int gs_serve_main(int argc, char **argv)
     }
     err = options.arch->run(&server);
     if (err)
-        fprintf(stderr, "%s: %s failed: %s\n", serve_command.name, options.arch->name,
-                strerror(-err));
-    else
-        say_counts(&server);
+        serve_error("%s failed: %s", options.arch->name, strerror(-err));
+    uint64_t cut_off = err ? 0 : report_end(&server);
+    serve_watchdog_stop(&server);
     serve_server_done(&server);
     serve_options_done(&options);
-    return err ? 1 : 0;
+    return err ? 1 : cut_off ? SERVE_EXIT_CUT_OFF : 0;
 }

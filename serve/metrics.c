@@ -9,9 +9,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define SIZE_MOST 65536
+#define PAGE_SIZE_MAX 65536
 
-/* The page as far as it is written. */
+/* The page, as far as it has been written. */
 struct page {
     const struct serve_server *server;
     char *at, *end;
@@ -35,7 +35,7 @@ static void put_head(struct page *page, const char *name, const char *type, cons
     put(page, "# HELP gossamer_%s %s\n# TYPE gossamer_%s %s\n", name, help, name, type);
 }
 
-/* A sample with the labels that all have, and more of them: `,name="value"`. */
+/* A sample with the labels that all have, followed by others: `,name="value"`. */
 static void put_sample(struct page *page, const char *name, const char *labels, uint64_t value)
 {
     put(page, "gossamer_%s{arch=\"%s\"%s} %llu\n", name, page->server->options->arch->name, labels,
@@ -48,7 +48,7 @@ static void put_seconds(struct page *page, const char *name, const char *labels,
         labels, (unsigned long long)(ns / GS_SECOND), (unsigned long long)(ns % GS_SECOND));
 }
 
-/* ---- What HTTP counts ---- */
+/* ---- Counts of HTTP ---- */
 
 static struct gs_http_counts sum_of_counts(const struct serve_server *server)
 {
@@ -65,8 +65,7 @@ static struct gs_http_counts sum_of_counts(const struct serve_server *server)
 static void put_latencies(struct page *page, const struct gs_http_counts *counts)
 {
     uint64_t total = 0;
-    put_head(page, "request_seconds", "histogram",
-             "From a request to the end of its answer, for the connection.");
+    put_head(page, "request_seconds", "histogram", "Time from a request to the end of its answer.");
     for (unsigned i = 0; i < GS_HTTP_LATENCIES; i++) {
         char labels[48];
         uint64_t us = UINT64_C(1) << i;
@@ -86,52 +85,57 @@ static void put_counts(struct page *page)
 {
     struct gs_http_counts counts = sum_of_counts(page->server);
     uint64_t open = counts.connections > counts.closed ? counts.connections - counts.closed : 0;
-    put_head(page, "connections_total", "counter", "Connections that were accepted.");
+    put_head(page, "connections_total", "counter", "Accepted connections.");
     put_sample(page, "connections_total", "", counts.connections);
-    put_head(page, "connections", "gauge", "Connections that are open.");
+    put_head(page, "connections", "gauge", "Open connections.");
     put_sample(page, "connections", "", open);
-    put_head(page, "requests_total", "counter", "Requests that were answered.");
+    put_head(page, "requests_total", "counter", "Answered requests.");
     put_sample(page, "requests_total", "", counts.requests);
-    put_head(page, "errors_total", "counter", "Those answered with an error.");
+    put_head(page, "errors_total", "counter", "Requests answered with an error.");
     put_sample(page, "errors_total", ",class=\"4xx\"", counts.client_errors);
     put_sample(page, "errors_total", ",class=\"5xx\"", counts.server_errors);
-    put_head(page, "sent_bytes_total", "counter", "Bytes that were sent.");
+    put_head(page, "sent_bytes_total", "counter", "Sent bytes.");
     put_sample(page, "sent_bytes_total", "", counts.bytes);
-    put_head(page, "timeouts_total", "counter", "Connections that were closed for being slow.");
+    put_head(page, "timeouts_total", "counter", "Connections that timed out.");
     put_sample(page, "timeouts_total", "", counts.timeouts);
+    put_head(page, "evictions_total", "counter", "Idle connections closed to make room.");
+    put_sample(page, "evictions_total", "", atomic_load(&page->server->evictions->count));
+    put_head(page, "access_log_lost_lines_total", "counter", "Lines that the access log lost.");
+    put_sample(page, "access_log_lost_lines_total", "",
+               atomic_load(&page->server->log_state->losses.lines));
     put_latencies(page, &counts);
 }
 
-/* ---- What the kernel counts ---- */
+/* ---- Counts of the kernel ---- */
 
 static void put_kernel(struct page *page)
 {
     struct serve_kernel_counts counts;
     serve_kernel_count(page->server->pid, &counts);
-    put_head(page, "workers", "gauge", "As --workers has it.");
+    put_head(page, "workers", "gauge", "Workers, as set by --workers.");
     put_sample(page, "workers", "", page->server->workers);
     put_head(page, "processes", "gauge", "Processes of the server.");
     put_sample(page, "processes", "", counts.processes);
     put_head(page, "threads", "gauge", "Kernel threads of all processes.");
     put_sample(page, "threads", "", counts.threads);
     put_head(page, "context_switches_total", "counter",
-             "Switches of kernel threads; of processes that still are.");
+             "Context switches of the kernel threads of running processes.");
     put_sample(page, "context_switches_total", ",kind=\"voluntary\"", counts.voluntary);
     put_sample(page, "context_switches_total", ",kind=\"involuntary\"", counts.involuntary);
 }
 
 /* ---- Stages and queues ---- */
 
-/* Of all stages with this one's name; false: another one with that name comes before. */
+/* The sum of all stages of this one's name. Returns false if another of that name comes before. */
 static bool sum_stage(const struct serve_server *server, unsigned index,
-                      struct gs_stage_figures *ret_sum)
+                      struct gs_stage_stats *ret_sum)
 {
-    gs_stage_figures(server->stages[index], ret_sum);
+    gs_stage_stats(server->stages[index], ret_sum);
     for (unsigned i = 0; i < server->stage_count; i++) {
-        struct gs_stage_figures other;
+        struct gs_stage_stats other;
         if (i == index)
             continue;
-        gs_stage_figures(server->stages[i], &other);
+        gs_stage_stats(server->stages[i], &other);
         if (other.name != ret_sum->name)
             continue;
         if (i < index)
@@ -142,44 +146,44 @@ static bool sum_stage(const struct serve_server *server, unsigned index,
         ret_sum->batches += other.batches;
         ret_sum->wait_ns += other.wait_ns;
         ret_sum->handle_ns += other.handle_ns;
-        ret_sum->full += other.full;
-        ret_sum->refused += other.refused;
+        ret_sum->refused_full += other.refused_full;
+        ret_sum->refused_admission += other.refused_admission;
     }
     return true;
 }
 
-static void put_stage(struct page *page, const struct gs_stage_figures *figures)
+static void put_stage(struct page *page, const struct gs_stage_stats *stats)
 {
     char labels[64], full[96], refused[96];
-    snprintf(labels, sizeof labels, ",stage=\"%s\"", figures->name);
+    snprintf(labels, sizeof labels, ",stage=\"%s\"", stats->name);
     snprintf(full, sizeof full, "%s,reason=\"full\"", labels);
     snprintf(refused, sizeof refused, "%s,reason=\"admission\"", labels);
-    put_sample(page, "stage_queue", labels, figures->queued);
-    put_sample(page, "stage_threads", labels, figures->threads);
-    put_sample(page, "stage_batch", labels, figures->batch);
-    put_sample(page, "stage_events_total", labels, figures->events);
-    put_sample(page, "stage_batches_total", labels, figures->batches);
-    put_seconds(page, "stage_wait_seconds_total", labels, figures->wait_ns);
-    put_seconds(page, "stage_handle_seconds_total", labels, figures->handle_ns);
-    put_sample(page, "stage_refused_total", full, figures->full);
-    put_sample(page, "stage_refused_total", refused, figures->refused);
-    put_seconds(page, "stage_p90_seconds", labels, figures->p90_ns);
-    put_seconds(page, "stage_rate", labels, (uint64_t)(figures->rate * (double)GS_SECOND));
+    put_sample(page, "stage_queue", labels, stats->queued);
+    put_sample(page, "stage_threads", labels, stats->threads);
+    put_sample(page, "stage_batch", labels, stats->batch);
+    put_sample(page, "stage_events_total", labels, stats->events);
+    put_sample(page, "stage_batches_total", labels, stats->batches);
+    put_seconds(page, "stage_wait_seconds_total", labels, stats->wait_ns);
+    put_seconds(page, "stage_handle_seconds_total", labels, stats->handle_ns);
+    put_sample(page, "stage_refused_total", full, stats->refused_full);
+    put_sample(page, "stage_refused_total", refused, stats->refused_admission);
+    put_seconds(page, "stage_p90_seconds", labels, stats->p90_ns);
+    put_seconds(page, "stage_rate", labels, (uint64_t)(stats->rate * (double)GS_SECOND));
 }
 
 static void put_stages(struct page *page)
 {
     static const char *const names[][3] = {
-        {"stage_queue", "gauge", "Events that wait."},
-        {"stage_threads", "gauge", "Kernel threads of its own."},
-        {"stage_batch", "gauge", "Events that a call of its handler gets at most."},
-        {"stage_events_total", "counter", "Events that were handled."},
+        {"stage_queue", "gauge", "Events in the queue."},
+        {"stage_threads", "gauge", "Kernel threads of the stage."},
+        {"stage_batch", "gauge", "Maximum number of events in a call of the handler."},
+        {"stage_events_total", "counter", "Handled events."},
         {"stage_batches_total", "counter", "Calls of the handler."},
-        {"stage_wait_seconds_total", "counter", "For which events waited."},
-        {"stage_handle_seconds_total", "counter", "For which the handler was busy."},
-        {"stage_refused_total", "counter", "Events that were not taken."},
-        {"stage_p90_seconds", "gauge", "Response time that the admission controller goes by."},
-        {"stage_rate", "gauge", "Events that it admits a second."},
+        {"stage_wait_seconds_total", "counter", "Time that events waited."},
+        {"stage_handle_seconds_total", "counter", "Time that the handler ran."},
+        {"stage_refused_total", "counter", "Refused events."},
+        {"stage_p90_seconds", "gauge", "Response time that the admission controller uses."},
+        {"stage_rate", "gauge", "Events that it admits per second."},
     };
     const struct serve_server *server = page->server;
     if (!server->stage_count)
@@ -187,9 +191,9 @@ static void put_stages(struct page *page)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         put_head(page, names[i][0], names[i][1], names[i][2]);
     for (unsigned i = 0; i < server->stage_count; i++) {
-        struct gs_stage_figures figures;
-        if (sum_stage(server, i, &figures))
-            put_stage(page, &figures);
+        struct gs_stage_stats stats;
+        if (sum_stage(server, i, &stats))
+            put_stage(page, &stats);
     }
 }
 
@@ -208,13 +212,14 @@ static int64_t make(char *bytes, size_t n, void *data)
     return page.is_full ? -ENOSPC : page.at - bytes;
 }
 
-struct gs_http_maker serve_metrics_maker(const struct serve_server *server, const char *path)
+struct gs_http_generator serve_metrics_generator(const struct serve_server *server,
+                                                 const char *path)
 {
-    return (struct gs_http_maker){
+    return (struct gs_http_generator){
         .path = path,
         .media_type = "text/plain; version=0.0.4; charset=utf-8",
-        .size_most = SIZE_MOST,
-        .make = make,
+        .max_size = PAGE_SIZE_MAX,
+        .generate = make,
         .data = (void *)server,
     };
 }

@@ -1,11 +1,11 @@
 #include "serve/options.h"
 
 #include "serve/arch/arch.h"
+#include "serve/error_log.h"
 
 #include <errno.h>
 #include <gossamer/stage.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -13,12 +13,12 @@
 /* Descriptors that are not connections: listeners, logs, pollers, cached files. */
 #define OTHER_DESCRIPTORS 64
 
-#define WORKERS_MOST 1024
+#define WORKERS_MAX 1024
 #define NOT_GIVEN UINT64_MAX
 
-/* What cli_parse fills in; the sizes are narrower in the options themselves. */
+/* Set by cli_parse; the members of the options themselves are narrower. */
 static struct {
-    const char *arch, *favor, *bottleneck, *controllers;
+    const char *arch, *priority, *bottleneck, *controllers, *log_level;
     uint64_t request_line, header, fields, page_cache, cached_file, requests;
     bool no_defer_accept;
 } words;
@@ -28,33 +28,37 @@ static struct serve_options parsed;
 static const struct cli_option table[] = {
     {"arch", 'a', "NAME", "concurrency architecture; `list` shows them", CLI_TEXT, &words.arch,
      .group = "Server"},
-    {"listen", 'l', "ADDR:PORT",
-     "where to listen, repeatable; port 0 takes a free one (default: 127.0.0.1:8080)", CLI_LIST,
-     &parsed.listen},
-    {"workers", 'w', "N", "see --arch list, for the default too", CLI_NUMBER, &parsed.workers, 1,
-     WORKERS_MOST},
+    {"listen", 'l', "WHERE",
+     "ADDRESS:PORT, PORT for all addresses, or unix:PATH; repeatable; port 0 takes a free one "
+     "(default: 127.0.0.1:8080)",
+     CLI_LIST, &parsed.listen},
+    {"workers", 'w', "N", "number of workers; see --arch list for their meaning and default",
+     CLI_NUMBER, &parsed.workers, 1, WORKERS_MAX},
     {"favor", 0, "connections|accept",
-     "under load, run these threads first (default: whoever has waited longest)", CLI_TEXT,
-     &words.favor},
+     "under load, run these threads first (default: in the order in which they wait)", CLI_TEXT,
+     &words.priority},
     {"nonblocking", 0, NULL, "queue: no worker waits for a client", CLI_FLAG, &parsed.nonblocking},
     {"controllers", 0, "LIST",
-     "stage: what adapts its stages: threads, batches, both with a comma, or none (default: "
-     "threads)",
+     "stage: controllers that adapt its stages: threads, batches, both with a comma, or none "
+     "(default: threads)",
      CLI_TEXT, &words.controllers},
     {"admission", 0, "TIME",
-     "stage: refuse what would take longer than this with 503 (default: admit all)", CLI_DURATION,
+     "stage: answer requests that would take longer with 503 (default: admit all)", CLI_DURATION,
      &parsed.admission_ns, GS_MILLISECOND},
     {"poller", 0, "NAME",
-     "what the event loops wait with: epoll, io_uring, poll or select (default: epoll)", CLI_TEXT,
+     "poller of the event loops: epoll, io_uring, poll or select (default: epoll)", CLI_TEXT,
      &parsed.poller},
-    {"user", 'u', "NAME", "become this user once the sockets are open", CLI_TEXT, &parsed.user},
+    {"user", 'u', "NAME", "run as this user once the sockets are open", CLI_TEXT, &parsed.user},
     {"access-log", 'L', "FILE",
-     "log requests in the combined format; - is stdout; SIGUSR1 opens it anew", CLI_TEXT,
+     "log requests in the combined format; - is stdout; SIGUSR1 and SIGHUP reopen it", CLI_TEXT,
      &parsed.access_log},
+    {"log-level", 0, "error|warn|info",
+     "messages on stderr; info adds the reasons for 403 and 404, at most 10 a second", CLI_TEXT,
+     &words.log_level},
     {"backlog", 0, "N", "length of the accept queue", CLI_NUMBER, &parsed.backlog, 1, 65535},
     {"no-defer-accept", 0, NULL, "accept connections before they have sent anything", CLI_FLAG,
      &words.no_defer_accept},
-    {"drain-timeout", 0, "TIME", "how long requests in flight may take after SIGTERM", CLI_DURATION,
+    {"drain-timeout", 0, "TIME", "time that requests in flight have after SIGTERM", CLI_DURATION,
      &parsed.drain_timeout_ns},
     {"dotfiles", 0, NULL, "serve files whose names begin with a dot", CLI_FLAG,
      &parsed.http.dotfiles, .group = "Files"},
@@ -62,31 +66,32 @@ static const struct cli_option table[] = {
      &parsed.http.follow_symlinks},
     {"page-cache", 0, "SIZE", "memory for the contents of small files, of each worker", CLI_SIZE,
      &words.page_cache},
-    {"cached-file", 0, "SIZE", "the largest file that is kept in memory", CLI_SIZE,
-     &words.cached_file, 0, 1 << 30},
-    {"metrics", 0, "PATH", "serve counts and times there, in Prometheus's text format", CLI_TEXT,
+    {"cached-file", 0, "SIZE", "largest file that is kept in memory", CLI_SIZE, &words.cached_file,
+     0, 1 << 30},
+    {"metrics", 0, "PATH", "serve metrics at this path, in Prometheus's text format", CLI_TEXT,
      &parsed.metrics},
     {"bottleneck", 0, "PATH=MS",
-     "serve 8192 bytes there that take so many milliseconds of processor time", CLI_TEXT,
+     "serve a page of 8192 bytes at this path that takes so many ms of processor time", CLI_TEXT,
      &words.bottleneck},
     {"max-connections", 'c', "N",
-     "connections at a time (default: 10000, or what the limit of open files allows)", CLI_NUMBER,
-     &parsed.connections_most, 1, 1 << 30, .group = "Limits"},
+     "open connections (default: 10000, or what the limit of open files allows)", CLI_NUMBER,
+     &parsed.max_connections, 1, 1 << 30, .group = "Limits"},
     {"requests-per-connection", 'k', "N",
-     "close a connection after so many requests; 0: never (default: 100 for pool, or 0)",
+     "close a connection after so many requests; 0: never (default: 100 for pool, else 0)",
      CLI_NUMBER, &words.requests},
     {"request-line", 0, "SIZE", "longest request line", CLI_SIZE, &words.request_line, 64, 1 << 20},
     {"header-size", 0, "SIZE", "largest request header", CLI_SIZE, &words.header, 256, 1 << 24},
-    {"header-fields", 0, "N", "most fields in a request", CLI_NUMBER, &words.fields, 1, 100000},
+    {"header-fields", 0, "N", "maximum number of fields in a request", CLI_NUMBER, &words.fields, 1,
+     100000},
     {"body-size", 0, "SIZE", "largest request body (it is discarded)", CLI_SIZE,
-     &parsed.http.body_most},
+     &parsed.http.max_body},
     {"header-timeout", 0, "TIME", "time for a request's header to be complete", CLI_DURATION,
      &parsed.http.header_timeout_ns, 1},
     {"idle-timeout", 0, "TIME", "time between two requests of a connection", CLI_DURATION,
      &parsed.http.idle_timeout_ns, 1},
-    {"rate", 0, "SIZE", "fewest bytes a second at which a client sends or receives; 0: no limit",
-     CLI_SIZE, &parsed.http.rate_least},
-    {"rate-grace", 0, "TIME", "the time over which --rate is measured", CLI_DURATION,
+    {"rate", 0, "SIZE", "minimum bytes per second that a client sends or receives; 0: no limit",
+     CLI_SIZE, &parsed.http.min_rate},
+    {"rate-grace", 0, "TIME", "time over which --rate is measured", CLI_DURATION,
      &parsed.http.rate_window_ns, GS_MILLISECOND},
 };
 
@@ -96,7 +101,7 @@ const struct cli_command serve_command = {
     .summary = "Serve the files below ROOT over HTTP.",
     .options = table,
     .count = sizeof table / sizeof *table,
-    .epilogue = "SIGTERM and SIGINT finish the requests in flight and end the server.",
+    .epilogue = "SIGTERM, SIGINT and SIGQUIT finish the requests in flight and end the server.",
 };
 
 uint64_t serve_processors(void)
@@ -115,33 +120,34 @@ static uint64_t descriptors(void)
     return limit.rlim_max;
 }
 
-/* As many connections as were asked for, if the descriptors suffice. */
+/* Check that there are descriptors for the connections that were asked for. */
 static int limit_connections(void)
 {
     uint64_t others = OTHER_DESCRIPTORS + parsed.workers * (4 + parsed.listen.count);
     uint64_t limit = descriptors();
-    uint64_t most = limit > others ? limit - others : 1;
-    if (parsed.connections_most > most)
+    uint64_t max = limit > others ? limit - others : 1;
+    if (parsed.max_connections > max)
         return cli_fail(
             &serve_command,
             "--max-connections %llu is more than the limit of %llu open files allows: %llu",
-            (unsigned long long)parsed.connections_most, (unsigned long long)limit,
-            (unsigned long long)most);
-    uint64_t usual = most < 10000 ? most : 10000;
-    if (!parsed.connections_most)
-        parsed.connections_most = usual;
-    if (parsed.arch->has_worker_each && parsed.workers > parsed.connections_most)
-        parsed.workers = parsed.connections_most;
-    uint64_t left = (most - parsed.connections_most) / parsed.workers;
-    parsed.http.cached_descriptors = (unsigned)(left < 256 ? left : 256);
+            (unsigned long long)parsed.max_connections, (unsigned long long)limit,
+            (unsigned long long)max);
+    uint64_t max_default = max < 10000 ? max : 10000;
+    if (!parsed.max_connections)
+        parsed.max_connections = max_default;
+    if (parsed.arch->has_worker_per_connection && parsed.workers > parsed.max_connections)
+        parsed.workers = parsed.max_connections;
+    uint64_t left = (max - parsed.max_connections) / parsed.workers;
+    parsed.http.max_cached_descriptors = (unsigned)(left < 256 ? left : 256);
     return 0;
 }
 
-static uint64_t usual_workers(const struct serve_arch *arch)
+static uint64_t choose_default_workers(const struct serve_arch *arch)
 {
-    uint64_t each = arch->workers_a_processor ? arch->workers_a_processor : 1;
-    uint64_t usual = arch->workers_usual ? arch->workers_usual : each * serve_processors();
-    return usual < WORKERS_MOST ? usual : WORKERS_MOST;
+    uint64_t per_processor = arch->workers_per_processor ? arch->workers_per_processor : 1;
+    uint64_t workers =
+        arch->default_workers ? arch->default_workers : per_processor * serve_processors();
+    return workers < WORKERS_MAX ? workers : WORKERS_MAX;
 }
 
 static int choose_arch(void)
@@ -156,36 +162,43 @@ static int choose_arch(void)
                         "--arch %s: there is no such architecture; `--arch list` shows them",
                         words.arch);
     if (!parsed.workers)
-        parsed.workers = usual_workers(parsed.arch);
-    if (parsed.workers < parsed.arch->workers_least) {
-        fprintf(stderr, "%s: --workers raised to %llu, the least that %s works with\n",
-                serve_command.name, (unsigned long long)parsed.arch->workers_least,
-                parsed.arch->name);
-        parsed.workers = parsed.arch->workers_least;
+        parsed.workers = choose_default_workers(parsed.arch);
+    if (parsed.workers < parsed.arch->min_workers) {
+        serve_warn("--workers raised to %llu, the minimum of %s",
+                   (unsigned long long)parsed.arch->min_workers, parsed.arch->name);
+        parsed.workers = parsed.arch->min_workers;
     }
     return 0;
 }
 
-static int choose_favor(void)
+static int choose_log_level(void)
 {
-    if (!words.favor)
-        return 0;
-    if (!parsed.arch->has_favor)
-        return cli_fail(&serve_command, "--favor: %s has no threads to be favoured",
-                        parsed.arch->name);
-    if (!strcmp(words.favor, "connections"))
-        parsed.favor = SERVE_FAVOR_CONNECTIONS;
-    else if (!strcmp(words.favor, "accept"))
-        parsed.favor = SERVE_FAVOR_ACCEPT;
-    else
-        return cli_fail(&serve_command, "--favor %s: it is connections or accept", words.favor);
+    if (serve_error_log_set_level(words.log_level))
+        return cli_fail(&serve_command, "--log-level %s: it is error, warn or info",
+                        words.log_level);
     return 0;
 }
 
-static int choose_blocking(void)
+static int choose_priority(void)
+{
+    if (!words.priority)
+        return 0;
+    if (!parsed.arch->has_priority)
+        return cli_fail(&serve_command, "--favor: %s has no threads for connections",
+                        parsed.arch->name);
+    if (!strcmp(words.priority, "connections"))
+        parsed.priority = SERVE_PRIORITY_CONNECTIONS;
+    else if (!strcmp(words.priority, "accept"))
+        parsed.priority = SERVE_PRIORITY_ACCEPT;
+    else
+        return cli_fail(&serve_command, "--favor %s: it is connections or accept", words.priority);
+    return 0;
+}
+
+static int choose_nonblocking(void)
 {
     if (parsed.nonblocking && !parsed.arch->has_nonblocking)
-        return cli_fail(&serve_command, "--nonblocking: it is for the workers of queue, not for %s",
+        return cli_fail(&serve_command, "--nonblocking: only queue has it, not %s",
                         parsed.arch->name);
     return 0;
 }
@@ -204,7 +217,7 @@ static int choose_controllers(void)
     };
     const char *word = words.controllers ? words.controllers : "threads";
     if ((words.controllers || parsed.admission_ns) && !parsed.arch->has_stages)
-        return cli_fail(&serve_command, "--%s: it is for stage; %s has no stages",
+        return cli_fail(&serve_command, "--%s: only stage has it, not %s",
                         words.controllers ? "controllers" : "admission", parsed.arch->name);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         if (strcmp(lists[i].word, word) != 0)
@@ -227,7 +240,7 @@ static int choose_pages(void)
     return 0;
 }
 
-/* The environment tells every loop of the program, those of user-level threads too. */
+/* The environment sets the poller of every loop of the program, also of user-level threads. */
 static int choose_poller(void)
 {
     const char *const names[] = {"epoll", "io_uring", "poll", "select"};
@@ -248,14 +261,15 @@ static void set_defaults(void)
     };
     gs_http_options_default(&parsed.http);
     words.arch = serve_archs[0]->name;
-    words.request_line = parsed.http.request_line_most;
-    words.header = parsed.http.header_most;
-    words.fields = parsed.http.fields_most;
-    words.page_cache = parsed.http.cache_most;
-    words.cached_file = parsed.http.cached_file_most;
+    words.request_line = parsed.http.max_request_line;
+    words.header = parsed.http.max_header;
+    words.fields = parsed.http.max_fields;
+    words.page_cache = parsed.http.max_cache;
+    words.cached_file = parsed.http.max_cached_file;
     words.requests = NOT_GIVEN;
     words.no_defer_accept = false;
-    words.favor = words.bottleneck = words.controllers = NULL;
+    words.priority = words.bottleneck = words.controllers = NULL;
+    words.log_level = "warn";
 }
 
 static int take_operands(int argc, char **argv, int first)
@@ -271,16 +285,18 @@ static int take_operands(int argc, char **argv, int first)
 
 int serve_options_parse(int argc, char **argv, struct serve_options *ret_options)
 {
-    static const char *usual_address = "127.0.0.1:8080";
+    static const char *default_address = "127.0.0.1:8080";
     int first;
     set_defaults();
     int err = cli_parse(&serve_command, argc, argv, &first);
     if (!err)
+        err = choose_log_level();
+    if (!err)
         err = choose_arch();
     if (!err)
-        err = choose_favor();
+        err = choose_priority();
     if (!err)
-        err = choose_blocking();
+        err = choose_nonblocking();
     if (!err)
         err = choose_controllers();
     if (!err)
@@ -295,17 +311,17 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret_options
         cli_list_done(&parsed.listen);
         return err;
     }
-    parsed.http.request_line_most = words.request_line;
-    parsed.http.header_most = words.header;
-    parsed.http.fields_most = (unsigned)words.fields;
-    parsed.http.cache_most = words.page_cache;
-    parsed.http.cached_file_most = words.cached_file;
-    parsed.http.requests_most =
-        words.requests == NOT_GIVEN ? parsed.arch->requests_usual : words.requests;
+    parsed.http.max_request_line = words.request_line;
+    parsed.http.max_header = words.header;
+    parsed.http.max_fields = (unsigned)words.fields;
+    parsed.http.max_cache = words.page_cache;
+    parsed.http.max_cached_file = words.cached_file;
+    parsed.http.max_requests =
+        words.requests == NOT_GIVEN ? parsed.arch->default_requests : words.requests;
     parsed.defer_accept = !words.no_defer_accept;
     *ret_options = parsed;
     if (!parsed.listen.count)
-        ret_options->listen = (struct cli_list){&usual_address, 1};
+        ret_options->listen = (struct cli_list){&default_address, 1};
     return 0;
 }
 

@@ -5,11 +5,11 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-#define EVENTS_MOST 64
+#define EVENTS_MAX 64
 
 _Static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLERR == POLLERR &&
                    EPOLLHUP == POLLHUP,
-               "what epoll tells is what poll tells");
+               "epoll's events are those of poll");
 
 void serve_parked_init(struct serve_parked *parked, struct serve_blocking *blocking)
 {
@@ -22,7 +22,7 @@ static void wake(struct serve_parking *parking)
     gs_sys_write(parking->wake_fd, &one, sizeof one);
 }
 
-/* An event is told once, and then nothing more until the connection is parked again. */
+/* One event is reported, and then no more until the connection is parked again. */
 static int watch(struct serve_parking *parking, struct serve_parked *parked)
 {
     struct epoll_event event = {
@@ -33,22 +33,23 @@ static int watch(struct serve_parking *parking, struct serve_parked *parked)
     return gs_sys_epoll_ctl(parking->epoll_fd, operation, parked->blocking->base.fd, &event);
 }
 
-/* One that has not heard yet that the server is going down, though the others have been told, is handed on at once. */
-static uint64_t deadline_of(const struct serve_blocking *blocking)
+/* A connection that is parked after the sweep for draining is handed on at once. */
+static uint64_t deadline_of(const struct serve_parking *parking,
+                            const struct serve_blocking *blocking)
 {
-    bool has_news = serve_gate_is_draining(blocking->gate) && !blocking->is_draining;
-    return has_news ? 0 : serve_blocking_deadline(blocking);
+    bool must_drain = serve_admission_is_draining(parking->admission) && !blocking->is_draining;
+    return must_drain ? 0 : serve_blocking_deadline(blocking);
 }
 
 int serve_park(struct serve_parking *parking, struct serve_parked *parked)
 {
-    serve_shard_settle(parked->blocking->base.shard);
+    serve_shard_flush(parked->blocking->base.shard);
     pthread_mutex_lock(&parking->lock);
     int err = watch(parking, parked);
     bool is_earlier = false;
     if (!err) {
         parked->is_registered = true;
-        parked->deadline_ns = deadline_of(parked->blocking);
+        parked->deadline_ns = deadline_of(parking, parked->blocking);
         gs_list_append(&parking->parked, &parked->link);
         is_earlier = parked->deadline_ns < parking->earliest_ns;
         if (is_earlier)
@@ -60,10 +61,10 @@ int serve_park(struct serve_parking *parking, struct serve_parked *parked)
     return err;
 }
 
-/* ---- In the thread that watches ---- */
+/* ---- The thread that watches ---- */
 
-/* One whose event was not told yet. The lock is held. */
-static void take_out(struct serve_parking *parking, struct serve_parked *parked)
+/* Hand on one whose event has not been reported. The caller holds the lock. */
+static void unpark(struct serve_parking *parking, struct serve_parked *parked)
 {
     gs_sys_epoll_ctl(parking->epoll_fd, EPOLL_CTL_DEL, parked->blocking->base.fd, NULL);
     parked->is_registered = false;
@@ -71,16 +72,15 @@ static void take_out(struct serve_parking *parking, struct serve_parked *parked)
     parking->unparked(parking->data, parked, 0);
 }
 
-/* Hand on those whose deadline has come; all of them, if the server is going down. */
+/* Hand on those whose deadline has passed; all: because the server drains. */
 static void sweep(struct serve_parking *parking, bool all)
 {
     uint64_t now_ns = gs_clock_now(), earliest_ns = GS_NEVER;
     pthread_mutex_lock(&parking->lock);
-    GS_LIST_EACH(link, &parking->parked)
-    {
+    GS_LIST_FOREACH (link, &parking->parked) {
         struct serve_parked *parked = gs_container_of(link, struct serve_parked, link);
         if (all || parked->deadline_ns <= now_ns)
-            take_out(parking, parked);
+            unpark(parking, parked);
         else if (parked->deadline_ns < earliest_ns)
             earliest_ns = parked->deadline_ns;
     }
@@ -99,21 +99,21 @@ static void on_event(struct serve_parking *parking, const struct epoll_event *ev
 
 static void wait_for_events(struct serve_parking *parking, uint64_t timeout_ns)
 {
-    struct epoll_event events[EVENTS_MOST];
-    bool is_ending = false;
-    int n = gs_sys_epoll_wait(parking->epoll_fd, events, EVENTS_MOST, timeout_ns);
+    struct epoll_event events[EVENTS_MAX];
+    bool is_draining = false;
+    int n = gs_sys_epoll_wait(parking->epoll_fd, events, EVENTS_MAX, timeout_ns);
     for (int i = 0; i < n; i++) {
         uint64_t count;
         if (events[i].data.ptr == parking)
             gs_sys_read(parking->wake_fd, &count, sizeof count);
-        else if (events[i].data.ptr == parking->gate)
-            is_ending = true;
+        else if (events[i].data.ptr == parking->admission)
+            is_draining = true;
         else
             on_event(parking, &events[i]);
     }
-    if (!is_ending)
+    if (!is_draining)
         return;
-    gs_sys_epoll_ctl(parking->epoll_fd, EPOLL_CTL_DEL, parking->gate->ending_fd, NULL);
+    gs_sys_epoll_ctl(parking->epoll_fd, EPOLL_CTL_DEL, parking->admission->drain_fd, NULL);
     sweep(parking, true);
 }
 
@@ -124,9 +124,9 @@ static void *run(void *argument)
         uint64_t now_ns = gs_clock_now();
         pthread_mutex_lock(&parking->lock);
         uint64_t earliest_ns = parking->earliest_ns;
-        bool is_over = parking->is_over;
+        bool is_finished = parking->is_finished;
         pthread_mutex_unlock(&parking->lock);
-        if (is_over)
+        if (is_finished)
             return NULL;
         if (earliest_ns <= now_ns)
             sweep(parking, false);
@@ -135,7 +135,7 @@ static void *run(void *argument)
     }
 }
 
-/* ---- Its beginning and end ---- */
+/* ---- Start and stop ---- */
 
 static int add(struct serve_parking *parking, int fd, void *what)
 {
@@ -151,11 +151,11 @@ static void close_both(struct serve_parking *parking)
         gs_sys_close(parking->wake_fd);
 }
 
-int serve_parking_start(struct serve_parking *parking, struct serve_gate *gate,
+int serve_parking_start(struct serve_parking *parking, struct serve_admission *admission,
                         serve_unparked_fn *unparked, void *data)
 {
     *parking = (struct serve_parking){
-        .gate = gate,
+        .admission = admission,
         .unparked = unparked,
         .data = data,
         .epoll_fd = gs_sys_epoll_create(EPOLL_CLOEXEC),
@@ -168,7 +168,7 @@ int serve_parking_start(struct serve_parking *parking, struct serve_gate *gate,
     if (!err)
         err = parking->wake_fd < 0 ? parking->wake_fd : add(parking, parking->wake_fd, parking);
     if (!err)
-        err = add(parking, gate->ending_fd, gate);
+        err = add(parking, admission->drain_fd, admission);
     if (!err)
         err = -pthread_create(&parking->thread, NULL, run, parking);
     if (err)
@@ -179,7 +179,7 @@ int serve_parking_start(struct serve_parking *parking, struct serve_gate *gate,
 void serve_parking_stop(struct serve_parking *parking)
 {
     pthread_mutex_lock(&parking->lock);
-    parking->is_over = true;
+    parking->is_finished = true;
     pthread_mutex_unlock(&parking->lock);
     wake(parking);
     pthread_join(parking->thread, NULL);

@@ -10,7 +10,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-int serve_become(const char *user)
+int serve_drop_privileges(const char *user)
 {
     struct passwd *entry = getpwnam(user);
     if (!entry)

@@ -3,6 +3,7 @@
 #include "serve/arch/arch.h"
 #include "serve/metrics.h"
 #include "serve/privileges.h"
+#include "serve/unix_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,20 +23,14 @@ static int fail(const char *what, const char *name, int err)
 
 static int open_root(struct serve_server *server)
 {
-    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC};
-    server->root_fd = gs_sys_openat2(AT_FDCWD, server->options->root, &how);
-    return server->root_fd < 0 ? fail("can't serve", server->options->root, server->root_fd) : 0;
+    int err = serve_root_open(&server->root, server->options->root);
+    return err ? fail("can't serve", server->options->root, err) : 0;
 }
 
-/* Whether the user that we are now may look up names in the root. */
-static int enter_root(struct serve_server *server)
+static int check_root(const struct serve_server *server)
 {
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC};
-    int fd = gs_sys_openat2(server->root_fd, ".", &how);
-    if (fd < 0)
-        return fail("can't serve", server->options->root, fd);
-    gs_sys_close(fd);
-    return 0;
+    int err = serve_root_check_access(&server->root);
+    return err ? fail("can't serve", server->options->root, err) : 0;
 }
 
 static int open_log(struct serve_server *server)
@@ -64,29 +59,31 @@ static int parse_addresses(struct serve_server *server)
 
 static int listen_all(struct serve_server *server)
 {
-    size_t count = (size_t)server->door_count * server->address_count;
+    size_t count = (size_t)server->set_count * server->address_count;
     server->listeners = calloc(count, sizeof *server->listeners);
     if (!server->listeners)
         return fail("can't start", "listening", -ENOMEM);
     for (size_t i = 0; i < count; i++)
         server->listeners[i] = -1;
     for (size_t i = 0; i < count; i++) {
-        size_t address = i % server->address_count;
-        enum serve_sharing sharing = server->door_count == 1     ? SERVE_ALONE
-                                     : i < server->address_count ? SERVE_FIRST
-                                                                 : SERVE_JOIN;
-        server->listeners[i] = serve_listen(&server->addresses[address], server->options, sharing);
+        size_t at = i % server->address_count;
+        struct serve_address *address = &server->addresses[at];
+        server->listeners[i] =
+            i < server->address_count
+                ? serve_listen(address, server->options,
+                               server->set_count == 1 ? SERVE_ALONE : SERVE_FIRST)
+                : serve_listen_again(address, server->listeners[at], server->options);
         if (server->listeners[i] < 0)
-            return fail("can't listen at", server->options->listen.items[address],
-                        server->listeners[i]);
+            return fail("can't listen at", server->options->listen.items[at], server->listeners[i]);
     }
     return 0;
 }
 
-/* Of what processes share. */
+/* The memory that processes share. */
 static size_t shared_size(const struct serve_server *server)
 {
-    return server->workers * sizeof *server->counts + sizeof *server->log_state;
+    return server->workers * sizeof *server->counts + sizeof *server->log_state +
+           sizeof *server->drain + sizeof *server->evictions;
 }
 
 static int map_counts(struct serve_server *server)
@@ -97,20 +94,23 @@ static int map_counts(struct serve_server *server)
         return fail("can't start", "counting", -ENOMEM);
     server->counts = memory;
     server->log_state = (void *)(server->counts + server->workers);
+    server->drain = (void *)(server->log_state + 1);
+    server->evictions = (void *)(server->drain + 1);
     return 0;
 }
 
-static int add_makers(struct serve_server *server)
+static int add_generators(struct serve_server *server)
 {
     const struct serve_options *options = server->options;
     if (options->metrics)
-        server->makers[server->maker_count++] = serve_metrics_maker(server, options->metrics + 1);
+        server->generators[server->generator_count++] =
+            serve_metrics_generator(server, options->metrics + 1);
     if (!options->bottleneck.path[0])
         return 0;
     int err = serve_bottleneck_open(&server->bottleneck);
     if (err)
-        return fail("can't make", options->bottleneck.path, err);
-    server->makers[server->maker_count++] = serve_bottleneck_maker(&server->bottleneck);
+        return fail("can't generate", options->bottleneck.path, err);
+    server->generators[server->generator_count++] = serve_bottleneck_generator(&server->bottleneck);
     return 0;
 }
 
@@ -119,8 +119,8 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
     *server = (struct serve_server){
         .options = options,
         .workers = (unsigned)options->workers,
-        .door_count = options->arch->is_one_door ? 1 : (unsigned)options->workers,
-        .root_fd = -1,
+        .set_count = options->arch->has_single_listener ? 1 : (unsigned)options->workers,
+        .root = {.fd = -1},
         .log_fd = -1,
         .bottleneck = options->bottleneck,
         .pid = getpid(),
@@ -133,21 +133,21 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
     if (!err)
         err = map_counts(server);
     if (!err)
-        err = add_makers(server);
+        err = add_generators(server);
     if (!err)
         err = listen_all(server);
     if (!err && options->user)
-        err = serve_become(options->user);
+        err = serve_drop_privileges(options->user);
     if (!err)
-        err = enter_root(server);
+        err = check_root(server);
     if (err)
         serve_server_done(server);
     return err;
 }
 
-void serve_stop_listening(struct serve_server *server, unsigned door)
+void serve_stop_listening(struct serve_server *server, unsigned set)
 {
-    int *listeners = server->listeners + (size_t)door * server->address_count;
+    int *listeners = server->listeners + (size_t)set * server->address_count;
     for (unsigned i = 0; i < server->address_count; i++) {
         if (listeners[i] >= 0)
             gs_sys_close(listeners[i]);
@@ -157,14 +157,15 @@ void serve_stop_listening(struct serve_server *server, unsigned door)
 
 void serve_server_done(struct serve_server *server)
 {
-    for (unsigned i = 0; server->listeners && i < server->door_count; i++)
+    for (unsigned i = 0; server->listeners && i < server->set_count; i++)
         serve_stop_listening(server, i);
+    for (unsigned i = 0; i < server->address_count; i++)
+        serve_unix_socket_remove(&server->addresses[i]);
     free(server->listeners);
     free(server->addresses);
     if (server->bottleneck.path[0] && server->bottleneck.fd >= 0)
         gs_sys_close(server->bottleneck.fd);
-    if (server->root_fd >= 0)
-        gs_sys_close(server->root_fd);
+    serve_root_close(&server->root);
     if (server->log_fd > 2)
         gs_sys_close(server->log_fd);
     if (server->counts)

@@ -6,31 +6,37 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* How old the wall-clock time may be that goes into Date. */
-#define WALL_NS (GS_SECOND / 4)
+/* How old the wall-clock time of the Date field may be, and what is known of the root. */
+#define REFRESH_INTERVAL_NS (GS_SECOND / 4)
 
 static int init(struct serve_shard *shard, const struct serve_server *server,
                 struct gs_http_counts *counts)
 {
     struct gs_http_options options = server->options->http;
-    shard->wall_until_ns = 0;
+    shard->refresh_ns = 0;
+    shard->root = &server->root;
     shard->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    shard->drain = server->drain;
     shard->log.fd = server->log_fd;
-    shard->log.has_failed = server->log_state ? &server->log_state->has_failed : NULL;
-    options.makers = server->makers;
-    options.maker_count = server->maker_count;
+    shard->log.losses = server->log_state ? &server->log_state->losses : NULL;
+    options.generators = server->generators;
+    options.generator_count = server->generator_count;
     if (server->log_fd >= 0) {
         options.log = serve_connection_log;
         options.log_data = &shard->log;
     }
-    return gs_http_service_new(&options, server->root_fd, counts, &shard->service);
+    if (serve_error_log_level() >= SERVE_LOG_INFO) {
+        options.refused = serve_refusals_report;
+        options.refused_data = &server->log_state->refusals;
+    }
+    return gs_http_service_new(&options, server->root.fd, counts, &shard->service);
 }
 
 int serve_shard_init(struct serve_shard *shard, const struct serve_server *server, unsigned index,
                      bool is_shared)
 {
     shard->is_shared = is_shared;
-    shard->follows = NULL;
+    shard->log_server = NULL;
     shard->sum = NULL;
     return init(shard, server, &server->counts[index].http);
 }
@@ -38,7 +44,7 @@ int serve_shard_init(struct serve_shard *shard, const struct serve_server *serve
 int serve_shard_init_own(struct serve_shard *shard, struct serve_server *server, unsigned index)
 {
     shard->is_shared = false;
-    shard->follows = server;
+    shard->log_server = server;
     shard->own = (struct gs_http_counts){0};
     shard->sum = &server->counts[index].http;
     return init(shard, server, &shard->own);
@@ -48,26 +54,27 @@ void serve_shard_done(struct serve_shard *shard)
 {
     if (!shard->service)
         return;
-    serve_log_flush(&shard->log);
+    serve_log_finish(&shard->log);
     gs_http_service_free(shard->service);
 }
 
-void serve_shard_tell_wall(struct serve_shard *shard, uint64_t now_ns)
+void serve_shard_refresh(struct serve_shard *shard, uint64_t now_ns)
 {
-    gs_http_service_set_wall(shard->service, gs_clock_now(), gs_clock_wall());
-    shard->wall_until_ns = now_ns + WALL_NS;
+    serve_root_refresh(shard->root);
+    gs_http_service_set_wall_clock(shard->service, gs_clock_now(), gs_clock_wall());
+    shard->refresh_ns = now_ns + REFRESH_INTERVAL_NS;
 }
 
-void serve_shard_flush_log(struct serve_shard *shard)
+bool serve_shard_flush_log(struct serve_shard *shard)
 {
-    if (shard->is_shared)
-        pthread_mutex_lock(&shard->lock);
-    serve_log_flush(&shard->log);
+    serve_shard_lock(shard);
+    bool is_empty = serve_log_flush(&shard->log);
     serve_shard_unlock(shard);
+    return is_empty;
 }
 
-/* Its members are all such numbers. */
-static void add_up(struct serve_shard *shard)
+/* All members of struct gs_http_counts are 64-bit numbers. */
+static void publish_counts(struct serve_shard *shard)
 {
     uint64_t *own = (uint64_t *)&shard->own, *sum = (uint64_t *)shard->sum;
     for (size_t i = 0; i < sizeof shard->own / sizeof *own; i++)
@@ -76,14 +83,14 @@ static void add_up(struct serve_shard *shard)
     shard->own = (struct gs_http_counts){0};
 }
 
-void serve_shard_settle(struct serve_shard *shard)
+void serve_shard_flush(struct serve_shard *shard)
 {
-    if (shard->follows)
-        serve_follow_log(shard->follows);
+    if (shard->log_server)
+        serve_reopen_log(shard->log_server);
     if (shard->log.fd >= 0)
         serve_shard_flush_log(shard);
     if (shard->sum)
-        add_up(shard);
+        publish_counts(shard);
 }
 
 int serve_shards_init(struct serve_shards *shards, struct serve_server *server)

@@ -1,9 +1,10 @@
-/* What the connections that one worker accepted share: their HTTP service, with the page cache and the Date, and a part of the
- * access log.
+/* What the connections that one worker accepted share: their HTTP service, with the file cache and
+ * the Date, and a writer of the access log.
  *
- * In most architectures a connection may go on in another kernel thread than the one that accepted it. Then the shard is
- * locked for as long as HTTP takes, which is a few instructions: never across a wait, and never while a file is loaded or
- * sent. Where one kernel thread does everything for its connections, there is no lock. */
+ * In most architectures a connection may move to another kernel thread than the one that accepted
+ * it. Then the shard is locked while HTTP runs, for a few instructions: never across a wait, and
+ * never while a file is loaded or sent. Where one kernel thread does everything for its
+ * connections, there is no lock. */
 #ifndef GS_SERVE_SHARD_H
 #define GS_SERVE_SHARD_H
 
@@ -12,42 +13,46 @@
 #include <gossamer/http.h>
 #include <pthread.h>
 
+struct serve_root;
 struct serve_server;
 
 struct serve_shard {
     struct gs_http_service *service;
-    uint64_t wall_until_ns; /* when the service is told the wall clock again */
-    bool is_shared;         /* by kernel threads */
+    uint64_t refresh_ns; /* when to call serve_shard_refresh next */
+    bool is_shared;      /* by kernel threads: locked */
+    const struct serve_root *root;
     pthread_mutex_t lock;
-    struct serve_server
-        *follows; /* whose log is opened anew by another process; NULL: by this one */
-    struct gs_http_counts own, *sum; /* what is not in the sum yet; NULL: all is */
+    /* Whose log another process may reopen; NULL: this process does it. */
+    struct serve_server *log_server;
+    struct serve_drain *drain;       /* NULL: it never drains */
+    struct gs_http_counts own, *sum; /* not in the sum yet; NULL: the service counts there */
     struct serve_log_writer log;
 };
 
-/* For worker `index` of the server. Returns 0 or -ENOMEM. */
+/* For the worker `index` of the server. Returns 0 or -ENOMEM. */
 GS_MUST_CHECK int serve_shard_init(struct serve_shard *shard, const struct serve_server *server,
                                    unsigned index, bool is_shared);
 
-/* The same for one of many processes: it counts for itself, and serve_shard_settle adds that to what the worker counts. */
+/* The same for one of many processes: it counts in its own memory, and serve_shard_flush adds that
+ * to the worker's counts. */
 GS_MUST_CHECK int serve_shard_init_own(struct serve_shard *shard, struct serve_server *server,
                                        unsigned index);
 
-/* Before a wait: write the log out, and add up what was counted. */
-void serve_shard_settle(struct serve_shard *shard);
+/* Called before a wait: reopen the log if it was rotated, write its lines, and publish the counts
+ * of a process. */
+void serve_shard_flush(struct serve_shard *shard);
 
-/* After the last of its connections; what is left of the log is written. One that is all zero is accepted. */
+/* After its last connection; the rest of the log is written. One that is all zero is accepted. */
 void serve_shard_done(struct serve_shard *shard);
 
-/* Tell the service what the wall clock shows, if it is time. The shard is locked. */
-void serve_shard_tell_wall(struct serve_shard *shard, uint64_t now_ns);
+/* Pass the wall-clock time to the service, and look whether the root's path names another
+ * directory. The shard is locked. */
+void serve_shard_refresh(struct serve_shard *shard, uint64_t now_ns);
 
-static inline void serve_shard_lock(struct serve_shard *shard, uint64_t now_ns)
+static inline void serve_shard_lock(struct serve_shard *shard)
 {
     if (shard->is_shared)
         pthread_mutex_lock(&shard->lock);
-    if (now_ns >= shard->wall_until_ns)
-        serve_shard_tell_wall(shard, now_ns);
 }
 
 static inline void serve_shard_unlock(struct serve_shard *shard)
@@ -56,17 +61,32 @@ static inline void serve_shard_unlock(struct serve_shard *shard)
         pthread_mutex_unlock(&shard->lock);
 }
 
+/* Around calls of HTTP that use what the connections share: the shard is locked, and its service
+ * has the wall-clock time and the current root. */
+static inline void serve_shard_enter(struct serve_shard *shard, uint64_t now_ns)
+{
+    serve_shard_lock(shard);
+    if (now_ns >= shard->refresh_ns)
+        serve_shard_refresh(shard, now_ns);
+}
+
+static inline void serve_shard_leave(struct serve_shard *shard)
+{
+    serve_shard_unlock(shard);
+}
+
 /* A shard for each processor, to be shared by many kernel threads. */
 struct serve_shards {
     struct serve_shard *items;
     unsigned count;
 };
 
-/* Returns 0 or -ENOMEM. Ended by serve_shards_done in any case, which accepts one that is all zero. */
+/* Returns 0 or -ENOMEM. serve_shards_done must be called in any case; it accepts one that is all
+ * zero. */
 GS_MUST_CHECK int serve_shards_init(struct serve_shards *shards, struct serve_server *server);
 void serve_shards_done(struct serve_shards *shards);
 
-/* Write the log out. */
-void serve_shard_flush_log(struct serve_shard *shard);
+/* Write the lines of the log. Returns whether none is left. */
+bool serve_shard_flush_log(struct serve_shard *shard);
 
 #endif

@@ -1,15 +1,20 @@
 #include "serve/two_lock_queue.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
-void serve_queue_init(struct serve_queue *queue, struct serve_queue_node *dummy)
+int serve_queue_init(struct serve_queue *queue)
 {
+    struct serve_queue_node *dummy = malloc(sizeof *dummy);
+    if (!dummy)
+        return -ENOMEM;
     pthread_mutex_init(&queue->head_lock, NULL);
     pthread_mutex_init(&queue->tail_lock, NULL);
     sem_init(&queue->filled, 0, 0);
     atomic_init(&queue->length, 0);
     atomic_init(&dummy->next, NULL);
     queue->head = queue->tail = dummy;
+    return 0;
 }
 
 void serve_queue_done(struct serve_queue *queue)
@@ -20,20 +25,20 @@ void serve_queue_done(struct serve_queue *queue)
     sem_destroy(&queue->filled);
 }
 
-void serve_queue_put(struct serve_queue *queue, struct serve_queue_node *node, void *value)
+void serve_queue_push(struct serve_queue *queue, struct serve_queue_node *node, void *value)
 {
     node->value = value;
     atomic_store_explicit(&node->next, NULL, memory_order_relaxed);
     atomic_fetch_add_explicit(&queue->length, 1, memory_order_relaxed);
     pthread_mutex_lock(&queue->tail_lock);
-    /* Release: pairs with the acquire in serve_queue_take, publishing the value. */
+    /* Release: pairs with the acquire in serve_queue_pop, publishing the value. */
     atomic_store_explicit(&queue->tail->next, node, memory_order_release);
     queue->tail = node;
     pthread_mutex_unlock(&queue->tail_lock);
     sem_post(&queue->filled);
 }
 
-void *serve_queue_take(struct serve_queue *queue, struct serve_queue_node **ret_node)
+void *serve_queue_pop(struct serve_queue *queue, struct serve_queue_node **ret_node)
 {
     void *value = NULL;
     while (sem_wait(&queue->filled))
@@ -53,8 +58,8 @@ void *serve_queue_take(struct serve_queue *queue, struct serve_queue_node **ret_
     return value;
 }
 
-void serve_queue_close(struct serve_queue *queue, unsigned takers)
+void serve_queue_close(struct serve_queue *queue, unsigned poppers)
 {
-    for (unsigned i = 0; i < takers; i++)
+    for (unsigned i = 0; i < poppers; i++)
         sem_post(&queue->filled);
 }

@@ -1,7 +1,9 @@
 #include "serve/server.h"
 
 #include "serve/arch/arch.h"
+#include "serve/error_log.h"
 
+#include <errno.h>
 #include <gossamer/loop.h>
 #include <pthread.h>
 #include <signal.h>
@@ -9,21 +11,28 @@
 #include <string.h>
 #include <unistd.h>
 
-static const int numbers[] = {SIGTERM, SIGINT, SIGUSR1};
+static const struct {
+    int number;
+    bool reopens_log; /* otherwise it ends the server */
+} signals[] = {
+    {SIGTERM, false}, {SIGINT, false}, {SIGQUIT, false}, {SIGUSR1, true}, {SIGHUP, true}};
 
-static void end(struct gs_signal *signal)
+enum { SIGNALS = sizeof signals / sizeof *signals };
+
+static void on_end(struct gs_signal *signal)
 {
     gs_loop_stop(signal->watcher.loop);
 }
 
-/* Who waits, and is told of signals. */
+/* The main thread while it waits. */
 struct waiting {
     struct serve_server *server;
     const struct serve_children *children; /* NULL: there are none */
-    struct gs_signal signals[3], child;
+    struct gs_signal signals[SIGNALS], child;
+    struct gs_timer children_due; /* always active, so that setting it needs no memory */
 };
 
-static void reopen_log(struct gs_signal *signal)
+static void on_reopen_log(struct gs_signal *signal)
 {
     struct waiting *waiting = signal->watcher.data;
     struct serve_server *server = waiting->server;
@@ -32,21 +41,33 @@ static void reopen_log(struct gs_signal *signal)
     const char *file = server->options->access_log;
     int err = serve_access_log_reopen(file, server->log_fd);
     if (err) {
-        fprintf(stderr, "%s: can't reopen the access log %s: %s\n", serve_command.name, file,
-                strerror(-err));
+        serve_warn("can't reopen the access log %s: %s", file,
+                   err == -ENXIO ? "nobody reads this pipe" : strerror(-err));
         return;
     }
-    server->log_turns_here = atomic_fetch_add(&server->log_state->turns, 1) + 1;
+    server->log_generation = atomic_fetch_add(&server->log_state->generation, 1) + 1;
     if (waiting->children)
-        waiting->children->log_opened(waiting->children->data);
+        waiting->children->log_reopened(waiting->children->data);
 }
 
-void serve_follow_log(struct serve_server *server)
+void serve_reopen_log(struct serve_server *server)
 {
-    unsigned turns;
-    while ((turns = atomic_load(&server->log_state->turns)) != server->log_turns_here &&
+    unsigned generation;
+    while ((generation = atomic_load(&server->log_state->generation)) != server->log_generation &&
            !serve_access_log_reopen(server->options->access_log, server->log_fd))
-        server->log_turns_here = turns;
+        server->log_generation = generation;
+}
+
+/* Signals that the server has no use for, and that would end it at once. SIGXFSZ: writing fails.
+ * The last real-time signal is left to user threads, for their backtraces. */
+static void ignore_signals(void)
+{
+    static const int ignored[] = {SIGPIPE, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF,
+                                  SIGIO,   SIGPWR,  SIGXFSZ, SIGSTKFLT};
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        signal(ignored[i], SIG_IGN);
+    for (int number = SIGRTMIN; number < SIGRTMAX; number++)
+        signal(number, SIG_IGN);
 }
 
 void serve_block_signals(void)
@@ -54,15 +75,19 @@ void serve_block_signals(void)
     sigset_t set;
     sigfillset(&set);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    signal(SIGPIPE, SIG_IGN);
+    ignore_signals();
 }
 
-static void say_ready(const struct serve_server *server)
+static void report_ready(const struct serve_server *server)
 {
+    if (!server->options->user && geteuid() == 0)
+        serve_warn("running as root without --user: permissions of files are not respected");
     for (unsigned i = 0; i < server->address_count; i++) {
         char text[SERVE_ADDRESS_TEXT];
-        serve_address_format((const struct sockaddr *)&server->addresses[i].storage, text);
-        printf("listening on http://%s (%s, %u workers)\n", text, server->options->arch->name,
+        const struct sockaddr *address = (const struct sockaddr *)&server->addresses[i].storage;
+        serve_address_format(address, text);
+        printf("listening on %s%s (%s, %u workers)\n",
+               address->sa_family == AF_UNIX ? "" : "http://", text, server->options->arch->name,
                server->workers);
     }
     fflush(stdout);
@@ -71,39 +96,53 @@ static void say_ready(const struct serve_server *server)
 static int watch_signals(struct waiting *waiting, struct gs_loop *loop)
 {
     int err = 0;
-    for (int i = 0; i < 3 && !err; i++) {
-        gs_signal_init(&waiting->signals[i], loop, numbers[i] == SIGUSR1 ? reopen_log : end);
+    for (int i = 0; i < SIGNALS && !err; i++) {
+        gs_signal_init(&waiting->signals[i], loop, signals[i].reopens_log ? on_reopen_log : on_end);
         waiting->signals[i].watcher.data = waiting;
-        err = gs_signal_start(&waiting->signals[i], numbers[i]);
+        err = gs_signal_start(&waiting->signals[i], signals[i].number);
     }
     return err;
 }
 
-/* What may come while the last requests are answered: who asks twice still has them finished. Only a second interrupt, from
- * an impatient keyboard, ends the program at once. */
+/* While the last requests are answered, further signals are ignored; a second SIGINT or SIGQUIT,
+ * from the keyboard, ends the program at once. */
 static void block_late_signals(void)
 {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-static void tell_of_child(struct gs_signal *signal)
+static void look_after_children(struct waiting *waiting)
 {
-    struct waiting *waiting = signal->watcher.data;
-    waiting->children->ended(waiting->children->data);
+    uint64_t next_ns = waiting->children->look_after(waiting->children->data);
+    (void)!gs_timer_start(&waiting->children_due, next_ns);
 }
 
-/* Those that have ended already are told of, too. */
+static void on_child_signal(struct gs_signal *signal)
+{
+    look_after_children(signal->watcher.data);
+}
+
+static void on_children_due(struct gs_timer *timer)
+{
+    look_after_children(timer->watcher.data);
+}
+
+/* Children that have ended already are reported, too. */
 static int watch_children(struct waiting *waiting, struct gs_loop *loop)
 {
     if (!waiting->children)
         return 0;
-    gs_signal_init(&waiting->child, loop, tell_of_child);
-    waiting->child.watcher.data = waiting;
-    int err = gs_signal_start(&waiting->child, SIGCHLD);
+    gs_signal_init(&waiting->child, loop, on_child_signal);
+    gs_timer_init(&waiting->children_due, loop, on_children_due);
+    waiting->child.watcher.data = waiting->children_due.watcher.data = waiting;
+    int err = gs_timer_start(&waiting->children_due, GS_NEVER);
+    if (!err)
+        err = gs_signal_start(&waiting->child, SIGCHLD);
     if (!err)
         gs_watcher_feed(&waiting->child.watcher, 0);
     return err;
@@ -123,15 +162,16 @@ int serve_wait_with_children(struct serve_server *server, const struct serve_chi
         sigset_t none;
         sigemptyset(&none);
         pthread_sigmask(SIG_SETMASK, &none, NULL);
-        say_ready(server);
+        report_ready(server);
         err = gs_loop_run(loop);
     }
     block_late_signals();
     gs_loop_free(loop);
+    serve_watchdog_start(server);
     return err;
 }
 
-void serve_end_wait(void)
+void serve_request_end(void)
 {
     kill(getpid(), SIGTERM);
 }

@@ -1,13 +1,13 @@
-/* The test harness: a test is a sentence, a program runs every test of its file in order of appearance.
+/* The test harness. The name of a test is a sentence; a program runs all tests of its file in the
+ * order in which they appear.
  *
  *     TEST(timer_stopped_in_its_own_callback_never_fires)
  *     {
  *         CHECK_EQ(fired, 0);
  *     }
  *
- * A failed check ends its test and fails the program; SKIP ends the program with status 77 and the reason.
- * Run a program with a part of a name to run just the tests that hold it.
- */
+ * A failed check ends its test and makes the program fail; SKIP ends the program with status 77 and
+ * prints the reason. With an argument, the program runs only the tests whose names contain it. */
 #ifndef GS_TESTS_TEST_H
 #define GS_TESTS_TEST_H
 
@@ -27,7 +27,7 @@ static jmp_buf test_escape;
 
 #define TEST(name_)                                                                                \
     static void name_(void);                                                                       \
-    static struct test name_##_test = {.name = #name_, .run = name_};                              \
+    static struct test name_##_test = {#name_, name_, NULL};                                       \
     __attribute__((constructor)) static void name_##_add(void)                                     \
     {                                                                                              \
         *test_last = &name_##_test;                                                                \

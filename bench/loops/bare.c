@@ -1,4 +1,5 @@
-/* The floor: epoll and no library. Registered once; set anew by EPOLL_CTL_MOD. */
+/* The lower bound: epoll without a library. Descriptors stay registered; setting one again calls
+ * EPOLL_CTL_MOD. */
 #include "bench/loops/frame.h"
 
 #include <sys/epoll.h>
@@ -9,14 +10,14 @@
 #define WAKE UINT32_MAX
 
 static int set, wake_fd;
-static enum way way;
+static enum restart_mode restart_mode;
 static bool *is_watched;
 
-void subject_open(enum way the_way, unsigned io_count, unsigned timer_count)
+void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_count)
 {
-    way = the_way;
-    if (way == WAY_CHANGELIST || timer_count)
-        frame_lacks();
+    restart_mode = mode;
+    if (restart_mode == RESTART_CHANGELIST || timer_count)
+        frame_unsupported();
     set = epoll_create1(0);
     frame_must(set >= 0, "epoll_create1");
     is_watched = frame_storage(io_count, sizeof *is_watched);
@@ -32,7 +33,7 @@ void subject_watch(unsigned i, int fd)
 {
     if (!is_watched[i])
         control(EPOLL_CTL_ADD, fd, i, EPOLLIN);
-    else if (way == WAY_ANEW)
+    else if (restart_mode == RESTART_SET)
         control(EPOLL_CTL_MOD, fd, i, EPOLLIN);
     is_watched[i] = true;
 }
@@ -40,7 +41,7 @@ void subject_watch(unsigned i, int fd)
 void subject_set_timer(unsigned i, uint64_t delay_ns)
 {
     (void)i, (void)delay_ns;
-    frame_lacks();
+    frame_unsupported();
 }
 
 void subject_open_wake(void)
@@ -59,7 +60,7 @@ void subject_wake(void)
 void subject_open_signal(int number)
 {
     (void)number;
-    frame_lacks();
+    frame_unsupported();
 }
 
 void subject_step(bool waits)

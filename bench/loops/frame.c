@@ -16,7 +16,7 @@
 #define SECOND_NS 1000000000u
 #define LATER_ROUNDS 5
 #define QUIET_ITERATIONS 2000
-/* Timers are due so long after they are added, and so much later once they are moved. */
+/* The delay of added timers, its spread, and how much later the timers are moved. */
 #define FIRST_DUE_NS (2 * (uint64_t)SECOND_NS)
 #define SPREAD_NS (SECOND_NS / 2)
 #define LATER_NS SPREAD_NS
@@ -24,7 +24,7 @@
 bool frame_has_timeouts;
 
 static int (*pairs)[2];
-static unsigned pair_count, to_send_on, expected, received;
+static unsigned pair_count, to_forward, expected, received;
 static unsigned fired;
 static atomic_uint woken;
 static uint64_t seed = 1;
@@ -37,7 +37,7 @@ void frame_must(bool condition, const char *what)
     exit(1);
 }
 
-void frame_lacks(void)
+void frame_unsupported(void)
 {
     exit(3);
 }
@@ -68,7 +68,8 @@ static uint64_t read_clock(clockid_t clock)
     return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
 }
 
-/* What one thread does is measured by its processor's time: nothing here waits, and what others do meanwhile is not counted. */
+/* Single-threaded measurements do not wait; they use CPU time, which excludes that of other
+ * programs. */
 static uint64_t now_ns(void)
 {
     return read_clock(CLOCK_THREAD_CPUTIME_ID);
@@ -94,9 +95,9 @@ void frame_readable(unsigned i)
     char byte;
     frame_must(read(pairs[i][0], &byte, 1) == 1, "read");
     received++;
-    if (!to_send_on)
+    if (!to_forward)
         return;
-    to_send_on--;
+    to_forward--;
     send_to(i + 1 < pair_count ? i + 1 : 0);
 }
 
@@ -110,13 +111,14 @@ static void set_up(void)
     subject_step(false);
 }
 
-/* One iteration of the benchmark: all watchers are set up, `active` bytes are sent, and callbacks send as many on. */
+/* One round of the benchmark: all watchers are set up and `active` bytes are sent; callbacks send
+ * the same number again. */
 static void measure_round(unsigned active, double ret_us[3])
 {
     uint64_t start = now_ns();
     set_up();
     uint64_t ready = now_ns();
-    to_send_on = active;
+    to_forward = active;
     expected = 2 * active;
     received = 0;
     for (unsigned i = 0; i < active; i++)
@@ -130,21 +132,21 @@ static void measure_round(unsigned active, double ret_us[3])
     ret_us[2] = (double)(end - sent) / 1e3;
 }
 
-static void measure_pairs(enum way way, unsigned count, unsigned active)
+static void measure_pairs(enum restart_mode restart_mode, unsigned count, unsigned active)
 {
-    double us[3], least_us[3];
-    subject_open(way, count, frame_has_timeouts ? count : 0);
+    double us[3], min_us[3];
+    subject_open(restart_mode, count, frame_has_timeouts ? count : 0);
     open_pairs(count);
     measure_round(active, us);
     measure_round(active, us);
     printf("%.1f %.1f %.1f", us[0], us[1], us[2]);
-    measure_round(active, least_us);
+    measure_round(active, min_us);
     for (unsigned i = 0; i < LATER_ROUNDS; i++) {
         measure_round(active, us);
         for (unsigned part = 0; part < 3; part++)
-            least_us[part] = us[part] < least_us[part] ? us[part] : least_us[part];
+            min_us[part] = us[part] < min_us[part] ? us[part] : min_us[part];
     }
-    printf(" %.1f %.1f %.1f\n", least_us[0], least_us[1], least_us[2]);
+    printf(" %.1f %.1f %.1f\n", min_us[0], min_us[1], min_us[2]);
 }
 
 /* ---- Timers ---- */
@@ -154,7 +156,7 @@ void frame_fired(void)
     fired++;
 }
 
-/* All numbers below count, each once, in random order. */
+/* Returns a random permutation of the numbers below count. */
 static unsigned *random_order(unsigned count)
 {
     unsigned *order = frame_storage(count, sizeof *order);
@@ -197,7 +199,7 @@ static void measure_timer_round(unsigned count, const unsigned *order, const uin
     fired = 0;
 }
 
-/* The second round's, when all memory has been touched. */
+/* The second round counts: then all memory has been used before. */
 static void measure_timers(unsigned count)
 {
     double ns[3];
@@ -205,14 +207,14 @@ static void measure_timers(unsigned count)
     uint64_t *delays_ns = frame_storage(count, sizeof *delays_ns);
     for (unsigned i = 0; i < count; i++)
         delays_ns[i] = FIRST_DUE_NS + random_below(SPREAD_NS);
-    subject_open(WAY_AGAIN, 0, count);
+    subject_open(RESTART_SAME, 0, count);
     subject_step(false);
     measure_timer_round(count, order, delays_ns, ns);
     measure_timer_round(count, order, delays_ns, ns);
     printf("%.2f %.2f %.2f\n", ns[0], ns[1], ns[2]);
 }
 
-/* ---- What comes from elsewhere ---- */
+/* ---- Wake-ups and signals ---- */
 
 void frame_woken(void)
 {
@@ -233,7 +235,7 @@ static void *wake_often(void *argument)
 static void measure_wake(unsigned count)
 {
     pthread_t thread;
-    subject_open(WAY_AGAIN, 0, 0);
+    subject_open(RESTART_SAME, 0, 0);
     subject_open_wake();
     uint64_t start = read_clock(CLOCK_MONOTONIC);
     frame_must(!pthread_create(&thread, NULL, wake_often, &count), "pthread_create");
@@ -245,7 +247,7 @@ static void measure_wake(unsigned count)
 
 static void measure_signals(unsigned count)
 {
-    subject_open(WAY_AGAIN, 0, 0);
+    subject_open(RESTART_SAME, 0, 0);
     subject_open_signal(SIGUSR1);
     uint64_t start = now_ns();
     for (unsigned i = 0; i < count; i++) {
@@ -256,14 +258,14 @@ static void measure_signals(unsigned count)
     printf("%.1f\n", (double)(now_ns() - start) / count);
 }
 
-/* ---- Watchers of which nothing is heard ---- */
+/* ---- Quiet watchers ---- */
 
 static void measure_quiet(unsigned count)
 {
-    subject_open(WAY_AGAIN, count, 0);
+    subject_open(RESTART_SAME, count, 0);
     open_pairs(count);
     set_up();
-    uint64_t least = UINT64_MAX;
+    uint64_t min = UINT64_MAX;
     for (unsigned i = 0; i < QUIET_ITERATIONS; i++) {
         send_to(0);
         uint64_t start = now_ns();
@@ -271,9 +273,9 @@ static void measure_quiet(unsigned count)
         while (received == before)
             subject_step(false);
         uint64_t took = now_ns() - start;
-        least = took < least ? took : least;
+        min = took < min ? took : min;
     }
-    printf("%.1f\n", (double)least);
+    printf("%.1f\n", (double)min);
 }
 
 static size_t allocated(void)
@@ -282,12 +284,12 @@ static size_t allocated(void)
     return info.uordblks + info.hblkhd;
 }
 
-/* Of what was allocated the storage of the loop itself, with few watchers, is taken off. */
+/* Measures the allocated memory per watcher and per timer. */
 static void measure_memory(unsigned count)
 {
     open_pairs(count);
     size_t before = allocated();
-    subject_open(WAY_AGAIN, count, count);
+    subject_open(RESTART_SAME, count, count);
     for (unsigned i = 0; i < count; i++)
         subject_watch(i, pairs[i][0]);
     subject_step(false);
@@ -298,11 +300,11 @@ static void measure_memory(unsigned count)
     printf("%.1f %.1f\n", (double)(watched - before) / count, (double)(timed - watched) / count);
 }
 
-static enum way way_of(const char *name)
+static enum restart_mode restart_mode_of(const char *name)
 {
-    return !strcmp(name, "anew")         ? WAY_ANEW
-           : !strcmp(name, "changelist") ? WAY_CHANGELIST
-                                         : WAY_AGAIN;
+    return !strcmp(name, "set")          ? RESTART_SET
+           : !strcmp(name, "changelist") ? RESTART_CHANGELIST
+                                         : RESTART_SAME;
 }
 
 static unsigned number_of(const char *text)
@@ -315,20 +317,20 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*measure)(unsigned count);
-    } figures[] = {
+    } measurements[] = {
         {"timers", measure_timers}, {"wake", measure_wake},     {"signals", measure_signals},
         {"quiet", measure_quiet},   {"memory", measure_memory},
     };
     if (argc == 6 && !strcmp(argv[1], "pairs")) {
         frame_has_timeouts = number_of(argv[5]);
-        measure_pairs(way_of(argv[2]), number_of(argv[3]), number_of(argv[4]));
+        measure_pairs(restart_mode_of(argv[2]), number_of(argv[3]), number_of(argv[4]));
         return 0;
     }
-    for (size_t i = 0; argc == 3 && i < sizeof figures / sizeof *figures; i++)
-        if (!strcmp(argv[1], figures[i].name)) {
-            figures[i].measure(number_of(argv[2]));
+    for (size_t i = 0; argc == 3 && i < sizeof measurements / sizeof *measurements; i++)
+        if (!strcmp(argv[1], measurements[i].name)) {
+            measurements[i].measure(number_of(argv[2]));
             return 0;
         }
-    fprintf(stderr, "usage: %s FIGURE COUNT | pairs WAY PAIRS ACTIVE TIMEOUTS\n", argv[0]);
+    fprintf(stderr, "usage: %s MEASUREMENT COUNT | pairs MODE PAIRS ACTIVE TIMEOUTS\n", argv[0]);
     return 2;
 }

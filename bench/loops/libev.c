@@ -1,12 +1,12 @@
 #include "bench/loops/frame.h"
 
 #define EV_MULTIPLICITY 1
-/* Its macros see through other types. */
+/* The macros of libev convert implicitly. */
 #pragma GCC diagnostic ignored "-Wconversion"
 #include <ev.h>
 
 static struct ev_loop *loop;
-static enum way way;
+static enum restart_mode restart_mode;
 static ev_io *watchers;
 static ev_timer *timers;
 static ev_async async;
@@ -39,11 +39,11 @@ static void on_signal(struct ev_loop *of, ev_signal *from, int events)
     frame_woken();
 }
 
-void subject_open(enum way the_way, unsigned io_count, unsigned timer_count)
+void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_count)
 {
-    way = the_way;
-    if (way == WAY_CHANGELIST)
-        frame_lacks();
+    restart_mode = mode;
+    if (restart_mode == RESTART_CHANGELIST)
+        frame_unsupported();
     loop = ev_loop_new(EVBACKEND_EPOLL);
     frame_must(loop, "ev_loop_new");
     watchers = frame_storage(io_count, sizeof *watchers);
@@ -58,12 +58,12 @@ void subject_watch(unsigned i, int fd)
     if (!io->cb)
         ev_io_init(io, on_readable, fd, EV_READ);
     ev_io_stop(loop, io);
-    if (way == WAY_ANEW)
+    if (restart_mode == RESTART_SET)
         ev_io_set(io, fd, EV_READ);
     ev_io_start(loop, io);
 }
 
-/* ev_timer_again moves in one step; without `repeat` the timer fires once all the same. */
+/* ev_timer_again moves a timer in one step; a timer without `repeat` still fires only once. */
 void subject_set_timer(unsigned i, uint64_t delay_ns)
 {
     timers[i].repeat = (double)delay_ns / 1e9;

@@ -1,17 +1,17 @@
-/* libev through its emulation of libevent's API, which is that of libevent 1.4. */
+/* libev through its emulation of the API of libevent 1.4. */
 
-/* Its macros see through other types. */
+/* The macros of libev convert implicitly. */
 #pragma GCC diagnostic ignored "-Wconversion"
 #include <libev/event.h>
 
-/* After it. */
+/* must follow <libev/event.h> */
 #include "bench/loops/libevent_api.h"
 
-void subject_open(enum way the_way, unsigned io_count, unsigned timer_count)
+void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_count)
 {
-    way = the_way;
-    if (way == WAY_CHANGELIST)
-        frame_lacks();
+    restart_mode = mode;
+    if (restart_mode == RESTART_CHANGELIST)
+        frame_unsupported();
     base = event_base_new();
     frame_must(base, "event_base_new");
     watchers = frame_storage(io_count, sizeof *watchers);
@@ -28,22 +28,22 @@ void subject_watch(unsigned i, int fd)
     bool is_first = !event_initialized(event);
     if (!is_first)
         event_del(event);
-    if (is_first || way == WAY_ANEW) {
+    if (is_first || restart_mode == RESTART_SET) {
         event_set(event, fd, EV_READ | EV_PERSIST, on_readable, event);
         frame_must(!event_base_set(base, event), "event_base_set");
     }
     frame_must(!event_add(event, NULL), "event_add");
 }
 
-/* event_active may be called by the loop's thread alone. */
+/* Only the loop's thread may call event_active. */
 void subject_open_wake(void)
 {
-    frame_lacks();
+    frame_unsupported();
 }
 
 void subject_wake(void)
 {
-    frame_lacks();
+    frame_unsupported();
 }
 
 void subject_open_signal(int number)

@@ -2,17 +2,17 @@
 #include <event2/event_struct.h>
 #include <event2/thread.h>
 
-/* After it. */
+/* must follow <event2/event.h> */
 #include "bench/loops/libevent_api.h"
 
 static struct event async;
 
-void subject_open(enum way the_way, unsigned io_count, unsigned timer_count)
+void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_count)
 {
-    way = the_way;
+    restart_mode = mode;
     struct event_config *config = event_config_new();
     frame_must(config, "event_config_new");
-    int flags = way == WAY_CHANGELIST ? EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST : 0;
+    int flags = restart_mode == RESTART_CHANGELIST ? EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST : 0;
     frame_must(!event_config_set_flag(config, flags), "event_config_set_flag");
     base = event_base_new_with_config(config);
     frame_must(base, "event_base_new_with_config");
@@ -29,7 +29,7 @@ void subject_watch(unsigned i, int fd)
     bool is_first = !event_initialized(event);
     if (!is_first)
         event_del(event);
-    if (is_first || way == WAY_ANEW)
+    if (is_first || restart_mode == RESTART_SET)
         event_assign(event, base, fd, EV_READ | EV_PERSIST, on_readable, event);
     frame_must(!event_add(event, NULL), "event_add");
 }
@@ -40,7 +40,7 @@ void subject_open_wake(void)
     frame_must(!evthread_use_pthreads(), "evthread_use_pthreads");
     base = event_base_new();
     frame_must(base, "event_base_new");
-    /* The loop would return without anything added. */
+    /* Without an event, the loop would return. */
     event_assign(&async, base, -1, EV_PERSIST, on_woken, NULL);
     struct timeval far = {3600, 0};
     frame_must(!event_add(&async, &far), "event_add");

@@ -1,13 +1,14 @@
-/* What libevent and libev's emulation of it have in common. To be included once, after the header that declares `struct event`. */
+/* Code for both libevent and libev's emulation of it. Include it once, after the header that
+ * declares `struct event`. */
 #ifndef GS_BENCH_LOOPS_LIBEVENT_API_H
 #define GS_BENCH_LOOPS_LIBEVENT_API_H
 
 #include "bench/loops/frame.h"
 
 static struct event_base *base;
-static enum way way;
+static enum restart_mode restart_mode;
 static struct event *watchers, *timers;
-static struct event caught; /* a signal */
+static struct event caught; /* the event for a signal */
 
 static void on_readable(int fd, short events, void *argument)
 {

@@ -3,7 +3,7 @@
 #include <uv.h>
 
 static uv_loop_t loop;
-static enum way way;
+static enum restart_mode restart_mode;
 static uv_poll_t *watchers;
 static uv_timer_t *timers;
 static uv_async_t async;
@@ -37,11 +37,11 @@ static void on_signal(uv_signal_t *of, int number)
     frame_woken();
 }
 
-void subject_open(enum way the_way, unsigned io_count, unsigned timer_count)
+void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_count)
 {
-    way = the_way;
-    if (way != WAY_AGAIN)
-        frame_lacks();
+    restart_mode = mode;
+    if (restart_mode != RESTART_SAME)
+        frame_unsupported();
     frame_must(!uv_loop_init(&loop), "uv_loop_init");
     watchers = frame_storage(io_count, sizeof *watchers);
     timers = frame_storage(timer_count, sizeof *timers);
@@ -58,7 +58,7 @@ void subject_watch(unsigned i, int fd)
     frame_must(!uv_poll_start(poll, UV_READABLE, on_readable), "uv_poll_start");
 }
 
-/* It knows milliseconds. */
+/* The resolution of libuv's timers is 1 ms. */
 void subject_set_timer(unsigned i, uint64_t delay_ns)
 {
     frame_must(!uv_timer_start(&timers[i], on_timer, delay_ns / 1000000, 0), "uv_timer_start");

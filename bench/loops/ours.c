@@ -3,7 +3,7 @@
 #include <gossamer/loop.h>
 
 static struct gs_loop *loop;
-static enum way way;
+static enum restart_mode restart_mode;
 static struct gs_io *watchers;
 static struct gs_timer *timers;
 static struct gs_async async;
@@ -36,10 +36,10 @@ static void on_signal(struct gs_signal *of)
     frame_woken();
 }
 
-void subject_open(enum way the_way, unsigned io_count, unsigned timer_count)
+void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_count)
 {
-    way = the_way;
-    frame_must(way != WAY_CHANGELIST, "a way that there is");
+    restart_mode = mode;
+    frame_must(restart_mode != RESTART_CHANGELIST, "restart_mode");
     frame_must(!gs_loop_new(&loop), "gs_loop_new");
     watchers = frame_storage(io_count, sizeof *watchers);
     timers = frame_storage(timer_count, sizeof *timers);
@@ -55,7 +55,7 @@ void subject_watch(unsigned i, int fd)
         gs_io_set(io, fd, GS_READ);
     }
     gs_io_stop(io);
-    if (way == WAY_ANEW)
+    if (restart_mode == RESTART_SET)
         gs_io_set(io, fd, GS_READ);
     frame_must(!gs_io_start(io), "gs_io_start");
 }
@@ -84,5 +84,5 @@ void subject_open_signal(int number)
 
 void subject_step(bool waits)
 {
-    frame_must(gs_loop_step(loop, waits ? GS_NEVER : 0) >= 0, "gs_loop_step");
+    frame_must(gs_loop_run_once(loop, waits ? GS_NEVER : 0) >= 0, "gs_loop_run_once");
 }

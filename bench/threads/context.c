@@ -1,4 +1,5 @@
-/* Boost.Context's bare switch: no scheduler, no queue. Its entry points have C linkage; only C++ has a header for them. */
+/* A context switch of Boost.Context, without a scheduler or queue. The functions have C linkage,
+ * but only C++ has a header for them. */
 #include "bench/threads/measure.h"
 
 struct transfer {

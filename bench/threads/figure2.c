@@ -1,8 +1,11 @@
-/* Requests served by very many threads, and by an event server: PROGRAM threads|events COUNT prints nanoseconds a request and
- * switches a request. Each request reads 8 KB of a cached file,
- * into a buffer on the thread's stack or in the server's context of the request. As many threads (contexts) as are asked for serve one after the
- * other: who has waited longest is given the next request, serves it, passes the following one on, and waits again. Their order is
- * by chance, as that of clients is: memory is not walked through from one end to the other. */
+/* Requests that are served by many threads, or by an event-driven server: PROGRAM threads|events
+ * COUNT prints nanoseconds per request and switches per request.
+ *
+ * Each request reads 8 KB of a cached file into a buffer, on the thread's stack or in the request's
+ * context of the event-driven server. COUNT threads (or contexts) serve one after the other: the
+ * one that has waited longest gets the next request, serves it, passes on the following one, and
+ * waits again. Their order is random, like that of clients, so memory is not accessed in the order
+ * of addresses. */
 #include "bench/threads/measure.h"
 
 #include <gossamer/sync.h>
@@ -11,13 +14,13 @@
 #include <unistd.h>
 
 #define PIECE 8192
-#define PIECES 64     /* in the file */
-#define REQUESTS 2000 /* in a round */
+#define PIECES 64     /* pieces of the file */
+#define REQUESTS 2000 /* requests per round */
 #define STACK_SIZE (16 << 10)
 
 static int file;
 static long count, served, rounds_left;
-static bool is_over;
+static bool is_finished;
 
 static void make_file(void)
 {
@@ -29,7 +32,7 @@ static void make_file(void)
         must(write(file, piece, PIECE) == PIECE);
 }
 
-/* The same for both kinds: what a request costs without its server. */
+/* The cost of a request itself, which is the same for both servers. */
 static void serve_request(char *piece)
 {
     long offset = served % PIECES * PIECE;
@@ -37,11 +40,11 @@ static void serve_request(char *piece)
     if (++served % REQUESTS)
         return;
     end(REQUESTS);
-    is_over = !--rounds_left;
+    is_finished = !--rounds_left;
     begin();
 }
 
-/* First all have to have served once. */
+/* Start the measurement after each thread has served once. */
 static void start_over(void)
 {
     rounds_left = count / REQUESTS + 500;
@@ -80,7 +83,7 @@ static void *serve(void *argument)
     must(!gs_thread_park(GS_NEVER));
     for (;;) {
         must(!gs_semaphore_wait(&requests, GS_NEVER));
-        if (is_over)
+        if (is_finished)
             break;
         serve_request(piece);
         gs_semaphore_post(&requests);
@@ -92,7 +95,7 @@ static void *serve(void *argument)
 static void *run_threads(void *switches)
 {
     const struct gs_thread_attributes small = {.stack_size = STACK_SIZE};
-    struct gs_threads_counts before, after;
+    struct gs_threads_stats before, after;
     void **threads = new_items();
     for (long i = 0; i < count; i++)
         must(!gs_thread_spawn(&small, serve, NULL, (struct gs_thread **)&threads[i]));
@@ -101,11 +104,11 @@ static void *run_threads(void *switches)
     for (long i = 0; i < count; i++)
         gs_thread_unpark(threads[i]);
     gs_thread_yield();
-    gs_threads_counts(&before);
+    gs_threads_stats(&before);
     start_over();
     gs_semaphore_post(&requests);
     must(!gs_semaphore_wait(&over, GS_NEVER));
-    gs_threads_counts(&after);
+    gs_threads_stats(&after);
     for (long i = 0; i < count; i++)
         gs_semaphore_post(&requests);
     for (long i = 0; i < count; i++)
@@ -153,7 +156,7 @@ static void run_events(void)
         wait_for_request(context);
     }
     start_over();
-    for (pending = 1; pending && !is_over;) {
+    for (pending = 1; pending && !is_finished;) {
         struct context *context = idle;
         idle = context->next;
         if (!idle)

@@ -1,5 +1,6 @@
-/* What the small programs of bench/threads share: PROGRAM FIGURE [COUNT] prints one number, nanoseconds or bytes; an unknown
- * figure is status 2. Times are the least of many short rounds: other programs on the machine only ever add to them. */
+/* Measurements for the programs of bench/threads: PROGRAM FIGURE [COUNT] prints one number, in
+ * nanoseconds or bytes; if it does not know the figure, it exits with status 2. Times are the
+ * minimum of many short rounds, because other programs on the machine can only increase them. */
 #ifndef BENCH_THREADS_MEASURE_H
 #define BENCH_THREADS_MEASURE_H
 
@@ -10,10 +11,12 @@
 #include <time.h>
 
 #define ROUNDS 60
-#define SWITCHES 20000 /* in a round, of each thread */
-#define SPAWNS 5000    /* in a round */
+#define SWITCHES 20000 /* switches per round of each thread */
+#define SPAWNS 5000    /* spawns per round */
+#define TRANSFERS 2000 /* transfers per round */
+#define SLEEPS 200
 
-#define THREAD_BYTES 4500 /* of one that is blocked, with page tables */
+#define THREAD_BYTES 4500 /* memory of a blocked thread, with page tables */
 
 static double best_ns = 1e18;
 static double began_ns;
@@ -30,7 +33,7 @@ static inline void begin(void)
     began_ns = now_ns();
 }
 
-/* A round of so many operations is over. */
+/* End a round with this number of operations. */
 static inline void end(double operations)
 {
     double each_ns = (now_ns() - began_ns) / operations;
@@ -38,7 +41,7 @@ static inline void end(double operations)
         best_ns = each_ns;
 }
 
-/* Resident memory, and of the page tables. */
+/* Read a field of /proc/self/status, such as the resident memory. */
 static inline double memory_of(const char *field)
 {
     char line[256];
@@ -52,8 +55,9 @@ static inline double memory_of(const char *field)
     return kilobytes * 1024;
 }
 
-/* Have so many bytes in the kernel's hands that were used before: in a virtual machine, the first use of memory costs what its
- * host takes to provide it, many times a page fault, and whoever comes first would pay. */
+/* Let the kernel obtain this many bytes of memory from the host. In a virtual machine, the first
+ * use of memory includes the time that the host needs to provide it, many times that of a page
+ * fault, which would be measured for the first program that uses it. */
 static inline void warm_memory(size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,

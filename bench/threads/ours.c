@@ -1,7 +1,9 @@
-/* Gossamer's own threads. */
+/* Gossamer's user-level threads. */
 #include "bench/threads/measure.h"
 
+#include <gossamer/io.h>
 #include <gossamer/sync.h>
+#include <stdatomic.h>
 
 static const char *figure;
 static long count;
@@ -16,7 +18,7 @@ static void *nothing(void *argument)
 
 static struct gs_thread *spawn(gs_thread_fn *fn)
 {
-    /* Of the worker that measures, also where there are more. */
+    /* The threads stay on the worker that measures, even if there are several workers. */
     const struct gs_thread_attributes here = {.worker = 1};
     struct gs_thread *thread = NULL;
     must(!gs_thread_spawn(&here, fn, NULL, &thread));
@@ -65,7 +67,7 @@ static void measure_condition(void)
 
 static bool is_turn;
 
-/* As programs on several workers do it. */
+/* Takes turns with a mutex and conditions, as programs with several workers usually do. */
 static void take_turn(bool turn, struct gs_cond *mine, struct gs_cond *others)
 {
     gs_mutex_lock(&mutex, GS_NEVER);
@@ -138,7 +140,7 @@ static void *block(void *argument)
     return argument;
 }
 
-/* Threads that block; all are woken at the end, and finish. */
+/* Measures threads that block; all of them are woken at the end and finish. */
 static void measure_many(void)
 {
     const char *field = !strcmp(figure, "tables") ? "VmPTE" : "VmRSS";
@@ -164,7 +166,7 @@ static void measure_many(void)
 
 #define WORKING 8
 #define PIECES 400
-#define PIECE 2000 /* steps between two yields: some microseconds */
+#define PIECE 2000 /* steps between two yields; they take some microseconds */
 
 static void *work(void *argument)
 {
@@ -177,7 +179,7 @@ static void *work(void *argument)
     return (void *)(uintptr_t)number;
 }
 
-/* Threads that have nothing to do with each other, on whichever worker takes them. */
+/* Measures independent threads that run on any worker. */
 static void measure_work(void)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -189,6 +191,51 @@ static void measure_work(void)
             must(!gs_thread_join(threads[i], GS_NEVER, NULL));
         end(WORKING * PIECES);
     }
+}
+
+static int pair[2];
+static atomic_bool is_over;
+
+/* A byte through a socket pair, by calls that need no waiting. */
+static void transfer(void)
+{
+    char byte = 0;
+    must(gs_send(pair[0], &byte, 1, 0, GS_NEVER) == 1);
+    must(gs_recv(pair[1], &byte, 1, 0, GS_NEVER) == 1);
+}
+
+static void measure_transfer(void)
+{
+    must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair));
+    for (int round = 0; round < ROUNDS; round++) {
+        begin();
+        for (int i = 0; i < TRANSFERS; i++)
+            transfer();
+        end(TRANSFERS);
+    }
+}
+
+static void *transfer_always(void *argument)
+{
+    while (!atomic_load(&is_over))
+        transfer();
+    return argument;
+}
+
+/* How late a sleep ends beside a thread that need never wait: the mean. */
+static void measure_late(void)
+{
+    must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair));
+    struct gs_thread *busy = spawn(transfer_always);
+    double late_ns = 0;
+    for (int i = 0; i < SLEEPS; i++) {
+        uint64_t until_ns = gs_clock_now() + GS_MILLISECOND;
+        must(!gs_thread_sleep(until_ns));
+        late_ns += (double)(gs_clock_now() - until_ns);
+    }
+    best_ns = late_ns / SLEEPS;
+    atomic_store(&is_over, true);
+    must(!gs_thread_join(busy, GS_NEVER, NULL));
 }
 
 static const struct {
@@ -204,6 +251,7 @@ static const struct {
     {"memory", measure_many, 1},         {"tables", measure_many, 1},
     {"create", measure_many, 1},         {"finish", measure_many, 1},
     {"work", measure_work, 1},           {"work2", measure_work, 2},
+    {"transfer", measure_transfer, 1},   {"late", measure_late, 1},
 };
 
 static void *run(void *measure)

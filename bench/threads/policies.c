@@ -1,8 +1,9 @@
-/* What policies are good for: PROGRAM response|places first|shortest|cohort prints one number.
+/* The benefit of scheduling policies: PROGRAM response|places first|shortest|cohort prints one
+ * number.
  *
- *     response: threads with very different amounts of work, all there at once; the mean time until one is done,
- *               in pieces of anybody's work
- *     places:   threads that wait at many places, each with data of its own; nanoseconds a turn */
+ *     response: threads with very different amounts of work start together; the mean time until one
+ *               finishes, in pieces of work of any thread
+ *     places:   threads that wait at many places, each with its own data; nanoseconds per turn */
 #include "bench/threads/measure.h"
 
 #include <gossamer/sync.h>
@@ -11,7 +12,7 @@
 
 #define JOBS 2000
 #define SMALL 2
-#define LARGE 200 /* pieces of work; every tenth job is a large one */
+#define LARGE 200 /* in pieces of work; every tenth job is large */
 
 static double pieces, responses;
 
@@ -46,14 +47,14 @@ static void measure_response(void)
 static struct gs_cond places[PLACES];
 static char data[PLACES][BYTES];
 static struct gs_wait_group turns;
-static bool is_over;
+static bool is_finished;
 
 static void *wait_there(void *argument)
 {
     size_t place = (uintptr_t)argument;
     for (;;) {
         must(!gs_cond_wait(&places[place], NULL, GS_NEVER));
-        if (is_over)
+        if (is_finished)
             return NULL;
         for (size_t i = 0; i < BYTES; i += 64)
             data[place][i]++;
@@ -80,7 +81,7 @@ static void measure_places(void)
         must(!gs_wait_group_wait(&turns, GS_NEVER));
         end((double)PLACES * AT_EACH);
     }
-    is_over = true;
+    is_finished = true;
     wake_all_in_turn();
 }
 

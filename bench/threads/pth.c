@@ -3,7 +3,7 @@
 
 #include <pth.h>
 
-#define FEWER 10 /* it is slow */
+#define DIVISOR 10 /* divisor of the number of operations, because they are slow */
 
 static void *nothing(void *argument)
 {
@@ -12,7 +12,7 @@ static void *nothing(void *argument)
 
 static void *yield_often(void *argument)
 {
-    for (int i = 0; i < SWITCHES / FEWER; i++)
+    for (int i = 0; i < SWITCHES / DIVISOR; i++)
         pth_yield(NULL);
     return argument;
 }
@@ -24,7 +24,7 @@ static int turn;
 static void *take_turns(void *argument)
 {
     int mine = argument != NULL;
-    for (int i = 0; i < SWITCHES / FEWER; i++) {
+    for (int i = 0; i < SWITCHES / DIVISOR; i++) {
         pth_mutex_acquire(&mutex, FALSE, NULL);
         while (turn != mine)
             pth_cond_await(&changed, &mutex, NULL);
@@ -41,23 +41,23 @@ static void measure_both(void *(*fn)(void *))
     pth_t b = pth_spawn(PTH_ATTR_DEFAULT, fn, &turn);
     begin();
     must(pth_join(a, NULL) && pth_join(b, NULL));
-    end(2.0 * SWITCHES / FEWER);
+    end(2.0 * SWITCHES / DIVISOR);
 }
 
 int main(int argc, char **argv)
 {
     const char *figure = argc > 1 ? argv[1] : "";
     must(pth_init());
-    for (int round = 0; round < ROUNDS / FEWER; round++) {
+    for (int round = 0; round < ROUNDS / DIVISOR; round++) {
         if (!strcmp(figure, "switch")) {
             measure_both(yield_often);
         } else if (!strcmp(figure, "turns")) {
             measure_both(take_turns);
         } else if (!strcmp(figure, "spawn")) {
             begin();
-            for (int i = 0; i < SPAWNS / FEWER; i++)
+            for (int i = 0; i < SPAWNS / DIVISOR; i++)
                 must(pth_join(pth_spawn(PTH_ATTR_DEFAULT, nothing, NULL), NULL));
-            end((double)SPAWNS / FEWER);
+            end((double)SPAWNS / DIVISOR);
         } else {
             return 2;
         }

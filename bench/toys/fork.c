@@ -1,9 +1,9 @@
-/* A process for each connection. */
+/* A process per connection. */
 #include "bench/toys/toy.h"
 
 #include <sys/wait.h>
 
-/* Whoever counts a server's processor time counts that of children that it has waited for. */
+/* The CPU time of a child is added to that of its parent when it is reaped. */
 static void reap(int number)
 {
     (void)number;

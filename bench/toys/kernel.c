@@ -1,4 +1,4 @@
-/* A kernel thread for each connection. */
+/* A kernel thread per connection. */
 #include "bench/toys/toy.h"
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ int main(int argc, char **argv)
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, TOY_STACK);
+    pthread_attr_setstacksize(&attributes, TOY_STACK_SIZE);
     for (;;) {
         pthread_t thread;
         int fd = accept(listener, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Our event loop: a watcher for each connection. */
+/* The Gossamer event loop, with a watcher per connection. */
 #include "bench/toys/toy.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@ struct connection {
     struct toy toy;
 };
 
-static void end(struct connection *connection)
+static void end_connection(struct connection *connection)
 {
     gs_io_stop(&connection->io);
     gs_loop_fd_closed(connection->io.watcher.loop, connection->io.fd);
@@ -23,16 +23,16 @@ static void on_readable(struct gs_io *io, unsigned events)
 {
     struct connection *connection = gs_container_of(io, struct connection, io);
     struct toy *toy = &connection->toy;
-    size_t room;
-    char *bytes = toy_room(toy, &room);
-    ssize_t n = events & GS_FAILED ? -EIO : gs_sys_recv(io->fd, bytes, room, 0);
+    size_t size;
+    char *bytes = toy_buffer(toy, &size);
+    ssize_t n = events & GS_FAILED ? -EIO : gs_sys_recv(io->fd, bytes, size, 0);
     if (n == -EAGAIN)
         return;
     enum toy_next next = toy_received(toy, n);
     if (next == TOY_SEND)
-        next = toy_sent(toy, gs_sys_send(io->fd, toy_answer, TOY_ANSWER, 0));
+        next = toy_sent(toy, gs_sys_send(io->fd, toy_response, TOY_RESPONSE_SIZE, 0));
     if (next == TOY_END)
-        end(connection);
+        end_connection(connection);
 }
 
 static void on_connection(struct gs_io *listener, unsigned events)
@@ -48,7 +48,7 @@ static void on_connection(struct gs_io *listener, unsigned events)
     gs_io_init(&connection->io, listener->watcher.loop, on_readable);
     gs_io_set(&connection->io, fd, GS_READ);
     if (gs_io_start(&connection->io))
-        end(connection);
+        end_connection(connection);
 }
 
 int main(int argc, char **argv)
@@ -56,10 +56,10 @@ int main(int argc, char **argv)
     struct gs_loop *loop;
     struct gs_io listener;
     int fd = toy_listen(argc > 1 ? argv[1] : "127.0.0.1");
-    toy_must(!gs_loop_new(&loop), "gs_loop_new");
+    toy_check(!gs_loop_new(&loop), "gs_loop_new");
     gs_sys_fcntl(fd, F_SETFL, O_NONBLOCK);
     gs_io_init(&listener, loop, on_connection);
     gs_io_set(&listener, fd, GS_READ);
-    toy_must(!gs_io_start(&listener), "gs_io_start");
+    toy_check(!gs_io_start(&listener), "gs_io_start");
     return gs_loop_run(loop) ? 2 : 0;
 }

@@ -1,4 +1,4 @@
-/* One of our user-level threads for each connection. */
+/* A Gossamer user-level thread per connection. */
 #include "bench/toys/toy.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@ static ssize_t receive(int fd, void *bytes, size_t n)
     return gs_recv(fd, bytes, n, 0, GS_NEVER);
 }
 
-static ssize_t answer(int fd, const void *bytes, size_t n)
+static ssize_t respond(int fd, const void *bytes, size_t n)
 {
     return gs_send(fd, bytes, n, 0, GS_NEVER);
 }
@@ -18,7 +18,7 @@ static ssize_t answer(int fd, const void *bytes, size_t n)
 static void *serve(void *argument)
 {
     int fd = (int)(intptr_t)argument;
-    TOY_SERVE(receive, answer, fd);
+    TOY_SERVE(receive, respond, fd);
     gs_close(fd);
     return NULL;
 }

@@ -1,10 +1,11 @@
-/* The smallest web servers, one over each way of concurrency, to compare these alone. All have one structure: one accepts, each
- * connection gets a new thread or process, without a pool, and what HTTP they know is here.
+/* Minimal web servers, one per concurrency model, to compare only the models. All have the same
+ * structure: one thread accepts, and each connection gets a new thread or process, without a pool.
+ * The HTTP code is in this header.
  *
- *     NAME [ADDRESS]      takes a free port of 127.0.0.1 or that address, prints "listening on http://ADDRESS:PORT", and
- *                         serves one page of 305 bytes, whatever is asked
+ *     NAME [ADDRESS]      listens on a free port of 127.0.0.1 or ADDRESS, prints "listening on
+ *                         http://ADDRESS:PORT", and serves a page of 305 bytes for every request
  *
- * A request is what ends with an empty line; nothing else is looked at, but whether the connection is to be kept. */
+ * A request ends with an empty line; otherwise only "Connection: close" is parsed. */
 #ifndef GS_BENCH_TOY_H
 #define GS_BENCH_TOY_H
 
@@ -18,51 +19,51 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TOY_BODY 305
-#define TOY_HEAD "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 305\r\n\r\n"
-#define TOY_ANSWER (sizeof TOY_HEAD - 1 + TOY_BODY)
-#define TOY_REQUEST 2048
-#define TOY_STACK (64 << 10) /* of a thread */
+#define TOY_BODY_SIZE 305
+#define TOY_HEADER "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 305\r\n\r\n"
+#define TOY_RESPONSE_SIZE (sizeof TOY_HEADER - 1 + TOY_BODY_SIZE)
+#define TOY_REQUEST_MAX 2048
+#define TOY_STACK_SIZE (64 << 10)
 
-/* One connection's request, so far. */
+/* The state of a connection: the part of the request that has been received. */
 struct toy {
     size_t n;
     bool is_last;
-    char bytes[TOY_REQUEST];
+    char bytes[TOY_REQUEST_MAX];
 };
 
-static char toy_answer[TOY_ANSWER];
+static char toy_response[TOY_RESPONSE_SIZE];
 
-static inline void toy_must(bool ok, const char *what)
+static inline void toy_check(bool ok, const char *call)
 {
     if (ok)
         return;
-    fprintf(stderr, "toy: %s failed\n", what);
+    fprintf(stderr, "toy: %s failed\n", call);
     exit(2);
 }
 
-/* Returns a listening socket, once its address is told. */
+/* Print the address, and return the listening socket. */
 static inline int toy_listen(const char *host)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t length = sizeof address;
     int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     signal(SIGPIPE, SIG_IGN);
-    memcpy(toy_answer, TOY_HEAD, sizeof TOY_HEAD - 1);
-    memset(toy_answer + sizeof TOY_HEAD - 1, 'x', TOY_BODY);
-    toy_must(inet_pton(AF_INET, host, &address.sin_addr) == 1, "an IPv4 address");
-    toy_must(fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) &&
-                 !setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) &&
-                 !bind(fd, (struct sockaddr *)&address, length) && !listen(fd, 4096) &&
-                 !getsockname(fd, (struct sockaddr *)&address, &length),
-             "listening");
+    memcpy(toy_response, TOY_HEADER, sizeof TOY_HEADER - 1);
+    memset(toy_response + sizeof TOY_HEADER - 1, 'x', TOY_BODY_SIZE);
+    toy_check(inet_pton(AF_INET, host, &address.sin_addr) == 1, "parsing the IPv4 address");
+    toy_check(fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) &&
+                  !setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) &&
+                  !bind(fd, (struct sockaddr *)&address, length) && !listen(fd, 4096) &&
+                  !getsockname(fd, (struct sockaddr *)&address, &length),
+              "listening");
     printf("listening on http://%s:%u\n", host, ntohs(address.sin_port));
     fflush(stdout);
     return fd;
 }
 
-/* Where the next bytes of a request go. */
-static inline char *toy_room(struct toy *toy, size_t *ret_n)
+/* Returns the free space of the request buffer. */
+static inline char *toy_buffer(struct toy *toy, size_t *ret_n)
 {
     *ret_n = sizeof toy->bytes - toy->n;
     return toy->bytes + toy->n;
@@ -70,7 +71,7 @@ static inline char *toy_room(struct toy *toy, size_t *ret_n)
 
 enum toy_next { TOY_RECEIVE, TOY_SEND, TOY_END };
 
-/* n bytes came. TOY_SEND: send toy_answer. */
+/* Process n received bytes. TOY_SEND: the caller must send toy_response. */
 static inline enum toy_next toy_received(struct toy *toy, ssize_t n)
 {
     static const char close[] = "Connection: close";
@@ -84,13 +85,13 @@ static inline enum toy_next toy_received(struct toy *toy, ssize_t n)
     return TOY_SEND;
 }
 
-/* n bytes of the answer were sent. */
+/* Process the result of sending toy_response. */
 static inline enum toy_next toy_sent(const struct toy *toy, ssize_t n)
 {
-    return n == (ssize_t)TOY_ANSWER && !toy->is_last ? TOY_RECEIVE : TOY_END;
+    return n == (ssize_t)TOY_RESPONSE_SIZE && !toy->is_last ? TOY_RECEIVE : TOY_END;
 }
 
-/* A whole connection, for those who wait within the calls. */
+/* Serve a connection with blocking calls. */
 #define TOY_SERVE(receive_, send_, socket_)                                                        \
     do {                                                                                           \
         struct toy toy_;                                                                           \
@@ -99,10 +100,10 @@ static inline enum toy_next toy_sent(const struct toy *toy, ssize_t n)
         toy_.n = 0;                                                                                \
         toy_.is_last = false;                                                                      \
         while (next_ != TOY_END) {                                                                 \
-            char *bytes_ = toy_room(&toy_, &room_);                                                \
+            char *bytes_ = toy_buffer(&toy_, &room_);                                              \
             next_ = toy_received(&toy_, receive_(socket_, bytes_, room_));                         \
             if (next_ == TOY_SEND)                                                                 \
-                next_ = toy_sent(&toy_, send_(socket_, toy_answer, TOY_ANSWER));                   \
+                next_ = toy_sent(&toy_, send_(socket_, toy_response, TOY_RESPONSE_SIZE));          \
         }                                                                                          \
     } while (0)
 

@@ -15,21 +15,21 @@
 
 #define SERVER_NAME "gs-wan%d"
 #define HOST_NAME "wan%d"
-#define NAME_HEAD 6 /* of the server's: "gs-wan" */
+#define SERVER_PREFIX_LENGTH 6 /* "gs-wan" */
 
-enum { NETS = 256, QUEUE = 10000 };
+enum { NETS = 256, QUEUE_LENGTH = 10000 };
 
 static in_addr_t address_of(unsigned net, unsigned last)
 {
     return htonl(198u << 24 | 18u << 16 | net << 8 | last);
 }
 
-static int own_namespace(void)
+static int open_own_namespace(void)
 {
     return gs_sys_openat(AT_FDCWD, "/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC, 0);
 }
 
-/* Set up the device that `request` names, or the loopback device if `address` is 0. */
+/* Configure the device that `request` names; address 0: only bring it up. */
 static int configure(struct ifreq *request, in_addr_t address)
 {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = address};
@@ -41,7 +41,7 @@ static int configure(struct ifreq *request, in_addr_t address)
         in.sin_addr.s_addr = htonl(0xffffff00);
         memcpy(&request->ifr_netmask, &in, sizeof in);
         err = err ? err : gs_sys_ioctl(fd, SIOCSIFNETMASK, request);
-        request->ifr_qlen = QUEUE;
+        request->ifr_qlen = QUEUE_LENGTH;
         err = err ? err : gs_sys_ioctl(fd, SIOCSIFTXQLEN, request);
     }
     request->ifr_flags = IFF_UP | IFF_RUNNING;
@@ -51,7 +51,7 @@ static int configure(struct ifreq *request, in_addr_t address)
     return err;
 }
 
-/* Make a device; `request` gets its name. Returns its descriptor or -errno. */
+/* Create a device and store its name in *request. Returns its descriptor or -errno. */
 static int open_device(const char *pattern, struct ifreq *request)
 {
     int fd = gs_sys_openat(AT_FDCWD, "/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC, 0);
@@ -69,15 +69,15 @@ static int open_device(const char *pattern, struct ifreq *request)
 int host_init_server(struct host *server, unsigned *ret_net)
 {
     struct ifreq device;
-    int err = own_namespace();
+    int err = open_own_namespace();
     if (err < 0)
         return err;
-    server->space = err;
-    server->tun = err = open_device(SERVER_NAME, &device);
+    server->netns_fd = err;
+    server->tun_fd = err = open_device(SERVER_NAME, &device);
     if (err < 0)
-        goto close_space;
-    /* The kernel gives each device a number that no other has. */
-    unsigned long net = strtoul(device.ifr_name + NAME_HEAD, NULL, 10);
+        goto close_netns;
+    /* The kernel chooses a unique number for the device. */
+    unsigned long net = strtoul(device.ifr_name + SERVER_PREFIX_LENGTH, NULL, 10);
     err = net < NETS ? 0 : -EADDRNOTAVAIL;
     server->address = address_of((unsigned)net, 1);
     if (!err)
@@ -88,9 +88,9 @@ int host_init_server(struct host *server, unsigned *ret_net)
     return 0;
 
 close_tun:
-    gs_sys_close(server->tun);
-close_space:
-    gs_sys_close(server->space);
+    gs_sys_close(server->tun_fd);
+close_netns:
+    gs_sys_close(server->netns_fd);
     return err;
 }
 
@@ -100,28 +100,28 @@ int host_init(struct host *host, const struct host *server, unsigned net, unsign
     int err = (int)gs_syscall(SYS_unshare, CLONE_NEWNET, 0, 0, 0, 0, 0);
     if (err)
         return err;
-    host->space = err = own_namespace();
+    host->netns_fd = err = open_own_namespace();
     if (err < 0)
         return err;
-    host->tun = err = open_device(HOST_NAME, &device);
+    host->tun_fd = err = open_device(HOST_NAME, &device);
     if (err < 0)
-        goto close_space;
+        goto close_netns;
     host->address = address_of(net, number + 2);
     err = configure(&loopback, 0);
     err = err ? err : configure(&device, host->address);
     if (!err)
-        err = (int)gs_syscall(SYS_setns, server->space, CLONE_NEWNET, 0, 0, 0, 0);
+        err = (int)gs_syscall(SYS_setns, server->netns_fd, CLONE_NEWNET, 0, 0, 0, 0);
     if (!err)
         return 0;
 
-    gs_sys_close(host->tun);
-close_space:
-    gs_sys_close(host->space);
+    gs_sys_close(host->tun_fd);
+close_netns:
+    gs_sys_close(host->netns_fd);
     return err;
 }
 
 void host_done(struct host *host)
 {
-    gs_sys_close(host->tun);
-    gs_sys_close(host->space);
+    gs_sys_close(host->tun_fd);
+    gs_sys_close(host->netns_fd);
 }

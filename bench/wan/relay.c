@@ -1,12 +1,16 @@
-/* Client hosts far away, on one machine: network namespaces, and what the way to a server does to packets.
+/* Emulation of distant client hosts on one machine: a network namespace per host, and a relay that
+ * delays and drops packets between the hosts and the server.
  *
- *     relay SEED DELAY_US,LOSS,LOSS_BACK...     one argument a host: the delay of either direction, and the chance of each
- *                                               packet to be lost on the way to the server, and on the way back
+ *     relay SEED DELAY_US,LOSS,LOSS_BACK...
  *
- * It prints the server's address, then a line a host: its address, and the path of its namespace, for nsenter --net.
- * It ends with SIGTERM or SIGINT, and tells what became of the packets: of each host, those that passed, were lost, and
- * found no room, forth and back; what was under way is none of these. Exit status: 2 for a wrong command, 3 if it is
- * not permitted, 1 if something failed. */
+ * There is one argument per host: the delay in each direction, and the probability that a packet is
+ * lost on the way to the server, and on the way back.
+ *
+ * The relay prints the server's address, then a line per host: its address, and the path of its
+ * namespace, for nsenter --net. SIGTERM and SIGINT end it. It then prints for each host the number
+ * of packets passed, lost, and dropped by overflow, to the server and back; packets in transit are
+ * not counted. Exit status: 2 for a usage error, 3 without the required capabilities, 1 for other
+ * errors. */
 #include "bench/wan/host.h"
 #include "bench/wan/wire.h"
 
@@ -22,15 +26,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TICK_NS (100 * GS_MICROSECOND) /* packets arrive at its multiples: many in one go */
+/* Packets are delivered at multiples of this time, in batches. */
+#define TICK_NS (100 * GS_MICROSECOND)
 
-enum { HOSTS = 250, BATCH = 64, FAILED = 1, MISUSED = 2, FORBIDDEN = 3 };
-enum { SOURCE_AT = 12, TARGET_AT = 16, LEAST_HEAD = 20 }; /* of an IPv4 packet */
+enum { HOSTS_MAX = 250, BATCH = 64, FAILED = 1, USAGE_ERROR = 2, NOT_PERMITTED = 3 };
+/* Offsets in an IPv4 header, and its minimum size. */
+enum { SOURCE_OFFSET = 12, TARGET_OFFSET = 16, HEADER_MIN = 20 };
 
-struct way {
+struct path {
     struct host host;
     struct gs_io io;
-    struct wire forth, back;
+    struct wire to_server, to_host;
 };
 
 static struct relay {
@@ -38,28 +44,28 @@ static struct relay {
     struct host server;
     struct gs_io io;
     struct gs_timer timer;
-    struct way ways[HOSTS];
+    struct path paths[HOSTS_MAX];
     unsigned count;
-    uint64_t next_ns; /* what the timer is set to */
+    uint64_t next_ns; /* deadline of the timer */
 } relay;
 
-static void must(int err, const char *what)
+static void check(int err, const char *what)
 {
     if (!err)
         return;
-    bool is_forbidden = err == -EPERM;
-    if (is_forbidden)
-        fprintf(stderr, "relay: needs CAP_NET_ADMIN and CAP_SYS_ADMIN\n");
+    bool is_refused = err == -EPERM;
+    if (is_refused)
+        fprintf(stderr, "relay: requires CAP_NET_ADMIN and CAP_SYS_ADMIN\n");
     else
         fprintf(stderr, "relay: %s: %s\n", what, strerror(-err));
-    exit(is_forbidden ? FORBIDDEN : FAILED);
+    exit(is_refused ? NOT_PERMITTED : FAILED);
 }
 
-static void expect(uint64_t due_ns)
+static void schedule_arrival(uint64_t arrival_ns)
 {
-    if (due_ns >= relay.next_ns)
+    if (arrival_ns >= relay.next_ns)
         return;
-    relay.next_ns = (due_ns + TICK_NS - 1) / TICK_NS * TICK_NS;
+    relay.next_ns = (arrival_ns + TICK_NS - 1) / TICK_NS * TICK_NS;
     gs_timer_start(&relay.timer, relay.next_ns);
 }
 
@@ -70,21 +76,23 @@ static in_addr_t address_at(const uint8_t *packet, size_t offset)
     return address;
 }
 
-/* The wire that a packet goes on from a place; NULL if it goes nowhere, as what the kernel sends of its own accord. */
-static struct wire *wire_of(const uint8_t *packet, size_t n, struct way *from)
+/* Returns the wire for a packet from a host, or from the server (NULL). Returns NULL if the packet
+ * has no destination here, like those that the kernel itself sends. */
+static struct wire *find_wire(const uint8_t *packet, size_t n, struct path *from)
 {
-    if (n < LEAST_HEAD || packet[0] >> 4 != 4)
+    if (n < HEADER_MIN || packet[0] >> 4 != 4)
         return NULL;
-    in_addr_t target = address_at(packet, TARGET_AT), server = relay.server.address;
+    in_addr_t target = address_at(packet, TARGET_OFFSET), server = relay.server.address;
     if (from)
-        return target == server ? &from->forth : NULL;
+        return target == server ? &from->to_server : NULL;
     unsigned number = ntohl(target) - ntohl(server) - 1;
-    bool is_known = address_at(packet, SOURCE_AT) == server && number < relay.count;
-    return is_known ? &relay.ways[number].back : NULL;
+    bool is_known = address_at(packet, SOURCE_OFFSET) == server && number < relay.count;
+    return is_known ? &relay.paths[number].to_host : NULL;
 }
 
-/* Up to BATCH packets of a place; from: the host's way, NULL for the server. Returns whether there may be more. */
-static bool relay_packets(struct gs_io *io, struct way *from)
+/* Read up to BATCH packets from a host, or from the server (NULL). Returns whether more may
+ * follow. */
+static bool relay_packets(struct gs_io *io, struct path *from)
 {
     uint8_t bytes[WIRE_MTU];
     gs_loop_update_now(relay.loop);
@@ -93,11 +101,11 @@ static bool relay_packets(struct gs_io *io, struct way *from)
         ssize_t n = gs_sys_read(io->fd, bytes, sizeof bytes);
         if (n <= 0)
             return false;
-        struct wire *wire = wire_of(bytes, (size_t)n, from);
+        struct wire *wire = find_wire(bytes, (size_t)n, from);
         if (!wire)
             continue;
-        wire_put(wire, bytes, (size_t)n, now_ns);
-        expect(wire_due(wire));
+        wire_send(wire, bytes, (size_t)n, now_ns);
+        schedule_arrival(wire_next_arrival(wire));
     }
     return true;
 }
@@ -111,41 +119,41 @@ static void on_server(struct gs_io *io, unsigned events)
 static void on_host(struct gs_io *io, unsigned events)
 {
     (void)events;
-    relay_packets(io, gs_container_of(io, struct way, io));
+    relay_packets(io, gs_container_of(io, struct path, io));
 }
 
-/* Read what has been sent already, so that the counts tell of it. */
+/* Read the packets that have been sent, so that they are counted. */
 static void drain(void)
 {
     while (relay_packets(&relay.io, NULL)) {
     }
     for (unsigned i = 0; i < relay.count; i++)
-        while (relay_packets(&relay.ways[i].io, &relay.ways[i])) {
+        while (relay_packets(&relay.paths[i].io, &relay.paths[i])) {
         }
 }
 
-/* Hand over what has arrived, in its order; returns when the next packet does. */
-static uint64_t deliver(struct wire *wire, int tun, uint64_t now_ns)
+/* Write packets that have arrived, in order. Returns when the next one arrives. */
+static uint64_t deliver_packets(struct wire *wire, int tun_fd, uint64_t now_ns)
 {
-    while (wire_due(wire) <= now_ns) {
-        const struct wire_packet *packet = wire_take(wire);
-        gs_sys_write(tun, packet->bytes, packet->n);
+    while (wire_next_arrival(wire) <= now_ns) {
+        const struct wire_packet *packet = wire_receive(wire);
+        gs_sys_write(tun_fd, packet->bytes, packet->n);
     }
-    return wire_due(wire);
+    return wire_next_arrival(wire);
 }
 
-static void on_time(struct gs_timer *timer)
+static void on_timer(struct gs_timer *timer)
 {
     uint64_t now_ns = gs_loop_now(timer->watcher.loop), next_ns = GS_NEVER;
     for (unsigned i = 0; i < relay.count; i++) {
-        struct way *way = &relay.ways[i];
-        uint64_t forth_ns = deliver(&way->forth, relay.server.tun, now_ns);
-        uint64_t back_ns = deliver(&way->back, way->host.tun, now_ns);
-        uint64_t due_ns = forth_ns < back_ns ? forth_ns : back_ns;
-        next_ns = due_ns < next_ns ? due_ns : next_ns;
+        struct path *path = &relay.paths[i];
+        uint64_t forth_ns = deliver_packets(&path->to_server, relay.server.tun_fd, now_ns);
+        uint64_t back_ns = deliver_packets(&path->to_host, path->host.tun_fd, now_ns);
+        uint64_t arrival_ns = forth_ns < back_ns ? forth_ns : back_ns;
+        next_ns = arrival_ns < next_ns ? arrival_ns : next_ns;
     }
     relay.next_ns = GS_NEVER;
-    expect(next_ns);
+    schedule_arrival(next_ns);
 }
 
 static void on_signal(struct gs_signal *signal)
@@ -168,11 +176,11 @@ static void print_address(const char *name, in_addr_t address)
 
 struct link {
     uint64_t delay_us;
-    double loss, loss_back;
+    double loss, loss_to_host;
 };
 
-/* Returns whether the argument is one. */
-static bool read_link(const char *argument, struct link *ret_link)
+/* Returns whether the argument is valid. */
+static bool parse_link(const char *argument, struct link *ret_link)
 {
     char *end;
     ret_link->delay_us = strtoul(argument, &end, 10);
@@ -181,43 +189,43 @@ static bool read_link(const char *argument, struct link *ret_link)
     ret_link->loss = strtod(end + 1, &end);
     if (*end != ',')
         return false;
-    ret_link->loss_back = strtod(end + 1, &end);
+    ret_link->loss_to_host = strtod(end + 1, &end);
     return !*end;
 }
 
 static void add(const struct link *link, uint64_t seed, unsigned net)
 {
     uint64_t number = relay.count, delay_ns = link->delay_us * GS_MICROSECOND;
-    struct way *way = &relay.ways[number];
-    must(wire_init(&way->forth, delay_ns, link->loss, seed + 2 * number), "memory");
-    must(wire_init(&way->back, delay_ns, link->loss_back, seed + 2 * number + 1), "memory");
-    must(host_init(&way->host, &relay.server, net, relay.count), "a host's network");
-    must(watch(&way->io, way->host.tun, on_host), "watching a host");
-    print_address("host", way->host.address);
-    printf(" /proc/%d/fd/%d\n", (int)getpid(), way->host.space);
+    struct path *path = &relay.paths[number];
+    check(wire_init(&path->to_server, delay_ns, link->loss, seed + 2 * number), "memory");
+    check(wire_init(&path->to_host, delay_ns, link->loss_to_host, seed + 2 * number + 1), "memory");
+    check(host_init(&path->host, &relay.server, net, relay.count), "a host's network");
+    check(watch(&path->io, path->host.tun_fd, on_host), "watching a host");
+    print_address("host", path->host.address);
+    printf(" /proc/%d/fd/%d\n", (int)getpid(), path->host.netns_fd);
     relay.count++;
 }
 
-static void tell_counts(const struct wire *wire)
+static void print_counts(const struct wire *wire)
 {
-    printf(" %" PRIu64 " %" PRIu64 " %" PRIu64, wire->passed, wire->lost, wire->cut);
+    printf(" %" PRIu64 " %" PRIu64 " %" PRIu64, wire->passed, wire->lost, wire->overflowed);
 }
 
-static void end_all(void)
+static void finish(void)
 {
     drain();
     for (unsigned i = 0; i < relay.count; i++) {
-        struct way *way = &relay.ways[i];
-        print_address("packets", way->host.address);
-        tell_counts(&way->forth);
-        tell_counts(&way->back);
+        struct path *path = &relay.paths[i];
+        print_address("packets", path->host.address);
+        print_counts(&path->to_server);
+        print_counts(&path->to_host);
         putchar('\n');
-        wire_done(&way->forth);
-        wire_done(&way->back);
+        wire_done(&path->to_server);
+        wire_done(&path->to_host);
     }
     gs_loop_free(relay.loop);
     for (unsigned i = 0; i < relay.count; i++)
-        host_done(&relay.ways[i].host);
+        host_done(&relay.paths[i].host);
     host_done(&relay.server);
 }
 
@@ -225,28 +233,28 @@ int main(int argc, char **argv)
 {
     struct gs_signal signals[2];
     unsigned net;
-    must(host_init_server(&relay.server, &net), "the server's network");
-    must(gs_loop_new(&relay.loop), "the loop");
+    check(host_init_server(&relay.server, &net), "the server's network");
+    check(gs_loop_new(&relay.loop), "the loop");
     print_address("server", relay.server.address);
     putchar('\n');
     for (int i = 2; i < argc; i++) {
         struct link link;
-        if (relay.count == HOSTS || !read_link(argv[i], &link)) {
-            fprintf(stderr, "relay: \"%s\" is no DELAY_US,LOSS,LOSS_BACK\n", argv[i]);
-            return MISUSED;
+        if (relay.count == HOSTS_MAX || !parse_link(argv[i], &link)) {
+            fprintf(stderr, "relay: \"%s\" is not DELAY_US,LOSS,LOSS_BACK\n", argv[i]);
+            return USAGE_ERROR;
         }
         add(&link, strtoull(argv[1], NULL, 10), net);
     }
-    must(watch(&relay.io, relay.server.tun, on_server), "watching the server");
+    check(watch(&relay.io, relay.server.tun_fd, on_server), "watching the server");
     relay.next_ns = GS_NEVER;
-    gs_timer_init(&relay.timer, relay.loop, on_time);
+    gs_timer_init(&relay.timer, relay.loop, on_timer);
     for (int i = 0; i < 2; i++) {
         gs_signal_init(&signals[i], relay.loop, on_signal);
-        must(gs_signal_start(&signals[i], i ? SIGINT : SIGTERM), "a signal");
+        check(gs_signal_start(&signals[i], i ? SIGINT : SIGTERM), "a signal");
     }
     puts("ready");
     fflush(stdout);
     int err = gs_loop_run(relay.loop);
-    end_all();
+    finish();
     return err ? FAILED : 0;
 }

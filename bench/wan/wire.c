@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* George Marsaglia's xorshift64*: a number from 0 up to 1. */
-static double draw(uint64_t *state)
+/* George Marsaglia's xorshift64*. Returns a number in [0, 1). */
+static double next_random(uint64_t *state)
 {
     *state ^= *state >> 12;
     *state ^= *state << 25;
@@ -16,7 +16,7 @@ static double draw(uint64_t *state)
 int wire_init(struct wire *wire, uint64_t delay_ns, double loss, uint64_t seed)
 {
     *wire = (struct wire){.delay_ns = delay_ns, .loss = loss};
-    /* Neighbouring seeds shall not give neighbouring states, and no state may be 0. */
+    /* Adjacent seeds must not result in adjacent states, and the state must not be 0. */
     wire->random = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
     wire->packets = calloc(WIRE_CAPACITY, sizeof *wire->packets);
     return wire->packets ? 0 : -ENOMEM;
@@ -27,28 +27,28 @@ void wire_done(struct wire *wire)
     free(wire->packets);
 }
 
-void wire_put(struct wire *wire, const uint8_t *bytes, size_t n, uint64_t now_ns)
+void wire_send(struct wire *wire, const uint8_t *bytes, size_t n, uint64_t now_ns)
 {
-    if (draw(&wire->random) < wire->loss) {
+    if (next_random(&wire->random) < wire->loss) {
         wire->lost++;
         return;
     }
     if (wire->count == WIRE_CAPACITY) {
-        wire->cut++;
+        wire->overflowed++;
         return;
     }
     struct wire_packet *packet = &wire->packets[(wire->first + wire->count++) % WIRE_CAPACITY];
-    packet->due_ns = now_ns + wire->delay_ns;
+    packet->arrival_ns = now_ns + wire->delay_ns;
     packet->n = n;
     memcpy(packet->bytes, bytes, n);
 }
 
-uint64_t wire_due(const struct wire *wire)
+uint64_t wire_next_arrival(const struct wire *wire)
 {
-    return wire->count ? wire->packets[wire->first].due_ns : GS_NEVER;
+    return wire->count ? wire->packets[wire->first].arrival_ns : GS_NEVER;
 }
 
-const struct wire_packet *wire_take(struct wire *wire)
+const struct wire_packet *wire_receive(struct wire *wire)
 {
     const struct wire_packet *packet = &wire->packets[wire->first];
     wire->first = (wire->first + 1) % WIRE_CAPACITY;

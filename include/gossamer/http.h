@@ -1,19 +1,20 @@
-/* HTTP/1.0 and 1.1 for files: bytes in, bytes out.
+/* HTTP/1.0 and 1.1 for files, without I/O: received bytes go in, bytes to send come out.
  *
  *     gs_http_conn_init(&conn, service, now_ns);
- *     gs_http_conn_receive(&conn, bytes, n, now_ns);          what the socket gave
+ *     gs_http_conn_receive(&conn, bytes, n, now_ns);          bytes read from the socket
  *     if (gs_http_conn_wants(&conn) & GS_HTTP_WRITE) {
  *         unsigned count = gs_http_conn_output(&conn, pieces, 8);
- *         gs_http_conn_sent(&conn, what_the_socket_took, now_ns);
+ *         gs_http_conn_sent(&conn, bytes_written, now_ns);
  *     }
  *
- * Nothing here knows a socket, a thread, a loop or a clock. A connection is told what happened and
- * when, and says what it wants next (a set of GS_HTTP_READ, ...) and until when. Whoever drives it
- * does what it wants in whatever way its concurrency architecture has, so that all architectures
- * give the same bytes for the same request.
+ * This module knows no sockets, threads, loops or clocks. The caller reports each event to the
+ * connection, with the time; the connection reports which operations it waits for (a set of
+ * GS_HTTP_READ, ..., as with OpenSSL's WANT_READ) and its deadline. The caller performs these
+ * operations in the way of its concurrency architecture, so all architectures send the same bytes
+ * for the same request.
  *
- * A connection and the service that it belongs to are used by one kernel thread at a time.
- * Everything here needs at most 1.5 KiB of stack.
+ * Threads: a connection and its service are used by one kernel thread at a time. The functions need
+ * at most 1.5 KiB of stack.
  */
 #ifndef GOSSAMER_HTTP_H
 #define GOSSAMER_HTTP_H
@@ -23,159 +24,225 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/stat.h>
+
+GS_BEGIN_DECLS
 
 struct gs_http_conn;
 struct gs_http_load;
 struct gs_http_output;
 struct gs_http_page;
 
-/* ---- What is served, and how strictly ---- */
+/* ---- Options of an HTTP service ----
+ *
+ *     struct gs_http_options options;
+ *     gs_http_options_default(&options);
+ *     options.idle_timeout_ns = 5 * GS_SECOND;
+ */
 
-/* One answered request, as an access log wants it. The text is valid during the call only. */
+/* An entry of the access log: one request and its response. The strings are valid during the call
+ * only. */
 struct gs_http_log_entry {
-    const char *request_line, *referer,
-        *user_agent; /* NUL-terminated; NULL: the request had none */
+    /* NUL-terminated; NULL if the request had none. The request line is what was received of it,
+     * request_line_length bytes: that of a malformed request may contain any byte except CR and LF,
+     * also NUL. */
+    const char *request_line, *referer, *user_agent;
+    size_t request_line_length;
     unsigned status;
-    uint64_t body_bytes; /* of the answer, that were sent */
+    uint64_t body_bytes; /* of the response, that were sent */
     int64_t received;    /* wall-clock seconds at which the request was complete */
 };
 
-/* Called when an answer has been sent as far as it will be. */
+/* Called once a response has been sent, or once the connection ends before that. */
 typedef void gs_http_log_fn(const struct gs_http_conn *conn, const struct gs_http_log_entry *entry,
                             void *data);
 
-/* A page that is made anew for each request rather than read from a file. */
-struct gs_http_maker {
-    const char *path; /* below the root, without a slash in front */
-    const char *media_type;
-    size_t size_most;
+/* Why a request was refused with 403 or 404, or, from GS_HTTP_REFUSED_BYTES on, with 400. */
+enum gs_http_refusal {
+    GS_HTTP_REFUSED_NOT_FOUND,
+    GS_HTTP_REFUSED_DOT_FILE,   /* a name begins with a dot */
+    GS_HTTP_REFUSED_LINK,       /* a symbolic link leads out of the root */
+    GS_HTTP_REFUSED_LINK_LOOP,  /* too many symbolic links */
+    GS_HTTP_REFUSED_PERMISSION, /* the kernel refuses access */
+    GS_HTTP_REFUSED_NO_INDEX,   /* a directory without an index file */
+    GS_HTTP_REFUSED_KIND,       /* neither a regular file nor a directory */
+    GS_HTTP_REFUSED_BYTES,      /* a control character, or a line that does not end with CR LF */
+    GS_HTTP_REFUSED_LINE,       /* the request line */
+    GS_HTTP_REFUSED_PATH,       /* a malformed escape, or ".." above the root */
+    GS_HTTP_REFUSED_FIELD,      /* a header field */
+    GS_HTTP_REFUSED_HOST,       /* no Host field */
+    GS_HTTP_REFUSED_FRAMING,    /* the length of the body is not clear */
+    GS_HTTP_REFUSED_BODY,       /* the chunks of the body */
+};
 
-    /* Write the page, at most n bytes. Any kernel thread, several at a time, with whatever stack the architecture has
-     * there. Returns the length, or -errno: 500, or 503 for -EAGAIN and -ENOMEM. */
-    int64_t (*make)(char *bytes, size_t n, void *data);
+/* Called for each of these responses, when it is created. text: n bytes, valid during the call
+ * only: for 403 and 404 the path below the root, decoded; for 400 what was received of the request
+ * line, which may contain any byte. */
+typedef void gs_http_refused_fn(unsigned status, enum gs_http_refusal reason, const char *text,
+                                size_t n, void *data);
+
+/* A page that is generated for each request rather than read from a file. */
+struct gs_http_generator {
+    const char *path; /* below the root, without a leading slash */
+    const char *media_type;
+    size_t max_size;
+
+    /* Write the page, at most n bytes. It may be called on any kernel thread, concurrently, and on
+     * whatever stack the architecture has there. Returns the length, or -errno: the response is
+     * 503 for -EAGAIN and -ENOMEM, otherwise 500. */
+    int64_t (*generate)(char *bytes, size_t n, void *data);
     void *data;
 };
 
 struct gs_http_options {
-    size_t request_line_most;   /* bytes; above: 414 */
-    size_t header_most;         /* bytes of all fields; above: 431 */
-    unsigned fields_most;       /* above: 431 */
-    uint64_t body_most;         /* bytes of a request's body, which is discarded; above: 413 */
+    size_t max_request_line;    /* bytes; above: 414 */
+    size_t max_header;          /* bytes of all fields; above: 431 */
+    unsigned max_fields;        /* above: 431 */
+    uint64_t max_body;          /* bytes of a request's body, which is discarded; above: 413 */
     uint64_t header_timeout_ns; /* from a request's first byte to the end of its header */
     uint64_t idle_timeout_ns;   /* between requests */
-    uint64_t
-        rate_window_ns; /* in each such time, a transfer moves at least rate_least bytes a second */
-    uint64_t rate_least;         /* 0: no limit */
-    uint64_t requests_most;      /* of one connection; 0: no limit */
-    size_t cached_file_most;     /* bytes; larger files are sent from their descriptor */
-    size_t cache_most;           /* bytes of all cached files */
-    unsigned cached_descriptors; /* of larger files, kept open */
-    bool dotfiles;               /* serve names that begin with a dot */
-    bool follow_symlinks;        /* also those that lead out of the root */
-    gs_http_log_fn *log;         /* NULL: no log */
+
+    /* A transfer must average min_rate bytes a second over each window of rate_window_ns; a
+     * min_rate of 0 means no limit. */
+    uint64_t rate_window_ns;
+    uint64_t min_rate;
+
+    uint64_t max_requests;           /* per connection; 0: no limit */
+    size_t max_cached_file;          /* bytes; larger files are sent from their descriptor */
+    size_t max_cache;                /* bytes of all cached files */
+    unsigned max_cached_descriptors; /* of larger files, kept open */
+    bool dotfiles;                   /* serve names that begin with a dot */
+    bool follow_symlinks;            /* also those that lead out of the root */
+    gs_http_log_fn *log;             /* NULL: no log */
     void *log_data;
-    const struct gs_http_maker *makers; /* borrowed; they come before files */
-    unsigned maker_count;
+    gs_http_refused_fn *refused; /* NULL: not called */
+    void *refused_data;
+    const struct gs_http_generator *generators; /* borrowed; they take precedence over files */
+    unsigned generator_count;
 };
 
+/* Get the defaults, which `gossamer serve` uses, too. */
 GS_API void gs_http_options_default(struct gs_http_options *ret_options);
 
-/* ---- A service: what the connections of one worker share ---- */
+/* ---- HTTP services: the state that the connections of one worker share ----
+ *
+ *     struct gs_http_counts counts = {0};
+ *     err = gs_http_service_new(&options, root_fd, &counts, &service);
+ *     gs_http_service_set_wall_clock(service, gs_clock_now(), gs_clock_wall());
+ */
 
-/* Times from a request to the end of its answer, as its connection was told: slot i counts those below 2^i microseconds and
- * not below half of that; the last, all longer ones too. */
+/* A histogram of the times from a request to the end of its response, measured with now_ns: bucket
+ * i counts the times below 2^i and not below 2^(i-1) microseconds; the last bucket also counts all
+ * longer ones. */
 #define GS_HTTP_LATENCIES 28
 
-/* Written by one kernel thread at a time, word by word, so that others may read each at any time. */
+/* Written by one kernel thread at a time, word by word, so that other threads may read each word at
+ * any time. */
 struct gs_http_counts {
     uint64_t connections;
     uint64_t closed;        /* of these */
-    uint64_t requests;      /* answered, with whatever status */
-    uint64_t client_errors; /* answers of 400 to 499 */
-    uint64_t server_errors; /* answers of 500 and above */
+    uint64_t requests;      /* with a response, of whatever status */
+    uint64_t client_errors; /* responses of 400 to 499 */
+    uint64_t server_errors; /* responses of 500 and above */
     uint64_t bytes;         /* sent */
-    uint64_t timeouts;      /* connections closed for being too slow */
-    uint64_t latency_ns;    /* of all answers that were sent, together */
+    uint64_t timeouts;      /* connections closed because the peer was too slow */
+    uint64_t latency_ns;    /* sum over all responses that were sent */
     uint64_t latencies[GS_HTTP_LATENCIES];
 };
 
 struct gs_http_service;
 
-/* root_fd: the directory that is served; borrowed. counts: where to count, for instance in memory
- * that processes share; borrowed. Returns 0 or -ENOMEM. */
+/* Create a service; the options are copied. root_fd: the directory to serve; borrowed. counts: the
+ * counters to update, for instance in memory shared between processes; borrowed. Returns 0 or
+ * -ENOMEM. */
 GS_API GS_MUST_CHECK int gs_http_service_new(const struct gs_http_options *options, int root_fd,
                                              struct gs_http_counts *counts,
                                              struct gs_http_service **ret_service);
 
-/* After the last of its connections. NULL is accepted. */
+/* Free the service, after gs_http_conn_done of the last connection. NULL is accepted. */
 GS_API void gs_http_service_free(struct gs_http_service *service);
 
-/* What the wall clock shows at now_ns; to be told at least twice a second while there is work, for
- * Date. */
-GS_API void gs_http_service_set_wall(struct gs_http_service *service, uint64_t now_ns,
-                                     uint64_t wall_ns);
+/* Set the wall-clock time at now_ns, for the Date field. The caller repeats this at least twice a
+ * second while connections are active. */
+GS_API void gs_http_service_set_wall_clock(struct gs_http_service *service, uint64_t now_ns,
+                                           uint64_t wall_ns);
 
-/* ---- A connection ---- */
+/* ---- HTTP connections ---- */
 
+/* The operations that a connection waits for. */
 enum gs_http_want {
-    GS_HTTP_READ = 1,  /* bytes: gs_http_conn_receive, or gs_http_conn_receive_end */
-    GS_HTTP_WRITE = 2, /* its output taken: gs_http_conn_output, gs_http_conn_sent */
-    GS_HTTP_LOAD = 4,  /* a file resolved or loaded: gs_http_conn_take_load, gs_http_conn_loaded */
-    GS_HTTP_SHUTDOWN = 8, /* the sending side shut down: gs_http_conn_shut_down */
-    GS_HTTP_CLOSE = 16,   /* to be closed, now; nothing else is wanted beside this */
+    GS_HTTP_READ = 1,     /* receive bytes: gs_http_conn_receive or gs_http_conn_receive_eof */
+    GS_HTTP_WRITE = 2,    /* send output: gs_http_conn_output, gs_http_conn_sent */
+    GS_HTTP_LOAD = 4,     /* load a file: gs_http_conn_take_load, gs_http_conn_loaded */
+    GS_HTTP_SHUTDOWN = 8, /* shut down the sending side: gs_http_conn_shut_down */
+    GS_HTTP_CLOSE = 16,   /* close the connection; never together with another */
 };
 
 /* In the caller's storage; the members are private. */
 struct gs_http_conn {
     struct gs_http_service *service;
     struct gs_http_output *output; /* NULL: nothing to send */
-    struct gs_http_load *load;     /* wanted or under way */
-    char *tail;                    /* input that waits for more, or for its turn; NULL: none */
-    uint32_t tail_n, tail_size;
-    uint32_t scanned; /* of the tail: no header's end was found so far */
-    uint32_t
-        head_n; /* of the tail: the header of the request that waits for its body or its file */
+    struct gs_http_load *load;     /* requested or in progress */
+
+    /* Received bytes that are incomplete or not handled yet; NULL: none. The head of a request that
+     * waits for its body or its file is the first head_length bytes; the first `scanned` bytes are
+     * known not to contain the end of a head. */
+    char *input;
+    uint32_t input_length, input_size;
+    uint32_t scanned;
+    uint32_t head_length;
+
     uint8_t state, phase;
     uint8_t wants;
     uint8_t flags;
     uint32_t requests;
     uint64_t deadline_ns;
-    uint64_t moved;   /* bytes, in this window of a transfer */
-    uint64_t body[3]; /* how far a request's body has been discarded */
+    uint64_t transferred; /* bytes, in this window of a transfer */
+    uint64_t body[3];     /* progress of discarding a request's body; then of closing */
 };
 
+/* Initialise the connection, which wants to read at first. */
 GS_API void gs_http_conn_init(struct gs_http_conn *conn, struct gs_http_service *service,
                               uint64_t now_ns);
 
-/* Release what it holds; an answer that was under way is logged with what was sent. A load that was
- * taken must have been handed back before. */
+/* Release the connection's memory; responses that were not sent completely are logged with the
+ * bytes that were. A load that was taken must have been returned with gs_http_conn_loaded. */
 GS_API void gs_http_conn_done(struct gs_http_conn *conn);
 
+/* Returns the operations that the connection waits for: bits of enum gs_http_want. */
 static inline unsigned gs_http_conn_wants(const struct gs_http_conn *conn)
 {
     return conn->wants;
 }
 
-/* When gs_http_conn_expire is to be called, on the same clock as now_ns; GS_NEVER: no limit. */
+/* Returns the time at which gs_http_conn_expire is to be called, on the clock of now_ns; GS_NEVER:
+ * no limit. */
 static inline uint64_t gs_http_conn_deadline(const struct gs_http_conn *conn)
 {
     return conn->deadline_ns;
 }
 
-/* No request is in progress: none has been begun or all were answered, and all output was taken. */
+/* Returns whether no request is in progress: every request has been responded to, all output was
+ * sent, and no part of another request has been received. */
 GS_API bool gs_http_conn_is_idle(const struct gs_http_conn *conn);
 
-/* Bytes from the peer; borrowed during the call: what can't be handled at once is copied. Only
- * while GS_HTTP_READ. */
+/* Returns whether the connection waits for a request's head, none or a part of which has been
+ * received, and nothing else is in progress: it may be closed without breaking off an answer. */
+GS_API bool gs_http_conn_awaits_head(const struct gs_http_conn *conn);
+
+/* ---- Input and output of an HTTP connection ---- */
+
+/* Pass bytes received from the peer; borrowed during the call: what cannot be handled at once is
+ * copied. Only while GS_HTTP_READ is set. */
 GS_API void gs_http_conn_receive(struct gs_http_conn *conn, const char *bytes, size_t n,
                                  uint64_t now_ns);
 
-/* The peer has ended its sending side. */
-GS_API void gs_http_conn_receive_end(struct gs_http_conn *conn, uint64_t now_ns);
+/* Report that the peer has shut down its sending side. */
+GS_API void gs_http_conn_receive_eof(struct gs_http_conn *conn, uint64_t now_ns);
 
-/* The next of the output, in order. A piece of memory or of a file stays as it is until
- * gs_http_conn_sent passes its end. Returns how many pieces were stored, at most `most`. */
+/* Get the next pieces of output, in order. A piece, of memory or of a file, is unchanged until
+ * gs_http_conn_sent passes its end. Returns the number of pieces stored, at most max_count. */
 struct gs_http_piece {
     const char *bytes; /* NULL: from a file */
     uint64_t n;
@@ -183,48 +250,61 @@ struct gs_http_piece {
     int fd; /* borrowed */
 };
 GS_API unsigned gs_http_conn_output(const struct gs_http_conn *conn, struct gs_http_piece *pieces,
-                                    unsigned most);
+                                    unsigned max_count);
 
-/* n bytes of the output have been taken. */
+/* Report that n bytes of the output were sent. */
 GS_API void gs_http_conn_sent(struct gs_http_conn *conn, uint64_t n, uint64_t now_ns);
 
-/* The output can't be sent, or not whole: the peer is gone, or a file turned out shorter than
+/* Report that the output cannot be sent completely: the peer is gone, or a file is shorter than
  * announced. */
 GS_API void gs_http_conn_abort(struct gs_http_conn *conn);
 
-/* The sending side has been shut down, as wanted. */
+/* Report that the sending side has been shut down, as GS_HTTP_SHUTDOWN requested. */
 GS_API void gs_http_conn_shut_down(struct gs_http_conn *conn, uint64_t now_ns);
 
-/* The deadline has come. queued: how many of the bytes that were taken have not reached the peer,
- * where the transport knows it; otherwise 0. */
+/* ---- The end of an HTTP connection ----
+ *
+ *     if (now_ns >= gs_http_conn_deadline(&conn))
+ *         gs_http_conn_expire(&conn, 0, now_ns);
+ */
+
+/* Report that the deadline has passed. queued: the number of sent bytes that have not reached the
+ * peer, where the transport knows it; otherwise 0. */
 GS_API void gs_http_conn_expire(struct gs_http_conn *conn, uint64_t queued, uint64_t now_ns);
 
-/* The server is about to go down: whatever is answered from now on is told to be the last. Unlike with
- * gs_http_conn_drain, which is to follow, an idle connection stays open for a request that may have
- * come. */
-GS_API void gs_http_conn_drain_soon(struct gs_http_conn *conn);
+/* Send "Connection: close" with all later responses, since the server will shut down soon. Unlike
+ * with gs_http_conn_drain, which is to follow, an idle connection stays open for a request that may
+ * be in flight. */
+GS_API void gs_http_conn_disable_keep_alive(struct gs_http_conn *conn);
 
-/* The server is going down: an idle connection wants to be closed, others once the request under
- * way has been answered. */
+/* Shut down gracefully: an idle connection wants to be closed at once, others after the response to
+ * the current request. */
 GS_API void gs_http_conn_drain(struct gs_http_conn *conn, uint64_t now_ns);
 
-/* ---- Files ----
- * A load finds a file and reads it, if it is small, into memory; or it has a page made. Whoever drives the connection
- * takes it and runs it: at once, on another kernel thread, or one operation after the other. A load
- * does not touch its connection or service. */
+/* ---- Loads of an HTTP connection ----
+ * A load finds a file and, if it is small, reads it into memory; or it calls a generator. The
+ * caller takes the load from the connection and runs it: at once, on another kernel thread, or
+ * operation by operation. A load does not access its connection or service.
+ *
+ *     struct gs_http_load *load = gs_http_conn_take_load(&conn);
+ *     gs_http_load_run(load);       waits for the disk
+ *     gs_http_conn_loaded(&conn, load, gs_clock_now());
+ */
 
+/* Take the load that the connection wants (GS_HTTP_LOAD). Returns the load, which goes back with
+ * gs_http_conn_loaded. */
 GS_API struct gs_http_load *gs_http_conn_take_load(struct gs_http_conn *conn);
 
-/* Run a whole load with blocking calls. Any kernel thread. */
+/* Run a complete load with blocking calls, on any kernel thread. */
 GS_API void gs_http_load_run(struct gs_http_load *load);
 
-/* Or the operations of a load, one by one. */
+/* The operations of a load, to run it step by step instead. */
 enum gs_http_file_op_kind {
     GS_HTTP_FILE_OPEN = 1,
     GS_HTTP_FILE_STAT,
     GS_HTTP_FILE_READ,
     GS_HTTP_FILE_CLOSE,
-    GS_HTTP_FILE_MAKE /* no file: call maker->make(bytes, n, maker->data) */
+    GS_HTTP_FILE_GENERATE /* call generator->generate(bytes, n, generator->data) */
 };
 struct gs_http_file_op {
     enum gs_http_file_op_kind kind;
@@ -232,42 +312,46 @@ struct gs_http_file_op {
     const char *path; /* open */
     uint64_t flags, resolve;
     struct stat *stat;
-    char *bytes; /* read (pread), make */
+    char *bytes; /* read (pread), generate */
     size_t n;
     uint64_t offset;
-    const struct gs_http_maker *maker; /* make */
+    const struct gs_http_generator *generator; /* generate */
 };
 
-/* The operation that is next; false when the load is complete. Its memory is the load's, until the
- * result is told. */
+/* Get the next operation. Its memory belongs to the load and is valid until
+ * gs_http_load_set_result. Returns false if the load is complete. */
 GS_API bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op *ret_op);
 
-/* Its result, as of the system call, or -errno. */
-GS_API void gs_http_load_result(struct gs_http_load *load, int64_t result);
+/* Set the result of the operation: that of the system call, or -errno. The load takes an opened
+ * descriptor, and may close it. */
+GS_API void gs_http_load_set_result(struct gs_http_load *load, int64_t result);
 
-/* What makes the page that is asked for; NULL: it is a file. */
-GS_API const struct gs_http_maker *gs_http_load_maker(const struct gs_http_load *load);
+/* Returns the generator of the requested page; NULL: it is a file. */
+GS_API const struct gs_http_generator *gs_http_load_generator(const struct gs_http_load *load);
 
-/* Give up a load of which no operation was begun, for want of time: it is complete, and answered with 503, or with what is at
- * hand. */
+/* Complete a load without running it, before its first operation, because of overload: the response
+ * is a stale page from the cache (stale-if-error) or 503. */
 GS_API void gs_http_load_refuse(struct gs_http_load *load);
 
-/* Hand a complete load back to its connection, which takes it. */
+/* Return a complete load to its connection, which takes it. */
 GS_API void gs_http_conn_loaded(struct gs_http_conn *conn, struct gs_http_load *load,
                                 uint64_t now_ns);
 
-/* The operation that brings the next part of a piece of a file into memory, for transports that
- * must see the bytes. n: at most this much. */
+/* Returns the operation that reads the beginning of a piece of a file into memory, at most n bytes,
+ * for transports that cannot send from a descriptor. */
 static inline struct gs_http_file_op gs_http_piece_read(const struct gs_http_piece *piece,
                                                         char *bytes, size_t n)
 {
-    return (struct gs_http_file_op){
-        .kind = GS_HTTP_FILE_READ,
-        .fd = piece->fd,
-        .bytes = bytes,
-        .n = n < piece->n ? n : (size_t)piece->n,
-        .offset = piece->offset,
-    };
+    struct gs_http_file_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = GS_HTTP_FILE_READ;
+    op.fd = piece->fd;
+    op.bytes = bytes;
+    op.n = n < piece->n ? n : (size_t)piece->n;
+    op.offset = piece->offset;
+    return op;
 }
+
+GS_END_DECLS
 
 #endif

@@ -2,78 +2,145 @@
  *
  *     ssize_t n = gs_recv(fd, bytes, sizeof bytes, 0, gs_clock_now() + 5 * GS_SECOND);
  *
- * Arguments and results are those of the system calls, errors come as -errno, and deadline_ns is as
- * told in thread.h: -ETIMEDOUT and -ECANCELED are returned only if nothing was transferred. Calls
- * interrupted by a signal go on.
+ * Arguments and results are those of the system calls; errors are returned as -errno, and
+ * deadline_ns is described in thread.h: -ETIMEDOUT and -ECANCELED are returned only if nothing was
+ * transferred, except by gs_send_all. Calls that are interrupted by a signal are restarted.
  *
- * A call is tried at once, and waits if it would block; a descriptor is registered with the kernel
- * when it is first waited for, once for its life. So a descriptor that was used here must be closed
- * with gs_close, or announced to gs_forget before it is closed otherwise: else its number, given
- * anew, would be taken for the old file.
+ * Threads: these functions are for user threads. Threads on any workers may use a descriptor at the
+ * same time. To end another thread's wait on a socket, call shutdown: its receive returns 0, and
+ * its send -EPIPE. gs_close wakes the threads that wait, with -EBADF; a thread that uses the number
+ * later may reach another file.
  *
- * Descriptors need not be non-blocking: sockets are asked call by call, and what cannot be asked so
- * (pipes on old kernels, terminals) is tried only when the kernel reported it ready. Descriptors are
- * never changed to O_NONBLOCK; new ones made here are.
+ * Fairness: a thread whose calls never need to wait does not keep its worker. One that has run for
+ * a millisecond lets others run at its next call here. A call with the deadline 0 never switches
+ * threads.
  *
- * Where the workers' loops are on io_uring (GS_POLLER, loop.h), the kernel receives, sends and accepts
- * for threads that do not migrate: without a system call for each, and a send waits, too.
+ * Closing: a call is tried at once, and waits if it would block. A descriptor is registered with
+ * the kernel when it is first waited for, and stays registered. So a descriptor that was used here
+ * must be closed with gs_close, or passed to gs_forget before it is closed otherwise: if its number
+ * is reused, the new file would be taken for the old one.
  *
- * Regular files are asked for what is in memory, and the rest is done by io_uring, where the kernel
- * has it (GOSSAMER_NO_IO_URING in the environment does without), or else by a pool of kernel threads.
- * Threads that read or write at the position of the same open file take turns.
+ * Descriptors need not be non-blocking, except for gs_connect and gs_sendfile: calls on sockets are
+ * made non-blocking one by one, and where that is impossible (pipes on old kernels, terminals) a
+ * call is only made when the descriptor is ready. Descriptors are never changed to O_NONBLOCK;
+ * those created here have it.
+ *
+ * If the workers' loops use io_uring (GS_POLLER, loop.h), receives, sends and accepts by threads
+ * that do not migrate are submitted to it: they need no system call each, and a send waits, too.
+ *
+ * Reads of regular files first try the page cache; all else is done by io_uring, if the kernel
+ * supports it (the environment variable GOSSAMER_NO_IO_URING disables it), or by a pool of kernel
+ * threads. Threads that read or write at the offset of the same open file take turns.
  */
 #ifndef GOSSAMER_IO_H
 #define GOSSAMER_IO_H
 
 #include <gossamer/loop.h>
 #include <gossamer/thread.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+
+GS_BEGIN_DECLS
 
 struct addrinfo;
 struct iovec;
 struct open_how;
 struct stat;
 
-/* ---- Waiting ---- */
+/* ---- Waiting for descriptors ----
+ *
+ *     struct gs_poll polls[] = {{.fd = client, .events = GS_READ},
+ *                               {.fd = server, .events = GS_READ}};
+ *     int ready = gs_poll(polls, 2, deadline_ns);
+ */
 
-/* Return 0, -ETIMEDOUT, -ECANCELED, -ENOMEM, -EBADF (closed meanwhile), or why the kernel refuses to
- * watch fd. They may return early: try, and wait again. */
+/* Wait until the descriptor is ready. The call may return early: try the call, and wait again. Each
+ * returns 0, -ETIMEDOUT, -ECANCELED, -ENOMEM, -EBADF (a negative descriptor, or gs_close was called
+ * meanwhile), or the error with which the kernel refuses to watch fd. */
 GS_API GS_MUST_CHECK int gs_wait_readable(int fd, uint64_t deadline_ns);
 GS_API GS_MUST_CHECK int gs_wait_writable(int fd, uint64_t deadline_ns);
 
-/* Wait for any of several: wanted and returned are GS_READ and GS_WRITE. Returns how many are ready,
- * 0 at the deadline, or -errno. */
+/* Wait for any of several descriptors: events are GS_READ and GS_WRITE, as requested and returned.
+ * Returns how many are ready, 0 at the deadline, -ECANCELED, -ENOMEM, -EBADF (a descriptor is
+ * negative), or the error with which the kernel refuses to watch one. */
 struct gs_poll {
     int fd;
-    uint8_t wanted, ready;
+    uint8_t events, revents;
 };
 GS_API GS_MUST_CHECK int gs_poll(struct gs_poll *polls, unsigned count, uint64_t deadline_ns);
 
-/* ---- Sockets ---- */
+/* ---- Receiving and sending on sockets ----
+ * gs_send, gs_send_all, gs_sendmsg and gs_sendto never raise SIGPIPE. Each returns the number of
+ * bytes (for a receive, 0 at the end of the stream), -ETIMEDOUT, -ECANCELED, -ENOMEM, -EBADF (not a
+ * descriptor, or gs_close was called meanwhile), or an error of recv(2) or send(2). */
 
+/* As recv(2) and send(2). */
 GS_API GS_MUST_CHECK ssize_t gs_recv(int fd, void *bytes, size_t n, int flags,
                                      uint64_t deadline_ns);
 GS_API GS_MUST_CHECK ssize_t gs_send(int fd, const void *bytes, size_t n, int flags,
                                      uint64_t deadline_ns);
 
-/* Send all of it: returns n or -errno, after which it is not known how much went out. */
+/* Receive, and call fn with the bytes: the way to write servers of many connections. Waits
+ * until there is something, receives into a buffer that belongs to the worker, and calls fn there,
+ * on the worker's stack, before any other thread runs: so a thread that waits needs no buffer of
+ * its own, and its stack stays small.
+ *
+ *     while ((n = gs_recv_with(fd, on_received, &connection, deadline_ns)) > 0)
+ *         ... send what on_received has prepared;
+ *
+ * fd: a stream socket. fn is called once, with the n bytes that were received (at most 65536),
+ * which are valid during the call; n is 0 at the end of the stream. It must not wait: its calls of
+ * this library have the deadline 0. Returns what fn returns, which should not be negative, or an
+ * error, as gs_recv does; then fn was not called. */
+typedef ssize_t gs_received_fn(void *data, const void *bytes, size_t n);
+GS_API GS_MUST_CHECK ssize_t gs_recv_with(int fd, gs_received_fn *fn, void *data,
+                                          uint64_t deadline_ns);
+
+/* Send all n bytes. Returns n, or an error, as gs_send does, after which it is unknown how much was
+ * sent. */
 GS_API GS_MUST_CHECK ssize_t gs_send_all(int fd, const void *bytes, size_t n, uint64_t deadline_ns);
+
+/* As recvmsg(2) and sendmsg(2). */
 GS_API GS_MUST_CHECK ssize_t gs_recvmsg(int fd, struct msghdr *message, int flags,
                                         uint64_t deadline_ns);
 GS_API GS_MUST_CHECK ssize_t gs_sendmsg(int fd, const struct msghdr *message, int flags,
                                         uint64_t deadline_ns);
 
-/* flags: SOCK_CLOEXEC; the new descriptor is non-blocking. A listener that others share is accepted
- * from when the kernel reports it ready. */
+/* The calls of recvfrom(2) and sendto(2), for datagrams. address and length may be NULL in
+ * gs_recvfrom. While a Unix socket that is named as the receiver has a full queue, the datagram is
+ * tried again after pauses of at most 64 ms; a socket that is connected waits for an event. */
+GS_API GS_MUST_CHECK ssize_t gs_recvfrom(int fd, void *bytes, size_t n, int flags,
+                                         struct sockaddr *address, socklen_t *length,
+                                         uint64_t deadline_ns);
+GS_API GS_MUST_CHECK ssize_t gs_sendto(int fd, const void *bytes, size_t n, int flags,
+                                       const struct sockaddr *address, socklen_t length,
+                                       uint64_t deadline_ns);
+
+/* ---- Accepting and establishing connections ---- */
+
+/* As accept4(2). flags: SOCK_CLOEXEC; the new descriptor is non-blocking. A blocking
+ * listener is polled before each call. Returns the new descriptor, -ETIMEDOUT, -ECANCELED, -ENOMEM,
+ * -EBADF (not a descriptor, or gs_close was called meanwhile), or an error of accept(2). */
 GS_API GS_MUST_CHECK int gs_accept(int fd, struct sockaddr *address, socklen_t *length, int flags,
                                    uint64_t deadline_ns);
 
-/* fd: non-blocking, or the call blocks the worker. */
+/* Wait until the connection is established. fd must be non-blocking, or the call blocks the worker.
+ * After an error the socket cannot be used any more: close it.
+ * Returns 0, -ETIMEDOUT, -ECANCELED, -ENOMEM, -EBADF (not a descriptor, or gs_close was called
+ * meanwhile), or an error of connect(2). */
 GS_API GS_MUST_CHECK int gs_connect(int fd, const struct sockaddr *address, socklen_t length,
                                     uint64_t deadline_ns);
 
-/* ---- Any descriptor ---- */
+/* ---- Reading and writing with any descriptor ----
+ * As read(2), write(2), readv(2) and writev(2), for any descriptor. gs_write and
+ * gs_writev raise SIGPIPE, as the system calls do, unless the program ignores it. Each returns the
+ * number of bytes (for a read, 0 at the end of the file), -ETIMEDOUT, -ECANCELED, -ENOMEM, -EBADF
+ * (not a descriptor, or gs_close was called meanwhile), -EAGAIN (a kernel thread of the pool cannot
+ * be created), or an error of read(2) or write(2).
+ *
+ *     ssize_t n = gs_read(STDIN_FILENO, line, sizeof line, GS_NEVER);
+ */
 
 GS_API GS_MUST_CHECK ssize_t gs_read(int fd, void *bytes, size_t n, uint64_t deadline_ns);
 GS_API GS_MUST_CHECK ssize_t gs_write(int fd, const void *bytes, size_t n, uint64_t deadline_ns);
@@ -82,26 +149,53 @@ GS_API GS_MUST_CHECK ssize_t gs_readv(int fd, const struct iovec *iov, int count
 GS_API GS_MUST_CHECK ssize_t gs_writev(int fd, const struct iovec *iov, int count,
                                        uint64_t deadline_ns);
 
-/* From a file to a non-blocking socket, from *offset on, which is advanced; at most 1 MiB a call.
- * What of that is not in memory is waited for by this thread only: a kernel thread of the pool sends
- * it. With the deadline 0 it is -ETIMEDOUT. What was found in memory is taken to be there for a
- * second; a page that the kernel takes away in that time holds the worker up until it was read again. */
+/* ---- Sending files, and splicing ----
+ * Both raise SIGPIPE, as the system calls do, unless the program ignores it. Each returns the
+ * number of bytes (0 at the end of the input), -ETIMEDOUT, -ECANCELED, -ENOMEM, -EBADF (not a
+ * descriptor, or gs_close was called meanwhile), -EAGAIN (a kernel thread of the pool cannot be
+ * created), or an error of sendfile(2) or splice(2).
+ *
+ *     off_t offset = 0;
+ *     while ((n = gs_sendfile(fd, file, &offset, size - (size_t)offset, deadline_ns)) > 0)
+ *         ;
+ */
+
+/* Send from a file to a non-blocking socket, from *offset on, which is advanced; at most 1 MiB a
+ * call. If the range is not in the page cache, a kernel thread of the pool sends it; with the
+ * deadline 0, -ETIMEDOUT is returned. A range that was found in the cache is assumed to stay there
+ * for a second; a page that is evicted in that time blocks the worker until it was read again. */
 GS_API GS_MUST_CHECK ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n,
                                          uint64_t deadline_ns);
 
-/* Between two descriptors, one of them a pipe, at their own positions. */
+/* Between two descriptors, one of them a pipe, at their file offsets. */
 GS_API GS_MUST_CHECK ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned flags,
                                        uint64_t deadline_ns);
 
-/* Those that wait for it get -EBADF. Returns as close does. */
+/* ---- Closing descriptors ----
+ * Both may also be called by any kernel thread while no user threads run, for instance on what
+ * gs_listen has returned before gs_threads_run.
+ */
+
+/* Close fd; threads that wait for it get -EBADF. Returns 0, or an error of close(2). */
 GS_API int gs_close(int fd);
+
+/* Do what gs_close does before closing fd. */
 GS_API void gs_forget(int fd);
 
-/* ---- Files ----
- * At the deadline, and when the thread is cancelled, what the kernel has begun is cancelled, and its
- * end waited for: if it was done by then, the result is returned. Reading and writing of files on a
- * disk cannot be interrupted, and neither can the pool. With the deadline 0 only what is in memory is
- * read; all else is -ETIMEDOUT. */
+/* ---- Files: calls that may wait for a disk ----
+ * As openat2(2), pread(2), pwrite(2), fsync(2) and fstatat(2). At the deadline, and when
+ * the thread is canceled, an operation that has started is canceled, and its completion is waited
+ * for: if it has succeeded by then, its result is returned. Disk I/O cannot be interrupted, and
+ * neither can calls in the pool. With the deadline 0 reads succeed only from the page cache;
+ * everything else returns -ETIMEDOUT. The path of gs_stat must not be empty: call fstat(2), which
+ * seldom waits, for a file that is open. Each returns the result of the system call, or -ETIMEDOUT,
+ * -ECANCELED, -ENOMEM, -EAGAIN (a kernel thread of the pool cannot be created), or an error of
+ * openat2(2), pread(2), pwrite(2), fsync(2) or stat(2).
+ *
+ *     const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC};    <fcntl.h>, <linux/openat2.h>
+ *     int fd = gs_open(AT_FDCWD, "index.html", &how, deadline_ns);
+ *     ssize_t n = gs_pread(fd, bytes, sizeof bytes, 0, deadline_ns);
+ */
 
 GS_API GS_MUST_CHECK int gs_open(int dirfd, const char *path, const struct open_how *how,
                                  uint64_t deadline_ns);
@@ -113,26 +207,44 @@ GS_API GS_MUST_CHECK int gs_fsync(int fd, uint64_t deadline_ns);
 GS_API GS_MUST_CHECK int gs_stat(int dirfd, const char *path, struct stat *ret_stat,
                                  uint64_t deadline_ns);
 
-/* ---- Names, any other call that blocks, children, signals ----
- * The first two go through the pool: the deadline limits the wait for a kernel thread of it; what that
- * has begun is waited for. */
+/* ---- Name resolution, and other calls that block ----
+ * They use the pool of kernel threads.
+ */
 
-/* getaddrinfo. Returns 0, -ENOENT (no such name or service), -EAGAIN (the name service failed for
- * now), -ENOMEM, -EINVAL, -EIO, -ETIMEDOUT or -ECANCELED. To be freed with freeaddrinfo. */
+/* Call getaddrinfo(3). The caller frees the result with freeaddrinfo. At the deadline, and when the
+ * thread is canceled, a look-up that has started is abandoned: a kernel thread that no longer
+ * belongs to the pool completes it and discards the result. There are at most 64 such kernel
+ * threads; while there are, further look-ups occupy the pool until they end, and the run ends after
+ * them. Returns 0, -ENOENT (no such name or service), -EAGAIN (a temporary failure, or a kernel
+ * thread of the pool cannot be created), -ENOMEM, -EINVAL (the hints are invalid), -EIO (any other
+ * failure), -ETIMEDOUT or -ECANCELED. */
 GS_API GS_MUST_CHECK int gs_resolve(const char *node, const char *service,
                                     const struct addrinfo *hints, uint64_t deadline_ns,
                                     struct addrinfo **ret_addresses);
 
-/* Run fn in a kernel thread of the pool. Returns 0 when it has returned, -ETIMEDOUT or -ECANCELED if
- * it was not begun, -EAGAIN (no kernel thread to be had). */
+/* Run fn in a kernel thread of the pool. The deadline limits the wait for a kernel thread; once fn
+ * has started, it is waited for. Returns 0 when fn has returned; if it was not started
+ * -ETIMEDOUT, -ECANCELED, -ENOMEM or -EAGAIN (a kernel thread cannot be created). */
 GS_API GS_MUST_CHECK int gs_run_blocking(void (*fn)(void *argument), void *argument,
                                          uint64_t deadline_ns);
 
-/* Wait for a child's end. Returns 0, and its status as waitpid gives it, -ECHILD, or as above. */
+/* ---- Waiting for child processes and signals ---- */
+
+/* Wait until a child, of posix_spawn(3), fork(2) or gs_fork, has ended, and get its status as from
+ * waitpid(2). After -ETIMEDOUT and -ECANCELED the child still runs, and must still be waited for.
+ * Returns 0, -ETIMEDOUT, -ECANCELED, -ENOMEM, -EMFILE, -ENFILE, -EINVAL (the process id is not
+ * positive), or -ECHILD (no such child). */
 GS_API GS_MUST_CHECK int gs_wait_child(pid_t pid, uint64_t deadline_ns, int *ret_status);
 
-/* Wait for a signal, which is caught while this waits: one thread a signal. Returns 0, -EBUSY,
- * -EINVAL, -ETIMEDOUT or -ECANCELED. */
+/* Wait for a signal, which is caught during this call. Returns 0, -EINVAL (no such signal, or it
+ * cannot be caught), -ENOMEM, -ETIMEDOUT or -ECANCELED. */
 GS_API GS_MUST_CHECK int gs_wait_signal(int number, uint64_t deadline_ns);
+
+/* Wait for one of several signals, which must be blocked in all kernel threads (sync.h, gs_select):
+ * so none is lost between two calls. Returns the number of the one that was taken, -ENOMEM,
+ * -EMFILE, -ENFILE, -ETIMEDOUT or -ECANCELED. */
+GS_API GS_MUST_CHECK int gs_wait_signals(const sigset_t *signals, uint64_t deadline_ns);
+
+GS_END_DECLS
 
 #endif

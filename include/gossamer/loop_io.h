@@ -1,26 +1,34 @@
-/* Watchers of descriptors. Part of gossamer/loop.h.
+/* Descriptor watchers. Part of gossamer/loop.h.
  *
- * Any number of watchers for the same descriptor. The contract of a descriptor's lifetime: between
- * gs_io_stop and gs_io_start of the same watcher the descriptor was not closed, or
- * gs_loop_fd_closed said so; a descriptor that is set with gs_io_set is always verified with the
- * kernel when interest is settled next. So a reused number neither delivers an old event nor loses
- * a new one. */
+ * Several watchers may watch the same descriptor. The descriptor of a watcher must not be closed
+ * between gs_io_stop and gs_io_start, unless gs_loop_fd_closed was called for it or the watcher
+ * is set again: a descriptor that is set with gs_io_set is verified with the kernel before the next
+ * wait. So after a descriptor number was reused, neither is an old event delivered nor a new one
+ * lost. */
 #ifndef GOSSAMER_LOOP_IO_H
 #define GOSSAMER_LOOP_IO_H
 
 #include <gossamer/loop_timer.h>
 #include <gossamer/loop_watcher.h>
 
+GS_BEGIN_DECLS
+
 enum {
-    GS_READ = 1,   /* readable, or the peer has shut down, or an error waits to be read */
-    GS_WRITE = 2,  /* writable, or an error waits to be read */
-    GS_HANGUP = 4, /* reported only, with the others: the peer has shut down its sending side, or
-                    * the connection is gone */
-    GS_FAILED = 8, /* reported only: the kernel refuses to watch this descriptor; the watcher has
-                    * been stopped and gs_io_error tells why */
-    GS_EDGE = 16,  /* asked for with the others: report each readiness once, until it comes anew.
-                    * Such a watcher must be its descriptor's only one. To stop and start it does
-                    * not make readiness new that was reported to its callback; to set it does. */
+    /* Readable, or the peer has shut down its sending side, or an error can be read. */
+    GS_READ = 1,
+    /* Writable, or an error can be read. A connection in progress has been established or has
+     * failed: the socket option SO_ERROR says which. */
+    GS_WRITE = 2,
+    /* Only reported, together with GS_READ or GS_WRITE: the peer has shut down its sending side, as
+     * EPOLLRDHUP, and may still be written to; or the connection is closed. */
+    GS_HANGUP = 4,
+    /* Only reported: the kernel refuses to watch this descriptor. The watcher has been stopped, and
+     * gs_io_error returns the reason. */
+    GS_FAILED = 8,
+    /* Only requested, together with GS_READ or GS_WRITE: edge-triggered. Readiness is reported once
+     * each time it occurs. Such a watcher must be the only one of its descriptor. Stopping and
+     * starting it does not report again what its callback was called for; setting it does. */
+    GS_EDGE = 16,
 };
 
 struct gs_io;
@@ -28,57 +36,68 @@ typedef void gs_io_fn(struct gs_io *io, unsigned events);
 struct gs_io {
     struct gs_watcher watcher;
     gs_io_fn *callback;
-    struct gs_io *next; /* of the watchers of this descriptor */
+    struct gs_io *next; /* the next watcher of this descriptor */
     int fd;
-    uint8_t wanted; /* GS_READ, GS_WRITE, GS_EDGE */
-    bool is_anew;   /* set since it was last started */
+    uint8_t wanted;    /* GS_READ, GS_WRITE, GS_EDGE */
+    bool needs_verify; /* set since it was last started */
     int16_t error;
 };
 
 GS_API void gs_io_init(struct gs_io *io, struct gs_loop *loop, gs_io_fn *callback);
 
-/* Only while inactive. wanted: GS_READ, GS_WRITE, both, or with GS_EDGE. fd stays the caller's. */
+/* Only while inactive. wanted: GS_READ, GS_WRITE or both, and optionally GS_EDGE. The caller keeps
+ * ownership of fd. */
 GS_API void gs_io_set(struct gs_io *io, int fd, unsigned wanted);
 
-/* Change what is wanted of the same descriptor, active or not; 0 is allowed: nothing for now. What
- * was pending and is no longer wanted is dropped. */
-GS_API void gs_io_want(struct gs_io *io, unsigned wanted);
+/* Change the events that an active or inactive watcher waits for; 0: none for now, and nothing is
+ * reported then, not even a hang-up. Pending events that are no longer wanted are dropped. */
+GS_API void gs_io_set_events(struct gs_io *io, unsigned wanted);
 
-/* Returns 0, -EBADF (no descriptor set, or a number far from any open one), -ENOMEM, or -EBUSY
- * (another watcher has the descriptor by edges, or this one wants it so and there is another). What
- * the kernel itself refuses comes as GS_FAILED. A descriptor that can't be waited for, such as a
- * regular file, is always ready. */
+/* If the kernel refuses the descriptor, for instance because it is not open, the callback gets
+ * GS_FAILED. A descriptor that cannot be polled, such as a regular file, is always ready. Returns
+ * 0, -ENOMEM, -EBADF (no descriptor was set, or a number that is new to the loop is not open), or
+ * -EBUSY (the descriptor has an edge-triggered watcher, or this one is edge-triggered and there is
+ * another). */
 GS_API GS_MUST_CHECK int gs_io_start(struct gs_io *io);
+
 GS_API void gs_io_stop(struct gs_io *io);
 
-/* Why GS_FAILED: -errno. */
+/* Returns the reason for GS_FAILED: -errno. */
 GS_API int gs_io_error(const struct gs_io *io);
 
-/* fd is about to be closed, or was, while watchers may name it: those are stopped (operations under
- * way are cancelled), and the loop forgets what the kernel knew of it. Better before the close than
- * after: a descriptor that lives on as a duplicate can then be taken from the kernel's set. Costs
- * no system call, except in a program that has such duplicates. */
+/* fd is about to be closed, or was closed, and watchers may still refer to it: they are stopped,
+ * operations on it are cancelled, and the loop discards what it knows about the registration. Call
+ * it before the close rather than after: a file that stays open through a duplicate can then be
+ * removed from the kernel's set. Makes no system call, except in programs that have such
+ * duplicates. */
 GS_API void gs_loop_fd_closed(struct gs_loop *loop, int fd);
 
-/* ---- Once: a descriptor or a deadline, whichever comes first ----
- * events: as of a descriptor's watcher; 0: the deadline has passed. Both are stopped before the
- * call, in which the storage may be freed. */
+/* ---- One-shot: a wait for a descriptor or a deadline, whichever comes first ----
+ * events: as for a descriptor watcher; 0: the deadline has passed. Both are stopped before the
+ * call, in which the storage may be freed.
+ *
+ *     gs_oneshot_init(&oneshot, loop, on_ready_or_late);
+ *     err = gs_oneshot_start(&oneshot, fd, GS_READ, gs_loop_now(loop) + 5 * GS_SECOND);
+ */
 
-struct gs_loop_once;
-typedef void gs_loop_once_fn(struct gs_loop_once *once, unsigned events);
-struct gs_loop_once {
+struct gs_oneshot;
+typedef void gs_oneshot_fn(struct gs_oneshot *oneshot, unsigned events);
+struct gs_oneshot {
     struct gs_io io;
     struct gs_timer timer;
-    gs_loop_once_fn *callback;
+    gs_oneshot_fn *callback;
 };
 
-GS_API void gs_loop_once_init(struct gs_loop_once *once, struct gs_loop *loop,
-                              gs_loop_once_fn *callback);
+GS_API void gs_oneshot_init(struct gs_oneshot *oneshot, struct gs_loop *loop,
+                            gs_oneshot_fn *callback);
 
-/* fd: -1 for only the deadline; deadline_ns: GS_NEVER for only the descriptor. Only while not under
- * way. Returns 0, or what gs_io_start and gs_timer_start return. */
-GS_API GS_MUST_CHECK int gs_loop_once_start(struct gs_loop_once *once, int fd, unsigned wanted,
-                                            uint64_t deadline_ns);
-GS_API void gs_loop_once_stop(struct gs_loop_once *once);
+/* fd: -1: wait for the deadline only. deadline_ns: GS_NEVER: wait for the descriptor only. Only
+ * while inactive. Returns 0, -ENOMEM, or -EBADF or -EBUSY, as gs_io_start does. */
+GS_API GS_MUST_CHECK int gs_oneshot_start(struct gs_oneshot *oneshot, int fd, unsigned wanted,
+                                          uint64_t deadline_ns);
+
+GS_API void gs_oneshot_stop(struct gs_oneshot *oneshot);
+
+GS_END_DECLS
 
 #endif

@@ -1,27 +1,32 @@
-/* Completions: an operation is started and called back when it is done. Part of gossamer/loop.h.
+/* Completions: an operation is started, and calls back when it is done. Part of gossamer/loop.h.
  *
  *     gs_op_init(&op, loop, on_received);
- *     gs_op_recv(&op, fd, buffer, sizeof buffer, 0);
+ *     err = gs_op_recv(&op, fd, buffer, sizeof buffer, 0);
  *
- * The operation, its buffer and its descriptor must stay until the callback; then the operation may
- * be started again, in the callback itself too. The callback is never called from within the
- * starting call. result: as of the system call, or -errno; -ECANCELED after gs_op_cancel.
+ * The operation, its buffer and its descriptor must stay valid until the callback. The operation
+ * may then be started again, also in the callback itself. The callback is never called from within
+ * the starting function. result: that of the system call, or -errno; -ECANCELED after gs_op_cancel,
+ * and in the child process after a fork (gs_loop_after_fork).
  *
- * With io_uring the kernel does the work, and takes all that was started in the system call that
- * waits. Files are read and written without holding up the loop. A thread that has run a loop stays
- * its only one while operations are under way.
+ * On io_uring the kernel executes the operations, and the system call that waits submits all that
+ * were started. Reading and writing files does not block the loop. While operations are active, the
+ * loop must stay with the thread that has run it.
  *
- * On pollers that only know readiness, the operation is tried when its descriptor is ready: one
- * operation for each direction of a descriptor at a time, and no readiness watcher beside them; and
- * files are read and written while the loop waits. An operation that is started again with the same
- * descriptor relies on the contract of its lifetime, see loop_io.h. */
+ * On the other pollers, the loop tries an operation when its descriptor is ready. A descriptor can
+ * then have one operation per direction, and no descriptor watcher beside them. Files are read and
+ * written synchronously. An operation that is started again on the same descriptor relies on the
+ * rules for closing descriptors in loop_io.h. */
 #ifndef GOSSAMER_LOOP_OP_H
 #define GOSSAMER_LOOP_OP_H
 
 #include <gossamer/loop_io.h>
 #include <stddef.h>
+#include <sys/socket.h>
 
-struct msghdr;
+GS_BEGIN_DECLS
+
+struct addrinfo;
+struct open_how;
 
 struct gs_op;
 typedef void gs_op_fn(struct gs_op *op, int64_t result);
@@ -33,8 +38,11 @@ enum gs_op_kind {
     GS_OP_WRITE,
     GS_OP_SENDMSG,
     GS_OP_FSYNC,
-    GS_OP_ACCEPT_EACH,
-    GS_OP_RECV_EACH,
+    GS_OP_ACCEPT_MULTISHOT,
+    GS_OP_RECV_MULTISHOT,
+    GS_OP_CONNECT,
+    GS_OP_OPEN,
+    GS_OP_RESOLVE,
 };
 struct gs_op {
     struct gs_io io;
@@ -43,56 +51,104 @@ struct gs_op {
     size_t n;
     uint64_t offset;
     int64_t result;
-    bool *is_over; /* in its callback: set if that was the last */
-    uint32_t place;
-    uint16_t first_answer, last_answer;
+    void *call;        /* what a kernel thread of the pool does for it */
+    bool *is_finished; /* during its callback: set if the operation has finished */
+    uint32_t sq_position;
+    uint16_t first_result, last_result;
     int flags;
-    uint8_t kind; /* 0: not under way */
+    uint8_t kind; /* 0: inactive */
     bool canceled;
-    bool is_handed;  /* to the kernel, which will answer it once more at least */
-    bool has_answer; /* and is pending for it */
+    bool is_submitted;       /* to the kernel, which will post at least one more completion */
+    bool has_result : 1;     /* and is pending for it */
+    bool waits_for_room : 1; /* a send on io_uring: the kernel polls the socket */
 };
 
 GS_API void gs_op_init(struct gs_op *op, struct gs_loop *loop, gs_op_fn *callback);
 
-/* Whether its callback, or another call of it, is still to come. */
-static inline bool gs_op_is_under_way(const struct gs_op *op)
+/* Returns whether another call of its callback is to come. */
+static inline bool gs_op_is_active(const struct gs_op *op)
 {
     return op->kind != 0;
 }
 
-/* Each returns 0, -EBUSY (under way already), -ENOMEM or -EBADF. flags: those of accept4, recv and
- * send; SIGPIPE is not raised. The result of accept is a new descriptor, the callback's; a listening
- * descriptor that others accept from too must not block. */
+/* flags: those of accept4, recv and send; SIGPIPE is not raised. The result of accept is a new
+ * descriptor, which the callback owns. A listening descriptor that other threads or processes
+ * accept from must be non-blocking. Each returns 0, -ENOMEM, -EBUSY (the operation is active, or
+ * the descriptor has an edge-triggered watcher), or -EBADF (a number that is new to the loop is not
+ * open). */
 GS_API GS_MUST_CHECK int gs_op_accept(struct gs_op *op, int fd, int flags);
 GS_API GS_MUST_CHECK int gs_op_recv(struct gs_op *op, int fd, void *bytes, size_t n, int flags);
 GS_API GS_MUST_CHECK int gs_op_send(struct gs_op *op, int fd, const void *bytes, size_t n,
                                     int flags);
-/* message and all that it points to must stay until the callback. */
+
+/* message and all that it points to must stay valid until the callback. While a Unix socket that it
+ * names as the receiver has a full queue, the loop tries again in each iteration, without waiting:
+ * a socket that is connected waits for room. Returns the same as gs_op_send. */
 GS_API GS_MUST_CHECK int gs_op_sendmsg(struct gs_op *op, int fd, const struct msghdr *message,
                                        int flags);
 
-/* offset: GS_OP_HERE for the file's own position, and for what has none. */
-#define GS_OP_HERE UINT64_MAX
+/* Connect a socket, which must be non-blocking, to an address that stays valid until the callback.
+ * The result is 0 or an error of connect, such as -ECONNREFUSED. There is no time limit but that of
+ * the kernel: a timer whose callback calls gs_op_cancel sets one. After an error, including
+ * -ECANCELED, the socket cannot be used any more: close it. A Unix socket whose listener has too
+ * many connections waiting fails with -EAGAIN. Returns the same as gs_op_send. */
+GS_API GS_MUST_CHECK int gs_op_connect(struct gs_op *op, int fd, const struct sockaddr *address,
+                                       socklen_t length);
+
+/* offset: GS_OP_CURRENT_OFFSET: the file's own position; also for pipes and sockets. Each returns
+ * the same as gs_op_recv. */
+#define GS_OP_CURRENT_OFFSET UINT64_MAX
 GS_API GS_MUST_CHECK int gs_op_read(struct gs_op *op, int fd, void *bytes, size_t n,
                                     uint64_t offset);
 GS_API GS_MUST_CHECK int gs_op_write(struct gs_op *op, int fd, const void *bytes, size_t n,
                                      uint64_t offset);
 GS_API GS_MUST_CHECK int gs_op_fsync(struct gs_op *op, int fd);
 
-/* ---- One operation, many callbacks ----
- * It stays under way until a callback with an error or with the end of the connection, which is the
- * last. */
+/* ---- Operations without a descriptor: files and names ----
+ * The result comes from io_uring or from a kernel thread of the pool (loop_work.h). Each returns 0,
+ * -ENOMEM, -EBUSY (the operation is active), or -EAGAIN (there is no kernel thread, and none can be
+ * created).
+ *
+ *     const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC};
+ *     err = gs_op_open(&op, AT_FDCWD, "index.html", &how);
+ */
 
-/* Accept connection after connection. */
-GS_API GS_MUST_CHECK int gs_op_accept_each(struct gs_op *op, int fd, int flags);
+/* As openat2(2). path and how must stay valid until the callback. The result is a new descriptor,
+ * which the callback owns, or an error of openat2. An open that has started in the pool cannot be
+ * canceled: its result follows, and gs_loop_free waits for it. */
+GS_API GS_MUST_CHECK int gs_op_open(struct gs_op *op, int dirfd, const char *path,
+                                    const struct open_how *how);
 
-/* Receive whatever comes, into memory of the loop's that is taken only when bytes have come: they
- * are in op->bytes until the callback returns. */
-GS_API GS_MUST_CHECK int gs_op_recv_each(struct gs_op *op, int fd);
+/* Call getaddrinfo(3). The arguments are copied; any may be NULL but ret_addresses, which must stay
+ * valid until the callback. The result is 0, and *ret_addresses is set and must be freed with
+ * freeaddrinfo; or -ENOENT (no such name or service), -EAGAIN (a temporary failure), -ENOMEM,
+ * -EINVAL (the hints are invalid) or -EIO (any other failure). A look-up that is canceled is
+ * abandoned, even if it has started: a kernel thread that no longer belongs to the pool completes
+ * it and discards the result. */
+GS_API GS_MUST_CHECK int gs_op_resolve(struct gs_op *op, const char *node, const char *service,
+                                       const struct addrinfo *hints,
+                                       struct addrinfo **ret_addresses);
 
-/* Ask for its end: the last callback still comes, with -ECANCELED or with the result if it was
- * already done; before it, what was already accepted or received. */
+/* ---- Multishot operations: one operation, many callbacks ----
+ * The operation stays active until a callback that reports an error or the end of the connection,
+ * which is the last one. Each returns the same as gs_op_accept.
+ *
+ *     err = gs_op_accept_multishot(&op, listener, SOCK_CLOEXEC);
+ */
+
+GS_API GS_MUST_CHECK int gs_op_accept_multishot(struct gs_op *op, int fd, int flags);
+
+/* Receive into memory of the loop, which is only used once bytes have arrived: they are in
+ * op->bytes until the callback returns. */
+GS_API GS_MUST_CHECK int gs_op_recv_multishot(struct gs_op *op, int fd);
+
+/* ---- Cancellation of an operation ---- */
+
+/* Request cancellation. The last callback still follows, with -ECANCELED or, if the operation was
+ * already done, with its result. Callbacks for what a multishot operation has accepted or received
+ * come before it. */
 GS_API void gs_op_cancel(struct gs_op *op);
+
+GS_END_DECLS
 
 #endif

@@ -1,4 +1,4 @@
-/* What comes from other processes and threads: signals, children and wake-ups. Part of
+/* Watchers of signals and child processes, and wake-ups from other threads. Part of
  * gossamer/loop.h. */
 #ifndef GOSSAMER_LOOP_SIGNAL_H
 #define GOSSAMER_LOOP_SIGNAL_H
@@ -8,38 +8,41 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-/* ---- Signals ----
- * Any number of watchers, in any number of loops, for the same signal: all of them are called.
- * Occurrences may coalesce. The signal's former action comes back when the last watcher stops. */
+GS_BEGIN_DECLS
+
+/* ---- Signal watchers ----
+ * Several watchers, also of several loops, may watch the same signal: all of them are called.
+ * Occurrences may coalesce. The previous action is restored when the last watcher is stopped. */
 
 struct gs_signal;
 typedef void gs_signal_fn(struct gs_signal *signal);
 struct gs_signal {
     struct gs_watcher watcher;
     gs_signal_fn *callback;
-    struct gs_signal *next; /* of the loop's */
+    struct gs_signal *next; /* in the loop's list */
     int number;
 };
 
 GS_API void gs_signal_init(struct gs_signal *signal, struct gs_loop *loop, gs_signal_fn *callback);
 
-/* Returns 0, or -EINVAL: no such signal, or one that can't be caught. */
+/* Returns 0, -EINVAL (no such signal, or it cannot be caught) or -ENOMEM. */
 GS_API GS_MUST_CHECK int gs_signal_start(struct gs_signal *signal, int number);
+
 GS_API void gs_signal_stop(struct gs_signal *signal);
 
-/* ---- Child processes ----
- * A child's end is waited for with a descriptor of the process, so that the watchers of several
- * loops, and those who wait for processes of their own, do not meet; or, where the kernel has no
- * such descriptors, with SIGCHLD, which then must not be blocked. The watcher reaps the process:
- * nobody else may wait for it. */
+/* ---- Child watchers: the end of a child process ----
+ * The loop waits with a pidfd for each child, so it does not interfere with other loops or with
+ * code that waits for its own children. On kernels without pidfds it uses SIGCHLD, which must then
+ * not be blocked. The watcher reaps the process: no other code may wait for it. */
 
-/* How a process has ended. */
+/* The exit status of a process. */
 struct gs_child_exit {
     pid_t pid;
-    int code;            /* CLD_EXITED, CLD_KILLED or CLD_DUMPED; 0: unknown */
-    int status;          /* of exit, or the signal; unknown: -ECHILD if somebody else has waited for
-                          * it, 0 if it runs and the watcher was fed by hand */
-    struct rusage usage; /* of the process and of those that it has waited for */
+    int code; /* CLD_EXITED, CLD_KILLED or CLD_DUMPED; 0: unknown */
+    /* The exit status, or the signal. If code is 0: -ECHILD if other code has waited for the
+     * process, or 0 if it is running and the watcher was fed with gs_watcher_feed. */
+    int status;
+    struct rusage usage; /* of the process and of the children that it has waited for */
 };
 
 struct gs_child;
@@ -50,39 +53,41 @@ struct gs_child {
         struct gs_io io;
     };
     gs_child_fn *callback;
-    struct gs_list link; /* of the loop's */
+    struct gs_list link; /* in the loop's list */
     pid_t pid;
 };
 
 GS_API void gs_child_init(struct gs_child *child, struct gs_loop *loop, gs_child_fn *callback);
 
-/* Wait for the end of a child of this process, which may have ended already. Several watchers of
- * one loop may wait for the same; the last one to be called reaps it. Returns 0, -EINVAL (pid is
- * not positive), -ESRCH or -ECHILD (no such child), -EMFILE, -ENFILE or -ENOMEM. */
+/* Wait for a child of this process, which may already have ended. Several watchers of one loop may
+ * wait for the same process; the last one that is called reaps it. Returns 0, -EINVAL (the
+ * process id is not positive), -ESRCH or -ECHILD (no such child), -EMFILE, -ENFILE or -ENOMEM. */
 GS_API GS_MUST_CHECK int gs_child_start(struct gs_child *child, pid_t pid);
 
-/* The process goes on, and is the caller's to wait for. */
+/* The process keeps running, and the caller must wait for it. */
 GS_API void gs_child_stop(struct gs_child *child);
 
-/* ---- Wake-ups from other threads ---- */
+/* ---- Asyncs: wake-ups from other threads ---- */
 
 struct gs_async;
 typedef void gs_async_fn(struct gs_async *async);
 struct gs_async {
     struct gs_watcher watcher;
     gs_async_fn *callback;
-    struct gs_list link; /* of the loop's */
+    struct gs_list link; /* in the loop's list */
 };
 
 GS_API void gs_async_init(struct gs_async *async, struct gs_loop *loop, gs_async_fn *callback);
 GS_API void gs_async_start(struct gs_async *async);
 
-/* No gs_async_send may be under way or follow. */
+/* No thread may be in gs_async_send for this watcher, or call it afterwards. */
 GS_API void gs_async_stop(struct gs_async *async);
 
-/* Have the callback called in the loop's thread; sends before it is called coalesce. What was
- * written before the send is seen by the callback. Nothing happens while the watcher is inactive.
- * Any thread, and signal handlers. */
+/* Make the loop call the callback, in the loop's thread. Sends before that call coalesce. The
+ * callback sees what was written before the send. Has no effect while the watcher is inactive. Any
+ * thread, and signal handlers. */
 GS_API void gs_async_send(struct gs_async *async);
+
+GS_END_DECLS
 
 #endif

@@ -1,4 +1,4 @@
-/* User-level threads: very many of them, on a few kernel threads.
+/* User-level threads: many threads on a few kernel threads.
  *
  *     static void *serve(void *connection)             plain blocking code
  *     {
@@ -12,31 +12,38 @@
  *     }
  *     int err = gs_threads_run(NULL, first, NULL, NULL);
  *
- * Threads are switched where they wait, and nowhere else: one that computes keeps its worker until
- * it waits or yields. A worker is a kernel thread with an event loop. A thread that has run stays
- * on its worker, so that errno, `__thread` variables and what libraries keep by thread behave as
- * they do with kernel threads, but are shared by all threads of the worker: they may change across
- * any call that can wait. A thread that has not run yet is started by whichever worker has time;
- * one with the attribute `migrates` may go on elsewhere after each wait, and must not keep the
- * address of anything thread-local across one.
+ * Scheduling is cooperative: threads are switched only in calls that can wait (those that take a
+ * deadline, if it is not 0), in gs_once, and in gs_thread_yield, so a thread that computes occupies
+ * its worker until it makes such a call. A worker is a kernel thread with an event loop. A thread
+ * that has started stays on its worker, so that errno, `__thread` variables and the thread-specific
+ * data of libraries work as with kernel threads, but are shared by all threads of the worker: they
+ * may change across any call that can wait. A thread that has not started yet is started by the
+ * first worker that is free. One with the attribute `migrates` may resume on another worker after
+ * each such call, and must not keep the address of anything thread-local across one.
  *
- * A worker that is stuck, because its thread computes or blocks in a system call, keeps those that
- * have run on it. With several workers, a monitor notices after 10 ms that threads wait for one,
- * reports once what keeps it, and moves what may move: threads that have not started and those that
- * migrate, also from where they wait for a descriptor or a deadline. When all workers are stuck it
- * adds up to four more for as long as it takes.
+ * A worker that is stuck, because its thread computes or blocks in a system call, delays all
+ * threads that have started on it. A monitor, which is a kernel thread of its own, notices when
+ * something has waited for such a worker for 10 ms: a ready thread, a deadline that has passed, a
+ * descriptor that is ready, or a message. It reports once what blocks the worker, and what waits.
+ * With several workers it also moves the threads that can be moved: those that have not started and
+ * those that migrate, including ones that wait for a descriptor or a deadline. If all workers are
+ * stuck it adds up to four more, for as long as they are. At most once a second, and in at most a
+ * thousandth of its time, the monitor looks for deadlocks among some of the threads, and reports
+ * each of them once.
  *
- * Across a call that can wait, hold no kernel mutex and no lock of stdio (flockfile): another
- * thread of the same worker that wants it would stop the worker, or find itself the owner.
+ * Do not hold a pthread mutex or a stdio lock (flockfile) across a call that can wait: another
+ * thread of the same worker that locks it would block the worker, or be taken for its owner.
  *
- * Deadlines: every call that can wait takes deadline_ns, a point on the monotonic clock. 0: do not
- * wait; GS_NEVER: no limit. Such a call returns -ETIMEDOUT when the deadline has come first, and
- * -ECANCELED when the thread was cancelled. What can be done at once is done, even if the deadline
- * has passed.
+ * Deadlines: every call that can wait takes deadline_ns, a time of the monotonic clock. 0 means not
+ * to wait; GS_NEVER means no limit. Such a call returns -ETIMEDOUT if the deadline passes first,
+ * -ECANCELED if the thread was canceled, and -ENOMEM if there is no memory for the deadline. What
+ * can be done at once is done, even if the deadline has passed.
  *
- * Unless the comment says otherwise, functions are called by user threads. "Any kernel thread"
- * means just that, while the threads run; no function but gs_threads_run is for signal handlers or
- * for programs in which no user threads run.
+ * Threads: unless its description says otherwise, a function may only be called by user threads.
+ * "Any kernel thread" means that any kernel thread may call it while gs_threads_run is running.
+ * While no user threads run, only gs_threads_run may be called, and functions whose description
+ * says so; no function may be called by signal handlers. The library gossamer_checked stops at
+ * calls that break these and other rules (docs/debugging.md).
  */
 #ifndef GOSSAMER_THREAD_H
 #define GOSSAMER_THREAD_H
@@ -48,103 +55,128 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+GS_BEGIN_DECLS
+
 struct gs_thread;
 
 /* What a thread runs; what it returns is the thread's result. */
 typedef void *gs_thread_fn(void *argument);
 
-/* ---- All threads: start, end, numbers ---- */
+/* ---- The runtime of user threads ---- */
 
 struct gs_loop;
 struct gs_policy;
 
-/* How a worker waits that has nothing to run; worker: the first is 1. It calls gs_loop_step once,
- * with a deadline of its choice, and returns the result. So a program that knows how soon something
- * will come may look for it (0) rather than sleep (GS_NEVER): to be woken takes microseconds. Called
- * on the worker's own stack, where no user thread is running. */
+/* Called by an idle worker to wait for events; worker: its number, from 1. It calls
+ * gs_loop_run_once once, with a deadline of its choice, and returns the result. A program that
+ * expects an event soon may poll (0) rather than sleep (GS_NEVER), since a wake-up takes
+ * microseconds. Called on the worker's own stack, not by a user thread. */
 typedef int gs_threads_wait_fn(struct gs_loop *loop, unsigned worker, void *data);
 
 /* All zero: the defaults. */
 struct gs_threads_options {
-    unsigned workers;  /* kernel threads that run user threads; 0: one */
-    size_t stack_size; /* of threads that ask for none; 0: 64 KiB */
-    unsigned pool;     /* most kernel threads for calls that block; 0: four */
-    int dump_signal;   /* write a dump of all threads when this signal comes; 0: none */
-    bool is_silent;    /* write no reports */
-    int report_fd;     /* where reports go: deadlock, stack overflow, dumps; 0: standard error */
-    uint64_t stuck_ns; /* a worker that one thread keeps for so long is stuck; 0: 10 ms; GS_NEVER:
-                        * nobody looks */
-    const struct gs_policy *policy; /* NULL: by priority, first come first served */
-    gs_threads_wait_fn *wait;       /* NULL: sleep until something comes */
+    unsigned workers;          /* kernel threads that run user threads; 0: one */
+    size_t stack_size;         /* default stack size of a thread; 0: 56 KiB */
+    unsigned max_pool_threads; /* limit of kernel threads for blocking calls; 0: four */
+    int dump_signal;           /* a signal that writes a dump of all threads; 0: none */
+    bool is_silent;            /* write no reports */
+    int report_fd;             /* for reports: deadlock, stack overflow, dumps; 0: standard error */
+    /* A worker is stuck if one thread occupies it for this long. 0: 10 ms; GS_NEVER: no monitor, so
+     * that with one worker the process has no other kernel thread unless a blocking call needs one.
+     * Some system calls require that (unshare, setns with a user namespace); others concern only
+     * the kernel thread that calls (seccomp, capabilities). */
+    uint64_t stuck_ns;
+    const struct gs_policy *policy; /* NULL: by priority, in FIFO order */
+    gs_threads_wait_fn *wait;       /* NULL: sleep until an event */
     void *wait_data;
-    /* NULL, or called by a worker whose loop has failed for good, by which the run ends: what
-     * gs_run_blocking has under way had better return then. */
-    void (*failed)(void);
+    /* Called by a worker whose loop has failed permanently, which ends the run. Functions called by
+     * gs_run_blocking should return promptly then. NULL: none. */
+    void (*on_failure)(void);
 };
 
-/* Run fn in the first user thread. The calling kernel thread is the first worker; the others are
- * made, and gone when the call returns: when every thread has ended. ret_result may be NULL: the
- * first thread's result. Returns 0, -EBUSY (user threads run already), -EINVAL, -ENOMEM, -EMFILE,
- * -EAGAIN (no kernel thread to be had), the error by which a worker's loop failed for good, or
- * -EDEADLK: threads are left that wait for each other and can never go on; what they are waiting for
- * was reported. With these two, threads are given up. */
+/* Run fn in the first user thread, and return when all threads have ended. The calling kernel
+ * thread is the first worker; the others exist during the call. ret_result: the first thread's
+ * result; may be NULL. Returns 0, -EBUSY (it is running already), -EINVAL (an option is invalid, or
+ * GS_POLLER names no poller), -ENOMEM, -EMFILE, -ENFILE, -EAGAIN (a kernel thread cannot be
+ * created), -EDEADLK (the remaining threads wait for each other; a report says for what), or the
+ * error with which a worker's loop failed permanently. After the last two errors, the remaining
+ * threads are abandoned without cleanup. Objects at which they waited, or which they hold, must be
+ * initialised again before they are used again. */
 GS_API GS_MUST_CHECK int gs_threads_run(const struct gs_threads_options *options, gs_thread_fn *fn,
                                         void *argument, void **ret_result);
 
-/* Numbers since the start, for programs to show. Any kernel thread. */
-struct gs_threads_counts {
+/* ---- Statistics, reports and properties of the runtime ----
+ *
+ *     struct gs_threads_stats stats;
+ *     gs_threads_stats(&stats);
+ *     printf("%" PRIu64 " threads, of which %" PRIu64 " are ready\n", stats.live, stats.ready);
+ */
+
+/* Get the statistics since the start of the run. Any kernel thread. */
+struct gs_threads_stats {
     uint64_t spawned;
     uint64_t live;
-    uint64_t switches; /* lags behind by up to 64 a worker */
-    uint64_t steals;   /* threads taken over from another worker */
-    uint64_t polls;    /* turns of the workers' loops */
-    uint64_t ready;    /* in the run queues now */
-    uint64_t stacks;   /* made so far, in use or kept for reuse */
-    uint64_t stuck;    /* times that a worker was found stuck */
+    uint64_t switches; /* lags behind by up to 64 for each worker */
+    uint64_t steals;   /* threads taken from another worker's queue */
+    uint64_t polls;    /* iterations of the workers' loops */
+    uint64_t ready;    /* threads in the run queues now */
+    uint64_t stacks;   /* allocated so far, in use or kept for reuse */
+    uint64_t stuck;    /* how often a worker was found stuck */
 };
-GS_API void gs_threads_counts(struct gs_threads_counts *ret_counts);
+GS_API void gs_threads_stats(struct gs_threads_stats *ret_stats);
 
-/* The same of one worker, the first is 1, where it is told apart: spawned (by threads that it ran),
- * switches, steals, polls, ready and stuck; the rest is 0. Returns 0, or -EINVAL: there is no such
- * worker, now. */
-GS_API int gs_threads_worker_counts(unsigned worker, struct gs_threads_counts *ret_counts);
+/* Get the statistics of one worker, numbered from 1: spawned (by threads that it ran), switches,
+ * steals, polls, ready and stuck; the other members are 0. Returns 0, or -EINVAL if there is no
+ * such worker at present. */
+GS_API int gs_threads_worker_stats(unsigned worker, struct gs_threads_stats *ret_stats);
 
-/* Cancel every thread but the caller: all that were spawned before this returns. A thread that was
- * cancelled may still spawn others. */
-GS_API void gs_threads_cancel_all(void);
-
-/* Write all threads to fd: name, state, what each waits for and since when, use of its stack, and
- * its calls: by the unwinder of the compiler, so with or without frame pointers; functions that are
- * not exported are named if the program was not stripped. Of threads that run or wait on other
- * workers, or migrate, the calls are found by frame pointers only; a worker that computes is asked
- * for them by a signal, the last of the real-time ones that the program has left free. What sits in
- * a system call is not asked, as that would end the call: it is named. */
+/* Write all threads to fd. Threads that run come first, each with its calls. The others are written
+ * in groups, the largest first: a group has the same state, waits for the same kind of object, and
+ * has the same calls of the program. A group of one is written with the thread's name, what it
+ * waits for and for how long, and its stack usage; a larger one with the number of its threads, the
+ * shortest and the longest wait, and a few threads. Descriptors are written with the address of the
+ * peer. There are up to 256 groups; threads beyond are counted.
+ *
+ * Calls are found by the compiler's unwinder, so with or without frame pointers; functions that are
+ * not exported are named if the program was not stripped. Of the library only the public function
+ * that waits is shown; in a stripped program with the static library, its other functions are, too.
+ * For threads that run or wait on other workers, or migrate, frame pointers are used; a worker that
+ * computes is asked for its calls by a signal, the last real-time signal that the program does not
+ * use. A worker in a system call is not asked, because that would interrupt the call: the call is
+ * named instead.
+ *
+ * The last lines are the deadlocks among some of the threads: cycles of up to 32 threads, each of
+ * which waits without a deadline for a mutex, a once, a reader-writer lock with one holder, or the
+ * end of a thread. Only a cancellation could end one, unless it consists of mutexes and onces. With
+ * several workers this takes 5 ms more if there may be some. None is found where the kernel denies
+ * process_vm_readv, as in some sandboxes. */
 GS_API void gs_threads_dump(int fd);
 
-/* How stacks are guarded against overflow: "regions" (MADV_GUARD_INSTALL), "mprotect", or "canary".
- * GOSSAMER_NO_GUARD_REGIONS in the environment does without the first. */
-GS_API const char *gs_threads_guard(void);
+/* Returns how stacks are guarded against overflow: "regions" (MADV_GUARD_INSTALL), "mprotect", or
+ * "canary". The environment variable GOSSAMER_NO_GUARD_REGIONS disables the first. */
+GS_API const char *gs_threads_stack_guard(void);
 
-/* The name of the poller that the calling thread's worker is on (loop.h: GS_POLLER chooses it). */
+/* Returns the name of the poller of the calling thread's worker (loop.h: GS_POLLER selects it). */
 GS_API const char *gs_threads_poller(void);
 
-/* Give the memory of finished threads' stacks back to the kernel. Any user thread. */
+/* Return the memory of free stacks to the kernel. */
 GS_API void gs_threads_trim(void);
 
-/* ---- One thread ---- */
+/* ---- The life of a thread ---- */
 
-enum gs_priority { /* of those that are ready, higher runs first; none is starved */
-                   GS_PRIORITY_NORMAL,
-                   GS_PRIORITY_HIGH,
-                   GS_PRIORITY_LOW,
+/* Ready threads of higher priority run first; none is starved. */
+enum gs_priority {
+    GS_PRIORITY_NORMAL,
+    GS_PRIORITY_HIGH,
+    GS_PRIORITY_LOW,
 };
 
-/* A context to start in, for those who bring threads of another kind: execution begins at pc as if
- * jumped to, with these registers, and never returns there; the thread ends with gs_thread_exit. */
+/* A context to start in, for programs that create threads by other means: execution starts at pc as
+ * after a jump, with these registers, and must not return from there; the thread ends with
+ * gs_thread_exit. */
 struct gs_thread_start {
     void *pc;
-    void *sp;                /* NULL: the end of the thread's stack; else within it, by which a
-                              * mutex knows its owner */
+    void *sp; /* within the thread's stack, by which a mutex knows its owner; NULL: its end */
     uintptr_t frame;         /* rbp; x29 */
     uintptr_t preserved[10]; /* rbx, r12 to r15; x19 to x28 */
 };
@@ -152,146 +184,204 @@ struct gs_thread_start {
 /* All zero: the defaults. */
 struct gs_thread_attributes {
     const char *name; /* for reports; copied, up to 23 bytes */
-    size_t
-        stack_size; /* rounded up to 16 KiB, 64 KiB, 256 KiB or 1 MiB; 0: the runtime's default */
+    /* Rounded up to 16, 56, 64 or 256 KiB or 1, 8 or 64 MiB; 0: the runtime's default. A stack
+     * takes address space; memory is used for the pages that were touched, until gs_threads_trim.
+     * The addresses for stacks of 8 and 64 MiB are taken one by one, for at most 8192 of each. */
+    size_t stack_size;
     enum gs_priority priority;
-    bool migrates;   /* may continue on another worker after each wait */
-    unsigned worker; /* stay on this one, the first is 1; 0: any */
-    void *stack;     /* a stack of the caller's, its lowest address, of stack_size bytes; it must
-                        * stay until the thread was joined. It has no guard of ours */
+    bool migrates;   /* may resume on another worker after each wait */
+    unsigned worker; /* run on this one only, numbered from 1; 0: any */
+    /* A stack of the caller's: its lowest address, of stack_size bytes. It must stay valid until
+     * the thread was joined, and has no guard. NULL: allocate one. */
+    void *stack;
     const struct gs_thread_start *start; /* instead of fn */
-    void *thread_pointer; /* the FS base on x86-64, TPIDR_EL0 on aarch64, while the thread runs: it
-                           * brings thread-local storage of its own, as the ABI and the C library
-                           * lay it out. NULL: its worker's, which it shares */
+    /* The FS base on x86-64, TPIDR_EL0 on aarch64, while the thread runs: thread-local storage of
+     * its own, laid out as the ABI and the C library define. NULL: it shares its worker's. */
+    void *thread_pointer;
 };
 
-/* Start a thread. ret_thread: to be joined or detached; NULL: it is detached. Returns 0, -ENOMEM,
- * -EAGAIN (no stack is left in the reservation), -EINVAL, or -EOPNOTSUPP: a thread pointer together
- * with `stack` or `start`, on a processor where programs cannot set the GS base. Any kernel
- * thread. */
+/* Start a thread. ret_thread: must be joined or detached; NULL: it is detached. Any kernel thread.
+ * Returns 0, -ENOMEM, -EAGAIN (no stack of that size is left), -EINVAL (no such worker or
+ * priority, or no such stack size), or -EOPNOTSUPP (a thread pointer together with `stack` or
+ * `start`, on a CPU where programs cannot set the GS base). */
 GS_API GS_MUST_CHECK int gs_thread_spawn(const struct gs_thread_attributes *attributes,
                                          gs_thread_fn *fn, void *argument,
                                          struct gs_thread **ret_thread);
 
-/* Wait for the thread's end, which also ends the use of `thread`. ret_result may be NULL. Once only,
- * by one thread. Returns 0, -ETIMEDOUT, -ECANCELED (the caller was), or -EDEADLK (itself). */
+/* Wait until the thread has ended; `thread` is invalid after a return of 0. ret_result may be NULL.
+ * Only one thread may join another. Returns 0, -ETIMEDOUT, -ECANCELED (the caller was canceled),
+ * -ENOMEM (only with a deadline), or -EDEADLK (the caller is `thread`). */
 GS_API GS_MUST_CHECK int gs_thread_join(struct gs_thread *thread, uint64_t deadline_ns,
                                         void **ret_result);
 
-/* Nobody will join it: the last use of `thread`. */
+/* Detach; do not use `thread` again. */
 GS_API void gs_thread_detach(struct gs_thread *thread);
 
-/* Let the others of this worker that are ready run first. */
-GS_API void gs_thread_yield(void);
-
-/* Returns 0 at the deadline, or -ECANCELED. */
-GS_API int gs_thread_sleep(uint64_t deadline_ns);
-
 /* End the calling thread. */
-GS_API _Noreturn void gs_thread_exit(void *result);
+GS_API GS_NORETURN void gs_thread_exit(void *result);
 
-/* The calling user thread. NULL in a kernel thread that runs none. */
-GS_API struct gs_thread *gs_thread_self(void);
-
+/* Returns the name of the thread, which is valid as long as the thread. */
 GS_API const char *gs_thread_name(const struct gs_thread *thread);
+
+/* Set the priority, which counts from the next time that the thread becomes ready. */
 GS_API void gs_thread_set_priority(struct gs_thread *thread, enum gs_priority priority);
 
-/* Fork the process. In the child the caller is the only thread, and its worker the only one; new
- * threads, waits and I/O work there. The stacks of the others are forgotten without cleanup, and so
- * is what they had waited for; mutexes that they held stay locked. gs_threads_run returns in the
- * child, when its threads have ended, if the caller's worker was the first; else the child exits
- * with status 0. A plain fork is for children that exec or _exit at once. Returns as fork, or -errno:
- * with -ENOMEM, -EMFILE or -ENFILE in the child, its loop could not be made anew, and it is to
- * exit; -EOPNOTSUPP: the caller has a thread pointer of its own. */
-GS_API pid_t gs_fork(void);
+/* ---- The running thread ---- */
 
-/* The monotonic clock as the calling thread's worker last read it, when it looked for events: cheaper
- * than gs_clock_now, and behind it by as long as threads have run since. */
+/* Returns the calling user thread; NULL in kernel threads that are no workers. */
+GS_API struct gs_thread *gs_thread_self(void);
+
+/* Let the other ready threads of this worker run first. */
+GS_API void gs_thread_yield(void);
+
+/* Wait until the deadline. Returns 0 at the deadline, -ECANCELED or -ENOMEM. */
+GS_API int gs_thread_sleep(uint64_t deadline_ns);
+
+/* Returns the monotonic clock as the calling thread's worker last read it, when it polled for
+ * events: cheaper than gs_clock_now, and behind it by the time for which threads have run since. */
 GS_API uint64_t gs_threads_now(void);
 
-/* Call fn, which must not wait or end the thread, on the stack of the calling thread's worker. That is
- * large, and in the processor's caches from the last use; so what a thread does between its waits
- * needs no stack of its own. Returns what fn returns. */
-GS_API void *gs_thread_borrow(void *(*fn)(void *argument), void *argument);
+/* Call fn on the stack of the calling thread's worker; fn must return, and must not wait, fork or
+ * end the thread. That stack is large, and in the CPU's caches from the last use, so that what a
+ * thread does between its waits needs no stack of its own. Returns what fn returns. */
+GS_API void *gs_thread_call_on_worker_stack(void *(*fn)(void *argument), void *argument);
 
-/* ---- Park: wait for a wake-up, from which other primitives can be built ---- */
+/* ---- A fork of a process with user threads ----
+ *
+ *     pid_t pid = gs_fork();
+ *     if (pid > 0)
+ *         err = gs_wait_child(pid, GS_NEVER, &status);
+ */
 
-/* Wait until gs_thread_unpark, or go on at once if it came since the last park: one wake-up is kept.
- * Returns 0, -ETIMEDOUT or -ECANCELED. */
+/* Fork the process. In the child the caller is the only thread, and its worker the only one; new
+ * threads, waits and I/O work there. The other threads are discarded without cleanup, and so are
+ * their waits; mutexes that they held stay locked. When the child's threads have ended,
+ * gs_threads_run returns there if the caller's worker was the first one; otherwise the child exits
+ * with status 0. The child has no monitor. A plain fork is for children that exec or _exit at once.
+ *
+ * Returns as fork(2): the child's process id, and 0 in the child; or -EAGAIN (too many processes),
+ * -ENOMEM, or -EOPNOTSUPP (the caller has a thread pointer of its own, or runs in
+ * gs_thread_call_on_worker_stack). If the child's loop could not be created, it returns -ENOMEM,
+ * -EMFILE or -ENFILE there, and the child must exit. */
+GS_API pid_t gs_fork(void);
+
+/* ---- Park: a wait from which other primitives can be built ----
+ *
+ *     while (!atomic_load(&is_done))
+ *         err = gs_thread_park(GS_NEVER);
+ *
+ *     atomic_store(&is_done, true);      in any kernel thread
+ *     gs_thread_unpark(thread);
+ */
+
+/* Wait until gs_thread_unpark is called, or return at once if it was called since the last park: at
+ * most one wake-up is pending. Returns 0, -ETIMEDOUT, -ECANCELED or -ENOMEM. */
 GS_API GS_MUST_CHECK int gs_thread_park(uint64_t deadline_ns);
 
-/* What was written before is seen by the thread that goes on. Any kernel thread. */
+/* Wake the thread, or let its next park return at once. What the caller has written before is
+ * visible to the thread when it has parked. Any kernel thread. */
 GS_API void gs_thread_unpark(struct gs_thread *thread);
 
-/* ---- Cancellation ----
- * A cancelled thread is not torn down: from then on its calls that would wait return -ECANCELED, and
- * it ends in its own order. Locking a mutex is never interrupted, and a condition is left with its
- * mutex locked. */
+/* ---- Cancellation of threads ----
+ * A canceled thread is not terminated: from then on its calls that would wait return -ECANCELED, so
+ * that it can clean up and return. Locking a mutex is not interrupted, and gs_cond_wait returns
+ * with the mutex locked. */
 
+/* Cancel the thread. `thread` is valid until the thread is joined or, if it is detached, ends. */
 GS_API void gs_thread_cancel(struct gs_thread *thread);
 
-/* Of the calling thread: whether it was cancelled, and whether its waits are interrupted by that
- * (true at first; code that cleans up may switch it off for a while). Returns the former value. */
+/* Cancel all threads but the caller that were spawned before this returns. A canceled thread may
+ * still spawn others. */
+GS_API void gs_threads_cancel_all(void);
+
+/* Returns whether the calling thread was canceled. */
 GS_API bool gs_thread_is_canceled(void);
+
+/* Set whether cancellation interrupts the waits of the calling thread (true at first; cleanup code
+ * may disable it temporarily). Returns the previous value. */
 GS_API bool gs_thread_set_cancelable(bool is_cancelable);
 
-/* A call to be made when the thread ends, by return or gs_thread_exit: last pushed, first called. In
- * the caller's storage, usually the frame that holds what is to be cleaned up. */
+/* ---- Cleanup functions of a thread ----
+ *
+ *     struct gs_cleanup cleanup;
+ *     gs_cleanup_push(&cleanup, free, buffer);
+ *     ...
+ *     gs_cleanup_pop(true);
+ */
+
+/* A function that is called when the thread ends, by return or gs_thread_exit, in LIFO order. The
+ * structure is in the caller's storage, usually in the frame that owns what must be cleaned up. */
 struct gs_cleanup {
     struct gs_cleanup *next;
     void (*fn)(void *argument);
     void *argument;
 };
+
+/* Register the function, to be called with this argument. */
 GS_API void gs_cleanup_push(struct gs_cleanup *cleanup, void (*fn)(void *), void *argument);
 
-/* The last one pushed; called now if run. */
+/* Remove the cleanup that was pushed last; run: call it. */
 GS_API void gs_cleanup_pop(bool run);
 
-/* ---- Values by thread ---- */
+/* ---- Thread-specific values ----
+ *
+ *     int key = gs_thread_key_new(free);
+ *     err = gs_thread_set_value(key, strdup("first"));
+ *     puts(gs_thread_value(key));
+ */
 
 #define GS_THREAD_KEYS 64
 
-/* destroy, if not NULL, is called at the end of each thread that has a value. A key lasts as long as
- * the program. Returns the key, or -EAGAIN. Any kernel thread. */
+/* Create a key. destroy, if not NULL, is called at the end of each thread that has a value. A key
+ * exists until the program ends. Any kernel thread. Returns the key, or -EAGAIN (there are
+ * GS_THREAD_KEYS keys already). */
 GS_API GS_MUST_CHECK int gs_thread_key_new(void (*destroy)(void *value));
 
-/* NULL before it was set. */
+/* Returns the value of the calling thread; NULL if it has not set one. */
 GS_API void *gs_thread_value(int key);
 
-/* Returns 0, -EINVAL, or -ENOMEM, never when the thread has set a value before. */
+/* Set the value of the calling thread. Returns 0, -EINVAL (no such key), or -ENOMEM (only at the
+ * first call by a thread). */
 GS_API GS_MUST_CHECK int gs_thread_set_value(int key, void *value);
 
-/* ---- Policies: which of those that are ready runs next ----
- * One queue a worker, used by that worker only. An item is a thread that is ready, with what it told
- * about itself. All members are required. */
+/* ---- Scheduling policies: which ready thread runs next ----
+ * Each worker has a queue of its own. An item is a ready thread with its scheduling attributes. All
+ * members of a policy are required.
+ *
+ *     const struct gs_threads_options options = {.policy = &gs_policy_shortest};
+ */
 
 struct gs_policy_item {
-    struct gs_policy_item *child; /* the policy's own, while it has the item; key and next, too */
+    /* child, key and next are the policy's, while the item is in its queue. */
+    struct gs_policy_item *child;
     uint64_t key;
-    uint64_t remaining; /* work, as given with gs_thread_set_remaining */
-    const void *place;  /* where it last waited: the same for the same object (of I/O: the same kind
-                         * of event) and the same call in the program. Not to be followed. NULL: it
-                         * yielded */
+    uint64_t remaining; /* work, as set with gs_thread_set_remaining */
+    /* Where the thread last waited: equal for the same object (for I/O, the same kind of event) and
+     * the same call in the program. Must not be dereferenced. NULL: it yielded. */
+    const void *wait_point;
     struct gs_policy_item *next;
     uint8_t priority; /* enum gs_priority */
 };
 struct gs_policy {
     const char *name;
-    size_t size; /* of a queue, which is zeroed at first */
+    size_t size; /* of a queue, which is all zero at first */
     void (*push)(void *queue, struct gs_policy_item *item);
     struct gs_policy_item *(*pop)(void *queue); /* NULL: empty */
 };
 
-/* Shortest remaining work first, within a class of priority. Who waits ages: a thread is overtaken
- * by at most 16,384 later arrivals for each time that its work is twice theirs, and by at most a
- * million for each class above its own. */
+/* Shortest remaining work first, within a priority. Waiting threads age: a thread is overtaken by
+ * at most 16,384 later arrivals for each time that its work is twice theirs, and by at most a
+ * million for each priority above its own. */
 extern GS_API const struct gs_policy gs_policy_shortest;
 
-/* Threads that waited at the same place run in a row, up to 256 of them before others have their
- * turn; rows go in the order in which their first thread became ready. Of any priority. */
+/* Cohort scheduling: threads that waited at the same point run in a row, up to 256 of them before
+ * others have their turn; cohorts run in the order in which their first thread became ready.
+ * Priorities are ignored. */
 extern GS_API const struct gs_policy gs_policy_cohort;
 
-/* The calling thread's remaining work, in any unit, for gs_policy_shortest. */
+/* Set the calling thread's remaining work, in any unit, for gs_policy_shortest. */
 GS_API void gs_thread_set_remaining(uint64_t work);
+
+GS_END_DECLS
 
 #endif

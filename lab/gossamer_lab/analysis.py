@@ -1,4 +1,4 @@
-"""From raw rows to the cells of the table: means over rounds, ratios, marks."""
+"""Computes the cells of the table from raw rows: means over rounds, ratios, marks."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 SATURATED = 0.9
-"""A server busy for less of its core than this was waiting for the load generator."""
+"""A server busy for a smaller share of its core waited for the load generator."""
 
 _MEANS = {
     "cpu_us": "server_cpu_us_per_request",
@@ -25,7 +25,7 @@ _MEANS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One server at one point, over all rounds: geometric means, so that ratios are of pairs."""
+    """One server at one point: geometric means over all rounds, so ratios are those of pairs."""
 
     point: str
     server: str
@@ -44,23 +44,26 @@ class Cell:
     failures: int
     errors: int
     ratio: float | None = None
-    """CPU time a request, against that of the best peer at this point."""
+    """CPU time per request, relative to the best peer at this point."""
     is_best: bool = False
-    """Whether no server without errors needs less CPU time here."""
+    """Whether this cell has the minimum CPU time per request of all cells without errors."""
 
     @property
-    def is_clean(self) -> bool:
+    def is_error_free(self) -> bool:
         """Whether all requests of all rounds succeeded."""
         return self.failures == 0 and self.errors == 0 and self.cpu_us is not None
 
     @property
     def is_client_bound(self) -> bool:
-        """Whether the throughput is that of the load generator rather than of the server."""
+        """Whether the load generator limited the throughput, not the server."""
         return self.server_busy is not None and self.server_busy < SATURATED
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields and marks."""
-        return asdict(self) | {"client_bound": self.is_client_bound, "clean": self.is_clean}
+        return asdict(self) | {
+            "client_bound": self.is_client_bound,
+            "error_free": self.is_error_free,
+        }
 
 
 def _geometric_mean(column: str) -> pl.Expr:
@@ -69,16 +72,16 @@ def _geometric_mean(column: str) -> pl.Expr:
     return values.filter(values > 0).log().mean().exp()
 
 
-def _lowest(cells: Sequence[Cell]) -> Cell | None:
-    """Return the cell with the least CPU time a request, of those without errors."""
-    clean = [cell for cell in cells if cell.is_clean]
-    return min(clean, key=lambda cell: cell.cpu_us or 0.0) if clean else None
+def _cheapest(cells: Sequence[Cell]) -> Cell | None:
+    """Return the cell with the minimum CPU time per request, of those without errors."""
+    error_free = [cell for cell in cells if cell.is_error_free]
+    return min(error_free, key=lambda cell: cell.cpu_us or 0.0) if error_free else None
 
 
 def _compared(cells: Sequence[Cell]) -> list[Cell]:
     """Return the cells of one point with their ratios and marks."""
-    best = _lowest(cells)
-    peer = _lowest([cell for cell in cells if not cell.ours])
+    best = _cheapest(cells)
+    peer = _cheapest([cell for cell in cells if not cell.ours])
     return [
         Cell(
             **asdict(cell)
@@ -94,7 +97,7 @@ def _compared(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def cells(raw: pl.DataFrame, points: Sequence[str], servers: Sequence[str]) -> list[Cell]:
-    """Summarise the raw rows: a cell for each point and server, in the given orders.
+    """Aggregate the raw rows: a cell for each point and server, in the given orders.
 
     Combinations that were not measured have no cell.
     """
@@ -115,7 +118,7 @@ def cells(raw: pl.DataFrame, points: Sequence[str], servers: Sequence[str]) -> l
 
 
 def mean_and_max(raw: pl.DataFrame, share: str) -> dict[str, float]:
-    """Return a share of the measurements on average, and at worst; 0 where there is none."""
+    """Return the mean and maximum of a column; 0 if it has no values."""
     if share not in raw.columns or raw[share].drop_nulls().is_empty():
         return {"mean": 0.0, "max": 0.0}
     shares = raw[share].drop_nulls()

@@ -12,17 +12,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gossamer_lab import doctor, handicap, interruption, paths
+from gossamer_lab import doctor, interruption, overhead, paths
 from gossamer_lab.compare import NotComparableError, compare, show_comparison
 from gossamer_lab.derived import with_derived
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.markdown import verdict_table
-from gossamer_lab.plan import UnknownSubjectError, Wish
-from gossamer_lab.progress import ShownProgress
+from gossamer_lab.plan import RunOptions, UnknownSubjectError
+from gossamer_lab.progress import ConsoleProgress
 from gossamer_lab.report.page import write_report
-from gossamer_lab.run import CannotResumeError, Order, run_experiment
+from gossamer_lab.run import CannotResumeError, RunRequest, run_experiment
 from gossamer_lab.servers.server import ServerFailedError
-from gossamer_lab.store import NoSuchRunError, Run, load_run
+from gossamer_lab.store import NoSuchRunError, Run, is_finished, load_run
 from gossamer_lab.table import show
 
 _MISUSED = 2
@@ -37,23 +37,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON instead.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 
 
 def _output() -> Console:
-    """Return the console of standard output; wide enough for the table where it is no terminal."""
+    """Return the console of standard output; wide enough for the table if it is not a terminal."""
     return Console() if sys.stdout.isatty() else Console(width=_PLAIN_WIDTH)
 
 
 def _refuse(reason: str) -> typer.Exit:
-    """Say in one line what is wrong with the command."""
+    """Print what is wrong with the command, in one line."""
     print(f"gossamer lab: {reason}", file=sys.stderr)
     return typer.Exit(_MISUSED)
 
 
 @app.command("list")
 def list_experiments(as_json: AsJson = False) -> None:
-    """Name the experiments."""
+    """List the experiments."""
     if as_json:
         named = [
             {
@@ -87,63 +87,79 @@ def _program() -> Path:
     return program
 
 
-def _order(experiment: str, scale: str, out: Path | None, wish: Wish) -> Order:
-    """Check what the command line asks for."""
+def _check_unused(folder: Path) -> None:
+    """Refuse a folder whose run would be overwritten."""
+    if folder.exists() and not folder.is_dir():
+        raise _refuse(f"{folder} is not a folder")
+    finished = is_finished(folder)
+    if finished:
+        raise _refuse(f"{folder} contains a finished run: choose another folder, or delete it")
+    if finished is not None:
+        raise _refuse(
+            f"{folder} contains an unfinished run: resume it with --resume {folder}, or choose "
+            "another folder"
+        )
+
+
+def _run_request(experiment: str, scale: str, out: Path | None, options: RunOptions) -> RunRequest:
+    """Check the arguments of the command line."""
     if experiment not in EXPERIMENTS:
         raise _refuse(f"no experiment {experiment!r}; there are: {', '.join(EXPERIMENTS)}")
     manifest = EXPERIMENTS[experiment]
     scales = [known.name for known in manifest.scales]
     if scale not in scales:
         raise _refuse(f"no scale {scale!r} of {experiment}; there are: {', '.join(scales)}")
+    if out:
+        _check_unused(out)
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     folder = out or paths.RUNS / f"{stamp}-{experiment}"
-    return Order(manifest, manifest.scale(scale), _program(), folder, wish)
+    return RunRequest(manifest, manifest.scale(scale), _program(), folder, options)
 
 
-def _handicaps(given: list[str]) -> dict[str, float]:
-    """Read who shall need more than it does."""
+def _parse_overheads(values: list[str]) -> dict[str, float]:
+    """Parse the values of --inject-overhead."""
     try:
-        return dict(map(handicap.parse, given))
-    except handicap.HandicapError as error:
+        return dict(map(overhead.parse, values))
+    except overhead.OverheadError as error:
         raise _refuse(str(error)) from error
 
 
-def _loaded(name: str) -> Run:
-    """Read a run of an experiment that there is."""
+def _load(name: str) -> Run:
+    """Load a run of an experiment that still exists."""
     try:
         run = load_run(name)
     except NoSuchRunError as error:
         raise _refuse(str(error)) from error
     if run.results["experiment"] not in EXPERIMENTS:
-        raise _refuse(f"{run.folder} is of an experiment that there no longer is")
+        raise _refuse(f"{run.folder}: its experiment no longer exists")
     return run
 
 
-def _analysed(name: str) -> Run:
-    """Read a run, also one that was not finished, and work out what its raw rows say."""
-    run = _loaded(name)
+def _load_analysed(name: str) -> Run:
+    """Load a run, complete or not, and derive its results from the raw rows."""
+    run = _load(name)
     return with_derived(run, EXPERIMENTS[run.results["experiment"]])
 
 
-def _resumption(name: str) -> Order:
-    """Return the order for what is left of a run."""
-    run = _loaded(name)
+def _resume_request(name: str) -> RunRequest:
+    """Return the request for the rest of a run."""
+    run = _load(name)
     if run.results["complete"]:
         raise _refuse(f"{run.folder} is complete")
     manifest, method = EXPERIMENTS[run.results["experiment"]], run.results["method"]
     scale = manifest.scale(method["scale"])
-    wish = Wish(
+    options = RunOptions(
         method["seed"],
-        method["handicaps"],
+        method["injected_overhead"],
         method["cluster"],
         tuple(method.get("only", ())),
-        method.get("least_rounds", 0),
+        method.get("min_rounds", 0),
     )
-    return Order(manifest, scale, _program(), run.folder, wish, run)
+    return RunRequest(manifest, scale, _program(), run.folder, options, run)
 
 
 def _finish(run: Run, as_json: bool) -> None:
-    """Write the report; print the table and where the report is."""
+    """Write the report; print the table and the path of the report."""
     write_report(run, EXPERIMENTS[run.results["experiment"]])
     if as_json:
         print(json.dumps(run.results | {"report": str(run.report)}, indent=1, ensure_ascii=False))
@@ -156,24 +172,25 @@ def _finish(run: Run, as_json: bool) -> None:
 @app.command("run")
 def run_command(  # noqa: PLR0913, PLR0917 (an argument an option)
     experiment: Annotated[
-        str, typer.Argument(help="Its name, as `list` gives it.", show_default=False)
+        str, typer.Argument(help="Name of an experiment, see `list`.", show_default=False)
     ] = "",
     as_json: AsJson = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the data and the report.", show_default=False)
+        Path | None,
+        typer.Option(help="Folder for data and report, without a run.", show_default=False),
     ] = None,
     scale: Annotated[
-        str, typer.Option(help="smoke, normal or paper: how long it may take.")
+        str, typer.Option(help="Duration of the run: smoke, normal or paper.")
     ] = "normal",
     seed: Annotated[
-        int | None, typer.Option(help="Of the order of measurements.", show_default="random")
+        int | None, typer.Option(help="Seed of the order of measurements.", show_default="random")
     ] = None,
-    handicaps: Annotated[
+    overheads: Annotated[
         list[str] | None,
         typer.Option(
-            "--handicap",
+            "--inject-overhead",
             metavar="NAME=PERCENT%",
-            help="Let this server need so much more CPU time, to see whether the lab sees it.",
+            help="Make this server use more CPU time, to test whether `compare` detects it.",
             show_default=False,
         ),
     ] = None,
@@ -181,7 +198,7 @@ def run_command(  # noqa: PLR0913, PLR0917 (an argument an option)
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Measure just this server or program; may be given several times.",
+            help="Measure only this server or program; may be repeated.",
             show_default="all",
         ),
     ] = None,
@@ -189,77 +206,83 @@ def run_command(  # noqa: PLR0913, PLR0917 (an argument an option)
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="Scheduler of dask.distributed whose workers make the loads.",
+            help="dask.distributed scheduler whose workers generate the loads.",
             show_default="this machine",
         ),
     ] = "",
     rounds: Annotated[
         int | None,
-        typer.Option(min=2, help="Make so many at the least.", show_default="as the scale has it"),
+        typer.Option(min=2, help="Minimum number of rounds.", show_default="that of the scale"),
     ] = None,
     resume: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Measure what is left of this run.")
+        str | None, typer.Option(metavar="RUN", help="Resume this interrupted run.")
     ] = None,
 ) -> None:
-    """Run an experiment: print its verdicts or its table, keep its data, write its report."""
+    """Run an experiment: print its verdicts or its table, store its data, write its report."""
     if bool(experiment) == bool(resume):
-        raise _refuse("run takes the name of an experiment, or --resume RUN")
+        raise _refuse("run takes either the name of an experiment or --resume RUN")
     if resume:
-        order = _resumption(resume)
+        request = _resume_request(resume)
     else:
-        dice = random.randrange(2**32) if seed is None else seed
-        wish = Wish(dice, _handicaps(handicaps or []), cluster, tuple(only or ()), rounds or 0)
-        order = _order(experiment, scale, out, wish)
-    progress = ShownProgress(Console(stderr=True))
+        chosen_seed = random.randrange(2**32) if seed is None else seed
+        options = RunOptions(
+            chosen_seed, _parse_overheads(overheads or []), cluster, tuple(only or ()), rounds or 0
+        )
+        request = _run_request(experiment, scale, out, options)
+    progress = ConsoleProgress(Console(stderr=True))
     try:
-        with interruption.obeyed():
-            run = run_experiment(order, progress)
+        with interruption.deferred():
+            run = run_experiment(request, progress)
     except ServerFailedError as error:
         print(f"gossamer lab: {error}", file=sys.stderr)
         raise typer.Exit(1) from error
-    except (handicap.HandicapError, UnknownSubjectError) as error:
+    except (overhead.OverheadError, UnknownSubjectError) as error:
         raise _refuse(str(error)) from error
     except CannotResumeError as error:
-        raise _refuse(f"{order.folder} cannot be resumed: {error}") from error
+        raise _refuse(f"{request.folder} cannot be resumed: {error}") from error
     except KeyboardInterrupt:
         run = None
     finally:
         progress.end()
     if run is None or not run.results["measured"]:
-        print("gossamer lab: interrupted before the first measurement ended", file=sys.stderr)
+        print(
+            "gossamer lab: interrupted before the first measurement was complete", file=sys.stderr
+        )
         raise typer.Exit(_INTERRUPTED)
     run.save()
     _finish(run, as_json)
     if not run.results["complete"]:
-        print(f"gossamer lab: to go on: gossamer lab run --resume {run.folder}", file=sys.stderr)
+        print(f"gossamer lab: to resume: gossamer lab run --resume {run.folder}", file=sys.stderr)
         raise typer.Exit(_INTERRUPTED)
     if _our_failures(run):
         raise typer.Exit(1)
 
 
 def _our_failures(run: Run) -> bool:
-    """Tell whether any of our own servers or programs failed, at the trial or at some point."""
+    """Return whether any of our own servers or programs failed, at its start or at a point."""
     peers = set(EXPERIMENTS[run.results["experiment"]].peers)
-    faults = {left["name"] for left in run.results["left_out"] if left["is_fault"]}
+    errors = {skipped["name"] for skipped in run.results["skipped"] if skipped["is_error"]}
     failed = run.raw.filter(run.raw["ours"] & run.raw["failure"].is_not_null())
-    return bool(faults - peers) or not failed.is_empty()
+    return bool(errors - peers) or not failed.is_empty()
 
 
 @app.command("report")
 def report_command(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="Its folder or name, or: latest.")],
+    name: Annotated[
+        str, typer.Argument(metavar="RUN", help="Folder or name of a run, or: latest.")
+    ],
     as_json: AsJson = False,
     as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the verdicts as a Markdown table instead.")
+        bool, typer.Option("--markdown", help="Print the verdicts as a Markdown table.")
     ] = False,
 ) -> None:
-    """Analyse a run again and write its report anew, without measuring."""
-    run = _analysed(name)
+    """Analyse a run again and regenerate its report, without measuring."""
+    run = _load_analysed(name)
     experiment = EXPERIMENTS[run.results["experiment"]]
     if as_markdown and as_json:
-        raise _refuse("report prints either --json or --markdown")
+        raise _refuse("--json and --markdown exclude each other")
     if as_markdown and not experiment.claims:
-        raise _refuse(f"{experiment.name} has no claims, so no table of verdicts")
+        raise _refuse(f"{experiment.name} has no claims and therefore no verdicts")
     run.save()
     if as_markdown:
         write_report(run, experiment)
@@ -274,24 +297,24 @@ def compare_command(
     after: Annotated[str, typer.Argument(metavar="RUN", help="The later run.")],
     as_json: AsJson = False,
 ) -> None:
-    """Say what changed between two runs of an experiment; status 1 if anything did."""
+    """Compare two runs of an experiment; exit status 1 if anything changed."""
     try:
-        found = compare(_analysed(before), _analysed(after))
+        found = compare(_load_analysed(before), _load_analysed(after))
     except NotComparableError as error:
         raise _refuse(str(error)) from error
     if as_json:
         print(json.dumps(found.as_dict(), indent=1, ensure_ascii=False))
     else:
         show_comparison(found, _output())
-    if found.flagged:
+    if found.significant:
         raise typer.Exit(1)
 
 
 @app.command("doctor")
 def doctor_command(as_json: AsJson = False) -> None:
-    """Say what this machine allows, what it limits, and what is missing."""
-    with interruption.obeyed():
-        findings = doctor.examine()
+    """Check this machine: its limits, and which programs are missing."""
+    with interruption.deferred():
+        findings = doctor.run_checks()
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1, ensure_ascii=False))
     else:

@@ -1,7 +1,7 @@
-"""What changed between two runs of an experiment, with false alarms kept to one run in a hundred.
+"""Compares two runs of an experiment; at most one comparison in a hundred raises a false alarm.
 
-A figure is compared with itself in the other run: without what the machine did to all figures, and
-without the rounds that it disturbed (samples.py).
+A metric is compared with itself in the other run, adjusted for the speed of the machine and without
+outlying rounds (estimates.py).
 """
 
 import math
@@ -15,180 +15,186 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import stdtrit
 
-from gossamer_lab.claimed import Claimed, claimed, show_claims
-from gossamer_lab.samples import (
-    FEWEST_POINTS,
-    FIGURES,
-    Place,
-    between,
-    settled,
+from gossamer_lab.claim_comparison import ClaimComparison, compare_claims, show_claims
+from gossamer_lab.estimates import (
+    METRICS,
+    MIN_POINTS,
+    Key,
+    drift_between_runs,
+    estimate,
     standard_errors,
 )
-from gossamer_lab.statistics import LEVEL, beyond_p, holm
+from gossamer_lab.statistics import LEVEL, holm, margin_p_value
 from gossamer_lab.store import Run
 
-ALARM = 0.01
-"""How often a comparison of two runs that are alike may flag anything at all."""
+ALPHA = 0.01
+"""Family-wise error rate: probability that a comparison of two equal runs reports any change."""
 MARGIN = 1.02
-"""A ratio nearer to one is no change: what differs between runs by chance, and not in them."""
-EVERYWHERE = "all points"
-_LISTS = 2
-"""Of changes: those in the mean of all points, and those at each."""
+"""Ratios nearer to one are not changes: runs differ by this much where nothing changed."""
+ALL_POINTS = "all points"
+_FAMILIES = 2
+"""Families of hypotheses: means over all points, and single points."""
 
 
 class NotComparableError(Exception):
-    """Two runs have nothing in common that can be compared; says why."""
+    """Two runs have nothing in common that can be compared; the message says why."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A figure of the later run as a ratio to that of the earlier one."""
+    """A metric of the later run as a ratio to that of the earlier one."""
 
     point: str
     server: str
-    figure: str
+    metric: str
     ratio: float
-    """Beside the drift."""
+    """Adjusted for the drift."""
     low: float
     high: float
     drift: float
-    """What all subjects of this point changed by."""
-    chance: float
-    """Of a change so far beyond the margin with nothing changed, adjusted for all comparisons."""
+    """Change that all subjects of this point have in common."""
+    p_value: float
+    """Of a change this far beyond the margin under no change, adjusted for multiple comparisons."""
 
     @property
-    def is_flagged(self) -> bool:
-        """Whether something changed beyond chance."""
-        return self.chance < ALARM
+    def is_significant(self) -> bool:
+        """Whether the change is statistically significant."""
+        return self.p_value < ALPHA
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All that two runs are found to differ in."""
+    """All differences between two runs."""
 
     changes: list[Change]
-    claims: list[Claimed]
+    claims: list[ClaimComparison]
 
     @property
-    def flagged(self) -> list[Change]:
-        """What changed beyond chance."""
-        return [change for change in self.changes if change.is_flagged]
+    def significant(self) -> list[Change]:
+        """The significant changes."""
+        return [change for change in self.changes if change.is_significant]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
-        changes = [asdict(change) | {"flagged": change.is_flagged} for change in self.changes]
+        """Return the comparison as a JSON object."""
+        changes = [
+            asdict(change) | {"significant": change.is_significant} for change in self.changes
+        ]
         claims = [asdict(claim) | {"ratio": claim.ratio} for claim in self.claims]
-        return {"alarm": ALARM, "margin": MARGIN, "changes": changes, "claims": claims}
+        return {"alpha": ALPHA, "margin": MARGIN, "changes": changes, "claims": claims}
 
 
 @dataclass(frozen=True)
-class _Moved:
-    """What figures moved by at each place, beside the drift; all are logarithms."""
+class _LogChanges:
+    """Logarithms of the changes of a metric at each key, adjusted for the drift."""
 
-    by: np.ndarray
+    value: np.ndarray
     drift: np.ndarray
     variance: np.ndarray
-    freedom: np.ndarray
-    """Of the variance, in degrees."""
+    dof: np.ndarray
+    """Degrees of freedom of the variance."""
 
 
 def _change(
-    place: Place, figure: str, by: float, drift: float, error: tuple[float, float]
+    key: Key, metric: str, value: float, drift: float, error: tuple[float, float]
 ) -> Change:
-    """Return a change with its interval; the chance is not adjusted yet."""
-    sigma, freedom = math.sqrt(error[0]), error[1]
-    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * sigma
-    limits = (math.exp(by + way * half) for way in (0, -1, 1))
-    chance = beyond_p(by, math.log(MARGIN), sigma, freedom)
-    return Change(*place, figure, *limits, math.exp(drift), chance)
+    """Return a change with its confidence interval; the p value is not adjusted yet."""
+    sigma, dof = math.sqrt(error[0]), error[1]
+    half = float(stdtrit(dof, (1 + LEVEL) / 2)) * sigma
+    limits = (math.exp(value + sign * half) for sign in (0, -1, 1))
+    p_value = margin_p_value(value, math.log(MARGIN), sigma, dof)
+    return Change(*key, metric, *limits, math.exp(drift), p_value)
 
 
-def _subjects(places: Sequence[Place]) -> dict[str, np.ndarray]:
-    """Return which places are those of each subject that has enough of them."""
-    named = np.array([place[1] for place in places])
-    own = {server: named == server for server in dict.fromkeys(place[1] for place in places)}
-    return {server: here for server, here in own.items() if here.sum() >= FEWEST_POINTS}
+def _subjects(keys: Sequence[Key]) -> dict[str, np.ndarray]:
+    """Return a mask of the keys of each subject that has enough of them."""
+    named = np.array([key[1] for key in keys])
+    own = {server: named == server for server in dict.fromkeys(key[1] for key in keys)}
+    return {server: here for server, here in own.items() if here.sum() >= MIN_POINTS}
 
 
-def _with_beyond(moved: _Moved, places: Sequence[Place]) -> _Moved:
-    """Add the variance by which places move between runs beyond what their rounds tell.
+def _with_between_run_variance(log_changes: _LogChanges, keys: Sequence[Key]) -> _LogChanges:
+    """Add the variance between runs that the rounds within a run do not explain.
 
-    It is learnt from how the places of each subject differ, all together.
+    It is estimated from the differences between the keys of each subject, pooled over all subjects.
     """
-    own = _subjects(places).values()
+    own = _subjects(keys).values()
     if not own:
-        return moved
-    squares = sum(float(((moved.by[here] - moved.by[here].mean()) ** 2).sum()) for here in own)
-    freedom = sum(int(here.sum()) - 1 for here in own)
-    told = sum(float(moved.variance[here].sum()) * (1 - 1 / here.sum()) for here in own)
-    return replace(moved, variance=moved.variance + max(squares - told, 0.0) / freedom)
+        return log_changes
+    squares = sum(
+        float(((log_changes.value[here] - log_changes.value[here].mean()) ** 2).sum())
+        for here in own
+    )
+    dof = sum(int(here.sum()) - 1 for here in own)
+    explained = sum(float(log_changes.variance[here].sum()) * (1 - 1 / here.sum()) for here in own)
+    return replace(log_changes, variance=log_changes.variance + max(squares - explained, 0.0) / dof)
 
 
-def _everywhere(places: Sequence[Place], figure: str, moved: _Moved) -> list[Change]:
-    """Return what each subject changed by in the mean of its points.
+def _over_points(keys: Sequence[Key], metric: str, log_changes: _LogChanges) -> list[Change]:
+    """Return the change of each subject in the mean over its points.
 
-    A point weighs the more the better it is known there. The errors add up; the degrees of freedom
-    of the sum are Satterthwaite's (1946).
+    Points are weighted by the inverse of their variance. The variances add up; the degrees of
+    freedom of the sum are Satterthwaite's (1946).
     """
     found = []
-    for server, here in _subjects(places).items():
-        weights = 1 / moved.variance[here]
+    for server, here in _subjects(keys).items():
+        weights = 1 / log_changes.variance[here]
         weights /= weights.sum()
-        parts = weights**2 * moved.variance[here]
+        parts = weights**2 * log_changes.variance[here]
         variance = float(parts.sum())
-        freedom = float(variance**2 / (parts**2 / moved.freedom[here]).sum())
-        by, drift = float(weights @ moved.by[here]), float(weights @ moved.drift[here])
-        found.append(_change((EVERYWHERE, server), figure, by, drift, (variance, freedom)))
+        dof = float(variance**2 / (parts**2 / log_changes.dof[here]).sum())
+        value = float(weights @ log_changes.value[here])
+        drift = float(weights @ log_changes.drift[here])
+        found.append(_change((ALL_POINTS, server), metric, value, drift, (variance, dof)))
     return found
 
 
-def _of_figure(
-    before: pl.DataFrame, after: pl.DataFrame, figure: str
+def _compare_metric(
+    before: pl.DataFrame, after: pl.DataFrame, metric: str
 ) -> tuple[list[Change], list[Change]]:
-    """Compare one figure in the mean of each subject's places, and at every place."""
-    places, runs = settled([before, after], figure)
-    if not places:
+    """Compare one metric in the mean over each subject's points, and at every point."""
+    keys, runs = estimate([before, after], metric)
+    if not keys:
         return [], []
     earlier, later = runs
-    by = later.value - earlier.value
-    sigmas, freedoms = standard_errors(
-        earlier.variance + later.variance, earlier.freedom + later.freedom
+    value = later.value - earlier.value
+    sigmas, dofs = standard_errors(earlier.variance + later.variance, earlier.dof + later.dof)
+    drift, drift_variance = drift_between_runs(value, sigmas**2, keys)
+    log_changes = _with_between_run_variance(
+        _LogChanges(value - drift, drift, sigmas**2 + drift_variance, dofs), keys
     )
-    drift, of_drift = between(by, sigmas**2, places)
-    moved = _with_beyond(_Moved(by - drift, drift, sigmas**2 + of_drift, freedoms), places)
     changes = [
-        _change(place, figure, moved.by[i], drift[i], (moved.variance[i], freedoms[i]))
-        for i, place in enumerate(places)
+        _change(key, metric, log_changes.value[i], drift[i], (log_changes.variance[i], dofs[i]))
+        for i, key in enumerate(keys)
     ]
-    return _everywhere(places, figure, moved), changes
+    return _over_points(keys, metric, log_changes), changes
 
 
-def _adjusted(changes: Sequence[Change]) -> list[Change]:
-    """Return changes with chances adjusted for all of them, and for there being two such lists."""
-    adjusted = holm([change.chance for change in changes])
+def _holm_adjusted(changes: Sequence[Change]) -> list[Change]:
+    """Return the changes with p values adjusted for all of them and for the number of families."""
+    adjusted = holm([change.p_value for change in changes])
     return [
-        replace(change, chance=min(_LISTS * chance, 1.0))
-        for change, chance in zip(changes, adjusted, strict=True)
+        replace(change, p_value=min(_FAMILIES * p_value, 1.0))
+        for change, p_value in zip(changes, adjusted, strict=True)
     ]
 
 
 def compare_frames(before: pl.DataFrame, after: pl.DataFrame) -> list[Change]:
-    """Return how every figure changed that both runs measured in two rounds or more."""
-    found = [_of_figure(before, after, figure) for figure in FIGURES]
+    """Return the changes of every metric that both runs measured in two or more rounds."""
+    found = [_compare_metric(before, after, metric) for metric in METRICS]
     return [
         change
         for part in zip(*found, strict=True)
-        for change in _adjusted([change for changes in part for change in changes])
+        for change in _holm_adjusted([change for changes in part for change in changes])
     ]
 
 
 def compare(before: Run, after: Run) -> Comparison:
-    """Compare two runs; NotComparableError if they are not of one kind."""
+    """Compare two runs; NotComparableError if they are of different kinds."""
     kinds = [
         {
             "experiment": run.results["experiment"],
             "scale": run.results["method"]["scale"],
-            "brake": "on" if run.results["brake"]["is_on"] else "off",
+            "CPU limit": "on" if run.results["cpu_limit"]["is_active"] else "off",
         }
         for run in (before, after)
     ]
@@ -197,34 +203,34 @@ def compare(before: Run, after: Run) -> Comparison:
             raise NotComparableError(f"the runs differ in their {name}: {one}, {other}")
     changes = compare_frames(before.raw, after.raw)
     if not changes:
-        raise NotComparableError("the runs have no figure of two rounds or more in common")
-    return Comparison(changes, claimed(before, after))
+        raise NotComparableError("the runs have no metric with two or more rounds in common")
+    return Comparison(changes, compare_claims(before, after))
 
 
 def show_comparison(comparison: Comparison, console: Console) -> None:
-    """Print every change, what is beyond chance marked, and what became of the claims."""
+    """Print every change, with significant ones marked, and compare the claims' verdicts."""
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("point", "subject", "figure"):
+    for name in ("point", "subject", "metric"):
         table.add_column(name)
-    for name in ("after / before", "interval", "drift", "chance"):
+    for name in ("after / before", "95% CI", "drift", "p value"):
         table.add_column(name, justify="right")
     for change in comparison.changes:
         table.add_row(
             change.point,
             change.server,
-            change.figure,
-            f"{'* ' if change.is_flagged else ''}{change.ratio:.3f}",
+            change.metric,
+            f"{'* ' if change.is_significant else ''}{change.ratio:.3f}",
             f"{change.low:.3f} to {change.high:.3f}",
             f"{change.drift:.3f}",
-            f"{change.chance:.4f}",
-            style="bold red" if change.is_flagged else "",
+            f"{change.p_value:.4f}",
+            style="bold red" if change.is_significant else "",
         )
     console.print(table)
-    furthest = max(comparison.changes, key=lambda change: abs(math.log(change.ratio)))
+    largest = max(comparison.changes, key=lambda change: abs(math.log(change.ratio)))
     console.print(
-        f"{len(comparison.flagged)} of {len(comparison.changes)} figures changed beyond chance (*) "
-        f"and by more than {MARGIN - 1:.0%}, beside the drift of their point, at a rate of false "
-        f"alarms of {ALARM:.0%} for all together. The furthest ratio is {furthest.ratio:.3f}: "
-        f"{furthest.server}, {furthest.point}."
+        f"{len(comparison.significant)} of {len(comparison.changes)} metrics changed significantly "
+        f"(*) by more than {MARGIN - 1:.0%}, adjusted for the drift of their point, at a "
+        f"family-wise error rate of {ALPHA:.0%}. The largest change is a ratio of "
+        f"{largest.ratio:.3f}: {largest.server}, {largest.point}."
     )
     show_claims(comparison.claims, console)

@@ -1,4 +1,4 @@
-"""What this machine allows, what it limits, and what is missing."""
+"""Checks this machine: its limits, and which programs are missing."""
 
 import os
 import resource
@@ -10,101 +10,101 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from gossamer_lab import brake, cgroup, paths
+from gossamer_lab import cgroup, cpu_limit, paths
 from gossamer_lab.accounting import core_busy_s
 from gossamer_lab.crosscheck import CLIENTS
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.hosts.network import RELAY, refusal
 from gossamer_lab.program import available_memory, may_be_realtime
 from gossamer_lab.servers.peers import peer_program
-from gossamer_lab.workshop import two_cores
+from gossamer_lab.workspace import two_cores
 
-GOOD, LIMITED, MISSING = "good", "limited", "missing"
-_DESCRIPTORS_WANTED = 200_000
-_QUEUE_WANTED = 1024
-_MEMORY_WANTED = 2 << 30
+OK, LIMITED, MISSING = "ok", "limited", "missing"
+_RECOMMENDED_DESCRIPTORS = 200_000
+_RECOMMENDED_QUEUE = 1024
+_RECOMMENDED_MEMORY = 2 << 30
 _SHARE = 0.25
-_LISTEN_S = 1.0
-_QUIET = 0.05
+_SAMPLE_S = 1.0
+_MAX_NOISE = 0.05
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     state: str
-    says: str
+    detail: str
 
 
 def _descriptors() -> Finding:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    state = GOOD if limit >= _DESCRIPTORS_WANTED else LIMITED
-    words = "" if state == GOOD else f"; 100,000 socket pairs need {_DESCRIPTORS_WANTED:,}"
+    state = OK if limit >= _RECOMMENDED_DESCRIPTORS else LIMITED
+    words = "" if state == OK else f"; 100,000 socket pairs need {_RECOMMENDED_DESCRIPTORS:,}"
     return Finding("open files", state, f"{limit:,} a process{words}")
 
 
 def _cores() -> Finding:
     allowed = len(os.sched_getaffinity(0))
     if allowed < 2:
-        return Finding("cores", LIMITED, "one: server and load share it")
-    return Finding("cores", GOOD, f"{allowed}: one for the server, one for the load")
+        return Finding("cores", LIMITED, "one: server and load generator share it")
+    return Finding("cores", OK, f"{allowed}: one for the server, one for the load generator")
 
 
 def _accept_queue() -> Finding:
-    most = int(Path("/proc/sys/net/core/somaxconn").read_text())
-    state = GOOD if most >= _QUEUE_WANTED else LIMITED
-    return Finding("accept queue", state, f"net.core.somaxconn is {most}")
+    limit = int(Path("/proc/sys/net/core/somaxconn").read_text())
+    state = OK if limit >= _RECOMMENDED_QUEUE else LIMITED
+    return Finding("accept queue", state, f"net.core.somaxconn is {limit}")
 
 
 def _memory() -> Finding:
     free = available_memory()
-    state = GOOD if free >= _MEMORY_WANTED else LIMITED
+    state = OK if free >= _RECOMMENDED_MEMORY else LIMITED
     return Finding("memory", state, f"{free / 2**30:.1f} GiB available")
 
 
 def _realtime() -> Finding:
     if may_be_realtime():
-        return Finding("real-time priority", GOOD, "programs get it")
-    return Finding("real-time priority", LIMITED, "not permitted: timings of programs vary more")
+        return Finding("real-time priority", OK, "permitted")
+    return Finding("real-time priority", LIMITED, "not permitted: times of programs vary more")
 
 
-def _brake() -> Finding:
+def _cpu_limit() -> Finding:
     with tempfile.TemporaryDirectory() as folder:
-        found = brake.trial(_SHARE, two_cores()[0], Path(folder))
+        found = cpu_limit.measured_share(_SHARE, two_cores()[0], Path(folder))
     if found is not None and abs(found - _SHARE) < _SHARE / 2:
-        return Finding("brake", GOOD, f"a server can be left {found:.0%} of its core")
-    words = "this kernel does not share a core between sessions: the load may be the limit"
-    return Finding("brake", LIMITED, words)
+        return Finding("CPU limit", OK, f"a server can be limited to {found:.0%} of its core")
+    words = "this kernel does not share a core between sessions: the client may be the limit"
+    return Finding("CPU limit", LIMITED, words)
 
 
 def _counters() -> Finding:
     if cgroup.are_permitted():
-        return Finding("CPU time", GOOD, "counted to the microsecond, by control groups")
-    words = "control groups are not permitted: counted in steps of 10 ms, and no handicaps"
+        return Finding("CPU time", OK, "counted to the microsecond, by control groups")
+    words = "control groups are not permitted: counted in steps of 10 ms, no --inject-overhead"
     return Finding("CPU time", LIMITED, words)
 
 
-def _far_hosts() -> Finding:
+def _wan_hosts() -> Finding:
     relay, core = paths.programs() / RELAY, two_cores()[1]
     with tempfile.TemporaryDirectory() as folder:
-        refused = refusal(relay, core, Path(folder))
-    if refused:
-        return Finding("hosts far away", LIMITED, refused)
-    return Finding("hosts far away", GOOD, "network namespaces, and a relay between them")
+        reason = refusal(relay, core, Path(folder))
+    if reason:
+        return Finding("WAN emulation", LIMITED, reason)
+    return Finding("WAN emulation", OK, "network namespaces connected by a relay")
 
 
 def _noise() -> Finding:
-    """Listen for what others do on the two cores while the lab does nothing."""
+    """Measure what other processes use of the two cores while the lab is idle."""
     cores = sorted(set(two_cores()))
     began = time.monotonic()
     before = sum(map(core_busy_s, cores))
-    time.sleep(_LISTEN_S)
+    time.sleep(_SAMPLE_S)
     after = sum(map(core_busy_s, cores))
     share = (after - before) / (time.monotonic() - began) / len(cores)
-    state = GOOD if share < _QUIET else LIMITED
-    words = "" if state == GOOD else ": measure when it is quiet"
-    return Finding("noise", state, f"other work takes {share:.0%} of the cores{words}")
+    state = OK if share < _MAX_NOISE else LIMITED
+    words = "" if state == OK else ": measure on an idle machine"
+    return Finding("noise", state, f"other processes use {share:.0%} of the cores{words}")
 
 
 def _governor() -> Finding:
@@ -112,8 +112,8 @@ def _governor() -> Finding:
     try:
         governor = path.read_text().strip()
     except OSError:
-        return Finding("frequency governor", GOOD, "not shown")
-    state = GOOD if governor == "performance" else LIMITED
+        return Finding("frequency governor", OK, "unknown")
+    state = OK if governor == "performance" else LIMITED
     return Finding("frequency governor", state, governor)
 
 
@@ -122,9 +122,9 @@ def _peers() -> list[Finding]:
     programs = {name: peer_program(name) for name in names}
     programs |= {client.name: paths.peer(client.name) for client in CLIENTS}
     return [
-        Finding(name, GOOD, str(program))
+        Finding(name, OK, str(program))
         if program
-        else Finding(name, MISSING, "to add it: make peers")
+        else Finding(name, MISSING, "to install: make peers")
         for name, program in programs.items()
     ]
 
@@ -137,7 +137,7 @@ def _programs() -> list[Finding]:
     }
     missing = [program for file, program in found.items() if not (paths.programs() / file).exists()]
     if not missing:
-        return [Finding("programs", GOOD, f"all in {paths.programs()}")]
+        return [Finding("programs", OK, f"all in {paths.programs()}")]
     return [
         Finding(program.file, MISSING, f"not built: needs {program.package or 'make build'}")
         for program in missing
@@ -147,23 +147,23 @@ def _programs() -> list[Finding]:
 def _ours() -> Finding:
     program = paths.program()
     if program.is_file():
-        return Finding("gossamer", GOOD, str(program))
+        return Finding("gossamer", OK, str(program))
     return Finding(
         "gossamer", MISSING, f"no program at {program}: build it, or set GOSSAMER_PROGRAM"
     )
 
 
-def examine() -> list[Finding]:
-    """Look at everything; takes two seconds."""
+def run_checks() -> list[Finding]:
+    """Run all checks; takes two seconds."""
     machine = [_noise(), _cores(), _descriptors(), _accept_queue(), _memory()]
-    machine += [_governor(), _realtime(), _counters(), _brake(), _far_hosts()]
+    machine += [_governor(), _realtime(), _counters(), _cpu_limit(), _wan_hosts()]
     return [*machine, _ours(), *_programs(), *_peers()]
 
 
 def show(findings: list[Finding], console: Console) -> None:
     """Print the findings."""
-    styles = {GOOD: "green", LIMITED: "yellow", MISSING: "red"}
+    styles = {OK: "green", LIMITED: "yellow", MISSING: "red"}
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for finding in findings:
-        table.add_row(finding.name, f"[{styles[finding.state]}]{finding.state}", finding.says)
+        table.add_row(finding.name, f"[{styles[finding.state]}]{finding.state}", finding.detail)
     console.print(table)

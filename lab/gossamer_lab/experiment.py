@@ -1,4 +1,4 @@
-"""What an experiment is: a manifest of what is measured, at which scales, and what is claimed."""
+"""Experiments: manifests of what is measured, at which scales, and what is claimed."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from gossamer_lab.claims import Claim
 
 @dataclass(frozen=True)
 class Document:
-    """Where claims were published."""
+    """The publication that makes the claims."""
 
     title: str
     authors: str
@@ -17,58 +17,59 @@ class Document:
 
 @dataclass(frozen=True)
 class Variant:
-    """Our server with one architecture and some options."""
+    """One of our architectures with some options."""
 
     name: str
     arch: str
     options: tuple[str, ...] = ()
     open_files: int = 0
-    """Limit on its open files; 0: as many as there may be."""
-    is_wide: bool = False
-    """Whether it may hold nearly as many connections as that limit allows, not its usual most."""
+    """Limit on its open files; 0: the system's."""
+    raises_max_connections: bool = False
+    """Whether --max-connections is set to nearly the limit on open files."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """The way between a client host far away and the server."""
+    """The network link between a WAN host and the server."""
 
     delay_ms: float
-    """Of each direction."""
+    """One-way delay."""
     loss: float = 0.0
-    """Chance of each packet not to arrive at the server."""
-    loss_back: float = 0.0
+    """Probability that a packet to the server is lost."""
+    return_loss: float = 0.0
+    """Probability that a packet from the server is lost."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One load that every server is put under."""
+    """A load that servers are measured under."""
 
     key: str
     size: int
-    """Bytes of the page asked for; of one file of the set for the trial, if there is a file set."""
+    """Bytes of the requested page; with a file set, of the file requested at the first start."""
     connections: int
     requests_per_connection: int
-    """0: every connection is kept for as long as the load lasts."""
+    """0: connections persist for the whole load."""
     think_ms: float = 0
-    """How long a client waits before each further request."""
+    """Think time of a client before each further request."""
     directories: int = 0
-    """Size of the file set that is asked for instead of the page; 0: none."""
+    """Size of the file set that is requested instead of the page; 0: none."""
     servers: tuple[str, ...] = ()
-    """Names of those that take part; empty: all."""
-    is_braked: bool = True
-    """Whether the experiment's brake is put on, if it has one."""
+    """Names of the servers measured here; empty: all."""
+    is_cpu_limited: bool = True
+    """Whether the experiment's CPU limit applies, if it has one."""
     topic: str = ""
-    """What it is for, beside the others: claims and charts choose points by it."""
+    """Purpose of the point, by which claims and charts select it."""
     hosts: int = 1
-    """Client hosts that share the connections."""
-    is_far: bool = False
-    """Whether these are at the other ends of the experiment's links."""
-    least_s: float = 0
-    """How long a load has to last at the least, up to the longest that the scale allows."""
+    """Number of client hosts that share the connections."""
+    is_wan: bool = False
+    """Whether these hosts are connected by the experiment's WAN links."""
+    min_s: float = 0
+    """Minimum duration of a load, up to the maximum of the scale."""
 
     @property
-    def kept_alive(self) -> bool:
-        """Whether one connection carries many requests."""
+    def is_keep_alive(self) -> bool:
+        """Whether a connection carries several requests."""
         return self.requests_per_connection != 1
 
     @property
@@ -80,34 +81,34 @@ class Point:
     def kind(self) -> str:
         """The page and the use of connections, in words."""
         page = "file set" if self.directories else f"{self.size} B"
-        return f"{page} {'keep-alive' if self.kept_alive else 'conn/request'}"
+        return f"{page} {'keep-alive' if self.is_keep_alive else 'conn/request'}"
 
     @property
     def label(self) -> str:
         """The whole point in words."""
         hosts = f", {self.hosts} hosts" if self.hosts > 1 else ""
-        far = " far away" if self.is_far else ""
-        return f"{self.kind}, {self.connections} conns{hosts}{far}"
+        wan = " over WAN" if self.is_wan else ""
+        return f"{self.kind}, {self.connections} conns{hosts}{wan}"
 
-    def described(self) -> dict[str, Any]:
-        """Return it as results hold it."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return the point as results contain it."""
         return asdict(self) | {"label": self.label, "kind": self.kind}
 
 
 @dataclass(frozen=True)
-class Arrivals(Point):
-    """An open load: requests for a page that is made come at random times, whatever happens."""
+class OpenLoopPoint(Point):
+    """An open-loop load: requests for a generated page are sent at random times."""
 
     probe: Variant = Variant("", "")
-    """The server that is saturated just before, to know what the load is a multiple of."""
+    """The server whose saturation rate, measured just before, is the unit of the load."""
     page: str = ""
     """Path of the page."""
     metrics: str = ""
-    """Path of the server's own figures."""
-    saturation: float = 1.0
-    """The load, as a multiple of what saturates."""
-    part: float = 1.0
-    """Of the length that a load may have."""
+    """Path of the server's metrics."""
+    load_factor: float = 1.0
+    """Offered load, as a multiple of the saturation rate."""
+    duration_factor: float = 1.0
+    """Duration, as a share of the scale's duration of a load."""
 
     @property
     def kind(self) -> str:
@@ -117,49 +118,49 @@ class Arrivals(Point):
     @property
     def label(self) -> str:
         """The whole point in words."""
-        return f"{self.saturation:g} times what saturates"
+        return f"{self.load_factor:g} times the saturation rate"
 
 
 @dataclass(frozen=True)
 class Case:
-    """One way to run every program that takes part in it."""
+    """Arguments that programs are run with."""
 
     key: str
     label: str
-    words: tuple[str, ...]
-    """Arguments, after those of the program."""
+    arguments: tuple[str, ...]
+    """Appended to the arguments of the program."""
     columns: tuple[str, ...]
-    """Names of the numbers that it prints, in order."""
+    """Names of the numbers that the program prints, in order."""
     programs: tuple[str, ...]
-    """Names of those that take part."""
+    """Names of the programs measured here."""
     fields: tuple[tuple[str, float | str], ...]
-    """What claims and charts know it by."""
+    """Values by which claims and charts select it."""
     descriptors: int = 0
     memory: int = 0
     """Bytes that it needs."""
     rates: tuple[tuple[str, str], ...] = ()
-    """Columns to add: the rate a second of what takes the nanoseconds of another column."""
+    """Columns to add: the rate per second for another column of nanoseconds."""
 
-    def described(self) -> dict[str, Any]:
-        """Return it as results hold it."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return the case as results contain it."""
         return {"key": self.key, "label": self.label, "kind": "program"} | dict(self.fields)
 
 
 @dataclass(frozen=True)
 class Program:
-    """A small program that measures itself, below the folder of built benchmarks."""
+    """A small program that measures itself, in the folder of built benchmarks."""
 
     name: str
     file: str
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     summary: str
     package: str = ""
-    """The system's package with the library that it measures; empty: ours."""
+    """Package of the library that it measures; empty: it measures ours."""
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """A chart of one figure against a field of the points, a line for each subject."""
+class ChartSpec:
+    """A chart of a column against a field of the points, with a line for each subject."""
 
     key: str
     title: str
@@ -169,106 +170,106 @@ class Drawing:
     x_title: str
     y_title: str
     where: tuple[tuple[str, Any], ...] = ()
-    """Fields that its points have."""
+    """Field values of its points."""
     subjects: tuple[str, ...] = ()
-    """Names of those that are drawn; empty: all."""
+    """Names of the subjects shown; empty: all."""
     log_x: bool = False
     log_y: bool = False
     has_fits: bool = False
     has_diagonal: bool = False
-    """Whether the line is drawn on which both figures are the same."""
+    """Whether the line x = y is drawn."""
     is_over_time: bool = False
-    """Whether both are fields of the timelines that its points' measurements have."""
+    """Whether x and y are fields of the measurements' time series."""
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """A histogram of all times of one kind at one load, a line for each server."""
+    """A histogram of all times of one kind under one load, with a line for each server."""
 
     key: str
     title: str
     caption: str
     kind: str
-    """What is timed: "connect", "first_byte" or "response"."""
+    """Kind of times: "connect", "first_byte" or "response"."""
     words: str
-    """The same for people."""
+    """The kind in words."""
     point: str
     """Key of the load."""
 
 
 @dataclass(frozen=True)
-class Soundness:
-    """When a measurement says nothing of the server, and is void."""
+class ValidityRules:
+    """When a measurement is invalid because something other than the server limited it."""
 
-    least_load: float = 0.9
-    """Least share of the offered load that the measured load has to be."""
-    most_client: float = 0.95
+    min_load_share: float = 0.9
+    """Minimum measured load, as a share of the offered load."""
+    max_client_busy: float = 0.95
     """Share of its core above which the load generator was the limit."""
-    forgives_errors: bool = False
-    """Whether failed requests are counted rather than make a measurement void."""
-    spared: tuple[str, ...] = ()
-    """Servers whose measured load is itself what is looked at, and may fall short."""
+    tolerates_errors: bool = False
+    """Whether failed requests are counted instead of making a measurement invalid."""
+    exempt: tuple[str, ...] = ()
+    """Servers whose measured load may fall short, because it is the subject of a claim."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much time an experiment may take: its loads get equal parts of it, or what they need."""
+    """The duration of an experiment: loads share it equally, unless they need more."""
 
     name: str
     budget_s: float
-    """Time for all loads together, their servers' starts and ends included."""
+    """Time for all loads together, including the starts and stops of servers."""
     warmup_s: float
-    longest_s: float
-    """No load is longer than this, however few there are and whatever they need."""
+    max_load_s: float
+    """Maximum duration of a load."""
     rounds: int
-    most_rounds: int = 0
-    """Where the machine is restless, as many as it takes up to so many; 0: never more."""
+    max_rounds: int = 0
+    """Maximum number of rounds if the target precision is not reached; 0: `rounds`."""
     points: tuple[str, ...] = ()
-    """Keys of those that take part; empty: all."""
+    """Keys of the points measured; empty: all."""
     drop: int = 0
-    """How many of the first and the last answers of a load do not count, where it has so many."""
+    """Number of first and last responses of a load that are ignored, if it has enough."""
     repeats: int = 1
-    """How often a program is run for one measurement; the least of each figure counts."""
-    slow: tuple[tuple[str, float], ...] = ()
-    """Servers that answer slowly: how many times as long their loads last that need some time."""
+    """Number of runs of a program for one measurement, of which the minimum counts."""
+    slow_servers: tuple[tuple[str, float], ...] = ()
+    """Slow servers, with the factor by which their loads with a minimum duration are longer."""
 
-    def length_of(self, point: Point | Case, each_s: float, server: str = "") -> float:
-        """Return how long a load lasts where each lasts so long, unless it needs more or less."""
-        if isinstance(point, Arrivals):
-            return point.part * each_s
-        needed = point.least_s if isinstance(point, Point) else 0
-        return max(each_s, min(needed * dict(self.slow).get(server, 1), self.longest_s))
+    def load_seconds(self, point: Point | Case, each_s: float, server: str = "") -> float:
+        """Return the duration of a load, given that of loads without a minimum."""
+        if isinstance(point, OpenLoopPoint):
+            return point.duration_factor * each_s
+        needed = point.min_s if isinstance(point, Point) else 0
+        return max(each_s, min(needed * dict(self.slow_servers).get(server, 1), self.max_load_s))
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A manifest: what is asked, under which loads, at which scales, and what is claimed."""
+    """A manifest: subjects, loads, scales and claims."""
 
     name: str
     summary: str
     points: tuple[Point | Case, ...]
     scales: tuple[Scale, ...]
     peers: tuple[str, ...] = ()
-    """Names of the peers to measure, where they are present."""
+    """Names of the peers to measure, if they are installed."""
     architectures: tuple[Variant, ...] | None = None
-    """Ours that take part; None: all that there are."""
+    """Variants of our server to measure; None: every architecture."""
     programs: tuple[Program, ...] = ()
     toys: tuple[Program, ...] = ()
-    """Servers of one structure each, below the folder of built benchmarks too."""
+    """Toy servers, in the folder of built benchmarks."""
     document: Document | None = None
     claims: tuple[Claim, ...] = ()
-    drawings: tuple[Drawing, ...] = ()
+    charts: tuple[ChartSpec, ...] = ()
     distributions: tuple[Distribution, ...] = ()
-    soundness: Soundness | None = None
+    validity_rules: ValidityRules | None = None
     server_share: float | None = None
-    """Share of its core that a busy server gets, a brake takes the rest; None: without a brake."""
+    """Share of its core that the CPU limiter leaves to a busy server; None: no limit."""
     links: tuple[Link, ...] = ()
-    """Between the server and client hosts far away."""
+    """WAN links between client hosts and the server."""
     notes: tuple[str, ...] = ()
-    """In what it differs from the document."""
+    """Differences from the document."""
 
     def scale(self, name: str) -> Scale:
-        """Return the scale of that name; KeyError if the experiment has none."""
+        """Return the scale of that name; KeyError if there is none."""
         return {scale.name: scale for scale in self.scales}[name]
 
     def points_of(self, scale: Scale) -> tuple[Point | Case, ...]:
@@ -282,5 +283,5 @@ class Experiment:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Sizes of the pages that its points ask for."""
+        """Sizes of the pages that the points request."""
         return tuple(sorted({point.size for point in self.loads}))

@@ -1,6 +1,6 @@
-"""The file set of SPECweb99, as the client of the SEDA suite asks for it.
+"""The SPECweb99 file set, as the client of the SEDA suite requests it.
 
-Directories are asked for by Zipf's law, in each four classes of files, of nine sizes each.
+Directories are requested by Zipf's law; each has four classes of nine files.
 """
 
 import random
@@ -9,15 +9,15 @@ from pathlib import Path
 
 _CLASS_CHANCES = (0.35, 0.50, 0.14, 0.01)
 _CLASS_STEPS = (102, 1024, 10_240, 102_400)
-"""File i of a class has i steps of bytes."""
+"""File i of a class has i times this many bytes."""
 _FILE_WEIGHTS = (4, 3, 5, 2, 6, 1, 7, 8, 0)
-"""The files of a class from the most to the least often asked for, by their number less one."""
+"""The files of a class by decreasing popularity, by their number less one."""
 _REQUESTS = 2000
 _SEED = 1999
 
 
 def size_of(kind: int, number: int) -> int:
-    """Return the size of a file, of 1 to 9, of a class, of 0 to 3."""
+    """Return the size of file 1 to 9 of class 0 to 3."""
     return _CLASS_STEPS[kind] * number
 
 
@@ -34,7 +34,7 @@ def _make_file(root: Path, directory: int, kind: int, number: int) -> None:
 
 
 def make(root: Path, directories: int) -> None:
-    """Write the files; the directories after the first hold links to those of the first."""
+    """Write the files; all directories after the first hold links to those of the first."""
     numbers = range(1, len(_FILE_WEIGHTS) + 1)
     for directory in range(directories):
         (root / f"dir{directory:05}").mkdir()
@@ -43,16 +43,16 @@ def make(root: Path, directories: int) -> None:
 
 
 def requests(directories: int) -> tuple[str, ...]:
-    """Return paths to ask for in turn, drawn once and for all."""
-    dice = random.Random(_SEED)
+    """Return a fixed random sequence of paths to request in turn."""
+    rng = random.Random(_SEED)
     ranks = range(1, directories + 1)
     files = range(1, len(_FILE_WEIGHTS) + 1)
-    # By Zipf's law the k-th in favour is asked for with a weight of 1/k.
-    order = [place + 1 for place in _FILE_WEIGHTS]
+    # Zipf's law: the k-th most popular has a weight of 1/k.
+    order = [index + 1 for index in _FILE_WEIGHTS]
     drawn = zip(
-        dice.choices(range(directories), [1 / rank for rank in ranks], k=_REQUESTS),
-        dice.choices(range(len(_CLASS_STEPS)), _CLASS_CHANCES, k=_REQUESTS),
-        dice.choices(order, [1 / rank for rank in files], k=_REQUESTS),
+        rng.choices(range(directories), [1 / rank for rank in ranks], k=_REQUESTS),
+        rng.choices(range(len(_CLASS_STEPS)), _CLASS_CHANCES, k=_REQUESTS),
+        rng.choices(order, [1 / rank for rank in files], k=_REQUESTS),
         strict=True,
     )
-    return tuple(_path(*place) for place in drawn)
+    return tuple(_path(*file) for file in drawn)

@@ -1,7 +1,8 @@
-"""Ctrl-C, SIGTERM and SIGHUP: noted at once, obeyed at the next place where it is safe.
+"""Defers SIGINT, SIGTERM and SIGHUP to the next place where an interruption is safe.
 
-An exception raised by a signal handler may strike between the start of a process and the note of
-its id, or be swallowed by a hook that Python runs around a fork. So the handler only sets a flag.
+An exception raised by a signal handler could occur between the start of a process and the storing
+of its id, or be swallowed by a hook that Python runs around a fork. So the handler only sets a
+flag.
 """
 
 import contextlib
@@ -12,35 +13,35 @@ from types import FrameType
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class _Notice:
-    """Whether the end has been asked for."""
+class _State:
+    """Whether an interruption has been requested."""
 
-    is_given = False
+    is_requested = False
 
 
 @contextlib.contextmanager
-def obeyed() -> Iterator[None]:
-    """Turn those signals into notices for the length of a ``with`` block.
+def deferred() -> Iterator[None]:
+    """Defer those signals for the duration of a ``with`` block.
 
-    A signal that is ignored already, as in the background of a shell, stays so.
+    A signal that is already ignored, as in the background of a shell, stays ignored.
     """
-    _Notice.is_given = False
+    _State.is_requested = False
 
-    def note(_number: int, _frame: FrameType | None) -> None:
-        _Notice.is_given = True
+    def set_flag(_number: int, _frame: FrameType | None) -> None:
+        _State.is_requested = True
 
     before = {number: signal.getsignal(number) for number in _SIGNALS}
-    heeded = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
+    handled = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
     try:
-        for number in heeded:
-            signal.signal(number, note)
+        for number in handled:
+            signal.signal(number, set_flag)
         yield
     finally:
-        for number, old in heeded.items():
+        for number, old in handled.items():
             signal.signal(number, old)
 
 
 def check() -> None:
-    """Raise KeyboardInterrupt if the end has been asked for."""
-    if _Notice.is_given:
+    """Raise KeyboardInterrupt if an interruption has been requested."""
+    if _State.is_requested:
         raise KeyboardInterrupt

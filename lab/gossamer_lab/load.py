@@ -1,4 +1,4 @@
-"""The load generator: runs ``gossamer load`` and reads what it reports."""
+"""The load generator: runs ``gossamer load`` and reads its report."""
 
 import contextlib
 import json
@@ -15,15 +15,15 @@ from gossamer_lab.servers.server import Site
 
 _SLACK_S = 30.0
 _TICK_S = 0.25
-_PATIENCE_S = 30.0
-"""Of a client, as that of ab: it does not give up before the load is over."""
+_MIN_TIMEOUT_S = 30.0
+"""Timeout of a request, as that of ab; it is never shorter than the load."""
 
 
 class LoadFailedError(Exception):
-    """The load generator gave no result; says why."""
+    """The load generator gave no result; the message says why."""
 
 
-REPORTED = (
+COPIED = (
     "requests",
     "seconds",
     "throughput_per_s",
@@ -32,88 +32,88 @@ REPORTED = (
     "measured_load",
     "client_cpu_s",
 )
-"""Figures of a report that stand in the raw data as they are."""
-_READ = (*REPORTED, "errors", "waiting_to_connect", "waiting_for_answer")
-"""What the lab reads of a report, besides times that a load may have none of."""
+"""Values of a report that the raw data contain unchanged."""
+_REQUIRED = (*COPIED, "errors", "waiting_to_connect", "waiting_for_response")
+"""Keys that a report must have; times may be missing."""
 
 
 class HostsDiedError(Exception):
-    """Client hosts ended in the middle of a load; names them."""
+    """Client hosts died during a load; the message names them."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """One load to make."""
+    """One load to generate."""
 
     url: str
     """Of the server."""
     point: Point
     seconds: float
     drop: int = 0
-    """How many of the first and last answers stay out of the histograms, if there are enough."""
-    is_kept: bool = False
-    """Whether its histograms are kept."""
+    """Number of first and last responses excluded from the histograms, if there are enough."""
+    keeps_histograms: bool = False
+    """Whether its histograms are stored."""
 
 
-class Spread(Protocol):
-    """Many client hosts that make a load together."""
+class HostGroup(Protocol):
+    """Client hosts that generate a load together."""
 
-    def takes(self, point: Point) -> bool:
-        """Tell whether a load is theirs."""
+    def handles(self, point: Point) -> bool:
+        """Return whether these hosts generate the load of a point."""
 
     def site(self, site: Site, point: Point) -> Site:
-        """Return the site with the address at which they reach its servers."""
+        """Return the site with the address at which the hosts reach its servers."""
 
     def run(self, generator: "Generator", load: Load) -> dict[str, Any]:
-        """Put a server under load; return the report, or raise the errors that there are here."""
+        """Apply a load to a server; return the report, or raise the errors of Generator.run."""
 
 
 @dataclass(frozen=True)
 class Generator:
-    """How load is made: the program, the core it runs on, a folder for what it writes."""
+    """How load is generated: the program, its core, a folder for its output."""
 
     program: Path
     core: int
     folder: Path
     tick: Callable[[], None]
-    """Called a few times a second while a load lasts."""
+    """Called a few times a second during a load."""
     paths: Callable[[Point], tuple[str, ...]]
-    """What a point's clients ask for, in turn."""
-    hosts: Spread | None = None
+    """Paths that the clients of a point request in turn."""
+    hosts: HostGroup | None = None
     keeps_awake: bool = False
-    """Whether its core does not halt while clients wait; hosts that share a core never do."""
+    """Whether its core is kept from halting while clients wait; never for hosts sharing a core."""
 
     @property
     def histograms(self) -> Path:
-        """Where the histograms of the last load are that was to be kept."""
+        """Path of the histograms of the last load that keeps them."""
         return self.folder / "load.hlog"
 
-    def words(self, load: Load) -> tuple[str, ...]:
-        """Return the command of a load, without the program and where its report goes."""
+    def arguments(self, load: Load) -> tuple[str, ...]:
+        """Return the arguments of a load, without those for its output."""
         point = load.point
-        words = (
+        arguments = (
             *("load", *(load.url + path for path in self.paths(point))),
             *("-c", str(point.connections), "-d", f"{load.seconds:g}", "--warmup", "0"),
             *("--requests-per-connection", str(point.requests_per_connection)),
-            *("--timeout", f"{max(load.seconds, _PATIENCE_S):g}s"),
+            *("--timeout", f"{max(load.seconds, _MIN_TIMEOUT_S):g}s"),
         )
         if point.think_ms:
-            words += ("--think", f"{point.think_ms:g}ms")
-        return (*words, "--drop", str(load.drop)) if load.drop else words
+            arguments += ("--think", f"{point.think_ms:g}ms")
+        return (*arguments, "--drop", str(load.drop)) if load.drop else arguments
 
     def command(self, load: Load) -> tuple[str, ...]:
         """Return the command line of a load."""
-        out = ("--keep-awake",) if self.keeps_awake else ()
+        out = ("--idle-spin",) if self.keeps_awake else ()
         out += ("--json", str(self.folder / "load.json"))
-        out += ("--hdr-log", str(self.histograms)) if load.is_kept else ()
-        return (str(self.program), *self.words(load), *out)
+        out += ("--hdr-log", str(self.histograms)) if load.keeps_histograms else ()
+        return (str(self.program), *self.arguments(load), *out)
 
     def run(self, load: Load) -> dict[str, Any]:
-        """Put a server under load; return the report, LoadFailedError if there is none.
+        """Apply a load to a server; return the report, LoadFailedError if there is none.
 
-        HostsDiedError if it was made by many hosts, and one of them ended in the middle of it.
+        HostsDiedError if many hosts generated it and one of them died.
         """
-        if self.hosts and self.hosts.takes(load.point):
+        if self.hosts and self.hosts.handles(load.point):
             return self.hosts.run(self, load)
         report = self.folder / "load.json"
         report.unlink(missing_ok=True)
@@ -130,18 +130,18 @@ class Generator:
         try:
             result: dict[str, Any] = json.loads(report.read_text())
         except (OSError, ValueError) as error:
-            how = "did not end" if status is None else f"ended with status {status}"
-            words = process.last_words(errors)
+            how = "did not exit" if status is None else f"exited with status {status}"
+            words = process.stderr_tail(errors)
             raise LoadFailedError(f"load {how} and left no report: {words}") from error
         check_report(result)
         return result
 
 
 def check_report(report: dict[str, Any]) -> None:
-    """Raise LoadFailedError if the report of a load does not count, or is of another version."""
-    if report.get("void"):
-        raise LoadFailedError(f"load is void: {report['void_reason']}")
-    if absent := [name for name in _READ if name not in report]:
+    """Raise LoadFailedError if the report of a load is invalid or of another version."""
+    if report.get("invalid"):
+        raise LoadFailedError(f"load is invalid: {report['invalid_reason']}")
+    if absent := [name for name in _REQUIRED if name not in report]:
         raise LoadFailedError(
-            f"load reports no {absent[0]}: this gossamer is older than the lab; build it anew"
+            f"load reports no {absent[0]}: this gossamer is older than the lab; rebuild it"
         )

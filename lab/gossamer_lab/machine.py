@@ -1,4 +1,4 @@
-"""The machine and the checkout, described so that a stranger can judge the figures."""
+"""Describes the machine and the checkout, so that results can be interpreted elsewhere."""
 
 import hashlib
 import os
@@ -35,7 +35,7 @@ _LIMITS = {
 
 
 def _read(path: str) -> str | None:
-    """Return a file's text without surrounding space, None if it cannot be read."""
+    """Return a file's text without surrounding whitespace, None if it cannot be read."""
     try:
         return Path(path).read_text().strip()
     except OSError:
@@ -52,7 +52,7 @@ def _field(text: str | None, name: str) -> str | None:
 
 
 def _sysctls() -> dict[str, str]:
-    """Return those sysctls that this kernel has."""
+    """Return the values of the sysctls that this kernel has."""
     values = {name: _read("/proc/sys/" + name.replace(".", "/")) for name in _SYSCTLS}
     return {name: " ".join(value.split()) for name, value in values.items() if value is not None}
 
@@ -70,13 +70,13 @@ def _limits() -> dict[str, str]:
 
 
 def _git(*arguments: str) -> str | None:
-    """Return what git says about the checkout, None where it cannot."""
+    """Return the output of git for the checkout, None if it fails."""
     command = ("git", "-C", str(paths.CHECKOUT), *arguments)
     try:
-        said = subprocess.run(command, check=False, capture_output=True, text=True, timeout=10)
+        result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return said.stdout.strip() if said.returncode == 0 else None
+    return result.stdout.strip() if result.returncode == 0 else None
 
 
 def _source(program: Path) -> dict[str, Any]:

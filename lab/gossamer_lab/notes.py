@@ -1,97 +1,108 @@
-"""What limits the meaning of a run's figures: said by the table and by the report alike."""
+"""Limitations of a run's results, shown by both the table and the report.
+
+The headline precedes the results, the notes follow them.
+"""
 
 from dataclasses import dataclass
 from typing import Any
 
-from gossamer_lab.amount import amount
-from gossamer_lab.rounds import PRECISE, has_as_many_rounds_as_it_takes
+from gossamer_lab.plural import plural
+from gossamer_lab.rounds import TARGET_PRECISION, has_adaptive_rounds
 
-_DISTURBED = 0.05
-_STOLEN = 0.01
+_MAX_INTERFERENCE = 0.05
+_MAX_STEAL = 0.01
 
 
 @dataclass(frozen=True)
 class Note:
-    """A sentence; a fault is something broken, rather than limited or absent."""
+    """A sentence; an error is something broken, rather than limited or absent."""
 
     text: str
-    is_fault: bool = False
+    is_error: bool = False
 
 
-def _of_cross_check(check: dict[str, Any]) -> list[Note]:
-    """Return what is to be said of the load generator beside others."""
+def headline(results: dict[str, Any]) -> str | None:
+    """Return what limits all results of a run, in a sentence; None if nothing does."""
+    if results["method"]["scale"] == "smoke":
+        return "Smoke run: it only tests that everything works; its results decide nothing."
+    return None
+
+
+def _cross_check_notes(check: dict[str, Any]) -> list[Note]:
+    """Return the notes on the comparison with other load generators."""
     found = [Note(f"Cross-check: {warning}.") for warning in check["warnings"]]
     if check["absent"]:
         absent = " and ".join(check["absent"])
-        found.append(Note(f"The load was not checked against {absent}. To add them: make peers"))
+        found.append(
+            Note(f"The load generator was not checked against {absent}. To install: make peers")
+        )
     return found
 
 
-def _of_run(results: dict[str, Any]) -> list[Note]:
-    """Return what is to be said of how the run went."""
+def _run_notes(results: dict[str, Any]) -> list[Note]:
+    """Return the notes on the course of the run."""
     found = []
     if results["resumed"]:
         found.append(Note(f"Resumed at {results['resumed']} after an interruption."))
     if not results["complete"]:
         count = f"{results['measured']} of {results['planned']} measurements were made"
         found.append(Note(f"Interrupted: {count}."))
-    for name, share in results["method"]["handicaps"].items():
-        words = f"{name} was made to need {share:.0%} more CPU time than it does"
-        found.append(Note(f"Handicap: {words}.", is_fault=True))
+    for name, share in results["method"]["injected_overhead"].items():
+        words = f"{name} was made to use {share:.0%} more CPU time"
+        found.append(Note(f"Injected overhead: {words}.", is_error=True))
     if died := results["hosts_died"]:
-        words = f"{amount(len(died), 'measurement')} had to be repeated: {', '.join(died)}"
-        found.append(Note(f"Client hosts died in mid-run, and {words}."))
+        words = f"{plural(len(died), 'measurement')} had to be repeated: {', '.join(died)}"
+        found.append(Note(f"Client hosts died during the run; {words}."))
     return found
 
 
-def _of_machine(results: dict[str, Any]) -> list[Note]:
-    """Return what is to be said of the conditions under which it was measured."""
+def _machine_notes(results: dict[str, Any]) -> list[Note]:
+    """Return the notes on the conditions of the measurements."""
     found = []
     if results["method"]["shared_core"]:
-        words = "This machine offers one core: throughput and times are those of both sides."
+        words = "Only one core is available: server and load generator share it."
         found.append(Note(words))
-    lost = results["lost"]
-    if lost["mean"] > _DISTURBED:
+    interference = results["interference"]
+    if interference["mean"] > _MAX_INTERFERENCE:
         found.append(
             Note(
-                f"Disturbed: other work took {lost['mean']:.0%} of the server's core "
-                f"(at worst {lost['max']:.0%}). Repeat this on a quiet machine."
+                f"Interference: other processes used {interference['mean']:.0%} of the server's "
+                f"core (at most {interference['max']:.0%}). Repeat the run on an idle machine."
             )
         )
-    stolen = results["stolen"]
-    if stolen["mean"] > _STOLEN:
+    steal = results["steal"]
+    if steal["mean"] > _MAX_STEAL:
         found.append(
             Note(
-                f"Restless: the host of this virtual machine took {stolen['mean']:.1%} of the time "
-                f"of its cores (at worst {stolen['max']:.0%})."
+                f"Noisy host: steal time was {steal['mean']:.1%} of the time of both cores "
+                f"(at most {steal['max']:.0%})."
             )
         )
-    if has_as_many_rounds_as_it_takes(results["method"]) and (results["precision"] or 0) > PRECISE:
-        words = f"{results['precision']:.1%} in the median subject, not {PRECISE:.1%}"
-        found.append(Note(f"Costs are known less well than they should be: to {words}."))
-    if results["void"]:
+    if has_adaptive_rounds(results["method"]) and (results["precision"] or 0) > TARGET_PRECISION:
+        words = f"{results['precision']:.1%} for the median subject, not {TARGET_PRECISION:.1%}"
+        found.append(Note(f"The target precision was not reached: the standard error is {words}."))
+    if results["invalid"]:
         reasons = "; ".join(
-            f"{amount(n, 'time')}: {reason}" for reason, n in results["void"].items()
+            f"{plural(n, 'time')}: {reason.removeprefix('invalid: ')}"
+            for reason, n in results["invalid"].items()
         )
-        count = sum(results["void"].values())
-        found.append(
-            Note(f"{count} of {results['measured']} measurements do not count: {reasons}.")
-        )
-    if results["brake"]["wanted"] is not None and not results["brake"]["is_on"]:
-        words = "this kernel does not share a core between sessions as asked"
-        found.append(Note(f"The server was not slowed down: {words}. Its client may be the limit."))
+        count = sum(results["invalid"].values())
+        found.append(Note(f"{count} of {results['measured']} measurements are invalid: {reasons}."))
+    if results["cpu_limit"]["target"] is not None and not results["cpu_limit"]["is_active"]:
+        words = "this kernel does not share a core between sessions as required"
+        found.append(Note(f"No CPU limit: {words}. The client may have been the limit."))
     return found
 
 
 def notes(results: dict[str, Any]) -> list[Note]:
     """Return the notes of a run."""
-    found = _of_run(results) + _of_machine(results)
-    found += _of_cross_check(results.get("cross_check") or {"warnings": [], "absent": []})
+    found = _run_notes(results) + _machine_notes(results)
+    found += _cross_check_notes(results.get("cross_check") or {"warnings": [], "absent": []})
     found += [
-        Note(f"Left out: {left_out['name']}: {left_out['reason']}", left_out["is_fault"])
-        for left_out in results["left_out"]
+        Note(f"Skipped: {skipped['name']}: {skipped['reason']}", skipped["is_error"])
+        for skipped in results["skipped"]
     ]
     if results["absent_peers"]:
         absent = ", ".join(results["absent_peers"])
-        found.append(Note(f"Not on this machine: {absent}. To add them: make peers"))
+        found.append(Note(f"Not installed: {absent}. To install: make peers"))
     return found

@@ -1,4 +1,4 @@
-"""Where things are: the checkout, our program, the peers, the folder of runs."""
+"""Paths: the checkout, our program, the peers, the folder of runs."""
 
 import os
 import shutil
@@ -15,15 +15,15 @@ def program() -> Path:
 
 
 def programs() -> Path:
-    """Return the folder of the programs that measure themselves: GOSSAMER_BENCH, or beside ours."""
+    """Return the folder of the benchmark programs: GOSSAMER_BENCH, or beside our program."""
     given = os.environ.get("GOSSAMER_BENCH")
     return Path(given).resolve() if given else program().parent / "bench"
 
 
 def peer(name: str) -> Path | None:
-    """Return a peer's program, if there is one: in GOSSAMER_PEERS, or in peers/bin and the system.
+    """Return a peer's program, if there is one: in GOSSAMER_PEERS, or in peers/bin and the path.
 
-    Where GOSSAMER_PEERS names a folder, nothing else is looked at.
+    If GOSSAMER_PEERS names a folder, no other folder is searched.
     """
     system = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
     found = shutil.which(

@@ -1,29 +1,30 @@
-"""How well a run knows what its subjects cost."""
+"""How precisely a run knows what its subjects cost."""
 
 import math
 
 import numpy as np
 import polars as pl
 
-from gossamer_lab.samples import FEWEST_POINTS, FIGURES, settled, standard_errors
+from gossamer_lab.estimates import METRICS, MIN_POINTS, estimate, standard_errors
 
 
 def precision(raw: pl.DataFrame) -> float | None:
-    """Return how well a subject's cost is known: its relative standard error, of the median one.
+    """Return the relative standard error of a subject's cost, for the median subject.
 
-    The cost is that of `compare`, in the plain mean of its points; None if they are too few.
+    The cost is that of `compare`, in the unweighted mean over its points; None if a subject has too
+    few points.
     """
-    for figure in FIGURES:
-        places, runs = settled([raw], figure)
-        if places:
+    for metric in METRICS:
+        keys, runs = estimate([raw], metric)
+        if keys:
             break
     else:
         return None
-    sigmas, _ = standard_errors(runs[0].variance, runs[0].freedom)
-    named = np.array([place[1] for place in places])
+    sigmas, _ = standard_errors(runs[0].variance, runs[0].dof)
+    named = np.array([key[1] for key in keys])
     found = [
         math.sqrt(float((sigmas[named == name] ** 2).sum())) / int((named == name).sum())
         for name in dict.fromkeys(named)
-        if (named == name).sum() >= FEWEST_POINTS
+        if (named == name).sum() >= MIN_POINTS
     ]
     return float(np.median(found)) if found else None

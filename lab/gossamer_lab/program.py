@@ -1,4 +1,4 @@
-"""One measurement by a small program that measures itself and prints its figures."""
+"""One measurement by a small program that measures itself and prints its results."""
 
 import contextlib
 import math
@@ -18,12 +18,12 @@ _REALTIME = 1
 
 
 class ProgramFailedError(Exception):
-    """A program gave no figures; says why."""
+    """A program gave no results; the message says why."""
 
 
 @dataclass(frozen=True)
 class Runner:
-    """How programs are run: their folder, the core, a folder for what they write."""
+    """How programs are run: their folder, the core, a folder for their output."""
 
     programs: Path
     core: int
@@ -34,7 +34,7 @@ class Runner:
 
 
 def may_be_realtime() -> bool:
-    """Tell whether processes may have real-time priority here."""
+    """Return whether processes may have real-time priority here."""
     child = os.fork()
     if not child:
         try:
@@ -46,7 +46,7 @@ def may_be_realtime() -> bool:
 
 
 def available_memory() -> int:
-    """Return how many bytes programs may still take."""
+    """Return the available memory in bytes."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
@@ -54,14 +54,14 @@ def available_memory() -> int:
 
 
 def version_of(program: Program) -> str:
-    """Return the version of the library that a program measures, as the system knows it."""
+    """Return the version of the library that a program measures, as the system reports it."""
     if not program.package:
         return "this checkout"
     unpacked = paths.CHECKOUT / "peers/root/.unpacked" / program.package
     if unpacked.is_file():
         return f"{program.package} {unpacked.read_text().strip()}"
     try:
-        said = subprocess.run(
+        result = subprocess.run(
             ("dpkg-query", "-W", "-f", "${Package} ${Version}", program.package),
             check=False,
             capture_output=True,
@@ -70,11 +70,11 @@ def version_of(program: Program) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
-    return said.stdout.strip() or "unknown"
+    return result.stdout.strip() or "unknown"
 
 
 def _once(argv: tuple[str, ...], runner: Runner) -> list[float]:
-    """Run a program; return the numbers that it prints."""
+    """Run a program once; return the numbers that it prints."""
     output, errors = runner.folder / "program.out", runner.folder / "program.err"
 
     def become_realtime() -> None:
@@ -91,8 +91,8 @@ def _once(argv: tuple[str, ...], runner: Runner) -> list[float]:
                 break
         status = child.poll()
     if status != 0:
-        how = "did not end" if status is None else f"ended with status {status}"
-        raise ProgramFailedError(f"{how}: {process.last_words(errors)}".removesuffix(": "))
+        how = "did not exit" if status is None else f"exited with status {status}"
+        raise ProgramFailedError(f"{how}: {process.stderr_tail(errors)}".removesuffix(": "))
     try:
         return [float(word) for word in output.read_text().split()]
     except ValueError as error:
@@ -100,13 +100,13 @@ def _once(argv: tuple[str, ...], runner: Runner) -> list[float]:
 
 
 def run_program(program: Program, case: Case, runner: Runner, repeats: int) -> dict[str, float]:
-    """Return the least of each figure of a program over so many runs, and the rates."""
-    argv = (str(runner.programs / program.file), *program.words, *case.words)
-    least = dict.fromkeys(case.columns, math.inf)
+    """Return the minimum of each column over `repeats` runs of a program, and the rates."""
+    argv = (str(runner.programs / program.file), *program.arguments, *case.arguments)
+    minimum = dict.fromkeys(case.columns, math.inf)
     for _ in range(repeats):
         numbers = _once(argv, runner)
         if len(numbers) < len(case.columns):
             raise ProgramFailedError(f"printed {len(numbers)} numbers of {len(case.columns)}")
         for name, number in zip(case.columns, numbers, strict=False):
-            least[name] = min(least[name], number)
-    return least | {rate: 1e9 / least[cost] for rate, cost in case.rates if least[cost] > 0}
+            minimum[name] = min(minimum[name], number)
+    return minimum | {rate: 1e9 / minimum[cost] for rate, cost in case.rates if minimum[cost] > 0}

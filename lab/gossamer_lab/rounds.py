@@ -1,7 +1,7 @@
-"""How many rounds a run has: more than the least where the machine is restless.
+"""Number of rounds of a run: more than the minimum on a noisy machine.
 
-What stops it is how well costs are known, never what they say of a claim: to go on until a claim is
-decided would decide it too often.
+The stopping rule depends on the precision of the costs, never on a claim: stopping when a claim is
+decided would inflate the rate of false decisions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,32 +11,32 @@ from gossamer_lab.plan import Plan
 from gossamer_lab.precision import precision
 from gossamer_lab.store import raw_frame
 
-PRECISE = 0.006
-"""How well costs have to be known: a relative standard error, as precision.py has it."""
+TARGET_PRECISION = 0.006
+"""Relative standard error at which a run stops, as precision.py computes it."""
 
 
-def _in_each(plan: Plan) -> int:
-    """Return how many measurements a round has."""
-    return len(plan.steps) // plan.most_rounds
+def _measurements_per_round(plan: Plan) -> int:
+    """Return the number of measurements in a round."""
+    return len(plan.steps) // plan.max_rounds
 
 
-def among(plan: Plan, steps: int) -> int:
-    """Return how many rounds so many of the steps are."""
-    return steps // _in_each(plan)
+def complete_rounds(plan: Plan, steps: int) -> int:
+    """Return how many rounds this many steps are."""
+    return steps // _measurements_per_round(plan)
 
 
-def needed(plan: Plan, rows: Sequence[dict[str, Any]]) -> int:
+def required(plan: Plan, rows: Sequence[dict[str, Any]]) -> int:
     """Return how many measurements a run needs, as far as is known after the first of them."""
-    each = _in_each(plan)
+    each = _measurements_per_round(plan)
     complete, begun = divmod(len(rows), each)
-    if complete < plan.least_rounds:
-        return plan.least_rounds * each
-    if begun or complete >= plan.most_rounds:
+    if complete < plan.min_rounds:
+        return plan.min_rounds * each
+    if begun or complete >= plan.max_rounds:
         return (complete + bool(begun)) * each
     error = precision(raw_frame(list(rows)))
-    return len(rows) if error is None or error <= PRECISE else len(rows) + each
+    return len(rows) if error is None or error <= TARGET_PRECISION else len(rows) + each
 
 
-def has_as_many_rounds_as_it_takes(method: Mapping[str, Any]) -> bool:
-    """Return whether a run that was made like this had more rounds where it needed them."""
-    return bool(method.get("most_rounds", 0) > method.get("least_rounds", 0))
+def has_adaptive_rounds(method: Mapping[str, Any]) -> bool:
+    """Return whether a run with this method could add rounds to reach its target precision."""
+    return bool(method.get("max_rounds", 0) > method.get("min_rounds", 0))

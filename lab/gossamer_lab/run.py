@@ -1,4 +1,4 @@
-"""A run from start to end: workshop, plan, every step, and what is kept of it."""
+"""Runs an experiment: workspace, plan, all steps, and the record of the results."""
 
 import contextlib
 import shutil
@@ -8,107 +8,111 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from gossamer_lab import brake, cgroup, interruption, rounds
+from gossamer_lab import cgroup, cpu_limit, interruption, rounds
 from gossamer_lab.crosscheck import cross_check
 from gossamer_lab.derived import with_derived
-from gossamer_lab.experiment import Arrivals, Case, Experiment, Point, Scale
+from gossamer_lab.experiment import Case, Experiment, OpenLoopPoint, Point, Scale
 from gossamer_lab.hosts import pool
 from gossamer_lab.load import Generator, Load
 from gossamer_lab.machine import describe
-from gossamer_lab.measure import Bench, Row, measure, with_hosts
-from gossamer_lab.plan import Plan, Wish, make_plan
+from gossamer_lab.measure import MeasurementSetup, Row, measure, with_hosts
+from gossamer_lab.plan import Plan, RunOptions, make_plan
 from gossamer_lab.program import Runner, may_be_realtime, version_of
 from gossamer_lab.servers.server import ServerFailedError
-from gossamer_lab.store import FORMAT, Run, keep_hosts, raw_frame
-from gossamer_lab.workshop import Workshop, paths_of, workshop
+from gossamer_lab.store import FORMAT, Run, raw_frame, save_host_rows
+from gossamer_lab.workspace import Workspace, open_workspace, paths_of
 
-_BRAKE_ERROR = 0.1
+_MAX_SHARE_ERROR = 0.1
 
 
-class Watcher(Protocol):
-    """Who is told how a run gets on."""
+class ProgressObserver(Protocol):
+    """Receives the progress of a run."""
 
     def begin(self, plan: Plan, done: int, planned: int) -> None:
-        """The servers have been tried; measuring starts, some steps may be done already."""
+        """The servers have been started once; `done` of the planned steps were measured before."""
 
     def start(self) -> None:
-        """The first step that is not done starts; all that comes before is over."""
+        """The first step starts; all preparations are complete."""
 
     def tick(self) -> None:
-        """Some time has passed."""
+        """Called a few times a second."""
 
     def done(self, row: Row, planned: int) -> None:
-        """One more step is measured, of so many as far as is known."""
+        """A step has been measured; `planned` may have grown."""
 
 
 @dataclass(frozen=True)
-class Order:
-    """What is to be run, with what, and where the result goes."""
+class RunRequest:
+    """What to run, with which program and options, and where to store the results."""
 
     experiment: Experiment
     scale: Scale
     program: Path
     folder: Path
-    wish: Wish
-    earlier: Run | None = None
-    """The run that is resumed: its measurements are not made again."""
+    options: RunOptions
+    resumed_run: Run | None = None
+    """The interrupted run: its measurements are not repeated."""
 
 
 class CannotResumeError(Exception):
-    """A run cannot be resumed here and now; says why."""
+    """A run cannot be resumed; the message says why."""
 
 
-def _generator(shop: Workshop, tick: Callable[[], None]) -> Generator:
-    return Generator(shop.program, shop.client_core, shop.site.folder, tick, paths_of)
+def _generator(workspace: Workspace, tick: Callable[[], None]) -> Generator:
+    return Generator(
+        workspace.program, workspace.client_core, workspace.site.folder, tick, paths_of
+    )
 
 
-def carry_out(plan: Plan, bench: Bench, rows: Sequence[Row]) -> Iterator[Row]:
-    """Measure step by step what the rows lack; yield a row after each, which has to be added."""
-    while len(rows) < rounds.needed(plan, rows):
+def execute(plan: Plan, setup: MeasurementSetup, rows: Sequence[Row]) -> Iterator[Row]:
+    """Measure the steps that the rows lack; yield a row after each, which the caller appends."""
+    while len(rows) < rounds.required(plan, rows):
         interruption.check()
         step = plan.steps[len(rows)]
         server = plan.servers.get(step.server)
-        yield measure(step, server[0] if server else plan.programs[step.server], bench)
+        yield measure(step, server[0] if server else plan.programs[step.server], setup)
 
 
-def _bench(plan: Plan, shop: Workshop, tick: Callable[[], None]) -> tuple[Bench, dict[str, Any]]:
-    """Return what the measurements share, and what is to be told of the brake."""
-    wanted = plan.experiment.server_share if plan.servers else None
-    folder = shop.site.folder
-    found = None
-    if wanted is not None and not shop.is_shared_core:
-        found = brake.trial(wanted, shop.server_core, folder)
-    works = wanted is not None and found is not None and abs(found - wanted) < _BRAKE_ERROR
-    bench = Bench(
-        site=shop.site,
-        generator=_generator(shop, tick),
-        server_core=shop.server_core,
+def _measurement_setup(
+    plan: Plan, workspace: Workspace, tick: Callable[[], None]
+) -> tuple[MeasurementSetup, dict[str, Any]]:
+    """Return what all measurements share, and the description of the CPU limit."""
+    target = plan.experiment.server_share if plan.servers else None
+    folder = workspace.site.folder
+    share = None
+    if target is not None and not workspace.is_shared_core:
+        share = cpu_limit.measured_share(target, workspace.server_core, folder)
+    is_active = target is not None and share is not None and abs(share - target) < _MAX_SHARE_ERROR
+    setup = MeasurementSetup(
+        site=workspace.site,
+        generator=_generator(workspace, tick),
+        server_core=workspace.server_core,
         seconds=plan.seconds,
         scale=plan.scale,
-        soundness=plan.experiment.soundness,
-        server_share=wanted if works else None,
-        runner=Runner(shop.programs, shop.client_core, folder, may_be_realtime(), tick),
+        validity_rules=plan.experiment.validity_rules,
+        server_share=target if is_active else None,
+        runner=Runner(workspace.programs, workspace.client_core, folder, may_be_realtime(), tick),
     )
-    return bench, {"wanted": wanted, "found": found, "is_on": works}
+    return setup, {"target": target, "measured": share, "is_active": is_active}
 
 
-def _load_command(plan: Plan, shop: Workshop) -> str:
-    """Return the command line of the load generator, with the names of what varies."""
+def _load_command(plan: Plan, workspace: Workspace) -> str:
+    """Return the command line of the load generator, with URL and FILE for what varies."""
     loads = [point for point in plan.points if isinstance(point, Point)]
-    if not loads or any(isinstance(point, Arrivals) for point in loads):
+    if not loads or any(isinstance(point, OpenLoopPoint) for point in loads):
         return ""
     load = Load("URL", loads[0], plan.seconds, plan.scale.drop)
-    argv = list(_generator(shop, lambda: None).command(load))
+    argv = list(_generator(workspace, lambda: None).command(load))
     argv[argv.index("-c") + 1] = "CONNECTIONS"
-    kinds = {str(point.requests_per_connection) for point in loads}
-    argv[argv.index("--requests-per-connection") + 1] = "|".join(sorted(kinds))
+    counts = {str(point.requests_per_connection) for point in loads}
+    argv[argv.index("--requests-per-connection") + 1] = "|".join(sorted(counts))
     paths = 2 + len(paths_of(loads[0]))
-    asked = "URL/FILE..." if loads[0].directories else "URL/page-SIZE.html"
-    return " ".join([*argv[:2], asked, *argv[paths:]])
+    urls = "URL/FILE..." if loads[0].directories else "URL/page-SIZE.html"
+    return " ".join([*argv[:2], urls, *argv[paths:]])
 
 
-def _subjects(plan: Plan) -> list[dict[str, Any]]:
-    """Return what is told of each server and program."""
+def _subject_dicts(plan: Plan) -> list[dict[str, Any]]:
+    """Return the description of each server and program."""
     servers = [
         {
             "name": server.name,
@@ -126,7 +130,7 @@ def _subjects(plan: Plan) -> list[dict[str, Any]]:
             "ours": not program.package,
             "summary": program.summary,
             "version": version_of(program),
-            "command": " ".join((program.file, *program.words)),
+            "command": " ".join((program.file, *program.arguments)),
             "config": "",
         }
         for program in plan.programs.values()
@@ -134,40 +138,42 @@ def _subjects(plan: Plan) -> list[dict[str, Any]]:
     return servers + programs
 
 
-def _point(plan: Plan, point: Point | Case) -> dict[str, Any]:
-    """Return what is told of a point; of a load how long it lasts, too."""
-    length = {"seconds": plan.length_of(point)} if isinstance(point, Point) else {}
-    return point.described() | length
+def _point_dict(plan: Plan, point: Point | Case) -> dict[str, Any]:
+    """Return the description of a point, with the duration of its load."""
+    length = {"seconds": plan.load_seconds(point)} if isinstance(point, Point) else {}
+    return point.as_dict() | length
 
 
-def _described(plan: Plan, shop: Workshop, bench: Bench) -> dict[str, Any]:
-    """Return what the report says of a plan."""
+def _description(plan: Plan, workspace: Workspace, setup: MeasurementSetup) -> dict[str, Any]:
+    """Return the plan's part of the results."""
     return {
         "method": {
             "scale": plan.scale.name,
-            "least_rounds": plan.least_rounds,
-            "most_rounds": plan.most_rounds,
+            "min_rounds": plan.min_rounds,
+            "max_rounds": plan.max_rounds,
             "seconds": plan.seconds,
-            "slow": {name: times for name, times in plan.scale.slow if name in plan.servers},
+            "slow_servers": {
+                name: times for name, times in plan.scale.slow_servers if name in plan.servers
+            },
             "warmup_s": plan.scale.warmup_s,
             "drop": plan.scale.drop,
             "repeats": plan.scale.repeats,
-            "seed": plan.wish.seed,
-            "handicaps": dict(plan.wish.handicaps),
-            "cluster": plan.wish.cluster,
-            "only": list(plan.wish.only),
+            "seed": plan.options.seed,
+            "injected_overhead": dict(plan.options.overheads),
+            "cluster": plan.options.cluster,
+            "only": list(plan.options.only),
             "links": [asdict(link) for link in plan.experiment.links],
             "exact_cpu": cgroup.are_permitted(),
-            "server_core": shop.server_core,
-            "client_core": shop.client_core,
-            "shared_core": shop.is_shared_core,
-            "realtime": bench.runner.is_realtime,
-            "load_command": _load_command(plan, shop),
+            "server_core": workspace.server_core,
+            "client_core": workspace.client_core,
+            "shared_core": workspace.is_shared_core,
+            "realtime": setup.runner.is_realtime,
+            "load_command": _load_command(plan, workspace),
         },
-        "points": [_point(plan, point) for point in plan.points],
-        "points_left_out": [point.described() for point in plan.too_large],
-        "servers": _subjects(plan),
-        "left_out": [asdict(left_out) for left_out in plan.left_out],
+        "points": [_point_dict(plan, point) for point in plan.points],
+        "skipped_points": [point.as_dict() for point in plan.unsupported_points],
+        "servers": _subject_dicts(plan),
+        "skipped": [asdict(skipped) for skipped in plan.skipped],
         "absent_peers": list(plan.absent_peers),
         "has_loads": bool(plan.servers),
         "has_programs": any(isinstance(point, Case) for point in plan.points),
@@ -178,23 +184,23 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _taken_over(order: Order, plan: Plan, machine: dict[str, Any]) -> list[Row]:
-    """Return the rows of the run that is resumed; CannotResumeError if they are of another plan."""
-    if order.earlier is None:
+def _resumed_rows(request: RunRequest, plan: Plan, machine: dict[str, Any]) -> list[Row]:
+    """Return the rows of the resumed run; CannotResumeError if they belong to another plan."""
+    if request.resumed_run is None:
         return []
-    rows: list[Row] = order.earlier.raw.sort("order").to_dicts()
-    before = order.earlier.results["machine"]["source"]["program_sha256"]
+    rows: list[Row] = request.resumed_run.raw.sort("order").to_dicts()
+    before = request.resumed_run.results["machine"]["source"]["program_sha256"]
     if before != machine["source"]["program_sha256"]:
-        raise CannotResumeError("the program is no longer the one that was measured")
+        raise CannotResumeError("the program differs from the one that was measured")
     planned = [(step.point.key, step.server) for step in plan.steps[: len(rows)]]
     if planned != [(row["point"], row["server"]) for row in rows]:
-        raise CannotResumeError("servers or limits of this machine are no longer the same")
+        raise CannotResumeError("the servers or the limits of this machine have changed")
     return rows
 
 
 @dataclass(frozen=True)
-class _Keeper:
-    """Keeps a run after every measurement, so that nothing is lost however it ends."""
+class _Recorder:
+    """Saves a run after every measurement, so that an interruption loses no data."""
 
     folder: Path
     plan: Plan
@@ -202,13 +208,13 @@ class _Keeper:
     rows: list[Row]
 
     def planned(self) -> int:
-        """Return how many measurements it needs, as far as is known."""
-        return rounds.needed(self.plan, self.rows)
+        """Return how many measurements the run needs, as far as is known."""
+        return rounds.required(self.plan, self.rows)
 
     def run(self) -> Run:
-        """Return what there is so far."""
+        """Return the run as measured so far."""
         measured, planned = len(self.rows), self.planned()
-        method = self.results["method"] | {"rounds": rounds.among(self.plan, planned)}
+        method = self.results["method"] | {"rounds": rounds.complete_rounds(self.plan, planned)}
         state = {
             "finished": _now(),
             "measured": measured,
@@ -218,57 +224,62 @@ class _Keeper:
         }
         return Run(self.folder, self.results | state, raw_frame(self.rows))
 
-    def keep(self, row: Row, histograms: Path) -> None:
-        """Add a row, with its histograms if there are any."""
+    def record(self, row: Row, histograms: Path) -> None:
+        """Append a row, with its histograms if there are any."""
         if histograms.exists():
-            place = self.folder / "histograms"
-            place.mkdir(parents=True, exist_ok=True)
+            folder = self.folder / "histograms"
+            folder.mkdir(parents=True, exist_ok=True)
             row["histograms"] = f"histograms/{row['order']:04}.hlog"
             shutil.move(histograms, self.folder / row["histograms"])
         if hosts := row.pop("hosts", None):
-            keep_hosts(self.folder, row, hosts)
+            save_host_rows(self.folder, row, hosts)
         self.rows.append(row)
         self.run().save()
 
 
-def run_experiment(order: Order, watcher: Watcher) -> Run:
-    """Run an experiment, or what is left of it; ServerFailedError if nothing can be measured.
+def run_experiment(request: RunRequest, observer: ProgressObserver) -> Run:
+    """Run an experiment or resume one; ServerFailedError if nothing can be measured.
 
-    CannotResumeError and HandicapError: it cannot be run like this.
+    CannotResumeError, OverheadError or UnknownSubjectError if the request is not valid here.
 
-    An interruption ends it early: what was measured until then is returned, marked incomplete.
+    An interruption ends the run early: the measurements made so far are returned, marked
+    incomplete.
     """
-    started, machine = _now(), describe(order.program)
+    started, machine = _now(), describe(request.program)
     with (
-        workshop(order.experiment, order.program, pool.own_address(order.wish.cluster)) as shop,
+        open_workspace(
+            request.experiment, request.program, pool.local_address(request.options.cluster)
+        ) as workspace,
         contextlib.ExitStack() as stack,
     ):
-        plan = make_plan(order.experiment, order.scale, shop, order.wish)
+        plan = make_plan(request.experiment, request.scale, workspace, request.options)
         if not plan.steps:
-            reasons = [f"{left_out.name}: {left_out.reason}" for left_out in plan.left_out]
-            raise ServerFailedError("nothing can be measured\n" + "\n".join(reasons))
-        rows = _taken_over(order, plan, machine)
-        bench, braked = _bench(plan, shop, watcher.tick)
-        bench = with_hosts(bench, stack.enter_context(pool.for_run(plan, shop)))
+            reasons = [f"{skipped.name}: {skipped.reason}" for skipped in plan.skipped]
+            raise ServerFailedError("nothing can be measured:\n" + "\n".join(reasons))
+        rows = _resumed_rows(request, plan, machine)
+        setup, limit = _measurement_setup(plan, workspace, observer.tick)
+        setup = with_hosts(setup, stack.enter_context(pool.pool_for_run(plan, workspace)))
         head = {
             "format": FORMAT,
-            "experiment": order.experiment.name,
-            "summary": order.experiment.summary,
-            "started": order.earlier.results["started"] if order.earlier else started,
-            "resumed": started if order.earlier else None,
-            **_described(plan, shop, bench),
-            "brake": braked,
+            "experiment": request.experiment.name,
+            "summary": request.experiment.summary,
+            "started": request.resumed_run.results["started"] if request.resumed_run else started,
+            "resumed": started if request.resumed_run else None,
+            **_description(plan, workspace, setup),
+            "cpu_limit": limit,
             "machine": machine,
-            "cross_check": order.earlier.results.get("cross_check") if order.earlier else None,
+            "cross_check": request.resumed_run.results.get("cross_check")
+            if request.resumed_run
+            else None,
         }
-        keeper = _Keeper(order.folder, plan, head, rows)
-        watcher.begin(plan, len(rows), keeper.planned())
+        recorder = _Recorder(request.folder, plan, head, rows)
+        observer.begin(plan, len(rows), recorder.planned())
         with contextlib.suppress(KeyboardInterrupt):
             if plan.servers and not head["cross_check"]:
-                sizes, times = order.experiment.sizes, plan.least_rounds
-                head["cross_check"] = cross_check(sizes, times, shop, bench.generator)
-            watcher.start()
-            for row in carry_out(plan, bench, rows):
-                keeper.keep(row, bench.generator.histograms)
-                watcher.done(row, keeper.planned())
-    return with_derived(keeper.run(), order.experiment)
+                sizes, times = request.experiment.sizes, plan.min_rounds
+                head["cross_check"] = cross_check(sizes, times, workspace, setup.generator)
+            observer.start()
+            for row in execute(plan, setup, rows):
+                recorder.record(row, setup.generator.histograms)
+                observer.done(row, recorder.planned())
+    return with_derived(recorder.run(), request.experiment)

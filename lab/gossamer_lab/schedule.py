@@ -1,4 +1,4 @@
-"""The order of the measurements, and the time each may take."""
+"""The order of the measurements, and the time for each."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from gossamer_lab.experiment import Case, Point, Scale
 
 STEP_OVERHEAD_S = 0.3
-"""What a measurement costs beside warm-up and load: starts and ends of the processes."""
-SHORTEST_S = 0.3
+"""Time of a measurement besides warm-up and load: starting and stopping the processes."""
+MIN_LOAD_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Step:
     round: int
     point: Point | Case
     server: str
-    """The server, or the program, that is measured."""
+    """Name of the measured server or program."""
 
 
 def _always(_point: Point | Case, _server: str) -> bool:
@@ -31,23 +31,24 @@ def interleaved(
     servers: Sequence[str],
     rounds: int,
     seed: int,
-    takes_part: Callable[[Point | Case, str], bool] = _always,
+    is_measured: Callable[[Point | Case, str], bool] = _always,
 ) -> list[Step]:
-    """Return the steps of a run, so that slow drift of the machine meets all servers alike.
+    """Return the steps of a run, ordered so that drift of the machine affects all servers equally.
 
-    A point's servers follow each other directly, in random order. Every second round mirrors the
-    one before it (A B, then B A), so that a linear drift cancels out of each server's mean.
+    The servers of a point are measured one directly after another, in random order. Every second
+    round mirrors the previous one (A B, then B A), so that a linear drift cancels out in each
+    server's mean.
     """
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     steps: list[Step] = []
     pairs: list[tuple[Point | Case, str]] = []
     for number in range(1, rounds + 1):
         if number % 2 == 1:
             pairs = [
                 (point, server)
-                for point in dice.sample(points, len(points))
-                for server in dice.sample(servers, len(servers))
-                if takes_part(point, server)
+                for point in rng.sample(points, len(points))
+                for server in rng.sample(servers, len(servers))
+                if is_measured(point, server)
             ]
         else:
             pairs = pairs[::-1]
@@ -57,17 +58,17 @@ def interleaved(
     return steps
 
 
-def seconds_each(scale: Scale, least: Sequence[float]) -> float:
-    """Return how long each load may last within the scale's budget, but those that need more.
+def seconds_per_load(scale: Scale, minimums: Sequence[float]) -> float:
+    """Return the duration of a load that fits the scale's budget, unless a load needs more.
 
-    There is a load for each measurement; what it lasts at the least is given.
+    `minimums` holds the minimum duration of each measurement's load.
     """
-    left_s = scale.budget_s - len(least) * (scale.warmup_s + STEP_OVERHEAD_S)
-    lengths = sorted(least, reverse=True)
-    share = left_s / max(len(least), 1)
-    for others, needed in zip(range(len(least) - 1, 0, -1), lengths, strict=False):
+    left_s = scale.budget_s - len(minimums) * (scale.warmup_s + STEP_OVERHEAD_S)
+    lengths = sorted(minimums, reverse=True)
+    share = left_s / max(len(minimums), 1)
+    for others, needed in zip(range(len(minimums) - 1, 0, -1), lengths, strict=False):
         if needed <= share:
             break
         left_s -= needed
         share = left_s / others
-    return round(min(max(share, SHORTEST_S), scale.longest_s), 2)
+    return round(min(max(share, MIN_LOAD_S), scale.max_load_s), 2)

@@ -1,8 +1,9 @@
 """Runs a server, and beside it a process that spins for a share of what the server uses.
 
 ``spinner.py SHARE GROUP COMMAND...``: the process becomes the command, so that its id and its
-session are the server's; its grandchild spins, as soon as it is in a control group whose name
-holds GROUP. It is nobody's child, so that no server waits for it, and ends when the server does.
+session are the server's. Its grandchild spins as soon as it is in a control group whose name
+contains GROUP. The grandchild is not a child of the server, so no server waits for it; it exits
+when the server does.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ _PAUSE_S = 0.025
 
 
 def _counters(group: str, server: Path) -> Path | None:
-    """Return the counters of the group as soon as this process is in it; None if it never is."""
+    """Return the group's CPU counters once this process is in it; None if the server exited."""
     mounts = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
     mounted = next(fields[1] for fields in mounts if fields[2] == "cgroup2")
     while server.exists():
@@ -33,7 +34,7 @@ def _used_s(counters: Path) -> float:
 
 
 def _spin(share: float, group: str, server: Path) -> None:
-    """Use such a share of what all others in the group use."""
+    """Use this share of what all other processes of the group use."""
     counters = _counters(group, server)
     if counters is None:
         return
@@ -55,7 +56,7 @@ def main() -> None:
         os.execvp(command[0], command)
     if os.fork():
         os._exit(0)
-    # Among a thousand threads of a server it would hardly get a turn otherwise.
+    # Without priority it would hardly be scheduled among a thousand threads of a server.
     with contextlib.suppress(OSError):
         os.nice(-20)
     with contextlib.suppress(FileNotFoundError):

@@ -1,6 +1,6 @@
-"""Intervals over runs, fits, and the control of false alarms among many comparisons.
+"""Confidence intervals over runs, regression, and control of the family-wise error rate.
 
-A run gives one value, however many requests it held: requests of one run share its luck.
+A run gives one value, however many requests it has: the requests of a run are not independent.
 """
 
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 LEVEL = 0.95
-_FEWEST_FOR_BOOTSTRAP = 8
-"""With fewer values no resampling reaches as far beyond them as an interval of 95 % has to."""
+_MIN_FOR_BOOTSTRAP = 8
+"""With fewer values, resampling cannot reach far enough beyond them for a 95 % interval."""
 _RESAMPLES = 4000
 _SEED = 20090112
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over runs, and between which limits it lies with a probability of LEVEL."""
+    """A mean over runs, with its confidence interval at LEVEL."""
 
     value: float
     low: float
@@ -27,43 +27,43 @@ class Interval:
 
 
 def _student(values: np.ndarray) -> tuple[float, float]:
-    """Return the limits of the mean by Student's distribution."""
+    """Return the confidence limits of the mean by Student's t distribution."""
     half = stdtrit(len(values) - 1, (1 + LEVEL) / 2) * values.std(ddof=1) / np.sqrt(len(values))
     return values.mean() - half, values.mean() + half
 
 
 def _bootstrapped(values: np.ndarray) -> tuple[float, float]:
-    """Return the limits of the mean by the bootstrap of Student's t (Efron 1981)."""
+    """Return the confidence limits of the mean by the bootstrap-t (Efron 1981)."""
     count, mean = len(values), values.mean()
     error = values.std(ddof=1) / np.sqrt(count)
-    drawn = np.random.default_rng(_SEED).choice(values, (_RESAMPLES, count))
-    errors = drawn.std(axis=1, ddof=1) / np.sqrt(count)
+    resamples = np.random.default_rng(_SEED).choice(values, (_RESAMPLES, count))
+    errors = resamples.std(axis=1, ddof=1) / np.sqrt(count)
     usable = errors > 0
-    t = (drawn.mean(axis=1)[usable] - mean) / errors[usable]
+    t = (resamples.mean(axis=1)[usable] - mean) / errors[usable]
     low, high = np.quantile(t, ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
     return mean - low * error, mean - high * error
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
-    """Return the mean with its interval; ValueError if there are fewer than two values.
+    """Return the mean with its confidence interval; ValueError for fewer than two values.
 
-    The bootstrap from eight values on, Student's distribution below.
+    Student's t distribution is used for fewer than eight values, the bootstrap from eight on.
     """
-    given = np.asarray(values, dtype=float)
-    if len(given) < 2:
-        raise ValueError("an interval needs two runs or more")
-    if np.ptp(given) == 0:
-        low = high = given[0]
-    elif len(given) < _FEWEST_FOR_BOOTSTRAP:
-        low, high = _student(given)
+    sample = np.asarray(values, dtype=float)
+    if len(sample) < 2:
+        raise ValueError("an interval needs at least two runs")
+    if np.ptp(sample) == 0:
+        low = high = sample[0]
+    elif len(sample) < _MIN_FOR_BOOTSTRAP:
+        low, high = _student(sample)
     else:
-        low, high = _bootstrapped(given)
-    return Interval(float(given.mean()), float(low), float(high), len(given))
+        low, high = _bootstrapped(sample)
+    return Interval(float(sample.mean()), float(low), float(high), len(sample))
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A straight line through points, by least squares."""
+    """A least-squares line."""
 
     slope: float
     slope_low: float
@@ -72,22 +72,22 @@ class Fit:
     correlation: float
 
     def at(self, x: float) -> float:
-        """Return the height of the line."""
+        """Return the value of the line at x."""
         return self.intercept + self.slope * x
 
 
 def linear_fit(
     xs: Sequence[float], ys: Sequence[float], errors: Sequence[float] | None = None
 ) -> Fit:
-    """Return the line with the interval of its slope; ValueError below three different places.
+    """Return the least-squares line; ValueError for fewer than three distinct x values.
 
-    `errors` are in proportion to how far each figure strays, which decides what it weighs (weighted
-    least squares, Aitken 1935); without them all figures weigh the same. The correlation is
-    Pearson's, where they always do.
+    `errors` are proportional to the standard deviation of each value and determine its weight
+    (weighted least squares, Aitken 1935); without them all values have equal weight. The
+    correlation is Pearson's, always unweighted.
     """
     x, y = np.asarray(xs, dtype=float), np.asarray(ys, dtype=float)
     if len(set(xs)) < 3:
-        raise ValueError("a fit needs three different places or more")
+        raise ValueError("a fit needs at least three distinct x values")
     weight = np.ones(len(x)) if errors is None else np.asarray(errors, dtype=float) ** -2.0
     weight /= weight.sum()
     deviation = x - weight @ x
@@ -102,30 +102,32 @@ def linear_fit(
 
 
 def proportional_fit(xs: Sequence[float], ys: Sequence[float]) -> Fit:
-    """Return the line through figures that stray in proportion to their size, as times do.
+    """Return the line through values whose errors are proportional to them, as times are.
 
-    Where some are not above zero, all figures weigh the same.
+    If any value is not positive, all values have equal weight.
     """
     return linear_fit(xs, ys, ys if min(ys) > 0 else None)
 
 
-def beyond_p(value: float, margin: float, error: float, freedom: float) -> float:
-    """Return how likely a value so far out is by chance if the truth is within the margin of zero.
+def margin_p_value(value: float, margin: float, error: float, dof: float) -> float:
+    """Return the p value of a value this extreme if the truth is within the margin of zero.
 
-    The error is the standard error of the value, known with so many degrees of freedom.
+    `error` is the standard error of the value, estimated with `dof` degrees of freedom.
     """
-    far = abs(value)
-    return float(stdtr(freedom, -(far - margin) / error) + stdtr(freedom, -(far + margin) / error))
+    distance = abs(value)
+    return float(
+        stdtr(dof, -(distance - margin) / error) + stdtr(dof, -(distance + margin) / error)
+    )
 
 
-def holm(chances: Sequence[float]) -> list[float]:
+def holm(p_values: Sequence[float]) -> list[float]:
     """Return p values adjusted by Holm's method (1979), in the given order.
 
-    Flagging those below a limit flags anything wrongly at most that often, all taken together.
+    Rejecting those below a limit keeps the family-wise error rate at most at that limit.
     """
-    adjusted = [1.0] * len(chances)
+    adjusted = [1.0] * len(p_values)
     highest = 0.0
-    for rank, place in enumerate(sorted(range(len(chances)), key=lambda i: chances[i])):
-        highest = max(highest, min(1.0, chances[place] * (len(chances) - rank)))
-        adjusted[place] = highest
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        highest = max(highest, min(1.0, p_values[index] * (len(p_values) - rank)))
+        adjusted[index] = highest
     return adjusted

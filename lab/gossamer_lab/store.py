@@ -1,4 +1,4 @@
-"""The folder of a run: raw rows in Parquet, all else in JSON, and what is derived from them."""
+"""The folder of a run: raw rows as Parquet, everything else as JSON."""
 
 import json
 from collections.abc import Callable
@@ -14,31 +14,31 @@ from gossamer_lab.measure import Row
 _RESULTS = "results.json"
 _RAW = "raw.parquet"
 _HOSTS = "hosts.parquet"
-_WHOLE = ("order", "round", "requests", "errors", "server_memory_kb", "accept_queue_overflows")
-_WORDS = (
+_INTEGERS = ("order", "round", "requests", "errors", "server_memory_kb", "accept_queue_overflows")
+_STRINGS = (
     "point",
     "server",
     "started",
     "failure",
     "errors_by_kind",
-    "void",
+    "invalid",
     "histograms",
     "timeline",
     "host",
     "hosts_died",
 )
 
-FORMAT = 3
+FORMAT = 4
 """Version of the layout of results.json."""
 
 
 class NoSuchRunError(Exception):
-    """There is no run of that name, or another version of the lab made it."""
+    """There is no such run, or another version of the lab made it."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run as it is kept: everything that its report is made from."""
+    """A stored run: everything that its report is made from."""
 
     folder: Path
     results: dict[str, Any]
@@ -46,7 +46,7 @@ class Run:
 
     @property
     def report(self) -> Path:
-        """Where the report of this run is."""
+        """Path of the report."""
         return self.folder / "report.html"
 
     def save(self) -> None:
@@ -58,43 +58,49 @@ class Run:
 
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file so that at any time the old one or the new one is whole."""
-    fresh = path.with_name(f".{path.name}.new")
-    write(fresh)
-    fresh.replace(path)
+    """Write a file atomically."""
+    temporary = path.with_name(f".{path.name}.new")
+    write(temporary)
+    temporary.replace(path)
 
 
 def raw_frame(rows: list[Row]) -> pl.DataFrame:
-    """Return the rows as a table whose types do not depend on which values are missing."""
+    """Return the rows as a table whose column types do not depend on missing values."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     kinds: dict[str, Any] = dict.fromkeys(names, pl.Float64)
-    kinds |= {name: pl.Int64 for name in _WHOLE if name in kinds}
-    kinds |= {name: pl.String for name in _WORDS if name in kinds}
+    kinds |= {name: pl.Int64 for name in _INTEGERS if name in kinds}
+    kinds |= {name: pl.String for name in _STRINGS if name in kinds}
     kinds |= {"ours": pl.Boolean} if "ours" in kinds else {}
     whole = [{name: row.get(name) for name in names} for row in rows]
     return pl.DataFrame(whole, schema=kinds, orient="row")
 
 
 def host_rows(folder: Path) -> pl.DataFrame | None:
-    """Return a row for each client host of each measurement; None if none had many hosts."""
+    """Return a row for each client host of each measurement; None if no load had many hosts."""
     path = folder / _HOSTS
     return pl.read_parquet(path) if path.exists() else None
 
 
-def keep_hosts(folder: Path, row: Row, hosts: list[Row]) -> None:
-    """Keep what each client host of a measurement reported."""
-    place = {name: row[name] for name in ("order", "round", "point", "server")}
-    fresh = raw_frame([place | host for host in hosts])
+def save_host_rows(folder: Path, row: Row, hosts: list[Row]) -> None:
+    """Store the metrics of each client host of a measurement."""
+    measurement = {name: row[name] for name in ("order", "round", "point", "server")}
+    new = raw_frame([measurement | host for host in hosts])
     kept = host_rows(folder)
     if kept is not None:
         others = kept.filter(pl.col("order") != row["order"])
-        fresh = pl.concat([others, fresh], how="diagonal")
+        new = pl.concat([others, new], how="diagonal")
     folder.mkdir(parents=True, exist_ok=True)
-    _replace(folder / _HOSTS, fresh.write_parquet)
+    _replace(folder / _HOSTS, new.write_parquet)
+
+
+def is_finished(folder: Path) -> bool | None:
+    """Return whether the run in a folder is finished; None if the folder contains no run."""
+    path = folder / _RESULTS
+    return bool(json.loads(path.read_text()).get("complete")) if path.exists() else None
 
 
 def load_run(name: str) -> Run:
-    """Read a run again: its folder, its name in the folder of runs, or "latest"."""
+    """Load a run: by its folder, its name in the folder of runs, or "latest"."""
     if name == "latest":
         kept = sorted(path.parent for path in paths.RUNS.glob(f"*/{_RESULTS}"))
         folder = kept[-1] if kept else paths.RUNS / name

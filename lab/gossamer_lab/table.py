@@ -7,18 +7,18 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gossamer_lab.amount import amount
 from gossamer_lab.notes import notes
+from gossamer_lab.plural import plural
 
 _WIDE = 100
-"""The narrowest console that has room for all points side by side."""
-_ROOMY = 108
+"""Minimum width of a console for all points side by side."""
+_WIDE_WITH_GAPS = 108
 
 Cells = dict[tuple[str, str], dict[str, Any]]
 
 
 def duration(us: float | None) -> str:
-    """Return a time of some microseconds in the unit that suits it."""
+    """Return a time in the unit that suits it."""
     if us is None:
         return "-"
     for limit, unit in ((1e3, "µs"), (1e6, "ms")):
@@ -28,8 +28,8 @@ def duration(us: float | None) -> str:
     return f"{us / 1e6:.2f} s"
 
 
-def figure(value: float | None) -> str:
-    """Return a number with four digits that count."""
+def number(value: float | None) -> str:
+    """Return a number with four significant digits."""
     if value is None:
         return "-"
     magnitude = abs(value)
@@ -43,11 +43,11 @@ def figure(value: float | None) -> str:
 
 
 def span(verdict: dict[str, Any]) -> str:
-    """Return the figure that decides with its interval."""
+    """Return the value of a verdict with its confidence interval."""
     if verdict["value"] is None:
         return "-"
-    low, high = figure(verdict["low"]), figure(verdict["high"])
-    return f"{figure(verdict['value'])} ({low} to {high})"
+    low, high = number(verdict["low"]), number(verdict["high"])
+    return f"{number(verdict['value'])} ({low} to {high})"
 
 
 def rate(per_s: float | None) -> str:
@@ -56,7 +56,7 @@ def rate(per_s: float | None) -> str:
 
 
 def cost(cell: dict[str, Any]) -> str:
-    """Return the CPU time a request, with its ratio and mark."""
+    """Return the CPU time per request, with its ratio and mark."""
     if cell["cpu_us"] is None:
         return "-"
     decimals = 2 if cell["cpu_us"] < 9.995 else 1 if cell["cpu_us"] < 99.95 else 0
@@ -64,38 +64,38 @@ def cost(cell: dict[str, Any]) -> str:
     return f"{'*' if cell['is_best'] else ''}{cell['cpu_us']:.{decimals}f} µs{ratio}"
 
 
-def marks(cell: dict[str, Any]) -> str:
+def problems(cell: dict[str, Any]) -> str:
     """Return what went wrong in a cell, empty if nothing did."""
     words = []
     if cell["failures"]:
         words.append(f"{cell['failures']} failed!")
     if cell["errors"]:
-        words.append(f"{amount(cell['errors'], 'error')}!")
+        words.append(f"{plural(cell['errors'], 'error')}!")
     return ", ".join(words)
 
 
 def _style(cell: dict[str, Any]) -> str:
-    if marks(cell):
+    if problems(cell):
         return "bold red"
     return "bold green" if cell["is_best"] else ""
 
 
 def _block(cell: dict[str, Any] | None) -> Text:
-    """Return a cell of the wide table, a figure a line."""
+    """Return a cell of the wide table, one value per line."""
     if cell is None:
         return Text("not measured", style="dim")
     limited = "~" if cell["client_bound"] else ""
     text = Text(f"{limited}{rate(cell['throughput_per_s'])}\n")
     text.append(cost(cell), style=_style(cell))
     text.append(f"\np99 {duration(cell['p99_us'])}", style="dim")
-    if marks(cell):
-        text.append(f"\n{marks(cell)}", style="bold red")
+    if problems(cell):
+        text.append(f"\n{problems(cell)}", style="bold red")
     return text
 
 
 def _wide(results: dict[str, Any], cells: Cells, width: int) -> Table:
-    """Rows are servers, columns are points."""
-    gap = 1 if width >= _ROOMY else 0
+    """Return a table with a row for each server and a column for each point."""
+    gap = 1 if width >= _WIDE_WITH_GAPS else 0
     table = Table(box=box.HORIZONTALS, show_lines=True, padding=(0, gap, 0, 0), pad_edge=False)
     table.add_column("", no_wrap=True)
     for point in results["points"]:
@@ -109,23 +109,23 @@ def _wide(results: dict[str, Any], cells: Cells, width: int) -> Table:
 
 
 def _narrow(results: dict[str, Any], cells: Cells) -> Table:
-    """A row for each point and server, for consoles of eighty columns."""
+    """Return a table with a row for each point and server, for consoles of 80 columns."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in ("point", "server"):
         table.add_column(name)
-    for name in ("requests", "CPU a request", "p99"):
+    for name in ("requests", "CPU/request", "p99"):
         table.add_column(name, justify="right", no_wrap=True)
     for point in results["points"]:
         for server in results["servers"]:
             cell = cells.get((point["key"], server["name"]))
             if cell:
                 limited = "~" if cell["client_bound"] else ""
-                wrong = f"\n{marks(cell)}" if marks(cell) else ""
+                failed = f"\n{problems(cell)}" if problems(cell) else ""
                 table.add_row(
                     point["label"],
                     server["name"],
                     limited + rate(cell["throughput_per_s"]),
-                    Text(cost(cell) + wrong, style=_style(cell)),
+                    Text(cost(cell) + failed, style=_style(cell)),
                     duration(cell["p99_us"]),
                 )
         table.add_section()
@@ -133,56 +133,72 @@ def _narrow(results: dict[str, Any], cells: Cells) -> Table:
 
 
 def _legend(results: dict[str, Any]) -> str:
-    """Explain the figures and those marks that occur."""
+    """Explain the values, and those marks that occur."""
     cells = results["cells"]
     method = results["method"]
     where = (
-        f"server and load share core {method['server_core']}"
+        f"server and load generator share core {method['server_core']}"
         if method["shared_core"]
-        else f"server on core {method['server_core']}, load on core {method['client_core']}"
+        else f"server on core {method['server_core']}, client on core {method['client_core']}"
     )
-    loads = f"{amount(method['rounds'], 'round')} of {method['seconds']:g} s"
+    loads = f"{plural(method['rounds'], 'round')} of {method['seconds']:g} s"
     lines = [
-        f"Requests a second; CPU time (user and system) of the server a request; 99th percentile "
-        f"of the response time. {loads}, {where}."
+        f"Requests per second; CPU time (user and system) of the server per request; 99th "
+        f"percentile of the response time. {loads}, {where}."
     ]
     if any(cell["ratio"] is not None for cell in cells):
-        lines.append("×: CPU time against that of the best peer at this point. *: the least here.")
+        lines.append("×: CPU time relative to the best peer at this point. *: the minimum.")
     if any(cell["client_bound"] for cell in cells) and not method["shared_core"]:
-        lines.append("~: the server had time to spare: not its throughput. Trust the CPU time.")
-    if any(marks(cell) for cell in cells):
-        lines.append("!: not every request succeeded: neither best nor compared against.")
+        lines.append("~: limited by the load generator, not the server. Trust the CPU time.")
+    if any(problems(cell) for cell in cells):
+        lines.append("!: requests failed: excluded as best and as reference.")
     return "\n".join(lines)
+
+
+def _series(series: dict[str, Any]) -> Table:
+    """Return a table of a chart, with a row for each subject."""
+    found = {(at["server"], at["x"]): at["value"] for at in series["values"]}
+    table = Table(title=f"{series['title']}: {series['y_title']}", box=box.HORIZONTALS)
+    table.add_column(series["x_title"])
+    places = sorted({x for _, x in found})
+    for x in places:
+        table.add_column(number(x), justify="right")
+    for server in dict.fromkeys(server for server, _ in found):
+        table.add_row(server, *(number(found.get((server, x))) for x in places))
+    return table
 
 
 _VERDICT_STYLES = {"holds": "bold green", "does not hold": "bold red"}
 
 
 def _verdicts(results: dict[str, Any]) -> Table:
-    """A row for each claim."""
+    """Return a table with a row for each claim."""
     table = Table(box=box.HORIZONTALS, show_lines=True, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in ("claim", "verdict", "the figure that decides"):
+    for name in ("claim", "verdict", "quantity (95 % CI)"):
         table.add_column(name, ratio=3 if name == "claim" else 2)
     for verdict in results["verdicts"]:
         word = Text(verdict["verdict"], style=_VERDICT_STYLES.get(verdict["verdict"], "yellow"))
-        word.append(f"\n{verdict['because']}", style="dim")
-        decided = Text(f"{verdict['figure']}: {span(verdict)}")
+        word.append(f"\n{verdict['reason']}", style="dim")
+        decided = Text(f"{verdict['quantity']}: {span(verdict)}")
         table.add_row(Text(verdict["claim"]), word, decided)
     return table
 
 
 def render(results: dict[str, Any], width: int) -> RenderableType:
-    """Return a run for a console of that width: verdicts or table, with legend and notes."""
-    said = [
-        Text(note.text, style="bold red" if note.is_fault else "yellow") for note in notes(results)
+    """Return a run for a console of that width: verdicts, charts as tables, or the table."""
+    head = [Text(results["headline"], style="bold yellow")] if results["headline"] else []
+    lines = [
+        Text(note.text, style="bold red" if note.is_error else "yellow") for note in notes(results)
     ]
     if results["verdicts"]:
-        return Group(_verdicts(results), *said)
+        return Group(*head, _verdicts(results), *lines)
+    if results["series"]:
+        return Group(*head, *map(_series, results["series"]), *lines)
     cells = {(cell["point"], cell["server"]): cell for cell in results["cells"]}
     table = _wide(results, cells, width) if width >= _WIDE else _narrow(results, cells)
-    return Group(table, Text(_legend(results), style="dim"), *said)
+    return Group(*head, table, Text(_legend(results), style="dim"), *lines)
 
 
 def show(results: dict[str, Any], console: Console) -> None:
-    """Print what a run found."""
+    """Print the results of a run."""
     console.print(render(results, console.width))

@@ -1,5 +1,5 @@
-/* A concurrency architecture: one way to serve many connections. Each is one file of this folder, and differs from the
- * others in nothing but its concurrency. */
+/* A concurrency architecture: one way to serve many connections. Architectures differ in nothing
+ * but their concurrency; the drawing of each is at the top of the file of its name. */
 #ifndef GS_SERVE_ARCH_H
 #define GS_SERVE_ARCH_H
 
@@ -13,20 +13,20 @@ struct serve_arch {
     const char *name;
     const char *summary;
     const char *workers; /* what --workers means there */
-    uint64_t workers_least;
-    uint64_t workers_usual;       /* without --workers; 0: workers_a_processor for each processor */
-    uint64_t workers_a_processor; /* 0: one */
-    uint64_t requests_usual; /* of a connection, without --requests-per-connection; 0: no limit */
+    uint64_t min_workers;
+    uint64_t default_workers; /* without --workers; 0: workers_per_processor for each processor */
+    uint64_t workers_per_processor; /* 0: one */
+    uint64_t default_requests; /* of a connection, without --requests-per-connection; 0: no limit */
     /* The workers share one listening socket for each address; otherwise each has its own. */
-    bool is_one_door;
-    bool
-        has_worker_each; /* for each connection: there are no more workers than --max-connections */
-    bool has_stages;     /* --controllers and --admission mean something */
-    bool has_favor;      /* --favor means something */
+    bool has_single_listener;
+    /* A worker serves one connection: there are no more workers than --max-connections. */
+    bool has_worker_per_connection;
+    bool has_stages;      /* --controllers and --admission mean something */
+    bool has_priority;    /* --favor means something */
     bool has_nonblocking; /* --nonblocking means something */
 
-    /* Start serving, call serve_wait, and return once all connections are drained. Returns 0 or -errno; -errno too when a
-     * part of it failed while serving. */
+    /* Start serving, call serve_wait, and return once all connections are drained. Returns 0 or
+     * -errno; -errno too when a part of it failed while serving. */
     int (*run)(struct serve_server *server);
 };
 
@@ -44,10 +44,10 @@ extern const struct serve_arch serve_arch_queue;
 /* NULL-terminated; the first is the default. */
 extern const struct serve_arch *const serve_archs[];
 
-/* NULL: there is none of this name. */
+/* Returns NULL if there is none of this name. */
 const struct serve_arch *serve_arch_find(const char *name);
 
-/* Name, summary and what --workers means, a line each, on stdout. */
+/* Print the name, summary and meaning of --workers of each on stdout. */
 void serve_arch_list(void);
 
 #endif

@@ -1,97 +1,120 @@
-/* What the files of the architecture `event` share: event.c has the workers and what all connections go through; event_ready.c
- * and event_ring.c are two ways of moving their bytes. */
+/* What the files of the architecture `event` share: event.c has the workers, how connections are
+ * accepted and how they end; event_drain.c how a worker ends; event_ready.c and event_ring.c are
+ * two transports, which move the bytes of connections. */
 #ifndef GS_SERVE_EVENT_H
 #define GS_SERVE_EVENT_H
 
-#include "serve/acceptor.h"
+#include "serve/acceptors.h"
 #include "serve/connection.h"
+#include "serve/loops.h"
 
+#include <gossamer/list.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define EVENT_RECEIVE_SIZE 65536
 
-/* What every connection has; each way begins its own with it. */
+/* Steps of one connection in one iteration of the loop. */
+#define EVENT_STEPS_MAX 8
+
+/* Each transport's own kind of connection begins with this. */
 struct event_worker;
 struct event_connection {
     struct serve_connection base;
-    bool lacks; /* the kernel had no memory for what is to be sent */
+    bool send_nomem; /* the kernel had no memory for what is to be sent */
     bool is_ending;
+    bool is_queued; /* eager: it waits for its first turn */
     struct gs_timer timer;
-    struct event_connection *next, **link; /* the worker's, the newest first */
-};
-
-/* When connections have their first turn. */
-struct event_manner {
-    /* Once for each worker, whose acceptors are not started yet. */
-    void (*init)(struct event_worker *worker);
-
-    /* This one was accepted: have event_advance called for it, now or in a later turn. */
-    void (*accepted)(struct event_worker *worker, struct event_connection *connection);
+    struct gs_list link; /* in the worker's list */
 };
 
 struct event_worker {
-    const struct event_manner *manner;
     struct gs_loop *loop;
-    const struct event_way *way;
+    const struct event_transport *transport;
     struct serve_shard shard;
     struct serve_server *server;
-    unsigned index;                   /* of this worker */
-    struct serve_acceptor *acceptors; /* one for each address */
-    struct event_connection *connections;
+    struct serve_acceptors acceptors;
+
+    /* Called when a connection was accepted. The transport's `advance`; or eager.c's, which has the
+     * connection wait for its first turn in a queue. */
+    void (*first_turn)(struct event_worker *worker, struct event_connection *connection);
+    struct gs_list connections; /* the newest first */
     uint64_t connection_count;
-    struct serve_places *places; /* for connections of all workers */
+    struct serve_slots *slots; /* for connections of all workers */
     struct gs_async drain;
+    struct gs_async evict;          /* a worker asks for room */
+    atomic_uint workers_to_ask;     /* if this one has none that may be closed */
+    struct event_worker **peers;    /* all workers; NULL: not started yet. Atomic */
+    struct gs_list *next_candidate; /* where the next search for one to close starts */
     struct gs_timer drain_end;
     struct gs_prepare flush_log;
-    bool draining, has_stopped_accepting;
+    bool is_draining, has_stopped_accepting;
     unsigned drain_passes;
     uint64_t received, received_before; /* how often bytes came; before the last pass of draining */
-    bool is_by_level;                   /* the poller knows no edges */
-    struct event_connection *waiting;   /* the oldest of those that have not had their first turn */
-    struct gs_async turn;               /* of that one */
+    bool is_level_triggered;
+    struct event_connection *waiting; /* eager: the oldest that has not had its first turn */
+    struct gs_async turn;             /* eager: of that one */
     int result;
     pthread_t thread;
     char buffer[EVENT_RECEIVE_SIZE];
 };
 
 /* A way of moving the bytes of connections. */
-struct event_way {
+struct event_transport {
     size_t connection_size;
-    size_t watcher_offset; /* in a connection, of what is called when bytes have come */
+    size_t watcher_offset; /* in a connection, of the watcher that is called when bytes have come */
     void (*init)(struct event_worker *worker, struct event_connection *connection);
 
-    /* Take one step that needs no waiting. False: there is none. */
-    bool (*step)(struct event_worker *worker, struct event_connection *connection, uint64_t now_ns);
+    /* Do what the connection wants as far as its socket allows, then have the rest reported, or
+     * release it. */
+    void (*advance)(struct event_worker *worker, struct event_connection *connection);
 
-    /* Have what it waits for reported. again: it has more to do, once the others had their turn. Returns 0 or -errno. */
-    int (*wait)(struct event_worker *worker, struct event_connection *connection, bool again);
-
-    /* What the kernel lacked may be there by now. */
+    /* What the kernel had no memory for may be tried again. */
     void (*retry)(struct event_connection *connection);
 
-    /* Take what has come from the peer by now. NULL: that comes of itself, within an iteration. */
+    /* Receive what the peer has already sent, and answer it as far as the socket allows; the caller
+     * then calls `advance`. NULL: the loop delivers that within an iteration. */
     void (*take)(struct event_worker *worker, struct event_connection *connection, uint64_t now_ns);
 
-    /* End what is under way. False: it ends later, and event_release is to be called again. */
+    /* End what is in progress. Returns false if it ends later, and event_release is to be called
+     * again. */
     bool (*end)(struct event_connection *connection);
 };
 
-extern const struct event_way event_ready, event_ring;
+extern const struct event_transport event_by_readiness, event_by_completions;
 
-/* Go as far as it goes without waiting, then wait for the rest. */
-void event_advance(struct event_worker *worker, struct event_connection *connection);
+/* Make the worker ready for gs_async_send(&worker->drain), which ends it: connections that are
+ * pending are accepted, requests that were received answered, and then all is closed. */
+void event_init_draining(struct event_worker *worker);
 
-/* The one that was accepted after this one; NULL: none. */
+/* Close a connection for others, in this worker or in another. data: the worker. */
+void event_make_room(void *data);
+void event_init_evicting(struct event_worker *worker);
+
+/* Close the connection and free it, now or once what is in progress has ended. */
+void event_release(struct event_worker *worker, struct event_connection *connection);
+
+static inline bool event_is_over(const struct event_connection *connection)
+{
+    return gs_http_conn_wants(&connection->base.http) & GS_HTTP_CLOSE;
+}
+
+/* Returns 0 or -ENOMEM. */
+static inline int event_watch_deadline(struct event_worker *worker,
+                                       struct event_connection *connection)
+{
+    return serve_watch_deadline(&connection->timer, &connection->base, connection->send_nomem,
+                                gs_loop_now(worker->loop));
+}
+
+/* ---- For architectures made from this one (eager.c) ---- */
+
+/* The connection that was accepted after this one; NULL: none. */
 struct event_connection *event_newer(const struct event_worker *worker,
                                      const struct event_connection *connection);
 
-/* Close the connection and forget it, now or once what is under way has ended. */
-void event_release(struct event_worker *worker, struct event_connection *connection);
-
-/* The steps that both ways share: load a file, or shut down the sending side. False: neither is wanted. */
-bool event_step(struct event_connection *connection, uint64_t now_ns);
-
-/* Start and run all workers, until the server ends: the whole of an architecture on loops. */
-GS_MUST_CHECK int event_run(struct serve_server *server, const struct event_manner *manner);
+/* Start and run all workers, until the server ends. init: called for each worker, whose acceptors
+ * are not started yet; it may set `first_turn`. NULL: connections are advanced at once. */
+GS_MUST_CHECK int event_run(struct serve_server *server, void (*init)(struct event_worker *worker));
 
 #endif

@@ -1,11 +1,17 @@
-/* Connections by readiness: the kernel tells which sockets have something to read or room to write, and each receive and send
- * is a system call. A connection is advanced at once when it is accepted: bytes are usually there. Only if it then has to wait is
- * it registered with the kernel, once, for both directions; on pollers without edges, for what it waits for at the time. */
+/* Connections by readiness: the kernel reports which sockets have something to read or room to
+ * write, and each receive and send is a system call.
+ *
+ *     on_events --> advance --> step: receive --> HTTP; step: send ...        --> watch
+ *                                     (connection.c)    (connection.c)
+ *
+ * A connection is advanced at once when it is accepted: bytes are usually there. Only if it then
+ * has to wait is it registered with the kernel, once, for both directions; on level-triggered
+ * pollers, for what it waits for at the time. */
 #include "serve/arch/event.h"
 
 struct ready_connection {
     struct event_connection connection;
-    bool readable, writable; /* as far as we know */
+    bool readable, writable; /* as far as is known */
     bool hung_up;            /* the end comes after what can be read */
     struct gs_io io;
 };
@@ -13,6 +19,58 @@ struct ready_connection {
 static struct ready_connection *ready_of(struct event_connection *connection)
 {
     return gs_container_of(connection, struct ready_connection, connection);
+}
+
+/* ---- A request ---- */
+
+/* Do one thing that the socket allows; loading a file may block on the disk. Returns false if there
+ * is none. */
+static bool step(struct event_worker *worker, struct ready_connection *ready, uint64_t now_ns)
+{
+    struct event_connection *connection = &ready->connection;
+    struct serve_connection *base = &connection->base;
+    unsigned wants = gs_http_conn_wants(&base->http);
+    if (wants & GS_HTTP_WRITE && ready->writable) {
+        ssize_t n = serve_connection_send(base, now_ns);
+        connection->send_nomem = serve_is_nomem(n);
+        ready->writable = n != -EAGAIN && !connection->send_nomem;
+    } else if (wants & (GS_HTTP_LOAD | GS_HTTP_SHUTDOWN)) {
+        return serve_load_or_shut_down(worker->loop, base);
+    } else if (wants & GS_HTTP_READ && ready->readable) {
+        ssize_t n = serve_connection_receive(base, worker->buffer, sizeof worker->buffer, now_ns);
+        ready->readable = n == (ssize_t)sizeof worker->buffer || (n > 0 && ready->hung_up);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Have what it waits for reported; again: it has more to do after the others' turn. Returns 0 or
+ * -errno. */
+static int watch(struct event_worker *worker, struct ready_connection *ready, bool again)
+{
+    const struct event_connection *connection = &ready->connection;
+    if (worker->is_level_triggered) {
+        unsigned wants = gs_http_conn_wants(&connection->base.http);
+        gs_io_set_events(&ready->io,
+                         (wants & GS_HTTP_READ ? GS_READ : 0) |
+                             (wants & GS_HTTP_WRITE && !connection->send_nomem ? GS_WRITE : 0));
+    }
+    int err = ready->io.watcher.active ? 0 : gs_io_start(&ready->io);
+    if (!err && again)
+        gs_watcher_feed(&ready->io.watcher, 0);
+    return err;
+}
+
+static void advance(struct event_worker *worker, struct event_connection *connection)
+{
+    struct ready_connection *ready = ready_of(connection);
+    unsigned steps = 0;
+    while (steps < EVENT_STEPS_MAX && step(worker, ready, gs_loop_now(worker->loop)))
+        steps++;
+    if (event_is_over(connection) || event_watch_deadline(worker, connection) ||
+        watch(worker, ready, steps == EVENT_STEPS_MAX))
+        event_release(worker, connection);
 }
 
 static void on_events(struct gs_io *io, unsigned events)
@@ -23,8 +81,10 @@ static void on_events(struct gs_io *io, unsigned events)
     ready->readable |= (events & GS_READ) != 0;
     ready->writable |= (events & GS_WRITE) != 0;
     ready->hung_up |= (events & GS_HANGUP) != 0;
-    event_advance(io->watcher.data, &ready->connection);
+    advance(io->watcher.data, &ready->connection);
 }
+
+/* ---- Its start and end ---- */
 
 static void init(struct event_worker *worker, struct event_connection *connection)
 {
@@ -33,42 +93,8 @@ static void init(struct event_worker *worker, struct event_connection *connectio
     ready->hung_up = false;
     gs_io_init(&ready->io, worker->loop, on_events);
     gs_io_set(&ready->io, connection->base.fd,
-              GS_READ | GS_WRITE | (worker->is_by_level ? 0 : GS_EDGE));
+              GS_READ | GS_WRITE | (worker->is_level_triggered ? 0 : GS_EDGE));
     ready->io.watcher.data = worker;
-}
-
-static bool step(struct event_worker *worker, struct event_connection *connection, uint64_t now_ns)
-{
-    struct ready_connection *ready = ready_of(connection);
-    struct serve_connection *base = &connection->base;
-    unsigned wants = gs_http_conn_wants(&base->http);
-    if (wants & GS_HTTP_WRITE && ready->writable) {
-        ssize_t n = serve_connection_send(base, now_ns);
-        connection->lacks = serve_connection_lacks(n);
-        ready->writable = n != -EAGAIN && !connection->lacks;
-    } else if (wants & (GS_HTTP_LOAD | GS_HTTP_SHUTDOWN)) {
-        return event_step(connection, now_ns);
-    } else if (wants & GS_HTTP_READ && ready->readable) {
-        ssize_t n = serve_connection_receive(base, worker->buffer, sizeof worker->buffer, now_ns);
-        ready->readable = n == (ssize_t)sizeof worker->buffer || (n > 0 && ready->hung_up);
-    } else {
-        return false;
-    }
-    return true;
-}
-
-static int wait(struct event_worker *worker, struct event_connection *connection, bool again)
-{
-    struct ready_connection *ready = ready_of(connection);
-    if (worker->is_by_level) {
-        unsigned wants = gs_http_conn_wants(&connection->base.http);
-        gs_io_want(&ready->io, (wants & GS_HTTP_READ ? GS_READ : 0) |
-                                   (wants & GS_HTTP_WRITE && !connection->lacks ? GS_WRITE : 0));
-    }
-    int err = ready->io.watcher.active ? 0 : gs_io_start(&ready->io);
-    if (!err && again)
-        gs_watcher_feed(&ready->io.watcher, 0);
-    return err;
 }
 
 static void retry(struct event_connection *connection)
@@ -78,8 +104,10 @@ static void retry(struct event_connection *connection)
 
 static void take(struct event_worker *worker, struct event_connection *connection, uint64_t now_ns)
 {
+    unsigned steps = 0;
     ready_of(connection)->readable = true;
-    step(worker, connection, now_ns);
+    while (steps < EVENT_STEPS_MAX && step(worker, ready_of(connection), now_ns))
+        steps++;
 }
 
 static bool end(struct event_connection *connection)
@@ -88,12 +116,11 @@ static bool end(struct event_connection *connection)
     return true;
 }
 
-const struct event_way event_ready = {
+const struct event_transport event_by_readiness = {
     .connection_size = sizeof(struct ready_connection),
     .watcher_offset = offsetof(struct ready_connection, io),
     .init = init,
-    .step = step,
-    .wait = wait,
+    .advance = advance,
     .retry = retry,
     .take = take,
     .end = end,

@@ -1,10 +1,12 @@
-/* Connections by completions: the kernel receives and sends, and what it is asked for goes to it with the system call that waits.
+/* Connections by completions: the kernel receives and sends, and requests go to it with the system
+ * call that waits.
  *
  *     kernel --- bytes, in a buffer of the loop's ---> HTTP --- pages to send ---> kernel
  *        `-------------------- sent --------------------^
  *
- * One request to receive lasts as long as the connection, and takes memory only for bytes that have come. What comes while HTTP
- * wants nothing is kept, and receiving pauses. Files are sent by sendfile, which waits for room by readiness. */
+ * One request to receive (multishot) lasts as long as the connection, and takes memory only for
+ * bytes that have arrived. What comes while HTTP wants nothing is kept, and receiving pauses. Files
+ * are sent by sendfile, which waits for room by readiness. */
 #include "serve/arch/event.h"
 
 #include <stdlib.h>
@@ -14,7 +16,7 @@ struct ring_connection {
     struct event_connection connection;
     struct gs_op receive, send;
     struct gs_io room;           /* for a file to be sent */
-    struct serve_output *output; /* under way from several places, or NULL */
+    struct serve_output *output; /* in progress, if it has several parts; or NULL */
     struct msghdr message;
     char *kept; /* received, and not wanted yet */
     size_t kept_n;
@@ -31,6 +33,8 @@ static struct event_worker *worker_of(const struct ring_connection *ring)
 {
     return ring->connection.timer.watcher.data;
 }
+
+static void advance(struct event_worker *worker, struct event_connection *connection);
 
 /* ---- Receiving ---- */
 
@@ -74,10 +78,10 @@ static void on_received(struct gs_op *op, int64_t result)
         ring->has_ended = true;
     if (result <= 0)
         ring->end = (int)result;
-    event_advance(worker_of(ring), connection);
+    advance(worker_of(ring), connection);
 }
 
-/* What was kept, and then the end. */
+/* Hand over what was kept, and then the end. */
 static void hand_over(struct ring_connection *ring, uint64_t now_ns)
 {
     struct serve_connection *base = &ring->connection.base;
@@ -107,10 +111,10 @@ static void on_sent(struct gs_op *op, int64_t result)
     ssize_t n = result == -EINTR ? -EAGAIN : (ssize_t)result;
     serve_connection_sent(&connection->base, ring->output ? ring->output : &one_part, n,
                           gs_loop_now(worker->loop));
-    connection->lacks = serve_connection_lacks(n);
+    connection->send_nomem = serve_is_nomem(n);
     free(ring->output);
     ring->output = NULL;
-    event_advance(worker, connection);
+    advance(worker, connection);
 }
 
 static int send_memory(struct ring_connection *ring)
@@ -139,7 +143,7 @@ static void send_some(struct ring_connection *ring, uint64_t now_ns)
         return;
     }
     ssize_t n = serve_connection_send(&connection->base, now_ns);
-    connection->lacks = serve_connection_lacks(n);
+    connection->send_nomem = serve_is_nomem(n);
     ring->is_blocked = n == -EAGAIN;
 }
 
@@ -150,10 +154,10 @@ static void on_room(struct gs_io *io, unsigned events)
         gs_http_conn_abort(&ring->connection.base.http);
     gs_io_stop(io);
     ring->is_blocked = false;
-    event_advance(worker_of(ring), &ring->connection);
+    advance(worker_of(ring), &ring->connection);
 }
 
-/* ---- The way ---- */
+/* ---- The transport ---- */
 
 static void init(struct event_worker *worker, struct event_connection *connection)
 {
@@ -169,16 +173,17 @@ static void init(struct event_worker *worker, struct event_connection *connectio
     ring->has_ended = ring->is_blocked = false;
 }
 
+/* Do one thing that the socket allows; loading a file may block on the disk. Returns false if there
+ * is none. */
 static bool step(struct event_worker *worker, struct event_connection *connection, uint64_t now_ns)
 {
     struct ring_connection *ring = ring_of(connection);
     unsigned wants = gs_http_conn_wants(&connection->base.http);
-    bool may_send = !gs_op_is_under_way(&ring->send) && !ring->is_blocked && !connection->lacks;
-    (void)worker;
+    bool may_send = !gs_op_is_active(&ring->send) && !ring->is_blocked && !connection->send_nomem;
     if (wants & GS_HTTP_WRITE && may_send)
         send_some(ring, now_ns);
     else if (wants & (GS_HTTP_LOAD | GS_HTTP_SHUTDOWN))
-        return event_step(connection, now_ns);
+        return serve_load_or_shut_down(worker->loop, &connection->base);
     else if (wants & GS_HTTP_READ && (ring->kept_n || ring->has_ended))
         hand_over(ring, now_ns);
     else
@@ -186,13 +191,15 @@ static bool step(struct event_worker *worker, struct event_connection *connectio
     return true;
 }
 
-static int wait(struct event_worker *worker, struct event_connection *connection, bool again)
+/* Have what it waits for reported; again: it has more to do after the others' turn. Returns 0 or
+ * -errno. */
+static int watch(struct event_worker *worker, struct event_connection *connection, bool again)
 {
     struct ring_connection *ring = ring_of(connection);
     bool is_wanted = gs_http_conn_wants(&connection->base.http) & GS_HTTP_READ;
     int err = 0;
-    if (is_wanted && !gs_op_is_under_way(&ring->receive))
-        err = gs_op_recv_each(&ring->receive, connection->base.fd);
+    if (is_wanted && !gs_op_is_active(&ring->receive))
+        err = gs_op_recv_multishot(&ring->receive, connection->base.fd);
     if (!err && ring->is_blocked)
         err = gs_io_start(&ring->room);
     if (!err && again)
@@ -200,9 +207,19 @@ static int wait(struct event_worker *worker, struct event_connection *connection
     return err;
 }
 
+static void advance(struct event_worker *worker, struct event_connection *connection)
+{
+    unsigned steps = 0;
+    while (steps < EVENT_STEPS_MAX && step(worker, connection, gs_loop_now(worker->loop)))
+        steps++;
+    if (event_is_over(connection) || event_watch_deadline(worker, connection) ||
+        watch(worker, connection, steps == EVENT_STEPS_MAX))
+        event_release(worker, connection);
+}
+
 static void retry(struct event_connection *connection)
 {
-    connection->lacks = false;
+    connection->send_nomem = false;
 }
 
 static bool end(struct event_connection *connection)
@@ -211,19 +228,18 @@ static bool end(struct event_connection *connection)
     gs_io_stop(&ring->room);
     gs_op_cancel(&ring->receive);
     gs_op_cancel(&ring->send);
-    if (gs_op_is_under_way(&ring->receive) || gs_op_is_under_way(&ring->send))
+    if (gs_op_is_active(&ring->receive) || gs_op_is_active(&ring->send))
         return false;
     free(ring->output);
     free(ring->kept);
     return true;
 }
 
-const struct event_way event_ring = {
+const struct event_transport event_by_completions = {
     .connection_size = sizeof(struct ring_connection),
     .watcher_offset = offsetof(struct ring_connection, receive),
     .init = init,
-    .step = step,
-    .wait = wait,
+    .advance = advance,
     .retry = retry,
     .end = end,
 };

@@ -1,138 +1,133 @@
-/* A process for each connection: it is begun when the connection is accepted, serves it alone, and ends with it.
+/* A process for each connection: it is forked when the connection is accepted, serves it alone, and
+ * ends with it.
  *
- *     listening sockets (one a worker and address, SO_REUSEPORT)       first process
- *        |                                                                | waits for signals, and begins another
- *        v                                                                v accepting one in place of one that crashed
+ *     listening sockets (one a worker and address, SO_REUSEPORT)     first process
+ *        |                                                              | waits for signals,
+ *        v                                                              v replaces crashed ones
  *     accepting process (a worker)        process of a connection
  *     +----------------------------+      +------------------------------------+
- *     | take a place               | fork | .-> receive --> HTTP --> send --.  |
+ *     | acquire a slot             | fork | .-> receive --> HTTP --> send --.  |
  *     | accept                     |----->| |                               |  |
- *     | give the place of a        |      | `-------------------------------'  |
- *     |   process that ended back  |<-----|                                    |
+ *     | release the slot of a      |      | `-------------------------------'  |
+ *     |   process that ended       |<-----|                                    |
  *     +----------------------------+ ends +------------------------------------+
  *
- * No two connections share memory: what is cached is what the accepting process had, which is nothing, so that each
- * process reads its pages itself. */
+ * No two connections share memory: each process reads its pages itself, as the accepting one has
+ * none cached. */
+#include "serve/accept.h"
 #include "serve/arch/arch.h"
 #include "serve/blocking.h"
-#include "serve/family.h"
+#include "serve/children.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* Until a process can be had that the kernel refused. */
-#define PAUSE_NS (50 * GS_MILLISECOND)
+/* Between two tries while the kernel refuses a process. */
+#define RETRY_NS (50 * GS_MILLISECOND)
 
 static struct serve_shard shard;
 
-static void leave(struct serve_door *door)
+/* In this order, so that no slot is lost if the process is killed between the two. */
+static void release_slot(struct serve_listener_set *set)
 {
-    atomic_fetch_sub(&door->held, 1);
-    serve_gate_leave(door->gate);
+    serve_admission_release(set->admission);
+    atomic_fetch_sub(&set->held, 1);
 }
 
-/* Whoever has ended has left. Returns false when there is nobody to wait for. */
-static bool reap(struct serve_door *door)
+/* Release the slots of processes that have ended. Returns false when there is no child left. */
+static bool reap(struct serve_listener_set *set)
 {
     bool has_crashed;
     pid_t pid;
     while ((pid = serve_reap_child(&has_crashed)) > 0)
-        leave(door);
+        release_slot(set);
     return !pid;
 }
 
-_Noreturn static void serve(struct serve_door *door, const struct serve_arrival *arrival)
+_Noreturn static void serve(struct serve_listener_set *set, const struct serve_accepted *accepted)
 {
-    struct serve_server *server = door->gate->server;
-    struct serve_blocking blocking;
-    for (unsigned i = 0; i < server->door_count; i++)
+    struct serve_server *server = set->admission->server;
+    for (unsigned i = 0; i < server->set_count; i++)
         serve_stop_listening(server, i);
-    gs_sys_close(door->other_fd);
-    serve_blocking_init(&blocking, door->gate, &shard, arrival);
-    serve_blocking_run(&blocking);
-    serve_blocking_close(&blocking);
+    gs_sys_close(set->extra_fd);
+    serve_kernel_run(set->admission, &shard, accepted);
+    serve_log_finish(&shard.log);
     _exit(0);
 }
 
-/* When the kernel refuses a process, the connection waits. */
-static void begin(struct serve_door *door, const struct serve_arrival *arrival)
+/* While the kernel refuses a process, the connection waits. */
+static void serve_in_child(struct serve_listener_set *set, const struct serve_accepted *accepted)
 {
-    bool is_said = false;
-    atomic_fetch_add(&door->held, 1);
-    pid_t pid = serve_begin_child();
-    while (pid < 0 && gs_clock_now() < atomic_load(&door->gate->end_ns)) {
-        if (!is_said)
-            fprintf(stderr, "%s: no process can be begun, new connections wait: %s\n",
-                    serve_command.name, strerror(-pid));
-        is_said = true;
-        serve_wait_for_child(gs_clock_now() + PAUSE_NS);
-        reap(door);
-        pid = serve_begin_child();
+    static uint64_t warned_ns;
+    pid_t pid = serve_fork_child();
+    while (pid < 0 && gs_clock_now() < atomic_load(&set->admission->drain_until_ns)) {
+        serve_warn_waiting("can't fork", pid, &warned_ns, gs_clock_now());
+        serve_wait_for_child(gs_clock_now() + RETRY_NS);
+        reap(set);
+        pid = serve_fork_child();
     }
     if (!pid)
-        serve(door, arrival);
-    gs_sys_close(arrival->fd);
+        serve(set, accepted);
+    gs_sys_close(accepted->fd);
     if (pid < 0)
-        leave(door);
+        release_slot(set);
 }
 
 static int accept_all(void *data, unsigned index)
 {
-    struct serve_gate *gate = data;
-    struct serve_door *door = &gate->doors[index];
-    struct serve_arrival arrival;
+    struct serve_admission *admission = data;
+    struct serve_listener_set *set = &admission->sets[index];
+    struct serve_accepted accepted;
     int err;
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
-    door->other_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (door->other_fd < 0 || serve_shard_init_own(&shard, gate->server, index))
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    set->extra_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (set->extra_fd < 0 || serve_shard_init_own(&shard, admission->server, index))
         return 1;
-    while ((err = serve_door_accept(door, &arrival)) != -ECANCELED) {
+    while ((err = serve_listener_set_accept(set, &accepted)) != -ECANCELED) {
         struct signalfd_siginfo ended;
         if (err == -EINTR)
-            gs_sys_read(door->other_fd, &ended, sizeof ended);
-        serve_follow_log(gate->server);
-        reap(door);
+            gs_sys_read(set->extra_fd, &ended, sizeof ended);
+        serve_reopen_log(admission->server);
+        reap(set);
         if (!err)
-            begin(door, &arrival);
+            serve_in_child(set, &accepted);
     }
-    while (reap(door))
+    while (reap(set))
         serve_wait_for_child(GS_NEVER);
     serve_shard_done(&shard);
     return 0;
 }
 
-/* Those that it had begun end with it. */
+/* Its own children end with it. */
 static void on_crash(void *data, unsigned index)
 {
-    struct serve_gate *gate = data;
-    struct serve_door *door = &gate->doors[index];
-    for (unsigned held = atomic_load(&door->held); held; held--)
-        leave(door);
+    struct serve_admission *admission = data;
+    struct serve_listener_set *set = &admission->sets[index];
+    for (unsigned held = atomic_load(&set->held); held; held--)
+        release_slot(set);
 }
 
 static int run(struct serve_server *server)
 {
-    struct serve_gate *gate;
+    struct serve_admission *admission;
     serve_block_signals();
-    int err = serve_gate_new(server, server->options->connections_most, &gate);
+    int err = serve_admission_new(server, server->options->max_connections, &admission);
     if (err)
         return err;
-    struct serve_family family = {
-        .gate = gate,
+    struct serve_children_group group = {
+        .admission = admission,
         .count = server->workers,
         .serve = accept_all,
         .crashed = on_crash,
-        .data = gate,
+        .data = admission,
     };
-    err = serve_family_run(&family);
-    serve_gate_free(gate);
+    err = serve_children_run(&group);
+    serve_admission_free(admission);
     return err;
 }
 
@@ -140,6 +135,6 @@ const struct serve_arch serve_arch_fork = {
     .name = "fork",
     .summary = "a process for each connection",
     .workers = "processes that accept, each with a listening socket",
-    .workers_least = 1,
+    .min_workers = 1,
     .run = run,
 };

@@ -1,5 +1,5 @@
-/* Four threads that exchange events, after SandStorm's: one accepts, one reads, one writes, and one is the application, which alone
- * knows HTTP.
+/* Four threads that exchange events, after SandStorm's: one accepts, one reads, one writes, and one
+ * is the application, which alone knows HTTP.
  *
  *      listener (one a worker)        sockets                            sockets
  *         |                              |                                  ^
@@ -9,11 +9,13 @@
  *         |                      bytes |   |                    |   |
  *         v                            v   |                    v   |
  *      +------------------------------- application --------------------------------+
- *      |   HTTP, the page cache, deadlines; files are loaded inline                  |
+ *      |   HTTP, the file cache, deadlines; files are loaded inline                  |
  *      +----------------------------------------------------------------------------+
  *
- * Each thread is a loop with a queue of events. A connection has one event for each direction, which is with the application or on
- * its way: so nothing is touched by two threads at a time. How all starts and ends: quad_life.c. */
+ * Each thread is a loop with a queue of events. A connection has one event for each direction,
+ * which is with the application or on its way: so no member is used by two threads at a time.
+ * Here is the application; quad_sockets.c has the threads that read and write, and quad_life.c
+ * starts and ends all. */
 #include "serve/arch/quad.h"
 
 #include "serve/loops.h"
@@ -28,8 +30,8 @@ void quad_send(struct quad_group *group, int from, int to, struct quad_event *ev
 {
     struct gs_stage *stage = group->threads[to].stage;
     (void)!(from == QUAD_ACCEPTING
-                ? gs_stage_put(stage, &event->event)
-                : gs_outbox_put(gs_stage_outbox(group->threads[from].stage), stage, &event->event));
+                ? gs_stage_enqueue(stage, &event->event)
+                : gs_outbox_add(gs_stage_outbox(group->threads[from].stage), stage, &event->event));
 }
 
 static uint64_t now_of(const struct quad_group *group)
@@ -37,43 +39,28 @@ static uint64_t now_of(const struct quad_group *group)
     return gs_loop_now(group->threads[QUAD_APPLICATION].loop);
 }
 
-/* ---- What a connection wants ---- */
+/* ---- The application: what a connection wants ---- */
 
-static void begin_closing(struct quad_connection *connection)
+static void start_closing(struct quad_connection *connection)
 {
     connection->is_closing = true;
     gs_timer_stop(&connection->timer);
     quad_send(connection->group, QUAD_APPLICATION, QUAD_READING, &connection->close);
 }
 
-/* What the application does itself. False: there is nothing. */
-static bool step(struct quad_connection *connection, unsigned wants)
-{
-    struct serve_connection *base = &connection->base;
-    if (wants & GS_HTTP_LOAD) {
-        struct gs_http_load *load = gs_http_conn_take_load(&base->http);
-        gs_http_load_run(load);
-        gs_loop_update_now(connection->group->threads[QUAD_APPLICATION].loop);
-        serve_connection_loaded(base, load, now_of(connection->group));
-    } else if (wants & GS_HTTP_SHUTDOWN) {
-        serve_connection_shut_down(base, now_of(connection->group));
-    }
-    return wants & (GS_HTTP_LOAD | GS_HTTP_SHUTDOWN);
-}
-
-static void go_on(struct quad_connection *connection)
+static void advance(struct quad_connection *connection)
 {
     struct serve_connection *base = &connection->base;
     struct quad_group *group = connection->group;
-    while (step(connection, gs_http_conn_wants(&base->http)))
+    while (serve_load_or_shut_down(group->threads[QUAD_APPLICATION].loop, base))
         ;
     unsigned wants = gs_http_conn_wants(&base->http);
     if (wants & GS_HTTP_CLOSE ||
-        serve_watch_deadline(&connection->timer, base, connection->lacks, now_of(group))) {
-        begin_closing(connection);
+        serve_watch_deadline(&connection->timer, base, connection->send_nomem, now_of(group))) {
+        start_closing(connection);
         return;
     }
-    if (wants & GS_HTTP_WRITE && !connection->is_writing && !connection->lacks) {
+    if (wants & GS_HTTP_WRITE && !connection->is_writing && !connection->send_nomem) {
         serve_connection_output(base, &connection->output);
         connection->is_writing = true;
         quad_send(group, QUAD_APPLICATION, QUAD_WRITING, &connection->write);
@@ -88,20 +75,20 @@ static void on_deadline(struct gs_timer *timer)
 {
     struct quad_connection *connection = gs_container_of(timer, struct quad_connection, timer);
     uint64_t now_ns = now_of(connection->group);
-    connection->lacks = false;
+    connection->send_nomem = false;
     if (gs_http_conn_deadline(&connection->base.http) <= now_ns)
         serve_connection_expire(&connection->base, now_ns);
-    go_on(connection);
+    advance(connection);
 }
 
-/* ---- What comes to it ---- */
+/* ---- Events that come to the application ---- */
 
 void quad_accepted(void *data, int fd, const struct sockaddr *address)
 {
     struct quad_group *group = data;
     struct quad_connection *connection = calloc(1, sizeof *connection);
     if (!connection) {
-        serve_places_leave(group->places);
+        serve_slots_release(group->slots);
         gs_sys_close(fd);
         return;
     }
@@ -129,10 +116,10 @@ static void on_open(struct quad_connection *connection)
     gs_timer_init(&connection->timer, group->threads[QUAD_APPLICATION].loop, on_deadline);
     gs_list_append(&group->connections, &connection->link);
     group->connection_count++;
-    go_on(connection);
+    advance(connection);
 }
 
-/* A request of which a part came before the server was going down. */
+/* Whether a part of a request came before the server began to drain. */
 static bool is_half_received(const struct serve_connection *base)
 {
     return gs_http_conn_wants(&base->http) == GS_HTTP_READ && !gs_http_conn_is_idle(&base->http);
@@ -144,7 +131,7 @@ static void on_read(struct quad_connection *connection)
     uint64_t now_ns = now_of(connection->group);
     connection->is_reading = false;
     if (!connection->is_closing) {
-        /* Its answer says that it is the last, even if not all have been drained yet. */
+        /* Its answer says that it is the last, even if the drain has not come to it yet. */
         if (atomic_load(&connection->group->is_draining) && is_half_received(base))
             serve_connection_drain(base, now_ns);
         serve_connection_received(base, connection->bytes, connection->n, now_ns);
@@ -158,7 +145,7 @@ static void on_written(struct quad_connection *connection)
     connection->is_writing = false;
     if (connection->is_closing)
         return;
-    connection->lacks = serve_connection_lacks(connection->sent);
+    connection->send_nomem = serve_is_nomem(connection->sent);
     serve_connection_sent(&connection->base, &connection->output, connection->sent,
                           now_of(connection->group));
 }
@@ -169,55 +156,54 @@ static void on_closed(struct quad_connection *connection)
     serve_connection_done(&connection->base);
     gs_list_remove(&connection->link);
     free(connection);
-    serve_places_leave(group->places);
-    if (!--group->connection_count && group->course == QUAD_ENDS)
+    serve_slots_release(group->slots);
+    if (!--group->connection_count && group->drain_phase == QUAD_ENDS)
         gs_loop_stop(group->threads[QUAD_APPLICATION].loop);
 }
 
-static void end_gently(struct quad_group *group)
+static void drain_connections(struct quad_group *group)
 {
     struct gs_loop *loop = group->threads[QUAD_APPLICATION].loop;
     uint64_t end_ns = gs_clock_after(gs_loop_now(loop), group->server->options->drain_timeout_ns);
-    GS_LIST_EACH(link, &group->connections)
-    {
+    GS_LIST_FOREACH (link, &group->connections) {
         struct quad_connection *connection = gs_container_of(link, struct quad_connection, link);
         if (connection->is_closing)
             continue;
         serve_connection_drain(&connection->base, gs_loop_now(loop));
-        go_on(connection);
+        advance(connection);
     }
     if (!group->connection_count)
         gs_loop_stop(loop);
     else if (gs_timer_start(&group->drain_end, end_ns))
-        quad_end(group);
+        quad_close_all(group);
 }
 
-/* First whatever can be written is, then whatever has come is read: who knows that a request was answered may have sent the next. */
+/* First all that can be written is written, then all that has arrived is read: a client that has
+ * its answer may have sent the next request. */
 static void on_drain(struct quad_group *group)
 {
-    group->course++;
-    if (group->course == QUAD_WRITES)
+    group->drain_phase++;
+    if (group->drain_phase == QUAD_WRITES)
         quad_send(group, QUAD_APPLICATION, QUAD_WRITING, &group->draining);
-    else if (group->course == QUAD_READS)
+    else if (group->drain_phase == QUAD_READS)
         quad_send(group, QUAD_APPLICATION, QUAD_READING, &group->draining);
     else
-        end_gently(group);
+        drain_connections(group);
 }
 
-void quad_end(struct quad_group *group)
+void quad_close_all(struct quad_group *group)
 {
-    GS_LIST_EACH(link, &group->connections)
-    {
+    GS_LIST_FOREACH (link, &group->connections) {
         struct quad_connection *connection = gs_container_of(link, struct quad_connection, link);
         if (!connection->is_closing)
-            begin_closing(connection);
+            start_closing(connection);
     }
 }
 
 void quad_handle_application(struct gs_batch *batch, void *data)
 {
     struct gs_event *next;
-    while ((next = gs_batch_take(batch))) {
+    while ((next = gs_batch_next(batch))) {
         struct quad_event *event = gs_container_of(next, struct quad_event, event);
         struct quad_connection *connection = event->connection;
         switch (event->kind) {
@@ -238,6 +224,6 @@ void quad_handle_application(struct gs_batch *batch, void *data)
             break;
         }
         if (!connection->is_closing)
-            go_on(connection);
+            advance(connection);
     }
 }

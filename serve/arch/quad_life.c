@@ -10,39 +10,30 @@
 
 static int start_accepting(struct quad_group *group)
 {
-    struct serve_server *server = group->server;
-    const int *listeners = server->listeners + (size_t)group->index * server->address_count;
-    group->acceptors = calloc(server->address_count, sizeof *group->acceptors);
-    int err = group->acceptors ? 0 : -ENOMEM;
-    for (unsigned i = 0; !err && i < server->address_count; i++) {
-        serve_acceptor_init(&group->acceptors[i], group->threads[QUAD_ACCEPTING].loop,
-                            group->places, quad_accepted, group);
-        err = serve_acceptor_start(&group->acceptors[i], listeners[i], server->log_fd >= 0);
-    }
-    return err;
+    const struct serve_acceptors_options options = {
+        .loop = group->threads[QUAD_ACCEPTING].loop,
+        .slots = group->slots,
+        .accepted = quad_accepted,
+        .data = group,
+    };
+    int err = serve_acceptors_init(&group->acceptors, group->server, group->index, &options);
+    return err ? err : serve_acceptors_start(&group->acceptors);
 }
 
-/* Who has connected already is served; then the application hears of it. */
+/* Pending connections are accepted before the application drains. */
 static void on_drain(struct gs_async *async)
 {
     struct quad_group *group = async->watcher.data;
-    struct serve_server *server = group->server;
     atomic_store(&group->is_draining, true);
-    for (unsigned i = 0; i < server->address_count; i++)
-        serve_acceptor_take(&group->acceptors[i], (unsigned)server->options->backlog);
-    for (unsigned i = 0; i < server->address_count; i++) {
-        serve_acceptor_stop(&group->acceptors[i]);
-        gs_loop_fd_closed(async->watcher.loop, group->acceptors[i].io.fd);
-    }
-    serve_stop_listening(server, group->index);
+    serve_acceptors_finish(&group->acceptors);
     quad_send(group, QUAD_ACCEPTING, QUAD_APPLICATION, &group->draining);
 }
 
-/* ---- The application's ---- */
+/* ---- The application's thread ---- */
 
 static void on_drain_end(struct gs_timer *timer)
 {
-    quad_end(timer->watcher.data);
+    quad_close_all(timer->watcher.data);
 }
 
 static void on_flush_log(struct gs_prepare *prepare)
@@ -51,7 +42,7 @@ static void on_flush_log(struct gs_prepare *prepare)
     serve_shard_flush_log(&group->shard);
 }
 
-/* ---- All four ---- */
+/* ---- All four threads ---- */
 
 static void on_stop(struct gs_async *async)
 {
@@ -61,16 +52,18 @@ static void on_stop(struct gs_async *async)
 static void *run_thread(void *data)
 {
     struct quad_thread *thread = data;
-    gs_stage_calm_thread();
-    thread->result = gs_loop_run(thread->loop);
+    gs_stage_set_batch_scheduling();
+    atomic_store(&thread->result, gs_loop_run(thread->loop));
+    if (atomic_load(&thread->result))
+        serve_request_end();
     return NULL;
 }
 
-static int make_thread(struct quad_group *group, int which)
+static int init_thread(struct quad_group *group, int which)
 {
     static const struct {
         const char *name;
-        gs_stage_fn *handle; /* NULL: no events come to it */
+        gs_stage_fn *handle; /* NULL: it receives no events */
     } kinds[QUAD_THREADS] = {
         [QUAD_READING] = {"read", quad_handle_reading},
         [QUAD_WRITING] = {"write", quad_handle_writing},
@@ -80,7 +73,7 @@ static int make_thread(struct quad_group *group, int which)
     int err = serve_loop_new(group->server, !group->index && !which, &thread->loop);
     if (err)
         return err;
-    thread->is_by_level = serve_loop_is_by_level(thread->loop);
+    thread->is_level_triggered = serve_loop_is_level_triggered(thread->loop);
     gs_async_init(&thread->stop, thread->loop, on_stop);
     gs_async_start(&thread->stop);
     const struct gs_stage_options options = {.name = kinds[which].name,
@@ -90,7 +83,7 @@ static int make_thread(struct quad_group *group, int which)
     return options.handle ? gs_stage_new(&options, &thread->stage) : 0;
 }
 
-static void set_up_watchers(struct quad_group *group)
+static void init_watchers(struct quad_group *group)
 {
     struct gs_loop *application = group->threads[QUAD_APPLICATION].loop;
     gs_async_init(&group->drain, group->threads[QUAD_ACCEPTING].loop, on_drain);
@@ -103,22 +96,22 @@ static void set_up_watchers(struct quad_group *group)
         gs_prepare_start(&group->flush_log);
 }
 
-static int make_group(struct serve_server *server, unsigned index, struct serve_places *places,
+static int init_group(struct serve_server *server, unsigned index, struct serve_slots *slots,
                       struct quad_group *group)
 {
     group->server = server;
     group->index = index;
-    group->places = places;
+    group->slots = slots;
     group->draining.kind = QUAD_DRAIN;
     gs_list_init(&group->connections);
-    gs_list_init(&group->read);
+    gs_list_init(&group->reading);
     int err = serve_shard_init(&group->shard, server, index, false);
     for (int i = 0; !err && i < QUAD_THREADS; i++)
-        err = make_thread(group, i);
+        err = init_thread(group, i);
     if (!err)
         err = start_accepting(group);
     if (!err)
-        set_up_watchers(group);
+        init_watchers(group);
     return err;
 }
 
@@ -133,35 +126,41 @@ static int start_group(struct quad_group *group)
     return err;
 }
 
-/* The application ends by itself when all have drained; where not all four run, nothing has begun. */
+static bool is_complete(struct quad_group *group)
+{
+    for (int i = 0; i < QUAD_THREADS; i++)
+        if (!group->threads[i].has_thread || atomic_load(&group->threads[i].result))
+            return false;
+    return true;
+}
+
+/* The application ends by itself when all connections are closed, if all four threads run. */
 static int end_group(struct quad_group *group)
 {
     static const int order[] = {QUAD_APPLICATION, QUAD_ACCEPTING, QUAD_READING, QUAD_WRITING};
-    bool is_whole = group->threads[QUAD_THREADS - 1].has_thread;
+    bool ends_by_itself = is_complete(group);
     int err = 0;
     for (unsigned i = 0; i < QUAD_THREADS; i++) {
         struct quad_thread *thread = &group->threads[order[i]];
         if (!thread->has_thread)
             continue;
-        if (i || !is_whole)
+        if (i || !ends_by_itself)
             gs_async_send(&thread->stop);
         pthread_join(thread->thread, NULL);
-        err = err ? err : thread->result;
+        err = err ? err : atomic_load(&thread->result);
     }
     return err;
 }
 
 static void free_group(struct quad_group *group)
 {
-    for (unsigned i = 0; group->acceptors && i < group->server->address_count; i++)
-        if (group->acceptors[i].places)
-            serve_acceptor_stop(&group->acceptors[i]);
+    serve_acceptors_stop(&group->acceptors);
     for (int i = 0; i < QUAD_THREADS; i++) {
         gs_stage_free(group->threads[i].stage);
         gs_loop_free(group->threads[i].loop);
     }
     serve_shard_done(&group->shard);
-    free(group->acceptors);
+    serve_acceptors_done(&group->acceptors);
 }
 
 static void list_stages(struct serve_server *server, struct quad_group *groups,
@@ -177,15 +176,15 @@ static void list_stages(struct serve_server *server, struct quad_group *groups,
 
 static int run(struct serve_server *server)
 {
-    struct serve_places places;
+    struct serve_slots slots;
     struct quad_group *groups = calloc(server->workers, sizeof *groups);
     struct gs_stage **stages = calloc((size_t)server->workers * QUAD_THREADS, sizeof *stages);
     unsigned made = 0;
     int err = groups && stages ? 0 : -ENOMEM;
-    serve_places_init(&places, server->options->connections_most);
+    serve_slots_init(&slots, server->options->max_connections);
     serve_block_signals();
     while (!err && made < server->workers)
-        err = make_group(server, made, &places, &groups[made]), made++;
+        err = init_group(server, made, &slots, &groups[made]), made++;
     if (!err)
         list_stages(server, groups, stages);
     for (unsigned i = 0; !err && i < made; i++)
@@ -211,6 +210,6 @@ const struct serve_arch serve_arch_quad = {
     .name = "quad",
     .summary = "four threads that exchange events: one accepts, one reads, one writes, one answers",
     .workers = "groups of four kernel threads, each with a listening socket",
-    .workers_least = 1,
+    .min_workers = 1,
     .run = run,
 };

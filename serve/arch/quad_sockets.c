@@ -1,26 +1,25 @@
-/* The threads of `quad` that read and write: each does for a socket what an event asks, waits for the socket if it must, and sends the
- * event back with what came of it. */
+/* The reading and the writing thread of the architecture `quad`. Each does for a socket what an
+ * event asks, waits for the socket if it must, and sends the event back with the result. */
 #include "serve/arch/quad.h"
 
+#include <errno.h>
 #include <gossamer/sys.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Both ---- */
-
-static bool is_by_level(const struct quad_connection *connection, int thread)
+static bool is_level_triggered(const struct quad_connection *connection, int thread)
 {
-    return connection->group->threads[thread].is_by_level;
+    return connection->group->threads[thread].is_level_triggered;
 }
 
-/* Have the loop tell when the socket is ready. Returns 0 or -errno. */
+/* Have the loop report when the socket is ready. Returns 0 or -errno. */
 static int wait_for(struct quad_connection *connection, int thread)
 {
     struct quad_side *side = thread == QUAD_READING ? &connection->reading : &connection->writing;
     unsigned wanted = thread == QUAD_READING ? GS_READ : GS_WRITE;
     side->is_asked = true;
-    if (is_by_level(connection, thread))
-        gs_io_want(&side->io, wanted);
+    if (is_level_triggered(connection, thread))
+        gs_io_set_events(&side->io, wanted);
     return side->io.watcher.active ? 0 : gs_io_start(&side->io);
 }
 
@@ -29,12 +28,12 @@ static void note(struct quad_side *side, unsigned events, bool is_level)
     side->is_ready = true;
     side->has_hung_up |= (events & (GS_HANGUP | GS_FAILED)) != 0;
     if (is_level && !(events & GS_FAILED))
-        gs_io_want(&side->io, 0);
+        gs_io_set_events(&side->io, 0);
 }
 
 /* ---- Reading ---- */
 
-/* Bytes, the end or an error go back. False: there is nothing. */
+/* Send bytes, the end or an error back. Returns false if there is nothing to receive. */
 static bool read_some(struct quad_connection *connection)
 {
     struct quad_group *group = connection->group;
@@ -77,21 +76,21 @@ static void on_readable(struct gs_io *io, unsigned events)
 {
     struct quad_connection *connection = gs_container_of(io, struct quad_connection, reading.io);
     bool is_asked = connection->reading.is_asked;
-    note(&connection->reading, events, is_by_level(connection, QUAD_READING));
+    note(&connection->reading, events, is_level_triggered(connection, QUAD_READING));
     if (is_asked && events & GS_FAILED)
         send_back_error(connection, gs_io_error(io));
     else if (is_asked)
         read_or_wait(connection);
 }
 
-static void begin_reading(struct quad_connection *connection)
+static void watch_reading(struct quad_connection *connection)
 {
     struct quad_group *group = connection->group;
     gs_io_init(&connection->reading.io, group->threads[QUAD_READING].loop, on_readable);
     gs_io_set(&connection->reading.io, connection->base.fd,
-              GS_READ | (is_by_level(connection, QUAD_READING) ? 0 : GS_EDGE));
+              GS_READ | (is_level_triggered(connection, QUAD_READING) ? 0 : GS_EDGE));
     connection->reading.is_ready = true;
-    gs_list_append(&group->read, &connection->reading_link);
+    gs_list_append(&group->reading, &connection->reading_link);
 }
 
 static void forget_reading(struct quad_connection *connection)
@@ -103,11 +102,10 @@ static void forget_reading(struct quad_connection *connection)
     gs_list_remove(&connection->reading_link);
 }
 
-/* Whatever has come to the sockets by now. */
+/* Read all that has already arrived at the sockets. */
 static void read_all(struct quad_group *group)
 {
-    GS_LIST_EACH(link, &group->read)
-    {
+    GS_LIST_FOREACH (link, &group->reading) {
         struct quad_connection *connection =
             gs_container_of(link, struct quad_connection, reading_link);
         if (connection->reading.is_asked)
@@ -119,11 +117,11 @@ void quad_handle_reading(struct gs_batch *batch, void *data)
 {
     struct quad_group *group = data;
     struct gs_event *next;
-    while ((next = gs_batch_take(batch))) {
+    while ((next = gs_batch_next(batch))) {
         struct quad_event *event = gs_container_of(next, struct quad_event, event);
         if (event->kind == QUAD_READ) {
             if (!gs_list_is_linked(&event->connection->reading_link))
-                begin_reading(event->connection);
+                watch_reading(event->connection);
             read_or_wait(event->connection);
         } else if (event->kind == QUAD_CLOSE) {
             forget_reading(event->connection);
@@ -144,7 +142,7 @@ static void send_back(struct quad_connection *connection, ssize_t sent)
     quad_send(connection->group, QUAD_WRITING, QUAD_APPLICATION, &connection->write);
 }
 
-/* That there is no room goes back, too; then it is waited for when it is asked again. */
+/* That there is no room is also sent back; it is waited for when the event comes again. */
 static void write_some(struct quad_connection *connection)
 {
     ssize_t sent = serve_output_send(&connection->output, connection->base.fd);
@@ -156,14 +154,14 @@ static void on_writable(struct gs_io *io, unsigned events)
 {
     struct quad_connection *connection = gs_container_of(io, struct quad_connection, writing.io);
     bool is_asked = connection->writing.is_asked;
-    note(&connection->writing, events, is_by_level(connection, QUAD_WRITING));
+    note(&connection->writing, events, is_level_triggered(connection, QUAD_WRITING));
     if (is_asked && events & GS_FAILED)
         send_back(connection, gs_io_error(io));
     else if (is_asked)
         write_some(connection);
 }
 
-/* The socket is watched from when it first had no room. */
+/* The socket is watched from when it first has no room. */
 static void write_or_wait(struct quad_connection *connection)
 {
     struct quad_side *side = &connection->writing;
@@ -174,7 +172,7 @@ static void write_or_wait(struct quad_connection *connection)
     if (!side->io.callback) {
         gs_io_init(&side->io, connection->group->threads[QUAD_WRITING].loop, on_writable);
         gs_io_set(&side->io, connection->base.fd,
-                  GS_WRITE | (is_by_level(connection, QUAD_WRITING) ? 0 : GS_EDGE));
+                  GS_WRITE | (is_level_triggered(connection, QUAD_WRITING) ? 0 : GS_EDGE));
     }
     int err = wait_for(connection, QUAD_WRITING);
     if (err)
@@ -194,7 +192,7 @@ void quad_handle_writing(struct gs_batch *batch, void *data)
 {
     struct quad_group *group = data;
     struct gs_event *next;
-    while ((next = gs_batch_take(batch))) {
+    while ((next = gs_batch_next(batch))) {
         struct quad_event *event = gs_container_of(next, struct quad_event, event);
         if (event->kind == QUAD_WRITE) {
             write_or_wait(event->connection);

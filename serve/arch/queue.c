@@ -1,23 +1,25 @@
-/* Greeters and workers around a queue: greeters accept connections and put them into it; a worker takes one, answers a request, and puts
- * the connection back.
+/* Accepting threads and workers around a queue: the former accept connections and push them; a
+ * worker pops one, answers a request, and pushes the connection again.
  *
  *     listening socket (one an address, for all)
  *        |
  *        v                                     two-lock queue
- *     greeters                            .-----------------------.        workers
+ *     accepting threads                   .-----------------------.        workers
  *     +-------------------------------+   |                       |   +--------------------+
- *     | door: one at a time           |-->| dummy, first, ... last|-->| receive            |
- *     | take a place, accept          |   |                       |   | HTTP               |--> over
+ *     | one at a time                 |-->| dummy, first, ... last|-->| receive            |
+ *     | acquire a slot, accept        |   |                       |   | HTTP               |--> end
  *     +-------------------------------+   `-----------------------'   | send               |
  *                                           ^                  ^      +--------------------+
  *                                           |                  `---------'  |
  *                                           |         or, with --nonblocking,
  *                                           |         if its client is not ready
  *                                           |                               v
- *                                           `---------------------------- parking: a thread that watches sockets
+ *                                           `---------------------------- parking: a thread that
+ *                                                                         watches sockets
  *
- * A worker waits for its connection's client, and meanwhile serves nobody else: as many idle clients as there are workers hold up all
- * others, each for 10 seconds, and longer the longer the queue was when it was accepted. With --nonblocking no worker waits. */
+ * A worker waits for its connection's client, and meanwhile serves no other: as many idle clients
+ * as there are workers hold up all others, each for 10 seconds, and longer the longer the queue was
+ * when it was accepted. With --nonblocking no worker waits. */
 #include "serve/arch/arch.h"
 #include "serve/parking.h"
 #include "serve/two_lock_queue.h"
@@ -26,94 +28,99 @@
 #include <gossamer/sys.h>
 #include <stdlib.h>
 
-#define STACK_SIZE (256 << 10)
+/* Of one connection, before another gets its turn. */
+#define STEPS_MAX 64
 
-/* How long a connection may take for a request, and be in the queue. */
+/* How long a connection may be idle or queued, and so much longer for each connection that was in
+ * the queue when it was accepted. */
 #define TIMEOUT_NS (10 * GS_SECOND)
-#define TIMEOUT_OF_EACH_NS (GS_SECOND / 50) /* in the queue when it was accepted */
+#define TIMEOUT_PER_QUEUED_NS (GS_SECOND / 50)
 
-struct client {
+struct queue_connection {
     struct serve_blocking blocking;
-    struct serve_queue_node *node; /* while it is not in the queue */
+    struct serve_queue_node *node; /* its own while it is not in the queue */
     uint64_t timeout_ns;
     struct serve_parked parked;
-    unsigned events; /* for which it was handed on */
+    unsigned events; /* that ended its parking */
     bool was_parked;
 };
 
-struct site {
-    struct serve_gate *gate;
+struct queue_server {
+    struct serve_admission *admission;
     struct serve_shards shards;
-    struct serve_queue queue;
+    struct serve_queue items;
     struct serve_parking parking;
     pthread_t *threads;
-    unsigned greeters, started;
-    atomic_uint accepted;
+    unsigned acceptors, started; /* threads; the acceptors come first */
+    atomic_uint accepted;        /* connections */
     bool parks;
 };
 
-static void enqueue(struct site *site, struct client *client)
+static void enqueue(struct queue_server *queue, struct queue_connection *connection)
 {
-    serve_queue_put(&site->queue, client->node, client);
+    serve_queue_push(&queue->items, connection->node, connection);
 }
 
-static void on_unparked(void *site, struct serve_parked *parked, unsigned events)
+static void on_unparked(void *queue, struct serve_parked *parked, unsigned events)
 {
-    struct client *client = gs_container_of(parked, struct client, parked);
-    client->events = events;
-    client->was_parked = true;
-    enqueue(site, client);
+    struct queue_connection *connection = gs_container_of(parked, struct queue_connection, parked);
+    connection->events = events;
+    connection->was_parked = true;
+    enqueue(queue, connection);
 }
 
-/* ---- Greeters ---- */
+/* ---- Accepting threads ---- */
 
-static void greet(struct site *site, const struct serve_arrival *arrival)
+static void add_connection(struct queue_server *queue, const struct serve_accepted *accepted)
 {
-    struct client *client = calloc(1, sizeof *client);
+    struct queue_connection *connection = calloc(1, sizeof *connection);
     struct serve_queue_node *node = malloc(sizeof *node);
-    if (!client || !node) {
-        free(client);
+    if (!connection || !node) {
+        free(connection);
         free(node);
-        gs_sys_close(arrival->fd);
-        serve_gate_leave(site->gate);
+        gs_sys_close(accepted->fd);
+        serve_admission_release(queue->admission);
         return;
     }
-    unsigned shard = atomic_fetch_add(&site->accepted, 1) % site->shards.count;
-    serve_blocking_init(&client->blocking, site->gate, &site->shards.items[shard], arrival);
-    serve_parked_init(&client->parked, &client->blocking);
-    client->node = node;
-    client->timeout_ns = TIMEOUT_NS + serve_queue_length(&site->queue) * TIMEOUT_OF_EACH_NS;
-    client->blocking.limit_ns = gs_clock_now() + client->timeout_ns;
-    enqueue(site, client);
+    unsigned shard = atomic_fetch_add(&queue->accepted, 1) % queue->shards.count;
+    serve_kernel_init(&connection->blocking, queue->admission, &queue->shards.items[shard],
+                      accepted);
+    connection->blocking.never_waits = queue->parks;
+    serve_parked_init(&connection->parked, &connection->blocking);
+    connection->node = node;
+    connection->timeout_ns = TIMEOUT_NS + serve_queue_length(&queue->items) * TIMEOUT_PER_QUEUED_NS;
+    connection->blocking.idle_limit_ns = gs_clock_now() + connection->timeout_ns;
+    enqueue(queue, connection);
 }
 
-static void *run_greeter(void *argument)
+static void *run_acceptor(void *argument)
 {
-    struct site *site = argument;
-    struct serve_arrival arrival;
-    while (serve_door_accept(&site->gate->doors[0], &arrival) != -ECANCELED)
-        greet(site, &arrival);
+    struct queue_server *queue = argument;
+    struct serve_accepted accepted;
+    while (serve_listener_set_accept(&queue->admission->sets[0], &accepted) != -ECANCELED)
+        add_connection(queue, &accepted);
     return NULL;
 }
 
 /* ---- Workers ---- */
 
-static void end(struct client *client)
+static void end(struct queue_server *queue, struct queue_connection *connection)
 {
-    serve_blocking_done(&client->blocking);
-    free(client->node);
-    free(client);
+    serve_kernel_done(&connection->blocking);
+    serve_admission_release(queue->admission);
+    free(connection->node);
+    free(connection);
 }
 
-/* What has come to it while it was in the queue, or before. */
-static void catch_up(struct client *client)
+/* Note what has happened to it while it was queued or parked. */
+static void catch_up(struct queue_connection *connection)
 {
-    struct serve_blocking *blocking = &client->blocking;
+    struct serve_blocking *blocking = &connection->blocking;
     blocking->has_received = false;
-    if (client->was_parked)
-        serve_blocking_ready(blocking, client->events);
-    client->was_parked = false;
-    serve_blocking_limit(blocking, gs_clock_now());
+    if (connection->was_parked)
+        serve_blocking_ready(blocking, connection->events);
+    connection->was_parked = false;
+    serve_blocking_check_idle(blocking, gs_clock_now());
 }
 
 static bool is_answered(const struct serve_blocking *blocking)
@@ -121,121 +128,112 @@ static bool is_answered(const struct serve_blocking *blocking)
     return blocking->has_received && gs_http_conn_is_idle(&blocking->base.http);
 }
 
-/* Go on until what was asked is answered, or else as far as it goes without waiting. Returns whether it could go on at once. */
-static bool answer(struct serve_blocking *blocking, bool waits)
+/* Serve it until a request is answered; or, if it never waits, as far as that needs no waiting.
+ * Returns whether it can go on without waiting. */
+static bool answer(struct serve_blocking *blocking)
 {
-    bool has_more = true;
-    while (!serve_blocking_is_over(blocking)) {
-        has_more = serve_blocking_advance(blocking);
-        if (!waits || serve_blocking_is_over(blocking) || is_answered(blocking))
-            break;
-        if (!has_more)
-            serve_blocking_wait(blocking);
-    }
-    return has_more;
+    unsigned steps = 0;
+    while (!serve_blocking_is_over(blocking) &&
+           (blocking->never_waits ? steps++ < STEPS_MAX : !is_answered(blocking)))
+        if (!serve_blocking_step(blocking))
+            return false;
+    return true;
 }
 
-static void serve(struct site *site, struct client *client)
+static void serve(struct queue_server *queue, struct queue_connection *connection)
 {
-    struct serve_blocking *blocking = &client->blocking;
-    catch_up(client);
-    bool has_more = answer(blocking, !site->parks);
+    struct serve_blocking *blocking = &connection->blocking;
+    catch_up(connection);
+    bool has_more = answer(blocking);
     if (is_answered(blocking))
-        blocking->limit_ns = gs_clock_now() + client->timeout_ns;
+        blocking->idle_limit_ns = gs_clock_now() + connection->timeout_ns;
     if (serve_blocking_is_over(blocking)) {
-        end(client);
-    } else if (site->parks && !has_more) {
-        if (serve_park(&site->parking, &client->parked))
-            end(client);
+        end(queue, connection);
+    } else if (queue->parks && !has_more) {
+        if (serve_park(&queue->parking, &connection->parked))
+            end(queue, connection);
     } else {
-        serve_shard_settle(blocking->base.shard);
-        enqueue(site, client);
+        serve_shard_flush(blocking->base.shard);
+        enqueue(queue, connection);
     }
 }
 
 static void *run_worker(void *argument)
 {
-    struct site *site = argument;
-    struct client *client;
+    struct queue_server *queue = argument;
+    struct queue_connection *connection;
     struct serve_queue_node *node;
-    while ((client = serve_queue_take(&site->queue, &node))) {
-        client->node = node;
-        serve(site, client);
+    while ((connection = serve_queue_pop(&queue->items, &node))) {
+        connection->node = node;
+        serve(queue, connection);
     }
     return NULL;
 }
 
-/* ---- All of it ---- */
+/* ---- Start and end ---- */
 
-/* The greeters first. Returns 0 or -errno. */
-static int start(struct site *site, unsigned count)
+static int start(struct queue_server *queue, unsigned count)
 {
-    pthread_attr_t attributes;
-    int err = -pthread_attr_init(&attributes);
-    if (err)
-        return err;
-    pthread_attr_setstacksize(&attributes, STACK_SIZE);
-    for (; !err && site->started < count; site->started += !err)
-        err = -pthread_create(&site->threads[site->started], &attributes,
-                              site->started < site->greeters ? run_greeter : run_worker, site);
-    pthread_attr_destroy(&attributes);
+    int err = 0;
+    for (; !err && queue->started < count; queue->started += !err)
+        err = serve_kernel_thread_create(
+            &queue->threads[queue->started],
+            queue->started < queue->acceptors ? run_acceptor : run_worker, queue);
     return err;
 }
 
-/* Greeters end when the door is closed, workers when nobody is left whom they could serve. */
-static void finish(struct site *site)
+/* Accepting threads end when the listeners are shut down, workers when no connection is left. */
+static void finish(struct queue_server *queue)
 {
-    unsigned greeters = site->started < site->greeters ? site->started : site->greeters;
-    serve_gate_drain(site->gate);
-    for (unsigned i = 0; i < greeters; i++)
-        pthread_join(site->threads[i], NULL);
-    if (site->started > greeters)
-        serve_gate_wait_empty(site->gate);
-    serve_queue_close(&site->queue, site->started - greeters);
-    for (unsigned i = greeters; i < site->started; i++)
-        pthread_join(site->threads[i], NULL);
+    unsigned acceptors = queue->started < queue->acceptors ? queue->started : queue->acceptors;
+    serve_admission_drain(queue->admission);
+    for (unsigned i = 0; i < acceptors; i++)
+        pthread_join(queue->threads[i], NULL);
+    if (queue->started > acceptors)
+        serve_admission_wait_empty(queue->admission);
+    serve_queue_close(&queue->items, queue->started - acceptors);
+    for (unsigned i = acceptors; i < queue->started; i++)
+        pthread_join(queue->threads[i], NULL);
 }
 
-static int run_with_gate(struct site *site, struct serve_server *server)
+static int run_with_queue(struct queue_server *queue, struct serve_server *server)
 {
-    struct serve_queue_node *dummy = malloc(sizeof *dummy);
-    int err = dummy ? 0 : -ENOMEM;
-    site->threads = calloc(server->workers, sizeof *site->threads);
-    if (!site->threads)
-        err = -ENOMEM;
-    if (!err)
-        err = serve_shards_init(&site->shards, server);
-    if (!err && site->parks)
-        err = serve_parking_start(&site->parking, site->gate, on_unparked, site);
-    if (err) {
-        free(dummy);
+    int err = 0;
+    if (queue->parks)
+        err = serve_parking_start(&queue->parking, queue->admission, on_unparked, queue);
+    if (err)
         return err;
-    }
-    serve_queue_init(&site->queue, dummy);
-    err = start(site, server->workers);
+    err = start(queue, server->workers);
     if (!err)
         err = serve_wait(server);
-    finish(site);
-    if (site->parks)
-        serve_parking_stop(&site->parking);
-    serve_queue_done(&site->queue);
+    finish(queue);
+    if (queue->parks)
+        serve_parking_stop(&queue->parking);
     return err;
 }
 
 static int run(struct serve_server *server)
 {
-    struct site site = {
+    struct queue_server queue = {
         .parks = server->options->nonblocking,
-        .greeters = server->workers / 2,
+        .acceptors = server->workers / 2,
+        .threads = calloc(server->workers, sizeof *queue.threads),
     };
     serve_block_signals();
-    int err = serve_gate_new(server, server->options->connections_most, &site.gate);
-    if (err)
-        return err;
-    err = run_with_gate(&site, server);
-    serve_shards_done(&site.shards);
-    free(site.threads);
-    serve_gate_free(site.gate);
+    int err = queue.threads
+                  ? serve_admission_new(server, server->options->max_connections, &queue.admission)
+                  : -ENOMEM;
+    if (!err)
+        err = serve_shards_init(&queue.shards, server);
+    if (!err)
+        err = serve_queue_init(&queue.items);
+    if (!err) {
+        err = run_with_queue(&queue, server);
+        serve_queue_done(&queue.items);
+    }
+    serve_shards_done(&queue.shards);
+    serve_admission_free(queue.admission);
+    free(queue.threads);
     return err;
 }
 
@@ -244,9 +242,9 @@ const struct serve_arch serve_arch_queue = {
     .summary =
         "kernel threads that accept, and others that take one request at a time from a queue",
     .workers = "kernel threads, half of which accept, by default 25 for each processor",
-    .workers_least = 2,
-    .workers_a_processor = 25,
-    .is_one_door = true,
+    .min_workers = 2,
+    .workers_per_processor = 25,
+    .has_single_listener = true,
     .has_nonblocking = true,
     .run = run,
 };

@@ -1,46 +1,53 @@
-/* Stages, after SEDA and its web server Haboob: each request goes from stage to stage as an event in their queues, and each stage
- * has kernel threads of its own, which handle many events at a time.
+/* Stages, after SEDA and its web server Haboob: each request goes from stage to stage as an event
+ * in their queues, and each stage has kernel threads of its own, which handle many events at a
+ * time.
  *
- *                      listener (one a worker, SO_REUSEPORT), sockets
- *                                        |
- *                                        v   a loop for each worker
- *         .-------------------------> sockets: accept, receive, deadlines, close
- *         |                              | bytes
- *         |                              v   as many threads as workers
- *         |  ready, or at an end       http: requests, page cache, answers <-----.
- *         |                              |    |    |                             |
- *         |                              |    |    `--> load: files  ------------+   1 to 20 threads, a request each
- *         |                              |    `-------> make: bottleneck --------'   the same; 503 if it does not admit more
- *         |                              v   as many threads as workers
- *         `--- parked: at nobody's --- send
+ *                 listener (one a worker, SO_REUSEPORT), sockets
+ *                                   |
+ *                                   v   a loop for each worker
+ *       .----------------------> sockets: accept, receive, deadlines, close
+ *       |                           | bytes
+ *       |                           v   as many threads as workers
+ *       |  ready, or at its end   http: requests, file cache, answers <--.
+ *       |                           |   |   |                            |
+ *       |                           |   |   `--> load: files ------------+   1 to 20 threads, one
+ *       |                           |   |                                |   request at a time
+ *       |                           |   `------> make: bottleneck -------'   the same; 503 if it
+ *       |                           v                                        does not admit more
+ *       `--- parked: in no stage -- send: as many threads as workers
  *
- * No stage but load and make ever waits for anything but its queue. */
+ * No stage but load and make ever waits for anything but its queue. The stages come first, then the
+ * one that waits for sockets; stage_worker.c runs that one's loop, and stage_life.c starts and ends
+ * all. */
 #include "serve/arch/stage.h"
 
+#include "serve/loops.h"
 #include "serve/server.h"
 
+#include <gossamer/sys.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct staged *staged_of(struct gs_event *event)
 {
     return gs_container_of(event, struct staged, event);
 }
 
-/* To a stage without a bound. */
+/* To a stage whose queue has no limit. */
 static void send_to(struct gs_outbox *outbox, struct gs_stage *stage, struct staged *staged)
 {
-    (void)!gs_outbox_put(outbox, stage, &staged->event);
+    (void)!gs_outbox_add(outbox, stage, &staged->event);
 }
 
-/* False: the stage does not take it; the request is answered with 503. */
-static bool begin_load(struct staged *staged, struct gs_outbox *outbox, uint64_t now_ns)
+/* Returns false if the stage does not admit it; then the request is answered with 503. */
+static bool enqueue_load(struct staged *staged, struct gs_outbox *outbox, uint64_t now_ns)
 {
-    struct stage_site *site = staged->worker->site;
+    struct stage_graph *graph = staged->worker->graph;
     struct gs_http_load *load = gs_http_conn_take_load(&staged->base.http);
-    const struct gs_http_maker *maker = gs_http_load_maker(load);
-    bool is_heavy = maker && maker->data == &site->server->bottleneck;
+    const struct gs_http_generator *generator = gs_http_load_generator(load);
+    bool is_heavy = generator && generator->data == &graph->server->bottleneck;
     staged->load = load;
-    if (!gs_outbox_put(outbox, is_heavy ? site->make : site->load, &staged->event))
+    if (!gs_outbox_add(outbox, is_heavy ? graph->make : graph->load, &staged->event))
         return true;
     staged->load = NULL;
     gs_http_load_refuse(load);
@@ -48,12 +55,12 @@ static bool begin_load(struct staged *staged, struct gs_outbox *outbox, uint64_t
     return false;
 }
 
-/* False: something is known to be ready, or the sockets' stage wants it. */
+/* Returns false if something is known to be ready, or the sockets' stage asks for it. */
 static bool park(struct staged *staged, unsigned wants)
 {
     unsigned needs = STAGED_ATTENTION;
     needs |= wants & GS_HTTP_READ ? STAGED_READABLE : 0;
-    needs |= wants & GS_HTTP_WRITE && !staged->lacks ? STAGED_WRITABLE : 0;
+    needs |= wants & GS_HTTP_WRITE && !staged->send_nomem ? STAGED_WRITABLE : 0;
     unsigned flags = atomic_load(&staged->flags);
     do
         if (flags & needs)
@@ -65,11 +72,11 @@ static bool park(struct staged *staged, unsigned wants)
 /* Whether the sockets' stage has something to do before the connection may be parked. */
 static bool needs_sockets(const struct staged *staged)
 {
-    return !staged->is_watched || staged->lacks || staged->worker->is_by_level ||
+    return !staged->is_watched || staged->send_nomem || staged->worker->is_level_triggered ||
            gs_http_conn_deadline(&staged->base.http) < staged->watched_ns;
 }
 
-void stage_go_on(struct staged *staged, struct gs_outbox *outbox, uint64_t now_ns, bool is_here)
+void stage_advance(struct staged *staged, struct gs_outbox *outbox, uint64_t now_ns, bool is_here)
 {
     struct stage_worker *worker = staged->worker;
     for (;;) {
@@ -79,12 +86,12 @@ void stage_go_on(struct staged *staged, struct gs_outbox *outbox, uint64_t now_n
             send_to(outbox, worker->sockets, staged);
             return;
         }
-        if (wants & GS_HTTP_WRITE && flags & STAGED_WRITABLE && !staged->lacks) {
-            send_to(outbox, worker->site->send, staged);
+        if (wants & GS_HTTP_WRITE && flags & STAGED_WRITABLE && !staged->send_nomem) {
+            send_to(outbox, worker->graph->send, staged);
             return;
         }
         if (wants & GS_HTTP_LOAD) {
-            if (begin_load(staged, outbox, now_ns))
+            if (enqueue_load(staged, outbox, now_ns))
                 return;
         } else if (wants & GS_HTTP_SHUTDOWN) {
             serve_connection_shut_down(&staged->base, now_ns);
@@ -98,13 +105,13 @@ void stage_go_on(struct staged *staged, struct gs_outbox *outbox, uint64_t now_n
     }
 }
 
-/* ---- What comes from the sockets, or from a load ---- */
+/* ---- The stage `http` ---- */
 
 void stage_handle_http(struct gs_batch *batch, void *data)
 {
     struct gs_event *event;
     (void)data;
-    while ((event = gs_batch_take(batch))) {
+    while ((event = gs_batch_next(batch))) {
         struct staged *staged = staged_of(event);
         struct gs_http_load *load = staged->load;
         staged->load = NULL;
@@ -115,29 +122,29 @@ void stage_handle_http(struct gs_batch *batch, void *data)
             free(staged->bytes);
             staged->bytes = NULL;
         }
-        stage_go_on(staged, batch->outbox, batch->now_ns, false);
+        stage_advance(staged, batch->outbox, batch->now_ns, false);
     }
 }
 
-/* ---- Files, and pages that are made ---- */
+/* ---- The stages `load` and `make` ---- */
 
 void stage_handle_load(struct gs_batch *batch, void *data)
 {
-    struct stage_site *site = data;
+    struct stage_graph *graph = data;
     struct gs_event *event;
-    while ((event = gs_batch_take(batch))) {
+    while ((event = gs_batch_next(batch))) {
         struct staged *staged = staged_of(event);
-        if (atomic_load_explicit(&site->is_over, memory_order_relaxed))
+        if (atomic_load_explicit(&graph->is_finished, memory_order_relaxed))
             gs_http_load_refuse(staged->load);
         else
             gs_http_load_run(staged->load);
-        send_to(batch->outbox, site->http, staged);
+        send_to(batch->outbox, graph->http, staged);
     }
 }
 
-/* ---- What goes out ---- */
+/* ---- The stage `send` ---- */
 
-/* That there is no room is only believed when it is said once more, after it was noted: so no report of room is lost. */
+/* After -EAGAIN the flag is cleared and the send tried once more: so no report of room is lost. */
 static void send_some(struct staged *staged, uint64_t now_ns)
 {
     ssize_t n = serve_connection_send(&staged->base, now_ns);
@@ -147,16 +154,195 @@ static void send_some(struct staged *staged, uint64_t now_ns)
         if (n != -EAGAIN)
             atomic_fetch_or(&staged->flags, STAGED_WRITABLE);
     }
-    staged->lacks = serve_connection_lacks(n);
+    staged->send_nomem = serve_is_nomem(n);
 }
 
 void stage_handle_send(struct gs_batch *batch, void *data)
 {
     struct gs_event *event;
     (void)data;
-    while ((event = gs_batch_take(batch))) {
+    while ((event = gs_batch_next(batch))) {
         struct staged *staged = staged_of(event);
         send_some(staged, batch->now_ns);
-        stage_go_on(staged, batch->outbox, batch->now_ns, false);
+        stage_advance(staged, batch->outbox, batch->now_ns, false);
+    }
+}
+
+/* ---- The stage `sockets`, which runs in a loop's thread: the end of a connection ---- */
+
+static void destroy(struct staged *staged)
+{
+    struct stage_worker *worker = staged->worker;
+    gs_io_stop(&staged->io);
+    gs_timer_stop(&staged->timer);
+    gs_loop_fd_closed(worker->loop, staged->base.fd);
+    serve_connection_done(&staged->base);
+    gs_list_remove(&staged->link);
+    free(staged);
+    serve_slots_release(&worker->graph->slots);
+    if (!--worker->connection_count && worker->is_draining)
+        gs_loop_stop(worker->loop);
+}
+
+/* ---- Receiving ---- */
+
+/* Send bytes, the end or an error to the stage `http`. Returns false if there is nothing. */
+static bool receive(struct staged *staged)
+{
+    struct stage_worker *worker = staged->worker;
+    ssize_t n;
+    do
+        n = gs_sys_recv(staged->base.fd, worker->buffer, sizeof worker->buffer, 0);
+    while (n == -EINTR);
+    bool has_more = n == (ssize_t)sizeof worker->buffer || (n > 0 && staged->has_hung_up);
+    if (!has_more)
+        atomic_fetch_and(&staged->flags, ~(unsigned)STAGED_READABLE);
+    if (n == -EAGAIN)
+        return false;
+    staged->n = n;
+    worker->received++;
+    if (n > 0) {
+        staged->bytes = malloc((size_t)n);
+        if (staged->bytes)
+            memcpy(staged->bytes, worker->buffer, (size_t)n);
+        else
+            staged->n = -ENOMEM;
+    }
+    (void)!gs_outbox_add(gs_stage_outbox(worker->sockets), worker->graph->http, &staged->event);
+    return true;
+}
+
+/* ---- Waiting ---- */
+
+static int watch_deadline(struct staged *staged, uint64_t now_ns)
+{
+    struct gs_timer *timer = &staged->timer;
+    int err = serve_watch_deadline(timer, &staged->base, staged->send_nomem, now_ns);
+    staged->watched_ns = timer->watcher.active ? timer->deadline_ns : GS_NEVER;
+    return err;
+}
+
+/* Have the loop report what the connection will wait for. */
+static int watch(struct staged *staged, uint64_t now_ns)
+{
+    unsigned wants = gs_http_conn_wants(&staged->base.http);
+    if (staged->worker->is_level_triggered)
+        gs_io_set_events(&staged->io,
+                         (wants & GS_HTTP_READ ? GS_READ : 0) |
+                             (wants & GS_HTTP_WRITE && !staged->send_nomem ? GS_WRITE : 0));
+    int err = staged->is_watched ? 0 : gs_io_start(&staged->io);
+    staged->is_watched = !err;
+    return err ? err : watch_deadline(staged, now_ns);
+}
+
+/* The server drains: what has come by now is still answered. Returns true if something has. */
+static bool drain(struct staged *staged, uint64_t now_ns)
+{
+    if (!staged->is_taken && gs_http_conn_wants(&staged->base.http) & GS_HTTP_READ) {
+        staged->is_taken = true;
+        if (receive(staged)) {
+            atomic_fetch_or(&staged->flags, STAGED_ATTENTION);
+            return true;
+        }
+    }
+    serve_connection_drain(&staged->base, now_ns);
+    staged->is_drained = true;
+    return false;
+}
+
+/* The connection is with this stage: do what is to be done here, and send it on. */
+static void attend(struct staged *staged)
+{
+    struct stage_worker *worker = staged->worker;
+    struct gs_http_conn *http = &staged->base.http;
+    uint64_t now_ns = gs_loop_now(worker->loop);
+    atomic_fetch_and(&staged->flags, ~(unsigned)STAGED_ATTENTION);
+    if (staged->has_failed)
+        gs_http_conn_abort(http);
+    else if (atomic_load_explicit(&worker->graph->is_finished, memory_order_relaxed))
+        serve_connection_cut_off(&staged->base);
+    if (gs_http_conn_deadline(http) <= now_ns)
+        serve_connection_expire(&staged->base, now_ns);
+    if (worker->is_draining && !staged->is_drained && !(gs_http_conn_wants(http) & GS_HTTP_CLOSE) &&
+        drain(staged, now_ns))
+        return;
+    unsigned wants = gs_http_conn_wants(http), flags = atomic_load(&staged->flags);
+    bool may_send = wants & GS_HTTP_WRITE && flags & STAGED_WRITABLE && !staged->send_nomem;
+    if (wants & GS_HTTP_READ && flags & STAGED_READABLE && !may_send && receive(staged))
+        return;
+    if (wants & GS_HTTP_CLOSE || watch(staged, now_ns)) {
+        destroy(staged);
+        return;
+    }
+    stage_advance(staged, gs_stage_outbox(worker->sockets), now_ns, true);
+}
+
+void stage_handle_sockets(struct gs_batch *batch, void *data)
+{
+    struct gs_event *event;
+    (void)data;
+    while ((event = gs_batch_next(batch)))
+        attend(gs_container_of(event, struct staged, event));
+}
+
+/* ---- What the loop reports ---- */
+
+/* Note the flags; attend to the connection if no stage is busy with it. */
+static void notify(struct staged *staged, unsigned news)
+{
+    if (!(atomic_fetch_or(&staged->flags, STAGED_BUSY | news) & STAGED_BUSY))
+        attend(staged);
+}
+
+static void on_events(struct gs_io *io, unsigned events)
+{
+    struct staged *staged = gs_container_of(io, struct staged, io);
+    unsigned news = events & GS_READ ? STAGED_READABLE : 0;
+    news |= events & GS_WRITE ? STAGED_WRITABLE : 0;
+    staged->has_hung_up |= (events & GS_HANGUP) != 0;
+    if (events & GS_FAILED) {
+        staged->has_failed = true;
+        news |= STAGED_ATTENTION;
+    }
+    if (staged->worker->is_level_triggered)
+        gs_io_set_events(io, 0);
+    notify(staged, news);
+}
+
+static void on_deadline(struct gs_timer *timer)
+{
+    struct staged *staged = gs_container_of(timer, struct staged, timer);
+    if (atomic_fetch_or(&staged->flags, STAGED_BUSY | STAGED_ATTENTION) & STAGED_BUSY)
+        return;
+    staged->send_nomem = false;
+    attend(staged);
+}
+
+void stage_accepted(void *data, int fd, const struct sockaddr *address)
+{
+    struct stage_worker *worker = data;
+    struct staged *staged = calloc(1, sizeof *staged);
+    if (!staged) {
+        serve_slots_release(&worker->graph->slots);
+        gs_sys_close(fd);
+        return;
+    }
+    serve_connection_init(&staged->base, fd, &worker->shard, address, gs_loop_now(worker->loop));
+    staged->worker = worker;
+    staged->watched_ns = GS_NEVER;
+    atomic_init(&staged->flags, STAGED_BUSY | STAGED_READABLE | STAGED_WRITABLE);
+    gs_io_init(&staged->io, worker->loop, on_events);
+    gs_io_set(&staged->io, fd, GS_READ | GS_WRITE | (worker->is_level_triggered ? 0 : GS_EDGE));
+    gs_timer_init(&staged->timer, worker->loop, on_deadline);
+    gs_list_append(&worker->connections, &staged->link);
+    worker->connection_count++;
+    attend(staged);
+}
+
+void stage_sockets_drain(struct stage_worker *worker)
+{
+    GS_LIST_FOREACH (link, &worker->connections) {
+        struct staged *staged = gs_container_of(link, struct staged, link);
+        notify(staged, STAGED_ATTENTION);
     }
 }

@@ -1,138 +1,128 @@
-/* A kernel thread for each connection: it is begun when the connection is accepted, serves it alone, and ends with it.
+/* A kernel thread for each connection: it is created when the connection is accepted, serves it
+ * alone, and ends with it.
  *
  *     listening sockets (one a worker and address, SO_REUSEPORT)
  *        |
  *        v
  *     accepting thread (a worker)         thread of a connection
  *     +-------------------------+         +-----------------------------------------+
- *     | take a place            | begin   |  .-> receive --> HTTP --> send --.      |
+ *     | acquire a slot          | create  |  .-> receive --> HTTP --> send --.      |
  *     | accept                  |-------->|  |      :         :         :    |      |
  *     +-------------------------+         |  `------:---------:---------:----'      |
  *          ^                              +---------:---------:---------:-----------+
  *          |                                    readable   the worker's  writable
- *          |                                               page cache
- *          `--- a place is free again when the connection ends
+ *          |                                               file cache
+ *          `--- a slot is free again when the connection ends
  *
- * There are as many threads as connections, without another limit than --max-connections and the kernel's. */
+ * There are as many threads as connections, limited only by --max-connections and the kernel. */
+#include "serve/accept.h"
 #include "serve/arch/arch.h"
 #include "serve/blocking.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* Of address space; memory is what is touched of it, a few pages. */
-#define STACK_SIZE (256 << 10)
-
-/* Until a thread can be had that the kernel refused. */
-#define PAUSE_NS (50 * GS_MILLISECOND)
+/* Between two tries while the kernel refuses a thread. */
+#define RETRY_NS (50 * GS_MILLISECOND)
 
 struct worker {
     struct serve_shard shard;
-    struct serve_gate *gate;
-    struct serve_door *door;
+    struct serve_admission *admission;
+    struct serve_listener_set *set;
     pthread_attr_t attributes; /* of the connections' threads */
     pthread_t thread;
+    uint64_t warned_ns; /* when it was last reported that the kernel refuses threads */
 };
 
-/* What a connection's thread starts with. */
-struct client {
+struct connection_start {
     struct worker *worker;
-    struct serve_arrival arrival;
+    struct serve_accepted accepted;
 };
 
 static void *serve(void *argument)
 {
-    struct client *client = argument;
-    struct worker *worker = client->worker;
-    struct serve_blocking blocking;
-    serve_blocking_init(&blocking, worker->gate, &worker->shard, &client->arrival);
-    free(client);
-    serve_blocking_run(&blocking);
-    serve_blocking_done(&blocking);
+    const struct connection_start start = *(struct connection_start *)argument;
+    free(argument);
+    serve_kernel_run(start.worker->admission, &start.worker->shard, &start.accepted);
+    serve_admission_release(start.worker->admission);
     return NULL;
 }
 
 /* Returns 0 or -errno. */
-static int try_to_begin(struct worker *worker, const struct serve_arrival *arrival)
+static int create_thread(struct worker *worker, const struct serve_accepted *accepted)
 {
     pthread_t thread;
-    struct client *client = malloc(sizeof *client);
-    if (!client)
+    struct connection_start *start = malloc(sizeof *start);
+    if (!start)
         return -ENOMEM;
-    client->worker = worker;
-    client->arrival = *arrival;
-    int err = pthread_create(&thread, &worker->attributes, serve, client);
+    *start = (struct connection_start){.worker = worker, .accepted = *accepted};
+    int err = pthread_create(&thread, &worker->attributes, serve, start);
     if (err)
-        free(client);
+        free(start);
     return -err;
 }
 
-/* When the kernel refuses a thread, the connection waits. */
-static void begin(struct worker *worker, const struct serve_arrival *arrival)
+/* While the kernel refuses a thread, the connection waits. */
+static void serve_in_thread(struct worker *worker, const struct serve_accepted *accepted)
 {
-    bool is_said = false;
-    int err = try_to_begin(worker, arrival);
-    while (err && gs_clock_now() < atomic_load(&worker->gate->end_ns)) {
-        if (!is_said)
-            fprintf(stderr, "%s: no thread can be begun, new connections wait: %s\n",
-                    serve_command.name, strerror(-err));
-        is_said = true;
-        gs_sys_poll(NULL, 0, PAUSE_NS);
-        err = try_to_begin(worker, arrival);
+    int err = create_thread(worker, accepted);
+    while (err && gs_clock_now() < atomic_load(&worker->admission->drain_until_ns)) {
+        serve_warn_waiting("can't create a thread", err, &worker->warned_ns, gs_clock_now());
+        gs_sys_poll(NULL, 0, RETRY_NS);
+        err = create_thread(worker, accepted);
     }
     if (!err)
         return;
-    gs_sys_close(arrival->fd);
-    serve_gate_leave(worker->gate);
+    gs_sys_close(accepted->fd);
+    serve_admission_release(worker->admission);
 }
 
 static void *accept_all(void *argument)
 {
     struct worker *worker = argument;
-    struct serve_arrival arrival;
-    while (serve_door_accept(worker->door, &arrival) != -ECANCELED)
-        begin(worker, &arrival);
+    struct serve_accepted accepted;
+    while (serve_listener_set_accept(worker->set, &accepted) != -ECANCELED)
+        serve_in_thread(worker, &accepted);
     return NULL;
 }
 
-static int start(struct worker *worker, struct serve_gate *gate, unsigned index)
+static int start(struct worker *worker, struct serve_admission *admission, unsigned index)
 {
-    worker->gate = gate;
-    worker->door = &gate->doors[index];
-    int err = serve_shard_init(&worker->shard, gate->server, index, true);
+    worker->admission = admission;
+    worker->set = &admission->sets[index];
+    int err = serve_shard_init(&worker->shard, admission->server, index, true);
     if (err)
         return err;
     pthread_attr_init(&worker->attributes);
-    pthread_attr_setstacksize(&worker->attributes, STACK_SIZE);
+    pthread_attr_setstacksize(&worker->attributes, SERVE_KERNEL_STACK_SIZE);
     pthread_attr_setdetachstate(&worker->attributes, PTHREAD_CREATE_DETACHED);
     return -pthread_create(&worker->thread, NULL, accept_all, worker);
 }
 
 static int run(struct serve_server *server)
 {
-    struct serve_gate *gate = NULL;
+    struct serve_admission *admission = NULL;
     struct worker *workers = calloc(server->workers, sizeof *workers);
     unsigned started = 0;
     serve_block_signals();
-    int err = workers ? serve_gate_new(server, server->options->connections_most, &gate) : -ENOMEM;
+    int err = workers ? serve_admission_new(server, server->options->max_connections, &admission)
+                      : -ENOMEM;
     while (!err && started < server->workers) {
-        err = start(&workers[started], gate, started);
+        err = start(&workers[started], admission, started);
         started += !err;
     }
     if (!err)
         err = serve_wait(server);
-    if (gate)
-        serve_gate_drain(gate);
+    if (admission)
+        serve_admission_drain(admission);
     for (unsigned i = 0; i < started; i++)
         pthread_join(workers[i].thread, NULL);
-    if (gate)
-        serve_gate_wait_empty(gate);
+    if (admission)
+        serve_admission_wait_empty(admission);
     for (unsigned i = 0; workers && i < server->workers; i++)
         serve_shard_done(&workers[i].shard);
-    serve_gate_free(gate);
+    serve_admission_free(admission);
     free(workers);
     return err;
 }
@@ -140,7 +130,7 @@ static int run(struct serve_server *server)
 const struct serve_arch serve_arch_thread = {
     .name = "thread",
     .summary = "a kernel thread for each connection",
-    .workers = "kernel threads that accept, each with a listening socket and a page cache",
-    .workers_least = 1,
+    .workers = "kernel threads that accept, each with a listening socket and a file cache",
+    .min_workers = 1,
     .run = run,
 };

@@ -1,378 +1,302 @@
-/* A user-level thread for each connection: it receives, answers and sends, one after the other, and waits wherever it must, as if
- * it were alone.
+/* A user-level thread for each connection, in blocking code. One call of gs_recv_with receives,
+ * runs HTTP and usually sends the answer. What is left is done by the thread's loop: it loads
+ * files, sends them, and waits for room in full sockets.
  *
  *     listener (one a worker and address, SO_REUSEPORT)
  *        |
  *        v
- *     accepting thread            thread of a connection, which goes on on any worker
- *     +------------------+        +--------------------------------------------------+
- *     | take a place     | spawn  |  .-> receive --> HTTP --> send --.               |
- *     | accept           |------->|  |      :         :         :    |               |
- *     +------------------+        |  `------:---------:---------:----'               |
- *          ^                      +---------:---------:---------:--------------------+
- *          |                            readable    file     writable
+ *     accepting thread            thread of a connection, which may go on on another worker
+ *     +------------------+        +-----------------------------------------------------+
+ *     | acquire a slot   | spawn  |      gs_recv_with              what is left, if any |
+ *     | accept           |------->|  .-> receive, HTTP, send ....> load, send --.       |
+ *     +------------------+        |  |      :                       :      :    |       |
+ *          ^                      |  `------:-----------------------:------:----'       |
+ *          |                      +---------:-----------------------:------:------------+
+ *          |                            readable                  file  writable
  *          |                          (or the deadline of what is waited for)
- *          `--- a place is free again when the connection ends
+ *          `--- a slot is free again when the connection ends
  *
- * What comes and goes without waiting does so on the worker's stack. Where threads wait by completions (io_uring), the kernel receives
- * and sends for them instead, and a connection stays with its worker.
- *
- * While a connection waits, one page of memory is all that it has: its thread, and what is in `struct client`. */
-#include "serve/arch/user.h"
-#include "serve/connection.h"
+ * The loop is in serve/blocking.c, its calls in serve/blocking_user.c. gs_recv_with handles what
+ * was received on the worker's stack, so a connection that waits has one page of memory: its
+ * thread, and `struct user_connection`. Where threads wait by completions (io_uring), the kernel
+ * receives while the thread waits, the loop sends all answers, and a connection stays with its
+ * worker. */
+#include "serve/accept_thread.h"
+#include "serve/arch/arch.h"
+#include "serve/blocking.h"
+#include "serve/log_thread.h"
+#include "serve/loops.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
+#include <gossamer/list.h>
 #include <gossamer/sys.h>
-#include <linux/openat2.h>
 #include <stdlib.h>
-#include <string.h>
 
-#define RECEIVE_SIZE 65536
+/* Kernel threads for files, and one that waits for signals. */
+#define POOL_THREADS 5
 
-/* On the stack of a thread that waits by completions: a request, usually. What is longer comes without waiting. */
-#define AWAITED_SIZE 1024
+/* After so long in one system call a worker counts as stuck, and others take its threads over. */
+#define STUCK_NS (100 * GS_MILLISECOND)
 
-/* A sanitizer makes frames larger, and has calls made here that otherwise are made on the worker's stack. */
-#ifndef __has_feature
-#define __has_feature(feature_) 0
-#endif
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
-    defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define STACK_SIZE 65536
-#else
-#define STACK_SIZE 16384
-#endif
-
-/* What is called now and then has a frame of its own, so that those who wait have little on their stacks. */
-#define OWN_FRAME __attribute__((noinline))
-
-/* Steps of one connection in one turn. */
-#define STEPS_MOST 16
-
-struct client {
-    struct serve_connection base;
-    struct serve_worker *worker;
-    struct serve_user user;
-    bool completes; /* it waits by completions */
-    bool is_empty;  /* the socket, as far as is known */
-    bool is_draining;
-    bool lacks; /* the kernel had no memory for what is to be sent */
+struct user_server {
+    struct serve_server *server;
+    struct gs_semaphore slots;        /* for connections */
+    _Atomic(uint64_t) drain_until_ns; /* GS_NEVER: the server is not draining */
+    bool has_ring;                    /* threads wait by completions, and stay with their worker */
+    struct user_shard *shards;        /* one for each worker */
+    struct serve_accept_thread *acceptors; /* as server->listeners */
+    int result;
 };
 
-/* What its thread starts with. */
-struct arrival {
-    struct serve_worker *worker;
-    int fd;
-    bool has_address;
-    struct sockaddr_storage address;
+/* What the connections share that came through one worker's listeners. They may have migrated to
+ * other workers. */
+struct user_shard {
+    struct serve_shard base;
+    struct user_server *user;
+    pthread_mutex_t connections_lock;
+    struct gs_list connections;
+    unsigned connection_count;
+    struct serve_log_thread log;
 };
 
-static uint64_t deadline_of(const struct client *client)
-{
-    uint64_t deadline_ns = gs_http_conn_deadline(&client->base.http);
-    uint64_t end_ns = atomic_load_explicit(&client->worker->site->end_ns, memory_order_relaxed);
-    return deadline_ns < end_ns ? deadline_ns : end_ns;
-}
-
-/* A wait has ended; err: without what it was for. Canceled: the server is going down, which the loop in `serve` sees. */
-static void settle(struct client *client, ssize_t err)
-{
-    uint64_t now_ns = gs_threads_now();
-    if (err == -ETIMEDOUT && now_ns < atomic_load(&client->worker->site->end_ns))
-        serve_connection_expire(&client->base, now_ns);
-    else if (err && err != -ECANCELED)
-        gs_http_conn_abort(&client->base.http);
-}
-
-static void sent(struct client *client, const struct serve_output *output, ssize_t n)
-{
-    client->lacks = serve_connection_lacks(n);
-    serve_connection_sent(&client->base, output, n, gs_threads_now());
-}
-
-static bool would_wait(ssize_t n)
-{
-    return n == -ETIMEDOUT || n == -ECANCELED;
-}
-
-/* ---- What needs no waiting ---- */
-
-static _Thread_local char buffer[RECEIVE_SIZE];
-
-/* False, here and below: it must be waited for. */
-static bool receive_at_once(struct client *client)
-{
-    ssize_t n = gs_recv(client->base.fd, buffer, sizeof buffer, 0, 0);
-    if (would_wait(n))
-        return false;
-    client->is_empty = n < RECEIVE_SIZE;
-    serve_connection_received(&client->base, buffer, n, gs_threads_now());
-    return true;
-}
-
-static ssize_t send_output(const struct client *client, struct serve_output *output,
-                           uint64_t deadline_ns)
-{
-    const struct iovec *part = output->parts;
-    const struct msghdr message = {.msg_iov = output->parts, .msg_iovlen = output->count};
-    return output->count == 1
-               ? gs_send(client->base.fd, part->iov_base, part->iov_len, output->flags, deadline_ns)
-               : gs_sendmsg(client->base.fd, &message, output->flags, deadline_ns);
-}
-
-static bool send_at_once(struct client *client)
-{
-    struct serve_output output;
-    serve_connection_output(&client->base, &output);
-    ssize_t n = send_output(client, &output, 0);
-    if (would_wait(n))
-        return false;
-    sent(client, &output, n);
-    return true;
-}
-
-static bool step(struct client *client)
-{
-    struct serve_connection *base = &client->base;
-    unsigned wants = gs_http_conn_wants(&base->http);
-    bool is_awaited = client->completes && wants == GS_HTTP_WRITE;
-    if (wants & GS_HTTP_WRITE && !client->lacks && !is_awaited &&
-        !serve_connection_sends_file(base) && send_at_once(client))
-        return true;
-    if (wants & GS_HTTP_READ && !client->is_empty && receive_at_once(client))
-        return true;
-    if (wants & GS_HTTP_SHUTDOWN)
-        serve_connection_shut_down(base, gs_threads_now());
-    return wants & GS_HTTP_SHUTDOWN;
-}
-
-/* On the worker's stack, and with one buffer for all of its threads. Returns NULL, or the client: there is more to do. */
-static void *advance(void *argument)
-{
-    for (unsigned steps = 0; step(argument); steps++)
-        if (steps == STEPS_MOST)
-            return argument;
-    return NULL;
-}
-
-/* What the kernel has done for a thread, to be handed over on the worker's stack. */
-struct completion {
-    struct client *client;
-    const char *bytes; /* received: n of them; NULL: sent */
-    const struct serve_output *output;
-    ssize_t n;
+/* A connection, on its thread's stack. When the server drains, the threads in a shard's list are
+ * cancelled. */
+struct user_connection {
+    struct serve_blocking blocking;
+    struct user_shard *shard;
+    struct gs_list link;
+    struct gs_thread *thread;
 };
 
-static void *complete(void *argument)
+struct connection_start {
+    struct user_shard *shard;
+    struct serve_accepted accepted;
+};
+
+/* ---- A connection's thread ---- */
+
+static void connection_init(struct user_connection *connection, struct connection_start *start)
 {
-    const struct completion *completion = argument;
-    struct client *client = completion->client;
-    if (!completion->bytes) {
-        sent(client, completion->output, completion->n);
-        return NULL;
-    }
-    client->is_empty = completion->n < AWAITED_SIZE;
-    serve_connection_received(&client->base, completion->bytes, completion->n, gs_threads_now());
+    struct user_server *user = start->shard->user;
+    connection->shard = start->shard;
+    connection->thread = gs_thread_self();
+    serve_blocking_init(&connection->blocking,
+                        user->has_ring ? &serve_user_ring_calls : &serve_user_calls,
+                        &connection->shard->base, &start->accepted);
+    connection->blocking.drain_until_ns = &user->drain_until_ns;
+    free(start);
+    pthread_mutex_lock(&connection->shard->connections_lock);
+    gs_list_append(&connection->shard->connections, &connection->link);
+    connection->shard->connection_count++;
+    pthread_mutex_unlock(&connection->shard->connections_lock);
+}
+
+static void connection_done(struct user_connection *connection)
+{
+    pthread_mutex_lock(&connection->shard->connections_lock);
+    gs_list_remove(&connection->link);
+    connection->shard->connection_count--;
+    pthread_mutex_unlock(&connection->shard->connections_lock);
+    gs_forget(connection->blocking.base.fd);
+    serve_connection_done(&connection->blocking.base);
+    gs_semaphore_post(&connection->shard->user->slots);
+}
+
+static void *serve(void *start)
+{
+    struct user_connection connection;
+    connection_init(&connection, start);
+    serve_blocking_run(&connection.blocking);
+    connection_done(&connection);
     return NULL;
 }
 
-/* What has come is still answered, even if no worker has heard of it yet. */
-static void *drain_at_once(void *argument)
+static int on_accepted(void *data, const struct serve_accepted *accepted)
 {
-    struct client *client = argument;
-    gs_http_conn_drain_soon(&client->base.http);
-    if (gs_http_conn_wants(&client->base.http) & GS_HTTP_READ)
-        serve_connection_receive(&client->base, buffer, sizeof buffer, gs_threads_now());
-    serve_connection_drain(&client->base, gs_threads_now());
-    return NULL;
-}
-
-/* The server is going down. From now on waits are waits again. */
-static void drain(struct client *client)
-{
-    client->is_draining = true;
-    gs_thread_set_cancelable(false);
-    gs_thread_borrow(drain_at_once, client);
-}
-
-/* ---- What may have to be waited for ---- */
-
-/* Until it may go better. */
-static OWN_FRAME void wait_for_memory(struct client *client)
-{
-    uint64_t again_ns = gs_threads_now() + SERVE_LACK_PAUSE_NS, deadline_ns = deadline_of(client);
-    client->lacks = false;
-    (void)!gs_thread_sleep(again_ns < deadline_ns ? again_ns : deadline_ns);
-    if (gs_threads_now() >= deadline_ns)
-        settle(client, -ETIMEDOUT);
-}
-
-static OWN_FRAME void receive(struct client *client)
-{
-    char bytes[AWAITED_SIZE];
-    struct completion received = {.client = client, .bytes = bytes};
-    received.n = gs_recv(client->base.fd, bytes, sizeof bytes, 0, deadline_of(client));
-    if (would_wait(received.n))
-        settle(client, received.n);
-    else
-        gs_thread_borrow(complete, &received);
-}
-
-static OWN_FRAME void send_memory(struct client *client)
-{
-    struct serve_output output;
-    struct completion done = {.client = client, .output = &output};
-    serve_connection_output(&client->base, &output);
-    done.n = send_output(client, &output, deadline_of(client));
-    if (would_wait(done.n))
-        settle(client, done.n);
-    else
-        gs_thread_borrow(complete, &done);
-}
-
-static void wait_readable(struct client *client)
-{
-    settle(client, gs_wait_readable(client->base.fd, deadline_of(client)));
-    client->is_empty = false;
-}
-
-static void wait_writable(struct client *client)
-{
-    settle(client, gs_wait_writable(client->base.fd, deadline_of(client)));
-}
-
-/* The peer may want its bytes taken before it takes ours, or the other way round. */
-static OWN_FRAME void wait_for_either(struct client *client)
-{
-    struct gs_poll poll = {.fd = client->base.fd, .wanted = GS_READ | GS_WRITE};
-    int ready = gs_poll(&poll, 1, deadline_of(client));
-    if (ready <= 0)
-        settle(client, ready ? ready : -ETIMEDOUT);
-    else if (poll.ready & GS_WRITE)
-        wait_writable(client);
-    else
-        wait_readable(client);
-}
-
-static OWN_FRAME void send_file(struct client *client)
-{
-    struct serve_connection *base = &client->base;
-    struct serve_output file;
-    serve_connection_output(base, &file);
-    ssize_t n = gs_sendfile(base->fd, file.fd, &file.offset, file.n, 0);
-    if (would_wait(n)) {
-        serve_connection_sent(base, &file, -EAGAIN, gs_threads_now());
-        n = gs_sendfile(base->fd, file.fd, &file.offset, file.n, deadline_of(client));
-    }
-    if (would_wait(n))
-        settle(client, n);
-    else
-        sent(client, &file, n);
-}
-
-static int64_t carry_out(const struct gs_http_file_op *op)
-{
-    struct open_how how = {.flags = op->flags, .resolve = op->resolve};
-    int64_t result;
-    switch (op->kind) {
-    case GS_HTTP_FILE_OPEN:
-        how.resolve |= RESOLVE_CACHED;
-        result = gs_sys_openat2(op->fd, op->path, &how);
-        how.resolve = op->resolve;
-        return result == -EAGAIN || result == -EINVAL ? gs_open(op->fd, op->path, &how, GS_NEVER)
-                                                      : result;
-    case GS_HTTP_FILE_STAT:
-        return gs_sys_fstat(op->fd, op->stat);
-    case GS_HTTP_FILE_READ:
-        return gs_pread(op->fd, op->bytes, op->n, (off_t)op->offset, GS_NEVER);
-    case GS_HTTP_FILE_CLOSE:
-        return gs_sys_close(op->fd);
-    case GS_HTTP_FILE_MAKE:
-        return op->maker->make(op->bytes, op->n, op->maker->data);
-    }
-    return -EINVAL;
-}
-
-static OWN_FRAME void load(struct client *client)
-{
-    struct gs_http_load *load = gs_http_conn_take_load(&client->base.http);
-    struct gs_http_file_op op;
-    bool is_cancelable = gs_thread_set_cancelable(false);
-    while (gs_http_load_next(load, &op))
-        gs_http_load_result(load, carry_out(&op));
-    gs_thread_set_cancelable(is_cancelable);
-    serve_connection_loaded(&client->base, load, gs_threads_now());
-}
-
-static void wait_for_what_it_wants(struct client *client)
-{
-    unsigned wants = gs_http_conn_wants(&client->base.http);
-    if (client->lacks)
-        wait_for_memory(client);
-    else if (wants & GS_HTTP_LOAD)
-        load(client);
-    else if (wants & GS_HTTP_WRITE && serve_connection_sends_file(&client->base))
-        send_file(client);
-    else if (wants == (GS_HTTP_READ | GS_HTTP_WRITE))
-        wait_for_either(client);
-    else if (wants & GS_HTTP_WRITE)
-        client->completes ? send_memory(client) : wait_writable(client);
-    else if (wants & GS_HTTP_READ)
-        client->completes ? receive(client) : wait_readable(client);
-}
-
-/* ---- Its thread ---- */
-
-static bool is_ending(const struct client *client)
-{
-    return atomic_load_explicit(&client->worker->site->end_ns, memory_order_relaxed) != GS_NEVER;
-}
-
-static void begin(struct client *client, struct arrival *arrival)
-{
-    const struct sockaddr *address = (const struct sockaddr *)&arrival->address;
-    client->worker = arrival->worker;
-    client->completes = arrival->worker->site->completes;
-    client->is_empty = client->is_draining = client->lacks = false;
-    serve_connection_init(&client->base, arrival->fd, &arrival->worker->shard,
-                          arrival->has_address ? address : NULL, gs_threads_now());
-    free(arrival);
-    serve_user_enlist(client->worker, &client->user);
-}
-
-static void *serve(void *arrival)
-{
-    struct client client;
-    begin(&client, arrival);
-    while (!(gs_http_conn_wants(&client.base.http) & GS_HTTP_CLOSE)) {
-        if (is_ending(&client) && !client.is_draining)
-            drain(&client);
-        if (gs_thread_borrow(advance, &client))
-            gs_thread_yield();
-        else
-            wait_for_what_it_wants(&client);
-    }
-    serve_user_strike(client.worker, &client.user);
-    gs_forget(client.base.fd);
-    serve_connection_done(&client.base);
-    gs_semaphore_post(&client.worker->site->places);
-    return NULL;
-}
-
-int serve_user_arrived(void *worker, int fd, const struct sockaddr *address)
-{
-    const struct serve_site *site = ((struct serve_worker *)worker)->site;
-    const struct gs_thread_attributes attributes = {.stack_size = STACK_SIZE,
-                                                    .migrates = !site->completes};
-    struct arrival *arrival = malloc(sizeof *arrival);
-    if (!arrival)
+    struct user_shard *shard = data;
+    const struct gs_thread_attributes attributes = {.stack_size = SERVE_USER_STACK_SIZE,
+                                                    .migrates = !shard->user->has_ring};
+    struct connection_start *start = malloc(sizeof *start);
+    if (!start)
         return -ENOMEM;
-    *arrival = (struct arrival){.worker = worker, .fd = fd, .has_address = address};
-    if (address)
-        memcpy(&arrival->address, address, sizeof arrival->address);
-    int err = gs_thread_spawn(&attributes, serve, arrival, NULL);
+    *start = (struct connection_start){.shard = shard, .accepted = *accepted};
+    int err = gs_thread_spawn(&attributes, serve, start, NULL);
     if (err)
-        free(arrival);
+        free(start);
     return err;
 }
+
+/* ---- Making room ---- */
+
+static bool is_better(uint64_t waits_until, uint64_t best)
+{
+    if (!waits_until || !best)
+        return waits_until != 0;
+    unsigned kind = waits_until & SERVE_WAITS_MASK, best_kind = best & SERVE_WAITS_MASK;
+    return kind != best_kind ? kind < best_kind : waits_until < best;
+}
+
+/* Those that were compared go to the end of the list. The caller holds the lock. */
+static struct user_connection *choose(struct user_shard *shard, uint64_t *best)
+{
+    struct user_connection *chosen = NULL;
+    for (unsigned i = 0; i < SERVE_EVICTION_CANDIDATES && i < shard->connection_count; i++) {
+        struct gs_list *link = shard->connections.next;
+        struct user_connection *connection = gs_container_of(link, struct user_connection, link);
+        uint64_t waits_until = atomic_load(&connection->blocking.waits_until);
+        gs_list_remove(link);
+        gs_list_append(&shard->connections, link);
+        if (is_better(waits_until, *best)) {
+            *best = waits_until;
+            chosen = connection;
+        }
+    }
+    return chosen;
+}
+
+/* Its receiving side is shut down: a request that has arrived meanwhile is still received and
+ * answered, and then its thread sees the end, as if the client had closed. Under the lock the
+ * connection is not closed, so its descriptor is no other's. */
+static bool evict(struct user_shard *shard)
+{
+    uint64_t best = 0;
+    pthread_mutex_lock(&shard->connections_lock);
+    struct user_connection *connection = choose(shard, &best);
+    if (connection)
+        gs_sys_shutdown(connection->blocking.base.fd, SHUT_RD);
+    pthread_mutex_unlock(&shard->connections_lock);
+    return connection;
+}
+
+/* Called by an accepting thread: the connections of its own shard come first. */
+static void make_room(void *data)
+{
+    struct user_shard *shard = data, *shards = shard->user->shards;
+    struct serve_server *server = shard->user->server;
+    unsigned first = (unsigned)(shard - shards);
+    for (unsigned i = 0; i < server->workers; i++)
+        if (evict(&shards[(first + i) % server->workers])) {
+            serve_eviction_count(server->evictions);
+            return;
+        }
+}
+
+/* ---- Start and end ---- */
+
+static int start_threads(struct user_server *user)
+{
+    struct serve_server *server = user->server;
+    int err = 0;
+    for (unsigned i = 0; !err && server->log_fd >= 0 && i < server->workers; i++)
+        err = serve_log_thread_start(&user->shards[i].log, &user->shards[i].base, i + 1);
+    for (unsigned i = 0; !err && i < server->workers * server->address_count; i++) {
+        struct serve_accept_thread *acceptor = &user->acceptors[i];
+        *acceptor = (struct serve_accept_thread){
+            .listener = server->listeners[i],
+            .wants_address = server->log_fd >= 0,
+            .priority = server->options->priority,
+            .slots = &user->slots,
+            .worker = user->has_ring ? i / server->address_count + 1 : 0,
+            .accepted = on_accepted,
+            .make_room = make_room,
+            .data = &user->shards[i / server->address_count],
+        };
+        err = serve_accept_thread_start(acceptor);
+    }
+    return err;
+}
+
+static void cancel_connections(struct user_shard *shard)
+{
+    pthread_mutex_lock(&shard->connections_lock);
+    GS_LIST_FOREACH (link, &shard->connections)
+        gs_thread_cancel(gs_container_of(link, struct user_connection, link)->thread);
+    pthread_mutex_unlock(&shard->connections_lock);
+}
+
+/* Connections are cancelled before accepting ends, so that those that are idle end, and their slots
+ * are free for those that are pending. A connection that comes into a list after that sees
+ * drain_until_ns in its first step. Every slot is free again when no connection is left. */
+static void finish(struct user_server *user)
+{
+    struct serve_server *server = user->server;
+    for (unsigned i = 0; i < server->workers; i++)
+        cancel_connections(&user->shards[i]);
+    for (unsigned i = 0; i < server->workers * server->address_count; i++)
+        if (user->acceptors[i].thread)
+            serve_accept_thread_finish(&user->acceptors[i]);
+    for (unsigned i = 0; i < server->workers; i++)
+        serve_stop_listening(server, i);
+    for (uint64_t i = 0; i < server->options->max_connections; i++)
+        (void)!gs_semaphore_wait(&user->slots, GS_NEVER);
+    for (unsigned i = 0; i < server->workers; i++)
+        serve_log_thread_stop(&user->shards[i].log);
+}
+
+static void wait_for_signal(void *argument)
+{
+    struct user_server *user = argument;
+    user->result = serve_wait(user->server);
+}
+
+static void *main_thread(void *argument)
+{
+    struct user_server *user = argument;
+    const char *poller = gs_threads_poller();
+    serve_report_poller(user->server, poller);
+    user->has_ring = serve_poller_has_completions(poller);
+    int err = start_threads(user);
+    if (!err)
+        err = gs_run_blocking(wait_for_signal, user, GS_NEVER);
+    user->result = err ? err : user->result;
+    uint64_t drain_ns = user->result ? 0 : user->server->options->drain_timeout_ns;
+    atomic_store(&user->drain_until_ns, gs_clock_after(gs_clock_now(), drain_ns));
+    finish(user);
+    return NULL;
+}
+
+static int init(struct user_server *user)
+{
+    struct serve_server *server = user->server;
+    user->shards = calloc(server->workers, sizeof *user->shards);
+    user->acceptors =
+        calloc((size_t)server->workers * server->address_count, sizeof *user->acceptors);
+    int err = user->shards && user->acceptors ? 0 : -ENOMEM;
+    for (unsigned i = 0; !err && i < server->workers; i++) {
+        user->shards[i].user = user;
+        user->shards[i].connections_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+        gs_list_init(&user->shards[i].connections);
+        err = serve_shard_init(&user->shards[i].base, server, i, server->workers > 1);
+    }
+    return err;
+}
+
+static int run(struct serve_server *server)
+{
+    struct user_server user = {.server = server,
+                               .slots.count = server->options->max_connections,
+                               .drain_until_ns = GS_NEVER};
+    const struct gs_threads_options options = {.workers = server->workers,
+                                               .max_pool_threads = POOL_THREADS,
+                                               .stuck_ns = STUCK_NS,
+                                               .on_failure = serve_request_end};
+    serve_block_signals();
+    int err = init(&user);
+    if (!err)
+        err = gs_threads_run(&options, main_thread, &user, NULL);
+    for (unsigned i = 0; user.shards && i < server->workers; i++)
+        serve_shard_done(&user.shards[i].base);
+    free(user.acceptors);
+    free(user.shards);
+    return err ? err : user.result;
+}
+
+const struct serve_arch serve_arch_user = {
+    .name = "user",
+    .summary = "a user-level thread for each connection, in plain blocking code",
+    .workers = "kernel threads that run user-level threads, each with a listening socket",
+    .min_workers = 1,
+    .has_priority = true,
+    .run = run,
+};

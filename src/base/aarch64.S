@@ -1,5 +1,5 @@
 /* long gs_syscall(long number, long a, long b, long c, long d, long e, long f)
- * The kernel's own convention: the number in x8, the result or -errno in x0. */
+ * The kernel's convention: the number in x8, the result or -errno in x0. */
     .text
     .globl gs_syscall
     .type gs_syscall, %function

@@ -1,5 +1,5 @@
-/* A path is opened component by component, each from the descriptor of the folder before it: so it cannot lead elsewhere, whoever
- * renames or links meanwhile. */
+/* The path is opened component by component, each relative to the descriptor of its parent
+ * directory. So it cannot lead out of dirfd, even if directories are renamed meanwhile. */
 #include "base/beneath.h"
 
 #include <errno.h>
@@ -11,7 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The next component of *path goes into name, and *path to what follows it. Returns its length, 0 at the end, or -errno. */
+/* Copy the next component of *path to name, and advance *path. Returns the length of the component,
+ * 0 at the end of the path, or -errno. */
 static int next_name(const char **path, char name[NAME_MAX + 1])
 {
     *path += strspn(*path, "/");
@@ -47,8 +48,8 @@ int gs_open_beneath(int dirfd, const char *path, const struct open_how *how)
     for (int fd = dirfd;;) {
         int n = next_name(&path, name);
         bool is_last = !path[strspn(path, "/")];
-        bool is_folder = *path == '/';
-        int last_flags = (int)how->flags | (is_folder ? O_DIRECTORY : 0);
+        bool is_directory = *path == '/';
+        int last_flags = (int)how->flags | (is_directory ? O_DIRECTORY : 0);
         int flags = is_last ? last_flags : O_PATH | O_DIRECTORY | O_CLOEXEC;
         int next = n < 0 ? n : open_part(fd, n ? name : ".", flags, (unsigned)how->mode);
         if (fd != dirfd)

@@ -7,20 +7,20 @@
 
 #define CACHE_LINE 64
 
-static uint32_t parent_of(uint32_t index)
+static uint32_t parent_of(uint32_t i)
 {
-    return index / 4 + 2;
+    return i / 4 + 2;
 }
 
-static uint32_t first_child_of(uint32_t index)
+static uint32_t first_child_of(uint32_t i)
 {
-    return 4 * index - 8;
+    return 4 * i - 8;
 }
 
-static void put(struct gs_heap *heap, uint32_t index, struct gs_heap_node node)
+static void put(struct gs_heap *heap, uint32_t i, struct gs_heap_node node)
 {
-    heap->nodes[index] = node;
-    *node.place = index;
+    heap->nodes[i] = node;
+    *node.index = i;
 }
 
 int gs_heap_reserve(struct gs_heap *heap, uint32_t count)
@@ -36,8 +36,8 @@ int gs_heap_reserve(struct gs_heap *heap, uint32_t count)
         realloc(heap->memory, ((size_t)capacity + GS_HEAP_ROOT) * sizeof *heap->nodes + CACHE_LINE);
     if (!memory)
         return -ENOMEM;
-    /* The root ends a cache line. Large blocks keep their place in the page, so that the nodes need
-     * no second move. */
+    /* The root is at the end of a cache line. realloc keeps the offset of large blocks in their
+     * page, so the nodes need not be moved again. */
     uintptr_t former = (uintptr_t)heap->nodes - (uintptr_t)heap->memory;
     uintptr_t line = ((uintptr_t)memory + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1);
     struct gs_heap_node *nodes = (struct gs_heap_node *)line;
@@ -57,75 +57,75 @@ void gs_heap_done(struct gs_heap *heap)
     *heap = (struct gs_heap){0};
 }
 
-/* Put the node at the hole `index` or above. */
-static void sift_up(struct gs_heap *heap, uint32_t index, struct gs_heap_node node)
+/* Put the node at index i, which is unoccupied, or above. */
+static void sift_up(struct gs_heap *heap, uint32_t i, struct gs_heap_node node)
 {
-    while (index > GS_HEAP_ROOT && node.key < heap->nodes[parent_of(index)].key) {
-        put(heap, index, heap->nodes[parent_of(index)]);
-        index = parent_of(index);
+    while (i > GS_HEAP_ROOT && node.key < heap->nodes[parent_of(i)].key) {
+        put(heap, i, heap->nodes[parent_of(i)]);
+        i = parent_of(i);
     }
-    put(heap, index, node);
+    put(heap, i, node);
 }
 
-/* The four lines of the children of four nodes in a row. */
-static void prefetch_children(const struct gs_heap *heap, uint32_t index, uint32_t end)
+/* Prefetch the cache lines of the children of four sibling nodes. */
+static void prefetch_children(const struct gs_heap *heap, uint32_t parent, uint32_t end)
 {
-    uint32_t child = first_child_of(index);
+    uint32_t child = first_child_of(parent);
     for (uint32_t i = child; i < child + 16 && i < end; i += 4)
         __builtin_prefetch(&heap->nodes[i]);
 }
 
-/* Put the node at the hole `index` or below. */
-static void sift_down(struct gs_heap *heap, uint32_t index, struct gs_heap_node node)
+/* Put the node at index i, which is unoccupied, or below. */
+static void sift_down(struct gs_heap *heap, uint32_t i, struct gs_heap_node node)
 {
     uint32_t end = GS_HEAP_ROOT + heap->count;
-    for (uint32_t child = first_child_of(index); child < end; child = first_child_of(index)) {
-        uint32_t last = child + 4 < end ? child + 4 : end, least = child;
+    for (uint32_t child = first_child_of(i); child < end; child = first_child_of(i)) {
+        uint32_t last = child + 4 < end ? child + 4 : end, smallest = child;
         prefetch_children(heap, child, end);
         while (++child < last)
-            if (heap->nodes[child].key < heap->nodes[least].key)
-                least = child;
-        if (node.key <= heap->nodes[least].key)
+            if (heap->nodes[child].key < heap->nodes[smallest].key)
+                smallest = child;
+        if (node.key <= heap->nodes[smallest].key)
             break;
-        put(heap, index, heap->nodes[least]);
-        index = least;
+        put(heap, i, heap->nodes[smallest]);
+        i = smallest;
     }
-    put(heap, index, node);
+    put(heap, i, node);
 }
 
-static void settle(struct gs_heap *heap, uint32_t index, struct gs_heap_node node)
+static void sift(struct gs_heap *heap, uint32_t i, struct gs_heap_node node)
 {
-    if (index > GS_HEAP_ROOT && node.key < heap->nodes[parent_of(index)].key)
-        sift_up(heap, index, node);
+    if (i > GS_HEAP_ROOT && node.key < heap->nodes[parent_of(i)].key)
+        sift_up(heap, i, node);
     else
-        sift_down(heap, index, node);
+        sift_down(heap, i, node);
 }
 
-void gs_heap_insert(struct gs_heap *heap, uint64_t key, uint32_t *place)
+void gs_heap_insert(struct gs_heap *heap, uint64_t key, uint32_t *index)
 {
     assert(heap->count < heap->capacity);
-    sift_up(heap, GS_HEAP_ROOT + heap->count++, (struct gs_heap_node){key, place});
+    sift_up(heap, GS_HEAP_ROOT + heap->count++, (struct gs_heap_node){key, index});
 }
 
-void gs_heap_remove(struct gs_heap *heap, uint32_t *place)
+void gs_heap_remove(struct gs_heap *heap, uint32_t *index)
 {
-    uint32_t index = *place;
+    uint32_t i = *index;
     struct gs_heap_node last = heap->nodes[GS_HEAP_ROOT + --heap->count];
-    if (index != GS_HEAP_ROOT + heap->count)
-        settle(heap, index, last);
-    *place = 0;
+    if (i != GS_HEAP_ROOT + heap->count)
+        sift(heap, i, last);
+    *index = 0;
 }
 
-void gs_heap_move(struct gs_heap *heap, uint32_t *place, uint64_t key)
+void gs_heap_update_key(struct gs_heap *heap, uint32_t *index, uint64_t key)
 {
-    settle(heap, *place, (struct gs_heap_node){key, place});
+    sift(heap, *index, (struct gs_heap_node){key, index});
 }
 
-void gs_heap_order(struct gs_heap *heap)
+void gs_heap_heapify(struct gs_heap *heap)
 {
     uint32_t end = GS_HEAP_ROOT + heap->count;
     for (uint32_t i = GS_HEAP_ROOT; i < end; i++)
-        *heap->nodes[i].place = i;
+        *heap->nodes[i].index = i;
     for (uint32_t i = heap->count > 1 ? parent_of(end - 1) : 0; i >= GS_HEAP_ROOT; i--)
         sift_down(heap, i, heap->nodes[i]);
 }
@@ -138,6 +138,6 @@ void gs_heap_check(const struct gs_heap *heap)
     assert(!heap->nodes[0].key && "4");
     for (uint32_t i = GS_HEAP_ROOT; i < GS_HEAP_ROOT + heap->count; i++) {
         assert((i == GS_HEAP_ROOT || heap->nodes[i].key >= heap->nodes[parent_of(i)].key) && "1");
-        assert(*heap->nodes[i].place == i && "2");
+        assert(*heap->nodes[i].index == i && "2");
     }
 }

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <math.h>
 
-/* The percentages at which the table has lines: `ticks` to each halving of what is left to 100. */
+/* The next percentage in the table, which has `ticks` lines per halving of the distance to 100. */
 static double next_level(double level, int ticks)
 {
     double halvings = floor(log2(100 / (100 - level))) + 1;
@@ -21,32 +21,32 @@ static void print_line(FILE *file, double value, double percent, uint64_t total)
 static void print_lines(const struct gs_histogram *histogram, FILE *file, int ticks, double unit)
 {
     double level = 0;
-    struct gs_histogram_cursor at = {0};
-    while (gs_histogram_next(histogram, &at)) {
-        double reached = 100 * (double)at.total / (double)histogram->count;
+    struct gs_histogram_cursor cursor = {0};
+    while (gs_histogram_next(histogram, &cursor)) {
+        double reached = 100 * (double)cursor.total / (double)histogram->count;
         bool is_last = false;
         while (level <= reached && !is_last) {
-            print_line(file, (double)at.highest / unit, level, at.total);
+            print_line(file, (double)cursor.highest / unit, level, cursor.total);
             level = next_level(level, ticks);
-            is_last = at.total == histogram->count;
+            is_last = cursor.total == histogram->count;
         }
     }
     if (histogram->count)
-        print_line(file, (double)histogram->largest / unit, 100, histogram->count);
+        print_line(file, (double)histogram->max / unit, 100, histogram->count);
 }
 
 int gs_histogram_print(const struct gs_histogram *histogram, FILE *file, int ticks, double unit)
 {
     uint64_t exact = (uint64_t)2 << histogram->half_bits;
     uint32_t widths =
-        histogram->slots <= exact ? 1 : (histogram->slots - 1) >> histogram->half_bits;
+        histogram->buckets <= exact ? 1 : (histogram->buckets - 1) >> histogram->half_bits;
     fprintf(file, "%12s %14s %10s %14s\n\n", "Value", "Percentile", "TotalCount",
             "1/(1-Percentile)");
     print_lines(histogram, file, ticks > 0 ? ticks : 5, unit);
     fprintf(file, "#[Mean    = %12.3f, StdDeviation   = %12.3f]\n",
-            gs_histogram_mean(histogram) / unit, gs_histogram_deviation(histogram) / unit);
-    fprintf(file, "#[Max     = %12.3f, Total count    = %12llu]\n",
-            (double)histogram->largest / unit, (unsigned long long)histogram->count);
+            gs_histogram_mean(histogram) / unit, gs_histogram_stddev(histogram) / unit);
+    fprintf(file, "#[Max     = %12.3f, Total count    = %12llu]\n", (double)histogram->max / unit,
+            (unsigned long long)histogram->count);
     fprintf(file, "#[Buckets = %12d, SubBuckets     = %12llu]\n", (int)widths,
             (unsigned long long)exact);
     return ferror(file) ? -EIO : 0;

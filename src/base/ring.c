@@ -6,29 +6,29 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define OPERATIONS_MOST 256
+#define OPERATIONS_MAX 256
 
-static int set_up(unsigned entries, unsigned flags, struct io_uring_params *ret_params)
+static int call_setup(unsigned entries, unsigned flags, struct io_uring_params *ret_params)
 {
     *ret_params = (struct io_uring_params){.flags = flags};
     return gs_sys_io_uring_setup(entries, ret_params);
 }
 
-/* With the best flags that this kernel knows. */
+/* Use the best flags that the kernel supports. */
 static int open_ring(unsigned entries, unsigned flags, struct io_uring_params *ret_params)
 {
     const unsigned always = IORING_SETUP_CLAMP | IORING_SETUP_SUBMIT_ALL;
     if (getenv("GOSSAMER_NO_IO_URING"))
         return -ENOSYS;
-    if (flags & GS_RING_OWNED) {
-        /* The owner is who enables it: the first to enter. */
+    if (flags & GS_RING_SINGLE_ISSUER) {
+        /* The thread that enables the ring becomes its owner: the first one to enter it. */
         unsigned owned =
             IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_R_DISABLED;
-        int fd = set_up(entries, always | owned, ret_params);
+        int fd = call_setup(entries, always | owned, ret_params);
         return fd == -EINVAL ? -ENOSYS : fd;
     }
-    int fd = set_up(entries, always | IORING_SETUP_COOP_TASKRUN, ret_params);
-    return fd == -EINVAL ? set_up(entries, IORING_SETUP_CLAMP, ret_params) : fd;
+    int fd = call_setup(entries, always | IORING_SETUP_COOP_TASKRUN, ret_params);
+    return fd == -EINVAL ? call_setup(entries, IORING_SETUP_CLAMP, ret_params) : fd;
 }
 
 static int map(int fd, size_t size, uint64_t offset, void **ret_memory)
@@ -104,12 +104,12 @@ void gs_ring_done(struct gs_ring *ring)
     gs_sys_close(ring->fd);
 }
 
-bool gs_ring_knows(const struct gs_ring *ring, const uint8_t *operations, unsigned count)
+bool gs_ring_supports(const struct gs_ring *ring, const uint8_t *operations, unsigned count)
 {
     _Alignas(struct io_uring_probe) char
-        memory[sizeof(struct io_uring_probe) + OPERATIONS_MOST * sizeof(struct io_uring_probe_op)];
+        memory[sizeof(struct io_uring_probe) + OPERATIONS_MAX * sizeof(struct io_uring_probe_op)];
     struct io_uring_probe *probe = memset(memory, 0, sizeof memory);
-    if (gs_sys_io_uring_register(ring->fd, IORING_REGISTER_PROBE, probe, OPERATIONS_MOST))
+    if (gs_sys_io_uring_register(ring->fd, IORING_REGISTER_PROBE, probe, OPERATIONS_MAX))
         return false;
     for (unsigned i = 0; i < count; i++)
         if (!(probe->ops[operations[i]].flags & IO_URING_OP_SUPPORTED))
@@ -117,7 +117,7 @@ bool gs_ring_knows(const struct gs_ring *ring, const uint8_t *operations, unsign
     return true;
 }
 
-/* The first to enter becomes the owner. */
+/* The calling thread becomes the owner. */
 static int enable(struct gs_ring *ring)
 {
     int err = gs_sys_io_uring_register(ring->fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
@@ -141,8 +141,8 @@ int gs_ring_enter(struct gs_ring *ring, unsigned count, uint64_t timeout_ns)
         if (err)
             return err;
     }
-    unsigned submit = gs_ring_waiting(ring);
-    /* Release: publishes the entries to whoever of the kernel reads them. */
+    unsigned submit = gs_ring_unsubmitted(ring);
+    /* Release: pairs with the kernel's acquire of the tail, publishing the entries. */
     atomic_store_explicit(ring->sq_tail, ring->tail, memory_order_release);
     int result = gs_sys_io_uring_enter(ring->fd, submit, timeout_ns ? count : 0,
                                        IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &argument);
@@ -170,6 +170,11 @@ int gs_ring_cancel_all(struct gs_ring *ring)
     do
         result = gs_sys_io_uring_register(ring->fd, IORING_REGISTER_SYNC_CANCEL, &cancel, 1);
     while (result == -EINTR);
+    /* With IORING_SETUP_DEFER_TASKRUN, what a kernel thread of io_uring has completed is posted
+     * only now. */
+    const struct io_uring_getevents_arg none = {0};
+    const unsigned flags = IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG;
+    (void)gs_sys_io_uring_enter(ring->fd, 0, 0, flags, (void *)&none);
     return result == -ENOENT || result > 0 ? 0 : result;
 }
 
@@ -214,12 +219,12 @@ int gs_ring_register_buffers(struct gs_ring *ring, struct gs_ring_buffers *buffe
     return err == -EINVAL ? -ENOSYS : err;
 }
 
-void gs_ring_give_buffer(struct gs_ring_buffers *buffers, unsigned number)
+void gs_ring_return_buffer(struct gs_ring_buffers *buffers, unsigned number)
 {
-    struct io_uring_buf *place = &buffers->queue->bufs[buffers->tail & (buffers->count - 1)];
-    place->addr = (uintptr_t)gs_ring_buffer(buffers, number);
-    place->len = buffers->size;
-    place->bid = (uint16_t)number;
+    struct io_uring_buf *slot = &buffers->queue->bufs[buffers->tail & (buffers->count - 1)];
+    slot->addr = (uintptr_t)gs_ring_buffer(buffers, number);
+    slot->len = buffers->size;
+    slot->bid = (uint16_t)number;
     /* Release: pairs with the kernel's acquire of the tail, publishing the buffer. */
     atomic_store_explicit((_Atomic(uint16_t) *)&buffers->queue->tail, ++buffers->tail,
                           memory_order_release);

@@ -1,4 +1,5 @@
 #include "base/beneath.h"
+#include "base/chaos.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -22,7 +23,7 @@ void gs_sys_set_fault(gs_sys_fault_fn *hook, void *data)
 #define __has_feature(feature_) 0
 #endif
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-/* The sanitizer does not see system calls that bypass the C library: show it the memory. */
+/* The sanitizer does not intercept these system calls, so their memory is checked here. */
 #include <sanitizer/asan_interface.h>
 
 static void check_memory(const void *bytes, size_t n)
@@ -49,6 +50,7 @@ static long call(long number, long a, long b, long c, long d, long e, long f)
         if (err)
             return err;
     }
+    gs_chaos(CHAOS_CALL);
     return gs_syscall(number, a, b, c, d, e, f);
 }
 
@@ -109,6 +111,11 @@ ssize_t gs_sys_sendfile(int out_fd, int in_fd, off_t *offset, size_t n)
 int gs_sys_socket(int family, int type, int protocol)
 {
     return (int)CALL(SYS_socket, family, type, protocol);
+}
+
+int gs_sys_socketpair(int family, int type, int protocol, int fds[2])
+{
+    return (int)CALL(SYS_socketpair, family, type, protocol, fds);
 }
 
 int gs_sys_bind(int fd, const struct sockaddr *address, socklen_t length)
@@ -228,7 +235,7 @@ int gs_sys_epoll_ctl(int epoll_fd, int operation, int fd, struct epoll_event *ev
     return (int)CALL(SYS_epoll_ctl, epoll_fd, operation, fd, event);
 }
 
-/* As poll takes it, rounded up: -1 is no limit. */
+/* Rounded up; -1: no limit. */
 static int milliseconds(uint64_t timeout_ns)
 {
     if (timeout_ns == UINT64_MAX)
@@ -348,6 +355,20 @@ pid_t gs_sys_wait4(pid_t pid, int *ret_status, int options)
 int gs_sys_waitid(int kind, int id, void *ret_info, int options, struct rusage *ret_usage)
 {
     return (int)CALL(SYS_waitid, kind, id, ret_info, options, ret_usage);
+}
+
+/* The kernel's set of signals has 64 bits, the C library's begins with them. */
+#define SIGNAL_SET_SIZE 8
+
+int gs_sys_take_signal(const void *signals)
+{
+    static const struct timespec at_once;
+    return (int)CALL(SYS_rt_sigtimedwait, signals, NULL, &at_once, SIGNAL_SET_SIZE);
+}
+
+int gs_sys_signalfd(const void *signals, int flags)
+{
+    return (int)CALL(SYS_signalfd4, -1, signals, SIGNAL_SET_SIZE, flags);
 }
 
 int gs_sys_timerfd_create(int clock, int flags)

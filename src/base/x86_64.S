@@ -1,5 +1,5 @@
 /* long gs_syscall(long number, long a, long b, long c, long d, long e, long f)
- * The kernel's own convention: the result or -errno in rax; rcx and r11 are lost. */
+ * The kernel's convention: the result or -errno in rax; rcx and r11 are clobbered. */
     .text
     .globl gs_syscall
     .type gs_syscall, @function

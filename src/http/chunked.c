@@ -7,7 +7,8 @@
 #define DATA_MAX (UINT64_MAX >> 1)
 #define DIGITS_MAX 16
 
-/* The machine, as the table `next` has it. Each line: a state, and where the bytes lead from it.
+/* The state machine of the table `transitions`. Each line: a state, and its transitions by class of
+ * byte.
  *
  *   SIZE_START   digit: SIZE
  *   SIZE         digit: SIZE     space: GAP        ';': NAME_START   CR: SIZE_LF
@@ -24,7 +25,7 @@
  *   LINE_START   token: FIELD_NAME, ':': FIELD_VALUE, CR: LINE_LF, LF: LINE_START
  *                CR: LAST_LF, LF: DONE
  *
- * All else leads to MALFORMED. */
+ * All other bytes lead to MALFORMED. */
 enum state {
     MALFORMED,
     SIZE_START,
@@ -51,7 +52,7 @@ enum state {
     STATES,
 };
 
-enum kind {
+enum byte_class {
     CONTROL,
     HEX,
     TOKEN,
@@ -64,10 +65,10 @@ enum kind {
     CR,
     LF,
     OTHER,
-    KINDS
+    BYTE_CLASSES
 };
 
-static const uint8_t next[STATES][KINDS] = {
+static const uint8_t transitions[STATES][BYTE_CLASSES] = {
     [SIZE_START] = {[HEX] = SIZE},
     [SIZE] = {[HEX] = SIZE, [SPACE] = GAP, [SEMICOLON] = NAME_START, [CR] = SIZE_LF},
     [GAP] = {[SPACE] = GAP, [SEMICOLON] = NAME_START},
@@ -120,7 +121,7 @@ static const uint8_t next[STATES][KINDS] = {
     [LAST_LF] = {[LF] = DONE},
 };
 
-static enum kind kind_of(char c)
+static enum byte_class classify(char c)
 {
     switch (c) {
     case ' ':
@@ -148,8 +149,9 @@ static enum kind kind_of(char c)
     }
 }
 
-/* One more digit of a size: false if that is too many or too large. */
-static bool take_digit(struct gs_http_chunked *chunked, char digit)
+/* Append a digit to the size. Returns false if there are too many digits or the size is too large.
+ */
+static bool add_digit(struct gs_http_chunked *chunked, char digit)
 {
     if (chunked->digits == DIGITS_MAX || chunked->left > DATA_MAX >> 4)
         return false;
@@ -158,11 +160,11 @@ static bool take_digit(struct gs_http_chunked *chunked, char digit)
     return chunked->left <= DATA_MAX - chunked->total;
 }
 
-/* What a byte does besides changing the state; the state after it. */
+/* Process one byte outside of data. Returns the new state. */
 static enum state step(struct gs_http_chunked *chunked, char c)
 {
-    enum state state = next[chunked->state][kind_of(c)];
-    if (state == SIZE && !take_digit(chunked, c))
+    enum state state = transitions[chunked->state][classify(c)];
+    if (state == SIZE && !add_digit(chunked, c))
         return MALFORMED;
     if (state >= GAP && state <= VALUE_END &&
         ++chunked->extension_bytes > GS_HTTP_CHUNK_EXTENSIONS_MAX)
@@ -181,24 +183,47 @@ void gs_http_chunked_init(struct gs_http_chunked *chunked)
     *chunked = (struct gs_http_chunked){.state = SIZE_START};
 }
 
-ssize_t gs_http_chunked_eat(struct gs_http_chunked *chunked, const char *bytes, size_t n,
-                            bool *ret_done)
+/* Record that data of the current chunk, at most n bytes, is consumed. Returns its length. */
+static size_t take_data(struct gs_http_chunked *chunked, size_t n)
 {
-    size_t eaten = 0;
-    while (eaten < n && chunked->state != DONE && chunked->state != MALFORMED) {
-        if (chunked->state != DATA) {
-            chunked->state = (uint8_t)step(chunked, bytes[eaten++]);
-            continue;
-        }
-        size_t piece = n - eaten < chunked->left ? n - eaten : (size_t)chunked->left;
-        eaten += piece;
-        chunked->total += piece;
-        chunked->left -= piece;
-        if (!chunked->left)
-            chunked->state = DATA_CR;
-    }
+    size_t data = n < chunked->left ? n : (size_t)chunked->left;
+    chunked->total += data;
+    chunked->left -= data;
+    if (!chunked->left)
+        chunked->state = DATA_CR;
+    return data;
+}
+
+ssize_t gs_http_chunked_next(struct gs_http_chunked *chunked, const char *bytes, size_t n,
+                             struct gs_http_text *ret_data, bool *ret_done)
+{
+    size_t at = 0;
+    while (at < n && chunked->state != DATA && chunked->state != DONE &&
+           chunked->state != MALFORMED)
+        chunked->state = (uint8_t)step(chunked, bytes[at++]);
     if (chunked->state == MALFORMED)
         return -EPROTO;
+    size_t data = chunked->state == DATA ? take_data(chunked, n - at) : 0;
+    *ret_data = (struct gs_http_text){bytes + at, data};
     *ret_done = chunked->state == DONE;
-    return (ssize_t)eaten;
+    return (ssize_t)(at + data);
+}
+
+ssize_t gs_http_chunked_decode(struct gs_http_chunked *chunked, const char *bytes, size_t n,
+                               bool *ret_done)
+{
+    size_t consumed = 0;
+    struct gs_http_text data;
+    if (!n) {
+        *ret_done = chunked->state == DONE;
+        return 0;
+    }
+    do {
+        ssize_t step_length =
+            gs_http_chunked_next(chunked, bytes + consumed, n - consumed, &data, ret_done);
+        if (step_length < 0)
+            return step_length;
+        consumed += (size_t)step_length;
+    } while (consumed < n && !*ret_done);
+    return (ssize_t)consumed;
 }

@@ -2,9 +2,8 @@
 
 #include "http/date.h"
 #include "http/etag.h"
-#include "http/field.h"
 
-/* The lines of a list belong together. */
+/* Search all lines of a list field. */
 static bool list_matches(const struct gs_http_request *request, const char *name,
                          struct gs_http_text etag, bool strong)
 {
@@ -15,34 +14,42 @@ static bool list_matches(const struct gs_http_request *request, const char *name
     return false;
 }
 
-/* Not modified since the field's date. An unreadable date decides nothing: `otherwise`. */
-static bool unmodified(struct gs_http_text field, const struct gs_http_page *page, int64_t now,
-                       bool otherwise)
+/* Returns whether the page was not modified since the field's date; if_invalid for an invalid date,
+ * which is ignored. */
+static bool is_unmodified(struct gs_http_text field, const struct gs_http_page *page, int64_t now,
+                          bool if_invalid)
 {
     int64_t since;
-    return gs_http_date_parse(field, now, &since) ? page->stat.st_mtim.tv_sec <= since : otherwise;
+    return gs_http_date_parse(field, now, &since) ? page->stat.st_mtim.tv_sec <= since : if_invalid;
 }
 
-unsigned gs_http_condition(const struct gs_http_request *request, const struct gs_http_page *page,
-                           int64_t now)
+unsigned gs_http_evaluate_preconditions(const struct gs_http_request *request,
+                                        const struct gs_http_page *page, int64_t now)
 {
     if (request->if_match.bytes) {
         if (!list_matches(request, "if-match", page->etag, true))
             return 412;
     } else if (request->if_unmodified_since.bytes &&
-               !unmodified(request->if_unmodified_since, page, now, true)) {
+               !is_unmodified(request->if_unmodified_since, page, now, true)) {
         return 412;
     }
     if (request->if_none_match.bytes)
         return list_matches(request, "if-none-match", page->etag, false) ? 304 : 0;
     if (request->if_modified_since.bytes &&
-        unmodified(request->if_modified_since, page, now, false))
+        is_unmodified(request->if_modified_since, page, now, false))
         return 304;
     return 0;
 }
 
-bool gs_http_condition_range(const struct gs_http_request *request, const struct gs_http_page *page,
-                             int64_t now)
+/* A date identifies one state of the file only if the file was checked after that second had ended
+ * (RFC 9110, 8.8.2.2); the state that is served may be as old as a stale page. */
+static bool is_strong(int64_t modified, int64_t now)
+{
+    return now - modified > (int64_t)(GS_HTTP_STALE_IF_ERROR_NS / GS_SECOND);
+}
+
+bool gs_http_if_range_matches(const struct gs_http_request *request,
+                              const struct gs_http_page *page, int64_t now)
 {
     struct gs_http_text field = request->if_range;
     if (!field.bytes)
@@ -51,5 +58,6 @@ bool gs_http_condition_range(const struct gs_http_request *request, const struct
     if (is_weak || (field.n && field.bytes[0] == '"'))
         return field.n == page->etag.n && memcmp(field.bytes, page->etag.bytes, field.n) == 0;
     int64_t date;
-    return gs_http_date_parse(field, now, &date) && date == page->stat.st_mtim.tv_sec;
+    return gs_http_date_parse(field, now, &date) && date == page->stat.st_mtim.tv_sec &&
+           is_strong(date, now);
 }

@@ -1,17 +1,18 @@
-/* Preconditions: RFC 9110, 13. */
+/* Evaluation of preconditions: RFC 9110, 13. */
 #ifndef GS_HTTP_CONDITION_H
 #define GS_HTTP_CONDITION_H
 
 #include "http/page.h"
 #include "http/request.h"
 
-/* What the preconditions of a GET or HEAD come to: 0 (go on), 304 or 412. now: wall-clock seconds.
- */
-unsigned gs_http_condition(const struct gs_http_request *request, const struct gs_http_page *page,
-                           int64_t now);
+/* Evaluate the preconditions of a GET or HEAD. now: wall-clock seconds. Returns 0 (continue), 304
+ * or 412. */
+unsigned gs_http_evaluate_preconditions(const struct gs_http_request *request,
+                                        const struct gs_http_page *page, int64_t now);
 
-/* The Range field counts: there is no If-Range, or it names this very page. */
-bool gs_http_condition_range(const struct gs_http_request *request, const struct gs_http_page *page,
-                             int64_t now);
+/* Returns whether the Range field applies: there is no If-Range, or it matches this page. A date
+ * matches only if the file has not been modified within the last minute. */
+bool gs_http_if_range_matches(const struct gs_http_request *request,
+                              const struct gs_http_page *page, int64_t now);
 
 #endif

@@ -1,21 +1,197 @@
 #include "http/conn.h"
 
 #include "http/load.h"
-#include "http/reply.h"
+#include "http/response.h"
 
 #include <stdlib.h>
 
-/* How long we wait, after our last byte, for the peer to end. */
-#define LINGER_NS (2 * GS_SECOND)
+/* A peer that has got its last response may send on, or take the rest of what is queued, as long as
+ * it does so fast enough in each window; at most until LINGER_MAX_NS. */
+#define LINGER_WINDOW_NS (5 * GS_SECOND)
+#define LINGER_MAX_NS (30 * GS_SECOND)
 
-void gs_http_conn_free_output(struct gs_http_conn *conn)
+/* ---- Input: requests in the received bytes; what cannot be handled yet is buffered ---- */
+
+static bool input_append(struct gs_http_conn *conn, const char *bytes, size_t n)
 {
-    gs_http_reply_flush_log(conn, true);
-    gs_http_service_free_output(conn->service, conn->output);
-    conn->output = NULL;
+    size_t need = conn->input_length + n;
+    if (need > conn->input_size) {
+        size_t size = conn->input_size ? conn->input_size : 256;
+        while (size < need)
+            size *= 2;
+        char *input = size <= UINT32_MAX ? realloc(conn->input, size) : NULL;
+        if (!input) {
+            conn->state = GS_HTTP_CONN_CLOSED;
+            return false;
+        }
+        conn->input = input;
+        conn->input_size = (uint32_t)size;
+    }
+    memcpy(conn->input + conn->input_length, bytes, n);
+    conn->input_length += (uint32_t)n;
+    return true;
 }
 
-static enum gs_http_conn_phase phase_of(const struct gs_http_conn *conn)
+/* Remove n bytes from the input buffer, at position `from`. */
+static void input_remove(struct gs_http_conn *conn, size_t from, size_t n)
+{
+    conn->input_length -= (uint32_t)n;
+    if (conn->input_length) {
+        memmove(conn->input + from, conn->input + from + n, conn->input_length - from);
+        return;
+    }
+    free(conn->input);
+    conn->input = NULL;
+    conn->input_size = 0;
+}
+
+/* Handle the request at the start of these bytes. Returns the number of bytes consumed; *ret_more:
+ * continue behind them. */
+static size_t handle_request(struct gs_http_conn *conn, const char *bytes, size_t n, bool *ret_more,
+                             uint64_t now_ns)
+{
+    struct gs_http_request request;
+    size_t scanned = conn->scanned;
+    conn->scanned = 0;
+    *ret_more = false;
+    ssize_t head_length = gs_http_find_head_end(bytes, n, &scanned);
+    if (head_length <= 0) {
+        unsigned refusal =
+            head_length < 0 ? 400 : gs_http_request_check_size(bytes, n, &conn->service->options);
+        if (!refusal) {
+            conn->scanned = (uint32_t)scanned;
+            return 0;
+        }
+        struct gs_http_text input = {bytes, n};
+        request = (struct gs_http_request){
+            .method = gs_http_request_method(input),
+            .refusal = GS_HTTP_REFUSED_BYTES,
+            .line = gs_http_request_line(input),
+        };
+        gs_http_refuse(conn, &request, refusal, now_ns);
+        return 0;
+    }
+    struct gs_http_text head = {bytes, (size_t)head_length};
+    unsigned refusal = gs_http_request_parse(head, &conn->service->options, &request);
+    enum gs_http_handled handled = refusal ? gs_http_refuse(conn, &request, refusal, now_ns)
+                                           : gs_http_handle(conn, &request, false, NULL, now_ns);
+    if (handled == GS_HTTP_WAITING)
+        conn->head_length = (uint32_t)head_length;
+    *ret_more = handled == GS_HTTP_HANDLED;
+    return handled == GS_HTTP_HANDLED ? head.n : 0;
+}
+
+/* Handle as many of the requests in these bytes as possible. Returns the number of bytes consumed.
+ */
+static size_t handle_requests(struct gs_http_conn *conn, const char *bytes, size_t n,
+                              uint64_t now_ns)
+{
+    size_t used = 0;
+    bool more = true;
+    while (more && conn->state == GS_HTTP_CONN_HEAD) {
+        while (n - used >= 2 && bytes[used] == '\r' && bytes[used + 1] == '\n')
+            used += 2; /* RFC 9112, 2.2 */
+        if (used == n)
+            break;
+        used += handle_request(conn, bytes + used, n - used, &more, now_ns);
+    }
+    return used;
+}
+
+/* Refuse the request at the start of the input buffer, which may be incomplete. */
+static enum gs_http_handled refuse_buffered(struct gs_http_conn *conn, unsigned status,
+                                            uint64_t now_ns)
+{
+    struct gs_http_text input = {conn->input, conn->input_length};
+    struct gs_http_request request = {
+        .method = gs_http_request_method(input),
+        .line = gs_http_request_line(input),
+    };
+    struct gs_http_text head = {conn->input, conn->head_length};
+    if (head.n)
+        gs_http_request_parse(head, &conn->service->options, &request);
+    request.refusal = GS_HTTP_REFUSED_BODY;
+    return gs_http_refuse(conn, &request, status, now_ns);
+}
+
+/* Discard bytes of a body. Returns the number of bytes that belonged to it; the state becomes READY
+ * once it is complete. */
+static size_t discard_body(struct gs_http_conn *conn, const char *bytes, size_t n, uint64_t now_ns)
+{
+    struct gs_http_chunked *body = (struct gs_http_chunked *)conn->body;
+    bool done;
+    ssize_t consumed;
+    if (conn->flags & GS_HTTP_CONN_CHUNKED) {
+        consumed = gs_http_chunked_decode(body, bytes, n, &done);
+    } else {
+        consumed = (ssize_t)(n < body->left ? n : body->left);
+        body->left -= (uint64_t)consumed;
+        done = !body->left;
+    }
+    bool too_long = body->total + body->left > conn->service->options.max_body;
+    if (consumed < 0 || too_long) {
+        if (refuse_buffered(conn, too_long ? 413 : 400, now_ns) == GS_HTTP_BLOCKED)
+            conn->state = conn->output ? GS_HTTP_CONN_CLOSING : GS_HTTP_CONN_CLOSED;
+        return n;
+    }
+    conn->transferred += (uint64_t)consumed;
+    if (done)
+        conn->state = GS_HTTP_CONN_READY;
+    return (size_t)consumed;
+}
+
+/* Handle the request whose head is at the start of the input buffer, with its load if it had one.
+ */
+static void handle_buffered(struct gs_http_conn *conn, struct gs_http_load *load, uint64_t now_ns)
+{
+    struct gs_http_request request;
+    struct gs_http_text head = {conn->input, conn->head_length};
+    unsigned refusal = gs_http_request_parse(head, &conn->service->options, &request);
+    enum gs_http_handled handled = refusal ? gs_http_refuse(conn, &request, refusal, now_ns)
+                                           : gs_http_handle(conn, &request, true, load, now_ns);
+    if (handled != GS_HTTP_HANDLED)
+        return;
+    input_remove(conn, 0, conn->head_length);
+    conn->head_length = 0;
+}
+
+/* Continue with the buffered input as far as possible. */
+static void resume_input(struct gs_http_conn *conn, uint64_t now_ns)
+{
+    do {
+        if (conn->state == GS_HTTP_CONN_BODY && conn->input_length > conn->head_length)
+            input_remove(conn, conn->head_length,
+                         discard_body(conn, conn->input + conn->head_length,
+                                      conn->input_length - conn->head_length, now_ns));
+        if (conn->state == GS_HTTP_CONN_READY && !conn->output)
+            handle_buffered(conn, NULL, now_ns);
+        if (conn->state != GS_HTTP_CONN_HEAD || !conn->input_length)
+            return;
+        input_remove(conn, 0, handle_requests(conn, conn->input, conn->input_length, now_ns));
+    } while (conn->state == GS_HTTP_CONN_BODY);
+}
+
+static void feed(struct gs_http_conn *conn, const char *bytes, size_t n, uint64_t now_ns)
+{
+    size_t used = 0;
+    if (conn->state == GS_HTTP_CONN_HEAD && !conn->input_length)
+        used = handle_requests(conn, bytes, n, now_ns);
+    else if (conn->state == GS_HTTP_CONN_BODY)
+        used = discard_body(conn, bytes, n, now_ns);
+    if (conn->state >= GS_HTTP_CONN_CLOSING) {
+        conn->flags |= used < n ? GS_HTTP_CONN_MUST_LINGER : 0;
+        conn->transferred += conn->state == GS_HTTP_CONN_LINGER ? n : 0;
+        return;
+    }
+    if (used == n && conn->state != GS_HTTP_CONN_READY)
+        return;
+    if (input_append(conn, bytes + used, n - used))
+        resume_input(conn, now_ns);
+}
+
+/* ---- State: phase, deadline and the operations that the connection waits for ---- */
+
+static enum gs_http_conn_phase current_phase(const struct gs_http_conn *conn)
 {
     if (conn->state == GS_HTTP_CONN_CLOSED)
         return GS_HTTP_PHASE_CLOSED;
@@ -27,14 +203,14 @@ static enum gs_http_conn_phase phase_of(const struct gs_http_conn *conn)
         return GS_HTTP_PHASE_SENDING;
     if (conn->state == GS_HTTP_CONN_LOAD)
         return GS_HTTP_PHASE_LOADING;
-    /* Begun is begun, until it is answered: empty lines, a byte at a time, gain no time. */
-    if (conn->tail_n || conn->phase == GS_HTTP_PHASE_HEAD)
+    /* The phase lasts until the response, so empty lines sent byte by byte gain no time. */
+    if (conn->input_length || conn->phase == GS_HTTP_PHASE_HEAD)
         return GS_HTTP_PHASE_HEAD;
     return conn->requests ? GS_HTTP_PHASE_IDLE : GS_HTTP_PHASE_NEW;
 }
 
-/* Each phase has its time, counted from its beginning. */
-static uint64_t time_of(const struct gs_http_conn *conn, enum gs_http_conn_phase phase)
+/* The maximum duration of a phase. */
+static uint64_t phase_timeout(const struct gs_http_conn *conn, enum gs_http_conn_phase phase)
 {
     const struct gs_http_options *options = &conn->service->options;
     switch (phase) {
@@ -45,15 +221,15 @@ static uint64_t time_of(const struct gs_http_conn *conn, enum gs_http_conn_phase
         return options->idle_timeout_ns;
     case GS_HTTP_PHASE_SENDING:
     case GS_HTTP_PHASE_RECEIVING:
-        return options->rate_least ? options->rate_window_ns : GS_NEVER;
+        return options->min_rate ? options->rate_window_ns : GS_NEVER;
     case GS_HTTP_PHASE_LINGERING:
-        return LINGER_NS;
+        return LINGER_WINDOW_NS;
     default:
         return GS_NEVER;
     }
 }
 
-static unsigned wants_of(const struct gs_http_conn *conn)
+static unsigned compute_wants(const struct gs_http_conn *conn)
 {
     unsigned wants = conn->output ? GS_HTTP_WRITE : 0;
     switch ((enum gs_http_conn_state)conn->state) {
@@ -62,7 +238,7 @@ static unsigned wants_of(const struct gs_http_conn *conn)
     case GS_HTTP_CONN_BODY:
         return wants | GS_HTTP_READ;
     case GS_HTTP_CONN_LOAD:
-        return conn->load->taken ? wants : wants | GS_HTTP_LOAD;
+        return conn->load->is_taken ? wants : wants | GS_HTTP_LOAD;
     case GS_HTTP_CONN_LINGER:
         return conn->flags & GS_HTTP_CONN_SHUT_DOWN ? GS_HTTP_READ : GS_HTTP_SHUTDOWN;
     case GS_HTTP_CONN_CLOSED:
@@ -72,28 +248,40 @@ static unsigned wants_of(const struct gs_http_conn *conn)
     }
 }
 
-/* The end of every call: the states that nothing from outside has to move, then what is wanted and
- * until when. */
+static struct gs_http_lingering *lingering(struct gs_http_conn *conn)
+{
+    return (struct gs_http_lingering *)conn->body;
+}
+
+/* Called at the end of each public function: makes the transitions that need no event, then
+ * computes the deadline and the wanted operations. */
 static void settle(struct gs_http_conn *conn, uint64_t now_ns)
 {
-    bool ended = conn->flags & GS_HTTP_CONN_PEER_ENDED;
-    if (ended &&
+    bool is_eof = conn->flags & GS_HTTP_CONN_EOF;
+    if (is_eof &&
         (conn->state == GS_HTTP_CONN_BODY || (conn->state == GS_HTTP_CONN_HEAD && !conn->output)))
         conn->state = GS_HTTP_CONN_CLOSING;
     if (conn->flags & GS_HTTP_CONN_DRAINING && gs_http_conn_is_idle(conn))
         conn->state = GS_HTTP_CONN_CLOSING;
     if (conn->state == GS_HTTP_CONN_CLOSING && !conn->output) {
-        bool lingers = !ended && (conn->flags & GS_HTTP_CONN_LINGERS || conn->tail_n);
-        conn->state = lingers ? GS_HTTP_CONN_LINGER : GS_HTTP_CONN_CLOSED;
+        bool must_linger =
+            !is_eof && (conn->flags & GS_HTTP_CONN_MUST_LINGER || conn->input_length);
+        conn->state = must_linger ? GS_HTTP_CONN_LINGER : GS_HTTP_CONN_CLOSED;
+        *lingering(conn) = (struct gs_http_lingering){
+            .end_ns = gs_clock_after(now_ns, LINGER_MAX_NS),
+            .queued = UINT64_MAX,
+        };
     }
-    enum gs_http_conn_phase phase = phase_of(conn);
+    enum gs_http_conn_phase phase = current_phase(conn);
     if (phase != conn->phase) {
         conn->phase = (uint8_t)phase;
-        conn->moved = 0;
-        conn->deadline_ns = gs_clock_after(now_ns, time_of(conn, phase));
+        conn->transferred = 0;
+        conn->deadline_ns = gs_clock_after(now_ns, phase_timeout(conn, phase));
     }
-    conn->wants = (uint8_t)wants_of(conn);
+    conn->wants = (uint8_t)compute_wants(conn);
 }
+
+/* ---- Public functions ---- */
 
 void gs_http_conn_init(struct gs_http_conn *conn, struct gs_http_service *service, uint64_t now_ns)
 {
@@ -105,48 +293,60 @@ void gs_http_conn_init(struct gs_http_conn *conn, struct gs_http_service *servic
     gs_http_count(&service->counts->connections, 1);
 }
 
+static void free_output(struct gs_http_conn *conn)
+{
+    gs_http_flush_log(conn, true);
+    gs_http_service_free_output(conn->service, conn->output);
+    conn->output = NULL;
+}
+
 void gs_http_conn_done(struct gs_http_conn *conn)
 {
     if (conn->output)
-        gs_http_conn_free_output(conn);
+        free_output(conn);
     gs_http_load_free(conn->load);
-    free(conn->tail);
+    free(conn->input);
     gs_http_count(&conn->service->counts->closed, 1);
 }
 
 bool gs_http_conn_is_idle(const struct gs_http_conn *conn)
 {
-    return conn->state == GS_HTTP_CONN_HEAD && !conn->output && !conn->tail_n;
+    return conn->state == GS_HTTP_CONN_HEAD && !conn->output && !conn->input_length;
+}
+
+bool gs_http_conn_awaits_head(const struct gs_http_conn *conn)
+{
+    return conn->state == GS_HTTP_CONN_HEAD && !conn->output;
 }
 
 void gs_http_conn_receive(struct gs_http_conn *conn, const char *bytes, size_t n, uint64_t now_ns)
 {
-    gs_http_input(conn, bytes, n, now_ns);
+    feed(conn, bytes, n, now_ns);
     settle(conn, now_ns);
 }
 
-void gs_http_conn_receive_end(struct gs_http_conn *conn, uint64_t now_ns)
+void gs_http_conn_receive_eof(struct gs_http_conn *conn, uint64_t now_ns)
 {
-    conn->flags |= GS_HTTP_CONN_PEER_ENDED;
+    conn->flags |= GS_HTTP_CONN_EOF;
     if (conn->state == GS_HTTP_CONN_LINGER)
         conn->state = GS_HTTP_CONN_CLOSED;
     settle(conn, now_ns);
 }
 
 unsigned gs_http_conn_output(const struct gs_http_conn *conn, struct gs_http_piece *pieces,
-                             unsigned most)
+                             unsigned max_count)
 {
     const struct gs_http_output *output = conn->output;
     unsigned count = 0;
     if (!output)
         return 0;
-    for (uint32_t i = output->first; i < output->count && count < most; i++)
+    for (uint32_t i = output->first; i < output->count && count < max_count; i++)
         pieces[count++] = output->segments[i].piece;
     return count;
 }
 
-/* What waits for a slow reader takes little memory, and the rest is there, still in the processor's
- * cache, for whoever is next. */
+/* Keep the output of a slow reader in little memory; the large block, which is in the processor's
+ * cache, serves the next connection. */
 static void compact_output(struct gs_http_conn *conn)
 {
     struct gs_http_output *rest = gs_http_output_compact(conn->output);
@@ -160,18 +360,18 @@ void gs_http_conn_sent(struct gs_http_conn *conn, uint64_t n, uint64_t now_ns)
 {
     struct gs_http_output *output = conn->output;
     gs_http_count(&conn->service->counts->bytes, n);
-    conn->moved += n;
+    conn->transferred += n;
     gs_http_output_advance(output, n);
     if (output->position < output->end) {
-        gs_http_reply_flush_log(conn, false);
+        gs_http_flush_log(conn, false);
         compact_output(conn);
         return;
     }
     gs_http_service_count_sent(conn->service, output, now_ns);
-    gs_http_conn_free_output(conn);
+    free_output(conn);
     if (conn->phase == GS_HTTP_PHASE_SENDING)
-        conn->phase = GS_HTTP_PHASE_OVER;
-    gs_http_input_resume(conn, now_ns);
+        conn->phase = GS_HTTP_PHASE_RESTART;
+    resume_input(conn, now_ns);
     settle(conn, now_ns);
 }
 
@@ -189,24 +389,43 @@ void gs_http_conn_shut_down(struct gs_http_conn *conn, uint64_t now_ns)
     settle(conn, now_ns);
 }
 
-/* A transfer that has moved enough since its window began gets another. Bytes that were taken
- * before the window and are still on their way make the count too small; then the window is not
- * judged. */
+/* Returns whether a transfer was fast enough in its window; if so, another window starts. If more
+ * bytes are queued than were sent in the window, some of them are from an earlier one and would
+ * make the count too small: then the window is not judged. */
 static bool is_fast_enough(struct gs_http_conn *conn, uint64_t queued, uint64_t now_ns)
 {
     const struct gs_http_options *options = &conn->service->options;
-    uint64_t least = options->rate_least * (options->rate_window_ns / GS_MILLISECOND) / 1000;
-    if (queued <= conn->moved && conn->moved - queued < least)
+    uint64_t min_bytes = options->min_rate * (options->rate_window_ns / GS_MILLISECOND) / 1000;
+    if (queued <= conn->transferred && conn->transferred - queued < min_bytes)
         return false;
-    conn->moved = queued;
+    conn->transferred = queued;
     conn->deadline_ns = gs_clock_after(now_ns, options->rate_window_ns);
+    return true;
+}
+
+/* Returns whether the peer sent enough in the window, or took enough of what is still queued; if
+ * so, another window starts. How much was queued at first is not known: so the first window is
+ * enough for a peer that has not taken all. */
+static bool may_linger_on(struct gs_http_conn *conn, uint64_t queued, uint64_t now_ns)
+{
+    struct gs_http_lingering *so_far = lingering(conn);
+    uint64_t min_bytes = conn->service->options.min_rate * (LINGER_WINDOW_NS / GS_SECOND);
+    bool is_sending = conn->transferred && conn->transferred >= min_bytes;
+    bool is_taking = queued && queued < so_far->queued && so_far->queued - queued >= min_bytes;
+    if (now_ns >= so_far->end_ns || !(is_sending || is_taking))
+        return false;
+    uint64_t deadline_ns = gs_clock_after(now_ns, LINGER_WINDOW_NS);
+    conn->deadline_ns = deadline_ns < so_far->end_ns ? deadline_ns : so_far->end_ns;
+    conn->transferred = 0;
+    so_far->queued = queued;
     return true;
 }
 
 void gs_http_conn_expire(struct gs_http_conn *conn, uint64_t queued, uint64_t now_ns)
 {
     bool receiving = conn->phase == GS_HTTP_PHASE_RECEIVING;
-    if (now_ns < conn->deadline_ns)
+    if (now_ns < conn->deadline_ns ||
+        (conn->phase == GS_HTTP_PHASE_LINGERING && may_linger_on(conn, queued, now_ns)))
         return;
     if (conn->phase == GS_HTTP_PHASE_SENDING || receiving) {
         if (is_fast_enough(conn, receiving ? 0 : queued, now_ns))
@@ -216,29 +435,30 @@ void gs_http_conn_expire(struct gs_http_conn *conn, uint64_t queued, uint64_t no
         gs_http_count(&conn->service->counts->timeouts, 1);
     }
     if ((receiving || conn->phase == GS_HTTP_PHASE_HEAD) && !conn->output &&
-        gs_http_input_refuse(conn, 408, now_ns) == GS_HTTP_ANSWERED) {
+        refuse_buffered(conn, 408, now_ns) == GS_HTTP_HANDLED) {
         settle(conn, now_ns);
         return;
     }
     gs_http_conn_abort(conn);
 }
 
-void gs_http_conn_drain_soon(struct gs_http_conn *conn)
+void gs_http_conn_disable_keep_alive(struct gs_http_conn *conn)
 {
     conn->flags |= GS_HTTP_CONN_DRAINING;
 }
 
 void gs_http_conn_drain(struct gs_http_conn *conn, uint64_t now_ns)
 {
-    /* Who was told that the connection stays open may be sending the next request. */
-    conn->flags |= GS_HTTP_CONN_DRAINING | (gs_http_conn_is_idle(conn) ? 0 : GS_HTTP_CONN_LINGERS);
+    /* A peer that was promised keep-alive may be sending the next request. */
+    conn->flags |=
+        GS_HTTP_CONN_DRAINING | (gs_http_conn_is_idle(conn) ? 0 : GS_HTTP_CONN_MUST_LINGER);
     settle(conn, now_ns);
 }
 
 struct gs_http_load *gs_http_conn_take_load(struct gs_http_conn *conn)
 {
-    conn->load->taken = true;
-    conn->wants = (uint8_t)wants_of(conn);
+    conn->load->is_taken = true;
+    conn->wants = (uint8_t)compute_wants(conn);
     return conn->load;
 }
 
@@ -246,8 +466,8 @@ void gs_http_conn_loaded(struct gs_http_conn *conn, struct gs_http_load *load, u
 {
     conn->load = NULL;
     if (conn->state == GS_HTTP_CONN_LOAD) {
-        gs_http_input_answer(conn, load, now_ns);
-        gs_http_input_resume(conn, now_ns);
+        handle_buffered(conn, load, now_ns);
+        resume_input(conn, now_ns);
     }
     gs_http_load_free(load);
     settle(conn, now_ns);

@@ -1,18 +1,19 @@
-/* The inside of a connection.
+/* Internals of a connection.
  *
  *            head complete, body announced          body discarded
  *     HEAD ------------------------------> BODY --------------------.
  *      ^ | \                                                        v
- *      | |  `-- page not cached --> LOAD <------ not cached ----- READY
- *      | |      or out of date       |                              |
- *      | `--------- answered --------+------------------------------'
- *      `--------------'              |  not to be kept open, or refused
- *                                    v
- *                                 CLOSING --> LINGER --> CLOSED
+ *      | |  `-- page not in cache --> LOAD <-- not in cache ----- READY
+ *      | |      or not fresh           |                            |
+ *      | `------- response built ------+----------------------------'
+ *      `---------------'               |  no keep-alive, or refused
+ *                                      v
+ *                                   CLOSING --> LINGER --> CLOSED
  *
- * gs_http_answer makes the transitions out of HEAD and READY, gs_http_conn_settle those behind
- * CLOSING. While a request waits in BODY, LOAD or READY its head stays at the start of the tail,
- * and is parsed again when it is answered: so nothing of a request is stored but its own bytes. */
+ * gs_http_handle makes the transitions out of HEAD and READY, settle() in conn.c those out of
+ * CLOSING. While a request waits in BODY, LOAD or READY its head stays at the start of the input
+ * buffer, and is parsed again when the request is handled: so nothing but its own bytes is stored
+ * for a request. */
 #ifndef GS_HTTP_CONN_H
 #define GS_HTTP_CONN_H
 
@@ -22,17 +23,19 @@
 #include <gossamer/http.h>
 
 enum gs_http_conn_state {
-    GS_HTTP_CONN_HEAD,    /* a request's head is awaited */
-    GS_HTTP_CONN_BODY,    /* its body is discarded */
-    GS_HTTP_CONN_READY,   /* its body is complete; it is answered as soon as the output is empty */
-    GS_HTTP_CONN_LOAD,    /* its file is loaded */
-    GS_HTTP_CONN_CLOSING, /* no more requests: the output is sent, then the connection ends */
-    GS_HTTP_CONN_LINGER,  /* ended for us; what the peer still sends is discarded, lest a reset
-                             overtakes the output */
+    GS_HTTP_CONN_HEAD,    /* waiting for the head of a request */
+    GS_HTTP_CONN_BODY,    /* its body is being discarded */
+    GS_HTTP_CONN_READY,   /* its body is complete; it is handled as soon as the output is empty */
+    GS_HTTP_CONN_LOAD,    /* its file is being loaded */
+    GS_HTTP_CONN_CLOSING, /* no more requests are handled; the connection ends after the output */
+
+    /* Lingering close (RFC 9112, 9.6): our side is shut down, and what the peer still sends is
+     * discarded, because a reset might overtake the output. */
+    GS_HTTP_CONN_LINGER,
     GS_HTTP_CONN_CLOSED,
 };
 
-/* What the deadline is about. */
+/* What the deadline limits. */
 enum gs_http_conn_phase {
     GS_HTTP_PHASE_NEW,
     GS_HTTP_PHASE_IDLE,
@@ -42,47 +45,47 @@ enum gs_http_conn_phase {
     GS_HTTP_PHASE_LOADING,
     GS_HTTP_PHASE_LINGERING,
     GS_HTTP_PHASE_CLOSED,
-    GS_HTTP_PHASE_OVER, /* what comes next begins anew, even if it is the same */
+    GS_HTTP_PHASE_RESTART, /* the next phase sets a new deadline even if it is the same phase */
 };
 
+/* In conn->body, while it lingers. */
+struct gs_http_lingering {
+    uint64_t end_ns; /* at the latest */
+    uint64_t queued; /* when the last window ended; UINT64_MAX: it is the first */
+};
+
+_Static_assert(sizeof(struct gs_http_lingering) <= sizeof((struct gs_http_conn){0}.body),
+               "room for the end");
 _Static_assert(sizeof(struct gs_http_chunked) <= sizeof((struct gs_http_conn){0}.body),
                "room for the body's state");
 
 enum {
-    GS_HTTP_CONN_PEER_ENDED = 1, /* nothing more will be received */
-    GS_HTTP_CONN_DRAINING = 2,   /* the answer under way is the last */
-    GS_HTTP_CONN_LINGERS = 4,    /* the peer may still be sending when the output is out */
-    GS_HTTP_CONN_SHUT_DOWN = 8,  /* our sending side is */
-    GS_HTTP_CONN_CHUNKED = 16,   /* the body that is discarded */
+    GS_HTTP_CONN_EOF = 1,         /* the peer has shut down its sending side */
+    GS_HTTP_CONN_DRAINING = 2,    /* the next response is the last */
+    GS_HTTP_CONN_MUST_LINGER = 4, /* a response was the last: the peer may send on */
+    GS_HTTP_CONN_SHUT_DOWN = 8,   /* our sending side is shut down */
+    GS_HTTP_CONN_CHUNKED = 16,    /* the body being discarded is chunked */
 };
 
-enum gs_http_answered {
-    GS_HTTP_ANSWERED, /* its answer is in the output; the connection may be closing now */
-    GS_HTTP_WAITS,    /* for its body or its file: the state says which */
-    GS_HTTP_BLOCKED,  /* until the output is empty */
+enum gs_http_handled {
+    GS_HTTP_HANDLED, /* its response is in the output; the connection may be closing now */
+    GS_HTTP_WAITING, /* for its body or its file, depending on the state */
+    GS_HTTP_BLOCKED, /* until the output is empty */
 };
 
-/* Answer a request whose body, if body_done, is complete; load: its complete load, or NULL. */
-enum gs_http_answered gs_http_answer(struct gs_http_conn *conn,
-                                     const struct gs_http_request *request, bool body_done,
-                                     struct gs_http_load *load, uint64_t now_ns);
+/* ---- In handle.c ---- */
 
-/* Refuse a request that can't be trusted to end where it seems to, and everything behind it. */
-enum gs_http_answered gs_http_refuse(struct gs_http_conn *conn,
-                                     const struct gs_http_request *request, unsigned status,
-                                     uint64_t now_ns);
+/* Handle a request; its body is complete if body_done. load: its complete load, or NULL. */
+enum gs_http_handled gs_http_handle(struct gs_http_conn *conn,
+                                    const struct gs_http_request *request, bool body_done,
+                                    struct gs_http_load *load, uint64_t now_ns);
 
-/* The bytes received go through these; they leave the rest in the tail. */
-void gs_http_input(struct gs_http_conn *conn, const char *bytes, size_t n, uint64_t now_ns);
-void gs_http_input_resume(struct gs_http_conn *conn, uint64_t now_ns);
+/* Refuse a request whose end cannot be determined reliably, and all input behind it. */
+enum gs_http_handled gs_http_refuse(struct gs_http_conn *conn,
+                                    const struct gs_http_request *request, unsigned status,
+                                    uint64_t now_ns);
 
-/* Refuse the request that is at the start of the tail, as far as it has come. */
-enum gs_http_answered gs_http_input_refuse(struct gs_http_conn *conn, unsigned status,
-                                           uint64_t now_ns);
-
-/* The request at the start of the tail is answered, with its load if it had one. */
-void gs_http_input_answer(struct gs_http_conn *conn, struct gs_http_load *load, uint64_t now_ns);
-
-void gs_http_conn_free_output(struct gs_http_conn *conn);
+/* Write the access log of the responses that have been sent, or of all responses. */
+void gs_http_flush_log(struct gs_http_conn *conn, bool all);
 
 #endif

@@ -2,9 +2,9 @@
 
 #include "http/token.h"
 
-#define DAY INT64_C(86400)
-#define EPOCH INT64_C(719528) /* 1970-01-01 in days since 0000-01-01 */
-#define FIRST_SECOND (-EPOCH * DAY)
+#define SECONDS_PER_DAY INT64_C(86400)
+#define EPOCH_DAYS INT64_C(719528) /* 1970-01-01 in days since 0000-01-01 */
+#define FIRST_SECOND (-EPOCH_DAYS * SECONDS_PER_DAY)
 #define LAST_SECOND INT64_C(253402300799)
 
 static const char weekdays[7][10] = {"Sunday",   "Monday", "Tuesday", "Wednesday",
@@ -12,8 +12,8 @@ static const char weekdays[7][10] = {"Sunday",   "Monday", "Tuesday", "Wednesday
 static const char months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                    "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
-/* month and weekday count from 0, day from 1. */
-struct moment {
+/* Broken-down time. month and weekday count from 0, day from 1. */
+struct date_time {
     int year, month, day, hour, minute, second, weekday;
 };
 
@@ -24,46 +24,47 @@ static int days_of_month(int year, int month)
     return days[month] + (leap && month == 1);
 }
 
-/* Days from 0000-01-01 to the first of January: year 0 is a leap year, hence the roundings up. */
+/* Days from 0000-01-01 to January 1 of the year. Year 0 is a leap year, so the quotients are
+ * rounded up. */
 static int days_before_year(int year)
 {
     return 365 * year + (year + 3) / 4 - (year + 99) / 100 + (year + 399) / 400;
 }
 
-static struct moment moment_of(int64_t seconds)
+static struct date_time from_seconds(int64_t seconds)
 {
     if (seconds < FIRST_SECOND)
         seconds = FIRST_SECOND;
     if (seconds > LAST_SECOND)
         seconds = LAST_SECOND;
     seconds -= FIRST_SECOND;
-    int days = (int)(seconds / DAY), rest = (int)(seconds % DAY);
-    struct moment moment = {
+    int days = (int)(seconds / SECONDS_PER_DAY), rest = (int)(seconds % SECONDS_PER_DAY);
+    struct date_time date_time = {
         .hour = rest / 3600,
         .minute = rest / 60 % 60,
         .second = rest % 60,
         .weekday = (days + 6) % 7, /* 0000-01-01 is a Saturday */
     };
-    /* 400 years have 146,097 days: the guess is right or one too many or too few. */
-    moment.year = (int)(days * INT64_C(400) / 146097);
-    while (days_before_year(moment.year) > days)
-        moment.year--;
-    while (days_before_year(moment.year + 1) <= days)
-        moment.year++;
-    days -= days_before_year(moment.year);
-    while (days >= days_of_month(moment.year, moment.month))
-        days -= days_of_month(moment.year, moment.month++);
-    moment.day = days + 1;
-    return moment;
+    /* 400 years have 146,097 days: the estimate is exact, or one year off in either direction. */
+    date_time.year = (int)(days * INT64_C(400) / 146097);
+    while (days_before_year(date_time.year) > days)
+        date_time.year--;
+    while (days_before_year(date_time.year + 1) <= days)
+        date_time.year++;
+    days -= days_before_year(date_time.year);
+    while (days >= days_of_month(date_time.year, date_time.month))
+        days -= days_of_month(date_time.year, date_time.month++);
+    date_time.day = days + 1;
+    return date_time;
 }
 
-static int64_t seconds_of(const struct moment *moment)
+static int64_t to_seconds(const struct date_time *date_time)
 {
-    int days = days_before_year(moment->year) + moment->day - 1;
-    for (int month = 0; month < moment->month; month++)
-        days += days_of_month(moment->year, month);
-    int seconds = (moment->hour * 60 + moment->minute) * 60 + moment->second;
-    return (days - EPOCH) * DAY + seconds;
+    int days = days_before_year(date_time->year) + date_time->day - 1;
+    for (int month = 0; month < date_time->month; month++)
+        days += days_of_month(date_time->year, month);
+    int seconds = (date_time->hour * 60 + date_time->minute) * 60 + date_time->second;
+    return (days - EPOCH_DAYS) * SECONDS_PER_DAY + seconds;
 }
 
 static char *put_text(char *out, const char *text, size_t n)
@@ -72,35 +73,35 @@ static char *put_text(char *out, const char *text, size_t n)
     return out + n;
 }
 
-static char *put_two(char *out, int value)
+static char *put_two_digits(char *out, int value)
 {
     out[0] = (char)('0' + value / 10);
     out[1] = (char)('0' + value % 10);
     return out + 2;
 }
 
-static char *put_time(char *out, const struct moment *moment)
+static char *put_time(char *out, const struct date_time *date_time)
 {
-    out = put_two(out, moment->hour);
+    out = put_two_digits(out, date_time->hour);
     *out++ = ':';
-    out = put_two(out, moment->minute);
+    out = put_two_digits(out, date_time->minute);
     *out++ = ':';
-    return put_two(out, moment->second);
+    return put_two_digits(out, date_time->second);
 }
 
 void gs_http_date_format(int64_t unix_seconds, char out[GS_HTTP_DATE_LENGTH])
 {
-    struct moment moment = moment_of(unix_seconds);
-    out = put_text(out, weekdays[moment.weekday], 3);
+    struct date_time date_time = from_seconds(unix_seconds);
+    out = put_text(out, weekdays[date_time.weekday], 3);
     out = put_text(out, ", ", 2);
-    out = put_two(out, moment.day);
+    out = put_two_digits(out, date_time.day);
     *out++ = ' ';
-    out = put_text(out, months[moment.month], 3);
+    out = put_text(out, months[date_time.month], 3);
     *out++ = ' ';
-    out = put_two(out, moment.year / 100);
-    out = put_two(out, moment.year % 100);
+    out = put_two_digits(out, date_time.year / 100);
+    out = put_two_digits(out, date_time.year % 100);
     *out++ = ' ';
-    out = put_time(out, &moment);
+    out = put_time(out, &date_time);
     put_text(out, " GMT", 4);
 }
 
@@ -112,25 +113,25 @@ void gs_http_date_format_log(int64_t unix_seconds, int offset_minutes,
     int64_t seconds;
     if (__builtin_add_overflow(unix_seconds, offset * 60, &seconds))
         seconds = unix_seconds;
-    struct moment moment = moment_of(seconds);
-    out = put_two(out, moment.day);
+    struct date_time date_time = from_seconds(seconds);
+    out = put_two_digits(out, date_time.day);
     *out++ = '/';
-    out = put_text(out, months[moment.month], 3);
+    out = put_text(out, months[date_time.month], 3);
     *out++ = '/';
-    out = put_two(out, moment.year / 100);
-    out = put_two(out, moment.year % 100);
+    out = put_two_digits(out, date_time.year / 100);
+    out = put_two_digits(out, date_time.year % 100);
     *out++ = ':';
-    out = put_time(out, &moment);
+    out = put_time(out, &date_time);
     *out++ = ' ';
     *out++ = offset < 0 ? '-' : '+';
     int distance = offset < 0 ? -offset : offset;
-    out = put_two(out, distance / 60);
-    put_two(out, distance % 60);
+    out = put_two_digits(out, distance / 60);
+    put_two_digits(out, distance % 60);
 }
 
 /* The readers below take their piece off the beginning of the text, or say false. */
 
-static bool take_text(struct gs_http_text *text, const char *expected, size_t n)
+static bool match_text(struct gs_http_text *text, const char *expected, size_t n)
 {
     if (text->n < n || memcmp(text->bytes, expected, n))
         return false;
@@ -139,7 +140,7 @@ static bool take_text(struct gs_http_text *text, const char *expected, size_t n)
     return true;
 }
 
-static bool take_number(struct gs_http_text *text, size_t digits, int *ret_value)
+static bool parse_number(struct gs_http_text *text, size_t digits, int *ret_value)
 {
     uint64_t value;
     if (text->n < digits ||
@@ -151,104 +152,107 @@ static bool take_number(struct gs_http_text *text, size_t digits, int *ret_value
     return true;
 }
 
-static bool take_weekday(struct gs_http_text *text, bool whole)
+static bool parse_weekday(struct gs_http_text *text, bool is_long)
 {
     for (int i = 0; i < 7; i++)
-        if (take_text(text, weekdays[i], whole ? strlen(weekdays[i]) : 3))
+        if (match_text(text, weekdays[i], is_long ? strlen(weekdays[i]) : 3))
             return true;
     return false;
 }
 
-static bool take_month(struct gs_http_text *text, int *ret_month)
+static bool parse_month(struct gs_http_text *text, int *ret_month)
 {
     for (int i = 0; i < 12; i++)
-        if (take_text(text, months[i], 3)) {
+        if (match_text(text, months[i], 3)) {
             *ret_month = i;
             return true;
         }
     return false;
 }
 
-static bool take_time(struct gs_http_text *text, struct moment *moment)
+static bool parse_time(struct gs_http_text *text, struct date_time *date_time)
 {
-    return take_number(text, 2, &moment->hour) && take_text(text, ":", 1) &&
-           take_number(text, 2, &moment->minute) && take_text(text, ":", 1) &&
-           take_number(text, 2, &moment->second);
+    return parse_number(text, 2, &date_time->hour) && match_text(text, ":", 1) &&
+           parse_number(text, 2, &date_time->minute) && match_text(text, ":", 1) &&
+           parse_number(text, 2, &date_time->second);
 }
 
-static bool take_piece(struct gs_http_text *text, const char *piece, struct moment *ret_moment)
+static bool parse_item(struct gs_http_text *text, const char *item, struct date_time *ret_date_time)
 {
-    switch (*piece) {
+    switch (*item) {
     case 'w':
     case 'W':
-        return take_weekday(text, *piece == 'W');
+        return parse_weekday(text, *item == 'W');
     case 'd':
-        return take_number(text, 2, &ret_moment->day);
+        return parse_number(text, 2, &ret_date_time->day);
     case 'e':
-        return take_number(text, 2, &ret_moment->day) ||
-               (take_text(text, " ", 1) && take_number(text, 1, &ret_moment->day));
+        return parse_number(text, 2, &ret_date_time->day) ||
+               (match_text(text, " ", 1) && parse_number(text, 1, &ret_date_time->day));
     case 'm':
-        return take_month(text, &ret_moment->month);
+        return parse_month(text, &ret_date_time->month);
     case 'y':
-        return take_number(text, 2, &ret_moment->year);
+        return parse_number(text, 2, &ret_date_time->year);
     case 'Y':
-        return take_number(text, 4, &ret_moment->year);
+        return parse_number(text, 4, &ret_date_time->year);
     case 't':
-        return take_time(text, ret_moment);
+        return parse_time(text, ret_date_time);
     default:
-        return take_text(text, piece, 1);
+        return match_text(text, item, 1);
     }
 }
 
-/* Each character of the form is a piece, all others stand for themselves: w W weekday, short and
- * whole; d e day, with a leading zero or a space; m month; y Y year of two and of four digits; t
- * time. */
-static bool take_form(struct gs_http_text text, const char *form, struct moment *ret_moment)
+/* The characters of the format: w W weekday, abbreviated and in full; d e day, with a leading zero
+ * or a space; m month; y Y year with two and with four digits; t time. All others match themselves.
+ */
+static bool parse_format(struct gs_http_text text, const char *format,
+                         struct date_time *ret_date_time)
 {
-    for (; *form; form++)
-        if (!take_piece(&text, form, ret_moment))
+    for (; *format; format++)
+        if (!parse_item(&text, format, ret_date_time))
             return false;
     return text.n == 0;
 }
 
-/* Place within the year, for comparison only. */
-static int order_in_year(const struct moment *moment)
+/* Position within the year, for comparison only. */
+static int position_in_year(const struct date_time *date_time)
 {
-    int days = moment->month * 31 + moment->day;
-    return ((days * 24 + moment->hour) * 60 + moment->minute) * 60 + moment->second;
+    int days = date_time->month * 31 + date_time->day;
+    return ((days * 24 + date_time->hour) * 60 + date_time->minute) * 60 + date_time->second;
 }
 
-/* The last year that ends with these two digits and puts the date at most 50 years after now. */
-static int whole_year(const struct moment *moment, int64_t now_seconds)
+/* The last year with these two final digits for which the date is at most 50 years after now. */
+static int expand_year(const struct date_time *date_time, int64_t now_seconds)
 {
-    struct moment now = moment_of(now_seconds);
+    struct date_time now = from_seconds(now_seconds);
     int last = now.year + 50;
-    int year = last - (last + 100 - moment->year) % 100;
-    if (year == last && order_in_year(moment) > order_in_year(&now))
+    int year = last - (last + 100 - date_time->year) % 100;
+    if (year == last && position_in_year(date_time) > position_in_year(&now))
         year -= 100;
     return year;
 }
 
-/* Whether it is in the calendar and on the clock; the leap second becomes the one before it. */
-static bool settle(struct moment *moment)
+/* Replace a leap second by the second before it. Returns whether the date and the time are valid.
+ */
+static bool normalise(struct date_time *date_time)
 {
-    if (moment->second == 60 && moment->minute == 59 && moment->hour == 23)
-        moment->second = 59;
-    return moment->year >= 0 && moment->year <= 9999 && moment->day >= 1 &&
-           moment->day <= days_of_month(moment->year, moment->month) && moment->hour < 24 &&
-           moment->minute < 60 && moment->second < 60;
+    if (date_time->second == 60 && date_time->minute == 59 && date_time->hour == 23)
+        date_time->second = 59;
+    return date_time->year >= 0 && date_time->year <= 9999 && date_time->day >= 1 &&
+           date_time->day <= days_of_month(date_time->year, date_time->month) &&
+           date_time->hour < 24 && date_time->minute < 60 && date_time->second < 60;
 }
 
 bool gs_http_date_parse(struct gs_http_text text, int64_t now_seconds, int64_t *ret_seconds)
 {
-    struct moment moment = {0};
-    if (!take_form(text, "w, d m Y t GMT", &moment) && !take_form(text, "w m e t Y", &moment)) {
-        if (!take_form(text, "W, d-m-y t GMT", &moment))
+    struct date_time date_time = {0};
+    if (!parse_format(text, "w, d m Y t GMT", &date_time) &&
+        !parse_format(text, "w m e t Y", &date_time)) {
+        if (!parse_format(text, "W, d-m-y t GMT", &date_time))
             return false;
-        moment.year = whole_year(&moment, now_seconds);
+        date_time.year = expand_year(&date_time, now_seconds);
     }
-    if (!settle(&moment))
+    if (!normalise(&date_time))
         return false;
-    *ret_seconds = seconds_of(&moment);
+    *ret_seconds = to_seconds(&date_time);
     return true;
 }

@@ -1,11 +1,11 @@
-/* Dates as HTTP writes them (RFC 9110, 5.6.7), and as access logs do.
+/* Dates in the formats of HTTP (RFC 9110, 5.6.7) and of access logs.
  *
  *     char date[GS_HTTP_DATE_LENGTH];
  *     gs_http_date_format(784111777, date);          "Sun, 06 Nov 1994 08:49:37 GMT", without NUL
  *
- * Times are seconds since 1970-01-01 UTC in the Gregorian calendar without leap seconds, and are
- * given: nothing here asks a clock. Years go from 0 to 9999; a time outside is written as the
- * nearest one that is inside.
+ * Times are seconds since 1970-01-01 UTC in the Gregorian calendar without leap seconds. They are
+ * arguments: these functions read no clock. Years are within 0 to 9999; a time outside of this
+ * range is clamped to it.
  */
 #ifndef GS_HTTP_DATE_H
 #define GS_HTTP_DATE_H
@@ -18,7 +18,7 @@
 #define GS_HTTP_DATE_LENGTH 29
 #define GS_HTTP_DATE_LOG_LENGTH 26
 
-/* Write the form that is sent today, IMF-fixdate. */
+/* Write the preferred format, IMF-fixdate. */
 void gs_http_date_format(int64_t unix_seconds, char out[GS_HTTP_DATE_LENGTH]);
 
 /* Write "21/Nov/2026:11:31:16 +0000", in the zone that is offset_minutes east of Greenwich (up to
@@ -26,10 +26,10 @@ void gs_http_date_format(int64_t unix_seconds, char out[GS_HTTP_DATE_LENGTH]);
 void gs_http_date_format_log(int64_t unix_seconds, int offset_minutes,
                              char out[GS_HTTP_DATE_LOG_LENGTH]);
 
-/* Read any of the three forms: IMF-fixdate, RFC 850, asctime. The two-digit year of RFC 850 is the
- * last one that puts the date at most 50 years after now_seconds. The second 23:59:60 is read as
- * 23:59:59. False: not exactly one of the forms, or no date of the calendar; the day of the week
- * must be one, but not the right one. */
+/* Parse any of the three formats: IMF-fixdate, RFC 850, asctime. A two-digit year of RFC 850 is the
+ * last one for which the date is at most 50 years after now_seconds. The time 23:59:60 is read as
+ * 23:59:59. Returns false if the text is not exactly one of the formats, or not a date of the
+ * calendar; the day of the week must be a valid name, but need not be the correct one. */
 GS_MUST_CHECK bool gs_http_date_parse(struct gs_http_text text, int64_t now_seconds,
                                       int64_t *ret_seconds);
 

@@ -23,8 +23,8 @@ size_t gs_http_etag_format(char *out, uint64_t inode, uint64_t size, uint64_t mt
     return (size_t)(at - out);
 }
 
-/* Take "W/" off the beginning of a tag: whether it was there. */
-static bool take_weak(struct gs_http_text *tag)
+/* Skip a leading "W/". Returns whether it was present. */
+static bool skip_weak_prefix(struct gs_http_text *tag)
 {
     if (tag->n < 2 || memcmp(tag->bytes, "W/", 2))
         return false;
@@ -33,8 +33,8 @@ static bool take_weak(struct gs_http_text *tag)
     return true;
 }
 
-/* Where the quoted part of a tag at the beginning ends, behind the closing quote; a back slash is
- * nothing special here. 0: malformed. */
+/* The length of the quoted tag at the beginning, including the quotes; a backslash is an ordinary
+ * character here. 0: malformed. */
 static size_t opaque_length(struct gs_http_text text)
 {
     if (!text.n || text.bytes[0] != '"')
@@ -49,10 +49,10 @@ static size_t opaque_length(struct gs_http_text text)
     return 0;
 }
 
-/* Take the next element, with its comma, off the list: whether it is the tag. */
-static bool take_match(struct gs_http_text *list, struct gs_http_text opaque, bool strong)
+/* Remove the next element from the list. Returns whether it matches the tag. */
+static bool match_next(struct gs_http_text *list, struct gs_http_text opaque, bool strong)
 {
-    bool weak = take_weak(list);
+    bool weak = skip_weak_prefix(list);
     size_t n = opaque_length(*list);
     bool same = n && n == opaque.n && !memcmp(list->bytes, opaque.bytes, n);
     const char *comma = memchr(list->bytes + n, ',', list->n - n);
@@ -69,14 +69,14 @@ bool gs_http_etag_list_matches(struct gs_http_text field_value, struct gs_http_t
     struct gs_http_text list = gs_http_trim(field_value);
     if (gs_http_text_is(list, "*"))
         return true;
-    if (take_weak(&etag) && strong)
+    if (skip_weak_prefix(&etag) && strong)
         return false;
     while (list.n) {
         if (list.bytes[0] == ',') {
             list.bytes++;
             list.n--;
             list = gs_http_trim(list);
-        } else if (take_match(&list, etag, strong)) {
+        } else if (match_next(&list, etag, strong)) {
             return true;
         }
     }

@@ -1,10 +1,10 @@
-/* Entity tags (RFC 9110, 8.8.3): made from what fstat() says of a file, and looked up in If-Match
- * and If-None-Match.
+/* Entity tags (RFC 9110, 8.8.3): built from the result of fstat(), and matched against If-Match and
+ * If-None-Match.
  *
  *     char tag[GS_HTTP_ETAG_MAX];
  *     struct gs_http_text etag = {tag, gs_http_etag_format(tag, inode, size, mtime_ns)};
  *     if (gs_http_etag_list_matches(if_none_match, etag, false))
- *         answer 304
+ *         respond with 304
  */
 #ifndef GS_HTTP_ETAG_H
 #define GS_HTTP_ETAG_H
@@ -18,9 +18,9 @@
 /* Write a strong tag of three hexadecimal numbers, in quotes, without NUL. Returns its length. */
 size_t gs_http_etag_format(char *out, uint64_t inode, uint64_t size, uint64_t mtime_ns);
 
-/* Whether the value of the field, a list of tags or "*" alone, holds the tag. strong: neither may
- * be weak, as If-Match and If-Range ask; otherwise "W/" makes no difference, as in If-None-Match.
- * Malformed elements match nothing. */
+/* Returns whether the value of the field, a list of tags or "*" alone, contains the tag. strong:
+ * use the strong comparison of If-Match and If-Range, where a weak tag matches nothing; otherwise
+ * the weak comparison of If-None-Match, where "W/" is ignored. Malformed elements match nothing. */
 bool gs_http_etag_list_matches(struct gs_http_text field_value, struct gs_http_text etag,
                                bool strong);
 

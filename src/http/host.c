@@ -2,7 +2,7 @@
 
 #include "http/token.h"
 
-/* How many bytes from at on are of the class. */
+/* The number of consecutive bytes of the class, from position `at` on. */
 static size_t span(struct gs_http_text text, size_t at, unsigned class)
 {
     const char *byte = text.bytes + at, *end = text.bytes + text.n;
@@ -11,7 +11,7 @@ static size_t span(struct gs_http_text text, size_t at, unsigned class)
     return (size_t)(byte - text.bytes) - at;
 }
 
-/* Four numbers to 255, without leading zeros. */
+/* Four numbers up to 255, without leading zeros. */
 static bool is_ipv4(struct gs_http_text text)
 {
     size_t at = 0;
@@ -35,8 +35,8 @@ static bool is_ipv4(struct gs_http_text text)
  * groups of zero; the last two groups may be an IPv4 address. */
 static bool is_ipv6(struct gs_http_text text)
 {
-    bool gap = text.n >= 2 && text.bytes[0] == ':' && text.bytes[1] == ':';
-    size_t at = gap ? 2 : 0;
+    bool has_gap = text.n >= 2 && text.bytes[0] == ':' && text.bytes[1] == ':';
+    size_t at = has_gap ? 2 : 0;
     int groups = 0;
     while (at < text.n && groups <= 8) {
         size_t n = span(text, at, GS_HTTP_HEX);
@@ -54,16 +54,16 @@ static bool is_ipv6(struct gs_http_text text)
             break;
         if (text.bytes[at] != ':' || at + 1 == text.n)
             return false;
-        bool two = text.bytes[at + 1] == ':';
-        if (two && gap)
+        bool is_double = text.bytes[at + 1] == ':';
+        if (is_double && has_gap)
             return false;
-        gap |= two;
-        at += two ? 2 : 1;
+        has_gap |= is_double;
+        at += is_double ? 2 : 1;
     }
-    return gap ? groups <= 7 : groups == 8;
+    return has_gap ? groups <= 7 : groups == 8;
 }
 
-/* "v", hexadecimal digits, ".", then anything of a name or a colon (RFC 3986, IPvFuture). */
+/* "v", hexadecimal digits, ".", then characters of a name or colons (RFC 3986, IPvFuture). */
 static bool is_ip_future(struct gs_http_text text)
 {
     size_t at = 1;
@@ -78,8 +78,7 @@ static bool is_ip_future(struct gs_http_text text)
     return true;
 }
 
-/* The length of the name at the beginning: it ends before ':' or at the end. 0: empty, or a byte
- * that may not be. */
+/* The length of the name at the beginning, up to ':' or the end. 0: empty, or an invalid byte. */
 static size_t name_length(struct gs_http_text text)
 {
     size_t at = span(text, 0, GS_HTTP_HOST);
@@ -96,7 +95,8 @@ static size_t name_length(struct gs_http_text text)
     return at;
 }
 
-/* The length of the address in brackets at the beginning. 0: not closed, or not an address. */
+/* The length of the bracketed address at the beginning. 0: no closing bracket, or no valid address.
+ */
 static size_t literal_length(struct gs_http_text text)
 {
     const char *close = memchr(text.bytes, ']', text.n);
@@ -106,7 +106,7 @@ static size_t literal_length(struct gs_http_text text)
     return is_ipv6(inside) || is_ip_future(inside) ? inside.n + 2 : 0;
 }
 
-bool gs_http_host_valid(struct gs_http_text value)
+bool gs_http_host_is_valid(struct gs_http_text value)
 {
     size_t host = !value.n ? 0 : value.bytes[0] == '[' ? literal_length(value) : name_length(value);
     if (!host)

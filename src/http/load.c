@@ -1,69 +1,76 @@
 #include "http/load.h"
 
+#include "http/below.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <gossamer/sys.h>
 #include <linux/openat2.h>
 #include <stdlib.h>
 
 #define INDEX_FILE "index.html"
-#define TRIES_MOST 4 /* of a file that changes while it is read */
+#define ATTEMPTS_MAX 4 /* for a file that changes while it is read */
+#define PARENTS_MAX 16 /* names of a path that may be missing below an absolute link */
 
-struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool directory, int root_fd,
+struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_directory, int root_fd,
                                       const struct gs_http_options *options,
-                                      struct gs_http_page *known)
+                                      struct gs_http_page *cached)
 {
     struct gs_http_load *load = malloc(sizeof *load + path.n + sizeof INDEX_FILE);
     if (!load)
         return NULL;
     memcpy(load->file, path.bytes, path.n);
-    memcpy(load->file + path.n, directory ? INDEX_FILE : "", directory ? sizeof INDEX_FILE : 1);
+    memcpy(load->file + path.n, is_directory ? INDEX_FILE : "",
+           is_directory ? sizeof INDEX_FILE : 1);
     *load = (struct gs_http_load){
-        .directory = directory,
-        .any_symlink = options->follow_symlinks,
+        .is_directory = is_directory,
+        .follow_symlinks = options->follow_symlinks,
         .root_fd = root_fd,
         .fd = -1,
-        .cached_file_most = options->cached_file_most,
-        .known = known ? gs_http_page_ref(known) : NULL,
+        .max_cached_file = options->max_cached_file,
+        .cached = cached ? gs_http_page_ref(cached) : NULL,
         .path = {load->file, path.n},
     };
     return load;
 }
 
-struct gs_http_load *gs_http_load_new_made(struct gs_http_text path,
-                                           const struct gs_http_maker *maker)
+struct gs_http_load *gs_http_load_new_generated(struct gs_http_text path,
+                                                const struct gs_http_generator *generator)
 {
     static const struct gs_http_options none;
     struct gs_http_load *load = gs_http_load_new(path, false, -1, &none, NULL);
     if (!load)
         return NULL;
-    load->stat.st_size = (off_t)maker->size_most;
+    load->stat.st_size = (off_t)generator->max_size;
     load->page = gs_http_page_new(path, &load->stat, true);
     if (!load->page) {
         gs_http_load_free(load);
         return NULL;
     }
-    load->page->is_made = true;
-    load->page->media_type = (struct gs_http_text){maker->media_type, strlen(maker->media_type)};
-    load->maker = maker;
-    load->step = GS_HTTP_LOAD_MAKE;
+    load->page->is_generated = true;
+    load->page->media_type =
+        (struct gs_http_text){generator->media_type, strlen(generator->media_type)};
+    load->generator = generator;
+    load->step = GS_HTTP_LOAD_GENERATE;
     return load;
 }
 
-const struct gs_http_maker *gs_http_load_maker(const struct gs_http_load *load)
+const struct gs_http_generator *gs_http_load_generator(const struct gs_http_load *load)
 {
-    return load->maker;
+    return load->generator;
 }
 
 void gs_http_load_free(struct gs_http_load *load)
 {
     if (!load)
         return;
-    gs_http_page_unref(load->known);
+    gs_http_page_unref(load->cached);
     gs_http_page_unref(load->page);
+    free(load->target);
     free(load);
 }
 
-static unsigned status_of(int64_t err)
+static unsigned status_of_error(int64_t err)
 {
     switch (-err) {
     case ENOENT:
@@ -87,6 +94,23 @@ static unsigned status_of(int64_t err)
     }
 }
 
+static enum gs_http_refusal refusal_of_error(int64_t err)
+{
+    switch (-err) {
+    case EACCES:
+    case EPERM:
+        return GS_HTTP_REFUSED_PERMISSION;
+    case ELOOP:
+        return GS_HTTP_REFUSED_LINK_LOOP;
+    case EXDEV:
+        return GS_HTTP_REFUSED_LINK;
+    case ENXIO: /* a Unix socket */
+        return GS_HTTP_REFUSED_KIND;
+    default:
+        return GS_HTTP_REFUSED_NOT_FOUND;
+    }
+}
+
 static void finish(struct gs_http_load *load, unsigned status)
 {
     if (status != 200 && load->page) {
@@ -97,48 +121,123 @@ static void finish(struct gs_http_load *load, unsigned status)
     load->step = load->fd >= 0 ? GS_HTTP_LOAD_CLOSE : GS_HTTP_LOAD_COMPLETE;
 }
 
+static void fail(struct gs_http_load *load, int64_t err)
+{
+    load->refusal = refusal_of_error(err);
+    finish(load, status_of_error(err));
+}
+
+static void refuse(struct gs_http_load *load, enum gs_http_refusal refusal)
+{
+    load->refusal = refusal;
+    finish(load, 403);
+}
+
 void gs_http_load_refuse(struct gs_http_load *load)
 {
     finish(load, 503);
 }
 
-/* Whether to open it once more: a rename under way kept the kernel from judging the path, or a
- * signal came. */
-static bool opens_again(struct gs_http_load *load, int64_t result)
+/* Returns whether to open the file again: the kernel could not check the path because of a
+ * concurrent rename, or a signal interrupted the call. */
+static bool should_retry_open(struct gs_http_load *load, int64_t result)
 {
-    return (result == -EAGAIN || result == -EINTR) && ++load->tries < TRIES_MOST;
+    return (result == -EAGAIN || result == -EINTR) && ++load->attempts < ATTEMPTS_MAX;
 }
 
-static void opened(struct gs_http_load *load, int64_t result)
+/* ---- Absolute symbolic links ----
+ * RESOLVE_BENEATH refuses them all. So the path is looked up without it, and the kernel is asked
+ * where the file is; if that is below the root, it is opened by that path, with RESOLVE_BENEATH.
+ * Whatever changes meanwhile, only that call decides what is served. */
+
+/* Returns whether the path is to be resolved, or the load has failed. */
+static bool start_resolving(struct gs_http_load *load)
 {
-    if (opens_again(load, result))
+    if (load->follow_symlinks || load->target)
+        return false;
+    load->target = strdup(load->file);
+    if (!load->target) {
+        finish(load, 503);
+        return true;
+    }
+    load->parents = 0;
+    load->resumed_step = load->step;
+    load->step = GS_HTTP_LOAD_RESOLVE;
+    return true;
+}
+
+/* Cut the last name from the path to resolve. Returns false if there is none, or were too many. */
+static bool cut_last_name(struct gs_http_load *load)
+{
+    if (!load->target[0] || load->parents++ >= PARENTS_MAX)
+        return false;
+    char *slash = strrchr(load->target, '/');
+    *(slash ? slash : load->target) = '\0';
+    return true;
+}
+
+/* If a name is missing, its directory tells whether clients may know that: it may be outside. */
+static void on_resolve(struct gs_http_load *load, int64_t result)
+{
+    if (should_retry_open(load, result))
+        return;
+    bool is_missing = result == -ENOENT || result == -ENOTDIR || result == -ENAMETOOLONG;
+    if (is_missing && cut_last_name(load))
+        return;
+    if (result < 0) {
+        fail(load, is_missing ? -EXDEV : result);
+        return;
+    }
+    size_t n = strlen(load->target);
+    const char *rest = load->file + n + (n && load->file[n] == '/');
+    char *path;
+    int err = gs_http_path_below(load->root_fd, (int)result, rest, &path);
+    gs_sys_close((int)result);
+    if (err) {
+        fail(load, err);
+        return;
+    }
+    free(load->target);
+    load->target = path;
+    load->step = load->resumed_step;
+}
+
+static void on_open(struct gs_http_load *load, int64_t result)
+{
+    if (should_retry_open(load, result) || (result == -EXDEV && start_resolving(load)))
         return;
     if (result >= 0) {
         load->fd = (int)result;
         load->step = GS_HTTP_LOAD_STAT;
-    } else if (load->directory && (result == -ENOENT || result == -ENOTDIR)) {
+    } else if (load->is_directory && (result == -ENOENT || result == -ENOTDIR)) {
+        free(load->target);
+        load->target = NULL;
         load->file[load->path.n] = '\0';
         load->step = GS_HTTP_LOAD_OPEN_DIRECTORY;
     } else {
-        finish(load, status_of(result));
+        fail(load, result);
     }
 }
 
-/* There is no index file: the directory itself is there, but is not listed. */
-static void opened_directory(struct gs_http_load *load, int64_t result)
+/* Without an index file the directory is not listed, if it exists. */
+static void on_open_directory(struct gs_http_load *load, int64_t result)
 {
-    if (opens_again(load, result))
+    if (should_retry_open(load, result) || (result == -EXDEV && start_resolving(load)))
         return;
-    if (result >= 0)
-        load->fd = (int)result;
-    finish(load, result >= 0 ? 403 : status_of(result));
+    if (result < 0) {
+        fail(load, result);
+        return;
+    }
+    load->fd = (int)result;
+    refuse(load, GS_HTTP_REFUSED_NO_INDEX);
 }
 
-static void start_page(struct gs_http_load *load)
+static void create_page(struct gs_http_load *load)
 {
-    bool small = (uint64_t)load->stat.st_size <= load->cached_file_most && load->tries < TRIES_MOST;
+    bool is_small =
+        (uint64_t)load->stat.st_size <= load->max_cached_file && load->attempts < ATTEMPTS_MAX;
     struct gs_http_text file = {load->file, strlen(load->file)};
-    load->page = gs_http_page_new(file, &load->stat, small);
+    load->page = gs_http_page_new(file, &load->stat, is_small);
     if (!load->page) {
         finish(load, 503);
         return;
@@ -146,36 +245,36 @@ static void start_page(struct gs_http_load *load)
     load->page->path.n = load->path.n;
     load->status = 200;
     load->read = 0;
-    if (!small) {
+    if (!is_small) {
         load->page->fd = load->fd;
         load->fd = -1;
     }
-    if (small && load->stat.st_size)
+    if (is_small && load->stat.st_size)
         load->step = GS_HTTP_LOAD_READ;
     else
         finish(load, 200);
 }
 
-static void stated(struct gs_http_load *load, int64_t result)
+static void on_stat(struct gs_http_load *load, int64_t result)
 {
     mode_t mode = load->stat.st_mode;
     if (result < 0) {
-        finish(load, status_of(result));
-    } else if (S_ISDIR(mode) && !load->directory) {
+        fail(load, result);
+    } else if (S_ISDIR(mode) && !load->is_directory) {
         finish(load, 301);
     } else if (!S_ISREG(mode)) {
-        finish(load, 403);
-    } else if (load->known && gs_http_page_same_file(&load->known->stat, &load->stat)) {
-        load->page = gs_http_page_ref(load->known);
+        refuse(load, GS_HTTP_REFUSED_KIND);
+    } else if (load->cached && gs_http_page_is_same_file(&load->cached->stat, &load->stat)) {
+        load->page = gs_http_page_ref(load->cached);
         finish(load, 200);
     } else {
-        start_page(load);
+        create_page(load);
     }
 }
 
-/* A file that turns out shorter has changed: its new state is loaded, and after some tries served
- * from its descriptor. */
-static void has_read(struct gs_http_load *load, int64_t result)
+/* A file that is shorter than its size has changed: its new state is loaded, and after some
+ * attempts the file is sent from its descriptor. */
+static void on_read(struct gs_http_load *load, int64_t result)
 {
     if (result > 0) {
         load->read += (size_t)result;
@@ -184,14 +283,14 @@ static void has_read(struct gs_http_load *load, int64_t result)
     } else if (result == 0) {
         gs_http_page_unref(load->page);
         load->page = NULL;
-        load->tries++;
+        load->attempts++;
         load->step = GS_HTTP_LOAD_STAT;
     } else if (result != -EINTR) {
-        finish(load, status_of(result));
+        fail(load, result);
     }
 }
 
-static void made(struct gs_http_load *load, int64_t result)
+static void on_generate(struct gs_http_load *load, int64_t result)
 {
     if (result >= 0)
         load->page->stat.st_size = (off_t)result;
@@ -206,11 +305,18 @@ bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op *ret_op
     case GS_HTTP_LOAD_OPEN_DIRECTORY:
         op.kind = GS_HTTP_FILE_OPEN;
         op.fd = load->root_fd;
-        op.path = load->file[0] ? load->file : ".";
+        op.path = load->target ? load->target : load->file[0] ? load->file : ".";
         op.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
         if (load->step == GS_HTTP_LOAD_OPEN_DIRECTORY)
             op.flags |= O_DIRECTORY;
-        op.resolve = RESOLVE_NO_MAGICLINKS | (load->any_symlink ? 0 : RESOLVE_BENEATH);
+        op.resolve = RESOLVE_NO_MAGICLINKS | (load->follow_symlinks ? 0 : RESOLVE_BENEATH);
+        break;
+    case GS_HTTP_LOAD_RESOLVE:
+        op.kind = GS_HTTP_FILE_OPEN;
+        op.fd = load->root_fd;
+        op.path = load->target[0] ? load->target : ".";
+        op.flags = O_PATH | O_CLOEXEC;
+        op.resolve = RESOLVE_NO_MAGICLINKS;
         break;
     case GS_HTTP_LOAD_STAT:
         op.kind = GS_HTTP_FILE_STAT;
@@ -225,11 +331,11 @@ bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op *ret_op
     case GS_HTTP_LOAD_CLOSE:
         op.kind = GS_HTTP_FILE_CLOSE;
         break;
-    case GS_HTTP_LOAD_MAKE:
-        op.kind = GS_HTTP_FILE_MAKE;
-        op.maker = load->maker;
+    case GS_HTTP_LOAD_GENERATE:
+        op.kind = GS_HTTP_FILE_GENERATE;
+        op.generator = load->generator;
         op.bytes = load->page->body;
-        op.n = load->maker->size_most;
+        op.n = load->generator->max_size;
         break;
     case GS_HTTP_LOAD_COMPLETE:
         return false;
@@ -238,29 +344,58 @@ bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op *ret_op
     return true;
 }
 
-void gs_http_load_result(struct gs_http_load *load, int64_t result)
+void gs_http_load_set_result(struct gs_http_load *load, int64_t result)
 {
     switch ((enum gs_http_load_step)load->step) {
     case GS_HTTP_LOAD_OPEN:
-        opened(load, result);
+        on_open(load, result);
         break;
     case GS_HTTP_LOAD_OPEN_DIRECTORY:
-        opened_directory(load, result);
+        on_open_directory(load, result);
+        break;
+    case GS_HTTP_LOAD_RESOLVE:
+        on_resolve(load, result);
         break;
     case GS_HTTP_LOAD_STAT:
-        stated(load, result);
+        on_stat(load, result);
         break;
     case GS_HTTP_LOAD_READ:
-        has_read(load, result);
+        on_read(load, result);
         break;
     case GS_HTTP_LOAD_CLOSE:
         load->fd = -1;
         load->step = GS_HTTP_LOAD_COMPLETE;
         break;
-    case GS_HTTP_LOAD_MAKE:
-        made(load, result);
+    case GS_HTTP_LOAD_GENERATE:
+        on_generate(load, result);
         break;
     case GS_HTTP_LOAD_COMPLETE:
         break;
     }
+}
+
+static int64_t run_op(const struct gs_http_file_op *op)
+{
+    switch (op->kind) {
+    case GS_HTTP_FILE_OPEN: {
+        struct open_how how = {.flags = op->flags, .resolve = op->resolve};
+        return gs_sys_openat2(op->fd, op->path, &how);
+    }
+    case GS_HTTP_FILE_STAT:
+        return gs_sys_fstat(op->fd, op->stat);
+    case GS_HTTP_FILE_READ:
+        return gs_sys_pread(op->fd, op->bytes, op->n, (off_t)op->offset);
+    case GS_HTTP_FILE_CLOSE:
+        return gs_sys_close(op->fd);
+    case GS_HTTP_FILE_GENERATE:
+        return op->generator->generate(op->bytes, op->n, op->generator->data);
+    }
+    return -EINVAL;
+}
+
+void gs_http_load_run(struct gs_http_load *load)
+{
+    struct gs_http_file_op op;
+    while (gs_http_load_next(load, &op))
+        gs_http_load_set_result(load, run_op(&op));
 }

@@ -1,4 +1,4 @@
-/* Finding a file and reading it: a sequence of operations that somebody else carries out. */
+/* A load: finding a file and reading it, as a sequence of operations that the caller performs. */
 #ifndef GS_HTTP_LOAD_H
 #define GS_HTTP_LOAD_H
 
@@ -6,53 +6,59 @@
 
 #include <gossamer/http.h>
 
-/* What has been asked for last.
+/* The current operation.
  *
- *   OPEN --> STAT --> READ* --> CLOSE --> COMPLETE        a small file
- *    |         |--> COMPLETE                              a large one: its descriptor stays open
- *    |         `--> CLOSE                                 a directory; or as `known` says it is; or
- * failed
- *    `--> OPEN_DIRECTORY --> CLOSE                        no index: is there a directory at all?
+ *   OPEN --> STAT --> READ* --> CLOSE --> COMPLETE    a small file
+ *    |         |--> COMPLETE                          a large file: its descriptor stays open
+ *    |         `--> CLOSE                             a directory, an unchanged page, or an error
+ *    `--> OPEN_DIRECTORY --> CLOSE                    no index file: does the directory exist?
  *
- *   MAKE --> COMPLETE                                     no file: a page is made */
+ *   OPEN, OPEN_DIRECTORY --> RESOLVE* --> again       a symbolic link seems to lead out of the root
+ *
+ *   GENERATE --> COMPLETE                             a generated page */
 enum gs_http_load_step {
     GS_HTTP_LOAD_OPEN,
     GS_HTTP_LOAD_STAT,
     GS_HTTP_LOAD_READ,
     GS_HTTP_LOAD_CLOSE,
     GS_HTTP_LOAD_OPEN_DIRECTORY,
-    GS_HTTP_LOAD_MAKE,
+    GS_HTTP_LOAD_RESOLVE,
+    GS_HTTP_LOAD_GENERATE,
     GS_HTTP_LOAD_COMPLETE,
 };
 
 struct gs_http_load {
     uint8_t step;
-    uint8_t tries;
-    bool directory;   /* asked for with a slash at its end: the index file is wanted */
-    bool any_symlink; /* also those that lead out of the root */
-    bool taken;
+    uint8_t attempts;
+    uint8_t resumed_step; /* after RESOLVE */
+    uint8_t parents;      /* names that RESOLVE has cut from the end of the path */
+    bool is_directory;    /* the requested path ends with a slash: load the index file */
+    bool follow_symlinks; /* also those that lead out of the root */
+    bool is_taken;        /* by gs_http_conn_take_load */
     unsigned status; /* 200: page is complete; 301: a directory; or the status to refuse with */
+    enum gs_http_refusal refusal; /* if that is 403 or 404 */
     int root_fd, fd;
-    uint64_t started_ns; /* the file was in the state that is found then, or later */
-    size_t cached_file_most;
+    uint64_t started_ns; /* the loaded state of the file is as of this time or later */
+    size_t max_cached_file;
     size_t read;
-    struct gs_http_page *known;        /* the state in the cache, if any */
-    struct gs_http_page *page;         /* the result */
-    const struct gs_http_maker *maker; /* NULL: a file */
+    struct gs_http_page *cached;               /* to be revalidated; NULL: none */
+    struct gs_http_page *page;                 /* the result */
+    const struct gs_http_generator *generator; /* NULL: a file */
     struct stat stat;
+    char *target;             /* the path to resolve, then to open, instead of `file`; NULL: none */
     struct gs_http_text path; /* below the root, without the index file's name */
-    char file[];              /* what is opened */
+    char file[];              /* the path to open */
 };
 
-/* path: normalised; copied. known: NULL or the cached page, of which the load takes a reference of
- * its own. NULL without memory. */
-struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool directory, int root_fd,
+/* path: normalised; copied. cached: NULL or the cached page, of which the load takes a reference of
+ * its own. Returns NULL if memory is exhausted. */
+struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_directory, int root_fd,
                                       const struct gs_http_options *options,
-                                      struct gs_http_page *known);
+                                      struct gs_http_page *cached);
 
-/* The same for a page that is to be made. */
-struct gs_http_load *gs_http_load_new_made(struct gs_http_text path,
-                                           const struct gs_http_maker *maker);
+/* The same for a generated page. */
+struct gs_http_load *gs_http_load_new_generated(struct gs_http_text path,
+                                                const struct gs_http_generator *generator);
 
 /* NULL is accepted. */
 void gs_http_load_free(struct gs_http_load *load);

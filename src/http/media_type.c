@@ -1,14 +1,14 @@
 #include "http/media_type.h"
 
 #define UTF8 "; charset=utf-8"
-#define ENDING_MAX 11
+#define EXTENSION_MAX 11
 
 struct entry {
-    char ending[ENDING_MAX + 1];
+    char extension[EXTENSION_MAX + 1];
     const char *type;
 };
 
-/* In the order of memcmp: it is searched by halves. */
+/* Sorted by memcmp, for the binary search. */
 static const struct entry entries[] = {
     {"3gp", "video/3gpp"},
     {"7z", "application/x-7z-compressed"},
@@ -127,32 +127,32 @@ static const struct entry entries[] = {
     {"zst", "application/zstd"},
 };
 
-/* The ending in lower case, filled up with NUL. False if there is none, or it is longer than any
- * that is known. */
-static bool find_ending(struct gs_http_text path, char ret_ending[ENDING_MAX + 1])
+/* Get the extension in lower case, padded with NUL. Returns false if there is none, or if it is
+ * longer than all in the table. */
+static bool find_extension(struct gs_http_text path, char ret_extension[EXTENSION_MAX + 1])
 {
     const char *slash = memrchr(path.bytes, '/', path.n);
     const char *name = slash ? slash + 1 : path.bytes, *end = path.bytes + path.n;
     const char *dot = memrchr(name, '.', (size_t)(end - name));
-    if (!dot || dot == name || end - (dot + 1) > ENDING_MAX)
+    if (!dot || dot == name || end - (dot + 1) > EXTENSION_MAX)
         return false;
-    memset(ret_ending, 0, ENDING_MAX + 1);
+    memset(ret_extension, 0, EXTENSION_MAX + 1);
     for (const char *c = dot + 1; c < end; c++) {
         if (!*c)
             return false;
-        *ret_ending++ = *c >= 'A' && *c <= 'Z' ? (char)(*c + ('a' - 'A')) : *c;
+        *ret_extension++ = *c >= 'A' && *c <= 'Z' ? (char)(*c + ('a' - 'A')) : *c;
     }
     return true;
 }
 
 const char *gs_http_media_type(struct gs_http_text path)
 {
-    char ending[ENDING_MAX + 1];
-    if (path.n && find_ending(path, ending)) {
+    char extension[EXTENSION_MAX + 1];
+    if (path.n && find_extension(path, extension)) {
         size_t low = 0, high = sizeof entries / sizeof *entries;
         while (low < high) {
             size_t middle = (low + high) / 2;
-            int order = memcmp(ending, entries[middle].ending, sizeof ending);
+            int order = memcmp(extension, entries[middle].extension, sizeof extension);
             if (order == 0)
                 return entries[middle].type;
             if (order < 0)

@@ -1,8 +1,8 @@
-/* Media types of files, by the ending of their names.
+/* Media types of files, by file name extension.
  *
  *     gs_http_media_type(GS_HTTP_TEXT("blog/Picture.JPG"))          "image/jpeg"
  *
- * Types of plain text carry "; charset=utf-8". JSON has no such parameter, and XML says its
+ * Types of plain text include "; charset=utf-8". JSON has no such parameter, and XML declares its
  * encoding itself.
  */
 #ifndef GS_HTTP_MEDIA_TYPE_H
@@ -10,9 +10,9 @@
 
 #include "http/text.h"
 
-/* The type for what follows the last dot in the last segment of the path, upper or lower case. A
- * name without a dot, or with just the one it begins with, and an ending that is not known:
- * "application/octet-stream". The string is a constant. */
+/* The media type of a path, by the text after the last dot of its last segment, in upper or lower
+ * case. "application/octet-stream" if that extension is unknown, or if the name has no dot or only
+ * a leading one. The string is a constant. */
 const char *gs_http_media_type(struct gs_http_text path);
 
 #endif

@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct gs_http_output *gs_http_output_new(uint32_t segments_most, uint32_t size)
+struct gs_http_output *gs_http_output_new(uint32_t max_segments, uint32_t size)
 {
     struct gs_http_output *output = malloc(offsetof(struct gs_http_output, segments) +
-                                           segments_most * sizeof *output->segments + size);
+                                           max_segments * sizeof *output->segments + size);
     if (!output)
         return NULL;
-    output->segments_most = segments_most;
+    output->max_segments = max_segments;
     output->size = size;
     gs_http_output_init(output);
     return output;
@@ -20,9 +20,9 @@ void gs_http_output_init(struct gs_http_output *output)
 {
     output->first = output->count = output->used = 0;
     output->position = output->end = 0;
-    output->began_ns = output->answers = 0;
-    output->logged = NULL;
-    output->last_logged = &output->logged;
+    output->started_ns = output->responses = 0;
+    output->log_records = NULL;
+    output->last_log_record = &output->log_records;
 }
 
 static void release_segments(struct gs_http_output *output, uint32_t end)
@@ -39,13 +39,13 @@ void gs_http_output_done(struct gs_http_output *output)
 char *gs_http_output_extend(struct gs_http_output *output, size_t n)
 {
     assert(output->size - output->used >= n);
-    char *bytes = (char *)(output->segments + output->segments_most) + output->used;
+    char *bytes = (char *)(output->segments + output->max_segments) + output->used;
     struct gs_http_segment *last =
         output->count > output->first ? &output->segments[output->count - 1] : NULL;
     if (last && last->piece.bytes && last->piece.bytes + last->piece.n == bytes) {
         last->piece.n += n;
     } else {
-        assert(output->count < output->segments_most);
+        assert(output->count < output->max_segments);
         output->segments[output->count++] =
             (struct gs_http_segment){.piece = {.bytes = bytes, .n = n, .fd = -1}};
     }
@@ -64,7 +64,7 @@ void gs_http_output_put_body(struct gs_http_output *output, struct gs_http_page 
 {
     if (!n)
         return;
-    assert(output->count < output->segments_most);
+    assert(output->count < output->max_segments);
     output->segments[output->count++] = (struct gs_http_segment){
         .page = gs_http_page_ref(page),
         .piece = {.bytes = page->body ? page->body + offset : NULL,
@@ -78,7 +78,7 @@ void gs_http_output_put_body(struct gs_http_output *output, struct gs_http_page 
 void gs_http_output_put_page(struct gs_http_output *output, struct gs_http_page *page)
 {
     uint64_t n = page->head.n + (uint64_t)page->stat.st_size;
-    assert(output->count < output->segments_most);
+    assert(output->count < output->max_segments);
     output->segments[output->count++] = (struct gs_http_segment){
         .page = gs_http_page_ref(page),
         .piece = {.bytes = page->head.bytes, .n = n, .fd = -1},
@@ -124,11 +124,11 @@ struct gs_http_output *gs_http_output_compact(struct gs_http_output *output)
     rest->count = left;
     rest->position = output->position;
     rest->end = output->end;
-    rest->began_ns = output->began_ns;
-    rest->answers = output->answers;
-    if (output->logged) {
-        rest->logged = output->logged;
-        rest->last_logged = output->last_logged;
+    rest->started_ns = output->started_ns;
+    rest->responses = output->responses;
+    if (output->log_records) {
+        rest->log_records = output->log_records;
+        rest->last_log_record = output->last_log_record;
     }
     gs_http_output_init(output);
     return rest;

@@ -8,7 +8,7 @@
 #include <gossamer/sys.h>
 #include <stdlib.h>
 
-#define HEAD_MOST 512 /* holds the longest media type, length, date and etag */
+#define HEAD_MAX 512 /* enough for the longest media type, length, date and etag */
 
 static char *put(char *at, const char *text)
 {
@@ -22,7 +22,7 @@ static uint64_t mtime_ns(const struct stat *stat)
     return (uint64_t)stat->st_mtim.tv_sec * 1000000000 + (uint64_t)stat->st_mtim.tv_nsec;
 }
 
-static void form_head(struct gs_http_page *page, char *start)
+static void build_head(struct gs_http_page *page, char *start)
 {
     char *at = put(start, "HTTP/1.1 200 OK\r\n" GS_HTTP_SERVER_FIELD "Date: ");
     memset(at, ' ', GS_HTTP_DATE_LENGTH);
@@ -47,7 +47,7 @@ struct gs_http_page *gs_http_page_new(struct gs_http_text path, const struct sta
                                       bool with_body)
 {
     size_t body_n = with_body ? (size_t)stat->st_size : 0;
-    struct gs_http_page *page = malloc(sizeof *page + path.n + HEAD_MOST + body_n);
+    struct gs_http_page *page = malloc(sizeof *page + path.n + HEAD_MAX + body_n);
     if (!page)
         return NULL;
     char *memory = (char *)(page + 1);
@@ -60,7 +60,7 @@ struct gs_http_page *gs_http_page_new(struct gs_http_text path, const struct sta
         .path = {memory, path.n},
         .media_type = {media_type, strlen(media_type)},
     };
-    form_head(page, memory + path.n);
+    build_head(page, memory + path.n);
     if (with_body)
         page->body = memory + path.n + page->head.n;
     return page;
@@ -68,7 +68,7 @@ struct gs_http_page *gs_http_page_new(struct gs_http_text path, const struct sta
 
 void gs_http_page_unref(struct gs_http_page *page)
 {
-    /* Acquire and release: whoever frees sees all that others did with the page. */
+    /* Acquire and release: the thread that frees the page sees all accesses of the others. */
     if (!page || atomic_fetch_sub_explicit(&page->references, 1, memory_order_acq_rel) != 1)
         return;
     if (page->fd >= 0)
@@ -76,7 +76,7 @@ void gs_http_page_unref(struct gs_http_page *page)
     free(page);
 }
 
-bool gs_http_page_same_file(const struct stat *a, const struct stat *b)
+bool gs_http_page_is_same_file(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&

@@ -1,43 +1,49 @@
-/* A page: a file as it was when it was loaded, with the head of its answer already formed.
- * Immutable once it is complete, but for the Date in its head, which is renewed while nobody is
- * sending the page, and for checked_ns, is_being_checked and the links, which belong to the cache that holds it. */
+/* A page: a file as it was when it was loaded, with the head of its response already built.
+ * Immutable once complete, except for the Date in its head, which is updated while no output refers
+ * to the page, and for validated_ns, is_revalidating and the links, which belong to the cache that
+ * contains it. */
 #ifndef GS_HTTP_PAGE_H
 #define GS_HTTP_PAGE_H
 
 #include "http/text.h"
 
+#include <gossamer/clock.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/stat.h>
+
+/* stale-if-error (RFC 5861): the age up to which a page is served although it cannot be validated,
+ * because the kernel lacks descriptors or memory. */
+#define GS_HTTP_STALE_IF_ERROR_NS (60 * GS_SECOND)
 
 struct gs_http_page {
     atomic_uint references;
     uint32_t hash;
     struct gs_http_page *next_same_bucket;
-    struct gs_http_page *newer, *older; /* by checked_ns */
-    uint64_t checked_ns;                /* when it was last known to be the file's present state */
-    bool is_being_checked;              /* since then a load of it was begun */
+    struct gs_http_page *newer, *older; /* by validated_ns */
+    uint64_t validated_ns;              /* when it was last known to match the file */
+    bool is_revalidating;               /* a load of it has started since then */
 
     struct stat stat;
-    int fd;       /* of a file that is too large to be kept in memory; otherwise -1 */
-    bool is_made; /* no file: answered whole, without validators, and not cached */
+    int fd;            /* of a file that is too large to be kept in memory; otherwise -1 */
+    bool is_generated; /* not a file: always sent in full, without validators, and not cached */
 
-    struct gs_http_text path;       /* below the root, as gs_http_path_normalise gives it */
-    struct gs_http_text media_type; /* the parts of an answer */
-    struct gs_http_text
-        validators; /* the fields Last-Modified, ETag and Accept-Ranges, and the empty line */
+    struct gs_http_text path; /* below the root, as gs_http_path_normalise returns it */
+
+    /* Parts of a response. */
+    struct gs_http_text media_type;
+    struct gs_http_text validators; /* Last-Modified, ETag, Accept-Ranges, and the empty line */
     struct gs_http_text etag;
-    struct gs_http_text
-        head;   /* the whole of 200's, its Date to be filled in at GS_HTTP_PAGE_DATE */
-    char *body; /* behind the head; NULL: in fd */
+    struct gs_http_text head; /* all of a 200 response's, with a blank Date at GS_HTTP_PAGE_DATE */
+    char *body;               /* behind the head; NULL: in fd */
 };
 
 #define GS_HTTP_SERVER_FIELD "Server: gossamer\r\n"
 #define GS_HTTP_PAGE_LAST_MODIFIED (sizeof "Last-Modified: " - 1) /* in the validators */
 #define GS_HTTP_PAGE_DATE (sizeof "HTTP/1.1 200 OK\r\n" GS_HTTP_SERVER_FIELD "Date: " - 1)
 
-/* A page for the file of this state, with room for its body if with_body; fd -1. Returns NULL
- * without memory. */
+/* Create a page for a file with this state, with room for its body if with_body; fd is -1. Returns
+ * NULL if memory is exhausted. */
 struct gs_http_page *gs_http_page_new(struct gs_http_text path, const struct stat *stat,
                                       bool with_body);
 
@@ -47,8 +53,9 @@ static inline struct gs_http_page *gs_http_page_ref(struct gs_http_page *page)
     return page;
 }
 
-/* Nobody but the cache holds it: its head may be written to. Only of a page that one worker alone uses. */
-static inline bool gs_http_page_is_idle(struct gs_http_page *page)
+/* Returns whether only the cache refers to the page, so its head may be written to. The page must
+ * be used by one worker only. */
+static inline bool gs_http_page_is_unused(struct gs_http_page *page)
 {
     return atomic_load_explicit(&page->references, memory_order_relaxed) == 1;
 }
@@ -56,7 +63,7 @@ static inline bool gs_http_page_is_idle(struct gs_http_page *page)
 /* The last reference frees the page and closes its descriptor. NULL is accepted. */
 void gs_http_page_unref(struct gs_http_page *page);
 
-/* Both are the same state of the same file. */
-bool gs_http_page_same_file(const struct stat *a, const struct stat *b);
+/* Returns whether both are the same state of the same file. */
+bool gs_http_page_is_same_file(const struct stat *a, const struct stat *b);
 
 #endif

@@ -4,7 +4,7 @@
 
 #define UNIT "bytes="
 
-/* Digits that may be too many for 64 bits: those count as the largest number. */
+/* Parse a position; one that exceeds 64 bits becomes the largest number. */
 static bool get_position(struct gs_http_text digits, uint64_t *ret_position)
 {
     for (size_t i = 0; i < digits.n; i++)
@@ -17,10 +17,10 @@ static bool get_position(struct gs_http_text digits, uint64_t *ret_position)
     return true;
 }
 
-/* One element of the list: NONE if malformed, UNSATISFIABLE if it lies outside, otherwise clipped
- * to the size. */
-static enum gs_http_range_result parse_one(struct gs_http_text spec, uint64_t size,
-                                           struct gs_http_range *ret_range)
+/* Parse one element of the list. Returns NONE if it is malformed, UNSATISFIABLE if it is outside of
+ * the file; otherwise the range is clipped to the size. */
+static enum gs_http_range_result parse_range_spec(struct gs_http_text spec, uint64_t size,
+                                                  struct gs_http_range *ret_range)
 {
     const char *dash = memchr(spec.bytes, '-', spec.n);
     if (!dash)
@@ -47,36 +47,37 @@ static enum gs_http_range_result parse_one(struct gs_http_text spec, uint64_t si
     return GS_HTTP_RANGE_SOME;
 }
 
-/* Overlapping or adjacent. Neither last is UINT64_MAX, being below a size. */
+/* Returns whether the ranges overlap or are adjacent. Neither `last` is UINT64_MAX, since it is
+ * below a size. */
 static bool touches(const struct gs_http_range *a, const struct gs_http_range *b)
 {
     return a->first <= b->last + 1 && b->first <= a->last + 1;
 }
 
-/* Add a range to the first count, which stand apart from each other, and keep them apart. The place
- * of the first range that the new one touches takes all of them in. Returns the new count: more
- * than the maximum if there is no room, and then nothing is written. */
-static size_t add(struct gs_http_range *ranges, size_t count, struct gs_http_range range)
+/* Add a range to the `count` ranges, which do not touch each other. If the new range touches some
+ * of them, all are merged at the position of the first. Returns the new count; more than
+ * GS_HTTP_RANGES_MAX if there is no room, and then nothing is written. */
+static size_t add_range(struct gs_http_range *ranges, size_t count, struct gs_http_range range)
 {
-    size_t place = 0;
-    while (place < count && !touches(&ranges[place], &range))
-        place++;
-    if (place == GS_HTTP_RANGES_MAX)
+    size_t index = 0;
+    while (index < count && !touches(&ranges[index], &range))
+        index++;
+    if (index == GS_HTTP_RANGES_MAX)
         return count + 1;
 
-    size_t kept = place + 1;
-    for (size_t i = place; i < count; i++) {
+    size_t new_count = index + 1;
+    for (size_t i = index; i < count; i++) {
         if (touches(&ranges[i], &range)) {
             if (ranges[i].first < range.first)
                 range.first = ranges[i].first;
             if (ranges[i].last > range.last)
                 range.last = ranges[i].last;
         } else {
-            ranges[kept++] = ranges[i];
+            ranges[new_count++] = ranges[i];
         }
     }
-    ranges[place] = range;
-    return kept;
+    ranges[index] = range;
+    return new_count;
 }
 
 enum gs_http_range_result gs_http_range_parse(struct gs_http_text value, uint64_t size,
@@ -90,11 +91,11 @@ enum gs_http_range_result gs_http_range_parse(struct gs_http_text value, uint64_
     size_t count = 0;
     while (gs_http_list_next(&rest, &spec)) {
         struct gs_http_range range;
-        enum gs_http_range_result one = parse_one(spec, size, &range);
+        enum gs_http_range_result one = parse_range_spec(spec, size, &range);
         if (one == GS_HTTP_RANGE_NONE)
             return one;
         if (one == GS_HTTP_RANGE_SOME)
-            count = add(ret_ranges, count, range);
+            count = add_range(ret_ranges, count, range);
         if (count > GS_HTTP_RANGES_MAX)
             return GS_HTTP_RANGE_NONE;
         if (result != GS_HTTP_RANGE_SOME)

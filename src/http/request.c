@@ -1,12 +1,232 @@
 #include "http/request.h"
 
-#include "http/field.h"
 #include "http/host.h"
 #include "http/token.h"
 
+#include <errno.h>
 #include <string.h>
 
-static enum gs_http_method method_of(struct gs_http_text name)
+/* ---- The end of the head ---- */
+
+typedef uint8_t block __attribute__((vector_size(16)));
+typedef uint64_t halves __attribute__((vector_size(16)));
+
+/* The index of the first control character (below 0x20, or 0x7f) among 16 bytes; 16: none. */
+static size_t index_of_control(const char *at)
+{
+    block bytes;
+    memcpy(&bytes, at, sizeof bytes);
+    halves found = (halves)((bytes < 0x20) | (bytes == 0x7f));
+    if (found[0])
+        return (size_t)__builtin_ctzll(found[0]) / 8;
+    return found[1] ? 8 + (size_t)__builtin_ctzll(found[1]) / 8 : sizeof(block);
+}
+
+static const char *find_control(const char *at, const char *end)
+{
+    while (end - at >= (ptrdiff_t)sizeof(block)) {
+        size_t n = index_of_control(at);
+        at += n;
+        if (n < sizeof(block))
+            return at;
+    }
+    while (at < end && (unsigned char)*at >= 0x20 && *at != 0x7f)
+        at++;
+    return at;
+}
+
+ssize_t gs_http_find_head_end(const char *bytes, size_t n, size_t *scanned)
+{
+    const char *end = bytes + n;
+    const char *at = bytes + *scanned;
+    while ((at = find_control(at, end)) < end) {
+        if (*at == '\t') {
+            at++;
+            continue;
+        }
+        if (*at != '\r')
+            return -EPROTO;
+        *scanned = (size_t)(at - bytes);
+        if (end - at < 2)
+            return 0;
+        if (at[1] != '\n')
+            return -EPROTO;
+        if (end - at >= 3 && at[2] == '\r') {
+            if (end - at < 4)
+                return 0;
+            if (at[3] != '\n')
+                return -EPROTO;
+            return at + 4 - bytes;
+        }
+        if (end - at < 3)
+            return 0;
+        at += 2;
+    }
+    *scanned = n;
+    return 0;
+}
+
+/* ---- Fields ---- */
+
+/* Store a field that must not be repeated. */
+static unsigned store_unique(struct gs_http_text *field, struct gs_http_text value)
+{
+    if (field->bytes)
+        return 400;
+    *field = value;
+    return 0;
+}
+
+/* Store the first line of a field: further lines are ignored, or found with gs_http_field_next if
+ * the field is a list. */
+static unsigned store_first(struct gs_http_text *field, struct gs_http_text value)
+{
+    if (!field->bytes)
+        *field = value;
+    return 0;
+}
+
+static unsigned store_length(struct gs_http_text value, struct gs_http_request *request)
+{
+    if (request->has_length || !gs_http_get_decimal(value, &request->content_length))
+        return 400;
+    request->has_length = true;
+    return 0;
+}
+
+static unsigned store_host(struct gs_http_text value, struct gs_http_request *request)
+{
+    if (!gs_http_host_is_valid(value))
+        return 400;
+    return store_unique(&request->host, value);
+}
+
+/* A repeated Range field is malformed: the empty value makes it ignored. */
+static unsigned store_range(struct gs_http_text value, struct gs_http_request *request)
+{
+    if (request->range.bytes)
+        value.n = 0;
+    request->range = value;
+    return 0;
+}
+
+static unsigned store_name_of_17(struct gs_http_text name, struct gs_http_text value,
+                                 struct gs_http_request *request)
+{
+    if (gs_http_text_is_nocase(name, "transfer-encoding"))
+        return store_unique(&request->transfer_encoding, value);
+    if (gs_http_text_is_nocase(name, "if-modified-since"))
+        return store_first(&request->if_modified_since, value);
+    return 0;
+}
+
+static unsigned store_name_of_8(struct gs_http_text name, struct gs_http_text value,
+                                struct gs_http_request *request)
+{
+    if (gs_http_text_is_nocase(name, "if-range"))
+        return store_unique(&request->if_range, value);
+    if (gs_http_text_is_nocase(name, "if-match"))
+        return store_first(&request->if_match, value);
+    return 0;
+}
+
+static unsigned store_name_of_10(struct gs_http_text name, struct gs_http_text value,
+                                 struct gs_http_request *request)
+{
+    if (gs_http_text_is_nocase(name, "connection"))
+        return store_first(&request->connection, value);
+    if (gs_http_text_is_nocase(name, "user-agent"))
+        return store_first(&request->user_agent, value);
+    return 0;
+}
+
+/* The length of its name distinguishes nearly every field. */
+static unsigned store(struct gs_http_text name, struct gs_http_text value,
+                      struct gs_http_request *request)
+{
+    switch (name.n) {
+    case 4:
+        return gs_http_text_is_nocase(name, "host") ? store_host(value, request) : 0;
+    case 5:
+        return gs_http_text_is_nocase(name, "range") ? store_range(value, request) : 0;
+    case 6:
+        return gs_http_text_is_nocase(name, "expect") ? store_first(&request->expect, value) : 0;
+    case 7:
+        return gs_http_text_is_nocase(name, "referer") ? store_first(&request->referer, value) : 0;
+    case 8:
+        return store_name_of_8(name, value, request);
+    case 10:
+        return store_name_of_10(name, value, request);
+    case 13:
+        return gs_http_text_is_nocase(name, "if-none-match")
+                   ? store_first(&request->if_none_match, value)
+                   : 0;
+    case 14:
+        return gs_http_text_is_nocase(name, "content-length") ? store_length(value, request) : 0;
+    case 17:
+        return store_name_of_17(name, value, request);
+    case 19:
+        return gs_http_text_is_nocase(name, "if-unmodified-since")
+                   ? store_first(&request->if_unmodified_since, value)
+                   : 0;
+    default:
+        return 0;
+    }
+}
+
+static bool split_field(struct gs_http_text line, struct gs_http_text *ret_name,
+                        struct gs_http_text *ret_value)
+{
+    const char *end = line.bytes + line.n;
+    const char *colon = line.bytes;
+    while (colon < end && gs_http_classes[(uint8_t)*colon] & GS_HTTP_TCHAR)
+        colon++;
+    if (colon == end || *colon != ':' || colon == line.bytes)
+        return false;
+    const char *value = colon + 1;
+    while (value < end && (*value == ' ' || *value == '\t'))
+        value++;
+    while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    *ret_name = (struct gs_http_text){line.bytes, (size_t)(colon - line.bytes)};
+    *ret_value = (struct gs_http_text){value, (size_t)(end - value)};
+    return true;
+}
+
+unsigned gs_http_field_parse(struct gs_http_text line, struct gs_http_request *request)
+{
+    struct gs_http_text name, value;
+    return split_field(line, &name, &value) ? store(name, value, request) : 400;
+}
+
+bool gs_http_field_next_any(struct gs_http_text *fields, struct gs_http_text *ret_name,
+                            struct gs_http_text *ret_value)
+{
+    while (fields->n) {
+        const char *line = fields->bytes;
+        const char *end = memchr(line, '\r', fields->n);
+        if (!end || end == line)
+            break;
+        *fields = (struct gs_http_text){end + 2, fields->n - (size_t)(end + 2 - line)};
+        if (split_field((struct gs_http_text){line, (size_t)(end - line)}, ret_name, ret_value))
+            return true;
+    }
+    return false;
+}
+
+bool gs_http_field_next(struct gs_http_text *fields, const char *name,
+                        struct gs_http_text *ret_value)
+{
+    struct gs_http_text found;
+    while (gs_http_field_next_any(fields, &found, ret_value))
+        if (gs_http_text_is_nocase(found, name))
+            return true;
+    return false;
+}
+
+/* ---- Requests ---- */
+
+static enum gs_http_method find_method(struct gs_http_text name)
 {
     static const char *const known[] = {"POST", "PUT", "DELETE", "PATCH", "TRACE", "CONNECT"};
     if (gs_http_text_is(name, "GET"))
@@ -21,15 +241,28 @@ static enum gs_http_method method_of(struct gs_http_text name)
     return GS_HTTP_OTHER_METHOD;
 }
 
-enum gs_http_method gs_http_request_method(struct gs_http_text begun)
+enum gs_http_method gs_http_request_method(struct gs_http_text input)
 {
-    const char *space = begun.n ? memchr(begun.bytes, ' ', begun.n) : NULL;
-    return method_of((struct gs_http_text){begun.bytes, space ? (size_t)(space - begun.bytes) : 0});
+    const char *space = input.n ? memchr(input.bytes, ' ', input.n) : NULL;
+    return find_method(
+        (struct gs_http_text){input.bytes, space ? (size_t)(space - input.bytes) : 0});
 }
 
-unsigned gs_http_request_too_long(const char *line, size_t most)
+unsigned gs_http_request_too_long(const char *line, size_t max)
 {
-    return memchr(line, ' ', most) ? 414 : 501;
+    return memchr(line, ' ', max) ? 414 : 501;
+}
+
+unsigned gs_http_request_check_size(const char *bytes, size_t n,
+                                    const struct gs_http_options *options)
+{
+    if (n <= options->max_request_line)
+        return 0;
+    const char *line_end = memchr(bytes, '\r', options->max_request_line + 1);
+    if (!line_end)
+        return gs_http_request_too_long(bytes, options->max_request_line);
+    size_t rest = n - (size_t)(line_end - bytes);
+    return rest > 4 && rest - 4 > options->max_header ? 431 : 0;
 }
 
 /* RFC 9112 2.3. A higher minor version is served as 1.1 (RFC 9110 2.5); another major version is
@@ -49,7 +282,7 @@ static unsigned parse_version(struct gs_http_text version, struct gs_http_reques
     return 0;
 }
 
-/* RFC 9112 3.2: each form of target goes with its methods. */
+/* RFC 9112 3.2: each form of target is valid for certain methods. */
 static unsigned check_target(const struct gs_http_request *request, struct gs_http_text method)
 {
     bool is_connect = gs_http_text_is(method, "CONNECT");
@@ -59,8 +292,8 @@ static unsigned check_target(const struct gs_http_request *request, struct gs_ht
     case GS_HTTP_TARGET_ABSOLUTE:
         if (is_connect)
             return 400;
-        return request->target.is_secure ? 421
-                                         : 0; /* RFC 9110 7.4: no such thing came through TLS */
+        /* RFC 9110 7.4: an https resource requires TLS, which is not supported. */
+        return request->target.is_secure ? 421 : 0;
     case GS_HTTP_TARGET_ASTERISK:
         return request->method == GS_HTTP_OPTIONS ? 0 : 400;
     case GS_HTTP_TARGET_AUTHORITY:
@@ -69,13 +302,36 @@ static unsigned check_target(const struct gs_http_request *request, struct gs_ht
     return 400;
 }
 
-static unsigned parse_line(struct gs_http_text line, size_t most, struct gs_http_request *request)
+struct gs_http_text gs_http_request_line(struct gs_http_text input)
+{
+    size_t n = 0;
+    while (n < input.n && input.bytes[n] != '\r' && input.bytes[n] != '\n')
+        n++;
+    return n ? (struct gs_http_text){input.bytes, n} : (struct gs_http_text){NULL, 0};
+}
+
+static bool has_target_characters(struct gs_http_text text)
+{
+    const char *at = text.bytes, *end = at + text.n;
+    for (;;) {
+        while (at < end && gs_http_is(*at, GS_HTTP_TARGET))
+            at++;
+        if (at == end)
+            return true;
+        size_t n = gs_http_utf8_length((struct gs_http_text){at, (size_t)(end - at)});
+        if (!n)
+            return false;
+        at += n;
+    }
+}
+
+static unsigned parse_line(struct gs_http_text line, size_t max, struct gs_http_request *request)
 {
     request->line = line;
     const char *end = line.bytes + line.n;
     request->method = gs_http_request_method(line);
-    if (line.n > most)
-        return gs_http_request_too_long(line.bytes, most);
+    if (line.n > max)
+        return gs_http_request_too_long(line.bytes, max);
     const char *space = memchr(line.bytes, ' ', line.n);
     if (!space)
         return 400;
@@ -90,16 +346,13 @@ static unsigned parse_line(struct gs_http_text line, size_t most, struct gs_http
         parse_version((struct gs_http_text){space + 1, (size_t)(end - space - 1)}, request);
     if (status)
         return status;
-    const char *at = target;
-    while (at < space && gs_http_is(*at, GS_HTTP_TARGET))
-        at++;
-    if (at < space || !gs_http_target_split((struct gs_http_text){target, (size_t)(space - target)},
-                                            &request->target))
+    struct gs_http_text text = {target, (size_t)(space - target)};
+    if (!has_target_characters(text) || !gs_http_target_split(text, &request->target))
         return 400;
     return check_target(request, method);
 }
 
-/* RFC 9112 6: how long the body is. What could be understood in two ways is refused. */
+/* RFC 9112 6: the length of the body. Ambiguous framing is refused. */
 static unsigned check_framing(struct gs_http_request *request)
 {
     struct gs_http_text codings = request->transfer_encoding;
@@ -118,11 +371,11 @@ static unsigned check_framing(struct gs_http_request *request)
             unknown = true;
     }
     if (!request->chunked)
-        return 400; /* RFC 9112 6.3: where it ends can't be told */
+        return 400; /* RFC 9112 6.3: the end of the body is unknown */
     return unknown ? 501 : 0;
 }
 
-static void read_connection(struct gs_http_request *request)
+static void parse_connection(struct gs_http_request *request)
 {
     struct gs_http_text fields = request->fields, options, option;
     bool close = false;
@@ -136,7 +389,7 @@ static void read_connection(struct gs_http_request *request)
         request->keep_alive = false;
 }
 
-/* RFC 9110 10.1.1. */
+/* RFC 9110 10.1.1 */
 static unsigned check_expectations(struct gs_http_request *request)
 {
     struct gs_http_text fields = request->fields, list, expectation;
@@ -156,7 +409,7 @@ static unsigned parse_fields(const char *at, const char *end, const struct gs_ht
     unsigned fields = 0;
     while (*at != '\r') {
         const char *line_end = memchr(at, '\r', (size_t)(end - at));
-        if (++fields > options->fields_most)
+        if (++fields > options->max_fields)
             return 431;
         unsigned status =
             gs_http_field_parse((struct gs_http_text){at, (size_t)(line_end - at)}, request);
@@ -172,23 +425,29 @@ unsigned gs_http_request_parse(struct gs_http_text head, const struct gs_http_op
 {
     const char *end = head.bytes + head.n;
     const char *line_end = memchr(head.bytes, '\r', head.n);
-    *ret_request = (struct gs_http_request){.method = GS_HTTP_OTHER_METHOD};
+    *ret_request = (struct gs_http_request){
+        .method = GS_HTTP_OTHER_METHOD,
+        .refusal = GS_HTTP_REFUSED_LINE,
+    };
     unsigned status = parse_line((struct gs_http_text){head.bytes, (size_t)(line_end - head.bytes)},
-                                 options->request_line_most, ret_request);
+                                 options->max_request_line, ret_request);
     if (status)
         return status;
     ret_request->fields = (struct gs_http_text){line_end + 2, (size_t)(end - line_end - 2)};
-    if (ret_request->fields.n > options->header_most + 2)
+    if (ret_request->fields.n - 2 > options->max_header)
         return 431;
+    ret_request->refusal = GS_HTTP_REFUSED_FIELD;
     status = parse_fields(line_end + 2, end, options, ret_request);
     if (status)
         return status;
+    ret_request->refusal = GS_HTTP_REFUSED_HOST;
     if (ret_request->minor && !ret_request->host.bytes)
         return 400;
+    ret_request->refusal = GS_HTTP_REFUSED_FRAMING;
     status = check_framing(ret_request);
     if (status)
         return status;
     if (ret_request->connection.bytes)
-        read_connection(ret_request);
+        parse_connection(ret_request);
     return ret_request->expect.bytes && ret_request->minor ? check_expectations(ret_request) : 0;
 }

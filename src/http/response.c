@@ -1,295 +1,369 @@
 #include "http/response.h"
 
-#include <errno.h>
-#include <string.h>
-#include <strings.h>
+#include "http/condition.h"
+#include "http/range.h"
+#include "http/status.h"
+#include "http/token.h"
 
-enum { STATUS, FIELDS, SIZE, CHUNK, CHUNK_END, TRAILER, LENGTH, UNTIL_CLOSE, DONE };
+/* Responses up to this length are copied into the output: sending one segment costs less than
+ * sending two. */
+#define COPY_MAX 2048
 
-void gs_response_init(struct gs_response *response, bool is_head)
+#define LOCATION_MAX 4096
+
+static void put(const struct gs_http_response *response, const char *text)
 {
-    memset(response, 0, offsetof(struct gs_response, carry));
-    response->is_head = is_head;
+    gs_http_output_put(response->output, (struct gs_http_text){text, strlen(text)});
 }
 
-bool gs_response_is_done(const struct gs_response *response)
+static void put_decimal(const struct gs_http_response *response, uint64_t value)
 {
-    return response->state == DONE;
+    char digits[GS_HTTP_DECIMAL_MAX];
+    gs_http_output_put(response->output,
+                       (struct gs_http_text){digits, gs_http_put_decimal(digits, value)});
 }
 
-bool gs_response_has_begun(const struct gs_response *response)
+static void put_head_start(const struct gs_http_response *response, unsigned status)
 {
-    return response->state != STATUS || response->header_bytes;
+    put(response, "HTTP/1.1 ");
+    put(response, gs_http_status_text(status));
+    put(response, "\r\n" GS_HTTP_SERVER_FIELD "Date: ");
+    gs_http_output_put(
+        response->output,
+        (struct gs_http_text){gs_http_service_date(response->service, response->now_ns),
+                              GS_HTTP_DATE_LENGTH});
+    put(response, "\r\n");
 }
 
-int gs_response_end(struct gs_response *response)
+static void put_connection(const struct gs_http_response *response)
 {
-    if (response->state == UNTIL_CLOSE)
-        response->state = DONE;
-    return response->state == DONE ? 0 : -ECONNABORTED;
+    if (!response->keep_alive)
+        put(response, "Connection: close\r\n");
+    else if (!response->request->minor)
+        put(response, "Connection: keep-alive\r\n");
 }
 
-static bool is_digit(char c)
+/* RFC 9110, 8.8.2.1: a modification time in the future is replaced by the Date. */
+static bool is_in_future(const struct gs_http_response *response, const struct gs_http_page *page)
 {
-    return c >= '0' && c <= '9';
+    return page->stat.st_mtim.tv_sec >
+           gs_http_service_wall_seconds(response->service, response->now_ns);
 }
 
-static bool is_blank(char c)
+static void limit_last_modified(const struct gs_http_response *response,
+                                const struct gs_http_page *page, char *validators)
 {
-    return c == ' ' || c == '\t';
+    if (is_in_future(response, page))
+        memcpy(validators + GS_HTTP_PAGE_LAST_MODIFIED,
+               gs_http_service_date(response->service, response->now_ns), GS_HTTP_DATE_LENGTH);
 }
 
-/* ---- Lines: each reader gets one without its end, and returns 0 or -EPROTO ---- */
-
-static int read_status(struct gs_response *response, const char *line, size_t n)
+/* The connection fields precede the page's validators, which end the head. */
+static void put_validators(const struct gs_http_response *response, const struct gs_http_page *page)
 {
-    if (n < 12 || memcmp(line, "HTTP/1.", 7) != 0 || !is_digit(line[7]) || line[8] != ' ')
-        return -EPROTO;
-    const char *code = line + 9;
-    if (!is_digit(code[0]) || !is_digit(code[1]) || !is_digit(code[2]))
-        return -EPROTO;
-    if (n > 12 && line[12] != ' ')
-        return -EPROTO;
-    response->status = (uint16_t)((code[0] - '0') * 100 + (code[1] - '0') * 10 + (code[2] - '0'));
-    if (response->status < 100 || response->status == 101)
-        return -EPROTO;
-    response->is_http_1_0 = line[7] == '0';
-    response->state = FIELDS;
-    return 0;
+    put_connection(response);
+    char *validators = gs_http_output_extend(response->output, page->validators.n);
+    memcpy(validators, page->validators.bytes, page->validators.n);
+    limit_last_modified(response, page, validators);
 }
 
-/* Digits only, and the same number if there are several such fields. */
-static int read_length(struct gs_response *response, const char *value, size_t n)
+static bool is_head_request(const struct gs_http_response *response)
 {
-    uint64_t length = 0;
-    if (!n || n > 18)
-        return -EPROTO;
-    for (size_t i = 0; i < n; i++) {
-        if (!is_digit(value[i]))
-            return -EPROTO;
-        length = length * 10 + (uint64_t)(value[i] - '0');
-    }
-    if (response->has_length && response->left != length)
-        return -EPROTO;
-    response->has_length = true;
-    response->left = length;
-    return 0;
+    return response->request->method == GS_HTTP_HEAD;
 }
 
-/* The next word of a list separated by commas, without the blanks around it; false at the end. */
-static bool next_word(const char **at, const char *end, const char **ret_word, size_t *ret_n)
+static size_t escaped_length(struct gs_http_text text)
 {
-    while (*at < end && (is_blank(**at) || **at == ','))
-        (*at)++;
-    if (*at == end)
-        return false;
-    const char *stop = memchr(*at, ',', (size_t)(end - *at));
-    const char *last = stop ? stop : end;
-    *ret_word = *at;
-    *at = last;
-    while (is_blank(last[-1]))
-        last--;
-    *ret_n = (size_t)(last - *ret_word);
-    return true;
+    size_t n = text.n;
+    for (size_t i = 0; i < text.n; i++)
+        n += (unsigned char)text.bytes[i] >= 0x80 ? 2 : 0;
+    return n;
 }
 
-static bool is_word(const char *word, size_t n, const char *expected)
+/* A URI is ASCII, but a request's target may contain UTF-8. */
+static void put_escaped(const struct gs_http_response *response, struct gs_http_text text)
 {
-    return n == strlen(expected) && strncasecmp(word, expected, n) == 0;
-}
-
-static void read_connection(struct gs_response *response, const char *value, size_t n)
-{
-    const char *at = value, *word;
-    size_t length;
-    while (next_word(&at, value + n, &word, &length)) {
-        response->says_close |= is_word(word, length, "close");
-        response->says_keep_alive |= is_word(word, length, "keep-alive");
+    char *out = gs_http_output_extend(response->output, escaped_length(text));
+    for (size_t i = 0; i < text.n; i++) {
+        unsigned char c = (unsigned char)text.bytes[i];
+        if (c >= 0x80) {
+            *out++ = '%';
+            *out++ = "0123456789ABCDEF"[c >> 4];
+            *out++ = "0123456789ABCDEF"[c & 15];
+        } else {
+            *out++ = (char)c;
+        }
     }
 }
 
-/* Nothing may come after chunked. Any other last coding means a body until the end of the
- * connection. */
-static int read_coding(struct gs_response *response, const char *value, size_t n)
+static void put_location(const struct gs_http_response *response)
 {
-    const char *at = value, *word;
-    size_t length;
-    while (next_word(&at, value + n, &word, &length)) {
-        if (response->is_chunked)
-            return -EPROTO;
-        response->has_coding = true;
-        response->is_chunked = is_word(word, length, "chunked");
+    struct gs_http_text path = response->request->target.path;
+    struct gs_http_text query = response->request->target.query;
+    while (path.n > 1 && path.bytes[1] == '/') {
+        path.bytes++; /* "//name" would refer to another host */
+        path.n--;
     }
-    return response->has_coding ? 0 : -EPROTO;
-}
-
-static int read_value(struct gs_response *response, const char *line, size_t name_length, size_t n)
-{
-    const char *value = line + name_length + 1, *end = line + n;
-    while (value < end && is_blank(*value))
-        value++;
-    while (end > value && is_blank(end[-1]))
-        end--;
-    size_t length = (size_t)(end - value);
-    if (is_word(line, name_length, "content-length"))
-        return response->is_cut ? -EPROTO : read_length(response, value, length);
-    if (is_word(line, name_length, "transfer-encoding"))
-        return response->is_cut ? -EPROTO : read_coding(response, value, length);
-    if (is_word(line, name_length, "connection"))
-        read_connection(response, value, length);
-    return 0;
-}
-
-static int read_field(struct gs_response *response, const char *line, size_t n)
-{
-    if (is_blank(line[0]))
-        return -EPROTO;
-    const char *colon = memchr(line, ':', n);
-    if (!colon)
-        return response->is_cut ? 0 : -EPROTO;
-    size_t name_length = (size_t)(colon - line);
-    if (!name_length || is_blank(colon[-1]))
-        return -EPROTO;
-    /* The lengths of the three names that matter. */
-    if (name_length == 14 || name_length == 17 || name_length == 10)
-        return read_value(response, line, name_length, n);
-    return 0;
-}
-
-static void begin_again(struct gs_response *response)
-{
-    uint32_t header_bytes = response->header_bytes;
-    gs_response_init(response, response->is_head);
-    response->header_bytes = header_bytes;
-}
-
-static int end_fields(struct gs_response *response)
-{
-    if (response->status < 200) {
-        begin_again(response);
-        return 0;
+    put(response, "Location: ");
+    put_escaped(response, path);
+    put(response, "/");
+    if (query.bytes && escaped_length(path) + escaped_length(query) < LOCATION_MAX) {
+        put(response, "?");
+        put_escaped(response, query);
     }
-    if (response->has_coding && (response->has_length || response->is_http_1_0))
-        return -EPROTO;
-    bool has_body = !response->is_head && response->status != 204 && response->status != 304;
-    bool is_framed = !has_body || response->is_chunked || response->has_length;
-    response->keep_alive =
-        is_framed && !response->says_close && (!response->is_http_1_0 || response->says_keep_alive);
-    if (!is_framed)
-        response->state = UNTIL_CLOSE;
-    else if (has_body && response->is_chunked)
-        response->state = SIZE;
+    put(response, "\r\n");
+}
+
+struct gs_http_response_info gs_http_respond_with_status(const struct gs_http_response *response,
+                                                         unsigned status)
+{
+    if (status == 301 && escaped_length(response->request->target.path) > LOCATION_MAX)
+        status = 414;
+    const char *text = status == 200 ? "" : gs_http_status_text(status);
+    size_t n = strlen(text);
+    put_head_start(response, status);
+    if (status == 405 || status == 200)
+        put(response, "Allow: GET, HEAD, OPTIONS\r\n");
+    if (status == 301)
+        put_location(response);
+    if (status == 503)
+        put(response, "Retry-After: 1\r\n");
+    if (n)
+        put(response, "Content-Type: text/plain; charset=utf-8\r\n");
+    put(response, "Content-Length: ");
+    put_decimal(response, n ? n + 1 : 0);
+    put(response, "\r\n");
+    put_connection(response);
+    put(response, "\r\n");
+    uint64_t body = response->output->end;
+    if (n && !is_head_request(response)) {
+        put(response, text);
+        put(response, "\n");
+    }
+    return (struct gs_http_response_info){status, body};
+}
+
+void gs_http_respond_continue(struct gs_http_output *output)
+{
+    gs_http_output_put(output, GS_HTTP_TEXT("HTTP/1.1 100 Continue\r\n\r\n"));
+}
+
+static struct gs_http_response_info respond_not_modified(const struct gs_http_response *response,
+                                                         const struct gs_http_page *page)
+{
+    put_head_start(response, 304);
+    put_validators(response, page);
+    return (struct gs_http_response_info){304, response->output->end};
+}
+
+static struct gs_http_response_info respond_unsatisfiable(const struct gs_http_response *response,
+                                                          const struct gs_http_page *page)
+{
+    put_head_start(response, 416);
+    put(response, "Content-Range: bytes */");
+    put_decimal(response, (uint64_t)page->stat.st_size);
+    put(response, "\r\nContent-Length: 0\r\n");
+    put_validators(response, page);
+    return (struct gs_http_response_info){416, response->output->end};
+}
+
+static void put_content_range(const struct gs_http_response *response,
+                              const struct gs_http_page *page, const struct gs_http_range *range)
+{
+    put(response, "Content-Range: bytes ");
+    put_decimal(response, range->first);
+    put(response, "-");
+    put_decimal(response, range->last);
+    put(response, "/");
+    put_decimal(response, (uint64_t)page->stat.st_size);
+    put(response, "\r\n");
+}
+
+static struct gs_http_response_info respond_range(const struct gs_http_response *response,
+                                                  struct gs_http_page *page,
+                                                  const struct gs_http_range *range)
+{
+    uint64_t n = range->last - range->first + 1;
+    put_head_start(response, 206);
+    put(response, "Content-Type: ");
+    gs_http_output_put(response->output, page->media_type);
+    put(response, "\r\nContent-Length: ");
+    put_decimal(response, n);
+    put(response, "\r\n");
+    put_content_range(response, page, range);
+    put_validators(response, page);
+    uint64_t body = response->output->end;
+    gs_http_output_put_body(response->output, page, range->first, n);
+    return (struct gs_http_response_info){206, body};
+}
+
+static uint64_t decimal_length(uint64_t value)
+{
+    char digits[GS_HTTP_DECIMAL_MAX];
+    return gs_http_put_decimal(digits, value);
+}
+
+/* A pseudo-random text, which is very unlikely to occur in the page. */
+static void make_boundary(const struct gs_http_response *response, const struct gs_http_page *page,
+                          char *out)
+{
+    uint64_t mix = (response->now_ns ^ (uint64_t)page->stat.st_ino << 32 ^ (uintptr_t)page) *
+                   UINT64_C(0x9e3779b97f4a7c15);
+    for (unsigned i = 0; i < 16; i++, mix = mix << 4 | mix >> 60)
+        out[i] = "0123456789abcdef"[mix >> 60];
+}
+
+#define BOUNDARY_LENGTH (sizeof "gossamer-" - 1 + 16)
+
+/* RFC 9110, 14.6: each part has its own fields. */
+static void put_ranges(const struct gs_http_response *response, struct gs_http_page *page,
+                       const struct gs_http_range *ranges, size_t count,
+                       struct gs_http_text boundary)
+{
+    for (size_t i = 0; i < count; i++) {
+        put(response, i ? "\r\n--gossamer-" : "--gossamer-");
+        gs_http_output_put(response->output, boundary);
+        put(response, "\r\nContent-Type: ");
+        gs_http_output_put(response->output, page->media_type);
+        put(response, "\r\n");
+        put_content_range(response, page, &ranges[i]);
+        put(response, "\r\n");
+        gs_http_output_put_body(response->output, page, ranges[i].first,
+                                ranges[i].last - ranges[i].first + 1);
+    }
+    put(response, "\r\n--gossamer-");
+    gs_http_output_put(response->output, boundary);
+    put(response, "--\r\n");
+}
+
+/* The number of bytes that put_ranges adds. */
+static uint64_t ranges_length(const struct gs_http_page *page, const struct gs_http_range *ranges,
+                              size_t count)
+{
+    uint64_t fixed = BOUNDARY_LENGTH +
+                     sizeof "\r\n--\r\nContent-Type: \r\nContent-Range: bytes -/\r\n\r\n" - 1 +
+                     page->media_type.n + decimal_length((uint64_t)page->stat.st_size);
+    uint64_t n = count * fixed - 2 + BOUNDARY_LENGTH + sizeof "\r\n----\r\n" - 1;
+    for (size_t i = 0; i < count; i++)
+        n += decimal_length(ranges[i].first) + decimal_length(ranges[i].last) + ranges[i].last -
+             ranges[i].first + 1;
+    return n;
+}
+
+static struct gs_http_response_info respond_ranges(const struct gs_http_response *response,
+                                                   struct gs_http_page *page,
+                                                   const struct gs_http_range *ranges, size_t count)
+{
+    char memory[16];
+    struct gs_http_text boundary = {memory, sizeof memory};
+    make_boundary(response, page, memory);
+    put_head_start(response, 206);
+    put(response, "Content-Type: multipart/byteranges; boundary=gossamer-");
+    gs_http_output_put(response->output, boundary);
+    put(response, "\r\nContent-Length: ");
+    put_decimal(response, ranges_length(page, ranges, count));
+    put(response, "\r\n");
+    put_validators(response, page);
+    uint64_t body = response->output->end;
+    put_ranges(response, page, ranges, count, boundary);
+    return (struct gs_http_response_info){206, body};
+}
+
+/* For a page that no output refers to: the date is written into its stored head, and head and body
+ * are sent as one segment. */
+static struct gs_http_response_info
+respond_with_stored_head(const struct gs_http_response *response, struct gs_http_page *page)
+{
+    memcpy(page->body - page->head.n + GS_HTTP_PAGE_DATE,
+           gs_http_service_date(response->service, response->now_ns), GS_HTTP_DATE_LENGTH);
+    uint64_t body = response->output->end + page->head.n;
+    gs_http_output_put_page(response->output, page);
+    return (struct gs_http_response_info){200, body};
+}
+
+/* The full page, with its stored head except for the date and the connection fields. */
+static struct gs_http_response_info respond_full(const struct gs_http_response *response,
+                                                 struct gs_http_page *page)
+{
+    struct gs_http_output *output = response->output;
+    size_t size = (size_t)page->stat.st_size;
+    bool with_stored_head = response->keep_alive && response->request->minor;
+    bool is_copied = page->body && !is_head_request(response) && with_stored_head &&
+                     gs_http_output_has_room(output, page->head.n + size, 1) &&
+                     page->head.n + size <= COPY_MAX;
+    if (with_stored_head && page->body && !is_head_request(response) && !is_copied &&
+        gs_http_page_is_unused(page) && !is_in_future(response, page))
+        return respond_with_stored_head(response, page);
+    size_t n = is_copied          ? page->head.n + size
+               : with_stored_head ? page->head.n
+                                  : page->head.n - page->validators.n;
+    char *head = gs_http_output_extend(output, n);
+    memcpy(head, page->head.bytes, n);
+    memcpy(head + GS_HTTP_PAGE_DATE, gs_http_service_date(response->service, response->now_ns),
+           GS_HTTP_DATE_LENGTH);
+    if (with_stored_head)
+        limit_last_modified(response, page, head + (page->head.n - page->validators.n));
     else
-        response->state = has_body && response->left ? LENGTH : DONE;
-    response->header_bytes = 0;
-    return 0;
+        put_validators(response, page);
+    uint64_t body = output->end - (is_copied ? size : 0);
+    if (!is_copied && !is_head_request(response))
+        gs_http_output_put_body(output, page, 0, size);
+    return (struct gs_http_response_info){200, body};
 }
 
-static int hex_value(char c)
+/* The requested ranges. Status 0: the Range field is ignored, and the full page is the response. */
+static struct gs_http_response_info respond_partial(const struct gs_http_response *response,
+                                                    struct gs_http_page *page)
 {
-    if (is_digit(c))
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static int read_size(struct gs_response *response, const char *line, size_t n)
-{
-    uint64_t size = 0;
-    size_t i = 0;
-    for (; i < n && hex_value(line[i]) >= 0; i++) {
-        if (size >> 58)
-            return -EPROTO;
-        size = size << 4 | (uint64_t)hex_value(line[i]);
-    }
-    if (!i || (i < n && line[i] != ';' && !is_blank(line[i])))
-        return -EPROTO;
-    response->left = size;
-    response->state = size ? CHUNK : TRAILER;
-    response->header_bytes = 0;
-    return 0;
-}
-
-static int read_line(struct gs_response *response, const char *line, size_t n)
-{
-    switch (response->state) {
-    case STATUS:
-        return read_status(response, line, n);
-    case FIELDS:
-        return n ? read_field(response, line, n) : end_fields(response);
-    case SIZE:
-        return read_size(response, line, n);
-    case CHUNK_END:
-        response->state = SIZE;
-        return n ? -EPROTO : 0;
-    default: /* TRAILER: its fields are not looked at */
-        response->state = n ? TRAILER : DONE;
-        return 0;
+    struct gs_http_range *ranges = response->service->ranges;
+    size_t count = 0;
+    switch (gs_http_range_parse(response->request->range, (uint64_t)page->stat.st_size, ranges,
+                                &count)) {
+    case GS_HTTP_RANGE_SOME:
+        return count == 1 ? respond_range(response, page, ranges)
+                          : respond_ranges(response, page, ranges, count);
+    case GS_HTTP_RANGE_UNSATISFIABLE:
+        return respond_unsatisfiable(response, page);
+    default:
+        return (struct gs_http_response_info){0};
     }
 }
 
-/* ---- Bytes ---- */
-
-static void keep_start_of_line(struct gs_response *response, const char *bytes, size_t n)
+static struct gs_http_response_info respond_generated(const struct gs_http_response *response,
+                                                      struct gs_http_page *page)
 {
-    size_t room = sizeof response->carry - response->carried;
-    response->is_cut |= n > room;
-    n = n > room ? room : n;
-    memcpy(response->carry + response->carried, bytes, n);
-    response->carried += (uint8_t)n;
+    uint64_t n = (uint64_t)page->stat.st_size;
+    put_head_start(response, 200);
+    put(response, "Content-Type: ");
+    gs_http_output_put(response->output, page->media_type);
+    put(response, "\r\nCache-Control: no-store\r\nContent-Length: ");
+    put_decimal(response, n);
+    put(response, "\r\n");
+    put_connection(response);
+    put(response, "\r\n");
+    uint64_t body = response->output->end;
+    if (!is_head_request(response))
+        gs_http_output_put_body(response->output, page, 0, n);
+    return (struct gs_http_response_info){200, body};
 }
 
-/* Read one line, or keep the beginning of one. */
-static ssize_t feed_line(struct gs_response *response, const char *bytes, size_t n)
+struct gs_http_response_info gs_http_respond_with_page(const struct gs_http_response *response,
+                                                       struct gs_http_page *page)
 {
-    const char *newline = memchr(bytes, '\n', n), *line = bytes;
-    size_t used = newline ? (size_t)(newline + 1 - bytes) : n, length = used - 1;
-    if (used > GS_RESPONSE_HEADER_LIMIT - response->header_bytes)
-        return -EMSGSIZE;
-    response->header_bytes += (uint32_t)used;
-    if (!newline || response->carried) {
-        keep_start_of_line(response, bytes, newline ? length : n);
-        if (!newline)
-            return (ssize_t)n;
-        line = response->carry;
-        length = response->carried;
-    } else if (length > sizeof response->carry) {
-        response->is_cut = true; /* as it would be had it come in two parts */
-        length = sizeof response->carry;
+    const struct gs_http_request *request = response->request;
+    if (page->is_generated)
+        return respond_generated(response, page);
+    int64_t now = gs_http_service_wall_seconds(response->service, response->now_ns);
+    unsigned status = gs_http_evaluate_preconditions(request, page, now);
+    if (status == 304)
+        return respond_not_modified(response, page);
+    if (status)
+        return gs_http_respond_with_status(response, status);
+    if (request->range.bytes && !is_head_request(response) &&
+        gs_http_if_range_matches(request, page, now)) {
+        struct gs_http_response_info info = respond_partial(response, page);
+        if (info.status)
+            return info;
     }
-    if (!response->is_cut && length && line[length - 1] == '\r')
-        length--;
-    int err = read_line(response, line, length);
-    response->carried = 0;
-    response->is_cut = false;
-    return err ? err : (ssize_t)used;
-}
-
-static size_t feed_body(struct gs_response *response, size_t n)
-{
-    if (response->state == UNTIL_CLOSE) {
-        response->body_bytes += n;
-        return n;
-    }
-    size_t used = n < response->left ? n : (size_t)response->left;
-    response->body_bytes += used;
-    response->left -= used;
-    if (!response->left)
-        response->state = response->state == CHUNK ? CHUNK_END : DONE;
-    return used;
-}
-
-ssize_t gs_response_feed(struct gs_response *response, const char *bytes, size_t n)
-{
-    size_t used = 0;
-    while (used < n && response->state != DONE) {
-        bool is_body =
-            response->state == LENGTH || response->state == CHUNK || response->state == UNTIL_CLOSE;
-        ssize_t step = is_body ? (ssize_t)feed_body(response, n - used)
-                               : feed_line(response, bytes + used, n - used);
-        if (step < 0)
-            return step;
-        used += (size_t)step;
-    }
-    return (ssize_t)used;
+    return respond_full(response, page);
 }

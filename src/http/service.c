@@ -3,24 +3,24 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Outputs whose memory is kept: as many as are in use at once in one turn of a loop, not as many as
- * slow readers have. */
-#define FREE_OUTPUTS_MOST 32
+/* Maximum number of free outputs: about as many as are in use at once in one iteration of a loop,
+ * not as many as slow readers have. */
+#define FREE_OUTPUTS_MAX 32
 
 void gs_http_options_default(struct gs_http_options *ret_options)
 {
     *ret_options = (struct gs_http_options){
-        .request_line_most = 8192,
-        .header_most = 32768,
-        .fields_most = 100,
-        .body_most = 1 << 20,
+        .max_request_line = 8192,
+        .max_header = 32768,
+        .max_fields = 100,
+        .max_body = 1 << 20,
         .header_timeout_ns = 10 * GS_SECOND,
         .idle_timeout_ns = 60 * GS_SECOND,
         .rate_window_ns = 10 * GS_SECOND,
-        .rate_least = 1024,
-        .cached_file_most = 64 << 10,
-        .cache_most = 64 << 20,
-        .cached_descriptors = 256,
+        .min_rate = 1024,
+        .max_cached_file = 64 << 10,
+        .max_cache = 64 << 20,
+        .max_cached_descriptors = 256,
     };
 }
 
@@ -28,7 +28,7 @@ int gs_http_service_new(const struct gs_http_options *options, int root_fd,
                         struct gs_http_counts *counts, struct gs_http_service **ret_service)
 {
     struct gs_http_service *service = calloc(1, sizeof *service);
-    char *path = malloc(options->request_line_most + 1);
+    char *path = malloc(options->max_request_line + 1);
     if (!service || !path) {
         free(service);
         free(path);
@@ -38,8 +38,8 @@ int gs_http_service_new(const struct gs_http_options *options, int root_fd,
     service->counts = counts;
     service->root_fd = root_fd;
     service->path = path;
-    service->path_size = options->request_line_most + 1;
-    gs_http_pages_init(&service->pages, options->cache_most, options->cached_descriptors);
+    service->path_size = options->max_request_line + 1;
+    gs_http_cache_init(&service->cache, options->max_cache, options->max_cached_descriptors);
     *ret_service = service;
     return 0;
 }
@@ -48,7 +48,7 @@ void gs_http_service_free(struct gs_http_service *service)
 {
     if (!service)
         return;
-    gs_http_pages_done(&service->pages);
+    gs_http_cache_done(&service->cache);
     while (service->free_outputs) {
         struct gs_http_output *output = service->free_outputs;
         service->free_outputs = output->next_free;
@@ -58,7 +58,8 @@ void gs_http_service_free(struct gs_http_service *service)
     free(service);
 }
 
-void gs_http_service_set_wall(struct gs_http_service *service, uint64_t now_ns, uint64_t wall_ns)
+void gs_http_service_set_wall_clock(struct gs_http_service *service, uint64_t now_ns,
+                                    uint64_t wall_ns)
 {
     uint64_t offset_ns = wall_ns - now_ns;
     if (offset_ns == service->wall_offset_ns)
@@ -67,12 +68,12 @@ void gs_http_service_set_wall(struct gs_http_service *service, uint64_t now_ns, 
     service->date_until_ns = 0;
 }
 
-int64_t gs_http_service_wall(const struct gs_http_service *service, uint64_t now_ns)
+int64_t gs_http_service_wall_seconds(const struct gs_http_service *service, uint64_t now_ns)
 {
     return (int64_t)((now_ns + service->wall_offset_ns) / GS_SECOND);
 }
 
-void gs_http_service_form_date(struct gs_http_service *service, uint64_t now_ns)
+void gs_http_service_update_date(struct gs_http_service *service, uint64_t now_ns)
 {
     uint64_t wall_ns = now_ns + service->wall_offset_ns;
     gs_http_date_format((int64_t)(wall_ns / GS_SECOND), service->date);
@@ -83,13 +84,13 @@ void gs_http_service_count_sent(struct gs_http_service *service,
                                 const struct gs_http_output *output, uint64_t now_ns)
 {
     struct gs_http_counts *counts = service->counts;
-    uint64_t latency_ns = now_ns > output->began_ns ? now_ns - output->began_ns : 0;
+    uint64_t latency_ns = now_ns > output->started_ns ? now_ns - output->started_ns : 0;
     uint64_t us = latency_ns / GS_MICROSECOND;
-    unsigned slot = us ? 64 - (unsigned)__builtin_clzll(us) : 0;
-    if (slot >= GS_HTTP_LATENCIES)
-        slot = GS_HTTP_LATENCIES - 1;
-    gs_http_count(&counts->latency_ns, latency_ns * output->answers);
-    gs_http_count(&counts->latencies[slot], output->answers);
+    unsigned bucket = us ? 64 - (unsigned)__builtin_clzll(us) : 0;
+    if (bucket >= GS_HTTP_LATENCIES)
+        bucket = GS_HTTP_LATENCIES - 1;
+    gs_http_count(&counts->latency_ns, latency_ns * output->responses);
+    gs_http_count(&counts->latencies[bucket], output->responses);
 }
 
 struct gs_http_output *gs_http_service_new_output(struct gs_http_service *service)
@@ -108,7 +109,7 @@ struct gs_http_output *gs_http_service_new_output(struct gs_http_service *servic
 void gs_http_service_free_output(struct gs_http_service *service, struct gs_http_output *output)
 {
     gs_http_output_done(output);
-    if (!output->size || service->free_output_count == FREE_OUTPUTS_MOST) {
+    if (!output->size || service->free_output_count == FREE_OUTPUTS_MAX) {
         free(output);
         return;
     }

@@ -1,10 +1,10 @@
-/* What the connections of one worker share. */
+/* A service: the state that the connections of one worker share. */
 #ifndef GS_HTTP_SERVICE_H
 #define GS_HTTP_SERVICE_H
 
+#include "http/cache.h"
 #include "http/date.h"
 #include "http/output.h"
-#include "http/pages.h"
 
 #include <gossamer/http.h>
 
@@ -12,43 +12,43 @@ struct gs_http_service {
     struct gs_http_options options;
     struct gs_http_counts *counts;
     int root_fd;
-    struct gs_http_pages pages;
+    struct gs_http_cache cache;
     struct gs_http_output *free_outputs;
     unsigned free_output_count;
-    uint64_t wall_offset_ns; /* the wall clock's lead over the monotonic clock, modulo 2^64 */
-    uint64_t date_until_ns;  /* when `date` is out of date */
+    uint64_t wall_offset_ns; /* wall clock minus monotonic clock, modulo 2^64 */
+    uint64_t date_until_ns;  /* when `date` expires */
     char date[GS_HTTP_DATE_LENGTH];
-    char *path; /* room for a request's path while it is looked up */
+    char *path; /* buffer for the path of the request that is being handled */
     size_t path_size;
-    struct gs_http_range ranges[GS_HTTP_RANGES_MAX]; /* of the request that is being answered */
+    struct gs_http_range ranges[GS_HTTP_RANGES_MAX]; /* of the request that is being handled */
 };
 
-/* Relaxed: what others read is each word by itself. */
+/* Relaxed, since other threads read each word independently. */
 static inline void gs_http_count(uint64_t *counter, uint64_t n)
 {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
 }
 
-/* The answers of an output have all been sent. */
+/* Count the latencies of an output's responses, which have all been sent. */
 void gs_http_service_count_sent(struct gs_http_service *service,
                                 const struct gs_http_output *output, uint64_t now_ns);
 
-/* An empty output, or NULL without memory. */
+/* Returns an empty output, or NULL if memory is exhausted. */
 struct gs_http_output *gs_http_service_new_output(struct gs_http_service *service);
 
-/* Release what is in it and keep its memory for the next. */
+/* Release an output's contents and keep its memory for reuse. */
 void gs_http_service_free_output(struct gs_http_service *service, struct gs_http_output *output);
 
 /* Wall-clock seconds at now_ns. */
-int64_t gs_http_service_wall(const struct gs_http_service *service, uint64_t now_ns);
+int64_t gs_http_service_wall_seconds(const struct gs_http_service *service, uint64_t now_ns);
 
-void gs_http_service_form_date(struct gs_http_service *service, uint64_t now_ns);
+void gs_http_service_update_date(struct gs_http_service *service, uint64_t now_ns);
 
-/* The present Date. */
+/* The Date field's value at now_ns. */
 static inline const char *gs_http_service_date(struct gs_http_service *service, uint64_t now_ns)
 {
     if (now_ns >= service->date_until_ns)
-        gs_http_service_form_date(service, now_ns);
+        gs_http_service_update_date(service, now_ns);
     return service->date;
 }
 

@@ -1,8 +1,9 @@
-/* The statuses that are answered. */
+/* Status codes with their reason phrases (RFC 9110, 15). */
 #ifndef GS_HTTP_STATUS_H
 #define GS_HTTP_STATUS_H
 
-/* "404 Not Found"; statuses that are never answered give "500 Internal Server Error". */
-const char *gs_http_status_line(unsigned status);
+/* Returns the status line behind the version: "404 Not Found"; NULL: the status has no phrase here.
+ */
+const char *gs_http_status_text(unsigned status);
 
 #endif

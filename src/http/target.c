@@ -38,7 +38,7 @@ static bool split_absolute(struct gs_http_text target, size_t scheme,
     struct gs_http_target split = {.form = GS_HTTP_TARGET_ABSOLUTE,
                                    .is_secure = scheme == strlen("https://"),
                                    .authority = {target.bytes + scheme, n - scheme}};
-    if (!gs_http_host_valid(split.authority))
+    if (!gs_http_host_is_valid(split.authority))
         return false;
     split_query((struct gs_http_text){target.bytes + n, target.n - n}, &split);
     if (!split.path.n)
@@ -47,10 +47,10 @@ static bool split_absolute(struct gs_http_text target, size_t scheme,
     return true;
 }
 
-/* Host and port, both there (RFC 9112, 3.2.3). */
+/* Both a host and a port (RFC 9112, 3.2.3). */
 static bool is_host_and_port(struct gs_http_text text)
 {
-    return gs_http_host_valid(text) && memchr(text.bytes, ':', text.n) &&
+    return gs_http_host_is_valid(text) && memchr(text.bytes, ':', text.n) &&
            gs_http_is(text.bytes[text.n - 1], GS_HTTP_DIGIT);
 }
 
@@ -75,16 +75,16 @@ bool gs_http_target_split(struct gs_http_text target, struct gs_http_target *ret
     return true;
 }
 
-/* A path on its way from text to out. n bytes of out are complete segments, with a slash between
- * two. */
-struct walk {
+/* The state of normalising a path from [at, end) to out. The first n bytes of out are complete
+ * segments, separated by slashes. */
+struct normaliser {
     const char *at, *end;
     char *out;
     size_t n, size;
 };
 
-/* The byte that the escape at *at stands for, *at moved behind it; -EINVAL where that may not be in
- * a name. */
+/* Decode the escape at *at and advance *at behind it. Returns the byte, or -EINVAL if a name may
+ * not contain it. */
 static int unescape(const char **at, const char *end)
 {
     const char *escape = *at;
@@ -99,42 +99,42 @@ static int unescape(const char **at, const char *end)
 }
 
 /* Decode one segment, which is not empty, to out + *n, up to the slash or the end. The last byte of
- * out is left for the NUL. */
-static int copy_segment(struct walk *walk, size_t *n)
+ * out is reserved for the NUL. */
+static int copy_segment(struct normaliser *state, size_t *n)
 {
-    const char *at = walk->at;
-    char *out = walk->out; /* loaded once: a char stored might be part of *walk */
-    size_t to = *n, last = walk->size - 1;
-    while (at < walk->end && *at != '/') {
+    const char *at = state->at;
+    char *out = state->out; /* loaded once: a stored char might alias *state */
+    size_t to = *n, last = state->size - 1;
+    while (at < state->end && *at != '/') {
         if (to >= last)
             return -ENAMETOOLONG;
-        size_t left = (size_t)(walk->end - at);
+        size_t left = (size_t)(state->end - at);
         const char *stop = at + (left < last - to ? left : last - to);
         while (at < stop && gs_http_is(*at, GS_HTTP_SEGMENT))
             out[to++] = *at++;
         if (at == stop || *at == '/')
             continue;
-        int byte = unescape(&at, walk->end);
+        int byte = unescape(&at, state->end);
         if (byte < 0)
             return byte;
         out[to++] = (char)byte;
     }
-    walk->at = at;
+    state->at = at;
     *n = to;
     return 0;
 }
 
-/* Settle the segment of out from start to n, which begins with a dot: 1 if it was "." or "..", 0 if
- * it is a name, or -EINVAL for the parent of the root. */
-static int settle_dots(struct walk *walk, size_t start, size_t n)
+/* Resolve the segment of out from start to n, which begins with a dot. Returns 1 if it was "." or
+ * "..", 0 if it is a name, or -EINVAL for the parent of the root. */
+static int remove_dot_segments(struct normaliser *state, size_t start, size_t n)
 {
-    if (n - start > 2 || walk->out[n - 1] != '.')
+    if (n - start > 2 || state->out[n - 1] != '.')
         return 0;
     if (n - start == 2) {
-        if (!walk->n)
+        if (!state->n)
             return -EINVAL;
-        const char *slash = memrchr(walk->out, '/', walk->n);
-        walk->n = slash ? (size_t)(slash - walk->out) : 0;
+        const char *slash = memrchr(state->out, '/', state->n);
+        state->n = slash ? (size_t)(slash - state->out) : 0;
     }
     return 1;
 }
@@ -142,10 +142,10 @@ static int settle_dots(struct walk *walk, size_t start, size_t n)
 static bool is_hidden(const char *path, size_t n)
 {
     static const char well_known[] = ".well-known";
-    size_t known = sizeof well_known - 1;
+    size_t length = sizeof well_known - 1;
     size_t at = 0;
-    if (n >= known && !memcmp(path, well_known, known) && (n == known || path[known] == '/'))
-        at = known;
+    if (n >= length && !memcmp(path, well_known, length) && (n == length || path[length] == '/'))
+        at = length;
     for (; at < n; at++)
         if (path[at] == '.' && (at == 0 || path[at - 1] == '/'))
             return true;
@@ -159,30 +159,31 @@ ssize_t gs_http_path_normalise(struct gs_http_text path, char *out, size_t size,
         return -EINVAL;
     if (!size)
         return -ENAMETOOLONG;
-    struct walk walk = {.at = path.bytes, .end = path.bytes + path.n, .out = out, .size = size};
-    bool dotted = false, directory = true;
+    struct normaliser state = {
+        .at = path.bytes, .end = path.bytes + path.n, .out = out, .size = size};
+    bool has_dot = false, is_directory = true;
     for (;;) {
-        while (walk.at < walk.end && *walk.at == '/')
-            walk.at++;
-        if (walk.at == walk.end)
+        while (state.at < state.end && *state.at == '/')
+            state.at++;
+        if (state.at == state.end)
             break;
-        size_t start = walk.n ? walk.n + 1 : 0, n = start;
-        int result = copy_segment(&walk, &n);
+        size_t start = state.n ? state.n + 1 : 0, n = start;
+        int result = copy_segment(&state, &n);
         if (!result && out[start] == '.') {
-            dotted = true;
-            result = settle_dots(&walk, start, n);
+            has_dot = true;
+            result = remove_dot_segments(&state, start, n);
         }
         if (result < 0)
             return result;
-        directory = result || walk.at < walk.end;
+        is_directory = result || state.at < state.end;
         if (result)
             continue;
         if (start)
-            out[walk.n] = '/';
-        walk.n = n;
+            out[state.n] = '/';
+        state.n = n;
     }
-    out[walk.n] = '\0';
-    *ret_flags = (directory ? GS_HTTP_PATH_DIRECTORY : 0U) |
-                 (dotted && is_hidden(out, walk.n) ? GS_HTTP_PATH_HIDDEN : 0U);
-    return (ssize_t)walk.n;
+    out[state.n] = '\0';
+    *ret_flags = (is_directory ? GS_HTTP_PATH_DIRECTORY : 0U) |
+                 (has_dot && is_hidden(out, state.n) ? GS_HTTP_PATH_HIDDEN : 0U);
+    return (ssize_t)state.n;
 }

@@ -22,33 +22,35 @@ enum gs_http_target_form {
     GS_HTTP_TARGET_AUTHORITY, /* host:port, for CONNECT                   */
 };
 
-/* Pieces that the form does not have are absent. The query comes without its '?'. The path of an
- * absolute form that names none is "/". */
+/* Parts that the form does not have are absent. The query excludes its '?'. The path of an absolute
+ * form without one is "/". */
 struct gs_http_target {
     enum gs_http_target_form form;
     bool is_secure; /* an absolute form with https */
     struct gs_http_text authority, path, query;
 };
 
-/* Split a target into its pieces, which point into it. The caller has checked that it is made of
- * GS_HTTP_TARGET characters. False: none of the four forms, or an authority that is not a valid
- * host. */
+/* Split a target into its parts, which point into it. The caller has checked that it consists of
+ * GS_HTTP_TARGET characters and UTF-8. Returns false if it has none of the four forms, or an
+ * authority that is not a valid host. */
 GS_MUST_CHECK bool gs_http_target_split(struct gs_http_text target,
                                         struct gs_http_target *ret_target);
 
 enum {
-    GS_HTTP_PATH_DIRECTORY = 1, /* is the root, or ended with a slash or a dot segment            */
-    GS_HTTP_PATH_HIDDEN = 2,    /* a name in it begins with a dot: any but .well-known, the first */
+    GS_HTTP_PATH_DIRECTORY = 1, /* is the root, or ended with a slash or a dot segment */
+    GS_HTTP_PATH_HIDDEN = 2,    /* a name, except an initial .well-known, begins with a dot */
 };
 
-/* Make the path of a target a path below the root, as openat() takes it: escapes decoded, once;
- * doubled slashes made one; "." and ".." resolved, however they were written; no slash at either
- * end; terminated by NUL. "" is the root. It is never longer than the path given.
+/* Convert the path of a target to a path below the root, for openat(): escapes are decoded, once;
+ * repeated slashes are merged; "." and ".." are resolved, also if they were escaped; there is no
+ * slash at either end; it is terminated by NUL. "" is the root. It is never longer than the given
+ * path.
  *
- * out has room for size bytes, which must hold the path before ".." takes from it, and the NUL.
- * Returns the length; -ENAMETOOLONG: more than out holds; -EINVAL: no slash at the beginning, above
- * the root, a bad escape, an escaped slash, a back slash (an ordinary byte of a name here, but a
- * separator to others who may see the path), or a control character. out may then hold anything. */
+ * out has room for size bytes, which must suffice for the path before ".." is resolved, and the
+ * NUL. Returns the length; -ENAMETOOLONG if out is too small; -EINVAL for a path without a leading
+ * slash or above the root, a malformed escape, an escaped slash, a backslash (an ordinary byte of a
+ * name here, but a separator for other programs that may see the path), or a control character. On
+ * failure the contents of out are undefined. */
 GS_MUST_CHECK ssize_t gs_http_path_normalise(struct gs_http_text path, char *out, size_t size,
                                              unsigned *ret_flags);
 

@@ -1,12 +1,11 @@
-/* Text: a piece of bytes that belongs to somebody else, usually to the buffer a request was read
- * into.
+/* Text: a borrowed range of bytes, usually of the buffer that contains a request.
  *
  *     struct gs_http_text method = {bytes, 3};
  *     if (gs_http_text_is(method, "GET"))
  *         ...
  *
- * Nothing is terminated by NUL and nothing is copied. An absent piece has bytes == NULL and n == 0;
- * one that is present and empty has bytes != NULL.
+ * A text is not terminated by NUL, and is never copied. An absent text has bytes == NULL and n ==
+ * 0; one that is present and empty has bytes != NULL.
  */
 #ifndef GS_HTTP_TEXT_H
 #define GS_HTTP_TEXT_H
@@ -23,13 +22,13 @@ struct gs_http_text {
 /* The bytes of a string literal. */
 #define GS_HTTP_TEXT(literal) ((struct gs_http_text){"" literal, sizeof(literal) - 1})
 
-/* The same bytes as word. */
+/* Returns whether the text equals word. */
 static inline bool gs_http_text_is(struct gs_http_text text, const char *word)
 {
     return text.n == strlen(word) && (!text.n || !memcmp(text.bytes, word, text.n));
 }
 
-/* The same bytes as lowercase_word once the letters A to Z are folded, whatever the locale. */
+/* Returns whether the text equals lowercase_word, ignoring the case of A to Z in any locale. */
 static inline bool gs_http_text_is_nocase(struct gs_http_text text, const char *lowercase_word)
 {
     if (text.n != strlen(lowercase_word))

@@ -43,6 +43,26 @@ bool gs_http_is_token(struct gs_http_text text)
     return text.n;
 }
 
+static bool is_in(struct gs_http_text text, size_t at, unsigned first, unsigned last)
+{
+    return at < text.n && (unsigned char)text.bytes[at] >= first &&
+           (unsigned char)text.bytes[at] <= last;
+}
+
+size_t gs_http_utf8_length(struct gs_http_text text)
+{
+    unsigned lead = text.n ? (unsigned char)text.bytes[0] : 0;
+    size_t n = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+    unsigned first = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80; /* no overlong forms */
+    unsigned last = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;  /* no surrogates */
+    if (!n || !is_in(text, 1, first, last))
+        return 0;
+    for (size_t i = 2; i < n; i++)
+        if (!is_in(text, i, 0x80, 0xbf))
+            return 0;
+    return n;
+}
+
 struct gs_http_text gs_http_trim(struct gs_http_text text)
 {
     while (text.n && is_space(text.bytes[0])) {
@@ -54,13 +74,13 @@ struct gs_http_text gs_http_trim(struct gs_http_text text)
     return text;
 }
 
-/* Where the element at the beginning of the list ends: at its comma or at the end. */
-static size_t element_length(struct gs_http_text list, bool knows_quotes)
+/* The length of the first element of the list, up to its comma or the end. */
+static size_t element_length(struct gs_http_text list, bool has_quotes)
 {
     bool quoted = false;
     for (size_t i = 0; i < list.n; i++) {
         char c = list.bytes[i];
-        if (c == '"' && knows_quotes)
+        if (c == '"' && has_quotes)
             quoted = !quoted;
         else if (c == '\\' && quoted)
             i++;
@@ -70,14 +90,15 @@ static size_t element_length(struct gs_http_text list, bool knows_quotes)
     return list.n;
 }
 
-static bool next(struct gs_http_text *rest, bool knows_quotes, struct gs_http_text *ret_element)
+static bool next_element(struct gs_http_text *rest, bool has_quotes,
+                         struct gs_http_text *ret_element)
 {
     while (rest->n) {
-        size_t n = element_length(*rest, knows_quotes);
+        size_t n = element_length(*rest, has_quotes);
         struct gs_http_text element = gs_http_trim((struct gs_http_text){rest->bytes, n});
-        size_t eaten = n < rest->n ? n + 1 : n;
-        rest->bytes += eaten;
-        rest->n -= eaten;
+        size_t consumed = n < rest->n ? n + 1 : n;
+        rest->bytes += consumed;
+        rest->n -= consumed;
         if (element.n) {
             *ret_element = element;
             return true;
@@ -88,12 +109,12 @@ static bool next(struct gs_http_text *rest, bool knows_quotes, struct gs_http_te
 
 bool gs_http_list_next(struct gs_http_text *rest, struct gs_http_text *ret_element)
 {
-    return next(rest, true, ret_element);
+    return next_element(rest, true, ret_element);
 }
 
 bool gs_http_tokens_next(struct gs_http_text *rest, struct gs_http_text *ret_element)
 {
-    return next(rest, false, ret_element);
+    return next_element(rest, false, ret_element);
 }
 
 static size_t count_digits(uint64_t value)
@@ -120,7 +141,8 @@ static size_t count_digits(uint64_t value)
         1000000000000000000U,
         10000000000000000000U,
     };
-    /* 1233 / 4096 is log10(2) from above, near enough for 64 bits: n is the answer or one less. */
+    /* 1233 / 4096 is slightly more than log10(2), and precise enough for 64 bits: n is the result
+     * or one less. */
     unsigned bits = 64 - (unsigned)__builtin_clzll(value | 1);
     unsigned n = bits * 1233 >> 12;
     return n + ((value | 1) >= powers[n]);

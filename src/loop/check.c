@@ -17,8 +17,7 @@ void gs_loop_check(struct gs_loop *loop)
 static uint32_t check_pending(const struct gs_list *list)
 {
     uint32_t timers_elsewhere = 0;
-    GS_LIST_EACH(link, list)
-    {
+    GS_LIST_FOREACH (link, list) {
         const struct gs_watcher *watcher = gs_container_of(link, struct gs_watcher, pending);
         HOLDS(1, watcher->active);
         timers_elsewhere += watcher->kind == KIND_TIMER && !watcher->index;
@@ -28,15 +27,15 @@ static uint32_t check_pending(const struct gs_list *list)
 
 static void check_timers(const struct gs_loop *loop, uint32_t elsewhere)
 {
-    const struct gs_agenda *agenda = &loop->timers;
-    gs_agenda_check(agenda);
-    HOLDS(7, gs_agenda_count(agenda) + elsewhere == loop->active_timers);
-    HOLDS(9, agenda->reserved >= loop->active_timers);
-    for (uint32_t i = 0; i < gs_agenda_count(agenda); i++) {
-        const uint32_t *place = gs_agenda_at(agenda, i);
-        const struct gs_timer *timer = gs_container_of(place, struct gs_timer, watcher.index);
+    const struct gs_timer_queue *queue = &loop->timers;
+    gs_timer_queue_check(queue);
+    HOLDS(7, gs_timer_queue_count(queue) + elsewhere == loop->active_timers);
+    HOLDS(9, queue->reserved >= loop->active_timers);
+    for (uint32_t i = 0; i < gs_timer_queue_count(queue); i++) {
+        const uint32_t *index = gs_timer_queue_at(queue, i);
+        const struct gs_timer *timer = gs_container_of(index, struct gs_timer, watcher.index);
         HOLDS(7, timer->watcher.active);
-        HOLDS(8, gs_agenda_key(agenda, *place) <= timer->deadline_ns);
+        HOLDS(8, gs_timer_queue_key(queue, *index) <= timer->deadline_ns);
     }
 }
 
@@ -45,8 +44,7 @@ static void check_periodics(const struct gs_loop *loop)
     const struct gs_heap *heap = &loop->periodics.heap;
     uint32_t in_heap = 0;
     gs_heap_check(heap);
-    GS_LIST_EACH(link, &loop->periodics.all)
-    {
+    GS_LIST_FOREACH (link, &loop->periodics.all) {
         const struct gs_periodic *periodic = gs_container_of(link, struct gs_periodic, link);
         HOLDS(10, periodic->watcher.index || gs_list_is_linked(&periodic->watcher.pending));
         if (!periodic->watcher.index)
@@ -87,12 +85,12 @@ static void check_slots(const struct gs_loop *loop)
         const struct slot *slot = &loop->slots[fd];
         check_slot(slot, (int)fd);
         changed += !!(slot->flags & SLOT_CHANGED);
-        listed += !!(slot->flags & SLOT_LISTED);
+        listed += !!(slot->flags & SLOT_IN_READY);
     }
     HOLDS(4, changed == loop->changed.count);
     HOLDS(4, changed == count_flagged(loop, &loop->changed, SLOT_CHANGED));
     HOLDS(6, listed == loop->ready.count);
-    HOLDS(6, listed == count_flagged(loop, &loop->ready, SLOT_LISTED));
+    HOLDS(6, listed == count_flagged(loop, &loop->ready, SLOT_IN_READY));
 }
 
 struct counts {
@@ -120,7 +118,7 @@ void gs_loop_check(struct gs_loop *loop)
     check_timers(loop, timers_elsewhere);
     check_periodics(loop);
     check_slots(loop);
-    gs_loop_each(loop, count, &counts);
+    gs_loop_for_each(loop, count, &counts);
     HOLDS(2, counts.references == loop->references);
     HOLDS(11, counts.special == loop->special_count);
 }

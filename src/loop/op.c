@@ -1,6 +1,6 @@
-/* Completions. A poller that knows them takes the operations over, and answers. Over readiness, an
- * operation is an I/O watcher that tries the system call when its descriptor is ready; what nearly
- * always succeeds at once (sends, writes, files) is tried first and watched only if it would
+/* Completions. A poller that supports them executes the operations. On the others, an operation is
+ * a descriptor watcher that tries the system call when its descriptor is ready. Operations that
+ * usually succeed at once (sends, writes, files) are tried first, and wait only if they would
  * block. */
 #include "loop/state.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <sys/uio.h>
 
-/* What gs_op_recv_each receives into over readiness. */
+/* The buffer of gs_op_recv_multishot over readiness. */
 #define SCRATCH_SIZE 65536
 
 static unsigned direction_of(const struct gs_op *op)
@@ -21,24 +21,26 @@ static unsigned direction_of(const struct gs_op *op)
     case GS_OP_SENDMSG:
     case GS_OP_WRITE:
     case GS_OP_FSYNC:
+    case GS_OP_CONNECT:
         return GS_WRITE;
     default:
         return GS_READ;
     }
 }
 
-static bool has_many(const struct gs_op *op)
+static bool is_multishot(const struct gs_op *op)
 {
-    return op->kind == GS_OP_ACCEPT_EACH || op->kind == GS_OP_RECV_EACH;
+    return op->kind == GS_OP_ACCEPT_MULTISHOT || op->kind == GS_OP_RECV_MULTISHOT;
 }
 
-/* Whether an operation that has many answers goes on after this one. */
-static bool goes_on(const struct gs_op *op, int64_t result)
+/* Whether a multishot operation continues after this result. */
+static bool continues_after(const struct gs_op *op, int64_t result)
 {
-    return op->kind == GS_OP_RECV_EACH ? result > 0 : result >= 0;
+    return op->kind == GS_OP_RECV_MULTISHOT ? result > 0 : result >= 0;
 }
 
-/* What can't be asked not to wait is asked whether it would. A pipe that is writable has room for PIPE_BUF bytes. */
+/* For descriptors without non-blocking calls: poll first. A pipe that is writable has room for
+ * PIPE_BUF bytes. */
 static ssize_t transfer_if_ready(const struct gs_op *op, bool is_read)
 {
     struct pollfd poll = {.fd = op->io.fd, .events = is_read ? POLLIN : POLLOUT};
@@ -50,13 +52,14 @@ static ssize_t transfer_if_ready(const struct gs_op *op, bool is_read)
     return gs_sys_write(poll.fd, op->bytes, op->n < PIPE_BUF ? op->n : PIPE_BUF);
 }
 
-/* Without waiting where the descriptor can do so by call; with files and what has no such way, as
- * read and write do. */
+/* Read or write: with RWF_NOWAIT if the descriptor supports it, else after a poll. Files are read
+ * and written synchronously. */
 static ssize_t transfer(const struct gs_op *op)
 {
     const struct gs_io *io = &op->io;
     struct iovec part = {.iov_base = op->bytes, .iov_len = op->n};
-    bool is_file = op->offset != GS_OP_HERE || io->watcher.loop->slots[io->fd].flags & SLOT_FILE;
+    bool is_file = op->offset != GS_OP_CURRENT_OFFSET ||
+                   io->watcher.loop->slots[io->fd].flags & SLOT_ALWAYS_READY;
     bool is_read = op->kind == GS_OP_READ;
     int flags = is_file ? 0 : RWF_NOWAIT;
     ssize_t n = is_read ? gs_sys_preadv2(io->fd, &part, 1, (off_t)op->offset, flags)
@@ -64,14 +67,14 @@ static ssize_t transfer(const struct gs_op *op)
     return n != -EOPNOTSUPP || is_file ? n : transfer_if_ready(op, is_read);
 }
 
-static ssize_t try(const struct gs_op *op)
+static ssize_t attempt(const struct gs_op *op)
 {
     switch ((enum gs_op_kind)op->kind) {
     case GS_OP_ACCEPT:
-    case GS_OP_ACCEPT_EACH:
+    case GS_OP_ACCEPT_MULTISHOT:
         return gs_sys_accept(op->io.fd, NULL, NULL, op->flags);
     case GS_OP_RECV:
-    case GS_OP_RECV_EACH:
+    case GS_OP_RECV_MULTISHOT:
         return gs_sys_recv(op->io.fd, op->bytes, op->n, op->flags | MSG_DONTWAIT);
     case GS_OP_SEND:
         return gs_sys_send(op->io.fd, op->bytes, op->n, op->flags | MSG_DONTWAIT);
@@ -82,19 +85,33 @@ static ssize_t try(const struct gs_op *op)
         return transfer(op);
     case GS_OP_FSYNC:
         return gs_sys_fsync(op->io.fd);
+    case GS_OP_CONNECT:
+        return gs_sys_connect(op->io.fd, op->bytes, (socklen_t)op->n);
+    case GS_OP_OPEN:
+    case GS_OP_RESOLVE:
+        break;
     }
     return -EINVAL;
 }
 
+/* Whether the attempt is to be repeated when the descriptor is ready. A repeated connect returns
+ * the outcome. One that fails with -EAGAIN has reached a limit, and no event would follow. */
+static bool must_wait(const struct gs_op *op, ssize_t result)
+{
+    if (op->kind == GS_OP_CONNECT)
+        return result == -EINPROGRESS || result == -EALREADY;
+    return result == -EAGAIN;
+}
+
 static void finish(struct gs_op *op, int64_t result)
 {
-    gs_loop_op_abandon(op);
+    gs_loop_op_reset(op);
     op->callback(op, result);
 }
 
 /* ---- Over readiness ---- */
 
-static void try_when_ready(struct gs_op *op, unsigned events)
+static void attempt_when_ready(struct gs_op *op, unsigned events)
 {
     if (op->canceled) {
         finish(op, -ECANCELED);
@@ -106,11 +123,11 @@ static void try_when_ready(struct gs_op *op, unsigned events)
     }
     ssize_t result;
     do
-        result = try(op);
+        result = attempt(op);
     while (result == -EINTR);
-    if (result == -EAGAIN)
-        gs_io_want(&op->io, direction_of(op));
-    else if (has_many(op) && goes_on(op, result))
+    if (must_wait(op, result))
+        gs_io_set_events(&op->io, direction_of(op));
+    else if (is_multishot(op) && continues_after(op, result))
         op->callback(op, result);
     else
         finish(op, result);
@@ -126,94 +143,78 @@ static int reserve_scratch(struct gs_op *op)
     return loop->scratch ? 0 : -ENOMEM;
 }
 
-/* ---- Over a poller's completions ---- */
+/* ---- With a poller's completions ---- */
 
-/* It is with the kernel, and nothing is to be called for now. */
-static void wait_for_answer(struct gs_op *op)
+/* The kernel executes it, and no result is pending. */
+static void wait_for_result(struct gs_op *op)
 {
     if (!gs_list_is_linked(&op->io.watcher.pending))
-        gs_list_append(&op->io.watcher.loop->under_way, &op->io.watcher.pending);
+        gs_list_append(&op->io.watcher.loop->active_ops, &op->io.watcher.pending);
 }
 
-static void pend(struct gs_op *op)
+static void set_pending(struct gs_op *op)
 {
     struct gs_list *link = &op->io.watcher.pending;
-    if (!op->has_answer && gs_list_is_linked(link))
+    if (!op->has_result && gs_list_is_linked(link))
         gs_list_remove(link);
-    op->has_answer = true;
-    gs_loop_pend(&op->io.watcher, 0);
+    op->has_result = true;
+    gs_loop_set_pending(&op->io.watcher, 0);
 }
 
-void gs_loop_op_answered(struct gs_op *op)
+void gs_loop_op_result_ready(struct gs_op *op)
 {
-    pend(op);
+    set_pending(op);
 }
 
-void gs_loop_op_ended(struct gs_op *op, int64_t result)
+void gs_loop_op_finished(struct gs_op *op, int64_t result)
 {
-    pend(op);
+    set_pending(op);
     op->result = result;
-    op->is_handed = false;
+    op->is_submitted = false;
 }
 
-/* The callback may run the loop, in which the operation may end; or be called again. */
-static void call_each(struct gs_op *op)
+/* A callback may run the loop, in which the operation may finish or be called again. */
+static void call_with_results(struct gs_op *op)
 {
     struct gs_loop *loop = op->io.watcher.loop;
-    struct op_answer answer;
-    bool is_over = false, is_inner = op->is_over != NULL;
-    if (!is_inner)
-        op->is_over = &is_over;
-    bool *over = op->is_over;
-    while (!*over && loop->poller->next_answer(loop, op, &answer)) {
-        op->bytes = answer.bytes;
-        op->callback(op, answer.result);
-        loop->poller->give_back(loop, &answer);
+    struct op_result next;
+    bool is_finished = false, is_nested = op->is_finished != NULL;
+    if (!is_nested)
+        op->is_finished = &is_finished;
+    bool *finished = op->is_finished;
+    while (!*finished && loop->poller->next_result(loop, op, &next)) {
+        op->bytes = next.bytes;
+        op->callback(op, next.result);
+        loop->poller->return_buffer(loop, &next);
     }
-    if (!*over && !is_inner)
-        op->is_over = NULL;
-    if (!*over && !op->is_handed)
+    if (!*finished && !is_nested)
+        op->is_finished = NULL;
+    if (!*finished && !op->is_submitted)
         finish(op, op->result);
-    else if (!*over)
-        wait_for_answer(op);
+    else if (!*finished)
+        wait_for_result(op);
 }
 
 static void call_back(struct gs_op *op)
 {
-    op->has_answer = false;
-    if (has_many(op))
-        call_each(op);
-    else if (!op->is_handed)
+    op->has_result = false;
+    if (is_multishot(op))
+        call_with_results(op);
+    else if (!op->is_submitted)
         finish(op, op->result);
     else
-        wait_for_answer(op);
+        wait_for_result(op);
 }
 
-static int hand_over(struct gs_op *op)
+static int submit(struct gs_op *op)
 {
     struct gs_loop *loop = op->io.watcher.loop;
     int err = loop->poller->start_op(loop, op);
     if (err)
         return err;
-    op->is_handed = true;
-    wait_for_answer(op);
+    op->is_submitted = true;
+    wait_for_result(op);
     return 0;
-}
-
-static void restart(struct gs_watcher *watcher, void *data)
-{
-    struct gs_op *op = (struct gs_op *)watcher;
-    (void)data;
-    if (watcher->kind != KIND_OP || !op->is_handed)
-        return;
-    int err = op->canceled ? -ECANCELED : watcher->loop->poller->start_op(watcher->loop, op);
-    if (err)
-        gs_loop_op_ended(op, err);
-}
-
-void gs_loop_ops_lost(struct gs_loop *loop)
-{
-    gs_loop_each(loop, restart, NULL);
 }
 
 /* ---- Both ---- */
@@ -221,20 +222,21 @@ void gs_loop_ops_lost(struct gs_loop *loop)
 static void on_pending(struct gs_io *io, unsigned events)
 {
     struct gs_op *op = gs_container_of(io, struct gs_op, io);
-    if (io->watcher.loop->poller->start_op)
+    if (io->watcher.loop->poller->start_op || io->fd < 0)
         call_back(op);
     else
-        try_when_ready(op, events);
+        attempt_when_ready(op, events);
 }
 
 void gs_op_init(struct gs_op *op, struct gs_loop *loop, gs_op_fn *callback)
 {
+    CHECKED_INIT(&op->io.watcher);
     *op = (struct gs_op){.callback = callback};
     gs_io_init(&op->io, loop, on_pending);
     op->io.watcher.kind = KIND_OP;
 }
 
-/* What is asked for: the members of struct gs_op of the same names. */
+/* The members of struct gs_op with the same names. */
 struct request {
     enum gs_op_kind kind;
     int fd, flags;
@@ -247,108 +249,204 @@ static int start(struct gs_op *op, struct request request)
 {
     if (op->kind)
         return -EBUSY;
-    bool is_handed = op->io.watcher.loop->poller->start_op;
+    bool is_submitted = op->io.watcher.loop->poller->start_op;
     op->kind = (uint8_t)request.kind;
     op->bytes = request.bytes;
     op->n = request.n;
     op->offset = request.offset;
     op->flags = request.flags;
-    bool is_tried_first = direction_of(op) == GS_WRITE || op->offset != GS_OP_HERE;
-    unsigned wanted = is_tried_first || is_handed ? 0 : GS_READ;
+    bool is_tried_first = direction_of(op) == GS_WRITE || op->offset != GS_OP_CURRENT_OFFSET;
+    unsigned wanted = is_tried_first || is_submitted ? 0 : GS_READ;
     if (op->io.fd == request.fd)
-        gs_io_want(&op->io, wanted);
+        gs_io_set_events(&op->io, wanted);
     else
         gs_io_set(&op->io, request.fd, wanted);
-    int err = request.kind == GS_OP_RECV_EACH && !is_handed ? reserve_scratch(op) : 0;
+    int err = request.kind == GS_OP_RECV_MULTISHOT && !is_submitted ? reserve_scratch(op) : 0;
     if (!err)
         err = gs_io_start(&op->io);
-    if (!err && is_handed)
-        err = hand_over(op);
+    if (!err && is_submitted)
+        err = submit(op);
     if (err)
-        gs_loop_op_abandon(op);
-    else if (is_tried_first && !is_handed)
-        gs_loop_pend(&op->io.watcher, 0);
+        gs_loop_op_reset(op);
+    else if (is_tried_first && !is_submitted)
+        gs_loop_set_pending(&op->io.watcher, 0);
     return err;
 }
 
 int gs_op_accept(struct gs_op *op, int fd, int flags)
 {
-    return start(op, (struct request){GS_OP_ACCEPT, fd, flags, NULL, 0, GS_OP_HERE});
+    CHECKED_START(&op->io.watcher, KIND_OP);
+    return start(op, (struct request){GS_OP_ACCEPT, fd, flags, NULL, 0, GS_OP_CURRENT_OFFSET});
 }
 
 int gs_op_recv(struct gs_op *op, int fd, void *bytes, size_t n, int flags)
 {
-    return start(op, (struct request){GS_OP_RECV, fd, flags, bytes, n, GS_OP_HERE});
+    CHECKED_START(&op->io.watcher, KIND_OP);
+    return start(op, (struct request){GS_OP_RECV, fd, flags, bytes, n, GS_OP_CURRENT_OFFSET});
 }
 
 int gs_op_send(struct gs_op *op, int fd, const void *bytes, size_t n, int flags)
 {
-    return start(op, (struct request){GS_OP_SEND, fd, flags, (void *)bytes, n, GS_OP_HERE});
+    CHECKED_START(&op->io.watcher, KIND_OP);
+    return start(op,
+                 (struct request){GS_OP_SEND, fd, flags, (void *)bytes, n, GS_OP_CURRENT_OFFSET});
+}
+
+int gs_op_connect(struct gs_op *op, int fd, const struct sockaddr *address, socklen_t length)
+{
+    CHECKED_START(&op->io.watcher, KIND_OP);
+    return start(
+        op, (struct request){GS_OP_CONNECT, fd, 0, (void *)address, length, GS_OP_CURRENT_OFFSET});
 }
 
 int gs_op_read(struct gs_op *op, int fd, void *bytes, size_t n, uint64_t offset)
 {
+    CHECKED_START(&op->io.watcher, KIND_OP);
     return start(op, (struct request){GS_OP_READ, fd, 0, bytes, n, offset});
 }
 
 int gs_op_write(struct gs_op *op, int fd, const void *bytes, size_t n, uint64_t offset)
 {
+    CHECKED_START(&op->io.watcher, KIND_OP);
     return start(op, (struct request){GS_OP_WRITE, fd, 0, (void *)bytes, n, offset});
 }
 
 int gs_op_sendmsg(struct gs_op *op, int fd, const struct msghdr *message, int flags)
 {
-    return start(op, (struct request){GS_OP_SENDMSG, fd, flags, (void *)message, 1, GS_OP_HERE});
+    CHECKED_START(&op->io.watcher, KIND_OP);
+    return start(
+        op, (struct request){GS_OP_SENDMSG, fd, flags, (void *)message, 1, GS_OP_CURRENT_OFFSET});
 }
 
 int gs_op_fsync(struct gs_op *op, int fd)
 {
-    return start(op, (struct request){GS_OP_FSYNC, fd, 0, NULL, 0, GS_OP_HERE});
+    CHECKED_START(&op->io.watcher, KIND_OP);
+    return start(op, (struct request){GS_OP_FSYNC, fd, 0, NULL, 0, GS_OP_CURRENT_OFFSET});
 }
 
-int gs_op_accept_each(struct gs_op *op, int fd, int flags)
+int gs_op_accept_multishot(struct gs_op *op, int fd, int flags)
 {
-    return start(op, (struct request){GS_OP_ACCEPT_EACH, fd, flags, NULL, 0, GS_OP_HERE});
+    CHECKED_START(&op->io.watcher, KIND_OP);
+    return start(
+        op, (struct request){GS_OP_ACCEPT_MULTISHOT, fd, flags, NULL, 0, GS_OP_CURRENT_OFFSET});
 }
 
-int gs_op_recv_each(struct gs_op *op, int fd)
+int gs_op_recv_multishot(struct gs_op *op, int fd)
 {
-    return start(op, (struct request){GS_OP_RECV_EACH, fd, 0, NULL, 0, GS_OP_HERE});
+    CHECKED_START(&op->io.watcher, KIND_OP);
+    return start(op, (struct request){GS_OP_RECV_MULTISHOT, fd, 0, NULL, 0, GS_OP_CURRENT_OFFSET});
 }
 
 void gs_op_cancel(struct gs_op *op)
 {
+    CHECKED_STOP(&op->io.watcher);
     struct gs_loop *loop = op->io.watcher.loop;
     if (!op->kind || op->canceled)
         return;
     op->canceled = true;
-    if (!loop->poller->start_op)
-        gs_loop_pend(&op->io.watcher, 0);
-    else if (op->is_handed && loop->poller->cancel_op(loop, op))
-        gs_loop_op_ended(op, -ECANCELED);
+    if (op->call) {
+        if (gs_loop_op_drop_call(op))
+            gs_loop_op_finished(op, -ECANCELED);
+    } else if (!loop->poller->start_op)
+        gs_loop_set_pending(&op->io.watcher, 0);
+    else if (op->is_submitted && loop->poller->cancel_op(loop, op) > 0)
+        gs_loop_op_finished(op, -ECANCELED);
 }
 
-/* What nobody will be called for. */
-static void drop_answers(struct gs_op *op)
+static struct gs_op *op_at(struct gs_list *link)
+{
+    return gs_container_of(link, struct gs_op, io.watcher.pending);
+}
+
+/* Called by gs_loop_for_each, so no list may be changed here. */
+static void retry_cancel(struct gs_watcher *watcher, void *data)
+{
+    struct gs_op *op = (struct gs_op *)watcher;
+    bool *is_done = data;
+    if (watcher->kind != KIND_OP || !op->canceled || !op->is_submitted || op->call)
+        return;
+    int taken = watcher->loop->poller->cancel_op(watcher->loop, op);
+    if (taken > 0)
+        op->is_submitted = false;
+    *is_done = *is_done && taken >= 0;
+}
+
+/* Submitting a cancellation twice is harmless: the second finds nothing. */
+bool gs_loop_retry_cancels(struct gs_loop *loop)
+{
+    bool is_done = true;
+    gs_loop_for_each(loop, retry_cancel, &is_done);
+    for (struct gs_list *link = loop->active_ops.next, *next; link != &loop->active_ops;
+         link = next) {
+        next = link->next;
+        if (!op_at(link)->is_submitted)
+            gs_loop_op_finished(op_at(link), -ECANCELED);
+    }
+    return is_done;
+}
+
+/* Release the results that no callback will get. */
+static void drop_results(struct gs_op *op)
 {
     struct gs_loop *loop = op->io.watcher.loop;
-    struct op_answer answer;
-    while (op->first_answer && loop->poller->next_answer(loop, op, &answer)) {
-        if (op->kind == GS_OP_ACCEPT_EACH)
-            gs_sys_close((int)answer.result);
-        loop->poller->give_back(loop, &answer);
+    struct op_result next;
+    bool is_descriptor = op->kind == GS_OP_ACCEPT || op->kind == GS_OP_OPEN;
+    if (is_descriptor && op->has_result && !op->is_submitted && op->result >= 0)
+        gs_sys_close((int)op->result);
+    while (op->first_result && loop->poller->next_result(loop, op, &next)) {
+        if (op->kind == GS_OP_ACCEPT_MULTISHOT)
+            gs_sys_close((int)next.result);
+        loop->poller->return_buffer(loop, &next);
     }
 }
 
-void gs_loop_op_abandon(struct gs_op *op)
+void gs_loop_op_reset(struct gs_op *op)
 {
-    drop_answers(op);
-    gs_io_stop(&op->io);
-    if (op->is_over)
-        *op->is_over = true;
-    op->is_over = NULL;
+    drop_results(op);
+    if (op->call)
+        gs_loop_op_leave_call(op);
+    if (op->io.fd >= 0)
+        gs_io_stop(&op->io);
+    else if (op->io.watcher.active)
+        gs_loop_deactivate(&op->io.watcher);
+    if (op->is_finished)
+        *op->is_finished = true;
+    op->is_finished = NULL;
     op->kind = 0;
-    op->canceled = op->is_handed = op->has_answer = false;
+    op->canceled = op->is_submitted = op->has_result = op->waits_for_room = false;
+}
+
+void gs_loop_op_stop(struct gs_op *op)
+{
+    op->io.watcher.loop->stopped_ops += op->is_submitted;
+    gs_loop_op_reset(op);
+}
+
+/* ---- After a fork ---- */
+
+static void cancel_in_child(struct gs_watcher *watcher, void *data)
+{
+    struct gs_op *op = (struct gs_op *)watcher;
+    (void)data;
+    if (watcher->kind != KIND_OP)
+        return;
+    drop_results(op);
+    op->canceled = true;
+    if (op->call)
+        gs_loop_op_leave_call(op);
+    if (watcher->loop->poller->start_op || op->io.fd < 0)
+        gs_loop_op_finished(op, -ECANCELED);
+    else
+        gs_loop_set_pending(watcher, 0);
+}
+
+/* First the operations that are not pending: afterwards all are pending, and none changes its list
+ * while all are visited. */
+void gs_loop_cancel_ops_after_fork(struct gs_loop *loop)
+{
+    while (!gs_list_is_empty(&loop->active_ops))
+        cancel_in_child(&op_at(gs_list_first(&loop->active_ops))->io.watcher, NULL);
+    gs_loop_for_each(loop, cancel_in_child, NULL);
 }
 
 void gs_loop_op_closed(struct gs_op *op)

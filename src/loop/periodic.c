@@ -1,6 +1,6 @@
-/* Periodics, in a heap by their time on the wall clock. A time is the first after the moment at
- * which it was computed, so it is still the first as long as the clock shows no less; when it does,
- * all are computed anew. How far the clock jumps forward does not matter: what is due is due. */
+/* Periodics, in a heap by their time on the wall clock. A periodic's time is the first one after
+ * the moment at which it was computed. So it stays correct until the clock shows an earlier time;
+ * then all times are computed again. A jump forward needs no special handling. */
 #include "loop/state.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 static struct gs_periodic *first_of(const struct gs_loop *loop)
 {
-    return gs_container_of(gs_heap_first(&loop->periodics.heap)->place, struct gs_periodic,
+    return gs_container_of(gs_heap_first(&loop->periodics.heap)->index, struct gs_periodic,
                            watcher.index);
 }
 
@@ -43,11 +43,11 @@ static void note_computed(struct gs_loop *loop, uint64_t wall_ns)
 void gs_loop_init_periodics(struct gs_loop *loop)
 {
     gs_list_init(&loop->periodics.all);
-    gs_loop_init_internal(&loop->periodics.jump, loop);
+    gs_loop_init_internal(&loop->periodics.clock_jump, loop);
 }
 
-/* The timer itself is never due; that the clock was set cancels it, which makes it readable. */
-int gs_loop_open_jump(void)
+/* The timer itself never expires; setting the clock cancels it, which makes it readable. */
+int gs_loop_open_clock_jump(void)
 {
     const struct itimerspec never = {.it_value.tv_sec = INT32_MAX};
     int fd = gs_sys_timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -62,13 +62,14 @@ int gs_loop_open_jump(void)
 
 void gs_periodic_init(struct gs_periodic *periodic, struct gs_loop *loop, gs_periodic_fn *callback)
 {
+    CHECKED_INIT(&periodic->watcher);
     *periodic = (struct gs_periodic){
         .watcher = {.loop = loop, .kind = KIND_PERIODIC},
         .callback = callback,
     };
 }
 
-/* What can fail. */
+/* The part of starting that can fail. */
 static int activate(struct gs_periodic *periodic)
 {
     struct gs_loop *loop = periodic->watcher.loop;
@@ -77,9 +78,9 @@ static int activate(struct gs_periodic *periodic)
     int err = gs_heap_reserve(&periodics->heap, loop->special_count + 1);
     if (err)
         return err;
-    if (!periodics->jump.watcher.active) {
-        int fd = gs_loop_open_jump();
-        err = fd < 0 ? fd : gs_loop_open_internal(&periodics->jump, fd);
+    if (!periodics->clock_jump.watcher.active) {
+        int fd = gs_loop_open_clock_jump();
+        err = fd < 0 ? fd : gs_loop_open_internal(&periodics->clock_jump, fd);
         if (err)
             return err;
     }
@@ -98,7 +99,7 @@ static int start(struct gs_periodic *periodic, uint64_t offset_ns, uint64_t inte
         if (err)
             return err;
     }
-    gs_loop_unpend(&periodic->watcher);
+    gs_loop_clear_pending(&periodic->watcher);
     periodic->offset_ns = offset_ns;
     periodic->interval_ns = interval_ns;
     periodic->reschedule = reschedule;
@@ -106,7 +107,7 @@ static int start(struct gs_periodic *periodic, uint64_t offset_ns, uint64_t inte
     periodic->at_ns = next_after(periodic, wall_ns);
     note_computed(loop, wall_ns);
     if (periodic->watcher.index)
-        gs_heap_move(&loop->periodics.heap, &periodic->watcher.index, periodic->at_ns);
+        gs_heap_update_key(&loop->periodics.heap, &periodic->watcher.index, periodic->at_ns);
     else
         gs_heap_insert(&loop->periodics.heap, periodic->at_ns, &periodic->watcher.index);
     return 0;
@@ -114,21 +115,25 @@ static int start(struct gs_periodic *periodic, uint64_t offset_ns, uint64_t inte
 
 int gs_periodic_start(struct gs_periodic *periodic, uint64_t wall_ns)
 {
+    CHECKED_START(&periodic->watcher, KIND_PERIODIC);
     return start(periodic, wall_ns, 0, NULL);
 }
 
-int gs_periodic_start_every(struct gs_periodic *periodic, uint64_t offset_ns, uint64_t interval_ns)
+int gs_periodic_start_repeat(struct gs_periodic *periodic, uint64_t offset_ns, uint64_t interval_ns)
 {
+    CHECKED_START(&periodic->watcher, KIND_PERIODIC);
     return interval_ns ? start(periodic, offset_ns, interval_ns, NULL) : -EINVAL;
 }
 
-int gs_periodic_start_by(struct gs_periodic *periodic, gs_reschedule_fn *reschedule)
+int gs_periodic_start_with(struct gs_periodic *periodic, gs_reschedule_fn *reschedule)
 {
+    CHECKED_START(&periodic->watcher, KIND_PERIODIC);
     return start(periodic, 0, 0, reschedule);
 }
 
 void gs_periodic_stop(struct gs_periodic *periodic)
 {
+    CHECKED_STOP(&periodic->watcher);
     struct gs_loop *loop = periodic->watcher.loop;
     if (!periodic->watcher.active)
         return;
@@ -140,10 +145,10 @@ void gs_periodic_stop(struct gs_periodic *periodic)
     if (!gs_list_is_empty(&loop->periodics.all))
         return;
     loop->periodics.computed_ns = 0;
-    gs_loop_close_internal(&loop->periodics.jump);
+    gs_loop_close_internal(&loop->periodics.clock_jump);
 }
 
-void gs_loop_periodic_fires(struct gs_periodic *periodic)
+void gs_loop_periodic_expired(struct gs_periodic *periodic)
 {
     if (is_once(periodic))
         gs_periodic_stop(periodic);
@@ -159,16 +164,15 @@ uint64_t gs_loop_next_periodic(struct gs_loop *loop)
     return at_ns > wall_ns && wall_ns >= loop->periodics.computed_ns ? at_ns - wall_ns : 0;
 }
 
-/* The clock shows less than when the times were computed. What is due nevertheless, is. */
-static void compute_anew(struct gs_loop *loop, uint64_t wall_ns)
+/* The clock was set back. Periodics that are due all the same keep their time. */
+static void recompute(struct gs_loop *loop, uint64_t wall_ns)
 {
-    GS_LIST_EACH(link, &loop->periodics.all)
-    {
+    GS_LIST_FOREACH (link, &loop->periodics.all) {
         struct gs_periodic *periodic = gs_container_of(link, struct gs_periodic, link);
         if (!periodic->watcher.index || periodic->at_ns <= wall_ns)
             continue;
         periodic->at_ns = next_after(periodic, wall_ns);
-        gs_heap_move(&loop->periodics.heap, &periodic->watcher.index, periodic->at_ns);
+        gs_heap_update_key(&loop->periodics.heap, &periodic->watcher.index, periodic->at_ns);
     }
 }
 
@@ -178,20 +182,20 @@ void gs_loop_collect_periodics(struct gs_loop *loop)
     uint64_t ignored;
     if (gs_list_is_empty(&periodics->all))
         return;
-    if (gs_loop_take_internal(&periodics->jump.watcher))
-        (void)gs_sys_read(periodics->jump.fd, &ignored, sizeof ignored);
+    if (gs_loop_consume_internal(&periodics->clock_jump.watcher))
+        (void)gs_sys_read(periodics->clock_jump.fd, &ignored, sizeof ignored);
     uint64_t wall_ns = gs_loop_wall_now(loop);
     if (wall_ns < periodics->computed_ns)
-        compute_anew(loop, wall_ns);
+        recompute(loop, wall_ns);
     periodics->computed_ns = wall_ns;
     while (periodics->heap.count && gs_heap_first(&periodics->heap)->key <= wall_ns) {
         struct gs_periodic *periodic = first_of(loop);
-        gs_loop_pend(&periodic->watcher, 0);
+        gs_loop_set_pending(&periodic->watcher, 0);
         if (is_once(periodic)) {
             gs_heap_remove(&periodics->heap, &periodic->watcher.index);
             continue;
         }
         periodic->at_ns = next_after(periodic, wall_ns);
-        gs_heap_move(&periodics->heap, &periodic->watcher.index, periodic->at_ns);
+        gs_heap_update_key(&periodics->heap, &periodic->watcher.index, periodic->at_ns);
     }
 }

@@ -1,4 +1,4 @@
-/* What the pollers have in common, and the choice among them. */
+/* The table of pollers, and what they share. */
 #include "loop/poller.h"
 
 #include "loop/state.h"
@@ -37,13 +37,13 @@ int gs_loop_init_poller(struct gs_loop *loop)
     return loop->poller->init(loop);
 }
 
-void gs_loop_take_wake(struct gs_loop *loop)
+void gs_loop_drain_wake_fd(struct gs_loop *loop)
 {
     uint64_t count;
     (void)gs_sys_read(loop->wake_fd, &count, sizeof count);
 }
 
-int gs_loop_refuse_file(int fd)
+int gs_loop_check_pollable(int fd)
 {
     struct stat stat;
     int err = gs_sys_fstat(fd, &stat);

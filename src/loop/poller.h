@@ -1,10 +1,12 @@
-/* What a poller does for the loop: one small file each, named in the table of poller.c.
+/* The interface of a poller. Each poller is a file, and an entry of the table in poller.c.
  *
- * Every poller watches loop->wake_fd from init on, keeps that to itself, and ends its wait when
- * something is written there.
+ * From init on, every poller watches loop->wake_fd, which it does not report, and ends its wait
+ * when wake_fd is written to.
  */
 #ifndef GS_LOOP_POLLER_H
 #define GS_LOOP_POLLER_H
+
+#include "base/hidden.h"
 
 #include <gossamer/api.h>
 #include <stdbool.h>
@@ -13,94 +15,92 @@
 struct gs_loop;
 struct gs_op;
 
-/* One of the many that an operation may have. */
-struct op_answer {
+/* A result of a multishot operation. */
+struct op_result {
     int64_t result;
-    void *bytes; /* borrowed until it is given back */
-    int buffer;  /* where they are; -1: there are none */
+    void *bytes; /* valid until return_buffer */
+    int buffer;  /* the buffer that holds them; -1: none */
 };
 
 struct poller {
     const char *name;
 
-    /* It must take a descriptor out as soon as nobody wants it, as it keeps the file open. */
-    bool is_told_of_stops;
-    /* It must take a descriptor out when that is closed. */
-    bool is_told_of_closes;
+    /* Registrations keep the file open, so they must be removed when the last watcher stops. */
+    bool needs_stop;
+    /* Registrations must be removed when the descriptor is closed. */
+    bool needs_close;
 
-    /* There is a slot for descriptor 0 by now. Returns 0, -ENOMEM, -EMFILE, -ENFILE, or -ENOSYS
-     * and -EPERM where the kernel has no such thing for us. */
+    /* The slot of descriptor 0 exists already. Returns 0, -ENOMEM, -EMFILE, -ENFILE, or -ENOSYS
+     * or -EPERM if the kernel does not support or permit it. */
     int (*init)(struct gs_loop *loop);
     void (*done)(struct gs_loop *loop);
 
-    /* There are to be so many slots. NULL: there is nothing to do. Returns 0 or -ENOMEM. */
+    /* Called before slot_count grows to `count`. Returns 0 or -ENOMEM. NULL: not needed. */
     int (*grow)(struct gs_loop *loop, unsigned count);
 
-    /* Have the kernel watch fd for `wanted` (0: no more) instead of what its slot says is
-     * registered; if the slot says SLOT_VERIFY, whatever the number means by now. Gives the slot a
-     * new generation when the registration is a new one. Returns 0, -EPERM (cannot be watched:
-     * always ready), or the error for GS_FAILED; both may also come later, by
-     * gs_loop_io_failed. */
+    /* Watch fd for `wanted` (0: stop watching it) instead of what its slot has as registered.
+     * With SLOT_VERIFY, watch the file that the number refers to now. A new registration gets a
+     * new generation. Returns 0, -EPERM (it cannot be watched: always ready), or the error for
+     * GS_FAILED; both errors may also be reported later, by gs_loop_io_failed. */
     int (*set)(struct gs_loop *loop, int fd, unsigned wanted);
 
-    /* Have the kernel watch these descriptors, ADDER_BATCH at the most, of which each is either not
-     * registered or has SLOT_VERIFY and is wanted as it is registered; clear SLOT_CHANGED of those
-     * for which that is done. The others are set one by one. count 0: only be ready for it. NULL:
-     * that is no cheaper. */
+    /* Watch these descriptors, EPOLL_BATCH_SIZE at most. Each one is not registered, or has
+     * SLOT_VERIFY and is wanted as it is registered. Clears SLOT_CHANGED of those that succeed; the
+     * others are set one by one. count 0: only prepare. NULL: it would not be cheaper. */
     void (*add_many)(struct gs_loop *loop, const int *fds, unsigned count);
 
-    /* Wait timeout_ns at the most (UINT64_MAX: no limit). Returns how much there is to collect, or
+    /* Wait timeout_ns at most (UINT64_MAX: no limit). Returns the number of events to collect, or
      * -errno. */
     int (*wait)(struct gs_loop *loop, uint64_t timeout_ns);
 
-    /* Hand what the last wait found to gs_loop_io_ready, gs_loop_io_failed and gs_loop_io_stale,
-     * and to gs_loop_op_answered and gs_loop_op_ended. */
+    /* Report the events of the last wait by gs_loop_io_ready, gs_loop_io_failed,
+     * gs_loop_io_stale, gs_loop_op_result_ready and gs_loop_op_finished. */
     void (*collect)(struct gs_loop *loop, int count);
 
-    /* Begin with an empty set of the kernel's: after fork, or to get rid of what can't be taken
-     * out. On failure the old one stays. Returns 0, -ENOMEM, -EMFILE or -ENFILE. */
+    /* Start again without registrations: after a fork, or to drop registrations that cannot be
+     * removed. On failure nothing changes. Returns 0, -ENOMEM, -EMFILE or -ENFILE. */
     int (*reopen)(struct gs_loop *loop);
 
-    /* A descriptor that is readable when there is something to collect, for a loop whose wait is
-     * another's; it may be opened by the call, and is another one after `reopen`. NULL: there is
-     * none. Returns it, or -ENOMEM, -EMFILE or -ENFILE. */
+    /* For an embedded loop: returns a descriptor that is readable when there are events to
+     * collect, or -ENOMEM, -EMFILE or -ENFILE. The first call may open it, and `reopen` changes it.
+     * NULL: the poller has none. */
     int (*descriptor)(struct gs_loop *loop);
 
-    /* Before another's wait: hand over to the kernel what a wait would. Returns whether there may
-     * be something to collect already. NULL: there is nothing to do. */
-    bool (*hand_over)(struct gs_loop *loop);
+    /* For an embedded loop, before the outer loop's wait: submit what a wait would submit. Returns
+     * whether there may already be events to collect. NULL: not needed. */
+    bool (*submit)(struct gs_loop *loop);
 
-    /* Completions; all NULL in a poller that only knows readiness. */
+    /* Completions; all NULL in a poller that supports readiness only. */
 
-    /* Hand the operation to the kernel. Returns 0 or -ENOMEM. */
+    /* Start the operation. Returns 0 or -ENOMEM. */
     int (*start_op)(struct gs_loop *loop, struct gs_op *op);
-    /* Have it answered soon. Returns whether the kernel will not know of it: then there is no
-     * answer. */
-    bool (*cancel_op)(struct gs_loop *loop, struct gs_op *op);
-    /* The next answer of an operation that has many, or false. */
-    bool (*next_answer)(struct gs_loop *loop, struct gs_op *op, struct op_answer *ret_answer);
-    /* Its bytes are no longer used. */
-    void (*give_back)(struct gs_loop *loop, const struct op_answer *answer);
+    /* Make it finish soon. Returns 0; 1: it was not submitted, and there will be no completion; or
+     * -ENOMEM: there is no room now, and gs_loop_retry_cancels is called before the next wait. */
+    int (*cancel_op)(struct gs_loop *loop, struct gs_op *op);
+    /* Get the next result of a multishot operation. Returns false if there is none. */
+    bool (*next_result)(struct gs_loop *loop, struct gs_op *op, struct op_result *ret_result);
+    /* The bytes of the result are no longer used. */
+    void (*return_buffer)(struct gs_loop *loop, const struct op_result *result);
 };
 
-extern const struct poller gs_loop_poller_epoll;
-extern const struct poller gs_loop_poller_io_uring;
-extern const struct poller gs_loop_poller_poll;
-extern const struct poller gs_loop_poller_select;
+extern GS_HIDDEN const struct poller gs_loop_poller_epoll;
+extern GS_HIDDEN const struct poller gs_loop_poller_io_uring;
+extern GS_HIDDEN const struct poller gs_loop_poller_poll;
+extern GS_HIDDEN const struct poller gs_loop_poller_select;
 
 /* ---- poller.c ---- */
 
-/* By name; NULL: the one that GS_POLLER in the environment names, or else epoll. Returns NULL if
- * there is none. */
+/* NULL: the poller that the environment variable GS_POLLER names, or epoll. Returns NULL if no
+ * poller has that name. */
 const struct poller *gs_loop_find_poller(const char *name);
 
-/* Init the loop's poller, or epoll in its stead where the kernel has no such thing. */
+/* Initialize the loop's poller, or epoll if the kernel does not support it. */
 GS_MUST_CHECK int gs_loop_init_poller(struct gs_loop *loop);
 
-/* For pollers by level: read what has ended the wait. */
-void gs_loop_take_wake(struct gs_loop *loop);
+/* For level-triggered pollers: read wake_fd after it has ended a wait. */
+void gs_loop_drain_wake_fd(struct gs_loop *loop);
 
-/* Returns -EPERM for regular files and folders, -EBADF, or 0. */
-GS_MUST_CHECK int gs_loop_refuse_file(int fd);
+/* Returns -EPERM for regular files and directories, -EBADF, or 0. */
+GS_MUST_CHECK int gs_loop_check_pollable(int fd);
 
 #endif

@@ -1,8 +1,8 @@
-/* epoll. The data of each registration is its descriptor and its slot's generation: the kernel's
- * registrations belong to open files rather than to numbers, and outlive a closed number while a
- * duplicate lives. */
+/* epoll. The data of each registration is its descriptor and its slot's generation, because
+ * registrations belong to open files rather than to descriptor numbers: a registration outlives its
+ * closed number as long as a duplicate is open. */
 #include "loop/poller_epoll.h"
-#include "loop/adder.h"
+#include "loop/epoll_batch.h"
 #include "loop/state.h"
 
 #include <errno.h>
@@ -11,19 +11,19 @@
 #include <sys/epoll.h>
 
 #define EVENTS 256
-/* Of no generation of descriptor 0, whose slot there always is. */
+/* Descriptor 0, whose slot always exists, with a generation that it never gets. */
 #define WAKE_DATA (UINT64_MAX << 32)
-/* How far collecting looks ahead. */
+/* The distances of prefetching, in events. */
 #define SLOTS_AHEAD 16
 #define WATCHERS_AHEAD 8
 
 struct epoll {
     int fd;
-    struct adder *adder;
+    struct epoll_batch *batch;
     struct epoll_event events[EVENTS];
 };
 
-/* By edges: each write to the eventfd ends a wait, and nobody needs to read it. */
+/* Edge-triggered: each write to the eventfd ends a wait, and it need not be read. */
 static int add_wake(int set, int wake_fd)
 {
     struct epoll_event wake = {.events = EPOLLIN | EPOLLET, .data.u64 = WAKE_DATA};
@@ -49,7 +49,7 @@ int gs_loop_epoll_new(int wake_fd, struct epoll **ret_epoll)
     struct epoll *epoll = malloc(sizeof *epoll);
     if (!epoll)
         return -ENOMEM;
-    epoll->adder = NULL;
+    epoll->batch = NULL;
     epoll->fd = open_set(wake_fd);
     if (epoll->fd < 0) {
         int err = epoll->fd;
@@ -62,7 +62,7 @@ int gs_loop_epoll_new(int wake_fd, struct epoll **ret_epoll)
 
 void gs_loop_epoll_free(struct epoll *epoll)
 {
-    gs_loop_free_adder(epoll->adder);
+    gs_epoll_batch_free(epoll->batch);
     gs_sys_close(epoll->fd);
     free(epoll);
 }
@@ -74,9 +74,9 @@ int gs_loop_epoll_reopen(struct epoll *epoll, int wake_fd)
         return fd;
     gs_sys_close(epoll->fd);
     epoll->fd = fd;
-    /* After a fork its ring is the parent's. */
-    gs_loop_free_adder(epoll->adder);
-    epoll->adder = NULL;
+    /* After a fork, its ring belongs to the parent. */
+    gs_epoll_batch_free(epoll->batch);
+    epoll->batch = NULL;
     return 0;
 }
 
@@ -108,7 +108,7 @@ static int control(struct gs_loop *loop, const struct epoll *epoll, int operatio
     return gs_sys_epoll_ctl(epoll->fd, operation, fd, &event);
 }
 
-/* Tell the kernel of a file that it may not know under this number. */
+/* Add a registration for a file that may have none under this number. */
 static int add(struct gs_loop *loop, const struct epoll *epoll, int fd, unsigned wanted)
 {
     struct slot *slot = &loop->slots[fd];
@@ -119,9 +119,10 @@ static int add(struct gs_loop *loop, const struct epoll *epoll, int fd, unsigned
     return err;
 }
 
-/* Whether the number still means the registered file. To add it is the cheaper way to ask than to
- * modify it, which polls the file: -EEXIST says yes, unless the registration found may be that of
- * an earlier file under the same number. Edges must be modified to be reported again. */
+/* Verify that the number still refers to the registered file. EPOLL_CTL_ADD is cheaper than
+ * EPOLL_CTL_MOD, which polls the file: -EEXIST confirms it, unless the number may have the
+ * registration of an earlier file. Edge-triggered registrations must be modified to be reported
+ * again. */
 static int verify(struct gs_loop *loop, const struct epoll *epoll, int fd, unsigned wanted)
 {
     struct slot *slot = &loop->slots[fd];
@@ -165,7 +166,7 @@ static unsigned translate(uint32_t from_kernel)
     return events;
 }
 
-/* The events stand in one array, but lead to slots and watchers all over the memory. */
+/* The events are one array, but their slots and watchers are scattered in memory. */
 static void prefetch(const struct gs_loop *loop, const struct epoll_event *event)
 {
     __builtin_prefetch(&loop->slots[(uint32_t)event[SLOTS_AHEAD].data.u64]);
@@ -220,14 +221,14 @@ static int set(struct gs_loop *loop, int fd, unsigned wanted)
 static void add_many(struct gs_loop *loop, const int *fds, unsigned count)
 {
     struct epoll *epoll = loop->poller_state;
-    gs_loop_add_many(loop, &epoll->adder, epoll->fd, fds, count);
+    gs_epoll_batch_add(loop, &epoll->batch, epoll->fd, fds, count);
 }
 
 static int wait(struct gs_loop *loop, uint64_t timeout_ns)
 {
     struct epoll *epoll = loop->poller_state;
-    int most = loop->batch && loop->batch < EVENTS ? (int)loop->batch : EVENTS;
-    return gs_sys_epoll_wait(epoll->fd, epoll->events, most, timeout_ns);
+    int max_events = loop->batch && loop->batch < EVENTS ? (int)loop->batch : EVENTS;
+    return gs_sys_epoll_wait(epoll->fd, epoll->events, max_events, timeout_ns);
 }
 
 static void collect(struct gs_loop *loop, int count)

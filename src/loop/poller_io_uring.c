@@ -1,12 +1,17 @@
-/* io_uring: requests to poll, which are handed over and answered by the system call that waits, so
- * that interest costs no call of its own.
+/* io_uring: poll requests, which the system call that waits submits and completes, so a change of
+ * interest makes no system call of its own.
  *
- * Descriptors that are wanted by level have one request at a time, which is answered once and made
- * anew before the next wait. The answer tells what woke it, which may be gone by now and is not all
- * that may be so; what is so now, one call to poll tells of all that were answered. Those wanted by
- * edges have one request that is answered at each edge. A request belongs to an open file and keeps it open, so that it is
- * cancelled as soon as nobody wants it. Its data is its descriptor and its slot's generation;
- * answers of former generations are dropped. */
+ * A level-triggered descriptor has a one-shot request, which is made again before the next wait.
+ * Its completion has the events that triggered it, which may no longer hold and may not be all that
+ * hold now. So one call to poll per iteration gets the current events of all that completed. An
+ * edge-triggered descriptor has one multishot request, which completes at each edge. A request
+ * keeps its file open, so it is cancelled as soon as no watcher wants it. Its user_data is its
+ * descriptor and its slot's generation; completions of former generations are dropped.
+ *
+ * The kernel adds EPOLLRDHUP to the events of every request. A one-shot request for GS_WRITE would
+ * thus complete at once, again and again, while the peer has shut down its side and the socket is
+ * not writable. So a level-triggered descriptor that completes without being ready has a multishot
+ * request from then on, until it is ready. */
 #include "loop/poller_epoll.h"
 #include "loop/uring.h"
 
@@ -14,35 +19,43 @@
 #include <gossamer/sys.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 
 #define ENTRIES 1024
+#define CANCEL_AGAIN GS_MILLISECOND
 
-struct io_uring_sqe *gs_uring_entry(struct uring *uring)
+/* The poll_flags of a slot that is level-triggered. */
+enum {
+    POLL_LISTED = 1,    /* in uring->polls */
+    POLL_MULTISHOT = 2, /* its request is multishot: the last one completed without being ready */
+};
+
+struct io_uring_sqe *gs_uring_get_sqe(struct uring *uring)
 {
-    struct io_uring_sqe *entry = gs_ring_entry(&uring->ring);
-    if (LIKELY(entry != NULL))
-        return entry;
-    return gs_ring_enter(&uring->ring, 0, 0) ? NULL : gs_ring_entry(&uring->ring);
+    struct io_uring_sqe *sqe = gs_ring_get_sqe(&uring->ring);
+    if (LIKELY(sqe != NULL))
+        return sqe;
+    return gs_ring_enter(&uring->ring, 0, 0) ? NULL : gs_ring_get_sqe(&uring->ring);
 }
 
-/* many: answered again and again. */
-static bool request_poll(struct uring *uring, int fd, unsigned events, bool many, uint64_t data)
+static bool request_poll(struct uring *uring, int fd, unsigned events, bool is_multishot,
+                         uint64_t data)
 {
-    struct io_uring_sqe *entry = gs_uring_entry(uring);
-    if (!entry)
+    struct io_uring_sqe *sqe = gs_uring_get_sqe(uring);
+    if (!sqe)
         return false;
-    entry->opcode = IORING_OP_POLL_ADD;
-    entry->fd = fd;
-    entry->len = many ? IORING_POLL_ADD_MULTI : 0;
-    entry->poll32_events = events;
-    entry->user_data = data;
+    sqe->opcode = IORING_OP_POLL_ADD;
+    sqe->fd = fd;
+    sqe->len = is_multishot ? IORING_POLL_ADD_MULTI : 0;
+    sqe->poll32_events = events;
+    sqe->user_data = data;
     return true;
 }
 
-/* Nobody needs to read the eventfd: each write to it is an edge. */
-static bool watch_wake(struct gs_loop *loop, struct uring *uring)
+/* The eventfd need not be read: each write to it is an edge. */
+static void request_wake_poll(struct gs_loop *loop, struct uring *uring)
 {
-    return request_poll(uring, loop->wake_fd, POLLIN, true, FOR_WAKE);
+    uring->needs_wake_request = !request_poll(uring, loop->wake_fd, POLLIN, true, TAG_WAKE);
 }
 
 static int open_ring(struct gs_ring *ring)
@@ -52,8 +65,8 @@ static int open_ring(struct gs_ring *ring)
         IORING_OP_RECV,     IORING_OP_SEND,    IORING_OP_READ,
         IORING_OP_WRITE,    IORING_OP_SENDMSG, IORING_OP_FSYNC,
     };
-    int err = gs_ring_init(ring, ENTRIES, GS_RING_OWNED);
-    if (!err && !gs_ring_knows(ring, needed, sizeof needed)) {
+    int err = gs_ring_init(ring, ENTRIES, GS_RING_SINGLE_ISSUER);
+    if (!err && !gs_ring_supports(ring, needed, sizeof needed)) {
         gs_ring_done(ring);
         err = -ENOSYS;
     }
@@ -83,8 +96,8 @@ static int init(struct gs_loop *loop)
         free(uring);
         return err;
     }
-    gs_uring_init_answers(uring);
-    watch_wake(loop, uring);
+    gs_uring_init_results(uring);
+    request_wake_poll(loop, uring);
     loop->poller_state = uring;
     return 0;
 }
@@ -94,34 +107,74 @@ static int grow(struct gs_loop *loop, unsigned slot_count)
     return grow_polls(loop->poller_state, slot_count);
 }
 
-static bool is_accepted(const struct io_uring_cqe *cqe)
+static bool is_of_op(uint64_t user_data)
 {
-    unsigned whose = cqe->user_data & FOR_MASK;
-    return (whose == FOR_ACCEPT || whose == FOR_ACCEPTING_CALL) && cqe->res >= 0;
+    unsigned tag = user_data & TAG_MASK;
+    return (tag == TAG_OP || tag == TAG_ACCEPT) && user_data >= TAG_ADDRESS_MIN;
 }
 
-/* What nobody waits for any more. */
-static void close_accepted(struct gs_ring *ring)
+static bool is_accepted(const struct io_uring_cqe *cqe)
 {
-    for (struct io_uring_cqe *cqe; (cqe = gs_ring_first(ring)); gs_ring_advance(ring))
+    unsigned tag = cqe->user_data & TAG_MASK;
+    return (tag == TAG_ACCEPT || tag == TAG_ACCEPT_CALL) && cqe->res >= 0;
+}
+
+/* Close the connections that were accepted, and the files that were opened, but will not be passed
+ * to a callback. Returns how many operations have ended. */
+static int drop_completions(struct gs_ring *ring)
+{
+    int ended = 0;
+    for (struct io_uring_cqe *cqe; (cqe = gs_ring_peek_cqe(ring)); gs_ring_cqe_seen(ring)) {
         if (is_accepted(cqe))
             gs_sys_close(cqe->res);
+        ended += is_of_op(cqe->user_data) && !(cqe->flags & IORING_CQE_F_MORE);
+    }
+    return ended;
+}
+
+/* Withdraw the entries that were not submitted. Returns how many of them are operations. */
+static int withdraw_entries(struct gs_ring *ring)
+{
+    int ops = 0;
+    while (gs_ring_unsubmitted(ring))
+        ops += is_of_op(ring->sqes[--ring->tail & (ring->sq_count - 1)].user_data);
+    return ops;
+}
+
+/* Operations that kernel threads of io_uring execute end some time after they were canceled; the
+ * cancellation may even miss one that is about to be executed, so it is repeated. */
+static void end_ops(struct uring *uring, int executing)
+{
+    int err;
+    executing -= withdraw_entries(&uring->ring);
+    do {
+        /* It fails for the ring of another thread, which has ended: such a ring is quiet. */
+        err = gs_ring_cancel_all(&uring->ring);
+        executing -= drop_completions(&uring->ring);
+    } while (!err && executing > 0 && !gs_ring_enter(&uring->ring, 1, CANCEL_AGAIN));
+}
+
+static void close_outer_epoll(struct uring *uring)
+{
+    if (!uring->outer_epoll)
+        return;
+    gs_loop_epoll_free(uring->outer_epoll);
+    uring->outer_epoll = NULL;
+    gs_sys_close(uring->notify_fd);
 }
 
 static void done(struct gs_loop *loop)
 {
     struct uring *uring = loop->poller_state;
-    /* Another thread's ring is quiet: that thread has ended. */
-    (void)gs_ring_cancel_all(&uring->ring);
-    close_accepted(&uring->ring);
-    gs_uring_close_descriptor(uring);
+    end_ops(uring, loop->stopped_ops);
+    close_outer_epoll(uring);
     gs_ring_done(&uring->ring);
     gs_uring_free_buffers(uring);
     free(uring->polls);
     free(uring);
 }
 
-/* After a fork: the old ring is the parent's, and stays as it is there. */
+/* After a fork. The parent keeps the old ring, which is not changed. */
 static int reopen(struct gs_loop *loop)
 {
     struct uring *uring = loop->poller_state;
@@ -129,16 +182,16 @@ static int reopen(struct gs_loop *loop)
     int err = open_ring(&ring);
     if (err)
         return err;
-    err = gs_uring_move_buffers(uring, &ring);
+    err = gs_uring_register_buffers(uring, &ring);
     if (err) {
         gs_ring_done(&ring);
         return err;
     }
-    gs_uring_close_descriptor(uring);
+    close_outer_epoll(uring);
     gs_ring_done(&uring->ring);
     uring->ring = ring;
-    watch_wake(loop, uring);
-    gs_loop_ops_lost(loop);
+    uring->needs_cancel_retry = false;
+    request_wake_poll(loop, uring);
     return 0;
 }
 
@@ -147,18 +200,18 @@ static uint64_t data_of(const struct slot *slot, int fd)
     return (uint64_t)slot->generation << 32 | (uint64_t)(uint32_t)fd << 1;
 }
 
-/* To remove a poll fails while it is being answered, which may be one answer of many; to cancel it
- * does not. */
-static bool forget(struct uring *uring, uint64_t data)
+/* IORING_OP_ASYNC_CANCEL rather than IORING_OP_POLL_REMOVE: the latter fails while a completion is
+ * being posted, although a multishot request may post more. */
+static bool cancel_poll(struct uring *uring, uint64_t data)
 {
-    struct io_uring_sqe *entry = gs_uring_entry(uring);
-    if (!entry)
+    struct io_uring_sqe *sqe = gs_uring_get_sqe(uring);
+    if (!sqe)
         return false;
-    entry->opcode = IORING_OP_ASYNC_CANCEL;
-    entry->fd = -1;
-    entry->addr = data;
-    entry->flags = IOSQE_CQE_SKIP_SUCCESS;
-    entry->user_data = FOR_NOBODY;
+    sqe->opcode = IORING_OP_ASYNC_CANCEL;
+    sqe->fd = -1;
+    sqe->addr = data;
+    sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
+    sqe->user_data = TAG_IGNORED;
     return true;
 }
 
@@ -172,24 +225,41 @@ static int set(struct gs_loop *loop, int fd, unsigned wanted)
 {
     struct uring *uring = loop->poller_state;
     struct slot *slot = &loop->slots[fd];
-    if (slot->registered && !(slot->flags & SLOT_FILE) && !forget(uring, data_of(slot, fd)))
+    if (slot->registered && !(slot->flags & SLOT_ALWAYS_READY) &&
+        !cancel_poll(uring, data_of(slot, fd)))
         return -ENOMEM;
     if (!wanted)
         return 0;
     slot->generation++;
     if (slot->flags & SLOT_VERIFY)
         slot->flags &= (uint8_t)~SLOT_POLLABLE;
-    bool is_asked = request_poll(uring, fd, events_of(wanted), wanted & GS_EDGE, data_of(slot, fd));
-    return is_asked ? 0 : -ENOMEM;
+    bool is_multishot = wanted & GS_EDGE || slot->poll_flags & POLL_MULTISHOT;
+    bool is_requested = request_poll(uring, fd, events_of(wanted), is_multishot, data_of(slot, fd));
+    return is_requested ? 0 : -ENOMEM;
 }
+
+bool gs_uring_retry_requests(struct gs_loop *loop)
+{
+    struct uring *uring = loop->poller_state;
+    if (uring->needs_cancel_retry)
+        uring->needs_cancel_retry = !gs_loop_retry_cancels(loop);
+    if (uring->needs_wake_request)
+        request_wake_poll(loop, uring);
+    return !uring->needs_cancel_retry && !uring->needs_wake_request;
+}
+
+/* The maximum wait if a request could not be made for lack of room. */
+#define RETRY_NS GS_MILLISECOND
 
 static int wait(struct gs_loop *loop, uint64_t timeout_ns)
 {
     struct uring *uring = loop->poller_state;
+    if (UNLIKELY(!gs_uring_retry_requests(loop)) && timeout_ns > RETRY_NS)
+        timeout_ns = RETRY_NS;
     int err = gs_ring_enter(&uring->ring, 1, timeout_ns);
-    if (UNLIKELY(uring->outside != NULL))
-        gs_loop_epoll_drain(loop, uring->outside);
-    return err ? err : (int)gs_ring_ready(&uring->ring);
+    if (UNLIKELY(uring->outer_epoll != NULL))
+        gs_loop_epoll_drain(loop, uring->outer_epoll);
+    return err ? err : (int)gs_ring_cq_ready(&uring->ring);
 }
 
 static unsigned translate(unsigned from_kernel)
@@ -204,21 +274,20 @@ static unsigned translate(unsigned from_kernel)
     return events;
 }
 
-/* Its request is done, and made anew if somebody still wants it. */
-static unsigned end_request(struct gs_loop *loop, struct slot *slot)
+/* The request is complete. It is made again if the descriptor still has a watcher. */
+static void end_request(struct gs_loop *loop, struct slot *slot)
 {
-    unsigned registered = slot->registered;
     slot->registered = 0;
     if (slot->first)
         gs_loop_mark_changed(loop, (int)(slot - loop->slots), 0);
-    return registered;
 }
 
-/* The kernel takes regular files for ready, at once; so it is asked once there is an answer. */
+/* io_uring reports regular files as ready at once, so the type of a file is checked at its first
+ * completion. */
 static bool is_pollable(struct gs_loop *loop, struct slot *slot, int fd)
 {
-    if (gs_loop_refuse_file(fd) == -EPERM) {
-        forget(loop->poller_state, data_of(slot, fd));
+    if (gs_loop_check_pollable(fd) == -EPERM) {
+        cancel_poll(loop->poller_state, data_of(slot, fd));
         slot->generation++;
         gs_loop_io_failed(loop, slot, -EPERM);
         return false;
@@ -227,7 +296,7 @@ static bool is_pollable(struct gs_loop *loop, struct slot *slot, int fd)
     return true;
 }
 
-/* Returns how many of uring->polls are used now. */
+/* Returns the new number of entries in uring->polls. */
 static unsigned collect_ready(struct gs_loop *loop, const struct io_uring_cqe *cqe, unsigned polls)
 {
     struct uring *uring = loop->poller_state;
@@ -241,38 +310,48 @@ static unsigned collect_ready(struct gs_loop *loop, const struct io_uring_cqe *c
     }
     if (UNLIKELY(!(slot->flags & SLOT_POLLABLE)) && !is_pollable(loop, slot, fd))
         return polls;
-    bool is_by_level = !(slot->registered & GS_EDGE);
     unsigned registered = slot->registered;
     if (!(cqe->flags & IORING_CQE_F_MORE))
-        registered = end_request(loop, slot);
-    if (is_by_level)
-        uring->polls[polls++] = (struct pollfd){.fd = fd, .events = (short)events_of(registered)};
-    else
+        end_request(loop, slot);
+    if (registered & GS_EDGE) {
         gs_loop_io_ready(loop, slot, translate((unsigned)cqe->res));
+    } else if (!(slot->poll_flags & POLL_LISTED)) {
+        slot->poll_flags |= POLL_LISTED;
+        uring->polls[polls++] = (struct pollfd){.fd = fd, .events = (short)events_of(registered)};
+    }
     return polls;
 }
 
-static void collect_by_level(struct gs_loop *loop, unsigned count)
+/* A multishot request is replaced, by gs_loop_mark_changed, if its descriptor is ready: it would
+ * not complete again while that remains so. */
+static void collect_level_triggered(struct gs_loop *loop, unsigned count)
 {
     struct pollfd *polls = ((struct uring *)loop->poller_state)->polls;
-    if (!count || gs_sys_poll(polls, count, 0) <= 0)
-        return;
-    for (const struct pollfd *poll = polls; poll < polls + count; poll++)
-        if (poll->revents)
-            gs_loop_io_ready(loop, &loop->slots[poll->fd], translate((unsigned)poll->revents));
+    int ready = count ? gs_sys_poll(polls, count, 0) : 0;
+    for (const struct pollfd *poll = polls; poll < polls + count; poll++) {
+        struct slot *slot = &loop->slots[poll->fd];
+        slot->poll_flags &= (uint8_t)~POLL_LISTED;
+        if (UNLIKELY(slot->registered && (poll->revents || ready < 0)))
+            gs_loop_mark_changed(loop, poll->fd, SLOT_SPURIOUS);
+        if (poll->revents) {
+            slot->poll_flags = 0;
+            gs_loop_io_ready(loop, slot, translate((unsigned)poll->revents));
+        } else if (ready >= 0) {
+            slot->poll_flags = POLL_MULTISHOT;
+        }
+    }
 }
 
-/* Of what stands alone. */
-static void hear(struct gs_loop *loop, const struct io_uring_cqe *cqe)
+static void handle_wake_completion(struct gs_loop *loop, const struct io_uring_cqe *cqe)
 {
-    if (cqe->user_data == FOR_WAKE && !(cqe->flags & IORING_CQE_F_MORE))
-        watch_wake(loop, loop->poller_state);
+    if (cqe->user_data == TAG_WAKE && !(cqe->flags & IORING_CQE_F_MORE))
+        request_wake_poll(loop, loop->poller_state);
 }
 
 static void end_call(const struct io_uring_cqe *cqe)
 {
     struct uring_call *call =
-        (struct uring_call *)(uintptr_t)(cqe->user_data & ~(uint64_t)FOR_MASK);
+        (struct uring_call *)(uintptr_t)(cqe->user_data & ~(uint64_t)TAG_MASK);
     call->ended(call, cqe->res);
 }
 
@@ -280,25 +359,72 @@ static void collect(struct gs_loop *loop, int count)
 {
     struct uring *uring = loop->poller_state;
     unsigned polls = 0;
-    for (struct io_uring_cqe *cqe; count && (cqe = gs_ring_first(&uring->ring)); count--) {
-        unsigned whose = cqe->user_data & FOR_MASK;
-        if (!(whose & 1))
+    for (struct io_uring_cqe *cqe; count && (cqe = gs_ring_peek_cqe(&uring->ring)); count--) {
+        unsigned tag = cqe->user_data & TAG_MASK;
+        if (!(tag & 1))
             polls = collect_ready(loop, cqe, polls);
-        else if (cqe->user_data < FOR_ALONE)
-            hear(loop, cqe);
-        else if (whose == FOR_CALL || whose == FOR_ACCEPTING_CALL)
+        else if (cqe->user_data < TAG_ADDRESS_MIN)
+            handle_wake_completion(loop, cqe);
+        else if (tag == TAG_CALL || tag == TAG_ACCEPT_CALL)
             end_call(cqe);
-        else if (!gs_uring_answer_op(loop, cqe))
+        else if (!gs_uring_complete_op(loop, cqe))
             break;
-        gs_ring_advance(&uring->ring);
+        gs_ring_cqe_seen(&uring->ring);
     }
-    collect_by_level(loop, polls);
+    collect_level_triggered(loop, polls);
+}
+
+/* ---- A loop on io_uring inside another ----
+ * The descriptor of a ring is not readable while the kernel has only deferred task work for it. An
+ * eventfd that is registered with the ring is signalled. So the outer loop watches an epoll set
+ * with that eventfd and wake_fd. */
+
+static int watch_ring(struct uring *uring, int notify_fd)
+{
+    int err = gs_loop_epoll_add_wake(uring->outer_epoll, notify_fd);
+    if (!err)
+        err = gs_sys_io_uring_register(uring->ring.fd, IORING_REGISTER_EVENTFD, &notify_fd, 1);
+    return err;
+}
+
+static int descriptor(struct gs_loop *loop)
+{
+    struct uring *uring = loop->poller_state;
+    if (uring->outer_epoll)
+        return gs_loop_epoll_fd(uring->outer_epoll);
+    int notify_fd = gs_sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (notify_fd < 0)
+        return notify_fd;
+    int err = gs_loop_epoll_new(loop->wake_fd, &uring->outer_epoll);
+    if (err)
+        goto close_notify_fd;
+    err = watch_ring(uring, notify_fd);
+    if (err)
+        goto free_outer_epoll;
+    uring->notify_fd = notify_fd;
+    return gs_loop_epoll_fd(uring->outer_epoll);
+
+free_outer_epoll:
+    gs_loop_epoll_free(uring->outer_epoll);
+    uring->outer_epoll = NULL;
+close_notify_fd:
+    gs_sys_close(notify_fd);
+    return err;
+}
+
+/* Entering the ring runs its deferred work, so that the eventfd is signalled for later work
+ * only. */
+static bool submit(struct gs_loop *loop)
+{
+    struct uring *uring = loop->poller_state;
+    bool is_all_requested = gs_uring_retry_requests(loop);
+    return gs_ring_enter(&uring->ring, 0, 0) || gs_ring_cq_ready(&uring->ring) || !is_all_requested;
 }
 
 const struct poller gs_loop_poller_io_uring = {
     .name = "io_uring",
-    .is_told_of_stops = true,
-    .is_told_of_closes = true,
+    .needs_stop = true,
+    .needs_close = true,
     .init = init,
     .done = done,
     .grow = grow,
@@ -306,10 +432,10 @@ const struct poller gs_loop_poller_io_uring = {
     .wait = wait,
     .collect = collect,
     .reopen = reopen,
-    .descriptor = gs_uring_descriptor,
-    .hand_over = gs_uring_hand_over,
+    .descriptor = descriptor,
+    .submit = submit,
     .start_op = gs_uring_start_op,
     .cancel_op = gs_uring_cancel_op,
-    .next_answer = gs_uring_next_answer,
-    .give_back = gs_uring_give_back,
+    .next_result = gs_uring_next_result,
+    .return_buffer = gs_uring_return_buffer,
 };

@@ -1,5 +1,5 @@
-/* poll: an array of the descriptors that are wanted, handed over whole at each wait. Those that are
- * wanted by edges are in a set of epoll's, which is one more member of the array. */
+/* poll: an array of the wanted descriptors, which is passed to the kernel at each wait.
+ * Edge-triggered descriptors are in an epoll set, which is one more entry of the array. */
 #include "loop/poller_epoll.h"
 #include "loop/state.h"
 
@@ -9,29 +9,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The places in the array that always are taken. */
-enum { PLACE_WAKE, PLACE_EDGES, PLACES };
+/* The fixed entries of the array. */
+enum { INDEX_WAKE, INDEX_EDGE_EPOLL, FIXED_ENTRIES };
 
 struct polls {
-    struct epoll *edges;
+    struct epoll *edge_epoll;
     struct pollfd *polls;
     unsigned count;
-    unsigned *places; /* by descriptor: where it is in `polls`; 0: not there */
+    unsigned *indexes; /* by descriptor: its index in `polls`; 0: none */
     unsigned slot_count;
 };
 
-/* Both arrays, of which one may have grown in vain. */
+/* Grow both arrays. If the second allocation fails, the first array keeps its new size. */
 static int grow_arrays(struct polls *polls, unsigned slot_count)
 {
-    struct pollfd *grown = realloc(polls->polls, (PLACES + slot_count) * sizeof *grown);
+    struct pollfd *grown = realloc(polls->polls, (FIXED_ENTRIES + slot_count) * sizeof *grown);
     if (!grown)
         return -ENOMEM;
     polls->polls = grown;
-    unsigned *places = realloc(polls->places, slot_count * sizeof *places);
-    if (!places)
+    unsigned *indexes = realloc(polls->indexes, slot_count * sizeof *indexes);
+    if (!indexes)
         return -ENOMEM;
-    memset(places + polls->slot_count, 0, (slot_count - polls->slot_count) * sizeof *places);
-    polls->places = places;
+    memset(indexes + polls->slot_count, 0, (slot_count - polls->slot_count) * sizeof *indexes);
+    polls->indexes = indexes;
     polls->slot_count = slot_count;
     return 0;
 }
@@ -41,12 +41,12 @@ static int grow(struct gs_loop *loop, unsigned slot_count)
     return grow_arrays(loop->poller_state, slot_count);
 }
 
-static void watch_own(struct gs_loop *loop, struct polls *polls)
+static void add_fixed_entries(struct gs_loop *loop, struct polls *polls)
 {
-    polls->polls[PLACE_WAKE] = (struct pollfd){.fd = loop->wake_fd, .events = POLLIN};
-    polls->polls[PLACE_EDGES] =
-        (struct pollfd){.fd = gs_loop_epoll_fd(polls->edges), .events = POLLIN};
-    polls->count = PLACES;
+    polls->polls[INDEX_WAKE] = (struct pollfd){.fd = loop->wake_fd, .events = POLLIN};
+    polls->polls[INDEX_EDGE_EPOLL] =
+        (struct pollfd){.fd = gs_loop_epoll_fd(polls->edge_epoll), .events = POLLIN};
+    polls->count = FIXED_ENTRIES;
 }
 
 static int init(struct gs_loop *loop)
@@ -57,14 +57,14 @@ static int init(struct gs_loop *loop)
     *polls = (struct polls){0};
     int err = grow_arrays(polls, loop->slot_count);
     if (!err)
-        err = gs_loop_epoll_new(-1, &polls->edges);
+        err = gs_loop_epoll_new(-1, &polls->edge_epoll);
     if (err) {
         free(polls->polls);
-        free(polls->places);
+        free(polls->indexes);
         free(polls);
         return err;
     }
-    watch_own(loop, polls);
+    add_fixed_entries(loop, polls);
     loop->poller_state = polls;
     return 0;
 }
@@ -72,43 +72,43 @@ static int init(struct gs_loop *loop)
 static void done(struct gs_loop *loop)
 {
     struct polls *polls = loop->poller_state;
-    gs_loop_epoll_free(polls->edges);
+    gs_loop_epoll_free(polls->edge_epoll);
     free(polls->polls);
-    free(polls->places);
+    free(polls->indexes);
     free(polls);
 }
 
 static int reopen(struct gs_loop *loop)
 {
     struct polls *polls = loop->poller_state;
-    int err = gs_loop_epoll_reopen(polls->edges, -1);
+    int err = gs_loop_epoll_reopen(polls->edge_epoll, -1);
     if (err)
         return err;
-    for (unsigned i = PLACES; i < polls->count; i++)
-        polls->places[polls->polls[i].fd] = 0;
-    watch_own(loop, polls);
+    for (unsigned i = FIXED_ENTRIES; i < polls->count; i++)
+        polls->indexes[polls->polls[i].fd] = 0;
+    add_fixed_entries(loop, polls);
     return 0;
 }
 
-static void take_out(struct polls *polls, int fd)
+static void remove_poll(struct polls *polls, int fd)
 {
-    unsigned place = polls->places[fd];
-    if (!place)
+    unsigned index = polls->indexes[fd];
+    if (!index)
         return;
-    polls->polls[place] = polls->polls[--polls->count];
-    polls->places[polls->polls[place].fd] = place;
-    polls->places[fd] = 0;
+    polls->polls[index] = polls->polls[--polls->count];
+    polls->indexes[polls->polls[index].fd] = index;
+    polls->indexes[fd] = 0;
 }
 
-static int put_in(struct polls *polls, int fd, unsigned wanted)
+static int add_poll(struct polls *polls, int fd, unsigned wanted)
 {
-    if (!polls->places[fd]) {
-        int err = gs_loop_refuse_file(fd);
+    if (!polls->indexes[fd]) {
+        int err = gs_loop_check_pollable(fd);
         if (err)
             return err;
-        polls->places[fd] = polls->count++;
+        polls->indexes[fd] = polls->count++;
     }
-    polls->polls[polls->places[fd]] = (struct pollfd){
+    polls->polls[polls->indexes[fd]] = (struct pollfd){
         .fd = fd,
         .events = (short)((wanted & GS_READ ? POLLIN | POLLRDHUP : 0) |
                           (wanted & GS_WRITE ? POLLOUT : 0)),
@@ -119,17 +119,17 @@ static int put_in(struct polls *polls, int fd, unsigned wanted)
 static int set(struct gs_loop *loop, int fd, unsigned wanted)
 {
     struct polls *polls = loop->poller_state;
-    bool is_by_edges = loop->slots[fd].registered & GS_EDGE;
+    bool was_edge_triggered = loop->slots[fd].registered & GS_EDGE;
     if (wanted & GS_EDGE) {
-        take_out(polls, fd);
-        return gs_loop_epoll_set(loop, polls->edges, fd, wanted);
+        remove_poll(polls, fd);
+        return gs_loop_epoll_set(loop, polls->edge_epoll, fd, wanted);
     }
-    if (is_by_edges)
-        (void)gs_loop_epoll_set(loop, polls->edges, fd, 0);
+    if (was_edge_triggered)
+        (void)gs_loop_epoll_set(loop, polls->edge_epoll, fd, 0);
     if (wanted && !(loop->slots[fd].flags & SLOT_VERIFY))
-        return put_in(polls, fd, wanted);
-    take_out(polls, fd);
-    return wanted ? put_in(polls, fd, wanted) : 0;
+        return add_poll(polls, fd, wanted);
+    remove_poll(polls, fd);
+    return wanted ? add_poll(polls, fd, wanted) : 0;
 }
 
 static int wait(struct gs_loop *loop, uint64_t timeout_ns)
@@ -150,30 +150,30 @@ static unsigned translate(short from_kernel)
     return events;
 }
 
-/* From the end on, as one that is taken out is replaced by the last. */
+/* In reverse order, because the last entry replaces one that is removed. */
 static void collect(struct gs_loop *loop, int count)
 {
     struct polls *polls = loop->poller_state;
     if (!count)
         return;
-    for (unsigned i = polls->count - 1; i >= PLACES; i--) {
+    for (unsigned i = polls->count - 1; i >= FIXED_ENTRIES; i--) {
         struct pollfd poll = polls->polls[i];
         if (poll.revents & POLLNVAL) {
-            take_out(polls, poll.fd);
+            remove_poll(polls, poll.fd);
             gs_loop_io_failed(loop, &loop->slots[poll.fd], -EBADF);
         } else if (poll.revents) {
             gs_loop_io_ready(loop, &loop->slots[poll.fd], translate(poll.revents));
         }
     }
-    if (polls->polls[PLACE_WAKE].revents)
-        gs_loop_take_wake(loop);
-    if (polls->polls[PLACE_EDGES].revents)
-        gs_loop_epoll_drain(loop, polls->edges);
+    if (polls->polls[INDEX_WAKE].revents)
+        gs_loop_drain_wake_fd(loop);
+    if (polls->polls[INDEX_EDGE_EPOLL].revents)
+        gs_loop_epoll_drain(loop, polls->edge_epoll);
 }
 
 const struct poller gs_loop_poller_poll = {
     .name = "poll",
-    .is_told_of_closes = true,
+    .needs_close = true,
     .init = init,
     .done = done,
     .grow = grow,

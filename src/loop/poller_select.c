@@ -1,6 +1,6 @@
-/* select: three bits for each number below FD_SETSIZE, handed over whole at each wait. It can't
- * tell that the peer has hung up. Descriptors that are wanted by edges are in a set of epoll's,
- * which is one more descriptor here; those may have any number. */
+/* select: two bits for each descriptor below FD_SETSIZE, which are passed to the kernel at each
+ * wait. It does not report hang-ups. Edge-triggered descriptors are in an epoll set, which is one
+ * more descriptor here; they may have any number. */
 #include "loop/poller_epoll.h"
 #include "loop/state.h"
 
@@ -11,21 +11,21 @@
 #include <sys/select.h>
 
 struct selects {
-    struct epoll *edges;
-    fd_set reads, writes;             /* that are wanted */
-    fd_set ready_reads, ready_writes; /* that the last wait found */
-    int count;                        /* one more than the greatest number that was ever wanted */
-    bool has_closed;                  /* the last wait found a descriptor that is closed */
+    struct epoll *edge_epoll;
+    fd_set reads, writes;             /* wanted */
+    fd_set ready_reads, ready_writes; /* reported by the last wait */
+    int count;                        /* one more than the highest descriptor so far */
+    bool has_closed;                  /* the last wait failed because a descriptor is closed */
 };
 
-static void watch_own(struct gs_loop *loop, struct selects *selects)
+static void add_fixed_descriptors(struct gs_loop *loop, struct selects *selects)
 {
-    int edges_fd = gs_loop_epoll_fd(selects->edges);
+    int edge_epoll_fd = gs_loop_epoll_fd(selects->edge_epoll);
     FD_ZERO(&selects->reads);
     FD_ZERO(&selects->writes);
     FD_SET(loop->wake_fd, &selects->reads);
-    FD_SET(edges_fd, &selects->reads);
-    selects->count = 1 + (edges_fd > loop->wake_fd ? edges_fd : loop->wake_fd);
+    FD_SET(edge_epoll_fd, &selects->reads);
+    selects->count = 1 + (edge_epoll_fd > loop->wake_fd ? edge_epoll_fd : loop->wake_fd);
 }
 
 static int init(struct gs_loop *loop)
@@ -34,18 +34,18 @@ static int init(struct gs_loop *loop)
     if (!selects)
         return -ENOMEM;
     *selects = (struct selects){0};
-    int err = gs_loop_epoll_new(-1, &selects->edges);
+    int err = gs_loop_epoll_new(-1, &selects->edge_epoll);
     if (err)
         goto free_selects;
     err = -EMFILE;
-    if (loop->wake_fd >= FD_SETSIZE || gs_loop_epoll_fd(selects->edges) >= FD_SETSIZE)
+    if (loop->wake_fd >= FD_SETSIZE || gs_loop_epoll_fd(selects->edge_epoll) >= FD_SETSIZE)
         goto free_edges;
-    watch_own(loop, selects);
+    add_fixed_descriptors(loop, selects);
     loop->poller_state = selects;
     return 0;
 
 free_edges:
-    gs_loop_epoll_free(selects->edges);
+    gs_loop_epoll_free(selects->edge_epoll);
 free_selects:
     free(selects);
     return err;
@@ -54,7 +54,7 @@ free_selects:
 static void done(struct gs_loop *loop)
 {
     struct selects *selects = loop->poller_state;
-    gs_loop_epoll_free(selects->edges);
+    gs_loop_epoll_free(selects->edge_epoll);
     free(selects);
 }
 
@@ -63,13 +63,13 @@ static int reopen(struct gs_loop *loop)
     struct selects *selects = loop->poller_state;
     if (loop->wake_fd >= FD_SETSIZE)
         return -EMFILE;
-    int err = gs_loop_epoll_reopen(selects->edges, -1);
+    int err = gs_loop_epoll_reopen(selects->edge_epoll, -1);
     if (!err)
-        watch_own(loop, selects);
+        add_fixed_descriptors(loop, selects);
     return err;
 }
 
-static void put(int fd, fd_set *set, bool is_wanted)
+static void set_bit(int fd, fd_set *set, bool is_wanted)
 {
     if (is_wanted)
         FD_SET(fd, set);
@@ -82,11 +82,11 @@ static int set_bits(struct selects *selects, int fd, unsigned wanted)
     if (fd >= FD_SETSIZE)
         return wanted ? -EMFILE : 0;
     bool is_new = !FD_ISSET(fd, &selects->reads) && !FD_ISSET(fd, &selects->writes);
-    int err = wanted && is_new ? gs_loop_refuse_file(fd) : 0;
+    int err = wanted && is_new ? gs_loop_check_pollable(fd) : 0;
     if (err)
         return err;
-    put(fd, &selects->reads, wanted & GS_READ);
-    put(fd, &selects->writes, wanted & GS_WRITE);
+    set_bit(fd, &selects->reads, wanted & GS_READ);
+    set_bit(fd, &selects->writes, wanted & GS_WRITE);
     if (fd >= selects->count)
         selects->count = fd + 1;
     return 0;
@@ -95,13 +95,13 @@ static int set_bits(struct selects *selects, int fd, unsigned wanted)
 static int set(struct gs_loop *loop, int fd, unsigned wanted)
 {
     struct selects *selects = loop->poller_state;
-    bool is_by_edges = loop->slots[fd].registered & GS_EDGE;
+    bool was_edge_triggered = loop->slots[fd].registered & GS_EDGE;
     if (wanted & GS_EDGE) {
         (void)set_bits(selects, fd, 0);
-        return gs_loop_epoll_set(loop, selects->edges, fd, wanted);
+        return gs_loop_epoll_set(loop, selects->edge_epoll, fd, wanted);
     }
-    if (is_by_edges)
-        (void)gs_loop_epoll_set(loop, selects->edges, fd, 0);
+    if (was_edge_triggered)
+        (void)gs_loop_epoll_set(loop, selects->edge_epoll, fd, 0);
     if (loop->slots[fd].flags & SLOT_VERIFY)
         (void)set_bits(selects, fd, 0);
     return set_bits(selects, fd, wanted);
@@ -133,7 +133,7 @@ static void collect_closed(struct gs_loop *loop, struct selects *selects)
 static void collect(struct gs_loop *loop, int count)
 {
     struct selects *selects = loop->poller_state;
-    int edges_fd = gs_loop_epoll_fd(selects->edges);
+    int edge_epoll_fd = gs_loop_epoll_fd(selects->edge_epoll);
     if (selects->has_closed) {
         collect_closed(loop, selects);
         return;
@@ -145,9 +145,9 @@ static void collect(struct gs_loop *loop, int count)
             continue;
         count -= 1 + (events == READ_WRITE);
         if (fd == loop->wake_fd)
-            gs_loop_take_wake(loop);
-        else if (fd == edges_fd)
-            gs_loop_epoll_drain(loop, selects->edges);
+            gs_loop_drain_wake_fd(loop);
+        else if (fd == edge_epoll_fd)
+            gs_loop_epoll_drain(loop, selects->edge_epoll);
         else
             gs_loop_io_ready(loop, &loop->slots[fd], events);
     }
@@ -155,7 +155,7 @@ static void collect(struct gs_loop *loop, int count)
 
 const struct poller gs_loop_poller_select = {
     .name = "select",
-    .is_told_of_closes = true,
+    .needs_close = true,
     .init = init,
     .done = done,
     .set = set,

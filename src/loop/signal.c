@@ -1,5 +1,6 @@
-/* Signals. The loops that watch any are in a list, which handlers go through: they leave a bit in
- * the mailbox of each loop that watches the signal. */
+/* Signals. The loops that watch signals are in a list. A signal handler traverses it and sets a bit
+ * in the mailbox of each loop that watches the signal. (tests/model/signals.pml) */
+#include "base/chaos.h"
 #include "loop/state.h"
 
 #include <errno.h>
@@ -9,19 +10,19 @@
 
 #define NUMBERS 64
 
-static _Atomic(struct gs_loop *) catchers;
+static _Atomic(struct gs_loop *) signal_loops;
 
-/* Handlers that are running, in whatever thread: a loop may go away only after they have. */
-static atomic_uint handlers;
+/* The number of handlers running in any thread. A loop may only be freed when it is 0. */
+static atomic_uint running_handlers;
 
-/* Guards what follows, and changes of the list. Handlers take no lock. */
+/* Protects `installed` and changes of the list. Handlers take no lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Of each signal's number less one. */
+/* The index is the signal number less one. */
 static struct {
     unsigned loops;
-    struct sigaction former;
-} owners[NUMBERS];
+    struct sigaction old_action;
+} installed[NUMBERS];
 
 static uint64_t bit_of(int number)
 {
@@ -30,38 +31,71 @@ static uint64_t bit_of(int number)
 
 static void handle(int number)
 {
-    atomic_fetch_add(&handlers, 1);
-    struct gs_loop *loop = atomic_load(&catchers);
-    for (; loop; loop = atomic_load(&loop->next_catcher)) {
-        if (!(atomic_load(&loop->mailbox.watched) & bit_of(number)))
+    atomic_fetch_add(&running_handlers, 1);
+    gs_chaos(CHAOS_PUBLISH);
+    struct gs_loop *loop = atomic_load(&signal_loops);
+    for (; loop; loop = atomic_load(&loop->next_signal_loop)) {
+        if (!(atomic_load(&loop->mailbox.watched_signals) & bit_of(number)))
             continue;
-        atomic_fetch_or(&loop->mailbox.caught, bit_of(number));
-        gs_loop_end_wait(loop);
+        atomic_fetch_or(&loop->mailbox.caught_signals, bit_of(number));
+        gs_loop_wake_if_asleep(loop);
     }
-    atomic_fetch_sub(&handlers, 1);
+    atomic_fetch_sub(&running_handlers, 1);
 }
 
-/* The first loop to watch it. */
-static int catch (int number)
+/* Called for the first loop that watches the signal. */
+static int install(int number)
 {
     struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
     sigfillset(&action.sa_mask);
-    return sigaction(number, &action, &owners[number - 1].former) ? -EINVAL : 0;
+    return sigaction(number, &action, &installed[number - 1].old_action) ? -EINVAL : 0;
 }
 
-static int take_number(struct gs_loop *loop, int number)
+/* ---- After a fork ----
+ * Other kernel threads may have been in the handler or have held the lock during the fork. They do
+ * not exist in the child. */
+
+static void before_fork(void)
 {
-    uint64_t watched = atomic_load(&loop->mailbox.watched);
+    pthread_mutex_lock(&lock);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void in_child(void)
+{
+    atomic_store(&running_handlers, 0);
+    pthread_mutex_unlock(&lock);
+}
+
+static int prepare_for_forks(void)
+{
+    static bool is_prepared;
+    int err = is_prepared ? 0 : -pthread_atfork(before_fork, in_parent, in_child);
+    is_prepared = !err;
+    return err;
+}
+
+/* ---- Numbers ---- */
+
+static int watch_number(struct gs_loop *loop, int number)
+{
+    uint64_t watched = atomic_load(&loop->mailbox.watched_signals);
     if (watched & bit_of(number))
         return 0;
     pthread_mutex_lock(&lock);
-    int err = owners[number - 1].loops ? 0 : catch (number);
+    int err = prepare_for_forks();
+    if (!err && !installed[number - 1].loops)
+        err = install(number);
     if (!err) {
-        owners[number - 1].loops++;
-        atomic_fetch_or(&loop->mailbox.watched, bit_of(number));
+        installed[number - 1].loops++;
+        atomic_fetch_or(&loop->mailbox.watched_signals, bit_of(number));
         if (!watched) {
-            atomic_store(&loop->next_catcher, atomic_load(&catchers));
-            atomic_store(&catchers, loop);
+            atomic_store(&loop->next_signal_loop, atomic_load(&signal_loops));
+            atomic_store(&signal_loops, loop);
         }
     }
     pthread_mutex_unlock(&lock);
@@ -76,30 +110,44 @@ static bool is_watched(const struct gs_loop *loop, int number)
     return false;
 }
 
-static void unlink_catcher(struct gs_loop *loop)
+static void unlink_loop(struct gs_loop *loop)
 {
-    _Atomic(struct gs_loop *) *link = &catchers;
+    _Atomic(struct gs_loop *) *link = &signal_loops;
     while (atomic_load(link) != loop)
-        link = &atomic_load(link)->next_catcher;
-    atomic_store(link, atomic_load(&loop->next_catcher));
+        link = &atomic_load(link)->next_signal_loop;
+    atomic_store(link, atomic_load(&loop->next_signal_loop));
 }
 
-static void give_number_back(struct gs_loop *loop, int number)
+static void unwatch_number(struct gs_loop *loop, int number)
 {
     pthread_mutex_lock(&lock);
-    if (!--owners[number - 1].loops)
-        sigaction(number, &owners[number - 1].former, NULL);
-    atomic_fetch_and(&loop->mailbox.watched, ~bit_of(number));
-    if (!atomic_load(&loop->mailbox.watched))
-        unlink_catcher(loop);
+    if (!--installed[number - 1].loops)
+        sigaction(number, &installed[number - 1].old_action, NULL);
+    atomic_fetch_and(&loop->mailbox.watched_signals, ~bit_of(number));
+    if (!atomic_load(&loop->mailbox.watched_signals))
+        unlink_loop(loop);
     pthread_mutex_unlock(&lock);
-    while (atomic_load(&handlers))
+    while (atomic_load(&running_handlers))
         sched_yield();
-    atomic_fetch_and(&loop->mailbox.caught, ~bit_of(number));
+    atomic_fetch_and(&loop->mailbox.caught_signals, ~bit_of(number));
+}
+
+void gs_loop_forget_signals(struct gs_loop *loop)
+{
+    CHECKED_FORGET_LOOP(loop);
+    pthread_mutex_lock(&lock);
+    uint64_t watched = atomic_exchange(&loop->mailbox.watched_signals, 0);
+    for (int number = 1; number <= NUMBERS; number++)
+        if (watched & bit_of(number) && !--installed[number - 1].loops)
+            sigaction(number, &installed[number - 1].old_action, NULL);
+    if (watched)
+        unlink_loop(loop);
+    pthread_mutex_unlock(&lock);
 }
 
 void gs_signal_init(struct gs_signal *signal, struct gs_loop *loop, gs_signal_fn *callback)
 {
+    CHECKED_INIT(&signal->watcher);
     *signal = (struct gs_signal){
         .watcher = {.loop = loop, .kind = KIND_SIGNAL},
         .callback = callback,
@@ -108,11 +156,12 @@ void gs_signal_init(struct gs_signal *signal, struct gs_loop *loop, gs_signal_fn
 
 int gs_signal_start(struct gs_signal *signal, int number)
 {
+    CHECKED_START(&signal->watcher, KIND_SIGNAL);
     if (signal->watcher.active)
         return 0;
     if (number < 1 || number > NUMBERS)
         return -EINVAL;
-    int err = take_number(signal->watcher.loop, number);
+    int err = watch_number(signal->watcher.loop, number);
     if (err)
         return err;
     struct gs_signal **end = &signal->watcher.loop->signals;
@@ -127,6 +176,7 @@ int gs_signal_start(struct gs_signal *signal, int number)
 
 void gs_signal_stop(struct gs_signal *signal)
 {
+    CHECKED_STOP(&signal->watcher);
     struct gs_loop *loop = signal->watcher.loop;
     if (!signal->watcher.active)
         return;
@@ -136,15 +186,15 @@ void gs_signal_stop(struct gs_signal *signal)
     *link = signal->next;
     gs_loop_deactivate(&signal->watcher);
     if (!is_watched(loop, signal->number))
-        give_number_back(loop, signal->number);
+        unwatch_number(loop, signal->number);
 }
 
 void gs_loop_collect_signals(struct gs_loop *loop)
 {
-    if (LIKELY(!atomic_load_explicit(&loop->mailbox.caught, memory_order_relaxed)))
+    if (LIKELY(!atomic_load_explicit(&loop->mailbox.caught_signals, memory_order_relaxed)))
         return;
-    uint64_t caught = atomic_exchange(&loop->mailbox.caught, 0);
+    uint64_t caught = atomic_exchange(&loop->mailbox.caught_signals, 0);
     for (struct gs_signal *signal = loop->signals; signal; signal = signal->next)
         if (caught & bit_of(signal->number))
-            gs_loop_pend(&signal->watcher, 0);
+            gs_loop_set_pending(&signal->watcher, 0);
 }

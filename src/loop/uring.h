@@ -1,99 +1,98 @@
-/* The state of the poller io_uring: poller_io_uring.c has the readiness of descriptors, op_ring.c
- * the operations. Both hand over what they have for the kernel with the loop's next wait. */
+/* The state of the io_uring poller: poller_io_uring.c polls descriptors, op_uring.c executes
+ * operations. The loop's next wait submits the requests of both. */
 #ifndef GS_LOOP_URING_H
 #define GS_LOOP_URING_H
 
 #include "base/ring.h"
 #include "loop/state.h"
 
-#define ANSWERS 1024
-#define BUFFERS 512
-#define FIRST_BUFFERS 16
+#define RESULTS_MAX 1024
+#define BUFFERS_MAX 512
+#define BUFFERS_STEP 16
 #define BUFFER_SIZE 2048
 
-/* What an answer's user_data says it belongs to: the lowest bits. In a descriptor's (its generation and
- * twice its number) the last is 0. Beside the first four stands the address of an operation or of a
- * call; the others stand alone. */
+/* The lowest bits of a request's user_data say what it belongs to. A poll request has bit 0 clear;
+ * the rest is its slot's generation and twice its descriptor number. The first four tags are
+ * combined with the address of an operation or call. The last two stand alone. */
 enum {
-    FOR_OP = 1,             /* an operation */
-    FOR_ACCEPT = 3,         /* one whose result is a new descriptor */
-    FOR_CALL = 5,           /* a call */
-    FOR_ACCEPTING_CALL = 7, /* one whose result is a new descriptor */
-    FOR_MASK = 7,
-    FOR_NOBODY = 9,
-    FOR_WAKE = 13,
-    FOR_ALONE = 16, /* odd ones below it */
+    TAG_OP = 1,          /* an operation */
+    TAG_ACCEPT = 3,      /* an operation whose result is a new descriptor */
+    TAG_CALL = 5,        /* a struct uring_call */
+    TAG_ACCEPT_CALL = 7, /* a struct uring_call whose result is a new descriptor */
+    TAG_MASK = 7,
+    TAG_IGNORED = 9,      /* the completion is ignored */
+    TAG_WAKE = 13,        /* the poll of wake_fd */
+    TAG_ADDRESS_MIN = 16, /* odd values below it stand alone */
 };
 
-/* A request of somebody who waits for its answer and for nothing else: who begins it fills the entry
- * in, and sees to its end. It is told of the answer when that is collected, which is before watchers
- * are called. */
+/* A request outside of any watcher, whose caller waits for its completion only. The caller fills in
+ * the entry. `ended` is called when the completion is collected, before any watcher is called. */
 struct uring_call {
     void (*ended)(struct uring_call *call, int result);
-    uint32_t place; /* of its entry */
+    uint32_t sq_position; /* of its entry, as counted by gs_ring.tail */
 };
 
-/* An answer that waits for its operation's callback. */
-struct answer {
+/* A result that waits for its operation's callback. */
+struct queued_result {
     int32_t result;
     uint16_t buffer;
-    uint16_t next; /* in the operation's queue, or of those that are free; 0: none */
+    uint16_t next; /* in the operation's queue or in the free list; 0: none */
 };
 
 struct uring {
     struct gs_ring ring;
-    struct gs_ring_buffers buffers; /* none before they are needed */
-    unsigned in_use;   /* buffers that the kernel gets: they go round, so few stay in the cache */
-    uint64_t grown_in; /* the iteration in which that last grew */
-    bool is_lent[BUFFERS]; /* in an answer that waits, or in a callback */
-    struct pollfd *polls;  /* room for as many as there are slots */
-    struct epoll *outside; /* what an outer loop watches; NULL: there was none */
-    int told_fd;           /* in it: an eventfd that the ring writes to */
-    uint16_t free_answer;
-    struct answer answers[ANSWERS];
+    struct gs_ring_buffers buffers;     /* allocated at the first multishot receive */
+    unsigned buffers_used;              /* registered so far: few, so that they stay in the cache */
+    uint64_t grow_iteration;            /* the iteration in which buffers_used last grew */
+    bool needs_wake_request;            /* there was no room for the poll of wake_fd */
+    bool needs_cancel_retry;            /* there was no room for a cancellation */
+    bool is_buffer_in_use[BUFFERS_MAX]; /* by a queued result or a callback */
+    struct pollfd *polls;               /* slot_count elements */
+    struct epoll *outer_epoll;          /* what an outer loop watches; NULL: never embedded */
+    int notify_fd;                      /* an eventfd in outer_epoll that the ring signals */
+    uint16_t free_result;
+    struct queued_result results[RESULTS_MAX];
 };
 
-/* An entry to be filled, or NULL when the kernel takes no more. */
-struct io_uring_sqe *gs_uring_entry(struct uring *uring);
+/* ---- poller_io_uring.c ---- */
 
-/* ---- Calls ---- */
+/* Returns a zeroed entry, or NULL if the kernel accepts no more. */
+struct io_uring_sqe *gs_uring_get_sqe(struct uring *uring);
 
-static inline bool gs_uring_takes_calls(const struct gs_loop *loop)
+/* Request what there was no room for, before a wait. Returns false if there is still too little
+ * room. */
+bool gs_uring_retry_requests(struct gs_loop *loop);
+
+/* ---- op_uring.c: calls ---- */
+
+static inline bool gs_uring_supports_calls(const struct gs_loop *loop)
 {
     return loop->poller == &gs_loop_poller_io_uring;
 }
 
-/* An entry that is all zero but for whose it is, FOR_CALL or FOR_ACCEPTING_CALL; NULL: the kernel takes
- * no more. The call stays until it has ended. */
-struct io_uring_sqe *gs_uring_begin_call(struct gs_loop *loop, struct uring_call *call,
-                                         unsigned whose);
+/* tag: TAG_CALL or TAG_ACCEPT_CALL. Returns an entry that is zero except for user_data, or NULL if
+ * the kernel accepts no more. The call must stay valid until it has ended. */
+struct io_uring_sqe *gs_uring_start_call(struct gs_loop *loop, struct uring_call *call,
+                                         unsigned tag);
 
-/* Have it end soon, whatever the kernel does with it: the loop tells so. Returns 0; 1: it was not
- * handed over, and is the caller's again; -ENOMEM: the kernel takes no more for now. */
-int gs_uring_cancel_call(struct gs_loop *loop, const struct uring_call *call, unsigned whose);
+/* Make the call end soon. Returns 0; 1: it was not submitted, and `ended` will not be called;
+ * -ENOMEM: the kernel accepts no more requests for now. */
+int gs_uring_cancel_call(struct gs_loop *loop, const struct uring_call *call, unsigned tag);
 
-/* ---- ring_inside.c ---- */
+/* Cancel the request with this user_data and sq_position. Returns as gs_uring_cancel_call. */
+int gs_uring_cancel(struct uring *uring, uint32_t sq_position, uint64_t data);
 
-/* As of struct poller. */
-int gs_uring_descriptor(struct gs_loop *loop);
-bool gs_uring_hand_over(struct gs_loop *loop);
-/* If it is open. */
-void gs_uring_close_descriptor(struct uring *uring);
+/* ---- op_uring.c: operations, as in struct poller ---- */
 
-/* ---- op_ring.c ---- */
-
-/* Cancel the request with this data, whose entry had that place. Returns as gs_uring_cancel_call. */
-int gs_uring_cancel(struct uring *uring, uint32_t place, uint64_t data);
-
-void gs_uring_init_answers(struct uring *uring);
+void gs_uring_init_results(struct uring *uring);
 int gs_uring_start_op(struct gs_loop *loop, struct gs_op *op);
-bool gs_uring_cancel_op(struct gs_loop *loop, struct gs_op *op);
-bool gs_uring_next_answer(struct gs_loop *loop, struct gs_op *op, struct op_answer *ret_answer);
-void gs_uring_give_back(struct gs_loop *loop, const struct op_answer *answer);
-/* Hand it to its operation. False: there is no room for it now. */
-bool gs_uring_answer_op(struct gs_loop *loop, const struct io_uring_cqe *cqe);
-/* After a fork: the new ring knows of no operation. */
-int gs_uring_move_buffers(struct uring *uring, struct gs_ring *ring);
+int gs_uring_cancel_op(struct gs_loop *loop, struct gs_op *op);
+bool gs_uring_next_result(struct gs_loop *loop, struct gs_op *op, struct op_result *ret_result);
+void gs_uring_return_buffer(struct gs_loop *loop, const struct op_result *result);
+/* Pass the completion to its operation. Returns false if there is no room for the result now. */
+bool gs_uring_complete_op(struct gs_loop *loop, const struct io_uring_cqe *cqe);
+/* After a fork: register the buffers with the new ring. */
+int gs_uring_register_buffers(struct uring *uring, struct gs_ring *ring);
 void gs_uring_free_buffers(struct uring *uring);
 
 #endif

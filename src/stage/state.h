@@ -1,13 +1,14 @@
-/* The inside of a stage.
+/* Internals of a stage.
  *
- *     gs_outbox_put --> outbox --> queue --> batch --> handler --> outbox of the batch
- *        place taken      deliver      take: place given back
+ *     gs_outbox_add --> outbox --> queue --> batch --> handler --> outbox of the batch
+ *       reserves a slot     flush      pop: releases the slots
  *
- * Invariants, while the lock is not held:
+ * Invariants, while no thread holds the lock:
  *   S1  queued is the length of the list from first; last points to its end
- *   S2  places >= queued: what is in outboxes has a place already
- *   S3  sleepers <= threads <= threads_most, and threads >= 1 until it is ending
- *   S4  if events wait and a thread sleeps, a thread has been woken for them or another will look before it sleeps
+ *   S2  reserved >= queued: events in outboxes have reserved a slot already
+ *   S3  idle_threads <= threads <= max_threads, and threads >= 1 until is_ending
+ *   S4  if events are queued and a thread sleeps, then a thread has been woken for them or another
+ *       thread will check the queue before it sleeps
  */
 #ifndef GS_STAGE_STATE_H
 #define GS_STAGE_STATE_H
@@ -19,7 +20,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Events on their way, by stage. */
+/* Events that will be enqueued when the outbox is flushed, by stage. */
 #define GS_OUTBOX_ROWS 8
 struct gs_outbox {
     struct gs_outbox_row {
@@ -32,25 +33,26 @@ struct gs_outbox {
 
 struct gs_stage {
     struct gs_stage_options options;
-    _Atomic(unsigned) places;
-    _Atomic(uint64_t) handled_ns; /* what an event takes, smoothed */
-    _Atomic(uint64_t) pace_ns;    /* and for which it keeps all threads together */
-    _Atomic(uint64_t) full;
+    _Atomic(unsigned) reserved;    /* slots in the queue */
+    _Atomic(uint64_t) service_ns;  /* time to handle one event, smoothed */
+    _Atomic(uint64_t) interval_ns; /* service_ns divided by the number of threads */
+    _Atomic(uint64_t) refused_full;
 
-    pthread_mutex_t lock; /* of all that follows */
-    pthread_cond_t come, over;
+    pthread_mutex_t lock; /* protects the members below */
+    pthread_cond_t queue_not_empty, threads_ended;
     struct gs_event *first, **last;
     unsigned queued;
-    unsigned threads, sleepers;
-    bool is_waking; /* a thread was woken and has not looked yet */
+    unsigned threads, idle_threads;
+    bool is_wakeup_pending; /* a thread was woken and does not run yet */
     bool is_ending;
     unsigned batch;
     struct gs_pool_control pool;
     struct gs_batch_control batches;
     struct gs_admission_control admission;
-    struct gs_stage_figures figures;
+    struct gs_stage_stats stats;
 
-    struct gs_async called; /* on a loop */
+    /* Used by a stage on a loop. */
+    struct gs_async wakeup;
     struct gs_prepare before_wait;
     struct gs_outbox outbox;
 };
@@ -60,14 +62,17 @@ static inline bool gs_stage_has(const struct gs_stage *stage, unsigned controlle
     return stage->options.controllers & controller;
 }
 
-/* Another thread, which is counted already. Returns 0, or -EAGAIN or -ENOMEM: then it is not counted any more. */
+/* Create a thread, which `threads` counts already. Returns 0, or -EAGAIN or -ENOMEM: then it is not
+ * counted any more. */
 GS_MUST_CHECK int gs_stage_add_thread(struct gs_stage *stage);
 
-/* Handle a batch: the lock is held, before and after; events wait. What goes to the stage `spared` wakes none of its threads. */
+/* Handle a batch; events must be queued. The caller holds the lock, which is released while the
+ * handler runs. No thread of the stage no_wakeup is woken for events that the handler adds. */
 void gs_stage_handle(struct gs_stage *stage, struct gs_outbox *outbox,
-                     const struct gs_stage *spared);
+                     const struct gs_stage *no_wakeup);
 
-/* Wake a thread for what waits, if one sleeps and none is on its way. The lock is held. */
+/* Wake an idle thread for the queued events, unless a wakeup is pending. The caller holds the lock.
+ */
 void gs_stage_wake_one(struct gs_stage *stage);
 
 #endif

@@ -1,9 +1,12 @@
-/* Switching between stacks: see context.h. What the ABI preserves across a call is kept on the stack that is left:
+/* Switching between stacks: see context.h. The registers that the ABI preserves across a call are
+ * saved on the stack that is left:
  *
- *     sp -> x29 x30 | x19 x20 | x21 x22 | x23 x24 | x25 x26 | x27 x28 | d8 d9 | d10 d11 | d12 d13 | d14 d15 | fpcr, -
+ *     sp -> x29 x30 | x19 x20 | x21 x22 | x23 x24 | x25 x26 | x27 x28
+ *           | d8 d9 | d10 d11 | d12 d13 | d14 d15 | fpcr, -
  *
- * The layout is the same on every stack that is not running, so what the CFI says holds before and after the stack pointer
- * changes. The last jump is one that the processor predicts by its place: a return would be mispredicted each time. */
+ * The layout is the same on every suspended stack, so the CFI is correct before and after the stack
+ * pointer changes. The last instruction is an indirect jump, which the processor predicts by its
+ * address: a return would be mispredicted each time. */
     .text
 
     .macro save_context
@@ -98,7 +101,8 @@ gs_context_switch_unlock:
     .cfi_endproc
     .size gs_context_switch_unlock, . - gs_context_switch_unlock
 
-/* int gs_context_switch_then(void **ret_sp, void *to_sp, int result, void (*then)(void *), void *argument) */
+/* int gs_context_switch_then(void **ret_sp, void *to_sp, int result, void (*then)(void *), void
+ * *argument) */
     .globl gs_context_switch_then
     .hidden gs_context_switch_then
     .type gs_context_switch_then, %function
@@ -114,7 +118,8 @@ gs_context_switch_then:
     .cfi_endproc
     .size gs_context_switch_then, . - gs_context_switch_then
 
-/* void *gs_context_call(void *(*fn)(void *), void *argument, void *sp): like a signal's frame, it need not stand below its caller's. */
+/* void *gs_context_call(void *(*fn)(void *), void *argument, void *sp): a signal frame for the
+ * unwinder, as it need not be below its caller's frame. */
     .globl gs_context_call
     .hidden gs_context_call
     .type gs_context_call, %function
@@ -142,12 +147,13 @@ gs_context_call:
     .cfi_endproc
     .size gs_context_call, . - gs_context_call
 
-/* void gs_context_view(void (*fn)(void *), void *argument, const void *sp): for the unwinder, who calls fn is the stack at sp. */
-    .globl gs_context_view
-    .hidden gs_context_view
-    .type gs_context_view, %function
+/* void gs_context_call_for_unwind(void (*fn)(void *), void *argument, const void *sp): the CFI says
+ * that fn was called by the stack at sp. */
+    .globl gs_context_call_for_unwind
+    .hidden gs_context_call_for_unwind
+    .type gs_context_call_for_unwind, %function
     .p2align 4
-gs_context_view:
+gs_context_call_for_unwind:
     .cfi_startproc
     stp x29, x30, [sp, #-32]!
     .cfi_adjust_cfa_offset 32
@@ -182,9 +188,9 @@ gs_context_view:
     .cfi_restore x30
     ret
     .cfi_endproc
-    .size gs_context_view, . - gs_context_view
+    .size gs_context_call_for_unwind, . - gs_context_call_for_unwind
 
-/* Where a new stack begins: calls x19 with x20, which does not return. */
+/* The first frame of a new stack: calls x19 with x20, which does not return. */
     .globl gs_context_start
     .hidden gs_context_start
     .type gs_context_start, %function

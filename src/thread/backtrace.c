@@ -1,42 +1,43 @@
-/* The calls on a stack. The compiler's unwinder finds them by the tables that every module brings along, with or without frame
- * pointers; of a stack that is not running, from a call that seems to have been made there. It trusts what it reads: where that
- * may change meanwhile, or where it leads nowhere, the frame pointers are followed. */
-#include "thread/calls.h"
+/* Backtraces. The compiler's unwinder uses the tables that every module contains, with or without
+ * frame pointers; for a suspended stack it starts at a call that seems to have been made there. It
+ * trusts what it reads: if the stack may change meanwhile, or if unwinding fails, the frame
+ * pointers are followed. */
+#include "thread/backtrace.h"
 
 #include <ucontext.h>
 #include <unwind.h>
 
-/* Where to begin, and what was found. */
+/* A walk over the frames of a stack. */
 struct walk {
     const struct gs_thread *thread;
-    struct calls *calls;
-    uintptr_t from; /* the first call of interest */
-    bool is_begun;
-    bool is_exact; /* that one is no call, but was interrupted */
+    struct backtrace *backtrace;
+    uintptr_t from; /* where the backtrace starts */
+    bool has_started;
+    bool is_exact; /* `from` is no return address, but was interrupted */
 };
 
-static void note_often(struct calls *calls, const void *pc)
+static void count_call(struct backtrace *backtrace, const void *pc)
 {
-    for (unsigned i = 0; i < CALLS_OFTEN; i++) {
-        if (calls->often[i].count && calls->often[i].pc != pc)
+    for (unsigned i = 0; i < BACKTRACE_FREQUENT; i++) {
+        if (backtrace->frequent[i].count && backtrace->frequent[i].pc != pc)
             continue;
-        calls->often[i].pc = pc;
-        calls->often[i].count++;
+        backtrace->frequent[i].pc = pc;
+        backtrace->frequent[i].count++;
         return;
     }
 }
 
-static void note(struct calls *calls, uintptr_t pc)
+static void add_call(struct backtrace *backtrace, uintptr_t pc)
 {
     const void *at = (const void *)pc;
-    if (calls->count < CALLS_FIRST)
-        calls->first[calls->count] = at;
-    calls->last[calls->count % CALLS_LAST] = at;
-    note_often(calls, at);
-    calls->count++;
+    if (backtrace->count < BACKTRACE_FIRST)
+        backtrace->first[backtrace->count] = at;
+    backtrace->last[backtrace->count % BACKTRACE_LAST] = at;
+    count_call(backtrace, at);
+    backtrace->count++;
 }
 
-/* ---- By tables ---- */
+/* ---- By unwind tables ---- */
 
 static _Unwind_Reason_Code on_frame(struct _Unwind_Context *context, void *data)
 {
@@ -44,11 +45,11 @@ static _Unwind_Reason_Code on_frame(struct _Unwind_Context *context, void *data)
     uintptr_t pc = _Unwind_GetIP(context);
     if (!pc)
         return _URC_END_OF_STACK;
-    if (!walk->is_begun && pc != walk->from)
+    if (!walk->has_started && pc != walk->from)
         return _URC_NO_REASON;
-    bool is_call = walk->is_begun || !walk->is_exact;
-    walk->is_begun = true;
-    note(walk->calls, pc - is_call);
+    bool is_call = walk->has_started || !walk->is_exact;
+    walk->has_started = true;
+    add_call(walk->backtrace, pc - is_call);
     return _URC_NO_REASON;
 }
 
@@ -59,7 +60,8 @@ static void unwind(void *walk)
 
 /* ---- By frame pointers, which only go up on a stack ---- */
 
-/* Returns the frame that is not between low and high, or does not go up; 0: none. */
+/* Returns the first frame that is not between low and high, or is not above the one before; 0:
+ * none. */
 NOT_FOR_ASAN NOT_FOR_TSAN static uintptr_t follow(struct walk *walk, uintptr_t frame,
                                                   const void *low, const void *high)
 {
@@ -67,7 +69,7 @@ NOT_FOR_ASAN NOT_FOR_TSAN static uintptr_t follow(struct walk *walk, uintptr_t f
         const uintptr_t *words = (const uintptr_t *)frame;
         if (!words[1])
             return 0;
-        note(walk->calls, words[1] - 1);
+        add_call(walk->backtrace, words[1] - 1);
         if (words[0] <= frame)
             return words[0];
         frame = words[0];
@@ -77,28 +79,30 @@ NOT_FOR_ASAN NOT_FOR_TSAN static uintptr_t follow(struct walk *walk, uintptr_t f
 
 NOT_FOR_ASAN NOT_FOR_TSAN static void follow_thread(struct walk *walk, uintptr_t frame)
 {
-    note(walk->calls, walk->from - !walk->is_exact);
+    add_call(walk->backtrace, walk->from - !walk->is_exact);
     follow(walk, frame, walk->thread->stack, walk->thread->stack_top);
 }
 
-/* ---- Whose ---- */
+/* ---- Of which thread ---- */
 
-NOT_FOR_ASAN NOT_FOR_TSAN void gs_calls_of_waiting(const struct gs_thread *thread, bool is_steady,
-                                                   struct calls *ret_calls)
+NOT_FOR_ASAN NOT_FOR_TSAN void gs_backtrace_of_waiting(const struct gs_thread *thread,
+                                                       bool is_stable,
+                                                       struct backtrace *ret_backtrace)
 {
-    struct walk walk = {.thread = thread, .calls = ret_calls};
-    *ret_calls = (struct calls){0};
+    struct walk walk = {.thread = thread, .backtrace = ret_backtrace};
+    *ret_backtrace = (struct backtrace){0};
     walk.from = (uintptr_t)context_pc(thread->sp);
-    if (is_steady)
-        gs_context_view(unwind, &walk, thread->sp);
-    if (!walk.is_begun)
+    if (is_stable)
+        gs_context_call_for_unwind(unwind, &walk, thread->sp);
+    if (!walk.has_started)
         follow_thread(&walk, (uintptr_t)context_frame(thread->sp));
 }
 
-void gs_calls_of_caller(const struct gs_thread *thread, const void *pc, struct calls *ret_calls)
+void gs_backtrace_of_caller(const struct gs_thread *thread, const void *pc,
+                            struct backtrace *ret_backtrace)
 {
-    struct walk walk = {.thread = thread, .calls = ret_calls, .from = (uintptr_t)pc};
-    *ret_calls = (struct calls){0};
+    struct walk walk = {.thread = thread, .backtrace = ret_backtrace, .from = (uintptr_t)pc};
+    *ret_backtrace = (struct backtrace){0};
     unwind(&walk);
 }
 
@@ -120,35 +124,47 @@ static struct registers registers_of(const void *context)
 #endif
 }
 
-void gs_calls_of_interrupted(const struct gs_thread *thread, const void *context,
-                             struct calls *ret_calls)
+const void *gs_stack_pointer_of_interrupted(const void *context)
+{
+    return (const void *)registers_of(context).sp;
+}
+
+const void *gs_pc_of_interrupted(const void *context)
+{
+    return (const void *)registers_of(context).pc;
+}
+
+void gs_backtrace_of_interrupted(const struct gs_thread *thread, const void *context,
+                                 struct backtrace *ret_backtrace)
 {
     const struct registers registers = registers_of(context);
     struct walk walk = {
-        .thread = thread, .calls = ret_calls, .from = registers.pc, .is_exact = true};
-    *ret_calls = (struct calls){0};
+        .thread = thread, .backtrace = ret_backtrace, .from = registers.pc, .is_exact = true};
+    *ret_backtrace = (struct backtrace){0};
     unwind(&walk);
-    if (!walk.is_begun)
+    if (!walk.has_started && thread)
         follow_thread(&walk, registers.frame);
 }
 
-/* What the thread does on the worker's own stack is shown with what it has called that from. */
-NOT_FOR_ASAN NOT_FOR_TSAN void gs_calls_of_sampled(const struct worker *worker,
-                                                   const struct gs_thread *thread,
-                                                   const void *context, struct calls *ret_calls)
+/* If the thread is running on the worker's own stack, its frames there and those on its own stack
+ * are shown. */
+NOT_FOR_ASAN NOT_FOR_TSAN void gs_backtrace_of_sampled(const struct worker *worker,
+                                                       const struct gs_thread *thread,
+                                                       const void *context,
+                                                       struct backtrace *ret_backtrace)
 {
     const struct registers registers = registers_of(context);
     const char *sp = (const char *)registers.sp,
                *end = (const char *)worker->stack + worker->stack_size;
     struct walk walk = {
-        .thread = thread, .calls = ret_calls, .from = registers.pc, .is_exact = true};
+        .thread = thread, .backtrace = ret_backtrace, .from = registers.pc, .is_exact = true};
     uintptr_t frame = registers.frame;
     bool is_on_worker = sp >= (const char *)worker->stack && sp < end;
     bool is_on_thread = sp >= thread->stack && sp < thread->stack_top;
-    *ret_calls = (struct calls){0};
+    *ret_backtrace = (struct backtrace){0};
     if (worker->current != thread || !(is_on_worker || is_on_thread))
         return;
-    note(walk.calls, walk.from);
+    add_call(walk.backtrace, walk.from);
     if (is_on_worker)
         frame = follow(&walk, frame, sp, end);
     follow(&walk, frame, is_on_thread ? sp : thread->stack, thread->stack_top);

@@ -1,5 +1,6 @@
-/* Switching the processor from one stack to another, in assembler (x86_64.S, aarch64.S): a stack that is not running is known
- * by its stack pointer, below which stands what the ABI preserves across a call. No thread-local storage, no errno. */
+/* Switching from one stack to another, in assembler (x86_64.S, aarch64.S). A stack that is not
+ * running is identified by its stack pointer, at which the registers stand that the ABI preserves
+ * across a call. No thread-local storage and no errno is used. */
 #ifndef GS_THREAD_CONTEXT_H
 #define GS_THREAD_CONTEXT_H
 
@@ -10,27 +11,30 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Leave the running stack, whose stack pointer goes to *ret_sp, for the one at to_sp, where the call that was left returns
- * `result`. Returns what whoever comes back gives as `result`. */
+/* Save the registers on the running stack, store its stack pointer in *ret_sp, and resume the stack
+ * at to_sp, where the suspended call returns `result`. Returns the `result` given by the caller
+ * that later switches back. */
 int gs_context_switch(void **ret_sp, void *to_sp, int result);
 
-/* The same, and once the stack has been left release the lock: who waits for it may run what was left, or free it. */
+/* gs_context_switch that also releases the lock when the stack has been left: the next holder of
+ * the lock may resume the stack that was left, or free it. */
 int gs_context_switch_unlock(void **ret_sp, void *to_sp, int result, void *lock);
 
-/* The same, and call then(argument) on the stack at to_sp before it goes on: the stack that was left may run elsewhere, or be
- * freed, from then on. */
+/* gs_context_switch that also calls then(argument) on the stack at to_sp before that resumes: from
+ * then on the stack that was left may run on another worker, or be freed. */
 int gs_context_switch_then(void **ret_sp, void *to_sp, int result, void (*then)(void *),
                            void *argument);
 
-/* Call fn(argument) on another stack, below sp, which is aligned to 16, and come back. Returns what fn returns. */
+/* Call fn(argument) on another stack, below sp, which is aligned to 16. Returns what fn returns. */
 void *gs_context_call(void *(*fn)(void *), void *argument, void *sp);
 
-/* Call fn(argument). Whoever unwinds the stack from there comes from this call to where the stack at sp goes on. */
-void gs_context_view(void (*fn)(void *), void *argument, const void *sp);
+/* Call fn(argument) such that unwinding the stack from there continues with the suspended stack at
+ * sp. */
+void gs_context_call_for_unwind(void (*fn)(void *), void *argument, const void *sp);
 
 void gs_context_start(void);
 
-/* What a stack holds that was left; lowest first. */
+/* What is saved on a suspended stack; lowest address first. */
 #if defined(__x86_64__)
 struct context {
     uint32_t mxcsr;
@@ -50,7 +54,8 @@ _Static_assert(sizeof(struct context) == 176, "as in aarch64.S");
 #error "There is a context switch for x86-64 and aarch64."
 #endif
 
-/* Prepare a stack whose end is `top`, aligned to 16, so that switching to the result calls entry(argument). */
+/* Prepare a stack whose end is `top`, aligned to 16, such that switching to the result calls
+ * entry(argument). */
 static inline void *context_make(void *top, void (*entry)(void *), void *argument)
 {
     struct context *context = (struct context *)((char *)top - sizeof *context);
@@ -72,7 +77,7 @@ static inline void *context_make(void *top, void (*entry)(void *), void *argumen
     return context;
 }
 
-/* Prepare a context that goes on as `start` says, with its stack pointer at sp. */
+/* Prepare a context that resumes as `start` says, with its stack pointer at sp. */
 static inline void *context_make_start(void *sp, const struct gs_thread_start *start)
 {
     struct context *context = (struct context *)((char *)sp - sizeof *context);
@@ -101,7 +106,8 @@ static inline void *context_make_start(void *sp, const struct gs_thread_start *s
     return context;
 }
 
-/* Where the stack that was left goes on, and the frame pointer there; for reports, which others do not wait for. */
+/* The address where a suspended stack resumes, and its frame pointer there. Reports read them while
+ * the thread may run. */
 NOT_FOR_TSAN NOT_FOR_ASAN static inline void *context_pc(const void *sp)
 {
     const struct context *context = sp;

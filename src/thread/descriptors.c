@@ -1,111 +1,16 @@
+/* File descriptors: their watches and events, waiting for readiness, closing. The entries of the
+ * table (descriptor_table.c) and their invariants are described in descriptors.h, which calls an
+ * entry a descriptor. */
 #include "thread/descriptors.h"
 #include "thread/wait.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
-#include <netinet/in.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
-#define PER_CHUNK 1024u
-#define CHUNKS 4096u
-
-/* Of the reports that are told one after the other, how far ahead memory is fetched. */
-#define TOLD_AHEAD 4u
-
-static struct descriptor *_Atomic chunks[CHUNKS];
-
-static struct descriptor *new_chunk(unsigned index)
-{
-    struct descriptor *none = NULL, *chunk = aligned_alloc(_Alignof(struct descriptor),
-                                                           PER_CHUNK * sizeof *chunk);
-    if (!chunk)
-        return NULL;
-    for (unsigned i = 0; i < PER_CHUNK; i++)
-        chunk[i] = (struct descriptor){.perhaps = GS_READ | GS_WRITE};
-    if (atomic_compare_exchange_strong(&chunks[index], &none, chunk))
-        return chunk;
-    free(chunk);
-    return none;
-}
-
-struct descriptor *gs_descriptor(int fd)
-{
-    if (UNLIKELY(fd < 0 || (unsigned)fd >= CHUNKS * PER_CHUNK))
-        return NULL;
-    unsigned index = (unsigned)fd / PER_CHUNK;
-    struct descriptor *chunk = atomic_load_explicit(&chunks[index], memory_order_acquire);
-    if (UNLIKELY(!chunk))
-        chunk = new_chunk(index);
-    return chunk ? &chunk[(unsigned)fd % PER_CHUNK] : NULL;
-}
-
-void gs_descriptors_done(void)
-{
-    for (unsigned i = 0; i < CHUNKS; i++) {
-        struct descriptor *chunk = atomic_load(&chunks[i]);
-        for (unsigned k = 0; chunk && k < PER_CHUNK; k++)
-            if (atomic_load(&chunk[k].owner) && chunk[k].watch != &chunk[k].first)
-                free(chunk[k].watch);
-        free(chunk);
-        atomic_store(&chunks[i], NULL);
-    }
-}
-
-/* No loop watches any more, and nobody waits. What was being changed just then is lost. */
-static void forget_owner(struct descriptor *descriptor, int fd, void *data)
-{
-    (void)fd, (void)data;
-    bool is_sound = !atomic_load(&descriptor->lock.held);
-    if (is_sound && atomic_load(&descriptor->owner) && descriptor->watch != &descriptor->first)
-        free(descriptor->watch);
-    atomic_store(&descriptor->lock.held, false);
-    atomic_store(&descriptor->perhaps, GS_READ | GS_WRITE);
-    atomic_store(&descriptor->is_first_used, false);
-    atomic_store(&descriptor->owner, NULL);
-    descriptor->readers = descriptor->writers = (struct gs_wait_queue){.first = NULL};
-}
-
-void gs_descriptors_each(void (*visit)(struct descriptor *descriptor, int fd, void *data),
-                         void *data)
-{
-    for (unsigned i = 0; i < CHUNKS; i++) {
-        struct descriptor *chunk = atomic_load_explicit(&chunks[i], memory_order_acquire);
-        for (unsigned k = 0; chunk && k < PER_CHUNK; k++)
-            visit(&chunk[k], (int)(i * PER_CHUNK + k), data);
-    }
-}
-
-void gs_descriptors_forked(void)
-{
-    gs_descriptors_each(forget_owner, NULL);
-}
-
-static enum descriptor_kind find_kind(struct descriptor *descriptor, int fd)
-{
-    struct stat stat;
-    int protocol = 0;
-    socklen_t length = sizeof protocol;
-    if (!gs_sys_getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length))
-        return protocol == IPPROTO_TCP ? KIND_TCP : KIND_WAITABLE;
-    if (gs_sys_fstat(fd, &stat))
-        return KIND_UNKNOWN;
-    atomic_store_explicit(&descriptor->file, (unsigned char)((stat.st_ino ^ stat.st_dev) % 251),
-                          memory_order_relaxed);
-    return S_ISREG(stat.st_mode) || S_ISDIR(stat.st_mode) || S_ISBLK(stat.st_mode) ? KIND_REGULAR
-                                                                                   : KIND_WAITABLE;
-}
-
-enum descriptor_kind gs_descriptor_kind(struct descriptor *descriptor, int fd)
-{
-    unsigned char kind = atomic_load_explicit(&descriptor->kind, memory_order_relaxed);
-    if (kind == KIND_UNKNOWN) {
-        kind = (unsigned char)find_kind(descriptor, fd);
-        atomic_store_explicit(&descriptor->kind, kind, memory_order_relaxed);
-    }
-    return (enum descriptor_kind)kind;
-}
+/* How many events ahead the memory of a waiting thread is prefetched. */
+#define PREFETCH_DISTANCE 4u
 
 /* ---- Watches ---- */
 
@@ -114,27 +19,27 @@ static struct descriptor *descriptor_of(const struct watch *watch)
     return watch->io.watcher.data;
 }
 
-/* The lock is held. Returns NULL without memory. */
+/* The caller holds the lock. Returns NULL if memory is exhausted. */
 static struct watch *new_watch(struct descriptor *descriptor)
 {
     struct watch *watch = &descriptor->first;
     /* Acquire: pairs with the release in free_watch. */
-    if (UNLIKELY(atomic_load_explicit(&descriptor->is_first_used, memory_order_acquire)))
+    if (UNLIKELY(atomic_load_explicit(&descriptor->is_first_in_use, memory_order_acquire)))
         watch = malloc(sizeof *watch);
     else
-        atomic_store_explicit(&descriptor->is_first_used, true, memory_order_relaxed);
+        atomic_store_explicit(&descriptor->is_first_in_use, true, memory_order_relaxed);
     return watch;
 }
 
 static void free_watch(struct descriptor *descriptor, struct watch *watch)
 {
     if (LIKELY(watch == &descriptor->first))
-        atomic_store_explicit(&descriptor->is_first_used, false, memory_order_release);
+        atomic_store_explicit(&descriptor->is_first_in_use, false, memory_order_release);
     else
         free(watch);
 }
 
-/* Of the worker that runs. */
+/* Stop a watch of the calling worker. */
 static void stop_watch(struct watch *watch, bool is_closed)
 {
     struct gs_loop *loop = watch->io.watcher.loop;
@@ -145,11 +50,11 @@ static void stop_watch(struct watch *watch, bool is_closed)
     free_watch(descriptor_of(watch), watch);
 }
 
-void gs_descriptors_retire(struct worker *worker)
+void gs_descriptors_stop_detached(struct worker *worker)
 {
-    /* Acquire: pairs with the exchange in relinquish, publishing the links. */
+    /* Acquire: pairs with the exchange in detach_watch, publishing the links. */
     struct watch *watch =
-        atomic_exchange_explicit(&worker->relinquished, NULL, memory_order_acquire);
+        atomic_exchange_explicit(&worker->detached_watches, NULL, memory_order_acquire);
     while (watch) {
         struct watch *next = watch->next;
         stop_watch(watch, watch->is_closed);
@@ -157,18 +62,20 @@ void gs_descriptors_retire(struct worker *worker)
     }
 }
 
-/* The watch is another worker's. The lock is held. */
-static void relinquish(struct worker *owner, struct watch *watch, bool is_closed)
+/* Detach the watch from its descriptor: its owner stops it later. The caller holds the descriptor's
+ * lock. */
+static void detach_watch(struct worker *owner, struct watch *watch, bool is_closed)
 {
     watch->is_closed = is_closed;
-    watch->next = atomic_load_explicit(&owner->relinquished, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak(&owner->relinquished, &watch->next, watch))
+    gs_chaos(CHAOS_PUBLISH);
+    watch->next = atomic_load_explicit(&owner->detached_watches, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(&owner->detached_watches, &watch->next, watch))
         ;
     if (is_closed && gs_loop_holds_files(owner->loop))
         gs_loop_wake(owner->loop);
 }
 
-/* Nobody watches any more. The lock is held. */
+/* Stop watching. The caller holds the lock. */
 static void unwatch(struct descriptor *descriptor, bool is_closed)
 {
     struct worker *owner = atomic_load_explicit(&descriptor->owner, memory_order_relaxed);
@@ -178,12 +85,14 @@ static void unwatch(struct descriptor *descriptor, bool is_closed)
     if (owner == worker_current())
         stop_watch(descriptor->watch, is_closed);
     else
-        relinquish(owner, descriptor->watch, is_closed);
+        detach_watch(owner, descriptor->watch, is_closed);
 }
 
-/* ---- Reports of the kernel ---- */
+/* ---- Events ---- */
 
-/* worker: the caller; NULL: it is none. Threads are claimed with the outcome. */
+/* Wake all waiters with the outcome. The caller holds the lock of the entry, which a thread that
+ * runs at once cannot free: entries live as long as the run. worker: the caller, or NULL if it is
+ * no worker. */
 static void wake_all(struct worker *worker, struct gs_wait_queue *queue, int outcome)
 {
     struct gs_waiter *waiter;
@@ -191,13 +100,13 @@ static void wake_all(struct worker *worker, struct gs_wait_queue *queue, int out
         struct gs_thread *thread = waiter->thread;
         waiters_remove(queue, waiter);
         if (UNLIKELY(!thread))
-            gs_poll_report(worker, waiter->item);
+            gs_poll_notify(worker, waiter->item);
         else if (thread_claim(thread, outcome))
-            thread_ready_by(worker, thread);
+            thread_make_ready_from(worker, thread);
     }
 }
 
-void gs_descriptor_report(struct worker *worker, struct descriptor *descriptor, unsigned events,
+void gs_descriptor_notify(struct worker *worker, struct descriptor *descriptor, unsigned events,
                           int err)
 {
     if (events & GS_HANGUP)
@@ -212,21 +121,44 @@ void gs_descriptor_report(struct worker *worker, struct descriptor *descriptor, 
     }
 }
 
-/* By the owner, or a worker that has been. */
-static void tell(struct worker *worker, const struct watch *watch, unsigned events, int err)
+/* (tests/model/descriptor.pml) Called without the lock, after the bit was set; a thread that begins
+ * to wait is queued first and reads the bit afterwards (was_set_ready). Sequentially consistent, so
+ * that one of them sees the other. */
+static bool may_have_waiters(struct gs_wait_queue *queue)
+{
+    return __atomic_load_n(&queue->first, __ATOMIC_SEQ_CST);
+}
+
+void gs_descriptor_set_ready(struct descriptor *descriptor, unsigned direction)
+{
+    struct gs_wait_queue *queue = descriptor_queue(descriptor, direction);
+    descriptor_set(descriptor, direction);
+    if (!gs_runtime.is_multi || LIKELY(!may_have_waiters(queue)))
+        return;
+    spin_lock_always(&descriptor->lock);
+    wake_all(worker_current(), queue, 0);
+    spin_unlock_always(&descriptor->lock);
+}
+
+/* Called by the owner of the descriptor, or by a worker that was the owner when the event
+ * occurred. */
+static void deliver_event(struct worker *worker, const struct watch *watch, unsigned events,
+                          int err)
 {
     struct descriptor *descriptor = descriptor_of(watch);
+    gs_chaos(CHAOS_WAKE);
     spin_lock(&descriptor->lock);
     if (LIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed) == worker &&
                descriptor->watch == watch)) {
         if (err)
             unwatch(descriptor, false);
-        gs_descriptor_report(worker, descriptor, events, err);
+        gs_descriptor_notify(worker, descriptor, events, err);
     }
     spin_unlock(&descriptor->lock);
 }
 
-/* Who waits there has left the cache, and is touched in a few reports' time. Without the lock: only the address counts. */
+/* The control block of the waiting thread has left the cache, and will be used a few events later.
+ * Called without the lock: only the address is used. */
 NOT_FOR_TSAN static void prefetch_reader(const struct watch *watch)
 {
     const struct descriptor *descriptor = watch->io.watcher.data;
@@ -235,47 +167,48 @@ NOT_FOR_TSAN static void prefetch_reader(const struct watch *watch)
         thread_prefetch(gs_container_of(waiter, struct gs_thread, waiter));
 }
 
-void gs_descriptors_tell(struct worker *worker)
+void gs_descriptors_flush_events(struct worker *worker)
 {
-    struct reports *reports = &worker->reports;
-    for (unsigned i = 0; i < reports->count; i++) {
-        if (i + TOLD_AHEAD < reports->count)
-            prefetch_reader(reports->each[i + TOLD_AHEAD].watch);
-        tell(worker, reports->each[i].watch, reports->each[i].events, 0);
+    struct pending_events *pending = &worker->pending_events;
+    for (unsigned i = 0; i < pending->count; i++) {
+        if (i + PREFETCH_DISTANCE < pending->count)
+            prefetch_reader(pending->each[i + PREFETCH_DISTANCE].watch);
+        deliver_event(worker, pending->each[i].watch, pending->each[i].events, 0);
     }
-    reports->count = 0;
+    pending->count = 0;
 }
 
-/* The watch stays until it is told: only this worker stops it, and not within a step of its loop. */
+/* The watch is valid until its event is delivered: only this worker stops it, and not during an
+ * iteration of its loop. */
 static void on_events(struct gs_io *io, unsigned events)
 {
     struct watch *watch = gs_container_of(io, struct watch, io);
     struct worker *worker = worker_current();
-    struct reports *reports = &worker->reports;
-    if (UNLIKELY(reports->count == REPORTS_MOST || events & GS_FAILED))
-        gs_descriptors_tell(worker);
+    struct pending_events *pending = &worker->pending_events;
+    if (UNLIKELY(pending->count == PENDING_EVENTS_MAX || events & GS_FAILED))
+        gs_descriptors_flush_events(worker);
     if (UNLIKELY(events & GS_FAILED)) {
-        tell(worker, watch, events, gs_io_error(io));
+        deliver_event(worker, watch, events, gs_io_error(io));
         return;
     }
     __builtin_prefetch(descriptor_of(watch), 1);
-    reports->each[reports->count].watch = watch;
-    reports->each[reports->count++].events = events;
+    pending->each[pending->count].watch = watch;
+    pending->each[pending->count++].events = events;
 }
 
 /* ---- Waiting ---- */
 
-/* The lock is held. The kernel reports soon what is so now. */
-static int watch(struct descriptor *descriptor, int fd)
+/* Start watching; the present state causes an event soon. The caller holds the lock. */
+static int start_watch(struct descriptor *descriptor, int fd)
 {
     struct worker *worker = worker_current();
-    /* One of the same number may be among them. */
-    if (UNLIKELY(atomic_load_explicit(&worker->relinquished, memory_order_relaxed)))
-        gs_descriptors_retire(worker);
+    /* A detached watch of the same number may be in the list. */
+    if (UNLIKELY(atomic_load_explicit(&worker->detached_watches, memory_order_relaxed)))
+        gs_descriptors_stop_detached(worker);
     struct watch *watch = new_watch(descriptor);
     if (!watch)
         return -ENOMEM;
-    gs_descriptor_kind(descriptor, fd); /* of a TCP socket, reads then need not be tried in vain */
+    gs_descriptor_kind(descriptor, fd); /* enables the short-read rule for TCP sockets */
     gs_io_init(&watch->io, worker->loop, on_events);
     gs_io_set(&watch->io, fd, GS_READ | GS_WRITE | GS_EDGE);
     watch->io.watcher.data = descriptor;
@@ -284,7 +217,8 @@ static int watch(struct descriptor *descriptor, int fd)
         free_watch(descriptor, watch);
         return err;
     }
-    atomic_store(&descriptor->perhaps, 0);
+    atomic_store(&descriptor->maybe_ready, 0);
+    CHECKED_WATCH(descriptor, fd);
     descriptor->watch = watch;
     atomic_store(&descriptor->owner, worker);
     return 0;
@@ -293,25 +227,29 @@ static int watch(struct descriptor *descriptor, int fd)
 int gs_descriptor_watch(struct descriptor *descriptor, int fd)
 {
     struct worker *owner = atomic_load_explicit(&descriptor->owner, memory_order_relaxed);
+    if (owner)
+        CHECKED_WATCHED(descriptor, fd);
     if (LIKELY(owner && (owner == worker_current() ||
                          !atomic_load_explicit(&owner->is_stuck, memory_order_relaxed))))
         return 0;
-    unwatch(descriptor, false); /* its worker is stuck */
-    return watch(descriptor, fd);
+    unwatch(descriptor, false); /* its owner is stuck */
+    return start_watch(descriptor, fd);
 }
 
-static void *readers_at(const void *fd)
+static void *entry_of_fd(const void *fd)
 {
     return gs_descriptor((int)(intptr_t)fd);
 }
 
-static const struct wait_kind reading = {.what = "readable",
-                                         .is_outside = true,
-                                         .object = readers_at,
+static const struct wait_kind reading = {.name = "readable",
+                                         .is_external = true,
+                                         .object = entry_of_fd,
+                                         .at = AT_DESCRIPTOR,
                                          WAITS_IN(descriptor, readers)},
-                              writing = {.what = "writable",
-                                         .is_outside = true,
-                                         .object = readers_at,
+                              writing = {.name = "writable",
+                                         .is_external = true,
+                                         .object = entry_of_fd,
+                                         .at = AT_DESCRIPTOR,
                                          WAITS_IN(descriptor, writers)};
 
 static inline struct wait wait_of(int fd, unsigned direction, uint64_t deadline_ns)
@@ -320,8 +258,8 @@ static inline struct wait wait_of(int fd, unsigned direction, uint64_t deadline_
                          deadline_ns, false, NULL};
 }
 
-int gs_descriptor_queue(struct descriptor *descriptor, int fd, unsigned direction,
-                        uint64_t deadline_ns)
+int gs_descriptor_wait_unwatched(struct descriptor *descriptor, int fd, unsigned direction,
+                                 uint64_t deadline_ns)
 {
     const struct wait wait = wait_of(fd, direction, deadline_ns);
     struct gs_thread *self = thread_current();
@@ -331,61 +269,123 @@ int gs_descriptor_queue(struct descriptor *descriptor, int fd, unsigned directio
         spin_unlock(&descriptor->lock);
         return err;
     }
-    return wait_queued(self, descriptor_queue(descriptor, direction), &descriptor->lock, &wait);
+    return wait_in_queue(self, descriptor_queue(descriptor, direction), &descriptor->lock, &wait);
+}
+
+/* Whether another thread has left something since the bit was checked. The calling thread is
+ * queued. */
+static bool was_set_ready(struct descriptor *descriptor, unsigned direction)
+{
+    return gs_runtime.is_multi && atomic_fetch_or(&descriptor->maybe_ready, 0) & direction;
+}
+
+/* Called when the thread is queued. Returns 0 (a system call is worth trying) or -errno if it must
+ * not wait; 1 if it must. */
+static int check_again(struct descriptor *descriptor, struct gs_thread *self, unsigned direction,
+                       const struct wait *wait)
+{
+    if (wait->deadline_ns && was_set_ready(descriptor, direction)) {
+        descriptor_clear(descriptor, direction);
+        return 0;
+    }
+    int err = wait_prepare(self, wait);
+    return err ? err : 1;
 }
 
 int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction,
                        uint64_t deadline_ns)
 {
     const struct wait wait = wait_of(fd, direction, deadline_ns);
+    struct gs_wait_queue *queue = descriptor_queue(descriptor, direction);
     struct gs_thread *self = thread_current();
     int err = 0;
     spin_lock(&descriptor->lock);
     if (deadline_ns)
         err = gs_descriptor_watch(descriptor, fd);
     bool is_watched = atomic_load_explicit(&descriptor->owner, memory_order_relaxed);
-    bool is_worth = is_watched && descriptor_is_worth(descriptor, direction);
-    if (err || is_worth)
+    bool may_be_ready = is_watched && descriptor_may_be_ready(descriptor, direction);
+    if (err || may_be_ready) {
         descriptor_clear(descriptor, direction);
-    else
-        err = wait_prepare(self, &wait);
-    if (UNLIKELY(err || is_worth)) {
         spin_unlock(&descriptor->lock);
         return err;
     }
-    return wait_queued(self, descriptor_queue(descriptor, direction), &descriptor->lock, &wait);
+    waiters_append(queue, &self->waiter);
+    int outcome = check_again(descriptor, self, direction, &wait);
+    if (LIKELY(outcome == 1))
+        return wait_already_queued(self, &descriptor->lock, &wait);
+    waiters_remove(queue, &self->waiter);
+    spin_unlock(&descriptor->lock);
+    return outcome;
 }
 
-/* ---- The end of a descriptor ---- */
+/* ---- Closing a descriptor ---- */
 
-void gs_forget(int fd)
+/* Stop watching, and end all waits with this outcome. */
+static void forget(struct descriptor *descriptor, int outcome)
 {
-    struct descriptor *descriptor = gs_descriptor(fd);
     struct worker *worker = worker_current();
-    if (!descriptor)
-        return;
     spin_lock(&descriptor->lock);
     unwatch(descriptor, true);
-    atomic_store(&descriptor->perhaps, GS_READ | GS_WRITE);
+    atomic_store(&descriptor->maybe_ready, GS_READ | GS_WRITE);
     atomic_store(&descriptor->kind, KIND_UNKNOWN);
     atomic_store(&descriptor->is_hung_up, false);
     atomic_store(&descriptor->is_nonblocking, false);
-    wake_all(worker, &descriptor->readers, -EBADF);
-    wake_all(worker, &descriptor->writers, -EBADF);
+    wake_all(worker, &descriptor->readers, outcome);
+    wake_all(worker, &descriptor->writers, outcome);
     spin_unlock(&descriptor->lock);
+}
+
+/* While no user threads run, no descriptor is watched, and the table does not exist. */
+static bool is_running(void)
+{
+    return LIKELY(atomic_load_explicit(&gs_runtime.is_running, memory_order_relaxed));
+}
+
+void gs_forget(int fd)
+{
+    if (!is_running())
+        return;
+    CHECKED_WORKER();
+    struct descriptor *descriptor = gs_descriptor(fd);
+    if (descriptor)
+        forget(descriptor, -EBADF);
 }
 
 void gs_descriptor_reset(struct descriptor *descriptor, int fd, enum descriptor_kind kind)
 {
+    CHECKED_NEW_DESCRIPTOR(descriptor, fd);
     if (UNLIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed)))
-        gs_forget(fd); /* closed behind our back */
-    atomic_store_explicit(&descriptor->perhaps, GS_READ | GS_WRITE, memory_order_relaxed);
+        gs_forget(fd); /* it was closed without gs_close */
+    atomic_store_explicit(&descriptor->maybe_ready, GS_READ | GS_WRITE, memory_order_relaxed);
     atomic_store_explicit(&descriptor->is_hung_up, false, memory_order_relaxed);
     atomic_store_explicit(&descriptor->kind, (unsigned char)kind, memory_order_relaxed);
 }
 
+static bool is_in_use(struct descriptor *descriptor)
+{
+    return atomic_load(&descriptor->owner) || may_have_waiters(&descriptor->readers) ||
+           may_have_waiters(&descriptor->writers);
+}
+
+/* A thread of another worker that found the descriptor empty may begin to wait when the queued
+ * threads have been woken and the file is still open. It is woken after the close, and its next
+ * system call fails with -EBADF. By then another file may have the number, since close(2) releases
+ * it at its start: the threads that wait for that file try their calls once more, and start a new
+ * watch. */
 int gs_close(int fd)
 {
-    gs_forget(fd);
-    return gs_sys_close(fd);
+    if (!is_running())
+        return gs_sys_close(fd);
+    CHECKED_WORKER();
+    struct descriptor *descriptor = gs_descriptor(fd);
+    if (!descriptor)
+        return gs_sys_close(fd);
+    CHECKED_CLOSING(descriptor, 1);
+    forget(descriptor, -EBADF);
+    int err = gs_sys_close(fd);
+    CHECKED(err != -EBADF, "descriptor %d is not open", fd);
+    if (gs_runtime.is_multi && is_in_use(descriptor))
+        forget(descriptor, 0);
+    CHECKED_CLOSING(descriptor, -1);
+    return err;
 }

@@ -1,78 +1,124 @@
-/* What the runtime knows of a descriptor: which loop watches it, what the kernel last said of it, and who waits. The table is
- * found by number; its entries are made when first used and never freed.
+/* File descriptors as the runtime knows them: which loop watches a descriptor, whether it may be
+ * ready, and which threads wait for it. The table is indexed by number; its entries are allocated
+ * when first used and freed at the end of the run.
  *
- * `perhaps` holds GS_READ and GS_WRITE: what is worth a try. A bit is cleared before the system call that may find nothing more,
- * and set by the kernel's report, or by a call that may have left something: so a report that comes during the call is not
- * lost. Invariants, under the lock:
- *   1. With an owner, the owner's loop watches the descriptor by edges, through `watch`; only the owner starts and stops that.
- *      Others may relinquish it: it is the descriptor's no more, and its owner's to stop when it comes to it.
- *   2. Nobody waits while `perhaps` holds the bit that it waits for and the descriptor has an owner.
- *   3. `is_first_used` says whether `first` is `watch`, or relinquished and not yet stopped; it is set under the lock. */
+ * `maybe_ready` holds GS_READ and GS_WRITE: whether a system call is worth trying. A bit is cleared
+ * before the system call that may consume everything, and set by an event, or by a call that may
+ * have left something: so an event that arrives during the call is not lost. Invariants, under the
+ * lock:
+ *
+ *   1. A descriptor with an owner is watched by the owner's loop, edge-triggered, through `watch`;
+ *      only the owner starts and stops the watch. Other workers may detach the watch: then it is no
+ *      longer the descriptor's, and the owner stops it later.
+ *   2. No thread waits while the descriptor has an owner and `maybe_ready` has the bit that the
+ *      thread waits for.
+ *   3. `is_first_in_use` says that the embedded watch, `first`, is active, or was detached and is
+ *      not stopped yet; it is set under the lock.
+ */
 #ifndef GS_THREAD_DESCRIPTORS_H
 #define GS_THREAD_DESCRIPTORS_H
 
+#include "loop/checked.h"
 #include "thread/waiters.h"
 
 enum descriptor_kind {
     KIND_UNKNOWN,
-    KIND_TCP, /* a read of less than was asked for has left nothing */
-    KIND_WAITABLE,
-    KIND_REGULAR, /* the kernel cannot wait for it */
+    KIND_TCP, /* a short read has emptied the socket */
+    KIND_POLLABLE,
+    KIND_REGULAR, /* it cannot be polled */
 };
 
-/* Has a loop watch a descriptor. The descriptor's first one stands in it, so that a report finds them together; another is only
- * needed while that is still to be stopped. */
+/* A registration of a descriptor with a loop. The descriptor's first one is embedded in it, so that
+ * an event touches few cache lines; another one is allocated only while the first is still to be
+ * stopped. */
 struct watch {
-    struct gs_io io;    /* whose data is the descriptor */
-    struct watch *next; /* of those that the worker is to stop */
-    bool is_closed;     /* the number meant a file that is gone */
+    struct gs_io io;    /* io.watcher.data is the descriptor */
+    struct watch *next; /* in the worker's list of detached watches */
+    bool is_closed;     /* the file was closed; the number may be in use again */
 };
 
-/* What a report touches is two cache lines: this, and the loop's part of the first watch. */
+/* An event touches two cache lines: the first one of this, and the first watch. */
 struct descriptor {
     struct gs_spin lock;
-    atomic_uchar perhaps;
+    atomic_uchar maybe_ready;
     atomic_uchar kind;
-    atomic_uchar file; /* of a regular one: the same for all descriptors of the same file */
-    atomic_bool is_nonblocking; /* known to be */
-    atomic_bool is_hung_up;     /* the end comes without a further report */
-    atomic_bool is_first_used;
+    atomic_uchar file_hash; /* of a regular file: equal for the same file; files may collide */
+    atomic_bool is_nonblocking;
+    atomic_bool is_hung_up; /* the end of file does not cause another event */
+    atomic_bool is_first_in_use;
     struct worker *_Atomic owner;
     struct watch *watch;
     struct gs_wait_queue readers, writers;
+#ifdef GS_CHECKED
+    struct gs_file_identity identity; /* of the file that is watched */
+    atomic_int closing;               /* calls of gs_close in progress */
+#endif
     _Alignas(64) struct watch first;
 };
 
-/* NULL: a number that no descriptor can have, or no memory. */
+/* ---- The table (descriptors.c) ---- */
+
+/* Returns NULL if fd is out of range or memory is exhausted. */
 struct descriptor *gs_descriptor(int fd);
-/* The number means a new file. */
+
+/* The error of a call for which gs_descriptor has returned NULL. */
+static inline int descriptor_error(int fd)
+{
+    return fd < 0 ? -EBADF : -ENOMEM;
+}
+
+/* Reset the entry for a descriptor that was just created. */
 void gs_descriptor_reset(struct descriptor *descriptor, int fd, enum descriptor_kind kind);
 enum descriptor_kind gs_descriptor_kind(struct descriptor *descriptor, int fd);
 
-/* Wait for GS_READ or GS_WRITE. Returns 0 when it is worth a try, or -errno. */
+/* Wait for GS_READ or GS_WRITE. Returns 0 when a system call is worth trying, or -errno. */
 int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction,
                        uint64_t deadline_ns);
 
-/* Wait without having the kernel report: for whoever ends the wait, or for whoever closes fd. Returns what the thread was claimed
- * with, or -errno. */
-int gs_descriptor_queue(struct descriptor *descriptor, int fd, unsigned direction,
-                        uint64_t deadline_ns);
+/* Wait without watching the descriptor: until another function claims the thread, or until fd is
+ * closed. Returns the outcome of the wait, or -errno. */
+int gs_descriptor_wait_unwatched(struct descriptor *descriptor, int fd, unsigned direction,
+                                 uint64_t deadline_ns);
 
-/* Have the kernel report, if it does not yet. The lock is held. Returns 0 or -errno. */
+/* Watch the descriptor, unless it is watched already. The caller holds the lock. Returns 0 or
+ * -errno. */
 int gs_descriptor_watch(struct descriptor *descriptor, int fd);
 
-/* Tell those who wait for it of events, or of err, for which they are woken. The lock is held. worker: the caller; NULL: it is
- * none. */
-void gs_descriptor_report(struct worker *worker, struct descriptor *descriptor, unsigned events,
+/* Notify the waiting threads of events, or wake them with err. The caller holds the lock. worker:
+ * the caller, or NULL if it is no worker. */
+void gs_descriptor_notify(struct worker *worker, struct descriptor *descriptor, unsigned events,
                           int err);
 
-/* Visit those that were ever used, and their neighbours. */
-void gs_descriptors_each(void (*visit)(struct descriptor *descriptor, int fd, void *data),
-                         void *data);
+/* Called after a system call that may have left something: sets the bit, and wakes threads that
+ * have started to wait in the meantime. */
+void gs_descriptor_set_ready(struct descriptor *descriptor, unsigned direction);
 
-/* poll.c: something has happened to a descriptor of a gs_poll. The descriptor's lock is held. worker: the caller; NULL: it is
- * none. */
-void gs_poll_report(struct worker *worker, void *argument);
+/* Visit all entries that were ever used, and some that were not. */
+void gs_descriptors_foreach(void (*visit)(struct descriptor *descriptor, int fd, void *data),
+                            void *data);
+
+/* Called after an iteration of the worker's loop: deliver the events that it has collected. */
+void gs_descriptors_flush_events(struct worker *worker);
+
+/* Stop the worker's watches that others have detached. */
+void gs_descriptors_stop_detached(struct worker *worker);
+void gs_descriptors_done(void);
+void gs_descriptors_after_fork(void);
+
+/* ---- gs_poll (poll.c) ---- */
+
+/* Notify a gs_poll of an event. The caller holds the lock of the descriptor. worker: the caller, or
+ * NULL if it is no worker. */
+void gs_poll_notify(struct worker *worker, void *argument);
+
+/* ---- Descriptors that stuck workers watch (stuck_descriptors.c) ---- */
+
+/* Poll them, and wake the threads that wait for them. Called by the monitor. */
+void gs_descriptors_poll_stuck(void);
+
+/* The number of ready descriptors for which threads wait on the worker. Wakes none of them. Called
+ * by the monitor. */
+unsigned gs_descriptors_count_ready(const struct worker *worker);
 
 static inline struct gs_wait_queue *descriptor_queue(struct descriptor *descriptor,
                                                      unsigned direction)
@@ -80,21 +126,21 @@ static inline struct gs_wait_queue *descriptor_queue(struct descriptor *descript
     return direction == GS_READ ? &descriptor->readers : &descriptor->writers;
 }
 
-static inline bool descriptor_is_worth(struct descriptor *descriptor, unsigned direction)
+static inline bool descriptor_may_be_ready(struct descriptor *descriptor, unsigned direction)
 {
-    return atomic_load_explicit(&descriptor->perhaps, memory_order_relaxed) & direction;
+    return atomic_load_explicit(&descriptor->maybe_ready, memory_order_relaxed) & direction;
 }
 
 static inline void descriptor_clear(struct descriptor *descriptor, unsigned direction)
 {
-    if (descriptor_is_worth(descriptor, direction))
-        atomic_fetch_and(&descriptor->perhaps, (unsigned char)~direction);
+    if (descriptor_may_be_ready(descriptor, direction))
+        atomic_fetch_and(&descriptor->maybe_ready, (unsigned char)~direction);
 }
 
 static inline void descriptor_set(struct descriptor *descriptor, unsigned direction)
 {
-    if (!descriptor_is_worth(descriptor, direction))
-        atomic_fetch_or(&descriptor->perhaps, (unsigned char)direction);
+    if (!descriptor_may_be_ready(descriptor, direction))
+        atomic_fetch_or(&descriptor->maybe_ready, (unsigned char)direction);
 }
 
 #endif

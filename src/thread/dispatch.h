@@ -1,28 +1,30 @@
-/* From one stack to the next. Inlined where it is used: after a switch the processor predicts each return wrongly, so the fewer
- * calls stand on a stack that is left, the better. */
+/* Switching from a thread to the next one. Inline in each blocking call: after a switch the
+ * processor mispredicts each return, so there should be few frames on a stack that is left. */
 #ifndef GS_THREAD_DISPATCH_H
 #define GS_THREAD_DISPATCH_H
 
-#include "thread/state.h"
+#include "thread/thread.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* What is ready but no thread with a stack is for the worker's own stack to resume. Returns NULL. */
+/* Store the item, which may be NULL, for the worker's own stack to resume. Returns NULL. */
 struct gs_thread *gs_worker_defer(struct worker *worker, struct gs_policy_item *item);
 
-/* Where to go: a thread that is ready, or NULL: the worker's own stack, which has the rest to do. */
+/* The next thread; NULL: switch to the worker's own stack, which does all that is not running
+ * threads. */
 ALWAYS_INLINE struct gs_thread *dispatch_next(struct worker *worker)
 {
     if (UNLIKELY(--worker->countdown < 0) && gs_worker_tick(worker))
         return NULL;
     struct gs_policy_item *item =
         UNLIKELY(!worker->ready_mask) ? gs_worker_next(worker) : queue_pop(worker);
-    if (UNLIKELY(!item) || UNLIKELY(thread_of(item)->run.resume != NULL))
+    if (UNLIKELY(!item) || UNLIKELY(runnable_of(item)->resume != NULL))
         return gs_worker_defer(worker, item);
     return thread_of(item);
 }
 
-/* What the call returns that a thread goes on in. */
+/* The result of the blocking call in which the next thread resumes; only waits that end in a tail
+ * call use it. */
 ALWAYS_INLINE int dispatch_result(const struct gs_thread *next)
 {
     return next ? atomic_load_explicit(&next->claim, memory_order_relaxed) : 0;
@@ -37,14 +39,14 @@ ALWAYS_INLINE int dispatch_to(struct worker *worker, struct gs_thread *self, str
     return result;
 }
 
-/* Run others on this worker. The caller is in its run queue, or will be put there. */
+/* Run other threads of this worker. The caller is queued already, or waits. */
 ALWAYS_INLINE int dispatch(struct worker *worker, struct gs_thread *self)
 {
     struct gs_thread *next = dispatch_next(worker);
     return LIKELY(next != self) ? dispatch_to(worker, self, next) : 0;
 }
 
-/* The same; then(argument) is called once the stack has been left. */
+/* Run other threads of this worker; then(argument) is called when the stack has been left. */
 ALWAYS_INLINE int dispatch_then(struct worker *worker, struct gs_thread *self, void (*then)(void *),
                                 void *argument)
 {
@@ -57,25 +59,34 @@ ALWAYS_INLINE int dispatch_then(struct worker *worker, struct gs_thread *self, v
     return result;
 }
 
-/* Release a spin lock. */
-void gs_thread_unlock(void *lock);
-/* As dispatch_unlock, whatever is next. */
+/* Release a spin lock; a callback for the functions that call then(argument). */
+void gs_spin_unlock_callback(void *lock);
+
+/* dispatch_unlock in every case, not inline. */
 int gs_dispatch_unlock(struct worker *worker, struct gs_thread *self, struct gs_spin *lock);
 
-/* Run others; the lock is released once the stack has been left. The thread waits: it is not the next. The usual case calls nothing
- * but the switch, and that last. */
+/* Sanitizers do not see a lock released by the assembler, and it is no chaos point. */
+#if GS_TSAN || GS_IS_CHAOS
+#define UNLOCKS_IN_C 1
+#else
+#define UNLOCKS_IN_C 0
+#endif
+
+/* Run other threads; the lock is released when the stack has been left. The calling thread is not
+ * in the run queue. The usual case calls nothing but the switch, as a tail call. */
 ALWAYS_INLINE int dispatch_unlock(struct worker *worker, struct gs_thread *self,
                                   struct gs_spin *lock)
 {
     if (UNLIKELY(!worker->ready_mask) || UNLIKELY(worker->countdown <= 0) ||
-        UNLIKELY(worker->is_based) || GS_TSAN)
+        UNLIKELY(worker->has_thread_tls_base) || UNLOCKS_IN_C)
         return gs_dispatch_unlock(worker, self, lock);
     unsigned level = (unsigned)__builtin_ctz(worker->ready_mask);
-    struct gs_thread *next = thread_of(worker->queues[level].first);
-    if (UNLIKELY(next->run.resume != NULL))
+    struct gs_policy_item *item = worker->queues[level].first;
+    if (UNLIKELY(runnable_of(item)->resume != NULL))
         return gs_dispatch_unlock(worker, self, lock);
+    struct gs_thread *next = thread_of(item);
     worker->countdown--;
-    queue_take(worker, level);
+    queue_pop_level(worker, level);
     worker->current = next;
     fiber_leave(&self->fiber, &next->fiber, false);
     int result = UNLIKELY(gs_runtime.is_multi)
@@ -85,7 +96,7 @@ ALWAYS_INLINE int dispatch_unlock(struct worker *worker, struct gs_thread *self,
     return result;
 }
 
-/* Does not come back. then(self), unless `then` is NULL. */
+/* Switch away from a thread that has ended, and call then(self), unless `then` is NULL. */
 _Noreturn ALWAYS_INLINE void dispatch_last(struct worker *worker, struct gs_thread *self,
                                            void (*then)(void *))
 {

@@ -1,16 +1,16 @@
-/* All threads, by call and by signal. */
-#include "thread/calls.h"
+/* gs_threads_dump, and the same by a signal. */
+#include "thread/dump.h"
 #include "thread/stacks.h"
 
 struct dump {
     int fd;
     uint64_t now_ns;
-    struct worker *worker;          /* who writes it; NULL: none */
-    const struct gs_thread *caller; /* the thread that asked */
-    const void *pc;                 /* where its call returns to */
+    struct worker *worker;          /* the calling worker; NULL: none */
+    const struct gs_thread *caller; /* the calling thread; NULL: none */
+    const void *pc;                 /* the return address of its call */
 };
 
-/* The worker that runs it now; NULL: it does not run. */
+/* The worker that runs the thread now; NULL: none. */
 NOT_FOR_TSAN static struct worker *runner_of(const struct gs_thread *thread)
 {
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
@@ -21,8 +21,9 @@ NOT_FOR_TSAN static struct worker *runner_of(const struct gs_thread *thread)
     return NULL;
 }
 
-/* Whether nobody can run it while the dump is written: only its worker could, which is here, or no worker runs anything. */
-NOT_FOR_TSAN static bool is_steady(const struct dump *dump, const struct gs_thread *thread)
+/* Whether no worker can run the thread while the dump is written: only the calling worker could, or
+ * no worker runs threads any more. */
+NOT_FOR_TSAN static bool is_stable(const struct dump *dump, const struct gs_thread *thread)
 {
     bool is_mobile = thread->migrates && gs_runtime.is_multi;
     const struct worker *worker = *(struct worker *const volatile *)&thread->worker;
@@ -35,50 +36,7 @@ NOT_FOR_TSAN static bool has_context(const struct gs_thread *thread)
     return sp >= thread->stack && sp + sizeof(struct context) <= thread->stack_top;
 }
 
-NOT_FOR_TSAN static void put_calls(const struct dump *dump, const struct gs_thread *thread)
-{
-    struct calls calls;
-    if (thread == dump->caller)
-        gs_calls_of_caller(thread, dump->pc, &calls);
-    else
-        gs_calls_of_waiting(thread, is_steady(dump, thread), &calls);
-    gs_report_calls(dump->fd, &calls);
-}
-
-NOT_FOR_TSAN static void put_waiting(const struct dump *dump, const struct gs_thread *thread)
-{
-    const struct wait_kind *waits = thread_waits(thread) ? thread->waits : NULL;
-    size_t used = (size_t)(thread->stack_top - (const char *)thread->sp);
-    struct symbol symbol;
-    if (context_pc(thread->sp) == (void *)gs_context_start) {
-        gs_symbols_find((const void *)(uintptr_t)thread->fn, &symbol);
-        gs_report_put(dump->fd, "is to be started in");
-        gs_report_symbol(dump->fd, &symbol);
-        gs_report_put(dump->fd, "\n");
-        return;
-    }
-    uint64_t since_ns = thread->since_ns < dump->now_ns ? thread->since_ns : dump->now_ns;
-    if (waits)
-        gs_report_put(dump->fd, "waits for %s at %p since %.3f ms, %zu bytes of stack\n",
-                      waits->what, thread->waits_at, (double)(dump->now_ns - since_ns) / 1e6, used);
-    else
-        gs_report_put(dump->fd, "is ready, %zu bytes of stack\n", used);
-    put_calls(dump, thread);
-}
-
-/* On another worker. What sits in a system call is not asked for its calls: the call would end early. */
-NOT_FOR_TSAN static void put_running(const struct dump *dump, const struct gs_thread *thread,
-                                     struct worker *runner)
-{
-    char doing[64];
-    struct calls calls;
-    bool is_in_call = gs_worker_call(runner, doing, sizeof doing);
-    gs_report_put(dump->fd, "runs on worker %u and %s\n", runner->index + 1, doing);
-    if (!is_in_call && gs_calls_of_running(runner, thread, &calls))
-        gs_report_calls(dump->fd, &calls);
-}
-
-/* The thread may be a new one by now. */
+/* The thread may end meanwhile, and its control block be reused. */
 NOT_FOR_TSAN static void copy_name(char *to, const volatile char *from)
 {
     for (int i = 0; i < NAME_SIZE - 1; i++)
@@ -86,42 +44,123 @@ NOT_FOR_TSAN static void copy_name(char *to, const volatile char *from)
     to[NAME_SIZE - 1] = 0;
 }
 
-NOT_FOR_TSAN static void put_thread(const struct dump *dump, const struct gs_thread *thread)
+/* ---- Threads that run, which are as many as workers ---- */
+
+enum { RUNNING_MAX = 64 };
+
+/* What is written of a thread that runs. It may end before that, with the memory of its stack. */
+struct running {
+    const struct gs_thread *thread;
+    const struct worker *runner;
+    char name[NAME_SIZE];
+    char activity[64]; /* empty: the thread calls for the dump */
+    struct program_calls calls;
+};
+
+/* Guarded as the groups are. */
+static struct running running[RUNNING_MAX];
+static unsigned running_count;
+
+/* A thread that another worker runs is not asked for its backtrace while it is in a system call,
+ * which the signal would interrupt. */
+NOT_FOR_TSAN static void add_running(const struct dump *dump, const struct gs_thread *thread,
+                                     struct worker *runner)
+{
+    unsigned i = running_count++;
+    struct backtrace backtrace;
+    if (i >= RUNNING_MAX)
+        return;
+    running[i] = (struct running){.thread = thread, .runner = runner};
+    copy_name(running[i].name, thread->name);
+    if (thread == dump->caller)
+        gs_backtrace_of_caller(thread, dump->pc, &backtrace);
+    else if (gs_worker_activity(runner, running[i].activity, sizeof running[i].activity) ||
+             !gs_backtrace_of_running(runner, thread, &backtrace))
+        return;
+    gs_program_calls_of(&backtrace, &running[i].calls);
+}
+
+NOT_FOR_TSAN static void print_running(int fd)
+{
+    for (unsigned i = 0; i < running_count && i < RUNNING_MAX; i++) {
+        const struct running *thread = &running[i];
+        gs_report_printf(fd, "thread %p \"%s\": runs on worker %u%s%s\n",
+                         (const void *)thread->thread, thread->name, thread->runner->index + 1,
+                         thread->activity[0] ? ", " : "", thread->activity);
+        gs_program_calls_report(fd, &thread->calls);
+    }
+    if (running_count > RUNNING_MAX)
+        gs_report_printf(fd, "%u other threads run\n", running_count - RUNNING_MAX);
+}
+
+/* ---- Others, which are grouped ---- */
+
+NOT_FOR_TSAN static void add_suspended(const struct dump *dump, const struct gs_thread *thread,
+                                       struct dumped *dumped)
+{
+    struct backtrace backtrace;
+    struct program_calls calls;
+    const struct wait_kind *kind = thread->wait_kind;
+    uint64_t start_ns = thread->wait_start_ns;
+    dumped->used = (size_t)(thread->stack_top - (const char *)thread->sp);
+    dumped->state = DUMPED_READY;
+    if (thread_is_waiting(thread) && kind) {
+        dumped->state = DUMPED_WAITING;
+        dumped->kind = kind;
+        dumped->object = thread->wait_object;
+        dumped->waited_ns = start_ns < dump->now_ns ? dump->now_ns - start_ns : 0;
+    }
+    gs_backtrace_of_waiting(thread, is_stable(dump, thread), &backtrace);
+    gs_program_calls_of(&backtrace, &calls);
+    gs_dump_add(dumped, &calls);
+}
+
+NOT_FOR_TSAN static void add_thread(const struct dump *dump, const struct gs_thread *thread)
 {
     struct worker *runner = runner_of(thread);
-    char name[NAME_SIZE];
-    copy_name(name, thread->name);
-    gs_report_put(dump->fd, "thread %p \"%s\": ", (const void *)thread, name);
-    if (runner && thread == dump->caller) {
-        gs_report_put(dump->fd, "runs on worker %u\n", runner->index + 1);
-        put_calls(dump, thread);
-    } else if (runner) {
-        put_running(dump, thread, runner);
-    } else if (has_context(thread)) {
-        put_waiting(dump, thread);
+    struct dumped dumped = {.thread = thread};
+    struct program_calls calls = {0};
+    if (!thread->is_live || thread->is_done)
+        return;
+    copy_name(dumped.name, thread->name);
+    if (runner) {
+        add_running(dump, thread, runner);
+    } else if (!has_context(thread)) {
+        dumped.state = DUMPED_CREATED;
+        gs_dump_add(&dumped, &calls);
+    } else if (context_pc(thread->sp) == (void *)gs_context_start) {
+        dumped.state = DUMPED_NEW;
+        calls.calls[calls.count++] = (const void *)(uintptr_t)thread->fn;
+        gs_dump_add(&dumped, &calls);
     } else {
-        gs_report_put(dump->fd, "is being made\n");
+        add_suspended(dump, thread, &dumped);
     }
 }
 
-NOT_FOR_TSAN static void *put_all(void *argument)
+/* Writing may block: it is done when all is collected, without the lock. */
+NOT_FOR_TSAN static void *print_all(void *argument)
 {
     const struct dump *dump = argument;
     struct gs_thread *thread;
-    gs_symbols_begin(true);
+    gs_symbols_open(true);
+    gs_dump_clear_groups();
+    running_count = 0;
     for (int class = 0; class < STACK_CLASSES; class ++)
         for (size_t i = 0; (thread = gs_stacks_at(class, i)); i++)
-            if (thread->is_live && !thread->is_done)
-                put_thread(dump, thread);
-    spin_lock_always(&gs_runtime.caller_lock);
-    GS_LIST_EACH(link, &gs_runtime.caller_threads)
-    put_thread(dump, gs_container_of(link, struct gs_thread, link));
-    spin_unlock_always(&gs_runtime.caller_lock);
-    gs_symbols_end();
+            add_thread(dump, thread);
+    spin_lock_always(&gs_runtime.user_stack_lock);
+    GS_LIST_FOREACH (link, &gs_runtime.user_stack_threads)
+        add_thread(dump, gs_container_of(link, struct gs_thread, link));
+    spin_unlock_always(&gs_runtime.user_stack_lock);
+    print_running(dump->fd);
+    gs_dump_print_groups(dump->fd);
+    gs_symbols_close();
+    if (!gs_runtime.is_deadlocked)
+        gs_cycles_print(dump->fd, dump->worker && !gs_runtime.is_multi);
     return NULL;
 }
 
-/* What is written needs more of a stack than a thread may have left. */
+/* Formatting needs more stack than the calling thread may have left. */
 void gs_threads_dump(int fd)
 {
     struct worker *worker = gs_worker_or_null();
@@ -133,12 +172,12 @@ void gs_threads_dump(int fd)
         .pc = __builtin_return_address(0),
     };
     if (dump.caller)
-        gs_thread_borrow(put_all, &dump);
+        gs_thread_call_on_worker_stack(print_all, &dump);
     else
-        put_all(&dump);
+        print_all(&dump);
 }
 
-/* ---- By signal: the first worker's loop takes it ---- */
+/* ---- By signal, which the first worker's loop handles ---- */
 
 static void on_dump(struct gs_signal *signal)
 {
@@ -154,10 +193,4 @@ int gs_reports_start_dumping(struct worker *worker)
         return 0;
     gs_signal_init(&worker->dump, worker->loop, on_dump);
     return gs_signal_start(&worker->dump, gs_runtime.options.dump_signal);
-}
-
-void gs_reports_stop_dumping(struct worker *worker)
-{
-    if (gs_runtime.options.dump_signal)
-        gs_signal_stop(&worker->dump);
 }

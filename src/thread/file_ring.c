@@ -1,11 +1,11 @@
-/* The states of a request, which stands on the stack of the thread that waits:
+/* The states of a request, which is on the stack of the waiting thread:
  *
- *     UNDER_WAY --- take_answers ---> DONE
- *         |---- hand_over ----------> REFUSED     the kernel had not taken it
- *         `---- withdraw -----------> the thread's again
+ *     PENDING -- take_completions --> DONE
+ *        |------ submit_entries ----> REJECTED  the kernel did not accept it
+ *        `------ withdraw ----------> (the thread's again)
  *
- * An entry that is taken back becomes one that does nothing, for nobody. The ring tells the loop of answers by the loop's own
- * eventfd, so nothing has to be registered that could be refused later. */
+ * An entry that is withdrawn becomes a no-op without a request. The ring signals completions
+ * through the loop's own eventfd, so nothing has to be registered later that could fail. */
 #include "thread/file_ring.h"
 
 #include "base/ring.h"
@@ -15,105 +15,107 @@
 #include <stdlib.h>
 
 #define ENTRIES 256
-/* Requests under way. Each may be cancelled, and there is room for the answers to both. */
-#define PLACES 128
-/* So many are not left to wait for the loop. */
-#define TOGETHER 16
+/* Requests in progress. Each may be canceled, and there is room for the completions of both. */
+#define REQUESTS_MAX 128
+/* So many entries are submitted without waiting for the loop. */
+#define SUBMIT_BATCH 16
 
-enum request_state { REQUEST_UNDER_WAY, REQUEST_DONE, REQUEST_REFUSED };
+enum request_state { REQUEST_PENDING, REQUEST_DONE, REQUEST_REJECTED };
 
 struct request {
     struct gs_thread *thread;
     enum request_state state;
-    uint32_t place; /* of its entry */
+    uint32_t entry_index; /* index of its entry */
     int32_t result;
 };
 
 struct file_ring {
     struct gs_ring ring;
-    struct gs_prepare before_wait; /* while entries are to be handed over */
-    struct gs_check after_wait;    /* while answers are to come */
-    unsigned under_way;            /* entries that were not answered */
-    struct gs_semaphore places;
+    struct gs_prepare before_wait; /* active while there are entries to submit */
+    struct gs_check after_wait;    /* active while completions are expected */
+    unsigned active_ops;           /* entries that are not completed */
+    struct gs_semaphore slots;
 };
 
-/* ---- Answers ---- */
+/* ---- Completions ---- */
 
-static void end(struct worker *worker, struct request *request, enum request_state state)
+static void end_request(struct worker *worker, struct request *request, enum request_state state)
 {
     request->state = state;
     if (thread_claim(request->thread, CLAIM_WOKEN))
-        gs_thread_arrive(worker, request->thread);
+        gs_thread_enqueue(worker, request->thread);
 }
 
-static void take_answers(struct gs_check *check)
+static void take_completions(struct gs_check *check)
 {
     struct file_ring *ring = gs_container_of(check, struct file_ring, after_wait);
     struct worker *worker = worker_current();
-    const struct io_uring_cqe *answer;
-    while ((answer = gs_ring_first(&ring->ring))) {
-        struct request *request = (struct request *)(uintptr_t)answer->user_data;
+    const struct io_uring_cqe *completion;
+    while ((completion = gs_ring_peek_cqe(&ring->ring))) {
+        struct request *request = (struct request *)(uintptr_t)completion->user_data;
         if (request) {
-            request->result = answer->res;
-            end(worker, request, REQUEST_DONE);
+            request->result = completion->res;
+            end_request(worker, request, REQUEST_DONE);
         }
-        gs_ring_advance(&ring->ring);
-        ring->under_way--;
+        gs_ring_cqe_seen(&ring->ring);
+        ring->active_ops--;
     }
-    if (!ring->under_way)
+    if (!ring->active_ops)
         gs_check_stop(check);
 }
 
 /* ---- Entries ---- */
 
-static struct request *take_back(struct io_uring_sqe *entry)
+static struct request *cancel_entry(struct io_uring_sqe *entry)
 {
     struct request *request = (struct request *)(uintptr_t)entry->user_data;
     *entry = (struct io_uring_sqe){.opcode = IORING_OP_NOP, .fd = -1};
     return request;
 }
 
-/* What the kernel does not take now is taken back: it may not come to it for long. True: there was such. */
-static bool hand_over(struct worker *worker, struct file_ring *ring)
+/* Submit all entries. Those that the kernel does not accept now are withdrawn, since it may not
+ * accept them for long. Returns true if there were such requests. */
+static bool submit_entries(struct worker *worker, struct file_ring *ring)
 {
-    bool is_refused = gs_ring_enter(&ring->ring, 0, 0);
-    for (unsigned n = gs_ring_waiting(&ring->ring); n; n--) {
-        uint32_t place = ring->ring.tail - n;
-        struct request *request = take_back(&ring->ring.sqes[place & (ring->ring.sq_count - 1)]);
-        is_refused |= request != NULL;
+    bool is_rejected = gs_ring_enter(&ring->ring, 0, 0);
+    for (unsigned n = gs_ring_unsubmitted(&ring->ring); n; n--) {
+        uint32_t entry_index = ring->ring.tail - n;
+        struct request *request =
+            cancel_entry(&ring->ring.sqes[entry_index & (ring->ring.sq_count - 1)]);
+        is_rejected |= request != NULL;
         if (request)
-            end(worker, request, REQUEST_REFUSED);
+            end_request(worker, request, REQUEST_REJECTED);
     }
-    return is_refused;
+    return is_rejected;
 }
 
-static void on_wait(struct gs_prepare *prepare)
+static void submit_before_wait(struct gs_prepare *prepare)
 {
     struct file_ring *ring = gs_container_of(prepare, struct file_ring, before_wait);
     gs_prepare_stop(prepare);
-    /* Those who were refused are ready now. */
-    if (hand_over(worker_current(), ring))
+    /* The threads of rejected requests are ready now. */
+    if (submit_entries(worker_current(), ring))
         gs_loop_wake(prepare->watcher.loop);
 }
 
-/* Returns NULL when the kernel takes no more. */
+/* Returns NULL if the ring is full and the kernel accepts no entries. */
 static struct io_uring_sqe *new_entry(struct worker *worker, struct file_ring *ring)
 {
-    struct io_uring_sqe *entry = gs_ring_entry(&ring->ring);
+    struct io_uring_sqe *entry = gs_ring_get_sqe(&ring->ring);
     if (!entry) {
-        hand_over(worker, ring);
-        entry = gs_ring_entry(&ring->ring);
+        submit_entries(worker, ring);
+        entry = gs_ring_get_sqe(&ring->ring);
     }
     if (!entry)
         return NULL;
-    ring->under_way++;
+    ring->active_ops++;
     gs_check_start(&ring->after_wait);
     gs_prepare_start(&ring->before_wait);
     return entry;
 }
 
-static bool submit(struct file_ring *ring, struct request *request,
-                   const struct io_uring_sqe *filled)
+static bool add_request(struct file_ring *ring, struct request *request,
+                        const struct io_uring_sqe *filled)
 {
     struct worker *worker = request->thread->worker;
     struct io_uring_sqe *entry = new_entry(worker, ring);
@@ -121,22 +123,25 @@ static bool submit(struct file_ring *ring, struct request *request,
         return false;
     *entry = *filled;
     entry->user_data = (uintptr_t)request;
-    request->place = ring->ring.tail - 1;
-    if (gs_ring_waiting(&ring->ring) >= TOGETHER)
-        hand_over(worker, ring);
+    request->entry_index = ring->ring.tail - 1;
+    if (gs_ring_unsubmitted(&ring->ring) >= SUBMIT_BATCH)
+        submit_entries(worker, ring);
     return true;
 }
 
-/* True: it was not handed over, and will not be. */
+/* Returns true if the request was not submitted, and will not be. */
 static bool withdraw(struct file_ring *ring, const struct request *request)
 {
-    if (ring->ring.tail - request->place > gs_ring_waiting(&ring->ring))
+    struct io_uring_sqe *entry = &ring->ring.sqes[request->entry_index & (ring->ring.sq_count - 1)];
+    /* Positions have 32 bits: after so many requests, that of an old one may be another's. */
+    if (ring->ring.tail - request->entry_index > gs_ring_unsubmitted(&ring->ring) ||
+        entry->user_data != (uintptr_t)request)
         return false;
-    take_back(&ring->ring.sqes[request->place & (ring->ring.sq_count - 1)]);
+    cancel_entry(entry);
     return true;
 }
 
-static void cancel(struct file_ring *ring, const struct request *request)
+static void cancel_request(struct file_ring *ring, const struct request *request)
 {
     struct io_uring_sqe *entry = new_entry(request->thread->worker, ring);
     if (!entry)
@@ -148,52 +153,48 @@ static void cancel(struct file_ring *ring, const struct request *request)
 
 /* ---- Waiting ---- */
 
-/* The kernel's own errors of calls that are to begin again are told, too. */
-static bool is_interrupted(int64_t result)
-{
-    return result == -EINTR || result == -ECANCELED || result <= -512;
-}
-
-/* Returns 0 when the request has ended, or why it is of no interest any more. */
+/* Returns 0 when the request is completed, or -errno if the thread need not wait for it: it was
+ * withdrawn, or canceled. */
 static int await(struct file_ring *ring, struct request *request, uint64_t deadline_ns)
 {
     static const struct wait_kind waiting = {"a file", true};
     const struct wait wait = {.kind = &waiting, .deadline_ns = deadline_ns},
-                      rest = {.kind = &waiting, .deadline_ns = GS_NEVER, .is_uninterrupted = true};
-    if (request->state != REQUEST_UNDER_WAY)
+                      uninterruptible = {
+                          .kind = &waiting, .deadline_ns = GS_NEVER, .ignores_cancel = true};
+    if (request->state != REQUEST_PENDING)
         return 0;
     int err = gs_thread_wait(request->thread, NULL, &wait);
-    if (request->state != REQUEST_UNDER_WAY)
+    if (request->state != REQUEST_PENDING)
         return 0;
     if (withdraw(ring, request))
         return err;
-    cancel(ring, request);
-    while (request->state == REQUEST_UNDER_WAY)
-        (void)gs_thread_wait(request->thread, NULL, &rest);
-    return is_interrupted(request->result) ? err : 0;
+    cancel_request(ring, request);
+    while (request->state == REQUEST_PENDING)
+        (void)gs_thread_wait(request->thread, NULL, &uninterruptible);
+    return gs_ring_is_interrupted(request->result) ? err : 0;
 }
 
-static bool run(struct file_ring *ring, const struct io_uring_sqe *entry, uint64_t deadline_ns,
-                int64_t *ret_result)
+static bool run_request(struct file_ring *ring, const struct io_uring_sqe *entry,
+                        uint64_t deadline_ns, int64_t *ret_result)
 {
     struct request request = {.thread = thread_current()};
-    int err = gs_semaphore_wait(&ring->places, deadline_ns);
+    int err = gs_semaphore_wait(&ring->slots, deadline_ns);
     if (err) {
         *ret_result = err;
         return true;
     }
-    bool is_taken = submit(ring, &request, entry);
-    if (is_taken) {
+    bool is_added = add_request(ring, &request, entry);
+    if (is_added) {
         err = await(ring, &request, deadline_ns);
         *ret_result = err ? err : request.result;
     }
-    gs_semaphore_post(&ring->places);
-    return is_taken && (err || request.state == REQUEST_DONE);
+    gs_semaphore_post(&ring->slots);
+    return is_added && (err || request.state == REQUEST_DONE);
 }
 
 /* ---- The ring of a worker ---- */
 
-static int make(struct worker *worker, struct file_ring **ret_ring)
+static int new_ring(struct worker *worker, struct file_ring **ret_ring)
 {
     static const uint8_t needed[] = {IORING_OP_READV,   IORING_OP_WRITEV, IORING_OP_FSYNC,
                                      IORING_OP_OPENAT2, IORING_OP_STATX,  IORING_OP_ASYNC_CANCEL};
@@ -203,36 +204,36 @@ static int make(struct worker *worker, struct file_ring **ret_ring)
     int err = gs_ring_init(&ring->ring, ENTRIES, 0);
     if (err)
         goto free_ring;
-    err = gs_ring_knows(&ring->ring, needed, sizeof needed)
+    err = gs_ring_supports(&ring->ring, needed, sizeof needed)
               ? gs_sys_io_uring_register(ring->ring.fd, IORING_REGISTER_EVENTFD,
                                          &worker->loop->wake_fd, 1)
               : -ENOSYS;
     if (err)
-        goto end_ring;
-    gs_prepare_init(&ring->before_wait, worker->loop, on_wait);
-    gs_check_init(&ring->after_wait, worker->loop, take_answers);
-    ring->places.count = PLACES;
+        goto done_ring;
+    gs_prepare_init(&ring->before_wait, worker->loop, submit_before_wait);
+    gs_check_init(&ring->after_wait, worker->loop, take_completions);
+    ring->slots.count = REQUESTS_MAX;
     *ret_ring = ring;
     return 0;
 
-end_ring:
+done_ring:
     gs_ring_done(&ring->ring);
 free_ring:
     free(ring);
     return err;
 }
 
-/* What lacks now may be there at the next call. */
-static bool is_for_now(int err)
+/* The resource may be available at the next call. */
+static bool is_temporary(int err)
 {
     return err == -ENOMEM || err == -EMFILE || err == -ENFILE;
 }
 
-static struct file_ring *ring_of(struct worker *worker)
+static struct file_ring *get_ring(struct worker *worker)
 {
     if (!worker->file_ring && !worker->has_no_file_ring) {
-        int err = make(worker, &worker->file_ring);
-        worker->has_no_file_ring = err && !is_for_now(err);
+        int err = new_ring(worker, &worker->file_ring);
+        worker->has_no_file_ring = err && !is_temporary(err);
     }
     return worker->file_ring;
 }
@@ -240,18 +241,18 @@ static struct file_ring *ring_of(struct worker *worker)
 bool gs_file_ring_run(const struct io_uring_sqe *entry, uint64_t deadline_ns, int64_t *ret_result)
 {
     struct gs_thread *self = thread_current();
-    struct file_ring *ring = deadline_ns ? ring_of(self->worker) : NULL;
+    struct file_ring *ring = deadline_ns ? get_ring(self->worker) : NULL;
     bool is_done;
     if (!ring)
         return false;
-    if (thread_is_canceled(self)) {
+    if (thread_must_cancel(self)) {
         *ret_result = -ECANCELED;
         return true;
     }
     self->is_pinned = true;
     do
-        is_done = run(ring, entry, deadline_ns, ret_result);
-    while (is_done && *ret_result != -ECANCELED && is_interrupted(*ret_result));
+        is_done = run_request(ring, entry, deadline_ns, ret_result);
+    while (is_done && *ret_result != -ECANCELED && gs_ring_is_interrupted(*ret_result));
     self->is_pinned = false;
     return is_done;
 }
@@ -263,14 +264,14 @@ void gs_file_ring_free(struct worker *worker)
         return;
     gs_prepare_stop(&ring->before_wait);
     gs_check_stop(&ring->after_wait);
-    if (ring->under_way)
+    if (ring->active_ops)
         (void)gs_ring_cancel_all(&ring->ring);
     gs_ring_done(&ring->ring);
     free(ring);
     worker->file_ring = NULL;
 }
 
-void gs_file_ring_forked(struct worker *worker)
+void gs_file_ring_after_fork(struct worker *worker)
 {
     if (worker->file_ring)
         gs_ring_done(&worker->file_ring->ring);

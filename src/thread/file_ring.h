@@ -1,21 +1,24 @@
-/* Calls on files by io_uring. A worker has a ring of its own, made at its first such call; what its threads ask for is handed over
- * together, before the worker's loop waits. A thread stays with its worker while it waits for an answer. */
+/* Calls on files by io_uring. Each worker has a ring of its own, created at its first such call;
+ * the entries of its threads are submitted together, before the worker's loop waits. A thread stays
+ * on its worker while it waits for a completion. */
 #ifndef GS_THREAD_FILE_RING_H
 #define GS_THREAD_FILE_RING_H
 
-#include "thread/state.h"
+#include "thread/thread.h"
 
 #include <linux/io_uring.h>
 
-/* Have the kernel do what the entry says, which is filled in but for its user_data, and wait for the answer. What has begun by the
- * deadline is cancelled, and waited for. False: there is no ring, or the kernel takes no more; nothing was done. Otherwise
- * *ret_result is the answer, -ETIMEDOUT or -ECANCELED. */
+/* Run the operation of the entry, which is complete except for its user_data, and wait for its
+ * completion. At the deadline it is canceled, and its completion is waited for. Returns false if
+ * there is no ring or the kernel accepts no more entries: nothing was done. Otherwise *ret_result
+ * is the result, -ETIMEDOUT or -ECANCELED. */
 bool gs_file_ring_run(const struct io_uring_sqe *entry, uint64_t deadline_ns, int64_t *ret_result);
 
-/* The worker's, if there is one. Nobody waits for it any more. */
+/* Free the ring of the worker, if there is one. No thread waits for it. */
 void gs_file_ring_free(struct worker *worker);
 
-/* In the child, in place of the above: the ring is the parent's. The worker's loop is gone. */
-void gs_file_ring_forked(struct worker *worker);
+/* Called in the child instead of the above: the ring is shared with the parent. The worker's loop
+ * was freed. */
+void gs_file_ring_after_fork(struct worker *worker);
 
 #endif

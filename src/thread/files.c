@@ -1,8 +1,10 @@
-/* Files. A call is tried at once where the kernel can be told not to wait for a disk. The rest io_uring does, or where there is
- * none, the pool. Either has what is asked for as an entry of io_uring's, on the stack of the thread that waits. */
+/* Calls on files. A call is tried at once if it can be made without waiting for a disk. Otherwise
+ * io_uring runs it, or the pool if there is no io_uring. Both get the operation as an io_uring
+ * entry on the stack of the waiting thread. */
 #include "thread/files.h"
 
 #include "thread/file_ring.h"
+#include "thread/turn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,13 +18,13 @@
 
 struct operation {
     struct io_uring_sqe entry;
-    struct stat *stat; /* where the pool leaves it */
+    struct stat *stat; /* result of the pool */
     ssize_t result;
 };
 
-/* ---- By the pool ---- */
+/* ---- The pool ---- */
 
-static ssize_t carry_out(const struct operation *operation)
+static ssize_t execute(const struct operation *operation)
 {
     const struct io_uring_sqe *entry = &operation->entry;
     void *at = (void *)(uintptr_t)entry->addr;
@@ -46,11 +48,11 @@ static void run_in_pool(void *argument)
 {
     struct operation *operation = argument;
     do
-        operation->result = carry_out(operation);
+        operation->result = execute(operation);
     while (operation->result == -EINTR);
 }
 
-static ssize_t run(struct operation *operation, uint64_t deadline_ns)
+static ssize_t run_operation(struct operation *operation, uint64_t deadline_ns)
 {
     int64_t result;
     if (gs_file_ring_run(&operation->entry, deadline_ns, &result))
@@ -75,14 +77,17 @@ static ssize_t transfer(const struct file_transfer *transfer, uint64_t deadline_
                                          transfer->offset, RWF_NOWAIT)
                         : gs_sys_pwritev2(transfer->fd, transfer->iov, transfer->count,
                                           transfer->offset, RWF_NOWAIT);
-    /* Some kernels say 0 where they would have to wait. */
-    if (n > 0 || (n && n != -EAGAIN && n != -EINTR && n != -EOPNOTSUPP))
+    /* Some kernels return 0 if they would have to wait. */
+    if (n > 0 || (n && n != -EAGAIN && n != -EINTR && n != -EOPNOTSUPP)) {
+        turn_spend(n, deadline_ns);
         return n;
-    return run(&operation, deadline_ns);
+    }
+    return run_operation(&operation, deadline_ns);
 }
 
 ssize_t gs_pread(int fd, void *bytes, size_t n, off_t offset, uint64_t deadline_ns)
 {
+    CHECKED_WAIT(deadline_ns);
     const struct iovec part = {.iov_base = bytes, .iov_len = n};
     if (offset < 0)
         return -EINVAL;
@@ -91,23 +96,26 @@ ssize_t gs_pread(int fd, void *bytes, size_t n, off_t offset, uint64_t deadline_
 
 ssize_t gs_pwrite(int fd, const void *bytes, size_t n, off_t offset, uint64_t deadline_ns)
 {
+    CHECKED_WAIT(deadline_ns);
     const struct iovec part = {.iov_base = (void *)bytes, .iov_len = n};
     if (offset < 0)
         return -EINVAL;
     return transfer(&(struct file_transfer){fd, false, &part, 1, offset}, deadline_ns);
 }
 
-/* io_uring does not keep two that use the position of an open file apart, and the pool's system calls would let a worker wait. So
- * threads take turns: those of the same file, which may be open under several numbers. */
+/* io_uring does not lock the file offset, and the system calls of the pool would let a worker wait
+ * for that lock. So threads take turns: those of the same file, which may be open under several
+ * numbers, and those of files with the same hash. */
 static struct gs_mutex positions[256];
 
-ssize_t gs_file_transfer(const struct file_transfer *asked, unsigned file, uint64_t deadline_ns)
+ssize_t gs_file_transfer(const struct file_transfer *request, unsigned file_hash,
+                         uint64_t deadline_ns)
 {
-    struct gs_mutex *position = &positions[file % (sizeof positions / sizeof *positions)];
+    struct gs_mutex *position = &positions[file_hash % (sizeof positions / sizeof *positions)];
     ssize_t n = gs_mutex_lock(position, deadline_ns);
     if (n)
         return n;
-    n = transfer(asked, deadline_ns);
+    n = transfer(request, deadline_ns);
     gs_mutex_unlock(position);
     return n;
 }
@@ -117,11 +125,13 @@ void gs_files_reset(void)
     memset(positions, 0, sizeof positions);
 }
 
-/* ---- The rest ---- */
+/* ---- Other calls ---- */
 
-/* Tried without waiting by the kernel, a pipe with a name would be opened without its other end. */
+/* IOSQE_ASYNC: tried without waiting first, a FIFO would be opened although its other end is
+ * not. */
 int gs_open(int dirfd, const char *path, const struct open_how *how, uint64_t deadline_ns)
 {
+    CHECKED_WAIT(deadline_ns);
     struct operation operation = {.entry = {
                                       .opcode = IORING_OP_OPENAT2,
                                       .flags = IOSQE_ASYNC,
@@ -130,13 +140,14 @@ int gs_open(int dirfd, const char *path, const struct open_how *how, uint64_t de
                                       .addr2 = (uintptr_t)how,
                                       .len = sizeof *how,
                                   }};
-    return (int)run(&operation, deadline_ns);
+    return (int)run_operation(&operation, deadline_ns);
 }
 
 int gs_fsync(int fd, uint64_t deadline_ns)
 {
+    CHECKED_WAIT(deadline_ns);
     struct operation operation = {.entry = {.opcode = IORING_OP_FSYNC, .fd = fd}};
-    return (int)run(&operation, deadline_ns);
+    return (int)run_operation(&operation, deadline_ns);
 }
 
 static struct timespec time_of(const struct statx_timestamp *time)
@@ -165,6 +176,7 @@ static void convert(const struct statx *from, struct stat *to)
 
 int gs_stat(int dirfd, const char *path, struct stat *ret_stat, uint64_t deadline_ns)
 {
+    CHECKED_WAIT(deadline_ns);
     struct statx statx = {.stx_mask = 0};
     struct operation operation = {.entry =
                                       {
@@ -176,8 +188,8 @@ int gs_stat(int dirfd, const char *path, struct stat *ret_stat, uint64_t deadlin
                                           .statx_flags = AT_NO_AUTOMOUNT,
                                       },
                                   .stat = ret_stat};
-    int err = (int)run(&operation, deadline_ns);
-    /* The kernel has filled it in, and not the pool. */
+    int err = (int)run_operation(&operation, deadline_ns);
+    /* Filled in by io_uring, not by the pool. */
     if (!err && statx.stx_mask)
         convert(&statx, ret_stat);
     return err;

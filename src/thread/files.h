@@ -1,4 +1,4 @@
-/* What input and output of any descriptor needs of files. */
+/* Calls on regular files, as io.c needs them. */
 #ifndef GS_THREAD_FILES_H
 #define GS_THREAD_FILES_H
 
@@ -13,16 +13,19 @@ struct file_transfer {
     bool is_read;
     const struct iovec *iov;
     int count;
-    off_t offset; /* -1: the open file's own position */
+    off_t offset; /* -1: the file offset */
 };
 
-/* At the open file's own position; file: a number that is the same for all descriptors of the same file. As gs_readv. */
-ssize_t gs_file_transfer(const struct file_transfer *asked, unsigned file, uint64_t deadline_ns);
+/* Transfer at the file offset. file_hash: a number that is equal for all descriptors of the same
+ * file; different files may have the same number. Returns what gs_readv and gs_writev return. */
+ssize_t gs_file_transfer(const struct file_transfer *request, unsigned file_hash,
+                         uint64_t deadline_ns);
 
-/* Whether sending so much would not wait for a disk, as far as can be told. By the worker. */
+/* (page_cache.c) Whether sending the range would not wait for a disk, as far as can be determined.
+ * Called by the worker. */
 bool gs_file_is_cached(struct worker *worker, int fd, off_t from, size_t n);
 
-/* No thread is in a call any more. */
+/* Called when no thread is in a call: reset the locks of file offsets. */
 void gs_files_reset(void);
 
 #endif

@@ -1,6 +1,9 @@
-/* A process that forks. The child has one kernel thread, which goes on as the worker that it was; all else of the runtime was left
- * as it happened to be. So whatever only the forking thread could have changed is taken over, what stands under a lock is locked
- * during the fork, and the rest is made anew: who waits for what, who may run, which stacks are free. */
+/* gs_fork. The child has one kernel thread, which continues as the worker that it was; everything
+ * else of the runtime is in an arbitrary state. So the child keeps what only the forking thread
+ * could have changed and what is guarded by a lock that is held during the fork; the rest is
+ * initialised again: wait queues, run queues, free stacks. */
+#include "loop/state.h"
+#include "thread/backtrace.h"
 #include "thread/descriptors.h"
 #include "thread/file_ring.h"
 #include "thread/files.h"
@@ -12,24 +15,24 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Other workers of parents: their kernel threads were in the midst of them, so they cannot be freed. */
-static struct worker *forgotten;
+/* Other workers of the parent: their kernel threads may have been using them at the fork, so they
+ * cannot be freed. */
+static struct worker *leaked_workers;
 
-/* In this order everywhere: nobody who holds one waits for another. */
+/* No other function holds one of these locks while it acquires another, or that of the pool of
+ * kernel threads, which fork acquires. */
 static void lock_all(struct worker *worker)
 {
-    gs_pool_lock();
     gs_stacks_lock();
-    spin_lock_always(&gs_runtime.caller_lock);
+    spin_lock_always(&gs_runtime.user_stack_lock);
     spin_lock_always(&worker->deadlines.lock);
 }
 
 static void unlock_all(struct worker *worker)
 {
     spin_unlock_always(&worker->deadlines.lock);
-    spin_unlock_always(&gs_runtime.caller_lock);
+    spin_unlock_always(&gs_runtime.user_stack_lock);
     gs_stacks_unlock();
-    gs_pool_unlock();
 }
 
 static void empty_queues(struct worker *worker)
@@ -44,55 +47,56 @@ static void empty_queues(struct worker *worker)
     if (worker->policy_queue)
         memset(worker->policy_queue, 0, gs_runtime.options.policy->size);
     while (worker->deadlines.heap.count)
-        gs_heap_remove(&worker->deadlines.heap, gs_heap_first(&worker->deadlines.heap)->place);
+        gs_heap_remove(&worker->deadlines.heap, gs_heap_first(&worker->deadlines.heap)->index);
 }
 
-/* The only one left, which runs one thread. */
+/* The only worker in the child, which runs one thread. */
 static void reset_worker(struct worker *worker)
 {
     empty_queues(worker);
-    atomic_store(&worker->kernel_id, (int)gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0));
+    atomic_store(&worker->tid, (int)gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0));
     atomic_store(&worker->spawned, 1);
     atomic_store(&worker->ended, 0);
-    atomic_store(&worker->outside, worker->current->is_outside);
+    atomic_store(&worker->external, worker->current->is_external);
     atomic_store(&worker->is_stuck, false);
     worker->is_started = false;
 }
 
-/* What the former loop watched was for others. Returns 0 or -errno. */
+/* Replace the loop: what the previous one watched was for other threads. Returns 0 or -errno. */
 static int renew_loop(struct worker *worker)
 {
     struct gs_loop *loop;
     int err = gs_loop_new(&loop);
     if (err)
         return err;
-    err = gs_loop_forked(worker->loop); /* it would else speak to the parent's kernel objects */
+    /* otherwise it would use kernel objects of the parent */
+    err = gs_loop_after_fork(worker->loop);
     if (err) {
         gs_loop_free(loop);
         return err;
     }
-    gs_reports_stop_dumping(gs_runtime.workers[0]);
-    gs_descriptors_retire(worker);
+    gs_descriptors_stop_detached(worker);
     gs_loop_free(worker->loop);
-    gs_file_ring_forked(worker);
+    gs_file_ring_after_fork(worker);
     worker->loop = loop;
-    worker->now_ns = gs_worker_clock(loop);
-    gs_worker_bound_loop(loop);
+    worker->now_ns = gs_worker_loop_time(loop);
+    gs_worker_limit_loop_batch(loop);
     gs_deadlines_init(worker);
     return 0;
 }
 
 static void forget_others(struct worker *worker)
 {
-    for (unsigned i = 0; i < gs_runtime.options.workers + SPARES_MOST; i++) {
+    for (unsigned i = 0; i < gs_runtime.options.workers + EXTRA_WORKERS_MAX; i++) {
         struct worker *other = gs_runtime.workers[i];
         gs_runtime.workers[i] = NULL;
         if (!other || other == worker)
             continue;
-        other->next_forgotten = forgotten;
-        forgotten = other;
+        gs_loop_forget_signals(other->loop);
+        other->next_leaked = leaked_workers;
+        leaked_workers = other;
     }
-    worker->is_orphan = worker->index;
+    worker->exits_process = worker->index;
     gs_runtime.workers[0] = worker;
     gs_runtime.worker_count = 1;
     gs_runtime.options.workers = 1;
@@ -101,28 +105,54 @@ static void forget_others(struct worker *worker)
 
 static void reset_runtime(void)
 {
-    gs_runtime.is_multi = gs_threads_are_several = false;
-    atomic_store(&gs_runtime.spares, 0);
+    gs_runtime_set_multi(false);
+    atomic_store(&gs_runtime.enabled_extra_workers, 0);
     atomic_store(&gs_runtime.idle, 0);
-    atomic_store(&gs_runtime.foreign, 0);
-    atomic_store(&gs_runtime.arriving, 0);
+    atomic_store(&gs_runtime.nonworker_spawns, 0);
+    atomic_store(&gs_runtime.entering, 0);
     atomic_store(&gs_runtime.canceling_all, 0);
     atomic_store(&gs_runtime.is_stopping, false);
+}
+
+/* The thread never runs again, even if its wait is claimed, or if it is unparked or cancelled. Its
+ * waiters may still be in queues, also those on its stack, which is therefore not reused. */
+void gs_thread_forget(struct gs_thread *thread)
+{
+    fiber_done(&thread->fiber);
+    thread->is_live = false;
+    CHECKED_SET_FATE(thread, FATE_ABANDONED);
+    atomic_store(&thread->claim, CLAIM_NONE);
+    atomic_store(&thread->park_state, PARK_EMPTY);
+    atomic_store(&thread->cancel, CANCEL_FINISHED);
+}
+
+/* Keeps the calling thread and those that have ended, which can still be joined. */
+static void forget_user_stack_threads(const struct gs_thread *self)
+{
+    struct gs_list *list = &gs_runtime.user_stack_threads;
+    for (struct gs_list *link = list->next, *next; link != list; link = next) {
+        struct gs_thread *thread = gs_container_of(link, struct gs_thread, link);
+        next = link->next;
+        if (thread == self || thread->is_done)
+            continue;
+        gs_list_remove(link);
+        gs_thread_forget(thread);
+    }
 }
 
 static int become_child(struct worker *worker, struct gs_thread *self)
 {
     int err = renew_loop(worker);
-    gs_monitor_forked();
-    gs_pool_forked();
-    gs_descriptors_forked();
+    gs_symbols_after_fork();
+    gs_backtrace_after_fork();
+    gs_monitor_after_fork();
+    gs_descriptors_after_fork();
     gs_files_reset();
-    gs_stacks_forked(worker, self);
-    gs_list_init(&gs_runtime.caller_threads);
-    if (self->stack_class == CLASS_CALLER)
-        gs_list_append(&gs_runtime.caller_threads, &self->link);
-    self->bound = NULL;
-    self->timer_ns = GS_NEVER; /* it went with the former loop */
+    gs_stacks_after_fork(worker, self);
+    forget_user_stack_threads(self);
+    self->watchers.first = NULL;
+    self->bound_worker = NULL;
+    self->timer_ns = GS_NEVER; /* the previous loop had the timer */
     reset_worker(worker);
     forget_others(worker);
     reset_runtime();
@@ -131,18 +161,19 @@ static int become_child(struct worker *worker, struct gs_thread *self)
     return err ? err : gs_reports_start_dumping(worker);
 }
 
-/* As the last kernel thread of a process does. */
-_Noreturn void gs_fork_end(void)
+/* What returning from main would do. */
+_Noreturn void gs_fork_exit(void)
 {
-    gs_pool_done();
+    gs_blocking_end();
     exit(EXIT_SUCCESS);
 }
 
 pid_t gs_fork(void)
 {
+    CHECKED_THREAD();
     struct gs_thread *self = thread_current();
     struct worker *worker = self->worker;
-    if (self->base)
+    if (self->tls_base || worker->is_stack_in_use)
         return -EOPNOTSUPP;
     lock_all(worker);
     pid_t pid = fork();

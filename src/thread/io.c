@@ -1,7 +1,8 @@
-/* Calls that are tried at once and wait when they would block. */
+/* I/O calls: each is tried at once, and waits if it would block. */
 #include "thread/descriptors.h"
 #include "thread/files.h"
-#include "thread/ring.h"
+#include "thread/socket_ring.h"
+#include "thread/turn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,64 +13,69 @@
 #include <poll.h>
 #include <sys/uio.h>
 
-/* Of a file, so that others get their turn. */
-#define SENT_AT_ONCE ((size_t)1 << 20)
+/* Bytes of one sendfile call, so that other threads get their turn. */
+#define SENDFILE_MAX ((size_t)1 << 20)
 
-/* Without waiting. */
-static ssize_t attempt(const struct call *call, struct descriptor *descriptor)
+/* Try the call without waiting. */
+static ssize_t try_call(const struct io_call *call, struct descriptor *descriptor)
 {
     descriptor_clear(descriptor, call->direction);
     ssize_t n = call->try(call);
-    if (call_may_find_more(call, descriptor, n))
-        descriptor_set(descriptor, call->direction);
+    if (call_may_leave_more(call, descriptor, n))
+        gs_descriptor_set_ready(descriptor, call->direction);
     return n;
 }
 
-static ssize_t run(const struct call *call, uint64_t deadline_ns)
+static ssize_t run_call(const struct io_call *call, uint64_t deadline_ns)
 {
+
     struct descriptor *descriptor = gs_descriptor(call->fd);
     if (UNLIKELY(!descriptor))
-        return call->fd < 0 ? -EBADF : -ENOMEM;
-    bool is_by_ring = deadline_ns && gs_ring_takes(call, descriptor);
-    /* Who does not wait asks the kernel in any case: its report may still be to come. What can be sent, the ring sends. */
-    bool is_worth = !deadline_ns || (descriptor_is_worth(descriptor, call->direction) &&
-                                     !(is_by_ring && call->direction == GS_WRITE));
+        return descriptor_error(call->fd);
+    bool uses_ring = deadline_ns && gs_socket_ring_can_run(call, descriptor);
+    /* With the deadline 0 the call is tried in any case: an event may still be undelivered. A send
+     * that the ring can do is left to the ring. */
+    bool may_be_ready = !deadline_ns || (descriptor_may_be_ready(descriptor, call->direction) &&
+                                         !(uses_ring && call->direction == GS_WRITE));
     for (;;) {
-        ssize_t n = is_worth ? attempt(call, descriptor) : -EAGAIN;
-        if (is_by_ring && (n == -EAGAIN || n == -EINTR))
-            n = gs_ring_run(call, descriptor, deadline_ns);
-        if (n != -EAGAIN && n != -EINTR)
+        ssize_t n = may_be_ready ? try_call(call, descriptor) : -EAGAIN;
+        if (uses_ring && (n == -EAGAIN || n == -EINTR))
+            n = gs_socket_ring_run(call, descriptor, deadline_ns);
+        if (n != -EAGAIN && n != -EINTR) {
+            turn_spend(n, deadline_ns);
             return n;
+        }
         int err =
-            is_by_ring ? 0 : gs_descriptor_wait(descriptor, call->fd, call->direction, deadline_ns);
+            uses_ring ? 0 : gs_descriptor_wait(descriptor, call->fd, call->direction, deadline_ns);
         if (err)
             return err;
-        is_by_ring = is_by_ring && n == -EINTR;
-        is_worth = true;
+        uses_ring = uses_ring && n == -EINTR;
+        may_be_ready = true;
     }
 }
 
-/* What the kernel says now. */
+/* Poll the descriptor. */
 static bool is_ready(int fd, unsigned direction)
 {
     struct pollfd poll = {.fd = fd, .events = direction == GS_READ ? POLLIN | POLLRDHUP : POLLOUT};
     return gs_sys_poll(&poll, 1, 0) != 0;
 }
 
-/* A report that has come since the last try may be out of date; one that is not must be left for the try that follows. */
+/* An event since the last try may be out of date; the bit of one that is not must stay set for the
+ * try that follows. */
 static int wait_until_ready(int fd, unsigned direction, uint64_t deadline_ns)
 {
     struct descriptor *descriptor = gs_descriptor(fd);
     if (!descriptor)
-        return -EBADF;
-    if (!gs_runtime.is_multi && !descriptor_is_worth(descriptor, direction))
+        return descriptor_error(fd);
+    if (!gs_runtime.is_multi && !descriptor_may_be_ready(descriptor, direction))
         return gs_descriptor_wait(descriptor, fd, direction, deadline_ns);
     for (;;) {
         int err = gs_descriptor_wait(descriptor, fd, direction, deadline_ns);
-        if (err || descriptor_is_worth(descriptor, direction))
+        if (err || descriptor_may_be_ready(descriptor, direction))
             return err;
         if (is_ready(fd, direction)) {
-            descriptor_set(descriptor, direction);
+            gs_descriptor_set_ready(descriptor, direction);
             return 0;
         }
     }
@@ -77,62 +83,71 @@ static int wait_until_ready(int fd, unsigned direction, uint64_t deadline_ns)
 
 int gs_wait_readable(int fd, uint64_t deadline_ns)
 {
-    return wait_until_ready(fd, GS_READ, deadline_ns);
+    CHECKED_WAIT(deadline_ns);
+    int err = wait_until_ready(fd, GS_READ, deadline_ns);
+    turn_spend(0, deadline_ns);
+    return err;
 }
 
 int gs_wait_writable(int fd, uint64_t deadline_ns)
 {
-    return wait_until_ready(fd, GS_WRITE, deadline_ns);
+    CHECKED_WAIT(deadline_ns);
+    int err = wait_until_ready(fd, GS_WRITE, deadline_ns);
+    turn_spend(0, deadline_ns);
+    return err;
 }
 
 /* ---- Sockets ---- */
 
-static ssize_t try_recv(const struct call *call)
+static ssize_t try_recv(const struct io_call *call)
 {
     return gs_sys_recv(call->fd, call->bytes, call->n, call->flags | MSG_DONTWAIT);
 }
 
-static ssize_t try_send(const struct call *call)
+static ssize_t try_send(const struct io_call *call)
 {
     return gs_sys_send(call->fd, call->bytes, call->n, call->flags | MSG_DONTWAIT);
 }
 
-static ssize_t try_recvmsg(const struct call *call)
+static ssize_t try_recvmsg(const struct io_call *call)
 {
     return gs_sys_recvmsg(call->fd, call->bytes, call->flags | MSG_DONTWAIT);
 }
 
-static ssize_t try_sendmsg(const struct call *call)
+static ssize_t try_sendmsg(const struct io_call *call)
 {
     return gs_sys_sendmsg(call->fd, call->bytes, call->flags | MSG_DONTWAIT);
 }
 
 ssize_t gs_recv(int fd, void *bytes, size_t n, int flags, uint64_t deadline_ns)
 {
-    const struct call call = {.try = try_recv,
-                              .operation = IORING_OP_RECV,
-                              .fd = fd,
-                              .flags = flags,
-                              .direction = GS_READ,
-                              .bytes = bytes,
-                              .n = n};
-    return run(&call, deadline_ns);
+    CHECKED_WAIT(deadline_ns);
+    const struct io_call call = {.try = try_recv,
+                                 .operation = IORING_OP_RECV,
+                                 .fd = fd,
+                                 .flags = flags,
+                                 .direction = GS_READ,
+                                 .bytes = bytes,
+                                 .n = n};
+    return run_call(&call, deadline_ns);
 }
 
 ssize_t gs_send(int fd, const void *bytes, size_t n, int flags, uint64_t deadline_ns)
 {
-    const struct call call = {.try = try_send,
-                              .operation = IORING_OP_SEND,
-                              .fd = fd,
-                              .flags = flags,
-                              .direction = GS_WRITE,
-                              .bytes = (void *)bytes,
-                              .n = n};
-    return run(&call, deadline_ns);
+    CHECKED_WAIT(deadline_ns);
+    const struct io_call call = {.try = try_send,
+                                 .operation = IORING_OP_SEND,
+                                 .fd = fd,
+                                 .flags = flags,
+                                 .direction = GS_WRITE,
+                                 .bytes = (void *)bytes,
+                                 .n = n};
+    return run_call(&call, deadline_ns);
 }
 
 ssize_t gs_send_all(int fd, const void *bytes, size_t n, uint64_t deadline_ns)
 {
+    CHECKED_WAIT(deadline_ns);
     size_t sent = 0;
     while (sent < n) {
         ssize_t some = gs_send(fd, (const char *)bytes + sent, n - sent, 0, deadline_ns);
@@ -145,30 +160,90 @@ ssize_t gs_send_all(int fd, const void *bytes, size_t n, uint64_t deadline_ns)
 
 ssize_t gs_recvmsg(int fd, struct msghdr *message, int flags, uint64_t deadline_ns)
 {
-    const struct call call = {
+    CHECKED_WAIT(deadline_ns);
+    const struct io_call call = {
         .try = try_recvmsg, .fd = fd, .flags = flags, .direction = GS_READ, .bytes = message};
-    return run(&call, deadline_ns);
+    return run_call(&call, deadline_ns);
+}
+
+static bool is_to_unix(const struct msghdr *message)
+{
+    const struct sockaddr *address = message->msg_name;
+    return address && message->msg_namelen >= sizeof address->sa_family &&
+           address->sa_family == AF_UNIX;
+}
+
+/* A socket is ready to send although the receiver that a datagram names has a full queue. Nothing
+ * tells when that has room, and every try causes an event. */
+static ssize_t send_to_unix(const struct io_call *call, uint64_t deadline_ns)
+{
+    struct descriptor *descriptor = gs_descriptor(call->fd);
+    if (!descriptor)
+        return descriptor_error(call->fd);
+    for (uint64_t pause_ns = RETRY_FIRST;; pause_ns = earlier(2 * pause_ns, RETRY_MAX)) {
+        ssize_t n = try_call(call, descriptor);
+        if (n != -EAGAIN && n != -EINTR) {
+            turn_spend(n, deadline_ns);
+            return n;
+        }
+        uint64_t until_ns = earlier(gs_clock_now() + pause_ns, deadline_ns);
+        int err;
+        do
+            err = gs_descriptor_wait_unwatched(descriptor, call->fd, GS_WRITE, until_ns);
+        while (!err);
+        if (err != -ETIMEDOUT || until_ns == deadline_ns)
+            return err;
+    }
 }
 
 ssize_t gs_sendmsg(int fd, const struct msghdr *message, int flags, uint64_t deadline_ns)
 {
-    const struct call call = {.try = try_sendmsg,
-                              .operation = IORING_OP_SENDMSG,
-                              .fd = fd,
-                              .flags = flags,
-                              .direction = GS_WRITE,
-                              .bytes = (void *)message};
-    return run(&call, deadline_ns);
+    CHECKED_WAIT(deadline_ns);
+    const struct io_call call = {.try = try_sendmsg,
+                                 .operation = IORING_OP_SENDMSG,
+                                 .fd = fd,
+                                 .flags = flags,
+                                 .direction = GS_WRITE,
+                                 .bytes = (void *)message};
+    return is_to_unix(message) ? send_to_unix(&call, deadline_ns) : run_call(&call, deadline_ns);
 }
 
-static ssize_t try_accept(const struct call *call)
+ssize_t gs_recvfrom(int fd, void *bytes, size_t n, int flags, struct sockaddr *address,
+                    socklen_t *length, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    struct iovec part = {.iov_base = bytes, .iov_len = n};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (address && length) {
+        message.msg_name = address;
+        message.msg_namelen = *length;
+    }
+    ssize_t received = gs_recvmsg(fd, &message, flags, deadline_ns);
+    if (received >= 0 && length)
+        *length = message.msg_namelen;
+    return received;
+}
+
+ssize_t gs_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *address,
+                  socklen_t length, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    struct iovec part = {.iov_base = (void *)bytes, .iov_len = n};
+    const struct msghdr message = {.msg_name = (void *)address,
+                                   .msg_namelen = address ? length : 0,
+                                   .msg_iov = &part,
+                                   .msg_iovlen = 1};
+    return gs_sendmsg(fd, &message, flags, deadline_ns);
+}
+
+static ssize_t try_accept(const struct io_call *call)
 {
     return gs_sys_accept(call->fd, call->bytes, call->length, call->flags | SOCK_NONBLOCK);
 }
 
-/* A listener that blocks must not be tried before the kernel says that somebody is there. Another process may still be faster:
- * who shares a listener makes it non-blocking. */
-static int before_accept(struct descriptor *descriptor, int fd, uint64_t deadline_ns)
+/* A blocking listener must not be tried before it is readable. Another process may still take the
+ * connection: a listener that is shared should be non-blocking. */
+static int wait_for_connection(struct descriptor *descriptor, int fd, uint64_t deadline_ns)
 {
     if (LIKELY(atomic_load_explicit(&descriptor->is_nonblocking, memory_order_relaxed)))
         return 0;
@@ -179,27 +254,28 @@ static int before_accept(struct descriptor *descriptor, int fd, uint64_t deadlin
         atomic_store_explicit(&descriptor->is_nonblocking, true, memory_order_relaxed);
         return 0;
     }
-    struct gs_poll poll = {.fd = fd, .wanted = GS_READ};
+    struct gs_poll poll = {.fd = fd, .events = GS_READ};
     int ready = gs_poll(&poll, 1, deadline_ns);
     return ready < 0 ? ready : ready ? 0 : -ETIMEDOUT;
 }
 
 int gs_accept(int fd, struct sockaddr *address, socklen_t *length, int flags, uint64_t deadline_ns)
 {
-    const struct call call = {.try = try_accept,
-                              .operation = IORING_OP_ACCEPT,
-                              .fd = fd,
-                              .flags = flags,
-                              .direction = GS_READ,
-                              .bytes = address,
-                              .length = length};
+    CHECKED_WAIT(deadline_ns);
+    const struct io_call call = {.try = try_accept,
+                                 .operation = IORING_OP_ACCEPT,
+                                 .fd = fd,
+                                 .flags = flags,
+                                 .direction = GS_READ,
+                                 .bytes = address,
+                                 .length = length};
     struct descriptor *listener = gs_descriptor(fd);
     if (!listener)
-        return -EBADF;
-    int new_fd = before_accept(listener, fd, deadline_ns);
+        return descriptor_error(fd);
+    int new_fd = wait_for_connection(listener, fd, deadline_ns);
     if (new_fd)
         return new_fd;
-    new_fd = (int)run(&call, deadline_ns);
+    new_fd = (int)run_call(&call, deadline_ns);
     if (new_fd < 0)
         return new_fd;
     struct descriptor *descriptor = gs_descriptor(new_fd);
@@ -211,46 +287,52 @@ int gs_accept(int fd, struct sockaddr *address, socklen_t *length, int flags, ui
     return new_fd;
 }
 
+int gs_connect_result(int fd)
+{
+    int result = 0;
+    struct sockaddr_storage peer;
+    socklen_t size = sizeof result, length = sizeof peer;
+    int err = gs_sys_getsockopt(fd, SOL_SOCKET, SO_ERROR, &result, &size);
+    if (err || result)
+        return err ? err : -result;
+    return gs_sys_getpeername(fd, (struct sockaddr *)&peer, &length);
+}
+
 int gs_connect(int fd, const struct sockaddr *address, socklen_t length, uint64_t deadline_ns)
 {
+    CHECKED_WAIT(deadline_ns);
     struct descriptor *descriptor = gs_descriptor(fd);
     int result = gs_sys_connect(fd, address, length);
     if (result != -EINPROGRESS && result != -EINTR)
         return result;
     if (!descriptor)
         return -ENOMEM;
-    socklen_t size = sizeof result;
     do {
         int err = gs_descriptor_wait(descriptor, fd, GS_WRITE, deadline_ns);
         if (err)
             return err;
-        /* Not before the kernel has said so: that it is connected, or why not. */
-        struct sockaddr_storage peer;
-        socklen_t peer_length = sizeof peer;
-        err = gs_sys_getsockopt(fd, SOL_SOCKET, SO_ERROR, &result, &size);
-        if (err || result)
-            return err ? err : -result;
-        result = gs_sys_getpeername(fd, (struct sockaddr *)&peer, &peer_length);
+        result = gs_connect_result(fd);
     } while (result == -ENOTCONN);
-    descriptor_set(descriptor, GS_WRITE);
+    if (!result)
+        descriptor_set(descriptor, GS_WRITE);
     return result;
 }
 
 /* ---- Any descriptor ---- */
 
-static ssize_t try_read(const struct call *call)
+static ssize_t try_read(const struct io_call *call)
 {
     return gs_sys_preadv2(call->fd, call->bytes, call->count, -1, RWF_NOWAIT);
 }
 
-static ssize_t try_write(const struct call *call)
+static ssize_t try_write(const struct io_call *call)
 {
     return gs_sys_pwritev2(call->fd, call->bytes, call->count, -1, RWF_NOWAIT);
 }
 
-/* What the kernel reported ready does not block: a pipe that is writable has room for PIPE_BUF bytes, and a larger write would
- * wait for more. */
-static ssize_t transfer_ready(const struct call *call)
+/* Called when the descriptor is ready, so that this does not block: a writable pipe has room for
+ * PIPE_BUF bytes, and a larger write would wait for more. */
+static ssize_t transfer_ready(const struct io_call *call)
 {
     if (call->direction == GS_READ)
         return gs_sys_readv(call->fd, call->bytes, call->count);
@@ -261,93 +343,104 @@ static ssize_t transfer_ready(const struct call *call)
     return gs_sys_write(call->fd, part.iov_base, part.iov_len < PIPE_BUF ? part.iov_len : PIPE_BUF);
 }
 
-static ssize_t transfer(const struct call *call, uint64_t deadline_ns)
+/* For files that do not support RWF_NOWAIT. Another thread may be faster. */
+static ssize_t transfer_when_ready(const struct io_call *call, uint64_t deadline_ns)
+{
+    ssize_t n;
+    do {
+        struct gs_poll poll = {.fd = call->fd, .events = (uint8_t)call->direction};
+        int ready = gs_poll(&poll, 1, deadline_ns);
+        if (ready <= 0)
+            return ready < 0 ? ready : -ETIMEDOUT;
+        n = transfer_ready(call);
+    } while (n == -EAGAIN || n == -EINTR);
+    return n;
+}
+
+static ssize_t transfer(const struct io_call *call, uint64_t deadline_ns)
 {
     bool is_read = call->direction == GS_READ;
     struct descriptor *descriptor = gs_descriptor(call->fd);
     if (!descriptor)
-        return -EBADF;
+        return descriptor_error(call->fd);
     if (gs_descriptor_kind(descriptor, call->fd) == KIND_REGULAR)
         return gs_file_transfer(
             &(struct file_transfer){call->fd, is_read, call->bytes, call->count, -1},
-            atomic_load_explicit(&descriptor->file, memory_order_relaxed), deadline_ns);
-    ssize_t n = run(call, deadline_ns);
-    if (n != -EOPNOTSUPP)
-        return n;
-    /* What cannot be asked not to block, once the kernel says that it is ready. */
-    struct gs_poll poll = {.fd = call->fd, .wanted = (uint8_t)call->direction};
-    int ready = gs_poll(&poll, 1, deadline_ns);
-    if (ready <= 0)
-        return ready < 0 ? ready : -ETIMEDOUT;
-    return transfer_ready(call);
+            atomic_load_explicit(&descriptor->file_hash, memory_order_relaxed), deadline_ns);
+    ssize_t n = run_call(call, deadline_ns);
+    return n == -EOPNOTSUPP ? transfer_when_ready(call, deadline_ns) : n;
 }
 
 ssize_t gs_readv(int fd, const struct iovec *iov, int count, uint64_t deadline_ns)
 {
-    const struct call call = {.try = try_read,
-                              .operation = IORING_OP_READV,
-                              .fd = fd,
-                              .direction = GS_READ,
-                              .bytes = (void *)iov,
-                              .count = count};
+    CHECKED_WAIT(deadline_ns);
+    const struct io_call call = {.try = try_read,
+                                 .operation = IORING_OP_READV,
+                                 .fd = fd,
+                                 .direction = GS_READ,
+                                 .bytes = (void *)iov,
+                                 .count = count};
     return transfer(&call, deadline_ns);
 }
 
 ssize_t gs_writev(int fd, const struct iovec *iov, int count, uint64_t deadline_ns)
 {
-    const struct call call = {.try = try_write,
-                              .operation = IORING_OP_WRITEV,
-                              .fd = fd,
-                              .direction = GS_WRITE,
-                              .bytes = (void *)iov,
-                              .count = count};
+    CHECKED_WAIT(deadline_ns);
+    const struct io_call call = {.try = try_write,
+                                 .operation = IORING_OP_WRITEV,
+                                 .fd = fd,
+                                 .direction = GS_WRITE,
+                                 .bytes = (void *)iov,
+                                 .count = count};
     return transfer(&call, deadline_ns);
 }
 
 ssize_t gs_read(int fd, void *bytes, size_t n, uint64_t deadline_ns)
 {
+    CHECKED_WAIT(deadline_ns);
     const struct iovec part = {.iov_base = bytes, .iov_len = n};
     return gs_readv(fd, &part, 1, deadline_ns);
 }
 
 ssize_t gs_write(int fd, const void *bytes, size_t n, uint64_t deadline_ns)
 {
+    CHECKED_WAIT(deadline_ns);
     const struct iovec part = {.iov_base = (void *)bytes, .iov_len = n};
     return gs_writev(fd, &part, 1, deadline_ns);
 }
 
-/* What is no error of the kernel's: the file would have to be waited for. */
-#define COLD (-4095)
+/* Not an errno: the file is not in the page cache. */
+#define NOT_CACHED (-4095)
 
-static ssize_t try_sendfile(const struct call *call)
+static ssize_t try_sendfile(const struct io_call *call)
 {
     const off_t *offset = call->bytes;
     if (!gs_file_is_cached(worker_current(), call->other_fd, *offset, call->n))
-        return COLD;
+        return NOT_CACHED;
     return gs_sys_sendfile(call->fd, call->other_fd, call->bytes, call->n);
 }
 
 struct sending {
-    const struct call *call;
+    const struct io_call *call;
     ssize_t result;
 };
 
-static void send_cold(void *argument)
+static void send_uncached(void *argument)
 {
     struct sending *sending = argument;
-    const struct call *call = sending->call;
+    const struct io_call *call = sending->call;
     do
         sending->result = gs_sys_sendfile(call->fd, call->other_fd, call->bytes, call->n);
     while (sending->result == -EINTR);
 }
 
-/* By the pool, which waits for the disk. */
-static ssize_t run_cold(const struct call *call, uint64_t deadline_ns)
+/* Run sendfile in the pool, where it may wait for the disk. */
+static ssize_t run_uncached(const struct io_call *call, uint64_t deadline_ns)
 {
     struct descriptor *descriptor = gs_descriptor(call->fd);
     struct sending sending = {.call = call};
     descriptor_clear(descriptor, GS_WRITE);
-    int err = gs_run_blocking(send_cold, &sending, deadline_ns);
+    int err = gs_run_blocking(send_uncached, &sending, deadline_ns);
     if (err || sending.result != -EAGAIN)
         descriptor_set(descriptor, GS_WRITE);
     return err ? err : sending.result;
@@ -355,16 +448,17 @@ static ssize_t run_cold(const struct call *call, uint64_t deadline_ns)
 
 ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n, uint64_t deadline_ns)
 {
-    const struct call call = {.try = try_sendfile,
-                              .fd = out_fd,
-                              .other_fd = in_fd,
-                              .direction = GS_WRITE,
-                              .bytes = offset,
-                              .n = n < SENT_AT_ONCE ? n : SENT_AT_ONCE};
+    CHECKED_WAIT(deadline_ns);
+    const struct io_call call = {.try = try_sendfile,
+                                 .fd = out_fd,
+                                 .other_fd = in_fd,
+                                 .direction = GS_WRITE,
+                                 .bytes = offset,
+                                 .n = n < SENDFILE_MAX ? n : SENDFILE_MAX};
     for (;;) {
-        ssize_t sent = run(&call, deadline_ns);
-        if (sent == COLD)
-            sent = run_cold(&call, deadline_ns);
+        ssize_t sent = run_call(&call, deadline_ns);
+        if (sent == NOT_CACHED)
+            sent = run_uncached(&call, deadline_ns);
         if (sent != -EAGAIN)
             return sent;
         int err = gs_wait_writable(out_fd, deadline_ns);
@@ -373,14 +467,17 @@ ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n, uint64_t dea
     }
 }
 
-/* Either end may be the one that would block: the reading one is asked first. */
+/* Either end may be the one that would block: check the input first. */
 ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned flags, uint64_t deadline_ns)
 {
+    CHECKED_WAIT(deadline_ns);
     for (;;) {
         ssize_t done = gs_sys_splice(in_fd, out_fd, n, flags | SPLICE_F_NONBLOCK);
-        if (done != -EAGAIN && done != -EINTR)
+        if (done != -EAGAIN && done != -EINTR) {
+            turn_spend(done, deadline_ns);
             return done;
-        struct gs_poll poll = {.fd = in_fd, .wanted = GS_READ};
+        }
+        struct gs_poll poll = {.fd = in_fd, .events = GS_READ};
         int ready = gs_poll(&poll, 1, 0);
         if (ready < 0)
             return ready;

@@ -1,8 +1,17 @@
-/* The monitor: a kernel thread that looks whether some worker is stuck, that is, has neither switched nor stepped its loop for a
- * while because a thread computes or sits in a system call. It says so, once, if threads wait for that worker; wakes those that
- * can go on elsewhere; and when all workers are stuck, has a spare one help. The workers do nothing for it but count, as they do
- * anyway; and one that has something to do again wakes it if it sleeps for good, which it does when nothing has run for long. */
-#include "thread/state.h"
+/* The monitor: a kernel thread that checks whether a worker is stuck, that is, has neither switched
+ * nor polled its loop for a while because a thread computes or is in a system call. If something
+ * waits for that worker, it reports the worker once. The workers do nothing for it but maintain
+ * their usual counters; a worker that leaves the idle state wakes the monitor if it sleeps without
+ * a timeout, which it does when all workers have been idle for a while. It also looks for
+ * deadlocks among some of the threads (cycles.c).
+ *
+ * With several workers it also acts in the place of a stuck one: it cancels and times out mobile
+ * threads, and polls the descriptors that the worker's loop watches, so that these threads can
+ * resume elsewhere; and if all workers are stuck and shared threads exist, it adds an extra worker.
+ * With one worker, locks and claims are not atomic: then the monitor only reads. */
+#include "thread/backlog.h"
+#include "thread/backtrace.h"
+#include "thread/descriptors.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -10,38 +19,51 @@
 #include <linux/futex.h>
 #include <stdio.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
+#include <unistd.h>
 
 #define STUCK_NS_DEFAULT (10 * GS_MILLISECOND)
-/* How often nothing must have been running before the monitor sleeps for good. */
-#define QUIET_ROUNDS 10u
-/* Of its time the monitor takes at most this part for looking at descriptors. */
-#define RELIEF_SHARE 8u
-#define PAUSE_MOST (100 * GS_MILLISECOND)
+/* Rounds in which all workers are idle before the monitor sleeps without a timeout. */
+#define IDLE_ROUNDS 10u
+/* While a worker is stuck, the pause after a round is stuck_ns / 2 and this many times as long as
+ * the round has taken, but at most PAUSE_MAX. */
+#define PAUSE_FACTOR 8u
+#define PAUSE_MAX (100 * GS_MILLISECOND)
+/* Counting what waits for a stuck worker takes time for each thread and each descriptor: the next
+ * count begins after this many times as long at the earliest. */
+#define COUNT_PAUSE_FACTOR 50u
+/* A search for deadlocks takes time for each thread: it takes place at most once in this time, and
+ * in this many times as long as the last one has taken. */
+#define SEARCH_PERIOD GS_SECOND
+#define SEARCH_FACTOR 1000u
 
 static pthread_t kernel_thread;
 static bool is_started;
 static atomic_bool is_ending;
-static atomic_uint bell; /* a futex: rung to end a sleep */
+static atomic_uint wake_count; /* a futex: incremented to end a sleep */
 static uint64_t stuck_ns;
+static uint64_t next_count_ns, next_search_ns;
+static bool was_idle_in_search; /* all workers were idle during the last search, ... */
+static unsigned search_epoch;   /* ... which took place in this idle_epoch */
 
 /* ---- Sleeping ---- */
 
 void gs_monitor_wake(void)
 {
-    atomic_fetch_add(&bell, 1);
-    gs_syscall(SYS_futex, (long)&bell, FUTEX_WAKE_PRIVATE, INT_MAX, 0, 0, 0);
+    atomic_fetch_add(&wake_count, 1);
+    gs_syscall(SYS_futex, (long)&wake_count, FUTEX_WAKE_PRIVATE, INT_MAX, 0, 0, 0);
 }
 
-/* Until the bell is not `rung` any more. */
-static void sleep_for(unsigned rung, uint64_t ns)
+/* Sleep until wake_count differs from `seen`, or for ns. */
+static void sleep_for(unsigned seen, uint64_t ns)
 {
     struct timespec timeout = {(time_t)(ns / GS_SECOND), (long)(ns % GS_SECOND)};
     const struct timespec *until = ns == GS_NEVER ? NULL : &timeout;
-    gs_syscall(SYS_futex, (long)&bell, FUTEX_WAIT_PRIVATE, rung, (long)until, 0, 0);
+    gs_syscall(SYS_futex, (long)&wake_count, FUTEX_WAIT_PRIVATE, seen, (long)until, 0, 0);
 }
 
-static bool is_quiet(void)
+static bool are_all_idle(void)
 {
     for (unsigned i = 0; i < gs_runtime.worker_count; i++)
         if (!atomic_load(&gs_runtime.workers[i]->is_idle))
@@ -49,23 +71,57 @@ static bool is_quiet(void)
     return true;
 }
 
-/* Sequentially consistent: this says that it is asleep and looks at the workers afterwards, a worker says that it is not idle and
- * looks whether the monitor is asleep afterwards. Both exchange, as the loop's mailbox does. */
-static void sleep_for_good(void)
+/* ---- Searching for deadlocks among some threads ---- */
+
+static uint64_t own_cpu_time(void)
 {
-    unsigned rung = atomic_load(&bell);
+    struct timespec time = {0};
+    gs_syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (long)&time, 0, 0, 0, 0);
+    return (uint64_t)time.tv_sec * GS_SECOND + (uint64_t)time.tv_nsec;
+}
+
+static void search_if_due(void)
+{
+    if (gs_report_fd() < 0 || gs_clock_now() < next_search_ns)
+        return;
+    search_epoch = atomic_load(&gs_runtime.idle_epoch);
+    was_idle_in_search = are_all_idle();
+    uint64_t start_ns = own_cpu_time();
+    gs_cycles_report();
+    uint64_t pause_ns = SEARCH_FACTOR * (own_cpu_time() - start_ns);
+    was_idle_in_search &= are_all_idle();
+    next_search_ns = gs_clock_now() + (pause_ns > SEARCH_PERIOD ? pause_ns : SEARCH_PERIOD);
+}
+
+/* GS_NEVER: no thread has run since the last search. */
+static uint64_t time_until_search(void)
+{
+    uint64_t now_ns = gs_clock_now();
+    bool is_needed = !was_idle_in_search || atomic_load(&gs_runtime.idle_epoch) != search_epoch;
+    if (gs_report_fd() < 0 || !is_needed)
+        return GS_NEVER;
+    return next_search_ns > now_ns ? next_search_ns - now_ns : 0;
+}
+
+/* (tests/model/monitor_sleep.pml) Sequentially consistent: this function sets is_monitor_asleep and
+ * reads the state of the workers afterwards; a worker clears is_idle and reads is_monitor_asleep
+ * afterwards. Both use an exchange, like the wake-up of a loop. */
+static void sleep_until_woken(void)
+{
+    unsigned seen = atomic_load(&wake_count);
     atomic_exchange(&gs_runtime.is_monitor_asleep, true);
-    if (is_quiet() && !atomic_load(&is_ending))
-        sleep_for(rung, GS_NEVER);
+    if (are_all_idle() && !atomic_load(&is_ending))
+        sleep_for(seen, time_until_search());
     atomic_store(&gs_runtime.is_monitor_asleep, false);
 }
 
-/* ---- Looking ---- */
+/* ---- Observing a worker ---- */
 
-/* The counters are the worker's own: what is read may be out of date, but changes if the worker goes on. */
-NOT_FOR_TSAN static struct sight look(struct worker *worker)
+/* The counters belong to the worker: what is read may be out of date, but changes if the worker
+ * makes progress. */
+NOT_FOR_TSAN static struct snapshot take_snapshot(struct worker *worker)
 {
-    return (struct sight){
+    return (struct snapshot){
         .switches = count_read(&worker->switches),
         .polls = count_read(&worker->polls),
         .current = *(struct gs_thread *volatile *)&worker->current,
@@ -73,79 +129,96 @@ NOT_FOR_TSAN static struct sight look(struct worker *worker)
     };
 }
 
-static bool is_same(const struct sight *a, const struct sight *b)
+static bool is_same(const struct snapshot *a, const struct snapshot *b)
 {
     return a->switches == b->switches && a->polls == b->polls && a->current == b->current &&
            a->countdown == b->countdown;
 }
 
-static uint64_t processor_time(const struct worker *worker)
+static uint64_t cpu_time(const struct worker *worker)
 {
-    /* The clock of a kernel thread's processor time, as the kernel numbers them. */
-    unsigned id = (~(unsigned)atomic_load(&worker->kernel_id) << 3) | 6;
+    /* The clock ID of the CPU time of a kernel thread, as the kernel encodes it. */
+    unsigned id = (~(unsigned)atomic_load(&worker->tid) << 3) | 6;
     struct timespec time = {0};
     gs_syscall(SYS_clock_gettime, (long)(clockid_t)id, (long)&time, 0, 0, 0, 0);
     return (uint64_t)time.tv_sec * GS_SECOND + (uint64_t)time.tv_nsec;
 }
 
-/* Whether the worker is stuck now. */
-static bool look_again(struct worker *worker, uint64_t now_ns)
+/* Update the observation. Returns whether the worker is stuck now. */
+static bool is_stuck_now(struct worker *worker, uint64_t now_ns)
 {
-    struct watched *watched = &worker->watched;
-    struct sight sight = look(worker);
-    if (!sight.current || !is_same(&sight, &watched->sight)) {
-        *watched = (struct watched){.sight = sight, .since_ns = now_ns};
-        watched->processor_ns = sight.current ? processor_time(worker) : 0;
+    struct observation *observation = &worker->observation;
+    struct snapshot snapshot = take_snapshot(worker);
+    if (!snapshot.current || !is_same(&snapshot, &observation->snapshot)) {
+        *observation = (struct observation){.snapshot = snapshot, .since_ns = now_ns};
+        observation->cpu_ns = snapshot.current ? cpu_time(worker) : 0;
         return false;
     }
-    return now_ns - watched->since_ns >= stuck_ns;
+    return now_ns - observation->since_ns >= stuck_ns;
 }
 
-/* ---- Saying so ---- */
+/* ---- Reporting ---- */
 
-/* What the worker does. False: it waits for a processor. */
+/* Describe what the worker is doing. Returns false if it only waits for a CPU. */
 static bool describe(const struct worker *worker, char *ret_text, size_t size)
 {
-    bool is_in_call = gs_worker_call(worker, ret_text, size);
-    return is_in_call || processor_time(worker) - worker->watched.processor_ns >= stuck_ns;
+    bool is_in_call = gs_worker_activity(worker, ret_text, size);
+    return is_in_call || cpu_time(worker) - worker->observation.cpu_ns >= stuck_ns;
 }
 
-/* The thread may end meanwhile, and its memory be another's: so look again afterwards. */
-NOT_FOR_TSAN static void copy_name(const struct gs_thread *thread, char ret_name[NAME_SIZE])
+/* The thread may end in the meantime, and its memory be reused or, if its stack is the program's
+ * own, be unmapped. So the kernel copies the name, which can fail; and the caller compares the
+ * snapshot again afterwards. */
+static void copy_name(const struct gs_thread *thread, char ret_name[NAME_SIZE])
 {
-    for (unsigned i = 0; i < NAME_SIZE; i++)
-        ret_name[i] = *(const volatile char *)&thread->name[i];
+    const struct iovec to = {.iov_base = ret_name, .iov_len = NAME_SIZE},
+                       from = {.iov_base = (void *)thread->name, .iov_len = NAME_SIZE};
+    long n = gs_syscall(SYS_process_vm_readv, getpid(), (long)&to, 1, (long)&from, 1, 0);
+    if (n != NAME_SIZE)
+        ret_name[0] = 0;
     ret_name[NAME_SIZE - 1] = 0;
 }
 
-/* False: there is nothing to say yet, or any more. */
-static bool say(struct worker *worker, uint64_t now_ns)
+/* Report that the worker is stuck. Returns false if no report was written; the next round tries
+ * again. */
+static bool report_stuck(struct worker *worker, uint64_t now_ns, const struct backlog *backlog)
 {
-    char doing[64], name[NAME_SIZE], line[160];
-    if (gs_report_fd() < 0 || !describe(worker, doing, sizeof doing))
+    char activity[64], name[NAME_SIZE], waiting[160], line[320];
+    if (!describe(worker, activity, sizeof activity))
         return false;
-    copy_name(worker->watched.sight.current, name);
-    struct sight now = look(worker);
-    if (!is_same(&now, &worker->watched.sight))
+    gs_backlog_describe(backlog, waiting, sizeof waiting);
+    copy_name(worker->observation.snapshot.current, name);
+    struct snapshot now = take_snapshot(worker);
+    if (!is_same(&now, &worker->observation.snapshot))
         return false;
-    double ms = (double)(now_ns - worker->watched.since_ns) / 1e6;
+    double ms = (double)(now_ns - worker->observation.since_ns) / 1e6;
     int n = snprintf(line, sizeof line,
-                     "stuck: thread \"%s\" %s since %.1f ms while others wait for worker %u\n",
-                     name, doing, ms, worker->index + 1);
+                     "stuck: thread \"%s\" has been %s for %.1f ms while %s on worker %u\n", name,
+                     activity, ms, waiting, worker->index + 1);
     (void)gs_sys_write(gs_report_fd(), line, (size_t)n);
     return true;
 }
 
-/* ---- Doing something about it ---- */
-
-static bool has_waiting(struct worker *worker)
+/* Report the worker if something waits for it. expired: mobile threads that waited on it, and were
+ * timed out by the caller. */
+static void report_if_needed(struct worker *worker, uint64_t now_ns, unsigned expired)
 {
-    return count_read(&worker->ready) || atomic_load(&worker->inbox) ||
-           atomic_load(&worker->shared.count);
+    struct backlog backlog;
+    if (worker->observation.is_reported || gs_report_fd() < 0 || now_ns < next_count_ns)
+        return;
+    uint64_t start_ns = gs_clock_now();
+    gs_backlog_count(worker, start_ns, &backlog);
+    uint64_t end_ns = gs_clock_now();
+    next_count_ns = end_ns + COUNT_PAUSE_FACTOR * (end_ns - start_ns);
+    backlog.deadlines += expired;
+    if (!gs_backlog_is_empty(&backlog))
+        worker->observation.is_reported = report_stuck(worker, now_ns, &backlog);
 }
 
-/* Left for the worker, in their order, beneath what has come meanwhile. Both lists are last first. */
-static void put_back(struct worker *worker, struct gs_policy_item *items)
+/* ---- Helping ---- */
+
+/* Return the items to the inbox in their order, behind newer ones. Both lists are newest first. */
+static void return_to_inbox(struct worker *worker, struct gs_policy_item *items)
 {
     struct gs_policy_item *none = NULL;
     while (!atomic_compare_exchange_strong(&worker->inbox, &none, items)) {
@@ -159,61 +232,66 @@ static void put_back(struct worker *worker, struct gs_policy_item *items)
     gs_loop_wake(worker->loop);
 }
 
-/* Take what can be done in the worker's place from its inbox. Should it not be stuck any more and find nothing there, then the
- * search for a deadlock is told that something arrives. */
-static void sift_inbox(struct worker *worker)
+/* (tests/model/hand_over.pml) Take those cancellations from the inbox of a stuck worker that can be
+ * delivered in its place. If the worker has resumed and finds its inbox empty, gs_runtime_enter
+ * prevents the search for a deadlock from ending the run. */
+static void deliver_cancels(struct worker *worker)
 {
     if (!atomic_load(&worker->inbox))
         return;
-    atomic_fetch_add(&gs_runtime.arriving, 1);
+    gs_runtime_enter();
     struct gs_policy_item *items = atomic_exchange(&worker->inbox, NULL), **link = &items;
+    gs_chaos(CHAOS_STEAL);
     while (*link) {
         struct gs_policy_item *next = (*link)->next;
-        if (gs_cancel_deliver_for(worker, gs_container_of(*link, struct runnable, item)))
+        if (gs_cancel_deliver_for_stuck(worker, runnable_of(*link)))
             *link = next;
         else
             link = &(*link)->next;
     }
     if (items)
-        put_back(worker, items);
-    atomic_fetch_add(&gs_runtime.idle_epoch, 1);
-    atomic_fetch_sub(&gs_runtime.arriving, 1);
+        return_to_inbox(worker, items);
+    gs_chaos(CHAOS_PUBLISH);
+    gs_runtime_leave();
 }
 
-/* Do the worker's duties towards mobile threads, and report what keeps it. */
-static void relieve(struct worker *worker, uint64_t now_ns)
+/* Perform the worker's duties towards mobile threads. Returns how many were timed out. */
+static unsigned help_stuck(struct worker *worker, uint64_t now_ns)
 {
-    sift_inbox(worker);
-    unsigned expired = gs_deadlines_expire(worker, now_ns);
-    if (!worker->watched.is_reported && (expired || has_waiting(worker)))
-        worker->watched.is_reported = say(worker, now_ns);
+    gs_chaos(CHAOS_STEAL);
+    deliver_cancels(worker);
+    return gs_deadlines_expire(worker, now_ns);
 }
 
-/* Returns how many are stuck. */
-static unsigned look_at_all(uint64_t now_ns)
+/* Returns the number of stuck workers. */
+static unsigned check_workers(uint64_t now_ns)
 {
-    unsigned stuck = 0;
+    unsigned stuck_workers = 0;
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
         struct worker *worker = gs_runtime.workers[i];
-        bool is_stuck = look_again(worker, now_ns);
+        bool is_stuck = is_stuck_now(worker, now_ns);
         if (atomic_exchange(&worker->is_stuck, is_stuck) < is_stuck)
-            count_add(&worker->stuck, 1);
-        stuck += is_stuck;
+            count_add(&worker->stuck_count, 1);
+        stuck_workers += is_stuck;
     }
-    for (unsigned i = 0; stuck && i < gs_runtime.worker_count; i++)
-        if (atomic_load(&gs_runtime.workers[i]->is_stuck))
-            relieve(gs_runtime.workers[i], now_ns);
-    return stuck;
+    for (unsigned i = 0; stuck_workers && i < gs_runtime.worker_count; i++) {
+        struct worker *worker = gs_runtime.workers[i];
+        if (!atomic_load(&worker->is_stuck))
+            continue;
+        unsigned expired = gs_runtime.is_multi ? help_stuck(worker, now_ns) : 0;
+        report_if_needed(worker, now_ns, expired);
+    }
+    return stuck_workers;
 }
 
-/* The next spare: one that is there already, or a new one. */
-static void add_spare(void)
+/* Enable one more extra worker: an existing one, or a new one. */
+static void add_extra_worker(void)
 {
-    unsigned index = gs_runtime.options.workers + atomic_load(&gs_runtime.spares);
+    unsigned index = gs_runtime.options.workers + atomic_load(&gs_runtime.enabled_extra_workers);
     if (!gs_runtime.workers[index] && gs_worker_new(index, &gs_runtime.workers[index]))
         return;
-    /* It may take before it looks for the first time. */
-    atomic_fetch_add(&gs_runtime.spares, 1);
+    /* It must be allowed to steal before it checks for the first time. */
+    atomic_fetch_add(&gs_runtime.enabled_extra_workers, 1);
     if (index < gs_runtime.worker_count) {
         gs_loop_wake(gs_runtime.workers[index]->loop);
         return;
@@ -221,51 +299,67 @@ static void add_spare(void)
     gs_runtime.worker_count = index + 1;
     if (!gs_worker_start(gs_runtime.workers[index]))
         return;
-    atomic_fetch_sub(&gs_runtime.spares, 1);
-    /* The others may have gone idle, each believing that it was not the last. */
+    atomic_fetch_sub(&gs_runtime.enabled_extra_workers, 1);
+    /* The other workers may have become idle, none of them being the last: the first one checks
+     * again. */
     gs_runtime.worker_count = index;
     gs_loop_wake(gs_runtime.workers[0]->loop);
 }
 
-static void adjust_spares(unsigned stuck)
+static void adjust_extra_workers(unsigned stuck_workers)
 {
-    unsigned spares = atomic_load(&gs_runtime.spares), shared = 0;
-    if (stuck < spares) {
-        atomic_store(&gs_runtime.spares, stuck);
+    unsigned enabled = atomic_load(&gs_runtime.enabled_extra_workers), shared = 0;
+    if (stuck_workers < enabled) {
+        atomic_store(&gs_runtime.enabled_extra_workers, stuck_workers);
         return;
     }
     for (unsigned i = 0; i < gs_runtime.worker_count; i++)
         shared += atomic_load(&gs_runtime.workers[i]->shared.count);
-    if (shared && stuck >= gs_runtime.options.workers + spares && spares < SPARES_MOST)
-        add_spare();
+    if (shared && stuck_workers >= gs_runtime.options.workers + enabled &&
+        enabled < EXTRA_WORKERS_MAX)
+        add_extra_worker();
+}
+
+/* Check all workers, and help those that are stuck. Returns the time until the next round. */
+static uint64_t play_round(void)
+{
+    uint64_t start_ns = gs_clock_now(), pause_ns = stuck_ns / 2;
+    unsigned stuck_workers = check_workers(start_ns);
+    if (stuck_workers && gs_runtime.is_multi)
+        gs_descriptors_poll_stuck();
+    if (stuck_workers)
+        pause_ns += PAUSE_FACTOR * (gs_clock_now() - start_ns);
+    if (gs_runtime.is_multi)
+        adjust_extra_workers(stuck_workers);
+    return pause_ns < PAUSE_MAX ? pause_ns : PAUSE_MAX;
 }
 
 static void *monitor(void *unused)
 {
-    unsigned quiet = 0;
+    unsigned idle_rounds = 0;
     (void)unused;
     while (!atomic_load(&is_ending)) {
-        unsigned rung = atomic_load(&bell);
-        uint64_t begun_ns = gs_clock_now(), pause_ns = stuck_ns / 2;
-        unsigned stuck = look_at_all(begun_ns);
-        if (stuck) {
-            gs_descriptors_relieve();
-            pause_ns += RELIEF_SHARE * (gs_clock_now() - begun_ns);
-        }
-        adjust_spares(stuck);
-        quiet = is_quiet() ? quiet + 1 : 0;
-        if (quiet >= QUIET_ROUNDS)
-            sleep_for_good();
+        unsigned seen = atomic_load(&wake_count);
+        uint64_t pause_ns = play_round();
+        search_if_due();
+        idle_rounds = are_all_idle() ? idle_rounds + 1 : 0;
+        if (idle_rounds >= IDLE_ROUNDS)
+            sleep_until_woken();
         else if (!atomic_load(&is_ending))
-            sleep_for(rung, pause_ns < PAUSE_MOST ? pause_ns : PAUSE_MOST);
+            sleep_for(seen, pause_ns);
     }
     return NULL;
 }
 
+/* With one worker nothing but reports depends on the monitor: the run can do without it. */
 int gs_monitor_start(void)
 {
     stuck_ns = gs_runtime.options.stuck_ns ? gs_runtime.options.stuck_ns : STUCK_NS_DEFAULT;
-    if (!gs_runtime.is_multi || stuck_ns == GS_NEVER)
+    next_count_ns = 0;
+    next_search_ns = gs_clock_now() + SEARCH_PERIOD;
+    was_idle_in_search = false;
+    gs_cycles_reset();
+    if (stuck_ns == GS_NEVER)
         return 0;
     sigset_t all, before;
     sigfillset(&all);
@@ -273,10 +367,10 @@ int gs_monitor_start(void)
     int err = -pthread_create(&kernel_thread, NULL, monitor, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     is_started = !err;
-    return err;
+    return gs_runtime.is_multi ? err : 0;
 }
 
-void gs_monitor_forked(void)
+void gs_monitor_after_fork(void)
 {
     is_started = false;
     atomic_store(&gs_runtime.is_monitor_asleep, false);

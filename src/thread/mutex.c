@@ -1,86 +1,120 @@
-/* One word says whether the mutex is held, and by whom: an address on the owner's stack, which costs nothing to find out, or its
- * descriptor. The lowest bit says that others wait: then locking and unlocking take the way through the lock and the queue, and the
- * mutex is handed to who has waited longest.
+/* One word holds the owner of the mutex: an address on the owner's stack, or the address of its
+ * control block (gs_mutex_self). Its lowest bit means that the mutex is contended: threads are
+ * queued. Then locking and unlocking go through the lock and the queue, and the mutex is handed to
+ * the thread that has waited longest.
  *
- *     0 <--lock, unlock--> owner --lock_slowly--> owner, waited --unlock--> waited --unlock_slowly--> next owner
+ *     0 <-- lock, unlock --> owner -- lock_slow --> owner, contended -- unlock --> contended
+ *                                                         ^                            |
+ *                                                         `------ unlock_slow ---------'
+ *                                                                (the next owner)
  *
- * Invariants, but for moments under the lock:
+ * Invariants, except for moments under the lock (tests/model/mutex.pml):
  *   1. The bit is set if and only if the queue is not empty.
- *   2. Who leaves the word at "waited" hands the mutex on, unless the last waiter has given up before.
- *   3. Nobody takes a mutex that is waited for: it is given. */
+ *   2. A thread that leaves the word at "contended" is handing the mutex over.
+ *   3. No thread acquires a contended mutex: it is handed over.
+ *   4. No waiting thread abandons its wait and returns while the word is "contended". So a thread
+ *      that unlocks finds the mutex valid until it has released the lock; it does not touch the
+ *      mutex afterwards: the next owner may unlock and free it at once. */
 #include "thread/wait.h"
 
-#define WAITED GS_MUTEX_WAITED
+#include <assert.h>
 
-static void given_up(void *object, struct gs_thread *thread, bool was_queued);
+#define CONTENDED GS_MUTEX_CONTENDED
+
+static void abandon(void *object, struct gs_thread *thread, bool was_queued,
+                    struct claimed *claimed);
 
 static const struct wait_kind waiting = {
-    .what = "mutex",
-    .is_uninterrupted = true,
+    .name = "mutex",
+    .ignores_cancel = true,
     .holder = HOLDER_MUTEX,
-    .given_up = given_up,
+    .abandon = abandon,
     WAITS_IN(gs_mutex, waiting),
 };
 
-/* Under the lock: either takes the mutex, or marks it as waited for. */
-static bool take_or_mark(struct gs_mutex *mutex, uintptr_t owner)
+/* Acquire the mutex and return true, or mark it as contended. The caller holds the lock. */
+static bool take_or_mark_contended(struct gs_mutex *mutex, uintptr_t owner)
 {
     for (;;) {
         uintptr_t word = atomic_load_explicit(&mutex->owner, memory_order_relaxed);
-        if (!word && gs_mutex_take(mutex, owner))
+        if (!word && gs_mutex_try_acquire(mutex, owner))
             return true;
-        if (word & WAITED || (word && atomic_compare_exchange_strong_explicit(
-                                          &mutex->owner, &word, word | WAITED, memory_order_relaxed,
-                                          memory_order_relaxed)))
+        if (word & CONTENDED || (word && atomic_compare_exchange_strong_explicit(
+                                             &mutex->owner, &word, word | CONTENDED,
+                                             memory_order_relaxed, memory_order_relaxed)))
             return false;
     }
 }
 
-static void given_up(void *object, struct gs_thread *thread, bool was_queued)
+/* The queue is empty: clear the bit. If another thread is between releasing the mutex and taking
+ * the lock, wait for it (invariant 4). */
+static void abandon(void *object, struct gs_thread *thread, bool was_queued,
+                    struct claimed *claimed)
 {
     struct gs_mutex *mutex = object;
-    (void)thread, (void)was_queued;
-    if (!mutex->waiting.first)
-        atomic_fetch_and_explicit(&mutex->owner, ~WAITED, memory_order_relaxed);
+    (void)thread, (void)was_queued, (void)claimed;
+    while (!mutex->waiting.first) {
+        uintptr_t word = atomic_load_explicit(&mutex->owner, memory_order_relaxed);
+        if (!(word & CONTENDED))
+            return;
+        if (word == CONTENDED) {
+            spin_unlock(&mutex->lock);
+            gs_spin_pause();
+            spin_lock(&mutex->lock);
+        } else if (atomic_compare_exchange_strong_explicit(&mutex->owner, &word, word & ~CONTENDED,
+                                                           memory_order_relaxed,
+                                                           memory_order_relaxed)) {
+            return;
+        }
+    }
 }
 
-int gs_mutex_lock_slowly(struct gs_mutex *mutex, uint64_t deadline_ns)
+int gs_mutex_lock_slow(struct gs_mutex *mutex, uint64_t deadline_ns)
 {
+    CHECKED_MUTEX_LOCK(mutex, deadline_ns);
     struct gs_thread *self = thread_current();
-    if (gs_mutex_is_mine(mutex))
+    if (gs_mutex_is_owned(mutex))
         return -EDEADLK;
     spin_lock(&mutex->lock);
-    if (take_or_mark(mutex, (uintptr_t)self)) {
+    if (take_or_mark_contended(mutex, (uintptr_t)self)) {
         spin_unlock(&mutex->lock);
         return 0;
     }
-    return wait_in(self, mutex, &waiting, deadline_ns);
+    return wait_for_object(self, mutex, &waiting, deadline_ns);
 }
 
-void gs_mutex_unlock_slowly(struct gs_mutex *mutex)
+void gs_mutex_unlock_slow(struct gs_mutex *mutex)
 {
     struct worker *worker = worker_current();
-    struct gs_waiter *waiter = NULL;
+    struct gs_waiter *waiter;
+    gs_chaos(CHAOS_UNLOCK);
     spin_lock(&mutex->lock);
-    /* Acquire: it may be another former owner's than this one's. Pairs with the release in gs_mutex_release. */
-    if (atomic_load_explicit(&mutex->owner, memory_order_acquire) == WAITED) {
-        waiter = waiters_claim(worker, &mutex->waiting, CLAIM_WOKEN);
-        uintptr_t mark = mutex->waiting.first ? WAITED : 0;
-        atomic_store_explicit(&mutex->owner, waiter ? (uintptr_t)waiter->thread | mark : 0,
-                              memory_order_release);
-    }
+    assert(atomic_load_explicit(&mutex->owner, memory_order_relaxed) == CONTENDED);
+    waiter = waiters_pop_claimed(worker, &mutex->waiting, CLAIM_WOKEN);
+    uintptr_t contended = mutex->waiting.first ? CONTENDED : 0;
+    /* Release: pairs with the acquire in gs_mutex_try_acquire, if there is no next owner. */
+    atomic_store_explicit(&mutex->owner, waiter ? (uintptr_t)waiter->thread | contended : 0,
+                          memory_order_release);
     spin_unlock(&mutex->lock);
+    gs_chaos(CHAOS_WAKE);
     if (waiter)
-        thread_ready(worker, waiter->thread);
+        thread_make_ready(worker, waiter->thread);
 }
 
-static bool is_of(uintptr_t owner, const struct gs_thread *thread)
+static bool is_address_of(uintptr_t owner, const struct gs_thread *thread)
 {
     return owner >= (uintptr_t)thread->stack && owner < (uintptr_t)(thread + 1);
 }
 
-bool gs_mutex_is_mine(const struct gs_mutex *mutex)
+bool gs_mutex_is_owned(const struct gs_mutex *mutex)
 {
-    return is_of(atomic_load_explicit(&mutex->owner, memory_order_relaxed) & ~WAITED,
-                 thread_current());
+    CHECKED_THREAD();
+    return is_address_of(atomic_load_explicit(&mutex->owner, memory_order_relaxed) & ~CONTENDED,
+                         thread_current());
+}
+
+bool gs_mutex_may_unlock(const struct gs_mutex *mutex)
+{
+    CHECKED_MUTEX_UNLOCK(mutex);
+    return gs_mutex_is_owned(mutex);
 }

@@ -1,22 +1,26 @@
-/* Policies beside the built-in one. Neither allocates: an item brings the links that its queue is made of. */
+/* The optional scheduling policies. They allocate no memory: an item contains the links of the
+ * queue. */
 #include <gossamer/thread.h>
 
 /* ---- Shortest remaining work first ----
- * A pairing heap (Fredman, Sedgewick, Sleator and Tarjan, 1986) by key: the children of an item hang on its `child`, and are linked
- * by `next`. The key is the number of pushes so far plus what the work is worth in pushes: so often, and no more, can an item be
- * overtaken by those that come later. What a thread gains by some progress has to outweigh that it comes anew, or threads with
- * much work would take turns instead of being finished one by one: so a doubling is worth that much. */
+ *
+ * A pairing heap (Fredman, Sedgewick, Sleator and Tarjan, 1986) by key: the children of an item
+ * hang on its `child`, and are linked by `next`. The key is the number of pushes so far plus the
+ * cost of the work, in pushes. Within a priority, at most cost(work) later items overtake an item;
+ * doubling the work adds 16,384. This is so much because the progress of a thread has to outweigh
+ * that it was pushed again: otherwise threads with much work would take turns instead of being
+ * finished one by one. */
 
-#define DOUBLING_BITS 14u                           /* a doubling is worth 16,384 pushes */
-#define CLASS_WORTH (UINT64_C(64) << DOUBLING_BITS) /* more than any work */
+#define DOUBLING_BITS 14u                          /* a doubling costs 16,384 pushes */
+#define CLASS_COST (UINT64_C(64) << DOUBLING_BITS) /* more than any work */
 
 struct shortest {
     struct gs_policy_item *root;
     uint64_t pushes;
 };
 
-/* By ratio rather than by difference, whatever the unit. */
-static uint64_t worth(uint64_t work)
+/* By the logarithm, so that the unit does not matter. */
+static uint64_t cost(uint64_t work)
 {
     if (!work)
         return 0;
@@ -32,8 +36,8 @@ static uint64_t class_of(const struct gs_policy_item *item)
     return classes[item->priority];
 }
 
-/* Of two trees one. Neither may be NULL. */
-static struct gs_policy_item *meld(struct gs_policy_item *a, struct gs_policy_item *b)
+/* Merge two trees. Neither may be NULL. */
+static struct gs_policy_item *merge(struct gs_policy_item *a, struct gs_policy_item *b)
 {
     if (b->key < a->key) {
         struct gs_policy_item *other = a;
@@ -45,22 +49,22 @@ static struct gs_policy_item *meld(struct gs_policy_item *a, struct gs_policy_it
     return a;
 }
 
-/* Two by two, and then what came of that, last first. */
-static struct gs_policy_item *meld_all(struct gs_policy_item *trees)
+/* Merge pairs, and then the results, last first. */
+static struct gs_policy_item *merge_all(struct gs_policy_item *trees)
 {
     struct gs_policy_item *pairs = NULL, *root = NULL;
     while (trees) {
         struct gs_policy_item *tree = trees, *second = tree->next;
         trees = second ? second->next : NULL;
         if (second)
-            tree = meld(tree, second);
+            tree = merge(tree, second);
         tree->next = pairs;
         pairs = tree;
     }
     while (pairs) {
         struct gs_policy_item *tree = pairs;
         pairs = tree->next;
-        root = root ? meld(root, tree) : tree;
+        root = root ? merge(root, tree) : tree;
     }
     return root;
 }
@@ -68,9 +72,9 @@ static struct gs_policy_item *meld_all(struct gs_policy_item *trees)
 static void shortest_push(void *queue, struct gs_policy_item *item)
 {
     struct shortest *shortest = queue;
-    item->key = shortest->pushes++ + worth(item->remaining) + class_of(item) * CLASS_WORTH;
+    item->key = shortest->pushes++ + cost(item->remaining) + class_of(item) * CLASS_COST;
     item->child = NULL;
-    shortest->root = shortest->root ? meld(shortest->root, item) : item;
+    shortest->root = shortest->root ? merge(shortest->root, item) : item;
 }
 
 static struct gs_policy_item *shortest_pop(void *queue)
@@ -78,7 +82,7 @@ static struct gs_policy_item *shortest_pop(void *queue)
     struct shortest *shortest = queue;
     struct gs_policy_item *item = shortest->root;
     if (item)
-        shortest->root = meld_all(item->child);
+        shortest->root = merge_all(item->child);
     return item;
 }
 
@@ -90,22 +94,24 @@ const struct gs_policy gs_policy_shortest = {
 };
 
 /* ---- Cohorts ----
- * One list, in which those of a place stand together: who is ready joins the cohort of its place, if there is one, and otherwise
- * begins one at the end. A table says who is the last of a place's cohort; places that share an entry displace each other, and then
- * their cohorts are shorter. The key is an item's number in its cohort, which takes COHORT_MOST: so a place whose threads keep
- * coming back holds up the others only so long. */
+ *
+ * One list, in which threads that waited at the same point are adjacent: a ready thread is added to
+ * the cohort of its wait point, if there is one, and otherwise starts one at the end. A table has
+ * the last thread of each cohort; wait points that share an entry displace each other, which makes
+ * their cohorts shorter. The key is an item's number in its cohort, at most COHORT_MAX: this limits
+ * how long a wait point whose threads become ready again and again delays the others. */
 
 #define TABLE_SIZE 1024u
-#define COHORT_MOST 256u
+#define COHORT_MAX 256u
 
 struct cohorts {
     struct gs_policy_item *first, *last;
     struct gs_policy_item *last_of[TABLE_SIZE];
 };
 
-static struct gs_policy_item **entry_of(struct cohorts *cohorts, const void *place)
+static struct gs_policy_item **entry_of(struct cohorts *cohorts, const void *wait_point)
 {
-    uint64_t mixed = (uint64_t)(uintptr_t)place * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t mixed = (uint64_t)(uintptr_t)wait_point * UINT64_C(0x9e3779b97f4a7c15);
     return &cohorts->last_of[mixed >> 54];
 }
 _Static_assert(TABLE_SIZE == 1u << (64 - 54), "as entry_of shifts");
@@ -113,8 +119,8 @@ _Static_assert(TABLE_SIZE == 1u << (64 - 54), "as entry_of shifts");
 static void cohort_push(void *queue, struct gs_policy_item *item)
 {
     struct cohorts *cohorts = queue;
-    struct gs_policy_item **entry = entry_of(cohorts, item->place), *before = *entry;
-    bool joins = before && before->place == item->place && before->key < COHORT_MOST;
+    struct gs_policy_item **entry = entry_of(cohorts, item->wait_point), *before = *entry;
+    bool joins = before && before->wait_point == item->wait_point && before->key < COHORT_MAX;
     item->key = joins ? before->key + 1 : 1;
     if (!joins)
         before = cohorts->last;
@@ -135,7 +141,7 @@ static struct gs_policy_item *cohort_pop(void *queue)
     cohorts->first = item->next;
     if (!cohorts->first)
         cohorts->last = NULL;
-    struct gs_policy_item **entry = entry_of(cohorts, item->place);
+    struct gs_policy_item **entry = entry_of(cohorts, item->wait_point);
     if (*entry == item)
         *entry = NULL;
     return item;

@@ -1,5 +1,5 @@
-/* What all reports are written with. */
-#include "thread/calls.h"
+/* Writing reports. */
+#include "thread/backtrace.h"
 
 #include <gossamer/sys.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@ int gs_report_fd(void)
     return gs_runtime.options.report_fd ? gs_runtime.options.report_fd : 2;
 }
 
-void gs_report_put(int fd, const char *format, ...)
+void gs_report_printf(int fd, const char *format, ...)
 {
     char line[320];
     va_list arguments;
@@ -26,36 +26,50 @@ void gs_report_put(int fd, const char *format, ...)
 void gs_report_symbol(int fd, const struct symbol *symbol)
 {
     if (symbol->name)
-        gs_report_put(fd, " %.200s (%.80s+0x%zx)", symbol->name, symbol->module, symbol->offset);
+        gs_report_printf(fd, " %.200s (%.80s+0x%zx)", symbol->name, symbol->module, symbol->offset);
     else if (symbol->module)
-        gs_report_put(fd, " %.80s+0x%zx", symbol->module, symbol->offset);
+        gs_report_printf(fd, " %.80s+0x%zx", symbol->module, symbol->offset);
     else
-        gs_report_put(fd, " 0x%zx", symbol->offset);
+        gs_report_printf(fd, " 0x%zx", symbol->offset);
 }
 
-static void put_call(int fd, const void *pc)
+void gs_report_call(int fd, const void *pc)
 {
     struct symbol symbol;
     gs_symbols_find(pc, &symbol);
-    gs_report_put(fd, "     ");
+    gs_report_printf(fd, "     ");
     gs_report_symbol(fd, &symbol);
-    gs_report_put(fd, "\n");
+    gs_report_printf(fd, "\n");
 }
 
-void gs_report_calls(int fd, const struct calls *calls)
+void gs_report_backtrace(int fd, const struct backtrace *backtrace)
 {
-    unsigned first = calls->count < CALLS_FIRST ? calls->count : CALLS_FIRST;
-    unsigned last = calls->count - first < CALLS_LAST ? calls->count - first : CALLS_LAST;
+    unsigned first = backtrace->count < BACKTRACE_FIRST ? backtrace->count : BACKTRACE_FIRST;
+    unsigned last =
+        backtrace->count - first < BACKTRACE_LAST ? backtrace->count - first : BACKTRACE_LAST;
     for (unsigned i = 0; i < first; i++)
-        put_call(fd, calls->first[i]);
-    if (calls->count > first + last)
-        gs_report_put(fd, "      ... %u more\n", calls->count - first - last);
-    for (unsigned i = calls->count - last; i < calls->count; i++)
-        put_call(fd, calls->last[i % CALLS_LAST]);
+        gs_report_call(fd, backtrace->first[i]);
+    if (backtrace->count > first + last)
+        gs_report_printf(fd, "      ... %u more\n", backtrace->count - first - last);
+    for (unsigned i = backtrace->count - last; i < backtrace->count; i++)
+        gs_report_call(fd, backtrace->last[i % BACKTRACE_LAST]);
+}
+
+/* Defined in a program that is built with the thread sanitizer. */
+extern void tsan_init(void) __asm__("__tsan_init") __attribute__((weak));
+
+/* The sanitizer keeps a stack of calls for each kernel thread, which a switch would confuse until
+ * it overflows. */
+static void check_sanitizer(void)
+{
+    if (!GS_TSAN && tsan_init)
+        gs_report_printf(gs_report_fd(), "thread sanitizer: the library must be built with it, too "
+                                         "(GS_SANITIZE=thread)\n");
 }
 
 int gs_reports_start(void)
 {
+    check_sanitizer();
     int err = gs_reports_start_dumping(gs_runtime.workers[0]);
     if (!err)
         gs_overflow_start();

@@ -1,4 +1,6 @@
-/* All threads: start, end and numbers. */
+/* gs_threads_run: the start and the end of the runtime, and its statistics. */
+#include "thread/backtrace.h"
+#include "thread/descriptors.h"
 #include "thread/file_ring.h"
 #include "thread/files.h"
 #include "thread/stacks.h"
@@ -6,17 +8,18 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct runtime gs_runtime;
-bool gs_threads_are_several;
+unsigned gs_threads_mode;
 
-#define STACK_SIZE_DEFAULT ((size_t)64 << 10)
-#define STACK_SIZE_SANITIZED ((size_t)256 << 10) /* sanitizers make frames larger */
+#define STACK_SIZE_DEFAULT ((size_t)56 << 10)
+#define STACK_SIZE_SANITIZED ((size_t)256 << 10) /* frames are larger with sanitizers */
 
 static int make_workers(void)
 {
     unsigned count = gs_runtime.options.workers;
-    gs_runtime.workers = calloc(count + SPARES_MOST, sizeof *gs_runtime.workers);
+    gs_runtime.workers = calloc(count + EXTRA_WORKERS_MAX, sizeof *gs_runtime.workers);
     if (!gs_runtime.workers)
         return -ENOMEM;
     for (unsigned i = 0; i < count; i++) {
@@ -30,9 +33,9 @@ static int make_workers(void)
 
 static void free_workers(void)
 {
-    unsigned most = gs_runtime.options.workers + SPARES_MOST;
+    unsigned max = gs_runtime.options.workers + EXTRA_WORKERS_MAX;
     gs_runtime.worker_count = 0;
-    for (unsigned i = 0; gs_runtime.workers && i < most; i++) {
+    for (unsigned i = 0; gs_runtime.workers && i < max; i++) {
         if (gs_runtime.workers[i])
             gs_file_ring_free(gs_runtime.workers[i]);
         gs_worker_free(gs_runtime.workers[i]);
@@ -41,15 +44,15 @@ static void free_workers(void)
     gs_runtime.workers = NULL;
 }
 
-/* With nearly all signals blocked: those of the process go to the program's own threads. */
+/* Nearly all signals are blocked: those of the process are handled by the program's own threads. */
 int gs_worker_start(struct worker *worker)
 {
     sigset_t all, before;
     sigfillset(&all);
     sigdelset(&all, SIGSEGV);
     sigdelset(&all, SIGBUS);
-    if (gs_sample_signal())
-        sigdelset(&all, gs_sample_signal());
+    if (gs_backtrace_signal())
+        sigdelset(&all, gs_backtrace_signal());
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int err = -pthread_create(&worker->kernel_thread, NULL, gs_worker_main, worker);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -57,7 +60,7 @@ int gs_worker_start(struct worker *worker)
     return err;
 }
 
-/* All but the first, and their monitor. */
+/* Start all workers but the first, and the monitor. */
 static int start_workers(void)
 {
     int err = 0;
@@ -97,27 +100,42 @@ static void *run_first(void *argument)
     return NULL;
 }
 
-/* The first thread is put in place before any worker runs. */
+/* The first thread is spawned before any worker runs. */
 static int run(struct first *first)
 {
     const struct gs_thread_attributes attributes = {.name = "first", .worker = 1};
-    int err = gs_thread_spawn(&attributes, run_first, first, NULL);
+    int err = gs_blocking_start();
+    if (err)
+        return err;
+    err = gs_thread_spawn(&attributes, run_first, first, NULL);
     if (!err)
         err = start_workers();
     if (!err)
         gs_worker_main(gs_runtime.workers[0]);
     stop_workers();
-    gs_pool_done();
+    gs_blocking_end();
+    /* Kernel threads that are no workers may have just woken a thread, and still use a worker's
+     * loop. */
+    while (atomic_load(&gs_runtime.entering))
+        gs_spin_pause();
     return err ? err : result_of_workers();
+}
+
+void gs_runtime_set_multi(bool is_multi)
+{
+    gs_runtime.is_multi = is_multi;
+    gs_threads_mode = is_multi ? GS_THREADS_MULTI : 0;
+    if (is_multi && !gs_runtime.uses_gsbase)
+        gs_threads_mode |= GS_THREADS_NO_GS;
 }
 
 static void set_options(const struct gs_threads_options *options)
 {
     gs_runtime.options = options ? *options : (struct gs_threads_options){0};
     gs_runtime.options.workers += !gs_runtime.options.workers;
-    gs_runtime.is_multi = gs_threads_are_several = gs_runtime.options.workers > 1;
+    gs_runtime_set_multi(gs_runtime.options.workers > 1);
     gs_runtime.worker_count = 0;
-    atomic_store(&gs_runtime.spares, 0);
+    atomic_store(&gs_runtime.enabled_extra_workers, 0);
     atomic_store(&gs_runtime.is_monitor_asleep, false);
     if (!gs_runtime.options.stack_size)
         gs_runtime.options.stack_size =
@@ -125,10 +143,11 @@ static void set_options(const struct gs_threads_options *options)
     gs_runtime.is_deadlocked = false;
     atomic_store(&gs_runtime.is_stopping, false);
     atomic_store(&gs_runtime.idle, 0);
-    atomic_store(&gs_runtime.foreign, 0);
+    atomic_store(&gs_runtime.nonworker_spawns, 0);
     atomic_store(&gs_runtime.canceling_all, 0);
-    gs_list_init(&gs_runtime.caller_threads);
+    gs_list_init(&gs_runtime.user_stack_threads);
     pthread_sigmask(SIG_SETMASK, NULL, &gs_runtime.signals);
+    CHECKED_REPORT_TO(options && options->report_fd ? options->report_fd : STDERR_FILENO);
 }
 
 int gs_threads_run(const struct gs_threads_options *options, gs_thread_fn *fn, void *argument,
@@ -141,7 +160,7 @@ int gs_threads_run(const struct gs_threads_options *options, gs_thread_fn *fn, v
     int err = gs_stacks_class(gs_runtime.options.stack_size) < 0 ? -EINVAL : gs_stacks_init();
     if (!err)
         err = make_workers();
-    gs_held_start();
+    gs_held_locks_start();
     if (!err)
         err = gs_reports_start();
     if (!err) {
@@ -152,45 +171,47 @@ int gs_threads_run(const struct gs_threads_options *options, gs_thread_fn *fn, v
     gs_descriptors_done();
     gs_files_reset();
     gs_stacks_reclaim();
+    CHECKED_REPORT_TO(STDERR_FILENO);
     atomic_store(&gs_runtime.is_running, false);
     if (!err && ret_result)
         *ret_result = first.result;
     return err;
 }
 
-static void add_counts(struct worker *worker, struct gs_threads_counts *counts)
+static void add_stats(struct worker *worker, struct gs_threads_stats *stats)
 {
-    counts->spawned += count_read(&worker->spawned);
-    counts->switches += count_read(&worker->switches);
-    counts->steals += count_read(&worker->steals);
-    counts->polls += count_read(&worker->polls);
-    counts->ready += count_read(&worker->ready) + atomic_load(&worker->shared.count);
-    counts->stuck += count_read(&worker->stuck);
+    stats->spawned += count_read(&worker->spawned);
+    stats->switches += count_read(&worker->switches);
+    stats->steals += count_read(&worker->steals);
+    stats->polls += count_read(&worker->polls);
+    stats->ready += count_read(&worker->ready) + atomic_load(&worker->shared.count);
+    stats->stuck += count_read(&worker->stuck_count);
 }
 
-void gs_threads_counts(struct gs_threads_counts *ret_counts)
+void gs_threads_stats(struct gs_threads_stats *ret_stats)
 {
-    struct gs_threads_counts counts = {.stacks = gs_stacks_count()};
+    struct gs_threads_stats stats = {.stacks = gs_stacks_count()};
     uint64_t ended = 0;
-    counts.spawned = atomic_load(&gs_runtime.foreign);
+    stats.spawned = atomic_load(&gs_runtime.nonworker_spawns);
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
-        add_counts(gs_runtime.workers[i], &counts);
+        add_stats(gs_runtime.workers[i], &stats);
         ended += count_read(&gs_runtime.workers[i]->ended);
     }
-    counts.live = counts.spawned - ended;
-    *ret_counts = counts;
+    stats.live = stats.spawned - ended;
+    *ret_stats = stats;
 }
 
-int gs_threads_worker_counts(unsigned worker, struct gs_threads_counts *ret_counts)
+int gs_threads_worker_stats(unsigned worker, struct gs_threads_stats *ret_stats)
 {
     if (!worker || worker > gs_runtime.worker_count)
         return -EINVAL;
-    *ret_counts = (struct gs_threads_counts){0};
-    add_counts(gs_runtime.workers[worker - 1], ret_counts);
+    *ret_stats = (struct gs_threads_stats){0};
+    add_stats(gs_runtime.workers[worker - 1], ret_stats);
     return 0;
 }
 
 const char *gs_threads_poller(void)
 {
+    CHECKED_WORKER();
     return gs_loop_poller(worker_current()->loop);
 }

@@ -1,14 +1,15 @@
-/* In order of arrival: a reader that comes after a waiting writer waits behind it. */
+/* Readers and writers are served in FIFO order: a reader that arrives after a waiting writer is
+ * queued behind it. */
 #include "thread/wait.h"
 
 enum { READER, WRITER };
 
-static bool may_enter(const struct gs_rwlock *rwlock, int64_t kind)
+static bool may_acquire(const struct gs_rwlock *rwlock, int64_t kind)
 {
     return !rwlock->has_writer && (kind == READER || !rwlock->readers);
 }
 
-static void enter(struct gs_rwlock *rwlock, int64_t kind, const struct gs_thread *thread)
+static void acquire(struct gs_rwlock *rwlock, int64_t kind, const struct gs_thread *thread)
 {
     rwlock->holders ^= (uintptr_t)thread;
     if (kind == READER)
@@ -17,68 +18,80 @@ static void enter(struct gs_rwlock *rwlock, int64_t kind, const struct gs_thread
         rwlock->has_writer = true;
 }
 
-/* Under the lock: let in the first, and further readers behind a reader. worker: the caller; NULL: the caller is none. */
-static void let_in(struct gs_rwlock *rwlock, struct worker *worker)
+/* Grant the lock to the first waiter, and to further readers behind a reader. The caller holds the
+ * spin lock, and makes the claimed threads ready. worker: the caller, or NULL if it is no
+ * worker. */
+static void grant(struct gs_rwlock *rwlock, struct worker *worker, struct claimed *claimed)
 {
     struct gs_waiter *waiter;
-    while ((waiter = rwlock->waiting.first) && may_enter(rwlock, waiter->value)) {
+    while ((waiter = rwlock->waiting.first) && may_acquire(rwlock, waiter->value)) {
         int64_t kind = waiter->value;
         waiters_remove(&rwlock->waiting, waiter);
         if (!waiter_claim(worker, waiter, CLAIM_WOKEN))
             continue;
-        enter(rwlock, kind, waiter->thread);
-        thread_ready(worker, waiter->thread);
+        acquire(rwlock, kind, waiter->thread);
+        claimed_add(claimed, waiter);
     }
 }
 
-/* Who stood behind may be able to enter now. */
-static void given_up(void *object, struct gs_thread *thread, bool was_queued)
+/* The waiters behind the thread may be able to acquire the lock now. */
+static void abandon(void *object, struct gs_thread *thread, bool was_queued,
+                    struct claimed *claimed)
 {
     (void)thread, (void)was_queued;
-    let_in(object, gs_worker_or_null());
+    grant(object, gs_worker_or_null(), claimed);
 }
 
 static int lock(struct gs_rwlock *rwlock, int64_t kind, uint64_t deadline_ns)
 {
     static const struct wait_kind kinds[] = {
-        {.what = "reader lock",
-         .holder = HOLDER_RWLOCK,
-         .given_up = given_up,
+        {.name = "reader lock",
+         .holder = HOLDER_WRITER,
+         .abandon = abandon,
          WAITS_IN(gs_rwlock, waiting)},
-        {.what = "writer lock",
+        {.name = "writer lock",
          .holder = HOLDER_RWLOCK,
-         .given_up = given_up,
+         .abandon = abandon,
          WAITS_IN(gs_rwlock, waiting)},
     };
     struct gs_thread *self = thread_current();
     spin_lock(&rwlock->lock);
-    if (!rwlock->waiting.first && may_enter(rwlock, kind)) {
-        enter(rwlock, kind, self);
+    if (!rwlock->waiting.first && may_acquire(rwlock, kind)) {
+        acquire(rwlock, kind, self);
         spin_unlock(&rwlock->lock);
         return 0;
     }
     self->waiter.value = kind;
-    return wait_in(self, rwlock, &kinds[kind], deadline_ns);
+    return wait_for_object(self, rwlock, &kinds[kind], deadline_ns);
 }
 
-int gs_rwlock_read(struct gs_rwlock *rwlock, uint64_t deadline_ns)
+int gs_rwlock_rdlock(struct gs_rwlock *rwlock, uint64_t deadline_ns)
 {
+    CHECKED_WAIT(deadline_ns);
+    CHECKED_RWLOCK_LOCK(rwlock);
     return lock(rwlock, READER, deadline_ns);
 }
 
-int gs_rwlock_write(struct gs_rwlock *rwlock, uint64_t deadline_ns)
+int gs_rwlock_wrlock(struct gs_rwlock *rwlock, uint64_t deadline_ns)
 {
+    CHECKED_WAIT(deadline_ns);
+    CHECKED_RWLOCK_LOCK(rwlock);
     return lock(rwlock, WRITER, deadline_ns);
 }
 
 void gs_rwlock_unlock(struct gs_rwlock *rwlock)
 {
+    CHECKED_THREAD();
+    struct worker *worker = worker_current();
+    struct claimed claimed = {.first = NULL};
     spin_lock(&rwlock->lock);
+    CHECKED_RWLOCK_HELD(rwlock);
     if (rwlock->has_writer)
         rwlock->has_writer = false;
     else
         rwlock->readers--;
     rwlock->holders = rwlock->readers ? rwlock->holders ^ (uintptr_t)thread_current() : 0;
-    let_in(rwlock, worker_current());
+    grant(rwlock, worker, &claimed);
     spin_unlock(&rwlock->lock);
+    claimed_make_ready(worker, &claimed);
 }

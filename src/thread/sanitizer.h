@@ -1,4 +1,6 @@
-/* What the address and thread sanitizers are told about stacks. Without them all of it is nothing. */
+/* Annotations of stacks for the address and thread sanitizers; no-ops without them. A function that
+ * is NOT_FOR_ a sanitizer is not inlined into an instrumented one: neither gcc nor clang does
+ * that. */
 #ifndef GS_THREAD_SANITIZER_H
 #define GS_THREAD_SANITIZER_H
 
@@ -11,24 +13,26 @@
 #define GS_ASAN 1
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
+#include <sanitizer/lsan_interface.h>
 #else
 #define GS_ASAN 0
 #endif
 #if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
 #define GS_TSAN 1
 #include <sanitizer/tsan_interface.h>
-#define NOT_FOR_TSAN __attribute__((no_sanitize("thread"), noinline))
+#include <signal.h>
+#define NOT_FOR_TSAN __attribute__((no_sanitize("thread")))
 #else
 #define GS_TSAN 0
 #define NOT_FOR_TSAN
 #endif
 #if GS_ASAN
-#define NOT_FOR_ASAN __attribute__((no_sanitize("address"), noinline))
+#define NOT_FOR_ASAN __attribute__((no_sanitize("address")))
 #else
 #define NOT_FOR_ASAN
 #endif
 
-/* Of each stack. */
+/* The sanitizers' state of a stack. */
 struct fiber {
 #if GS_ASAN
     const void *bottom;
@@ -41,7 +45,16 @@ struct fiber {
     char unused[0];
 };
 
-/* A new stack. */
+/* Mapped memory that is never unmapped: heap memory to which it points is no leak. */
+static inline void sanitizer_root(const void *memory, size_t size)
+{
+    (void)memory, (void)size;
+#if GS_ASAN
+    __lsan_register_root_region(memory, size);
+#endif
+}
+
+/* Called for a new stack. */
 static inline void fiber_init(struct fiber *fiber, void *bottom, size_t size)
 {
     (void)fiber, (void)bottom, (void)size;
@@ -56,7 +69,7 @@ static inline void fiber_init(struct fiber *fiber, void *bottom, size_t size)
 #endif
 }
 
-/* The stack that the kernel gave the running thread. */
+/* The native stack of the calling kernel thread. */
 static inline void fiber_init_native(struct fiber *fiber, const void *bottom, size_t size)
 {
     (void)fiber, (void)bottom, (void)size;
@@ -70,28 +83,41 @@ static inline void fiber_init_native(struct fiber *fiber, const void *bottom, si
 #endif
 }
 
-/* It will not run again, and does not run. */
+/* The stack will not run again, and is not running. */
 static inline void fiber_done(struct fiber *fiber)
 {
     (void)fiber;
+#if GS_ASAN
+    __asan_unpoison_memory_region(fiber->bottom, fiber->size);
+#endif
 #if GS_TSAN
     __tsan_destroy_fiber(fiber->tsan);
 #endif
 }
 
-/* Right before `from` is left for `to`. is_last: `from` will not come back. */
-static inline void fiber_leave(struct fiber *from, struct fiber *to, int is_last)
+/* Called right before switching from `from` to `to`. is_last: `from` will not run again.
+ *
+ * The thread sanitizer counts the calls on each fiber: a call of this function would begin on one
+ * and end on the other. It defers a signal until the fiber that was interrupted makes a call that
+ * the sanitizer intercepts, so a fiber that is left would keep the signal for as long as it waits:
+ * what was deferred is handled by the first call here, what comes during the switch after it. */
+static inline __attribute__((always_inline)) void fiber_leave(struct fiber *from, struct fiber *to,
+                                                              int is_last)
 {
     (void)from, (void)to, (void)is_last;
 #if GS_ASAN
     __sanitizer_start_switch_fiber(is_last ? NULL : &from->fake_stack, to->bottom, to->size);
 #endif
 #if GS_TSAN
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     __tsan_switch_to_fiber(to->tsan, 0);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 #endif
 }
 
-/* First thing on the stack that is run. */
+/* Called first when a stack runs. */
 static inline void fiber_enter(struct fiber *fiber)
 {
     (void)fiber;

@@ -1,59 +1,79 @@
-/* Stacks: one reservation of addresses, cut into slots of a few sizes. The lowest page of a slot is a guard; on its top page
- * stands the descriptor of the thread, with the stack right below. Finished stacks are kept, by worker, last finished first
- * used. Slots are never given back: of the memory, gs_threads_trim gives back what it can. */
+/* Stacks: one reservation of addresses, divided into slots of a few size classes. The slots of the
+ * largest classes are outside: each is mapped when a thread asks for it, so that programs that do
+ * not ask need no addresses for them. The lowest pages of a slot are a guard; its top page contains
+ * the thread control block, with the stack right below, which has at least the size that its class
+ * promises. Free stacks are kept by each worker, in LIFO order. Slots are never unmapped;
+ * gs_threads_trim releases their memory. */
 #ifndef GS_THREAD_STACKS_H
 #define GS_THREAD_STACKS_H
 
-#include "thread/state.h"
+#include "base/hidden.h"
+#include "thread/thread.h"
 
-#define PAGE_SIZE ((size_t)4096)
+/* The kernel's page size, read when the program starts: 4 KiB; on aarch64 also 16 or 64 KiB. A
+ * power of two. */
+extern GS_HIDDEN size_t gs_page_size;
 
-/* Reserve, once for the life of the program. Returns 0 or -ENOMEM. */
+/* The layout of a slot of a class, for a page size. */
+struct slot_layout {
+    size_t stack_size; /* the minimum */
+    size_t slot_size;  /* whole pages */
+    size_t guard_size; /* whole pages, the lowest */
+};
+struct slot_layout gs_slot_layout(int stack_class, size_t page_size);
+/* The offset of the control block in the slot with that index. */
+size_t gs_slot_control_block_at(const struct slot_layout *layout, size_t index);
+
+/* Reserve the addresses, once in the life of the program. Returns 0 or -ENOMEM. */
 int gs_stacks_init(void);
 
-/* The class for a stack size, or -EINVAL: too large. */
+/* The class for a stack size, or -EINVAL if it is too large. */
 int gs_stacks_class(size_t stack_size);
 
-/* A descriptor on a stack of its own; worker: NULL in kernel threads that are none. Returns 0, -ENOMEM or -EAGAIN. */
+/* Get a stack with its control block; worker: the caller, or NULL if it is no worker. Returns 0,
+ * -ENOMEM or -EAGAIN. */
 int gs_stacks_get(struct worker *worker, int stack_class, struct gs_thread **ret_thread);
 void gs_stacks_put(struct worker *worker, struct gs_thread *thread);
 
-/* Others may ask meanwhile, to cancel all threads. */
+/* Other kernel threads may read it at the same time, to cancel all threads. */
 static inline bool thread_is_live(const struct gs_thread *thread)
 {
     return __atomic_load_n(&thread->is_live, __ATOMIC_SEQ_CST);
 }
 
-/* The worker ends: what it keeps is for others. */
+/* Called when the worker ends: release its free stacks to the other workers. */
 void gs_stacks_release(struct worker *worker);
 
-/* No worker runs any more: the stacks of threads that were given up are free. */
+/* Called when no worker runs: free the stacks of threads that have not ended. */
 void gs_stacks_reclaim(void);
 
-/* For a fork: guards all that is here. In the child, all but one thread's stack are free; the lock is held. */
+/* The lock that guards the allocation of stacks, for a fork. In the child, the stacks of all
+ * threads but one are free; the caller holds the lock. */
 void gs_stacks_lock(void);
 void gs_stacks_unlock(void);
-void gs_stacks_forked(struct worker *worker, struct gs_thread *only);
+void gs_stacks_after_fork(struct worker *worker, struct gs_thread *only);
 
-/* The descriptor in slot `index` of a class; NULL past the last one. */
+/* The control block in slot `index` of a class; NULL: the index is too large. */
 struct gs_thread *gs_stacks_at(int stack_class, size_t index);
 size_t gs_stacks_count(void);
 
-/* The thread whose slot holds the address; NULL: it is in none. */
-struct gs_thread *gs_stacks_holding(const void *address);
+/* The thread whose slot contains the address; NULL: none. */
+struct gs_thread *gs_stacks_find(const void *address);
 
-/* The thread whose guard holds the address; NULL: no guard. Signal handlers. */
-struct gs_thread *gs_stacks_guarded(const void *address);
+/* The thread whose stack has overflowed, if it has: its guard contains the address, or the calling
+ * worker runs it and its stack pointer is below its stack. NULL: none. May be called by signal
+ * handlers. */
+struct gs_thread *gs_stacks_find_overflowed(const void *address, const void *sp);
 
-/* Whether what was written at the stack's end is still there, where there is no other guard. */
-bool gs_stacks_is_sound(const struct gs_thread *thread);
+/* Whether the canary at the end of the stack is intact, if it has one. */
+bool gs_stacks_is_intact(const struct gs_thread *thread);
 
-/* ---- guard.c ---- */
+/* ---- Guards (stack_guard.c) ---- */
 
 enum guard { GUARD_UNKNOWN, GUARD_REGIONS, GUARD_MPROTECT, GUARD_CANARY };
 
-/* Guard the page. Returns how. */
-enum guard gs_guard_install(void *page);
-extern enum guard gs_guard_mode;
+/* Guard `size` bytes of pages. Returns the method; a canary is in the last page only. */
+enum guard gs_guard_install(void *pages, size_t size);
+extern GS_HIDDEN enum guard gs_guard_mode;
 
 #endif

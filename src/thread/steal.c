@@ -1,20 +1,21 @@
-/* Threads that any worker may take: each worker has a queue of them, from which those with nothing to do take half. A spare takes
- * only as long as the monitor wants it to. */
-#include "thread/state.h"
+/* Threads that any worker may take: each worker has a queue of them, from which idle workers take
+ * half. An extra worker takes threads only while the monitor wants it to.
+ * (tests/model/share.pml) */
+#include "thread/thread.h"
 
 bool gs_worker_may_steal(const struct worker *worker)
 {
-    return worker->index < gs_runtime.options.workers + atomic_load(&gs_runtime.spares);
+    return worker->index <
+           gs_runtime.options.workers + atomic_load(&gs_runtime.enabled_extra_workers);
 }
 
-/* A worker that has nothing to do, if there is one, is to look at the queues. */
-static void wake_idle(const struct worker *but)
+void gs_worker_wake_idle(const struct worker *except)
 {
     if (!atomic_load(&gs_runtime.idle))
         return;
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
         struct worker *worker = gs_runtime.workers[i];
-        if (worker != but && gs_worker_may_steal(worker) && atomic_load(&worker->is_idle) &&
+        if (worker != except && gs_worker_may_steal(worker) && atomic_load(&worker->is_idle) &&
             atomic_exchange(&worker->is_idle, false)) {
             gs_loop_wake(worker->loop);
             return;
@@ -36,11 +37,12 @@ void gs_worker_share(struct worker *worker, struct gs_thread *thread)
     append(queue, &thread->run.item);
     atomic_fetch_add(&queue->count, 1);
     spin_unlock_always(&queue->lock);
-    wake_idle(worker);
+    gs_chaos(CHAOS_PUBLISH);
+    gs_worker_wake_idle(worker);
 }
 
-static struct gs_policy_item *take(struct shared_queue *queue, unsigned count,
-                                   struct gs_policy_item **ret_last)
+static struct gs_policy_item *pop_many(struct shared_queue *queue, unsigned count,
+                                       struct gs_policy_item **ret_last)
 {
     struct gs_policy_item *first = queue->first, *last = first;
     for (unsigned i = 1; i < count; i++)
@@ -54,19 +56,20 @@ static struct gs_policy_item *take(struct shared_queue *queue, unsigned count,
     return first;
 }
 
-struct gs_policy_item *gs_worker_take_shared(struct worker *worker, struct worker *from)
+struct gs_policy_item *gs_worker_take_shared(struct worker *worker)
 {
     struct gs_policy_item *item = NULL, *last;
-    spin_lock_always(&from->shared.lock);
-    if (from->shared.first)
-        item = take(&from->shared, 1, &last);
-    spin_unlock_always(&from->shared.lock);
+    spin_lock_always(&worker->shared.lock);
+    if (worker->shared.first)
+        item = pop_many(&worker->shared, 1, &last);
+    spin_unlock_always(&worker->shared.lock);
+    gs_chaos(CHAOS_STEAL);
     if (item)
         thread_set_worker(thread_of(item), worker);
     return item;
 }
 
-/* The first is returned, the others become the thief's. */
+/* Returns the first; the others move to the stealing worker's queue. */
 static struct gs_policy_item *steal_from(struct worker *worker, struct worker *from)
 {
     struct gs_policy_item *first = NULL, *last = NULL;
@@ -74,11 +77,12 @@ static struct gs_policy_item *steal_from(struct worker *worker, struct worker *f
     spin_lock_always(&from->shared.lock);
     if (from->shared.first) {
         count = (atomic_load(&from->shared.count) + 1) / 2;
-        first = take(&from->shared, count, &last);
+        first = pop_many(&from->shared, count, &last);
     }
     spin_unlock_always(&from->shared.lock);
     if (!first)
         return NULL;
+    gs_chaos(CHAOS_STEAL);
     count_add(&worker->steals, count);
     if (first != last) {
         struct shared_queue *queue = &worker->shared;
@@ -87,6 +91,7 @@ static struct gs_policy_item *steal_from(struct worker *worker, struct worker *f
         queue->last = last;
         atomic_fetch_add(&queue->count, count - 1);
         spin_unlock_always(&queue->lock);
+        gs_worker_wake_idle(worker);
     }
     thread_set_worker(thread_of(first), worker);
     return first;

@@ -1,6 +1,7 @@
-/* The names of functions. The dynamic linker knows those that are exported; the others stand in the symbol table of the module's
- * file, if it was not stripped, which is mapped for as long as a report is written. Allocates nothing: signal handlers may ask. */
-#include "thread/calls.h"
+/* The names of functions. The dynamic linker knows those that are exported; others are looked up in
+ * the symbol table of the module's file, if it was not stripped, which is mapped while a report is
+ * written. Allocates no memory: signal handlers may call it. */
+#include "thread/backtrace.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -11,9 +12,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-enum { MODULES_MOST = 8, RECENT = 64 };
+enum { MODULES_MAX = 8, SYMBOL_CACHE_SIZE = 64 };
 
-/* A file that is mapped: its table of symbols, and their names. */
+/* A mapped file: its symbol table, and the names. */
 struct module {
     const struct link_map *map;
     char *file;
@@ -24,17 +25,24 @@ struct module {
     size_t names_size;
 };
 
-/* What was found for an address: many threads wait in the same places. */
-struct recent {
+/* What the symbol table says about an address. */
+struct function {
+    const char *name; /* NULL: unknown */
+    const void *start;
+    bool is_own, is_public;
+};
+
+/* Cache by address: many threads wait in the same functions. */
+struct cached_function {
     const void *pc;
-    const char *name;
+    struct function function;
 };
 
 static struct gs_spin lock; /* guards all of this */
-static atomic_int holder;   /* the kernel thread that has the lock */
-static struct module modules[MODULES_MOST];
+static atomic_int holder;   /* the kernel thread that holds the lock */
+static struct module modules[MODULES_MAX];
 static unsigned module_count;
-static struct recent recent[RECENT];
+static struct cached_function cache[SYMBOL_CACHE_SIZE];
 
 static int kernel_thread(void)
 {
@@ -46,7 +54,7 @@ static bool is_holder(void)
     return atomic_load(&holder) == kernel_thread();
 }
 
-void gs_symbols_begin(bool may_wait)
+void gs_symbols_open(bool may_wait)
 {
     if (may_wait)
         spin_lock_always(&lock);
@@ -55,7 +63,7 @@ void gs_symbols_begin(bool may_wait)
     atomic_store(&holder, kernel_thread());
 }
 
-void gs_symbols_end(void)
+void gs_symbols_close(void)
 {
     if (!is_holder())
         return;
@@ -63,20 +71,35 @@ void gs_symbols_end(void)
         if (modules[i].file)
             gs_sys_munmap(modules[i].file, modules[i].size);
     module_count = 0;
-    memset(recent, 0, sizeof recent);
+    memset(cache, 0, sizeof cache);
     atomic_store(&holder, 0);
     spin_unlock_always(&lock);
 }
 
+/* ---- Fork ----
+ *
+ * Another kernel thread may have been writing a report, and may be blocked in that for long: the
+ * fork does not wait for it. In the child the lock is free; what that thread had mapped stays
+ * mapped. */
+
+void gs_symbols_after_fork(void)
+{
+    module_count = 0;
+    memset(cache, 0, sizeof cache);
+    atomic_store(&holder, 0);
+    atomic_store(&lock.held, false);
+}
+
 /* ---- A module's file ---- */
 
-/* Whether the file holds so many bytes there. */
+/* Whether the range is within the file. */
 static bool is_within(const struct module *module, size_t offset, size_t size)
 {
     return offset <= module->size && size <= module->size - offset;
 }
 
-static void find_table(struct module *module)
+/* type: SHT_SYMTAB, which strip removes, or SHT_DYNSYM: the exported symbols. */
+static void find_table(struct module *module, unsigned type)
 {
     const ElfW(Ehdr) *header = (const void *)module->file;
     if (!is_within(module, 0, sizeof *header) || memcmp(header->e_ident, ELFMAG, SELFMAG) ||
@@ -85,7 +108,7 @@ static void find_table(struct module *module)
     const ElfW(Shdr) *sections = (const void *)(module->file + header->e_shoff);
     for (unsigned i = 0; i < header->e_shnum; i++) {
         const ElfW(Shdr) *section = &sections[i];
-        if (section->sh_type != SHT_SYMTAB || section->sh_link >= header->e_shnum)
+        if (section->sh_type != type || section->sh_link >= header->e_shnum)
             continue;
         const ElfW(Shdr) *names = &sections[section->sh_link];
         if (!is_within(module, section->sh_offset, section->sh_size) ||
@@ -113,16 +136,18 @@ static void open_module(struct module *module)
     }
     gs_sys_close(fd);
     if (module->file)
-        find_table(module);
+        find_table(module, SHT_SYMTAB);
+    if (module->file && !module->symbols)
+        find_table(module, SHT_DYNSYM);
 }
 
-/* NULL: there are too many. */
+/* Returns NULL if there are too many modules. */
 static const struct module *module_of(const struct link_map *map)
 {
     for (unsigned i = 0; i < module_count; i++)
         if (modules[i].map == map)
             return &modules[i];
-    if (module_count == MODULES_MOST)
+    if (module_count == MODULES_MAX)
         return NULL;
     struct module *module = &modules[module_count++];
     *module = (struct module){.map = map};
@@ -130,39 +155,107 @@ static const struct module *module_of(const struct link_map *map)
     return module;
 }
 
-static const char *find_in_table(const struct module *module, uintptr_t at)
+/* ---- A function ---- */
+
+static const char *name_of(const struct module *module, const ElfW(Sym) * symbol)
 {
-    for (size_t i = 0; i < module->count; i++) {
-        const ElfW(Sym) *symbol = &module->symbols[i];
-        if ((symbol->st_info & 15) == STT_FUNC && at - symbol->st_value < symbol->st_size &&
-            symbol->st_name < module->names_size)
-            return module->names + symbol->st_name;
-    }
-    return NULL;
+    return symbol->st_name < module->names_size ? module->names + symbol->st_name : "";
 }
 
-static const char *find_unexported(const struct link_map *map, const void *pc)
+static bool is_hidden(const ElfW(Sym) * symbol)
 {
-    struct recent *known = &recent[(uintptr_t)pc * UINT64_C(0x9e3779b97f4a7c15) >> 58];
+    return (symbol->st_other & 3) == STV_HIDDEN;
+}
+
+/* Whether it is no static function. Linkers make hidden ones local, with or without the mark. */
+static bool is_external(const ElfW(Sym) * symbol)
+{
+    return symbol->st_info >> 4 != STB_LOCAL || is_hidden(symbol);
+}
+
+/* Whether it is an external function of the library. */
+static bool is_librarys(const struct module *module, const ElfW(Sym) * symbol)
+{
+    return is_external(symbol) && !strncmp(name_of(module, symbol), "gs_", 3);
+}
+
+/* The symbols around an address. */
+struct neighbours {
+    const ElfW(Sym) * at;            /* the function that contains it */
+    const ElfW(Sym) * below, *above; /* external functions */
+};
+
+static void find_neighbours(const struct module *module, uintptr_t at, struct neighbours *found)
+{
+    *found = (struct neighbours){NULL};
+    for (size_t i = module->count; i-- > 0;) {
+        const ElfW(Sym) *symbol = &module->symbols[i];
+        if ((symbol->st_info & 15) != STT_FUNC || symbol->st_shndx == SHN_UNDEF)
+            continue;
+        /* Global symbols are the last ones: they are preferred to local aliases, which compilers
+         * add for calls within a file (gs_thread_exit.localalias). */
+        if (!found->at && at - symbol->st_value < symbol->st_size)
+            found->at = symbol;
+        if (!is_external(symbol))
+            continue;
+        if (symbol->st_value > at) {
+            if (!found->above || symbol->st_value < found->above->st_value)
+                found->above = symbol;
+        } else if (!found->below || symbol->st_value > found->below->st_value) {
+            found->below = symbol;
+        }
+    }
+}
+
+/* The names of the library's external functions begin with gs_. A linker keeps the functions of a
+ * library together, so a static function is the library's if it is between two of those. */
+static struct function function_at(const struct module *module, uintptr_t at)
+{
+    struct neighbours near;
+    find_neighbours(module, at, &near);
+    const ElfW(Sym) *function = near.at;
+    bool is_own = function && is_external(function)
+                      ? is_librarys(module, function)
+                      : (near.below || near.above) &&
+                            (!near.below || is_librarys(module, near.below)) &&
+                            (!near.above || is_librarys(module, near.above));
+    return (struct function){
+        .name = function ? name_of(module, function) : NULL,
+        .start = function ? (const char *)module->map->l_addr + function->st_value : NULL,
+        .is_own = is_own,
+        .is_public = is_own && function && is_external(function) && !is_hidden(function),
+    };
+}
+
+static struct function look_up(const struct link_map *map, const void *pc)
+{
+    struct cached_function *known = &cache[(uintptr_t)pc * UINT64_C(0x9e3779b97f4a7c15) >> 58];
     if (known->pc != pc) {
         const struct module *module = module_of(map);
-        *known =
-            (struct recent){pc, module ? find_in_table(module, (uintptr_t)pc - map->l_addr) : NULL};
+        *known = (struct cached_function){.pc = pc};
+        if (module)
+            known->function = function_at(module, (uintptr_t)pc - map->l_addr);
     }
-    return known->name;
+    return known->function;
 }
 
 void gs_symbols_find(const void *pc, struct symbol *ret_symbol)
 {
     Dl_info info;
     struct link_map *map = NULL;
+    struct function function = {NULL};
     *ret_symbol = (struct symbol){.offset = (uintptr_t)pc};
     if (!dladdr1(pc, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
         return;
     const char *slash = strrchr(info.dli_fname, '/');
-    ret_symbol->module = slash ? slash + 1 : info.dli_fname;
-    ret_symbol->offset = (size_t)((const char *)pc - (const char *)info.dli_fbase);
-    ret_symbol->name = is_holder() ? find_unexported(map, pc) : NULL;
-    if (!ret_symbol->name)
-        ret_symbol->name = info.dli_sname;
+    if (is_holder())
+        function = look_up(map, pc);
+    *ret_symbol = (struct symbol){
+        .name = function.name ? function.name : info.dli_sname,
+        .module = slash ? slash + 1 : info.dli_fname,
+        .offset = (uintptr_t)pc - map->l_addr,
+        .start = function.start,
+        .is_own = function.is_own,
+        .is_public = function.is_public,
+    };
 }

@@ -1,10 +1,15 @@
+#include "thread/report.h"
+#include "thread/scope.h"
+#include "thread/select.h"
 #include "thread/stacks.h"
+#include "thread/valgrind.h"
 #include "thread/wait.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
-/* ---- Start ---- */
+/* ---- Spawn ---- */
 
 static void run(void *argument)
 {
@@ -13,8 +18,9 @@ static void run(void *argument)
     gs_thread_exit(self->fn(self->argument));
 }
 
-/* On a stack of the caller's the descriptor stands as on our own. */
-static int place_on(const struct gs_thread_attributes *attributes, struct gs_thread **ret_thread)
+/* Place the control block at the top of the program's own stack, as on the runtime's. */
+static int init_on_user_stack(const struct gs_thread_attributes *attributes,
+                              struct gs_thread **ret_thread)
 {
     char *top = (char *)attributes->stack + attributes->stack_size;
     struct gs_thread *thread =
@@ -23,24 +29,25 @@ static int place_on(const struct gs_thread_attributes *attributes, struct gs_thr
         return -EINVAL;
     thread->stack = attributes->stack;
     thread->stack_top = (char *)thread;
-    thread->stack_class = CLASS_CALLER;
+    thread->stack_class = CLASS_USER_STACK;
     thread->has_canary = false;
     thread->chain = 0;
+    thread->valgrind_stack = valgrind_add_stack(thread->stack, thread->stack_top);
     *ret_thread = thread;
     return 0;
 }
 
-static int get_stack(struct worker *worker, const struct gs_thread_attributes *attributes,
-                     struct gs_thread **ret_thread)
+ALWAYS_INLINE int get_stack(struct worker *worker, const struct gs_thread_attributes *attributes,
+                            struct gs_thread **ret_thread)
 {
     size_t size = attributes->stack_size ? attributes->stack_size : gs_runtime.options.stack_size;
     if (attributes->stack)
-        return place_on(attributes, ret_thread);
+        return init_on_user_stack(attributes, ret_thread);
     int class = gs_stacks_class(size);
     return class < 0 ? class : gs_stacks_get(worker, class, ret_thread);
 }
 
-static void name(struct gs_thread *thread, const char *name)
+static void set_name(struct gs_thread *thread, const char *name)
 {
     size_t n = name ? strnlen(name, NAME_SIZE - 1) : 0;
     if (n)
@@ -48,109 +55,143 @@ static void name(struct gs_thread *thread, const char *name)
     thread->name[n] = 0;
 }
 
-/* From here on all threads' cancellation finds it; is_alone: nobody can be at that now. */
-static void become_live(struct gs_thread *thread, bool is_alone)
+/* From here on gs_threads_cancel_all finds it. is_alone: that cannot be in progress now. */
+ALWAYS_INLINE void make_live(struct gs_thread *thread, bool is_alone)
 {
     gs_thread_init_cancel(thread);
-    if (UNLIKELY(thread->stack_class == CLASS_CALLER)) {
-        spin_lock_always(&gs_runtime.caller_lock);
-        gs_list_append(&gs_runtime.caller_threads, &thread->link);
-        spin_unlock_always(&gs_runtime.caller_lock);
+    if (UNLIKELY(thread->stack_class == CLASS_USER_STACK)) {
+        spin_lock_always(&gs_runtime.user_stack_lock);
+        gs_list_append(&gs_runtime.user_stack_threads, &thread->link);
+        spin_unlock_always(&gs_runtime.user_stack_lock);
     }
     if (LIKELY(is_alone)) {
         thread->is_live = true;
         return;
     }
     __atomic_store_n(&thread->is_live, true, __ATOMIC_SEQ_CST);
-    gs_thread_canceled_with_all(thread);
+    gs_thread_check_cancel_all(thread);
 }
 
-static void init(struct gs_thread *thread, const struct gs_thread_attributes *attributes)
+ALWAYS_INLINE void init(struct gs_thread *thread, const struct gs_thread_attributes *attributes)
 {
     thread->run.item = (struct gs_policy_item){.priority = (uint8_t)attributes->priority};
     thread->worker = NULL;
     atomic_init(&thread->claim, CLAIM_NONE);
-    atomic_init(&thread->token, TOKEN_NONE);
+    atomic_init(&thread->park_state, PARK_EMPTY);
     atomic_init(&thread->lock.held, false);
     thread->is_pinned = false;
-    thread->deadline_place = 0;
-    thread->is_uncancelable = thread->is_detached = thread->is_done = thread->is_token_wait = false;
+    thread->deadline_index = 0;
+    thread->is_uncancelable = thread->is_detached = thread->is_done = thread->is_parking = false;
     thread->migrates = attributes->migrates && !attributes->worker;
-    thread->bound = attributes->worker ? gs_runtime.workers[attributes->worker - 1] : NULL;
-    thread->is_wait_uninterrupted = thread->is_outside = false;
+    thread->bound_worker = attributes->worker ? gs_runtime.workers[attributes->worker - 1] : NULL;
+    thread->wait_ignores_cancel = thread->is_external = false;
     thread->waiter = (struct gs_waiter){.thread = thread};
     thread->deadline_ns = thread->timer_ns = GS_NEVER;
     thread->timer.watcher.active = false;
     thread->joiner = NULL;
     thread->cleanups = NULL;
     thread->values = NULL;
+    thread->scope = NULL;
+    thread->watchers.first = NULL;
     thread->select_start = 0;
-    name(thread, attributes->name);
+    CHECKED_SET_FATE(thread, FATE_LIVE);
+    set_name(thread, attributes->name);
 }
 
-/* Let it be run by whoever is to run it. */
-static void submit(struct worker *worker, struct gs_thread *thread)
+/* Put the new thread where it will be run: into a run queue, an inbox or a shared queue. */
+ALWAYS_INLINE void submit(struct worker *worker, struct gs_thread *thread)
 {
-    struct worker *bound = thread->bound;
-    if (worker && (!gs_runtime.is_multi || bound == worker)) {
-        thread->worker = worker;
+    struct worker *bound_worker = thread->bound_worker;
+    if (worker && (!gs_runtime.is_multi || bound_worker == worker)) {
+        /* gs_threads_cancel_all may already cancel it on another worker. */
+        if (gs_runtime.is_multi)
+            thread_set_worker(thread, worker);
+        else
+            thread->worker = worker;
         queue_push(worker, &thread->run);
-    } else if (bound || !gs_runtime.is_multi) {
-        gs_worker_send(bound ? bound : gs_runtime.workers[0], &thread->run);
+    } else if (bound_worker || !gs_runtime.is_multi) {
+        gs_worker_send(bound_worker ? bound_worker : gs_runtime.workers[0], &thread->run);
     } else {
         gs_worker_share(worker, thread);
     }
 }
 
-/* What the thread's stack holds at first. */
-static void *first_context(struct gs_thread *thread, const struct gs_thread_start *start)
+ALWAYS_INLINE void *initial_context(struct gs_thread *thread, const struct gs_thread_start *start)
 {
     void *top = (void *)((uintptr_t)thread->stack_top & ~(uintptr_t)15);
     return start ? context_make_start(start->sp ? start->sp : top, start)
                  : context_make(top, run, thread);
 }
 
-static void count_spawn(struct worker *worker)
+ALWAYS_INLINE void count_spawn(struct worker *worker)
 {
     if (worker)
         count_add(&worker->spawned, 1);
     else
-        atomic_fetch_add(&gs_runtime.foreign, 1);
+        atomic_fetch_add(&gs_runtime.nonworker_spawns, 1);
 }
 
-int gs_thread_spawn(const struct gs_thread_attributes *attributes, gs_thread_fn *fn, void *argument,
-                    struct gs_thread **ret_thread)
+/* Make a thread that is in no queue yet. worker: the caller, or NULL if it is no worker. */
+ALWAYS_INLINE int create(struct worker *worker, const struct gs_thread_attributes *attributes,
+                         gs_thread_fn *fn, void *argument, struct gs_thread **ret_thread)
 {
     static const struct gs_thread_attributes none;
-    struct worker *worker = gs_worker_or_null();
     struct gs_thread *thread;
     if (!attributes)
         attributes = &none;
     if (attributes->worker > gs_runtime.options.workers ||
         (unsigned)attributes->priority > GS_PRIORITY_LOW)
         return -EINVAL;
-    if (attributes->thread_pointer && !gs_bases_are_supported(attributes))
+    if (attributes->thread_pointer && !gs_tls_bases_are_supported(attributes))
         return -EOPNOTSUPP;
     int err = get_stack(worker, attributes, &thread);
     if (err)
         return err;
     init(thread, attributes);
-    become_live(thread, worker && !gs_runtime.is_multi);
-    gs_thread_set_base(thread, attributes->thread_pointer);
+    make_live(thread, worker && !gs_runtime.is_multi);
+    gs_thread_set_tls_base(thread, attributes->thread_pointer);
     thread->fn = fn;
     thread->argument = argument;
-    thread->is_detached = !ret_thread;
     fiber_init(&thread->fiber, thread->stack, (size_t)(thread->stack_top - thread->stack));
-    thread->sp = first_context(thread, attributes->start);
+    thread->sp = initial_context(thread, attributes->start);
+    *ret_thread = thread;
+    return 0;
+}
+
+int gs_thread_spawn(const struct gs_thread_attributes *attributes, gs_thread_fn *fn, void *argument,
+                    struct gs_thread **ret_thread)
+{
+    CHECKED_RUNNING();
+    struct worker *worker = gs_worker_or_null();
+    struct gs_thread *thread;
+    int err = create(worker, attributes, fn, argument, &thread);
+    if (err)
+        return err;
+    thread->is_detached = !ret_thread;
     if (ret_thread)
         *ret_thread = thread;
     if (!worker)
-        atomic_fetch_add(&gs_runtime.arriving, 1);
+        gs_runtime_enter();
     count_spawn(worker);
     submit(worker, thread);
     if (!worker)
-        atomic_fetch_sub(&gs_runtime.arriving, 1);
+        gs_runtime_leave();
     return 0;
+}
+
+int gs_thread_create_detached(struct worker *worker, const struct gs_thread_attributes *attributes,
+                              gs_thread_fn *fn, void *argument, struct gs_thread **ret_thread)
+{
+    int err = create(worker, attributes, fn, argument, ret_thread);
+    if (!err)
+        (*ret_thread)->is_detached = true;
+    return err;
+}
+
+void gs_thread_start(struct worker *worker, struct gs_thread *thread)
+{
+    count_spawn(worker);
+    submit(worker, thread);
 }
 
 /* ---- End ---- */
@@ -158,36 +199,60 @@ int gs_thread_spawn(const struct gs_thread_attributes *attributes, gs_thread_fn 
 static void release(struct worker *worker, struct gs_thread *thread)
 {
     fiber_done(&thread->fiber);
-    if (LIKELY(thread->stack_class != CLASS_CALLER)) {
+    if (LIKELY(thread->stack_class != CLASS_USER_STACK)) {
         gs_stacks_put(worker, thread);
         return;
     }
-    spin_lock_always(&gs_runtime.caller_lock);
+    valgrind_remove_stack(thread->valgrind_stack);
+    spin_lock_always(&gs_runtime.user_stack_lock);
     gs_list_remove(&thread->link);
-    spin_unlock_always(&gs_runtime.caller_lock);
+    spin_unlock_always(&gs_runtime.user_stack_lock);
+}
+
+/* The scope may end as soon as it is left, and memory of the program's, on which the thread ran, be
+ * freed: so the thread is released before. */
+static void complete_member(struct worker *worker, struct gs_thread *thread)
+{
+    struct gs_scope *scope = thread->scope;
+    gs_scope_remove(scope, thread);
+    release(worker, thread);
+    gs_chaos(CHAOS_END);
+    gs_scope_leave(worker, scope);
 }
 
 void gs_thread_complete(struct worker *worker, struct gs_thread *thread)
 {
     spin_lock(&thread->lock);
     struct gs_thread *joiner = thread->joiner;
+    struct gs_scope *scope = thread->scope;
     bool is_detached = thread->is_detached;
     bool is_claimed = joiner && thread_claim(joiner, CLAIM_WOKEN);
+    struct claimed watchers = {.first = NULL};
     thread->is_done = true;
+    if (UNLIKELY(thread->watchers.first != NULL))
+        gs_select_claim_watchers(thread, &watchers);
+    CHECKED_SET_FATE(thread, is_detached ? FATE_DETACHED : FATE_LIVE);
     spin_unlock(&thread->lock);
-    if (is_detached)
+    gs_chaos(CHAOS_END);
+    claimed_make_ready(worker, &watchers);
+    if (UNLIKELY(scope != NULL))
+        complete_member(worker, thread);
+    else if (is_detached)
         release(worker, thread);
     else if (is_claimed)
-        thread_ready(worker, joiner);
+        thread_make_ready(worker, joiner);
 }
 
-/* On the next stack: nobody is on the thread's any more. */
-static void finish(void *argument)
+/* Called on the next stack: the thread's is no longer in use. */
+__attribute__((no_stack_protector)) static void finish(void *argument)
 {
     struct gs_thread *thread = argument;
     struct worker *worker = worker_current();
+    worker_left_thread(worker);
+    gs_chaos(CHAOS_END);
     count_add(&worker->ended, 1);
-    /* A message under way refers to the thread: its delivery completes the end. */
+    gs_chaos(CHAOS_END);
+    /* A pending cancellation refers to the thread: the message completes it when it runs. */
     if (UNLIKELY(atomic_load_explicit(&thread->cancel, memory_order_relaxed) != CANCEL_NONE) ||
         gs_runtime.is_multi) {
         if (atomic_exchange(&thread->cancel, CANCEL_FINISHED) == CANCEL_SENT)
@@ -196,7 +261,7 @@ static void finish(void *argument)
     gs_thread_complete(worker, thread);
 }
 
-/* Who waits on the same worker for the end can be woken before the stack is left: it will not run before. */
+/* A joiner on the same worker can be woken before the stack is left: it will not run earlier. */
 static bool finish_early(struct worker *worker, struct gs_thread *self)
 {
     struct gs_thread *joiner = gs_runtime.is_multi ? NULL : self->joiner;
@@ -211,36 +276,40 @@ static bool finish_early(struct worker *worker, struct gs_thread *self)
 
 _Noreturn void gs_thread_exit(void *result)
 {
+    CHECKED_WAIT(GS_NEVER);
     struct gs_thread *self = thread_current();
+    CHECKED_SWITCH(worker_current(), "end", "");
     self->is_uncancelable = true;
     if (UNLIKELY(self->cleanups))
         gs_thread_run_cleanups(self);
     if (UNLIKELY(self->values))
         gs_thread_destroy_values(self);
     self->argument = result;
+    assert(self->timer_ns == GS_NEVER || self->timer.watcher.loop == self->worker->loop);
+    assert(!self->deadline_index && !self->is_pinned);
     if (self->timer_ns != GS_NEVER)
         gs_timer_stop(&self->timer);
-    if (UNLIKELY(!gs_stacks_is_sound(self)))
+    if (UNLIKELY(!gs_stacks_is_intact(self)))
         gs_report_overflow(self);
     struct worker *worker = worker_current();
-    thread_count_outside(worker, self, false);
+    thread_count_external(worker, self, false);
     dispatch_last(worker, self, finish_early(worker, self) ? NULL : finish);
 }
 
 /* ---- Join ---- */
 
-/* Returns 0 when it is done, or why not. */
+/* Returns 0 when the thread has ended, or -errno. */
 static int wait_for_end(struct gs_thread *self, struct gs_thread *thread, uint64_t deadline_ns)
 {
-    static const struct wait_kind joining = {.what = "join", .holder = HOLDER_THREAD};
-    const struct wait wait = {.kind = &joining, .at = thread, .deadline_ns = deadline_ns};
+    static const struct wait_kind joining = {.name = "join", .holder = HOLDER_THREAD};
+    const struct wait wait = {.kind = &joining, .object = thread, .deadline_ns = deadline_ns};
     spin_lock(&thread->lock);
     if (thread->is_done) {
         spin_unlock(&thread->lock);
         return 0;
     }
     thread->joiner = self;
-    int err = wait_with(self, &thread->lock, &wait);
+    int err = wait_locked(self, &thread->lock, &wait);
     if (LIKELY(!err))
         return 0;
     spin_lock(&thread->lock);
@@ -252,23 +321,29 @@ static int wait_for_end(struct gs_thread *self, struct gs_thread *thread, uint64
 
 int gs_thread_join(struct gs_thread *thread, uint64_t deadline_ns, void **ret_result)
 {
+    CHECKED_WAIT(deadline_ns);
     struct gs_thread *self = thread_current();
     if (thread == self)
         return -EDEADLK;
+    CHECKED_JOINABLE(thread);
     int err = wait_for_end(self, thread, deadline_ns);
     if (err)
         return err;
     if (ret_result)
         *ret_result = thread->argument;
+    CHECKED_SET_FATE(thread, FATE_JOINED);
     release(self->worker, thread);
     return 0;
 }
 
 void gs_thread_detach(struct gs_thread *thread)
 {
+    CHECKED_WORKER();
+    CHECKED_JOINABLE(thread);
     spin_lock(&thread->lock);
     bool is_done = thread->is_done;
     thread->is_detached = true;
+    CHECKED_SET_FATE(thread, is_done ? FATE_DETACHED : FATE_LIVE);
     spin_unlock(&thread->lock);
     if (is_done)
         release(worker_current(), thread);
@@ -276,19 +351,21 @@ void gs_thread_detach(struct gs_thread *thread)
 
 /* ---- The running thread ---- */
 
-static void share(void *argument)
+__attribute__((no_stack_protector)) static void enqueue_yielded(void *argument)
 {
     struct gs_thread *thread = argument;
-    gs_thread_arrive(worker_current(), thread);
+    struct worker *worker = worker_current();
+    worker_left_thread(worker);
+    gs_thread_enqueue(worker, thread);
 }
 
-/* One comes off the queue's head, and this one goes to its end: neither its mask nor its length change. */
-ALWAYS_INLINE void yield_among_equals(struct worker *worker, struct gs_thread *self)
+/* The first thread leaves the queue and this one is appended: neither the mask nor the length
+ * changes. */
+ALWAYS_INLINE void yield_same_priority(struct worker *worker, struct gs_thread *self)
 {
     struct run_queue *queue = &worker->queues[level_of(GS_PRIORITY_NORMAL)];
     struct gs_policy_item *item = queue->first;
-    struct gs_thread *next = thread_of(item);
-    if (UNLIKELY(next->run.resume != NULL)) {
+    if (UNLIKELY(runnable_of(item)->resume != NULL)) {
         queue_push(worker, &self->run);
         dispatch(worker, self);
         return;
@@ -298,22 +375,24 @@ ALWAYS_INLINE void yield_among_equals(struct worker *worker, struct gs_thread *s
     *queue->last = &self->run.item;
     queue->last = &self->run.item.next;
     queue->first = item->next;
-    dispatch_to(worker, self, next);
+    dispatch_to(worker, self, thread_of(item));
 }
 
 void gs_thread_yield(void)
 {
+    CHECKED_WAIT(GS_NEVER);
     struct worker *worker = worker_current();
     struct gs_thread *self = worker->current;
-    self->run.item.place = NULL;
-    if (UNLIKELY(self->migrates) && gs_runtime.is_multi) {
-        dispatch_then(worker, self, share, self);
+    CHECKED_SWITCH(worker, "yield", "");
+    self->run.item.wait_point = NULL;
+    if (thread_is_mobile(self)) {
+        dispatch_then(worker, self, enqueue_yielded, self);
         return;
     }
     if (LIKELY(worker->ready_mask == 1u << level_of(GS_PRIORITY_NORMAL)) &&
         LIKELY(worker->countdown > 0) && LIKELY(self->run.item.priority == GS_PRIORITY_NORMAL) &&
         LIKELY(!worker->policy_queue)) {
-        yield_among_equals(worker, self);
+        yield_same_priority(worker, self);
         return;
     }
     queue_push(worker, &self->run);
@@ -328,15 +407,18 @@ struct gs_thread *gs_thread_self(void)
 
 const char *gs_thread_name(const struct gs_thread *thread)
 {
+    CHECKED_HANDLE(thread);
     return thread->name;
 }
 
 void gs_thread_set_priority(struct gs_thread *thread, enum gs_priority priority)
 {
+    CHECKED_HANDLE(thread);
     thread->run.item.priority = (uint8_t)priority;
 }
 
 void gs_thread_set_remaining(uint64_t work)
 {
+    CHECKED_THREAD();
     thread_current()->run.item.remaining = work;
 }

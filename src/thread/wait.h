@@ -1,70 +1,101 @@
-/* Waiting, inlined where it is used often: see dispatch.h. */
+/* Waiting: the inline parts, used by each blocking call. See dispatch.h for why they are inline.
+ *
+ * A blocking call that cannot be done at once takes the lock of its object and calls one of the
+ * functions below. They switch to other threads, release the lock when the stack has been left, and
+ * return the outcome when the thread has been claimed. (t): the caller returns the result
+ * immediately, so that the switch is a tail call.
+ *
+ *     wait_for_object            (t) The thread is appended to the object's queue for this kind of
+ *                                wait (WAITS_IN). Most objects of sync.h.
+ *     gs_thread_wait_for_object  Not inline, with the call site as an argument. gs_cond_wait.
+ *     wait_in_queue              (t) The caller names the queue, after wait_prepare.
+ *                                gs_descriptor_wait_unwatched.
+ *     wait_already_queued        (t) The caller has queued the thread, after wait_prepare.
+ *                                gs_descriptor_wait.
+ *     gs_thread_wait             There is no queue, or the waiter is not the thread's own, or the
+ *                                call has something to do afterwards. gs_poll, gs_thread_sleep.
+ *     wait_locked                The same, inline. gs_thread_join.
+ *     gs_thread_wait_then        A function is called in place of the release of one lock.
+ *                                gs_select, gs_run_blocking.
+ *
+ * They consist of three parts: wait_prepare finds that the thread must not wait, or starts its
+ * timer; wait_begin stores what the thread waits for, and that it waits; the third is the switch.
+ * wait_suspend is the last two, and then returns the outcome; gs_thread_park uses it. For a mobile
+ * thread it calls gs_thread_suspend_mobile. */
 #ifndef GS_THREAD_WAIT_H
 #define GS_THREAD_WAIT_H
 
 #include "thread/dispatch.h"
 #include "thread/waiters.h"
 
-/* Have the thread's timer go off at the deadline, or before. Returns 0 or -ENOMEM. */
-int gs_thread_arm(struct gs_thread *thread, uint64_t deadline_ns);
-/* A mobile thread leaves its stack, and lets itself be claimed; `then` as below. */
-void gs_thread_leave(struct gs_thread *self, void (*then)(void *), void *argument);
+/* Start the thread's timer, which expires at the deadline or before; if the thread is mobile, add
+ * its deadline to those of its worker. Returns 0 or -ENOMEM. */
+int gs_thread_start_timer(struct gs_thread *thread, uint64_t deadline_ns);
 
-/* Why the thread does not need to wait: -errno; 0: it does. */
+/* Switch away from a mobile thread. When it has left its stack, it may be claimed, and
+ * then(argument) is called, unless `then` is NULL. */
+void gs_thread_suspend_mobile(struct gs_thread *self, void (*then)(void *), void *argument);
+
+/* Returns 0 if the thread has to wait, or -errno if it must not. */
 ALWAYS_INLINE int wait_prepare(struct gs_thread *self, const struct wait *wait)
 {
-    if (!wait->is_uninterrupted && thread_is_canceled(self))
+    if (!wait->ignores_cancel && thread_must_cancel(self))
         return -ECANCELED;
     if (!wait->deadline_ns)
         return -ETIMEDOUT;
-    /* A timer that goes off too early is set anew then. */
+    /* An active timer that expires before the deadline is restarted then. Mobile threads have none:
+     * gs_deadline_start is called each time. */
     return wait->deadline_ns >= self->timer_ns || wait->deadline_ns == GS_NEVER
                ? 0
-               : gs_thread_arm(self, wait->deadline_ns);
+               : gs_thread_start_timer(self, wait->deadline_ns);
 }
 
-/* For policies: from where to where does not matter, only what is the same. */
-static inline const void *wait_place(const struct wait_kind *kind, const void *at, const void *site)
+/* For policies: an opaque value that is equal for equal waits. */
+static inline const void *wait_point_of(const struct wait_kind *kind, const void *object,
+                                        const void *call_site)
 {
-    uintptr_t object = (uintptr_t)(kind->is_outside ? kind : at);
-    return (const void *)(object + (uintptr_t)site * 3);
+    uintptr_t key = (uintptr_t)(kind->is_external ? kind : object);
+    return (const void *)(key + (uintptr_t)call_site * 3);
 }
 
-/* From here on the thread waits. Where it is queued, the lock is held. */
+/* The thread starts to wait. If it is queued, the caller holds the lock. */
 ALWAYS_INLINE void wait_begin(struct worker *worker, struct gs_thread *self,
                               const struct wait *wait)
 {
-    thread_count_outside(worker, self, wait->kind->is_outside || wait->deadline_ns != GS_NEVER);
-    self->waits = wait->kind;
-    self->waits_at = wait->at;
-    self->since_ns = *worker->now_ns;
+    CHECKED_SWITCH(worker, "wait for ", wait->kind->name);
+    thread_count_external(worker, self, wait->kind->is_external || wait->deadline_ns != GS_NEVER);
+    self->wait_kind = wait->kind;
+    self->wait_object = wait->object;
+    self->wait_start_ns = *worker->now_ns;
     self->deadline_ns = wait->deadline_ns;
-    self->is_wait_uninterrupted = wait->is_uninterrupted;
+    self->wait_ignores_cancel = wait->ignores_cancel;
     if (UNLIKELY(worker->policy_queue))
-        self->run.item.place = wait_place(wait->kind, wait->at, wait->site);
+        self->run.item.wait_point = wait_point_of(wait->kind, wait->object, wait->call_site);
     atomic_store_explicit(&self->claim, thread_is_mobile(self) ? CLAIM_LEAVING : CLAIM_WAITING,
                           memory_order_relaxed);
 }
 
-/* Leave the stack, and then unlock or publish; `then` is NULL where nobody is kept out. */
+/* Switch away, and then call `then`, which unlocks or publishes. NULL: there is nothing to do. */
 ALWAYS_INLINE int wait_suspend(struct gs_thread *self, const struct wait *wait,
                                void (*then)(void *), void *argument)
 {
     struct worker *worker = self->worker;
+    gs_chaos(CHAOS_PARK);
     wait_begin(worker, self, wait);
     if (thread_is_mobile(self))
-        gs_thread_leave(self, then, argument);
+        gs_thread_suspend_mobile(self, then, argument);
     else if (then)
         dispatch_then(worker, self, then, argument);
     else
         dispatch(worker, self);
+    gs_chaos(CHAOS_RETURN);
     int outcome = atomic_load_explicit(&self->claim, memory_order_relaxed);
     atomic_store_explicit(&self->claim, CLAIM_NONE, memory_order_relaxed);
     return outcome < 0 ? outcome : 0;
 }
 
-/* As gs_thread_wait. */
-ALWAYS_INLINE int wait_with(struct gs_thread *self, struct gs_spin *lock, const struct wait *wait)
+/* gs_thread_wait, inline. */
+ALWAYS_INLINE int wait_locked(struct gs_thread *self, struct gs_spin *lock, const struct wait *wait)
 {
     int err = wait_prepare(self, wait);
     if (UNLIKELY(err)) {
@@ -72,40 +103,52 @@ ALWAYS_INLINE int wait_with(struct gs_thread *self, struct gs_spin *lock, const 
             spin_unlock(lock);
         return err;
     }
-    return wait_suspend(self, wait, lock && gs_runtime.is_multi ? gs_thread_unlock : NULL, lock);
+    return wait_suspend(self, wait, lock && gs_runtime.is_multi ? gs_spin_unlock_callback : NULL,
+                        lock);
 }
 
-/* Wait, which has been prepared, in a queue of the object's, whose lock is held. To be returned at once: then nothing of the call
- * stands on the stack while the thread waits, and on the way back the processor has nothing to predict wrongly. */
-ALWAYS_INLINE int wait_queued(struct gs_thread *self, struct gs_wait_queue *queue,
-                              struct gs_spin *lock, const struct wait *wait)
+/* Wait in a queue to which the thread was appended. The caller holds the lock, has called
+ * wait_prepare, and returns the result immediately (wait_in_queue says why). */
+ALWAYS_INLINE int wait_already_queued(struct gs_thread *self, struct gs_spin *lock,
+                                      const struct wait *wait)
 {
-    waiters_append(queue, &self->waiter);
-    if (UNLIKELY(thread_is_mobile(self)))
-        return wait_suspend(self, wait, gs_thread_unlock, lock);
+    if (thread_is_mobile(self))
+        return wait_suspend(self, wait, gs_spin_unlock_callback, lock);
     struct worker *worker = self->worker;
     wait_begin(worker, self, wait);
     return dispatch_unlock(worker, self, lock);
 }
 
-/* As wait_in, for any wait. */
-int gs_thread_wait_in(struct gs_thread *self, void *object, const struct wait_kind *kind,
-                      uint64_t deadline_ns, const void *site);
-
-/* Queue the calling thread at the object, whose lock is held and is released, and wait until it is claimed. Returns what it was
- * claimed with, or why it does not wait; it is off the queue. To be returned at once, as above. */
-ALWAYS_INLINE int wait_in(struct gs_thread *self, void *object, const struct wait_kind *kind,
-                          uint64_t deadline_ns)
+/* Append the thread to a queue of an object, whose lock the caller holds, and wait. The caller has
+ * called wait_prepare, and returns the result immediately: this makes the switch a tail call, so
+ * that no frame of the blocking call is on the stack of a waiting thread, and no return after the
+ * switch is mispredicted. */
+ALWAYS_INLINE int wait_in_queue(struct gs_thread *self, struct gs_wait_queue *queue,
+                                struct gs_spin *lock, const struct wait *wait)
 {
-    const void *site = __builtin_return_address(0);
+    waiters_append(queue, &self->waiter);
+    return wait_already_queued(self, lock, wait);
+}
+
+/* wait_for_object in every case, not inline. call_site: the call in the program. */
+int gs_thread_wait_for_object(struct gs_thread *self, void *object, const struct wait_kind *kind,
+                              uint64_t deadline_ns, const void *call_site);
+
+/* Append the calling thread to the queue of the object, whose lock the caller holds and this
+ * function releases, and wait. Returns the outcome of the wait, or why the thread must not wait; it
+ * is out of the queue then. The caller returns the result immediately (wait_in_queue says why). */
+ALWAYS_INLINE int wait_for_object(struct gs_thread *self, void *object,
+                                  const struct wait_kind *kind, uint64_t deadline_ns)
+{
+    const void *call_site = __builtin_return_address(0);
     struct worker *worker = self->worker;
-    if (UNLIKELY(deadline_ns != GS_NEVER) || UNLIKELY(thread_is_mobile(self)) ||
-        UNLIKELY(!kind->is_uninterrupted && thread_is_canceled(self)))
-        return gs_thread_wait_in(self, object, kind, deadline_ns, site);
-    const struct wait wait = {kind, object, GS_NEVER, false, site};
-    waiters_append((struct gs_wait_queue *)((char *)object + kind->queue_at), &self->waiter);
+    if (UNLIKELY(deadline_ns != GS_NEVER) || thread_is_mobile(self) ||
+        UNLIKELY(!kind->ignores_cancel && thread_must_cancel(self)))
+        return gs_thread_wait_for_object(self, object, kind, deadline_ns, call_site);
+    const struct wait wait = {kind, object, GS_NEVER, false, call_site};
+    waiters_append((struct gs_wait_queue *)((char *)object + kind->queue_offset), &self->waiter);
     wait_begin(worker, self, &wait);
-    return dispatch_unlock(worker, self, (struct gs_spin *)((char *)object + kind->lock_at));
+    return dispatch_unlock(worker, self, (struct gs_spin *)((char *)object + kind->lock_offset));
 }
 
 #endif

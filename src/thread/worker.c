@@ -1,14 +1,20 @@
-/* A worker: resumes what is ready, and steps its loop when nothing is, and every so often. */
+/* The main loop of a worker: it resumes ready threads, and polls its event loop when none is ready
+ * and at regular intervals. */
+#include "loop/state.h"
+#include "thread/descriptors.h"
 #include "thread/dispatch.h"
+#include "thread/report.h"
 #include "thread/stacks.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
-/* Switches between two looks at the inbox and the clock, and the time between two steps of the loop while threads run. */
+/* Switches between two checks of the inbox and the clock, and the time between two polls of the
+ * loop while threads run. */
 #define TICK 64
 #define POLL_NS (50 * GS_MICROSECOND)
 
@@ -17,34 +23,64 @@ void gs_spin_wait(struct gs_spin *lock)
     unsigned turns = 0;
     do {
         while (atomic_load_explicit(&lock->held, memory_order_relaxed)) {
-            processor_pause();
-            /* Its holder may have lost the processor. */
+            cpu_relax();
+            /* The holder may have been preempted. */
             if (++turns % 1024 == 0)
                 sched_yield();
         }
     } while (atomic_exchange_explicit(&lock->held, true, memory_order_acquire));
 }
 
-/* ---- Inbox ---- */
+void gs_spin_pause(void)
+{
+    sched_yield();
+}
+
+/* ---- Its loop ---- */
+
+/* A loop iteration collects at most this many events. Threads run after all of them were delivered,
+ * each on memory of its own: what delivering has brought into the caches should still be there. */
+#define LOOP_BATCH 32
+
+void gs_worker_limit_loop_batch(struct gs_loop *loop)
+{
+    loop->batch = LOOP_BATCH;
+}
+
+const uint64_t *gs_worker_loop_time(const struct gs_loop *loop)
+{
+    return &loop->now_ns;
+}
+
+uint64_t gs_threads_now(void)
+{
+    CHECKED_WORKER();
+    return *worker_current()->now_ns;
+}
+
+/* ---- Inbox (tests/model/inbox.pml) ---- */
 
 void gs_worker_send(struct worker *worker, struct runnable *runnable)
 {
     struct gs_policy_item *first = atomic_load_explicit(&worker->inbox, memory_order_relaxed);
     do
         runnable->item.next = first;
-    while (!atomic_compare_exchange_weak(&worker->inbox, &first, &runnable->item));
+    while (gs_chaos(CHAOS_PUBLISH),
+           !atomic_compare_exchange_weak(&worker->inbox, &first, &runnable->item));
+    gs_chaos(CHAOS_PUBLISH);
     if (!first)
         gs_loop_wake(worker->loop);
 }
 
-/* Taken whole, and turned round: first sent, first run. */
+/* The whole list is taken and reversed: items run in the order in which they were sent. */
 static void take_inbox(struct worker *worker)
 {
     if (LIKELY(!atomic_load_explicit(&worker->inbox, memory_order_relaxed)))
         return;
-    /* Acquire: pairs with the exchange in gs_worker_send, publishing what was sent. */
+    /* Acquire: pairs with the exchange in gs_worker_send, publishing the items. */
     struct gs_policy_item *taken =
         atomic_exchange_explicit(&worker->inbox, NULL, memory_order_acquire);
+    gs_chaos(CHAOS_STEAL);
     struct gs_policy_item *first = NULL;
     while (taken) {
         struct gs_policy_item *next = taken->next;
@@ -54,19 +90,20 @@ static void take_inbox(struct worker *worker)
     }
     while (first) {
         struct gs_policy_item *next = first->next;
-        struct runnable *runnable = gs_container_of(first, struct runnable, item);
+        struct runnable *runnable = runnable_of(first);
         if (runnable_is_message(runnable))
             queue_push(worker, runnable);
         else
-            gs_thread_arrive(worker, thread_of(first));
+            gs_thread_enqueue(worker, thread_of(first));
         first = next;
     }
 }
 
-/* ---- Choosing ---- */
+/* ---- The next item to run ---- */
 
-/* The first of each lower level goes ahead of all others, so that nobody starves. */
-static void favour_lowest(struct worker *worker)
+/* Move the first item of each lower level to the front of the highest one, so that none is
+ * starved. */
+static void promote_lower_levels(struct worker *worker)
 {
     for (unsigned level = LEVELS - 1; level; level--) {
         struct run_queue *queue = &worker->queues[level], *top = &worker->queues[0];
@@ -86,9 +123,9 @@ static void favour_lowest(struct worker *worker)
     }
 }
 
-/* One that any worker could have taken goes ahead of all that is here: if the next one keeps the worker, it cannot be taken away
- * any more. */
-static void take_ahead(struct worker *worker, struct gs_thread *thread)
+/* Put a thread from the shared queue in front of the run queue: any worker could have taken it, but
+ * if it were behind a thread that occupies this worker, none could. */
+static void push_front(struct worker *worker, struct gs_thread *thread)
 {
     struct run_queue *top = &worker->queues[0];
     if (worker->policy_queue && !thread->run.resume) {
@@ -105,22 +142,22 @@ static void take_ahead(struct worker *worker, struct gs_thread *thread)
 
 bool gs_worker_tick(struct worker *worker)
 {
-    if (UNLIKELY(worker->is_based))
+    if (UNLIKELY(worker->has_thread_tls_base))
         return true;
-    unsigned switches = UNLIKELY(gs_runtime.looks_at_switches) ? 1 : TICK;
+    unsigned switches = UNLIKELY(gs_runtime.ticks_at_each_switch) ? 1 : TICK;
     if (switches == 1 && worker->current)
-        gs_held_look(worker->current);
+        gs_held_locks_report(worker->current);
     if (UNLIKELY(gs_guard_mode == GUARD_CANARY) && worker->current &&
-        !gs_stacks_is_sound(worker->current))
+        !gs_stacks_is_intact(worker->current))
         gs_report_overflow(worker->current);
     count_add(&worker->switches, switches);
     worker->countdown = (int)switches - 1;
     take_inbox(worker);
-    favour_lowest(worker);
+    promote_lower_levels(worker);
     if (atomic_load_explicit(&worker->shared.count, memory_order_relaxed)) {
-        struct gs_policy_item *item = gs_worker_take_shared(worker, worker);
+        struct gs_policy_item *item = gs_worker_take_shared(worker);
         if (item)
-            take_ahead(worker, thread_of(item));
+            push_front(worker, thread_of(item));
     }
     worker->is_poll_due = gs_clock_now() - worker->polled_ns >= POLL_NS;
     return worker->is_poll_due;
@@ -130,18 +167,18 @@ struct gs_policy_item *gs_worker_next(struct worker *worker)
 {
     struct gs_policy_item *item = queue_pop(worker);
     if (UNLIKELY(!item) && atomic_load_explicit(&worker->shared.count, memory_order_relaxed))
-        item = gs_worker_take_shared(worker, worker);
+        item = gs_worker_take_shared(worker);
     return item;
 }
 
 struct gs_thread *gs_worker_defer(struct worker *worker, struct gs_policy_item *item)
 {
     if (item)
-        worker->deferred = gs_container_of(item, struct runnable, item);
+        worker->deferred = runnable_of(item);
     return NULL;
 }
 
-/* ---- The end, and what looks like it ---- */
+/* ---- Idling, and the end of the run ---- */
 
 static void stop_all(void)
 {
@@ -150,37 +187,42 @@ static void stop_all(void)
         gs_loop_wake(gs_runtime.workers[i]->loop);
 }
 
-/* A worker that has something to do again first leaves `idle`, then counts the epoch on, and only then takes from its inbox. So if
- * all are idle after the epoch was read, and it is the same at the end, then none has taken anything between, and what is read
- * here is true. */
-static void look_at_all(void)
+/* A worker that becomes busy first leaves `idle`, then advances the epoch, and only then takes from
+ * its inbox. So if all workers are idle after the epoch was read, and the epoch has not changed at
+ * the end, then none has taken anything in between, and the counters read here are consistent.
+ * Returns whether the caller may sleep if this is not the end: then some worker will check again.
+ * It may not while a kernel thread that is no worker is in gs_runtime_enter: the thread that it has
+ * sent may have ended already. (tests/model/idle.pml) */
+static bool check_end(void)
 {
-    uint64_t spawned = atomic_load(&gs_runtime.foreign), ended = 0, outside = 0;
     unsigned epoch = atomic_load(&gs_runtime.idle_epoch);
     if (atomic_load(&gs_runtime.idle) != gs_runtime.worker_count)
-        return;
+        return true;
+    uint64_t spawned = atomic_load(&gs_runtime.nonworker_spawns), ended = 0, external = 0;
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
         struct worker *other = gs_runtime.workers[i];
+        gs_chaos(CHAOS_PARK);
         if (atomic_load(&other->inbox) || atomic_load(&other->shared.count))
-            return;
+            return true;
         spawned += count_read(&other->spawned);
         ended += count_read(&other->ended);
-        outside += count_read(&other->outside);
+        external += count_read(&other->external);
     }
-    if (atomic_load(&gs_runtime.arriving) || (spawned != ended && outside))
-        return;
-    if (atomic_load(&gs_runtime.idle_epoch) != epoch)
-        return;
-    if (atomic_exchange(&gs_runtime.is_stopping, true))
-        return;
+    if (atomic_load(&gs_runtime.entering) || atomic_load(&gs_runtime.idle_epoch) != epoch)
+        return false;
+    /* Relaxed: the first worker that comes here is chosen, nothing else. */
+    if ((spawned != ended && external) ||
+        atomic_exchange_explicit(&gs_runtime.is_stopping, true, memory_order_relaxed))
+        return true;
     gs_runtime.is_deadlocked = spawned != ended;
     if (gs_runtime.is_deadlocked)
         gs_report_deadlock();
     stop_all();
+    return true;
 }
 
-/* Whether there is something that the worker may take. */
-static bool has_shared(struct worker *worker)
+/* Whether there is a shared thread that the worker may take. */
+static bool has_shared_thread(struct worker *worker)
 {
     if (!gs_worker_may_steal(worker))
         return atomic_load(&worker->shared.count);
@@ -190,45 +232,51 @@ static bool has_shared(struct worker *worker)
     return false;
 }
 
-static void note_step(struct worker *worker, int result)
+static void finish_poll(struct worker *worker, int result)
 {
-    gs_descriptors_tell(worker);
+    gs_descriptors_flush_events(worker);
     count_add(&worker->polls, 1);
     worker->polled_ns = *worker->now_ns;
     worker->is_poll_due = false;
     if (UNLIKELY(result < 0)) {
         worker->result = result;
         stop_all();
-        if (gs_runtime.options.failed)
-            gs_runtime.options.failed();
+        if (gs_runtime.options.on_failure)
+            gs_runtime.options.on_failure();
     }
 }
 
-/* Nothing is ready. */
-static int wait_for_events(struct worker *worker)
+static int wait_for_events(struct worker *worker, bool may_sleep)
 {
     const struct gs_threads_options *options = &gs_runtime.options;
-    if (atomic_load(&gs_runtime.is_stopping))
-        return gs_loop_step(worker->loop, 0);
+    if (!may_sleep || atomic_load(&gs_runtime.is_stopping))
+        return gs_loop_run_once(worker->loop, 0);
     if (options->wait)
         return options->wait(worker->loop, worker->index + 1, options->wait_data);
-    return gs_loop_step(worker->loop, GS_NEVER);
+    return gs_loop_run_once(worker->loop, GS_NEVER);
 }
 
-/* Sequentially consistent: this sets is_idle and looks at the queues afterwards, who shares a thread looks at is_idle afterwards. */
+/* Sequentially consistent: this function sets is_idle and reads the queues afterwards; a kernel
+ * thread that shares a thread reads is_idle afterwards. */
 static void idle(struct worker *worker)
 {
     atomic_store(&worker->is_idle, true);
+    gs_chaos(CHAOS_PUBLISH);
     unsigned idle = atomic_fetch_add(&gs_runtime.idle, 1) + 1;
-    bool is_alone = idle == gs_runtime.worker_count;
-    if (!has_shared(worker)) {
-        if (is_alone)
-            look_at_all();
-        note_step(worker, wait_for_events(worker));
+    bool is_last = idle == gs_runtime.worker_count;
+    if (!has_shared_thread(worker)) {
+        bool may_sleep = !is_last || check_end();
+        if (UNLIKELY(!may_sleep))
+            sched_yield();
+        finish_poll(worker, wait_for_events(worker, may_sleep));
     }
+    gs_chaos(CHAOS_RETURN);
     atomic_fetch_sub(&gs_runtime.idle, 1);
+    gs_chaos(CHAOS_PUBLISH);
     atomic_fetch_add(&gs_runtime.idle_epoch, 1);
+    gs_chaos(CHAOS_PUBLISH);
     atomic_exchange(&worker->is_idle, false);
+    worker->was_idle = true;
     if (UNLIKELY(atomic_load(&gs_runtime.is_monitor_asleep)))
         gs_monitor_wake();
 }
@@ -255,51 +303,94 @@ static void resume(struct worker *worker, struct runnable *runnable)
     }
 }
 
+/* The kernel thread that shared a thread has woken this worker for it, or saw it awake: if this one
+ * runs something else first, which may take long, another worker must look.
+ * (tests/model/share.pml) */
+static void wake_another(struct worker *worker)
+{
+    worker->was_idle = false;
+    if (gs_runtime.is_multi && has_shared_thread(worker))
+        gs_worker_wake_idle(worker);
+}
+
 static void run(struct worker *worker)
 {
-    while (!atomic_load_explicit(&gs_runtime.is_stopping, memory_order_acquire)) {
+    /* Relaxed: whoever needs what was written before the end joins the workers first. */
+    while (!atomic_load_explicit(&gs_runtime.is_stopping, memory_order_relaxed)) {
         if (--worker->countdown < 0)
             gs_worker_tick(worker);
-        if (UNLIKELY(atomic_load_explicit(&worker->relinquished, memory_order_relaxed)))
-            gs_descriptors_retire(worker);
+        if (UNLIKELY(atomic_load_explicit(&worker->detached_watches, memory_order_relaxed)))
+            gs_descriptors_stop_detached(worker);
         if (worker->is_poll_due)
-            note_step(worker, gs_loop_step(worker->loop, 0));
+            finish_poll(worker, gs_loop_run_once(worker->loop, 0));
         take_inbox(worker);
         struct gs_policy_item *item = gs_worker_next(worker);
         if (!item && gs_runtime.is_multi)
             item = gs_worker_steal(worker);
+        if (item && UNLIKELY(worker->was_idle))
+            wake_another(worker);
         if (item)
-            resume(worker, gs_container_of(item, struct runnable, item));
+            resume(worker, runnable_of(item));
         else
             idle(worker);
     }
 }
 
+static void find_stack(struct worker *worker)
+{
+    pthread_attr_t attributes;
+    if (pthread_getattr_np(pthread_self(), &attributes))
+        return;
+    pthread_attr_getstack(&attributes, &worker->stack, &worker->stack_size);
+    pthread_attr_destroy(&attributes);
+}
+
 void *gs_worker_main(void *argument)
 {
     struct worker *worker = argument;
-    pthread_attr_t attributes;
-    if (!pthread_getattr_np(pthread_self(), &attributes)) {
-        pthread_attr_getstack(&attributes, &worker->stack, &worker->stack_size);
-        pthread_attr_destroy(&attributes);
-    }
+    find_stack(worker);
     fiber_init_native(&worker->fiber, worker->stack, worker->stack_size);
-    gs_worker_note_base(worker);
-    atomic_store(&worker->kernel_id, (int)gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0));
+    gs_worker_save_tls_base(worker);
+    atomic_store(&worker->tid, (int)gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0));
     gs_worker_set_current(worker);
     gs_reports_start_worker(worker);
     run(worker);
     gs_stacks_release(worker);
     gs_reports_stop_worker(worker);
     gs_worker_set_current(NULL);
-    if (worker->is_orphan)
-        gs_fork_end();
+    if (worker->exits_process)
+        gs_fork_exit();
     return NULL;
+}
+
+/* Workers of earlier runs. Their memory is mapped and never unmapped: a kernel thread that a user
+ * thread has created inherits the GS base, and reads there as long as it lives (gs_worker_or_null).
+ * Only gs_threads_run and the monitor create and free workers, never at the same time. */
+static struct worker *unused_workers;
+
+/* At the start of a page, like much else that is used with it, a worker would share its cache
+ * sets. */
+#define OFFSET_IN_PAGE 704
+
+static struct worker *new_memory(void)
+{
+    struct worker *worker = unused_workers;
+    if (worker) {
+        unused_workers = worker->next_unused;
+        return worker;
+    }
+    long memory = gs_sys_mmap(NULL, OFFSET_IN_PAGE + sizeof *worker, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (memory < 0)
+        return NULL;
+    worker = (struct worker *)(memory + OFFSET_IN_PAGE);
+    sanitizer_root(worker, sizeof *worker);
+    return worker;
 }
 
 int gs_worker_new(unsigned index, struct worker **ret_worker)
 {
-    struct worker *worker = aligned_alloc(_Alignof(struct worker), sizeof *worker);
+    struct worker *worker = new_memory();
     if (!worker)
         return -ENOMEM;
     *worker = (struct worker){.self = worker, .index = index};
@@ -316,8 +407,8 @@ int gs_worker_new(unsigned index, struct worker **ret_worker)
         gs_worker_free(worker);
         return err;
     }
-    worker->now_ns = gs_worker_clock(worker->loop);
-    gs_worker_bound_loop(worker->loop);
+    worker->now_ns = gs_worker_loop_time(worker->loop);
+    gs_worker_limit_loop_batch(worker->loop);
     gs_deadlines_init(worker);
     *ret_worker = worker;
     return 0;
@@ -327,10 +418,12 @@ void gs_worker_free(struct worker *worker)
 {
     if (!worker)
         return;
-    gs_descriptors_retire(worker);
+    gs_descriptors_stop_detached(worker);
     gs_loop_free(worker->loop);
     gs_deadlines_done(worker);
     free(worker->policy_queue);
     free(worker->signal_stack);
-    free(worker);
+    free(worker->receive_buffer);
+    worker->next_unused = unused_workers;
+    unused_workers = worker;
 }

@@ -1,8 +1,16 @@
-/* Workers and the runtime: what they are made of, and how one is found and kept out. Part of thread/state.h. */
+/* The runtime and its workers: their data, how the current worker is found, spin locks, and the
+ * functions of the runtime grouped by the file that defines them. Threads and waits are in
+ * thread.h.
+ *
+ * A worker is a kernel thread with an event loop and a run queue, which no other kernel thread
+ * uses. Other workers and kernel threads send to it through its inbox. */
 #ifndef GS_THREAD_WORKER_H
 #define GS_THREAD_WORKER_H
 
+#include "base/chaos.h"
 #include "base/heap.h"
+#include "base/hidden.h"
+#include "thread/checked.h"
 #include "thread/context.h"
 #include "thread/sanitizer.h"
 
@@ -13,6 +21,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 
 #define LIKELY(condition_) __builtin_expect(!!(condition_), 1)
 #define UNLIKELY(condition_) __builtin_expect(!!(condition_), 0)
@@ -21,8 +30,9 @@ struct file_ring;
 struct watch;
 struct worker;
 
-/* What can be resumed: a thread with a stack (resume is NULL), or anything else, whose function is called on the worker's own
- * stack. `item.next` links it in a run queue, shared queue or inbox. */
+/* An item that a worker resumes: a thread with a stack (resume is NULL), or anything else, whose
+ * function is called on the worker's own stack. `item.next` links it in a run queue, a shared queue
+ * or an inbox. */
 struct runnable {
     struct gs_policy_item item;
     void (*resume)(struct worker *worker, struct runnable *runnable);
@@ -32,55 +42,69 @@ struct run_queue {
     struct gs_policy_item *first, **last;
 };
 
-enum { LEVELS = 4, STACK_CLASSES = 4, CLASS_CALLER = STACK_CLASSES };
+/* LEVELS: one for each priority, and one that is not used (level_of). RESERVED_CLASSES: those of
+ * which the addresses are reserved, the smallest (stacks.h). CLASS_USER_STACK: the class of threads
+ * on stacks of the program's own. */
+enum { LEVELS = 4, RESERVED_CLASSES = 5, STACK_CLASSES = 7, CLASS_USER_STACK = STACK_CLASSES };
 
-/* Workers that may be added to those that the program asked for, while these are stuck. */
-#define SPARES_MOST 4u
+/* Workers that the monitor may add to those that the program asked for, while these are stuck. */
+#define EXTRA_WORKERS_MAX 4u
 
-/* Threads that any worker may take: not started yet, or migrating. */
+/* Threads that any worker may take: those that have not started yet, and migrating ones. */
 struct shared_queue {
     struct gs_spin lock;
     atomic_uint count;
     struct gs_policy_item *first, *last;
 };
 
-/* The deadlines of the worker's mobile threads, which others may wake and take away (deadline.c). Whoever makes such a thread
- * ready takes it out under the lock. */
+/* Deadlines of the mobile threads that wait on the worker. Other kernel threads may wake such a
+ * thread and take it away (mobile_wait.c); they remove it from the heap under the lock. */
 struct deadlines {
     struct gs_spin lock;
     struct gs_heap heap;
-    struct gs_timer timer; /* the worker's: goes off at the first deadline, or before */
+    struct gs_timer timer; /* the worker's: expires at the first deadline, or before */
 };
 
-/* What the monitor saw of a worker when it looked last (monitor.c). */
-struct sight {
+/* State of a worker as the monitor last saw it (monitor.c). */
+struct snapshot {
     uint64_t switches, polls;
     const struct gs_thread *current;
     int countdown;
 };
-struct watched {
-    struct sight sight;
-    uint64_t since_ns,
-        processor_ns; /* when that was seen first, and the processor time used till then */
+struct observation {
+    struct snapshot snapshot;
+    uint64_t since_ns; /* when this snapshot was seen first */
+    uint64_t cpu_ns;   /* CPU time of the kernel thread at that moment */
     bool is_reported;
 };
 
-/* Of a file: found in memory, and trusted to be there for a while (cached.c). */
-struct cached {
+/* A range of a file that was found in the page cache, and is assumed to stay there for a while
+ * (page_cache.c). */
+struct cached_range {
     int fd;
     off_t from, to;
     uint64_t until_ns;
 };
-enum { CACHED_KNOWN = 16 };
+enum { CACHED_RANGES = 16 };
 
-/* What a step of the loop has found of descriptors, to be told to threads when it is over (descriptors.c). */
-#define REPORTS_MOST 64u
-struct reports {
+/* Events of descriptors that an iteration of the loop has collected; they are delivered to threads
+ * when the iteration is over (descriptors.c). */
+#define PENDING_EVENTS_MAX 64u
+struct pending_events {
     unsigned count;
     struct {
         struct watch *watch;
         unsigned events;
-    } each[REPORTS_MOST];
+    } each[PENDING_EVENTS_MAX];
+};
+
+#define SIGNAL_STACK_SIZE ((size_t)64 << 10)
+
+/* How much the running thread may still do before others have their turn (turn.h). */
+struct turn {
+    ssize_t budget;
+    uint64_t switches; /* of the worker, when its turn was noticed */
+    uint64_t since_ns; /* when that was */
 };
 
 struct worker {
@@ -88,15 +112,20 @@ struct worker {
     struct gs_thread *current;
     int countdown; /* switches until the next tick */
     bool is_poll_due;
+    bool was_idle;        /* and has run no thread since */
+    bool is_stack_in_use; /* by the running thread (gs_thread_call_on_worker_stack) */
+    /* One bit for each level that is not empty. With a policy, plain threads are not in these
+     * queues. */
     unsigned ready_mask;
     struct run_queue queues[LEVELS];
     _Atomic(uint64_t) ready;
-    struct runnable *deferred; /* taken from the run queue by a thread, for the worker to resume */
+    struct runnable *deferred; /* popped by a thread, for the worker's own stack to resume */
     void *policy_queue;
     void *sp; /* of the worker's own stack, while a thread runs */
     const uint64_t *now_ns;
-    _Atomic(uint64_t)
-        outside; /* threads that wait for what may come from outside; the sum over workers counts */
+    /* Threads whose wait may be ended from outside the threads, or has a deadline. Only the sum
+     * over all workers is meaningful. */
+    _Atomic(uint64_t) external;
 
     struct gs_loop *loop;
     uint64_t polled_ns;
@@ -104,63 +133,85 @@ struct worker {
     unsigned free_count[STACK_CLASSES];
     _Atomic(uint64_t) spawned, ended, switches, steals, polls;
     struct fiber fiber;
-    void *own_thread; /* what the compiler's thread pointer is in this kernel thread now */
-    void *own_base;   /* the processor's, when no thread with one of its own runs */
-    bool is_based;    /* one does: it is left for the worker's own stack only */
-    void *stack;      /* the worker's own */
+    void *abi_thread_pointer; /* what __builtin_thread_pointer returns in this kernel thread */
+    void *worker_tls_base;    /* the TLS base unless a thread with its own TLS runs */
+    bool has_thread_tls_base; /* such a thread runs: it may only switch to the worker's own stack */
+    void *stack;              /* the worker's own */
     size_t stack_size;
-    void *gs_before;
+    char *receive_buffer; /* of gs_recv_with; NULL: not used yet, or in use */
+    void *saved_gs_base;
     unsigned index;
-    bool is_orphan; /* the only one of a forked process, in which nobody waits for its end */
-    struct worker *next_forgotten; /* of those that a forked process has no kernel threads for */
+    bool exits_process;         /* in a forked child: nothing waits for the end of this worker */
+    struct worker *next_leaked; /* list of workers whose kernel threads exist in the parent only */
+    struct worker *next_unused; /* list of workers whose memory may be reused */
     pthread_t kernel_thread;
-    bool is_started; /* there is one, other than the program's first */
-    atomic_int kernel_id;
+    bool is_started; /* it has a kernel thread, other than the program's first */
+    atomic_int tid;
     int result;
-    struct file_ring *file_ring; /* NULL: it has none yet, or can have none */
+    struct file_ring *file_ring; /* NULL: none yet, or not supported */
     bool has_no_file_ring;
-    struct cached cached[CACHED_KNOWN];
-    struct gs_signal dump; /* the first worker's */
-    bool is_mute;          /* it does not answer to the signal of a dump */
-    void *signal_stack;
+    struct cached_range cached[CACHED_RANGES];
+    struct gs_signal dump; /* used by the first worker only */
+    bool ignores_dumps;    /* it did not answer the signal of a dump */
+    void *signal_stack;    /* of SIGNAL_STACK_SIZE bytes, for the handler of SIGSEGV */
     stack_t signal_stack_before;
-    struct reports reports;
+    struct pending_events pending_events;
+    struct turn turn;
+#ifdef GS_CHECKED
+    struct gs_call call; /* the last call of a thread that may wait */
+#endif
 
-    _Alignas(64) _Atomic(struct gs_policy_item *) inbox; /* last first */
-    atomic_bool is_idle;
-    atomic_bool is_stuck; /* says the monitor */
-    struct watch
-        *_Atomic relinquished; /* watches of descriptors, which only this worker can stop */
+    _Alignas(64) _Atomic(struct gs_policy_item *) inbox; /* newest first */
+    atomic_bool is_idle;  /* idle, and not woken yet: the kernel thread that wakes it clears this */
+    atomic_bool is_stuck; /* set by the monitor */
+    /* Watches that other workers have detached from their descriptors: only this worker can stop
+     * them. */
+    struct watch *_Atomic detached_watches;
     struct shared_queue shared;
     struct deadlines deadlines;
-    struct watched watched;  /* the monitor's */
-    _Atomic(uint64_t) stuck; /* how often; the monitor counts */
+    struct observation observation; /* the monitor's */
+    _Atomic(uint64_t) stuck_count;  /* how often it was stuck; written by the monitor */
 };
 
 struct runtime {
-    bool uses_gs;
-    bool is_multi; /* several workers: locks are locks */
+    bool uses_gsbase; /* the GS base of x86-64 points to the worker (FSGSBASE) */
+    bool is_multi;    /* there are several workers, so locks are needed */
     bool is_deadlocked;
-    bool looks_at_switches;   /* each switch is a tick */
-    atomic_uint worker_count; /* spares included */
-    atomic_uint spares;       /* that may take from others now */
-    struct worker **workers;  /* with room for the spares */
+    bool ticks_at_each_switch;
+    atomic_uint worker_count;          /* including extra workers */
+    atomic_uint enabled_extra_workers; /* those that may take threads from others now */
+    struct worker **workers;           /* with room for the extra workers */
     struct gs_threads_options options;
     atomic_bool is_running, is_stopping;
-    atomic_uint idle;          /* workers with nothing to do */
-    atomic_uint idle_epoch;    /* how often one had something to do again */
-    _Atomic(uint64_t) foreign; /* threads spawned by kernel threads of the program's own */
-    atomic_uint arriving;      /* such spawns under way */
-    atomic_uint canceling_all; /* calls that are at it */
-    struct gs_spin caller_lock;
-    struct gs_list caller_threads; /* on stacks of the caller's */
-    sigset_t signals;              /* that were blocked at first */
-    atomic_bool has_bases;         /* some thread had a thread pointer of its own */
-    atomic_bool is_monitor_asleep; /* it is to be woken by a worker that has something to do */
+    atomic_uint idle;                   /* idle workers */
+    atomic_uint idle_epoch;             /* how often a worker has left the idle state */
+    _Atomic(uint64_t) nonworker_spawns; /* threads spawned by kernel threads that are no workers */
+    atomic_uint entering;               /* spawns and wake-ups in progress by such kernel threads */
+    atomic_uint canceling_all;          /* calls of gs_threads_cancel_all in progress */
+    struct gs_spin user_stack_lock;
+    struct gs_list user_stack_threads; /* guarded by user_stack_lock; linked by their `link` */
+    sigset_t signals;                  /* signal mask of the caller of gs_threads_run */
+    atomic_bool has_tls_bases;         /* a thread with a thread pointer of its own was spawned */
+    atomic_bool is_monitor_asleep;     /* a worker that leaves the idle state wakes it */
 };
-extern struct runtime gs_runtime;
+extern GS_HIDDEN struct runtime gs_runtime;
+_Static_assert(offsetof(struct worker, current) == 8, "gs_mutex_self reads it");
 
-/* ---- Numbers that one worker writes and others read ---- */
+/* A kernel thread that is no worker calls these around a spawn or a wake-up, so that the run does
+ * not end in between. Leaving advances the epoch before it decrements `entering`: check_end notices
+ * one or the other. */
+static inline void gs_runtime_enter(void)
+{
+    atomic_fetch_add(&gs_runtime.entering, 1);
+}
+
+static inline void gs_runtime_leave(void)
+{
+    atomic_fetch_add(&gs_runtime.idle_epoch, 1);
+    atomic_fetch_sub(&gs_runtime.entering, 1);
+}
+
+/* ---- Counters that one worker writes and others read ---- */
 
 static inline void count_add(_Atomic(uint64_t) *count, uint64_t n)
 {
@@ -173,21 +224,22 @@ static inline uint64_t count_read(_Atomic(uint64_t) *count)
     return atomic_load_explicit(count, memory_order_relaxed);
 }
 
-/* ---- The worker that runs ---- */
+/* ---- The current worker (current_worker.c) ---- */
 
 struct worker *gs_worker_from_tls(void);
-/* base.c: the same by the stack that is run, where the thread-local storage may be another; NULL: it is the kernel thread's. */
+
+/* Finds the worker by the stack pointer, where the thread-local storage may belong to a thread.
+ * NULL: use the kernel thread's thread-local storage. */
 struct worker *gs_worker_from_stack(const void *sp);
 void gs_worker_set_current(struct worker *worker);
-/* In its kernel thread, before it runs any thread. */
-void gs_worker_note_base(struct worker *worker);
-/* For kernel threads of any kind: NULL in those that are no workers. */
+
+/* May be called by any kernel thread. Returns NULL in those that are no workers. */
 struct worker *gs_worker_or_null(void);
 
 static inline struct worker *worker_current(void)
 {
 #ifdef __x86_64__
-    if (LIKELY(gs_runtime.uses_gs)) {
+    if (LIKELY(gs_runtime.uses_gsbase)) {
         struct worker *worker;
         __asm__ volatile("movq %%gs:0, %0" : "=r"(worker) : : "memory");
         return worker;
@@ -196,9 +248,9 @@ static inline struct worker *worker_current(void)
     return gs_worker_from_tls();
 }
 
-/* ---- Spin locks: held for a few instructions; with one worker there is nobody to keep out ---- */
+/* ---- Spin locks (worker.c): held for a few instructions; no-ops with one worker ---- */
 
-static inline void processor_pause(void)
+static inline void cpu_relax(void)
 {
 #ifdef __x86_64__
     __builtin_ia32_pause();
@@ -209,15 +261,22 @@ static inline void processor_pause(void)
 
 void gs_spin_wait(struct gs_spin *lock);
 
+/* Yield while waiting for another kernel thread, which may have been preempted. The caller holds no
+ * lock. */
+void gs_spin_pause(void);
+
 static inline void spin_lock_always(struct gs_spin *lock)
 {
+    gs_chaos(CHAOS_LOCK);
     if (UNLIKELY(atomic_exchange_explicit(&lock->held, true, memory_order_acquire)))
         gs_spin_wait(lock);
 }
 
 static inline void spin_unlock_always(struct gs_spin *lock)
 {
+    gs_chaos(CHAOS_UNLOCK);
     atomic_store_explicit(&lock->held, false, memory_order_release);
+    gs_chaos(CHAOS_UNLOCK);
 }
 
 static inline void spin_lock(struct gs_spin *lock)
@@ -231,5 +290,82 @@ static inline void spin_unlock(struct gs_spin *lock)
     if (gs_runtime.is_multi)
         spin_unlock_always(lock);
 }
+
+/* ---- The runtime (runtime.c) ---- */
+
+void gs_runtime_set_multi(bool is_multi);
+
+/* Start the kernel thread of a worker that is in the table. Returns 0 or -EAGAIN. */
+int gs_worker_start(struct worker *worker);
+
+/* ---- The TLS base of a worker's kernel thread (tls_base.c) ---- */
+
+/* Called by the worker's kernel thread before it runs any thread. */
+void gs_worker_save_tls_base(struct worker *worker);
+
+/* ---- A worker (worker.c) ---- */
+
+/* The address where the loop keeps its cached time. */
+const uint64_t *gs_worker_loop_time(const struct gs_loop *loop);
+
+/* Limit how many events an iteration of the loop collects. */
+void gs_worker_limit_loop_batch(struct gs_loop *loop);
+
+int gs_worker_new(unsigned index, struct worker **ret_worker);
+void gs_worker_free(struct worker *worker);
+void *gs_worker_main(void *argument);
+
+/* Put the item into the worker's inbox. May be called by any kernel thread. */
+void gs_worker_send(struct worker *worker, struct runnable *runnable);
+
+/* Periodic duties, due every so many switches. Returns true if the caller must switch to the
+ * worker's own stack: because the loop must be polled, or because the running thread has a TLS base
+ * of its own. */
+bool gs_worker_tick(struct worker *worker);
+
+/* The next item to run, also from the worker's own shared queue. NULL: none. */
+struct gs_policy_item *gs_worker_next(struct worker *worker);
+
+/* Switch from the worker's own stack to the thread's. Returns when a thread switches back. */
+void gs_worker_run_thread(struct worker *worker, struct gs_thread *thread);
+
+/* ---- Threads that any worker may take (steal.c) ---- */
+
+/* Whether the worker may take threads from others. */
+bool gs_worker_may_steal(const struct worker *worker);
+
+/* Wake one idle worker other than `except`, if there is one, to look at the shared queues. */
+void gs_worker_wake_idle(const struct worker *except);
+
+/* Put the thread into the shared queue of the worker; NULL: the caller is no worker. */
+void gs_worker_share(struct worker *worker, struct gs_thread *thread);
+
+/* Take half of another worker's shared threads. Returns the first of them; NULL: none. */
+struct gs_policy_item *gs_worker_steal(struct worker *worker);
+
+/* Pop the first thread of the worker's own shared queue. NULL: none. */
+struct gs_policy_item *gs_worker_take_shared(struct worker *worker);
+
+/* ---- Stuck workers (monitor.c) ---- */
+
+/* Returns 0; with several workers also -EAGAIN. */
+int gs_monitor_start(void);
+void gs_monitor_stop(void);
+void gs_monitor_wake(void);
+void gs_monitor_after_fork(void);
+
+/* ---- Fork (fork.c) ---- */
+
+/* The thread is never resumed: in a child it does not exist, or its run has given it up. */
+void gs_thread_forget(struct gs_thread *thread);
+/* Ends the process when the worker's threads have ended, see exits_process. */
+_Noreturn void gs_fork_exit(void);
+
+/* ---- Blocking calls (blocking.c) ---- */
+
+/* Returns 0 or -ENOMEM. */
+int gs_blocking_start(void);
+/* Wait until the calls have returned. */
+void gs_blocking_end(void);
 
 #endif

@@ -7,35 +7,35 @@
 
 struct item {
     uint64_t key;
-    uint32_t place;
+    uint32_t index;
 };
 
 static struct item *first(const struct gs_heap *heap)
 {
-    return gs_container_of(gs_heap_first(heap)->place, struct item, place);
+    return gs_container_of(gs_heap_first(heap)->index, struct item, index);
 }
 
-TEST(items_come_out_by_key)
+TEST(items_are_removed_by_key)
 {
     struct item items[] = {{5, 0}, {3, 0}, {9, 0}, {1, 0}, {7, 0}, {3, 0}};
     const uint64_t sorted[] = {1, 3, 3, 5, 7, 9};
     struct gs_heap heap = {0};
     CHECK_EQ(gs_heap_reserve(&heap, 6), 0);
     for (int i = 0; i < 6; i++)
-        gs_heap_insert(&heap, items[i].key, &items[i].place);
+        gs_heap_insert(&heap, items[i].key, &items[i].index);
     gs_heap_check(&heap);
     for (int i = 0; i < 6; i++) {
         struct item *item = first(&heap);
         CHECK_EQ(gs_heap_first(&heap)->key, sorted[i]);
         CHECK_EQ(item->key, sorted[i]);
-        gs_heap_remove(&heap, &item->place);
-        CHECK_EQ(item->place, 0);
+        gs_heap_remove(&heap, &item->index);
+        CHECK_EQ(item->index, 0);
     }
     CHECK_EQ(heap.count, 0);
     gs_heap_done(&heap);
 }
 
-TEST(places_and_children_share_cache_lines)
+TEST(children_of_a_node_share_a_cache_line)
 {
     struct gs_heap heap = {0};
     CHECK_EQ(gs_heap_reserve(&heap, 1), 0);
@@ -43,7 +43,7 @@ TEST(places_and_children_share_cache_lines)
     gs_heap_done(&heap);
 }
 
-TEST(room_that_cannot_be_had_is_refused)
+TEST(reserve_fails_without_memory)
 {
     struct gs_heap heap = {0};
     CHECK_EQ(gs_heap_reserve(&heap, UINT32_MAX), -ENOMEM);
@@ -64,11 +64,11 @@ static uint32_t random_below(uint32_t n)
 
 static uint64_t least_key(const struct item *items)
 {
-    uint64_t least = UINT64_MAX;
+    uint64_t smallest = UINT64_MAX;
     for (int i = 0; i < ITEMS; i++)
-        if (items[i].place && items[i].key < least)
-            least = items[i].key;
-    return least;
+        if (items[i].index && items[i].key < smallest)
+            smallest = items[i].key;
+    return smallest;
 }
 
 TEST(random_inserts_moves_and_removals_keep_the_least_first)
@@ -78,15 +78,15 @@ TEST(random_inserts_moves_and_removals_keep_the_least_first)
     for (int i = 0; i < 50000; i++) {
         struct item *item = &items[random_below(ITEMS)];
         uint64_t key = random_below(1000);
-        if (!item->place) {
+        if (!item->index) {
             CHECK_EQ(gs_heap_reserve(&heap, heap.count + 1), 0);
             item->key = key;
-            gs_heap_insert(&heap, key, &item->place);
+            gs_heap_insert(&heap, key, &item->index);
         } else if (random_below(3)) {
             item->key = key;
-            gs_heap_move(&heap, &item->place, key);
+            gs_heap_update_key(&heap, &item->index, key);
         } else {
-            gs_heap_remove(&heap, &item->place);
+            gs_heap_remove(&heap, &item->index);
         }
         if (i % 16 == 0)
             gs_heap_check(&heap);

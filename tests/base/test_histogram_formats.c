@@ -28,7 +28,7 @@ TEST(the_percentile_table_has_the_lines_that_its_readers_expect)
     for (uint64_t value = 1; value <= 4; value++)
         gs_histogram_record(&h, value * 1000);
     char *text = printed(&h, 1, 1000);
-    /* 3000 falls into a slot of 3000 and 3001. */
+    /* The bucket of 3000 covers 3000 and 3001. */
     CHECK_STR(text, "       Value     Percentile TotalCount 1/(1-Percentile)\n"
                     "\n"
                     "       1.000 0.000000000000          1           1.00\n"
@@ -76,7 +76,7 @@ TEST(more_ticks_give_more_lines_that_never_fall)
     gs_histogram_done(&h);
 }
 
-/* ---- The V2 encoding, read back ---- */
+/* ---- Decoding the V2 encoding ---- */
 
 static int64_t take_number(const uint8_t **at)
 {
@@ -108,18 +108,18 @@ static void check_encoding(const struct gs_histogram *h)
     CHECK_EQ(u32_at(bytes + 4), length - 40);
     CHECK_EQ(u32_at(bytes + 12), h->digits);
     const uint8_t *at = bytes + 40, *end = bytes + length;
-    uint64_t *counts = calloc(h->slots, sizeof *counts);
-    uint32_t slot = 0;
+    uint64_t *counts = calloc(h->buckets, sizeof *counts);
+    uint32_t bucket = 0;
     while (at < end) {
         int64_t number = take_number(&at);
         if (number < 0)
-            slot += (uint32_t)-number;
+            bucket += (uint32_t)-number;
         else
-            counts[slot++] = (uint64_t)number;
-        CHECK(slot <= h->slots);
+            counts[bucket++] = (uint64_t)number;
+        CHECK(bucket <= h->buckets);
     }
     CHECK(at == end);
-    CHECK_EQ(memcmp(counts, h->counts, h->slots * sizeof *counts), 0);
+    CHECK_EQ(memcmp(counts, h->counts, h->buckets * sizeof *counts), 0);
     free(counts);
     free(bytes);
 }

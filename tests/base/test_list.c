@@ -14,19 +14,19 @@ static char letters[16];
 static const char *letters_of(struct gs_list *of)
 {
     size_t n = 0;
-    GS_LIST_EACH(link, of)
-    letters[n++] = gs_container_of(link, struct item, link)->letter;
+    GS_LIST_FOREACH (link, of)
+        letters[n++] = gs_container_of(link, struct item, link)->letter;
     letters[n] = 0;
     return letters;
 }
 
 static void clear(struct gs_list *of)
 {
-    GS_LIST_EACH(link, of)
-    gs_list_remove(link);
+    GS_LIST_FOREACH (link, of)
+        gs_list_remove(link);
 }
 
-TEST(links_stand_in_the_order_of_their_insertion)
+TEST(links_are_in_the_order_of_insertion)
 {
     gs_list_init(&list);
     CHECK(gs_list_is_empty(&list));

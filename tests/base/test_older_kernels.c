@@ -1,4 +1,4 @@
-/* What is done on kernels that lack a system call: here the hook says so. */
+/* Fallbacks for kernels without a system call; the fault hook simulates such kernels. */
 #include "tests/test.h"
 
 #include <errno.h>
@@ -69,7 +69,7 @@ static void tear_down(void)
     rmdir(root);
 }
 
-/* 0, or why it can't be opened. */
+/* Returns 0, or the error of opening the path. */
 static int open_beneath(const char *path)
 {
     struct open_how how = {.flags = O_RDONLY | O_CLOEXEC, .resolve = RESOLVE_BENEATH};
@@ -77,7 +77,7 @@ static int open_beneath(const char *path)
     return fd < 0 ? fd : gs_sys_close(fd);
 }
 
-TEST(files_and_folders_beneath_are_opened)
+TEST(files_and_directories_beneath_are_opened)
 {
     static const char *const paths[] = {"a/file", "a//b/./f", "./a/b/f", "a", "a/b/", ".", "a/."};
     set_up();
@@ -107,7 +107,7 @@ TEST(nothing_else_is_opened)
     tear_down();
 }
 
-TEST(any_path_is_opened_where_that_is_asked_for)
+TEST(any_path_is_opened_without_resolve_beneath)
 {
     struct open_how how = {.flags = O_RDONLY | O_CLOEXEC};
     set_up();
@@ -117,7 +117,7 @@ TEST(any_path_is_opened_where_that_is_asked_for)
     tear_down();
 }
 
-TEST(wait_for_events_is_not_shorter_than_asked_for)
+TEST(wait_for_events_is_not_shorter_than_its_timeout)
 {
     struct epoll_event event;
     gs_sys_set_fault(lacking, NULL);
@@ -130,7 +130,7 @@ TEST(wait_for_events_is_not_shorter_than_asked_for)
     gs_sys_close(fd);
 }
 
-TEST(files_are_read_and_written_where_flags_are_not_asked_for)
+TEST(files_are_read_and_written_without_flags)
 {
     char bytes[4] = "abc";
     struct iovec part = {bytes, 3};

@@ -21,48 +21,48 @@ static void set_up(unsigned entries, unsigned flags)
 
 static void ask(unsigned operation, int fd, void *bytes, uint32_t n, uint64_t data)
 {
-    struct io_uring_sqe *entry = gs_ring_entry(&ring);
+    struct io_uring_sqe *entry = gs_ring_get_sqe(&ring);
     CHECK(entry);
-    gs_ring_prepare(entry, operation, fd, bytes, n);
+    gs_ring_prep(entry, operation, fd, bytes, n);
     entry->user_data = data;
 }
 
-struct answer {
+struct completion {
     uint64_t user_data;
     int32_t res;
     uint32_t flags;
 };
 
-/* The next answer, which must be there. */
-static struct answer take(void)
+/* Returns the next completion, which must exist. */
+static struct completion take_completion(void)
 {
-    const struct io_uring_cqe *cqe = gs_ring_first(&ring);
+    const struct io_uring_cqe *cqe = gs_ring_peek_cqe(&ring);
     CHECK(cqe);
-    struct answer answer = {cqe->user_data, cqe->res, cqe->flags};
-    gs_ring_advance(&ring);
-    return answer;
+    struct completion completion = {cqe->user_data, cqe->res, cqe->flags};
+    gs_ring_cqe_seen(&ring);
+    return completion;
 }
 
-TEST(entries_are_handed_over_together_and_answered)
+TEST(entries_are_submitted_together_and_completed)
 {
-    for (unsigned flags = 0; flags <= GS_RING_OWNED; flags++) {
+    for (unsigned flags = 0; flags <= GS_RING_SINGLE_ISSUER; flags++) {
         int ends[2];
         char bytes[6] = "";
         set_up(4, flags);
         CHECK_EQ(pipe(ends), 0);
         ask(IORING_OP_WRITE, ends[1], "hello", 5, 1);
         ask(IORING_OP_NOP, -1, NULL, 0, 2);
-        CHECK_EQ(gs_ring_waiting(&ring), 2);
-        CHECK(!gs_ring_first(&ring));
+        CHECK_EQ(gs_ring_unsubmitted(&ring), 2);
+        CHECK(!gs_ring_peek_cqe(&ring));
         CHECK_EQ(gs_ring_enter(&ring, 2, GS_NEVER), 0);
-        CHECK_EQ(gs_ring_waiting(&ring), 0);
+        CHECK_EQ(gs_ring_unsubmitted(&ring), 0);
         int results = 0;
         for (int i = 0; i < 2; i++) {
-            struct answer cqe = take();
+            struct completion cqe = take_completion();
             results += cqe.user_data == 1 ? cqe.res : 100 * !cqe.res;
         }
         CHECK_EQ(results, 105);
-        CHECK(!gs_ring_first(&ring));
+        CHECK(!gs_ring_peek_cqe(&ring));
         CHECK_EQ(read(ends[0], bytes, sizeof bytes), 5);
         CHECK_STR(bytes, "hello");
         gs_ring_done(&ring);
@@ -71,47 +71,47 @@ TEST(entries_are_handed_over_together_and_answered)
     }
 }
 
-TEST(full_queue_yields_no_entry_until_it_is_handed_over)
+TEST(full_queue_yields_no_entry_until_it_is_submitted)
 {
     set_up(4, 0);
     for (uint64_t i = 0; i < 4; i++)
         ask(IORING_OP_NOP, -1, NULL, 0, i);
-    CHECK(!gs_ring_entry(&ring));
+    CHECK(!gs_ring_get_sqe(&ring));
     CHECK_EQ(gs_ring_enter(&ring, 0, 0), 0);
-    CHECK(gs_ring_entry(&ring));
+    CHECK(gs_ring_get_sqe(&ring));
     gs_ring_done(&ring);
 }
 
-TEST(wait_ends_with_its_time_and_needs_no_answer)
+TEST(wait_ends_at_its_timeout_without_a_completion)
 {
-    set_up(4, GS_RING_OWNED);
+    set_up(4, GS_RING_SINGLE_ISSUER);
     uint64_t start_ns = gs_clock_now();
     CHECK_EQ(gs_ring_enter(&ring, 1, 3 * GS_MILLISECOND), 0);
     CHECK(gs_clock_now() >= start_ns + 3 * GS_MILLISECOND);
-    CHECK(!gs_ring_first(&ring));
+    CHECK(!gs_ring_peek_cqe(&ring));
     gs_ring_done(&ring);
 }
 
-TEST(no_answer_is_lost_when_there_is_no_room_for_all)
+TEST(no_completion_is_lost_when_there_is_no_room_for_all)
 {
-    enum { ANSWERS = 100 };
-    bool is_answered[ANSWERS] = {0};
+    enum { COMPLETIONS = 100 };
+    bool is_answered[COMPLETIONS] = {0};
     set_up(4, 0);
-    for (uint64_t i = 0; i < ANSWERS; i++) {
+    for (uint64_t i = 0; i < COMPLETIONS; i++) {
         ask(IORING_OP_NOP, -1, NULL, 0, i);
         CHECK_EQ(gs_ring_enter(&ring, 0, 0), 0);
     }
-    unsigned answers = 0;
-    for (int turn = 0; turn < 2 * ANSWERS && answers < ANSWERS; turn++) {
-        while (gs_ring_first(&ring)) {
-            struct answer cqe = take();
+    unsigned completions = 0;
+    for (int turn = 0; turn < 2 * COMPLETIONS && completions < COMPLETIONS; turn++) {
+        while (gs_ring_peek_cqe(&ring)) {
+            struct completion cqe = take_completion();
             CHECK(!is_answered[cqe.user_data]);
             is_answered[cqe.user_data] = true;
-            answers++;
+            completions++;
         }
         CHECK_EQ(gs_ring_enter(&ring, 0, 0), 0);
     }
-    CHECK_EQ(answers, ANSWERS);
+    CHECK_EQ(completions, COMPLETIONS);
     gs_ring_done(&ring);
 }
 
@@ -132,7 +132,7 @@ static void fail_call(long number, long error)
     gs_sys_set_fault(fail, NULL);
 }
 
-TEST(what_the_kernel_did_not_take_is_kept_for_the_next_time)
+TEST(entries_that_the_kernel_did_not_accept_are_kept)
 {
     const long errors[] = {-EINTR, -EAGAIN, -EBUSY};
     set_up(4, 0);
@@ -141,9 +141,9 @@ TEST(what_the_kernel_did_not_take_is_kept_for_the_next_time)
         fail_call(SYS_io_uring_enter, errors[i]);
         CHECK_EQ(gs_ring_enter(&ring, 1, GS_NEVER), 0);
         gs_sys_set_fault(NULL, NULL);
-        CHECK_EQ(gs_ring_waiting(&ring), 1);
+        CHECK_EQ(gs_ring_unsubmitted(&ring), 1);
         CHECK_EQ(gs_ring_enter(&ring, 1, GS_NEVER), 0);
-        CHECK_EQ(take().user_data, i);
+        CHECK_EQ(take_completion().user_data, i);
     }
     fail_call(SYS_io_uring_enter, -EBADF);
     CHECK_EQ(gs_ring_enter(&ring, 1, GS_NEVER), -EBADF);
@@ -151,7 +151,7 @@ TEST(what_the_kernel_did_not_take_is_kept_for_the_next_time)
     gs_ring_done(&ring);
 }
 
-TEST(ring_that_cannot_be_made_leaves_nothing_open)
+TEST(ring_that_cannot_be_created_leaves_nothing_open)
 {
     set_up(4, 0);
     gs_ring_done(&ring);
@@ -171,18 +171,18 @@ TEST(ring_that_cannot_be_made_leaves_nothing_open)
     CHECK_EQ(after, before);
 }
 
-TEST(older_kernel_gets_a_ring_without_the_flags_that_it_does_not_know)
+TEST(ring_of_an_older_kernel_has_only_the_flags_that_it_supports)
 {
     set_up(4, 0);
     gs_ring_done(&ring);
     fail_call(SYS_io_uring_setup, -EINVAL);
-    CHECK_EQ(gs_ring_init(&ring, 4, GS_RING_OWNED), -ENOSYS);
+    CHECK_EQ(gs_ring_init(&ring, 4, GS_RING_SINGLE_ISSUER), -ENOSYS);
     fail_call(SYS_io_uring_setup, -EINVAL);
     CHECK_EQ(gs_ring_init(&ring, 4, 0), 0);
     gs_sys_set_fault(NULL, NULL);
     ask(IORING_OP_NOP, -1, NULL, 0, 9);
     CHECK_EQ(gs_ring_enter(&ring, 1, GS_NEVER), 0);
-    CHECK_EQ(take().user_data, 9);
+    CHECK_EQ(take_completion().user_data, 9);
     gs_ring_done(&ring);
 }
 
@@ -192,11 +192,11 @@ static void *enter(void *data)
     return NULL;
 }
 
-TEST(owned_ring_belongs_to_the_first_thread_that_enters_it)
+TEST(single_issuer_ring_belongs_to_the_first_thread_that_enters_it)
 {
     pthread_t thread;
     int first = 1;
-    set_up(4, GS_RING_OWNED);
+    set_up(4, GS_RING_SINGLE_ISSUER);
     CHECK_EQ(pthread_create(&thread, NULL, enter, &first), 0);
     pthread_join(thread, NULL);
     CHECK_EQ(first, 0);
@@ -204,29 +204,29 @@ TEST(owned_ring_belongs_to_the_first_thread_that_enters_it)
     gs_ring_done(&ring);
 }
 
-TEST(kernel_tells_which_operations_it_knows)
+TEST(supported_operations_are_reported)
 {
     set_up(4, 0);
     const uint8_t known[] = {IORING_OP_NOP, IORING_OP_READ}, unknown[] = {IORING_OP_NOP, 255};
-    CHECK(gs_ring_knows(&ring, known, 2));
-    CHECK(!gs_ring_knows(&ring, unknown, 2));
+    CHECK(gs_ring_supports(&ring, known, 2));
+    CHECK(!gs_ring_supports(&ring, unknown, 2));
     gs_ring_done(&ring);
 }
 
-TEST(cancelled_requests_are_all_answered_and_touch_memory_no_more)
+TEST(cancelled_requests_all_complete_and_access_no_memory_afterwards)
 {
     int pair[2];
     char bytes[8] = "";
-    set_up(4, GS_RING_OWNED);
+    set_up(4, GS_RING_SINGLE_ISSUER);
     CHECK_EQ(gs_ring_cancel_all(&ring), 0);
     CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     ask(IORING_OP_RECV, pair[0], bytes, sizeof bytes, 1);
     CHECK_EQ(gs_ring_enter(&ring, 0, 0), 0);
-    CHECK(!gs_ring_first(&ring));
+    CHECK(!gs_ring_peek_cqe(&ring));
     CHECK_EQ(gs_ring_cancel_all(&ring), 0);
     CHECK_EQ(write(pair[1], "x", 1), 1);
     CHECK_EQ(gs_ring_enter(&ring, 0, 0), 0);
-    CHECK_EQ(take().res, -ECANCELED);
+    CHECK_EQ(take_completion().res, -ECANCELED);
     CHECK_EQ(bytes[0], 0);
     CHECK_EQ(gs_ring_cancel_all(&ring), 0);
     gs_ring_done(&ring);
@@ -234,39 +234,39 @@ TEST(cancelled_requests_are_all_answered_and_touch_memory_no_more)
     close(pair[1]);
 }
 
-TEST(bytes_come_in_buffers_that_the_kernel_picks_until_there_are_none)
+TEST(bytes_arrive_in_buffers_that_the_kernel_selects_until_there_are_none)
 {
     int pair[2];
     struct gs_ring_buffers buffers = {.size = 16, .count = 2, .group = 3};
     set_up(8, 0);
     CHECK_EQ(gs_ring_new_buffers(&buffers), 0);
     CHECK_EQ(gs_ring_register_buffers(&ring, &buffers), 0);
-    gs_ring_give_buffer(&buffers, 0);
-    gs_ring_give_buffer(&buffers, 1);
+    gs_ring_return_buffer(&buffers, 0);
+    gs_ring_return_buffer(&buffers, 1);
     CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
     for (uint64_t i = 0; i < 3; i++) {
         char letter = (char)('a' + i);
         CHECK_EQ(write(pair[1], &letter, 1), 1);
-        struct io_uring_sqe *entry = gs_ring_entry(&ring);
-        gs_ring_prepare(entry, IORING_OP_RECV, pair[0], NULL, 0);
+        struct io_uring_sqe *entry = gs_ring_get_sqe(&ring);
+        gs_ring_prep(entry, IORING_OP_RECV, pair[0], NULL, 0);
         entry->flags = IOSQE_BUFFER_SELECT;
         entry->buf_group = 3;
         entry->user_data = i;
         CHECK_EQ(gs_ring_enter(&ring, 1, GS_NEVER), 0);
-        struct answer cqe = take();
+        struct completion cqe = take_completion();
         CHECK_EQ(cqe.res, i < 2 ? 1 : -ENOBUFS);
         if (i == 2)
             break;
         unsigned number = cqe.flags >> IORING_CQE_BUFFER_SHIFT;
         CHECK_EQ(*gs_ring_buffer(&buffers, number), letter);
     }
-    gs_ring_give_buffer(&buffers, 1);
-    struct io_uring_sqe *entry = gs_ring_entry(&ring);
-    gs_ring_prepare(entry, IORING_OP_RECV, pair[0], NULL, 0);
+    gs_ring_return_buffer(&buffers, 1);
+    struct io_uring_sqe *entry = gs_ring_get_sqe(&ring);
+    gs_ring_prep(entry, IORING_OP_RECV, pair[0], NULL, 0);
     entry->flags = IOSQE_BUFFER_SELECT;
     entry->buf_group = 3;
     CHECK_EQ(gs_ring_enter(&ring, 1, GS_NEVER), 0);
-    struct answer cqe = take();
+    struct completion cqe = take_completion();
     CHECK_EQ(cqe.res, 1);
     CHECK_EQ(cqe.flags >> IORING_CQE_BUFFER_SHIFT, 1);
     CHECK_EQ(*gs_ring_buffer(&buffers, 1), 'c');

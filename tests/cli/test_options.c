@@ -3,10 +3,11 @@
 
 #include <errno.h>
 #include <gossamer/clock.h>
+#include <gossamer/version.h>
 #include <stdbool.h>
 #include <unistd.h>
 
-enum { MOST_WORDS = 16 };
+enum { ARGUMENTS_MAX = 16 };
 
 static bool verbose;
 static uint64_t workers, idle_ns, think_ns, body;
@@ -28,9 +29,9 @@ static const struct cli_command command = {
 };
 static const struct cli_command bare = {"try bare", NULL, "Takes no operands.", options, 1, NULL};
 
-static char *words[MOST_WORDS];
-static int word_count, first;
-static char printed[4096], complained[1024];
+static char *arguments[ARGUMENTS_MAX];
+static int argument_count, first;
+static char output[4096], error_output[1024];
 
 static void reset(void)
 {
@@ -44,37 +45,37 @@ static void reset(void)
     first = -1;
 }
 
-/* Everything written to the file since it was made. */
-static void collect(FILE *from, char *text, size_t n)
+/* Read the whole file into `text`, and close it. */
+static void read_file(FILE *from, char *text, size_t n)
 {
     rewind(from);
     text[fread(text, 1, n - 1, from)] = '\0';
     fclose(from);
 }
 
-/* Call cli_parse with the words of the line, and keep what it prints. */
+/* Call cli_parse with the arguments of the line, and capture its output. */
 static int parse_with(const struct cli_command *which, const char *line)
 {
     static char copy[512];
     FILE *out = tmpfile(), *err = tmpfile();
-    int kept_out = dup(STDOUT_FILENO), kept_err = dup(STDERR_FILENO);
+    int saved_out = dup(STDOUT_FILENO), saved_err = dup(STDERR_FILENO);
 
     snprintf(copy, sizeof copy, "%s", line);
-    word_count = 0;
-    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
-        words[word_count++] = word;
-    words[word_count] = NULL;
+    argument_count = 0;
+    for (char *argument = strtok(copy, " "); argument; argument = strtok(NULL, " "))
+        arguments[argument_count++] = argument;
+    arguments[argument_count] = NULL;
     fflush(stdout);
     dup2(fileno(out), STDOUT_FILENO);
     dup2(fileno(err), STDERR_FILENO);
-    int result = cli_parse(which, word_count, words, &first);
+    int result = cli_parse(which, argument_count, arguments, &first);
     fflush(stdout);
-    dup2(kept_out, STDOUT_FILENO);
-    dup2(kept_err, STDERR_FILENO);
-    close(kept_out);
-    close(kept_err);
-    collect(out, printed, sizeof printed);
-    collect(err, complained, sizeof complained);
+    dup2(saved_out, STDOUT_FILENO);
+    dup2(saved_err, STDERR_FILENO);
+    close(saved_out);
+    close(saved_err);
+    read_file(out, output, sizeof output);
+    read_file(err, error_output, sizeof error_output);
     return result;
 }
 
@@ -84,14 +85,14 @@ static int parse(const char *line)
     return parse_with(&command, line);
 }
 
-TEST(no_words_leave_every_default)
+TEST(no_arguments_leave_every_default)
 {
     CHECK_EQ(parse("x"), 0);
     CHECK_EQ(first, 1);
     CHECK_EQ(workers, 1);
     CHECK_STR(log_path, "-");
-    CHECK_STR(complained, "");
-    CHECK_STR(printed, "");
+    CHECK_STR(error_output, "");
+    CHECK_STR(output, "");
 }
 
 TEST(each_kind_of_option_reaches_its_target)
@@ -103,27 +104,27 @@ TEST(each_kind_of_option_reaches_its_target)
     CHECK_EQ(body, 65536);
     CHECK_STR(log_path, "file");
     CHECK(verbose);
-    CHECK_EQ(first, word_count - 1);
-    CHECK_STR(words[first], "root");
+    CHECK_EQ(first, argument_count - 1);
+    CHECK_STR(arguments[first], "root");
 }
 
-TEST(options_may_follow_operands_and_the_last_one_counts)
+TEST(options_may_follow_operands_and_the_last_value_is_used)
 {
     CHECK_EQ(parse("x root --workers 4 other -w8"), 0);
     CHECK_EQ(workers, 8);
-    CHECK_STR(words[first], "root");
-    CHECK_STR(words[first + 1], "other");
-    CHECK_EQ(first, word_count - 2);
+    CHECK_STR(arguments[first], "root");
+    CHECK_STR(arguments[first + 1], "other");
+    CHECK_EQ(first, argument_count - 2);
 }
 
 TEST(two_dashes_end_the_options)
 {
     CHECK_EQ(parse("x -v -- --workers"), 0);
     CHECK(verbose);
-    CHECK_STR(words[first], "--workers");
+    CHECK_STR(arguments[first], "--workers");
 }
 
-TEST(a_list_keeps_every_word_in_order)
+TEST(a_list_has_every_value_in_order)
 {
     CHECK_EQ(parse("x -l a:1 --listen b:2 --listen=c:3"), 0);
     CHECK_EQ(listen_on.count, 3);
@@ -134,23 +135,26 @@ TEST(a_list_keeps_every_word_in_order)
     CHECK_EQ(listen_on.count, 0);
 }
 
-TEST(the_bounds_themselves_are_allowed)
+TEST(minimum_and_maximum_are_allowed)
 {
     CHECK_EQ(parse("x -w 64 --body 1m --idle 1ms"), 0);
     CHECK_EQ(parse("x -w 1"), 0);
 }
 
-TEST(each_mistake_gives_one_line_that_names_the_word)
+TEST(each_error_prints_one_line_that_names_the_argument)
 {
     static const struct {
         const char *line, *message;
     } rows[] = {
         {"x --bogus", "try this: unknown option: \"--bogus\" (try try this --help)\n"},
         {"x --bogus=4", "try this: unknown option: \"--bogus=4\" (try try this --help)\n"},
+        {"x --wrokers 2", "try this: unknown option: \"--wrokers\" (did you mean --workers?)\n"},
+        {"x --lsiten=4", "try this: unknown option: \"--lsiten=4\" (did you mean --listen?)\n"},
+        {"x --hlep", "try this: unknown option: \"--hlep\" (did you mean --help?)\n"},
         {"x -vq", "try this: unknown option: \"-q\" (try try this --help)\n"},
         {"x --l", "try this: ambiguous option: \"--l\" (try try this --help)\n"},
-        {"x --workers", "try this: option --workers needs an argument: N\n"},
-        {"x -w", "try this: option --workers needs an argument: N\n"},
+        {"x --workers", "try this: option --workers requires an argument: N\n"},
+        {"x -w", "try this: option --workers requires an argument: N\n"},
         {"x --verbose=1", "try this: option takes no argument: \"--verbose=1\"\n"},
         {"x --help=1", "try this: option takes no argument: \"--help=1\"\n"},
         {"x --workers two", "try this: --workers: \"two\" is not a number\n"},
@@ -167,16 +171,16 @@ TEST(each_mistake_gives_one_line_that_names_the_word)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_EQ(parse(rows[i].line), -EINVAL);
-        CHECK_STR(complained, rows[i].message);
-        CHECK_STR(printed, "");
+        CHECK_STR(error_output, rows[i].message);
+        CHECK_STR(output, "");
         CHECK_EQ(first, -1);
     }
 }
 
-TEST(a_value_above_no_limit_at_all_is_still_refused_where_it_overflows)
+TEST(a_value_without_maximum_is_refused_if_it_overflows)
 {
     CHECK_EQ(parse("x --think 99999999999999999999"), -EINVAL);
-    CHECK(strstr(complained, "\"99999999999999999999\" is out of range: 0 to "));
+    CHECK(strstr(error_output, "\"99999999999999999999\" is out of range: 0 to "));
     CHECK_EQ(think_ns, 0);
 }
 
@@ -184,41 +188,41 @@ TEST(a_command_without_operands_refuses_them)
 {
     reset();
     CHECK_EQ(parse_with(&bare, "x word"), -EINVAL);
-    CHECK_STR(complained, "try bare: unexpected word: \"word\" (try try bare --help)\n");
+    CHECK_STR(error_output, "try bare: unexpected argument: \"word\" (try try bare --help)\n");
     CHECK_EQ(parse_with(&bare, "x -w 3"), 0);
     CHECK_EQ(workers, 3);
 }
 
-TEST(help_shows_groups_and_the_defaults_from_before_the_words)
+TEST(help_shows_groups_and_the_defaults_despite_other_options)
 {
     CHECK_EQ(parse("x --workers 4 --help"), CLI_DONE);
-    CHECK_STR(complained, "");
+    CHECK_STR(error_output, "");
     CHECK_EQ(workers, 1);
-    CHECK_STR(printed, "Usage: try this [OPTION...] ROOT\n"
-                       "\n"
-                       "Tries options.\n"
-                       "\n"
-                       "Options:\n"
-                       "  -w, --workers N         event loops (default 1)\n"
-                       "  -l, --listen ADDR:PORT  where to listen\n"
-                       "      --log FILE          where to write the log (default -)\n"
-                       "\n"
-                       "Limits:\n"
-                       "      --idle TIME         how long a connection may be idle (default 1m)\n"
-                       "      --think MS          time between requests\n"
-                       "      --body SIZE         the longest body (default 8k)\n"
-                       "\n"
-                       "Output:\n"
-                       "  -v, --verbose           say more\n"
-                       "\n"
-                       "Help:\n"
-                       "  -h, --help              print this and exit\n"
-                       "  -V, --version           print the version and exit\n"
-                       "\n"
-                       "That is all.\n");
+    CHECK_STR(output, "Usage: try this [OPTION...] ROOT\n"
+                      "\n"
+                      "Tries options.\n"
+                      "\n"
+                      "Options:\n"
+                      "  -w, --workers N         event loops (default 1)\n"
+                      "  -l, --listen ADDR:PORT  where to listen\n"
+                      "      --log FILE          where to write the log (default -)\n"
+                      "\n"
+                      "Limits:\n"
+                      "      --idle TIME         how long a connection may be idle (default 1m)\n"
+                      "      --think MS          time between requests\n"
+                      "      --body SIZE         the longest body (default 8k)\n"
+                      "\n"
+                      "Output:\n"
+                      "  -v, --verbose           say more\n"
+                      "\n"
+                      "Help:\n"
+                      "  -h, --help              print this help and exit\n"
+                      "  -V, --version           print the version and exit\n"
+                      "\n"
+                      "That is all.\n");
 }
 
-TEST(long_help_texts_wrap_under_their_column)
+TEST(long_help_texts_are_wrapped_at_their_column)
 {
     static const struct cli_option wordy[] = {
         {"wordy", '\0', NULL,
@@ -230,31 +234,31 @@ TEST(long_help_texts_wrap_under_their_column)
     reset();
     CHECK_EQ(parse_with(&talks, "x -h"), CLI_DONE);
     CHECK(strstr(
-        printed,
+        output,
         "      --wordy    this text is so long that it does not fit on a line of a terminal and "
         "must go\n                 on in the one below\n"));
 }
 
-TEST(a_help_text_that_tells_the_default_is_left_alone)
+TEST(a_help_text_that_states_the_default_is_not_changed)
 {
-    static const struct cli_option told[] = {
-        {"told", 't', "N", "a number (default: one for each processor)", CLI_NUMBER, &workers, 0, 0,
-         NULL},
+    static const struct cli_option stated[] = {
+        {"stated", 't', "N", "a number (default: one for each processor)", CLI_NUMBER, &workers, 0,
+         0, NULL},
     };
-    static const struct cli_command tells = {"tells", NULL, "Tells.", told, 1, NULL};
+    static const struct cli_command states = {"states", NULL, "States.", stated, 1, NULL};
     reset();
-    CHECK_EQ(parse_with(&tells, "x -h"), CLI_DONE);
-    CHECK(strstr(printed, "  -t, --told N   a number (default: one for each processor)\n"));
+    CHECK_EQ(parse_with(&states, "x -h"), CLI_DONE);
+    CHECK(strstr(output, "  -t, --stated N  a number (default: one for each processor)\n"));
 }
 
 TEST(version_is_one_line)
 {
     CHECK_EQ(parse("x -V"), CLI_DONE);
-    CHECK_STR(printed, "gossamer " GS_VERSION "\n");
+    CHECK_STR(output, "gossamer " GOSSAMER_VERSION "\n");
 }
 
-TEST(a_mistake_before_help_is_reported_rather_than_helped)
+TEST(an_error_before_help_is_reported_and_no_help_is_printed)
 {
     CHECK_EQ(parse("x --bogus --help"), -EINVAL);
-    CHECK_STR(printed, "");
+    CHECK_STR(output, "");
 }

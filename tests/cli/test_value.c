@@ -4,19 +4,19 @@
 #include <errno.h>
 #include <gossamer/clock.h>
 
-/* The value of a word that is one. */
-static uint64_t value_of(enum cli_kind kind, const char *word)
+/* Returns the value of a valid text. */
+static uint64_t value_of(enum cli_kind kind, const char *text)
 {
     uint64_t value = 12345;
-    if (cli_value_parse(kind, word, &value))
+    if (cli_value_parse(kind, text, &value))
         return UINT64_MAX - 1;
     return value;
 }
 
-static int error_of(enum cli_kind kind, const char *word)
+static int error_of(enum cli_kind kind, const char *text)
 {
     uint64_t value = 12345;
-    int err = cli_value_parse(kind, word, &value);
+    int err = cli_value_parse(kind, text, &value);
     return value == 12345 ? err : 1;
 }
 
@@ -53,7 +53,7 @@ TEST(durations_are_seconds_unless_a_suffix_says_otherwise)
     CHECK_EQ(value_of(CLI_DURATION, "2h"), 7200 * GS_SECOND);
 }
 
-TEST(bare_milliseconds_are_milliseconds)
+TEST(plain_numbers_of_milliseconds_are_milliseconds)
 {
     CHECK_EQ(value_of(CLI_MILLISECONDS, "300"), 300 * GS_MILLISECOND);
     CHECK_EQ(value_of(CLI_MILLISECONDS, "0.5"), 500 * GS_MICROSECOND);
@@ -68,7 +68,7 @@ TEST(malformed_durations_are_refused)
         CHECK_EQ(error_of(CLI_DURATION, refused[i]), -EINVAL);
 }
 
-TEST(sizes_have_suffixes_of_1024)
+TEST(size_suffixes_are_powers_of_1024)
 {
     CHECK_EQ(value_of(CLI_SIZE, "8192"), 8192);
     CHECK_EQ(value_of(CLI_SIZE, "64k"), 65536);
@@ -79,7 +79,7 @@ TEST(sizes_have_suffixes_of_1024)
         CHECK_EQ(error_of(CLI_SIZE, refused[i]), -EINVAL);
 }
 
-TEST(what_is_formatted_reads_back_as_the_same_value)
+TEST(formatted_values_are_parsed_as_the_same_value)
 {
     static const struct {
         enum cli_kind kind;
@@ -101,7 +101,7 @@ TEST(what_is_formatted_reads_back_as_the_same_value)
         {CLI_MILLISECONDS, 20 * GS_MILLISECOND, "20ms"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[CLI_VALUE_LENGTH];
+        char text[CLI_VALUE_SIZE];
         cli_value_format(rows[i].kind, rows[i].value, text);
         CHECK_STR(text, rows[i].text);
         CHECK(value_of(rows[i].kind, text) == rows[i].value);

@@ -1,5 +1,5 @@
-/* Stands in for calls where a fault is more than an error: what fails although it was done, is done
- * in part, or is reported again. The linker leads the server's calls here (--wrap). */
+/* Wrappers (--wrap) for calls whose injected faults are more than an error code: a call that fails
+ * although it took effect, that takes effect in part, or that is reported twice. */
 #include "tests/fault/faults.h"
 
 #include <errno.h>
@@ -17,30 +17,30 @@
     type_ __wrap_##name_(__VA_ARGS__);                                                             \
     type_ __wrap_##name_(__VA_ARGS__)
 
-/* What this thread, which has one loop, told the kernel of a descriptor. */
-#define WATCHED_MOST 1024
+/* The registration of each descriptor with epoll; each thread has one loop. */
+#define WATCHED_MAX 1024
 
 static _Thread_local struct watched {
-    int epoll_fd; /* 0: it was told nothing */
+    int epoll_fd; /* 0: not registered */
     struct epoll_event event;
-} watched[WATCHED_MOST];
+} watched[WATCHED_MAX];
 
-/* What is taken out or changed needs nothing that may lack. */
+/* Only EPOLL_CTL_ADD can fail: removing or changing a registration needs no memory. */
 REAL(int, gs_sys_epoll_ctl, int epoll_fd, int operation, int fd, struct epoll_event *event)
 {
     int err = operation == EPOLL_CTL_ADD ? fault_take(FAULT_EPOLL_CTL) : 0;
     if (!err)
         err = __real_gs_sys_epoll_ctl(epoll_fd, operation, fd, event);
-    if (!err && fd >= 0 && fd < WATCHED_MOST)
+    if (!err && fd >= 0 && fd < WATCHED_MAX)
         watched[fd] = (struct watched){operation == EPOLL_CTL_DEL ? 0 : epoll_fd, *event};
     return err;
 }
 
-/* Whoever is told that there is nothing yet waits for the next edge: let it come, as if the rest
- * had arrived just behind the call. */
-static void come_again(int fd)
+/* After EAGAIN the server waits for the next edge. Registering the descriptor again reports its
+ * readiness once more, as if data had arrived just after the call. */
+static void rearm(int fd)
 {
-    if (fd >= 0 && fd < WATCHED_MOST && watched[fd].epoll_fd)
+    if (fd >= 0 && fd < WATCHED_MAX && watched[fd].epoll_fd)
         (void)__real_gs_sys_epoll_ctl(watched[fd].epoll_fd, EPOLL_CTL_MOD, fd, &watched[fd].event);
 }
 
@@ -61,20 +61,20 @@ REAL(uint64_t, gs_clock_now, void)
     return fault_clock(__real_gs_clock_now());
 }
 
-/* Threads wait for the next connection by edges. */
+/* Accepting threads wait for the next connection edge-triggered. */
 REAL(int, gs_sys_accept, int fd, struct sockaddr *address, socklen_t *length, int flags)
 {
     int result = fault_take(FAULT_ACCEPT);
     if (result == -EAGAIN)
-        come_again(fd);
+        rearm(fd);
     return result ? result : __real_gs_sys_accept(fd, address, length, flags);
 }
 
-/* Linux closes the descriptor whatever it reports. */
+/* Linux closes the descriptor even if it reports an error. */
 REAL(int, gs_sys_close, int fd)
 {
     int err = fault_take(FAULT_CLOSE);
-    if (fd >= 0 && fd < WATCHED_MOST)
+    if (fd >= 0 && fd < WATCHED_MAX)
         watched[fd].epoll_fd = 0;
     int result = __real_gs_sys_close(fd);
     return err ? err : result;
@@ -86,7 +86,7 @@ REAL(ssize_t, gs_sys_recv, int fd, void *bytes, size_t n, int flags)
     ssize_t got =
         result < 0 ? result : __real_gs_sys_recv(fd, bytes, result == FAULT_SHORT ? 1 : n, flags);
     if (result == FAULT_SHORT || result == -EAGAIN)
-        come_again(fd);
+        rearm(fd);
     return got;
 }
 
@@ -94,7 +94,7 @@ REAL(ssize_t, gs_sys_send, int fd, const void *bytes, size_t n, int flags)
 {
     int result = fault_take(FAULT_SEND);
     if (result == -EAGAIN)
-        come_again(fd);
+        rearm(fd);
     return result < 0 ? result
                       : __real_gs_sys_send(fd, bytes, result == FAULT_SHORT ? 1 : n, flags);
 }
@@ -103,7 +103,7 @@ REAL(ssize_t, gs_sys_sendmsg, int fd, const struct msghdr *message, int flags)
 {
     int result = fault_take(FAULT_SENDMSG);
     if (result == -EAGAIN)
-        come_again(fd);
+        rearm(fd);
     if (result < 0)
         return result;
     struct iovec byte = {message->msg_iov[0].iov_base, 1};
@@ -115,13 +115,13 @@ REAL(ssize_t, gs_sys_sendfile, int out_fd, int in_fd, off_t *offset, size_t n)
 {
     int result = fault_take(FAULT_SENDFILE);
     if (result == -EAGAIN)
-        come_again(out_fd);
+        rearm(out_fd);
     if (result < 0 || result == FAULT_ENDED)
         return result < 0 ? result : 0;
     return __real_gs_sys_sendfile(out_fd, in_fd, offset, result == FAULT_SHORT ? 1 : n);
 }
 
-/* User-level threads ask so for what is in memory. */
+/* User-level threads use preadv2 to read what is in the page cache. */
 REAL(ssize_t, gs_sys_preadv2, int fd, const struct iovec *iov, int count, off_t offset, int flags)
 {
     int result = fault_take(FAULT_PREAD);
@@ -141,7 +141,7 @@ REAL(ssize_t, gs_sys_pread, int fd, void *bytes, size_t n, off_t offset)
     return __real_gs_sys_pread(fd, bytes, result == FAULT_SHORT ? 1 : n, offset);
 }
 
-/* What is as long as a number wakes a loop up, by an eventfd: that can't fail. */
+/* A write of eight bytes wakes a loop through an eventfd, which cannot fail. */
 REAL(ssize_t, gs_sys_write, int fd, const void *bytes, size_t n)
 {
     int result = n == sizeof(uint64_t) ? 0 : fault_take(FAULT_WRITE);

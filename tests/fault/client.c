@@ -12,13 +12,14 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define CLIENTS_MOST 10
+#define CLIENTS_MAX 10
 #define BUFFER (1 << 19)
-#define HEAD_MOST 4096
+#define HEAD_MAX 4096
 
-/* The clients' memory: new pages for each would take more time than all else. */
-static char buffers[CLIENTS_MOST][BUFFER + 1];
-static bool is_taken[CLIENTS_MOST];
+/* The clients share these buffers, because new pages for each client would dominate the run
+ * time. */
+static char buffers[CLIENTS_MAX][BUFFER + 1];
+static bool is_taken[CLIENTS_MAX];
 
 static char problem[512];
 
@@ -35,7 +36,7 @@ static enum client_result wrong(const struct client *client, const char *what)
 
 static char *take_buffer(void)
 {
-    for (int i = 0; i < CLIENTS_MOST; i++) {
+    for (int i = 0; i < CLIENTS_MAX; i++) {
         if (is_taken[i])
             continue;
         is_taken[i] = true;
@@ -50,13 +51,13 @@ enum client_result client_open(struct client *client, unsigned port, bool small)
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                                   .sin_port = htons((uint16_t)port)};
-    struct timeval patience = {.tv_sec = 5};
+    struct timeval timeout = {.tv_sec = 5};
     int bytes = 4096, on = 1;
     *client = (struct client){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
                               .bytes = take_buffer()};
     if (client->fd < 0)
         abort();
-    setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     setsockopt(client->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (small)
         setsockopt(client->fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
@@ -81,7 +82,7 @@ void client_reset(struct client *client)
     client_close(client);
 }
 
-enum client_result client_say(struct client *client, const char *text)
+enum client_result client_send(struct client *client, const char *text)
 {
     size_t n = strlen(text);
     while (n) {
@@ -94,7 +95,8 @@ enum client_result client_say(struct client *client, const char *text)
     return CLIENT_RIGHT;
 }
 
-/* Receive what there is. False at the end. *ret_late: nothing came. */
+/* Receive some bytes. Returns false at the end of the stream, on an error and on a timeout;
+ * *ret_late is true after a timeout. */
 static bool receive(struct client *client, bool *ret_late)
 {
     ssize_t n = recv(client->fd, client->bytes + client->n, BUFFER - client->n, 0);
@@ -111,7 +113,7 @@ enum client_result client_wait(struct client *client, size_t n)
     bool late = false;
     while (client->n - client->used < n)
         if (!receive(client, &late))
-            return late ? wrong(client, "the answer does not come") : CLIENT_BROKEN;
+            return late ? wrong(client, "the response does not arrive") : CLIENT_BROKEN;
     return CLIENT_RIGHT;
 }
 
@@ -129,26 +131,27 @@ static size_t length_of(const char *head, unsigned status)
     return field && status != 304 ? strtoul(field + 18, NULL, 10) : 0;
 }
 
-/* Wait for a whole head. Returns its length in *ret_n. */
-static enum client_result hear_head(struct client *client, size_t *ret_n)
+/* Wait for a complete head and store its length in *ret_n. */
+static enum client_result receive_head(struct client *client, size_t *ret_n)
 {
     static const char start[] = "HTTP/1.1 ";
     const char *head = client->bytes + client->used, *end;
     while (!(end = strstr(head, "\r\n\r\n"))) {
         size_t n = client->n - client->used;
-        if (n > HEAD_MOST || strncmp(head, start, n < 9 ? n : 9) != 0)
-            return wrong(client, "not the beginning of an answer");
+        if (n > HEAD_MAX || strncmp(head, start, n < 9 ? n : 9) != 0)
+            return wrong(client, "not the beginning of a response");
         enum client_result result = client_wait(client, n + 1);
         if (result != CLIENT_RIGHT)
             return result;
     }
     *ret_n = (size_t)(end + 4 - head);
-    return strncmp(head, start, 9) != 0 ? wrong(client, "not an answer") : CLIENT_RIGHT;
+    return strncmp(head, start, 9) != 0 ? wrong(client, "not a response") : CLIENT_RIGHT;
 }
 
-/* The head is there: now the body of n bytes; with `expected`, at most that. */
-static enum client_result hear_body(struct client *client, size_t head_n, size_t n,
-                                    const struct client_answer *expected)
+/* The head has been received: receive and check the body of n bytes. With `expected`, check its
+ * length too. */
+static enum client_result receive_body(struct client *client, size_t head_n, size_t n,
+                                       const struct client_answer *expected)
 {
     enum client_result result = client_wait(client, head_n + n);
     const char *body = client->bytes + client->used + head_n;
@@ -163,11 +166,11 @@ static enum client_result hear_body(struct client *client, size_t head_n, size_t
     return result;
 }
 
-enum client_result client_hear(struct client *client, const struct client_answer *expected)
+enum client_result client_receive(struct client *client, const struct client_answer *expected)
 {
     static const struct client_answer any = {0};
-    size_t head_n;
-    enum client_result result = hear_head(client, &head_n);
+    size_t head_n = 0;
+    enum client_result result = receive_head(client, &head_n);
     if (result != CLIENT_RIGHT)
         return result;
     char *head = client->bytes + client->used;
@@ -178,16 +181,16 @@ enum client_result client_hear(struct client *client, const struct client_answer
     head[head_n - 1] = '\0';
     size_t n = expected->is_head || status < 200 ? 0 : length_of(head, status);
     head[head_n - 1] = '\n';
-    result = hear_body(client, head_n, n, refused || expected->is_head ? &any : expected);
+    result = receive_body(client, head_n, n, refused || expected->is_head ? &any : expected);
     return result == CLIENT_RIGHT && refused ? CLIENT_REFUSED : result;
 }
 
-enum client_result client_hear_end(struct client *client)
+enum client_result client_receive_end(struct client *client)
 {
     if (client->n > client->used)
-        return wrong(client, "more than was asked for");
+        return wrong(client, "more bytes than requested");
     enum client_result result = client_wait(client, 1);
-    return result == CLIENT_RIGHT    ? wrong(client, "more than was asked for")
+    return result == CLIENT_RIGHT    ? wrong(client, "more bytes than requested")
            : result == CLIENT_BROKEN ? CLIENT_RIGHT
                                      : result;
 }

@@ -1,50 +1,50 @@
-/* A client that knows what the answer must be, to each byte, and tells a connection that broke from
- * one that lied. */
+/* A client that compares each response byte for byte with the expected one, and distinguishes a
+ * broken connection from a wrong response. */
 #ifndef GS_TESTS_FAULT_CLIENT_H
 #define GS_TESTS_FAULT_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Stands for any byte in the text of a body. */
+/* In an expected body: matches any byte. */
 #define CLIENT_ANY '\001'
 
 struct client_answer {
     unsigned status;
-    const char *body; /* of body_n bytes; NULL: any, as the status has one */
+    const char *body; /* has body_n bytes; NULL: any body */
     size_t body_n;
-    bool is_head; /* answers HEAD: no body */
+    bool is_head; /* response to HEAD, without a body */
 };
 
 enum client_result {
     CLIENT_RIGHT,
-    CLIENT_BROKEN,  /* the connection ended before the answer did; up to there it was right */
-    CLIENT_REFUSED, /* a whole answer of 500 or 503 instead */
-    CLIENT_WRONG,   /* client_problem says what */
+    CLIENT_BROKEN,  /* the connection ended within the response; what was received is correct */
+    CLIENT_REFUSED, /* a complete response with status 500 or 503 instead */
+    CLIENT_WRONG,   /* see client_problem() */
 };
 
 struct client {
-    int fd; /* -1: none */
+    int fd; /* -1: closed */
     char *bytes;
-    size_t n, used; /* received, and gone past */
+    size_t n, used; /* bytes received, and bytes consumed */
 };
 
-/* small: with a receive buffer that holds little. */
+/* small: use a small receive buffer. */
 enum client_result client_open(struct client *client, unsigned port, bool small);
 void client_close(struct client *client);
 
-/* Close it with a reset. */
+/* Close the connection with a reset. */
 void client_reset(struct client *client);
 
-enum client_result client_say(struct client *client, const char *text);
+enum client_result client_send(struct client *client, const char *text);
 
-/* Take the next answer. Nothing for five seconds is wrong. */
-enum client_result client_hear(struct client *client, const struct client_answer *expected);
+/* Receive the next response and compare it. A timeout of five seconds counts as CLIENT_WRONG. */
+enum client_result client_receive(struct client *client, const struct client_answer *expected);
 
-/* The server ends the connection, and has nothing more to say. */
-enum client_result client_hear_end(struct client *client);
+/* Wait for the server to close the connection; further bytes count as CLIENT_WRONG. */
+enum client_result client_receive_end(struct client *client);
 
-/* Receive n bytes and leave them unread. */
+/* Wait until n bytes have been received and not consumed. */
 enum client_result client_wait(struct client *client, size_t n);
 
 const char *client_problem(void);

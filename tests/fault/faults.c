@@ -13,10 +13,9 @@
 #define SYS_cachestat 451
 #endif
 
-/* Shared by the test and its servers, which come one after the other. */
+/* Shared memory of the test and its servers, of which one runs at a time. */
 struct control {
-    /* result, from and times are written before `call`, and read only after it was found to be
-     * theirs. */
+    /* result, from and times are written before `call`, and read only after `call` has matched. */
     atomic_int call;
     atomic_int result;
     atomic_uint from, times;
@@ -32,9 +31,9 @@ struct control {
 
 static struct control *control;
 static bool is_server;
-static uint64_t start_ns; /* of the server, in the kernel's time */
+static uint64_t start_ns; /* the kernel's time when the server started */
 
-/* number: 0 if calls.c or memory.c ask for the fault themselves. */
+/* number is 0 if calls.c or memory.c call fault_take themselves. */
 static const struct {
     const char *name;
     long number;
@@ -49,6 +48,7 @@ static const struct {
     [FAULT_EVENTFD] = {"eventfd2", SYS_eventfd2},
     [FAULT_FCNTL] = {"fcntl", SYS_fcntl},
     [FAULT_FSTAT] = {"fstat", SYS_fstat},
+    [FAULT_FSTATAT] = {"newfstatat", SYS_newfstatat},
     [FAULT_GETSOCKNAME] = {"getsockname", SYS_getsockname},
     [FAULT_IOCTL] = {"ioctl", SYS_ioctl},
     [FAULT_LISTEN] = {"listen", SYS_listen},
@@ -68,12 +68,13 @@ static const struct {
     [FAULT_ADDRESS] = {"getaddrinfo", 0},
 };
 
-/* Made under these numbers by the wrapped functions of calls.c. */
+/* The wrappers in calls.c make these calls and inject their faults. */
 static const long wrapped[] = {SYS_accept4,  SYS_close,   SYS_epoll_ctl, SYS_epoll_pwait2,
                                SYS_pread64,  SYS_preadv2, SYS_recvfrom,  SYS_sendto,
                                SYS_sendfile, SYS_sendmsg, SYS_write};
 
-/* Of the runtime of user-level threads, whose own tests fail them; in /proc it reads what keeps a worker. */
+/* The runtime of user-level threads makes these calls, and its own tests inject their faults; the
+ * runtime also reads in /proc why a worker is stuck. */
 static const long elsewhere[] = {SYS_io_uring_enter, SYS_io_uring_register,
                                  SYS_io_uring_setup, SYS_madvise,
                                  SYS_mmap,           SYS_mprotect,

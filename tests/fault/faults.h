@@ -1,14 +1,14 @@
-/* Calls that fail when asked to, in a server that is another process.
+/* Fault injection into a server that runs in another process.
  *
  *     fault_arm(&(struct fault){FAULT_ACCEPT, -EMFILE}, 3, 1);   the third accept4, once
  *     ... the server works ...
  *     if (fault_disarm())
- *         ... it came to that
+ *         ... the call was made, and failed
  *
- * The server's process calls fault_enter before anything else. What it is to do then stands in
- * memory that it shares with the test, and so does what it did. Its system calls are failed by the
- * hook of gossamer/sys.h, or in calls.c where more than an error is wanted, and its allocations in
- * memory.c. */
+ * The server's process calls fault_enter() first. The armed fault and the counters are in memory
+ * that the test and the server share. Faults of system calls are injected by the hook of
+ * gossamer/sys.h, or in calls.c if they are more than an error code; faults of allocations are
+ * injected in memory.c. */
 #ifndef GS_TESTS_FAULT_FAULTS_H
 #define GS_TESTS_FAULT_FAULTS_H
 
@@ -27,6 +27,7 @@ enum fault_call {
     FAULT_EVENTFD,
     FAULT_FCNTL,
     FAULT_FSTAT,
+    FAULT_FSTATAT,
     FAULT_GETSOCKNAME,
     FAULT_IOCTL,
     FAULT_LISTEN,
@@ -44,67 +45,69 @@ enum fault_call {
     FAULT_MMAP,
     FAULT_THREAD,
     FAULT_ADDRESS,
-    FAULT_CALLS,  /* their number; or none of them */
-    FAULT_MEMORY, /* accepting and allocating, both */
+    FAULT_CALLS,  /* number of calls; as an armed call: none */
+    FAULT_MEMORY, /* accepting and allocating */
 };
 
-/* Results that are more than an error. */
+/* Results that are more than an error code. */
 enum {
-    FAULT_SHORT = 1, /* one byte is moved */
-    FAULT_ENDED,     /* none, because the file ends here */
-    FAULT_FILLS_UP,  /* one byte, and from then on -ENOSPC */
+    FAULT_SHORT = 1, /* one byte is transferred */
+    FAULT_ENDED,     /* 0 bytes: end of file */
+    FAULT_FILLS_UP,  /* one byte, and -ENOSPC afterwards */
 };
 
 #define FAULT_ALWAYS 1000000
 
 struct fault {
     enum fault_call call;
-    int result;         /* -errno, or of those above */
-    unsigned unnoticed; /* so many in a row must not be noticed by any client */
+    int result;         /* -errno, or a result from above */
+    unsigned unnoticed; /* no client may notice up to this many failures in a row */
 };
 
-/* "accept4: EMFILE", valid until the next call. */
+/* Returns a name such as "accept4: EMFILE", which is valid until the next call. */
 const char *fault_name(const struct fault *fault);
 
-/* ---- For the test ---- */
+/* ---- Called by the test ---- */
 
-/* Before the first server. */
+/* Must be called before the first server starts. */
 void fault_init(void);
 
-/* Of the calls from now on, the from-th (the first is 1) and what follows fail, `times` of them. */
+/* Let `times` calls fail, beginning with the from-th (the first is 1) from now on. */
 void fault_arm(const struct fault *fault, unsigned from, unsigned times);
 
-/* Returns how many calls failed. */
+/* Disarm; returns how many calls failed. */
 unsigned fault_disarm(void);
 
-/* The server's time goes `speed` times as fast, from its start on; and at once it is later by
- * this. */
+/* From its start, the server's clock runs `speed` times as fast as the kernel's. fault_pass() moves
+ * it forward at once. */
 void fault_set_speed(unsigned speed);
 void fault_pass(uint64_t ns);
 
-/* How many calls of this kind the server has made, failed ones too. */
+/* Returns how many calls of this kind the server has made, including failed ones. */
 unsigned fault_made(enum fault_call call);
 
-/* A system call that the server made and that is not listed here, or 0. */
+/* Returns a system call that the server made and that is not listed here, or 0. */
 long fault_unlisted(void);
 
-int fault_live(void);                                 /* allocations that have not been freed */
-int fault_waiting(void);                              /* threads that wait for events */
-void fault_left(int *ret_live, int *ret_descriptors); /* when the server's main function returned */
+int fault_live(void);    /* allocations that are not freed */
+int fault_waiting(void); /* threads that wait for events */
 
-/* ---- For the server's process ---- */
+/* Returns what was still allocated and open when the server's main function returned. */
+void fault_left(int *ret_live, int *ret_descriptors);
+
+/* ---- Called in the server's process ---- */
 
 void fault_enter(void);
 
-/* The server's main function has returned, and this many descriptors are open. */
+/* The server's main function has returned; `descriptors` are still open. */
 void fault_leave(int descriptors);
 
-/* A call is about to be made. Returns 0 or the result that it shall have. */
+/* Must be called before each call. Returns 0, or the injected result. */
 int fault_take(enum fault_call call);
 
 void fault_count_live(int change);
 void fault_count_waiting(int change);
-uint64_t fault_scale(uint64_t ns);     /* from the server's time to that of the kernel */
-uint64_t fault_clock(uint64_t now_ns); /* and the other way round, for points in time */
+uint64_t fault_scale(uint64_t ns);     /* a duration, from the server's time to the kernel's */
+uint64_t fault_clock(uint64_t now_ns); /* a point in time, from the kernel's time to the server's */
 
 #endif

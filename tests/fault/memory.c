@@ -1,5 +1,5 @@
-/* Stands in for the allocator, to count what is live and to fail. The linker leads the server's
- * calls here (--wrap); those of the C library's own go to the allocator as ever. */
+/* Wrappers (--wrap) for the allocator that count live allocations and inject failures. The C
+ * library's own calls are not wrapped. */
 #include "tests/fault/faults.h"
 
 #include <stddef.h>
@@ -23,7 +23,8 @@ static void *count(void *memory)
     return memory;
 }
 
-/* Filled, lest what was not read from a file looks as if it had been, thanks to an earlier copy. */
+/* The memory is filled with a pattern, so that a stale copy of a file's bytes cannot pass for a
+ * successful read. */
 void *__wrap_malloc(size_t n)
 {
     void *memory = fault_take(FAULT_ALLOCATION) ? NULL : count(__real_malloc(n));

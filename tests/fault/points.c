@@ -7,17 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* So that what takes the server 100 ms takes us 5. */
+/* The server's clock runs this many times as fast: 100 ms for the server take 5 ms. */
 #define SPEED 20
 
-/* Runs in a row that do not come to the n-th call, until it is sure that none will. */
-#define MISSES_MOST 2
+/* After this many runs in a row that do not reach the n-th call, no run is assumed to reach it. */
+#define MISSES_MAX 2
 
 #define BURST 5
-#define BURST_STRIDE 3 /* less than BURST, so that each call is in one */
+#define BURST_STRIDE 3 /* less than BURST, so that some burst includes each call */
 
-/* A sanitizer makes each run several times as long: then every n up to DENSE, and one in STRIDE
- * behind it. */
+/* Sanitizers make each run several times as long, so with a sanitizer only the calls up to DENSE
+ * and one in STRIDE of the following ones fail. */
 #ifndef __has_feature
 #define __has_feature(feature_) 0
 #endif
@@ -44,16 +44,16 @@ static unsigned next_after(unsigned n, unsigned stride)
     return n < DENSE ? n + 1 : n + stride * STRIDE;
 }
 
-static const char *say(const struct fault *fault, unsigned from, unsigned times,
-                       const char *problem)
+static const char *describe(const struct fault *fault, unsigned from, unsigned times,
+                            const char *problem)
 {
-    static char text[4096 + 256]; /* what session.c says fits into 4096 */
+    static char text[4096 + 256]; /* session.c's problem has at most 4096 bytes */
     snprintf(text, sizeof text, "%s, call %u, %u times: %s", fault_name(fault), from, times,
              problem);
     return text;
 }
 
-/* ---- A server that runs on ---- */
+/* ---- Faults while the server runs ---- */
 
 static const char *check_good(const struct server *server)
 {
@@ -61,7 +61,7 @@ static const char *check_good(const struct server *server)
     const char *problem = session_good(server);
     if (!problem)
         problem = server_settled(server);
-    server_rest(server);
+    server_wait_idle(server);
     const char *log_problem = server_read_log(SESSION_MARK, &marked);
     if (!problem)
         problem = log_problem;
@@ -75,18 +75,19 @@ static const char *run_strictly(const struct server *server)
     const char *problem = session_play(server, true);
     if (problem)
         return problem;
-    server_rest(server);
+    server_wait_idle(server);
     return session_good(server);
 }
 
-const char *points_start(struct server *server, const char *const *words)
+const char *points_start(struct server *server, const char *const *arguments)
 {
     fault_init();
     fault_set_speed(SPEED);
-    const char *problem = server_start(server, words);
+    const char *problem = server_start(server, arguments);
     if (!problem && !server->port)
         problem = "it does not start";
-    /* A file that cannot be opened at once has user-level threads open a ring, which stays. */
+    /* If a file cannot be opened without blocking, user-level threads open a ring, which stays
+     * open. This opens it before the measurement. */
     fault_arm(&(struct fault){FAULT_OPENAT2, -EAGAIN}, 1, 1);
     if (!problem)
         problem = session_warm(server);
@@ -95,7 +96,7 @@ const char *points_start(struct server *server, const char *const *words)
         problem = run_strictly(server);
     if (problem)
         return problem;
-    server_rest(server);
+    server_wait_idle(server);
     server_measure(server);
     unsigned marked;
     problem = server_read_log(SESSION_MARK, &marked);
@@ -104,24 +105,24 @@ const char *points_start(struct server *server, const char *const *words)
     return problem;
 }
 
-/* Returns the problem; *ret_reached: whether a call failed. */
+/* Returns the problem or NULL; *ret_reached is true if a call failed. */
 static const char *survive(const struct server *server, const struct fault *fault, unsigned from,
                            unsigned times, bool *ret_reached)
 {
     fault_arm(fault, from, times);
     const char *problem = session_play(server, times <= fault->unnoticed);
-    server_rest(server);
+    server_wait_idle(server);
     *ret_reached = fault_disarm();
     if (!problem)
         problem = check_good(server);
-    return problem ? say(fault, from, times, problem) : NULL;
+    return problem ? describe(fault, from, times, problem) : NULL;
 }
 
 static const char *survive_times(const struct server *server, const struct fault *fault,
                                  unsigned times, unsigned *ret_count)
 {
     unsigned misses = 0, stride = times > 1 ? BURST_STRIDE : 1;
-    for (unsigned n = 1; misses < MISSES_MOST; n = next_after(n, stride)) {
+    for (unsigned n = 1; misses < MISSES_MAX; n = next_after(n, stride)) {
         bool reached;
         const char *problem = survive(server, fault, n, times, &reached);
         if (problem)
@@ -134,14 +135,14 @@ static const char *survive_times(const struct server *server, const struct fault
 
 static const char *report(const struct fault *fault, unsigned count, const char *problem)
 {
-    static bool was_said;
+    static bool was_printed;
     survived += count;
     if (!problem && !count)
-        problem = say(fault, 1, 1, "there is no such call");
-    if (STRIDE > 1 && !was_said)
+        problem = describe(fault, 1, 1, "there is no such call");
+    if (STRIDE > 1 && !was_printed)
         printf("a sanitizer is at work: of the calls behind the first %d one in %d fails\n", DENSE,
                STRIDE);
-    was_said = true;
+    was_printed = true;
     printf("%-28s %u fault points\n", fault_name(fault), count);
     fflush(stdout);
     return problem;
@@ -156,33 +157,33 @@ const char *points_survive(const struct server *server, const struct fault *faul
     return report(fault, count, problem);
 }
 
-/* ---- A whole life ---- */
+/* ---- The server's life from start to end ---- */
 
-static const char *judge_end(const struct server *server, int status)
+static const char *check_end(const struct server *server, int status)
 {
     static char problem[4096];
     unsigned lines;
     int live, descriptors;
-    const char *said = server_said(&lines);
+    const char *text = server_stderr(&lines);
     fault_left(&live, &descriptors);
     bool is_right = server->port ? status == 0 : (status == 1 || status == 2) && lines == 1;
-    if (is_right && !live && !descriptors && !strncmp(said, "gossamer serve: ", 16))
+    if (is_right && !live && !descriptors && !strncmp(text, "gossamer serve: ", 16))
         return NULL;
     snprintf(problem, sizeof problem,
              "%s it ends with status %d, leaves %d allocations and %d descriptors, and says: %s",
              server->port ? "having started," : "unable to start,", status, live, descriptors,
-             said);
+             text);
     return problem;
 }
 
 static const char *live(const struct fault *fault, unsigned from, unsigned times, bool *ret_reached)
 {
-    static const char *const words[] = {"--workers",       "2",  "--listen", "127.0.0.1:0",
-                                        "--drain-timeout", "10", NULL};
+    static const char *const arguments[] = {"--workers",       "2",  "--listen", "127.0.0.1:0",
+                                            "--drain-timeout", "10", NULL};
     struct server server;
     int status;
     fault_arm(fault, from, times);
-    const char *problem = server_start(&server, words);
+    const char *problem = server_start(&server, arguments);
     for (int i = 0; i < 4 && !problem && server.port; i++)
         problem = session_ask(&server, false);
     if (server.port)
@@ -190,8 +191,8 @@ static const char *live(const struct fault *fault, unsigned from, unsigned times
     const char *end_problem = server_end(&server, server.port != 0, &status);
     *ret_reached = fault_disarm();
     if (!problem)
-        problem = end_problem ? end_problem : judge_end(&server, status);
-    return problem ? say(fault, from, times, problem) : NULL;
+        problem = end_problem ? end_problem : check_end(&server, status);
+    return problem ? describe(fault, from, times, problem) : NULL;
 }
 
 const char *points_survive_life(const struct fault *fault)
@@ -199,7 +200,7 @@ const char *points_survive_life(const struct fault *fault)
     unsigned count = 0, misses = 0;
     fault_init();
     fault_set_speed(SPEED);
-    for (unsigned n = 1; misses < MISSES_MOST; n = next_after(n, 1)) {
+    for (unsigned n = 1; misses < MISSES_MAX; n = next_after(n, 1)) {
         bool reached;
         const char *problem = live(fault, n, 1, &reached);
         if (problem)

@@ -16,17 +16,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WORDS_MOST 32
-#define PATIENCE_MS 10000 /* until a server counts as hanging */
-#define TAKEN                                                                                      \
-    24 /* descriptors, so that the loops must make room for greater numbers than at first */
+#define ARGUMENTS_MAX 32
+#define HANG_TIMEOUT_MS 10000 /* after this time a server counts as hanging */
+
+/* The server starts with so many open descriptors that its loops must grow their tables. */
+#define DESCRIPTORS_TAKEN 24
 
 char server_small[SERVER_SMALL + 1], server_large[SERVER_LARGE + 1];
 static char folder[64];
-static pid_t maker; /* of the folder; its servers don't remove it */
+static pid_t creator; /* the process that created the folder, and alone removes it */
 static pid_t running;
 
-/* ---- The folder ---- */
+/* ---- The served folder ---- */
 
 static const char *path_of(const char *name)
 {
@@ -48,7 +49,7 @@ static void remove_folder(void)
     static const char *const names[] = {
         "root/folder/index.html", "root/folder", "root/empty", "root/small.txt", "root/large.bin",
         "root/huge.bin",          "root",        "log",        "said",           ""};
-    if (getpid() != maker)
+    if (getpid() != creator)
         return;
     if (running && waitpid(running, NULL, WNOHANG) == 0)
         kill(running, SIGKILL);
@@ -82,7 +83,7 @@ const char *server_folder(void)
     write_file("root/folder/index.html", SERVER_INDEX, strlen(SERVER_INDEX));
     if (truncate(path_of("root/huge.bin"), SERVER_HUGE))
         abort();
-    maker = getpid();
+    creator = getpid();
     atexit(remove_folder);
     return folder;
 }
@@ -93,7 +94,7 @@ void server_touch(void)
         abort();
 }
 
-/* ---- Its life ---- */
+/* ---- Start and end ---- */
 
 static unsigned count_descriptors(const char *of)
 {
@@ -112,51 +113,51 @@ const char *server_arch(void)
     return arch ? arch : "event";
 }
 
-/* In the server's process. exit looks for leaks under a sanitizer. */
+/* Runs in the server's process. exit() lets a sanitizer look for leaks. */
 static _Noreturn void serve(const char *const *more)
 {
     char root[80], log[80];
-    const char *words[WORDS_MOST] = {"serve",       "--arch",
-                                     server_arch(), "--listen",
-                                     "127.0.0.1:0", "--access-log",
-                                     log,           "--header-timeout",
-                                     "1000",        "--idle-timeout",
-                                     "10000",       "--rate",
-                                     "0",           root};
+    const char *arguments[ARGUMENTS_MAX] = {"serve",       "--arch",
+                                            server_arch(), "--listen",
+                                            "127.0.0.1:0", "--access-log",
+                                            log,           "--header-timeout",
+                                            "1000",        "--idle-timeout",
+                                            "10000",       "--rate",
+                                            "0",           root};
     int count = 14;
     snprintf(root, sizeof root, "%s/root", folder);
     snprintf(log, sizeof log, "%s/log", folder);
-    while (*more && count + 1 < WORDS_MOST)
-        words[count++] = *more++;
-    for (int i = 0; i < TAKEN; i++)
+    while (*more && count + 1 < ARGUMENTS_MAX)
+        arguments[count++] = *more++;
+    for (int i = 0; i < DESCRIPTORS_TAKEN; i++)
         if (dup(STDOUT_FILENO) < 0)
             abort();
     unsigned before = count_descriptors("/proc/self/fd");
     fault_enter();
-    int status = gs_serve_main(count, (char **)words);
+    int status = gs_serve_main(count, (char **)arguments);
     fault_leave((int)count_descriptors("/proc/self/fd") - (int)before);
     exit(status);
 }
 
-static void become_server(int output_fd, const char *const *words)
+static void become_server(int output_fd, const char *const *arguments)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    int said_fd = open(path_of("said"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (said_fd < 0 || dup2(said_fd, STDERR_FILENO) < 0 || dup2(output_fd, STDOUT_FILENO) < 0)
+    int stderr_fd = open(path_of("said"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (stderr_fd < 0 || dup2(stderr_fd, STDERR_FILENO) < 0 || dup2(output_fd, STDOUT_FILENO) < 0)
         _exit(99);
-    close(said_fd);
+    close(stderr_fd);
     close(output_fd);
-    serve(words);
+    serve(arguments);
 }
 
-/* The first line that it says names the port. False: it hangs. */
+/* The server's first line of output contains the port. Returns false if the server hangs. */
 static bool read_port(struct server *server)
 {
     char line[256];
     size_t n = 0;
     struct pollfd event = {.fd = server->output_fd, .events = POLLIN};
     while (n + 1 < sizeof line) {
-        if (poll(&event, 1, PATIENCE_MS) <= 0)
+        if (poll(&event, 1, HANG_TIMEOUT_MS) <= 0)
             return false;
         ssize_t got = read(server->output_fd, line + n, 1);
         if (got <= 0 || line[n] == '\n')
@@ -169,7 +170,7 @@ static bool read_port(struct server *server)
     return true;
 }
 
-const char *server_start(struct server *server, const char *const *words)
+const char *server_start(struct server *server, const char *const *arguments)
 {
     int pipe_fds[2];
     server_folder();
@@ -184,21 +185,21 @@ const char *server_start(struct server *server, const char *const *words)
     if (server->pid < 0)
         abort();
     if (!server->pid)
-        become_server(pipe_fds[1], words);
+        become_server(pipe_fds[1], arguments);
     running = server->pid;
     close(pipe_fds[1]);
     return read_port(server) ? NULL : "it neither starts nor ends";
 }
 
-const char *server_end(struct server *server, bool asked, int *ret_status)
+const char *server_end(struct server *server, bool terminate, int *ret_status)
 {
     static char problem[80];
     int status = 0;
     int process_fd = (int)syscall(SYS_pidfd_open, server->pid, 0);
     struct pollfd event = {.fd = process_fd, .events = POLLIN};
-    if (asked)
+    if (terminate)
         kill(server->pid, SIGTERM);
-    bool ended = poll(&event, 1, PATIENCE_MS) > 0;
+    bool ended = poll(&event, 1, HANG_TIMEOUT_MS) > 0;
     if (!ended)
         kill(server->pid, SIGKILL);
     waitpid(server->pid, &status, 0);
@@ -214,7 +215,7 @@ const char *server_end(struct server *server, bool asked, int *ret_status)
     return problem;
 }
 
-/* ---- What it holds ---- */
+/* ---- Resources ---- */
 
 unsigned server_descriptors(const struct server *server)
 {
@@ -223,8 +224,8 @@ unsigned server_descriptors(const struct server *server)
     return count_descriptors(of);
 }
 
-/* Two threads: the first waits for signals, the other is the worker. */
-void server_rest(const struct server *server)
+/* The server has two threads: one waits for signals, the other one is the worker. */
+void server_wait_idle(const struct server *server)
 {
     for (int tries = 0; tries < 1500; tries++) {
         if (fault_waiting() == 2 && (int)server_descriptors(server) <= server->descriptors)
@@ -255,9 +256,9 @@ const char *server_settled(const struct server *server)
     return problem;
 }
 
-/* ---- What it says ---- */
+/* ---- Log and messages ---- */
 
-/* Returns the length; the text ends with NUL. */
+/* Returns the length; the text is NUL-terminated. */
 static size_t read_text(const char *name, char *text, size_t size)
 {
     int fd = open(path_of(name), O_RDONLY | O_CLOEXEC);
@@ -290,7 +291,7 @@ const char *server_read_log(const char *mark, unsigned *ret_marked)
     return problem;
 }
 
-const char *server_said(unsigned *ret_lines)
+const char *server_stderr(unsigned *ret_lines)
 {
     static char text[4096];
     size_t n = read_text("said", text, sizeof text);

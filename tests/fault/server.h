@@ -1,5 +1,4 @@
-/* `gossamer serve` in a process of its own, whose calls can be made to fail, and the folder that it
- * serves. */
+/* `gossamer serve` in a process of its own with fault injection, and the folder that it serves. */
 #ifndef GS_TESTS_FAULT_SERVER_H
 #define GS_TESTS_FAULT_SERVER_H
 
@@ -8,55 +7,57 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* small.txt, large.bin, huge.bin, folder/index.html and empty/. */
+/* The folder contains small.txt, large.bin, huge.bin, folder/index.html and empty/. */
 #define SERVER_SMALL 305
 #define SERVER_LARGE 200000
-#define SERVER_HUGE (64 << 20) /* more than two sockets hold */
+#define SERVER_HUGE (64 << 20) /* more than the buffers of two sockets */
 #define SERVER_INDEX "<p>index\n"
 
 struct server {
     pid_t pid;
-    int output_fd;         /* its stdout */
-    unsigned port;         /* the first that it listens at; 0: it did not get so far */
-    int live, descriptors; /* where they come back to */
+    int output_fd;         /* the read end of a pipe from the server's stdout */
+    unsigned port;         /* of the first listening socket; 0: the server did not start */
+    int live, descriptors; /* measured values, to which the server must return */
 };
 
-/* The folder, its files, and the texts of small.txt and large.bin; made at the first call, removed
- * at the end. */
+/* Returns the folder. The first call creates it, its files, and the texts of small.txt and
+ * large.bin; it is removed at exit. */
 const char *server_folder(void);
 extern char server_small[SERVER_SMALL + 1], server_large[SERVER_LARGE + 1];
 
-/* What GS_FAULT_ARCH in the environment says, or "event". */
+/* Returns the value of the environment variable GS_FAULT_ARCH, or "event". */
 const char *server_arch(void);
 
-/* small.txt becomes another file, of the same text. */
+/* Change the modification time of small.txt. */
 void server_touch(void);
 
-/* Start it with these words added to the usual ones; NULL ends them. One that the test before left
- * is killed. Returns NULL, or what is wrong: only that it hangs, for that it ends by itself is for
- * the test to judge. */
-const char *server_start(struct server *server, const char *const *words);
+/* Start a server with the usual arguments and these, which end with NULL. A server that is still
+ * running is killed. Returns NULL, or the problem if the server hangs; the test itself judges a
+ * server that exits. */
+const char *server_start(struct server *server, const char *const *arguments);
 
-/* Wait until it has no connection, and waits in all its threads, or for 300 ms. */
-void server_rest(const struct server *server);
+/* Wait at most 300 ms until the server has no connection and all its threads wait. */
+void server_wait_idle(const struct server *server);
 
-/* Take what it holds now for what it shall come back to. */
+/* Measure the server's allocations and descriptors, for server_settled. */
 void server_measure(struct server *server);
 
-/* Wait until it holds that again. Returns NULL, or what it has too much or too little of. */
+/* Wait until the server's allocations and descriptors are as measured. Returns NULL or the
+ * difference. */
 const char *server_settled(const struct server *server);
 
 unsigned server_descriptors(const struct server *server);
 
-/* The log since the last call: every line must be whole. ret_marked: how many hold this text.
- * Returns NULL or the problem. */
+/* Read and truncate the log. Every line must be complete. *ret_marked is the number of lines that
+ * contain `mark`. Returns NULL or the problem. */
 const char *server_read_log(const char *mark, unsigned *ret_marked);
 
-/* What it said on stderr since its start, valid until the next call, and how many lines. */
-const char *server_said(unsigned *ret_lines);
+/* Returns what the server has written to stderr since its start, valid until the next call, and the
+ * number of lines. */
+const char *server_stderr(unsigned *ret_lines);
 
-/* Ask it to end, if `asked`, and wait. Returns NULL and its exit status, or that it hangs
- * or crashed. */
-const char *server_end(struct server *server, bool asked, int *ret_status);
+/* Wait for the server to exit, after SIGTERM if `terminate`. Returns NULL and the exit status, or
+ * the problem if it hangs or crashed. */
+const char *server_end(struct server *server, bool terminate, int *ret_status);
 
 #endif

@@ -12,7 +12,7 @@
 #define COUNT(array_) (sizeof(array_) / sizeof *(array_))
 #define TEXT(text_) .body = (text_), .body_n = sizeof(text_) - 1
 
-#define CROWD_MOST 8
+#define CROWD_MAX 8
 
 struct play {
     unsigned port;
@@ -30,7 +30,7 @@ static const struct client_answer small = {
 static const struct client_answer large = {
     .status = 200, .body = server_large, .body_n = SERVER_LARGE};
 
-/* Whether the talk goes on. */
+/* Returns whether the exchange can continue. */
 static bool ok(struct play *play, enum client_result result)
 {
     play->failed |= result == CLIENT_WRONG || (play->strict && result != CLIENT_RIGHT);
@@ -40,7 +40,7 @@ static bool ok(struct play *play, enum client_result result)
 static bool ask(struct play *play, struct client *client, const char *request,
                 const struct client_answer *answer)
 {
-    return ok(play, client_say(client, request)) && ok(play, client_hear(client, answer));
+    return ok(play, client_send(client, request)) && ok(play, client_receive(client, answer));
 }
 
 static bool ask_all(struct play *play, struct client *client, const struct exchange *exchanges,
@@ -52,7 +52,7 @@ static bool ask_all(struct play *play, struct client *client, const struct excha
     return true;
 }
 
-/* ---- What a client does on a connection of its own ---- */
+/* ---- One client ---- */
 
 static void keep_alive(struct play *play, struct client *client)
 {
@@ -74,8 +74,8 @@ static void send_bodies(struct play *play, struct client *client)
 {
     static const struct client_answer refused = {405, TEXT("405 Method Not Allowed\n")},
                                       go_on = {100, TEXT("")};
-    if (!ok(play, client_say(client,
-                             "POST /small.txt" HOST "Transfer-Encoding: chunked\r\n\r\n5\r\nhel")))
+    if (!ok(play, client_send(client,
+                              "POST /small.txt" HOST "Transfer-Encoding: chunked\r\n\r\n5\r\nhel")))
         return;
     if (!ask(play, client, "lo\r\n3\r\nabc\r\n0\r\n\r\n", &refused))
         return;
@@ -110,23 +110,23 @@ static void pipeline(struct play *play, struct client *client)
     static const char get[] = "GET /small.txt" HOST "\r\n";
     char text[6 * sizeof get];
     int n = snprintf(text, sizeof text, "%s%s%s%s%.20s", get, get, get, get, get);
-    if (n < 0 || !ok(play, client_say(client, text)))
+    if (n < 0 || !ok(play, client_send(client, text)))
         return;
     for (int i = 0; i < 4; i++)
-        if (!ok(play, client_hear(client, &small)))
+        if (!ok(play, client_receive(client, &small)))
             return;
     ask(play, client, get + 20, &small);
 }
 
-/* A header that comes in parts, each received before the next is sent, and outgrows the room that
- * the first one took. */
+/* A header that arrives in parts, each received before the next one is sent, and that outgrows the
+ * buffer for the first part. */
 static void ask_in_parts(struct play *play, struct client *client)
 {
     static const char *const parts[] = {"GET /small.txt HTTP/1.1\r\nHo", "st: a\r\nLong: "};
     char rest[1501];
     for (size_t i = 0; i < COUNT(parts); i++) {
         unsigned before = fault_made(FAULT_RECV);
-        if (!ok(play, client_say(client, parts[i])))
+        if (!ok(play, client_send(client, parts[i])))
             return;
         for (int tries = 0; tries < 100 && fault_made(FAULT_RECV) == before; tries++)
             usleep(100);
@@ -139,27 +139,27 @@ static void ask_in_parts(struct play *play, struct client *client)
 static void ask_once(struct play *play, struct client *client)
 {
     if (ask(play, client, "GET /small.txt" HOST "Connection: close\r\n\r\n", &small))
-        ok(play, client_hear_end(client));
+        ok(play, client_receive_end(client));
 }
 
 static void ask_badly(struct play *play, struct client *client)
 {
     static const struct client_answer refused = {400, TEXT("400 Bad Request\n")};
     if (ask(play, client, "GET /small.txt HTTP/1.1\nHost: a\n\nmore", &refused))
-        ok(play, client_hear_end(client));
+        ok(play, client_receive_end(client));
 }
 
-/* The server has more to send than the sockets hold when the client goes away. */
-static void go_away(struct play *play, struct client *client)
+/* The client resets the connection while the server has more to send than the sockets buffer. */
+static void reset_early(struct play *play, struct client *client)
 {
-    if (ok(play, client_say(client, "GET /large.bin" HOST "\r\n")) &&
+    if (ok(play, client_send(client, "GET /large.bin" HOST "\r\n")) &&
         ok(play, client_wait(client, 1)))
         client_reset(client);
 }
 
-typedef void talk_fn(struct play *play, struct client *client);
+typedef void exchange_fn(struct play *play, struct client *client);
 
-static void talk(struct play *play, talk_fn *run, bool small_buffer)
+static void run_exchange(struct play *play, exchange_fn *run, bool small_buffer)
 {
     struct client client;
     if (ok(play, client_open(&client, play->port, small_buffer)))
@@ -167,51 +167,52 @@ static void talk(struct play *play, talk_fn *run, bool small_buffer)
     client_close(&client);
 }
 
-/* ---- What several do at a time ---- */
+/* ---- Several clients at a time ---- */
 
-/* All ask before any takes its answer. huge: answers that they leave unread for the most part, and
- * that the server can't keep in less memory than any other, as text is to follow. */
+/* All clients send their request before any of them receives. huge: the clients leave most of their
+ * responses unread, and the server must keep them, because a multipart response continues with text
+ * after the file. */
 static void crowd(struct play *play, size_t count, bool huge)
 {
     const char *request = huge ? "GET /huge.bin" HOST "Range: bytes=0-9999999, -9999999\r\n\r\n"
                                : "GET /small.txt" HOST "\r\n";
-    struct client clients[CROWD_MOST];
-    bool goes_on[CROWD_MOST];
+    struct client clients[CROWD_MAX];
+    bool is_open[CROWD_MAX];
     for (size_t i = 0; i < count; i++)
-        goes_on[i] = ok(play, client_open(&clients[i], play->port, huge)) &&
-                     ok(play, client_say(&clients[i], request));
+        is_open[i] = ok(play, client_open(&clients[i], play->port, huge)) &&
+                     ok(play, client_send(&clients[i], request));
     for (size_t i = 0; i < count; i++)
-        if (goes_on[i])
-            ok(play, huge ? client_wait(&clients[i], 1) : client_hear(&clients[i], &small));
+        if (is_open[i])
+            ok(play, huge ? client_wait(&clients[i], 1) : client_receive(&clients[i], &small));
     for (size_t i = 0; i < count; i++)
         client_close(&clients[i]);
 }
 
-/* Who is in the midst of something may take the time from before for now. */
-static void pass_when_at_rest(uint64_t ns)
+/* Move the server's clock while its threads wait: a busy thread may still use the earlier time. */
+static void pass_when_idle(uint64_t ns)
 {
     for (int tries = 0; tries < 1500 && fault_waiting() != 2; tries++)
         usleep(200);
     fault_pass(ns);
 }
 
-/* A header that is never completed is refused when its time is over; the server, which waits by its
- * own time, has to be woken for that. */
-static void be_too_slow(struct play *play, struct client *client)
+/* A header that is never completed is refused after its timeout. The server sleeps in the kernel's
+ * time, so a request wakes it after its clock has moved. */
+static void send_too_slowly(struct play *play, struct client *client)
 {
     static const struct client_answer refused = {408, TEXT("408 Request Timeout\n")};
     struct pollfd event = {.fd = client->fd, .events = POLLIN};
-    if (!ok(play, client_say(client, "GET /small.txt HTT")))
+    if (!ok(play, client_send(client, "GET /small.txt HTT")))
         return;
     for (int tries = 0; tries < 100; tries++) {
-        talk(play, ask_once, false);
-        pass_when_at_rest(1001 * GS_SECOND);
-        talk(play, ask_once, false);
+        run_exchange(play, ask_once, false);
+        pass_when_idle(1001 * GS_SECOND);
+        run_exchange(play, ask_once, false);
         if (poll(&event, 1, 10) > 0)
             break;
     }
-    if (ok(play, client_hear(client, &refused)))
-        ok(play, client_hear_end(client));
+    if (ok(play, client_receive(client, &refused)))
+        ok(play, client_receive_end(client));
 }
 
 /* ---- Sessions ---- */
@@ -223,8 +224,8 @@ static const char *result_of(const struct play *play)
     return client_problem()[0] ? client_problem() : "a connection broke, or a request was refused";
 }
 
-/* What is cached is out of date. */
-static void renew(void)
+/* Make the cached pages stale. */
+static void make_stale(void)
 {
     server_touch();
     fault_pass(GS_SECOND);
@@ -233,23 +234,23 @@ static void renew(void)
 const char *session_warm(const struct server *server)
 {
     struct play play = {.port = server->port, .strict = true};
-    crowd(&play, CROWD_MOST, true);
+    crowd(&play, CROWD_MAX, true);
     return result_of(&play);
 }
 
 const char *session_play(const struct server *server, bool strict)
 {
     static const struct {
-        talk_fn *run;
+        exchange_fn *run;
         bool small_buffer;
-    } talks[] = {{keep_alive, false},  {send_bodies, false}, {take_large, true},
-                 {take_ranges, false}, {pipeline, false},    {ask_in_parts, false},
-                 {ask_once, false},    {ask_badly, false},   {go_away, true},
-                 {be_too_slow, false}};
+    } exchanges[] = {{keep_alive, false},     {send_bodies, false}, {take_large, true},
+                     {take_ranges, false},    {pipeline, false},    {ask_in_parts, false},
+                     {ask_once, false},       {ask_badly, false},   {reset_early, true},
+                     {send_too_slowly, false}};
     struct play play = {.port = server->port, .strict = strict};
-    renew();
-    for (size_t i = 0; i < COUNT(talks) && !play.failed; i++)
-        talk(&play, talks[i].run, talks[i].small_buffer);
+    make_stale();
+    for (size_t i = 0; i < COUNT(exchanges) && !play.failed; i++)
+        run_exchange(&play, exchanges[i].run, exchanges[i].small_buffer);
     if (!play.failed)
         crowd(&play, 4, false);
     return result_of(&play);
@@ -271,10 +272,10 @@ static void ask_well(struct play *play, struct client *client)
     for (size_t i = 0; i < COUNT(exchanges); i++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s", exchanges[i].request);
     for (int round = 0; round < 4; round++) {
-        if (!ok(play, client_say(client, text)))
+        if (!ok(play, client_send(client, text)))
             return;
         for (size_t i = 0; i < COUNT(exchanges); i++)
-            if (!ok(play, client_hear(client, &exchanges[i].answer)))
+            if (!ok(play, client_receive(client, &exchanges[i].answer)))
                 return;
     }
 }
@@ -282,15 +283,15 @@ static void ask_well(struct play *play, struct client *client)
 const char *session_good(const struct server *server)
 {
     struct play play = {.port = server->port, .strict = true};
-    renew();
+    make_stale();
     for (int i = 0; i < SESSION_GOOD / 20 && !play.failed; i++)
-        talk(&play, ask_well, false);
+        run_exchange(&play, ask_well, false);
     return result_of(&play);
 }
 
 const char *session_ask(const struct server *server, bool strict)
 {
     struct play play = {.port = server->port, .strict = strict};
-    talk(&play, ask_once, false);
+    run_exchange(&play, ask_once, false);
     return result_of(&play);
 }

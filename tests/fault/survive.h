@@ -1,4 +1,4 @@
-/* A test of faults while the server serves. */
+/* Tests faults that occur while the server serves. */
 #ifndef GS_TESTS_FAULT_SURVIVE_H
 #define GS_TESTS_FAULT_SURVIVE_H
 
@@ -7,11 +7,11 @@
 
 #include <errno.h>
 
-/* words: for points_start. */
-static inline void survive(const char *const *words, const struct fault *faults, size_t count)
+/* arguments: of the server, for points_start. */
+static inline void survive(const char *const *arguments, const struct fault *faults, size_t count)
 {
     struct server server;
-    const char *problem = points_start(&server, words);
+    const char *problem = points_start(&server, arguments);
     for (size_t i = 0; i < count && !problem; i++)
         problem = points_survive(&server, &faults[i]);
     if (problem)
@@ -19,13 +19,13 @@ static inline void survive(const char *const *words, const struct fault *faults,
     CHECK_EQ(fault_unlisted(), 0);
 }
 
-#define SURVIVE(words_, ...)                                                                       \
+#define SURVIVE(arguments_, ...)                                                                   \
     do {                                                                                           \
         static const struct fault faults[] = {__VA_ARGS__};                                        \
-        survive(words_, faults, sizeof faults / sizeof *faults);                                   \
+        survive(arguments_, faults, sizeof faults / sizeof *faults);                               \
     } while (0)
 
-/* At the end of each program. */
+/* The last test of each program. */
 #define COUNT_FAULT_POINTS                                                                         \
     TEST(fault_points_are_counted)                                                                 \
     {                                                                                              \

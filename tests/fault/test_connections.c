@@ -1,5 +1,5 @@
-/* Accepting, waiting for and closing connections fails while the server serves: in each kind of
- * call, with each error that the kernel may give it. */
+/* Faults in the calls that accept, watch and close connections, with each error that the kernel can
+ * return. */
 #include "tests/fault/survive.h"
 
 TEST(connections_that_cannot_be_accepted_wait_until_they_can)
@@ -9,7 +9,7 @@ TEST(connections_that_cannot_be_accepted_wait_until_they_can)
             {FAULT_ACCEPT, -ENOBUFS, FAULT_ALWAYS});
 }
 
-TEST(accepting_survives_what_befell_one_connection)
+TEST(accepting_survives_errors_of_a_single_connection)
 {
     SURVIVE(points_with_cache, {FAULT_ACCEPT, -ECONNABORTED, FAULT_ALWAYS},
             {FAULT_ACCEPT, -EINTR, FAULT_ALWAYS}, {FAULT_ACCEPT, -EAGAIN, FAULT_ALWAYS},
@@ -17,13 +17,13 @@ TEST(accepting_survives_what_befell_one_connection)
             {FAULT_ACCEPT, -ENETDOWN, FAULT_ALWAYS});
 }
 
-TEST(waiting_survives_interruption_and_lack_of_memory)
+TEST(waiting_survives_interruption_and_exhaustion_of_memory)
 {
     SURVIVE(points_with_cache, {FAULT_EPOLL_CTL, -ENOMEM}, {FAULT_EPOLL_CTL, -ENOSPC},
             {FAULT_EPOLL_WAIT, -EINTR, FAULT_ALWAYS});
 }
 
-TEST(ends_of_connections_survive_peers_that_are_gone)
+TEST(closing_survives_peers_that_have_disconnected)
 {
     SURVIVE(points_with_cache, {FAULT_SHUTDOWN, -ENOTCONN, FAULT_ALWAYS},
             {FAULT_IOCTL, -EINVAL, FAULT_ALWAYS});

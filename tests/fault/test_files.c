@@ -1,4 +1,4 @@
-/* System calls on files that fail while the server serves. */
+/* Faults in system calls on files while the server serves. */
 #include "tests/fault/survive.h"
 
 TEST(files_that_cannot_be_opened_are_refused_and_opened_later)
@@ -8,19 +8,19 @@ TEST(files_that_cannot_be_opened_are_refused_and_opened_later)
             {FAULT_OPENAT2, -EAGAIN, 3});
 }
 
-TEST(files_that_cannot_be_looked_at_are_refused_and_let_go)
+TEST(files_whose_fstat_fails_are_refused_and_closed)
 {
     SURVIVE(points_without_cache, {FAULT_FSTAT, -EIO}, {FAULT_FSTAT, -ENOMEM});
 }
 
-TEST(files_that_cannot_be_read_are_refused_and_let_go)
+TEST(files_that_cannot_be_read_are_refused_and_closed)
 {
     SURVIVE(points_without_cache, {FAULT_PREAD, -EIO}, {FAULT_PREAD, -ENOMEM},
             {FAULT_PREAD, FAULT_ENDED, FAULT_ALWAYS}, {FAULT_PREAD, -EINTR, FAULT_ALWAYS},
             {FAULT_PREAD, FAULT_SHORT, FAULT_ALWAYS});
 }
 
-TEST(cache_survives_files_that_cannot_be_loaded_anew)
+TEST(cache_survives_files_that_cannot_be_reloaded)
 {
     SURVIVE(points_with_cache, {FAULT_OPENAT2, -EMFILE}, {FAULT_OPENAT2, -EIO}, {FAULT_FSTAT, -EIO},
             {FAULT_PREAD, -EIO}, {FAULT_PREAD, FAULT_ENDED, FAULT_ALWAYS});

@@ -1,5 +1,5 @@
-/* Calls that fail at any time in the life of a server: while it starts, serves, opens its log anew
- * and ends. */
+/* Faults at any time in the life of a server: while it starts, serves, reopens its log and
+ * stops. */
 #include "tests/fault/survive.h"
 
 static void live(const struct fault *faults, size_t count)
@@ -18,13 +18,13 @@ static void live(const struct fault *faults, size_t count)
         live(faults, sizeof faults / sizeof *faults);                                              \
     } while (0)
 
-TEST(server_without_memory_or_threads_serves_or_says_why_not)
+TEST(server_without_memory_or_threads_serves_or_reports_the_error)
 {
     LIVE({FAULT_ALLOCATION, -ENOMEM}, {FAULT_MMAP, -ENOMEM}, {FAULT_THREAD, -EAGAIN},
          {FAULT_ADDRESS, -ENOMEM});
 }
 
-TEST(server_without_sockets_serves_or_says_why_not)
+TEST(server_without_sockets_serves_or_reports_the_error)
 {
     LIVE({FAULT_SOCKET, -EMFILE}, {FAULT_SOCKET, -ENFILE}, {FAULT_SOCKET, -ENOBUFS},
          {FAULT_SOCKET, -EACCES}, {FAULT_BIND, -EADDRINUSE}, {FAULT_BIND, -EACCES},
@@ -32,7 +32,7 @@ TEST(server_without_sockets_serves_or_says_why_not)
          {FAULT_SETSOCKOPT, -ENOMEM}, {FAULT_SETSOCKOPT, -ENOPROTOOPT});
 }
 
-TEST(server_without_pollers_serves_or_says_why_not)
+TEST(server_without_pollers_serves_or_reports_the_error)
 {
     LIVE({FAULT_EPOLL_CREATE, -EMFILE}, {FAULT_EPOLL_CREATE, -ENFILE},
          {FAULT_EPOLL_CREATE, -ENOMEM}, {FAULT_EPOLL_CTL, -ENOMEM}, {FAULT_EPOLL_CTL, -ENOSPC},
@@ -40,11 +40,11 @@ TEST(server_without_pollers_serves_or_says_why_not)
          {FAULT_EVENTFD, -ENOMEM}, {FAULT_EVENTFD, -ENODEV}, {FAULT_FCNTL, -EBADF});
 }
 
-TEST(server_without_files_serves_or_says_why_not)
+TEST(server_without_files_serves_or_reports_the_error)
 {
     LIVE({FAULT_OPENAT2, -EMFILE}, {FAULT_OPENAT2, -ENFILE}, {FAULT_OPENAT2, -ENOMEM},
          {FAULT_OPENAT2, -EIO}, {FAULT_OPENAT2, -EINTR}, {FAULT_DUP, -EINTR}, {FAULT_DUP, -EBUSY},
-         {FAULT_FSTAT, -EIO}, {FAULT_PREAD, -EIO});
+         {FAULT_FSTAT, -EIO}, {FAULT_FSTATAT, -EIO}, {FAULT_PREAD, -EIO});
 }
 
 TEST(connections_that_break_at_any_time_leave_nothing)

@@ -1,4 +1,4 @@
-/* Allocations that fail while the server serves. */
+/* Allocation failures while the server serves. */
 #include "tests/fault/survive.h"
 
 TEST(server_with_a_cache_survives_every_allocation_that_fails)

@@ -1,5 +1,5 @@
-/* Receiving and sending fails while the server serves. What is retried, or comes in parts, must not
- * be noticed by any client. */
+/* Faults in receiving and sending while the server serves. No client may notice retries and partial
+ * transfers. */
 #include "tests/fault/survive.h"
 
 TEST(receiving_survives_failure_interruption_and_parts)

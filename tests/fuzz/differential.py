@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Has the library and httptools take the same streams of requests apart, and compares.
+"""Lets the library and httptools parse the same streams of requests, and compares the results.
 
-The library may refuse what httptools takes: it is meant to be strict. But what it accepts,
-httptools must accept too and understand in the same way, except where httptools knows less of HTTP;
-and where the library waits for more, httptools must not have seen the end of a request.
+The library may refuse what httptools accepts, because it is meant to be strict. Whatever it
+accepts, httptools must also accept and parse identically, except for features that httptools does
+not support. If the library waits for more bytes, httptools must not have found the end of a
+request.
 """
 
 import argparse
@@ -40,8 +41,8 @@ PIECES = (
     b"..",
 )  # fmt: skip
 
-# What httptools takes part of, and nothing of the rest: it knows the methods that are registered,
-# two versions, and reads a stream no further once it is asked to switch protocols.
+# For other methods, httptools parses only part of the request: it knows the registered methods and
+# two versions, and stops parsing after a request to switch protocols.
 KNOWN_METHODS = frozenset(
     b"GET HEAD POST PUT DELETE OPTIONS TRACE PATCH PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK "
     b"SEARCH REPORT MERGE BIND REBIND UNBIND ACL CHECKOUT MKACTIVITY NOTIFY SUBSCRIBE UNSUBSCRIBE "
@@ -50,8 +51,8 @@ KNOWN_METHODS = frozenset(
 
 
 @dataclass
-class Theirs:
-    """What httptools made of a stream."""
+class HttptoolsResult:
+    """The results of httptools for a stream."""
 
     stream: bytes
     requests: list[dict] = field(default_factory=list)
@@ -62,24 +63,24 @@ class Theirs:
     body: int = 0
 
     def __post_init__(self) -> None:
-        """Make the parser that calls the methods below."""
+        """Create the parser, which calls the methods below."""
         self.parser = httptools.HttpRequestParser(self)
 
     def on_message_begin(self) -> None:
-        """Forget the request before."""
+        """Discard the state of the previous request."""
         self.url, self.fields, self.head, self.body = b"", [], {}, 0
 
     def on_url(self, url: bytes) -> None:
-        """Take a part of the target."""
+        """Append a part of the target."""
         self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a field, unless it is one of the trailer."""
+        """Append a field, unless it is a trailer field."""
         if not self.head:
             self.fields.append([name.hex(), value.strip(b" \t").hex()])
 
     def on_headers_complete(self) -> None:
-        """Keep what is known of the head."""
+        """Store the values of the complete head."""
         self.head = {
             "method": self.parser.get_method().hex(),
             "target": self.url.hex(),
@@ -89,17 +90,17 @@ class Theirs:
         }
 
     def on_body(self, body: bytes) -> None:
-        """Count a part of the body."""
+        """Count the bytes of a part of the body."""
         self.body += len(body)
 
     def on_message_complete(self) -> None:
-        """Keep the request."""
+        """Store the request."""
         self.requests.append(self.head | {"body": self.body})
 
 
-def take_apart(stream: bytes) -> Theirs:
-    """Return what httptools makes of the stream."""
-    theirs = Theirs(stream)
+def parse(stream: bytes) -> HttptoolsResult:
+    """Return the results of httptools for the stream."""
+    theirs = HttptoolsResult(stream)
     try:
         theirs.parser.feed_data(stream)
     except httptools.HttpParserUpgrade:
@@ -109,8 +110,8 @@ def take_apart(stream: bytes) -> Theirs:
     return theirs
 
 
-def knows(request: dict) -> bool:
-    """Tell whether httptools knows all that the request makes use of."""
+def is_supported(request: dict) -> bool:
+    """Return whether httptools supports all features of the request."""
     names = {bytes.fromhex(name).lower() for name, _ in request["fields"]}
     target = bytes.fromhex(request["target"])
     return (
@@ -122,15 +123,15 @@ def knows(request: dict) -> bool:
 
 
 def coding_of(request: dict) -> bytes:
-    """Return the value of its Transfer-Encoding, which is there once at most."""
+    """Return the value of Transfer-Encoding, which occurs at most once."""
     for name, value in request["fields"]:
         if bytes.fromhex(name).lower() == b"transfer-encoding":
             return bytes.fromhex(value).lower()
     return b""
 
 
-def differs(request: dict, other: dict) -> str:
-    """Return what is not the same, or nothing."""
+def difference(request: dict, other: dict) -> str:
+    """Return the first difference, or ""."""
     options = b",".join(
         bytes.fromhex(value).lower()
         for name, value in request["fields"]
@@ -138,35 +139,35 @@ def differs(request: dict, other: dict) -> str:
     )
     for what, value in request.items():
         if what == "keep_alive" and b"close" in options and b"keep-alive" in options:
-            continue  # RFC 9112, 9.3: close goes first; httptools has it otherwise in HTTP/1.0
+            continue  # RFC 9112, 9.3: close takes precedence; httptools differs for HTTP/1.0
         if other[what] != value:
             return f"{what} is {value}, not {other[what]}"
     return ""
 
 
-def is_stricter(requests: list[dict], number: int, theirs: Theirs) -> bool:
-    """Tell whether httptools refused what RFC 9110 and 9112 allow."""
+def is_stricter(requests: list[dict], number: int, theirs: HttptoolsResult) -> bool:
+    """Return whether httptools refused what RFC 9110 and 9112 allow."""
     spaced = b" ;" in theirs.stream or b"\t;" in theirs.stream
     if "chunk extensions" in theirs.error or (spaced and "chunk size" in theirs.error):
-        return True  # RFC 9112, 7.1.1: with white space
+        return True  # RFC 9112, 7.1.1: white space before an extension
     if theirs.head and "Transfer-Encoding" in theirs.error:
-        return True  # RFC 9110, 6.5.1: what a trailer says of framing is discarded
+        return True  # RFC 9110, 6.5.1: framing fields in a trailer are discarded
     codings = coding_of(requests[number])
     if codings != b"chunked" and codings.strip(b", \t") == b"chunked":
-        return True  # RFC 9110, 5.6.1.2: with empty elements
+        return True  # RFC 9110, 5.6.1.2: empty list elements
     return number > 0 and "Data after" in theirs.error and bool(coding_of(requests[number - 1]))
 
 
-def disagreement(ours: dict, theirs: Theirs) -> str:
-    """Return what is wrong, or nothing."""
+def disagreement(ours: dict, theirs: HttptoolsResult) -> str:
+    """Return a description of the first disagreement, or ""."""
     for number, request in enumerate(ours["requests"]):
-        if not knows(request):
+        if not is_supported(request):
             return ""
         if number >= len(theirs.requests):
             if is_stricter(ours["requests"], number, theirs):
                 return ""
             return f"request {number} was accepted by us only ({theirs.error or 'incomplete'})"
-        wrong = differs(request, theirs.requests[number])
+        wrong = difference(request, theirs.requests[number])
         if wrong:
             return f"request {number}: {wrong}"
     if ours["outcome"] == "incomplete" and len(theirs.requests) > len(ours["requests"]):
@@ -174,8 +175,8 @@ def disagreement(ours: dict, theirs: Theirs) -> str:
     return ""
 
 
-def mutate(dice: random.Random) -> bytes:
-    """Return some requests with some mistakes in them."""
+def mutated(dice: random.Random) -> bytes:
+    """Return a few requests with random mistakes."""
     stream = bytearray(b"".join(dice.choices(SEEDS, k=dice.randint(1, 3))))
     for _ in range(dice.randint(0, 4)):
         at = dice.randrange(len(stream) + 1)
@@ -197,14 +198,14 @@ def mutate(dice: random.Random) -> bytes:
 
 
 def main() -> int:
-    """Compare as many streams as asked for."""
+    """Compare the requested number of streams."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program", help="parse_stream, as it was built")
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     dice = random.Random(options.seed)
-    streams = [*SEEDS, b"".join(SEEDS[:7]), *(mutate(dice) for _ in range(options.count))]
+    streams = [*SEEDS, b"".join(SEEDS[:7]), *(mutated(dice) for _ in range(options.count))]
     given = b"".join(struct.pack("<I", len(stream)) + stream for stream in streams)
     done = subprocess.run([options.program], input=given, stdout=subprocess.PIPE, check=True)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
@@ -213,7 +214,7 @@ def main() -> int:
     found = accepted = 0
     for stream, ours in zip(streams, answers, strict=True):
         accepted += len(ours["requests"])
-        wrong = disagreement(ours, take_apart(stream))
+        wrong = disagreement(ours, parse(stream))
         if stream in SEEDS and len(ours["requests"]) != 1:
             wrong = "a good request was refused"
         if wrong:

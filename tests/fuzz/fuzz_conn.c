@@ -1,7 +1,7 @@
-/* Any bytes, cut anywhere, with any time between, and whatever else can happen to a connection: it
- * never wants nothing, its answers are framed as they say, and nothing leaks. If the first byte is
- * even, the rest is a session, whose answers are the same in whatever pieces it comes; if it is
- * odd, the rest says what happens. */
+/* Fuzzes a connection with any input, any splits, any delays and all other events: the connection
+ * always waits for some operation, its responses are framed as announced, and nothing leaks. If the
+ * first byte is even, the rest is a session, which must get the same responses for any split; if it
+ * is odd, the rest encodes a sequence of events. */
 #include "tests/http/drive.h"
 
 #include <assert.h>
@@ -15,20 +15,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct drive drive;
 
-/* ---- What is served ---- */
+/* ---- Files ---- */
 
-#define FILE_FD_FIRST 1000000 /* no descriptor of ours: closing it does nothing */
-#define FILE_SIZE_MOST 5000
-#define CACHED_FILE_MOST 3000
+#define FILE_FD_FIRST 1000000 /* no open descriptor has this number, so closing it has no effect */
+#define FILE_SIZE_MAX 5000
+#define CACHED_FILE_MAX 3000
 
 struct file {
     const char *path;
     mode_t mode;
-    int err; /* that opening it gives */
+    int err; /* the error of opening the file */
     unsigned size, version;
 };
 
-/* As they are at the beginning of an input: copied to `files`. */
+/* The initial state for each input, copied to `files`. */
 static const struct file files_at_first[] = {
     {"f", S_IFREG | 0644, 0, 12, 0},   {"m", S_IFREG | 0644, 0, 2500, 0}, /* not copied */
     {"l", S_IFREG | 0644, 0, 4000, 0},                                    /* not cached */
@@ -41,8 +41,8 @@ static const struct file files_at_first[] = {
 #define FILE_COUNT (sizeof files_at_first / sizeof *files_at_first)
 
 static struct file files[FILE_COUNT];
-static bool changed; /* some file, by this input or the one before */
-static char contents[FILE_SIZE_MOST];
+static bool changed; /* this input or the previous one has changed a file */
+static char contents[FILE_SIZE_MAX];
 
 static int64_t open_file(const char *path)
 {
@@ -77,7 +77,7 @@ static void change(unsigned how)
 {
     struct file *file = &files[how % 5];
     file->version++;
-    file->size = how * 19; /* at most FILE_SIZE_MOST */
+    file->size = how * 19; /* at most FILE_SIZE_MAX */
     changed = true;
 }
 
@@ -94,22 +94,22 @@ static void start(void)
     for (size_t i = 0; i < sizeof contents; i++)
         contents[i] = (char)('a' + i % 26);
     gs_http_options_default(&options);
-    options.body_most = 5000;
-    options.requests_most = 50;
-    options.cached_file_most = CACHED_FILE_MOST;
+    options.max_body = 5000;
+    options.max_requests = 50;
+    options.max_cached_file = CACHED_FILE_MAX;
     drive_start(&drive, &options);
-    drive.carry_out = carry_out;
+    drive.run_op = carry_out;
     changed = true;
     atexit(stop);
 }
 
-/* As it was before the first input: time only goes on for the cache to forget what was changed. */
+/* Restore the initial state; time advances only to make changed pages stale. */
 static void reset(void)
 {
     drive_reopen(&drive);
-    drive_forget(&drive);
-    drive.split = 0;
-    drive.take = 0;
+    drive_discard_output(&drive);
+    drive.input_chunk = 0;
+    drive.output_chunk = 0;
     drive.keep_output = drive.hold_loads = false;
     drive.logged_count = 0;
 }
@@ -128,10 +128,10 @@ static void restore_files(void)
 static char *run_session(const char *bytes, size_t n, size_t split, size_t *ret_n)
 {
     reset();
-    drive.split = split;
-    drive.take = split * 41;
-    drive_say_bytes(&drive, bytes, n);
-    drive_end(&drive);
+    drive.input_chunk = split;
+    drive.output_chunk = split * 41;
+    drive_send_bytes(&drive, bytes, n);
+    drive_send_eof(&drive);
     assert(gs_http_conn_wants(&drive.conn) == GS_HTTP_CLOSE);
     char *output = malloc(drive.output_n + 1);
     assert(output);
@@ -140,45 +140,45 @@ static char *run_session(const char *bytes, size_t n, size_t split, size_t *ret_
     return output;
 }
 
-/* The answers in the output are framed as they say, one for each request in the log; of those that
- * were refused before they could be read, whether they were to HEAD is not known. */
-static void check_answers(void)
+/* Check that the responses in the output are framed as announced, one for each request in the log;
+ * for requests that were refused before they were parsed it is unknown whether they were HEAD. */
+static void check_responses(void)
 {
     unsigned logged = drive.logged_count;
     assert(logged <= sizeof drive.logged / sizeof *drive.logged);
-    drive.read = 0;
+    drive.parsed = 0;
     for (unsigned i = 0; i < logged; i++) {
         const char *line = drive.logged[i].request_line;
-        struct drive_answer answer;
-        bool whole = drive_next(&drive, !strncmp(line, "HEAD ", 5), &answer) ||
-                     (!strcmp(line, "-") && drive_next(&drive, true, &answer));
-        assert(whole && answer.status == drive.logged[i].status);
-        assert(answer.keep_alive || i + 1 == logged);
+        struct drive_response response;
+        bool full = drive_next_response(&drive, !strncmp(line, "HEAD ", 5), &response) ||
+                    (!strcmp(line, "-") && drive_next_response(&drive, true, &response));
+        assert(full && response.status == drive.logged[i].status);
+        assert(response.keep_alive || i + 1 == logged);
     }
-    const char *rest = drive.output + drive.read;
-    assert(!*rest || !strcmp(rest, "HTTP/1.1 100 Continue\r\n\r\n")); /* its body did not come */
+    const char *rest = drive.output + drive.parsed;
+    assert(!*rest || !strcmp(rest, "HTTP/1.1 100 Continue\r\n\r\n")); /* its body is missing */
 }
 
 static void check_session(const char *bytes, size_t n)
 {
-    size_t whole_n, pieces_n;
+    size_t full_n, pieces_n;
     restore_files();
-    free(run_session(bytes, n, 0, &whole_n)); /* for the cache */
-    char *whole = run_session(bytes, n, 0, &whole_n);
-    check_answers();
+    free(run_session(bytes, n, 0, &full_n)); /* this run fills the cache */
+    char *full = run_session(bytes, n, 0, &full_n);
+    check_responses();
     for (size_t split = 1; split < 8; split += 3) {
         char *pieces = run_session(bytes, n, split, &pieces_n);
-        assert(pieces_n == whole_n && !memcmp(pieces, whole, whole_n));
+        assert(pieces_n == full_n && !memcmp(pieces, full, full_n));
         free(pieces);
     }
-    free(whole);
+    free(full);
 }
 
-/* ---- Anything that can happen ---- */
+/* ---- Sequences of events ---- */
 
 struct script {
     const uint8_t *at, *end;
-    struct gs_http_load *taken; /* from the connection */
+    struct gs_http_load *taken; /* the load that was taken from the connection */
 };
 
 static unsigned next_byte(struct script *script)
@@ -195,13 +195,13 @@ static void receive(struct script *script, size_t n)
     script->at += n;
 }
 
-/* Up to four operations are carried out, then each fails; if how is odd, none does. */
+/* Run up to four operations, after which all fail; if `how` is odd, none fails. */
 static void run_load(struct gs_http_load *load, unsigned how)
 {
     struct gs_http_file_op op;
     unsigned good = how & 1 ? UINT_MAX : how / 40 % 5;
     for (unsigned i = 0; gs_http_load_next(load, &op); i++)
-        gs_http_load_result(load, i < good ? carry_out(&op) : -(int)(1 + how % 40));
+        gs_http_load_set_result(load, i < good ? carry_out(&op) : -(int)(1 + how % 40));
 }
 
 static void load(struct script *script, unsigned how)
@@ -220,10 +220,10 @@ static void step(struct script *script)
     unsigned what = next_byte(script), how = next_byte(script);
     switch (what % 12) {
     case 0:
-        drive_take(&drive, how);
+        drive_take_output(&drive, how);
         break;
     case 1:
-        drive_take(&drive, how * UINT64_C(1000));
+        drive_take_output(&drive, how * UINT64_C(1000));
         break;
     case 2:
         load(script, how);
@@ -247,7 +247,7 @@ static void step(struct script *script)
         if (how > 250)
             gs_http_conn_abort(&drive.conn);
         else if (how > 220 && gs_http_conn_wants(&drive.conn) & GS_HTTP_READ)
-            gs_http_conn_receive_end(&drive.conn, drive.now_ns);
+            gs_http_conn_receive_eof(&drive.conn, drive.now_ns);
         break;
     default:
         receive(script, what < 128 ? how : how * 16);
@@ -261,7 +261,7 @@ static void check_state(const struct script *script)
     assert(!(wants & GS_HTTP_CLOSE) || wants == GS_HTTP_CLOSE);
     assert(!(wants & GS_HTTP_LOAD) || !script->taken);
     if (gs_http_conn_is_idle(&drive.conn))
-        assert(!drive.conn.tail && !drive.conn.output && !drive.conn.load);
+        assert(!drive.conn.input && !drive.conn.output && !drive.conn.load);
     struct gs_http_piece piece;
     if (wants & GS_HTTP_WRITE)
         assert(gs_http_conn_output(&drive.conn, &piece, 1) == 1 && piece.n);
@@ -278,9 +278,9 @@ static void check_script(const uint8_t *data, size_t size)
     }
     if (script.taken)
         load(&script, 1);
-    /* Left alone, it ends. */
+    /* Without further input, the connection must close. */
     for (int i = 0; i < 500 && !(gs_http_conn_wants(&drive.conn) & GS_HTTP_CLOSE); i++)
-        drive_pass(&drive, 100 * GS_SECOND);
+        drive_advance_time(&drive, 100 * GS_SECOND);
     assert(gs_http_conn_wants(&drive.conn) == GS_HTTP_CLOSE);
 }
 

@@ -1,5 +1,5 @@
-/* Any bytes as a date, at any time: what is read can be written, and read again as the same
- * second. */
+/* Fuzzes the date parser with any bytes at any time: a parsed date can be formatted, and parsed
+ * again to the same second. */
 #include "http/date.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The first eight bytes are the time, the others the text. */
+/* The first eight bytes are the time, the others are the text. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     int64_t now, seconds, again;

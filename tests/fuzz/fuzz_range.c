@@ -1,5 +1,5 @@
-/* Any bytes as a Range field for a file of any size: ranges lie within it, apart from each
- * other. */
+/* Fuzzes the parser of Range fields with any bytes and any file size: the ranges are within the
+ * file and do not touch each other. */
 #include "http/range.h"
 
 #include <assert.h>
@@ -17,8 +17,8 @@ static void check(const struct gs_http_range *ranges, size_t count, uint64_t siz
     }
 }
 
-/* The first byte says how many bits the size loses, the next eight are the size, the others the
- * value. */
+/* The first byte is the number of bits by which the size is shifted, the next eight bytes are the
+ * size, and the others are the value. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint64_t file_size;

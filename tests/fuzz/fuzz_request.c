@@ -1,7 +1,5 @@
-/* Any bytes as the head of a request: its end is found wherever they are cut, and what is understood
- * of it lies within it and keeps the rules. */
-#include "http/field.h"
-#include "http/head.h"
+/* Fuzzes the request parser with any bytes: the end of the head is found for any split, and the
+ * parsed values lie within the head and are valid. */
 #include "http/host.h"
 #include "http/request.h"
 #include "http/token.h"
@@ -11,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Memory of exactly this size, so that the sanitizer sees a look beyond. */
+/* The copy has exactly this size, so a sanitizer detects overreads. */
 static char *copy(const void *bytes, size_t n)
 {
     char *memory = malloc(n ? n : 1);
@@ -24,7 +22,7 @@ static ssize_t find_end(const char *bytes, size_t n)
 {
     char *memory = copy(bytes, n);
     size_t scanned = 0;
-    ssize_t end = gs_http_head_end(memory, n, &scanned);
+    ssize_t end = gs_http_find_head_end(memory, n, &scanned);
     free(memory);
     return end;
 }
@@ -34,7 +32,7 @@ static ssize_t find_end_bytewise(const char *bytes, size_t n)
     size_t scanned = 0;
     for (size_t so_far = 1; so_far <= n; so_far++) {
         char *memory = copy(bytes, so_far);
-        ssize_t end = gs_http_head_end(memory, so_far, &scanned);
+        ssize_t end = gs_http_find_head_end(memory, so_far, &scanned);
         free(memory);
         assert(scanned <= so_far);
         if (end)
@@ -43,7 +41,7 @@ static ssize_t find_end_bytewise(const char *bytes, size_t n)
     return 0;
 }
 
-/* The same, looked at one byte after the other. */
+/* Finds the end of the head byte by byte, for comparison. */
 static ssize_t find_end_plainly(const char *bytes, size_t n)
 {
     const char *end = n >= 4 ? memmem(bytes, n, "\r\n\r\n", 4) : NULL;
@@ -58,10 +56,9 @@ static ssize_t find_end_plainly(const char *bytes, size_t n)
     return end ? (ssize_t)head : 0;
 }
 
-static void check_within(struct gs_http_text whole, struct gs_http_text piece)
+static void check_within(struct gs_http_text full, struct gs_http_text piece)
 {
-    assert(!piece.n ||
-           (piece.bytes >= whole.bytes && piece.bytes + piece.n <= whole.bytes + whole.n));
+    assert(!piece.n || (piece.bytes >= full.bytes && piece.bytes + piece.n <= full.bytes + full.n));
     for (size_t i = 0; i < piece.n; i++)
         assert(gs_http_is(piece.bytes[i], GS_HTTP_FIELD));
 }
@@ -87,13 +84,13 @@ static void check_understood(struct gs_http_text head, const struct gs_http_requ
         check_within(head, *texts[i]);
 }
 
-/* What must be true of a request that is not refused. */
+/* Check the conditions that hold for each request that is not refused. */
 static void check_accepted(struct gs_http_text head, const struct gs_http_request *request)
 {
     struct gs_http_text fields = request->fields, value;
     unsigned hosts = 0, lengths = 0;
     while (gs_http_field_next(&fields, "host", &value))
-        hosts += gs_http_host_valid(value);
+        hosts += gs_http_host_is_valid(value);
     assert(hosts == (request->host.bytes != NULL));
     assert(hosts || !request->minor);
     fields = request->fields;

@@ -1,4 +1,5 @@
-/* Any bytes as a target: its pieces lie within it, and its path never leaves the root. */
+/* Fuzzes the target parser with any bytes: the parts lie within the target, and the path never
+ * leaves the root. */
 #include "http/target.h"
 #include "http/token.h"
 
@@ -29,7 +30,7 @@ static void check_names(const char *path, size_t n, unsigned flags)
     assert(hidden == !!(flags & GS_HTTP_PATH_HIDDEN));
 }
 
-/* A path that was normalised, with its percent signs escaped, becomes itself. */
+/* Normalising a normalised path, with its percent signs escaped, does not change it. */
 static void check_again(const char *path, size_t n, unsigned flags)
 {
     char *escaped = malloc(3 * n + 2), *out = malloc(3 * n + 2);
@@ -67,10 +68,9 @@ static void check_path(struct gs_http_text path)
     free(out);
 }
 
-static void check_within(struct gs_http_text whole, struct gs_http_text piece)
+static void check_within(struct gs_http_text full, struct gs_http_text piece)
 {
-    assert(!piece.n ||
-           (piece.bytes >= whole.bytes && piece.bytes + piece.n <= whole.bytes + whole.n));
+    assert(!piece.n || (piece.bytes >= full.bytes && piece.bytes + piece.n <= full.bytes + full.n));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

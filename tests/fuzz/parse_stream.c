@@ -1,9 +1,8 @@
-/* Says how the library's parsers take a stream of requests apart, for comparison with others.
+/* Prints the results of the library's parsers for streams of requests, for comparison with others.
  *
- * Standard input: streams, each a length of four bytes, the least significant first, and as many
+ * Standard input: streams, each a length of four bytes, little-endian, and that number of
  * bytes. Standard output: a line of JSON for each, texts in hexadecimal. */
 #include "http/chunked.h"
-#include "http/head.h"
 #include "http/request.h"
 #include "http/token.h"
 
@@ -50,7 +49,8 @@ static void print_request(const struct gs_http_request *request, uint64_t body)
     printf("}");
 }
 
-/* The length of the body on the wire, -EPROTO, or -1 if it is not complete; its data to *ret_data. */
+/* Returns the length of the body on the wire; -EPROTO; or -1 if the body is incomplete. Stores the
+ * number of its data bytes in *ret_data. */
 static ssize_t skip_body(const struct gs_http_request *request, const char *bytes, size_t n,
                          uint64_t *ret_data)
 {
@@ -60,19 +60,20 @@ static ssize_t skip_body(const struct gs_http_request *request, const char *byte
     if (!request->chunked)
         return n < request->content_length ? -1 : (ssize_t)request->content_length;
     gs_http_chunked_init(&chunked);
-    ssize_t eaten = gs_http_chunked_eat(&chunked, bytes, n, &done);
+    ssize_t consumed = gs_http_chunked_decode(&chunked, bytes, n, &done);
     *ret_data = chunked.total;
-    return eaten < 0 || done ? eaten : -1;
+    return consumed < 0 || done ? consumed : -1;
 }
 
-/* One request: the bytes it takes. 0: this is where it ends, in the way that *outcome says. */
+/* Parse one request. Returns its number of bytes, or 0 at the end of the stream, with the reason in
+ * *outcome. */
 static size_t parse_one(const char *bytes, size_t n, bool first, const char **outcome)
 {
     struct gs_http_options options;
     struct gs_http_request request;
     size_t scanned = 0;
     uint64_t data;
-    ssize_t head = gs_http_head_end(bytes, n, &scanned);
+    ssize_t head = gs_http_find_head_end(bytes, n, &scanned);
     gs_http_options_default(&options);
     *outcome = head < 0 ? "refused" : "incomplete";
     if (head <= 0)

@@ -1,6 +1,6 @@
 #include "tests/http/drive.h"
 
-#include "http/response.h"
+#include "http/response_parser.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ static void record(const struct gs_http_conn *conn, const struct gs_http_log_ent
     (void)conn;
     if (drive->logged_count++ >= sizeof drive->logged / sizeof *drive->logged)
         return;
-    struct drive_logged *logged = &drive->logged[drive->logged_count - 1];
+    struct drive_log_entry *logged = &drive->logged[drive->logged_count - 1];
     logged->status = entry->status;
     logged->body_bytes = entry->body_bytes;
     logged->received = entry->received;
@@ -80,13 +80,14 @@ void drive_start(struct drive *drive, const struct gs_http_options *options)
     drive->root_fd = open(drive->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     REQUIRE(drive->root_fd >= 0);
     drive->output = map(OUTPUT_SIZE);
-    /* Input ends where the page that faults begins, so that a look beyond its end is seen. */
+    /* An inaccessible page follows the input, so that overreads are detected. */
     drive->input = map(INPUT_SIZE + GUARD_SIZE);
     REQUIRE(mprotect(drive->input + INPUT_SIZE, GUARD_SIZE, PROT_NONE) == 0);
     own.log = record;
     own.log_data = drive;
     REQUIRE(gs_http_service_new(&own, drive->root_fd, &drive->counts, &drive->service) == 0);
-    gs_http_service_set_wall(drive->service, DRIVE_START_NS, (uint64_t)DRIVE_WALL_S * GS_SECOND);
+    gs_http_service_set_wall_clock(drive->service, DRIVE_START_NS,
+                                   (uint64_t)DRIVE_WALL_S * GS_SECOND);
     open_connection(drive);
 }
 
@@ -121,7 +122,7 @@ const char *drive_path(const struct drive *drive, const char *name)
     return path;
 }
 
-void drive_modified(const struct drive *drive, const char *name, int64_t seconds)
+void drive_set_mtime(const struct drive *drive, const char *name, int64_t seconds)
 {
     struct timespec times[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
     REQUIRE(utimensat(AT_FDCWD, drive_path(drive, name), times, 0) == 0);
@@ -133,7 +134,7 @@ void drive_write_bytes(const struct drive *drive, const char *name, const char *
     REQUIRE(fd >= 0);
     REQUIRE(write(fd, bytes, n) == (ssize_t)n);
     close(fd);
-    drive_modified(drive, name, DRIVE_MODIFIED_S);
+    drive_set_mtime(drive, name, DRIVE_MODIFIED_S);
 }
 
 void drive_write(const struct drive *drive, const char *name, const char *text)
@@ -141,7 +142,7 @@ void drive_write(const struct drive *drive, const char *name, const char *text)
     drive_write_bytes(drive, name, text, strlen(text));
 }
 
-void drive_folder(const struct drive *drive, const char *name)
+void drive_mkdir(const struct drive *drive, const char *name)
 {
     REQUIRE(mkdir(drive_path(drive, name), 0755) == 0);
 }
@@ -152,8 +153,8 @@ void drive_reopen(struct drive *drive)
     open_connection(drive);
 }
 
-/* What the peer gets of a piece. Returns 0 where the file ends before its piece. */
-static uint64_t take_piece(struct drive *drive, const struct gs_http_piece *piece, uint64_t n)
+/* Receive up to n bytes of a piece. Returns 0 if the file ends before the piece does. */
+static uint64_t receive_piece(struct drive *drive, const struct gs_http_piece *piece, uint64_t n)
 {
     char *to = drive->output + drive->output_n;
     REQUIRE(n <= OUTPUT_SIZE - drive->output_n - 1);
@@ -161,8 +162,8 @@ static uint64_t take_piece(struct drive *drive, const struct gs_http_piece *piec
         memcpy(to, piece->bytes, n);
     } else {
         struct gs_http_file_op op = gs_http_piece_read(piece, to, n);
-        int64_t got = drive->carry_out ? drive->carry_out(&op)
-                                       : pread(op.fd, op.bytes, op.n, (off_t)op.offset);
+        int64_t got =
+            drive->run_op ? drive->run_op(&op) : pread(op.fd, op.bytes, op.n, (off_t)op.offset);
         REQUIRE(got >= 0);
         n = (uint64_t)got;
     }
@@ -171,17 +172,17 @@ static uint64_t take_piece(struct drive *drive, const struct gs_http_piece *piec
     return n;
 }
 
-uint64_t drive_take(struct drive *drive, uint64_t n)
+uint64_t drive_take_output(struct drive *drive, uint64_t n)
 {
     struct gs_http_piece pieces[3];
-    uint64_t taken = 0;
-    while (taken < n && gs_http_conn_wants(&drive->conn) & GS_HTTP_WRITE) {
+    uint64_t received = 0;
+    while (received < n && gs_http_conn_wants(&drive->conn) & GS_HTTP_WRITE) {
         unsigned count = gs_http_conn_output(&drive->conn, pieces, 3);
         REQUIRE(count > 0 && count <= 3);
         uint64_t sum = 0;
-        for (unsigned i = 0; i < count && taken + sum < n; i++) {
-            uint64_t wanted = pieces[i].n < n - taken - sum ? pieces[i].n : n - taken - sum;
-            uint64_t got = take_piece(drive, &pieces[i], wanted);
+        for (unsigned i = 0; i < count && received + sum < n; i++) {
+            uint64_t wanted = pieces[i].n < n - received - sum ? pieces[i].n : n - received - sum;
+            uint64_t got = receive_piece(drive, &pieces[i], wanted);
             sum += got;
             if (got < wanted)
                 break;
@@ -190,16 +191,16 @@ uint64_t drive_take(struct drive *drive, uint64_t n)
             gs_http_conn_sent(&drive->conn, sum, drive->now_ns);
         else
             gs_http_conn_abort(&drive->conn);
-        taken += sum;
+        received += sum;
     }
-    return taken;
+    return received;
 }
 
 static void check_wants(const struct drive *drive)
 {
     unsigned wants = gs_http_conn_wants(&drive->conn);
-    bool under_way = drive->conn.load && drive->hold_loads;
-    REQUIRE(wants || under_way);
+    bool is_load_in_progress = drive->conn.load && drive->hold_loads;
+    REQUIRE(wants || is_load_in_progress);
     REQUIRE(!(wants & GS_HTTP_CLOSE) || wants == GS_HTTP_CLOSE);
     REQUIRE(!(wants & GS_HTTP_CLOSE) || gs_http_conn_deadline(&drive->conn) == GS_NEVER);
     REQUIRE(!(wants & GS_HTTP_SHUTDOWN) || !drive->is_shut_down);
@@ -208,12 +209,12 @@ static void check_wants(const struct drive *drive)
 void drive_run_load(const struct drive *drive, struct gs_http_load *load)
 {
     struct gs_http_file_op op;
-    if (!drive->carry_out) {
+    if (!drive->run_op) {
         gs_http_load_run(load);
         return;
     }
     while (gs_http_load_next(load, &op))
-        gs_http_load_result(load, drive->carry_out(&op));
+        gs_http_load_set_result(load, drive->run_op(&op));
 }
 
 void drive_serve(struct drive *drive)
@@ -222,7 +223,7 @@ void drive_serve(struct drive *drive)
         check_wants(drive);
         unsigned wants = gs_http_conn_wants(&drive->conn);
         if (wants & GS_HTTP_WRITE && !drive->keep_output) {
-            drive_take(drive, drive->take ? drive->take : UINT64_MAX);
+            drive_take_output(drive, drive->output_chunk ? drive->output_chunk : UINT64_MAX);
         } else if (wants & GS_HTTP_LOAD && !drive->hold_loads) {
             struct gs_http_load *load = gs_http_conn_take_load(&drive->conn);
             drive_run_load(drive, load);
@@ -236,11 +237,11 @@ void drive_serve(struct drive *drive)
     }
 }
 
-void drive_say_bytes(struct drive *drive, const char *bytes, size_t n)
+void drive_send_bytes(struct drive *drive, const char *bytes, size_t n)
 {
     drive_serve(drive);
     while (n && gs_http_conn_wants(&drive->conn) & GS_HTTP_READ) {
-        size_t piece = drive->split && drive->split < n ? drive->split : n;
+        size_t piece = drive->input_chunk && drive->input_chunk < n ? drive->input_chunk : n;
         piece = piece < INPUT_SIZE ? piece : INPUT_SIZE;
         char *copy = drive->input + INPUT_SIZE - piece;
         memcpy(copy, bytes, piece);
@@ -252,20 +253,20 @@ void drive_say_bytes(struct drive *drive, const char *bytes, size_t n)
     }
 }
 
-void drive_say(struct drive *drive, const char *text)
+void drive_send(struct drive *drive, const char *text)
 {
-    drive_say_bytes(drive, text, strlen(text));
+    drive_send_bytes(drive, text, strlen(text));
 }
 
-void drive_end(struct drive *drive)
+void drive_send_eof(struct drive *drive)
 {
     drive_serve(drive);
     if (gs_http_conn_wants(&drive->conn) & GS_HTTP_READ)
-        gs_http_conn_receive_end(&drive->conn, drive->now_ns);
+        gs_http_conn_receive_eof(&drive->conn, drive->now_ns);
     drive_serve(drive);
 }
 
-void drive_pass(struct drive *drive, uint64_t ns)
+void drive_advance_time(struct drive *drive, uint64_t ns)
 {
     drive->now_ns += ns;
     if (gs_http_conn_deadline(&drive->conn) <= drive->now_ns)
@@ -273,34 +274,34 @@ void drive_pass(struct drive *drive, uint64_t ns)
     drive_serve(drive);
 }
 
-bool drive_next(struct drive *drive, bool is_head, struct drive_answer *ret_answer)
+bool drive_next_response(struct drive *drive, bool is_head, struct drive_response *ret_result)
 {
-    struct gs_response response;
-    const char *at = drive->output + drive->read;
-    gs_response_init(&response, is_head);
-    ssize_t n = gs_response_feed(&response, at, drive->output_n - drive->read);
-    if (n < 0 || !gs_response_is_done(&response))
+    struct gs_http_response_parser parser;
+    const char *at = drive->output + drive->parsed;
+    gs_http_response_parser_init(&parser, is_head);
+    ssize_t n = gs_http_response_parser_feed(&parser, at, drive->output_n - drive->parsed);
+    if (n < 0 || !gs_http_response_parser_is_done(&parser))
         return false;
-    drive->read += (size_t)n;
-    *ret_answer = (struct drive_answer){
-        .status = response.status,
+    drive->parsed += (size_t)n;
+    *ret_result = (struct drive_response){
+        .status = parser.status,
         .head = at,
-        .head_n = (size_t)n - response.body_bytes,
-        .body = at + ((size_t)n - response.body_bytes),
-        .body_n = response.body_bytes,
-        .keep_alive = response.keep_alive,
+        .head_length = (size_t)n - parser.body_bytes,
+        .body = at + ((size_t)n - parser.body_bytes),
+        .body_length = parser.body_bytes,
+        .keep_alive = parser.keep_alive,
     };
     return true;
 }
 
-bool drive_has(const struct drive_answer *answer, const char *field)
+bool drive_has_field(const struct drive_response *response, const char *field)
 {
-    const char *found = memmem(answer->head, answer->head_n, field, strlen(field));
+    const char *found = memmem(response->head, response->head_length, field, strlen(field));
     return found && found[-1] == '\n' && !memcmp(found + strlen(field), "\r\n", 2);
 }
 
-void drive_forget(struct drive *drive)
+void drive_discard_output(struct drive *drive)
 {
-    drive->read = drive->output_n = 0;
+    drive->parsed = drive->output_n = 0;
     drive->output[0] = '\0';
 }

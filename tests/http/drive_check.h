@@ -1,4 +1,5 @@
-/* A connection that is driven, and what its tests check most. For one test program each. */
+/* A driven connection, and the most common checks of its tests. Include it once per test program.
+ */
 #ifndef GS_TESTS_HTTP_DRIVE_CHECK_H
 #define GS_TESTS_HTTP_DRIVE_CHECK_H
 
@@ -10,22 +11,22 @@
 #define GET(name_) "GET /" name_ " HTTP/1.1\r\nHost: a\r\n\r\n"
 
 static struct drive drive;
-static struct drive_answer answer; /* the last one */
+static struct drive_response response; /* the last response */
 
-/* The peer sends a request, whose answer has this status. */
+/* Send a request, and check the status of its response. */
 static inline void check_status(const char *request, unsigned status)
 {
-    drive_say(&drive, request);
-    CHECK(drive_next(&drive, false, &answer));
-    CHECK_EQ(answer.status, status);
+    drive_send(&drive, request);
+    CHECK(drive_next_response(&drive, false, &response));
+    CHECK_EQ(response.status, status);
 }
 
-/* And 200, with this body. */
+/* Check that the status is 200, and the body. */
 static inline void check_body(const char *request, const char *body)
 {
     check_status(request, 200);
-    if (answer.body_n != strlen(body) || memcmp(answer.body, body, answer.body_n))
-        TEST_FAIL("not %s but %.*s", body, (int)answer.body_n, answer.body);
+    if (response.body_length != strlen(body) || memcmp(response.body, body, response.body_length))
+        TEST_FAIL("not %s but %.*s", body, (int)response.body_length, response.body);
 }
 
 #endif

@@ -3,29 +3,30 @@
 
 #include <errno.h>
 
-/* Eats text in pieces of at most piece bytes: the bytes eaten in all, or the error. */
-static ssize_t eat(struct gs_http_chunked *chunked, const char *text, size_t n, size_t piece,
-                   bool *ret_done)
+/* Decode text in pieces of at most `piece` bytes. Returns the number of bytes consumed, or the
+ * error. */
+static ssize_t decode(struct gs_http_chunked *chunked, const char *text, size_t n, size_t piece,
+                      bool *ret_done)
 {
-    size_t eaten = 0;
+    size_t consumed = 0;
     *ret_done = false;
-    while (eaten < n && !*ret_done) {
-        size_t offered = n - eaten < piece ? n - eaten : piece;
-        ssize_t result = gs_http_chunked_eat(chunked, text + eaten, offered, ret_done);
+    while (consumed < n && !*ret_done) {
+        size_t offered = n - consumed < piece ? n - consumed : piece;
+        ssize_t result = gs_http_chunked_decode(chunked, text + consumed, offered, ret_done);
         if (result < 0 || ((size_t)result < offered && !*ret_done))
             return result < 0 ? result : -EIO;
-        eaten += (size_t)result;
+        consumed += (size_t)result;
     }
-    return (ssize_t)eaten;
+    return (ssize_t)consumed;
 }
 
-/* The body is the first n bytes of the text. */
+/* Checks that the body decodes to the first n bytes of the text. */
 static void check_pieces(const char *text, size_t n, size_t piece, size_t total)
 {
     struct gs_http_chunked chunked;
     bool done;
     gs_http_chunked_init(&chunked);
-    CHECK_EQ(eat(&chunked, text, strlen(text), piece, &done), n);
+    CHECK_EQ(decode(&chunked, text, strlen(text), piece, &done), n);
     CHECK(done);
     CHECK_EQ(chunked.total, total);
 }
@@ -35,14 +36,16 @@ static void check_split(const char *text, size_t n, size_t split, size_t total)
     struct gs_http_chunked chunked;
     bool done;
     gs_http_chunked_init(&chunked);
-    CHECK_EQ(gs_http_chunked_eat(&chunked, text, split, &done), split);
+    CHECK_EQ(gs_http_chunked_decode(&chunked, text, split, &done), split);
     CHECK_EQ(done, split == n);
-    CHECK_EQ(gs_http_chunked_eat(&chunked, text + split, strlen(text) - split, &done), n - split);
+    CHECK_EQ(gs_http_chunked_decode(&chunked, text + split, strlen(text) - split, &done),
+             n - split);
     CHECK(done);
     CHECK_EQ(chunked.total, total);
 }
 
-/* With the next request behind it: in two pieces at every place, and in pieces of every size. */
+/* Checks the body, followed by the next request, in two pieces split at every position, and in
+ * pieces of every size. */
 static void check_body(const char *body, size_t total)
 {
     char text[4096];
@@ -59,14 +62,14 @@ static void check_refused_in_pieces(const char *text, size_t n, size_t piece)
     struct gs_http_chunked chunked;
     bool done = false;
     gs_http_chunked_init(&chunked);
-    CHECK_EQ(eat(&chunked, text, n - 1, piece, &done), n - 1);
+    CHECK_EQ(decode(&chunked, text, n - 1, piece, &done), n - 1);
     CHECK(!done);
-    CHECK_EQ(gs_http_chunked_eat(&chunked, text + n - 1, 1, &done), -EPROTO);
+    CHECK_EQ(gs_http_chunked_decode(&chunked, text + n - 1, 1, &done), -EPROTO);
     CHECK(!done);
-    CHECK_EQ(gs_http_chunked_eat(&chunked, "0\r\n\r\n", 5, &done), -EPROTO);
+    CHECK_EQ(gs_http_chunked_decode(&chunked, "0\r\n\r\n", 5, &done), -EPROTO);
 }
 
-/* Refused at the byte at the end of text, not before, in whatever pieces it comes. */
+/* Checks that the text is refused at its last byte and not before, for any split. */
 static void check_refused(const char *text, size_t n)
 {
     for (size_t piece = 1; piece <= n; piece++)
@@ -80,7 +83,7 @@ TEST(state_is_small)
     CHECK(sizeof(struct gs_http_chunked) <= 24);
 }
 
-TEST(body_ends_at_its_last_byte_whatever_the_pieces)
+TEST(body_ends_at_its_last_byte_for_any_split)
 {
     check_body("0\r\n\r\n", 0);
     check_body("5\r\nhello\r\n0\r\n\r\n", 5);
@@ -112,24 +115,24 @@ TEST(trailer_fields_are_skipped)
     check_body("0\r\nA:\r\nDigest: sha-256=\"a;b\\\" \x80\t\r\nc:d:e\r\n\r\n", 0);
 }
 
-TEST(nothing_is_eaten_after_the_end)
+TEST(nothing_is_consumed_after_the_end)
 {
     struct gs_http_chunked chunked;
     bool done = false;
     gs_http_chunked_init(&chunked);
-    CHECK_EQ(gs_http_chunked_eat(&chunked, "0\r\n\r\n5\r\n", 8, &done), 5);
+    CHECK_EQ(gs_http_chunked_decode(&chunked, "0\r\n\r\n5\r\n", 8, &done), 5);
     CHECK(done);
     done = false;
-    CHECK_EQ(gs_http_chunked_eat(&chunked, "5\r\n", 3, &done), 0);
+    CHECK_EQ(gs_http_chunked_decode(&chunked, "5\r\n", 3, &done), 0);
     CHECK(done);
 }
 
-TEST(nothing_given_is_nothing_eaten)
+TEST(empty_input_is_accepted)
 {
     struct gs_http_chunked chunked;
     bool done = true;
     gs_http_chunked_init(&chunked);
-    CHECK_EQ(gs_http_chunked_eat(&chunked, NULL, 0, &done), 0);
+    CHECK_EQ(gs_http_chunked_decode(&chunked, NULL, 0, &done), 0);
     CHECK(!done);
 }
 
@@ -155,7 +158,7 @@ TEST(bad_sizes_are_refused)
     REFUSED("5 5");
 }
 
-TEST(sizes_beyond_the_limit_are_refused)
+TEST(sizes_above_the_limit_are_refused)
 {
     REFUSED("8000000000000000");
     REFUSED("ffffffffffffffff");
@@ -164,12 +167,12 @@ TEST(sizes_beyond_the_limit_are_refused)
     REFUSED("1\r\nx\r\n7fffffffffffffff");
 }
 
-TEST(largest_size_is_taken)
+TEST(largest_size_is_accepted)
 {
     struct gs_http_chunked chunked;
     bool done;
     gs_http_chunked_init(&chunked);
-    CHECK_EQ(gs_http_chunked_eat(&chunked, "7fffffffffffffff\r\nabc", 21, &done), 21);
+    CHECK_EQ(gs_http_chunked_decode(&chunked, "7fffffffffffffff\r\nabc", 21, &done), 21);
     CHECK_EQ(chunked.left, INT64_MAX - 3);
     CHECK_EQ(chunked.total, 3);
 }
@@ -232,21 +235,21 @@ TEST(bad_trailer_fields_are_refused)
     REFUSED("0\r\n\"");
 }
 
-/* How many bytes of filler are taken between begin and end before -EPROTO. */
+/* Returns how many bytes of filler between begin and end are accepted before -EPROTO. */
 static size_t room_for(const char *begin, const char *filler)
 {
     struct gs_http_chunked chunked;
     bool done;
     gs_http_chunked_init(&chunked);
-    CHECK_EQ(gs_http_chunked_eat(&chunked, begin, strlen(begin), &done), strlen(begin));
+    CHECK_EQ(gs_http_chunked_decode(&chunked, begin, strlen(begin), &done), strlen(begin));
     size_t taken = 0;
     for (; taken < 100000; taken++)
-        if (gs_http_chunked_eat(&chunked, filler + taken % strlen(filler), 1, &done) < 0)
+        if (gs_http_chunked_decode(&chunked, filler + taken % strlen(filler), 1, &done) < 0)
             break;
     return taken;
 }
 
-TEST(extensions_are_limited_in_all)
+TEST(total_length_of_extensions_is_limited)
 {
     CHECK_EQ(room_for("1;", "a") + 1, GS_HTTP_CHUNK_EXTENSIONS_MAX);
     CHECK_EQ(room_for("1;a=\"", "a") + 4, GS_HTTP_CHUNK_EXTENSIONS_MAX);
@@ -255,7 +258,7 @@ TEST(extensions_are_limited_in_all)
     CHECK_EQ(room_for("", "1;abc=\"d\"\r\nx\r\n") / 14, GS_HTTP_CHUNK_EXTENSIONS_MAX / 8);
 }
 
-TEST(trailer_fields_are_limited_in_all)
+TEST(total_length_of_trailer_fields_is_limited)
 {
     CHECK_EQ(room_for("0\r\n", "a"), GS_HTTP_CHUNK_TRAILER_MAX);
     CHECK_EQ(room_for("0\r\nA:", " "), GS_HTTP_CHUNK_TRAILER_MAX - 2);
@@ -265,4 +268,31 @@ TEST(trailer_fields_are_limited_in_all)
 TEST(chunks_without_extensions_are_not_limited)
 {
     CHECK_EQ(room_for("", "0000000000000001\r\nx\r\n"), 100000);
+}
+
+/* The input may be split anywhere; the data is the same. */
+TEST(data_is_found_however_the_input_is_split)
+{
+    static const char text[] = "5;a=b\r\nhello\r\n00c\r\n, user-level\r\n0\r\nA: b\r\n\r\nGET";
+    const char *expected = "hello, user-level";
+    for (size_t step = 1; step < sizeof text; step++) {
+        struct gs_http_chunked chunked;
+        char found[64] = "";
+        size_t at = 0;
+        bool done = false;
+        gs_http_chunked_init(&chunked);
+        while (!done && at < sizeof text - 1) {
+            struct gs_http_text data;
+            size_t left = sizeof text - 1 - at;
+            ssize_t n =
+                gs_http_chunked_next(&chunked, text + at, step < left ? step : left, &data, &done);
+            CHECK(n > 0);
+            CHECK(data.n <= (size_t)n);
+            strncat(found, data.bytes, data.n);
+            at += (size_t)n;
+        }
+        CHECK(done);
+        CHECK_STR(found, expected);
+        CHECK_STR(text + at, "GET");
+    }
 }

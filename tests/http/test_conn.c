@@ -1,4 +1,4 @@
-/* How a connection ends: by the peer, by draining, by being broken off. */
+/* The end of a connection: by the client, by draining, or aborted. */
 #include "tests/http/drive.h"
 #include "tests/test.h"
 
@@ -7,7 +7,7 @@
 #define POST "POST /f HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"
 
 static struct drive drive;
-static struct drive_answer answer;
+static struct drive_response response;
 static char large[1 << 20];
 
 static void start(void)
@@ -31,133 +31,210 @@ static void check_deadline(uint64_t after_ns)
         CHECK_EQ(deadline_ns - drive.now_ns, after_ns);
 }
 
-static void check_answer(unsigned status, bool keep_alive)
+static void check_response(unsigned status, bool keep_alive)
 {
-    CHECK(drive_next(&drive, false, &answer));
-    CHECK_EQ(answer.status, status);
-    CHECK_EQ(answer.keep_alive, keep_alive);
+    CHECK(drive_next_response(&drive, false, &response));
+    CHECK_EQ(response.status, status);
+    CHECK_EQ(response.keep_alive, keep_alive);
 }
 
-/* ---- The peer's end ---- */
+/* ---- End of input ---- */
 
-TEST(peer_that_ends_between_requests_is_done)
+TEST(eof_between_requests_closes_the_connection)
 {
     start();
-    drive_end(&drive);
+    drive_send_eof(&drive);
     check_wants(GS_HTTP_CLOSE);
     drive_reopen(&drive);
-    drive_say(&drive, GET "GET /f HT");
-    drive_end(&drive);
+    drive_send(&drive, GET "GET /f HT");
+    drive_send_eof(&drive);
     check_wants(GS_HTTP_CLOSE);
-    check_answer(200, true);
-    CHECK_EQ(drive.read, drive.output_n);
+    check_response(200, true);
+    CHECK_EQ(drive.parsed, drive.output_n);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(peer_that_ends_in_a_body_is_done)
+TEST(eof_in_a_body_closes_the_connection)
 {
     start();
-    drive_say(&drive, POST "abc");
-    drive_end(&drive);
+    drive_send(&drive, POST "abc");
+    drive_send_eof(&drive);
     check_wants(GS_HTTP_CLOSE);
     CHECK_EQ(drive.output_n, 0);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(peer_that_ends_in_a_body_still_gets_the_answers_before)
+TEST(eof_in_a_body_does_not_cancel_earlier_responses)
 {
     start();
     drive.keep_output = true;
-    drive_say(&drive, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n" POST "abc");
+    drive_send(&drive, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n" POST "abc");
     check_wants(GS_HTTP_READ | GS_HTTP_WRITE);
-    drive_end(&drive);
+    drive_send_eof(&drive);
     check_wants(GS_HTTP_WRITE);
     drive.keep_output = false;
     drive_serve(&drive);
     check_wants(GS_HTTP_CLOSE);
-    check_answer(501, true);
+    check_response(501, true);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(peer_that_ended_gets_the_answers_to_all_it_asked)
+TEST(all_requests_before_eof_get_their_responses)
 {
     start();
     drive.keep_output = true;
-    drive_say(&drive, POST);
-    drive_say_bytes(&drive, large, 1000000 - 1);
+    drive_send(&drive, POST);
+    drive_send_bytes(&drive, large, 1000000 - 1);
     check_wants(GS_HTTP_READ);
-    drive_say(&drive, "x" GET GET);
+    drive_send(&drive, "x" GET GET);
     check_wants(GS_HTTP_WRITE);
-    gs_http_conn_receive_end(&drive.conn, drive.now_ns);
+    gs_http_conn_receive_eof(&drive.conn, drive.now_ns);
     drive.keep_output = false;
     drive_serve(&drive);
     check_wants(GS_HTTP_CLOSE);
-    check_answer(405, true);
-    check_answer(200, true);
-    check_answer(200, true);
+    check_response(405, true);
+    check_response(200, true);
+    check_response(200, true);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(peer_that_ends_during_a_load_is_answered)
+TEST(eof_during_a_load_does_not_cancel_the_response)
 {
     start();
     drive.hold_loads = true;
-    drive_say(&drive, GET);
+    drive_send(&drive, GET);
     struct gs_http_load *load = gs_http_conn_take_load(&drive.conn);
-    gs_http_conn_receive_end(&drive.conn, drive.now_ns);
+    gs_http_conn_receive_eof(&drive.conn, drive.now_ns);
     check_wants(0);
     gs_http_load_run(load);
     gs_http_conn_loaded(&drive.conn, load, drive.now_ns);
     drive_serve(&drive);
-    check_answer(200, true);
+    check_response(200, true);
     check_wants(GS_HTTP_CLOSE);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(refused_peer_is_listened_to_until_it_ends)
+TEST(connection_lingers_until_a_refused_peer_sends_eof)
 {
     start();
     drive.keep_output = true;
-    drive_say(&drive, "nonsense\r\n\r\n");
+    drive_send(&drive, "nonsense\r\n\r\n");
     check_wants(GS_HTTP_WRITE);
     gs_http_conn_drain(&drive.conn, drive.now_ns);
     check_wants(GS_HTTP_WRITE);
-    drive_take(&drive, UINT64_MAX);
+    drive_take_output(&drive, UINT64_MAX);
     check_wants(GS_HTTP_SHUTDOWN);
-    check_deadline(2 * GS_SECOND);
+    check_deadline(5 * GS_SECOND);
     gs_http_conn_shut_down(&drive.conn, drive.now_ns + GS_SECOND);
     check_wants(GS_HTTP_READ);
-    check_deadline(2 * GS_SECOND);
-    drive_say(&drive, GET GET);
-    check_deadline(2 * GS_SECOND);
-    check_answer(400, false);
-    CHECK_EQ(drive.read, drive.output_n);
-    drive_end(&drive);
+    check_deadline(5 * GS_SECOND);
+    drive_send(&drive, GET GET);
+    check_deadline(5 * GS_SECOND);
+    check_response(400, false);
+    CHECK_EQ(drive.parsed, drive.output_n);
+    drive_send_eof(&drive);
     check_wants(GS_HTTP_CLOSE);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(peer_that_says_more_than_its_last_request_is_listened_to)
+TEST(connection_lingers_after_a_long_last_response_whatever_the_peer_announced)
 {
     start();
-    drive_say(&drive, GET);
+    drive_send(&drive, GET);
     drive_reopen(&drive);
-    drive_say(&drive, "GET /f HTTP/1.0\r\n\r\nx");
+    drive_send(&drive, "GET /f HTTP/1.0\r\n\r\nx");
     CHECK(drive.is_shut_down);
     check_wants(GS_HTTP_READ);
     drive_reopen(&drive);
-    drive_say(&drive, "GET /f HTTP/1.0\r\n\r\n");
+    drive_send(&drive, "GET /large HTTP/1.0\r\n\r\n");
+    CHECK(drive.is_shut_down);
+    check_wants(GS_HTTP_READ);
+    drive_send_eof(&drive);
+    check_wants(GS_HTTP_CLOSE);
+    drive_reopen(&drive);
+    drive_send(&drive, "GET /f HTTP/1.0\r\n\r\n");
     check_wants(GS_HTTP_CLOSE);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(peer_that_ended_before_it_was_refused_is_not_waited_for)
+TEST(lingering_connection_whose_peer_is_silent_is_closed)
+{
+    start();
+    drive_send(&drive, "nonsense\r\n\r\n");
+    check_wants(GS_HTTP_READ);
+    drive_advance_time(&drive, 5 * GS_SECOND);
+    check_wants(GS_HTTP_CLOSE);
+    CHECK_EQ(drive.counts.timeouts, 0);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(lingering_lasts_as_long_as_the_peer_sends_fast_but_not_longer_than_30_s)
+{
+    start();
+    drive_send(&drive, "nonsense\r\n\r\n");
+    for (int i = 0; i < 5; i++) {
+        drive_send_bytes(&drive, large, 5120);
+        drive_advance_time(&drive, 5 * GS_SECOND);
+        check_wants(GS_HTTP_READ);
+        check_deadline(5 * GS_SECOND);
+    }
+    drive_send_bytes(&drive, large, sizeof large);
+    drive_advance_time(&drive, 5 * GS_SECOND);
+    check_wants(GS_HTTP_CLOSE);
+    drive_reopen(&drive);
+    drive_send(&drive, "nonsense\r\n\r\n");
+    drive_send_bytes(&drive, large, 5119);
+    drive_advance_time(&drive, 5 * GS_SECOND);
+    check_wants(GS_HTTP_CLOSE);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(without_a_minimum_rate_any_byte_extends_lingering)
+{
+    struct gs_http_options options;
+    gs_http_options_default(&options);
+    options.min_rate = 0;
+    drive_start(&drive, &options);
+    drive_send(&drive, "nonsense\r\n\r\n");
+    drive_send(&drive, "x");
+    drive_advance_time(&drive, 5 * GS_SECOND);
+    check_wants(GS_HTTP_READ);
+    drive_advance_time(&drive, 5 * GS_SECOND);
+    check_wants(GS_HTTP_CLOSE);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+static void expire(uint64_t queued)
+{
+    drive.now_ns += 5 * GS_SECOND;
+    gs_http_conn_expire(&drive.conn, queued, drive.now_ns);
+}
+
+TEST(lingering_lasts_while_the_peer_takes_what_is_queued)
+{
+    start();
+    drive_send(&drive, "GET /large HTTP/1.0\r\n\r\n");
+    expire(100000);
+    check_wants(GS_HTTP_READ);
+    expire(100000 - 5 * 1024);
+    check_wants(GS_HTTP_READ);
+    expire(100000 - 5 * 1024 - 5 * 1024 + 1);
+    check_wants(GS_HTTP_CLOSE);
+    drive_reopen(&drive);
+    drive_send(&drive, "GET /large HTTP/1.0\r\n\r\n");
+    expire(100000);
+    expire(0);
+    check_wants(GS_HTTP_CLOSE);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(connection_does_not_linger_if_the_refused_peer_sent_eof)
 {
     start();
     drive.keep_output = true;
-    drive_say(&drive, "nonsense\r\n\r\n");
-    gs_http_conn_receive_end(&drive.conn, drive.now_ns);
-    drive_take(&drive, UINT64_MAX);
+    drive_send(&drive, "nonsense\r\n\r\n");
+    gs_http_conn_receive_eof(&drive.conn, drive.now_ns);
+    drive_take_output(&drive, UINT64_MAX);
     check_wants(GS_HTTP_CLOSE);
     CHECK_EQ(drive_stop(&drive), 0);
 }
@@ -175,30 +252,30 @@ TEST(idle_connection_is_drained_at_once)
     drain();
     check_wants(GS_HTTP_CLOSE);
     drive_reopen(&drive);
-    drive_say(&drive, GET);
+    drive_send(&drive, GET);
     drain();
     check_wants(GS_HTTP_CLOSE);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(idle_connection_that_is_drained_soon_is_open_for_a_last_request)
+TEST(idle_connection_without_keep_alive_accepts_one_more_request)
 {
     start();
-    drive_say(&drive, GET);
-    check_answer(200, true);
-    gs_http_conn_drain_soon(&drive.conn);
+    drive_send(&drive, GET);
+    check_response(200, true);
+    gs_http_conn_disable_keep_alive(&drive.conn);
     check_wants(GS_HTTP_READ);
-    drive_say(&drive, GET);
-    check_answer(200, false);
+    drive_send(&drive, GET);
+    check_response(200, false);
     CHECK(drive.is_shut_down);
     drive_reopen(&drive);
-    gs_http_conn_drain_soon(&drive.conn);
+    gs_http_conn_disable_keep_alive(&drive.conn);
     drain();
     check_wants(GS_HTTP_CLOSE);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(request_under_way_is_answered_before_the_connection_is_drained)
+TEST(request_in_progress_gets_its_response_before_draining)
 {
     static const char *const parts[][2] = {
         {"GET /f", " HTTP/1.1\r\nHost: a\r\n\r\n"},
@@ -208,40 +285,40 @@ TEST(request_under_way_is_answered_before_the_connection_is_drained)
     start();
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         drive_reopen(&drive);
-        drive_say(&drive, parts[i][0]);
+        drive_send(&drive, parts[i][0]);
         drain();
         check_wants(GS_HTTP_READ);
-        drive_say(&drive, parts[i][1]);
-        check_answer(200, false);
+        drive_send(&drive, parts[i][1]);
+        check_response(200, false);
         CHECK(drive.is_shut_down);
-        drive_end(&drive);
+        drive_send_eof(&drive);
         check_wants(GS_HTTP_CLOSE);
     }
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(answer_under_way_is_sent_before_the_connection_is_drained)
+TEST(response_in_progress_is_sent_before_draining)
 {
     start();
     drive.keep_output = true;
-    drive_say(&drive, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
-    drive_take(&drive, 1000);
+    drive_send(&drive, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    drive_take_output(&drive, 1000);
     drain();
     check_wants(GS_HTTP_WRITE);
     drive.keep_output = false;
     drive_serve(&drive);
-    check_answer(200, true);
+    check_response(200, true);
     CHECK(drive.is_shut_down);
-    drive_end(&drive);
+    drive_send_eof(&drive);
     check_wants(GS_HTTP_CLOSE);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(load_under_way_is_answered_before_the_connection_is_drained)
+TEST(load_in_progress_gets_its_response_before_draining)
 {
     start();
     drive.hold_loads = true;
-    drive_say(&drive, GET);
+    drive_send(&drive, GET);
     drain();
     check_wants(GS_HTTP_LOAD);
     struct gs_http_load *load = gs_http_conn_take_load(&drive.conn);
@@ -250,13 +327,13 @@ TEST(load_under_way_is_answered_before_the_connection_is_drained)
     gs_http_load_run(load);
     gs_http_conn_loaded(&drive.conn, load, drive.now_ns);
     drive_serve(&drive);
-    check_answer(200, false);
+    check_response(200, false);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-/* ---- Breaking off ---- */
+/* ---- Aborting ---- */
 
-TEST(connection_broken_off_in_any_state_only_wants_to_be_closed)
+TEST(aborted_connection_in_any_state_wants_only_to_be_closed)
 {
     static const char *const inputs[] = {"",         "GE",          GET,     NONE GET,
                                          POST "abc", "bad\r\n\r\n", GET POST};
@@ -265,7 +342,7 @@ TEST(connection_broken_off_in_any_state_only_wants_to_be_closed)
         for (int keep = 0; keep < 2; keep++) {
             drive_reopen(&drive);
             drive.keep_output = keep;
-            drive_say(&drive, inputs[i]);
+            drive_send(&drive, inputs[i]);
             gs_http_conn_abort(&drive.conn);
             check_wants(GS_HTTP_CLOSE);
             check_deadline(GS_NEVER);
@@ -275,16 +352,16 @@ TEST(connection_broken_off_in_any_state_only_wants_to_be_closed)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(connection_broken_off_during_a_load_takes_it_back)
+TEST(connection_aborted_during_a_load_accepts_its_result)
 {
     start();
     drive.hold_loads = true;
-    drive_say(&drive, GET GET);
+    drive_send(&drive, GET GET);
     check_wants(GS_HTTP_LOAD);
     gs_http_conn_abort(&drive.conn);
     check_wants(GS_HTTP_CLOSE);
     drive_reopen(&drive);
-    drive_say(&drive, GET GET);
+    drive_send(&drive, GET GET);
     struct gs_http_load *load = gs_http_conn_take_load(&drive.conn);
     gs_http_conn_abort(&drive.conn);
     check_wants(GS_HTTP_CLOSE);
@@ -296,7 +373,7 @@ TEST(connection_broken_off_during_a_load_takes_it_back)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(connection_in_any_state_is_released_without_a_leak)
+TEST(connection_in_any_state_is_destroyed_without_a_leak)
 {
     static const char *const inputs[] = {"GE",       GET,           NONE GET,
                                          POST "abc", "bad\r\n\r\n", GET POST GET};
@@ -306,25 +383,25 @@ TEST(connection_in_any_state_is_released_without_a_leak)
             drive_reopen(&drive);
             drive.keep_output = how & 1;
             drive.hold_loads = how & 2;
-            drive_say(&drive, inputs[i]);
+            drive_send(&drive, inputs[i]);
         }
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(output_is_shown_piece_by_piece)
+TEST(output_is_returned_piece_by_piece)
 {
     struct gs_http_piece pieces[8];
     start();
     CHECK_EQ(gs_http_conn_output(&drive.conn, pieces, 8), 0);
     drive.keep_output = true;
-    drive_say(&drive, "GET /large HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1,5-6\r\n\r\n");
+    drive_send(&drive, "GET /large HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1,5-6\r\n\r\n");
     CHECK_EQ(gs_http_conn_output(&drive.conn, pieces, 8), 5);
     CHECK_EQ(gs_http_conn_output(&drive.conn, pieces, 2), 2);
     CHECK(pieces[0].bytes && !memcmp(pieces[0].bytes, "HTTP/1.1 206", 12));
     CHECK(!pieces[1].bytes && pieces[1].fd >= 0);
     CHECK_EQ(pieces[1].offset, 0);
     CHECK_EQ(pieces[1].n, 2);
-    drive_take(&drive, pieces[0].n + 1);
+    drive_take_output(&drive, pieces[0].n + 1);
     CHECK_EQ(gs_http_conn_output(&drive.conn, pieces, 1), 1);
     CHECK_EQ(pieces[0].offset, 1);
     CHECK_EQ(pieces[0].n, 1);

@@ -8,7 +8,7 @@
 
 static struct drive drive;
 
-/* The Date at the front of a connection's output. */
+/* Returns the Date field of the first response in a connection's output. */
 static const char *date_of(const struct gs_http_conn *conn)
 {
     static char date[30];
@@ -28,12 +28,12 @@ static void start(void)
     memset(text, 'x', sizeof text);
     drive_start(&drive, NULL);
     drive_write_bytes(&drive, "page.html", text, sizeof text);
-    drive_say(&drive, REQUEST);
+    drive_send(&drive, REQUEST);
     drive.keep_output = true;
-    drive_say(&drive, REQUEST);
+    drive_send(&drive, REQUEST);
 }
 
-TEST(page_that_is_sent_as_it_stands_has_its_head_and_body_in_one_piece)
+TEST(page_sent_with_its_stored_head_is_one_piece)
 {
     struct gs_http_piece pieces[2];
     start();
@@ -43,7 +43,7 @@ TEST(page_that_is_sent_as_it_stands_has_its_head_and_body_in_one_piece)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(page_that_is_being_sent_keeps_its_date_while_another_connection_gets_the_new_one)
+TEST(page_being_sent_keeps_its_date_while_another_connection_gets_a_new_one)
 {
     struct gs_http_conn other;
     start();
@@ -60,15 +60,15 @@ TEST(page_that_is_being_sent_keeps_its_date_while_another_connection_gets_the_ne
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(page_that_nobody_sends_any_more_gets_the_new_date)
+TEST(unused_page_gets_the_new_date)
 {
     start();
     drive.keep_output = false;
     drive_serve(&drive);
     drive.now_ns += GS_SECOND;
-    drive_say(&drive, REQUEST); /* confirms the page */
+    drive_send(&drive, REQUEST); /* this request validates the page */
     drive.keep_output = true;
-    drive_say(&drive, REQUEST);
+    drive_send(&drive, REQUEST);
     CHECK_STR(date_of(&drive.conn), NEXT_DATE);
     CHECK_EQ(drive_stop(&drive), 0);
 }

@@ -1,4 +1,4 @@
-/* Until when a connection waits for what, and what comes then. */
+/* The deadlines of a connection, and the effects of their expiry. */
 #include "tests/http/drive.h"
 #include "tests/test.h"
 
@@ -7,7 +7,7 @@
 #define POST "POST /f HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"
 
 static struct drive drive;
-static struct drive_answer answer;
+static struct drive_response response;
 static char large[1 << 20];
 
 static void start(void)
@@ -31,21 +31,21 @@ static void check_deadline(uint64_t after_ns)
         CHECK_EQ(deadline_ns - drive.now_ns, after_ns);
 }
 
-static void check_answer(unsigned status, bool keep_alive)
+static void check_response(unsigned status, bool keep_alive)
 {
-    CHECK(drive_next(&drive, false, &answer));
-    CHECK_EQ(answer.status, status);
-    CHECK_EQ(answer.keep_alive, keep_alive);
+    CHECK(drive_next_response(&drive, false, &response));
+    CHECK_EQ(response.status, status);
+    CHECK_EQ(response.keep_alive, keep_alive);
 }
 
-TEST(new_connection_has_ten_seconds_to_begin)
+TEST(new_connection_has_ten_seconds_for_its_first_request)
 {
     start();
     check_wants(GS_HTTP_READ);
     check_deadline(10 * GS_SECOND);
-    drive_pass(&drive, 10 * GS_SECOND - 1);
+    drive_advance_time(&drive, 10 * GS_SECOND - 1);
     check_wants(GS_HTTP_READ);
-    drive_pass(&drive, 1);
+    drive_advance_time(&drive, 1);
     check_wants(GS_HTTP_CLOSE);
     CHECK_EQ(drive.output_n, 0);
     CHECK_EQ(drive_stop(&drive), 0);
@@ -54,48 +54,48 @@ TEST(new_connection_has_ten_seconds_to_begin)
 TEST(header_has_ten_seconds_from_its_first_byte)
 {
     start();
-    drive_pass(&drive, 9 * GS_SECOND);
-    drive_say(&drive, "G");
+    drive_advance_time(&drive, 9 * GS_SECOND);
+    drive_send(&drive, "G");
     check_deadline(10 * GS_SECOND);
     for (int i = 0; i < 9; i++) {
-        drive_pass(&drive, GS_SECOND);
-        drive_say(&drive, "E");
+        drive_advance_time(&drive, GS_SECOND);
+        drive_send(&drive, "E");
     }
     check_deadline(GS_SECOND);
-    drive_pass(&drive, GS_SECOND);
-    check_answer(408, false);
+    drive_advance_time(&drive, GS_SECOND);
+    check_response(408, false);
     CHECK(drive.is_shut_down);
-    check_deadline(2 * GS_SECOND);
+    check_deadline(5 * GS_SECOND);
     CHECK_EQ(drive.counts.timeouts, 1);
-    drive_pass(&drive, 2 * GS_SECOND);
+    drive_advance_time(&drive, 5 * GS_SECOND);
     check_wants(GS_HTTP_CLOSE);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(empty_lines_in_parts_gain_no_time)
+TEST(split_empty_lines_do_not_extend_the_deadline)
 {
     start();
     for (int i = 0; i < 5; i++) {
-        drive_say(&drive, "\r");
+        drive_send(&drive, "\r");
         check_deadline((uint64_t)(10 - 2 * i) * GS_SECOND);
-        drive_pass(&drive, GS_SECOND);
-        drive_say(&drive, "\n");
+        drive_advance_time(&drive, GS_SECOND);
+        drive_send(&drive, "\n");
         check_deadline((uint64_t)(9 - 2 * i) * GS_SECOND);
-        drive_pass(&drive, GS_SECOND);
+        drive_advance_time(&drive, GS_SECOND);
     }
-    check_answer(408, false);
+    check_response(408, false);
     CHECK_EQ(drive.counts.timeouts, 1);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(request_behind_an_empty_line_in_parts_is_answered_and_followed_by_idleness)
+TEST(request_after_a_split_empty_line_is_handled_and_followed_by_idleness)
 {
     start();
-    drive_say(&drive, "\r");
-    drive_say(&drive, "\n");
-    drive_pass(&drive, 9 * GS_SECOND);
-    drive_say(&drive, GET);
-    check_answer(200, true);
+    drive_send(&drive, "\r");
+    drive_send(&drive, "\n");
+    drive_advance_time(&drive, 9 * GS_SECOND);
+    drive_send(&drive, GET);
+    check_response(200, true);
     check_deadline(60 * GS_SECOND);
     CHECK_EQ(drive_stop(&drive), 0);
 }
@@ -103,27 +103,27 @@ TEST(request_behind_an_empty_line_in_parts_is_answered_and_followed_by_idleness)
 TEST(idle_connection_has_sixty_seconds)
 {
     start();
-    drive_say(&drive, GET);
-    check_answer(200, true);
+    drive_send(&drive, GET);
+    check_response(200, true);
     check_deadline(60 * GS_SECOND);
-    drive_pass(&drive, 59 * GS_SECOND);
-    drive_say(&drive, "\r\n");
+    drive_advance_time(&drive, 59 * GS_SECOND);
+    drive_send(&drive, "\r\n");
     check_deadline(GS_SECOND);
-    drive_say(&drive, GET);
-    check_answer(200, true);
+    drive_send(&drive, GET);
+    check_response(200, true);
     check_deadline(60 * GS_SECOND);
-    drive_pass(&drive, 60 * GS_SECOND);
+    drive_advance_time(&drive, 60 * GS_SECOND);
     check_wants(GS_HTTP_CLOSE);
-    CHECK_EQ(drive.read, drive.output_n);
+    CHECK_EQ(drive.parsed, drive.output_n);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(header_behind_an_answer_has_its_own_time)
+TEST(header_after_a_response_has_a_deadline_of_its_own)
 {
     start();
     drive.keep_output = true;
-    drive_say(&drive, GET "GET /");
-    drive_pass(&drive, 5 * GS_SECOND);
+    drive_send(&drive, GET "GET /");
+    drive_advance_time(&drive, 5 * GS_SECOND);
     drive.keep_output = false;
     drive_serve(&drive);
     check_wants(GS_HTTP_READ);
@@ -131,32 +131,32 @@ TEST(header_behind_an_answer_has_its_own_time)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(deadline_that_is_told_too_early_does_nothing)
+TEST(expiry_before_the_deadline_does_nothing)
 {
     start();
-    drive_say(&drive, "G");
+    drive_send(&drive, "G");
     gs_http_conn_expire(&drive.conn, 0, drive.now_ns + 10 * GS_SECOND - 1);
     check_wants(GS_HTTP_READ);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(reader_keeps_the_least_rate)
+TEST(reader_must_keep_the_minimum_rate)
 {
     start();
     drive.keep_output = true;
-    drive_say(&drive, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    drive_send(&drive, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
     check_wants(GS_HTTP_WRITE);
     check_deadline(10 * GS_SECOND);
     for (int i = 0; i < 5; i++) {
-        drive_pass(&drive, 6 * GS_SECOND);
-        drive_take(&drive, 10240);
+        drive_advance_time(&drive, 6 * GS_SECOND);
+        drive_take_output(&drive, 10240);
         check_deadline(4 * GS_SECOND);
-        drive_pass(&drive, 4 * GS_SECOND);
+        drive_advance_time(&drive, 4 * GS_SECOND);
         check_wants(GS_HTTP_WRITE);
         check_deadline(10 * GS_SECOND);
     }
-    drive_take(&drive, 10239);
-    drive_pass(&drive, 10 * GS_SECOND);
+    drive_take_output(&drive, 10239);
+    drive_advance_time(&drive, 10 * GS_SECOND);
     check_wants(GS_HTTP_CLOSE);
     CHECK_EQ(drive.counts.timeouts, 1);
     drive_reopen(&drive);
@@ -171,15 +171,15 @@ static void expire(uint64_t queued)
     gs_http_conn_expire(&drive.conn, queued, drive.now_ns);
 }
 
-TEST(bytes_that_were_taken_count_once_they_have_reached_the_peer)
+TEST(sent_bytes_count_once_they_have_reached_the_peer)
 {
     start();
     drive.keep_output = true;
-    drive_say(&drive, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
-    drive_take(&drive, 200000);
+    drive_send(&drive, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    drive_take_output(&drive, 200000);
     expire(200000 - 10240);
     check_wants(GS_HTTP_WRITE);
-    /* Nothing was taken in this window, but much got there. */
+    /* Nothing was sent in this window, but the peer received many bytes. */
     expire(100000);
     check_wants(GS_HTTP_WRITE);
     expire(100000 - 10240);
@@ -189,12 +189,12 @@ TEST(bytes_that_were_taken_count_once_they_have_reached_the_peer)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(bytes_of_an_earlier_answer_put_off_the_judgement_once)
+TEST(bytes_of_an_earlier_response_extend_the_deadline_once)
 {
     start();
     drive.keep_output = true;
-    drive_say(&drive, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
-    drive_take(&drive, 100);
+    drive_send(&drive, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    drive_take_output(&drive, 100);
     expire(50000);
     check_wants(GS_HTTP_WRITE);
     expire(50000);
@@ -209,14 +209,14 @@ TEST(next_output_has_a_window_of_its_own)
     for (size_t i = 0; i < 40; i++)
         strcat(requests, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n");
     drive.keep_output = true;
-    drive_say(&drive, requests);
+    drive_send(&drive, requests);
     uint64_t fit = drive.counts.requests;
     CHECK(fit < 40);
-    drive_pass(&drive, 9 * GS_SECOND);
+    drive_advance_time(&drive, 9 * GS_SECOND);
     check_deadline(GS_SECOND);
     for (int i = 0; i < 8192 && drive.counts.requests == fit; i++) {
         check_deadline(GS_SECOND);
-        drive_take(&drive, 1);
+        drive_take_output(&drive, 1);
     }
     CHECK(drive.counts.requests > fit);
     check_wants(GS_HTTP_WRITE);
@@ -224,47 +224,47 @@ TEST(next_output_has_a_window_of_its_own)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(sender_keeps_the_least_rate)
+TEST(sender_must_keep_the_minimum_rate)
 {
     start();
-    drive_say(&drive, POST);
+    drive_send(&drive, POST);
     check_wants(GS_HTTP_READ);
     check_deadline(10 * GS_SECOND);
-    drive_say_bytes(&drive, large, 10240);
-    drive_pass(&drive, 10 * GS_SECOND);
+    drive_send_bytes(&drive, large, 10240);
+    drive_advance_time(&drive, 10 * GS_SECOND);
     check_deadline(10 * GS_SECOND);
-    drive_say_bytes(&drive, large, 10239);
-    drive_pass(&drive, 10 * GS_SECOND);
-    check_answer(408, false);
+    drive_send_bytes(&drive, large, 10239);
+    drive_advance_time(&drive, 10 * GS_SECOND);
+    check_response(408, false);
     CHECK_EQ(drive.counts.timeouts, 1);
     CHECK_EQ(drive.logged_count, 1);
     CHECK_STR(drive.logged[0].request_line, "POST /f HTTP/1.1");
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(without_a_least_rate_transfers_have_no_limit)
+TEST(transfers_without_a_minimum_rate_have_no_limit)
 {
     struct gs_http_options options;
     gs_http_options_default(&options);
-    options.rate_least = 0;
+    options.min_rate = 0;
     drive_start(&drive, &options);
-    drive_say(&drive, POST);
+    drive_send(&drive, POST);
     check_deadline(GS_NEVER);
     drive_reopen(&drive);
     drive.keep_output = true;
-    drive_say(&drive, NONE);
+    drive_send(&drive, NONE);
     check_wants(GS_HTTP_WRITE);
     check_deadline(GS_NEVER);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(slow_sender_whose_answers_are_stuck_is_closed)
+TEST(slow_sender_with_blocked_output_is_closed)
 {
     start();
     drive.keep_output = true;
-    drive_say(&drive, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n" POST);
+    drive_send(&drive, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n" POST);
     check_wants(GS_HTTP_READ | GS_HTTP_WRITE);
-    drive_pass(&drive, 10 * GS_SECOND);
+    drive_advance_time(&drive, 10 * GS_SECOND);
     check_wants(GS_HTTP_CLOSE);
     CHECK_EQ(drive_stop(&drive), 0);
 }
@@ -273,7 +273,7 @@ TEST(load_has_no_deadline)
 {
     start();
     drive.hold_loads = true;
-    drive_say(&drive, GET);
+    drive_send(&drive, GET);
     check_wants(GS_HTTP_LOAD);
     check_deadline(GS_NEVER);
     struct gs_http_load *load = gs_http_conn_take_load(&drive.conn);
@@ -283,6 +283,6 @@ TEST(load_has_no_deadline)
     gs_http_conn_loaded(&drive.conn, load, drive.now_ns);
     check_wants(GS_HTTP_WRITE);
     drive_serve(&drive);
-    check_answer(200, true);
+    check_response(200, true);
     CHECK_EQ(drive_stop(&drive), 0);
 }

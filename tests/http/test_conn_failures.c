@@ -1,4 +1,4 @@
-/* What a connection answers while the files below it can't be read. */
+/* Responses when files cannot be read. */
 #include "tests/http/drive_check.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ static void fail_next(long call, int err, unsigned times)
     gs_sys_set_fault(fail, NULL);
 }
 
-TEST(failures_of_the_kernel_have_their_statuses)
+TEST(kernel_errors_map_to_statuses)
 {
     static const struct {
         int err;
@@ -52,16 +52,16 @@ TEST(failures_of_the_kernel_have_their_statuses)
             drive_write(&drive, "f", "one");
             fail_next(calls[call], errors[i].err, 1);
             check_status(GET("f"), errors[i].status);
-            CHECK(answer.keep_alive);
+            CHECK(response.keep_alive);
             CHECK_EQ(failures_left, 0);
             if (errors[i].status == 503)
-                CHECK(drive_has(&answer, "Retry-After: 1"));
+                CHECK(drive_has_field(&response, "Retry-After: 1"));
             check_body(GET("f"), "one");
             stop();
         }
 }
 
-TEST(page_is_served_for_a_minute_when_a_look_at_its_file_can_not_be_had)
+TEST(stale_page_is_served_for_a_minute_on_errors)
 {
     start();
     drive_write(&drive, "f", "one");
@@ -80,7 +80,44 @@ TEST(page_is_served_for_a_minute_when_a_look_at_its_file_can_not_be_had)
     stop();
 }
 
-TEST(page_served_for_want_of_a_look_gives_way_to_what_is_seen_next)
+/* Another connection, on a worker with a later time, requests the file and validates it. */
+static void revalidate_later(void)
+{
+    struct gs_http_conn other;
+    uint64_t later_ns = drive.now_ns + GS_MICROSECOND;
+    gs_http_conn_init(&other, drive.service, later_ns);
+    gs_http_conn_receive(&other, GET("f"), strlen(GET("f")), later_ns);
+    struct gs_http_load *load = gs_http_conn_take_load(&other);
+    CHECK(load);
+    gs_http_load_run(load);
+    gs_http_conn_loaded(&other, load, later_ns);
+    gs_http_conn_done(&other);
+}
+
+TEST(stale_page_validated_later_than_now_is_served_on_errors)
+{
+    start();
+    drive_write(&drive, "f", "one");
+    check_body(GET("f"), "one");
+    drive.now_ns += GS_SECOND;
+    drive.hold_loads = true;
+    drive_send(&drive, GET("f"));
+    struct gs_http_load *load = gs_http_conn_take_load(&drive.conn);
+    CHECK(load);
+    revalidate_later();
+    fail_next(SYS_openat2, EMFILE, 1);
+    gs_http_load_run(load);
+    CHECK_EQ(failures_left, 0);
+    gs_http_conn_loaded(&drive.conn, load, drive.now_ns);
+    drive.hold_loads = false;
+    drive_serve(&drive);
+    CHECK(drive_next_response(&drive, false, &response));
+    CHECK_EQ(response.status, 200);
+    CHECK(response.body_length == 3 && !memcmp(response.body, "one", 3));
+    stop();
+}
+
+TEST(stale_page_is_replaced_by_the_next_successful_load)
 {
     start();
     drive_write(&drive, "f", "one");
@@ -96,7 +133,7 @@ TEST(page_served_for_want_of_a_look_gives_way_to_what_is_seen_next)
     stop();
 }
 
-TEST(interrupted_calls_are_made_again)
+TEST(interrupted_calls_are_repeated)
 {
     start();
     drive_write(&drive, "f", "one");

@@ -1,4 +1,4 @@
-/* What a connection answers while the files below it change and vanish. */
+/* Responses when files change or are removed. */
 #include "http/service.h"
 #include "tests/http/drive_check.h"
 
@@ -13,7 +13,7 @@ static struct gs_http_conn other;
 static struct gs_http_options options;
 static unsigned opened;
 
-/* Counts what is opened. */
+/* Counts opened files. */
 static long count_opened(long number, void *data)
 {
     (void)data;
@@ -24,7 +24,7 @@ static long count_opened(long number, void *data)
 static void start(void)
 {
     gs_http_options_default(&options);
-    options.cached_file_most = 100;
+    options.max_cached_file = 100;
     drive_start(&drive, &options);
     opened = 0;
     gs_sys_set_fault(count_opened, NULL);
@@ -55,6 +55,25 @@ TEST(page_is_served_from_the_cache_while_it_is_fresh)
     stop();
 }
 
+/* Workers read the clock independently, so their times differ. */
+TEST(page_validated_later_than_now_is_served_from_the_cache)
+{
+    start();
+    drive_write(&drive, "f", "one");
+    check_body(GET("f"), "one");
+    CHECK_EQ(opened, 1);
+    for (int i = 0; i < 3; i++) {
+        drive.now_ns -= i == 2 ? GS_SECOND : GS_MICROSECOND;
+        drive_reopen(&drive);
+        check_body(GET("f"), "one");
+        CHECK_EQ(opened, 1);
+    }
+    drive.now_ns += 2 * GS_SECOND;
+    check_body(GET("f"), "one");
+    CHECK_EQ(opened, 2);
+    stop();
+}
+
 TEST(changed_file_is_served_within_a_second)
 {
     start();
@@ -63,7 +82,7 @@ TEST(changed_file_is_served_within_a_second)
     drive_write(&drive, "f", "other");
     drive.now_ns += GS_SECOND - 1;
     check_body(GET("f"), "other");
-    /* Of the same length, and of the same time for all that its modification shows. */
+    /* The new text has the same length and the same modification time. */
     drive_write(&drive, "f", "OTHER");
     drive.now_ns += GS_SECOND - 1;
     check_body(GET("f"), "OTHER");
@@ -84,7 +103,7 @@ TEST(replaced_file_is_served_within_a_second)
     stop();
 }
 
-TEST(removed_file_is_gone_within_a_second_and_comes_back)
+TEST(removed_file_disappears_within_a_second_and_may_return)
 {
     start();
     drive_write(&drive, "f", "one");
@@ -92,22 +111,22 @@ TEST(removed_file_is_gone_within_a_second_and_comes_back)
     CHECK_EQ(unlink(drive_path(&drive, "f")), 0);
     drive.now_ns += GS_SECOND - 1;
     check_status(GET("f"), 404);
-    CHECK_EQ(drive.service->pages.count, 0);
+    CHECK_EQ(drive.service->cache.count, 0);
     drive_write(&drive, "f", "two");
     check_body(GET("f"), "two");
     CHECK_EQ(unlink(drive_path(&drive, "f")), 0);
-    drive_folder(&drive, "f");
+    drive_mkdir(&drive, "f");
     drive.now_ns += GS_SECOND - 1;
     check_status(GET("f"), 301);
     stop();
 }
 
-TEST(load_that_takes_long_makes_no_page_fresh)
+TEST(slow_load_does_not_make_a_page_fresh)
 {
     start();
     drive_write(&drive, "f", "one");
     drive.hold_loads = true;
-    drive_say(&drive, GET("f"));
+    drive_send(&drive, GET("f"));
     struct gs_http_load *load = gs_http_conn_take_load(&drive.conn);
     gs_http_load_run(load);
     drive_write(&drive, "f", "two");
@@ -115,13 +134,13 @@ TEST(load_that_takes_long_makes_no_page_fresh)
     gs_http_conn_loaded(&drive.conn, load, drive.now_ns);
     drive.hold_loads = false;
     drive_serve(&drive);
-    CHECK(drive_next(&drive, false, &answer));
+    CHECK(drive_next_response(&drive, false, &response));
     check_body(GET("f"), "two");
     stop();
 }
 
-/* Another connection asks for the file. */
-static struct gs_http_load *ask_too(void)
+/* Another connection requests the file. */
+static struct gs_http_load *request_concurrently(void)
 {
     gs_http_conn_init(&other, drive.service, drive.now_ns);
     gs_http_conn_receive(&other, GET("f"), strlen(GET("f")), drive.now_ns);
@@ -133,8 +152,8 @@ TEST(loads_of_several_connections_share_the_cache)
     start();
     drive_write(&drive, "f", "one");
     drive.hold_loads = true;
-    drive_say(&drive, GET("f"));
-    struct gs_http_load *second = ask_too();
+    drive_send(&drive, GET("f"));
+    struct gs_http_load *second = request_concurrently();
     struct gs_http_load *first = gs_http_conn_take_load(&drive.conn);
     gs_http_load_run(first);
     drive_write(&drive, "f", "three");
@@ -143,8 +162,8 @@ TEST(loads_of_several_connections_share_the_cache)
     gs_http_conn_loaded(&drive.conn, first, drive.now_ns);
     drive.hold_loads = false;
     drive_serve(&drive);
-    CHECK(drive_next(&drive, false, &answer));
-    CHECK(!memcmp(answer.body, "one", 3));
+    CHECK(drive_next_response(&drive, false, &response));
+    CHECK(!memcmp(response.body, "one", 3));
     CHECK_EQ(gs_http_conn_wants(&other), GS_HTTP_WRITE);
     gs_http_conn_done(&other);
     drive.now_ns += GS_SECOND;
@@ -152,20 +171,20 @@ TEST(loads_of_several_connections_share_the_cache)
     stop();
 }
 
-/* The file changes, and another connection asks for it when it is time to look at it. */
-static struct gs_http_load *change_and_ask(void)
+/* The file changes, and another connection requests it once the page is stale. */
+static struct gs_http_load *change_and_request(void)
 {
     check_body(GET("f"), "one");
     drive_write(&drive, "f", "two");
     drive.now_ns += GS_SECOND * 6 / 10;
-    return ask_too();
+    return request_concurrently();
 }
 
-TEST(file_is_looked_at_for_one_of_many_requests)
+TEST(one_of_many_requests_revalidates_the_page)
 {
     start();
     drive_write(&drive, "f", "one");
-    struct gs_http_load *load = change_and_ask();
+    struct gs_http_load *load = change_and_request();
     check_body(GET("f"), "one");
     CHECK_EQ(opened, 1);
     gs_http_load_run(load);
@@ -176,11 +195,11 @@ TEST(file_is_looked_at_for_one_of_many_requests)
     stop();
 }
 
-TEST(file_is_looked_at_again_when_whoever_was_to_has_left)
+TEST(another_request_revalidates_if_the_first_connection_closes)
 {
     start();
     drive_write(&drive, "f", "one");
-    CHECK(change_and_ask());
+    CHECK(change_and_request());
     gs_http_conn_done(&other);
     drive.now_ns += GS_SECOND * 2 / 10;
     check_body(GET("f"), "two");
@@ -194,11 +213,11 @@ TEST(large_file_is_sent_from_its_descriptor)
     for (size_t i = 0; i < sizeof large; i++)
         large[i] = (char)('a' + i % 23);
     drive_write_bytes(&drive, "large", large, sizeof large);
-    drive.take = 70000;
+    drive.output_chunk = 70000;
     for (int i = 0; i < 2; i++) {
         check_status(GET("large"), 200);
-        CHECK_EQ(answer.body_n, sizeof large);
-        CHECK(!memcmp(answer.body, large, sizeof large));
+        CHECK_EQ(response.body_length, sizeof large);
+        CHECK(!memcmp(response.body, large, sizeof large));
     }
     CHECK_EQ(opened, 1);
     stop();
@@ -213,36 +232,36 @@ TEST(file_exactly_at_the_limit_is_kept_in_memory)
     drive_write_bytes(&drive, "f", bytes, 100);
     drive_write_bytes(&drive, "g", bytes, 101);
     drive.keep_output = true;
-    drive_say(&drive, GET("f"));
+    drive_send(&drive, GET("f"));
     for (unsigned i = gs_http_conn_output(&drive.conn, pieces, 4); i-- > 0;)
         CHECK(pieces[i].bytes);
     drive_reopen(&drive);
-    drive_say(&drive, GET("g"));
+    drive_send(&drive, GET("g"));
     CHECK_EQ(gs_http_conn_output(&drive.conn, pieces, 4), 2);
     CHECK(!pieces[1].bytes && pieces[1].n == 101);
     stop();
 }
 
-TEST(file_truncated_while_it_is_sent_closes_the_connection)
+TEST(file_truncated_while_it_is_sent_aborts_the_connection)
 {
     static char large[300000];
     start();
     drive_write_bytes(&drive, "large", large, sizeof large);
     drive.keep_output = true;
-    drive_say(&drive, GET("large"));
-    drive_take(&drive, 100000);
+    drive_send(&drive, GET("large"));
+    drive_take_output(&drive, 100000);
     CHECK_EQ(truncate(drive_path(&drive, "large"), 150000), 0);
     drive.keep_output = false;
     drive_serve(&drive);
     CHECK_EQ(gs_http_conn_wants(&drive.conn), GS_HTTP_CLOSE);
-    CHECK(!drive_next(&drive, false, &answer));
+    CHECK(!drive_next_response(&drive, false, &response));
     drive_reopen(&drive);
     CHECK_EQ(drive.logged_count, 1);
     CHECK_EQ(drive.logged[0].body_bytes, 150000);
-    drive_forget(&drive);
+    drive_discard_output(&drive);
     drive.now_ns += GS_SECOND;
     check_status(GET("large"), 200);
-    CHECK_EQ(answer.body_n, 150000);
+    CHECK_EQ(response.body_length, 150000);
     stop();
 }
 
@@ -253,11 +272,11 @@ TEST(old_state_of_a_file_is_sent_to_its_end)
     memset(large, 'o', sizeof large);
     drive_write_bytes(&drive, "large", large, sizeof large);
     drive.keep_output = true;
-    drive_say(&drive, GET("large"));
-    drive_take(&drive, 1000);
+    drive_send(&drive, GET("large"));
+    drive_take_output(&drive, 1000);
     CHECK_EQ(unlink(drive_path(&drive, "large")), 0);
     drive_write(&drive, "large", "new");
-    /* Another connection has the cache take the new state. */
+    /* Meanwhile, another connection updates the cache. */
     drive.now_ns += GS_SECOND;
     gs_http_conn_init(&other, drive.service, drive.now_ns);
     gs_http_conn_receive(&other, GET("large"), strlen(GET("large")), drive.now_ns);
@@ -267,19 +286,19 @@ TEST(old_state_of_a_file_is_sent_to_its_end)
     gs_http_conn_done(&other);
     drive.keep_output = false;
     drive_serve(&drive);
-    CHECK(drive_next(&drive, false, &answer));
-    CHECK_EQ(answer.body_n, sizeof large);
-    CHECK(!memcmp(answer.body, large, sizeof large));
+    CHECK(drive_next_response(&drive, false, &response));
+    CHECK_EQ(response.body_length, sizeof large);
+    CHECK(!memcmp(response.body, large, sizeof large));
     check_body(GET("large"), "new");
     stop();
 }
 
-TEST(cache_holds_no_more_than_it_may)
+TEST(cache_respects_its_limits)
 {
     gs_http_options_default(&options);
-    options.cached_file_most = 1000;
-    options.cache_most = 5000;
-    options.cached_descriptors = 2;
+    options.max_cached_file = 1000;
+    options.max_cache = 5000;
+    options.max_cached_descriptors = 2;
     drive_start(&drive, &options);
     opened = 0;
     gs_sys_set_fault(count_opened, NULL);
@@ -290,7 +309,7 @@ TEST(cache_holds_no_more_than_it_may)
         drive_write_bytes(&drive, name, bytes, i % 2 ? 2000 : 900);
         snprintf(request, sizeof request, "GET /%s HTTP/1.1\r\nHost: a\r\n\r\n", name);
         check_status(request, 200);
-        CHECK_EQ(answer.body_n, i % 2 ? 2000 : 900);
+        CHECK_EQ(response.body_length, i % 2 ? 2000 : 900);
     }
     CHECK_EQ(opened, 10);
     check_status(GET("f9"), 200);

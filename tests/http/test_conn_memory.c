@@ -1,5 +1,5 @@
-/* Every allocation of a session fails once: the connection answers 503 or ends, nothing leaks, and
- * the next connection is served. The linker sends all allocations through the wrappers below. */
+/* Each allocation of a session fails once: the response is 503 or the connection closes, nothing
+ * leaks, and the next connection is served. The wrappers (--wrap) below replace all allocations. */
 #include "tests/http/drive.h"
 #include "tests/test.h"
 
@@ -14,8 +14,9 @@ void *__wrap_calloc(size_t count, size_t n);
 void *__wrap_realloc(void *memory, size_t n);
 void __wrap_free(void *memory);
 
-static unsigned long allocations, fails_from = UINT64_MAX, fails_to; /* by number, from 1 */
-static long live;                                                    /* allocations not freed */
+static unsigned long allocations, fails_from = UINT64_MAX,
+                                  fails_to; /* allocation numbers, from 1 */
+static long live;                           /* allocations that are not freed */
 
 static bool fails(void)
 {
@@ -51,7 +52,7 @@ void __wrap_free(void *memory)
 }
 
 static struct drive drive;
-static struct drive_answer answer;
+static struct drive_response response;
 
 static const char *const session[] = {
     "GET /small HTTP/1.1\r\nHost: a\r\nUser-Agent: u\r\n\r\n",
@@ -66,24 +67,24 @@ static const char *const session[] = {
     "\x01\r\n",
 };
 
-/* One connection for each request, then a good one. Returns how many of the first did not get the
- * status that they get with memory. */
+/* Send each request on a separate connection, then a valid request. Returns the number of requests
+ * whose status differs from the one without failures. */
 static unsigned run_session(size_t split)
 {
     static const unsigned statuses[] = {200, 200, 200, 301, 404, 417, 200, 405, 206, 400};
     unsigned lost = 0;
     for (size_t i = 0; i < sizeof session / sizeof *session; i++) {
         drive_reopen(&drive);
-        drive_forget(&drive);
-        drive.split = split;
+        drive_discard_output(&drive);
+        drive.input_chunk = split;
         drive.now_ns += GS_SECOND;
-        drive_say(&drive, session[i]);
-        bool answered = drive_next(&drive, false, &answer);
-        if (answered && answer.status == statuses[i])
+        drive_send(&drive, session[i]);
+        bool responded = drive_next_response(&drive, false, &response);
+        if (responded && response.status == statuses[i])
             continue;
         lost++;
-        if (answered)
-            CHECK_EQ(answer.status, 503);
+        if (responded)
+            CHECK_EQ(response.status, 503);
         else
             CHECK_EQ(gs_http_conn_wants(&drive.conn), GS_HTTP_CLOSE);
     }
@@ -96,12 +97,12 @@ static void start(void)
     drive_start(&drive, NULL);
     drive_write(&drive, "small", "small");
     drive_write_bytes(&drive, "large", large, sizeof large);
-    drive_folder(&drive, "sub");
+    drive_mkdir(&drive, "sub");
     drive_write(&drive, "sub/index.html", "index");
 }
 
-/* With the first allocation that fails at `from`, and `count` of them. Returns the number that the
- * session makes. */
+/* Run a session in which `count` allocations fail, starting with number `from`. Returns the number
+ * of allocations of the session. */
 static unsigned long run_failing(unsigned long from, unsigned long count, size_t split)
 {
     long before = live;
@@ -119,7 +120,7 @@ static unsigned long run_failing(unsigned long from, unsigned long count, size_t
     return made;
 }
 
-TEST(any_allocation_may_fail_once)
+TEST(any_single_allocation_may_fail)
 {
     for (size_t split = 0; split < 3; split++) {
         unsigned long made = run_failing(UINT64_MAX - 1000, 0, split);
@@ -129,7 +130,7 @@ TEST(any_allocation_may_fail_once)
     }
 }
 
-TEST(memory_may_stay_short_for_a_while)
+TEST(allocations_may_fail_repeatedly)
 {
     unsigned long made = run_failing(UINT64_MAX - 1000, 0, 0);
     for (unsigned long n = 1; n <= made; n++) {
@@ -138,7 +139,7 @@ TEST(memory_may_stay_short_for_a_while)
     }
 }
 
-TEST(service_without_memory_is_not_made)
+TEST(service_is_not_created_if_memory_is_exhausted)
 {
     struct gs_http_options options;
     struct gs_http_service *service = NULL;

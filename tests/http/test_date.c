@@ -29,7 +29,7 @@ static void check_refused(struct gs_http_text text)
     CHECK_EQ(seconds, 7);
 }
 
-TEST(dates_are_written_in_the_fixed_form)
+TEST(dates_are_formatted_as_imf_fixdate)
 {
     check_format(RFC_EXAMPLE, "Sun, 06 Nov 1994 08:49:37 GMT");
     check_format(0, "Thu, 01 Jan 1970 00:00:00 GMT");
@@ -39,7 +39,7 @@ TEST(dates_are_written_in_the_fixed_form)
     check_format(YEAR_2026, "Sat, 21 Nov 2026 11:31:16 GMT");
 }
 
-TEST(dates_outside_of_four_digit_years_are_written_as_the_nearest_inside)
+TEST(dates_outside_of_four_digit_years_are_clamped)
 {
     check_format(-62167219200, "Sat, 01 Jan 0000 00:00:00 GMT");
     check_format(-62167219201, "Sat, 01 Jan 0000 00:00:00 GMT");
@@ -49,7 +49,7 @@ TEST(dates_outside_of_four_digit_years_are_written_as_the_nearest_inside)
     check_format(INT64_MAX, "Fri, 31 Dec 9999 23:59:59 GMT");
 }
 
-/* What the C library makes of the same moment; and the way back. */
+/* Compare both directions of conversion with the C library. */
 static void check_calendar(int64_t seconds)
 {
     char out[GS_HTTP_DATE_LENGTH + 1] = {0}, expected[64];
@@ -78,7 +78,7 @@ TEST(days_of_10000_years_agree_with_the_c_library)
         check_calendar(seconds);
 }
 
-TEST(the_three_forms_of_the_rfc_are_the_same_moment)
+TEST(three_formats_of_the_rfc_are_parsed_alike)
 {
     check_parse(GS_HTTP_TEXT("Sun, 06 Nov 1994 08:49:37 GMT"), RFC_EXAMPLE);
     check_parse(GS_HTTP_TEXT("Sunday, 06-Nov-94 08:49:37 GMT"), RFC_EXAMPLE);
@@ -86,7 +86,7 @@ TEST(the_three_forms_of_the_rfc_are_the_same_moment)
     check_parse(GS_HTTP_TEXT("Wed Nov 16 08:49:37 1994"), RFC_EXAMPLE + 10 * 86400);
 }
 
-TEST(day_of_the_week_must_be_a_name_but_not_the_right_one)
+TEST(day_of_the_week_must_be_a_valid_name_but_may_be_wrong)
 {
     check_parse(GS_HTTP_TEXT("Mon, 06 Nov 1994 08:49:37 GMT"), RFC_EXAMPLE);
     check_parse(GS_HTTP_TEXT("Wednesday, 06-Nov-94 08:49:37 GMT"), RFC_EXAMPLE);
@@ -97,7 +97,7 @@ TEST(day_of_the_week_must_be_a_name_but_not_the_right_one)
     check_refused(GS_HTTP_TEXT(", 06 Nov 1994 08:49:37 GMT"));
 }
 
-TEST(days_that_the_calendar_does_not_have_are_refused)
+TEST(invalid_days_are_refused)
 {
     check_refused(GS_HTTP_TEXT("Sun, 00 Nov 1994 08:49:37 GMT"));
     check_refused(GS_HTTP_TEXT("Sun, 31 Nov 1994 08:49:37 GMT"));
@@ -109,7 +109,7 @@ TEST(days_that_the_calendar_does_not_have_are_refused)
     check_parse(GS_HTTP_TEXT("Thu, 29 Feb 1996 00:00:00 GMT"), 825552000);
 }
 
-TEST(times_that_no_clock_shows_are_refused)
+TEST(invalid_times_are_refused)
 {
     check_refused(GS_HTTP_TEXT("Sun, 06 Nov 1994 24:00:00 GMT"));
     check_refused(GS_HTTP_TEXT("Sun, 06 Nov 1994 08:60:37 GMT"));
@@ -119,13 +119,13 @@ TEST(times_that_no_clock_shows_are_refused)
     check_refused(GS_HTTP_TEXT("Sun, 06 Nov 1994 23:59:61 GMT"));
 }
 
-TEST(leap_second_is_the_second_before_it)
+TEST(leap_second_is_parsed_as_the_second_before_it)
 {
     check_parse(GS_HTTP_TEXT("Sat, 31 Dec 2016 23:59:60 GMT"), 1483228799);
     check_parse(GS_HTTP_TEXT("Sat, 31 Dec 2016 23:59:59 GMT"), 1483228799);
 }
 
-TEST(forms_are_taken_to_the_letter)
+TEST(formats_are_parsed_strictly)
 {
     check_refused(GS_HTTP_TEXT(""));
     check_refused(GS_HTTP_TEXT("Sun"));
@@ -148,7 +148,7 @@ TEST(forms_are_taken_to_the_letter)
     check_refused(GS_HTTP_TEXT("Sun, 06 Nov 1994 08:49:37 GMT\0"));
 }
 
-TEST(every_beginning_of_a_date_is_refused)
+TEST(every_prefix_of_a_date_is_refused)
 {
     const char *forms[] = {"Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT",
                            "Sun Nov  6 08:49:37 1994"};
@@ -168,7 +168,7 @@ static void check_century(const char *text, int64_t now, int year)
     CHECK_STR(out + 12, expected);
 }
 
-TEST(year_of_two_digits_is_at_most_50_years_after_now)
+TEST(two_digit_year_is_at_most_50_years_after_now)
 {
     check_century("Sunday, 06-Nov-26 08:49:37 GMT", YEAR_2026, 2026);
     check_century("Sunday, 06-Nov-75 08:49:37 GMT", YEAR_2026, 2075);
@@ -180,7 +180,7 @@ TEST(year_of_two_digits_is_at_most_50_years_after_now)
     check_century("Sunday, 06-Nov-21 08:49:37 GMT", 0, 1921);
 }
 
-TEST(year_of_two_digits_changes_its_century_to_the_second)
+TEST(two_digit_year_changes_its_century_to_the_second)
 {
     check_century("Saturday, 21-Nov-76 11:31:16 GMT", YEAR_2026, 2076);
     check_century("Saturday, 21-Nov-76 11:31:17 GMT", YEAR_2026, 1976);
@@ -189,7 +189,7 @@ TEST(year_of_two_digits_changes_its_century_to_the_second)
     check_century("Saturday, 01-Dec-76 00:00:00 GMT", YEAR_2026, 1976);
 }
 
-TEST(year_of_two_digits_survives_any_now)
+TEST(two_digit_year_is_parsed_for_any_current_time)
 {
     int64_t seconds = 7;
     struct gs_http_text text = GS_HTTP_TEXT("Sunday, 06-Nov-99 08:49:37 GMT");
@@ -206,7 +206,7 @@ static void check_log(int64_t seconds, int offset_minutes, const char *expected)
     CHECK_STR(out, expected);
 }
 
-TEST(logs_have_the_date_of_their_zone)
+TEST(log_date_is_in_its_time_zone)
 {
     check_log(YEAR_2026, 0, "21/Nov/2026:11:31:16 +0000");
     check_log(YEAR_2026, 60, "21/Nov/2026:12:31:16 +0100");
@@ -215,7 +215,7 @@ TEST(logs_have_the_date_of_their_zone)
     check_log(YEAR_2026, -12 * 60, "20/Nov/2026:23:31:16 -1200");
 }
 
-TEST(logs_survive_any_time_and_zone)
+TEST(log_date_is_formatted_for_any_time_and_zone)
 {
     check_log(INT64_MAX, 60, "31/Dec/9999:23:59:59 +0100");
     check_log(INT64_MIN, -60, "01/Jan/0000:00:00:00 -0100");

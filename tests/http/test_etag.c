@@ -85,7 +85,7 @@ TEST(asterisk_alone_matches_anything)
     CHECK(!matches("\"*\"", "\"a\"", false));
 }
 
-TEST(comma_and_back_slash_are_ordinary_in_a_tag)
+TEST(comma_and_backslash_are_ordinary_in_a_tag)
 {
     CHECK(matches("\"a,b\"", "\"a,b\"", true));
     CHECK(matches("\"x,y\", \"a,b\"", "\"a,b\"", true));
@@ -124,7 +124,7 @@ TEST(malformed_elements_match_nothing)
     CHECK(!gs_http_etag_list_matches(GS_HTTP_TEXT("\"a\0\""), GS_HTTP_TEXT("\"a\0\""), false));
 }
 
-TEST(malformed_element_does_not_hide_the_next)
+TEST(malformed_element_does_not_affect_the_next)
 {
     CHECK(matches("a, \"a\"", "\"a\"", true));
     CHECK(matches("\"a\"x, \"a\"", "\"a\"", true));

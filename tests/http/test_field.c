@@ -1,4 +1,4 @@
-#include "http/field.h"
+#include "http/request.h"
 #include "tests/test.h"
 
 static struct gs_http_request request;
@@ -16,7 +16,7 @@ static void check_value(const char *line, const struct gs_http_text *field, cons
         TEST_FAIL("not kept: %s", line);
 }
 
-TEST(field_that_matters_is_kept_without_the_space_around_it)
+TEST(known_field_is_stored_without_the_space_around_it)
 {
     check_value("Host: a", &request.host, "a");
     check_value("hOST:a", &request.host, "a");
@@ -36,7 +36,7 @@ TEST(field_that_matters_is_kept_without_the_space_around_it)
     CHECK(request.has_length && request.content_length == 7);
 }
 
-TEST(other_fields_are_read_over)
+TEST(unknown_fields_are_ignored)
 {
     static const char *const lines[] = {"Hosts: a b", "Hos: ,", "X: y", "Ranges: x",
                                         "!#$%&'*+-.^_`|~0: z"};
@@ -56,7 +56,7 @@ TEST(malformed_lines_are_refused)
             TEST_FAIL("not refused: %s", lines[i]);
 }
 
-TEST(fields_that_come_once_are_refused_when_they_come_twice)
+TEST(repeated_unique_fields_are_refused)
 {
     static const char *const lines[] = {"Host: a", "Content-Length: 1",
                                         "Transfer-Encoding: chunked", "If-Range: x"};
@@ -67,7 +67,7 @@ TEST(fields_that_come_once_are_refused_when_they_come_twice)
     }
 }
 
-TEST(ranges_that_come_twice_are_void)
+TEST(repeated_range_fields_are_ignored)
 {
     request = (struct gs_http_request){0};
     CHECK_EQ(parse("Range: bytes=0-1"), 0);
@@ -75,7 +75,7 @@ TEST(ranges_that_come_twice_are_void)
     CHECK(request.range.bytes && !request.range.n);
 }
 
-TEST(first_line_of_a_list_is_kept)
+TEST(first_line_of_a_list_is_stored)
 {
     request = (struct gs_http_request){0};
     CHECK_EQ(parse("If-Match: \"a\""), 0);

@@ -1,4 +1,4 @@
-#include "http/head.h"
+#include "http/request.h"
 #include "tests/test.h"
 
 #include <errno.h>
@@ -8,44 +8,44 @@
 static ssize_t find(const char *bytes, size_t n)
 {
     size_t scanned = 0;
-    return gs_http_head_end(bytes, n, &scanned);
+    return gs_http_find_head_end(bytes, n, &scanned);
 }
 
-TEST(head_ends_behind_its_empty_line)
+TEST(head_ends_after_its_empty_line)
 {
     CHECK_EQ(find(HEAD, sizeof HEAD - 1), sizeof HEAD - 1);
     CHECK_EQ(find(HEAD "body\n", sizeof HEAD + 4), sizeof HEAD - 1);
     CHECK_EQ(find("a\r\n\r\n", 5), 5);
 }
 
-TEST(head_is_found_whatever_was_scanned_before)
+TEST(end_of_head_is_found_for_any_scanned_length)
 {
     for (size_t first = 0; first < sizeof HEAD - 1; first++) {
         size_t scanned = 0;
-        CHECK_EQ(gs_http_head_end(HEAD, first, &scanned), 0);
+        CHECK_EQ(gs_http_find_head_end(HEAD, first, &scanned), 0);
         CHECK(scanned <= first);
-        CHECK_EQ(gs_http_head_end(HEAD, sizeof HEAD - 1, &scanned), sizeof HEAD - 1);
+        CHECK_EQ(gs_http_find_head_end(HEAD, sizeof HEAD - 1, &scanned), sizeof HEAD - 1);
     }
     size_t scanned = 0;
     for (size_t n = 1; n < sizeof HEAD - 1; n++)
-        CHECK_EQ(gs_http_head_end(HEAD, n, &scanned), 0);
+        CHECK_EQ(gs_http_find_head_end(HEAD, n, &scanned), 0);
     CHECK(scanned >= sizeof HEAD - 5);
 }
 
-TEST(what_was_scanned_is_not_looked_at_again)
+TEST(scanned_bytes_are_not_scanned_again)
 {
     char bytes[64];
     memset(bytes, 'x', sizeof bytes);
     size_t scanned = 0;
-    CHECK_EQ(gs_http_head_end(bytes, 32, &scanned), 0);
+    CHECK_EQ(gs_http_find_head_end(bytes, 32, &scanned), 0);
     CHECK_EQ(scanned, 32);
     bytes[3] = '\n';
-    CHECK_EQ(gs_http_head_end(bytes, sizeof bytes, &scanned), 0);
+    CHECK_EQ(gs_http_find_head_end(bytes, sizeof bytes, &scanned), 0);
     CHECK_EQ(scanned, 64);
 }
 
-/* At every place, so that each way of looking at bytes is met. */
-TEST(control_character_is_seen_at_every_place)
+/* At every position, so that both the vector code and the scalar code are tested. */
+TEST(control_character_is_found_at_every_position)
 {
     for (int c = 0; c < 256; c++) {
         int is_bad = (c < 0x20 && c != '\t') || c == 0x7f;
@@ -61,7 +61,7 @@ TEST(control_character_is_seen_at_every_place)
     }
 }
 
-TEST(line_end_is_both_characters)
+TEST(line_end_is_cr_and_lf)
 {
     CHECK_EQ(find("a\n", 2), -EPROTO);
     CHECK_EQ(find("a\ra", 3), -EPROTO);

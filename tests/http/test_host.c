@@ -3,7 +3,7 @@
 
 static void check(bool expected, struct gs_http_text value)
 {
-    if (gs_http_host_valid(value) != expected)
+    if (gs_http_host_is_valid(value) != expected)
         TEST_FAIL("%s: %.*s", expected ? "refused" : "taken", (int)value.n, value.bytes);
 }
 
@@ -57,7 +57,7 @@ TEST(empty_host_is_not_valid)
     check(false, (struct gs_http_text){NULL, 0});
 }
 
-TEST(what_delimits_is_not_part_of_a_name)
+TEST(delimiters_are_not_part_of_a_name)
 {
     INVALID("a b");
     INVALID(" a");
@@ -92,7 +92,7 @@ TEST(control_and_high_bytes_are_not_valid)
             "cher.example");
 }
 
-TEST(escapes_must_be_whole)
+TEST(escapes_must_be_complete)
 {
     INVALID("%");
     INVALID("a%");

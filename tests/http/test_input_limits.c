@@ -1,28 +1,29 @@
-/* Each limit holds exactly: what reaches it is served, one more is refused. */
+/* Each limit is exact: a request that reaches it is served, and a request that exceeds it by one is
+ * refused. */
 #include "tests/http/drive.h"
 #include "tests/test.h"
 
 static struct drive drive;
-static struct drive_answer answer;
+static struct drive_response response;
 static char request[3 << 20];
 
 static void check_status(unsigned status, bool keep_alive)
 {
     static const size_t splits[] = {0, 1, 7, 8192, 8193, 16384};
     for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
-        drive.split = splits[i];
+        drive.input_chunk = splits[i];
         drive_reopen(&drive);
-        drive_forget(&drive);
+        drive_discard_output(&drive);
         drive.logged_count = 0;
-        drive_say(&drive, request);
-        CHECK(drive_next(&drive, false, &answer));
-        CHECK_EQ(answer.status, status);
-        CHECK_EQ(answer.keep_alive, keep_alive);
-        CHECK_EQ(drive.read, drive.output_n);
+        drive_send(&drive, request);
+        CHECK(drive_next_response(&drive, false, &response));
+        CHECK_EQ(response.status, status);
+        CHECK_EQ(response.keep_alive, keep_alive);
+        CHECK_EQ(drive.parsed, drive.output_n);
     }
 }
 
-/* A request whose line has so many bytes. */
+/* Build a request with a request line of n bytes. */
 static void put_line(size_t n)
 {
     char *at = stpcpy(request, "GET /");
@@ -31,14 +32,14 @@ static void put_line(size_t n)
     CHECK_EQ(strstr(request, "\r\n") - request, (long)n);
 }
 
-TEST(request_line_has_its_limit)
+TEST(request_line_is_limited)
 {
     drive_start(&drive, NULL);
     put_line(8192);
     check_status(404, true);
     put_line(8193);
     check_status(414, false);
-    memset(request, 'x', 9000); /* no method that we know is as long */
+    memset(request, 'x', 9000); /* no known method is that long */
     request[9000] = '\0';
     check_status(501, false);
     strcpy(request + 9000, " / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -46,7 +47,7 @@ TEST(request_line_has_its_limit)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-/* Fields of so many bytes, with their line ends. */
+/* Build a request with header fields of n bytes in total, including line ends. */
 static void put_fields(size_t n, size_t lines)
 {
     char *at = stpcpy(request, "BREW /a HTTP/1.1\r\n"), *end = at + n;
@@ -59,7 +60,7 @@ static void put_fields(size_t n, size_t lines)
     CHECK_EQ(strstr(request, "\r\n\r\n") + 4 - request, (long)(18 + n + 2));
 }
 
-TEST(header_has_its_limit)
+TEST(header_is_limited)
 {
     drive_start(&drive, NULL);
     put_fields(32768, 2);
@@ -69,19 +70,19 @@ TEST(header_has_its_limit)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(header_without_an_end_is_refused_at_its_limit)
+TEST(endless_header_is_refused_at_the_limit)
 {
     drive_start(&drive, NULL);
     put_fields(40000, 2);
     request[18 + 32768] = '\0';
-    drive_say(&drive, request);
+    drive_send(&drive, request);
     CHECK_EQ(drive.output_n, 0);
-    drive_say(&drive, "yyy");
-    CHECK(drive_next(&drive, false, &answer) && answer.status == 431);
+    drive_send(&drive, "yyy");
+    CHECK(drive_next_response(&drive, false, &response) && response.status == 431);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(fields_have_their_limit)
+TEST(number_of_fields_is_limited)
 {
     drive_start(&drive, NULL);
     put_fields(1000, 100);
@@ -100,12 +101,13 @@ static void put_body(const char *field, size_t data)
     at[data] = '\0';
 }
 
-TEST(body_of_a_length_has_its_limit)
+TEST(body_with_a_length_is_limited)
 {
     drive_start(&drive, NULL);
     put_body("Content-Length: 1048576", 1048576);
-    drive_say(&drive, request);
-    CHECK(drive_next(&drive, false, &answer) && answer.status == 405 && answer.keep_alive);
+    drive_send(&drive, request);
+    CHECK(drive_next_response(&drive, false, &response) && response.status == 405 &&
+          response.keep_alive);
     put_body("Content-Length: 1048577", 0);
     check_status(413, false);
     put_body("Content-Length: 18446744073709551615", 0);
@@ -129,26 +131,28 @@ static void put_chunks(size_t last)
     strcpy(at + last, "\r\n0\r\n\r\n");
 }
 
-TEST(body_in_chunks_has_its_limit)
+TEST(chunked_body_is_limited)
 {
     drive_start(&drive, NULL);
     put_chunks(65536);
-    drive_say(&drive, request);
-    CHECK(drive_next(&drive, false, &answer) && answer.status == 405 && answer.keep_alive);
+    drive_send(&drive, request);
+    CHECK(drive_next_response(&drive, false, &response) && response.status == 405 &&
+          response.keep_alive);
     put_chunks(65537);
-    drive_say(&drive, request);
-    CHECK(drive_next(&drive, false, &answer) && answer.status == 413 && !answer.keep_alive);
+    drive_send(&drive, request);
+    CHECK(drive_next_response(&drive, false, &response) && response.status == 413 &&
+          !response.keep_alive);
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(limits_are_those_of_the_options)
+TEST(limits_are_taken_from_the_options)
 {
     struct gs_http_options options;
     gs_http_options_default(&options);
-    options.request_line_most = 32;
-    options.header_most = 20;
-    options.fields_most = 2;
-    options.body_most = 3;
+    options.max_request_line = 32;
+    options.max_header = 20;
+    options.max_fields = 2;
+    options.max_body = 3;
     drive_start(&drive, &options);
     put_line(32);
     check_status(404, true);
@@ -163,10 +167,10 @@ TEST(limits_are_those_of_the_options)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(folder_with_a_name_too_long_for_its_redirection_is_refused)
+TEST(directory_with_a_name_too_long_for_a_redirect_is_refused)
 {
     drive_start(&drive, NULL);
-    drive_folder(&drive, "sub");
+    drive_mkdir(&drive, "sub");
     char *at = stpcpy(request, "GET /");
     for (int i = 0; i < 2100; i++)
         at = stpcpy(at, "./");
@@ -178,6 +182,6 @@ TEST(folder_with_a_name_too_long_for_its_redirection_is_refused)
     memset(at, 'q', 5000);
     strcpy(at + 5000, " HTTP/1.1\r\nHost: a\r\n\r\n");
     check_status(301, true);
-    CHECK(drive_has(&answer, "Location: /sub/"));
+    CHECK(drive_has_field(&response, "Location: /sub/"));
     CHECK_EQ(drive_stop(&drive), 0);
 }

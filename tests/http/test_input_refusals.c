@@ -1,27 +1,28 @@
-/* What RFC 9110 and 9112 have a server refuse is refused, with everything behind it. */
+/* Requests that a server must refuse according to RFC 9110 and 9112 are refused, and all input
+ * after them is ignored. */
 #include "tests/http/drive.h"
 #include "tests/test.h"
 
 static struct drive drive;
-static struct drive_answer answer;
+static struct drive_response response;
 
-/* n: of the bytes, which may hold NUL. */
+/* n: number of bytes; they may include NUL. */
 static void check_refused_bytes(const char *bytes, size_t n, unsigned status)
 {
-    for (drive.split = 0; drive.split < 3; drive.split++) {
+    for (drive.input_chunk = 0; drive.input_chunk < 3; drive.input_chunk++) {
         drive_reopen(&drive);
-        drive_forget(&drive);
+        drive_discard_output(&drive);
         drive.logged_count = 0;
-        drive_say_bytes(&drive, bytes, n);
-        drive_say(&drive, "GET /f HTTP/1.1\r\nHost: a\r\n\r\n");
-        if (!drive_next(&drive, false, &answer))
-            TEST_FAIL("no answer to %s", bytes);
-        if (answer.status != status)
-            TEST_FAIL("%u, not %u, to %s", answer.status, status, bytes);
-        if (answer.keep_alive || drive.read != drive.output_n || !drive.is_shut_down)
+        drive_send_bytes(&drive, bytes, n);
+        drive_send(&drive, "GET /f HTTP/1.1\r\nHost: a\r\n\r\n");
+        if (!drive_next_response(&drive, false, &response))
+            TEST_FAIL("no response to %s", bytes);
+        if (response.status != status)
+            TEST_FAIL("%u, not %u, to %s", response.status, status, bytes);
+        if (response.keep_alive || drive.parsed != drive.output_n || !drive.is_shut_down)
             TEST_FAIL("not closed after %s", bytes);
-        CHECK(drive_has(&answer, "Connection: close"));
-        drive_end(&drive);
+        CHECK(drive_has_field(&response, "Connection: close"));
+        drive_send_eof(&drive);
         CHECK_EQ(gs_http_conn_wants(&drive.conn), GS_HTTP_CLOSE);
     }
 }
@@ -79,21 +80,22 @@ TEST(malformed_fields_are_refused)
 
 TEST(malformed_request_lines_are_refused)
 {
-    CHECK_REFUSED(400, "GET  /f HTTP/1.1\r\n" HOST "\r\n", "GET /f  HTTP/1.1\r\n" HOST "\r\n",
-                  "GET /f HTTP/1.1 \r\n" HOST "\r\n", " GET /f HTTP/1.1\r\n" HOST "\r\n",
-                  "GET /f\r\n\r\n", "GET\r\n\r\n", "GET HTTP/1.1\r\n" HOST "\r\n",
-                  "GET  HTTP/1.1\r\n" HOST "\r\n", "GET /f x HTTP/1.1\r\n" HOST "\r\n",
-                  "G(T /f HTTP/1.1\r\n" HOST "\r\n", "G\xc3\xa9T /f HTTP/1.1\r\n" HOST "\r\n",
-                  "GET: /f HTTP/1.1\r\n" HOST "\r\n", "GET /f#x HTTP/1.1\r\n" HOST "\r\n",
-                  "GET /f\xc3\xa9 HTTP/1.1\r\n" HOST "\r\n", "GET f HTTP/1.1\r\n" HOST "\r\n",
-                  "GET ftp://a/f HTTP/1.1\r\n" HOST "\r\n",
-                  "GET http:///f HTTP/1.1\r\n" HOST "\r\n",
-                  "GET http://u@a/f HTTP/1.1\r\n" HOST "\r\n", "GET * HTTP/1.1\r\n" HOST "\r\n",
-                  "GET a:80 HTTP/1.1\r\n" HOST "\r\n", "CONNECT /f HTTP/1.1\r\n" HOST "\r\n",
-                  "OPTIONS *x HTTP/1.1\r\n" HOST "\r\n", "GET /f#\r\n" HOST "\r\n");
+    CHECK_REFUSED(
+        400, "GET  /f HTTP/1.1\r\n" HOST "\r\n", "GET /f  HTTP/1.1\r\n" HOST "\r\n",
+        "GET /f HTTP/1.1 \r\n" HOST "\r\n", " GET /f HTTP/1.1\r\n" HOST "\r\n", "GET /f\r\n\r\n",
+        "GET\r\n\r\n", "GET HTTP/1.1\r\n" HOST "\r\n", "GET  HTTP/1.1\r\n" HOST "\r\n",
+        "GET /f x HTTP/1.1\r\n" HOST "\r\n", "G(T /f HTTP/1.1\r\n" HOST "\r\n",
+        "G\xc3\xa9T /f HTTP/1.1\r\n" HOST "\r\n", "GET: /f HTTP/1.1\r\n" HOST "\r\n",
+        "GET /f#x HTTP/1.1\r\n" HOST "\r\n", "GET /f\xe9 HTTP/1.1\r\n" HOST "\r\n",
+        "GET f HTTP/1.1\r\n" HOST "\r\n", "GET ftp://a/f HTTP/1.1\r\n" HOST "\r\n",
+        "GET http:///f HTTP/1.1\r\n" HOST "\r\n", "GET http://u@a/f HTTP/1.1\r\n" HOST "\r\n",
+        "GET * HTTP/1.1\r\n" HOST "\r\n", "GET http://\xc3\xa9/f HTTP/1.1\r\n" HOST "\r\n",
+        "GET /f\xc3 HTTP/1.1\r\n" HOST "\r\n", "GET a:80 HTTP/1.1\r\n" HOST "\r\n",
+        "CONNECT /f HTTP/1.1\r\n" HOST "\r\n", "OPTIONS *x HTTP/1.1\r\n" HOST "\r\n",
+        "GET /f#\r\n" HOST "\r\n");
 }
 
-TEST(malformed_versions_are_bad_requests_and_others_not_supported)
+TEST(malformed_versions_are_bad_requests_and_unknown_ones_not_supported)
 {
     CHECK_REFUSED(400, "GET /f HTTP/1\r\n\r\n", "GET /f HTTP/1.\r\n\r\n", "GET /f HTTP/.1\r\n\r\n",
                   "GET /f http/1.1\r\n" HOST "\r\n", "GET /f HTTP/1.10\r\n" HOST "\r\n",
@@ -117,7 +119,7 @@ TEST(missing_repeated_and_malformed_hosts_are_refused)
                   "GET http://a/f HTTP/1.1\r\n\r\n");
 }
 
-TEST(lengths_that_are_not_one_plain_number_are_refused)
+TEST(content_lengths_other_than_one_number_are_refused)
 {
     CHECK_REFUSED(400, POST "Content-Length: +1\r\n\r\nx", POST "Content-Length: -1\r\n\r\nx",
                   POST "Content-Length: 1,1\r\n\r\nx", POST "Content-Length: 1, 1\r\n\r\nx",
@@ -131,7 +133,7 @@ TEST(lengths_that_are_not_one_plain_number_are_refused)
                   LINE HOST "Content-Length: nan\r\n\r\n", LINE HOST "Content-Length: 1e1\r\n\r\n");
 }
 
-TEST(codings_that_leave_the_end_of_the_body_open_are_refused)
+TEST(codings_without_a_defined_end_of_body_are_refused)
 {
     CHECK_REFUSED(400, POST "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
                   POST "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n0\r\n\r\n",
@@ -149,19 +151,19 @@ TEST(codings_that_leave_the_end_of_the_body_open_are_refused)
                   LINE HOST "Transfer-Encoding: deflate\r\n\r\n");
 }
 
-TEST(codings_that_are_not_known_are_not_implemented)
+TEST(unknown_codings_are_not_implemented)
 {
     CHECK_REFUSED(501, POST "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
                   POST "Transfer-Encoding: chunked;q=1, chunked\r\n\r\n0\r\n\r\n");
 }
 
-TEST(secure_resources_are_not_to_be_had_here)
+TEST(https_targets_are_misdirected)
 {
     CHECK_REFUSED(421, "GET https://a/f HTTP/1.1\r\nHost: a\r\n\r\n",
                   "OPTIONS HTTPS://a HTTP/1.1\r\nHost: a\r\n\r\n");
 }
 
-TEST(expectations_other_than_to_continue_fail)
+TEST(expectations_other_than_100_continue_fail)
 {
     CHECK_REFUSED(417, LINE HOST "Expect: 200-ok\r\n\r\n",
                   LINE HOST "Expect: 100-continue, x=y\r\n\r\n",
@@ -172,15 +174,15 @@ TEST(expectations_other_than_to_continue_fail)
 static void check_head_refused(const char *bytes, unsigned status)
 {
     drive_reopen(&drive);
-    drive_forget(&drive);
-    drive_say(&drive, bytes);
+    drive_discard_output(&drive);
+    drive_send(&drive, bytes);
     if (!drive.output_n)
-        drive_pass(&drive, 11 * GS_SECOND);
-    CHECK(drive_next(&drive, true, &answer) && answer.status == status);
-    CHECK_EQ(drive.read, drive.output_n);
+        drive_advance_time(&drive, 11 * GS_SECOND);
+    CHECK(drive_next_response(&drive, true, &response) && response.status == status);
+    CHECK_EQ(drive.parsed, drive.output_n);
 }
 
-TEST(refusal_of_head_has_no_body_however_little_was_understood)
+TEST(refusal_of_head_has_no_body_even_if_it_is_malformed)
 {
     static char line[9000];
     memset(line, 'x', sizeof line - 1);
@@ -208,7 +210,7 @@ TEST(malformed_chunks_are_refused)
                   CHUNKED "5;a=\"\r\n\"\r\nhello\r\n");
 }
 
-TEST(chunks_of_sizes_beyond_all_limits_are_too_large)
+TEST(chunk_sizes_above_the_limits_are_too_large)
 {
     CHECK_REFUSED(413, CHUNKED "10000000000000000\r\n", CHUNKED "ffffffffffffffff\r\n",
                   CHUNKED "8000000000000000\r\n", CHUNKED "fffffffffffffffff\r\n",

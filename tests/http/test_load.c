@@ -1,25 +1,28 @@
-/* Loads, one operation after the other: what is asked for, and what becomes of each result. */
+/* Loads, operation by operation: which operations are requested, and the effects of their
+ * results. */
 #include "http/load.h"
 #include "tests/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#define ROOT 500 /* no descriptor, since the test plays the kernel */
+#define ROOT 500 /* not a real descriptor: the test provides the results of system calls */
 #define FILE_FD 600
 
 static struct gs_http_options options;
 static struct gs_http_file_op op;
 static struct gs_http_load *load;
 
-static void start(const char *path, bool directory, struct gs_http_page *known)
+static void start(const char *path, bool is_directory, struct gs_http_page *cached)
 {
     gs_http_options_default(&options);
-    options.cached_file_most = 100;
+    options.max_cached_file = 100;
     struct gs_http_text text = {path, strlen(path)};
-    load = gs_http_load_new(text, directory, ROOT, &options, known);
+    load = gs_http_load_new(text, is_directory, ROOT, &options, cached);
     CHECK(load);
 }
 
@@ -33,7 +36,7 @@ static void expect(enum gs_http_file_op_kind kind)
 static void open_file(void)
 {
     expect(GS_HTTP_FILE_OPEN);
-    gs_http_load_result(load, FILE_FD);
+    gs_http_load_set_result(load, FILE_FD);
 }
 
 static void stat_file(mode_t mode, off_t size, int64_t modified)
@@ -41,7 +44,7 @@ static void stat_file(mode_t mode, off_t size, int64_t modified)
     expect(GS_HTTP_FILE_STAT);
     CHECK_EQ(op.fd, FILE_FD);
     *op.stat = (struct stat){.st_mode = mode, .st_size = size, .st_mtim = {.tv_sec = modified}};
-    gs_http_load_result(load, 0);
+    gs_http_load_set_result(load, 0);
 }
 
 static void finish(unsigned status, bool closes)
@@ -49,7 +52,7 @@ static void finish(unsigned status, bool closes)
     if (closes) {
         expect(GS_HTTP_FILE_CLOSE);
         CHECK_EQ(op.fd, FILE_FD);
-        gs_http_load_result(load, 0);
+        gs_http_load_set_result(load, 0);
     }
     CHECK(!gs_http_load_next(load, &op));
     CHECK_EQ(load->status, status);
@@ -62,7 +65,7 @@ static void stop(void)
     load = NULL;
 }
 
-TEST(small_file_is_opened_looked_at_read_and_closed)
+TEST(small_file_is_opened_statted_read_and_closed)
 {
     start("a/b.html", false, NULL);
     expect(GS_HTTP_FILE_OPEN);
@@ -70,19 +73,19 @@ TEST(small_file_is_opened_looked_at_read_and_closed)
     CHECK_STR(op.path, "a/b.html");
     CHECK(op.flags & O_CLOEXEC && op.flags & O_NONBLOCK && (op.flags & O_ACCMODE) == O_RDONLY);
     CHECK(op.resolve & RESOLVE_BENEATH && op.resolve & RESOLVE_NO_MAGICLINKS);
-    gs_http_load_result(load, FILE_FD);
+    gs_http_load_set_result(load, FILE_FD);
     stat_file(S_IFREG, 10, 1);
     expect(GS_HTTP_FILE_READ);
     CHECK_EQ(op.n, 10);
     memcpy(op.bytes, "hello", 5);
-    gs_http_load_result(load, 5);
+    gs_http_load_set_result(load, 5);
     expect(GS_HTTP_FILE_READ);
     CHECK_EQ(op.offset, 5);
     CHECK_EQ(op.n, 5);
-    gs_http_load_result(load, -EINTR);
+    gs_http_load_set_result(load, -EINTR);
     expect(GS_HTTP_FILE_READ);
     memcpy(op.bytes, "world", 5);
-    gs_http_load_result(load, 5);
+    gs_http_load_set_result(load, 5);
     finish(200, true);
     CHECK(!memcmp(load->page->body, "helloworld", 10));
     CHECK(gs_http_text_is(load->page->path, "a/b.html"));
@@ -90,7 +93,7 @@ TEST(small_file_is_opened_looked_at_read_and_closed)
     stop();
 }
 
-TEST(links_that_lead_out_are_opened_only_where_wanted)
+TEST(links_out_of_the_root_are_opened_only_if_enabled)
 {
     gs_http_options_default(&options);
     options.follow_symlinks = true;
@@ -99,6 +102,35 @@ TEST(links_that_lead_out_are_opened_only_where_wanted)
     CHECK(!(op.resolve & RESOLVE_BENEATH));
     CHECK(op.resolve & RESOLVE_NO_MAGICLINKS);
     stop();
+}
+
+/* The path is resolved once: a link that is turned meanwhile is refused. */
+TEST(a_resolved_path_is_opened_beneath_the_root)
+{
+    char directory[] = "/tmp/gossamer-load-XXXXXX";
+    CHECK(mkdtemp(directory));
+    gs_http_options_default(&options);
+    int root_fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    load = gs_http_load_new(GS_HTTP_TEXT("a/b"), false, root_fd, &options, NULL);
+    expect(GS_HTTP_FILE_OPEN);
+    gs_http_load_set_result(load, -EXDEV);
+    expect(GS_HTTP_FILE_OPEN);
+    CHECK_STR(op.path, "a/b");
+    CHECK_EQ(op.flags, O_PATH | O_CLOEXEC);
+    CHECK_EQ(op.resolve, RESOLVE_NO_MAGICLINKS);
+    gs_http_load_set_result(load, -ENOENT);
+    expect(GS_HTTP_FILE_OPEN);
+    CHECK_STR(op.path, "a");
+    gs_http_load_set_result(load, open(directory, O_PATH | O_CLOEXEC));
+    expect(GS_HTTP_FILE_OPEN);
+    CHECK_STR(op.path, "./b");
+    CHECK(op.resolve & RESOLVE_BENEATH && op.resolve & RESOLVE_NO_MAGICLINKS);
+    gs_http_load_set_result(load, -EXDEV);
+    finish(403, false);
+    CHECK_EQ(load->refusal, GS_HTTP_REFUSED_LINK);
+    stop();
+    close(root_fd);
+    rmdir(directory);
 }
 
 TEST(large_file_keeps_its_descriptor)
@@ -122,12 +154,12 @@ TEST(empty_file_is_not_read)
     stop();
 }
 
-TEST(folder_is_answered_by_its_index_file)
+TEST(directory_loads_its_index_file)
 {
     start("sub/", true, NULL);
     expect(GS_HTTP_FILE_OPEN);
     CHECK_STR(op.path, "sub/index.html");
-    gs_http_load_result(load, FILE_FD);
+    gs_http_load_set_result(load, FILE_FD);
     stat_file(S_IFREG, 0, 1);
     finish(200, true);
     CHECK(gs_http_text_is(load->page->path, "sub/"));
@@ -139,33 +171,33 @@ TEST(folder_is_answered_by_its_index_file)
     stop();
 }
 
-TEST(folder_without_index_is_forbidden_and_none_not_found)
+TEST(directory_without_index_is_forbidden_and_missing_one_not_found)
 {
     start("sub/", true, NULL);
     expect(GS_HTTP_FILE_OPEN);
-    gs_http_load_result(load, -ENOENT);
+    gs_http_load_set_result(load, -ENOENT);
     expect(GS_HTTP_FILE_OPEN);
     CHECK_STR(op.path, "sub/");
     CHECK(op.flags & O_DIRECTORY);
-    gs_http_load_result(load, FILE_FD);
+    gs_http_load_set_result(load, FILE_FD);
     finish(403, true);
     stop();
     start("sub/", true, NULL);
     expect(GS_HTTP_FILE_OPEN);
-    gs_http_load_result(load, -ENOENT);
+    gs_http_load_set_result(load, -ENOENT);
     expect(GS_HTTP_FILE_OPEN);
-    gs_http_load_result(load, -ENOENT);
+    gs_http_load_set_result(load, -ENOENT);
     finish(404, false);
     stop();
     start("", true, NULL);
     expect(GS_HTTP_FILE_OPEN);
-    gs_http_load_result(load, -ENOENT);
+    gs_http_load_set_result(load, -ENOENT);
     expect(GS_HTTP_FILE_OPEN);
     CHECK_STR(op.path, ".");
     stop();
 }
 
-TEST(folder_without_its_slash_is_to_be_redirected)
+TEST(directory_without_its_slash_is_redirected)
 {
     start("sub", false, NULL);
     open_file();
@@ -174,7 +206,7 @@ TEST(folder_without_its_slash_is_to_be_redirected)
     stop();
 }
 
-TEST(what_is_no_file_is_forbidden)
+TEST(special_file_is_forbidden)
 {
     static const mode_t modes[] = {S_IFIFO, S_IFSOCK, S_IFCHR, S_IFBLK};
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
@@ -191,29 +223,29 @@ TEST(what_is_no_file_is_forbidden)
     stop();
 }
 
-TEST(page_that_is_known_is_not_read_again)
+TEST(unchanged_cached_page_is_not_read_again)
 {
     struct stat state = {.st_mode = S_IFREG, .st_size = 10, .st_mtim = {.tv_sec = 1}};
-    struct gs_http_page *known = gs_http_page_new(GS_HTTP_TEXT("a"), &state, true);
-    start("a", false, known);
+    struct gs_http_page *cached = gs_http_page_new(GS_HTTP_TEXT("a"), &state, true);
+    start("a", false, cached);
     open_file();
     stat_file(S_IFREG, 10, 1);
     finish(200, true);
-    CHECK(load->page == known);
+    CHECK(load->page == cached);
     stop();
-    start("a", false, known);
+    start("a", false, cached);
     open_file();
     stat_file(S_IFREG, 10, 2);
     expect(GS_HTTP_FILE_READ);
-    gs_http_load_result(load, 10);
+    gs_http_load_set_result(load, 10);
     finish(200, true);
-    CHECK(load->page != known);
+    CHECK(load->page != cached);
     stop();
-    CHECK_EQ(known->references, 1);
-    gs_http_page_unref(known);
+    CHECK_EQ(cached->references, 1);
+    gs_http_page_unref(cached);
 }
 
-TEST(failures_have_their_statuses)
+TEST(errors_map_to_statuses)
 {
     static const struct {
         int err;
@@ -225,32 +257,36 @@ TEST(failures_have_their_statuses)
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
         start("a", false, NULL);
         expect(GS_HTTP_FILE_OPEN);
-        gs_http_load_result(load, -failures[i].err);
+        gs_http_load_set_result(load, -failures[i].err);
+        if (failures[i].err == EXDEV) {
+            expect(GS_HTTP_FILE_OPEN);
+            gs_http_load_set_result(load, -EXDEV);
+        }
         finish(failures[i].status, false);
         stop();
         start("a", false, NULL);
         open_file();
         expect(GS_HTTP_FILE_STAT);
-        gs_http_load_result(load, -failures[i].err);
+        gs_http_load_set_result(load, -failures[i].err);
         finish(failures[i].status, true);
         stop();
         start("a", false, NULL);
         open_file();
         stat_file(S_IFREG, 10, 1);
         expect(GS_HTTP_FILE_READ);
-        gs_http_load_result(load, -failures[i].err);
+        gs_http_load_set_result(load, -failures[i].err);
         finish(failures[i].status, true);
         stop();
     }
 }
 
-TEST(interrupted_opening_is_tried_again_but_not_for_ever)
+TEST(interrupted_open_is_retried_a_limited_number_of_times)
 {
     start("a", false, NULL);
     expect(GS_HTTP_FILE_OPEN);
-    gs_http_load_result(load, -EAGAIN);
+    gs_http_load_set_result(load, -EAGAIN);
     expect(GS_HTTP_FILE_OPEN);
-    gs_http_load_result(load, -EINTR);
+    gs_http_load_set_result(load, -EINTR);
     open_file();
     stat_file(S_IFREG, 0, 1);
     finish(200, true);
@@ -258,27 +294,27 @@ TEST(interrupted_opening_is_tried_again_but_not_for_ever)
     start("a", false, NULL);
     int tries = 0;
     while (gs_http_load_next(load, &op)) {
-        gs_http_load_result(load, -EAGAIN);
+        gs_http_load_set_result(load, -EAGAIN);
         CHECK(++tries < 10);
     }
     finish(503, false);
     stop();
 }
 
-TEST(file_that_shrinks_while_it_is_read_is_read_anew)
+TEST(file_that_shrinks_while_it_is_read_is_reread)
 {
     start("a", false, NULL);
     open_file();
     stat_file(S_IFREG, 10, 1);
     expect(GS_HTTP_FILE_READ);
-    gs_http_load_result(load, 4);
+    gs_http_load_set_result(load, 4);
     expect(GS_HTTP_FILE_READ);
-    gs_http_load_result(load, 0);
+    gs_http_load_set_result(load, 0);
     stat_file(S_IFREG, 4, 2);
     expect(GS_HTTP_FILE_READ);
     CHECK_EQ(op.offset, 0);
     CHECK_EQ(op.n, 4);
-    gs_http_load_result(load, 4);
+    gs_http_load_set_result(load, 4);
     finish(200, true);
     CHECK_EQ(load->page->stat.st_size, 4);
     stop();
@@ -291,7 +327,7 @@ TEST(file_that_keeps_shrinking_is_served_from_its_descriptor)
     for (off_t size = 10; size > 6; size--) {
         stat_file(S_IFREG, size, size);
         expect(GS_HTTP_FILE_READ);
-        gs_http_load_result(load, 0);
+        gs_http_load_set_result(load, 0);
     }
     stat_file(S_IFREG, 6, 1);
     finish(200, false);

@@ -8,7 +8,7 @@ static const char *type(const char *path)
     return gs_http_media_type((struct gs_http_text){path, strlen(path)});
 }
 
-TEST(text_says_its_charset)
+TEST(text_types_include_the_charset)
 {
     CHECK_STR(type("index.html"), "text/html; charset=utf-8");
     CHECK_STR(type("a/b/old.htm"), "text/html; charset=utf-8");
@@ -20,7 +20,7 @@ TEST(text_says_its_charset)
     CHECK_STR(type("README.md"), "text/markdown; charset=utf-8");
 }
 
-TEST(types_that_know_their_encoding_say_none)
+TEST(types_with_an_inherent_encoding_have_no_charset)
 {
     CHECK_STR(type("data.json"), "application/json");
     CHECK_STR(type("feed.xml"), "application/xml");
@@ -37,7 +37,7 @@ static void check_known(const char *ending)
     CHECK(strchr(type(path), '/'));
 }
 
-TEST(every_ending_of_the_table_is_found)
+TEST(every_extension_of_the_table_is_found)
 {
     const char *endings[] = {
         "3gp",      "7z",      "aac",         "apk",  "apng", "atom",  "avi",   "avif", "bmp",
@@ -58,14 +58,14 @@ TEST(every_ending_of_the_table_is_found)
         check_known(endings[i]);
 }
 
-TEST(ending_is_known_in_upper_case_too)
+TEST(extension_is_found_in_upper_case)
 {
     CHECK_STR(type("Picture.JPG"), "image/jpeg");
     CHECK_STR(type("INDEX.Html"), "text/html; charset=utf-8");
     CHECK_STR(type("font.WOFF2"), "font/woff2");
 }
 
-TEST(last_ending_of_the_last_segment_counts)
+TEST(last_extension_of_the_last_segment_is_used)
 {
     CHECK_STR(type("page.html.gz"), "application/gzip");
     CHECK_STR(type("archive.tar.xz"), "application/x-xz");
@@ -75,7 +75,7 @@ TEST(last_ending_of_the_last_segment_counts)
     CHECK_STR(type(".hidden/.x.png"), "image/png");
 }
 
-TEST(names_without_a_known_ending_are_octets)
+TEST(names_without_a_known_extension_are_octet_streams)
 {
     CHECK_STR(type(""), UNKNOWN);
     CHECK_STR(type("/"), UNKNOWN);
@@ -93,7 +93,7 @@ TEST(names_without_a_known_ending_are_octets)
     CHECK_STR(gs_http_media_type((struct gs_http_text){NULL, 0}), UNKNOWN);
 }
 
-TEST(bytes_of_any_value_in_an_ending_do_no_harm)
+TEST(extension_may_contain_any_bytes)
 {
     CHECK_STR(gs_http_media_type(GS_HTTP_TEXT("x.png\0")), UNKNOWN);
     CHECK_STR(gs_http_media_type(GS_HTTP_TEXT("x.\0")), UNKNOWN);

@@ -24,7 +24,7 @@ static void stop(void)
     gs_http_page_unref(file_page);
 }
 
-TEST(texts_that_follow_each_other_are_one_piece)
+TEST(consecutive_texts_are_one_piece)
 {
     start();
     gs_http_output_put(output, GS_HTTP_TEXT("one "));
@@ -82,7 +82,7 @@ TEST(output_advances_through_pieces_and_releases_them)
     stop();
 }
 
-TEST(text_behind_a_piece_that_was_taken_begins_another)
+TEST(text_after_a_sent_piece_starts_another)
 {
     start();
     gs_http_output_put(output, GS_HTTP_TEXT("abc"));
@@ -110,15 +110,15 @@ TEST(room_is_counted_in_bytes_and_in_pieces)
     stop();
 }
 
-TEST(output_of_pages_alone_moves_into_little_memory)
+TEST(output_of_pages_only_is_compacted)
 {
-    struct gs_http_logged logged = {.end = 22};
+    struct gs_http_log_record record = {.end = 22};
     start();
     gs_http_output_put(output, GS_HTTP_TEXT("abc"));
     gs_http_output_put_body(output, memory_page, 0, 10);
     gs_http_output_put_body(output, file_page, 1, 9);
-    *output->last_logged = &logged;
-    output->last_logged = &logged.next;
+    *output->last_log_record = &record;
+    output->last_log_record = &record.next;
     CHECK(!gs_http_output_compact(output));
     gs_http_output_advance(output, 5);
     struct gs_http_output *rest = gs_http_output_compact(output);
@@ -131,9 +131,10 @@ TEST(output_of_pages_alone_moves_into_little_memory)
     CHECK_EQ(*rest->segments[0].piece.bytes, '2');
     CHECK_EQ(rest->segments[0].piece.n, 8);
     CHECK_EQ(rest->segments[1].piece.offset, 1);
-    CHECK(rest->logged == &logged && rest->last_logged == &logged.next);
+    CHECK(rest->log_records == &record && rest->last_log_record == &record.next);
 
-    CHECK(!output->count && !output->logged && output->last_logged == &output->logged);
+    CHECK(!output->count && !output->log_records &&
+          output->last_log_record == &output->log_records);
     CHECK(gs_http_output_has_room(output, GS_HTTP_OUTPUT_BYTES, GS_HTTP_OUTPUT_SEGMENTS));
     CHECK_EQ(memory_page->references, 2);
     gs_http_output_advance(rest, 17);
@@ -144,12 +145,12 @@ TEST(output_of_pages_alone_moves_into_little_memory)
     stop();
 }
 
-TEST(compact_output_has_a_log_of_its_own)
+TEST(compacted_output_takes_over_the_log)
 {
     start();
     gs_http_output_put_body(output, file_page, 0, 10);
     struct gs_http_output *rest = gs_http_output_compact(output);
-    CHECK(rest && !rest->logged && rest->last_logged == &rest->logged);
+    CHECK(rest && !rest->log_records && rest->last_log_record == &rest->log_records);
     gs_http_output_done(rest);
     free(rest);
     stop();

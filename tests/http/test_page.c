@@ -8,7 +8,7 @@
 static const struct stat state = {
     .st_ino = 10, .st_size = 16, .st_mtim = {.tv_sec = 784111777, .tv_nsec = 1}};
 
-TEST(page_has_the_head_of_its_answer)
+TEST(page_has_the_head_of_its_response)
 {
     struct gs_http_page *page = gs_http_page_new(GS_HTTP_TEXT("a/b.txt"), &state, true);
     CHECK(page);
@@ -30,7 +30,7 @@ TEST(page_has_the_head_of_its_answer)
     gs_http_page_unref(page);
 }
 
-TEST(page_of_any_state_has_room_for_its_head)
+TEST(page_of_any_file_has_room_for_its_head)
 {
     struct stat largest = {.st_ino = UINT64_MAX,
                            .st_size = INT64_MAX,
@@ -57,20 +57,20 @@ TEST(last_reference_closes_the_descriptor)
     CHECK(fcntl(fd, F_GETFD) < 0);
 }
 
-TEST(same_file_is_the_same_in_every_respect)
+TEST(same_file_requires_equality_of_all_attributes)
 {
     struct stat other = state;
-    CHECK(gs_http_page_same_file(&state, &other));
+    CHECK(gs_http_page_is_same_file(&state, &other));
     other.st_size++;
-    CHECK(!gs_http_page_same_file(&state, &other));
+    CHECK(!gs_http_page_is_same_file(&state, &other));
     other = state, other.st_ino++;
-    CHECK(!gs_http_page_same_file(&state, &other));
+    CHECK(!gs_http_page_is_same_file(&state, &other));
     other = state, other.st_dev++;
-    CHECK(!gs_http_page_same_file(&state, &other));
+    CHECK(!gs_http_page_is_same_file(&state, &other));
     other = state, other.st_mtim.tv_nsec++;
-    CHECK(!gs_http_page_same_file(&state, &other));
+    CHECK(!gs_http_page_is_same_file(&state, &other));
     other = state, other.st_ctim.tv_sec++;
-    CHECK(!gs_http_page_same_file(&state, &other));
+    CHECK(!gs_http_page_is_same_file(&state, &other));
     other = state, other.st_atim.tv_sec++;
-    CHECK(gs_http_page_same_file(&state, &other));
+    CHECK(gs_http_page_is_same_file(&state, &other));
 }

@@ -13,7 +13,7 @@ static unsigned parse(const char *head)
 #define LINE "GET /a?b HTTP/1.1\r\n"
 #define HOST "Host: h\r\n"
 
-TEST(request_is_taken_apart)
+TEST(request_is_parsed)
 {
     CHECK_EQ(parse("HEAD /a?b HTTP/1.1\r\nHost: h:80\r\nUSER-AGENT:  me \t\r\nReferer: r\r\n\r\n"),
              0);
@@ -30,7 +30,7 @@ TEST(request_is_taken_apart)
     CHECK(request.fields.n == strlen("Host: h:80\r\nUSER-AGENT:  me \t\r\nReferer: r\r\n\r\n"));
 }
 
-TEST(methods_are_told_apart_by_case)
+TEST(methods_are_case_sensitive)
 {
     static const struct {
         const char *name;
@@ -56,7 +56,7 @@ TEST(methods_are_told_apart_by_case)
     }
 }
 
-TEST(versions_decide_about_the_connection)
+TEST(keep_alive_defaults_depend_on_the_version)
 {
     CHECK_EQ(parse("GET / HTTP/1.0\r\n\r\n"), 0);
     CHECK(!request.minor && !request.keep_alive);
@@ -69,7 +69,7 @@ TEST(versions_decide_about_the_connection)
     CHECK_EQ(parse("GET / HTTP/1.1 \r\n\r\n"), 400);
 }
 
-TEST(forms_of_target_go_with_their_methods)
+TEST(forms_of_target_are_checked_against_the_method)
 {
     CHECK_EQ(parse("OPTIONS * HTTP/1.1\r\n" HOST "\r\n"), 0);
     CHECK_EQ(request.target.form, GS_HTTP_TARGET_ASTERISK);
@@ -83,7 +83,7 @@ TEST(forms_of_target_go_with_their_methods)
     CHECK_EQ(parse("BREW https://h/x HTTP/1.1\r\n" HOST "\r\n"), 421);
 }
 
-TEST(length_and_coding_frame_the_body)
+TEST(length_and_coding_determine_the_framing)
 {
     CHECK_EQ(parse(LINE HOST "Content-Length: 0042\r\n\r\n"), 0);
     CHECK(request.has_length);
@@ -97,7 +97,7 @@ TEST(length_and_coding_frame_the_body)
     CHECK_EQ(parse(LINE HOST "Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n"), 400);
 }
 
-TEST(connection_options_count_in_every_line)
+TEST(connection_options_are_read_from_every_line)
 {
     CHECK_EQ(parse(LINE HOST "Connection: a, b\r\nConnection:\r\nConnection: c , Close\r\n\r\n"),
              0);
@@ -108,7 +108,7 @@ TEST(connection_options_count_in_every_line)
     CHECK(!request.keep_alive);
 }
 
-TEST(expectation_is_known_or_fails)
+TEST(unknown_expectation_fails)
 {
     CHECK_EQ(parse(LINE HOST "Expect: 100-CONTINUE\r\n\r\n"), 0);
     CHECK(request.expects_continue);
@@ -121,7 +121,7 @@ TEST(expectation_is_known_or_fails)
     CHECK(!request.expects_continue);
 }
 
-TEST(refused_request_is_understood_as_far_as_it_went)
+TEST(refused_request_has_the_values_parsed_before_the_error)
 {
     CHECK_EQ(parse("HEAD /x HTTP/1.1\r\n\r\n"), 400);
     CHECK_EQ(request.method, GS_HTTP_HEAD);

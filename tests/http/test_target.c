@@ -56,7 +56,7 @@ TEST(absolute_form_has_an_authority)
     CHECK(gs_http_text_is(target.query, "b"));
 }
 
-TEST(absolute_form_without_a_path_asks_for_the_root)
+TEST(absolute_form_without_a_path_is_the_root)
 {
     struct gs_http_target target = split("http://example.org:80");
     CHECK(gs_http_text_is(target.authority, "example.org:80"));
@@ -153,7 +153,7 @@ static void check_bad_path(struct gs_http_text path)
 
 #define BAD_PATH(path) check_bad_path(GS_HTTP_TEXT(path))
 
-TEST(plain_paths_lose_their_first_slash)
+TEST(plain_paths_lose_their_leading_slash)
 {
     check_path("/index.html", "index.html", 0);
     check_path("/a/b/c.txt", "a/b/c.txt", 0);
@@ -179,7 +179,7 @@ TEST(trailing_slash_is_a_flag)
     check_path("/a/b//", "a/b", DIRECTORY);
 }
 
-TEST(doubled_slashes_are_one)
+TEST(repeated_slashes_are_merged)
 {
     check_path("//a", "a", 0);
     check_path("/a//b///c", "a/b/c", 0);
@@ -251,7 +251,7 @@ TEST(bad_escapes_are_refused)
     check_bad_path((struct gs_http_text){"/%41", 2});
 }
 
-TEST(bytes_that_may_not_be_in_a_name_are_refused)
+TEST(invalid_bytes_of_names_are_refused)
 {
     BAD_PATH("/%00");
     BAD_PATH("/a%00.html");
@@ -291,7 +291,7 @@ TEST(names_that_begin_with_a_dot_are_hidden)
     check_path("/a.b/c.", "a.b/c.", 0);
 }
 
-TEST(well_known_is_not_hidden_where_it_is_the_first_name)
+TEST(well_known_is_not_hidden_as_the_first_name)
 {
     check_path("/.well-known", ".well-known", 0);
     check_path("/.well-known/", ".well-known", DIRECTORY);
@@ -304,7 +304,7 @@ TEST(well_known_is_not_hidden_where_it_is_the_first_name)
     check_path("/.Well-Known/x", ".Well-Known/x", HIDDEN);
 }
 
-TEST(hidden_name_that_the_path_leaves_again_does_not_count)
+TEST(hidden_name_removed_by_a_dot_segment_is_ignored)
 {
     check_path("/.git/../a", "a", 0);
     check_path("/a/.b/../c", "a/c", 0);
@@ -312,7 +312,7 @@ TEST(hidden_name_that_the_path_leaves_again_does_not_count)
     check_path("/x/../.well-known/y", ".well-known/y", 0);
 }
 
-TEST(room_must_hold_the_path_and_its_nul)
+TEST(buffer_must_hold_the_path_and_its_nul)
 {
     char out[8];
     unsigned flags = 77;

@@ -1,7 +1,7 @@
 #include "http/text.h"
 #include "tests/test.h"
 
-TEST(text_is_the_word_only_byte_by_byte)
+TEST(text_equals_a_word_only_byte_by_byte)
 {
     CHECK(gs_http_text_is(GS_HTTP_TEXT("GET"), "GET"));
     CHECK(!gs_http_text_is(GS_HTTP_TEXT("get"), "GET"));
@@ -10,7 +10,7 @@ TEST(text_is_the_word_only_byte_by_byte)
     CHECK(!gs_http_text_is(GS_HTTP_TEXT("GE\0T"), "GE"));
 }
 
-TEST(absent_text_is_the_empty_word)
+TEST(absent_text_equals_the_empty_word)
 {
     struct gs_http_text absent = {NULL, 0};
     CHECK(gs_http_text_is(absent, ""));
@@ -18,7 +18,7 @@ TEST(absent_text_is_the_empty_word)
     CHECK(!gs_http_text_is(absent, "a"));
 }
 
-TEST(letters_are_folded_and_nothing_else_is)
+TEST(only_letters_are_case_folded)
 {
     CHECK(gs_http_text_is_nocase(GS_HTTP_TEXT("Keep-ALIVE"), "keep-alive"));
     CHECK(gs_http_text_is_nocase(GS_HTTP_TEXT("AZaz09"), "azaz09"));

@@ -25,13 +25,13 @@ TEST(token_characters_are_those_of_the_rfc)
                  is_alphanumeric(c) || is_one_of(c, "!#$%&'*+-.^_`|~"));
 }
 
-TEST(field_characters_hold_no_control_but_tab)
+TEST(field_characters_exclude_controls_except_tab)
 {
     for (int c = 0; c < 256; c++)
         CHECK_EQ(!!(classes(c) & GS_HTTP_FIELD), c == '\t' || (c >= 0x20 && c != 0x7f));
 }
 
-TEST(digits_and_hexadecimal_digits_are_known)
+TEST(digits_and_hexadecimal_digits_are_classified)
 {
     for (int c = 0; c < 256; c++)
         CHECK_EQ(!!(classes(c) & GS_HTTP_DIGIT), c >= '0' && c <= '9');
@@ -47,27 +47,66 @@ TEST(hexadecimal_digits_have_their_values)
         CHECK_EQ(gs_http_hex_value("0123456789ABCDEF"[i]), i);
 }
 
-TEST(target_characters_are_visible_and_neither_delimiters_nor_a_fragment)
+TEST(target_characters_are_visible_and_exclude_delimiters_and_fragments)
 {
     for (int c = 0; c < 256; c++)
         CHECK_EQ(!!(classes(c) & GS_HTTP_TARGET), c > 0x20 && c < 0x7f && !strchr("#\"<>", c));
 }
 
-TEST(segment_characters_mean_themselves)
+TEST(segment_characters_have_no_special_meaning)
 {
     for (int c = 0; c < 256; c++)
         CHECK_EQ(!!(classes(c) & GS_HTTP_SEGMENT),
                  c >= 0x20 && c != 0x7f && c != '/' && c != '\\' && c != '%');
 }
 
-TEST(host_characters_hold_nothing_that_delimits)
+TEST(host_characters_exclude_delimiters)
 {
     for (int c = 0; c < 256; c++)
         CHECK_EQ(!!(classes(c) & GS_HTTP_HOST),
                  is_alphanumeric(c) || is_one_of(c, "-._~!$&'()*+;="));
 }
 
-TEST(token_is_not_empty_and_holds_no_delimiter)
+static size_t utf8_length(const char *text)
+{
+    return gs_http_utf8_length((struct gs_http_text){text, strlen(text)});
+}
+
+TEST(only_well_formed_utf8_has_a_length)
+{
+    CHECK_EQ(utf8_length("\xc2\x80"), 2);
+    CHECK_EQ(utf8_length("\xdf\xbfx"), 2);
+    CHECK_EQ(utf8_length("\xe0\xa0\x80"), 3);
+    CHECK_EQ(utf8_length("\xed\x9f\xbf"), 3);
+    CHECK_EQ(utf8_length("\xef\xbf\xbf"), 3);
+    CHECK_EQ(utf8_length("\xf0\x90\x80\x80"), 4);
+    CHECK_EQ(utf8_length("\xf4\x8f\xbf\xbf"), 4);
+    static const char *const malformed[] = {
+        "",
+        "a",
+        "\x80",
+        "\xbf\x80",
+        "\xc0\xae",
+        "\xc1\xbf",
+        "\xc2",
+        "\xc2x",
+        "\xc2\xc2",
+        "\xe0\x9f\xbf",
+        "\xe1\x80",
+        "\xe1\x80x",
+        "\xed\xa0\x80",
+        "\xf0\x8f\xbf\xbf",
+        "\xf1\x80\x80",
+        "\xff",
+        "\xf1\x80\x80x",
+        "\xf4\x90\x80\x80",
+        "\xf5\x80\x80\x80",
+    };
+    for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++)
+        CHECK_EQ(utf8_length(malformed[i]), 0);
+}
+
+TEST(token_is_not_empty_and_has_no_delimiter)
 {
     CHECK(gs_http_is_token(GS_HTTP_TEXT("Content-Length")));
     CHECK(gs_http_is_token(GS_HTTP_TEXT("M-SEARCH")));
@@ -84,7 +123,7 @@ static void check_trimmed(struct gs_http_text text, const char *expected)
     CHECK(gs_http_text_is(gs_http_trim(text), expected));
 }
 
-TEST(trimming_takes_spaces_and_tabs_off_both_ends)
+TEST(trimming_removes_spaces_and_tabs_at_both_ends)
 {
     check_trimmed(GS_HTTP_TEXT(" \t a b\t "), "a b");
     check_trimmed(GS_HTTP_TEXT(" \t "), "");
@@ -92,7 +131,7 @@ TEST(trimming_takes_spaces_and_tabs_off_both_ends)
     check_trimmed(GS_HTTP_TEXT("\ra\n"), "\ra\n");
 }
 
-/* expected: the elements, each followed by '|'. */
+/* expected: the elements, with '|' after each. */
 static void check_list(struct gs_http_text list, const char *expected)
 {
     char seen[256];
@@ -125,7 +164,7 @@ TEST(empty_elements_of_a_list_are_skipped)
     check_list(GS_HTTP_TEXT(",a,"), "a|");
 }
 
-TEST(commas_in_quoted_strings_do_not_end_an_element)
+TEST(commas_in_quoted_strings_do_not_separate_elements)
 {
     check_list(GS_HTTP_TEXT("\"a,b\", c"), "\"a,b\"|c|");
     check_list(GS_HTTP_TEXT("x=\"a\\\",b\" , c"), "x=\"a\\\",b\"|c|");
@@ -133,13 +172,13 @@ TEST(commas_in_quoted_strings_do_not_end_an_element)
     check_list(GS_HTTP_TEXT("a\\,b"), "a\\|b|");
 }
 
-TEST(quoted_string_without_end_reaches_to_the_end_of_the_list)
+TEST(unterminated_quoted_string_extends_to_the_end_of_the_list)
 {
     check_list(GS_HTTP_TEXT("a, \"b, c"), "a|\"b, c|");
     check_list(GS_HTTP_TEXT("\"b\\"), "\"b\\|");
 }
 
-TEST(quotation_marks_hide_nothing_in_a_list_of_tokens)
+TEST(quotation_marks_do_not_quote_in_a_list_of_tokens)
 {
     struct gs_http_text list = GS_HTTP_TEXT("\"a, close ,,b\\"), token;
     CHECK(gs_http_tokens_next(&list, &token) && gs_http_text_is(token, "\"a"));
@@ -168,7 +207,7 @@ static void check_decimal(uint64_t value)
     CHECK(back == value);
 }
 
-TEST(decimals_are_written_and_read_back_at_every_length)
+TEST(decimals_of_every_length_are_formatted_and_parsed)
 {
     uint64_t power = 1;
     for (int i = 0; i < 20; i++, power *= 10) {
@@ -186,7 +225,7 @@ TEST(decimals_are_written_and_read_back_at_every_length)
         check_decimal(value);
 }
 
-TEST(decimal_that_is_not_all_digits_is_refused)
+TEST(decimal_with_other_characters_is_refused)
 {
     uint64_t value = 7;
     CHECK(!gs_http_get_decimal(GS_HTTP_TEXT(""), &value));
@@ -200,7 +239,7 @@ TEST(decimal_that_is_not_all_digits_is_refused)
     CHECK_EQ(value, 7);
 }
 
-TEST(decimal_beyond_64_bits_is_refused)
+TEST(decimal_above_64_bits_is_refused)
 {
     uint64_t value = 7;
     CHECK(!gs_http_get_decimal(GS_HTTP_TEXT("18446744073709551616"), &value));

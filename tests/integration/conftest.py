@@ -1,13 +1,19 @@
-"""What the integration tests share: a directory to serve, and servers that are always stopped."""
+"""Fixtures of the integration tests: a directory to serve, and servers that are always stopped."""
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from server import Server, has_turn, ways, words_for
+from installation import PROGRAM, output
+from server import Server, arguments_for, configurations, is_selected
 
 SMALL = b"<!doctype html>\n<title>small</title>\n" * 8
+
+# For tests of the reference: its generator, and a browser.
+TREE = Path(__file__).resolve().parents[2]
+sys.path += [str(TREE / "tools"), str(TREE / "tests/lab")]
 
 FAILED = pytest.StashKey[bool]()
 
@@ -15,7 +21,7 @@ Serve = Callable[..., Server]
 
 
 def fill(folder: Path) -> Path:
-    """Put the pages that every test may count on into the folder."""
+    """Create the pages that every test may use."""
     (folder / "sub").mkdir(parents=True)
     (folder / "index.html").write_bytes(SMALL)
     (folder / "a.txt").write_bytes(b"hello\n")
@@ -27,7 +33,7 @@ def fill(folder: Path) -> Path:
 
 
 def sparse(file: Path, size: int) -> Path:
-    """Make a file with a few marks in it and nothing between."""
+    """Create a sparse file: a few marks with holes between them."""
     with file.open("wb") as out:
         for offset in range(0, size, size // 13):
             out.seek(offset)
@@ -37,38 +43,39 @@ def sparse(file: Path, size: int) -> Path:
 
 
 class Starter:
-    """Starts servers, and stops those that are still running in the end."""
+    """Starts servers, and stops those that are still running at the end."""
 
-    def __init__(self, folder: Path, way: str) -> None:
-        """Keep the servers' output in this folder; way: what they are where no word says so."""
+    def __init__(self, folder: Path, configuration: str) -> None:
+        """Keep the output of the servers in `folder`; start them in this configuration."""
         self.folder = folder
-        self.way = way
+        self.configuration = configuration
         self.servers: list[Server] = []
 
-    def __call__(self, root: Path, *words: str, exact: bool = False) -> Server:
-        """Start a server for root, at a free port if the words name no address.
+    def __call__(self, root: Path, *arguments: str, exact: bool = False) -> Server:
+        """Start a server for root, on a free port unless the arguments contain an address.
 
-        Where connections need workers of their own, it has more than the words say; not if exact.
+        If a worker serves one connection at a time, the server has more workers than requested,
+        unless `exact`.
         """
-        listens = words.count("--listen")
+        listens = arguments.count("--listen")
         address = () if listens else ("--listen", "127.0.0.1:0")
         output = self.folder / f"server-{len(self.servers)}"
-        given = [*self.way.split(), *address, *words]
+        given = [*self.configuration.split(), *address, *arguments]
         if not exact:
-            given = words_for(self.way, (*address, *words))
+            given = arguments_for(self.configuration, (*address, *arguments))
         server = Server.start(output, ["--arch", *given, str(root)])
         self.servers.append(server)
         server.wait_until_ready(listens or 1)
         return server
 
     def stop(self) -> None:
-        """Stop those that are running, each of which must end well."""
+        """Stop the servers that are still running; each must end without an error."""
         for server in self.servers:
-            if not server.judged:
+            if not server.was_checked:
                 server.stop()
 
     def clean(self) -> None:
-        """See to it that nothing is left running."""
+        """Kill the servers that are still running."""
         for server in self.servers:
             server.kill()
 
@@ -77,7 +84,7 @@ class Starter:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Iterator[pytest.TestReport]:
-    """Let fixtures see whether their test failed."""
+    """Make the result of a test visible to its fixtures."""
     report = yield
     if call.when == "call":
         item.stash[FAILED] = report.failed
@@ -85,40 +92,40 @@ def pytest_runtest_makereport(
 
 
 def pytest_configure() -> None:
-    """Let servers be interrupted, also where the tests run in the background of a shell."""
+    """Let SIGINT reach the servers, also if the tests run in the background of a shell."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is not run with every architecture; see server.has_turn."""
-    left_out = []
+    """Deselect the tests that are not run in their configuration; see server.is_selected."""
+    deselected = []
     for item in items:
         callspec = getattr(item, "callspec", None)
-        way = callspec.params.get("way") if callspec else None
-        if way and not has_turn(way, item.path.stem):
-            left_out.append(item)
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        configuration = callspec.params.get("configuration") if callspec else None
+        if configuration and not is_selected(configuration, item.path.stem):
+            deselected.append(item)
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if item not in set(deselected)]
 
 
-@pytest.fixture(scope="session", params=ways())
-def way(request: pytest.FixtureRequest) -> str:
-    """Return the words after --arch under test: every architecture in turn, and with io_uring."""
+@pytest.fixture(scope="session", params=configurations())
+def configuration(request: pytest.FixtureRequest) -> str:
+    """Return the arguments after --arch: every architecture in turn, also with io_uring."""
     return str(request.param)
 
 
 @pytest.fixture(scope="session")
-def arch(way: str) -> str:
+def arch(configuration: str) -> str:
     """Return the concurrency architecture under test."""
-    return way.split(maxsplit=1)[0]
+    return configuration.split(maxsplit=1)[0]
 
 
 @pytest.fixture
-def serve(tmp_path: Path, way: str, request: pytest.FixtureRequest) -> Iterator[Serve]:
-    """Return what starts a server; each must end well, unless the test failed anyway."""
-    starter = Starter(tmp_path / "servers", way)
+def serve(tmp_path: Path, configuration: str, request: pytest.FixtureRequest) -> Iterator[Serve]:
+    """Return a starter of servers, each of which must end without an error if the test passes."""
+    starter = Starter(tmp_path / "servers", configuration)
     try:
         yield starter
         if not request.node.stash.get(FAILED, True):
@@ -129,24 +136,32 @@ def serve(tmp_path: Path, way: str, request: pytest.FixtureRequest) -> Iterator[
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Return a directory of the test's own to serve."""
+    """Return a new directory to serve."""
     return fill(tmp_path / "root")
 
 
 @pytest.fixture(scope="module")
 def shared_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory that the tests of a module only read."""
+    """Return a directory that the tests of a module share and only read."""
     return fill(tmp_path_factory.mktemp("shared") / "root")
 
 
 @pytest.fixture(scope="module")
 def shared(
-    shared_root: Path, way: str, tmp_path_factory: pytest.TempPathFactory
+    shared_root: Path, configuration: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
     """Return a server that the tests of a module share."""
-    starter = Starter(tmp_path_factory.mktemp("shared") / "servers", way)
+    starter = Starter(tmp_path_factory.mktemp("shared") / "servers", configuration)
     try:
         yield starter(shared_root)
         starter.stop()
     finally:
         starter.clean()
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory that everything was installed in, and then moved to."""
+    folder = tmp_path_factory.mktemp("installed")
+    output("cmake", "--install", PROGRAM.parent, "--prefix", folder / "before")
+    return (folder / "before").rename(folder / "after")

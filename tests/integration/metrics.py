@@ -1,4 +1,4 @@
-"""The page of --metrics, read as strictly as Prometheus reads it."""
+"""The page of --metrics, parsed as strictly as by Prometheus."""
 
 import re
 
@@ -13,7 +13,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 def parse(text: str) -> Samples:
-    """Return all samples; each belongs to a family that was announced, and comes once."""
+    """Return all samples; each must belong to a declared family and occur once."""
     types: dict[str, str] = {}
     samples: Samples = {}
     for line in text.splitlines():
@@ -35,7 +35,7 @@ def parse(text: str) -> Samples:
 
 
 def value(samples: Samples, name: str, **labels: str) -> float:
-    """Return the one sample of this name that has these labels."""
+    """Return the only sample with this name and these labels."""
     wanted = set(labels.items())
     (found,) = (
         number for (n, has), number in samples.items() if n == f"gossamer_{name}" and wanted <= has
@@ -44,7 +44,7 @@ def value(samples: Samples, name: str, **labels: str) -> float:
 
 
 def read(server: Server) -> Samples:
-    """Get the page through a connection of its own."""
+    """Request the page over a new connection."""
     response = get(server.address, PATH, Connection="close")
     assert response.status == 200
     assert response.fields["content-type"].startswith("text/plain; version=0.0.4")

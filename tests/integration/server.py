@@ -1,4 +1,4 @@
-"""A server under test: started on free ports, stopped by process id, and judged by what it said."""
+"""A server under test: it gets a free port, is stopped by process id, and its output is checked."""
 
 import contextlib
 import ctypes
@@ -21,8 +21,13 @@ ENDED = re.compile(
     r"(?P<bytes>\d+) bytes$"
 )
 
-# Only what hangs takes as long: sanitizers and a busy machine have room.
-PATIENCE_S = 30.0
+# Tests may run as root: this line is checked by one test, and hidden from the others.
+ROOT_WARNING = (
+    "gossamer serve: running as root without --user: permissions of files are not respected"
+)
+
+# Only a hanging server takes this long, even with a sanitizer or on a busy machine.
+TIMEOUT_S = 30.0
 
 
 def program() -> str:
@@ -33,12 +38,12 @@ def program() -> str:
 @functools.cache
 def is_built_with(sanitizer: str) -> bool:
     """Return whether the program under test was built with the address or thread sanitizer."""
-    mark = {"address": b"__asan_init", "thread": b"__tsan_init"}[sanitizer]
+    mark = {"address": b"__asan_init", "thread": b"__tsan_func_entry"}[sanitizer]
     return mark in Path(program()).read_bytes()
 
 
 def architectures() -> list[str]:
-    """Return the names of the concurrency architectures, the default first."""
+    """Return the names of the concurrency architectures; the default is first."""
     listed = subprocess.run(
         [program(), "serve", "--arch", "list"], capture_output=True, text=True, check=True
     )
@@ -46,7 +51,7 @@ def architectures() -> list[str]:
 
 
 def has_io_uring() -> bool:
-    """Return whether the kernel has an io_uring for us, as of Linux 6.1."""
+    """Return whether we may use io_uring, with the features of Linux 6.1."""
     io_uring_setup, single_issuer, defer_taskrun = 425, 1 << 12, 1 << 13
     parameters = (ctypes.c_uint32 * 30)(0, 0, single_issuer | defer_taskrun)
     fd: int = ctypes.CDLL(None).syscall(io_uring_setup, 1, parameters)
@@ -55,84 +60,95 @@ def has_io_uring() -> bool:
     return fd >= 0
 
 
-# Where a worker that serves a connection serves no other meanwhile: more than any test has.
+# Architectures whose workers serve one connection at a time, with more workers than any test has
+# clients.
 ONE_AT_A_TIME = {"prefork": 320, "pool": 320, "queue": 640}
 
-# What is less is raised, with a notice.
-LEAST_WORKERS = {"queue": 2}
+# The server raises lower values, with a warning.
+MIN_WORKERS = {"queue": 2}
 
-# Where connections have processes of their own.
+# Architectures with a process for each connection.
 PROCESSES = ("fork", "prefork")
 
-# All tests are run with these; with other architectures, those in CORE_MODULES.
-FULL_WAYS = ("user", "event", "event --poller io_uring")
+# All tests are run in these configurations; in the others, only those in CORE_MODULES.
+FULL_CONFIGURATIONS = ("user", "event", "event --poller io_uring")
 CORE_MODULES = (
     "strict",
     "requests",
     "slow",
     "stop",
+    "linger",
     "limits",
     "roles",
     "workers",
     "metrics",
+    "root",
     "overload",
+    "unix",
+    "error_log",
 )
 
-# And of these, which are run under a sanitizer, where all takes longer.
+# The modules that are run in the other configurations under a sanitizer, which is slow.
 SANITIZED_MODULES = ("strict", "stop", "roles", "workers", "metrics")
 
-# Which ways are tested, a comma between them, each then with all tests; "all": every way.
-CHOICE = "GOSSAMER_ARCHS"
+# This environment variable selects configurations, separated by commas, for all tests; "all"
+# selects every one.
+SELECTION_VARIABLE = "GOSSAMER_ARCHS"
 
 
-def ways() -> list[str]:
-    """Return the words after --arch for all that is to be tested, the default first."""
+def configurations() -> list[str]:
+    """Return the arguments after --arch for each configuration to test; the default is first."""
     known = architectures()
     known += ["queue --nonblocking"] if "queue" in known else []
     known += ["event --poller io_uring", "user --poller io_uring"] if has_io_uring() else []
-    if is_built_with("thread"):  # which does not see what processes share
-        known = [way for way in known if way not in PROCESSES]
-    chosen = os.environ.get(CHOICE, "all")
-    return known if chosen == "all" else [way.strip() for way in chosen.split(",")]
+    if is_built_with("thread"):  # it does not detect races between processes
+        known = [name for name in known if name not in PROCESSES]
+    chosen = os.environ.get(SELECTION_VARIABLE, "all")
+    return known if chosen == "all" else [name.strip() for name in chosen.split(",")]
 
 
-def has_turn(way: str, module: str) -> bool:
-    """Tell whether the tests of this module, test_serve_..., are run this way."""
+def is_selected(configuration: str, module: str) -> bool:
+    """Return whether the tests of this module, test_serve_..., are run in this configuration."""
     is_sanitized = is_built_with("address") or is_built_with("thread")
     core = SANITIZED_MODULES if is_sanitized else CORE_MODULES
     is_core = module.removeprefix("test_serve_") in core
-    return is_core or way in FULL_WAYS or CHOICE in os.environ
+    return is_core or configuration in FULL_CONFIGURATIONS or SELECTION_VARIABLE in os.environ
 
 
-def serves_one_at_a_time(way: str) -> bool:
-    """Tell whether a worker that serves a connection serves no other meanwhile."""
-    return way.split(maxsplit=1)[0] in ONE_AT_A_TIME and "--nonblocking" not in way
+def serves_one_at_a_time(configuration: str) -> bool:
+    """Return whether a worker serves one connection at a time."""
+    arch = configuration.split(maxsplit=1)[0]
+    return arch in ONE_AT_A_TIME and "--nonblocking" not in configuration
 
 
-def workers_of(way: str, asked: int) -> int:
-    """Return how many workers a test gets that asks for so many."""
-    arch = way.split(maxsplit=1)[0]
-    if serves_one_at_a_time(way):
+def worker_count(configuration: str, requested: int) -> int:
+    """Return the number of workers for a test that requests this many."""
+    arch = configuration.split(maxsplit=1)[0]
+    if serves_one_at_a_time(configuration):
         return ONE_AT_A_TIME[arch]
-    return max(asked, LEAST_WORKERS.get(arch, 1))
+    return max(requested, MIN_WORKERS.get(arch, 1))
 
 
-def words_for(way: str, words: tuple[str, ...]) -> list[str]:
-    """Return the words after --arch for a test that asks for these words."""
-    given = list(words)
+def arguments_for(configuration: str, arguments: tuple[str, ...]) -> list[str]:
+    """Return the arguments after --arch for a test with these arguments."""
+    given = list(arguments)
     if "--workers" in given:
         at = given.index("--workers") + 1
-        given[at] = str(workers_of(way, int(given[at])))
-    elif serves_one_at_a_time(way):
-        given += ["--workers", str(workers_of(way, 0))]
-    unlimited = ["--requests-per-connection", "0"] if way == "pool" else []
-    return [*way.split(), *unlimited, *given]
+        given[at] = str(worker_count(configuration, int(given[at])))
+    elif serves_one_at_a_time(configuration):
+        given += ["--workers", str(worker_count(configuration, 0))]
+    unlimited = ["--requests-per-connection", "0"] if configuration == "pool" else []
+    return [*configuration.split(), *unlimited, *given]
 
 
-def run_serve(*words: str, timeout_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
-    """Run `gossamer serve` with words that are expected to end it at once."""
+def run_serve(*arguments: str, timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
+    """Run `gossamer serve` with arguments with which it exits at once."""
     return subprocess.run(
-        [program(), "serve", *words], capture_output=True, text=True, timeout=timeout_s, check=False
+        [program(), "serve", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
     )
 
 
@@ -143,95 +159,111 @@ class Server:
     process: subprocess.Popen[bytes]
     folder: Path
     expected: list[str] = field(default_factory=list)
+    allowed: list[str] = field(default_factory=list)
     addresses: list[tuple[str, int]] = field(default_factory=list)
     arch: str = ""
     workers: int = 0
-    judged: bool = False
+    was_checked: bool = False
 
     @classmethod
-    def start(cls, folder: Path, words: Iterable[str]) -> "Server":
-        """Start with these words; its output goes to files of the folder."""
+    def start(cls, folder: Path, arguments: Iterable[str]) -> "Server":
+        """Start a server with these arguments; its output is written to files in the folder."""
         folder.mkdir(parents=True)
         with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
             process = subprocess.Popen(
-                [program(), "serve", *words], stdin=subprocess.DEVNULL, stdout=out, stderr=err
+                [program(), "serve", *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=err
             )
         return cls(process, folder)
 
     @property
     def pid(self) -> int:
-        """Return its process id."""
+        """Return the process id."""
         return self.process.pid
 
     @property
     def address(self) -> tuple[str, int]:
-        """Return the first address that it listens at."""
+        """Return the first address on which it listens."""
         return self.addresses[0]
 
-    def output(self) -> list[str]:
-        """Return the lines of its standard output so far."""
+    def stdout_lines(self) -> list[str]:
+        """Return the lines of the standard output so far."""
         return (self.folder / "stdout").read_text().splitlines()
 
-    def complaints(self) -> list[str]:
-        """Return the lines of its standard error so far."""
+    def stderr_lines(self) -> list[str]:
+        """Return the lines of the standard error so far, without the warning for root."""
+        return [line for line in self.all_stderr_lines() if line != ROOT_WARNING]
+
+    def all_stderr_lines(self) -> list[str]:
+        """Return the lines of the standard error so far."""
         return (self.folder / "stderr").read_text(errors="replace").splitlines()
 
     def wait_until_ready(self, addresses: int = 1) -> None:
-        """Wait for its lines on stdout, and learn from them where it listens."""
+        """Wait for its lines on stdout, and parse its addresses."""
         for _ in attempts():
-            lines = [match for line in self.output() if (match := READY.match(line))]
+            lines = [match for line in self.stdout_lines() if (match := READY.match(line))]
             if len(lines) == addresses:
                 break
             if self.process.poll() is not None:
-                raise AssertionError(f"it ended with {self.process.returncode}: {self.said()}")
+                raise AssertionError(
+                    f"it ended with {self.process.returncode}: {self.all_output()}"
+                )
         else:
             self.kill()
-            raise AssertionError(f"it did not become ready: {self.said()}")
+            raise AssertionError(f"it did not become ready: {self.all_output()}")
         self.addresses = [(match[1].strip("[]"), int(match[2])) for match in lines]
         self.arch, self.workers = lines[0][3], int(lines[0][4])
 
-    def said(self) -> str:
-        """Return all that it printed."""
-        return "\n".join(self.output() + self.complaints())
+    def all_output(self) -> str:
+        """Return the whole output so far."""
+        return "\n".join(self.stdout_lines() + self.stderr_lines())
 
     def expect(self, pattern: str) -> None:
-        """Allow, and demand, a line on stderr that matches."""
+        """Allow, and require, a line on stderr that matches."""
         self.expected.append(pattern)
 
-    def tell(self, number: int) -> None:
-        """Send it a signal."""
+    def allow(self, pattern: str) -> None:
+        """Allow lines on stderr that match."""
+        self.allowed.append(pattern)
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the server."""
         self.process.send_signal(number)
 
     def kill(self) -> None:
-        """End it, whatever it does."""
+        """Kill the server."""
         self.process.kill()
         self.process.wait()
 
-    def wait(self) -> dict[str, int]:
-        """Wait until it has ended by itself, as it should; return what it counted."""
-        self.judged = True
+    def exit_status(self) -> int:
+        """Wait until the server has exited; return its status."""
+        self.was_checked = True
         try:
-            status = self.process.wait(PATIENCE_S)
+            return self.process.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise AssertionError(f"it did not end: {self.said()}") from None
-        assert status == 0, f"exit status {status}: {self.said()}"
-        *others, last = self.complaints() or [""]
+            raise AssertionError(f"it did not end: {self.all_output()}") from None
+
+    def wait(self, expected_status: int = 0) -> dict[str, int]:
+        """Wait until the server has exited with this status; return its counters."""
+        status = self.exit_status()
+        assert status == expected_status, f"exit status {status}: {self.all_output()}"
+        *others, last = self.stderr_lines() or [""]
         ended = ENDED.match(last)
-        assert ended, self.said()
+        assert ended, self.all_output()
         for pattern in self.expected:
-            assert any(re.search(pattern, line) for line in others), (pattern, self.said())
+            assert any(re.search(pattern, line) for line in others), (pattern, self.all_output())
         for line in others:
-            assert any(re.search(pattern, line) for pattern in self.expected), self.said()
+            known = (*self.expected, *self.allowed)
+            assert any(re.search(pattern, line) for pattern in known), self.all_output()
         return {name: int(value) for name, value in ended.groupdict().items()}
 
     def stop(self, number: int = signal.SIGTERM) -> dict[str, int]:
-        """Ask it to end, and wait until it has."""
-        self.tell(number)
+        """Stop the server with a signal, and wait until it has exited."""
+        self.send_signal(number)
         return self.wait()
 
-    def family(self) -> list[int]:
-        """Return the ids of its processes, its own first, each before its children."""
+    def process_ids(self) -> list[int]:
+        """Return the ids of its processes: its own first, each before its children."""
         pids = [self.pid]
         for pid in pids:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -240,27 +272,28 @@ class Server:
         return pids
 
     def cpu_s(self) -> float:
-        """Return the processor time that its processes have used."""
+        """Return the CPU time of all its processes."""
         ticks = 0
-        for pid in self.family():
+        for pid in self.process_ids():
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                 ticks += sum(int(field) for field in fields[11:15])
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def descriptors(self, kind: str = "") -> int:
-        """Return how many descriptors it has open; of a kind, "socket:", how many such things."""
-        found = [link for pid in self.family() for link in open_files(pid)]
+        """Return how many descriptors all its processes have; of a kind: how many files."""
+        found = [link for pid in self.process_ids() for link in open_files(pid)]
         return len({link for link in found if link.startswith(kind)}) if kind else len(found)
 
-    def falls_to_sockets(self, most: int) -> bool:
-        """Tell whether it comes to have no more sockets than that, waiting until it does."""
-        return any(self.descriptors("socket:") <= most for _ in attempts())
+    def has_at_most_sockets(self, limit: int) -> bool:
+        """Wait until it has at most this many sockets; return whether that happened."""
+        return any(self.descriptors("socket:") <= limit for _ in attempts())
 
     def refuses_connections(self) -> bool:
-        """Tell whether nobody listens at its address any more, waiting until that is so.
+        """Wait until its address refuses connections; return whether that happened.
 
-        A connection that is reset was at a worker that has stopped to listen: others may go on.
+        A reset is not a refusal: one worker has closed its listening socket, but others may still
+        accept.
         """
         for _ in attempts():
             try:
@@ -273,15 +306,15 @@ class Server:
 
 
 def open_files(pid: int) -> Iterable[str]:
-    """Return what the descriptors of a process stand for, as /proc tells it."""
+    """Return the targets of the links in /proc/PID/fd."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for link in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):
                 yield str(link.readlink())
 
 
-def attempts(limit_s: float = PATIENCE_S, pause_s: float = 0.01) -> Iterable[int]:
-    """Count attempts, with pauses between, as long as patience lasts."""
+def attempts(limit_s: float = TIMEOUT_S, pause_s: float = 0.01) -> Iterable[int]:
+    """Count attempts, with pauses in between, until the time limit."""
     end = time.monotonic() + limit_s
     count = 0
     while time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""Requests as RFC 9110 and 9112 judge them: what is refused, with which status, and what is not."""
+"""Requests and the statuses with which RFC 9110 and 9112 have them answered or refused."""
 
 HOST = b"Host: x\r\n"
 
@@ -9,7 +9,7 @@ def line(text: bytes) -> bytes:
 
 
 def fields(text: bytes, method: bytes = b"GET") -> bytes:
-    """Return a request with these field lines after Host, as they stand."""
+    """Return a request with these raw field lines after Host."""
     return method + b" /a.txt HTTP/1.1\r\n" + HOST + text + b"\r\n"
 
 
@@ -29,7 +29,7 @@ def coding(value: bytes) -> bytes:
 
 
 def chunks(body: bytes) -> bytes:
-    """Return a request with this chunked body, as it stands."""
+    """Return a request with this raw chunked body."""
     return fields(b"Transfer-Encoding: chunked\r\n") + body
 
 
@@ -51,6 +51,9 @@ LINES = {
     "control in the target": (line(b"GET /a\x01.txt HTTP/1.1"), {400}),
     "DEL in the target": (line(b"GET /a\x7f.txt HTTP/1.1"), {400}),
     "high byte in the target": (line(b"GET /d\xe4.txt HTTP/1.1"), {400}),
+    "overlong slash in the target": (line(b"GET /..\xc0\xafa.txt HTTP/1.1"), {400}),
+    "half a UTF-8 character": (line(b"GET /a.txt\xc3 HTTP/1.1"), {400}),
+    "UTF-8 in the host of the target": (line(b"GET http://\xc3\xa4/a.txt HTTP/1.1"), {400}),
     "tab instead of the first space": (line(b"GET\t/a.txt HTTP/1.1"), {400}),
     "tab instead of the second space": (line(b"GET /a.txt\tHTTP/1.1"), {400}),
     "two spaces before the target": (line(b"GET  /a.txt HTTP/1.1"), {400}),
@@ -265,6 +268,7 @@ ACCEPTED: dict[str, bytes] = {
     "spaces and tabs around a value": fields(b"A: \t b \t \r\n"),
     "spaces within a value": fields(b"A: b  c\td\r\n"),
     "empty value": fields(b"A:\r\nB: \r\n"),
+    "UTF-8 in the query": line(b"GET /a.txt?\xc3\xa4=\xf0\x9f\x98\x80 HTTP/1.1"),
     "high bytes in a value": fields(b"A: \xc3\xa4\xff\r\n"),
     "names in any letters": b"GET /a.txt HTTP/1.1\r\nhOST: x\r\nCONTENT-length: 3\r\n\r\nabc",
     "every character of a name": fields(b"!#$%&'*+-.^_`|~0aZ: b\r\n"),

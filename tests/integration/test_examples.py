@@ -1,4 +1,4 @@
-"""Each example does what it says."""
+"""Each example behaves as it documents; those that are servers: test_example_servers.py."""
 
 import os
 import re
@@ -7,56 +7,25 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from installation import EXAMPLES, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("GOSSAMER_PROGRAM") or str(ROOT / "build/dev/gossamer")
-EXAMPLES = Path(PROGRAM).resolve().parent / "examples"
-SOURCES = sorted((ROOT / "examples").glob("*.c"))
+SOURCES = sorted((ROOT / "examples").glob("*.c")) + sorted((ROOT / "examples").glob("*.cpp"))
 
 
-@pytest.fixture
-def echo() -> Iterator[tuple[str, int]]:
-    with subprocess.Popen([EXAMPLES / "echo"], stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout
-        yield "127.0.0.1", int(server.stdout.readline().split()[-1])
-        server.kill()
+def program_of(source: Path) -> str:
+    """Return the name of the program: echo of echo.c, and echo_cpp of echo.cpp."""
+    return source.name.removesuffix(".c").replace(".", "_")
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+@pytest.mark.parametrize("source", SOURCES, ids=program_of)
 def test_an_example_is_under_80_lines_and_has_a_test(source: Path) -> None:
     assert len(source.read_text().splitlines()) < 80
-    assert any(name.startswith(f"test_{source.stem}_") for name in globals())
-
-
-def test_echo_gives_back_to_each_client_what_it_sent(echo: tuple[str, int]) -> None:
-    clients = [socket.create_connection(echo, timeout=20) for _ in range(50)]
-    for number, client in enumerate(clients):
-        client.sendall(b"%d" % number * 1000)
-    for number, client in enumerate(clients):
-        expected = b"%d" % number * 1000
-        with client, client.makefile("rb") as answers:
-            assert answers.read(len(expected)) == expected
-
-
-def test_echo_holds_back_a_client_that_does_not_read(echo: tuple[str, int]) -> None:
-    with socket.create_connection(echo, timeout=20) as client:
-        client.setblocking(False)
-        sent, text = 0, b"0123456789" * 1000
-        for _ in range(10000):
-            try:
-                sent += client.send(text)
-            except BlockingIOError:
-                break
-        else:
-            pytest.fail("everything was taken from a client that does not read")
-        client.settimeout(20)
-        client.shutdown(socket.SHUT_WR)
-        with client.makefile("rb") as answers:
-            assert len(answers.read()) == sent
+    tests = "".join(file.read_text() for file in Path(__file__).parent.glob("test_example*.py"))
+    assert f"\ndef test_{program_of(source)}_" in tests
 
 
 def test_background_finds_primes_and_shows_how_far_it_is() -> None:
@@ -77,13 +46,38 @@ def test_background_ends_early_when_interrupted() -> None:
         assert program.wait(20) == 0
 
 
+def test_reach_tells_whether_a_server_accepts_connections() -> None:
+    def outcome(*arguments: str) -> tuple[int, str]:
+        reach = [EXAMPLES / "reach", *arguments]
+        done = subprocess.run(reach, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, (done.stdout or done.stderr).strip()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        assert outcome("127.0.0.1", port) == (0, "connected")
+    assert outcome("127.0.0.1", port) == (1, "Connection refused")
+    assert outcome("nonsense", port) == (2, "usage: reach IPV4-ADDRESS PORT")
+
+
+def test_reach_gives_up_when_nobody_answers() -> None:
+    """The accept queue is full, so the kernel ignores further requests."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, ExitStack() as stack:
+        for _ in range(8):
+            client = stack.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(listener.getsockname())
+        reach = [EXAMPLES / "reach", "127.0.0.1", str(listener.getsockname()[1])]
+        done = subprocess.run(reach, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout) == (1, "Operation canceled\n")
+
+
 @contextmanager
 def rerunning(watched: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
-    """Run `rerun` on a file that says "first"; end it and what it runs."""
+    """Run `rerun` on a file that contains "first"; stop it and its command at the end."""
     watched.write_text("first\n")
-    words = [EXAMPLES / "rerun", watched, *command]
+    arguments = [EXAMPLES / "rerun", watched, *command]
     with subprocess.Popen(
-        words, stdout=subprocess.PIPE, text=True, start_new_session=True
+        arguments, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as program:
         try:
             yield program
@@ -93,7 +87,7 @@ def rerunning(watched: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def change(watched: Path) -> None:
-    """Have the file say "second", in one step."""
+    """Replace the file atomically by one that contains "second"."""
     other = watched.with_name("other")
     other.write_text("second\n")
     other.replace(watched)
@@ -122,69 +116,9 @@ def test_rerun_ends_a_command_that_still_runs(tmp_path: Path) -> None:
         assert program.wait(60) == 0
 
 
-def test_echo_threads_gives_back_to_each_client_what_it_sent() -> None:
-    with subprocess.Popen([EXAMPLES / "echo_threads"], stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout
-        address = "127.0.0.1", int(server.stdout.readline().split()[-1])
-        clients = [socket.create_connection(address, timeout=20) for _ in range(50)]
-        for number, client in enumerate(clients):
-            client.sendall(b"%d" % number * 1000)
-        for number, client in enumerate(clients):
-            expected = b"%d" % number * 1000
-            with client, client.makefile("rb") as answers:
-                assert answers.read(len(expected)) == expected
-        server.kill()
-
-
-@contextmanager
-def running(name: str, *words: str) -> Iterator[tuple[subprocess.Popen[str], tuple[str, int]]]:
-    """Run an example that serves; yield it and its address."""
-    command = [EXAMPLES / name, *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout
-        try:
-            yield server, ("127.0.0.1", int(server.stdout.readline().split()[-1]))
-        finally:
-            server.kill()
-
-
-def receive(client: socket.socket, size: int) -> bytes:
-    """Receive so many bytes, or what came before the end."""
-    received = b""
-    while len(received) < size and (piece := client.recv(size - len(received))):
-        received += piece
-    return received
-
-
-def test_chat_tells_each_guest_what_the_others_say() -> None:
-    with running("chat") as (_, address):
-        guests = [socket.create_connection(address, timeout=20) for _ in range(5)]
-        for speaker, words in (guests[-1], b"the last one is seated"), (guests[0], b"and all are"):
-            speaker.sendall(words)
-            for guest in guests:
-                assert guest is speaker or receive(guest, len(words)) == words
-        for guest in guests:
-            guest.close()
-
-
-def test_chat_goes_on_when_a_guest_leaves_and_ends_when_interrupted() -> None:
-    with running("chat") as (server, address):
-        guests = [socket.create_connection(address, timeout=20) for _ in range(3)]
-        guests[2].sendall(b"goodbye")
-        assert receive(guests[0], 7) == receive(guests[1], 7) == b"goodbye"
-        guests[2].close()
-        guests[0].sendall(b"hello")
-        assert receive(guests[1], 5) == b"hello"
-        server.send_signal(signal.SIGINT)
-        assert server.wait(20) == 0
-        for guest in guests[:2]:
-            with guest:
-                assert guest.recv(1) == b""
-
-
 @contextmanager
 def listening(answer: bytes) -> Iterator[tuple[socket.socket, str]]:
-    """Give the answer to each connection, if there is one; yield the listener and its address."""
+    """Send the answer, if any, on each connection; yield the listener and its address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -204,17 +138,39 @@ def listening(answer: bytes) -> Iterator[tuple[socket.socket, str]]:
             listener.shutdown(socket.SHUT_RDWR)
 
 
-def test_fetch_gets_all_pages_and_says_what_went_wrong() -> None:
+def test_fetch_gets_all_pages_and_reports_errors() -> None:
     with listening(b"x" * 12345) as (_, page), socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         refused = f"127.0.0.1:{unused.getsockname()[1]}/"
         pages = [f"{page}/{number}" for number in range(20)]
         fetch = [EXAMPLES / "fetch", "60", *pages, refused, "nonsense"]
         done = subprocess.run(fetch, capture_output=True, text=True, timeout=100, check=False)
-    expected = [f"{page}: all there, 12345 bytes" for page in pages]
+    expected = [f"{page}: complete, 12345 bytes" for page in pages]
     expected += [f"{refused}: Connection refused, 0 bytes", "nonsense: Invalid argument, 0 bytes"]
     assert sorted(done.stdout.splitlines()) == sorted(expected)
     assert done.returncode == 0
+
+
+def test_get_prints_the_head_and_the_body() -> None:
+    answer = b"HTTP/1.0 200 OK\r\nServer: test\r\n\r\nthe body\nwithout an end"
+    with listening(answer) as (_, page):
+        get = [EXAMPLES / "get", f"{page}/index.html"]
+        done = subprocess.run(get, capture_output=True, timeout=100, check=True)
+    assert done.stderr == b"HTTP/1.0 200 OK\nServer: test\n"
+    assert done.stdout == b"the body\nwithout an end"
+
+
+def test_get_reports_errors(tmp_path: Path) -> None:
+    with listening(b"HTTP/1.0 200 OK\r\nServ") as (_, page):
+        for address, message in (
+            (page, f"HTTP/1.0 200 OK\n{page}: Protocol error\n"),
+            ("nonsense", "nonsense: Invalid argument\n"),
+            (f"unix:{tmp_path}/none", f"unix:{tmp_path}/none: No such file or directory\n"),
+        ):
+            get = [EXAMPLES / "get", address]
+            done = subprocess.run(get, capture_output=True, text=True, timeout=100, check=False)
+            assert done.stderr == message
+            assert done.returncode == 1
 
 
 def test_fetch_ends_at_its_deadline() -> None:
@@ -236,35 +192,130 @@ def test_fetch_gives_up_when_interrupted() -> None:
                 assert program.wait(20) == 0
 
 
-def test_proxy_passes_on_both_ways_to_the_end_and_ends_when_interrupted(
-    echo: tuple[str, int],
-) -> None:
-    with running("proxy", echo[0], str(echo[1])) as (server, address):
-        clients = [socket.create_connection(address, timeout=20) for _ in range(20)]
-        for number, client in enumerate(clients):
-            client.sendall(b"%d" % number * 10000)
-            client.shutdown(socket.SHUT_WR)
-        for number, client in enumerate(clients):
-            expected = b"%d" % number * 10000
-            with client:
-                assert receive(client, len(expected) + 1) == expected
-        with socket.create_connection(address, timeout=20) as client:
-            client.sendall(b"still there")
-            assert receive(client, 11) == b"still there"
-            server.send_signal(signal.SIGINT)
-            assert server.wait(20) == 0
-            assert client.recv(1) == b""
+def run_commands(seconds: int, *commands: str) -> list[str]:
+    done = subprocess.run(
+        [EXAMPLES / "commands", str(seconds), *commands],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout.splitlines()
 
 
-def test_proxy_closes_to_a_client_for_which_there_is_no_server() -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = str(unused.getsockname()[1])
-        with (
-            running("proxy", "127.0.0.1", port) as (_, address),
-            socket.create_connection(address, timeout=20) as client,
-        ):
-            assert client.recv(1) == b""
+def test_commands_prints_the_output_and_the_status_of_each() -> None:
+    commands = [f"echo output {number}; exit {number}" for number in range(30)]
+    lines = run_commands(1000, *commands)
+    expected = [
+        f"{command}: complete, status {i}: output {i}" for i, command in enumerate(commands)
+    ]
+    assert sorted(line for line in lines if line) == sorted(expected)
+
+
+def test_commands_kills_what_takes_too_long_with_all_that_it_started(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    slow = f"exec 3>{fifo}; sleep 1000 & sleep 1000"
+    silent = "exec >&-; sleep 1000"
+    late = "Connection timed out, status -1: "
+    with os.fdopen(reader, "rb") as left:
+        assert sorted(run_commands(1, slow, silent)) == sorted(
+            [f"{slow}: {late}", f"{silent}: {late}"]
+        )
+        os.set_blocking(reader, True)
+        assert left.read() == b""  # no process has the other end
+
+
+def test_sums_prints_the_checksum_of_each_file(tmp_path: Path) -> None:
+    for number in range(30):
+        (tmp_path / str(number)).write_bytes(b"%d" % number * 10000)
+    paths = [str(path) for path in tmp_path.iterdir()]
+    done = subprocess.run(
+        [EXAMPLES / "sums", *paths], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    def checksum(path: str) -> str:
+        value = 0
+        for byte in Path(path).read_bytes():
+            value = (value >> 1) + (value << 15) + byte & 0xFFFF
+        return f"{value:05} {path}"
+
+    assert sorted(done.stdout.splitlines()) == sorted(map(checksum, paths))
+
+
+def test_sums_reports_a_file_that_it_cannot_read(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    done = subprocess.run(
+        [EXAMPLES / "sums", missing], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, f"{missing}: No such file or directory\n")
+
+
+def run_pipe(*words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [EXAMPLES / "pipe", *words]
+    return subprocess.run(command, input=given, capture_output=True, timeout=60, check=False)
+
+
+def test_pipe_feeds_a_command_and_prints_what_comes_back() -> None:
+    text = b"0123456789" * 100000
+    done = run_pipe("cat", given=text)
+    assert (done.returncode, done.stdout, done.stderr) == (0, text, b"")
+    assert run_pipe("tr", "a-z", "A-Z", given=b"hello").stdout == b"HELLO"
+
+
+def test_pipe_ends_with_a_command_that_does_not_read_its_input() -> None:
+    with subprocess.Popen([EXAMPLES / "pipe", "true"], stdin=subprocess.PIPE) as pipe:
+        assert pipe.wait(timeout=60) == 0
+    assert run_pipe("head", "-c", "1", given=b"x" * 1000000).stdout == b"x"
+
+
+def test_pipe_fails_with_the_command_and_if_there_is_none() -> None:
+    assert run_pipe("false").returncode == 1
+    done = run_pipe("/no/such/command")
+    assert (done.returncode, done.stderr) == (1, b"/no/such/command: No such file or directory\n")
+
+
+def run_fastest(seconds: int, listeners: list[socket.socket]) -> str:
+    ports = [str(listener.getsockname()[1]) for listener in listeners]
+    done = subprocess.run(
+        [EXAMPLES / "fastest", str(seconds), *ports],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_fastest_prints_the_first_answer_and_leaves_the_other_servers() -> None:
+    def answer() -> None:
+        connection, _ = listeners[1].accept()
+        with connection:
+            connection.sendall(b"hello")
+
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+    thread = threading.Thread(target=answer)
+    thread.start()
+    assert run_fastest(1000, listeners) == "hello\n"
+    thread.join()
+    for listener in listeners:
+        listener.close()
+
+
+def test_fastest_ends_at_the_deadline_and_if_no_server_is_left() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert run_fastest(0, [silent]) == "Connection timed out\n"
+    with socket.create_server(("127.0.0.1", 0)) as closing:
+
+        def close() -> None:
+            connection, _ = closing.accept()
+            connection.close()
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        assert run_fastest(1000, [closing]) == "Connection refused\n"
+        thread.join()
 
 
 def test_many_threads_wait_at_once_and_all_go_on() -> None:
@@ -273,11 +324,11 @@ def test_many_threads_wait_at_once_and_all_go_on() -> None:
     )
     assert shown.returncode == 0
     first, last = shown.stdout.splitlines()
-    assert first.startswith("2000 threads wait, with ")
+    assert first.startswith("2000 threads wait, using ")
     assert last.endswith(f" {2000 * 1999 // 2}")
 
 
-def test_stages_handles_or_drops_each_word_it_is_given() -> None:
+def test_stages_handles_or_drops_each_word_of_its_input() -> None:
     words = [f"word{number}" for number in range(200)]
     done = subprocess.run(
         [EXAMPLES / "stages"],
@@ -295,10 +346,10 @@ def test_stages_handles_or_drops_each_word_it_is_given() -> None:
     assert len(set(lines)) == len(lines)
 
 
-@pytest.mark.parametrize("name", ["guide-threads.md", "guide-loop.md"])
-def test_the_guide_quotes_the_examples_as_they_are(name: str) -> None:
-    guide = (ROOT / "docs" / name).read_text()
-    quotes = re.findall(r"```c\n(.*?)```", guide, flags=re.DOTALL)
+@pytest.mark.parametrize("name", ["docs/guide-threads.md", "docs/guide-loop.md", "README.md"])
+def test_documents_quote_the_examples_as_they_are(name: str) -> None:
+    guide = (ROOT / name).read_text()
+    quotes = re.findall(r"```c(?:pp)?\n(.*?)```", guide, flags=re.DOTALL)
     assert quotes
     texts = [source.read_text() for source in SOURCES]
     for quote in quotes:

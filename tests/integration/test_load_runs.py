@@ -1,4 +1,4 @@
-"""The load generator as a program: its processes, the signals it gets, and when a run is void."""
+"""The load generator as a program: processes, signals, and invalid runs."""
 
 import contextlib
 import json
@@ -15,38 +15,38 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from server import PATIENCE_S, program
+from server import TIMEOUT_S, program
 
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 @dataclass
-class Answers:
-    """A server that counts the requests it answers, and calls ``act`` before one of them."""
+class CountingServer:
+    """A server that counts requests, and calls ``action`` before the response to one of them."""
 
-    at: int = 0
-    act: Callable[[], None] = lambda: None
+    action_count: int = 0
+    action: Callable[[], None] = lambda: None
     listener: socket.socket = field(
         default_factory=lambda: socket.create_server(("127.0.0.1", 0), backlog=1024)
     )
-    seen: int = 0
+    request_count: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def url(self) -> str:
-        """Return where it is."""
+        """Return the URL of the server."""
         return f"http://127.0.0.1:{self.listener.getsockname()[1]}/"
 
     def count(self) -> None:
-        """Count a request, and act if it is the one."""
+        """Count a request, and call ``action`` if its number is ``action_count``."""
         with self.lock:
-            self.seen += 1
-            is_time = self.seen == self.at
-        if is_time:
-            self.act()
+            self.request_count += 1
+            is_reached = self.request_count == self.action_count
+        if is_reached:
+            self.action()
 
-    def answer(self, connection: socket.socket) -> None:
-        """Answer what comes on a connection, each request whole in one receive or more."""
+    def serve(self, connection: socket.socket) -> None:
+        """Respond to each request of a connection."""
         with connection, contextlib.suppress(OSError):
             text = b""
             while received := connection.recv(4096):
@@ -54,7 +54,7 @@ class Answers:
                 while (end := text.find(b"\r\n\r\n")) >= 0:
                     text = text[end + 4 :]
                     self.count()
-                    connection.sendall(ANSWER)
+                    connection.sendall(RESPONSE)
 
     def run(self) -> None:
         """Accept connections until the listener is closed."""
@@ -62,13 +62,13 @@ class Answers:
             while True:
                 connection, _ = self.listener.accept()
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                threading.Thread(target=self.answer, args=(connection,), daemon=True).start()
+                threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
 
 
 @pytest.fixture
-def answers() -> Iterator[Answers]:
-    """Return a server that runs."""
-    server = Answers()
+def counting_server() -> Iterator[CountingServer]:
+    """Run a server."""
+    server = CountingServer()
     threading.Thread(target=server.run, daemon=True).start()
     yield server
     server.listener.shutdown(socket.SHUT_RDWR)
@@ -77,34 +77,42 @@ def answers() -> Iterator[Answers]:
 
 @dataclass
 class Load:
-    """A run of the load generator."""
+    """A running load generator."""
 
     report: Path
     process: subprocess.Popen[str]
 
-    def end(self) -> tuple[int, dict[str, Any]]:
-        """Wait for its end; return its status and its report."""
+    def wait(self) -> tuple[int, dict[str, Any]]:
+        """Wait for the run to end; return the exit status and the report."""
         try:
-            status = self.process.wait(PATIENCE_S)
+            status = self.process.wait(TIMEOUT_S)
         finally:
             self.process.kill()
         return status, json.loads(self.report.read_text())
 
     def children(self) -> list[int]:
-        """Return the processes that it made, in their order."""
+        """Return the child processes in the order of their creation."""
         pid = self.process.pid
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @pytest.fixture
-def start(tmp_path: Path, answers: Answers) -> Callable[..., Load]:
-    """Return what starts a run against the server, with so many files if a number is given."""
+def start(tmp_path: Path, counting_server: CountingServer) -> Callable[..., Load]:
+    """Return a function that starts a run against the server; ``files`` limits its open files."""
 
-    def run(*words: str, stderr: int = subprocess.DEVNULL, files: int = 0) -> Load:
+    def run(*arguments: str, stderr: int = subprocess.DEVNULL, files: int = 0) -> Load:
         report = tmp_path / "load.json"
 
         limit = ["prlimit", f"--nofile={files}"] if files else []
-        command = [*limit, program(), "load", *words, "--json", str(report), answers.url]
+        command = [
+            *limit,
+            program(),
+            "load",
+            *arguments,
+            "--json",
+            str(report),
+            counting_server.url,
+        ]
         process = subprocess.Popen(
             command,
             stdout=subprocess.DEVNULL,
@@ -117,38 +125,38 @@ def start(tmp_path: Path, answers: Answers) -> Callable[..., Load]:
     return run
 
 
-def when(answers: Answers, at: int, act: Callable[[], None]) -> None:
-    """Have something done before a request is answered."""
-    with answers.lock:
-        answers.at, answers.act = at, act
+def call_before(server: CountingServer, count: int, action: Callable[[], None]) -> None:
+    """Have ``action`` called before the response to the ``count``-th request."""
+    with server.lock:
+        server.action_count, server.action = count, action
 
 
-def test_a_client_that_is_held_up_declares_its_run_void(
-    answers: Answers, start: Callable[..., Load]
+def test_a_run_whose_client_was_stopped_is_invalid(
+    counting_server: CountingServer, start: Callable[..., Load]
 ) -> None:
     runs: list[Load] = []
     started = threading.Event()
 
-    def hold_up() -> None:
+    def stop_for_a_while() -> None:
         started.wait()
         runs[0].process.send_signal(signal.SIGSTOP)
         time.sleep(0.5)
         runs[0].process.send_signal(signal.SIGCONT)
 
-    when(answers, 20, hold_up)
+    call_before(counting_server, 20, stop_for_a_while)
     runs.append(start("-c", "100", "-r", "200", "-n", "300"))
     started.set()
-    status, report = runs[0].end()
+    status, report = runs[0].wait()
     assert status == 3
-    assert report["void"] is True
-    assert "one request in a hundred was sent" in report["void_reason"]
+    assert report["invalid"] is True
+    assert "the 99th percentile of the send delay" in report["invalid_reason"]
     assert report["requests"] == 300
-    assert report["lag_us"]["max"] > 400_000
+    assert report["send_delay_us"]["max"] > 400_000
     assert report["response_us"]["max"] > 400_000
 
 
-def test_a_process_that_dies_is_reported_and_the_others_go_on(
-    answers: Answers, start: Callable[..., Load]
+def test_a_process_that_dies_is_reported_and_the_others_continue(
+    counting_server: CountingServer, start: Callable[..., Load]
 ) -> None:
     runs: list[Load] = []
     started = threading.Event()
@@ -157,64 +165,90 @@ def test_a_process_that_dies_is_reported_and_the_others_go_on(
         started.wait()
         os.kill(runs[0].children()[0], signal.SIGKILL)
 
-    when(answers, 20, kill_the_first)
+    call_before(counting_server, 20, kill_the_first)
     runs.append(start("-c", "6", "-n", "1000", "-r", "1000", "--processes", "3"))
     started.set()
-    status, report = runs[0].end()
+    status, report = runs[0].wait()
     assert status == 3
-    assert report["void"] is True
-    assert report["void_reason"].startswith("process 1 of 3 ended early, with signal 9")
+    assert report["invalid"] is True
+    assert report["invalid_reason"].startswith("process 1 of 3 ended early with signal 9")
     assert report["requests"] == report["response_us"]["count"] == 666
     assert report["processes"] == 3
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("is_for_all", [False, True])
-def test_a_signal_ends_the_run_with_what_was_measured(
-    answers: Answers,
+@pytest.mark.parametrize("is_for_group", [False, True])
+def test_a_run_ended_by_a_signal_reports_what_was_measured(
+    counting_server: CountingServer,
     start: Callable[..., Load],
     processes: str,
     number: signal.Signals,
-    is_for_all: bool,
+    is_for_group: bool,
 ) -> None:
     runs: list[Load] = []
     started = threading.Event()
 
     def interrupt() -> None:
         started.wait()
-        (os.killpg if is_for_all else os.kill)(runs[0].process.pid, number)
+        (os.killpg if is_for_group else os.kill)(runs[0].process.pid, number)
 
-    when(answers, 20, interrupt)
-    words = ("-c", "4", "-d", "1h", "--processes", processes)
-    runs.append(start(*words))
+    call_before(counting_server, 20, interrupt)
+    runs.append(start("-c", "4", "-d", "1h", "--processes", processes))
     started.set()
-    status, report = runs[0].end()
+    status, report = runs[0].wait()
     assert status == 0
     assert report["interrupted"] is True
-    assert report["void"] is False
-    assert 10 <= report["requests"] <= answers.seen
+    assert report["invalid"] is False
+    assert 10 <= report["requests"] <= counting_server.request_count
     assert report["response_us"]["count"] == report["requests"]
 
 
-def test_more_connections_than_one_process_may_have_make_more_processes(
-    answers: Answers, start: Callable[..., Load]
+def test_connections_beyond_the_file_limit_are_divided_among_processes(
+    counting_server: CountingServer, start: Callable[..., Load]
 ) -> None:
-    status, report = start("-c", "60", "-n", "600", files=64).end()
+    status, report = start("-c", "60", "-n", "600", files=64).wait()
     assert (status, report["processes"], report["requests"]) == (0, 2, 600)
     assert sum(report["errors"].values()) == 0
-    assert answers.seen == 600
+    assert counting_server.request_count == 600
 
 
-def test_a_terminal_shows_how_the_run_goes_on(start: Callable[..., Load]) -> None:
-    ours, theirs = pty.openpty()
-    run = start("-c", "2", "-d", "700ms", stderr=theirs)
-    os.close(theirs)
-    shown = b""
+def test_the_progress_is_shown_on_a_terminal(start: Callable[..., Load]) -> None:
+    controller, terminal = pty.openpty()
+    run = start("-c", "2", "-d", "700ms", stderr=terminal)
+    os.close(terminal)
+    output = b""
     with contextlib.suppress(OSError):
-        while part := os.read(ours, 4096):
-            shown += part
-    os.close(ours)
-    assert run.end()[0] == 0
-    assert b" requests  " in shown
-    assert b" errors" in shown
+        while part := os.read(controller, 4096):
+            output += part
+    os.close(controller)
+    assert run.wait()[0] == 0
+    assert b" requests  " in output
+    assert b" errors" in output
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_run_without_any_response_is_given_up_with_an_error(
+    tmp_path: Path, processes: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    report = tmp_path / "load.json"
+    url = f"http://127.0.0.1:{port}/"
+    options = ("-d", "1h", "--give-up", "200ms", "--timeout", "100ms", "--processes", processes)
+    done = subprocess.run(
+        [program(), "load", *options, "--json", str(report), url],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "gossamer load: gave up: no response has arrived: Connection refused "
+        "(--give-up 0 keeps trying)\n"
+    )
+    assert "(given up)" in done.stdout
+    result = json.loads(report.read_text())
+    assert result["gave_up"] is True
+    assert result["interrupted"] is False

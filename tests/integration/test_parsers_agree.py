@@ -1,4 +1,4 @@
-"""The library's parsers and httptools take the same streams of requests apart."""
+"""The library's parsers and httptools parse streams of requests identically."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("GOSSAMER_PROGRAM") or ROOT / "build/dev/gossamer")
 
 
-def test_what_is_accepted_means_the_same_to_another_parser() -> None:
+def test_accepted_requests_are_parsed_identically_by_another_parser() -> None:
     command = [sys.executable, ROOT / "tests/fuzz/differential.py"]
     command += [PROGRAM.parent / "tests/fuzz/parse_stream", "--count", "20000"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)

@@ -1,8 +1,10 @@
-"""The program's front: help, version, and the handing over to commands."""
+"""The main program: help, version, and dispatch to commands."""
 
 import contextlib
 import http.client
 import os
+import re
+import shutil
 import socket
 import subprocess
 import time
@@ -14,43 +16,59 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("GOSSAMER_PROGRAM") or str(ROOT / "build/dev/gossamer")
 
 
-def gossamer(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def gossamer(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **variables}
-    command = [PROGRAM, *words]
+    command = [PROGRAM, *arguments]
     return subprocess.run(
         command, capture_output=True, text=True, env=environment, timeout=60, check=False
     )
 
 
-@pytest.mark.parametrize("word", ["--help", "-h"])
-def test_help_names_every_command(word: str) -> None:
-    done = gossamer(word)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_names_every_command(option: str) -> None:
+    done = gossamer(option)
     assert done.returncode == 0
     assert done.stderr == ""
     for command in ("serve", "load", "lab"):
         assert f"\n  {command} " in done.stdout
 
 
-@pytest.mark.parametrize("words", [["--version"], ["-V"], ["serve", "--version"], ["load", "-V"]])
-def test_version_is_the_same_everywhere(words: list[str]) -> None:
-    version = (ROOT / "CMakeLists.txt").read_text().split("VERSION ", 2)[2].split()[0]
-    done = gossamer(*words)
+def test_the_command_help_works_like_the_option() -> None:
+    assert gossamer("help").stdout == gossamer("--help").stdout
+    for command in ("serve", "load"):
+        done = gossamer("help", command)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == gossamer(command, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["-V"], ["serve", "--version"], ["load", "-V"]]
+)
+def test_version_is_the_same_everywhere(arguments: list[str]) -> None:
+    header = (ROOT / "include/gossamer/version.h").read_text()
+    version = ".".join(re.findall(r"^#define GOSSAMER_VERSION_\w+ (\d+)$", header, re.MULTILINE))
+    done = gossamer(*arguments)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"gossamer {version}\n", "")
 
 
 @pytest.mark.parametrize(
-    ("words", "named"),
+    ("arguments", "named"),
     [
         ([], "no command"),
-        (["sevre"], '"sevre"'),
-        (["--frobnicate"], '"--frobnicate"'),
-        (["serve", "--frobnicate"], '"--frobnicate"'),
+        (["sevre"], '"sevre" (did you mean serve?)'),
+        (["serv"], '"serv" (did you mean serve?)'),
+        (["--versoin"], '"--versoin" (did you mean --version?)'),
+        (["--frobnicate"], '"--frobnicate" (try gossamer --help)'),
+        (["help", "lod"], '"lod" (did you mean load?)'),
+        (["serve", "--frobnicate"], '"--frobnicate" (try gossamer serve --help)'),
+        (["serve", "--listn", "8080"], '"--listn" (did you mean --listen?)'),
+        (["load", "--rte=5"], '"--rte=5" (did you mean --rate?)'),
         (["serve", "--workers", "many", "."], '"many"'),
         (["load", "--duration", "-1", "http://127.0.0.1/"], '"-1"'),
     ],
 )
-def test_a_mistake_gives_one_line_and_status_2(words: list[str], named: str) -> None:
-    done = gossamer(*words)
+def test_an_error_prints_one_line_and_exits_with_status_2(arguments: list[str], named: str) -> None:
+    done = gossamer(*arguments)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("gossamer")
@@ -70,7 +88,7 @@ def test_help_of_a_command_fits_a_terminal_and_shows_defaults(command: str) -> N
 PAGES = sorted((ROOT / "docs/man").glob("gossamer-*.1"))
 
 
-# Of the lab, each command has options of its own.
+# Each command of the lab has its own options.
 COMMANDS = {
     "gossamer-lab": [["lab", name] for name in ("list", "run", "report", "compare", "doctor")]
 }
@@ -79,12 +97,12 @@ COMMANDS = {
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_manual_page_has_exactly_the_options_of_help(page: Path) -> None:
     commands = COMMANDS.get(page.stem, [[page.stem.removeprefix("gossamer-")]])
-    helps = [gossamer(*words, "--help").stdout for words in commands]
+    helps = [gossamer(*command, "--help").stdout for command in commands]
     lines = [line.lstrip("│") for text in helps for line in text.splitlines()]
     in_help = {line.split("--")[1].split()[0] for line in lines if is_option(line)}
     macros = [line.split() for line in page.read_text().splitlines() if line.startswith(".It Fl")]
     in_page = {word.removeprefix("-") for words in macros for word in words if is_long(word)}
-    assert in_page == in_help - {"help", "version"}  # of every command: gossamer.1
+    assert in_page == in_help - {"help", "version"}  # documented in gossamer.1
 
 
 def is_option(line: str) -> bool:
@@ -95,18 +113,41 @@ def is_long(word: str) -> bool:
     return word.startswith("-") and len(word) > 1
 
 
-def test_lab_gets_its_words_and_the_path_of_the_program(tmp_path: Path) -> None:
+def test_lab_receives_its_arguments_and_the_path_of_the_program(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\nprintf "%s\\n" "$GOSSAMER_PROGRAM" "$@"\nexit 7\n')
     python.chmod(0o755)
     done = gossamer("lab", "run", "two words", "--x", GOSSAMER_PYTHON=str(python))
     assert done.returncode == 7
-    path, *words = done.stdout.splitlines()
+    path, *arguments = done.stdout.splitlines()
     assert Path(path).samefile(PROGRAM)
-    assert words == ["-m", "gossamer_lab", "run", "two words", "--x"]
+    assert arguments == ["-m", "gossamer_lab", "run", "two words", "--x"]
 
 
-def test_lab_without_its_python_says_how_to_get_it(tmp_path: Path) -> None:
+def test_help_of_the_lab_receives_its_arguments(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    python.chmod(0o755)
+    done = gossamer("help", "lab", "run", GOSSAMER_PYTHON=str(python))
+    assert done.stdout.splitlines() == ["-m", "gossamer_lab", "run", "--help"]
+
+
+def test_lab_finds_the_interpreter_of_its_checkout(tmp_path: Path) -> None:
+    program = tmp_path / "build/some/gossamer"
+    python = tmp_path / ".venv/bin/python"
+    for folder in (program.parent, python.parent, tmp_path / "lab/gossamer_lab"):
+        folder.mkdir(parents=True)
+    shutil.copy(PROGRAM, program)
+    python.write_text('#!/bin/sh\necho "$0 $*"\n')
+    python.chmod(0o755)
+    environment = {key: value for key, value in os.environ.items() if key != "GOSSAMER_PYTHON"}
+    said = subprocess.run(
+        [program, "lab", "list"], capture_output=True, text=True, env=environment, check=True
+    )
+    assert said.stdout == f"{python} -m gossamer_lab list\n"
+
+
+def test_lab_without_python_reports_how_to_install_it(tmp_path: Path) -> None:
     missing = str(tmp_path / "none")
     done = gossamer("lab", GOSSAMER_PYTHON=missing)
     assert done.returncode == 2
@@ -115,13 +156,13 @@ def test_lab_without_its_python_says_how_to_get_it(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_closed_standard_streams_are_not_taken_by_sockets(tmp_path: Path) -> None:
+def test_sockets_do_not_get_the_descriptors_of_closed_standard_streams(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("here")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    words = [PROGRAM, "serve", "--listen", f"127.0.0.1:{port}", str(tmp_path)]
-    server = subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words])
+    command = [PROGRAM, "serve", "--listen", f"127.0.0.1:{port}", str(tmp_path)]
+    server = subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command])
     try:
         assert body_when_ready(port) == b"here"
         streams = [str(Path(f"/proc/{server.pid}/fd/{fd}").readlink()) for fd in range(3)]
@@ -132,11 +173,11 @@ def test_closed_standard_streams_are_not_taken_by_sockets(tmp_path: Path) -> Non
 
 
 def body_when_ready(port: int) -> bytes:
-    """Ask until somebody listens."""
+    """Send requests until the server listens."""
     for _ in range(200):
         with contextlib.suppress(ConnectionRefusedError):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
             connection.request("GET", "/")
             return connection.getresponse().read()
         time.sleep(0.05)
-    raise AssertionError("nobody listens")
+    raise AssertionError("the server does not listen")

@@ -1,4 +1,4 @@
-"""Clients that end in odd ways: half-closed, reset, or still sending when they are refused."""
+"""Clients that close connections in unusual ways: half-closed, reset, or while they still send."""
 
 import socket
 import threading
@@ -11,7 +11,7 @@ from wire import Wire, get, request
 
 
 @pytest.mark.parametrize("target", ["/a.txt", "/large.bin", "/nonesuch"])
-def test_who_has_ended_sending_still_gets_the_answer(shared: Server, target: str) -> None:
+def test_a_half_closed_client_still_gets_the_response(shared: Server, target: str) -> None:
     with Wire(shared.address) as wire:
         wire.send(request("GET", target))
         wire.end()
@@ -20,7 +20,7 @@ def test_who_has_ended_sending_still_gets_the_answer(shared: Server, target: str
         assert wire.rest() == b""
 
 
-def test_who_has_ended_sending_gets_all_answers_of_a_pipeline(shared: Server) -> None:
+def test_a_half_closed_client_gets_all_responses_of_a_pipeline(shared: Server) -> None:
     with Wire(shared.address) as wire:
         wire.send(request("GET", "/large.bin") * 3 + request("GET", "/a.txt") * 100)
         wire.end()
@@ -29,7 +29,7 @@ def test_who_has_ended_sending_gets_all_answers_of_a_pipeline(shared: Server) ->
         assert wire.rest() == b""
 
 
-def test_who_ends_in_the_middle_of_a_request_gets_nothing_more(shared: Server) -> None:
+def test_a_client_that_shuts_down_within_a_request_gets_no_response(shared: Server) -> None:
     with Wire(shared.address) as wire:
         wire.send(request("GET", "/a.txt") + request("GET", "/a.txt")[:-2])
         wire.end()
@@ -37,13 +37,13 @@ def test_who_ends_in_the_middle_of_a_request_gets_nothing_more(shared: Server) -
         assert b"hello" not in wire.rest()
 
 
-def test_who_ends_without_a_word_is_let_go(shared: Server) -> None:
+def test_a_client_that_shuts_down_before_a_request_is_closed(shared: Server) -> None:
     with Wire(shared.address) as wire:
         wire.end()
         assert wire.rest() == b""
 
 
-def test_resets_in_mid_transfer_harm_nobody(serve: Serve, root: Path) -> None:
+def test_resets_during_transfers_do_not_affect_other_clients(serve: Serve, root: Path) -> None:
     sparse(root / "huge.bin", 64 << 20)
     server = serve(root, "--workers", "2")
     before = server.descriptors("socket:")
@@ -56,10 +56,12 @@ def test_resets_in_mid_transfer_harm_nobody(serve: Serve, root: Path) -> None:
             for wire in wires:
                 wire.reset()
             assert good.get("/a.txt").body == b"hello\n"
-    assert server.falls_to_sockets(before)
+    assert server.has_at_most_sockets(before)
 
 
-def test_a_reset_right_after_connecting_harms_nobody(serve: Serve, root: Path) -> None:
+def test_a_reset_right_after_connecting_does_not_affect_other_clients(
+    serve: Serve, root: Path
+) -> None:
     server = serve(root, "--no-defer-accept")
     for _ in range(100):
         Wire(server.address).reset()
@@ -77,7 +79,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_data_still_on_its_way_does_not_destroy_the_refusal(shared: Server, name: str) -> None:
+def test_data_in_flight_does_not_destroy_the_refusal(shared: Server, name: str) -> None:
     head, status = REFUSED[name]
     filler = b"ffff\r\n" + b"x" * 0xFFFF + b"\r\n" if "chunks" in name else b"X: y" * 16384
     with Wire(shared.address) as wire:
@@ -100,7 +102,7 @@ def test_data_still_on_its_way_does_not_destroy_the_refusal(shared: Server, name
         pusher.join()
 
 
-def test_who_keeps_sending_after_a_refusal_is_cut_off(serve: Serve, root: Path) -> None:
+def test_a_client_that_sends_on_after_a_refusal_is_closed(serve: Serve, root: Path) -> None:
     server = serve(root, "--workers", "1")
     with Wire(server.address) as wire:
         wire.send(request("PUT", "/a.txt", Content_Length="99999999"))
@@ -109,7 +111,7 @@ def test_who_keeps_sending_after_a_refusal_is_cut_off(serve: Serve, root: Path) 
         cut = False
         for _ in attempts(pause_s=0.05):
             try:
-                wire.send(b"x" * 1000)
+                wire.send(b"x" * 10)  # less than --rate
             except (BrokenPipeError, ConnectionResetError):
                 cut = True
                 break

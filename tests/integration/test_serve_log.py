@@ -1,4 +1,4 @@
-"""The access log: one line in the combined format for each request, wherever it goes."""
+"""The access log: one line in the combined format for each request, for every kind of log."""
 
 import os
 import re
@@ -10,8 +10,9 @@ from collections import Counter
 from datetime import datetime
 from pathlib import Path
 
+import pytest
 from conftest import Serve
-from server import Server, attempts, open_files, program
+from server import Server, arguments_for, attempts, open_files, program
 from wire import Wire, get, request
 
 LINE = re.compile(
@@ -22,7 +23,7 @@ LINE = re.compile(
 
 
 def parse(lines: list[str]) -> list[dict[str, str]]:
-    """Return what the lines say; each must be in the combined format."""
+    """Parse the lines, each of which must be in the combined format."""
     entries = []
     for line in lines:
         match = LINE.fullmatch(line)
@@ -32,7 +33,7 @@ def parse(lines: list[str]) -> list[dict[str, str]]:
 
 
 def wait_for_lines(file: Path, count: int) -> list[dict[str, str]]:
-    """Wait until the log has so many lines."""
+    """Wait until the log has this many lines."""
     lines: list[str] = []
     for _ in attempts():
         lines = file.read_text().splitlines() if file.exists() else []
@@ -92,14 +93,18 @@ def test_what_could_forge_a_line_is_escaped(serve: Serve, root: Path) -> None:
     assert second["request"] == r"GET /a\x22b HTTP/1.1"
 
 
-def test_what_was_no_request_at_all_is_logged_too(serve: Serve, root: Path) -> None:
+def test_unparsable_requests_are_logged_too(serve: Serve, root: Path) -> None:
     log = root.parent / "log"
     server = serve(root, "--access-log", str(log))
     with Wire(server.address) as wire:
         wire.send(b"\x16\x03\x01\x00\xa5\x01\n\n")
         assert wire.response().status == 400
-    (entry,) = wait_for_lines(log, 1)
-    assert (entry["request"], entry["status"]) == ("-", "400")
+    with Wire(server.address) as wire:
+        wire.send(b"\n")
+        assert wire.response().status == 400
+    first, second = wait_for_lines(log, 2)
+    assert (first["request"], first["status"]) == (r"\x16\x03\x01\x00\xA5\x01", "400")
+    assert (second["request"], second["status"]) == ("-", "400")
 
 
 def test_very_long_texts_leave_lines_whole(serve: Serve, root: Path) -> None:
@@ -143,9 +148,9 @@ def test_a_dash_logs_to_stdout_after_the_ready_line(serve: Serve, root: Path) ->
     server = serve(root, "--access-log", "-")
     for _ in range(10):
         get(server.address, "/a.txt")
-    server.tell(signal.SIGUSR1)
+    server.send_signal(signal.SIGUSR1)
     server.stop()
-    ready, *lines = server.output()
+    ready, *lines = server.stdout_lines()
     assert ready.startswith("listening on ")
     assert len(parse(lines)) == 10
 
@@ -161,7 +166,7 @@ def test_a_log_is_appended_to(serve: Serve, root: Path) -> None:
 
 
 def ask_numbered(server: Server, client: int, count: int) -> None:
-    """Ask for pages that the log can tell apart."""
+    """Request pages that can be distinguished in the log."""
     with Wire(server.address) as wire:
         for start in range(0, count, 10):
             numbers = range(start, start + 10)
@@ -183,7 +188,7 @@ def test_no_line_is_lost_while_logs_are_rotated(serve: Serve, root: Path) -> Non
     while any(thread.is_alive() for thread in threads):
         turns += 1
         log.rename(log.with_name(f"log.{turns}"))
-        server.tell(signal.SIGUSR1)
+        server.send_signal(signal.SIGUSR1)
         for _ in attempts():
             if log.exists():
                 break
@@ -198,48 +203,58 @@ def test_no_line_is_lost_while_logs_are_rotated(serve: Serve, root: Path) -> Non
     assert max(seen.values()) == 1
 
 
-def test_who_waits_lets_go_of_a_log_that_was_put_aside(serve: Serve, root: Path) -> None:
+REOPENING = pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGHUP])
+
+
+@REOPENING
+def test_a_waiting_process_closes_a_rotated_log(
+    serve: Serve, root: Path, number: signal.Signals
+) -> None:
     log, aside = root.parent / "log", root.parent / "log.1"
     server = serve(root, "--access-log", str(log), "--workers", "4", exact=True)
     log.rename(aside)
-    server.tell(signal.SIGUSR1)
+    server.send_signal(number)
     for _ in attempts():
-        if not any(str(aside) in open_files(pid) for pid in server.family()):
+        if not any(str(aside) in open_files(pid) for pid in server.process_ids()):
             break
     else:
-        raise AssertionError("somebody has it open")
+        raise AssertionError("a process still has the old log open")
     get(server.address, "/a.txt")
     assert len(wait_for_lines(log, 1)) == 1
     assert aside.read_bytes() == b""
 
 
-def test_a_log_that_cannot_be_reopened_goes_on_in_the_old_file(serve: Serve, root: Path) -> None:
+def test_a_log_that_cannot_be_reopened_continues_in_the_old_file(serve: Serve, root: Path) -> None:
     folder = root.parent / "logs"
     folder.mkdir()
     server = serve(root, "--access-log", str(folder / "log"))
     server.expect("can't reopen the access log")
     folder.rename(root.parent / "moved")
-    server.tell(signal.SIGUSR1)
+    server.send_signal(signal.SIGUSR1)
     for _ in attempts():
-        if server.complaints():
+        if server.stderr_lines():
             break
     get(server.address, "/a.txt")
     assert len(wait_for_lines(root.parent / "moved" / "log", 1)) == 1
 
 
-def test_without_a_log_sigusr1_changes_nothing(serve: Serve, root: Path) -> None:
+@REOPENING
+def test_without_a_log_the_signal_changes_nothing(
+    serve: Serve, root: Path, number: signal.Signals
+) -> None:
     server = serve(root)
-    server.tell(signal.SIGUSR1)
+    server.send_signal(number)
     assert get(server.address, "/a.txt").status == 200
 
 
 def test_a_full_disk_loses_lines_but_no_requests(serve: Serve, root: Path) -> None:
     server = serve(root, "--access-log", "/dev/full", "--workers", "1")
-    server.expect("the access log can't be written, lines are lost: No space left")
+    server.expect("the access log can't be written, lines are lost .*: No space left")
+    server.expect("5 lines of the access log were lost")
     for _ in range(5):
         assert get(server.address, "/a.txt").status == 200
     server.stop()
-    assert len(server.complaints()) == 2
+    assert len(server.stderr_lines()) == 3
 
 
 def test_a_reader_of_the_log_may_go_away(root: Path) -> None:
@@ -272,3 +287,80 @@ def test_a_log_may_be_a_pipe_with_a_name(serve: Serve, root: Path) -> None:
     server.stop()
     assert len(parse(os.read(reader, 65536).decode().splitlines())) == 1
     os.close(reader)
+
+
+def ask_often(address: tuple[str, int], count: int) -> None:
+    """Request a page so often over one connection."""
+    with Wire(address) as wire:
+        for _ in range(count // 50):
+            wire.send(request("GET", "/a.txt") * 50)
+            for _ in range(50):
+                assert wire.response().status == 200
+
+
+def read_lines(fd: int, lines: list[str]) -> None:
+    """Read lines to the end of a pipe."""
+    with os.fdopen(fd) as pipe:
+        lines += pipe.read().splitlines()
+
+
+def test_a_log_that_nobody_reads_does_not_stop_the_server(serve: Serve, root: Path) -> None:
+    pipe = root.parent / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    server = serve(root, "--access-log", str(pipe), "--workers", "1", "--metrics", "/metrics")
+    server.expect("the access log can't be written, lines are lost .*: its reader is too slow")
+    server.expect(r"\d+ lines of the access log were lost")
+    ask_often(server.address, 4000)
+    with Wire(server.address) as wire:
+        page = wire.get("/metrics").body.decode()
+    found = re.search(r"gossamer_access_log_lost_lines_total\{.*\} (\d+)", page)
+    assert found
+    assert int(found[1]) > 0
+    os.set_blocking(reader, True)
+    lines: list[str] = []
+    thread = threading.Thread(target=read_lines, args=(reader, lines))
+    thread.start()
+    server.stop()
+    thread.join()
+    (lost,) = [line for line in server.stderr_lines() if "log were lost" in line]
+    assert len(parse(lines)) + int(lost.split()[2]) == 4001
+
+
+def test_standard_output_that_nobody_reads_does_not_stop_the_server(
+    configuration: str, root: Path
+) -> None:
+    given = ("--listen", "127.0.0.1:0", "--access-log", "-", "--workers", "2")
+    process = subprocess.Popen(
+        [program(), "serve", "--arch", *arguments_for(configuration, given), str(root)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert process.stdout
+        assert process.stderr
+        ready = process.stdout.readline().decode()
+        ask_often(("127.0.0.1", int(ready.split()[2].rpartition(":")[2])), 4000)
+        process.terminate()
+        assert process.wait(30) == 0
+        assert b"its reader is too slow" in process.stderr.read()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@REOPENING
+def test_a_pipe_in_place_of_the_log_is_not_waited_for(
+    serve: Serve, root: Path, number: signal.Signals
+) -> None:
+    log, aside = root.parent / "log", root.parent / "aside"
+    server = serve(root, "--access-log", str(log))
+    server.expect("can't reopen the access log .*: nobody reads this pipe")
+    log.rename(aside)
+    os.mkfifo(log)
+    server.send_signal(number)
+    for _ in attempts():
+        if server.stderr_lines():
+            break
+    get(server.address, "/a.txt")
+    assert len(wait_for_lines(aside, 1)) == 1

@@ -1,4 +1,4 @@
-"""The page of metrics: it counts what was done, for all workers and processes together."""
+"""The metrics page counts for all workers and processes together."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ WITH_STAGES = {
 
 
 def read_until(server: Server, name: str, least: int) -> Samples:
-    """Read the page until this has so much; what was read before is counted, too."""
+    """Request the page until the sample has this value, plus the requests of the page itself."""
     for others in attempts():
         samples = read(server)
         if value(samples, name) >= least + others:
@@ -57,14 +57,14 @@ def test_open_connections_are_those_that_are_open(serve: Serve, root: Path) -> N
     wires = [Wire(server.address) for _ in range(5)]
     for wire in wires:
         assert wire.get("/a.txt").status == 200
-    mine = (0, 1)  # a process that reads this may not have told of its own connection yet
+    mine = (0, 1)  # the process that serves this page may not have published its own connection yet
     assert any(value(read(server), "connections") - 5 in mine for _ in attempts())
     for wire in wires:
         wire.close()
     assert any(value(read(server), "connections") in mine for _ in attempts())
 
 
-def test_the_kernel_is_asked_for_processes_threads_and_switches(
+def test_processes_threads_and_switches_are_read_from_the_kernel(
     serve: Serve, root: Path, arch: str
 ) -> None:
     server = serve(root, "--workers", "2", "--metrics", PATH)
@@ -76,10 +76,10 @@ def test_the_kernel_is_asked_for_processes_threads_and_switches(
         if value(read(server), "context_switches_total", kind="voluntary") > before:
             break
     else:
-        raise AssertionError("nobody ever waits")
+        raise AssertionError("there are no voluntary context switches")
 
 
-def test_stages_tell_what_they_do(serve: Serve, root: Path, arch: str) -> None:
+def test_stages_export_metrics(serve: Serve, root: Path, arch: str) -> None:
     server = serve(root, "--workers", "2", "--metrics", PATH)
     for _ in range(10):
         assert get(server.address, "/a.txt", Connection="close").status == 200

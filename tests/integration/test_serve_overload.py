@@ -1,4 +1,4 @@
-"""Requests that take much processor time: who waits for them, who is refused, who is not heard."""
+"""Requests that need much CPU time: which clients wait, are refused, or get no connection."""
 
 import ctypes
 import fcntl
@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from conftest import Serve
 from metrics import PATH, read, value
-from server import PATIENCE_S, Server, attempts
+from server import TIMEOUT_S, Server, attempts
 from wire import Wire, get, request
 
 SIZE = 8192
 CLIENTS = 16
 
-# In these, one connection's work keeps the others of its worker waiting.
+# In these architectures, a connection's computation blocks the others of its worker.
 BLOCKED = ("user", "event", "eager", "quad")
 
 BACKLOG = 8
@@ -38,8 +38,12 @@ def test_the_bottleneck_takes_its_time_and_has_its_size(serve: Serve, root: Path
     assert [len(body) for body in bodies] == [SIZE] * len(bodies)
 
 
-def test_others_wait_where_the_architecture_says_so(serve: Serve, root: Path, way: str) -> None:
+def test_a_computation_blocks_other_clients_only_in_some_architectures(
+    serve: Serve, root: Path, configuration: str
+) -> None:
     server = serve(root, "--bottleneck", "/slow=300", "--workers", "1")
+    # The runtime of user-level threads reports what blocks its worker.
+    server.allow('^stuck: thread "" has been ')
     with Wire(server.address) as quick, Wire(server.address) as slow:
         assert quick.get("/a.txt").status == 200
         busy_s = server.cpu_s() + 0.1
@@ -48,16 +52,16 @@ def test_others_wait_where_the_architecture_says_so(serve: Serve, root: Path, wa
             continue
         quick.send(request("GET", "/a.txt"))
         assert quick.response().status == 200
-        if way.split(maxsplit=1)[0] in BLOCKED:
+        if configuration.split(maxsplit=1)[0] in BLOCKED:
             assert slow.is_readable()
         assert slow.response().status == 200
 
 
-class Crowd:
-    """Clients that each ask again and again for the page that takes long."""
+class RepeatingClients:
+    """Clients that each request the slow page repeatedly."""
 
     def __init__(self, server: Server) -> None:
-        """Start them."""
+        """Start the clients."""
         self.server = server
         self.served = self.refused = 0
         self.others: list[int] = []
@@ -68,13 +72,13 @@ class Crowd:
             thread.start()
 
     def ask(self) -> None:
-        """Be one of them."""
+        """Run one client."""
         with Wire(self.server.address) as wire:
             while not self.enough.wait(0.01):
                 self.count(wire.get("/slow").status)
 
     def count(self, status: int) -> None:
-        """Note how a request was answered."""
+        """Count a response by its status."""
         with self.lock:
             self.served += status == 200
             self.refused += status == 503
@@ -82,8 +86,8 @@ class Crowd:
                 self.others.append(status)
 
     def wait_for(self, served: int, refused: int) -> None:
-        """Wait until so many have been answered either way."""
-        for _ in range(int(PATIENCE_S / 0.05)):
+        """Wait until this many responses of either kind have arrived."""
+        for _ in range(int(TIMEOUT_S / 0.05)):
             if self.served >= served and self.refused >= refused:
                 break
             self.enough.wait(0.05)
@@ -92,54 +96,54 @@ class Crowd:
             thread.join()
 
 
-def handled_comes_to(server: Server, count: int) -> bool:
-    """Tell whether the stage has handled so many; a call is counted when it is over."""
+def has_handled(server: Server, count: int) -> bool:
+    """Wait until the stage has handled this many events, which are counted after their handler."""
     return any(value(read(server), "stage_events_total", stage="make") == count for _ in attempts())
 
 
 def test_admission_refuses_some_and_serves_the_others(serve: Serve, root: Path, arch: str) -> None:
     if arch != "stage":
         pytest.skip("it has no stages")
-    words = ("--bottleneck", "/slow=20", "--admission", "10s", "--metrics", PATH)
-    server = serve(root, *words, "--workers", "2")
-    crowd = Crowd(server)
+    arguments = ("--bottleneck", "/slow=20", "--admission", "10s", "--metrics", PATH)
+    server = serve(root, *arguments, "--workers", "2")
+    clients = RepeatingClients(server)
     assert get(server.address, "/a.txt").status == 200
-    crowd.wait_for(served=25, refused=25)
-    assert (crowd.served >= 25, crowd.refused >= 25, crowd.others) == (True, True, [])
+    clients.wait_for(served=25, refused=25)
+    assert (clients.served >= 25, clients.refused >= 25, clients.others) == (True, True, [])
     samples = read(server)
     full = value(samples, "stage_refused_total", stage="make", reason="full")
     refused = value(samples, "stage_refused_total", stage="make", reason="admission")
-    assert full + refused == crowd.refused
+    assert full + refused == clients.refused
     assert refused > 0
-    assert handled_comes_to(server, crowd.served)
-    assert value(samples, "errors_total", **{"class": "5xx"}) == crowd.refused
+    assert has_handled(server, clients.served)
+    assert value(samples, "errors_total", **{"class": "5xx"}) == clients.refused
     assert value(samples, "stage_p90_seconds", stage="make") > 0
     assert get(server.address, "/slow").status in (200, 503)
 
 
-def test_without_admission_everybody_waits(serve: Serve, root: Path, arch: str) -> None:
+def test_without_admission_control_every_client_waits(serve: Serve, root: Path, arch: str) -> None:
     if arch != "stage":
         pytest.skip("it has no stages")
-    words = ("--bottleneck", "/slow=5", "--controllers", "none", "--metrics", PATH)
-    server = serve(root, *words, "--workers", "1")
-    crowd = Crowd(server)
-    crowd.wait_for(served=100, refused=0)
-    assert (crowd.served >= 100, crowd.refused, crowd.others) == (True, 0, [])
-    assert handled_comes_to(server, crowd.served)
+    arguments = ("--bottleneck", "/slow=5", "--controllers", "none", "--metrics", PATH)
+    server = serve(root, *arguments, "--workers", "1")
+    clients = RepeatingClients(server)
+    clients.wait_for(served=100, refused=0)
+    assert (clients.served >= 100, clients.refused, clients.others) == (True, 0, [])
+    assert has_handled(server, clients.served)
 
 
 # ---- The kernel's accept queue ----
 
 
 @contextmanager
-def network_of_its_own() -> Iterator[None]:
-    """Be in a network where nobody else's overflows are counted."""
+def separate_network() -> Iterator[None]:
+    """Enter a new network namespace, so that no other process's overflows are counted."""
     clone_newnet, set_flags, flags_up = 0x40000000, 0x8914, 0x41
     libc = ctypes.CDLL(None)
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     if libc.unshare(clone_newnet):
         os.close(before)
-        pytest.skip("only root can have a network of its own")
+        pytest.skip("only root can create a network namespace")
     try:
         with socket.socket() as any_socket:
             fcntl.ioctl(any_socket, set_flags, struct.pack("16sh14x", b"lo", flags_up))
@@ -150,24 +154,24 @@ def network_of_its_own() -> Iterator[None]:
 
 
 def overflows() -> int:
-    """Return how often the kernel has dropped who wanted to connect."""
+    """Return how many connections the kernel has dropped because an accept queue was full."""
     rows = Path("/proc/thread-self/net/netstat").read_text().splitlines()
     names, numbers = (row.split() for row in rows if row.startswith("TcpExt:"))
     return int(numbers[names.index("ListenOverflows")])
 
 
 class Arrivals:
-    """Clients that come in batches, and ask once each."""
+    """Clients that connect in batches and send one request each."""
 
     def __init__(self, server: Server) -> None:
-        """Begin without any."""
+        """Start without clients."""
         self.server = server
         self.selector = selectors.DefaultSelector()
         self.open = self.answers = self.lost = 0
         self.received: dict[socket.socket, bytes] = {}
 
-    def come(self, count: int) -> None:
-        """Connect, without waiting for it."""
+    def connect(self, count: int) -> None:
+        """Start to connect without waiting for the result."""
         for _ in range(count):
             client = socket.socket()
             client.setblocking(False)
@@ -178,7 +182,7 @@ class Arrivals:
         self.step(0)
 
     def step(self, timeout_s: float) -> int:
-        """Send and receive what goes; return for how many something did."""
+        """Send and receive without blocking; return the number of ready sockets."""
         ready = self.selector.select(timeout_s)
         for key, events in ready:
             client = key.fileobj
@@ -191,24 +195,24 @@ class Arrivals:
                 data = client.recv(1 << 16)
             except (ConnectionError, TimeoutError):
                 self.lost += 1
-                self.leave(client)
+                self.remove(client)
                 continue
             self.received[client] += data
             if not data:
                 assert b" 200 OK" in self.received[client]
                 self.answers += 1
-                self.leave(client)
+                self.remove(client)
         return len(ready)
 
-    def leave(self, client: socket.socket) -> None:
-        """One goes away."""
+    def remove(self, client: socket.socket) -> None:
+        """Close a client's connection."""
         del self.received[client]
         self.selector.unregister(client)
         client.close()
         self.open -= 1
 
     def wait_until_accepted(self, answers: int) -> None:
-        """Wait until the server has all that are open, or so many more have been answered."""
+        """Wait until all connections are accepted, or this many more have been answered."""
         end = self.answers + answers
         while self.answers < end:
             open_now, listening = self.open, 1
@@ -216,25 +220,25 @@ class Arrivals:
                 return
             self.step(0.002)
 
-    def wait_for_the_rest(self) -> None:
-        """Wait until all have been answered."""
+    def wait_until_answered(self) -> None:
+        """Wait until all clients have their responses."""
         while self.open:
-            assert self.step(PATIENCE_S), f"{self.open} hear nothing"
+            assert self.step(TIMEOUT_S), f"{self.open} hear nothing"
 
 
-def test_an_eager_server_lets_the_accept_queue_never_overflow(
-    serve: Serve, root: Path, way: str
+def test_the_accept_queue_of_eager_never_overflows(
+    serve: Serve, root: Path, configuration: str
 ) -> None:
-    if way not in ("event", "eager"):
-        pytest.skip("it is about these two")
-    words = ("--backlog", str(BACKLOG), "--bottleneck", "/slow=20")
-    with network_of_its_own():
-        server = serve(root, *words, "--workers", "1")
+    if configuration not in ("event", "eager"):
+        pytest.skip("only for event and eager")
+    arguments = ("--backlog", str(BACKLOG), "--bottleneck", "/slow=20")
+    with separate_network():
+        server = serve(root, *arguments, "--workers", "1")
         arrivals = Arrivals(server)
         for _ in range(BATCHES):
-            arrivals.come(BACKLOG)
+            arrivals.connect(BACKLOG)
             arrivals.wait_until_accepted(answers=3)
-        arrivals.wait_for_the_rest()
+        arrivals.wait_until_answered()
         assert arrivals.answers + arrivals.lost == BATCHES * BACKLOG
-        assert arrivals.lost == 0 or way == "event"
-        assert (overflows() > 0) == (way == "event")
+        assert arrivals.lost == 0 or configuration == "event"
+        assert (overflows() > 0) == (configuration == "event")

@@ -1,6 +1,7 @@
-"""Names: only what is below the root, however a request spells it, and nothing that is hidden."""
+"""Paths: only files below the root are served, however a path is encoded, and no hidden ones."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ SECRET = b"secret: not below the root\n"
 
 @pytest.fixture(scope="module")
 def shared_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a root with secrets beside it, and all sorts of ways that could lead there."""
+    """Return a root with hidden files, special names and links, and with secrets beside it."""
     base = tmp_path_factory.mktemp("paths")
     root = base / "root"
     (root / "sub" / "deep").mkdir(parents=True)
@@ -23,6 +24,7 @@ def shared_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "with space.txt").write_bytes(b"space\n")
     (root / "p%41.txt").write_bytes(b"percent\n")
     (root / "d\u00e4.txt").write_bytes(b"umlaut\n")
+    (root / "\u00fc").mkdir()
     (root / "sub" / "index.html").write_bytes(b"sub\n")
     (root / ".hidden").write_bytes(b"hidden\n")
     (root / "..name").write_bytes(b"hidden too\n")
@@ -39,6 +41,9 @@ def shared_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "out-by-name").symlink_to(base / "secret")
     (root / "out-by-folder").symlink_to("..")
     (root / "in-by-name").symlink_to(root / "a.txt")
+    (root / "sub-by-name").symlink_to(root / "sub")
+    (root / "root-by-name").symlink_to(root)
+    (root / "etc").symlink_to("/etc")
     (root / "circle").symlink_to("circle")
     (root / "self").symlink_to("/proc/self")
     os.mkfifo(root / "pipe")
@@ -93,6 +98,10 @@ OUTSIDE = [
     "/out-by-name",
     "/out-by-folder/secret",
     "/out-by-folder/",
+    "/sub-by-name/../out-by-name",
+    "/root-by-name/out-by-name",
+    "/root-by-name/rootsecret",
+    "/etc/nonesuch",
     "/sub/../out-by-folder/secret",
     "/circle",
     "/self/cwd/secret",
@@ -167,6 +176,11 @@ SERVED = {
     "HTTP://OTHER:80/a.txt": b"hello\n",
     "/inside": b"hello\n",
     "/sub/inside": b"hello\n",
+    "/in-by-name": b"hello\n",
+    "/sub-by-name/": b"sub\n",
+    "/sub-by-name/inside": b"hello\n",
+    "/root-by-name/a.txt": b"hello\n",
+    "/root-by-name/sub-by-name/": b"sub\n",
     "/with%20space.txt": b"space\n",
     "/p%2541.txt": b"percent\n",
     "/d%c3%a4.txt": b"umlaut\n",
@@ -186,10 +200,40 @@ def test_a_name_may_be_spelled_in_many_ways(shared: Server, target: str) -> None
 
 REDIRECTED = {
     "/sub": "/sub/",
+    "/sub-by-name": "/sub-by-name/",
     "/sub?a=b": "/sub/?a=b",
     "//sub": "/sub/",
     "/%73ub": "/%73ub/",
 }
+
+
+RAW = {
+    b"/d\xc3\xa4.txt": b"umlaut\n",
+    b"/d%c3\xa4.txt": None,
+    b"/a.txt?\xe2\x82\xac": b"hello\n",
+    b"http://x/d\xc3\xa4.txt": b"umlaut\n",
+    b"/d\xe4.txt": None,
+    b"/..\xc0\xafsecret": None,
+    b"/\xc0\xae\xc0\xae/secret": None,
+}
+
+
+@pytest.mark.parametrize("target", RAW)
+def test_raw_utf8_means_its_escaped_form(shared: Server, target: bytes) -> None:
+    with Wire(shared.address) as wire:
+        wire.send(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        response = wire.response()
+    assert (response.status, response.body if RAW[target] else None) == (
+        200 if RAW[target] else 400,
+        RAW[target],
+    )
+
+
+def test_a_redirect_has_the_escaped_form(shared: Server) -> None:
+    with Wire(shared.address) as wire:
+        wire.send(b"GET /\xc3\xbc?\xe2\x82\xac HTTP/1.1\r\nHost: x\r\n\r\n")
+        response = wire.response()
+    assert (response.status, response.fields["location"]) == (301, "/%C3%BC/?%E2%82%AC")
 
 
 @pytest.mark.parametrize("target", REDIRECTED)
@@ -200,6 +244,14 @@ def test_a_folder_without_its_slash_is_redirected(shared: Server, target: str) -
 
 def test_a_folder_without_an_index_is_not_listed(shared: Server) -> None:
     assert get(shared.address, "/sub/deep/").status == 403
+
+
+def test_names_behind_a_link_exist_for_clients_only_inside(shared: Server) -> None:
+    assert get(shared.address, "/sub-by-name/nonesuch").status == 404
+    assert get(shared.address, "/sub-by-name/nonesuch/below").status == 404
+    assert get(shared.address, "/etc/passwd").status == 403
+    assert get(shared.address, "/etc/nonesuch").status == 403
+    assert get(shared.address, "/etc/nonesuch/below").status == 403
 
 
 def test_dotfiles_are_served_on_request(serve: Serve, shared_root: Path) -> None:
@@ -231,3 +283,37 @@ def test_a_link_that_is_turned_outwards_is_not_followed(serve: Serve, root: Path
             response = wire.get(f"/link?{i}")
             assert SECRET not in response.body
             assert response.status in (200, 403)
+
+
+def turn_until(done: threading.Event, link: Path, targets: list[Path]) -> None:
+    """Let the link lead to each target in turn, until the event."""
+    following = link.with_name("following")
+    while not done.is_set():
+        for target in targets:
+            following.symlink_to(target)
+            following.rename(link)
+
+
+def test_a_directory_that_is_turned_outwards_meanwhile_is_not_entered(
+    serve: Serve, root: Path
+) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "index.html").write_bytes(SECRET)
+    (root / "link").symlink_to(root / "sub")
+    (root / "entry").symlink_to(root / "link")
+    server = serve(root, "--page-cache", "0", "--workers", "1")
+    done = threading.Event()
+    turner = threading.Thread(
+        target=turn_until, args=(done, root / "link", [outside, root / "sub", root / "sub/.."])
+    )
+    turner.start()
+    try:
+        with Wire(server.address) as wire:
+            for i in range(300):
+                response = wire.get(f"/entry/?{i}")
+                assert SECRET not in response.body
+                assert response.status in (200, 403, 404)
+    finally:
+        done.set()
+        turner.join()

@@ -1,4 +1,4 @@
-"""The choice of what the event loops wait with."""
+"""The choice of the event loops' poller."""
 
 import os
 from pathlib import Path
@@ -12,18 +12,18 @@ POLLERS = ("epoll", "poll", "select", "io_uring")
 
 
 def ask(address: tuple[str, int], *targets: str) -> list[bytes]:
-    """Ask for these over one connection, all at once; return the bodies."""
+    """Send pipelined requests over one connection; return the bodies."""
     with Wire(address) as wire:
         wire.send(b"".join(f"GET {t} HTTP/1.1\r\nHost: x\r\n\r\n".encode() for t in targets))
         return [wire.response().body for _ in targets]
 
 
 @pytest.mark.parametrize("poller", POLLERS)
-def test_pages_and_files_come_whole_with_every_poller(
+def test_pages_and_files_are_complete_with_every_poller(
     serve: Serve, root: Path, poller: str
 ) -> None:
     if poller == "io_uring" and not has_io_uring():
-        pytest.skip("the kernel has no io_uring for us")
+        pytest.skip("io_uring is not available")
     server = serve(root, "--poller", poller, "--workers", "1")
     large = (root / "large.bin").read_bytes()
     assert ask(server.address, "/a.txt", "/large.bin", "/digits.txt", "/large.bin") == [
@@ -41,12 +41,12 @@ def test_more_requests_at_once_than_a_buffer_holds_are_all_answered(
     assert ask(server.address, *["/a.txt"] * 2000) == [b"hello\n"] * 2000
 
 
-def test_without_io_uring_the_server_says_so_and_serves(
-    serve: Serve, root: Path, way: str, monkeypatch: pytest.MonkeyPatch
+def test_without_io_uring_the_server_warns_and_serves(
+    serve: Serve, root: Path, configuration: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOSSAMER_NO_IO_URING", "1")
-    if way != "event":
-        pytest.skip("others have no such poller, or are asked for it already")
+    if configuration != "event":
+        pytest.skip("the configuration has no choice of poller")
     server = serve(root, "--poller", "io_uring")
     server.expect("no io_uring")
     assert ask(server.address, "/a.txt") == [b"hello\n"]

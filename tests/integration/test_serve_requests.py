@@ -1,4 +1,4 @@
-"""Requests over real sockets: kept connections, pipelines, ranges, files that change."""
+"""Requests over sockets: keep-alive, pipelining, ranges, and files that change."""
 
 import hashlib
 import os
@@ -76,7 +76,7 @@ def test_large_and_small_pages_may_be_pipelined(shared: Server) -> None:
             assert wire.response().body == (LARGE if target == "/large.bin" else b"hello\n")
 
 
-def test_requests_may_come_byte_by_byte(shared: Server) -> None:
+def test_requests_may_arrive_byte_by_byte(shared: Server) -> None:
     with Wire(shared.address) as wire:
         for _ in range(3):
             wire.send_bytewise(request("GET", "/a.txt", X_Some="thing"))
@@ -158,7 +158,7 @@ def test_a_range_behind_the_end_is_refused(shared: Server) -> None:
         assert wire.get("/a.txt").status == 200
 
 
-def test_what_the_client_has_already_is_not_sent(shared: Server) -> None:
+def test_a_page_that_the_client_has_cached_is_not_sent(shared: Server) -> None:
     with Wire(shared.address) as wire:
         first = wire.get("/a.txt")
         tag, date = first.fields["etag"], first.fields["last-modified"]
@@ -171,7 +171,7 @@ def test_what_the_client_has_already_is_not_sent(shared: Server) -> None:
         assert wire.get("/a.txt", Range="bytes=0-0", If_Range='"other"').status == 200
 
 
-def test_a_changed_file_is_served_anew_within_a_second(serve: Serve, root: Path) -> None:
+def test_a_changed_file_is_served_within_a_second(serve: Serve, root: Path) -> None:
     server = serve(root, "--workers", "1")
     with Wire(server.address) as wire:
         former = wire.get("/a.txt")
@@ -267,7 +267,7 @@ def test_a_body_is_read_and_forgotten(shared: Server) -> None:
         assert wire.get("/digits.txt").status == 200
 
 
-def test_who_asks_is_told_to_continue(shared: Server) -> None:
+def test_expect_100_continue_is_answered(shared: Server) -> None:
     with Wire(shared.address) as wire:
         wire.send(request("GET", "/a.txt", Content_Length="3", Expect="100-continue"))
         assert wire.response().status == 100

@@ -1,7 +1,7 @@
-"""No architecture is another one renamed: which process or thread accepts, reads, loads and writes.
+"""Each architecture has its own roles: which task accepts, reads, loads and writes.
 
-strace looks on while three clients are connected at the same time, each asks for a page of its own
-twice, and then all leave.
+strace traces the server while three clients are connected at the same time, request two pages each,
+and disconnect.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ RESULT = re.compile(r"= (-?\d+)")
 
 @dataclass
 class Call:
-    """A system call that succeeded."""
+    """A successful system call."""
 
     task: int
     name: str
@@ -38,19 +38,19 @@ class Call:
 
 @dataclass
 class Trace:
-    """What the tasks of a server, which are its kernel threads, did."""
+    """What the tasks of a server, its kernel threads, did."""
 
     calls: list[Call]
     processes: dict[int, int]
-    """Of each task."""
+    """The process of each task."""
     accepting: set[int] = field(default_factory=set)
     readers: list[list[int]] = field(default_factory=list)
-    """Of each client's requests, in their order."""
+    """The tasks that read, and those that wrote, for each client, in the order of its requests."""
     writers: list[list[int]] = field(default_factory=list)
     loaders: list[set[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Find out who did what."""
+        """Determine the roles of the tasks."""
         self.accepting = {call.task for call in self.calls if call.name == "accept4"}
         for client in range(CLIENTS):
             mark = f"/page{client}.txt"
@@ -66,7 +66,7 @@ class Trace:
             )
 
     def writer_after(self, read: int) -> int:
-        """Return who wrote to the socket that this call read from; 0: nobody has yet."""
+        """Return the task that wrote to the socket that this call read from; 0: none yet."""
         call = self.calls[read]
         for later in self.calls[read + 1 :]:
             if (
@@ -78,15 +78,15 @@ class Trace:
         return 0
 
     def all_readers(self) -> set[int]:
-        """Return who read any request."""
+        """Return the tasks that read a request."""
         return {task for tasks in self.readers for task in tasks}
 
     def all_writers(self) -> set[int]:
-        """Return who wrote any answer."""
+        """Return the tasks that wrote a response."""
         return {task for tasks in self.writers for task in tasks}
 
     def owners(self) -> list[int]:
-        """Return who read, loaded and wrote for each client, which must have been one task each."""
+        """Return, for each client, the only task that read, loaded and wrote for it."""
         found = []
         for tasks in zip(self.readers, self.writers, self.loaders, strict=True):
             (owner,) = {task for some in tasks for task in some}
@@ -94,18 +94,18 @@ class Trace:
         return found
 
     def processes_of(self, tasks: set[int]) -> set[int]:
-        """Return the processes that these tasks belong to."""
+        """Return the processes of these tasks."""
         return {self.processes[task] for task in tasks}
 
 
 def process_of(task: int) -> int:
-    """Return the process of a living task."""
+    """Return the process of a running task."""
     status = Path(f"/proc/{task}/status").read_text()
     return int(status.partition("\nTgid:")[2].split()[0])
 
 
 def parse(lines: list[str]) -> Iterator[Call]:
-    """Return the calls that succeeded, in the order of their ends."""
+    """Return the successful calls in the order in which they returned."""
     begun: dict[int, str] = {}
     for line in lines:
         if found := RESUMPTION.match(line):
@@ -125,27 +125,37 @@ def parse(lines: list[str]) -> Iterator[Call]:
 
 
 def start_strace(server: Server, folder: Path) -> subprocess.Popen[bytes]:
-    """Have strace look on, once it has all that there is."""
-    pids = server.family()
-    words = [word for pid in pids for word in ("-p", str(pid))]
+    """Start strace; return once it is attached to all processes."""
+    pids = server.process_ids()
+    arguments = [word for pid in pids for word in ("-p", str(pid))]
     errors = folder / "strace.err"
     with errors.open("wb") as err:
         process = subprocess.Popen(
-            ["strace", "-f", "-s", "64", "-e", f"trace={CALLS}", "-o", folder / "calls", *words],
+            [
+                "strace",
+                "-f",
+                "-s",
+                "64",
+                "-e",
+                f"trace={CALLS}",
+                "-o",
+                folder / "calls",
+                *arguments,
+            ],
             stdin=subprocess.DEVNULL,
             stderr=err,
         )
     for _ in attempts():
-        said = errors.read_text()
-        if all(f"rocess {pid} attached" in said for pid in pids):
+        messages = errors.read_text()
+        if all(f"rocess {pid} attached" in messages for pid in pids):
             return process
         if process.poll() is not None:
-            pytest.skip(f"strace can't look on here: {said}")
-    raise AssertionError(said)
+            pytest.skip(f"strace cannot trace here: {messages}")
+    raise AssertionError(messages)
 
 
-def wait_for_all(calls: Path, processes: dict[int, int]) -> Trace:
-    """Return the trace once it has all requests and answers; a call ends before strace says so."""
+def wait_for_trace(calls: Path, processes: dict[int, int]) -> Trace:
+    """Return the trace once it is complete: strace reports a call after it has returned."""
     for _ in attempts():
         found = Trace(list(parse(calls.read_text().splitlines())), processes)
         writers = [task for tasks in found.writers for task in tasks]
@@ -155,21 +165,21 @@ def wait_for_all(calls: Path, processes: dict[int, int]) -> Trace:
 
 
 def trace(serve: Serve, root: Path, folder: Path, arch: str) -> Trace:
-    """Return what a server did for the clients."""
+    """Trace a server that serves the clients."""
     for client in range(CLIENTS):
         (root / f"page{client}.txt").write_text(f"page {client}\n")
     server = serve(root, "--workers", str(WORKERS.get(arch, 1)), exact=True)
     strace = start_strace(server, folder)
     try:
-        return look_on(server, folder / "calls")
+        return send_requests(server, folder / "calls")
     finally:
-        # Killed, it lets go at once; asked to end, it may wait for those who are ending, too.
+        # strace detaches at once when it is killed; after SIGTERM it may wait for exiting tasks.
         strace.kill()
         strace.wait()
 
 
-def look_on(server: Server, calls: Path) -> Trace:
-    """Return what a server does for the clients, which are all there until it is known."""
+def send_requests(server: Server, calls: Path) -> Trace:
+    """Send the clients' requests; all clients stay connected until the trace is complete."""
     with contextlib.ExitStack() as stack:
         wires = [stack.enter_context(Wire(server.address)) for _ in range(CLIENTS)]
         for _ in range(2):
@@ -177,14 +187,14 @@ def look_on(server: Server, calls: Path) -> Trace:
                 assert wire.get(f"/page{client}.txt").body == f"page {client}\n".encode()
         tasks = [
             int(task.name)
-            for pid in server.family()
+            for pid in server.process_ids()
             for task in Path(f"/proc/{pid}/task").iterdir()
         ]
-        return wait_for_all(calls, {task: process_of(task) for task in tasks})
+        return wait_for_trace(calls, {task: process_of(task) for task in tasks})
 
 
 def check_fork(found: Trace) -> None:
-    """A process accepts, and others each serve a client."""
+    """One process accepts, and each client has a process of its own."""
     owners = found.owners()
     assert len(found.processes_of(set(owners))) == CLIENTS
     assert len(found.accepting) == 1
@@ -192,14 +202,14 @@ def check_fork(found: Trace) -> None:
 
 
 def check_prefork(found: Trace) -> None:
-    """Processes each accept and serve a client."""
+    """Each process accepts and serves a client."""
     owners = set(found.owners())
     assert len(found.processes_of(owners)) == CLIENTS
     assert found.accepting == owners
 
 
 def check_thread(found: Trace) -> None:
-    """A thread accepts, and others of the same process each serve a client."""
+    """One thread accepts, and each client has a thread of its own in the same process."""
     owners = set(found.owners())
     assert len(owners) == CLIENTS
     assert len(found.accepting) == 1
@@ -208,7 +218,7 @@ def check_thread(found: Trace) -> None:
 
 
 def check_pool(found: Trace) -> None:
-    """Threads of a process each accept and serve a client."""
+    """Each thread of one process accepts and serves a client."""
     owners = set(found.owners())
     assert len(owners) == CLIENTS
     assert found.accepting == owners
@@ -216,20 +226,20 @@ def check_pool(found: Trace) -> None:
 
 
 def check_queue(found: Trace) -> None:
-    """Some threads accept, and others each answer a request from its beginning to its end."""
+    """Some threads accept, and other threads each read a request and write its response."""
     assert found.readers == found.writers
     assert not found.accepting & found.all_readers()
     assert len(found.processes_of(found.accepting | found.all_readers())) == 1
 
 
 def check_one(found: Trace) -> None:
-    """One kernel thread does everything for everybody."""
+    """One kernel thread does everything."""
     tasks = found.accepting | found.all_readers() | found.all_writers()
     assert len(tasks) == 1
 
 
 def check_quad(found: Trace) -> None:
-    """One thread accepts, another reads, another loads, another writes."""
+    """One thread accepts, one reads, one loads, and one writes."""
     loaders = {task for tasks in found.loaders for task in tasks}
     roles = [found.accepting, found.all_readers(), loaders, found.all_writers()]
     assert [len(tasks) for tasks in roles] == [1] * 4
@@ -238,7 +248,7 @@ def check_quad(found: Trace) -> None:
 
 
 def check_stage(found: Trace) -> None:
-    """One thread accepts and reads, another writes, and others load."""
+    """One thread accepts and reads, one writes, and others load."""
     loaders = {task for tasks in found.loaders for task in tasks}
     assert len(found.accepting) == 1
     assert found.accepting == found.all_readers()
@@ -262,11 +272,11 @@ ROLES: dict[str, Callable[[Trace], None]] = {
 }
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="there is no strace")
-def test_each_does_what_its_architecture_says(
-    serve: Serve, root: Path, tmp_path: Path, way: str, arch: str
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+def test_each_architecture_has_its_roles(
+    serve: Serve, root: Path, tmp_path: Path, configuration: str, arch: str
 ) -> None:
-    if "io_uring" in way:
-        pytest.skip("the kernel does all of it")
+    if "io_uring" in configuration:
+        pytest.skip("the kernel executes the calls")
     assert arch in ROLES, f"who does what in {arch}?"
     ROLES[arch](trace(serve, root, tmp_path, arch))

@@ -1,4 +1,4 @@
-"""Starting: the line that says it is ready, where it listens, and what is refused in one line."""
+"""Start: the line that reports readiness, the addresses, and errors reported in one line."""
 
 import os
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Serve
-from server import READY, run_serve, workers_of
+from server import READY, run_serve, worker_count
 from wire import get
 
 
@@ -20,8 +20,8 @@ def has_ipv6() -> bool:
     return True
 
 
-def assert_refused(words: list[str], reason: str) -> None:
-    done = run_serve(*words)
+def assert_refused(arguments: list[str], reason: str) -> None:
+    done = run_serve(*arguments)
     assert done.returncode == 2, done
     assert done.stdout == ""
     lines = done.stderr.splitlines()
@@ -30,32 +30,41 @@ def assert_refused(words: list[str], reason: str) -> None:
     assert re.search(reason, lines[0]), lines[0]
 
 
-def test_one_line_says_that_it_is_ready(serve: Serve, root: Path, arch: str, way: str) -> None:
+def test_one_line_reports_readiness(
+    serve: Serve, root: Path, arch: str, configuration: str
+) -> None:
     server = serve(root, "--workers", "2")
-    assert len(server.output()) == 1
-    match = READY.match(server.output()[0])
+    assert len(server.stdout_lines()) == 1
+    match = READY.match(server.stdout_lines()[0])
     assert match
     assert match[1] == "127.0.0.1"
     assert int(match[2]) > 0
-    assert (match[3], match[4]) == (arch, str(workers_of(way, 2)))
+    assert (match[3], match[4]) == (arch, str(worker_count(configuration, 2)))
     assert get(server.address, "/a.txt").body == b"hello\n"
-    assert len(server.output()) == 1
+    assert len(server.stdout_lines()) == 1
 
 
 def test_one_worker_is_announced_in_the_same_form(
-    serve: Serve, root: Path, arch: str, way: str
+    serve: Serve, root: Path, arch: str, configuration: str
 ) -> None:
-    workers = workers_of(way, 1)
-    assert serve(root, "--workers", "1").output()[0].endswith(f"({arch}, {workers} workers)")
+    workers = worker_count(configuration, 1)
+    assert serve(root, "--workers", "1").stdout_lines()[0].endswith(f"({arch}, {workers} workers)")
 
 
-def test_port_0_takes_a_port_of_its_own_each_time(serve: Serve, root: Path) -> None:
+def test_port_0_chooses_a_different_port_each_time(serve: Serve, root: Path) -> None:
     first, second = serve(root), serve(root)
     assert first.address != second.address
     assert get(first.address, "/a.txt").status == get(second.address, "/a.txt").status == 200
 
 
-def test_a_given_port_is_taken(serve: Serve, root: Path) -> None:
+def test_a_port_alone_listens_at_every_address(serve: Serve, root: Path) -> None:
+    server = serve(root, "--listen", "0")
+    assert server.address[0] == "0.0.0.0"
+    for host in ("127.0.0.1", "127.0.0.2"):
+        assert get((host, server.address[1]), "/a.txt").body == b"hello\n"
+
+
+def test_the_given_port_is_used(serve: Serve, root: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     server = serve(root, "--listen", f"127.0.0.1:{port}")
@@ -73,7 +82,7 @@ def test_a_port_is_free_again_right_after_the_server_ended(serve: Serve, root: P
 @pytest.mark.skipif(not has_ipv6(), reason="no IPv6 here")
 def test_ipv6_is_served(serve: Serve, root: Path) -> None:
     server = serve(root, "--listen", "[::1]:0")
-    assert server.output()[0].startswith("listening on http://[::1]:")
+    assert server.stdout_lines()[0].startswith("listening on http://[::1]:")
     assert get(server.address, "/a.txt").body == b"hello\n"
 
 
@@ -88,8 +97,8 @@ def test_every_address_of_ipv6_leaves_those_of_ipv4_alone(serve: Serve, root: Pa
 
 
 def test_several_addresses_are_served(serve: Serve, root: Path) -> None:
-    words = ["--listen", "127.0.0.1:0", "--listen", "127.0.0.2:0", "--listen", "127.0.0.1:0"]
-    server = serve(root, *words, "--workers", "2")
+    arguments = ["--listen", "127.0.0.1:0", "--listen", "127.0.0.2:0", "--listen", "127.0.0.1:0"]
+    server = serve(root, *arguments, "--workers", "2")
     hosts = [host for host, _ in server.addresses]
     assert hosts == ["127.0.0.1", "127.0.0.2", "127.0.0.1"]
     assert len(set(server.addresses)) == 3
@@ -98,7 +107,7 @@ def test_several_addresses_are_served(serve: Serve, root: Path) -> None:
     assert server.stop()["requests"] == 12
 
 
-def test_a_name_can_stand_for_an_address(serve: Serve, root: Path) -> None:
+def test_an_address_may_be_a_host_name(serve: Serve, root: Path) -> None:
     server = serve(root, "--listen", "localhost:0")
     assert get(server.address, "/a.txt").status == 200
 
@@ -127,14 +136,14 @@ def test_help_names_every_option_of_the_brief_and_exits_well() -> None:
 
 
 @pytest.mark.parametrize("favoured", ["connections", "accept"])
-def test_whoever_is_favoured_all_are_served(
+def test_all_clients_are_served_with_every_priority(
     serve: Serve, root: Path, arch: str, favoured: str
 ) -> None:
-    words = ["--favor", favoured, "--workers", "2"]
+    arguments = ["--favor", favoured, "--workers", "2"]
     if arch != "user":
-        assert_refused(["--arch", arch, *words, str(root)], "no threads")
+        assert_refused(["--arch", arch, *arguments, str(root)], "no threads")
         return
-    server = serve(root, *words)
+    server = serve(root, *arguments)
     for _ in range(20):
         assert get(server.address, "/a.txt", Connection="close").status == 200
     assert server.stop()["requests"] == 20
@@ -167,12 +176,12 @@ WRONG_OPTIONS = {
 
 @pytest.mark.parametrize("name", WRONG_OPTIONS)
 def test_a_wrong_option_is_one_line_and_exit_status_2(name: str, root: Path) -> None:
-    words, reason = WRONG_OPTIONS[name]
-    listen = [] if "--listen" in words else ["--listen", "127.0.0.1:0"]
-    if words == ["--listen"]:
+    arguments, reason = WRONG_OPTIONS[name]
+    listen = [] if "--listen" in arguments else ["--listen", "127.0.0.1:0"]
+    if arguments == ["--listen"]:
         assert_refused([str(root), "--listen"], reason)
     else:
-        assert_refused([*listen, *words, str(root)], reason)
+        assert_refused([*listen, *arguments, str(root)], reason)
 
 
 WRONG_ADDRESSES = {

@@ -1,4 +1,4 @@
-"""Ending: what is in flight is finished, what is idle is closed, and the exit status is 0."""
+"""Stop: requests in flight are finished, idle connections are closed, and the exit status is 0."""
 
 import signal
 import threading
@@ -11,9 +11,12 @@ from wire import EndedError, Wire, request
 
 SIZE = 32 << 20
 
+# The exit status of a server whose drain timeout has cut off connections.
+CUT_OFF = 3
+
 
 def start_large(server: Server, *targets: str, **fields: str) -> Wire:
-    """Ask for pages, the first of them larger than any buffer, and take only its beginning."""
+    """Request pages, the first larger than any buffer, and receive only its first bytes."""
     wire = Wire(server.address, receive_buffer=65536)
     wire.send(b"".join(request("GET", target, **fields) for target in targets))
     assert wire.head().fields["content-length"] == str(SIZE)
@@ -22,7 +25,7 @@ def start_large(server: Server, *targets: str, **fields: str) -> Wire:
 
 
 def waiting_bytes(wire: Wire) -> int:
-    """Return how many bytes of this client the kernel holds that the server has not received."""
+    """Return the number of bytes that this client sent and the server has not received."""
     port = f":{wire.socket.getsockname()[1]:04X}"
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
@@ -32,14 +35,14 @@ def waiting_bytes(wire: Wire) -> int:
 
 
 def wait_until_received(wire: Wire) -> None:
-    """Wait until the server has received all that the client has sent."""
+    """Wait until the server has received everything that the client sent."""
     for _ in attempts():
         if not waiting_bytes(wire):
             return
-    raise AssertionError("the server receives nothing")
+    raise AssertionError("the server does not receive the data")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
 def test_a_signal_ends_an_idle_server(serve: Serve, root: Path, number: int) -> None:
     server = serve(root, "--workers", "2")
     assert server.stop(number) == dict.fromkeys(
@@ -47,7 +50,21 @@ def test_a_signal_ends_an_idle_server(serve: Serve, root: Path, number: int) -> 
     )
 
 
-def test_it_counts_what_it_did(serve: Serve, root: Path) -> None:
+def test_other_signals_that_a_person_may_send_break_off_no_answer(serve: Serve, root: Path) -> None:
+    sparse(root / "huge.bin", SIZE)
+    server = serve(root, "--workers", "2")
+    ended_by = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGSTOP}
+    faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP}
+    others = {signal.SIGABRT, signal.SIGSYS, signal.SIGXCPU, signal.SIGRTMAX}
+    stopping = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
+    with start_large(server, "/huge.bin") as wire:
+        for number in signal.valid_signals() - ended_by - faults - others - stopping:
+            server.send_signal(number)
+        wire.body(SIZE - 1000)
+    assert server.stop()["requests"] == 1
+
+
+def test_the_summary_counts_requests_and_connections(serve: Serve, root: Path) -> None:
     server = serve(root, "--workers", "2")
     for _ in range(10):
         with Wire(server.address) as wire:
@@ -64,7 +81,7 @@ def test_idle_connections_are_closed(serve: Serve, root: Path) -> None:
     wires = [Wire(server.address) for _ in range(20)]
     for wire in wires:
         assert wire.get("/a.txt").status == 200
-    server.tell(signal.SIGTERM)
+    server.send_signal(signal.SIGTERM)
     for wire in wires:
         assert wire.rest() == b""
         wire.close()
@@ -76,7 +93,7 @@ def test_a_slow_reader_gets_all_of_a_large_file(serve: Serve, root: Path, connec
     page = sparse(root / "huge.bin", SIZE).read_bytes()
     server = serve(root)
     with start_large(server, "/huge.bin", Connection=connection) as wire:
-        server.tell(signal.SIGTERM)
+        server.send_signal(signal.SIGTERM)
         assert server.refuses_connections()
         rest = wire.rest()
     assert len(rest) == SIZE - 1000
@@ -84,13 +101,15 @@ def test_a_slow_reader_gets_all_of_a_large_file(serve: Serve, root: Path, connec
     assert server.wait()["requests"] == 1
 
 
-def test_no_worker_keeps_its_listener_in_a_ring(serve: Serve, root: Path, way: str) -> None:
-    if way not in ("user", "event", "eager", "quad", "stage") or not has_io_uring():
+def test_no_worker_leaves_its_listener_in_a_ring(
+    serve: Serve, root: Path, configuration: str
+) -> None:
+    if configuration not in ("user", "event", "eager", "quad", "stage") or not has_io_uring():
         pytest.skip("it waits without a ring")
     sparse(root / "huge.bin", SIZE)
     server = serve(root, "--poller", "io_uring", "--workers", "2")
     with start_large(server, "/huge.bin") as wire:
-        server.tell(signal.SIGTERM)
+        server.send_signal(signal.SIGTERM)
         assert server.refuses_connections()
         assert len(wire.rest()) == SIZE - 1000
 
@@ -99,7 +118,7 @@ def test_a_pipelined_request_that_was_received_is_answered(serve: Serve, root: P
     sparse(root / "huge.bin", SIZE)
     server = serve(root)
     with start_large(server, "/huge.bin", "/a.txt", "/digits.txt") as wire:
-        server.tell(signal.SIGTERM)
+        server.send_signal(signal.SIGTERM)
         assert server.refuses_connections()
         wire.body(SIZE - 1000)
         second = wire.response()
@@ -114,11 +133,11 @@ def test_a_request_that_waits_in_the_socket_is_answered(serve: Serve, root: Path
     wires = [Wire(server.address) for _ in range(30)]
     for wire in wires:
         assert wire.get("/a.txt").status == 200
-    server.tell(signal.SIGSTOP)
+    server.send_signal(signal.SIGSTOP)
     for wire in wires:
         wire.send(request("GET", "/digits.txt"))
-    server.tell(signal.SIGTERM)
-    server.tell(signal.SIGCONT)
+    server.send_signal(signal.SIGTERM)
+    server.send_signal(signal.SIGCONT)
     for wire in wires:
         assert wire.response().body == b"0123456789" * 10
         assert wire.rest() == b""
@@ -126,16 +145,16 @@ def test_a_request_that_waits_in_the_socket_is_answered(serve: Serve, root: Path
     assert server.wait()["requests"] == 60
 
 
-def test_who_has_connected_already_is_served(serve: Serve, root: Path) -> None:
+def test_pending_connections_are_served(serve: Serve, root: Path) -> None:
     sparse(root / "huge.bin", SIZE)
     server = serve(root, "--workers", "1")
-    server.tell(signal.SIGSTOP)
+    server.send_signal(signal.SIGSTOP)
     wires = [Wire(server.address, receive_buffer=65536) for _ in range(150)]
     for i, wire in enumerate(wires):
         target = "/huge.bin" if i == 149 else "/a.txt"
         wire.send(request("GET", target, Connection="close"))
-    server.tell(signal.SIGTERM)
-    server.tell(signal.SIGCONT)
+    server.send_signal(signal.SIGTERM)
+    server.send_signal(signal.SIGCONT)
     for i, wire in enumerate(wires):
         assert len(wire.response().body) == (SIZE if i == 149 else 6)
         wire.close()
@@ -149,7 +168,7 @@ def test_a_request_half_received_may_be_completed(serve: Serve, root: Path) -> N
         data = request("GET", "/digits.txt")
         wire.send(data[:20])
         wait_until_received(wire)
-        server.tell(signal.SIGTERM)
+        server.send_signal(signal.SIGTERM)
         assert server.refuses_connections()
         wire.send(data[20:])
         response = wire.response()
@@ -159,23 +178,36 @@ def test_a_request_half_received_may_be_completed(serve: Serve, root: Path) -> N
     assert server.wait()["requests"] == 2
 
 
-def test_the_drain_timeout_ends_what_takes_too_long(serve: Serve, root: Path) -> None:
+def test_the_drain_timeout_closes_slow_connections(serve: Serve, root: Path) -> None:
     sparse(root / "huge.bin", SIZE)
     server = serve(root, "--drain-timeout", "200ms")
-    with start_large(server, "/huge.bin") as wire:
-        server.stop()
+    server.expect("the drain timeout has passed: 1 connections were cut off")
+    with start_large(server, "/huge.bin") as wire, Wire(server.address) as idle:
+        idle.get("/a.txt")
+        server.send_signal(signal.SIGTERM)
+        server.wait(CUT_OFF)
         with pytest.raises((EndedError, ConnectionResetError)):
             wire.body(SIZE - 1000)
+
+
+def test_a_worker_that_is_stuck_does_not_keep_the_server(serve: Serve, root: Path) -> None:
+    server = serve(root, "--drain-timeout", "200ms", "--bottleneck", "/slow=60000")
+    with Wire(server.address) as wire:
+        wire.send(request("GET", "/slow"))
+        wait_until_received(wire)
+        server.send_signal(signal.SIGTERM)
+        assert server.exit_status() == CUT_OFF
+    assert any("1 connections were cut off" in line for line in server.stderr_lines())
 
 
 def test_a_second_sigterm_and_a_late_sigusr1_change_nothing(serve: Serve, root: Path) -> None:
     sparse(root / "huge.bin", SIZE)
     server = serve(root)
     with start_large(server, "/huge.bin", "/a.txt") as wire:
-        server.tell(signal.SIGTERM)
+        server.send_signal(signal.SIGTERM)
         assert server.refuses_connections()
-        server.tell(signal.SIGTERM)
-        server.tell(signal.SIGUSR1)
+        server.send_signal(signal.SIGTERM)
+        server.send_signal(signal.SIGUSR1)
         wire.body(SIZE - 1000)
         assert wire.response().body == b"hello\n"
     server.wait()
@@ -185,13 +217,13 @@ def test_a_second_interrupt_ends_it_at_once(root: Path, serve: Serve) -> None:
     sparse(root / "huge.bin", SIZE)
     server = serve(root)
     with start_large(server, "/huge.bin"):
-        server.tell(signal.SIGINT)
+        server.send_signal(signal.SIGINT)
         assert server.refuses_connections()
-        server.judged = True
+        server.was_checked = True
         for _ in attempts():
             if server.process.poll() is not None:
                 break
-            server.tell(signal.SIGINT)
+            server.send_signal(signal.SIGINT)
         assert server.process.returncode == -signal.SIGINT
 
 

@@ -1,4 +1,4 @@
-"""Strictness over the wire: a bad request is refused, and nothing behind it is taken for one."""
+"""Strict parsing over a socket: a bad request is refused, and nothing after it is parsed."""
 
 import time
 from collections.abc import Callable
@@ -10,18 +10,18 @@ from wire import Wire, request
 
 SMUGGLED = b"GET /digits.txt HTTP/1.1\r\nHost: smuggled\r\n\r\n"
 
-# Longer requests are sent in pieces of some bytes.
-BYTEWISE_MOST = 2000
+# Longer requests are sent in pieces of several bytes.
+BYTEWISE_MAX = 2000
 
 
 def whole(wire: Wire, data: bytes) -> None:
-    """Send all at once."""
+    """Send everything at once."""
     wire.send(data)
 
 
 def in_pieces(wire: Wire, data: bytes) -> None:
-    """Send each byte by itself, or small pieces of what is long."""
-    if len(data) <= BYTEWISE_MOST:
+    """Send each byte separately, or small pieces of a long request."""
+    if len(data) <= BYTEWISE_MAX:
         wire.send_bytewise(data)
         return
     for start in range(0, len(data), 997):
@@ -31,11 +31,11 @@ def in_pieces(wire: Wire, data: bytes) -> None:
             return
 
 
-ways = pytest.mark.parametrize("send", [whole, in_pieces])
+configurations = pytest.mark.parametrize("send", [whole, in_pieces])
 Send = Callable[[Wire, bytes], None]
 
 
-@ways
+@configurations
 @pytest.mark.parametrize("name", REFUSED)
 def test_it_is_refused_and_the_connection_closed(shared: Server, name: str, send: Send) -> None:
     data, statuses = REFUSED[name]
@@ -47,7 +47,7 @@ def test_it_is_refused_and_the_connection_closed(shared: Server, name: str, send
         assert wire.rest() == b""
 
 
-@ways
+@configurations
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_it_is_served_and_the_connection_kept(shared: Server, name: str, send: Send) -> None:
     with Wire(shared.address) as wire:
@@ -58,7 +58,7 @@ def test_it_is_served_and_the_connection_kept(shared: Server, name: str, send: S
         assert wire.response().body == b"0123456789" * 10
 
 
-@ways
+@configurations
 @pytest.mark.parametrize("name", ANSWERED)
 def test_it_is_answered_and_the_connection_kept(shared: Server, name: str, send: Send) -> None:
     data, status = ANSWERED[name]

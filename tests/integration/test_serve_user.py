@@ -1,4 +1,4 @@
-"""Giving up root: what the server may do afterwards is what that user may do."""
+"""Dropping privileges: afterwards the server has the permissions of the given user."""
 
 import os
 import pwd
@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 from conftest import Serve
-from wire import Wire
+from server import ROOT_WARNING, attempts
+from wire import Wire, get
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 
 def open_up(root: Path) -> None:
-    """Let others enter the folders that pytest made for us alone."""
+    """Allow other users to enter the folders that pytest created for us alone."""
     for folder in root.parents:
         if folder == Path("/tmp"):
             break
@@ -49,6 +50,20 @@ def test_it_serves_what_the_user_may_read_and_nothing_else(serve: Serve, root: P
         assert wire.get("/sub/").status == 403
 
 
+def test_a_root_that_the_user_may_not_enter_does_not_replace_the_present_one(
+    serve: Serve, root: Path
+) -> None:
+    open_up(root)
+    forbidden, link, fresh = (root.parent / name for name in ("forbidden", "link", "fresh"))
+    forbidden.mkdir(mode=0o700)
+    link.symlink_to(root)
+    server = serve(link, "--user", "nobody")
+    fresh.symlink_to(forbidden)
+    fresh.rename(link)
+    for _ in attempts(1):
+        assert get(server.address, "/a.txt").status == 200
+
+
 def test_its_log_and_low_port_are_opened_before(serve: Serve, root: Path) -> None:
     open_up(root)
     log = root.parent / "log"
@@ -58,3 +73,18 @@ def test_its_log_and_low_port_are_opened_before(serve: Serve, root: Path) -> Non
     server.stop()
     assert len(log.read_text().splitlines()) == 1
     assert log.stat().st_uid == 0
+
+
+def test_root_without_a_user_is_warned(serve: Serve, root: Path) -> None:
+    open_up(root)
+    (root / "a.txt").chmod(0)
+    server = serve(root, "--workers", "2")
+    assert server.all_stderr_lines() == [ROOT_WARNING]
+    assert get(server.address, "/a.txt").status == 200
+    server = serve(root, "--user", "nobody")
+    assert server.all_stderr_lines() == []
+    assert get(server.address, "/a.txt").status == 403
+    quiet = serve(root, "--log-level", "error")
+    assert quiet.all_stderr_lines() == []
+    quiet.process.terminate()
+    assert quiet.exit_status() == 0

@@ -1,5 +1,6 @@
-"""HTTP over a raw socket: what is sent is up to the test; what comes back is read strictly."""
+"""HTTP over a raw socket: tests determine what is sent; what is received is parsed strictly."""
 
+import contextlib
 import re
 import select
 import socket
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from server import PATIENCE_S
+from server import TIMEOUT_S
 
 STATUS_LINE = re.compile(rb"HTTP/1\.1 (\d{3}) [ -~]+")
 FIELD = re.compile(rb"([!-9;-~]+): ([ -~]*)")
@@ -19,7 +20,7 @@ class EndedError(Exception):
     """The connection ended before the response was complete."""
 
     def __init__(self, received: bytes) -> None:
-        """Keep the beginning of what had been received of it."""
+        """Store what had been received of it."""
         super().__init__(received[:200])
         self.received = received
 
@@ -34,18 +35,18 @@ class Response:
 
     @property
     def closes(self) -> bool:
-        """Tell whether the server announced that it closes the connection."""
+        """Return whether the server announced that it closes the connection."""
         return self.fields.get("connection") == "close"
 
 
 class Wire:
-    """A client's connection, byte by byte if need be."""
+    """A client's connection, with control over each byte."""
 
     def __init__(self, address: tuple[str, int], receive_buffer: int = 0) -> None:
-        """Connect; receive_buffer makes the kernel take few bytes that nobody has asked for."""
+        """Connect; receive_buffer limits what the kernel receives before the test does."""
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
-        self.socket.settimeout(PATIENCE_S)
+        self.socket.settimeout(TIMEOUT_S)
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -53,7 +54,7 @@ class Wire:
         self.buffer = b""
 
     def __enter__(self) -> Self:
-        """Use it in a with statement."""
+        """Return the connection for a with statement."""
         return self
 
     def __exit__(
@@ -62,7 +63,7 @@ class Wire:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it."""
+        """Close the connection."""
         self.close()
 
     def close(self) -> None:
@@ -75,34 +76,39 @@ class Wire:
         self.socket.close()
 
     def send(self, data: bytes) -> None:
-        """Send all."""
+        """Send all of the data."""
         self.socket.sendall(data)
 
     def send_bytewise(self, data: bytes) -> None:
-        """Send each byte by itself, as long as the server takes them."""
+        """Send each byte separately, until the server closes the connection."""
         for i in range(len(data)):
             try:
                 self.socket.sendall(data[i : i + 1])
             except (BrokenPipeError, ConnectionResetError):
                 return
 
+    def abandon(self) -> None:
+        """Shut both sides down, which also ends a call of another thread."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
     def end(self) -> None:
-        """End our sending side."""
+        """Shut down our sending side."""
         self.socket.shutdown(socket.SHUT_WR)
 
-    def receive(self, most: int = CHUNK) -> bytes:
-        """Receive something; nothing at the end."""
+    def receive(self, max_bytes: int = CHUNK) -> bytes:
+        """Receive some bytes; none at the end of the stream."""
         if self.buffer:
-            data, self.buffer = self.buffer[:most], self.buffer[most:]
+            data, self.buffer = self.buffer[:max_bytes], self.buffer[max_bytes:]
             return data
-        return self.socket.recv(most)
+        return self.socket.recv(max_bytes)
 
     def is_readable(self, timeout_s: float = 0.0) -> bool:
-        """Tell whether something has come, be it the end."""
+        """Return whether data or the end of the stream has arrived."""
         return bool(self.buffer or select.select([self.socket], [], [], timeout_s)[0])
 
     def rest(self) -> bytes:
-        """Receive all up to the end of the connection, which may be a reset."""
+        """Receive everything until the connection ends, also by a reset."""
         parts = [self.buffer]
         self.buffer = b""
         try:
@@ -113,7 +119,7 @@ class Wire:
         return b"".join(parts)
 
     def head(self) -> Response:
-        """Receive a status line and its fields."""
+        """Receive a status line and its header fields."""
         while b"\r\n\r\n" not in self.buffer:
             data = self.socket.recv(65536)
             if not data:
@@ -144,7 +150,7 @@ class Wire:
         return b"".join(parts)
 
     def response(self, method: str = "GET") -> Response:
-        """Receive a whole response."""
+        """Receive a complete response."""
         response = self.head()
         informational = response.status < 200
         assert informational or "date" in response.fields
@@ -164,13 +170,20 @@ class Wire:
 
 
 def request(method: str, target: str, **fields: str) -> bytes:
-    """Return a request's bytes; an underscore in a field's name stands for a hyphen."""
+    """Return a request's bytes; an underscore in a field's name represents a hyphen."""
     lines = [f"{method} {target} HTTP/1.1", "Host: test"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in fields.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
+def get_in_turn(wires: list[Wire], target: str = "/") -> list[Response]:
+    """Send a request over each connection, then receive the responses."""
+    for wire in wires:
+        wire.send(request("GET", target))
+    return [wire.response() for wire in wires]
+
+
 def get(address: tuple[str, int], target: str = "/", **fields: str) -> Response:
-    """Get a page through a connection of its own."""
+    """Request a page over a new connection."""
     with Wire(address) as wire:
         return wire.get(target, **fields)

@@ -1,4 +1,4 @@
-"""A headless Chromium that reports all that a page asks of the network and of its console."""
+"""A headless Chromium that records the network requests and console messages of a page."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ def programs() -> tuple[str, str] | None:
 
 @contextlib.contextmanager
 def browser(chromium: str, driver: str) -> Iterator[webdriver.Chrome]:
-    """Run a browser with a fresh profile for the length of a ``with`` block."""
+    """Run a browser with a new profile for the duration of a ``with`` block."""
     with tempfile.TemporaryDirectory() as profile:
         options = webdriver.ChromeOptions()
         options.binary_location = chromium
@@ -48,7 +48,7 @@ def browser(chromium: str, driver: str) -> Iterator[webdriver.Chrome]:
 
 
 def show(chrome: webdriver.Chrome, page: Path, width: int, dark: bool = False) -> None:
-    """Open a page in a window of that width, in the light or the dark."""
+    """Open a page in a window of that width, in the light or dark colour scheme."""
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
     chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -57,7 +57,7 @@ def show(chrome: webdriver.Chrome, page: Path, width: int, dark: bool = False) -
 
 
 def requests(chrome: webdriver.Chrome) -> list[str]:
-    """Return the addresses that pages have asked for since the last call."""
+    """Return the URLs that pages have requested since the last call."""
     messages: list[dict[str, Any]] = [
         json.loads(entry["message"])["message"] for entry in chrome.get_log("performance")
     ]

@@ -1,4 +1,4 @@
-"""What the lab's tests share: runs made of known figures, and a program that stands for ours."""
+"""Fixtures of the lab's tests: runs with known values, and a fake of our program."""
 
 import tempfile
 from dataclasses import replace
@@ -11,11 +11,11 @@ from gossamer_lab import cli
 from gossamer_lab.accounting import CpuTime
 from gossamer_lab.derived import with_derived
 from gossamer_lab.experiments.quick import QUICK
-from gossamer_lab.measure import Row, Used, figures
+from gossamer_lab.measure import Row, Usage, load_metrics
 from gossamer_lab.store import FORMAT, Run, raw_frame
 
 RUN = ["run", "quick", "--scale", "smoke", "--seed", "1", "--out"]
-"""Arguments of a short run, but for its folder."""
+"""Arguments of a short run, except its folder."""
 
 FAKE = Path(__file__).with_name("fake_gossamer.py")
 
@@ -31,7 +31,7 @@ METHOD: dict[str, Any] = {
     "repeats": 1,
     "realtime": True,
     "seed": 7,
-    "handicaps": {},
+    "injected_overhead": {},
     "exact_cpu": True,
     "server_core": 0,
     "client_core": 1,
@@ -56,7 +56,7 @@ MACHINE: dict[str, Any] = {
 
 
 def report(requests: int, seconds: float, errors: int = 0) -> dict[str, Any]:
-    """Return what the load generator would report, with a median of 100 µs."""
+    """Return a report of the load generator, with a median of 100 µs."""
     times = {"mean": 120.0, "p50": 100.0, "p75": 150.0, "p90": 200.0}
     times |= {"p99": 400.0, "p999": 900.0, "max": 2000.0}
     return {
@@ -71,13 +71,13 @@ def report(requests: int, seconds: float, errors: int = 0) -> dict[str, Any]:
         "connect_us": times,
         "first_byte_us": times,
         "waiting_to_connect": {"count": 0, "longest_us": 0.0},
-        "waiting_for_answer": {"count": 16, "longest_us": 90.0},
+        "waiting_for_response": {"count": 16, "longest_us": 90.0},
         "client_cpu_s": 0.5 * seconds,
     }
 
 
 def row(order: int, place: tuple[int, str, str], cpu_us: float, errors: int = 0) -> Row:
-    """Return a raw row of 100,000 requests in a second: place is round, point and server."""
+    """Return a raw row of 100,000 requests in a second; `place` is round, point and server."""
     cpu = CpuTime(user_s=cpu_us * 0.02, system_s=cpu_us * 0.08)
     number, point, server = place
     head = {
@@ -89,11 +89,13 @@ def row(order: int, place: tuple[int, str, str], cpu_us: float, errors: int = 0)
         "started": "2026-01-02T03:04:05.000+00:00",
         "failure": None,
     }
-    return head | figures(report(100_000, 1.0, errors), Used(cpu, core_s=cpu.total_s, wall_s=1.0))
+    return head | load_metrics(
+        report(100_000, 1.0, errors), Usage(cpu, core_s=cpu.total_s, wall_s=1.0)
+    )
 
 
 def make_run(folder: Path, rows: list[Row], **changes: object) -> Run:
-    """Return a run with these rows, and everything around them as a real one has it."""
+    """Return a run with these rows and otherwise realistic results."""
     results: dict[str, Any] = {
         "format": FORMAT,
         "experiment": "quick",
@@ -127,12 +129,12 @@ def make_run(folder: Path, rows: list[Row], **changes: object) -> Run:
             }
             for name, ours in SERVERS
         ],
-        "points_left_out": [],
-        "left_out": [],
+        "skipped_points": [],
+        "skipped": [],
         "absent_peers": [],
         "has_loads": True,
         "has_programs": False,
-        "brake": {"wanted": None, "found": None, "is_on": False},
+        "cpu_limit": {"target": None, "measured": None, "is_active": False},
         "machine": MACHINE,
     }
     return with_derived(Run(folder, results | changes, raw_frame(rows)), QUICK)
@@ -151,13 +153,13 @@ def known_rows() -> list[Row]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Return a run with known answers."""
+    """Return a run with known values."""
     return make_run(tmp_path / "run", known_rows())
 
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Let a fake stand for our program, with no peers on the machine."""
+    """Replace our program by a fake, with no peers installed."""
     monkeypatch.setenv("GOSSAMER_PROGRAM", str(FAKE))
     peers = tmp_path / "peers"
     peers.mkdir()
@@ -177,13 +179,13 @@ _SHORT = replace(
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch, fake: Path) -> None:
-    """Make the experiment short; the fakes stand for everything that it starts."""
+    """Make the experiment short, with fakes of all programs."""
     assert fake == FAKE
     monkeypatch.setitem(cli.EXPERIMENTS, "quick", _SHORT)
 
 
 def servers_left(folder: Path) -> list[str]:
-    """Return the command lines of processes that still run on files of that folder."""
+    """Return the command lines of processes that still use files of that folder."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Stands for the gossamer program: keeps its command line's contract, at a hundredth of its speed.
+"""Fake of the gossamer program: the same command line, at a hundredth of its speed.
 
 Environment: FAKE_ARCHS (names to list), FAKE_BROKEN (an architecture that does not start),
-FAKE_ERRORS (errors that a load reports), FAKE_MUTE (a load that leaves no report), FAKE_VOID
-(why a load is void), FAKE_OLD (what a load's report lacks), FAKE_DEADLY (a folder: a load that can
+FAKE_ERRORS (errors that a load reports), FAKE_MUTE (a load without a report), FAKE_VOID (why a load
+is invalid), FAKE_OLD (keys missing from a load's report), FAKE_DEADLY (a folder: a load that can
 remove a file there kills its parent).
 """
 
@@ -53,7 +53,7 @@ HISTOGRAM = "HISTFAAAACN4nJNpmSzMwMDAzAABMJoRyHQz2LGAwf4DRGBzBRMAXpEFew=="
 
 
 def is_deadly() -> bool:
-    """Tell whether this load is one of those that kill their parent."""
+    """Return whether this load is to kill its parent."""
     for path in Path(os.environ.get("FAKE_DEADLY", "/nonexistent")).glob("*"):
         try:
             path.unlink()
@@ -64,11 +64,11 @@ def is_deadly() -> bool:
 
 
 def load(arguments: list[str]) -> int:
-    """Ask for a page again and again over one connection, and report."""
+    """Request a page repeatedly over one connection, and report."""
     if is_deadly():
         os.kill(os.getppid(), signal.SIGKILL)
-    words = [word for word in arguments[1:] if word != "--keep-awake"]
-    options = dict(zip(words[::2], words[1::2], strict=True))
+    pairs = [argument for argument in arguments[1:] if argument != "--idle-spin"]
+    options = dict(zip(pairs[::2], pairs[1::2], strict=True))
     address = urllib.parse.urlsplit(arguments[0])
     connection = http.client.HTTPConnection(str(address.hostname), address.port)
     began = time.monotonic()
@@ -95,11 +95,11 @@ def load(arguments: list[str]) -> int:
         "connect_us": response,
         "first_byte_us": response,
         "waiting_to_connect": {"count": 0, "longest_us": 0.0},
-        "waiting_for_answer": {"count": 0, "longest_us": 0.0},
+        "waiting_for_response": {"count": 0, "longest_us": 0.0},
         "client_cpu_s": time.process_time(),
-        "keeps_awake": "--keep-awake" in arguments,
-        "void": "FAKE_VOID" in os.environ,
-        "void_reason": os.environ.get("FAKE_VOID"),
+        "keeps_awake": "--idle-spin" in arguments,
+        "invalid": "FAKE_VOID" in os.environ,
+        "invalid_reason": os.environ.get("FAKE_VOID"),
     }
     for name in os.environ.get("FAKE_OLD", "").split():
         del report[name]

@@ -1,4 +1,4 @@
-"""Runs of simulated machines: figures whose truth is known, and how they vary."""
+"""Runs of simulated machines: values whose distribution is known."""
 
 import math
 from dataclasses import dataclass, replace
@@ -12,60 +12,67 @@ SERVERS = tuple(f"server-{i}" for i in range(12))
 POINTS = tuple(f"load-{x}" for x in (1, 100, 400, 700, 1000))
 ROUNDS = ARE_EVENTS_FAST.scale("normal").rounds
 SLOWDOWN = 1.1
-_OF_NEIGHBOURS = 0.75
-"""Part of what makes a client slower that makes its server slower, too."""
+_SERVER_SHARE = 0.75
+"""The share of a client's contention that also slows down its server."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """How figures vary: all are standard deviations of logarithms."""
+    """Variability of the values: standard deviations of logarithms."""
 
     round_: float = 0.02
-    """Of a figure between rounds, in the mean of all figures: some vary more, others less."""
+    """Between rounds, of one value; this is an average, and values differ."""
     drift: float = 0.03
-    """Of all subjects of a point together, between rounds."""
+    """Between rounds, of all subjects of a point together."""
     run: float = 0.0
-    """Of a figure between runs."""
+    """Between runs, of one value."""
     rounds: int = ROUNDS
-    disturbed: float = 0.0
-    """How many figures in a hundred something else has raised, by a tenth in the mean."""
-    neighbours: float = 0.0
-    """Of what makes a server and its client slower, for a single measurement."""
-    beat: float | None = None
-    """Of the metronome's beats, beside what makes the server slower; None: there is none."""
+    outliers: float = 0.0
+    """Share of values with a positive outlier of 10 % on average."""
+    contention: float = 0.0
+    """Within a single measurement: contention that slows down a server and its client."""
+    calibration: float | None = None
+    """Of the calibration loop, in addition to what slows down the server; None: no calibration."""
 
 
 QUIET = Machine()
-BUSY = Machine(round_=0.025, drift=0.05, run=0.007, disturbed=0.1)
-SHARED = Machine(round_=0.025, drift=0.05, neighbours=0.1)
-BRAKED = replace(SHARED, beat=0.01)
+BUSY = Machine(round_=0.025, drift=0.05, run=0.007, outliers=0.1)
+SHARED = Machine(round_=0.025, drift=0.05, contention=0.1)
+CPU_LIMITED = replace(SHARED, calibration=0.01)
 
 
 def frame(
     machine: Machine, seed: int, part: int, slower: str = "", drift: float = 1.0
 ) -> pl.DataFrame:
-    """Return a run: the seed sets its figures, with the part how they vary."""
+    """Return a run: the seed determines the true values, and with `part` the random errors."""
     rounds = machine.rounds
-    truth, dice = np.random.default_rng(seed), np.random.default_rng((seed, part))
-    pulse = np.random.default_rng((seed, part, 1))
+    truth_rng, rng = np.random.default_rng(seed), np.random.default_rng((seed, part))
+    loop_rng = np.random.default_rng((seed, part, 1))
     rows = []
     for point in POINTS:
-        common = dice.normal(0, machine.drift, rounds)
+        common = rng.normal(0, machine.drift, rounds)
         for server in SERVERS:
-            cost, varies = truth.uniform(2, 5), machine.round_ * math.exp(truth.normal(0, 0.4))
-            cost += dice.normal(0, machine.run) + (math.log(SLOWDOWN) if server == slower else 0)
+            cost, varies = (
+                truth_rng.uniform(2, 5),
+                machine.round_ * math.exp(truth_rng.normal(0, 0.4)),
+            )
+            cost += rng.normal(0, machine.run) + (math.log(SLOWDOWN) if server == slower else 0)
             for number in range(rounds):
-                raised = dice.exponential(0.1) if dice.random() < machine.disturbed else 0.0
-                slower_by = dice.exponential(machine.neighbours)
-                value = cost + common[number] + dice.normal(0, varies) + raised
-                cpu_us = math.exp(value + _OF_NEIGHBOURS * slower_by) * drift
-                client_s = math.exp(common[number] + dice.normal(0, varies) + slower_by) * drift
-                slow = common[number] + _OF_NEIGHBOURS * slower_by
-                beat_ns = math.exp(slow + pulse.normal(0, machine.beat or 0)) * drift
-                rows.append((number, point, server, None, None, cpu_us, client_s, 1000, beat_ns))
-    names = ("round", "point", "server", "failure", "void", "server_cpu_us_per_request")
-    names += ("client_cpu_s", "requests", "beat_ns")
-    words, numbers = (pl.String,) * 4, (pl.Float64, pl.Float64, pl.Int64, pl.Float64)
-    kinds = (pl.Int64, *words, *numbers)
+                raised = rng.exponential(0.1) if rng.random() < machine.outliers else 0.0
+                contention = rng.exponential(machine.contention)
+                value = cost + common[number] + rng.normal(0, varies) + raised
+                cpu_us = math.exp(value + _SERVER_SHARE * contention) * drift
+                client_s = math.exp(common[number] + rng.normal(0, varies) + contention) * drift
+                slow = common[number] + _SERVER_SHARE * contention
+                calibration_ns = (
+                    math.exp(slow + loop_rng.normal(0, machine.calibration or 0)) * drift
+                )
+                rows.append(
+                    (number, point, server, None, None, cpu_us, client_s, 1000, calibration_ns)
+                )
+    names = ("round", "point", "server", "failure", "invalid", "server_cpu_us_per_request")
+    names += ("client_cpu_s", "requests", "calibration_ns")
+    strings, numbers = (pl.String,) * 4, (pl.Float64, pl.Float64, pl.Int64, pl.Float64)
+    kinds = (pl.Int64, *strings, *numbers)
     run = pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
-    return run.drop("beat_ns") if machine.beat is None else run
+    return run.drop("calibration_ns") if machine.calibration is None else run

@@ -11,10 +11,10 @@ from gossamer_lab import accounting, process
 from gossamer_lab.accounting import (
     CpuTime,
     core_busy_s,
-    family_cpu,
-    family_memory_kb,
-    family_pids,
-    stolen_s,
+    steal_s,
+    tree_cpu,
+    tree_memory_kb,
+    tree_pids,
 )
 
 _BURN = """
@@ -24,28 +24,28 @@ def burn(seconds):
         sum(range(1000))
 """
 _TOLERANCE_S = 0.05
-"""The kernel's counters advance in steps of 10 ms, each process's on its own."""
+"""The kernel's counters advance in steps of 10 ms, separately for each process."""
 
 
 def burning(program: str, folder: Path) -> subprocess.Popen[bytes]:
-    """Start a program that says "done" and then waits for its end."""
+    """Start a program that prints "done" and then waits to be killed."""
     code = _BURN + program + "\nprint('done', flush=True)\ntime.sleep(60)"
     return process.start((sys.executable, "-c", code), 0, folder / "out", folder / "err")
 
 
 def await_done(child: subprocess.Popen[bytes], folder: Path) -> None:
-    """Wait until the program has burnt its time."""
+    """Wait until the program has used its CPU time."""
     while child.poll() is None and "done" not in (folder / "out").read_text():
         pass
     assert child.poll() is None, (folder / "err").read_text()
 
 
 def cpu_of(program: str, folder: Path) -> CpuTime:
-    """Return the CPU time of a program when it has said that it is done."""
+    """Return the CPU time of a program once it has printed "done"."""
     child = burning(program, folder)
     try:
         await_done(child, folder)
-        return family_cpu(child.pid)
+        return tree_cpu(child.pid)
     finally:
         process.stop(child)
 
@@ -54,7 +54,7 @@ def test_time_of_one_process_is_what_it_measures_itself(tmp_path: Path) -> None:
     assert abs(cpu_of("burn(0.4)", tmp_path).total_s - 0.4) < _TOLERANCE_S
 
 
-def test_living_children_and_those_waited_for_count(tmp_path: Path) -> None:
+def test_living_children_and_those_waited_for_are_included(tmp_path: Path) -> None:
     program = """
 import os
 for waited_for in (True, False):
@@ -72,7 +72,7 @@ time.sleep(60)
     assert 0.6 <= cpu_of(program, tmp_path).total_s + 2 * _TOLERANCE_S < 0.6 + 6 * _TOLERANCE_S
 
 
-def test_memory_is_that_of_all_processes_without_files_and_once_where_they_share_it(
+def test_memory_excludes_files_and_counts_shared_pages_once(
     tmp_path: Path,
 ) -> None:
     size = 32 << 20
@@ -91,49 +91,49 @@ time.sleep(60)
     child = burning(program, tmp_path)
     try:
         await_done(child, tmp_path)
-        assert 2 * size <= family_memory_kb(child.pid) * 1024 < 2 * size + (24 << 20)
+        assert 2 * size <= tree_memory_kb(child.pid) * 1024 < 2 * size + (24 << 20)
     finally:
         process.stop(child)
 
 
-def test_time_of_all_threads_counts(tmp_path: Path) -> None:
+def test_time_of_all_threads_is_included(tmp_path: Path) -> None:
     program = """
 import threading
 threads = [threading.Thread(target=burn, args=(0.3,)) for _ in range(3)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 """
-    # time.process_time is that of all threads: they share the 0.3 s.
+    # time.process_time covers all threads: 0.3 s in total.
     assert abs(cpu_of(program, tmp_path).total_s - 0.3) < _TOLERANCE_S + 0.03
 
 
-def test_user_and_system_time_stand_apart(tmp_path: Path) -> None:
+def test_user_and_system_time_are_separate(tmp_path: Path) -> None:
     used = cpu_of("import os\nwhile time.process_time() < 0.4: os.stat('/')", tmp_path)
     assert used.system_s > 0.05
     assert abs(used.total_s - 0.4) < _TOLERANCE_S
 
 
-def test_the_difference_of_two_readings_is_what_was_used_between() -> None:
+def test_cpu_times_are_subtracted_by_component() -> None:
     assert CpuTime(3.0, 1.5) - CpuTime(1.0, 1.0) == CpuTime(2.0, 0.5)
 
 
-def test_a_family_holds_orphans_of_its_session_and_nobody_else(tmp_path: Path) -> None:
+def test_a_process_tree_includes_orphans_of_its_session_and_no_others(tmp_path: Path) -> None:
     program = "import os\nif not os.fork():\n    os.fork(); time.sleep(60)\n"
     child = burning(program, tmp_path)
     stranger = burning("", tmp_path)
     try:
         await_done(child, tmp_path)
-        while len(family_pids(child.pid)) < 3:
+        while len(tree_pids(child.pid)) < 3:
             pass
         child.kill()
         child.wait()
-        orphans = family_pids(child.pid)
+        orphans = tree_pids(child.pid)
         assert len(orphans) == 2
         assert stranger.pid not in orphans
     finally:
         process.stop(child)
         process.stop(stranger)
-    assert family_pids(child.pid) == []
+    assert tree_pids(child.pid) == []
 
 
 def test_a_core_is_busy_while_a_process_burns_it(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_core_is_busy_while_a_process_burns_it(tmp_path: Path) -> None:
         core_busy_s(9999)
 
 
-def test_what_the_host_keeps_from_a_machine_is_counted_of_the_cores_asked_for(
+def test_steal_time_is_that_of_the_given_cores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cores = (
@@ -156,5 +156,5 @@ def test_what_the_host_keeps_from_a_machine_is_counted_of_the_cores_asked_for(
     stat.write_text("\n".join((*cores, "intr 17 1", "")))
     monkeypatch.setattr(accounting, "_CORES", stat)
     second = os.sysconf("SC_CLK_TCK")
-    assert stolen_s({0}) == pytest.approx(150 / second)
-    assert stolen_s({0, 1}) == pytest.approx(180 / second)
+    assert steal_s({0}) == pytest.approx(150 / second)
+    assert steal_s({0, 1}) == pytest.approx(180 / second)

@@ -1,4 +1,4 @@
-"""CPU time that a control group counts, against programs that measure their own."""
+"""CPU time accounted by a control group, against programs that measure their own."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 from gossamer_lab import cgroup
 
-_FAMILY = """
+_PROCESS_TREE = """
 import os, signal, sys, time
 def burn(seconds):
     while time.process_time() < seconds:
@@ -32,23 +32,23 @@ _USED_S = 20 * 0.004
 def group() -> Iterator[cgroup.Group]:
     if not cgroup.are_permitted():
         pytest.skip("control groups are not permitted here")
-    with cgroup.fresh() as made:
+    with cgroup.new_group() as made:
         assert made
         yield made
 
 
 @pytest.mark.parametrize("on_child", ["signal.SIG_DFL", "signal.SIG_IGN"])
-def test_children_that_have_ended_are_counted_whether_or_not_anybody_waited(
+def test_exited_children_are_counted_whether_or_not_they_were_waited_for(
     group: cgroup.Group, on_child: str
 ) -> None:
     child = subprocess.Popen(
-        (sys.executable, "-c", _FAMILY.format(on_child=on_child)),
+        (sys.executable, "-c", _PROCESS_TREE.format(on_child=on_child)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
     with child:
-        group.take([child.pid])
+        group.add([child.pid])
         before = group.cpu()
         assert child.communicate("\n")[0] == "done\n"
         used = group.cpu() - before
@@ -59,19 +59,19 @@ def test_a_group_without_work_counts_nothing(group: cgroup.Group) -> None:
     assert group.cpu().total_s == 0
 
 
-def test_a_process_that_is_gone_is_not_missed(group: cgroup.Group) -> None:
+def test_adding_an_exited_process_does_nothing(group: cgroup.Group) -> None:
     with subprocess.Popen(("true",)) as child:
         child.wait()
-        group.take([child.pid])
+        group.add([child.pid])
 
 
 def test_groups_of_a_lab_that_was_killed_are_removed(group: cgroup.Group) -> None:
     with subprocess.Popen(("true",)) as child:
         pass
-    left = group.folder.with_name(f"gossamer-lab-{child.pid}-1")
-    left.mkdir()
-    with cgroup.fresh() as other:
+    leftover = group.folder.with_name(f"gossamer-lab-{child.pid}-1")
+    leftover.mkdir()
+    with cgroup.new_group() as other:
         assert other
-        assert not left.exists()
+        assert not leftover.exists()
         assert group.folder.exists()
     assert not other.folder.exists()

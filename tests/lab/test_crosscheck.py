@@ -1,4 +1,4 @@
-"""Our load generator beside others: their words, what is compared, and what is warned of."""
+"""Our load generator compared with others: their output, the comparison, the warnings."""
 
 import itertools
 import json
@@ -25,25 +25,25 @@ from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.load import Generator
 from gossamer_lab.measure import Row
 from gossamer_lab.notes import notes
-from gossamer_lab.plan import Plan, Wish
-from gossamer_lab.run import Order, run_experiment
+from gossamer_lab.plan import Plan, RunOptions
+from gossamer_lab.run import RunRequest, run_experiment
 from gossamer_lab.servers import peers
 from gossamer_lab.store import Run, load_run
-from gossamer_lab.workshop import Workshop, paths_of, workshop
+from gossamer_lab.workspace import Workspace, open_workspace, paths_of
 
-SAID_BY_WRK = """\
+OUTPUT_OF_WRK = """\
   1 threads and 64 connections
   84819 requests in 1.01s, 40.85MB read
 Requests/sec:  83979.35
 """
-SAID_BY_AB = """\
+OUTPUT_OF_AB = """\
 Concurrency Level:      64
 Time taken for tests:   1.250 seconds
 Complete requests:      50000
 Failed requests:        0
 """
 
-_ASKS = """\
+_SEND_REQUESTS = """\
 import http.client, sys, time, urllib.parse
 address = urllib.parse.urlsplit(sys.argv[-1])
 connection = http.client.HTTPConnection(address.hostname, address.port)
@@ -56,18 +56,18 @@ seconds = time.monotonic() - began
 """
 
 
-def client(folder: Path, name: str, says: str) -> None:
-    """Put a client into the folder of peers that asks for a while, and says what it found."""
+def client(folder: Path, name: str, output: str) -> None:
+    """Install a client that sends requests for a while, and prints its result."""
     path = folder / "peers" / name
-    path.write_text(f"#!{sys.executable}\n{_ASKS}print({says})\n")
+    path.write_text(f"#!{sys.executable}\n{_SEND_REQUESTS}print({output})\n")
     path.chmod(0o755)
 
 
 @pytest.fixture
 def clients(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Let scripts stand for wrk and ab, beside the fake of ours; a load costs the server 50 ms."""
+    """Install fakes of wrk and ab beside the fake of ours; a load costs the server 50 ms."""
     used = itertools.count()
-    monkeypatch.setattr(crosscheck, "family_cpu", lambda _pid: CpuTime(0.05 * next(used), 0.0))
+    monkeypatch.setattr(crosscheck, "tree_cpu", lambda _pid: CpuTime(0.05 * next(used), 0.0))
     client(tmp_path, "wrk", 'f"  {count} requests in {seconds:.2f}s, 1MB read"')
     client(
         tmp_path, "ab", 'f"Time taken for tests: {seconds} seconds\\nComplete requests: {count}"'
@@ -76,20 +76,20 @@ def clients(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 def checked(program: Path, rounds: int = 1) -> dict[str, Any]:
-    """Make a cross-check in a workshop of its own."""
+    """Run a cross-check in a workspace of its own."""
     point = Point("page", 305, 1, 0)
-    with workshop(Experiment("check", "", (point,), ()), program) as shop:
-        return cross_check((8192, 305), rounds, shop, generator(shop))
+    with open_workspace(Experiment("check", "", (point,), ()), program) as workspace:
+        return cross_check((8192, 305), rounds, workspace, generator(workspace))
 
 
-def generator(shop: Workshop) -> Generator:
-    """Return the load generator of a workshop."""
-    folder, core = shop.site.folder, shop.client_core
-    return Generator(shop.program, core, folder, lambda: None, paths_of)
+def generator(workspace: Workspace) -> Generator:
+    """Return the load generator for a workspace."""
+    folder, core = workspace.site.folder, workspace.client_core
+    return Generator(workspace.program, core, folder, lambda: None, paths_of)
 
 
-def test_the_words_of_the_others_are_understood() -> None:
-    wrk, ab = WRK.parse(SAID_BY_WRK), AB.parse(SAID_BY_AB)
+def test_the_output_of_other_clients_is_parsed() -> None:
+    wrk, ab = WRK.parse(OUTPUT_OF_WRK), AB.parse(OUTPUT_OF_AB)
     assert (wrk.requests, wrk.seconds) == (84819, 1.01)
     assert (ab.requests, ab.seconds) == (50000, 1.25)
 
@@ -97,19 +97,19 @@ def test_the_words_of_the_others_are_understood() -> None:
 @pytest.mark.parametrize(
     ("known", "text", "reason"),
     [
-        (WRK, SAID_BY_WRK + "  Socket errors: connect 0, read 3, write 0, timeout 0\n", "read 3"),
-        (WRK, SAID_BY_WRK + "  Non-2xx or 3xx responses: 12\n", "responses: 12"),
-        (AB, SAID_BY_AB.replace("requests:        0", "requests:        7"), "requests: 7"),
-        (AB, SAID_BY_AB + "Non-2xx responses:      50000\n", "responses: 50000"),
-        (AB, "Benchmarking 127.0.0.1 (be patient)...", "it told no result"),
+        (WRK, OUTPUT_OF_WRK + "  Socket errors: connect 0, read 3, write 0, timeout 0\n", "read 3"),
+        (WRK, OUTPUT_OF_WRK + "  Non-2xx or 3xx responses: 12\n", "responses: 12"),
+        (AB, OUTPUT_OF_AB.replace("requests:        0", "requests:        7"), "requests: 7"),
+        (AB, OUTPUT_OF_AB + "Non-2xx responses:      50000\n", "responses: 50000"),
+        (AB, "Benchmarking 127.0.0.1 (be patient)...", "its output has no result"),
     ],
 )
-def test_a_client_whose_requests_fail_has_no_figures(known: Client, text: str, reason: str) -> None:
+def test_a_client_whose_requests_fail_has_no_result(known: Client, text: str, reason: str) -> None:
     with pytest.raises(ClientFailedError, match=reason):
         known.parse(text)
 
 
-def test_every_client_is_measured_in_every_round_and_set_against_ours(clients: Path) -> None:
+def test_every_client_is_measured_in_every_round_and_compared_with_ours(clients: Path) -> None:
     found = checked(clients, rounds=2)
     assert [one["name"] for one in found["clients"]] == ["gossamer load", "wrk", "ab"]
     assert [(row["round"], row["client"]) for row in found["rows"]] == [
@@ -131,14 +131,14 @@ def test_every_client_is_measured_in_every_round_and_set_against_ours(clients: P
     json.dumps(found)
 
 
-def test_a_client_that_fails_is_warned_of_and_the_others_are_compared(
+def test_a_client_that_fails_is_a_warning_and_the_others_are_compared(
     clients: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "peers" / "wrk"
     path.write_text("#!/bin/sh\necho 'no such option' >&2\nexit 3\n")
     found = checked(clients)
-    assert found["clients"][1]["failure"] == "ended with status 3: no such option"
-    assert "wrk failed: ended with status 3: no such option" in found["warnings"]
+    assert found["clients"][1]["failure"] == "exited with status 3: no such option"
+    assert "wrk failed: exited with status 3: no such option" in found["warnings"]
     assert found["clients"][2]["server_cpu_ratio"] > 0
 
 
@@ -149,14 +149,14 @@ def test_a_server_that_does_not_start_is_a_warning(
     found = checked(clients)
     assert found["clients"] == []
     (warning,) = found["warnings"]
-    assert warning.startswith("there was no cross-check: event: ended with status 2")
+    assert warning.startswith("the cross-check failed: event: exited with status 2")
     assert "fake: cannot listen: no such luck" in warning
 
 
 def test_our_own_failure_is_a_warning(clients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_ERRORS", "3")
     found = checked(clients)
-    assert found["warnings"] == ["there was no cross-check: event: 3 requests failed"]
+    assert found["warnings"] == ["the cross-check failed: event: 3 requests failed"]
 
 
 def test_without_other_clients_nothing_is_measured(fake: Path) -> None:
@@ -165,68 +165,70 @@ def test_without_other_clients_nothing_is_measured(fake: Path) -> None:
     assert (found["clients"], found["rows"], found["warnings"]) == ([], [], [])
 
 
-def told(name: str, ratio: float | None, failure: str | None = None) -> dict[str, Any]:
-    """Return what is known of a client."""
+def client_row(name: str, ratio: float | None, failure: str | None = None) -> dict[str, Any]:
+    """Return the summary of a client."""
     return {"name": name, "server_cpu_ratio": ratio, "failure": failure}
 
 
-def test_only_what_is_not_explained_is_warned_of() -> None:
-    low, high = crosscheck.EXPLAINED
-    fine = [told("gossamer load", 1.0), told("wrk", low), told("ab", high)]
+def test_only_unexpected_ratios_are_warnings() -> None:
+    low, high = crosscheck.EXPECTED_RATIO
+    fine = [client_row("gossamer load", 1.0), client_row("wrk", low), client_row("ab", high)]
     assert warnings(fine) == []
-    assert warnings([told("wrk", 2.0), told("ab", 0.5)]) == [
-        "a request of wrk cost the server 2.00 times what one of ours did; "
-        "from 0.75 to 1.4 is explained",
-        "a request of ab cost the server 0.50 times what one of ours did; "
-        "from 0.75 to 1.4 is explained",
+    assert warnings([client_row("wrk", 2.0), client_row("ab", 0.5)]) == [
+        "a request of wrk cost the server 2.00 times as much as one of ours; "
+        "from 0.75 to 1.4 is expected",
+        "a request of ab cost the server 0.50 times as much as one of ours; "
+        "from 0.75 to 1.4 is expected",
     ]
-    assert warnings([told("ab", None, "killed")]) == ["ab failed: killed"]
-    assert warnings([told("ab", None)]) == ["ab cannot be set beside ours, which failed"]
+    assert warnings([client_row("ab", None, "killed")]) == ["ab failed: killed"]
+    assert warnings([client_row("ab", None)]) == ["ab cannot be compared with ours, which failed"]
 
 
-class Unmoved:
-    """Is told how a run gets on, and does nothing."""
+class SilentObserver:
+    """Ignores the progress of a run."""
 
     def begin(self, _plan: Plan, _done: int, _planned: int) -> None:
-        """Measuring starts."""
+        """Ignore it."""
 
     def start(self) -> None:
-        """Hear that measuring starts."""
+        """Ignore it."""
 
     def tick(self) -> None:
-        """Some time has passed."""
+        """Ignore it."""
 
     def done(self, _row: Row, _planned: int) -> None:
-        """One more step is measured."""
+        """Ignore it."""
 
 
-def test_a_run_keeps_its_cross_check_and_a_resumed_one_makes_no_other(
+def test_a_run_stores_its_cross_check_and_a_resumed_one_does_not_repeat_it(
     clients: Path, tmp_path: Path
 ) -> None:
     scale = replace(QUICK.scale("smoke"), budget_s=1.0, warmup_s=0.0, points=())
     short = replace(QUICK, points=(QUICK.points[0],), scales=(scale,), architectures=None)
-    order = Order(short, scale, clients, tmp_path / "out", Wish(1))
-    run = run_experiment(order, Unmoved())
+    request = RunRequest(short, scale, clients, tmp_path / "out", RunOptions(1))
+    run = run_experiment(request, SilentObserver())
     kept = run.results["cross_check"]
     assert len(kept["rows"]) == 3 * scale.rounds
     Run(run.folder, run.results | {"complete": False, "measured": 1}, run.raw.head(1)).save()
-    resumed = run_experiment(replace(order, earlier=load_run(str(run.folder))), Unmoved())
+    resumed = run_experiment(
+        replace(request, resumed_run=load_run(str(run.folder))), SilentObserver()
+    )
     assert resumed.results["complete"]
     assert resumed.results["cross_check"] == kept
 
 
 def test_the_notes_of_a_run_name_warnings_and_absent_clients(run: Run) -> None:
     check = {"warnings": ["ab failed: killed"], "absent": ["wrk"]}
-    said = [note.text for note in notes(run.results | {"cross_check": check})]
-    assert "Cross-check: ab failed: killed." in said
-    assert "The load was not checked against wrk. To add them: make peers" in said
+    texts = [note.text for note in notes(run.results | {"cross_check": check})]
+    assert "Cross-check: ab failed: killed." in texts
+    assert "The load generator was not checked against wrk. To install: make peers" in texts
     assert not any("checked" in note.text for note in notes(run.results))
 
 
 @pytest.mark.skipif(not paths.program().is_file(), reason="the program is not built")
 def test_the_real_clients_agree_that_requests_were_answered() -> None:
     if not any(paths.peer(known.name) for known in CLIENTS):
-        pytest.skip("neither wrk nor ab is on this machine")
+        pytest.skip("neither wrk nor ab is installed")
     found = checked(paths.program())
     present = [known.name for known in CLIENTS if paths.peer(known.name)]
     assert [one["name"] for one in found["clients"]] == ["gossamer load", *present]

@@ -1,4 +1,4 @@
-"""Every experiment from start to end: with programs whose figures are known, and as it is."""
+"""Every experiment from start to end, with programs whose output is known and with real ones."""
 
 import json
 import os
@@ -19,8 +19,8 @@ from gossamer_lab.experiment import Case
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.experiments.libevent_vs_libev import LIBEVENT_VS_LIBEV
 
-_LONGEST_S = 600
-_WORDS = {"holds", "does not hold", "cannot be tested here"}
+_TIMEOUT_S = 600
+_VERDICTS = {"holds", "does not hold", "inconclusive"}
 
 # What a program prints: total, setup and poll time, without and with timeouts.
 _LIBEV = ("100 20 80", "110 25 85")
@@ -29,7 +29,7 @@ _EMULATED = ("105 22 80", "176 40 90")
 
 
 def program(name: str, figures: tuple[str, str], tail: str = "") -> None:
-    """Put a program into the folder of benchmarks that prints known figures."""
+    """Install a benchmark program that prints known numbers."""
     path = Path(os.environ["GOSSAMER_BENCH"]) / "loops" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     plain, timed = figures
@@ -39,10 +39,11 @@ def program(name: str, figures: tuple[str, str], tail: str = "") -> None:
 
 @pytest.fixture
 def programs(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let scripts stand for the programs."""
+    """Replace the programs by scripts."""
     assert fake == FAKE
     monkeypatch.setenv("GOSSAMER_BENCH", str(tmp_path / "bench"))
-    # The limits of this machine do not matter: one size is too large, all others are not.
+    # The limits of this machine must not matter: one size is too large, and all others are
+    # possible.
     cases = tuple(
         replace(case, descriptors=10**9 if case.key.startswith("100000-") else 0)
         for case in LIBEVENT_VS_LIBEV.points
@@ -56,13 +57,13 @@ def programs(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def run_known(folder: Path) -> tuple[int, dict[str, Any]]:
-    """Run the experiment of the loops; return its status and results."""
-    words = ["run", "libevent-vs-libev", "--scale", "smoke", "--json", "--out", str(folder)]
-    result = CliRunner().invoke(cli.app, words)
+    """Run libevent-vs-libev; return its exit status and results."""
+    arguments = ["run", "libevent-vs-libev", "--scale", "smoke", "--json", "--out", str(folder)]
+    result = CliRunner().invoke(cli.app, arguments)
     return result.exit_code, json.loads(result.stdout)
 
 
-def test_growth_is_from_the_fewest_pairs_to_the_most() -> None:
+def test_growth_is_from_the_minimum_to_the_maximum_of_pairs() -> None:
     totals = {"libev": (10.0, 1000.0), "libevent": (20.0, 3000.0)}
     keys = ("100-100-plain", "9900-100-plain")
     rows = {
@@ -70,14 +71,14 @@ def test_growth_is_from_the_fewest_pairs_to_the_most() -> None:
         for name, line in totals.items()
         for key, total in zip(keys, line, strict=True)
     }
-    points = {case.key: case.described() for case in LIBEVENT_VS_LIBEV.points}
+    points = {case.key: case.as_dict() for case in LIBEVENT_VS_LIBEV.points}
     claims = {claim.key: claim for claim in LIBEVENT_VS_LIBEV.claims}
     measured = Round(points, rows, lambda point, name: f"{name} at {point}")
     assert claims["growth-is-alike"].quantity.of(measured) == pytest.approx(1.5)
 
 
 @pytest.mark.usefixtures("programs")
-def test_verdicts_are_those_of_the_figures_that_programs_print(tmp_path: Path) -> None:
+def test_verdicts_follow_from_the_numbers_that_programs_print(tmp_path: Path) -> None:
     status, results = run_known(tmp_path / "out")
     assert status == 0
     verdicts = {known["key"]: known for known in results["verdicts"]}
@@ -87,48 +88,48 @@ def test_verdicts_are_those_of_the_figures_that_programs_print(tmp_path: Path) -
     assert verdicts["poll-is-alike"]["verdict"] == "holds"
     assert verdicts["poll-with-timeouts"]["verdict"] == "does not hold"
     assert verdicts["timeouts-are-cheap-in-libev"]["value"] == pytest.approx(1.1)
-    assert verdicts["at-100000"]["verdict"] == "cannot be tested here"
-    assert "1,000,000,000 descriptors are needed" in verdicts["at-100000"]["because"]
+    assert verdicts["at-100000"]["verdict"] == "inconclusive"
+    assert "1,000,000,000 descriptors are needed" in verdicts["at-100000"]["reason"]
     assert verdicts["emulation-is-cheap"]["value"] == pytest.approx(1.05)
     assert verdicts["emulation-is-cheap"]["verdict"] == "holds"
     assert verdicts["native-is-faster-with-timeouts"]["verdict"] == "holds"
     assert verdicts["emulation-beats-libevent"]["verdict"] == "does not hold"
-    series = {found["key"]: found["shown"] for found in results["series"]}
+    series = {found["key"]: found["values"] for found in results["series"]}
     totals = {at["server"]: at["value"] for at in series["total-100-plain"] if at["x"] == 1000}
     assert totals["libevent"] == pytest.approx(190.0)
-    left_out = {left["name"]: left for left in results["left_out"]}
-    assert left_out["libuv"]["reason"] == "loops/libuv is not built: it needs libuv1-dev"
-    assert not left_out["libuv"]["is_fault"]
+    skipped = {one["name"]: one for one in results["skipped"]}
+    assert skipped["libuv"]["reason"] == "loops/libuv is not built: it needs libuv1-dev"
+    assert not skipped["libuv"]["is_error"]
 
 
 @pytest.mark.usefixtures("programs")
-def test_the_table_of_verdicts_and_the_page_say_the_same(tmp_path: Path) -> None:
+def test_the_table_of_verdicts_and_the_report_agree(tmp_path: Path) -> None:
     run_known(tmp_path / "out")
-    said = CliRunner().invoke(cli.app, ["report", str(tmp_path / "out")])
-    words = " ".join(said.output.split())
-    assert "1.900 (1.900 to 1.900)" in words
+    result = CliRunner().invoke(cli.app, ["report", str(tmp_path / "out")])
+    output = " ".join(result.output.split())
+    assert "1.900 (1.900 to 1.900)" in output
     html = (tmp_path / "out" / "report.html").read_text()
-    assert "12 claims; holds: 7, does not hold: 3, cannot be tested here: 2." in html
+    assert "12 claims; holds: 7, does not hold: 3, inconclusive: 2." in html
     assert "1.900 (1.900 to 1.900)" in html
     assert "Benchmarking libevent against libev" in html
-    for drawing in EXPERIMENTS["libevent-vs-libev"].drawings:
-        assert f'id="chart-{drawing.key}"' in html
-        assert f'download="{drawing.key}.csv"' in html
+    for chart_spec in EXPERIMENTS["libevent-vs-libev"].charts:
+        assert f'id="chart-{chart_spec.key}"' in html
+        assert f'download="{chart_spec.key}.csv"' in html
 
 
 @pytest.mark.usefixtures("programs")
-def test_a_program_of_ours_that_fails_fails_the_run(tmp_path: Path) -> None:
+def test_the_run_fails_if_a_program_of_ours_fails(tmp_path: Path) -> None:
     program("ours", _LIBEV, tail='echo "no memory" >&2; exit 1')
     status, _ = run_known(tmp_path / "out")
     assert status == 1
     raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
     failed = raw.filter(pl.col("failure").is_not_null())
     assert set(failed["server"]) == {"gossamer", "gossamer, kept"}
-    assert failed["failure"][0] == "ended with status 1: no memory"
+    assert failed["failure"][0] == "exited with status 1: no memory"
 
 
 @pytest.mark.usefixtures("programs")
-def test_a_program_that_prints_too_little_is_a_failed_measurement(tmp_path: Path) -> None:
+def test_too_few_numbers_are_a_failed_measurement(tmp_path: Path) -> None:
     program("libevent", ("190", "much"))
     _, results = run_known(tmp_path / "out")
     raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
@@ -138,12 +139,12 @@ def test_a_program_that_prints_too_little_is_a_failed_measurement(tmp_path: Path
         "printed no numbers: could not convert string to float: 'much'",
     }
     verdicts = {known["key"]: known for known in results["verdicts"]}
-    assert verdicts["twice-the-total"]["because"] == "libevent: printed 1 numbers of 3"
+    assert verdicts["twice-the-total"]["reason"] == "libevent: printed 1 numbers of 3"
 
 
 @pytest.mark.skipif(not paths.program().is_file(), reason="the program is not built")
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_an_experiment_runs_whole_at_the_smallest_scale(name: str, tmp_path: Path) -> None:
+def test_an_experiment_runs_completely_at_the_smallest_scale(name: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = (sys.executable, "-m", "gossamer_lab", "run", name, "--scale", "smoke")
     done = subprocess.run(
@@ -151,17 +152,17 @@ def test_an_experiment_runs_whole_at_the_smallest_scale(name: str, tmp_path: Pat
         capture_output=True,
         text=True,
         check=False,
-        timeout=_LONGEST_S,
+        timeout=_TIMEOUT_S,
     )
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)
     experiment = EXPERIMENTS[name]
     assert results["complete"]
     assert [known["key"] for known in results["verdicts"]] == [c.key for c in experiment.claims]
-    assert {known["verdict"] for known in results["verdicts"]} <= _WORDS
+    assert {known["verdict"] for known in results["verdicts"]} <= _VERDICTS
     assert pl.read_parquet(out / "raw.parquet").height == results["planned"]
     drawn = {path.stem for path in (out / "charts").glob("*.svg")}
-    shown = {series["key"] for series in results["series"] if series["shown"]}
-    assert drawn >= shown or not experiment.drawings
+    shown = {series["key"] for series in results["series"] if series["values"]}
+    assert drawn >= shown or not experiment.charts
     assert drawn
     assert (out / "report.html").stat().st_size > 500_000

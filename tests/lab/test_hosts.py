@@ -1,4 +1,4 @@
-"""Loads by many hosts, with a fake for our program: how they begin, and what if a host dies."""
+"""Loads by many hosts, with a fake for our program: their start, and the death of a host."""
 
 import contextlib
 import json
@@ -23,16 +23,16 @@ from gossamer_lab.hosts import pool
 from gossamer_lab.load import Generator, HostsDiedError, Load, LoadFailedError
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.server import Site, serving
-from gossamer_lab.workshop import paths_of
+from gossamer_lab.workspace import paths_of
 
 _HOSTS = 3
 _POINT = Point("many", 305, 7, 0, hosts=_HOSTS)
-_LONGEST_S = 120.0
+_TIMEOUT_S = 120.0
 _RUN = ["run", "quick", "--scale", "smoke", "--seed", "1", "--out"]
 
 
 def processes_of(folder: Path) -> list[str]:
-    """Return the command lines of processes that work in a folder, by their environment."""
+    """Return the command lines of the processes whose TMPDIR is this folder."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -48,8 +48,8 @@ def processes_of(folder: Path) -> list[str]:
 
 
 def await_none(folder: Path) -> None:
-    """Wait until no process works in a folder."""
-    deadline = time.monotonic() + _LONGEST_S
+    """Wait until no process uses the folder."""
+    deadline = time.monotonic() + _TIMEOUT_S
     while processes_of(folder):
         assert time.monotonic() < deadline, processes_of(folder)
         time.sleep(0.05)
@@ -57,7 +57,7 @@ def await_none(folder: Path) -> None:
 
 @pytest.fixture
 def home(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder that all processes of a test work in."""
+    """Return the TMPDIR of all processes of a test."""
     assert fake == FAKE
     monkeypatch.setenv("FAKE_DEADLY", str(tmp_path / "deadly"))
     (tmp_path / "deadly").mkdir()
@@ -65,26 +65,26 @@ def home(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def let_die(home: Path, loads: int) -> None:
-    """Have so many loads kill the host that they run on."""
+    """Make this many loads kill the host that they run on."""
     for i in range(loads):
         (home / "deadly" / str(i)).touch()
 
 
 @pytest.fixture
 def loads(home: Path) -> Iterator[tuple[Generator, Load]]:
-    """Return what makes loads by three hosts, and a load of a server that is there."""
+    """Return a generator with three hosts, and a load for a running server."""
     site = Site(home / "site", home, 1000)
     site.root.mkdir()
     (site.root / "page-305.html").write_bytes(b"x" * 305)
     core = min(os.sched_getaffinity(0))
-    with pool.gathered(_HOSTS, "", home) as hosts:
+    with pool.open_pool(_HOSTS, "", home) as hosts:
         generator = Generator(FAKE, core, home, lambda: None, paths_of, hosts)
         with serving(our_servers(FAKE)[0], site, core, (_POINT.path, _POINT.size)) as server:
-            yield generator, Load(server.url, _POINT, 0.3, is_kept=True)
+            yield generator, Load(server.url, _POINT, 0.3, keeps_histograms=True)
     await_none(home)
 
 
-def test_all_hosts_begin_after_the_common_moment_and_their_reports_are_merged(
+def test_all_hosts_begin_after_the_common_start_and_their_reports_are_merged(
     loads: tuple[Generator, Load],
 ) -> None:
     generator, load = loads
@@ -98,7 +98,7 @@ def test_all_hosts_begin_after_the_common_moment_and_their_reports_are_merged(
     assert generator.histograms.read_text().count("Tag=") == 3
 
 
-def test_a_host_that_dies_is_named_and_the_next_load_has_all_hosts_again(
+def test_a_host_that_dies_is_named_and_replaced_for_the_next_load(
     loads: tuple[Generator, Load], home: Path
 ) -> None:
     generator, load = loads
@@ -108,7 +108,7 @@ def test_a_host_that_dies_is_named_and_the_next_load_has_all_hosts_again(
     assert len(generator.run(load)["hosts"]) == _HOSTS
 
 
-def test_a_load_that_fails_on_a_host_tells_with_its_words(
+def test_a_load_that_fails_on_a_host_is_reported_with_its_error(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_MUTE", "1")
@@ -117,7 +117,7 @@ def test_a_load_that_fails_on_a_host_tells_with_its_words(
             generator.run(load)
 
 
-def test_hosts_of_a_cluster_that_is_not_there_cannot_be_had(
+def test_hosts_of_an_unreachable_cluster_are_an_error(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
@@ -131,7 +131,7 @@ def test_hosts_of_a_cluster_that_is_not_there_cannot_be_had(
 
 @pytest.fixture
 def many(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Let the experiment be a load by two hosts."""
+    """Make the experiment a load by two hosts."""
     point = replace(QUICK.points[0], hosts=2)
     scale = replace(QUICK.scale("smoke"), budget_s=1.0, warmup_s=0.0, points=())
     short = replace(QUICK, points=(point,), scales=(scale,), architectures=None)
@@ -139,7 +139,7 @@ def many(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def test_a_measurement_is_repeated_when_a_host_dies_and_says_so(many: Path) -> None:
+def test_a_measurement_is_repeated_and_reported_when_a_host_dies(many: Path) -> None:
     let_die(many, 1)
     result = CliRunner().invoke(cli.app, [*_RUN, str(many / "out")])
     assert result.exit_code == 0, result.output
@@ -157,16 +157,16 @@ def test_a_measurement_is_repeated_when_a_host_dies_and_says_so(many: Path) -> N
     await_none(many)
 
 
-def test_a_measurement_is_void_when_hosts_die_each_time(many: Path) -> None:
+def test_a_measurement_is_invalid_when_hosts_die_each_time(many: Path) -> None:
     let_die(many, 6)
     result = CliRunner().invoke(cli.app, [*_RUN, str(many / "out")])
     assert result.exit_code == 0, result.output
     raw = pl.read_parquet(many / "out" / "raw.parquet")
-    assert raw["void"][0] == "void: client hosts died in each of 3 attempts"
+    assert raw["invalid"][0] == "invalid: client hosts died in each of 3 attempts"
     assert raw["requests"][0] is None
     assert raw["failure"].null_count() == 2
     kept = json.loads((many / "out" / "results.json").read_text())
-    assert kept["void"]["void: client hosts died in each of 3 attempts"] >= 1
+    assert kept["invalid"]["invalid: client hosts died in each of 3 attempts"] >= 1
     await_none(many)
 
 
@@ -175,7 +175,7 @@ import time
 from pathlib import Path
 from gossamer_lab import interruption
 from gossamer_lab.hosts import pool
-with interruption.obeyed(), pool.gathered(2, "", Path({folder!r})):
+with interruption.deferred(), pool.open_pool(2, "", Path({folder!r})):
     Path({folder!r}, "up").touch()
     while True:
         time.sleep(0.02)
@@ -184,17 +184,17 @@ with interruption.obeyed(), pool.gathered(2, "", Path({folder!r})):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_hosts_end_with_the_lab_however_that_ends(home: Path, number: signal.Signals) -> None:
+def test_hosts_exit_with_the_lab_for_whatever_reason(home: Path, number: signal.Signals) -> None:
     lab = subprocess.Popen((sys.executable, "-c", _LAB.format(folder=str(home))), stderr=-3)
     try:
-        deadline = time.monotonic() + _LONGEST_S
+        deadline = time.monotonic() + _TIMEOUT_S
         while not (home / "up").exists():
             assert lab.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.02)
         assert len(processes_of(home)) > 3
         lab.send_signal(number)
-        lab.wait(_LONGEST_S)
+        lab.wait(_TIMEOUT_S)
     finally:
         lab.kill()
         lab.wait()
@@ -204,9 +204,9 @@ def test_hosts_end_with_the_lab_however_that_ends(home: Path, number: signal.Sig
 @contextlib.contextmanager
 def cluster(home: Path) -> Iterator[str]:
     """Run a scheduler with two workers; yield its address."""
-    told, log = home / "scheduler.json", home / "cluster.err"
+    scheduler_file, log = home / "scheduler.json", home / "cluster.err"
     python = (sys.executable, "-m")
-    quiet = ("--scheduler-file", str(told), "--no-dashboard")
+    quiet = ("--scheduler-file", str(scheduler_file), "--no-dashboard")
     commands = (
         (*python, "distributed.cli.dask_scheduler", "--port", "0", *quiet),
         (*python, "distributed.cli.dask_worker", "--nworkers", "2", "--nthreads", "1", *quiet),
@@ -216,15 +216,15 @@ def cluster(home: Path) -> Iterator[str]:
         for command in commands:
             with log.open("ab") as err:
                 running.append(subprocess.Popen(command, stdout=err, stderr=err))
-        deadline = time.monotonic() + _LONGEST_S
+        deadline = time.monotonic() + _TIMEOUT_S
         while log.read_text().count("Registered to") < 2:
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.05)
-        yield json.loads(told.read_text())["address"]
+        yield json.loads(scheduler_file.read_text())["address"]
     finally:
         for process in reversed(running):
             process.terminate()
-            process.wait(_LONGEST_S)
+            process.wait(_TIMEOUT_S)
 
 
 def test_the_loads_of_any_experiment_are_spread_over_the_hosts_of_a_cluster(
@@ -234,8 +234,8 @@ def test_the_loads_of_any_experiment_are_spread_over_the_hosts_of_a_cluster(
     point = replace(alone.points[0], hosts=1)
     monkeypatch.setitem(cli.EXPERIMENTS, "quick", replace(alone, points=(point,)))
     with cluster(many) as address:
-        words = [*_RUN, str(many / "out"), "--cluster", address, "--json"]
-        result = CliRunner().invoke(cli.app, words)
+        arguments = [*_RUN, str(many / "out"), "--cluster", address, "--json"]
+        result = CliRunner().invoke(cli.app, arguments)
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["method"]["cluster"] == address
     hosts = pl.read_parquet(many / "out" / "hosts.parquet")

@@ -14,32 +14,34 @@ _DECIDED = {
     "claim": "This | is so",
     "published": "about\nequal",
     "verdict": "holds",
-    "because": "wanted: at most 1",
-    "figure": "slope of a / slope of b",
+    "reason": "expected: at most 1",
+    "quantity": "slope of a / slope of b",
     "value": 0.5,
     "low": 0.4,
     "high": 0.6,
 }
 
 
-def test_each_claim_is_a_row_with_its_figure_or_why_there_is_none(tmp_path: Path) -> None:
+def test_each_claim_is_a_row_with_its_value_or_the_reason_for_none(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", known_rows(), experiment="are-events-fast")
-    untold = {"value": None, "verdict": "cannot be tested here", "because": "b is not here"}
-    run.results["verdicts"] = [_DECIDED, _DECIDED | untold]
-    intro, empty, _head, line, first, second = verdict_table(run.results, ARE_EVENTS_FAST).split(
-        "\n"
-    )
+    no_value = {"value": None, "verdict": "inconclusive", "reason": "b is not here"}
+    run.results["verdicts"] = [_DECIDED, _DECIDED | no_value]
+    headline, above, intro, empty, _head, line, first, second = verdict_table(
+        run.results, ARE_EVENTS_FAST
+    ).split("\n")
+    assert headline.startswith("**Smoke run: it only tests that everything works")
+    assert above == ""
     assert intro.startswith("`gossamer lab run are-events-fast --scale ")
     assert "Kerneis" in intro
     assert (empty, line) == ("", "|---|---|---|---|")
     assert first == (
         "| This \\| is so | about equal | **holds** | slope of a / slope of b: 0.5000 (0.4000 to "
-        "0.6000); wanted: at most 1 |"
+        "0.6000); expected: at most 1 |"
     )
-    assert second.endswith("| **cannot be tested here** | b is not here |")
+    assert second.endswith("| **inconclusive** | b is not here |")
 
 
-def test_the_command_prints_it_and_writes_the_report_anew(tmp_path: Path) -> None:
+def test_the_command_prints_the_table_and_regenerates_the_report(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", known_rows(), experiment="are-events-fast")
     run.save()
     result = CliRunner().invoke(cli.app, ["report", str(run.folder), "--markdown"])
@@ -49,18 +51,18 @@ def test_the_command_prints_it_and_writes_the_report_anew(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("experiment", "options", "words"),
+    ("experiment", "options", "message"),
     [
-        ("are-events-fast", ["--markdown", "--json"], "either --json or --markdown"),
+        ("are-events-fast", ["--markdown", "--json"], "--json and --markdown exclude each other"),
         ("quick", ["--markdown"], "quick has no claims"),
     ],
 )
-def test_where_there_is_no_such_table_it_is_refused(
-    tmp_path: Path, experiment: str, options: list[str], words: str
+def test_experiments_without_claims_have_no_such_table(
+    tmp_path: Path, experiment: str, options: list[str], message: str
 ) -> None:
     run = make_run(tmp_path / "run", known_rows(), experiment=experiment)
     run.save()
     result = CliRunner().invoke(cli.app, ["report", str(run.folder), *options])
     assert result.exit_code == 2
-    assert words in result.stderr
+    assert message in result.stderr
     assert not run.report.exists()

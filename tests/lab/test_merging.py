@@ -1,4 +1,4 @@
-"""What many hosts report becomes one report."""
+"""The reports of many hosts are merged into one."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from gossamer_lab.hosts import histograms, merge
-from gossamer_lab.hosts.pool import shares
+from gossamer_lab.hosts.pool import split_evenly
 
 _KINDS = ("connect", "first_byte", "response")
 _LONGEST_NS = 3600 * 10**9
@@ -38,13 +38,13 @@ def result(host: str, values_us: list[int], **changes: object) -> dict[str, Any]
         "measured_load": 3.5,
         "errors": {"timeout": 1, "reset": 0},
         "waiting_to_connect": {"count": 2, "longest_us": 5e5},
-        "waiting_for_answer": {"count": 1, "longest_us": 70.0},
+        "waiting_for_response": {"count": 1, "longest_us": 70.0},
         **{f"{kind}_us": times for kind in _KINDS},
     }
     return {"host": host, "began_s": 0.0, "report": report | changes, "log": log_of(values_us)}
 
 
-def test_counts_and_rates_add_up_and_errors_by_their_kind() -> None:
+def test_counts_and_rates_are_summed_and_errors_by_kind() -> None:
     hosts = [result("a", [100, 200]), result("b", [300], seconds=2.0, errors={"timeout": 2})]
     report, _ = merge.merged(hosts)
     assert report["requests"] == 3
@@ -55,15 +55,15 @@ def test_counts_and_rates_add_up_and_errors_by_their_kind() -> None:
     assert report["errors"] == {"timeout": 3, "reset": 0}
 
 
-def test_who_waits_at_the_end_is_added_up_and_the_longest_wait_is_that_of_all() -> None:
+def test_unfinished_requests_are_summed_and_the_longest_wait_is_kept() -> None:
     late = {"count": 7, "longest_us": 9e5}
     hosts = [result("a", [100]), result("b", [300], waiting_to_connect=late)]
     report, _ = merge.merged(hosts)
     assert report["waiting_to_connect"] == {"count": 9, "longest_us": 9e5}
-    assert report["waiting_for_answer"] == {"count": 2, "longest_us": 70.0}
+    assert report["waiting_for_response"] == {"count": 2, "longest_us": 70.0}
 
 
-def test_quantiles_are_those_of_all_requests_and_no_mean_of_the_hosts() -> None:
+def test_quantiles_are_those_of_all_requests_not_means_of_the_hosts() -> None:
     quick, slow = [100] * 90, [10_000] * 10
     report, log = merge.merged([result("quick", quick), result("slow", slow)])
     times = report["response_us"]
@@ -79,7 +79,7 @@ def test_quantiles_are_those_of_all_requests_and_no_mean_of_the_hosts() -> None:
         assert merged.equals(whole)
 
 
-def test_a_host_that_answered_nothing_changes_nothing() -> None:
+def test_a_host_without_responses_changes_nothing() -> None:
     nothing = {"count": 0, "mean": 0.0, "min": 0.0, "max": 0.0}
     silent = result("silent", [100]) | {"log": log_of([])}
     silent["report"] |= {f"{kind}_us": nothing for kind in _KINDS} | {"requests": 0}
@@ -88,7 +88,7 @@ def test_a_host_that_answered_nothing_changes_nothing() -> None:
     assert report["response_us"]["mean"] == pytest.approx(200)
 
 
-def test_each_host_keeps_its_own_figures() -> None:
+def test_each_host_has_its_own_metrics() -> None:
     report, _ = merge.merged([result("a", [100]), result("b", [300, 500])])
     rows = {row["host"]: row for row in report["hosts"]}
     assert rows["a"]["response_mean_us"] == 100
@@ -97,14 +97,14 @@ def test_each_host_keeps_its_own_figures() -> None:
     assert rows["b"]["errors"] == 1
 
 
-def test_a_report_that_was_not_written_is_none() -> None:
-    assert merge.unpacked({"report": "", "host": "a"})["report"] is None
-    assert merge.unpacked({"report": json.dumps({"x": 1})})["report"] == {"x": 1}
+def test_a_missing_report_is_none() -> None:
+    assert merge.parsed({"report": "", "host": "a"})["report"] is None
+    assert merge.parsed({"report": json.dumps({"x": 1})})["report"] == {"x": 1}
 
 
 @pytest.mark.parametrize(
     ("connections", "hosts", "expected"),
     [(20, 20, [1] * 20), (7, 3, [3, 2, 2]), (2, 5, [1, 1]), (1200, 20, [60] * 20)],
 )
-def test_connections_are_shared_evenly(connections: int, hosts: int, expected: list[int]) -> None:
-    assert shares(connections, hosts) == expected
+def test_connections_are_split_evenly(connections: int, hosts: int, expected: list[int]) -> None:
+    assert split_evenly(connections, hosts) == expected

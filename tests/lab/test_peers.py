@@ -1,4 +1,4 @@
-"""The servers of others: how each is found, configured and started, and the toys."""
+"""Peers: how each is found, configured and started; and the toy servers."""
 
 import http.client
 import socket
@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from gossamer_lab import paths, program
-from gossamer_lab.accounting import family_pids
+from gossamer_lab.accounting import tree_pids
 from gossamer_lab.experiment import Experiment, Point, Program
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.experiments.are_events_fast import ARE_EVENTS_FAST
-from gossamer_lab.plan import Wish, make_plan
+from gossamer_lab.plan import RunOptions, make_plan
 from gossamer_lab.servers import peers, server
 from gossamer_lab.servers.configurations import apache
 from gossamer_lab.servers.server import Launch, Server, ServerFailedError, serving
 from gossamer_lab.servers.toys import toy_server
-from gossamer_lab.workshop import Workshop, workshop
+from gossamer_lab.workspace import Workspace, open_workspace
 
 PAGE = Point("page", 305, 1, 1)
 NAMES = ("nginx", "lighttpd", "h2o", "apache-prefork", "apache-worker", "apache-event")
@@ -28,43 +28,43 @@ NAMES += ("mini-httpd", "go")
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Workshop]:
-    """Return a workshop with one page."""
-    with workshop(Experiment("peers", "", (PAGE,), ()), tmp_path / "program") as found:
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    """Return a workspace with one page."""
+    with open_workspace(Experiment("peers", "", (PAGE,), ()), tmp_path / "program") as found:
         yield found
 
 
-def asked(shop: Workshop, subject: Server) -> tuple[Launch, int]:
-    """Start a server, which has to answer; return how it was started and its process."""
-    with serving(subject, shop.site, shop.server_core, (PAGE.path, PAGE.size)) as running:
+def start(workspace: Workspace, subject: Server) -> tuple[Launch, int]:
+    """Start a server until its first response; return its launch and its process id."""
+    with serving(subject, workspace.site, workspace.server_core, (PAGE.path, PAGE.size)) as running:
         return running.launch, running.pid
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_peer_serves_the_page_and_leaves_no_process(name: str, shop: Workshop) -> None:
+def test_a_peer_serves_the_page_and_leaves_no_process(name: str, workspace: Workspace) -> None:
     present = peers.present_peers((name,))
     if not present:
         pytest.skip(f"{name} is not on this machine")
     assert "unknown" not in present[0].version
-    launch, pid = asked(shop, present[0])
+    launch, pid = start(workspace, present[0])
     assert launch.argv[0] == str(peers.peer_program(name))
-    assert family_pids(pid) == []
+    assert tree_pids(pid) == []
 
 
-def test_every_peer_that_a_manifest_names_is_known() -> None:
+def test_every_peer_in_a_manifest_is_known() -> None:
     named = {name for known in EXPERIMENTS.values() for name in known.peers}
     assert named <= set(NAMES)
     assert {"nginx", "apache-prefork", "apache-worker"} <= named
 
 
 @pytest.mark.usefixtures("fake")
-def test_a_peer_that_is_not_there_is_named() -> None:
+def test_missing_peers_are_listed() -> None:
     assert peers.present_peers(NAMES) == []
     assert peers.absent_peers(NAMES) == NAMES
 
 
 @pytest.mark.usefixtures("fake")
-def test_a_peer_is_known_by_its_own_word_for_its_version(tmp_path: Path) -> None:
+def test_the_version_of_a_peer_is_its_own_output(tmp_path: Path) -> None:
     path = tmp_path / "peers" / "mini_httpd"
     path.write_text('#!/bin/sh\n[ "$1" = -V ] && echo "mini_httpd/9.9 of today" >&2\nexit 1\n')
     path.chmod(0o755)
@@ -75,17 +75,17 @@ def test_a_peer_is_known_by_its_own_word_for_its_version(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("model", "word"), [("prefork", "StartServers 256"), ("event", "ThreadsPerChild 64")]
 )
-def test_a_model_of_apache_has_its_module_and_its_sizes(model: str, word: str) -> None:
+def test_an_mpm_of_apache_has_its_module_and_its_limits(model: str, word: str) -> None:
     template = apache(model)
     assert f"LoadModule mpm_{model}_module ${{{{MODULES}}}}/mod_mpm_{model}.so" in template
     assert word in template
     assert "MODEL" not in template
 
 
-def test_a_server_that_resets_its_first_connection_is_asked_again(
-    shop: Workshop, tmp_path: Path
+def test_a_server_that_resets_its_first_connection_is_retried(
+    workspace: Workspace, tmp_path: Path
 ) -> None:
-    body = shop.site.root / "page-305.html"
+    body = workspace.site.root / "page-305.html"
     script = tmp_path / "resets.py"
     script.write_text(
         "import socket, struct, sys\n"
@@ -103,27 +103,30 @@ def test_a_server_that_resets_its_first_connection_is_asked_again(
         "    one.close()\n"
     )
     argv = (sys.executable, str(script), str(body))
-    launch, _ = asked(shop, Server("resets", False, "", "", lambda _site: Launch(argv)))
+    launch, _ = start(workspace, Server("resets", False, "", "", lambda _site: Launch(argv)))
     assert launch.argv == argv
 
 
-def test_a_server_that_accepts_and_is_silent_is_given_up(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+def test_a_server_that_accepts_but_does_not_respond_times_out(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "_READY_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         silent = Server("silent", False, "", "", lambda _site: Launch(("sleep", "60"), url=url))
-        with pytest.raises(ServerFailedError, match=r"no answer to GET /page-305\.html"):
-            asked(shop, silent)
+        with pytest.raises(ServerFailedError, match=r"no response to GET /page-305\.html"):
+            start(workspace, silent)
 
 
 @pytest.mark.parametrize("toy", ARE_EVENTS_FAST.toys, ids=lambda toy: toy.name)
-def test_a_toy_serves_the_page(toy: Program, shop: Workshop) -> None:
-    if not (shop.programs / toy.file).is_file():
+def test_a_toy_serves_the_page(toy: Program, workspace: Workspace) -> None:
+    if not (workspace.programs / toy.file).is_file():
         pytest.skip(f"{toy.file} is not built here")
     with serving(
-        toy_server(toy, shop.programs, ""), shop.site, shop.server_core, (PAGE.path, PAGE.size)
+        toy_server(toy, workspace.programs, ""),
+        workspace.site,
+        workspace.server_core,
+        (PAGE.path, PAGE.size),
     ) as running:
         port = int(running.url.rsplit(":", 1)[1])
         codes = []
@@ -144,7 +147,7 @@ def test_a_toy_serves_the_page(toy: Program, shop: Workshop) -> None:
 
 
 def fake_toy(folder: Path, name: str) -> None:
-    """Put a toy into the folder of benchmarks that serves 305 bytes."""
+    """Install a toy that serves 305 bytes."""
     path = folder / "toys" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
@@ -162,27 +165,27 @@ def fake_toy(folder: Path, name: str) -> None:
     path.chmod(0o755)
 
 
-def test_toys_take_part_and_those_without_their_library_are_left_out(
+def test_toys_are_measured_and_those_without_their_library_are_skipped(
     fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOSSAMER_BENCH", str(tmp_path / "bench"))
     for name in ("fork", "kernel", "threads", "loop"):
         fake_toy(tmp_path / "bench", name)
     experiment = replace(ARE_EVENTS_FAST, architectures=())
-    with workshop(experiment, fake) as shop:
-        plan = make_plan(experiment, experiment.scale("smoke"), shop, Wish(1))
+    with open_workspace(experiment, fake) as workspace:
+        plan = make_plan(experiment, experiment.scale("smoke"), workspace, RunOptions(1))
     known, _ = plan.servers["toy-fork"]
     assert (known.ours, known.version) == (True, "this checkout")
     assert {"toy-fork", "toy-kernel", "toy-user", "toy-event"} <= set(plan.servers)
-    left_out = {left.name: left for left in plan.left_out}
-    assert left_out["toy-st"].reason == "toys/st is not built: it needs libst-dev"
-    assert left_out["toy-cpc"].reason == (
+    skipped = {one.name: one for one in plan.skipped}
+    assert skipped["toy-st"].reason == "toys/st is not built: it needs libst-dev"
+    assert skipped["toy-cpc"].reason == (
         "toys/cpc is not built: it needs the compiler from threads to events, gossamer cc"
     )
-    assert not left_out["toy-st"].is_fault
+    assert not skipped["toy-st"].is_error
 
 
-def test_a_program_unpacked_by_the_peers_has_the_version_of_its_package(
+def test_a_library_unpacked_by_make_peers_has_the_version_of_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paths, "CHECKOUT", tmp_path)

@@ -1,4 +1,4 @@
-"""Who takes part in a point, and how it is measured there."""
+"""Which servers are measured at a point, and for how long."""
 
 import json
 from dataclasses import replace
@@ -7,88 +7,88 @@ from pathlib import Path
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from gossamer_lab.bursts import connect_burst
 from gossamer_lab.experiment import Experiment, Point, Scale, Variant
 from gossamer_lab.load import Generator
-from gossamer_lab.measure import Bench, measure
-from gossamer_lab.plan import UnknownSubjectError, Wish, make_plan
+from gossamer_lab.measure import MeasurementSetup, measure
+from gossamer_lab.plan import RunOptions, UnknownSubjectError, make_plan
 from gossamer_lab.program import Runner
 from gossamer_lab.schedule import Step
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.server import Site
-from gossamer_lab.workshop import paths_of, workshop
+from gossamer_lab.syn_retries import syn_retry_ratio
+from gossamer_lab.workspace import open_workspace, paths_of
 
-SCALE = Scale("smoke", budget_s=1.0, warmup_s=0.0, longest_s=0.3, rounds=2)
+SCALE = Scale("smoke", budget_s=1.0, warmup_s=0.0, max_load_s=0.3, rounds=2)
 POINTS = (
     Point("all", 305, 1, 0),
-    Point("few", 305, 1, 0, servers=("event, more",), is_braked=False, topic="few"),
+    Point("few", 305, 1, 0, servers=("event, more",), is_cpu_limited=False, topic="few"),
 )
 VARIANTS = (Variant("event", "event"), Variant("event, more", "event"))
 EXPERIMENT = Experiment("known", "", POINTS, (SCALE,), architectures=VARIANTS)
 
 
 def nothing() -> None:
-    """What is called meanwhile."""
+    """Ignore a tick."""
 
 
 def test_only_the_servers_that_a_point_names_are_measured_there(fake: Path) -> None:
-    with workshop(EXPERIMENT, fake) as shop:
-        plan = make_plan(EXPERIMENT, SCALE, shop, Wish(seed=1))
+    with open_workspace(EXPERIMENT, fake) as workspace:
+        plan = make_plan(EXPERIMENT, SCALE, workspace, RunOptions(seed=1))
     taken = [(step.point.key, step.server) for step in plan.steps]
     assert sorted(set(taken)) == [("all", "event"), ("all", "event, more"), ("few", "event, more")]
     assert len(taken) == 6
 
 
-def test_who_is_wanted_alone_is_measured_for_as_long_as_among_all(fake: Path) -> None:
-    with workshop(EXPERIMENT, fake) as shop:
-        scale = replace(SCALE, budget_s=6.0, longest_s=9.0)
-        everybody = make_plan(EXPERIMENT, scale, shop, Wish(seed=1))
-        alone = make_plan(EXPERIMENT, scale, shop, Wish(seed=1, only=("event",)))
+def test_a_subset_of_subjects_has_loads_as_long_as_all(fake: Path) -> None:
+    with open_workspace(EXPERIMENT, fake) as workspace:
+        scale = replace(SCALE, budget_s=6.0, max_load_s=9.0)
+        all_subjects = make_plan(EXPERIMENT, scale, workspace, RunOptions(seed=1))
+        alone = make_plan(EXPERIMENT, scale, workspace, RunOptions(seed=1, only=("event",)))
         with pytest.raises(
-            UnknownSubjectError, match=r"no subject 'evnt' here: event, event, more"
+            UnknownSubjectError, match=r"no subject 'evnt'; there are: event, event, more"
         ):
-            make_plan(EXPERIMENT, scale, shop, Wish(seed=1, only=("event", "evnt")))
+            make_plan(EXPERIMENT, scale, workspace, RunOptions(seed=1, only=("event", "evnt")))
     assert alone.subjects == ("event",)
     assert [(step.point.key, step.server) for step in alone.steps] == [("all", "event")] * 2
-    assert SCALE.longest_s < everybody.seconds < scale.longest_s
-    assert alone.seconds == everybody.seconds
+    assert SCALE.max_load_s < all_subjects.seconds < scale.max_load_s
+    assert alone.seconds == all_subjects.seconds
 
 
 @pytest.mark.skipif(
     not Path("/proc/self/autogroup").exists(), reason="the kernel does not share cores by session"
 )
 @pytest.mark.parametrize(("point", "share"), [(POINTS[0], 0.5), (POINTS[1], None)])
-def test_a_point_may_be_measured_without_the_brake(
+def test_a_point_may_be_measured_without_the_cpu_limit(
     fake: Path, point: Point, share: float | None
 ) -> None:
-    with workshop(EXPERIMENT, fake) as shop:
-        folder, core = shop.site.folder, shop.client_core
-        bench = Bench(
-            site=shop.site,
-            generator=Generator(shop.program, core, folder, nothing, paths_of),
-            server_core=shop.server_core,
+    with open_workspace(EXPERIMENT, fake) as workspace:
+        folder, core = workspace.site.folder, workspace.client_core
+        setup = MeasurementSetup(
+            site=workspace.site,
+            generator=Generator(workspace.program, core, folder, nothing, paths_of),
+            server_core=workspace.server_core,
             seconds=0.3,
             scale=SCALE,
-            soundness=None,
+            validity_rules=None,
             server_share=0.5,
-            runner=Runner(shop.programs, core, folder, is_realtime=False, tick=nothing),
+            runner=Runner(workspace.programs, core, folder, is_realtime=False, tick=nothing),
         )
         (server,) = our_servers(fake, VARIANTS[:1])
-        row = measure(Step(0, 1, point, server.name), server, bench)
+        row = measure(Step(0, 1, point, server.name), server, setup)
         kept = json.loads((folder / "load.json").read_text())
     assert row["failure"] is None
-    assert row["brake_share"] == share
-    assert bool(row["beat_ns"]) == bool(share)
+    assert row["server_cpu_share"] == share
+    assert bool(row["calibration_ns"]) == bool(share)
     assert kept["keeps_awake"] == bool(share)
     assert row["requests"] > 0
 
 
-def test_a_variant_may_have_few_open_files_or_hold_as_many_connections_as_they_allow(
+def test_a_variant_may_limit_open_files_or_raise_the_limit_on_connections(
     fake: Path, tmp_path: Path
 ) -> None:
     variants = (
         Variant("few", "event", ("--backlog", "7"), open_files=64),
-        Variant("wide", "event", is_wide=True),
+        Variant("wide", "event", raises_max_connections=True),
     )
     few, wide = (
         server.configure(Site(tmp_path, tmp_path, open_files=1000)).argv
@@ -100,7 +100,7 @@ def test_a_variant_may_have_few_open_files_or_hold_as_many_connections_as_they_a
     assert wide[wide.index("--max-connections") + 1] == "900"
 
 
-def test_a_burst_is_what_comes_at_the_second_try_beside_what_comes_before_it(
+def test_the_syn_retry_ratio_compares_retried_connections_with_those_before(
     tmp_path: Path,
 ) -> None:
     histogram = HdrHistogram(1, 3_600_000_000_000, 3)
@@ -108,7 +108,7 @@ def test_a_burst_is_what_comes_at_the_second_try_beside_what_comes_before_it(
         histogram.record_value(ms * 1_000_000, count)
     log = tmp_path / "load.hlog"
     log.write_text(f"#[a head]\nTag=connect,0.0,0.0,3050.0,{histogram.encode().decode()}\n")
-    assert connect_burst(log) == pytest.approx(40 / 2)
+    assert syn_retry_ratio(log) == pytest.approx(40 / 2)
     log.write_text("#[a head]\n")
-    assert connect_burst(log) is None
-    assert connect_burst(tmp_path / "absent") is None
+    assert syn_retry_ratio(log) is None
+    assert syn_retry_ratio(tmp_path / "absent") is None

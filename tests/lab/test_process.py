@@ -1,4 +1,4 @@
-"""Processes end on every way out."""
+"""Processes are stopped on every exit path."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gossamer_lab import process
-from gossamer_lab.accounting import family_pids
+from gossamer_lab.accounting import tree_pids
 
 _SLEEP = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)")
 _STUBBORN = (
@@ -25,15 +25,15 @@ _STUBBORN = (
 
 
 def await_text(path: Path, text: str) -> None:
-    """Wait until a file holds the text."""
+    """Wait until a file contains the text."""
     deadline = time.monotonic() + 10
     while not (path.exists() and text in path.read_text()):
-        assert time.monotonic() < deadline, f"{text!r} never came"
+        assert time.monotonic() < deadline, f"{text!r} was not written"
         time.sleep(0.01)
 
 
 def is_gone(pid: int) -> bool:
-    """Tell whether a process is gone within a while."""
+    """Return whether a process exits within ten seconds."""
     deadline = time.monotonic() + 10
     while Path(f"/proc/{pid}").exists():
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -50,21 +50,21 @@ def test_a_process_ends_when_its_block_raises(tmp_path: Path) -> None:
     ):
         raise KeyboardInterrupt
     assert child.returncode == -signal.SIGTERM
-    assert family_pids(child.pid) == []
+    assert tree_pids(child.pid) == []
 
 
-def test_what_ignores_sigterm_is_killed_with_its_children(
+def test_a_process_that_ignores_sigterm_is_killed_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "_GRACE_S", 0.2)
     with process.started(_STUBBORN, 0, tmp_path / "out", tmp_path / "err") as child:
         await_text(tmp_path / "out", "up\nup")
-        assert len(family_pids(child.pid)) == 2
+        assert len(tree_pids(child.pid)) == 2
     assert child.returncode == -signal.SIGKILL
-    assert family_pids(child.pid) == []
+    assert tree_pids(child.pid) == []
 
 
-def test_a_process_ends_with_a_lab_that_is_killed(tmp_path: Path) -> None:
+def test_a_process_is_terminated_when_the_lab_is_killed(tmp_path: Path) -> None:
     lab = subprocess.Popen(
         (
             sys.executable,
@@ -85,7 +85,7 @@ def test_a_process_ends_with_a_lab_that_is_killed(tmp_path: Path) -> None:
     assert is_gone(int((tmp_path / "pid").read_text().rstrip(".")))
 
 
-def test_a_process_keeps_to_its_core(tmp_path: Path) -> None:
+def test_a_process_is_pinned_to_its_core(tmp_path: Path) -> None:
     core = sorted(os.sched_getaffinity(0))[-1]
     with process.started(_SLEEP, core, tmp_path / "out", tmp_path / "err") as child:
         await_text(tmp_path / "out", "up")
@@ -98,9 +98,9 @@ def test_a_program_that_does_not_exist_is_an_os_error(tmp_path: Path) -> None:
         process.start(("/nonexistent/program",), 0, tmp_path / "out", tmp_path / "err")
 
 
-def test_last_words_are_the_end_of_what_was_said(tmp_path: Path) -> None:
-    said = tmp_path / "err"
-    assert process.last_words(said) == ""
-    said.write_text("first\n" + "x" * 50 + "last\n")
-    assert process.last_words(said, limit=10) == "...xxxxxxlast"
-    assert process.last_words(said).startswith("first")
+def test_the_tail_of_standard_error_is_limited(tmp_path: Path) -> None:
+    log = tmp_path / "err"
+    assert process.stderr_tail(log) == ""
+    log.write_text("first\n" + "x" * 50 + "last\n")
+    assert process.stderr_tail(log, limit=10) == "...xxxxxxlast"
+    assert process.stderr_tail(log).startswith("first")

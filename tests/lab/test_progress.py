@@ -1,4 +1,4 @@
-"""How the time left is estimated, and told."""
+"""The estimate of the time left, and its display."""
 
 import io
 from dataclasses import replace
@@ -8,44 +8,44 @@ from rich.console import Console
 
 from gossamer_lab import progress
 from gossamer_lab.experiment import Experiment, Point, Scale
-from gossamer_lab.plan import Plan, Wish
+from gossamer_lab.plan import Plan, RunOptions
 from gossamer_lab.schedule import STEP_OVERHEAD_S, Step
 
-_SHORT, _LONG = Point("short", 305, 1, 0), Point("long", 305, 1, 0, least_s=9.0)
+_SHORT, _LONG = Point("short", 305, 1, 0), Point("long", 305, 1, 0, min_s=9.0)
 _ROW = {"failure": None, "server_cpu_us_per_request": 1.0, "throughput_per_s": 2.0, "errors": 0}
 
 
 def a_plan() -> Plan:
-    """Return a plan of three loads of a second and then one of nine, with half a second before."""
-    scale = Scale("normal", budget_s=100.0, warmup_s=0.5, longest_s=20.0, rounds=1)
+    """Return a plan of three loads of 1 s and one of 9 s, each after a warm-up of 0.5 s."""
+    scale = Scale("normal", budget_s=100.0, warmup_s=0.5, max_load_s=20.0, rounds=1)
     points = (_SHORT, _SHORT, _SHORT, _LONG)
     return Plan(
         experiment=Experiment("known", "", (_SHORT, _LONG), (scale,)),
         scale=scale,
         points=(_SHORT, _LONG),
-        too_large=(),
+        unsupported_points=(),
         servers={},
         programs={},
-        left_out=(),
+        skipped=(),
         absent_peers=(),
         steps=tuple(Step(i, 1, point, "event") for i, point in enumerate(points)),
         seconds=1.0,
-        wish=Wish(1),
+        options=RunOptions(1),
     )
 
 
-def test_the_time_left_goes_by_how_long_loads_are_and_by_the_pace_so_far(
+def test_the_time_left_follows_from_the_plan_and_the_pace_so_far(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     out = io.StringIO()
-    shown = progress.ShownProgress(Console(file=out, width=200))
+    shown = progress.ConsoleProgress(Console(file=out, width=200))
     plan = a_plan()
     each_s = 1.5 + STEP_OVERHEAD_S
     shown.begin(plan, 0, 4)
-    assert "2 points, 1 round, 1 to 9 s each, about 0:15 in all" in out.getvalue()
-    now[0] += 500.0  # something else comes first
+    assert "2 points, 1 round, 1 to 9 s each, about 0:15 in total" in out.getvalue()
+    now[0] += 500.0  # the time for preparations
     shown.start()
     for _ in range(2):
         now[0] += each_s
@@ -59,10 +59,10 @@ def test_the_time_left_goes_by_how_long_loads_are_and_by_the_pace_so_far(
     assert out.getvalue().splitlines()[-1].startswith(f"[3/4, {slower} left] event: ")
 
 
-def test_a_further_round_is_told_and_counted() -> None:
+def test_an_extra_round_is_announced_and_counted() -> None:
     out = io.StringIO()
-    shown = progress.ShownProgress(Console(file=out, width=200))
-    plan = replace(a_plan(), scale=replace(a_plan().scale, rounds=2, most_rounds=4))
+    shown = progress.ConsoleProgress(Console(file=out, width=200))
+    plan = replace(a_plan(), scale=replace(a_plan().scale, rounds=2, max_rounds=4))
     shown.begin(plan, 0, 2)
     assert "2 to 4 rounds" in out.getvalue()
     shown.done(_ROW, 2)
@@ -74,4 +74,4 @@ def test_a_further_round_is_told_and_counted() -> None:
         "[2/3",
         "[3/3",
     ]
-    assert lines[2] == "figures vary more than they should: one more round"
+    assert lines[2] == "precision below target: adding a round"

@@ -1,4 +1,4 @@
-"""The report, as a file and as a browser shows it."""
+"""The report, as a file and in a browser."""
 
 import base64
 import csv
@@ -20,8 +20,8 @@ from gossamer_lab.experiments.are_events_fast import ARE_EVENTS_FAST
 from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.experiments.sandstorm import SANDSTORM
 from gossamer_lab.report.page import write_report
-from gossamer_lab.report.words import method
-from gossamer_lab.store import Run, keep_hosts
+from gossamer_lab.report.text import method
+from gossamer_lab.store import Run, save_host_rows
 
 _PATIENCE_S = 120
 CHARTS = ("cpu", "ratio", "throughput", "response")
@@ -89,13 +89,13 @@ def test_every_chart_is_drawn_without_network_or_console_errors(
             ".length"
         )
         assert marks >= 6, f"{key}: a mark for each of three servers at two points"
-    asked = [url for url in requests(chrome) if not url.startswith(("data:", "blob:"))]
-    assert asked == [page.as_uri()]
+    requested = [url for url in requests(chrome) if not url.startswith(("data:", "blob:"))]
+    assert requested == [page.as_uri()]
     errors = [entry for entry in chrome.get_log("browser") if entry["level"] == "SEVERE"]
     assert errors == []
 
 
-def test_the_legend_brings_a_server_out(chrome: webdriver.Chrome, page: Path) -> None:
+def test_the_legend_highlights_a_server(chrome: webdriver.Chrome, page: Path) -> None:
     opened(chrome, page, 1200)
     bars = "#chart-cpu svg .mark-rect.role-mark path"
     assert chrome.execute_script(FAINT, bars) == 0
@@ -108,12 +108,12 @@ def claims_run(folder: Path) -> Run:
     loads = (16, 128, 400)
     rows = [
         row(0, (number, f"load-{load}", server), 6.0)
-        | {"response_mean_us": slope * load * noise, "measured_load": float(load), "void": None}
+        | {"response_mean_us": slope * load * noise, "measured_load": float(load), "invalid": None}
         for number, noise in enumerate((0.99, 1.0, 1.01, 1.0), 1)
         for load in loads
         for server, slope in (("event", 50.0), ("nginx", 80.0))
     ]
-    points = [point.described() for point in ARE_EVENTS_FAST.points]
+    points = [point.as_dict() for point in ARE_EVENTS_FAST.points]
     points = [point for point in points if point["connections"] in loads]
     run = make_run(folder, rows, experiment="are-events-fast", points=points)
     return with_derived(run, ARE_EVENTS_FAST)
@@ -128,13 +128,13 @@ def test_charts_of_claims_have_lines_fits_and_tables(
     for width in (390, 1200):
         opened(chrome, run.report, width)
         assert chrome.execute_script("return document.documentElement.scrollWidth") <= width
-        drawn = {series["key"]: len(series["shown"]) for series in run.results["series"]}
+        drawn = {series["key"]: len(series["values"]) for series in run.results["series"]}
         assert drawn["service-time"] == drawn["measured-load"] == 6
         for key in (key for key, shown in drawn.items() if shown):
             marks = f"document.querySelectorAll('#chart-{key} svg .mark-symbol path')"
             assert chrome.execute_script(f"return {marks}.length") >= drawn[key]
-    asked = [url for url in requests(chrome) if not url.startswith(("data:", "blob:"))]
-    assert set(asked) == {run.report.as_uri()}
+    requested = [url for url in requests(chrome) if not url.startswith(("data:", "blob:"))]
+    assert set(requested) == {run.report.as_uri()}
     assert [entry for entry in chrome.get_log("browser") if entry["level"] == "SEVERE"] == []
     lines = "return document.querySelectorAll('#chart-service-time svg .mark-line path').length"
     assert chrome.execute_script(lines) == 2
@@ -161,7 +161,7 @@ def test_the_page_is_never_wider_than_the_window(
         )
 
 
-def test_on_paper_the_charts_are_pictures(chrome: webdriver.Chrome, page: Path) -> None:
+def test_printed_charts_are_images(chrome: webdriver.Chrome, page: Path) -> None:
     shown = (
         "return [...document.querySelectorAll('figure .chart, figure .picture')]"
         ".filter(here => getComputedStyle(here).display !== 'none')"
@@ -176,7 +176,7 @@ def test_on_paper_the_charts_are_pictures(chrome: webdriver.Chrome, page: Path) 
         chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_charts_follow_the_colours_of_the_page(chrome: webdriver.Chrome, page: Path) -> None:
+def test_charts_follow_the_colour_scheme_of_the_page(chrome: webdriver.Chrome, page: Path) -> None:
     label = (
         "return getComputedStyle(document.querySelector('#chart-cpu .role-axis-label text')).fill"
     )
@@ -187,7 +187,7 @@ def test_charts_follow_the_colours_of_the_page(chrome: webdriver.Chrome, page: P
     assert chrome.execute_script(label) == "rgb(227, 231, 238)"
 
 
-def test_the_page_holds_the_raw_data(run: Run, page: Path) -> None:
+def test_the_page_contains_the_raw_data(run: Run, page: Path) -> None:
     html = page.read_text()
     rows = list(csv.DictReader(io.StringIO(linked(html, "quick-raw.csv"))))
     assert [row["server"] for row in rows[:3]] == ["event", "nginx", "h2o"]
@@ -202,7 +202,7 @@ def test_a_configuration_cannot_break_out_of_the_page(page: Path) -> None:
     assert "server &#34;nginx&#34; &lt;b&gt;&amp;amp;&lt;/b&gt; &lt;/script&gt;" in html
 
 
-def test_charts_are_also_pictures(run: Run, page: Path) -> None:
+def test_charts_are_also_saved_as_images(run: Run, page: Path) -> None:
     folder = page.parent / "charts"
     for key in CHARTS:
         assert (folder / f"{key}.svg").read_text().startswith("<svg")
@@ -211,15 +211,15 @@ def test_charts_are_also_pictures(run: Run, page: Path) -> None:
     assert run.report == page
 
 
-def test_what_was_left_out_is_said(tmp_path: Path) -> None:
-    left_out = [{"name": "lighttpd", "reason": "ended with status 1", "is_fault": True}]
+def test_skipped_subjects_are_reported(tmp_path: Path) -> None:
+    skipped = [{"name": "lighttpd", "reason": "ended with status 1", "is_error": True}]
     rows = known_rows()[:-1]
-    changes = {"left_out": left_out, "absent_peers": ["h2o"], "complete": False, "planned": 12}
+    changes = {"skipped": skipped, "absent_peers": ["h2o"], "complete": False, "planned": 12}
     run = make_run(tmp_path, rows, **changes)
     write_report(run, QUICK)
     html = run.report.read_text()
-    assert "Left out: lighttpd: ended with status 1" in html
-    assert "Not on this machine: h2o. To add them: make peers" in html
+    assert "Skipped: lighttpd: ended with status 1" in html
+    assert "Not installed: h2o. To install: make peers" in html
     assert "Interrupted: 11 of 12 measurements were made." in html
 
 
@@ -234,10 +234,10 @@ def test_without_peers_nothing_is_compared(tmp_path: Path) -> None:
 
 
 def sandstorm_run(folder: Path) -> Run:
-    """Return a run with histograms: two rounds of two servers under 1000 clients on three hosts."""
+    """Return a run with histograms: two rounds of two servers, 1000 clients on three hosts."""
     rows = [
         row(order, (number, "clients-1000", server), 6.0)
-        | {"void": None, "server_memory_kb": 2048, "histograms": f"histograms/{order:04}.hlog"}
+        | {"invalid": None, "server_memory_kb": 2048, "histograms": f"histograms/{order:04}.hlog"}
         for order, (number, server) in enumerate((n, s) for n in (1, 2) for s in ("event", "nginx"))
     ]
     folder.mkdir()
@@ -249,15 +249,15 @@ def sandstorm_run(folder: Path) -> Run:
             | {f"response_{key}_us": 1000.0 * n for key in ("mean", "p50", "p75", "p90")}
             for n in (1, 2, 3)
         ]
-        keep_hosts(folder, given, hosts)
-    points = [p.described() for p in SANDSTORM.points if p.key == "clients-1000"]
+        save_host_rows(folder, given, hosts)
+    points = [p.as_dict() for p in SANDSTORM.points if p.key == "clients-1000"]
     run = make_run(folder, rows, experiment="sandstorm", points=points)
     run.results["cross_check"] = CROSS_CHECK
     return with_derived(run, SANDSTORM)
 
 
 def hdr_log(slow: bool) -> str:
-    """Return a log of 1000 times of 2 ms, and one of 3 s on a slow server."""
+    """Return a log of 1000 times of 2 ms, and one of 3 s for a slow server."""
     lines = ["#[Histogram log format version 1.3]"]
     for tag in ("connect", "response"):
         histogram = HdrHistogram(1, 3_600_000_000_000, 3)
@@ -269,13 +269,13 @@ def hdr_log(slow: bool) -> str:
 
 
 CROSS_CHECK = {
-    "explained": [0.75, 1.4],
+    "expected_ratio": [0.75, 1.4],
     "server": "nginx",
     "point": "305 B keep-alive, 64 conns",
     "rounds": 2,
     "seconds": 1,
     "absent": [],
-    "warnings": ["a request of ab cost the server 2.00 times what one of ours did"],
+    "warnings": ["a request of ab cost the server 2.00 times as much as one of ours"],
     "clients": [
         {
             "name": name,
@@ -292,7 +292,7 @@ CROSS_CHECK = {
 }
 
 
-def test_whole_histograms_and_curves_of_hosts_are_drawn_and_their_legends_toggle(
+def test_histograms_and_charts_of_hosts_are_drawn_and_their_legends_toggle(
     chrome: webdriver.Chrome, tmp_path: Path
 ) -> None:
     run = sandstorm_run(tmp_path / "run")
@@ -308,12 +308,12 @@ def test_whole_histograms_and_curves_of_hosts_are_drawn_and_their_legends_toggle
         WebDriverWait(chrome, _PATIENCE_S).until(
             lambda here, key=key: here.execute_script(FAINT, f"#chart-{key} svg .mark-line path")
         )
-    asked = [url for url in requests(chrome) if not url.startswith(("data:", "blob:"))]
-    assert set(asked) == {run.report.as_uri()}
+    requested = [url for url in requests(chrome) if not url.startswith(("data:", "blob:"))]
+    assert set(requested) == {run.report.as_uri()}
     assert [entry for entry in chrome.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
-def test_histograms_hold_all_rounds_and_the_longest_time(tmp_path: Path) -> None:
+def test_histograms_contain_all_rounds_and_the_maximum(tmp_path: Path) -> None:
     run = sandstorm_run(tmp_path / "run")
     write_report(run, SANDSTORM)
     html = run.report.read_text()
@@ -333,7 +333,7 @@ def test_histograms_hold_all_rounds_and_the_longest_time(tmp_path: Path) -> None
     }
 
 
-def test_what_servers_used_and_other_clients_stand_in_tables(tmp_path: Path) -> None:
+def test_resources_and_the_cross_check_are_shown_in_tables(tmp_path: Path) -> None:
     run = sandstorm_run(tmp_path / "run")
     write_report(run, SANDSTORM)
     html = run.report.read_text()
@@ -345,8 +345,20 @@ def test_what_servers_used_and_other_clients_stand_in_tables(tmp_path: Path) -> 
     assert [client["name"] for client in clients] == ["gossamer load", "ab"]
 
 
-@pytest.mark.parametrize(("longest", "words"), [(2.5, "for 0.35 to 2.5 s,"), (0.35, "for 0.35 s,")])
-def test_how_long_loads_last_is_said(run: Run, longest: float, words: str) -> None:
+@pytest.mark.parametrize(
+    ("longest", "expected"), [(2.5, "for 0.35 to 2.5 s,"), (0.35, "for 0.35 s,")]
+)
+def test_the_duration_of_loads_is_reported(run: Run, longest: float, expected: str) -> None:
     for point, seconds in zip(run.results["points"], (0.35, longest), strict=True):
         point["seconds"] = seconds
-    assert any(words in sentence for sentence in method(run.results))
+    assert any(expected in sentence for sentence in method(run.results))
+
+
+def test_the_report_of_a_smoke_run_says_so_below_its_title(run: Run) -> None:
+    write_report(run, QUICK)
+    header = run.report.read_text().partition("</header>")[0]
+    assert f"<b>{run.results['headline']}</b>" in header.partition("</h1>")[2]
+    assert run.results["headline"].startswith("Smoke run: it only tests that everything works")
+    run.results["headline"] = None
+    write_report(run, QUICK)
+    assert 'class="note' not in run.report.read_text().partition("</header>")[0]

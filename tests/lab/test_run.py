@@ -1,4 +1,4 @@
-"""Whole runs through the command line, with a fake for our program and for peers."""
+"""Whole runs through the command line, with fakes for our program and for peers."""
 
 import contextlib
 import json
@@ -23,16 +23,16 @@ pytestmark = pytest.mark.usefixtures("short")
 
 
 def peer(name: str, script: str) -> None:
-    """Put a peer of that name on the machine."""
+    """Install a peer of that name."""
     path = Path(os.environ["GOSSAMER_PEERS"]) / name
     path.write_text("#!/bin/sh\n" + script)
     path.chmod(0o755)
 
 
-def test_a_run_without_peers_measures_ours_and_says_how_to_add_them(tmp_path: Path) -> None:
+def test_a_run_without_peers_measures_ours_and_explains_how_to_add_them(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
-    assert "Not on this machine: nginx, lighttpd, h2o. To add them: make peers" in result.output
+    assert "Not installed: nginx, lighttpd, h2o. To install: make peers" in result.output
     assert f"Report: {tmp_path / 'out' / 'report.html'}" in result.output
     assert "[2/2, 0:00 left] event: " in result.output
     raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
@@ -43,13 +43,14 @@ def test_a_run_without_peers_measures_ours_and_says_how_to_add_them(tmp_path: Pa
     assert servers_left(tmp_path) == []
 
 
-def test_json_is_all_that_goes_to_standard_output(tmp_path: Path) -> None:
+def test_with_json_standard_output_is_only_json(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out"), "--json"])
     printed = json.loads(result.stdout)
     kept = json.loads((tmp_path / "out" / "results.json").read_text())
     assert printed.pop("report") == str(tmp_path / "out" / "report.html")
     assert printed == kept
     assert kept["complete"]
+    assert kept["headline"].startswith("Smoke run: ")
     assert [cell["server"] for cell in kept["cells"]] == ["event"]
     assert kept["method"]["seed"] == 1
     assert kept["machine"]["sysctls"]["net.core.somaxconn"].isdigit()
@@ -66,7 +67,7 @@ def test_every_architecture_is_measured(tmp_path: Path, monkeypatch: pytest.Monk
     ]
 
 
-def test_a_peer_that_fails_is_reported_with_its_words_and_left_out(
+def test_a_peer_that_fails_is_reported_with_its_error_and_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "_READY_S", 5.0)
@@ -75,11 +76,11 @@ def test_a_peer_that_fails_is_reported_with_its_words_and_left_out(
     result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     kept = json.loads((tmp_path / "out" / "results.json").read_text())
-    reasons = {left["name"]: left["reason"] for left in kept["left_out"]}
+    reasons = {skipped["name"]: skipped["reason"] for skipped in kept["skipped"]}
     assert reasons["nginx"] == (
-        "ended with status 1 before it answered\nnginx: [emerg] unknown directive"
+        "exited with status 1 before its first response\nnginx: [emerg] unknown directive"
     )
-    assert reasons["h2o"] == "did not answer within 5 s"
+    assert reasons["h2o"] == "no response within 5 s"
     assert [known["name"] for known in kept["servers"]] == ["event"]
     assert kept["absent_peers"] == ["lighttpd"]
     assert "unknown directive" in (tmp_path / "out" / "report.html").read_text()
@@ -130,32 +131,32 @@ def test_a_load_without_a_report_is_a_failed_measurement(
     assert result.exit_code == 1
     assert "2 failed!" in result.output
     raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
-    assert raw["failure"][0] == "load ended with status 1 and left no report: fake: nothing to say"
+    assert raw["failure"][0] == "load exited with status 1 and left no report: fake: nothing to say"
     assert servers_left(tmp_path) == []
 
 
-def test_a_void_load_is_a_failed_measurement(
+def test_an_invalid_load_is_a_failed_measurement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_VOID", "the client was the limit")
     result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     assert result.exit_code == 1
     raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
-    assert raw["failure"][0] == "load is void: the client was the limit"
+    assert raw["failure"][0] == "load is invalid: the client was the limit"
 
 
-def test_a_gossamer_that_is_older_than_the_lab_is_said_to_be(
+def test_a_gossamer_older_than_the_lab_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FAKE_OLD", "waiting_to_connect waiting_for_answer")
+    monkeypatch.setenv("FAKE_OLD", "waiting_to_connect waiting_for_response")
     result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     assert result.exit_code == 1
     raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
-    words = "load reports no waiting_to_connect: this gossamer is older than the lab; build it anew"
-    assert raw["failure"][0] == words
+    reason = "load reports no waiting_to_connect: this gossamer is older than the lab; rebuild it"
+    assert raw["failure"][0] == reason
 
 
-def test_a_report_is_made_again_from_what_was_kept(tmp_path: Path) -> None:
+def test_a_report_is_regenerated_from_the_stored_run(tmp_path: Path) -> None:
     CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     kept = (tmp_path / "out" / "results.json").read_text()
     (tmp_path / "out" / "report.html").unlink()
@@ -165,7 +166,7 @@ def test_a_report_is_made_again_from_what_was_kept(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "results.json").read_text() == kept
 
 
-def test_the_histograms_of_every_load_are_kept(tmp_path: Path) -> None:
+def test_the_histograms_of_every_load_are_stored(tmp_path: Path) -> None:
     CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
     assert raw["histograms"].to_list() == ["histograms/0000.hlog", "histograms/0001.hlog"]
@@ -173,19 +174,19 @@ def test_the_histograms_of_every_load_are_kept(tmp_path: Path) -> None:
         assert (tmp_path / "out" / name).read_text().startswith("#[Histogram log")
 
 
-def broken_off(folder: Path, *options: str) -> Path:
-    """Run, then take the last measurement back, as if the run had been interrupted before it."""
+def interrupted_run(folder: Path, *options: str) -> Path:
+    """Run, then remove the last measurement, as if the run had been interrupted before it."""
     CliRunner().invoke(cli.app, [*RUN, str(folder), *options])
     run = load_run(str(folder))
     Run(folder, run.results | {"complete": False, "measured": 1}, run.raw.head(1)).save()
     return folder
 
 
-def test_a_resumed_run_measures_what_is_left_and_nothing_twice(
+def test_a_resumed_run_measures_the_rest_and_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_ARCHS", "event threads")
-    folder = broken_off(tmp_path / "out", "--only", "event")
+    folder = interrupted_run(tmp_path / "out", "--only", "event")
     before = load_run(str(folder)).raw
     result = CliRunner().invoke(cli.app, ["run", "--resume", str(folder)])
     assert result.exit_code == 0, result.output
@@ -200,35 +201,44 @@ def test_a_resumed_run_measures_what_is_left_and_nothing_twice(
 
 
 def test_a_run_of_another_program_is_not_resumed(tmp_path: Path) -> None:
-    folder = broken_off(tmp_path / "out")
+    folder = interrupted_run(tmp_path / "out")
     run = load_run(str(folder))
     run.results["machine"]["source"]["program_sha256"] = "00"
     run.save()
     result = CliRunner().invoke(cli.app, ["run", "--resume", str(folder)])
     assert result.exit_code == 2
-    assert "the program is no longer the one that was measured" in result.stderr
+    assert "the program differs from the one that was measured" in result.stderr
     assert load_run(str(folder)).raw.height == 1
 
 
 def test_a_run_with_other_servers_is_not_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = broken_off(tmp_path / "out")
+    folder = interrupted_run(tmp_path / "out")
     monkeypatch.setenv("FAKE_ARCHS", "threads")
     result = CliRunner().invoke(cli.app, ["run", "--resume", str(folder)])
     assert result.exit_code == 2
-    assert "servers or limits of this machine are no longer the same" in result.stderr
+    assert "the servers or the limits of this machine have changed" in result.stderr
 
 
-def test_a_run_that_was_not_finished_can_be_compared(tmp_path: Path) -> None:
+def test_an_incomplete_run_can_be_compared(tmp_path: Path) -> None:
     CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     run = load_run(str(tmp_path / "out"))
-    derived = ("cells", "lost", "stolen", "precision", "void", "hosts_died", "verdicts", "series")
+    derived = (
+        "cells",
+        "interference",
+        "steal",
+        "precision",
+        "invalid",
+        "hosts_died",
+        "verdicts",
+        "series",
+    )
     bare = {name: value for name, value in run.results.items() if name not in derived}
     (tmp_path / "broken").mkdir()
     Run(tmp_path / "broken", bare | {"complete": False}, run.raw).save()
-    words = ["compare", str(tmp_path / "out"), str(tmp_path / "broken"), "--json"]
-    result = CliRunner().invoke(cli.app, words)
+    arguments = ["compare", str(tmp_path / "out"), str(tmp_path / "broken"), "--json"]
+    result = CliRunner().invoke(cli.app, arguments)
     assert result.exit_code == 0, result.output
     changes = json.loads(result.output)["changes"]
     assert [change["ratio"] for change in changes] == [1.0] * len(changes)
@@ -256,28 +266,28 @@ def test_two_runs_are_compared(tmp_path: Path) -> None:
     one, other = str(tmp_path / "one"), str(tmp_path / "other")
     alike = CliRunner().invoke(cli.app, ["compare", one, one])
     assert alike.exit_code == 0, alike.output
-    assert "0 of 6 figures changed beyond chance" in " ".join(alike.output.split())
+    assert "0 of 6 metrics changed significantly" in " ".join(alike.output.split())
     result = CliRunner().invoke(cli.app, ["compare", one, other, "--json"])
     assert result.exit_code == 1, result.output
     found = json.loads(result.stdout)
-    assert {change["server"] for change in found["changes"] if change["flagged"]} == {"event"}
+    assert {change["server"] for change in found["changes"] if change["significant"]} == {"event"}
     assert found["claims"] == []
 
 
-def test_the_doctor_says_what_is_missing() -> None:
+def test_doctor_reports_what_is_missing() -> None:
     result = CliRunner().invoke(cli.app, ["doctor", "--json"])
     assert result.exit_code == 0, result.output
     found = {finding["name"]: finding for finding in json.loads(result.stdout)}
     assert found["nginx"]["state"] == "missing"
-    assert found["nginx"]["says"] == "to add it: make peers"
-    assert found["gossamer"] == {"name": "gossamer", "state": "good", "says": str(FAKE)}
-    assert {"noise", "cores", "open files", "accept queue", "brake"} <= set(found)
+    assert found["nginx"]["detail"] == "to install: make peers"
+    assert found["gossamer"] == {"name": "gossamer", "state": "ok", "detail": str(FAKE)}
+    assert {"noise", "cores", "open files", "accept queue", "CPU limit"} <= set(found)
     assert "missing" in CliRunner().invoke(cli.app, ["doctor"]).output
 
 
 @contextlib.contextmanager
 def running_lab(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """Run the lab as a process, from its first measurement on."""
+    """Run the lab as a process; yield it during its first measurement."""
     errors = folder / "err"
     with errors.open("wb") as err:
         lab = subprocess.Popen(
@@ -300,7 +310,7 @@ def running_lab(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_leaves_no_process_and_keeps_its_data(
+def test_an_interrupted_run_leaves_no_process_and_stores_its_data(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     with running_lab(tmp_path) as lab:
@@ -314,12 +324,12 @@ def test_an_interrupted_run_leaves_no_process_and_keeps_its_data(
     assert servers_left(tmp_path) == []
 
 
-def test_a_killed_run_has_lost_nothing_and_is_resumed(tmp_path: Path) -> None:
+def test_a_killed_run_loses_no_data_and_is_resumed(tmp_path: Path) -> None:
     with running_lab(tmp_path) as lab:
         lab.kill()
         lab.wait()
     before = load_run(str(tmp_path / "out"))
-    # The rows are written first: the end may have come before the count of them.
+    # The rows are written first; the process may have been killed before it wrote the count.
     assert before.raw.height - before.results["measured"] in {0, 1}
     assert before.results["measured"] >= 1
     done = subprocess.run(
@@ -336,21 +346,24 @@ def test_a_killed_run_has_lost_nothing_and_is_resumed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (["run", "slow"], "no experiment 'slow'; there are: quick"),
         (["run", "quick", "--scale", "huge"], "no scale 'huge' of quick; there are: smoke"),
-        (["run", "quick", "--handicap", "event"], "--handicap takes NAME=PERCENT%, not 'event'"),
-        (["run"], "run takes the name of an experiment, or --resume RUN"),
+        (
+            ["run", "quick", "--inject-overhead", "event"],
+            "--inject-overhead takes NAME=PERCENT%, not 'event'",
+        ),
+        (["run"], "run takes either the name of an experiment or --resume RUN"),
         (["run", "--resume", "nothing-of-that-name"], "no run 'nothing-of-that-name'"),
         (["compare", "nothing-of-that-name", "latest"], "no run 'nothing-of-that-name'"),
         (["report", "nothing-of-that-name"], "no run 'nothing-of-that-name'"),
     ],
 )
-def test_a_wrong_command_gives_one_line_and_status_2(arguments: list[str], words: str) -> None:
+def test_a_wrong_command_gives_one_line_and_status_2(arguments: list[str], message: str) -> None:
     result = CliRunner().invoke(cli.app, arguments)
     assert result.exit_code == 2
-    assert result.stderr.startswith(f"gossamer lab: {words}")
+    assert result.stderr.startswith(f"gossamer lab: {message}")
     assert result.stderr.count("\n") == 1
 
 

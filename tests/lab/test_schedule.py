@@ -1,4 +1,4 @@
-"""The order and length of measurements."""
+"""The order and duration of measurements."""
 
 from itertools import groupby
 
@@ -7,7 +7,7 @@ import pytest
 from gossamer_lab.experiment import Point, Scale
 from gossamer_lab.experiments.overload import OVERLOAD
 from gossamer_lab.experiments.quick import QUICK
-from gossamer_lab.schedule import STEP_OVERHEAD_S, Step, interleaved, seconds_each
+from gossamer_lab.schedule import STEP_OVERHEAD_S, Step, interleaved, seconds_per_load
 
 SERVERS = ["event", "nginx", "lighttpd", "h2o"]
 
@@ -17,7 +17,7 @@ def order_of(steps: list[Step]) -> list[tuple[str, str]]:
     return [(step.point.key, step.server) for step in steps]
 
 
-def test_every_server_meets_every_point_once_a_round() -> None:
+def test_every_server_is_measured_at_every_point_once_per_round() -> None:
     steps = interleaved(QUICK.points, SERVERS, 3, seed=1)
     everything = {(point.key, server) for point in QUICK.points for server in SERVERS}
     for number in (1, 2, 3):
@@ -33,7 +33,7 @@ def test_the_second_round_mirrors_the_first() -> None:
     assert order_of(steps[half:]) == order_of(steps[:half])[::-1]
 
 
-def test_a_linear_drift_meets_all_servers_alike() -> None:
+def test_linear_drift_affects_all_servers_equally() -> None:
     steps = interleaved(QUICK.points, SERVERS, 4, seed=5)
     sums = {
         (point.key, server): sum(
@@ -45,7 +45,7 @@ def test_a_linear_drift_meets_all_servers_alike() -> None:
     assert len(set(sums.values())) == 1
 
 
-def test_servers_of_a_point_follow_each_other_directly() -> None:
+def test_servers_of_a_point_are_measured_consecutively() -> None:
     steps = interleaved(QUICK.points, SERVERS, 1, seed=2)
     runs = [key for key, _ in groupby(steps, key=lambda step: step.point.key)]
     assert sorted(runs) == sorted(point.key for point in QUICK.points)
@@ -57,42 +57,46 @@ def test_the_seed_alone_decides_the_order() -> None:
 
 
 @pytest.mark.parametrize("servers", [4, 6, 10])
-def test_measurements_fill_their_budget_and_no_more(servers: int) -> None:
+def test_measurements_use_their_budget_and_no_more(servers: int) -> None:
     scale = QUICK.scale("normal")
     loads = servers * scale.rounds * QUICK.loads
-    least = [scale.length_of(load, 0) for load in loads]
-    each, steps = seconds_each(scale, least), len(loads)
+    least = [scale.load_seconds(load, 0) for load in loads]
+    each, steps = seconds_per_load(scale, least), len(loads)
     assert steps * (each + scale.warmup_s + STEP_OVERHEAD_S) <= scale.budget_s + 0.01 * steps
     assert each >= 0.3
 
 
-def test_loads_that_need_more_than_others_leave_them_what_is_left() -> None:
-    scale = Scale("normal", budget_s=100.0, warmup_s=0.2, longest_s=20.0, rounds=2)
+def test_loads_with_a_minimum_leave_the_rest_of_the_budget_to_the_others() -> None:
+    scale = Scale("normal", budget_s=100.0, warmup_s=0.2, max_load_s=20.0, rounds=2)
     short, long, longest = (
-        Point(str(least), 305, 1, 1, least_s=least) for least in (0.5, 12.0, 1000.0)
+        Point(str(least), 305, 1, 1, min_s=least) for least in (0.5, 12.0, 1000.0)
     )
     loads = [short] * 12 + [long, longest]
-    each = seconds_each(scale, [scale.length_of(load, 0) for load in loads])
-    lengths = [scale.length_of(load, each) for load in loads]
+    each = seconds_per_load(scale, [scale.load_seconds(load, 0) for load in loads])
+    lengths = [scale.load_seconds(load, each) for load in loads]
     assert lengths == [each] * 12 + [12.0, 20.0]
     assert each == pytest.approx((100.0 - 32.0 - 14 * (0.2 + STEP_OVERHEAD_S)) / 12, abs=0.01)
-    assert seconds_each(scale, [scale.length_of(longest, 0)]) == 20.0
+    assert seconds_per_load(scale, [scale.load_seconds(longest, 0)]) == 20.0
 
 
-def test_a_load_that_needs_some_time_needs_more_for_a_slow_server() -> None:
+def test_a_minimum_duration_is_longer_for_a_slow_server() -> None:
     slow = (("snail", 4.0),)
-    scale = Scale("normal", budget_s=1.0, warmup_s=0.0, longest_s=3.0, rounds=2, slow=slow)
-    any_, some, much = (Point(str(least), 305, 1, 1, least_s=least) for least in (0.0, 0.5, 1.0))
-    assert [scale.length_of(load, 0.3, "hare") for load in (any_, some, much)] == [0.3, 0.5, 1.0]
-    assert [scale.length_of(load, 0.3, "snail") for load in (any_, some, much)] == [0.3, 2.0, 3.0]
+    scale = Scale("normal", budget_s=1.0, warmup_s=0.0, max_load_s=3.0, rounds=2, slow_servers=slow)
+    any_, some, much = (Point(str(least), 305, 1, 1, min_s=least) for least in (0.0, 0.5, 1.0))
+    assert [scale.load_seconds(load, 0.3, "hare") for load in (any_, some, much)] == [0.3, 0.5, 1.0]
+    assert [scale.load_seconds(load, 0.3, "snail") for load in (any_, some, much)] == [
+        0.3,
+        2.0,
+        3.0,
+    ]
 
 
-def test_an_open_load_lasts_for_its_part() -> None:
+def test_an_open_load_has_its_share_of_the_duration() -> None:
     scale = OVERLOAD.scale("normal")
-    lengths = {load.key: scale.length_of(load, 60.0) for load in OVERLOAD.loads}
+    lengths = {load.key: scale.load_seconds(load, 60.0) for load in OVERLOAD.loads}
     assert lengths == {"load-0.5": 20.0, "load-1": 20.0, "load-2": 60.0}
 
 
-def test_a_few_measurements_are_no_longer_than_allowed() -> None:
+def test_few_measurements_are_limited_to_the_maximum_duration() -> None:
     scale = QUICK.scale("normal")
-    assert seconds_each(scale, [0.0] * 2) == scale.longest_s
+    assert seconds_per_load(scale, [0.0] * 2) == scale.max_load_s

@@ -1,4 +1,4 @@
-"""What servers say of themselves, and the pages that they are given."""
+"""The list of architectures, free ports, and the pages to serve."""
 
 import os
 import socket
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gossamer_lab import workshop
+from gossamer_lab import workspace
 from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.servers.ours import our_servers, parse_arch_list
 from gossamer_lab.servers.ports import free_port
@@ -38,7 +38,7 @@ def test_a_program_that_cannot_list_its_architectures_is_refused(tmp_path: Path)
         our_servers(tmp_path / "absent")
 
 
-def test_a_free_port_can_be_bound_and_is_no_clients() -> None:
+def test_a_free_port_can_be_bound_and_is_not_ephemeral() -> None:
     port = free_port("127.0.0.1")
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     assert port < max(lowest, 11_240)
@@ -48,24 +48,24 @@ def test_a_free_port_can_be_bound_and_is_no_clients() -> None:
 
 @pytest.mark.parametrize("size", [305, 8192])
 def test_a_page_has_exactly_its_size(size: int) -> None:
-    assert len(workshop.page(size)) == size
-    assert workshop.page(size).startswith(b"<!doctype html>")
+    assert len(workspace.page(size)) == size
+    assert workspace.page(size).startswith(b"<!doctype html>")
 
 
-def test_the_workshop_is_removed_and_the_lab_may_use_all_cores_again(tmp_path: Path) -> None:
+def test_the_workspace_is_removed_and_the_lab_may_use_all_cores_again(tmp_path: Path) -> None:
     before = os.sched_getaffinity(0)
-    with workshop.workshop(QUICK, tmp_path / "program") as shop:
-        assert sorted(path.name for path in shop.site.root.iterdir()) == [
+    with workspace.open_workspace(QUICK, tmp_path / "program") as opened:
+        assert sorted(path.name for path in opened.site.root.iterdir()) == [
             "page-305.html",
             "page-8192.html",
         ]
-        assert os.sched_getaffinity(0) == {shop.client_core}
-    assert not shop.site.folder.exists()
+        assert os.sched_getaffinity(0) == {opened.client_core}
+    assert not opened.site.folder.exists()
     assert os.sched_getaffinity(0) == before
 
 
 def test_one_core_is_shared_by_server_and_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workshop.os, "sched_getaffinity", lambda _pid: {3})
-    assert workshop.two_cores() == (3, 3)
-    monkeypatch.setattr(workshop.os, "sched_getaffinity", lambda _pid: {5, 2, 9})
-    assert workshop.two_cores() == (2, 5)
+    monkeypatch.setattr(workspace.os, "sched_getaffinity", lambda _pid: {3})
+    assert workspace.two_cores() == (3, 3)
+    monkeypatch.setattr(workspace.os, "sched_getaffinity", lambda _pid: {5, 2, 9})
+    assert workspace.two_cores() == (2, 5)

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from conftest import known_rows, make_run, row
+from conftest import METHOD, known_rows, make_run, row
 from gossamer_lab.store import Run
 from gossamer_lab.table import duration, show
 
 
 def printed(run: Run, width: int) -> str:
-    """Return what is printed of a run on a console of that width."""
+    """Return the output for a run on a console of that width."""
     text = io.StringIO()
     show(run.results, Console(file=text, width=width))
     return text.getvalue()
@@ -61,32 +61,32 @@ def test_errors_and_failures_are_marked(tmp_path: Path) -> None:
         assert "1,234 errors!" in text
         assert "1 failed!" in text
         assert "*7.00 µs ×1.00" in text
-        assert "neither best nor compared against" in text
+        assert "excluded as best and as reference" in text
 
 
 def test_marks_are_explained_only_where_they_occur(tmp_path: Path) -> None:
     busy = [row(0, (1, "305-keep-16", "event"), 9.9)]
     assert "~" not in printed(make_run(tmp_path, busy), 100)
     idle = [row(0, (1, "305-keep-16", "event"), 5.0)]
-    assert "~: the server had time to spare" in printed(make_run(tmp_path, idle), 100)
+    assert "~: limited by the load generator" in printed(make_run(tmp_path, idle), 100)
 
 
-def test_it_says_how_to_add_peers_and_what_was_left_out(tmp_path: Path) -> None:
+def test_missing_peers_and_skipped_servers_are_reported(tmp_path: Path) -> None:
     changes = {
         "absent_peers": ["nginx", "h2o"],
-        "left_out": [{"name": "lighttpd", "reason": "no [such] luck", "is_fault": True}],
+        "skipped": [{"name": "lighttpd", "reason": "no [such] luck", "is_error": True}],
     }
     text = printed(make_run(tmp_path, known_rows(), **changes), 100)
-    assert "Not on this machine: nginx, h2o. To add them: make peers" in text
-    assert "Left out: lighttpd: no [such] luck" in text
+    assert "Not installed: nginx, h2o. To install: make peers" in text
+    assert "Skipped: lighttpd: no [such] luck" in text
 
 
-def test_it_says_when_there_is_but_one_core(tmp_path: Path) -> None:
+def test_a_shared_core_is_reported(tmp_path: Path) -> None:
     run = make_run(tmp_path, known_rows())
     run.results["method"] |= {"client_core": 0, "shared_core": True}
     text = printed(run, 100)
-    assert "This machine offers one core" in text
-    assert "server and load share core 0" in text
+    assert "Only one core is available" in text
+    assert "server and load generator share core 0" in text
 
 
 @pytest.mark.parametrize(
@@ -101,14 +101,50 @@ def test_it_says_when_there_is_but_one_core(tmp_path: Path) -> None:
         (2_500_000.0, "2.50 s"),
     ],
 )
-def test_durations_have_the_unit_that_suits_them(us: float | None, text: str) -> None:
+def test_durations_have_a_suitable_unit(us: float | None, text: str) -> None:
     assert duration(us) == text
 
 
-def test_it_says_when_other_work_took_the_servers_core(tmp_path: Path) -> None:
+def test_interference_on_the_servers_core_is_reported(tmp_path: Path) -> None:
     rows = known_rows()
-    assert "Disturbed" not in printed(make_run(tmp_path, rows), 100)
-    disturbed = [row | {"server_core_lost": 0.1} for row in rows]
-    disturbed[0]["server_core_lost"] = 0.22
+    assert "Interference" not in printed(make_run(tmp_path, rows), 100)
+    disturbed = [row | {"server_core_interference": 0.1} for row in rows]
+    disturbed[0]["server_core_interference"] = 0.22
     text = printed(make_run(tmp_path, disturbed), 120)
-    assert "Disturbed: other work took 11% of the server's core (at worst 22%)." in text
+    assert "Interference: other processes used 11% of the server's core (at most 22%)." in text
+
+
+def test_a_run_without_claims_shows_its_charts_as_tables(run: Run) -> None:
+    shown = (("user", 100, 4100.0), ("user", 1000, 4200.0), ("event", 100, 350.0))
+    values = [{"server": server, "x": x, "value": value} for server, x, value in shown]
+    titles = {"title": "Memory", "x_title": "connections", "y_title": "bytes each"}
+    run.results["series"] = [{"key": "memory", "values": values, "fits": []} | titles]
+    _headline, *lines = printed(run, 80).splitlines()
+    assert lines[0].strip() == "Memory: bytes each"
+    rows = [line.split() for line in lines if line.strip()[:1].isalpha()]
+    assert rows[1:4] == [
+        ["connections", "100.0", "1,000"],
+        ["user", "4,100", "4,200"],
+        ["event", "350.0", "-"],
+    ]
+
+
+SMOKE = "Smoke run: it only tests that everything works; its results decide nothing."
+
+
+def test_a_smoke_run_begins_with_what_it_is(run: Run) -> None:
+    assert printed(run, 80).splitlines()[0] == SMOKE
+    run.results["series"] = [
+        {"title": "t", "x_title": "x", "y_title": "y", "fits": [], "key": "k", "values": []}
+    ]
+    assert printed(run, 80).splitlines()[0] == SMOKE
+    run.results["verdicts"] = [
+        {"claim": "c", "verdict": "holds", "reason": "r", "quantity": "q", "value": None}
+    ]
+    assert printed(run, 80).splitlines()[0] == SMOKE
+
+
+def test_a_run_of_another_scale_has_no_headline(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", known_rows(), method=METHOD | {"scale": "normal"})
+    assert run.results["headline"] is None
+    assert "Smoke run" not in printed(run, 80)

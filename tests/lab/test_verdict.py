@@ -1,4 +1,4 @@
-"""Verdicts, decided from raw rows whose answers are known."""
+"""Verdicts, decided from raw rows with known answers."""
 
 from typing import Any
 
@@ -6,22 +6,22 @@ import pytest
 
 from gossamer_lab.claims import (
     Claim,
+    Conditional,
     Correlation,
     Extreme,
-    Highest,
+    Maximum,
     Mean,
-    Provided,
     Quantity,
     Ratio,
-    Scatter,
+    RelativeRmse,
     Slope,
-    Total,
+    Sum,
 )
 from gossamer_lab.experiment import Experiment, Point
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.statistics import linear_fit
 from gossamer_lab.store import raw_frame
-from gossamer_lab.verdict import FAILS, HOLDS, UNTESTED, Verdict, decide, rounds_of
+from gossamer_lab.verdict import FAILS, HOLDS, INCONCLUSIVE, Verdict, decide, rounds_of
 
 POINTS = [{"key": f"load-{x}", "connections": x} for x in (1, 100, 500, 1000)]
 SLOPES = {"fast": 10.0, "slow": 15.0}
@@ -29,7 +29,7 @@ NOISE = (0.99, 1.0, 1.02, 1.01)
 
 
 def rows(**changes: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return four rounds of two servers whose time is a slope times the load; changes by server."""
+    """Return four rounds of two servers whose time is linear in the load; changes by server."""
     return [
         {
             "order": 0,
@@ -37,7 +37,7 @@ def rows(**changes: dict[str, Any]) -> list[dict[str, Any]]:
             "point": point["key"],
             "server": server,
             "failure": None,
-            "void": None,
+            "invalid": None,
             "time": slope * noise * point["connections"] + 50,
             "load": float(point["connections"]),
         }
@@ -67,7 +67,7 @@ def test_a_claim_holds_if_the_whole_interval_lies_in_its_range() -> None:
     assert found.value == pytest.approx(1.5, abs=1e-6)
     assert 1.4 < found.low <= 1.5 <= found.high
     assert found.rounds == 4
-    assert found.figure == "slope of slow / slope of fast"
+    assert found.quantity == "slope of slow / slope of fast"
     assert found.rule == (
         "holds if the whole interval of slope of slow / slope of fast is at least 1.4, "
         "does not if none of it is"
@@ -79,50 +79,55 @@ def test_a_claim_does_not_hold_if_the_whole_interval_lies_outside() -> None:
     assert decided(claim(SLOWER, low=2.0, high=3.0), rows()).verdict == FAILS
 
 
-def test_an_interval_over_the_limit_decides_nothing() -> None:
+def test_an_interval_that_includes_the_limit_is_inconclusive() -> None:
     given = rows()
     for row in given:
         if row["server"] == "slow" and row["round"] == 1:
             row["time"] *= 1.5
     found = decided(claim(SLOWER, low=1.55), given)
-    assert found.verdict == UNTESTED
-    assert found.because == "the interval reaches over 1.55: more rounds are needed"
+    assert found.verdict == INCONCLUSIVE
+    assert found.reason == "the interval includes 1.55: more rounds are needed"
     assert found.low < 1.55 < found.high
 
 
-def test_void_and_failed_measurements_take_no_part() -> None:
-    void = decided(claim(SLOWER, low=1.4), rows(slow={"void": "void: the client was the limit"}))
-    assert (void.verdict, void.because) == (UNTESTED, "slow: void: the client was the limit")
+def test_invalid_and_failed_measurements_are_ignored() -> None:
+    invalid = decided(
+        claim(SLOWER, low=1.4), rows(slow={"invalid": "invalid: the client was the limit"})
+    )
+    assert (invalid.verdict, invalid.reason) == (
+        INCONCLUSIVE,
+        "slow: invalid: the client was the limit",
+    )
     failed = decided(claim(SLOWER, low=1.4), rows(fast={"failure": "it died"}))
-    assert (failed.verdict, failed.because) == (UNTESTED, "fast: it died")
+    assert (failed.verdict, failed.reason) == (INCONCLUSIVE, "fast: it died")
     assert failed.value is None
 
 
-def test_a_server_that_is_not_there_is_said_to_be_missing() -> None:
-    of = claim(Ratio(Slope("apache", "connections", "time"), SLOWER.under), low=1.0)
+def test_a_missing_server_is_the_reason() -> None:
+    of = claim(Ratio(Slope("apache", "connections", "time"), SLOWER.denominator), low=1.0)
     known = decided(of, rows(), {"apache": "apache is not on this machine"})
-    assert (known.verdict, known.because) == (UNTESTED, "apache is not on this machine")
-    assert decided(of, rows()).because == "apache takes no part here"
+    assert (known.verdict, known.reason) == (INCONCLUSIVE, "apache is not on this machine")
+    assert decided(of, rows()).reason == "apache is not part of this run"
 
 
-def test_a_point_that_the_machine_does_not_allow_is_said_to_be_missing() -> None:
+def test_a_point_that_the_machine_does_not_support_is_the_reason() -> None:
     large = [*POINTS, {"key": "load-100000", "connections": 100_000}]
     of = claim(Mean("fast", "time", (("connections", 100_000),), "time at 100,000"))
     found = decide(
         of, rounds_of(raw_frame(rows()), large, {"load-100000": "20,000 open files allowed"})
     )
-    assert (found.verdict, found.because) == (UNTESTED, "20,000 open files allowed")
+    assert (found.verdict, found.reason) == (INCONCLUSIVE, "20,000 open files allowed")
     unknown = claim(Mean("fast", "time", (("connections", 7),), "time at 7"))
-    assert "none of the points" in decided(unknown, rows()).because
+    assert "none of the required points" in decided(unknown, rows()).reason
 
 
-def test_one_round_decides_nothing() -> None:
+def test_one_round_is_inconclusive() -> None:
     found = decided(claim(SLOWER, low=1.4), [row for row in rows() if row["round"] == 1])
-    assert found.verdict == UNTESTED
-    assert found.because.startswith("an interval needs two rounds")
+    assert found.verdict == INCONCLUSIVE
+    assert found.reason.startswith("an interval needs two rounds")
 
 
-def test_a_correlation_is_judged_on_fishers_scale() -> None:
+def test_a_correlation_is_tested_on_fishers_z_scale() -> None:
     fast = Correlation("fast", "connections", "time")
     assert decided(claim(fast, low=0.999), rows()).verdict == HOLDS
     given = rows()
@@ -133,26 +138,26 @@ def test_a_correlation_is_judged_on_fishers_scale() -> None:
     assert -1 < found.low < found.high < 0.999
 
 
-def test_the_least_and_the_greatest_pass_over_what_is_missing() -> None:
+def test_minimum_and_maximum_ignore_missing_quantities() -> None:
     slopes = tuple(Slope(name, "connections", "time") for name in ("fast", "slow", "apache"))
-    least = claim(Extreme("least", slopes, "the least", 2), high=11.0)
+    least = claim(Extreme("min", slopes, "the least", 2), high=11.0)
     assert decided(least, rows()).value == pytest.approx(10.05, rel=0.01)
-    greatest = claim(Extreme("greatest", slopes, "the greatest", 2), high=11.0)
+    greatest = claim(Extreme("max", slopes, "the greatest", 2), high=11.0)
     assert decided(greatest, rows()).verdict == FAILS
-    all_three = claim(Extreme("least", slopes, "the least", 3))
-    assert decided(all_three, rows()).because == "apache takes no part here"
+    all_three = claim(Extreme("min", slopes, "the least", 3))
+    assert decided(all_three, rows()).reason == "apache is not part of this run"
 
 
-def test_a_quantity_may_refuse_rounds_that_say_nothing() -> None:
+def test_a_conditional_quantity_rejects_rounds_below_its_condition() -> None:
     fast = Slope("fast", "connections", "time")
-    load = Highest("fast", "load", (), "load")
-    of = claim(Provided(load, 2000.0, "the load was too small", fast), low=1.0)
+    load = Maximum("fast", "load", (), "load")
+    of = claim(Conditional(load, 2000.0, "the load was too small", fast), low=1.0)
     refused = decided(of, rows())
-    assert (refused.verdict, refused.because) == (UNTESTED, "the load was too small")
-    assert decided(claim(Provided(load, 1000.0, "", fast), low=1.0), rows()).verdict == HOLDS
+    assert (refused.verdict, refused.reason) == (INCONCLUSIVE, "the load was too small")
+    assert decided(claim(Conditional(load, 1000.0, "", fast), low=1.0), rows()).verdict == HOLDS
 
 
-def test_slopes_and_correlations_are_over_the_points_that_are_chosen() -> None:
+def test_slopes_and_correlations_are_over_the_selected_points() -> None:
     given = rows()
     for row in given:
         if row["point"] == "load-1":
@@ -163,36 +168,36 @@ def test_slopes_and_correlations_are_over_the_points_that_are_chosen() -> None:
     correlation = claim(Correlation("fast", "connections", "time", some), low=0.99)
     assert decided(correlation, given).verdict == HOLDS
     few = Slope("fast", "connections", "time", (("connections", (100, 500)),))
-    assert decided(claim(few), given).verdict == UNTESTED
+    assert decided(claim(few), given).verdict == INCONCLUSIVE
 
 
-def test_the_scatter_is_how_far_figures_stray_from_their_line() -> None:
-    of = claim(Scatter("fast", "connections", "time"), high=1e-9)
+def test_the_relative_rmse_is_that_of_the_linear_fit() -> None:
+    of = claim(RelativeRmse("fast", "connections", "time"), high=1e-9)
     assert decided(of, rows()).verdict == HOLDS
     given = rows()
     for row in given:
         row["time"] = {1: 0.0, 100: 2.0, 500: 0.0, 1000: 2.0}[int(row["load"])]
-    known = decided(claim(Scatter("fast", "connections", "time")), given)
+    known = decided(claim(RelativeRmse("fast", "connections", "time")), given)
     line = linear_fit([1, 100, 500, 1000], [0, 2, 0, 2])
     far = [y - line.at(x) for x, y in ((1, 0), (100, 2), (500, 0), (1000, 2))]
     assert known.value == pytest.approx((sum(d * d for d in far) / 4) ** 0.5)
 
 
-def test_a_total_needs_all_of_its_parts() -> None:
-    load, gone = Highest("fast", "load", (), "load"), Highest("apache", "load", (), "its load")
-    assert decided(claim(Total((load, load)), low=1.0), rows()).value == pytest.approx(2000)
-    missing = decided(claim(Total((load, gone)), low=1.0), rows())
-    assert missing.because == "apache takes no part here"
+def test_a_sum_needs_all_of_its_terms() -> None:
+    load, gone = Maximum("fast", "load", (), "load"), Maximum("apache", "load", (), "its load")
+    assert decided(claim(Sum((load, load)), low=1.0), rows()).value == pytest.approx(2000)
+    missing = decided(claim(Sum((load, gone)), low=1.0), rows())
+    assert missing.reason == "apache is not part of this run"
 
 
-def test_the_highest_and_the_mean_are_over_points() -> None:
-    assert decided(claim(Highest("fast", "load", (), "load")), rows()).value == pytest.approx(1000)
+def test_maximum_and_mean_are_over_points() -> None:
+    assert decided(claim(Maximum("fast", "load", (), "load")), rows()).value == pytest.approx(1000)
     some = (("connections", (1, 100)),)
     assert decided(claim(Mean("fast", "load", some, "load")), rows()).value == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda known: known.name)
-def test_a_manifest_is_whole(experiment: Experiment) -> None:
+def test_a_manifest_is_consistent(experiment: Experiment) -> None:
     keys = [point.key for point in experiment.points]
     assert len(set(keys)) == len(keys)
     assert {"smoke", "normal"} <= {scale.name for scale in experiment.scales}
@@ -203,12 +208,12 @@ def test_a_manifest_is_whole(experiment: Experiment) -> None:
     for known in experiment.claims:
         assert known.holds_from > float("-inf") or known.holds_to < float("inf")
         assert known.published
-        assert known.quantity.words
+        assert known.quantity.description
     assert bool(experiment.claims) == bool(experiment.document)
     subjects = {one.name for one in (*(experiment.architectures or ()), *experiment.toys)}
     subjects |= {*experiment.peers, *(program.name for program in experiment.programs)}
-    for named in (*experiment.loads, *experiment.drawings):
+    for named in (*experiment.loads, *experiment.charts):
         assert set(named.servers if isinstance(named, Point) else named.subjects) <= subjects
-    for drawing in experiment.drawings:
-        points = [point.described() for point in experiment.points]
-        assert drawing.is_over_time or any(drawing.x in point for point in points)
+    for chart_spec in experiment.charts:
+        points = [point.as_dict() for point in experiment.points]
+        assert chart_spec.is_over_time or any(chart_spec.x in point for point in points)

@@ -1,4 +1,5 @@
-/* A server in the test's own process: a thread a connection, each running the test's function. */
+/* A server within the test's process, with a kernel thread per connection that runs a function of
+ * the test. */
 #ifndef GS_TESTS_LOAD_SERVER_H
 #define GS_TESTS_LOAD_SERVER_H
 
@@ -14,18 +15,19 @@
 
 struct server;
 
-/* Serve the connection; it is closed on return. index: of the connection, from 0. */
+/* Serves a connection, which is closed when the function returns. index: number of the connection,
+ * from 0. */
 typedef void serve_fn(struct server *server, int fd, size_t index);
 
 struct server {
     serve_fn *serve;
     int fd, family;
     unsigned port;
-    size_t connections, requests; /* atomic */
-    uint32_t peers[64];           /* IPv4 addresses of the first connections */
-    size_t live;
+    size_t connections, requests; /* accessed atomically */
+    uint32_t peers[64];           /* IPv4 addresses of the first clients */
+    size_t live_count;
     pthread_mutex_t lock;
-    pthread_cond_t all_gone;
+    pthread_cond_t all_closed;
     pthread_t acceptor;
 };
 
@@ -43,13 +45,14 @@ static void *server_run_connection(void *data)
     server->serve(server, connection.fd, connection.index);
     close(connection.fd);
     pthread_mutex_lock(&server->lock);
-    if (--server->live == 0)
-        pthread_cond_signal(&server->all_gone);
+    if (--server->live_count == 0)
+        pthread_cond_signal(&server->all_closed);
     pthread_mutex_unlock(&server->lock);
     return NULL;
 }
 
-static void server_take(struct server *server, int fd, const struct sockaddr_storage *peer)
+static void server_start_connection(struct server *server, int fd,
+                                    const struct sockaddr_storage *peer)
 {
     struct server_connection *connection = malloc(sizeof *connection);
     size_t index = __atomic_fetch_add(&server->connections, 1, __ATOMIC_SEQ_CST);
@@ -57,7 +60,7 @@ static void server_take(struct server *server, int fd, const struct sockaddr_sto
         server->peers[index] = ntohl(((const struct sockaddr_in *)peer)->sin_addr.s_addr);
     *connection = (struct server_connection){server, fd, index};
     pthread_mutex_lock(&server->lock);
-    server->live++;
+    server->live_count++;
     pthread_mutex_unlock(&server->lock);
     pthread_t thread;
     if (pthread_create(&thread, NULL, server_run_connection, connection))
@@ -74,21 +77,22 @@ static void *server_accept(void *data)
         int fd = accept(server->fd, (struct sockaddr *)&peer, &length);
         if (fd < 0)
             return NULL;
-        server_take(server, fd, &peer);
+        server_start_connection(server, fd, &peer);
     }
 }
 
-/* Takes a free port of the loopback address. False if there is no such family here. */
+/* Listen on a free port of the loopback address. Returns false if the system does not support the
+ * address family. */
 static bool server_start_family(struct server *server, serve_fn *serve, int family)
 {
     *server = (struct server){.serve = serve, .family = family};
     pthread_mutex_init(&server->lock, NULL);
-    pthread_cond_init(&server->all_gone, NULL);
+    pthread_cond_init(&server->all_closed, NULL);
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    bool is_6 = family == AF_INET6;
-    struct sockaddr *address = is_6 ? (struct sockaddr *)&in6 : (struct sockaddr *)&in;
-    socklen_t length = is_6 ? sizeof in6 : sizeof in;
+    bool is_ipv6 = family == AF_INET6;
+    struct sockaddr *address = is_ipv6 ? (struct sockaddr *)&in6 : (struct sockaddr *)&in;
+    socklen_t length = is_ipv6 ? sizeof in6 : sizeof in;
     server->fd = socket(family, SOCK_STREAM, 0);
     if (server->fd < 0 || bind(server->fd, address, length)) {
         close(server->fd);
@@ -96,7 +100,7 @@ static bool server_start_family(struct server *server, serve_fn *serve, int fami
     }
     CHECK_EQ(listen(server->fd, 1024), 0);
     CHECK_EQ(getsockname(server->fd, address, &length), 0);
-    server->port = ntohs(is_6 ? in6.sin6_port : in.sin_port);
+    server->port = ntohs(is_ipv6 ? in6.sin6_port : in.sin_port);
     CHECK_EQ(pthread_create(&server->acceptor, NULL, server_accept, server), 0);
     return true;
 }
@@ -106,29 +110,30 @@ static inline void server_start(struct server *server, serve_fn *serve)
     CHECK(server_start_family(server, serve, AF_INET));
 }
 
-/* The clients must have closed, or the functions return by themselves. */
+/* Requires that the serve functions return, because the clients have closed or by themselves. */
 static inline void server_stop(struct server *server)
 {
     shutdown(server->fd, SHUT_RDWR);
     pthread_join(server->acceptor, NULL);
     close(server->fd);
     pthread_mutex_lock(&server->lock);
-    while (server->live)
-        pthread_cond_wait(&server->all_gone, &server->lock);
+    while (server->live_count)
+        pthread_cond_wait(&server->all_closed, &server->lock);
     pthread_mutex_unlock(&server->lock);
     pthread_mutex_destroy(&server->lock);
-    pthread_cond_destroy(&server->all_gone);
+    pthread_cond_destroy(&server->all_closed);
 }
 
-/* Read one request, without a body, into text of `size`. False when the client has closed. */
+/* Read a request without a body into `text`. Returns false if the client has closed the
+ * connection. */
 static inline bool server_read(struct server *server, int fd, char *text, size_t size)
 {
     size_t n = 0;
     while (n + 1 < size) {
-        ssize_t got = recv(fd, text + n, size - 1 - n, 0);
-        if (got <= 0)
+        ssize_t received = recv(fd, text + n, size - 1 - n, 0);
+        if (received <= 0)
             return false;
-        n += (size_t)got;
+        n += (size_t)received;
         text[n] = '\0';
         if (n >= 4 && !strcmp(text + n - 4, "\r\n\r\n")) {
             __atomic_fetch_add(&server->requests, 1, __ATOMIC_SEQ_CST);
@@ -150,7 +155,7 @@ static inline void server_write(int fd, const char *text)
     }
 }
 
-/* The client gets a reset instead of an orderly end. */
+/* Let close() send a reset instead of an orderly shutdown. */
 static inline void server_reset(int fd)
 {
     struct linger linger = {.l_onoff = 1, .l_linger = 0};
@@ -159,13 +164,23 @@ static inline void server_reset(int fd)
 
 #define SERVER_OK "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
-/* Answer every request rightly. */
+/* Send a valid response to every request. */
 static inline void serve_hello(struct server *server, int fd, size_t index)
 {
     char text[4096];
     (void)index;
     while (server_read(server, fd, text, sizeof text))
         server_write(fd, SERVER_OK);
+}
+
+/* Like serve_hello(), with `delay_ms` before each response. */
+static inline void serve_after(struct server *server, int fd, unsigned delay_ms)
+{
+    char text[4096];
+    while (server_read(server, fd, text, sizeof text)) {
+        usleep(delay_ms * 1000);
+        server_write(fd, SERVER_OK);
+    }
 }
 
 #endif

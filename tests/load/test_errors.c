@@ -1,4 +1,4 @@
-/* Each kind of error, brought about by a server that misbehaves. */
+/* Each kind of error, caused by a server that misbehaves. */
 #include "tests/load/run.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@ static struct load_result run_with_timeout(serve_fn *serve, const char *requests
     return result;
 }
 
-/* Nothing times out, however slow the machine is. */
-static struct load_result fail_with(serve_fn *serve, const char *requests)
+/* The timeout is so long that it never expires, even on a slow machine. */
+static struct load_result run_without_timeout(serve_fn *serve, const char *requests)
 {
     return run_with_timeout(serve, requests, "1h");
 }
@@ -24,12 +24,12 @@ TEST(a_refused_connection_is_a_connect_error)
 {
     struct server server;
     server_start(&server, serve_hello);
-    server_stop(&server); /* so that nobody listens on its port */
+    server_stop(&server); /* no process listens on the port any more */
     struct load_result result = run_against(&server, "-c", "2", "-n", "6", NULL);
     check_errors(&result, LOAD_CONNECT, 6);
-    CHECK_EQ(result.tally.requests, 0);
-    CHECK_EQ(result.tally.connect_error, -ECONNREFUSED);
-    CHECK(gs_load_measured(&result) == 0);
+    CHECK_EQ(result.metrics.requests, 0);
+    CHECK_EQ(result.metrics.connect_error, -ECONNREFUSED);
+    CHECK(gs_load_measured_load(&result) == 0);
     gs_load_result_done(&result);
 }
 
@@ -41,12 +41,12 @@ static void serve_nothing(struct server *server, int fd, size_t index)
         ;
 }
 
-TEST(an_answer_that_does_not_come_is_a_timeout)
+TEST(a_missing_response_is_a_timeout)
 {
     struct load_result result = run_with_timeout(serve_nothing, "4", "100ms");
     check_errors(&result, LOAD_TIMEOUT, 4);
     CHECK(result.seconds >= 0.2);
-    CHECK_EQ(result.tally.times[LOAD_TIME_CONNECT].count, 4);
+    CHECK_EQ(result.metrics.times[LOAD_TIME_CONNECT].count, 4);
     gs_load_result_done(&result);
 }
 
@@ -58,7 +58,7 @@ static void serve_half(struct server *server, int fd, size_t index)
         server_write(fd, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel");
 }
 
-TEST(an_answer_that_stalls_is_a_timeout)
+TEST(a_stalled_response_is_a_timeout)
 {
     struct load_result result = run_with_timeout(serve_half, "4", "100ms");
     check_errors(&result, LOAD_TIMEOUT, 4);
@@ -74,9 +74,9 @@ static void serve_reset(struct server *server, int fd, size_t index)
     server_reset(fd);
 }
 
-TEST(a_connection_that_breaks_is_a_reset)
+TEST(a_reset_connection_is_a_reset_error)
 {
-    struct load_result result = fail_with(serve_reset, "6");
+    struct load_result result = run_without_timeout(serve_reset, "6");
     check_errors(&result, LOAD_RESET, 6);
     gs_load_result_done(&result);
 }
@@ -89,22 +89,24 @@ static void serve_404(struct server *server, int fd, size_t index)
         server_write(fd, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
 }
 
-TEST(a_status_that_is_no_success_is_a_status_error_and_the_connection_goes_on)
+TEST(a_status_other_than_2xx_is_a_status_error_and_the_connection_is_kept)
 {
     struct server server;
     server_start(&server, serve_404);
     struct load_result result = run_against(&server, "-c", "2", "-n", "10", NULL);
     check_errors(&result, LOAD_STATUS, 10);
-    CHECK_EQ(server.connections, 2);
+    CHECK_EQ(result.metrics.unexpected_statuses[404], 10);
+    CHECK_EQ(__atomic_load_n(&server.connections, __ATOMIC_SEQ_CST), 2);
     gs_load_result_done(&result);
     result = run_against(&server, "-c", "2", "-n", "10", "--expect-status", "404", NULL);
-    CHECK_EQ(result.tally.requests, 10);
-    CHECK_EQ(gs_load_tally_errors(&result.tally), 0);
+    CHECK_EQ(result.metrics.requests, 10);
+    CHECK_EQ(gs_load_metrics_error_count(&result.metrics), 0);
+    CHECK_EQ(result.metrics.unexpected_statuses[404], 0);
     gs_load_result_done(&result);
     server_stop(&server);
 }
 
-/* 200, then 206 for the second request of each connection and on. */
+/* Send 200 to the first request of each connection, and 206 to the others. */
 static void serve_other_status(struct server *server, int fd, size_t index)
 {
     char text[4096];
@@ -119,7 +121,7 @@ TEST(a_status_other_than_the_first_one_is_a_status_error)
     server_start(&server, serve_other_status);
     struct load_result result = run_against(&server, "-c", "1", "-n", "5", NULL);
     server_stop(&server);
-    CHECK_EQ(result.tally.requests, 1);
+    CHECK_EQ(result.metrics.requests, 1);
     check_errors(&result, LOAD_STATUS, 4);
     gs_load_result_done(&result);
 }
@@ -137,18 +139,18 @@ TEST(a_length_other_than_the_first_one_is_a_length_error)
     struct server server;
     server_start(&server, serve_growing);
     struct load_result result = run_against(&server, "-c", "1", "-n", "5", NULL);
-    CHECK_EQ(result.tally.requests, 1);
+    CHECK_EQ(result.metrics.requests, 1);
     check_errors(&result, LOAD_LENGTH, 4);
-    CHECK_EQ(result.tally.times[LOAD_TIME_RESPONSE].count, 1);
+    CHECK_EQ(result.metrics.times[LOAD_TIME_RESPONSE].count, 1);
     gs_load_result_done(&result);
     result = run_against(&server, "-c", "1", "-n", "5", "--expect-length", "6", NULL);
-    CHECK_EQ(result.tally.requests, 4);
+    CHECK_EQ(result.metrics.requests, 4);
     check_errors(&result, LOAD_LENGTH, 1);
     gs_load_result_done(&result);
     server_stop(&server);
 }
 
-static void serve_noise(struct server *server, int fd, size_t index)
+static void serve_ssh(struct server *server, int fd, size_t index)
 {
     char text[4096];
     (void)index;
@@ -156,9 +158,9 @@ static void serve_noise(struct server *server, int fd, size_t index)
         server_write(fd, "SSH-2.0-server\r\n");
 }
 
-TEST(what_is_not_http_is_a_parse_error)
+TEST(a_response_other_than_http_is_a_parse_error)
 {
-    struct load_result result = fail_with(serve_noise, "6");
+    struct load_result result = run_without_timeout(serve_ssh, "6");
     check_errors(&result, LOAD_PARSE, 6);
     gs_load_result_done(&result);
 }
@@ -171,9 +173,9 @@ static void serve_too_much(struct server *server, int fd, size_t index)
         server_write(fd, SERVER_OK "more");
 }
 
-TEST(bytes_behind_the_answer_are_a_parse_error)
+TEST(bytes_after_the_response_are_a_parse_error)
 {
-    struct load_result result = fail_with(serve_too_much, "6");
+    struct load_result result = run_without_timeout(serve_too_much, "6");
     check_errors(&result, LOAD_PARSE, 6);
     gs_load_result_done(&result);
 }
@@ -186,29 +188,29 @@ static void serve_short(struct server *server, int fd, size_t index)
         server_write(fd, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello");
 }
 
-TEST(a_connection_closed_within_the_answer_is_a_closed_error)
+TEST(a_connection_closed_during_the_response_is_a_closed_error)
 {
-    struct load_result result = fail_with(serve_short, "6");
+    struct load_result result = run_without_timeout(serve_short, "6");
     check_errors(&result, LOAD_CLOSED, 6);
     gs_load_result_done(&result);
 }
 
-static void serve_and_leave(struct server *server, int fd, size_t index)
+static void serve_without_response(struct server *server, int fd, size_t index)
 {
     char text[4096];
     (void)index;
     server_read(server, fd, text, sizeof text);
 }
 
-TEST(a_fresh_connection_closed_before_the_answer_is_a_closed_error)
+TEST(a_new_connection_closed_before_the_response_is_a_closed_error)
 {
-    struct load_result result = fail_with(serve_and_leave, "6");
+    struct load_result result = run_without_timeout(serve_without_response, "6");
     check_errors(&result, LOAD_CLOSED, 6);
-    CHECK_EQ(result.tally.resent, 0);
+    CHECK_EQ(result.metrics.retried, 0);
     gs_load_result_done(&result);
 }
 
-/* Three answers for each connection, and the end comes unannounced. */
+/* Send three responses per connection, and shut down without "Connection: close". */
 static void serve_three(struct server *server, int fd, size_t index)
 {
     char text[4096];
@@ -222,14 +224,14 @@ static void serve_three(struct server *server, int fd, size_t index)
 
 TEST(a_kept_connection_that_the_server_closes_between_requests_is_no_error)
 {
-    struct load_result result = fail_with(serve_three, "300");
-    CHECK_EQ(result.tally.requests, 300);
-    CHECK_EQ(gs_load_tally_errors(&result.tally), 0);
-    CHECK(result.tally.connections >= 100);
+    struct load_result result = run_without_timeout(serve_three, "300");
+    CHECK_EQ(result.metrics.requests, 300);
+    CHECK_EQ(gs_load_metrics_error_count(&result.metrics), 0);
+    CHECK(result.metrics.connections >= 100);
     gs_load_result_done(&result);
 }
 
-/* As above, but the unread request makes the kernel answer with a reset. */
+/* Like serve_three, but the kernel sends a reset because a request is unread. */
 static void serve_two_then_reset(struct server *server, int fd, size_t index)
 {
     char text[4096];
@@ -240,12 +242,12 @@ static void serve_two_then_reset(struct server *server, int fd, size_t index)
     server_reset(fd);
 }
 
-TEST(a_request_that_meets_a_reset_on_a_kept_connection_is_sent_again)
+TEST(a_request_whose_reused_connection_is_reset_is_retried)
 {
-    struct load_result result = fail_with(serve_two_then_reset, "100");
-    CHECK_EQ(result.tally.requests, 100);
-    CHECK_EQ(gs_load_tally_errors(&result.tally), 0);
-    CHECK(result.tally.resent >= 48);
+    struct load_result result = run_without_timeout(serve_two_then_reset, "100");
+    CHECK_EQ(result.metrics.requests, 100);
+    CHECK_EQ(gs_load_metrics_error_count(&result.metrics), 0);
+    CHECK(result.metrics.retried >= 48);
     gs_load_result_done(&result);
 }
 
@@ -257,14 +259,14 @@ static void serve_close_while_thinking(struct server *server, int fd, size_t ind
         server_write(fd, SERVER_OK);
 }
 
-TEST(a_connection_closed_while_the_client_thinks_is_opened_anew)
+TEST(a_connection_closed_during_the_think_time_is_reopened)
 {
     struct server server;
     server_start(&server, serve_close_while_thinking);
     struct load_result result = run_against(&server, "-c", "2", "-n", "8", "--think", "30", NULL);
     server_stop(&server);
-    CHECK_EQ(result.tally.requests, 8);
-    CHECK_EQ(gs_load_tally_errors(&result.tally), 0);
+    CHECK_EQ(result.metrics.requests, 8);
+    CHECK_EQ(gs_load_metrics_error_count(&result.metrics), 0);
     CHECK_EQ(server.connections, 8);
     gs_load_result_done(&result);
 }

@@ -1,4 +1,4 @@
-/* What is sent, and the forms in which an answer may come. */
+/* The requests that are sent, and the forms of responses that are accepted. */
 #include "tests/load/run.h"
 
 static struct load_result run_hello(serve_fn *serve, uint64_t expected_requests)
@@ -10,8 +10,8 @@ static struct load_result run_hello(serve_fn *serve, uint64_t expected_requests)
     struct load_result result =
         run_against(&server, "-c", "2", "-n", requests, "--expect-length", "5", NULL);
     server_stop(&server);
-    CHECK_EQ(result.tally.requests, expected_requests);
-    CHECK_EQ(gs_load_tally_errors(&result.tally), 0);
+    CHECK_EQ(result.metrics.requests, expected_requests);
+    CHECK_EQ(gs_load_metrics_error_count(&result.metrics), 0);
     return result;
 }
 
@@ -24,10 +24,10 @@ static void serve_chunks(struct server *server, int fd, size_t index)
                          "chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n");
 }
 
-TEST(chunked_answers_are_read_and_their_length_is_that_of_the_body)
+TEST(the_length_of_a_chunked_response_is_that_of_its_body)
 {
     struct load_result result = run_hello(serve_chunks, 10);
-    CHECK_EQ(result.tally.connections, 2);
+    CHECK_EQ(result.metrics.connections, 2);
     gs_load_result_done(&result);
 }
 
@@ -39,10 +39,10 @@ static void serve_until_close(struct server *server, int fd, size_t index)
         server_write(fd, "HTTP/1.0 200 OK\r\n\r\nhello");
 }
 
-TEST(answers_may_end_with_the_connection)
+TEST(a_response_may_end_with_the_connection)
 {
     struct load_result result = run_hello(serve_until_close, 10);
-    CHECK_EQ(result.tally.connections, 10);
+    CHECK_EQ(result.metrics.connections, 10);
     gs_load_result_done(&result);
 }
 
@@ -53,12 +53,12 @@ static void serve_bytes(struct server *server, int fd, size_t index)
     (void)index;
     setsockopt(fd, IPPROTO_TCP, 1 /* TCP_NODELAY */, &on, sizeof on);
     while (server_read(server, fd, text, sizeof text)) {
-        for (const char *at = "HTTP/1.1 100 Continue\r\n\r\n" SERVER_OK; *at; at++)
-            send(fd, at, 1, MSG_NOSIGNAL);
+        for (const char *byte = "HTTP/1.1 100 Continue\r\n\r\n" SERVER_OK; *byte; byte++)
+            send(fd, byte, 1, MSG_NOSIGNAL);
     }
 }
 
-TEST(answers_may_come_in_single_bytes)
+TEST(a_response_may_arrive_in_single_bytes)
 {
     struct load_result result = run_hello(serve_bytes, 4);
     gs_load_result_done(&result);
@@ -80,16 +80,16 @@ static void serve_large(struct server *server, int fd, size_t index)
     free(body);
 }
 
-TEST(large_answers_are_read_to_the_end)
+TEST(large_responses_are_read_to_the_end)
 {
     struct server server;
     server_start(&server, serve_large);
     struct load_result result =
         run_against(&server, "-c", "3", "-n", "12", "--expect-length", "3000000", NULL);
     server_stop(&server);
-    CHECK_EQ(result.tally.requests, 12);
+    CHECK_EQ(result.metrics.requests, 12);
     CHECK_EQ(server.connections, 3);
-    CHECK(result.tally.bytes > 12 * (uint64_t)LARGE);
+    CHECK(result.metrics.bytes > 12 * (uint64_t)LARGE);
     gs_load_result_done(&result);
 }
 
@@ -98,10 +98,10 @@ static void serve_if_head(struct server *server, int fd, size_t index)
     char text[4096];
     (void)index;
     while (server_read(server, fd, text, sizeof text)) {
-        bool is_right = strstr(text, "HEAD /a?b HTTP/1.1\r\nHost: ") == text &&
-                        strstr(text, "\r\nA: b\r\n") && strstr(text, "\r\nC: d\r\n\r\n");
-        server_write(fd, is_right ? "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"
-                                  : "HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n");
+        bool is_expected = strstr(text, "HEAD /a?b HTTP/1.1\r\nHost: ") == text &&
+                           strstr(text, "\r\nA: b\r\n") && strstr(text, "\r\nC: d\r\n\r\n");
+        server_write(fd, is_expected ? "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"
+                                     : "HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n");
     }
 }
 
@@ -114,7 +114,7 @@ TEST(method_path_and_fields_are_sent_and_head_has_no_body)
     struct load_result result = run_against(NULL, "-n", "9", "-c", "2", "--method", "HEAD",
                                             "--header", "A: b", "--header", "C: d", url, NULL);
     server_stop(&server);
-    CHECK_EQ(result.tally.requests, 9);
+    CHECK_EQ(result.metrics.requests, 9);
     gs_load_result_done(&result);
 }
 
@@ -123,24 +123,24 @@ static void serve_if_post(struct server *server, int fd, size_t index)
     char text[4096];
     (void)index;
     while (server_read(server, fd, text, sizeof text)) {
-        bool is_right =
+        bool is_expected =
             strstr(text, "POST / HTTP/1.1\r\nContent-Length: 0\r\nHost: other\r\n\r\n") == text;
-        server_write(fd, is_right ? SERVER_OK : "HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n");
+        server_write(fd, is_expected ? SERVER_OK : "HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n");
     }
 }
 
-TEST(a_given_host_replaces_the_own_one_and_a_post_has_an_empty_body)
+TEST(a_given_host_replaces_the_default_and_a_post_has_an_empty_body)
 {
     struct server server;
     server_start(&server, serve_if_post);
     struct load_result result = run_against(&server, "-n", "3", "-c", "1", "--method", "POST",
                                             "--header", "Host: other", NULL);
     server_stop(&server);
-    CHECK_EQ(result.tally.requests, 3);
+    CHECK_EQ(result.metrics.requests, 3);
     gs_load_result_done(&result);
 }
 
-static size_t asked_a, asked_b; /* atomic */
+static size_t requests_a, requests_b; /* accessed atomically */
 
 static void serve_two_pages(struct server *server, int fd, size_t index)
 {
@@ -148,12 +148,12 @@ static void serve_two_pages(struct server *server, int fd, size_t index)
     (void)index;
     while (server_read(server, fd, text, sizeof text)) {
         bool is_a = !strncmp(text, "GET /a ", 7);
-        __atomic_fetch_add(is_a ? &asked_a : &asked_b, 1, __ATOMIC_SEQ_CST);
+        __atomic_fetch_add(is_a ? &requests_a : &requests_b, 1, __ATOMIC_SEQ_CST);
         server_write(fd, is_a ? SERVER_OK : "HTTP/1.1 204 No Content\r\n\r\n");
     }
 }
 
-TEST(several_urls_are_asked_for_in_turn_each_with_its_own_expectation)
+TEST(several_urls_are_requested_in_turn_each_with_its_own_expectation)
 {
     struct server server;
     char a[64], b[64];
@@ -162,8 +162,8 @@ TEST(several_urls_are_asked_for_in_turn_each_with_its_own_expectation)
     snprintf(b, sizeof b, "http://127.0.0.1:%u/b", server.port);
     struct load_result result = run_against(NULL, "-n", "50", "-c", "3", a, b, NULL);
     server_stop(&server);
-    CHECK_EQ(result.tally.requests, 50);
-    CHECK_EQ(asked_a, 25);
-    CHECK_EQ(asked_b, 25);
+    CHECK_EQ(result.metrics.requests, 50);
+    CHECK_EQ(requests_a, 25);
+    CHECK_EQ(requests_b, 25);
     gs_load_result_done(&result);
 }

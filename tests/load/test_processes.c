@@ -1,17 +1,17 @@
-/* Runs of several processes. The server is a process of its own, so that no thread runs here when they
- * are made. */
+/* Runs with several processes. The server has a process of its own, so that the test's process has
+ * only one thread when the run forks. */
 #include "tests/load/run.h"
 
 #include <sys/wait.h>
 
 struct remote {
-    struct server server; /* of which only the address is known here */
+    struct server server; /* only its address is set */
     pid_t pid;
-    int to_it, from_it;
+    int to_server, from_server;
 };
 
-/* Serve until the pipe ends, then tell how many requests that were. */
-static void be_server(int in, int out)
+/* Serve until `in` is at end of file, then write the number of requests to `out`. */
+static void run_server(int in, int out)
 {
     struct server server;
     char byte;
@@ -28,12 +28,12 @@ static void remote_start(struct remote *remote)
     int in[2], out[2];
     CHECK_EQ(pipe(in) | pipe(out), 0);
     fflush(NULL);
-    *remote = (struct remote){.to_it = in[1], .from_it = out[0], .server.family = AF_INET};
+    *remote = (struct remote){.to_server = in[1], .from_server = out[0], .server.family = AF_INET};
     remote->pid = fork();
     CHECK(remote->pid >= 0);
     if (remote->pid == 0) {
         close(in[1]);
-        be_server(in[0], out[1]);
+        run_server(in[0], out[1]);
     }
     close(in[0]);
     close(out[1]);
@@ -41,72 +41,72 @@ static void remote_start(struct remote *remote)
              sizeof remote->server.port);
 }
 
-/* Returns how many requests it answered. */
+/* Stop the server. Returns the number of requests that it received. */
 static size_t remote_stop(struct remote *remote)
 {
     size_t requests = 0;
     int status;
-    close(remote->to_it);
-    CHECK_EQ(read(remote->from_it, &requests, sizeof requests), sizeof requests);
-    close(remote->from_it);
+    close(remote->to_server);
+    CHECK_EQ(read(remote->from_server, &requests, sizeof requests), sizeof requests);
+    close(remote->from_server);
     CHECK_EQ(waitpid(remote->pid, &status, 0), remote->pid);
     CHECK_EQ(status, 0);
     return requests;
 }
 
-TEST(several_processes_make_together_as_many_requests_as_were_asked_for)
+TEST(processes_together_make_exactly_the_requested_number_of_requests)
 {
     struct remote remote;
     remote_start(&remote);
     struct load_result result =
         run_against(&remote.server, "-c", "7", "-n", "103", "--processes", "3", NULL);
     CHECK_EQ(remote_stop(&remote), 103);
-    CHECK_EQ(result.tally.requests, 103);
-    CHECK_EQ(gs_load_tally_errors(&result.tally), 0);
-    CHECK_EQ(result.tally.times[LOAD_TIME_RESPONSE].count, 103);
-    CHECK_EQ(result.tally.times[LOAD_TIME_FIRST_BYTE].count, 103);
-    CHECK_EQ(result.tally.connections, result.tally.times[LOAD_TIME_CONNECT].count);
-    CHECK_EQ(result.tally.bytes, 103 * strlen(SERVER_OK));
-    CHECK(gs_histogram_min(&result.tally.times[LOAD_TIME_RESPONSE]) > 0);
+    CHECK_EQ(result.metrics.requests, 103);
+    CHECK_EQ(gs_load_metrics_error_count(&result.metrics), 0);
+    CHECK_EQ(result.metrics.times[LOAD_TIME_RESPONSE].count, 103);
+    CHECK_EQ(result.metrics.times[LOAD_TIME_FIRST_BYTE].count, 103);
+    CHECK_EQ(result.metrics.connections, result.metrics.times[LOAD_TIME_CONNECT].count);
+    CHECK_EQ(result.metrics.bytes, 103 * strlen(SERVER_OK));
+    CHECK(gs_histogram_min(&result.metrics.times[LOAD_TIME_RESPONSE]) > 0);
     CHECK(result.seconds > 0 && result.client_cpu_s > 0);
-    CHECK(!result.is_interrupted && !result.is_void);
+    CHECK(!result.is_interrupted && !result.is_invalid);
     gs_load_result_done(&result);
 }
 
-/* The slots of the sum hold what is counted, and no more. */
-static uint64_t count_in_slots(const struct gs_histogram *histogram)
+/* Returns the sum of the histogram's buckets, which must equal its count. */
+static uint64_t count_in_buckets(const struct gs_histogram *histogram)
 {
     uint64_t count = 0;
-    struct gs_histogram_cursor at = {0};
-    while (gs_histogram_next(histogram, &at))
-        count += at.count;
+    struct gs_histogram_cursor cursor = {0};
+    while (gs_histogram_next(histogram, &cursor))
+        count += cursor.count;
     return count;
 }
 
-TEST(each_process_may_have_several_workers_and_the_ends_of_the_whole_run_are_dropped)
+TEST(processes_may_have_several_workers_and_the_first_and_last_of_the_run_are_dropped)
 {
     struct remote remote;
     remote_start(&remote);
     struct load_result result = run_against(&remote.server, "-c", "8", "-n", "200", "--processes",
                                             "2", "--workers", "2", "--drop", "10", NULL);
     CHECK_EQ(remote_stop(&remote), 200);
-    CHECK_EQ(result.tally.requests, 200);
-    CHECK_EQ(result.tally.dropped, 20);
-    CHECK_EQ(result.tally.times[LOAD_TIME_RESPONSE].count, 180);
-    CHECK_EQ(count_in_slots(&result.tally.times[LOAD_TIME_RESPONSE]), 180);
+    CHECK_EQ(result.metrics.requests, 200);
+    CHECK_EQ(result.metrics.dropped, 20);
+    CHECK_EQ(result.metrics.times[LOAD_TIME_RESPONSE].count, 180);
+    CHECK_EQ(count_in_buckets(&result.metrics.times[LOAD_TIME_RESPONSE]), 180);
     gs_load_result_done(&result);
 }
 
-TEST(an_open_loop_is_shared_by_processes)
+TEST(processes_share_an_open_loop)
 {
     struct remote remote;
     remote_start(&remote);
     struct load_result result =
         run_against(&remote.server, "-c", "6", "-n", "91", "-r", "1000", "--processes", "2", NULL);
     CHECK_EQ(remote_stop(&remote), 91);
-    CHECK_EQ(result.tally.requests, 91);
-    CHECK_EQ(count_in_slots(&result.tally.times[LOAD_TIME_LAG]), 91);
-    CHECK_EQ(count_in_slots(&result.tally.times[LOAD_TIME_SERVICE]), 91);
+    CHECK_EQ(result.metrics.requests, 91);
+    CHECK_EQ(count_in_buckets(&result.metrics.times[LOAD_TIME_SEND_DELAY]), 91);
+    CHECK_EQ(count_in_buckets(&result.metrics.times[LOAD_TIME_SERVICE]), 91);
     CHECK(result.seconds >= 90 / 1000.0);
     gs_load_result_done(&result);
 }

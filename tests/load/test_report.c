@@ -1,4 +1,4 @@
-/* The command as a whole: exit status and what it writes. */
+/* The command `gossamer load`: its exit status and its output. */
 #include "load/load.h"
 #include "load/report.h"
 #include "tests/load/run.h"
@@ -9,7 +9,7 @@
 
 static char folder[] = "/tmp/gossamer-load-XXXXXX";
 
-static const char *path_of(const char *name)
+static const char *path_in_folder(const char *name)
 {
     static char paths[4][128];
     static int next;
@@ -20,32 +20,33 @@ static const char *path_of(const char *name)
     return path;
 }
 
-static char *read_whole(const char *name)
+static char *read_file(const char *name)
 {
     static char text[1 << 20];
-    FILE *file = fopen(path_of(name), "r");
+    FILE *file = fopen(path_in_folder(name), "r");
     CHECK(file);
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
     fclose(file);
-    unlink(path_of(name));
+    unlink(path_in_folder(name));
     return text;
 }
 
-/* Run the command with these words, its stdout in the file "out"; returns its status. */
+/* Run the command with these arguments, with stdout redirected to the file "out". Returns the exit
+ * status. */
 static int command(char *first, ...)
 {
     static char name[] = "load";
-    char *argv[RUN_MOST_WORDS] = {name, first};
+    char *argv[RUN_ARGUMENTS_MAX] = {name, first};
     int argc = 2;
-    va_list words;
-    va_start(words, first);
-    for (char *word; (word = va_arg(words, char *));)
-        argv[argc++] = word;
-    va_end(words);
+    va_list arguments;
+    va_start(arguments, first);
+    for (char *argument; (argument = va_arg(arguments, char *));)
+        argv[argc++] = argument;
+    va_end(arguments);
     fflush(NULL);
     int saved = dup(STDOUT_FILENO);
     CHECK(saved >= 0);
-    CHECK(freopen(path_of("out"), "w", stdout));
+    CHECK(freopen(path_in_folder("out"), "w", stdout));
     int status = gs_load_main(argc, argv);
     fflush(stdout);
     dup2(saved, STDOUT_FILENO);
@@ -61,14 +62,14 @@ static double number_after(const char *text, const char *key)
     return strtod(at + strlen(key), NULL);
 }
 
-TEST(the_json_has_every_figure)
+TEST(the_json_has_every_metric)
 {
     struct server server;
     server_start(&server, serve_hello);
-    char *url = run_url_of(&server);
+    char *url = run_url_for(&server);
     CHECK_EQ(command("-c", "3", "-n", "40", "--drop", "5", "--json", "-", url, NULL), 0);
     server_stop(&server);
-    char *json = read_whole("out");
+    char *json = read_file("out");
     CHECK_EQ(json[0], '{');
     CHECK_STR(json + strlen(json) - 2, "}\n");
     CHECK(number_after(json, "\"requests\": ") == 40);
@@ -86,8 +87,10 @@ TEST(the_json_has_every_figure)
     CHECK(number_after(json, "\"client_cpu_s\": ") > 0);
     CHECK(number_after(json, "\"threads\": ") == 1);
     CHECK(number_after(json, "\"processes\": ") == 1);
-    CHECK(strstr(json, "\"void\": false,\n  \"void_reason\": null,\n"));
-    CHECK(strstr(json, "\"rate_per_s\": null,"));
+    CHECK(strstr(json, "\"invalid\": false,\n  \"invalid_reason\": null,\n"));
+    CHECK(strstr(json, "\"rate_per_s\": null,\n  \"sent_rate_per_s\": null,\n"));
+    CHECK(strstr(json, "\"unexpected_statuses\": {},\n"));
+    CHECK(strstr(json, "\"gave_up\": false,\n"));
     static const char *const histograms[] = {"\"response_us\": {", "\"service_us\": {",
                                              "\"first_byte_us\": {"};
     static const char *const keys[] = {"\"mean\": ", "\"p50\": ",  "\"p75\": ", "\"p90\": ",
@@ -110,9 +113,9 @@ TEST(the_text_names_what_was_measured)
 {
     struct server server;
     server_start(&server, serve_hello);
-    CHECK_EQ(command("-c", "2", "-n", "20", run_url_of(&server), NULL), 0);
+    CHECK_EQ(command("-c", "2", "-n", "20", run_url_for(&server), NULL), 0);
     server_stop(&server);
-    char *text = read_whole("out");
+    char *text = read_file("out");
     CHECK(number_after(text, "requests ") == 20);
     CHECK(number_after(text, "errors ") == 0);
     static const char *const parts[] = {"throughput", "bandwidth", "offered load", "measured load",
@@ -125,8 +128,8 @@ TEST(the_text_names_what_was_measured)
         CHECK(strlen(line) <= 100);
 }
 
-/* It has room for one connection that nobody accepts. */
-static struct server start_closed_door(void)
+/* A listener that never accepts, with an accept queue of length 1. */
+static struct server start_full_listener(void)
 {
     struct server server = {.family = AF_INET, .fd = socket(AF_INET, SOCK_STREAM, 0)};
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -138,40 +141,40 @@ static struct server start_closed_door(void)
     return server;
 }
 
-TEST(who_still_waits_at_the_end_is_told_with_how_long)
+TEST(requests_in_flight_at_the_end_are_reported_with_their_longest_wait)
 {
-    struct server server = start_closed_door();
-    char *url = run_url_of(&server);
+    struct server server = start_full_listener();
+    char *url = run_url_for(&server);
     command("-c", "4", "-d", "0.3", "--json", "-", url, NULL);
-    char *json = read_whole("out");
+    char *json = read_file("out");
     char *connecting = strstr(json, "\"waiting_to_connect\": {");
-    char *asking = strstr(json, "\"waiting_for_answer\": {");
+    char *requesting = strstr(json, "\"waiting_for_response\": {");
     CHECK(connecting && number_after(connecting, "\"count\": ") == 3);
-    CHECK(asking && number_after(asking, "\"count\": ") == 1);
-    CHECK(number_after(connecting, "\"longest_us\": ") >= 280000);
-    CHECK(number_after(asking, "\"longest_us\": ") >= 280000);
+    CHECK(requesting && number_after(requesting, "\"count\": ") == 1);
+    CHECK(number_after(connecting, "\"longest_us\": ") >= 100000);
+    CHECK(number_after(requesting, "\"longest_us\": ") >= 100000);
     command("-c", "4", "-d", "0.3", "--processes", "2", url, NULL);
     close(server.fd);
-    char *text = read_whole("out");
-    CHECK(strstr(text, "still waiting               4 to connect at the end, one of them for"));
+    char *text = read_file("out");
+    CHECK(strstr(text, "waiting                     4 to connect at the end, the longest for"));
 }
 
-TEST(the_json_of_an_open_loop_has_its_rate_and_lag)
+TEST(the_json_of_an_open_loop_has_its_rate_and_send_delay)
 {
     struct server server;
     server_start(&server, serve_hello);
-    char *url = run_url_of(&server);
-    CHECK_EQ(
-        command("-c", "3", "-n", "40", "--rate", "100", "--late", "1h", "--json", "-", url, NULL),
-        0);
+    char *url = run_url_for(&server);
+    CHECK_EQ(command("-c", "3", "-n", "40", "--rate", "100", "--max-send-delay", "1h", "--json",
+                     "-", url, NULL),
+             0);
     server_stop(&server);
-    char *json = read_whole("out");
+    char *json = read_file("out");
     CHECK(number_after(json, "\"rate_per_s\": ") == 100);
     CHECK(number_after(json, "\"requests_queued\": ") <= 40);
-    double busiest = number_after(json, "\"busiest_worker\": ");
-    CHECK(busiest >= 0 && busiest <= 1);
+    double utilization = number_after(json, "\"max_worker_utilization\": ");
+    CHECK(utilization >= 0 && utilization <= 1);
     static const char *const histograms[] = {"\"response_us\": {", "\"service_us\": {",
-                                             "\"lag_us\": {"};
+                                             "\"send_delay_us\": {"};
     for (size_t i = 0; i < 3; i++) {
         char *part = strstr(json, histograms[i]);
         CHECK(part && number_after(part, "\"count\": ") == 40);
@@ -179,49 +182,105 @@ TEST(the_json_of_an_open_loop_has_its_rate_and_lag)
     }
 }
 
-TEST(a_void_run_ends_with_status_3_and_says_why)
+TEST(an_invalid_run_exits_with_status_3_and_a_reason)
 {
     struct server server;
     server_start(&server, serve_hello);
-    char *url = run_url_of(&server);
-    CHECK_EQ(command("-n", "20", "-r", "500", "--late", "0.0001", url, NULL), 3);
-    char *text = read_whole("out");
-    CHECK(strstr(text, "\nVOID: the client was the limit: with connections free, one request in a "
-                       "hundred was sent "));
-    CHECK(number_after(text, "rate asked for ") == 500);
-    CHECK(strstr(text, "\nlag ") && strstr(text, "\nservice ") && strstr(text, "\nqueued "));
-    CHECK_EQ(command("-n", "20", "-r", "500", "--late", "0.0001", "--json", "-", url, NULL), 3);
+    char *url = run_url_for(&server);
+    CHECK_EQ(command("-n", "20", "-r", "500", "--max-send-delay", "0.0001", url, NULL), 3);
+    char *text = read_file("out");
+    CHECK(strstr(text,
+                 "\nINVALID: the client was the bottleneck: the 99th percentile of the send delay "
+                 "is "));
+    CHECK(number_after(text, "configured rate ") == 500);
+    CHECK(strstr(text, "\nsend delay ") && strstr(text, "\nservice ") && strstr(text, "\nqueued "));
+    CHECK_EQ(
+        command("-n", "20", "-r", "500", "--max-send-delay", "0.0001", "--json", "-", url, NULL),
+        3);
     server_stop(&server);
-    CHECK(strstr(read_whole("out"), "\"void\": true,\n  \"void_reason\": \"the client was the"));
+    CHECK(
+        strstr(read_file("out"), "\"invalid\": true,\n  \"invalid_reason\": \"the client was the"));
 }
 
-TEST(errors_end_with_status_1_and_are_named)
+TEST(errors_cause_exit_status_1_and_are_named)
 {
     struct server server;
     server_start(&server, serve_hello);
-    char *url = run_url_of(&server);
+    char *url = run_url_for(&server);
     CHECK_EQ(command("-n", "4", "-c", "1", "--expect-status", "404", url, NULL), 1);
     server_stop(&server);
-    char *text = read_whole("out");
+    char *text = read_file("out");
     CHECK(strstr(text, "(status 4)"));
     CHECK_EQ(command("-n", "4", "-c", "2", url, NULL), 1);
-    CHECK(strstr(read_whole("out"), "(connect 4: Connection refused)"));
+    CHECK(strstr(read_file("out"), "(connect 4: Connection refused)"));
 }
 
-TEST(a_file_that_cannot_be_written_ends_with_status_1)
+/* Send 404, 503, 404, 503, ... on each connection. */
+static void serve_two_statuses(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    (void)index;
+    for (int i = 0; server_read(server, fd, text, sizeof text); i++)
+        server_write(fd, i % 2 ? "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
+                               : "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+}
+
+TEST(unexpected_statuses_are_counted_in_a_table)
+{
+    struct server server;
+    server_start(&server, serve_two_statuses);
+    char *url = run_url_for(&server);
+    CHECK_EQ(command("-n", "5", "-c", "1", url, NULL), 1);
+    CHECK(strstr(read_file("out"), "errors                      5  (status 5)\n"
+                                   "  status 404                3\n"
+                                   "  status 503                2\n"));
+    CHECK_EQ(command("-n", "5", "-c", "1", "--processes", "1", "--json", "-", url, NULL), 1);
+    server_stop(&server);
+    CHECK(strstr(read_file("out"), "\"unexpected_statuses\": {\"404\": 3, \"503\": 2},\n"));
+}
+
+TEST(the_report_says_how_much_of_the_rate_was_missed)
+{
+    struct load_settings settings = {.rate = 10000, .connections = 1};
+    struct load_result result = {.seconds = 1, .sent_rate_per_s = 9511.6};
+    char *text;
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
+    CHECK_EQ(gs_load_metrics_init(&result.metrics, 0), 0);
+    CHECK_EQ(gs_load_report_text(&settings, &result, file), 0);
+    fflush(file);
+    CHECK(strstr(text, "\ntarget rate missed: 9,512/s of 10,000/s\n"));
+    char *urls[] = {"http://localhost/"};
+    settings.urls = urls;
+    rewind(file);
+    CHECK_EQ(gs_load_report_json(&settings, &result, file), 0);
+    fflush(file);
+    CHECK(strstr(text, "\"sent_rate_per_s\": 9511.600000,\n  \"rate_missed\": true,\n"));
+    result.sent_rate_per_s = 9901;
+    rewind(file);
+    CHECK_EQ(gs_load_report_json(&settings, &result, file), 0);
+    CHECK_EQ(gs_load_report_text(&settings, &result, file), 0);
+    fclose(file);
+    CHECK(strstr(text, "\"rate_missed\": false,\n") && !strstr(text, "target rate"));
+    free(text);
+    gs_load_result_done(&result);
+}
+
+TEST(a_file_that_cannot_be_written_causes_exit_status_1)
 {
     struct server server;
     server_start(&server, serve_hello);
     CHECK_EQ(
-        command("-n", "4", "-c", "1", "--json", "/nonexistent/file", run_url_of(&server), NULL), 1);
+        command("-n", "4", "-c", "1", "--json", "/nonexistent/file", run_url_for(&server), NULL),
+        1);
     server_stop(&server);
-    unlink(path_of("out"));
+    unlink(path_in_folder("out"));
 }
 
-TEST(help_is_no_error)
+TEST(help_exits_with_status_0)
 {
     CHECK_EQ(command("--help", NULL), 0);
-    char *text = read_whole("out");
+    char *text = read_file("out");
     CHECK(strstr(text, "--requests-per-connection") && strstr(text, "--hdr-log"));
 }
 
@@ -229,11 +288,13 @@ TEST(the_percentile_table_is_written_in_microseconds)
 {
     struct server server;
     server_start(&server, serve_hello);
-    char *url = run_url_of(&server);
-    CHECK_EQ(command("-n", "30", "-c", "2", "--hdr", path_of("hdr"), "--json", "-", url, NULL), 0);
+    char *url = run_url_for(&server);
+    CHECK_EQ(
+        command("-n", "30", "-c", "2", "--hdr", path_in_folder("hdr"), "--json", "-", url, NULL),
+        0);
     server_stop(&server);
-    double largest = number_after(strstr(read_whole("out"), "\"response_us\""), "\"max\": ");
-    char *table = read_whole("hdr");
+    double largest = number_after(strstr(read_file("out"), "\"response_us\""), "\"max\": ");
+    char *table = read_file("hdr");
     CHECK(strstr(table, "       Value     Percentile TotalCount 1/(1-Percentile)\n\n") == table);
     CHECK(number_after(table, "Total count    = ") == 30);
     double difference = number_after(table, "#[Max     = ") - largest;
@@ -243,22 +304,22 @@ TEST(the_percentile_table_is_written_in_microseconds)
 static size_t decode_base64(const char *text, uint8_t *bytes)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    uint32_t bits = 0, held = 0;
+    uint32_t bits = 0, bit_count = 0;
     size_t n = 0;
     for (const char *digit; *text && *text != '=' && *text != '\n'; text++) {
         digit = strchr(digits, *text);
         CHECK(digit);
         bits = bits << 6 | (uint32_t)(digit - digits);
-        held += 6;
-        if (held >= 8) {
-            held -= 8;
-            bytes[n++] = (uint8_t)(bits >> held);
+        bit_count += 6;
+        if (bit_count >= 8) {
+            bit_count -= 8;
+            bytes[n++] = (uint8_t)(bits >> bit_count);
         }
     }
     return n;
 }
 
-/* The line of the log under this tag decodes to what gs_histogram_encode says of the histogram. */
+/* Check that the log line with this tag contains the encoded histogram. */
 static void check_line(const char *log, const char *tag, const struct gs_histogram *histogram)
 {
     static uint8_t packed[1 << 18], found[1 << 18], expected[1 << 20];
@@ -280,7 +341,7 @@ static void check_line(const char *log, const char *tag, const struct gs_histogr
     CHECK_EQ(memcmp(found, expected, length), 0);
 }
 
-TEST(the_log_of_an_open_loop_holds_service_and_lag_as_well)
+TEST(the_log_of_an_open_loop_also_has_service_and_send_delay)
 {
     struct server server;
     char *log;
@@ -291,14 +352,14 @@ TEST(the_log_of_an_open_loop_holds_service_and_lag_as_well)
     FILE *file = open_memstream(&log, &length);
     CHECK_EQ(gs_load_report_log(&result, file), 0);
     fclose(file);
-    check_line(log, "\nTag=response,0.000,", &result.tally.times[LOAD_TIME_RESPONSE]);
-    check_line(log, "\nTag=service,0.000,", &result.tally.times[LOAD_TIME_SERVICE]);
-    check_line(log, "\nTag=lag,0.000,", &result.tally.times[LOAD_TIME_LAG]);
+    check_line(log, "\nTag=response,0.000,", &result.metrics.times[LOAD_TIME_RESPONSE]);
+    check_line(log, "\nTag=service,0.000,", &result.metrics.times[LOAD_TIME_SERVICE]);
+    check_line(log, "\nTag=send_delay,0.000,", &result.metrics.times[LOAD_TIME_SEND_DELAY]);
     free(log);
     gs_load_result_done(&result);
 }
 
-TEST(the_log_of_a_closed_loop_holds_three_histograms)
+TEST(the_log_of_a_closed_loop_has_three_histograms)
 {
     struct server server;
     char *log;
@@ -312,10 +373,10 @@ TEST(the_log_of_a_closed_loop_holds_three_histograms)
     CHECK(strstr(log, "#[Histogram log format version 1.3]\n#[StartTime: ") == log);
     CHECK(strstr(log, "\n\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_"
                       "Compressed_Histogram\"\n"));
-    check_line(log, "\nTag=response,0.000,", &result.tally.times[LOAD_TIME_RESPONSE]);
-    check_line(log, "\nTag=first_byte,0.000,", &result.tally.times[LOAD_TIME_FIRST_BYTE]);
-    check_line(log, "\nTag=connect,0.000,", &result.tally.times[LOAD_TIME_CONNECT]);
-    CHECK(!strstr(log, "Tag=service") && !strstr(log, "Tag=lag"));
+    check_line(log, "\nTag=response,0.000,", &result.metrics.times[LOAD_TIME_RESPONSE]);
+    check_line(log, "\nTag=first_byte,0.000,", &result.metrics.times[LOAD_TIME_FIRST_BYTE]);
+    check_line(log, "\nTag=connect,0.000,", &result.metrics.times[LOAD_TIME_CONNECT]);
+    CHECK(!strstr(log, "Tag=service") && !strstr(log, "Tag=send_delay"));
     free(log);
     gs_load_result_done(&result);
     rmdir(folder);

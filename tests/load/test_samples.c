@@ -1,112 +1,85 @@
-#include "load/tally.h"
+/* The durations of a request, computed from its timestamps. */
+#include "load/metrics.h"
 
 #include "tests/test.h"
 
-/* A sample whose response time names it. */
-static struct load_sample sample_at(uint64_t end_ns)
+#include <gossamer/clock.h>
+
+TEST(in_a_closed_loop_the_response_time_is_the_service_time_and_there_is_no_send_delay)
 {
-    return (struct load_sample){.end_ns = end_ns,
-                                .response_ns = end_ns,
-                                .service_ns = end_ns,
-                                .first_byte_ns = 1,
-                                .connect_ns = 7,
-                                .lag_ns = LOAD_NO_TIME};
+    const struct load_timestamps times = {.scheduled_ns = LOAD_NO_TIME,
+                                          .free_ns = LOAD_NO_TIME,
+                                          .start_ns = 100,
+                                          .sent_ns = 130,
+                                          .first_byte_ns = 180,
+                                          .end_ns = 200};
+    struct load_sample sample = gs_load_timestamps_sample(&times, 30);
+    CHECK_EQ(sample.response_ns, 70);
+    CHECK_EQ(sample.service_ns, 70);
+    CHECK_EQ(sample.first_byte_ns, 50);
+    CHECK_EQ(sample.connect_ns, 30);
+    CHECK_EQ(sample.end_ns, 200);
+    CHECK(sample.send_delay_ns == LOAD_NO_TIME);
+    CHECK(!gs_load_timestamps_is_queued(&times));
 }
 
-/* Answers at 1, 2, ... count go to the tallies in turn, or all to the last if `is_lopsided`; sums
- * them up. */
-static struct load_tally tally_of(size_t threads, size_t drop, uint64_t count, bool is_lopsided)
+TEST(the_response_time_starts_when_scheduled_and_the_service_time_when_sent)
 {
-    struct load_tally tallies[4], sum;
-    const struct load_tally *pointers[4];
-    for (size_t i = 0; i < threads; i++) {
-        CHECK_EQ(gs_load_tally_init(&tallies[i], drop), 0);
-        pointers[i] = &tallies[i];
+    const struct load_timestamps times = {.scheduled_ns = 100,
+                                          .free_ns = 60,
+                                          .start_ns = 104,
+                                          .sent_ns = 110,
+                                          .first_byte_ns = 150,
+                                          .end_ns = 160};
+    struct load_sample sample = gs_load_timestamps_sample(&times, LOAD_NO_TIME);
+    CHECK_EQ(sample.response_ns, 60);
+    CHECK_EQ(sample.service_ns, 50);
+    CHECK_EQ(sample.first_byte_ns, 40);
+    CHECK_EQ(sample.send_delay_ns, 4);
+    CHECK(!gs_load_timestamps_is_queued(&times));
+}
+
+TEST(the_wait_for_a_connection_is_in_the_response_time_and_not_in_the_send_delay)
+{
+    const struct load_timestamps times = {.scheduled_ns = 100,
+                                          .free_ns = 400,
+                                          .start_ns = 403,
+                                          .sent_ns = 403,
+                                          .first_byte_ns = 430,
+                                          .end_ns = 440};
+    struct load_sample sample = gs_load_timestamps_sample(&times, LOAD_NO_TIME);
+    CHECK_EQ(sample.response_ns, 340);
+    CHECK_EQ(sample.service_ns, 37);
+    CHECK_EQ(sample.send_delay_ns, 3);
+    CHECK(gs_load_timestamps_is_queued(&times));
+}
+
+/* A request is scheduled every 10 ms, on one connection to a server that stalls once, for 300 ms:
+ * each request is sent when the previous one has its response. */
+TEST(a_stall_is_in_all_response_times_scheduled_meanwhile_but_in_one_service_time_only)
+{
+    struct load_metrics metrics;
+    uint64_t free_ns = 0;
+    CHECK_EQ(gs_load_metrics_init(&metrics, 0), 0);
+    for (uint64_t i = 0; i < 100; i++) {
+        struct load_timestamps times = {.scheduled_ns = i * 10 * GS_MILLISECOND,
+                                        .free_ns = free_ns};
+        times.start_ns = times.sent_ns =
+            times.scheduled_ns < free_ns ? free_ns : times.scheduled_ns;
+        times.first_byte_ns = times.end_ns = times.sent_ns + (i == 20 ? 300 : 1) * GS_MILLISECOND;
+        struct load_sample sample = gs_load_timestamps_sample(&times, LOAD_NO_TIME);
+        gs_load_metrics_record_response(&metrics, &sample);
+        free_ns = times.end_ns;
     }
-    for (uint64_t at = 1; at <= count; at++) {
-        struct load_sample sample = sample_at(at);
-        size_t thread = is_lopsided && at > 3 ? threads - 1 : at % threads;
-        gs_load_tally_answer(&tallies[thread], &sample);
-    }
-    CHECK_EQ(gs_load_tally_init(&sum, 0), 0);
-    CHECK_EQ(gs_load_tally_merge(&sum, pointers, threads), 0);
-    for (size_t i = 0; i < threads; i++)
-        gs_load_tally_done(&tallies[i]);
-    return sum;
-}
-
-/* Exactly the answers from `first` to `last` are in the histograms. */
-static void check_counted(const struct load_tally *sum, uint64_t first, uint64_t last)
-{
-    CHECK_EQ(sum->times[LOAD_TIME_RESPONSE].count, last - first + 1);
-    CHECK_EQ(sum->times[LOAD_TIME_FIRST_BYTE].count, last - first + 1);
-    CHECK_EQ(sum->times[LOAD_TIME_CONNECT].count, last - first + 1);
-    uint64_t expected = first;
-    struct gs_histogram_cursor at = {0};
-    while (gs_histogram_next(&sum->times[LOAD_TIME_RESPONSE], &at)) {
-        CHECK_EQ(at.lowest, expected);
-        CHECK_EQ(at.count, 1);
-        expected++;
-    }
-    CHECK_EQ(expected, last + 1);
-}
-
-TEST(without_dropping_every_answer_is_counted)
-{
-    struct load_tally sum = tally_of(2, 0, 100, false);
-    check_counted(&sum, 1, 100);
-    CHECK_EQ(sum.dropped, 0);
-    gs_load_tally_done(&sum);
-}
-
-TEST(the_first_and_last_answers_of_the_whole_run_are_dropped_whichever_threads_had_them)
-{
-    for (size_t threads = 1; threads <= 4; threads++) {
-        for (int is_lopsided = 0; is_lopsided < 2; is_lopsided++) {
-            struct load_tally sum = tally_of(threads, 10, 500, is_lopsided);
-            check_counted(&sum, 11, 490);
-            CHECK_EQ(sum.dropped, 20);
-            CHECK_EQ(sum.requests, 500);
-            CHECK(sum.busy_ns == 125250 + 500 * 7);
-            gs_load_tally_done(&sum);
-        }
-    }
-}
-
-TEST(a_run_barely_longer_than_what_is_dropped_keeps_the_middle)
-{
-    for (size_t threads = 1; threads <= 4; threads++) {
-        struct load_tally sum = tally_of(threads, 10, 21, false);
-        check_counted(&sum, 11, 11);
-        gs_load_tally_done(&sum);
-    }
-}
-
-TEST(a_run_not_longer_than_what_is_dropped_has_nothing_left)
-{
-    for (uint64_t count = 0; count <= 20; count++) {
-        struct load_tally sum = tally_of(3, 10, count, false);
-        CHECK_EQ(sum.times[LOAD_TIME_RESPONSE].count, 0);
-        CHECK_EQ(sum.dropped, count);
-        CHECK_EQ(sum.requests, count);
-        gs_load_tally_done(&sum);
-    }
-}
-
-TEST(errors_are_counted_by_kind_and_keep_the_times_of_their_beginning)
-{
-    struct load_tally tally;
-    CHECK_EQ(gs_load_tally_init(&tally, 5), 0);
-    const struct load_sample first = {.connect_ns = 123, .lag_ns = 45},
-                             later = {.connect_ns = LOAD_NO_TIME, .lag_ns = LOAD_NO_TIME};
-    gs_load_tally_error(&tally, LOAD_RESET, &first);
-    gs_load_tally_error(&tally, LOAD_RESET, &later);
-    gs_load_tally_error(&tally, LOAD_PARSE, &later);
-    CHECK_EQ(tally.errors[LOAD_RESET], 2);
-    CHECK_EQ(gs_load_tally_errors(&tally), 3);
-    CHECK_EQ(tally.times[LOAD_TIME_CONNECT].count, 1);
-    CHECK_EQ(gs_histogram_max(&tally.times[LOAD_TIME_CONNECT]), 123);
-    CHECK_EQ(tally.times[LOAD_TIME_LAG].count, 1);
-    CHECK_EQ(gs_histogram_max(&tally.times[LOAD_TIME_LAG]), 45);
-    gs_load_tally_done(&tally);
+    const struct gs_histogram *service = &metrics.times[LOAD_TIME_SERVICE],
+                              *response = &metrics.times[LOAD_TIME_RESPONSE];
+    CHECK_EQ(gs_histogram_max(service), 300 * GS_MILLISECOND);
+    CHECK_EQ(gs_histogram_percentile(service, 99) / GS_MILLISECOND, 1);
+    CHECK_EQ(gs_histogram_max(response), 300 * GS_MILLISECOND);
+    /* There are 34 delayed responses, of 300, 291, 282 ... 3 ms. */
+    CHECK_EQ(gs_histogram_percentile(response, 66) / GS_MILLISECOND, 1);
+    CHECK(gs_histogram_percentile(response, 67) >= 3 * GS_MILLISECOND);
+    CHECK(gs_histogram_percentile(response, 99) >= 290 * GS_MILLISECOND);
+    CHECK_EQ(gs_histogram_max(&metrics.times[LOAD_TIME_SEND_DELAY]), 0);
+    gs_load_metrics_done(&metrics);
 }

@@ -1,4 +1,4 @@
-/* When the requests of an open loop are due. */
+/* The schedule of an open loop. */
 #include "load/schedule.h"
 
 #include "tests/test.h"
@@ -17,7 +17,7 @@ static struct load_schedule schedule_of(const struct load_settings *settings, si
     return schedule;
 }
 
-TEST(constant_requests_are_evenly_spaced_from_the_start_without_drift)
+TEST(constant_spacing_is_even_and_does_not_drift)
 {
     const struct load_settings settings = {.rate = 3};
     struct load_schedule schedule = schedule_of(&settings, 0, 1);
@@ -29,7 +29,7 @@ TEST(constant_requests_are_evenly_spaced_from_the_start_without_drift)
     CHECK_EQ(gs_load_schedule_next(&schedule), 1001 * GS_SECOND);
 }
 
-TEST(the_constant_schedules_of_all_shares_are_one)
+TEST(the_constant_schedules_of_all_shares_interleave)
 {
     const struct load_settings settings = {.rate = 1000};
     struct load_schedule whole = schedule_of(&settings, 0, 1), shares[3];
@@ -39,7 +39,7 @@ TEST(the_constant_schedules_of_all_shares_are_one)
         CHECK_EQ(gs_load_schedule_next(&shares[i % 3]), gs_load_schedule_next(&whole));
 }
 
-/* In units of the mean interval. */
+/* Draw intervals, in units of their mean. */
 static void draw_intervals(const struct load_settings *settings, struct load_share share,
                            double intervals[COUNT])
 {
@@ -47,10 +47,10 @@ static void draw_intervals(const struct load_settings *settings, struct load_sha
     double mean_ns = (double)GS_SECOND * (double)share.count / (double)settings->rate;
     uint64_t before_ns = GS_SECOND;
     for (int i = 0; i < COUNT; i++) {
-        uint64_t due_ns = gs_load_schedule_next(&schedule);
-        CHECK(due_ns >= before_ns);
-        intervals[i] = (double)(due_ns - before_ns) / mean_ns;
-        before_ns = due_ns;
+        uint64_t scheduled_ns = gs_load_schedule_next(&schedule);
+        CHECK(scheduled_ns >= before_ns);
+        intervals[i] = (double)(scheduled_ns - before_ns) / mean_ns;
+        before_ns = scheduled_ns;
     }
 }
 
@@ -60,7 +60,7 @@ static int by_value(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* Kolmogorov and Smirnov: how far the distribution found is from the exponential one. */
+/* Returns the Kolmogorov-Smirnov statistic against the exponential distribution. */
 static double distance_to_exponential(double intervals[COUNT])
 {
     double largest = 0;
@@ -84,7 +84,7 @@ TEST(random_intervals_are_exponentially_distributed_and_independent)
             squares += intervals[i] * intervals[i];
             products += i ? (intervals[i] - 1) * (intervals[i - 1] - 1) : 0;
         }
-        /* Three standard deviations of each estimate. */
+        /* The tolerance is three standard deviations of each estimate. */
         CHECK(fabs(sum / COUNT - 1) < 3 / sqrt(COUNT));
         CHECK(fabs(squares / COUNT - 2) < 3 * sqrt(20.0 / COUNT));
         CHECK(fabs(products / COUNT) < 3 / sqrt(COUNT));
@@ -92,7 +92,7 @@ TEST(random_intervals_are_exponentially_distributed_and_independent)
     }
 }
 
-TEST(the_same_seed_gives_the_same_times_and_another_seed_or_share_others)
+TEST(the_same_seed_gives_the_same_times_and_another_seed_or_share_other_times)
 {
     const struct load_settings settings = {.rate = 100, .is_poisson = true, .seed = 1},
                                other = {.rate = 100, .is_poisson = true, .seed = 2};
@@ -100,10 +100,25 @@ TEST(the_same_seed_gives_the_same_times_and_another_seed_or_share_others)
     struct load_schedule share = schedule_of(&settings, 1, 2), seed = schedule_of(&other, 0, 2);
     int as_share = 0, as_seed = 0;
     for (int i = 0; i < 100; i++) {
-        uint64_t due_ns = gs_load_schedule_next(&one);
-        CHECK_EQ(gs_load_schedule_next(&same), due_ns);
-        as_share += gs_load_schedule_next(&share) == due_ns;
-        as_seed += gs_load_schedule_next(&seed) == due_ns;
+        uint64_t scheduled_ns = gs_load_schedule_next(&one);
+        CHECK_EQ(gs_load_schedule_next(&same), scheduled_ns);
+        as_share += gs_load_schedule_next(&share) == scheduled_ns;
+        as_seed += gs_load_schedule_next(&seed) == scheduled_ns;
     }
     CHECK_EQ(as_share + as_seed, 0);
+}
+
+TEST(the_lag_is_the_time_since_the_next_request_became_due)
+{
+    for (int is_poisson = 0; is_poisson < 2; is_poisson++) {
+        const struct load_settings settings = {.rate = 1000, .is_poisson = is_poisson};
+        struct load_schedule schedule = schedule_of(&settings, 0, 1);
+        struct load_schedule same = schedule_of(&settings, 0, 1);
+        for (int i = 0; i < 10; i++)
+            CHECK_EQ(gs_load_schedule_next(&schedule), gs_load_schedule_next(&same));
+        uint64_t due_ns = gs_load_schedule_next(&same);
+        CHECK_EQ(gs_load_schedule_lag(&schedule, due_ns - 1), 0);
+        CHECK_EQ(gs_load_schedule_lag(&schedule, due_ns + 7), 7);
+        CHECK_EQ(gs_load_schedule_next(&schedule), due_ns);
+    }
 }

@@ -26,7 +26,7 @@ static void check_refused(const char *text, const char *part_of_reason)
         TEST_FAIL("\"%s\" was refused as it %s", text, reason);
 }
 
-TEST(a_url_is_taken_apart)
+TEST(a_url_is_split_into_host_port_authority_and_path)
 {
     check_parsed("http://example.com", "example.com", "80", "example.com", "");
     check_parsed("http://127.0.0.1:8080/", "127.0.0.1", "8080", "127.0.0.1:8080", "/");
@@ -36,7 +36,7 @@ TEST(a_url_is_taken_apart)
     check_parsed("http://[fe80::1]:81/x:y@z", "fe80::1", "81", "[fe80::1]:81", "/x:y@z");
 }
 
-TEST(what_is_no_http_url_is_refused_with_the_reason)
+TEST(an_invalid_url_is_refused_with_a_reason)
 {
     check_refused("https://host/", "https");
     check_refused("host:80/", "begin with http://");

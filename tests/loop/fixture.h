@@ -1,5 +1,4 @@
-/* What the tests of the loop share: a loop, connected descriptors, a log of the calls, and a clock
- * that stands still. */
+/* Fixture of the loop tests: a loop, connected descriptors, and a log of the calls. */
 #ifndef GS_TESTS_LOOP_FIXTURE_H
 #define GS_TESTS_LOOP_FIXTURE_H
 
@@ -12,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static char calls[256]; /* a letter for each call: what the watcher's data points to */
+static char calls[256]; /* contains, for each call, the string to which the watcher's data points */
 
 static inline void log_call(const struct gs_watcher *watcher)
 {
@@ -32,9 +31,9 @@ static inline struct gs_loop *new_loop(void)
         fprintf(stderr, "gs_loop_new: %d\n", err);
         exit(1);
     }
-    const char *asked = getenv("GS_POLLER");
-    if (asked && strcmp(gs_loop_poller(loop), asked))
-        SKIP("no %s here", asked);
+    const char *requested = getenv("GS_POLLER");
+    if (requested && strcmp(gs_loop_poller(loop), requested))
+        SKIP("no %s here", requested);
     clear_calls();
     return loop;
 }
@@ -44,10 +43,10 @@ static inline bool is_on(const struct gs_loop *loop, const char *poller)
     return !strcmp(gs_loop_poller(loop), poller);
 }
 
-/* One iteration that doesn't wait. */
+/* Run an iteration that does not wait. */
 static inline int step(struct gs_loop *loop)
 {
-    int called = gs_loop_step(loop, 0);
+    int called = gs_loop_run_once(loop, 0);
     gs_loop_check(loop);
     return called;
 }
@@ -59,7 +58,7 @@ static inline uint64_t interest_calls(const struct gs_loop *loop)
     return counts.interest_calls;
 }
 
-/* Interest costs system calls with epoll, and none with io_uring. */
+/* Checks the number of system calls for changes of interest, which is 0 with io_uring. */
 #define CHECK_INTEREST(loop_, calls_)                                                              \
     do {                                                                                           \
         if (is_on(loop_, "epoll"))                                                                 \
@@ -68,7 +67,7 @@ static inline uint64_t interest_calls(const struct gs_loop *loop)
             CHECK_EQ(interest_calls(loop_), 0);                                                    \
     } while (0)
 
-/* Two connected sockets that do not block. */
+/* Open two connected non-blocking sockets. */
 static inline void connect_pair(int pair[2])
 {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair)) {
@@ -96,7 +95,7 @@ static inline void take_byte(int fd)
         abort();
 }
 
-/* Write until no more is taken. */
+/* Write until the socket is full. */
 static inline void fill(int fd)
 {
     static const char bytes[4096];

@@ -1,5 +1,5 @@
-/* The model of test_random_kinds.c: watchers of every kind but descriptors and timers, what is done
- * to them and what happens, and what the model knows of each. */
+/* The model of test_random_kinds.c: watchers of every kind except descriptors and timers, the
+ * random operations on them, and the expected state of each. */
 #ifndef GS_TESTS_LOOP_KINDS_MODEL_H
 #define GS_TESTS_LOOP_KINDS_MODEL_H
 
@@ -27,14 +27,14 @@ static struct model {
         struct gs_check check;
         struct gs_fork fork;
     };
-    bool is_active, is_due; /* due: fed, sent, ended */
-    bool is_expected;       /* in this iteration */
+    bool is_active, is_due; /* is_due: was fed or sent, or its child has ended */
+    bool is_expected;       /* expected in this iteration */
     uint64_t at_ns, interval_ns;
-    bool existed;      /* file: at the last look */
-    bool was_touched;  /* file: since then */
-    bool is_looked_at; /* file: in the next iteration, for whatever reason */
+    bool existed;     /* for a file: at the last check */
+    bool was_touched; /* for a file: since the last check */
+    bool is_polled;   /* for a file: will be checked in the next iteration */
     pid_t pid;
-    bool has_ended; /* child: and nobody has waited for it */
+    bool has_ended; /* for a child: and it was not reaped */
     struct gs_loop *inner;
     struct gs_timer inner_timer;
 } models[KINDS][EACH];
@@ -47,7 +47,7 @@ static uint64_t wall_ns = 1000 * GS_SECOND, seed = 7;
 static int mistakes, calls_made;
 static int8_t last_priority;
 static bool is_iterating;
-static char folder[] = "/tmp/gossamer-kinds-XXXXXX", paths[EACH][40];
+static char directory[] = "/tmp/gossamer-kinds-XXXXXX", paths[EACH][40];
 static bool exists[EACH];
 
 static inline unsigned random_below(unsigned n)
@@ -62,7 +62,7 @@ static inline uint64_t read_wall(void *data)
     return wall_ns;
 }
 
-static inline int place_of(const struct model *m, int kind)
+static inline int index_of(const struct model *m, int kind)
 {
     return (int)(m - models[kind]);
 }
@@ -75,7 +75,7 @@ static inline void start_periodic(struct model *m)
     uint64_t offset_ns = m->interval_ns ? random_below(1000) : wall_ns + random_below(300);
     m->at_ns = offset_ns;
     if (m->interval_ns) {
-        mistakes += gs_periodic_start_every(&m->periodic, offset_ns, m->interval_ns) != 0;
+        mistakes += gs_periodic_start_repeat(&m->periodic, offset_ns, m->interval_ns) != 0;
         m->at_ns = wall_ns - wall_ns % m->interval_ns + offset_ns % m->interval_ns;
         while (m->at_ns > wall_ns)
             m->at_ns -= m->interval_ns;
@@ -88,9 +88,9 @@ static inline void start_periodic(struct model *m)
 
 static inline void start_file(struct model *m)
 {
-    int place = place_of(m, FILES);
-    mistakes += gs_file_start(&m->file, paths[place], 0) != 0;
-    m->existed = exists[place];
+    int index = index_of(m, FILES);
+    mistakes += gs_file_start(&m->file, paths[index], 0) != 0;
+    m->existed = exists[index];
     m->was_touched = false;
 }
 
@@ -114,7 +114,7 @@ static inline void start(struct model *m, int kind)
         start_periodic(m);
         break;
     case SIGNAL:
-        mistakes += gs_signal_start(&m->signal, signal_numbers[place_of(m, kind) % 2]) != 0;
+        mistakes += gs_signal_start(&m->signal, signal_numbers[index_of(m, kind) % 2]) != 0;
         break;
     case ASYNC:
         gs_async_start(&m->async);
@@ -144,7 +144,7 @@ static inline void start(struct model *m, int kind)
     m->is_active = true;
 }
 
-/* The signal is forgotten with its last watcher. */
+/* A signal is discarded when its last watcher is stopped. */
 static inline void forget_signal(int which)
 {
     for (int i = which; i < EACH; i += 2)
@@ -158,12 +158,12 @@ static inline void stop(struct model *m, int kind)
     gs_loop_stop_watcher(&m->watcher);
     m->is_active = m->is_expected = m->is_due = false;
     if (kind == SIGNAL)
-        forget_signal(place_of(m, kind) % 2);
+        forget_signal(index_of(m, kind) % 2);
 }
 
-/* ---- What happens ---- */
+/* ---- Events ---- */
 
-/* A file may be pending without a call to come of it, and would be called with what it is fed. */
+/* A file watcher may be pending although it is not due; feeding it then would call it. */
 static inline void feed(struct model *m, int kind)
 {
     if (kind == EMBEDDED && random_below(2))
@@ -174,7 +174,7 @@ static inline void feed(struct model *m, int kind)
         gs_async_send(&m->async);
     else
         gs_watcher_feed(&m->watcher, 0);
-    m->is_due = !m->is_expected; /* else it is pending already */
+    m->is_due = !m->is_expected; /* otherwise it is pending already */
 }
 
 static inline void send_signal(int which)
@@ -185,24 +185,24 @@ static inline void send_signal(int which)
         raise(signal_numbers[which]);
 }
 
-static inline void change_file(int place)
+static inline void change_file(int index)
 {
     int fd;
     switch (random_below(3)) {
     case 0:
-        fd = open(paths[place], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        fd = open(paths[index], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
         put_byte(fd);
         close(fd);
-        exists[place] = true;
+        exists[index] = true;
         break;
     case 1:
-        unlink(paths[place]);
-        exists[place] = false;
+        unlink(paths[index]);
+        exists[index] = false;
         break;
     case 2:
         return;
     }
-    models[FILES][place].was_touched = true;
+    models[FILES][index].was_touched = true;
 }
 
 static inline void end_child(struct model *m)
@@ -215,7 +215,7 @@ static inline void end_child(struct model *m)
     m->has_ended = true;
 }
 
-static inline void jump(void)
+static inline void jump_clock(void)
 {
     wall_ns += random_below(4) ? random_below(1000) : 100000;
     if (!random_below(3))
@@ -234,7 +234,7 @@ static inline void walk(void)
     for (int kind = 0; kind < KINDS; kind++)
         for (int i = 0; i < EACH; i++)
             active += models[kind][i].is_active;
-    mistakes += gs_loop_walk(loop, GS_KINDS_ALL, count_visit, &visits) != active;
+    mistakes += gs_loop_walk(loop, GS_WATCHERS_ALL, count_visit, &visits) != active;
     mistakes += visits != active;
 }
 

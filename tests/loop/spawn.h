@@ -1,4 +1,4 @@
-/* A child process that does nothing until it is killed, and outlives its parent in no case. */
+/* Spawns a child process that sleeps until it is killed, or until its parent exits. */
 #ifndef GS_TESTS_LOOP_SPAWN_H
 #define GS_TESTS_LOOP_SPAWN_H
 

@@ -1,5 +1,5 @@
-/* Memory that runs out: what cannot start leaves everything as it was. The allocator is replaced,
- * which sanitizers do not allow. */
+/* Allocation failures: a start that fails changes nothing. The test replaces the allocator, which
+ * sanitizers do not allow. */
 #include "tests/loop/fixture.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 TEST(allocations_that_fail)
 {
-    SKIP("the sanitizer has the allocator");
+    SKIP("a sanitizer replaces the allocator");
 }
 
 #else
@@ -21,7 +21,7 @@ void *__libc_malloc(size_t n);
 void *__libc_realloc(void *old, size_t n);
 void *__libc_memalign(size_t alignment, size_t n);
 
-static int passing = -1; /* allocations until one fails; -1: none does */
+static int passing = -1; /* number of allocations that succeed before one fails; -1: all succeed */
 
 static bool is_failing(void)
 {
@@ -206,10 +206,10 @@ TEST(walk_without_memory_visits_nothing)
     gs_timer_init(&timer, loop, on_timer);
     CHECK_EQ(gs_timer_start(&timer, GS_NEVER), 0);
     passing = 0;
-    CHECK_EQ(gs_loop_walk(loop, GS_KINDS_ALL, count_visit, &visits), -ENOMEM);
+    CHECK_EQ(gs_loop_walk(loop, GS_WATCHERS_ALL, count_visit, &visits), -ENOMEM);
     passing = -1;
     CHECK_EQ(visits, 0);
-    CHECK_EQ(gs_loop_walk(loop, GS_KINDS_ALL, count_visit, &visits), 1);
+    CHECK_EQ(gs_loop_walk(loop, GS_WATCHERS_ALL, count_visit, &visits), 1);
     CHECK_EQ(visits, 1);
     gs_loop_free(loop);
 }
@@ -232,7 +232,7 @@ TEST(waiting_collecting_and_changing_allocate_nothing)
         CHECK_EQ(gs_timer_start(&timer, 1), 0);
         gs_io_stop(&io);
         CHECK_EQ(gs_io_start(&io), 0);
-        gs_io_want(&io, GS_READ | GS_WRITE);
+        gs_io_set_events(&io, GS_READ | GS_WRITE);
         CHECK_EQ(step(loop), 2);
     }
     CHECK_EQ(passing, 0);

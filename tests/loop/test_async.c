@@ -28,7 +28,7 @@ TEST(sends_before_the_call_coalesce)
     gs_async_send(&a);
     gs_async_send(&a);
     gs_async_send(&a);
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 1);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
     CHECK_EQ(step(loop), 0);
     gs_async_send(&a);
     CHECK_EQ(step(loop), 1);
@@ -107,6 +107,23 @@ TEST(async_stopped_while_pending_is_not_called_until_sent_again)
     gs_loop_free(loop);
 }
 
+TEST(async_that_was_sent_may_be_freed_when_it_was_stopped)
+{
+    struct gs_async *sent = malloc(sizeof *sent);
+    set_up();
+    CHECK(sent);
+    gs_async_init(sent, loop, on_async);
+    gs_async_start(sent);
+    gs_async_send(sent);
+    gs_async_send(&a);
+    gs_async_stop(sent);
+    memset(sent, 0x5a, sizeof *sent);
+    free(sent);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
+    CHECK_STR(calls, "a");
+    gs_loop_free(loop);
+}
+
 TEST(send_to_an_inactive_async_is_dropped)
 {
     set_up();
@@ -131,14 +148,14 @@ TEST(async_may_be_sent_from_a_signal_handler)
     set_up();
     signal(SIGUSR1, send_a);
     raise(SIGUSR1);
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 1);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
     signal(SIGUSR1, SIG_DFL);
     gs_loop_free(loop);
 }
 
-/* Each of THREADS sends SENDS numbers through asyncs of its own and shared ones; the loop sleeps
- * between. What was written before a send must be seen by a later callback: the plain counters
- * below are checked by the thread sanitizer too. */
+/* Each of THREADS kernel threads sends SENDS numbers through its own and shared asyncs, and the
+ * loop sleeps in between. A callback must see everything that was written before its send: the
+ * thread sanitizer checks the non-atomic counters below. */
 #define THREADS 4
 #define SENDS 20000
 
@@ -196,9 +213,9 @@ TEST(no_send_of_many_threads_is_lost)
     }
     for (int i = 0; i < THREADS; i++)
         CHECK_EQ(pthread_create(&workers[i].thread, NULL, send_many, &workers[i]), 0);
-    /* A lost wake-up shows as a wait that never ends, and the test as one that takes too long. */
+    /* If a wake-up is lost, the test times out. */
     while (!is_all_seen())
-        CHECK(gs_loop_step(loop, GS_NEVER) >= 0);
+        CHECK(gs_loop_run_once(loop, GS_NEVER) >= 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(workers[i].thread, NULL);
     step(loop);
@@ -227,9 +244,9 @@ TEST(what_was_written_before_the_send_is_seen_by_the_callback)
     gs_async_init(&a, loop, on_handed_over);
     gs_async_start(&a);
     CHECK_EQ(pthread_create(&thread, NULL, hand_over, &a), 0);
-    CHECK(gs_loop_step(loop, GS_NEVER) >= 0);
+    CHECK(gs_loop_run_once(loop, GS_NEVER) >= 0);
     while (!received)
-        CHECK(gs_loop_step(loop, GS_NEVER) >= 0);
+        CHECK(gs_loop_run_once(loop, GS_NEVER) >= 0);
     CHECK_EQ(received, 42);
     pthread_join(thread, NULL);
     gs_loop_free(loop);
@@ -247,7 +264,7 @@ TEST(wake_of_another_thread_ends_the_wait)
     pthread_t thread;
     loop = new_loop();
     CHECK_EQ(pthread_create(&thread, NULL, wake_many, loop), 0);
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 0);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 0);
     pthread_join(thread, NULL);
     gs_loop_free(loop);
 }

@@ -1,4 +1,4 @@
-/* Child processes, by descriptor and, where the kernel has none, by SIGCHLD. */
+/* Child processes, with pidfds, and with SIGCHLD if there are no pidfds. */
 #include "tests/loop/fixture.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ static void tear_down(void)
 #define IN_BOTH_WAYS(has_descriptors_)                                                             \
     for (int has_descriptors_ = 0; has_descriptors_ < 2; has_descriptors_++)
 
-/* A child that ends when something is written to *ret_fd. */
+/* Spawn a child that exits when a byte is written to *ret_fd. */
 static pid_t spawn(int status, int *ret_fd)
 {
     int pair[2];
@@ -59,7 +59,7 @@ static pid_t spawn(int status, int *ret_fd)
     return pid;
 }
 
-/* A child that has ended, and that nobody has waited for. */
+/* Spawn a child that has exited and was not reaped. */
 static pid_t spawn_ended(int status)
 {
     siginfo_t info;
@@ -76,12 +76,12 @@ static bool is_reaped(pid_t pid)
     return waitpid(pid, NULL, WNOHANG) < 0;
 }
 
-TEST(end_of_a_child_is_told_with_its_status_and_usage)
+TEST(end_of_a_child_is_reported_with_its_status_and_usage)
 {
-    IN_BOTH_WAYS(way)
+    IN_BOTH_WAYS(transport)
     {
         int fd;
-        set_up(way);
+        set_up(transport);
         pid_t pid = spawn(42, &fd);
         CHECK_EQ(gs_child_start(&a, pid), 0);
         CHECK_EQ(gs_child_start(&a, pid), 0);
@@ -100,12 +100,12 @@ TEST(end_of_a_child_is_told_with_its_status_and_usage)
     }
 }
 
-TEST(child_that_was_killed_tells_the_signal)
+TEST(killed_child_reports_the_signal)
 {
-    IN_BOTH_WAYS(way)
+    IN_BOTH_WAYS(transport)
     {
         int fd;
-        set_up(way);
+        set_up(transport);
         pid_t pid = spawn(0, &fd);
         CHECK_EQ(gs_child_start(&a, pid), 0);
         kill(pid, SIGKILL);
@@ -117,11 +117,11 @@ TEST(child_that_was_killed_tells_the_signal)
     }
 }
 
-TEST(child_that_has_ended_before_the_start_is_told)
+TEST(child_that_ended_before_the_start_is_reported)
 {
-    IN_BOTH_WAYS(way)
+    IN_BOTH_WAYS(transport)
     {
-        set_up(way);
+        set_up(transport);
         pid_t pid = spawn_ended(7);
         CHECK_EQ(gs_child_start(&a, pid), 0);
         CHECK_EQ(gs_loop_run(loop), 0);
@@ -132,11 +132,11 @@ TEST(child_that_has_ended_before_the_start_is_told)
     }
 }
 
-TEST(what_is_no_child_of_this_process_is_refused)
+TEST(process_that_is_no_child_is_refused)
 {
-    IN_BOTH_WAYS(way)
+    IN_BOTH_WAYS(transport)
     {
-        set_up(way);
+        set_up(transport);
         pid_t gone = spawn_ended(0);
         waitpid(gone, NULL, 0);
         CHECK_EQ(gs_child_start(&a, 0), -EINVAL);
@@ -152,10 +152,10 @@ TEST(what_is_no_child_of_this_process_is_refused)
 
 TEST(stopped_watcher_leaves_the_child_to_its_caller)
 {
-    IN_BOTH_WAYS(way)
+    IN_BOTH_WAYS(transport)
     {
         int status;
-        set_up(way);
+        set_up(transport);
         pid_t pid = spawn_ended(5);
         CHECK_EQ(gs_child_start(&a, pid), 0);
         gs_child_stop(&a);
@@ -168,11 +168,11 @@ TEST(stopped_watcher_leaves_the_child_to_its_caller)
     }
 }
 
-TEST(several_watchers_of_one_child_are_all_told_and_it_is_reaped)
+TEST(several_watchers_of_one_child_are_all_called_and_it_is_reaped)
 {
-    IN_BOTH_WAYS(way)
+    IN_BOTH_WAYS(transport)
     {
-        set_up(way);
+        set_up(transport);
         pid_t pid = spawn_ended(3);
         CHECK_EQ(gs_child_start(&a, pid), 0);
         CHECK_EQ(gs_child_start(&b, pid), 0);
@@ -188,12 +188,12 @@ TEST(several_watchers_of_one_child_are_all_told_and_it_is_reaped)
 
 TEST(loops_wait_for_children_of_their_own)
 {
-    IN_BOTH_WAYS(way)
+    IN_BOTH_WAYS(transport)
     {
         struct gs_loop *other;
         struct gs_child others;
         int first_fd, second_fd;
-        set_up(way);
+        set_up(transport);
         CHECK_EQ(gs_loop_new(&other), 0);
         gs_child_init(&others, other, on_end);
         others.watcher.data = "o";
@@ -215,12 +215,12 @@ TEST(loops_wait_for_children_of_their_own)
     }
 }
 
-TEST(child_that_others_have_waited_for_ends_unknown)
+TEST(child_reaped_by_other_code_has_an_unknown_status)
 {
-    IN_BOTH_WAYS(way)
+    IN_BOTH_WAYS(transport)
     {
         int fd;
-        set_up(way);
+        set_up(transport);
         pid_t pid = spawn(1, &fd);
         CHECK_EQ(gs_child_start(&a, pid), 0);
         close(fd);
@@ -235,10 +235,10 @@ TEST(child_that_others_have_waited_for_ends_unknown)
 
 TEST(fed_watcher_of_a_child_that_runs_is_called_and_stays)
 {
-    IN_BOTH_WAYS(way)
+    IN_BOTH_WAYS(transport)
     {
         int fd;
-        set_up(way);
+        set_up(transport);
         pid_t pid = spawn(6, &fd);
         CHECK_EQ(gs_child_start(&a, pid), 0);
         gs_watcher_feed(&a.watcher, 8);
@@ -266,9 +266,9 @@ static void start_next(struct gs_child *child, const struct gs_child_exit *exit)
 
 TEST(watcher_may_start_for_another_child_in_its_own_callback)
 {
-    IN_BOTH_WAYS(way)
+    IN_BOTH_WAYS(transport)
     {
-        set_up(way);
+        set_up(transport);
         a.callback = start_next;
         next_pid = spawn_ended(2);
         CHECK_EQ(gs_child_start(&a, spawn_ended(1)), 0);
@@ -288,9 +288,9 @@ static void stop_both(struct gs_child *child, const struct gs_child_exit *exit)
 
 TEST(watcher_stopped_in_anothers_callback_is_not_called)
 {
-    IN_BOTH_WAYS(way)
+    IN_BOTH_WAYS(transport)
     {
-        set_up(way);
+        set_up(transport);
         a.callback = b.callback = stop_both;
         pid_t first = spawn_ended(0), second = spawn_ended(0);
         CHECK_EQ(gs_child_start(&a, first), 0);
@@ -309,7 +309,7 @@ static long refuse_to_wait(long number, void *data)
     return number == SYS_waitid && !(*waits)++ ? -EINVAL : 0;
 }
 
-TEST(kernel_that_cannot_wait_with_the_descriptor_is_asked_without)
+TEST(sigchld_is_used_where_the_kernel_cannot_wait_with_a_pidfd)
 {
     int fd, waits = 0;
     set_up(true);
@@ -331,7 +331,7 @@ static long refuse_to_watch(long number, void *data)
     return number == SYS_epoll_ctl ? -ENOSPC : 0;
 }
 
-TEST(child_whose_descriptor_the_kernel_refuses_to_watch_is_told_all_the_same)
+TEST(child_whose_pidfd_cannot_be_watched_is_reported)
 {
     int fd;
     set_up(true);
@@ -350,13 +350,13 @@ TEST(child_whose_descriptor_the_kernel_refuses_to_watch_is_told_all_the_same)
     tear_down();
 }
 
-TEST(many_children_are_told_each_once)
+TEST(many_children_are_each_reported_once)
 {
     enum { N = 60 };
     static struct gs_child many[N];
-    IN_BOTH_WAYS(way)
+    IN_BOTH_WAYS(transport)
     {
-        set_up(way);
+        set_up(transport);
         for (int i = 0; i < N; i++) {
             gs_child_init(&many[i], loop, on_end);
             many[i].watcher.data = "m";
@@ -371,7 +371,7 @@ TEST(many_children_are_told_each_once)
     }
 }
 
-TEST(descriptors_of_children_are_closed)
+TEST(pidfds_of_children_are_closed)
 {
     set_up(true);
     int next_fd = dup(0);

@@ -1,10 +1,10 @@
-/* The contract of a descriptor's lifetime: what is free, what is verified, and what a reused number
- * must not do. */
+/* The contract of closing descriptors: changes without system calls, changes that are verified, and
+ * reused numbers. */
 #include "tests/loop/fixture.h"
 
 #include <errno.h>
 
-static int calls_of[64]; /* by the number in data */
+static int calls_of[64]; /* indexed by the number in data */
 static unsigned last_events;
 
 static void on_io(struct gs_io *io, unsigned events)
@@ -55,17 +55,17 @@ TEST(change_and_change_back_cost_no_system_call)
     start_io(&a, pair[0], GS_READ);
     step(loop);
     CHECK_INTEREST(loop, 1);
-    gs_io_want(&a, GS_READ | GS_WRITE);
-    gs_io_want(&a, GS_READ);
-    gs_io_want(&a, GS_WRITE);
-    gs_io_want(&a, GS_READ);
+    gs_io_set_events(&a, GS_READ | GS_WRITE);
+    gs_io_set_events(&a, GS_READ);
+    gs_io_set_events(&a, GS_WRITE);
+    gs_io_set_events(&a, GS_READ);
     step(loop);
     CHECK_INTEREST(loop, 1);
     gs_loop_free(loop);
     close_pair(pair);
 }
 
-TEST(pause_of_reading_costs_no_system_call_unless_something_comes)
+TEST(pause_of_reading_costs_no_system_call_unless_bytes_arrive)
 {
     int pair[2];
     set_up();
@@ -90,23 +90,23 @@ TEST(pause_of_reading_costs_no_system_call_unless_something_comes)
     close_pair(pair);
 }
 
-TEST(end_of_writing_is_settled_before_the_next_wait)
+TEST(end_of_writing_is_applied_before_the_next_wait)
 {
     int pair[2];
     set_up();
     connect_pair(pair);
     start_io(&a, pair[0], GS_READ | GS_WRITE);
     CHECK_EQ(step(loop), 1);
-    gs_io_want(&a, GS_READ);
+    gs_io_set_events(&a, GS_READ);
     uint64_t start_ns = gs_clock_now();
-    CHECK_EQ(gs_loop_step(loop, start_ns + 10 * GS_MILLISECOND), 0);
+    CHECK_EQ(gs_loop_run_once(loop, start_ns + 10 * GS_MILLISECOND), 0);
     CHECK(gs_clock_now() >= start_ns + 10 * GS_MILLISECOND);
     CHECK_INTEREST(loop, 2);
     gs_loop_free(loop);
     close_pair(pair);
 }
 
-TEST(stop_of_a_writing_watcher_is_settled_before_the_next_wait)
+TEST(stop_of_a_writing_watcher_is_applied_before_the_next_wait)
 {
     int pair[2];
     set_up();
@@ -122,9 +122,9 @@ TEST(stop_of_a_writing_watcher_is_settled_before_the_next_wait)
     close_pair(pair);
 }
 
-/* One number means a first file, then a second, then the first again, and both live on: what the
- * kernel still knows of either under that number must not be taken for the other. */
-TEST(number_that_goes_to_and_fro_between_two_files_keeps_them_apart)
+/* A number refers to one file, then to another one, then to the first again, and both files stay
+ * open: the kernel's registrations of the two files under this number must not be confused. */
+TEST(number_that_alternates_between_two_files_keeps_them_apart)
 {
     for (unsigned wanted = GS_READ; wanted <= READ_WRITE; wanted++) {
         int first[2], second[2];
@@ -160,7 +160,7 @@ TEST(number_that_goes_to_and_fro_between_two_files_keeps_them_apart)
     }
 }
 
-TEST(setting_anew_is_verified_with_one_system_call)
+TEST(setting_again_is_verified_with_one_system_call)
 {
     int pair[2];
     set_up();
@@ -181,14 +181,14 @@ TEST(setting_anew_is_verified_with_one_system_call)
     close_pair(pair);
 }
 
-/* Every way for a number to be closed and to mean another socket: whether the loop was told, and
- * when, whether the watcher is the same, whether iterations pass between, and whether the old
- * socket lives on as a duplicate, with something to read. */
-struct way {
+/* All cases of closing a number and reusing it for another socket: whether and when
+ * gs_loop_fd_closed was called, whether the watcher is the same one, whether iterations ran in
+ * between, and whether the old socket stays open and readable through a duplicate. */
+struct transport {
     bool is_told_before, is_told_after, is_same_watcher, is_step_between, has_duplicate, has_data;
 };
 
-static void reuse_number(struct way way)
+static void reuse_number(struct transport transport)
 {
     int old[2], new[2], duplicate = -1;
     set_up();
@@ -196,34 +196,34 @@ static void reuse_number(struct way way)
     int fd = old[0];
     start_io(&a, fd, GS_READ);
     step(loop);
-    if (way.has_duplicate)
+    if (transport.has_duplicate)
         duplicate = dup(fd);
-    if (way.has_data)
+    if (transport.has_data)
         put_byte(old[1]);
-    if (way.is_told_before)
+    if (transport.is_told_before)
         gs_loop_fd_closed(loop, fd);
     gs_io_stop(&a);
     close(fd);
-    if (way.is_told_after)
+    if (transport.is_told_after)
         gs_loop_fd_closed(loop, fd);
-    if (way.is_step_between)
+    if (transport.is_step_between)
         step(loop);
     connect_pair(new);
     if (new[0] != fd) {
         dup2(new[0], fd);
         close(new[0]);
     }
-    struct gs_io *io = way.is_same_watcher ? &a : &b;
+    struct gs_io *io = transport.is_same_watcher ? &a : &b;
     start_io(io, fd, GS_READ);
     for (int i = 0; i < 4; i++)
         CHECK_EQ(step(loop), 0);
     put_byte(new[1]);
     CHECK_EQ(step(loop), 1);
-    CHECK_EQ(calls_of[!way.is_same_watcher], 1);
+    CHECK_EQ(calls_of[!transport.is_same_watcher], 1);
     take_byte(fd);
-    /* And the loop comes to rest, though the duplicate is still readable. */
+    /* The loop must sleep, although the duplicate is still readable. */
     uint64_t start_ns = gs_clock_now();
-    CHECK_EQ(gs_loop_step(loop, start_ns + 2 * GS_MILLISECOND), 0);
+    CHECK_EQ(gs_loop_run_once(loop, start_ns + 2 * GS_MILLISECOND), 0);
     CHECK(gs_clock_now() >= start_ns + 2 * GS_MILLISECOND);
     gs_loop_free(loop);
     close(fd);
@@ -236,10 +236,11 @@ static void reuse_number(struct way way)
 TEST(reused_number_neither_delivers_an_old_event_nor_loses_a_new_one)
 {
     for (unsigned bits = 0; bits < 64; bits++)
-        reuse_number((struct way){bits & 1, bits & 2, bits & 4, bits & 8, bits & 16, bits & 32});
+        reuse_number(
+            (struct transport){bits & 1, bits & 2, bits & 4, bits & 8, bits & 16, bits & 32});
 }
 
-TEST(many_events_at_once_of_sockets_that_nobody_watches_any_more)
+TEST(many_events_of_sockets_that_have_no_watcher_any_more)
 {
     enum { MANY = 24 };
     int pairs[MANY][2], duplicates[MANY];
@@ -266,7 +267,7 @@ TEST(many_events_at_once_of_sockets_that_nobody_watches_any_more)
     gs_loop_free(loop);
 }
 
-TEST(told_of_the_close_the_same_watcher_may_start_without_being_set)
+TEST(after_fd_closed_the_same_watcher_may_start_without_being_set)
 {
     int old[2], new[2];
     set_up();
@@ -305,7 +306,7 @@ TEST(close_within_a_callback_drops_what_was_collected_for_the_number)
     close_pair(other);
 }
 
-TEST(telling_of_an_unknown_descriptor_costs_nothing)
+TEST(fd_closed_of_an_unknown_descriptor_costs_nothing)
 {
     set_up();
     gs_loop_fd_closed(loop, -1);

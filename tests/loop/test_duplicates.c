@@ -1,7 +1,7 @@
-/* Descriptors that live on as duplicates. */
+/* Files that stay open through duplicates of a closed descriptor. */
 #include "tests/loop/fixture.h"
 
-static int calls_of[64]; /* by the number in data */
+static int calls_of[64]; /* indexed by the number in data */
 
 static void on_io(struct gs_io *io, unsigned events)
 {
@@ -39,7 +39,7 @@ TEST(duplicates_are_watched_independently)
     close_pair(pair);
 }
 
-TEST(duplicate_of_an_untold_close_is_forgotten_with_all_others_kept)
+TEST(duplicate_of_a_descriptor_closed_without_notice_is_dropped_and_all_others_are_kept)
 {
     enum { N = 20 };
     static struct gs_io ios[N];
@@ -61,7 +61,7 @@ TEST(duplicate_of_an_untold_close_is_forgotten_with_all_others_kept)
     for (int i = 0; i < 4; i++)
         step(loop);
     uint64_t start_ns = gs_clock_now();
-    CHECK_EQ(gs_loop_step(loop, start_ns + 5 * GS_MILLISECOND), 0);
+    CHECK_EQ(gs_loop_run_once(loop, start_ns + 5 * GS_MILLISECOND), 0);
     CHECK(gs_clock_now() >= start_ns + 5 * GS_MILLISECOND);
     for (int i = 0; i < N; i++)
         put_byte(pairs[i][1]);
@@ -75,7 +75,7 @@ TEST(duplicate_of_an_untold_close_is_forgotten_with_all_others_kept)
     close(gone[1]);
 }
 
-TEST(once_duplicates_were_met_telling_of_a_close_takes_the_descriptor_out)
+TEST(once_duplicates_were_met_fd_closed_unregisters_the_descriptor)
 {
     int first[2], second[2];
     set_up();

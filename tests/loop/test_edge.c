@@ -30,7 +30,7 @@ static void tear_down(void)
     close_pair(pair);
 }
 
-TEST(readiness_is_reported_once_until_it_comes_anew)
+TEST(readiness_is_reported_once_until_it_occurs_again)
 {
     set_up();
     start_io(&a, pair[0], GS_READ | GS_EDGE);
@@ -45,7 +45,7 @@ TEST(readiness_is_reported_once_until_it_comes_anew)
     tear_down();
 }
 
-TEST(both_directions_are_registered_once_and_come_one_by_one)
+TEST(both_directions_are_registered_once_and_reported_one_by_one)
 {
     set_up();
     fill(pair[0]);
@@ -78,7 +78,7 @@ TEST(edge_watcher_must_be_the_only_one_of_its_descriptor)
     tear_down();
 }
 
-TEST(edge_that_came_while_stopped_is_reported_after_the_start)
+TEST(edge_that_occurred_while_stopped_is_reported_after_the_start)
 {
     set_up();
     start_io(&a, pair[0], GS_READ | GS_EDGE);
@@ -127,10 +127,10 @@ TEST(edge_of_a_direction_not_wanted_for_a_while_is_not_lost)
     fill(pair[0]);
     start_io(&a, pair[0], GS_READ | GS_WRITE | GS_EDGE);
     step(loop);
-    gs_io_want(&a, GS_READ | GS_EDGE);
+    gs_io_set_events(&a, GS_READ | GS_EDGE);
     drain(pair[1]);
     CHECK_EQ(step(loop), 0);
-    gs_io_want(&a, GS_READ | GS_WRITE | GS_EDGE);
+    gs_io_set_events(&a, GS_READ | GS_WRITE | GS_EDGE);
     CHECK_EQ(step(loop), 1);
     CHECK(last_events & GS_WRITE);
     tear_down();
@@ -139,8 +139,8 @@ TEST(edge_of_a_direction_not_wanted_for_a_while_is_not_lost)
 static void change_b_and_back(struct gs_io *io, unsigned events)
 {
     on_io(io, events);
-    gs_io_want(&b, GS_WRITE | GS_EDGE);
-    gs_io_want(&b, GS_READ | GS_EDGE);
+    gs_io_set_events(&b, GS_WRITE | GS_EDGE);
+    gs_io_set_events(&b, GS_READ | GS_EDGE);
     gs_io_stop(io);
 }
 
@@ -170,10 +170,10 @@ TEST(change_from_level_to_edge_and_back_takes_effect)
     start_io(&a, pair[0], GS_READ);
     put_byte(pair[1]);
     CHECK_EQ(step(loop), 1);
-    gs_io_want(&a, GS_READ | GS_EDGE);
+    gs_io_set_events(&a, GS_READ | GS_EDGE);
     CHECK_EQ(step(loop), 1);
     CHECK_EQ(step(loop), 0);
-    gs_io_want(&a, GS_READ);
+    gs_io_set_events(&a, GS_READ);
     CHECK_EQ(step(loop), 1);
     CHECK_EQ(step(loop), 1);
     tear_down();

@@ -1,5 +1,5 @@
-/* A loop inside another: whatever the inner one waits for ends the outer one's wait. */
-#include "tests/loop/embed.h"
+/* Embedded loops: each event of the inner loop ends the outer loop's wait. */
+#include "tests/loop/embed_fixture.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ TEST(descriptor_of_the_inner_loop_ends_the_outer_wait)
     CHECK_EQ(results, 3);
     uint64_t deadline_ns = gs_clock_now() + 2 * GS_MILLISECOND;
     while (gs_clock_now() < deadline_ns)
-        CHECK(gs_loop_step(outer, deadline_ns) >= 0);
+        CHECK(gs_loop_run_once(outer, deadline_ns) >= 0);
     CHECK_STR(calls, "rrr");
     struct gs_loop_counts counts;
     gs_loop_counts(inner, &counts);
@@ -32,7 +32,7 @@ TEST(descriptor_of_the_inner_loop_ends_the_outer_wait)
     close_pair(pair);
 }
 
-TEST(interest_that_changed_in_the_inner_loop_is_settled_before_the_outer_wait)
+TEST(interest_that_changed_in_the_inner_loop_is_applied_before_the_outer_wait)
 {
     int pair[2];
     struct gs_io io;
@@ -68,7 +68,7 @@ TEST(operation_of_the_inner_loop_ends_the_outer_wait)
         CHECK_EQ(gs_op_recv(&op, pair[0], &byte, 1, 0), 0);
         step(outer);
         put_byte(pair[1]);
-        while (gs_op_is_under_way(&op))
+        while (gs_op_is_active(&op))
             CHECK(wait_once() >= 0);
     }
     CHECK_STR(calls, "ooo");
@@ -154,9 +154,9 @@ TEST(wake_of_the_inner_loop_ends_the_outer_wait)
     CHECK_EQ(wait_once(), 1);
     CHECK_EQ(last_result, 0);
     uint64_t deadline_ns = gs_clock_now() + 2 * GS_MILLISECOND;
-    CHECK(gs_loop_step(outer, deadline_ns) >= 0);
+    CHECK(gs_loop_run_once(outer, deadline_ns) >= 0);
     while (gs_clock_now() < deadline_ns)
-        CHECK(gs_loop_step(outer, deadline_ns) >= 0);
+        CHECK(gs_loop_run_once(outer, deadline_ns) >= 0);
     tear_down();
 }
 
@@ -171,7 +171,7 @@ TEST(loops_may_be_embedded_in_each_other_in_several_layers)
     set_up();
     connect_pair(pair);
     for (int i = 0; i < DEPTH; i++) {
-        CHECK_EQ(gs_loop_new_on("epoll", &loops[i]), 0);
+        CHECK_EQ(gs_loop_new_with("epoll", &loops[i]), 0);
         gs_embed_init(&embeds[i], i ? loops[i - 1] : inner, loops[i], NULL);
         CHECK_EQ(gs_embed_start(&embeds[i]), 0);
     }

@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <sys/syscall.h>
 
-static long failing_call; /* fails with failing_error, from the skipped-th on, `times` times */
+/* failing_call fails `times` times with failing_error, after `skipped` successful calls. */
+static long failing_call;
 static long failing_error;
 static int skipped, times;
 
@@ -46,7 +47,7 @@ static int open_descriptors(void)
     return count;
 }
 
-/* The system calls of each poller: to make a set, to prepare it, to wait. */
+/* The system calls with which each poller creates its set, prepares it, and waits. */
 static const struct poller_calls {
     const char *poller;
     long make, prepare, wait;
@@ -66,7 +67,7 @@ static const struct poller_calls {
     return calls_of;
 }
 
-TEST(loop_that_cannot_be_made_leaves_nothing_open)
+TEST(loop_that_cannot_be_created_leaves_nothing_open)
 {
     const struct poller_calls *of = poller_calls();
     const struct {
@@ -87,12 +88,12 @@ TEST(interrupted_wait_is_an_iteration_without_events)
 {
     struct gs_loop *loop = new_loop();
     fail_call(poller_calls()->wait, -EINTR, 0, 1);
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 0);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 0);
     end_faults();
     gs_loop_free(loop);
 }
 
-TEST(poller_that_fails_for_good_ends_the_run_with_its_error)
+TEST(poller_that_fails_permanently_ends_the_run_with_its_error)
 {
     int pair[2];
     struct gs_io io;
@@ -110,7 +111,7 @@ TEST(poller_that_fails_for_good_ends_the_run_with_its_error)
     close_pair(pair);
 }
 
-/* Other pollers have no such call. */
+/* Other pollers do not make this system call. */
 static bool leave_to_epoll(struct gs_loop *loop)
 {
     if (is_on(loop, "epoll"))
@@ -160,7 +161,7 @@ TEST(failed_watcher_that_is_stopped_before_its_call_is_not_called)
     io.watcher.data = "f";
     start_io(&io, pair[0], GS_READ);
     fail_call(SYS_epoll_ctl, -ENOMEM, 0, 1);
-    gs_loop_settle(loop);
+    gs_loop_apply_changes(loop);
     end_faults();
     gs_io_stop(&io);
     CHECK_EQ(step(loop), 0);
@@ -174,14 +175,14 @@ TEST(fork_that_gets_no_descriptors_leaves_the_loop_as_it_was)
     struct gs_loop *loop = new_loop();
     int before = open_descriptors();
     fail_call(SYS_eventfd2, -EMFILE, 0, 1);
-    CHECK_EQ(gs_loop_forked(loop), -EMFILE);
+    CHECK_EQ(gs_loop_after_fork(loop), -EMFILE);
     fail_call(poller_calls()->make, -EMFILE, 0, 1);
-    CHECK_EQ(gs_loop_forked(loop), -EMFILE);
+    CHECK_EQ(gs_loop_after_fork(loop), -EMFILE);
     end_faults();
     CHECK_EQ(open_descriptors(), before);
     gs_loop_wake(loop);
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 0);
-    CHECK_EQ(gs_loop_forked(loop), 0);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 0);
+    CHECK_EQ(gs_loop_after_fork(loop), 0);
     CHECK_EQ(open_descriptors(), before);
     gs_loop_free(loop);
 }
@@ -212,7 +213,7 @@ TEST(set_that_cannot_be_reopened_is_tried_again_in_each_iteration)
     end_faults();
     CHECK_EQ(step(loop), 0);
     uint64_t start_ns = gs_clock_now();
-    CHECK_EQ(gs_loop_step(loop, start_ns + 2 * GS_MILLISECOND), 0);
+    CHECK_EQ(gs_loop_run_once(loop, start_ns + 2 * GS_MILLISECOND), 0);
     CHECK(gs_clock_now() >= start_ns + 2 * GS_MILLISECOND);
     put_byte(other[1]);
     CHECK_EQ(step(loop), 1);

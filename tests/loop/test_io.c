@@ -49,17 +49,17 @@ TEST(readable_descriptor_is_reported_for_as_long_as_it_is_readable)
     tear_down();
 }
 
-/* Memory that is fetched ahead need not be there. */
-TEST(watchers_are_called_as_ever_while_the_next_ones_memory_is_fetched)
+/* The prefetched memory need not be mapped. */
+TEST(watchers_are_called_as_usual_while_the_next_ones_memory_is_prefetched)
 {
     set_up();
-    gs_loop_fetch_ahead(loop, 1 << 20, 1 << 20);
+    gs_loop_set_prefetch(loop, 1 << 20, 1 << 20);
     put_byte(pair[0]);
     put_byte(pair[1]);
     start_io(&a, pair[0], GS_READ);
     start_io(&b, pair[1], GS_READ);
     CHECK_EQ(step(loop), 2);
-    gs_loop_fetch_ahead(loop, 0, 0);
+    gs_loop_set_prefetch(loop, 0, 0);
     CHECK_EQ(step(loop), 2);
     CHECK_EQ(strlen(calls), 4);
     CHECK(strchr(calls, 'a') && strchr(calls, 'b'));
@@ -73,16 +73,16 @@ TEST(only_what_is_wanted_is_reported)
     start_io(&a, pair[0], GS_WRITE);
     step(loop);
     CHECK_EQ(last_events, GS_WRITE);
-    gs_io_want(&a, GS_READ | GS_WRITE);
+    gs_io_set_events(&a, GS_READ | GS_WRITE);
     step(loop);
     CHECK_EQ(last_events, GS_READ | GS_WRITE);
-    gs_io_want(&a, GS_READ);
+    gs_io_set_events(&a, GS_READ);
     step(loop);
     CHECK_EQ(last_events, GS_READ);
     clear_calls();
-    gs_io_want(&a, 0);
+    gs_io_set_events(&a, 0);
     CHECK_EQ(step(loop), 0);
-    gs_io_want(&a, GS_READ);
+    gs_io_set_events(&a, GS_READ);
     CHECK_EQ(step(loop), 1);
     tear_down();
 }
@@ -91,7 +91,7 @@ TEST(wanted_is_changed_while_inactive_too)
 {
     set_up();
     gs_io_set(&a, pair[0], GS_READ);
-    gs_io_want(&a, GS_WRITE);
+    gs_io_set_events(&a, GS_WRITE);
     CHECK_EQ(gs_io_start(&a), 0);
     step(loop);
     CHECK_EQ(last_events, GS_WRITE);
@@ -140,7 +140,7 @@ TEST(watchers_of_one_descriptor_each_get_what_they_want)
     tear_down();
 }
 
-/* select can't tell. */
+/* select() does not report a hangup. */
 static unsigned hangup(void)
 {
     return is_on(loop, "select") ? 0 : GS_HANGUP;
@@ -173,20 +173,46 @@ TEST(lost_connection_makes_both_directions_ready)
     close(pair[0]);
 }
 
-TEST(lost_connection_that_nobody_wants_to_know_of_does_not_end_waits)
+TEST(lost_connection_that_no_watcher_wants_does_not_end_waits)
 {
     set_up();
     start_io(&a, pair[0], GS_READ);
     step(loop);
-    gs_io_want(&a, 0);
+    gs_io_set_events(&a, 0);
     close(pair[1]);
     step(loop);
     uint64_t start_ns = gs_clock_now();
-    CHECK_EQ(gs_loop_step(loop, start_ns + 20 * GS_MILLISECOND), 0);
-    CHECK_EQ(gs_loop_step(loop, start_ns + 20 * GS_MILLISECOND), 0);
+    CHECK_EQ(gs_loop_run_once(loop, start_ns + 20 * GS_MILLISECOND), 0);
+    CHECK_EQ(gs_loop_run_once(loop, start_ns + 20 * GS_MILLISECOND), 0);
     CHECK(gs_clock_now() >= start_ns + 20 * GS_MILLISECOND);
     gs_loop_free(loop);
     close(pair[0]);
+}
+
+TEST(peer_that_shut_down_does_not_end_waits_for_writability)
+{
+    set_up();
+    fill(pair[0]);
+    shutdown(pair[1], SHUT_WR);
+    start_io(&a, pair[0], GS_WRITE);
+    uint64_t end_ns = gs_clock_now() + 50 * GS_MILLISECOND;
+    int iterations = 0;
+    while (gs_clock_now() < end_ns && iterations < 100) {
+        CHECK_EQ(gs_loop_run_once(loop, end_ns), 0);
+        iterations++;
+    }
+    CHECK(iterations < 10);
+    for (int round = 0; round < 2; round++) {
+        drain(pair[1]);
+        CHECK_EQ(step(loop), 1);
+        CHECK_EQ(step(loop), 1);
+        CHECK_EQ(last_events & GS_WRITE, GS_WRITE);
+        fill(pair[0]);
+        while (step(loop)) // until the readiness that was reported before is consumed
+            ;
+        CHECK_EQ(step(loop), 0);
+    }
+    tear_down();
 }
 
 TEST(closed_descriptor_fails_its_watcher_and_says_why)
@@ -212,7 +238,7 @@ static void restart_on_failure(struct gs_io *io, unsigned events)
         start_io(io, pair[0], GS_READ);
 }
 
-TEST(failed_watcher_may_be_started_anew_in_its_callback)
+TEST(failed_watcher_may_be_started_again_in_its_callback)
 {
     set_up();
     gs_io_init(&a, loop, restart_on_failure);
@@ -236,7 +262,7 @@ TEST(regular_file_is_always_ready)
     start_io(&b, fileno(file), GS_READ);
     for (int i = 0; i < 3; i++) {
         clear_calls();
-        CHECK_EQ(gs_loop_step(loop, GS_NEVER), 2);
+        CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 2);
     }
     CHECK_INTEREST(loop, 1);
     gs_io_stop(&a);
@@ -308,7 +334,7 @@ TEST(watcher_stopped_while_pending_is_not_called)
 static void want_no_writes_of_b(struct gs_io *io, unsigned events)
 {
     on_io(io, events);
-    gs_io_want(&b, GS_READ);
+    gs_io_set_events(&b, GS_READ);
 }
 
 TEST(pending_event_that_is_no_longer_wanted_is_dropped)
@@ -321,7 +347,7 @@ TEST(pending_event_that_is_no_longer_wanted_is_dropped)
     start_io(&b, pair[1], GS_WRITE | GS_READ);
     CHECK_EQ(step(loop), 1);
     put_byte(pair[0]);
-    gs_io_want(&b, GS_WRITE | GS_READ);
+    gs_io_set_events(&b, GS_WRITE | GS_READ);
     CHECK_EQ(step(loop), 2);
     CHECK_EQ(last_events, GS_READ);
     tear_down();

@@ -1,9 +1,9 @@
-/* What holds for every kind of watcher: feeding by hand, ending the run, and the walk. */
-#include "tests/loop/kinds.h"
+/* Feeding, stopping the run, and the walk, for every kind of watcher. */
+#include "tests/loop/kinds_fixture.h"
 
 /* ---- Feeding ---- */
 
-TEST(each_kind_can_be_fed_by_hand)
+TEST(each_kind_can_be_fed)
 {
     struct gs_watcher *watchers[] = {&all.io.watcher,    &all.timer.watcher,  &all.periodic.watcher,
                                      &all.child.watcher, &all.signal.watcher, &all.file.watcher,
@@ -17,8 +17,9 @@ TEST(each_kind_can_be_fed_by_hand)
         CHECK_EQ(step(loop), 1);
         CHECK_STR(calls, watchers[i]->data);
         CHECK_EQ(step(loop), 0);
-        bool is_over = watchers[i] == &all.timer.watcher || watchers[i] == &all.periodic.watcher;
-        CHECK_EQ(gs_watcher_is_active(watchers[i]), !is_over);
+        bool is_finished =
+            watchers[i] == &all.timer.watcher || watchers[i] == &all.periodic.watcher;
+        CHECK_EQ(gs_watcher_is_active(watchers[i]), !is_finished);
     }
     struct gs_watcher *points[] = {&all.idle.watcher, &all.prepare.watcher, &all.check.watcher};
     gs_idle_start(&all.idle);
@@ -50,7 +51,7 @@ TEST(what_was_fed_and_stopped_is_not_called)
     tear_down();
 }
 
-/* ---- The end of a run ---- */
+/* ---- Stopping the run ---- */
 
 TEST(run_may_be_stopped_in_a_callback_of_any_kind)
 {
@@ -79,6 +80,9 @@ TEST(run_may_be_stopped_in_a_callback_of_any_kind)
 
 /* ---- The walk ---- */
 
+/* Those that the fixture does not have. */
+enum { MISSING = GS_WATCHER_EMBED | GS_WATCHER_WORK };
+
 static unsigned visited_kinds;
 
 static void visit(struct gs_watcher *watcher, void *data)
@@ -92,13 +96,13 @@ TEST(walk_visits_each_active_watcher_of_the_kinds_once)
     int visits = 0;
     set_up();
     visited_kinds = 0;
-    CHECK_EQ(gs_loop_walk(loop, GS_KINDS_ALL, visit, &visits), 13);
+    CHECK_EQ(gs_loop_walk(loop, GS_WATCHERS_ALL, visit, &visits), 13);
     CHECK_EQ(visits, 13);
-    CHECK_EQ(visited_kinds, GS_KINDS_ALL & ~(unsigned)GS_KIND_EMBED);
-    for (unsigned kind = 1; kind < GS_KINDS_ALL; kind *= 2) {
+    CHECK_EQ(visited_kinds, GS_WATCHERS_ALL & ~(unsigned)MISSING);
+    for (unsigned kind = 1; kind < GS_WATCHERS_ALL; kind *= 2) {
         visited_kinds = 0;
-        CHECK_EQ(gs_loop_walk(loop, kind, visit, &visits), kind != GS_KIND_EMBED);
-        CHECK_EQ(visited_kinds, kind == GS_KIND_EMBED ? 0 : kind);
+        CHECK_EQ(gs_loop_walk(loop, kind, visit, &visits), !(kind & MISSING));
+        CHECK_EQ(visited_kinds, kind & ~(unsigned)MISSING);
     }
     CHECK_EQ(gs_loop_walk(loop, 0, visit, &visits), 0);
     tear_down();
@@ -108,7 +112,7 @@ static void on_timer_walk(struct gs_timer *timer)
 {
     int visits = 0;
     log_call(&timer->watcher);
-    if (gs_loop_walk(timer->watcher.loop, GS_KIND_TIMER | GS_KIND_OP, visit, &visits) != 2)
+    if (gs_loop_walk(timer->watcher.loop, GS_WATCHER_TIMER | GS_WATCHER_OP, visit, &visits) != 2)
         abort();
 }
 
@@ -124,7 +128,7 @@ TEST(walk_visits_what_is_pending_and_due_as_well)
     CHECK_EQ(gs_timer_start(&first, 1), 0);
     CHECK_EQ(gs_timer_start(&second, 2), 0);
     gs_op_cancel(&all.op);
-    CHECK_EQ(gs_loop_walk(loop, GS_KIND_OP, visit, &visits), 1);
+    CHECK_EQ(gs_loop_walk(loop, GS_WATCHER_OP, visit, &visits), 1);
     CHECK(step(loop) >= 2);
     tear_down();
 }
@@ -147,14 +151,15 @@ TEST(walk_may_stop_what_it_visits_and_others)
     enum { N = 100 };
     static struct gs_timer timers[N];
     set_up();
-    CHECK_EQ(gs_loop_walk(loop, GS_KIND_TIMER | GS_KIND_SIGNAL, stop_others, NULL), 1);
+    CHECK_EQ(gs_loop_walk(loop, GS_WATCHER_TIMER | GS_WATCHER_SIGNAL, stop_others, NULL), 1);
     for (int i = 0; i < N; i++) {
         gs_timer_init(&timers[i], loop, on_timer);
         CHECK_EQ(gs_timer_start(&timers[i], 1000 + (uint64_t)(i * 37 % N)), 0);
     }
-    CHECK_EQ(gs_loop_walk(loop, GS_KIND_TIMER, stop_visited, NULL), N);
+    CHECK_EQ(gs_loop_walk(loop, GS_WATCHER_TIMER, stop_visited, NULL), N);
     gs_loop_check(loop);
-    CHECK_EQ(gs_loop_walk(loop, GS_KINDS_ALL & ~(unsigned)GS_KIND_OP, stop_visited, NULL), 10);
+    CHECK_EQ(gs_loop_walk(loop, GS_WATCHERS_ALL & ~(unsigned)GS_WATCHER_OP, stop_visited, NULL),
+             10);
     gs_loop_check(loop);
     tear_down();
 }

@@ -261,14 +261,14 @@ TEST(stop_ends_the_innermost_run_only)
     gs_loop_free(loop);
 }
 
-TEST(step_waits_until_the_deadline_at_the_most)
+TEST(run_once_waits_until_the_deadline_at_most)
 {
     loop = new_loop();
     uint64_t start_ns = gs_clock_now();
-    CHECK_EQ(gs_loop_step(loop, start_ns + 3 * GS_MILLISECOND), 0);
+    CHECK_EQ(gs_loop_run_once(loop, start_ns + 3 * GS_MILLISECOND), 0);
     CHECK(gs_clock_now() >= start_ns + 3 * GS_MILLISECOND);
-    CHECK_EQ(gs_loop_step(loop, start_ns), 0);
-    CHECK_EQ(gs_loop_step(loop, 0), 0);
+    CHECK_EQ(gs_loop_run_once(loop, start_ns), 0);
+    CHECK_EQ(gs_loop_run_once(loop, 0), 0);
     gs_loop_free(loop);
 }
 
@@ -277,23 +277,23 @@ TEST(wake_ends_the_next_wait_and_no_other)
     loop = new_loop();
     gs_loop_wake(loop);
     gs_loop_wake(loop);
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 0);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 0);
     uint64_t start_ns = gs_clock_now();
-    CHECK_EQ(gs_loop_step(loop, start_ns + 2 * GS_MILLISECOND), 0);
+    CHECK_EQ(gs_loop_run_once(loop, start_ns + 2 * GS_MILLISECOND), 0);
     CHECK(gs_clock_now() >= start_ns + 2 * GS_MILLISECOND);
     gs_loop_free(loop);
 }
 
-TEST(counts_tell_iterations_and_callbacks)
+TEST(counts_have_iterations_and_callbacks)
 {
     struct gs_loop_counts counts;
     struct gs_timer timer;
     loop = new_loop();
     gs_timer_init(&timer, loop, on_timer);
     timer.watcher.data = "";
-    CHECK_EQ(gs_timer_start_every(&timer, 1, 1), 0);
+    CHECK_EQ(gs_timer_start_repeat(&timer, 1, 1), 0);
     for (int i = 0; i < 5; i++)
-        CHECK_EQ(gs_loop_step(loop, GS_NEVER), 1);
+        CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
     gs_loop_counts(loop, &counts);
     CHECK_EQ(counts.iterations, 5);
     CHECK_EQ(counts.callbacks, 5);
@@ -301,17 +301,17 @@ TEST(counts_tell_iterations_and_callbacks)
     gs_loop_free(loop);
 }
 
-/* In the child process: the exit status tells which expectation failed. */
+/* Runs in the child process; the exit status is the number of the failed check. */
 static int child_of_fork(struct gs_io *io, struct gs_async *async, const int pair[2])
 {
-    if (gs_loop_forked(loop))
+    if (gs_loop_after_fork(loop))
         return 1;
     put_byte(pair[1]);
-    if (gs_loop_step(loop, GS_NEVER) != 1 || strcmp(calls, "r"))
+    if (gs_loop_run_once(loop, GS_NEVER) != 1 || strcmp(calls, "r"))
         return 2;
     take_byte(pair[0]);
     gs_async_send(async);
-    if (gs_loop_step(loop, GS_NEVER) != 1 || strcmp(calls, "ra"))
+    if (gs_loop_run_once(loop, GS_NEVER) != 1 || strcmp(calls, "ra"))
         return 3;
     gs_io_stop(io);
     gs_loop_fd_closed(loop, io->fd);
@@ -344,11 +344,11 @@ TEST(child_process_has_a_loop_of_its_own_after_fork)
         _exit(child_of_fork(&io, &async, pair));
     CHECK_EQ(waitpid(child, &status, 0), child);
     CHECK_EQ(status, 0);
-    /* What the child did to its loop is not felt here. */
+    /* What the child does with its loop must not affect the parent. */
     put_byte(pair[1]);
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 1);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
     gs_async_send(&async);
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 2);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 2);
     CHECK_STR(calls, "rra");
     gs_loop_free(loop);
     fclose(file);

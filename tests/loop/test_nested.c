@@ -1,4 +1,4 @@
-/* Runs within runs, and what ends all of them. */
+/* Nested runs of a loop, and stopping all of them. */
 #include "tests/loop/fixture.h"
 
 static struct gs_loop *loop;
@@ -23,7 +23,7 @@ static void stop_all_runs(struct gs_timer *timer)
 {
     log_call(&timer->watcher);
     gs_loop_stop_all(loop);
-    /* Runs that begin from now on return at once. */
+    /* From now on, new runs return at once. */
     if (gs_loop_run(loop))
         abort();
 }
@@ -48,7 +48,7 @@ TEST(stop_all_ends_every_run_however_deep)
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_STR(calls, "((x))");
     CHECK(gs_watcher_is_active(&last_timer.watcher));
-    /* And the next run is none of those. */
+    /* The next outermost run must not be affected. */
     CHECK_EQ(gs_timer_start(&last_timer, 1), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_STR(calls, "((x))l");

@@ -24,7 +24,7 @@ static void set_up(void)
     done = 0;
 }
 
-TEST(receive_completes_when_bytes_have_come)
+TEST(receive_completes_when_bytes_have_arrived)
 {
     int pair[2];
     char bytes[8] = "";
@@ -45,7 +45,7 @@ TEST(receive_completes_when_bytes_have_come)
     close(pair[0]);
 }
 
-TEST(operation_is_under_way_once)
+TEST(active_operation_cannot_be_started)
 {
     int pair[2];
     char byte;
@@ -55,8 +55,8 @@ TEST(operation_is_under_way_once)
     CHECK_EQ(gs_op_recv(&a, pair[0], &byte, 1, 0), -EBUSY);
     CHECK_EQ(gs_op_send(&a, pair[0], &byte, 1, 0), -EBUSY);
     CHECK_EQ(gs_op_accept(&a, pair[0], 0), -EBUSY);
-    CHECK_EQ(gs_op_read(&a, pair[0], &byte, 1, GS_OP_HERE), -EBUSY);
-    CHECK_EQ(gs_op_write(&a, pair[0], &byte, 1, GS_OP_HERE), -EBUSY);
+    CHECK_EQ(gs_op_read(&a, pair[0], &byte, 1, GS_OP_CURRENT_OFFSET), -EBUSY);
+    CHECK_EQ(gs_op_write(&a, pair[0], &byte, 1, GS_OP_CURRENT_OFFSET), -EBUSY);
     CHECK_EQ(gs_op_recv(&b, -1, &byte, 1, 0), -EBADF);
     CHECK_EQ(gs_op_recv(&b, pair[1], &byte, 1, 0), 0);
     gs_loop_free(loop);
@@ -169,10 +169,10 @@ TEST(file_is_written_and_read_at_offsets_and_at_its_own_position)
     CHECK_EQ(result_of_a, 3);
     CHECK_STR(bytes, "456");
     CHECK_INTEREST(loop, 0);
-    CHECK_EQ(gs_op_read(&a, fd, bytes, 2, GS_OP_HERE), 0);
+    CHECK_EQ(gs_op_read(&a, fd, bytes, 2, GS_OP_CURRENT_OFFSET), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(result_of_a, 2);
-    CHECK_EQ(gs_op_read(&a, fd, bytes + 2, 2, GS_OP_HERE), 0);
+    CHECK_EQ(gs_op_read(&a, fd, bytes + 2, 2, GS_OP_CURRENT_OFFSET), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     bytes[4] = 0;
     CHECK_STR(bytes, "0123");
@@ -187,11 +187,11 @@ TEST(blocking_pipe_neither_blocks_the_loop_nor_loses_bytes)
     char bytes[4] = "";
     set_up();
     CHECK_EQ(pipe(ends), 0);
-    CHECK_EQ(gs_op_read(&a, ends[0], bytes, 1, GS_OP_HERE), 0);
+    CHECK_EQ(gs_op_read(&a, ends[0], bytes, 1, GS_OP_CURRENT_OFFSET), 0);
     CHECK_EQ(step(loop), 0);
-    CHECK_EQ(gs_op_write(&b, ends[1], big, sizeof big, GS_OP_HERE), 0);
+    CHECK_EQ(gs_op_write(&b, ends[1], big, sizeof big, GS_OP_CURRENT_OFFSET), 0);
     while (done < 2)
-        CHECK(gs_loop_step(loop, GS_NEVER) >= 0);
+        CHECK(gs_loop_run_once(loop, GS_NEVER) >= 0);
     CHECK_EQ(result_of_a, 1);
     CHECK(result_of_b > 0 && result_of_b < (int64_t)sizeof big);
     gs_loop_free(loop);
@@ -221,7 +221,7 @@ TEST(cancelled_operation_is_called_back_once_with_that_result)
     close_pair(pair);
 }
 
-TEST(close_of_the_descriptor_cancels_what_is_under_way)
+TEST(close_of_the_descriptor_cancels_active_operations)
 {
     int pair[2], next[2];
     char byte;
@@ -249,7 +249,7 @@ TEST(close_of_the_descriptor_cancels_what_is_under_way)
     close_pair(next);
 }
 
-TEST(message_is_sent_from_several_places)
+TEST(message_is_gathered_from_several_buffers)
 {
     int pair[2];
     char bytes[16] = "";
@@ -267,7 +267,7 @@ TEST(message_is_sent_from_several_places)
     close_pair(pair);
 }
 
-TEST(file_is_flushed_and_what_is_none_is_refused)
+TEST(file_is_flushed_and_other_descriptors_are_refused)
 {
     int pair[2];
     set_up();

@@ -1,4 +1,4 @@
-/* The order of one iteration, as loop.h numbers it. */
+/* The order of the steps of an iteration; loop.h numbers the steps. */
 #include "tests/loop/fixture.h"
 
 static struct gs_loop *loop;
@@ -116,12 +116,12 @@ TEST(idle_watchers_are_called_when_nothing_else_is_pending_and_keep_the_loop_fro
     gs_idle_start(&idle);
     gs_idle_start(&other_idle);
     start_io(&io, pair[0], GS_READ);
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 2);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 2);
     put_byte(pair[1]);
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 1);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
     take_byte(pair[0]);
     gs_idle_stop(&idle);
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 1);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
     CHECK_STR(calls, "iIrI");
     tear_down();
 }
@@ -143,14 +143,14 @@ static void start_reading(struct gs_prepare *watcher)
         start_io(&io, pair[0], GS_READ);
 }
 
-TEST(interest_of_a_prepare_callback_is_settled_before_the_wait)
+TEST(interest_of_a_prepare_callback_is_applied_before_the_wait)
 {
     set_up();
     gs_prepare_init(&prepare, loop, start_reading);
     prepare.watcher.data = "p";
     put_byte(pair[1]);
     gs_prepare_start(&prepare);
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 2);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 2);
     CHECK_STR(calls, "pr");
     tear_down();
 }
@@ -211,8 +211,8 @@ TEST(what_is_fed_in_a_callback_is_called_in_the_next_iteration_which_does_not_wa
     CHECK_EQ(gs_timer_start(&timer, GS_NEVER), 0);
     start_io(&io, pair[0], GS_READ);
     gs_watcher_feed(&io.watcher, GS_READ);
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 1);
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 2);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 2);
     CHECK_STR(calls, "rtr");
     CHECK(!gs_watcher_is_active(&timer.watcher));
     tear_down();
@@ -242,7 +242,7 @@ TEST(every_kind_of_watcher_can_be_fed_while_active)
 static void run_nested(struct gs_timer *watcher)
 {
     log_call(&watcher->watcher);
-    if (gs_loop_step(loop, 0) < 0)
+    if (gs_loop_run_once(loop, 0) < 0)
         abort();
     strcat(calls, ".");
 }
@@ -258,7 +258,7 @@ TEST(nested_iteration_calls_the_rest_of_the_outer_one_first)
     gs_prepare_start(&prepare);
     CHECK_EQ(gs_timer_start(&timer, 1), 0);
     CHECK_EQ(gs_timer_start(&second, 2), 0);
-    CHECK_EQ(gs_loop_step(loop, 0), 4);
+    CHECK_EQ(gs_loop_run_once(loop, 0), 4);
     CHECK_STR(calls, "ptps.");
     tear_down();
 }

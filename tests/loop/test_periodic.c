@@ -1,5 +1,6 @@
-/* Periodics follow the wall clock, wherever it jumps. */
+/* Periodics follow the wall clock when it is set. */
 #include "tests/loop/fixture.h"
+#include "tests/refused_call.h"
 
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -31,7 +32,7 @@ static void set_up(void)
     b.watcher.data = "b";
 }
 
-/* The calls of one iteration when the clock shows `now_ns`. */
+/* Run an iteration at the wall-clock time `now_ns`. Returns the log of its calls. */
 static const char *calls_at(uint64_t now_ns)
 {
     clear_calls();
@@ -58,7 +59,7 @@ TEST(time_that_has_passed_already_fires_at_once)
 {
     set_up();
     CHECK_EQ(gs_periodic_start(&a, 0), 0);
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 1);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
     CHECK_STR(calls, "a");
     gs_loop_free(loop);
 }
@@ -66,7 +67,7 @@ TEST(time_that_has_passed_already_fires_at_once)
 TEST(interval_fires_at_its_multiples_from_the_offset)
 {
     set_up();
-    CHECK_EQ(gs_periodic_start_every(&a, 30, 100), 0);
+    CHECK_EQ(gs_periodic_start_repeat(&a, 30, 100), 0);
     CHECK_EQ(gs_periodic_next(&a), 1030);
     CHECK_STR(calls_at(1029), "");
     CHECK_STR(calls_at(1030), "a");
@@ -74,7 +75,7 @@ TEST(interval_fires_at_its_multiples_from_the_offset)
     CHECK_STR(calls_at(1129), "");
     CHECK_STR(calls_at(1131), "a");
     CHECK_EQ(gs_periodic_next(&a), 1230);
-    CHECK_EQ(gs_periodic_start_every(&b, 777777, 0), -EINVAL);
+    CHECK_EQ(gs_periodic_start_repeat(&b, 777777, 0), -EINVAL);
     CHECK(!gs_watcher_is_active(&b.watcher));
     gs_loop_free(loop);
 }
@@ -82,13 +83,13 @@ TEST(interval_fires_at_its_multiples_from_the_offset)
 TEST(offset_may_lie_in_the_future_and_beyond_the_interval)
 {
     set_up();
-    CHECK_EQ(gs_periodic_start_every(&a, 100000000000030, 100), 0);
+    CHECK_EQ(gs_periodic_start_repeat(&a, 100000000000030, 100), 0);
     CHECK_EQ(gs_periodic_next(&a), 1030);
     wall_ns = 5;
-    CHECK_EQ(gs_periodic_start_every(&b, 30, 100), 0);
+    CHECK_EQ(gs_periodic_start_repeat(&b, 30, 100), 0);
     CHECK_EQ(gs_periodic_next(&b), 30);
     wall_ns = GS_NEVER - 50;
-    CHECK_EQ(gs_periodic_start_every(&b, 0, 1000), 0);
+    CHECK_EQ(gs_periodic_start_repeat(&b, 0, 1000), 0);
     CHECK_EQ(gs_periodic_next(&b), GS_NEVER);
     gs_loop_free(loop);
 }
@@ -96,7 +97,7 @@ TEST(offset_may_lie_in_the_future_and_beyond_the_interval)
 TEST(times_that_passed_unseen_or_were_jumped_over_are_called_for_once)
 {
     set_up();
-    CHECK_EQ(gs_periodic_start_every(&a, 0, 100), 0);
+    CHECK_EQ(gs_periodic_start_repeat(&a, 0, 100), 0);
     CHECK_STR(calls_at(1000000050), "a");
     CHECK_EQ(gs_periodic_next(&a), 1000000100);
     CHECK_STR(calls_at(1000000099), "");
@@ -107,7 +108,7 @@ TEST(jump_back_makes_the_next_time_the_first_after_it)
 {
     set_up();
     wall_ns = 1000000;
-    CHECK_EQ(gs_periodic_start_every(&a, 0, 100), 0);
+    CHECK_EQ(gs_periodic_start_repeat(&a, 0, 100), 0);
     CHECK_EQ(gs_periodic_start(&b, 1000500), 0);
     CHECK_STR(calls_at(1000100), "a");
     CHECK_STR(calls_at(5050), "");
@@ -121,7 +122,7 @@ TEST(jump_back_makes_the_next_time_the_first_after_it)
 TEST(jump_back_by_less_than_the_interval_may_bring_a_time_twice)
 {
     set_up();
-    CHECK_EQ(gs_periodic_start_every(&a, 0, 100), 0);
+    CHECK_EQ(gs_periodic_start_repeat(&a, 0, 100), 0);
     CHECK_STR(calls_at(1100), "a");
     CHECK_STR(calls_at(1099), "");
     CHECK_STR(calls_at(1100), "a");
@@ -133,9 +134,9 @@ TEST(jump_back_between_two_starts_is_seen_for_the_first)
 {
     set_up();
     wall_ns = 10050;
-    CHECK_EQ(gs_periodic_start_every(&a, 0, 100), 0);
+    CHECK_EQ(gs_periodic_start_repeat(&a, 0, 100), 0);
     wall_ns = 2050;
-    CHECK_EQ(gs_periodic_start_every(&b, 50, 100), 0);
+    CHECK_EQ(gs_periodic_start_repeat(&b, 50, 100), 0);
     CHECK_STR(calls_at(2100), "");
     CHECK_EQ(gs_periodic_next(&a), 2200);
     CHECK_STR(calls_at(2200), "ba");
@@ -145,7 +146,7 @@ TEST(jump_back_between_two_starts_is_seen_for_the_first)
 TEST(jump_back_ends_no_time_that_is_due_all_the_same)
 {
     set_up();
-    CHECK_EQ(gs_periodic_start_every(&a, 0, 100), 0);
+    CHECK_EQ(gs_periodic_start_repeat(&a, 0, 100), 0);
     wall_ns = 5000;
     CHECK_EQ(gs_periodic_start(&b, 6000), 0);
     CHECK_STR(calls_at(4500), "a");
@@ -153,32 +154,32 @@ TEST(jump_back_ends_no_time_that_is_due_all_the_same)
     gs_loop_free(loop);
 }
 
-static uint64_t asked_at_ns, answer_ns;
+static uint64_t queried_at_ns, next_ns;
 
 static uint64_t reschedule(struct gs_periodic *periodic, uint64_t now_ns)
 {
     (void)periodic;
-    asked_at_ns = now_ns;
-    return answer_ns;
+    queried_at_ns = now_ns;
+    return next_ns;
 }
 
-TEST(reschedule_callback_tells_each_next_time)
+TEST(reschedule_callback_returns_each_next_time)
 {
     set_up();
-    answer_ns = 1700;
-    CHECK_EQ(gs_periodic_start_by(&a, reschedule), 0);
-    CHECK_EQ(asked_at_ns, 1000);
-    answer_ns = 2500;
+    next_ns = 1700;
+    CHECK_EQ(gs_periodic_start_with(&a, reschedule), 0);
+    CHECK_EQ(queried_at_ns, 1000);
+    next_ns = 2500;
     CHECK_STR(calls_at(1699), "");
     CHECK_STR(calls_at(1800), "a");
-    CHECK_EQ(asked_at_ns, 1800);
-    answer_ns = GS_NEVER;
+    CHECK_EQ(queried_at_ns, 1800);
+    next_ns = GS_NEVER;
     CHECK_STR(calls_at(2499), "");
     CHECK_STR(calls_at(2500), "a");
     CHECK_STR(calls_at(GS_NEVER - 1), "");
-    answer_ns = 400;
+    next_ns = 400;
     CHECK_STR(calls_at(300), "");
-    CHECK_EQ(asked_at_ns, 300);
+    CHECK_EQ(queried_at_ns, 300);
     CHECK_STR(calls_at(400), "a");
     gs_loop_free(loop);
 }
@@ -186,8 +187,8 @@ TEST(reschedule_callback_tells_each_next_time)
 TEST(rescheduled_time_that_is_not_later_counts_as_the_next_nanosecond)
 {
     set_up();
-    answer_ns = 0;
-    CHECK_EQ(gs_periodic_start_by(&a, reschedule), 0);
+    next_ns = 0;
+    CHECK_EQ(gs_periodic_start_with(&a, reschedule), 0);
     CHECK_EQ(gs_periodic_next(&a), 1001);
     CHECK_STR(calls_at(1001), "a");
     CHECK_STR(calls_at(1001), "");
@@ -217,7 +218,7 @@ TEST(moved_periodic_is_not_called_for_its_former_time)
     CHECK_STR(calls_at(1250), "");
     wall_ns = 1300;
     gs_watcher_feed(&a.watcher, 0);
-    CHECK_EQ(gs_periodic_start_every(&a, 0, 1000), 0);
+    CHECK_EQ(gs_periodic_start_repeat(&a, 0, 1000), 0);
     CHECK_STR(calls_at(1999), "");
     CHECK_STR(calls_at(2000), "a");
     CHECK(gs_watcher_is_active(&a.watcher));
@@ -235,12 +236,12 @@ TEST(periodic_stopped_before_its_call_is_not_called)
 {
     set_up();
     a.callback = b.callback = stop_both;
-    CHECK_EQ(gs_periodic_start_every(&a, 0, 100), 0);
+    CHECK_EQ(gs_periodic_start_repeat(&a, 0, 100), 0);
     CHECK_EQ(gs_periodic_start(&b, 1200), 0);
     CHECK_STR(calls_at(1200), "a");
     CHECK_STR(calls_at(1300), "");
     CHECK_EQ(gs_periodic_start(&b, 1320), 0);
-    CHECK_EQ(gs_periodic_start_every(&a, 30, 100), 0);
+    CHECK_EQ(gs_periodic_start_repeat(&a, 30, 100), 0);
     CHECK_STR(calls_at(1430), "b");
     gs_periodic_stop(&a);
     CHECK_EQ(gs_loop_run(loop), 0);
@@ -298,42 +299,30 @@ TEST(wait_ends_when_the_real_clock_shows_the_time)
     gs_loop_free(loop);
 }
 
-/* The kernel makes this descriptor readable when the clock is set; here one takes its place. */
+/* The kernel makes this descriptor readable when the clock is set; the test replaces it. */
 TEST(clock_that_is_set_ends_a_wait)
 {
     set_up();
     CHECK_EQ(gs_periodic_start(&a, 500 * GS_SECOND), 0);
     int set = eventfd(1, EFD_NONBLOCK);
-    CHECK(dup2(set, loop->periodics.jump.fd) >= 0);
+    CHECK(dup2(set, loop->periodics.clock_jump.fd) >= 0);
     close(set);
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 0);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 0);
     wall_ns = 500 * GS_SECOND;
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 1);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
     CHECK_STR(calls, "a");
     gs_loop_free(loop);
 }
 
-static long failing_call, failing_error;
-
-static long fail(long number, void *data)
+TEST(periodic_that_cannot_detect_jumps_does_not_start)
 {
-    (void)data;
-    return number == failing_call ? failing_error : 0;
-}
-
-TEST(periodic_that_cannot_learn_of_jumps_does_not_start)
-{
-    const struct {
-        long number, error;
-    } faults[] = {{SYS_timerfd_create, -EMFILE}, {SYS_timerfd_settime, -EINVAL}};
+    struct refused_call refused[] = {{SYS_timerfd_create, -EMFILE}, {SYS_timerfd_settime, -EINVAL}};
     set_up();
     int next_fd = dup(0);
     close(next_fd);
-    gs_sys_set_fault(fail, NULL);
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        failing_call = faults[i].number;
-        failing_error = faults[i].error;
-        CHECK_EQ(gs_periodic_start(&a, 1), failing_error);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        gs_sys_set_fault(refuse_call, &refused[i]);
+        CHECK_EQ(gs_periodic_start(&a, 1), refused[i].error);
         CHECK(!gs_watcher_is_active(&a.watcher));
         CHECK_EQ(step(loop), 0);
     }

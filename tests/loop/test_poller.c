@@ -1,4 +1,4 @@
-/* The choice of a poller, and the limits of each. */
+/* Selection of a poller, and the limits of each poller. */
 #include "tests/loop/fixture.h"
 
 #include <errno.h>
@@ -13,30 +13,30 @@ static void on_io(struct gs_io *io, unsigned events)
     log_call(&io->watcher);
 }
 
-TEST(loop_is_on_the_poller_that_is_asked_for_by_name)
+TEST(loop_uses_the_poller_that_is_requested_by_name)
 {
     const char *names[] = {"epoll", "poll", "select"};
     struct gs_loop *loop = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        CHECK_EQ(gs_loop_new_on(names[i], &loop), 0);
+        CHECK_EQ(gs_loop_new_with(names[i], &loop), 0);
         CHECK_STR(gs_loop_poller(loop), names[i]);
         gs_loop_free(loop);
     }
     loop = NULL;
-    CHECK_EQ(gs_loop_new_on("kqueue", &loop), -EINVAL);
+    CHECK_EQ(gs_loop_new_with("kqueue", &loop), -EINVAL);
     CHECK(!loop);
 }
 
 TEST(environment_names_the_poller_unless_the_program_does)
 {
     struct gs_loop *loop = NULL;
-    const char *asked = getenv("GS_POLLER");
-    char *before = asked ? strdup(asked) : NULL;
+    const char *requested = getenv("GS_POLLER");
+    char *before = requested ? strdup(requested) : NULL;
     setenv("GS_POLLER", "select", 1);
     CHECK_EQ(gs_loop_new(&loop), 0);
     CHECK_STR(gs_loop_poller(loop), "select");
     gs_loop_free(loop);
-    CHECK_EQ(gs_loop_new_on("poll", &loop), 0);
+    CHECK_EQ(gs_loop_new_with("poll", &loop), 0);
     CHECK_STR(gs_loop_poller(loop), "poll");
     gs_loop_free(loop);
     setenv("GS_POLLER", "none", 1);
@@ -55,7 +55,7 @@ TEST(without_io_uring_the_loop_is_on_epoll)
 {
     struct gs_loop *loop = NULL;
     setenv("GOSSAMER_NO_IO_URING", "1", 1);
-    CHECK_EQ(gs_loop_new_on("io_uring", &loop), 0);
+    CHECK_EQ(gs_loop_new_with("io_uring", &loop), 0);
     unsetenv("GOSSAMER_NO_IO_URING");
     CHECK_STR(gs_loop_poller(loop), "epoll");
     CHECK_EQ(step(loop), 0);
@@ -71,7 +71,7 @@ TEST(select_refuses_numbers_beyond_its_sets_and_serves_the_others)
     CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
     limit.rlim_cur = limit.rlim_max;
     CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    CHECK_EQ(gs_loop_new_on("select", &loop), 0);
+    CHECK_EQ(gs_loop_new_with("select", &loop), 0);
     clear_calls();
     connect_pair(pair);
     int fd = fcntl(pair[0], F_DUPFD_CLOEXEC, FD_SETSIZE);
@@ -98,14 +98,14 @@ TEST(select_refuses_numbers_beyond_its_sets_and_serves_the_others)
     close_pair(pair);
 }
 
-TEST(descriptor_closed_while_watched_fails_where_the_wait_tells_of_it)
+TEST(descriptor_closed_while_watched_fails_where_the_wait_reports_it)
 {
     const char *names[] = {"poll", "select"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         int pair[2], other[2];
         struct gs_io io, kept;
         struct gs_loop *loop = NULL;
-        CHECK_EQ(gs_loop_new_on(names[i], &loop), 0);
+        CHECK_EQ(gs_loop_new_with(names[i], &loop), 0);
         clear_calls();
         connect_pair(pair);
         connect_pair(other);
@@ -130,7 +130,7 @@ TEST(descriptor_closed_while_watched_fails_where_the_wait_tells_of_it)
     }
 }
 
-TEST(peer_learns_of_a_close_once_the_loop_was_told_and_has_gone_round)
+TEST(peer_sees_a_close_after_fd_closed_and_an_iteration)
 {
     int pair[2];
     char byte;
@@ -149,7 +149,7 @@ TEST(peer_learns_of_a_close_once_the_loop_was_told_and_has_gone_round)
     close(pair[1]);
 }
 
-TEST(peer_learns_of_a_close_after_a_stop_and_an_iteration)
+TEST(peer_sees_a_close_after_a_stop_and_an_iteration)
 {
     int pair[2];
     char byte;

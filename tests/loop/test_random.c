@@ -1,5 +1,5 @@
-/* 100,000 random operations against a model that knows nothing of epoll: which watchers each
- * iteration must call, with what. */
+/* 100,000 random operations are compared with a model that is independent of epoll: it determines
+ * which watchers each iteration must call, and with which events. */
 #include "tests/loop/fixture.h"
 
 #define OPERATIONS 100000
@@ -17,8 +17,8 @@ static struct socket_model {
 
 static struct io_model {
     struct gs_io io;
-    int on;        /* the socket */
-    bool must_set; /* its number was closed and the loop was not told */
+    int on;        /* index of its socket */
+    bool must_set; /* its descriptor was closed without notice to the loop */
     unsigned wanted, expected;
     bool is_active;
 } watchers[WATCHERS];
@@ -45,7 +45,7 @@ static uint64_t read_clock(void *data)
     return clock_ns;
 }
 
-/* ---- What may be done, also in callbacks ---- */
+/* ---- Operations, also done in callbacks ---- */
 
 static void start_watcher(struct io_model *w)
 {
@@ -72,7 +72,7 @@ static void change_wanted(struct io_model *w)
 {
     w->wanted = random_below(4);
     w->expected &= w->wanted;
-    gs_io_want(&w->io, w->wanted);
+    gs_io_set_events(&w->io, w->wanted);
 }
 
 static void start_timer(struct timer_model *t)
@@ -80,7 +80,7 @@ static void start_timer(struct timer_model *t)
     t->deadline_ns = clock_ns + random_below(400);
     t->interval_ns = random_below(3) ? 0 : 1 + random_below(100);
     mistakes += t->interval_ns
-                    ? gs_timer_start_every(&t->timer, t->deadline_ns, t->interval_ns) != 0
+                    ? gs_timer_start_repeat(&t->timer, t->deadline_ns, t->interval_ns) != 0
                     : gs_timer_start(&t->timer, t->deadline_ns) != 0;
     t->is_active = true;
     t->is_expected = false;
@@ -140,7 +140,7 @@ static void on_timer(struct gs_timer *timer)
         do_anything();
 }
 
-/* ---- What happens to sockets, between iterations ---- */
+/* ---- Operations on sockets, between iterations ---- */
 
 static void change_readiness(struct socket_model *s)
 {
@@ -164,28 +164,28 @@ static void change_readiness(struct socket_model *s)
     }
 }
 
-/* Close the socket, maybe keep a duplicate of it, maybe tell the loop, before or after; and give
- * its number to a new one. */
+/* Close the socket and give its number to a new one. At random, keep a duplicate, and call
+ * gs_loop_fd_closed before or after the close. */
 static void replace(struct socket_model *s)
 {
-    unsigned told = random_below(3);
+    unsigned notice = random_below(3);
     int *duplicate = &duplicates[random_below(DUPLICATES)];
     if (*duplicate >= 0)
         close(*duplicate);
     *duplicate = random_below(2) ? dup(s->fd) : -1;
     if (random_below(2))
         put_byte(s->peer);
-    if (told == 1)
+    if (notice == 1)
         gs_loop_fd_closed(loop, s->fd);
     for (int i = 0; i < WATCHERS; i++) {
         if (watchers[i].on != s - sockets)
             continue;
         stop_watcher(&watchers[i]);
-        watchers[i].must_set |= !told;
+        watchers[i].must_set |= !notice;
     }
     close(s->fd);
     close(s->peer);
-    if (told == 2)
+    if (notice == 2)
         gs_loop_fd_closed(loop, s->fd);
     int pair[2], fd = s->fd;
     connect_pair(pair);
@@ -219,7 +219,7 @@ static void iterate(void)
 {
     clock_ns += random_below(100);
     expect_all();
-    mistakes += gs_loop_step(loop, 0) < 0;
+    mistakes += gs_loop_run_once(loop, 0) < 0;
     gs_loop_check(loop);
     for (int i = 0; i < WATCHERS; i++)
         mistakes += watchers[i].expected != 0;

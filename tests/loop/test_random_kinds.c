@@ -1,11 +1,11 @@
-/* 100,000 random operations on every kind of watcher but descriptors and timers, which
- * test_random.c has, against a model: which watchers each iteration must call, and in which order
- * of priorities. */
+/* 100,000 random operations on every kind of watcher except descriptors and timers, which
+ * test_random.c tests, are compared with a model: it determines which watchers each iteration must
+ * call, and the order of their priorities. */
 #include "tests/loop/kinds_model.h"
 
 #define OPERATIONS 100000
 
-/* ---- The calls ---- */
+/* ---- Callbacks ---- */
 
 static void called(struct gs_watcher *watcher)
 {
@@ -37,7 +37,7 @@ static void on_async(struct gs_async *async)
 static void on_file(struct gs_file *file, unsigned events)
 {
     struct model *m = gs_container_of(file, struct model, file);
-    bool is_there = exists[place_of(m, FILES)];
+    bool is_there = exists[index_of(m, FILES)];
     mistakes += !(events & GS_FILE_CREATED) != !(is_there && !m->existed);
     mistakes += !(events & GS_FILE_REMOVED) != !(!is_there && m->existed);
     m->existed = is_there;
@@ -71,7 +71,7 @@ static void on_idle(struct gs_idle *idle)
     called(&idle->watcher);
 }
 
-/* In step 1, of whose calls the model knows only whether they come. */
+/* Step 1: the model only determines whether these are called. */
 static void on_prepare(struct gs_prepare *prepare)
 {
     struct model *m = gs_container_of(prepare, struct model, prepare);
@@ -105,13 +105,13 @@ static bool is_due(struct model *m, int kind)
             m->at_ns += m->interval_ns;
         break;
     case SIGNAL:
-        due |= is_raised[place_of(m, kind) % 2];
+        due |= is_raised[index_of(m, kind) % 2];
         break;
     case CHILD:
         due |= m->has_ended;
         break;
     case FILES: {
-        bool is_there = exists[place_of(m, kind)];
+        bool is_there = exists[index_of(m, kind)];
         due |= is_there != m->existed || (is_there && m->was_touched);
         break;
     }
@@ -124,16 +124,16 @@ static bool is_due(struct model *m, int kind)
     return due;
 }
 
-/* A change that the kernel reports may turn out to be none when the file is looked at, but has kept
- * idle watchers from being called: returns whether they may not be called. */
+/* A reported change may turn out to be none when the file is checked, but it has prevented the
+ * calls of idle watchers. Returns whether that is possible. */
 static bool expect_all(void)
 {
     bool is_any = false, is_touched = false;
     for (int kind = PERIODIC; kind <= EMBEDDED; kind++)
         for (int i = 0; i < EACH; i++) {
             struct model *m = &models[kind][i];
-            is_touched |= m->is_active && (m->was_touched || m->is_looked_at);
-            m->is_looked_at = false;
+            is_touched |= m->is_active && (m->was_touched || m->is_polled);
+            m->is_polled = false;
             m->is_expected = m->is_active && is_due(m, kind);
             is_any |= m->is_expected;
         }
@@ -150,12 +150,12 @@ static bool expect_all(void)
 
 static void iterate(void)
 {
-    jump();
+    jump_clock();
     bool are_idles_unsure = expect_all();
     last_priority = 2;
     calls_made = 0;
     is_iterating = true;
-    mistakes += gs_loop_step(loop, 0) != calls_made;
+    mistakes += gs_loop_run_once(loop, 0) != calls_made;
     is_iterating = false;
     gs_loop_check(loop);
     for (int kind = 0; kind < KINDS; kind++)
@@ -163,7 +163,8 @@ static void iterate(void)
             mistakes += models[kind][i].is_expected && !(kind == IDLE && are_idles_unsure);
 }
 
-/* The child process's part, in this one. What was reported of files is lost: there must be none. */
+/* Do in this process what the child does after a fork. That discards pending events of files, so
+ * there must be none. */
 static void fork_here(void)
 {
     iterate();
@@ -171,11 +172,11 @@ static void fork_here(void)
         struct model *child = &models[CHILD][i];
         child->is_active = child->is_due = false;
         models[FORK][i].is_expected = models[FORK][i].is_active;
-        models[FILES][i].is_looked_at = true;
+        models[FILES][i].is_polled = true;
     }
     is_raised[0] = is_raised[1] = false;
     last_priority = 2;
-    mistakes += gs_loop_forked(loop) != 0;
+    mistakes += gs_loop_after_fork(loop) != 0;
     for (int i = 0; i < EACH; i++)
         mistakes += models[FORK][i].is_expected;
 }
@@ -199,7 +200,8 @@ static void init(struct model *m, int kind)
         gs_child_init(&m->child, loop, on_child);
         break;
     case EMBEDDED:
-        mistakes += gs_loop_new_on(is_on(loop, "io_uring") ? "io_uring" : "epoll", &m->inner) != 0;
+        mistakes +=
+            gs_loop_new_with(is_on(loop, "io_uring") ? "io_uring" : "epoll", &m->inner) != 0;
         gs_timer_init(&m->inner_timer, m->inner, on_inner);
         gs_embed_init(&m->embed, loop, m->inner, on_embed);
         break;
@@ -222,10 +224,10 @@ static void set_up(void)
 {
     loop = new_loop();
     gs_loop_set_wall_clock(loop, read_wall, NULL);
-    if (!mkdtemp(folder))
+    if (!mkdtemp(directory))
         abort();
     for (int i = 0; i < EACH; i++)
-        snprintf(paths[i], sizeof paths[i], "%s/%d", folder, i);
+        snprintf(paths[i], sizeof paths[i], "%s/%d", directory, i);
     for (int kind = 0; kind < KINDS; kind++)
         for (int i = 0; i < EACH; i++)
             init(&models[kind][i], kind);
@@ -240,7 +242,7 @@ static void tear_down(void)
         end_child(&models[CHILD][i]);
         waitpid(models[CHILD][i].pid, NULL, WNOHANG);
     }
-    rmdir(folder);
+    rmdir(directory);
 }
 
 static void operate(void)

@@ -1,15 +1,15 @@
-/* Every order in which a watcher can be stopped and started, and its descriptor closed and its
- * number reused: all sequences of four steps, against a model that knows only the contract. */
+/* Every order of stopping and starting a watcher, closing its descriptor and reusing its number:
+ * all sequences of four steps are compared with a model of the contract. */
 #include "tests/loop/fixture.h"
 
 enum act {
-    START,      /* as it was last set; by the contract, if the number was not closed untold */
-    START_ANEW, /* set first */
+    START,     /* start without setting; allowed unless the descriptor was closed without notice */
+    SET_START, /* set and start */
     STOP,
-    ITERATE,        /* the kernel is told */
-    CLOSE_TOLD,     /* the loop is told before the close; the number then means another socket */
-    CLOSE_UNTOLD,   /* the watcher is stopped, and must be set anew */
-    CLOSE_AND_KEEP, /* the same, while a duplicate of the old socket lives and is readable */
+    ITERATE,        /* run an iteration, which applies changes */
+    CLOSE_NOTIFIED, /* close after gs_loop_fd_closed; another socket reuses the number */
+    CLOSE_SILENT,   /* close without notice; the watcher is stopped, and must be set again */
+    CLOSE_AND_KEEP, /* like CLOSE_SILENT, but a readable duplicate stays open */
     ACTS,
 };
 
@@ -24,7 +24,7 @@ static void on_io(struct gs_io *of, unsigned events)
     calls_of_io++;
 }
 
-/* A new socket under the same number, as the next open would give it. */
+/* Open a new socket with the same number. */
 static void reuse(void)
 {
     int pair[2];
@@ -47,13 +47,13 @@ static void forget_duplicate(void)
     duplicate = -1;
 }
 
-static void close_and_reuse(bool is_told, bool is_kept)
+static void close_and_reuse(bool is_notified, bool is_kept)
 {
-    if (is_told)
+    if (is_notified)
         gs_loop_fd_closed(loop, fd);
     gs_io_stop(&io);
     is_active = false;
-    must_set = !is_told;
+    must_set = !is_notified;
     if (is_kept) {
         forget_duplicate();
         duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 200);
@@ -81,8 +81,8 @@ static void perform(enum act act)
 {
     switch (act) {
     case START:
-    case START_ANEW:
-        start(act == START_ANEW);
+    case SET_START:
+        start(act == SET_START);
         break;
     case STOP:
         gs_io_stop(&io);
@@ -91,18 +91,18 @@ static void perform(enum act act)
     case ITERATE:
         step(loop);
         break;
-    case CLOSE_TOLD:
-    case CLOSE_UNTOLD:
+    case CLOSE_NOTIFIED:
+    case CLOSE_SILENT:
     case CLOSE_AND_KEEP:
-        close_and_reuse(act == CLOSE_TOLD, act == CLOSE_AND_KEEP);
+        close_and_reuse(act == CLOSE_NOTIFIED, act == CLOSE_AND_KEEP);
         break;
     case ACTS:
         break;
     }
 }
 
-/* Nothing was written to the socket that the number means now: no call may come. Then something is:
- * one must, if the watcher is active. */
+/* Nothing was written to the socket that has the number now, so the watcher must not be called.
+ * After a byte is written, it must be called if it is active. */
 static void verify(void)
 {
     for (int i = 0; i < 3; i++)
@@ -115,7 +115,7 @@ static void verify(void)
         TEST_FAIL(is_active ? "a new event was lost" : "a stopped watcher was called");
 }
 
-/* sequence: a digit for each act, the first one last. */
+/* Each digit of `sequence` is a step; the lowest digit is the first step. */
 static void run(unsigned sequence, int length)
 {
     loop = new_loop();
@@ -128,7 +128,7 @@ static void run(unsigned sequence, int length)
     connect_pair(pair);
     fd = pair[0];
     peer = pair[1];
-    perform(START_ANEW);
+    perform(SET_START);
     for (int i = 0; i < length; i++, sequence /= ACTS)
         perform(sequence % ACTS);
     verify();

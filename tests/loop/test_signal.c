@@ -2,7 +2,11 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 static struct gs_loop *loop;
 static struct gs_signal a, b;
@@ -29,7 +33,7 @@ TEST(raised_signal_is_called_back_in_the_loop)
     CHECK_EQ(step(loop), 0);
     raise(SIGUSR1);
     CHECK_STR(calls, "");
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 1);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
     CHECK_EQ(step(loop), 0);
     gs_loop_free(loop);
 }
@@ -65,7 +69,7 @@ TEST(impossible_signals_are_refused)
     gs_loop_free(loop);
 }
 
-TEST(every_loop_that_watches_the_signal_is_told)
+TEST(every_loop_that_watches_the_signal_calls_back)
 {
     struct gs_loop *others[3];
     struct gs_signal watchers[3];
@@ -83,7 +87,7 @@ TEST(every_loop_that_watches_the_signal_is_told)
     CHECK_EQ(step(others[2]), 0);
     CHECK_EQ(step(loop), 1);
     CHECK_STR(calls, "01a");
-    /* Each goes its own way, whatever the order. */
+    /* Loops can be freed in any order. */
     gs_loop_free(others[1]);
     gs_signal_stop(&a);
     raise(SIGUSR1);
@@ -102,16 +106,16 @@ TEST(every_loop_that_watches_the_signal_is_told)
 
 static volatile sig_atomic_t former_calls;
 
-static void former_handler(int number)
+static void previous_handler(int number)
 {
     (void)number;
     former_calls = former_calls + 1;
 }
 
-TEST(former_action_comes_back_when_the_last_watcher_stops)
+TEST(previous_action_is_restored_when_the_last_watcher_stops)
 {
     set_up();
-    signal(SIGUSR1, former_handler);
+    signal(SIGUSR1, previous_handler);
     CHECK_EQ(gs_signal_start(&a, SIGUSR1), 0);
     CHECK_EQ(gs_signal_start(&b, SIGUSR1), 0);
     gs_signal_stop(&a);
@@ -146,7 +150,7 @@ static void *send_to_process(void *data)
     return NULL;
 }
 
-TEST(signal_ends_a_wait_without_limit_whatever_thread_takes_it)
+TEST(signal_ends_an_unlimited_wait_whichever_thread_handles_it)
 {
     for (int is_blocked_here = 0; is_blocked_here < 2; is_blocked_here++) {
         pthread_t thread;
@@ -159,10 +163,136 @@ TEST(signal_ends_a_wait_without_limit_whatever_thread_takes_it)
         if (is_blocked_here)
             pthread_sigmask(SIG_BLOCK, &set, NULL);
         while (!calls[0])
-            CHECK(gs_loop_step(loop, GS_NEVER) >= 0);
+            CHECK(gs_loop_run_once(loop, GS_NEVER) >= 0);
         pthread_sigmask(SIG_UNBLOCK, &set, NULL);
         CHECK_STR(calls, "a");
         pthread_join(thread, NULL);
         gs_loop_free(loop);
     }
+}
+
+/* ---- Forks ---- */
+
+/* Forks are slow under sanitizers. */
+#ifndef __has_feature
+#define __has_feature(feature_) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                               \
+    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define FORKS 50
+#else
+#define FORKS 200
+#endif
+enum { CHILD_SECONDS = 20 };
+
+static atomic_bool has_begun, is_finished; /* progress of the other kernel thread */
+
+/* Runs in the child, which has no other thread; it is killed if it waits for one. */
+static int stop_in_child(void)
+{
+    alarm(CHILD_SECONDS);
+    if (gs_loop_after_fork(loop))
+        return 1;
+    gs_signal_stop(&a);
+    if (gs_signal_start(&b, SIGUSR2))
+        return 2;
+    raise(SIGUSR2);
+    if (gs_loop_run_once(loop, GS_NEVER) != 1 || strcmp(calls, "b"))
+        return 3;
+    gs_loop_free(loop);
+    return 0;
+}
+
+/* Returns the first exit status that is not 0. */
+static int fork_many(void)
+{
+    int status = 0;
+    for (int i = 0; i < FORKS && !status; i++) {
+        pid_t child = fork();
+        if (!child)
+            _exit(stop_in_child());
+        if (child < 0 || waitpid(child, &status, 0) != child)
+            status = -1;
+    }
+    return status;
+}
+
+static void check_forks_beside(void *(*other)(void *))
+{
+    pthread_t thread;
+    set_up();
+    CHECK_EQ(gs_signal_start(&a, SIGUSR1), 0);
+    atomic_store(&is_finished, false);
+    atomic_store(&has_begun, false);
+    CHECK_EQ(pthread_create(&thread, NULL, other, NULL), 0);
+    while (!atomic_load(&has_begun))
+        sched_yield();
+    int status = fork_many();
+    atomic_store(&is_finished, true);
+    pthread_join(thread, NULL);
+    CHECK_EQ(status, 0);
+    gs_loop_free(loop);
+}
+
+static struct gs_loop *start_own(struct gs_signal *signal, int number)
+{
+    struct gs_loop *own;
+    if (gs_loop_new(&own))
+        abort();
+    gs_signal_init(signal, own, on_signal);
+    if (gs_signal_start(signal, number))
+        abort();
+    return own;
+}
+
+static __thread bool is_raiser;
+
+/* Called within the signal handler, which is about to wake a waiting loop. */
+static long stay_in_handler(long number, void *unused)
+{
+    (void)unused;
+    if (number != SYS_write || !is_raiser)
+        return 0;
+    atomic_store(&has_begun, true);
+    while (!atomic_load(&is_finished))
+        usleep(100);
+    return 0;
+}
+
+static void *stay_in_handler_of_own(void *unused)
+{
+    struct gs_signal signal;
+    struct gs_loop *own = start_own(&signal, SIGUSR1);
+    gs_loop_try_sleep(own);
+    is_raiser = true;
+    raise(SIGUSR1);
+    gs_loop_end_sleep(own);
+    gs_loop_free(own);
+    return unused;
+}
+
+TEST(fork_while_another_kernel_thread_is_in_the_handler_leaves_no_handler_to_wait_for_in_the_child)
+{
+    gs_sys_set_fault(stay_in_handler, NULL);
+    check_forks_beside(stay_in_handler_of_own);
+    gs_sys_set_fault(NULL, NULL);
+}
+
+static void *start_and_stop_always(void *unused)
+{
+    struct gs_signal signal;
+    struct gs_loop *own = start_own(&signal, SIGUSR2);
+    atomic_store(&has_begun, true);
+    while (!atomic_load(&is_finished)) {
+        gs_signal_stop(&signal);
+        if (gs_signal_start(&signal, SIGUSR2))
+            abort();
+    }
+    gs_loop_free(own);
+    return unused;
+}
+
+TEST(fork_while_another_kernel_thread_starts_and_stops_a_watcher_leaves_the_lock_free_in_the_child)
+{
+    check_forks_beside(start_and_stop_always);
 }

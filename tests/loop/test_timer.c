@@ -68,7 +68,7 @@ TEST(deadline_that_has_passed_is_due_in_the_next_iteration)
     gs_loop_free(loop);
 }
 
-TEST(deadline_that_never_comes_never_fires)
+TEST(timer_without_a_deadline_never_fires)
 {
     set_up();
     CHECK_EQ(gs_timer_start(&a, GS_NEVER), 0);
@@ -201,7 +201,7 @@ TEST(timer_started_again_in_its_own_callback_fires_in_a_later_iteration)
 TEST(repeated_timer_fires_on_its_grid_and_drops_intervals_that_passed)
 {
     set_up();
-    CHECK_EQ(gs_timer_start_every(&a, 2000, 100), 0);
+    CHECK_EQ(gs_timer_start_repeat(&a, 2000, 100), 0);
     CHECK_EQ(step_at(1999), 0);
     CHECK_EQ(step_at(2000), 1);
     CHECK_EQ(step_at(2099), 0);
@@ -218,11 +218,11 @@ TEST(repeated_timer_fires_on_its_grid_and_drops_intervals_that_passed)
 TEST(repeated_timer_started_once_fires_once)
 {
     set_up();
-    CHECK_EQ(gs_timer_start_every(&a, 2000, 100), 0);
+    CHECK_EQ(gs_timer_start_repeat(&a, 2000, 100), 0);
     CHECK_EQ(gs_timer_start(&a, 3000), 0);
     CHECK_EQ(step_at(4000), 1);
     CHECK_EQ(step_at(5000), 0);
-    CHECK_EQ(gs_timer_start_every(&a, 2000, 0), -EINVAL);
+    CHECK_EQ(gs_timer_start_repeat(&a, 2000, 0), -EINVAL);
     gs_loop_free(loop);
 }
 
@@ -237,7 +237,7 @@ TEST(timer_stopped_in_its_own_callback_never_fires_again)
     set_up();
     gs_timer_init(&a, loop, stop_itself);
     a.watcher.data = "a";
-    CHECK_EQ(gs_timer_start_every(&a, 2000, 1), 0);
+    CHECK_EQ(gs_timer_start_repeat(&a, 2000, 1), 0);
     CHECK_EQ(step_at(3000), 1);
     CHECK_EQ(step_at(4000), 0);
     gs_loop_free(loop);
@@ -250,7 +250,7 @@ TEST(loop_waits_in_real_time_until_the_next_timer)
     uint64_t start_ns = gs_clock_now();
     CHECK_EQ(gs_timer_start(&a, start_ns + GS_MILLISECOND), 0);
     CHECK_EQ(gs_timer_start(&a, start_ns + 5 * GS_MILLISECOND), 0);
-    CHECK_EQ(gs_loop_step(loop, GS_NEVER), 1);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
     CHECK(gs_clock_now() >= start_ns + 5 * GS_MILLISECOND);
     CHECK(gs_loop_now(loop) >= start_ns + 5 * GS_MILLISECOND);
     gs_loop_free(loop);

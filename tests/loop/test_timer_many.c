@@ -1,4 +1,4 @@
-/* Thousands of timers: more than stand in the heap, and more than an iteration collects. */
+/* Thousands of timers: more than the heap holds, and more than an iteration collects. */
 #include "tests/loop/fixture.h"
 
 #define MANY 10000
@@ -43,11 +43,11 @@ static void set_up(void)
     gs_loop_check(loop);
 }
 
-/* Iterations at the same time, until nothing more is due. */
+/* Run iterations at the same time until no timer is due. */
 static void run_at(uint64_t now_ns)
 {
     clock_ns = now_ns;
-    while (gs_loop_step(loop, 0) || gs_loop_next_timer(loop) <= now_ns)
+    while (gs_loop_run_once(loop, 0) || gs_loop_next_timer(loop) <= now_ns)
         ;
     gs_loop_check(loop);
 }
@@ -57,7 +57,7 @@ TEST(ten_thousand_timers_fire_each_at_its_deadline)
     set_up();
     while (fired < MANY) {
         clock_ns = gs_loop_next_timer(loop);
-        CHECK(gs_loop_step(loop, 0) > 0);
+        CHECK(gs_loop_run_once(loop, 0) > 0);
         CHECK_EQ(last_ns, clock_ns);
     }
     CHECK_EQ(gs_loop_next_timer(loop), GS_NEVER);
@@ -83,7 +83,7 @@ static void on_readable(struct gs_io *io, unsigned events)
     read_when = fired;
 }
 
-TEST(descriptors_get_their_turn_between_thousands_of_timers)
+TEST(descriptors_are_polled_between_thousands_of_timers)
 {
     set_up();
     int pair[2];
@@ -93,16 +93,16 @@ TEST(descriptors_get_their_turn_between_thousands_of_timers)
     start_io(&io, pair[0], GS_READ);
     put_byte(pair[1]);
     clock_ns = 1 << 25;
-    CHECK(gs_loop_step(loop, 0) > 1);
+    CHECK(gs_loop_run_once(loop, 0) > 1);
     CHECK_EQ(read_when, 0);
     CHECK(fired > 0 && fired < MANY);
-    /* Again, with most of them still due. */
+    /* The same check while most of the timers are still due. */
     put_byte(pair[1]);
     int before = fired;
-    CHECK(gs_loop_step(loop, 0) > 1);
+    CHECK(gs_loop_run_once(loop, 0) > 1);
     CHECK_EQ(read_when, before);
-    /* An iteration doesn't wait, as more is due. */
-    CHECK(gs_loop_step(loop, GS_NEVER) > 0);
+    /* An iteration must not wait while timers are due. */
+    CHECK(gs_loop_run_once(loop, GS_NEVER) > 0);
     gs_loop_free(loop);
     close_pair(pair);
 }

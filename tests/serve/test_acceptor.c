@@ -14,12 +14,12 @@
 
 static struct gs_loop *loop;
 static struct serve_acceptor acceptor;
-static struct serve_places places;
+static struct serve_slots slots;
 static struct serve_address address;
 static uint64_t now_ns;
 static int listener, clients[CLIENTS], accepted[CLIENTS];
 static unsigned client_count, accepted_count;
-static sa_family_t family; /* of the last peer; 0: no address was handed over */
+static sa_family_t family; /* address family of the last peer; 0: no address was passed */
 
 static uint64_t tell_time(void *data)
 {
@@ -43,10 +43,10 @@ static void prepare(const char *poller)
     CHECK_EQ(serve_address_parse("127.0.0.1:0", &address, &problem), 0);
     listener = serve_listen(&address, &options, SERVE_ALONE);
     CHECK(listener >= 0);
-    CHECK_EQ(gs_loop_new_on(poller, &loop), 0);
+    CHECK_EQ(gs_loop_new_with(poller, &loop), 0);
     gs_loop_set_clock(loop, tell_time, NULL);
-    serve_places_init(&places, CLIENTS);
-    serve_acceptor_init(&acceptor, loop, &places, take, &acceptor);
+    serve_slots_init(&slots, CLIENTS);
+    serve_acceptor_init(&acceptor, loop, &slots, take, &acceptor);
 }
 
 static void start(bool wants_address)
@@ -67,7 +67,7 @@ static void stop(void)
     close(listener);
 }
 
-/* Once connect returns, the connection is in the accept queue: over loopback, the last packet of
+/* When connect() returns, the connection is in the accept queue: over loopback, the last packet of
  * the handshake has arrived. */
 static void connect_clients(unsigned count)
 {
@@ -81,11 +81,11 @@ static void connect_clients(unsigned count)
 static void step(uint64_t passed_ns)
 {
     now_ns += passed_ns;
-    CHECK(gs_loop_step(loop, 0) >= 0);
+    CHECK(gs_loop_run_once(loop, 0) >= 0);
 }
 
 static struct {
-    int results[8]; /* of the first calls of accept; then they succeed */
+    int results[8]; /* results of the first calls of accept; later calls succeed */
     unsigned calls;
 } script;
 
@@ -107,7 +107,7 @@ static void fail_accepts(int first, int second, int third)
     gs_sys_set_fault(follow_script, NULL);
 }
 
-TEST(connections_are_accepted_when_they_come)
+TEST(connections_are_accepted_when_they_arrive)
 {
     start(false);
     step(0);
@@ -140,7 +140,7 @@ TEST(a_crowd_is_taken_in_several_turns)
     stop();
 }
 
-TEST(an_error_of_one_connection_does_not_concern_the_others)
+TEST(error_of_one_connection_does_not_delay_the_others)
 {
     start(false);
     connect_clients(3);
@@ -167,7 +167,7 @@ static void check_pauses(int err)
     stop();
 }
 
-TEST(a_lack_of_descriptors_or_memory_pauses_and_is_tried_again)
+TEST(exhaustion_of_descriptors_or_memory_pauses_and_is_tried_again)
 {
     check_pauses(-EMFILE);
     check_pauses(-ENFILE);
@@ -175,60 +175,60 @@ TEST(a_lack_of_descriptors_or_memory_pauses_and_is_tried_again)
     check_pauses(-ENOBUFS);
 }
 
-TEST(a_lack_that_lasts_is_waited_out)
+TEST(exhaustion_that_lasts_is_waited_out)
 {
     start(false);
     connect_clients(1);
     fail_accepts(-EMFILE, -EMFILE, -EMFILE);
     for (int i = 0; i < 8; i++)
         step(GS_SECOND / 2);
-    CHECK_EQ(script.calls, 5); /* the fourth takes it, the fifth finds the queue empty */
+    CHECK_EQ(script.calls, 5); /* the fourth accepts it, the fifth finds the queue empty */
     CHECK_EQ(accepted_count, 1);
     stop();
 }
 
-TEST(connections_without_a_place_stay_in_the_queue)
+TEST(connections_without_a_slot_stay_in_the_queue)
 {
     start(false);
-    places.most = 2;
+    slots.max = 2;
     connect_clients(5);
     step(0);
     step(0);
     CHECK_EQ(accepted_count, 2);
     CHECK_EQ(serve_acceptor_take(&acceptor, 5), 0);
     for (unsigned i = 0; i < 3; i++) {
-        serve_places_leave(&places);
-        step(0); /* the acceptor hears of the place */
-        step(0); /* and of the connection */
+        serve_slots_release(&slots);
+        step(0); /* the acceptor is notified of the free slot */
+        step(0); /* and then of the connection */
         CHECK_EQ(accepted_count, 3 + i);
     }
-    CHECK_EQ(places.taken, 2);
+    CHECK_EQ(slots.used, 2);
     stop();
 }
 
-TEST(place_is_given_back_when_accepting_fails)
+TEST(slot_is_released_when_accepting_fails)
 {
     start(false);
-    places.most = 1;
+    slots.max = 1;
     connect_clients(1);
     fail_accepts(-ECONNABORTED, -EAGAIN, 0);
     step(0);
     CHECK_EQ(script.calls, 2);
-    CHECK_EQ(places.taken, 0);
+    CHECK_EQ(slots.used, 0);
     step(0);
     CHECK_EQ(accepted_count, 1);
-    CHECK_EQ(places.taken, 1);
+    CHECK_EQ(slots.used, 1);
     stop();
 }
 
-TEST(place_that_becomes_free_does_not_end_a_pause)
+TEST(slot_that_becomes_free_does_not_end_a_pause)
 {
     start(false);
-    places.most = 1;
+    slots.max = 1;
     connect_clients(2);
     step(0);
     CHECK_EQ(accepted_count, 1);
-    serve_places_leave(&places);
+    serve_slots_release(&slots);
     fail_accepts(-EMFILE, 0, 0);
     CHECK_EQ(serve_acceptor_take(&acceptor, 1), 0);
     step(0);
@@ -240,19 +240,19 @@ TEST(place_that_becomes_free_does_not_end_a_pause)
     stop();
 }
 
-TEST(stopped_acceptor_waits_for_no_place)
+TEST(stopped_acceptor_waits_for_no_slot)
 {
     start(false);
-    places.most = 0;
+    slots.max = 0;
     connect_clients(1);
     step(0);
-    CHECK(!gs_list_is_empty(&places.waiters));
+    CHECK(!gs_list_is_empty(&slots.waiters));
     serve_acceptor_stop(&acceptor);
-    CHECK(gs_list_is_empty(&places.waiters));
+    CHECK(gs_list_is_empty(&slots.waiters));
     stop();
 }
 
-TEST(as_many_are_taken_at_once_as_are_asked_for)
+TEST(as_many_connections_are_accepted_at_once_as_requested)
 {
     start(false);
     connect_clients(5);
@@ -275,16 +275,16 @@ TEST(a_stopped_acceptor_does_not_accept_even_after_a_pause)
     stop();
 }
 
-/* ---- By completions ---- */
+/* ---- Accepting with completions ---- */
 
-#define MANY 20000 /* places: enough for the kernel to accept by itself */
+#define MANY 20000 /* so many slots that the kernel may accept ahead */
 
 static void prepare_completions(void)
 {
     prepare("io_uring");
     if (strcmp(gs_loop_poller(loop), "io_uring") != 0)
-        SKIP("the kernel has no io_uring for us");
-    places.most = MANY;
+        SKIP("io_uring is not available");
+    slots.max = MANY;
     acceptor.by_completions = true;
     memset(&script, 0, sizeof script);
     gs_sys_set_fault(follow_script, NULL);
@@ -297,7 +297,7 @@ static void step_until(unsigned count)
     CHECK_EQ(accepted_count, count);
 }
 
-TEST(the_kernel_accepts_by_itself_where_there_are_places_enough)
+TEST(the_kernel_accepts_ahead_where_there_are_slots_enough)
 {
     prepare_completions();
     CHECK_EQ(serve_acceptor_start(&acceptor, listener, true), 0);
@@ -307,36 +307,36 @@ TEST(the_kernel_accepts_by_itself_where_there_are_places_enough)
     }
     CHECK_EQ(script.calls, 0);
     CHECK_EQ(family, AF_INET);
-    CHECK_EQ(places.taken, 60);
+    CHECK_EQ(slots.used, 60);
     stop();
 }
 
-TEST(near_the_limit_each_is_accepted_with_its_place)
+TEST(near_the_limit_each_is_accepted_with_its_slot)
 {
     prepare_completions();
     CHECK_EQ(serve_acceptor_start(&acceptor, listener, false), 0);
     connect_clients(1);
     step_until(1);
-    places.taken = MANY - 3;
+    slots.used = MANY - 3;
     connect_clients(1);
     step_until(2);
-    CHECK_EQ(places.taken, MANY - 2);
+    CHECK_EQ(slots.used, MANY - 2);
     connect_clients(5);
     step_until(4);
     for (int i = 0; i < 5; i++)
         step(0);
     CHECK_EQ(accepted_count, 4);
-    CHECK_EQ(places.taken, MANY);
+    CHECK_EQ(slots.used, MANY);
     unsigned calls = script.calls;
     CHECK(calls >= 2);
-    places.taken = 1;
-    serve_places_leave(&places);
+    slots.used = 1;
+    serve_slots_release(&slots);
     step_until(7);
     CHECK_EQ(script.calls, calls);
     stop();
 }
 
-TEST(a_lack_of_descriptors_ends_the_kernels_accepting_for_a_while)
+TEST(exhaustion_of_descriptors_pauses_accepting_ahead)
 {
     struct rlimit before, little;
     prepare_completions();
@@ -348,11 +348,11 @@ TEST(a_lack_of_descriptors_ends_the_kernels_accepting_for_a_while)
     little = (struct rlimit){(rlim_t)next, before.rlim_max};
     CHECK_EQ(setrlimit(RLIMIT_NOFILE, &little), 0);
     CHECK_EQ(serve_acceptor_start(&acceptor, listener, false), 0);
-    while (!acceptor.said_ns)
+    while (!acceptor.warned_ns)
         step(0);
     for (int i = 0; i < 5; i++)
         step(0);
-    CHECK(serve_acceptor_is_quiet(&acceptor));
+    CHECK(serve_acceptor_is_idle(&acceptor));
     CHECK_EQ(accepted_count, 0);
     CHECK_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
     step(GS_SECOND);
@@ -360,33 +360,33 @@ TEST(a_lack_of_descriptors_ends_the_kernels_accepting_for_a_while)
     stop();
 }
 
-TEST(who_was_accepted_before_the_end_is_handed_over_and_who_comes_after_it_closed)
+TEST(connections_accepted_before_the_stop_are_handed_over_and_later_ones_closed)
 {
     char byte;
     prepare_completions();
     CHECK_EQ(serve_acceptor_start(&acceptor, listener, false), 0);
     step(0);
     connect_clients(5);
-    serve_acceptor_cease(&acceptor);
-    while (!serve_acceptor_is_quiet(&acceptor))
+    serve_acceptor_cancel(&acceptor);
+    while (!serve_acceptor_is_idle(&acceptor))
         step(0);
     unsigned taken = accepted_count;
     CHECK_EQ(serve_acceptor_take(&acceptor, 10), 5 - taken);
     CHECK_EQ(accepted_count, 5);
     serve_acceptor_stop(&acceptor);
 
-    serve_acceptor_init(&acceptor, loop, &places, take, &acceptor);
+    serve_acceptor_init(&acceptor, loop, &slots, take, &acceptor);
     acceptor.by_completions = true;
     CHECK_EQ(serve_acceptor_start(&acceptor, listener, false), 0);
     step(0);
     connect_clients(1);
     serve_acceptor_stop(&acceptor);
-    while (!serve_acceptor_is_quiet(&acceptor))
+    while (!serve_acceptor_is_idle(&acceptor))
         step(0);
     CHECK_EQ(accepted_count, 5);
     close(listener);
     listener = -1;
     CHECK(recv(clients[5], &byte, 1, 0) <= 0);
-    CHECK_EQ(places.taken, 5);
+    CHECK_EQ(slots.used, 5);
     stop();
 }

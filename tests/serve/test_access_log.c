@@ -5,12 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gossamer/sys.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 static char folder[32];
 static char path[64], moved[64];
 static struct serve_log_writer writer;
+static struct serve_log_losses losses;
 static char text[1 << 20];
 
 static void start(void)
@@ -20,6 +22,8 @@ static void start(void)
     snprintf(path, sizeof path, "%s/log", folder);
     snprintf(moved, sizeof moved, "%s/moved", folder);
     memset(&writer, 0, sizeof writer);
+    memset(&losses, 0, sizeof losses);
+    writer.losses = &losses;
     writer.fd = serve_access_log_open(path);
     CHECK(writer.fd >= 0);
 }
@@ -46,7 +50,12 @@ static void stop(void)
 static struct gs_http_log_entry entry(const char *line)
 {
     return (struct gs_http_log_entry){
-        .request_line = line, .status = 200, .body_bytes = 6, .received = 1795262400};
+        .request_line = line,
+        .request_line_length = line ? strlen(line) : 0,
+        .status = 200,
+        .body_bytes = 6,
+        .received = 1795262400,
+    };
 }
 
 static void write_line(const char *line)
@@ -63,7 +72,7 @@ TEST(a_line_is_in_the_combined_format)
     it.referer = "http://a/b";
     it.user_agent = "test/1 (x)";
     serve_log_write(&writer, "::1", &it);
-    serve_log_flush(&writer);
+    CHECK(serve_log_flush(&writer));
     CHECK_STR(contents(path), "::1 - - [21/Nov/2026:13:00:00 +0100] \"GET / HTTP/1.1\" 200 6 "
                               "\"http://a/b\" \"test/1 (x)\"\n");
     stop();
@@ -73,7 +82,7 @@ TEST(what_a_request_did_not_have_is_a_dash)
 {
     start();
     write_line(NULL);
-    serve_log_flush(&writer);
+    CHECK(serve_log_flush(&writer));
     CHECK(strstr(contents(path), "] \"-\" 200 6 \"-\" \"-\"\n"));
     stop();
 }
@@ -82,17 +91,17 @@ TEST(what_could_end_a_text_or_a_line_is_escaped)
 {
     start();
     write_line("a\"b\\c\nd\re\tf\x7f\x80\xff~ ");
-    serve_log_flush(&writer);
+    CHECK(serve_log_flush(&writer));
     CHECK(strstr(contents(path), "\"a\\x22b\\x5Cc\\x0Ad\\x0De\\x09f\\x7F\\x80\\xFF~ \" 200"));
     stop();
 }
 
-TEST(nothing_is_written_before_it_is_flushed_or_room_lacks)
+TEST(nothing_is_written_before_a_flush_or_a_full_buffer)
 {
     start();
     write_line("GET / HTTP/1.1");
     CHECK_STR(contents(path), "");
-    serve_log_flush(&writer);
+    CHECK(serve_log_flush(&writer));
     CHECK(*contents(path));
     CHECK_EQ(writer.used, 0);
     stop();
@@ -107,7 +116,7 @@ TEST(texts_of_any_length_leave_lines_whole)
     it.referer = it.user_agent = long_text;
     for (int i = 0; i < 10; i++)
         serve_log_write(&writer, "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", &it);
-    serve_log_flush(&writer);
+    CHECK(serve_log_flush(&writer));
     int lines = 0;
     for (const char *at = contents(path); *at; at = strchr(at, '\n') + 1, lines++) {
         CHECK(strncmp(at, "ffff:", 5) == 0);
@@ -126,7 +135,7 @@ TEST(many_lines_are_written_in_order)
         snprintf(line, sizeof line, "line-%d.", i);
         write_line(line);
     }
-    serve_log_flush(&writer);
+    CHECK(serve_log_flush(&writer));
     const char *at = contents(path);
     for (int i = 0; i < 1000; i++) {
         snprintf(line, sizeof line, "line-%d.", i);
@@ -136,18 +145,18 @@ TEST(many_lines_are_written_in_order)
     stop();
 }
 
-TEST(after_a_rename_the_log_goes_on_in_a_new_file)
+TEST(after_a_rename_the_log_continues_in_a_new_file)
 {
     start();
     int fd = writer.fd;
     write_line("first");
-    serve_log_flush(&writer);
+    CHECK(serve_log_flush(&writer));
     CHECK_EQ(rename(path, moved), 0);
     write_line("second");
-    serve_log_flush(&writer);
+    CHECK(serve_log_flush(&writer));
     CHECK_EQ(serve_access_log_reopen(path, fd), 0);
     write_line("third");
-    serve_log_flush(&writer);
+    CHECK(serve_log_flush(&writer));
     CHECK(strstr(contents(moved), "second"));
     CHECK(!strstr(text, "third"));
     CHECK(strstr(contents(path), "third"));
@@ -160,20 +169,39 @@ TEST(a_log_that_cannot_be_reopened_stays)
     start();
     CHECK_EQ(serve_access_log_reopen("/no/such/folder/log", writer.fd), -ENOENT);
     write_line("still here");
-    serve_log_flush(&writer);
+    CHECK(serve_log_flush(&writer));
     CHECK(strstr(contents(path), "still here"));
     stop();
 }
 
-TEST(a_log_that_cannot_be_opened_says_why)
+TEST(a_log_that_cannot_be_opened_reports_the_error)
 {
     CHECK_EQ(serve_access_log_open("/no/such/folder/log"), -ENOENT);
     CHECK_EQ(serve_access_log_open("/tmp"), -EISDIR);
-    CHECK_EQ(serve_access_log_open("-"), STDOUT_FILENO);
     CHECK_EQ(serve_access_log_reopen("-", STDOUT_FILENO), 0);
 }
 
-/* The writes fail that the bits of *data name, the lowest first. */
+/* Others may have what stdout leads to open, too: they are not to become non-blocking. */
+TEST(standard_output_itself_stays_blocking)
+{
+    int pipes[2];
+    int kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    fflush(stdout);
+    CHECK(kept >= 0 && !pipe(pipes));
+    CHECK_EQ(dup2(pipes[1], STDOUT_FILENO), STDOUT_FILENO);
+    int fd = serve_access_log_open("-");
+    int flags = fcntl(pipes[1], F_GETFL), own = fcntl(fd, F_GETFL);
+    CHECK_EQ(dup2(kept, STDOUT_FILENO), STDOUT_FILENO);
+    CHECK(fd > STDERR_FILENO);
+    CHECK(own & O_NONBLOCK);
+    CHECK(!(flags & O_NONBLOCK));
+    close(fd);
+    close(kept);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+/* Each bit of *data, from the lowest, makes one write fail. */
 static long fail_writes(long number, void *data)
 {
     unsigned *bits = data;
@@ -190,14 +218,14 @@ TEST(an_interrupted_write_is_taken_up_again)
     unsigned bits = 3;
     write_line("GET / HTTP/1.1");
     gs_sys_set_fault(fail_writes, &bits);
-    serve_log_flush(&writer);
+    CHECK(serve_log_flush(&writer));
     gs_sys_set_fault(NULL, NULL);
     CHECK_EQ(bits, 0);
     CHECK(strstr(contents(path), "GET / HTTP/1.1"));
     stop();
 }
 
-TEST(what_a_full_disk_does_not_take_is_dropped)
+TEST(lines_that_do_not_fit_on_a_full_disk_are_dropped)
 {
     start();
     int fd = writer.fd;
@@ -206,16 +234,106 @@ TEST(what_a_full_disk_does_not_take_is_dropped)
     fflush(stderr);
     for (int i = 0; i < 1000; i++)
         write_line("lost");
-    serve_log_flush(&writer);
-    CHECK(writer.failed);
+    CHECK(serve_log_flush(&writer));
     CHECK_EQ(writer.used, 0);
+    CHECK_EQ(losses.lines, 1000);
     close(writer.fd);
     writer.fd = fd;
     write_line("kept");
-    serve_log_flush(&writer);
-    CHECK(!writer.failed);
+    CHECK(serve_log_flush(&writer));
+    CHECK_EQ(losses.lines, 1000);
     CHECK(strstr(contents(path), "kept"));
     CHECK(!strstr(text, "lost"));
+    stop();
+}
+
+/* Returns the end to read of a pipe of one page that is the log. */
+static int start_pipe(void)
+{
+    int reader;
+    start();
+    close(writer.fd);
+    CHECK_EQ(mkfifo(moved, 0600), 0);
+    reader = open(moved, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    CHECK(reader >= 0);
+    writer.fd = serve_access_log_open(moved);
+    CHECK(writer.fd >= 0);
+    CHECK(fcntl(reader, F_SETPIPE_SZ, 4096) > 0);
+    return reader;
+}
+
+static unsigned count_lines(int fd)
+{
+    static char bytes[65536];
+    unsigned lines = 0;
+    ssize_t n;
+    while ((n = read(fd, bytes, sizeof bytes)) > 0)
+        for (ssize_t i = 0; i < n; i++)
+            lines += bytes[i] == '\n';
+    return lines;
+}
+
+TEST(lines_for_which_a_pipe_has_no_room_are_kept_and_then_dropped)
+{
+    int reader = start_pipe();
+    unsigned lines = 0;
+    for (int i = 0; i < 1000; i++)
+        write_line("GET / HTTP/1.1");
+    CHECK(!serve_log_flush(&writer));
+    CHECK(losses.lines > 0);
+    CHECK(!writer.has_partial_line);
+    do
+        lines += count_lines(reader);
+    while (!serve_log_flush(&writer));
+    lines += count_lines(reader);
+    CHECK_EQ(lines + losses.lines, 1000);
+    close(reader);
+    stop();
+}
+
+TEST(a_line_longer_than_an_atomic_write_is_continued)
+{
+    static char long_text[4000];
+    int reader = start_pipe();
+    memset(long_text, 'x', sizeof long_text - 1);
+    struct gs_http_log_entry it = entry(long_text);
+    it.referer = it.user_agent = long_text;
+    serve_log_write(&writer, "::1", &it);
+    CHECK(!serve_log_flush(&writer));
+    CHECK(writer.has_partial_line);
+    unsigned lines = count_lines(reader);
+    for (int i = 0; i < 10 && !serve_log_flush(&writer); i++)
+        lines += count_lines(reader);
+    lines += count_lines(reader);
+    CHECK_EQ(lines, 1);
+    CHECK_EQ(losses.lines, 0);
+    CHECK(!writer.has_partial_line);
+    close(reader);
+    stop();
+}
+
+TEST(the_last_lines_are_dropped_if_nobody_reads)
+{
+    int reader = start_pipe();
+    for (int i = 0; i < 100; i++)
+        write_line("GET / HTTP/1.1");
+    serve_log_finish(&writer);
+    CHECK_EQ(writer.used, 0);
+    CHECK(losses.has_given_up);
+    CHECK_EQ(count_lines(reader) + losses.lines, 100);
+    close(reader);
+    stop();
+}
+
+TEST(a_pipe_that_nobody_reads_is_not_waited_for)
+{
+    start();
+    CHECK_EQ(mkfifo(moved, 0600), 0);
+    CHECK_EQ(serve_access_log_open(moved), -ENXIO);
+    CHECK_EQ(serve_access_log_reopen(moved, writer.fd), -ENXIO);
+    write_line("still here");
+    CHECK(serve_log_flush(&writer));
+    CHECK(strstr(contents(path), "still here"));
     stop();
 }
 
@@ -224,16 +342,16 @@ static void count_begun(void *data)
     ++*(unsigned *)data;
 }
 
-TEST(it_is_told_when_a_line_comes_into_the_empty_buffer)
+TEST(the_first_line_in_an_empty_buffer_is_notified)
 {
     unsigned begun = 0;
     start();
-    serve_log_on_begun(&writer, count_begun, &begun);
+    serve_log_on_first_line(&writer, count_begun, &begun);
     CHECK_EQ(begun, 0);
     write_line("GET /a HTTP/1.1");
     write_line("GET /b HTTP/1.1");
     CHECK_EQ(begun, 1);
-    serve_log_flush(&writer);
+    CHECK(serve_log_flush(&writer));
     write_line("GET /c HTTP/1.1");
     CHECK_EQ(begun, 2);
     stop();

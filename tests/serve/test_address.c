@@ -47,6 +47,31 @@ TEST(a_star_is_every_address_of_ipv4)
     CHECK_EQ(parsed("*:80").storage.ss_family, AF_INET);
 }
 
+TEST(a_port_alone_is_every_address_of_ipv4)
+{
+    CHECK_STR(formatted("8080"), "0.0.0.0:8080");
+    CHECK_STR(formatted("0"), "0.0.0.0:0");
+    CHECK_EQ(parsed("80").storage.ss_family, AF_INET);
+    CHECK_STR(problem_of("65536"), problem_of("127.0.0.1:65536"));
+}
+
+TEST(a_unix_socket_has_a_path)
+{
+    char word[120] = "unix:";
+    CHECK_STR(formatted("unix:/run/a b:1"), "unix:/run/a b:1");
+    CHECK_STR(formatted("unix:relative"), "unix:relative");
+    CHECK_EQ(parsed("unix:/x").storage.ss_family, AF_UNIX);
+    CHECK(strstr(problem_of("unix:"), "no path"));
+    memset(word + 5, 'x', 107);
+    CHECK_STR(formatted(word), word);
+    word[5 + 107] = 'x';
+    CHECK(strstr(problem_of(word), "more than 107 bytes"));
+    char text[SERVE_ADDRESS_TEXT];
+    struct serve_address address = parsed("unix:/x");
+    serve_address_host((struct sockaddr *)&address.storage, text);
+    CHECK_STR(text, "unix:");
+}
+
 TEST(an_address_has_the_length_of_its_family)
 {
     CHECK_EQ(parsed("127.0.0.1:1").length, sizeof(struct sockaddr_in));

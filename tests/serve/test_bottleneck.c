@@ -19,30 +19,30 @@ TEST(a_path_and_milliseconds_are_understood)
 
 TEST(what_is_no_path_or_no_time_is_refused)
 {
-    static const char *const words[] = {
+    static const char *const arguments[] = {
         "",         "=",        "/=1",    "/slow",    "/slow=",      "/slow=0",
         "/slow=1x", "/slow=-1", "slow=1", "/slow= 1", "/slow=60001", "/slow=99999999999999999999",
         "=41",
     };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (serve_bottleneck_parse(words[i], &bottleneck) != -EINVAL)
-            TEST_FAIL("\"%s\" is taken", words[i]);
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++)
+        if (serve_bottleneck_parse(arguments[i], &bottleneck) != -EINVAL)
+            TEST_FAIL("\"%s\" is taken", arguments[i]);
     char longer[300] = "/";
     memset(longer + 1, 'a', 260);
     memcpy(longer + 261, "=1", 3);
     CHECK_EQ(serve_bottleneck_parse(longer, &bottleneck), -EINVAL);
 }
 
-TEST(making_it_takes_the_processor_time_that_was_asked_for)
+TEST(generating_it_takes_the_requested_cpu_time)
 {
     char page[8192];
     struct timespec before, after;
     CHECK_EQ(serve_bottleneck_parse("/slow=7", &bottleneck), 0);
     CHECK_EQ(serve_bottleneck_open(&bottleneck), 0);
-    struct gs_http_maker maker = serve_bottleneck_maker(&bottleneck);
-    CHECK_EQ(maker.size_most, sizeof page);
+    struct gs_http_generator generator = serve_bottleneck_generator(&bottleneck);
+    CHECK_EQ(generator.max_size, sizeof page);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
-    CHECK_EQ(maker.make(page, sizeof page, maker.data), 8192);
+    CHECK_EQ(generator.generate(page, sizeof page, generator.data), 8192);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
     CHECK((after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec - before.tv_nsec >= 7000000);
     CHECK(!strncmp(page, "<!doctype html>", 15));

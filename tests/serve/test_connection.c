@@ -1,5 +1,5 @@
 #include "serve/connection.h"
-
+#include "serve/root.h"
 #include "tests/test.h"
 
 #include <errno.h>
@@ -17,12 +17,13 @@ static char folder[40];
 static struct serve_shard shard;
 static struct gs_http_counts counts;
 static struct serve_connection connection;
-static int root_fd, peer;
+static struct serve_root root;
+static int peer;
 static char buffer[65536];
 
 static void write_page(off_t size)
 {
-    int fd = openat(root_fd, "page", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int fd = openat(root.fd, "page", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     CHECK(fd >= 0);
     CHECK_EQ(ftruncate(fd, size), 0);
     close(fd);
@@ -34,15 +35,15 @@ static void start(off_t size)
     int pair[2];
     strcpy(folder, "/tmp/gossamer-connection-XXXXXX");
     CHECK(mkdtemp(folder));
-    root_fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    CHECK(root_fd >= 0);
+    CHECK_EQ(serve_root_open(&root, folder), 0);
+    shard.root = &root;
     write_page(size);
     gs_http_options_default(&options);
     options.log = serve_connection_log;
     options.log_data = &shard.log;
     counts = (struct gs_http_counts){0};
     shard.log.used = 0;
-    CHECK_EQ(gs_http_service_new(&options, root_fd, &counts, &shard.service), 0);
+    CHECK_EQ(gs_http_service_new(&options, root.fd, &counts, &shard.service), 0);
     CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
     peer = pair[1];
     serve_connection_init(&connection, pair[0], &shard, NULL, NOW_NS);
@@ -53,8 +54,8 @@ static void stop(void)
     gs_sys_set_fault(NULL, NULL);
     serve_connection_done(&connection);
     gs_http_service_free(shard.service);
-    unlinkat(root_fd, "page", 0);
-    close(root_fd);
+    unlinkat(root.fd, "page", 0);
+    serve_root_close(&root);
     if (peer >= 0)
         close(peer);
     CHECK_EQ(rmdir(folder), 0);
@@ -77,7 +78,8 @@ static void ask(void)
     CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_WRITE);
 }
 
-/* Send and read until the connection wants something else; returns the bytes read. */
+/* Send and receive until the connection wants another operation. Returns the number of bytes
+ * received. */
 static size_t drain(void)
 {
     size_t sum = 0;
@@ -120,7 +122,7 @@ TEST(a_page_that_became_shorter_closes_the_connection)
     stop();
 }
 
-TEST(the_peers_end_is_told)
+TEST(end_of_file_from_the_peer_is_reported)
 {
     start(5);
     shutdown(peer, SHUT_WR);
@@ -206,15 +208,15 @@ TEST(a_full_socket_is_not_an_error)
     stop();
 }
 
-TEST(a_lack_of_memory_for_what_is_sent_is_not_the_end)
+TEST(exhaustion_of_memory_for_a_send_is_not_the_end)
 {
-    static const int lacks[] = {-ENOBUFS, -ENOMEM};
+    static const int send_nomem[] = {-ENOBUFS, -ENOMEM};
     start(3 << 20);
     ask();
     for (unsigned i = 0; i < 2; i++) {
-        fail(SYS_sendto, lacks[i], 1);
-        CHECK_EQ(serve_connection_send(&connection, NOW_NS), lacks[i]);
-        CHECK(serve_connection_lacks(lacks[i]));
+        fail(SYS_sendto, send_nomem[i], 1);
+        CHECK_EQ(serve_connection_send(&connection, NOW_NS), send_nomem[i]);
+        CHECK(serve_is_nomem(send_nomem[i]));
         CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_WRITE);
     }
     CHECK(serve_connection_send(&connection, NOW_NS) > 0);
@@ -240,11 +242,11 @@ static ssize_t send_counted(void)
     return serve_connection_send(&connection, NOW_NS);
 }
 
-TEST(a_peer_gets_little_of_a_file_at_first_and_more_once_it_takes_that)
+TEST(a_file_is_sent_in_small_pieces_at_first_and_larger_ones_later)
 {
     start(3 << 20);
     ask();
-    CHECK(send_counted() < 4096); /* the header */
+    CHECK(send_counted() < 4096); /* the header fields */
     CHECK_EQ(settings, 0);
     ssize_t first = send_counted();
     CHECK(first > 4096 && first < 65536);

@@ -1,4 +1,4 @@
-/* A server of which a loop fails for good ends with an error, and by itself. */
+/* If a loop fails permanently, the server exits with an error. */
 #include "serve/serve.h"
 
 #include "tests/test.h"
@@ -14,7 +14,7 @@
 
 #define PATIENCE_SECONDS 60
 
-/* Whether the main thread's loop is the one that fails, or all others. */
+/* whether the main thread's loop fails, or all others */
 static bool fails_in_main;
 
 static long fail_waits(long number, void *data)
@@ -27,14 +27,15 @@ static long fail_waits(long number, void *data)
 static _Noreturn void serve(char *arch)
 {
     char folder[] = "/tmp";
-    char *words[] = {"serve", "--arch", arch, "--workers", "2", "--listen", "127.0.0.1:0", folder};
+    char *arguments[] = {"serve", "--arch",   arch,          "--workers",
+                         "2",     "--listen", "127.0.0.1:0", folder};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(PATIENCE_SECONDS);
     unsetenv("GS_POLLER");
     if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
         _exit(99);
     gs_sys_set_fault(fail_waits, NULL);
-    _exit(gs_serve_main(8, words));
+    _exit(gs_serve_main(8, arguments));
 }
 
 static void check_ends_with_an_error(char *arch)
@@ -60,4 +61,16 @@ TEST(event_ends_with_an_error_when_a_loop_fails)
 {
     fails_in_main = false;
     check_ends_with_an_error("event");
+}
+
+TEST(quad_ends_with_an_error_when_a_loop_fails)
+{
+    fails_in_main = false;
+    check_ends_with_an_error("quad");
+}
+
+TEST(stage_ends_with_an_error_when_a_loop_fails)
+{
+    fails_in_main = false;
+    check_ends_with_an_error("stage");
 }

@@ -1,5 +1,6 @@
 #include "serve/listener.h"
 
+#include "tests/refused_call.h"
 #include "tests/test.h"
 
 #include <arpa/inet.h>
@@ -75,11 +76,39 @@ TEST(workers_share_an_address)
     struct serve_address address = loopback();
     int fds[4];
     for (int i = 0; i < 4; i++) {
-        fds[i] = serve_listen(&address, &options, i ? SERVE_JOIN : SERVE_FIRST);
+        fds[i] = i ? serve_listen_again(&address, fds[0], &options)
+                   : serve_listen(&address, &options, SERVE_FIRST);
         CHECK(fds[i] >= 0);
     }
     for (int i = 0; i < 4; i++)
         close(fds[i]);
+}
+
+TEST(workers_share_a_unix_socket)
+{
+    struct serve_address address;
+    const char *problem;
+    char folder[] = "/tmp/gossamer-listener-XXXXXX", word[64];
+    CHECK(mkdtemp(folder));
+    snprintf(word, sizeof word, "unix:%s/socket", folder);
+    CHECK_EQ(serve_address_parse(word, &address, &problem), 0);
+    int first = serve_listen(&address, &options, SERVE_FIRST);
+    int second = serve_listen_again(&address, first, &options);
+    CHECK(first >= 0 && second >= 0 && first != second);
+    CHECK_EQ(fcntl(second, F_GETFD), FD_CLOEXEC);
+    CHECK_EQ(serve_listen(&address, &options, SERVE_FIRST), -EADDRINUSE);
+    close(first);
+    int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQ(connect(client, (struct sockaddr *)&address.storage, address.length), 0);
+    int accepted = accept4(second, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    while (accepted < 0 && errno == EAGAIN)
+        accepted = accept4(second, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    CHECK(accepted >= 0);
+    close(accepted);
+    close(client);
+    close(second);
+    unlink(word + strlen("unix:"));
+    rmdir(folder);
 }
 
 TEST(an_address_that_another_server_has_is_not_shared)
@@ -98,14 +127,6 @@ TEST(an_address_that_another_server_has_is_not_shared)
     close(alone);
 }
 
-static long failing;
-
-static long fail(long number, void *data)
-{
-    (void)data;
-    return number == failing ? -ENOBUFS : 0;
-}
-
 static unsigned open_descriptors(void)
 {
     unsigned count = 0;
@@ -120,8 +141,8 @@ TEST(whatever_fails_leaves_no_descriptor)
     unsigned before = open_descriptors();
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         struct serve_address address = loopback();
-        failing = calls[i];
-        gs_sys_set_fault(fail, NULL);
+        struct refused_call refused = {calls[i], -ENOBUFS};
+        gs_sys_set_fault(refuse_call, &refused);
         int result = serve_listen(&address, &options, SERVE_FIRST);
         gs_sys_set_fault(NULL, NULL);
         CHECK_EQ(result, -ENOBUFS);

@@ -9,18 +9,18 @@
 #include <gossamer/stage.h>
 #include <unistd.h>
 
-#define WORDS 16
+#define ARGUMENTS_MAX 16
 
 static struct serve_options options;
-static char said[4096];
+static char output[4096];
 
-/* Parse "serve" and these words, which end with NULL; what is printed goes to `said`. */
-static int parse(const char *const *words)
+/* Parse "serve" and these arguments, which end with NULL; `output` receives what is printed. */
+static int parse(const char *const *arguments)
 {
-    char *argv[WORDS + 2] = {(char *)"serve"};
+    char *argv[ARGUMENTS_MAX + 2] = {(char *)"serve"};
     int argc = 1;
-    for (; words[argc - 1]; argc++)
-        argv[argc] = (char *)words[argc - 1];
+    for (; arguments[argc - 1]; argc++)
+        argv[argc] = (char *)arguments[argc - 1];
     FILE *file = tmpfile();
     CHECK(file);
     fflush(NULL);
@@ -33,35 +33,35 @@ static int parse(const char *const *words)
     dup2(err, STDERR_FILENO);
     close(out);
     close(err);
-    ssize_t n = pread(fileno(file), said, sizeof said - 1, 0);
+    ssize_t n = pread(fileno(file), output, sizeof output - 1, 0);
     fclose(file);
     CHECK(n >= 0);
-    said[n] = '\0';
+    output[n] = '\0';
     return result;
 }
 
 #define PARSE(...) parse((const char *const[]){__VA_ARGS__, NULL})
 
-/* Whether the words are refused, with one line that holds the reason. */
+/* Checks that the arguments are refused, with one line that contains the reason. */
 #define CHECK_REFUSED(reason_, ...)                                                                \
     do {                                                                                           \
         CHECK_EQ(PARSE(__VA_ARGS__), -EINVAL);                                                     \
-        CHECK(strncmp(said, "gossamer serve: ", 16) == 0);                                         \
-        CHECK(strchr(said, '\n') == said + strlen(said) - 1);                                      \
-        if (!strstr(said, reason_))                                                                \
-            TEST_FAIL("not said: %s, but: %s", reason_, said);                                     \
+        CHECK(strncmp(output, "gossamer serve: ", 16) == 0);                                       \
+        CHECK(strchr(output, '\n') == output + strlen(output) - 1);                                \
+        if (!strstr(output, reason_))                                                              \
+            TEST_FAIL("not said: %s, but: %s", reason_, output);                                   \
     } while (0)
 
 TEST(a_root_suffices)
 {
     CHECK_EQ(PARSE("/srv"), 0);
-    CHECK_STR(said, "");
+    CHECK_STR(output, "");
     CHECK_STR(options.root, "/srv");
     CHECK(options.arch == serve_archs[0]);
     CHECK_EQ(options.listen.count, 1);
     CHECK_STR(options.listen.items[0], "127.0.0.1:8080");
     CHECK(options.workers >= 1);
-    CHECK(options.connections_most >= 1 && options.connections_most <= 10000);
+    CHECK(options.max_connections >= 1 && options.max_connections <= 10000);
     CHECK(!options.access_log);
     CHECK(!options.user);
     CHECK(options.defer_accept);
@@ -72,13 +72,13 @@ TEST(a_root_suffices)
 TEST(limits_have_their_usual_values)
 {
     CHECK_EQ(PARSE("/srv"), 0);
-    CHECK_EQ(options.http.request_line_most, 8192);
-    CHECK_EQ(options.http.header_most, 32768);
-    CHECK_EQ(options.http.fields_most, 100);
-    CHECK_EQ(options.http.body_most, 1 << 20);
+    CHECK_EQ(options.http.max_request_line, 8192);
+    CHECK_EQ(options.http.max_header, 32768);
+    CHECK_EQ(options.http.max_fields, 100);
+    CHECK_EQ(options.http.max_body, 1 << 20);
     CHECK_EQ(options.http.header_timeout_ns, 10 * GS_SECOND);
     CHECK_EQ(options.http.idle_timeout_ns, 60 * GS_SECOND);
-    CHECK_EQ(options.http.rate_least, 1024);
+    CHECK_EQ(options.http.min_rate, 1024);
     CHECK_EQ(options.http.rate_window_ns, 10 * GS_SECOND);
     CHECK(!options.http.dotfiles);
     CHECK(!options.http.follow_symlinks);
@@ -91,7 +91,7 @@ TEST(each_option_reaches_its_place)
                    "--no-defer-accept", "--access-log=-", "--user=nobody", "/srv"),
              0);
     CHECK_EQ(options.workers, 3);
-    CHECK_EQ(options.connections_most, 77);
+    CHECK_EQ(options.max_connections, 77);
     CHECK_EQ(options.backlog, 9);
     CHECK_EQ(options.drain_timeout_ns, 5 * GS_MILLISECOND);
     CHECK(!options.defer_accept);
@@ -106,17 +106,17 @@ TEST(each_limit_reaches_its_place)
                    "--header-timeout=5", "--idle-timeout=6", "--rate=7k", "--rate-grace=8",
                    "--page-cache=9m", "--cached-file=10k", "--requests-per-connection=11", "/"),
              0);
-    CHECK_EQ(options.http.request_line_most, 1024);
-    CHECK_EQ(options.http.header_most, 2048);
-    CHECK_EQ(options.http.fields_most, 3);
-    CHECK_EQ(options.http.body_most, 4096);
+    CHECK_EQ(options.http.max_request_line, 1024);
+    CHECK_EQ(options.http.max_header, 2048);
+    CHECK_EQ(options.http.max_fields, 3);
+    CHECK_EQ(options.http.max_body, 4096);
     CHECK_EQ(options.http.header_timeout_ns, 5 * GS_SECOND);
     CHECK_EQ(options.http.idle_timeout_ns, 6 * GS_SECOND);
-    CHECK_EQ(options.http.rate_least, 7168);
+    CHECK_EQ(options.http.min_rate, 7168);
     CHECK_EQ(options.http.rate_window_ns, 8 * GS_SECOND);
-    CHECK_EQ(options.http.cache_most, 9 << 20);
-    CHECK_EQ(options.http.cached_file_most, 10 << 10);
-    CHECK_EQ(options.http.requests_most, 11);
+    CHECK_EQ(options.http.max_cache, 9 << 20);
+    CHECK_EQ(options.http.max_cached_file, 10 << 10);
+    CHECK_EQ(options.http.max_requests, 11);
     serve_options_done(&options);
 }
 
@@ -153,8 +153,8 @@ TEST(nothing_is_left_of_an_earlier_command_line)
 TEST(connections_and_cached_files_share_the_descriptors)
 {
     CHECK_EQ(PARSE("--workers=1", "--max-connections=1", "/"), 0);
-    CHECK(options.http.cached_descriptors > 0);
-    CHECK(options.http.cached_descriptors <= 256);
+    CHECK(options.http.max_cached_descriptors > 0);
+    CHECK(options.http.max_cached_descriptors <= 256);
     uint64_t most = (uint64_t)sysconf(_SC_OPEN_MAX);
     serve_options_done(&options);
     char word[64];
@@ -165,11 +165,11 @@ TEST(connections_and_cached_files_share_the_descriptors)
 TEST(the_list_of_architectures_needs_no_root)
 {
     CHECK_EQ(PARSE("--arch", "list"), CLI_DONE);
-    CHECK(strstr(said, "event"));
-    CHECK(strstr(said, "--workers: "));
+    CHECK(strstr(output, "event"));
+    CHECK(strstr(output, "--workers: "));
 }
 
-TEST(what_is_wrong_is_said_in_one_line)
+TEST(errors_are_reported_in_one_line)
 {
     CHECK_REFUSED("ROOT", "--workers=1");
     CHECK_REFUSED("other", "root", "other");
@@ -184,15 +184,15 @@ TEST(what_is_wrong_is_said_in_one_line)
 TEST(what_threads_are_favoured_can_be_chosen)
 {
     CHECK_EQ(PARSE("/"), 0);
-    CHECK_EQ(options.favor, SERVE_FAVOR_NONE);
+    CHECK_EQ(options.priority, SERVE_PRIORITY_NONE);
     CHECK_EQ(PARSE("--favor=connections", "/"), 0);
-    CHECK_EQ(options.favor, SERVE_FAVOR_CONNECTIONS);
+    CHECK_EQ(options.priority, SERVE_PRIORITY_CONNECTIONS);
     CHECK_EQ(PARSE("--arch=user", "--favor", "accept", "/"), 0);
-    CHECK_EQ(options.favor, SERVE_FAVOR_ACCEPT);
+    CHECK_EQ(options.priority, SERVE_PRIORITY_ACCEPT);
     CHECK_REFUSED("it is connections or accept", "--favor=nobody", "/");
     CHECK_REFUSED("event has no threads", "--favor=accept", "--arch=event", "/");
     CHECK_EQ(PARSE("/"), 0);
-    CHECK_EQ(options.favor, SERVE_FAVOR_NONE);
+    CHECK_EQ(options.priority, SERVE_PRIORITY_NONE);
 }
 
 TEST(pages_that_are_made_can_be_chosen)
@@ -220,21 +220,21 @@ TEST(controllers_are_for_stages)
     CHECK_EQ(PARSE("--arch=stage", "--controllers=none", "/"), 0);
     CHECK_EQ(options.controllers, 0);
     CHECK_REFUSED("it is threads", "--arch=stage", "--controllers=all", "/");
-    CHECK_REFUSED("event has no stages", "--arch=event", "--controllers=none", "/");
-    CHECK_REFUSED("user has no stages", "--arch=user", "--admission=1s", "/");
+    CHECK_REFUSED("only stage has it, not event", "--arch=event", "--controllers=none", "/");
+    CHECK_REFUSED("only stage has it, not user", "--arch=user", "--admission=1s", "/");
 }
 
 TEST(architectures_have_their_own_usual_values)
 {
     CHECK_EQ(PARSE("--arch=pool", "/"), 0);
     CHECK_EQ(options.workers, 150);
-    CHECK_EQ(options.http.requests_most, 100);
+    CHECK_EQ(options.http.max_requests, 100);
     CHECK_EQ(PARSE("--arch=pool", "--workers=3", "--requests-per-connection=0", "/"), 0);
     CHECK_EQ(options.workers, 3);
-    CHECK_EQ(options.http.requests_most, 0);
+    CHECK_EQ(options.http.max_requests, 0);
     CHECK_EQ(PARSE("--arch=prefork", "/"), 0);
     CHECK_EQ(options.workers, 150);
-    CHECK_EQ(options.http.requests_most, 0);
+    CHECK_EQ(options.http.max_requests, 0);
     CHECK_EQ(PARSE("--arch=queue", "/"), 0);
     uint64_t usual = 25 * serve_processors();
     CHECK_EQ(options.workers, usual < 1024 ? usual : 1024);
@@ -245,17 +245,17 @@ TEST(architectures_have_their_own_usual_values)
 TEST(fewer_workers_than_an_architecture_needs_are_raised_with_a_notice)
 {
     CHECK_EQ(PARSE("--arch=queue", "--workers=1", "/"), 0);
-    CHECK(strstr(said, "--workers raised to 2, the least that queue works with"));
+    CHECK(strstr(output, "--workers raised to 2, the minimum of queue"));
     CHECK_EQ(options.workers, 2);
 }
 
-TEST(not_to_block_is_for_the_workers_of_a_queue)
+TEST(nonblocking_is_for_the_workers_of_a_queue)
 {
     CHECK_EQ(PARSE("--arch=queue", "/"), 0);
     CHECK(!options.nonblocking);
     CHECK_EQ(PARSE("--arch=queue", "--nonblocking", "/"), 0);
     CHECK(options.nonblocking);
-    CHECK_REFUSED("not for event", "--arch=event", "--nonblocking", "/");
+    CHECK_REFUSED("only queue has it, not event", "--arch=event", "--nonblocking", "/");
     CHECK_EQ(PARSE("--arch=queue", "/"), 0);
     CHECK(!options.nonblocking);
 }

@@ -31,12 +31,12 @@ static void start(bool is_shared)
     gs_http_options_default(&options.http);
     server = (struct serve_server){
         .options = &options,
-        .root_fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC),
+        .root = {.path = folder, .fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC)},
         .log_fd = open(log_path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600),
         .counts = &counts,
     };
-    CHECK(server.root_fd >= 0 && server.log_fd >= 0);
-    int fd = openat(server.root_fd, "page", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(server.root.fd >= 0 && server.log_fd >= 0);
+    int fd = openat(server.root.fd, "page", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     CHECK_EQ(write(fd, PAGE, strlen(PAGE)), (ssize_t)strlen(PAGE));
     close(fd);
     CHECK_EQ(serve_shard_init(&shard, &server, 0, is_shared), 0);
@@ -46,8 +46,8 @@ static void stop(void)
 {
     close(server.log_fd);
     unlink(log_path);
-    unlinkat(server.root_fd, "page", 0);
-    close(server.root_fd);
+    unlinkat(server.root.fd, "page", 0);
+    close(server.root.fd);
     CHECK_EQ(rmdir(folder), 0);
 }
 
@@ -63,7 +63,7 @@ static unsigned log_lines(void)
     return lines;
 }
 
-/* One request and its answer, step by step, through a socket pair. */
+/* Serve one request step by step through a socket pair. */
 static bool ask(struct serve_connection *connection, int peer)
 {
     char buffer[4096];
@@ -160,17 +160,17 @@ TEST(a_shard_that_was_never_made_can_be_done_with)
     CHECK(!none.service);
 }
 
-TEST(the_wall_clock_is_told_anew_four_times_a_second)
+TEST(the_wall_clock_is_updated_four_times_per_second)
 {
     start(false);
-    serve_shard_lock(&shard, NOW_NS);
-    uint64_t first_ns = shard.wall_until_ns;
+    serve_shard_enter(&shard, NOW_NS);
+    uint64_t first_ns = shard.refresh_ns;
     CHECK(first_ns > NOW_NS && first_ns <= NOW_NS + GS_SECOND / 2);
-    serve_shard_lock(&shard, first_ns - 1);
-    CHECK_EQ(shard.wall_until_ns, first_ns);
-    serve_shard_lock(&shard, first_ns);
-    CHECK(shard.wall_until_ns > first_ns);
-    serve_shard_unlock(&shard);
+    serve_shard_enter(&shard, first_ns - 1);
+    CHECK_EQ(shard.refresh_ns, first_ns);
+    serve_shard_enter(&shard, first_ns);
+    CHECK(shard.refresh_ns > first_ns);
+    serve_shard_leave(&shard);
     serve_shard_done(&shard);
     stop();
 }
@@ -187,10 +187,10 @@ TEST(a_process_counts_for_itself_and_adds_that_up_before_it_waits)
     shard.own.requests = 2;
     shard.own.bytes = 70;
     CHECK_EQ(counts.http.requests, 5);
-    serve_shard_settle(&shard);
+    serve_shard_flush(&shard);
     CHECK_EQ(counts.http.requests, 7);
     CHECK_EQ(counts.http.bytes, 70);
-    serve_shard_settle(&shard);
+    serve_shard_flush(&shard);
     CHECK_EQ(counts.http.requests, 7);
     serve_shard_done(&shard);
     stop();

@@ -1,5 +1,6 @@
-/* The web server with all of its workers stuck: one in a computation, the other in a system call that blocks. Nothing here depends
- * on time: both stay so until every connection has been answered. */
+/* The web server while all its workers are stuck: one in a computation, the other one in a blocking
+ * system call. Nothing depends on time: both stay stuck until every connection has been
+ * answered. */
 #include "serve/serve.h"
 #include "serve/server.h"
 
@@ -18,25 +19,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define KEPT 60  /* connections that are there before */
-#define FRESH 20 /* and that come while the workers are stuck */
-#define PATIENCE_MS 60000
+#define EARLY 60 /* connections that exist before the workers are stuck */
+#define LATE 20  /* connections that arrive while the workers are stuck */
+#define TIMEOUT_MS 60000
 #define GET "GET /page HTTP/1.1\r\nHost: x\r\n\r\n"
 #define PAGE "<p>page\n"
 
 static char folder[40], page[60];
-static int say[2], ask[2],
-    hold[2]; /* pipes: from the server, to it, and the one that its worker blocks at */
+static int from_server[2], to_server[2]; /* pipes */
+static int blocking[2];                  /* the pipe from which a worker of the server reads */
 
 /* ---- In the server's process ---- */
 
-static atomic_bool is_over;
+static atomic_bool is_finished;
 static atomic_uint stuck;
 
 static void *compute(void *unused)
 {
     stuck++;
-    while (!is_over)
+    while (!is_finished)
         ;
     return unused;
 }
@@ -45,36 +46,36 @@ static void *block(void *unused)
 {
     char byte;
     stuck++;
-    (void)!gs_sys_read(hold[0], &byte, 1);
+    (void)!gs_sys_read(blocking[0], &byte, 1);
     return unused;
 }
 
-/* On the word of the test, keep both workers; on the next, let them go. */
-static void *interfere(void *unused)
+/* Keep both workers stuck from the test's first byte to its second. */
+static void *block_workers(void *unused)
 {
     const struct gs_thread_attributes first = {.name = "computing", .worker = 1},
                                       second = {.name = "blocking", .worker = 2};
     char byte;
-    if (read(ask[0], &byte, 1) != 1 || gs_thread_spawn(&first, compute, NULL, NULL) ||
+    if (read(to_server[0], &byte, 1) != 1 || gs_thread_spawn(&first, compute, NULL, NULL) ||
         gs_thread_spawn(&second, block, NULL, NULL))
         _exit(98);
     while (stuck < 2)
         usleep(1000);
-    if (write(say[1], "s", 1) != 1 || read(ask[0], &byte, 1) != 1)
+    if (write(from_server[1], "s", 1) != 1 || read(to_server[0], &byte, 1) != 1)
         _exit(97);
-    is_over = true;
-    (void)!write(hold[1], "x", 1);
+    is_finished = true;
+    (void)!write(blocking[1], "x", 1);
     return unused;
 }
 
-/* In place of the server's own, while its threads run. */
+/* Called instead of the server's function while its threads run. */
 int __wrap_serve_wait(struct serve_server *of);
 int __real_serve_wait(struct serve_server *of);
 
 int __wrap_serve_wait(struct serve_server *of)
 {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, interfere, NULL))
+    if (pthread_create(&thread, NULL, block_workers, NULL))
         _exit(99);
     int err = __real_serve_wait(of);
     pthread_join(thread, NULL);
@@ -83,12 +84,12 @@ int __wrap_serve_wait(struct serve_server *of)
 
 static _Noreturn void serve(void)
 {
-    char *words[] = {"serve", "--arch",   "user",        "--workers",
-                     "2",     "--listen", "127.0.0.1:0", folder};
+    char *arguments[] = {"serve", "--arch",   "user",        "--workers",
+                         "2",     "--listen", "127.0.0.1:0", folder};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (dup2(say[1], STDOUT_FILENO) < 0)
+    if (dup2(from_server[1], STDOUT_FILENO) < 0)
         _exit(99);
-    _exit(gs_serve_main(8, words));
+    _exit(gs_serve_main(8, arguments));
 }
 
 /* ---- The test ---- */
@@ -99,9 +100,9 @@ static struct sockaddr_in address;
 static char next_byte(void)
 {
     char byte = 0;
-    struct pollfd event = {.fd = say[0], .events = POLLIN};
-    CHECK(poll(&event, 1, PATIENCE_MS) == 1);
-    CHECK_EQ(read(say[0], &byte, 1), 1);
+    struct pollfd event = {.fd = from_server[0], .events = POLLIN};
+    CHECK(poll(&event, 1, TIMEOUT_MS) == 1);
+    CHECK_EQ(read(from_server[0], &byte, 1), 1);
     return byte;
 }
 
@@ -114,7 +115,7 @@ static void start(void)
     snprintf(page, sizeof page, "%s/page", folder);
     FILE *file = fopen(page, "w");
     CHECK(file && fputs(PAGE, file) >= 0 && !fclose(file));
-    CHECK(!pipe(say) && !pipe(ask) && !pipe(hold));
+    CHECK(!pipe(from_server) && !pipe(to_server) && !pipe(blocking));
     fflush(NULL);
     server = fork();
     CHECK(server >= 0);
@@ -142,13 +143,13 @@ static void send_request(int fd)
     CHECK_EQ(send(fd, GET, strlen(GET), MSG_NOSIGNAL), (ssize_t)strlen(GET));
 }
 
-static void take_answer(int fd)
+static void take_completion(int fd)
 {
     char answer[1024];
     size_t n = 0;
     do {
         struct pollfd event = {.fd = fd, .events = POLLIN};
-        CHECK(poll(&event, 1, PATIENCE_MS) == 1);
+        CHECK(poll(&event, 1, TIMEOUT_MS) == 1);
         ssize_t got = recv(fd, answer + n, sizeof answer - 1 - n, 0);
         CHECK(got > 0);
         n += (size_t)got;
@@ -159,33 +160,33 @@ static void take_answer(int fd)
 
 TEST(all_connections_are_answered_while_every_worker_is_stuck)
 {
-    int kept[KEPT], fresh[FRESH], status;
+    int early[EARLY], late[LATE], status;
     start();
-    for (int i = 0; i < KEPT; i++)
-        kept[i] = get_connected();
+    for (int i = 0; i < EARLY; i++)
+        early[i] = get_connected();
     for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < KEPT; i++)
-            send_request(kept[i]);
-        for (int i = 0; i < KEPT; i++)
-            take_answer(kept[i]);
+        for (int i = 0; i < EARLY; i++)
+            send_request(early[i]);
+        for (int i = 0; i < EARLY; i++)
+            take_completion(early[i]);
         if (round)
             continue;
-        CHECK_EQ(write(ask[1], "k", 1), 1);
+        CHECK_EQ(write(to_server[1], "k", 1), 1);
         CHECK_EQ(next_byte(), 's');
     }
-    for (int i = 0; i < FRESH; i++)
-        send_request(fresh[i] = get_connected());
-    for (int i = 0; i < FRESH; i++)
-        take_answer(fresh[i]);
-    CHECK_EQ(write(ask[1], "g", 1), 1);
-    for (int i = 0; i < KEPT; i++)
-        send_request(kept[i]);
-    for (int i = 0; i < KEPT; i++)
-        take_answer(kept[i]);
-    for (int i = 0; i < KEPT; i++)
-        close(kept[i]);
-    for (int i = 0; i < FRESH; i++)
-        close(fresh[i]);
+    for (int i = 0; i < LATE; i++)
+        send_request(late[i] = get_connected());
+    for (int i = 0; i < LATE; i++)
+        take_completion(late[i]);
+    CHECK_EQ(write(to_server[1], "g", 1), 1);
+    for (int i = 0; i < EARLY; i++)
+        send_request(early[i]);
+    for (int i = 0; i < EARLY; i++)
+        take_completion(early[i]);
+    for (int i = 0; i < EARLY; i++)
+        close(early[i]);
+    for (int i = 0; i < LATE; i++)
+        close(late[i]);
     CHECK_EQ(kill(server, SIGTERM), 0);
     CHECK_EQ(waitpid(server, &status, 0), server);
     CHECK(WIFEXITED(status));

@@ -1,4 +1,4 @@
-/* The queue between greeters and workers. */
+/* The queue between accepting threads and workers. */
 #include "serve/two_lock_queue.h"
 
 #include "tests/test.h"
@@ -21,21 +21,21 @@ static struct serve_queue_node *new_node(void)
 
 static void put(uintptr_t value)
 {
-    serve_queue_put(&queue, new_node(), (void *)value);
+    serve_queue_push(&queue, new_node(), (void *)value);
 }
 
-/* 0: it is closed. */
+/* Returns the value, or 0 if the queue is closed. */
 static uintptr_t take(void)
 {
     struct serve_queue_node *node = NULL;
-    uintptr_t value = (uintptr_t)serve_queue_take(&queue, &node);
+    uintptr_t value = (uintptr_t)serve_queue_pop(&queue, &node);
     free(node);
     return value;
 }
 
 TEST(what_is_put_first_is_taken_first)
 {
-    serve_queue_init(&queue, new_node());
+    CHECK(!serve_queue_init(&queue));
     for (uintptr_t i = 1; i <= 100; i++)
         put(i);
     CHECK_EQ(serve_queue_length(&queue), 100);
@@ -45,22 +45,22 @@ TEST(what_is_put_first_is_taken_first)
     serve_queue_done(&queue);
 }
 
-TEST(a_node_that_comes_back_may_be_put_again)
+TEST(a_node_that_was_taken_can_be_reused)
 {
     struct serve_queue_node *node = new_node();
     int values[3];
-    serve_queue_init(&queue, new_node());
+    CHECK(!serve_queue_init(&queue));
     for (int i = 0; i < 1000; i++) {
-        serve_queue_put(&queue, node, &values[i % 3]);
-        CHECK(serve_queue_take(&queue, &node) == &values[i % 3]);
+        serve_queue_push(&queue, node, &values[i % 3]);
+        CHECK(serve_queue_pop(&queue, &node) == &values[i % 3]);
     }
     free(node);
     serve_queue_done(&queue);
 }
 
-TEST(an_empty_queue_that_is_closed_tells_each_who_takes)
+TEST(every_take_from_a_closed_empty_queue_fails)
 {
-    serve_queue_init(&queue, new_node());
+    CHECK(!serve_queue_init(&queue));
     put(7);
     serve_queue_close(&queue, 2);
     CHECK_EQ(take(), 7);
@@ -75,11 +75,11 @@ static void *wait_for_one(void *ret)
     return NULL;
 }
 
-TEST(who_takes_from_an_empty_queue_waits_until_something_is_put)
+TEST(take_from_an_empty_queue_waits_for_a_value)
 {
     pthread_t threads[THREADS];
     uintptr_t taken[THREADS], sum = 0;
-    serve_queue_init(&queue, new_node());
+    CHECK(!serve_queue_init(&queue));
     for (int i = 0; i < THREADS; i++)
         CHECK_EQ(pthread_create(&threads[i], NULL, wait_for_one, &taken[i]), 0);
     for (uintptr_t i = 1; i <= THREADS; i++)
@@ -99,12 +99,12 @@ struct producer {
 
 struct consumer {
     pthread_t thread;
-    uintptr_t last[THREADS]; /* of each producer */
+    uintptr_t last[THREADS]; /* the last value of each producer */
     uint64_t count;
     bool is_in_order;
 };
 
-/* Values of different producers differ, and those of one grow. */
+/* Values of different producers differ, and the values of one producer increase. */
 static void *produce(void *argument)
 {
     const struct producer *producer = argument;
@@ -126,12 +126,12 @@ static void *consume(void *argument)
     return NULL;
 }
 
-TEST(with_many_who_put_and_take_nothing_is_lost_and_the_order_of_each_is_kept)
+TEST(many_producers_and_consumers_lose_nothing_and_preserve_each_producers_order)
 {
     static struct producer producers[THREADS];
     static struct consumer consumers[THREADS];
     uint64_t count = 0;
-    serve_queue_init(&queue, new_node());
+    CHECK(!serve_queue_init(&queue));
     for (uintptr_t i = 0; i < THREADS; i++) {
         producers[i].index = i;
         CHECK_EQ(pthread_create(&producers[i].thread, NULL, produce, &producers[i]), 0);

@@ -6,11 +6,11 @@
 
 /* ---- Threads ---- */
 
-TEST(a_thread_is_added_when_ten_events_wait_and_not_before)
+TEST(thread_is_added_when_ten_events_are_queued)
 {
     static const struct {
         unsigned queued;
-        uint64_t after_ns; /* the step before */
+        uint64_t after_ns; /* time since the previous step */
         bool grows;
     } steps[] = {
         {0, 20 * MS, false}, {9, 20 * MS, false},  {10, 20 * MS, true}, {500, 1 * MS, false},
@@ -20,38 +20,38 @@ TEST(a_thread_is_added_when_ten_events_wait_and_not_before)
     uint64_t now_ns = GS_SECOND;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         now_ns += steps[i].after_ns;
-        if (gs_pool_grows(&control, steps[i].queued, now_ns) != steps[i].grows)
+        if (gs_pool_should_grow(&control, steps[i].queued, now_ns) != steps[i].grows)
             TEST_FAIL("step %zu", i);
     }
 }
 
 /* ---- Batches ---- */
 
-static void begin(struct gs_batch_control *control, uint64_t *ret_now_ns)
+static void start(struct gs_batch_control *control, uint64_t *ret_now_ns)
 {
     *ret_now_ns = GS_SECOND;
-    gs_batch_control_init(control, GS_BATCH_MOST);
-    gs_batch_control_tell(control, 0, *ret_now_ns);
+    gs_batch_control_init(control, GS_BATCH_MAX);
+    gs_batch_control_update(control, 0, *ret_now_ns);
 }
 
-/* As many windows as make one adjustment, at so many events a second. */
+/* Run the windows of one adjustment, at this number of events per second. */
 static unsigned run_windows(struct gs_batch_control *control, unsigned rate, uint64_t *now_ns)
 {
     unsigned batch = 0;
     for (int i = 0; i < 5; i++) {
         *now_ns += 100 * MS;
-        batch = gs_batch_control_tell(control, rate / 10, *now_ns);
+        batch = gs_batch_control_update(control, rate / 10, *now_ns);
     }
     return batch;
 }
 
-TEST(batches_shrink_as_long_as_throughput_stays)
+TEST(batches_shrink_while_throughput_is_constant)
 {
     struct gs_batch_control control;
     uint64_t now_ns;
-    begin(&control, &now_ns);
+    start(&control, &now_ns);
     unsigned before = run_windows(&control, 10000, &now_ns);
-    CHECK_EQ(before, 1024); /* another load than before: all begins anew */
+    CHECK_EQ(before, 1024); /* the load has changed, so the controller resets */
     for (int i = 0; i < 60; i++) {
         unsigned batch = run_windows(&control, 10000, &now_ns);
         CHECK(batch <= before);
@@ -60,44 +60,45 @@ TEST(batches_shrink_as_long_as_throughput_stays)
     CHECK_EQ(before, 1);
 }
 
-TEST(batches_grow_when_throughput_falls_and_shrink_again_when_it_is_back)
+TEST(batches_grow_when_throughput_falls_and_shrink_when_it_recovers)
 {
     struct gs_batch_control control;
     uint64_t now_ns;
-    begin(&control, &now_ns);
+    start(&control, &now_ns);
     for (int i = 0; i < 10; i++)
         run_windows(&control, 10000, &now_ns);
     unsigned small = run_windows(&control, 10000, &now_ns);
     CHECK(small < 1024);
     CHECK(run_windows(&control, 8000, &now_ns) > small);
     CHECK(run_windows(&control, 8000, &now_ns) > small);
-    unsigned large = run_windows(&control, 9400, &now_ns); /* between: it goes on as it was */
+    unsigned large =
+        run_windows(&control, 9400, &now_ns); /* between the thresholds, the direction is kept */
     CHECK(large > small);
     run_windows(&control, 10000, &now_ns);
     CHECK(run_windows(&control, 10000, &now_ns) < 1024);
     CHECK(!control.is_growing);
 }
 
-TEST(batches_begin_anew_when_the_load_is_another_one)
+TEST(batches_restart_at_the_maximum_when_the_load_changes)
 {
     static const unsigned loads[] = {1000, 30000};
     for (size_t i = 0; i < sizeof loads / sizeof *loads; i++) {
         struct gs_batch_control control;
         uint64_t now_ns;
-        begin(&control, &now_ns);
+        start(&control, &now_ns);
         for (int j = 0; j < 20; j++)
             run_windows(&control, 10000, &now_ns);
-        CHECK(gs_batch_control_tell(&control, 0, now_ns) < 100);
+        CHECK(gs_batch_control_update(&control, 0, now_ns) < 100);
         CHECK_EQ(run_windows(&control, loads[i], &now_ns), 1024);
     }
 }
 
-TEST(batches_are_left_alone_within_a_window)
+TEST(batches_do_not_change_within_a_window)
 {
     struct gs_batch_control control;
     gs_batch_control_init(&control, 8);
     for (uint64_t now_ns = 1; now_ns < 100 * MS; now_ns += MS)
-        CHECK_EQ(gs_batch_control_tell(&control, 1, now_ns), 8);
+        CHECK_EQ(gs_batch_control_update(&control, 1, now_ns), 8);
     CHECK_EQ(control.windows, 0);
 }
 
@@ -105,11 +106,11 @@ TEST(batches_are_left_alone_within_a_window)
 
 #define TARGET (100 * MS)
 
-static unsigned admitted(struct gs_admission_control *control, unsigned asked, uint64_t now_ns)
+static unsigned admitted(struct gs_admission_control *control, unsigned offered, uint64_t now_ns)
 {
     unsigned count = 0;
-    for (unsigned i = 0; i < asked; i++)
-        count += gs_admission_takes(control, now_ns);
+    for (unsigned i = 0; i < offered; i++)
+        count += gs_admission_admit(control, now_ns);
     return count;
 }
 
@@ -123,19 +124,20 @@ TEST(ten_events_are_admitted_at_once_and_then_ten_a_second)
     CHECK_EQ(admitted(&control, 50, now_ns + 101 * MS), 1);
     CHECK_EQ(admitted(&control, 50, now_ns + 602 * MS), 5);
     CHECK_EQ(admitted(&control, 50, now_ns + 100 * GS_SECOND), 10);
-    CHECK_EQ(admitted(&control, 50, now_ns), 0); /* a clock of another thread, which is behind */
+    CHECK_EQ(admitted(&control, 50, now_ns), 0); /* another thread's clock may lag behind */
 }
 
-/* A hundred samples, of which ninety are as told and ten a hundred times that: one adjustment. */
+/* Make one adjustment: 90 of 100 samples have this response time, and 10 have a hundred times
+ * that. */
 static double rate_after(struct gs_admission_control *control, uint64_t response_ns,
                          uint64_t now_ns)
 {
     for (int i = 0; i < 100; i++)
-        gs_admission_tell(control, i % 10 ? response_ns : response_ns * 100, now_ns);
+        gs_admission_update(control, i % 10 ? response_ns : response_ns * 100, now_ns);
     return control->rate;
 }
 
-TEST(the_rate_follows_the_ninetieth_percentile)
+TEST(rate_follows_the_ninetieth_percentile)
 {
     static const struct {
         uint64_t response_ns;
@@ -154,22 +156,22 @@ TEST(the_rate_follows_the_ninetieth_percentile)
     }
 }
 
-TEST(one_slow_moment_counts_for_three_tenths)
+TEST(new_percentile_has_a_weight_of_three_tenths)
 {
     struct gs_admission_control control;
     gs_admission_init(&control, TARGET, GS_SECOND);
     CHECK(rate_after(&control, 50 * MS, GS_SECOND) > 10.4);
-    CHECK(rate_after(&control, 200 * MS, GS_SECOND) < 10.6); /* 95: neither up nor down */
+    CHECK(rate_after(&control, 200 * MS, GS_SECOND) < 10.6); /* at 95, no change */
     CHECK_EQ(control.p90_ns / 1e6, 95);
-    CHECK(rate_after(&control, 200 * MS, GS_SECOND) < 5.3); /* 126.5 */
+    CHECK(rate_after(&control, 200 * MS, GS_SECOND) < 5.3); /* at 126.5, a decrease */
 }
 
-TEST(few_samples_count_after_a_second)
+TEST(few_samples_are_evaluated_after_a_second)
 {
     struct gs_admission_control control;
     gs_admission_init(&control, TARGET, GS_SECOND);
-    gs_admission_tell(&control, MS, GS_SECOND + 999 * MS);
+    gs_admission_update(&control, MS, GS_SECOND + 999 * MS);
     CHECK_EQ(control.rate * 10, 100);
-    gs_admission_tell(&control, MS, 2 * GS_SECOND);
+    gs_admission_update(&control, MS, 2 * GS_SECOND);
     CHECK_EQ(control.rate * 10, 105);
 }

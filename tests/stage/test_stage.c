@@ -14,7 +14,7 @@
 
 struct job {
     struct gs_event event;
-    unsigned seen;
+    unsigned times;
 };
 
 static struct job jobs[EVENTS];
@@ -22,7 +22,7 @@ static atomic_uint handled, calls, largest;
 static sem_t entered, gate;
 static struct gs_stage *second;
 
-static void begin(void)
+static void set_up(void)
 {
     memset(jobs, 0, sizeof jobs);
     handled = calls = largest = 0;
@@ -37,13 +37,13 @@ static void count(struct gs_batch *batch, void *data)
     calls++;
     if (batch->count > largest)
         largest = batch->count;
-    while ((event = gs_batch_take(batch))) {
-        gs_container_of(event, struct job, event)->seen++;
+    while ((event = gs_batch_next(batch))) {
+        gs_container_of(event, struct job, event)->times++;
         handled++;
     }
 }
 
-/* Each call waits until it is let go. */
+/* Each call waits for a post of the semaphore `gate`. */
 static void count_one_by_one(struct gs_batch *batch, void *data)
 {
     sem_post(&entered);
@@ -51,12 +51,12 @@ static void count_one_by_one(struct gs_batch *batch, void *data)
     count(batch, data);
 }
 
-static void pass_on(struct gs_batch *batch, void *data)
+static void forward(struct gs_batch *batch, void *data)
 {
     struct gs_event *event;
     (void)data;
-    while ((event = gs_batch_take(batch)))
-        (void)!gs_outbox_put(batch->outbox, second, event);
+    while ((event = gs_batch_next(batch)))
+        (void)!gs_outbox_add(batch->outbox, second, event);
 }
 
 static struct gs_stage *new_stage(struct gs_stage_options options)
@@ -65,224 +65,222 @@ static struct gs_stage *new_stage(struct gs_stage_options options)
     options.name = "test";
     if (!options.handle)
         options.handle = count;
-    if (!options.loop && !options.threads_most)
-        options.threads_most = 1;
+    if (!options.loop && !options.max_threads)
+        options.max_threads = 1;
     CHECK_EQ(gs_stage_new(&options, &stage), 0);
     return stage;
 }
 
-static void put_all(struct gs_stage *stage, unsigned first, unsigned count)
+static void enqueue_all(struct gs_stage *stage, unsigned first, unsigned count)
 {
     for (unsigned i = first; i < first + count; i++)
-        CHECK_EQ(gs_stage_put(stage, &jobs[i].event), 0);
+        CHECK_EQ(gs_stage_enqueue(stage, &jobs[i].event), 0);
 }
 
-static void check_each_was_seen_once(unsigned count)
+static void check_each_was_handled_once(unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        CHECK_EQ(jobs[i].seen, 1);
+        CHECK_EQ(jobs[i].times, 1);
     CHECK_EQ(handled, count);
 }
 
 TEST(every_event_is_handled_once_by_one_thread)
 {
-    begin();
+    set_up();
     struct gs_stage *stage = new_stage((struct gs_stage_options){0});
-    put_all(stage, 0, EVENTS);
+    enqueue_all(stage, 0, EVENTS);
     gs_stage_free(stage);
-    check_each_was_seen_once(EVENTS);
+    check_each_was_handled_once(EVENTS);
 }
 
-static void *put_a_quarter(void *data)
+static void *enqueue_quarter(void *data)
 {
     static atomic_uint next;
-    put_all(data, next++ % 4 * (EVENTS / 4), EVENTS / 4);
+    enqueue_all(data, next++ % 4 * (EVENTS / 4), EVENTS / 4);
     return NULL;
 }
 
-TEST(every_event_is_handled_once_by_several_threads_from_several)
+TEST(every_event_of_several_producers_is_handled_once_by_several_threads)
 {
-    pthread_t putters[4];
-    begin();
-    struct gs_stage *stage =
-        new_stage((struct gs_stage_options){.threads_most = 3, .batch_most = 7});
+    pthread_t producers[4];
+    set_up();
+    struct gs_stage *stage = new_stage((struct gs_stage_options){.max_threads = 3, .max_batch = 7});
     for (int i = 0; i < 4; i++)
-        CHECK_EQ(pthread_create(&putters[i], NULL, put_a_quarter, stage), 0);
+        CHECK_EQ(pthread_create(&producers[i], NULL, enqueue_quarter, stage), 0);
     for (int i = 0; i < 4; i++)
-        pthread_join(putters[i], NULL);
+        pthread_join(producers[i], NULL);
     gs_stage_free(stage);
-    check_each_was_seen_once(EVENTS);
+    check_each_was_handled_once(EVENTS);
     CHECK(largest <= 7);
 }
 
-TEST(what_a_handler_puts_goes_on_in_one_batch)
+TEST(events_of_an_outbox_reach_the_next_stage)
 {
-    begin();
+    set_up();
     second = new_stage((struct gs_stage_options){0});
-    struct gs_stage *first = new_stage((struct gs_stage_options){.handle = pass_on});
-    put_all(first, 0, EVENTS);
+    struct gs_stage *first = new_stage((struct gs_stage_options){.handle = forward});
+    enqueue_all(first, 0, EVENTS);
     gs_stage_free(first);
     gs_stage_free(second);
-    check_each_was_seen_once(EVENTS);
+    check_each_was_handled_once(EVENTS);
 }
 
-TEST(a_helped_stage_gets_all_events_too)
+TEST(stage_that_another_steals_from_handles_every_event_once)
 {
-    begin();
-    second = new_stage((struct gs_stage_options){.threads_most = 2});
-    struct gs_stage *first =
-        new_stage((struct gs_stage_options){.handle = pass_on, .helps = second, .threads_most = 2});
-    put_all(first, 0, EVENTS);
+    set_up();
+    second = new_stage((struct gs_stage_options){.max_threads = 2});
+    struct gs_stage *first = new_stage(
+        (struct gs_stage_options){.handle = forward, .steals_from = second, .max_threads = 2});
+    enqueue_all(first, 0, EVENTS);
     gs_stage_free(first);
     gs_stage_free(second);
-    check_each_was_seen_once(EVENTS);
+    check_each_was_handled_once(EVENTS);
 }
 
-TEST(a_full_queue_takes_no_more)
+TEST(full_queue_refuses_events)
 {
-    begin();
+    set_up();
     struct gs_stage *stage = new_stage(
-        (struct gs_stage_options){.handle = count_one_by_one, .queue_most = 3, .batch_most = 1});
-    put_all(stage, 0, 1);
-    sem_wait(&entered); /* one is in the handler */
-    put_all(stage, 1, 3);
-    CHECK_EQ(gs_stage_put(stage, &jobs[4].event), -EAGAIN);
-    struct gs_stage_figures figures;
-    gs_stage_figures(stage, &figures);
-    CHECK_EQ(figures.queued, 3);
-    CHECK_EQ(figures.full, 1);
+        (struct gs_stage_options){.handle = count_one_by_one, .max_queue = 3, .max_batch = 1});
+    enqueue_all(stage, 0, 1);
+    sem_wait(&entered); /* the first event is in the handler */
+    enqueue_all(stage, 1, 3);
+    CHECK_EQ(gs_stage_enqueue(stage, &jobs[4].event), -EAGAIN);
+    struct gs_stage_stats stats;
+    gs_stage_stats(stage, &stats);
+    CHECK_EQ(stats.queued, 3);
+    CHECK_EQ(stats.refused_full, 1);
     sem_post(&gate);
     sem_wait(&entered);
-    put_all(stage, 4, 1);
+    enqueue_all(stage, 4, 1);
     for (int i = 0; i < 4; i++)
         sem_post(&gate);
     gs_stage_free(stage);
-    check_each_was_seen_once(5);
+    check_each_was_handled_once(5);
 }
 
-TEST(more_than_the_controller_admits_is_refused)
+TEST(events_above_the_admitted_rate_are_refused)
 {
-    struct gs_stage_figures figures;
+    struct gs_stage_stats stats;
     unsigned refused = 0;
-    begin();
+    set_up();
     struct gs_stage *stage = new_stage(
         (struct gs_stage_options){.controllers = GS_STAGE_ADMISSION, .target_ns = GS_SECOND});
     for (unsigned i = 0; i < EVENTS; i++) {
-        int err = gs_stage_put(stage, &jobs[i].event);
+        int err = gs_stage_enqueue(stage, &jobs[i].event);
         CHECK(!err || err == -EBUSY);
         refused += err != 0;
     }
-    gs_stage_figures(stage, &figures);
-    CHECK_EQ(figures.refused, refused);
+    gs_stage_stats(stage, &stats);
+    CHECK_EQ(stats.refused_admission, refused);
     CHECK(refused && refused <= EVENTS - 10);
-    CHECK(figures.rate >= 10);
+    CHECK(stats.rate >= 10);
     gs_stage_free(stage);
     CHECK_EQ(handled, EVENTS - refused);
 }
 
-TEST(what_would_take_too_long_is_refused)
+TEST(event_that_would_wait_too_long_is_refused)
 {
-    begin();
+    set_up();
     struct gs_stage *stage = new_stage(
-        (struct gs_stage_options){.handle = count_one_by_one, .batch_most = 1, .wait_most_ns = 1});
-    put_all(stage, 0, 2); /* how long they take is not known yet */
+        (struct gs_stage_options){.handle = count_one_by_one, .max_batch = 1, .max_wait_ns = 1});
+    enqueue_all(stage, 0, 2); /* the service time is not known yet */
     sem_post(&gate);
     sem_wait(&entered);
-    sem_wait(&entered);   /* the first has been handled */
-    put_all(stage, 2, 1); /* nobody waits */
-    CHECK_EQ(gs_stage_put(stage, &jobs[3].event), -EAGAIN);
+    sem_wait(&entered);       /* the first event has been handled */
+    enqueue_all(stage, 2, 1); /* the queue is empty */
+    CHECK_EQ(gs_stage_enqueue(stage, &jobs[3].event), -EAGAIN);
     sem_post(&gate);
     sem_post(&gate);
     gs_stage_free(stage);
-    check_each_was_seen_once(3);
+    check_each_was_handled_once(3);
 }
 
-static void pause_a_while(void)
+static void pause_briefly(void)
 {
     struct timespec pause = {.tv_nsec = 1000000};
     nanosleep(&pause, NULL);
 }
 
-/* Put events until it has so many threads, each in the handler. Returns how many were put. */
+/* Enqueue events until the stage has this number of threads, each in the handler. Returns the
+ * number of events. */
 static unsigned grow_to(struct gs_stage *stage, unsigned threads)
 {
-    struct gs_stage_figures figures;
-    unsigned put = 0;
+    struct gs_stage_stats stats;
+    unsigned enqueued = 0;
     do {
-        CHECK(put < EVENTS);
-        put_all(stage, put++, 1);
-        pause_a_while();
-        gs_stage_figures(stage, &figures);
-    } while (figures.threads < threads);
+        CHECK(enqueued < EVENTS);
+        enqueue_all(stage, enqueued++, 1);
+        pause_briefly();
+        gs_stage_stats(stage, &stats);
+    } while (stats.threads < threads);
     for (unsigned i = 0; i < threads; i++)
         sem_wait(&entered);
-    return put;
+    return enqueued;
 }
 
-static const struct gs_stage_options growing = {.handle = count_one_by_one,
-                                                .batch_most = 1,
-                                                .threads_most = 3,
-                                                .controllers = GS_STAGE_THREADS};
+static const struct gs_stage_options growing = {
+    .handle = count_one_by_one, .max_batch = 1, .max_threads = 3, .controllers = GS_STAGE_THREADS};
 
-TEST(threads_are_added_while_events_wait)
+TEST(threads_are_added_while_events_are_queued)
 {
-    struct gs_stage_figures figures;
-    begin();
+    struct gs_stage_stats stats;
+    set_up();
     struct gs_stage *stage = new_stage(growing);
-    gs_stage_figures(stage, &figures);
-    CHECK_EQ(figures.threads, 1);
-    unsigned put = grow_to(stage, 3);
-    put_all(stage, put, 50);
-    gs_stage_figures(stage, &figures);
-    CHECK_EQ(figures.threads, 3);
-    for (unsigned i = 0; i < put + 50; i++)
+    gs_stage_stats(stage, &stats);
+    CHECK_EQ(stats.threads, 1);
+    unsigned enqueued = grow_to(stage, 3);
+    enqueue_all(stage, enqueued, 50);
+    gs_stage_stats(stage, &stats);
+    CHECK_EQ(stats.threads, 3);
+    for (unsigned i = 0; i < enqueued + 50; i++)
         sem_post(&gate);
     gs_stage_free(stage);
-    check_each_was_seen_once(put + 50);
+    check_each_was_handled_once(enqueued + 50);
 }
 
-TEST(a_thread_that_is_idle_ends_and_the_last_one_stays)
+TEST(idle_threads_end_except_the_last)
 {
-    struct gs_stage_figures figures;
-    begin();
+    struct gs_stage_stats stats;
+    set_up();
     struct gs_stage *stage = new_stage(growing);
-    unsigned put = grow_to(stage, 2);
-    for (unsigned i = 0; i <= put; i++)
+    unsigned enqueued = grow_to(stage, 2);
+    for (unsigned i = 0; i <= enqueued; i++)
         sem_post(&gate);
     do {
-        pause_a_while();
-        gs_stage_figures(stage, &figures);
-    } while (figures.threads > 1);
-    put_all(stage, put, 1);
+        pause_briefly();
+        gs_stage_stats(stage, &stats);
+    } while (stats.threads > 1);
+    enqueue_all(stage, enqueued, 1);
     gs_stage_free(stage);
-    check_each_was_seen_once(put + 1);
+    check_each_was_handled_once(enqueued + 1);
 }
 
-TEST(figures_tell_what_was_done)
+TEST(statistics_count_events_and_batches)
 {
-    struct gs_stage_figures figures;
-    begin();
+    struct gs_stage_stats stats;
+    set_up();
     struct gs_stage *stage = new_stage(
-        (struct gs_stage_options){.handle = count_one_by_one, .batch_most = 4, .threads_most = 1});
-    put_all(stage, 0, 1);
+        (struct gs_stage_options){.handle = count_one_by_one, .max_batch = 4, .max_threads = 1});
+    enqueue_all(stage, 0, 1);
     sem_wait(&entered);
-    put_all(stage, 1, 8);
+    enqueue_all(stage, 1, 8);
     for (int i = 0; i < 3; i++)
         sem_post(&gate);
     do
-        gs_stage_figures(stage, &figures);
-    while (figures.events < 9);
-    CHECK_STR(figures.name, "test");
-    CHECK_EQ(figures.batches, 3);
-    CHECK_EQ(figures.queued, 0);
-    CHECK_EQ(figures.threads, 1);
-    CHECK_EQ(figures.batch, 4);
-    CHECK(figures.wait_ns > 0 && figures.handle_ns > 0);
+        gs_stage_stats(stage, &stats);
+    while (stats.events < 9);
+    CHECK_STR(stats.name, "test");
+    CHECK_EQ(stats.batches, 3);
+    CHECK_EQ(stats.queued, 0);
+    CHECK_EQ(stats.threads, 1);
+    CHECK_EQ(stats.batch, 4);
+    CHECK(stats.wait_ns > 0 && stats.handle_ns > 0);
     CHECK_EQ(largest, 4);
     gs_stage_free(stage);
 }
 
-/* ---- On a loop ---- */
+/* ---- Stages on loops ---- */
 
 static pthread_t loop_thread;
 
@@ -294,25 +292,25 @@ static void count_in_loop(struct gs_batch *batch, void *data)
         gs_loop_stop(data);
 }
 
-static void *put_everything(void *data)
+static void *enqueue_everything(void *data)
 {
-    put_all(data, 0, EVENTS);
+    enqueue_all(data, 0, EVENTS);
     return NULL;
 }
 
-TEST(a_stage_on_a_loop_is_served_by_the_loop)
+TEST(stage_on_a_loop_is_served_by_the_loop)
 {
     struct gs_loop *loop;
-    pthread_t putter;
-    begin();
+    pthread_t producer;
+    set_up();
     CHECK_EQ(gs_loop_new(&loop), 0);
     loop_thread = pthread_self();
     struct gs_stage *stage =
         new_stage((struct gs_stage_options){.handle = count_in_loop, .data = loop, .loop = loop});
-    CHECK_EQ(pthread_create(&putter, NULL, put_everything, stage), 0);
+    CHECK_EQ(pthread_create(&producer, NULL, enqueue_everything, stage), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
-    pthread_join(putter, NULL);
-    check_each_was_seen_once(EVENTS);
+    pthread_join(producer, NULL);
+    check_each_was_handled_once(EVENTS);
     gs_stage_free(stage);
     gs_loop_free(loop);
 }
@@ -321,46 +319,46 @@ static void on_tick(struct gs_timer *timer)
 {
     struct gs_stage *stage = timer->watcher.data;
     for (unsigned i = 0; i < 100; i++)
-        CHECK_EQ(gs_outbox_put(gs_stage_outbox(stage), second, &jobs[i].event), 0);
+        CHECK_EQ(gs_outbox_add(gs_stage_outbox(stage), second, &jobs[i].event), 0);
 }
 
-TEST(what_a_loops_callbacks_put_is_delivered_before_it_waits)
+TEST(outbox_of_a_loop_is_flushed_before_the_loop_waits)
 {
     struct gs_loop *loop;
     struct gs_timer timer;
-    begin();
+    set_up();
     CHECK_EQ(gs_loop_new(&loop), 0);
     second = new_stage((struct gs_stage_options){.handle = count_one_by_one});
     struct gs_stage *stage = new_stage((struct gs_stage_options){.loop = loop});
     gs_timer_init(&timer, loop, on_tick);
     timer.watcher.data = stage;
     CHECK_EQ(gs_timer_start(&timer, 0), 0);
-    CHECK(gs_loop_step(loop, GS_NEVER) >= 0);
-    struct gs_stage_figures figures;
-    gs_stage_figures(second, &figures);
-    CHECK_EQ(figures.queued, 0);
-    CHECK(gs_loop_step(loop, 0) >= 0);
+    CHECK(gs_loop_run_once(loop, GS_NEVER) >= 0);
+    struct gs_stage_stats stats;
+    gs_stage_stats(second, &stats);
+    CHECK_EQ(stats.queued, 0);
+    CHECK(gs_loop_run_once(loop, 0) >= 0);
     sem_wait(&entered);
     sem_post(&gate);
     gs_stage_free(stage);
     gs_stage_free(second);
     gs_loop_free(loop);
-    check_each_was_seen_once(100);
+    check_each_was_handled_once(100);
     CHECK_EQ(calls, 1);
 }
 
-/* ---- What can't be ---- */
+/* ---- Options and signals ---- */
 
-TEST(options_that_contradict_are_refused)
+TEST(contradictory_options_are_refused)
 {
     struct gs_loop *loop;
     CHECK_EQ(gs_loop_new(&loop), 0);
     const struct gs_stage_options wrong[] = {
-        {.threads_most = 1},
+        {.max_threads = 1},
         {.handle = count},
-        {.handle = count, .threads_most = 1, .loop = loop},
+        {.handle = count, .max_threads = 1, .loop = loop},
         {.handle = count, .loop = loop, .controllers = GS_STAGE_THREADS},
-        {.handle = count, .threads_most = 1, .controllers = GS_STAGE_ADMISSION},
+        {.handle = count, .max_threads = 1, .controllers = GS_STAGE_ADMISSION},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct gs_stage *stage;
@@ -370,21 +368,21 @@ TEST(options_that_contradict_are_refused)
     gs_loop_free(loop);
 }
 
-static void see_signals(struct gs_batch *batch, void *data)
+static void record_signals(struct gs_batch *batch, void *data)
 {
     sigset_t *set = data;
     pthread_sigmask(SIG_BLOCK, NULL, set);
     count(batch, NULL);
 }
 
-TEST(its_threads_take_no_signals)
+TEST(threads_of_a_stage_block_all_signals)
 {
     sigset_t set;
     sigemptyset(&set);
-    begin();
+    set_up();
     struct gs_stage *stage =
-        new_stage((struct gs_stage_options){.handle = see_signals, .data = &set});
-    put_all(stage, 0, 1);
+        new_stage((struct gs_stage_options){.handle = record_signals, .data = &set});
+    enqueue_all(stage, 0, 1);
     gs_stage_free(stage);
     CHECK(sigismember(&set, SIGTERM) && sigismember(&set, SIGUSR1));
 }

@@ -1,4 +1,5 @@
-/* What the tests of user threads share. Checks in user threads end the program: a test cannot be left from another stack. */
+/* Fixture of the tests of user threads. A failed check in a user thread ends the program, because
+ * longjmp cannot leave the stack of a user thread. */
 #ifndef GS_TESTS_THREAD_FIXTURE_H
 #define GS_TESTS_THREAD_FIXTURE_H
 
@@ -11,7 +12,7 @@
 #include <gossamer/thread.h>
 #include <unistd.h>
 
-/* Another processor's program, of which the kernel sees the emulator. */
+/* An emulator runs the program, and the kernel sees the emulator. */
 #ifdef GS_EMULATED
 #define IS_EMULATED true
 #else
@@ -38,14 +39,14 @@
         }                                                                                          \
     } while (0)
 
-/* Run `first` with so many workers; whatever the test leaves must have ended. */
+/* Run `first` with this many workers; all threads must have ended afterwards. */
 static inline void run_with(unsigned workers, gs_thread_fn *first)
 {
     const struct gs_threads_options options = {.workers = workers};
     CHECK_EQ(gs_threads_run(&options, first, NULL, NULL), 0);
 }
 
-/* The same with one worker, and with several. */
+/* Run it with one worker, and with several. */
 static inline void run_both(gs_thread_fn *first)
 {
     run_with(1, first);
@@ -71,7 +72,7 @@ static inline uint64_t after(uint64_t wait_ns)
     return gs_clock_now() + wait_ns;
 }
 
-/* What each thread adds to a log, a letter, in the order in which they come. */
+/* A log to which each thread appends a letter. */
 static char calls[256];
 
 static inline void log_call(const char *letter)

@@ -1,4 +1,5 @@
-/* What a child process reports about its threads, and regular expressions that its lines are to match. */
+/* Reports about threads that a child process writes, and regular expressions that must match
+ * them. */
 #ifndef GS_TESTS_THREAD_REPORT_H
 #define GS_TESTS_THREAD_REPORT_H
 
@@ -8,8 +9,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-static char report[1 << 17];
-static int report_out; /* in the child */
+static char report[1 << 19];
+static int report_out; /* the child's end of the pipe for its report */
 
 static inline void read_report(int fd)
 {
@@ -20,7 +21,8 @@ static inline void read_report(int fd)
     report[n] = 0;
 }
 
-/* Run `fn` in a child, with what it writes to report_out in `report`. Returns its wait status. */
+/* Run `fn` in a child process, and store what it writes to report_out in `report`. Returns the wait
+ * status. */
 static inline int in_child(void (*fn)(void))
 {
     int fds[2], status = 0;
@@ -38,7 +40,7 @@ static inline int in_child(void (*fn)(void))
     return status;
 }
 
-/* In the child. */
+/* Called in the child process. */
 static inline void run_reporting(unsigned workers, gs_thread_fn *first, int expected)
 {
     const struct gs_threads_options options = {
@@ -55,7 +57,7 @@ static inline struct gs_thread *spawn_named(const char *name, gs_thread_fn *fn, 
     return thread;
 }
 
-/* An extended regular expression, in which ^ and $ are the ends of a line. */
+/* Matches an extended regular expression, in which ^ and $ match at the ends of lines. */
 static inline int is_reported(const char *pattern)
 {
     regex_t regex;

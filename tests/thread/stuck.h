@@ -1,4 +1,4 @@
-/* Workers that are kept stuck until what the others are to do has been done: so no test depends on time. */
+/* Workers that are stuck until the test releases them, so that no test depends on time. */
 #ifndef GS_TESTS_THREAD_STUCK_H
 #define GS_TESTS_THREAD_STUCK_H
 
@@ -6,22 +6,22 @@
 
 #include <stdatomic.h>
 
-static atomic_bool is_over;
+static atomic_bool is_finished;
 static atomic_int stuck, done __attribute__((unused));
 static int release[2]; /* a pipe */
 
 static inline void begin(void)
 {
-    atomic_store(&is_over, false);
+    atomic_store(&is_finished, false);
     atomic_store(&stuck, 0);
     atomic_store(&done, 0);
     CHECK_EQ(pipe(release), 0);
 }
 
-/* Whoever is stuck goes on. */
+/* Release the stuck workers. */
 static inline void end_all(void)
 {
-    atomic_store(&is_over, true);
+    atomic_store(&is_finished, true);
     close(release[1]);
 }
 
@@ -46,7 +46,7 @@ static inline void *block_in_call(void *unused)
 static inline void compute(void)
 {
     atomic_fetch_add(&stuck, 1);
-    while (!atomic_load(&is_over))
+    while (!atomic_load(&is_finished))
         ;
 }
 

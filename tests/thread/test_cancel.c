@@ -1,4 +1,7 @@
 #include "tests/thread/fixture.h"
+#include "thread/sanitizer.h"
+
+#include <stdatomic.h>
 
 static struct gs_semaphore semaphore;
 static struct gs_mutex mutex;
@@ -36,7 +39,7 @@ static void *cancel_all_kinds(void *unused)
     gs_thread_fn *fns[] = {wait_semaphore, sleep_canceled, park_canceled, read_canceled};
     for (int i = 0; i < 8; i++) {
         struct gs_thread *thread = spawn(fns[i / 2], fds);
-        if (i % 2) /* else before it has run */
+        if (i % 2) /* let the thread run before it is canceled */
             MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
         gs_thread_cancel(thread);
         gs_thread_cancel(thread);
@@ -56,8 +59,9 @@ static void *shielded(void *unused)
 {
     (void)unused;
     MUST(gs_thread_set_cancelable(false));
-    MUST_EQ(gs_thread_sleep(after(5 * GS_MILLISECOND)), 0);
-    MUST(gs_thread_is_canceled());
+    while (!gs_thread_is_canceled())
+        MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+    MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
     MUST(!gs_thread_set_cancelable(true));
     MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
     gs_mutex_unlock(&mutex);
@@ -77,7 +81,7 @@ static void *cancel_shielded(void *unused)
     return NULL;
 }
 
-TEST(cancel_waits_until_it_is_let_in_and_never_interrupts_a_mutex)
+TEST(cancellation_is_delayed_while_disabled_and_never_interrupts_a_mutex)
 {
     run_both(cancel_shielded);
 }
@@ -96,12 +100,12 @@ static void *cancel_the_rest(void *unused)
     return NULL;
 }
 
-TEST(all_but_the_caller_are_cancelled)
+TEST(all_but_the_caller_are_canceled)
 {
     run_both(cancel_the_rest);
 }
 
-/* ---- All, while others come and go ---- */
+/* ---- All threads, while others start and end ---- */
 
 static atomic_uint begun;
 
@@ -117,7 +121,7 @@ static void *end_at_once(void *unused)
     return unused;
 }
 
-/* What it spawns after it was cancelled itself, it cancels. */
+/* After this thread was canceled, it cancels the threads that it spawns. */
 static void *spawn_until_canceled(void *unused)
 {
     while (!gs_thread_is_canceled()) {
@@ -140,7 +144,8 @@ static void *cancel_among_spawns(void *unused)
     for (int round = 0; round < (IS_EMULATED ? 2 : 20); round++) {
         struct gs_thread *threads[4];
         atomic_store(&begun, 0);
-        /* To be cancelled after the small stacks, and before those who go on spawning these. */
+        /* These threads are canceled after those with small stacks, and before the threads that
+         * spawn more of those. */
         for (int i = 0; i < (IS_EMULATED ? 50 : 1000); i++)
             MUST_EQ(gs_thread_spawn(NULL, park_canceled_for_ever, NULL, NULL), 0);
         for (unsigned i = 0; i < 4; i++) {
@@ -156,9 +161,171 @@ static void *cancel_among_spawns(void *unused)
     return unused;
 }
 
-TEST(none_is_missed_when_all_are_cancelled_while_others_spawn)
+TEST(no_thread_is_missed_when_all_are_canceled_while_others_spawn)
 {
     run_with(3, cancel_among_spawns);
+}
+
+/* ---- Threads on stacks of the caller ---- */
+
+static atomic_uint spawners;
+
+static void *end_immediately(void *result)
+{
+    return result;
+}
+
+static void *spawn_on_own_stacks(void *worker)
+{
+    enum { SIZE = 128 << 10, SPAWNS = IS_EMULATED ? 20 : 1000 };
+    gs_thread_set_cancelable(false);
+    for (int i = 0; i < SPAWNS; i++) {
+        struct gs_thread_attributes attributes = {.stack_size = SIZE,
+                                                  .worker = (unsigned)(uintptr_t)worker};
+        struct gs_thread *thread;
+        attributes.stack = malloc(SIZE);
+        MUST(attributes.stack);
+        MUST_EQ(gs_thread_spawn(&attributes, end_immediately, &thread, &thread), 0);
+        MUST(join(thread) == &thread);
+        memset(attributes.stack, 0xa5, SIZE);
+        free(attributes.stack);
+    }
+    atomic_fetch_sub(&spawners, 1);
+    return NULL;
+}
+
+/* Cancel all threads as long as one thread on each of the other workers spawns. */
+static void cancel_while_others_spawn(gs_thread_fn *spawn_many)
+{
+    struct gs_thread *threads[2];
+    gs_thread_set_cancelable(false);
+    atomic_store(&spawners, 2);
+    for (uintptr_t i = 0; i < 2; i++) {
+        const struct gs_thread_attributes attributes = {.worker = (unsigned)i + 2};
+        MUST_EQ(gs_thread_spawn(&attributes, spawn_many, (void *)(i + 2), &threads[i]), 0);
+    }
+    while (atomic_load(&spawners)) {
+        gs_threads_cancel_all();
+        gs_thread_yield();
+    }
+    for (int i = 0; i < 2; i++)
+        join(threads[i]);
+}
+
+static void *cancel_while_stacks_are_freed(void *unused)
+{
+    cancel_while_others_spawn(spawn_on_own_stacks);
+    return unused;
+}
+
+TEST(threads_on_stacks_of_the_caller_end_while_all_are_canceled)
+{
+    run_with(3, cancel_while_stacks_are_freed);
+}
+
+/* ---- Threads whose control blocks are reused at once ---- */
+
+static void *spawn_and_join(void *unused)
+{
+    gs_thread_set_cancelable(false);
+    for (int i = 0; i < (IS_EMULATED ? 100 : 2000); i++) {
+        const struct gs_thread_attributes attributes = {.stack_size = 1000, .migrates = i % 2};
+        struct gs_thread *thread;
+        MUST_EQ(gs_thread_spawn(&attributes, end_immediately, &thread, &thread), 0);
+        MUST(join(thread) == &thread);
+    }
+    atomic_fetch_sub(&spawners, 1);
+    return unused;
+}
+
+static void *cancel_while_control_blocks_are_reused(void *unused)
+{
+    cancel_while_others_spawn(spawn_and_join);
+    return unused;
+}
+
+TEST(control_blocks_are_reused_while_all_threads_are_canceled)
+{
+    run_with(3, cancel_while_control_blocks_are_reused);
+}
+
+/* ---- A migrating thread, while another worker takes it ---- */
+
+enum { MOVES = GS_ASAN || GS_TSAN || IS_EMULATED ? 1000 : 10000, CANCELERS = 2 };
+
+/* No connection will arrive: a lost cancellation causes -ETIMEDOUT. */
+static int wait_long(unsigned kind)
+{
+    struct gs_semaphore nobody_posts = {0};
+    struct gs_cond nobody_signals = {0};
+    uint64_t deadline_ns = after(60 * GS_SECOND);
+    switch (kind % 4) {
+    case 0:
+        return gs_thread_park(deadline_ns);
+    case 1:
+        return gs_semaphore_wait(&nobody_posts, deadline_ns);
+    case 2:
+        return gs_cond_wait(&nobody_signals, NULL, deadline_ns);
+    default:
+        return gs_thread_sleep(deadline_ns);
+    }
+}
+
+struct move {
+    struct gs_semaphore go;
+    unsigned kind;
+};
+
+/* The thread is made ready and canceled at the same time: it resumes on any worker, and its next
+ * wait is interrupted. */
+static void *move_and_wait(void *argument)
+{
+    struct move *move = argument;
+    int err = gs_semaphore_wait(&move->go, after(60 * GS_SECOND));
+    MUST(!err || err == -ECANCELED);
+    MUST_EQ(wait_long(move->kind), -ECANCELED);
+    MUST(gs_thread_is_canceled());
+    MUST_EQ(wait_long(move->kind + 1), -ECANCELED);
+    return NULL;
+}
+
+static void spin(unsigned turns)
+{
+    for (volatile unsigned i = 0; i < turns; i++)
+        ;
+}
+
+static void *cancel_moving(void *unused)
+{
+    const struct gs_thread_attributes attributes = {.migrates = true};
+    for (unsigned i = 0; i < MOVES; i++) {
+        struct move move = {.kind = i};
+        struct gs_thread *thread;
+        MUST_EQ(gs_thread_spawn(&attributes, move_and_wait, &move, &thread), 0);
+        gs_thread_yield();
+        gs_semaphore_post(&move.go);
+        spin(i * 7919 % 60000);
+        gs_thread_cancel(thread);
+        join(thread);
+    }
+    return unused;
+}
+
+static void *cancel_moving_on_workers(void *unused)
+{
+    struct gs_thread *cancelers[CANCELERS];
+    for (unsigned i = 0; i < CANCELERS; i++) {
+        const struct gs_thread_attributes attributes = {.worker = i + 1};
+        MUST_EQ(gs_thread_spawn(&attributes, cancel_moving, NULL, &cancelers[i]), 0);
+    }
+    for (unsigned i = 0; i < CANCELERS; i++)
+        join(cancelers[i]);
+    return unused;
+}
+
+TEST(thread_canceled_while_another_worker_takes_it_is_interrupted_in_its_next_wait)
+{
+    run_with(3, cancel_moving_on_workers);
 }
 
 static void log_argument(void *letter)

@@ -61,7 +61,7 @@ static void *pass_buffered(void *unused)
     return NULL;
 }
 
-TEST(what_is_sent_is_received_once)
+TEST(items_are_received_once)
 {
     run_both(pass_unbuffered);
     run_both(pass_buffered);
@@ -103,7 +103,7 @@ static void *give_up(void *unused)
     return NULL;
 }
 
-TEST(channel_is_given_up_at_the_deadline)
+TEST(channel_operation_times_out_at_its_deadline)
 {
     run_both(give_up);
 }
@@ -135,7 +135,7 @@ static void *close_it(void *unused)
     return NULL;
 }
 
-TEST(closed_channel_gives_what_is_left_and_then_fails)
+TEST(closed_channel_delivers_the_remaining_items_and_then_fails)
 {
     run_both(close_it);
 }
@@ -210,7 +210,40 @@ static void *select_late(void *unused)
     return NULL;
 }
 
-TEST(select_gives_up_at_its_deadline_and_sees_closed_channels)
+static void collect(void *item, void *sum)
+{
+    *(int *)sum = *(int *)sum * 10 + *(int *)item;
+}
+
+static void *drain(void *unused)
+{
+    int sum = 0, number = 0;
+    (void)unused;
+    open_channels(3);
+    for (int i = 1; i <= 3; i++)
+        MUST_EQ(gs_channel_send(channel, &i, 0), 0);
+    MUST_EQ(gs_channel_receive(channel, &number, 0), 0);
+    number = 4;
+    MUST_EQ(gs_channel_send(channel, &number, 0), 0);
+    gs_channel_drain(channel, collect, &sum);
+    MUST_EQ(sum, 234);
+    gs_channel_drain(other, collect, &sum);
+    MUST_EQ(sum, 234);
+    MUST_EQ(gs_channel_receive(channel, &number, 0), -ETIMEDOUT);
+    MUST_EQ(gs_channel_send(channel, &number, 0), 0);
+    return NULL;
+}
+
+TEST(a_channel_is_drained_from_its_oldest_item_on)
+{
+    int sum = 0;
+    run_with(1, drain);
+    gs_channel_drain(channel, collect, &sum); /* no user threads run */
+    CHECK_EQ(sum, 4);
+    free_channels();
+}
+
+TEST(select_times_out_at_its_deadline_and_detects_closed_channels)
 {
     run_both(select_late);
 }

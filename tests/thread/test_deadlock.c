@@ -1,16 +1,6 @@
-#include "tests/thread/report.h"
+#include "tests/thread/deadlocking.h"
 
-static struct gs_mutex a, b;
-static struct gs_rwlock rwlock;
-static struct gs_once once;
 static struct gs_semaphore semaphore;
-static struct gs_barrier barrier;
-static struct gs_thread *one, *other;
-
-static void meet(void)
-{
-    MUST(gs_barrier_wait(&barrier, GS_NEVER) >= 0);
-}
 
 static void *lock_ab(void *unused)
 {
@@ -49,13 +39,13 @@ static void run_three(void)
     run_reporting(3, deadlocking, -EDEADLK);
 }
 
-/* With one worker and with several; the report is to hold both lines. */
+/* Runs with one worker and with several; the report must contain both lines. */
 static void check_deadlock(gs_thread_fn *fn, const char *line, const char *dumped)
 {
     deadlocking = fn;
     for (int i = 0; i < 2; i++) {
         CHECK_EQ(in_child(i ? run_three : run_one), 0);
-        CHECK_REPORTED("^deadlock: no thread can go on$");
+        CHECK_REPORTED("^deadlock: no thread can continue$");
         CHECK_REPORTED(line);
         CHECK_REPORTED(dumped);
     }
@@ -67,7 +57,7 @@ TEST(deadlock_is_reported_with_its_cycle)
                    "^cycle: (\"left\" waits for mutex of \"right\", \"right\" waits for mutex of "
                    "\"left\"|\"right\" waits for mutex of \"left\", \"left\" waits for mutex of "
                    "\"right\")$",
-                   "^thread 0x[0-9a-f]+ \"first\": waits for join at 0x[0-9a-f]+ since [0-9.]+ ms, "
+                   "^thread 0x[0-9a-f]+ \"first\": has waited [0-9.]+ ms for join at 0x[0-9a-f]+, "
                    "[0-9]+ bytes of stack$");
     CHECK_REPORTED("^ +lock_ab \\(");
 }
@@ -93,35 +83,72 @@ TEST(threads_can_be_run_again_after_a_deadlock)
     CHECK(strstr(strstr(report, "cycle: ") + 1, "cycle: "));
 }
 
-static void *read_and_join(void *unused)
+/* ---- Threads that an aborted run has left ---- */
+
+enum { GIVEN_UP = 4 };
+
+static unsigned runs;
+
+static void *wait_in_one_run(void *unused)
 {
-    MUST_EQ(gs_rwlock_read(&rwlock, GS_NEVER), 0);
-    meet();
-    join(other);
+    unsigned begun = runs;
+    MUST_EQ(gs_semaphore_wait(&semaphore, GS_NEVER), 0);
+    MUST_EQ(runs, begun);
     return unused;
 }
 
-static void *lock_a_and_write(void *unused)
+static void *leave_waiting(void *unused)
 {
-    MUST_EQ(gs_mutex_lock(&a, GS_NEVER), 0);
-    meet();
-    MUST_EQ(gs_rwlock_write(&rwlock, GS_NEVER), 0);
+    for (int i = 0; i < GIVEN_UP; i++)
+        spawn(wait_in_one_run, NULL);
     return unused;
 }
 
-static void *lock_a(void *unused)
+/* The program should have initialised the semaphore again: its queue still contains waiters of the
+ * earlier run. */
+static void *post_for_all(void *unused)
 {
-    meet();
-    MUST_EQ(gs_mutex_lock(&a, GS_NEVER), 0);
+    for (int i = 0; i < GIVEN_UP; i++)
+        gs_semaphore_post(&semaphore);
+    gs_thread_yield();
+    MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+    for (int i = 0; i < GIVEN_UP; i++)
+        MUST_EQ(gs_semaphore_wait(&semaphore, 0), 0);
     return unused;
 }
+
+static void give_up_then_post(unsigned workers)
+{
+    struct gs_threads_options options = {.workers = workers, .is_silent = true};
+    runs = 1;
+    MUST_EQ(gs_threads_run(&options, leave_waiting, NULL, NULL), -EDEADLK);
+    runs = 2;
+    /* Another size class, so that their stacks are not overwritten. */
+    options.stack_size = (size_t)16 << 10;
+    MUST_EQ(gs_threads_run(&options, post_for_all, NULL, NULL), 0);
+}
+
+static void give_up_then_post_on_one(void)
+{
+    give_up_then_post(1);
+}
+
+static void give_up_then_post_on_three(void)
+{
+    give_up_then_post(3);
+}
+
+TEST(threads_left_by_an_aborted_run_are_not_resumed_in_the_next_one)
+{
+    CHECK_EQ(in_child(give_up_then_post_on_one), 0);
+    CHECK_EQ(in_child(give_up_then_post_on_three), 0);
+}
+
+/* ---- Other cycles ---- */
 
 static void *mix(void *unused)
 {
-    barrier.threads = 4;
-    other = spawn_named("joined", lock_a, NULL);
-    spawn_named("reader", read_and_join, NULL);
-    one = spawn_named("writer", lock_a_and_write, NULL);
+    spawn_mixed_cycle(4);
     meet();
     join(one);
     return unused;
@@ -163,7 +190,7 @@ TEST(threads_that_join_each_other_are_a_cycle)
     check_deadlock(join_round,
                    "^cycle: (\"one\" waits for join of \"other\"|\"other\" waits for join of "
                    "\"one\"), ",
-                   "\"first\": waits for semaphore at ");
+                   "\"first\": has waited [0-9.]+ ms for semaphore at ");
 }
 
 static void run_again(void *unused)
@@ -179,8 +206,8 @@ static void *run_once(void *unused)
 
 static void *write_twice(void *unused)
 {
-    MUST_EQ(gs_rwlock_write(&rwlock, GS_NEVER), 0);
-    MUST_EQ(gs_rwlock_read(&rwlock, GS_NEVER), 0);
+    MUST_EQ(gs_rwlock_wrlock(&rwlock, GS_NEVER), 0);
+    MUST_EQ(gs_rwlock_rdlock(&rwlock, GS_NEVER), 0);
     return unused;
 }
 
@@ -222,9 +249,9 @@ static void *leave_behind(void *unused)
 TEST(mutex_of_a_thread_that_has_ended_is_reported)
 {
     check_deadlock(leave_behind,
-                   "^left behind: \"heir\" waits for mutex of \"leaver\", which has "
+                   "^stranded: \"heir\" waits for mutex of \"leaver\", which has "
                    "ended$",
-                   "\"heir\": waits for mutex at ");
+                   "\"heir\": has waited [0-9.]+ ms for mutex at ");
 }
 
 static void *wait_for_nothing(void *unused)
@@ -233,9 +260,9 @@ static void *wait_for_nothing(void *unused)
     return unused;
 }
 
-TEST(what_has_no_holder_is_listed_without_a_cycle)
+TEST(waits_without_a_known_holder_are_listed_without_a_cycle)
 {
-    check_deadlock(wait_for_nothing, "\"first\": waits for semaphore at ",
+    check_deadlock(wait_for_nothing, "\"first\": has waited [0-9.]+ ms for semaphore at ",
                    "^ +wait_for_nothing \\(");
     CHECK(!is_reported("^cycle"));
 }

@@ -4,9 +4,9 @@
 #include <sys/syscall.h>
 
 static long failing;
-static atomic_int left; /* several workers make calls */
+static atomic_int left; /* atomic, as several workers make system calls */
 
-/* The call with this number fails, after so many that pass. */
+/* System calls with this number fail after `left` successful ones. */
 static long fail(long number, void *err)
 {
     return number == failing && atomic_fetch_sub(&left, 1) <= 0 ? *(long *)err : 0;
@@ -35,7 +35,7 @@ static int run_failing(long number, int after_calls, long err)
     return result;
 }
 
-/* In this order: what was reserved and made usable stays so. */
+/* The order of these tests matters: reservations last as long as the process. */
 TEST(no_addresses_for_stacks_is_a_clean_error)
 {
     CHECK_EQ(run_failing(SYS_mmap, 0, -ENOMEM), -ENOMEM);
@@ -70,7 +70,7 @@ TEST(loop_that_fails_for_good_ends_the_run_with_its_error)
     CHECK_EQ(run_failing(number, 0, -EBADF), -EBADF);
 }
 
-TEST(threads_run_after_all_that)
+TEST(threads_can_be_run_after_all_faults)
 {
     run_with(1, start_and_join);
     run_with(3, start_and_join);
@@ -92,7 +92,7 @@ static void *fill_small_stacks(void *unused)
     return NULL;
 }
 
-TEST(spawn_fails_when_no_memory_is_to_be_had_and_succeeds_later)
+TEST(spawn_fails_without_memory_and_succeeds_later)
 {
     run_with(1, fill_small_stacks);
 }

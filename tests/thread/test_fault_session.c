@@ -1,6 +1,7 @@
-/* Calls to the kernel that fail while threads of several workers use sockets, files, the pool and timers: each error is the
- * caller's to see, or is gone round; nothing is left, and the next session goes as ever. Each fault has a process of its own, for
- * what was once reserved stays so. */
+/* System calls fail while threads of several workers use sockets, files, the pool and timers. Each
+ * error must be returned to the caller or handled; nothing may leak, and the next session must
+ * succeed. Each fault has a process of its own, because reservations last as long as the
+ * process. */
 #include "tests/thread/fixture.h"
 #include "thread/sanitizer.h"
 
@@ -10,22 +11,23 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define PATIENCE_SECONDS 60
-/* Runs in a row that do not come to the n-th call, until it is sure that none will. */
-#define MISSES_MOST 2
-/* A sanitizer makes each run many times as long. */
+#define TIMEOUT_SECONDS 60
+/* After this many runs in a row that do not reach the n-th call, no run is assumed to reach it. */
+#define MISSES_MAX 2
+/* Each run takes many times as long with a sanitizer. */
 #define STRIDE (GS_ASAN || GS_TSAN ? 5 : 1)
 #define DENSE 3
 
-#define PTHREAD_CREATE (-1L) /* no system call, but as good as one */
+#define PTHREAD_CREATE (-1L) /* not a system call, but treated as one */
 
 struct fault {
     long number, err;
-    bool is_unnoticed; /* nobody gets to know */
+    bool is_unnoticed; /* the error is ignored */
 };
 
 static const struct fault *armed;
@@ -53,11 +55,12 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
     return err ? (int)-err : __real_pthread_create(thread, attributes, fn, argument);
 }
 
-/* ---- What is told of the fault ---- */
+/* ---- Results of calls ---- */
 
 static atomic_uint noticed;
 
-/* Whether the call went well; otherwise the error is the fault's, or what its peer's end leads to. */
+/* Returns whether the call succeeded. If not, the error must be the injected one, or follow from
+ * the peer's end. */
 static bool ok(ssize_t result)
 {
     if (result > 0)
@@ -97,7 +100,7 @@ static void *echo(void *argument)
     int fd = (int)(intptr_t)argument;
     char bytes[64];
     for (int i = 0; i < 5; i++) {
-        ssize_t n = gs_recv(fd, bytes, sizeof bytes, 0, after(PATIENCE_SECONDS * GS_SECOND));
+        ssize_t n = gs_recv(fd, bytes, sizeof bytes, 0, after(TIMEOUT_SECONDS * GS_SECOND));
         if (!ok(n) || !ok(gs_send_all(fd, bytes, (size_t)n, GS_NEVER)))
             break;
     }
@@ -121,7 +124,7 @@ static void *ask(void *argument)
     return NULL;
 }
 
-static void talk(void)
+static void exchange_messages(void)
 {
     struct gs_thread *threads[6];
     for (size_t i = 0; i < 3; i++) {
@@ -139,7 +142,7 @@ static void talk(void)
 static struct sockaddr_in address;
 static int listener;
 
-/* Nobody will come. */
+/* No connection will arrive. */
 static void shut_listener(void)
 {
     MUST(atomic_load(&has_fired));
@@ -219,14 +222,14 @@ static void add_one(void *number)
     ++*(int *)number;
 }
 
-/* Both workers' files and their part of the pool. */
+/* Uses files on both workers, and the pool. */
 static void *use_file(void *unused)
 {
     const struct open_how how = {.flags = O_RDWR | O_CREAT | O_CLOEXEC, .mode = 0600};
     char path[64], bytes[8] = "bytes";
     struct stat stat;
     int number = 1;
-    /* Where there is no disk to be slow. */
+    /* a memory file system, if there is one */
     snprintf(path, sizeof path, "%s/gossamer-fault-%d-%p",
              access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", getpid(), (void *)&path);
     int fd = gs_open(AT_FDCWD, path, &how, GS_NEVER);
@@ -255,9 +258,9 @@ static void use_files(void)
         join_if_spawned(threads[i]);
 }
 
-static void *play(void *unused)
+static void *run_threads(void *unused)
 {
-    talk();
+    exchange_messages();
     accept_one();
     poll_pipes();
     use_files();
@@ -282,17 +285,17 @@ static int run_session(void)
     const struct gs_threads_options options = {.workers = 2, .stuck_ns = 60 * GS_SECOND};
     int before = count_descriptors();
     atomic_store(&noticed, 0);
-    int err = gs_threads_run(&options, play, NULL, NULL);
+    int err = gs_threads_run(&options, run_threads, NULL, NULL);
     MUST_EQ(count_descriptors(), before);
     return err;
 }
 
 enum { REACHED = 0, NOT_REACHED = 2 };
 
-/* In a process of its own. */
-static int suffer(const struct fault *fault, int n)
+/* Runs one fault in a child process. */
+static int run_with_fault(const struct fault *fault, int n)
 {
-    alarm(PATIENCE_SECONDS);
+    alarm(TIMEOUT_SECONDS);
     signal(SIGPIPE, SIG_IGN);
     armed = fault;
     atomic_store(&left, n);
@@ -312,7 +315,7 @@ static int status_of(const struct fault *fault, int n)
     fflush(NULL);
     pid_t pid = fork();
     if (!pid)
-        exit(suffer(fault, n));
+        exit(run_with_fault(fault, n));
     CHECK_EQ(waitpid(pid, &status, 0), pid);
     return status;
 }
@@ -320,7 +323,7 @@ static int status_of(const struct fault *fault, int n)
 static void fail_each(const struct fault *fault)
 {
     unsigned count = 0;
-    for (int n = 1, misses = 0; misses < MISSES_MOST; n += n < DENSE ? 1 : STRIDE) {
+    for (int n = 1, misses = 0; misses < MISSES_MAX; n += n < DENSE ? 1 : STRIDE) {
         int status = status_of(fault, n);
         if (!WIFEXITED(status) || (WEXITSTATUS(status) && WEXITSTATUS(status) != NOT_REACHED))
             TEST_FAIL("call %ld, the %d. fails with %ld: status %x", fault->number, n, fault->err,
@@ -339,10 +342,10 @@ static void fail_each(const struct fault *fault)
             fail_each(&faults_[i_]);                                                               \
     } while (0)
 
-TEST(waiting_fails_cleanly_or_goes_on)
+TEST(waiting_fails_cleanly_or_continues)
 {
     if (IS_EMULATED)
-        SKIP("an emulator takes minutes for it, and fails no differently");
+        SKIP("an emulator takes minutes, and tests nothing more");
     FAIL_EACH({SYS_epoll_ctl, -ENOMEM}, {SYS_epoll_ctl, -ENOSPC}, {SYS_epoll_create1, -EMFILE},
               {SYS_eventfd2, -ENFILE}, {SYS_epoll_pwait2, -EINTR, true}, {SYS_ppoll, -ENOMEM});
 }
@@ -352,7 +355,7 @@ TEST(memory_fails_cleanly_or_is_done_without)
     FAIL_EACH({SYS_mmap, -ENOMEM}, {SYS_mprotect, -ENOMEM}, {SYS_madvise, -EINVAL, true});
 }
 
-/* So that there are no rings but those of files. */
+/* With this, only files use rings. */
 static void wait_with_epoll(void)
 {
     setenv("GS_POLLER", "epoll", 1);
@@ -366,15 +369,16 @@ TEST(pool_is_as_good_as_a_ring_that_fails)
               {SYS_io_uring_enter, -EINTR, true});
 }
 
-TEST(ring_that_cannot_be_set_up_wholly_is_given_up)
+TEST(ring_that_cannot_be_set_up_completely_is_not_used)
 {
     wait_with_epoll();
-    /* The thread sanitizer does not see that its memory is gone before another worker's has the same address. */
+    /* The thread sanitizer does not see that memory was unmapped before another worker maps the
+     * same address. */
     if (!GS_TSAN)
         FAIL_EACH({SYS_io_uring_register, -ENOMEM, true});
 }
 
-TEST(kernel_threads_that_cannot_be_had_are_told)
+TEST(failure_to_create_a_kernel_thread_is_returned)
 {
     FAIL_EACH({PTHREAD_CREATE, -EAGAIN});
 }

@@ -1,9 +1,11 @@
-/* Files by io_uring where the kernel has it, and by the pool: what a program sees is the same. */
+/* Files with io_uring, if the kernel supports it, and with the pool: the results must be the
+ * same. */
 #include "tests/thread/fixture.h"
 #include "thread/sanitizer.h"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -41,7 +43,7 @@ static void remove_file(void)
     MUST_EQ(unlink(path), 0);
 }
 
-/* Out of the page cache, if the file system has one that can be emptied. */
+/* Evict the file from the page cache, if the file system supports that. */
 static void cool_file(void)
 {
     MUST_EQ(gs_fsync(fd, GS_NEVER), 0);
@@ -104,7 +106,7 @@ TEST(many_threads_read_what_they_wrote)
     run_both(share_file);
 }
 
-/* ---- The open file's own position ---- */
+/* ---- The file offset ---- */
 
 static int other_fd;
 
@@ -119,7 +121,7 @@ static void *append(void *argument)
     return NULL;
 }
 
-/* None is overwritten, none torn. */
+/* No record may be overwritten or torn. */
 static void check_records(void)
 {
     int seen[THREADS] = {0};
@@ -157,7 +159,7 @@ TEST(threads_that_write_at_the_same_position_take_turns)
     run_both(append_all);
 }
 
-/* ---- The ways of the kernel ---- */
+/* ---- Kernel interfaces ---- */
 
 static void *use_ring(void *unused)
 {
@@ -169,7 +171,7 @@ static void *use_ring(void *unused)
     spawn_all(write_and_read, threads);
     unsigned before = atomic_load(&enters);
     join_all(threads);
-    /* Each thread makes several calls. */
+    /* each thread makes several calls */
     if (before)
         MUST(atomic_load(&enters) - before < 2 * THREADS * RECORDS);
     MUST_EQ(gs_stat(AT_FDCWD, "/dev/null", &stat, GS_NEVER), 0);
@@ -191,7 +193,7 @@ TEST(calls_of_many_threads_are_handed_over_together)
         CHECK_EQ(atomic_load(&setups), 0);
 }
 
-static void *tell_errors(void *unused)
+static void *return_errors(void *unused)
 {
     struct stat stat;
     char byte = 0;
@@ -209,12 +211,12 @@ static void *tell_errors(void *unused)
     return unused;
 }
 
-TEST(errors_and_ends_of_files_are_told)
+TEST(errors_and_end_of_file_are_returned)
 {
-    run_both(tell_errors);
+    run_both(return_errors);
 }
 
-/* ---- Deadlines and cancellation: of a call that the kernel has begun and would never end ---- */
+/* ---- Deadlines and cancellation of calls that would never complete ---- */
 
 static int has_ring(void)
 {
@@ -245,7 +247,7 @@ static void *wait_for_writer(void *unused)
         const struct gs_thread_attributes attributes = {.migrates = i == 2};
         struct gs_thread *thread;
         MUST_EQ(gs_thread_spawn(&attributes, open_for_ever, NULL, &thread), 0);
-        if (i) /* else before it is handed over */
+        if (i) /* otherwise the call is canceled before it is submitted */
             MUST_EQ(gs_thread_sleep(after(3 * GS_MILLISECOND)), 0);
         gs_thread_cancel(thread);
         MUST_EQ((intptr_t)join(thread), -ECANCELED);
@@ -262,14 +264,14 @@ static void *wait_for_writer(void *unused)
     return unused;
 }
 
-TEST(what_the_kernel_has_begun_ends_at_the_deadline_and_by_cancellation)
+TEST(operation_in_progress_ends_at_the_deadline_and_by_cancellation)
 {
     gs_sys_set_fault(count_calls, NULL);
     run_both(wait_for_writer);
     gs_sys_set_fault(NULL, NULL);
 }
 
-/* ---- A kernel that takes nothing ---- */
+/* ---- A kernel that refuses all submissions ---- */
 
 static long refuse(long number, void *err)
 {
@@ -285,7 +287,7 @@ TEST(pool_does_what_the_ring_refuses)
 {
     const char *poller = getenv("GS_POLLER");
     if (poller && !strcmp(poller, "io_uring"))
-        return; /* the loops would be refused, too */
+        return; /* the loops would fail as well */
     static const long errors[] = {-ENOMEM, -EAGAIN, -EBUSY, -EPERM, -EINTR, -EBADF};
     for (size_t i = 0; i < (IS_EMULATED ? 1 : sizeof errors / sizeof *errors); i++) {
         long err = errors[i];
@@ -325,7 +327,8 @@ static void *fork_with_ring(void *unused)
 
 TEST(forked_child_has_a_ring_of_its_own)
 {
-    /* The thread sanitizer does not follow user threads into a child, and an emulator does not survive it. */
+    /* The thread sanitizer does not support user threads in a forked child, and an emulator
+     * crashes. */
     if (GS_TSAN)
         return;
     if (!IS_EMULATED)

@@ -1,8 +1,9 @@
-#include "tests/thread/fixture.h"
-#include "thread/sanitizer.h"
+#include "tests/thread/forking.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 
 static int status_of(pid_t pid)
@@ -31,7 +32,7 @@ static void add_one(void *argument)
     ++*(int *)argument;
 }
 
-/* All that a runtime is for: threads, deadlines, I/O, calls that block. */
+/* Uses everything that the runtime provides: threads, deadlines, I/O, blocking calls. */
 static void use_everything(void)
 {
     struct gs_thread *threads[20];
@@ -75,34 +76,36 @@ TEST(plain_fork_is_safe_for_a_child_that_execs)
 
 static int inherited[2];
 
-static void *wait_for_word(void *unused)
+static void *receive_text(void *unused)
 {
     char bytes[8];
     MUST_EQ(gs_recv(inherited[0], bytes, 8, 0, GS_NEVER), 4);
     return unused;
 }
 
-/* The others wait in all manners; the child knows nothing of them, and can use the numbers of what they waited for. */
+/* The other threads wait in all possible kinds of wait. They do not exist in the child, which can
+ * reuse the numbers of their descriptors. */
 static void *fork_among_others(void *argument)
 {
-    struct gs_threads_counts counts;
+    struct gs_threads_stats counts;
     struct gs_thread *threads[9], *reader;
     for (int i = 0; i < 9; i++)
         threads[i] = spawn(sleep_long, NULL);
     MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, inherited), 0);
-    reader = spawn(wait_for_word, NULL);
+    reader = spawn(receive_text, NULL);
     use_everything();
     pid_t pid = gs_fork();
     MUST(pid >= 0);
     if (!pid) {
-        gs_threads_counts(&counts);
+        gs_threads_stats(&counts);
         MUST_EQ(counts.live, 1);
         use_everything();
-        /* The parent's reader would read what is sent through that: so another, under the same numbers. */
+        /* The parent's reader would receive what is sent, so the child opens new descriptors with
+         * the same numbers. */
         MUST_EQ(gs_close(inherited[0]), 0);
         MUST_EQ(gs_close(inherited[1]), 0);
         MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, inherited), 0);
-        reader = spawn(wait_for_word, NULL);
+        reader = spawn(receive_text, NULL);
         gs_thread_yield();
         MUST_EQ(gs_send_all(inherited[1], "word", 4, GS_NEVER), 4);
         join(reader);
@@ -125,13 +128,55 @@ static void *fork_among_others(void *argument)
 
 TEST(child_has_the_calling_thread_only_and_a_working_runtime)
 {
-#ifdef GS_EMULATED
-    SKIP("the emulator does not survive a fork among several kernel threads");
-#endif
-    if (GS_TSAN)
-        SKIP("the thread sanitizer does not follow user threads into a child");
+    skip_without_fork();
     run_both(fork_among_others);
 }
+
+/* ---- While kernel threads of the pool take and finish jobs ---- */
+
+enum { POOL_FORKS = 200, POOL_USERS = 3 };
+
+static atomic_bool has_forked;
+
+static void *use_pool(void *unused)
+{
+    int number = 0;
+    while (!atomic_load(&has_forked))
+        MUST_EQ(gs_run_blocking(add_one, &number, GS_NEVER), 0);
+    return unused;
+}
+
+static void *fork_while_the_pool_works(void *unused)
+{
+    struct gs_thread *threads[POOL_USERS];
+    atomic_store(&has_forked, false);
+    for (int i = 0; i < POOL_USERS; i++)
+        threads[i] = spawn(use_pool, NULL);
+    for (int i = 0; i < POOL_FORKS; i++) {
+        int number = 0;
+        gs_thread_yield();
+        pid_t pid = gs_fork();
+        MUST(pid >= 0);
+        if (!pid) {
+            alarm(20);
+            MUST_EQ(gs_run_blocking(add_one, &number, GS_NEVER), 0);
+            _exit(number);
+        }
+        MUST_EQ(status_of(pid), 1 << 8);
+    }
+    atomic_store(&has_forked, true);
+    for (int i = 0; i < POOL_USERS; i++)
+        join(threads[i]);
+    return unused;
+}
+
+TEST(child_can_use_the_pool_whatever_its_kernel_threads_did)
+{
+    skip_without_fork();
+    run_with(1, fork_while_the_pool_works);
+}
+
+/* ---- A run that ends in the child ---- */
 
 static bool is_child;
 
@@ -183,4 +228,122 @@ static void *fork_on_second(void *unused)
 TEST(child_of_another_worker_exits_when_its_threads_have_ended)
 {
     run_with(2, fork_on_second);
+}
+
+/* ---- Threads that ended before the fork ---- */
+
+enum { ENDED = 40, NEW = 100 };
+
+static void *return_argument(void *argument)
+{
+    return argument;
+}
+
+static void join_all(struct gs_thread **threads)
+{
+    for (int i = 0; i < ENDED; i++)
+        MUST(join(threads[i]) == &threads[i]);
+}
+
+/* None of the new threads is joined yet, so each has a stack of its own. */
+static _Noreturn void join_in_child(struct gs_thread **ended)
+{
+    struct gs_thread *threads[NEW];
+    alarm(20);
+    join_all(ended);
+    for (int i = 0; i < NEW; i++) {
+        threads[i] = spawn(return_argument, &threads[i]);
+        for (int k = 0; k < i; k++)
+            MUST(threads[k] != threads[i]);
+    }
+    for (int i = 0; i < NEW; i++)
+        MUST(join(threads[i]) == &threads[i]);
+    _exit(7);
+}
+
+static void *fork_after_ends(void *unused)
+{
+    const struct gs_thread_attributes here = {.worker = 1};
+    struct gs_thread *threads[ENDED];
+    for (int i = 0; i < ENDED; i++)
+        MUST_EQ(gs_thread_spawn(&here, return_argument, &threads[i], &threads[i]), 0);
+    gs_thread_yield(); /* each of them runs and ends */
+    pid_t pid = gs_fork();
+    MUST(pid >= 0);
+    if (!pid)
+        join_in_child(threads);
+    MUST_EQ(status_of(pid), 7 << 8);
+    join_all(threads);
+    return unused;
+}
+
+TEST(child_can_join_threads_that_had_ended_before_the_fork_and_then_reuse_their_stacks)
+{
+    skip_without_fork();
+    run_both(fork_after_ends);
+}
+
+/* ---- A kernel thread that is no worker writes dumps at the same time ---- */
+
+enum { FORKS = 40, CHILD_SECONDS = 20 };
+
+static atomic_bool is_finished;
+static int dump_fd;
+
+/* The pauses let the fork proceed, which waits for a dump to end. */
+static void *dump_always(void *unused)
+{
+    while (!atomic_load(&is_finished)) {
+        gs_threads_dump(dump_fd);
+        usleep(100);
+    }
+    return unused;
+}
+
+/* If the child waits for a thread that does not exist, it is killed. */
+static _Noreturn void dump_in_child(void)
+{
+    alarm(CHILD_SECONDS);
+    gs_threads_dump(dump_fd);
+    struct gs_thread *other = spawn(sleep_long, NULL);
+    gs_thread_yield();
+    gs_threads_dump(dump_fd);
+    gs_thread_cancel(other);
+    join(other);
+    _exit(7);
+}
+
+static void *fork_during_dumps(void *unused)
+{
+    struct gs_thread *others[5];
+    pthread_t dumper;
+    atomic_store(&is_finished, false);
+    for (int i = 0; i < 5; i++)
+        others[i] = spawn(sleep_long, NULL);
+    gs_thread_yield();
+    MUST_EQ(pthread_create(&dumper, NULL, dump_always, NULL), 0);
+    for (int i = 0; i < FORKS; i++) {
+        pid_t pid = gs_fork();
+        if (!pid)
+            dump_in_child();
+        int status = status_of(pid);
+        MUST_EQ(status, 7 << 8);
+        gs_thread_yield();
+    }
+    atomic_store(&is_finished, true);
+    pthread_join(dumper, NULL);
+    for (int i = 0; i < 5; i++)
+        gs_thread_cancel(others[i]);
+    for (int i = 0; i < 5; i++)
+        join(others[i]);
+    return unused;
+}
+
+TEST(child_can_write_dumps_though_another_kernel_thread_was_writing_one)
+{
+    skip_without_fork();
+    dump_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    CHECK(dump_fd >= 0);
+    run_both(fork_during_dumps);
+    close(dump_fd);
 }

@@ -1,7 +1,8 @@
-/* tools/gdb/gossamer.py, in a live process and in a core. */
+/* Tests of tools/gdb/gossamer.py with a live process and with a core. */
 #include "tests/thread/report.h"
 #include "thread/sanitizer.h"
 
+#include <stdatomic.h>
 #include <sys/prctl.h>
 
 #define GDB "gdb -nx -batch -iex 'set debuginfod enabled off' "
@@ -53,20 +54,22 @@ static void spawn_on(unsigned worker, const char *name, gs_thread_fn *fn)
 
 static void *start_all(void *unused)
 {
+    const struct gs_thread_attributes large = {.name = "deep", .worker = 1, .stack_size = 8 << 20};
     MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
     spawn_on(2, "blocked", block);
-    spawn_on(1, "deep", wait_deep);
+    MUST_EQ(gs_thread_spawn(&large, wait_deep, NULL, NULL), 0);
     spawn_on(1, "locker", lock);
+    spawn_on(1, "other locker", lock);
     while (!atomic_load(&is_blocked))
         gs_thread_yield();
-    spawn_on(2, "fresh", begin);
+    spawn_on(2, "new", begin);
     gs_thread_yield();
     MUST_EQ(write(ready, "", 1), 1);
     MUST_EQ(gs_thread_park(GS_NEVER), 0);
     return unused;
 }
 
-/* A child in which these threads are. */
+/* Run a child with these threads. */
 static pid_t start_child(void)
 {
     int fds[2];
@@ -96,7 +99,7 @@ static void end_child(pid_t pid)
     close(never[1]);
 }
 
-/* What the shell's command says is the report. */
+/* Store the output of the shell command in `report`. */
 static void run_shell(const char *line)
 {
     int fds[2];
@@ -127,35 +130,35 @@ static void run_gdb(const char *what, const char *commands)
 static void require_gdb(void)
 {
 #ifdef GS_EMULATED
-    SKIP("gdb would look at the emulator");
+    SKIP("gdb would inspect the emulator");
 #endif
     run_shell("gdb -nx -batch -ex 'python print(42)'");
     if (!is_reported("^42$"))
-        SKIP("there is no gdb with Python");
+        SKIP("gdb with Python is not installed");
 }
 
 static void check_threads(void)
 {
-    CHECK_REPORTED("^ +[0-9]+  0x[0-9a-f]+  \"deep\"  waits for park since [0-9.]+ ms$");
-    CHECK_REPORTED("\"locker\"  waits for mutex at 0x[0-9a-f]+ since [0-9.]+ ms$");
+    CHECK_REPORTED("^ +[0-9]+  0x[0-9a-f]+  \"deep\"  has waited [0-9.]+ ms for park$");
+    CHECK_REPORTED("\"locker\"  has waited [0-9.]+ ms for mutex at 0x[0-9a-f]+$");
     CHECK_REPORTED("\"blocked\"  runs in kernel thread [0-9]+$");
-    CHECK_REPORTED("\"fresh\"  is (to be started|ready)$");
-    CHECK_REPORTED("^5 threads, 2 workers$");
+    CHECK_REPORTED("\"new\"  (has not started|is ready)$");
+    CHECK_REPORTED("^6 threads, 2 workers$");
     CHECK_REPORTED("^#[0-9]+ .*wait_below \\(depth=.*\n#[0-9]+ .*wait_below "
                    "\\(.*\n#[0-9]+ .*wait_below \\(.*\n#[0-9]+ .*wait_below \\(.*\n"
                    "#[0-9]+ .*wait_deep \\(");
     CHECK_REPORTED("^#[0-9]+ .* block \\(unused=");
-    CHECK_REPORTED("^begins in .*<begin>$");
+    CHECK_REPORTED("^starts in .*<begin>$");
 }
 
-/* In the child's process. */
+/* Attach gdb to the process. */
 static void run_gdb_in(pid_t pid, const char *commands)
 {
     char what[32];
     snprintf(what, sizeof what, "-p %d", pid);
     run_gdb(what, commands);
     if (is_reported("ptrace: |[Cc]ould not attach"))
-        SKIP("gdb may not look into another process");
+        SKIP("gdb is not permitted to attach to another process");
 }
 
 TEST(threads_of_a_live_process_are_listed_with_their_calls)
@@ -167,7 +170,19 @@ TEST(threads_of_a_live_process_are_listed_with_their_calls)
     check_threads();
 }
 
-TEST(thread_that_waits_can_be_looked_at_and_left)
+TEST(threads_with_the_same_calls_are_one_group)
+{
+    require_gdb();
+    pid_t pid = start_child();
+    run_gdb_in(pid, "-ex 'gossamer groups'");
+    end_child(pid);
+    CHECK_REPORTED("^2 threads: waiting for mutex, [0-9.]+ to [0-9.]+ ms\n"
+                   "  \"locker\" 0x[0-9a-f]+, \"other locker\" 0x[0-9a-f]+\n"
+                   "(#.*\n)*#[0-9]+ .* lock \\(");
+    CHECK_REPORTED("^1 threads: runs in kernel thread [0-9]+\n  \"blocked\" ");
+}
+
+TEST(waiting_thread_can_be_inspected_and_left)
 {
     require_gdb();
     pid_t pid = start_child();
@@ -182,7 +197,7 @@ TEST(thread_that_waits_can_be_looked_at_and_left)
     CHECK(left && !strstr(left, "wait_deep") && strstr(left, "gs_worker_main"));
 }
 
-/* A sanitizer's process is too large to be written. */
+/* Under a sanitizer, the process is too large for a core. */
 static void check_core(void)
 {
     char core[] = "/tmp/gossamer-core-XXXXXX", line[512], exe[256] = {0};
@@ -206,7 +221,7 @@ TEST(threads_in_a_core_are_listed_with_their_calls)
 {
     if (GS_ASAN || GS_TSAN)
         return;
-    /* gdb leaves out of the cores that it writes what lies beyond a guard region. */
+    /* gdb omits from its cores what follows a guard region. */
     setenv("GOSSAMER_NO_GUARD_REGIONS", "1", 1);
     check_core();
 }

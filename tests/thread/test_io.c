@@ -5,7 +5,9 @@
 #include <linux/openat2.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -57,7 +59,7 @@ static int connect_to(void)
     return fd;
 }
 
-static void *talk(void *number)
+static void *exchange_messages(void *number)
 {
     int fd = connect_to();
     for (int i = 0; i < ROUNDS; i++) {
@@ -83,7 +85,7 @@ static void *serve_clients(void *unused)
     listen_anywhere();
     struct gs_thread *acceptor = spawn(accept_all, NULL);
     for (int i = 0; i < CLIENTS; i++)
-        clients[i] = spawn(talk, (void *)(intptr_t)i);
+        clients[i] = spawn(exchange_messages, (void *)(intptr_t)i);
     for (int i = 0; i < CLIENTS; i++)
         join(clients[i]);
     join(acceptor);
@@ -109,7 +111,7 @@ static void *be_refused(void *unused)
     return NULL;
 }
 
-TEST(refused_connection_is_told)
+TEST(refused_connection_is_returned)
 {
     run_both(be_refused);
 }
@@ -180,6 +182,45 @@ TEST(writer_waits_for_room)
     run_both(empty_pipe);
 }
 
+/* ---- Files without calls that do not wait ---- */
+
+static int refusals;
+
+/* As if another thread had been faster, and then as if a signal had arrived. */
+static long refuse_first_calls(long number, void *data)
+{
+    (void)data;
+    if (number == SYS_preadv2 || number == SYS_pwritev2)
+        return -EOPNOTSUPP;
+    if ((number != SYS_readv && number != SYS_write) || refusals == 2)
+        return 0;
+    return refusals++ ? -EINTR : -EAGAIN;
+}
+
+static void *transfer_when_ready(void *unused)
+{
+    int ends[2];
+    char byte = 0;
+    MUST_EQ(gs_sys_pipe2(ends, O_CLOEXEC), 0);
+    gs_sys_set_fault(refuse_first_calls, NULL);
+    refusals = 0;
+    MUST_EQ(gs_write(ends[1], "x", 1, after(20 * GS_SECOND)), 1);
+    MUST_EQ(refusals, 2);
+    refusals = 0;
+    MUST_EQ(gs_read(ends[0], &byte, 1, after(20 * GS_SECOND)), 1);
+    MUST_EQ(refusals, 2);
+    MUST_EQ(gs_read(ends[0], &byte, 1, 0), -ETIMEDOUT);
+    gs_sys_set_fault(NULL, NULL);
+    gs_close(ends[0]);
+    gs_close(ends[1]);
+    return unused;
+}
+
+TEST(ready_file_that_would_block_is_waited_for_again)
+{
+    run_with(1, transfer_when_ready);
+}
+
 static void *close_under_reader(void *unused)
 {
     (void)unused;
@@ -190,7 +231,7 @@ static void *close_under_reader(void *unused)
     MUST_EQ(gs_close(fd), 0);
     MUST_EQ((intptr_t)join(reader), -EBADF);
     gs_close(pair[1]);
-    /* The number means another file now. */
+    /* The descriptor number refers to another file now. */
     MUST_EQ(gs_sys_pipe2(pair, O_CLOEXEC), 0);
     MUST_EQ(pair[0], fd);
     reader = spawn(read_byte, &pair[0]);
@@ -222,26 +263,26 @@ static void *poll_pipes(void *unused)
     (void)unused;
     for (int i = 0; i < 6; i++) {
         MUST_EQ(gs_sys_pipe2(fds[i], O_CLOEXEC), 0);
-        polls[i] = (struct gs_poll){.fd = fds[i][0], .wanted = GS_READ};
+        polls[i] = (struct gs_poll){.fd = fds[i][0], .events = GS_READ};
     }
     MUST_EQ(gs_poll(polls, 6, 0), 0);
     MUST_EQ(gs_poll(polls, 6, after(GS_MILLISECOND)), 0);
     for (int i = 0; i < 6; i++) {
         struct gs_thread *writer = spawn(write_later, &fds[i][1]);
         MUST_EQ(gs_poll(polls, 6, GS_NEVER), 1);
-        MUST_EQ(polls[i].ready, GS_READ);
+        MUST_EQ(polls[i].revents, GS_READ);
         MUST_EQ(gs_read(fds[i][0], &byte, 1, 0), 1);
         join(writer);
     }
-    polls[2] = (struct gs_poll){.fd = fds[2][1], .wanted = GS_READ | GS_WRITE};
+    polls[2] = (struct gs_poll){.fd = fds[2][1], .events = GS_READ | GS_WRITE};
     MUST_EQ(gs_poll(polls, 6, GS_NEVER), 1);
-    MUST_EQ(polls[2].ready, GS_WRITE);
+    MUST_EQ(polls[2].revents, GS_WRITE);
     for (int i = 0; i < 12; i++)
         gs_close(fds[i / 2][i % 2]);
     return NULL;
 }
 
-TEST(poll_tells_which_descriptors_are_ready)
+TEST(poll_returns_which_descriptors_are_ready)
 {
     run_both(poll_pipes);
 }
@@ -325,22 +366,28 @@ TEST(end_of_a_child_is_waited_for)
     run_with(1, wait_for_child);
 }
 
-static void *raise_later(void *unused)
+static atomic_bool has_received;
+
+/* Signals that arrive before or after the wait are ignored, so they are raised repeatedly. */
+static void *raise_until_received(void *unused)
 {
-    (void)unused;
-    MUST_EQ(gs_thread_sleep(after(2 * GS_MILLISECOND)), 0);
-    kill(getpid(), SIGUSR1);
-    return NULL;
+    while (!atomic_load(&has_received)) {
+        MUST_EQ(gs_thread_sleep(after(2 * GS_MILLISECOND)), 0);
+        kill(getpid(), SIGUSR1);
+    }
+    return unused;
 }
 
 static void *wait_for_signal(void *unused)
 {
-    (void)unused;
+    atomic_store(&has_received, false);
+    MUST(signal(SIGUSR1, SIG_IGN) != SIG_ERR);
     MUST_EQ(gs_wait_signal(SIGUSR1, after(GS_MILLISECOND)), -ETIMEDOUT);
-    struct gs_thread *thread = spawn(raise_later, NULL);
+    struct gs_thread *thread = spawn(raise_until_received, NULL);
     MUST_EQ(gs_wait_signal(SIGUSR1, GS_NEVER), 0);
+    atomic_store(&has_received, true);
     join(thread);
-    return NULL;
+    return unused;
 }
 
 TEST(signal_is_waited_for)

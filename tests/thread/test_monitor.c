@@ -1,5 +1,5 @@
 #include "tests/thread/stuck.h"
-#include "thread/state.h"
+#include "thread/thread.h"
 
 #include <netinet/in.h>
 #include <pthread.h>
@@ -59,8 +59,10 @@ static void ask(int fd)
     MUST(!memcmp(bytes, "ping", 4));
 }
 
-/* In a kernel thread of its own. A kernel that holds a file for a loop closes it when the loop goes on. All connections are waited at before the workers are stuck, and new ones come afterwards. */
-static void *be_clients(void *unused)
+/* Runs in a separate kernel thread. A file that the kernel holds for a loop is closed only when the
+ * loop continues. All connections have a waiting thread before the workers are stuck; new
+ * connections arrive afterwards. */
+static void *run_clients(void *unused)
 {
     static int fds[CLIENTS];
     for (int i = 0; i < CLIENTS; i++)
@@ -92,7 +94,7 @@ static void *sleep_in_call(void *unused)
     atomic_fetch_add(&stuck, 1);
     do
         gs_syscall(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0);
-    while (!atomic_load(&is_over));
+    while (!atomic_load(&is_finished));
     return unused;
 }
 
@@ -109,7 +111,7 @@ static void *serve_while_stuck(void *unused)
     MUST_EQ(gs_sys_getsockname(listener, (struct sockaddr *)&address, &length), 0);
     MUST_EQ(gs_sys_listen(listener, CLIENTS), 0);
     MUST_EQ(gs_thread_spawn(&mobile, serve, NULL, &server), 0);
-    MUST_EQ(pthread_create(&clients, NULL, be_clients, NULL), 0);
+    MUST_EQ(pthread_create(&clients, NULL, run_clients, NULL), 0);
     while (!atomic_load(&done))
         MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
     struct gs_thread *other = spawn_on(2, "sleeps", sleep_in_call);
@@ -129,11 +131,20 @@ TEST(all_connections_are_answered_while_one_worker_computes_and_the_other_sleeps
     end();
 }
 
-/* ---- What else is moved ---- */
+/* ---- Other work that moves to extra workers ---- */
 
 static void *sleep_and_count(void *unused)
 {
-    MUST_EQ(gs_thread_sleep(after(30 * GS_MILLISECOND)), 0);
+    MUST_EQ(gs_thread_sleep(after(20 * GS_MILLISECOND)), 0);
+    MUST_EQ(gs_thread_park(after(10 * GS_MILLISECOND)), -ETIMEDOUT);
+    if (atomic_fetch_add(&done, 1) == 9)
+        end_all();
+    return unused;
+}
+
+static void *park_and_count(void *unused)
+{
+    MUST_EQ(gs_thread_park(after(30 * GS_MILLISECOND)), -ETIMEDOUT);
     if (atomic_fetch_add(&done, 1) == 9)
         end_all();
     return unused;
@@ -143,7 +154,9 @@ static void *sleep_under_stuck_workers(void *unused)
 {
     struct gs_thread *threads[10];
     for (int i = 0; i < 10; i++)
-        MUST_EQ(gs_thread_spawn(&mobile, sleep_and_count, NULL, &threads[i]), 0);
+        MUST_EQ(
+            gs_thread_spawn(&mobile, i % 2 ? park_and_count : sleep_and_count, NULL, &threads[i]),
+            0);
     gs_thread_yield();
     struct gs_thread *other = spawn_on(2, "blocks", block_in_call);
     block();
@@ -153,7 +166,7 @@ static void *sleep_under_stuck_workers(void *unused)
     return unused;
 }
 
-TEST(deadlines_of_migrating_threads_come_while_their_workers_are_stuck)
+TEST(deadlines_of_migrating_threads_expire_while_their_workers_are_stuck)
 {
     begin();
     run_two(sleep_under_stuck_workers);
@@ -222,6 +235,13 @@ static void *sleep_until_canceled(void *unused)
     return unused;
 }
 
+static void *park_until_canceled(void *unused)
+{
+    MUST_EQ(gs_thread_park(GS_NEVER), -ECANCELED);
+    MUST_EQ(gs_thread_park(after(GS_SECOND)), -ECANCELED);
+    return unused;
+}
+
 static void *cancel_waiting(void *unused)
 {
     for (int i = 0; i < 10; i++)
@@ -236,7 +256,9 @@ static void *cancel_under_stuck_workers(void *unused)
 {
     struct gs_thread *canceler;
     for (int i = 0; i < 10; i++)
-        MUST_EQ(gs_thread_spawn(&mobile, sleep_until_canceled, NULL, &waiting[i]), 0);
+        MUST_EQ(gs_thread_spawn(&mobile, i % 2 ? park_until_canceled : sleep_until_canceled, NULL,
+                                &waiting[i]),
+                0);
     MUST_EQ(gs_thread_sleep(after(2 * GS_MILLISECOND)), 0);
     MUST_EQ(gs_thread_spawn(&mobile, cancel_waiting, NULL, &canceler), 0);
     struct gs_thread *other = spawn_on(2, "blocks", block_in_call);
@@ -246,7 +268,7 @@ static void *cancel_under_stuck_workers(void *unused)
     return unused;
 }
 
-TEST(migrating_threads_are_cancelled_while_their_workers_are_stuck)
+TEST(migrating_threads_are_canceled_while_their_workers_are_stuck)
 {
     begin();
     run_two(cancel_under_stuck_workers);
@@ -262,7 +284,7 @@ static void *count_or_block(void *unused)
     return unused;
 }
 
-/* Two workers and up to four spares: five threads, of which four are stuck. */
+/* Two workers and up to four extra ones: five threads, of which four are stuck. */
 static void *start_under_stuck_workers(void *unused)
 {
     struct gs_thread *threads[5];
@@ -273,7 +295,7 @@ static void *start_under_stuck_workers(void *unused)
     return unused;
 }
 
-TEST(threads_are_started_though_more_are_stuck_than_there_are_workers)
+TEST(threads_are_started_while_more_threads_are_stuck_than_there_are_workers)
 {
     begin();
     run_two(start_under_stuck_workers);

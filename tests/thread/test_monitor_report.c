@@ -1,6 +1,11 @@
 #include "tests/thread/stuck.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 static int report[2];
 
@@ -24,19 +29,20 @@ TEST(workers_that_are_not_stuck_are_not_reported)
     close(report[0]);
 }
 
-TEST(nobody_looks_where_no_time_is_too_long)
+TEST(no_worker_is_reported_if_the_monitor_is_disabled)
 {
     const struct gs_threads_options options = {.workers = 2, .stuck_ns = GS_NEVER};
     CHECK_EQ(gs_threads_run(&options, yield_and_sleep, NULL, NULL), 0);
 }
 
-/* A kernel thread: until both have been reported. */
+static const char *computing, *sitting; /* the expected reports, as patterns */
+
+/* A kernel thread that reads until both reports were found. */
 static void *read_reports(void *unused)
 {
     static char text[4096];
     size_t n = 0;
-    while (!strstr(text, "\"first\" computes since ") ||
-           !strstr(text, "\"blocks\" sits in the system call read since ")) {
+    while (!strstr(text, computing) || !strstr(text, sitting)) {
         ssize_t some = read(report[0], text + n, sizeof text - 1 - n);
         MUST(some > 0);
         n += (size_t)some;
@@ -51,8 +57,8 @@ static void *do_nothing(void *unused)
     return unused;
 }
 
-/* Those that wait for the stuck workers are pinned to them. */
-static void *be_reported(void *unused)
+/* The threads that wait for the stuck workers are pinned to these workers. */
+static void *get_reported(void *unused)
 {
     pthread_t reader;
     struct gs_thread *threads[3] = {spawn_on(2, "blocks", block_in_call)};
@@ -68,18 +74,74 @@ static void *be_reported(void *unused)
     return unused;
 }
 
-TEST(stuck_threads_are_reported_with_their_call)
+static void check_reports(const char *name_of_first, const char *name_of_other)
+{
+    static char texts[2][64];
+    const struct gs_threads_options options = {.workers = 2, .report_fd = report[1]};
+    snprintf(texts[0], sizeof texts[0], "\"%s\" has been computing for ", name_of_first);
+    snprintf(texts[1], sizeof texts[1], "\"%s\" has been in system call read for ", name_of_other);
+    computing = texts[0];
+    sitting = texts[1];
+    MUST_EQ(gs_threads_run(&options, get_reported, NULL, NULL), 0);
+}
+
+/* Skips the test if such reports are not available here. */
+static void skip_without_calls(void)
 {
 #ifdef GS_EMULATED
-    SKIP("the kernel tells the emulator's system call");
+    SKIP("the kernel reports the emulator's system call");
 #endif
     if (access("/proc/self/syscall", R_OK))
-        SKIP("this kernel does not tell in which call a thread is");
+        SKIP("this kernel does not report the system call of a thread");
+}
+
+TEST(stuck_threads_are_reported_with_their_call)
+{
+    skip_without_calls();
     begin();
     CHECK_EQ(pipe(report), 0);
-    const struct gs_threads_options options = {.workers = 2, .report_fd = report[1]};
-    CHECK_EQ(gs_threads_run(&options, be_reported, NULL, NULL), 0);
+    check_reports("first", "blocks");
     close(report[0]);
     close(report[1]);
     end();
+}
+
+/* Refuses the system call, like a sandbox. */
+static int refuse_to_copy_memory(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    int err = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    return err ? err : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
+}
+
+enum { CANNOT_REFUSE = 77, CHILD_SECONDS = 20 };
+
+static _Noreturn void get_reported_in_child(void)
+{
+    alarm(CHILD_SECONDS);
+    if (refuse_to_copy_memory())
+        _exit(CANNOT_REFUSE);
+    begin();
+    MUST_EQ(pipe(report), 0);
+    check_reports("", "");
+    _exit(0);
+}
+
+TEST(stuck_threads_are_reported_without_names_where_the_kernel_copies_no_memory)
+{
+    int status = -1;
+    skip_without_calls();
+    pid_t child = fork();
+    if (!child)
+        get_reported_in_child();
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    if (status == CANNOT_REFUSE << 8)
+        SKIP("system calls cannot be refused here");
+    CHECK_EQ(status, 0);
 }

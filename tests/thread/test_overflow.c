@@ -1,10 +1,12 @@
-#include "tests/thread/report.h"
-#include "thread/state.h"
+#include "tests/thread/overflow.h"
+#include "thread/thread.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-static unsigned *depth; /* shared with the child */
+static unsigned *depth; /* in memory shared with the child */
 
 __attribute__((noinline)) static int recurse(volatile char *above)
 {
@@ -47,14 +49,6 @@ static void share_depth(void)
     CHECK(depth != MAP_FAILED);
 }
 
-/* A sanitizer makes an exit with a report of its own of it. */
-static bool is_segv(int status)
-{
-    if (GS_ASAN || GS_TSAN)
-        return WIFEXITED(status) ? WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 3 : true;
-    return WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
-}
-
 static void check_overflow(void (*fn)(void))
 {
     unsigned deep = 0, most = 0;
@@ -82,23 +76,72 @@ TEST(kernels_without_guard_regions_guard_by_protection)
     share_depth();
     setenv("GOSSAMER_NO_GUARD_REGIONS", "1", 1);
     check_overflow(overflow_one);
-    CHECK_STR(gs_threads_guard(), "none yet");
+    CHECK_STR(gs_threads_stack_guard(), "none yet");
 }
 
-/* ---- Where a canary has to do ---- */
+/* ---- Large frames ---- */
 
-/* The second mprotect is that of the first guard. */
+static size_t beyond; /* bytes by which the frame is larger than the stack */
+
+/* Touch only the lowest byte of a frame, as a function does that fills its buffer later. */
+NOT_FOR_ASAN static void *use_large_frame(void *unused)
+{
+    const struct gs_thread *self = gs_thread_self();
+    volatile char *bytes = __builtin_alloca((size_t)(self->stack_top - self->stack) + beyond);
+    bytes[0] = 1;
+    return bytes[0] ? unused : NULL;
+}
+
+static void *call_with_large_frame(void *unused)
+{
+    join(spawn_named("glutton", use_large_frame, NULL));
+    return unused;
+}
+
+static void overflow_by_frame(void)
+{
+    run_reporting(1, call_with_large_frame, 0);
+}
+
+TEST(frame_that_ends_in_the_guard_is_reported)
+{
+    for (beyond = 0; beyond <= 60 << 10; beyond += 10 << 10) {
+        CHECK(is_segv(in_child(overflow_by_frame)));
+        CHECK_REPORTED("^stack overflow: thread \"glutton\" needs more than its [0-9]+ bytes$");
+        CHECK_REPORTED("^  in use_large_frame ");
+    }
+}
+
+TEST(frame_that_reaches_unmapped_memory_is_reported)
+{
+    beyond = 3 << 20;
+    CHECK(is_segv(in_child(overflow_by_frame)));
+    CHECK_REPORTED("^stack overflow: thread \"glutton\" needs more than its [0-9]+ bytes$");
+}
+
+/* ---- With a canary ---- */
+
+/* The second call of mprotect belongs to the first guard. */
 static long fail_guard(long number, void *seen)
 {
     return number == SYS_mprotect && ++*(int *)seen == 2 ? -ENOMEM : 0;
 }
 
-__attribute__((noinline)) static int dig(const char *bottom)
+/* Its frame extends beyond the end of the stack, and is written completely. */
+NOT_FOR_ASAN __attribute__((noinline)) static int overwrite_end(void)
+{
+    volatile char bytes[2048];
+    for (unsigned i = 0; i < sizeof bytes; i++)
+        bytes[i] = 1;
+    return bytes[sizeof bytes / 2];
+}
+
+NOT_FOR_ASAN __attribute__((noinline)) static int dig(const char *bottom)
 {
     volatile char bytes[64];
     bytes[0] = 1;
-    if ((const char *)__builtin_frame_address(0) < bottom - 256)
-        return 1;
+    if ((const char *)__builtin_frame_address(0) < bottom + 1024)
+        return overwrite_end();
     bytes[63] = (char)dig(bottom);
     return bytes[0] + bytes[63];
 }
@@ -121,7 +164,7 @@ static gs_thread_fn *digging;
 
 static void *start_digging(void *unused)
 {
-    MUST(!strcmp(gs_threads_guard(), "canary"));
+    MUST(!strcmp(gs_threads_stack_guard(), "canary"));
     join(spawn_named("digger", digging, NULL));
     return unused;
 }
@@ -133,7 +176,7 @@ static void run_digging(void)
     run_reporting(1, start_digging, 0);
 }
 
-TEST(canary_that_is_gone_is_reported_when_the_thread_ends_and_while_it_runs)
+TEST(overwritten_canary_is_reported_when_the_thread_ends_and_while_it_runs)
 {
     setenv("GOSSAMER_NO_GUARD_REGIONS", "1", 1);
     for (int i = 0; i < 2; i++) {
@@ -159,4 +202,43 @@ TEST(signal_that_is_no_overflow_is_not_reported_and_not_lost)
 {
     CHECK(is_segv(in_child(run_raising)));
     CHECK(!is_reported("stack overflow"));
+}
+
+/* ---- Functions of user threads that are called by other kernel threads ---- */
+
+static atomic_bool has_started;
+
+static void *signal_cond(void *cond)
+{
+    while (!atomic_load(&has_started))
+        usleep(100);
+    gs_cond_signal(cond);
+    return NULL;
+}
+
+static void *wait_for_cond(void *cond)
+{
+    atomic_store(&has_started, true);
+    MUST_EQ(gs_cond_wait(cond, NULL, after(60 * GS_SECOND)), 0);
+    return NULL;
+}
+
+/* A kernel thread that a worker creates would inherit the GS base. */
+static void run_with_nonworker(void)
+{
+    static struct gs_cond cond;
+    const struct gs_threads_options options = {.report_fd = report_out};
+    pthread_t kernel_thread;
+    if (pthread_create(&kernel_thread, NULL, signal_cond, &cond) ||
+        gs_threads_run(&options, wait_for_cond, &cond, NULL))
+        _exit(3);
+}
+
+TEST(call_by_a_kernel_thread_that_is_no_worker_is_reported)
+{
+    if (!gs_runtime.uses_gsbase)
+        SKIP("workers are not found by the GS base");
+    CHECK(is_segv(in_child(run_with_nonworker)));
+    CHECK_REPORTED("^no worker: a kernel thread that is none has called a function of threads$");
+    CHECK_REPORTED("^ +signal_cond \\(test_thread_overflow\\+0x[0-9a-f]+\\)$");
 }

@@ -54,6 +54,29 @@ TEST(higher_priority_runs_first_and_equals_in_turn)
     CHECK_STR(calls, "hHnl");
 }
 
+static void *log_after_yield(void *number)
+{
+    gs_thread_yield();
+    return log_number(number);
+}
+
+/* Both have yielded before the priority counts. */
+static void *raise_the_second(void *unused)
+{
+    clear_calls();
+    struct gs_thread *first = spawn(log_after_yield, "1"), *second = spawn(log_after_yield, "2");
+    gs_thread_set_priority(second, GS_PRIORITY_HIGH);
+    join(first);
+    join(second);
+    return unused;
+}
+
+TEST(priority_counts_from_the_next_time_that_the_thread_becomes_ready)
+{
+    run_with(1, raise_the_second);
+    CHECK_STR(calls, "21");
+}
+
 static bool has_run;
 
 static void *run_low(void *unused)
@@ -119,7 +142,7 @@ static void *spawn_of_each_class(void *unused)
     return NULL;
 }
 
-/* One of each lower class goes ahead every 64 switches. */
+/* Every 64 switches, one thread of each lower priority runs first. */
 TEST(each_class_has_a_bounded_number_of_turns_between_its_own_while_higher_ones_are_ready)
 {
     run_with(1, spawn_of_each_class);
@@ -164,6 +187,58 @@ TEST(threads_that_waited_at_the_same_place_run_in_a_row)
     CHECK_EQ(gs_threads_run(&options, wake_in_turn, NULL, NULL), 0);
 }
 
+/* A FIFO queue that remembers the wait point of the thread whose work is MARKED. */
+enum { MARKED = 42 };
+struct fifo {
+    struct gs_policy_item *first, *last;
+};
+static const void *marked_point;
+
+static void fifo_push(void *queue, struct gs_policy_item *item)
+{
+    struct fifo *fifo = queue;
+    if (item->remaining == MARKED)
+        marked_point = item->wait_point;
+    item->next = NULL;
+    *(fifo->first ? &fifo->last->next : &fifo->first) = item;
+    fifo->last = item;
+}
+
+static struct gs_policy_item *fifo_pop(void *queue)
+{
+    struct fifo *fifo = queue;
+    struct gs_policy_item *item = fifo->first;
+    if (item)
+        fifo->first = item->next;
+    return item;
+}
+
+static void *signal_first(void *unused)
+{
+    gs_cond_signal(&conditions[0]);
+    return unused;
+}
+
+static void *wait_and_yield(void *unused)
+{
+    gs_thread_set_remaining(MARKED);
+    struct gs_thread *other = spawn(signal_first, NULL);
+    MUST_EQ(gs_cond_wait(&conditions[0], NULL, GS_NEVER), 0);
+    MUST(marked_point);
+    gs_thread_yield();
+    MUST(!marked_point);
+    join(other);
+    return unused;
+}
+
+TEST(policy_is_told_where_a_thread_waited_and_that_it_yielded)
+{
+    const struct gs_policy policy = {
+        .name = "fifo", .size = sizeof(struct fifo), .push = fifo_push, .pop = fifo_pop};
+    const struct gs_threads_options options = {.policy = &policy};
+    CHECK_EQ(gs_threads_run(&options, wait_and_yield, NULL, NULL), 0);
+}
+
 static void *wait_elsewhere(void *letter)
 {
     MUST_EQ(gs_cond_wait(&conditions[0], NULL, GS_NEVER), 0);
@@ -192,12 +267,12 @@ TEST(threads_that_waited_at_the_same_object_in_another_call_run_in_a_row_of_thei
 
 static struct gs_semaphore tokens;
 static unsigned turns;
-static bool is_over;
+static bool is_finished;
 
 static void *pass_tokens(void *unused)
 {
     (void)unused;
-    while (!is_over) {
+    while (!is_finished) {
         MUST_EQ(gs_semaphore_wait(&tokens, GS_NEVER), 0);
         turns++;
         gs_semaphore_post(&tokens);
@@ -205,12 +280,12 @@ static void *pass_tokens(void *unused)
     return NULL;
 }
 
-/* Three tokens and four threads: there always is somebody of the cohort to be joined. */
+/* There are three tokens and four threads, so some thread of the cohort is always ready. */
 static void *crowd_out(void *unused)
 {
     (void)unused;
     turns = 0;
-    is_over = false;
+    is_finished = false;
     tokens = (struct gs_semaphore){0};
     for (int i = 0; i < 4; i++)
         MUST_EQ(gs_thread_spawn(NULL, pass_tokens, NULL, NULL), 0);
@@ -222,11 +297,11 @@ static void *crowd_out(void *unused)
         MUST(turns > before);
         MUST(turns - before <= 4 * 256);
     }
-    is_over = true;
+    is_finished = true;
     return NULL;
 }
 
-TEST(place_whose_threads_keep_coming_back_lets_others_have_their_turn)
+TEST(wait_point_whose_threads_are_always_ready_lets_others_have_their_turn)
 {
     const struct gs_threads_options options = {.policy = &gs_policy_cohort};
     CHECK_EQ(gs_threads_run(&options, crowd_out, NULL, NULL), 0);
@@ -237,19 +312,19 @@ static void *work_long(void *unused)
     (void)unused;
     gs_thread_set_remaining(1 << 10);
     gs_thread_yield();
-    is_over = true;
+    is_finished = true;
     return NULL;
 }
 
-/* Ten doublings of the work, of at most 16,384 turns each. */
+/* The work doubles ten times, with at most 16,384 turns each time. */
 static void *overtake(void *unused)
 {
     (void)unused;
-    is_over = false;
+    is_finished = false;
     turns = 0;
     struct gs_thread *thread = spawn(work_long, NULL);
     gs_thread_set_remaining(1);
-    while (!is_over) {
+    while (!is_finished) {
         gs_thread_yield();
         MUST(++turns <= 10 * 16384 + 16);
     }
@@ -313,7 +388,7 @@ static void *spawn_classes_with_work(void *unused)
     return NULL;
 }
 
-TEST(shortest_work_goes_first_only_within_its_class)
+TEST(shortest_work_runs_first_only_within_its_priority)
 {
     const struct gs_threads_options options = {.policy = &gs_policy_shortest};
     CHECK_EQ(gs_threads_run(&options, spawn_classes_with_work, NULL, NULL), 0);

@@ -13,10 +13,11 @@ static void block_a_while(void *unused)
     __atomic_fetch_add(&begun, 1, __ATOMIC_SEQ_CST);
 }
 
-static void *block(void *unused)
+/* The first call has no deadline. */
+static void *block(void *number)
 {
-    (void)unused;
-    return (void *)(intptr_t)gs_run_blocking(block_a_while, NULL, after(5 * GS_MILLISECOND));
+    uint64_t deadline_ns = number ? after(5 * GS_MILLISECOND) : GS_NEVER;
+    return (void *)(intptr_t)gs_run_blocking(block_a_while, NULL, deadline_ns);
 }
 
 static void *use_pool(void *unused)
@@ -27,7 +28,7 @@ static void *use_pool(void *unused)
     begun = 0;
     MUST_EQ(gs_run_blocking(block_a_while, NULL, 0), -ETIMEDOUT);
     for (int i = 0; i < 12; i++)
-        threads[i] = spawn(block, NULL);
+        threads[i] = spawn(block, (void *)(intptr_t)i);
     for (int i = 0; i < 12; i++) {
         intptr_t result = (intptr_t)join(threads[i]);
         MUST(!result || result == -ETIMEDOUT);
@@ -38,7 +39,7 @@ static void *use_pool(void *unused)
     return NULL;
 }
 
-TEST(what_the_pool_has_begun_is_waited_for_and_the_rest_is_not_begun)
+TEST(jobs_in_progress_are_waited_for_and_queued_ones_are_not_started)
 {
     run_both(use_pool);
 }

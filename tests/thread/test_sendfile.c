@@ -1,7 +1,8 @@
-/* A file that is not in memory does not keep the worker that sends it. */
+/* Sending a file that is not in the page cache does not block the worker. */
 #include "tests/thread/fixture.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -12,7 +13,7 @@ static char path[64], *content;
 static int fd, sockets[2];
 static atomic_uint by_worker, by_pool;
 
-/* Who waits for the disk. */
+/* Records a thread that waits for the disk. */
 static long note(long number, void *data)
 {
     (void)data;
@@ -90,7 +91,8 @@ static void *map_file(void)
     return mapped;
 }
 
-/* Whether this kernel tells what is in memory: otherwise the pool sends all. */
+/* Returns whether this kernel reports what is in the page cache; if not, the pool sends
+ * everything. */
 static bool can_tell(void)
 {
     char byte;
@@ -120,10 +122,10 @@ TEST(file_that_is_not_in_memory_is_sent_by_the_pool)
     run_both(send_cold);
     gs_sys_set_fault(NULL, NULL);
     if (!is_cold)
-        printf("not tested: the page cache keeps what it is asked to drop\n");
+        printf("not tested: the file cannot be evicted from the page cache\n");
 }
 
-/* The first half stays in memory, so what follows is found cold in the midst. */
+/* The first half stays in the cache, so the missing part is found in the middle of the transfer. */
 static void *send_half(void *unused)
 {
     make_file();
@@ -192,9 +194,37 @@ static void *do_not_wait(void *unused)
     return unused;
 }
 
-TEST(who_does_not_wait_is_not_kept_by_a_disk)
+TEST(sendfile_with_deadline_0_does_not_wait_for_a_disk)
 {
     gs_sys_set_fault(note, NULL);
     run_both(do_not_wait);
     gs_sys_set_fault(NULL, NULL);
+}
+
+static void *send_nowhere(void *unused)
+{
+    const off_t offsets[] = {-1, -5000, INT64_MIN, INT64_MAX - 1, INT64_MAX};
+    make_file();
+    MUST_EQ(lseek(fd, 3, SEEK_SET), 3);
+    MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets), 0);
+    for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
+        off_t offset = offsets[i];
+        ssize_t n = gs_sendfile(sockets[0], fd, &offset, 1, after(20 * GS_SECOND));
+        MUST(n == 0 || n == -EINVAL || n == -EOVERFLOW);
+        MUST(n == -EINVAL || offset >= 0);
+        MUST_EQ(offset, offsets[i]);
+    }
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    off_t offset = 0;
+    MUST_EQ(gs_sendfile(sockets[0], fd, &offset, 0, after(20 * GS_SECOND)), 0);
+    MUST_EQ(lseek(fd, 0, SEEK_CUR), 3);
+    gs_close(sockets[0]);
+    gs_close(sockets[1]);
+    remove_file();
+    return unused;
+}
+
+TEST(offset_outside_of_a_file_is_refused_and_its_position_stays)
+{
+    run_both(send_nowhere);
 }

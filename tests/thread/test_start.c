@@ -1,12 +1,14 @@
 #include "tests/thread/fixture.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 
-/* Each system call, allocation and kernel thread that the runtime needs to start fails once: the run either does without, or returns
- * an error and leaves nothing behind. This program is linked so that the functions below stand before the C library's. */
+/* Each system call, allocation and creation of a kernel thread that the start of the runtime needs
+ * fails once. The run must either work without it, or return an error and leak nothing. In this
+ * program, the functions below replace those of the C library. */
 
 enum { NO_CALL = -1 };
 
@@ -86,7 +88,7 @@ static void *sleep_a_little(void *unused)
     return unused;
 }
 
-/* Stacks of all sizes, so that some are new each time. */
+/* Uses stacks of all sizes, so that some are new each time. */
 static void *use_some(void *unused)
 {
     for (int i = 0; i < 8; i++) {
@@ -107,7 +109,7 @@ static int run(void)
     return gs_threads_run(&options, use_some, NULL, NULL);
 }
 
-/* Returns whether there was an n-th one, which failed. */
+/* Returns whether there was an n-th call, which failed. */
 static bool run_failing(atomic_int *count, int n, const int *errors)
 {
     int fds = entries_of("/proc/self/fd");
@@ -161,10 +163,52 @@ TEST(every_kernel_thread_of_a_start_may_fail)
     int n = 0;
     while (run_failing(&left_kernel_threads, n, errors))
         n++;
-    CHECK_EQ(n, 3); /* two workers and their monitor */
+    CHECK_EQ(n, 3); /* two workers and the monitor */
 }
 
-/* ---- Spares ---- */
+/* An emulator has kernel threads of its own. */
+#ifndef GS_EMULATED
+static int count_while_running;
+
+/* A kernel thread that was joined may be listed for a moment: count until the number is stable. */
+static int settled_tasks(void)
+{
+    int count = entries_of("/proc/self/task"), before;
+    do {
+        before = count;
+        usleep(30000);
+        count = entries_of("/proc/self/task");
+    } while (count != before);
+    return count;
+}
+
+static void *count_kernel_threads(void *unused)
+{
+    count_while_running = settled_tasks();
+    return unused;
+}
+
+static void run_one(uint64_t stuck_ns)
+{
+    const struct gs_threads_options options = {.stuck_ns = stuck_ns};
+    CHECK_EQ(gs_threads_run(&options, count_kernel_threads, NULL, NULL), 0);
+}
+
+TEST(one_worker_has_a_monitor_unless_that_is_disabled_or_cannot_be_created)
+{
+    int before = settled_tasks();
+    run_one(0);
+    CHECK_EQ(count_while_running, before + 1);
+    run_one(GS_NEVER);
+    CHECK_EQ(count_while_running, before);
+    atomic_store(&left_kernel_threads, 0);
+    run_one(0);
+    atomic_store(&left_kernel_threads, -1);
+    CHECK_EQ(count_while_running, before);
+}
+#endif
+
+/* ---- Extra workers ---- */
 
 static int release[2];
 static atomic_int blocked, passed;
@@ -179,8 +223,8 @@ static void *block(void *unused)
     return unused;
 }
 
-/* Two are stuck on two workers; two more need a spare. */
-static void *need_spare(void *unused)
+/* Two threads are stuck on two workers, so two more need an extra worker. */
+static void *need_extra_worker(void *unused)
 {
     struct gs_thread *threads[4];
     for (int i = 0; i < 4; i++)
@@ -195,8 +239,61 @@ TEST(spare_that_cannot_be_started_is_tried_again)
     const struct gs_threads_options options = {.workers = 2, .is_silent = true};
     CHECK_EQ(pipe(release), 0);
     atomic_store(&left_kernel_threads, 2);
-    CHECK_EQ(gs_threads_run(&options, need_spare, NULL, NULL), 0);
+    CHECK_EQ(gs_threads_run(&options, need_extra_worker, NULL, NULL), 0);
     CHECK(atomic_load(&left_kernel_threads) < 0);
     atomic_store(&left_kernel_threads, -1);
     close(release[0]);
+}
+
+/* ---- Calls that are the first for their descriptor ---- */
+
+static int wait_for(int fd)
+{
+    return gs_wait_readable(fd, after(GS_SECOND));
+}
+
+static int poll_one(int fd)
+{
+    struct gs_poll poll = {.fd = fd, .events = GS_READ};
+    return gs_poll(&poll, 1, after(GS_SECOND));
+}
+
+static int select_one(int fd)
+{
+    struct gs_select each = {.fd = fd, .events = GS_READ};
+    return gs_select(&each, 1, after(GS_SECOND));
+}
+
+static int accept_one(int fd)
+{
+    return gs_accept(fd, NULL, NULL, 0, after(GS_SECOND));
+}
+
+static int read_one(int fd)
+{
+    char byte;
+    return (int)gs_read(fd, &byte, 1, after(GS_SECOND));
+}
+
+/* The run has no entry for any descriptor yet. */
+static void *use_first(void *unused)
+{
+    static int (*const first_calls[])(int fd) = {wait_for, poll_one, select_one, accept_one,
+                                                 read_one};
+    int pipe[2];
+    MUST_EQ(gs_sys_pipe2(pipe, O_CLOEXEC | O_NONBLOCK), 0);
+    for (size_t i = 0; i < sizeof first_calls / sizeof *first_calls; i++) {
+        atomic_store(&left_allocations, 0);
+        MUST_EQ(first_calls[i](pipe[0]), -ENOMEM);
+        MUST_EQ(atomic_load(&left_allocations), -1);
+        MUST_EQ(first_calls[i](-1), -EBADF);
+    }
+    close(pipe[0]);
+    close(pipe[1]);
+    return unused;
+}
+
+TEST(first_call_for_a_descriptor_without_memory_is_no_bad_descriptor)
+{
+    run_with(1, use_first);
 }

@@ -8,7 +8,7 @@ static struct gs_barrier barrier;
 static struct gs_wait_group group;
 static int shared;
 
-/* Run the function in `count` threads, and wait for all. */
+/* Run the function in `count` threads, and wait for them. */
 static void in_threads(unsigned count, gs_thread_fn *fn)
 {
     struct gs_thread *threads[16];
@@ -23,7 +23,7 @@ static void *count_under_mutex(void *unused)
     (void)unused;
     for (int i = 0; i < 300; i++) {
         MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
-        MUST(gs_mutex_is_mine(&mutex));
+        MUST(gs_mutex_is_owned(&mutex));
         int before = shared;
         if (i % 3 == 0)
             gs_thread_yield();
@@ -97,7 +97,7 @@ static void *hold_mutex(void *unused)
     return NULL;
 }
 
-TEST(mutex_is_given_up_at_the_deadline)
+TEST(locking_a_mutex_times_out_at_the_deadline)
 {
     run_both(hold_mutex);
 }
@@ -137,26 +137,26 @@ static void *produce(void *unused)
     return NULL;
 }
 
-TEST(condition_wakes_those_that_wait)
+TEST(condition_wakes_the_waiting_threads)
 {
     run_both(produce);
 }
 
-static void *wait_in_vain(void *unused)
+static void *wait_until_timeout(void *unused)
 {
     (void)unused;
     MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
     MUST_EQ(gs_cond_wait(&cond, &mutex, after(2 * GS_MILLISECOND)), -ETIMEDOUT);
-    MUST(gs_mutex_is_mine(&mutex));
+    MUST(gs_mutex_is_owned(&mutex));
     MUST_EQ(gs_cond_wait(&cond, &mutex, 0), -ETIMEDOUT);
     gs_mutex_unlock(&mutex);
     gs_cond_signal(&cond);
     return NULL;
 }
 
-TEST(condition_is_left_at_the_deadline_with_its_mutex)
+TEST(condition_wait_times_out_at_the_deadline_and_owns_its_mutex)
 {
-    run_both(wait_in_vain);
+    run_both(wait_until_timeout);
 }
 
 static int readers, writers;
@@ -165,7 +165,8 @@ static void *read_or_write(void *number)
 {
     for (int i = 0; i < 100; i++) {
         bool is_writer = ((uintptr_t)number + (uintptr_t)i) % 4 == 0;
-        MUST_EQ(is_writer ? gs_rwlock_write(&rwlock, GS_NEVER) : gs_rwlock_read(&rwlock, GS_NEVER),
+        MUST_EQ(is_writer ? gs_rwlock_wrlock(&rwlock, GS_NEVER)
+                          : gs_rwlock_rdlock(&rwlock, GS_NEVER),
                 0);
         int *count = is_writer ? &writers : &readers;
         __atomic_fetch_add(count, 1, __ATOMIC_SEQ_CST);
@@ -194,14 +195,14 @@ TEST(writer_is_alone_and_readers_are_among_themselves)
 static void *write_late(void *unused)
 {
     (void)unused;
-    MUST_EQ(gs_rwlock_write(&rwlock, after(5 * GS_MILLISECOND)), -ETIMEDOUT);
+    MUST_EQ(gs_rwlock_wrlock(&rwlock, after(5 * GS_MILLISECOND)), -ETIMEDOUT);
     return NULL;
 }
 
 static void *read_behind(void *unused)
 {
     (void)unused;
-    MUST_EQ(gs_rwlock_read(&rwlock, GS_NEVER), 0);
+    MUST_EQ(gs_rwlock_rdlock(&rwlock, GS_NEVER), 0);
     log_call("r");
     gs_rwlock_unlock(&rwlock);
     return NULL;
@@ -211,7 +212,7 @@ static void *give_up_writing(void *unused)
 {
     (void)unused;
     clear_calls();
-    MUST_EQ(gs_rwlock_read(&rwlock, GS_NEVER), 0);
+    MUST_EQ(gs_rwlock_rdlock(&rwlock, GS_NEVER), 0);
     struct gs_thread *writer = spawn(write_late, NULL);
     gs_thread_yield();
     struct gs_thread *reader = spawn(read_behind, NULL);
@@ -221,7 +222,7 @@ static void *give_up_writing(void *unused)
     join(reader);
     MUST(!strcmp(calls, "r"));
     gs_rwlock_unlock(&rwlock);
-    MUST_EQ(gs_rwlock_write(&rwlock, 0), 0);
+    MUST_EQ(gs_rwlock_wrlock(&rwlock, 0), 0);
     gs_rwlock_unlock(&rwlock);
     return NULL;
 }
@@ -320,7 +321,7 @@ static void *meet_all(void *unused)
     return NULL;
 }
 
-TEST(barrier_opens_when_all_have_come)
+TEST(barrier_opens_when_all_have_arrived)
 {
     run_both(meet_all);
 }

@@ -1,4 +1,4 @@
-/* Each kind of wait, cancelled. */
+/* Cancellation of each kind of wait. */
 #include "tests/thread/fixture.h"
 
 enum { ROUNDS = 400 };
@@ -30,7 +30,7 @@ static int wait_cond(void)
 {
     gs_mutex_lock(&mutex, GS_NEVER);
     int err = gs_cond_wait(&cond, &mutex, GS_NEVER);
-    MUST(gs_mutex_is_mine(&mutex));
+    MUST(gs_mutex_is_owned(&mutex));
     gs_mutex_unlock(&mutex);
     return err;
 }
@@ -40,11 +40,11 @@ static int wait_cond_alone(void)
 }
 static int read_lock(void)
 {
-    return gs_rwlock_read(&rwlock, GS_NEVER);
+    return gs_rwlock_rdlock(&rwlock, GS_NEVER);
 }
 static int write_lock(void)
 {
-    return gs_rwlock_write(&rwlock, after(60 * GS_SECOND));
+    return gs_rwlock_wrlock(&rwlock, after(60 * GS_SECOND));
 }
 static int wait_barrier(void)
 {
@@ -93,13 +93,13 @@ static void free_channels(void)
         gs_channel_free(channels[i]);
 }
 
-/* Whatever is waited for here does not come. */
+/* The events for which the threads wait never occur. */
 static void block_all(void)
 {
     open_channels(0);
     barrier = (struct gs_barrier){.threads = 2};
     semaphore = (struct gs_semaphore){0};
-    MUST_EQ(gs_rwlock_write(&rwlock, 0), 0);
+    MUST_EQ(gs_rwlock_wrlock(&rwlock, 0), 0);
     gs_wait_group_add(&group, 1);
 }
 
@@ -130,7 +130,7 @@ static void *cancel_all(void *unused)
     return NULL;
 }
 
-TEST(cancelled_wait_of_any_kind_returns_and_leaves_nothing_behind)
+TEST(canceled_wait_of_any_kind_returns_and_leaves_nothing_behind)
 {
     run_both(cancel_all);
 }

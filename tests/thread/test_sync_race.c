@@ -1,5 +1,8 @@
-/* Wake-ups, deadlines and closing at the same time, on several workers: nothing is counted twice, and nothing is lost. */
+/* Wake-ups, deadlines and closing at the same time, on several workers: nothing may be counted
+ * twice or lost. */
 #include "tests/thread/fixture.h"
+
+#include <stdatomic.h>
 
 enum { THREADS = 6, ROUNDS = 400 };
 
@@ -29,7 +32,7 @@ static void in_threads(gs_thread_fn *fn)
         join(threads[i]);
 }
 
-/* About when a wake-up comes. */
+/* A deadline at about the time of a wake-up. */
 static uint64_t soon(unsigned i)
 {
     return after((uint64_t)(i % 7) * 10 * GS_MICROSECOND);
@@ -40,7 +43,7 @@ static void add(int index, int n)
     atomic_fetch_add(&counts[index], n);
 }
 
-/* What the last test left is forgotten. */
+/* Resets the state of the last test. */
 static void clear(void)
 {
     for (int i = 0; i < 4; i++)
@@ -90,7 +93,7 @@ static void *lock_soon(void *unused)
         if (i % 5 == 0)
             gs_thread_yield();
         MUST_EQ(--held, 0);
-        MUST(gs_mutex_is_mine(&mutex));
+        MUST(gs_mutex_is_owned(&mutex));
         gs_mutex_unlock(&mutex);
     }
     return NULL;
@@ -105,7 +108,7 @@ static void *lock_all_soon(void *unused)
     return NULL;
 }
 
-TEST(mutex_whose_waiters_give_up_is_still_held_by_one_and_free_at_the_end)
+TEST(mutex_whose_waiters_time_out_is_still_held_by_one_and_free_at_the_end)
 {
     run_both(lock_all_soon);
 }
@@ -117,7 +120,7 @@ static void *wait_for_signal(void *unused)
         gs_mutex_lock(&mutex, GS_NEVER);
         int err = gs_cond_wait(&cond, &mutex, soon(i));
         MUST(!err || err == -ETIMEDOUT);
-        MUST(gs_mutex_is_mine(&mutex));
+        MUST(gs_mutex_is_owned(&mutex));
         gs_mutex_unlock(&mutex);
         if (i % 2)
             gs_cond_signal(&cond);
@@ -144,7 +147,7 @@ static void *enter_soon(void *number)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
         bool writes = (i + (uintptr_t)number) % 3 == 0;
-        int err = writes ? gs_rwlock_write(&rwlock, soon(i)) : gs_rwlock_read(&rwlock, soon(i));
+        int err = writes ? gs_rwlock_wrlock(&rwlock, soon(i)) : gs_rwlock_rdlock(&rwlock, soon(i));
         if (err) {
             MUST_EQ(err, -ETIMEDOUT);
             continue;
@@ -164,17 +167,18 @@ static void *enter_all_soon(void *unused)
     (void)unused;
     clear();
     in_threads(enter_soon);
-    MUST_EQ(gs_rwlock_write(&rwlock, 0), 0);
+    MUST_EQ(gs_rwlock_wrlock(&rwlock, 0), 0);
     gs_rwlock_unlock(&rwlock);
     return NULL;
 }
 
-TEST(reader_writer_lock_whose_waiters_give_up_lets_the_others_in)
+TEST(reader_writer_lock_whose_waiters_time_out_is_granted_to_the_others)
 {
     run_both(enter_all_soon);
 }
 
-/* As many come as leave: whoever gave up has not come. */
+/* A thread that has timed out has not arrived, so exactly three threads pass each time the barrier
+ * opens. */
 static void *meet_soon(void *unused)
 {
     (void)unused;
@@ -261,7 +265,7 @@ static void *select_buffered(void *unused)
     return NULL;
 }
 
-TEST(selects_that_meet_selects_and_deadlines_pass_each_item_once)
+TEST(selects_with_selects_and_deadlines_pass_each_item_once)
 {
     run_both(select_unbuffered);
     run_both(select_buffered);
@@ -281,7 +285,7 @@ static void *send_or_receive_until_closed(void *number)
     return NULL;
 }
 
-static void *close_amid(void *unused)
+static void *close_meanwhile(void *unused)
 {
     (void)unused;
     for (unsigned round = 0; round < 20; round++) {
@@ -302,5 +306,5 @@ static void *close_amid(void *unused)
 
 TEST(channel_closed_amid_sends_and_receives_loses_no_item)
 {
-    run_both(close_amid);
+    run_both(close_meanwhile);
 }

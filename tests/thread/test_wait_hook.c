@@ -1,22 +1,23 @@
-/* A program's own way for its workers to wait. */
+/* The wait function in the options of a run. */
 #include "tests/test.h"
 
 #include <gossamer/io.h>
 #include <gossamer/loop.h>
 #include <gossamer/sync.h>
+#include <stdatomic.h>
 
 #include <errno.h>
 
 static atomic_uint calls[3];
 static int token;
 
-/* Looks twice before it sleeps. */
+/* Polls twice before it sleeps. */
 static int look_and_sleep(struct gs_loop *loop, unsigned worker, void *data)
 {
     if (data != &calls || worker < 1 || worker > 2)
         return -EINVAL;
     unsigned call = atomic_fetch_add(&calls[worker], 1);
-    return gs_loop_step(loop, call % 3 == 2 ? GS_NEVER : 0);
+    return gs_loop_run_once(loop, call % 3 == 2 ? GS_NEVER : 0);
 }
 
 static void *sleep_for_a_while(void *argument)
@@ -26,7 +27,7 @@ static void *sleep_for_a_while(void *argument)
     return argument;
 }
 
-TEST(a_worker_waits_as_the_program_says)
+TEST(a_worker_waits_with_the_programs_function)
 {
     const struct gs_threads_options options = {.wait = look_and_sleep, .wait_data = &calls};
     void *result = NULL;
@@ -64,7 +65,7 @@ static void *ask(void *argument)
     return gs_thread_join(thread, GS_NEVER, NULL) ? NULL : argument;
 }
 
-TEST(no_wake_up_from_another_worker_is_lost_whatever_the_program_waits_with)
+TEST(no_wake_up_from_another_worker_is_lost_with_any_primitive)
 {
     const struct gs_threads_options options = {
         .workers = 2, .wait = look_and_sleep, .wait_data = &calls};

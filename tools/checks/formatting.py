@@ -2,7 +2,7 @@
 
 import re
 
-from .tree import BrokenError, Problem, Result, Tree, run
+from .tree import CPP, BrokenError, Problem, Result, Tree, run
 
 LINE = re.compile(r"^([^\s:]+):(\d+):\d+: (?:error|unformatted): ")
 
@@ -16,7 +16,7 @@ def _problems(output: str, text: str) -> list[Problem]:
 
 def check(tree: Tree) -> Result:
     """Compare every file with what the formatters make of it."""
-    c_files = tree.having(".c", ".h")
+    c_files = tree.having(".c", ".h", *CPP)
     clang = run(["clang-format-19", "--dry-run", "-Werror", *c_files], tree.root)
     problems = _problems(clang.stderr, "clang-format would change this file from here on")
     command = [".venv/bin/ruff", "format", "--check", "--output-format=concise"]
@@ -24,4 +24,4 @@ def check(tree: Tree) -> Result:
     problems += _problems(ruff.stdout, "ruff format would change this file from here on")
     if (clang.returncode or ruff.returncode) and not problems:
         raise BrokenError(f"{clang.stderr}{ruff.stdout}{ruff.stderr}")
-    return f"{len(c_files)} C files, {len(tree.python_files)} Python files", problems
+    return f"{len(c_files)} C and C++ files, {len(tree.python_files)} Python files", problems

@@ -1,39 +1,47 @@
-"""Whether each file includes only what the rooms that its room may use offer."""
+"""Check that each file includes only headers of modules that its module may use."""
 
 import os
 import re
 from pathlib import Path
 
-from .tree import Problem, Result, Tree
+from .tree import CPP, Problem, Result, Tree
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
-# The rooms whose headers, public and private, each room may include beside its own.
+# The modules whose headers, public and private, each module may include beside its own.
 LIBRARY = {
     "base": set(),
     "loop": {"base"},
     "thread": {"base", "loop"},
     "stage": {"base", "loop", "thread"},
     "http": {"base"},
+    "http_server": {"base", "loop", "thread", "http"},
 }
-# Public headers belong to the room of the same name; these are named differently.
+# Public headers belong to the module of the same name; these are named differently.
 PUBLIC = {
     "api": "base",
     "buffer": "base",
     "clock": "base",
+    "gossamer": "thread",
     "histogram": "base",
     "list": "base",
     "loop_embed": "loop",
     "loop_file": "loop",
     "loop_io": "loop",
     "loop_op": "loop",
-    "loop_point": "loop",
+    "loop_hook": "loop",
     "loop_signal": "loop",
     "loop_timer": "loop",
     "loop_watcher": "loop",
+    "loop_work": "loop",
+    "process": "base",
     "ring": "base",
     "sys": "base",
+    "version": "base",
+    "buffered": "thread",
     "io": "thread",
+    "net": "thread",
+    "scope": "thread",
     "sync": "thread",
 }
 # What stands above the library includes every public header, and these.
@@ -63,23 +71,23 @@ def _resolve(tree: Tree, name: str, word: str) -> str | None:
     return next((path for path in candidates if (tree.root / path).is_file()), None)
 
 
-def _room(path: str) -> str:
-    """Return the room: loop for src/loop/x.c, thread for include/gossamer/io.h."""
+def _module(path: str) -> str:
+    """Return the module: loop for src/loop/x.c, thread for include/gossamer/io.h."""
     parts = path.split("/")
     if path.startswith("include/gossamer/"):
-        stem = parts[2].removesuffix(".h")
+        stem = Path(parts[2]).stem
         return PUBLIC.get(stem, stem)
     return parts[1] if parts[0] in ("src", "tests") and len(parts) > 2 else parts[0]
 
 
-def _may_include(room: str, path: str) -> bool:
+def _may_include(module: str, path: str) -> bool:
     is_public = path.startswith("include/gossamer/")
-    target = _room(path)
-    if room == target:
+    target = _module(path)
+    if module == target:
         return True
-    if room in LIBRARY:
-        return target in LIBRARY[room] and (is_public or path.startswith("src/"))
-    allowed = ABOVE.get(room, set())
+    if module in LIBRARY:
+        return target in LIBRARY[module] and (is_public or path.startswith("src/"))
+    allowed = ABOVE.get(module, set())
     return (
         is_public
         or path in allowed
@@ -88,21 +96,21 @@ def _may_include(room: str, path: str) -> bool:
     )
 
 
-def _may_test_include(room: str, path: str) -> bool:
-    """Allow a test what its room sees, the tests' own headers, and every public header."""
+def _may_test_include(module: str, path: str) -> bool:
+    """Allow a test what its module sees, the tests' own headers, and every public header."""
     is_open = path.startswith(("tests/", "include/gossamer/"))
-    return is_open or room in ABOVE_ALL or _may_include(room, path)
+    return is_open or module in ABOVE_ALL or _may_include(module, path)
 
 
 def _check_file(tree: Tree, name: str) -> list[Problem]:
-    room, allows = _room(name), _may_test_include if name.startswith("tests/") else _may_include
+    module, allows = _module(name), _may_test_include if name.startswith("tests/") else _may_include
     is_http = name.startswith("src/http/") or name == "include/gossamer/http.h"
     problems = []
     for number, line in enumerate(tree.lines(name), 1):
         found = INCLUDE.match(line)
         path = found and _resolve(tree, name, found[2])
-        if path and not allows(room, path):
-            problems.append(Problem(name, number, f"{room} must not include {path}"))
+        if path and not allows(module, path):
+            problems.append(Problem(name, number, f"{module} must not include {path}"))
         if is_http and found and HTTP_HEADERS.match(found[2]):
             problems.append(Problem(name, number, f"http must not include <{found[2]}>"))
         if (
@@ -116,8 +124,8 @@ def _check_file(tree: Tree, name: str) -> list[Problem]:
 
 
 def check(tree: Tree) -> Result:
-    """Check every include of every C file."""
-    names = tree.having(".c", ".h", ".S")
+    """Check every include of every C and C++ file."""
+    names = tree.having(".c", ".h", *CPP, ".S")
     problems = [problem for name in names for problem in _check_file(tree, name)]
     return f"{len(names)} files", [
         p for p in problems if not tree.exceptions.grants("layer", p.path)

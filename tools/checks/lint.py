@@ -1,4 +1,4 @@
-"""What clang-tidy, ruff, shellcheck and mandoc find."""
+"""What clang-tidy, ruff and shellcheck find."""
 
 import os
 import re
@@ -9,7 +9,6 @@ from .tree import BrokenError, Problem, Result, Tree, run, run_each
 TIDY_LINE = re.compile(r"^(/.+?):(\d+):\d+: (?:error|warning): (.*)$")
 TOOL_LINE = re.compile(r"^([^\s:]+):(\d+):\d+: (.*)$")
 NO_HEADER = re.compile(r"^'[^']+' file not found ")
-MANDOC_LINE = re.compile(r"^mandoc: ([^\s:]+):(\d+):\d+: (.*)$")
 
 
 def _matches(pattern: re.Pattern, output: str) -> list[Problem]:
@@ -26,7 +25,7 @@ def _check_c(tree: Tree) -> tuple[list[Problem], list[str]]:
     built = tree.commands("dev")
     tidy = ["clang-tidy-19", "-p", "build/dev", "--quiet"]
     problems, left_out = set(), []
-    for done in run_each(([*tidy, name] for name in tree.having(".c")), tree.root):
+    for done in run_each(([*tidy, name] for name in tree.for_clang_tidy()), tree.root):
         name, found = done.args[-1], _matches(TIDY_LINE, done.stdout)
         if done.returncode and not found:
             raise BrokenError(f"{' '.join(done.args)}\n{done.stdout}{done.stderr}")
@@ -53,14 +52,16 @@ def _check_with(
 
 def check(tree: Tree) -> Result:
     """Run each linter over the files that it is for."""
-    manuals = [name for name in tree.files if name.startswith("docs/man/")]
     ruff = [str(tree.root / ".venv/bin/ruff"), "check", "--output-format=concise", "--quiet"]
     problems = _check_with(tree, ruff, tree.python_files, TOOL_LINE)
     problems += _check_with(tree, ["shellcheck", "--format=gcc"], tree.shell_files, TOOL_LINE)
-    problems += _check_with(tree, ["mandoc", "-T", "lint", "-W", "warning"], manuals, MANDOC_LINE)
     problems_of_c, left_out = _check_c(tree)
     problems += problems_of_c
-    kinds = {"C": tree.having(".c"), "Python": tree.python_files, "shell": tree.shell_files}
+    kinds = {
+        "C and C++": tree.for_clang_tidy(),
+        "Python": tree.python_files,
+        "shell": tree.shell_files,
+    }
     counts = ", ".join(f"{len(names)} {kind}" for kind, names in kinds.items())
     without = f"; without their libraries: {', '.join(left_out)}" if left_out else ""
-    return f"{counts} files, {len(manuals)} manuals{without}", problems
+    return f"{counts} files{without}", problems

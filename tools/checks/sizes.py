@@ -4,15 +4,16 @@ import ast
 import os
 import re
 
-from .tree import Problem, Result, Tree, run_each
+from .tree import CPP, Problem, Result, Tree, run_each
 
-FILE_LINES = 400
+FILE_LINES = 600
+COLUMNS = 100
 CMAKE_LINES = 30
 FUNCTION_LINES = 50
 NESTING = 3
 PARAMETERS = 5
 
-CODE = (".c", ".h", ".S", ".py", ".cmake", ".sh", ".css", ".js", ".j2")
+CODE = (".c", ".h", *CPP, ".S", ".py", ".cmake", ".sh", ".css", ".js", ".j2")
 
 TIDY_LINE = re.compile(r"^(.+?):(\d+):\d+: warning: function '(\w+)' exceeds")
 TIDY_NOTE = re.compile(r"^(.+?):(\d+):(\d+): note: (.*)$")
@@ -42,6 +43,15 @@ def _check_files(tree: Tree) -> list[Problem]:
         if count > limit and not tree.exceptions.grants("file-lines", name):
             problems.append(Problem(name, limit + 1, f"the file has {count} lines of {limit}"))
     return problems
+
+
+def _check_columns(tree: Tree) -> list[Problem]:
+    return [
+        Problem(name, number, f"the line has {len(line)} columns of {COLUMNS}")
+        for name in tree.having(".c", ".h", *CPP)
+        for number, line in enumerate(tree.lines(name), 1)
+        if len(line) > COLUMNS
+    ]
 
 
 def _rule_of(tree: Tree, note: re.Match) -> str | None:
@@ -75,7 +85,7 @@ def _check_c_functions(tree: Tree) -> list[Problem]:
         f"--config={TIDY_CONFIG}",
         "--header-filter=.*",
     ]
-    done = run_each(([*tidy, name] for name in tree.having(".c")), tree.root)
+    done = run_each(([*tidy, name] for name in tree.for_clang_tidy()), tree.root)
     return sorted(set().union(*(_tidy_problems(tree, one.stdout) for one in done)))
 
 
@@ -130,8 +140,7 @@ def _check_python_functions(tree: Tree) -> list[Problem]:
 
 def check(tree: Tree) -> Result:
     """Measure every file, and every function in C and Python."""
-    problems = _check_files(tree) + _check_c_functions(tree) + _check_python_functions(tree)
-    return (
-        f"files, functions of {len(tree.having('.c'))} C and {len(tree.python_files)} Python files",
-        problems,
-    )
+    problems = _check_files(tree) + _check_columns(tree)
+    problems += _check_c_functions(tree) + _check_python_functions(tree)
+    c_count, python_count = len(tree.for_clang_tidy()), len(tree.python_files)
+    return f"files, functions of {c_count} C and C++ and {python_count} Python files", problems

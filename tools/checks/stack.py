@@ -34,6 +34,8 @@ NODE = re.compile(r'^node: \{ title: "([^"]+)" label: "([^"]*)"')
 EDGE = re.compile(r'^edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"(?: label: "([^"]*)")?')
 FRAME = re.compile(r"\\n([^\\]+):(\d+):\d+\\n(\d+) bytes \(([^)]+)\)")
 INDIRECT = "__indirect_call"
+# By this name, of its own file, gcc calls an exported function of position-independent code.
+ALIAS = re.compile(r"^.*:(\w+)\.localalias$")
 
 
 @dataclass
@@ -49,7 +51,7 @@ class Function:
 
 
 def _compile(tree: Tree, folder: str) -> list[str]:
-    """Compile the rooms' files as the release preset does, into files of call graphs.
+    """Compile the modules' files as the release preset does, into files of call graphs.
 
     But each for itself: what is optimised when it is linked has no graph before.
     """
@@ -79,7 +81,7 @@ def _read(graphs: list[str], root: Path) -> dict[str, Function]:
                 path = os.path.relpath(root / frame[1], root)
                 functions[node[1]] = Function(name, path, int(frame[2]), int(frame[3]), frame[4])
             elif edge:
-                calls.append((edge[1], edge[2], edge[3] or ""))
+                calls.append((edge[1], ALIAS.sub(r"\1", edge[2]), edge[3] or ""))
     for caller, callee, where in calls:
         functions[caller].calls[callee] = where
     return functions

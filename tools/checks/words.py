@@ -2,7 +2,7 @@
 
 import re
 
-from .tree import Problem, Result, Tree
+from .tree import CPP, Problem, Result, Tree
 
 RULES = {
     "unfinished": (re.compile(r"\b(TODO|FIXME|XXX|HACK)\b"), "finish it or leave it out"),
@@ -12,7 +12,21 @@ RULES = {
     ),
 }
 CORPORA = "tests/fuzz/corpus/"  # not words: bytes that fuzzers made
-TEXTS = (".c", ".h", ".S", ".py", ".txt", ".cmake", ".md", ".json", ".toml", ".1", ".7", ".css")
+TEXTS = (
+    ".c",
+    ".h",
+    *CPP,
+    ".S",
+    ".py",
+    ".txt",
+    ".cmake",
+    ".md",
+    ".json",
+    ".toml",
+    ".1",
+    ".7",
+    ".css",
+)
 
 
 def _check_line(tree: Tree, name: str, number: int, line: str) -> list[Problem]:

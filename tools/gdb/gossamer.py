@@ -1,14 +1,15 @@
 """User-level threads in gdb: in a live process and in a core.
 
 (gdb) source tools/gdb/gossamer.py
-(gdb) gossamer threads             number, name, state, what each waits for and since when
-(gdb) gossamer bt N                its calls; N may also be an address, a name, or "all"
-(gdb) gossamer thread N            look at it: up, down, bt, info locals and print work
+(gdb) gossamer threads             number, name, state, what each waits for and for how long
+(gdb) gossamer groups              threads with the same state and calls, the largest group first
+(gdb) gossamer bt N                its backtrace; N may also be an address, a name, or "all"
+(gdb) gossamer thread N            select it: up, down, bt, info locals and print work
 (gdb) gossamer thread              back to the kernel thread
 
-Nothing in the process is changed: a thread that does not run is shown by an unwinder that tells gdb
-that the newest frame of the selected kernel thread was called by the thread's last one. The
-library's debug information is needed.
+Nothing in the process is changed: a thread that is not running is shown by an unwinder which makes
+gdb believe that the newest frame of the selected kernel thread was called by the thread's last one.
+The library's debug information is required.
 """
 
 import time
@@ -18,18 +19,21 @@ import gdb
 import gdb.unwinder
 
 PAGE = 4096
-# Where a descriptor stands in its slot, as src/thread/stacks.c places it.
+# The position of a control block in its slot, as in src/thread/stacks.c.
 LINE = 64
-COLOURS = 8
+COLOURS = 16
 
 WAITING, LEAVING = 1, 3  # enum claim
+AT_OBJECT = 0  # enum waits_at
+
+SAMPLES_MAX = 4  # how many threads of a group are named
 
 
 class Registers:
-    """What a stack holds that was left, as src/thread/context.h lays it out."""
+    """The registers that are saved on a suspended stack, see src/thread/context.h."""
 
     def __init__(self, sp: int) -> None:
-        """Read what was left at sp."""
+        """Read the registers saved at sp."""
         if gdb.selected_frame().architecture().name().startswith("aarch64"):
             names = ["x29", "x30", *(f"x{n}" for n in range(19, 29))]
             words = _words(sp, len(names))
@@ -54,10 +58,10 @@ def _string(value: gdb.Value) -> str:
 
 
 class Process:
-    """The runtime that the process holds."""
+    """The runtime of the process."""
 
     def __init__(self) -> None:
-        """Find it, by the library's debug information."""
+        """Find it through the library's debug information."""
         symbol = gdb.lookup_global_symbol("gs_runtime")
         if not symbol:
             raise gdb.GdbError("gossamer: this program has no debug information of the library")
@@ -68,13 +72,13 @@ class Process:
         workers = self.runtime["workers"]
         count = int(self.runtime["worker_count"]) if int(workers) else 0
         self.workers = [workers[i].dereference() for i in range(count)]
-        self.running = {int(w["current"]): int(w["kernel_id"]) for w in self.workers}
+        self.running = {int(w["current"]): int(w["tid"]) for w in self.workers}
 
     def threads(self) -> Iterator["Thread"]:
-        """All that have not ended: those on the runtime's stacks, then those on the program's."""
+        """Yield all live threads: those on the runtime's stacks, then those on the program's."""
         for slots in self._classes():
             yield from self._threads_of(slots)
-        head = self.runtime["caller_threads"]
+        head = self.runtime["user_stack_threads"]
         link = head["next"]
         offset = next(f.bitpos // 8 for f in self.thread_type.fields() if f.name == "link")
         while int(link) and int(link) != int(head.address):
@@ -82,14 +86,14 @@ class Process:
             link = link["next"]
 
     def find(self, text: str) -> "Thread":
-        """The thread with this number, address or name."""
+        """Return the thread with this number, address or name."""
         for number, thread in enumerate(self.threads(), 1):
             if text in (str(number), thread.name) or text == hex(thread.address):
                 return thread
         raise gdb.GdbError(f"gossamer: there is no thread {text}: see gossamer threads")
 
     def now_ns(self) -> int:
-        """Return the monotonic clock; of a core, what the workers saw of it last."""
+        """Return the monotonic clock; in a core, what the workers read last."""
         connection = gdb.selected_inferior().connection
         if connection and connection.type == "native":
             return time.monotonic_ns()
@@ -105,10 +109,12 @@ class Process:
         raise gdb.GdbError("gossamer: this program has no debug information about stacks")
 
     def _threads_of(self, slots: gdb.Value) -> Iterator["Thread"]:
-        base, size = int(slots["base"]), int(slots["slot_size"])
+        base, size = int(slots["base"]), int(slots["layout"]["slot_size"])
         room = (self.thread_type.sizeof + LINE - 1) // LINE * LINE
+        each = slots["each"]  # of a large class
         for i in range(int(slots["used"])):
-            value = self._thread_at(base + (i + 1) * size - i % COLOURS * LINE - room)
+            inside = base + (i + 1) * size - i % COLOURS * LINE - room
+            value = self._thread_at(int(each[i]) if int(each) else inside)
             if value["is_live"] and not value["is_done"]:
                 yield Thread(self, value)
 
@@ -120,32 +126,46 @@ class Thread:
     """A user thread."""
 
     def __init__(self, process: Process, value: gdb.Value) -> None:
-        """Read its descriptor."""
+        """Read its control block."""
         self._process, self._value = process, value
         self.address = int(value.address)
         self.name = _string(value["name"])
-        self.kernel_id = process.running.get(self.address)
+        self.tid = process.running.get(self.address)
 
     def state(self, now_ns: int) -> str:
-        """Say what it does, or what it waits for and since when."""
+        """Describe what it is doing, or what it waits for and for how long."""
         value = self._value
-        if self.kernel_id is not None:
-            return f"runs in kernel thread {self.kernel_id}"
-        if int(value["claim"]) in (WAITING, LEAVING):
-            what, at = _string(value["waits"]["what"]), int(value["waits_at"])
-            since_ms = max(now_ns - int(value["since_ns"]), 0) / 1e6
-            return f"waits for {what}{f' at {at:#x}' if at else ''} since {since_ms:.3f} ms"
-        return "is ready" if value["worker"] else "is to be started"
+        if self.tid is not None:
+            return f"runs in kernel thread {self.tid}"
+        if self.what():
+            return f"has waited {self.waited_ms(now_ns):.3f} ms for {self.what()}{self._where()}"
+        return "is ready" if value["worker"] else "has not started"
+
+    def what(self) -> str:
+        """Return what it waits for; empty if it does not wait."""
+        is_waiting = self.tid is None and int(self._value["claim"]) in (WAITING, LEAVING)
+        return _string(self._value["wait_kind"]["name"]) if is_waiting else ""
+
+    def waited_ms(self, now_ns: int) -> float:
+        """Return for how long it has waited, if it waits."""
+        return max(now_ns - int(self._value["wait_start_ns"]), 0) / 1e6
+
+    def _where(self) -> str:
+        """Name the object at which it waits: a number, or an address."""
+        at = int(self._value["wait_object"])
+        if int(self._value["wait_kind"]["at"]) != AT_OBJECT:
+            return f" at {at}"
+        return f" at {at:#x}" if at else ""
 
     def registers(self) -> Registers | None:
-        """Return where it goes on; None: it has not begun."""
+        """Return the registers with which it resumes; None: it has not started."""
         registers = Registers(int(self._value["sp"]))
         start = gdb.lookup_minimal_symbol("gs_context_start") if _has_minimal() else None
-        begins = start and int(start.value().address) == registers.pc
-        return None if begins or _symbol_at(registers.pc) == "gs_context_start" else registers
+        is_new = start and int(start.value().address) == registers.pc
+        return None if is_new or _symbol_at(registers.pc) == "gs_context_start" else registers
 
-    def begins_in(self) -> str:
-        """Return the function that it has not called yet."""
+    def entry_function(self) -> str:
+        """Return the function that it is going to call."""
         return str(self._value["fn"])
 
 
@@ -165,22 +185,22 @@ class _FrameId:
 
 
 class Unwinder(gdb.unwinder.Unwinder):
-    """Has the newest frame of a kernel thread seem called by a user thread's."""
+    """Makes the newest frame of a kernel thread appear to be called by a user thread's."""
 
     def __init__(self) -> None:
-        """Show nobody."""
+        """Show no thread."""
         super().__init__("gossamer")
         self._registers: Registers | None = None
         self._ptid: tuple[int, int, int] | None = None
 
     def show(self, registers: Registers | None) -> None:
-        """Show this one in the selected kernel thread; None: nobody."""
+        """Show a thread in the selected kernel thread; None: show none."""
         self._registers = registers
         self._ptid = gdb.selected_thread().ptid if registers else None
         gdb.invalidate_cached_frames()
 
     def __call__(self, pending_frame: gdb.PendingFrame) -> gdb.UnwindInfo | None:
-        """Unwind a frame for gdb, which then asks no other unwinder; None: not this one."""
+        """Unwind a frame for gdb; None: leave it to another unwinder."""
         registers = self._registers
         if not registers or pending_frame.level() or gdb.selected_thread().ptid != self._ptid:
             return None
@@ -196,36 +216,36 @@ gdb.unwinder.register_unwinder(None, unwinder, replace=True)
 gdb.events.cont.connect(lambda _: unwinder.show(None))
 
 
-def _select_kernel_thread(kernel_id: int) -> None:
+def _select_kernel_thread(tid: int) -> None:
     for thread in gdb.selected_inferior().threads():
-        if kernel_id in thread.ptid[1:]:
+        if tid in thread.ptid[1:]:
             thread.switch()
             return
-    raise gdb.GdbError(f"gossamer: gdb knows of no kernel thread {kernel_id}")
+    raise gdb.GdbError(f"gossamer: gdb knows of no kernel thread {tid}")
 
 
-def _calls(thread: Thread) -> Iterator[str]:
-    """Yield the lines that gdb shows for the thread's frames; the selected kernel thread stays."""
+def _calls(thread: Thread, options: str = "") -> Iterator[str]:
+    """Yield the lines of a backtrace of the thread; keep the selected kernel thread."""
     before = gdb.selected_thread()
     unwinder.show(None)
     try:
-        if thread.kernel_id is None:
+        if thread.tid is None:
             registers = thread.registers()
             if not registers:
-                yield f"begins in {thread.begins_in()}"
+                yield f"starts in {thread.entry_function()}"
                 return
             unwinder.show(registers)
         else:
-            _select_kernel_thread(thread.kernel_id)
-        lines = gdb.execute("backtrace", to_string=True).splitlines()
-        yield from lines if thread.kernel_id is not None else lines[1:]
+            _select_kernel_thread(thread.tid)
+        lines = gdb.execute(f"backtrace {options}", to_string=True).splitlines()
+        yield from lines if thread.tid is not None else lines[1:]
     finally:
         unwinder.show(None)
         before.switch()
 
 
 class _Prefix(gdb.Command):
-    """Show user-level threads: gossamer threads, gossamer bt N|all, gossamer thread [N]."""
+    """User-level threads: gossamer threads, groups, bt N|all, thread [N]."""
 
     def __init__(self) -> None:
         super().__init__("gossamer", gdb.COMMAND_STACK, gdb.COMPLETE_NONE, prefix=True)
@@ -248,15 +268,42 @@ class _Threads(gdb.Command):
         print(f"{count} threads, {len(process.workers)} workers")
 
 
+class _Groups(gdb.Command):
+    """List the user-level threads by state and calls, the largest group first."""
+
+    def __init__(self) -> None:
+        super().__init__("gossamer groups", gdb.COMMAND_STACK, gdb.COMPLETE_NONE)
+
+    def invoke(self, text: str, _from_tty: bool) -> None:
+        if text:
+            raise gdb.GdbError("gossamer groups takes no argument")
+        process = Process()
+        now_ns = process.now_ns()
+        groups: dict[tuple[str, ...], list[Thread]] = {}
+        for thread in process.threads():
+            state = f"waiting for {thread.what()}" if thread.what() else thread.state(now_ns)
+            groups.setdefault((state, *_calls(thread, "-frame-arguments none")), []).append(thread)
+        for (state, *calls), threads in sorted(groups.items(), key=lambda item: -len(item[1])):
+            print(f"{len(threads)} threads: {state}{_waits(threads, now_ns)}")
+            print("  " + ", ".join(f'"{t.name}" {t.address:#x}' for t in threads[:SAMPLES_MAX]))
+            print("\n".join(calls))
+
+
+def _waits(threads: list[Thread], now_ns: int) -> str:
+    """Tell how long these threads of one group have waited, if they wait."""
+    waited = sorted(thread.waited_ms(now_ns) for thread in threads)
+    return f", {waited[0]:.3f} to {waited[-1]:.3f} ms" if threads[0].what() else ""
+
+
 class _Backtrace(gdb.Command):
-    """Show the calls of a user-level thread: gossamer bt N, or of each: gossamer bt all."""
+    """Show the backtrace of a user-level thread: gossamer bt N, or of each: gossamer bt all."""
 
     def __init__(self) -> None:
         super().__init__("gossamer bt", gdb.COMMAND_STACK, gdb.COMPLETE_NONE)
 
     def invoke(self, text: str, _from_tty: bool) -> None:
         if not text:
-            raise gdb.GdbError("gossamer bt: of which thread? A number, an address, a name or all")
+            raise gdb.GdbError("gossamer bt: which thread? A number, an address, a name or all")
         process = Process()
         now_ns = process.now_ns()
         for thread in list(process.threads()) if text == "all" else [process.find(text)]:
@@ -266,7 +313,7 @@ class _Backtrace(gdb.Command):
 
 
 class _Thread(gdb.Command):
-    """Look at a user-level thread: gossamer thread N; without N, go back to the kernel thread."""
+    """Select a user-level thread: gossamer thread N; without N, return to the kernel thread."""
 
     def __init__(self) -> None:
         super().__init__("gossamer thread", gdb.COMMAND_STACK, gdb.COMPLETE_NONE)
@@ -277,16 +324,16 @@ class _Thread(gdb.Command):
             gdb.execute("frame 0")
             return
         thread = Process().find(text)
-        if thread.kernel_id is not None:
-            _select_kernel_thread(thread.kernel_id)
+        if thread.tid is not None:
+            _select_kernel_thread(thread.tid)
         elif registers := thread.registers():
             unwinder.show(registers)
             gdb.newest_frame().older().select()
         else:
-            print(f"it has not begun: {thread.begins_in()}")
+            print(f"it has not started: {thread.entry_function()}")
             return
         gdb.execute("frame")
 
 
-for command in (_Prefix, _Threads, _Backtrace, _Thread):
+for command in (_Prefix, _Threads, _Groups, _Backtrace, _Thread):
     command()

@@ -19,7 +19,7 @@ const (
 
 var best = 1e18
 
-// measure keeps the least time of an operation.
+// measure records the minimum time of an operation.
 func measure(operations int, run func()) {
 	began := time.Now()
 	run()
@@ -81,7 +81,7 @@ func lock() {
 	}
 }
 
-// field reads kilobytes from the status of the process.
+// field reads a field in kilobytes from /proc/self/status.
 func field(name string) float64 {
 	text, _ := os.ReadFile("/proc/self/status")
 	for _, line := range strings.Split(string(text), "\n") {
@@ -93,7 +93,7 @@ func field(name string) float64 {
 	return 0
 }
 
-// many blocks so many goroutines, and wakes them.
+// many blocks count goroutines, and wakes them.
 func many(figure string, count int) {
 	var group sync.WaitGroup
 	never := make(chan struct{})

@@ -2,6 +2,7 @@
 
 from gossamer_lab.experiment import Experiment
 from gossamer_lab.experiments.are_events_fast import ARE_EVENTS_FAST
+from gossamer_lab.experiments.idle_connections import IDLE_CONNECTIONS
 from gossamer_lab.experiments.libevent_vs_libev import LIBEVENT_VS_LIBEV
 from gossamer_lab.experiments.overload import OVERLOAD
 from gossamer_lab.experiments.quick import QUICK
@@ -19,5 +20,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         SANDSTORM,
         THREAD_POOL_SERVER,
         OVERLOAD,
+        IDLE_CONNECTIONS,
     )
 }

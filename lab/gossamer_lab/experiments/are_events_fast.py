@@ -11,27 +11,27 @@ from gossamer_lab.claims import (
     Slope,
 )
 from gossamer_lab.experiment import (
+    ChartSpec,
     Document,
-    Drawing,
     Experiment,
     Point,
     Program,
     Scale,
-    Soundness,
+    ValidityRules,
     Variant,
 )
-from gossamer_lab.service import SERVICE
+from gossamer_lab.service_time import SERVICE
 
 _LOADS = (1, 16, 64, 100, 128, 250, 400, 700, 1000)
-_LEAST_S = {100: 0.5, 400: 0.8, 700: 1.0, 1000: 1.2}
-"""The slowest answer so many connections hardly once in a shorter time."""
+_MIN_S = {100: 0.5, 400: 0.8, 700: 1.0, 1000: 1.2}
+"""With this many connections the slowest server hardly answers each once in a shorter time."""
 _SLOW = (
     *((name, 5.0) for name in ("apache-prefork", "apache-worker", "apache-event")),
     ("toy-fork", 3.0),
     (tuning.LONGER, 3.0),
 )
-"""Who waits for an answer at a load's end is not counted: with Apache, some wait as long as a load
-of others lasts, and with processes or the long queue all wait for a while."""
+"""Requests unfinished at the end of a load are not counted: with Apache, some wait as long as a
+load of other servers lasts; with processes or the long queue, all wait for a while."""
 _X, _Y = "connections", SERVICE
 _PLAIN = (("topic", ""),)
 _TOYS = (
@@ -57,12 +57,12 @@ _PEERS = (*_EVENT_DRIVEN, *_APACHES, "apache-event", "mini-httpd", "go")
 _NAMES = ", ".join(_EVENT_DRIVEN)
 _OURS = ("user", "event", "eager")
 _AT_EVERY_LOAD = (*_TOY_NAMES, *_OURS, *_PEERS)
-_EVERYBODY = (*_TOY_NAMES, *_OURS, *_EVENT_DRIVEN, "mini-httpd", "go")
+_ALL_BUT_APACHE = (*_TOY_NAMES, *_OURS, *_EVENT_DRIVEN, "mini-httpd", "go")
 
 
 def _point(load: int) -> Point:
-    least_s = _LEAST_S.get(load, 0.0)
-    return Point(f"load-{load}", 305, load, 1, servers=_AT_EVERY_LOAD, least_s=least_s)
+    min_s = _MIN_S.get(load, 0.0)
+    return Point(f"load-{load}", 305, load, 1, servers=_AT_EVERY_LOAD, min_s=min_s)
 
 
 def _slope(name: str) -> Slope:
@@ -80,13 +80,13 @@ def _slopes(names: tuple[str, ...]) -> tuple[Quantity, ...]:
 _CLAIMS = (
     Claim(
         "events-match-threads",
-        "Event-driven code is as fast as the fastest threads, or faster",
+        "Event-driven code is at least as fast as the fastest threads",
         "abstract and section 5",
-        "CPC, threads compiled to events, was slower than State Threads alone; here the toy on an "
+        "CPC, threads compiled to events, was slower only than State Threads; here the toy on an "
         "event loop",
         Ratio(
             _slope("toy-event"),
-            Extreme("least", _slopes(_LIBRARIES), "the least of the thread libraries", 2),
+            Extreme("min", _slopes(_LIBRARIES), "minimum of the thread libraries", 2),
         ),
         holds_to=1.05,
     ),
@@ -96,9 +96,9 @@ _CLAIMS = (
         "section 4",
         "correlation above 0.999 for every server but Apache",
         Extreme(
-            "least",
-            tuple(Correlation(name, _X, _Y, _PLAIN) for name in _EVERYBODY),
-            "the least correlation of any server but Apache",
+            "min",
+            tuple(Correlation(name, _X, _Y, _PLAIN) for name in _ALL_BUT_APACHE),
+            "minimum correlation of all servers but Apache",
             3,
         ),
         holds_from=0.999,
@@ -107,13 +107,13 @@ _CLAIMS = (
         "fork-is-slowest",
         "A process for each connection is slower than any other structure",
         "section 4, Figure 2(b)",
-        "fork had the steepest line of all toys",
+        "fork had the largest slope of all toys",
         Ratio(
             _slope("toy-fork"),
             Extreme(
-                "greatest",
+                "max",
                 _slopes(tuple(name for name in _TOY_NAMES if name != "toy-fork")),
-                "the greatest of the other toys",
+                "maximum of the other toys",
                 3,
             ),
         ),
@@ -121,9 +121,9 @@ _CLAIMS = (
     ),
     Claim(
         "kernel-threads-are-fast",
-        "Kernel threads come close to user-space threads of the plainer kind",
+        "Kernel threads are about as fast as simple user-space threads",
         "section 4, Figure 2(b)",
-        "NPTL about equal to Pth; here at most a quarter apart",
+        "NPTL about equal to Pth; here within a quarter",
         Ratio(_slope("toy-kernel"), _slope("toy-pth")),
         holds_from=0.8,
         holds_to=1.25,
@@ -136,9 +136,9 @@ _CLAIMS = (
         Ratio(
             _slope("toy-st"),
             Extreme(
-                "least",
+                "min",
                 _slopes(("toy-fork", "toy-kernel", "toy-pth", "toy-cpc")),
-                "the least of fork, kernel threads, Pth and CPC",
+                "minimum of fork, kernel threads, Pth and CPC",
                 3,
             ),
         ),
@@ -146,15 +146,15 @@ _CLAIMS = (
     ),
     Claim(
         "cpc-is-second",
-        "Threads compiled into events are faster than all others but State Threads",
+        "Threads compiled into events are faster than all others except State Threads",
         "section 4, Figure 2(b)",
         "better than all of the other implementations save the one using ST",
         Ratio(
             _slope("toy-cpc"),
             Extreme(
-                "least",
+                "min",
                 _slopes(("toy-fork", "toy-kernel", "toy-pth")),
-                "the least of fork, kernel threads and Pth",
+                "minimum of fork, kernel threads and Pth",
                 3,
             ),
         ),
@@ -164,10 +164,10 @@ _CLAIMS = (
         "production-is-alike",
         "Event-driven production servers are about equally fast",
         "section 4, Figure 2(a)",
-        "Polipo, thttpd and lighttpd lay close together; here at most a quarter apart",
+        "Polipo, thttpd and lighttpd were close together; here within a quarter",
         Ratio(
-            Extreme("greatest", _slopes(_EVENT_DRIVEN), f"the greatest slope of {_NAMES}", 2),
-            Extreme("least", _slopes(_EVENT_DRIVEN), "the least of them", 2),
+            Extreme("max", _slopes(_EVENT_DRIVEN), f"maximum slope of {_NAMES}", 2),
+            Extreme("min", _slopes(_EVENT_DRIVEN), "minimum of the same", 2),
         ),
         holds_to=1.25,
     ),
@@ -175,10 +175,10 @@ _CLAIMS = (
         "production-is-slower",
         "Production servers are slower than toy servers, which do less",
         "section 4",
-        "generally so; here the fastest of each kind",
+        "in general; here the fastest of each kind",
         Ratio(
-            Extreme("least", _slopes(_EVENT_DRIVEN), f"the least slope of {_NAMES}", 2),
-            Extreme("least", _slopes(_TOY_NAMES), "the least of the toys", 3),
+            Extreme("min", _slopes(_EVENT_DRIVEN), f"minimum slope of {_NAMES}", 2),
+            Extreme("min", _slopes(_TOY_NAMES), "minimum of the toys", 3),
         ),
         holds_from=1.0,
     ),
@@ -186,10 +186,10 @@ _CLAIMS = (
         "apache-is-slowest",
         "Apache is the slowest of the production servers",
         "section 4, Figure 2(a)",
-        "significantly slower than all three event-driven ones",
+        "significantly slower than all three event-driven servers",
         Ratio(
-            Extreme("least", _slopes(_APACHES), "the lesser slope of Apache's two models", 2),
-            Extreme("greatest", _slopes(_EVENT_DRIVEN), f"the greatest slope of {_NAMES}", 2),
+            Extreme("min", _slopes(_APACHES), "minimum slope of Apache's two models", 2),
+            Extreme("max", _slopes(_EVENT_DRIVEN), f"maximum slope of {_NAMES}", 2),
         ),
         holds_from=1.0,
     ),
@@ -197,19 +197,19 @@ _CLAIMS = (
         "apache-models-are-equal",
         "Apache is equally slow with processes and with threads",
         "section 4, Figure 2(a)",
-        "prefork and worker poor alike; here at most a tenth apart",
+        "prefork and worker equally slow; here within a tenth",
         Ratio(_slope("apache-prefork"), _slope("apache-worker")),
         holds_from=0.9,
         holds_to=1.1,
     ),
     Claim(
         "lighttpd-is-fastest",
-        "lighttpd is the fastest of the event-driven production servers, by little",
+        "lighttpd is slightly the fastest of the event-driven production servers",
         "section 4, Figure 2(a)",
-        "very slightly faster than Polipo, and thttpd somewhat slower; here against nginx and h2o",
+        "very slightly faster than Polipo, thttpd somewhat slower; here against nginx and h2o",
         Ratio(
             _slope("lighttpd"),
-            Extreme("least", _slopes(("nginx", "h2o")), "the lesser of nginx and h2o", 2),
+            Extreme("min", _slopes(("nginx", "h2o")), "minimum of nginx and h2o", 2),
         ),
         holds_to=1.0,
     ),
@@ -217,7 +217,7 @@ _CLAIMS = (
         "events-need-less-memory",
         "Events need much less memory than threads",
         "section 5",
-        "much smaller memory requirements; here kernel threads need twice as much or more, with "
+        "much smaller memory requirements; here kernel threads need at least twice as much, with "
         "1000 connections",
         Ratio(_memory("toy-kernel"), _memory("toy-event")),
         holds_from=2.0,
@@ -227,8 +227,8 @@ _CLAIMS = (
 
 ARE_EVENTS_FAST = Experiment(
     name="are-events-fast",
-    summary="Service time against load, 1 to 1000 connections, a connection for each request of "
-    "a 305-byte page",
+    summary="Service time against load, 1 to 1000 connections, one connection per request of a "
+    "305-byte page",
     document=Document("Are events fast?", "Gabriel Kerneis and Juliusz Chroboczek", 2009),
     points=(
         *map(_point, _LOADS),
@@ -239,7 +239,7 @@ ARE_EVENTS_FAST = Experiment(
             "smoke",
             budget_s=20.0,
             warmup_s=0.0,
-            longest_s=0.5,
+            max_load_s=0.5,
             rounds=2,
             points=("load-16", "load-128", "load-400"),
         ),
@@ -247,14 +247,14 @@ ARE_EVENTS_FAST = Experiment(
             "normal",
             budget_s=2048.0,
             warmup_s=0.1,
-            longest_s=6.0,
+            max_load_s=6.0,
             rounds=8,
-            most_rounds=10,
+            max_rounds=10,
             points=(*(f"load-{load}" for load in (1, 100, 400, 700, 1000)), *tuning.AT_NORMAL),
             drop=50,
-            slow=_SLOW,
+            slow_servers=_SLOW,
         ),
-        Scale("paper", budget_s=14_400.0, warmup_s=1.0, longest_s=20.0, rounds=8, drop=1000),
+        Scale("paper", budget_s=14_400.0, warmup_s=1.0, max_load_s=20.0, rounds=8, drop=1000),
     ),
     peers=_PEERS,
     architectures=(
@@ -262,15 +262,15 @@ ARE_EVENTS_FAST = Experiment(
         *tuning.VARIANTS,
     ),
     toys=_TOYS,
-    soundness=Soundness(spared=tuning.SPARED),
+    validity_rules=ValidityRules(exempt=tuning.EXEMPT),
     server_share=0.25,
     claims=_CLAIMS,
-    drawings=(
+    charts=(
         *(
-            Drawing(
+            ChartSpec(
                 key,
                 f"Service time against load, {words}",
-                f"After Figure 2({letter}). Mean time of a request, at the usual speed of the "
+                f"After Figure 2({letter}). Mean response time, normalized for the speed of the "
                 "core; a smaller slope is a faster server. Bars are intervals over the rounds, "
                 "lines are fits.",
                 _X,
@@ -286,11 +286,11 @@ ARE_EVENTS_FAST = Experiment(
                 ("service-time-toys", "b", "toys", _TOY_NAMES),
             )
         ),
-        Drawing(
+        ChartSpec(
             "measured-load",
             "Measured load against offered load",
-            "After Figure 1. Requests times their mean time, by the length of the run: below the "
-            "diagonal something other than the server held requests up.",
+            "After Figure 1. Number of requests times their mean time, divided by the duration of "
+            "the run: below the diagonal something other than the server delayed requests.",
             _X,
             "measured_load",
             "offered load, connections",
@@ -298,34 +298,34 @@ ARE_EVENTS_FAST = Experiment(
             where=_PLAIN,
             has_diagonal=True,
         ),
-        Drawing(
+        ChartSpec(
             "cpu",
-            "CPU time a request against load",
-            "Not in the document: what the server itself needed.",
+            "CPU time per request against load",
+            "Not in the document: the server's own CPU time.",
             _X,
             "server_cpu_us_per_request",
             "offered load, connections",
-            "CPU time a request, µs",
+            "CPU time per request, µs",
             where=_PLAIN,
             log_x=True,
         ),
-        *tuning.DRAWINGS,
+        *tuning.CHARTS,
     ),
     notes=(
-        "One machine over loopback instead of two over Gigabit Ethernet; the server's core is "
-        "shared with a brake in place of a slower processor.",
-        "Where the brake is on, service times are as if the core had always been as fast as it is "
-        "on average in this run, and the client's core does not halt while clients wait.",
+        "One machine over loopback instead of two over Gigabit Ethernet; a CPU limit instead of a "
+        "slower processor.",
+        "With the CPU limit, service times are normalized to the average speed of the core in this "
+        "run, and the client's core does not halt while clients wait.",
         "The load generator is ours, not ApacheBench; each run checks it against wrk and ab.",
-        "The toys are ours too, of the document's structure: one accepts, each connection gets a "
-        "new thread or process. CPC itself is not measured; its place is that of our compiler.",
-        "nginx, lighttpd and h2o stand for the event-driven production servers of 2009, and our "
-        "eager for thttpd, which has no package: mini-httpd is its author's other server.",
-        "There the client used a fifth of its processor at most; here a measurement does not count "
-        "if it used nearly all. Other network cards, or none between, cannot be compared on one "
-        "machine.",
-        "Apache's accept queue is as long as that of the others here, not 512.",
-        "Memory is read halfway through a load, without pages of files and without the kernel's "
-        "own, such as the stacks that threads have there.",
+        "The toys are ours too, with the document's structure: one thread accepts, each connection "
+        "gets a new thread or process. CPC itself is not measured; our compiler takes its place.",
+        "nginx, lighttpd and h2o represent the event-driven production servers of 2009, and our "
+        "eager represents thttpd, which has no package: mini-httpd is its author's other server.",
+        "In the document the client used at most a fifth of its processor; here a measurement is "
+        "invalid if the client used nearly all of its core. Different network cards cannot be "
+        "compared on one machine.",
+        "Apache's accept queue is as long as that of the other servers, not 512.",
+        "Memory is anonymous and shared memory halfway through a load; kernel memory, such as the "
+        "kernel stacks of threads, is not included.",
     ),
 )

@@ -1,9 +1,9 @@
-"""``libevent-vs-libev``: the cost of many watchers, few of them active, in several event loops."""
+"""``libevent-vs-libev``: the cost of many watchers, of which few are active, in event loops."""
 
 from itertools import product
 
 from gossamer_lab.claims import Claim, Extreme, Mean, Quantity, Ratio, Where
-from gossamer_lab.experiment import Case, Document, Drawing, Experiment, Program, Scale
+from gossamer_lab.experiment import Case, ChartSpec, Document, Experiment, Program, Scale
 
 _PAIRS = (100, 316, 1000, 3162, 9900, 31_623, 100_000)
 _ACTIVE = (100, 1000)
@@ -23,8 +23,8 @@ _PROGRAMS = (
     Program(
         "libuv", "loops/libuv", ("pairs", "again"), "uv_poll_stop, uv_poll_start", "libuv1-dev"
     ),
-    Program("gossamer", "loops/ours", ("pairs", "anew"), "descriptor set anew, as with libev"),
-    Program("gossamer, kept", "loops/ours", ("pairs", "again"), "stopped and started alone"),
+    Program("gossamer", "loops/ours", ("pairs", "anew"), "descriptor set again, as with libev"),
+    Program("gossamer, kept", "loops/ours", ("pairs", "again"), "only stopped and started"),
 )
 _PLAIN, _TIMED = "without timeouts", "with timeouts"
 
@@ -33,7 +33,7 @@ def _case(pairs: int, active: int, timeouts: str) -> Case:
     return Case(
         key=f"{pairs}-{active}-{'timed' if timeouts == _TIMED else 'plain'}",
         label=f"{pairs:,} socket pairs, {active:,} active, {timeouts}",
-        words=(str(pairs), str(active), str(int(timeouts == _TIMED))),
+        arguments=(str(pairs), str(active), str(int(timeouts == _TIMED))),
         columns=_COLUMNS,
         programs=tuple(program.name for program in _PROGRAMS),
         fields=(("descriptors", pairs), ("active", active), ("timeouts", timeouts)),
@@ -62,7 +62,7 @@ def _against(part: str, where: Where) -> Quantity:
 
 
 def _emulated_against(library: str, part: str, where: Where) -> Quantity:
-    """Return the time of libev's emulation as a multiple of another's."""
+    """Return the time of libev's emulation as a multiple of another library's."""
     column = f"{part}_us"
     return Ratio(
         Mean("libev, emulated", column, where, f"{part} time of libev's emulation"),
@@ -79,13 +79,13 @@ def _timeouts_add(library: str) -> Quantity:
 
 
 def _grows(library: str) -> Quantity:
-    """Return the total time without timeouts at the most pairs here, over that at the fewest."""
-    most, fewest = (
+    """Return the total time without timeouts at 9900 pairs as a multiple of that at 100."""
+    many, few = (
         (("timeouts", _PLAIN), ("active", 100), ("descriptors", pairs)) for pairs in (9900, 100)
     )
     return Ratio(
-        Mean(library, "total_us", most, f"total time of {library} at 9900"),
-        Mean(library, "total_us", fewest, "at 100"),
+        Mean(library, "total_us", many, f"total time of {library} at 9900"),
+        Mean(library, "total_us", few, "at 100"),
     )
 
 
@@ -105,9 +105,9 @@ _CLAIMS = (
     ),
     Claim(
         "growth-is-alike",
-        "Both grow alike with the number of watchers",
+        "Total times of both grow similarly with the number of watchers",
         "first benchmark, discussion",
-        "similar growth characteristics; here one by half as much again as the other at the most",
+        "similar growth characteristics; here at most 1.5 times as much in one as in the other",
         Ratio(_grows("libevent"), _grows("libev")),
         holds_from=0.67,
         holds_to=1.5,
@@ -116,31 +116,31 @@ _CLAIMS = (
         "faster-at-many",
         "At higher numbers of descriptors libev is consistently faster",
         "first benchmark, interpretation",
-        "consistently; here from 1000 socket pairs on, in total, where they differ least",
+        "consistently; here total time from 1000 socket pairs on, at the smallest difference",
         Extreme(
-            "least",
+            "min",
             tuple(
                 _against("total", (("timeouts", _PLAIN), ("descriptors", pairs)))
                 for pairs in (1000, 3162, 9900)
             ),
-            "the least total time of libevent / libev at 1000, 3162 or 9900",
+            "minimum total time of libevent / libev at 1000, 3162 and 9900",
         ),
         holds_from=1.0,
     ),
     Claim(
         "poll-is-alike",
-        "Without timeouts and with 100 active clients both poll in about the same time",
+        "Without timeouts and with 100 active clients both take about the same time to poll",
         "first benchmark, discussion",
-        "less than 5 % apart",
+        "less than 5 % difference",
         _against("poll", _many(_PLAIN, 100)),
         holds_from=0.95,
         holds_to=1.05,
     ),
     Claim(
         "poll-is-slower-at-1000",
-        "Without timeouts and with 1000 active clients libevent polls more slowly",
+        "Without timeouts and with 1000 active clients libevent is slower to poll",
         "first benchmark, discussion",
-        "consistently slower, by little",
+        "consistently slightly slower",
         _against("poll", _many(_PLAIN, 1000)),
         holds_from=1.0,
     ),
@@ -148,7 +148,7 @@ _CLAIMS = (
         "timeouts-cost-libevent",
         "Timeouts raise libevent's total time dramatically",
         "second benchmark, discussion",
-        "dramatically; here by half or more",
+        "dramatically; here by at least half",
         _timeouts_add("libevent"),
         holds_from=1.5,
     ),
@@ -156,7 +156,7 @@ _CLAIMS = (
         "timeouts-are-cheap-in-libev",
         "Timeouts raise libev's total time only slightly",
         "second benchmark, discussion",
-        "slightly; here by a quarter at the most",
+        "slightly; here by at most a quarter",
         _timeouts_add("libev"),
         holds_to=1.25,
     ),
@@ -189,7 +189,7 @@ _CLAIMS = (
         "native-is-faster-with-timeouts",
         "With timeouts libev's native API is almost twice as fast in total as the emulation",
         "second benchmark, interpretation",
-        "almost twice as fast overall; here by half or more",
+        "almost twice as fast overall; here at least 1.5 times",
         _emulated_against("libev", "total", (("timeouts", _TIMED),)),
         holds_from=1.5,
     ),
@@ -197,21 +197,21 @@ _CLAIMS = (
         "emulation-beats-libevent",
         "Even the emulation is much faster than libevent itself",
         "summary",
-        "still much faster; here in at most two thirds of the total time",
+        "still much faster; here at most two thirds of the total time",
         _emulated_against("libevent", "total", ()),
         holds_to=0.67,
     ),
 )
 
 
-def _drawing(part: str, active: int, timeouts: str) -> Drawing:
+def _chart(part: str, active: int, timeouts: str) -> ChartSpec:
     of = "total time" if part == "total" else "time of polling and handling"
-    return Drawing(
+    return ChartSpec(
         f"{part}-{active}-{'timed' if timeouts == _TIMED else 'plain'}",
         f"{of.capitalize()}, {active} active, {timeouts}",
         "After the graphs of the "
         + ("first" if timeouts == _PLAIN else "second")
-        + " benchmark: the second iteration, as a rule the least of six runs.",
+        + " benchmark: the second iteration, normally the minimum of six runs.",
         "descriptors",
         f"{part}_us",
         "socket pairs (logarithmic)",
@@ -235,16 +235,16 @@ LIBEVENT_VS_LIBEV = Experiment(
     ),
     programs=_PROGRAMS,
     claims=_CLAIMS,
-    drawings=tuple(
-        _drawing(part, active, timeouts)
+    charts=tuple(
+        _chart(part, active, timeouts)
         for timeouts, part, active in product((_PLAIN, _TIMED), ("total", "poll"), _ACTIVE)
     ),
     notes=(
         "The program is ours, after the description of libevent's bench.c: the same iteration, "
-        "timed by the CPU time of its thread.",
-        "The versions of the libraries are today's. Since 2011 libev has a timer heap of four "
-        "children, and libevent a heap of two.",
-        "libev's emulation has the API of libevent 1.4, so that its program sets events where that "
-        "of libevent assigns them; timers are events of their own in both.",
+        "measured by the CPU time of its thread.",
+        "The versions of the libraries are today's. Since 2011 libev has a 4-ary timer heap, and "
+        "libevent a binary heap.",
+        "libev's emulation has the API of libevent 1.4, so its program calls event_set where that "
+        "of libevent calls event_assign; timers are separate events in both.",
     ),
 )

@@ -1,4 +1,4 @@
-"""``quick``: what each server costs a request, in under three minutes."""
+"""``quick``: the CPU time per request of each server, in under three minutes."""
 
 from gossamer_lab.experiment import Experiment, Point, Scale, Variant
 
@@ -6,7 +6,7 @@ _KEEP, _CLOSE = 0, 1
 
 QUICK = Experiment(
     name="quick",
-    summary="CPU time a request, throughput and response time of each architecture and peer "
+    summary="CPU time per request, throughput and response time of each architecture and peer "
     "on one core",
     points=(
         Point("305-keep-16", 305, 16, _KEEP),
@@ -21,11 +21,11 @@ QUICK = Experiment(
             "smoke",
             budget_s=25.0,
             warmup_s=0.1,
-            longest_s=1.0,
+            max_load_s=1.0,
             rounds=2,
             points=("305-keep-128", "305-close-128", "8192-keep-128"),
         ),
-        Scale("normal", budget_s=145.0, warmup_s=0.4, longest_s=5.0, rounds=2),
+        Scale("normal", budget_s=145.0, warmup_s=0.4, max_load_s=5.0, rounds=2),
     ),
     peers=("nginx", "lighttpd", "h2o"),
     architectures=tuple(

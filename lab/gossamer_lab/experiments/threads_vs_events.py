@@ -1,15 +1,15 @@
-"""``threads-vs-events``: throughput among many threads, and bandwidth against many clients."""
+"""``threads-vs-events``: throughput against threads, and bandwidth against clients."""
 
-from gossamer_lab.claims import Claim, Correlation, Highest, Mean, Quantity, Ratio
+from gossamer_lab.claims import Claim, Correlation, Maximum, Mean, Quantity, Ratio
 from gossamer_lab.experiment import (
     Case,
+    ChartSpec,
     Document,
-    Drawing,
     Experiment,
     Point,
     Program,
     Scale,
-    Soundness,
+    ValidityRules,
     Variant,
 )
 
@@ -23,16 +23,16 @@ _THINK_MS, _REQUESTS = 20, 5
 _DIRECTORIES = 25
 _PROGRAMS = (
     Program("threads", "threads/figure2", ("threads",), "a pool of user-level threads"),
-    Program("events", "threads/figure2", ("events",), "one thread that takes from a queue"),
+    Program("events", "threads/figure2", ("events",), "one thread that processes a queue"),
 )
 _THREADS, _CLIENTS_FIELD = "threads", "connections"
 
 
 def _case(count: int) -> Case:
     return Case(
-        key=f"among-{count}",
-        label=f"among {count:,} threads or contexts",
-        words=(str(count),),
+        key=f"threads-{count}",
+        label=f"{count:,} threads or contexts",
+        arguments=(str(count),),
         columns=("request_ns", "switches"),
         programs=("threads", "events"),
         fields=((_THREADS, count),),
@@ -50,36 +50,41 @@ def _speed(name: str, counts: tuple[int, ...]) -> Quantity:
 
 
 def _bandwidth(name: str) -> Quantity:
-    return Highest(name, "bytes_per_s", ((_CLIENTS_FIELD, _CLIENTS),), f"best bandwidth of {name}")
+    return Maximum(
+        name, "bytes_per_s", ((_CLIENTS_FIELD, _CLIENTS),), f"maximum bandwidth of {name}"
+    )
 
 
-def _kept(name: str) -> Quantity:
-    """Return the part of its best bandwidth that a server has with very many clients."""
+def _retained(name: str) -> Quantity:
+    """Return the share of its maximum bandwidth that a server retains with very many clients."""
     where = ((_CLIENTS_FIELD, _MANY),)
     many = Mean(name, "bytes_per_s", where, f"bandwidth of {name}, {_MANY:,} clients")
     return Ratio(many, _bandwidth(name))
 
 
 def _switches(name: str) -> Quantity:
-    return Highest(
-        name, "server_switches_per_s", ((_CLIENTS_FIELD, _CLIENTS),), f"most switches of {name}"
+    return Maximum(
+        name,
+        "server_switches_per_s",
+        ((_CLIENTS_FIELD, _CLIENTS),),
+        f"maximum context switches of {name}",
     )
 
 
 _CLAIMS = (
     Claim(
         "threads-match-events",
-        "Threads match an event server's throughput, from one to 100,000 of them",
+        "Threads match the throughput of an event server, from 1 to 100,000 threads",
         "section 2.2, Figure 2",
-        "easily matching, at every number; here 0.95 or more in the mean of all numbers",
+        "easily, at every number; here at least 0.95 in the mean over all numbers",
         Ratio(_speed("threads", _COUNTS[:-1]), _speed("events", _COUNTS[:-1])),
         holds_from=0.95,
     ),
     Claim(
         "threads-scale",
-        "The throughput of threads does not fall as they become 100,000",
+        "The throughput of threads does not fall up to 100,000 threads",
         "section 2.2, Figure 2",
-        "quite well; here to no less than half of that of ten",
+        "quite well; here at least half of that of ten threads",
         Ratio(
             Mean("threads", "throughput_per_s", ((_THREADS, 100_000),), "throughput of 100,000"),
             Mean("threads", "throughput_per_s", ((_THREADS, 10),), "of 10 threads"),
@@ -90,39 +95,39 @@ _CLAIMS = (
         "bandwidth-rises-linearly",
         "Until the server is saturated, bandwidth rises linearly with the number of clients",
         "section 5, Figure 3",
-        "a linear increase; here a correlation of 0.99 up to 64 clients",
+        "a linear increase; here a correlation of at least 0.99 up to 64 clients",
         Correlation(_KNOT_C, _CLIENTS_FIELD, "bytes_per_s", ((_CLIENTS_FIELD, _FEW),)),
         holds_from=0.99,
     ),
     Claim(
         "bandwidth-levels-out",
-        "Once it is saturated, the bandwidth of the server that favours connections levels out",
+        "Once the server that favours connections is saturated, its bandwidth levels out",
         "section 5, Figure 3",
-        "steady at nearly 700 Mbit/s; here 0.8 of its best or more, with 8,192 clients",
-        _kept(_KNOT_C),
+        "steady at nearly 700 Mbit/s; here at least 0.8 of its maximum, with 8,192 clients",
+        _retained(_KNOT_C),
         holds_from=0.8,
     ),
     Claim(
         "poll-does-not-scale",
-        "With poll() bandwidth falls as clients become very many",
+        "With poll() bandwidth falls with very many clients",
         "section 5, Figure 3",
-        "it fell for Knot-A and for Haboob; here below 0.8 of the best, with 8,192 clients",
-        _kept(_KNOT_POLL),
+        "it fell for Knot-A and for Haboob; here at most 0.8 of the maximum, with 8,192 clients",
+        _retained(_KNOT_POLL),
         holds_to=0.8,
     ),
     Claim(
         "epoll-scales",
         "With epoll it does not fall",
         "section 5",
-        "it avoids the problem, with excellent scalability; here 0.8 of the best or more",
-        _kept(_KNOT_A),
+        "it avoids the problem, with excellent scalability; here at least 0.8 of the maximum",
+        _retained(_KNOT_A),
         holds_from=0.8,
     ),
     Claim(
         "a-peak-at-1024",
         "Bandwidth has a peak around 1024 clients",
         "section 5, Figure 3",
-        "a spike, ascribed to fewer interrupts of the network card; here a twentieth above the "
+        "a spike, attributed to fewer interrupts of the network card; here at least 1.05 times the "
         "bandwidth with 4,096 clients",
         Ratio(
             Mean(
@@ -136,7 +141,7 @@ _CLAIMS = (
         "stages-use-up-the-processor",
         "The staged server is limited by its processor from 512 clients on",
         "section 5",
-        "CPU limited at 512 clients; here busy for 0.95 of its core or more",
+        "CPU limited at 512 clients; here at least 0.95 of its core busy",
         Mean("stage", "server_busy", ((_CLIENTS_FIELD, 512),), "share of its core that stage uses"),
         holds_from=0.95,
     ),
@@ -145,12 +150,12 @@ _CLAIMS = (
         "The staged server runs out of memory beyond 16,384 clients",
         "Figure 3",
         "it could not be run with more; here requests fail with 32,768",
-        Highest("stage", "errors", ((_CLIENTS_FIELD, 32_768),), "failed requests of stage"),
+        Maximum("stage", "errors", ((_CLIENTS_FIELD, 32_768),), "failed requests of stage"),
         holds_from=1.0,
     ),
     Claim(
         "threads-reach-more",
-        "A threaded server reaches more bandwidth than a staged event-driven one",
+        "A threaded server reaches a higher bandwidth than a staged event-driven one",
         "section 5, Figure 3",
         "700 Mbit/s for Knot-C, 500 for Haboob",
         Ratio(_bandwidth(_KNOT_C), _bandwidth("stage")),
@@ -158,24 +163,24 @@ _CLAIMS = (
     ),
     Claim(
         "stages-switch-more",
-        "A staged server switches contexts far more often than a threaded one",
+        "A staged server has far more context switches than a threaded one",
         "section 5",
-        "30,000 a second for Haboob, more than 6 times as often as Knot",
+        "30,000 per second for Haboob, more than 6 times as many as Knot",
         Ratio(_switches("stage"), _switches(_KNOT_C)),
         holds_from=6.0,
     ),
     Claim(
         "stages-switch-30000-times",
-        "A staged server under full load switches contexts 30,000 times a second",
+        "A staged server under full load has 30,000 context switches per second",
         "section 5",
-        "30,000; here from half to twice as often",
+        "30,000; here from half to twice as many",
         _switches("stage"),
         holds_from=15_000.0,
         holds_to=60_000.0,
     ),
     Claim(
         "policies-agree",
-        "Whether connections or accepting come first, the best bandwidth is about the same",
+        "With either connections or accepting favoured, the maximum bandwidth is about the same",
         "section 5, Figure 3",
         "the same general pattern; here within a tenth",
         Ratio(_bandwidth(_KNOT_C), _bandwidth(_KNOT_A)),
@@ -186,8 +191,8 @@ _CLAIMS = (
 
 THREADS_VS_EVENTS = Experiment(
     name="threads-vs-events",
-    summary="Throughput among 1 to 1,000,000 threads, and bandwidth against 1 to 32,768 clients "
-    "of a SPECweb99 file set",
+    summary="Throughput with 1 to 1,000,000 threads, and bandwidth against 1 to 32,768 clients of "
+    "a SPECweb99 file set",
     document=Document(
         "Why events are a bad idea", "Rob von Behren, Jeremy Condit and Eric Brewer", 2003
     ),
@@ -197,69 +202,74 @@ THREADS_VS_EVENTS = Experiment(
             "smoke",
             budget_s=20.0,
             warmup_s=0.2,
-            longest_s=1.0,
+            max_load_s=1.0,
             rounds=2,
             points=(
-                *("among-1", "among-10", "among-1000", "among-10000"),
+                *("threads-1", "threads-10", "threads-1000", "threads-10000"),
                 *("clients-4", "clients-64", "clients-256"),
             ),
         ),
-        Scale("normal", budget_s=660.0, warmup_s=1.0, longest_s=5.0, rounds=4, repeats=2),
-        Scale("paper", budget_s=21_600.0, warmup_s=20.0, longest_s=60.0, rounds=8, repeats=3),
+        Scale("normal", budget_s=660.0, warmup_s=1.0, max_load_s=5.0, rounds=4, repeats=2),
+        Scale("paper", budget_s=21_600.0, warmup_s=20.0, max_load_s=60.0, rounds=8, repeats=3),
     ),
     architectures=(
-        Variant(_KNOT_C, "user", ("--favor", "connections"), is_wide=True),
-        Variant(_KNOT_A, "user", ("--favor", "accept"), is_wide=True),
-        Variant(_KNOT_POLL, "user", ("--favor", "accept", "--poller", "poll"), is_wide=True),
-        Variant("event", "event", is_wide=True),
-        Variant("stage", "stage", is_wide=True),
+        Variant(_KNOT_C, "user", ("--favor", "connections"), raises_max_connections=True),
+        Variant(_KNOT_A, "user", ("--favor", "accept"), raises_max_connections=True),
+        Variant(
+            _KNOT_POLL,
+            "user",
+            ("--favor", "accept", "--poller", "poll"),
+            raises_max_connections=True,
+        ),
+        Variant("event", "event", raises_max_connections=True),
+        Variant("stage", "stage", raises_max_connections=True),
     ),
     programs=_PROGRAMS,
     claims=_CLAIMS,
-    soundness=Soundness(most_client=1.1),
-    drawings=(
-        Drawing(
+    validity_rules=ValidityRules(max_client_busy=1.1),
+    charts=(
+        ChartSpec(
             "figure-2",
             "Throughput against the number of threads",
-            "After Figure 2. Each request reads 8 KB of a cached file, and is made inside the "
+            "After Figure 2. Each request reads 8 KB of a cached file, and is generated inside the "
             "program.",
             _THREADS,
             "throughput_per_s",
             "threads, or contexts of the event server (logarithmic)",
-            "requests a second",
+            "requests per second",
             log_x=True,
         ),
-        Drawing(
+        ChartSpec(
             "figure-3",
             "Bandwidth against simultaneous clients",
-            "After Figure 3. SPECweb99 file set, 20 ms between requests, five requests a "
+            "After Figure 3. SPECweb99 file set, 20 ms between requests, five requests per "
             "connection.",
             _CLIENTS_FIELD,
             "bytes_per_s",
             "clients (logarithmic)",
-            "bytes a second",
+            "bytes per second",
             log_x=True,
         ),
-        Drawing(
+        ChartSpec(
             "switches",
             "Context switches of the kernel against simultaneous clients",
-            "After section 5, which tells of 30,000 a second under full load.",
+            "After section 5, which reports 30,000 per second under full load.",
             _CLIENTS_FIELD,
             "server_switches_per_s",
             "clients (logarithmic)",
-            "switches a second",
+            "context switches per second",
             log_x=True,
         ),
     ),
     notes=(
-        "Knot stands for a server of user-level threads: our architecture user, with connections "
-        "first for Knot-C and accepting first for Knot-A. Haboob is our architecture stage, in C, "
-        "where the document's was in Java.",
-        "The loops wait with epoll, one of them with poll() as the document's servers did.",
+        "Knot, a server of user-level threads, is our architecture user, favouring connections for "
+        "Knot-C and accepting for Knot-A. Haboob is our architecture stage, in C, where the "
+        "document's was in Java.",
+        "The loops use epoll, one of them poll() like the document's servers.",
         "That a thread package has 5000 lines and a server 700 is not measured.",
-        f"{_DIRECTORIES} directories at every load; the original grows them with the load. "
-        "Requests are drawn once, by Zipf's law, and then asked for in turn.",
-        "Server and load share one machine: where the load generator is busy all the time, "
-        "bandwidth is its own, and alike for all servers.",
+        f"{_DIRECTORIES} directories at every load; the original's number grows with the load. "
+        "The sequence of requests is random, by Zipf's law, but the same in every run.",
+        "Server and load generator share one machine: if the load generator is busy all the time, "
+        "it limits the bandwidth, equally for all servers.",
     ),
 )

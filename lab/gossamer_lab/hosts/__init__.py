@@ -1,1 +1,1 @@
-"""Many client hosts: workers of dask.distributed, here or elsewhere, that share a load."""
+"""Many client hosts that share a load: workers of dask.distributed, here or elsewhere."""

@@ -1,10 +1,10 @@
-"""The process that holds the hosts together, as a client of dask.distributed.
+"""The process that coordinates the hosts, as a client of dask.distributed.
 
     python -m gossamer_lab.hosts.coordinator SOCKET ADDRESS|COUNT
 
-It joins the scheduler at an address, or has so many workers of its own. Then it connects to the
-socket, says so in a line, and answers requests, a line of JSON each. The lab itself has only one
-thread, since it forks; what uses dask.distributed has many.
+It connects to the scheduler at an address, or starts this many workers. Then it connects to the
+socket, sends the number of workers, and answers requests; each message is a line of JSON. It is a
+process of its own because dask.distributed uses threads, and the lab, which forks, has only one.
 """
 
 import asyncio
@@ -20,22 +20,22 @@ from typing import Any, TypeVar
 import dask
 from distributed import Client, LocalCluster
 
-from gossamer_lab.hosts.part import Part, clock, give_up, keep_to, perform
+from gossamer_lab.hosts.worker import Job, cancel_jobs, pin_to_core, read_clock, run_job
 
 Json = dict[str, Any]
-Said = TypeVar("Said")
+Result = TypeVar("Result")
 
 _LONGEST_LINE = 1 << 28
 _CLOCK_READINGS = 4
 _LEAD_S = 0.1
-"""From the request to the common start: hosts prepare meanwhile."""
+"""From the request to the common start: time for the hosts to prepare."""
 _LEAD_EACH_S = 0.015
 _RECOVERY_S = 60.0
-_LOOK_AGAIN_S = 0.05
-_JOIN_S = 15.0
-_GONE = (OSError, asyncio.TimeoutError)
-"""What a host that has died leaves: a broken connection."""
-_QUIET = {
+_POLL_S = 0.05
+_CONNECT_TIMEOUT_S = 15.0
+_CONNECTION_LOST = (OSError, asyncio.TimeoutError)
+"""Errors when a host has died: its connection breaks."""
+_WORKER_CONFIG = {
     "distributed.worker.multiprocessing-method": "forkserver",
     "distributed.worker.profile.enabled": False,
     "distributed.admin.system-monitor.interval": "10s",
@@ -44,20 +44,20 @@ _QUIET = {
         False,
     ),
 }
-"""Workers of our own are started quickly, and do little beside their loads."""
+"""Settings of workers on this machine: quick to start, and idle besides their loads."""
 
 
 @contextlib.asynccontextmanager
-async def _joined(where: str, folder: Path) -> AsyncIterator[Client]:
-    """Be a client of the scheduler at an address, or of one with so many workers here."""
-    if not where.isdigit():
-        async with Client(where, asynchronous=True, timeout=_JOIN_S) as client:
+async def _connected(target: str, folder: Path) -> AsyncIterator[Client]:
+    """Connect to the scheduler at an address, or to a new one with this many local workers."""
+    if not target.isdigit():
+        async with Client(target, asynchronous=True, timeout=_CONNECT_TIMEOUT_S) as client:
             yield client
         return
-    dask.config.set(_QUIET)
+    dask.config.set(_WORKER_CONFIG)
     async with (
         LocalCluster(
-            n_workers=int(where),
+            n_workers=int(target),
             threads_per_worker=1,
             processes=True,
             asynchronous=True,
@@ -82,56 +82,56 @@ async def _workers(client: Client) -> list[str]:
     return sorted(known, key=place)
 
 
-async def _at(
-    client: Client, worker: str, act: Callable[..., Awaitable[Said]], *given: object
-) -> Said:
-    """Have one worker do something; return what it says."""
-    said: dict[str, Said] = await client.run(act, *given, workers=[worker])
-    return said[worker]
+async def _call(
+    client: Client, worker: str, function: Callable[..., Awaitable[Result]], *arguments: object
+) -> Result:
+    """Call a function on one worker; return its result."""
+    results: dict[str, Result] = await client.run(function, *arguments, workers=[worker])
+    return results[worker]
 
 
 async def _offset(client: Client, worker: str) -> float:
-    """Return how far a worker's clock is ahead, by the reading that took the least time."""
+    """Return how far a worker's clock is ahead, by the reading with the shortest round trip."""
     readings = []
     for _ in range(_CLOCK_READINGS):
         before = time.time()
-        there = await _at(client, worker, clock)
+        there = await _call(client, worker, read_clock)
         after = time.time()
         readings.append((after - before, there - (before + after) / 2))
     return min(readings)[1]
 
 
-async def _await_recovery(client: Client, gone: list[str], count: int) -> None:
-    """Wait until workers that have died are forgotten; our own are replaced by then."""
+async def _await_recovery(client: Client, lost: list[str], count: int) -> None:
+    """Wait until the scheduler has removed dead workers; local ones are replaced by then."""
     deadline = time.monotonic() + _RECOVERY_S
     while time.monotonic() < deadline:
         now = await _workers(client)
-        if set(gone).isdisjoint(now) and (not client.cluster or len(now) == count):
+        if set(lost).isdisjoint(now) and (not client.cluster or len(now) == count):
             return
-        await asyncio.sleep(_LOOK_AGAIN_S)
+        await asyncio.sleep(_POLL_S)
 
 
-async def _perform_all(client: Client, workers: list[str], parts: list[Part]) -> Json:
-    """Have all parts begin at one time, and wait for all, or for the first host that dies."""
+async def _run_jobs(client: Client, workers: list[str], jobs: list[Job]) -> Json:
+    """Start all jobs at a common time; wait for all of them, or until a host dies."""
     is_here = client.cluster is not None
     offsets = [0.0 if is_here else await _offset(client, worker) for worker in workers]
-    start_s = time.time() + _LEAD_S + _LEAD_EACH_S * len(parts)
-    at = [i % len(workers) for i in range(len(parts))]
+    start_s = time.time() + _LEAD_S + _LEAD_EACH_S * len(jobs)
+    at = [i % len(workers) for i in range(len(jobs))]
     tasks = [
-        asyncio.create_task(_at(client, workers[i], perform, part, start_s + offsets[i]))
-        for i, part in zip(at, parts, strict=True)
+        asyncio.create_task(_call(client, workers[i], run_job, job, start_s + offsets[i]))
+        for i, job in zip(at, jobs, strict=True)
     ]
     _, left = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     if left:
-        await client.run(give_up, on_error="ignore")
+        await client.run(cancel_jobs, on_error="ignore")
         await asyncio.wait(left)
     errors = {i: error for i, task in enumerate(tasks) if (error := task.exception())}
     if errors:
-        died = [i for i, error in errors.items() if isinstance(error, _GONE)]
-        other = [f"{parts[i].host}: {error!r}" for i, error in errors.items() if i not in died]
+        died = [i for i, error in errors.items() if isinstance(error, _CONNECTION_LOST)]
+        other = [f"{jobs[i].host}: {error!r}" for i, error in errors.items() if i not in died]
         return {
-            "died": [parts[i].host for i in died],
-            "gone": [workers[at[i]] for i in died],
+            "died": [jobs[i].host for i in died],
+            "lost": [workers[at[i]] for i in died],
             "failed": "; ".join(other),
         }
     results = [task.result() for task in tasks]
@@ -141,42 +141,42 @@ async def _perform_all(client: Client, workers: list[str], parts: list[Part]) ->
 
 
 async def _answer(client: Client, request: Json) -> Json:
-    """Carry out a request: the parts of one load."""
-    parts = [Part(**part) for part in request["parts"]]
-    if parts[0].core is not None:
-        keep_to(parts[0].core)
+    """Carry out a request: the jobs of one load."""
+    jobs = [Job(**job) for job in request["jobs"]]
+    if jobs[0].core is not None:
+        pin_to_core(jobs[0].core)
     workers = await _workers(client)
     if not workers:
         return {"failed": "there are no client hosts"}
     try:
-        answer = await _perform_all(client, workers, parts)
-    except _GONE as error:
-        answer = {"died": [f"a host, before the load began ({error!r})"], "gone": [], "failed": ""}
+        answer = await _run_jobs(client, workers, jobs)
+    except _CONNECTION_LOST as error:
+        answer = {"died": [f"a host, before the load began ({error!r})"], "lost": [], "failed": ""}
     if answer.get("died"):
-        await _await_recovery(client, answer["gone"], len(workers))
+        await _await_recovery(client, answer["lost"], len(workers))
     return answer
 
 
-async def _say(writer: asyncio.StreamWriter, answer: Json) -> None:
+async def _send(writer: asyncio.StreamWriter, answer: Json) -> None:
     writer.write(json.dumps(answer).encode() + b"\n")
     await writer.drain()
 
 
-async def _serve(path: str, where: str) -> None:
-    """Answer requests until the other side has no more."""
+async def _serve(path: str, target: str) -> None:
+    """Answer requests until the connection is closed."""
     reader, writer = await asyncio.open_unix_connection(path, limit=_LONGEST_LINE)
     try:
-        async with _joined(where, Path(path).parent) as client:
-            await _say(writer, {"hosts": len(await _workers(client))})
+        async with _connected(target, Path(path).parent) as client:
+            await _send(writer, {"hosts": len(await _workers(client))})
             while line := await reader.readline():
-                await _say(writer, await _answer(client, json.loads(line)))
+                await _send(writer, await _answer(client, json.loads(line)))
     except OSError as error:
-        await _say(writer, {"failed": str(error)})
+        await _send(writer, {"failed": str(error)})
 
 
-async def _main(path: str, where: str) -> None:
-    """Serve until the end, or until SIGTERM; the workers end in either case."""
-    serving = asyncio.ensure_future(_serve(path, where))
+async def _main(path: str, target: str) -> None:
+    """Serve until the end, or until SIGTERM; the workers exit in either case."""
+    serving = asyncio.ensure_future(_serve(path, target))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
     with contextlib.suppress(asyncio.CancelledError):
         await serving

@@ -1,4 +1,4 @@
-"""What the hosts of one load report, as one report."""
+"""Merges the reports of the hosts of one load into one report."""
 
 import json
 from collections import Counter
@@ -13,20 +13,20 @@ Json = dict[str, Any]
 
 _SUMS = ("requests", "throughput_per_s", "bytes_per_s", "offered_load", "measured_load")
 _KINDS = ("response", "connect", "first_byte")
-_WAITING = ("waiting_to_connect", "waiting_for_answer")
-_OF_HOST = ("requests", "seconds", "throughput_per_s", "offered_load", "measured_load")
+_WAITING = ("waiting_to_connect", "waiting_for_response")
+_HOST_METRICS = ("requests", "seconds", "throughput_per_s", "offered_load", "measured_load")
 
 
-def _times(of_hosts: Sequence[Json], whole: HdrHistogram) -> Json:
+def _merged_times(of_hosts: Sequence[Json], merged_histogram: HdrHistogram) -> Json:
     """Return mean and maximum, which are exact, and the quantiles of all hosts together."""
     count = sum(times["count"] for times in of_hosts)
     total = sum(times["mean"] * times["count"] for times in of_hosts)
-    most = max(times["max"] for times in of_hosts)
-    exact = {"count": count, "mean": total / count if count else 0.0, "max": most}
-    return exact | histograms.quantiles_us(whole)
+    maximum = max(times["max"] for times in of_hosts)
+    exact = {"count": count, "mean": total / count if count else 0.0, "max": maximum}
+    return exact | histograms.quantiles_us(merged_histogram)
 
 
-def _cut_off(of_hosts: Sequence[Json]) -> Json:
+def _unfinished(of_hosts: Sequence[Json]) -> Json:
     """Return how many requests the end cut off, and the longest wait."""
     return {
         "count": sum(waiting["count"] for waiting in of_hosts),
@@ -43,10 +43,10 @@ def merged(results: Sequence[Json]) -> tuple[Json, str]:
         errors.update(report["errors"])
     report = {name: sum(report[name] for report in reports) for name in _SUMS}
     report |= {
-        f"{kind}_us": _times([report[f"{kind}_us"] for report in reports], total[kind])
+        f"{kind}_us": _merged_times([report[f"{kind}_us"] for report in reports], total[kind])
         for kind in _KINDS
     }
-    report |= {name: _cut_off([report[name] for report in reports]) for name in _WAITING}
+    report |= {name: _unfinished([report[name] for report in reports]) for name in _WAITING}
     return report | {
         "errors": dict(errors),
         "seconds": max(report["seconds"] for report in reports),
@@ -55,10 +55,10 @@ def merged(results: Sequence[Json]) -> tuple[Json, str]:
 
 
 def host_row(result: Json) -> Json:
-    """Return the figures of one host."""
+    """Return the metrics of one host."""
     report = result["report"]
     row = {"host": result["host"], "began_s": result["began_s"]}
-    row |= {name: report[name] for name in _OF_HOST}
+    row |= {name: report[name] for name in _HOST_METRICS}
     row["errors"] = sum(report["errors"].values())
     for kind in _KINDS:
         times = {name: us for name, us in report[f"{kind}_us"].items() if name != "saturated"}
@@ -66,8 +66,8 @@ def host_row(result: Json) -> Json:
     return row
 
 
-def unpacked(result: Json) -> Json:
-    """Return what a host has sent with its report read; None if it has left none."""
+def parsed(result: Json) -> Json:
+    """Return a host's result with its report parsed; None if it has none."""
     try:
         report = json.loads(result["report"])
     except ValueError:

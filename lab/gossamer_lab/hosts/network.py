@@ -1,7 +1,7 @@
-"""Client hosts far away, on this machine: a namespace each, joined to the server by a relay.
+"""WAN emulation on this machine: a namespace for each host, connected to the server by a relay.
 
-The relay (``bench/wan``) holds back each packet for the delay of its host's link, and loses some.
-Namespaces and devices are its own, and end with it, however it ends.
+The relay (``bench/wan``) delays each packet by the delay of its host's link, and drops some. It
+owns the namespaces and devices; the kernel removes them when it exits, for whatever reason.
 """
 
 import contextlib
@@ -16,66 +16,69 @@ from gossamer_lab import interruption, process
 from gossamer_lab.experiment import Link
 
 RELAY = "wan/relay"
-"""Below the folder of built benchmarks."""
+"""In the folder of built benchmarks."""
 
 _READY_S = 60.0
 _TICK_S = 0.01
 
 
-class NoNetworkError(Exception):
-    """Such hosts cannot be made here; says why."""
+class NetworkUnavailableError(Exception):
+    """The network cannot be emulated here; the message says why."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """Hosts that are there."""
+    """An emulated network."""
 
     pid: int
     """Of the relay."""
     server: str
-    """The address that hosts reach the server at."""
-    spaces: tuple[str, ...]
+    """Address of the server, as the hosts see it."""
+    namespaces: tuple[str, ...]
     """Paths of the hosts' network namespaces."""
 
 
 def _arguments(links: Sequence[Link], seed: int) -> tuple[str, ...]:
-    each = (f"{round(link.delay_ms * 1000)},{link.loss},{link.loss_back}" for link in links)
+    each = (f"{round(link.delay_ms * 1000)},{link.loss},{link.return_loss}" for link in links)
     return (str(seed), *each)
 
 
-def _said(relay: subprocess.Popen[bytes], output: Path, errors: Path) -> str:
-    """Return what the relay says when it is ready; NoNetworkError."""
+def _ready_output(relay: subprocess.Popen[bytes], output: Path, errors: Path) -> str:
+    """Return the relay's output once it is ready; NetworkUnavailableError."""
     deadline = time.monotonic() + _READY_S
-    while not (said := output.read_text()).endswith("ready\n"):
+    while not (text := output.read_text()).endswith("ready\n"):
         interruption.check()
         if relay.poll() is not None or time.monotonic() > deadline:
-            words = process.last_words(errors) or "the relay is not ready"
-            raise NoNetworkError(words.removeprefix("relay: "))
+            words = process.stderr_tail(errors) or "the relay is not ready"
+            raise NetworkUnavailableError(words.removeprefix("relay: "))
         time.sleep(_TICK_S)
-    return said
+    return text
 
 
 @contextlib.contextmanager
-def far_hosts(
+def wan_hosts(
     relay: Path, links: Sequence[Link], seed: int, core: int, folder: Path
 ) -> Iterator[Network]:
-    """Have a host at the end of each link for the length of a ``with`` block; NoNetworkError."""
+    """Emulate a host at the end of each link for the duration of a ``with`` block.
+
+    NetworkUnavailableError if that is not possible.
+    """
     output, errors = folder / "relay.out", folder / "relay.err"
     argv = (str(relay), *_arguments(links, seed))
     try:
         with process.started(argv, core, output, errors) as child:
-            said = _said(child, output, errors)
-            server = re.findall(r"^server (\S+)$", said, re.MULTILINE)[0]
-            spaces = re.findall(r"^host \S+ (\S+)$", said, re.MULTILINE)
-            yield Network(child.pid, server, tuple(spaces))
+            text = _ready_output(child, output, errors)
+            server = re.findall(r"^server (\S+)$", text, re.MULTILINE)[0]
+            namespaces = re.findall(r"^host \S+ (\S+)$", text, re.MULTILINE)
+            yield Network(child.pid, server, tuple(namespaces))
     except OSError as error:
-        raise NoNetworkError(f"{relay} cannot be run: {error.strerror}") from error
+        raise NetworkUnavailableError(f"{relay} cannot be run: {error.strerror}") from error
 
 
 def refusal(relay: Path, core: int, folder: Path) -> str | None:
-    """Return why hosts far away cannot be made here, None if they can."""
+    """Return why the network cannot be emulated here, None if it can."""
     try:
-        with far_hosts(relay, (Link(1.0),), 0, core, folder):
+        with wan_hosts(relay, (Link(1.0),), 0, core, folder):
             return None
-    except NoNetworkError as error:
+    except NetworkUnavailableError as error:
         return f"refused: {error}"

@@ -1,1 +1,1 @@
-"""The report of a run: one HTML file that needs no network, and its charts as pictures."""
+"""The report of a run: one HTML file that needs no network, and its charts as images."""

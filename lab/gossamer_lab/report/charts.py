@@ -1,4 +1,4 @@
-"""The charts: one specification each, for the interactive page and for the pictures alike."""
+"""The charts of the table: one specification for the page and for the images."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _BAR_STEP = 13
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart with the words around it."""
+    """A chart with its title and caption."""
 
     key: str
     title: str
@@ -25,22 +25,22 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class _Figure:
-    """A figure to draw: its fields in cells and rounds, its title, its formats."""
+class _Metric:
+    """A metric to draw: its fields in cells and rounds, its title, its formats."""
 
-    of_cell: str
-    of_round: str
+    cell_field: str
+    round_field: str
     title: str
-    on_axis: str
-    in_full: str
+    axis_format: str
+    tooltip_format: str
 
 
-_CPU = _Figure("cpu_us", "server_cpu_us_per_request", "µs of CPU a request", "~g", ".2f")
-_RATE = _Figure("throughput_per_s", "throughput_per_s", "requests a second", "~s", ",.0f")
+_CPU = _Metric("cpu_us", "server_cpu_us_per_request", "µs of CPU per request", "~g", ".2f")
+_RATE = _Metric("throughput_per_s", "throughput_per_s", "requests per second", "~s", ",.0f")
 
 
 def colours(servers: Sequence[dict[str, Any]]) -> list[str]:
-    """Return a colour for each server: cool ones for ours, warm ones for peers."""
+    """Return a colour for each server: cool colours for ours, warm ones for peers."""
     counts = {True: 0, False: 0}
     found = []
     for server in servers:
@@ -50,8 +50,8 @@ def colours(servers: Sequence[dict[str, Any]]) -> list[str]:
     return found
 
 
-class _Drawing:
-    """What all charts of a run share: its data, its axes of points, its colours of servers."""
+class _ChartBuilder:
+    """What all charts of a run share: data, axes, colours."""
 
     def __init__(self, run: Run) -> None:
         labels = {point["key"]: point["label"] for point in run.results["points"]}
@@ -92,7 +92,7 @@ class _Drawing:
         named = [alt.Tooltip("server:N", title="server"), alt.Tooltip("label:N", title="load")]
         return named + [alt.Tooltip(f"{field}:Q", title=t, format=f) for field, t, f in fields]
 
-    def _finished(self, *layers: alt.Chart) -> dict[str, Any]:
+    def _spec(self, *layers: alt.Chart) -> dict[str, Any]:
         first, *others = layers
         chart = alt.layer(first.add_params(self._pick), *others)
         chart = chart.properties(width="container", height=alt.Step(_BAR_STEP, **{"for": "offset"}))
@@ -100,36 +100,39 @@ class _Drawing:
         spec.pop("config", None)
         return spec
 
-    def bars(self, figure: _Figure) -> dict[str, Any]:
+    def bars(self, metric: _Metric) -> dict[str, Any]:
         """Bars of the means, with a dot for each round."""
         bar = (
             self._on(self.cells)
             .mark_bar()
             .encode(
                 x=alt.X(
-                    f"{figure.of_cell}:Q", title=figure.title, axis=alt.Axis(format=figure.on_axis)
+                    f"{metric.cell_field}:Q",
+                    title=metric.title,
+                    axis=alt.Axis(format=metric.axis_format),
                 ),
-                tooltip=self._tooltip((figure.of_cell, figure.title, figure.in_full)),
+                tooltip=self._tooltip((metric.cell_field, metric.title, metric.tooltip_format)),
             )
         )
         dots = (
             self._on(self.rounds)
             .mark_circle(size=24, stroke="white", strokeWidth=1)
             .encode(
-                x=alt.X(f"{figure.of_round}:Q"),
+                x=alt.X(f"{metric.round_field}:Q"),
                 color=alt.value("#333333"),
                 tooltip=self._tooltip(
-                    ("round", "round", "d"), (figure.of_round, figure.title, figure.in_full)
+                    ("round", "round", "d"),
+                    (metric.round_field, metric.title, metric.tooltip_format),
                 ),
             )
         )
-        return self._finished(bar, dots)
+        return self._spec(bar, dots)
 
     def ratios(self) -> dict[str, Any]:
-        """Dots left or right of the line that is the best peer."""
+        """Dots left or right of the line of the best peer."""
         axis = alt.X(
             "ratio:Q",
-            title="CPU time a request, best peer = 1",
+            title="CPU time per request, best peer = 1",
             scale=alt.Scale(zero=False, padding=12),
         )
         compared = [cell | {"one": 1.0} for cell in self.cells if cell["ratio"] is not None]
@@ -139,7 +142,7 @@ class _Drawing:
             .encode(
                 x=axis,
                 tooltip=self._tooltip(
-                    ("ratio", "against best peer", ".3f"), ("cpu_us", "µs a request", ".2f")
+                    ("ratio", "relative to best peer", ".3f"), ("cpu_us", "µs per request", ".2f")
                 ),
             )
         )
@@ -149,7 +152,7 @@ class _Drawing:
             .mark_rule(strokeDash=[4, 3])
             .encode(x=alt.datum(1), color=alt.value("#888888"))
         )
-        return self._finished(stems, dots, line)
+        return self._spec(stems, dots, line)
 
     def response_times(self) -> dict[str, Any]:
         """A line from the median to the 99th percentile, with a dot and a tick at its ends."""
@@ -170,41 +173,41 @@ class _Drawing:
         rule = base.mark_rule(strokeWidth=2).encode(x=axis, x2="p99_us:Q")
         dot = base.mark_circle(size=45).encode(x=axis)
         tick = base.mark_tick(thickness=3, size=9).encode(x="p99_us:Q")
-        return self._finished(rule, dot, tick)
+        return self._spec(rule, dot, tick)
 
 
 def charts(run: Run) -> list[Chart]:
     """Return the charts of a run, in the order of the report."""
-    drawing = _Drawing(run)
+    builder = _ChartBuilder(run)
     found = [
         Chart(
             "cpu",
-            "CPU time a request",
-            "User and system time of all the server's processes. Shorter is better. "
-            "Bars are means, dots the rounds.",
-            drawing.bars(_CPU),
+            "CPU time per request",
+            "User and system time of all processes of the server. Shorter is better. "
+            "Bars are means, dots are rounds.",
+            builder.bars(_CPU),
         ),
         Chart(
             "throughput",
             "Throughput",
-            "Longer is better. Where a server had time to spare, its bar is the load "
-            "generator's throughput.",
-            drawing.bars(_RATE),
+            "Longer is better. Where a server was not saturated, its bar is the throughput of the "
+            "load generator.",
+            builder.bars(_RATE),
         ),
         Chart(
             "response",
             "Response time",
             "From the median (dot) to the 99th percentile (tick). Left is better.",
-            drawing.response_times(),
+            builder.response_times(),
         ),
     ]
     if any(cell["ratio"] is not None for cell in run.results["cells"]):
         ratio = Chart(
             "ratio",
-            "Against the best peer",
-            "CPU time a request, divided by that of the peer that needed the least. Left of the "
-            "line is better than every peer.",
-            drawing.ratios(),
+            "Relative to the best peer",
+            "CPU time per request, divided by the minimum of all peers. Left of the line is better "
+            "than every peer.",
+            builder.ratios(),
         )
         found.insert(1, ratio)
     return found

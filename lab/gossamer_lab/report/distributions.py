@@ -1,4 +1,4 @@
-"""Histograms of times, whole: from the logs of all rounds of a load, a line for each server."""
+"""Histograms of times, merged from the logs of all rounds of a load, with a line per server."""
 
 import math
 from collections import Counter
@@ -12,7 +12,7 @@ from hdrh.histogram import HdrHistogram
 from gossamer_lab.experiment import Distribution, Experiment
 from gossamer_lab.hosts.histograms import read
 from gossamer_lab.report.charts import Chart
-from gossamer_lab.report.figures import Cell, FigureTable, table
+from gossamer_lab.report.data_tables import Cell, DataTable, table
 from gossamer_lab.report.subjects import Subjects
 from gossamer_lab.store import Run
 from gossamer_lab.table import duration
@@ -23,15 +23,15 @@ _QUANTILES = (50.0, 90.0, 99.0, 99.9)
 
 
 @dataclass(frozen=True)
-class _Whole:
-    """All times of one kind of a server at a load."""
+class _MergedHistogram:
+    """All times of one kind of a server under a load."""
 
     server: str
     histogram: HdrHistogram
     max_us: float
 
     def bins(self) -> list[dict[str, Any]]:
-        """Return the share of requests in each bin, the empty ones between others too."""
+        """Return the share of requests in each bin, including empty bins in between."""
         counts: Counter[int] = Counter()
         for step in self.histogram.get_recorded_iterator():
             us = max(step.value_iterated_to / 1000, 0.001)
@@ -56,47 +56,47 @@ class _Whole:
         return [Cell(self.server), Cell(f"{self.histogram.get_total_count():,}"), *shown]
 
 
-def _wholes(run: Run, drawn: Distribution) -> list[_Whole]:
-    """Add up the logs of all sound rounds of each server."""
+def _merge_histograms(run: Run, distribution: Distribution) -> list[_MergedHistogram]:
+    """Merge the logs of all valid rounds of each server."""
     if "histograms" not in run.raw.columns:
         return []
-    kept = run.raw.filter(pl.col("histograms").is_not_null(), pl.col("point") == drawn.point)
-    if "void" in kept.columns:
-        kept = kept.filter(pl.col("void").is_null())
-    found: dict[str, _Whole] = {}
+    kept = run.raw.filter(pl.col("histograms").is_not_null(), pl.col("point") == distribution.point)
+    if "invalid" in kept.columns:
+        kept = kept.filter(pl.col("invalid").is_null())
+    found: dict[str, _MergedHistogram] = {}
     for row in kept.iter_rows(named=True):
-        histogram = read((run.folder / row["histograms"]).read_text()).get(drawn.kind)
-        max_us = row[f"{drawn.kind}_max_us"]
+        histogram = read((run.folder / row["histograms"]).read_text()).get(distribution.kind)
+        max_us = row[f"{distribution.kind}_max_us"]
         if histogram is None or max_us is None:
             continue
         if before := found.get(row["server"]):
             histogram.add(before.histogram)
             max_us = max(max_us, before.max_us)
-        found[row["server"]] = _Whole(row["server"], histogram, max_us)
-    return [whole for whole in found.values() if whole.histogram.get_total_count()]
+        found[row["server"]] = _MergedHistogram(row["server"], histogram, max_us)
+    return [one for one in found.values() if one.histogram.get_total_count()]
 
 
-def _spec(run: Run, drawn: Distribution, wholes: list[_Whole]) -> dict[str, Any]:
-    """Return the chart: a line of steps for each server, and a triangle at its longest time."""
-    subjects = Subjects(run, {whole.server for whole in wholes})
-    bins = [at for whole in wholes for at in whole.bins()]
+def _spec(run: Run, distribution: Distribution, merged: list[_MergedHistogram]) -> dict[str, Any]:
+    """Return the chart: a step line for each server, and a triangle at its maximum."""
+    subjects = Subjects(run, {one.server for one in merged})
+    bins = [at for one in merged for at in one.bins()]
     floor = min(at["share"] for at in bins if at["share"] > 0) / 2
     steps = [at | {"height": max(at["share"], floor)} for at in bins]
     longest = [
-        {"server": whole.server, "max_ms": max(whole.max_us / 1000, 1e-6), "height": floor}
-        for whole in wholes
+        {"server": one.server, "max_ms": max(one.max_us / 1000, 1e-6), "height": floor}
+        for one in merged
     ]
-    across = alt.Scale(type="log", nice=False)
-    up = alt.Scale(type="log", domain=[floor, 1], nice=False)
+    x_scale = alt.Scale(type="log", nice=False)
+    y_scale = alt.Scale(type="log", domain=[floor, 1], nice=False)
     share = alt.Y(
         "height:Q",
         title="share of requests (logarithmic)",
-        scale=up,
+        scale=y_scale,
         axis=alt.Axis(format="~%", grid=True, tickCount=5),
     )
-    time = f"{drawn.words}, ms (logarithmic)"
+    time = f"{distribution.words}, ms (logarithmic)"
     axis = alt.Axis(format="~g", grid=True, tickCount=6)
-    x = alt.X("from_ms:Q", title=time, scale=across, axis=axis)
+    x = alt.X("from_ms:Q", title=time, scale=x_scale, axis=axis)
     tooltip = [
         alt.Tooltip("server:N", title="server"),
         alt.Tooltip("from_ms:Q", title="from, ms", format=",.3~g"),
@@ -111,29 +111,36 @@ def _spec(run: Run, drawn: Distribution, wholes: list[_Whole]) -> dict[str, Any]
     dots = alt.Chart(alt.Data(values=full)).mark_point(size=60, filled=True)
     dots = dots.encode(x=x, y=share, color=subjects.colour(), tooltip=tooltip)
     dots = dots.encode(opacity=alt.value(0))
-    most = alt.Chart(alt.Data(values=longest)).mark_point(
+    maxima = alt.Chart(alt.Data(values=longest)).mark_point(
         shape="triangle-down", size=110, filled=True, yOffset=-7
     )
-    told = alt.Tooltip("max_ms:Q", title="longest, ms", format=",.4~g")
-    most = most.encode(x=alt.X("max_ms:Q"), y=share, tooltip=[tooltip[0], told], **shared)
-    chart = alt.layer(line.add_params(subjects.pick), dots, most)
+    max_tooltip = alt.Tooltip("max_ms:Q", title="maximum, ms", format=",.4~g")
+    maxima = maxima.encode(
+        x=alt.X("max_ms:Q"), y=share, tooltip=[tooltip[0], max_tooltip], **shared
+    )
+    chart = alt.layer(line.add_params(subjects.pick), dots, maxima)
     spec: dict[str, Any] = chart.properties(width="container", height=_HEIGHT).to_dict()
     spec.pop("config", None)
     return spec
 
 
-def _table(drawn: Distribution, wholes: list[_Whole]) -> FigureTable:
+def _table(distribution: Distribution, merged: list[_MergedHistogram]) -> DataTable:
     quantiles = [f"{quantile:g} %" for quantile in _QUANTILES]
-    columns = [drawn.words, "requests", *quantiles, "longest"]
-    bins = [at for whole in wholes for at in whole.bins()]
-    return table(columns, [whole.line() for whole in wholes], bins)
+    columns = [distribution.words, "requests", *quantiles, "maximum"]
+    bins = [at for one in merged for at in one.bins()]
+    return table(columns, [one.line() for one in merged], bins)
 
 
-def distribution_charts(run: Run, experiment: Experiment) -> list[tuple[Chart, FigureTable]]:
-    """Return a chart for each distribution of which anything was measured, with its table."""
+def distribution_charts(run: Run, experiment: Experiment) -> list[tuple[Chart, DataTable]]:
+    """Return a chart with its table for each distribution that has data."""
     found = []
-    for drawn in experiment.distributions:
-        if wholes := _wholes(run, drawn):
-            chart = Chart(drawn.key, drawn.title, drawn.caption, _spec(run, drawn, wholes))
-            found.append((chart, _table(drawn, wholes)))
+    for distribution in experiment.distributions:
+        if merged := _merge_histograms(run, distribution):
+            chart = Chart(
+                distribution.key,
+                distribution.title,
+                distribution.caption,
+                _spec(run, distribution, merged),
+            )
+            found.append((chart, _table(distribution, merged)))
     return found

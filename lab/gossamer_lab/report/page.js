@@ -1,7 +1,7 @@
 "use strict";
 
-// Draws every chart in the colours and the width of the page, again whenever the colours change;
-// unfolds rules, command lines and configurations for paper.
+// Draws every chart in the colours and the width of the page, and redraws it when the colour scheme
+// changes. Expands rules, command lines and configurations for printing.
 (() => {
   const specs = JSON.parse(document.getElementById("charts").textContent);
   const themes = JSON.parse(document.getElementById("themes").textContent);
@@ -27,7 +27,7 @@
 
   dark.addEventListener("change", draw);
   window.addEventListener("beforeprint", () => {
-    for (const folded of document.querySelectorAll("main > details, .told details, .verdicts details")) folded.open = true;
+    for (const folded of document.querySelectorAll("main > details, .report-table details, .verdicts details")) folded.open = true;
   });
   draw();
 })();

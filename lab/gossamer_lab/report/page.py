@@ -1,4 +1,4 @@
-"""Puts a report together: page, charts, pictures, data, in one file."""
+"""Assembles a report in one file: page, charts, images and data."""
 
 import json
 from importlib import resources
@@ -9,22 +9,22 @@ import vl_convert as vlc
 
 from gossamer_lab.experiment import Experiment
 from gossamer_lab.notes import notes
-from gossamer_lab.report import words
+from gossamer_lab.report import text
 from gossamer_lab.report.charts import Chart, charts
+from gossamer_lab.report.data_tables import DataTable, chart_tables, link
 from gossamer_lab.report.distributions import distribution_charts
-from gossamer_lab.report.figures import FigureTable, figure_tables, link
-from gossamer_lab.report.hosts import host_charts
-from gossamer_lab.report.lines import line_charts
-from gossamer_lab.report.tables import told_tables
+from gossamer_lab.report.host_charts import host_charts
+from gossamer_lab.report.line_charts import line_charts
+from gossamer_lab.report.tables import report_tables
 from gossamer_lab.store import Run
-from gossamer_lab.table import cost, duration, figure, marks, rate, span
+from gossamer_lab.table import cost, duration, number, problems, rate, span
 
 _PICTURE_WIDTH = 720
 _FONT = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
 
 def _theme(text: str, dim: str, line: str) -> dict[str, Any]:
-    """Return the configuration of all charts for one set of colours."""
+    """Return the configuration of all charts for a colour scheme."""
     return {
         "background": "transparent",
         "font": _FONT,
@@ -51,12 +51,12 @@ _DARK = _theme("#e3e7ee", "#9aa5b4", "#323a46")
 
 
 def _inline(value: object) -> str:
-    """Return JSON that may stand inside a script element."""
+    """Return JSON that is safe inside a script element."""
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
 
 
 def _pictures(chart: Chart) -> dict[str, tuple[bytes, str]]:
-    """Return the chart as pictures, by file name, with their media types."""
+    """Return the chart as images, by file name, with their media types."""
     spec = chart.spec | {"width": _PICTURE_WIDTH}
     config = _LIGHT | {"background": "white"}
     svg: str = vlc.vegalite_to_svg(spec, config=config)
@@ -73,13 +73,13 @@ def _template() -> jinja2.Template:
         autoescape=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"rate": rate, "duration": duration, "cost": cost, "marks": marks}
-    environment.filters |= {"figure": figure, "span": span}
+    environment.filters |= {"rate": rate, "duration": duration, "cost": cost, "problems": problems}
+    environment.filters |= {"number": number, "span": span}
     return environment.get_template("page.html.j2")
 
 
 def _data_links(run: Run) -> dict[str, str]:
-    """Return links that hold the run's data."""
+    """Return data URLs of the run's data."""
     return {
         "csv": link(run.raw.write_csv().encode(), "text/csv"),
         "json": link(run.raw.write_json().encode(), "application/json"),
@@ -87,18 +87,20 @@ def _data_links(run: Run) -> dict[str, str]:
     }
 
 
-def _drawn(run: Run, experiment: Experiment) -> tuple[list[Chart], dict[str, FigureTable]]:
-    """Return the experiment's own charts, or those of the table, and the tables of charts."""
-    if not experiment.drawings:
+def _charts_and_tables(
+    run: Run, experiment: Experiment
+) -> tuple[list[Chart], dict[str, DataTable]]:
+    """Return the experiment's charts, or those of the table, and the tables behind them."""
+    if not experiment.charts:
         return charts(run), {}
     more = distribution_charts(run, experiment) + host_charts(run)
-    tables = figure_tables(run, experiment) | {chart.key: shown for chart, shown in more}
+    tables = chart_tables(run, experiment) | {chart.key: shown for chart, shown in more}
     return line_charts(run, experiment) + [chart for chart, _ in more], tables
 
 
 def write_report(run: Run, experiment: Experiment) -> None:
     """Write report.html into the run's folder, and each chart as SVG and PNG beside it."""
-    drawn, tables = _drawn(run, experiment)
+    drawn, tables = _charts_and_tables(run, experiment)
     links = _data_links(run)
     folder = run.folder / "charts"
     folder.mkdir(parents=True, exist_ok=True)
@@ -112,15 +114,15 @@ def write_report(run: Run, experiment: Experiment) -> None:
         results=results,
         cells={(cell["point"], cell["server"]): cell for cell in results["cells"]},
         has_ratios=any(cell["ratio"] is not None for cell in results["cells"]),
-        headlines=words.headlines(results),
+        peer_comparison=text.peer_comparison(results),
         notes=notes(results),
-        tally=words.tally(results),
-        method=words.method(results),
+        verdict_counts=text.verdict_counts(results),
+        method=text.method(results),
         differences=experiment.notes,
         document=experiment.document,
         tables=tables,
-        told=told_tables(run),
-        facts=words.facts(results),
+        report_tables=report_tables(run),
+        facts=text.facts(results),
         charts=drawn,
         links=links,
         specs=_inline({chart.key: chart.spec for chart in drawn}),

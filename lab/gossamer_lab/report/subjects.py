@@ -1,4 +1,4 @@
-"""What charts of a run share: colours and shapes of its subjects, their legend, its axes."""
+"""Visual encodings of the subjects of a run: colours, shapes, legend, axes."""
 
 from collections.abc import Collection, Iterable
 
@@ -18,7 +18,7 @@ _LARGE = 10_000
 
 
 def axis(values: Iterable[float]) -> alt.Axis:
-    """Return an axis for numbers, large ones with the letter of their unit."""
+    """Return an axis for numbers, large ones with SI prefixes."""
     letters = {"format": "~s"} if max(values, default=0) >= _LARGE else {}
     return alt.Axis(grid=True, tickCount=6, **letters)
 
@@ -27,17 +27,17 @@ _LEGEND = alt.Legend(title=None, orient="top")
 
 
 class Subjects:
-    """Those that a chart shows."""
+    """The subjects that a chart shows."""
 
     def __init__(self, run: Run, drawn: Collection[str]) -> None:
-        """Give each the colour and shape of its place among all subjects of the run."""
+        """Assign each subject the colour and shape of its index among all subjects of the run."""
         names = [server["name"] for server in run.results["servers"]]
         self.names = [name for name in names if name in drawn]
         self._ranks = [i for i, name in enumerate(names) if name in drawn]
         self.pick = alt.selection_point(name="pick", fields=["server"], bind="legend")
 
     def colour(self) -> alt.Color:
-        """Return the encoding, with a legend in which names can be picked."""
+        """Return the colour encoding, with a clickable legend."""
         colours = [_COLOURS[i % len(_COLOURS)] for i in self._ranks]
         return alt.Color(
             "server:N",
@@ -47,11 +47,11 @@ class Subjects:
         )
 
     def shape(self) -> alt.Shape:
-        """Return the encoding, which shows in the same legend."""
+        """Return the shape encoding, shown in the same legend."""
         shapes = [_SHAPES[i % len(_SHAPES)] for i in self._ranks]
         scale = alt.Scale(domain=self.names, range=shapes)
         return alt.Shape("server:N", sort=self.names, scale=scale, legend=_LEGEND)
 
     def opacity(self) -> object:
-        """Return the encoding: what is not picked is faint."""
+        """Return the opacity encoding, which fades subjects that are not selected."""
         return alt.condition(self.pick, alt.value(1), alt.value(0.1))

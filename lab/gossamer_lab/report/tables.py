@@ -1,18 +1,18 @@
-"""Tables that stand alone: what the servers used, and our load generator beside others."""
+"""Tables without a chart: resources used by the servers, and the cross-check of load generators."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from gossamer_lab.amount import amount
-from gossamer_lab.report.figures import Cell, FigureTable, table
+from gossamer_lab.plural import plural
+from gossamer_lab.report.data_tables import Cell, DataTable, table
 from gossamer_lab.store import Run
 from gossamer_lab.table import duration, rate
 
 _RESOURCES = {
     "measurements": pl.len(),
-    "void": pl.col("void").is_not_null().sum(),
+    "invalid": pl.col("invalid").is_not_null().sum(),
     "server_cpu_us_per_request": pl.col("server_cpu_us_per_request").median(),
     "server_busy": pl.col("server_busy").median(),
     "client_busy": pl.col("client_busy").median(),
@@ -24,15 +24,15 @@ _RESOURCES = {
 
 
 @dataclass(frozen=True)
-class Told:
-    """A table with the words around it."""
+class ReportTable:
+    """A table with its title and caption."""
 
     key: str
     title: str
     caption: str
-    table: FigureTable
+    table: DataTable
     commands: tuple[str, ...] = ()
-    """Command lines behind it."""
+    """The command lines that produced it."""
 
 
 def _count(value: float | None) -> Cell:
@@ -43,13 +43,13 @@ def _share(value: float | None) -> Cell:
     return Cell("-" if value is None else f"{value:.0%}")
 
 
-def _used(row: dict[str, Any]) -> list[Cell]:
+def _resource_line(row: dict[str, Any]) -> list[Cell]:
     """Return the line of a server."""
     memory = row["server_memory_kb"]
-    void = f"{row['void']} void" if row["void"] else ""
+    invalid = f"{row['invalid']} invalid" if row["invalid"] else ""
     return [
         Cell(row["server"]),
-        Cell(str(row["measurements"]), void),
+        Cell(str(row["measurements"]), invalid),
         Cell(duration(row["server_cpu_us_per_request"])),
         _share(row["server_busy"]),
         _share(row["client_busy"]),
@@ -60,26 +60,30 @@ def _used(row: dict[str, Any]) -> list[Cell]:
     ]
 
 
-def _resources(run: Run) -> list[Told]:
-    """Return what each server used; nothing if there are no servers."""
+def _resources(run: Run) -> list[ReportTable]:
+    """Return the resources that each server used; nothing if there are no servers."""
     if not set(_RESOURCES) - {"measurements"} <= set(run.raw.columns):
         return []
-    used = [
-        expression.alias(name) if name in {"measurements", "void"} else expression
+    columns_used = [
+        expression.alias(name) if name in {"measurements", "invalid"} else expression
         for name, expression in _RESOURCES.items()
     ]
-    grouped = run.raw.filter(pl.col("server_busy").is_not_null()).group_by("server").agg(used)
+    grouped = (
+        run.raw.filter(pl.col("server_busy").is_not_null()).group_by("server").agg(columns_used)
+    )
     found = {row["server"]: row for row in grouped.to_dicts()}
     names = [server["name"] for server in run.results["servers"]]
     rows = [found[name] for name in names if name in found]
-    columns = ("server", "measurements", "CPU a request", "server busy", "client busy")
-    columns += ("switches a second", "memory", "accept queue full", "errors")
+    columns = ("server", "measurements", "CPU per request", "server busy", "client busy")
+    columns += ("switches per second", "memory", "accept queue overflows", "errors")
     caption = (
-        "Over all loads: medians; of memory, without pages of files, the most; of connections that "
-        "found the accept queue full (ListenOverflows) and of failed requests the sums."
+        "Over all loads: medians; the maximum of memory (anonymous and shared); sums of accept "
+        "queue overflows (ListenOverflows) and of failed requests."
     )
-    shown = table(columns, [_used(row) for row in rows], rows)
-    return [Told("resources", "What the servers used", caption, shown)] if rows else []
+    shown = table(columns, [_resource_line(row) for row in rows], rows)
+    return (
+        [ReportTable("resources", "Resources used by the servers", caption, shown)] if rows else []
+    )
 
 
 def _client(row: dict[str, Any]) -> list[Cell]:
@@ -94,27 +98,27 @@ def _client(row: dict[str, Any]) -> list[Cell]:
     ]
 
 
-def _cross_check(run: Run) -> list[Told]:
-    """Return our load generator beside others; nothing if there were none."""
+def _cross_check(run: Run) -> list[ReportTable]:
+    """Return the cross-check of load generators; nothing if there was none."""
     check = run.results.get("cross_check")
     if not check or not check["clients"]:
         return []
-    columns = ("client", "requests", "server's CPU a request", "against ours")
-    columns += ("client's CPU a request",)
-    low, high = check["explained"]
+    columns = ("client", "requests", "server CPU per request", "relative to ours")
+    columns += ("client CPU per request",)
+    low, high = check["expected_ratio"]
     caption = (
         f"The same load on {check['server']} ({check['point']}) by each client in turn, "
-        f"{amount(check['rounds'], 'round')} of {check['seconds']:g} s. What a request costs the "
-        f"server may differ by a factor from {low:g} to {high:g}: requests differ in length, and "
-        "slower clients let the server sleep more often."
+        f"{plural(check['rounds'], 'round')} of {check['seconds']:g} s. The server's CPU time per "
+        f"request is expected to differ by a factor from {low:g} to {high:g}: requests differ in "
+        "length, and slower clients let the server sleep more often."
     )
     lines = [_client(row) for row in check["clients"]]
     shown = table(columns, lines, check["clients"])
-    title = "The load generator beside others"
+    title = "Cross-check of the load generator"
     commands = tuple(row["command"] for row in check["clients"])
-    return [Told("cross-check", title, caption, shown, commands)]
+    return [ReportTable("cross-check", title, caption, shown, commands)]
 
 
-def told_tables(run: Run) -> list[Told]:
+def report_tables(run: Run) -> list[ReportTable]:
     """Return the tables of a run."""
     return _resources(run) + _cross_check(run)

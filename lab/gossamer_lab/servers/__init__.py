@@ -1,1 +1,1 @@
-"""The servers that are measured: our architectures and the peers."""
+"""The servers that can be measured: ours, peers and toys."""

@@ -1,4 +1,4 @@
-"""What the peers are told: access logs off, small files cached, as many connections as wanted."""
+"""Configurations of the peers: no access log, small files cached, many connections allowed."""
 
 import os
 from dataclasses import dataclass
@@ -112,8 +112,8 @@ MaxSpareThreads 1152
 
 
 @dataclass(frozen=True)
-class Written:
-    """A configuration, in a file and as text, and the address that it names."""
+class WrittenConfig:
+    """A configuration, as a file and as text, and the URL of its server."""
 
     path: Path
     text: str
@@ -121,13 +121,13 @@ class Written:
 
 
 def apache(model: str) -> str:
-    """Return the template of Apache's configuration with one of its models of concurrency."""
+    """Return the template of Apache's configuration with one of its MPMs."""
     sizes = _APACHE_PROCESSES if model == "prefork" else _APACHE_THREADS
     return _APACHE.replace("MODEL", model) + sizes
 
 
-def written(template: str, name: str, site: Site, user: str = "") -> Written:
-    """Write a configuration for a free port; the line about the user only where that is root."""
+def write_config(template: str, name: str, site: Site, user: str = "") -> WrittenConfig:
+    """Write a configuration for a free port; with the user directive only if run by root."""
     port = free_port(site.address)
     text = template.format(
         root=site.root,
@@ -137,9 +137,9 @@ def written(template: str, name: str, site: Site, user: str = "") -> Written:
         user=user if os.geteuid() == 0 else "",
         open_files=site.open_files,
         connections=site.open_files // 2,
-        # When fewer than a sixteenth of these are free, nginx closes idle ones.
+        # nginx closes idle connections when fewer than a sixteenth are free.
         nginx_connections=site.open_files * 9 // 10,
     )
     path = site.folder / f"{name}.conf"
     path.write_text(text)
-    return Written(path, text, f"http://{site.address}:{port}")
+    return WrittenConfig(path, text, f"http://{site.address}:{port}")

@@ -1,4 +1,4 @@
-"""Our own server, once for each of its architectures."""
+"""Our server, once for each of its architectures."""
 
 import re
 import subprocess
@@ -14,9 +14,10 @@ _LISTING_S = 60.0
 
 
 def parse_arch_list(text: str) -> dict[str, str]:
-    """Return name and summary of each architecture in the text of ``serve --arch list``.
+    """Return name and summary of each architecture in the output of ``serve --arch list``.
 
-    One a line; the name first, then the summary; columns stand apart by a tab or several spaces.
+    One architecture per line: the name, then the summary; columns are separated by a tab or several
+    spaces.
     """
     found: dict[str, str] = {}
     for line in text.splitlines():
@@ -26,23 +27,25 @@ def parse_arch_list(text: str) -> dict[str, str]:
     return found
 
 
-_OF_MANY = ("prefork", "pool", "queue")
-"""Where a worker serves one connection at a time, and one alone would say nothing."""
+_ONE_CONNECTION_PER_WORKER = ("prefork", "pool", "queue")
+"""Architectures whose workers serve one connection at a time; they get several workers."""
 
 
 def _configure(program: Path, variant: Variant, site: Site) -> Launch:
-    """Serve the site on a free port, which the server announces; with one worker, or of many."""
-    workers = () if variant.arch in _OF_MANY else ("--workers", "1")
+    """Serve the site on a free port, which the server announces; with one worker, or several."""
+    workers = () if variant.arch in _ONE_CONNECTION_PER_WORKER else ("--workers", "1")
     options = ("--arch", variant.arch, *workers, "--listen", f"{site.address}:0")
     limit = ("prlimit", f"--nofile={variant.open_files}") if variant.open_files else ()
-    most = (variant.open_files or site.open_files) * 9 // 10
-    room = ("--max-connections", str(most)) if variant.is_wide else ()
-    command = (*limit, str(program), "serve", *options, *room, *variant.options)
+    max_connections = (variant.open_files or site.open_files) * 9 // 10
+    connection_limit = (
+        ("--max-connections", str(max_connections)) if variant.raises_max_connections else ()
+    )
+    command = (*limit, str(program), "serve", *options, *connection_limit, *variant.options)
     return Launch((*command, str(site.root)))
 
 
 def our_servers(program: Path, wanted: tuple[Variant, ...] | None = None) -> list[Server]:
-    """Return a server for each wanted variant whose architecture there is; None: each architecture.
+    """Return a server for each variant whose architecture exists; None: each architecture.
 
     ServerFailedError if the program lists no architecture at all.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gossamer_lab import paths
 from gossamer_lab.servers import configurations
-from gossamer_lab.servers.configurations import written
+from gossamer_lab.servers.configurations import write_config
 from gossamer_lab.servers.ports import free_port
 from gossamer_lab.servers.server import Launch, Server, Site
 
@@ -16,23 +16,23 @@ _VERSION_S = 60.0
 
 
 def _nginx(program: Path, site: Site) -> Launch:
-    config = written(configurations.NGINX, "nginx", site, "user root;")
+    config = write_config(configurations.NGINX, "nginx", site, "user root;")
     argv = (str(program), "-e", "stderr", "-p", str(site.folder), "-c", str(config.path))
     return Launch(argv, config.text, config.url)
 
 
 def _lighttpd(program: Path, site: Site) -> Launch:
-    config = written(configurations.LIGHTTPD, "lighttpd", site)
+    config = write_config(configurations.LIGHTTPD, "lighttpd", site)
     return Launch((str(program), "-D", "-f", str(config.path)), config.text, config.url)
 
 
 def _h2o(program: Path, site: Site) -> Launch:
-    config = written(configurations.H2O, "h2o", site, "user: root")
+    config = write_config(configurations.H2O, "h2o", site, "user: root")
     return Launch((str(program), "-m", "worker", "-c", str(config.path)), config.text, config.url)
 
 
 def _open_to_all(site: Site) -> None:
-    """Let a server that gives up root reach the pages."""
+    """Make the pages accessible to a server that drops root privileges."""
     for folder in {site.folder, site.root, site.root.parent}:
         folder.chmod(folder.stat().st_mode | 0o001)
 
@@ -40,7 +40,7 @@ def _open_to_all(site: Site) -> None:
 def _apache(model: str, program: Path, site: Site) -> Launch:
     _open_to_all(site)
     template = configurations.apache(model)
-    config = written(template, f"apache-{model}", site, "User www-data\nGroup www-data")
+    config = write_config(template, f"apache-{model}", site, "User www-data\nGroup www-data")
     argv = (str(program), "-D", "FOREGROUND", "-f", str(config.path))
     return Launch(argv, config.text, config.url)
 
@@ -58,7 +58,7 @@ def _go(program: Path, site: Site) -> Launch:
 
 @dataclass(frozen=True)
 class _Peer:
-    """A server by somebody else: its program, how it is asked for its version and configured."""
+    """Another server: its program, configuration, and version option."""
 
     program: str
     summary: str
@@ -76,7 +76,7 @@ _PEERS = {
     "apache-worker": _Peer("apache2", "18 processes of 64 threads", partial(_apache, "worker")),
     "apache-event": _Peer(
         "apache2",
-        "18 processes of 64 threads, which no idle connection holds",
+        "18 processes of 64 threads, idle connections hold no thread",
         partial(_apache, "event"),
     ),
     "mini-httpd": _Peer("mini_httpd", "a new process for each connection", _mini_httpd, "-V"),
@@ -85,24 +85,24 @@ _PEERS = {
 
 
 def version_line(program: str | Path, option: str) -> str:
-    """Return the first line that the program says about its version."""
+    """Return the first line of the program's version output."""
     try:
-        said = subprocess.run(
+        result = subprocess.run(
             (str(program), option), check=False, capture_output=True, text=True, timeout=_VERSION_S
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"unknown ({error})"
-    lines = (said.stdout + said.stderr).strip().splitlines()
+    lines = (result.stdout + result.stderr).strip().splitlines()
     return lines[0].removeprefix("nginx version: ") if lines else "unknown"
 
 
 def peer_program(name: str) -> Path | None:
-    """Return the program of a peer, None if this machine does not have it."""
+    """Return the program of a peer, None if it is not installed."""
     return paths.peer(_PEERS[name].program)
 
 
 def present_peers(names: tuple[str, ...]) -> list[Server]:
-    """Return those of the named peers that this machine has."""
+    """Return those of the named peers that are installed."""
     found = []
     for name in names:
         peer, program = _PEERS[name], peer_program(name)
@@ -114,5 +114,5 @@ def present_peers(names: tuple[str, ...]) -> list[Server]:
 
 
 def absent_peers(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those of the named peers that this machine does not have."""
+    """Return those of the named peers that are not installed."""
     return tuple(name for name in names if not peer_program(name))

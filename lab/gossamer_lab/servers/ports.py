@@ -9,7 +9,7 @@ _TRIES = 100
 
 
 def free_port(address: str) -> int:
-    """Return a port of an address that nobody uses, below those that clients are given.
+    """Return an unused port of an address, below the ephemeral ports.
 
     A client's connection can therefore not take it between this call and the server's start.
     """

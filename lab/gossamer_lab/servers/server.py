@@ -1,4 +1,4 @@
-"""What every server is to the lab: a way to configure it, to start it, and to end it."""
+"""The interface of a server: how to configure, start and stop it."""
 
 import contextlib
 import http.client
@@ -13,34 +13,34 @@ from pathlib import Path
 from gossamer_lab import interruption, process
 
 _READY_S = 60.0
-"""For the first answer, also on a machine that is busy with much else."""
+"""Timeout of the first response, also on a busy machine."""
 _ANNOUNCEMENT = re.compile(r"^listening on (http://\S+)", re.MULTILINE)
 
 
 class ServerFailedError(Exception):
-    """A server did not start, did not answer rightly, or ended by itself; says why."""
+    """A server did not start, gave a wrong response, or exited; the message says why."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """The pages to serve, and a folder where a server may keep its own files."""
+    """The pages to serve, and a folder for a server's own files."""
 
     root: Path
     folder: Path
     open_files: int
-    """Limit on open files of one process."""
+    """Limit on open files of a process."""
     address: str = "127.0.0.1"
-    """Where servers listen."""
+    """Address that servers listen on."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """How to start a server once: its command line and its configuration."""
+    """A server's command line and configuration for one start."""
 
     argv: tuple[str, ...]
     config: str = ""
     url: str | None = None
-    """None for a server that takes a free port and announces it on its standard output."""
+    """None for a server that binds a free port and prints its URL on standard output."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ class Server:
     summary: str
     version: str
     configure: Callable[[Site], Launch]
-    """Chooses a free port, writes the configuration."""
+    """Chooses a free port and writes the configuration."""
 
 
 @dataclass(frozen=True)
 class Running:
-    """A server that has answered."""
+    """A server that has given a correct response."""
 
     pid: int
     url: str
@@ -65,13 +65,13 @@ class Running:
 
 
 def _announced_url(output: Path) -> str | None:
-    """Return the address that the server has announced so far, if it has."""
+    """Return the URL that the server has printed, if it has."""
     found = _ANNOUNCEMENT.search(output.read_text(errors="replace"))
     return found.group(1) if found else None
 
 
 def _answers(url: str, path: str, size: int) -> bool:
-    """Ask for the page; False if nobody answers yet, ServerFailedError if the answer is wrong."""
+    """Request the page; False if the connection fails, ServerFailedError for a wrong response."""
     address = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=_READY_S)
     try:
@@ -79,10 +79,10 @@ def _answers(url: str, path: str, size: int) -> bool:
         response = connection.getresponse()
         length = len(response.read())
     except ConnectionError:
-        # Refused, or reset by one that is still at its preparations.
+        # Refused, or reset by a server that is still starting.
         return False
     except (OSError, http.client.HTTPException) as error:
-        raise ServerFailedError(f"no answer to GET {path}: {error!r}") from error
+        raise ServerFailedError(f"no response to GET {path}: {error!r}") from error
     finally:
         connection.close()
     if (response.status, length) != (200, size):
@@ -95,25 +95,25 @@ def _answers(url: str, path: str, size: int) -> bool:
 def _await_ready(
     running: subprocess.Popen[bytes], url: Callable[[], str | None], page: tuple[str, int]
 ) -> str:
-    """Wait until the server answers with the page; return its address."""
+    """Wait until the server responds with the page; return its URL."""
     deadline = time.monotonic() + _READY_S
     while time.monotonic() < deadline:
         interruption.check()
         if (status := running.poll()) is not None:
-            raise ServerFailedError(f"ended with status {status} before it answered")
+            raise ServerFailedError(f"exited with status {status} before its first response")
         address = url()
         if address and _answers(address, *page):
             return address
         time.sleep(0.01)
-    raise ServerFailedError(f"did not answer within {_READY_S:.0f} s")
+    raise ServerFailedError(f"no response within {_READY_S:.0f} s")
 
 
 @contextlib.contextmanager
 def serving(server: Server, site: Site, core: int, page: tuple[str, int]) -> Iterator[Running]:
-    """Run a server for the length of a ``with`` block, from its first right answer to ``page``.
+    """Run a server for the duration of a ``with`` block, from its first correct response on.
 
-    A page is its path and its size. ServerFailedError tells why there was no such answer, with
-    the last of the server's standard error.
+    `page` is a path with the size of its response. ServerFailedError says why there was no such
+    response, with the end of the server's standard error.
     """
     output, errors = site.folder / f"{server.name}.out", site.folder / f"{server.name}.err"
     launch = server.configure(site)
@@ -122,9 +122,9 @@ def serving(server: Server, site: Site, core: int, page: tuple[str, int]) -> Ite
             url = _await_ready(child, lambda: launch.url or _announced_url(output), page)
             yield Running(child.pid, url, launch)
             if (status := child.poll()) is not None:
-                raise ServerFailedError(f"ended with status {status} under load")
+                raise ServerFailedError(f"exited with status {status} under load")
     except OSError as error:
         raise ServerFailedError(f"cannot be started: {error}") from error
     except ServerFailedError as error:
-        words = process.last_words(errors)
+        words = process.stderr_tail(errors)
         raise ServerFailedError(f"{error}\n{words}" if words else str(error)) from error

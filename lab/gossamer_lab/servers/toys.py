@@ -1,4 +1,4 @@
-"""The toy servers of ``bench/toys``: one structure each, and no more of HTTP than one page."""
+"""The toy servers of ``bench/toys``: one structure each, with just enough HTTP for one page."""
 
 from pathlib import Path
 
@@ -7,9 +7,9 @@ from gossamer_lab.servers.server import Launch, Server, Site
 
 
 def toy_server(toy: Program, programs: Path, version: str) -> Server:
-    """Return a server that runs a toy, which takes a free port and announces it."""
+    """Return a server that runs a toy, which binds a free port and prints its URL."""
 
     def configure(site: Site) -> Launch:
-        return Launch((str(programs / toy.file), *toy.words, site.address))
+        return Launch((str(programs / toy.file), *toy.arguments, site.address))
 
     return Server(toy.name, not toy.package, toy.summary, version, configure)

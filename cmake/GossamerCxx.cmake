@@ -1,0 +1,26 @@
+# C++ is optional: the library and the programs are in C, only tests and an example of the C++ interface need a compiler.
+# GS_HAS_CXX says whether there is one. It is that of the C compiler, so that both use the same sanitizers.
+
+include(CheckLanguage)
+
+if(NOT CMAKE_CXX_COMPILER AND NOT CMAKE_CROSSCOMPILING)
+    get_filename_component(folder ${CMAKE_C_COMPILER} DIRECTORY)
+    get_filename_component(name ${CMAKE_C_COMPILER} NAME)
+    string(REGEX REPLACE "clang" "clang++" name ${name})
+    string(REGEX REPLACE "gcc" "g++" name ${name})
+    string(REGEX REPLACE "^cc$" "c++" name ${name})
+    if(NOT DEFINED ENV{CXX} AND EXISTS ${folder}/${name})
+        set(ENV{CXX} ${folder}/${name})
+    endif()
+    if(DEFINED ENV{CXX})
+        check_language(CXX)
+    endif()
+endif()
+set(GS_HAS_CXX FALSE)
+if(CMAKE_CXX_COMPILER AND NOT CMAKE_CROSSCOMPILING)
+    enable_language(CXX)
+    set(CMAKE_CXX_STANDARD 17)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL CMAKE_C_COMPILER_ID)
+        set(GS_HAS_CXX TRUE)
+    endif()
+endif()

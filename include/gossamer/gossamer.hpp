@@ -1,0 +1,21 @@
+/* The C++ interface: thread.h, sync.h, scope.h, io.h and clock.h with RAII, exceptions and
+ * std::chrono, for C++17 and later. It consists of headers only, and every object of the C
+ * interface can be used beside it.
+ *
+ *     thread.hpp   run, task, thread; errors, exceptions and cancellation
+ *     sync.hpp     mutex, shared_mutex, condition_variable, once_flag, semaphore, barrier,
+ *                  wait_group, channel
+ *     scope.hpp    scope
+ *     io.hpp       file_descriptor
+ *     clock.hpp    deadline
+ */
+#ifndef GOSSAMER_GOSSAMER_HPP
+#define GOSSAMER_GOSSAMER_HPP
+
+#include <gossamer/clock.hpp>
+#include <gossamer/io.hpp>
+#include <gossamer/scope.hpp>
+#include <gossamer/sync.hpp>
+#include <gossamer/thread.hpp>
+
+#endif

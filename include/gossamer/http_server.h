@@ -1,0 +1,205 @@
+/* HTTP servers for applications: a function that answers requests, in blocking code.
+ *
+ *     static void handle(struct gs_http_exchange *exchange, void *data)
+ *     {
+ *         if (strcmp(exchange->path, "/hello"))
+ *             err = gs_http_respond(exchange, 404, "text/plain", "no such page\n", 13);
+ *         else
+ *             err = gs_http_respond(exchange, 200, "text/plain", "hello\n", 6);
+ *     }
+ *     const struct gs_http_server server = {.handler = handle};
+ *     err = gs_http_serve(listener, &server);       in a user thread
+ *
+ * Each connection has a user thread, which calls the handler once for each request. The handler may
+ * wait: it reads the body when it wants to, and calls databases with gs_run_blocking. HTTP/1.0 and
+ * HTTP/1.1 are spoken, without TLS. Requests are parsed as strictly as those of `gossamer serve`,
+ * by the same code: what is ambiguous or malformed is refused before the handler is called (400,
+ * 408, 413, 414, 417, 421, 431, 501, 505), and the connection is closed. So is CONNECT (501), and a
+ * request for which there is no memory (503).
+ *
+ * After the handler has returned, the connection serves the next request, unless the client or the
+ * response has ended it. A rest of the body that the handler has not read is discarded; if it is
+ * longer than 256 KiB, the connection is closed instead. A handler that calls gs_thread_exit ends
+ * its connection, which is reset if the response is not complete.
+ *
+ * Threads: these functions are for user threads. An exchange is used by one thread at a time, until
+ * its handler returns.
+ */
+#ifndef GOSSAMER_HTTP_SERVER_H
+#define GOSSAMER_HTTP_SERVER_H
+
+#include <gossamer/api.h>
+#include <gossamer/clock.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+GS_BEGIN_DECLS
+
+/* ---- The life of an HTTP server ----
+ *
+ *     err = gs_thread_spawn(NULL, run_gs_http_serve, &listener, &server_thread);
+ *     err = gs_wait_signal(SIGTERM, GS_NEVER);
+ *     gs_thread_cancel(server_thread);
+ *     err = gs_thread_join(server_thread, GS_NEVER, NULL);      when the server has drained
+ */
+
+struct gs_http_exchange;
+
+/* Called for each request, on its connection's thread. It should respond; if it returns without a
+ * response, the response is 500, or the status that fits a body that could not be read: 400, 408 or
+ * 413. */
+typedef void gs_http_handler_fn(struct gs_http_exchange *exchange, void *data);
+
+/* All members but the handler may be 0: then the value in parentheses applies. A timeout of
+ * GS_NEVER means no limit. header_timeout_ns also limits the wait for a connection's first byte. */
+struct gs_http_server {
+    gs_http_handler_fn *handler;
+    void *data;                 /* for the handler */
+    unsigned max_connections;   /* at the same time; others wait to be accepted (10000) */
+    size_t max_request_line;    /* bytes; above: 414 (8192) */
+    size_t max_header;          /* bytes of all fields; above: 431 (32768) */
+    unsigned max_fields;        /* above: 431 (100) */
+    uint64_t max_body;          /* bytes of a request's body; above: 413 (1 MiB) */
+    uint64_t header_timeout_ns; /* from a request's first byte to the end of its header (10 s) */
+    uint64_t idle_timeout_ns;   /* between requests (60 s) */
+    uint64_t body_timeout_ns;   /* how long reads of one request's body wait in total (60 s) */
+    uint64_t write_timeout_ns;  /* for each call that sends to complete (60 s) */
+    uint64_t drain_timeout_ns;  /* for open connections when the server ends (10 s) */
+    size_t stack_size;          /* of a connection's thread, as in struct gs_thread_attributes */
+    bool migrates;              /* connections' threads may resume on other workers */
+};
+
+/* Accept connections and serve them until the calling thread is canceled. listener: a listening
+ * stream socket, which stays the caller's; TCP_NODELAY is set on it. If descriptors or memory are
+ * exhausted, connections wait to be accepted; one that was accepted already is closed if there is
+ * no memory for its thread. Several threads may serve, with one listener or with several.
+ *
+ * When the thread is canceled, or the listener fails, the server drains: connections that are
+ * pending are accepted, idle ones are closed, and the others get "Connection: close" with their
+ * next response. After drain_timeout_ns the threads that are left are canceled. The call returns
+ * when all connections have been closed and their threads have ended, so a handler must return when
+ * its waits return -ECANCELED.
+ *
+ * Returns 0 after a cancellation, -EINVAL (there is no handler, the listener does not listen, or
+ * the stack size is invalid), -EBADF (not a descriptor, or gs_close was called meanwhile), or
+ * -ENOTSOCK (not a socket). */
+GS_API GS_MUST_CHECK int gs_http_serve(int listener, const struct gs_http_server *server);
+
+/* ---- Requests of an HTTP server ----
+ *
+ *     char name[64];
+ *     ssize_t n = gs_http_query_value(exchange->query, "name", name, sizeof name);
+ *     const char *type = gs_http_field(exchange, "content-type");
+ */
+
+struct gs_http_field {
+    const char *name, *value;
+};
+
+/* A request. The members are valid and unchanged until the handler returns. */
+struct gs_http_exchange {
+    const char *method; /* "GET" */
+    /* As it was received, without the query: it begins with a slash, or is "*" for OPTIONS. */
+    const char *path;
+    const char *query;                  /* after the '?'; NULL: there is none */
+    const char *host;                   /* with the port, if one was sent; NULL: HTTP/1.0 */
+    const struct gs_http_field *fields; /* in order; no control characters but tabs */
+    unsigned field_count;
+    unsigned minor_version;  /* 0 or 1, of HTTP/1 */
+    uint64_t content_length; /* bytes of the body; GS_HTTP_UNKNOWN: it is chunked */
+    int fd;                  /* the socket, for getpeername */
+};
+
+#define GS_HTTP_UNKNOWN UINT64_MAX
+
+/* Returns the value of the first field of this name, in any case; NULL: there is none. */
+GS_API const char *gs_http_field(const struct gs_http_exchange *exchange, const char *name);
+
+/* Decode a path, for instance to compare it: "/a/%62/../c" becomes "a/c", without a slash at either
+ * end. Dot segments are resolved, also if they were escaped, so the result never leaves the root. A
+ * size of strlen(path) + 1 suffices. Returns the length, without the NUL; -ENAMETOOLONG (out is too
+ * small); or -EINVAL (the path does not begin with a slash, is above the root, or contains a
+ * malformed escape, an escaped slash or NUL, a backslash, or a control character). */
+GS_API GS_MUST_CHECK ssize_t gs_http_decode_path(const char *path, char *out, size_t size);
+
+/* Get the first value of this name from a query, or from a body of the type
+ * application/x-www-form-urlencoded; '+' and escapes are decoded. query may be NULL. Returns the
+ * length, without the NUL; -ENOENT (no such name), -ENAMETOOLONG (out is too small), or -EINVAL (a
+ * malformed escape in this value, or an escaped NUL). */
+GS_API GS_MUST_CHECK ssize_t gs_http_query_value(const char *query, const char *name, char *out,
+                                                 size_t size);
+
+/* ---- The body of a request ----
+ *
+ *     while ((n = gs_http_read(exchange, bytes, sizeof bytes)) > 0)
+ *         err = append(file, bytes, (size_t)n);
+ *
+ * Each returns the number of bytes, -EFBIG (the body is longer than max_body), -EPROTO (its chunks
+ * are malformed), -ECONNRESET (the connection ended before the body), -ETIMEDOUT, -ECANCELED,
+ * -ENOMEM, or another error of recv(2). A client that waits for "100 Continue" gets it at the first
+ * call, unless the response has started.
+ */
+
+/* Read up to n bytes, as soon as there are some. 0: the end of the body. */
+GS_API GS_MUST_CHECK ssize_t gs_http_read(struct gs_http_exchange *exchange, void *bytes, size_t n);
+
+/* Read all of the rest of the body. Returns also -EMSGSIZE if it is longer than n bytes. */
+GS_API GS_MUST_CHECK ssize_t gs_http_read_all(struct gs_http_exchange *exchange, void *bytes,
+                                              size_t n);
+
+/* ---- Responses of an HTTP server ----
+ *
+ *     err = gs_http_set_field(exchange, "Cache-Control", "no-store");
+ *     err = gs_http_start(exchange, 200, "text/plain", GS_HTTP_UNKNOWN);
+ *     while (!err && next_line(line, sizeof line))
+ *         err = gs_http_write(exchange, line, strlen(line));
+ *
+ * The server adds Date, Connection, and the fields that delimit the body. For HEAD, and with the
+ * status 304, the body is not sent; it is accepted all the same, so that a handler of GET is one of
+ * HEAD, too.
+ */
+
+/* Add a field to the response, before it has started. Fields of the same name are all sent. The
+ * fields Connection, Content-Length, Content-Type, Date, Keep-Alive, Trailer, Transfer-Encoding and
+ * Upgrade are not the handler's. A line end in a value would let the client or the user that
+ * provided the value write a response of their own, and is refused. Returns 0, -EALREADY (it has
+ * started), -ENOMEM, -EMSGSIZE (all fields together have more than 64 KiB), or -EINVAL (the name is
+ * not a token, or not the handler's; or the value contains a control character other than a tab).
+ */
+GS_API GS_MUST_CHECK int gs_http_set_field(struct gs_http_exchange *exchange, const char *name,
+                                           const char *value);
+
+/* Send a complete response. status: 200 to 599. media_type: of the Content-Type field; NULL: none.
+ * Returns 0, -EALREADY (a response has started), -EINVAL (the status or the media type is invalid,
+ * or a body was given with 204), -EMSGSIZE (all fields together have more than 64 KiB), -ENOMEM, or
+ * an error of gs_http_write. */
+GS_API GS_MUST_CHECK int gs_http_respond(struct gs_http_exchange *exchange, unsigned status,
+                                         const char *media_type, const void *body, size_t n);
+
+/* Start a response whose body is written with gs_http_write, and which ends when the handler
+ * returns. length: of the body in bytes. GS_HTTP_UNKNOWN: the body is sent in chunks, or, to a
+ * client of HTTP/1.0, ends with the connection. The head is sent with the first bytes of the body.
+ * Returns 0, -EALREADY (a response has started), -EINVAL (the status or the media type is invalid,
+ * or a body was given with 204), -EMSGSIZE (all fields together have more than 64 KiB), or -ENOMEM.
+ */
+GS_API GS_MUST_CHECK int gs_http_start(struct gs_http_exchange *exchange, unsigned status,
+                                       const char *media_type, uint64_t length);
+
+/* Send all n bytes as the next part of the body; with n == 0, send the head. After an error of
+ * sending the connection will be closed, and a handler that produces more should return. Returns 0;
+ * -EPIPE or -ECONNRESET (the client has gone), -ETIMEDOUT, -ECANCELED, -ENOMEM, or another error of
+ * send(2); or, without having sent anything, -EINVAL (no response was started, or it is complete)
+ * or -EMSGSIZE (more bytes than the length that was given). */
+GS_API GS_MUST_CHECK int gs_http_write(struct gs_http_exchange *exchange, const void *bytes,
+                                       size_t n);
+
+/* Let the response end here, incomplete: the connection is reset, so that the client does not take
+ * what it has received for the whole. This is also what happens if fewer bytes were written than
+ * the length that was given. Without a response, the connection is closed without one. */
+GS_API void gs_http_abort(struct gs_http_exchange *exchange);
+
+GS_END_DECLS
+
+#endif

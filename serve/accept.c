@@ -1,0 +1,40 @@
+#include "serve/accept.h"
+
+#include "serve/error_log.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define WARNING_INTERVAL_NS (10 * GS_SECOND)
+
+void serve_warn_waiting(const char *problem, int err, uint64_t *warned_ns, uint64_t now_ns)
+{
+    if (*warned_ns && now_ns - *warned_ns < WARNING_INTERVAL_NS)
+        return;
+    *warned_ns = now_ns;
+    serve_warn("%s, new connections wait: %s", problem, strerror(-err));
+}
+
+enum serve_accept_action serve_accept_failed(int err, uint64_t *warned_ns, uint64_t now_ns)
+{
+    switch (-err) {
+    case EAGAIN:
+    case ETIMEDOUT:
+        return SERVE_ACCEPT_WAIT;
+    case EINTR:
+    case ECONNABORTED:
+    case EPROTO:
+    case EPERM:
+    case ENETDOWN:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case EOPNOTSUPP:
+    case ENETUNREACH:
+        return SERVE_ACCEPT_AGAIN;
+    default:
+        serve_warn_waiting("can't accept", err, warned_ns, now_ns);
+        return SERVE_ACCEPT_PAUSE;
+    }
+}

@@ -1,0 +1,32 @@
+/* An accepted connection, and what an error of accept means: what all architectures share. */
+#ifndef GS_SERVE_ACCEPT_H
+#define GS_SERVE_ACCEPT_H
+
+#include <gossamer/clock.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+struct serve_accepted {
+    int fd; /* non-blocking */
+    bool has_address;
+    struct sockaddr_storage address; /* the peer's, if it is logged */
+};
+
+/* What to do after accept has failed. */
+enum serve_accept_action {
+    SERVE_ACCEPT_AGAIN, /* at once: the error is about one connection, or the network's */
+    SERVE_ACCEPT_WAIT,  /* for a connection */
+    SERVE_ACCEPT_PAUSE, /* for SERVE_ACCEPT_PAUSE_NS: descriptors or memory are exhausted */
+};
+
+#define SERVE_ACCEPT_PAUSE_NS (100 * GS_MILLISECOND)
+
+/* err: -errno of accept; -ETIMEDOUT is like -EAGAIN. A pause is reported on stderr, at most every
+ * 10 s; *warned_ns is when it last was, at first 0. */
+enum serve_accept_action serve_accept_failed(int err, uint64_t *warned_ns, uint64_t now_ns);
+
+/* Report on stderr, at most every 10 s, that connections wait because of err, which is -errno.
+ * *warned_ns is when this was last reported, at first 0. */
+void serve_warn_waiting(const char *problem, int err, uint64_t *warned_ns, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,123 @@
+#include "serve/accept_thread.h"
+
+#include <errno.h>
+#include <gossamer/io.h>
+#include <gossamer/sys.h>
+#include <poll.h>
+
+/* In one turn, so that open connections get theirs. */
+#define BATCH_MAX 64
+
+/* Accept without waiting; the caller has a slot. Returns 0, -errno, or 1: a connection was closed
+ * at once, because there is no memory or no stack for it. */
+static int take(struct serve_accept_thread *acceptor)
+{
+    struct serve_accepted accepted = {.has_address = acceptor->wants_address};
+    struct sockaddr *address = accepted.has_address ? (struct sockaddr *)&accepted.address : NULL;
+    socklen_t length = sizeof accepted.address;
+    accepted.fd = gs_accept(acceptor->listener, address, address ? &length : NULL, SOCK_CLOEXEC, 0);
+    if (accepted.fd < 0)
+        return accepted.fd;
+    if (!acceptor->accepted(acceptor->data, &accepted))
+        return 0;
+    gs_close(accepted.fd);
+    return 1;
+}
+
+static int pause_accepting(void)
+{
+    return gs_thread_sleep(gs_clock_now() + SERVE_ACCEPT_PAUSE_NS);
+}
+
+/* Returns 0 once it may be tried again, or -ECANCELED. */
+static int handle_accept_error(struct serve_accept_thread *acceptor, int err)
+{
+    if (err == -ECANCELED)
+        return err;
+    enum serve_accept_action action =
+        serve_accept_failed(err, &acceptor->warned_ns, gs_clock_now());
+    if (action == SERVE_ACCEPT_WAIT) {
+        err = gs_wait_readable(acceptor->listener, GS_NEVER);
+        if (!err || err == -ECANCELED)
+            return err;
+        action = serve_accept_failed(err, &acceptor->warned_ns, gs_clock_now());
+    }
+    return action == SERVE_ACCEPT_PAUSE ? pause_accepting() : 0;
+}
+
+static bool is_connection_pending(int listener)
+{
+    struct pollfd poll = {.fd = listener, .events = POLLIN};
+    return gs_sys_poll(&poll, 1, 0) > 0;
+}
+
+/* Room is made only for a client that waits; if none can be made, it is tried again after a pause.
+ * Returns 0 or -errno. */
+static int acquire_slot(struct serve_accept_thread *acceptor)
+{
+    int err = gs_semaphore_wait(acceptor->slots, acceptor->make_room ? 0 : GS_NEVER);
+    while (err == -ETIMEDOUT && acceptor->make_room) {
+        uint64_t until_ns = 0;
+        if (is_connection_pending(acceptor->listener)) {
+            acceptor->make_room(acceptor->data);
+            until_ns = gs_clock_now() + SERVE_ACCEPT_PAUSE_NS;
+        } else {
+            gs_forget(acceptor->listener); /* so that the kernel is asked */
+            err = gs_wait_readable(acceptor->listener, GS_NEVER);
+            if (err && err != -ECANCELED)
+                err = pause_accepting();
+        }
+        if (err != -ECANCELED)
+            err = gs_semaphore_wait(acceptor->slots, until_ns);
+    }
+    return err;
+}
+
+static void *run(void *argument)
+{
+    struct serve_accept_thread *acceptor = argument;
+    unsigned batch = acceptor->priority == SERVE_PRIORITY_CONNECTIONS ? 1 : BATCH_MAX, tries = 0;
+    /* Once, so that there is memory for the timer when there is none for connections. */
+    int err = gs_thread_sleep(gs_clock_now() + GS_MILLISECOND);
+    while (err != -ECANCELED && !acquire_slot(acceptor)) {
+        err = take(acceptor);
+        if (err) {
+            gs_semaphore_post(acceptor->slots);
+            err = handle_accept_error(acceptor, err < 0 ? err : -ENOMEM);
+        }
+        if (++tries % batch == 0)
+            gs_thread_yield();
+    }
+    return NULL;
+}
+
+int serve_accept_thread_start(struct serve_accept_thread *acceptor)
+{
+    static const enum gs_priority priorities[] = {
+        [SERVE_PRIORITY_NONE] = GS_PRIORITY_NORMAL,
+        [SERVE_PRIORITY_CONNECTIONS] = GS_PRIORITY_LOW,
+        [SERVE_PRIORITY_ACCEPT] = GS_PRIORITY_HIGH,
+    };
+    const struct gs_thread_attributes attributes = {.name = "accept",
+                                                    .priority = priorities[acceptor->priority],
+                                                    .worker = acceptor->worker,
+                                                    .migrates = !acceptor->worker};
+    return gs_thread_spawn(&attributes, run, acceptor, &acceptor->thread);
+}
+
+void serve_accept_thread_finish(struct serve_accept_thread *acceptor)
+{
+    int err;
+    gs_thread_cancel(acceptor->thread);
+    (void)!gs_thread_join(acceptor->thread, GS_NEVER, NULL);
+    gs_forget(acceptor->listener); /* so that the kernel is asked, whatever was last reported */
+    do {
+        if (gs_semaphore_wait(acceptor->slots, 0))
+            return;
+        err = take(acceptor);
+        if (err)
+            gs_semaphore_post(acceptor->slots);
+    } while (err >= 0 ||
+             serve_accept_failed(err, &acceptor->warned_ns, gs_clock_now()) == SERVE_ACCEPT_AGAIN);
+    gs_forget(acceptor->listener);
+}

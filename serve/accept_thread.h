@@ -1,0 +1,40 @@
+/* Accepting in a user-level thread, one for each listener.
+ *
+ *     acquire a slot --> accept --> accepted(fd)      until it is cancelled
+ *                          | error
+ *                          v
+ *                        again, wait for a connection, or pause */
+#ifndef GS_SERVE_ACCEPT_THREAD_H
+#define GS_SERVE_ACCEPT_THREAD_H
+
+#include "serve/accept.h"
+#include "serve/options.h"
+
+#include <gossamer/sync.h>
+
+/* A new connection: its descriptor is the callee's, and so is a slot, to be posted when it ends.
+ * Returns 0, or -errno: then both stay the caller's. */
+typedef int serve_accept_thread_fn(void *data, const struct serve_accepted *accepted);
+
+/* In the caller's storage. */
+struct serve_accept_thread {
+    int listener; /* non-blocking, the caller's */
+    bool wants_address;
+    enum serve_priority priority;
+    unsigned worker;            /* of user-level threads, to stay with, the first is 1; 0: any */
+    struct gs_semaphore *slots; /* while none is free, connections stay in the accept queue */
+    serve_accept_thread_fn *accepted;
+    void (*make_room)(void *data); /* called while a client waits for a slot; NULL: none is made */
+    void *data;
+
+    struct gs_thread *thread; /* from here on private */
+    uint64_t warned_ns;       /* when exhaustion was last reported */
+};
+
+/* Start the thread. Returns 0 or -errno. */
+GS_MUST_CHECK int serve_accept_thread_start(struct serve_accept_thread *acceptor);
+
+/* End the thread, and accept the connections that are pending. */
+void serve_accept_thread_finish(struct serve_accept_thread *acceptor);
+
+#endif

@@ -1,0 +1,93 @@
+/* The calls that wait, for user-level threads: those of gossamer/io.h. */
+#include "serve/blocking.h"
+
+#include <gossamer/io.h>
+#include <gossamer/sys.h>
+#include <linux/openat2.h>
+
+static ssize_t user_receive(struct serve_blocking *blocking, uint64_t deadline_ns)
+{
+    return gs_recv_with(blocking->base.fd, serve_blocking_answer, blocking, deadline_ns);
+}
+
+static ssize_t user_send(struct serve_blocking *blocking, struct serve_output *output,
+                         uint64_t deadline_ns)
+{
+    const struct iovec *part = output->parts;
+    const struct msghdr message = {.msg_iov = output->parts, .msg_iovlen = output->count};
+    int fd = blocking->base.fd;
+    if (output->is_file)
+        return gs_sendfile(fd, output->fd, &output->offset, output->n, deadline_ns);
+    if (output->count == 1)
+        return gs_send(fd, part->iov_base, part->iov_len, output->flags, deadline_ns);
+    return gs_sendmsg(fd, &message, output->flags, deadline_ns);
+}
+
+static int user_wait(struct serve_blocking *blocking, unsigned events, uint64_t deadline_ns)
+{
+    struct gs_poll poll = {.fd = blocking->base.fd};
+    poll.events = (events & POLLIN ? GS_READ : 0) | (events & POLLOUT ? GS_WRITE : 0);
+    if (!events) {
+        int err = gs_thread_sleep(deadline_ns);
+        return err ? err : -ETIMEDOUT;
+    }
+    int ready = gs_poll(&poll, 1, deadline_ns);
+    if (ready <= 0)
+        return ready ? ready : -ETIMEDOUT;
+    return (poll.revents & GS_READ ? POLLIN : 0) | (poll.revents & GS_WRITE ? POLLOUT : 0);
+}
+
+/* A path whose directories are in memory is opened without another thread. */
+static int64_t open_file(const struct gs_http_file_op *op)
+{
+    struct open_how how = {.flags = op->flags, .resolve = op->resolve | RESOLVE_CACHED};
+    int fd = gs_sys_openat2(op->fd, op->path, &how);
+    how.resolve = op->resolve;
+    return fd == -EAGAIN || fd == -EINVAL ? gs_open(op->fd, op->path, &how, GS_NEVER) : fd;
+}
+
+static int64_t run_file_op(const struct gs_http_file_op *op)
+{
+    switch (op->kind) {
+    case GS_HTTP_FILE_OPEN:
+        return open_file(op);
+    case GS_HTTP_FILE_STAT:
+        return gs_sys_fstat(op->fd, op->stat);
+    case GS_HTTP_FILE_READ:
+        return gs_pread(op->fd, op->bytes, op->n, (off_t)op->offset, GS_NEVER);
+    case GS_HTTP_FILE_CLOSE:
+        return gs_sys_close(op->fd);
+    case GS_HTTP_FILE_GENERATE:
+        return op->generator->generate(op->bytes, op->n, op->generator->data);
+    }
+    return -EINVAL;
+}
+
+static void load(struct gs_http_load *load)
+{
+    struct gs_http_file_op op;
+    bool is_cancelable = gs_thread_set_cancelable(false);
+    while (gs_http_load_next(load, &op))
+        gs_http_load_set_result(load, run_file_op(&op));
+    gs_thread_set_cancelable(is_cancelable);
+}
+
+static void ignore_cancel(void)
+{
+    gs_thread_set_cancelable(false);
+}
+
+/* Readiness: the worker's loop reports sockets. Completions: its ring carries the calls out. */
+#define CALLS(by_completion_)                                                                      \
+    {                                                                                              \
+        .receive_and_answer = user_receive,                                                        \
+        .send = user_send,                                                                         \
+        .wait = user_wait,                                                                         \
+        .load = load,                                                                              \
+        .now = gs_threads_now,                                                                     \
+        .ignore_cancel = ignore_cancel,                                                            \
+        .yield = gs_thread_yield,                                                                  \
+        .sends_by_completion = (by_completion_),                                                   \
+    }
+const struct serve_blocking_calls serve_user_calls = CALLS(false);
+const struct serve_blocking_calls serve_user_ring_calls = CALLS(true);

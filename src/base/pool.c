@@ -1,0 +1,239 @@
+/* The state of the pool and of its jobs is guarded by the mutex, which is also held during forks.
+ *
+ * What `complete` does may let another thread free the job, but not its user: gs_pool_release waits
+ * until the count of jobs is 0, and the count is decremented afterwards. */
+#include "base/pool.h"
+
+#include "base/chaos.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#define THREADS_DEFAULT 4u
+#define THREADS_MAX 64u
+#define DETACHED_MAX 64u
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t has_jobs = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t user_is_idle = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t has_ended = PTHREAD_COND_INITIALIZER;
+static struct gs_list jobs = {&jobs, &jobs};
+static pthread_t threads[THREADS_MAX];
+static unsigned thread_count, idle_count, queued_count, detached_count, user_count, forks;
+static bool is_ending;
+
+static void forget_jobs(struct pool_user *user, unsigned count)
+{
+    user->jobs -= count;
+    if (!user->jobs && user->is_releasing)
+        pthread_cond_broadcast(&user_is_idle);
+}
+
+/* The caller has run the job. Returns whether it still belongs to the pool, and the user whose
+ * job it was; NULL: that does not count the job any more. */
+static bool finish(struct job *job, struct pool_user **ret_user)
+{
+    bool is_abandoned = false, is_detached = false;
+    gs_chaos(CHAOS_PUBLISH);
+    if (job->discard) {
+        pthread_mutex_lock(&mutex);
+        is_abandoned = job->state == JOB_ABANDONED;
+        is_detached = job->is_detached;
+        detached_count -= is_detached;
+        job->state = JOB_FINISHED;
+        pthread_mutex_unlock(&mutex);
+    }
+    *ret_user = is_abandoned ? NULL : job->user;
+    if (is_abandoned)
+        job->discard(job);
+    else
+        job->complete(job);
+    return !is_detached;
+}
+
+static void *work(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&mutex);
+    while (!is_ending || !gs_list_is_empty(&jobs)) {
+        if (gs_list_is_empty(&jobs)) {
+            idle_count++;
+            pthread_cond_wait(&has_jobs, &mutex);
+            idle_count--;
+            continue;
+        }
+        struct job *job = gs_container_of(gs_list_first(&jobs), struct job, link);
+        struct pool_user *user;
+        gs_list_remove(&job->link);
+        queued_count--;
+        job->runner = pthread_self();
+        job->state = JOB_RUNNING;
+        gs_chaos(CHAOS_UNLOCK);
+        pthread_mutex_unlock(&mutex);
+        job->fn(job->argument);
+        if (!finish(job, &user))
+            return NULL;
+        gs_chaos(CHAOS_LOCK);
+        pthread_mutex_lock(&mutex);
+        if (user)
+            forget_jobs(user, 1);
+    }
+    pthread_mutex_unlock(&mutex);
+    return NULL;
+}
+
+/* The caller holds the mutex. Returns 0, or -EAGAIN if there is no kernel thread at all. */
+static int grow(const struct pool_user *user)
+{
+    unsigned max = user->max_threads ? user->max_threads : THREADS_DEFAULT;
+    sigset_t all, before;
+    if (max > THREADS_MAX)
+        max = THREADS_MAX;
+    if (idle_count >= queued_count || thread_count >= max)
+        return 0;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int err = pthread_create(&threads[thread_count], NULL, work, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    thread_count += !err;
+    return thread_count ? 0 : -EAGAIN;
+}
+
+/* The jobs of the parent do not exist in a child. The caller holds the mutex. */
+static void count_since_fork(struct pool_user *user)
+{
+    if (user->forks != forks)
+        user->jobs = 0;
+    user->forks = forks;
+}
+
+int gs_pool_submit(struct pool_user *user, struct job *job)
+{
+    pthread_mutex_lock(&mutex);
+    count_since_fork(user);
+    job->user = user;
+    job->forks = forks;
+    job->state = JOB_QUEUED;
+    job->is_detached = false;
+    gs_list_append(&jobs, &job->link);
+    queued_count++;
+    int err = grow(user);
+    if (err) {
+        gs_list_remove(&job->link);
+        queued_count--;
+    } else {
+        user->jobs++;
+    }
+    pthread_cond_signal(&has_jobs);
+    pthread_mutex_unlock(&mutex);
+    return err;
+}
+
+/* The job's kernel thread leaves the pool, if another one can take its place. The caller holds the
+ * mutex. */
+static void detach_runner(struct job *job)
+{
+    unsigned i = 0;
+    while (i < thread_count && !pthread_equal(threads[i], job->runner))
+        i++;
+    if (i == thread_count || detached_count == DETACHED_MAX)
+        return;
+    threads[i] = threads[--thread_count];
+    if (grow(job->user)) {
+        threads[thread_count++] = job->runner;
+        return;
+    }
+    pthread_detach(job->runner);
+    job->is_detached = true;
+    detached_count++;
+}
+
+enum job_state gs_pool_cancel(struct job *job)
+{
+    pthread_mutex_lock(&mutex);
+    enum job_state state = job->forks == forks ? job->state : JOB_LOST;
+    if (state == JOB_QUEUED) {
+        gs_list_remove(&job->link);
+        queued_count--;
+        forget_jobs(job->user, 1);
+    } else if (state == JOB_RUNNING && job->discard) {
+        state = job->state = JOB_ABANDONED;
+        detach_runner(job);
+        forget_jobs(job->user, 1);
+    }
+    pthread_mutex_unlock(&mutex);
+    return state;
+}
+
+/* ---- Forks ---- */
+
+static int prepare_err;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&mutex);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&mutex);
+}
+
+/* The kernel threads do not exist, and so nobody waits at the conditions. */
+static void in_child(void)
+{
+    has_jobs = user_is_idle = has_ended = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    gs_list_init(&jobs);
+    thread_count = idle_count = queued_count = detached_count = 0;
+    is_ending = false;
+    forks++;
+    pthread_mutex_unlock(&mutex);
+}
+
+static void prepare(void)
+{
+    prepare_err = -pthread_atfork(before_fork, in_parent, in_child);
+}
+
+/* ---- Users ---- */
+
+int gs_pool_retain(struct pool_user *user)
+{
+    static pthread_once_t is_prepared = PTHREAD_ONCE_INIT;
+    pthread_once(&is_prepared, prepare);
+    if (prepare_err)
+        return prepare_err;
+    pthread_mutex_lock(&mutex);
+    while (is_ending)
+        pthread_cond_wait(&has_ended, &mutex);
+    user->is_releasing = false;
+    user_count++;
+    pthread_mutex_unlock(&mutex);
+    return 0;
+}
+
+/* There are no users, so that nobody submits a job meanwhile. */
+static void end_threads(void)
+{
+    is_ending = true;
+    pthread_cond_broadcast(&has_jobs);
+    pthread_mutex_unlock(&mutex);
+    for (unsigned i = 0; i < thread_count; i++)
+        pthread_join(threads[i], NULL);
+    pthread_mutex_lock(&mutex);
+    thread_count = 0;
+    is_ending = false;
+    pthread_cond_broadcast(&has_ended);
+}
+
+void gs_pool_release(struct pool_user *user)
+{
+    pthread_mutex_lock(&mutex);
+    count_since_fork(user);
+    user->is_releasing = true;
+    while (user->jobs)
+        pthread_cond_wait(&user_is_idle, &mutex);
+    if (!--user_count)
+        end_threads();
+    pthread_mutex_unlock(&mutex);
+}

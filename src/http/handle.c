@@ -1,0 +1,317 @@
+/* Handles a request: decides about the response, builds it, and records it in the counters and the
+ * access log. */
+#include "http/conn.h"
+
+#include "http/load.h"
+#include "http/response.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* ---- Counters and access log ---- */
+
+static char *copy(char **at, struct gs_http_text text)
+{
+    if (!text.bytes)
+        return NULL;
+    char *start = *at;
+    memcpy(start, text.bytes, text.n);
+    start[text.n] = '\0';
+    *at += text.n + 1;
+    return start;
+}
+
+static void count_response(struct gs_http_counts *counts, unsigned status)
+{
+    gs_http_count(&counts->requests, 1);
+    if (status >= 400)
+        gs_http_count(status < 500 ? &counts->client_errors : &counts->server_errors, 1);
+}
+
+static void record_response(const struct gs_http_response *response,
+                            struct gs_http_response_info info)
+{
+    struct gs_http_service *service = response->service;
+    const struct gs_http_request *request = response->request;
+    struct gs_http_output *output = response->output;
+    count_response(service->counts, info.status);
+    output->responses++;
+    if (!service->options.log)
+        return;
+    size_t n = request->line.n + request->referer.n + request->user_agent.n + 3;
+    struct gs_http_log_record *record = malloc(sizeof *record + n);
+    if (!record)
+        return; /* the response is more important than its log entry */
+    char *at = (char *)(record + 1);
+    *record = (struct gs_http_log_record){.body = info.body, .end = output->end};
+    record->entry = (struct gs_http_log_entry){
+        .request_line = copy(&at, request->line),
+        .request_line_length = request->line.n,
+        .referer = copy(&at, request->referer),
+        .user_agent = copy(&at, request->user_agent),
+        .status = info.status,
+        .received = gs_http_service_wall_seconds(service, response->now_ns),
+    };
+    *output->last_log_record = record;
+    output->last_log_record = &record->next;
+}
+
+void gs_http_flush_log(struct gs_http_conn *conn, bool all)
+{
+    struct gs_http_output *output = conn->output;
+    const struct gs_http_options *options = &conn->service->options;
+    while (output->log_records && (all || output->log_records->end <= output->position)) {
+        struct gs_http_log_record *record = output->log_records;
+        uint64_t sent = output->position < record->end ? output->position : record->end;
+        record->entry.body_bytes = sent > record->body ? sent - record->body : 0;
+        options->log(conn, &record->entry, options->log_data);
+        output->log_records = record->next;
+        if (!output->log_records)
+            output->last_log_record = &output->log_records;
+        free(record);
+    }
+}
+
+/* ---- Responses ---- */
+
+static bool may_keep_alive(const struct gs_http_conn *conn, const struct gs_http_request *request)
+{
+    uint64_t max = conn->service->options.max_requests;
+    return request->keep_alive && !(conn->flags & GS_HTTP_CONN_DRAINING) &&
+           (!max || conn->requests + 1 < max);
+}
+
+/* Returns whether there is an output with room for a response (is_small: for one without ranges).
+ * If memory for an output is exhausted, the connection is closed. */
+static bool prepare_output(struct gs_http_conn *conn, bool is_small, uint64_t now_ns)
+{
+    if (conn->output)
+        return gs_http_output_has_room(
+            conn->output, is_small ? GS_HTTP_RESPONSE_SMALL_BYTES : GS_HTTP_RESPONSE_BYTES,
+            is_small ? GS_HTTP_RESPONSE_SMALL_SEGMENTS : GS_HTTP_OUTPUT_SEGMENTS);
+    conn->output = gs_http_service_new_output(conn->service);
+    if (!conn->output) {
+        conn->state = GS_HTTP_CONN_CLOSED;
+        return false;
+    }
+    conn->output->started_ns = now_ns;
+    return true;
+}
+
+/* A shorter answer is in the peer's kernel before a reset can be. Lingering costs two calls. */
+#define LONG_BYTES 16384
+
+/* Respond with the page, or with the status if page is NULL. */
+static enum gs_http_handled respond(struct gs_http_conn *conn,
+                                    const struct gs_http_request *request,
+                                    struct gs_http_page *page, unsigned status, uint64_t now_ns)
+{
+    if (!prepare_output(conn, !page || !request->range.bytes, now_ns))
+        return GS_HTTP_BLOCKED;
+    struct gs_http_response response = {
+        .service = conn->service,
+        .output = conn->output,
+        .request = request,
+        .conn = conn,
+        .keep_alive = may_keep_alive(conn, request) && !(conn->flags & GS_HTTP_CONN_MUST_LINGER),
+        .now_ns = now_ns,
+    };
+    struct gs_http_response_info info = page ? gs_http_respond_with_page(&response, page)
+                                             : gs_http_respond_with_status(&response, status);
+    record_response(&response, info);
+    conn->requests++;
+    /* Another request may be in flight; and whatever the peer announced, it may send on while it
+     * takes a long answer. */
+    if (!response.keep_alive &&
+        (request->keep_alive || conn->output->end - info.body >= LONG_BYTES))
+        conn->flags |= GS_HTTP_CONN_MUST_LINGER;
+    conn->state = response.keep_alive ? GS_HTTP_CONN_HEAD : GS_HTTP_CONN_CLOSING;
+    return GS_HTTP_HANDLED;
+}
+
+/* Not inlined: the stack that the caller's function needs is not part of gs_http_handle's. */
+static __attribute__((noinline)) void report_refusal(const struct gs_http_options *options,
+                                                     unsigned status, enum gs_http_refusal reason,
+                                                     struct gs_http_text text)
+{
+    if (options->refused && (status == 400 || status == 403 || status == 404))
+        options->refused(status, reason, text.bytes, text.n, options->refused_data);
+}
+
+enum gs_http_handled gs_http_refuse(struct gs_http_conn *conn,
+                                    const struct gs_http_request *request, unsigned status,
+                                    uint64_t now_ns)
+{
+    uint8_t flags = conn->flags;
+    conn->flags |= GS_HTTP_CONN_MUST_LINGER;
+    enum gs_http_handled handled = respond(conn, request, NULL, status, now_ns);
+    if (handled == GS_HTTP_BLOCKED)
+        conn->flags = flags;
+    else
+        report_refusal(&conn->service->options, status, request->refusal, request->line);
+    return handled;
+}
+
+/* ---- Requests with a body ---- */
+
+static enum gs_http_handled start_body(struct gs_http_conn *conn,
+                                       const struct gs_http_request *request, uint64_t now_ns)
+{
+    bool is_supported = request->method == GS_HTTP_GET || request->method == GS_HTTP_HEAD ||
+                        request->method == GS_HTTP_OPTIONS;
+    if (request->content_length > conn->service->options.max_body)
+        return gs_http_refuse(conn, request, 413, now_ns);
+    if (request->expects_continue && !is_supported)
+        return gs_http_refuse(conn, request, request->method == GS_HTTP_KNOWN_METHOD ? 405 : 501,
+                              now_ns);
+    if (request->expects_continue) {
+        if (!prepare_output(conn, true, now_ns))
+            return GS_HTTP_BLOCKED;
+        gs_http_respond_continue(conn->output);
+    }
+    struct gs_http_chunked *body = (struct gs_http_chunked *)conn->body;
+    gs_http_chunked_init(body);
+    body->left = request->chunked ? body->left : request->content_length;
+    conn->flags = (uint8_t)((conn->flags & ~GS_HTTP_CONN_CHUNKED) |
+                            (request->chunked ? GS_HTTP_CONN_CHUNKED : 0));
+    conn->state = GS_HTTP_CONN_BODY;
+    return GS_HTTP_WAITING;
+}
+
+/* ---- Requests for pages ---- */
+
+/* Get the file's path below the root, in the service's memory; that of a directory ends with a
+ * slash. Returns 0 or the status to refuse the request with: 404 because of a dot file. */
+static unsigned find_path(struct gs_http_service *service, struct gs_http_text target,
+                          bool *ret_is_directory, struct gs_http_text *ret_path)
+{
+    unsigned flags;
+    ssize_t n = gs_http_path_normalise(target, service->path, service->path_size, &flags);
+    if (n < 0)
+        return n == -ENAMETOOLONG ? 414 : 400;
+    *ret_is_directory = flags & GS_HTTP_PATH_DIRECTORY;
+    if (*ret_is_directory && n && (size_t)n < service->path_size)
+        service->path[n++] = '/';
+    *ret_path = (struct gs_http_text){service->path, (size_t)n};
+    return flags & GS_HTTP_PATH_HIDDEN && !service->options.dotfiles ? 404 : 0;
+}
+
+/* The generator of the page with this path; NULL: it is a file. */
+static const struct gs_http_generator *find_generator(const struct gs_http_options *options,
+                                                      struct gs_http_text path)
+{
+    for (unsigned i = 0; i < options->generator_count; i++) {
+        const struct gs_http_generator *generator = &options->generators[i];
+        if (strlen(generator->path) == path.n && !memcmp(generator->path, path.bytes, path.n))
+            return generator;
+    }
+    return NULL;
+}
+
+/* Freshness of cached pages, in the terms of RFC 9111 and RFC 5861. The age of a page counts from
+ * the start of the load that last validated it, so a changed file is seen by requests that arrive
+ * FRESH_NS later. During a revalidation the stale page serves other requests for another
+ * STALE_WHILE_REVALIDATE_NS, so one of many requests checks the file. */
+#define FRESH_NS (GS_SECOND / 2)
+#define STALE_WHILE_REVALIDATE_NS (GS_SECOND / 4)
+
+/* 0 for a page that another worker, with a later time, has validated. */
+static uint64_t page_age(const struct gs_http_page *page, uint64_t now_ns)
+{
+    return now_ns > page->validated_ns ? now_ns - page->validated_ns : 0;
+}
+
+static bool is_usable(const struct gs_http_page *page, uint64_t now_ns)
+{
+    uint64_t age_ns = page_age(page, now_ns);
+    return age_ns < FRESH_NS ||
+           (page->is_revalidating && age_ns < FRESH_NS + STALE_WHILE_REVALIDATE_NS);
+}
+
+static bool is_usable_on_error(const struct gs_http_page *page, uint64_t now_ns)
+{
+    return page && page_age(page, now_ns) < GS_HTTP_STALE_IF_ERROR_NS;
+}
+
+static enum gs_http_handled handle_page(struct gs_http_conn *conn,
+                                        const struct gs_http_request *request, uint64_t now_ns)
+{
+    struct gs_http_service *service = conn->service;
+    struct gs_http_text path = {NULL, 0};
+    bool is_directory;
+    unsigned status = find_path(service, request->target.path, &is_directory, &path);
+    if (status) {
+        enum gs_http_handled handled = respond(conn, request, NULL, status, now_ns);
+        if (handled == GS_HTTP_HANDLED)
+            report_refusal(&service->options, status,
+                           status == 400 ? GS_HTTP_REFUSED_PATH : GS_HTTP_REFUSED_DOT_FILE,
+                           status == 400 ? request->line : path);
+        return handled;
+    }
+    const struct gs_http_generator *generator = find_generator(&service->options, path);
+    struct gs_http_page *page = generator ? NULL : gs_http_cache_find(&service->cache, path);
+    if (page && is_usable(page, now_ns))
+        return respond(conn, request, page, 200, now_ns);
+    if (conn->output)
+        return GS_HTTP_BLOCKED;
+    conn->load =
+        generator ? gs_http_load_new_generated(path, generator)
+                  : gs_http_load_new(path, is_directory, service->root_fd, &service->options, page);
+    if (!conn->load)
+        return respond(conn, request, is_usable_on_error(page, now_ns) ? page : NULL, 503, now_ns);
+    if (page)
+        page->is_revalidating = true;
+    conn->load->started_ns = now_ns;
+    conn->state = GS_HTTP_CONN_LOAD;
+    return GS_HTTP_WAITING;
+}
+
+/* Store the result of a load in the cache, whose contents may have changed since the load started.
+ */
+static void update_cache(struct gs_http_cache *cache, struct gs_http_load *load)
+{
+    struct gs_http_page *cached = gs_http_cache_find(cache, load->path);
+    if (load->page && load->page == cached)
+        gs_http_cache_revalidate(cache, cached, load->started_ns);
+    else if (load->page)
+        gs_http_cache_insert(cache, load->page, load->started_ns);
+    else if (cached)
+        gs_http_cache_remove(cache, cached);
+}
+
+static enum gs_http_handled handle_loaded(struct gs_http_conn *conn,
+                                          const struct gs_http_request *request,
+                                          struct gs_http_load *load, uint64_t now_ns)
+{
+    if (load->status == 503 && is_usable_on_error(load->cached, now_ns))
+        return respond(conn, request, load->cached, 200, now_ns);
+    if (!load->generator)
+        update_cache(&conn->service->cache, load);
+    enum gs_http_handled handled = respond(conn, request, load->page, load->status, now_ns);
+    if (handled == GS_HTTP_HANDLED)
+        report_refusal(&conn->service->options, load->status, load->refusal, load->path);
+    if (conn->output)
+        conn->output->started_ns = load->started_ns;
+    return handled;
+}
+
+enum gs_http_handled gs_http_handle(struct gs_http_conn *conn,
+                                    const struct gs_http_request *request, bool body_done,
+                                    struct gs_http_load *load, uint64_t now_ns)
+{
+    if (load)
+        return handle_loaded(conn, request, load, now_ns);
+    if (!body_done && (request->chunked || request->content_length))
+        return start_body(conn, request, now_ns);
+    switch (request->method) {
+    case GS_HTTP_GET:
+    case GS_HTTP_HEAD:
+        return handle_page(conn, request, now_ns);
+    case GS_HTTP_OPTIONS:
+        return respond(conn, request, NULL, 200, now_ns);
+    case GS_HTTP_KNOWN_METHOD:
+        return respond(conn, request, NULL, 405, now_ns);
+    default:
+        return respond(conn, request, NULL, 501, now_ns);
+    }
+}

@@ -1,0 +1,298 @@
+#include "http/response_parser.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+enum { STATUS, FIELDS, SIZE, CHUNK, CHUNK_END, TRAILER, LENGTH, UNTIL_CLOSE, DONE };
+
+void gs_http_response_parser_init(struct gs_http_response_parser *parser, bool is_head)
+{
+    memset(parser, 0, offsetof(struct gs_http_response_parser, line));
+    parser->is_head = is_head;
+}
+
+bool gs_http_response_parser_is_done(const struct gs_http_response_parser *parser)
+{
+    return parser->state == DONE;
+}
+
+bool gs_http_response_parser_has_started(const struct gs_http_response_parser *parser)
+{
+    return parser->state != STATUS || parser->header_bytes;
+}
+
+int gs_http_response_parser_end(struct gs_http_response_parser *parser)
+{
+    if (parser->state == UNTIL_CLOSE)
+        parser->state = DONE;
+    return parser->state == DONE ? 0 : -ECONNABORTED;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* ---- Lines: each function parses one without its line end, and returns 0 or -EPROTO ---- */
+
+static int parse_status(struct gs_http_response_parser *parser, const char *line, size_t n)
+{
+    if (n < 12 || memcmp(line, "HTTP/1.", 7) != 0 || !is_digit(line[7]) || line[8] != ' ')
+        return -EPROTO;
+    const char *code = line + 9;
+    if (!is_digit(code[0]) || !is_digit(code[1]) || !is_digit(code[2]))
+        return -EPROTO;
+    if (n > 12 && line[12] != ' ')
+        return -EPROTO;
+    parser->status = (uint16_t)((code[0] - '0') * 100 + (code[1] - '0') * 10 + (code[2] - '0'));
+    if (parser->status < 100 || parser->status == 101)
+        return -EPROTO;
+    parser->is_http_1_0 = line[7] == '0';
+    parser->state = FIELDS;
+    return 0;
+}
+
+/* The value must consist of digits; repeated fields must have the same value. */
+static int parse_length(struct gs_http_response_parser *parser, const char *value, size_t n)
+{
+    uint64_t length = 0;
+    if (!n || n > 18)
+        return -EPROTO;
+    for (size_t i = 0; i < n; i++) {
+        if (!is_digit(value[i]))
+            return -EPROTO;
+        length = length * 10 + (uint64_t)(value[i] - '0');
+    }
+    if (parser->has_length && parser->left != length)
+        return -EPROTO;
+    parser->has_length = true;
+    parser->left = length;
+    return 0;
+}
+
+/* Get the next element of a comma-separated list, without the white space around it. Returns false
+ * at the end. */
+static bool next_element(const char **at, const char *end, const char **ret_element, size_t *ret_n)
+{
+    while (*at < end && (is_space(**at) || **at == ','))
+        (*at)++;
+    if (*at == end)
+        return false;
+    const char *stop = memchr(*at, ',', (size_t)(end - *at));
+    const char *last = stop ? stop : end;
+    *ret_element = *at;
+    *at = last;
+    while (is_space(last[-1]))
+        last--;
+    *ret_n = (size_t)(last - *ret_element);
+    return true;
+}
+
+static bool equals_nocase(const char *element, size_t n, const char *expected)
+{
+    return n == strlen(expected) && strncasecmp(element, expected, n) == 0;
+}
+
+static void parse_connection(struct gs_http_response_parser *parser, const char *value, size_t n)
+{
+    const char *at = value, *element;
+    size_t length;
+    while (next_element(&at, value + n, &element, &length)) {
+        parser->has_close |= equals_nocase(element, length, "close");
+        parser->has_keep_alive |= equals_nocase(element, length, "keep-alive");
+    }
+}
+
+/* No coding may follow chunked. With any other last coding the body extends to the end of the
+ * connection. */
+static int parse_coding(struct gs_http_response_parser *parser, const char *value, size_t n)
+{
+    const char *at = value, *element;
+    size_t length;
+    while (next_element(&at, value + n, &element, &length)) {
+        if (parser->is_chunked)
+            return -EPROTO;
+        parser->has_coding = true;
+        parser->is_chunked = equals_nocase(element, length, "chunked");
+    }
+    return parser->has_coding ? 0 : -EPROTO;
+}
+
+static int parse_value(struct gs_http_response_parser *parser, const char *line, size_t name_length,
+                       size_t n)
+{
+    const char *value = line + name_length + 1, *end = line + n;
+    while (value < end && is_space(*value))
+        value++;
+    while (end > value && is_space(end[-1]))
+        end--;
+    size_t length = (size_t)(end - value);
+    if (equals_nocase(line, name_length, "content-length"))
+        return parser->is_truncated ? -EPROTO : parse_length(parser, value, length);
+    if (equals_nocase(line, name_length, "transfer-encoding"))
+        return parser->is_truncated ? -EPROTO : parse_coding(parser, value, length);
+    if (equals_nocase(line, name_length, "connection"))
+        parse_connection(parser, value, length);
+    return 0;
+}
+
+static int parse_field(struct gs_http_response_parser *parser, const char *line, size_t n)
+{
+    if (is_space(line[0]))
+        return -EPROTO;
+    const char *colon = memchr(line, ':', n);
+    if (!colon)
+        return parser->is_truncated ? 0 : -EPROTO;
+    size_t name_length = (size_t)(colon - line);
+    if (!name_length || is_space(colon[-1]))
+        return -EPROTO;
+    /* The lengths of the names of the three relevant fields. */
+    if (name_length == 14 || name_length == 17 || name_length == 10)
+        return parse_value(parser, line, name_length, n);
+    return 0;
+}
+
+static void skip_interim_response(struct gs_http_response_parser *parser)
+{
+    uint32_t header_bytes = parser->header_bytes;
+    gs_http_response_parser_init(parser, parser->is_head);
+    parser->header_bytes = header_bytes;
+}
+
+static int end_fields(struct gs_http_response_parser *parser)
+{
+    if (parser->status < 200) {
+        skip_interim_response(parser);
+        return 0;
+    }
+    if (parser->has_coding && (parser->has_length || parser->is_http_1_0))
+        return -EPROTO;
+    bool has_body = !parser->is_head && parser->status != 204 && parser->status != 304;
+    bool is_framed = !has_body || parser->is_chunked || parser->has_length;
+    parser->keep_alive =
+        is_framed && !parser->has_close && (!parser->is_http_1_0 || parser->has_keep_alive);
+    if (!is_framed)
+        parser->state = UNTIL_CLOSE;
+    else if (has_body && parser->is_chunked)
+        parser->state = SIZE;
+    else
+        parser->state = has_body && parser->left ? LENGTH : DONE;
+    parser->header_bytes = 0;
+    return 0;
+}
+
+static int hex_value(char c)
+{
+    if (is_digit(c))
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static int parse_chunk_size(struct gs_http_response_parser *parser, const char *line, size_t n)
+{
+    uint64_t size = 0;
+    size_t i = 0;
+    for (; i < n && hex_value(line[i]) >= 0; i++) {
+        if (size >> 58)
+            return -EPROTO;
+        size = size << 4 | (uint64_t)hex_value(line[i]);
+    }
+    if (!i || (i < n && line[i] != ';' && !is_space(line[i])))
+        return -EPROTO;
+    parser->left = size;
+    parser->state = size ? CHUNK : TRAILER;
+    parser->header_bytes = 0;
+    return 0;
+}
+
+static int parse_line(struct gs_http_response_parser *parser, const char *line, size_t n)
+{
+    switch (parser->state) {
+    case STATUS:
+        return parse_status(parser, line, n);
+    case FIELDS:
+        return n ? parse_field(parser, line, n) : end_fields(parser);
+    case SIZE:
+        return parse_chunk_size(parser, line, n);
+    case CHUNK_END:
+        parser->state = SIZE;
+        return n ? -EPROTO : 0;
+    default: /* TRAILER: its fields are ignored */
+        parser->state = n ? TRAILER : DONE;
+        return 0;
+    }
+}
+
+/* ---- Bytes ---- */
+
+static void buffer_line_start(struct gs_http_response_parser *parser, const char *bytes, size_t n)
+{
+    size_t room = sizeof parser->line - parser->line_length;
+    parser->is_truncated |= n > room;
+    n = n > room ? room : n;
+    memcpy(parser->line + parser->line_length, bytes, n);
+    parser->line_length += (uint8_t)n;
+}
+
+/* Parse one line, or buffer the beginning of one. */
+static ssize_t feed_line(struct gs_http_response_parser *parser, const char *bytes, size_t n)
+{
+    const char *newline = memchr(bytes, '\n', n), *line = bytes;
+    size_t used = newline ? (size_t)(newline + 1 - bytes) : n, length = used - 1;
+    if (used > GS_HTTP_RESPONSE_HEADER_MAX - parser->header_bytes)
+        return -EMSGSIZE;
+    parser->header_bytes += (uint32_t)used;
+    if (!newline || parser->line_length) {
+        buffer_line_start(parser, bytes, newline ? length : n);
+        if (!newline)
+            return (ssize_t)n;
+        line = parser->line;
+        length = parser->line_length;
+    } else if (length > sizeof parser->line) {
+        parser->is_truncated = true; /* as if it had been split */
+        length = sizeof parser->line;
+    }
+    if (!parser->is_truncated && length && line[length - 1] == '\r')
+        length--;
+    int err = parse_line(parser, line, length);
+    parser->line_length = 0;
+    parser->is_truncated = false;
+    return err ? err : (ssize_t)used;
+}
+
+static size_t feed_body(struct gs_http_response_parser *parser, size_t n)
+{
+    if (parser->state == UNTIL_CLOSE) {
+        parser->body_bytes += n;
+        return n;
+    }
+    size_t used = n < parser->left ? n : (size_t)parser->left;
+    parser->body_bytes += used;
+    parser->left -= used;
+    if (!parser->left)
+        parser->state = parser->state == CHUNK ? CHUNK_END : DONE;
+    return used;
+}
+
+ssize_t gs_http_response_parser_feed(struct gs_http_response_parser *parser, const char *bytes,
+                                     size_t n)
+{
+    size_t used = 0;
+    while (used < n && parser->state != DONE) {
+        bool is_body =
+            parser->state == LENGTH || parser->state == CHUNK || parser->state == UNTIL_CLOSE;
+        ssize_t step = is_body ? (ssize_t)feed_body(parser, n - used)
+                               : feed_line(parser, bytes + used, n - used);
+        if (step < 0)
+            return step;
+        used += (size_t)step;
+    }
+    return (ssize_t)used;
+}

@@ -1,0 +1,74 @@
+/* The client's side of HTTP/1.0 and 1.1: parses one response, incrementally, and determines the
+ * length and the end of its body and whether the connection may be reused. The body is counted and
+ * discarded.
+ *
+ *     struct gs_http_response_parser parser;
+ *     gs_http_response_parser_init(&parser, false);
+ *     ssize_t used = gs_http_response_parser_feed(&parser, bytes, n);
+ *     if (used >= 0 && gs_http_response_parser_is_done(&parser))
+ *         ...                                    the next response starts at bytes + used
+ *
+ * Interim responses (1xx) are skipped. The bytes are borrowed. Of an incomplete line only the
+ * beginning is stored, which suffices for the relevant fields; longer lines are truncated to the
+ * same length even if they are complete, so the result never depends on how the bytes were split.
+ *
+ *                          1xx                  chunked              size 0
+ *              +----------------------+  +---------------> SIZE ----------------> TRAILER --+
+ *              v                      |  |                 |  ^                             |
+ *     STATUS ------> FIELDS ----------+--+                 v  |                             v
+ *                                     |  |               CHUNK ---> CHUNK_END               DONE
+ *                                     |  +-- Content-Length --> LENGTH -------------------> ^
+ *                                     |  +-- neither ---------> UNTIL_CLOSE -- EOF -------> |
+ *                                     +----- no body --------------------------------------+
+ */
+#ifndef GS_HTTP_RESPONSE_PARSER_H
+#define GS_HTTP_RESPONSE_PARSER_H
+
+#include <gossamer/api.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { GS_HTTP_RESPONSE_LINE_MAX = 120, GS_HTTP_RESPONSE_HEADER_MAX = 64 * 1024 };
+
+/* The caller may read the members before `state`; the others are private. */
+struct gs_http_response_parser {
+    uint64_t body_bytes; /* so far, without the framing of chunks */
+    uint16_t status;     /* 0 until it is known; once done, not that of an interim response */
+    bool keep_alive;     /* once done: another request may be sent on the connection */
+
+    uint8_t state;
+    bool is_head;
+    bool is_http_1_0;
+    bool has_length;
+    bool is_chunked;
+    bool has_coding;   /* a transfer coding, chunked or not */
+    bool is_truncated; /* the current line is longer than `line` */
+    bool has_close, has_keep_alive;
+    uint8_t line_length;
+    uint32_t header_bytes; /* other than body, since the last chunk */
+    uint64_t left;         /* of the body, or of the chunk */
+    char line[GS_HTTP_RESPONSE_LINE_MAX];
+};
+
+/* is_head: it is the response to a HEAD request, which never has a body. */
+void gs_http_response_parser_init(struct gs_http_response_parser *parser, bool is_head);
+
+/* Parse received bytes. Returns the number of bytes used: all, unless the response ends before
+ * them. Returns -EPROTO for input that is not a response of RFC 9112 or has an unreliable length,
+ * and -EMSGSIZE for more than GS_HTTP_RESPONSE_HEADER_MAX bytes of header; do not use the parser
+ * again then. */
+GS_MUST_CHECK ssize_t gs_http_response_parser_feed(struct gs_http_response_parser *parser,
+                                                   const char *bytes, size_t n);
+
+/* Report that the peer has closed the connection. Returns 0 if that ends the response (or it was
+ * complete already), or -ECONNABORTED if it is incomplete. */
+GS_MUST_CHECK int gs_http_response_parser_end(struct gs_http_response_parser *parser);
+
+bool gs_http_response_parser_is_done(const struct gs_http_response_parser *parser);
+
+/* Returns whether any byte of the response was received. */
+bool gs_http_response_parser_has_started(const struct gs_http_response_parser *parser);
+
+#endif

@@ -1,0 +1,162 @@
+#include "http_server/session.h"
+
+#include <errno.h>
+#include <gossamer/io.h>
+#include <gossamer/sys.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+
+/* Time after which accepting is tried again when descriptors or memory are exhausted. */
+#define PAUSE_NS (20 * GS_MILLISECOND)
+
+/* ---- Options ---- */
+
+#define SET_DEFAULT(member_, value_) ((member_) = (member_) ? (member_) : (value_))
+
+static void set_options(struct gs_http_sessions *sessions, const struct gs_http_server *server)
+{
+    struct gs_http_server *options = &sessions->options;
+    struct gs_http_options *limits = &sessions->limits;
+    gs_http_options_default(limits);
+    *options = *server;
+    SET_DEFAULT(options->max_connections, 10000);
+    SET_DEFAULT(options->header_timeout_ns, limits->header_timeout_ns);
+    SET_DEFAULT(options->idle_timeout_ns, limits->idle_timeout_ns);
+    SET_DEFAULT(options->body_timeout_ns, 60 * GS_SECOND);
+    SET_DEFAULT(options->write_timeout_ns, 60 * GS_SECOND);
+    SET_DEFAULT(options->drain_timeout_ns, 10 * GS_SECOND);
+    limits->max_request_line = SET_DEFAULT(options->max_request_line, limits->max_request_line);
+    limits->max_header = SET_DEFAULT(options->max_header, limits->max_header);
+    limits->max_fields = SET_DEFAULT(options->max_fields, limits->max_fields);
+    limits->max_body = SET_DEFAULT(options->max_body, limits->max_body);
+}
+
+/* ---- Accepting ---- */
+
+/* Start a thread for the connection. The caller has a slot, which the thread takes over. */
+static int start_session(struct gs_http_sessions *sessions, int fd)
+{
+    struct gs_http_session *session = gs_http_session_new(sessions, fd);
+    int err = session ? gs_scope_spawn(&sessions->threads, gs_http_session_run, session, GS_NEVER)
+                      : -ENOMEM;
+    if (err) {
+        free(session);
+        gs_close(fd);
+    }
+    return err;
+}
+
+/* Accept one connection; the caller has a slot, which is free again after an error. Returns 0 or
+ * -errno. */
+static int accept_one(struct gs_http_sessions *sessions, int listener, uint64_t deadline_ns)
+{
+    int fd = gs_accept(listener, NULL, NULL, SOCK_CLOEXEC, deadline_ns);
+    int err = fd < 0 ? fd : start_session(sessions, fd);
+    if (err)
+        gs_semaphore_post(&sessions->slots);
+    return err;
+}
+
+/* Whether accepting can never succeed again. */
+static bool is_final(int err)
+{
+    return err == -ECANCELED || err == -EBADF || err == -EINVAL || err == -ENOTSOCK;
+}
+
+static bool is_exhaustion(int err)
+{
+    return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS || err == -EAGAIN;
+}
+
+/* Accept until that fails permanently. Other errors are those of single connections (accept(2)).
+ * Returns the final error. */
+static int accept_all(struct gs_http_sessions *sessions, int listener)
+{
+    for (;;) {
+        int err = gs_semaphore_wait(&sessions->slots, GS_NEVER);
+        if (!err)
+            err = accept_one(sessions, listener, GS_NEVER);
+        /* Without memory for a timer the pause is short. */
+        if (is_exhaustion(err) && gs_thread_sleep(gs_clock_now() + PAUSE_NS) == -ECANCELED)
+            err = -ECANCELED;
+        if (is_final(err))
+            return err;
+        if (err)
+            gs_thread_yield();
+    }
+}
+
+/* ---- The end ---- */
+
+/* Accept what is pending, as far as there are slots, and no longer than until end_ns: clients may
+ * connect as fast as they are accepted. */
+static void accept_pending(struct gs_http_sessions *sessions, int listener, uint64_t end_ns)
+{
+    int err = 0;
+    while (!err || (!is_final(err) && !is_exhaustion(err) && err != -ETIMEDOUT)) {
+        if (gs_clock_now() >= end_ns || gs_semaphore_wait(&sessions->slots, 0))
+            break;
+        err = accept_one(sessions, listener, 0);
+    }
+}
+
+/* Whether a part of a request has arrived, which the session will notice. */
+static bool has_input(int fd)
+{
+    char byte;
+    return gs_sys_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* End the input of the sessions that wait for a request; a body that is still to come would be cut
+ * off. The accesses pair with those of wait_for_request in head.c. */
+static void drain(struct gs_http_sessions *sessions)
+{
+    atomic_store(&sessions->is_draining, true);
+    gs_mutex_lock(&sessions->lock, GS_NEVER);
+    GS_LIST_FOREACH (link, &sessions->list) {
+        const struct gs_http_session *session = gs_container_of(link, struct gs_http_session, link);
+        if (atomic_load(&session->is_idle) && !has_input(session->exchange.fd))
+            gs_sys_shutdown(session->exchange.fd, SHUT_RD);
+    }
+    gs_mutex_unlock(&sessions->lock);
+}
+
+static void finish(struct gs_http_sessions *sessions, int listener, bool is_listening)
+{
+    bool was_cancelable = gs_thread_set_cancelable(false);
+    uint64_t end_ns = gs_clock_after(gs_clock_now(), sessions->options.drain_timeout_ns);
+    drain(sessions);
+    if (is_listening)
+        accept_pending(sessions, listener, end_ns);
+    (void)!gs_scope_wait(&sessions->threads, end_ns);
+    gs_thread_set_cancelable(was_cancelable);
+}
+
+int gs_http_serve(int listener, const struct gs_http_server *server)
+{
+    struct gs_http_sessions sessions = {0};
+    const int on = 1;
+    int is_listening = 0;
+    socklen_t length = sizeof is_listening;
+    if (!server->handler)
+        return -EINVAL;
+    int err = gs_sys_getsockopt(listener, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &length);
+    if (err)
+        return err;
+    if (!is_listening)
+        return -EINVAL;
+    /* Inherited by the connections, so that parts of a response are not held back; of no
+     * consequence for sockets without it. */
+    gs_sys_setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    set_options(&sessions, server);
+    const struct gs_thread_attributes attributes = {.name = "http",
+                                                    .stack_size = sessions.options.stack_size,
+                                                    .migrates = sessions.options.migrates};
+    sessions.threads.attributes = &attributes;
+    sessions.slots.count = sessions.options.max_connections;
+    gs_list_init(&sessions.list);
+    err = accept_all(&sessions, listener);
+    finish(&sessions, listener, err == -ECANCELED);
+    return err == -ECANCELED ? 0 : err;
+}

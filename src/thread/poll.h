@@ -1,0 +1,37 @@
+/* Waiting for several descriptors at once, shared by poll.c and select.c. */
+#ifndef GS_THREAD_POLL_H
+#define GS_THREAD_POLL_H
+
+#include "thread/thread.h"
+
+#include <gossamer/io.h>
+
+/* A notification of an event may arrive while the other descriptors are still being polled: it is
+ * recorded, and wakes the thread if it waits. The notifying kernel thread holds the lock of a
+ * descriptor at which a waiter is queued, so this structure stays valid meanwhile. */
+struct notification {
+    struct gs_spin lock;
+    bool is_pending, is_waited_for;
+    struct gs_thread *thread;
+};
+
+/* Notify. The caller holds the lock of the object under which the waiter of the notification was
+ * queued. If this returns true, the caller makes the thread ready. */
+bool gs_notification_claim(struct notification *notification);
+
+struct poll_waiters {
+    struct gs_poll *polls;
+    struct gs_waiter (*each)[2]; /* of each descriptor; all zero at first */
+    unsigned count;
+    struct notification notification;
+};
+
+/* Poll the descriptors. Returns how many are ready, or -errno. */
+int gs_poll_now(struct gs_poll *polls, unsigned count);
+
+/* Watch all descriptors, and queue waiters that notify. Returns 0 or -errno; then none is
+ * queued. */
+int gs_poll_enqueue(struct poll_waiters *waiters);
+void gs_poll_dequeue(struct poll_waiters *waiters);
+
+#endif

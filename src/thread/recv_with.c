@@ -1,0 +1,118 @@
+/* gs_recv_with: receiving into the worker's memory, for threads that have little of their own.
+ *
+ * The stack of a thread that waits here holds a few small frames; with io_uring, also a buffer of
+ * the size of a usual request. The receive itself and what the
+ * caller does with the bytes run on the worker's stack, which is in the processor's caches from the
+ * thread that used it before. */
+#include "thread/descriptors.h"
+#include "thread/socket_ring.h"
+#include "thread/turn.h"
+
+#include <errno.h>
+#include <gossamer/io.h>
+#include <gossamer/sys.h>
+#include <stdlib.h>
+
+#define BUFFER_SIZE 65536
+
+/* What the kernel receives while the thread waits (io_uring) is stored on the thread's stack: it is
+ * the size of a usual request. What is longer is received by the calls that follow. */
+#define STACK_BUFFER_SIZE 1024
+
+/* A call of gs_recv_with, as it is carried out on the worker's stack. */
+struct receiving {
+    int fd;
+    struct descriptor *descriptor;
+    gs_received_fn *fn;
+    void *data;
+    const char *bytes; /* NULL: to be received */
+    ssize_t n;         /* bytes received, or -errno */
+    ssize_t result;    /* the result of fn, if n is not negative */
+};
+
+static void try_receive(struct receiving *receiving, char *buffer)
+{
+    struct descriptor *descriptor = receiving->descriptor;
+    const struct io_call call = {.direction = GS_READ, .n = BUFFER_SIZE};
+    descriptor_clear(descriptor, GS_READ);
+    receiving->n = gs_sys_recv(receiving->fd, buffer, BUFFER_SIZE, MSG_DONTWAIT);
+    if (call_may_leave_more(&call, descriptor, receiving->n))
+        gs_descriptor_set_ready(descriptor, GS_READ);
+    if (receiving->n >= 0)
+        receiving->result = receiving->fn(receiving->data, buffer, (size_t)receiving->n);
+}
+
+/* The worker has one buffer, made at its first use. A call within fn gets another. */
+static void *receive_with_buffer(void *argument)
+{
+    struct receiving *receiving = argument;
+    struct worker *worker = worker_current();
+    char *buffer = worker->receive_buffer ? worker->receive_buffer : malloc(BUFFER_SIZE);
+    if (UNLIKELY(!buffer)) {
+        receiving->n = -ENOMEM;
+        return NULL;
+    }
+    worker->receive_buffer = NULL;
+    try_receive(receiving, buffer);
+    if (UNLIKELY(worker->receive_buffer))
+        free(buffer);
+    else
+        worker->receive_buffer = buffer;
+    return NULL;
+}
+
+static void *call_fn(void *argument)
+{
+    struct receiving *receiving = argument;
+    receiving->result = receiving->fn(receiving->data, receiving->bytes, (size_t)receiving->n);
+    return NULL;
+}
+
+/* Have the kernel receive. A frame of its own, so that the bytes are on the stack only here. */
+static __attribute__((noinline)) ssize_t receive_by_ring(struct receiving *receiving,
+                                                         uint64_t deadline_ns)
+{
+    char bytes[STACK_BUFFER_SIZE];
+    receiving->bytes = bytes;
+    receiving->n = gs_recv(receiving->fd, bytes, sizeof bytes, 0, deadline_ns);
+    if (receiving->n >= 0)
+        gs_thread_call_on_worker_stack(call_fn, receiving);
+    receiving->bytes = NULL;
+    return receiving->n < 0 ? receiving->n : receiving->result;
+}
+
+/* Count the call (turn.h), and return its result. */
+static inline ssize_t count_and_return(const struct receiving *receiving, uint64_t deadline_ns)
+{
+    turn_spend(receiving->n, deadline_ns);
+    return receiving->result;
+}
+
+ssize_t gs_recv_with(int fd, gs_received_fn *fn, void *data, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    static const struct io_call wanted = {
+        .operation = IORING_OP_RECV, .direction = GS_READ, .n = STACK_BUFFER_SIZE};
+    struct receiving receiving = {
+        .fd = fd, .descriptor = gs_descriptor(fd), .fn = fn, .data = data};
+    if (UNLIKELY(!receiving.descriptor))
+        return descriptor_error(fd);
+    /* A call that does not wait asks the kernel in any case: the kernel's event may not be
+     * delivered yet. */
+    bool may_be_ready = !deadline_ns || descriptor_may_be_ready(receiving.descriptor, GS_READ);
+    for (;;) {
+        if (may_be_ready) {
+            gs_thread_call_on_worker_stack(receive_with_buffer, &receiving);
+            if (LIKELY(receiving.n >= 0))
+                return count_and_return(&receiving, deadline_ns);
+            if (receiving.n != -EAGAIN && receiving.n != -EINTR)
+                return receiving.n;
+        }
+        if (deadline_ns && gs_socket_ring_can_run(&wanted, receiving.descriptor))
+            return receive_by_ring(&receiving, deadline_ns);
+        int err = gs_descriptor_wait(receiving.descriptor, fd, GS_READ, deadline_ns);
+        if (err)
+            return err;
+        may_be_ready = true;
+    }
+}

@@ -1,0 +1,140 @@
+#include "http/cache.h"
+#include "tests/test.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+static struct gs_http_cache cache;
+
+/* Checks invariants P1 to P3. */
+static void check_cache(void)
+{
+    size_t count = 0, in_buckets = 0, bytes = 0;
+    unsigned descriptors = 0;
+    struct gs_http_page *older = NULL;
+    for (struct gs_http_page *page = cache.oldest; page; older = page, page = page->newer) {
+        CHECK(page->older == older);
+        CHECK(gs_http_cache_find(&cache, page->path) == page);
+        bytes += sizeof *page + page->path.n + page->head.n +
+                 (page->body ? (size_t)page->stat.st_size : 0);
+        descriptors += page->fd >= 0;
+        count++;
+    }
+    CHECK(cache.newest == older);
+    for (size_t i = 0; i < cache.bucket_count; i++)
+        for (struct gs_http_page *page = cache.buckets[i]; page; page = page->next_same_bucket)
+            in_buckets++;
+    CHECK_EQ(count, cache.count);
+    CHECK_EQ(in_buckets, count);
+    CHECK_EQ(cache.bytes, bytes);
+    CHECK_EQ(cache.descriptors, descriptors);
+    CHECK(bytes <= cache.max_bytes && descriptors <= cache.max_descriptors);
+}
+
+static struct gs_http_text name(unsigned number)
+{
+    static char text[32];
+    return (struct gs_http_text){text,
+                                 (size_t)snprintf(text, sizeof text, "folder/%u.html", number)};
+}
+
+/* Insert a page of `size` bytes, or with a descriptor. */
+static struct gs_http_page *insert(unsigned number, off_t size, bool with_body)
+{
+    struct stat stat = {.st_size = size};
+    struct gs_http_page *page = gs_http_page_new(name(number), &stat, with_body);
+    CHECK(page);
+    if (!with_body)
+        CHECK((page->fd = open("/dev/null", O_RDONLY)) >= 0);
+    gs_http_cache_insert(&cache, page, number);
+    gs_http_page_unref(page);
+    check_cache();
+    return gs_http_cache_find(&cache, name(number));
+}
+
+TEST(pages_are_found_by_their_path)
+{
+    gs_http_cache_init(&cache, 1 << 24, 10);
+    CHECK(!gs_http_cache_find(&cache, name(1)));
+    for (unsigned i = 0; i < 1000; i++)
+        CHECK(insert(i, 1, true));
+    for (unsigned i = 0; i < 1000; i++) {
+        struct gs_http_page *page = gs_http_cache_find(&cache, name(i));
+        CHECK(page && page->validated_ns == i);
+    }
+    CHECK(!gs_http_cache_find(&cache, name(1000)));
+    CHECK(!gs_http_cache_find(&cache, GS_HTTP_TEXT("")));
+    gs_http_cache_done(&cache);
+}
+
+TEST(page_replaces_another_of_its_path)
+{
+    gs_http_cache_init(&cache, 1 << 20, 10);
+    struct gs_http_page *previous = gs_http_page_ref(insert(1, 5, true));
+    struct gs_http_page *page = insert(1, 6, true);
+    CHECK(page != previous && page->stat.st_size == 6);
+    CHECK_EQ(cache.count, 1);
+    CHECK_EQ(previous->references, 1);
+    gs_http_page_unref(previous);
+    gs_http_cache_done(&cache);
+}
+
+TEST(page_validated_least_recently_is_evicted_first)
+{
+    gs_http_cache_init(&cache, 10000, 10);
+    CHECK(insert(1, 2000, true));
+    CHECK(insert(2, 2000, true));
+    CHECK(insert(3, 2000, true));
+    gs_http_cache_revalidate(&cache, gs_http_cache_find(&cache, name(1)), 7);
+    check_cache();
+    CHECK_EQ(gs_http_cache_find(&cache, name(1))->validated_ns, 7);
+    CHECK(insert(4, 3000, true));
+    CHECK(gs_http_cache_find(&cache, name(1)));
+    CHECK(!gs_http_cache_find(&cache, name(2)));
+    CHECK(gs_http_cache_find(&cache, name(3)));
+    gs_http_cache_done(&cache);
+}
+
+TEST(page_larger_than_the_cache_is_not_inserted_and_evicts_nothing)
+{
+    gs_http_cache_init(&cache, 5000, 10);
+    CHECK(insert(1, 1000, true));
+    CHECK(!insert(2, 5000, true));
+    CHECK(gs_http_cache_find(&cache, name(1)));
+    /* The page that it would replace is removed. */
+    CHECK(!insert(1, 5000, true));
+    CHECK_EQ(cache.count, 0);
+    gs_http_cache_done(&cache);
+}
+
+TEST(descriptors_are_bounded_too)
+{
+    gs_http_cache_init(&cache, 1 << 20, 2);
+    struct gs_http_page *first = insert(1, 1000000, false);
+    int fd = first->fd;
+    CHECK(insert(2, 10, true));
+    CHECK(insert(3, 1000000, false));
+    CHECK(insert(4, 1000000, false));
+    CHECK(!gs_http_cache_find(&cache, name(1)));
+    CHECK(fcntl(fd, F_GETFD) < 0 || gs_http_cache_find(&cache, name(4))->fd == fd);
+    CHECK(gs_http_cache_find(&cache, name(3)));
+    CHECK_EQ(cache.descriptors, 2);
+    gs_http_cache_done(&cache);
+    gs_http_cache_init(&cache, 1 << 20, 0);
+    CHECK(!insert(1, 1000000, false));
+    gs_http_cache_done(&cache);
+}
+
+TEST(removed_page_lives_until_its_last_reference)
+{
+    gs_http_cache_init(&cache, 1 << 20, 2);
+    struct gs_http_page *page = gs_http_page_ref(insert(1, 4, true));
+    insert(2, 4, true);
+    gs_http_cache_remove(&cache, page);
+    check_cache();
+    CHECK(!gs_http_cache_find(&cache, name(1)));
+    memcpy(page->body, "abcd", 4);
+    gs_http_cache_done(&cache);
+    CHECK_EQ(page->references, 1);
+    gs_http_page_unref(page);
+}

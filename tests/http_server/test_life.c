@@ -1,0 +1,361 @@
+/* The life of a server: many clients, limits, exhaustion, and its end. */
+#include "tests/http_server/serving.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+
+#define GET "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+#define CLIENTS 20
+
+static void greet(struct gs_http_exchange *exchange, void *unused)
+{
+    (void)unused;
+    MUST_EQ(gs_http_respond(exchange, 200, NULL, "hello", 5), 0);
+}
+
+static void *be_client(void *unused)
+{
+    struct heard *heard = malloc(sizeof *heard);
+    MUST(heard);
+    int fd = connect_client();
+    for (int i = 0; i < 30; i++) {
+        heard->n = 0;
+        say(fd, GET);
+        MUST_EQ(hear(fd, heard, "hello"), 0);
+    }
+    gs_close(fd);
+    free(heard);
+    return unused;
+}
+
+static void *be_clients(void *unused)
+{
+    struct gs_thread *clients[CLIENTS];
+    start_server();
+    for (int i = 0; i < CLIENTS; i++)
+        clients[i] = spawn(be_client, NULL);
+    for (int i = 0; i < CLIENTS; i++)
+        join(clients[i]);
+    stop_server();
+    return unused;
+}
+
+TEST(many_clients_are_served_at_the_same_time)
+{
+    serve_with(&(struct gs_http_server){.handler = greet}, be_clients);
+}
+
+TEST(connections_may_migrate)
+{
+    serve_with(&(struct gs_http_server){.handler = greet, .migrates = true}, be_clients);
+}
+
+TEST(more_clients_than_connections_are_served_one_after_the_other)
+{
+    serve_with(&(struct gs_http_server){.handler = greet, .max_connections = 2}, be_clients);
+}
+
+static void *cancel_one_of_two(void *unused)
+{
+    start_server();
+    struct gs_thread *first = server_thread;
+    server_thread = spawn(run_server, NULL);
+    be_client(NULL);
+    gs_thread_cancel(first);
+    MUST_EQ((intptr_t)join(first), 0);
+    be_client(NULL);
+    stop_server();
+    return unused;
+}
+
+TEST(servers_with_the_same_listener_end_one_by_one)
+{
+    serve_with(&(struct gs_http_server){.handler = greet}, cancel_one_of_two);
+}
+
+/* ---- Exhaustion ---- */
+
+static _Atomic(unsigned) accepts;
+
+static long refuse_accepts(long number, void *error)
+{
+    return number == SYS_accept4 && accepts++ < 5 ? *(const int *)error : 0;
+}
+
+static void *be_accepted_late(void *error)
+{
+    accepts = 0;
+    start_server();
+    gs_sys_set_fault(refuse_accepts, error);
+    be_client(NULL);
+    gs_sys_set_fault(NULL, NULL);
+    MUST(accepts > 5);
+    stop_server();
+    return NULL;
+}
+
+TEST(connections_wait_while_descriptors_or_memory_are_exhausted)
+{
+    static int errors[] = {-EMFILE, -ENFILE, -ENOMEM, -ENOBUFS, -ECONNABORTED};
+    server = (struct gs_http_server){.handler = greet};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        CHECK_EQ(gs_threads_run(NULL, be_accepted_late, &errors[i], NULL), 0);
+}
+
+static void *serve_nothing(void *unused)
+{
+    struct gs_http_server no_handler = {0};
+    struct sockaddr_in address;
+    int listener = listen_anywhere(&address);
+    int other = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    MUST_EQ(gs_http_serve(listener, &no_handler), -EINVAL);
+    MUST_EQ(gs_http_serve(other, &server), -EINVAL);
+    MUST_EQ(gs_http_serve(-1, &server), -EBADF);
+    MUST_EQ(gs_http_serve(0, &server), -ENOTSOCK);
+    gs_sys_close(other);
+    gs_close(listener);
+    return unused;
+}
+
+TEST(what_does_not_listen_is_an_error)
+{
+    int fd = open("/dev/null", O_RDONLY);
+    CHECK(fd >= 0 && dup2(fd, 0) == 0);
+    serve_with(&(struct gs_http_server){.handler = greet}, serve_nothing);
+    close(fd);
+}
+
+static void *close_listener(void *unused)
+{
+    start_server();
+    be_client(NULL);
+    gs_close(server_listener);
+    MUST_EQ((intptr_t)join(server_thread), -EBADF);
+    return unused;
+}
+
+TEST(closing_the_listener_ends_the_server)
+{
+    serve_with(&(struct gs_http_server){.handler = greet}, close_listener);
+}
+
+/* ---- Draining ---- */
+
+static struct gs_semaphore entered, may_answer;
+static atomic_int handler_result;
+
+static void answer_later(struct gs_http_exchange *exchange, void *unused)
+{
+    (void)unused;
+    gs_semaphore_post(&entered);
+    atomic_store(&handler_result, gs_semaphore_wait(&may_answer, GS_NEVER));
+    (void)!gs_http_respond(exchange, 200, NULL, "done", 4);
+}
+
+static void *drain(void *unused)
+{
+    static struct heard heard;
+    start_server();
+    int new = connect_client(), busy = connect_client(), idle = connect_client();
+    say(idle, GET);
+    gs_semaphore_post(&may_answer);
+    heard.n = 0;
+    MUST_EQ(hear(idle, &heard, "done"), 0);
+    say(busy, GET);
+    MUST_EQ(gs_semaphore_wait(&entered, GS_NEVER), 0);
+    MUST_EQ(gs_semaphore_wait(&entered, GS_NEVER), 0);
+    gs_thread_cancel(server_thread);
+    heard.n = 0;
+    MUST_EQ(hear(idle, &heard, NULL), 0);
+    MUST_EQ(hear(new, &heard, NULL), 0);
+    MUST_EQ(heard.n, 0);
+    gs_semaphore_post(&may_answer);
+    MUST_EQ(hear(busy, &heard, NULL), 0);
+    MUST_CONTAIN(heard.bytes, "Connection: close\r\nContent-Length: 4\r\n\r\ndone");
+    MUST_EQ(atomic_load(&handler_result), 0);
+    gs_close(new);
+    gs_close(busy);
+    gs_close(idle);
+    MUST_EQ((intptr_t)join(server_thread), 0);
+    gs_close(server_listener);
+    return unused;
+}
+
+TEST(draining_server_closes_idle_connections_and_completes_the_others)
+{
+    serve_with(&(struct gs_http_server){.handler = answer_later, .drain_timeout_ns = PATIENCE_NS},
+               drain);
+}
+
+static void *drain_too_long(void *unused)
+{
+    start_server();
+    int fd = connect_client();
+    say(fd, GET);
+    MUST_EQ(gs_semaphore_wait(&entered, GS_NEVER), 0);
+    stop_server();
+    MUST_EQ(atomic_load(&handler_result), -ECANCELED);
+    gs_close(fd);
+    return unused;
+}
+
+TEST(handlers_are_canceled_when_the_time_for_draining_is_over)
+{
+    serve_with(
+        &(struct gs_http_server){.handler = answer_later, .drain_timeout_ns = 20 * GS_MILLISECOND},
+        drain_too_long);
+}
+
+static void *cancel_everything(void *unused)
+{
+    start_server();
+    int busy = connect_client(), idle = connect_client();
+    say(busy, GET);
+    MUST_EQ(gs_semaphore_wait(&entered, GS_NEVER), 0);
+    gs_threads_cancel_all();
+    MUST_EQ((intptr_t)join(server_thread), 0);
+    gs_close(server_listener);
+    gs_close(busy);
+    gs_close(idle);
+    return unused;
+}
+
+TEST(cancellation_of_all_threads_ends_the_server)
+{
+    serve_with(&(struct gs_http_server){.handler = answer_later}, cancel_everything);
+}
+
+/* ---- A request that arrives while the server begins to drain ---- */
+
+static void echo(struct gs_http_exchange *exchange, void *unused)
+{
+    char bytes[10];
+    (void)unused;
+    ssize_t n = gs_http_read_all(exchange, bytes, sizeof bytes);
+    if (n >= 0)
+        MUST_EQ(gs_http_respond(exchange, 200, NULL, bytes, (size_t)n), 0);
+}
+
+#define POST_HEAD "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n"
+
+static void *post_while_draining(void *unused)
+{
+    static struct heard heard;
+    start_server();
+    heard.n = 0;
+    int fd = connect_client();
+    say(fd, POST_HEAD "ab");
+    MUST_EQ(hear(fd, &heard, "ab"), 0);
+    /* The connection is idle now: with one worker, the server drains before this head is seen. */
+    gs_thread_sleep(after(5 * GS_MILLISECOND));
+    heard.n = 0;
+    say(fd, POST_HEAD);
+    gs_thread_cancel(server_thread);
+    gs_thread_sleep(after(5 * GS_MILLISECOND));
+    say(fd, "xy");
+    MUST_EQ(hear(fd, &heard, NULL), 0);
+    MUST_CONTAIN(heard.bytes, "HTTP/1.1 200 OK");
+    MUST(ends_with(heard.bytes, "\r\n\r\nxy"));
+    gs_close(fd);
+    MUST_EQ((intptr_t)join(server_thread), 0);
+    gs_close(server_listener);
+    return unused;
+}
+
+TEST(draining_server_still_receives_the_body_of_a_request_that_has_begun)
+{
+    serve_with(&(struct gs_http_server){.handler = echo, .drain_timeout_ns = PATIENCE_NS},
+               post_while_draining);
+}
+
+#define CONNECTS_MAX 100000
+
+static _Atomic(int) connects;
+static _Atomic(bool) is_connecting;
+
+/* With each connection that is accepted, another one becomes pending. */
+static long connect_another(long number, void *unused)
+{
+    const struct linger reset = {.l_onoff = 1};
+    (void)unused;
+    if (number != SYS_accept4 || !is_connecting || connects == CONNECTS_MAX)
+        return 0;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&server_address, sizeof server_address))
+        return 0;
+    connects++;
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    close(fd);
+    return 0;
+}
+
+static void *drain_under_load(void *unused)
+{
+    start_server();
+    be_client(NULL);
+    is_connecting = true;
+    gs_thread_cancel(server_thread);
+    MUST_EQ((intptr_t)join(server_thread), 0);
+    MUST(connects < CONNECTS_MAX);
+    gs_close(server_listener);
+    return unused;
+}
+
+TEST(draining_ends_although_clients_connect_as_fast_as_they_are_accepted)
+{
+    server = (struct gs_http_server){.handler = greet, .drain_timeout_ns = 20 * GS_MILLISECOND};
+    gs_sys_set_fault(connect_another, NULL);
+    run_with(3, drain_under_load);
+    gs_sys_set_fault(NULL, NULL);
+}
+
+/* ---- Handlers that end their thread ---- */
+
+static int values_destroyed;
+
+static void destroy_value(void *value)
+{
+    gs_thread_sleep(after(GS_MILLISECOND));
+    ++*(int *)value;
+}
+
+static int exit_key;
+
+static void exit_thread(struct gs_http_exchange *exchange, void *unused)
+{
+    (void)unused;
+    MUST_EQ(gs_thread_set_value(exit_key, &values_destroyed), 0);
+    if (exchange->path[1] == 'c')
+        MUST_EQ(gs_http_respond(exchange, 200, NULL, "complete", 8), 0);
+    if (exchange->path[1] == 'i') {
+        MUST_EQ(gs_http_start(exchange, 200, NULL, GS_HTTP_UNKNOWN), 0);
+        MUST_EQ(gs_http_write(exchange, "incomplete", 10), 0);
+    }
+    gs_thread_exit(NULL);
+}
+
+static void *meet_exiting_handlers(void *unused)
+{
+    static struct heard heard;
+    values_destroyed = 0;
+    start_server();
+    MUST(ends_with(ask("GET /c HTTP/1.1\r\nHost: h\r\n\r\n"), "\r\n\r\ncomplete"));
+    MUST_EQ(strcmp(ask(GET), ""), 0);
+    int fd = connect_client();
+    say(fd, "GET /i HTTP/1.1\r\nHost: h\r\n\r\n");
+    heard.n = 0;
+    MUST_EQ(hear(fd, &heard, NULL), -ECONNRESET);
+    gs_close(fd);
+    stop_server();
+    MUST_EQ(values_destroyed, 3);
+    return unused;
+}
+
+TEST(handler_that_ends_its_thread_ends_its_connection_only)
+{
+    exit_key = gs_thread_key_new(destroy_value);
+    serve_with(&(struct gs_http_server){.handler = exit_thread, .max_connections = 1},
+               meet_exiting_handlers);
+}

@@ -1,0 +1,93 @@
+/* A server to which memory is refused. Each allocation of the library is made to fail, for every
+ * number of it; the server must answer or close, and serve the next client. */
+#include "tests/http_server/serving.h"
+
+#include <stdlib.h>
+
+static _Atomic(long) allowed = -1; /* allocations until one fails; -1: none does */
+static _Atomic(unsigned) failures;
+
+static bool may_allocate(void)
+{
+    if (allowed < 0 || allowed-- > 0)
+        return true;
+    failures++;
+    return false;
+}
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t count, size_t n);
+void *__real_realloc(void *bytes, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t count, size_t n);
+void *__wrap_realloc(void *bytes, size_t n);
+
+void *__wrap_malloc(size_t n)
+{
+    return may_allocate() ? __real_malloc(n) : NULL;
+}
+
+void *__wrap_calloc(size_t count, size_t n)
+{
+    return may_allocate() ? __real_calloc(count, n) : NULL;
+}
+
+void *__wrap_realloc(void *bytes, size_t n)
+{
+    return may_allocate() ? __real_realloc(bytes, n) : NULL;
+}
+
+static void answer(struct gs_http_exchange *exchange, void *unused)
+{
+    char bytes[100];
+    (void)unused;
+    ssize_t n = gs_http_read_all(exchange, bytes, sizeof bytes);
+    if (n >= 0 && !gs_http_set_field(exchange, "X", "y"))
+        (void)!gs_http_respond(exchange, 200, "text/plain", bytes, (size_t)n);
+}
+
+static const char request[] = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+                              "3\r\nabc\r\n0\r\n\r\n"
+                              "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n"
+                              "Connection: close\r\n\r\nabc";
+
+/* Send the requests with buffers of this thread's only; the connection may end at any time. */
+static const char *ask_in_need(void)
+{
+    static struct heard heard;
+    int fd = connect_client();
+    heard.n = 0;
+    (void)!gs_send(fd, request, sizeof request - 1, 0, GS_NEVER);
+    (void)!hear(fd, &heard, NULL);
+    gs_close(fd);
+    return heard.bytes;
+}
+
+static void *be_in_need(void *unused)
+{
+    start_server();
+    const char *heard = ask_in_need();
+    MUST_EQ(count_of(heard, "HTTP/1.1 200 OK\r\nDate: "), 2);
+    unsigned complete = 0, failed = 0;
+    for (long n = 0; complete < 3; n++) {
+        MUST(n < 1000);
+        failures = 0;
+        allowed = n;
+        heard = ask_in_need();
+        allowed = -1;
+        MUST(!heard[0] || begins_with(heard, "HTTP/1.1 200 ") || begins_with(heard, "HTTP/1.1 50"));
+        complete += !failures;
+        failed += failures > 0;
+        MUST(failures || count_of(heard, "\r\n\r\nabc") == 2);
+        MUST_EQ(count_of(ask_in_need(), "HTTP/1.1 200 OK\r\nDate: "), 2);
+    }
+    MUST(failed >= 5); /* session, input, head, fields of a response, ... */
+    stop_server();
+    return unused;
+}
+
+TEST(server_survives_each_allocation_that_fails)
+{
+    server = (struct gs_http_server){.handler = answer};
+    run_with(1, be_in_need);
+}

@@ -1,0 +1,231 @@
+"""Projects that use CMake find the library installed, or build it as a part of themselves."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from installation import HAS_CXX, ROOT, SANITIZERS, cached, environment, libraries_needed, output
+
+SAID = f"all threads have resumed: the sum of their numbers is {99 * 50}"
+
+PROJECT = """
+cmake_minimum_required(VERSION 3.25)
+project(user LANGUAGES {language})
+{found}
+add_executable({name} {source})
+target_link_libraries({name} PRIVATE {target})
+"""
+
+
+def write_project(folder: Path, found: str, target: str, path: str = "examples/many.c") -> Path:
+    """Write the project of a program, which is a copy of one of ours."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source = Path(shutil.copy(ROOT / path, folder))
+    language = {".c": "C", ".cc": "CXX"}[source.suffix]
+    names = {"name": source.stem, "source": source.name, "language": language}
+    text = PROJECT.format(found=found, target=target, **names)
+    (folder / "CMakeLists.txt").write_text(text)
+    return folder
+
+
+def check_program(program: Path) -> None:
+    library = program.resolve().parent
+    assert output(program, "100", LD_LIBRARY_PATH=str(library)).splitlines()[-1] == SAID
+
+
+def build_with_installed(
+    installed: Path, folder: Path, found: str, target: str, *words: str
+) -> Path:
+    variables = environment(installed, folder)
+    project = write_project(folder / "project", found, target)
+    build = folder / "build"
+    output("cmake", "-S", project, "-B", build, "-G", "Ninja", *words, **variables)
+    output("cmake", "--build", build, **variables)
+    said = output(build / "many", "100", **variables)
+    assert said.splitlines()[-1] == SAID
+    return build / "many"
+
+
+@pytest.mark.parametrize(
+    ("target", "words", "is_shared"),
+    [
+        ("gossamer::gossamer", (), True),
+        ("gossamer::gossamer", ("-DBUILD_SHARED_LIBS=ON",), True),
+        ("gossamer::gossamer", ("-DBUILD_SHARED_LIBS=OFF",), False),
+        ("gossamer::shared", ("-DBUILD_SHARED_LIBS=OFF",), True),
+        ("gossamer::static", (), False),
+        ("gossamer::checked", (), False),
+    ],
+)
+def test_find_package(
+    target: str, words: tuple[str, ...], is_shared: bool, installed: Path, tmp_path: Path
+) -> None:
+    found = "find_package(gossamer 0.1 REQUIRED COMPONENTS static shared checked)"
+    program = build_with_installed(installed, tmp_path, found, target, *words)
+    assert ("libgossamer.so.0" in libraries_needed(program)) == is_shared
+
+
+def test_find_package_offers_the_library_that_is_there(installed: Path, tmp_path: Path) -> None:
+    """As where a distribution leaves out static libraries, or has a package for them."""
+    part = shutil.copytree(installed, tmp_path / "part", symlinks=True)
+    for file in (*part.rglob("libgossamer.a"), *part.rglob("gossamer-static*.cmake")):
+        file.unlink()
+    words = "-DBUILD_SHARED_LIBS=OFF"
+    found = "find_package(gossamer 0.1 REQUIRED)"
+    program = build_with_installed(part, tmp_path, found, "gossamer::gossamer", words)
+    assert "libgossamer.so.0" in libraries_needed(program)
+    check_is_not_found(part, tmp_path / "other", "gossamer 0.1 COMPONENTS static")
+
+
+def check_is_not_found(installed: Path, folder: Path, words: str) -> None:
+    """Configure a project that cannot have what it asks for, as it knows."""
+    text = f"find_package({words})\nif(gossamer_FOUND)\n    message(FATAL_ERROR found)\nendif()"
+    project = write_project(folder / "project", text, "m")
+    output("cmake", "-S", project, "-B", folder / "build", **environment(installed, folder))
+
+
+@pytest.mark.parametrize("words", ["gossamer 0.2", "gossamer 1", "gossamer 0.0"])
+def test_find_package_refuses_another_minor_version(
+    words: str, installed: Path, tmp_path: Path
+) -> None:
+    check_is_not_found(installed, tmp_path, words)
+
+
+def test_find_package_gives_the_options_for_stacks(installed: Path, tmp_path: Path) -> None:
+    found = "find_package(gossamer 0.1 REQUIRED)"
+    words = "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
+    program = build_with_installed(installed, tmp_path, found, "gossamer::gossamer", words)
+    (entry,) = json.loads((program.parent / "compile_commands.json").read_text())
+    assert "-fstack-clash-protection" in entry["command"].split()
+
+
+@pytest.mark.skipif(not HAS_CXX, reason="configured without a C++ compiler")
+@pytest.mark.parametrize("target", ["gossamer::static", "gossamer::shared"])
+def test_find_package_serves_a_project_in_cplusplus(
+    target: str, installed: Path, tmp_path: Path
+) -> None:
+    found = "find_package(gossamer 0.1 REQUIRED)"
+    project = write_project(tmp_path / "project", found, target, "tests/headers/program.cc")
+    build, variables = tmp_path / "build", environment(installed, tmp_path)
+    output("cmake", "-S", project, "-B", build, **variables)
+    said = output("cmake", "--build", build, "--verbose", **variables)
+    assert " -fstack-clash-protection " in said
+    output(build / "program", **variables)
+
+
+def folder_without_python(folder: Path) -> Path:
+    """Return a directory with the commands of the system, except Python."""
+    folder.mkdir()
+    for directory in ("/bin", "/usr/bin", *os.environ["PATH"].split(":")):
+        for tool in Path(directory).iterdir() if Path(directory).is_dir() else ():
+            place = folder / tool.name
+            if not tool.name.startswith("python") and not place.is_symlink():
+                place.symlink_to(tool)
+    return folder
+
+
+ADD = f"""
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+{{settings}}
+add_subdirectory({ROOT} gossamer)
+"""
+FETCH = """
+include(FetchContent)
+FetchContent_Declare(gossamer URL unused)
+FetchContent_MakeAvailable(gossamer)
+"""
+
+
+@pytest.mark.skipif(bool(SANITIZERS), reason="it is compiled again, as users do")
+def test_add_subdirectory_builds_the_library_and_nothing_else(tmp_path: Path) -> None:
+    path = str(folder_without_python(tmp_path / "bin"))
+    text = ADD.format(settings="include(CTest)")
+    project = write_project(tmp_path / "project", text, "gossamer::gossamer")
+    build = tmp_path / "build"
+    compiler = f"-DCMAKE_C_COMPILER={cached('CMAKE_C_COMPILER')}"
+    output("cmake", "-S", project, "-B", build, "-G", "Ninja", compiler, PATH=path)
+    output("cmake", "--build", build, PATH=path)
+    check_program(build / "many")
+    assert not any("gossamer" in needed for needed in libraries_needed(build / "many"))
+
+    entries = json.loads((build / "compile_commands.json").read_text())
+    sources = {Path(entry["file"]) for entry in entries}
+    assert {source.relative_to(ROOT).parts[0] for source in sources if ROOT in source.parents} == {
+        "src"
+    }
+    (own,) = (entry["command"].split() for entry in entries if entry["file"].endswith("many.c"))
+    assert [word for word in own if word.startswith(("-W", "-f", "-D"))] == [
+        "-fstack-clash-protection"
+    ]
+    assert "\nTotal Tests: 0\n" in output("ctest", "--test-dir", build, "-N")
+    output("cmake", "--install", build, "--prefix", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.skipif(bool(SANITIZERS), reason="it is compiled again, as users do")
+def test_fetch_content_with_make_builds_both_libraries(tmp_path: Path) -> None:
+    project = write_project(tmp_path / "project", FETCH, "gossamer::gossamer")
+    build = tmp_path / "build"
+    words = [f"-DFETCHCONTENT_SOURCE_DIR_GOSSAMER={ROOT}", "-DGOSSAMER_BUILD_SHARED=ON"]
+    words += ["-DGOSSAMER_INSTALL=ON", "-DCMAKE_INSTALL_PREFIX=/usr"]
+    words += ["-DCMAKE_INSTALL_LIBDIR=lib", "-DCMAKE_INSTALL_DATADIR=/usr/elsewhere"]
+    words.append(f"-DCMAKE_C_COMPILER={cached('CMAKE_C_COMPILER')}")
+    output("cmake", "-S", project, "-B", build, "-G", "Unix Makefiles", *words)
+    output("cmake", "--build", build, "-j", "2")
+    check_program(build / "many")
+    assert "libgossamer.so.0" in libraries_needed(build / "many")
+    libraries = [next(build.rglob(f"libgossamer.{suffix}")) for suffix in ("a", "so")]
+    assert not any(bytes(tmp_path) in library.read_bytes() for library in libraries)
+    package = tmp_path / "package"
+    output("env", f"DESTDIR={package}", "cmake", "--install", build)
+    assert (package / "usr/elsewhere/gossamer/gdb/gossamer.py").is_file()
+    assert list((package / "usr/elsewhere/gdb/auto-load/usr/lib").glob("*-gdb.py"))
+
+
+@pytest.mark.skipif(bool(SANITIZERS), reason="it is configured again, as users do")
+@pytest.mark.parametrize(
+    ("settings", "targets"),
+    [
+        ("", {"gossamer_static"}),
+        ("set(BUILD_SHARED_LIBS OFF)", {"gossamer_static"}),
+        ("set(BUILD_SHARED_LIBS ON)", {"gossamer_shared"}),
+        ("set(GOSSAMER_BUILD_SHARED ON)", {"gossamer_static", "gossamer_shared"}),
+        ("set(GOSSAMER_BUILD_PROGRAM ON)", {"gossamer_static", "gossamer"}),
+        ("set(GOSSAMER_BUILD_EXAMPLES ON)", {"gossamer_static", "example_many"}),
+    ],
+)
+def test_a_project_chooses_what_is_built(settings: str, targets: set[str], tmp_path: Path) -> None:
+    chosen = {"gossamer_static", "gossamer_shared", "gossamer", "example_many"}
+    text = ADD.format(settings=settings)
+    for name in sorted(chosen | {"test_base_list", "baseline", "gossamer_check"}):
+        word = "NOT TARGET" if name in targets else "TARGET"
+        text += f"if({word} {name})\n    message(FATAL_ERROR {name})\nendif()\n"
+    project = write_project(tmp_path / "project", text, "gossamer::gossamer")
+    compiler = f"-DCMAKE_C_COMPILER={cached('CMAKE_C_COMPILER')}"
+    output("cmake", "-S", project, "-B", tmp_path / "build", compiler)
+
+
+@pytest.mark.skipif(bool(SANITIZERS), reason="it is configured again, as distributions do")
+@pytest.mark.parametrize(
+    ("shared", "linked", "linked_statically"),
+    [("OFF", "-lgossamer -pthread -lm", ""), ("ON", "-lgossamer", "-pthread -lm")],
+)
+def test_pkg_config_names_the_libraries_that_a_program_needs(
+    shared: str, linked: str, linked_statically: str, tmp_path: Path
+) -> None:
+    words = [f"-DBUILD_SHARED_LIBS={shared}", "-DCMAKE_INSTALL_PREFIX=/usr"]
+    words += [f"-DGOSSAMER_BUILD_{part}=OFF" for part in ("PROGRAM", "EXAMPLES", "BENCH", "TESTS")]
+    words += ["-DCMAKE_INSTALL_LIBDIR=/usr/lib/here", "-DCMAKE_INSTALL_INCLUDEDIR=include/there"]
+    output("cmake", "-S", ROOT, "-B", tmp_path, *words)
+    fields = dict(
+        line.split(": ", 1)
+        for line in (tmp_path / "gossamer.pc").read_text().splitlines()
+        if ": " in line
+    )
+    assert linked in fields["Libs"]
+    assert linked_statically in fields["Libs.private"]
+    assert ("-lm" in fields["Libs"]) == (shared == "OFF")
+    paths = (tmp_path / "gossamer.pc").read_text().splitlines()[:2]
+    assert paths == ["libdir=${pcfiledir}/../", "includedir=${pcfiledir}/../../../include/there"]

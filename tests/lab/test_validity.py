@@ -1,0 +1,85 @@
+"""When a measurement is invalid; which files clients request."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gossamer_lab import fileset
+from gossamer_lab.experiment import Point, ValidityRules
+from gossamer_lab.validity import invalid_reason, load_share
+
+POINT = Point("load-500", 305, 500, 1)
+RULE = ValidityRules(exempt=("thread-128",))
+
+
+def row(**changes: object) -> dict[str, Any]:
+    valid = {
+        "server": "event",
+        "seconds": 2.0,
+        "response_mean_us": 50_000.0,
+        "measured_load": 490.0,
+        "errors": 0,
+        "errors_by_kind": "",
+        "client_busy": 0.5,
+    }
+    return valid | changes
+
+
+def test_a_measurement_within_the_limits_is_valid() -> None:
+    assert invalid_reason(row(), POINT, RULE) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"client_busy": 0.99}, "the client was the limit"),
+        ({"measured_load": 130.0}, "the measured load fell short"),
+        ({"errors": 3, "errors_by_kind": "timeout: 3"}, r"3 requests failed \(timeout: 3\)"),
+        ({"response_mean_us": None}, "too few responses"),
+    ],
+)
+def test_a_measurement_not_limited_by_the_server_is_invalid(
+    changes: dict[str, Any], reason: str
+) -> None:
+    assert re.search(reason, str(invalid_reason(row(**changes), POINT, RULE)))
+    assert invalid_reason(row(**changes), POINT, None) is None
+
+
+def test_failed_requests_may_be_tolerated() -> None:
+    forgiving = ValidityRules(tolerates_errors=True)
+    assert invalid_reason(row(errors=3, errors_by_kind="timeout: 3"), POINT, forgiving) is None
+
+
+def test_the_measured_load_of_an_exempt_server_may_fall_short() -> None:
+    assert invalid_reason(row(server="thread-128", measured_load=130.0), POINT, RULE) is None
+
+
+def test_requests_cut_off_by_the_end_do_not_invalidate_a_short_run() -> None:
+    # 500 connections for 1 s at 0.2 s per response: 500 of 2500 requests are cut off halfway.
+    assert load_share(
+        row(seconds=1.0, response_mean_us=200_000.0, measured_load=450.0), 500
+    ) == pytest.approx(1.0)
+
+
+def test_the_file_set_has_four_classes_of_nine_sizes_in_every_directory(tmp_path: Path) -> None:
+    fileset.make(tmp_path, 3)
+    sizes = sorted(path.stat().st_size for path in (tmp_path / "dir00002").iterdir())
+    assert len(sizes) == 36
+    assert (sizes[0], sizes[-1]) == (102, 921_600)
+    assert (tmp_path / "dir00002" / "class3_9").stat().st_nlink == 3
+
+
+def test_files_are_requested_by_class_and_popularity(tmp_path: Path) -> None:
+    requested = fileset.requests(25)
+    assert requested == fileset.requests(25)
+    kinds = Counter(path.split("class")[1][0] for path in requested)
+    assert [kinds[kind] / len(requested) for kind in "0123"] == pytest.approx(
+        [0.35, 0.50, 0.14, 0.01], abs=0.04
+    )
+    assert Counter(path.split("_")[1] for path in requested).most_common(1)[0][0] == "5"
+    assert Counter(path.split("/")[1] for path in requested).most_common(1)[0][0] == "dir00000"
+    fileset.make(tmp_path, 25)
+    assert all((tmp_path / path.lstrip("/")).is_file() for path in requested)
