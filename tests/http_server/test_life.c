@@ -313,12 +313,13 @@ TEST(draining_ends_although_clients_connect_as_fast_as_they_are_accepted)
 
 /* ---- Handlers that end their thread ---- */
 
-static int values_destroyed;
+/* Threads end together: a place among the connections is free before the values are destroyed. */
+static atomic_int values_destroyed;
 
 static void destroy_value(void *value)
 {
     gs_thread_sleep(after(GS_MILLISECOND));
-    ++*(int *)value;
+    ++*(atomic_int *)value;
 }
 
 static int exit_key;
