@@ -2,7 +2,8 @@
  * the kernel allows programs to set that: nothing else uses it, and reading it is one load.
  * Elsewhere it is a thread-local variable, read through a function that is never inlined: a
  * compiler may keep the address of such a variable, which would be wrong when a thread has resumed
- * on another worker. */
+ * on another worker. In a kernel thread that may be no worker, where the GS base may be 0, that
+ * variable is also faster than the instruction that reads the base. */
 #include "thread/stacks.h"
 
 #include <sys/auxv.h>
@@ -23,11 +24,15 @@ struct worker *gs_worker_from_stack(const void *sp)
     return NULL;
 }
 
+static bool has_tls_bases(void)
+{
+    return UNLIKELY(atomic_load_explicit(&gs_runtime.has_tls_bases, memory_order_relaxed));
+}
+
 __attribute__((noinline)) struct worker *gs_worker_from_tls(void)
 {
     struct worker *worker;
-    if (UNLIKELY(atomic_load_explicit(&gs_runtime.has_tls_bases, memory_order_relaxed)) &&
-        (worker = gs_worker_from_stack(__builtin_frame_address(0))))
+    if (has_tls_bases() && (worker = gs_worker_from_stack(__builtin_frame_address(0))))
         return worker;
     worker = tls_worker;
     __asm__ volatile("" : "+r"(worker));
@@ -71,7 +76,7 @@ void gs_worker_set_current(struct worker *worker)
  * workers. */
 NOT_FOR_TSAN struct worker *gs_worker_or_null(void)
 {
-    if (!gs_runtime.uses_gsbase)
+    if (!has_tls_bases() || !gs_runtime.uses_gsbase)
         return gs_worker_from_tls();
     struct worker *worker = read_gs_base();
     return worker && __atomic_load_n(&worker->abi_thread_pointer, __ATOMIC_RELAXED) ==

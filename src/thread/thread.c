@@ -79,12 +79,12 @@ ALWAYS_INLINE void init(struct gs_thread *thread, const struct gs_thread_attribu
     atomic_init(&thread->claim, CLAIM_NONE);
     atomic_init(&thread->park_state, PARK_EMPTY);
     atomic_init(&thread->lock.held, false);
-    thread->is_pinned = false;
+    thread->is_uncancelable = thread->is_parking = thread->wait_ignores_cancel = false;
+    thread->is_external = thread->is_pinned = thread->is_detached = thread->is_done = false;
+    thread->is_live = false;
     thread->deadline_index = 0;
-    thread->is_uncancelable = thread->is_detached = thread->is_done = thread->is_parking = false;
     thread->migrates = attributes->migrates && !attributes->worker;
     thread->bound_worker = attributes->worker ? gs_runtime.workers[attributes->worker - 1] : NULL;
-    thread->wait_ignores_cancel = thread->is_external = false;
     thread->waiter = (struct gs_waiter){.thread = thread};
     thread->deadline_ns = thread->timer_ns = GS_NEVER;
     thread->timer.watcher.active = false;
