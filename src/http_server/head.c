@@ -8,16 +8,42 @@
 
 /* ---- Waiting for a request ---- */
 
+/* Take the input back. If drain() has it, it looks at what has arrived, and ends the input if that
+ * is nothing: until then nothing may be received. */
+static void take_input(struct gs_http_session *session)
+{
+    int expected = GS_HTTP_INPUT_IDLE;
+    if (atomic_compare_exchange_strong(&session->input_owner, &expected, GS_HTTP_INPUT_BUSY))
+        return;
+    gs_mutex_lock(&session->sessions->lock, GS_NEVER);
+    gs_mutex_unlock(&session->sessions->lock);
+    atomic_store(&session->input_owner, GS_HTTP_INPUT_BUSY);
+}
+
+/* Wait until something has arrived; it is received when the input is the session's again. The two
+ * sequentially consistent accesses pair with those of drain() in server.c: either this thread sees
+ * is_draining, or drain() sees GS_HTTP_INPUT_IDLE. */
+static int wait_for_input(struct gs_http_session *session, uint64_t deadline_ns)
+{
+    int err = 0;
+    atomic_store(&session->input_owner, GS_HTTP_INPUT_IDLE);
+    if (!atomic_load(&session->sessions->is_draining))
+        err = gs_wait_readable(session->exchange.fd, deadline_ns);
+    take_input(session);
+    return err;
+}
+
 /* Wait for the first bytes of a request. A draining server ends the input of sessions that are
- * idle. The two sequentially consistent accesses pair with those of drain() in server.c: either
- * this thread sees is_draining, or drain() sees is_idle. */
+ * idle. */
 static int wait_for_request(struct gs_http_session *session, uint64_t timeout_ns)
 {
-    atomic_store(&session->is_idle, true);
-    bool is_draining = atomic_load(&session->sessions->is_draining);
-    uint64_t deadline_ns = is_draining ? 0 : gs_clock_after(gs_clock_now(), timeout_ns);
-    ssize_t n = gs_http_session_receive(session, deadline_ns);
-    atomic_store_explicit(&session->is_idle, false, memory_order_relaxed);
+    uint64_t deadline_ns = gs_clock_after(gs_clock_now(), timeout_ns);
+    ssize_t n;
+    do {
+        int err = wait_for_input(session, deadline_ns);
+        n = err ? err : gs_http_session_receive(session, 0);
+    } while (n == -ETIMEDOUT && !atomic_load(&session->sessions->is_draining) &&
+             gs_clock_now() < deadline_ns);
     return n > 0 ? 0 : n < 0 ? (int)n : -EPIPE;
 }
 

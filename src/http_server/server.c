@@ -108,6 +108,12 @@ static bool has_input(int fd)
     return gs_sys_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
+static bool claim_input(struct gs_http_session *session)
+{
+    int expected = GS_HTTP_INPUT_IDLE;
+    return atomic_compare_exchange_strong(&session->input_owner, &expected, GS_HTTP_INPUT_DRAINED);
+}
+
 /* End the input of the sessions that wait for a request; a body that is still to come would be cut
  * off. The accesses pair with those of wait_for_request in head.c. */
 static void drain(struct gs_http_sessions *sessions)
@@ -115,8 +121,8 @@ static void drain(struct gs_http_sessions *sessions)
     atomic_store(&sessions->is_draining, true);
     gs_mutex_lock(&sessions->lock, GS_NEVER);
     GS_LIST_FOREACH (link, &sessions->list) {
-        const struct gs_http_session *session = gs_container_of(link, struct gs_http_session, link);
-        if (atomic_load(&session->is_idle) && !has_input(session->exchange.fd))
+        struct gs_http_session *session = gs_container_of(link, struct gs_http_session, link);
+        if (claim_input(session) && !has_input(session->exchange.fd))
             gs_sys_shutdown(session->exchange.fd, SHUT_RD);
     }
     gs_mutex_unlock(&sessions->lock);

@@ -51,14 +51,21 @@ enum gs_http_response_framing {
     GS_HTTP_FRAMED_BY_CLOSE,
 };
 
+/* Whose decision it is what becomes of a session's input. */
+enum gs_http_input_owner {
+    GS_HTTP_INPUT_BUSY,    /* the session's: it receives a request, or handles one */
+    GS_HTTP_INPUT_IDLE,    /* nobody's: the session waits for a request, and receives nothing */
+    GS_HTTP_INPUT_DRAINED, /* drain()'s, until it releases the sessions' lock */
+};
+
 struct gs_http_session {
     struct gs_http_exchange exchange;
     struct gs_http_sessions *sessions;
     struct gs_list link;
     struct gs_cleanup cleanup;
-    atomic_bool is_idle; /* it waits for a request: a draining server may end its input */
-    bool is_first;       /* no request has come yet */
-    bool must_linger;    /* a response was the last: the client may send on */
+    atomic_int input_owner; /* enum gs_http_input_owner */
+    bool is_first;          /* no request has come yet */
+    bool must_linger;       /* a response was the last: the client may send on */
 
     char *input; /* NULL: no bytes */
     size_t input_start, input_end, input_size;

@@ -81,7 +81,6 @@ ALWAYS_INLINE void init(struct gs_thread *thread, const struct gs_thread_attribu
     atomic_init(&thread->lock.held, false);
     thread->is_uncancelable = thread->is_parking = thread->wait_ignores_cancel = false;
     thread->is_external = thread->is_pinned = thread->is_detached = thread->is_done = false;
-    thread->is_live = false;
     thread->deadline_index = 0;
     thread->migrates = attributes->migrates && !attributes->worker;
     thread->bound_worker = attributes->worker ? gs_runtime.workers[attributes->worker - 1] : NULL;

@@ -113,13 +113,13 @@ struct gs_thread {
     struct worker *worker; /* NULL: not started, or mobile and ready in a shared queue */
     atomic_int claim;      /* enum claim */
     atomic_uint cancel;    /* enum cancel_state */
-    /* The first eight are false in a new thread; adjacent, they are written at once. */
+    /* The first seven are false in a new thread; adjacent, they are written together. */
     bool is_uncancelable, is_parking;
     bool wait_ignores_cancel; /* in addition to the kind's flag */
     bool is_external;         /* it is counted in its worker's `external` */
     bool is_pinned; /* stays for now, though it migrates: it waits for something of its worker's */
-    bool is_detached, is_done, is_live;
-    bool migrates, has_canary;
+    bool is_detached, is_done;
+    bool migrates, is_live, has_canary;
     uint8_t stack_class;
     struct gs_spin lock; /* guards is_done, is_detached, joiner and watchers */
 

@@ -270,6 +270,66 @@ TEST(draining_server_still_receives_the_body_of_a_request_that_has_begun)
                post_while_draining);
 }
 
+/* The head of a request arrives while drain() is about to look for one. It must not be received
+ * meanwhile: its body would be cut off. */
+static int late_client;
+static _Atomic(bool) is_drain_observed;
+static atomic_int echoes;
+
+static void count_and_echo(struct gs_http_exchange *exchange, void *unused)
+{
+    atomic_fetch_add(&echoes, 1);
+    echo(exchange, unused);
+}
+
+static long send_head(long number, void *unused)
+{
+    (void)unused;
+    if (number != SYS_recvfrom || !gs_thread_self() || gs_thread_self() != server_thread ||
+        !atomic_exchange(&is_drain_observed, false))
+        return 0;
+    MUST_EQ(send(late_client, POST_HEAD, strlen(POST_HEAD), 0), (ssize_t)strlen(POST_HEAD));
+    uint64_t end_ns = gs_clock_now() + 50 * GS_MILLISECOND;
+    while (atomic_load(&echoes) < 2 && gs_clock_now() < end_ns)
+        ;
+    return 0;
+}
+
+static void *send_head_while_draining(void *unused)
+{
+    static struct heard heard;
+    start_server();
+    heard.n = 0;
+    atomic_store(&echoes, 0);
+    late_client = connect_client();
+    say(late_client, POST_HEAD "ab");
+    MUST_EQ(hear(late_client, &heard, "ab"), 0);
+    gs_thread_sleep(after(5 * GS_MILLISECOND));
+    heard.n = 0;
+    atomic_store(&is_drain_observed, true);
+    gs_thread_cancel(server_thread);
+    while (atomic_load(&is_drain_observed))
+        gs_thread_sleep(after(GS_MILLISECOND));
+    gs_thread_sleep(after(5 * GS_MILLISECOND));
+    say(late_client, "xy");
+    MUST_EQ(hear(late_client, &heard, NULL), 0);
+    MUST(ends_with(heard.bytes, "\r\n\r\nxy"));
+    gs_close(late_client);
+    MUST_EQ((intptr_t)join(server_thread), 0);
+    gs_close(server_listener);
+    return unused;
+}
+
+TEST(a_head_that_arrives_while_the_server_looks_for_it_is_not_cut_from_its_body)
+{
+    gs_sys_set_fault(send_head, NULL);
+    serve_with(&(struct gs_http_server){.handler = count_and_echo,
+                                        .migrates = true,
+                                        .drain_timeout_ns = PATIENCE_NS},
+               send_head_while_draining);
+    gs_sys_set_fault(NULL, NULL);
+}
+
 #define CONNECTS_MAX 100000
 
 static _Atomic(int) connects;
