@@ -241,16 +241,17 @@ static int yield_in_wait(struct gs_loop *loop, unsigned worker, void *unused)
     return gs_loop_run_once(loop, GS_NEVER);
 }
 
-static void *sleep_briefly(void *unused)
+/* So long that the worker waits for it, however slow the machine is. */
+static void *sleep_long(void *unused)
 {
-    gs_thread_sleep(after(GS_MILLISECOND));
+    gs_thread_sleep(after(2 * GS_SECOND));
     return unused;
 }
 
 static void run_with_wait(void)
 {
     const struct gs_threads_options options = {.wait = yield_in_wait, .report_fd = report_out};
-    if (gs_threads_run(&options, sleep_briefly, NULL, NULL))
+    if (gs_threads_run(&options, sleep_long, NULL, NULL))
         _exit(4);
 }
 
