@@ -79,7 +79,7 @@ static void *run(void *argument)
     unsigned batch = acceptor->priority == SERVE_PRIORITY_CONNECTIONS ? 1 : BATCH_MAX, tries = 0;
     /* Once, so that there is memory for the timer when there is none for connections. */
     int err = gs_thread_sleep(gs_clock_now() + GS_MILLISECOND);
-    while (err != -ECANCELED && !acquire_slot(acceptor)) {
+    while (err != -ECANCELED && !gs_thread_is_canceled() && !acquire_slot(acceptor)) {
         err = take(acceptor);
         if (err) {
             gs_semaphore_post(acceptor->slots);

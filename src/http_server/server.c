@@ -69,12 +69,14 @@ static bool is_exhaustion(int err)
     return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS || err == -EAGAIN;
 }
 
-/* Accept until that fails permanently. Other errors are those of single connections (accept(2)).
+/* Accept until that fails permanently, or the thread is canceled: while there is always a client,
+ * no call waits and notices that. Other errors are those of single connections (accept(2)).
  * Returns the final error. */
 static int accept_all(struct gs_http_sessions *sessions, int listener)
 {
     for (;;) {
-        int err = gs_semaphore_wait(&sessions->slots, GS_NEVER);
+        int err =
+            gs_thread_is_canceled() ? -ECANCELED : gs_semaphore_wait(&sessions->slots, GS_NEVER);
         if (!err)
             err = accept_one(sessions, listener, GS_NEVER);
         /* Without memory for a timer the pause is short. */

@@ -354,8 +354,8 @@ static long connect_another(long number, void *unused)
 static void *drain_under_load(void *unused)
 {
     start_server();
-    be_client(NULL);
     is_connecting = true;
+    be_client(NULL);
     gs_thread_cancel(server_thread);
     MUST_EQ((intptr_t)join(server_thread), 0);
     MUST(connects < CONNECTS_MAX);
