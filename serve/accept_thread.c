@@ -105,19 +105,22 @@ int serve_accept_thread_start(struct serve_accept_thread *acceptor)
     return gs_thread_spawn(&attributes, run, acceptor, &acceptor->thread);
 }
 
-void serve_accept_thread_finish(struct serve_accept_thread *acceptor)
+void serve_accept_thread_finish(struct serve_accept_thread *acceptor, uint64_t max,
+                                uint64_t until_ns)
 {
-    int err;
+    int err = 0;
     gs_thread_cancel(acceptor->thread);
     (void)!gs_thread_join(acceptor->thread, GS_NEVER, NULL);
     gs_forget(acceptor->listener); /* so that the kernel is asked, whatever was last reported */
-    do {
-        if (gs_semaphore_wait(acceptor->slots, 0))
-            return;
+    for (uint64_t i = 0; i < max && is_connection_pending(acceptor->listener); i++) {
+        if (gs_semaphore_wait(acceptor->slots, until_ns))
+            break;
         err = take(acceptor);
         if (err)
             gs_semaphore_post(acceptor->slots);
-    } while (err >= 0 ||
-             serve_accept_failed(err, &acceptor->warned_ns, gs_clock_now()) == SERVE_ACCEPT_AGAIN);
+        if (err < 0 &&
+            serve_accept_failed(err, &acceptor->warned_ns, gs_clock_now()) != SERVE_ACCEPT_AGAIN)
+            break;
+    }
     gs_forget(acceptor->listener);
 }

@@ -34,7 +34,9 @@ struct serve_accept_thread {
 /* Start the thread. Returns 0 or -errno. */
 GS_MUST_CHECK int serve_accept_thread_start(struct serve_accept_thread *acceptor);
 
-/* End the thread, and accept the connections that are pending. */
-void serve_accept_thread_finish(struct serve_accept_thread *acceptor);
+/* End the thread, and accept the connections that are pending, `max` at most; until until_ns, those
+ * for which there is no slot wait for one. */
+void serve_accept_thread_finish(struct serve_accept_thread *acceptor, uint64_t max,
+                                uint64_t until_ns);
 
 #endif

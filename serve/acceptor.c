@@ -68,6 +68,10 @@ static bool is_connection_pending(const struct serve_acceptor *acceptor)
  * a pause. While no client waits, the listener stays watched. */
 static bool acquire_slot(struct serve_acceptor *acceptor)
 {
+    if (acceptor->exceeds_slots) {
+        serve_slots_acquire_extra(acceptor->slots);
+        return true;
+    }
     if (serve_slots_acquire(acceptor->slots))
         return true;
     if (acceptor->make_room) {

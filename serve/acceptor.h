@@ -32,6 +32,7 @@ struct serve_acceptor {
     bool wants_address;
     bool is_canceled, is_stopped;
     bool waits_for_slot; /* and tries again after the pause */
+    bool exceeds_slots;  /* accepts without a free slot, too; may be set before the last take */
     unsigned max_batch;  /* in one iteration of the loop; may be set before the start, and so may */
     bool by_completions; /* then the acceptor must stay until serve_acceptor_is_idle */
 };

@@ -55,8 +55,10 @@ void serve_acceptors_stop(struct serve_acceptors *acceptors)
 void serve_acceptors_finish(struct serve_acceptors *acceptors)
 {
     struct serve_server *server = acceptors->server;
-    for (unsigned i = 0; i < server->address_count; i++)
+    for (unsigned i = 0; i < server->address_count; i++) {
+        acceptors->items[i].exceeds_slots = true;
         serve_acceptor_take(&acceptors->items[i], (unsigned)server->options->backlog);
+    }
     serve_acceptors_stop(acceptors);
     for (unsigned i = 0; i < server->address_count; i++) {
         const struct gs_io *io = &acceptors->items[i].io;

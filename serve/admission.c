@@ -157,12 +157,28 @@ static int wait_for_connection(struct serve_listener_set *set)
     return wait_for(set, FIRST + count, GS_NEVER);
 }
 
+static bool is_connection_pending(const struct serve_listener_set *set)
+{
+    bool is_pending = false;
+    for (unsigned i = 0; !is_pending && i < set->admission->server->address_count; i++) {
+        struct pollfd poll = {.fd = listener_at(set, i), .events = POLLIN};
+        is_pending = gs_sys_poll(&poll, 1, 0) > 0;
+    }
+    return is_pending;
+}
+
+/* Also while the server drains: those that wait for a slot are served until the drain timeout. */
 static int wait_for_slot(struct serve_listener_set *set)
 {
-    if (serve_admission_is_draining(set->admission))
-        return shut_down(set);
+    uint64_t until_ns = atomic_load(&set->admission->drain_until_ns), timeout_ns = GS_NEVER;
+    if (until_ns != GS_NEVER) {
+        uint64_t now_ns = gs_clock_now();
+        if (now_ns >= until_ns || !is_connection_pending(set))
+            return shut_down(set);
+        timeout_ns = until_ns - now_ns;
+    }
     set->polls[FIRST] = (struct pollfd){.fd = set->admission->slots_fd, .events = POLLIN};
-    return wait_for(set, FIRST + 1, GS_NEVER);
+    return wait_for(set, FIRST + 1, timeout_ns);
 }
 
 /* At each address in turn. Returns the descriptor, or -errno. */

@@ -1,5 +1,6 @@
 /* The calls that wait, for user-level threads: those of gossamer/io.h. */
 #include "serve/blocking.h"
+#include "serve/file_op.h"
 
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
@@ -37,30 +38,15 @@ static int user_wait(struct serve_blocking *blocking, unsigned events, uint64_t 
     return (poll.revents & GS_READ ? POLLIN : 0) | (poll.revents & GS_WRITE ? POLLOUT : 0);
 }
 
-/* A path whose directories are in memory is opened without another thread. */
-static int64_t open_file(const struct gs_http_file_op *op)
-{
-    struct open_how how = {.flags = op->flags, .resolve = op->resolve | RESOLVE_CACHED};
-    int fd = gs_sys_openat2(op->fd, op->path, &how);
-    how.resolve = op->resolve;
-    return fd == -EAGAIN || fd == -EINVAL ? gs_open(op->fd, op->path, &how, GS_NEVER) : fd;
-}
-
 static int64_t run_file_op(const struct gs_http_file_op *op)
 {
-    switch (op->kind) {
-    case GS_HTTP_FILE_OPEN:
-        return open_file(op);
-    case GS_HTTP_FILE_STAT:
-        return gs_sys_fstat(op->fd, op->stat);
-    case GS_HTTP_FILE_READ:
-        return gs_pread(op->fd, op->bytes, op->n, (off_t)op->offset, GS_NEVER);
-    case GS_HTTP_FILE_CLOSE:
-        return gs_sys_close(op->fd);
-    case GS_HTTP_FILE_GENERATE:
-        return op->generator->generate(op->bytes, op->n, op->generator->data);
-    }
-    return -EINVAL;
+    struct open_how how = {.flags = op->flags, .resolve = op->resolve};
+    int64_t result;
+    if (serve_file_op_try(op, &result))
+        return result;
+    if (op->kind == GS_HTTP_FILE_OPEN)
+        return gs_open(op->fd, op->path, &how, GS_NEVER);
+    return gs_pread(op->fd, op->bytes, op->n, (off_t)op->offset, GS_NEVER);
 }
 
 static void load(struct gs_http_load *load)

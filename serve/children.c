@@ -43,10 +43,20 @@ static void report(pid_t pid, int status)
         serve_error("process %d ended with status %d", (int)pid, WEXITSTATUS(status));
 }
 
+/* A stopped process would hold up its clients, and those who wait at the sockets with it. */
+static void resume(pid_t pid, int status)
+{
+    serve_warn("process %d was stopped by signal %d, and goes on; the server stops with process %d",
+               (int)pid, WSTOPSIG(status), (int)getpid());
+    kill(pid, SIGCONT);
+}
+
 pid_t serve_reap_child(bool *ret_crashed)
 {
     int status;
-    pid_t pid = gs_sys_wait4(-1, &status, WNOHANG);
+    pid_t pid;
+    while ((pid = gs_sys_wait4(-1, &status, WNOHANG | WUNTRACED)) > 0 && WIFSTOPPED(status))
+        resume(pid, status);
     if (pid > 0) {
         *ret_crashed = status != 0;
         if (status)

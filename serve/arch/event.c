@@ -6,8 +6,10 @@
  *        v                                              v
  *     +--------------------- loop of a worker ----------------------+
  *     | accept --> advance: receive --> HTTP --> send, as far as it |
- *     |            goes without waiting; files are loaded inline    |
+ *     |            goes without waiting                             |
  *     +-------------------------------------------------------------+
+ *            |  files that are not in memory         ^
+ *            `------> kernel threads of a pool ------'
  *
  * Each transport's steps are in one of two files: by readiness in event_ready.c, by completions
  * (io_uring) in event_ring.c. Here is what comes before and after: workers, accepting, deadlines;
@@ -21,6 +23,9 @@
 #include <gossamer/sys.h>
 #include <stdlib.h>
 
+/* Kernel threads of the process that may wait for a disk at the same time. */
+#define DISK_THREADS 32
+
 struct event_connection *event_newer(const struct event_worker *worker,
                                      const struct event_connection *connection)
 {
@@ -33,7 +38,7 @@ void event_release(struct event_worker *worker, struct event_connection *connect
 {
     gs_timer_stop(&connection->timer);
     connection->is_ending = true;
-    if (!worker->transport->end(connection))
+    if (!event_end_disk(connection) || !worker->transport->end(connection))
         return;
     gs_loop_fd_closed(worker->loop, connection->base.fd);
     serve_connection_done(&connection->base);
@@ -73,6 +78,7 @@ static void on_accepted(void *data, int fd, const struct sockaddr *address)
     serve_connection_init(&connection->base, fd, &worker->shard, address,
                           gs_loop_now(worker->loop));
     connection->send_nomem = connection->is_ending = connection->is_queued = false;
+    connection->disk = NULL;
     gs_timer_init(&connection->timer, worker->loop, on_deadline);
     connection->timer.watcher.data = worker;
     gs_list_prepend(&worker->connections, &connection->link);
@@ -132,6 +138,7 @@ static int init_loop(struct event_worker *worker, unsigned index)
                             : &event_by_readiness;
     gs_loop_set_prefetch(worker->loop, worker->transport->watcher_offset,
                          worker->transport->connection_size - worker->transport->watcher_offset);
+    gs_loop_set_work_threads(worker->loop, DISK_THREADS);
     worker->is_level_triggered = serve_loop_is_level_triggered(worker->loop);
     worker->first_turn = worker->transport->advance;
     return 0;

@@ -1,6 +1,7 @@
 /* What the files of the architecture `event` share: event.c has the workers, how connections are
  * accepted and how they end; event_drain.c how a worker ends; event_ready.c and event_ring.c are
- * two transports, which move the bytes of connections. */
+ * two transports, which move the bytes of connections; event_disk.c is what would wait for a
+ * disk. */
 #ifndef GS_SERVE_EVENT_H
 #define GS_SERVE_EVENT_H
 
@@ -9,6 +10,7 @@
 #include "serve/loops.h"
 
 #include <gossamer/list.h>
+#include <gossamer/page_cache.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -23,7 +25,8 @@ struct event_connection {
     struct serve_connection base;
     bool send_nomem; /* the kernel had no memory for what is to be sent */
     bool is_ending;
-    bool is_queued; /* eager: it waits for its first turn */
+    bool is_queued;          /* eager: it waits for its first turn */
+    struct event_disk *disk; /* what the pool does for it; NULL: nothing */
     struct gs_timer timer;
     struct gs_list link; /* in the worker's list */
 };
@@ -42,9 +45,10 @@ struct event_worker {
     uint64_t connection_count;
     struct serve_slots *slots; /* for connections of all workers */
     struct gs_async drain;
-    struct gs_async evict;          /* a worker asks for room */
-    atomic_uint workers_to_ask;     /* if this one has none that may be closed */
-    struct event_worker **peers;    /* all workers; NULL: not started yet. Atomic */
+    struct gs_async evict;       /* a worker asks for room */
+    atomic_uint workers_to_ask;  /* if this one has none that may be closed */
+    struct event_worker **peers; /* all workers; NULL: not started yet. Atomic */
+    struct gs_page_cache page_cache;
     struct gs_list *next_candidate; /* where the next search for one to close starts */
     struct gs_timer drain_end;
     struct gs_prepare flush_log;
@@ -69,6 +73,9 @@ struct event_transport {
      * release it. */
     void (*advance)(struct event_worker *worker, struct event_connection *connection);
 
+    /* Some output was sent, with this result, by the loop or by the pool. */
+    void (*sent)(struct event_connection *connection, ssize_t n);
+
     /* What the kernel had no memory for may be tried again. */
     void (*retry)(struct event_connection *connection);
 
@@ -86,6 +93,15 @@ extern const struct event_transport event_by_readiness, event_by_completions;
 /* Make the worker ready for gs_async_send(&worker->drain), which ends it: connections that are
  * pending are accepted, requests that were received answered, and then all is closed. */
 void event_init_draining(struct event_worker *worker);
+
+/* Load a file, as the connection wants, or send some output and note the result. What would wait
+ * for a disk is handed to the pool: then false is returned, and the transport's `advance` is called
+ * when it is done. Until then the connection takes no step. */
+bool event_load(struct event_worker *worker, struct event_connection *connection);
+bool event_send(struct event_worker *worker, struct event_connection *connection);
+
+/* Returns false if the pool is busy with it: then event_release is called when it has ended. */
+bool event_end_disk(struct event_connection *connection);
 
 /* Close a connection for others, in this worker or in another. data: the worker. */
 void event_make_room(void *data);

@@ -23,19 +23,22 @@ static struct ready_connection *ready_of(struct event_connection *connection)
 
 /* ---- A request ---- */
 
-/* Do one thing that the socket allows; loading a file may block on the disk. Returns false if there
- * is none. */
+/* Do one thing that the socket allows. Returns false if there is none. */
 static bool step(struct event_worker *worker, struct ready_connection *ready, uint64_t now_ns)
 {
     struct event_connection *connection = &ready->connection;
     struct serve_connection *base = &connection->base;
     unsigned wants = gs_http_conn_wants(&base->http);
+    if (connection->disk)
+        return false;
     if (wants & GS_HTTP_WRITE && ready->writable) {
-        ssize_t n = serve_connection_send(base, now_ns);
-        connection->send_nomem = serve_is_nomem(n);
-        ready->writable = n != -EAGAIN && !connection->send_nomem;
-    } else if (wants & (GS_HTTP_LOAD | GS_HTTP_SHUTDOWN)) {
-        return serve_load_or_shut_down(worker->loop, base);
+        ready->writable = false;
+        return event_send(worker, connection);
+    }
+    if (wants & GS_HTTP_LOAD)
+        return event_load(worker, connection);
+    if (wants & GS_HTTP_SHUTDOWN) {
+        serve_connection_shut_down(base, now_ns);
     } else if (wants & GS_HTTP_READ && ready->readable) {
         ssize_t n = serve_connection_receive(base, worker->buffer, sizeof worker->buffer, now_ns);
         ready->readable = n == (ssize_t)sizeof worker->buffer || (n > 0 && ready->hung_up);
@@ -51,7 +54,7 @@ static int watch(struct event_worker *worker, struct ready_connection *ready, bo
 {
     const struct event_connection *connection = &ready->connection;
     if (worker->is_level_triggered) {
-        unsigned wants = gs_http_conn_wants(&connection->base.http);
+        unsigned wants = connection->disk ? 0 : gs_http_conn_wants(&connection->base.http);
         gs_io_set_events(&ready->io,
                          (wants & GS_HTTP_READ ? GS_READ : 0) |
                              (wants & GS_HTTP_WRITE && !connection->send_nomem ? GS_WRITE : 0));
@@ -66,6 +69,8 @@ static void advance(struct event_worker *worker, struct event_connection *connec
 {
     struct ready_connection *ready = ready_of(connection);
     unsigned steps = 0;
+    if (connection->is_ending)
+        return;
     while (steps < EVENT_STEPS_MAX && step(worker, ready, gs_loop_now(worker->loop)))
         steps++;
     if (event_is_over(connection) || event_watch_deadline(worker, connection) ||
@@ -97,6 +102,12 @@ static void init(struct event_worker *worker, struct event_connection *connectio
     ready->io.watcher.data = worker;
 }
 
+/* If the pool found no room, there may be some since then: what was reported meanwhile stays. */
+static void sent(struct event_connection *connection, ssize_t n)
+{
+    ready_of(connection)->writable |= n != -EAGAIN && !connection->send_nomem;
+}
+
 static void retry(struct event_connection *connection)
 {
     ready_of(connection)->writable = true;
@@ -121,6 +132,7 @@ const struct event_transport event_by_readiness = {
     .watcher_offset = offsetof(struct ready_connection, io),
     .init = init,
     .advance = advance,
+    .sent = sent,
     .retry = retry,
     .take = take,
     .end = end,

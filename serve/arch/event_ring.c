@@ -134,17 +134,15 @@ static int send_memory(struct ring_connection *ring)
     return gs_op_sendmsg(&ring->send, base->fd, &ring->message, output.flags);
 }
 
-static void send_some(struct ring_connection *ring, uint64_t now_ns)
+/* Returns false if the pool sends. */
+static bool send_some(struct ring_connection *ring)
 {
     struct event_connection *connection = &ring->connection;
-    if (!serve_connection_sends_file(&connection->base)) {
-        if (send_memory(ring))
-            gs_http_conn_abort(&connection->base.http);
-        return;
-    }
-    ssize_t n = serve_connection_send(&connection->base, now_ns);
-    connection->send_nomem = serve_is_nomem(n);
-    ring->is_blocked = n == -EAGAIN;
+    if (serve_connection_sends_file(&connection->base))
+        return event_send(worker_of(ring), connection);
+    if (send_memory(ring))
+        gs_http_conn_abort(&connection->base.http);
+    return true;
 }
 
 static void on_room(struct gs_io *io, unsigned events)
@@ -173,17 +171,25 @@ static void init(struct event_worker *worker, struct event_connection *connectio
     ring->has_ended = ring->is_blocked = false;
 }
 
-/* Do one thing that the socket allows; loading a file may block on the disk. Returns false if there
- * is none. */
+static void sent(struct event_connection *connection, ssize_t n)
+{
+    ring_of(connection)->is_blocked = n == -EAGAIN;
+}
+
+/* Do one thing that the socket allows. Returns false if there is none. */
 static bool step(struct event_worker *worker, struct event_connection *connection, uint64_t now_ns)
 {
     struct ring_connection *ring = ring_of(connection);
     unsigned wants = gs_http_conn_wants(&connection->base.http);
     bool may_send = !gs_op_is_active(&ring->send) && !ring->is_blocked && !connection->send_nomem;
+    if (connection->disk)
+        return false;
     if (wants & GS_HTTP_WRITE && may_send)
-        send_some(ring, now_ns);
-    else if (wants & (GS_HTTP_LOAD | GS_HTTP_SHUTDOWN))
-        return serve_load_or_shut_down(worker->loop, &connection->base);
+        return send_some(ring);
+    if (wants & GS_HTTP_LOAD)
+        return event_load(worker, connection);
+    if (wants & GS_HTTP_SHUTDOWN)
+        serve_connection_shut_down(&connection->base, now_ns);
     else if (wants & GS_HTTP_READ && (ring->kept_n || ring->has_ended))
         hand_over(ring, now_ns);
     else
@@ -210,6 +216,8 @@ static int watch(struct event_worker *worker, struct event_connection *connectio
 static void advance(struct event_worker *worker, struct event_connection *connection)
 {
     unsigned steps = 0;
+    if (connection->is_ending)
+        return;
     while (steps < EVENT_STEPS_MAX && step(worker, connection, gs_loop_now(worker->loop)))
         steps++;
     if (event_is_over(connection) || event_watch_deadline(worker, connection) ||
@@ -240,6 +248,7 @@ const struct event_transport event_by_completions = {
     .watcher_offset = offsetof(struct ring_connection, receive),
     .init = init,
     .advance = advance,
+    .sent = sent,
     .retry = retry,
     .end = end,
 };

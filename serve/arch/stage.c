@@ -11,19 +11,24 @@
  *       |  ready, or at its end   http: requests, file cache, answers <--.
  *       |                           |   |   |                            |
  *       |                           |   |   `--> load: files ------------+   1 to 20 threads, one
- *       |                           |   |                                |   request at a time
- *       |                           |   `------> make: bottleneck -------'   the same; 503 if it
- *       |                           v                                        does not admit more
+ *       |                           |   |         | not in memory        |   request at a time
+ *       |                           |   |         v                      |
+ *       |                           |   |        disk: waits for it -----+   20 threads
+ *       |                           |   |         ^                      |
+ *       |                           |   `---------|-> make: bottleneck --'   as load; 503 if it
+ *       |                           v             |                          does not admit more
  *       `--- parked: in no stage -- send: as many threads as workers
  *
- * No stage but load and make ever waits for anything but its queue. The stages come first, then the
+ * No stage but disk and make ever waits for anything but its queue. The stages come first, then the
  * one that waits for sockets; stage_worker.c runs that one's loop, and stage_life.c starts and ends
  * all. */
 #include "serve/arch/stage.h"
 
+#include "serve/file_op.h"
 #include "serve/loops.h"
 #include "serve/server.h"
 
+#include <gossamer/page_cache.h>
 #include <gossamer/sys.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,22 +131,6 @@ void stage_handle_http(struct gs_batch *batch, void *data)
     }
 }
 
-/* ---- The stages `load` and `make` ---- */
-
-void stage_handle_load(struct gs_batch *batch, void *data)
-{
-    struct stage_graph *graph = data;
-    struct gs_event *event;
-    while ((event = gs_batch_next(batch))) {
-        struct staged *staged = staged_of(event);
-        if (atomic_load_explicit(&graph->is_finished, memory_order_relaxed))
-            gs_http_load_refuse(staged->load);
-        else
-            gs_http_load_run(staged->load);
-        send_to(batch->outbox, graph->http, staged);
-    }
-}
-
 /* ---- The stage `send` ---- */
 
 /* After -EAGAIN the flag is cleared and the send tried once more: so no report of room is lost. */
@@ -157,14 +146,77 @@ static void send_some(struct staged *staged, uint64_t now_ns)
     staged->send_nomem = serve_is_nomem(n);
 }
 
+static bool may_wait_for_disk(struct staged *staged, uint64_t now_ns)
+{
+    static _Thread_local struct gs_page_cache known;
+    struct serve_output output;
+    if (!serve_connection_sends_file(&staged->base))
+        return false;
+    serve_connection_output(&staged->base, &output);
+    return !gs_page_cache_has(&known, output.fd, output.offset, output.n, now_ns);
+}
+
+/* What is not in memory is sent by the stage `disk`, if that has room. */
 void stage_handle_send(struct gs_batch *batch, void *data)
 {
+    struct stage_graph *graph = data;
     struct gs_event *event;
-    (void)data;
     while ((event = gs_batch_next(batch))) {
         struct staged *staged = staged_of(event);
+        if (may_wait_for_disk(staged, batch->now_ns) &&
+            !gs_outbox_add(batch->outbox, graph->disk, event))
+            continue;
         send_some(staged, batch->now_ns);
         stage_advance(staged, batch->outbox, batch->now_ns, false);
+    }
+}
+
+/* ---- The stages `load` and `make` ---- */
+
+/* Returns false if the next operation would wait for a disk. */
+static bool try_load(const struct stage_graph *graph, struct gs_http_load *load)
+{
+    struct gs_http_file_op op;
+    int64_t result;
+    bool has_more;
+    if (atomic_load_explicit(&graph->is_finished, memory_order_relaxed))
+        gs_http_load_refuse(load);
+    while ((has_more = gs_http_load_next(load, &op)) && serve_file_op_try(&op, &result))
+        gs_http_load_set_result(load, result);
+    return !has_more;
+}
+
+/* What would wait is done by the stage `disk`, if that has room. */
+void stage_handle_load(struct gs_batch *batch, void *data)
+{
+    struct stage_graph *graph = data;
+    struct gs_event *event;
+    while ((event = gs_batch_next(batch))) {
+        struct staged *staged = staged_of(event);
+        if (!try_load(graph, staged->load)) {
+            if (!gs_outbox_add(batch->outbox, graph->disk, event))
+                continue;
+            gs_http_load_run(staged->load);
+        }
+        send_to(batch->outbox, graph->http, staged);
+    }
+}
+
+/* ---- The stage `disk` ---- */
+
+void stage_handle_disk(struct gs_batch *batch, void *data)
+{
+    struct stage_graph *graph = data;
+    struct gs_event *event;
+    while ((event = gs_batch_next(batch))) {
+        struct staged *staged = staged_of(event);
+        if (staged->load) {
+            gs_http_load_run(staged->load);
+            send_to(batch->outbox, graph->http, staged);
+        } else {
+            send_some(staged, batch->now_ns);
+            stage_advance(staged, batch->outbox, batch->now_ns, false);
+        }
     }
 }
 

@@ -49,8 +49,8 @@ struct staged {
 struct stage_graph {
     struct serve_server *server;
     struct serve_slots slots;
-    struct gs_stage *http, *load, *make, *send; /* make: NULL if no page needs it */
-    atomic_bool is_finished;                    /* connections are only closed */
+    struct gs_stage *http, *load, *disk, *make, *send; /* make: NULL if no page needs it */
+    atomic_bool is_finished;                           /* connections are only closed */
     struct stage_worker *workers;
     struct gs_stage **stages; /* all of them */
 };
@@ -91,9 +91,10 @@ void stage_worker_done(struct stage_worker *worker);
  * longer the caller's. */
 void stage_advance(struct staged *staged, struct gs_outbox *outbox, uint64_t now_ns, bool is_here);
 
-/* The stages' handlers; data: the server, or for the last the worker. */
+/* The stages' handlers; data: the graph, or for the last the worker. */
 void stage_handle_http(struct gs_batch *batch, void *data);
 void stage_handle_load(struct gs_batch *batch, void *data);
+void stage_handle_disk(struct gs_batch *batch, void *data);
 void stage_handle_send(struct gs_batch *batch, void *data);
 void stage_handle_sockets(struct gs_batch *batch, void *data);
 

@@ -24,7 +24,8 @@ static int init_stages(struct stage_graph *graph)
     struct gs_stage_options heavy = {
         .max_threads = THREADS_MAX,
         .max_batch = 1,
-        .max_queue = (unsigned)asked->max_connections,
+        /* While it drains, those that waited in the accept queue are served, too. */
+        .max_queue = (unsigned)(asked->max_connections + asked->backlog),
         .controllers = asked->controllers & GS_STAGE_THREADS,
         .max_wait_ns = asked->admission_ns / 2, /* all may go half as fast as it just did */
         .handle = stage_handle_load,
@@ -38,6 +39,11 @@ static int init_stages(struct stage_graph *graph)
     heavy.name = "load";
     if (!err)
         err = gs_stage_new(&heavy, &graph->load);
+    struct gs_stage_options disk = heavy;
+    disk.name = "disk", disk.handle = stage_handle_disk;
+    disk.controllers = 0, disk.max_wait_ns = 0;
+    if (!err)
+        err = gs_stage_new(&disk, &graph->disk);
     if (err || !asked->bottleneck.path[0])
         return err;
     heavy.name = "make";
@@ -49,7 +55,8 @@ static int init_stages(struct stage_graph *graph)
 static void list_stages(struct stage_graph *graph)
 {
     struct serve_server *server = graph->server;
-    struct gs_stage *const shared[] = {graph->http, graph->send, graph->load, graph->make};
+    struct gs_stage *const shared[] = {graph->http, graph->send, graph->load, graph->disk,
+                                       graph->make};
     unsigned count = 0;
     for (unsigned i = 0; i < server->workers; i++)
         graph->stages[count++] = graph->workers[i].sockets;
@@ -67,7 +74,7 @@ static int init(struct stage_graph *graph)
     struct serve_server *server = graph->server;
     serve_slots_init(&graph->slots, server->options->max_connections);
     graph->workers = calloc(server->workers, sizeof *graph->workers);
-    graph->stages = calloc(server->workers + 4, sizeof *graph->stages);
+    graph->stages = calloc(server->workers + 5, sizeof *graph->stages);
     int err = graph->workers && graph->stages ? init_stages(graph) : -ENOMEM;
     for (unsigned i = 0; !err && i < server->workers; i++) {
         struct stage_worker *worker = &graph->workers[i];
@@ -113,6 +120,7 @@ static int run(struct serve_server *server)
     server->stage_count = 0;
     gs_stage_free(graph.http);
     gs_stage_free(graph.load);
+    gs_stage_free(graph.disk);
     gs_stage_free(graph.make);
     gs_stage_free(graph.send);
     for (unsigned i = 0; graph.workers && i < server->workers; i++)

@@ -33,8 +33,9 @@
 #include <gossamer/sys.h>
 #include <stdlib.h>
 
-/* Kernel threads for files, and one that waits for signals. */
-#define POOL_THREADS 5
+/* Kernel threads for files, so that a slow disk does not keep those that read another; and one that
+ * waits for signals. */
+#define POOL_THREADS 33
 
 /* After so long in one system call a worker counts as stuck, and others take its threads over. */
 #define STUCK_NS (100 * GS_MILLISECOND)
@@ -221,11 +222,12 @@ static void cancel_connections(struct user_shard *shard)
 static void finish(struct user_server *user)
 {
     struct serve_server *server = user->server;
+    uint64_t until_ns = atomic_load(&user->drain_until_ns);
     for (unsigned i = 0; i < server->workers; i++)
         cancel_connections(&user->shards[i]);
     for (unsigned i = 0; i < server->workers * server->address_count; i++)
         if (user->acceptors[i].thread)
-            serve_accept_thread_finish(&user->acceptors[i]);
+            serve_accept_thread_finish(&user->acceptors[i], server->options->backlog, until_ns);
     for (unsigned i = 0; i < server->workers; i++)
         serve_stop_listening(server, i);
     for (uint64_t i = 0; i < server->options->max_connections; i++)

@@ -21,10 +21,6 @@ struct file_transfer {
 ssize_t gs_file_transfer(const struct file_transfer *request, unsigned file_hash,
                          uint64_t deadline_ns);
 
-/* (page_cache.c) Whether sending the range would not wait for a disk, as far as can be determined.
- * Called by the worker. */
-bool gs_file_is_cached(struct worker *worker, int fd, off_t from, size_t n);
-
 /* Called when no thread is in a call: reset the locks of file offsets. */
 void gs_files_reset(void);
 

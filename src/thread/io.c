@@ -415,7 +415,8 @@ ssize_t gs_write(int fd, const void *bytes, size_t n, uint64_t deadline_ns)
 static ssize_t try_sendfile(const struct io_call *call)
 {
     const off_t *offset = call->bytes;
-    if (!gs_file_is_cached(worker_current(), call->other_fd, *offset, call->n))
+    struct worker *worker = worker_current();
+    if (!gs_page_cache_has(&worker->page_cache, call->other_fd, *offset, call->n, *worker->now_ns))
         return NOT_CACHED;
     return gs_sys_sendfile(call->fd, call->other_fd, call->bytes, call->n);
 }

@@ -16,6 +16,7 @@
 
 #include <gossamer/list.h>
 #include <gossamer/loop.h>
+#include <gossamer/page_cache.h>
 #include <gossamer/sync.h>
 #include <gossamer/thread.h>
 #include <pthread.h>
@@ -77,15 +78,6 @@ struct observation {
     uint64_t cpu_ns;   /* CPU time of the kernel thread at that moment */
     bool is_reported;
 };
-
-/* A range of a file that was found in the page cache, and is assumed to stay there for a while
- * (page_cache.c). */
-struct cached_range {
-    int fd;
-    off_t from, to;
-    uint64_t until_ns;
-};
-enum { CACHED_RANGES = 16 };
 
 /* Events of descriptors that an iteration of the loop has collected; they are delivered to threads
  * when the iteration is over (descriptors.c). */
@@ -150,7 +142,7 @@ struct worker {
     int result;
     struct file_ring *file_ring; /* NULL: none yet, or not supported */
     bool has_no_file_ring;
-    struct cached_range cached[CACHED_RANGES];
+    struct gs_page_cache page_cache;
     struct gs_signal dump; /* used by the first worker only */
     bool ignores_dumps;    /* it did not answer the signal of a dump */
     void *signal_stack;    /* of SIGNAL_STACK_SIZE bytes, for the handler of SIGSEGV */

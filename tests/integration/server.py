@@ -85,6 +85,7 @@ CORE_MODULES = (
     "root",
     "overload",
     "unix",
+    "disk",
     "error_log",
 )
 

@@ -161,6 +161,28 @@ def test_pending_connections_are_served(serve: Serve, root: Path) -> None:
     assert server.wait()["requests"] == 150
 
 
+def test_clients_that_wait_for_a_slot_are_served(serve: Serve, root: Path) -> None:
+    sparse(root / "huge.bin", SIZE)
+    server = serve(root, "--max-connections", "2", "--workers", "2")
+    server.allow("--max-connections are open, idle ones are closed for others")
+    busy = [start_large(server, "/huge.bin") for _ in range(2)]
+    waiting = [Wire(server.address) for _ in range(40)]
+    for wire in waiting:
+        wire.send(request("GET", "/a.txt"))
+    server.send_signal(signal.SIGTERM)
+    for wire in busy:
+        assert len(wire.body(SIZE - 1000)) == SIZE - 1000
+        wire.close()
+    for _ in attempts():
+        for wire in [wire for wire in waiting if wire.is_readable()]:
+            assert wire.response().body == b"hello\n"
+            wire.close()
+            waiting.remove(wire)
+        if not waiting:
+            break
+    assert server.wait()["requests"] == 42
+
+
 def test_a_request_half_received_may_be_completed(serve: Serve, root: Path) -> None:
     server = serve(root, "--no-defer-accept", "--header-timeout", "60s")
     with Wire(server.address) as wire:

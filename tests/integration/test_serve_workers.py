@@ -160,6 +160,20 @@ def test_a_process_that_crashes_is_reported_and_replaced(
     assert sum("signal 9" in line for line in server.stderr_lines()) == 2
 
 
+def test_a_process_that_is_stopped_holds_nobody_up(serve: Serve, root: Path, arch: str) -> None:
+    if arch not in PROCESSES:
+        pytest.skip("there is one process")
+    server = serve(root, "--workers", "2", exact=True)
+    server.expect(r"process \d+ was stopped by signal 19, and goes on")
+    assert has_processes(server, 3)
+    with Wire(server.address) as kept:
+        assert kept.get("/a.txt").status == 200
+        for pid in server.process_ids()[1:]:
+            os.kill(pid, signal.SIGSTOP)
+        assert kept.get("/a.txt").status == 200
+        assert get(server.address, "/a.txt").status == 200
+
+
 def fill(pipe: int) -> None:
     """Write to a pipe until it has no more room."""
     os.set_blocking(pipe, False)

@@ -81,7 +81,7 @@ static void *accept_three(void *unused)
     started = serve_accept_thread_start(&acceptor);
     connect_clients(3);
     wait_for_accepts(3);
-    serve_accept_thread_finish(&acceptor);
+    serve_accept_thread_finish(&acceptor, 1000, 0);
     return unused;
 }
 
@@ -107,7 +107,7 @@ static void *connect_before_the_end(void *unused)
     started = serve_accept_thread_start(&acceptor);
     gs_thread_yield();
     connect_clients(70);
-    serve_accept_thread_finish(&acceptor);
+    serve_accept_thread_finish(&acceptor, 1000, 0);
     return unused;
 }
 
@@ -130,7 +130,7 @@ static void *fill_the_slots(void *unused)
     accepted_when_full = accepted_count;
     gs_semaphore_post(&slots);
     wait_for_accepts(3);
-    serve_accept_thread_finish(&acceptor);
+    serve_accept_thread_finish(&acceptor, 1000, 0);
     return unused;
 }
 
@@ -209,7 +209,7 @@ static void *count_before_the_first_runs(void *unused)
     connect_clients(70);
     started = serve_accept_thread_start(&acceptor);
     wait_for_accepts(70);
-    serve_accept_thread_finish(&acceptor);
+    serve_accept_thread_finish(&acceptor, 1000, 0);
     return unused;
 }
 

@@ -172,6 +172,29 @@ TEST(file_in_memory_is_sent_by_the_worker)
     gs_sys_set_fault(NULL, NULL);
 }
 
+/* As FUSE and NFS do: the pages may be there, but not read yet. */
+static long refuse_nowait(long number, void *data)
+{
+    return number == SYS_preadv2 ? -EOPNOTSUPP : note(number, data);
+}
+
+static void *send_without_telling(void *unused)
+{
+    make_file();
+    send_all();
+    MUST_EQ(atomic_load(&by_worker), 1); /* at the end of the file */
+    MUST(atomic_load(&by_pool));
+    remove_file();
+    return unused;
+}
+
+TEST(pool_sends_what_may_not_be_in_memory)
+{
+    gs_sys_set_fault(refuse_nowait, NULL);
+    run_both(send_without_telling);
+    gs_sys_set_fault(NULL, NULL);
+}
+
 static void *do_not_wait(void *unused)
 {
     off_t offset = 0;

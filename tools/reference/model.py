@@ -103,8 +103,9 @@ class Reference:
         """List the headers whose labels hold for this one, itself last."""
         by_name = {one.name: one for one in self.library.headers}
         names = [header.name]
-        if "_" in header.name:
-            names.insert(0, header.name.split("_")[0])
+        base = header.name.split("_")[0]
+        if base != header.name and base in by_name:
+            names.insert(0, base)
         if "thread" in header.includes:
             names.insert(0, "thread")
         return [by_name[name] for name in names]

@@ -1,0 +1,45 @@
+/* Whether a part of a file is in memory, so that reading or sending it does not wait for a disk.
+ *
+ *     static struct gs_page_cache known;                      one for each kernel thread
+ *
+ *     if (gs_page_cache_has(&known, fd, offset, n, gs_loop_now(loop)))
+ *         n = gs_sys_sendfile(socket, fd, &offset, n);
+ *     else
+ *         err = gs_work_start(&request->work, send_part);     (loop_work.h)
+ *
+ * What user threads call (gs_sendfile, gs_pread) decides this itself.
+ */
+#ifndef GOSSAMER_PAGE_CACHE_H
+#define GOSSAMER_PAGE_CACHE_H
+
+#include <gossamer/api.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+GS_BEGIN_DECLS
+
+/* Ranges of files that were found in the page cache, and are assumed to stay there for a second.
+ * Initially zero; the members are private. */
+#define GS_PAGE_CACHE_RANGES 16
+struct gs_page_cache {
+    struct gs_page_cache_range {
+        int fd;
+        off_t from, to;
+        uint64_t until_ns;
+    } ranges[GS_PAGE_CACHE_RANGES];
+};
+
+/* Returns whether reading n bytes from the offset would not wait, as far as the kernel can tell:
+ * false where it cannot (FUSE, NFS). Also true if there is nothing to wait for: beyond the end of
+ * the file, or if fd is no regular file. now_ns: the time, which may be some milliseconds old.
+ *
+ * If a file is closed and its number is reused within a second, the next file may be taken to be in
+ * memory, too. */
+GS_API bool gs_page_cache_has(struct gs_page_cache *known, int fd, off_t offset, size_t n,
+                              uint64_t now_ns);
+
+GS_END_DECLS
+
+#endif

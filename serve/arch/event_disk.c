@@ -1,0 +1,134 @@
+/* What would wait for a disk. The loop takes the steps that do not wait; the others are taken
+ * by kernel threads of the loop's pool, and then the connection goes on:
+ *
+ *     load: the next operation would wait  --> pool: the rest of the load --> on_done --> advance
+ *     send: the part is not in memory      --> pool: sendfile             --> on_done --> advance
+ *
+ * Until then the connection takes no other step, and is not freed. */
+#include "serve/arch/event.h"
+#include "serve/file_op.h"
+
+#include <stdlib.h>
+
+struct event_disk {
+    struct gs_work work;
+    struct event_connection *connection;
+    struct gs_http_load *load; /* NULL: the output is sent */
+    struct serve_output output;
+    ssize_t sent;
+};
+
+static struct event_disk *disk_of(struct gs_work *work)
+{
+    return gs_container_of(work, struct event_disk, work);
+}
+
+static struct event_worker *worker_of(const struct event_connection *connection)
+{
+    return connection->timer.watcher.data;
+}
+
+/* ---- In a kernel thread of the pool ---- */
+
+static void run_load(struct gs_work *work)
+{
+    gs_http_load_run(disk_of(work)->load);
+}
+
+static void run_send(struct gs_work *work)
+{
+    struct event_disk *disk = disk_of(work);
+    disk->sent = serve_output_send(&disk->output, disk->connection->base.fd);
+}
+
+/* ---- In the loop ---- */
+
+/* What never started is completed without the disk, except that a file is closed. */
+static void finish_load(struct event_worker *worker, struct event_disk *disk, int result)
+{
+    if (result) {
+        gs_http_load_refuse(disk->load);
+        gs_http_load_run(disk->load);
+    }
+    serve_connection_loaded(&disk->connection->base, disk->load, gs_loop_now(worker->loop));
+}
+
+static void note_sent(struct event_worker *worker, struct event_connection *connection,
+                      const struct serve_output *output, ssize_t n)
+{
+    connection->send_nomem = serve_is_nomem(n);
+    worker->transport->sent(connection, n);
+    serve_connection_sent(&connection->base, output, n, gs_loop_now(worker->loop));
+}
+
+static void on_done(struct gs_work *work, int result)
+{
+    struct event_disk *disk = disk_of(work);
+    struct event_connection *connection = disk->connection;
+    struct event_worker *worker = worker_of(connection);
+    connection->disk = NULL;
+    if (disk->load)
+        finish_load(worker, disk, result);
+    else if (!event_is_over(connection) && !connection->is_ending)
+        note_sent(worker, connection, &disk->output, disk->sent);
+    free(disk);
+    if (connection->is_ending)
+        event_release(worker, connection);
+    else
+        worker->transport->advance(worker, connection);
+}
+
+/* Returns false if it cannot be handed over. */
+static bool hand_over(struct event_connection *connection, const struct event_disk *template,
+                      gs_work_fn *run)
+{
+    struct event_disk *disk = malloc(sizeof *disk);
+    if (!disk)
+        return false;
+    *disk = *template;
+    disk->connection = connection;
+    gs_work_init(&disk->work, worker_of(connection)->loop, on_done);
+    if (gs_work_start(&disk->work, run)) {
+        free(disk);
+        return false;
+    }
+    connection->disk = disk;
+    return true;
+}
+
+bool event_load(struct event_worker *worker, struct event_connection *connection)
+{
+    struct gs_http_load *load = gs_http_conn_take_load(&connection->base.http);
+    struct gs_http_file_op op;
+    bool has_more;
+    int64_t result;
+    while ((has_more = gs_http_load_next(load, &op)) && serve_file_op_try(&op, &result))
+        gs_http_load_set_result(load, result);
+    if (has_more && hand_over(connection, &(struct event_disk){.load = load}, run_load))
+        return false;
+    gs_http_load_run(load);
+    gs_loop_update_now(worker->loop);
+    serve_connection_loaded(&connection->base, load, gs_loop_now(worker->loop));
+    return true;
+}
+
+bool event_send(struct event_worker *worker, struct event_connection *connection)
+{
+    struct event_disk disk = {.load = NULL};
+    struct serve_output *output = &disk.output;
+    serve_connection_output(&connection->base, output);
+    if (output->is_file &&
+        !gs_page_cache_has(&worker->page_cache, output->fd, output->offset, output->n,
+                           gs_loop_now(worker->loop)) &&
+        hand_over(connection, &disk, run_send))
+        return false;
+    note_sent(worker, connection, output, serve_output_send(output, connection->base.fd));
+    return true;
+}
+
+bool event_end_disk(struct event_connection *connection)
+{
+    if (connection->disk)
+        gs_work_cancel(&connection->disk->work);
+    return !connection->disk;
+}

@@ -1,0 +1,65 @@
+"""Slow disks: those who read from one hold up nobody else."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Serve
+from server import attempts
+from slow_disk import SlowDisk, is_available
+from wire import Wire, request
+
+READERS = 8
+SMALL, LARGE = b"small\n", bytes(range(256)) * 4096
+
+
+@pytest.fixture
+def disk(tmp_path: Path, arch: str) -> Iterator[SlowDisk]:
+    """Return a file system whose reads of slow.* are held until they are released."""
+    if not is_available():
+        pytest.skip("file systems cannot be mounted here")
+    if arch == "quad":
+        pytest.skip("one thread writes to all sockets, whatever it waits for")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    with SlowDisk(folder, {"a.txt": SMALL, "slow.bin": LARGE, "slow.txt": SMALL}) as disk:
+        yield disk
+        disk.release()
+
+
+def start(serve: Serve, disk: SlowDisk, arch: str, page: str) -> tuple[list[Wire], Wire]:
+    """Start readers of a page, and return them, once the disk is read, with another client."""
+    workers = 4 * READERS if arch == "queue" else 2  # half of those of queue accept
+    server = serve(disk.folder, "--workers", str(workers))
+    readers = [Wire(server.address) for _ in range(READERS)]
+    for wire in readers:
+        wire.send(request("GET", page))
+    assert any(disk.is_read() for _ in attempts())
+    return readers, Wire(server.address)
+
+
+@pytest.mark.parametrize(("page", "body"), [("/slow.bin", LARGE), ("/slow.txt", SMALL)])
+def test_readers_of_a_slow_disk_hold_up_nobody(
+    serve: Serve, disk: SlowDisk, arch: str, page: str, body: bytes
+) -> None:
+    readers, other = start(serve, disk, arch, page)
+    for _ in range(20):
+        assert other.get("/a.txt").body == SMALL
+    assert disk.is_read()
+    disk.release()
+    for wire in readers:
+        assert wire.response().body == body
+        wire.close()
+    other.close()
+
+
+def test_a_client_of_a_slow_disk_may_leave(serve: Serve, disk: SlowDisk, arch: str) -> None:
+    readers, other = start(serve, disk, arch, "/slow.bin")
+    for wire in readers[1:]:
+        wire.reset()
+    for _ in range(20):
+        assert other.get("/a.txt").body == SMALL
+    disk.release()
+    assert readers[0].response().body == LARGE
+    readers[0].close()
+    other.close()
