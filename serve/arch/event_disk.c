@@ -78,17 +78,19 @@ static void on_done(struct gs_work *work, int result)
         worker->transport->advance(worker, connection);
 }
 
-/* Returns false if it cannot be handed over. */
-static bool hand_over(struct event_connection *connection, const struct event_disk *template,
-                      gs_work_fn *run)
+/* Hand over a load, or output. Returns false if that fails. */
+static bool hand_over(struct event_connection *connection, struct gs_http_load *load,
+                      const struct serve_output *output)
 {
     struct event_disk *disk = malloc(sizeof *disk);
     if (!disk)
         return false;
-    *disk = *template;
     disk->connection = connection;
+    disk->load = load;
+    if (output)
+        disk->output = *output;
     gs_work_init(&disk->work, worker_of(connection)->loop, on_done);
-    if (gs_work_start(&disk->work, run)) {
+    if (gs_work_start(&disk->work, load ? run_load : run_send)) {
         free(disk);
         return false;
     }
@@ -104,7 +106,7 @@ bool event_load(struct event_worker *worker, struct event_connection *connection
     int64_t result;
     while ((has_more = gs_http_load_next(load, &op)) && serve_file_op_try(&op, &result))
         gs_http_load_set_result(load, result);
-    if (has_more && hand_over(connection, &(struct event_disk){.load = load}, run_load))
+    if (has_more && hand_over(connection, load, NULL))
         return false;
     gs_http_load_run(load);
     gs_loop_update_now(worker->loop);
@@ -112,17 +114,19 @@ bool event_load(struct event_worker *worker, struct event_connection *connection
     return true;
 }
 
+static bool may_wait_for_disk(struct event_worker *worker, const struct serve_output *output)
+{
+    return output->is_file && !gs_page_cache_has(&worker->page_cache, output->fd, output->offset,
+                                                 output->n, gs_loop_now(worker->loop));
+}
+
 bool event_send(struct event_worker *worker, struct event_connection *connection)
 {
-    struct event_disk disk = {.load = NULL};
-    struct serve_output *output = &disk.output;
-    serve_connection_output(&connection->base, output);
-    if (output->is_file &&
-        !gs_page_cache_has(&worker->page_cache, output->fd, output->offset, output->n,
-                           gs_loop_now(worker->loop)) &&
-        hand_over(connection, &disk, run_send))
+    struct serve_output output;
+    serve_connection_output(&connection->base, &output);
+    if (may_wait_for_disk(worker, &output) && hand_over(connection, NULL, &output))
         return false;
-    note_sent(worker, connection, output, serve_output_send(output, connection->base.fd));
+    note_sent(worker, connection, &output, serve_output_send(&output, connection->base.fd));
     return true;
 }
 
