@@ -299,13 +299,14 @@ TEST(the_destructor_waits_though_its_thread_was_canceled)
 TEST(a_thread_may_destroy_its_own_task)
 {
     run_both([] {
-        gossamer::semaphore destroyed(0);
+        gossamer::semaphore stored(0), destroyed(0);
         auto *own = new thread;
         *own = thread([&] {
-            gossamer::this_thread::sleep(1ms);
+            stored.acquire();
             delete own;
             destroyed.release();
         });
+        stored.release();
         destroyed.acquire();
     });
 }
