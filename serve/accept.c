@@ -3,6 +3,9 @@
 #include "serve/error_log.h"
 
 #include <errno.h>
+#include <gossamer/sys.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 
 #define WARNING_INTERVAL_NS (10 * GS_SECOND)
@@ -37,4 +40,15 @@ enum serve_accept_action serve_accept_failed(int err, uint64_t *warned_ns, uint6
         serve_warn_waiting("can't accept", err, warned_ns, now_ns);
         return SERVE_ACCEPT_PAUSE;
     }
+}
+
+/* Of a listening socket, tcpi_unacked is the length of the queue. The kernel queues one connection
+ * more than the backlog. */
+uint64_t serve_accept_queue_length(int listener, uint64_t backlog)
+{
+    struct tcp_info info = {0};
+    socklen_t length = sizeof info;
+    if (gs_sys_getsockopt(listener, IPPROTO_TCP, TCP_INFO, &info, &length))
+        return backlog + 1;
+    return info.tcpi_unacked;
 }

@@ -4,6 +4,7 @@
 
 #include <gossamer/clock.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 struct serve_accepted {
@@ -24,6 +25,11 @@ enum serve_accept_action {
 /* err: -errno of accept; -ETIMEDOUT is like -EAGAIN. A pause is reported on stderr, at most every
  * 10 s; *warned_ns is when it last was, at first 0. */
 enum serve_accept_action serve_accept_failed(int err, uint64_t *warned_ns, uint64_t now_ns);
+
+/* Returns how many connections wait in the accept queue of a listener now, or the most that may
+ * wait where the kernel does not tell (Unix sockets). When the server drains, so many are accepted,
+ * but not those that come later. */
+uint64_t serve_accept_queue_length(int listener, uint64_t backlog);
 
 /* Report on stderr, at most every 10 s, that connections wait because of err, which is -errno.
  * *warned_ns is when this was last reported, at first 0. */

@@ -26,6 +26,7 @@ struct serve_accept_thread {
     serve_accept_thread_fn *accepted;
     void (*make_room)(void *data); /* called while a client waits for a slot; NULL: none is made */
     void *data;
+    uint64_t pending; /* the caller's, to note how many wait in the end */
 
     struct gs_thread *thread; /* from here on private */
     uint64_t warned_ns;       /* when exhaustion was last reported */
@@ -34,8 +35,8 @@ struct serve_accept_thread {
 /* Start the thread. Returns 0 or -errno. */
 GS_MUST_CHECK int serve_accept_thread_start(struct serve_accept_thread *acceptor);
 
-/* End the thread, and accept the connections that are pending, `max` at most; until until_ns, those
- * for which there is no slot wait for one. */
+/* End the thread, and accept connections that are pending, `max` at most; until until_ns, those for
+ * which there is no slot wait for one. */
 void serve_accept_thread_finish(struct serve_accept_thread *acceptor, uint64_t max,
                                 uint64_t until_ns);
 

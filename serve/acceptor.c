@@ -5,7 +5,9 @@
 
 #include <errno.h>
 #include <gossamer/sys.h>
+#include <limits.h>
 #include <poll.h>
+#include <sys/resource.h>
 
 /* In one iteration of the loop, so that open connections are served, too. */
 #define BATCH_MAX 64
@@ -68,12 +70,12 @@ static bool is_connection_pending(const struct serve_acceptor *acceptor)
  * a pause. While no client waits, the listener stays watched. */
 static bool acquire_slot(struct serve_acceptor *acceptor)
 {
-    if (acceptor->exceeds_slots) {
+    if (serve_slots_acquire(acceptor->slots))
+        return true;
+    if (acceptor->extra_below) {
         serve_slots_acquire_extra(acceptor->slots);
         return true;
     }
-    if (serve_slots_acquire(acceptor->slots))
-        return true;
     if (acceptor->make_room) {
         if (!is_connection_pending(acceptor))
             return false;
@@ -109,6 +111,8 @@ unsigned serve_acceptor_take(struct serve_acceptor *acceptor, unsigned max)
         int fd = gs_sys_accept(acceptor->io.fd, address, address ? &length : NULL,
                                SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
+            if (fd >= acceptor->extra_below)
+                acceptor->extra_below = 0;
             acceptor->accepted(acceptor->data, fd, address);
             taken++;
         } else if (!handle_accept_error(acceptor, fd)) {
@@ -116,6 +120,14 @@ unsigned serve_acceptor_take(struct serve_acceptor *acceptor, unsigned max)
         }
     }
     return taken;
+}
+
+void serve_acceptor_take_all(struct serve_acceptor *acceptor, unsigned max)
+{
+    struct rlimit limit = {.rlim_cur = 0};
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    acceptor->extra_below = (int)((limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX) / 2);
+    serve_acceptor_take(acceptor, max);
 }
 
 static void on_ready(struct gs_io *io, unsigned events)

@@ -32,7 +32,7 @@ struct serve_acceptor {
     bool wants_address;
     bool is_canceled, is_stopped;
     bool waits_for_slot; /* and tries again after the pause */
-    bool exceeds_slots;  /* accepts without a free slot, too; may be set before the last take */
+    int extra_below;     /* while descriptors are less than this, no free slot is needed */
     unsigned max_batch;  /* in one iteration of the loop; may be set before the start, and so may */
     bool by_completions; /* then the acceptor must stay until serve_acceptor_is_idle */
 };
@@ -53,6 +53,10 @@ bool serve_acceptor_is_idle(const struct serve_acceptor *acceptor);
 
 /* Accept what is in the queue now, up to `max`. Returns how many were accepted. */
 unsigned serve_acceptor_take(struct serve_acceptor *acceptor, unsigned max);
+
+/* The same when the server drains, also without free slots; then up to half of the descriptors that
+ * the process may have. */
+void serve_acceptor_take_all(struct serve_acceptor *acceptor, unsigned max);
 
 /* ---- Between acceptor.c and acceptor_ring.c ---- */
 

@@ -1,5 +1,6 @@
 #include "serve/acceptors.h"
 
+#include "serve/accept.h"
 #include "serve/server.h"
 
 #include <errno.h>
@@ -56,8 +57,9 @@ void serve_acceptors_finish(struct serve_acceptors *acceptors)
 {
     struct serve_server *server = acceptors->server;
     for (unsigned i = 0; i < server->address_count; i++) {
-        acceptors->items[i].exceeds_slots = true;
-        serve_acceptor_take(&acceptors->items[i], (unsigned)server->options->backlog);
+        struct serve_acceptor *acceptor = &acceptors->items[i];
+        uint64_t max = serve_accept_queue_length(acceptor->io.fd, server->options->backlog);
+        serve_acceptor_take_all(acceptor, (unsigned)max);
     }
     serve_acceptors_stop(acceptors);
     for (unsigned i = 0; i < server->address_count; i++) {

@@ -207,6 +207,15 @@ static int handle_accept_error(struct serve_listener_set *set, int err)
     return action == SERVE_ACCEPT_PAUSE ? wait_for(set, FIRST, SERVE_ACCEPT_PAUSE_NS) : 0;
 }
 
+/* What waits now is still accepted. */
+static void start_draining(struct serve_listener_set *set)
+{
+    const struct serve_server *server = set->admission->server;
+    set->is_draining = true;
+    for (unsigned i = 0; i < server->address_count; i++)
+        set->left += serve_accept_queue_length(listener_at(set, i), server->options->backlog);
+}
+
 /* A slot is acquired once a connection is pending, so that a thread that waits at one listener set
  * does not hold a slot that another set needs. Returns 1: a connection was accepted; 0; or
  * -errno. */
@@ -214,7 +223,9 @@ static int try_to_accept(struct serve_listener_set *set, struct serve_accepted *
 {
     struct serve_admission *admission = set->admission;
     bool is_draining = serve_admission_is_draining(admission);
-    if (is_draining && set->drained == admission->server->options->backlog)
+    if (is_draining && !set->is_draining)
+        start_draining(set);
+    if (is_draining && !set->left)
         return shut_down(set);
     int err = is_draining ? 0 : wait_for_connection(set);
     if (err)
@@ -223,7 +234,7 @@ static int try_to_accept(struct serve_listener_set *set, struct serve_accepted *
         return wait_for_slot(set);
     accepted->fd = accept_any(set, accepted);
     if (accepted->fd >= 0) {
-        set->drained += is_draining;
+        set->left -= is_draining;
         return 1;
     }
     serve_admission_release(admission);

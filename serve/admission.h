@@ -29,7 +29,8 @@ struct serve_listener_set {
     pthread_mutex_t turn;
     struct pollfd *polls; /* of each process; used by the thread whose turn it is */
     uint64_t warned_ns;   /* when exhaustion was last reported */
-    uint64_t drained;     /* connections accepted since the server drains */
+    uint64_t left;        /* to accept while the server drains */
+    bool is_draining;
     bool is_shut_down;
 };
 

@@ -14,6 +14,9 @@
 /* The time between two starts of a child that crashes at once. */
 #define RESPAWN_NS (100 * GS_MILLISECOND)
 
+/* At most so often a stopped child is reported. */
+#define WARNING_INTERVAL_NS (10 * GS_SECOND)
+
 /* What children have to end after their connections were aborted. */
 #define LATE_NS GS_SECOND
 
@@ -46,9 +49,14 @@ static void report(pid_t pid, int status)
 /* A stopped process would hold up its clients, and those who wait at the sockets with it. */
 static void resume(pid_t pid, int status)
 {
+    static uint64_t warned_ns;
+    uint64_t now_ns = gs_clock_now();
+    kill(pid, SIGCONT);
+    if (warned_ns && now_ns - warned_ns < WARNING_INTERVAL_NS)
+        return;
+    warned_ns = now_ns;
     serve_warn("process %d was stopped by signal %d, and goes on; the server stops with process %d",
                (int)pid, WSTOPSIG(status), (int)getpid());
-    kill(pid, SIGCONT);
 }
 
 pid_t serve_reap_child(bool *ret_crashed)

@@ -1,6 +1,7 @@
 #include "serve/file_op.h"
 
 #include <errno.h>
+#include <gossamer/page_cache.h>
 #include <gossamer/sys.h>
 #include <linux/openat2.h>
 #include <sys/uio.h>
@@ -13,11 +14,19 @@ static bool try_open(const struct gs_http_file_op *op, int64_t *ret_fd)
     return *ret_fd != -EAGAIN && *ret_fd != -EINVAL;
 }
 
-/* Some kernels return 0 if they would have to wait. */
+static bool is_in_memory(const struct gs_http_file_op *op)
+{
+    struct gs_page_cache nothing = {0};
+    return gs_page_cache_has(&nothing, op->fd, (off_t)op->offset, op->n, 0);
+}
+
+/* Some kernels return 0 if they would have to wait. tmpfs does not support the flag. */
 static bool try_read(const struct gs_http_file_op *op, int64_t *ret_n)
 {
     const struct iovec part = {.iov_base = op->bytes, .iov_len = op->n};
     *ret_n = gs_sys_preadv2(op->fd, &part, 1, (off_t)op->offset, RWF_NOWAIT);
+    if (*ret_n == -EOPNOTSUPP && is_in_memory(op))
+        *ret_n = gs_sys_pread(op->fd, op->bytes, op->n, (off_t)op->offset);
     return *ret_n > 0;
 }
 

@@ -259,6 +259,10 @@ GS_API void gs_http_conn_sent(struct gs_http_conn *conn, uint64_t n, uint64_t no
  * announced. */
 GS_API void gs_http_conn_abort(struct gs_http_conn *conn);
 
+/* Start to measure again how fast the peer takes the output: the caller was not able to send for a
+ * while, because it waited for a disk. */
+GS_API void gs_http_conn_restart_rate(struct gs_http_conn *conn, uint64_t now_ns);
+
 /* Report that the sending side has been shut down, as GS_HTTP_SHUTDOWN requested. */
 GS_API void gs_http_conn_shut_down(struct gs_http_conn *conn, uint64_t now_ns);
 

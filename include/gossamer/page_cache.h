@@ -25,7 +25,8 @@ GS_BEGIN_DECLS
 #define GS_PAGE_CACHE_RANGES 16
 struct gs_page_cache {
     struct gs_page_cache_range {
-        int fd;
+        dev_t device;
+        ino_t inode;
         off_t from, to;
         uint64_t until_ns;
     } ranges[GS_PAGE_CACHE_RANGES];
@@ -33,10 +34,8 @@ struct gs_page_cache {
 
 /* Returns whether reading n bytes from the offset would not wait, as far as the kernel can tell:
  * false where it cannot (FUSE, NFS). Also true if there is nothing to wait for: beyond the end of
- * the file, or if fd is no regular file. now_ns: the time, which may be some milliseconds old.
- *
- * If a file is closed and its number is reused within a second, the next file may be taken to be in
- * memory, too. */
+ * the file, or if fd is no regular file. The file's size is asked for, which may wait for a file
+ * system of the network. now_ns: the time, which may be some milliseconds old. */
 GS_API bool gs_page_cache_has(struct gs_page_cache *known, int fd, off_t offset, size_t n,
                               uint64_t now_ns);
 

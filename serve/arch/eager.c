@@ -8,8 +8,8 @@
  *        v                                                      v
  *     +----------------------- loop of a worker --------------------------+
  *     | accept --> queue --> advance: receive --> HTTP --> send, as far   |
- *     |      no bound    last of all, for    as it goes without waiting;  |
- *     |                  a millisecond       files are loaded inline      |
+ *     |      no bound    last of all, for    as it goes without waiting   |
+ *     |                  a millisecond                                    |
  *     +-------------------------------------------------------------------+
  *
  * All else is as in `event` (event.c), where each connection has its first turn when it is

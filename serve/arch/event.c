@@ -59,6 +59,8 @@ static void on_deadline(struct gs_timer *timer)
 {
     struct event_connection *connection = gs_container_of(timer, struct event_connection, timer);
     struct event_worker *worker = timer->watcher.data;
+    if (connection->disk)
+        return; /* the peer is not to blame */
     if (connection->send_nomem)
         worker->transport->retry(connection);
     if (gs_http_conn_deadline(&connection->base.http) <= gs_loop_now(worker->loop))

@@ -61,6 +61,14 @@ static void note_sent(struct event_worker *worker, struct event_connection *conn
     serve_connection_sent(&connection->base, output, n, gs_loop_now(worker->loop));
 }
 
+/* The time that the disk has taken does not count as the peer's. */
+static void finish_send(struct event_worker *worker, struct event_disk *disk)
+{
+    struct serve_connection *base = &disk->connection->base;
+    note_sent(worker, disk->connection, &disk->output, disk->sent);
+    gs_http_conn_restart_rate(&base->http, gs_loop_now(worker->loop));
+}
+
 static void on_done(struct gs_work *work, int result)
 {
     struct event_disk *disk = disk_of(work);
@@ -70,7 +78,7 @@ static void on_done(struct gs_work *work, int result)
     if (disk->load)
         finish_load(worker, disk, result);
     else if (!event_is_over(connection) && !connection->is_ending)
-        note_sent(worker, connection, &disk->output, disk->sent);
+        finish_send(worker, disk);
     free(disk);
     if (connection->is_ending)
         event_release(worker, connection);

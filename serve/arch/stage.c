@@ -210,13 +210,21 @@ void stage_handle_disk(struct gs_batch *batch, void *data)
     struct gs_event *event;
     while ((event = gs_batch_next(batch))) {
         struct staged *staged = staged_of(event);
+        bool is_finished = atomic_load_explicit(&graph->is_finished, memory_order_relaxed);
         if (staged->load) {
+            if (is_finished)
+                gs_http_load_refuse(staged->load);
             gs_http_load_run(staged->load);
             send_to(batch->outbox, graph->http, staged);
-        } else {
-            send_some(staged, batch->now_ns);
-            stage_advance(staged, batch->outbox, batch->now_ns, false);
+            continue;
         }
+        uint64_t now_ns = batch->now_ns;
+        if (!is_finished) {
+            send_some(staged, now_ns);
+            now_ns = gs_clock_now();
+            gs_http_conn_restart_rate(&staged->base.http, now_ns);
+        }
+        stage_advance(staged, batch->outbox, now_ns, false);
     }
 }
 

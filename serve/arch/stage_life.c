@@ -24,8 +24,6 @@ static int init_stages(struct stage_graph *graph)
     struct gs_stage_options heavy = {
         .max_threads = THREADS_MAX,
         .max_batch = 1,
-        /* While it drains, those that waited in the accept queue are served, too. */
-        .max_queue = (unsigned)(asked->max_connections + asked->backlog),
         .controllers = asked->controllers & GS_STAGE_THREADS,
         .max_wait_ns = asked->admission_ns / 2, /* all may go half as fast as it just did */
         .handle = stage_handle_load,
@@ -47,6 +45,7 @@ static int init_stages(struct stage_graph *graph)
     if (err || !asked->bottleneck.path[0])
         return err;
     heavy.name = "make";
+    heavy.max_queue = (unsigned)asked->max_connections;
     heavy.target_ns = asked->admission_ns;
     heavy.controllers |= asked->admission_ns ? GS_STAGE_ADMISSION : 0;
     return gs_stage_new(&heavy, &graph->make);

@@ -223,11 +223,14 @@ static void finish(struct user_server *user)
 {
     struct serve_server *server = user->server;
     uint64_t until_ns = atomic_load(&user->drain_until_ns);
+    for (unsigned i = 0; i < server->workers * server->address_count; i++)
+        user->acceptors[i].pending =
+            serve_accept_queue_length(server->listeners[i], server->options->backlog);
     for (unsigned i = 0; i < server->workers; i++)
         cancel_connections(&user->shards[i]);
     for (unsigned i = 0; i < server->workers * server->address_count; i++)
         if (user->acceptors[i].thread)
-            serve_accept_thread_finish(&user->acceptors[i], server->options->backlog, until_ns);
+            serve_accept_thread_finish(&user->acceptors[i], user->acceptors[i].pending, until_ns);
     for (unsigned i = 0; i < server->workers; i++)
         serve_stop_listening(server, i);
     for (uint64_t i = 0; i < server->options->max_connections; i++)

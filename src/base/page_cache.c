@@ -3,11 +3,14 @@
  * found is assumed to stay for a while: the check costs as much as sending a page. */
 #include <gossamer/page_cache.h>
 
+#include <errno.h>
 #include <gossamer/clock.h>
 #include <gossamer/sys.h>
+#include <linux/magic.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 
 #define WINDOW ((off_t)16 << 20)
 #define FROM_MAX (INT64_MAX - 2 * WINDOW) /* so that the end of a window is an offset, too */
@@ -26,12 +29,22 @@ static enum answer are_pages_cached(int fd, off_t from, off_t to)
     return counts.cached >= (uint64_t)pages ? YES : NO;
 }
 
-/* Also false where the file system cannot tell: FUSE and NFS do not support RWF_NOWAIT. */
+/* On tmpfs and ramfs nothing else is there to be read from. */
+static bool is_in_memory(int fd)
+{
+    struct statfs file_system;
+    return !fstatfs(fd, &file_system) &&
+           (file_system.f_type == TMPFS_MAGIC || file_system.f_type == RAMFS_MAGIC);
+}
+
+/* Also false where the file system cannot tell: FUSE and NFS do not support RWF_NOWAIT, nor does
+ * tmpfs. */
 static bool is_readable(int fd, off_t at)
 {
     char byte;
     const struct iovec part = {.iov_base = &byte, .iov_len = 1};
-    return gs_sys_preadv2(fd, &part, 1, at, RWF_NOWAIT) == 1;
+    ssize_t n = gs_sys_preadv2(fd, &part, 1, at, RWF_NOWAIT);
+    return n == 1 || (n == -EOPNOTSUPP && is_in_memory(fd));
 }
 
 static bool is_range_cached(int fd, off_t from, off_t to)
@@ -42,22 +55,30 @@ static bool is_range_cached(int fd, off_t from, off_t to)
     return counted == YES || is_readable(fd, from);
 }
 
+static bool is_known(const struct gs_page_cache_range *range, const struct stat *stat, off_t from,
+                     off_t to, uint64_t now_ns)
+{
+    return range->inode == stat->st_ino && range->device == stat->st_dev &&
+           now_ns < range->until_ns && from >= range->from && to <= range->to;
+}
+
 bool gs_page_cache_has(struct gs_page_cache *known, int fd, off_t offset, size_t n, uint64_t now_ns)
 {
-    struct gs_page_cache_range *range = &known->ranges[(unsigned)fd % GS_PAGE_CACHE_RANGES];
     struct stat stat;
     if (offset < 0 || offset > FROM_MAX || !n)
         return true; /* the call returns the error, or 0 */
     off_t to = n < (size_t)(INT64_MAX - offset) ? offset + (off_t)n : INT64_MAX;
     off_t window_end = to - offset < WINDOW ? offset + WINDOW : to;
-    if (range->fd == fd && now_ns < range->until_ns && offset >= range->from && to <= range->to)
-        return true;
     if (gs_sys_fstat(fd, &stat) || !S_ISREG(stat.st_mode) || offset >= stat.st_size)
         return true; /* no waiting is involved, or the call returns the error */
+    struct gs_page_cache_range *range = &known->ranges[stat.st_ino % GS_PAGE_CACHE_RANGES];
+    if (is_known(range, &stat, offset, to, now_ns))
+        return true;
     off_t end = window_end < stat.st_size ? window_end : stat.st_size;
     to = to < end ? to : end;
     if (!is_range_cached(fd, offset, end))
         return end > to && is_range_cached(fd, offset, to);
-    *range = (struct gs_page_cache_range){fd, offset, window_end, now_ns + VALID_NS};
+    *range = (struct gs_page_cache_range){stat.st_dev, stat.st_ino, offset, window_end,
+                                          now_ns + VALID_NS};
     return true;
 }

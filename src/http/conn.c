@@ -442,6 +442,14 @@ void gs_http_conn_expire(struct gs_http_conn *conn, uint64_t queued, uint64_t no
     gs_http_conn_abort(conn);
 }
 
+void gs_http_conn_restart_rate(struct gs_http_conn *conn, uint64_t now_ns)
+{
+    if (conn->phase != GS_HTTP_PHASE_SENDING)
+        return;
+    conn->transferred = 0;
+    conn->deadline_ns = gs_clock_after(now_ns, phase_timeout(conn, GS_HTTP_PHASE_SENDING));
+}
+
 void gs_http_conn_disable_keep_alive(struct gs_http_conn *conn)
 {
     conn->flags |= GS_HTTP_CONN_DRAINING;

@@ -1,5 +1,6 @@
 """Slow disks: those who read from one hold up nobody else."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,10 +28,12 @@ def disk(tmp_path: Path, arch: str) -> Iterator[SlowDisk]:
         disk.release()
 
 
-def start(serve: Serve, disk: SlowDisk, arch: str, page: str) -> tuple[list[Wire], Wire]:
+def start(
+    serve: Serve, disk: SlowDisk, arch: str, page: str, *arguments: str
+) -> tuple[list[Wire], Wire]:
     """Start readers of a page, and return them, once the disk is read, with another client."""
     workers = 4 * READERS if arch == "queue" else 2  # half of those of queue accept
-    server = serve(disk.folder, "--workers", str(workers))
+    server = serve(disk.folder, "--workers", str(workers), *arguments)
     readers = [Wire(server.address) for _ in range(READERS)]
     for wire in readers:
         wire.send(request("GET", page))
@@ -51,6 +54,18 @@ def test_readers_of_a_slow_disk_hold_up_nobody(
         assert wire.response().body == body
         wire.close()
     other.close()
+
+
+def test_the_time_that_a_disk_takes_is_not_the_clients(
+    serve: Serve, disk: SlowDisk, arch: str
+) -> None:
+    readers, other = start(serve, disk, arch, "/slow.bin", "--rate-grace", "500ms")
+    other.close()
+    time.sleep(1.2)
+    disk.release()
+    for wire in readers:
+        assert wire.response().body == LARGE
+        wire.close()
 
 
 def test_a_client_of_a_slow_disk_may_leave(serve: Serve, disk: SlowDisk, arch: str) -> None:
