@@ -53,7 +53,12 @@ class SlowDisk:
         options += f",max_read={READ_MAX}"
         flags = MS_NOSUID | MS_NODEV | MS_RDONLY
         target = os.fsencode(folder)
-        called(libc.mount(b"slow-disk", target, b"fuse.slow", flags, options.encode()))
+        try:
+            called(libc.mount(b"slow-disk", target, b"fuse.slow", flags, options.encode()))
+        except OSError:
+            for fd in (self.fd, self.stop_reader, self.stop_writer):
+                os.close(fd)
+            raise
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
