@@ -6,6 +6,7 @@
 #include <gossamer/sys.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 
 #define WARNING_INTERVAL_NS (10 * GS_SECOND)
@@ -40,6 +41,12 @@ enum serve_accept_action serve_accept_failed(int err, uint64_t *warned_ns, uint6
         serve_warn_waiting("can't accept", err, warned_ns, now_ns);
         return SERVE_ACCEPT_PAUSE;
     }
+}
+
+bool serve_is_connection_pending(int listener)
+{
+    struct pollfd poll = {.fd = listener, .events = POLLIN};
+    return gs_sys_poll(&poll, 1, 0) > 0;
 }
 
 /* Of a listening socket, tcpi_unacked is the length of the queue. The kernel queues one connection

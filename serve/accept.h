@@ -26,6 +26,9 @@ enum serve_accept_action {
  * 10 s; *warned_ns is when it last was, at first 0. */
 enum serve_accept_action serve_accept_failed(int err, uint64_t *warned_ns, uint64_t now_ns);
 
+/* Whether a connection waits in the accept queue of a listener now. */
+bool serve_is_connection_pending(int listener);
+
 /* Returns how many connections wait in the accept queue of a listener now, or the most that may
  * wait where the kernel does not tell (Unix sockets). When the server drains, so many are accepted,
  * but not those that come later. */

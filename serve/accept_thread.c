@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
-#include <poll.h>
 
 /* In one turn, so that open connections get theirs. */
 #define BATCH_MAX 64
@@ -45,12 +44,6 @@ static int handle_accept_error(struct serve_accept_thread *acceptor, int err)
     return action == SERVE_ACCEPT_PAUSE ? pause_accepting() : 0;
 }
 
-static bool is_connection_pending(int listener)
-{
-    struct pollfd poll = {.fd = listener, .events = POLLIN};
-    return gs_sys_poll(&poll, 1, 0) > 0;
-}
-
 /* Room is made only for a client that waits; if none can be made, it is tried again after a pause.
  * Returns 0 or -errno. */
 static int acquire_slot(struct serve_accept_thread *acceptor)
@@ -58,7 +51,7 @@ static int acquire_slot(struct serve_accept_thread *acceptor)
     int err = gs_semaphore_wait(acceptor->slots, acceptor->make_room ? 0 : GS_NEVER);
     while (err == -ETIMEDOUT && acceptor->make_room) {
         uint64_t until_ns = 0;
-        if (is_connection_pending(acceptor->listener)) {
+        if (serve_is_connection_pending(acceptor->listener)) {
             acceptor->make_room(acceptor->data);
             until_ns = gs_clock_now() + SERVE_ACCEPT_PAUSE_NS;
         } else {
@@ -112,7 +105,7 @@ void serve_accept_thread_finish(struct serve_accept_thread *acceptor, uint64_t m
     gs_thread_cancel(acceptor->thread);
     (void)!gs_thread_join(acceptor->thread, GS_NEVER, NULL);
     gs_forget(acceptor->listener); /* so that the kernel is asked, whatever was last reported */
-    for (uint64_t i = 0; i < max && is_connection_pending(acceptor->listener); i++) {
+    for (uint64_t i = 0; i < max && serve_is_connection_pending(acceptor->listener); i++) {
         if (gs_semaphore_wait(acceptor->slots, until_ns))
             break;
         err = take(acceptor);

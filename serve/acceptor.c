@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <gossamer/sys.h>
 #include <limits.h>
-#include <poll.h>
 #include <sys/resource.h>
 
 /* In one iteration of the loop, so that open connections are served, too. */
@@ -60,12 +59,6 @@ static void on_slot(struct gs_async *async)
         serve_acceptor_resume(acceptor);
 }
 
-static bool is_connection_pending(const struct serve_acceptor *acceptor)
-{
-    struct pollfd poll = {.fd = acceptor->io.fd, .events = POLLIN};
-    return gs_sys_poll(&poll, 1, 0) > 0;
-}
-
 /* Room that is made may be free at once, or later; if none can be made now, it is tried again after
  * a pause. While no client waits, the listener stays watched. */
 static bool acquire_slot(struct serve_acceptor *acceptor)
@@ -77,7 +70,7 @@ static bool acquire_slot(struct serve_acceptor *acceptor)
         return true;
     }
     if (acceptor->make_room) {
-        if (!is_connection_pending(acceptor))
+        if (!serve_is_connection_pending(acceptor->io.fd))
             return false;
         acceptor->make_room(acceptor->data);
         if (serve_slots_acquire(acceptor->slots))

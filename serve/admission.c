@@ -39,7 +39,7 @@ static int init_set(struct serve_admission *admission, unsigned index)
     return set->polls ? init_turn(&set->turn) : -ENOMEM;
 }
 
-int serve_admission_new(struct serve_server *server, uint64_t max,
+int serve_admission_new(struct serve_server *server, const struct serve_admission_options *options,
                         struct serve_admission **ret_admission)
 {
     struct serve_admission *admission =
@@ -49,19 +49,23 @@ int serve_admission_new(struct serve_server *server, uint64_t max,
     int flags = EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC;
     admission->server = server;
     admission->drain_until_ns = GS_NEVER;
-    admission->max = max;
-    admission->slots_fd = gs_sys_eventfd((unsigned)max, flags);
+    admission->max = options->max;
+    admission->slots_fd = gs_sys_eventfd((unsigned)options->max, flags);
     admission->drain_fd = gs_sys_eventfd(0, flags);
     int err = admission->slots_fd < 0 ? admission->slots_fd : 0;
     if (!err && admission->drain_fd < 0)
         err = admission->drain_fd;
     for (unsigned i = 0; !err && i < server->set_count; i++)
         err = init_set(admission, i);
-    if (err)
+    if (!err)
+        err = serve_table_new((unsigned)options->places, options->has_processes, &admission->table);
+    if (err) {
         serve_admission_free(admission);
-    else
-        *ret_admission = admission;
-    return err;
+        return err;
+    }
+    server->table = admission->table;
+    *ret_admission = admission;
+    return 0;
 }
 
 void serve_admission_free(struct serve_admission *admission)
@@ -74,6 +78,8 @@ void serve_admission_free(struct serve_admission *admission)
         gs_sys_close(admission->slots_fd);
     if (admission->drain_fd >= 0)
         gs_sys_close(admission->drain_fd);
+    serve_table_free(admission->table);
+    admission->server->table = NULL;
     munmap(admission, size_of(admission->server));
 }
 
@@ -160,10 +166,8 @@ static int wait_for_connection(struct serve_listener_set *set)
 static bool is_connection_pending(const struct serve_listener_set *set)
 {
     bool is_pending = false;
-    for (unsigned i = 0; !is_pending && i < set->admission->server->address_count; i++) {
-        struct pollfd poll = {.fd = listener_at(set, i), .events = POLLIN};
-        is_pending = gs_sys_poll(&poll, 1, 0) > 0;
-    }
+    for (unsigned i = 0; !is_pending && i < set->admission->server->address_count; i++)
+        is_pending = serve_is_connection_pending(listener_at(set, i));
     return is_pending;
 }
 

@@ -12,6 +12,7 @@
 #define GS_SERVE_ADMISSION_H
 
 #include "serve/accept.h"
+#include "serve/connection_table.h"
 #include "serve/server.h"
 
 #include <poll.h>
@@ -37,18 +38,24 @@ struct serve_listener_set {
 struct serve_admission {
     struct serve_server *server;
     uint64_t max;
-    int slots_fd; /* an eventfd, whose value is how many slots are free */
-    int drain_fd; /* an eventfd that can be read, for good, once the server drains */
+    struct serve_table *table; /* of open connections */
+    int slots_fd;              /* an eventfd, whose value is how many slots are free */
+    int drain_fd;              /* an eventfd that can be read, for good, once the server drains */
     _Atomic(uint64_t) used;
     _Atomic(uint64_t)
         drain_until_ns; /* when open connections are aborted; GS_NEVER: it is not draining */
     struct serve_listener_set sets[];
 };
 
-/* For at most max connections at a time, and with as many listener sets as the server has. Returns
- * 0 or -errno. */
+/* With as many listener sets as the server has. Returns 0 or -errno. */
 #define SERVE_ADMISSION_UNLIMITED (UINT32_MAX - 1)
-GS_MUST_CHECK int serve_admission_new(struct serve_server *server, uint64_t max,
+struct serve_admission_options {
+    uint64_t max;       /* slots */
+    uint64_t places;    /* connections that can be open: slots, or workers if these are less */
+    bool has_processes; /* each connection has a process of its own */
+};
+GS_MUST_CHECK int serve_admission_new(struct serve_server *server,
+                                      const struct serve_admission_options *options,
                                       struct serve_admission **ret_admission);
 
 /* When no connection is open and no thread accepts. NULL is accepted. */

@@ -146,25 +146,12 @@ static OWN_FRAME bool pause_for_memory(struct serve_blocking *blocking)
 
 /* ---- Receiving and answering ---- */
 
-static void note_wait(struct serve_blocking *blocking)
-{
-    const struct gs_http_conn *http = &blocking->base.http;
-    uint64_t until_ns = gs_http_conn_deadline(http), max_ns = UINT64_MAX / 4 - 1;
-    unsigned kind = gs_http_conn_is_idle(http) ? SERVE_WAITS_IDLE : SERVE_WAITS_FOR_HEAD;
-    if (blocking->base.is_shut_down)
-        kind = SERVE_WAITS_FOR_CLOSE;
-    else if (!gs_http_conn_awaits_head(http))
-        return;
-    until_ns = until_ns < max_ns ? until_ns : max_ns;
-    atomic_store_explicit(&blocking->waits_until, 4 * until_ns + kind, memory_order_relaxed);
-}
-
 /* Returns false if the deadline is 0 and nothing has arrived. */
 static bool receive_by(struct serve_blocking *blocking, uint64_t deadline_ns)
 {
-    note_wait(blocking);
+    serve_blocking_set_waits(blocking, serve_connection_waits(&blocking->base));
     ssize_t n = blocking->calls->receive_and_answer(blocking, deadline_ns);
-    atomic_store_explicit(&blocking->waits_until, 0, memory_order_relaxed);
+    serve_blocking_set_waits(blocking, SERVE_BUSY);
     if (n == -ETIMEDOUT && !deadline_ns)
         return false;
     if (n < 0)
@@ -251,7 +238,9 @@ void serve_blocking_init(struct serve_blocking *blocking, const struct serve_blo
     blocking->drain_until_ns = &never;
     blocking->idle_limit_ns = GS_NEVER;
     blocking->drain_fd = -1;
-    atomic_init(&blocking->waits_until, 0);
+    atomic_init(&blocking->own_waits, SERVE_BUSY);
+    blocking->waits = &blocking->own_waits;
+    blocking->entry = NULL;
     blocking->is_readable = true;
     blocking->is_draining = blocking->send_nomem = false;
     blocking->has_received = blocking->never_waits = false;

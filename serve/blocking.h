@@ -53,25 +53,24 @@ struct serve_blocking_calls {
  * receive and send. */
 extern const struct serve_blocking_calls serve_user_calls, serve_user_ring_calls;
 
-/* What a connection that may be evicted waits for; those with less go first. */
-enum { SERVE_WAITS_IDLE, SERVE_WAITS_FOR_HEAD, SERVE_WAITS_FOR_CLOSE };
-#define SERVE_WAITS_MASK 3u
-
 struct serve_blocking {
     struct serve_connection base;
     const struct serve_blocking_calls *calls;
     /* When it is aborted; GS_NEVER: the server is not draining. */
     const _Atomic(uint64_t) *drain_until_ns;
     uint64_t idle_limit_ns; /* queue: when it is closed if it is idle; GS_NEVER: HTTP's deadline */
-    /* While it may be evicted: four times its deadline, plus a SERVE_WAITS_...; otherwise 0. Other
-     * threads may read it, to choose the connection that has waited longest. */
-    _Atomic(uint64_t) waits_until;
-    int drain_fd;      /* kernel threads: can be read once the server drains */
-    bool is_readable;  /* kernel threads: the socket, as far as is known */
-    bool is_draining;  /* HTTP knows that the server drains */
-    bool send_nomem;   /* the kernel had no memory for what is to be sent */
-    bool has_received; /* queue: something, since the caller has set it to false */
-    bool never_waits;  /* queue: a step does only what needs no waiting */
+    /* Of serve_connection_waits while it waits, otherwise SERVE_BUSY: other threads may read it, to
+     * choose one that gives way. Its own, or that of its entry in a table. */
+    _Atomic(uint64_t) *waits;
+    _Atomic(uint64_t) own_waits;
+    struct serve_table *table; /* kernel threads: of the admission */
+    struct serve_entry *entry; /* kernel threads: NULL if the table has no room for it */
+    int drain_fd;              /* kernel threads: can be read once the server drains */
+    bool is_readable;          /* kernel threads: the socket, as far as is known */
+    bool is_draining;          /* HTTP knows that the server drains */
+    bool send_nomem;           /* the kernel had no memory for what is to be sent */
+    bool has_received;         /* queue: something, since the caller has set it to false */
+    bool never_waits;          /* queue: a step does only what needs no waiting */
 };
 
 /* The stacks of threads that call serve_blocking_run. User-level threads have small ones, because
@@ -92,6 +91,12 @@ struct serve_blocking {
 /* Takes accepted->fd. serve_connection_done releases it. The caller may set drain_until_ns. */
 void serve_blocking_init(struct serve_blocking *blocking, const struct serve_blocking_calls *calls,
                          struct serve_shard *shard, const struct serve_accepted *accepted);
+
+/* Let others know what it waits for. */
+static inline void serve_blocking_set_waits(struct serve_blocking *blocking, uint64_t waits)
+{
+    atomic_store_explicit(blocking->waits, waits, memory_order_release);
+}
 
 static inline bool serve_blocking_is_over(const struct serve_blocking *blocking)
 {

@@ -81,10 +81,17 @@ void serve_kernel_init(struct serve_blocking *blocking, struct serve_admission *
     serve_blocking_init(blocking, &calls, shard, accepted);
     blocking->drain_until_ns = &admission->drain_until_ns;
     blocking->drain_fd = admission->drain_fd;
+    blocking->table = admission->table;
+    blocking->entry =
+        serve_table_add(admission->table, accepted->fd, serve_connection_address(&blocking->base));
+    if (blocking->entry)
+        blocking->waits = &blocking->entry->waits;
 }
 
 void serve_kernel_done(struct serve_blocking *blocking)
 {
+    if (blocking->entry)
+        serve_table_remove(blocking->table, blocking->entry);
     serve_connection_done(&blocking->base);
     serve_shard_flush(blocking->base.shard);
 }

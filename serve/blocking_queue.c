@@ -29,6 +29,7 @@ uint64_t serve_blocking_deadline(const struct serve_blocking *blocking)
 
 void serve_blocking_ready(struct serve_blocking *blocking, unsigned events)
 {
+    serve_blocking_set_waits(blocking, SERVE_BUSY);
     blocking->send_nomem = false;
     blocking->is_readable |= (events & (POLLIN | POLLHUP | POLLERR)) != 0;
     if (!events && blocking->calls->now() >= serve_blocking_wait_limit(blocking))

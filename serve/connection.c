@@ -26,6 +26,31 @@
  *             `------> BLOCKED ---------------->           made room again */
 enum { NEW, UNPROVEN, BLOCKED, PROVEN };
 
+union peer {
+    struct sockaddr any;
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+};
+
+static void set_peer(struct serve_connection *connection, const struct sockaddr *address)
+{
+    connection->family = address->sa_family;
+    if (address->sa_family == AF_INET6)
+        memcpy(connection->host, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
+    else if (address->sa_family == AF_INET)
+        memcpy(connection->host, &((const struct sockaddr_in *)address)->sin_addr, 4);
+}
+
+static union peer get_peer(const struct serve_connection *connection)
+{
+    union peer peer = {.any.sa_family = connection->family};
+    if (connection->family == AF_INET6)
+        memcpy(&peer.six.sin6_addr, connection->host, 16);
+    else if (connection->family == AF_INET)
+        memcpy(&peer.four.sin_addr, connection->host, 4);
+    return peer;
+}
+
 void serve_connection_init(struct serve_connection *connection, int fd, struct serve_shard *shard,
                            const struct sockaddr *address, uint64_t now_ns)
 {
@@ -37,13 +62,8 @@ void serve_connection_init(struct serve_connection *connection, int fd, struct s
     connection->family = AF_UNSPEC;
     connection->pace = NEW;
     connection->is_shut_down = false;
-    if (!address)
-        return;
-    connection->family = address->sa_family;
-    if (address->sa_family == AF_INET6)
-        memcpy(connection->host, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
-    else if (address->sa_family == AF_INET)
-        memcpy(connection->host, &((const struct sockaddr_in *)address)->sin_addr, 4);
+    if (address)
+        set_peer(connection, address);
 }
 
 /* An answer is in progress unless the connection waits for a request, or closes. */
@@ -234,21 +254,46 @@ void serve_connection_expire(struct serve_connection *connection, uint64_t now_n
     gs_sys_setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 }
 
+/* ---- To choose one that gives way ---- */
+
+uint64_t serve_connection_waits(const struct serve_connection *connection)
+{
+    const struct gs_http_conn *http = &connection->http;
+    uint64_t since_ns = gs_http_conn_phase_start(http);
+    if (connection->is_shut_down)
+        return serve_waits(SERVE_WAITS_FOR_CLOSE, since_ns);
+    if (!gs_http_conn_awaits_head(http))
+        return SERVE_BUSY;
+    bool is_idle = gs_http_conn_is_kept_alive(http);
+    return serve_waits(is_idle ? SERVE_WAITS_IDLE : SERVE_WAITS_FOR_HEAD, since_ns);
+}
+
+/* A peer that is gone, or has no address, counts as one of a Unix socket. */
+uint64_t serve_connection_address(struct serve_connection *connection)
+{
+    union peer peer;
+    socklen_t length = sizeof peer;
+    if (connection->family == AF_UNSPEC) {
+        bool is_known = !gs_sys_getpeername(connection->fd, &peer.any, &length);
+        peer.any.sa_family = is_known ? peer.any.sa_family : AF_UNIX;
+        set_peer(connection, &peer.any);
+    }
+    peer = get_peer(connection);
+    return serve_eviction_address(&peer.any);
+}
+
+void serve_connection_end_input(const struct serve_connection *connection)
+{
+    gs_sys_shutdown(connection->fd, SHUT_RD);
+}
+
 void serve_connection_log(const struct gs_http_conn *http, const struct gs_http_log_entry *entry,
                           void *data)
 {
     const struct serve_connection *connection = (const struct serve_connection *)http;
-    union {
-        struct sockaddr any;
-        struct sockaddr_in four;
-        struct sockaddr_in6 six;
-    } address = {.any.sa_family = connection->family};
-    if (connection->family == AF_INET6)
-        memcpy(&address.six.sin6_addr, connection->host, 16);
-    else if (connection->family == AF_INET)
-        memcpy(&address.four.sin_addr, connection->host, 4);
+    const union peer peer = get_peer(connection);
     char host[SERVE_ADDRESS_TEXT];
-    serve_address_host(&address.any, host);
+    serve_address_host(&peer.any, host);
     serve_log_write(data, host, entry);
 }
 

@@ -5,6 +5,7 @@
 #ifndef GS_SERVE_CONNECTION_H
 #define GS_SERVE_CONNECTION_H
 
+#include "serve/eviction.h"
 #include "serve/shard.h"
 
 #include <errno.h>
@@ -93,6 +94,19 @@ void serve_connection_cut_off(struct serve_connection *connection);
 
 /* The server drains. What has been received should be passed to HTTP before. */
 void serve_connection_drain(struct serve_connection *connection, uint64_t now_ns);
+
+/* ---- To choose one that gives way to others (serve/eviction.h) ---- */
+
+/* What it waits for, as serve_waits; SERVE_BUSY: a request or an answer is under way. */
+uint64_t serve_connection_waits(const struct serve_connection *connection);
+
+/* As serve_eviction_address. The first call without a log asks the kernel and notes the answer in
+ * the connection: so calls for one connection must not run at the same time. */
+uint64_t serve_connection_address(struct serve_connection *connection);
+
+/* Its peer is to be seen as having closed: what it has sent is still answered. Any kernel thread,
+ * while the connection is not closed. */
+void serve_connection_end_input(const struct serve_connection *connection);
 
 /* A gs_http_log_fn whose data is a struct serve_log_writer. */
 void serve_connection_log(const struct gs_http_conn *http, const struct gs_http_log_entry *entry,

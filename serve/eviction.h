@@ -1,15 +1,71 @@
-/* Connections that are closed to make room for others: when all slots are taken and a client waits
- * in the accept queue, idle connections give way, those first that have been idle longest; then
- * those that wait for the rest of a request's head; then those whose last answer was sent, and
- * which only wait for the client to close; the oldest first. */
+/* Connections that are closed to make room for others: when no more may be open and a client waits
+ * in the accept queue, one of those gives way that wait for their client. An address that has more
+ * than its share of the connections gives way first, the one with the most. Of its connections, or
+ * of all if none has more, an idle one gives way, the one that has been idle longest; then one that
+ * waits for the rest of a request's head; then one whose last answer was sent, and which only waits
+ * for the client to close.
+ *
+ *     struct serve_candidates candidates;
+ *     serve_candidates_init(&candidates);
+ *     for (...)                                       each connection, or some
+ *         serve_candidates_add(&candidates, connection, address, waits);
+ *     connection = serve_candidates_take(&candidates); */
 #ifndef GS_SERVE_EVICTION_H
 #define GS_SERVE_EVICTION_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 /* So many connections are compared at most, so that a choice among many stays cheap. */
-#define SERVE_EVICTION_CANDIDATES 256
+#define SERVE_EVICTION_CANDIDATES 256u
+
+/* What a connection waits for; those with less give way first. */
+enum serve_wait_kind { SERVE_WAITS_IDLE, SERVE_WAITS_FOR_HEAD, SERVE_WAITS_FOR_CLOSE };
+
+/* What a connection waits for, and since when, as one number, which is less for one that gives way
+ * before; SERVE_BUSY: it may not be closed. */
+#define SERVE_BUSY 0u
+#define SERVE_WAIT_KIND_SHIFT 62
+
+static inline uint64_t serve_waits(enum serve_wait_kind kind, uint64_t since_ns)
+{
+    return (uint64_t)kind << SERVE_WAIT_KIND_SHIFT | (since_ns ? since_ns : 1);
+}
+
+static inline uint64_t serve_waits_since(uint64_t waits)
+{
+    return waits & ((1ull << SERVE_WAIT_KIND_SHIFT) - 1);
+}
+
+struct serve_candidate {
+    void *connection;
+    uint64_t address, waits;
+    unsigned first; /* the index of the first one with this address */
+    unsigned same;  /* of the first one: how many have its address */
+};
+
+struct serve_candidates {
+    unsigned count;
+    /* Only waits that began before give way: of an address that has more than its share, of others;
+     * initially UINT64_MAX. */
+    uint64_t crowd_before_ns, before_ns;
+    struct serve_candidate items[SERVE_EVICTION_CANDIDATES];
+};
+
+void serve_candidates_init(struct serve_candidates *candidates);
+
+/* Connections that are busy count as well. What is beyond SERVE_EVICTION_CANDIDATES is left out. */
+void serve_candidates_add(struct serve_candidates *candidates, void *connection, uint64_t address,
+                          uint64_t waits);
+
+/* Returns the connection that gives way, which is no candidate any more; NULL: none may be
+ * closed. */
+void *serve_candidates_take(struct serve_candidates *candidates);
+
+/* The client as a number: an IPv4 address, or the network (/64) of an IPv6 address; 0: neither. */
+uint64_t serve_eviction_address(const struct sockaddr *address);
 
 /* In memory that the server's processes share; initially zero. */
 struct serve_evictions {

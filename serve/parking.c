@@ -44,6 +44,7 @@ static uint64_t deadline_of(const struct serve_parking *parking,
 int serve_park(struct serve_parking *parking, struct serve_parked *parked)
 {
     serve_shard_flush(parked->blocking->base.shard);
+    serve_blocking_set_waits(parked->blocking, serve_connection_waits(&parked->blocking->base));
     pthread_mutex_lock(&parking->lock);
     int err = watch(parking, parked);
     bool is_earlier = false;

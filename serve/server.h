@@ -46,6 +46,8 @@ struct serve_server {
     struct gs_http_generator generators[2]; /* of generated pages */
     unsigned generator_count;
 
+    struct serve_table *table; /* of connections that wait in threads or processes; may be NULL */
+
     /* For the metrics: set by an architecture before it serves, and valid as long as it does. */
     pid_t pid; /* of the first process */
     struct gs_stage *const *stages;

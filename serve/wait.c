@@ -2,6 +2,7 @@
 
 #include "serve/arch/arch.h"
 #include "serve/error_log.h"
+#include "serve/table_evictor.h"
 
 #include <errno.h>
 #include <gossamer/loop.h>
@@ -29,6 +30,7 @@ struct waiting {
     struct serve_server *server;
     const struct serve_children *children; /* NULL: there are none */
     struct gs_signal signals[SIGNALS], child;
+    struct serve_table_evictor evictor;
     struct gs_timer children_due; /* always active, so that setting it needs no memory */
 };
 
@@ -158,6 +160,8 @@ int serve_wait_with_children(struct serve_server *server, const struct serve_chi
     err = watch_signals(&waiting, loop);
     if (!err)
         err = watch_children(&waiting, loop);
+    if (!err)
+        err = serve_table_evictor_start(&waiting.evictor, server, loop);
     if (!err) {
         sigset_t none;
         sigemptyset(&none);

@@ -231,6 +231,13 @@ GS_API bool gs_http_conn_is_idle(const struct gs_http_conn *conn);
  * received, and nothing else is in progress: it may be closed without breaking off an answer. */
 GS_API bool gs_http_conn_awaits_head(const struct gs_http_conn *conn);
 
+/* Returns whether it waits for another request after its first. */
+GS_API bool gs_http_conn_is_kept_alive(const struct gs_http_conn *conn);
+
+/* Returns when the wait or transfer began that the deadline limits, or its last window; 0: there is
+ * no deadline. */
+GS_API uint64_t gs_http_conn_phase_start(const struct gs_http_conn *conn);
+
 /* ---- Input and output of an HTTP connection ---- */
 
 /* Pass bytes received from the peer; borrowed during the call: what cannot be handled at once is

@@ -91,6 +91,12 @@ static void on_accepted(void *data, int fd, const struct sockaddr *address)
     worker->first_turn(worker, connection);
 }
 
+static void make_room(void *data)
+{
+    struct event_worker *worker = data;
+    serve_evictor_make_room(&worker->evictor);
+}
+
 static void on_flush_log(struct gs_prepare *prepare)
 {
     struct event_worker *worker = prepare->watcher.data;
@@ -123,7 +129,6 @@ static void worker_free(struct event_worker *worker)
 static void init_watchers(struct event_worker *worker)
 {
     event_init_draining(worker);
-    event_init_evicting(worker);
     gs_prepare_init(&worker->flush_log, worker->loop, on_flush_log);
     worker->flush_log.watcher.data = worker;
     if (worker->server->log_fd >= 0)
@@ -152,29 +157,37 @@ static int init_acceptors(struct event_worker *worker, unsigned index)
         .loop = worker->loop,
         .slots = worker->slots,
         .accepted = on_accepted,
-        .make_room = event_make_room,
+        .make_room = make_room,
         .data = worker,
         .by_completions = worker->transport == &event_by_completions,
     };
     return serve_acceptors_init(&worker->acceptors, worker->server, index, &options);
 }
 
-static int worker_new(struct serve_server *server, unsigned index, struct serve_slots *slots,
-                      void (*init)(struct event_worker *worker), struct event_worker **ret_worker)
+/* What the workers share. */
+struct event_server {
+    struct serve_server *server;
+    struct serve_slots slots;
+    struct serve_evictors evictors;
+    void (*init)(struct event_worker *worker);
+};
+
+static int worker_new(struct event_server *event, unsigned index, struct event_worker **ret_worker)
 {
+    struct serve_server *server = event->server;
     struct event_worker *worker = calloc(1, sizeof *worker);
     if (!worker)
         return -ENOMEM;
     worker->server = server;
-    worker->slots = slots;
+    worker->slots = &event->slots;
     gs_list_init(&worker->connections);
     int err = init_loop(worker, index);
     if (!err)
         err = serve_shard_init(&worker->shard, server, index, false);
     if (!err)
         err = init_acceptors(worker, index);
-    if (!err && init)
-        init(worker);
+    if (!err && event->init)
+        event->init(worker);
     if (!err)
         err = serve_acceptors_start(&worker->acceptors);
     if (err) {
@@ -182,32 +195,46 @@ static int worker_new(struct serve_server *server, unsigned index, struct serve_
         return err;
     }
     init_watchers(worker);
+    serve_evictor_init(&worker->evictor, &event->evictors, index, worker->loop, event_evict,
+                       worker);
     *ret_worker = worker;
     return 0;
 }
 
-int event_run(struct serve_server *server, void (*init)(struct event_worker *worker))
+/* Returns how many run. */
+static unsigned start_workers(struct event_server *event, struct event_worker **workers,
+                              int *ret_err)
 {
-    struct serve_slots slots;
-    struct event_worker **workers = calloc(server->workers, sizeof *workers);
     unsigned started = 0;
-    int err = workers ? 0 : -ENOMEM;
-    serve_slots_init(&slots, server->options->max_connections);
-    serve_block_signals();
-    while (!err && started < server->workers) {
+    int err = 0;
+    while (!err && started < event->server->workers) {
         struct event_worker *worker = NULL;
-        err = worker_new(server, started, &slots, init, &worker);
-        if (worker)
-            worker->peers = workers;
+        err = worker_new(event, started, &worker);
         if (!err)
             err = -pthread_create(&worker->thread, NULL, run_worker, worker);
         if (err && worker)
             worker_free(worker);
-        if (!err)
-            __atomic_store_n(&workers[started++], worker, __ATOMIC_RELEASE);
+        if (!err) {
+            workers[started++] = worker;
+            serve_evictor_publish(&worker->evictor);
+        }
     }
+    *ret_err = err;
+    return started;
+}
+
+int event_run(struct serve_server *server, void (*init)(struct event_worker *worker))
+{
+    struct event_server event = {.server = server, .init = init};
+    struct event_worker **workers = calloc(server->workers, sizeof(struct event_worker *));
+    unsigned started = 0;
+    int err = serve_evictors_init(&event.evictors, server->workers);
+    serve_slots_init(&event.slots, server->options->max_connections);
+    serve_block_signals();
+    if (!err && workers)
+        started = start_workers(&event, workers, &err);
     if (!err)
-        err = serve_wait(server);
+        err = workers ? serve_wait(server) : -ENOMEM;
     for (unsigned i = 0; i < started; i++)
         gs_async_send(&workers[i]->drain);
     for (unsigned i = 0; i < started; i++) {
@@ -217,6 +244,7 @@ int event_run(struct serve_server *server, void (*init)(struct event_worker *wor
     for (unsigned i = 0; i < started; i++)
         worker_free(workers[i]);
     free(workers);
+    serve_evictors_done(&event.evictors);
     return err;
 }
 

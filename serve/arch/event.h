@@ -6,7 +6,7 @@
 #define GS_SERVE_EVENT_H
 
 #include "serve/acceptors.h"
-#include "serve/connection.h"
+#include "serve/evictor.h"
 #include "serve/loops.h"
 
 #include <gossamer/list.h>
@@ -45,9 +45,7 @@ struct event_worker {
     uint64_t connection_count;
     struct serve_slots *slots; /* for connections of all workers */
     struct gs_async drain;
-    struct gs_async evict;       /* a worker asks for room */
-    atomic_uint workers_to_ask;  /* if this one has none that may be closed */
-    struct event_worker **peers; /* all workers; NULL: not started yet. Atomic */
+    struct serve_evictor evictor;
     struct gs_page_cache page_cache;
     struct gs_list *next_candidate; /* where the next search for one to close starts */
     struct gs_timer drain_end;
@@ -103,9 +101,8 @@ bool event_send(struct event_worker *worker, struct event_connection *connection
 /* Returns false if the pool is busy with it: then event_release is called when it has ended. */
 bool event_end_disk(struct event_connection *connection);
 
-/* Close a connection for others, in this worker or in another. data: the worker. */
-void event_make_room(void *data);
-void event_init_evicting(struct event_worker *worker);
+/* A serve_evict_fn, whose data is the worker. */
+bool event_evict(void *data);
 
 /* Close the connection and free it, now or once what is in progress has ended. */
 void event_release(struct event_worker *worker, struct event_connection *connection);

@@ -114,9 +114,12 @@ static void on_crash(void *data, unsigned index)
 
 static int run(struct serve_server *server)
 {
+    const struct serve_admission_options admits = {.max = server->options->max_connections,
+                                                   .places = server->options->max_connections,
+                                                   .has_processes = true};
     struct serve_admission *admission;
     serve_block_signals();
-    int err = serve_admission_new(server, server->options->max_connections, &admission);
+    int err = serve_admission_new(server, &admits, &admission);
     if (err)
         return err;
     struct serve_children_group group = {

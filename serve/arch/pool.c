@@ -57,13 +57,15 @@ static unsigned start(struct worker *workers, unsigned count, struct serve_admis
 
 static int run(struct serve_server *server)
 {
+    const uint64_t max = server->options->max_connections;
+    const struct serve_admission_options admits = {
+        .max = max, .places = max < server->workers ? max : server->workers};
     struct serve_admission *admission = NULL;
     struct serve_shards shards = {0};
     struct worker *workers = calloc(server->workers, sizeof *workers);
     unsigned started = 0;
     serve_block_signals();
-    int err = workers ? serve_admission_new(server, server->options->max_connections, &admission)
-                      : -ENOMEM;
+    int err = workers ? serve_admission_new(server, &admits, &admission) : -ENOMEM;
     if (!err)
         err = serve_shards_init(&shards, server);
     if (!err) {

@@ -39,9 +39,11 @@ static int serve(void *data, unsigned index)
 /* The processes themselves are the slots, so that one that crashes leaves none in use. */
 static int run(struct serve_server *server)
 {
+    const struct serve_admission_options admits = {
+        .max = SERVE_ADMISSION_UNLIMITED, .places = server->workers, .has_processes = true};
     struct serve_admission *admission;
     serve_block_signals();
-    int err = serve_admission_new(server, SERVE_ADMISSION_UNLIMITED, &admission);
+    int err = serve_admission_new(server, &admits, &admission);
     if (err)
         return err;
     struct serve_children_group group = {

@@ -200,6 +200,30 @@ void quad_close_all(struct quad_group *group)
     }
 }
 
+bool quad_evict(void *data)
+{
+    struct quad_group *group = data;
+    struct serve_candidates candidates;
+    if (atomic_load(&group->is_draining))
+        return true;
+    serve_candidates_init(&candidates);
+    for (unsigned i = 0; i < SERVE_EVICTION_CANDIDATES && i < group->connection_count; i++) {
+        struct gs_list *link = group->connections.next;
+        struct quad_connection *connection = gs_container_of(link, struct quad_connection, link);
+        gs_list_remove(link);
+        gs_list_append(&group->connections, link);
+        serve_candidates_add(&candidates, connection, serve_connection_address(&connection->base),
+                             connection->is_closing ? SERVE_BUSY
+                                                    : serve_connection_waits(&connection->base));
+    }
+    struct quad_connection *chosen = serve_candidates_take(&candidates);
+    if (!chosen)
+        return false;
+    serve_eviction_count(group->server->evictions);
+    serve_connection_end_input(&chosen->base);
+    return true;
+}
+
 void quad_handle_application(struct gs_batch *batch, void *data)
 {
     struct gs_event *next;

@@ -4,7 +4,7 @@
 #define GS_SERVE_QUAD_H
 
 #include "serve/acceptors.h"
-#include "serve/connection.h"
+#include "serve/evictor.h"
 
 #include <gossamer/stage.h>
 
@@ -79,8 +79,9 @@ struct quad_group {
     struct serve_acceptors acceptors;
     struct gs_async drain; /* of the accepting thread */
     struct quad_event draining;
-    atomic_bool is_draining;    /* set before the listening sockets are closed */
-    struct gs_list connections; /* the application's */
+    atomic_bool is_draining;      /* set before the listening sockets are closed */
+    struct serve_evictor evictor; /* of the application, as is what follows */
+    struct gs_list connections;   /* those that were compared last for eviction are at the end */
     uint64_t connection_count;
     enum quad_drain_phase drain_phase;
     struct gs_timer drain_end;
@@ -96,6 +97,9 @@ void quad_handle_application(struct gs_batch *batch, void *data);
 
 /* A serve_accepted_fn, in the accepting thread. */
 void quad_accepted(void *data, int fd, const struct sockaddr *address);
+
+/* A serve_evict_fn in the application's thread, whose data is the group. */
+bool quad_evict(void *data);
 
 /* In the application's thread: close all connections, whatever their state. */
 void quad_close_all(struct quad_group *group);

@@ -8,12 +8,19 @@
 
 /* ---- The accepting thread ---- */
 
+static void make_room(void *data)
+{
+    struct quad_group *group = data;
+    serve_evictor_ask(&group->evictor);
+}
+
 static int start_accepting(struct quad_group *group)
 {
     const struct serve_acceptors_options options = {
         .loop = group->threads[QUAD_ACCEPTING].loop,
         .slots = group->slots,
         .accepted = quad_accepted,
+        .make_room = make_room,
         .data = group,
     };
     int err = serve_acceptors_init(&group->acceptors, group->server, group->index, &options);
@@ -83,9 +90,10 @@ static int init_thread(struct quad_group *group, int which)
     return options.handle ? gs_stage_new(&options, &thread->stage) : 0;
 }
 
-static void init_watchers(struct quad_group *group)
+static void init_watchers(struct quad_group *group, struct serve_evictors *evictors)
 {
     struct gs_loop *application = group->threads[QUAD_APPLICATION].loop;
+    serve_evictor_init(&group->evictor, evictors, group->index, application, quad_evict, group);
     gs_async_init(&group->drain, group->threads[QUAD_ACCEPTING].loop, on_drain);
     gs_timer_init(&group->drain_end, application, on_drain_end);
     gs_prepare_init(&group->flush_log, application, on_flush_log);
@@ -97,7 +105,7 @@ static void init_watchers(struct quad_group *group)
 }
 
 static int init_group(struct serve_server *server, unsigned index, struct serve_slots *slots,
-                      struct quad_group *group)
+                      struct serve_evictors *evictors, struct quad_group *group)
 {
     group->server = server;
     group->index = index;
@@ -111,7 +119,7 @@ static int init_group(struct serve_server *server, unsigned index, struct serve_
     if (!err)
         err = start_accepting(group);
     if (!err)
-        init_watchers(group);
+        init_watchers(group, evictors);
     return err;
 }
 
@@ -177,18 +185,24 @@ static void list_stages(struct serve_server *server, struct quad_group *groups,
 static int run(struct serve_server *server)
 {
     struct serve_slots slots;
+    struct serve_evictors evictors;
     struct quad_group *groups = calloc(server->workers, sizeof *groups);
     struct gs_stage **stages = calloc((size_t)server->workers * QUAD_THREADS, sizeof *stages);
     unsigned made = 0;
-    int err = groups && stages ? 0 : -ENOMEM;
+    int err = serve_evictors_init(&evictors, server->workers);
+    if (!err)
+        err = groups && stages ? 0 : -ENOMEM;
     serve_slots_init(&slots, server->options->max_connections);
     serve_block_signals();
     while (!err && made < server->workers)
-        err = init_group(server, made, &slots, &groups[made]), made++;
+        err = init_group(server, made, &slots, &evictors, &groups[made]), made++;
     if (!err)
         list_stages(server, groups, stages);
-    for (unsigned i = 0; !err && i < made; i++)
+    for (unsigned i = 0; !err && i < made; i++) {
         err = start_group(&groups[i]);
+        if (!err)
+            serve_evictor_publish(&groups[i].evictor);
+    }
     if (!err)
         err = serve_wait(server);
     for (unsigned i = 0; i < made; i++)
@@ -201,6 +215,7 @@ static int run(struct serve_server *server)
     server->stage_count = 0;
     for (unsigned i = 0; i < made; i++)
         free_group(&groups[i]);
+    serve_evictors_done(&evictors);
     free(stages);
     free(groups);
     return err;

@@ -214,15 +214,15 @@ static int run_with_queue(struct queue_server *queue, struct serve_server *serve
 
 static int run(struct serve_server *server)
 {
+    const struct serve_admission_options admits = {.max = server->options->max_connections,
+                                                   .places = server->options->max_connections};
     struct queue_server queue = {
         .parks = server->options->nonblocking,
         .acceptors = server->workers / 2,
         .threads = calloc(server->workers, sizeof *queue.threads),
     };
     serve_block_signals();
-    int err = queue.threads
-                  ? serve_admission_new(server, server->options->max_connections, &queue.admission)
-                  : -ENOMEM;
+    int err = queue.threads ? serve_admission_new(server, &admits, &queue.admission) : -ENOMEM;
     if (!err)
         err = serve_shards_init(&queue.shards, server);
     if (!err)

@@ -406,3 +406,35 @@ void stage_sockets_drain(struct stage_worker *worker)
         notify(staged, STAGED_ATTENTION);
     }
 }
+
+/* ---- Making room for others ---- */
+
+/* Only this thread takes a connection that is parked, so it may look at one. */
+static uint64_t waits_of(const struct staged *staged)
+{
+    bool is_parked = !(atomic_load(&staged->flags) & STAGED_BUSY);
+    return is_parked ? serve_connection_waits(&staged->base) : SERVE_BUSY;
+}
+
+bool stage_evict(void *data)
+{
+    struct stage_worker *worker = data;
+    struct serve_candidates candidates;
+    if (worker->is_draining)
+        return true;
+    serve_candidates_init(&candidates);
+    for (unsigned i = 0; i < SERVE_EVICTION_CANDIDATES && i < worker->connection_count; i++) {
+        struct gs_list *link = worker->connections.next;
+        struct staged *staged = gs_container_of(link, struct staged, link);
+        gs_list_remove(link);
+        gs_list_append(&worker->connections, link);
+        serve_candidates_add(&candidates, staged, serve_connection_address(&staged->base),
+                             waits_of(staged));
+    }
+    struct staged *chosen = serve_candidates_take(&candidates);
+    if (!chosen)
+        return false;
+    serve_eviction_count(worker->graph->server->evictions);
+    serve_connection_end_input(&chosen->base);
+    return true;
+}

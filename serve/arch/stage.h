@@ -16,7 +16,7 @@
 #define GS_SERVE_STAGE_H
 
 #include "serve/acceptors.h"
-#include "serve/connection.h"
+#include "serve/evictor.h"
 
 #include <gossamer/stage.h>
 
@@ -49,6 +49,7 @@ struct staged {
 struct stage_graph {
     struct serve_server *server;
     struct serve_slots slots;
+    struct serve_evictors evictors;
     struct gs_stage *http, *load, *disk, *make, *send; /* make: NULL if no page needs it */
     atomic_bool is_finished;                           /* connections are only closed */
     struct stage_worker *workers;
@@ -65,7 +66,8 @@ struct stage_worker {
     struct gs_stage *sockets;
     struct serve_shard shard;
     struct serve_acceptors acceptors;
-    struct gs_list connections;
+    struct serve_evictor evictor;
+    struct gs_list connections; /* those that were compared last for eviction are at the end */
     uint64_t connection_count;
     struct gs_async drain, log;
     struct gs_timer drain_end;
@@ -100,6 +102,9 @@ void stage_handle_sockets(struct gs_batch *batch, void *data);
 
 /* A serve_accepted_fn, in the sockets' loop. */
 void stage_accepted(void *data, int fd, const struct sockaddr *address);
+
+/* A serve_evict_fn, whose data is the worker. */
+bool stage_evict(void *data);
 
 /* Attend to all connections, now or when they return to the sockets' stage: the server drains, or
  * all of them are to be closed. */

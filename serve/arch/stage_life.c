@@ -74,7 +74,9 @@ static int init(struct stage_graph *graph)
     serve_slots_init(&graph->slots, server->options->max_connections);
     graph->workers = calloc(server->workers, sizeof *graph->workers);
     graph->stages = calloc(server->workers + 5, sizeof *graph->stages);
-    int err = graph->workers && graph->stages ? init_stages(graph) : -ENOMEM;
+    int err = serve_evictors_init(&graph->evictors, server->workers);
+    if (!err)
+        err = graph->workers && graph->stages ? init_stages(graph) : -ENOMEM;
     for (unsigned i = 0; !err && i < server->workers; i++) {
         struct stage_worker *worker = &graph->workers[i];
         worker->graph = graph;
@@ -94,6 +96,8 @@ static int serve(struct stage_graph *graph)
         struct stage_worker *worker = &graph->workers[i];
         err = -pthread_create(&worker->thread, NULL, stage_worker_run, worker);
         worker->has_thread = !err;
+        if (!err)
+            serve_evictor_publish(&worker->evictor);
     }
     if (!err)
         err = serve_wait(server);
@@ -124,6 +128,7 @@ static int run(struct serve_server *server)
     gs_stage_free(graph.send);
     for (unsigned i = 0; graph.workers && i < server->workers; i++)
         stage_worker_done(&graph.workers[i]);
+    serve_evictors_done(&graph.evictors);
     free(graph.stages);
     free(graph.workers);
     return err;

@@ -72,12 +72,19 @@ void *stage_worker_run(void *data)
     return NULL;
 }
 
+static void make_room(void *data)
+{
+    struct stage_worker *worker = data;
+    serve_evictor_make_room(&worker->evictor);
+}
+
 static int start_accepting(struct stage_worker *worker)
 {
     const struct serve_acceptors_options options = {
         .loop = worker->loop,
         .slots = &worker->graph->slots,
         .accepted = stage_accepted,
+        .make_room = make_room,
         .data = worker,
     };
     int err =
@@ -87,6 +94,8 @@ static int start_accepting(struct stage_worker *worker)
 
 static void init_watchers(struct stage_worker *worker)
 {
+    serve_evictor_init(&worker->evictor, &worker->graph->evictors, worker->index, worker->loop,
+                       stage_evict, worker);
     gs_async_init(&worker->drain, worker->loop, on_drain);
     gs_async_init(&worker->log, worker->loop, on_log);
     gs_timer_init(&worker->drain_end, worker->loop, on_drain_end);

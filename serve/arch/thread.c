@@ -102,12 +102,13 @@ static int start(struct worker *worker, struct serve_admission *admission, unsig
 
 static int run(struct serve_server *server)
 {
+    const struct serve_admission_options admits = {.max = server->options->max_connections,
+                                                   .places = server->options->max_connections};
     struct serve_admission *admission = NULL;
     struct worker *workers = calloc(server->workers, sizeof *workers);
     unsigned started = 0;
     serve_block_signals();
-    int err = workers ? serve_admission_new(server, server->options->max_connections, &admission)
-                      : -ENOMEM;
+    int err = workers ? serve_admission_new(server, &admits, &admission) : -ENOMEM;
     while (!err && started < server->workers) {
         err = start(&workers[started], admission, started);
         started += !err;

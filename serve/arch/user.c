@@ -56,8 +56,9 @@ struct user_shard {
     struct serve_shard base;
     struct user_server *user;
     pthread_mutex_t connections_lock;
-    struct gs_list connections;
+    struct gs_list connections; /* those that were compared last for eviction are at the end */
     unsigned connection_count;
+    struct serve_candidates candidates; /* too large for a stack; also locked */
     struct serve_log_thread log;
 };
 
@@ -130,52 +131,44 @@ static int on_accepted(void *data, const struct serve_accepted *accepted)
 
 /* ---- Making room ---- */
 
-static bool is_better(uint64_t waits_until, uint64_t best)
-{
-    if (!waits_until || !best)
-        return waits_until != 0;
-    unsigned kind = waits_until & SERVE_WAITS_MASK, best_kind = best & SERVE_WAITS_MASK;
-    return kind != best_kind ? kind < best_kind : waits_until < best;
-}
-
 /* Those that were compared go to the end of the list. The caller holds the lock. */
-static struct user_connection *choose(struct user_shard *shard, uint64_t *best)
+static struct user_connection *choose(struct user_shard *shard)
 {
-    struct user_connection *chosen = NULL;
+    struct serve_candidates *candidates = &shard->candidates;
+    serve_candidates_init(candidates);
     for (unsigned i = 0; i < SERVE_EVICTION_CANDIDATES && i < shard->connection_count; i++) {
         struct gs_list *link = shard->connections.next;
         struct user_connection *connection = gs_container_of(link, struct user_connection, link);
-        uint64_t waits_until = atomic_load(&connection->blocking.waits_until);
         gs_list_remove(link);
         gs_list_append(&shard->connections, link);
-        if (is_better(waits_until, *best)) {
-            *best = waits_until;
-            chosen = connection;
-        }
+        serve_candidates_add(candidates, connection,
+                             serve_connection_address(&connection->blocking.base),
+                             atomic_load(&connection->blocking.own_waits));
     }
-    return chosen;
+    return serve_candidates_take(candidates);
 }
 
-/* Its receiving side is shut down: a request that has arrived meanwhile is still received and
- * answered, and then its thread sees the end, as if the client had closed. Under the lock the
- * connection is not closed, so its descriptor is no other's. */
+/* A request that has arrived meanwhile is still received and answered, and then its thread sees the
+ * end, as if the client had closed. Under the lock the connection is not closed, so its descriptor
+ * is no other's. */
 static bool evict(struct user_shard *shard)
 {
-    uint64_t best = 0;
     pthread_mutex_lock(&shard->connections_lock);
-    struct user_connection *connection = choose(shard, &best);
+    struct user_connection *connection = choose(shard);
     if (connection)
-        gs_sys_shutdown(connection->blocking.base.fd, SHUT_RD);
+        serve_connection_end_input(&connection->blocking.base);
     pthread_mutex_unlock(&shard->connections_lock);
     return connection;
 }
 
-/* Called by an accepting thread: the connections of its own shard come first. */
+/* Called by an accepting thread: the connections of its own shard come first. Those that it has
+ * just accepted enter the list when their threads run. */
 static void make_room(void *data)
 {
     struct user_shard *shard = data, *shards = shard->user->shards;
     struct serve_server *server = shard->user->server;
     unsigned first = (unsigned)(shard - shards);
+    gs_thread_yield();
     for (unsigned i = 0; i < server->workers; i++)
         if (evict(&shards[(first + i) % server->workers])) {
             serve_eviction_count(server->evictions);

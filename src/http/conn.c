@@ -319,6 +319,17 @@ bool gs_http_conn_awaits_head(const struct gs_http_conn *conn)
     return conn->state == GS_HTTP_CONN_HEAD && !conn->output;
 }
 
+bool gs_http_conn_is_kept_alive(const struct gs_http_conn *conn)
+{
+    return conn->phase == GS_HTTP_PHASE_IDLE;
+}
+
+uint64_t gs_http_conn_phase_start(const struct gs_http_conn *conn)
+{
+    uint64_t timeout_ns = phase_timeout(conn, conn->phase), deadline_ns = conn->deadline_ns;
+    return deadline_ns == GS_NEVER || deadline_ns < timeout_ns ? 0 : deadline_ns - timeout_ns;
+}
+
 void gs_http_conn_receive(struct gs_http_conn *conn, const char *bytes, size_t n, uint64_t now_ns)
 {
     feed(conn, bytes, n, now_ns);

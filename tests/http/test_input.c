@@ -222,6 +222,24 @@ TEST(idle_connection_holds_no_memory)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
+TEST(what_a_connection_waits_for_and_since_when)
+{
+    drive_start(&drive, NULL);
+    drive_write(&drive, "f", "x");
+    uint64_t start_ns = drive.now_ns;
+    CHECK(!gs_http_conn_is_kept_alive(&drive.conn));
+    CHECK_EQ(gs_http_conn_phase_start(&drive.conn), start_ns);
+    drive.now_ns += 3 * GS_SECOND;
+    drive_send(&drive, "GET /f HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK(gs_http_conn_is_kept_alive(&drive.conn));
+    CHECK_EQ(gs_http_conn_phase_start(&drive.conn), start_ns + 3 * GS_SECOND);
+    drive.now_ns += GS_SECOND;
+    drive_send(&drive, "GET");
+    CHECK(!gs_http_conn_is_kept_alive(&drive.conn));
+    CHECK_EQ(gs_http_conn_phase_start(&drive.conn), start_ns + 4 * GS_SECOND);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
 TEST(continue_is_sent_only_if_the_body_will_be_read)
 {
     drive_start(&drive, NULL);

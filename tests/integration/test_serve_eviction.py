@@ -9,17 +9,23 @@ from server import Server, attempts
 from wire import Wire, get_in_turn, request
 
 SIZE = 32 << 20
-EVICTING = ("user", "event", "eager")
-REPORT = "--max-connections are open, idle ones are closed for others"
+REPORT = "no more connections may be open, idle ones are closed for others"
+
+
+def places(arch: str, count: int, workers: int) -> tuple[str, ...]:
+    """Return the arguments with which so many connections can be open at a time."""
+    if arch in {"pool", "prefork"}:
+        return ("--workers", str(count))
+    if arch == "queue":  # half of them accept; one that serves waits for its connection
+        workers = 2 * count + 2
+    return ("--max-connections", str(count), "--workers", str(workers))
 
 
 @pytest.fixture
 def full(serve: Serve, root: Path, arch: str) -> Server:
-    """Return a server with four slots."""
-    if arch not in EVICTING:
-        pytest.skip("it does not evict")
+    """Return a server with four places."""
     sparse(root / "huge.bin", SIZE)
-    server = serve(root, "--max-connections", "4", "--workers", "2", "--metrics", "/metrics")
+    server = serve(root, *places(arch, 4, 2), "--metrics", "/metrics", exact=True)
     server.expect(REPORT)
     return server
 
@@ -27,6 +33,17 @@ def full(serve: Serve, root: Path, arch: str) -> Server:
 def first_readable(wires: list[Wire]) -> Wire:
     """Return the first connection that the server closes."""
     return next(wire for _ in attempts() for wire in wires if wire.is_readable())
+
+
+def pause() -> None:
+    """Let the server note when what was done before has ended."""
+    for _ in attempts(0.05):
+        pass
+
+
+def evicted(wires: list[Wire]) -> bool:
+    """Whether the server closes all of them."""
+    return any(all(wire.is_readable() for wire in wires) for _ in attempts(5))
 
 
 def evictions(wire: Wire) -> int:
@@ -52,10 +69,8 @@ def test_idle_connections_do_not_lock_others_out(full: Server) -> None:
 def test_a_client_does_not_cost_each_worker_a_connection(
     serve: Serve, root: Path, arch: str
 ) -> None:
-    if arch not in EVICTING:
-        pytest.skip("it does not evict")
     for _ in range(4):
-        server = serve(root, "--max-connections", "4", "--workers", "16")
+        server = serve(root, *places(arch, 4, 16), exact=True)
         server.expect(REPORT)
         idle = [Wire(server.address) for _ in range(4)]
         for wire in idle:
@@ -107,18 +122,53 @@ def test_many_clients_get_their_turn(full: Server) -> None:
 
 
 def test_the_oldest_idle_connection_is_closed_first(serve: Serve, root: Path, arch: str) -> None:
-    if arch not in EVICTING:
-        pytest.skip("it does not evict")
-    server = serve(root, "--max-connections", "4", "--workers", "1")
+    server = serve(root, *places(arch, 4, 1), exact=True)
     server.expect(REPORT)
     idle = [Wire(server.address) for _ in range(4)]
     for i in (2, 0, 3, 1):
         assert idle[i].get("/a.txt").status == 200
-        for _ in attempts(0.05):
-            pass
+        pause()
     with Wire(server.address) as other:
         assert other.get("/a.txt").status == 200
         assert idle[2].rest() == b""
         assert not any(idle[i].is_readable() for i in (0, 1, 3))
     for wire in idle:
+        wire.close()
+
+
+def test_the_address_with_most_connections_gives_way(serve: Serve, root: Path, arch: str) -> None:
+    server = serve(root, *places(arch, 8, 1), exact=True)
+    server.expect(REPORT)
+    few = [Wire(server.address, source="127.0.0.2") for _ in range(2)]
+    for wire in few:
+        assert wire.get("/a.txt").status == 200
+    pause()  # so that age alone would choose these
+    many = [Wire(server.address, source="127.0.0.3") for _ in range(6)]
+    for wire in many[:3]:
+        assert wire.get("/a.txt").status == 200
+    for wire in many[3:]:
+        wire.send(b"GET /a.txt HTTP/1.1\r\n")
+    pause()
+    others = [Wire(server.address, source=f"127.0.0.{i}") for i in (4, 5, 6)]
+    for wire in others:
+        assert wire.get("/a.txt").status == 200
+    for wire in few:
+        assert wire.get("/a.txt").status == 200
+    assert evicted(many[:3])
+    for wire in few + many + others:
+        wire.close()
+
+
+def test_a_newcomer_does_not_give_way_to_the_next(serve: Serve, root: Path, arch: str) -> None:
+    server = serve(root, *places(arch, 4, 1), exact=True)
+    server.expect(REPORT)
+    slow = [Wire(server.address) for _ in range(4)]
+    for wire in slow:
+        wire.send(b"GET /a.txt HTTP/1.1\r\nHost:")
+    pause()
+    with Wire(server.address) as first, Wire(server.address) as second:
+        assert any(sum(wire.is_readable() for wire in slow) >= 2 for _ in attempts(5))
+        assert first.get("/a.txt").status == 200
+        assert second.get("/a.txt").status == 200
+    for wire in slow:
         wire.close()

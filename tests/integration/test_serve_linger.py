@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from conftest import Serve, sparse
 from server import Server, attempts
+from test_serve_eviction import REPORT, places
 from wire import Wire, request
 
 SIZE = 3_000_000
 TOO_LARGE = request("POST", "/", Content_Length=str(1 << 40))
-EVICTING = ("user", "event", "eager")
 
 # Longer than a window in which a client that lingers must go on sending.
 UPLOAD_S = 5.5
@@ -98,10 +98,8 @@ def test_a_client_that_never_stops_sending_does_not_keep_a_draining_server(
 
 
 def test_clients_that_do_not_close_give_way(serve: Serve, root: Path, arch: str) -> None:
-    if arch not in EVICTING:
-        pytest.skip("it does not evict")
-    server = serve(root, "--max-connections", "4", "--workers", "2", "--drain-timeout", "60s")
-    server.expect("--max-connections are open, idle ones are closed for others")
+    server = serve(root, *places(arch, 4, 2), "--drain-timeout", "60s", exact=True)
+    server.expect(REPORT)
     wires = [linger(server) for _ in range(4)]
     with Wire(server.address) as other:
         assert other.get("/a.txt").status == 200

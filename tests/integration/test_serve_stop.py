@@ -164,7 +164,7 @@ def test_pending_connections_are_served(serve: Serve, root: Path) -> None:
 def test_clients_that_wait_for_a_slot_are_served(serve: Serve, root: Path) -> None:
     sparse(root / "huge.bin", SIZE)
     server = serve(root, "--max-connections", "2", "--workers", "2")
-    server.allow("--max-connections are open, idle ones are closed for others")
+    server.allow("no more connections may be open, idle ones are closed for others")
     busy = [start_large(server, "/huge.bin") for _ in range(2)]
     waiting = [Wire(server.address) for _ in range(40)]
     for wire in waiting:

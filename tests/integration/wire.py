@@ -42,14 +42,21 @@ class Response:
 class Wire:
     """A client's connection, with control over each byte."""
 
-    def __init__(self, address: tuple[str, int], receive_buffer: int = 0) -> None:
-        """Connect; receive_buffer limits what the kernel receives before the test does."""
+    def __init__(
+        self, address: tuple[str, int], receive_buffer: int = 0, source: str | None = None
+    ) -> None:
+        """Connect; receive_buffer limits what the kernel receives before the test does.
+
+        source is the client's address.
+        """
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
         self.socket.settimeout(TIMEOUT_S)
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if source:
+            self.socket.bind((source, 0))
         self.socket.connect(address)
         self.buffer = b""
 

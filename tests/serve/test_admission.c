@@ -38,7 +38,8 @@ static void start(uint64_t slots)
         .log_fd = -1,
     };
     client_count = 0;
-    CHECK_EQ(serve_admission_new(&server, slots, &admission), 0);
+    const struct serve_admission_options admits = {.max = slots, .places = slots};
+    CHECK_EQ(serve_admission_new(&server, &admits, &admission), 0);
     set = &admission->sets[0];
 }
 
