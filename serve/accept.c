@@ -1,5 +1,6 @@
 #include "serve/accept.h"
 
+#include "serve/descriptors.h"
 #include "serve/error_log.h"
 
 #include <errno.h>
@@ -41,6 +42,12 @@ enum serve_accept_action serve_accept_failed(int err, uint64_t *warned_ns, uint6
         serve_warn_waiting("can't accept", err, warned_ns, now_ns);
         return SERVE_ACCEPT_PAUSE;
     }
+}
+
+void serve_refuse_accepted(int fd)
+{
+    gs_sys_close(fd);
+    serve_descriptors_closed(false);
 }
 
 bool serve_is_connection_pending(int listener)

@@ -13,6 +13,9 @@ struct serve_accepted {
     struct sockaddr_storage address; /* the peer's, if it is logged */
 };
 
+/* Close a connection that was accepted, but can't be served. */
+void serve_refuse_accepted(int fd);
+
 /* What to do after accept has failed. */
 enum serve_accept_action {
     SERVE_ACCEPT_AGAIN, /* at once: the error is about one connection, or the network's */

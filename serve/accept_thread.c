@@ -1,5 +1,7 @@
 #include "serve/accept_thread.h"
 
+#include "serve/descriptors.h"
+
 #include <errno.h>
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
@@ -17,9 +19,11 @@ static int take(struct serve_accept_thread *acceptor)
     accepted.fd = gs_accept(acceptor->listener, address, address ? &length : NULL, SOCK_CLOEXEC, 0);
     if (accepted.fd < 0)
         return accepted.fd;
+    serve_descriptors_accepted();
     if (!acceptor->accepted(acceptor->data, &accepted))
         return 0;
     gs_close(accepted.fd);
+    serve_descriptors_closed(false);
     return 1;
 }
 
@@ -44,11 +48,26 @@ static int handle_accept_error(struct serve_accept_thread *acceptor, int err)
     return action == SERVE_ACCEPT_PAUSE ? pause_accepting() : 0;
 }
 
+/* Returns 0 or -ECANCELED. */
+static int wait_for_descriptors(struct serve_accept_thread *acceptor)
+{
+    int err = 0;
+    while (!err && serve_descriptors_are_short()) {
+        if (acceptor->make_room && serve_is_connection_pending(acceptor->listener))
+            acceptor->make_room(acceptor->data);
+        err = gs_thread_sleep(gs_clock_now() + SERVE_DESCRIPTORS_PAUSE_NS);
+        err = err == -ECANCELED ? err : 0;
+    }
+    return err;
+}
+
 /* Room is made only for a client that waits; if none can be made, it is tried again after a pause.
  * Returns 0 or -errno. */
 static int acquire_slot(struct serve_accept_thread *acceptor)
 {
-    int err = gs_semaphore_wait(acceptor->slots, acceptor->make_room ? 0 : GS_NEVER);
+    int err = wait_for_descriptors(acceptor);
+    if (!err)
+        err = gs_semaphore_wait(acceptor->slots, acceptor->make_room ? 0 : GS_NEVER);
     while (err == -ETIMEDOUT && acceptor->make_room) {
         uint64_t until_ns = 0;
         if (serve_is_connection_pending(acceptor->listener)) {

@@ -2,6 +2,7 @@
 #include "serve/acceptor.h"
 
 #include "serve/accept.h"
+#include "serve/descriptors.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -34,10 +35,15 @@ void serve_acceptor_resume(struct serve_acceptor *acceptor)
         set_pause(acceptor, gs_loop_now(acceptor->io.watcher.loop) + SERVE_ACCEPT_PAUSE_NS);
 }
 
-void serve_acceptor_pause(struct serve_acceptor *acceptor)
+static void pause_for(struct serve_acceptor *acceptor, uint64_t ns)
 {
     gs_io_stop(&acceptor->io);
-    set_pause(acceptor, gs_loop_now(acceptor->io.watcher.loop) + SERVE_ACCEPT_PAUSE_NS);
+    set_pause(acceptor, gs_loop_now(acceptor->io.watcher.loop) + ns);
+}
+
+void serve_acceptor_pause(struct serve_acceptor *acceptor)
+{
+    pause_for(acceptor, SERVE_ACCEPT_PAUSE_NS);
 }
 
 static void on_pause_over(struct gs_timer *timer)
@@ -59,10 +65,25 @@ static void on_slot(struct gs_async *async)
         serve_acceptor_resume(acceptor);
 }
 
+/* Room that is made may be there at once, or later. */
+static bool have_descriptors(struct serve_acceptor *acceptor)
+{
+    if (!serve_descriptors_are_short())
+        return true;
+    if (acceptor->make_room && serve_is_connection_pending(acceptor->io.fd))
+        acceptor->make_room(acceptor->data);
+    if (!serve_descriptors_are_short())
+        return true;
+    pause_for(acceptor, SERVE_DESCRIPTORS_PAUSE_NS);
+    return false;
+}
+
 /* Room that is made may be free at once, or later; if none can be made now, it is tried again after
  * a pause. While no client waits, the listener stays watched. */
 static bool acquire_slot(struct serve_acceptor *acceptor)
 {
+    if (!acceptor->extra_below && !have_descriptors(acceptor))
+        return false;
     if (serve_slots_acquire(acceptor->slots))
         return true;
     if (acceptor->extra_below) {
@@ -106,6 +127,7 @@ unsigned serve_acceptor_take(struct serve_acceptor *acceptor, unsigned max)
         if (fd >= 0) {
             if (fd >= acceptor->extra_below)
                 acceptor->extra_below = 0;
+            serve_descriptors_accepted();
             acceptor->accepted(acceptor->data, fd, address);
             taken++;
         } else if (!handle_accept_error(acceptor, fd)) {

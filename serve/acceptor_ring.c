@@ -2,6 +2,7 @@
 #include "serve/acceptor.h"
 
 #include "serve/accept.h"
+#include "serve/descriptors.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -22,6 +23,7 @@ static void take_accepted(struct serve_acceptor *acceptor, int fd)
         return;
     }
     serve_slots_acquire_extra(acceptor->slots);
+    serve_descriptors_accepted();
     acceptor->accepted(acceptor->data, fd, address);
 }
 

@@ -1,5 +1,7 @@
 #include "serve/admission.h"
 
+#include "serve/descriptors.h"
+
 #include <errno.h>
 #include <gossamer/sys.h>
 #include <stdlib.h>
@@ -50,6 +52,8 @@ int serve_admission_new(struct serve_server *server, const struct serve_admissio
     admission->server = server;
     admission->drain_until_ns = GS_NEVER;
     admission->max = options->max;
+    if (options->has_processes)
+        serve_descriptors_limit(UINT64_MAX); /* each process has its own */
     admission->slots_fd = gs_sys_eventfd((unsigned)options->max, flags);
     admission->drain_fd = gs_sys_eventfd(0, flags);
     int err = admission->slots_fd < 0 ? admission->slots_fd : 0;
@@ -185,6 +189,12 @@ static int wait_for_slot(struct serve_listener_set *set)
     return wait_for(set, FIRST + 1, timeout_ns);
 }
 
+static int wait_for_descriptors(struct serve_listener_set *set)
+{
+    serve_table_watch(set->admission->table);
+    return wait_for(set, FIRST, SERVE_DESCRIPTORS_PAUSE_NS);
+}
+
 /* At each address in turn. Returns the descriptor, or -errno. */
 static int accept_any(struct serve_listener_set *set, struct serve_accepted *accepted)
 {
@@ -234,11 +244,14 @@ static int try_to_accept(struct serve_listener_set *set, struct serve_accepted *
     int err = is_draining ? 0 : wait_for_connection(set);
     if (err)
         return err;
+    if (!is_draining && serve_descriptors_are_short())
+        return wait_for_descriptors(set);
     if (!acquire_slot(set))
         return wait_for_slot(set);
     accepted->fd = accept_any(set, accepted);
     if (accepted->fd >= 0) {
         set->left -= is_draining;
+        serve_descriptors_accepted();
         return 1;
     }
     serve_admission_release(admission);

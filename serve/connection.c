@@ -1,5 +1,6 @@
 #include "serve/connection.h"
 
+#include "serve/descriptors.h"
 #include "serve/listener.h"
 #include "serve/watchdog.h"
 
@@ -61,7 +62,7 @@ void serve_connection_init(struct serve_connection *connection, int fd, struct s
     connection->fd = fd;
     connection->family = AF_UNSPEC;
     connection->pace = NEW;
-    connection->is_shut_down = false;
+    connection->is_shut_down = connection->has_answered = false;
     if (address)
         set_peer(connection, address);
 }
@@ -89,6 +90,7 @@ void serve_connection_done(struct serve_connection *connection)
     gs_http_conn_done(&connection->http);
     serve_shard_unlock(connection->shard);
     gs_sys_close(connection->fd);
+    serve_descriptors_closed(connection->has_answered);
 }
 
 /* ---- Receiving ---- */
@@ -174,6 +176,10 @@ void serve_connection_sent(struct serve_connection *connection, const struct ser
                            ssize_t n, uint64_t now_ns)
 {
     judge_pace(connection, output, n);
+    if (!connection->has_answered) {
+        connection->has_answered = true;
+        serve_descriptors_answered();
+    }
     if (n > 0) {
         serve_shard_enter(connection->shard, now_ns);
         gs_http_conn_sent(&connection->http, (uint64_t)n, now_ns);

@@ -19,6 +19,7 @@ struct serve_connection {
     uint16_t family;   /* of the peer's address; AF_UNSPEC: there is no log */
     uint8_t pace;      /* how well the peer has shown that it reads files */
     bool is_shut_down; /* our sending side: it lingers until the peer closes */
+    bool has_answered; /* at least begun to; before, a descriptor is kept free for it */
     unsigned char host[16];
 };
 

@@ -78,9 +78,14 @@ static void handle_signal(struct serve_entry *entry)
  * and one that begins to watch, at least one sees the other. */
 static void count_entry(struct serve_table *table)
 {
+    if (atomic_fetch_add(&table->used, 1) + 1 >= table->size)
+        serve_table_watch(table);
+}
+
+void serve_table_watch(struct serve_table *table)
+{
     static const uint64_t one = 1;
-    if (atomic_fetch_add(&table->used, 1) + 1 >= table->size &&
-        atomic_exchange(&table->is_watched, false))
+    if (atomic_exchange(&table->is_watched, false))
         gs_sys_write(table->full_fd, &one, sizeof one);
 }
 

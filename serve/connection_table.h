@@ -53,6 +53,9 @@ void serve_table_remove(struct serve_table *table, struct serve_entry *entry);
  * called by one thread, which reads full_fd before. */
 bool serve_table_is_full(struct serve_table *table);
 
+/* Have full_fd become readable: connections should be closed for another reason. Any thread. */
+void serve_table_watch(struct serve_table *table);
+
 /* End the waits of up to `max` connections, as if their clients had closed. Only waits that began
  * before a time are ended; crowd_before_ns: of an address with more than its share. Called by one
  * thread. Returns how many were ended. */

@@ -13,6 +13,9 @@
 /* Descriptors that are not connections: listeners, logs, pollers, cached files. */
 #define OTHER_DESCRIPTORS 64
 
+/* Of each worker: so that those who download the same files share them. */
+#define CACHED_DESCRIPTORS_MIN 8
+
 #define WORKERS_MAX 1024
 #define NOT_GIVEN UINT64_MAX
 
@@ -123,7 +126,8 @@ static uint64_t descriptors(void)
 /* Check that there are descriptors for the connections that were asked for. */
 static int limit_connections(void)
 {
-    uint64_t others = OTHER_DESCRIPTORS + parsed.workers * (4 + parsed.listen.count);
+    uint64_t loops = parsed.arch->has_single_listener ? 1 : parsed.workers;
+    uint64_t others = OTHER_DESCRIPTORS + loops * (4 + parsed.listen.count);
     uint64_t limit = descriptors();
     uint64_t max = limit > others ? limit - others : 1;
     if (parsed.max_connections > max)
@@ -138,7 +142,9 @@ static int limit_connections(void)
     if (parsed.arch->has_worker_per_connection && parsed.workers > parsed.max_connections)
         parsed.workers = parsed.max_connections;
     uint64_t left = (max - parsed.max_connections) / parsed.workers;
+    left = left < CACHED_DESCRIPTORS_MIN ? CACHED_DESCRIPTORS_MIN : left;
     parsed.http.max_cached_descriptors = (unsigned)(left < 256 ? left : 256);
+    parsed.max_descriptors = max;
     return 0;
 }
 

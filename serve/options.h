@@ -24,6 +24,7 @@ struct serve_options {
     const char *access_log; /* NULL: none; "-": stdout */
     const char *user;       /* NULL: the present one */
     uint64_t max_connections;
+    uint64_t max_descriptors; /* of connections and of the files that they send */
     uint64_t backlog;
     uint64_t drain_timeout_ns;
     bool defer_accept;

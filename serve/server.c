@@ -1,5 +1,7 @@
 #include "serve/server.h"
 
+#include "serve/descriptors.h"
+
 #include "serve/arch/arch.h"
 #include "serve/metrics.h"
 #include "serve/privileges.h"
@@ -125,6 +127,7 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         .bottleneck = options->bottleneck,
         .pid = getpid(),
     };
+    serve_descriptors_limit(options->max_descriptors);
     int err = parse_addresses(server);
     if (!err)
         err = open_root(server);

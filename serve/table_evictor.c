@@ -2,6 +2,7 @@
 
 #include "serve/accept.h"
 #include "serve/connection_table.h"
+#include "serve/descriptors.h"
 
 #include <gossamer/sys.h>
 
@@ -29,7 +30,7 @@ static uint64_t count_pending(const struct serve_server *server)
 /* Returns whether to look again, after the interval. */
 static bool look(struct serve_server *server, uint64_t now_ns)
 {
-    if (!serve_table_is_full(server->table))
+    if (!serve_table_is_full(server->table) && !serve_descriptors_are_short())
         return false;
     uint64_t pending = count_pending(server);
     unsigned max =

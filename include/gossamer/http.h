@@ -168,6 +168,10 @@ GS_API void gs_http_service_free(struct gs_http_service *service);
 GS_API void gs_http_service_set_wall_clock(struct gs_http_service *service, uint64_t now_ns,
                                            uint64_t wall_ns);
 
+/* Returns how many files are open because their content is sent from a descriptor, or is cached so:
+ * of all services of the process. */
+GS_API uint64_t gs_http_open_files(void);
+
 /* ---- HTTP connections ---- */
 
 /* The operations that a connection waits for. */

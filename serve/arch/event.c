@@ -15,6 +15,7 @@
  * (io_uring) in event_ring.c. Here is what comes before and after: workers, accepting, deadlines;
  * in event_drain.c, how a worker ends. */
 #include "serve/arch/event.h"
+#include "serve/accept.h"
 
 #include "serve/arch/arch.h"
 #include "serve/server.h"
@@ -74,7 +75,7 @@ static void on_accepted(void *data, int fd, const struct sockaddr *address)
     struct event_connection *connection = malloc(worker->transport->connection_size);
     if (!connection) {
         serve_slots_release(worker->slots);
-        gs_sys_close(fd);
+        serve_refuse_accepted(fd);
         return;
     }
     serve_connection_init(&connection->base, fd, &worker->shard, address,

@@ -17,6 +17,7 @@
  * Here is the application; quad_sockets.c has the threads that read and write, and quad_life.c
  * starts and ends all. */
 #include "serve/arch/quad.h"
+#include "serve/accept.h"
 
 #include "serve/loops.h"
 #include "serve/server.h"
@@ -89,7 +90,7 @@ void quad_accepted(void *data, int fd, const struct sockaddr *address)
     struct quad_connection *connection = calloc(1, sizeof *connection);
     if (!connection) {
         serve_slots_release(group->slots);
-        gs_sys_close(fd);
+        serve_refuse_accepted(fd);
         return;
     }
     connection->group = group;

@@ -78,7 +78,7 @@ static void add_connection(struct queue_server *queue, const struct serve_accept
     if (!connection || !node) {
         free(connection);
         free(node);
-        gs_sys_close(accepted->fd);
+        serve_refuse_accepted(accepted->fd);
         serve_admission_release(queue->admission);
         return;
     }

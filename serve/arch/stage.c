@@ -23,6 +23,7 @@
  * one that waits for sockets; stage_worker.c runs that one's loop, and stage_life.c starts and ends
  * all. */
 #include "serve/arch/stage.h"
+#include "serve/accept.h"
 
 #include "serve/file_op.h"
 #include "serve/loops.h"
@@ -384,7 +385,7 @@ void stage_accepted(void *data, int fd, const struct sockaddr *address)
     struct staged *staged = calloc(1, sizeof *staged);
     if (!staged) {
         serve_slots_release(&worker->graph->slots);
-        gs_sys_close(fd);
+        serve_refuse_accepted(fd);
         return;
     }
     serve_connection_init(&staged->base, fd, &worker->shard, address, gs_loop_now(worker->loop));

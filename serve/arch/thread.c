@@ -74,7 +74,7 @@ static void serve_in_thread(struct worker *worker, const struct serve_accepted *
     }
     if (!err)
         return;
-    gs_sys_close(accepted->fd);
+    serve_refuse_accepted(accepted->fd);
     serve_admission_release(worker->admission);
 }
 

@@ -266,11 +266,21 @@ static enum gs_http_handled handle_page(struct gs_http_conn *conn,
     return GS_HTTP_WAITING;
 }
 
+/* Of several loads of the same file, the page of the first is used. */
+static void use_cached(struct gs_http_load *load, struct gs_http_page *cached)
+{
+    if (!load->page || !cached || !gs_http_page_is_same_file(&load->page->stat, &cached->stat))
+        return;
+    gs_http_page_unref(load->page);
+    load->page = gs_http_page_ref(cached);
+}
+
 /* Store the result of a load in the cache, whose contents may have changed since the load started.
  */
 static void update_cache(struct gs_http_cache *cache, struct gs_http_load *load)
 {
     struct gs_http_page *cached = gs_http_cache_find(cache, load->path);
+    use_cached(load, cached);
     if (load->page && load->page == cached)
         gs_http_cache_revalidate(cache, cached, load->started_ns);
     else if (load->page)

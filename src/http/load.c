@@ -246,7 +246,7 @@ static void create_page(struct gs_http_load *load)
     load->status = 200;
     load->read = 0;
     if (!is_small) {
-        load->page->fd = load->fd;
+        gs_http_page_set_fd(load->page, load->fd);
         load->fd = -1;
     }
     if (is_small && load->stat.st_size)

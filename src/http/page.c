@@ -5,6 +5,7 @@
 #include "http/media_type.h"
 #include "http/token.h"
 
+#include <gossamer/http.h>
 #include <gossamer/sys.h>
 #include <stdlib.h>
 
@@ -66,13 +67,29 @@ struct gs_http_page *gs_http_page_new(struct gs_http_text path, const struct sta
     return page;
 }
 
+/* Pages with a descriptor. */
+static _Atomic(uint64_t) open_files;
+
+uint64_t gs_http_open_files(void)
+{
+    return atomic_load_explicit(&open_files, memory_order_relaxed);
+}
+
+void gs_http_page_set_fd(struct gs_http_page *page, int fd)
+{
+    page->fd = fd;
+    atomic_fetch_add_explicit(&open_files, 1, memory_order_relaxed);
+}
+
 void gs_http_page_unref(struct gs_http_page *page)
 {
     /* Acquire and release: the thread that frees the page sees all accesses of the others. */
     if (!page || atomic_fetch_sub_explicit(&page->references, 1, memory_order_acq_rel) != 1)
         return;
-    if (page->fd >= 0)
+    if (page->fd >= 0) {
         gs_sys_close(page->fd);
+        atomic_fetch_sub_explicit(&open_files, 1, memory_order_relaxed);
+    }
     free(page);
 }
 

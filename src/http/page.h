@@ -60,6 +60,9 @@ static inline bool gs_http_page_is_unused(struct gs_http_page *page)
     return atomic_load_explicit(&page->references, memory_order_relaxed) == 1;
 }
 
+/* The file's content is sent from this descriptor, which becomes the page's. */
+void gs_http_page_set_fd(struct gs_http_page *page, int fd);
+
 /* The last reference frees the page and closes its descriptor. NULL is accepted. */
 void gs_http_page_unref(struct gs_http_page *page);
 

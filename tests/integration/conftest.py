@@ -51,8 +51,12 @@ class Starter:
         self.configuration = configuration
         self.servers: list[Server] = []
 
-    def __call__(self, root: Path, *arguments: str, exact: bool = False) -> Server:
+    def __call__(
+        self, root: Path, *arguments: str, exact: bool = False, prefix: tuple[str, ...] = ()
+    ) -> Server:
         """Start a server for root, on a free port unless the arguments contain an address.
+
+        The prefix is a command that executes the server.
 
         If a worker serves one connection at a time, the server has more workers than requested,
         unless `exact`.
@@ -63,7 +67,7 @@ class Starter:
         given = [*self.configuration.split(), *address, *arguments]
         if not exact:
             given = arguments_for(self.configuration, (*address, *arguments))
-        server = Server.start(output, ["--arch", *given, str(root)])
+        server = Server.start(output, ["--arch", *given, str(root)], prefix)
         self.servers.append(server)
         server.wait_until_ready(listens or 1)
         return server

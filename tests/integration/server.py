@@ -167,12 +167,18 @@ class Server:
     was_checked: bool = False
 
     @classmethod
-    def start(cls, folder: Path, arguments: Iterable[str]) -> "Server":
-        """Start a server with these arguments; its output is written to files in the folder."""
+    def start(cls, folder: Path, arguments: Iterable[str], prefix: Iterable[str] = ()) -> "Server":
+        """Start a server with these arguments; its output is written to files in the folder.
+
+        The prefix is a command that executes it.
+        """
         folder.mkdir(parents=True)
         with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
             process = subprocess.Popen(
-                [program(), "serve", *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=err
+                [*prefix, program(), "serve", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
             )
         return cls(process, folder)
 

@@ -1,0 +1,63 @@
+"""Descriptors: each download needs one for its file, and no client may get 503 for lack of one."""
+
+from pathlib import Path
+
+import pytest
+from conftest import Serve, sparse
+from server import ONE_AT_A_TIME, Server
+from test_serve_eviction import REPORT
+from wire import Wire, request
+
+SIZE = 4 << 20
+LIMIT = 256
+READERS = 120
+
+
+@pytest.fixture
+def limited(serve: Serve, root: Path) -> Server:
+    """Return a server that may have few descriptors."""
+    for i in range(READERS):
+        sparse(root / f"{i}.bin", SIZE)
+    server = serve(root, prefix=("prlimit", f"--nofile={LIMIT}"))
+    server.allow(REPORT)
+    return server
+
+
+def start_reading(server: Server, target: str) -> Wire:
+    """Ask for a large file, and read little of it."""
+    wire = Wire(server.address, receive_buffer=4096)
+    wire.send(request("GET", target))
+    return wire
+
+
+def test_slow_readers_of_one_file(limited: Server, arch: str) -> None:
+    if arch in ONE_AT_A_TIME:
+        pytest.skip("a worker that serves one client at a time keeps others waiting")
+    readers = [start_reading(limited, "/0.bin") for _ in range(READERS)]
+    assert {wire.head().status for wire in readers} == {200}
+    for _ in range(20):
+        with Wire(limited.address) as other:
+            assert other.get("/a.txt").status == 200
+    for wire in readers:
+        wire.close()
+
+
+def test_readers_of_many_files(limited: Server) -> None:
+    readers = [start_reading(limited, f"/{i}.bin") for i in range(READERS)]
+    for wire in readers:
+        response = wire.response()
+        assert response.status == 200
+        assert len(response.body) == SIZE
+        wire.close()
+
+
+def test_idle_clients_give_descriptors_to_others(limited: Server, arch: str) -> None:
+    if arch in ONE_AT_A_TIME:
+        pytest.skip("a worker that serves one client at a time keeps others waiting")
+    idle = [Wire(limited.address) for _ in range(150)]
+    for wire in idle:
+        wire.send(request("GET", "/a.txt"))
+    readers = [start_reading(limited, f"/{i}.bin") for i in range(40)]
+    assert {wire.head().status for wire in readers} == {200}
+    for wire in idle + readers:
+        wire.close()
