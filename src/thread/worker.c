@@ -410,6 +410,7 @@ int gs_worker_new(unsigned index, struct worker **ret_worker)
     worker->now_ns = gs_worker_loop_time(worker->loop);
     gs_worker_limit_loop_batch(worker->loop);
     gs_deadlines_init(worker);
+    gs_stacks_init_worker(worker);
     *ret_worker = worker;
     return 0;
 }
