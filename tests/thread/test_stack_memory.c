@@ -176,7 +176,6 @@ static void run_with_few_addresses(void)
     const struct gs_threads_options options = {.workers = 1, .stuck_ns = GS_NEVER};
     MUST_EQ(setrlimit(RLIMIT_AS, &limit), 0);
     MUST_EQ(gs_threads_run(&options, use_all_addresses, NULL, NULL), 0);
-    MUST_EQ(gs_threads_run(&options, use_all_addresses, NULL, NULL), 0);
 }
 
 TEST(where_addresses_are_limited_threads_start_until_there_are_none_left)
