@@ -304,7 +304,7 @@ static void release(struct worker *worker, int stack_class, unsigned count)
 /* So many remain in each list. */
 #define FREE_STACKS_KEPT 32u
 
-static bool cannot_return; /* the kernel has refused: the memory is locked, for instance */
+static atomic_bool cannot_return; /* the kernel has refused: the memory is locked, for instance */
 
 static size_t stack_pages(const struct gs_thread *thread)
 {
@@ -386,7 +386,9 @@ static unsigned trim_class(struct worker *worker, int stack_class, bool is_perio
 static bool has_many(const struct worker *worker)
 {
     for (int c = 0; c < STACK_CLASSES; c++) {
-        unsigned shared = __atomic_load_n(&classes[c].free.count, __ATOMIC_RELAXED);
+        spin_lock_always(&lock);
+        unsigned shared = classes[c].free.count;
+        spin_unlock_always(&lock);
         if (worker->free[c].count > FREE_STACKS_KEPT || shared > FREE_STACKS_KEPT)
             return true;
     }
