@@ -27,6 +27,8 @@ add_compile_options(
     -fvisibility=hidden -fno-omit-frame-pointer -fno-strict-aliasing ${GS_STACK_OPTIONS_${CMAKE_C_COMPILER_ID}})
 # Symbols are bound when the program starts: binding one at its first call takes 3 KiB of the caller's stack.
 add_link_options(-Wl,-z,relro,-z,now)
+# By which debug data is found.
+add_link_options(-Wl,--build-id)
 # Neither messages nor debug information hold a path of this machine; link-time optimisation needs to be told again.
 set(GS_PATH_OPTIONS -ffile-prefix-map=${CMAKE_BINARY_DIR}=build -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 add_compile_options(${GS_PATH_OPTIONS})

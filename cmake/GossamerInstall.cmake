@@ -3,6 +3,7 @@
 # is not installed: it runs from a checkout, with Python packages of its own.
 
 include(CMakePackageConfigHelpers)
+include(GossamerDebugData)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gossamer)
 
 # Each library has an export set of its own, so that a distribution can leave one out.
@@ -60,8 +61,13 @@ foreach(section 1 7)
     endif()
 endforeach()
 install(TARGETS gossamer_check)
+gs_install_debug_data(gossamer_check ${CMAKE_INSTALL_LIBDIR})
+if(TARGET gossamer_shared)
+    gs_install_debug_data(gossamer_shared ${CMAKE_INSTALL_LIBDIR})
+endif()
 if(TARGET gossamer)
     install(TARGETS gossamer)
+    gs_install_debug_data(gossamer ${CMAKE_INSTALL_BINDIR})
 endif()
 
 # The reference of the library, which is made from its headers; nothing else needs Python to be built.

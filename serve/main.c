@@ -1,5 +1,6 @@
 #include "serve/serve.h"
 
+#include "serve/addresses.h"
 #include "serve/arch/arch.h"
 #include "serve/server.h"
 
@@ -45,6 +46,7 @@ int gs_serve_main(int argc, char **argv)
     int err = serve_options_parse(argc, argv, &options);
     if (err)
         return err == CLI_DONE ? 0 : 2;
+    serve_addresses_save();
     err = serve_server_init(&server, &options);
     if (err) {
         serve_options_done(&options);

@@ -159,7 +159,8 @@ GS_API const char *gs_threads_stack_guard(void);
 /* Returns the name of the poller of the calling thread's worker (loop.h: GS_POLLER selects it). */
 GS_API const char *gs_threads_poller(void);
 
-/* Return the memory of free stacks to the kernel. */
+/* Return the memory of free stacks to the kernel. Without this call, it is returned when it was not
+ * needed for a second, except that of some stacks. */
 GS_API void gs_threads_trim(void);
 
 /* ---- The life of a thread ---- */
@@ -185,8 +186,10 @@ struct gs_thread_start {
 struct gs_thread_attributes {
     const char *name; /* for reports; copied, up to 23 bytes */
     /* Rounded up to 16, 56, 64 or 256 KiB or 1, 8 or 64 MiB; 0: the runtime's default. A stack
-     * takes address space; memory is used for the pages that were touched, until gs_threads_trim.
-     * The addresses for stacks of 8 and 64 MiB are taken one by one, for at most 8192 of each. */
+     * takes address space; memory is used for the pages that were touched, until the thread has
+     * ended and its stack is not needed (gs_threads_trim). The addresses for stacks of 8 and 64 MiB
+     * are taken one by one, for at most 8192 of each; with a limit of the addresses (RLIMIT_AS),
+     * those for all stacks. */
     size_t stack_size;
     enum gs_priority priority;
     bool migrates;   /* may resume on another worker after each wait */

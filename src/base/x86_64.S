@@ -19,3 +19,10 @@ gs_syscall:
     .cfi_endproc
     .size gs_syscall, . - gs_syscall
     .section .note.GNU-stack, "", @progbits
+
+/* For the linker: as in src/thread/x86_64.S. */
+    .section .note.gnu.property, "a", @note
+    .p2align 3
+    .long 4, 16, 5 /* sizes of name and contents; NT_GNU_PROPERTY_TYPE_0 */
+    .asciz "GNU"
+    .long 0xc0000002, 4, 1, 0 /* GNU_PROPERTY_X86_FEATURE_1_AND, its size, IBT, padding */

@@ -242,7 +242,9 @@ static bool normalise(struct date_time *date_time)
            date_time->hour < 24 && date_time->minute < 60 && date_time->second < 60;
 }
 
-bool gs_http_date_parse(struct gs_http_text text, int64_t now_seconds, int64_t *ret_seconds)
+/* No stack protector: there are no arrays here, and stack is scarce where this is called. */
+__attribute__((no_stack_protector)) bool
+gs_http_date_parse(struct gs_http_text text, int64_t now_seconds, int64_t *ret_seconds)
 {
     struct date_time date_time = {0};
     if (!parse_format(text, "w, d m Y t GMT", &date_time) &&

@@ -82,6 +82,7 @@ static int renew_loop(struct worker *worker)
     worker->now_ns = gs_worker_loop_time(loop);
     gs_worker_limit_loop_batch(loop);
     gs_deadlines_init(worker);
+    gs_stacks_init_worker(worker);
     return 0;
 }
 

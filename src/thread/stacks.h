@@ -2,8 +2,9 @@
  * largest classes are outside: each is mapped when a thread asks for it, so that programs that do
  * not ask need no addresses for them. The lowest pages of a slot are a guard; its top page contains
  * the thread control block, with the stack right below, which has at least the size that its class
- * promises. Free stacks are kept by each worker, in LIFO order. Slots are never unmapped;
- * gs_threads_trim releases their memory. */
+ * promises. Free stacks are kept by each worker, in LIFO order. Slots are never unmapped, but their
+ * memory is given back when it has not been needed for a while, or by gs_threads_trim. Where the
+ * addresses are limited (RLIMIT_AS), nothing is reserved, and all slots are mapped one by one. */
 #ifndef GS_THREAD_STACKS_H
 #define GS_THREAD_STACKS_H
 
@@ -26,6 +27,9 @@ size_t gs_slot_control_block_at(const struct slot_layout *layout, size_t index);
 
 /* Reserve the addresses, once in the life of the program. Returns 0 or -ENOMEM. */
 int gs_stacks_init(void);
+
+/* Called when the worker has got its loop. */
+void gs_stacks_init_worker(struct worker *worker);
 
 /* The class for a stack size, or -EINVAL if it is too large. */
 int gs_stacks_class(size_t stack_size);

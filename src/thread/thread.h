@@ -134,6 +134,7 @@ struct gs_thread {
     struct gs_waiter *woken_by;
     struct gs_timer timer;
     uint32_t deadline_index; /* in its worker's deadlines; 0: not in there */
+    uint32_t slot_index;     /* of its stack, in the class */
     gs_thread_fn *fn;
     unsigned select_start;
     struct runnable cancel_message;

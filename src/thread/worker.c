@@ -283,7 +283,10 @@ static void idle(struct worker *worker)
 
 /* ---- The worker's own stack ---- */
 
-void gs_worker_run_thread(struct worker *worker, struct gs_thread *thread)
+/* No stack protector: the TLS base, and with it the canary, may be another one when the thread has
+ * switched back. */
+__attribute__((no_stack_protector)) void gs_worker_run_thread(struct worker *worker,
+                                                              struct gs_thread *thread)
 {
     worker->current = thread;
     fiber_leave(&worker->fiber, &thread->fiber, false);
@@ -410,6 +413,7 @@ int gs_worker_new(unsigned index, struct worker **ret_worker)
     worker->now_ns = gs_worker_loop_time(worker->loop);
     gs_worker_limit_loop_batch(worker->loop);
     gs_deadlines_init(worker);
+    gs_stacks_init_worker(worker);
     *ret_worker = worker;
     return 0;
 }

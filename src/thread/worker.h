@@ -66,6 +66,14 @@ struct deadlines {
     struct gs_timer timer; /* the worker's: expires at the first deadline, or before */
 };
 
+/* Free stacks of a class (stacks.c). Those that were not needed for a period are given back. */
+struct free_list {
+    struct gs_thread *first;
+    unsigned count;
+    unsigned low;    /* the least count in this period */
+    unsigned excess; /* to be given back */
+};
+
 /* State of a worker as the monitor last saw it (monitor.c). */
 struct snapshot {
     uint64_t switches, polls;
@@ -121,8 +129,8 @@ struct worker {
 
     struct gs_loop *loop;
     uint64_t polled_ns;
-    struct gs_thread *free_stacks[STACK_CLASSES];
-    unsigned free_count[STACK_CLASSES];
+    struct free_list free[STACK_CLASSES];
+    unsigned free_max; /* free stacks of a class beyond which something is to be done */
     _Atomic(uint64_t) spawned, ended, switches, steals, polls;
     struct fiber fiber;
     void *abi_thread_pointer; /* what __builtin_thread_pointer returns in this kernel thread */
@@ -149,6 +157,8 @@ struct worker {
     stack_t signal_stack_before;
     struct pending_events pending_events;
     struct turn turn;
+    struct gs_timer trim_timer; /* active while there are many free stacks */
+    uint64_t trim_period_ns;    /* when the period of `free` began */
 #ifdef GS_CHECKED
     struct gs_call call; /* the last call of a thread that may wait */
 #endif

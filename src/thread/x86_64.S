@@ -5,7 +5,8 @@
  *
  * The layout is the same on every suspended stack, so the CFI is correct before and after the stack
  * pointer changes. The last instruction is an indirect jump, which the processor predicts by its
- * address: a return would be mispredicted each time. */
+ * address: a return would be mispredicted each time. It leads to an instruction after a call, which
+ * has no mark for IBT, and is not tracked for that reason. */
     .text
 
     .macro save_context
@@ -76,7 +77,7 @@
     popq %rdx
     .cfi_adjust_cfa_offset -8
     .cfi_register %rip, %rdx
-    jmp *%rdx
+    notrack jmp *%rdx
     .endm
 
 /* int gs_context_switch(void **ret_sp, void *to_sp, int result) */
@@ -207,3 +208,10 @@ gs_context_start:
     .cfi_endproc
     .size gs_context_start, . - gs_context_start
     .section .note.GNU-stack, "", @progbits
+
+/* For the linker: indirect branches may be tracked (IBT), but there is no shadow stack. */
+    .section .note.gnu.property, "a", @note
+    .p2align 3
+    .long 4, 16, 5 /* sizes of name and contents; NT_GNU_PROPERTY_TYPE_0 */
+    .asciz "GNU"
+    .long 0xc0000002, 4, 1, 0 /* GNU_PROPERTY_X86_FEATURE_1_AND, its size, IBT, padding */

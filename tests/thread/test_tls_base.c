@@ -29,8 +29,8 @@ static void *new_storage_in(void *memory)
 #ifdef __x86_64__
     const uintptr_t *own = __builtin_thread_pointer();
     words[0] = words[2] = (uintptr_t)words;
-    words[5] = own[5]; /* the guards for stacks and pointers */
-    words[6] = own[6];
+    words[5] = own[5] ^ 0x5a00; /* a canary of its own, for frames */
+    words[6] = own[6];          /* the guard for pointers */
 #endif
     return words;
 }
