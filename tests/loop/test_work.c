@@ -359,6 +359,30 @@ static void look_at_signals(struct gs_work *work)
     item_of(work)->number = sigismember(&blocked, SIGTERM);
 }
 
+TEST(no_more_kernel_threads_run_work_than_the_pool_may_have)
+{
+    struct timespec until;
+    int started = 0;
+    set_up();
+    gs_loop_set_work_threads(loop, 100000);
+    for (int i = 0; i < 100; i++) {
+        init_item(i, on_done);
+        CHECK_EQ(gs_work_start(&items[i].work, block), 0);
+    }
+    for (; started < 64; started++)
+        while (sem_wait(&has_started))
+            ;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 20000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    CHECK_EQ(sem_timedwait(&has_started, &until), -1);
+    release(100);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK_EQ(done, 100);
+    gs_loop_free(loop);
+}
+
 TEST(signals_are_blocked_in_work)
 {
     set_up();

@@ -57,10 +57,14 @@ static void *do_nothing(void *unused)
     return unused;
 }
 
+/* So long that the monitor has nothing to do and sleeps without a timeout. */
+#define LONG_SLEEP (1500 * GS_MILLISECOND)
+
 /* The threads that wait for the stuck workers are pinned to these workers. */
 static void *get_reported(void *unused)
 {
     pthread_t reader;
+    MUST_EQ(gs_thread_sleep(after(LONG_SLEEP)), 0);
     struct gs_thread *threads[3] = {spawn_on(2, "blocks", block_in_call)};
     MUST_EQ(pthread_create(&reader, NULL, read_reports, NULL), 0);
     while (!atomic_load(&stuck))

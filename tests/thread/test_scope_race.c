@@ -36,7 +36,7 @@ static int spawn_another(struct life *life, uint64_t deadline_ns)
 static int act(struct life *life)
 {
     int item = 0;
-    switch (next(&life->seed) % 10) {
+    switch (next(&life->seed) % 11) {
     case 0:
         return -EIO;
     case 1:
@@ -55,6 +55,8 @@ static int act(struct life *life)
     case 7:
         gs_thread_yield();
         return 0;
+    case 8: /* whether this is a consequence is decided while others cancel */
+        return -ECANCELED;
     default:
         return 0;
     }

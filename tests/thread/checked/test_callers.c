@@ -92,6 +92,12 @@ static void ask_canceled(void)
     gs_thread_is_canceled();
 }
 
+static void cancel(void)
+{
+    static struct gs_thread *none;
+    gs_thread_cancel(none);
+}
+
 static void set_cancelable(void)
 {
     gs_thread_set_cancelable(true);
@@ -136,6 +142,7 @@ static const struct {
     {"gs_mutex_is_owned", ask_owner},
     {"gs_rwlock_unlock", unlock_rwlock},
     {"gs_threads_cancel_all", gs_threads_cancel_all},
+    {"gs_thread_cancel", cancel},
     {"gs_thread_is_canceled", ask_canceled},
     {"gs_thread_set_cancelable", set_cancelable},
     {"gs_thread_call_on_worker_stack", call_on_worker_stack},

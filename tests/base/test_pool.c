@@ -1,0 +1,50 @@
+#include "base/pool.h"
+#include "tests/test.h"
+
+#include <semaphore.h>
+
+static sem_t may_return, is_complete;
+static struct pool_user user;
+
+static void do_nothing(void *unused)
+{
+    (void)unused;
+}
+
+static void block(void *unused)
+{
+    (void)unused;
+    while (sem_wait(&may_return))
+        ;
+}
+
+static void complete(struct job *job)
+{
+    (void)job;
+    sem_post(&is_complete);
+}
+
+static void wait_for_one(void)
+{
+    while (sem_wait(&is_complete))
+        ;
+}
+
+TEST(job_can_be_submitted_again_and_canceled_while_it_is_queued)
+{
+    struct job job = {.fn = do_nothing, .complete = complete};
+    struct job blocker = {.fn = block, .complete = complete};
+    sem_init(&may_return, 0, 0);
+    sem_init(&is_complete, 0, 0);
+    user = (struct pool_user){.max_threads = 1};
+    CHECK_EQ(gs_pool_retain(&user), 0);
+    CHECK_EQ(gs_pool_submit(&user, &job), 0);
+    wait_for_one();
+    CHECK_EQ(gs_pool_submit(&user, &blocker), 0);
+    CHECK_EQ(gs_pool_submit(&user, &job), 0);
+    CHECK_EQ(gs_pool_cancel(&job), JOB_QUEUED);
+    sem_post(&may_return);
+    wait_for_one();
+    gs_pool_release(&user);
+    CHECK_EQ(sem_trywait(&is_complete), -1);
+}
