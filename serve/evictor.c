@@ -2,8 +2,9 @@
 
 #include <stdlib.h>
 
-int serve_evictors_init(struct serve_evictors *evictors, unsigned count)
+int serve_evictors_init(struct serve_evictors *evictors, unsigned count, serve_evict_fn *evict)
 {
+    evictors->evict = evict;
     evictors->count = count;
     evictors->items = calloc(count, sizeof *evictors->items);
     return evictors->items ? 0 : -ENOMEM;
@@ -41,15 +42,14 @@ static void on_ask(struct gs_async *async)
 {
     struct serve_evictor *evictor = gs_container_of(async, struct serve_evictor, async);
     unsigned left = atomic_exchange(&evictor->left, 0);
-    if (!evictor->evict(evictor->data))
+    if (!evictor->evictors->evict(evictor->data))
         ask_next(evictor, left);
 }
 
 void serve_evictor_init(struct serve_evictor *evictor, struct serve_evictors *evictors,
-                        unsigned index, struct gs_loop *loop, serve_evict_fn *evict, void *data)
+                        unsigned index, struct gs_loop *loop, void *data)
 {
-    *evictor =
-        (struct serve_evictor){.evictors = evictors, .index = index, .evict = evict, .data = data};
+    *evictor = (struct serve_evictor){.evictors = evictors, .index = index, .data = data};
     gs_async_init(&evictor->async, loop, on_ask);
     gs_async_start(&evictor->async);
 }
@@ -61,7 +61,7 @@ void serve_evictor_publish(struct serve_evictor *evictor)
 
 void serve_evictor_make_room(struct serve_evictor *evictor)
 {
-    if (!evictor->evict(evictor->data))
+    if (!evictor->evictors->evict(evictor->data))
         ask_next(evictor, evictor->evictors->count - 1);
 }
 

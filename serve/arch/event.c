@@ -196,8 +196,7 @@ static int worker_new(struct event_server *event, unsigned index, struct event_w
         return err;
     }
     init_watchers(worker);
-    serve_evictor_init(&worker->evictor, &event->evictors, index, worker->loop, event_evict,
-                       worker);
+    serve_evictor_init(&worker->evictor, &event->evictors, index, worker->loop, worker);
     *ret_worker = worker;
     return 0;
 }
@@ -229,7 +228,7 @@ int event_run(struct serve_server *server, void (*init)(struct event_worker *wor
     struct event_server event = {.server = server, .init = init};
     struct event_worker **workers = calloc(server->workers, sizeof(struct event_worker *));
     unsigned started = 0;
-    int err = serve_evictors_init(&event.evictors, server->workers);
+    int err = serve_evictors_init(&event.evictors, server->workers, event_evict);
     serve_slots_init(&event.slots, server->options->max_connections);
     serve_block_signals();
     if (!err && workers)

@@ -93,7 +93,7 @@ static int init_thread(struct quad_group *group, int which)
 static void init_watchers(struct quad_group *group, struct serve_evictors *evictors)
 {
     struct gs_loop *application = group->threads[QUAD_APPLICATION].loop;
-    serve_evictor_init(&group->evictor, evictors, group->index, application, quad_evict, group);
+    serve_evictor_init(&group->evictor, evictors, group->index, application, group);
     gs_async_init(&group->drain, group->threads[QUAD_ACCEPTING].loop, on_drain);
     gs_timer_init(&group->drain_end, application, on_drain_end);
     gs_prepare_init(&group->flush_log, application, on_flush_log);
@@ -189,7 +189,7 @@ static int run(struct serve_server *server)
     struct quad_group *groups = calloc(server->workers, sizeof *groups);
     struct gs_stage **stages = calloc((size_t)server->workers * QUAD_THREADS, sizeof *stages);
     unsigned made = 0;
-    int err = serve_evictors_init(&evictors, server->workers);
+    int err = serve_evictors_init(&evictors, server->workers, quad_evict);
     if (!err)
         err = groups && stages ? 0 : -ENOMEM;
     serve_slots_init(&slots, server->options->max_connections);

@@ -74,7 +74,7 @@ static int init(struct stage_graph *graph)
     serve_slots_init(&graph->slots, server->options->max_connections);
     graph->workers = calloc(server->workers, sizeof *graph->workers);
     graph->stages = calloc(server->workers + 5, sizeof *graph->stages);
-    int err = serve_evictors_init(&graph->evictors, server->workers);
+    int err = serve_evictors_init(&graph->evictors, server->workers, stage_evict);
     if (!err)
         err = graph->workers && graph->stages ? init_stages(graph) : -ENOMEM;
     for (unsigned i = 0; !err && i < server->workers; i++) {

@@ -316,21 +316,22 @@ static size_t stack_pages(const struct gs_thread *thread)
 static bool give_back(struct stack_class *class, struct gs_thread *thread)
 {
     size_t index = thread->slot_index;
-    size_t size = class->layout.slot_size - class->layout.guard_size;
+    bool has_block = thread->has_canary;
 #ifdef GS_CHECKED
-    size = stack_pages(thread);
+    has_block = true;
 #endif
-    if (thread->has_canary)
-        size = stack_pages(thread);
-    if (gs_sys_madvise(thread->stack, size, MADV_DONTNEED))
+    size_t size =
+        has_block ? stack_pages(thread) : class->layout.slot_size - class->layout.guard_size;
+    if (gs_sys_madvise(thread->stack, size, MADV_DONTNEED)) {
         cannot_return = true;
-    else if (size != stack_pages(thread)) {
-        spin_lock_always(&lock);
-        gs_slot_set_add(&class->returned, index);
-        spin_unlock_always(&lock);
-        return true;
+        return false;
     }
-    return false;
+    if (has_block)
+        return false;
+    spin_lock_always(&lock);
+    gs_slot_set_add(&class->returned, index);
+    spin_unlock_always(&lock);
+    return true;
 }
 
 static void give_all_back(struct stack_class *class, struct free_list *list)

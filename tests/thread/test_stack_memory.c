@@ -71,7 +71,7 @@ static void *peak_twice(void *unused)
     size_t before = resident_bytes();
     peak();
     size_t count = stack_count();
-    MUST(resident_bytes() >= before + PEAK * 4 * KIB);
+    MUST(resident_bytes() >= before + (size_t)PEAK * 4 * KIB);
     wait_until_given_back(before);
     peak();
     MUST_EQ(stack_count(), count);
