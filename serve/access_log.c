@@ -66,6 +66,15 @@ int serve_access_log_reopen(const char *file, int fd)
     return err < 0 ? err : 0;
 }
 
+bool serve_access_log_reopen_or_warn(const char *file, int fd)
+{
+    int err = serve_access_log_reopen(file, fd);
+    if (err)
+        serve_warn("can't reopen the access log %s: %s", file,
+                   err == -ENXIO ? "nobody reads this pipe" : strerror(-err));
+    return !err;
+}
+
 size_t serve_log_escape(char *out, size_t max, const char *text, size_t n)
 {
     static const char digits[] = "0123456789ABCDEF";

@@ -20,6 +20,9 @@ GS_MUST_CHECK int serve_access_log_open(const char *file);
  * stays as it is; -ENXIO: it is a pipe that nobody reads. */
 int serve_access_log_reopen(const char *file, int fd);
 
+/* The same, and report on stderr if it fails. Returns whether it was reopened. */
+bool serve_access_log_reopen_or_warn(const char *file, int fd);
+
 /* Copy n bytes of text; quotes, backslashes and all that is not printable ASCII become \xHH. At
  * most max bytes are written: the end of a long text is left out. Returns the length. */
 size_t serve_log_escape(char *out, size_t max, const char *text, size_t n);

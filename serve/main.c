@@ -55,6 +55,7 @@ int gs_serve_main(int argc, char **argv)
     err = options.arch->run(&server);
     if (err)
         serve_error("%s failed: %s", options.arch->name, strerror(-err));
+    serve_log_relay_stop(&server.log_relay);
     uint64_t cut_off = err ? 0 : report_end(&server);
     serve_watchdog_stop(&server);
     serve_server_done(&server);

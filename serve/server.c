@@ -41,7 +41,17 @@ static int open_log(struct serve_server *server)
     if (!file)
         return 0;
     server->log_fd = serve_access_log_open(file);
-    return server->log_fd < 0 ? fail("can't write the access log", file, server->log_fd) : 0;
+    if (server->log_fd < 0)
+        return fail("can't write the access log", file, server->log_fd);
+    serve_log_relay_open(&server->log_relay, file, &server->log_fd);
+    return 0;
+}
+
+/* After the privileges were dropped: those of the thread, too. */
+static int start_log_relay(struct serve_server *server)
+{
+    int err = serve_log_relay_start(&server->log_relay, &server->log_state->losses);
+    return err ? fail("can't start", "a thread for the access log", err) : 0;
 }
 
 static int parse_addresses(struct serve_server *server)
@@ -143,6 +153,8 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         err = serve_drop_privileges(options->user);
     if (!err)
         err = check_root(server);
+    if (!err)
+        err = start_log_relay(server);
     if (err)
         serve_server_done(server);
     return err;
@@ -169,6 +181,7 @@ void serve_server_done(struct serve_server *server)
     if (server->bottleneck.path[0] && server->bottleneck.fd >= 0)
         gs_sys_close(server->bottleneck.fd);
     serve_root_close(&server->root);
+    serve_log_relay_stop(&server->log_relay);
     if (server->log_fd > 2)
         gs_sys_close(server->log_fd);
     if (server->counts)

@@ -6,6 +6,7 @@
 #include "serve/error_log.h"
 #include "serve/eviction.h"
 #include "serve/listener.h"
+#include "serve/log_relay.h"
 #include "serve/root.h"
 #include "serve/watchdog.h"
 
@@ -34,7 +35,8 @@ struct serve_server {
     unsigned set_count; /* sets of listeners: one a worker, or one that the workers share */
     int *listeners;     /* set s listens at address a: listeners[s * address_count + a] */
     struct serve_root root;
-    int log_fd;                  /* -1: none */
+    int log_fd; /* -1: none */
+    struct serve_log_relay log_relay;
     struct serve_counts *counts; /* one for each worker */
     struct serve_log_state *log_state;
     struct serve_drain *drain;

@@ -45,6 +45,7 @@ int serve_shard_init_own(struct serve_shard *shard, struct serve_server *server,
 {
     shard->is_shared = false;
     shard->log_server = server;
+    serve_log_relay_leave(&server->log_relay);
     shard->own = (struct gs_http_counts){0};
     shard->sum = &server->counts[index].http;
     return init(shard, server, &shard->own);

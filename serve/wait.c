@@ -40,13 +40,12 @@ static void on_reopen_log(struct gs_signal *signal)
     struct serve_server *server = waiting->server;
     if (server->log_fd < 0)
         return;
-    const char *file = server->options->access_log;
-    int err = serve_access_log_reopen(file, server->log_fd);
-    if (err) {
-        serve_warn("can't reopen the access log %s: %s", file,
-                   err == -ENXIO ? "nobody reads this pipe" : strerror(-err));
+    if (server->log_relay.has_thread) {
+        serve_log_relay_reopen(&server->log_relay);
         return;
     }
+    if (!serve_access_log_reopen_or_warn(server->options->access_log, server->log_fd))
+        return;
     server->log_generation = atomic_fetch_add(&server->log_state->generation, 1) + 1;
     if (waiting->children)
         waiting->children->log_reopened(waiting->children->data);

@@ -1,4 +1,4 @@
-"""A file system whose reads take as long as a test likes, as those of a slow disk do.
+"""A file system whose reads and writes take as long as a test likes, as those of a slow disk do.
 
 It speaks the kernel's FUSE protocol (linux/fuse.h) itself and needs no library. Mounting requires
 root and /dev/fuse.
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-LOOKUP, FORGET, GETATTR, OPEN, READ, RELEASE = 1, 2, 3, 14, 15, 18
+LOOKUP, FORGET, GETATTR, OPEN, READ, WRITE, RELEASE = 1, 2, 3, 14, 15, 16, 18
 INIT, INTERRUPT, BATCH_FORGET = 26, 36, 42
 WITHOUT_ANSWER = {FORGET, BATCH_FORGET, INTERRUPT}
 ROOT = 1
@@ -38,9 +38,12 @@ def called(result: int) -> None:
 
 
 class SlowDisk:
-    """Mounts files; reads of those whose names begin with "slow" wait until they are released."""
+    """Mounts files; reads and writes of those that begin with "slow" wait until they are released.
 
-    def __init__(self, folder: Path, files: dict[str, bytes]) -> None:
+    What is written is stored nowhere.
+    """
+
+    def __init__(self, folder: Path, files: dict[str, bytes], is_writable: bool = False) -> None:
         """Mount it on folder."""
         self.folder = folder
         self.names = list(files)
@@ -51,7 +54,7 @@ class SlowDisk:
         self.stop_reader, self.stop_writer = os.pipe()
         options = f"fd={self.fd},rootmode=40000,user_id=0,group_id=0,allow_other"
         options += f",max_read={READ_MAX}"
-        flags = MS_NOSUID | MS_NODEV | MS_RDONLY
+        flags = MS_NOSUID | MS_NODEV | (0 if is_writable else MS_RDONLY)
         target = os.fsencode(folder)
         try:
             called(libc.mount(b"slow-disk", target, b"fuse.slow", flags, options.encode()))
@@ -124,6 +127,9 @@ class SlowDisk:
             self.reply(unique, 0, struct.pack("<QII", 0, 2, 0))
         elif opcode == READ:
             self.read(unique, node, body)
+        elif opcode == WRITE:
+            _, _, size = struct.unpack_from("<QQI", body)
+            self.finish(unique, node, struct.pack("<II", size, 0))
         elif opcode == RELEASE:
             self.reply(unique, 0)
         else:
@@ -142,20 +148,23 @@ class SlowDisk:
         """Answer a read, now or when reads are released."""
         _, offset, size = struct.unpack_from("<QQI", body)
         found = node - ROOT - 1
-        part = self.contents[found][offset : offset + size]
-        with self.lock:
-            if self.names[found].startswith("slow") and self.waiting is not None:
-                self.waiting.append((unique, part))
-                return
-        self.reply(unique, 0, part)
+        self.finish(unique, node, self.contents[found][offset : offset + size])
 
-    def is_read(self) -> bool:
-        """Return whether a read waits."""
+    def finish(self, unique: int, node: int, result: bytes) -> None:
+        """Answer a request for a file, now or when those are released."""
+        with self.lock:
+            if self.names[node - ROOT - 1].startswith("slow") and self.waiting is not None:
+                self.waiting.append((unique, result))
+                return
+        self.reply(unique, 0, result)
+
+    def is_used(self) -> bool:
+        """Return whether a read or a write waits."""
         with self.lock:
             return bool(self.waiting)
 
     def release(self) -> None:
-        """Answer the reads that wait; from now on none does."""
+        """Answer the reads and writes that wait; from now on none does."""
         with self.lock:
             waiting, self.waiting = self.waiting or [], None
         for unique, part in waiting:

@@ -1,5 +1,6 @@
 """Slow disks: those who read from one hold up nobody else."""
 
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +42,7 @@ def start(
     readers = [Wire(server.address) for _ in range(READERS)]
     for wire in readers:
         wire.send(request("GET", page))
-    assert any(disk.is_read() for _ in attempts())
+    assert any(disk.is_used() for _ in attempts())
     return readers, Wire(server.address)
 
 
@@ -52,7 +53,7 @@ def test_readers_of_a_slow_disk_hold_up_nobody(
     readers, other = start(serve, disk, arch, page)
     for _ in range(20):
         assert other.get("/a.txt").body == SMALL
-    assert disk.is_read()
+    assert disk.is_used()
     disk.release()
     for wire in readers:
         assert wire.response().body == body
@@ -82,3 +83,31 @@ def test_a_client_of_a_slow_disk_may_leave(serve: Serve, disk: SlowDisk, arch: s
     assert readers[0].response().body == LARGE
     readers[0].close()
     other.close()
+
+
+def test_a_log_on_a_disk_that_does_not_answer_holds_up_nobody(
+    serve: Serve, root: Path, tmp_path: Path
+) -> None:
+    if not is_available():
+        pytest.skip("file systems cannot be mounted here")
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    try:
+        mounted = SlowDisk(folder, {"slow.log": b""}, is_writable=True)
+    except PermissionError:
+        pytest.skip("file systems cannot be mounted here")
+    with mounted as disk:
+        server = serve(root, "--access-log", str(folder / "slow.log"), "--workers", "2")
+        server.expect("the access log can't be written, lines are lost")
+        server.expect("lines of the access log were lost")
+        server.expect("the last lines of the access log are lost: its disk does not answer")
+        with Wire(server.address) as wire:
+            assert wire.get("/a.txt").status == 200
+            assert any(disk.is_used() for _ in attempts())
+            for _ in range(600):  # more than the pipe before the log takes
+                assert wire.get("/a.txt", User_Agent="a" * 4000).status == 200
+        server.send_signal(signal.SIGTERM)
+        lost = "the last lines of the access log are lost"
+        assert any(lost in line for _ in attempts() for line in server.stderr_lines())
+        disk.release()
+        server.wait()
