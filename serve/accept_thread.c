@@ -48,14 +48,25 @@ static int handle_accept_error(struct serve_accept_thread *acceptor, int err)
     return action == SERVE_ACCEPT_PAUSE ? pause_accepting() : 0;
 }
 
+static int wait_for_client(struct serve_accept_thread *acceptor)
+{
+    gs_forget(acceptor->listener); /* so that the kernel is asked */
+    int err = gs_wait_readable(acceptor->listener, GS_NEVER);
+    return err && err != -ECANCELED ? pause_accepting() : err;
+}
+
 /* Returns 0 or -ECANCELED. */
 static int wait_for_descriptors(struct serve_accept_thread *acceptor)
 {
     int err = 0;
     while (!err && serve_descriptors_are_short()) {
-        if (acceptor->make_room && serve_is_connection_pending(acceptor->listener))
-            acceptor->make_room(acceptor->data);
-        err = gs_thread_sleep(gs_clock_now() + SERVE_DESCRIPTORS_PAUSE_NS);
+        if (serve_is_connection_pending(acceptor->listener)) {
+            if (acceptor->make_room)
+                acceptor->make_room(acceptor->data);
+            err = gs_thread_sleep(gs_clock_now() + SERVE_DESCRIPTORS_PAUSE_NS);
+        } else {
+            err = wait_for_client(acceptor);
+        }
         err = err == -ECANCELED ? err : 0;
     }
     return err;
@@ -74,10 +85,7 @@ static int acquire_slot(struct serve_accept_thread *acceptor)
             acceptor->make_room(acceptor->data);
             until_ns = gs_clock_now() + SERVE_ACCEPT_PAUSE_NS;
         } else {
-            gs_forget(acceptor->listener); /* so that the kernel is asked */
-            err = gs_wait_readable(acceptor->listener, GS_NEVER);
-            if (err && err != -ECANCELED)
-                err = pause_accepting();
+            err = wait_for_client(acceptor);
         }
         if (err != -ECANCELED)
             err = gs_semaphore_wait(acceptor->slots, until_ns);

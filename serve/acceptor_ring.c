@@ -53,7 +53,8 @@ void serve_acceptor_init_ring(struct serve_acceptor *acceptor, struct gs_loop *l
 
 bool serve_acceptor_may_accept_ahead(const struct serve_acceptor *acceptor)
 {
-    return acceptor->by_completions && serve_slots_have_free(acceptor->slots, AHEAD);
+    return acceptor->by_completions && serve_slots_have_free(acceptor->slots, AHEAD) &&
+           !serve_descriptors_are_short();
 }
 
 int serve_acceptor_start_ring(struct serve_acceptor *acceptor)

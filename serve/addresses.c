@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 /* Of a kernel thread, where the limit of the process (ulimit -s) is usually 8 MiB. Most run HTTP
  * code or wait for the kernel, which takes a few pages. */
@@ -11,10 +12,11 @@
 static void shrink_stacks(void)
 {
     pthread_attr_t attributes;
+    long least = sysconf(_SC_THREAD_STACK_MIN); /* with what is thread-local, in a sanitizer much */
     if (pthread_attr_init(&attributes))
         return;
     /* Where this fails, they have the usual size. */
-    if (!pthread_attr_setstacksize(&attributes, STACK_SIZE))
+    if (!pthread_attr_setstacksize(&attributes, STACK_SIZE + (size_t)(least > 0 ? least : 0)))
         (void)pthread_setattr_default_np(&attributes);
     pthread_attr_destroy(&attributes);
 }

@@ -149,6 +149,17 @@ static bool is_gone(struct serve_table *table, struct serve_entry *entry, pid_t 
     return true;
 }
 
+/* Whether the wait was ended before. A signal may have arrived at a moment when the process did not
+ * wait: it is sent again. */
+static bool is_ending(const struct serve_table *table, struct serve_entry *entry, uint64_t waits,
+                      pid_t owner)
+{
+    bool is_evicted = waits != SERVE_BUSY && waits == atomic_load(&entry->evicted);
+    if (is_evicted && table->has_processes)
+        kill(owner, SIGURG);
+    return is_evicted;
+}
+
 /* Without those whose wait was ended before. */
 static void gather(struct serve_table *table, struct serve_candidates *candidates)
 {
@@ -157,8 +168,7 @@ static void gather(struct serve_table *table, struct serve_candidates *candidate
         table->next = (table->next + 1) % table->size;
         uint64_t waits = atomic_load(&entry->waits);
         pid_t owner = atomic_load(&entry->owner);
-        if (!owner || is_gone(table, entry, owner) ||
-            (waits != SERVE_BUSY && waits == atomic_load(&entry->evicted)))
+        if (!owner || is_gone(table, entry, owner) || is_ending(table, entry, waits, owner))
             continue;
         serve_candidates_add(candidates, entry, atomic_load(&entry->address), waits);
     }

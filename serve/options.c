@@ -13,7 +13,8 @@
 /* Descriptors that are not connections: listeners, logs, pollers, cached files. */
 #define OTHER_DESCRIPTORS 64
 
-/* Of each worker: so that those who download the same files share them. */
+/* Of each worker, at most a quarter in all: so that those who download the same files
+ * share them. */
 #define CACHED_DESCRIPTORS_MIN 8
 
 #define WORKERS_MAX 1024
@@ -142,7 +143,9 @@ static int limit_connections(void)
     if (parsed.arch->has_worker_per_connection && parsed.workers > parsed.max_connections)
         parsed.workers = parsed.max_connections;
     uint64_t left = (max - parsed.max_connections) / parsed.workers;
-    left = left < CACHED_DESCRIPTORS_MIN ? CACHED_DESCRIPTORS_MIN : left;
+    uint64_t least = max / 4 / parsed.workers;
+    least = least < CACHED_DESCRIPTORS_MIN ? least : CACHED_DESCRIPTORS_MIN;
+    left = left < least ? least : left;
     parsed.http.max_cached_descriptors = (unsigned)(left < 256 ? left : 256);
     parsed.max_descriptors = max;
     return 0;

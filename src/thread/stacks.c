@@ -396,6 +396,16 @@ static bool has_many(const struct worker *worker)
     return false;
 }
 
+/* A control block that is gone cannot be checked, and a canary would be gone, too. */
+static bool may_trim(void)
+{
+#ifdef GS_CHECKED
+    return false;
+#else
+    return gs_guard_mode != GUARD_CANARY && !cannot_return;
+#endif
+}
+
 static void schedule_trim(struct worker *worker, uint64_t after_ns)
 {
     worker->free_max = gs_runtime.is_multi ? FREE_STACKS_MAX : UINT_MAX;
@@ -413,7 +423,7 @@ static void trim(struct gs_timer *timer)
     for (int c = 0; c < STACK_CLASSES; c++)
         is_incomplete |= trim_class(worker, c, is_period_over) >= TRIM_STEP;
     worker->free_max = FREE_STACKS_KEPT;
-    if (has_many(worker) && !cannot_return)
+    if (has_many(worker) && may_trim())
         schedule_trim(worker, is_incomplete ? TRIM_PAUSE_NS : TRIM_PERIOD_NS);
 }
 
@@ -421,16 +431,6 @@ void gs_stacks_init_worker(struct worker *worker)
 {
     gs_timer_init(&worker->trim_timer, worker->loop, trim);
     worker->free_max = FREE_STACKS_KEPT;
-}
-
-/* A control block that is gone cannot be checked, and a canary would be gone, too. */
-static bool may_trim(void)
-{
-#ifdef GS_CHECKED
-    return false;
-#else
-    return gs_guard_mode != GUARD_CANARY && !cannot_return;
-#endif
 }
 
 static void on_many_free(struct worker *worker, int stack_class)

@@ -114,6 +114,7 @@ TEST(all_stacks_are_used_again_after_a_trim)
     check_in_child(trim_at_once);
 }
 
+#if !GS_TSAN /* it does not know the threads of a forked process */
 static void *fork_after_trim(void *unused)
 {
     int status = 0;
@@ -135,6 +136,7 @@ TEST(child_process_uses_the_stacks_whose_memory_was_given_back)
 {
     check_in_child(fork_after_trim);
 }
+#endif
 
 /* ---- Limited addresses ---- */
 
