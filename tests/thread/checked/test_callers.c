@@ -214,6 +214,18 @@ static void *signal_in_pthread(void *unused)
     return in_pthread(signal_there, &cond);
 }
 
+static void *cancel_there(void *thread)
+{
+    gs_thread_cancel(thread);
+    return NULL;
+}
+
+static void *cancel_in_pthread(void *unused)
+{
+    (void)unused;
+    return in_pthread(cancel_there, gs_thread_self());
+}
+
 static void *wait_in_pthread(void *unused)
 {
     return in_pthread(wait_there, unused);
@@ -231,12 +243,14 @@ static void *wait_in_pool(void *unused)
 }
 
 IN_CHILD_RUN(run_signal_in_pthread, signal_in_pthread)
+IN_CHILD_RUN(run_cancel_in_pthread, cancel_in_pthread)
 IN_CHILD_RUN(run_wait_in_pthread, wait_in_pthread)
 IN_CHILD_RUN(run_wait_in_pool, wait_in_pool)
 
 TEST(calls_by_kernel_threads_that_are_no_workers_stop)
 {
     CHECK_STOPPED(run_signal_in_pthread, "gs_cond_signal", NO_WORKER);
+    CHECK_STOPPED(run_cancel_in_pthread, "gs_thread_cancel", NO_WORKER);
     CHECK_STOPPED(run_wait_in_pthread, "gs_semaphore_wait", NO_WORKER);
     CHECK_STOPPED(run_wait_in_pool, "gs_semaphore_wait", NO_WORKER);
 }
