@@ -11,14 +11,16 @@
 
 static void shrink_stacks(void)
 {
+#ifndef __SANITIZE_THREAD__ /* gcc's: with another default no kernel thread can be created */
     pthread_attr_t attributes;
-    long least = sysconf(_SC_THREAD_STACK_MIN); /* with what is thread-local, in a sanitizer much */
+    long least = sysconf(_SC_THREAD_STACK_MIN); /* with what is thread-local */
     if (pthread_attr_init(&attributes))
         return;
     /* Where this fails, they have the usual size. */
     if (!pthread_attr_setstacksize(&attributes, STACK_SIZE + (size_t)(least > 0 ? least : 0)))
         (void)pthread_setattr_default_np(&attributes);
     pthread_attr_destroy(&attributes);
+#endif
 }
 
 void serve_addresses_save(void)
