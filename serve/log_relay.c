@@ -8,6 +8,7 @@
 #include <gossamer/sys.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -45,6 +46,20 @@ void serve_log_relay_open(struct serve_log_relay *relay, const char *file, int *
 
 /* ---- The thread ---- */
 
+/* Only whole lines, since what can't be written is dropped: the end of a line may still come. */
+static bool flush_lines(struct serve_log_writer *writer)
+{
+    char rest[SERVE_LOG_BUFFER];
+    const char *end = memrchr(writer->buffer, '\n', writer->used);
+    size_t whole = end ? (size_t)(end + 1 - writer->buffer) : 0, n = writer->used - whole;
+    memcpy(rest, writer->buffer + whole, n);
+    writer->used = whole;
+    bool is_empty = serve_log_flush(writer);
+    memcpy(writer->buffer + writer->used, rest, n);
+    writer->used += n;
+    return is_empty;
+}
+
 /* Returns whether all that the pipe has was written; otherwise there is no room for it now. */
 static bool move_all(struct serve_log_relay *relay)
 {
@@ -54,10 +69,10 @@ static bool move_all(struct serve_log_relay *relay)
         n = gs_sys_read(relay->read_fd, writer->buffer + writer->used,
                         sizeof writer->buffer - writer->used);
         writer->used += n > 0 ? (size_t)n : 0;
-        if (!serve_log_flush(writer) && writer->used == sizeof writer->buffer)
+        if (!flush_lines(writer))
             return false;
     } while (n > 0 || n == -EINTR);
-    return !writer->used;
+    return true;
 }
 
 static void wait_for_lines(const struct serve_log_relay *relay, uint64_t timeout_ns)

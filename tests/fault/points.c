@@ -62,7 +62,7 @@ static const char *check_good(const struct server *server)
     if (!problem)
         problem = server_settled(server);
     server_wait_idle(server);
-    const char *log_problem = server_read_log(SESSION_MARK, &marked);
+    const char *log_problem = server_read_log(SESSION_MARK, SESSION_GOOD, &marked);
     if (!problem)
         problem = log_problem;
     if (!problem && marked != SESSION_GOOD)
@@ -99,7 +99,7 @@ const char *points_start(struct server *server, const char *const *arguments)
     server_wait_idle(server);
     server_measure(server);
     unsigned marked;
-    problem = server_read_log(SESSION_MARK, &marked);
+    problem = server_read_log(SESSION_MARK, 2 * SESSION_GOOD, &marked);
     if (!problem && marked != 2 * SESSION_GOOD)
         problem = "a good request is missing in the log";
     return problem;

@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #define ARGUMENTS_MAX 32
+/* Of a millisecond: the server writes the log some time after the response. */
+#define LOG_TRIES 2000
 #define HANG_TIMEOUT_MS 10000 /* after this time a server counts as hanging */
 
 /* The server starts with so many open descriptors that its loops must grow their tables. */
@@ -269,12 +271,30 @@ static size_t read_text(const char *name, char *text, size_t size)
     return n < 0 ? 0 : (size_t)n;
 }
 
-const char *server_read_log(const char *mark, unsigned *ret_marked)
+static unsigned count(const char *text, const char *mark)
+{
+    unsigned found = 0;
+    for (; (text = strstr(text, mark)); text++)
+        found++;
+    return found;
+}
+
+/* The rest of a line that was written in part comes later. */
+static bool is_complete(const char *text, size_t n, const char *mark, unsigned expected)
+{
+    return count(text, mark) >= expected && (!n || text[n - 1] == '\n');
+}
+
+const char *server_read_log(const char *mark, unsigned expected, unsigned *ret_marked)
 {
     static char text[1 << 18], problem[512];
     const char *start = text, *end;
     size_t n = read_text("log", text, sizeof text);
     *ret_marked = 0;
+    for (int i = 0; !is_complete(text, n, mark, expected) && i < LOG_TRIES; i++) {
+        usleep(1000);
+        n = read_text("log", text, sizeof text);
+    }
     if (n && truncate(path_of("log"), 0))
         abort();
     for (; (end = strchr(start, '\n')); start = end + 1) {

@@ -48,9 +48,10 @@ const char *server_settled(const struct server *server);
 
 unsigned server_descriptors(const struct server *server);
 
-/* Read and truncate the log. Every line must be complete. *ret_marked is the number of lines that
- * contain `mark`. Returns NULL or the problem. */
-const char *server_read_log(const char *mark, unsigned *ret_marked);
+/* Read and truncate the log, once it has as many lines that contain `mark` as expected, or after
+ * two seconds. Every line must be complete. *ret_marked is how many contain it. Returns NULL or the
+ * problem. */
+const char *server_read_log(const char *mark, unsigned expected, unsigned *ret_marked);
 
 /* Returns what the server has written to stderr since its start, valid until the next call, and the
  * number of lines. */
