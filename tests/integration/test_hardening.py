@@ -99,7 +99,7 @@ def test_debug_data_is_apart_and_found_by_build_id_and_by_link(installed: Path) 
 @pytest.mark.skipif(not shutil.which("gdb"), reason="there is no gdb")
 def test_gdb_finds_the_debug_data_wherever_the_installation_is(installed: Path) -> None:
     said = output("gdb", "-nx", "-batch", "-ex", "info line main", installed / "bin/gossamer")
-    assert 'of "cli/main.c"' in said
+    assert 'cli/main.c" starts at' in said
 
 
 def test_addr2line_finds_the_debug_data(installed: Path) -> None:
