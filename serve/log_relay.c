@@ -156,12 +156,12 @@ void serve_log_relay_leave(struct serve_log_relay *relay)
     relay->is_open = false;
 }
 
-void serve_log_relay_stop(struct serve_log_relay *relay)
+bool serve_log_relay_stop(struct serve_log_relay *relay)
 {
     if (relay->has_thread && !end_thread(relay)) {
         serve_warn("the last lines of the access log are lost: its disk does not answer");
-        relay->has_thread = relay->is_open = false; /* the thread uses it until the process ends */
-        return;
+        return false;
     }
     serve_log_relay_leave(relay);
+    return true;
 }

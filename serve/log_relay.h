@@ -39,7 +39,8 @@ void serve_log_relay_reopen(struct serve_log_relay *relay);
 void serve_log_relay_leave(struct serve_log_relay *relay);
 
 /* When nothing writes to the pipe any more: write what is in it, and end the thread. A disk that
- * does not answer is waited for a second. */
-void serve_log_relay_stop(struct serve_log_relay *relay);
+ * does not answer is waited for a second; then false is returned: the thread goes on using the
+ * relay and the losses. */
+bool serve_log_relay_stop(struct serve_log_relay *relay);
 
 #endif

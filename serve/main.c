@@ -3,9 +3,11 @@
 #include "serve/addresses.h"
 #include "serve/arch/arch.h"
 #include "serve/server.h"
+#include "serve/unix_socket.h"
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 static void report_counts(const struct serve_server *server)
 {
@@ -39,6 +41,14 @@ static uint64_t report_end(const struct serve_server *server)
     return cut_off;
 }
 
+/* The thread that writes the log waits for its disk, and uses the server when that answers. */
+_Noreturn static void end_beside_log(struct serve_server *server, int status)
+{
+    for (unsigned i = 0; i < server->address_count; i++)
+        serve_unix_socket_remove(&server->addresses[i]);
+    _exit(status);
+}
+
 int gs_serve_main(int argc, char **argv)
 {
     struct serve_options options;
@@ -55,10 +65,13 @@ int gs_serve_main(int argc, char **argv)
     err = options.arch->run(&server);
     if (err)
         serve_error("%s failed: %s", options.arch->name, strerror(-err));
-    serve_log_relay_stop(&server.log_relay);
+    bool has_log_ended = serve_log_relay_stop(&server.log_relay);
     uint64_t cut_off = err ? 0 : report_end(&server);
+    int status = err ? 1 : cut_off ? SERVE_EXIT_CUT_OFF : 0;
     serve_watchdog_stop(&server);
+    if (!has_log_ended)
+        end_beside_log(&server, status);
     serve_server_done(&server);
     serve_options_done(&options);
-    return err ? 1 : cut_off ? SERVE_EXIT_CUT_OFF : 0;
+    return status;
 }

@@ -181,7 +181,7 @@ void serve_server_done(struct serve_server *server)
     if (server->bottleneck.path[0] && server->bottleneck.fd >= 0)
         gs_sys_close(server->bottleneck.fd);
     serve_root_close(&server->root);
-    serve_log_relay_stop(&server->log_relay);
+    (void)serve_log_relay_stop(&server->log_relay);
     if (server->log_fd > 2)
         gs_sys_close(server->log_fd);
     if (server->counts)
