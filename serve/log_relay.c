@@ -133,7 +133,7 @@ void serve_log_relay_reopen(struct serve_log_relay *relay)
     wake(relay);
 }
 
-/* Returns false if the thread still waits for the disk. */
+/* Returns false if the thread still waits for the disk; it is nobody's to join then. */
 static bool end_thread(struct serve_log_relay *relay)
 {
     struct timespec until;
@@ -141,7 +141,10 @@ static bool end_thread(struct serve_log_relay *relay)
     wake(relay);
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec++;
-    return !pthread_timedjoin_np(relay->thread, NULL, &until);
+    bool has_ended = !pthread_timedjoin_np(relay->thread, NULL, &until);
+    if (!has_ended)
+        pthread_detach(relay->thread);
+    return has_ended;
 }
 
 void serve_log_relay_leave(struct serve_log_relay *relay)

@@ -75,12 +75,14 @@ typedef int gs_threads_wait_fn(struct gs_loop *loop, unsigned worker, void *data
 
 /* All zero: the defaults. */
 struct gs_threads_options {
-    unsigned workers;          /* kernel threads that run user threads; 0: one */
-    size_t stack_size;         /* default stack size of a thread; 0: 56 KiB */
-    unsigned max_pool_threads; /* limit of kernel threads for blocking calls; 0: four */
-    int dump_signal;           /* a signal that writes a dump of all threads; 0: none */
-    bool is_silent;            /* write no reports */
-    int report_fd;             /* for reports: deadlock, stack overflow, dumps; 0: standard error */
+    unsigned workers;  /* kernel threads that run user threads; 0: one */
+    size_t stack_size; /* default stack size of a thread; 0: 56 KiB */
+    /* Limit of kernel threads for blocking calls; 0: four. Where files are read by io_uring, the
+     * kernel may start as many more for each worker, and at least four for each processor. */
+    unsigned max_pool_threads;
+    int dump_signal; /* a signal that writes a dump of all threads; 0: none */
+    bool is_silent;  /* write no reports */
+    int report_fd;   /* for reports: deadlock, stack overflow, dumps; 0: standard error */
     /* A worker is stuck if one thread occupies it for this long. 0: 10 ms; GS_NEVER: no monitor, so
      * that with one worker the process has no other kernel thread unless a blocking call needs one.
      * Some system calls require that (unshare, setns with a user namespace); others concern only

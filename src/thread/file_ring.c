@@ -194,6 +194,21 @@ static bool run_request(struct file_ring *ring, const struct io_uring_sqe *entry
 
 /* ---- The ring of a worker ---- */
 
+/* For calls that wait the kernel starts at most four threads a processor by default, so that a few
+ * readers of a disk that does not answer would hold up all others. The limit can be raised since
+ * Linux 5.15. */
+static void raise_kernel_threads(const struct gs_ring *ring)
+{
+    unsigned wanted = gs_runtime.options.max_pool_threads;
+    unsigned limits[2] = {0}; /* of bounded and unbounded work; 0: only return it */
+    if (gs_sys_io_uring_register(ring->fd, IORING_REGISTER_IOWQ_MAX_WORKERS, limits, 2) ||
+        limits[0] >= wanted)
+        return;
+    limits[0] = wanted;
+    limits[1] = 0;
+    (void)gs_sys_io_uring_register(ring->fd, IORING_REGISTER_IOWQ_MAX_WORKERS, limits, 2);
+}
+
 static int new_ring(struct worker *worker, struct file_ring **ret_ring)
 {
     static const uint8_t needed[] = {IORING_OP_READV,   IORING_OP_WRITEV, IORING_OP_FSYNC,
@@ -212,6 +227,7 @@ static int new_ring(struct worker *worker, struct file_ring **ret_ring)
         goto done_ring;
     gs_prepare_init(&ring->before_wait, worker->loop, submit_before_wait);
     gs_check_init(&ring->after_wait, worker->loop, take_completions);
+    raise_kernel_threads(&ring->ring);
     ring->slots.count = REQUESTS_MAX;
     *ret_ring = ring;
     return 0;

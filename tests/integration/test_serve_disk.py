@@ -11,7 +11,7 @@ from server import attempts
 from slow_disk import SlowDisk, is_available
 from wire import Wire, request
 
-READERS = 8
+READERS = 16  # more than the threads that the kernel has for io_uring on two processors
 SMALL, LARGE = b"small\n", bytes(range(256)) * 4096
 
 
@@ -37,7 +37,7 @@ def start(
     serve: Serve, disk: SlowDisk, arch: str, page: str, *arguments: str
 ) -> tuple[list[Wire], Wire]:
     """Start readers of a page, and return them, once the disk is read, with another client."""
-    workers = 4 * READERS if arch == "queue" else 2  # half of those of queue accept
+    workers = 4 * READERS if arch == "queue" else 1  # half of those of queue accept
     server = serve(disk.folder, "--workers", str(workers), *arguments)
     readers = [Wire(server.address) for _ in range(READERS)]
     for wire in readers:
