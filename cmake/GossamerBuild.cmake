@@ -86,17 +86,21 @@ endfunction()
 # environment.
 function(gs_tests module)
     cmake_parse_arguments(arg "" "" "USES;POLLERS" ${ARGN})
+    set(timeout 120)
+    if(GS_CHAOS)
+        set(timeout 360) # of the same work, with delays
+    endif()
     file(GLOB sources CONFIGURE_DEPENDS test_*.c test_*.cpp)
     foreach(source ${sources})
         get_filename_component(stem ${source} NAME_WE)
         string(REPLACE "test_" "" stem ${stem})
         gs_program(test_${module}_${stem} ${source} USES ${arg_USES})
         add_test(NAME ${module}.${stem} COMMAND test_${module}_${stem})
-        set_tests_properties(${module}.${stem} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120 LABELS ${module}
+        set_tests_properties(${module}.${stem} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${timeout} LABELS ${module}
             ENVIRONMENT GOSSAMER_PROGRAM=${PROJECT_BINARY_DIR}/gossamer)
         foreach(poller ${arg_POLLERS})
             add_test(NAME ${module}.${stem}.${poller} COMMAND test_${module}_${stem})
-            set_tests_properties(${module}.${stem}.${poller} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120 LABELS ${module}
+            set_tests_properties(${module}.${stem}.${poller} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${timeout} LABELS ${module}
                 ENVIRONMENT GS_POLLER=${poller})
         endforeach()
     endforeach()
