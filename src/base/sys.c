@@ -7,16 +7,19 @@
 #include <linux/io_uring.h>
 #include <linux/openat2.h>
 #include <linux/time_types.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-static gs_sys_fault_fn *fault_hook;
-static void *fault_data;
+/* Tests may set it while other kernel threads make calls. */
+static _Atomic(gs_sys_fault_fn *) fault_hook;
+static void *_Atomic fault_data;
 
 void gs_sys_set_fault(gs_sys_fault_fn *hook, void *data)
 {
-    fault_data = data;
-    fault_hook = hook;
+    atomic_store_explicit(&fault_data, data, memory_order_relaxed);
+    /* Release: pairs with the acquire in call, publishing the data. */
+    atomic_store_explicit(&fault_hook, hook, memory_order_release);
 }
 
 #ifndef __has_feature
@@ -45,8 +48,9 @@ static void check_memory(const void *bytes, size_t n)
 
 static long call(long number, long a, long b, long c, long d, long e, long f)
 {
-    if (__builtin_expect(fault_hook != NULL, 0)) {
-        long err = fault_hook(number, fault_data);
+    gs_sys_fault_fn *hook = atomic_load_explicit(&fault_hook, memory_order_acquire);
+    if (__builtin_expect(hook != NULL, 0)) {
+        long err = hook(number, atomic_load_explicit(&fault_data, memory_order_relaxed));
         if (err)
             return err;
     }

@@ -107,17 +107,23 @@ TEST(all_but_the_caller_are_canceled)
 
 /* ---- All threads, while others start and end ---- */
 
-static atomic_uint begun;
+/* As many threads may be unfinished before no more are spawned: those that are canceled end, so
+ * that spawns go on until the end. */
+#define UNFINISHED_MAX 4000
+
+static atomic_uint begun, unfinished;
 
 static void *park_canceled_for_ever(void *unused)
 {
     while (!gs_thread_is_canceled())
         (void)!gs_thread_park(GS_NEVER);
+    atomic_fetch_sub(&unfinished, 1);
     return unused;
 }
 
 static void *end_at_once(void *unused)
 {
+    atomic_fetch_sub(&unfinished, 1);
     return unused;
 }
 
@@ -125,9 +131,14 @@ static void *end_at_once(void *unused)
 static void *spawn_until_canceled(void *unused)
 {
     while (!gs_thread_is_canceled()) {
+        if (atomic_load(&unfinished) >= UNFINISHED_MAX) {
+            gs_thread_yield();
+            continue;
+        }
         const struct gs_thread_attributes attributes = {.stack_size = 1000,
                                                         .migrates = atomic_load(&begun) % 2};
         struct gs_thread *thread;
+        atomic_fetch_add(&unfinished, 2);
         MUST_EQ(gs_thread_spawn(NULL, end_at_once, NULL, NULL), 0);
         MUST_EQ(gs_thread_spawn(&attributes, park_canceled_for_ever, NULL, &thread), 0);
         if (gs_thread_is_canceled())
@@ -146,6 +157,7 @@ static void *cancel_among_spawns(void *unused)
         atomic_store(&begun, 0);
         /* These threads are canceled after those with small stacks, and before the threads that
          * spawn more of those. */
+        atomic_fetch_add(&unfinished, IS_EMULATED ? 50 : 1000);
         for (int i = 0; i < (IS_EMULATED ? 50 : 1000); i++)
             MUST_EQ(gs_thread_spawn(NULL, park_canceled_for_ever, NULL, NULL), 0);
         for (unsigned i = 0; i < 4; i++) {

@@ -72,7 +72,7 @@ static void connect_pair(void)
 }
 
 /* The workers poll, because a sleeping worker would wake up too late to begin a wait during a call
- * of gs_close. */
+ * of gs_close. There is no monitor, which could open a file under the number that was closed. */
 static int poll_events(struct gs_loop *loop, unsigned worker, void *unused)
 {
     (void)worker, (void)unused;
@@ -81,7 +81,8 @@ static int poll_events(struct gs_loop *loop, unsigned worker, void *unused)
 
 static void run_polling(gs_thread_fn *first)
 {
-    const struct gs_threads_options options = {.workers = 2, .wait = poll_events};
+    const struct gs_threads_options options = {
+        .workers = 2, .wait = poll_events, .stuck_ns = GS_NEVER};
     CHECK_EQ(gs_threads_run(&options, first, NULL, NULL), 0);
 }
 
