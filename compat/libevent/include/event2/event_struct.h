@@ -56,11 +56,12 @@ struct event {
         struct event *le_next;
         struct event **le_prev;
     } ev_next;
-    /* The place of the timeout among those of the base, and on the monotonic clock its time. */
+    /* The place of the timeout among those of the base; its time, and the duration that a persistent
+     * event has again each time, in the base's own units. */
     ev_uint32_t ev_timeout_index;
-    ev_uint32_t ev_timeout_queue;
-    ev_uint64_t ev_deadline_ns;
-    ev_uint64_t ev_interval_ns;
+    ev_uint64_t ev_deadline;
+    ev_uint64_t ev_interval;
+    /* How often a signal was caught, and where the loop counts its calls down. */
     short ev_ncalls;
     short *ev_pncalls;
 };
