@@ -14,4 +14,8 @@
 
 #include <event2/event_compat.h>
 
+#include <event2/buffer.h>
+
+#include <event2/buffer_compat.h>
+
 #endif
