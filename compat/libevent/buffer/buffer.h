@@ -1,4 +1,4 @@
-/* The buffers of event2/buffer.h from within: a list of chains, each a piece of memory or of a file.
+/* The buffers of event2/buffer.h from within: lists of chains, each a piece of memory or of a file.
  *
  *     first                       last
  *     [..bytes..] -> [bytes] -> [bytes....]        spare  [..........]

@@ -141,8 +141,8 @@ EVENT2_EXPORT_SYMBOL int evutil_inet_pton(int af, const char *src, void *dst);
 EVENT2_EXPORT_SYMBOL int evutil_inet_pton_scope(int af, const char *src, void *dst,
                                                 unsigned *indexp);
 
-/* Parse an IPv4 address or an IPv6 address, the latter with brackets or without; behind the first
- * two, a colon and a port may follow. *outlen is the size of `out`, and then of the address. */
+/* Parse an IPv4 address, or an IPv6 address with brackets or without. A colon and a port may follow
+ * an IPv4 address and brackets. *outlen is the size of `out`, and then of the address. */
 EVENT2_EXPORT_SYMBOL int evutil_parse_sockaddr_port(const char *str, struct sockaddr *out,
                                                     int *outlen);
 
