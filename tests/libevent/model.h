@@ -432,7 +432,6 @@ static void (*const model_operations[])(struct model *m) = {
     do_freeze,  do_transfer,   do_file,       do_renew,          do_share,
 };
 
-/* Whether a buffer has files that are not in memory, libevent does not allow to look at it. */
 static void model_check(const struct model *m)
 {
     static unsigned char out[sizeof m->bytes];
@@ -446,8 +445,8 @@ static void model_check(const struct model *m)
 /* Returns a digest of the results. operations: how many of the table are used. */
 static uint64_t model_run(const unsigned char *bytes, size_t n, size_t operations)
 {
-    model.at = bytes;
-    model.end = bytes + n;
+    model.at = n ? bytes : model.source;
+    model.end = model.at + n;
     model.digest = 0;
     for (size_t i = 0; i < MODEL_SOURCE; i++)
         model.source[i] = (unsigned char)"ab\n\r\nabc\0aab\r"[(i * i / 7 + i) % 14];

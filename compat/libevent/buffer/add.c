@@ -11,12 +11,29 @@ static bool can_append(const struct evbuffer *buffer, size_t n)
     return !buffer->is_back_frozen && n <= GS_EV_BUFFER_MAX - buffer->length;
 }
 
-/* What does not fit into the last chain goes to the spare one. Returns 0 or -1. */
-static int append(struct evbuffer *buffer, const unsigned char *bytes, size_t n)
+/* The first bytes of a buffer. */
+static int start_list(struct evbuffer *buffer, const unsigned char *bytes, size_t n)
+{
+    struct gs_ev_chain *chain = gs_ev_chain_new(n);
+    if (!chain)
+        return -1;
+    memcpy(chain->memory, bytes, n);
+    chain->length = n;
+    buffer->first = buffer->last = chain;
+    buffer->length = n;
+    buffer->added += n;
+    return 0;
+}
+
+/* Bytes for which the last chain has no room: the rest of them goes to the spare chain. Returns 0
+ * or -1. */
+static int append_more(struct evbuffer *buffer, const unsigned char *bytes, size_t n)
 {
     struct gs_ev_chain *last = buffer->last;
+    if (!last && !buffer->spare)
+        return start_list(buffer, bytes, n);
     size_t room = last ? gs_ev_chain_room(last) : 0;
-    if (last && n > room && gs_ev_chain_realign(last, n))
+    if (last && gs_ev_chain_realign(last, n))
         room = gs_ev_chain_room(last);
     size_t rest = n > room ? n - room : 0;
     if (rest && gs_ev_buffer_make_spare(buffer, rest))
@@ -32,10 +49,24 @@ static int append(struct evbuffer *buffer, const unsigned char *bytes, size_t n)
     return 0;
 }
 
+static inline int append(struct evbuffer *buffer, const unsigned char *bytes, size_t n)
+{
+    struct gs_ev_chain *last = buffer->last;
+    if (!last || n > gs_ev_chain_room(last))
+        return append_more(buffer, bytes, n);
+    memcpy(gs_ev_chain_end(last), bytes, n);
+    last->length += n;
+    buffer->length += n;
+    buffer->added += n;
+    return 0;
+}
+
 int evbuffer_add(struct evbuffer *buf, const void *data, size_t datlen)
 {
     gs_ev_buffer_lock(buf);
-    int result = can_append(buf, datlen) ? append(buf, data, datlen) : -1;
+    int result = can_append(buf, datlen) ? 0 : -1;
+    if (!result && datlen)
+        result = append(buf, data, datlen);
     if (!result)
         gs_ev_buffer_changed(buf);
     gs_ev_buffer_unlock(buf);

@@ -122,9 +122,10 @@ void gs_ev_buffer_shutdown(void);
 
 /* ---- Chains ---- */
 
-/* Both return NULL if memory is missing or the size out of range. The first has at least this
- * capacity; the second is empty, for one of the other kinds. */
+/* These return NULL if memory is missing or the size out of range. The first has at least this
+ * capacity, the second just this, and the third is empty, for one of the other kinds. */
 struct gs_ev_chain *gs_ev_chain_new(size_t capacity);
+struct gs_ev_chain *gs_ev_chain_new_exact(size_t capacity);
 struct gs_ev_outside_chain *gs_ev_chain_new_outside(enum gs_ev_chain_kind kind);
 
 /* Release the reference of the buffer. */
@@ -161,8 +162,20 @@ bool gs_ev_chain_realign(struct gs_ev_chain *chain, size_t n);
 /* Append a chain with bytes, or one without, which becomes the spare chain. Takes it. */
 void gs_ev_buffer_append(struct evbuffer *buffer, struct gs_ev_chain *chain);
 
-/* Remove the first n bytes, n <= length. */
-void gs_ev_buffer_cut(struct evbuffer *buffer, size_t n);
+/* Remove the first n bytes, n <= length, which is not 0. */
+void gs_ev_buffer_cut_chains(struct evbuffer *buffer, size_t n);
+static inline void gs_ev_buffer_cut(struct evbuffer *buffer, size_t n)
+{
+    struct gs_ev_chain *first = buffer->first;
+    if (n >= first->length) {
+        gs_ev_buffer_cut_chains(buffer, n);
+        return;
+    }
+    first->start += n;
+    first->length -= n;
+    buffer->length -= n;
+    buffer->removed += n;
+}
 
 /* Make the last chain, or the spare one, have room for n contiguous bytes. Returns the chain, or
  * NULL. */

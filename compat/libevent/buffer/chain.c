@@ -7,42 +7,57 @@
 #include <string.h>
 
 /* With its header, a chain has at least the first size, and up to the second a power of 2: small
- * blocks are recycled well by allocators. Larger ones are rounded up to the third. */
+ * blocks are recycled well by allocators. Of a large one, which is for bytes of known number, only
+ * the pages with bytes shall be touched: it is rounded up to the third. */
 #define MIN_CHAIN ((size_t)1024)
-#define MAX_POWER_OF_2 ((size_t)64 * 1024)
-#define LARGE_UNIT ((size_t)4096)
+#define MAX_POWER_OF_2 ((size_t)8192)
+#define LARGE_UNIT ((size_t)16)
 
 /* A buffer that grows has chains of twice the size of the last one, up to this. */
-#define MAX_GROWN_CHAIN ((size_t)4096)
+#define MAX_GROWN_CHAIN ((size_t)8192)
 
 /* No more bytes than this are moved to the front of their chain to make room behind them. */
 #define MAX_REALIGNED ((size_t)2048)
 
 static size_t round_size(size_t size)
 {
+    if (size <= MIN_CHAIN)
+        return MIN_CHAIN;
     if (size > MAX_POWER_OF_2)
         return (size + LARGE_UNIT - 1) & ~(LARGE_UNIT - 1);
-    size_t rounded = MIN_CHAIN;
+    size_t rounded = 2 * MIN_CHAIN;
     while (rounded < size)
-        rounded <<= 1;
+        rounded *= 2;
     return rounded;
+}
+
+/* Of this size with its header. */
+static struct gs_ev_chain *new_chain(size_t size)
+{
+    struct gs_ev_chain *chain = gs_ev_malloc(size);
+    if (!chain)
+        return NULL;
+    chain->next = NULL;
+    chain->memory = (unsigned char *)(chain + 1);
+    chain->capacity = size - sizeof *chain;
+    chain->start = chain->length = 0;
+    chain->kind = GS_EV_CHAIN_OWN;
+    atomic_init(&chain->references, 1);
+    return chain;
 }
 
 struct gs_ev_chain *gs_ev_chain_new(size_t capacity)
 {
     if (capacity > GS_EV_BUFFER_MAX - sizeof(struct gs_ev_chain) - LARGE_UNIT)
         return NULL;
-    size_t size = round_size(capacity + sizeof(struct gs_ev_chain));
-    struct gs_ev_chain *chain = gs_ev_malloc(size);
-    if (!chain)
+    return new_chain(round_size(capacity + sizeof(struct gs_ev_chain)));
+}
+
+struct gs_ev_chain *gs_ev_chain_new_exact(size_t capacity)
+{
+    if (capacity > GS_EV_BUFFER_MAX - sizeof(struct gs_ev_chain))
         return NULL;
-    *chain = (struct gs_ev_chain){
-        .memory = (unsigned char *)(chain + 1),
-        .capacity = size - sizeof *chain,
-        .kind = GS_EV_CHAIN_OWN,
-    };
-    atomic_init(&chain->references, 1);
-    return chain;
+    return new_chain(capacity + sizeof(struct gs_ev_chain));
 }
 
 struct gs_ev_outside_chain *gs_ev_chain_new_outside(enum gs_ev_chain_kind kind)
@@ -55,12 +70,21 @@ struct gs_ev_outside_chain *gs_ev_chain_new_outside(enum gs_ev_chain_kind kind)
     return outside;
 }
 
+/* Returns whether this was the last reference. Acquire and release: the last owner frees what the
+ * others have read. A single owner needs no write: nobody else could take a reference. */
+static inline bool release(struct gs_ev_chain *chain)
+{
+    return atomic_load_explicit(&chain->references, memory_order_acquire) == 1 ||
+           atomic_fetch_sub(&chain->references, 1) == 1;
+}
+
 void gs_ev_chain_free(struct gs_ev_chain *chain)
 {
-    /* Acquire and release: the last owner frees what the others have read. A single owner needs
-     * neither the write nor the bus. */
-    while (chain && (atomic_load_explicit(&chain->references, memory_order_acquire) == 1 ||
-                     atomic_fetch_sub(&chain->references, 1) == 1)) {
+    while (chain && release(chain)) {
+        if (chain->kind == GS_EV_CHAIN_OWN) {
+            gs_ev_free(chain);
+            return;
+        }
         struct gs_ev_outside_chain *outside = (struct gs_ev_outside_chain *)chain;
         struct gs_ev_chain *shared = NULL;
         if (chain->kind == GS_EV_CHAIN_BORROWED && outside->origin.borrowed.cleanup)
@@ -102,7 +126,7 @@ void gs_ev_buffer_append(struct evbuffer *buffer, struct gs_ev_chain *chain)
     buffer->has_files |= chain->kind == GS_EV_CHAIN_FILE;
 }
 
-static void cut_all(struct evbuffer *buffer)
+static inline void cut_all(struct evbuffer *buffer)
 {
     struct gs_ev_chain *chain = buffer->first;
     buffer->removed += buffer->length;
@@ -118,7 +142,7 @@ static void cut_all(struct evbuffer *buffer)
         set_spare(buffer, NULL);
 }
 
-void gs_ev_buffer_cut(struct evbuffer *buffer, size_t n)
+void gs_ev_buffer_cut_chains(struct evbuffer *buffer, size_t n)
 {
     if (n == buffer->length) {
         cut_all(buffer);
@@ -150,6 +174,8 @@ bool gs_ev_chain_realign(struct gs_ev_chain *chain, size_t n)
 struct gs_ev_chain *gs_ev_buffer_make_room(struct evbuffer *buffer, size_t n)
 {
     struct gs_ev_chain *last = buffer->last;
+    if (!n) /* a chain of a file has no address for any */
+        n = 1;
     if (last && (gs_ev_chain_room(last) >= n || gs_ev_chain_realign(last, n)))
         return last;
     return gs_ev_buffer_make_spare(buffer, n) ? NULL : buffer->spare;

@@ -92,7 +92,7 @@ static struct gs_ev_chain *take_target(struct evbuffer *buffer, size_t size)
         buffer->first = first->next;
         return first;
     }
-    return gs_ev_chain_new(size);
+    return gs_ev_chain_new_exact(size);
 }
 
 static unsigned char *join(struct evbuffer *buffer, size_t size)
