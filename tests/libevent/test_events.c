@@ -80,12 +80,10 @@ TEST(an_edge_is_reported_once)
     struct event *edge = event_new(base, pair[0], EV_READ | EV_ET | EV_PERSIST, on_event, "edge");
     struct event *other =
         event_new(base, pair[0], EV_WRITE | EV_ET | EV_PERSIST, on_event, "other");
-    struct event *level = event_new(base, pair[0], EV_WRITE, on_event, "level");
     CHECK_EQ(event_add(edge, NULL), 0);
     CHECK_EQ(write(pair[1], "x", 1), 1);
     for (int i = 0; i < 3; i++)
         event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-    say("level %d\n", event_add(level, NULL));
     CHECK_EQ(write(pair[1], "x", 1), 1);
     event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
     say("other %d\n", event_add(other, NULL));
@@ -96,7 +94,6 @@ TEST(an_edge_is_reported_once)
     event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
     event_free(edge);
     event_free(other);
-    event_free(level);
     close_all();
 }
 
@@ -146,7 +143,6 @@ TEST(an_event_can_be_its_own_argument_and_free_itself)
     CHECK(event_get_callback_arg(event) == event);
     CHECK_EQ(event_add(event, NULL), 0);
     say("loop %d\n", event_base_dispatch(base));
-    CHECK(!event_base_get_running_event(base));
     close_all();
 }
 

@@ -7,7 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define say(...) printf(__VA_ARGS__)
+/* Print at once, so that nothing is lost if the program crashes. */
+#define say(...)                                                                                   \
+    do {                                                                                           \
+        printf(__VA_ARGS__);                                                                       \
+        fflush(stdout);                                                                            \
+    } while (0)
 
 /* Returns 0 or 1 for a descriptor of the pair, or -1. */
 static inline int name_of_fd(int fd, const int pair[2])

@@ -66,10 +66,10 @@ struct gs_ev_slot {
     struct gs_io io;
     struct event_dlist events; /* the last one that was added first */
     uint16_t readers, writers, closers;
+    uint16_t levels;      /* events that are level-triggered: then the others are, too */
     bool is_changed : 1;  /* in `changed` */
     bool is_set : 1;      /* the number may refer to another file than the watcher knows */
     bool is_watched : 1;  /* the watcher is active */
-    bool has_edge : 1;    /* its events are edge-triggered */
     bool is_known : 1;    /* the kernel has accepted the descriptor */
     bool only_closes : 1; /* watched for the end of the connection only */
 };

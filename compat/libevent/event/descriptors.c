@@ -183,6 +183,14 @@ static void add_to_counts(struct gs_ev_slot *slot, short events, int change)
         slot->writers = (uint16_t)(slot->writers + change);
     if (events & EV_CLOSED)
         slot->closers = (uint16_t)(slot->closers + change);
+    if (!(events & EV_ET))
+        slot->levels = (uint16_t)(slot->levels + change);
+}
+
+static unsigned interest_of(const struct gs_ev_slot *slot)
+{
+    return (slot->readers ? EV_READ : 0u) | (slot->writers ? EV_WRITE : 0u) |
+           (slot->closers ? EV_CLOSED : 0u);
 }
 
 static int count_event(struct gs_ev_slot *slot, const struct event *event)
@@ -193,7 +201,8 @@ static int count_event(struct gs_ev_slot *slot, const struct event *event)
         gs_ev_warnx("Too many events reading or writing on fd %d", event->ev_fd);
         return -1;
     }
-    if (!LIST_EMPTY(&slot->events) && slot->has_edge != !!(events & EV_ET)) {
+    const struct event *other = LIST_FIRST(&slot->events);
+    if (gs_ev_is_debugging && other && (other->ev_events ^ events) & EV_ET) {
         gs_ev_warnx("Tried to mix edge-triggered and non-edge-triggered events on fd %d",
                     event->ev_fd);
         return -1;
@@ -213,13 +222,13 @@ int gs_ev_insert_io(struct event_base *base, struct event *event)
         return -1;
     if (!slot && !(slot = new_slot(base, fd)))
         return -1;
-    bool is_first = LIST_EMPTY(&slot->events);
+    unsigned before = interest_of(slot);
     if (count_event(slot, event))
         return -1;
-    slot->has_edge = event->ev_events & EV_ET;
     slot->is_known = true;
-    /* Setting an edge-triggered watcher again reports once more what others were told. */
-    if (is_first || !slot->has_edge)
+    /* Setting an edge-triggered watcher again reports once more what others were told: that is
+     * expected when the interest changes. */
+    if (slot->levels || before != interest_of(slot))
         slot->is_set = true;
     LIST_INSERT_HEAD(&slot->events, event, ev_next);
     mark_changed(base, slot);
@@ -232,7 +241,10 @@ void gs_ev_remove_io(struct event_base *base, struct event *event)
     if (!slot)
         return;
     LIST_REMOVE(event, ev_next);
+    unsigned before = interest_of(slot);
     add_to_counts(slot, event->ev_events, -1);
+    if (!slot->levels && !LIST_EMPTY(&slot->events) && before != interest_of(slot))
+        slot->is_set = true;
     mark_changed(base, slot);
 }
 
@@ -243,7 +255,7 @@ void gs_ev_remove_io(struct event_base *base, struct event *event)
 static unsigned wanted_of(struct gs_ev_slot *slot)
 {
     unsigned wanted = (slot->readers ? GS_READ : 0u) | (slot->writers ? GS_WRITE : 0u) |
-                      (slot->has_edge ? GS_EDGE : 0u);
+                      (slot->levels ? 0u : GS_EDGE);
     slot->only_closes = slot->closers && !slot->readers;
     if (LIST_EMPTY(&slot->events))
         return 0;
