@@ -18,4 +18,10 @@
 
 #include <event2/buffer_compat.h>
 
+#include <event2/bufferevent.h>
+
+#include <event2/bufferevent_struct.h>
+
+#include <event2/bufferevent_compat.h>
+
 #endif
