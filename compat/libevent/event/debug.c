@@ -11,7 +11,7 @@
 
 bool gs_ev_is_debugging;
 
-static bool is_too_late;
+static atomic_bool is_too_late;
 
 /* Open addressing: an event is in the first place from its own on that is free or has it. */
 struct entry {
@@ -107,7 +107,8 @@ static void drop(const struct event *event)
 
 void gs_ev_debug_assigned(const struct event *event)
 {
-    is_too_late = true;
+    if (!atomic_load_explicit(&is_too_late, memory_order_relaxed))
+        is_too_late = true;
     if (!gs_ev_is_debugging)
         return;
     pthread_mutex_lock(&mutex);
