@@ -1,7 +1,7 @@
 """Cost of operations on buffers with libevent's interface, of our library and of libevent.
 
 Both run the same program, in turn. Adding, draining, searching and pulling up must not cost more
-than with libevent; the others are told without a limit.
+than with libevent; the others are printed without a limit.
 """
 
 import subprocess

@@ -37,7 +37,7 @@
 #define GS_EV_IO (EV_READ | EV_WRITE | EV_CLOSED)
 #define GS_EV_ACTIVE (EVLIST_ACTIVE | EVLIST_ACTIVE_LATER)
 #define GS_EV_SIGNALS NSIG
-/* A timeout that is longer is as good as none: 30 years. */
+/* A longer timeout is reduced to this: 30 years. */
 #define GS_EV_MAX_TIMEOUT_US (30 * 365 * 86400 * UINT64_C(1000000))
 
 /* What is to be done with an active callback. */

@@ -224,7 +224,7 @@ int event_remove_timer(struct event *event)
 
 /* ---- Deleting ---- */
 
-/* Whoever frees what the callback uses, waits until it has returned. */
+/* A caller that frees what the callback uses has to wait until it has returned. */
 static void wait_after_del(struct event *event, enum gs_ev_blocking blocking)
 {
     if (blocking == GS_EV_NEVER_BLOCKS)

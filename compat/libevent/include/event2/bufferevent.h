@@ -29,7 +29,7 @@ struct sockaddr;
 
 /* ---- Callbacks ---- */
 
-/* What an event callback is told: in which direction, and what has happened. */
+/* What an event callback receives: in which direction, and what has happened. */
 #define BEV_EVENT_READING 0x01
 #define BEV_EVENT_WRITING 0x02
 #define BEV_EVENT_EOF 0x10
