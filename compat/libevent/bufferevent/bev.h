@@ -8,7 +8,7 @@
  * Invariants:
  *   1. `references` is at least 1 until gs_bev_release has ended the bufferevent; it is counted
  *      under the lock. A deferred callback and a lookup under way hold a reference each.
- *   2. A direction moves bytes only if it is enabled and nothing pauses it. The kind is notified of
+ *   2. A direction moves bytes only if it is enabled and nothing pauses it. The kind receives
  *      each change: enable, disable.
  *   3. Of a socket or a pair, the back of the input and the front of the output are frozen, except
  *      while the kind itself moves bytes there, and after a descriptor was set until it does.
