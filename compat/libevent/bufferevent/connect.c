@@ -27,8 +27,8 @@ static enum outcome connect_fd(int fd, const struct sockaddr *address, int lengt
     }
 }
 
-/* The descriptor is set, and writing enabled, before the outcome is reported: so a connection that is
- * there at once is reported when the loop finds the socket writable. */
+/* The descriptor is set, and writing enabled, before the outcome is reported: so a connection that
+ * is there at once is reported when the loop finds the socket writable. */
 static int follow(struct gs_bev *bev, enum outcome outcome)
 {
     if (outcome == IS_REFUSED) {
