@@ -240,8 +240,7 @@ void gs_ev_free_signals(struct event_base *base);
 /* ---- config.c ---- */
 
 /* Choose the method, and fill in what the configuration (NULL: none) says. Returns 0, or -1 if
- * every
- * method is avoided. */
+ * every method is avoided. */
 int gs_ev_configure(struct event_base *base, const struct event_config *config);
 const char *gs_ev_poller_name(enum gs_ev_method method);
 
