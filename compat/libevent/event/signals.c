@@ -1,6 +1,6 @@
 /* Signals. One handler serves all bases: it counts the signal in each base that watches it, and
  * ends the wait of that base's loop. It goes through a list that changes under a lock that it
- * does not take; a thread that takes a base out of the list waits until no handler is running any more. */
+ * does not take; a thread that takes a base out of it waits until no handler is running. */
 #include "compat/libevent/event/base.h"
 #include "compat/libevent/event/lock.h"
 #include "compat/libevent/event/log.h"
