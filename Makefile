@@ -1,7 +1,7 @@
 # The front door: `make` lists what there is. CMake's presets do the building, tools/ the rest.
 .DEFAULT_GOAL := help
 .PHONY: help setup build docs run test check peers bench soak fuzz asan tsan clang gcc-asan gcc-tsan chaos models mutants \
-	aarch64 clean
+	aarch64 install-libevent clean
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL: # installations wait for each other; ninja compiles in parallel
 
@@ -10,7 +10,7 @@ cmake_build = test -f build/$(1)/build.ninja || cmake --preset $(1) >build/$(1).
 	cmake --build --preset $(1)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s%s\n", $$1, $$2 }' Makefile
 
 setup: .venv/build.stamp .venv/test.stamp .venv/check.stamp ## install all that is needed (tools/bootstrap)
 
@@ -23,6 +23,11 @@ build: .venv/build.stamp ## build the program: build/release/gossamer
 
 docs: ## the reference of the library, from its headers: build/docs/html/index.html, build/docs/man
 	@tools/docs build/docs
+
+install-libevent: .venv/build.stamp ## install libevent's interface over the loop into PREFIX
+	@test -n "$(PREFIX)" || { echo "usage: make install-libevent PREFIX=DIRECTORY" >&2; exit 2; }
+	@mkdir -p build; $(call cmake_build,release) --target libevent
+	@cmake --install build/release --component libevent --prefix "$(PREFIX)"
 
 run: build ## measure five architectures, and the peers if they are there, in three minutes
 	@build/release/gossamer lab run quick

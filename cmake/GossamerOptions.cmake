@@ -10,6 +10,7 @@ option(GOSSAMER_VALGRIND "Tell valgrind where the stacks of threads are, if its 
 if(CMAKE_CROSSCOMPILING)
     set(default OFF)
 endif()
+option(GOSSAMER_BUILD_COMPAT "Build the interfaces of other libraries (compat/)" ${default})
 option(GOSSAMER_BUILD_PROGRAM "Build the program gossamer (needs zlib)" ${default})
 option(GOSSAMER_BUILD_EXAMPLES "Build the examples" ${default})
 option(GOSSAMER_BUILD_BENCH "Build the benchmarks" ${default})

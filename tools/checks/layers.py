@@ -49,7 +49,7 @@ PUBLIC = {
 ABOVE = {
     "serve": {"http", "options"},
     "load": {"http", "options"},
-    "compat": {"http", "options"},
+    "compat": set(),
     "cli": {"serve/serve.h", "load/load.h"},
     "bench": {"http", "options"},
     "examples": set(),
