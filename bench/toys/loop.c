@@ -6,6 +6,9 @@
 #include <gossamer/loop.h>
 #include <gossamer/sys.h>
 
+/* In one turn, so that open connections get theirs. */
+#define ACCEPTS_MAX 16
+
 struct connection {
     struct gs_io io;
     struct toy toy;
@@ -35,20 +38,32 @@ static void on_readable(struct gs_io *io, unsigned events)
         end_connection(connection);
 }
 
-static void on_connection(struct gs_io *listener, unsigned events)
+static void start_connection(struct gs_loop *loop, int fd)
 {
-    (void)events;
-    int fd = gs_sys_accept(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    struct connection *connection = fd >= 0 ? calloc(1, sizeof *connection) : NULL;
+    struct connection *connection = malloc(sizeof *connection);
     if (!connection) {
-        if (fd >= 0)
-            gs_sys_close(fd);
+        gs_sys_close(fd);
         return;
     }
-    gs_io_init(&connection->io, listener->watcher.loop, on_readable);
+    connection->toy.n = 0;
+    connection->toy.is_last = false;
+    gs_io_init(&connection->io, loop, on_readable);
     gs_io_set(&connection->io, fd, GS_READ);
     if (gs_io_start(&connection->io))
         end_connection(connection);
+    else
+        gs_watcher_feed(&connection->io.watcher, GS_READ); /* the request is usually there */
+}
+
+static void on_connection(struct gs_io *listener, unsigned events)
+{
+    int fd = 0;
+    (void)events;
+    for (unsigned i = 0; fd >= 0 && i < ACCEPTS_MAX; i++) {
+        fd = gs_sys_accept(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0)
+            start_connection(listener->watcher.loop, fd);
+    }
 }
 
 int main(int argc, char **argv)

@@ -2,7 +2,9 @@
 #include "bench/toys/toy.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gossamer/io.h>
+#include <gossamer/sys.h>
 #include <stdint.h>
 
 static ssize_t receive(int fd, void *bytes, size_t n)
@@ -38,5 +40,6 @@ int main(int argc, char **argv)
 {
     int listener = toy_listen(argc > 1 ? argv[1] : "127.0.0.1");
     const struct gs_threads_options options = {.workers = 1};
+    gs_sys_fcntl(listener, F_SETFL, O_NONBLOCK);
     return gs_threads_run(&options, accept_all, &listener, NULL) ? 2 : 0;
 }

@@ -120,8 +120,9 @@ GS_API GS_MUST_CHECK ssize_t gs_sendto(int fd, const void *bytes, size_t n, int 
 /* ---- Accepting and establishing connections ---- */
 
 /* As accept4(2). flags: SOCK_CLOEXEC; the new descriptor is non-blocking. A blocking
- * listener is polled before each call. Returns the new descriptor, -ETIMEDOUT, -ECANCELED, -ENOMEM,
- * -EBADF (not a descriptor, or gs_close was called meanwhile), or an error of accept(2). */
+ * listener is polled before each call. After 16 connections others run, unless deadline_ns is 0.
+ * Returns the new descriptor, -ETIMEDOUT, -ECANCELED, -ENOMEM, -EBADF (not a descriptor, or
+ * gs_close was called meanwhile), or an error of accept(2). */
 GS_API GS_MUST_CHECK int gs_accept(int fd, struct sockaddr *address, socklen_t *length, int flags,
                                    uint64_t deadline_ns);
 

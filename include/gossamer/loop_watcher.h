@@ -72,7 +72,12 @@ GS_API void gs_watcher_ref(struct gs_watcher *watcher);
 /* Make the watcher pending, as if `events` had occurred (of a descriptor or a file; the other kinds
  * have no events). A watcher that fires once is stopped before its call, as usual. The watchers of
  * a child that has not ended, and of an embedded loop that has nothing to do, are called too. Has
- * no effect on an inactive watcher, nor on work. */
+ * no effect on an inactive watcher, nor on work.
+ *
+ * A descriptor that has just been started and whose only watcher was fed is passed to the kernel
+ * after the call. So a server that feeds the watcher of each connection that it accepts, whose
+ * request is usually there, makes no system call for the interest in a connection that the callback
+ * answers and closes. */
 GS_API void gs_watcher_feed(struct gs_watcher *watcher, unsigned events);
 
 /* ---- The walk over the active watchers of a loop ----

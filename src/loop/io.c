@@ -349,11 +349,37 @@ static void add_many(struct gs_loop *loop)
     loop->changed.count = add_batch(loop, fds, count, kept);
 }
 
+/* Whether the descriptor is not registered, and its only watcher is pending: it was fed. */
+static bool is_fed(const struct slot *slot)
+{
+    return !slot->registered && slot->first && !slot->first->next &&
+           gs_list_is_linked(&slot->first->watcher.pending);
+}
+
+/* The wait will end at once, and pending watchers are called before the next one. A descriptor
+ * whose watcher may stop then is not registered before, but stays in `changed`. */
+static void apply_all_but_fed(struct gs_loop *loop)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < loop->changed.count; i++) {
+        int fd = loop->changed.fds[i];
+        if (is_fed(&loop->slots[fd]))
+            loop->changed.fds[kept++] = fd;
+        else
+            apply_change(loop, fd);
+    }
+    loop->changed.count = kept;
+}
+
 void gs_loop_apply_changes(struct gs_loop *loop)
 {
     CHECKED_CHANGES(loop);
     if (UNLIKELY(loop->needs_reopen) && !loop->poller->reopen(loop))
         gs_loop_clear_registrations(loop);
+    if (UNLIKELY(loop->collected_mask) && gs_loop_has_pending(loop)) {
+        apply_all_but_fed(loop);
+        return;
+    }
     if (UNLIKELY(loop->changed.count >= BATCH_THRESHOLD) && loop->poller->add_many)
         add_many(loop);
     for (unsigned i = 0; i < loop->changed.count; i++)

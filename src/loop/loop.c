@@ -104,7 +104,7 @@ void gs_loop_set_pending_first(struct gs_watcher *watcher)
     watcher->loop->collected_mask |= 1u << (watcher->priority + 2);
 }
 
-static bool has_pending(struct gs_loop *loop)
+bool gs_loop_has_pending(struct gs_loop *loop)
 {
     for (unsigned p = 0; loop->collected_mask >> p; p++)
         if (!gs_list_is_empty(&loop->collected[p]))
@@ -167,7 +167,7 @@ static void call_pending(struct gs_loop *loop)
 uint64_t gs_loop_wait_ns(struct gs_loop *loop, uint64_t deadline_ns)
 {
     if (!deadline_ns || loop->is_stopping || loop->is_stopping_all ||
-        !gs_list_is_empty(&loop->idles) || has_pending(loop) || gs_loop_has_ready(loop))
+        !gs_list_is_empty(&loop->idles) || gs_loop_has_pending(loop) || gs_loop_has_ready(loop))
         return 0;
     uint64_t timer_ns = gs_loop_next_timer(loop);
     if (timer_ns < deadline_ns)
@@ -232,7 +232,7 @@ static void collect(struct gs_loop *loop, int count)
     gs_loop_collect_timers(loop);
     if (UNLIKELY(loop->special_count))
         collect_special(loop);
-    if (UNLIKELY(!gs_list_is_empty(&loop->idles)) && !has_pending(loop))
+    if (UNLIKELY(!gs_list_is_empty(&loop->idles)) && !gs_loop_has_pending(loop))
         gs_loop_collect_idles(loop);
     gs_loop_collect_checks(loop);
 }

@@ -9,7 +9,7 @@
  *      (A cancelled operation that has left the list is pending.)
  *   4. A descriptor is in `changed` once if its slot has SLOT_CHANGED, else not at all.
  *   5. After changes were applied, the kernel watches a descriptor for all events that its watchers
- *      want.
+ *      want; or it is in `changed`, and its only watcher is called in this iteration.
  *   6. A descriptor is in `ready` once if its slot has SLOT_IN_READY, else not at all.
  *   7. An active timer is in the timer queue or pending; an inactive one is neither.
  *   8. The key of a timer in the timer queue is at most its deadline.
@@ -184,6 +184,8 @@ static inline void gs_loop_set_pending(struct gs_watcher *watcher, unsigned even
     watcher->loop->collected_mask |= 1u << priority;
 }
 
+/* Whether a watcher is to be called in this iteration. */
+bool gs_loop_has_pending(struct gs_loop *loop);
 /* Make it pending ahead of all others of its priority. */
 void gs_loop_set_pending_first(struct gs_watcher *watcher);
 

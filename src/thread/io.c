@@ -272,6 +272,7 @@ int gs_accept(int fd, struct sockaddr *address, socklen_t *length, int flags, ui
     struct descriptor *listener = gs_descriptor(fd);
     if (!listener)
         return descriptor_error(fd);
+    turn_accept(deadline_ns);
     int new_fd = wait_for_connection(listener, fd, deadline_ns);
     if (new_fd)
         return new_fd;

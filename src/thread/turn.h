@@ -11,6 +11,11 @@
 #define TURN_BUDGET 32
 #define TURN_BYTES_SHIFT 14
 
+/* Connections that a thread accepts in a row before others run. The threads that it has started for
+ * them use their stacks and sockets while these are in the cache, and may end before the next ones
+ * are accepted. */
+#define TURN_ACCEPTS 16
+
 /* The budget of the worker is used up. */
 void gs_turn_check(struct worker *worker);
 
@@ -24,6 +29,17 @@ static inline void turn_spend(ssize_t n, uint64_t deadline_ns)
     worker->turn.budget -= 1 + (n > 0 ? n >> TURN_BYTES_SHIFT : 0);
     if (UNLIKELY(worker->turn.budget < 0))
         gs_turn_check(worker);
+}
+
+/* A connection is about to be accepted. This may switch threads, unless the deadline is 0. */
+static inline void turn_accept(uint64_t deadline_ns)
+{
+    struct worker *worker = worker_current();
+    if (!deadline_ns || ++worker->turn.accepts <= TURN_ACCEPTS)
+        return;
+    worker->turn.accepts = 1;
+    if (!worker->is_stack_in_use)
+        gs_thread_yield();
 }
 
 #endif

@@ -103,6 +103,7 @@ struct pending_events {
 /* How much the running thread may still do before others have their turn (turn.h). */
 struct turn {
     ssize_t budget;
+    unsigned accepts;  /* since others had their turn */
     uint64_t switches; /* of the worker, when its turn was noticed */
     uint64_t since_ns; /* when that was */
 };

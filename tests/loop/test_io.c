@@ -402,3 +402,81 @@ TEST(hundreds_of_ready_descriptors_are_each_called_once)
         close_pair(pairs[i]);
     tear_down();
 }
+
+static void stop_it(struct gs_io *io, unsigned events)
+{
+    on_io(io, events);
+    gs_io_stop(io);
+    gs_loop_fd_closed(io->watcher.loop, io->fd);
+}
+
+TEST(fed_watcher_that_stops_in_its_callback_is_never_registered)
+{
+    set_up();
+    gs_io_init(&a, loop, stop_it);
+    a.watcher.data = "a";
+    start_io(&a, pair[0], GS_READ);
+    gs_watcher_feed(&a.watcher, GS_READ);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(step(loop), 0);
+    CHECK_STR(calls, "a");
+    CHECK_INTEREST(loop, 0);
+    tear_down();
+}
+
+TEST(fed_watcher_that_stays_active_is_registered_after_its_call)
+{
+    set_up();
+    start_io(&a, pair[0], GS_READ);
+    gs_watcher_feed(&a.watcher, GS_READ);
+    CHECK_EQ(step(loop), 1);
+    CHECK_INTEREST(loop, 0);
+    CHECK_EQ(step(loop), 0);
+    CHECK_INTEREST(loop, 1);
+    put_byte(pair[1]);
+    while (!step(loop))
+        ;
+    CHECK_STR(calls, "aa");
+    tear_down();
+}
+
+TEST(descriptor_of_a_fed_watcher_with_another_one_is_registered_at_once)
+{
+    set_up();
+    start_io(&a, pair[0], GS_READ);
+    start_io(&b, pair[0], GS_WRITE);
+    gs_watcher_feed(&a.watcher, GS_READ);
+    step(loop);
+    CHECK_INTEREST(loop, 1);
+    while (!strchr(calls, 'b'))
+        step(loop);
+    tear_down();
+}
+
+static void feed_and_run(struct gs_io *io, unsigned events)
+{
+    on_io(io, events);
+    gs_io_stop(io);
+    start_io(&b, pair[0], GS_READ);
+    gs_watcher_feed(&b.watcher, GS_READ);
+    CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
+}
+
+TEST(watcher_that_is_fed_before_a_nested_iteration_is_called_in_it)
+{
+    int other[2];
+    set_up();
+    connect_pair(other);
+    gs_io_init(&a, loop, feed_and_run);
+    a.watcher.data = "a";
+    put_byte(other[1]);
+    start_io(&a, other[0], GS_READ);
+    while (!step(loop))
+        ;
+    CHECK_STR(calls, "ab");
+    put_byte(pair[1]);
+    while (strcmp(calls, "abb"))
+        step(loop);
+    close_pair(other);
+    tear_down();
+}

@@ -2,6 +2,7 @@
 #include "tests/thread/fixture.h"
 #include "thread/sanitizer.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
@@ -249,4 +250,83 @@ static void *be_busy_together(void *unused)
 TEST(busy_threads_of_several_workers_take_turns_and_migrate)
 {
     run_both(be_busy_together);
+}
+
+/* ---- Accepting ---- */
+
+#define CLIENTS 100
+
+/* Returns a listener in whose accept queue there are as many connections as CLIENTS. */
+static int listen_to_clients(int clients[CLIENTS])
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    MUST(listener >= 0 && !bind(listener, (struct sockaddr *)&address, length) &&
+         !listen(listener, CLIENTS) &&
+         !getsockname(listener, (struct sockaddr *)&address, &length));
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        MUST_EQ(connect(clients[i], (struct sockaddr *)&address, length), 0);
+    }
+    return listener;
+}
+
+static unsigned starts_between;
+
+static void *note_start(void *accepted)
+{
+    starts_between += *(unsigned *)accepted < CLIENTS;
+    return NULL;
+}
+
+/* Threads that the accepting one has started run before it has accepted all. */
+static void *accept_and_spawn(void *unused)
+{
+    int clients[CLIENTS], fds[CLIENTS], listener = listen_to_clients(clients);
+    static unsigned accepted;
+    accepted = starts_between = 0;
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = gs_accept(listener, NULL, NULL, SOCK_CLOEXEC, GS_NEVER);
+        MUST(fds[i] >= 0);
+        accepted++;
+        MUST_EQ(gs_thread_spawn(NULL, note_start, &accepted, NULL), 0);
+    }
+    MUST(starts_between >= CLIENTS / 2);
+    for (int i = 0; i < CLIENTS; i++) {
+        gs_close(fds[i]);
+        close(clients[i]);
+    }
+    gs_close(listener);
+    return unused;
+}
+
+TEST(connections_of_a_full_accept_queue_are_served_before_all_are_accepted)
+{
+    run_with(1, accept_and_spawn);
+}
+
+/* Accept without waiting; no other thread runs meanwhile. */
+static void *accept_without_waiting(void *unused)
+{
+    int clients[CLIENTS], fds[CLIENTS], listener = listen_to_clients(clients);
+    unsigned none = 0;
+    starts_between = 0;
+    struct gs_thread *other = spawn(note_start, &none);
+    for (int i = 0; i < CLIENTS; i++)
+        MUST((fds[i] = gs_accept(listener, NULL, NULL, SOCK_CLOEXEC, 0)) >= 0);
+    MUST_EQ(starts_between, 0);
+    MUST_EQ(gs_thread_join(other, GS_NEVER, NULL), 0);
+    MUST_EQ(starts_between, 1);
+    for (int i = 0; i < CLIENTS; i++) {
+        gs_close(fds[i]);
+        close(clients[i]);
+    }
+    gs_close(listener);
+    return unused;
+}
+
+TEST(accepting_with_deadline_0_does_not_switch)
+{
+    run_with(1, accept_without_waiting);
 }
