@@ -32,7 +32,7 @@ function(gs_libevent_shared name)
     set_target_properties(${name}_shared PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${folder}
         SOVERSION gossamer-${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} LINK_DEPENDS ${map} INSTALL_RPATH "$ORIGIN")
     target_link_options(${name}_shared PRIVATE -Wl,--version-script=${map} -Wl,-Bsymbolic-functions -Wl,-z,nodelete)
-    target_link_libraries(${name}_shared PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+    target_link_libraries(${name}_shared PRIVATE Threads::Threads m ${CMAKE_DL_LIBS})
 endfunction()
 
 foreach(name event_core event_pthreads)
