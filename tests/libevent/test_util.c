@@ -165,6 +165,25 @@ TEST(a_pair_of_sockets_is_connected)
 
 /* ---- Addresses ---- */
 
+static void print_address(const char *text)
+{
+    struct sockaddr_storage storage;
+    struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)&storage;
+    int length = sizeof storage;
+    int result = evutil_parse_sockaddr_port(text, (struct sockaddr *)&storage, &length);
+    printf("%s: %d", text, result);
+    if (!result) {
+        char host[INET6_ADDRSTRLEN] = "";
+        bool is_ipv6 = storage.ss_family == AF_INET6;
+        const void *bytes = is_ipv6 ? (const void *)&ipv6->sin6_addr
+                                    : (const void *)&((struct sockaddr_in *)&storage)->sin_addr;
+        CHECK(evutil_inet_ntop(storage.ss_family, bytes, host, sizeof host) == host);
+        printf(" %s port %d scope %u length %d", host, ntohs(ipv6->sin6_port),
+               is_ipv6 ? ipv6->sin6_scope_id : 0, length);
+    }
+    printf("\n");
+}
+
 TEST(texts_are_parsed_as_addresses_and_ports)
 {
     static const char *const texts[] = {
@@ -204,23 +223,8 @@ TEST(texts_are_parsed_as_addresses_and_ports)
         "a.b.c.d",
         "1..2.3",
     };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        struct sockaddr_storage storage;
-        struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)&storage;
-        int length = sizeof storage;
-        int result = evutil_parse_sockaddr_port(texts[i], (struct sockaddr *)&storage, &length);
-        printf("%s: %d", texts[i], result);
-        if (!result) {
-            char host[INET6_ADDRSTRLEN] = "";
-            bool is_ipv6 = storage.ss_family == AF_INET6;
-            const void *bytes = is_ipv6 ? (const void *)&ipv6->sin6_addr
-                                        : (const void *)&((struct sockaddr_in *)&storage)->sin_addr;
-            CHECK(evutil_inet_ntop(storage.ss_family, bytes, host, sizeof host) == host);
-            printf(" %s port %d scope %u length %d", host, ntohs(ipv6->sin6_port),
-                   is_ipv6 ? ipv6->sin6_scope_id : 0, length);
-        }
-        printf("\n");
-    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        print_address(texts[i]);
 }
 
 TEST(an_address_needs_its_room)

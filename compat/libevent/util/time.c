@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-int evutil_date_rfc1123(char *date, const size_t datelen, const struct tm *tm)
+int evutil_date_rfc1123(char *date, size_t datelen, const struct tm *tm)
 {
     static const char *const days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
     static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
