@@ -141,12 +141,19 @@ static bool is_fault(int number, const siginfo_t *info)
                                  number == SIGILL || number == SIGTRAP || number == SIGSYS);
 }
 
+/* The thread pointer may still be that of a task which another worker has resumed: the selector says
+ * that this kernel thread is in here. */
+static bool is_in_program(void)
+{
+    return gs_task && !gs_task_is_inside && gs_carrier()->selector;
+}
+
 /* A fault that the program does not handle happens again, with the default action. */
 static void handle_fault(int number, const siginfo_t *info, ucontext_t *context)
 {
     struct task *task = gs_task;
     struct handler_call handler = {gs_action_of(number), number, *info, context};
-    bool is_handled = task && !gs_task_is_inside && handler.action.handler != (void *)SIG_DFL &&
+    bool is_handled = is_in_program() && handler.action.handler != (void *)SIG_DFL &&
                       handler.action.handler != (void *)SIG_IGN &&
                       !(atomic_load(&task->mask) & GS_SIGNAL(number));
     if (!is_handled) {
@@ -159,6 +166,7 @@ static void handle_fault(int number, const siginfo_t *info, ucontext_t *context)
     gs_task_enter(task);
     call_handler(task, &handler);
     gs_task_leave(task, context, NULL, -1);
+    context->uc_stack = task->alternate_stack;
 }
 
 /* A signal of the process, which the receiver takes. If all tasks block it now, the kernel shall
@@ -186,8 +194,12 @@ void gs_on_kick(int number, siginfo_t *info, void *context)
         gs_on_signal(number, info, context);
         return;
     }
-    if (!task || gs_task_is_inside)
+    if (!is_in_program())
         return;
     gs_task_enter(task);
+    /* The kernel blocks it until the handler returns, which may be on another worker. */
+    const gs_signals kick = GS_SIGNAL(KICK);
+    gs_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&kick, 0, sizeof kick, 0, 0);
     gs_task_leave(task, context, NULL, -1);
+    ((ucontext_t *)context)->uc_stack = task->alternate_stack;
 }

@@ -65,14 +65,14 @@ void gs_on_system_call(int number, siginfo_t *info, void *context_argument)
     gs_task_enter(task);
     GS_COUNT(dispatched);
     long result = gs_emulate(task, call, arguments, context);
+    registers[REG_RAX] = result;
     if (gs_task != task) /* in a forked child, which is no task */
-        registers[REG_RAX] = result;
-    else {
-        registers[REG_RAX] = result;
-        gs_task_leave(task, context, &result, call);
-        if (result == RESTART_IF_ASKED || result == RESTART_NEVER) {
-            registers[REG_RAX] = call;
-            registers[REG_RIP] -= 2;
-        }
+        return;
+    gs_task_leave(task, context, &result, call);
+    if (result == RESTART_IF_ASKED || result == RESTART_NEVER) {
+        registers[REG_RAX] = call;
+        registers[REG_RIP] -= 2;
     }
+    /* The kernel restores it for this kernel thread, which may be another one now. */
+    context->uc_stack = task->alternate_stack;
 }

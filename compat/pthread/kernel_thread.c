@@ -10,7 +10,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#define STACK ((size_t)64 << 10)
+#define STACK ((size_t)64 << 10) /* with a guard */
+#define GUARD ((size_t)4096)
 #define ABOVE_THREAD_POINTER ((size_t)4096)
 #define BELOW_MIN ((size_t)4096)
 
@@ -50,6 +51,7 @@ static struct memory *map(void)
     if (address < 0)
         return NULL;
     char *start = (char *)address;
+    gs_syscall(SYS_mprotect, address, GUARD, PROT_NONE, 0, 0, 0);
     struct memory *memory = (struct memory *)(start + STACK - sizeof *memory);
     void **pointer = (void **)(start + STACK + distance());
     *pointer = pointer;

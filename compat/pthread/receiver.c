@@ -34,8 +34,10 @@ void gs_receiver_update(bool is_synchronous)
     int receiver = atomic_load(&tid);
     if (!receiver)
         return;
-    unsigned number = atomic_fetch_add(&requested, 1) + 1;
-    gs_kick(receiver);
+    /* A request that is not acknowledged has kicked it, or is about to. */
+    unsigned before = atomic_fetch_add(&requested, 1), number = before + 1;
+    if (before == atomic_load(&acknowledged))
+        gs_kick(receiver);
     if (!is_synchronous || gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0) == receiver)
         return;
     atomic_fetch_add(&waiting, 1);
@@ -104,6 +106,9 @@ _Noreturn void gs_receiver_main(void *unused)
         /* 32: of the C library's timers, whose thread waits for it. */
         gs_signals mask = (gs_blocked_by_all() & ~GS_SIGNAL(KICK)) | GS_SIGNAL(32);
         acknowledge(number);
+        /* Who has requested more before that was acknowledged does not kick. */
+        if (atomic_load(&requested) != number)
+            continue;
         bool sleeps = idle_ticks >= IDLE_TICKS;
         long result =
             gs_syscall(SYS_ppoll, 0, 0, sleeps ? 0 : (long)&pause, (long)&mask, sizeof mask, 0);

@@ -145,23 +145,19 @@ struct kernel_action gs_action_of(int number)
     return action;
 }
 
+/* A fault in a handler must find its own handler; of others one comes at a time. Kicks, too: the
+ * kernel would make a frame for each that is queued. */
 static long tell_kernel(int number, const struct kernel_action *action)
 {
     struct kernel_action ours = *action;
+    bool is_fault = FAULTS & GS_SIGNAL(number);
     if (is_handler(action) || number == KICK) {
         ours.handler =
             number == KICK ? (void *)(uintptr_t)gs_on_kick : (void *)(uintptr_t)gs_on_signal;
         ours.flags = (action->flags & (SA_NOCLDSTOP | SA_NOCLDWAIT)) | SA_SIGINFO |
-                     SA_RESTORER_FLAG |
-                     (FAULTS & GS_SIGNAL(number) ? action->flags & SA_ONSTACK : 0) |
-                     (number == KICK ? SA_RESTART : 0);
+                     SA_RESTORER_FLAG | (is_fault ? (action->flags & SA_ONSTACK) | SA_NODEFER : 0);
         ours.restorer = (void *)(uintptr_t)gs_run_restorer;
-        /* A fault in a handler must find its own handler; the receiver takes one at a time. */
-        ours.mask = ~(FAULTS | GS_SIGNAL(SIGSYS) | UNBLOCKABLE);
-        if (FAULTS & GS_SIGNAL(number) || number == KICK) {
-            ours.mask = 0;
-            ours.flags |= SA_NODEFER;
-        }
+        ours.mask = is_fault || number == KICK ? 0 : ~(FAULTS | GS_SIGNAL(SIGSYS) | UNBLOCKABLE);
     }
     return gs_syscall(SYS_rt_sigaction, number, (long)&ours, 0, sizeof ours.mask, 0, 0);
 }
