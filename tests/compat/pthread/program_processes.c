@@ -108,8 +108,7 @@ static void test_spawn(void)
 static void *kill_child(void *pid)
 {
     sleep_ms(20);
-    SHOW_ERROR(kill(*(pid_t *)pid, SIGKILL));
-    return NULL;
+    return (void *)(long)kill(*(pid_t *)pid, SIGKILL);
 }
 
 static void test_wait(void)
@@ -123,7 +122,7 @@ static void test_wait(void)
     SHOW_ERROR(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT));
     SHOW(info.si_status);
     SHOW(wait_for(pid));
-    finish(thread);
+    SHOW(finish(thread));
     SHOW_ERROR(wait(NULL));
 }
 
