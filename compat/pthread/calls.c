@@ -1,5 +1,5 @@
-/* Every system call of x86-64, and what becomes of it. docs/design/run.md has the table in words,
- * which tools/system-calls writes; a test compares both with the kernel's headers. */
+/* Every system call of x86-64, and what becomes of it. A call that is not listed is passed on,
+ * and named by --explain. */
 #include "compat/pthread/calls.h"
 
 #include <stddef.h>
