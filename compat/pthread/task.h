@@ -18,7 +18,7 @@
  * 2. The selector of the kernel thread is ALLOW while it is in here, so that the C library, if the
  *    runtime calls it, reaches the kernel; BLOCK in the program.
  * 3. A task switches only while it is inside, and holds no spin lock then.
- * 4. Signals are never blocked in the kernel for the program's sake, but for each task by its mask
+ * 4. Signals are blocked for each task by its mask, never in the kernel for the program's sake
  *    (signals.c). Workers block all but faults, SIGSYS and the kick.
  *
  * Functions return a value or -errno, as system calls do. */

@@ -136,7 +136,8 @@ struct worker {
     struct fiber fiber;
     void *abi_thread_pointer; /* what __builtin_thread_pointer returns in this kernel thread */
     void *worker_tls_base;    /* the TLS base unless a thread with its own TLS runs */
-    void (*on_end)(void *result); /* of a thread that has ended: called with the worker's TLS base */
+    void (*on_end)(
+        void *result); /* of a thread that has ended: called with the worker's TLS base */
     void *end_result;
     bool has_thread_tls_base; /* such a thread runs: it may only switch to the worker's own stack */
     void *stack;              /* the worker's own */
