@@ -1,5 +1,6 @@
-/* Calling the program's signal handlers, in the kernel's stead: on the task's stack or its alternate
- * one, with the context of the system call, the kick or the fault that interrupted the program. */
+/* Calling the program's signal handlers, in the kernel's stead: on the task's stack or its
+ * alternate one, with the context of the system call, the kick or the fault that interrupted the
+ * program. */
 #include "compat/pthread/task.h"
 
 #include <errno.h>
@@ -141,8 +142,8 @@ static bool is_fault(int number, const siginfo_t *info)
                                  number == SIGILL || number == SIGTRAP || number == SIGSYS);
 }
 
-/* The thread pointer may still be that of a task which another worker has resumed: the selector says
- * that this kernel thread is in here. */
+/* The thread pointer may still be that of a task which another worker has resumed: the selector
+ * says that this kernel thread is in here. */
 static bool is_in_program(void)
 {
     return gs_task && !gs_task_is_inside && gs_carrier()->selector;

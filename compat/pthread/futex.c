@@ -286,7 +286,7 @@ static long wake_and_change(const long *arguments)
     return woken;
 }
 
-/* ---- Locks with priority inheritance: their word has the owner's tid; there are no priorities ---- */
+/* ---- Locks with priority inheritance: the word has the owner's tid; no priorities ---- */
 
 static bool has_waiter_for_lock(struct bucket *bucket, const uint32_t *address,
                                 struct waiter **ret_first)

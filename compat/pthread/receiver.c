@@ -1,8 +1,8 @@
 /* The kernel thread that was the program's first: it receives signals of the process, and looks
  * every few milliseconds whether a task computes for long.
  *
- * It waits in ppoll, with the mask that shall hold. A change of what all tasks block is requested by
- * a number; it is in force when that number is acknowledged, since outside of ppoll the receiver
+ * It waits in ppoll, with the mask that shall hold. A change of what all tasks block is requested
+ * by a number; it is in force when that number is acknowledged, since outside of ppoll the receiver
  * blocks everything. */
 #include "compat/pthread/task.h"
 

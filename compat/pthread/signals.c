@@ -1,8 +1,8 @@
 /* Signals of tasks: masks, actions, and which task a signal is for.
  *
  * The kernel has our handler for each signal for which the program has one, and the program's
- * setting otherwise. Workers block signals; the kernel thread that is the receiver takes those of the
- * process. Its mask is what all tasks block, so that a signal which nobody takes stays with the
+ * setting otherwise. Workers block signals; the kernel thread that is the receiver takes those of
+ * the process. Its mask is what all tasks block, so that a signal which nobody takes stays with the
  * kernel, where sigwait, signalfd and sigpending find it. A signal that has arrived is pending in a
  * task, and its handler is called when the task leaves for the program.
  *

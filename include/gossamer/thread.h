@@ -201,10 +201,10 @@ struct gs_thread_attributes {
      * the thread was joined, and has no guard. NULL: allocate one. */
     void *stack;
     const struct gs_thread_start *start; /* instead of fn */
-    /* Called when the thread has ended and neither its stack nor its control block is used any more,
-     * with its result: it may free `stack`, and what thread_pointer points to. It runs on the stack
-     * and with the thread pointer of the worker, and must not wait. Only for detached threads with
-     * `stack`. NULL: nothing is called. */
+    /* Called when the thread has ended and neither its stack nor its control block is used any
+     * more, with its result: it may free `stack`, and what thread_pointer points to. It runs on the
+     * stack and with the thread pointer of the worker, and must not wait. Only for detached threads
+     * with `stack`. NULL: nothing is called. */
     void (*on_end)(void *result);
     /* The FS base on x86-64, TPIDR_EL0 on aarch64, while the thread runs: thread-local storage of
      * its own, laid out as the ABI and the C library define. NULL: it shares its worker's. */

@@ -1,5 +1,5 @@
-/* What the programs of this folder share. Each is run natively and by `gossamer run`, and must print
- * the same and end in the same way; so it prints nothing that depends on time or on ids. */
+/* What the programs of this folder share. Each is run natively and by `gossamer run`, and must
+ * print the same and end in the same way; so it prints nothing that depends on time or on ids. */
 #ifndef GS_TESTS_COMPAT_PROGRAM_H
 #define GS_TESTS_COMPAT_PROGRAM_H
 

@@ -1,5 +1,5 @@
-/* Threads that compute or spin do not stop others: more of them than processors, waiting for one that
- * runs last. */
+/* Threads that compute or spin do not stop others: more of them than processors, waiting for one
+ * that runs last. */
 #include "tests/compat/pthread/program.h"
 
 enum { SPINNERS = 12 };

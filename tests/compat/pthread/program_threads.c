@@ -1,4 +1,5 @@
-/* The life of threads: join, detach, keys, cancellation of both kinds, attributes, ends of the process. */
+/* The life of threads: join, detach, keys, cancellation of both kinds, attributes, ends of the
+ * process. */
 #include "tests/compat/pthread/program.h"
 
 #include <limits.h>
