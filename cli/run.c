@@ -14,7 +14,7 @@
 #define LIBRARY "libgossamer_run.so"
 enum { REFUSED = 126, NOT_FOUND = 127 };
 
-static uint64_t workers, dump_signal;
+static uint64_t workers;
 static bool has_stats, explains, traces, leaves_children;
 
 static const struct cli_option options[] = {
@@ -26,8 +26,6 @@ static const struct cli_option options[] = {
     {"explain", '\0', NULL, "name each system call that had to block a kernel thread", CLI_FLAG,
      &explains},
     {"trace", '\0', NULL, "print each system call that is emulated", CLI_FLAG, &traces},
-    {"dump-signal", '\0', "N", "the signal that prints all threads of the runtime", CLI_NUMBER,
-     &dump_signal, .max = 31},
 };
 static const struct cli_command command = {
     .name = "gossamer run",
@@ -46,8 +44,7 @@ static int find_program(int argc, char **argv)
     for (; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
         if (!strcmp(argv[i], "--"))
             return i + 1;
-        if (!strcmp(argv[i], "--workers") || !strcmp(argv[i], "-w") ||
-            !strcmp(argv[i], "--dump-signal"))
+        if (!strcmp(argv[i], "--workers") || !strcmp(argv[i], "-w"))
             i++;
     }
     return i < argc ? i : argc;
@@ -94,9 +91,9 @@ static int prepend(const char *name, const char *value)
 static int set_environment(const char *library)
 {
     char text[256];
-    snprintf(text, sizeof text, "workers=%u,dump-signal=%u%s%s%s%s", (unsigned)workers,
-             (unsigned)dump_signal, has_stats ? ",stats" : "", explains ? ",explain" : "",
-             traces ? ",trace" : "", leaves_children ? ",no-children" : "");
+    snprintf(text, sizeof text, "workers=%u%s%s%s%s", (unsigned)workers, has_stats ? ",stats" : "",
+             explains ? ",explain" : "", traces ? ",trace" : "",
+             leaves_children ? ",no-children" : "");
     int err = prepend("LD_PRELOAD", library);
     if (!err)
         err = prepend("GLIBC_TUNABLES", "glibc.pthread.rseq=0");

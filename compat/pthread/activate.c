@@ -50,10 +50,8 @@ static void *begin(void *unused)
 
 static void *run_runtime(void *unused)
 {
-    const struct gs_threads_options options = {.workers = gs_run.workers,
-                                               .is_silent = true,
-                                               .leaves_signals = true,
-                                               .dump_signal = gs_run.dump_signal};
+    const struct gs_threads_options options = {
+        .workers = gs_run.workers, .is_silent = true, .leaves_signals = true};
     gs_own_descriptors_begin(gs_descriptors_poller());
     int err = gs_threads_run(&options, begin, NULL, NULL);
     if (err)

@@ -35,6 +35,25 @@ static bool has_word(const char *options, const char *word)
     return at != NULL;
 }
 
+/* Leaves what the variables had before `gossamer run`, which has put its value before theirs. */
+static void withdraw_from_environment(void)
+{
+    for (unsigned i = 0; i < VARIABLES; i++) {
+        char name[32];
+        size_t n = strlen(names[i]) - 1;
+        const char *value = values[i] + n + 1;
+        if (!*values[i])
+            continue;
+        memcpy(name, names[i], n);
+        name[n] = 0;
+        const char *rest = strchr(value, ':');
+        if (rest && i != OPTIONS)
+            setenv(name, rest + 1, true);
+        else
+            unsetenv(name);
+    }
+}
+
 void gs_environment_start(void)
 {
     for (unsigned i = 0; i < VARIABLES; i++) {
@@ -49,8 +68,8 @@ void gs_environment_start(void)
     gs_run.explains = has_word(options, "explain");
     gs_run.traces = has_word(options, "trace");
     gs_run.leaves_children = has_word(options, "no-children");
-    const char *signal = strstr(options, "dump-signal=");
-    gs_run.dump_signal = signal ? atoi(signal + strlen("dump-signal=")) : 0;
+    if (gs_run.leaves_children)
+        withdraw_from_environment();
 }
 
 /* Returns the library's path, as the preloading names it first. */

@@ -92,7 +92,6 @@ struct carrier {
 struct gs_run {
     bool is_enabled; /* the library is initialized */
     bool is_active;  /* there are tasks */
-    int dump_signal; /* 0: none */
     unsigned workers;
     bool explains, traces, has_stats, leaves_children;
     int process_id;
