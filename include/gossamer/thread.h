@@ -282,7 +282,7 @@ GS_API void *gs_thread_call_on_worker_stack(void *(*fn)(void *argument), void *a
  * -EMFILE or -ENFILE there, and the child must exit. */
 GS_API pid_t gs_fork(void);
 
-/* Call fork_process(argument), which must fork as fork(2) does, and return what it returns: the
+/* Call fork_process(argument), which must fork as fork(2) does. Returns what that returns: the
  * process id, 0 in the child, or a negative error. In the child the run is over, without cleanup:
  * the caller continues as the only kernel thread, on its stack and with its thread pointer, and no
  * function of user threads may be called before the next gs_threads_run. The thread may have a
