@@ -7,7 +7,6 @@
  * lock of the entry: so an event that comes in between finds the task. */
 #include "compat/pthread/task.h"
 
-#include "compat/pthread/memory.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <gossamer/clock.h>
@@ -17,6 +16,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>

@@ -13,7 +13,7 @@
 #define PR_SET_SYSCALL_USER_DISPATCH 59
 #endif
 
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char text_start[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));
 extern const char etext[] __attribute__((visibility("hidden")));
 
 struct gs_run_counts gs_counts;
@@ -21,8 +21,8 @@ struct gs_run_counts gs_counts;
 void gs_dispatch_attach(struct carrier *carrier)
 {
     carrier->selector = 0;
-    long err = gs_syscall(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, 1, (long)__ehdr_start,
-                          etext - __ehdr_start, (long)&carrier->selector, 0);
+    long err = gs_syscall(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, 1, (long)text_start,
+                          etext - text_start, (long)&carrier->selector, 0);
     if (err)
         gs_report_refusal(
             "the kernel has no Syscall User Dispatch (Linux 5.11, CONFIG_GENERIC_ENTRY)");

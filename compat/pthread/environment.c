@@ -1,11 +1,11 @@
 /* Children run under this library if their environment names it; a program may have removed that. */
 #include "compat/pthread/environment.h"
 
-#include "compat/pthread/memory.h"
 #include "compat/pthread/task.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The variables of a child: the library, the options, and that the C library shall not register
  * restartable sequences, which the kernel would watch in a worker's place. */
@@ -13,8 +13,6 @@ enum { PRELOAD, OPTIONS, TUNABLES, VARIABLES };
 static const char *const names[VARIABLES] = {"LD_PRELOAD=", "GOSSAMER_RUN=", "GLIBC_TUNABLES="};
 #define VALUE_MAX 4096
 static char values[VARIABLES][VALUE_MAX]; /* with the names; empty: not set */
-
-extern char **environ;
 
 static bool has_prefix(const char *text, const char *prefix)
 {
@@ -59,7 +57,7 @@ void gs_environment_start(void)
     for (unsigned i = 0; i < VARIABLES; i++) {
         const char *value = find(environ, names[i]);
         if (value && strlen(value) < VALUE_MAX)
-            strcpy(values[i], value);
+            memcpy(values[i], value, strlen(value) + 1);
     }
     const char *options = values[OPTIONS];
     const char *workers = strstr(options, "workers=");

@@ -79,7 +79,8 @@ static long open_at(struct task *task, const long arguments[6])
 {
     int directory = (int)arguments[0];
     const char *path = (const char *)arguments[1];
-    bool may_wait = !(arguments[2] & (O_NONBLOCK | O_PATH | O_DIRECTORY | O_TMPFILE));
+    /* O_TMPFILE contains O_DIRECTORY. */
+    bool may_wait = !(arguments[2] & (O_NONBLOCK | O_PATH | O_TMPFILE));
     if (may_wait && path && is_fifo(directory, path))
         return gs_pool_call(task, SYS_openat, arguments);
     return gs_syscall(SYS_openat, directory, (long)path, arguments[2], arguments[3], 0, 0);

@@ -8,6 +8,7 @@
 #include "compat/pthread/task.h"
 
 #include <gossamer/sys.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
