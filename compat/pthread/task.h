@@ -279,7 +279,7 @@ int gs_take_pending(struct task *task, gs_signals set, siginfo_t *ret_info);
 
 void gs_on_signal(int number, siginfo_t *info, void *context);
 void gs_on_kick(int number, siginfo_t *info, void *context);
-_Noreturn void gs_receiver_main(void *context);
+_Noreturn void gs_receiver_main(void *unused);
 void gs_receiver_update(bool is_synchronous);
 void gs_receiver_wake(void);
 void gs_receiver_start(int receiver_tid); /* 0: there is none any more */
