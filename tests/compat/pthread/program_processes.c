@@ -4,7 +4,6 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
-extern char **environ;
 static atomic_bool is_over;
 static atomic_int handled;
 
