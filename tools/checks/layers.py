@@ -42,6 +42,7 @@ PUBLIC = {
     "buffered": "thread",
     "io": "thread",
     "net": "thread",
+    "resumable": "thread",
     "scope": "thread",
     "sync": "thread",
 }
