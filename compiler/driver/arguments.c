@@ -111,9 +111,12 @@ static bool take_own(struct arguments *arguments, int argc, char **argv, int *i)
         cc_words_add(&arguments->reports, argv[++*i]);
         return true;
     }
-    if (strncmp(text, "-fgossamer-frames=", 18))
+    if (!strncmp(text, "-fgossamer-frames=", 18))
+        arguments->frames = text + 18;
+    else if (!strncmp(text, "-fgossamer-stress=", 18))
+        arguments->stress = text + 18;
+    else
         return false;
-    arguments->frames = text + 18;
     return true;
 }
 

@@ -24,14 +24,13 @@ struct arguments {
     struct word *words;
     size_t count;
     unsigned sources, inputs;
-    bool links;        /* the command makes a program */
-    bool compiles;     /* it makes objects */
-    bool is_shared;    /* it would make a shared library */
-    bool is_partial;   /* it makes an object of objects */
-    bool is_optimised; /* it has an option -O */
+    bool links;      /* the command makes a program */
+    bool compiles;   /* it makes objects */
+    bool is_shared;  /* it would make a shared library */
+    bool is_partial; /* it makes an object of objects */
     const char *output, *level;
     struct words reports;
-    const char *frames;
+    const char *frames, *stress; /* NULL: not given */
 };
 
 /* Returns 0, or the exit status after a message. */

@@ -73,8 +73,7 @@ static void add_line(struct linked *linked, const char *line)
 {
     const char *end = line[0] == '(' ? strchr(line, ')') : NULL;
     if (end) {
-        add_once(&linked->members,
-                     cc_text("%.*s\t%s", (int)(end - line - 1), line + 1, end + 1));
+        add_once(&linked->members, cc_text("%.*s\t%s", (int)(end - line - 1), line + 1, end + 1));
         return;
     }
     struct contents contents = map(line);

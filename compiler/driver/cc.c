@@ -192,9 +192,8 @@ static int link_natively(const struct arguments *arguments, const char *trace)
     for (size_t i = 0; i < arguments->count; i++)
         if (arguments->words[i].kind != WORD_COMPILE && !is_flto(&arguments->words[i]))
             add_word(&command, &arguments->words[i]);
-    if (trace) {
+    if (trace)
         cc_words_add(&command, "-Wl,-t,-t");
-    }
     return cc_run(&command, trace);
 }
 
@@ -213,6 +212,8 @@ static int write_job(const struct arguments *arguments, const struct linked *lin
         fprintf(job, "report\t%s\n", arguments->reports.at[i]);
     if (arguments->frames)
         fprintf(job, "frames\t%s\n", arguments->frames);
+    if (arguments->stress)
+        fprintf(job, "stress\t%s\n", arguments->stress);
     return fclose(job) ? fail(path, strerror(errno)) : 0;
 }
 
@@ -271,7 +272,7 @@ static int link_program(struct arguments *arguments)
         return status;
     if (cc_linked_read(trace, &linked))
         return fail(trace, strerror(errno));
-    if (!linked.starts_threads)
+    if (!linked.starts_threads && !arguments->stress)
         return 0;
     status = convert(arguments, &linked, object);
     if (!status)

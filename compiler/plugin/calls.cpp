@@ -107,8 +107,7 @@ bool Calls::waits(const CallBase &call) const
         return false;
     if (const Function *callee = calleeOf(call)) {
         const Known *known = callee->isDeclaration() ? findRuntime(callee->getName()) : nullptr;
-        return known ? known->waits
-                     : reasons.count(callee) || (isAddressTaken && isForeign(call));
+        return known ? known->waits : reasons.count(callee) || (isAddressTaken && isForeign(call));
     }
     return isAddressTaken;
 }

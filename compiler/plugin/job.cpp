@@ -35,6 +35,8 @@ bool Job::read()
             reports.push_back(value.str());
         else if (key == "frames")
             useEnvironment = value == "environment";
+        else if (key == "stress")
+            value.getAsInteger(10, stress);
     }
     return true;
 }

@@ -5,6 +5,7 @@
 //     native PATH            the program as linked without conversion
 //     report PATH            where to write a report
 //     frames NAME            record or environment
+//     stress PERCENT         of the blocks in which threads yield
 #ifndef GS_COMPILER_JOB_H
 #define GS_COMPILER_JOB_H
 
@@ -22,6 +23,7 @@ struct Job {
     std::set<std::pair<std::string, std::string>> members;
     std::string native;
     bool useEnvironment = false;
+    unsigned stress = 0;
 
     // Returns false if the environment names no job: the plugin has nothing to do.
     bool read();

@@ -5,6 +5,7 @@
 #include "compiler/plugin/convert.h"
 #include "compiler/plugin/job.h"
 #include "compiler/plugin/report.h"
+#include "compiler/plugin/stress.h"
 #include "compiler/plugin/thread_locals.h"
 
 #include <llvm/IR/IRBuilder.h>
@@ -67,6 +68,8 @@ class LinkAndConvert : public PassInfoMixin<LinkAndConvert>
     static void convertAll(Module &module, const Job &job)
     {
         renameMain(module);
+        if (job.stress)
+            addYields(module, job.stress);
         Calls calls(module);
         calls.analyse();
         checkAtomic(module, calls);

@@ -129,7 +129,8 @@ bool gs_cc_block(struct thread *self, int fd, unsigned direction, int *ret_err)
 
 ssize_t gs_cc_result(struct thread *self, ssize_t result)
 {
-    if (self && self->phase != PHASE_NEW)
+    self->progress = 0;
+    if (self->phase != PHASE_NEW)
         gs_cc_complete(self);
     if (result >= 0)
         return result;

@@ -132,7 +132,6 @@ static ssize_t finish_write(struct thread *self, ssize_t result)
 {
     if (result == -EAGAIN && self->progress)
         result = (ssize_t)self->progress;
-    self->progress = 0;
     return gs_cc_result(self, result);
 }
 

@@ -78,7 +78,7 @@ GS_API void gs_resumable_wake(struct gs_resumable *resumable);
 GS_API GS_MUST_CHECK int gs_resumable_watch(struct gs_resumable *resumable, int fd,
                                             unsigned direction);
 
-/* End what gs_resumable_watch has begun, if no event has ended it. Called by its own function,
+/* End what gs_resumable_watch has started, if no event has ended it. Called by its own function,
  * which calls it whenever it is resumed after gs_resumable_watch has returned 0. */
 GS_API void gs_resumable_unwatch(struct gs_resumable *resumable);
 

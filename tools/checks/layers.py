@@ -51,7 +51,8 @@ ABOVE = {
     "serve": {"http", "options"},
     "load": {"http", "options"},
     "compat": set(),
-    "cli": {"serve/serve.h", "load/load.h"},
+    "cli": {"serve/serve.h", "load/load.h", "compiler/cc.h"},
+    "compiler": set(),
     "bench": {"http", "options"},
     "examples": set(),
 }

@@ -111,8 +111,8 @@ static void *run(void *argument)
     set_through(&value, id);
     large = make_large(large, small.b);
     snprintf(text, sizeof text, "%d: %d %d %d %ld %g %d %d %lld", id, recurse(id * 7), small.a,
-             value, large.values[8], half((float)id), functions[id % 2](id),
-             functions[1](id), loop(id * 5));
+             value, large.values[8], half((float)id), functions[id % 2](id), functions[1](id),
+             loop(id * 5));
     sched_yield();
     return strdup(text);
 }

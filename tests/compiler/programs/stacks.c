@@ -78,8 +78,8 @@ static void *run(void *argument)
     int *found = bsearch(&(int){7}, values, 6, sizeof *values, compare);
     struct pair pair = {id, 2, 3};
     char text[200];
-    snprintf(text, sizeof text, "%d: %d %d %d %d %ld %d %d %d", id, add(3, id, id + 1, 10), jump(id),
-             variable(id), values[3], by_value(pair, pair), through_pointer(2, id, 4),
+    snprintf(text, sizeof text, "%d: %d %d %d %d %ld %d %d %d", id, add(3, id, id + 1, 10),
+             jump(id), variable(id), values[3], by_value(pair, pair), through_pointer(2, id, 4),
              old_style(id), found ? *found : 0);
     return strdup(text);
 }
