@@ -1,7 +1,8 @@
-/* The steps of `gossamer cc`. Objects are clang's with bitcode beside the machine code, so that all other
- * tools take them as usual. A program is first linked as clang does it, which finds the members of
- * archives that take part, and every error. If it starts threads, the bitcode of what was linked is
- * merged, converted and compiled by clang with our plugin, and linked with the runtime. */
+/* The steps of `gossamer cc`. Objects are clang's with bitcode beside the machine code, so that all
+ * other tools take them as usual. A program is first linked as clang does it, which finds the
+ * members of archives that take part, and every error. If it starts threads, the bitcode of what
+ * was linked is merged, converted and compiled by clang with our plugin, and linked with the
+ * runtime. */
 #include "compiler/cc.h"
 #include "compiler/driver/arguments.h"
 #include "compiler/driver/bitcode.h"

@@ -1,5 +1,5 @@
-/* The C library's <pthread.h> for programs that `gossamer cc` compiles: there a cleanup is a pair of
- * calls, without setjmp, so that the function can be converted. */
+/* The C library's <pthread.h> for programs that `gossamer cc` compiles: there a cleanup is a pair
+ * of calls, without setjmp, so that the function can be converted. */
 #include_next <pthread.h>
 
 #if !defined GOSSAMER_CC_PTHREAD_H && !defined __cplusplus

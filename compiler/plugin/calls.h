@@ -1,9 +1,9 @@
 // Which functions may wait, and how each call in them is made.
 //
-// A function may wait if it calls one that does: a primitive of the runtime, another function of the
-// program, any function through a pointer once the address of one that may wait was taken, or foreign
-// code that may call such a function back. Most of them are converted. One that cannot be is always
-// run on a stack of its own, and so is foreign code that calls back.
+// A function may wait if it calls one that does: a primitive of the runtime, another function of
+// the program, any function through a pointer once the address of one that may wait was taken, or
+// foreign code that may call such a function back. Most of them are converted. One that cannot be
+// is always run on a stack of its own, and so is foreign code that calls back.
 #ifndef GS_COMPILER_CALLS_H
 #define GS_COMPILER_CALLS_H
 

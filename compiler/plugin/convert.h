@@ -38,8 +38,8 @@ struct Converted {
 
 Converted convert(llvm::Function &function, const Calls &calls, bool useEnvironment);
 
-// Remove what was derived from the assumption that a call of a function that may wait is complete when
-// it returns.
+// Remove what was derived from the assumption that a call of a function that may wait is complete
+// when it returns.
 void relaxAttributes(llvm::Module &module, const Calls &calls);
 
 } // namespace cc

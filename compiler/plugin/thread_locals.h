@@ -7,8 +7,8 @@
 namespace cc
 {
 
-// Put the variables into one block for each thread, which the runtime makes when a thread first uses
-// one of them.
+// Put the variables into one block for each thread, which the runtime makes when a thread first
+// uses one of them.
 void moveThreadLocals(llvm::Module &module);
 
 } // namespace cc

@@ -1,9 +1,9 @@
-/* What compiled code shares with the runtime. compiler/plugin/record.cpp generates accesses to these
- * structures.
+/* What compiled code shares with the runtime. compiler/plugin/record.cpp generates accesses to
+ * these structures.
  *
  * A thread that waits consists of records, one for each of its calls that is not complete: the
- * innermost first, each with the values that its function needs to continue. A function whose callee
- * has to wait finds `suspending` set, makes its record, and returns. */
+ * innermost first, each with the values that its function needs to continue. A function whose
+ * callee has to wait finds `suspending` set, makes its record, and returns. */
 #ifndef GS_COMPILER_ABI_H
 #define GS_COMPILER_ABI_H
 

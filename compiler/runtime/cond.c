@@ -1,5 +1,5 @@
-/* Condition variables. A thread that waits is in the queue; when it was woken, or its time is over, it
- * locks the mutex again, which is the second phase of the same call. */
+/* Condition variables. A thread that waits is in the queue; when it was woken, or its time is over,
+ * it locks the mutex again, which is the second phase of the same call. */
 #include "compiler/runtime/thread.h"
 
 #include <pthread.h>

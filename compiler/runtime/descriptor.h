@@ -25,9 +25,9 @@ void gs_cc_forget_kind(int fd);
 ssize_t gs_cc_try_readv(int fd, const struct iovec *parts, int count);
 ssize_t gs_cc_try_writev(int fd, const struct iovec *parts, int count);
 
-/* What a call does that would block: returns true if the caller must return; otherwise *ret_err is 0
- * (try again) or the error of the call. The error is EAGAIN if the program has made the descriptor
- * non-blocking, or its time limit (SO_RCVTIMEO, SO_SNDTIMEO) is over. */
+/* What a call does that would block: returns true if the caller must return; otherwise *ret_err is
+ * 0 (try again) or the error of the call. The error is EAGAIN if the program has made the
+ * descriptor non-blocking, or its time limit (SO_RCVTIMEO, SO_SNDTIMEO) is over. */
 bool gs_cc_block(struct thread *self, int fd, unsigned direction, int *ret_err);
 
 /* Returns the result, or -1 with errno set; the call is complete. */

@@ -1,5 +1,5 @@
-/* Waiting for several descriptors, for time, and for names. A poll that has to wait is carried out in a
- * thread with a stack if it has several descriptors; one that has a single one waits like a read. */
+/* Waiting for several descriptors, for time, and for names. A poll that has to wait is carried out
+ * in a thread with a stack if it has several descriptors; with a single one it waits like read. */
 #include "compiler/runtime/descriptor.h"
 
 #include <gossamer/io.h>

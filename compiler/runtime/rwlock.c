@@ -129,8 +129,8 @@ int gs_cc_pthread_rwlock_trywrlock(pthread_rwlock_t *rwlock)
     return try_rwlock(rwlock, true);
 }
 
-/* Let the readers that wait have the lock, or else a writer. Returns the first of those to be woken,
- * linked by `next`. The caller holds the lock. */
+/* Let the readers that wait have the lock, or else a writer. Returns the first of those to be
+ * woken, linked by `next`. The caller holds the lock. */
 static struct thread *pass_on(struct rwlock *one)
 {
     struct thread *first = one->waiting_readers.first;

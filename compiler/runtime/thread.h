@@ -1,7 +1,7 @@
 /* The threads of a compiled program, and how they wait.
  *
- * A thread runs on the stack of a worker, and waits as a chain of records; or, while it is in a call
- * that was not compiled, on a stack of its own (`stack` is not NULL), where it waits as a user
+ * A thread runs on the stack of a worker, and waits as a chain of records; or, while it is in a
+ * call that was not compiled, on a stack of its own (`stack` is not NULL), where it waits as a user
  * thread. The functions of the runtime that wait are written once for both:
  *
  *     while ((n = try()) == -EAGAIN)
@@ -9,8 +9,8 @@
  *             return 0;
  *
  * gs_cc_wait_... returns true if the thread leaves the worker's stack: then the function returns at
- * once, with any value, and is called again with the same arguments when the thread was woken. What it
- * has to remember until then is in `phase` and `progress`. */
+ * once, with any value, and is called again with the same arguments when the thread was woken. What
+ * it has to remember until then is in `phase` and `progress`. */
 #ifndef GS_COMPILER_THREAD_H
 #define GS_COMPILER_THREAD_H
 
@@ -135,7 +135,7 @@ struct extra *gs_cc_extra(struct thread *thread);
 
 enum cancel { CANCEL_REQUESTED = 1, CANCEL_DISABLED = 2 };
 
-/* At a cancellation point: whether the thread was canceled. Then it ends, and the caller returns. */
+/* At a cancellation point: whether the thread was canceled; it ends then, the caller returns. */
 bool gs_cc_test_cancel(struct thread *self);
 
 static inline bool must_cancel(const struct thread *self)

@@ -1,5 +1,6 @@
 /* Resumables: runnables without a stack. While one is ready, its item is in the run queue as a
- * message; while it waits for a descriptor, the same memory is its waiter in the descriptor's queue.
+ * message; while it waits for a descriptor, the same memory is its waiter in the descriptor's
+ * queue.
  *
  *     idle <--- its function returns --- running <--- popped from the run queue
  *      |                                  |   ^                      ^

@@ -1,4 +1,5 @@
-/* Ways to call a function that waits: recursion, pointers, structures by value, results of all kinds. */
+/* Ways to call a function that waits: recursion, pointers, structures by value, results of all
+ * kinds. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>

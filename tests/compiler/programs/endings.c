@@ -1,4 +1,4 @@
-/* How threads end: return, exit, cancellation, with cleanups and values; detached, and after main. */
+/* How threads end: return, exit, cancellation; with cleanups and values; detached; after main. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

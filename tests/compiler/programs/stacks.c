@@ -1,5 +1,5 @@
-/* What cannot be converted, and runs on a stack: variadic functions, setjmp, frames without a constant
- * size, and callbacks of foreign code. */
+/* What cannot be converted, and runs on a stack: variadic functions, setjmp, frames without a
+ * constant size, and callbacks of foreign code. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
