@@ -134,9 +134,7 @@ int cc_arguments_parse(int argc, char **argv, struct arguments *ret_arguments)
 {
     struct arguments arguments = {.links = true, .output = "a.out"};
     const char *language = NULL;
-    arguments.words = calloc((size_t)argc + 1, sizeof *arguments.words);
-    if (!arguments.words)
-        return 1;
+    arguments.words = cc_allocate(((size_t)argc + 1) * sizeof *arguments.words);
     for (int i = 1; i < argc; i++) {
         if (take_own(&arguments, argc, argv, &i))
             continue;

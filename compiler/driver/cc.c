@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,8 +70,9 @@ static int check_installation(void)
     if (!is_in_path(CLANG))
         return fail(CLANG, "not found; it is in the Debian package clang-19");
     if (access(file_of_home("plugin.so"), R_OK))
-        return fail("the plugin of clang was not built",
-                    "it needs the Debian package llvm-19-dev, and `make install-cc`");
+        return fail("the plugin of clang is missing",
+                    "it is built where the Debian package llvm-19-dev is; `make install-cc`"
+                    " installs it");
     return 0;
 }
 
@@ -283,9 +285,29 @@ static int link_program(struct arguments *arguments)
     return status;
 }
 
+static void print_help(void)
+{
+    puts("Usage: gossamer cc [OPTION...] FILE...\n\n"
+         "Compiles threaded C programs into events, in place of clang, whose options it takes. It "
+         "is\n"
+         "experimental.\n\n"
+         "Options:\n"
+         "  -h, --help          print this help\n"
+         "      --report FILE   write which functions may wait, as JSON if FILE ends in .json\n"
+         "  -fgossamer-frames=record|environment\n"
+         "                      how variables in memory survive a wait (default record)\n"
+         "  -fgossamer-stress=PERCENT\n"
+         "                      add waits at this part of the blocks, for tests of the compiler");
+}
+
 int gs_cc_main_command(int argc, char **argv)
 {
     struct arguments arguments;
+    if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+        print_help();
+        return 0;
+    }
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would hide how a command ends */
     int status = cc_arguments_parse(argc, argv, &arguments);
     if (!status)
         status = find_home();

@@ -1,5 +1,6 @@
 #include "compiler/driver/words.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -11,19 +12,36 @@
 
 extern char **environ;
 
+/* What was allocated: it is reachable until the process ends. */
+static struct kept {
+    struct kept *next;
+    max_align_t bytes[];
+} *all_kept;
+
 static _Noreturn void fail(void)
 {
     fputs("gossamer cc: no memory\n", stderr);
     exit(1);
 }
 
+void *cc_allocate(size_t size)
+{
+    struct kept *kept = calloc(1, sizeof *kept + size);
+    if (!kept)
+        fail();
+    kept->next = all_kept;
+    all_kept = kept;
+    return kept->bytes;
+}
+
 void cc_words_add(struct words *words, const char *word)
 {
     if (words->count + 2 > words->room) {
         words->room = words->room ? words->room * 2 : 32;
-        words->at = realloc(words->at, words->room * sizeof *words->at);
-        if (!words->at)
-            fail();
+        char **at = cc_allocate(words->room * sizeof *at);
+        for (size_t i = 0; i < words->count; i++)
+            at[i] = words->at[i];
+        words->at = at;
     }
     words->at[words->count++] = (char *)word;
     words->at[words->count] = NULL;
@@ -37,13 +55,16 @@ void cc_words_add_all(struct words *words, const struct words *others)
 
 char *cc_text(const char *format, ...)
 {
-    char *text;
-    va_list arguments;
+    va_list arguments, again;
     va_start(arguments, format);
-    int n = vasprintf(&text, format, arguments);
+    va_copy(again, arguments);
+    int n = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
     if (n < 0)
         fail();
+    char *text = cc_allocate((size_t)n + 1);
+    vsnprintf(text, (size_t)n + 1, format, again);
+    va_end(again);
     return text;
 }
 
@@ -55,14 +76,15 @@ int cc_run(const struct words *command, const char *output)
         posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output,
                                          O_WRONLY | O_CREAT | O_TRUNC, 0600);
     pid_t pid;
-    int status = 0;
+    int waited, status;
     int err = posix_spawnp(&pid, command->at[0], &actions, NULL, command->at, environ);
     posix_spawn_file_actions_destroy(&actions);
     if (err) {
         fprintf(stderr, "gossamer cc: %s: %s\n", command->at[0], strerror(err));
         return 127;
     }
-    while (waitpid(pid, &status, 0) < 0)
-        ;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    do
+        waited = waitpid(pid, &status, 0);
+    while (waited < 0 && errno == EINTR);
+    return waited == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
