@@ -113,12 +113,13 @@ static void *block(void *argument)
 
 static double resident_bytes(void)
 {
-    long size = 0, pages = 0;
+    char line[128], *rest;
     FILE *file = fopen("/proc/self/statm", "r");
-    if (!file || fscanf(file, "%ld %ld", &size, &pages) != 2)
+    if (!file || !fgets(line, sizeof line, file))
         exit(1);
     fclose(file);
-    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+    strtol(line, &rest, 10); /* the size */
+    return (double)strtol(rest, NULL, 10) * (double)sysconf(_SC_PAGESIZE);
 }
 
 static bool all_are_blocked(void)

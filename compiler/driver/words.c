@@ -10,8 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 /* What was allocated: it is reachable until the process ends. */
 static struct kept {
     struct kept *next;

@@ -50,7 +50,7 @@ void gs_cc_record_free(struct gs_cc_record *record);
 /* A block of the running thread that is freed when the function that has it returns, or the thread
  * ends. */
 void *gs_cc_environment(uint64_t size);
-void gs_cc_environment_free(void *environment);
+void gs_cc_environment_free(void *block);
 
 /* The arguments and the result of a call on a stack. */
 void *gs_cc_box(uint64_t size);

@@ -213,9 +213,10 @@ int gs_cc_pthread_kill(pthread_t thread, int number)
 int gs_cc_pthread_setname_np(pthread_t id, const char *name)
 {
     struct extra *extra = gs_cc_extra((struct thread *)id);
-    if (strlen(name) >= sizeof extra->name)
+    size_t n = strlen(name);
+    if (n >= sizeof extra->name)
         return ERANGE;
-    strcpy(extra->name, name);
+    memcpy(extra->name, name, n + 1);
     return 0;
 }
 
@@ -224,7 +225,7 @@ int gs_cc_pthread_getname_np(pthread_t id, char *ret_name, size_t size)
     struct extra *extra = gs_cc_extra((struct thread *)id);
     if (size < sizeof extra->name)
         return ERANGE;
-    strcpy(ret_name, extra->name);
+    memcpy(ret_name, extra->name, sizeof extra->name);
     return 0;
 }
 

@@ -76,7 +76,7 @@ int gs_cc_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attr
     clockid_t clock = CLOCK_REALTIME;
     if (attributes)
         pthread_condattr_getclock(attributes, &clock);
-    memset(cond, 0, sizeof *cond);
+    memset(cond, 0, sizeof(pthread_cond_t));
     cond_of(cond)->is_monotonic = clock == CLOCK_MONOTONIC;
     return 0;
 }

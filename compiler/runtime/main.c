@@ -1,6 +1,7 @@
 /* The main function of a compiled program: starts the workers, and the program's first thread. */
 #include "compiler/runtime/thread.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +27,8 @@ static void *start(void *unused)
 int main(int argc, char **argv, char **envp)
 {
     const char *workers = getenv("GOSSAMER_WORKERS");
-    int count = workers ? atoi(workers) : 1;
-    gs_cc_workers = count > 0 ? (unsigned)count : 1;
+    long count = workers ? strtol(workers, NULL, 10) : 1;
+    gs_cc_workers = count > 0 && count <= INT_MAX ? (unsigned)count : 1;
     argument_count = argc;
     arguments = argv;
     environment = envp;

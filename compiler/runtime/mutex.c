@@ -131,7 +131,7 @@ int gs_cc_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *
     int kind = PTHREAD_MUTEX_NORMAL;
     if (attributes)
         pthread_mutexattr_gettype(attributes, &kind);
-    memset(mutex, 0, sizeof *mutex);
+    memset(mutex, 0, sizeof(pthread_mutex_t));
     mutex_of(mutex)->kind = kind;
     return 0;
 }

@@ -37,7 +37,7 @@ static struct large make_large(struct large from, int n)
     struct large result = from;
     sched_yield();
     for (int i = 0; i < 9; i++)
-        result.values[i] += n * i;
+        result.values[i] += (long)n * i;
     return result;
 }
 

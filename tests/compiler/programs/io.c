@@ -93,11 +93,11 @@ static void pass_large(int read_fd, int write_fd)
 {
     pthread_t writer;
     void *written;
-    char *bytes = malloc(2 * LARGE);
+    char *bytes = malloc((size_t)2 * LARGE);
     unsigned sum = 0;
     pthread_create(&writer, NULL, write_large, &write_fd);
     usleep(1000);
-    ssize_t n = fill(read_fd, bytes, 2 * LARGE);
+    ssize_t n = fill(read_fd, bytes, (size_t)2 * LARGE);
     pthread_join(writer, &written);
     for (ssize_t i = 0; i < n; i++)
         sum = sum * 31 + (unsigned char)bytes[i];

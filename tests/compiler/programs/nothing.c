@@ -10,5 +10,5 @@ int main(int argc, char **argv)
     printf("%d %s\n", argc, strrchr(argv[0], '/') ? "run" : "");
     while (fgets(line, sizeof line, stdin))
         fputs(line, stdout);
-    return getenv("HOME") ? 3 : 3;
+    return getenv("PATH") ? 3 : 4;
 }
