@@ -3,6 +3,7 @@
 #include "cli/lab.h"
 #include "cli/options.h"
 #include "cli/suggestion.h"
+#include "compiler/cc.h"
 #include "load/load.h"
 #include "serve/serve.h"
 
@@ -18,6 +19,7 @@ static const struct command {
 } commands[] = {
     {"serve", "web server for the files of a directory", gs_serve_main},
     {"load", "HTTP load generator", gs_load_main},
+    {"cc", "compile threaded C programs into events", gs_cc_main_command},
     {"lab", "run experiments and write reports", cli_lab_main},
 };
 
