@@ -1,7 +1,7 @@
 # The front door: `make` lists what there is. CMake's presets do the building, tools/ the rest.
 .DEFAULT_GOAL := help
 .PHONY: help setup build docs run test check peers bench soak fuzz asan tsan clang gcc-asan gcc-tsan chaos models mutants \
-	aarch64 install-libevent clean
+	aarch64 install-cc install-libevent clean
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL: # installations wait for each other; ninja compiles in parallel
 
@@ -20,6 +20,9 @@ setup: .venv/build.stamp .venv/test.stamp .venv/check.stamp ## install all that 
 
 build: .venv/build.stamp ## build the program: build/release/gossamer
 	@mkdir -p build; $(call cmake_build,release)
+
+install-cc: build ## install gossamer cc below PREFIX (/usr/local); needs clang-19 and llvm-19-dev
+	@cmake --install build/release --component cc --prefix $${PREFIX:-/usr/local}
 
 docs: ## the reference of the library, from its headers: build/docs/html/index.html, build/docs/man
 	@tools/docs build/docs

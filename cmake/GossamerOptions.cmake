@@ -12,6 +12,7 @@ if(CMAKE_CROSSCOMPILING)
 endif()
 option(GOSSAMER_BUILD_COMPAT "Build the interfaces of other libraries (compat/)" ${default})
 option(GOSSAMER_BUILD_PROGRAM "Build the program gossamer (needs zlib)" ${default})
+option(GOSSAMER_BUILD_CC "Build the plugin of gossamer cc, if headers of LLVM 19 are found" ${default})
 option(GOSSAMER_BUILD_EXAMPLES "Build the examples" ${default})
 option(GOSSAMER_BUILD_BENCH "Build the benchmarks" ${default})
 

@@ -2,6 +2,7 @@
  * table (descriptor_table.c) and their invariants are described in descriptors.h, which calls an
  * entry a descriptor. */
 #include "thread/descriptors.h"
+#include "thread/resumable.h"
 #include "thread/wait.h"
 
 #include <errno.h>
@@ -99,7 +100,9 @@ static void wake_all(struct worker *worker, struct gs_wait_queue *queue, int out
     while ((waiter = queue->first)) {
         struct gs_thread *thread = waiter->thread;
         waiters_remove(queue, waiter);
-        if (UNLIKELY(!thread))
+        if (UNLIKELY(!thread) && waits_resumable(waiter->item))
+            gs_resumable_notify(waiter->item);
+        else if (UNLIKELY(!thread))
             gs_poll_notify(worker, waiter->item);
         else if (thread_claim(thread, outcome))
             thread_make_ready_from(worker, thread);

@@ -42,6 +42,7 @@ PUBLIC = {
     "buffered": "thread",
     "io": "thread",
     "net": "thread",
+    "resumable": "thread",
     "scope": "thread",
     "sync": "thread",
 }
@@ -50,7 +51,8 @@ ABOVE = {
     "serve": {"http", "options"},
     "load": {"http", "options"},
     "compat": set(),
-    "cli": {"serve/serve.h", "load/load.h"},
+    "cli": {"serve/serve.h", "load/load.h", "compiler/cc.h"},
+    "compiler": set(),
     "bench": {"http", "options"},
     "examples": set(),
 }

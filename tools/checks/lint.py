@@ -25,7 +25,7 @@ def _check_c(tree: Tree) -> tuple[list[Problem], list[str]]:
     built = tree.commands("dev")
     tidy = ["clang-tidy-19", "-p", "build/dev", "--quiet"]
     problems, left_out = set(), []
-    for done in run_each(([*tidy, name] for name in tree.for_clang_tidy()), tree.root):
+    for done in run_each(([*tidy, name] for name in tree.for_lint()), tree.root):
         name, found = done.args[-1], _matches(TIDY_LINE, done.stdout)
         if done.returncode and not found:
             raise BrokenError(f"{' '.join(done.args)}\n{done.stdout}{done.stderr}")
@@ -58,7 +58,7 @@ def check(tree: Tree) -> Result:
     problems_of_c, left_out = _check_c(tree)
     problems += problems_of_c
     kinds = {
-        "C and C++": tree.for_clang_tidy(),
+        "C and C++": tree.for_lint(),
         "Python": tree.python_files,
         "shell": tree.shell_files,
     }

@@ -1,0 +1,166 @@
+#include "compiler/driver/arguments.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Options whose value is the next word. */
+static const char *const with_value[] = {
+    "-o",
+    "-I",
+    "-D",
+    "-U",
+    "-include",
+    "-imacros",
+    "-isystem",
+    "-idirafter",
+    "-iquote",
+    "-isysroot",
+    "-iprefix",
+    "-iwithprefix",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-x",
+    "-Xclang",
+    "-Xlinker",
+    "-Xassembler",
+    "-mllvm",
+    "-L",
+    "-l",
+    "-T",
+    "-u",
+    "-z",
+    "-target",
+    "--param",
+    "-e",
+    "--sysroot",
+    "-Xpreprocessor",
+    "-iwithprefixbefore",
+    "-dumpbase",
+    "-rpath",
+    "-arch",
+    "-F",
+    "-framework",
+};
+
+static const char *const linking[] = {"-l", "-L", "-Wl,", "-Xlinker", "-T", "-u", "-z", "-rpath"};
+static const char *const linking_whole[] = {"-static",        "-s",
+                                            "-pie",           "-no-pie",
+                                            "-rdynamic",      "-nostdlib",
+                                            "-nodefaultlibs", "-nostartfiles",
+                                            "-static-pie",    "-static-libgcc"};
+
+/* With one of these, clang makes no program. */
+static const char *const not_linking[] = {"-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"};
+
+static const char *const source_endings[] = {"c",   "i",   "s", "S",  "sx", "cc", "cp", "cxx",
+                                             "cpp", "c++", "C", "ii", "m",  "ll", "bc"};
+
+static bool is_one_of(const char *text, const char *const *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(text, list[i]))
+            return true;
+    return false;
+}
+#define IS_ONE_OF(text_, list_) is_one_of(text_, list_, sizeof(list_) / sizeof *(list_))
+
+static bool is_source(const char *text, const char *language)
+{
+    const char *dot = strrchr(text, '.');
+    return !strcmp(text, "-") || language || (dot && IS_ONE_OF(dot + 1, source_endings));
+}
+
+static bool begins_link_option(const char *text)
+{
+    for (size_t i = 0; i < sizeof linking / sizeof *linking; i++)
+        if (!strncmp(text, linking[i], strlen(linking[i])))
+            return true;
+    return IS_ONE_OF(text, linking_whole);
+}
+
+static void note_mode(struct arguments *arguments, const struct word *word)
+{
+    const char *text = word->text;
+    if (!strcmp(text, "-o"))
+        arguments->output = word->value;
+    else if (!strncmp(text, "-o", 2) && text[2] && strncmp(text, "-object", 7))
+        arguments->output = text + 2;
+    if (!strcmp(text, "-shared") || !strcmp(text, "--shared"))
+        arguments->is_shared = true;
+    if (!strcmp(text, "-r") || !strcmp(text, "-Wl,-r") || !strcmp(text, "-Wl,--relocatable"))
+        arguments->is_partial = true;
+    if (!strcmp(text, "-c"))
+        arguments->compiles = true;
+    if (IS_ONE_OF(text, not_linking) || !strncmp(text, "-print-", 7) || !strncmp(text, "-dump", 5))
+        arguments->links = false;
+    if (!strncmp(text, "-O", 2))
+        arguments->level = text;
+}
+
+/* Returns whether it is an option of ours, which clang does not get. */
+static bool take_own(struct arguments *arguments, int argc, char **argv, int *i)
+{
+    const char *text = argv[*i];
+    if (!strncmp(text, "--report=", 9)) {
+        cc_words_add(&arguments->reports, text + 9);
+        return true;
+    }
+    if (!strcmp(text, "--report") && *i + 1 < argc) {
+        cc_words_add(&arguments->reports, argv[++*i]);
+        return true;
+    }
+    if (!strncmp(text, "-fgossamer-frames=", 18))
+        arguments->frames = text + 18;
+    else if (!strncmp(text, "-fgossamer-stress=", 18))
+        arguments->stress = text + 18;
+    else
+        return false;
+    return true;
+}
+
+static enum word_kind kind_of(const struct word *word)
+{
+    if (word->text[0] != '-' || !strcmp(word->text, "-"))
+        return is_source(word->text, word->language) ? WORD_SOURCE : WORD_OBJECT;
+    if (begins_link_option(word->text))
+        return WORD_LINK;
+    bool names_file = !strncmp(word->text, "-M", 2) || !strncmp(word->text, "-o", 2);
+    return names_file ? WORD_COMPILE : WORD_COMMON;
+}
+
+int cc_arguments_parse(int argc, char **argv, struct arguments *ret_arguments)
+{
+    struct arguments arguments = {.links = true, .output = "a.out"};
+    const char *language = NULL;
+    arguments.words = cc_allocate(((size_t)argc + 1) * sizeof *arguments.words);
+    for (int i = 1; i < argc; i++) {
+        if (take_own(&arguments, argc, argv, &i))
+            continue;
+        struct word *word = &arguments.words[arguments.count++];
+        word->text = argv[i];
+        word->language = language;
+        if (IS_ONE_OF(argv[i], with_value) && i + 1 < argc)
+            word->value = argv[++i];
+        if (!strncmp(word->text, "-x", 2)) {
+            language = word->value ? word->value : word->text + 2;
+            language = strcmp(language, "none") ? language : NULL;
+            arguments.count--;
+            continue;
+        }
+        word->kind = kind_of(word);
+        arguments.sources += word->kind == WORD_SOURCE;
+        arguments.inputs +=
+            word->kind == WORD_SOURCE || word->kind == WORD_OBJECT || !strncmp(word->text, "-l", 2);
+        note_mode(&arguments, word);
+    }
+    if (arguments.frames && strcmp(arguments.frames, "record") &&
+        strcmp(arguments.frames, "environment")) {
+        fprintf(stderr, "gossamer cc: -fgossamer-frames=%s: it is record or environment\n",
+                arguments.frames);
+        return 2;
+    }
+    *ret_arguments = arguments;
+    return 0;
+}

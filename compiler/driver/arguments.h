@@ -1,0 +1,39 @@
+/* The command line of `gossamer cc`, which is clang's with a few options more. */
+#ifndef GS_COMPILER_ARGUMENTS_H
+#define GS_COMPILER_ARGUMENTS_H
+
+#include "compiler/driver/words.h"
+
+#include <stdbool.h>
+
+enum word_kind {
+    WORD_COMMON,  /* for compiling and linking */
+    WORD_COMPILE, /* only for compiling */
+    WORD_LINK,    /* only for linking, at its position among the inputs */
+    WORD_SOURCE,
+    WORD_OBJECT, /* an input that is not compiled */
+};
+
+struct word {
+    const char *text, *value; /* value: the word after it that belongs to it; NULL: none */
+    const char *language;     /* of a source, as -x gave it; NULL: by its name */
+    enum word_kind kind;
+};
+
+struct arguments {
+    struct word *words;
+    size_t count;
+    unsigned sources, inputs;
+    bool links;      /* the command makes a program */
+    bool compiles;   /* it makes objects */
+    bool is_shared;  /* it would make a shared library */
+    bool is_partial; /* it makes an object of objects */
+    const char *output, *level;
+    struct words reports;
+    const char *frames, *stress; /* NULL: not given */
+};
+
+/* Returns 0, or the exit status after a message. */
+int cc_arguments_parse(int argc, char **argv, struct arguments *ret_arguments);
+
+#endif

@@ -1,0 +1,105 @@
+#include "compiler/driver/bitcode.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct contents {
+    char *bytes;
+    size_t size;
+};
+
+static struct contents map(const char *path)
+{
+    struct contents contents = {NULL, 0};
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && !fstat(fd, &status) && status.st_size > 0) {
+        void *at = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (at != MAP_FAILED)
+            contents = (struct contents){at, (size_t)status.st_size};
+    }
+    if (fd >= 0)
+        close(fd);
+    return contents;
+}
+
+static void unmap(struct contents contents)
+{
+    if (contents.bytes)
+        munmap(contents.bytes, contents.size);
+}
+
+static bool has(struct contents contents, const char *text)
+{
+    return contents.bytes && memmem(contents.bytes, contents.size, text, strlen(text) + 1);
+}
+
+static bool begins(struct contents contents, const char *text)
+{
+    return contents.size >= strlen(text) && !memcmp(contents.bytes, text, strlen(text));
+}
+
+/* The names of sections and symbols are in the file as strings. */
+static bool has_bitcode(struct contents contents)
+{
+    return has(contents, ".llvm.lto");
+}
+
+bool cc_is_bitcode_object(const char *path)
+{
+    struct contents contents = map(path);
+    bool result = begins(contents, "\177ELF") && has_bitcode(contents);
+    unmap(contents);
+    return result;
+}
+
+/* A file that the linker looked at twice is in the trace twice. */
+static void add_once(struct words *words, const char *word)
+{
+    for (size_t i = 0; i < words->count; i++)
+        if (!strcmp(words->at[i], word))
+            return;
+    cc_words_add(words, word);
+}
+
+/* A line is a file, or "(ARCHIVE)MEMBER". */
+static void add_line(struct linked *linked, const char *line)
+{
+    const char *end = line[0] == '(' ? strchr(line, ')') : NULL;
+    if (end) {
+        add_once(&linked->members, cc_text("%.*s\t%s", (int)(end - line - 1), line + 1, end + 1));
+        return;
+    }
+    struct contents contents = map(line);
+    bool is_archive = begins(contents, "!<arch>\n") || begins(contents, "!<thin>\n");
+    if (is_archive || begins(contents, "\177ELF"))
+        add_once(&linked->files, cc_text("%s", line));
+    linked->starts_threads |=
+        has_bitcode(contents) && (has(contents, "pthread_create") || has(contents, "thrd_create"));
+    unmap(contents);
+}
+
+int cc_linked_read(const char *trace, struct linked *ret_linked)
+{
+    struct linked linked = {0};
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t n;
+    FILE *file = fopen(trace, "r");
+    if (!file)
+        return -errno;
+    while ((n = getline(&line, &room, file)) > 0) {
+        line[n - (line[n - 1] == '\n')] = 0;
+        add_line(&linked, line);
+    }
+    free(line);
+    fclose(file);
+    *ret_linked = linked;
+    return 0;
+}

@@ -1,0 +1,236 @@
+#include "compiler/plugin/calls.h"
+#include "compiler/plugin/known.h"
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
+
+using namespace llvm;
+
+namespace cc
+{
+
+Calls::Calls(Module &module) : module(module)
+{
+}
+
+static const Function *calleeOf(const CallBase &call)
+{
+    return dyn_cast<Function>(call.getCalledOperand()->stripPointerCasts());
+}
+
+// ---- Functions of the runtime ----
+
+static void setAttributes(Function &function, const Known &known)
+{
+    function.removeFnAttr(Attribute::NoReturn);
+    function.removeFnAttr(Attribute::WillReturn);
+    function.removeFnAttr(Attribute::Memory);
+    for (unsigned i = 0; i < function.arg_size(); i++) {
+        if (known.borrowed >> i & 1)
+            function.addParamAttr(i, Attribute::NoCapture);
+        else
+            function.removeParamAttr(i, Attribute::NoCapture);
+    }
+}
+
+static bool isCalleeOf(const Use &use)
+{
+    const auto *call = dyn_cast<CallBase>(use.getUser());
+    return call && call->isCallee(&use);
+}
+
+// What takes the address of a function that cannot return early gets that of one that calls it, and
+// can.
+void Calls::wrap(Function &function)
+{
+    if (function.isVarArg() || all_of(function.uses(), isCalleeOf))
+        return;
+    Function *wrapper = Function::Create(function.getFunctionType(), GlobalValue::InternalLinkage,
+                                         function.getName() + ".call", module);
+    IRBuilder<> builder(BasicBlock::Create(module.getContext(), "", wrapper));
+    SmallVector<Value *, 8> arguments;
+    for (Argument &argument : wrapper->args())
+        arguments.push_back(&argument);
+    function.replaceUsesWithIf(wrapper, [](const Use &use) { return !isCalleeOf(use); });
+    CallInst *result = builder.CreateCall(&function, arguments);
+    result->setCallingConv(function.getCallingConv());
+    for (unsigned i = 0; i < function.arg_size(); i++)
+        if (Type *type = function.getParamByValType(i))
+            result->addParamAttr(i, Attribute::getWithByValType(module.getContext(), type));
+    wrapper->setAttributes(result->getAttributes());
+    wrapper->setCallingConv(function.getCallingConv());
+    if (result->getType()->isVoidTy())
+        builder.CreateRetVoid();
+    else
+        builder.CreateRet(result);
+    reasons[wrapper] = result;
+    order.insert(wrapper);
+}
+
+void Calls::renameToRuntime()
+{
+    for (Function &function : module) {
+        const Known *known = function.isDeclaration() ? findKnown(function.getName()) : nullptr;
+        if (!known)
+            continue;
+        function.setName(RuntimePrefix + function.getName());
+        setAttributes(function, *known);
+        for (User *user : function.users())
+            if (auto *call = dyn_cast<CallBase>(user); call && calleeOf(*call) == &function) {
+                call->removeFnAttr(Attribute::NoReturn);
+                call->removeFnAttr(Attribute::Memory);
+            }
+        if (known->waits)
+            reasons[&function] = nullptr;
+    }
+    SmallVector<Function *, 32> primitives;
+    for (Function &function : module)
+        if (reasons.count(&function))
+            primitives.push_back(&function);
+    for (Function *primitive : primitives)
+        wrap(*primitive);
+}
+
+// ---- Which functions may wait ----
+
+bool Calls::isForeign(const CallBase &call) const
+{
+    const Function *callee = calleeOf(call);
+    return callee && callee->isDeclaration() && !isLibraryLeaf(callee->getName());
+}
+
+bool Calls::waits(const CallBase &call) const
+{
+    if (call.isInlineAsm())
+        return false;
+    if (const Function *callee = calleeOf(call)) {
+        const Known *known = callee->isDeclaration() ? findRuntime(callee->getName()) : nullptr;
+        return known ? known->waits : reasons.count(callee) || (isAddressTaken && isForeign(call));
+    }
+    return isAddressTaken;
+}
+
+bool Calls::findWaitingCall(Function &function)
+{
+    for (Instruction &instruction : instructions(function)) {
+        const auto *call = dyn_cast<CallBase>(&instruction);
+        if (!call || !waits(*call))
+            continue;
+        reasons[&function] = call;
+        order.insert(&function);
+        return true;
+    }
+    return false;
+}
+
+static bool isStartRoutine(const CallBase &call, const Use &use)
+{
+    const Function *callee = calleeOf(call);
+    return callee && callee->getName() == "gs_cc_pthread_create" && call.getArgOperandNo(&use) == 2;
+}
+
+void Calls::noteAddresses(const Function &function)
+{
+    for (const Use &use : function.uses()) {
+        const auto *call = dyn_cast<CallBase>(use.getUser());
+        if (call && (call->isCallee(&use) || isStartRoutine(*call, use)))
+            continue;
+        isAddressTaken = true;
+        isVariadicAddressTaken |= function.isVarArg();
+    }
+}
+
+static const char *obstacleIn(const Instruction &instruction)
+{
+    if (const auto *variable = dyn_cast<AllocaInst>(&instruction)) {
+        if (!variable->isStaticAlloca())
+            return "its frame has no constant size";
+        return variable->getAlign() > Align(16) ? "its frame needs an alignment" : nullptr;
+    }
+    if (isa<IndirectBrInst>(instruction) || isa<CallBrInst>(instruction))
+        return "it jumps to computed labels";
+    if (isa<InvokeInst>(instruction))
+        return "it handles exceptions";
+    const auto *call = dyn_cast<CallInst>(&instruction);
+    if (call && call->hasFnAttr(Attribute::ReturnsTwice))
+        return "it calls setjmp";
+    return call && call->isMustTailCall() ? "it must end in a tail call" : nullptr;
+}
+
+void Calls::findObstacle(Function &function)
+{
+    const char *obstacle = function.isVarArg() ? "it is variadic" : nullptr;
+    for (const Instruction &instruction : instructions(function))
+        if (!obstacle)
+            obstacle = obstacleIn(instruction);
+    if (obstacle)
+        obstacles[&function] = obstacle;
+}
+
+void Calls::analyse()
+{
+    renameToRuntime();
+    for (bool hasChanged = true; hasChanged;) {
+        hasChanged = false;
+        for (Function &function : module) {
+            if (function.isDeclaration() || reasons.count(&function) || !findWaitingCall(function))
+                continue;
+            noteAddresses(function);
+            hasChanged = true;
+        }
+    }
+    for (Function *function : order)
+        findObstacle(*function);
+    const SmallVector<Function *, 0> found(order.begin(), order.end());
+    for (Function *function : found)
+        if (obstacles.count(function))
+            wrap(*function);
+}
+
+CallKind Calls::kindOf(const CallBase &call) const
+{
+    if (!waits(call))
+        return CallKind::Plain;
+    const Function *callee = calleeOf(call);
+    if (!callee)
+        return call.getFunctionType()->isVarArg() && isVariadicAddressTaken ? CallKind::OnStack
+                                                                            : CallKind::Converted;
+    if (callee->isDeclaration())
+        return findRuntime(callee->getName()) ? CallKind::Primitive : CallKind::OnStack;
+    if (callee->getFunctionType() != call.getFunctionType())
+        return CallKind::OnStack;
+    return isConverted(*callee) ? CallKind::Converted : CallKind::OnStack;
+}
+
+// ---- For reports ----
+
+StringRef Calls::obstacleTo(const Function &function) const
+{
+    auto found = obstacles.find(&function);
+    return found == obstacles.end() ? "" : found->second;
+}
+
+StringRef Calls::nameOf(const Function &function)
+{
+    StringRef name = function.getName();
+    name.consume_front(RuntimePrefix);
+    return name.split(".call").first;
+}
+
+std::string Calls::chainOf(const Function &function) const
+{
+    std::string chain = nameOf(function).str();
+    SmallPtrSet<const Function *, 8> seen;
+    for (const Function *at = &function; at && seen.insert(at).second;) {
+        const CallBase *call = reasons.lookup(at);
+        if (!call)
+            break;
+        at = calleeOf(*call);
+        chain += " -> " + (at ? nameOf(*at).str() : "a function through a pointer");
+    }
+    return chain;
+}
+
+} // namespace cc

@@ -1,0 +1,82 @@
+// Which functions may wait, and how each call in them is made.
+//
+// A function may wait if it calls one that does: a primitive of the runtime, another function of
+// the program, any function through a pointer once the address of one that may wait was taken, or
+// foreign code that may call such a function back. Most of them are converted. One that cannot be
+// is always run on a stack of its own, and so is foreign code that calls back.
+#ifndef GS_COMPILER_CALLS_H
+#define GS_COMPILER_CALLS_H
+
+#include <llvm/ADT/DenseMap.h>
+#include <llvm/ADT/SetVector.h>
+#include <llvm/IR/InstrTypes.h>
+#include <llvm/IR/Module.h>
+#include <string>
+
+namespace cc
+{
+
+enum class CallKind {
+    Plain,     // it returns when it has its result
+    Primitive, // a function of the runtime: if it has to wait, it is called again
+    Converted, // it may return early, and leaves its result elsewhere later
+    OnStack,   // to be made on a stack of its own
+};
+
+class Calls
+{
+  public:
+    explicit Calls(llvm::Module &module);
+
+    // Rename what the runtime defines, and find the functions that may wait.
+    void analyse();
+
+    CallKind kindOf(const llvm::CallBase &call) const;
+    bool mayWait(const llvm::Function &function) const
+    {
+        return reasons.count(&function);
+    }
+    bool isConverted(const llvm::Function &function) const
+    {
+        return mayWait(function) && !obstacles.count(&function);
+    }
+    llvm::ArrayRef<llvm::Function *> waiting() const
+    {
+        return order.getArrayRef();
+    }
+
+    // Why the function cannot be converted; empty if it can be.
+    llvm::StringRef obstacleTo(const llvm::Function &function) const;
+
+    // The calls by which it waits: "serve -> receive -> read".
+    std::string chainOf(const llvm::Function &function) const;
+
+    // How the function is called in the program's text.
+    static llvm::StringRef nameOf(const llvm::Function &function);
+
+    // Report an error, with which the compiler fails.
+    void fail(const llvm::Twine &message) const
+    {
+        module.getContext().emitError(message);
+    }
+
+  private:
+    void renameToRuntime();
+    void wrap(llvm::Function &function);
+    bool waits(const llvm::CallBase &call) const;
+    bool isForeign(const llvm::CallBase &call) const;
+    bool findWaitingCall(llvm::Function &function);
+    void noteAddresses(const llvm::Function &function);
+    void findObstacle(llvm::Function &function);
+
+    llvm::Module &module;
+    llvm::SetVector<llvm::Function *> order;
+    // The call by which each waits; nullptr: it has several, or is a primitive.
+    llvm::DenseMap<const llvm::Function *, const llvm::CallBase *> reasons;
+    llvm::DenseMap<const llvm::Function *, const char *> obstacles;
+    bool isAddressTaken = false, isVariadicAddressTaken = false;
+};
+
+} // namespace cc
+
+#endif

@@ -1,0 +1,347 @@
+#include "compiler/plugin/convert.h"
+#include "compiler/plugin/liveness.h"
+#include "compiler/plugin/locals.h"
+#include "compiler/plugin/record.h"
+#include "compiler/plugin/stack_calls.h"
+
+#include <llvm/ADT/MapVector.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
+#include <llvm/Transforms/Utils/Cloning.h>
+#include <llvm/Transforms/Utils/Local.h>
+#include <llvm/Transforms/Utils/SSAUpdater.h>
+
+using namespace llvm;
+
+namespace cc
+{
+
+namespace
+{
+
+// A call that may wait, and what surrounds it.
+struct Wait {
+    CallBase *call;
+    bool isPrimitive;
+    BasicBlock
+        *resume; // where the function continues: a primitive's call itself, or after the call
+    BasicBlock *suspend; // where the record is made
+    SmallVector<Value *, 8> values;
+    SmallVector<AllocaInst *, 4> contents;
+    RecordLayout layout;
+    GlobalVariable *site;
+};
+
+class Converter
+{
+  public:
+    Converter(Function &function, const Calls &calls)
+        : function(function), calls(calls), module(*function.getParent()), state(module)
+    {
+    }
+    Converted convert(bool useEnvironment);
+
+  private:
+    void hoistVariables();
+    void split();
+    void findLive(const Locals &locals);
+    void makeSites();
+    void addChecks();
+    void addCheck(Wait &wait);
+    void save(IRBuilder<> &builder, const Wait &wait);
+    void makeResume();
+    BasicBlock *restore(const Wait &wait, ValueToValueMapTy &map);
+    void joinValues(ValueToValueMapTy &map);
+    void returnThroughState(ValueToValueMapTy &map);
+    Converted describe(const Locals &locals) const;
+
+    Function &function;
+    const Calls &calls;
+    Module &module;
+    State state;
+    SmallVector<Wait, 8> waits;
+    Function *resume = nullptr;
+    MapVector<Value *, SmallVector<std::pair<BasicBlock *, Value *>, 4>> restored;
+    unsigned stackCalls = 0;
+};
+
+// Splitting a block must not leave a variable behind the entry.
+void Converter::hoistVariables()
+{
+    BasicBlock &entry = function.getEntryBlock();
+    for (Instruction &instruction : make_early_inc_range(entry))
+        if (isa<AllocaInst>(instruction))
+            instruction.moveBefore(entry, entry.begin());
+}
+
+void Converter::split()
+{
+    for (Instruction &instruction : instructions(function)) {
+        auto *call = dyn_cast<CallBase>(&instruction);
+        const CallKind kind = call ? calls.kindOf(*call) : CallKind::Plain;
+        if (kind != CallKind::Plain)
+            waits.push_back({call, kind == CallKind::Primitive, {}, {}, {}, {}, {}, {}});
+    }
+    for (Wait &wait : waits) {
+        if (auto *call = dyn_cast<CallInst>(wait.call))
+            call->setTailCall(false);
+        BasicBlock *before = wait.call->getParent();
+        BasicBlock *at = wait.isPrimitive ? before->splitBasicBlock(wait.call, "wait") : before;
+        BasicBlock *after = at->splitBasicBlock(wait.call->getNextNode(), "continue");
+        wait.resume = wait.isPrimitive ? at : after;
+    }
+}
+
+void Converter::findLive(const Locals &locals)
+{
+    Liveness liveness(function);
+    for (Wait &wait : waits) {
+        wait.contents = locals.liveAt(wait.resume);
+        for (Value *value : liveness.liveAt(*wait.resume))
+            if (value != wait.call)
+                wait.values.push_back(value);
+        wait.layout = RecordLayout(module.getDataLayout(), wait.values, wait.contents);
+    }
+}
+
+void Converter::makeSites()
+{
+    FunctionType *type = FunctionType::get(Type::getVoidTy(module.getContext()),
+                                           {PointerType::getUnqual(module.getContext())}, false);
+    resume = Function::Create(type, GlobalValue::InternalLinkage, function.getName() + ".resume",
+                              module);
+    for (unsigned i = 0; i < waits.size(); i++)
+        waits[i].site = state.makeSite(*resume, *waits[i].call, i, waits[i].layout.size);
+}
+
+// ---- The function itself ----
+
+void Converter::save(IRBuilder<> &builder, const Wait &wait)
+{
+    Value *record = state.makeRecord(builder, *wait.site);
+    for (unsigned i = 0; i < wait.values.size(); i++)
+        builder.CreateAlignedStore(wait.values[i],
+                                   state.field(builder, record, wait.layout.values[i]),
+                                   wait.layout.alignOf(wait.values[i]));
+    for (unsigned i = 0; i < wait.contents.size(); i++)
+        builder.CreateMemCpy(state.field(builder, record, wait.layout.contents[i]), Align(8),
+                             wait.contents[i], wait.contents[i]->getAlign(),
+                             wait.layout.sizeOf(*wait.contents[i]));
+}
+
+void Converter::addCheck(Wait &wait)
+{
+    LLVMContext &context = module.getContext();
+    BasicBlock *at = wait.call->getParent();
+    BasicBlock *after = at->getSingleSuccessor();
+    wait.suspend = BasicBlock::Create(context, "suspend", &function);
+    IRBuilder<> builder(at->getTerminator());
+    builder.SetCurrentDebugLocation(wait.call->getDebugLoc());
+    Value *isSuspending = state.loadSuspending(builder);
+    builder.CreateCondBr(isSuspending, wait.suspend, after,
+                         MDBuilder(context).createBranchWeights(1, 2000));
+    at->getTerminator()->eraseFromParent();
+    builder.SetInsertPoint(wait.suspend);
+    save(builder, wait);
+    if (function.getReturnType()->isVoidTy())
+        builder.CreateRetVoid();
+    else
+        builder.CreateRet(Constant::getNullValue(function.getReturnType()));
+}
+
+void Converter::addChecks()
+{
+    for (Wait &wait : waits)
+        addCheck(wait);
+}
+
+// ---- The function that resumes ----
+
+BasicBlock *Converter::restore(const Wait &wait, ValueToValueMapTy &map)
+{
+    BasicBlock *block = BasicBlock::Create(module.getContext(), "restore", resume);
+    IRBuilder<> builder(block);
+    Value *record = resume->getArg(0);
+    for (unsigned i = 0; i < wait.values.size(); i++) {
+        Value *loaded = builder.CreateAlignedLoad(
+            wait.values[i]->getType(), state.field(builder, record, wait.layout.values[i]),
+            wait.layout.alignOf(wait.values[i]));
+        restored[wait.values[i]].push_back({block, loaded});
+    }
+    for (unsigned i = 0; i < wait.contents.size(); i++)
+        builder.CreateMemCpy(map[wait.contents[i]], wait.contents[i]->getAlign(),
+                             state.field(builder, record, wait.layout.contents[i]), Align(8),
+                             wait.layout.sizeOf(*wait.contents[i]));
+    state.freeRecord(builder, record);
+    if (!wait.isPrimitive && !wait.call->use_empty())
+        restored[wait.call].push_back({block, state.loadResult(builder, wait.call->getType())});
+    builder.CreateBr(cast<BasicBlock>(map[wait.resume]));
+    return block;
+}
+
+// Each value that was restored somewhere now has several definitions.
+void Converter::joinValues(ValueToValueMapTy &map)
+{
+    for (auto &[value, definitions] : restored) {
+        Value *original = map[value];
+        auto *instruction = dyn_cast<Instruction>(original);
+        SSAUpdater updater;
+        updater.Initialize(original->getType(), value->getName());
+        if (instruction)
+            updater.AddAvailableValue(instruction->getParent(), instruction);
+        for (auto [block, loaded] : definitions)
+            updater.AddAvailableValue(block, loaded);
+        for (Use &use : make_early_inc_range(original->uses())) {
+            auto *user = cast<Instruction>(use.getUser());
+            const bool isLocal =
+                instruction && user->getParent() == instruction->getParent() && !isa<PHINode>(user);
+            if (!isLocal)
+                updater.RewriteUse(use);
+        }
+    }
+}
+
+void Converter::returnThroughState(ValueToValueMapTy &map)
+{
+    SmallPtrSet<BasicBlock *, 8> suspends;
+    for (const Wait &wait : waits)
+        suspends.insert(cast<BasicBlock>(map[wait.suspend]));
+    for (BasicBlock &block : *resume) {
+        auto *end = dyn_cast<ReturnInst>(block.getTerminator());
+        if (!end)
+            continue;
+        IRBuilder<> builder(end);
+        if (end->getReturnValue() && !suspends.contains(&block))
+            state.storeResult(builder, end->getReturnValue());
+        builder.CreateRetVoid();
+        end->eraseFromParent();
+    }
+}
+
+// The clone of a function has the result of the resume function, so its body moves there.
+void Converter::makeResume()
+{
+    ValueToValueMapTy map;
+    Function *clone = CloneFunction(&function, map);
+    resume->splice(resume->begin(), clone);
+    resume->setSubprogram(clone->getSubprogram());
+    resume->setAttributes(AttributeList().addFnAttributes(
+        module.getContext(),
+        AttrBuilder(module.getContext(), function.getAttributes().getFnAttrs())));
+    resume->removeFnAttr(Attribute::AlwaysInline);
+    BasicBlock *begin = &resume->getEntryBlock();
+    BasicBlock *entry = BasicBlock::Create(module.getContext(), "entry", resume, begin);
+    BasicBlock *never = BasicBlock::Create(module.getContext(), "never", resume);
+    new UnreachableInst(module.getContext(), never);
+    for (Instruction &instruction : make_early_inc_range(*begin))
+        if (isa<AllocaInst>(instruction))
+            instruction.moveBefore(*entry, entry->end());
+    IRBuilder<> builder(entry);
+    SwitchInst *dispatch =
+        builder.CreateSwitch(state.loadIndex(builder, resume->getArg(0)), never, waits.size());
+    for (unsigned i = 0; i < waits.size(); i++)
+        dispatch->addCase(builder.getInt32(i), restore(waits[i], map));
+    joinValues(map);
+    returnThroughState(map);
+    clone->setSubprogram(nullptr);
+    for (Argument &argument : clone->args())
+        argument.replaceAllUsesWith(PoisonValue::get(argument.getType()));
+    clone->eraseFromParent();
+    removeUnreachableBlocks(*resume);
+}
+
+Converted Converter::describe(const Locals &locals) const
+{
+    Converted result = {&function, locals.environmentSize(), stackCalls, {}};
+    for (const Wait &wait : waits) {
+        const auto *callee = dyn_cast<Function>(wait.call->getCalledOperand());
+        Site site = {callee ? Calls::nameOf(*callee).str() : "",
+                     wait.call->getDebugLoc(),
+                     wait.layout.size,
+                     {}};
+        for (Value *value : wait.values)
+            site.live.push_back({value->getName().str(),
+                                 module.getDataLayout().getTypeStoreSize(value->getType())});
+        for (AllocaInst *variable : wait.contents)
+            site.live.push_back({variable->getName().str(), wait.layout.sizeOf(*variable)});
+        result.sites.push_back(site);
+    }
+    return result;
+}
+
+Converted Converter::convert(bool useEnvironment)
+{
+    Locals locals(function, calls, useEnvironment);
+    locals.copyParameters();
+    stackCalls = lowerStackCalls(function, calls);
+    hoistVariables();
+    split();
+    SmallVector<BasicBlock *, 8> blocks;
+    for (const Wait &wait : waits)
+        blocks.push_back(wait.resume);
+    locals.place(blocks);
+    findLive(locals);
+    makeSites();
+    const Converted result = describe(locals);
+    addChecks();
+    makeResume();
+    return result;
+}
+
+const Attribute::AttrKind Assumptions[] = {
+    Attribute::Returned,    Attribute::NoCapture, Attribute::ReadOnly, Attribute::ReadNone,
+    Attribute::WriteOnly,   Attribute::NoAlias,   Attribute::NoUndef,  Attribute::StructRet,
+    Attribute::Range,       Attribute::NonNull,   Attribute::Writable, Attribute::DeadOnUnwind,
+    Attribute::Initializes,
+};
+const Attribute::AttrKind ResultAssumptions[] = {
+    Attribute::NoUndef,
+    Attribute::NonNull,
+    Attribute::NoAlias,
+    Attribute::Range,
+    Attribute::Alignment,
+    Attribute::Dereferenceable,
+    Attribute::DereferenceableOrNull,
+    Attribute::NoFPClass,
+};
+const Attribute::AttrKind FunctionAssumptions[] = {
+    Attribute::NoReturn, Attribute::WillReturn, Attribute::Memory,
+    Attribute::NoSync,   Attribute::NoFree,     Attribute::Speculatable,
+};
+
+AttributeList relaxed(AttributeList list, LLVMContext &context, unsigned arguments)
+{
+    for (Attribute::AttrKind kind : FunctionAssumptions)
+        list = list.removeFnAttribute(context, kind);
+    for (Attribute::AttrKind kind : ResultAssumptions)
+        list = list.removeRetAttribute(context, kind);
+    for (unsigned i = 0; i < arguments; i++)
+        for (Attribute::AttrKind kind : Assumptions)
+            list = list.removeParamAttribute(context, i, kind);
+    return list;
+}
+
+} // namespace
+
+Converted convert(Function &function, const Calls &calls, bool useEnvironment)
+{
+    return Converter(function, calls).convert(useEnvironment);
+}
+
+void relaxAttributes(Module &module, const Calls &calls)
+{
+    for (Function &function : module) {
+        LLVMContext &context = module.getContext();
+        if (calls.isConverted(function) && !function.isDeclaration())
+            function.setAttributes(relaxed(function.getAttributes(), context, function.arg_size()));
+        for (Instruction &instruction : instructions(function)) {
+            auto *call = dyn_cast<CallBase>(&instruction);
+            if (call && calls.kindOf(*call) == CallKind::Converted)
+                call->setAttributes(relaxed(call->getAttributes(), context, call->arg_size()));
+        }
+    }
+}
+
+} // namespace cc

@@ -1,0 +1,184 @@
+#include "compiler/plugin/job.h"
+
+#include <fstream>
+#include <llvm/ADT/StringExtras.h>
+#include <llvm/Bitcode/BitcodeReader.h>
+#include <llvm/Linker/Linker.h>
+#include <llvm/Object/Archive.h>
+#include <llvm/Object/ELFObjectFile.h>
+#include <llvm/Object/IRObjectFile.h>
+#include <llvm/Object/ModuleSymbolTable.h>
+#include <llvm/Support/MemoryBuffer.h>
+#include <llvm/Transforms/IPO/Internalize.h>
+
+using namespace llvm;
+using namespace llvm::object;
+
+namespace cc
+{
+
+bool Job::read()
+{
+    const char *path = getenv("GOSSAMER_CC_JOB");
+    if (!path)
+        return false;
+    std::ifstream stream(path);
+    for (std::string line; std::getline(stream, line);) {
+        auto [key, value] = StringRef(line).split('\t');
+        if (key == "file")
+            files.push_back(value.str());
+        else if (key == "member")
+            members.insert({value.split('\t').first.str(), value.split('\t').second.str()});
+        else if (key == "native")
+            native = value.str();
+        else if (key == "report")
+            reports.push_back(value.str());
+        else if (key == "frames")
+            useEnvironment = value == "environment";
+        else if (key == "stress")
+            value.getAsInteger(10, stress);
+    }
+    return true;
+}
+
+namespace
+{
+
+class Inputs
+{
+  public:
+    explicit Inputs(Module &module) : module(module), linker(module)
+    {
+    }
+    std::string addFile(const std::string &path, const Job &job);
+    std::string noteExports(const std::string &path);
+    void internalize();
+
+  private:
+    std::string add(MemoryBufferRef buffer, const std::string &name);
+    std::string addArchive(const Archive &archive, const std::string &path, const Job &job);
+    std::string addModule(MemoryBufferRef bitcode, const std::string &name);
+    void noteSymbols(const ObjectFile &object, uint32_t flag);
+    static std::string message(const std::string &name, Error error)
+    {
+        return name + ": " + toString(std::move(error));
+    }
+
+    Module &module;
+    Linker linker;
+    StringSet<> kept;
+    std::vector<std::unique_ptr<MemoryBuffer>> buffers;
+};
+
+void Inputs::noteSymbols(const ObjectFile &object, uint32_t flag)
+{
+    for (const SymbolRef &symbol : object.symbols()) {
+        Expected<uint32_t> flags = symbol.getFlags();
+        Expected<StringRef> name = symbol.getName();
+        if (flags && name && *flags & flag)
+            kept.insert(*name);
+        consumeError(flags.takeError());
+        consumeError(name.takeError());
+    }
+}
+
+std::string Inputs::addModule(MemoryBufferRef bitcode, const std::string &name)
+{
+    Expected<std::unique_ptr<Module>> parsed = parseBitcodeFile(bitcode, module.getContext());
+    if (!parsed)
+        return message(name, parsed.takeError());
+    return linker.linkInModule(std::move(*parsed)) ? name + ": cannot be linked" : "";
+}
+
+// Bitcode is linked; of an object without it, what it needs is kept.
+std::string Inputs::add(MemoryBufferRef buffer, const std::string &name)
+{
+    Expected<std::unique_ptr<ObjectFile>> object = ObjectFile::createObjectFile(buffer);
+    if (!object) {
+        consumeError(object.takeError());
+        return ""; // a linker script
+    }
+    Expected<MemoryBufferRef> bitcode = IRObjectFile::findBitcodeInObject(**object);
+    if (bitcode)
+        return addModule(*bitcode, name);
+    consumeError(bitcode.takeError());
+    const auto *elf = dyn_cast<ELFObjectFileBase>(object->get());
+    if (elf && elf->getEType() == ELF::ET_REL)
+        noteSymbols(**object, SymbolRef::SF_Undefined);
+    return "";
+}
+
+std::string Inputs::addArchive(const Archive &archive, const std::string &path, const Job &job)
+{
+    Error error = Error::success();
+    std::string failure;
+    for (const Archive::Child &child : archive.children(error)) {
+        Expected<StringRef> name = child.getName();
+        Expected<MemoryBufferRef> buffer = child.getMemoryBufferRef();
+        if (name && buffer && failure.empty() && job.members.count({path, name->str()}))
+            failure = add(*buffer, path + "(" + name->str() + ")");
+        consumeError(name.takeError());
+        consumeError(buffer.takeError());
+    }
+    return error ? message(path, std::move(error)) : failure;
+}
+
+std::string Inputs::addFile(const std::string &path, const Job &job)
+{
+    ErrorOr<std::unique_ptr<MemoryBuffer>> buffer = MemoryBuffer::getFile(path, false, false);
+    if (!buffer)
+        return path + ": " + buffer.getError().message();
+    buffers.push_back(std::move(*buffer));
+    const MemoryBufferRef contents = *buffers.back();
+    if (!contents.getBuffer().starts_with("!<arch>") &&
+        !contents.getBuffer().starts_with("!<thin>"))
+        return add(contents, path);
+    Expected<std::unique_ptr<Archive>> archive = Archive::create(contents);
+    return archive ? addArchive(**archive, path, job) : message(path, archive.takeError());
+}
+
+// What a shared library, or dlsym, finds in the program.
+std::string Inputs::noteExports(const std::string &path)
+{
+    Expected<OwningBinary<ObjectFile>> object = ObjectFile::createObjectFile(path);
+    if (!object)
+        return message(path, object.takeError());
+    const auto *elf = dyn_cast<ELFObjectFileBase>(object->getBinary());
+    if (!elf)
+        return "";
+    for (const ELFSymbolRef &symbol : elf->getDynamicSymbolIterators()) {
+        Expected<uint32_t> flags = symbol.getFlags();
+        Expected<StringRef> name = symbol.getName();
+        if (flags && name && !(*flags & SymbolRef::SF_Undefined))
+            kept.insert(*name);
+        consumeError(flags.takeError());
+        consumeError(name.takeError());
+    }
+    return "";
+}
+
+void Inputs::internalize()
+{
+    ModuleSymbolTable::CollectAsmSymbols(
+        module, [&](StringRef name, BasicSymbolRef::Flags) { kept.insert(name); });
+    internalizeModule(module, [&](const GlobalValue &value) {
+        return kept.contains(value.getName()) || value.getName() == "gs_cc_main" ||
+               value.hasWeakAnyLinkage();
+    });
+}
+
+} // namespace
+
+std::string linkInputs(Module &module, const Job &job)
+{
+    Inputs inputs(module);
+    std::string failure = job.native.empty() ? "" : inputs.noteExports(job.native);
+    for (const std::string &file : job.files)
+        if (failure.empty())
+            failure = inputs.addFile(file, job);
+    if (failure.empty())
+        inputs.internalize();
+    return failure;
+}
+
+} // namespace cc

@@ -1,0 +1,38 @@
+// What `gossamer cc` wants of the plugin: a file that the environment names, a line for each thing.
+//
+//     file PATH              an object or archive of the link
+//     member ARCHIVE NAME    a member of an archive that takes part in it
+//     native PATH            the program as linked without conversion
+//     report PATH            where to write a report
+//     frames NAME            record or environment
+//     stress PERCENT         of the blocks in which threads yield
+#ifndef GS_COMPILER_JOB_H
+#define GS_COMPILER_JOB_H
+
+#include <llvm/ADT/StringRef.h>
+#include <llvm/IR/Module.h>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace cc
+{
+
+struct Job {
+    std::vector<std::string> files, reports;
+    std::set<std::pair<std::string, std::string>> members;
+    std::string native;
+    bool useEnvironment = false;
+    unsigned stress = 0;
+
+    // Returns false if the environment names no job: the plugin has nothing to do.
+    bool read();
+};
+
+// Link the bitcode of all files into the module. What is not used from outside becomes internal.
+// Returns a message; empty: success.
+std::string linkInputs(llvm::Module &module, const Job &job);
+
+} // namespace cc
+
+#endif

@@ -1,0 +1,168 @@
+#include "compiler/plugin/known.h"
+
+#include <dlfcn.h>
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/StringMap.h>
+#include <llvm/ADT/StringSet.h>
+
+namespace cc
+{
+
+namespace
+{
+
+const Known Table[] = {
+    // A call on a stack of its own (stack_calls.h).
+    {"__on_stack", true, 0, 0},
+    // Input and output.
+    {"read", true, 1 << 1, 1 << 1},
+    {"write", true, 1 << 1, 0},
+    {"readv", true, 1 << 1, 0},
+    {"writev", true, 1 << 1, 0},
+    {"recv", true, 1 << 1, 1 << 1},
+    {"send", true, 1 << 1, 0},
+    {"recvfrom", true, 1 << 1 | 1 << 4 | 1 << 5, 1 << 1},
+    {"sendto", true, 1 << 1 | 1 << 4, 0},
+    {"recvmsg", true, 1 << 1, 0},
+    {"sendmsg", true, 1 << 1, 0},
+    {"__read_chk", true, 1 << 1, 1 << 1},
+    {"__recv_chk", true, 1 << 1, 1 << 1},
+    {"__recvfrom_chk", true, 1 << 1 | 1 << 5 | 1 << 6, 1 << 1},
+    {"accept", true, 1 << 1 | 1 << 2, 0},
+    {"accept4", true, 1 << 1 | 1 << 2, 0},
+    {"connect", true, 1 << 1, 0},
+    {"poll", true, 1 << 0, 0},
+    {"__poll_chk", true, 1 << 0, 0},
+    {"ppoll", true, 1 << 0 | 1 << 2 | 1 << 3, 0},
+    {"select", true, 0x1e, 0},
+    {"sleep", true, 0, 0},
+    {"usleep", true, 0, 0},
+    {"nanosleep", true, 1 << 0 | 1 << 1, 0},
+    {"clock_nanosleep", true, 1 << 2 | 1 << 3, 0},
+    {"getaddrinfo", true, 0, 0},
+    {"close", false, 0, 0},
+    {"dup2", false, 0, 0},
+    {"dup3", false, 0, 0},
+    // Threads.
+    {"pthread_create", false, 1 << 0 | 1 << 1, 1 << 0},
+    {"pthread_join", true, 1 << 1, 1 << 1},
+    {"pthread_tryjoin_np", false, 1 << 1, 1 << 1},
+    {"pthread_timedjoin_np", true, 1 << 1 | 1 << 2, 1 << 1},
+    {"pthread_detach", false, 0, 0},
+    {"pthread_exit", true, 0, 0},
+    {"pthread_self", false, 0, 0},
+    {"pthread_equal", false, 0, 0},
+    {"pthread_kill", false, 0, 0},
+    {"pthread_yield", true, 0, 0},
+    {"sched_yield", true, 0, 0},
+    {"pthread_setname_np", false, 1 << 1, 0},
+    {"pthread_getname_np", false, 1 << 1, 0},
+    {"pthread_getattr_np", false, 1 << 1, 0},
+    {"pthread_setschedparam", false, 1 << 2, 0},
+    {"pthread_getschedparam", false, 1 << 1 | 1 << 2, 0},
+    {"pthread_setaffinity_np", false, 1 << 2, 0},
+    {"pthread_getaffinity_np", false, 1 << 2, 0},
+    {"pthread_cancel", false, 0, 0},
+    {"pthread_testcancel", true, 0, 0},
+    {"pthread_setcancelstate", false, 1 << 1, 0},
+    {"pthread_setcanceltype", false, 1 << 1, 0},
+    {"_pthread_cleanup_push", false, 0, 0},
+    {"_pthread_cleanup_pop", true, 0, 0},
+    // Synchronisation.
+    {"pthread_mutex_init", false, 1 << 1, 0},
+    {"pthread_mutex_destroy", false, 0, 0},
+    {"pthread_mutex_lock", true, 0, 0},
+    {"pthread_mutex_trylock", false, 0, 0},
+    {"pthread_mutex_timedlock", true, 1 << 1, 0},
+    {"pthread_mutex_unlock", false, 0, 0},
+    {"pthread_cond_init", false, 1 << 1, 0},
+    {"pthread_cond_destroy", false, 0, 0},
+    {"pthread_cond_wait", true, 0, 0},
+    {"pthread_cond_timedwait", true, 1 << 2, 0},
+    {"pthread_cond_signal", false, 0, 0},
+    {"pthread_cond_broadcast", false, 0, 0},
+    {"pthread_rwlock_init", false, 1 << 1, 0},
+    {"pthread_rwlock_destroy", false, 0, 0},
+    {"pthread_rwlock_rdlock", true, 0, 0},
+    {"pthread_rwlock_tryrdlock", false, 0, 0},
+    {"pthread_rwlock_timedrdlock", true, 1 << 1, 0},
+    {"pthread_rwlock_wrlock", true, 0, 0},
+    {"pthread_rwlock_trywrlock", false, 0, 0},
+    {"pthread_rwlock_timedwrlock", true, 1 << 1, 0},
+    {"pthread_rwlock_unlock", false, 0, 0},
+    {"pthread_barrier_init", false, 1 << 1, 0},
+    {"pthread_barrier_destroy", false, 0, 0},
+    {"pthread_barrier_wait", true, 0, 0},
+    {"pthread_spin_init", false, 0, 0},
+    {"pthread_spin_destroy", false, 0, 0},
+    {"pthread_spin_lock", true, 0, 0},
+    {"pthread_spin_trylock", false, 0, 0},
+    {"pthread_spin_unlock", false, 0, 0},
+    {"sem_init", false, 0, 0},
+    {"sem_destroy", false, 0, 0},
+    {"sem_wait", true, 0, 0},
+    {"sem_trywait", false, 0, 0},
+    {"sem_timedwait", true, 1 << 1, 0},
+    {"sem_post", false, 0, 0},
+    {"sem_getvalue", false, 1 << 1, 1 << 1},
+    {"pthread_once", true, 0, 0},
+    {"pthread_key_create", false, 1 << 0, 1 << 0},
+    {"pthread_key_delete", false, 0, 0},
+    {"pthread_getspecific", false, 0, 0},
+    {"pthread_setspecific", false, 0, 0},
+};
+
+// They call a function that they were given, or that was registered before.
+const char *const Callers[] = {
+    "bsearch",    "exit",    "fclose",  "fflush",    "ftw",       "ftw64",
+    "getdelim",   "getline", "glob",    "glob64",    "kill",      "lfind",
+    "lsearch",    "nftw",    "nftw64",  "on_exit",   "qsort",     "qsort_r",
+    "quick_exit", "raise",   "scandir", "scandir64", "scandirat", "tdelete",
+    "tdestroy",   "tfind",   "tsearch", "twalk",     "twalk_r",   "dl_iterate_phdr",
+    "argp_parse", "dlopen",  "dlclose",
+};
+
+// The C library has these only in its part that is linked statically.
+const llvm::StringRef Nonshared[] = {"atexit", "at_quick_exit", "pthread_atfork",
+                                     "__stack_chk_fail_local"};
+
+} // namespace
+
+const Known *findKnown(llvm::StringRef name)
+{
+    static const llvm::StringMap<const Known *> map = [] {
+        llvm::StringMap<const Known *> result;
+        for (const Known &known : Table)
+            result[known.name] = &known;
+        return result;
+    }();
+    return map.lookup(name);
+}
+
+const Known *findRuntime(llvm::StringRef name)
+{
+    return name.consume_front(RuntimePrefix) ? findKnown(name) : nullptr;
+}
+
+bool isLibraryLeaf(llvm::StringRef name)
+{
+    static const llvm::StringSet<> callers = [] {
+        llvm::StringSet<> result;
+        for (const char *caller : Callers)
+            result.insert(caller);
+        return result;
+    }();
+    if (name.starts_with("llvm.") || name.starts_with(RuntimePrefix))
+        return true;
+    if (callers.contains(name))
+        return false;
+    if (llvm::is_contained(Nonshared, name))
+        return true;
+    static void *const libraries[] = {dlopen("libc.so.6", RTLD_LAZY | RTLD_LOCAL),
+                                      dlopen("libm.so.6", RTLD_LAZY | RTLD_LOCAL)};
+    const std::string symbol = name.str();
+    return llvm::any_of(libraries,
+                        [&](void *library) { return library && dlsym(library, symbol.c_str()); });
+}
+
+} // namespace cc

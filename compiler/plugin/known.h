@@ -1,0 +1,35 @@
+// What the plugin knows of the C library: which functions wait, and which are the runtime's.
+#ifndef GS_COMPILER_KNOWN_H
+#define GS_COMPILER_KNOWN_H
+
+#include <llvm/ADT/StringRef.h>
+
+namespace cc
+{
+
+// A function that the runtime has under the same name behind the prefix, with the same signature.
+struct Known {
+    const char *name;
+    // It may wait: a call that has to wait is made again when the thread resumes.
+    bool waits;
+    // Bit i: it does not keep parameter i, a pointer, beyond the call, nor while it waits.
+    unsigned borrowed;
+    // Bit i: it only writes to what parameter i points to.
+    unsigned written;
+};
+
+constexpr char RuntimePrefix[] = "gs_cc_";
+
+// Returns nullptr if the runtime has no function of this name.
+const Known *findKnown(llvm::StringRef name);
+
+// Whether the name with the runtime's prefix is that of a function that may wait. Returns nullptr
+// if it is none of the runtime's.
+const Known *findRuntime(llvm::StringRef name);
+
+// Whether the C library defines the function, and calls no function of the program's from it.
+bool isLibraryLeaf(llvm::StringRef name);
+
+} // namespace cc
+
+#endif

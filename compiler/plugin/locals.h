@@ -1,0 +1,65 @@
+// The local variables in memory of a function that is converted. One whose address is known only to
+// its function has a new address whenever the function resumes; what it holds is copied if it is
+// needed then. The others, and large ones, are in an environment: a block of the heap that lives as
+// long as the call.
+#ifndef GS_COMPILER_LOCALS_H
+#define GS_COMPILER_LOCALS_H
+
+#include "compiler/plugin/calls.h"
+
+#include <llvm/ADT/BitVector.h>
+#include <llvm/IR/Instructions.h>
+#include <map>
+
+namespace cc
+{
+
+// Where a function continues: the first instruction of each of these blocks.
+using ResumeBlocks = llvm::ArrayRef<llvm::BasicBlock *>;
+
+class Locals
+{
+  public:
+    Locals(llvm::Function &function, const Calls &calls, bool useEnvironment)
+        : function(function), calls(calls), useEnvironment(useEnvironment)
+    {
+    }
+
+    // Make copies of the parameters that are passed as memory, which the caller owns.
+    void copyParameters();
+
+    // Put variables into the environment. After this, addresses are computed where they are used.
+    void place(ResumeBlocks blocks);
+
+    // The variables outside of the environment whose contents are needed where the block resumes.
+    llvm::SmallVector<llvm::AllocaInst *, 4> liveAt(llvm::BasicBlock *block) const;
+
+    uint64_t environmentSize() const
+    {
+        return size;
+    }
+
+  private:
+    enum class Access { None, Reads, Overwrites, Escapes };
+    Access accessOf(const llvm::Use &use, const llvm::AllocaInst &variable) const;
+    Access callAccess(const llvm::CallBase &call, const llvm::Use &use) const;
+    bool escapes(const llvm::Value &pointer, const llvm::AllocaInst &variable) const;
+    void collect();
+    void noteAccesses(const llvm::Value &pointer, unsigned index);
+    bool updateLive(llvm::BasicBlock &block);
+    void findLive();
+    void moveToEnvironment(llvm::ArrayRef<llvm::AllocaInst *> moved);
+    uint64_t sizeOf(const llvm::AllocaInst &variable) const;
+
+    llvm::Function &function;
+    const Calls &calls;
+    const bool useEnvironment;
+    uint64_t size = 0;
+    llvm::SmallVector<llvm::AllocaInst *, 8> variables; // outside of the environment
+    std::map<const llvm::Instruction *, llvm::SmallVector<std::pair<unsigned, Access>, 1>> accesses;
+    std::map<const llvm::BasicBlock *, llvm::BitVector> live; // at the start of the block
+};
+
+} // namespace cc
+
+#endif

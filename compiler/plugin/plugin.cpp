@@ -1,0 +1,101 @@
+// The plugin of clang by which `gossamer cc` links a program: it merges the bitcode of all objects,
+// and converts the functions that may wait. Clang then optimises the whole program and generates
+// code for it.
+#include "compiler/plugin/calls.h"
+#include "compiler/plugin/convert.h"
+#include "compiler/plugin/job.h"
+#include "compiler/plugin/report.h"
+#include "compiler/plugin/stress.h"
+#include "compiler/plugin/thread_locals.h"
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Passes/PassPlugin.h>
+#include <llvm/Transforms/Utils/ModuleUtils.h>
+
+using namespace llvm;
+
+namespace cc
+{
+
+// The runtime has the function main, and calls that of the program in its first thread.
+static void renameMain(Module &module)
+{
+    Function *program = module.getFunction("main");
+    if (!program || program->isDeclaration())
+        return;
+    LLVMContext &context = module.getContext();
+    auto *number = Type::getInt32Ty(context);
+    auto *pointer = PointerType::getUnqual(context);
+    program->setName("gs_cc_program");
+    program->setLinkage(GlobalValue::InternalLinkage);
+    program->setDSOLocal(true);
+    Function *start = Function::Create(FunctionType::get(number, {number, pointer, pointer}, false),
+                                       GlobalValue::ExternalLinkage, "gs_cc_main", module);
+    IRBuilder<> builder(BasicBlock::Create(context, "", start));
+    SmallVector<Value *, 3> arguments;
+    for (unsigned i = 0; i < program->arg_size(); i++)
+        arguments.push_back(start->getArg(i));
+    CallInst *result = builder.CreateCall(program, arguments);
+    if (result->getType() == number)
+        builder.CreateRet(result);
+    else
+        builder.CreateRet(builder.getInt32(0));
+}
+
+class LinkAndConvert : public PassInfoMixin<LinkAndConvert>
+{
+  public:
+    PreservedAnalyses run(Module &module, ModuleAnalysisManager &)
+    {
+        Job job;
+        if (!job.read())
+            return PreservedAnalyses::all();
+        const std::string failure = linkInputs(module, job);
+        if (failure.empty())
+            convertAll(module, job);
+        else
+            module.getContext().emitError(failure);
+        return PreservedAnalyses::none();
+    }
+    static bool isRequired()
+    {
+        return true;
+    }
+
+  private:
+    static void convertAll(Module &module, const Job &job)
+    {
+        renameMain(module);
+        if (job.stress)
+            addYields(module, job.stress);
+        Calls calls(module);
+        calls.analyse();
+        checkAtomic(module, calls);
+        relaxAttributes(module, calls);
+        moveThreadLocals(module);
+        std::vector<Converted> converted;
+        for (Function *function : calls.waiting())
+            if (calls.isConverted(*function))
+                converted.push_back(convert(*function, calls, job.useEnvironment));
+        for (const std::string &path : job.reports)
+            writeReport(path, calls, converted);
+        std::string text;
+        raw_string_ostream stream(text);
+        if (verifyModule(module, &stream))
+            module.getContext().emitError("the converted program is not valid: " + text);
+    }
+};
+
+} // namespace cc
+
+extern "C" __attribute__((visibility("default"))) PassPluginLibraryInfo llvmGetPassPluginInfo()
+{
+    return {LLVM_PLUGIN_API_VERSION, "gossamer-cc", "0.1", [](PassBuilder &builder) {
+                builder.registerPipelineStartEPCallback(
+                    [](ModulePassManager &manager, OptimizationLevel) {
+                        manager.addPass(cc::LinkAndConvert());
+                    });
+            }};
+}

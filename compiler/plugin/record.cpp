@@ -1,0 +1,138 @@
+#include "compiler/plugin/record.h"
+#include "compiler/plugin/calls.h"
+
+#include <llvm/IR/DebugInfoMetadata.h>
+
+using namespace llvm;
+
+namespace cc
+{
+
+// The first members of a record are its site and the record of its caller; those of the state are
+// what is tested after each call, and the result.
+static constexpr uint64_t HeaderSize = 16;
+static constexpr uint64_t ResultOffset = 64;
+
+// ---- The layout of a record ----
+
+Align RecordLayout::alignOf(const Value *value) const
+{
+    return std::min(layout->getABITypeAlign(value->getType()), Align(8));
+}
+
+uint64_t RecordLayout::sizeOf(const AllocaInst &variable) const
+{
+    return variable.getAllocationSize(*layout)->getFixedValue();
+}
+
+RecordLayout::RecordLayout(const DataLayout &layout, ArrayRef<Value *> live,
+                           ArrayRef<AllocaInst *> variables)
+    : values(live.size()), contents(variables.size()), layout(&layout)
+{
+    uint64_t end = HeaderSize;
+    for (unsigned i = 0; i < variables.size(); i++) {
+        end = alignTo(end, 8);
+        contents[i] = end;
+        end += sizeOf(*variables[i]);
+    }
+    // The largest alignment first: there are no gaps between the values.
+    for (uint64_t align : {8, 4, 2, 1})
+        for (unsigned i = 0; i < live.size(); i++) {
+            if (alignOf(live[i]).value() != align)
+                continue;
+            end = alignTo(end, align);
+            values[i] = end;
+            end += layout.getTypeStoreSize(live[i]->getType());
+        }
+    size = end;
+}
+
+// ---- The state ----
+
+State::State(Module &module) : module(module), pointer(PointerType::getUnqual(module.getContext()))
+{
+    LLVMContext &context = module.getContext();
+    Type *const number = Type::getInt32Ty(context);
+    siteType = StructType::get(context, {pointer, number, number, pointer, pointer, number});
+    state = module.getGlobalVariable("gs_cc_state");
+    if (state)
+        return;
+    state = new GlobalVariable(module, ArrayType::get(Type::getInt64Ty(context), 16), false,
+                               GlobalValue::ExternalLinkage, nullptr, "gs_cc_state", nullptr,
+                               GlobalValue::InitialExecTLSModel);
+}
+
+Value *State::address(IRBuilder<> &builder, uint64_t offset)
+{
+    Value *base = builder.CreateThreadLocalAddress(state);
+    return offset ? builder.CreateConstInBoundsGEP1_64(builder.getInt8Ty(), base, offset) : base;
+}
+
+Value *State::loadSuspending(IRBuilder<> &builder)
+{
+    Value *suspending = builder.CreateLoad(builder.getInt32Ty(), address(builder, 0));
+    return builder.CreateICmpNE(suspending, builder.getInt32(0), "suspending");
+}
+
+void State::storeResult(IRBuilder<> &builder, Value *value)
+{
+    builder.CreateAlignedStore(value, address(builder, ResultOffset), Align(8));
+}
+
+Value *State::loadResult(IRBuilder<> &builder, Type *type)
+{
+    return builder.CreateAlignedLoad(type, address(builder, ResultOffset), Align(8));
+}
+
+// ---- Sites and records ----
+
+static std::string placeOf(const CallBase &call)
+{
+    const DebugLoc &location = call.getDebugLoc();
+    if (!location)
+        return "";
+    return location->getFilename().str() + ":" + std::to_string(location.getLine());
+}
+
+GlobalVariable *State::makeSite(Function &resume, const CallBase &call, unsigned index,
+                                uint64_t size)
+{
+    IRBuilder<> builder(module.getContext());
+    const std::string place = placeOf(call);
+    Constant *const none = ConstantPointerNull::get(pointer);
+    Constant *fields[] = {
+        &resume,
+        builder.getInt32(size),
+        builder.getInt32(index),
+        builder.CreateGlobalString(Calls::nameOf(*call.getFunction()), "", 0, &module),
+        place.empty() ? none : builder.CreateGlobalString(place, "", 0, &module),
+        builder.getInt32(0),
+    };
+    return new GlobalVariable(module, siteType, true, GlobalValue::InternalLinkage,
+                              ConstantStruct::get(siteType, fields), "site");
+}
+
+Value *State::makeRecord(IRBuilder<> &builder, GlobalVariable &site)
+{
+    return builder.CreateCall(module.getOrInsertFunction("gs_cc_record", pointer, pointer),
+                              {&site});
+}
+
+Value *State::field(IRBuilder<> &builder, Value *record, uint64_t offset)
+{
+    return builder.CreateConstInBoundsGEP1_64(builder.getInt8Ty(), record, offset);
+}
+
+Value *State::loadIndex(IRBuilder<> &builder, Value *record)
+{
+    Value *site = builder.CreateLoad(pointer, record);
+    return builder.CreateLoad(builder.getInt32Ty(), builder.CreateStructGEP(siteType, site, 2));
+}
+
+void State::freeRecord(IRBuilder<> &builder, Value *record)
+{
+    builder.CreateCall(
+        module.getOrInsertFunction("gs_cc_record_free", builder.getVoidTy(), pointer), {record});
+}
+
+} // namespace cc

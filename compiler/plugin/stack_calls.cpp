@@ -1,0 +1,129 @@
+#include "compiler/plugin/stack_calls.h"
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/Instructions.h>
+
+using namespace llvm;
+
+namespace cc
+{
+
+namespace
+{
+
+// The layout of the box: the callee, the arguments, and the result.
+class Box
+{
+  public:
+    explicit Box(CallBase &call)
+        : call(call), module(*call.getModule()), context(call.getContext()),
+          pointer(PointerType::getUnqual(context))
+    {
+        fields.push_back(pointer);
+        for (unsigned i = 0; i < call.arg_size(); i++)
+            fields.push_back(isByValue(i) ? call.getParamByValType(i)
+                                          : call.getArgOperand(i)->getType());
+        if (!call.getType()->isVoidTy())
+            fields.push_back(call.getType());
+        type = StructType::get(context, fields);
+    }
+
+    void lower();
+
+  private:
+    bool isByValue(unsigned i) const
+    {
+        return call.isByValArgument(i);
+    }
+    Value *field(IRBuilder<> &builder, Value *box, unsigned i) const
+    {
+        return builder.CreateStructGEP(type, box, i);
+    }
+    void fill(IRBuilder<> &builder, Value *box) const;
+    Function *makeCaller() const;
+
+    CallBase &call;
+    Module &module;
+    LLVMContext &context;
+    PointerType *pointer;
+    SmallVector<Type *, 8> fields;
+    StructType *type;
+};
+
+void Box::fill(IRBuilder<> &builder, Value *box) const
+{
+    const DataLayout &layout = module.getDataLayout();
+    builder.CreateStore(call.getCalledOperand(), field(builder, box, 0));
+    for (unsigned i = 0; i < call.arg_size(); i++) {
+        Value *at = field(builder, box, i + 1);
+        if (isByValue(i))
+            builder.CreateMemCpy(at, Align(1), call.getArgOperand(i), Align(1),
+                                 layout.getTypeAllocSize(fields[i + 1]));
+        else
+            builder.CreateStore(call.getArgOperand(i), at);
+    }
+}
+
+// The function that makes the call: its only argument is the box.
+Function *Box::makeCaller() const
+{
+    FunctionType *signature = FunctionType::get(Type::getVoidTy(context), {pointer}, false);
+    Function *caller = Function::Create(signature, GlobalValue::InternalLinkage,
+                                        call.getFunction()->getName() + ".on_stack", module);
+    caller->addFnAttr(Attribute::NoUnwind);
+    IRBuilder<> builder(BasicBlock::Create(context, "", caller));
+    SmallVector<Value *, 8> arguments;
+    for (unsigned i = 0; i < call.arg_size(); i++) {
+        Value *at = field(builder, caller->getArg(0), i + 1);
+        arguments.push_back(isByValue(i) ? at : builder.CreateLoad(fields[i + 1], at));
+    }
+    Value *callee = isa<Function>(call.getCalledOperand())
+                        ? call.getCalledOperand()
+                        : builder.CreateLoad(pointer, field(builder, caller->getArg(0), 0));
+    CallInst *result = builder.CreateCall(call.getFunctionType(), callee, arguments);
+    result->setAttributes(call.getAttributes());
+    result->removeFnAttr(Attribute::NoReturn);
+    result->setCallingConv(call.getCallingConv());
+    if (!call.getType()->isVoidTy())
+        builder.CreateStore(result, field(builder, caller->getArg(0), fields.size() - 1));
+    builder.CreateRetVoid();
+    return caller;
+}
+
+void Box::lower()
+{
+    IRBuilder<> builder(&call);
+    Type *const nothing = builder.getVoidTy();
+    const uint64_t size = module.getDataLayout().getTypeAllocSize(type);
+    Value *box =
+        builder.CreateCall(module.getOrInsertFunction("gs_cc_box", pointer, builder.getInt64Ty()),
+                           {builder.getInt64(size)});
+    fill(builder, box);
+    builder.CreateCall(module.getOrInsertFunction("gs_cc___on_stack", nothing, pointer, pointer),
+                       {makeCaller(), box});
+    if (!call.getType()->isVoidTy())
+        call.replaceAllUsesWith(
+            builder.CreateLoad(call.getType(), field(builder, box, fields.size() - 1)));
+    builder.CreateCall(
+        module.getOrInsertFunction("gs_cc_box_free", nothing, pointer, builder.getInt64Ty()),
+        {box, builder.getInt64(size)});
+    call.eraseFromParent();
+}
+
+} // namespace
+
+unsigned lowerStackCalls(Function &function, const Calls &calls)
+{
+    SmallVector<CallBase *, 8> found;
+    for (Instruction &instruction : instructions(function)) {
+        auto *call = dyn_cast<CallBase>(&instruction);
+        if (call && calls.kindOf(*call) == CallKind::OnStack)
+            found.push_back(call);
+    }
+    for (CallBase *call : found)
+        Box(*call).lower();
+    return found.size();
+}
+
+} // namespace cc

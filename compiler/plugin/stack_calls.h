@@ -1,0 +1,18 @@
+// Calls that are made on a stack of their own: the arguments are put into a box on the heap, from
+// which a function of the plugin's makes the call, in a thread with a stack that the runtime
+// starts.
+#ifndef GS_COMPILER_STACK_CALLS_H
+#define GS_COMPILER_STACK_CALLS_H
+
+#include "compiler/plugin/calls.h"
+
+namespace cc
+{
+
+// Replace the calls of the function that are to be made on a stack by calls of the runtime, which
+// are primitives. Returns how many there were.
+unsigned lowerStackCalls(llvm::Function &function, const Calls &calls);
+
+} // namespace cc
+
+#endif

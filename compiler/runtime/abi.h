@@ -1,0 +1,69 @@
+/* What compiled code shares with the runtime. compiler/plugin/record.cpp generates accesses to
+ * these structures.
+ *
+ * A thread that waits consists of records, one for each of its calls that is not complete: the
+ * innermost first, each with the values that its function needs to continue. A function whose
+ * callee has to wait finds `suspending` set, makes its record, and returns. */
+#ifndef GS_COMPILER_ABI_H
+#define GS_COMPILER_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct gs_cc_record;
+struct thread;
+
+/* A place where a function waits. */
+struct gs_cc_site {
+    void (*resume)(struct gs_cc_record *record);
+    uint32_t size;  /* of its records */
+    uint32_t index; /* of the place in its function */
+    const char *function, *place;
+    uint32_t unused;
+};
+
+struct gs_cc_record {
+    const struct gs_cc_site *site;
+    struct gs_cc_record *caller;
+};
+
+#define RESULT_OFFSET 64
+
+/* The state of a kernel thread. */
+struct gs_cc_state {
+    uint32_t suspending; /* the running thread has to wait: all calls return */
+    uint32_t unused;
+    struct thread *self;               /* the running thread; NULL: none of the program's */
+    struct gs_cc_record *first, *last; /* that were made since `suspending` was set */
+    uint64_t reserved[4];
+    uint64_t result[8]; /* of the function that was resumed last */
+};
+_Static_assert(offsetof(struct gs_cc_state, result) == RESULT_OFFSET, "as in record.cpp");
+
+extern _Thread_local struct gs_cc_state gs_cc_state __attribute__((tls_model("initial-exec")));
+
+/* ---- Called by compiled code ---- */
+
+struct gs_cc_record *gs_cc_record(const struct gs_cc_site *site);
+void gs_cc_record_free(struct gs_cc_record *record);
+
+/* A block of the running thread that is freed when the function that has it returns, or the thread
+ * ends. */
+void *gs_cc_environment(uint64_t size);
+void gs_cc_environment_free(void *block);
+
+/* The arguments and the result of a call on a stack. */
+void *gs_cc_box(uint64_t size);
+void gs_cc_box_free(void *box, uint64_t size);
+void gs_cc___on_stack(void (*call)(void *box), void *box);
+
+/* The thread-local variables of the running thread: their address at this offset. */
+void *gs_cc_thread_local(uint64_t offset);
+
+/* ---- Defined by compiled code ---- */
+
+int gs_cc_main(int argc, char **argv, char **environment);
+extern const char gs_cc_thread_image[];
+extern const uint64_t gs_cc_thread_image_size;
+
+#endif

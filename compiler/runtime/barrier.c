@@ -1,0 +1,153 @@
+/* Barriers, spin locks and once. */
+#include "compiler/runtime/thread.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* ---- Barriers ---- */
+
+struct barrier {
+    atomic_flag lock;
+    unsigned count, arrived;
+    struct queue waiting;
+};
+_Static_assert(sizeof(struct barrier) <= sizeof(pthread_barrier_t), "it replaces that");
+
+int gs_cc_pthread_barrier_init(pthread_barrier_t *barrier, const pthread_barrierattr_t *attributes,
+                               unsigned count)
+{
+    (void)attributes;
+    if (!count)
+        return EINVAL;
+    memset(barrier, 0, sizeof *barrier);
+    ((struct barrier *)barrier)->count = count;
+    return 0;
+}
+
+int gs_cc_pthread_barrier_destroy(pthread_barrier_t *barrier)
+{
+    (void)barrier;
+    return 0;
+}
+
+/* The last one to arrive wakes the others. */
+static int arrive(struct barrier *one, struct thread *self)
+{
+    struct thread *woken = NULL;
+    spin_lock(&one->lock);
+    bool is_last = ++one->arrived == one->count;
+    if (is_last) {
+        woken = one->waiting.first;
+        one->waiting.first = NULL;
+        one->arrived = 0;
+    } else {
+        queue_append(&one->waiting, self);
+    }
+    spin_unlock(&one->lock);
+    while (woken) {
+        struct thread *next = woken->next;
+        grant(woken);
+        woken = next;
+    }
+    return is_last ? PTHREAD_BARRIER_SERIAL_THREAD : 0;
+}
+
+int gs_cc_pthread_barrier_wait(pthread_barrier_t *barrier)
+{
+    struct thread *self = thread_self();
+    if (self->phase == PHASE_NEW) {
+        int result = arrive((struct barrier *)barrier, self);
+        if (result)
+            return result;
+    }
+    while (self->phase != PHASE_GRANTED)
+        if (gs_cc_wait(self, false))
+            return 0;
+    gs_cc_complete(self);
+    return 0;
+}
+
+/* ---- Spin locks: a thread that waits lets others run ---- */
+
+int gs_cc_pthread_spin_init(pthread_spinlock_t *lock, int is_shared)
+{
+    (void)is_shared;
+    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+    return 0;
+}
+
+int gs_cc_pthread_spin_destroy(pthread_spinlock_t *lock)
+{
+    (void)lock;
+    return 0;
+}
+
+int gs_cc_pthread_spin_trylock(pthread_spinlock_t *lock)
+{
+    return __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) ? EBUSY : 0;
+}
+
+int gs_cc_sched_yield(void);
+
+int gs_cc_pthread_spin_lock(pthread_spinlock_t *lock)
+{
+    struct thread *self = thread_self();
+    if (self)
+        self->phase = PHASE_NEW;
+    while (gs_cc_pthread_spin_trylock(lock)) {
+        gs_cc_sched_yield();
+        if (gs_cc_state.suspending)
+            return 0;
+    }
+    return 0;
+}
+
+int gs_cc_pthread_spin_unlock(pthread_spinlock_t *lock)
+{
+    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+    return 0;
+}
+
+/* ---- Once ---- */
+
+enum { ONCE_NEW, ONCE_RUNNING, ONCE_DONE };
+
+struct once_call {
+    atomic_int *once;
+    void (*fn)(void);
+};
+
+/* The function may wait, so it has a stack. */
+static void run_once(void *argument)
+{
+    struct once_call *call = argument;
+    call->fn();
+    atomic_store(call->once, ONCE_DONE);
+    gs_cc_box_free(call, sizeof *call);
+}
+
+int gs_cc_pthread_once(pthread_once_t *once, void (*fn)(void))
+{
+    atomic_int *state = (atomic_int *)once;
+    struct thread *self = thread_self();
+    int new = ONCE_NEW;
+    if (atomic_load(state) == ONCE_DONE) {
+        if (self && self->phase != PHASE_NEW)
+            gs_cc_complete(self);
+        return 0;
+    }
+    if (atomic_compare_exchange_strong(state, &new, ONCE_RUNNING)) {
+        struct once_call *call = gs_cc_box(sizeof *call);
+        *call = (struct once_call){state, fn};
+        gs_cc___on_stack(run_once, call);
+        return 0;
+    }
+    if (self && !self->stack)
+        self->phase = PHASE_NEW;
+    while (atomic_load(state) != ONCE_DONE) {
+        gs_cc_sched_yield();
+        if (gs_cc_state.suspending)
+            return 0;
+    }
+    return 0;
+}

@@ -1,0 +1,139 @@
+#include "compiler/runtime/descriptor.h"
+
+#include <fcntl.h>
+#include <gossamer/io.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DESCRIPTORS (1u << 20)
+
+static atomic_uchar kinds[DESCRIPTORS];
+
+static enum kind find_kind(int fd)
+{
+    struct stat status;
+    if (fstat(fd, &status))
+        return KIND_UNKNOWN;
+    if (S_ISSOCK(status.st_mode))
+        return KIND_SOCKET;
+    if (S_ISFIFO(status.st_mode))
+        return KIND_PIPE;
+    return S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || S_ISBLK(status.st_mode)
+               ? KIND_PLAIN
+               : KIND_POLLED;
+}
+
+enum kind gs_cc_kind(int fd)
+{
+    if (fd < 0 || (unsigned)fd >= DESCRIPTORS)
+        return KIND_UNKNOWN;
+    enum kind kind = atomic_load_explicit(&kinds[fd], memory_order_relaxed);
+    if (kind == KIND_UNKNOWN) {
+        kind = find_kind(fd);
+        atomic_store_explicit(&kinds[fd], (unsigned char)kind, memory_order_relaxed);
+    }
+    return kind;
+}
+
+void gs_cc_forget_kind(int fd)
+{
+    if (fd >= 0 && (unsigned)fd < DESCRIPTORS)
+        atomic_store_explicit(&kinds[fd], KIND_UNKNOWN, memory_order_relaxed);
+}
+
+static bool is_ready(int fd, short events)
+{
+    struct pollfd one = {.fd = fd, .events = events};
+    return poll(&one, 1, 0) != 0;
+}
+
+static ssize_t negated(ssize_t result)
+{
+    return result < 0 ? -errno : result;
+}
+
+/* A call that cannot be made without blocking is made when the descriptor is ready. */
+ssize_t gs_cc_try_readv(int fd, const struct iovec *parts, int count)
+{
+    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count};
+    enum kind kind = gs_cc_kind(fd);
+    if (kind == KIND_SOCKET)
+        return negated(recvmsg(fd, &message, MSG_DONTWAIT));
+    if (kind == KIND_PIPE) {
+        ssize_t n = negated(preadv2(fd, parts, count, -1, RWF_NOWAIT));
+        if (n != -EOPNOTSUPP)
+            return n;
+    }
+    if ((kind == KIND_PIPE || kind == KIND_POLLED) && !is_ready(fd, POLLIN))
+        return -EAGAIN;
+    return negated(readv(fd, parts, count));
+}
+
+/* A pipe that is ready has room for PIPE_BUF bytes. */
+static ssize_t write_when_ready(int fd, const struct iovec *parts)
+{
+    size_t n = parts->iov_len < 4096 ? parts->iov_len : 4096;
+    return is_ready(fd, POLLOUT) ? negated(write(fd, parts->iov_base, n)) : -EAGAIN;
+}
+
+ssize_t gs_cc_try_writev(int fd, const struct iovec *parts, int count)
+{
+    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count};
+    enum kind kind = gs_cc_kind(fd);
+    if (kind == KIND_SOCKET)
+        return negated(sendmsg(fd, &message, MSG_DONTWAIT));
+    if (kind == KIND_PIPE) {
+        ssize_t n = negated(pwritev2(fd, parts, count, -1, RWF_NOWAIT));
+        return n == -EOPNOTSUPP ? write_when_ready(fd, parts) : n;
+    }
+    return kind == KIND_POLLED ? write_when_ready(fd, parts) : negated(writev(fd, parts, count));
+}
+
+/* ---- When a call would block ---- */
+
+static uint64_t limit_of(int fd, unsigned direction)
+{
+    struct timeval limit = {0};
+    socklen_t length = sizeof limit;
+    int option = direction == GS_READ ? SO_RCVTIMEO : SO_SNDTIMEO;
+    if (gs_cc_kind(fd) != KIND_SOCKET || getsockopt(fd, SOL_SOCKET, option, &limit, &length) ||
+        (!limit.tv_sec && !limit.tv_usec))
+        return GS_NEVER;
+    return (uint64_t)limit.tv_sec * GS_SECOND + (uint64_t)limit.tv_usec * GS_MICROSECOND;
+}
+
+bool gs_cc_block(struct thread *self, int fd, unsigned direction, int *ret_err)
+{
+    *ret_err = EAGAIN;
+    uint64_t deadline_ns = GS_NEVER;
+    if (self->phase == PHASE_NEW) {
+        if (fcntl(fd, F_GETFL) & O_NONBLOCK)
+            return false;
+        uint64_t limit_ns = limit_of(fd, direction);
+        if (self->extra)
+            self->extra->deadline_ns = 0;
+        if (limit_ns != GS_NEVER)
+            gs_cc_deadline(self, gs_clock_after(gs_clock_now(), limit_ns));
+        self->phase = PHASE_WAITING;
+    }
+    if (self->extra && self->extra->deadline_ns)
+        deadline_ns = self->extra->deadline_ns;
+    int err;
+    if (gs_cc_wait_fd(self, fd, direction, deadline_ns, &err))
+        return true;
+    /* What cannot be watched would block in vain: EPERM is a file for which poll does not wait. */
+    *ret_err = err == -ETIMEDOUT ? EAGAIN : -err;
+    return false;
+}
+
+ssize_t gs_cc_result(struct thread *self, ssize_t result)
+{
+    self->progress = 0;
+    if (self->phase != PHASE_NEW)
+        gs_cc_complete(self);
+    if (result >= 0)
+        return result;
+    errno = (int)-result;
+    return -1;
+}

@@ -1,0 +1,36 @@
+/* How a call on a descriptor is made so that it does not block the worker. */
+#ifndef GS_COMPILER_DESCRIPTOR_H
+#define GS_COMPILER_DESCRIPTOR_H
+
+#include "compiler/runtime/thread.h"
+
+#include <gossamer/loop_io.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+enum kind {
+    KIND_UNKNOWN,
+    KIND_SOCKET, /* by MSG_DONTWAIT */
+    KIND_PIPE,   /* by RWF_NOWAIT */
+    KIND_POLLED, /* when it is ready */
+    KIND_PLAIN,  /* it never blocks for long, or cannot be polled */
+};
+
+enum kind gs_cc_kind(int fd);
+
+/* The number is free, or means another file. */
+void gs_cc_forget_kind(int fd);
+
+/* As readv and writev, or -errno; -EAGAIN: it would block. */
+ssize_t gs_cc_try_readv(int fd, const struct iovec *parts, int count);
+ssize_t gs_cc_try_writev(int fd, const struct iovec *parts, int count);
+
+/* What a call does that would block: returns true if the caller must return; otherwise *ret_err is
+ * 0 (try again) or the error of the call. The error is EAGAIN if the program has made the
+ * descriptor non-blocking, or its time limit (SO_RCVTIMEO, SO_SNDTIMEO) is over. */
+bool gs_cc_block(struct thread *self, int fd, unsigned direction, int *ret_err);
+
+/* Returns the result, or -1 with errno set; the call is complete. */
+ssize_t gs_cc_result(struct thread *self, ssize_t result);
+
+#endif

@@ -1,0 +1,40 @@
+/* The main function of a compiled program: starts the workers, and the program's first thread. */
+#include "compiler/runtime/thread.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+unsigned gs_cc_workers = 1;
+
+static int argument_count;
+static char **arguments, **environment;
+
+static void *first(void *unused)
+{
+    (void)unused;
+    return (void *)(intptr_t)gs_cc_main(argument_count, arguments, environment);
+}
+
+static void *start(void *unused)
+{
+    if (!gs_cc_start_first(first))
+        abort();
+    return unused;
+}
+
+int main(int argc, char **argv, char **envp)
+{
+    const char *workers = getenv("GOSSAMER_WORKERS");
+    long count = workers ? strtol(workers, NULL, 10) : 1;
+    gs_cc_workers = count > 0 && count <= INT_MAX ? (unsigned)count : 1;
+    argument_count = argc;
+    arguments = argv;
+    environment = envp;
+    const struct gs_threads_options options = {.workers = gs_cc_workers};
+    int err = gs_threads_run(&options, start, NULL, NULL);
+    if (err && err != -EDEADLK)
+        fprintf(stderr, "%s: the threads cannot run: %s\n", argv[0], strerror(-err));
+    return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}

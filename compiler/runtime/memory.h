@@ -1,0 +1,12 @@
+/* Memory for records, environments and threads: blocks of few sizes, kept for reuse by each kernel
+ * thread. */
+#ifndef GS_COMPILER_MEMORY_H
+#define GS_COMPILER_MEMORY_H
+
+#include <stddef.h>
+
+/* Ends the process if there is no memory: compiled code cannot report it. */
+void *gs_cc_allocate(size_t size);
+void gs_cc_release(void *block, size_t size);
+
+#endif

@@ -1,0 +1,185 @@
+/* Mutexes. A mutex that is unlocked is handed to the thread that waits first. */
+#include "compiler/runtime/thread.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+
+/* In place of the C library's: zero is an unlocked mutex, and the kind is where its static
+ * initialisers put it. */
+struct mutex {
+    atomic_flag lock;
+    unsigned count; /* how often a recursive one is locked beyond once */
+    const void *owner;
+    int kind;
+    struct queue waiting;
+};
+_Static_assert(sizeof(struct mutex) <= sizeof(pthread_mutex_t), "it replaces that");
+_Static_assert(offsetof(struct mutex, kind) == offsetof(pthread_mutex_t, __data.__kind),
+               "static initialisers set the kind");
+
+static struct mutex *mutex_of(pthread_mutex_t *mutex)
+{
+    return (struct mutex *)mutex;
+}
+
+static int kind_of(const struct mutex *mutex)
+{
+    return mutex->kind & 3;
+}
+
+/* An owner that is not the program's: before the run, and after it. */
+static const char outside;
+
+static const void *owner_of(const struct thread *self)
+{
+    return self ? (const void *)self : &outside;
+}
+
+/* Returns 0, EBUSY, or what an error-checking or recursive mutex answers. The caller holds the
+ * lock. */
+static int try_lock(struct mutex *mutex, const struct thread *self)
+{
+    if (!mutex->owner) {
+        mutex->owner = owner_of(self);
+        return 0;
+    }
+    if (mutex->owner != owner_of(self))
+        return EBUSY;
+    if (kind_of(mutex) == PTHREAD_MUTEX_RECURSIVE) {
+        mutex->count++;
+        return 0;
+    }
+    return kind_of(mutex) == PTHREAD_MUTEX_ERRORCHECK ? EDEADLK : EBUSY;
+}
+
+static int lock_outside(struct mutex *mutex)
+{
+    for (;;) {
+        spin_lock(&mutex->lock);
+        int err = try_lock(mutex, NULL);
+        spin_unlock(&mutex->lock);
+        if (err != EBUSY)
+            return err;
+        sched_yield();
+    }
+}
+
+/* Returns 0, EBUSY: the thread has to wait, or another error. The caller holds the lock. */
+static int lock_or_queue(struct thread *self, struct mutex *mutex, uint64_t deadline_ns)
+{
+    int err = EBUSY;
+    switch (self->phase) {
+    case PHASE_NEW:
+        err = try_lock(mutex, self);
+        if (err == EBUSY)
+            queue_append(&mutex->waiting, self);
+        return err;
+    case PHASE_GRANTED:
+        return 0;
+    case PHASE_WAITING:
+        if (!is_late(deadline_ns))
+            return EBUSY;
+        queue_remove(&mutex->waiting, self);
+        return ETIMEDOUT;
+    default:
+        return EBUSY;
+    }
+}
+
+/* Returns true if the caller must return; otherwise *ret_err is the result. */
+static bool lock_until(struct thread *self, struct mutex *mutex, uint64_t deadline_ns, int *ret_err)
+{
+    for (;;) {
+        spin_lock(&mutex->lock);
+        *ret_err = lock_or_queue(self, mutex, deadline_ns);
+        spin_unlock(&mutex->lock);
+        if (*ret_err != EBUSY)
+            break;
+        if (gs_cc_wait_until(self, deadline_ns, false))
+            return true;
+    }
+    if (self->phase != PHASE_NEW)
+        gs_cc_complete(self);
+    return false;
+}
+
+bool gs_cc_relock(struct thread *self, struct mutex *mutex)
+{
+    int err;
+    return lock_until(self, mutex, GS_NEVER, &err);
+}
+
+/* The caller holds the lock. */
+static void hand_over(struct mutex *mutex)
+{
+    struct thread *next = queue_pop(&mutex->waiting);
+    mutex->owner = next;
+    spin_unlock(&mutex->lock);
+    if (next)
+        grant(next);
+}
+
+void gs_cc_unlock(struct mutex *mutex)
+{
+    spin_lock(&mutex->lock);
+    hand_over(mutex);
+}
+
+int gs_cc_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
+{
+    int kind = PTHREAD_MUTEX_NORMAL;
+    if (attributes)
+        pthread_mutexattr_gettype(attributes, &kind);
+    memset(mutex, 0, sizeof(pthread_mutex_t));
+    mutex_of(mutex)->kind = kind;
+    return 0;
+}
+
+int gs_cc_pthread_mutex_destroy(pthread_mutex_t *mutex)
+{
+    return mutex_of(mutex)->owner ? EBUSY : 0;
+}
+
+int gs_cc_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    struct thread *self = thread_self();
+    int err = 0;
+    if (!self)
+        return lock_outside(mutex_of(mutex));
+    return lock_until(self, mutex_of(mutex), GS_NEVER, &err) ? 0 : err;
+}
+
+int gs_cc_pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+    struct mutex *one = mutex_of(mutex);
+    spin_lock(&one->lock);
+    int err = try_lock(one, thread_self());
+    spin_unlock(&one->lock);
+    return err == EDEADLK ? EBUSY : err;
+}
+
+int gs_cc_pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *time)
+{
+    struct thread *self = thread_self();
+    int err = 0;
+    if (!self)
+        return lock_outside(mutex_of(mutex));
+    return lock_until(self, mutex_of(mutex), gs_cc_from_wall(time), &err) ? 0 : err;
+}
+
+int gs_cc_pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+    struct mutex *one = mutex_of(mutex);
+    spin_lock(&one->lock);
+    int err = 0;
+    if (kind_of(one) != PTHREAD_MUTEX_NORMAL && one->owner != owner_of(thread_self()))
+        err = EPERM;
+    else if (!one->count) {
+        hand_over(one);
+        return 0;
+    } else
+        one->count--;
+    spin_unlock(&one->lock);
+    return err;
+}

@@ -1,0 +1,299 @@
+/* Waiting for several descriptors, for time, and for names. A poll that has to wait is carried out
+ * in a thread with a stack if it has several descriptors; with a single one it waits like read. */
+#include "compiler/runtime/descriptor.h"
+
+#include <gossamer/io.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/select.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- Poll ---- */
+
+static uint64_t deadline_after(struct thread *self, int64_t wait_ns)
+{
+    if (wait_ns < 0)
+        return GS_NEVER;
+    return gs_cc_deadline(self, gs_clock_after(gs_clock_now(), (uint64_t)wait_ns));
+}
+
+static uint8_t events_of(short events)
+{
+    return (uint8_t)((events & (POLLIN | POLLPRI | POLLRDHUP | POLLRDNORM) ? GS_READ : 0) |
+                     (events & (POLLOUT | POLLWRNORM) ? GS_WRITE : 0));
+}
+
+struct many {
+    struct thread *self;
+    struct gs_poll *polls;
+    unsigned count;
+    uint64_t deadline_ns;
+};
+
+static void wait_for_many(void *argument)
+{
+    struct many *many = argument;
+    int result = gs_poll(many->polls, many->count, many->deadline_ns);
+    (void)result; /* the caller asks the kernel again */
+    gs_cc_state.self = many->self;
+    free(many->polls);
+    gs_cc_box_free(many, sizeof *many);
+}
+
+/* Wait until one of several may be ready. Returns true if the caller must return. */
+static bool wait_several(struct thread *self, const struct pollfd *fds, nfds_t count,
+                         uint64_t deadline_ns)
+{
+    struct gs_poll *polls = calloc(count ? count : 1, sizeof *polls);
+    struct many *many = gs_cc_box(sizeof *many);
+    unsigned used = 0;
+    for (nfds_t i = 0; polls && i < count; i++)
+        if (fds[i].fd >= 0)
+            polls[used++] = (struct gs_poll){fds[i].fd, events_of(fds[i].events), 0};
+    *many = (struct many){self, polls, used, deadline_ns};
+    gs_cc___on_stack(wait_for_many, many);
+    return gs_cc_state.suspending;
+}
+
+static bool wait_for_one(struct thread *self, const struct pollfd *one, uint64_t deadline_ns)
+{
+    int err;
+    return gs_cc_wait_fd(self, one->fd, one->events & POLLOUT ? GS_WRITE : GS_READ, deadline_ns,
+                         &err);
+}
+
+static bool is_single(const struct pollfd *fds, nfds_t count)
+{
+    short both = POLLIN | POLLOUT;
+    return count == 1 && fds->fd >= 0 && (fds->events & both) && (fds->events & both) != both;
+}
+
+static int poll_until(struct thread *self, struct pollfd *fds, nfds_t count, uint64_t deadline_ns)
+{
+    if (self->phase == PHASE_GRANTED)
+        self->phase = PHASE_WAITING; /* the call on a stack is complete */
+    for (;;) {
+        int ready = poll(fds, count, 0);
+        if (ready || is_late(deadline_ns))
+            return (int)gs_cc_result(self, ready < 0 ? -errno : ready);
+        self->phase = PHASE_WAITING;
+        bool must_return = is_single(fds, count) ? wait_for_one(self, fds, deadline_ns)
+                           : count               ? wait_several(self, fds, count, deadline_ns)
+                                                 : gs_cc_wait_until(self, deadline_ns, true);
+        if (must_return)
+            return 0;
+    }
+}
+
+int gs_cc_poll(struct pollfd *fds, nfds_t count, int wait_ms)
+{
+    struct thread *self = thread_self();
+    if (!self)
+        return poll(fds, count, wait_ms);
+    if (gs_cc_test_cancel(self))
+        return 0;
+    if (!wait_ms)
+        return poll(fds, count, 0);
+    return poll_until(self, fds, count,
+                      deadline_after(self, wait_ms < 0 ? -1 : wait_ms * (int64_t)GS_MILLISECOND));
+}
+
+int gs_cc___poll_chk(struct pollfd *fds, nfds_t count, int wait_ms, size_t size)
+{
+    if (size / sizeof *fds < count)
+        __builtin_trap();
+    return gs_cc_poll(fds, count, wait_ms);
+}
+
+static int64_t duration(const struct timespec *time)
+{
+    return time ? time->tv_sec * (int64_t)GS_SECOND + time->tv_nsec : -1;
+}
+
+int gs_cc_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *wait, const sigset_t *mask)
+{
+    struct thread *self = thread_self();
+    if (!self || mask)
+        return ppoll(fds, count, wait, mask);
+    if (gs_cc_test_cancel(self))
+        return 0;
+    return poll_until(self, fds, count, deadline_after(self, duration(wait)));
+}
+
+/* ---- Select: by poll ---- */
+
+static bool is_in(int fd, const fd_set *set)
+{
+    return set && FD_ISSET(fd, set);
+}
+
+static nfds_t list_of(int count, fd_set **sets, struct pollfd *ret_fds)
+{
+    nfds_t used = 0;
+    for (int fd = 0; fd < count; fd++) {
+        short events =
+            (short)((is_in(fd, sets[0]) ? POLLIN : 0) | (is_in(fd, sets[1]) ? POLLOUT : 0) |
+                    (is_in(fd, sets[2]) ? POLLPRI : 0));
+        if (events)
+            ret_fds[used++] = (struct pollfd){.fd = fd, .events = events};
+    }
+    return used;
+}
+
+static int set_results(const struct pollfd *fds, nfds_t used, fd_set **sets)
+{
+    static const short ready[] = {POLLIN | POLLHUP | POLLERR, POLLOUT | POLLERR, POLLPRI};
+    int count = 0;
+    for (nfds_t i = 0; i < used; i++)
+        for (int set = 0; set < 3; set++) {
+            if (!is_in(fds[i].fd, sets[set]))
+                continue;
+            if (fds[i].revents & ready[set])
+                count++;
+            else
+                FD_CLR(fds[i].fd, sets[set]);
+        }
+    return count;
+}
+
+int gs_cc_select(int count, fd_set *reads, fd_set *writes, fd_set *others, struct timeval *wait)
+{
+    struct thread *self = thread_self();
+    if (!self || count < 0 || count > FD_SETSIZE)
+        return select(count, reads, writes, others, wait);
+    fd_set *sets[] = {reads, writes, others};
+    struct pollfd fds[FD_SETSIZE];
+    nfds_t used = list_of(count, sets, fds);
+    if (gs_cc_test_cancel(self))
+        return 0;
+    int64_t wait_ns =
+        wait ? wait->tv_sec * (int64_t)GS_SECOND + wait->tv_usec * (int64_t)GS_MICROSECOND : -1;
+    int ready =
+        wait_ns ? poll_until(self, fds, used, deadline_after(self, wait_ns)) : poll(fds, used, 0);
+    if (gs_cc_state.suspending || ready < 0)
+        return ready;
+    return set_results(fds, used, sets);
+}
+
+/* ---- Sleep ---- */
+
+/* Returns true if the caller must return. */
+static bool sleep_until(struct thread *self, uint64_t deadline_ns)
+{
+    if (gs_cc_test_cancel(self))
+        return true;
+    self->phase = PHASE_WAITING;
+    while (!is_late(deadline_ns)) {
+        if (gs_cc_wait_until(self, deadline_ns, true) || gs_cc_test_cancel(self))
+            return true;
+    }
+    gs_cc_complete(self);
+    return false;
+}
+
+static void sleep_for(struct thread *self, int64_t wait_ns)
+{
+    sleep_until(self, deadline_after(self, wait_ns));
+}
+
+unsigned gs_cc_sleep(unsigned seconds)
+{
+    struct thread *self = thread_self();
+    if (!self)
+        return sleep(seconds);
+    sleep_for(self, seconds * (int64_t)GS_SECOND);
+    return 0;
+}
+
+int gs_cc_usleep(useconds_t microseconds)
+{
+    struct thread *self = thread_self();
+    if (!self)
+        return usleep(microseconds);
+    sleep_for(self, microseconds * (int64_t)GS_MICROSECOND);
+    return 0;
+}
+
+static bool is_valid(const struct timespec *time)
+{
+    return time->tv_sec >= 0 && time->tv_nsec >= 0 && time->tv_nsec < (long)GS_SECOND;
+}
+
+int gs_cc_nanosleep(const struct timespec *wait, struct timespec *ret_left)
+{
+    struct thread *self = thread_self();
+    if (!self || !is_valid(wait))
+        return nanosleep(wait, ret_left);
+    sleep_for(self, duration(wait));
+    return 0;
+}
+
+int gs_cc_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
+                          struct timespec *ret_left)
+{
+    struct thread *self = thread_self();
+    if (!self || !is_valid(time))
+        return clock_nanosleep(clock, flags, time, ret_left);
+    if (!(flags & TIMER_ABSTIME))
+        sleep_for(self, duration(time));
+    else if (clock == CLOCK_MONOTONIC)
+        sleep_until(self, (uint64_t)duration(time));
+    else
+        sleep_until(self, gs_cc_deadline(self, gs_cc_from_wall(time)));
+    return 0;
+}
+
+/* ---- Names ---- */
+
+struct lookup {
+    const char *node, *service;
+    const struct addrinfo *hints;
+    struct addrinfo **ret_addresses;
+    int result, err;
+};
+
+static void look_up(void *argument)
+{
+    struct lookup *lookup = argument;
+    lookup->result =
+        getaddrinfo(lookup->node, lookup->service, lookup->hints, lookup->ret_addresses);
+    lookup->err = errno;
+}
+
+static void look_up_on_stack(void *argument)
+{
+    struct thread *self = thread_self();
+    int err = gs_run_blocking(look_up, argument, GS_NEVER);
+    gs_cc_state.self = self;
+    if (err)
+        look_up(argument);
+}
+
+/* The thread's argument of the call is kept in its progress while it waits. */
+int gs_cc_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                      struct addrinfo **ret_addresses)
+{
+    struct thread *self = thread_self();
+    if (!self)
+        return getaddrinfo(node, service, hints, ret_addresses);
+    struct lookup *lookup = (struct lookup *)self->progress;
+    if (self->phase == PHASE_NEW) {
+        lookup = calloc(1, sizeof *lookup);
+        if (!lookup)
+            return EAI_MEMORY;
+        *lookup = (struct lookup){node, service, hints, ret_addresses, 0, 0};
+        self->progress = (size_t)lookup;
+    }
+    gs_cc___on_stack(look_up_on_stack, lookup);
+    if (gs_cc_state.suspending)
+        return 0;
+    int result = lookup->result;
+    errno = lookup->err;
+    self->progress = 0;
+    free(lookup);
+    return result;
+}

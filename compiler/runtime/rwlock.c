@@ -1,0 +1,169 @@
+/* Reader-writer locks: as in glibc, readers come before writers that wait. */
+#include "compiler/runtime/thread.h"
+
+#include <pthread.h>
+#include <string.h>
+
+struct rwlock {
+    atomic_flag lock;
+    unsigned readers;
+    const struct thread *writer;
+    struct queue waiting_readers, waiting_writers;
+};
+_Static_assert(sizeof(struct rwlock) <= sizeof(pthread_rwlock_t), "it replaces that");
+
+static struct rwlock *rwlock_of(pthread_rwlock_t *rwlock)
+{
+    return (struct rwlock *)rwlock;
+}
+
+/* The writer before and after the run. */
+static const struct thread outside;
+
+static bool try_lock(struct rwlock *one, const struct thread *self, bool is_write)
+{
+    if (one->writer || (is_write && one->readers))
+        return false;
+    if (is_write)
+        one->writer = self ? self : &outside;
+    else
+        one->readers++;
+    return true;
+}
+
+/* Returns 0, EBUSY: the thread has to wait, or another error. The caller holds the lock. */
+static int lock_or_queue(struct thread *self, struct rwlock *one, bool is_write,
+                         uint64_t deadline_ns)
+{
+    struct queue *queue = is_write ? &one->waiting_writers : &one->waiting_readers;
+    switch (self->phase) {
+    case PHASE_NEW:
+        if (try_lock(one, self, is_write))
+            return 0;
+        if (one->writer == self)
+            return EDEADLK;
+        queue_append(queue, self);
+        return EBUSY;
+    case PHASE_GRANTED:
+        return 0;
+    case PHASE_WAITING:
+        if (!is_late(deadline_ns))
+            return EBUSY;
+        queue_remove(queue, self);
+        return ETIMEDOUT;
+    default:
+        return EBUSY;
+    }
+}
+
+static int lock_until(pthread_rwlock_t *rwlock, bool is_write, uint64_t deadline_ns)
+{
+    struct thread *self = thread_self();
+    struct rwlock *one = rwlock_of(rwlock);
+    int err;
+    if (!self)
+        return try_lock(one, NULL, is_write) ? 0 : EDEADLK;
+    for (;;) {
+        spin_lock(&one->lock);
+        err = lock_or_queue(self, one, is_write, deadline_ns);
+        spin_unlock(&one->lock);
+        if (err != EBUSY)
+            break;
+        if (gs_cc_wait_until(self, deadline_ns, false))
+            return 0;
+    }
+    if (self->phase != PHASE_NEW)
+        gs_cc_complete(self);
+    return err;
+}
+
+int gs_cc_pthread_rwlock_init(pthread_rwlock_t *rwlock, const pthread_rwlockattr_t *attributes)
+{
+    (void)attributes;
+    memset(rwlock, 0, sizeof *rwlock);
+    return 0;
+}
+
+int gs_cc_pthread_rwlock_destroy(pthread_rwlock_t *rwlock)
+{
+    (void)rwlock;
+    return 0;
+}
+
+int gs_cc_pthread_rwlock_rdlock(pthread_rwlock_t *rwlock)
+{
+    return lock_until(rwlock, false, GS_NEVER);
+}
+
+int gs_cc_pthread_rwlock_wrlock(pthread_rwlock_t *rwlock)
+{
+    return lock_until(rwlock, true, GS_NEVER);
+}
+
+int gs_cc_pthread_rwlock_timedrdlock(pthread_rwlock_t *rwlock, const struct timespec *time)
+{
+    return lock_until(rwlock, false, gs_cc_from_wall(time));
+}
+
+int gs_cc_pthread_rwlock_timedwrlock(pthread_rwlock_t *rwlock, const struct timespec *time)
+{
+    return lock_until(rwlock, true, gs_cc_from_wall(time));
+}
+
+static int try_rwlock(pthread_rwlock_t *rwlock, bool is_write)
+{
+    struct rwlock *one = rwlock_of(rwlock);
+    spin_lock(&one->lock);
+    bool is_locked = try_lock(one, thread_self(), is_write);
+    spin_unlock(&one->lock);
+    return is_locked ? 0 : EBUSY;
+}
+
+int gs_cc_pthread_rwlock_tryrdlock(pthread_rwlock_t *rwlock)
+{
+    return try_rwlock(rwlock, false);
+}
+
+int gs_cc_pthread_rwlock_trywrlock(pthread_rwlock_t *rwlock)
+{
+    return try_rwlock(rwlock, true);
+}
+
+/* Let the readers that wait have the lock, or else a writer. Returns the first of those to be
+ * woken, linked by `next`. The caller holds the lock. */
+static struct thread *pass_on(struct rwlock *one)
+{
+    struct thread *first = one->waiting_readers.first;
+    for (struct thread *at = first; at; at = at->next) {
+        atomic_store_explicit(&at->phase, PHASE_CLAIMED, memory_order_relaxed);
+        one->readers++;
+    }
+    one->waiting_readers.first = NULL;
+    if (first)
+        return first;
+    first = queue_pop(&one->waiting_writers);
+    one->writer = first;
+    if (first)
+        first->next = NULL;
+    return first;
+}
+
+int gs_cc_pthread_rwlock_unlock(pthread_rwlock_t *rwlock)
+{
+    struct rwlock *one = rwlock_of(rwlock);
+    struct thread *woken = NULL;
+    spin_lock(&one->lock);
+    if (one->writer)
+        one->writer = NULL;
+    else
+        one->readers--;
+    if (!one->readers)
+        woken = pass_on(one);
+    spin_unlock(&one->lock);
+    while (woken) {
+        struct thread *next = woken->next;
+        grant(woken);
+        woken = next;
+    }
+    return 0;
+}

@@ -1,0 +1,475 @@
+/* The life of a thread: it starts and resumes on the stack of its worker, waits, and ends. */
+#include "compiler/runtime/thread.h"
+#include "compiler/runtime/memory.h"
+
+#include <gossamer/io.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Stacks for calls that were not compiled, and for the end of threads. */
+#define STACK_SIZE ((size_t)1 << 20)
+
+_Thread_local struct gs_cc_state gs_cc_state __attribute__((tls_model("initial-exec")));
+
+void gs_cc_spin(atomic_flag *lock)
+{
+    for (unsigned turns = 1; atomic_flag_test_and_set_explicit(lock, memory_order_acquire); turns++)
+        if (turns % 1024 == 0)
+            sched_yield();
+}
+
+struct extra *gs_cc_extra(struct thread *thread)
+{
+    if (!thread->extra)
+        thread->extra = memset(gs_cc_allocate(sizeof *thread->extra), 0, sizeof *thread->extra);
+    return thread->extra;
+}
+
+/* ---- Waiting ---- */
+
+void gs_cc_wake(struct thread *thread)
+{
+    struct gs_thread *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
+    if (stack)
+        gs_thread_unpark(stack);
+    else
+        gs_resumable_wake(&thread->resumable);
+}
+
+static void on_timer(struct gs_timer *timer)
+{
+    struct thread *thread = timer->watcher.data;
+    thread->extra->has_timer = false;
+    gs_cc_wake(thread);
+}
+
+static void start_timer(struct thread *self, uint64_t deadline_ns)
+{
+    struct extra *extra = gs_cc_extra(self);
+    if (!extra->has_timer) {
+        gs_timer_init(&extra->timer, gs_threads_loop(), on_timer);
+        extra->timer.watcher.data = self;
+    }
+    extra->has_timer = !gs_timer_start(&extra->timer, deadline_ns);
+    if (!extra->has_timer)
+        gs_resumable_wake(&self->resumable); /* no memory: look again at once */
+}
+
+static void stop_timer(struct thread *self)
+{
+    if (self->extra && self->extra->has_timer) {
+        gs_timer_stop(&self->extra->timer);
+        self->extra->has_timer = false;
+    }
+}
+
+static bool suspend(struct thread *self, bool is_external)
+{
+    gs_resumable_set_external(&self->resumable, is_external);
+    gs_cc_state.suspending = 1;
+    return true;
+}
+
+/* Other threads have run meanwhile, and have changed what belongs to the kernel thread. */
+static void returned_to_stack(struct thread *self, int err)
+{
+    gs_cc_state.self = self;
+    errno = err;
+}
+
+bool gs_cc_wait_until(struct thread *self, uint64_t deadline_ns, bool is_external)
+{
+    if (self->stack) {
+        int err = errno;
+        int result = gs_thread_park(deadline_ns);
+        (void)result; /* the caller looks at what it waits for, and at the clock */
+        returned_to_stack(self, err);
+        return false;
+    }
+    if (deadline_ns != GS_NEVER)
+        start_timer(self, deadline_ns);
+    return suspend(self, is_external || deadline_ns != GS_NEVER);
+}
+
+bool gs_cc_wait(struct thread *self, bool is_external)
+{
+    return gs_cc_wait_until(self, GS_NEVER, is_external);
+}
+
+static int wait_on_stack(struct thread *self, int fd, unsigned direction, uint64_t deadline_ns)
+{
+    int err = errno;
+    int result = direction == GS_READ ? gs_wait_readable(fd, deadline_ns)
+                                      : gs_wait_writable(fd, deadline_ns);
+    returned_to_stack(self, err);
+    return result;
+}
+
+bool gs_cc_wait_fd(struct thread *self, int fd, unsigned direction, uint64_t deadline_ns,
+                   int *ret_err)
+{
+    *ret_err = 0;
+    if (deadline_ns != GS_NEVER && deadline_ns <= gs_clock_now()) {
+        *ret_err = -ETIMEDOUT;
+        return false;
+    }
+    if (self->stack) {
+        *ret_err = wait_on_stack(self, fd, direction, deadline_ns);
+        return false;
+    }
+    int result = gs_resumable_watch(&self->resumable, fd, direction);
+    if (result) {
+        *ret_err = result < 0 ? result : 0;
+        return false;
+    }
+    if (deadline_ns != GS_NEVER)
+        start_timer(self, deadline_ns);
+    return suspend(self, true);
+}
+
+uint64_t gs_cc_deadline(struct thread *self, uint64_t deadline_ns)
+{
+    struct extra *extra = gs_cc_extra(self);
+    if (self->phase == PHASE_NEW || !extra->deadline_ns)
+        extra->deadline_ns = deadline_ns;
+    return extra->deadline_ns;
+}
+
+uint64_t gs_cc_from_wall(const struct timespec *time)
+{
+    uint64_t wall_ns = (uint64_t)time->tv_sec * GS_SECOND + (uint64_t)time->tv_nsec;
+    uint64_t now_ns = gs_clock_wall();
+    return time->tv_sec < 0 || wall_ns <= now_ns ? 1
+                                                 : gs_clock_after(gs_clock_now(), wall_ns - now_ns);
+}
+
+void gs_cc_complete(struct thread *self)
+{
+    atomic_store_explicit(&self->phase, PHASE_NEW, memory_order_relaxed);
+    self->progress = 0;
+    if (self->extra) {
+        stop_timer(self);
+        self->extra->deadline_ns = 0;
+    }
+}
+
+/* ---- The end ---- */
+
+static void free_records(struct gs_cc_record *record)
+{
+    while (record) {
+        struct gs_cc_record *caller = record->caller;
+        gs_cc_record_free(record);
+        record = caller;
+    }
+}
+
+static void free_thread(struct thread *thread)
+{
+    if (thread->extra) {
+        free(thread->extra->values);
+        free(thread->extra->locals);
+        gs_cc_release(thread->extra, sizeof *thread->extra);
+    }
+    gs_cc_release(thread, sizeof *thread);
+}
+
+/* Its worker does not touch it any more when it is done: whoever joins it frees it. */
+static void complete(struct thread *thread)
+{
+    gs_resumable_end(&thread->resumable);
+    spin_lock(&thread->lock);
+    struct thread *joiner = thread->joiner;
+    bool is_detached = thread->is_detached;
+    atomic_store(&thread->is_done, true);
+    spin_unlock(&thread->lock);
+    if (is_detached)
+        free_thread(thread);
+    else if (joiner)
+        gs_cc_wake(joiner);
+}
+
+static void end_process(void *status)
+{
+    exit((int)(intptr_t)status);
+}
+
+static void clean_up(void *thread)
+{
+    gs_cc_run_cleanups(thread);
+    gs_cc_destroy_values(thread);
+}
+
+static void finish(struct thread *thread)
+{
+    struct gs_cc_state *state = &gs_cc_state;
+    state->suspending = 0;
+    free_records(thread->record);
+    thread->record = NULL;
+    while (thread->environments)
+        gs_cc_environment_free((char *)thread->environments + 16);
+    atomic_store(&thread->cancel, CANCEL_DISABLED);
+    thread->is_exiting = true;
+    if (gs_cc_has_cleanups(thread)) {
+        gs_cc_complete(thread);
+        gs_cc___on_stack(clean_up, thread);
+        state->suspending = 0;
+        return; /* it is resumed when this is done */
+    }
+    gs_cc_complete(thread);
+    /* Handlers of the exit may wait, so they need a stack. */
+    if (thread->is_first && thread->has_returned)
+        gs_cc___on_stack(end_process, thread->argument);
+    else
+        complete(thread);
+}
+
+void gs_cc_exit(struct thread *self, void *result)
+{
+    self->argument = result;
+    self->is_exiting = true;
+    if (!self->stack) {
+        gs_cc_state.suspending = 1;
+        return;
+    }
+    __atomic_store_n(&self->stack, NULL, __ATOMIC_RELEASE);
+    gs_resumable_wake(&self->resumable);
+    gs_thread_exit(NULL);
+}
+
+/* ---- Running ---- */
+
+/* Resume calls from the innermost on, until one has to wait. Returns whether all are complete. */
+static bool resume_records(struct gs_cc_state *state, struct thread *thread)
+{
+    struct gs_cc_record *record = thread->record;
+    while (record) {
+        struct gs_cc_record *caller = record->caller;
+        record->site->resume(record);
+        if (state->suspending) {
+            thread->record = state->first ? state->first : caller;
+            if (state->last)
+                state->last->caller = caller;
+            return false;
+        }
+        record = caller;
+    }
+    thread->record = NULL;
+    thread->argument = (void *)state->result[0];
+    thread->has_returned = true;
+    return true;
+}
+
+static bool start(struct gs_cc_state *state, struct thread *thread)
+{
+    thread->has_started = true;
+    void *result = thread->start(thread->argument);
+    if (state->suspending) {
+        thread->record = state->first;
+        return false;
+    }
+    thread->argument = result;
+    thread->has_returned = true;
+    return true;
+}
+
+static void step(struct gs_resumable *resumable)
+{
+    struct gs_cc_state *state = &gs_cc_state;
+    struct thread *thread = gs_container_of(resumable, struct thread, resumable);
+    if (resumable->fd >= 0)
+        gs_resumable_unwatch(resumable);
+    if (thread->stack)
+        return; /* a wake-up that has missed it */
+    state->self = thread;
+    state->suspending = 0;
+    state->first = state->last = NULL;
+    errno = thread->err;
+    bool is_complete = thread->is_exiting;
+    if (!is_complete)
+        is_complete = thread->has_started ? resume_records(state, thread) : start(state, thread);
+    thread->err = errno;
+    if (is_complete || (thread->is_exiting && !thread->stack))
+        finish(thread);
+    state->suspending = 0;
+    state->self = NULL;
+}
+
+static struct thread *new_thread(void *(*fn)(void *), void *argument)
+{
+    struct thread *thread = memset(gs_cc_allocate(sizeof *thread), 0, sizeof *thread);
+    gs_resumable_init(&thread->resumable, step);
+    thread->start = fn;
+    thread->argument = argument;
+    return thread;
+}
+
+/* Threads stay on the worker where they start; they are dealt out in turn. */
+static unsigned next_worker(void)
+{
+    static atomic_uint count;
+    return gs_cc_workers == 1 ? 0 : atomic_fetch_add(&count, 1) % gs_cc_workers + 1;
+}
+
+int gs_cc_pthread_create(pthread_t *ret_thread, const pthread_attr_t *attributes,
+                         void *(*fn)(void *), void *argument)
+{
+    int state = PTHREAD_CREATE_JOINABLE;
+    if (attributes)
+        pthread_attr_getdetachstate(attributes, &state);
+    struct thread *thread = new_thread(fn, argument);
+    atomic_store(&thread->is_detached, state == PTHREAD_CREATE_DETACHED);
+    *ret_thread = (pthread_t)thread;
+    int err = gs_resumable_start(&thread->resumable, next_worker());
+    if (err)
+        free_thread(thread);
+    return -err;
+}
+
+struct thread *gs_cc_start_first(void *(*fn)(void *))
+{
+    struct thread *thread = new_thread(fn, NULL);
+    thread->is_first = true;
+    return gs_resumable_start(&thread->resumable, 0) ? NULL : thread;
+}
+
+/* ---- Calls on a stack ---- */
+
+struct stack_call {
+    struct thread *thread;
+    void (*call)(void *);
+    void *box;
+};
+
+static void *run_on_stack(void *argument)
+{
+    struct stack_call call = *(struct stack_call *)argument;
+    struct thread *thread = call.thread;
+    gs_cc_release(argument, sizeof call);
+    gs_cc_state.self = thread;
+    gs_cc_state.suspending = 0;
+    errno = thread->err;
+    thread->phase = PHASE_NEW; /* the calls that it makes have phases of their own */
+    call.call(call.box);
+    thread->err = errno;
+    atomic_store(&thread->phase, PHASE_GRANTED);
+    __atomic_store_n(&thread->stack, NULL, __ATOMIC_RELEASE);
+    gs_resumable_wake(&thread->resumable);
+    return NULL;
+}
+
+void gs_cc___on_stack(void (*call)(void *), void *box)
+{
+    struct thread *self = thread_self();
+    if (!self || self->stack) {
+        call(box);
+        return;
+    }
+    if (self->phase == PHASE_GRANTED) {
+        gs_cc_complete(self);
+        return;
+    }
+    struct stack_call *argument = gs_cc_allocate(sizeof *argument);
+    *argument = (struct stack_call){self, call, box};
+    const struct gs_thread_attributes attributes = {
+        .name = "stack call", .stack_size = STACK_SIZE, .worker = gs_threads_worker()};
+    self->phase = PHASE_WAITING;
+    self->err = errno;
+    if (gs_thread_spawn(&attributes, run_on_stack, argument, &self->stack)) {
+        gs_cc_release(argument, sizeof *argument);
+        call(box); /* no memory for a stack: the worker waits with it */
+        gs_cc_complete(self);
+        return;
+    }
+    gs_thread_detach(self->stack);
+    suspend(self, false);
+}
+
+/* ---- Join, detach, exit ---- */
+
+int gs_cc_pthread_join(pthread_t id, void **ret_result)
+{
+    struct thread *self = thread_self(), *thread = (struct thread *)id;
+    if (thread == self)
+        return EDEADLK;
+    for (;;) {
+        if (gs_cc_test_cancel(self))
+            return 0;
+        spin_lock(&thread->lock);
+        bool is_done = atomic_load(&thread->is_done);
+        thread->joiner = is_done ? NULL : self;
+        spin_unlock(&thread->lock);
+        if (is_done)
+            break;
+        if (gs_cc_wait(self, false))
+            return 0;
+    }
+    if (ret_result)
+        *ret_result = thread->argument;
+    free_thread(thread);
+    gs_cc_complete(self);
+    return 0;
+}
+
+int gs_cc_pthread_tryjoin_np(pthread_t id, void **ret_result)
+{
+    struct thread *thread = (struct thread *)id;
+    return atomic_load(&thread->is_done) ? gs_cc_pthread_join(id, ret_result) : EBUSY;
+}
+
+int gs_cc_pthread_detach(pthread_t id)
+{
+    struct thread *thread = (struct thread *)id;
+    spin_lock(&thread->lock);
+    bool is_done = atomic_load(&thread->is_done);
+    bool was_detached = atomic_exchange(&thread->is_detached, true);
+    spin_unlock(&thread->lock);
+    if (was_detached)
+        return EINVAL;
+    if (is_done)
+        free_thread(thread);
+    return 0;
+}
+
+void gs_cc_pthread_exit(void *result)
+{
+    gs_cc_exit(thread_self(), result);
+}
+
+pthread_t gs_cc_pthread_self(void)
+{
+    return (pthread_t)thread_self();
+}
+
+int gs_cc_pthread_equal(pthread_t one, pthread_t other)
+{
+    return one == other;
+}
+
+int gs_cc_sched_yield(void)
+{
+    struct thread *self = thread_self();
+    if (!self)
+        return sched_yield();
+    if (self->stack) {
+        int err = errno;
+        gs_thread_yield();
+        returned_to_stack(self, err);
+        return 0;
+    }
+    if (self->phase == PHASE_NEW) {
+        self->phase = PHASE_SECOND;
+        gs_resumable_wake(&self->resumable);
+        suspend(self, false);
+        return 0;
+    }
+    self->phase = PHASE_NEW;
+    return 0;
+}
+
+int gs_cc_pthread_yield(void)
+{
+    return gs_cc_sched_yield();
+}

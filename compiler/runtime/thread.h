@@ -1,0 +1,195 @@
+/* The threads of a compiled program, and how they wait.
+ *
+ * A thread runs on the stack of a worker, and waits as a chain of records; or, while it is in a
+ * call that was not compiled, on a stack of its own (`stack` is not NULL), where it waits as a user
+ * thread. The functions of the runtime that wait are written once for both:
+ *
+ *     while ((n = try()) == -EAGAIN)
+ *         if (gs_cc_wait_fd(self, fd, GS_READ))
+ *             return 0;
+ *
+ * gs_cc_wait_... returns true if the thread leaves the worker's stack: then the function returns at
+ * once, with any value, and is called again with the same arguments when the thread was woken. What
+ * it has to remember until then is in `phase` and `progress`. */
+#ifndef GS_COMPILER_THREAD_H
+#define GS_COMPILER_THREAD_H
+
+#include "compiler/runtime/abi.h"
+
+#include <errno.h>
+#include <gossamer/clock.h>
+#include <gossamer/list.h>
+#include <gossamer/loop_timer.h>
+#include <gossamer/resumable.h>
+#include <gossamer/thread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* A call that waits goes through these; a call begins with PHASE_NEW. The others are set by what
+ * wakes the thread, or by the call itself. */
+enum phase {
+    PHASE_NEW,
+    PHASE_WAITING, /* in the queue of an object, or for a descriptor */
+    PHASE_CLAIMED, /* removed from the queue, and about to be woken */
+    PHASE_GRANTED, /* it has what it waited for */
+    PHASE_SECOND,  /* of a yield */
+};
+
+struct queue {
+    struct thread *first, *last;
+};
+
+/* What few threads have. */
+struct extra {
+    void **values; /* of keys */
+    char *locals;  /* thread-local variables */
+    struct gs_timer timer;
+    uint64_t deadline_ns;
+    bool has_timer;
+    struct cleanup *cleanups;
+    char name[16];
+};
+
+struct thread {
+    struct gs_resumable resumable;
+    struct gs_cc_record *record; /* the innermost; NULL: none */
+    void *(*start)(void *);
+    void *argument; /* later its result */
+    struct environment *environments;
+    struct thread *joiner;
+    struct thread *next, *previous; /* in the queue of an object */
+    size_t progress;                /* bytes that the call has transferred already */
+    struct extra *extra;
+    struct gs_thread *stack;
+    int err; /* errno, while it does not run */
+    atomic_uchar phase;
+    atomic_uchar cancel; /* enum cancel */
+    uint8_t outcome;     /* of a condition variable, while it locks the mutex again */
+    atomic_bool is_done, is_detached;
+    bool has_started, has_returned, is_exiting, is_first;
+    atomic_flag lock; /* guards joiner, is_done, is_detached */
+};
+
+/* How many kernel threads run threads. */
+extern unsigned gs_cc_workers;
+
+/* Start the first thread of the program. Returns NULL if there is no memory. */
+struct thread *gs_cc_start_first(void *(*fn)(void *));
+
+static inline struct thread *thread_self(void)
+{
+    return gs_cc_state.self;
+}
+
+/* ---- Spin locks ---- */
+
+void gs_cc_spin(atomic_flag *lock);
+
+static inline void spin_lock(atomic_flag *lock)
+{
+    if (__builtin_expect(atomic_flag_test_and_set_explicit(lock, memory_order_acquire), 0))
+        gs_cc_spin(lock);
+}
+
+static inline void spin_unlock(atomic_flag *lock)
+{
+    atomic_flag_clear_explicit(lock, memory_order_release);
+}
+
+/* ---- Waiting (thread.c) ---- */
+
+/* Wait until gs_cc_wake. Returns true if the caller must return (see above). */
+bool gs_cc_wait(struct thread *self, bool is_external);
+
+/* The same until the deadline: the caller looks at the clock. */
+bool gs_cc_wait_until(struct thread *self, uint64_t deadline_ns, bool is_external);
+
+/* Wait for GS_READ or GS_WRITE, at most until the deadline. Sets *ret_err to 0 or -errno when it
+ * returns false. */
+bool gs_cc_wait_fd(struct thread *self, int fd, unsigned direction, uint64_t deadline_ns,
+                   int *ret_err);
+
+void gs_cc_wake(struct thread *thread);
+
+/* Begin to measure a duration, or continue: the deadline is that of the first call. */
+uint64_t gs_cc_deadline(struct thread *self, uint64_t deadline_ns);
+
+/* The time of the monotonic clock at which the wall clock will show this. */
+uint64_t gs_cc_from_wall(const struct timespec *time);
+
+static inline bool is_late(uint64_t deadline_ns)
+{
+    return deadline_ns != GS_NEVER && deadline_ns <= gs_clock_now();
+}
+
+/* A call that has waited is complete: the next one is a new one. */
+void gs_cc_complete(struct thread *self);
+
+/* The thread ends: its calls return. On a stack it does not return. */
+void gs_cc_exit(struct thread *self, void *result);
+
+/* Returns what few threads have. */
+struct extra *gs_cc_extra(struct thread *thread);
+
+/* ---- Cancellation (cancel.c) ---- */
+
+enum cancel { CANCEL_REQUESTED = 1, CANCEL_DISABLED = 2 };
+
+/* At a cancellation point: whether the thread was canceled; it ends then, the caller returns. */
+bool gs_cc_test_cancel(struct thread *self);
+
+static inline bool must_cancel(const struct thread *self)
+{
+    return atomic_load_explicit(&self->cancel, memory_order_relaxed) == CANCEL_REQUESTED;
+}
+
+/* Run the cleanups and the destructors of the values. Called on a stack. */
+void gs_cc_run_cleanups(struct thread *self);
+void gs_cc_destroy_values(struct thread *self);
+bool gs_cc_has_cleanups(const struct thread *self);
+
+/* ---- Mutexes (mutex.c), as other objects use them ---- */
+
+struct mutex;
+/* Lock it again after a wait. Returns true if the caller must return. */
+bool gs_cc_relock(struct thread *self, struct mutex *mutex);
+void gs_cc_unlock(struct mutex *mutex);
+
+/* ---- Queues of waiting threads; the caller holds the object's lock ---- */
+
+static inline void queue_append(struct queue *queue, struct thread *thread)
+{
+    atomic_store_explicit(&thread->phase, PHASE_WAITING, memory_order_relaxed);
+    thread->next = NULL;
+    thread->previous = queue->first ? queue->last : NULL;
+    *(queue->first ? &queue->last->next : &queue->first) = thread;
+    queue->last = thread;
+}
+
+static inline void queue_remove(struct queue *queue, struct thread *thread)
+{
+    *(thread->previous ? &thread->previous->next : &queue->first) = thread->next;
+    if (thread->next)
+        thread->next->previous = thread->previous;
+    else
+        queue->last = thread->previous;
+}
+
+static inline struct thread *queue_pop(struct queue *queue)
+{
+    struct thread *thread = queue->first;
+    if (thread) {
+        queue_remove(queue, thread);
+        atomic_store_explicit(&thread->phase, PHASE_CLAIMED, memory_order_relaxed);
+    }
+    return thread;
+}
+
+/* The thread, which was removed from a queue, has what it waited for. Wakes it. */
+static inline void grant(struct thread *thread)
+{
+    atomic_store_explicit(&thread->phase, PHASE_GRANTED, memory_order_release);
+    gs_cc_wake(thread);
+}
+
+#endif

@@ -1,0 +1,100 @@
+/* Resumables: activities without a stack, which the workers resume beside the threads.
+ *
+ *     static void step(struct gs_resumable *resumable)       called whenever it is resumed
+ *     {
+ *         struct job *job = gs_container_of(resumable, struct job, resumable);
+ *         if (do_a_part(job) == -EAGAIN)
+ *             err = gs_resumable_watch(resumable, job->fd, GS_READ);
+ *         else
+ *             gs_resumable_end(resumable);
+ *     }
+ *     gs_resumable_init(&job->resumable, step);
+ *     err = gs_resumable_start(&job->resumable, 0);
+ *
+ * A resumable keeps its state where it likes, usually in the structure that contains it; compilers
+ * and generators of state machines are its users. It stands in the run queues beside the threads,
+ * counts as one of them for the end of the run and for deadlocks, and stays on the worker on which
+ * it was started. Its function is called on the worker's own stack: it must not make a call that
+ * waits, and returns when the resumable has to wait. It is called again when the resumable was
+ * woken, whether before or after it returned: at most one wake-up is pending.
+ *
+ * Threads: functions may be called by user threads and by resumables, unless their description says
+ * otherwise; while no user threads run, only gs_resumable_init.
+ */
+#ifndef GOSSAMER_RESUMABLE_H
+#define GOSSAMER_RESUMABLE_H
+
+#include <gossamer/api.h>
+#include <gossamer/loop_io.h>
+#include <gossamer/sync.h>
+#include <gossamer/thread.h>
+
+GS_BEGIN_DECLS
+
+struct gs_resumable;
+
+typedef void gs_resume_fn(struct gs_resumable *resumable);
+
+/* All members are private to the library. */
+struct gs_resumable {
+    union {
+        struct gs_policy_item item; /* while it is ready */
+        struct gs_waiter waiter;    /* while it waits for a descriptor */
+    } queued;
+    void *run;
+    gs_resume_fn *resume;
+    void *worker;
+    int fd;
+    GS_ATOMIC(uint8_t) state;
+    uint8_t direction;
+    bool is_external;
+};
+
+/* ---- The life of a resumable ---- */
+
+GS_API void gs_resumable_init(struct gs_resumable *resumable, gs_resume_fn *resume);
+
+/* Make it ready for the first time. worker: the one that runs it, numbered from 1; 0: the calling
+ * one. From now on the run does not end before the resumable. Returns 0 or -EINVAL (no such
+ * worker). */
+GS_API GS_MUST_CHECK int gs_resumable_start(struct gs_resumable *resumable, unsigned worker);
+
+/* End it. Called by its own function, which may then free it, and must return. It must not be woken
+ * any more, nor watch a descriptor. */
+GS_API void gs_resumable_end(struct gs_resumable *resumable);
+
+/* ---- Waiting ----
+ * Before its function returns, a resumable arranges what will wake it.
+ */
+
+/* Resume it when its function has returned. What the caller has written before is visible to the
+ * function then. Any kernel thread. */
+GS_API void gs_resumable_wake(struct gs_resumable *resumable);
+
+/* Wake it when fd is ready for GS_READ or GS_WRITE; for one descriptor at a time. Called by its own
+ * function. Returns 0 (it will be woken, perhaps too early), 1 (a system call is worth trying at
+ * once: it will not be woken), -EBADF (fd is negative), -ENOMEM, or the error with which the kernel
+ * refuses to watch fd. */
+GS_API GS_MUST_CHECK int gs_resumable_watch(struct gs_resumable *resumable, int fd,
+                                            unsigned direction);
+
+/* End what gs_resumable_watch has started, if no event has ended it. Called by its own function,
+ * which calls it whenever it is resumed after gs_resumable_watch has returned 0. */
+GS_API void gs_resumable_unwatch(struct gs_resumable *resumable);
+
+/* Whether the resumable, when its function returns, waits for something that comes from outside the
+ * threads, such as a timer: then the wait is no deadlock. It is so during gs_resumable_watch in any
+ * case. Called by its own function. */
+GS_API void gs_resumable_set_external(struct gs_resumable *resumable, bool is_external);
+
+/* Returns the event loop of the calling worker, for timers and other watchers. Their callbacks run
+ * on that worker, and must not wait. */
+GS_API struct gs_loop *gs_threads_loop(void);
+
+/* Returns the number of the calling worker, from 1; 0 in kernel threads that are no workers. Any
+ * kernel thread. */
+GS_API unsigned gs_threads_worker(void);
+
+GS_END_DECLS
+
+#endif

@@ -1,0 +1,174 @@
+/* Resumables: runnables without a stack. While one is ready, its item is in the run queue as a
+ * message; while it waits for a descriptor, the same memory is its waiter in the descriptor's
+ * queue.
+ *
+ *     idle <--- its function returns --- running <--- popped from the run queue
+ *      |                                  |   ^                      ^
+ *      |                                wake  `--- returns ---.      |
+ *      |                                  v                   |      |
+ *      `---- wake ----> queued        notified ---------------+------'
+ */
+#include "thread/resumable.h"
+#include "thread/descriptors.h"
+
+#include <errno.h>
+#include <gossamer/resumable.h>
+
+enum state { STATE_RUNNING, STATE_NOTIFIED, STATE_IDLE };
+
+_Static_assert(offsetof(struct gs_resumable, run) == offsetof(struct runnable, resume),
+               "a resumable begins with a runnable");
+_Static_assert(offsetof(struct gs_waiter, value) >= offsetof(struct gs_policy_item, next),
+               "the links of the waiter end before that of the item");
+
+static struct runnable *runnable_of_resumable(struct gs_resumable *resumable)
+{
+    return (struct runnable *)resumable;
+}
+
+/* A pointer in a waiter's `item` with the lowest bit: a resumable; without: of gs_poll. */
+static void *tagged(struct gs_resumable *resumable)
+{
+    return (char *)resumable + 1;
+}
+
+static void enqueue(struct gs_resumable *resumable)
+{
+    struct worker *worker = resumable->worker;
+    if (gs_worker_or_null() == worker) {
+        queue_push(worker, runnable_of_resumable(resumable));
+        return;
+    }
+    gs_runtime_enter();
+    gs_worker_send(worker, runnable_of_resumable(resumable));
+    gs_runtime_leave();
+}
+
+/* The function may end the resumable and free it: it is touched only if it has not ended. */
+static void run(struct worker *worker, struct runnable *runnable)
+{
+    struct gs_resumable *resumable = (struct gs_resumable *)runnable;
+    uint64_t ended = count_read(&worker->ended);
+    /* Acquire: pairs with the exchange in gs_resumable_wake. */
+    atomic_exchange_explicit(&resumable->state, STATE_RUNNING, memory_order_acquire);
+    resumable->resume(resumable);
+    if (count_read(&worker->ended) != ended)
+        return;
+    uint8_t running = STATE_RUNNING;
+    gs_chaos(CHAOS_PARK);
+    if (!atomic_compare_exchange_strong(&resumable->state, &running, STATE_IDLE))
+        queue_push(worker, runnable);
+}
+
+void gs_resumable_init(struct gs_resumable *resumable, gs_resume_fn *resume)
+{
+    *resumable = (struct gs_resumable){.run = (void *)run, .resume = resume, .fd = -1};
+    atomic_init(&resumable->state, STATE_NOTIFIED);
+}
+
+int gs_resumable_start(struct gs_resumable *resumable, unsigned worker)
+{
+    struct worker *self = worker_current();
+    if (worker > gs_runtime.options.workers)
+        return -EINVAL;
+    resumable->worker = worker ? gs_runtime.workers[worker - 1] : self;
+    count_add(&self->spawned, 1);
+    enqueue(resumable);
+    return 0;
+}
+
+void gs_resumable_end(struct gs_resumable *resumable)
+{
+    struct worker *worker = resumable->worker;
+    gs_resumable_set_external(resumable, false);
+    count_add(&worker->ended, 1);
+}
+
+void gs_resumable_wake(struct gs_resumable *resumable)
+{
+    gs_chaos(CHAOS_WAKE);
+    if (atomic_exchange(&resumable->state, STATE_NOTIFIED) == STATE_IDLE)
+        enqueue(resumable);
+}
+
+void gs_resumable_notify(void *item)
+{
+    struct gs_resumable *resumable = (struct gs_resumable *)((char *)item - 1);
+    gs_resumable_wake(resumable);
+}
+
+void gs_resumable_set_external(struct gs_resumable *resumable, bool is_external)
+{
+    struct worker *worker = resumable->worker;
+    if (resumable->is_external == is_external)
+        return;
+    resumable->is_external = is_external;
+    count_add(&worker->external, is_external ? 1 : UINT64_MAX);
+}
+
+/* ---- Descriptors ---- */
+
+/* As gs_descriptor_wait: the waiter is queued first, and the bit is read again afterwards. */
+static int queue_at(struct descriptor *descriptor, struct gs_resumable *resumable)
+{
+    unsigned direction = resumable->direction;
+    struct gs_wait_queue *queue = descriptor_queue(descriptor, direction);
+    struct gs_waiter *waiter = &resumable->queued.waiter;
+    *waiter = (struct gs_waiter){.item = tagged(resumable)};
+    waiters_append(queue, waiter);
+    if (!gs_runtime.is_multi || !(atomic_fetch_or(&descriptor->maybe_ready, 0) & direction))
+        return 0;
+    waiters_remove(queue, waiter);
+    descriptor_clear(descriptor, direction);
+    return 1;
+}
+
+int gs_resumable_watch(struct gs_resumable *resumable, int fd, unsigned direction)
+{
+    struct descriptor *descriptor = gs_descriptor(fd);
+    if (!descriptor)
+        return descriptor_error(fd);
+    spin_lock(&descriptor->lock);
+    int result = gs_descriptor_watch(descriptor, fd);
+    if (!result && descriptor_may_be_ready(descriptor, direction)) {
+        descriptor_clear(descriptor, direction);
+        result = 1;
+    } else if (!result) {
+        resumable->direction = (uint8_t)direction;
+        result = queue_at(descriptor, resumable);
+    }
+    spin_unlock(&descriptor->lock);
+    if (!result) {
+        resumable->fd = fd;
+        gs_resumable_set_external(resumable, true);
+    }
+    return result;
+}
+
+void gs_resumable_unwatch(struct gs_resumable *resumable)
+{
+    if (resumable->fd < 0)
+        return;
+    struct descriptor *descriptor = gs_descriptor(resumable->fd);
+    struct gs_waiter *waiter = &resumable->queued.waiter;
+    resumable->fd = -1;
+    if (!descriptor)
+        return;
+    spin_lock(&descriptor->lock);
+    if (waiter_is_queued(waiter))
+        waiters_remove(descriptor_queue(descriptor, resumable->direction), waiter);
+    spin_unlock(&descriptor->lock);
+}
+
+/* ---- The calling worker ---- */
+
+struct gs_loop *gs_threads_loop(void)
+{
+    return worker_current()->loop;
+}
+
+unsigned gs_threads_worker(void)
+{
+    struct worker *worker = gs_worker_or_null();
+    return worker ? worker->index + 1 : 0;
+}

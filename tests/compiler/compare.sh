@@ -1,0 +1,36 @@
+#!/bin/bash
+# Compiles a program with clang and POSIX threads, and with `gossamer cc` in several ways: all must write the same and end with
+# the same status.
+#
+#     compare.sh GOSSAMER SOURCE
+set -euo pipefail
+
+gossamer=$1 source=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+run() {
+    local name=$1 status=0
+    shift
+    printf 'a line\nanother\n' | timeout 60 "$@" >"$name.out" 2>&1 || status=$?
+    echo "status $status" >>"$name.out"
+}
+
+compare() {
+    run "$@"
+    diff -u expected.out "$1.out" || {
+        echo "compare: $1 of $source differs" >&2
+        exit 1
+    }
+}
+
+clang-19 -O1 -pthread -w "$source" -o expected
+run expected ./expected
+for level in -O0 -O2; do
+    "$gossamer" cc $level -g -pthread -w "$source" -o "converted$level"
+    compare "converted$level" "./converted$level"
+done
+compare workers env GOSSAMER_WORKERS=3 ./converted-O2
+"$gossamer" cc -O2 -pthread -w -fgossamer-frames=environment "$source" -o environment
+compare environment ./environment

@@ -1,0 +1,133 @@
+/* Ways to call a function that waits: recursion, pointers, structures by value, results of all
+ * kinds. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct small {
+    int a, b;
+};
+struct large {
+    long values[9];
+};
+typedef int unary(int);
+
+static int recurse(int n)
+{
+    int here[3] = {n, n + 1, n + 2};
+    if (!n) {
+        sched_yield();
+        return 1;
+    }
+    int result = recurse(n - 1);
+    return result + here[n % 3] - n;
+}
+
+static struct small make_small(int n)
+{
+    sched_yield();
+    return (struct small){n, n * 2};
+}
+
+static struct large make_large(struct large from, int n)
+{
+    struct large result = from;
+    sched_yield();
+    for (int i = 0; i < 9; i++)
+        result.values[i] += (long)n * i;
+    return result;
+}
+
+static double half(float x)
+{
+    usleep(1);
+    return x / 2;
+}
+
+static int twice(int n)
+{
+    sched_yield();
+    return 2 * n;
+}
+
+static int never_waits(int n)
+{
+    return n + 1;
+}
+
+static void set_through(int *into, int n)
+{
+    usleep(10);
+    *into = n;
+    sched_yield();
+    *into += 1;
+}
+
+static unary *const functions[] = {twice, never_waits};
+
+static unsigned char narrow(int n)
+{
+    sched_yield();
+    return (unsigned char)n;
+}
+
+static _Bool is_odd(int n)
+{
+    sched_yield();
+    return n & 1;
+}
+
+static long long loop(int rounds)
+{
+    long long sum = 0;
+    for (int i = 0; i < rounds; i++) {
+        switch (i % 4) {
+        case 0:
+            sum += functions[i % 2](i);
+            break;
+        case 1:
+            sched_yield();
+            /* fall through */
+        case 2:
+            sum ^= narrow(i);
+            break;
+        default:
+            if (is_odd(i) && i > 7)
+                continue;
+            sum += is_odd(i);
+        }
+    }
+    return sum;
+}
+
+static void *run(void *argument)
+{
+    static __thread char text[400];
+    int id = (int)(long)argument, value = 0;
+    struct large large = {{1, 2, 3, 4, 5, 6, 7, 8, 9}};
+    struct small small = make_small(id);
+    set_through(&value, id);
+    large = make_large(large, small.b);
+    snprintf(text, sizeof text, "%d: %d %d %d %ld %g %d %d %lld", id, recurse(id * 7), small.a,
+             value, large.values[8], half((float)id), functions[id % 2](id), functions[1](id),
+             loop(id * 5));
+    sched_yield();
+    return strdup(text);
+}
+
+int main(void)
+{
+    pthread_t threads[12];
+    for (long i = 0; i < 12; i++)
+        pthread_create(&threads[i], NULL, run, (void *)i);
+    for (int i = 0; i < 12; i++) {
+        void *text;
+        pthread_join(threads[i], &text);
+        puts(text);
+        free(text);
+    }
+    return recurse(3000) & 127;
+}

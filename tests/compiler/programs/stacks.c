@@ -1,0 +1,120 @@
+/* What cannot be converted, and runs on a stack: variadic functions, setjmp, frames without a
+ * constant size, and callbacks of foreign code. */
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int waits(int n)
+{
+    usleep(5);
+    sched_yield();
+    return n;
+}
+
+static int add(int count, ...)
+{
+    int sum = 0;
+    va_list list;
+    va_start(list, count);
+    for (int i = 0; i < count; i++)
+        sum += waits(va_arg(list, int));
+    va_end(list);
+    return sum;
+}
+
+static int compare(const void *left, const void *right)
+{
+    int one = *(const int *)left, other = *(const int *)right;
+    return waits(one) - waits(other);
+}
+
+static int jump(int n)
+{
+    jmp_buf back;
+    volatile int rounds = 0;
+    int value = setjmp(back);
+    sched_yield();
+    rounds++;
+    if (value < n)
+        longjmp(back, value + 1);
+    return rounds + waits(n);
+}
+
+static int variable(int n)
+{
+    char bytes[n + 1];
+    memset(bytes, n, (size_t)n + 1);
+    sched_yield();
+    return bytes[n] + waits(1);
+}
+
+struct pair {
+    long a, b, c;
+};
+
+static long by_value(struct pair pair, ...)
+{
+    va_list list;
+    va_start(list, pair);
+    struct pair other = va_arg(list, struct pair);
+    va_end(list);
+    sched_yield();
+    return pair.a * 100 + other.c;
+}
+
+static int (*const through_pointer)(int, ...) = add;
+static int (*const old_style)() = waits;
+
+static void *run(void *argument)
+{
+    int id = (int)(long)argument;
+    int values[] = {id, 5, 3, 9, 1, 7};
+    qsort(values, 6, sizeof *values, compare);
+    int *found = bsearch(&(int){7}, values, 6, sizeof *values, compare);
+    struct pair pair = {id, 2, 3};
+    char text[200];
+    snprintf(text, sizeof text, "%d: %d %d %d %d %ld %d %d %d", id, add(3, id, id + 1, 10),
+             jump(id), variable(id), values[3], by_value(pair, pair), through_pointer(2, id, 4),
+             old_style(id), found ? *found : 0);
+    return strdup(text);
+}
+
+/* It is itself the function of a thread. */
+static void *jumping_thread(void *argument)
+{
+    jmp_buf back;
+    if (!setjmp(back)) {
+        sched_yield();
+        longjmp(back, 1);
+    }
+    sched_yield();
+    return argument;
+}
+
+static void at_exit(void)
+{
+    printf("exit %d\n", waits(4));
+}
+
+int main(void)
+{
+    pthread_t threads[8], jumper;
+    void *result;
+    atexit(at_exit);
+    pthread_create(&jumper, NULL, jumping_thread, (void *)77L);
+    for (long i = 0; i < 8; i++)
+        pthread_create(&threads[i], NULL, run, (void *)i);
+    for (int i = 0; i < 8; i++) {
+        pthread_join(threads[i], &result);
+        puts(result);
+        free(result);
+    }
+    pthread_join(jumper, &result);
+    printf("%ld\n", (long)result);
+    return add(2, 1, 2);
+}
