@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <gossamer/clock.h>
+#include <gossamer/resumable.h>
 #include <gossamer/sys.h>
 #include <string.h>
 #include <sys/syscall.h>

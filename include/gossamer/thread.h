@@ -243,10 +243,8 @@ GS_API void gs_thread_set_priority(struct gs_thread *thread, enum gs_priority pr
 /* Returns the calling user thread; NULL in kernel threads that are no workers. */
 GS_API struct gs_thread *gs_thread_self(void);
 
-/* Returns the number, from 1, of the worker that runs the calling thread. Workers that the monitor
- * has added have numbers above options.workers, by up to GS_EXTRA_WORKERS. */
+/* Workers that the monitor has added have numbers above options.workers, by up to this. */
 #define GS_EXTRA_WORKERS 4
-GS_API unsigned gs_threads_worker(void);
 
 /* Let the other ready threads of this worker run first. */
 GS_API void gs_thread_yield(void);

@@ -418,12 +418,6 @@ struct gs_thread *gs_thread_self(void)
     return worker ? worker->current : NULL;
 }
 
-unsigned gs_threads_worker(void)
-{
-    CHECKED_THREAD();
-    return worker_current()->index + 1;
-}
-
 const char *gs_thread_name(const struct gs_thread *thread)
 {
     CHECKED_HANDLE(thread);

@@ -2,6 +2,7 @@
  * thread. */
 #include "tests/thread/fixture.h"
 
+#include <gossamer/resumable.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
