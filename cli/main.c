@@ -2,6 +2,7 @@
 #include "cli/help.h"
 #include "cli/lab.h"
 #include "cli/options.h"
+#include "cli/run.h"
 #include "cli/suggestion.h"
 #include "compiler/cc.h"
 #include "load/load.h"
@@ -19,6 +20,7 @@ static const struct command {
 } commands[] = {
     {"serve", "web server for the files of a directory", gs_serve_main},
     {"load", "HTTP load generator", gs_load_main},
+    {"run", "unchanged program, its threads on user-level threads", cli_run_main},
     {"cc", "compile threaded C programs into events", gs_cc_main_command},
     {"lab", "run experiments and write reports", cli_lab_main},
 };

@@ -80,9 +80,10 @@ struct gs_threads_options {
     /* Limit of kernel threads for blocking calls; 0: four. Where files are read by io_uring, the
      * kernel may start as many more for each worker, and at least four for each processor. */
     unsigned max_pool_threads;
-    int dump_signal; /* a signal that writes a dump of all threads; 0: none */
-    bool is_silent;  /* write no reports */
-    int report_fd;   /* for reports: deadlock, stack overflow, dumps; 0: standard error */
+    int dump_signal;     /* a signal that writes a dump of all threads; 0: none */
+    bool is_silent;      /* write no reports */
+    bool leaves_signals; /* install no handler of SIGSEGV: a stack overflow is not reported */
+    int report_fd;       /* for reports: deadlock, stack overflow, dumps; 0: standard error */
     /* A worker is stuck if one thread occupies it for this long. 0: 10 ms; GS_NEVER: no monitor, so
      * that with one worker the process has no other kernel thread unless a blocking call needs one.
      * Some system calls require that (unshare, setns with a user namespace); others concern only
@@ -200,6 +201,11 @@ struct gs_thread_attributes {
      * the thread was joined, and has no guard. NULL: allocate one. */
     void *stack;
     const struct gs_thread_start *start; /* instead of fn */
+    /* Called when the thread has ended and neither its stack nor its control block is used any
+     * more, with its result: it may free `stack`, and what thread_pointer points to. It runs on the
+     * stack and with the thread pointer of the worker, and must not wait. Only for detached threads
+     * with `stack`. NULL: nothing is called. */
+    void (*on_end)(void *result);
     /* The FS base on x86-64, TPIDR_EL0 on aarch64, while the thread runs: thread-local storage of
      * its own, laid out as the ABI and the C library define. NULL: it shares its worker's. */
     void *thread_pointer;
@@ -207,8 +213,9 @@ struct gs_thread_attributes {
 
 /* Start a thread. ret_thread: must be joined or detached; NULL: it is detached. Any kernel thread.
  * Returns 0, -ENOMEM, -EAGAIN (no stack of that size is left), -EINVAL (no such worker or
- * priority, or no such stack size), or -EOPNOTSUPP (a thread pointer together with `stack` or
- * `start`, on a CPU where programs cannot set the GS base). */
+ * priority, no such stack size, or on_end for a thread that must be joined or has no `stack`), or
+ * -EOPNOTSUPP (a thread pointer together with `stack` or `start`, on a CPU where programs cannot
+ * set the GS base). */
 GS_API GS_MUST_CHECK int gs_thread_spawn(const struct gs_thread_attributes *attributes,
                                          gs_thread_fn *fn, void *argument,
                                          struct gs_thread **ret_thread);
@@ -235,6 +242,9 @@ GS_API void gs_thread_set_priority(struct gs_thread *thread, enum gs_priority pr
 
 /* Returns the calling user thread; NULL in kernel threads that are no workers. */
 GS_API struct gs_thread *gs_thread_self(void);
+
+/* Workers that the monitor has added have numbers above options.workers, by up to this. */
+#define GS_EXTRA_WORKERS 4
 
 /* Let the other ready threads of this worker run first. */
 GS_API void gs_thread_yield(void);
@@ -269,6 +279,13 @@ GS_API void *gs_thread_call_on_worker_stack(void *(*fn)(void *argument), void *a
  * gs_thread_call_on_worker_stack). If the child's loop could not be created, it returns -ENOMEM,
  * -EMFILE or -ENFILE there, and the child must exit. */
 GS_API pid_t gs_fork(void);
+
+/* Call fork_process(argument), which must fork as fork(2) does. Returns what that returns: the
+ * process id, 0 in the child, or a negative error. In the child the run is over, without cleanup:
+ * the caller continues as the only kernel thread, on its stack and with its thread pointer, and no
+ * function of user threads may be called before the next gs_threads_run. The thread may have a
+ * thread pointer of its own. */
+GS_API long gs_fork_leaving(long (*fork_process)(void *argument), void *argument);
 
 /* ---- Park: a wait from which other primitives can be built ----
  *

@@ -184,3 +184,38 @@ pid_t gs_fork(void)
     unlock_all(worker);
     return err ? err : pid;
 }
+
+/* The parent's structures are leaked: other kernel threads may have been using them. The GS base
+ * would make the kernel thread a worker. */
+static void leave_in_child(struct worker *worker)
+{
+    gs_symbols_after_fork();
+    gs_backtrace_after_fork();
+    gs_monitor_after_fork();
+    gs_descriptors_after_fork();
+    gs_files_reset();
+    gs_stacks_after_fork(worker, worker->current);
+    for (unsigned i = 0; i < gs_runtime.worker_count; i++)
+        gs_loop_forget_signals(gs_runtime.workers[i]->loop);
+    unlock_all(worker);
+    gs_list_init(&gs_runtime.user_stack_threads);
+    gs_worker_set_current(NULL);
+    gs_runtime.workers = NULL;
+    gs_runtime.worker_count = 0;
+    gs_runtime.user_stack_lock = (struct gs_spin){0};
+    atomic_store(&gs_runtime.entering, 0);
+    atomic_store(&gs_runtime.is_running, false);
+}
+
+long gs_fork_leaving(long (*fork_process)(void *argument), void *argument)
+{
+    CHECKED_THREAD();
+    struct worker *worker = worker_current();
+    lock_all(worker);
+    long pid = fork_process(argument);
+    if (pid)
+        unlock_all(worker);
+    else
+        leave_in_child(worker);
+    return pid;
+}

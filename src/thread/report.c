@@ -71,12 +71,13 @@ int gs_reports_start(void)
 {
     check_sanitizer();
     int err = gs_reports_start_dumping(gs_runtime.workers[0]);
-    if (!err)
+    if (!err && !gs_runtime.options.leaves_signals)
         gs_overflow_start();
     return err;
 }
 
 void gs_reports_stop(void)
 {
-    gs_overflow_stop();
+    if (!gs_runtime.options.leaves_signals)
+        gs_overflow_stop();
 }

@@ -139,7 +139,8 @@ ALWAYS_INLINE int create(struct worker *worker, const struct gs_thread_attribute
     if (!attributes)
         attributes = &none;
     if (attributes->worker > gs_runtime.options.workers ||
-        (unsigned)attributes->priority > GS_PRIORITY_LOW)
+        (unsigned)attributes->priority > GS_PRIORITY_LOW ||
+        (attributes->on_end && !attributes->stack))
         return -EINVAL;
     if (attributes->thread_pointer && !gs_tls_bases_are_supported(attributes))
         return -EOPNOTSUPP;
@@ -150,6 +151,7 @@ ALWAYS_INLINE int create(struct worker *worker, const struct gs_thread_attribute
     make_live(thread, worker && !gs_runtime.is_multi);
     gs_thread_set_tls_base(thread, attributes->thread_pointer);
     thread->fn = fn;
+    thread->on_end = attributes->on_end;
     thread->argument = argument;
     fiber_init(&thread->fiber, thread->stack, (size_t)(thread->stack_top - thread->stack));
     thread->sp = initial_context(thread, attributes->start);
@@ -163,6 +165,8 @@ int gs_thread_spawn(const struct gs_thread_attributes *attributes, gs_thread_fn 
     CHECKED_RUNNING();
     struct worker *worker = gs_worker_or_null();
     struct gs_thread *thread;
+    if (attributes && attributes->on_end && ret_thread)
+        return -EINVAL;
     int err = create(worker, attributes, fn, argument, &thread);
     if (err)
         return err;
@@ -203,9 +207,19 @@ static void release(struct worker *worker, struct gs_thread *thread)
         return;
     }
     valgrind_remove_stack(thread->valgrind_stack);
+    void (*on_end)(void *) = thread->on_end;
+    void *result = thread->argument;
     spin_lock_always(&gs_runtime.user_stack_lock);
     gs_list_remove(&thread->link);
     spin_unlock_always(&gs_runtime.user_stack_lock);
+    if (LIKELY(!on_end))
+        return;
+    if (worker->has_thread_tls_base) {
+        worker->on_end = on_end;
+        worker->end_result = result;
+    } else {
+        on_end(result);
+    }
 }
 
 /* The scope may end as soon as it is left, and memory of the program's, on which the thread ran, be

@@ -136,6 +136,7 @@ struct gs_thread {
     uint32_t deadline_index; /* in its worker's deadlines; 0: not in there */
     uint32_t slot_index;     /* of its stack, in the class */
     gs_thread_fn *fn;
+    void (*on_end)(void *result); /* only on a stack of the program's; NULL: none */
     unsigned select_start;
     struct runnable cancel_message;
     char *stack, *stack_top;       /* the lowest usable byte, and the end */

@@ -5,6 +5,8 @@
  * gs_thread.tls_base is the register's value while the thread runs; NULL: that of its worker.
  * worker.worker_tls_base is the value while the worker or any other thread runs.
  * worker.has_thread_tls_base says that a thread with a value of its own runs.
+ * worker.on_end is the function of a thread that has ended while the thread pointer was its own; it
+ * may free what that points to, so it is called when the worker's is restored.
  * worker.abi_thread_pointer is what __builtin_thread_pointer returns in the kernel thread now, by
  * which gs_worker_or_null recognizes it: on x86-64 this is not the register, but the word to which
  * the register points. */
@@ -81,6 +83,11 @@ __attribute__((no_stack_protector)) void gs_thread_resume_with_tls_base(struct w
     worker->abi_thread_pointer = read_abi_thread_pointer();
     worker->has_thread_tls_base = false;
     worker->countdown = countdown;
+    void (*on_end)(void *) = worker->on_end;
+    if (UNLIKELY(on_end != NULL)) {
+        worker->on_end = NULL;
+        on_end(worker->end_result);
+    }
 }
 
 __attribute__((no_stack_protector)) void gs_worker_restore_tls_base(struct worker *worker)

@@ -49,7 +49,7 @@ struct run_queue {
 enum { LEVELS = 4, RESERVED_CLASSES = 5, STACK_CLASSES = 7, CLASS_USER_STACK = STACK_CLASSES };
 
 /* Workers that the monitor may add to those that the program asked for, while these are stuck. */
-#define EXTRA_WORKERS_MAX 4u
+#define EXTRA_WORKERS_MAX ((unsigned)GS_EXTRA_WORKERS)
 
 /* Threads that any worker may take: those that have not started yet, and migrating ones. */
 struct shared_queue {
@@ -136,6 +136,9 @@ struct worker {
     struct fiber fiber;
     void *abi_thread_pointer; /* what __builtin_thread_pointer returns in this kernel thread */
     void *worker_tls_base;    /* the TLS base unless a thread with its own TLS runs */
+    void (*on_end)(
+        void *result); /* of a thread that has ended: called with the worker's TLS base */
+    void *end_result;
     bool has_thread_tls_base; /* such a thread runs: it may only switch to the worker's own stack */
     void *stack;              /* the worker's own */
     size_t stack_size;

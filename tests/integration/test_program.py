@@ -29,13 +29,13 @@ def test_help_names_every_command(option: str) -> None:
     done = gossamer(option)
     assert done.returncode == 0
     assert done.stderr == ""
-    for command in ("serve", "load", "cc", "lab"):
+    for command in ("serve", "load", "run", "cc", "lab"):
         assert f"\n  {command} " in done.stdout
 
 
 def test_the_command_help_works_like_the_option() -> None:
     assert gossamer("help").stdout == gossamer("--help").stdout
-    for command in ("serve", "load", "cc"):
+    for command in ("serve", "load", "run", "cc"):
         done = gossamer("help", command)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout == gossamer(command, "--help").stdout

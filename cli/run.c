@@ -1,0 +1,127 @@
+#include "cli/run.h"
+
+#include "cli/executable.h"
+#include "cli/options.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIBRARY "libgossamer_run.so"
+enum { REFUSED = 126, NOT_FOUND = 127 };
+
+static uint64_t workers;
+static bool has_stats, explains, traces, leaves_children;
+
+static const struct cli_option options[] = {
+    {"workers", 'w', "N", "kernel threads that run the program's threads (default: processors)",
+     CLI_NUMBER, &workers, .max = 1000},
+    {"no-children", '\0', NULL, "run the programs that it executes natively", CLI_FLAG,
+     &leaves_children},
+    {"stats", '\0', NULL, "print counts at the end", CLI_FLAG, &has_stats, .group = "Reports"},
+    {"explain", '\0', NULL, "name each system call that had to block a kernel thread", CLI_FLAG,
+     &explains},
+    {"trace", '\0', NULL, "print each system call that is emulated", CLI_FLAG, &traces},
+};
+static const struct cli_command command = {
+    .name = "gossamer run",
+    .operands = "PROGRAM [ARGUMENT...]",
+    .summary = "Run an unchanged program, its POSIX threads on user-level threads.",
+    .options = options,
+    .count = sizeof options / sizeof *options,
+    .epilogue =
+        "Exit status: the program's, or 126 if it cannot be run so, 127 if it is not found.",
+};
+
+/* Options after the program are the program's. Returns the index of the program. */
+static int find_program(int argc, char **argv)
+{
+    int i = 1;
+    for (; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
+        if (!strcmp(argv[i], "--"))
+            return i + 1;
+        if (!strcmp(argv[i], "--workers") || !strcmp(argv[i], "-w"))
+            i++;
+    }
+    return i < argc ? i : argc;
+}
+
+static int fail(const char *program, const char *reason, int status)
+{
+    fprintf(stderr, "gossamer run: %s: %s\n", program, reason);
+    return status;
+}
+
+/* Beside the program in a build directory, or where it is installed. */
+static bool find_library(char *ret_path, size_t n)
+{
+    static const char *const places[] = {"", "../" GS_LIBDIR "/gossamer/"};
+    char self[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length < 0)
+        return false;
+    self[length] = 0;
+    *strrchr(self, '/') = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if ((size_t)snprintf(ret_path, n, "%s/%s%s", self, places[i], LIBRARY) < n &&
+            !access(ret_path, R_OK))
+            return true;
+    }
+    return false;
+}
+
+/* Put the value before that of the variable, if it has one. */
+static int prepend(const char *name, const char *value)
+{
+    const char *before = getenv(name);
+    char *text;
+    if (!before || !*before)
+        return setenv(name, value, 1) ? -errno : 0;
+    if (asprintf(&text, "%s:%s", value, before) < 0)
+        return -ENOMEM;
+    int err = setenv(name, text, 1) ? -errno : 0;
+    free(text);
+    return err;
+}
+
+static int set_environment(const char *library)
+{
+    char text[256];
+    snprintf(text, sizeof text, "workers=%u%s%s%s%s", (unsigned)workers, has_stats ? ",stats" : "",
+             explains ? ",explain" : "", traces ? ",trace" : "",
+             leaves_children ? ",no-children" : "");
+    int err = prepend("LD_PRELOAD", library);
+    if (!err)
+        err = prepend("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+    return err ? err : (setenv("GOSSAMER_RUN", text, 1) ? -errno : 0);
+}
+
+int cli_run_main(int argc, char **argv)
+{
+    char path[PATH_MAX], library[PATH_MAX];
+    int program = find_program(argc, argv), first;
+    int err = cli_parse(&command, program < argc ? program : argc, argv, &first);
+    if (err)
+        return err == CLI_DONE ? 0 : 2;
+    if (program >= argc) {
+        cli_fail(&command, "no program given (try gossamer run --help)");
+        return 2;
+    }
+    err = cli_executable_find(argv[program], path, sizeof path);
+    if (err)
+        return fail(argv[program], strerror(-err), err == -EACCES ? REFUSED : NOT_FOUND);
+    const char *refusal = cli_executable_refusal(path);
+    if (refusal)
+        return fail(argv[program], refusal, REFUSED);
+    if (!find_library(library, sizeof library))
+        return fail(LIBRARY, "not found; it is built for x86-64 only", REFUSED);
+    err = set_environment(library);
+    if (err)
+        return fail(argv[program], strerror(-err), REFUSED);
+    execv(path, argv + program);
+    return fail(argv[program], strerror(errno), REFUSED);
+}

@@ -1,0 +1,151 @@
+/* The start: when the program creates its first thread, the runtime begins in a kernel thread of
+ * its own. The program's first thread becomes a task, and its kernel thread the receiver. */
+#include "compat/pthread/environment.h"
+#include "compat/pthread/real.h"
+#include "compat/pthread/task.h"
+
+#include <errno.h>
+#include <gossamer/sys.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <sys/rseq.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define RUNTIME_STACK ((size_t)512 << 10)
+#define COLLECTOR_STACK ((size_t)64 << 10)
+#define HWCAP2_FSGSBASE_BIT 2u
+
+struct gs_run gs_run;
+
+static struct start_registers main_registers;
+static uint32_t is_handed_over; /* a futex */
+
+static void *collect(void *unused)
+{
+    (void)unused;
+    gs_descriptors_serve();
+}
+
+/* The first user thread. */
+static void *begin(void *unused)
+{
+    const struct gs_thread_attributes collector = {
+        .name = "collector", .migrates = true, .stack_size = COLLECTOR_STACK};
+    while (!__atomic_load_n(&is_handed_over, __ATOMIC_ACQUIRE))
+        gs_syscall(SYS_futex, (long)&is_handed_over, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
+    gs_own_descriptors_end();
+    int err = gs_thread_spawn(&collector, collect, NULL, NULL);
+    if (!err)
+        err = gs_task_spawn(gs_run.main_task, &main_registers);
+    if (err)
+        gs_report_refusal("there is no memory for the first thread");
+    return unused;
+}
+
+static void *run_runtime(void *unused)
+{
+    const struct gs_threads_options options = {
+        .workers = gs_run.workers, .is_silent = true, .leaves_signals = true};
+    gs_own_descriptors_begin(gs_descriptors_poller());
+    int err = gs_threads_run(&options, begin, NULL, NULL);
+    if (err)
+        gs_report_refusal(err == -EBUSY ? "the runtime is in use"
+                                        : "the runtime cannot be started");
+    return unused;
+}
+
+static void start_runtime(void)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    gs_signals all = ~(gs_signals)0, before;
+    gs_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof before, 0, 0);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, RUNTIME_STACK);
+    int err = gs_real()->pthread_create(&thread, &attributes, run_runtime, NULL);
+    pthread_attr_destroy(&attributes);
+    if (err)
+        gs_report_refusal("a kernel thread for the runtime cannot be created");
+}
+
+/* On the receiver's stack, with its thread pointer. */
+static void receive(void *unused)
+{
+    __atomic_store_n(&is_handed_over, 1, __ATOMIC_RELEASE);
+    gs_syscall(SYS_futex, (long)&is_handed_over, FUTEX_WAKE_PRIVATE, INT_MAX, 0, 0, 0);
+    gs_receiver_main(unused);
+}
+
+/* The kernel would write into the thread's memory which CPU the receiver uses. */
+static void leave_restartable_sequences(void *thread_pointer)
+{
+    enum { UNREGISTER = 1, SIGNATURE = 0x53053053, FAILED = -2, AREA = 32 };
+    int *area = (int *)((char *)thread_pointer + __rseq_offset);
+    if (!__rseq_size)
+        return;
+    gs_syscall(SYS_rseq, (long)area, AREA, UNREGISTER, SIGNATURE, 0, 0);
+    area[1] = FAILED;
+}
+
+static struct task *new_main_task(void)
+{
+    struct task *task = gs_task_new((unsigned)gs_run.process_id);
+    if (!task)
+        gs_report_refusal("there is no memory for the first thread");
+    __asm__ volatile("movq %%fs:0, %0" : "=r"(task->thread_pointer));
+    gs_syscall(SYS_get_robust_list, 0, (long)&task->robust_list, (long)&task->robust_size, 0, 0, 0);
+    gs_syscall(SYS_prctl, PR_GET_TID_ADDRESS, (long)&task->clear_tid, 0, 0, 0, 0);
+    leave_restartable_sequences(task->thread_pointer);
+    return task;
+}
+
+static unsigned processors(void)
+{
+    cpu_set_t set;
+    long n = gs_syscall(SYS_sched_getaffinity, 0, sizeof set, (long)&set, 0, 0, 0);
+    unsigned count = 0;
+    for (long i = 0; i < n; i++)
+        count += (unsigned)__builtin_popcount(((const unsigned char *)&set)[i]);
+    return count ? count : 1;
+}
+
+void gs_run_activate(void)
+{
+    struct gs_bare_thread *receiver;
+    if (gs_run.is_active || !gs_run.is_enabled)
+        return;
+    if (!(getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE_BIT))
+        gs_report_refusal("the kernel does not let programs set the FS base");
+    gs_run.process_id = (int)gs_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    /* A thread that the C library has made otherwise: it is none of ours, and would not see us. */
+    if (gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0) != gs_run.process_id)
+        return;
+    if (!gs_run.workers)
+        gs_run.workers = processors();
+    gs_run.main_task = new_main_task();
+    if (gs_descriptors_start() || gs_bare_thread_new(&receiver))
+        gs_report_refusal("there is no memory or no descriptor for the runtime");
+    gs_signals_start(gs_run.main_task);
+    is_handed_over = 0;
+    gs_run.is_active = true;
+    start_runtime();
+    gs_receiver_start(gs_run.process_id);
+    main_registers = (struct start_registers){0};
+    gs_run_hand_over(&main_registers, receiver->stack_top, receiver->thread_pointer, receive);
+}
+
+/* The library may also be loaded where it was not asked for: by a set-user-ID program's child. */
+__attribute__((constructor)) static void start(void)
+{
+    if (gs_run.is_enabled)
+        return;
+    gs_environment_start();
+    gs_run.is_enabled = true;
+}

@@ -1,0 +1,205 @@
+/* Kernel threads that run tasks: how a task comes in and leaves, and how it waits. */
+#include "compat/pthread/task.h"
+
+#include <errno.h>
+#include <gossamer/clock.h>
+#include <gossamer/resumable.h>
+#include <gossamer/sys.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+__thread __attribute__((tls_model("initial-exec"))) struct task *gs_task;
+__thread __attribute__((tls_model("initial-exec"))) volatile bool gs_task_is_inside;
+
+#define CARRIERS 1024u
+static struct carrier carriers[CARRIERS];
+
+void gs_run_lock_slow(struct gs_run_lock *lock)
+{
+    unsigned turns = 0;
+    do {
+        while (atomic_load_explicit(&lock->is_held, memory_order_relaxed)) {
+            __builtin_ia32_pause();
+            /* The holder may have been preempted by the kernel. */
+            if (++turns % 256 == 0)
+                gs_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+        }
+    } while (atomic_exchange_explicit(&lock->is_held, true, memory_order_acquire));
+}
+
+struct carrier *gs_carrier(void)
+{
+    return &carriers[gs_threads_worker() % CARRIERS];
+}
+
+struct carrier *gs_carrier_at(unsigned index)
+{
+    struct carrier *carrier = index < CARRIERS ? &carriers[index] : NULL;
+    return carrier && carrier->is_attached ? carrier : NULL;
+}
+
+/* Async signals are received elsewhere. A blocked fault would kill the process, and a blocked
+ * SIGSYS any process at its next system call. */
+static void set_kernel_mask(void)
+{
+    gs_signals mask =
+        ~(GS_SIGNAL(SIGSEGV) | GS_SIGNAL(SIGBUS) | GS_SIGNAL(SIGFPE) | GS_SIGNAL(SIGILL) |
+          GS_SIGNAL(SIGTRAP) | GS_SIGNAL(SIGSYS) | GS_SIGNAL(KICK) | GS_SIGNAL(33));
+    gs_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof mask, 0, 0);
+}
+
+static bool is_same_stack(const stack_t *a, const stack_t *b)
+{
+    return a->ss_sp == b->ss_sp && a->ss_size == b->ss_size && a->ss_flags == b->ss_flags;
+}
+
+void gs_carrier_attach(struct task *task)
+{
+    struct carrier *carrier = gs_carrier();
+    if (GS_UNLIKELY(!carrier->is_attached)) {
+        carrier->tid = (int)gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+        carrier->alternate_stack = (stack_t){.ss_flags = SS_DISABLE};
+        set_kernel_mask();
+        gs_dispatch_attach(carrier);
+        carrier->is_attached = true;
+    }
+    if (GS_UNLIKELY(!is_same_stack(&carrier->alternate_stack, &task->alternate_stack)) &&
+        !gs_syscall(SYS_sigaltstack, (long)&task->alternate_stack, 0, 0, 0, 0, 0))
+        carrier->alternate_stack = task->alternate_stack;
+    atomic_store_explicit(&carrier->switches,
+                          atomic_load_explicit(&carrier->switches, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    atomic_store_explicit(&carrier->must_switch, false, memory_order_relaxed);
+}
+
+void gs_carriers_forget(void)
+{
+    memset(carriers, 0, sizeof carriers);
+}
+
+void gs_task_enter(struct task *task)
+{
+    gs_task_is_inside = true;
+    __asm__ volatile("" ::: "memory");
+    gs_carrier()->selector = 0; /* SYSCALL_DISPATCH_FILTER_ALLOW */
+    atomic_store_explicit(&task->running_on, 0, memory_order_relaxed);
+}
+
+/* Sequentially consistent: gs_signal_task makes a signal pending and reads running_on afterwards;
+ * this stores running_on and then looks for pending signals. One of them sees the other. */
+static bool try_leave(struct task *task)
+{
+    struct carrier *carrier = gs_carrier();
+    carrier->selector = 1; /* SYSCALL_DISPATCH_FILTER_BLOCK */
+    atomic_store(&task->running_on, carrier->tid);
+    if (!gs_has_signal(task) &&
+        !atomic_load_explicit(&carrier->must_switch, memory_order_relaxed)) {
+        __asm__ volatile("" ::: "memory");
+        gs_task_is_inside = false;
+        return true;
+    }
+    carrier->selector = 0;
+    atomic_store_explicit(&task->running_on, 0, memory_order_relaxed);
+    return false;
+}
+
+void gs_task_leave(struct task *task, ucontext_t *context, long *result, long number)
+{
+    if (GS_UNLIKELY(atomic_load_explicit(&gs_run.is_ticker_asleep, memory_order_relaxed)))
+        gs_receiver_wake();
+    while (GS_UNLIKELY(!try_leave(task))) {
+        if (atomic_load_explicit(&gs_carrier()->must_switch, memory_order_relaxed))
+            gs_task_yield(task);
+        if (!gs_has_signal(task))
+            continue;
+        if (!context) {
+            /* The kernel makes the frame that a handler needs. */
+            int tid = gs_carrier()->tid;
+            gs_carrier()->selector = 1;
+            atomic_store(&task->running_on, tid);
+            gs_task_is_inside = false;
+            gs_kick(tid);
+            return;
+        }
+        gs_deliver(task, context, result, number);
+    }
+}
+
+void gs_task_yield(struct task *task)
+{
+    gs_thread_yield();
+    gs_carrier_attach(task);
+}
+
+/* ---- Waiting ---- */
+
+void gs_task_prepare(struct task *task, bool is_interruptible)
+{
+    atomic_store(&task->wake, WAKE_NONE);
+    atomic_store(&task->waits_for_signals, is_interruptible);
+    if (!is_interruptible)
+        return;
+    if (gs_has_signal(task) || atomic_exchange(&task->must_cancel, false))
+        gs_task_wake(task, WAKE_SIGNAL);
+}
+
+int gs_task_wait(struct task *task, uint64_t deadline_ns)
+{
+    int err = 0;
+    GS_COUNT(waits);
+    while (!atomic_load(&task->wake) && err != -ETIMEDOUT)
+        err = gs_thread_park(deadline_ns);
+    unsigned wake = atomic_exchange(&task->wake, WAKE_DONE);
+    atomic_store(&task->waits_for_signals, false);
+    gs_carrier_attach(task);
+    if (wake == WAKE_DONE)
+        return 0;
+    return wake == WAKE_SIGNAL ? -EINTR : -ETIMEDOUT;
+}
+
+/* The task may wake by itself between the two, wait again and be woken too early: waits are loops.
+ * Its memory stays. */
+void gs_task_wake(struct task *task, enum wake wake)
+{
+    unsigned none = WAKE_NONE;
+    if (atomic_compare_exchange_strong(&task->wake, &none, wake) && task != gs_task)
+        gs_thread_unpark(task->thread);
+}
+
+/* ---- Deadlines ---- */
+
+static bool is_valid(const struct timespec *time)
+{
+    return time->tv_sec >= 0 && time->tv_nsec >= 0 && time->tv_nsec < (long)GS_SECOND;
+}
+
+static uint64_t ns_of(const struct timespec *time)
+{
+    uint64_t seconds = (uint64_t)time->tv_sec;
+    return seconds > UINT32_MAX ? GS_NEVER / 2 : seconds * GS_SECOND + (uint64_t)time->tv_nsec;
+}
+
+int gs_deadline_after(const struct timespec *timeout, uint64_t *ret_deadline_ns)
+{
+    if (timeout && !is_valid(timeout))
+        return -EINVAL;
+    *ret_deadline_ns = timeout ? gs_clock_now() + ns_of(timeout) : GS_NEVER;
+    return 0;
+}
+
+int gs_deadline_at(clockid_t clock, const struct timespec *time, uint64_t *ret_deadline_ns)
+{
+    struct timespec now;
+    if (!time) {
+        *ret_deadline_ns = GS_NEVER;
+        return 0;
+    }
+    if (!is_valid(time))
+        return -EINVAL;
+    long err = gs_syscall(SYS_clock_gettime, clock, (long)&now, 0, 0, 0, 0);
+    if (err)
+        return (int)err;
+    uint64_t at_ns = ns_of(time), now_ns = ns_of(&now);
+    *ret_deadline_ns = gs_clock_now() + (at_ns > now_ns ? at_ns - now_ns : 0);
+    return 0;
+}

@@ -1,0 +1,206 @@
+/* Calling the program's signal handlers, in the kernel's stead: on the task's stack or its
+ * alternate one, with the context of the system call, the kick or the fault that interrupted the
+ * program. */
+#include "compat/pthread/task.h"
+
+#include <errno.h>
+#include <gossamer/sys.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+/* ---- The default action ---- */
+
+void gs_signal_default(int number)
+{
+    struct kernel_action action = {.handler = (void *)SIG_DFL};
+    gs_signals signal = GS_SIGNAL(number), before;
+    if (gs_action_of(number).handler != (void *)SIG_IGN)
+        gs_syscall(SYS_rt_sigaction, number, (long)&action, 0, sizeof action.mask, 0, 0);
+    gs_syscall(SYS_tgkill, gs_run.process_id, gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0), number, 0,
+               0, 0);
+    gs_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&signal, (long)&before, sizeof signal, 0, 0);
+    /* It has stopped the process, and that continues. */
+    gs_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof before, 0, 0);
+}
+
+/* ---- Handlers ---- */
+
+struct handler_call {
+    struct kernel_action action;
+    int number;
+    siginfo_t info;
+    ucontext_t *context;
+};
+
+static void call(void *argument)
+{
+    struct handler_call *call = argument;
+    if (call->action.flags & SA_SIGINFO)
+        ((void (*)(int, siginfo_t *, void *))call->action.handler)(call->number, &call->info,
+                                                                   call->context);
+    else
+        ((void (*)(int))call->action.handler)(call->number);
+}
+
+static bool is_within(const stack_t *stack, const void *address)
+{
+    return (uintptr_t)address - (uintptr_t)stack->ss_sp < stack->ss_size;
+}
+
+static void call_on_its_stack(const struct task *task, struct handler_call *handler)
+{
+    const stack_t *stack = &task->alternate_stack;
+    if (handler->action.flags & SA_ONSTACK && !(stack->ss_flags & SS_DISABLE) &&
+        !is_within(stack, __builtin_frame_address(0)))
+        gs_run_call_on((char *)stack->ss_sp + stack->ss_size, call, handler);
+    else
+        call(handler);
+}
+
+/* As gs_task_leave, but nothing more is delivered first. */
+static void leave_for_handler(struct task *task)
+{
+    struct carrier *carrier = gs_carrier();
+    carrier->selector = 1;
+    atomic_store(&task->running_on, carrier->tid);
+    __asm__ volatile("" ::: "memory");
+    gs_task_is_inside = false;
+    /* What became pending since is announced again. */
+    if (gs_has_signal(task))
+        gs_kick(carrier->tid);
+}
+
+static void forget_action(int number)
+{
+    const struct kernel_action none = {.handler = (void *)SIG_DFL};
+    const long arguments[] = {number, (long)&none, 0, sizeof none.mask};
+    gs_sigaction(NULL, arguments);
+}
+
+/* Inside. The kernel will take its mask for this kernel thread from the context. */
+static void call_handler(struct task *task, struct handler_call *handler)
+{
+    gs_signals kernel_mask, before = atomic_load(&task->mask), mask = before;
+    memcpy(&kernel_mask, &handler->context->uc_sigmask, sizeof kernel_mask);
+    memcpy(&handler->context->uc_sigmask, &before, sizeof before);
+    mask |= handler->action.mask;
+    if (!(handler->action.flags & SA_NODEFER))
+        mask |= GS_SIGNAL(handler->number);
+    if (handler->action.flags & SA_RESETHAND)
+        forget_action(handler->number);
+    task->handled++;
+    task->handled_without_restart += !(handler->action.flags & SA_RESTART);
+    gs_set_mask(task, mask, true);
+    leave_for_handler(task);
+    call_on_its_stack(task, handler);
+    gs_task_enter(task);
+    memcpy(&mask, &handler->context->uc_sigmask, sizeof mask);
+    memcpy(&handler->context->uc_sigmask, &kernel_mask, sizeof kernel_mask);
+    gs_set_mask(task, mask, false);
+}
+
+/* What the interrupted system call returns, or that it is made again. */
+static void settle_call(ucontext_t *context, const struct kernel_action *action, long *result,
+                        long number)
+{
+    greg_t *registers = context->uc_mcontext.gregs;
+    if (!result || (*result != RESTART_IF_ASKED && *result != RESTART_NEVER))
+        return;
+    if (*result == RESTART_IF_ASKED && action->flags & SA_RESTART) {
+        registers[REG_RAX] = *result = number;
+        registers[REG_RIP] -= 2;
+    } else {
+        registers[REG_RAX] = *result = -EINTR;
+    }
+}
+
+void gs_deliver(struct task *task, ucontext_t *context, long *result, long number)
+{
+    gs_signals deliverable;
+    while ((deliverable = gs_deliverable(task))) {
+        struct handler_call handler = {.context = context};
+        handler.number = gs_take_pending(task, deliverable, &handler.info);
+        if (!handler.number)
+            return;
+        handler.action = gs_action_of(handler.number);
+        if (handler.action.handler == (void *)SIG_IGN)
+            continue;
+        if (handler.action.handler == (void *)SIG_DFL) {
+            gs_signal_default(handler.number);
+            continue;
+        }
+        settle_call(context, &handler.action, result, number);
+        call_handler(task, &handler);
+    }
+}
+
+/* ---- What the kernel calls ---- */
+
+static bool is_fault(int number, const siginfo_t *info)
+{
+    return info->si_code > 0 && (number == SIGSEGV || number == SIGBUS || number == SIGFPE ||
+                                 number == SIGILL || number == SIGTRAP || number == SIGSYS);
+}
+
+/* The thread pointer may still be that of a task which another worker has resumed: the selector
+ * says that this kernel thread is in here. */
+static bool is_in_program(void)
+{
+    return gs_task && !gs_task_is_inside && gs_carrier()->selector;
+}
+
+/* A fault that the program does not handle happens again, with the default action. */
+static void handle_fault(int number, const siginfo_t *info, ucontext_t *context)
+{
+    struct task *task = gs_task;
+    struct handler_call handler = {gs_action_of(number), number, *info, context};
+    bool is_handled = is_in_program() && handler.action.handler != (void *)SIG_DFL &&
+                      handler.action.handler != (void *)SIG_IGN &&
+                      !(atomic_load(&task->mask) & GS_SIGNAL(number));
+    if (!is_handled) {
+        struct kernel_action none = {.handler = (void *)SIG_DFL};
+        gs_syscall(SYS_rt_sigaction, number, (long)&none, 0, sizeof none.mask, 0, 0);
+        if (number == SIGSYS || number == SIGTRAP)
+            gs_signal_default(number);
+        return;
+    }
+    gs_task_enter(task);
+    call_handler(task, &handler);
+    gs_task_leave(task, context, NULL, -1);
+    context->uc_stack = task->alternate_stack;
+}
+
+/* A signal of the process, which the receiver takes. If all tasks block it now, the kernel shall
+ * keep it: the receiver blocks it before it waits again. */
+void gs_on_signal(int number, siginfo_t *info, void *context)
+{
+    enum { SET_USER = 33 }; /* the C library's, for each of its kernel threads */
+    if (is_fault(number, info)) {
+        handle_fault(number, info, context);
+        return;
+    }
+    if (number == SET_USER && info->si_code == SI_TKILL) {
+        struct handler_call handler = {gs_action_of(number), number, *info, context};
+        call(&handler);
+        return;
+    }
+    if (!gs_signal_process(number, info))
+        gs_syscall(SYS_rt_sigqueueinfo, gs_run.process_id, number, (long)info, 0, 0, 0);
+}
+
+void gs_on_kick(int number, siginfo_t *info, void *context)
+{
+    struct task *task = gs_task;
+    if (info->si_code != -KICK) {
+        gs_on_signal(number, info, context);
+        return;
+    }
+    if (!is_in_program())
+        return;
+    gs_task_enter(task);
+    /* The kernel blocks it until the handler returns, which may be on another worker. */
+    const gs_signals kick = GS_SIGNAL(KICK);
+    gs_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&kick, 0, sizeof kick, 0, 0);
+    gs_task_leave(task, context, NULL, -1);
+    ((ucontext_t *)context)->uc_stack = task->alternate_stack;
+}

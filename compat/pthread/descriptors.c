@@ -1,0 +1,261 @@
+/* Waiting for descriptors: all are in one epoll instance, disarmed after each event (EPOLLONESHOT),
+ * and one user thread collects the events and wakes tasks. Tasks wait in a list of the descriptor's
+ * entry; a task that waits for several is in several lists. O_NONBLOCK is never set: it belongs to
+ * the open file, which other processes may share.
+ *
+ * A task is put into the list before the descriptor is armed, and an event is delivered under the
+ * lock of the entry: so an event that comes in between finds the task. */
+#include "compat/pthread/task.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gossamer/clock.h>
+#include <gossamer/io.h>
+#include <gossamer/list.h>
+#include <gossamer/sys.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#define CHUNK 1024u
+#define CHUNKS 1024u
+#define EVENTS_MAX 128
+#define WAITERS_ON_STACK 8u
+/* Beyond what programs use that count on the lowest numbers or close all up to some limit. */
+#define OWN_FD_FLOOR 4096
+
+struct entry {
+    struct gs_run_lock lock;
+    uint32_t turn; /* a futex: 1: a task is between gs_descriptor_lock and unlock; 2: others wait */
+    struct gs_list waiters; /* zero: not initialized */
+};
+struct waiter {
+    struct gs_list link;
+    struct task *task;
+    unsigned events;
+    int fd;
+};
+
+static struct entry *_Atomic chunks[CHUNKS];
+static int poller = -1;
+
+static struct entry *entry_of(int fd)
+{
+    if (fd < 0 || (unsigned)fd >= CHUNK * CHUNKS)
+        return NULL;
+    struct entry *_Atomic *slot = &chunks[(unsigned)fd / CHUNK];
+    struct entry *chunk = atomic_load_explicit(slot, memory_order_acquire), *none = NULL;
+    if (!chunk) {
+        long address = gs_syscall(SYS_mmap, 0, CHUNK * sizeof *chunk, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (address < 0)
+            return NULL;
+        chunk = (struct entry *)address;
+        if (!atomic_compare_exchange_strong(slot, &none, chunk)) {
+            gs_syscall(SYS_munmap, address, CHUNK * sizeof *chunk, 0, 0, 0, 0);
+            chunk = none;
+        }
+    }
+    return &chunk[(unsigned)fd % CHUNK];
+}
+
+static struct entry *lock_entry(int fd)
+{
+    struct entry *entry = entry_of(fd);
+    if (!entry)
+        return NULL;
+    gs_run_acquire(&entry->lock);
+    if (!entry->waiters.next)
+        gs_list_init(&entry->waiters);
+    return entry;
+}
+
+bool gs_descriptor_is_own(int fd)
+{
+    return fd >= 0 && (fd == poller || gs_own_descriptors_have(fd));
+}
+
+/* ---- Arming and events ---- */
+
+/* Watch for what all waiters want. The caller holds the lock. */
+static int arm(const struct entry *entry, int fd)
+{
+    struct epoll_event event = {.events = EPOLLONESHOT, .data.fd = fd};
+    for (struct gs_list *link = entry->waiters.next; link != &entry->waiters; link = link->next)
+        event.events |= gs_container_of(link, struct waiter, link)->events;
+    long err = gs_syscall(SYS_epoll_ctl, poller, EPOLL_CTL_MOD, fd, (long)&event, 0, 0);
+    if (err == -ENOENT)
+        err = gs_syscall(SYS_epoll_ctl, poller, EPOLL_CTL_ADD, fd, (long)&event, 0, 0);
+    return (int)err;
+}
+
+static void deliver(int fd, unsigned events)
+{
+    struct entry *entry = lock_entry(fd);
+    bool is_waited_for = false;
+    if (!entry)
+        return;
+    struct gs_list *link = entry->waiters.next;
+    while (link != &entry->waiters) {
+        struct waiter *waiter = gs_container_of(link, struct waiter, link);
+        link = link->next;
+        if (!(events & (waiter->events | EPOLLERR | EPOLLHUP))) {
+            is_waited_for = true;
+            continue;
+        }
+        struct task *task = waiter->task;
+        gs_list_remove(&waiter->link);
+        gs_task_wake(task, WAKE_DONE);
+    }
+    if (is_waited_for)
+        arm(entry, fd);
+    gs_run_release(&entry->lock);
+}
+
+void gs_descriptor_closed(int fd)
+{
+    if (poller >= 0)
+        deliver(fd, ~0u);
+}
+
+_Noreturn void gs_descriptors_serve(void)
+{
+    struct epoll_event events[EVENTS_MAX];
+    for (;;) {
+        long count = gs_syscall(SYS_epoll_pwait, poller, (long)events, EVENTS_MAX, 0, 0, 8);
+        for (long i = 0; i < count; i++)
+            deliver(events[i].data.fd, events[i].events);
+        if (count >= EVENTS_MAX)
+            continue;
+        int err = gs_wait_readable(poller, GS_NEVER);
+        if (err && err != -ENOMEM)
+            gs_thread_yield();
+    }
+}
+
+int gs_descriptors_start(void)
+{
+    long fd = gs_syscall(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0, 0, 0, 0);
+    if (fd < 0)
+        return (int)fd;
+    long high = gs_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, OWN_FD_FLOOR, 0, 0, 0);
+    if (high < 0)
+        high = gs_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 512, 0, 0, 0);
+    if (high >= 0)
+        gs_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+    poller = (int)(high >= 0 ? high : fd);
+    return 0;
+}
+
+int gs_descriptors_poller(void)
+{
+    return poller;
+}
+
+void gs_descriptors_forget(void)
+{
+    if (poller >= 0)
+        gs_syscall(SYS_close, poller, 0, 0, 0, 0, 0);
+    poller = -1;
+    gs_own_descriptors_forget();
+    for (unsigned i = 0; i < CHUNKS; i++) {
+        struct entry *chunk = atomic_load(&chunks[i]);
+        if (chunk)
+            memset(chunk, 0, CHUNK * sizeof *chunk);
+    }
+}
+
+/* ---- Waiting ---- */
+
+static void withdraw(struct waiter *waiters, unsigned long count)
+{
+    for (unsigned long i = 0; i < count; i++) {
+        struct entry *entry = waiters[i].fd < 0 ? NULL : lock_entry(waiters[i].fd);
+        if (!entry)
+            continue;
+        if (gs_list_is_linked(&waiters[i].link))
+            gs_list_remove(&waiters[i].link);
+        gs_run_release(&entry->lock);
+    }
+}
+
+static int enlist(struct waiter *waiter)
+{
+    struct entry *entry = lock_entry(waiter->fd);
+    if (!entry)
+        return -ENOMEM;
+    gs_list_append(&entry->waiters, &waiter->link);
+    int err = arm(entry, waiter->fd);
+    gs_run_release(&entry->lock);
+    return err;
+}
+
+/* A closed descriptor is ready: the call that is tried again finds it. */
+static int wait_enlisted(struct task *task, struct waiter *waiters, const struct pollfd *polls,
+                         unsigned long count, uint64_t deadline_ns)
+{
+    int err = 0;
+    unsigned long enlisted = 0;
+    gs_task_prepare(task, true);
+    for (; enlisted < count && !err; enlisted++) {
+        struct waiter *waiter = &waiters[enlisted];
+        *waiter = (struct waiter){.task = task,
+                                  .fd = polls[enlisted].fd,
+                                  .events = (unsigned short)polls[enlisted].events};
+        if (waiter->fd >= 0)
+            err = enlist(waiter);
+    }
+    if (!err)
+        err = gs_task_wait(task, deadline_ns);
+    else
+        atomic_store(&task->wake, WAKE_DONE);
+    withdraw(waiters, enlisted);
+    return err == -EBADF ? 0 : err;
+}
+
+int gs_wait_for_descriptors(struct task *task, const struct pollfd *polls, unsigned long count,
+                            uint64_t deadline_ns)
+{
+    struct waiter on_stack[WAITERS_ON_STACK], *waiters = on_stack;
+    if (count > WAITERS_ON_STACK)
+        waiters = calloc(count, sizeof *waiters);
+    if (!waiters)
+        return -ENOMEM;
+    int err = wait_enlisted(task, waiters, polls, count, deadline_ns);
+    if (waiters != on_stack)
+        free(waiters);
+    return err;
+}
+
+int gs_wait_for_descriptor(struct task *task, int fd, unsigned events, uint64_t deadline_ns)
+{
+    const struct pollfd poll = {.fd = fd, .events = (short)events};
+    struct waiter waiter;
+    return wait_enlisted(task, &waiter, &poll, 1, deadline_ns);
+}
+
+/* ---- One at a time ---- */
+
+void gs_descriptor_lock(struct task *task, int fd)
+{
+    struct entry *entry = entry_of(fd);
+    uint32_t none = 0;
+    if (!entry || __atomic_compare_exchange_n(&entry->turn, &none, 1, false, __ATOMIC_SEQ_CST,
+                                              __ATOMIC_SEQ_CST))
+        return;
+    while (__atomic_exchange_n(&entry->turn, 2, __ATOMIC_SEQ_CST))
+        if (gs_futex_wait(task, &entry->turn, 2, GS_NEVER) == -EINTR)
+            gs_task_yield(task);
+}
+
+void gs_descriptor_unlock(int fd)
+{
+    struct entry *entry = entry_of(fd);
+    if (entry && __atomic_exchange_n(&entry->turn, 0, __ATOMIC_SEQ_CST) == 2)
+        gs_futex_wake(&entry->turn, 1, FUTEX_BITSET_MATCH_ANY);
+}

@@ -1,0 +1,78 @@
+/* Syscall User Dispatch: the kernel sends SIGSYS for a system call that the program makes, with the
+ * registers of the call in the handler's context. Calls from the text of this library reach the
+ * kernel. The handler runs on the stack of the task and may return on another worker. */
+#include "compat/pthread/calls.h"
+#include "compat/pthread/task.h"
+
+#include <errno.h>
+#include <gossamer/sys.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#ifndef PR_SET_SYSCALL_USER_DISPATCH
+#define PR_SET_SYSCALL_USER_DISPATCH 59
+#endif
+
+extern const char text_start[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));
+extern const char etext[] __attribute__((visibility("hidden")));
+
+struct gs_run_counts gs_counts;
+
+void gs_dispatch_attach(struct carrier *carrier)
+{
+    carrier->selector = 0;
+    long err = gs_syscall(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, 1, (long)text_start,
+                          etext - text_start, (long)&carrier->selector, 0);
+    if (err)
+        gs_report_refusal(
+            "the kernel has no Syscall User Dispatch (Linux 5.11, CONFIG_GENERIC_ENTRY)");
+}
+
+long gs_emulate(struct task *task, long number, const long *arguments, ucontext_t *context)
+{
+    const struct gs_call *call = gs_call_of(number);
+    if (GS_UNLIKELY(gs_run.traces))
+        gs_trace(task, number);
+    if (GS_LIKELY(call != NULL)) {
+        if (call->emulate)
+            return call->emulate(task, arguments, context);
+        if (call->kind == CALL_REFUSED)
+            return -ENOSYS;
+        if (call->kind == CALL_IN_POOL)
+            return gs_pool_call(task, number, arguments);
+    }
+    if (GS_UNLIKELY(gs_run.explains) && (!call || call->kind == CALL_MAY_WAIT))
+        gs_explain(number);
+    return gs_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
+                      arguments[5]);
+}
+
+/* The kernel has advanced the program counter beyond the call. A call that is made again has its
+ * number in rax, as before. */
+void gs_on_system_call(int number, siginfo_t *info, void *context_argument)
+{
+    ucontext_t *context = context_argument;
+    greg_t *registers = context->uc_mcontext.gregs;
+    struct task *task = gs_task;
+    long call = registers[REG_RAX];
+    long arguments[6] = {registers[REG_RDI], registers[REG_RSI], registers[REG_RDX],
+                         registers[REG_R10], registers[REG_R8],  registers[REG_R9]};
+    (void)number;
+    if (GS_UNLIKELY(info->si_code != 2 /* SYS_USER_DISPATCH */ || !task || gs_task_is_inside)) {
+        gs_on_signal(number, info, context);
+        return;
+    }
+    gs_task_enter(task);
+    GS_COUNT(dispatched);
+    long result = gs_emulate(task, call, arguments, context);
+    registers[REG_RAX] = result;
+    if (gs_task != task) /* in a forked child, which is no task */
+        return;
+    gs_task_leave(task, context, &result, call);
+    if (result == RESTART_IF_ASKED || result == RESTART_NEVER) {
+        registers[REG_RAX] = call;
+        registers[REG_RIP] -= 2;
+    }
+    /* The kernel restores it for this kernel thread, which may be another one now. */
+    context->uc_stack = task->alternate_stack;
+}

@@ -1,0 +1,408 @@
+/* Futexes of the process: a hash table of queues. A waiter is on the stack of its task.
+ *
+ * The word is compared under the lock of its queue, and a waker takes the lock after it has changed
+ * the word: so it either finds the waiter, or the waiter finds the change.
+ *
+ * A futex that may be shared with other processes (without FUTEX_PRIVATE_FLAG) is the kernel's,
+ * and is waited for in the pool; but the C library waits in this way for the end of threads, too,
+ * which are ours. A wake-up is for both. */
+#include "compat/pthread/calls.h"
+#include "compat/pthread/task.h"
+
+#include <errno.h>
+#include <gossamer/clock.h>
+#include <gossamer/list.h>
+#include <gossamer/sys.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#define BUCKETS 4096u
+
+struct bucket {
+    _Alignas(64) struct gs_run_lock lock;
+    bool is_initialized;
+    struct gs_list waiters;
+};
+static struct bucket buckets[BUCKETS];
+
+struct waiter {
+    struct gs_list link;
+    struct task *task;
+    const uint32_t *address;
+    uint32_t bits;
+    bool is_queued;  /* guarded by the lock of the bucket of `address`, which a requeue changes */
+    bool wants_lock; /* FUTEX_LOCK_PI: it is woken with the lock */
+};
+
+static struct bucket *bucket_of(const uint32_t *address)
+{
+    uintptr_t key = (uintptr_t)address >> 2;
+    return &buckets[(key ^ (key >> 12) ^ (key >> 24)) % BUCKETS];
+}
+
+static struct bucket *lock_bucket(const uint32_t *address)
+{
+    struct bucket *bucket = bucket_of(address);
+    gs_run_acquire(&bucket->lock);
+    if (!bucket->is_initialized) {
+        gs_list_init(&bucket->waiters);
+        bucket->is_initialized = true;
+    }
+    return bucket;
+}
+
+/* In the order of their addresses. */
+static void lock_two(const uint32_t *a, const uint32_t *b, struct bucket *ret_buckets[2])
+{
+    bool is_ordered = bucket_of(a) <= bucket_of(b);
+    struct bucket *first = lock_bucket(is_ordered ? a : b);
+    struct bucket *second = bucket_of(a) == bucket_of(b) ? first : lock_bucket(is_ordered ? b : a);
+    ret_buckets[0] = is_ordered ? first : second;
+    ret_buckets[1] = is_ordered ? second : first;
+}
+
+static void unlock_two(struct bucket *two[2])
+{
+    gs_run_release(&two[0]->lock);
+    if (two[1] != two[0])
+        gs_run_release(&two[1]->lock);
+}
+
+/* ---- Waking ---- */
+
+static void dequeue(struct waiter *waiter)
+{
+    gs_list_remove(&waiter->link);
+    waiter->is_queued = false;
+}
+
+/* The caller holds the lock of the bucket. The waiter is gone as soon as it is woken. */
+static unsigned wake_locked(struct bucket *bucket, const uint32_t *address, unsigned count,
+                            uint32_t bits)
+{
+    unsigned woken = 0;
+    struct gs_list *link = bucket->waiters.next;
+    while (link != &bucket->waiters && woken < count) {
+        struct waiter *waiter = gs_container_of(link, struct waiter, link);
+        link = link->next;
+        if (waiter->address != address || !(waiter->bits & bits) || waiter->wants_lock)
+            continue;
+        struct task *task = waiter->task;
+        dequeue(waiter);
+        gs_task_wake(task, WAKE_DONE);
+        woken++;
+    }
+    return woken;
+}
+
+unsigned gs_futex_wake(const uint32_t *address, unsigned count, uint32_t bits)
+{
+    struct bucket *bucket = lock_bucket(address);
+    unsigned woken = wake_locked(bucket, address, count, bits);
+    gs_run_release(&bucket->lock);
+    return woken;
+}
+
+static long wake(const uint32_t *address, int operation, unsigned count, uint32_t bits)
+{
+    if (!bits)
+        return -EINVAL;
+    unsigned woken = gs_futex_wake(address, count, bits);
+    if (operation & FUTEX_PRIVATE_FLAG || woken >= count)
+        return woken;
+    long others = gs_syscall(SYS_futex, (long)address, FUTEX_WAKE_BITSET, (long)(count - woken), 0,
+                             0, (long)bits);
+    return others < 0 ? (woken ? (long)woken : others) : woken + others;
+}
+
+/* ---- Waiting ---- */
+
+/* Returns whether the waiter was still queued: it was not woken. A requeue may move it meanwhile. */
+static bool withdraw(struct waiter *waiter)
+{
+    for (;;) {
+        const uint32_t *address = __atomic_load_n(&waiter->address, __ATOMIC_RELAXED);
+        struct bucket *bucket = lock_bucket(address);
+        if (waiter->address != address) {
+            gs_run_release(&bucket->lock);
+            continue;
+        }
+        bool was_queued = waiter->is_queued;
+        if (was_queued)
+            dequeue(waiter);
+        gs_run_release(&bucket->lock);
+        return was_queued;
+    }
+}
+
+static long wait_queued(struct waiter *waiter, struct bucket *bucket, uint64_t deadline_ns)
+{
+    gs_list_append(&bucket->waiters, &waiter->link);
+    waiter->is_queued = true;
+    gs_run_release(&bucket->lock);
+    int err = gs_task_wait(waiter->task, deadline_ns);
+    return withdraw(waiter) ? (err ? err : -EAGAIN) : 0;
+}
+
+static long wait_for(struct task *task, const uint32_t *address, uint32_t value, uint32_t bits,
+                     uint64_t deadline_ns)
+{
+    struct waiter waiter = {.task = task, .address = address, .bits = bits};
+    gs_task_prepare(task, true);
+    struct bucket *bucket = lock_bucket(address);
+    if (__atomic_load_n(address, __ATOMIC_SEQ_CST) != value) {
+        gs_run_release(&bucket->lock);
+        return -EAGAIN;
+    }
+    return wait_queued(&waiter, bucket, deadline_ns);
+}
+
+long gs_futex_wait(struct task *task, const uint32_t *address, uint32_t value, uint64_t deadline_ns)
+{
+    return wait_for(task, address, value, FUTEX_BITSET_MATCH_ANY, deadline_ns);
+}
+
+/* Whether the word is the one that the end of a task clears. */
+static bool is_tid_of_task(const uint32_t *address, uint32_t value)
+{
+    if (!gs_task_is_tid(value))
+        return false;
+    gs_run_acquire(&gs_tasks_lock);
+    struct task *task = gs_task_find(value);
+    bool is_its_own = !task || task->clear_tid == address;
+    gs_run_release(&gs_tasks_lock);
+    return is_its_own;
+}
+
+static int deadline_of(int operation, int command, const struct timespec *timeout,
+                       uint64_t *ret_deadline_ns)
+{
+    if (command == FUTEX_WAIT)
+        return gs_deadline_after(timeout, ret_deadline_ns);
+    bool is_realtime = operation & FUTEX_CLOCK_REALTIME || command == FUTEX_LOCK_PI;
+    return gs_deadline_at(is_realtime ? CLOCK_REALTIME : CLOCK_MONOTONIC, timeout, ret_deadline_ns);
+}
+
+static long wait(struct task *task, const long *arguments, int command, uint32_t bits)
+{
+    const uint32_t *address = (const uint32_t *)arguments[0];
+    int operation = (int)arguments[1];
+    uint32_t value = (uint32_t)arguments[2];
+    uint64_t deadline_ns;
+    int err = deadline_of(operation, command, (const struct timespec *)arguments[3], &deadline_ns);
+    if (err || !bits || (uintptr_t)address % sizeof *address)
+        return -EINVAL;
+    if (!(operation & FUTEX_PRIVATE_FLAG) && !is_tid_of_task(address, value))
+        return gs_pool_call(task, SYS_futex, arguments);
+    long result = wait_for(task, address, value, bits, deadline_ns);
+    if (result == -EINTR)
+        return arguments[3] ? RESTART_NEVER : RESTART_IF_ASKED;
+    return result;
+}
+
+/* ---- Requeue, and operations on a second word ---- */
+
+static long requeue(const long *arguments, bool compares)
+{
+    uint32_t *from = (uint32_t *)arguments[0], *to = (uint32_t *)arguments[4];
+    unsigned moves = (unsigned)arguments[3], moved = 0;
+    struct bucket *two[2];
+    if ((int)arguments[2] < 0 || (int)arguments[3] < 0)
+        return -EINVAL;
+    lock_two(from, to, two);
+    if (compares && __atomic_load_n(from, __ATOMIC_SEQ_CST) != (uint32_t)arguments[5]) {
+        unlock_two(two);
+        return -EAGAIN;
+    }
+    unsigned woken = wake_locked(two[0], from, (unsigned)arguments[2], FUTEX_BITSET_MATCH_ANY);
+    struct gs_list *link = two[0]->waiters.next;
+    while (link != &two[0]->waiters && moved < moves && from != to) {
+        struct waiter *waiter = gs_container_of(link, struct waiter, link);
+        link = link->next;
+        if (waiter->address != from)
+            continue;
+        gs_list_remove(&waiter->link);
+        __atomic_store_n(&waiter->address, to, __ATOMIC_RELAXED);
+        gs_list_append(&two[1]->waiters, &waiter->link);
+        moved++;
+    }
+    unlock_two(two);
+    return woken + moved;
+}
+
+static uint32_t apply(uint32_t *word, unsigned operation, uint32_t operand)
+{
+    switch (operation) {
+    case FUTEX_OP_SET:
+        return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);
+    case FUTEX_OP_ADD:
+        return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
+    case FUTEX_OP_OR:
+        return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);
+    case FUTEX_OP_ANDN:
+        return __atomic_fetch_and(word, ~operand, __ATOMIC_SEQ_CST);
+    default:
+        return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);
+    }
+}
+
+static bool holds(int32_t old, unsigned comparison, int32_t operand)
+{
+    switch (comparison) {
+    case FUTEX_OP_CMP_EQ:
+        return old == operand;
+    case FUTEX_OP_CMP_NE:
+        return old != operand;
+    case FUTEX_OP_CMP_LT:
+        return old < operand;
+    case FUTEX_OP_CMP_LE:
+        return old <= operand;
+    case FUTEX_OP_CMP_GT:
+        return old > operand;
+    default:
+        return old >= operand;
+    }
+}
+
+static long wake_and_change(const long *arguments)
+{
+    uint32_t *first = (uint32_t *)arguments[0], *second = (uint32_t *)arguments[4];
+    uint32_t encoded = (uint32_t)arguments[5];
+    unsigned operation = encoded >> 28 & 7, comparison = encoded >> 24 & 15;
+    int32_t operand = (int32_t)(encoded << 8) >> 20, compared = (int32_t)(encoded << 20) >> 20;
+    struct bucket *two[2];
+    if (operation > FUTEX_OP_XOR || comparison > FUTEX_OP_CMP_GE)
+        return -ENOSYS;
+    if (encoded >> 28 & FUTEX_OP_OPARG_SHIFT)
+        operand = (int32_t)(1u << (operand & 31));
+    lock_two(first, second, two);
+    uint32_t old = apply(second, operation, (uint32_t)operand);
+    unsigned woken = wake_locked(two[0], first, (unsigned)arguments[2], FUTEX_BITSET_MATCH_ANY);
+    if (holds((int32_t)old, comparison, compared))
+        woken += wake_locked(two[1], second, (unsigned)arguments[3], FUTEX_BITSET_MATCH_ANY);
+    unlock_two(two);
+    return woken;
+}
+
+/* ---- Locks with priority inheritance: the word has the owner's tid; no priorities ---- */
+
+static bool has_waiter_for_lock(struct bucket *bucket, const uint32_t *address,
+                                struct waiter **ret_first)
+{
+    unsigned count = 0;
+    for (struct gs_list *link = bucket->waiters.next; link != &bucket->waiters; link = link->next) {
+        struct waiter *waiter = gs_container_of(link, struct waiter, link);
+        if (waiter->address != address || !waiter->wants_lock)
+            continue;
+        if (!count++)
+            *ret_first = waiter;
+    }
+    return count > 1;
+}
+
+/* Under the lock of the bucket. Returns 0 if the task owns the lock now, 1 if it must wait. */
+static int try_lock_pi(struct task *task, uint32_t *word)
+{
+    uint32_t old = __atomic_load_n(word, __ATOMIC_SEQ_CST), changed;
+    do {
+        uint32_t owner = old & FUTEX_TID_MASK;
+        if (owner == task->tid)
+            return -EDEADLK;
+        changed =
+            owner ? old | FUTEX_WAITERS : (old & (FUTEX_WAITERS | FUTEX_OWNER_DIED)) | task->tid;
+    } while (!__atomic_compare_exchange_n(word, &old, changed, false, __ATOMIC_SEQ_CST,
+                                          __ATOMIC_SEQ_CST));
+    return !!(old & FUTEX_TID_MASK);
+}
+
+static long lock_pi(struct task *task, const long *arguments, int command)
+{
+    uint32_t *word = (uint32_t *)arguments[0];
+    struct waiter waiter = {
+        .task = task, .address = word, .bits = FUTEX_BITSET_MATCH_ANY, .wants_lock = true};
+    uint64_t deadline_ns;
+    int err = deadline_of((int)arguments[1], command, (const struct timespec *)arguments[3],
+                          &deadline_ns);
+    if (err)
+        return err;
+    for (;;) {
+        gs_task_prepare(task, false);
+        struct bucket *bucket = lock_bucket(word);
+        err = try_lock_pi(task, word);
+        if (err <= 0 || command == FUTEX_TRYLOCK_PI) {
+            gs_run_release(&bucket->lock);
+            return err > 0 ? -EWOULDBLOCK : err;
+        }
+        long result = wait_queued(&waiter, bucket, deadline_ns);
+        if (result != -EAGAIN)
+            return result;
+    }
+}
+
+/* The lock is handed to the first that waits. */
+static long unlock_pi(struct task *task, const long *arguments)
+{
+    uint32_t *word = (uint32_t *)arguments[0];
+    struct waiter *first = NULL;
+    struct bucket *bucket = lock_bucket(word);
+    if ((__atomic_load_n(word, __ATOMIC_SEQ_CST) & FUTEX_TID_MASK) != task->tid) {
+        gs_run_release(&bucket->lock);
+        return -EPERM;
+    }
+    bool has_more = has_waiter_for_lock(bucket, word, &first);
+    if (first) {
+        struct task *next = first->task;
+        __atomic_store_n(word, next->tid | (has_more ? FUTEX_WAITERS : 0), __ATOMIC_SEQ_CST);
+        dequeue(first);
+        gs_task_wake(next, WAKE_DONE);
+    } else {
+        __atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
+    }
+    gs_run_release(&bucket->lock);
+    return 0;
+}
+
+/* ---- The system call ---- */
+
+long gs_futex(struct task *task, const long *arguments)
+{
+    int operation = (int)arguments[1], command = operation & FUTEX_CMD_MASK;
+    const uint32_t *address = (const uint32_t *)arguments[0];
+    switch (command) {
+    case FUTEX_WAIT:
+        return wait(task, arguments, command, FUTEX_BITSET_MATCH_ANY);
+    case FUTEX_WAIT_BITSET:
+        return wait(task, arguments, command, (uint32_t)arguments[5]);
+    case FUTEX_WAKE:
+        return wake(address, operation, (unsigned)arguments[2], FUTEX_BITSET_MATCH_ANY);
+    case FUTEX_WAKE_BITSET:
+        return wake(address, operation, (unsigned)arguments[2], (uint32_t)arguments[5]);
+    case FUTEX_REQUEUE:
+        return requeue(arguments, false);
+    case FUTEX_CMP_REQUEUE:
+        return requeue(arguments, true);
+    case FUTEX_WAKE_OP:
+        return wake_and_change(arguments);
+    case FUTEX_LOCK_PI:
+    case FUTEX_LOCK_PI2:
+    case FUTEX_TRYLOCK_PI:
+        return lock_pi(task, arguments, command);
+    case FUTEX_UNLOCK_PI:
+        return unlock_pi(task, arguments);
+    default:
+        return -ENOSYS;
+    }
+}
+
+long gs_call_futex(struct task *task, const long *arguments, ucontext_t *context)
+{
+    (void)context;
+    return gs_futex(task, arguments);
+}
+
+void gs_futexes_forget(void)
+{
+    memset(buckets, 0, sizeof buckets);
+}

@@ -1,0 +1,185 @@
+/* read, write and their vector forms. Sockets are tried with MSG_DONTWAIT, pipes and files with
+ * RWF_NOWAIT; other files are polled first. If the open file has O_NONBLOCK, the kernel's answer is
+ * the program's. */
+#include "compat/pthread/calls.h"
+#include "compat/pthread/io.h"
+#include "compat/pthread/task.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gossamer/clock.h>
+#include <gossamer/sys.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+bool gs_is_nonblocking(int fd)
+{
+    long flags = gs_syscall(SYS_fcntl, fd, F_GETFL, 0, 0, 0, 0);
+    return flags < 0 || flags & O_NONBLOCK;
+}
+
+bool gs_is_ready(int fd, short events)
+{
+    struct pollfd poll = {.fd = fd, .events = events};
+    return gs_syscall(SYS_poll, (long)&poll, 1, 0, 0, 0, 0) != 0;
+}
+
+/* The kernel sent it to this kernel thread, where it is blocked. */
+void gs_raise_pipe_signal(struct task *task)
+{
+    const gs_signals set = GS_SIGNAL(SIGPIPE);
+    const struct timespec now = {0};
+    siginfo_t info;
+    gs_syscall(SYS_rt_sigtimedwait, (long)&set, (long)&info, (long)&now, sizeof set, 0, 0);
+    gs_run_acquire(&gs_tasks_lock);
+    gs_signal_task(task, SIGPIPE, NULL);
+    gs_run_release(&gs_tasks_lock);
+}
+
+/* ---- Files that are no sockets ---- */
+
+/* Read at the file's own position, without waiting if the file can do that. */
+static long try_read(int fd, const struct iovec *iov, long count)
+{
+    return gs_syscall(SYS_preadv2, fd, (long)iov, count, -1, -1, RWF_NOWAIT);
+}
+
+/* -EAGAIN of what is ready comes from a file that is not in the page cache. */
+static long read_file(struct task *task, int fd, const struct iovec *iov, long count)
+{
+    bool is_last = false;
+    for (;;) {
+        long n = is_last ? -EOPNOTSUPP : try_read(fd, iov, count);
+        if (n != -EAGAIN && n != -EOPNOTSUPP)
+            return n;
+        if (n == -EAGAIN && gs_is_nonblocking(fd))
+            return gs_syscall(SYS_readv, fd, (long)iov, count, 0, 0, 0);
+        if (is_last || gs_is_ready(fd, POLLIN) || gs_is_nonblocking(fd))
+            return gs_syscall(SYS_readv, fd, (long)iov, count, 0, 0, 0);
+        int err = gs_wait_for_descriptor(task, fd, POLLIN, GS_NEVER);
+        if (err == -EINTR)
+            return RESTART_IF_ASKED;
+        is_last = err != 0;
+    }
+}
+
+static size_t length_of(const struct iovec *iov, long count)
+{
+    size_t n = 0;
+    for (long i = 0; i < count; i++)
+        n += iov[i].iov_len;
+    return n;
+}
+
+/* Skip n bytes. The array is changed. */
+void gs_iovec_advance(struct iovec **iov, long *count, size_t n)
+{
+    while (*count && n >= (*iov)->iov_len) {
+        n -= (*iov)->iov_len;
+        ++*iov;
+        --*count;
+    }
+    if (*count) {
+        (*iov)->iov_base = (char *)(*iov)->iov_base + n;
+        (*iov)->iov_len -= n;
+    }
+}
+
+/* A pipe takes what fits; the call has written everything when it returns. */
+static long write_file(struct task *task, int fd, struct iovec *iov, long count)
+{
+    size_t rest = length_of(iov, count), written = 0;
+    for (;;) {
+        long n = gs_syscall(SYS_pwritev2, fd, (long)iov, count, -1, -1, RWF_NOWAIT);
+        if (n == -EOPNOTSUPP && !gs_is_ready(fd, POLLOUT) && !gs_is_nonblocking(fd))
+            n = -EAGAIN;
+        else if (n == -EOPNOTSUPP)
+            return gs_syscall(SYS_writev, fd, (long)iov, count, 0, 0, 0);
+        if (n > 0) {
+            written += (size_t)n;
+            rest -= (size_t)n;
+            gs_iovec_advance(&iov, &count, (size_t)n);
+        }
+        if (n == -EAGAIN && gs_is_ready(fd, POLLOUT) && !gs_is_nonblocking(fd))
+            n = written ? n : gs_syscall(SYS_writev, fd, (long)iov, count, 0, 0, 0);
+        if (!rest || (n < 0 && n != -EAGAIN) || n == 0 || gs_is_nonblocking(fd))
+            return written ? (long)written : n;
+        if (n > 0)
+            continue;
+        int err = gs_wait_for_descriptor(task, fd, POLLOUT, GS_NEVER);
+        if (err)
+            return written ? (long)written : err == -EINTR ? RESTART_IF_ASKED : err;
+    }
+}
+
+/* ---- The calls ---- */
+
+long gs_call_read(struct task *task, const long *arguments, ucontext_t *context)
+{
+    int fd = (int)arguments[0];
+    (void)context;
+    const struct socket_io io = {
+        .fd = fd, .bytes = (void *)arguments[1], .n = (size_t)arguments[2], .raises_signal = true};
+    if (!io.n)
+        return gs_syscall(SYS_read, fd, arguments[1], 0, 0, 0, 0);
+    long n = gs_socket_receive(task, &io);
+    if (n != -ENOTSOCK)
+        return n;
+    const struct iovec iov = {io.bytes, io.n};
+    return read_file(task, fd, &iov, 1);
+}
+
+long gs_call_write(struct task *task, const long *arguments, ucontext_t *context)
+{
+    int fd = (int)arguments[0];
+    (void)context;
+    const struct socket_io io = {
+        .fd = fd, .bytes = (void *)arguments[1], .n = (size_t)arguments[2], .raises_signal = true};
+    long n = gs_socket_send(task, &io);
+    if (n != -ENOTSOCK)
+        return n;
+    struct iovec iov = {io.bytes, io.n};
+    n = write_file(task, fd, &iov, 1);
+    if (n == -EPIPE)
+        gs_raise_pipe_signal(task);
+    return n;
+}
+
+static bool is_valid(const long *arguments)
+{
+    return arguments[2] > 0 && arguments[2] <= IOVECS_MAX && arguments[1];
+}
+
+long gs_call_readv(struct task *task, const long *arguments, ucontext_t *context)
+{
+    int fd = (int)arguments[0];
+    struct msghdr message = {.msg_iov = (struct iovec *)arguments[1],
+                             .msg_iovlen = (size_t)arguments[2]};
+    (void)context;
+    if (!is_valid(arguments))
+        return gs_syscall(SYS_readv, fd, arguments[1], arguments[2], 0, 0, 0);
+    long n = gs_socket_receive_message(task, fd, &message, 0);
+    return n == -ENOTSOCK ? read_file(task, fd, message.msg_iov, (long)message.msg_iovlen) : n;
+}
+
+long gs_call_writev(struct task *task, const long *arguments, ucontext_t *context)
+{
+    int fd = (int)arguments[0];
+    struct iovec copy[IOVECS_MAX];
+    struct msghdr message = {.msg_iov = (struct iovec *)arguments[1],
+                             .msg_iovlen = (size_t)arguments[2]};
+    (void)context;
+    if (!is_valid(arguments))
+        return gs_syscall(SYS_writev, fd, arguments[1], arguments[2], 0, 0, 0);
+    long n = gs_socket_send_message(task, fd, &message, 0);
+    if (n != -ENOTSOCK)
+        return n;
+    for (long i = 0; i < arguments[2]; i++)
+        copy[i] = message.msg_iov[i];
+    n = write_file(task, fd, copy, arguments[2]);
+    if (n == -EPIPE)
+        gs_raise_pipe_signal(task);
+    return n;
+}

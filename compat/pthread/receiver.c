@@ -1,0 +1,125 @@
+/* The kernel thread that was the program's first: it receives signals of the process, and looks
+ * every few milliseconds whether a task computes for long.
+ *
+ * It waits in ppoll, with the mask that shall hold. A change of what all tasks block is requested
+ * by a number; it is in force when that number is acknowledged, since outside of ppoll the receiver
+ * blocks everything. */
+#include "compat/pthread/task.h"
+
+#include <gossamer/clock.h>
+#include <gossamer/sys.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
+#define TICK_NS (5 * GS_MILLISECOND)
+#define IDLE_TICKS 4u
+#define OBSERVED 1024u
+
+static atomic_uint requested, acknowledged, waiting;
+static atomic_int tid;
+static struct {
+    unsigned switches;
+    unsigned ticks;
+} observed[OBSERVED];
+
+void gs_receiver_wake(void)
+{
+    if (atomic_exchange(&gs_run.is_ticker_asleep, false))
+        gs_kick(atomic_load(&tid));
+}
+
+void gs_receiver_update(bool is_synchronous)
+{
+    int receiver = atomic_load(&tid);
+    if (!receiver)
+        return;
+    /* A request that is not acknowledged has kicked it, or is about to. */
+    unsigned before = atomic_fetch_add(&requested, 1), number = before + 1;
+    if (before == atomic_load(&acknowledged))
+        gs_kick(receiver);
+    if (!is_synchronous || gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0) == receiver)
+        return;
+    atomic_fetch_add(&waiting, 1);
+    unsigned seen;
+    while ((int)((seen = atomic_load(&acknowledged)) - number) < 0)
+        gs_syscall(SYS_futex, (long)&acknowledged, FUTEX_WAIT_PRIVATE, (long)seen, 0, 0, 0);
+    atomic_fetch_sub(&waiting, 1);
+}
+
+static void acknowledge(unsigned number)
+{
+    atomic_store(&acknowledged, number);
+    if (atomic_load(&waiting))
+        gs_syscall(SYS_futex, (long)&acknowledged, FUTEX_WAKE_PRIVATE, INT_MAX, 0, 0, 0);
+}
+
+/* Ask each worker that has run the same task for two ticks to switch. Returns whether any worker is
+ * in the program. */
+static bool tick(void)
+{
+    bool is_any_busy = false;
+    for (unsigned i = 0; i <= gs_run.workers + GS_EXTRA_WORKERS && i < OBSERVED; i++) {
+        struct carrier *carrier = gs_carrier_at(i);
+        if (!carrier || !carrier->selector)
+            continue;
+        unsigned switches = atomic_load_explicit(&carrier->switches, memory_order_relaxed);
+        bool is_same = switches == observed[i].switches;
+        is_any_busy = true;
+        observed[i].switches = switches;
+        observed[i].ticks = is_same ? observed[i].ticks + 1 : 0;
+        if (observed[i].ticks < 2)
+            continue;
+        observed[i].ticks = 0;
+        GS_COUNT(preemptions);
+        atomic_store(&carrier->must_switch, true);
+        gs_kick(carrier->tid);
+    }
+    return is_any_busy;
+}
+
+/* Sequentially consistent with gs_task_leave: this stores the flag and then looks at the selectors;
+ * a task that leaves stores its selector after it has read the flag, so one that read it too early
+ * is found here or at the next tick, before which the receiver does not sleep. */
+static void prepare_sleep(unsigned *idle_ticks)
+{
+    if (tick()) {
+        atomic_store(&gs_run.is_ticker_asleep, false);
+        *idle_ticks = 0;
+    } else {
+        ++*idle_ticks;
+    }
+    if (*idle_ticks < IDLE_TICKS)
+        return;
+    bool was_asleep = atomic_exchange(&gs_run.is_ticker_asleep, true);
+    if (!was_asleep)
+        *idle_ticks = IDLE_TICKS - 1;
+}
+
+_Noreturn void gs_receiver_main(void *unused)
+{
+    unsigned idle_ticks = 0;
+    (void)unused;
+    for (;;) {
+        const struct timespec pause = {.tv_nsec = TICK_NS};
+        unsigned number = atomic_load(&requested);
+        /* 32: of the C library's timers, whose thread waits for it. */
+        gs_signals mask = (gs_blocked_by_all() & ~GS_SIGNAL(KICK)) | GS_SIGNAL(32);
+        acknowledge(number);
+        /* Who has requested more before that was acknowledged does not kick. */
+        if (atomic_load(&requested) != number)
+            continue;
+        bool sleeps = idle_ticks >= IDLE_TICKS;
+        long result =
+            gs_syscall(SYS_ppoll, 0, 0, sleeps ? 0 : (long)&pause, (long)&mask, sizeof mask, 0);
+        if (result == 0)
+            prepare_sleep(&idle_ticks);
+        else if (!atomic_load(&gs_run.is_ticker_asleep))
+            idle_ticks = 0;
+    }
+}
+
+void gs_receiver_start(int receiver_tid)
+{
+    atomic_store(&tid, receiver_tid);
+}

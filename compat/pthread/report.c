@@ -1,0 +1,75 @@
+/* What the library says to the user, on standard error: why it refuses a program, counts, and with
+ * --explain and --trace which system calls come to it. */
+#include "compat/pthread/calls.h"
+#include "compat/pthread/task.h"
+
+#include <gossamer/sys.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define REFUSED 126
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void say(const char *format, ...)
+{
+    char line[256];
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (n > (int)sizeof line - 1)
+        n = (int)sizeof line - 1;
+    gs_syscall(SYS_write, STDERR_FILENO, (long)line, n, 0, 0, 0);
+}
+
+static const char *name_of(long number, char *buffer, size_t size)
+{
+    const struct gs_call *call = gs_call_of(number);
+    if (call)
+        return call->name;
+    snprintf(buffer, size, "%ld", number);
+    return buffer;
+}
+
+_Noreturn void gs_report_refusal(const char *reason)
+{
+    say("gossamer run: %s\n", reason);
+    for (;;)
+        gs_syscall(SYS_exit_group, REFUSED, 0, 0, 0, 0, 0);
+}
+
+void gs_report_stats(void)
+{
+    struct gs_threads_stats stats;
+    if (!gs_run.has_stats || !gs_run.is_active)
+        return;
+    gs_threads_stats(&stats);
+    say("gossamer run: %lu threads, %lu switches, %lu calls through the signal, %lu through "
+        "wrappers, "
+        "%lu in the pool, %lu waits, %lu preemptions, %lu signals\n",
+        gs_counts.tasks + 1, stats.switches, gs_counts.dispatched, gs_counts.wrapped,
+        gs_counts.pool_calls, gs_counts.waits, gs_counts.preemptions, gs_counts.signals);
+}
+
+/* Once for each system call. */
+void gs_explain(long number)
+{
+    static atomic_uchar is_explained[CALLS];
+    char buffer[24];
+    if (number < 0 || number >= CALLS || atomic_exchange(&is_explained[number], true))
+        return;
+    const struct gs_call *call = gs_call_of(number);
+    say("gossamer run: %s %s\n", name_of(number, buffer, sizeof buffer),
+        call && (call->kind == CALL_MAY_WAIT || call->kind == CALL_UNKNOWN)
+            ? "is executed by the worker, which it blocks while it waits"
+            : "waits in a kernel thread of the pool");
+}
+
+void gs_trace(const struct task *task, long number)
+{
+    char buffer[24];
+    say("gossamer run: [%u] %s\n", task->tid, name_of(number, buffer, sizeof buffer));
+}

@@ -1,0 +1,349 @@
+/* Signals of tasks: masks, actions, and which task a signal is for.
+ *
+ * The kernel has our handler for each signal for which the program has one, and the program's
+ * setting otherwise. Workers block signals; the kernel thread that is the receiver takes those of
+ * the process. Its mask is what all tasks block, so that a signal which nobody takes stays with the
+ * kernel, where sigwait, signalfd and sigpending find it. A signal that has arrived is pending in a
+ * task, and its handler is called when the task leaves for the program.
+ *
+ * counts[i] is the number of tasks that block signal i + 1. The C library blocks everything for a
+ * moment, which tells nothing of the program's intentions: such a mask is not counted. */
+#include "compat/pthread/task.h"
+
+#include <errno.h>
+#include <gossamer/sys.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#define UNBLOCKABLE (GS_SIGNAL(SIGKILL) | GS_SIGNAL(SIGSTOP))
+#define FAULTS                                                                                     \
+    (GS_SIGNAL(SIGSEGV) | GS_SIGNAL(SIGBUS) | GS_SIGNAL(SIGFPE) | GS_SIGNAL(SIGILL) |              \
+     GS_SIGNAL(SIGTRAP))
+/* The C library's: cancellation, and changing the user. */
+#define INTERNAL (GS_SIGNAL(32) | GS_SIGNAL(33))
+#define SA_RESTORER_FLAG 0x04000000u
+
+static struct gs_run_lock lock; /* guards counts and counted_mask */
+static unsigned counts[SIGNALS];
+static unsigned long count_sum; /* the sum of counts */
+static struct gs_run_lock actions_lock;
+static struct kernel_action actions[SIGNALS];
+
+/* ---- Masks ---- */
+
+static void count_mask(struct task *task, gs_signals mask)
+{
+    gs_signals changed = task->counted_mask ^ mask;
+    while (changed) {
+        unsigned i = (unsigned)__builtin_ctzll(changed);
+        counts[i] += mask >> i & 1 ? 1 : ~0u;
+        count_sum += mask >> i & 1 ? 1 : ~0ul;
+        changed &= changed - 1;
+    }
+    task->counted_mask = mask;
+}
+
+gs_signals gs_blocked_by_all(void)
+{
+    gs_signals all = 0;
+    gs_run_acquire(&lock);
+    unsigned live = atomic_load(&gs_run.live);
+    for (unsigned i = 0; i < SIGNALS; i++)
+        all |= counts[i] && counts[i] >= live ? (gs_signals)1 << i : 0;
+    gs_run_release(&lock);
+    return all;
+}
+
+static bool changes_receiver(gs_signals changed)
+{
+    unsigned live = atomic_load(&gs_run.live);
+    bool changes = false;
+    for (; changed; changed &= changed - 1) {
+        unsigned count = counts[__builtin_ctzll(changed)];
+        changes |= count >= live || count + 1 >= live;
+    }
+    return changes;
+}
+
+void gs_set_mask(struct task *task, gs_signals mask, bool is_internal)
+{
+    mask &= ~(UNBLOCKABLE | GS_SIGNAL(SIGSYS));
+    gs_signals counted = mask & ~INTERNAL;
+    atomic_store(&task->mask, mask);
+    if (is_internal || counted == task->counted_mask)
+        return;
+    gs_run_acquire(&lock);
+    gs_signals blocked = counted & ~task->counted_mask;
+    gs_signals changed = counted ^ task->counted_mask;
+    count_mask(task, counted);
+    bool changes = changes_receiver(changed);
+    gs_run_release(&lock);
+    if (changes)
+        gs_receiver_update(blocked != 0);
+}
+
+/* It may begin within the C library's moment, at the end of which it will have its parent's mask. */
+void gs_signals_count(struct task *task, const struct task *parent)
+{
+    gs_run_acquire(&lock);
+    count_mask(task, parent->counted_mask);
+    gs_run_release(&lock);
+}
+
+void gs_signals_uncount(struct task *task)
+{
+    gs_run_acquire(&lock);
+    bool is_needed = count_sum;
+    count_mask(task, 0);
+    gs_run_release(&lock);
+    if (is_needed)
+        gs_receiver_update(false);
+}
+
+long gs_sigprocmask(struct task *task, const long *arguments)
+{
+    const gs_signals *set = (const gs_signals *)arguments[1];
+    gs_signals *old = (gs_signals *)arguments[2];
+    gs_signals mask = atomic_load(&task->mask), before = mask;
+    if ((size_t)arguments[3] != sizeof mask)
+        return -EINVAL;
+    if (set) {
+        switch (arguments[0]) {
+        case SIG_BLOCK:
+            mask |= *set;
+            break;
+        case SIG_UNBLOCK:
+            mask &= ~*set;
+            break;
+        case SIG_SETMASK:
+            mask = *set;
+            break;
+        default:
+            return -EINVAL;
+        }
+        bool is_internal = arguments[0] != SIG_UNBLOCK && (*set & INTERNAL) == INTERNAL;
+        gs_set_mask(task, mask, is_internal);
+    }
+    if (old)
+        *old = before;
+    return 0;
+}
+
+/* ---- Actions ---- */
+
+static bool is_handler(const struct kernel_action *action)
+{
+    return action->handler != (void *)SIG_DFL && action->handler != (void *)SIG_IGN;
+}
+
+struct kernel_action gs_action_of(int number)
+{
+    gs_run_acquire(&actions_lock);
+    struct kernel_action action = actions[number - 1];
+    gs_run_release(&actions_lock);
+    return action;
+}
+
+/* A fault in a handler must find its own handler; of others one comes at a time. Kicks, too: the
+ * kernel would make a frame for each that is queued. */
+static long tell_kernel(int number, const struct kernel_action *action)
+{
+    struct kernel_action ours = *action;
+    bool is_fault = FAULTS & GS_SIGNAL(number);
+    if (is_handler(action) || number == KICK) {
+        ours.handler =
+            number == KICK ? (void *)(uintptr_t)gs_on_kick : (void *)(uintptr_t)gs_on_signal;
+        ours.flags = (action->flags & (SA_NOCLDSTOP | SA_NOCLDWAIT)) | SA_SIGINFO |
+                     SA_RESTORER_FLAG | (is_fault ? (action->flags & SA_ONSTACK) | SA_NODEFER : 0);
+        ours.restorer = (void *)(uintptr_t)gs_run_restorer;
+        ours.mask = is_fault || number == KICK ? 0 : ~(FAULTS | GS_SIGNAL(SIGSYS) | UNBLOCKABLE);
+    }
+    return gs_syscall(SYS_rt_sigaction, number, (long)&ours, 0, sizeof ours.mask, 0, 0);
+}
+
+long gs_sigaction(struct task *task, const long *arguments)
+{
+    int number = (int)arguments[0];
+    const struct kernel_action *action = (const struct kernel_action *)arguments[1];
+    struct kernel_action *old = (struct kernel_action *)arguments[2];
+    (void)task;
+    if (number < 1 || number > SIGNALS || (size_t)arguments[3] != sizeof action->mask ||
+        (action && UNBLOCKABLE & GS_SIGNAL(number)))
+        return -EINVAL;
+    struct kernel_action before = gs_action_of(number);
+    if (action) {
+        struct kernel_action copy = *action;
+        copy.mask &= ~(UNBLOCKABLE | GS_SIGNAL(SIGSYS));
+        gs_run_acquire(&actions_lock);
+        actions[number - 1] = copy;
+        long err = number == SIGSYS ? 0 : tell_kernel(number, &copy);
+        gs_run_release(&actions_lock);
+        if (err)
+            return err;
+    }
+    if (old)
+        *old = before;
+    return 0;
+}
+
+/* ---- Sending ---- */
+
+void gs_kick(int tid)
+{
+    siginfo_t info;
+    memset(&info, 0, sizeof info);
+    info.si_signo = KICK;
+    info.si_code = -KICK;
+    gs_syscall(SYS_rt_tgsigqueueinfo, gs_run.process_id, tid, KICK, (long)&info, 0, 0);
+}
+
+static bool is_blocked(const struct task *task, int number)
+{
+    return (atomic_load(&task->mask) & ~atomic_load(&task->wanted)) >> (number - 1) & 1;
+}
+
+static siginfo_t *infos_of(struct task *task)
+{
+    if (task->infos)
+        return task->infos;
+    long address = gs_syscall(SYS_mmap, 0, SIGNALS * sizeof(siginfo_t), PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    task->infos = address < 0 ? NULL : (siginfo_t *)address;
+    return task->infos;
+}
+
+/* The caller holds gs_tasks_lock, under which the task lives. */
+static void make_pending(struct task *task, int number, const siginfo_t *info)
+{
+    gs_signals signal = GS_SIGNAL(number);
+    GS_COUNT(signals);
+    if (!(atomic_load(&task->pending) & signal) && infos_of(task)) {
+        siginfo_t *at = &task->infos[number - 1];
+        if (info) {
+            *at = *info;
+        } else {
+            memset(at, 0, sizeof *at);
+            at->si_code = SI_TKILL;
+            at->si_pid = gs_run.process_id;
+        }
+        at->si_signo = number;
+    }
+    atomic_fetch_or(&task->pending, signal);
+    int tid = atomic_load(&task->running_on);
+    if (is_blocked(task, number))
+        return;
+    if (tid && task != gs_task)
+        gs_kick(tid);
+    else if (atomic_load(&task->waits_for_signals))
+        gs_task_wake(task, WAKE_SIGNAL);
+}
+
+static bool is_ignored(int number)
+{
+    struct kernel_action action = gs_action_of(number);
+    if (action.handler == (void *)SIG_IGN)
+        return true;
+    gs_signals by_default =
+        GS_SIGNAL(SIGCHLD) | GS_SIGNAL(SIGURG) | GS_SIGNAL(SIGWINCH) | GS_SIGNAL(SIGCONT);
+    return action.handler == (void *)SIG_DFL && by_default & GS_SIGNAL(number);
+}
+
+void gs_signal_task(struct task *task, int number, const siginfo_t *info)
+{
+    if (is_ignored(number) && !is_blocked(task, number))
+        return;
+    make_pending(task, number, info);
+}
+
+/* As the kernel: the first thread if it does not block the signal, or else any that does not. */
+static struct task *choose_task(int number)
+{
+    struct task *self = gs_task;
+    if (self && self->is_live && !is_blocked(self, number))
+        return self;
+    if (gs_run.main_task && gs_run.main_task->is_live && !is_blocked(gs_run.main_task, number))
+        return gs_run.main_task;
+    struct task *task = gs_tasks;
+    while (task && is_blocked(task, number))
+        task = task->next;
+    return task;
+}
+
+bool gs_signal_process(int number, const siginfo_t *info)
+{
+    gs_run_acquire(&gs_tasks_lock);
+    struct task *task = choose_task(number);
+    if (task)
+        make_pending(task, number, info);
+    gs_run_release(&gs_tasks_lock);
+    return task;
+}
+
+/* ---- Pending ---- */
+
+gs_signals gs_deliverable(struct task *task)
+{
+    gs_signals pending = atomic_load(&task->pending);
+    return GS_LIKELY(!pending) ? 0 : pending & ~atomic_load(&task->mask);
+}
+
+bool gs_has_signal(struct task *task)
+{
+    gs_signals pending = atomic_load(&task->pending);
+    if (GS_LIKELY(!pending))
+        return false;
+    return pending & (~atomic_load(&task->mask) | atomic_load(&task->wanted));
+}
+
+int gs_take_pending(struct task *task, gs_signals set, siginfo_t *ret_info)
+{
+    gs_signals found = atomic_load(&task->pending) & set;
+    if (!found)
+        return 0;
+    int number = __builtin_ctzll(found) + 1;
+    gs_run_acquire(&gs_tasks_lock);
+    memset(ret_info, 0, sizeof *ret_info);
+    if (task->infos)
+        *ret_info = task->infos[number - 1];
+    ret_info->si_signo = number;
+    atomic_fetch_and(&task->pending, ~GS_SIGNAL(number));
+    gs_run_release(&gs_tasks_lock);
+    return number;
+}
+
+/* ---- Start, and the child of a fork ---- */
+
+void gs_signals_start(struct task *main_task)
+{
+    struct kernel_action none = {.handler = (void *)SIG_DFL};
+    for (int number = 1; number <= SIGNALS; number++) {
+        struct kernel_action *action = &actions[number - 1];
+        *action = none;
+        gs_syscall(SYS_rt_sigaction, number, 0, (long)action, sizeof action->mask, 0, 0);
+        if (number == KICK || is_handler(action))
+            tell_kernel(number, action);
+    }
+    struct kernel_action ours = {.handler = (void *)(uintptr_t)gs_on_system_call,
+                                 .flags = SA_SIGINFO | SA_NODEFER | SA_RESTORER_FLAG,
+                                 .restorer = (void *)(uintptr_t)gs_run_restorer};
+    gs_syscall(SYS_rt_sigaction, SIGSYS, (long)&ours, 0, sizeof ours.mask, 0, 0);
+    gs_syscall(SYS_rt_sigprocmask, SIG_BLOCK, 0, (long)&main_task->mask, sizeof(gs_signals), 0, 0);
+    gs_syscall(SYS_sigaltstack, 0, (long)&main_task->alternate_stack, 0, 0, 0, 0);
+    gs_run_acquire(&lock);
+    count_mask(main_task, atomic_load(&main_task->mask) & ~INTERNAL);
+    gs_run_release(&lock);
+}
+
+void gs_signals_forget(struct task *task)
+{
+    gs_signals mask = atomic_load(&task->mask);
+    lock = actions_lock = (struct gs_run_lock){0};
+    memset(counts, 0, sizeof counts);
+    count_sum = 0;
+    for (int number = 1; number <= SIGNALS; number++)
+        if (number == KICK || number == SIGSYS || is_handler(&actions[number - 1]))
+            gs_syscall(SYS_rt_sigaction, number, (long)&actions[number - 1], 0, sizeof mask, 0, 0);
+    gs_syscall(SYS_sigaltstack, (long)&task->alternate_stack, 0, 0, 0, 0, 0);
+    gs_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof mask, 0, 0);
+}

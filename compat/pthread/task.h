@@ -1,0 +1,317 @@
+/* Threads of an unchanged program as user threads: what the files of this folder share.
+ *
+ * The library is preloaded into the program. Until that creates its first thread it does nothing.
+ * Then the calling kernel thread, the program's first, gives its thread to the runtime as a task,
+ * and becomes the one that receives signals (receiver.c); workers run the tasks. From then on the
+ * kernel sends each system call of a task to us (Syscall User Dispatch, dispatch.c). A task has the
+ * stack, the thread-local storage and the thread pointer that the C library made.
+ *
+ * A kernel thread that runs a task is either in the program or in here:
+ *
+ *     program --- system call, wrapper, kick ---> gs_task_enter ---> in here: may wait, and resume
+ *        ^                                                           on another worker
+ *        `--------- gs_task_leave (delivers signals) <---------------'
+ *
+ * 1. is_inside is true while the task is in here. It is thread-local, so a signal that interrupts
+ *    one instruction of ours finds it; such a signal does nothing, and the task looks for what it
+ *    announces before it leaves.
+ * 2. The selector of the kernel thread is ALLOW while it is in here, so that the C library, if the
+ *    runtime calls it, reaches the kernel; BLOCK in the program.
+ * 3. A task switches only while it is inside, and holds no spin lock then.
+ * 4. Signals are blocked for each task by its mask, never in the kernel for the program's sake
+ *    (signals.c). Workers block all but faults, SIGSYS and the kick.
+ *
+ * Functions return a value or -errno, as system calls do. */
+#ifndef GS_COMPAT_PTHREAD_TASK_H
+#define GS_COMPAT_PTHREAD_TASK_H
+
+#include <gossamer/thread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+#include <ucontext.h>
+
+#define GS_LIKELY(condition_) __builtin_expect(!!(condition_), 1)
+#define GS_UNLIKELY(condition_) __builtin_expect(!!(condition_), 0)
+
+/* Results by which a system call tells what an interruption means, as in the kernel. */
+enum {
+    RESTART_IF_ASKED = -512, /* again, or -EINTR if a handler without SA_RESTART was called */
+    RESTART_NEVER = -514,    /* again if no handler was called */
+};
+
+/* Why a wait has ended. */
+enum wake { WAKE_NONE, WAKE_DONE, WAKE_SIGNAL };
+
+/* Signals are numbered from 1; a set has bit number - 1. */
+typedef uint64_t gs_signals;
+enum { SIGNALS = 64 };
+#define GS_SIGNAL(number_) ((gs_signals)1 << ((number_) - 1))
+
+/* Memory of tasks is never returned, so a late wake-up finds a task, though maybe another one. */
+struct task {
+    struct task *next_free;
+    struct gs_thread *thread;
+    unsigned tid;                  /* what the program takes for its thread id */
+    atomic_uint wake;              /* enum wake: of the wait in progress */
+    atomic_uint waits_for_signals; /* the wait ends when a signal comes */
+    atomic_int running_on;         /* the kernel thread on which it is in the program; 0: none */
+    _Atomic(gs_signals) pending;   /* of the task itself */
+    _Atomic(gs_signals) mask;      /* blocked */
+    gs_signals counted_mask;       /* as it is counted in signals.c, under its lock */
+    _Atomic(gs_signals) wanted;    /* by a sigwait in progress: not blocked for it */
+    siginfo_t *infos;              /* of pending; SIGNALS of them, allocated at the first signal */
+    stack_t alternate_stack;
+    unsigned *clear_tid; /* the kernel's clear_child_tid */
+    void *robust_list;
+    size_t robust_size;
+    void *thread_pointer;
+    bool is_live;
+    atomic_bool must_cancel; /* pthread_cancel was called for it: see wrappers.c */
+    unsigned handled;        /* signal handlers called so far */
+    unsigned handled_without_restart;
+    char *control;                 /* memory of its control block */
+    struct task *next, **previous; /* list of live tasks, guarded by gs_tasks_lock */
+};
+
+/* What belongs to a kernel thread that runs tasks. */
+struct carrier {
+    _Alignas(64) volatile char selector;
+    bool is_attached;
+    int tid;
+    stack_t alternate_stack; /* as the kernel has it */
+    atomic_uint switches;    /* of tasks; read by the ticker */
+    atomic_bool must_switch; /* set by the ticker */
+    struct task *task;       /* in the program; for the ticker */
+};
+
+/* The state of the whole library. */
+struct gs_run {
+    bool is_enabled; /* the library is initialized */
+    bool is_active;  /* there are tasks */
+    unsigned workers;
+    bool explains, traces, has_stats, leaves_children;
+    int process_id;
+    struct task *main_task;
+    atomic_uint live; /* tasks */
+    atomic_bool is_ticker_asleep;
+};
+extern struct gs_run gs_run;
+
+/* Counts for --stats; approximate, as several workers add to them. */
+struct gs_run_counts {
+    uint64_t tasks, waits, dispatched, wrapped, pool_calls, preemptions, signals;
+};
+extern struct gs_run_counts gs_counts;
+#define GS_COUNT(member_)                                                                          \
+    __atomic_store_n(&gs_counts.member_, gs_counts.member_ + 1, __ATOMIC_RELAXED)
+
+/* The task that the kernel thread runs; NULL: the kernel thread is not in a task. */
+extern __thread __attribute__((tls_model("initial-exec"))) struct task *gs_task;
+extern __thread __attribute__((tls_model("initial-exec"))) volatile bool gs_task_is_inside;
+
+/* ---- Spin locks: held for a few instructions, by kernel threads ---- */
+
+struct gs_run_lock {
+    atomic_bool is_held;
+};
+void gs_run_lock_slow(struct gs_run_lock *lock);
+
+static inline void gs_run_acquire(struct gs_run_lock *lock)
+{
+    if (GS_UNLIKELY(atomic_exchange_explicit(&lock->is_held, true, memory_order_acquire)))
+        gs_run_lock_slow(lock);
+}
+
+static inline void gs_run_release(struct gs_run_lock *lock)
+{
+    atomic_store_explicit(&lock->is_held, false, memory_order_release);
+}
+
+/* ---- Entering and leaving (carrier.c) ---- */
+
+struct carrier *gs_carrier(void);
+struct carrier *gs_carrier_at(unsigned index); /* NULL: no such one, or it has not run a task */
+
+/* The first call on this worker makes it a carrier. Called inside, after each switch. */
+void gs_carrier_attach(struct task *task);
+
+void gs_carriers_forget(void);
+
+void gs_task_enter(struct task *task);
+
+/* Deliver signals, and return to the program. context: that of the system call or the kick, into
+ * which *result is stored; NULL: the caller is a wrapper, signals are delivered by a kick. */
+void gs_task_leave(struct task *task, ucontext_t *context, long *result, long number);
+
+/* Let others run. Inside. */
+void gs_task_yield(struct task *task);
+
+/* ---- Waiting (carrier.c): inside ---- */
+
+/* A wait in three steps, so that no wake-up between the first and the third is lost:
+ *
+ *     gs_task_prepare(task, true);
+ *     ... check, and tell those who wake where to find the task ...
+ *     result = gs_task_wait(task, deadline_ns);
+ *
+ * Returns 0, -ETIMEDOUT or, if is_interruptible, -EINTR. */
+void gs_task_prepare(struct task *task, bool is_interruptible);
+int gs_task_wait(struct task *task, uint64_t deadline_ns);
+
+/* End a task's wait, unless it has ended. Any kernel thread. */
+void gs_task_wake(struct task *task, enum wake wake);
+
+/* Deadlines: NULL means never. -EINVAL if the time is invalid. */
+int gs_deadline_after(const struct timespec *timeout, uint64_t *ret_deadline_ns);
+int gs_deadline_at(clockid_t clock, const struct timespec *time, uint64_t *ret_deadline_ns);
+
+/* ---- Tasks (clone.c) ---- */
+
+extern struct gs_run_lock gs_tasks_lock;
+extern struct task *gs_tasks; /* the live ones */
+
+/* Registers with which a thread starts, in the order in which x86_64.S loads them. */
+struct start_registers {
+    uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rsp, rip;
+    struct task *task;
+};
+
+/* Make a task that starts with these registers; they are copied below its stack pointer. */
+int gs_task_spawn(struct task *task, const struct start_registers *start);
+struct task *gs_task_new(unsigned tid);  /* NULL: no memory */
+struct task *gs_task_find(unsigned tid); /* the caller holds gs_tasks_lock; NULL: none */
+struct task *gs_task_find_pointer(const void *thread_pointer); /* as well */
+bool gs_task_is_tid(unsigned tid);     /* of a task that exists, or may have existed */
+void gs_task_begin(struct task *task); /* called by x86_64.S */
+long gs_clone(struct task *task, ucontext_t *context);
+long gs_clone3(struct task *task, ucontext_t *context);
+_Noreturn void gs_task_exit(struct task *task);
+void gs_tasks_forget(void);
+
+/* ---- Futexes (futex.c) ---- */
+
+long gs_futex(struct task *task, const long *arguments);
+unsigned gs_futex_wake(const uint32_t *address, unsigned count, uint32_t bits);
+long gs_futex_wait(struct task *task, const uint32_t *address, uint32_t value,
+                   uint64_t deadline_ns);
+void gs_futexes_forget(void);
+
+/* ---- Descriptors (descriptors.c) ---- */
+
+int gs_descriptors_start(void);
+void gs_descriptors_forget(void);
+_Noreturn void gs_descriptors_serve(void); /* the thread that collects events */
+
+struct pollfd;
+/* Wait until one of the descriptors may be ready. Returns 0, -ETIMEDOUT, -EINTR, or -EPERM or
+ * another error if one cannot be watched: the call must be made by the pool then. */
+int gs_wait_for_descriptors(struct task *task, const struct pollfd *polls, unsigned long count,
+                            uint64_t deadline_ns);
+int gs_wait_for_descriptor(struct task *task, int fd, unsigned events, uint64_t deadline_ns);
+/* Tell those who wait for the descriptor that it was closed. */
+void gs_descriptor_closed(int fd);
+/* Only one task at a time may be between these two. */
+void gs_descriptor_lock(struct task *task, int fd);
+void gs_descriptor_unlock(int fd);
+int gs_descriptors_poller(void);
+/* Around the start of the runtime (own_descriptors.c). filler: any descriptor. */
+void gs_own_descriptors_begin(int filler);
+void gs_own_descriptors_end(void);
+bool gs_own_descriptors_have(int fd);
+void gs_own_descriptors_forget(void);
+bool gs_descriptor_is_own(int fd); /* of this library's: the program must not close it */
+
+/* ---- Kernel threads without the C library (kernel_thread.c) ---- */
+
+/* Start one, for code that uses nothing but system calls. Returns 0 or -errno. */
+int gs_kernel_thread_start(void (*fn)(void *argument), void *argument);
+void gs_kernel_threads_forget(void);
+
+/* A stack, and a thread pointer at which there is nothing but the zero of gs_task. */
+struct gs_bare_thread {
+    char *stack_top;
+    void *thread_pointer;
+};
+int gs_bare_thread_new(struct gs_bare_thread **ret_thread);
+
+/* ---- Calls in other kernel threads (pool.c) ---- */
+
+/* Make the system call there. Returns its result; -EINTR from a signal becomes RESTART_IF_ASKED. */
+long gs_pool_call(struct task *task, long number, const long *arguments);
+void gs_pool_forget(void);
+
+/* ---- Signals (signals.c, deliver.c, receiver.c) ---- */
+
+struct kernel_action {
+    void *handler;
+    uint64_t flags;
+    void *restorer;
+    gs_signals mask;
+};
+enum { KICK = 64 }; /* the signal between our kernel threads */
+
+void gs_signals_start(struct task *main_task);
+void gs_signals_forget(struct task *task); /* in a child: the kernel's are the program's again */
+void gs_signals_count(struct task *task, const struct task *parent); /* a new one's mask counts */
+void gs_signals_uncount(struct task *task);
+struct kernel_action gs_action_of(int number);
+long gs_sigaction(struct task *task, const long *arguments);
+long gs_sigprocmask(struct task *task, const long *arguments);
+void gs_set_mask(struct task *task, gs_signals mask, bool is_internal);
+gs_signals gs_blocked_by_all(void);
+void gs_kick(int tid);
+
+/* Send to a task, or to the process: to a task that does not block it. Any kernel thread. info may
+ * be NULL. Returns false if all block it: it stays with the kernel. */
+void gs_signal_task(struct task *task, int number, const siginfo_t *info);
+bool gs_signal_process(int number, const siginfo_t *info);
+gs_signals gs_deliverable(struct task *task);
+bool gs_has_signal(struct task *task);
+
+/* Call the handlers of what is pending. *result: of the system call that is interrupted. */
+void gs_deliver(struct task *task, ucontext_t *context, long *result, long number);
+/* Take one pending signal of the set without calling a handler. Returns its number or 0. */
+int gs_take_pending(struct task *task, gs_signals set, siginfo_t *ret_info);
+
+void gs_on_signal(int number, siginfo_t *info, void *context);
+void gs_on_kick(int number, siginfo_t *info, void *context);
+_Noreturn void gs_receiver_main(void *unused);
+void gs_receiver_update(bool is_synchronous);
+void gs_receiver_wake(void);
+void gs_receiver_start(int receiver_tid); /* 0: there is none any more */
+
+/* Let the signal have the default action of the kernel. */
+void gs_signal_default(int number);
+
+/* ---- Activation (activate.c), fork (fork.c), reports (report.c) ---- */
+
+void gs_run_activate(void);
+void gs_run_deactivate(struct task *task); /* in a forked child */
+long gs_task_fork(struct task *task, long flags, const long *arguments, ucontext_t *context);
+long gs_exec(struct task *task, long number, const long *arguments);
+void gs_report_refusal(const char *reason) __attribute__((noreturn));
+void gs_report_stats(void);
+void gs_explain(long number);
+void gs_trace(const struct task *task, long number);
+
+/* ---- x86_64.S ---- */
+
+void gs_run_restorer(void);
+void gs_run_start(void);
+int gs_run_hand_over(void *registers, void *stack, void *thread_pointer, void (*fn)(void *));
+void gs_run_call_on(void *stack, void (*fn)(void *), void *argument);
+void gs_run_thread_entry(void);
+long gs_run_clone(long flags, void *stack, void *parent_tid, void *child_tid, long tls, void *pc);
+
+/* ---- Dispatch (dispatch.c, calls.c) ---- */
+
+void gs_dispatch_attach(struct carrier *carrier);
+void gs_on_system_call(int number, siginfo_t *info, void *context);
+/* Emulate a system call. context: NULL in wrappers. Inside. */
+long gs_emulate(struct task *task, long number, const long *arguments, ucontext_t *context);
+
+#endif

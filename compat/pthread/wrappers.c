@@ -1,0 +1,333 @@
+/* Functions of the C library that this library defines before it. Those that create a thread begin
+ * the runtime; the most frequent calls come here without a signal; those that execute programs keep
+ * children under this library.
+ *
+ * A thread in a wrapper can be canceled as the C library does it: pthread_testcancel is called
+ * before the wait, and after one that pthread_cancel has ended. */
+#include "compat/pthread/calls.h"
+#include "compat/pthread/environment.h"
+#include "compat/pthread/real.h"
+#include "compat/pthread/task.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <gossamer/sys.h>
+#include <poll.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+void *gs_real_function(const char *name)
+{
+    void *function = dlsym(RTLD_NEXT, name);
+    if (!function)
+        gs_report_refusal("the C library lacks a function that this library wraps");
+    return function;
+}
+
+const struct gs_real *gs_real(void)
+{
+    static struct gs_real real;
+    if (!real.pthread_cancel) {
+        *(void **)&real.pthread_create = gs_real_function("pthread_create");
+        *(void **)&real.pthread_cancel = gs_real_function("pthread_cancel");
+    }
+    return &real;
+}
+
+/* ---- Threads ---- */
+
+EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *),
+                          void *argument)
+{
+    gs_run_activate();
+    return gs_real()->pthread_create(thread, attributes, fn, argument);
+}
+
+/* The C library sends a signal only to a thread that is in a call of its own. */
+EXPORT int pthread_cancel(pthread_t thread)
+{
+    int err = gs_real()->pthread_cancel(thread);
+    struct task *self = gs_task;
+    if (err || !gs_run.is_active || !self || gs_task_is_inside)
+        return err;
+    gs_task_enter(self);
+    gs_run_acquire(&gs_tasks_lock);
+    struct task *task = gs_task_find_pointer((const void *)thread);
+    if (task) {
+        atomic_store(&task->must_cancel, true);
+        if (atomic_load(&task->waits_for_signals))
+            gs_task_wake(task, WAKE_SIGNAL);
+    }
+    gs_run_release(&gs_tasks_lock);
+    long result = 0;
+    gs_task_leave(self, NULL, &result, -1);
+    return err;
+}
+
+/* ---- Calls without the signal ---- */
+
+static bool is_in_task(void)
+{
+    return GS_LIKELY(gs_run.is_active) && gs_task && !gs_task_is_inside;
+}
+
+static long result_of(long result)
+{
+    if (GS_UNLIKELY(result < 0 && result > -4096)) {
+        errno = (int)-result;
+        return -1;
+    }
+    return result;
+}
+
+/* Not in a task, the call is the C library's own, which may be canceled in it. */
+static long wait_in_task(gs_call_fn *emulate, const long *arguments)
+{
+    struct task *task = gs_task;
+    for (;;) {
+        pthread_testcancel();
+        unsigned handled = task->handled, without_restart = task->handled_without_restart;
+        long unused = 0;
+        gs_task_enter(task);
+        GS_COUNT(wrapped);
+        long result = emulate(task, arguments, NULL);
+        gs_task_leave(task, NULL, &unused, -1);
+        bool is_interrupted = result == RESTART_IF_ASKED || result == RESTART_NEVER;
+        if (GS_LIKELY(!is_interrupted))
+            return result_of(result);
+        bool must_fail = result == RESTART_NEVER ? task->handled != handled
+                                                 : task->handled_without_restart != without_restart;
+        if (must_fail)
+            return result_of(-EINTR);
+    }
+}
+
+#define ARGUMENTS(...) ((const long[6]){__VA_ARGS__})
+#define REAL(name_)                                                                                \
+    static __typeof__(name_) *real;                                                                \
+    if (GS_UNLIKELY(!real))                                                                        \
+    *(void **)&real = gs_real_function(#name_)
+
+EXPORT ssize_t read(int fd, void *bytes, size_t n)
+{
+    REAL(read);
+    if (!is_in_task())
+        return real(fd, bytes, n);
+    return wait_in_task(gs_call_read, ARGUMENTS(fd, (long)bytes, (long)n));
+}
+
+ssize_t __read_chk(int fd, void *bytes, size_t n, size_t size);
+EXPORT ssize_t __read_chk(int fd, void *bytes, size_t n, size_t size)
+{
+    REAL(__read_chk);
+    if (!is_in_task() || n > size)
+        return real(fd, bytes, n, size);
+    return wait_in_task(gs_call_read, ARGUMENTS(fd, (long)bytes, (long)n));
+}
+
+EXPORT ssize_t write(int fd, const void *bytes, size_t n)
+{
+    REAL(write);
+    if (!is_in_task())
+        return real(fd, bytes, n);
+    return wait_in_task(gs_call_write, ARGUMENTS(fd, (long)bytes, (long)n));
+}
+
+EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
+{
+    REAL(readv);
+    if (!is_in_task())
+        return real(fd, iov, count);
+    return wait_in_task(gs_call_readv, ARGUMENTS(fd, (long)iov, count));
+}
+
+EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
+{
+    REAL(writev);
+    if (!is_in_task())
+        return real(fd, iov, count);
+    return wait_in_task(gs_call_writev, ARGUMENTS(fd, (long)iov, count));
+}
+
+EXPORT ssize_t recv(int fd, void *bytes, size_t n, int flags)
+{
+    REAL(recv);
+    if (!is_in_task())
+        return real(fd, bytes, n, flags);
+    return wait_in_task(gs_call_recvfrom, ARGUMENTS(fd, (long)bytes, (long)n, flags));
+}
+
+ssize_t __recv_chk(int fd, void *bytes, size_t n, size_t size, int flags);
+EXPORT ssize_t __recv_chk(int fd, void *bytes, size_t n, size_t size, int flags)
+{
+    REAL(__recv_chk);
+    if (!is_in_task() || n > size)
+        return real(fd, bytes, n, size, flags);
+    return wait_in_task(gs_call_recvfrom, ARGUMENTS(fd, (long)bytes, (long)n, flags));
+}
+
+EXPORT ssize_t send(int fd, const void *bytes, size_t n, int flags)
+{
+    REAL(send);
+    if (!is_in_task())
+        return real(fd, bytes, n, flags);
+    return wait_in_task(gs_call_sendto, ARGUMENTS(fd, (long)bytes, (long)n, flags));
+}
+
+EXPORT ssize_t recvfrom(int fd, void *bytes, size_t n, int flags, __SOCKADDR_ARG address,
+                        socklen_t *length)
+{
+    REAL(recvfrom);
+    if (!is_in_task())
+        return real(fd, bytes, n, flags, address, length);
+    return wait_in_task(gs_call_recvfrom, ARGUMENTS(fd, (long)bytes, (long)n, flags,
+                                                    (long)address.__sockaddr__, (long)length));
+}
+
+EXPORT ssize_t sendto(int fd, const void *bytes, size_t n, int flags, __CONST_SOCKADDR_ARG address,
+                      socklen_t length)
+{
+    REAL(sendto);
+    if (!is_in_task())
+        return real(fd, bytes, n, flags, address, length);
+    return wait_in_task(gs_call_sendto, ARGUMENTS(fd, (long)bytes, (long)n, flags,
+                                                  (long)address.__sockaddr__, length));
+}
+
+EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+    REAL(recvmsg);
+    if (!is_in_task())
+        return real(fd, message, flags);
+    return wait_in_task(gs_call_recvmsg, ARGUMENTS(fd, (long)message, flags));
+}
+
+EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    REAL(sendmsg);
+    if (!is_in_task())
+        return real(fd, message, flags);
+    return wait_in_task(gs_call_sendmsg, ARGUMENTS(fd, (long)message, flags));
+}
+
+EXPORT int accept(int fd, __SOCKADDR_ARG address, socklen_t *length)
+{
+    REAL(accept);
+    if (!is_in_task())
+        return real(fd, address, length);
+    return (int)wait_in_task(gs_call_accept4,
+                             ARGUMENTS(fd, (long)address.__sockaddr__, (long)length));
+}
+
+EXPORT int accept4(int fd, __SOCKADDR_ARG address, socklen_t *length, int flags)
+{
+    REAL(accept4);
+    if (!is_in_task())
+        return real(fd, address, length, flags);
+    return (int)wait_in_task(gs_call_accept4,
+                             ARGUMENTS(fd, (long)address.__sockaddr__, (long)length, flags));
+}
+
+EXPORT int poll(struct pollfd *polls, nfds_t count, int timeout_ms)
+{
+    REAL(poll);
+    if (!is_in_task())
+        return real(polls, count, timeout_ms);
+    return (int)wait_in_task(gs_call_poll, ARGUMENTS((long)polls, (long)count, timeout_ms));
+}
+
+EXPORT int epoll_wait(int fd, struct epoll_event *events, int count, int timeout_ms)
+{
+    REAL(epoll_wait);
+    if (!is_in_task())
+        return real(fd, events, count, timeout_ms);
+    return (int)wait_in_task(gs_call_epoll_wait, ARGUMENTS(fd, (long)events, count, timeout_ms));
+}
+
+EXPORT int nanosleep(const struct timespec *time, struct timespec *rest)
+{
+    REAL(nanosleep);
+    if (!is_in_task())
+        return real(time, rest);
+    return (int)wait_in_task(gs_call_nanosleep, ARGUMENTS((long)time, (long)rest));
+}
+
+EXPORT int sched_yield(void)
+{
+    REAL(sched_yield);
+    struct task *task = gs_task;
+    long unused = 0;
+    if (!is_in_task())
+        return real();
+    gs_task_enter(task);
+    GS_COUNT(wrapped);
+    gs_task_yield(task);
+    gs_task_leave(task, NULL, &unused, -1);
+    return 0;
+}
+
+/* ---- Programs that are executed before there is a task ---- */
+
+EXPORT int execve(const char *path, char *const arguments[], char *const environment[])
+{
+    REAL(execve);
+    char **longer = gs_run.is_active ? NULL : gs_environment_for_child(environment);
+    int result = real(path, arguments, longer ? longer : environment);
+    gs_environment_free(longer);
+    return result;
+}
+
+EXPORT int execvpe(const char *file, char *const arguments[], char *const environment[])
+{
+    REAL(execvpe);
+    char **longer = gs_run.is_active ? NULL : gs_environment_for_child(environment);
+    int result = real(file, arguments, longer ? longer : environment);
+    gs_environment_free(longer);
+    return result;
+}
+
+typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *,
+                     const posix_spawnattr_t *, char *const[], char *const[]);
+
+struct spawn {
+    pid_t *pid;
+    const char *path;
+    const posix_spawn_file_actions_t *actions;
+    const posix_spawnattr_t *attributes;
+    char *const *arguments;
+};
+
+static int spawn(spawn_fn *fn, const struct spawn *spawn, char *const environment[])
+{
+    char **longer = gs_environment_for_child(environment);
+    int err = fn(spawn->pid, spawn->path, spawn->actions, spawn->attributes,
+                 (char *const *)spawn->arguments, longer ? longer : environment);
+    gs_environment_free(longer);
+    return err;
+}
+
+EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                       const posix_spawnattr_t *attributes, char *const arguments[],
+                       char *const environment[])
+{
+    REAL(posix_spawn);
+    const struct spawn call = {pid, path, actions, attributes, arguments};
+    return spawn(real, &call, environment);
+}
+
+EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+                        const posix_spawnattr_t *attributes, char *const arguments[],
+                        char *const environment[])
+{
+    REAL(posix_spawnp);
+    const struct spawn call = {pid, file, actions, attributes, arguments};
+    return spawn(real, &call, environment);
+}

@@ -1,0 +1,157 @@
+/* How threads of the program begin, and the end of our signal handlers. The offsets are those of
+ * struct start_registers (task.h). */
+    .text
+
+/* void gs_run_restorer(void): the unwinder recognises these two instructions as the end of a signal
+ * handler if it finds no unwind information, also not for the address before. */
+    .p2align 4
+    nop
+    .globl gs_run_restorer
+    .hidden gs_run_restorer
+    .type gs_run_restorer, @function
+gs_run_restorer:
+    movq $15, %rax
+    syscall
+    .size gs_run_restorer, . - gs_run_restorer
+
+/* The first instructions of a task; rbx: its start_registers. */
+    .p2align 4
+    .globl gs_run_start
+    .hidden gs_run_start
+    .type gs_run_start, @function
+gs_run_start:
+    .cfi_startproc
+    .cfi_undefined %rip
+    endbr64
+    movq 120(%rbx), %rdi
+    callq gs_task_begin
+    movq 0(%rbx), %r8
+    movq 8(%rbx), %r9
+    movq 16(%rbx), %r10
+    movq 24(%rbx), %r11
+    movq 32(%rbx), %r12
+    movq 40(%rbx), %r13
+    movq 48(%rbx), %r14
+    movq 56(%rbx), %r15
+    movq 64(%rbx), %rdi
+    movq 72(%rbx), %rsi
+    movq 80(%rbx), %rbp
+    movq 96(%rbx), %rdx
+    movq 104(%rbx), %rsp
+    movq 112(%rbx), %rcx /* which a system call clobbers */
+    movq 88(%rbx), %rbx
+    xorl %eax, %eax
+    notrack jmp *%rcx
+    .cfi_endproc
+    .size gs_run_start, . - gs_run_start
+
+/* int gs_run_hand_over(struct start_registers *registers, void *stack, void *thread_pointer, void
+ * (*fn)(void *)): store the caller's context, and call fn(registers), which does not return, on the
+ * stack and with the thread pointer. A task that starts with the registers returns 0 from here. */
+    .p2align 4
+    .globl gs_run_hand_over
+    .hidden gs_run_hand_over
+    .type gs_run_hand_over, @function
+gs_run_hand_over:
+    .cfi_startproc
+    endbr64
+    movq %r12, 32(%rdi)
+    movq %r13, 40(%rdi)
+    movq %r14, 48(%rdi)
+    movq %r15, 56(%rdi)
+    movq %rbp, 80(%rdi)
+    movq %rbx, 88(%rdi)
+    popq %rax
+    .cfi_adjust_cfa_offset -8
+    .cfi_register %rip, %rax
+    movq %rsp, 104(%rdi)
+    movq %rax, 112(%rdi)
+    wrfsbase %rdx
+    movq %rsi, %rsp
+    .cfi_undefined %rip
+    xorl %ebp, %ebp
+    callq *%rcx
+    ud2
+    .cfi_endproc
+    .size gs_run_hand_over, . - gs_run_hand_over
+
+/* void gs_run_call_on(void *stack, void (*fn)(void *), void *argument) */
+    .p2align 4
+    .globl gs_run_call_on
+    .hidden gs_run_call_on
+    .type gs_run_call_on, @function
+gs_run_call_on:
+    .cfi_startproc
+    endbr64
+    pushq %rbp
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset %rbp, 0
+    movq %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    movq %rdi, %rsp
+    andq $-16, %rsp
+    movq %rdx, %rdi
+    callq *%rsi
+    leave
+    .cfi_def_cfa %rsp, 8
+    .cfi_restore %rbp
+    ret
+    .cfi_endproc
+    .size gs_run_call_on, . - gs_run_call_on
+
+/* long gs_run_clone(long flags, void *stack, void *parent_tid, void *child_tid, long tls, void *pc):
+ * the system call; the child continues at pc. */
+    .p2align 4
+    .globl gs_run_clone
+    .hidden gs_run_clone
+    .type gs_run_clone, @function
+gs_run_clone:
+    .cfi_startproc
+    endbr64
+    pushq %rbx
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset %rbx, 0
+    movq %r9, %rbx
+    movq %rcx, %r10
+    movl $56, %eax
+    syscall
+    testl %eax, %eax
+    jz 1f
+    popq %rbx
+    .cfi_adjust_cfa_offset -8
+    .cfi_restore %rbx
+    ret
+1:
+    .cfi_undefined %rip
+    movq %rbx, %rcx
+    xorl %ebx, %ebx
+    xorl %ebp, %ebp
+    notrack jmp *%rcx
+    .cfi_endproc
+    .size gs_run_clone, . - gs_run_clone
+/* The first instructions of a kernel thread of our own: its function and argument are on the stack. */
+    .p2align 4
+    .globl gs_run_thread_entry
+    .hidden gs_run_thread_entry
+    .type gs_run_thread_entry, @function
+gs_run_thread_entry:
+    .cfi_startproc
+    .cfi_undefined %rip
+    endbr64
+    popq %rax
+    popq %rdi
+    callq *%rax
+    movl $60, %eax /* exit */
+    xorl %edi, %edi
+    syscall
+    ud2
+    .cfi_endproc
+    .size gs_run_thread_entry, . - gs_run_thread_entry
+    .section .note.GNU-stack, "", @progbits
+
+/* For the linker: as in src/thread/x86_64.S. */
+    .section .note.gnu.property, "a", @note
+    .p2align 3
+    .long 4, 16, 5 /* sizes of name and contents; NT_GNU_PROPERTY_TYPE_0 */
+    .asciz "GNU"
+    .long 0xc0000002, 4, 1, 0 /* GNU_PROPERTY_X86_FEATURE_1_AND, its size, IBT, padding */

@@ -1,0 +1,116 @@
+"""gossamer run: which programs it refuses, its statuses, its options, and the children."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from installation import PROGRAM, output
+
+LIBRARY = PROGRAM.parent / "libgossamer_run.so"
+pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="built without its library")
+
+SCRIPT = """
+import subprocess, sys, threading
+ran = []
+threads = [threading.Thread(target=ran.append, args=(i,)) for i in range(3)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(sorted(ran), flush=True)
+subprocess.run([sys.executable, "-c", "import os; print(os.environ.get('LD_PRELOAD'))"])
+"""
+
+
+def run(*words: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **variables}
+    command = [PROGRAM, "run", *words]
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=60, check=False
+    )
+
+
+def test_a_program_that_is_not_found_has_status_127() -> None:
+    done = run("no-such-program")
+    assert done.returncode == 127
+    assert done.stderr == "gossamer run: no-such-program: No such file or directory\n"
+
+
+def test_a_static_program_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "static.c"
+    source.write_text("int main(void) { return 0; }\n")
+    output("cc", "-static", source, "-o", tmp_path / "static")
+    done = run(tmp_path / "static")
+    assert done.returncode == 126
+    assert done.stderr == f"gossamer run: {tmp_path / 'static'}: it is statically linked\n"
+
+
+def test_a_program_that_sets_the_user_is_refused(tmp_path: Path) -> None:
+    program = Path(shutil.copy("/bin/true", tmp_path / "true"))
+    program.chmod(0o4755)
+    done = run(program)
+    assert done.returncode == 126
+    assert done.stderr.count("\n") == 1
+    assert "set-user-ID" in done.stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\x7fELF\x01" + bytes(100), b"text\n"])
+def test_a_file_that_is_no_program_for_this_processor_is_refused(
+    content: bytes, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(content)
+    file.chmod(0o755)
+    done = run(file)
+    assert done.returncode == 126
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_status_is_that_of_the_program() -> None:
+    assert run("sh", "-c", "exit 42").returncode == 42
+    assert run("--", "sh", "-c", "kill -TERM $$").returncode == -signal.SIGTERM
+
+
+def test_options_of_run_stand_before_the_program() -> None:
+    assert run("echo", "--stats", "--workers", "x").stdout == "--stats --workers x\n"
+    done = run("--workers", "x", "true")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+
+
+def test_children_run_in_the_same_way_unless_told_otherwise() -> None:
+    done = run("--workers", "2", sys.executable, "-c", SCRIPT)
+    assert done.stdout.splitlines() == ["[0, 1, 2]", str(LIBRARY)]
+    done = run("--no-children", sys.executable, "-c", SCRIPT, LD_PRELOAD="")
+    assert done.stdout.splitlines() == ["[0, 1, 2]", "None"]
+    done = run("--no-children", sys.executable, "-c", SCRIPT, LD_PRELOAD="libm.so.6")
+    assert done.stdout.splitlines() == ["[0, 1, 2]", "libm.so.6"]
+
+
+def test_the_reports_go_to_standard_error() -> None:
+    done = run("--stats", "--no-children", sys.executable, "-c", SCRIPT)
+    assert done.stdout.startswith("[0, 1, 2]\n")
+    assert re.search(r"^gossamer run: 4 threads, \d+ switches, \d+ calls ", done.stderr, re.M)
+    done = run("--trace", sys.executable, "-c", SCRIPT)
+    assert re.search(r"^gossamer run: \[\d+\] (clone|clone3)$", done.stderr, re.M)
+
+
+def test_a_call_that_blocked_a_kernel_thread_is_named_once(tmp_path: Path) -> None:
+    script = (
+        "import fcntl, threading\n"
+        "def lock():\n"
+        f"    with open({str(tmp_path / 'lock')!r}, 'w') as file:\n"
+        "        fcntl.flock(file, fcntl.LOCK_EX)\n"
+        "for _ in range(3):\n"
+        "    thread = threading.Thread(target=lock)\n"
+        "    thread.start()\n"
+        "    thread.join()\n"
+    )
+    done = run("--explain", sys.executable, "-c", script)
+    lines = done.stderr.splitlines()
+    assert lines
+    assert len(lines) == len(set(lines))
+    assert all(re.fullmatch(r"gossamer run: \w+ (is executed|waits) .*", line) for line in lines)
