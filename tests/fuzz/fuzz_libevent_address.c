@@ -1,5 +1,5 @@
-/* Fuzzes the parsers of libevent's interface: an address that is parsed can be formatted, and parsed
- * again to the same address. */
+/* Fuzzes the parsers of libevent's interface: an address that is parsed can be formatted, and
+ * parsed again to the same address. */
 #include <arpa/inet.h>
 #include <assert.h>
 #include <event2/util.h>

@@ -83,6 +83,7 @@ static void end(struct fixture *f)
     if (f->below)
         bufferevent_free(f->below);
     bufferevent_free(f->far);
+    settle(f->base); /* deferred callbacks hold references */
     event_base_free(f->base);
     trace[trace_length = 0] = '\0';
 }
@@ -257,6 +258,7 @@ TEST(a_freed_filter_leaves_what_was_below_as_it_was)
     CHECK_EQ(input_length(f.below), 3);
     bufferevent_free(f.below);
     bufferevent_free(f.far);
+    settle(f.base);
     event_base_free(f.base);
     trace[trace_length = 0] = '\0';
 }

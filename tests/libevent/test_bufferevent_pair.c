@@ -21,6 +21,7 @@ static void end(struct fixture *f)
     for (int i = 0; i < 2; i++)
         if (f->pair[i])
             bufferevent_free(f->pair[i]);
+    settle(f->base); /* deferred callbacks hold references */
     event_base_free(f->base);
 }
 

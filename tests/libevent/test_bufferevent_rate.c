@@ -144,6 +144,42 @@ TEST(a_bucket_is_filled_again_and_everything_arrives)
     ev_token_bucket_cfg_free(cfg);
 }
 
+static void check_shares(struct bufferevent_rate_limit_group *group, struct bufferevent *bev)
+{
+    CHECK_EQ(bufferevent_get_max_to_read(bev), 250);
+    CHECK_EQ(bufferevent_rate_limit_group_set_min_share(group, 300), 0);
+    CHECK_EQ(bufferevent_get_max_to_read(bev), 300);
+    CHECK_EQ(bufferevent_rate_limit_group_set_min_share(group, 5000), 0);
+    CHECK_EQ(bufferevent_get_max_to_read(bev), 1000);
+    CHECK_EQ(bufferevent_rate_limit_group_set_min_share(group, 64), 0);
+    CHECK_EQ(bufferevent_rate_limit_group_set_min_share(group, (size_t)EV_SSIZE_MAX + 1), -1);
+    CHECK_EQ(bufferevent_get_read_limit(bev), EV_SSIZE_MAX);
+}
+
+static void check_decrements(struct event_base *base, struct bufferevent_rate_limit_group *group,
+                             struct bufferevent *const *bevs)
+{
+    ev_uint64_t was_read, was_written;
+    CHECK_EQ(bufferevent_rate_limit_group_decrement_read(group, -600), 0);
+    for (int i = 1; i < 4; i++)
+        CHECK(event_pending(&bevs[i]->ev_read, EV_READ, NULL));
+    CHECK_EQ(bufferevent_rate_limit_group_decrement_read(group, 10000), 0);
+    for (int i = 1; i < 4; i++)
+        CHECK(!event_pending(&bevs[i]->ev_read, EV_READ, NULL));
+    CHECK_EQ(bufferevent_rate_limit_group_decrement_write(group, 1000), 0);
+    bufferevent_write(bevs[1], "0123456789", 10);
+    settle(base);
+    CHECK_EQ(output_length(bevs[1]), 10);
+    CHECK_EQ(bufferevent_rate_limit_group_decrement_write(group, -1), 0);
+    settle(base);
+    CHECK_EQ(output_length(bevs[1]), 0);
+    bufferevent_rate_limit_group_get_totals(group, NULL, &was_written);
+    CHECK_EQ(was_written, 10);
+    bufferevent_rate_limit_group_reset_totals(group);
+    bufferevent_rate_limit_group_get_totals(group, &was_read, &was_written);
+    CHECK_EQ(was_read + was_written, 0);
+}
+
 TEST(a_group_shares_its_limit)
 {
     struct event_base *base = event_base_new();
@@ -162,14 +198,7 @@ TEST(a_group_shares_its_limit)
         bufferevent_enable(bevs[i], EV_READ);
         CHECK_EQ(write(fds[i][1], bytes, 2000), 2000);
     }
-    CHECK_EQ(bufferevent_get_max_to_read(bevs[0]), 250);
-    CHECK_EQ(bufferevent_rate_limit_group_set_min_share(group, 300), 0);
-    CHECK_EQ(bufferevent_get_max_to_read(bevs[0]), 300);
-    CHECK_EQ(bufferevent_rate_limit_group_set_min_share(group, 5000), 0);
-    CHECK_EQ(bufferevent_get_max_to_read(bevs[0]), 1000);
-    CHECK_EQ(bufferevent_rate_limit_group_set_min_share(group, 64), 0);
-    CHECK_EQ(bufferevent_rate_limit_group_set_min_share(group, (size_t)EV_SSIZE_MAX + 1), -1);
-    CHECK_EQ(bufferevent_get_read_limit(bevs[0]), EV_SSIZE_MAX);
+    check_shares(group, bevs[0]);
     settle(base);
     settle(base);
     size_t sum = 0;
@@ -188,24 +217,7 @@ TEST(a_group_shares_its_limit)
     CHECK_EQ(bufferevent_remove_from_rate_limit_group(bevs[0]), 0);
     settle(base);
     CHECK_EQ(input_length(bevs[0]), 2000);
-    CHECK_EQ(bufferevent_rate_limit_group_decrement_read(group, -600), 0);
-    for (int i = 1; i < 4; i++)
-        CHECK(event_pending(&bevs[i]->ev_read, EV_READ, NULL));
-    CHECK_EQ(bufferevent_rate_limit_group_decrement_read(group, 10000), 0);
-    for (int i = 1; i < 4; i++)
-        CHECK(!event_pending(&bevs[i]->ev_read, EV_READ, NULL));
-    CHECK_EQ(bufferevent_rate_limit_group_decrement_write(group, 1000), 0);
-    bufferevent_write(bevs[1], bytes, 10);
-    settle(base);
-    CHECK_EQ(output_length(bevs[1]), 10);
-    CHECK_EQ(bufferevent_rate_limit_group_decrement_write(group, -1), 0);
-    settle(base);
-    CHECK_EQ(output_length(bevs[1]), 0);
-    bufferevent_rate_limit_group_get_totals(group, NULL, &was_written);
-    CHECK_EQ(was_written, 10);
-    bufferevent_rate_limit_group_reset_totals(group);
-    bufferevent_rate_limit_group_get_totals(group, &was_read, &was_written);
-    CHECK_EQ(was_read + was_written, 0);
+    check_decrements(base, group, bevs);
     for (int i = 0; i < 4; i++) {
         bufferevent_free(bevs[i]);
         close(fds[i][1]);

@@ -47,14 +47,14 @@ uint64_t gs_rate_tick(struct event_base *base, const struct ev_token_bucket_cfg 
 void gs_rate_bucket_init(struct gs_rate_bucket *bucket, const struct ev_token_bucket_cfg *cfg,
                          uint64_t tick)
 {
-    for (int side = 0; side < GS_RATE_SIDES; side++)
+    for (enum gs_rate_side side = 0; side < GS_RATE_SIDES; side++)
         bucket->left[side] = cfg->rate[side];
     bucket->tick = tick;
 }
 
 void gs_rate_bucket_clip(struct gs_rate_bucket *bucket, const struct ev_token_bucket_cfg *cfg)
 {
-    for (int side = 0; side < GS_RATE_SIDES; side++)
+    for (enum gs_rate_side side = 0; side < GS_RATE_SIDES; side++)
         if (bucket->left[side] > cfg->burst[side])
             bucket->left[side] = cfg->burst[side];
 }
@@ -65,7 +65,7 @@ void gs_rate_bucket_refill(struct gs_rate_bucket *bucket, const struct ev_token_
     uint64_t ticks = tick - bucket->tick;
     if (!ticks || ticks > INT_MAX)
         return;
-    for (int side = 0; side < GS_RATE_SIDES; side++) {
+    for (enum gs_rate_side side = 0; side < GS_RATE_SIDES; side++) {
         ev_ssize_t left = bucket->left[side];
         __int128 sum = left + (__int128)ticks * cfg->rate[side];
         bucket->left[side] = sum > cfg->burst[side] ? cfg->burst[side] : (ev_ssize_t)sum;
@@ -121,7 +121,7 @@ static void on_refill(evutil_socket_t fd, short events, void *argument)
     struct gs_rate *rate = bev->rate;
     if (rate->cfg) {
         refill(rate);
-        for (int side = 0; side < GS_RATE_SIDES; side++)
+        for (enum gs_rate_side side = 0; side < GS_RATE_SIDES; side++)
             if (pauses(bev, side) & GS_BEV_PAUSE_RATE && rate->bucket.left[side] > 0)
                 resume(rate, side);
         if ((bev->read_pauses | bev->write_pauses) & GS_BEV_PAUSE_RATE)

@@ -62,7 +62,7 @@ static void on_refill(evutil_socket_t fd, short events, void *argument)
     struct bufferevent_rate_limit_group *group = argument;
     gs_ev_lock(group->lock);
     gs_rate_bucket_refill(&group->bucket, &group->cfg, gs_rate_tick(group->base, &group->cfg));
-    for (int side = 0; side < GS_RATE_SIDES; side++)
+    for (enum gs_rate_side side = 0; side < GS_RATE_SIDES; side++)
         if (group->is_resume_unfinished[side] ||
             (group->is_paused[side] && group->bucket.left[side] >= group->min_share))
             resume_all(group, side);
@@ -74,7 +74,7 @@ static void on_refill(evutil_socket_t fd, short events, void *argument)
 static void limit_share(struct bufferevent_rate_limit_group *group)
 {
     group->min_share = group->wanted_min_share;
-    for (int side = 0; side < GS_RATE_SIDES; side++)
+    for (enum gs_rate_side side = 0; side < GS_RATE_SIDES; side++)
         if (group->min_share > group->cfg.rate[side])
             group->min_share = group->cfg.rate[side];
 }
@@ -186,10 +186,10 @@ static void join(struct gs_rate *member, struct bufferevent_rate_limit_group *gr
     gs_ev_lock(group->lock);
     member->group = group;
     insert(group, member);
-    for (int side = 0; side < GS_RATE_SIDES; side++)
+    for (enum gs_rate_side side = 0; side < GS_RATE_SIDES; side++)
         is_paused[side] = group->is_paused[side];
     gs_ev_unlock(group->lock);
-    for (int side = 0; side < GS_RATE_SIDES; side++)
+    for (enum gs_rate_side side = 0; side < GS_RATE_SIDES; side++)
         if (is_paused[side])
             gs_bev_pause(member->bev, gs_rate_direction(side), GS_BEV_PAUSE_GROUP);
 }

@@ -194,8 +194,8 @@ EVENT2_EXPORT_SYMBOL int evbuffer_write_atmost(struct evbuffer *buffer, evutil_s
 
 /* ---- Files ---- */
 
-/* Append length bytes (-1: to the end) of a file from an offset. The buffer takes the descriptor and
- * closes it, unless the call fails. */
+/* Append length bytes (-1: to the end) of a file from an offset. The buffer takes the descriptor
+ * and closes it, unless the call fails. */
 EVENT2_EXPORT_SYMBOL int evbuffer_add_file(struct evbuffer *outbuf, int fd, ev_off_t offset,
                                            ev_off_t length);
 
