@@ -76,7 +76,7 @@ extern "C" {
 
 /* The date of HTTP and mail, of tm (in UTC) or, if that is NULL, of now. Returns the length of the
  * complete text, of which at most datelen - 1 bytes are written. */
-EVENT2_EXPORT_SYMBOL int evutil_date_rfc1123(char *date, const size_t datelen, const struct tm *tm);
+EVENT2_EXPORT_SYMBOL int evutil_date_rfc1123(char *date, size_t datelen, const struct tm *tm);
 
 /* A clock that never goes back. */
 struct evutil_monotonic_timer;
