@@ -9,7 +9,7 @@
 
 #define ADDS 4000 /* in a round */
 #define LINE 80
-#define TEXT (256 * 1024)
+#define TEXT (256 * (size_t)1024)
 
 static char text[TEXT]; /* lines of LINE characters */
 
@@ -69,10 +69,11 @@ static void add_and_drain(void)
 static void drain(size_t piece)
 {
     struct evbuffer *buffer = buffer_of(TEXT, 1024);
+    size_t count = TEXT / piece;
     begin();
-    for (size_t i = 0; i < TEXT / piece; i++)
+    for (size_t i = 0; i < count; i++)
         must(!evbuffer_drain(buffer, piece));
-    end((double)(TEXT / piece));
+    end((double)count);
     evbuffer_free(buffer);
 }
 
@@ -90,10 +91,11 @@ static void remove_128(void)
 {
     char bytes[128];
     struct evbuffer *buffer = buffer_of(TEXT, 1024);
+    size_t count = TEXT / sizeof bytes;
     begin();
-    for (size_t i = 0; i < TEXT / sizeof bytes; i++)
+    for (size_t i = 0; i < count; i++)
         must(evbuffer_remove(buffer, bytes, sizeof bytes) == sizeof bytes);
-    end((double)(TEXT / sizeof bytes));
+    end((double)count);
     evbuffer_free(buffer);
 }
 
@@ -112,7 +114,7 @@ static void search(const char *what, ev_ssize_t expected)
 
 static void search_rare(void)
 {
-    search("needle", TEXT + 4);
+    search("needle", (ev_ssize_t)TEXT + 4);
 }
 
 /* Its first character is everywhere. */
