@@ -32,7 +32,7 @@ function(gs_libevent_shared name)
     set_target_properties(${name}_shared PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${folder}
         SOVERSION gossamer-${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} LINK_DEPENDS ${map} INSTALL_RPATH "$ORIGIN")
     target_link_options(${name}_shared PRIVATE -Wl,--version-script=${map} -Wl,-Bsymbolic-functions -Wl,-z,nodelete)
-    target_link_libraries(${name}_shared PRIVATE Threads::Threads m ${CMAKE_DL_LIBS})
+    target_link_libraries(${name}_shared PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m)
 endfunction()
 
 foreach(name event_core event_pthreads)
@@ -44,7 +44,7 @@ add_custom_target(libevent DEPENDS event_core_static event_core_shared event_pth
 
 # The name libevent, for the linker: both libraries.
 file(WRITE ${folder}/libevent.so "INPUT(libevent_core.so libevent_pthreads.so)\n")
-file(WRITE ${folder}/libevent.a "INPUT(libevent_pthreads.a libevent_core.a)\n")
+file(WRITE ${folder}/libevent.a "INPUT(libevent_pthreads.a libevent_core.a -lm)\n")
 
 foreach(name libevent libevent_core libevent_pthreads)
     string(REPLACE "lib" "-l" libs ${name})

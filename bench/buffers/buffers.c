@@ -9,7 +9,7 @@
 
 #define ADDS 4000 /* in a round */
 #define LINE 80
-#define TEXT ((size_t)256 * 1024)
+#define TEXT (256 * (size_t)1024)
 
 static char text[TEXT]; /* lines of LINE characters */
 

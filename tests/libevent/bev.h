@@ -1,5 +1,5 @@
-/* What tests of bufferevents share: a trace of what happened, callbacks that write it, and a socket
- * pair. A trace is compared as text, so that the order of callbacks is part of each test. */
+/* What tests of bufferevents share: a base, a trace of what happened, callbacks that write it, and
+ * a socket pair. A trace is compared as text: the order of callbacks is part of each test. */
 #ifndef GS_TESTS_BEV_H
 #define GS_TESTS_BEV_H
 

@@ -1,5 +1,5 @@
-/* Operations on three buffers, chosen by bytes, beside a model: an array of bytes for each.
- * Whatever differs ends the program. Used with random bytes, and by a fuzzer. */
+/* Operations on three buffers, chosen by bytes, beside a model: an array of bytes for each. What
+ * differs ends the program. Used with random bytes, and by a fuzzer. */
 #ifndef GS_TESTS_LIBEVENT_MODEL_H
 #define GS_TESTS_LIBEVENT_MODEL_H
 

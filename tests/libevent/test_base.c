@@ -1,4 +1,4 @@
-/* Bases and their loop: configurations, flags, ends, priorities, counts, dumps, and after a fork. */
+/* Bases and their loop: configurations, flags, ends, priorities, counts, dumps, after a fork. */
 #include "tests/libevent/transcript.h"
 #include "tests/test.h"
 

@@ -144,109 +144,88 @@ TEST(a_bucket_is_filled_again_and_everything_arrives)
     ev_token_bucket_cfg_free(cfg);
 }
 
-struct group_fixture {
-    struct event_base *base;
-    struct ev_token_bucket_cfg *cfg;
-    struct bufferevent_rate_limit_group *group;
-    int fds[4][2];
-    struct bufferevent *bevs[4];
-};
-
-/* Four members that have 2000 bytes to read each, of which all may read 1000. */
-static void begin_group(struct group_fixture *f)
+static void check_shares(struct bufferevent_rate_limit_group *group, struct bufferevent *bev)
 {
-    char bytes[2000] = {0};
-    f->base = event_base_new();
-    f->cfg = ev_token_bucket_cfg_new(1000, 1000, 1000, 1000, &hour);
-    f->group = bufferevent_rate_limit_group_new(f->base, f->cfg);
-    CHECK(f->group);
-    for (int i = 0; i < 4; i++) {
-        make_sockets(f->fds[i]);
-        f->bevs[i] = bufferevent_socket_new(f->base, f->fds[i][0], BEV_OPT_CLOSE_ON_FREE);
-        CHECK_EQ(bufferevent_add_to_rate_limit_group(f->bevs[i], f->group), 0);
-        CHECK_EQ(bufferevent_add_to_rate_limit_group(f->bevs[i], f->group), 0);
-        bufferevent_enable(f->bevs[i], EV_READ);
-        CHECK_EQ(write(f->fds[i][1], bytes, sizeof bytes), (ssize_t)sizeof bytes);
-    }
+    CHECK_EQ(bufferevent_get_max_to_read(bev), 250);
+    CHECK_EQ(bufferevent_rate_limit_group_set_min_share(group, 300), 0);
+    CHECK_EQ(bufferevent_get_max_to_read(bev), 300);
+    CHECK_EQ(bufferevent_rate_limit_group_set_min_share(group, 5000), 0);
+    CHECK_EQ(bufferevent_get_max_to_read(bev), 1000);
+    CHECK_EQ(bufferevent_rate_limit_group_set_min_share(group, 64), 0);
+    CHECK_EQ(bufferevent_rate_limit_group_set_min_share(group, (size_t)EV_SSIZE_MAX + 1), -1);
+    CHECK_EQ(bufferevent_get_read_limit(bev), EV_SSIZE_MAX);
 }
 
-static void end_group(struct group_fixture *f)
+static void check_decrements(struct event_base *base, struct bufferevent_rate_limit_group *group,
+                             struct bufferevent *const *bevs)
 {
-    for (int i = 0; i < 4; i++) {
-        bufferevent_free(f->bevs[i]);
-        close(f->fds[i][1]);
-    }
-    settle(f->base);
-    bufferevent_rate_limit_group_free(f->group);
-    ev_token_bucket_cfg_free(f->cfg);
-    event_base_free(f->base);
-}
-
-TEST(a_member_gets_a_share_that_is_not_too_small)
-{
-    struct group_fixture f;
-    begin_group(&f);
-    CHECK_EQ(bufferevent_rate_limit_group_get_read_limit(f.group), 1000);
-    CHECK_EQ(bufferevent_get_max_to_read(f.bevs[0]), 250);
-    CHECK_EQ(bufferevent_rate_limit_group_set_min_share(f.group, 300), 0);
-    CHECK_EQ(bufferevent_get_max_to_read(f.bevs[0]), 300);
-    CHECK_EQ(bufferevent_rate_limit_group_set_min_share(f.group, 5000), 0);
-    CHECK_EQ(bufferevent_get_max_to_read(f.bevs[0]), 1000);
-    CHECK_EQ(bufferevent_rate_limit_group_set_min_share(f.group, (size_t)EV_SSIZE_MAX + 1), -1);
-    CHECK_EQ(bufferevent_get_read_limit(f.bevs[0]), EV_SSIZE_MAX);
-    end_group(&f);
+    ev_uint64_t was_read, was_written;
+    CHECK_EQ(bufferevent_rate_limit_group_decrement_read(group, -600), 0);
+    for (int i = 1; i < 4; i++)
+        CHECK(event_pending(&bevs[i]->ev_read, EV_READ, NULL));
+    CHECK_EQ(bufferevent_rate_limit_group_decrement_read(group, 10000), 0);
+    for (int i = 1; i < 4; i++)
+        CHECK(!event_pending(&bevs[i]->ev_read, EV_READ, NULL));
+    CHECK_EQ(bufferevent_rate_limit_group_decrement_write(group, 1000), 0);
+    bufferevent_write(bevs[1], "0123456789", 10);
+    settle(base);
+    CHECK_EQ(output_length(bevs[1]), 10);
+    CHECK_EQ(bufferevent_rate_limit_group_decrement_write(group, -1), 0);
+    settle(base);
+    CHECK_EQ(output_length(bevs[1]), 0);
+    bufferevent_rate_limit_group_get_totals(group, NULL, &was_written);
+    CHECK_EQ(was_written, 10);
+    bufferevent_rate_limit_group_reset_totals(group);
+    bufferevent_rate_limit_group_get_totals(group, &was_read, &was_written);
+    CHECK_EQ(was_read + was_written, 0);
 }
 
 TEST(a_group_shares_its_limit)
 {
-    struct group_fixture f;
-    begin_group(&f);
-    settle(f.base);
-    settle(f.base);
+    struct event_base *base = event_base_new();
+    struct ev_token_bucket_cfg *cfg = ev_token_bucket_cfg_new(1000, 1000, 1000, 1000, &hour);
+    struct bufferevent_rate_limit_group *group = bufferevent_rate_limit_group_new(base, cfg);
+    CHECK(group);
+    CHECK_EQ(bufferevent_rate_limit_group_get_read_limit(group), 1000);
+    int fds[4][2];
+    struct bufferevent *bevs[4];
+    char bytes[2000] = {0};
+    for (int i = 0; i < 4; i++) {
+        make_sockets(fds[i]);
+        bevs[i] = bufferevent_socket_new(base, fds[i][0], BEV_OPT_CLOSE_ON_FREE);
+        CHECK_EQ(bufferevent_add_to_rate_limit_group(bevs[i], group), 0);
+        CHECK_EQ(bufferevent_add_to_rate_limit_group(bevs[i], group), 0);
+        bufferevent_enable(bevs[i], EV_READ);
+        CHECK_EQ(write(fds[i][1], bytes, 2000), 2000);
+    }
+    check_shares(group, bevs[0]);
+    settle(base);
+    settle(base);
     size_t sum = 0;
     for (int i = 0; i < 4; i++)
-        sum += input_length(f.bevs[i]);
+        sum += input_length(bevs[i]);
     CHECK(sum >= 1000 && sum < 1000 + 64);
-    CHECK_EQ(bufferevent_rate_limit_group_get_read_limit(f.group), 1000 - (long)sum);
-    CHECK_EQ(bufferevent_rate_limit_group_get_write_limit(f.group), 1000);
+    CHECK_EQ(bufferevent_rate_limit_group_get_read_limit(group), 1000 - (long)sum);
+    CHECK_EQ(bufferevent_rate_limit_group_get_write_limit(group), 1000);
     ev_uint64_t was_read, was_written;
-    bufferevent_rate_limit_group_get_totals(f.group, &was_read, &was_written);
+    bufferevent_rate_limit_group_get_totals(group, &was_read, &was_written);
     CHECK_EQ(was_read, sum);
     CHECK_EQ(was_written, 0);
     for (int i = 0; i < 4; i++)
-        CHECK(!event_pending(&f.bevs[i]->ev_read, EV_READ, NULL));
-    CHECK_EQ(bufferevent_get_max_to_read(f.bevs[0]), 0);
-    CHECK_EQ(bufferevent_remove_from_rate_limit_group(f.bevs[0]), 0);
-    settle(f.base);
-    CHECK_EQ(input_length(f.bevs[0]), 2000);
-    end_group(&f);
-}
-
-TEST(what_is_counted_by_hand_pauses_and_resumes_the_members)
-{
-    struct group_fixture f;
-    begin_group(&f);
-    char bytes[10] = {0};
-    CHECK_EQ(bufferevent_rate_limit_group_decrement_read(f.group, 10000), 0);
-    for (int i = 0; i < 4; i++)
-        CHECK(!event_pending(&f.bevs[i]->ev_read, EV_READ, NULL));
-    CHECK_EQ(bufferevent_rate_limit_group_decrement_read(f.group, -9600), 0);
-    for (int i = 0; i < 4; i++)
-        CHECK(event_pending(&f.bevs[i]->ev_read, EV_READ, NULL));
-    CHECK_EQ(bufferevent_rate_limit_group_decrement_write(f.group, 1000), 0);
-    bufferevent_write(f.bevs[1], bytes, sizeof bytes);
-    settle(f.base);
-    CHECK_EQ(output_length(f.bevs[1]), 10);
-    CHECK_EQ(bufferevent_rate_limit_group_decrement_write(f.group, -1), 0);
-    settle(f.base);
-    CHECK_EQ(output_length(f.bevs[1]), 0);
-    ev_uint64_t was_read, was_written;
-    bufferevent_rate_limit_group_get_totals(f.group, NULL, &was_written);
-    CHECK_EQ(was_written, 10);
-    bufferevent_rate_limit_group_reset_totals(f.group);
-    bufferevent_rate_limit_group_get_totals(f.group, &was_read, &was_written);
-    CHECK_EQ(was_read + was_written, 0);
-    end_group(&f);
+        CHECK(!event_pending(&bevs[i]->ev_read, EV_READ, NULL));
+    CHECK_EQ(bufferevent_get_max_to_read(bevs[0]), 0);
+    CHECK_EQ(bufferevent_remove_from_rate_limit_group(bevs[0]), 0);
+    settle(base);
+    CHECK_EQ(input_length(bevs[0]), 2000);
+    check_decrements(base, group, bevs);
+    for (int i = 0; i < 4; i++) {
+        bufferevent_free(bevs[i]);
+        close(fds[i][1]);
+    }
+    settle(base);
+    bufferevent_rate_limit_group_free(group);
+    ev_token_bucket_cfg_free(cfg);
+    event_base_free(base);
 }
 
 TEST(a_group_gets_another_configuration)

@@ -106,8 +106,9 @@ TEST(the_previous_action_is_restored)
     event_free(event);
     raise(SIGUSR1);
     CHECK_EQ(caught, 1);
-    event = evsignal_new(base, SIGUSR1, on_signal, "freed with its base");
-    evsignal_add(event, NULL);
+    struct event left;
+    evsignal_assign(&left, base, SIGUSR1, on_signal, "its base is freed");
+    evsignal_add(&left, NULL);
     event_base_free(base);
     raise(SIGUSR1);
     CHECK_EQ(caught, 2);

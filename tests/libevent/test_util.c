@@ -165,66 +165,63 @@ TEST(a_pair_of_sockets_is_connected)
 
 /* ---- Addresses ---- */
 
-static void print_address(const char *text)
-{
-    struct sockaddr_storage storage;
-    struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)&storage;
-    int length = sizeof storage;
-    int result = evutil_parse_sockaddr_port(text, (struct sockaddr *)&storage, &length);
-    printf("%s: %d", text, result);
-    if (!result) {
-        char host[INET6_ADDRSTRLEN] = "";
-        bool is_ipv6 = storage.ss_family == AF_INET6;
-        const void *bytes = is_ipv6 ? (const void *)&ipv6->sin6_addr
-                                    : (const void *)&((struct sockaddr_in *)&storage)->sin_addr;
-        CHECK(evutil_inet_ntop(storage.ss_family, bytes, host, sizeof host) == host);
-        printf(" %s port %d scope %u length %d", host, ntohs(ipv6->sin6_port),
-               is_ipv6 ? ipv6->sin6_scope_id : 0, length);
-    }
-    printf("\n");
-}
+static const char *const addresses[] = {
+    "[::1]:80",
+    "[::1]",
+    "::1",
+    "1.2.3.4:80",
+    "1.2.3.4",
+    "1.2.3.4:",
+    "1.2.3.4:0",
+    "1.2.3.4:65535",
+    "1.2.3.4:65536",
+    "1.2.3.4:80x",
+    "1.2.3.4: 80",
+    "[::1]x",
+    "[::1",
+    "[1.2.3.4]:80",
+    ":80",
+    "::",
+    "",
+    "[]",
+    "fe80::1%lo",
+    "fe80::1%7",
+    "fe80::1%",
+    "fe80::1%lox",
+    "[fe80::1%7]:9",
+    "1.2.3:4",
+    "1.2.3.4:-5",
+    "[::1]:",
+    "::1:80",
+    "01.002.3.4",
+    "1.2.3.256",
+    "1.2.3.4.5",
+    "::ffff:1.2.3.4",
+    "1::2::3",
+    "12345::",
+    "a.b.c.d",
+    "1..2.3",
+};
 
 TEST(texts_are_parsed_as_addresses_and_ports)
 {
-    static const char *const texts[] = {
-        "[::1]:80",
-        "[::1]",
-        "::1",
-        "1.2.3.4:80",
-        "1.2.3.4",
-        "1.2.3.4:",
-        "1.2.3.4:0",
-        "1.2.3.4:65535",
-        "1.2.3.4:65536",
-        "1.2.3.4:80x",
-        "1.2.3.4: 80",
-        "[::1]x",
-        "[::1",
-        "[1.2.3.4]:80",
-        ":80",
-        "::",
-        "",
-        "[]",
-        "fe80::1%lo",
-        "fe80::1%7",
-        "fe80::1%",
-        "fe80::1%lox",
-        "[fe80::1%7]:9",
-        "1.2.3:4",
-        "1.2.3.4:-5",
-        "[::1]:",
-        "::1:80",
-        "01.002.3.4",
-        "1.2.3.256",
-        "1.2.3.4.5",
-        "::ffff:1.2.3.4",
-        "1::2::3",
-        "12345::",
-        "a.b.c.d",
-        "1..2.3",
-    };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        print_address(texts[i]);
+    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+        struct sockaddr_storage storage;
+        struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)&storage;
+        int length = sizeof storage;
+        int result = evutil_parse_sockaddr_port(addresses[i], (struct sockaddr *)&storage, &length);
+        printf("%s: %d", addresses[i], result);
+        if (!result) {
+            char host[INET6_ADDRSTRLEN] = "";
+            bool is_ipv6 = storage.ss_family == AF_INET6;
+            const void *bytes = is_ipv6 ? (const void *)&ipv6->sin6_addr
+                                        : (const void *)&((struct sockaddr_in *)&storage)->sin_addr;
+            CHECK(evutil_inet_ntop(storage.ss_family, bytes, host, sizeof host) == host);
+            printf(" %s port %d scope %u length %d", host, ntohs(ipv6->sin6_port),
+                   is_ipv6 ? ipv6->sin6_scope_id : 0, length);
+        }
+        printf("\n");
+    }
 }
 
 TEST(an_address_needs_its_room)

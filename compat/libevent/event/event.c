@@ -132,11 +132,14 @@ static void remove_timeout(struct event *event)
         event->ev_base->added.now--;
 }
 
-/* Calls of a signal's callback that have not been made yet, are not. */
+/* Calls of a signal's callback that have not been made yet, are not. The count is on the stack of
+ * the loop, which ends the calls then: it is not written again. */
 static void drop_calls(struct event *event)
 {
-    if (event->ev_events & EV_SIGNAL && event->ev_ncalls && event->ev_pncalls)
+    if (event->ev_events & EV_SIGNAL && event->ev_ncalls && event->ev_pncalls) {
         *event->ev_pncalls = 0;
+        event->ev_pncalls = NULL;
+    }
 }
 
 static void set_timeout(struct event *event, uint64_t deadline_us)

@@ -56,8 +56,8 @@ struct event {
         struct event *le_next;
         struct event **le_prev;
     } ev_next;
-    /* The place of the timeout among those of the base; its time, and the duration that a persistent
-     * event has again each time, in the base's own units. */
+    /* The place of the timeout among those of the base; its time, and the duration that a
+     * persistent event has again each time, in the base's own units. */
     ev_uint32_t ev_timeout_index;
     ev_uint64_t ev_deadline;
     ev_uint64_t ev_interval;
