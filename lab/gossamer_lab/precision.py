@@ -5,7 +5,7 @@ import math
 import numpy as np
 import polars as pl
 
-from gossamer_lab.estimates import METRICS, MIN_POINTS, estimate, standard_errors
+from gossamer_lab.statistics.estimates import METRICS, MIN_POINTS, estimate, standard_errors
 
 
 def precision(raw: pl.DataFrame) -> float | None:

@@ -7,7 +7,7 @@ decided would inflate the rate of false decisions.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gossamer_lab.plan import Plan
+from gossamer_lab.measuring.plan import Plan
 from gossamer_lab.precision import precision
 from gossamer_lab.store import raw_frame
 

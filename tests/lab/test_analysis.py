@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from conftest import known_rows, make_run, report, row
-from gossamer_lab.accounting import CpuTime
-from gossamer_lab.analysis import Cell, cells
-from gossamer_lab.measure import Row, Usage, load_metrics
+from gossamer_lab.measuring.accounting import CpuTime
+from gossamer_lab.measuring.measure import Row, Usage, load_metrics
+from gossamer_lab.report.cells import Cell, cells
 from gossamer_lab.store import load_run, raw_frame
 
 POINTS = ["305-keep-16", "305-close-128"]

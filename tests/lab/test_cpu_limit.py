@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gossamer_lab import calibration_loop, cpu_limit, process
-from gossamer_lab.service_time import SERVICE, with_service_times
+from gossamer_lab.measuring import calibration_loop, cpu_limit, process
+from gossamer_lab.statistics.service_time import SERVICE, with_service_times
 
 _IS_SHARED = Path("/proc/self/autogroup").exists()
 _TIMEOUT_S = 30.0

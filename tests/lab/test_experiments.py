@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from conftest import FAKE
 from gossamer_lab import cli, paths
-from gossamer_lab.claims import Round
-from gossamer_lab.experiment import Case
+from gossamer_lab.claims.quantities import Round
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.experiments.libevent_vs_libev import LIBEVENT_VS_LIBEV
+from gossamer_lab.experiments.manifest import Case
 
 _TIMEOUT_S = 600
 _VERDICTS = {"holds", "does not hold", "inconclusive"}

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from conftest import known_rows, make_run
 from gossamer_lab import cli
 from gossamer_lab.experiments.are_events_fast import ARE_EVENTS_FAST
-from gossamer_lab.markdown import verdict_table
+from gossamer_lab.report.markdown import verdict_table
 
 _DECIDED = {
     "claim": "This | is so",

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gossamer_lab import interruption
-from gossamer_lab.derived import with_derived
 from gossamer_lab.experiments.overload import ADMISSION, OVERLOAD, TWICE
-from gossamer_lab.open_loop import (
+from gossamer_lab.measuring import interruption
+from gossamer_lab.measuring.open_loop import (
     LoadRecord,
     OpenLoad,
     Request,
@@ -20,7 +19,8 @@ from gossamer_lab.open_loop import (
     saturation_rate,
     success_rate,
 )
-from gossamer_lab.open_loop_stats import BINS, p90, summary, timeline
+from gossamer_lab.measuring.open_loop_stats import BINS, p90, summary, timeline
+from gossamer_lab.report.derived import with_derived
 from gossamer_lab.store import Run, raw_frame
 
 _METRICS = """\

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from gossamer_lab.experiment import Experiment, Point, Scale, Variant
-from gossamer_lab.load import Generator
-from gossamer_lab.measure import MeasurementSetup, measure
-from gossamer_lab.plan import RunOptions, UnknownSubjectError, make_plan
-from gossamer_lab.program import Runner
-from gossamer_lab.schedule import Step
+from gossamer_lab.experiments.manifest import Experiment, Point, Scale, Variant
+from gossamer_lab.measuring.load import Generator
+from gossamer_lab.measuring.measure import MeasurementSetup, measure
+from gossamer_lab.measuring.plan import RunOptions, UnknownSubjectError, make_plan
+from gossamer_lab.measuring.program import Runner
+from gossamer_lab.measuring.schedule import Step
+from gossamer_lab.measuring.syn_retries import syn_retry_ratio
+from gossamer_lab.measuring.workspace import open_workspace, paths_of
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.server import Site
-from gossamer_lab.syn_retries import syn_retry_ratio
-from gossamer_lab.workspace import open_workspace, paths_of
 
 SCALE = Scale("smoke", budget_s=1.0, warmup_s=0.0, max_load_s=0.3, rounds=2)
 POINTS = (

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from gossamer_lab import progress
-from gossamer_lab.experiment import Experiment, Point, Scale
-from gossamer_lab.plan import Plan, RunOptions
-from gossamer_lab.schedule import STEP_OVERHEAD_S, Step
+from gossamer_lab.experiments.manifest import Experiment, Point, Scale
+from gossamer_lab.measuring import progress
+from gossamer_lab.measuring.plan import Plan, RunOptions
+from gossamer_lab.measuring.schedule import STEP_OVERHEAD_S, Step
 
 _SHORT, _LONG = Point("short", 305, 1, 0), Point("long", 305, 1, 0, min_s=9.0)
 _ROW = {"failure": None, "server_cpu_us_per_request": 1.0, "throughput_per_s": 2.0, "errors": 0}

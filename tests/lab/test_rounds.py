@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from conftest import RUN
 from gossamer_lab import cli, rounds
-from gossamer_lab.notes import notes
 from gossamer_lab.precision import precision
+from gossamer_lab.report.notes import notes
 from gossamer_lab.report.text import method
 from gossamer_lab.rounds import TARGET_PRECISION, required
 from gossamer_lab.store import Run, load_run

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gossamer_lab import fileset
-from gossamer_lab.experiment import Point, ValidityRules
-from gossamer_lab.validity import invalid_reason, load_share
+from gossamer_lab.experiments.manifest import Point, ValidityRules
+from gossamer_lab.measuring import fileset
+from gossamer_lab.measuring.validity import invalid_reason, load_share
 
 POINT = Point("load-500", 305, 500, 1)
 RULE = ValidityRules(exempt=("thread-128",))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gossamer_lab.claims import (
+from gossamer_lab.claims.quantities import (
     Claim,
     Conditional,
     Correlation,
@@ -17,11 +17,11 @@ from gossamer_lab.claims import (
     Slope,
     Sum,
 )
-from gossamer_lab.experiment import Experiment, Point
+from gossamer_lab.claims.verdict import FAILS, HOLDS, INCONCLUSIVE, Verdict, decide, rounds_of
 from gossamer_lab.experiments import EXPERIMENTS
-from gossamer_lab.statistics import linear_fit
+from gossamer_lab.experiments.manifest import Experiment, Point
+from gossamer_lab.statistics.intervals import linear_fit
 from gossamer_lab.store import raw_frame
-from gossamer_lab.verdict import FAILS, HOLDS, INCONCLUSIVE, Verdict, decide, rounds_of
 
 POINTS = [{"key": f"load-{x}", "connections": x} for x in (1, 100, 500, 1000)]
 SLOPES = {"fast": 10.0, "slow": 15.0}

@@ -1,7 +1,7 @@
 """``are-events-fast``: service time against load, for servers of many structures."""
 
 import gossamer_lab.experiments.are_events_fast_tuning as tuning
-from gossamer_lab.claims import (
+from gossamer_lab.claims.quantities import (
     Claim,
     Correlation,
     Extreme,
@@ -10,7 +10,7 @@ from gossamer_lab.claims import (
     Ratio,
     Slope,
 )
-from gossamer_lab.experiment import (
+from gossamer_lab.experiments.manifest import (
     ChartSpec,
     Document,
     Experiment,
@@ -20,7 +20,7 @@ from gossamer_lab.experiment import (
     ValidityRules,
     Variant,
 )
-from gossamer_lab.service_time import SERVICE
+from gossamer_lab.statistics.service_time import SERVICE
 
 _LOADS = (1, 16, 64, 100, 128, 250, 400, 700, 1000)
 _MIN_S = {100: 0.5, 400: 0.8, 700: 1.0, 1000: 1.2}

@@ -4,7 +4,7 @@ Accept queues that overflow, the median against the mean, a page that is read fr
 larger files. Each topic has points of its own, with the servers that it concerns.
 """
 
-from gossamer_lab.claims import (
+from gossamer_lab.claims.quantities import (
     Claim,
     Conditional,
     Extreme,
@@ -16,8 +16,8 @@ from gossamer_lab.claims import (
     Slope,
     Where,
 )
-from gossamer_lab.experiment import ChartSpec, Point, Variant
-from gossamer_lab.service_time import SERVICE
+from gossamer_lab.experiments.manifest import ChartSpec, Point, Variant
+from gossamer_lab.statistics.service_time import SERVICE
 
 _X, _Y = "connections", SERVICE
 _MEDIAN = "response_p50_us"

@@ -2,8 +2,8 @@
 
 from itertools import product
 
-from gossamer_lab.claims import Claim, Extreme, Mean, Quantity, Ratio, Where
-from gossamer_lab.experiment import Case, ChartSpec, Document, Experiment, Program, Scale
+from gossamer_lab.claims.quantities import Claim, Extreme, Mean, Quantity, Ratio, Where
+from gossamer_lab.experiments.manifest import Case, ChartSpec, Document, Experiment, Program, Scale
 
 _PAIRS = (100, 316, 1000, 3162, 9900, 31_623, 100_000)
 _ACTIVE = (100, 1000)

@@ -1,7 +1,14 @@
 """``overload``: the controllers of a staged server under more load than its capacity."""
 
-from gossamer_lab.claims import Claim, Maximum, Mean, Quantity, Ratio, Where
-from gossamer_lab.experiment import ChartSpec, Document, Experiment, OpenLoopPoint, Scale, Variant
+from gossamer_lab.claims.quantities import Claim, Maximum, Mean, Quantity, Ratio, Where
+from gossamer_lab.experiments.manifest import (
+    ChartSpec,
+    Document,
+    Experiment,
+    OpenLoopPoint,
+    Scale,
+    Variant,
+)
 
 _PAGE, _METRICS, _COST_MS = "/bottleneck", "/metrics", 41
 TARGET_S = 1.0

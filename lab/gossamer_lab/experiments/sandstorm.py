@@ -1,7 +1,16 @@
 """``sandstorm``: an event-driven server against thread pools, with many short-lived connections."""
 
-from gossamer_lab.claims import Claim, Conditional, Maximum, Mean, Quantity, Ratio, Sum, Where
-from gossamer_lab.experiment import (
+from gossamer_lab.claims.quantities import (
+    Claim,
+    Conditional,
+    Maximum,
+    Mean,
+    Quantity,
+    Ratio,
+    Sum,
+    Where,
+)
+from gossamer_lab.experiments.manifest import (
     ChartSpec,
     Distribution,
     Document,
@@ -11,7 +20,7 @@ from gossamer_lab.experiment import (
     ValidityRules,
     Variant,
 )
-from gossamer_lab.syn_retries import SYN_RETRY_S
+from gossamer_lab.measuring.syn_retries import SYN_RETRY_S
 
 _CLIENTS = (1, 10, 50, 100, 200, 400, 700, 1000)
 _X = "connections"

@@ -1,7 +1,16 @@
 """``thread-pool-server``: greeters, a queue and workers, against Apache, in bursts of clients."""
 
-from gossamer_lab.claims import Claim, Correlation, Maximum, Mean, Quantity, Ratio, Slope, Where
-from gossamer_lab.experiment import (
+from gossamer_lab.claims.quantities import (
+    Claim,
+    Correlation,
+    Maximum,
+    Mean,
+    Quantity,
+    Ratio,
+    Slope,
+    Where,
+)
+from gossamer_lab.experiments.manifest import (
     ChartSpec,
     Document,
     Experiment,

@@ -1,7 +1,7 @@
 """``threads-vs-events``: throughput against threads, and bandwidth against clients."""
 
-from gossamer_lab.claims import Claim, Correlation, Maximum, Mean, Quantity, Ratio
-from gossamer_lab.experiment import (
+from gossamer_lab.claims.quantities import Claim, Correlation, Maximum, Mean, Quantity, Ratio
+from gossamer_lab.experiments.manifest import (
     Case,
     ChartSpec,
     Document,

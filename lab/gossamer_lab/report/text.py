@@ -4,9 +4,9 @@ import math
 from collections import Counter
 from typing import Any
 
-from gossamer_lab.plural import plural
+from gossamer_lab.claims.verdict import FAILS, HOLDS, INCONCLUSIVE
+from gossamer_lab.report.plural import plural
 from gossamer_lab.rounds import TARGET_PRECISION, has_adaptive_rounds
-from gossamer_lab.verdict import FAILS, HOLDS, INCONCLUSIVE
 
 
 def _span(values: list[float]) -> str:

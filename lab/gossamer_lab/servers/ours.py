@@ -5,7 +5,7 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
-from gossamer_lab.experiment import Variant
+from gossamer_lab.experiments.manifest import Variant
 from gossamer_lab.servers.server import Launch, Server, ServerFailedError, Site
 
 _COLUMNS = re.compile(r"\t+|\s{2,}")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gossamer_lab import interruption, process
+from gossamer_lab.measuring import interruption, process
 
 _READY_S = 60.0
 """Timeout of the first response, also on a busy machine."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gossamer_lab.experiment import Point, ValidityRules
+from gossamer_lab.experiments.manifest import Point, ValidityRules
 
 
 def load_share(row: Mapping[str, Any], connections: int) -> float:

@@ -6,7 +6,7 @@ The headline precedes the results, the notes follow them.
 from dataclasses import dataclass
 from typing import Any
 
-from gossamer_lab.plural import plural
+from gossamer_lab.report.plural import plural
 from gossamer_lab.rounds import TARGET_PRECISION, has_adaptive_rounds
 
 _MAX_INTERFERENCE = 0.05

@@ -6,8 +6,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from gossamer_lab import cgroup, cpu_limit
-from gossamer_lab.accounting import (
+from gossamer_lab.experiments.manifest import (
+    Case,
+    OpenLoopPoint,
+    Point,
+    Program,
+    Scale,
+    ValidityRules,
+)
+from gossamer_lab.measuring import cgroup, cpu_limit
+from gossamer_lab.measuring.accounting import (
     CpuTime,
     accept_queue_overflows,
     core_busy_s,
@@ -16,9 +24,8 @@ from gossamer_lab.accounting import (
     tree_memory_kb,
     tree_pids,
 )
-from gossamer_lab.context_switches import Switches, context_switch_counter
-from gossamer_lab.experiment import Case, OpenLoopPoint, Point, Program, Scale, ValidityRules
-from gossamer_lab.load import (
+from gossamer_lab.measuring.context_switches import Switches, context_switch_counter
+from gossamer_lab.measuring.load import (
     COPIED,
     Generator,
     HostGroup,
@@ -26,14 +33,14 @@ from gossamer_lab.load import (
     Load,
     LoadFailedError,
 )
-from gossamer_lab.open_loop import OpenLoad, run_open_load, saturation_rate
-from gossamer_lab.open_loop_stats import BINS, summary
-from gossamer_lab.program import ProgramFailedError, Runner, run_program
-from gossamer_lab.schedule import Step
+from gossamer_lab.measuring.open_loop import OpenLoad, run_open_load, saturation_rate
+from gossamer_lab.measuring.open_loop_stats import BINS, summary
+from gossamer_lab.measuring.program import ProgramFailedError, Runner, run_program
+from gossamer_lab.measuring.schedule import Step
+from gossamer_lab.measuring.syn_retries import syn_retry_ratio
+from gossamer_lab.measuring.validity import invalid_reason
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.server import Running, Server, ServerFailedError, Site, serving
-from gossamer_lab.syn_retries import syn_retry_ratio
-from gossamer_lab.validity import invalid_reason
 
 _ATTEMPTS = 3
 """Attempts at a measurement during which client hosts die."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gossamer_lab.accounting import CpuTime
+from gossamer_lab.measuring.accounting import CpuTime
 
 PREFIX = "gossamer-lab-"
 _PROCS = "cgroup.procs"

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from gossamer_lab.experiment import Experiment
-from gossamer_lab.plural import plural
-from gossamer_lab.table import span
+from gossamer_lab.experiments.manifest import Experiment
+from gossamer_lab.report.plural import plural
+from gossamer_lab.report.table import span
 
 _HEAD = (
     "| claim | published | verdict | quantity: value (95 % confidence interval) |",

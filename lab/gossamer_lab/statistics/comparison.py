@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import stdtrit
 
-from gossamer_lab.claim_comparison import ClaimComparison, compare_claims, show_claims
-from gossamer_lab.estimates import (
+from gossamer_lab.claims.comparison import ClaimComparison, compare_claims, show_claims
+from gossamer_lab.statistics.estimates import (
     METRICS,
     MIN_POINTS,
     Key,
@@ -24,7 +24,7 @@ from gossamer_lab.estimates import (
     estimate,
     standard_errors,
 )
-from gossamer_lab.statistics import LEVEL, holm, margin_p_value
+from gossamer_lab.statistics.intervals import LEVEL, holm, margin_p_value
 from gossamer_lab.store import Run
 
 ALPHA = 0.01

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from gossamer_lab import interruption, process
-from gossamer_lab.experiment import Point
+from gossamer_lab.experiments.manifest import Point
+from gossamer_lab.measuring import interruption, process
 from gossamer_lab.servers.server import Site
 
 _SLACK_S = 30.0

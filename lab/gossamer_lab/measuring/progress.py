@@ -5,10 +5,10 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from gossamer_lab.experiment import Case, Point
-from gossamer_lab.measure import Row
-from gossamer_lab.plan import Plan
-from gossamer_lab.plural import plural
+from gossamer_lab.experiments.manifest import Case, Point
+from gossamer_lab.measuring.measure import Row
+from gossamer_lab.measuring.plan import Plan
+from gossamer_lab.report.plural import plural
 from gossamer_lab.report.text import duration_range
 
 _PLAN_WEIGHT_S = 10.0

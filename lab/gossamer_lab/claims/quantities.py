@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gossamer_lab.statistics import linear_fit, proportional_fit
+from gossamer_lab.statistics.intervals import linear_fit, proportional_fit
 
 
 class UntestableError(Exception):

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gossamer_lab.experiment import Case, Point, Scale
+from gossamer_lab.experiments.manifest import Case, Point, Scale
 
 STEP_OVERHEAD_S = 0.3
 """Time of a measurement besides warm-up and load: starting and stopping the processes."""

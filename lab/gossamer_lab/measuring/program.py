@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gossamer_lab import interruption, paths, process
-from gossamer_lab.experiment import Case, Program
+from gossamer_lab import paths
+from gossamer_lab.experiments.manifest import Case, Program
+from gossamer_lab.measuring import interruption, process
 
 _LONGEST_S = 300.0
 _TICK_S = 0.25

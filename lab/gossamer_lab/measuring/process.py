@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from gossamer_lab.accounting import tree_pids
+from gossamer_lab.measuring.accounting import tree_pids
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)

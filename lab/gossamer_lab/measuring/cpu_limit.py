@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gossamer_lab import process
-from gossamer_lab.accounting import tree_cpu
-from gossamer_lab.calibration_loop import SIZE, map_counters
+from gossamer_lab.measuring import process
+from gossamer_lab.measuring.accounting import tree_cpu
+from gossamer_lab.measuring.calibration_loop import SIZE, map_counters
 
 _NICE_STEP = 1.25
 """Ratio of the scheduling weights of two sessions whose niceness differs by one."""

@@ -8,15 +8,15 @@ from typing import Any
 
 import polars as pl
 
-from gossamer_lab.analysis import cells, mean_and_max
-from gossamer_lab.claims import Correlation, Round, Slope, UntestableError
-from gossamer_lab.experiment import ChartSpec, Experiment
-from gossamer_lab.notes import headline
+from gossamer_lab.claims.quantities import Correlation, Round, Slope, UntestableError
+from gossamer_lab.claims.verdict import interval_of, rounds_of, verdicts
+from gossamer_lab.experiments.manifest import ChartSpec, Experiment
 from gossamer_lab.precision import precision
-from gossamer_lab.service_time import with_service_times
-from gossamer_lab.statistics import mean_interval, proportional_fit
+from gossamer_lab.report.cells import cells, mean_and_max
+from gossamer_lab.report.notes import headline
+from gossamer_lab.statistics.intervals import mean_interval, proportional_fit
+from gossamer_lab.statistics.service_time import with_service_times
 from gossamer_lab.store import Run
-from gossamer_lab.verdict import interval_of, rounds_of, verdicts
 
 Json = dict[str, Any]
 

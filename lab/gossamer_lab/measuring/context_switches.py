@@ -13,8 +13,8 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from gossamer_lab.accounting import tree_switches
-from gossamer_lab.cgroup import Group, new_group
+from gossamer_lab.measuring.accounting import tree_switches
+from gossamer_lab.measuring.cgroup import Group, new_group
 
 _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 _SOFTWARE, _CONTEXT_SWITCHES = 1, 3

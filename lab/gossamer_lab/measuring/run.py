@@ -8,19 +8,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from gossamer_lab import cgroup, cpu_limit, interruption, rounds
-from gossamer_lab.crosscheck import cross_check
-from gossamer_lab.derived import with_derived
-from gossamer_lab.experiment import Case, Experiment, OpenLoopPoint, Point, Scale
+from gossamer_lab import rounds
+from gossamer_lab.experiments.manifest import Case, Experiment, OpenLoopPoint, Point, Scale
 from gossamer_lab.hosts import pool
-from gossamer_lab.load import Generator, Load
-from gossamer_lab.machine import describe
-from gossamer_lab.measure import MeasurementSetup, Row, measure, with_hosts
-from gossamer_lab.plan import Plan, RunOptions, make_plan
-from gossamer_lab.program import Runner, may_be_realtime, version_of
+from gossamer_lab.measuring import cgroup, cpu_limit, interruption
+from gossamer_lab.measuring.crosscheck import cross_check
+from gossamer_lab.measuring.load import Generator, Load
+from gossamer_lab.measuring.machine import describe
+from gossamer_lab.measuring.measure import MeasurementSetup, Row, measure, with_hosts
+from gossamer_lab.measuring.plan import Plan, RunOptions, make_plan
+from gossamer_lab.measuring.program import Runner, may_be_realtime, version_of
+from gossamer_lab.measuring.workspace import Workspace, open_workspace, paths_of
+from gossamer_lab.report.derived import with_derived
 from gossamer_lab.servers.server import ServerFailedError
 from gossamer_lab.store import FORMAT, Run, raw_frame, save_host_rows
-from gossamer_lab.workspace import Workspace, open_workspace, paths_of
 
 _MAX_SHARE_ERROR = 0.1
 

@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gossamer_lab import overhead
-from gossamer_lab.experiment import Case, Experiment, Point, Program, Scale
+from gossamer_lab.experiments.manifest import Case, Experiment, Point, Program, Scale
 from gossamer_lab.hosts import network
-from gossamer_lab.program import available_memory, version_of
-from gossamer_lab.schedule import STEP_OVERHEAD_S, Step, interleaved, seconds_per_load
+from gossamer_lab.measuring import overhead
+from gossamer_lab.measuring.program import available_memory, version_of
+from gossamer_lab.measuring.schedule import STEP_OVERHEAD_S, Step, interleaved, seconds_per_load
+from gossamer_lab.measuring.workspace import Workspace
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.peers import absent_peers, present_peers
 from gossamer_lab.servers.server import Launch, Server, ServerFailedError, serving
 from gossamer_lab.servers.toys import toy_server
-from gossamer_lab.workspace import Workspace
 
 _RESERVED_DESCRIPTORS = 64
 

@@ -7,8 +7,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gossamer_lab.notes import notes
-from gossamer_lab.plural import plural
+from gossamer_lab.report.notes import notes
+from gossamer_lab.report.plural import plural
 
 _WIDE = 100
 """Minimum width of a console for all points side by side."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from gossamer_lab.cgroup import PREFIX, are_permitted
+from gossamer_lab.measuring.cgroup import PREFIX, are_permitted
 from gossamer_lab.servers.server import Launch, Server, Site
 
 _FORMAT = re.compile(r"(.+)=(\d+(?:\.\d+)?)%")

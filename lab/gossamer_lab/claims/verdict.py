@@ -8,8 +8,15 @@ from typing import Any
 
 import polars as pl
 
-from gossamer_lab.claims import Claim, Correlation, Extreme, Quantity, Round, UntestableError
-from gossamer_lab.statistics import Interval, mean_interval
+from gossamer_lab.claims.quantities import (
+    Claim,
+    Correlation,
+    Extreme,
+    Quantity,
+    Round,
+    UntestableError,
+)
+from gossamer_lab.statistics.intervals import Interval, mean_interval
 
 HOLDS, FAILS, INCONCLUSIVE = "holds", "does not hold", "inconclusive"
 _MIN_ROUNDS = 2

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gossamer_lab import fileset, paths
-from gossamer_lab.experiment import Experiment, Point
+from gossamer_lab import paths
+from gossamer_lab.experiments.manifest import Experiment, Point
+from gossamer_lab.measuring import fileset
 from gossamer_lab.servers.server import Site
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from gossamer_lab.open_loop import LoadRecord, Request, Sample
+from gossamer_lab.measuring.open_loop import LoadRecord, Request, Sample
 
 _SETTLING_FRACTION = 0.5
 """Fraction of a load before its windows begin: 30 s of a minute."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from gossamer_lab.variances import Prior
+from gossamer_lab.statistics.variances import Prior
 
 _MIN_FOR_DRIFT = 3
 _MIN_ROUNDS = 2

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gossamer_lab.claims import Claim
+from gossamer_lab.claims.quantities import Claim
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gossamer_lab import interruption, paths, process
-from gossamer_lab.accounting import tree_cpu
-from gossamer_lab.experiment import Point
-from gossamer_lab.load import Generator, Load, LoadFailedError
+from gossamer_lab import paths
+from gossamer_lab.experiments.manifest import Point
+from gossamer_lab.measuring import interruption, process
+from gossamer_lab.measuring.accounting import tree_cpu
+from gossamer_lab.measuring.load import Generator, Load, LoadFailedError
+from gossamer_lab.measuring.workspace import Workspace
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.peers import present_peers, version_line
 from gossamer_lab.servers.server import Running, Server, ServerFailedError, serving
-from gossamer_lab.workspace import Workspace
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ import urllib.parse
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
-from gossamer_lab import interruption
+from gossamer_lab.measuring import interruption
 
 _SEED = 1
 _TICK_S = 0.25
