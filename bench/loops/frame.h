@@ -32,8 +32,8 @@ enum restart_mode {
 void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_count);
 
 /* Watch fd for reading; if the watcher is active, stop it and start it again. timeout_ns: idle
- * timeout of the watcher, which its callback restarts; 0: none. A library whose I/O watchers have no
- * timeouts uses the timer of the same number. */
+ * timeout of the watcher, which its callback restarts; 0: none. A library whose I/O watchers have
+ * no timeouts uses the timer of the same number. */
 void subject_watch(unsigned i, int fd, uint64_t timeout_ns);
 
 /* Start a timer, or move an active one. */

@@ -154,7 +154,7 @@ def _resume_request(name: str) -> RunRequest:
         method["injected_overhead"],
         method["cluster"],
         tuple(method.get("only", ())),
-        method.get("min_rounds", 0),
+        method["rounds"],
     )
     return RunRequest(manifest, scale, _program(), run.folder, options, run)
 
@@ -213,7 +213,7 @@ def run_command(  # noqa: PLR0913, PLR0917 (an argument an option)
     ] = "",
     rounds: Annotated[
         int | None,
-        typer.Option(min=2, help="Minimum number of rounds.", show_default="that of the scale"),
+        typer.Option(min=2, help="Number of rounds.", show_default="that of the scale"),
     ] = None,
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Resume this interrupted run.")

@@ -28,7 +28,7 @@ _STRINGS = (
     "hosts_died",
 )
 
-FORMAT = 4
+FORMAT = 5
 """Version of the layout of results.json."""
 
 

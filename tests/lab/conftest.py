@@ -70,8 +70,9 @@ def report(requests: int, seconds: float, errors: int = 0) -> dict[str, Any]:
         "response_us": times,
         "connect_us": times,
         "first_byte_us": times,
-        "waiting_to_connect": {"count": 0, "longest_us": 0.0},
-        "waiting_for_response": {"count": 16, "longest_us": 90.0},
+        "total_us": times | {"count": requests},
+        "waiting_to_connect": {"count": 0, "mean_us": 0.0, "longest_us": 0.0},
+        "waiting_for_response": {"count": 16, "mean_us": 45.0, "longest_us": 90.0},
         "client_cpu_s": 0.5 * seconds,
     }
 

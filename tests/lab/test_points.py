@@ -8,12 +8,12 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from gossamer_lab.experiments.manifest import Experiment, Point, Scale, Variant
+from gossamer_lab.measuring.histogram_features import features
 from gossamer_lab.measuring.load import Generator
 from gossamer_lab.measuring.measure import MeasurementSetup, measure
 from gossamer_lab.measuring.plan import RunOptions, UnknownSubjectError, make_plan
 from gossamer_lab.measuring.program import Runner
 from gossamer_lab.measuring.schedule import Step
-from gossamer_lab.measuring.syn_retries import syn_retry_ratio
 from gossamer_lab.measuring.workspace import open_workspace, paths_of
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.server import Site
@@ -108,7 +108,8 @@ def test_the_syn_retry_ratio_compares_retried_connections_with_those_before(
         histogram.record_value(ms * 1_000_000, count)
     log = tmp_path / "load.hlog"
     log.write_text(f"#[a head]\nTag=connect,0.0,0.0,3050.0,{histogram.encode().decode()}\n")
-    assert syn_retry_ratio(log) == pytest.approx(40 / 2)
+    assert features(log)["syn_retry_ratio"] == pytest.approx(40 / 2)
+    assert features(log)["second_syn_retry_ratio"] == pytest.approx(6)
     log.write_text("#[a head]\n")
-    assert syn_retry_ratio(log) is None
-    assert syn_retry_ratio(tmp_path / "absent") is None
+    assert features(log)["syn_retry_ratio"] is None
+    assert features(tmp_path / "absent")["hump_us"] is None

@@ -1,14 +1,19 @@
-"""Claims of a document, as data: the rule that decides each is fixed before anything is measured.
+"""Quantities that claims are about, computed from the rows of a run.
 
-A quantity has one value for each round of a run, or a reason why it has none. Its confidence
-interval is over the rounds. A claim holds if the whole interval lies in its range, and does not
-hold if the whole interval lies outside.
+Most have one value for each round. Those that describe the shape of a curve are computed from the
+means over the rounds (`pools`), because noise distorts the shape of a single round: the correlation
+of a perfect line falls, and the worst of its points moves away from it.
+
+A quantity needs every point that it names: if one is missing or invalid in a round, it has no value
+in this round, instead of one over fewer points.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import numpy as np
 
 from gossamer_lab.statistics.intervals import linear_fit, proportional_fit
 
@@ -29,12 +34,17 @@ class Round:
     def value(self, point: str, server: str, column: str) -> float:
         """Return a column of a row; UntestableError if it was not measured."""
         row = self.rows.get((point, server))
-        if row is None or row.get(column) is None:
+        if row is None:
             raise UntestableError(self.missing(point, server))
+        if row.get(column) is None:
+            raise UntestableError(f"{server}: {column} was not measured")
         return float(row[column])
 
     def matching_points(self, where: Mapping[str, Any]) -> list[str]:
-        """Return the points whose fields match; a tuple matches any of its values."""
+        """Return the points whose fields match; a tuple matches any of its values.
+
+        UntestableError if the scale has none of them.
+        """
 
         def matches(point: Mapping[str, Any]) -> bool:
             return all(
@@ -42,27 +52,103 @@ class Round:
                 for name, wanted in where.items()
             )
 
-        return [key for key, point in self.points.items() if matches(point)]
+        found = [key for key, point in self.points.items() if matches(point)]
+        if not found:
+            raise UntestableError("this scale has none of the required points")
+        return found
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the geometric mean if all values are positive, else the arithmetic mean."""
+    if min(values) > 0:
+        return math.exp(sum(map(math.log, values)) / len(values))
+    return sum(values) / len(values)
+
+
+class _MeanRows(Mapping[tuple[str, str], Mapping[str, Any]]):
+    """The means of the rounds' rows, of those that all of them have; computed when needed."""
+
+    def __init__(self, rounds: Sequence[Round]) -> None:
+        """Keep the rounds."""
+        self._rounds = rounds
+
+    def __getitem__(self, key: tuple[str, str]) -> Mapping[str, Any]:
+        """Return the means of the numbers of a row."""
+        same = [round_.rows[key] for round_ in self._rounds]
+        return {
+            name: _mean([float(one[name]) for one in same])
+            for name, value in same[0].items()
+            if isinstance(value, int | float) and all(one.get(name) is not None for one in same)
+        }
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Yield the keys of rows that all rounds have."""
+        return (key for key in self._rounds[0].rows if all(key in r.rows for r in self._rounds))
+
+    def __len__(self) -> int:
+        """Return the number of these rows."""
+        return sum(1 for _ in self)
+
+
+def mean_round(rounds: Sequence[Round]) -> Round:
+    """Return the means of the rounds, of rows that all of them have."""
+    return Round(rounds[0].points, _MeanRows(rounds), rounds[0].missing)
 
 
 class Quantity(Protocol):
-    """A value computed from each round."""
+    """A value computed from each round, or from all of them together."""
 
     @property
     def description(self) -> str:
         """Its name in reports."""
 
+    @property
+    def pools(self) -> bool:
+        """Whether it is computed from all rounds together, by `over`."""
+
     def of(self, round_: Round) -> float:
         """Return its value in a round, or raise UntestableError."""
+
+    def over(self, rounds: Sequence[Round]) -> float:
+        """Return its value over rounds in which `of` has one."""
+
+
+class _OfRound:
+    """A quantity with a value for each round."""
+
+    pools = False
+
+    def of(self, round_: Round) -> float:
+        raise NotImplementedError
+
+    def over(self, rounds: Sequence[Round]) -> float:
+        """Return the mean of the values."""
+        return _mean([self.of(round_) for round_ in rounds])
+
+
+class _OfMeans(_OfRound):
+    """A quantity of the means over the rounds."""
+
+    pools = True
+
+    def over(self, rounds: Sequence[Round]) -> float:
+        """Return the value of the means."""
+        return self.of(mean_round(rounds))
 
 
 Where = tuple[tuple[str, Any], ...]
 """Field values that select points."""
 
 
+def _values(of: "Mean | Maximum | Share", round_: Round) -> list[float]:
+    """Return the column at every selected point."""
+    keys = round_.matching_points(dict(of.where))
+    return [round_.value(key, of.server, of.column) for key in keys]
+
+
 @dataclass(frozen=True)
-class Mean:
-    """The geometric mean of a column over points, valid ones only."""
+class Mean(_OfRound):
+    """The geometric mean of a column over points; arithmetic if a value is not positive."""
 
     server: str
     column: str
@@ -70,15 +156,12 @@ class Mean:
     description: str
 
     def of(self, round_: Round) -> float:
-        """Return the mean of the positive values."""
-        logs = [math.log(value) for value in _values(self, round_) if value > 0]
-        if not logs:
-            raise UntestableError(f"{self.description} was never positive")
-        return math.exp(sum(logs) / len(logs))
+        """Return the mean."""
+        return _mean(_values(self, round_))
 
 
 @dataclass(frozen=True)
-class Maximum:
+class Maximum(_OfRound):
     """The maximum of a column over points."""
 
     server: str
@@ -91,149 +174,237 @@ class Maximum:
         return max(_values(self, round_))
 
 
-def _values(of: Mean | Maximum, round_: Round) -> list[float]:
-    """Return the column at every selected point where it was measured; at least one."""
-    keys = round_.matching_points(dict(of.where))
-    if not keys:
-        raise UntestableError("this scale has none of the required points")
-    found = []
-    first_error: UntestableError | None = None
-    for key in keys:
-        try:
-            found.append(round_.value(key, of.server, of.column))
-        except UntestableError as error:
-            first_error = first_error or error
-    if first_error and not found:
-        raise first_error
-    return found
+@dataclass(frozen=True)
+class Share(_OfRound):
+    """The share of requests, or other events, that a column counts, over points."""
+
+    server: str
+    column: str
+    where: Where
+    description: str
+    of_column: str = "requests"
+    """Column that counts the others."""
+
+    def counts(self, round_: Round) -> tuple[float, float]:
+        """Return the number of the counted events, and of all."""
+        counted = sum(_values(self, round_))
+        keys = round_.matching_points(dict(self.where))
+        others = sum(round_.value(key, self.server, self.of_column) for key in keys)
+        return counted, counted + others
+
+    def of(self, round_: Round) -> float:
+        """Return the share."""
+        counted, total = self.counts(round_)
+        if not total:
+            raise UntestableError(f"{self.server} had no requests")
+        return counted / total
 
 
 @dataclass(frozen=True)
-class _Regression:
-    """A quantity of the regression of a subject's column on a field of the points."""
+class _Curve:
+    """A subject's column against a field of the points."""
 
     server: str
     x: str
     y: str
     where: Where = ()
+    by: str = ""
+    """Name of the quantity's subject, if not the server's."""
+
+    @property
+    def name(self) -> str:
+        """The subject in words."""
+        return self.by or self.server
 
     def samples(self, round_: Round) -> tuple[list[float], list[float]]:
-        """Return the x and y values of the subject's valid rows; three or more."""
+        """Return the x and y values of the selected points, ordered; three or more."""
         keys = [
             key
             for key in round_.matching_points(dict(self.where))
             if round_.points[key].get(self.x) is not None
         ]
-        valid = [key for key in keys if (key, self.server) in round_.rows]
-        if len(valid) < 3:
-            if gone := next((key for key in keys if key not in valid), None):
-                raise UntestableError(round_.missing(gone, self.server))
+        keys.sort(key=lambda key: float(round_.points[key][self.x]))
+        if len(keys) < 3:
             raise UntestableError("this scale has fewer than three of the required loads")
         return (
-            [float(round_.points[key][self.x]) for key in valid],
-            [round_.value(key, self.server, self.y) for key in valid],
+            [float(round_.points[key][self.x]) for key in keys],
+            [round_.value(key, self.server, self.y) for key in keys],
         )
 
 
-class Slope(_Regression):
+class Slope(_Curve, _OfRound):
     """The slope of the weighted fit, for errors proportional to the values."""
 
     @property
     def description(self) -> str:
         """Its name in reports."""
-        return f"slope of {self.server}"
+        return f"slope of {self.name}"
 
     def of(self, round_: Round) -> float:
         """Return the slope."""
         return proportional_fit(*self.samples(round_)).slope
 
 
-class Correlation(_Regression):
+class Correlation(_Curve, _OfMeans):
     """The correlation of the column with the field."""
 
     @property
     def description(self) -> str:
         """Its name in reports."""
-        return f"correlation of {self.server}"
+        return f"correlation of {self.name}"
 
     def of(self, round_: Round) -> float:
         """Return the correlation."""
         return linear_fit(*self.samples(round_)).correlation
 
 
-class RelativeRmse(_Regression):
-    """The root mean square error of the linear fit, relative to the mean."""
+class Scatter(_Curve, _OfMeans):
+    """How far single rounds are from one line: the root mean square error, relative to the mean."""
 
     @property
     def description(self) -> str:
         """Its name in reports."""
-        return f"relative RMSE of {self.server} about its linear fit"
+        return f"scatter of {self.name} about its line"
 
     def of(self, round_: Round) -> float:
-        """Return the root mean square of the residuals, divided by the mean."""
-        xs, ys = self.samples(round_)
-        fit = linear_fit(xs, ys)
-        lines = zip(xs, ys, strict=True)
-        squares = [(y - fit.at(x)) ** 2 for x, y in lines]
-        return math.sqrt(sum(squares) / len(squares)) * len(ys) / sum(ys)
+        """Return the scatter of one round."""
+        return self.over([round_])
+
+    def over(self, rounds: Sequence[Round]) -> float:
+        """Return the scatter of all rounds about the line of their means."""
+        xs, means = self.samples(mean_round(rounds))
+        fit = linear_fit(xs, means)
+        rests = [
+            y - fit.at(x) for round_ in rounds for x, y in zip(*self.samples(round_), strict=True)
+        ]
+        return float(np.sqrt(np.mean(np.square(rests)))) / (sum(means) / len(means))
+
+
+class Fall(_Curve, _OfMeans):
+    """The largest relative fall of the column from one point to any point of a larger field."""
+
+    @property
+    def description(self) -> str:
+        """Its name in reports."""
+        return f"largest fall of {self.name}"
+
+    def of(self, round_: Round) -> float:
+        """Return the fall: 0 if the column never falls."""
+        highest, fall = 0.0, 0.0
+        for y in self.samples(round_)[1]:
+            highest = max(highest, y)
+            fall = max(fall, 1 - y / highest if highest else 0.0)
+        return fall
 
 
 @dataclass(frozen=True)
-class Extreme:
-    """The minimum or maximum of quantities, of those that have a value: at least `min_count`."""
+class Spread(_OfMeans):
+    """How much the ratio of two subjects' columns differs among points: largest / smallest."""
 
-    which: str
-    of_all: Sequence[Quantity]
+    server: str
+    other: str
+    column: str
+    where: Where
     description: str
-    min_count: int = 1
 
     def of(self, round_: Round) -> float:
-        """Return the extreme; quantities without a value are ignored while enough remain."""
-        found, refusals = [], []
-        for quantity in self.of_all:
-            try:
-                found.append(quantity.of(round_))
-            except UntestableError as error:
-                refusals.append(str(error))
-        if len(found) < self.min_count:
-            raise UntestableError("; ".join(dict.fromkeys(refusals)))
-        return min(found) if self.which == "min" else max(found)
+        """Return the ratio of the ratios."""
+        keys = round_.matching_points(dict(self.where))
+        ratios = []
+        for key in keys:
+            other = round_.value(key, self.other, self.column)
+            if other <= 0:
+                raise UntestableError(f"{self.other} was not positive")
+            ratios.append(round_.value(key, self.server, self.column) / other)
+        if min(ratios) <= 0:
+            raise UntestableError(f"{self.server} was not positive")
+        return max(ratios) / min(ratios)
 
 
 @dataclass(frozen=True)
-class Ratio:
+class _Binary:
+    """A quantity of two quantities."""
+
+    left: Quantity
+    right: Quantity
+
+    @property
+    def pools(self) -> bool:
+        """Whether either is computed from all rounds together."""
+        return self.left.pools or self.right.pools
+
+    def combine(self, left: float, right: float) -> float:
+        raise NotImplementedError
+
+    def of(self, round_: Round) -> float:
+        """Return the value of the same round."""
+        return self.combine(self.left.of(round_), self.right.of(round_))
+
+    def over(self, rounds: Sequence[Round]) -> float:
+        """Return the value over rounds."""
+        return self.combine(self.left.over(rounds), self.right.over(rounds))
+
+
+class Ratio(_Binary):
     """The ratio of two quantities of the same round."""
 
-    numerator: Quantity
-    denominator: Quantity
+    @property
+    def description(self) -> str:
+        """Its name in reports."""
+        return f"{self.left.description} / {self.right.description}"
+
+    def combine(self, left: float, right: float) -> float:
+        """Return the ratio."""
+        if right <= 0:
+            raise UntestableError(f"{self.right.description} was not positive")
+        return left / right
+
+
+class Difference(_Binary):
+    """The difference of two quantities of the same round."""
 
     @property
     def description(self) -> str:
         """Its name in reports."""
-        return f"{self.numerator.description} / {self.denominator.description}"
+        return f"{self.left.description} - {self.right.description}"
 
-    def of(self, round_: Round) -> float:
-        """Return the ratio."""
-        denominator = self.denominator.of(round_)
-        if denominator <= 0:
-            raise UntestableError(f"{self.denominator.description} was not positive")
-        return self.numerator.of(round_) / denominator
+    def combine(self, left: float, right: float) -> float:
+        """Return the difference."""
+        return left - right
+
+
+class Sum(_Binary):
+    """The sum of two quantities of the same round."""
+
+    @property
+    def description(self) -> str:
+        """Its name in reports."""
+        return f"{self.left.description} + {self.right.description}"
+
+    def combine(self, left: float, right: float) -> float:
+        """Return the sum."""
+        return left + right
 
 
 @dataclass(frozen=True)
-class Sum:
-    """The sum of quantities."""
+class Named:
+    """A quantity with another name in reports."""
 
-    of_all: Sequence[Quantity]
+    quantity: Quantity
+    description: str
 
     @property
-    def description(self) -> str:
-        """Its name in reports."""
-        return " + ".join(quantity.description for quantity in self.of_all)
+    def pools(self) -> bool:
+        """As the quantity."""
+        return self.quantity.pools
 
     def of(self, round_: Round) -> float:
-        """Return the sum; every quantity must have a value."""
-        return sum(quantity.of(round_) for quantity in self.of_all)
+        """Return the quantity's value."""
+        return self.quantity.of(round_)
+
+    def over(self, rounds: Sequence[Round]) -> float:
+        """Return the quantity's value."""
+        return self.quantity.over(rounds)
 
 
 @dataclass(frozen=True)
@@ -251,38 +422,45 @@ class Conditional:
         """Its name in reports."""
         return self.quantity.description
 
+    @property
+    def pools(self) -> bool:
+        """As the quantity."""
+        return self.quantity.pools
+
     def of(self, round_: Round) -> float:
         """Return the value; UntestableError if the condition is below its minimum."""
         if self.condition.of(round_) < self.min_value:
             raise UntestableError(self.reason)
         return self.quantity.of(round_)
 
+    def over(self, rounds: Sequence[Round]) -> float:
+        """Return the value over rounds that fulfil the condition."""
+        return self.quantity.over(rounds)
+
 
 @dataclass(frozen=True)
-class Claim:
-    """A claim: its source, what was published, and the range that decides."""
+class Every:
+    """Quantities that a claim is about one by one: at every point, or of every server.
 
-    key: str
-    text: str
-    section: str
-    """Place in the document."""
-    published: str
-    quantity: Quantity
-    holds_from: float = -math.inf
-    holds_to: float = math.inf
+    The claim holds if each of them is in its range, and does not if one is outside.
+    """
 
-    @property
-    def range_text(self) -> str:
-        """The range in words."""
-        low, high = self.holds_from, self.holds_to
-        if math.isinf(low):
-            return f"at most {high:g}"
-        return f"at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
+    of_all: tuple[Quantity, ...]
+    words: str
+    """What they have in common."""
+    pools: bool = field(default=False, init=False)
 
     @property
-    def rule(self) -> str:
-        """The rule in words."""
-        return (
-            f"holds if the whole interval of {self.quantity.description} is {self.range_text}, "
-            "does not if none of it is"
-        )
+    def description(self) -> str:
+        """Its name in reports."""
+        return f"{self.words}, each of {len(self.of_all)}"
+
+    def of(self, round_: Round) -> float:
+        """Return the value of the first of them in a round that has all."""
+        first, *_ = (quantity.of(round_) for quantity in self.of_all)
+        return first
+
+    def over(self, rounds: Sequence[Round]) -> float:
+        """Return the value of the first of them."""
+        first, *_ = (quantity.over(rounds) for quantity in self.of_all)
+        return first

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gossamer_lab.claims.quantities import Claim
+from gossamer_lab.claims.claim import Claim
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Variant:
     options: tuple[str, ...] = ()
     open_files: int = 0
     """Limit on its open files; 0: the system's."""
+    max_tasks: int = 0
+    """Limit on its threads and processes together; 0: the system's."""
     raises_max_connections: bool = False
     """Whether --max-connections is set to nearly the limit on open files."""
 
@@ -66,6 +68,8 @@ class Point:
     """Whether these hosts are connected by the experiment's WAN links."""
     min_s: float = 0
     """Minimum duration of a load, up to the maximum of the scale."""
+    is_saturating: bool = True
+    """Whether its clients keep a server that is limited to a part of its core always busy."""
 
     @property
     def is_keep_alive(self) -> bool:
@@ -203,10 +207,8 @@ class ValidityRules:
 
     min_load_share: float = 0.9
     """Minimum measured load, as a share of the offered load."""
-    max_client_busy: float = 0.95
-    """Share of its core above which the load generator was the limit."""
-    tolerates_errors: bool = False
-    """Whether failed requests are counted instead of making a measurement invalid."""
+    may_fail: tuple[str, ...] = ()
+    """Servers whose failed requests do not make a measurement invalid: claims count them."""
     exempt: tuple[str, ...] = ()
     """Servers whose measured load may fall short, because it is the subject of a claim."""
 
@@ -222,8 +224,8 @@ class Scale:
     max_load_s: float
     """Maximum duration of a load."""
     rounds: int
-    max_rounds: int = 0
-    """Maximum number of rounds if the target precision is not reached; 0: `rounds`."""
+    load_s: float = 0
+    """Duration of loads without a longer minimum; 0: they share the budget."""
     points: tuple[str, ...] = ()
     """Keys of the points measured; empty: all."""
     drop: int = 0
@@ -267,6 +269,8 @@ class Experiment:
     """WAN links between client hosts and the server."""
     notes: tuple[str, ...] = ()
     """Differences from the document."""
+    names: tuple[tuple[str, str], ...] = ()
+    """What the names of subjects mean, where their summary does not tell."""
 
     def scale(self, name: str) -> Scale:
         """Return the scale of that name; KeyError if there is none."""

@@ -1,5 +1,6 @@
 """CPU time and memory of a server with all its processes, from /proc."""
 
+import contextlib
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -116,14 +117,34 @@ def _field_of(file: Path, name: str) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith(name + ":")), 0)
 
 
-def tree_switches(leader: int) -> int:
+@dataclass(frozen=True)
+class TreeSwitches:
+    """Context switches of the living threads of a server so far."""
+
+    voluntary: int
+    """Because a thread waited."""
+    forced: int
+    """Because another thread was to run, such as that of the CPU limit."""
+
+
+def tree_switches(leader: int) -> TreeSwitches:
     """Return the number of context switches of the living threads of a server."""
-    return sum(
-        _field_of(task / "status", name)
-        for pid in tree_pids(leader)
-        for task in Path(f"/proc/{pid}/task").glob("*")
-        for name in ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
+    tasks = [
+        task / "status" for pid in tree_pids(leader) for task in Path(f"/proc/{pid}/task").glob("*")
+    ]
+    return TreeSwitches(
+        sum(_field_of(task, "voluntary_ctxt_switches") for task in tasks),
+        sum(_field_of(task, "nonvoluntary_ctxt_switches") for task in tasks),
     )
+
+
+def tree_descriptors(leader: int) -> int:
+    """Return the number of open descriptors of the living processes of a server."""
+    count = 0
+    for pid in tree_pids(leader):
+        with contextlib.suppress(OSError):
+            count += sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+    return count
 
 
 def tree_memory_kb(leader: int) -> int:

@@ -2,11 +2,11 @@
 
 In a control group they are counted by perf events of the kernel, one per processor, which include
 processes and threads that have exited. Without one, only those of living threads can be read.
+Switches that others force, such as the CPU limit, are subtracted, as far as threads still live.
 """
 
 import contextlib
 import ctypes
-import functools
 import os
 import platform
 import struct
@@ -75,9 +75,9 @@ def context_switch_counter(group: Group | None, leader: int) -> Iterator[Switche
     """Yield a counter for a group, or for the processes of a leader."""
     with _counters(group) as counters:
         if counters:
-            yield Switches(functools.partial(_sum, counters), includes_exited=True)
+            yield Switches(lambda: _sum(counters) - tree_switches(leader).forced, True)
         else:
-            yield Switches(functools.partial(tree_switches, leader), includes_exited=False)
+            yield Switches(lambda: tree_switches(leader).voluntary, False)
 
 
 def are_permitted() -> bool:

@@ -33,7 +33,7 @@ COPIED = (
     "client_cpu_s",
 )
 """Values of a report that the raw data contain unchanged."""
-_REQUIRED = (*COPIED, "errors", "waiting_to_connect", "waiting_for_response")
+_REQUIRED = (*COPIED, "errors", "total_us", "waiting_to_connect", "waiting_for_response")
 """Keys that a report must have; times may be missing."""
 
 
@@ -115,26 +115,33 @@ class Generator:
         """
         if self.hosts and self.hosts.handles(load.point):
             return self.hosts.run(self, load)
-        report = self.folder / "load.json"
-        report.unlink(missing_ok=True)
         self.histograms.unlink(missing_ok=True)
-        output, errors = self.folder / "load.out", self.folder / "load.err"
-        with process.started(self.command(load), self.core, output, errors) as child:
-            deadline = time.monotonic() + load.seconds + _SLACK_S
-            while child.poll() is None and time.monotonic() < deadline:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    child.wait(_TICK_S)
-                interruption.check()
-                self.tick()
-            status = child.poll()
-        try:
-            result: dict[str, Any] = json.loads(report.read_text())
-        except (OSError, ValueError) as error:
-            how = "did not exit" if status is None else f"exited with status {status}"
-            words = process.stderr_tail(errors)
-            raise LoadFailedError(f"load {how} and left no report: {words}") from error
+        result = run_command(self, self.command(load), self.folder / "load.json", load.seconds)
         check_report(result)
         return result
+
+
+def run_command(
+    generator: Generator, argv: tuple[str, ...], report: Path, seconds: float
+) -> dict[str, Any]:
+    """Run the load generator; return its report, LoadFailedError if there is none."""
+    report.unlink(missing_ok=True)
+    output, errors = generator.folder / "load.out", generator.folder / "load.err"
+    with process.started(argv, generator.core, output, errors) as child:
+        deadline = time.monotonic() + seconds + _SLACK_S
+        while child.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(_TICK_S)
+            interruption.check()
+            generator.tick()
+        status = child.poll()
+    try:
+        result: dict[str, Any] = json.loads(report.read_text())
+    except (OSError, ValueError) as error:
+        how = "did not exit" if status is None else f"exited with status {status}"
+        words = process.stderr_tail(errors)
+        raise LoadFailedError(f"load {how} and left no report: {words}") from error
+    return result
 
 
 def check_report(report: dict[str, Any]) -> None:

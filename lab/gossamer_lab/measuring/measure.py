@@ -14,17 +14,19 @@ from gossamer_lab.experiments.manifest import (
     Scale,
     ValidityRules,
 )
-from gossamer_lab.measuring import cgroup, cpu_limit
+from gossamer_lab.measuring import cgroup, cpu_limit, task_limit
 from gossamer_lab.measuring.accounting import (
     CpuTime,
     accept_queue_overflows,
     core_busy_s,
     steal_s,
     tree_cpu,
+    tree_descriptors,
     tree_memory_kb,
     tree_pids,
 )
 from gossamer_lab.measuring.context_switches import Switches, context_switch_counter
+from gossamer_lab.measuring.histogram_features import features
 from gossamer_lab.measuring.load import (
     COPIED,
     Generator,
@@ -37,7 +39,6 @@ from gossamer_lab.measuring.open_loop import OpenLoad, run_open_load, saturation
 from gossamer_lab.measuring.open_loop_stats import BINS, summary
 from gossamer_lab.measuring.program import ProgramFailedError, Runner, run_program
 from gossamer_lab.measuring.schedule import Step
-from gossamer_lab.measuring.syn_retries import syn_retry_ratio
 from gossamer_lab.measuring.validity import invalid_reason
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.server import Running, Server, ServerFailedError, Site, serving
@@ -50,7 +51,7 @@ _DRAIN_S = 0.05
 Row = dict[str, Any]
 """One measurement, as stored in the raw data."""
 
-_LATENCIES = ("response", "connect", "first_byte")
+_LATENCIES = ("response", "connect", "first_byte", "total")
 _WAITING = {"connect": "waiting_to_connect", "response": "waiting_for_response"}
 """Requests that the end of a load cuts off, by the times that they belong to."""
 _QUANTILES = ("mean", "p50", "p75", "p90", "p99", "p999", "max")
@@ -64,8 +65,16 @@ _METRICS = (
     *("server_user_s", "server_system_s", "server_cpu_us_per_request"),
     *("server_busy", "client_busy", "server_core_interference"),
     *("server_switches_per_s", "server_memory_kb", "server_memory_per_connection"),
-    *("accept_queue_overflows", "invalid"),
-    *("server_cpu_share", "calibration_ns", "syn_retry_ratio"),
+    *("server_connections", "switches_per_megabyte", "accept_queue_overflows", "invalid"),
+    *("server_cpu_share", "server_cpu_share_got", "server_saturation", "calibration_ns"),
+    *(
+        "servicing_us",
+        "servicing_max_us",
+        "syn_retry_ratio",
+        "second_syn_retry_ratio",
+        "hump_us",
+        "hump_share",
+    ),
 )
 
 
@@ -107,6 +116,23 @@ class Usage:
     """Accept queue overflows of the whole machine."""
 
 
+def servicing_us(report: dict[str, Any]) -> float | None:
+    """Return the mean servicing time of a load: from connecting to the end of the response.
+
+    Who still waits at the end counts with the wait so far, unless that would lower the mean: the
+    end of a load also cuts off requests that have just begun.
+    """
+    total = report.get("total_us") or {}
+    count = total.get("count", 0)
+    waits = [report[name] for name in _WAITING.values()]
+    waiting = sum(one["count"] for one in waits)
+    if not count + waiting:
+        return None
+    waited_us = sum(one["count"] * one["mean_us"] for one in waits)
+    mean_us: float = total.get("mean", 0.0) if count else 0.0
+    return max(mean_us, (count * mean_us + waited_us) / (count + waiting))
+
+
 def load_metrics(report: dict[str, Any], used: Usage) -> Row:
     """Return the metrics of a measurement from the load's report and the server's CPU time.
 
@@ -125,7 +151,14 @@ def load_metrics(report: dict[str, Any], used: Usage) -> Row:
         row[name] = report[name]["count"]
         row[f"{kind}_max_wait_us"] = max(row[f"{kind}_max_us"] or 0, report[name]["longest_us"])
     row["client_busy"] = report["client_cpu_s"] / used.wall_s
-    return row | _of_server(used, report["requests"])
+    row["servicing_us"] = servicing_us(report)
+    waits = [row["total_max_us"] or 0, *(row[f"{kind}_max_wait_us"] for kind in _WAITING)]
+    row["servicing_max_us"] = max(waits)
+    row |= _of_server(used, report["requests"])
+    row["server_cpu_share_got"] = used.cpu.total_s / report["seconds"]
+    if used.switches_per_s is not None and report["bytes_per_s"]:
+        row["switches_per_megabyte"] = used.switches_per_s / report["bytes_per_s"] * 1e6
+    return row
 
 
 def _of_server(used: Usage, requests: int) -> Row:
@@ -183,13 +216,19 @@ class _MidLoadSampler:
         self.due = self.began + seconds / 2
         self.switches_per_s: float | None = None
         self.memory_kb: int | None = None
+        self.idle_descriptors = tree_descriptors(pid)
+        self.connections = 0
 
     def _tick(self) -> None:
         self.tick()
         if self.memory_kb is None and time.monotonic() >= self.due:
             if not self.switches.includes_exited:
                 self._count(time.monotonic() - self.began)
-            self.memory_kb = tree_memory_kb(self.pid)
+            self._sample()
+
+    def _sample(self) -> None:
+        self.memory_kb = tree_memory_kb(self.pid)
+        self.connections = max(tree_descriptors(self.pid) - self.idle_descriptors, 0)
 
     def _count(self, seconds: float) -> None:
         self.switches_per_s = max(self.switches.total() - self.before, 0) / seconds
@@ -198,7 +237,11 @@ class _MidLoadSampler:
         """Return the server's memory, and how many bytes it has grown for each connection."""
         assert self.memory_kb is not None
         grown = (self.memory_kb - idle_kb) * 1024 / connections
-        return {"server_memory_kb": self.memory_kb, "server_memory_per_connection": grown}
+        return {
+            "server_memory_kb": self.memory_kb,
+            "server_memory_per_connection": grown,
+            "server_connections": self.connections,
+        }
 
     def run(self, load: Load) -> dict[str, Any]:
         """Apply the load to the server; return the report."""
@@ -206,7 +249,7 @@ class _MidLoadSampler:
         if self.switches.includes_exited:
             self._count(report["seconds"])
         if self.memory_kb is None:
-            self.memory_kb = tree_memory_kb(self.pid)
+            self._sample()
         return report
 
 
@@ -229,7 +272,7 @@ def _measure_load(
     report = sampler.run(load)
     used = before.until(read_counters(), sampler.switches_per_s)
     row = load_metrics(report, used) | sampler.memory_since(idle_kb, point.connections)
-    row["syn_retry_ratio"] = syn_retry_ratio(setup.generator.histograms)
+    row |= features(setup.generator.histograms)
     if "hosts" not in report:
         return row
     # Hosts are idle until their common start: relate CPU time to the duration of the load alone.
@@ -244,7 +287,7 @@ def _saturation(point: OpenLoopPoint, setup: MeasurementSetup) -> float:
     (probe,) = our_servers(generator.program, (point.probe,))
     page = (point.path, point.size)
     with serving(replace(probe, name="probe"), setup.site, setup.server_core, page) as running:
-        rate = saturation_rate(running.url, point.page, setup.scale.warmup_s, generator.tick)
+        rate = saturation_rate(running.url, point.page, setup.scale.warmup_s, generator)
     if not rate:
         raise ServerFailedError(f"{point.probe.name}: no response during saturation")
     return rate
@@ -259,9 +302,10 @@ def _measure_open_loop(
     """Measure a server under an open load, a multiple of the saturation rate found just before."""
     rate = _saturation(point, setup)
     seconds = setup.seconds
-    load = OpenLoad(point.page, point.metrics, point.load_factor * rate, seconds, seconds / BINS)
+    offered = point.load_factor * rate
+    load = OpenLoad(point.page, point.metrics, offered, seconds, seconds / BINS, point.connections)
     before = read_counters()
-    record = run_open_load(running.url, load, setup.generator.tick)
+    record = run_open_load(running.url, load, setup.generator)
     row = summary(record) | {"saturation_per_s": rate, "offered_per_s": load.rate}
     row |= _of_server(before.until(read_counters(), None), row["requests"])
     return row | {"server_memory_kb": tree_memory_kb(running.pid)}
@@ -284,6 +328,7 @@ def _measure_server(step: Step, server: Server, setup: MeasurementSetup) -> Row:
         cgroup.new_group() as group,
         serving(server, site, core, (point.path, point.size)) as running,
         cpu_limit.applied(running.pid, share, core, folder) as limiter,
+        task_limit.applied(tree_pids(running.pid), server.max_tasks),
         context_switch_counter(group, running.pid) as switches,
     ):
         if group:
@@ -298,6 +343,10 @@ def _measure_server(step: Step, server: Server, setup: MeasurementSetup) -> Row:
         else:
             row = _measure_load(point, running, setup, read_counters, switches)
     named = row | {"server": server.name, "server_cpu_share": share}
+    if got := row.get("server_cpu_share_got"):
+        named["server_saturation"] = got / (share or 1.0)
+    if isinstance(point, OpenLoopPoint):
+        return named
     return named | {"invalid": invalid_reason(named, point, setup.validity_rules)}
 
 

@@ -3,10 +3,10 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from gossamer_lab.measuring.open_loop import LoadRecord, Request, Sample
+from gossamer_lab.measuring.open_loop import WAITING, LoadRecord, Request, Sample
 
 _SETTLING_FRACTION = 0.5
 """Fraction of a load before its windows begin: 30 s of a minute."""
@@ -20,9 +20,9 @@ ACCEPTED, REJECTED = "200", "503"
 def p90(requests: Iterable[Request]) -> float | None:
     """Return the 90th percentile of the response times; None if there are none.
 
-    Requests without a response count with the time until the end of the wait.
+    Requests without a response count with their wait so far.
     """
-    times = sorted(one.duration_s for one in requests if one.status in {ACCEPTED, ""})
+    times = sorted(one.duration_s for one in requests if one.status in {ACCEPTED, WAITING})
     return times[math.ceil(0.9 * len(times)) - 1] if times else None
 
 
@@ -61,6 +61,15 @@ def timeline(record: LoadRecord) -> list[dict[str, float | None]]:
     return lines
 
 
+def _has_no_answer(record: LoadRecord) -> Callable[[Request], bool]:
+    """Return whether a request of the first half of a load got no response until its end."""
+
+    def has_none(request: Request) -> bool:
+        return request.status == WAITING and request.time_s < record.seconds / 2
+
+    return has_none
+
+
 def _share(count: int, total: int) -> float | None:
     return count / total if total else None
 
@@ -68,7 +77,7 @@ def _share(count: int, total: int) -> float | None:
 def summary(record: LoadRecord) -> dict[str, Any]:
     """Return the metrics of a load, with its time series as JSON."""
     kinds = Counter(one.status for one in record.requests)
-    errors = {kind: n for kind, n in kinds.items() if kind not in {ACCEPTED, REJECTED, ""}}
+    errors = {kind: n for kind, n in kinds.items() if kind not in {ACCEPTED, REJECTED, WAITING}}
     start_s, requests = _SETTLING_FRACTION * record.seconds, len(record.requests)
     late = _within(record.requests, start_s, record.seconds)
     width_s = (record.seconds - start_s) / _WINDOWS
@@ -84,7 +93,8 @@ def summary(record: LoadRecord) -> dict[str, Any]:
         "worst_p90_s": max((found for found in percentiles if found), default=None),
         "accepted_per_s": _rate(record, ACCEPTED, start_s, record.seconds),
         "rejected_share": _share(sum(one.status == REJECTED for one in late), len(late)),
-        "answered_share": _share(kinds[ACCEPTED] + kinds[REJECTED], requests),
+        "unanswered": sum(errors.values()) + sum(map(_has_no_answer(record), record.requests)),
+        "invalid": record.invalid or None,
         "rejection_p90_s": rejections[math.ceil(0.9 * len(rejections)) - 1] if rejections else None,
         "max_queue": max((sample.queue for sample in record.samples), default=None),
         "max_threads": max((sample.threads for sample in record.samples), default=None),

@@ -30,19 +30,15 @@ class RunOptions:
     only: tuple[str, ...] = ()
     """Names of the subjects to measure; empty: all."""
     rounds: int = 0
-    """Minimum number of rounds, instead of the scale's; 0: the scale's."""
+    """Number of rounds, instead of the scale's; 0: the scale's."""
 
     def includes(self, name: str) -> bool:
         """Return whether a subject is to be measured."""
         return not self.only or name in self.only
 
-    def min_rounds(self, scale: Scale) -> int:
-        """Return the minimum number of rounds."""
+    def rounds_of(self, scale: Scale) -> int:
+        """Return the number of rounds, which is fixed before the first of them."""
         return self.rounds or scale.rounds
-
-    def max_rounds(self, scale: Scale) -> int:
-        """Return the maximum number of rounds."""
-        return max(self.min_rounds(scale), scale.max_rounds)
 
 
 class UnknownSubjectError(Exception):
@@ -74,20 +70,14 @@ class Plan:
     skipped: tuple[Skipped, ...]
     absent_peers: tuple[str, ...]
     steps: tuple[Step, ...]
-    """For the maximum number of rounds; rounds.py decides how many are measured."""
     seconds: float
     """Duration of a load that sets no minimum of its own."""
     options: RunOptions
 
     @property
-    def min_rounds(self) -> int:
-        """Minimum number of rounds."""
-        return self.options.min_rounds(self.scale)
-
-    @property
-    def max_rounds(self) -> int:
-        """Maximum number of rounds."""
-        return self.options.max_rounds(self.scale)
+    def rounds(self) -> int:
+        """Number of rounds."""
+        return self.options.rounds_of(self.scale)
 
     def load_seconds(self, point: Point | Case, server: str = "") -> float:
         """Return the duration of a load; if no server is named, of one that is not slow."""
@@ -249,7 +239,7 @@ def make_plan(
         return _is_measured(point, name, found.programs)
 
     subjects = [*servers, *selected.programs]
-    steps = interleaved(allowed, subjects, options.max_rounds(scale), options.seed, is_measured)
+    steps = interleaved(allowed, subjects, options.rounds_of(scale), options.seed, is_measured)
     minimums = [
         scale.load_seconds(load, 0, name)
         for load in loads

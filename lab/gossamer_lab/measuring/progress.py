@@ -35,12 +35,6 @@ def _summary(row: Row, point: Point | Case) -> str:
     return f"{speed}{errors}{invalid}{repeats}"
 
 
-def _rounds_of(plan: Plan) -> str:
-    """Return the number of rounds in words."""
-    minimum = f"{plan.min_rounds} to " if plan.max_rounds > plan.min_rounds else ""
-    return f"{minimum}{plural(plan.max_rounds, 'round')}"
-
-
 class ConsoleProgress:
     """Shows the progress of a run on a console, usually that of standard error."""
 
@@ -57,8 +51,9 @@ class ConsoleProgress:
         self._began = 0.0
         self._step_began = 0.0
 
-    def begin(self, plan: Plan, done: int, planned: int) -> None:
+    def begin(self, plan: Plan, done: int) -> None:
         """Print the plan and start the bar; some steps may have been measured before."""
+        planned = len(plan.steps)
         self._plan, self._planned = plan, planned
         self._expected = list(map(plan.step_seconds, plan.steps))
         self._done = self._resumed_at = done
@@ -71,7 +66,7 @@ class ConsoleProgress:
         loads = [plan.load_seconds(point) for point in measured if isinstance(point, Point)]
         say(
             f"measuring {', '.join(plan.subjects)}: {plural(len(measured), 'point')}, "
-            f"{_rounds_of(plan)}, {f'{duration_range(loads)} each, ' if loads else ''}"
+            f"{plural(plan.rounds, 'round')}, {f'{duration_range(loads)} each, ' if loads else ''}"
             f"about {minutes(self._left_s())} in total"
             + (f", {done} of {planned} measured before" if done else ""),
             markup=False,
@@ -103,25 +98,22 @@ class ConsoleProgress:
             self._bar.update(self._task, completed=self._done, left=minutes(self._left_s()))
             self._bar.refresh()
 
-    def done(self, row: Row, planned: int) -> None:
-        """Count a step and show the next one; `planned` may have grown."""
+    def done(self, row: Row) -> None:
+        """Count a step and show the next one."""
         assert self._plan
-        extra, self._planned = planned > self._planned, planned
         step = self._plan.steps[self._done]
         self._done += 1
         self._step_began = time.monotonic()
         if self._bar:
-            if self._done < planned:
+            if self._done < self._planned:
                 following = self._plan.steps[self._done]
                 description = f"{following.server}: {following.point.label}"
-                self._bar.update(self._task, description=description, total=planned)
+                self._bar.update(self._task, description=description)
             self.tick()
         if row["failure"]:
             self._line(f"{step.server}: {step.point.label}: failed: {row['failure']}", "bold red")
         elif not self._bar:
             self._line(f"{step.server}: {step.point.label}: {_summary(row, step.point)}")
-        if extra:
-            self._console.print("precision below target: adding a round")
 
     def end(self) -> None:
         """Remove the bar."""

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from gossamer_lab import rounds
 from gossamer_lab.experiments.manifest import Case, Experiment, OpenLoopPoint, Point, Scale
 from gossamer_lab.hosts import pool
 from gossamer_lab.measuring import cgroup, cpu_limit, interruption
@@ -29,7 +28,7 @@ _MAX_SHARE_ERROR = 0.1
 class ProgressObserver(Protocol):
     """Receives the progress of a run."""
 
-    def begin(self, plan: Plan, done: int, planned: int) -> None:
+    def begin(self, plan: Plan, done: int) -> None:
         """The servers have been started once; `done` of the planned steps were measured before."""
 
     def start(self) -> None:
@@ -38,8 +37,8 @@ class ProgressObserver(Protocol):
     def tick(self) -> None:
         """Called a few times a second."""
 
-    def done(self, row: Row, planned: int) -> None:
-        """A step has been measured; `planned` may have grown."""
+    def done(self, row: Row) -> None:
+        """A step has been measured."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +66,8 @@ def _generator(workspace: Workspace, tick: Callable[[], None]) -> Generator:
 
 def execute(plan: Plan, setup: MeasurementSetup, rows: Sequence[Row]) -> Iterator[Row]:
     """Measure the steps that the rows lack; yield a row after each, which the caller appends."""
-    while len(rows) < rounds.required(plan, rows):
+    for step in plan.steps[len(rows) :]:
         interruption.check()
-        step = plan.steps[len(rows)]
         server = plan.servers.get(step.server)
         yield measure(step, server[0] if server else plan.programs[step.server], setup)
 
@@ -150,8 +148,7 @@ def _description(plan: Plan, workspace: Workspace, setup: MeasurementSetup) -> d
     return {
         "method": {
             "scale": plan.scale.name,
-            "min_rounds": plan.min_rounds,
-            "max_rounds": plan.max_rounds,
+            "rounds": plan.rounds,
             "seconds": plan.seconds,
             "slow_servers": {
                 name: times for name, times in plan.scale.slow_servers if name in plan.servers
@@ -208,20 +205,14 @@ class _Recorder:
     results: dict[str, Any]
     rows: list[Row]
 
-    def planned(self) -> int:
-        """Return how many measurements the run needs, as far as is known."""
-        return rounds.required(self.plan, self.rows)
-
     def run(self) -> Run:
         """Return the run as measured so far."""
-        measured, planned = len(self.rows), self.planned()
-        method = self.results["method"] | {"rounds": rounds.complete_rounds(self.plan, planned)}
+        measured, planned = len(self.rows), len(self.plan.steps)
         state = {
             "finished": _now(),
             "measured": measured,
             "planned": planned,
             "complete": measured == planned,
-            "method": method,
         }
         return Run(self.folder, self.results | state, raw_frame(self.rows))
 
@@ -274,13 +265,13 @@ def run_experiment(request: RunRequest, observer: ProgressObserver) -> Run:
             else None,
         }
         recorder = _Recorder(request.folder, plan, head, rows)
-        observer.begin(plan, len(rows), recorder.planned())
+        observer.begin(plan, len(rows))
         with contextlib.suppress(KeyboardInterrupt):
             if plan.servers and not head["cross_check"]:
-                sizes, times = request.experiment.sizes, plan.min_rounds
+                sizes, times = request.experiment.sizes, plan.rounds
                 head["cross_check"] = cross_check(sizes, times, workspace, setup.generator)
             observer.start()
             for row in execute(plan, setup, rows):
                 recorder.record(row, setup.generator.histograms)
-                observer.done(row, recorder.planned())
+                observer.done(row)
     return with_derived(recorder.run(), request.experiment)

@@ -63,6 +63,8 @@ def seconds_per_load(scale: Scale, minimums: Sequence[float]) -> float:
 
     `minimums` holds the minimum duration of each measurement's load.
     """
+    if scale.load_s:
+        return scale.load_s
     left_s = scale.budget_s - len(minimums) * (scale.warmup_s + STEP_OVERHEAD_S)
     lengths = sorted(minimums, reverse=True)
     share = left_s / max(len(minimums), 1)

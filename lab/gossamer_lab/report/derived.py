@@ -9,9 +9,8 @@ from typing import Any
 import polars as pl
 
 from gossamer_lab.claims.quantities import Correlation, Round, Slope, UntestableError
-from gossamer_lab.claims.verdict import interval_of, rounds_of, verdicts
+from gossamer_lab.claims.verdict import chance, estimate, rounds_of, verdicts
 from gossamer_lab.experiments.manifest import ChartSpec, Experiment
-from gossamer_lab.precision import precision
 from gossamer_lab.report.cells import cells, mean_and_max
 from gossamer_lab.report.notes import headline
 from gossamer_lab.statistics.intervals import mean_interval, proportional_fit
@@ -65,18 +64,11 @@ def _at_point(
 
 def _fit_of(chart_spec: ChartSpec, rounds: Sequence[Round], server: str) -> Json | None:
     """Return the fit of a subject: its slope and correlation over the rounds, with the interval."""
-    slope = Slope(server, chart_spec.x, chart_spec.y, chart_spec.where)
-    correlation = Correlation(server, chart_spec.x, chart_spec.y, chart_spec.where)
-    slopes, correlations = [], []
-    for round_ in rounds:
-        try:
-            slopes.append(slope.of(round_))
-            correlations.append(correlation.of(round_))
-        except UntestableError:
-            continue
-    if len(slopes) < 2:
+    try:
+        one = estimate(Slope(server, chart_spec.x, chart_spec.y, chart_spec.where), rounds)
+        other = estimate(Correlation(server, chart_spec.x, chart_spec.y, chart_spec.where), rounds)
+    except UntestableError:
         return None
-    one, other = interval_of(slope, slopes), interval_of(correlation, correlations)
     return {
         "server": server,
         "slope": one.value,
@@ -89,7 +81,10 @@ def _fit_of(chart_spec: ChartSpec, rounds: Sequence[Round], server: str) -> Json
 
 def _series_of(chart_spec: ChartSpec, results: Json, rounds: Sequence[Round]) -> Json:
     """Return the data of a chart."""
-    wanted = set(rounds[0].matching_points(dict(chart_spec.where))) if rounds else set()
+    try:
+        wanted = set(rounds[0].matching_points(dict(chart_spec.where))) if rounds else set()
+    except UntestableError:
+        wanted = set()
     points = [
         point
         for point in results["points"]
@@ -142,18 +137,19 @@ def with_derived(run: Run, experiment: Experiment) -> Run:
     servers = [server["name"] for server in results["servers"]]
     every = [*results["points"], *results["skipped_points"]]
     absent = _absent(results)
-    rows = with_service_times(run.raw)
-    rounds = rounds_of(rows, every, absent)
+    rounds = rounds_of(with_service_times(run.raw), every, absent)
+    uncorrected = rounds_of(with_service_times(run.raw, is_corrected=False), every, absent)
+    judged = verdicts(experiment.claims, rounds, uncorrected)
     is_table = not experiment.charts
     derived: Json = {
         "headline": headline(results),
         "cells": [c.as_dict() for c in cells(run.raw, points, servers)] if is_table else [],
         "interference": mean_and_max(run.raw, "server_core_interference"),
         "steal": mean_and_max(run.raw, "steal"),
-        "precision": precision(run.raw),
         "invalid": _invalid_counts(run.raw),
         "hosts_died": _died(run.raw),
-        "verdicts": verdicts(experiment.claims, rows, every, absent),
+        "verdicts": judged,
+        "chance": chance(judged),
         "series": [_series_of(chart_spec, results, rounds) for chart_spec in experiment.charts],
     }
     return Run(run.folder, results | derived, run.raw)

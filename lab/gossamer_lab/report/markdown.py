@@ -7,8 +7,8 @@ from gossamer_lab.report.plural import plural
 from gossamer_lab.report.table import span
 
 _HEAD = (
-    "| claim | published | verdict | quantity: value (95 % confidence interval) |",
-    "|---|---|---|---|",
+    "| claim | published | our reading | verdict | quantity: value (95 % confidence interval) |",
+    "|---|---|---|---|---|",
 )
 
 
@@ -23,8 +23,16 @@ def _value(verdict: dict[str, Any]) -> str:
     return f"{verdict['quantity']}: {span(verdict)}; {verdict['reason']}"
 
 
+def _word(verdict: dict[str, Any]) -> str:
+    """Return the verdict, beside that without the correction if it differs."""
+    other = verdict["uncorrected"]
+    differs = other and other["verdict"] != verdict["verdict"]
+    return verdict["verdict"] + (f" (uncorrected: {other['verdict']})" if differs else "")
+
+
 def _row(verdict: dict[str, Any]) -> str:
-    cells = (verdict["claim"], verdict["published"], f"**{verdict['verdict']}**", _value(verdict))
+    said = verdict["published"] or "(ours)"
+    cells = (verdict["claim"], said, verdict["reading"], f"**{_word(verdict)}**", _value(verdict))
     return f"| {' | '.join(map(_cell, cells))} |"
 
 
@@ -39,4 +47,10 @@ def verdict_table(results: dict[str, Any], experiment: Experiment) -> str:
         f"on {results['started'][:10]}."
     )
     head = (f"**{results['headline']}**", "") if results["headline"] else ()
-    return "\n".join((*head, intro, "", *_HEAD, *map(_row, results["verdicts"])))
+    chance = results["chance"]
+    misses = (
+        f"Of {chance['intervals']} intervals about {chance['misses']:.1f} miss their value by "
+        f"chance; {chance['jointly']} of {chance['decided']} decided verdicts stand with intervals "
+        "that all hold together at 95 %."
+    )
+    return "\n".join((*head, intro, "", *_HEAD, *map(_row, results["verdicts"]), "", misses))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from gossamer_lab.report.plural import plural
-from gossamer_lab.rounds import TARGET_PRECISION, has_adaptive_rounds
 
 _MAX_INTERFERENCE = 0.05
 _MAX_STEAL = 0.01
@@ -78,9 +77,6 @@ def _machine_notes(results: dict[str, Any]) -> list[Note]:
                 f"(at most {steal['max']:.0%})."
             )
         )
-    if has_adaptive_rounds(results["method"]) and (results["precision"] or 0) > TARGET_PRECISION:
-        words = f"{results['precision']:.1%} for the median subject, not {TARGET_PRECISION:.1%}"
-        found.append(Note(f"The target precision was not reached: the standard error is {words}."))
     if results["invalid"]:
         reasons = "; ".join(
             f"{plural(n, 'time')}: {reason.removeprefix('invalid: ')}"

@@ -72,6 +72,7 @@ def our_servers(program: Path, wanted: tuple[Variant, ...] | None = None) -> lis
             " ".join((architectures[variant.arch], *variant.options)),
             "this checkout",
             partial(_configure, program, variant),
+            variant.max_tasks,
         )
         for variant in variants
         if variant.arch in architectures

@@ -53,6 +53,8 @@ class Server:
     version: str
     configure: Callable[[Site], Launch]
     """Chooses a free port and writes the configuration."""
+    max_tasks: int = 0
+    """Limit on its threads and processes together; 0: the system's."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import betaincinv, stdtr, stdtrit
 
 LEVEL = 0.95
 _MIN_FOR_BOOTSTRAP = 8
@@ -18,7 +18,7 @@ _SEED = 20090112
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over runs, with its confidence interval at LEVEL."""
+    """A mean over runs, with its confidence interval."""
 
     value: float
     low: float
@@ -26,13 +26,14 @@ class Interval:
     runs: int
 
 
-def _student(values: np.ndarray) -> tuple[float, float]:
+def _student(values: np.ndarray, level: float, min_deviation: float) -> tuple[float, float]:
     """Return the confidence limits of the mean by Student's t distribution."""
-    half = stdtrit(len(values) - 1, (1 + LEVEL) / 2) * values.std(ddof=1) / np.sqrt(len(values))
+    deviation = max(values.std(ddof=1), min_deviation)
+    half = stdtrit(len(values) - 1, (1 + level) / 2) * deviation / np.sqrt(len(values))
     return values.mean() - half, values.mean() + half
 
 
-def _bootstrapped(values: np.ndarray) -> tuple[float, float]:
+def _bootstrapped(values: np.ndarray, level: float) -> tuple[float, float]:
     """Return the confidence limits of the mean by the bootstrap-t (Efron 1981)."""
     count, mean = len(values), values.mean()
     error = values.std(ddof=1) / np.sqrt(count)
@@ -40,25 +41,52 @@ def _bootstrapped(values: np.ndarray) -> tuple[float, float]:
     errors = resamples.std(axis=1, ddof=1) / np.sqrt(count)
     usable = errors > 0
     t = (resamples.mean(axis=1)[usable] - mean) / errors[usable]
-    low, high = np.quantile(t, ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
+    low, high = np.quantile(t, ((1 + level) / 2, (1 - level) / 2))
     return mean - low * error, mean - high * error
 
 
-def mean_interval(values: Sequence[float]) -> Interval:
+def mean_interval(
+    values: Sequence[float], level: float = LEVEL, min_deviation: float = 0.0
+) -> Interval:
     """Return the mean with its confidence interval; ValueError for fewer than two values.
 
-    Student's t distribution is used for fewer than eight values, the bootstrap from eight on.
+    Student's t distribution is used for fewer than eight values, the bootstrap from eight on. A
+    standard deviation below `min_deviation` is raised to it: values that are equal by chance, or
+    because they are counted in large steps, are not certain.
     """
     sample = np.asarray(values, dtype=float)
     if len(sample) < 2:
         raise ValueError("an interval needs at least two runs")
-    if np.ptp(sample) == 0:
-        low = high = sample[0]
-    elif len(sample) < _MIN_FOR_BOOTSTRAP:
-        low, high = _student(sample)
+    if len(sample) < _MIN_FOR_BOOTSTRAP or sample.std(ddof=1) <= min_deviation:
+        low, high = _student(sample, level, min_deviation)
     else:
-        low, high = _bootstrapped(sample)
+        low, high = _bootstrapped(sample, level)
     return Interval(float(sample.mean()), float(low), float(high), len(sample))
+
+
+def jackknife_interval(
+    whole: float, without: Sequence[float], level: float = LEVEL, min_deviation: float = 0.0
+) -> Interval:
+    """Return the interval of a statistic of all runs, from its values without each one of them.
+
+    The jackknife (Quenouille 1956, Tukey 1958): the statistic's bias, which is inversely
+    proportional to the number of runs, is removed, and Student's t distribution gives the interval.
+    ValueError for fewer than two runs.
+    """
+    count = len(without)
+    if count < 2:
+        raise ValueError("an interval needs at least two runs")
+    pseudo = np.array([count * whole - (count - 1) * one for one in without])
+    low, high = _student(pseudo, level, min_deviation)
+    return Interval(float(pseudo.mean()), float(low), float(high), count)
+
+
+def share_interval(count: float, total: float, runs: int, level: float = LEVEL) -> Interval:
+    """Return the interval of a share of independent events (Clopper and Pearson 1934)."""
+    tail = (1 - level) / 2
+    low = betaincinv(count, total - count + 1, tail) if count else 0.0
+    high = betaincinv(count + 1, total - count, 1 - tail) if count < total else 1.0
+    return Interval(count / total, float(low), float(high), runs)
 
 
 @dataclass(frozen=True)
