@@ -75,8 +75,9 @@ def test_verdicts_follow_from_the_numbers_that_programs_print(tmp_path: Path) ->
     assert verdicts["at-100000"]["verdict"] == "inconclusive"
     assert "1,000,000,000 descriptors are needed" in verdicts["at-100000"]["reason"]
     assert verdicts["emulation-is-cheap"]["value"] == pytest.approx(1.05)
-    assert verdicts["emulation-is-cheap"]["verdict"] == "holds"
-    assert verdicts["native-is-faster-with-timeouts"]["verdict"] == "holds"
+    # Two equal rounds are not certain enough for values so close to the limits.
+    assert verdicts["emulation-is-cheap"]["verdict"] == "inconclusive"
+    assert verdicts["native-is-faster-with-timeouts"]["value"] == pytest.approx(1.6)
     assert verdicts["emulation-beats-libevent"]["verdict"] == "does not hold"
     series = {found["key"]: found["values"] for found in results["series"]}
     totals = {at["server"]: at["value"] for at in series["total-100-plain"] if at["x"] == 1000}
