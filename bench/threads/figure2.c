@@ -3,9 +3,9 @@
  *
  * Each request reads 8 KB of a cached file into a buffer on a stack: that of its thread, or that of
  * the only thread of the event-driven server, whose contexts have no buffers. COUNT threads (or
- * contexts) serve one after the other: the one that has waited longest gets the next request, serves
- * it, passes on the following one, and waits again. Their order is random, like that of clients, so
- * memory is not accessed in the order of addresses. */
+ * contexts) serve one after the other: the one that has waited longest gets the next request,
+ * serves it, passes on the following one, and waits again. Their order is random, like that of
+ * clients, so memory is not accessed in the order of addresses. */
 #include "bench/threads/measure.h"
 
 #include <gossamer/sync.h>

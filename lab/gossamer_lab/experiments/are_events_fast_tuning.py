@@ -212,9 +212,8 @@ CLAIMS = (
         "tests with differently sized files (up to 100 kB) confirmed the general thrust of our "
         "results",
         Ratio(_slope("event", _LARGE), _slope("user", _LARGE)),
-        holds_to=1.1,
-        reading="the slope of our event loop is at most a tenth larger than that of our user-level "
-        "threads",
+        holds_to=1.05,
+        reading="the slope of our event loop is at most 1.05 times that of our user-level threads",
     ),
 )
 

@@ -1,6 +1,6 @@
 """Limits the number of threads and processes of a server, as a limit per user did.
 
-A control group of the controller `pids` counts both, whoever owns them: root has no other limit.
+A control group of the controller `pids` counts both, of any user: root has no other limit.
 """
 
 import contextlib
