@@ -55,6 +55,19 @@ class Group:
 
 
 @contextlib.contextmanager
+def new_folder(parent: Path) -> Iterator[Path]:
+    """Create the folder of a group for the duration of a ``with`` block."""
+    _remove_leftovers(parent)
+    folder = parent / f"{PREFIX}{os.getpid()}-{next(_numbers)}"
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+@contextlib.contextmanager
 def new_group() -> Iterator[Group | None]:
     """Create a group for the duration of a ``with`` block; None if that is not permitted.
 
@@ -64,14 +77,8 @@ def new_group() -> Iterator[Group | None]:
     if parent is None or not all(os.access(parent / name, os.W_OK) for name in (".", _PROCS)):
         yield None
         return
-    _remove_leftovers(parent)
-    folder = parent / f"{PREFIX}{os.getpid()}-{next(_numbers)}"
-    folder.mkdir()
-    try:
+    with new_folder(parent) as folder:
         yield Group(folder)
-    finally:
-        with contextlib.suppress(OSError):
-            folder.rmdir()
 
 
 def are_permitted() -> bool:

@@ -326,13 +326,14 @@ def _measure_server(step: Step, server: Server, setup: MeasurementSetup) -> Row:
     site = hosts.site(setup.site, point) if hosts else setup.site
     with (
         cgroup.new_group() as group,
+        task_limit.prepared(group, server.max_tasks) as limit_tasks,
         serving(server, site, core, (point.path, point.size)) as running,
         cpu_limit.applied(running.pid, share, core, folder) as limiter,
-        task_limit.applied(tree_pids(running.pid), server.max_tasks),
         context_switch_counter(group, running.pid) as switches,
     ):
         if group:
             group.add(tree_pids(running.pid))
+        limit_tasks(tree_pids(running.pid))
 
         def read_counters() -> _Counters:
             cpu = group.cpu() if group else tree_cpu(running.pid)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from gossamer_lab.experiments.manifest import Case, Experiment, Point, Program, Scale
 from gossamer_lab.hosts import network
-from gossamer_lab.measuring import overhead
+from gossamer_lab.measuring import overhead, task_limit
 from gossamer_lab.measuring.program import available_memory, version_of
 from gossamer_lab.measuring.schedule import STEP_OVERHEAD_S, Step, interleaved, seconds_per_load
 from gossamer_lab.measuring.workspace import Workspace
@@ -173,6 +173,11 @@ def _find(experiment: Experiment, workspace: Workspace, *, has_loads: bool) -> _
         for variant in experiment.architectures or ()
         if variant.name not in present
     ]
+    limited = [server.name for server in ours if server.max_tasks]
+    if limited and not task_limit.is_permitted():
+        reason = "the number of its threads cannot be limited: no control group with pids"
+        missing += [Skipped(name, reason, is_error=False) for name in limited]
+        ours = [server for server in ours if not server.max_tasks]
     toys, unbuilt_toys = _built(experiment.toys, workspace)
     servers = [
         *ours,

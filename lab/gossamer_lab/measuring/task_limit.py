@@ -1,68 +1,56 @@
 """Limits the number of threads and processes of a server, as a limit per user did.
 
-A control group of the controller `pids` counts both, of any user: root has no other limit.
+The controller `pids` of control groups counts both, of any user: root has no other limit.
 """
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-_MAX, _PROCS = "pids.max", "cgroup.procs"
+from gossamer_lab.measuring import cgroup
+
+Add = Callable[[Iterable[int]], None]
+"""Limits processes, with the threads and children that they have from then on."""
+
+_MAX = "pids.max"
 
 
-def _parents() -> Iterator[Path]:
-    """Yield the folders of this process's groups that may have a child with the controller."""
+def _parent() -> Path | None:
+    """Return the folder of this process's group in the hierarchy of `pids`, if that is separate."""
     own = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        _, folder, kind, options, *_ = line.split()
-        is_first = kind == "cgroup" and "pids" in options.split(",")
-        if not is_first and kind != "cgroup2":
-            continue
-        for number, controllers, path in own:
-            if "pids" in controllers.split(",") if is_first else number == "0":
-                yield Path(folder, path.lstrip("/"))
-                yield Path(folder)
+    path = next((path for _, names, path in own if "pids" in names.split(",")), None)
+    mounts = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
+    mounted = next((m[1] for m in mounts if m[2] == "cgroup" and "pids" in m[3].split(",")), None)
+    return Path(mounted, path.lstrip("/")) if mounted and path else None
 
 
 @contextlib.contextmanager
-def _new_group() -> Iterator[Path | None]:
-    """Create a group with a limit for the duration of a ``with`` block; None if not permitted."""
-    for parent in _parents():
-        folder = parent / f"gossamer-lab-tasks-{os.getpid()}"
-        try:
-            folder.mkdir()
-        except OSError:
-            continue
-        try:
-            if os.access(folder / _MAX, os.W_OK):
-                yield folder
-                return
-        finally:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-    yield None
+def prepared(group: cgroup.Group | None, max_tasks: int) -> Iterator[Add]:
+    """Prepare a limit for a server that starts and exits within a ``with`` block; 0: no limit.
+
+    In the unified hierarchy the limit is one of the server's group, which the caller moves it into.
+    OSError if no limit is permitted.
+    """
+    if not max_tasks:
+        yield lambda _: None
+        return
+    if group and os.access(group.folder / _MAX, os.W_OK):
+        (group.folder / _MAX).write_text(str(max_tasks))
+        yield lambda _: None
+        return
+    parent = _parent()
+    if parent is None or not os.access(parent, os.W_OK):
+        raise OSError("the number of threads cannot be limited: no control group with pids")
+    with cgroup.new_folder(parent) as folder:
+        (folder / _MAX).write_text(str(max_tasks))
+        yield cgroup.Group(folder).add
 
 
 def is_permitted() -> bool:
     """Return whether servers can be limited here."""
-    with _new_group() as folder:
-        return folder is not None
-
-
-@contextlib.contextmanager
-def applied(pids: Iterable[int], max_tasks: int) -> Iterator[None]:
-    """Limit processes with all their threads and children; 0: no limit. They must exit within.
-
-    OSError if that is not permitted.
-    """
-    if not max_tasks:
-        yield
-        return
-    with _new_group() as folder:
-        if folder is None:
-            raise OSError("the number of threads cannot be limited: no control group with pids")
-        (folder / _MAX).write_text(str(max_tasks))
-        for pid in pids:
-            (folder / _PROCS).write_text(str(pid))
-        yield
+    try:
+        with cgroup.new_group() as group, prepared(group, 1):
+            return True
+    except OSError:
+        return False
