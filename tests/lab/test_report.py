@@ -108,7 +108,7 @@ def claims_run(folder: Path) -> Run:
     loads = (16, 128, 400)
     rows = [
         row(0, (number, f"load-{load}", server), 6.0)
-        | {"response_mean_us": slope * load * noise, "measured_load": float(load), "invalid": None}
+        | {"servicing_us": slope * load * noise, "measured_load": float(load), "invalid": None}
         for number, noise in enumerate((0.99, 1.0, 1.01, 1.0), 1)
         for load in loads
         for server, slope in (("event", 50.0), ("nginx", 80.0))
