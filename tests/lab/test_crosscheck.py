@@ -188,7 +188,7 @@ def test_only_unexpected_ratios_are_warnings() -> None:
 class SilentObserver:
     """Ignores the progress of a run."""
 
-    def begin(self, _plan: Plan, _done: int, _planned: int) -> None:
+    def begin(self, _plan: Plan, _done: int) -> None:
         """Ignore it."""
 
     def start(self) -> None:
@@ -197,7 +197,7 @@ class SilentObserver:
     def tick(self) -> None:
         """Ignore it."""
 
-    def done(self, _row: Row, _planned: int) -> None:
+    def done(self, _row: Row) -> None:
         """Ignore it."""
 
 
