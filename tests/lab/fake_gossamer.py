@@ -109,7 +109,8 @@ def load(arguments: list[str]) -> int:
         return 1
     Path(options["--json"]).write_text(json.dumps(report))
     if "--hdr-log" in options:
-        lines = [f"Tag={kind},0,1,1,{HISTOGRAM}" for kind in ("connect", "first_byte", "response")]
+        kinds = ("connect", "first_byte", "response", "total")
+        lines = [f"Tag={kind},0,1,1,{HISTOGRAM}" for kind in kinds]
         head = "#[Histogram log format version 1.3]"
         Path(options["--hdr-log"]).write_text("\n".join([head, *lines]) + "\n")
     return 0
