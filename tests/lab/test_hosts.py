@@ -95,7 +95,7 @@ def test_all_hosts_begin_after_the_common_start_and_their_reports_are_merged(
     assert min(row["began_s"] for row in rows) >= 0
     assert report["offered_load"] == 7
     assert report["requests"] == sum(row["requests"] for row in rows) > 0
-    assert generator.histograms.read_text().count("Tag=") == 3
+    assert generator.histograms.read_text().count("Tag=") == 4
 
 
 def test_a_host_that_dies_is_named_and_replaced_for_the_next_load(
