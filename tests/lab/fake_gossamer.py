@@ -49,6 +49,7 @@ def serve(arguments: list[str]) -> int:
 
 
 # A histogram of one value, 100 us.
+KINDS = ("connect", "first_byte", "response", "total")
 HISTOGRAM = "HISTFAAAACN4nJNpmSzMwMDAzAABMJoRyHQz2LGAwf4DRGBzBRMAXpEFew=="
 
 
@@ -109,8 +110,7 @@ def load(arguments: list[str]) -> int:
         return 1
     Path(options["--json"]).write_text(json.dumps(report))
     if "--hdr-log" in options:
-        kinds = ("connect", "first_byte", "response", "total")
-        lines = [f"Tag={kind},0,1,1,{HISTOGRAM}" for kind in kinds]
+        lines = [f"Tag={kind},0,1,1,{HISTOGRAM}" for kind in KINDS]
         head = "#[Histogram log format version 1.3]"
         Path(options["--hdr-log"]).write_text("\n".join([head, *lines]) + "\n")
     return 0
