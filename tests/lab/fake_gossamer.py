@@ -48,8 +48,8 @@ def serve(arguments: list[str]) -> int:
     return 0
 
 
-# A histogram of one value, 100 us.
 KINDS = ("connect", "first_byte", "response", "total")
+# A histogram of one value, 100 us.
 HISTOGRAM = "HISTFAAAACN4nJNpmSzMwMDAzAABMJoRyHQz2LGAwf4DRGBzBRMAXpEFew=="
 
 
