@@ -108,3 +108,8 @@ def test_a_missing_report_is_none() -> None:
 )
 def test_connections_are_split_evenly(connections: int, hosts: int, expected: list[int]) -> None:
     assert split_evenly(connections, hosts) == expected
+
+
+def test_the_quantiles_of_a_load_without_responses_are_zero() -> None:
+    empty = HdrHistogram(1, 10**9, 3)
+    assert set(histograms.quantiles_us(empty).values()) == {0.0}
