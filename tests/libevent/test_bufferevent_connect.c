@@ -22,7 +22,7 @@ static int listen_at(struct sockaddr_in *ret_address)
 TEST(a_socket_is_made_and_connected)
 {
     struct event_base *base = event_base_new();
-    struct sockaddr_in address;
+    struct sockaddr_in address = {0};
     int listener = listen_at(&address);
     struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     note_all(bev, "b");
@@ -43,7 +43,7 @@ TEST(a_socket_is_made_and_connected)
 TEST(what_is_written_while_connecting_follows_the_connection)
 {
     struct event_base *base = event_base_new();
-    struct sockaddr_in address;
+    struct sockaddr_in address = {0};
     int listener = listen_at(&address);
     struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     note_all(bev, "b");
@@ -70,7 +70,7 @@ TEST(what_is_written_while_connecting_follows_the_connection)
 TEST(disabled_writing_does_not_hold_up_a_connection)
 {
     struct event_base *base = event_base_new();
-    struct sockaddr_in address;
+    struct sockaddr_in address = {0};
     int listener = listen_at(&address);
     struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     note_all(bev, "b");
@@ -99,7 +99,7 @@ static void note_socket_error(struct bufferevent *bev, short what, void *unused)
 TEST(a_refused_connection_is_an_error_event)
 {
     struct event_base *base = event_base_new();
-    struct sockaddr_in address;
+    struct sockaddr_in address = {0};
     int listener = listen_at(&address);
     close(listener);
     struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
@@ -156,7 +156,7 @@ TEST(a_pair_cannot_be_connected)
 TEST(a_connection_that_the_caller_has_begun_is_reported)
 {
     struct event_base *base = event_base_new();
-    struct sockaddr_in address;
+    struct sockaddr_in address = {0};
     int listener = listen_at(&address);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     CHECK(connect(fd, (struct sockaddr *)&address, sizeof address) < 0 && errno == EINPROGRESS);
@@ -174,7 +174,7 @@ TEST(a_connection_that_the_caller_has_begun_is_reported)
 TEST(a_given_descriptor_is_connected)
 {
     struct event_base *base = event_base_new();
-    struct sockaddr_in address;
+    struct sockaddr_in address = {0};
     int listener = listen_at(&address);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     struct bufferevent *bev = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
@@ -245,7 +245,7 @@ TEST(a_refusal_that_is_there_at_once_is_an_event)
 TEST(a_host_is_named_by_its_numeric_address)
 {
     struct event_base *base = event_base_new();
-    struct sockaddr_in address;
+    struct sockaddr_in address = {0};
     int listener = listen_at(&address);
     struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     note_all(bev, "b");
@@ -267,7 +267,7 @@ TEST(a_host_is_named_by_its_numeric_address)
 TEST(a_host_is_found_by_its_name)
 {
     struct event_base *base = event_base_new();
-    struct sockaddr_in address;
+    struct sockaddr_in address = {0};
     int listener = listen_at(&address);
     struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     note_all(bev, "b");

@@ -71,7 +71,7 @@ static void write_from_threads(int options)
         if (i % 16 == 0)
             wait_for(&count, 3 * ((size_t)i + 1));
     }
-    wait_for(&count, 3 * ROUNDS);
+    wait_for(&count, (size_t)3 * ROUNDS);
     bufferevent_free(writer);
     bufferevent_free(reader);
     for (int i = 0; (is_open(fds[0]) || is_open(fds[1])) && i < 20000; i++)

@@ -115,7 +115,7 @@ static ssize_t read_some(struct evbuffer *buffer, int fd, size_t n)
     if (got <= 0)
         return got;
     size_t rest = (size_t)got;
-    for (int i = 0; i < count && rest; i++) {
+    for (int i = 0; rest && i < count; i++) {
         size_t piece = extents[i].iov_len < rest ? extents[i].iov_len : rest;
         if (chains[i] == overflow)
             give_overflow(buffer, piece);

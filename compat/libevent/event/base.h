@@ -38,7 +38,7 @@
 #define GS_EV_ACTIVE (EVLIST_ACTIVE | EVLIST_ACTIVE_LATER)
 #define GS_EV_SIGNALS NSIG
 /* A longer timeout is reduced to this: 30 years. */
-#define GS_EV_MAX_TIMEOUT_US (30 * 365 * 86400 * UINT64_C(1000000))
+#define GS_EV_MAX_TIMEOUT_US (UINT64_C(30) * 365 * 86400 * 1000000)
 
 /* What is to be done with an active callback. */
 enum gs_ev_closure {

@@ -59,7 +59,11 @@ int evthread_set_condition_callbacks(const struct evthread_condition_callbacks *
         return 0;
     }
     if (program_conditions.alloc_condition) {
-        if (!memcmp(&program_conditions, callbacks, sizeof program_conditions))
+        if (program_conditions.condition_api_version == callbacks->condition_api_version &&
+            program_conditions.alloc_condition == callbacks->alloc_condition &&
+            program_conditions.free_condition == callbacks->free_condition &&
+            program_conditions.signal_condition == callbacks->signal_condition &&
+            program_conditions.wait_condition == callbacks->wait_condition)
             return 0;
         gs_ev_warnx("Can't change condition callbacks once they have been initialized.");
         return -1;

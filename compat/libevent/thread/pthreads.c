@@ -9,7 +9,7 @@ static pthread_mutexattr_t recursive;
 
 static void *new_lock(unsigned type)
 {
-    pthread_mutex_t *mutex = malloc(sizeof *mutex);
+    pthread_mutex_t *mutex = malloc(sizeof(pthread_mutex_t));
     if (!mutex)
         return NULL;
     if (pthread_mutex_init(mutex, type & EVTHREAD_LOCKTYPE_RECURSIVE ? &recursive : NULL)) {
@@ -45,7 +45,7 @@ static unsigned long own_id(void)
 static void *new_condition(unsigned type)
 {
     (void)type;
-    pthread_cond_t *cond = malloc(sizeof *cond);
+    pthread_cond_t *cond = malloc(sizeof(pthread_cond_t));
     if (!cond)
         return NULL;
     if (pthread_cond_init(cond, NULL)) {
