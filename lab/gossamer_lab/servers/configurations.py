@@ -83,13 +83,10 @@ LoadModule authz_core_module ${{MODULES}}/mod_authz_core.so
 {user}
 ServerName localhost
 Listen {address}:{port}
+ListenBacklog 4096
 PidFile {folder}/apache2.pid
 ErrorLog /dev/stderr
 DocumentRoot {root}
-"""
-
-_APACHE_RAISED = """\
-ListenBacklog 4096
 KeepAlive On
 KeepAliveTimeout 300
 MaxKeepAliveRequests 0
@@ -123,14 +120,10 @@ class WrittenConfig:
     url: str
 
 
-def apache(model: str, *, is_stock: bool = False) -> str:
-    """Return the template of Apache's configuration with one of its MPMs.
-
-    With `is_stock` its limits are those that are compiled into it.
-    """
+def apache(model: str) -> str:
+    """Return the template of Apache's configuration with one of its MPMs."""
     sizes = _APACHE_PROCESSES if model == "prefork" else _APACHE_THREADS
-    raised = "" if is_stock else _APACHE_RAISED + sizes
-    return _APACHE.replace("MODEL", model) + raised
+    return _APACHE.replace("MODEL", model) + sizes
 
 
 def write_config(template: str, name: str, site: Site, user: str = "") -> WrittenConfig:

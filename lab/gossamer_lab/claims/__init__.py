@@ -1,1 +1,0 @@
-"""Claims of a document: the quantities that they are about, and their verdicts."""

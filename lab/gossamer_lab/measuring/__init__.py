@@ -1,1 +1,0 @@
-"""Runs: their plan, servers under load, and the counters that are read."""

@@ -1,1 +1,0 @@
-"""Estimates over the rounds of a run: intervals, fits, comparisons of runs."""
