@@ -97,8 +97,9 @@ struct wait_kind {
 
 #define NAME_SIZE 24
 
-/* The thread control block, on the top page of the stack, aligned to a cache line. The first line
- * is used when the thread ends; waiting and switching touch the second and the third. */
+/* The thread control block, aligned to a cache line; on a stack of the program's own, above the
+ * stack. The first line is used when the thread ends; waiting and switching touch the second and the
+ * third. It is small: a thread that waits long has hardly anything else. */
 struct gs_thread {
     union {
         struct gs_thread *joiner;
@@ -131,23 +132,32 @@ struct gs_thread {
     struct gs_waiter waiter; /* for waits at one object; others have waiters on the stack */
 
     atomic_uint park_state;
-    struct gs_waiter *woken_by;
+    uint32_t slot_index; /* of its stack, in the class */
+    union {
+        gs_thread_fn *fn; /* until it starts */
+        struct gs_waiter *woken_by;
+    };
     struct gs_timer timer;
     uint32_t deadline_index; /* in its worker's deadlines; 0: not in there */
-    uint32_t slot_index;     /* of its stack, in the class */
-    gs_thread_fn *fn;
     unsigned select_start;
-    struct runnable cancel_message;
-    char *stack, *stack_top;       /* the lowest usable byte, and the end */
-    unsigned chain;                /* deadlock.c: the last chain in which it was found */
-    unsigned valgrind_stack;       /* of a stack of the program (valgrind.h) */
-    struct gs_list link;           /* in user_stack_threads */
-    struct worker *bound_worker;   /* NULL: none */
-    void *tls_base;                /* the thread pointer while it runs; NULL: its worker's */
-    struct gs_scope *scope;        /* of which it is a member; NULL: none */
+    char *stack, *stack_top; /* the lowest usable byte, and the end */
+    union {
+        struct gs_list link; /* on a stack of the program's: in user_stack_threads */
+        char *saved;         /* what its stack contains while that is away (stack_away.h) */
+    };
+    unsigned chain;              /* deadlock.c: the last chain in which it was found */
+    unsigned valgrind_stack;     /* of a stack of the program (valgrind.h) */
+    struct worker *bound_worker; /* NULL: none */
+    void *tls_base;              /* the thread pointer while it runs; NULL: its worker's */
+    union {
+        struct runnable cancel_message; /* a message does not use its first half */
+        struct {
+            struct gs_scope *scope; /* of which it is a member; NULL: none */
+            int (*scope_fn)(void *argument);
+            struct gs_thread *next_member, **previous_member; /* guarded by the scope's lock */
+        };
+    };
     struct gs_wait_queue watchers; /* in gs_select, for its end */
-    int (*scope_fn)(void *argument);
-    struct gs_thread *next_member, **previous_member; /* guarded by the scope's lock */
     struct fiber fiber;
     char name[NAME_SIZE];
 #ifdef GS_CHECKED
@@ -158,10 +168,19 @@ _Static_assert(offsetof(struct gs_thread, run.item.next) == 64 &&
                    offsetof(struct gs_thread, wait_kind) == 128 &&
                    offsetof(struct gs_thread, waiter.item) == 192,
                "members that are used together share a cache line");
+_Static_assert(offsetof(struct runnable, item.next) >= 4 * sizeof(void *),
+               "the members of a scope are beside those of a message");
 
 static inline struct gs_thread *thread_current(void)
 {
     return worker_current()->current;
+}
+
+/* Whether the address is on the thread's stack, or in its control block. */
+NOT_FOR_TSAN static inline bool thread_contains(const struct gs_thread *thread, uintptr_t address)
+{
+    return (address >= (uintptr_t)thread->stack && address < (uintptr_t)thread->stack_top) ||
+           (address >= (uintptr_t)thread && address < (uintptr_t)(thread + 1));
 }
 
 static inline bool thread_is_mobile(const struct gs_thread *thread)

@@ -18,10 +18,8 @@ from collections.abc import Iterator
 import gdb
 import gdb.unwinder
 
-PAGE = 4096
-# The position of a control block in its slot, as in src/thread/stacks.c.
+# The size of a control block in its array, as in src/thread/stack_class.h.
 LINE = 64
-COLOURS = 16
 
 WAITING, LEAVING = 1, 3  # enum claim
 AT_OBJECT = 0  # enum waits_at
@@ -80,7 +78,7 @@ class Process:
             yield from self._threads_of(slots)
         head = self.runtime["user_stack_threads"]
         link = head["next"]
-        offset = next(f.bitpos // 8 for f in self.thread_type.fields() if f.name == "link")
+        offset = int(gdb.parse_and_eval("(long)&((struct gs_thread *)0)->link"))
         while int(link) and int(link) != int(head.address):
             yield Thread(self, self._thread_at(int(link) - offset))
             link = link["next"]
@@ -100,21 +98,18 @@ class Process:
         return max((int(w["now_ns"].dereference()) for w in self.workers), default=0)
 
     def _classes(self) -> list[gdb.Value]:
-        for symbol in gdb.lookup_static_symbols("classes"):
-            if symbol.type.strip_typedefs().code != gdb.TYPE_CODE_ARRAY:
-                continue
-            if symbol.type.target().unqualified().name == "stack_class":
-                first, last = symbol.type.range()
-                return [symbol.value()[i] for i in range(first, last + 1)]
-        raise gdb.GdbError("gossamer: this program has no debug information about stacks")
+        symbol = gdb.lookup_global_symbol("gs_stack_classes")
+        if not symbol:
+            raise gdb.GdbError("gossamer: this program has no debug information about stacks")
+        first, last = symbol.type.range()
+        return [symbol.value()[i] for i in range(first, last + 1)]
 
     def _threads_of(self, slots: gdb.Value) -> Iterator["Thread"]:
-        base, size = int(slots["base"]), int(slots["layout"]["slot_size"])
-        room = (self.thread_type.sizeof + LINE - 1) // LINE * LINE
-        each = slots["each"]  # of a large class
+        blocks = int(slots["blocks"])
+        size = ((self.thread_type.sizeof + LINE - 1) // LINE | 1) * LINE
+        each = slots["each"]  # of a class outside of the reservation
         for i in range(int(slots["used"])):
-            inside = base + (i + 1) * size - i % COLOURS * LINE - room
-            value = self._thread_at(int(each[i]) if int(each) else inside)
+            value = self._thread_at(int(each[i]) if int(each) else blocks + i * size)
             if value["is_live"] and not value["is_done"]:
                 yield Thread(self, value)
 
