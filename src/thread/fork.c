@@ -7,7 +7,8 @@
 #include "thread/descriptors.h"
 #include "thread/file_ring.h"
 #include "thread/files.h"
-#include "thread/stacks.h"
+#include "thread/stack_away.h"
+#include "thread/stack_store.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -26,10 +27,12 @@ static void lock_all(struct worker *worker)
     gs_stacks_lock();
     spin_lock_always(&gs_runtime.user_stack_lock);
     spin_lock_always(&worker->deadlines.lock);
+    gs_stack_store_lock();
 }
 
 static void unlock_all(struct worker *worker)
 {
+    gs_stack_store_unlock();
     spin_unlock_always(&worker->deadlines.lock);
     spin_unlock_always(&gs_runtime.user_stack_lock);
     gs_stacks_unlock();
@@ -120,6 +123,7 @@ static void reset_runtime(void)
 void gs_thread_forget(struct gs_thread *thread)
 {
     fiber_done(&thread->fiber);
+    gs_stack_forget(thread);
     thread->is_live = false;
     CHECKED_SET_FATE(thread, FATE_ABANDONED);
     atomic_store(&thread->claim, CLAIM_NONE);

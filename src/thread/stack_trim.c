@@ -3,6 +3,7 @@
  * After a peak, free stacks would keep memory that nobody needs for long: the pages that were
  * touched, and their control blocks. A stack that is surplus for a whole period is given back; in a
  * steady state there is none, and this costs nothing. */
+#include "thread/stack_away.h"
 #include "thread/stack_class.h"
 
 #include <gossamer/sys.h>
@@ -161,6 +162,7 @@ void gs_stacks_init_worker(struct worker *worker)
 {
     gs_timer_init(&worker->trim_timer, worker->loop, trim);
     worker->free_max = FREE_STACKS_KEPT;
+    gs_stack_away_init_worker(worker);
 }
 
 void gs_stacks_on_many_free(struct worker *worker, int stack_class)

@@ -1,3 +1,4 @@
+#include "thread/stack_away.h"
 #include "thread/stack_class.h"
 #include "thread/valgrind.h"
 
@@ -320,6 +321,7 @@ void gs_stacks_put(struct worker *worker, struct gs_thread *thread)
 void gs_stacks_release(struct worker *worker)
 {
     gs_timer_stop(&worker->trim_timer);
+    gs_stack_away_stop_worker(worker);
     for (int c = 0; c < STACK_CLASSES; c++)
         gs_stacks_release_some(worker, c, worker->free[c].count);
 }

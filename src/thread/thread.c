@@ -1,7 +1,7 @@
 #include "thread/report.h"
 #include "thread/scope.h"
 #include "thread/select.h"
-#include "thread/stacks.h"
+#include "thread/stack_away.h"
 #include "thread/valgrind.h"
 #include "thread/wait.h"
 
@@ -149,6 +149,10 @@ ALWAYS_INLINE int create(struct worker *worker, const struct gs_thread_attribute
     init(thread, attributes);
     make_live(thread, worker && !gs_runtime.is_multi);
     gs_thread_set_tls_base(thread, attributes->thread_pointer);
+    thread->stack_is_private =
+        UNLIKELY(attributes->stack_is_private) && gs_stack_may_go_away(thread, attributes);
+    if (UNLIKELY(thread->stack_is_private))
+        thread->run.resume = gs_thread_resume_private;
     thread->fn = fn;
     thread->argument = argument;
     fiber_init(&thread->fiber, thread->stack, (size_t)(thread->stack_top - thread->stack));
@@ -300,7 +304,8 @@ _Noreturn void gs_thread_exit(void *result)
 /* Returns 0 when the thread has ended, or -errno. */
 static int wait_for_end(struct gs_thread *self, struct gs_thread *thread, uint64_t deadline_ns)
 {
-    static const struct wait_kind joining = {.name = "join", .holder = HOLDER_THREAD};
+    static const struct wait_kind joining = {
+        .name = "join", .is_off_stack = true, .holder = HOLDER_THREAD};
     const struct wait wait = {.kind = &joining, .object = thread, .deadline_ns = deadline_ns};
     spin_lock(&thread->lock);
     if (thread->is_done) {

@@ -79,8 +79,10 @@ struct wait_kind {
     bool is_external;    /* the wake-up may come from outside the threads */
     bool ignores_cancel; /* a cancellation does not end the wait */
     bool has_queue;
-    uint8_t holder; /* enum holder */
-    uint8_t at;     /* enum waits_at */
+    bool is_off_stack; /* nobody uses the stack of the waiting thread, ... */
+    bool has_item;     /* ... except where waiter.item points to */
+    uint8_t holder;    /* enum holder */
+    uint8_t at;        /* enum waits_at */
     uint16_t lock_offset, queue_offset;
     void *(*object)(const void *at); /* maps wait_object to the object. NULL: it is the object */
     /* Called when a wait was timed out or canceled, under the object's lock, after the thread was
@@ -91,9 +93,11 @@ struct wait_kind {
     void (*abandon)(void *object, struct gs_thread *thread, bool was_queued,
                     struct claimed *claimed);
 };
-#define WAITS_IN(type_, queue_)                                                                    \
+#define QUEUED_IN(type_, queue_)                                                                   \
     .has_queue = true, .lock_offset = offsetof(struct type_, lock),                                \
     .queue_offset = offsetof(struct type_, queue_)
+/* The same; and what the wait needs is in the control block and in the object. */
+#define WAITS_IN(type_, queue_) .is_off_stack = true, QUEUED_IN(type_, queue_)
 
 #define NAME_SIZE 24
 
@@ -121,6 +125,7 @@ struct gs_thread {
     bool is_pinned; /* stays for now, though it migrates: it waits for something of its worker's */
     bool is_detached, is_done;
     bool migrates, is_live, has_canary;
+    bool stack_is_private; /* its stack may be given back while it waits (stack_away.h) */
     uint8_t stack_class;
     struct gs_spin lock; /* guards is_done, is_detached, joiner and watchers */
 
@@ -225,6 +230,18 @@ thread_prefetch_stack(const struct gs_thread *thread)
 
 /* ---- Run queue ---- */
 
+/* The resume functions of threads that are run from a worker's own stack only: they have a TLS base
+ * (tls_base.c), or no stack at present (stack_away.c). */
+void gs_thread_resume_with_tls_base(struct worker *worker, struct runnable *runnable);
+void gs_thread_resume_private(struct worker *worker, struct runnable *runnable);
+
+/* Whether the runnable is a message to the worker rather than a thread. */
+static inline bool runnable_is_message(const struct runnable *runnable)
+{
+    return runnable->resume && runnable->resume != gs_thread_resume_with_tls_base &&
+           runnable->resume != gs_thread_resume_private;
+}
+
 /* HIGH, NORMAL, none, LOW. Computed at every wake-up. */
 static inline unsigned level_of(uint8_t priority)
 {
@@ -237,7 +254,7 @@ _Static_assert((GS_PRIORITY_HIGH ^ 1) == 0 && (GS_PRIORITY_NORMAL ^ 1) == 1 &&
 static inline void queue_push(struct worker *worker, struct runnable *runnable)
 {
     count_add(&worker->ready, 1);
-    if (UNLIKELY(worker->policy_queue) && !runnable->resume) {
+    if (UNLIKELY(worker->policy_queue) && !runnable_is_message(runnable)) {
         gs_runtime.options.policy->push(worker->policy_queue, &runnable->item);
         return;
     }
@@ -412,8 +429,6 @@ unsigned gs_deadlines_expire(struct worker *worker, uint64_t now_ns);
 void gs_thread_set_tls_base(struct gs_thread *thread, void *base);
 bool gs_tls_bases_are_supported(const struct gs_thread_attributes *attributes);
 
-/* The resume function of a thread that has a TLS base. */
-void gs_thread_resume_with_tls_base(struct worker *worker, struct runnable *runnable);
 void gs_worker_restore_tls_base(struct worker *worker);
 
 /* Called on the next stack, before the thread that left its stack can run elsewhere, or can be
@@ -423,12 +438,6 @@ static inline void worker_left_thread(struct worker *worker)
 {
     if (UNLIKELY(worker->has_thread_tls_base))
         gs_worker_restore_tls_base(worker);
-}
-
-/* Whether the runnable is a message to the worker rather than a thread. */
-static inline bool runnable_is_message(const struct runnable *runnable)
-{
-    return runnable->resume && runnable->resume != gs_thread_resume_with_tls_base;
 }
 
 /* ---- The start and the end of a thread (thread.c) ---- */

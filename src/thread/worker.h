@@ -98,6 +98,15 @@ struct pending_events {
     } each[PENDING_EVENTS_MAX];
 };
 
+/* A worker's pass over the stacks that may be given back (stack_away.c). */
+struct sweep {
+    struct gs_timer timer; /* active while a private thread may have its stack */
+    unsigned class;        /* where the pass is: in this word of the class's bitmap */
+    size_t word;
+    uint64_t due_ns;  /* when the first of those that it has passed may be given back */
+    uint64_t busy_ns; /* the time of its steps */
+};
+
 #define SIGNAL_STACK_SIZE ((size_t)64 << 10)
 
 /* How much the running thread may still do before others have their turn (turn.h). */
@@ -159,6 +168,7 @@ struct worker {
     struct turn turn;
     struct gs_timer trim_timer; /* active while there are many free stacks */
     uint64_t trim_period_ns;    /* when the period of `free` began */
+    struct sweep sweep;
 #ifdef GS_CHECKED
     struct gs_call call; /* the last call of a thread that may wait */
 #endif
