@@ -9,21 +9,21 @@ _PAIRS = (100, 316, 1000, 3162, 9900, 31_623, 100_000)
 _ACTIVE = (100, 1000)
 _COLUMNS = ("total_us", "setup_us", "poll_us")
 _PROGRAMS = (
-    Program("libev", "loops/libev", ("pairs", "anew"), "native API", "libev-dev"),
+    Program("libev", "loops/libev", ("pairs", "set"), "native API", "libev-dev"),
     Program(
         "libev, emulated",
         "loops/libev_emulation",
-        ("pairs", "anew"),
+        ("pairs", "set"),
         "its emulation of libevent: event_del, event_set, event_add",
         "libev-libevent-dev",
     ),
     Program(
-        "libevent", "loops/libevent", ("pairs", "anew"), "event_del, event_add", "libevent-dev"
+        "libevent", "loops/libevent", ("pairs", "set"), "event_del, event_add", "libevent-dev"
     ),
     Program(
         "libuv", "loops/libuv", ("pairs", "again"), "uv_poll_stop, uv_poll_start", "libuv1-dev"
     ),
-    Program("gossamer", "loops/ours", ("pairs", "anew"), "descriptor set again, as with libev"),
+    Program("gossamer", "loops/ours", ("pairs", "set"), "descriptor set again, as with libev"),
     Program("gossamer, kept", "loops/ours", ("pairs", "again"), "only stopped and started"),
 )
 _PLAIN, _TIMED = "without timeouts", "with timeouts"
