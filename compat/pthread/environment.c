@@ -1,4 +1,4 @@
-/* Children run under this library if their environment names it; a program may have removed that. */
+/* Children run under this library if their environment names it; a program may remove that. */
 #include "compat/pthread/environment.h"
 
 #include "compat/pthread/task.h"

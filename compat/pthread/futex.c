@@ -119,7 +119,7 @@ static long wake(const uint32_t *address, int operation, unsigned count, uint32_
 
 /* ---- Waiting ---- */
 
-/* Returns whether the waiter was still queued: it was not woken. A requeue may move it meanwhile. */
+/* Returns whether the waiter was still queued, not woken. A requeue may move it meanwhile. */
 static bool withdraw(struct waiter *waiter)
 {
     for (;;) {

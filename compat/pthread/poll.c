@@ -1,4 +1,4 @@
-/* poll, select and epoll_wait: asked without waiting, then the task waits for what is asked about. */
+/* poll, select and epoll_wait: asked without waiting; then the task waits for the descriptors. */
 #include "compat/pthread/calls.h"
 #include "compat/pthread/io.h"
 #include "compat/pthread/task.h"

@@ -83,7 +83,7 @@ void gs_set_mask(struct task *task, gs_signals mask, bool is_internal)
         gs_receiver_update(blocked != 0);
 }
 
-/* It may begin within the C library's moment, at the end of which it will have its parent's mask. */
+/* It may begin within the C library's moment, after which it has its parent's mask. */
 void gs_signals_count(struct task *task, const struct task *parent)
 {
     gs_run_acquire(&lock);

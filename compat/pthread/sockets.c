@@ -134,7 +134,7 @@ long gs_socket_send(struct task *task, const struct socket_io *io)
     }
 }
 
-/* What was sent of a stream is skipped in a copy of the vector; control data goes with the first. */
+/* What was sent of a stream is skipped in a copy of the vector; control data goes first. */
 long gs_socket_send_message(struct task *task, int fd, const struct msghdr *message, int flags)
 {
     struct socket_wait wait = to_send(fd);
