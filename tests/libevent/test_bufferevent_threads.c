@@ -120,6 +120,7 @@ TEST(another_thread_may_free_it_while_callbacks_are_pending)
     }
     event_base_loopbreak(base);
     pthread_join(thread, NULL);
+    settle(base); /* deferred callbacks hold references */
     event_base_free(base);
 }
 
@@ -142,6 +143,7 @@ TEST(a_pair_shares_its_lock_and_each_half_may_outlive_the_other)
     }
     event_base_loopbreak(base);
     pthread_join(thread, NULL);
+    settle(base); /* deferred callbacks hold references */
     event_base_free(base);
 }
 
