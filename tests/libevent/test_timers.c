@@ -39,7 +39,7 @@ TEST(timers_are_called_in_the_order_of_their_deadlines)
     static const char *const names[] = {"d", "b", "a", "c", "a too"};
     static const int delays_ms[] = {40, 20, 0, 30, 0};
     for (int i = 0; i < 5; i++) {
-        struct timeval delay = {0, delays_ms[i] * 1000};
+        struct timeval delay = {0, (suseconds_t)delays_ms[i] * 1000};
         evtimer_assign(&events[i], base, on_event, (void *)names[i]);
         CHECK_EQ(evtimer_add(&events[i], &delay), 0);
         CHECK(evtimer_pending(&events[i], NULL));
@@ -153,7 +153,7 @@ static void shuffle(evutil_socket_t fd, short events, void *argument)
             continue;
         }
         due_ms[i] = 1 + rand() % 40;
-        struct timeval delay = {0, due_ms[i] * 1000};
+        struct timeval delay = {0, (suseconds_t)due_ms[i] * 1000};
         CHECK_EQ(event_add(&timers[i], &delay), 0);
     }
 }
