@@ -17,9 +17,7 @@ _PROGRAMS = (
         "its emulation of libevent: event_del, event_set, event_add",
         "libev-libevent-dev",
     ),
-    Program(
-        "libevent", "loops/libevent", ("pairs", "set"), "event_del, event_add", "libevent-dev"
-    ),
+    Program("libevent", "loops/libevent", ("pairs", "set"), "event_del, event_add", "libevent-dev"),
     Program(
         "libuv", "loops/libuv", ("pairs", "again"), "uv_poll_stop, uv_poll_start", "libuv1-dev"
     ),
