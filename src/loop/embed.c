@@ -96,6 +96,7 @@ static void rewatch_inner(struct gs_embed *embed)
         return;
     }
     gs_io_stop(&embed->io);
+    gs_loop_fd_closed(loop, embed->io.fd); /* it may be the number of the new one */
     gs_io_set(&embed->io, fd, GS_READ);
     int err = gs_io_start(&embed->io);
     assert(!err);

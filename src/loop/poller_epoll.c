@@ -6,6 +6,7 @@
 #include "loop/state.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gossamer/sys.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -67,13 +68,26 @@ void gs_loop_epoll_free(struct epoll *epoll)
     free(epoll);
 }
 
+/* Give the file the other number, whose file is closed. On failure it is closed itself. */
+static int move_to(int fd, int number)
+{
+    if (fd == number) /* a forked child has closed everything that it inherited */
+        return 0;
+    int err = gs_sys_dup3(fd, number, O_CLOEXEC);
+    gs_sys_close(fd);
+    return err < 0 ? err : 0;
+}
+
+/* The new set gets the number of the old one: its own may be that of a descriptor that was closed
+ * without notice, and whose watchers must not find it open. */
 int gs_loop_epoll_reopen(struct epoll *epoll, int wake_fd)
 {
     int fd = open_set(wake_fd);
     if (fd < 0)
         return fd;
-    gs_sys_close(epoll->fd);
-    epoll->fd = fd;
+    int err = move_to(fd, epoll->fd);
+    if (err)
+        return err;
     /* After a fork, its ring belongs to the parent. */
     gs_epoll_batch_free(epoll->batch);
     epoll->batch = NULL;

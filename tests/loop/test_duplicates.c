@@ -63,6 +63,7 @@ TEST(duplicate_of_a_descriptor_closed_without_notice_is_dropped_and_all_others_a
     uint64_t start_ns = gs_clock_now();
     CHECK_EQ(gs_loop_run_once(loop, start_ns + 5 * GS_MILLISECOND), 0);
     CHECK(gs_clock_now() >= start_ns + 5 * GS_MILLISECOND);
+    CHECK_EQ(fcntl(gone[0], F_GETFD), -1); /* not in use by the loop itself */
     for (int i = 0; i < N; i++)
         put_byte(pairs[i][1]);
     CHECK_EQ(step(loop), N);
