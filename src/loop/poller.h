@@ -62,8 +62,8 @@ struct poller {
     int (*reopen)(struct gs_loop *loop);
 
     /* For an embedded loop: returns a descriptor that is readable when there are events to
-     * collect, or -ENOMEM, -EMFILE or -ENFILE. The first call may open it, and `reopen` replaces its file.
-     * NULL: the poller has none. */
+     * collect, or -ENOMEM, -EMFILE or -ENFILE. The first call may open it, and `reopen` replaces
+     * its file. NULL: the poller has none. */
     int (*descriptor)(struct gs_loop *loop);
 
     /* For an embedded loop, before the outer loop's wait: submit what a wait would submit. Returns
