@@ -17,9 +17,10 @@
 #define CONTROL_SIZE 2560u
 #define SLAB ((size_t)256 << 10)
 #define HASH 4096u
-/* Beyond every process id of the kernel, and within what a futex can hold (FUTEX_TID_MASK). */
+/* Beyond every process id of the kernel, and within what the id of a CPU time clock can hold: a
+ * futex could hold more (FUTEX_TID_MASK). */
 #define FIRST_TID (1u << 22)
-#define TIDS ((1u << 30) - FIRST_TID - 1)
+#define TIDS ((1u << 28) - FIRST_TID - 1)
 #define TIDS_OF_PROCESS 16384u
 
 struct gs_run_lock gs_tasks_lock;

@@ -59,7 +59,7 @@ static void show_set(const char *name, const cpu_set_t *set)
 {
     printf("%s:", name);
     for (int i = 0; i < 16; i++)
-        if (CPU_ISSET(i, set))
+        if (CPU_ISSET((size_t)i, set))
             printf(" %d", i);
     printf("\n");
 }
@@ -71,7 +71,7 @@ static void *pin(void *processor)
     SHOW(pthread_getaffinity_np(pthread_self(), sizeof set, &set));
     show_set("inherited", &set);
     CPU_ZERO(&set);
-    CPU_SET(here, &set);
+    CPU_SET((size_t)here, &set);
     SHOW(pthread_setaffinity_np(pthread_self(), sizeof set, &set));
     bool is_there = true;
     for (int i = 0; i < 100; i++) {
