@@ -86,6 +86,7 @@ static void handle_completion(struct slot *slot, int result)
         return;
     slot->flags &= (uint8_t)~(SLOT_CHANGED | SLOT_VERIFY);
     slot->registered = (uint8_t)gs_loop_wanted(slot);
+    slot->files = (uint8_t)(slot->files + !result);
     if (!result && ++slot->generation > 1)
         slot->flags |= SLOT_REUSED;
 }

@@ -284,6 +284,7 @@ static int wait_for_events(struct event_base *base, int flags)
     int result = gs_loop_run_once(base->loop, until_ns);
     if (!base->is_locked_again)
         gs_ev_lock(base->lock);
+    gs_ev_see_files(base);
     base->is_wake_pending = false;
     return result;
 }
