@@ -40,7 +40,7 @@ void gs_io_set(struct gs_io *io, int fd, unsigned wanted)
 /* If an edge that was reported is dropped, the kernel must be asked to report it again. */
 static void drop_events(struct gs_io *io, struct slot *slot, unsigned dropped)
 {
-    if (io->wanted & GS_EDGE && io->watcher.events & dropped & io->wanted & INTEREST)
+    if (io->wanted & GS_EDGE && io->watcher.events & dropped & INTEREST)
         slot->flags |= SLOT_VERIFY;
 }
 
@@ -56,7 +56,7 @@ void gs_io_set_events(struct gs_io *io, unsigned wanted)
         return;
     struct slot *slot = &io->watcher.loop->slots[io->fd];
     assert(!(wanted & GS_EDGE) || (slot->first == io && !io->next));
-    drop_events(io, slot, ~wanted);
+    drop_events(io, slot, before & ~wanted);
     unsigned kept = io->watcher.events & (wanted | GS_HANGUP | GS_FAILED);
     io->watcher.events = (uint8_t)kept;
     if (!(kept & (wanted | GS_FAILED)))
@@ -108,7 +108,7 @@ void gs_io_stop(struct gs_io *io)
         return;
     struct slot *slot = &loop->slots[io->fd];
     gs_loop_unlink_io(io);
-    drop_events(io, slot, INTEREST);
+    drop_events(io, slot, io->wanted);
     if (slot->registered & (loop->poller->needs_stop ? INTEREST : io->wanted & GS_WRITE))
         gs_loop_mark_changed(loop, io->fd, 0);
     gs_loop_deactivate(&io->watcher);

@@ -109,7 +109,10 @@ static void see_file(struct event_base *base, struct gs_ev_slot *slot)
         return;
     slot->files = files;
     bool is_other;
-    if (slot->identified != slot->settled && !identify(base, slot, &is_other) && is_other)
+    if (slot->identified == slot->settled || identify(base, slot, &is_other))
+        return;
+    slot->identified = slot->settled;
+    if (is_other)
         part_from_strays(base, slot, slot->settled);
 }
 
