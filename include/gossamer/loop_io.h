@@ -66,6 +66,10 @@ GS_API void gs_io_stop(struct gs_io *io);
 /* Returns the reason for GS_FAILED: -errno. */
 GS_API int gs_io_error(const struct gs_io *io);
 
+/* Have the number of an active watcher verified before the next wait, as if it was stopped, set and
+ * started. */
+GS_API void gs_io_verify(struct gs_io *io);
+
 /* For programs whose users close descriptors while they are watched: how many files epoll has
  * accepted under the number of this watcher, modulo 256. It changes if an interest was registered
  * for another file than before. Other pollers do not tell files apart. */

@@ -119,6 +119,12 @@ int gs_io_error(const struct gs_io *io)
     return io->error;
 }
 
+void gs_io_verify(struct gs_io *io)
+{
+    if (io->watcher.active)
+        gs_loop_mark_changed(io->watcher.loop, io->fd, SLOT_VERIFY);
+}
+
 unsigned gs_io_files(const struct gs_io *io)
 {
     const struct gs_loop *loop = io->watcher.loop;

@@ -130,6 +130,7 @@ static int add(struct gs_loop *loop, const struct epoll *epoll, int fd, unsigned
     slot->generation++;
     int err = control(loop, epoll, EPOLL_CTL_ADD, fd, wanted);
     slot->files = (uint8_t)(slot->files + !err);
+    loop->counts.files += !err;
     if (!err && slot->generation > 1)
         slot->flags |= SLOT_REUSED;
     return err;

@@ -67,14 +67,13 @@ struct gs_ev_slot {
     struct gs_io io;
     struct event_dlist events; /* the last one that was added first */
     uint16_t readers, writers, closers;
-    bool is_changed : 1;  /* in `changed` */
-    bool is_settling : 1; /* in `settling` */
-    bool is_set : 1;      /* the number may refer to another file than the watcher knows */
-    bool is_watched : 1;  /* the watcher is active */
-    bool is_edge : 1;     /* the interest is edge-triggered */
-    uint8_t files;        /* the loop's count of the files that it registered */
-    uint32_t file;        /* the number of the file, from 1 */
-    uint64_t inode;       /* of the file when it was identified */
+    bool is_changed : 1; /* in `changed` */
+    bool is_set : 1;     /* the number may refer to another file than the watcher knows */
+    bool is_watched : 1; /* the watcher is active */
+    bool is_edge : 1;    /* the interest is edge-triggered */
+    uint8_t files;       /* the loop's count of the files that it registered */
+    uint32_t file;       /* the number of the file, from 1 */
+    uint64_t inode;      /* of the file when it was identified */
     /* The settlings at which the file was identified, the watcher adjusted, and the first event
      * added. */
     uint32_t identified, settled, began;
@@ -132,6 +131,7 @@ struct event_base {
     unsigned chunk_count;
     int *changed, *settling;
     unsigned changed_count, settling_count, changed_capacity;
+    uint64_t files;            /* the loop's count of the files that it registered */
     uint32_t settlings;        /* how often `changed` was passed on, and one more */
     struct event_dlist strays; /* whose files were closed, and the numbers reused */
     int identities;            /* an epoll set that tells files apart; -1: none yet */

@@ -99,11 +99,24 @@ static void part_from_strays(struct event_base *base, struct gs_ev_slot *slot, u
     mark_changed(base, slot);
 }
 
+/* Whether the interest was passed on before the current wait. */
+static bool is_settling(const struct event_base *base, const struct gs_ev_slot *slot)
+{
+    return base->settling_count && slot->settled + 1 == base->settlings;
+}
+
+/* Whether the loop has registered files since the last wait; the thread that runs the base. */
+static bool has_new_files(const struct event_base *base)
+{
+    struct gs_loop_counts counts;
+    gs_loop_counts(base->loop, &counts);
+    return counts.files != base->files;
+}
+
 /* After the interest was passed on: if the loop has registered a file that was not identified
  * before, which one? */
 static void see_file(struct event_base *base, struct gs_ev_slot *slot)
 {
-    slot->is_settling = false;
     uint8_t files = (uint8_t)gs_io_files(&slot->io);
     if (files == slot->files)
         return;
@@ -154,7 +167,7 @@ static void on_events(struct gs_io *io, unsigned events)
         on_refused(base, slot);
         return;
     }
-    if (slot->is_settling)
+    if (is_settling(base, slot) && has_new_files(base))
         see_file(base, slot);
     short happened = EV_ET;
     if (events & GS_HANGUP)
@@ -293,7 +306,7 @@ static bool is_verified_later(const struct event_base *base, const struct gs_ev_
  * asked about interest that others have already. */
 static int check_file(struct event_base *base, struct gs_ev_slot *slot, const struct event *event)
 {
-    bool is_other, is_trusted = !slot->is_settling || slot->identified == slot->settled;
+    bool is_other, is_trusted = !is_settling(base, slot) || slot->identified == slot->settled;
     uint32_t identified = slot->identified;
     int err = identify(base, slot, &is_other);
     if (err)
@@ -392,8 +405,12 @@ static void settle(struct event_base *base, struct gs_ev_slot *slot)
     unsigned wanted = wanted_of(slot);
     struct gs_io *io = &slot->io;
     slot->settled = base->settlings;
-    if (wanted && slot->is_watched && !slot->is_set && !((wanted ^ io->wanted) & GS_EDGE)) {
+    bool is_kept = wanted && slot->is_watched && !((wanted ^ io->wanted) & GS_EDGE);
+    if (is_kept && (!slot->is_set || !slot->is_edge)) {
         gs_io_set_events(io, wanted);
+        if (slot->is_set)
+            gs_io_verify(io);
+        slot->is_set = false;
         return;
     }
     gs_io_stop(io);
@@ -420,7 +437,6 @@ void gs_ev_settle_descriptors(struct event_base *base)
     for (unsigned i = 0; i < base->settling_count; i++) {
         struct gs_ev_slot *slot = gs_ev_find_slot(base, changed[i]);
         slot->is_changed = false;
-        slot->is_settling = true;
         settle(base, slot);
     }
     base->settlings++;
@@ -428,10 +444,11 @@ void gs_ev_settle_descriptors(struct event_base *base)
 
 void gs_ev_see_files(struct event_base *base)
 {
-    for (unsigned i = 0; i < base->settling_count; i++) {
-        struct gs_ev_slot *slot = gs_ev_find_slot(base, base->settling[i]);
-        if (slot->is_settling)
-            see_file(base, slot);
-    }
+    bool has_new = has_new_files(base);
+    for (unsigned i = 0; has_new && i < base->settling_count; i++)
+        see_file(base, gs_ev_find_slot(base, base->settling[i]));
     base->settling_count = 0;
+    struct gs_loop_counts counts;
+    gs_loop_counts(base->loop, &counts);
+    base->files = counts.files;
 }
