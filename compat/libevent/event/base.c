@@ -76,6 +76,7 @@ struct event_base *event_base_new_with_config(const struct event_config *config)
     TAILQ_INIT(&base->later);
     base->running_priority = -1;
     base->settlings = 1;
+    base->has_ticks = gs_ev_has_ticks();
     base->identities = -1;
     if (gs_ev_configure(base, config)) {
         gs_ev_warnx("%s: no event mechanism available", __func__);

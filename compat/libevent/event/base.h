@@ -139,7 +139,9 @@ struct event_base {
     struct gs_ev_timers timers;
     struct timeval *common_timeouts[256];
     unsigned common_timeout_count;
-    uint64_t now_us; /* of this iteration; 0: the clock is read */
+    uint64_t now_us;              /* of this iteration; 0: the clock is read */
+    uint64_t read_us, read_ticks; /* the clock as it was last read outside, and when */
+    bool has_ticks;
     int64_t wall_offset_us;
     uint64_t wall_offset_since_us;
 
@@ -202,6 +204,8 @@ int gs_ev_clear_queues(struct event_base *base, bool runs_finalizers);
 
 /* ---- run.c ---- */
 
+/* Whether the processor has a counter of time that is cheaper than the clock. */
+bool gs_ev_has_ticks(void);
 /* Returns the time of this iteration, or the current one: microseconds of the monotonic clock. */
 uint64_t gs_ev_now_us(struct event_base *base);
 
@@ -273,12 +277,24 @@ void gs_ev_free_onces(struct event_base *base);
 /* Noted by debug mode, which ends the program at a misuse. */
 void gs_ev_debug_assigned(const struct event *event);
 void gs_ev_debug_unassigned(const struct event *event);
-void gs_ev_debug_added(const struct event *event, bool is_added);
-void gs_ev_debug_must_be_assigned(const struct event *event, const char *caller);
+void gs_ev_note_added(const struct event *event, bool is_added);
+void gs_ev_check_assigned(const struct event *event, const char *caller);
 void gs_ev_debug_must_not_be_added(const struct event *event, const char *caller);
 /* It is too late to enable debug mode: there is a base, or an event. */
 void gs_ev_debug_begin(void);
 void gs_ev_debug_shutdown(void);
 extern bool gs_ev_is_debugging;
+
+static inline void gs_ev_debug_added(const struct event *event, bool is_added)
+{
+    if (gs_ev_is_debugging)
+        gs_ev_note_added(event, is_added);
+}
+
+static inline void gs_ev_debug_must_be_assigned(const struct event *event, const char *caller)
+{
+    if (gs_ev_is_debugging)
+        gs_ev_check_assigned(event, caller);
+}
 
 #endif

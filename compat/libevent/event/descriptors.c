@@ -66,7 +66,8 @@ static void mark_changed(struct event_base *base, struct gs_ev_slot *slot)
         return;
     slot->is_changed = true;
     base->changed[base->changed_count++] = slot->io.fd;
-    gs_ev_wake(base);
+    if (base->lock)
+        gs_ev_wake(base);
 }
 
 static void add_to_counts(struct gs_ev_slot *slot, short events, int change)
