@@ -1,6 +1,6 @@
 /* The cost of an echo with bufferevents: PROGRAM [ROUNDS] prints the processor time of the server,
  * in nanoseconds per message of 128 bytes. A child process has all the connections, and sends the
- * next message on each when the last one has come back. It is compiled with our library and with
+ * next message on each when the last one is back. It is compiled with our library and with
  * libevent. */
 #include "bench/threads/measure.h"
 

@@ -239,5 +239,3 @@ TEST(after_a_fork_closed_descriptors_make_the_call_fail)
     event_free(event);
     close_all();
 }
-
-

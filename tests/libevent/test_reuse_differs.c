@@ -92,7 +92,7 @@ TEST(the_new_event_of_a_reused_number_gets_all_and_the_old_one_nothing)
     static const short interests[] = {EV_READ, EV_WRITE, EV_READ | EV_WRITE, EV_READ | EV_ET};
     int old_calls, new_calls;
     for (int i = 0; i < KINDS * KINDS * 4 * 2; i++) {
-        enum kind first = i % KINDS, second = i / KINDS % KINDS;
+        enum kind first = (enum kind)(i % KINDS), second = (enum kind)(i / KINDS % KINDS);
         short interest = interests[i / KINDS / KINDS % 4];
         bool is_seen = i / KINDS / KINDS / 4;
         if (second == PIPE && interest & EV_WRITE)
@@ -253,7 +253,7 @@ static void replace_number(struct numbered *number)
     if (number->is_replaced || number->has_again)
         return;
     close_number(number);
-    make(rand() % KINDS, NUMBER + (int)(number - numbers), &number->peer);
+    make((enum kind)(rand() % KINDS), NUMBER + (int)(number - numbers), &number->peer);
     number->file = ++last_file;
     number->is_replaced = true;
 }
@@ -337,5 +337,3 @@ TEST(random_operations_reach_exactly_the_owners_of_the_files)
     for (int i = 0; i < NUMBERS; i++)
         close_number(&numbers[i]);
 }
-
-
