@@ -70,9 +70,9 @@ GS_API int gs_io_error(const struct gs_io *io);
  * started. */
 GS_API void gs_io_verify(struct gs_io *io);
 
-/* For programs whose users close descriptors while they are watched: how many files epoll has
- * accepted under the number of this watcher, modulo 256. It changes if an interest was registered
- * for another file than before. Other pollers do not tell files apart. */
+/* Returns how many files epoll has accepted under the number of this watcher, modulo 256. It changes
+ * if interest was registered for another file than before, which tells programs whose users close
+ * descriptors while they are watched. Other pollers do not tell files apart: 0. */
 GS_API unsigned gs_io_files(const struct gs_io *io);
 
 /* fd is about to be closed, or was closed, and watchers may still refer to it: they are stopped,
