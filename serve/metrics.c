@@ -197,12 +197,23 @@ static void put_stages(struct page *page)
     }
 }
 
+static void put_poller(struct page *page)
+{
+    char labels[64];
+    if (!page->server->poller)
+        return;
+    put_head(page, "poller_info", "gauge", "The poller of the event loops.");
+    snprintf(labels, sizeof labels, ",poller=\"%s\"", page->server->poller);
+    put_sample(page, "poller_info", labels, 1);
+}
+
 static int64_t make(char *bytes, size_t n, void *data)
 {
     struct page page = {.server = data, .at = bytes, .end = bytes + n};
     put_counts(&page);
     put_kernel(&page);
     put_stages(&page);
+    put_poller(&page);
     if (page.server->queue_name) {
         put_head(&page, "queue", "gauge", "Connections in a queue of the architecture.");
         char labels[64];

@@ -296,5 +296,7 @@ const struct serve_arch serve_arch_user = {
     .workers = "kernel threads that run user-level threads, each with a listening socket",
     .min_workers = 1,
     .has_priority = true,
+    .poller_reason =
+        "io_uring was ahead with some numbers of connections only, and binds them to a worker",
     .run = run,
 };

@@ -372,17 +372,12 @@ __attribute__((no_stack_protector)) static void enqueue_yielded(void *argument)
     gs_thread_enqueue(worker, thread);
 }
 
-/* The first thread leaves the queue and this one is appended: neither the mask nor the length
- * changes. */
-ALWAYS_INLINE void yield_same_priority(struct worker *worker, struct gs_thread *self)
+/* The next item is a thread of the same priority. It leaves the queue and this one is appended:
+ * neither the mask nor the length changes. */
+ALWAYS_INLINE void yield_same_priority(struct worker *worker, struct gs_thread *self,
+                                       struct run_queue *queue)
 {
-    struct run_queue *queue = &worker->queues[level_of(GS_PRIORITY_NORMAL)];
     struct gs_policy_item *item = queue->first;
-    if (UNLIKELY(runnable_of(item)->resume != NULL)) {
-        queue_push(worker, &self->run);
-        dispatch(worker, self);
-        return;
-    }
     worker->countdown--;
     self->run.item.next = NULL;
     *queue->last = &self->run.item;
@@ -391,25 +386,40 @@ ALWAYS_INLINE void yield_same_priority(struct worker *worker, struct gs_thread *
     dispatch_to(worker, self, thread_of(item));
 }
 
-void gs_thread_yield(void)
+static __attribute__((noinline)) void yield_slowly(void)
 {
-    CHECKED_WAIT(GS_NEVER);
     struct worker *worker = worker_current();
     struct gs_thread *self = worker->current;
-    CHECKED_SWITCH(worker, "yield", "");
     self->run.item.wait_point = NULL;
     if (thread_is_mobile(self)) {
         dispatch_then(worker, self, enqueue_yielded, self);
         return;
     }
-    if (LIKELY(worker->ready_mask == 1u << level_of(GS_PRIORITY_NORMAL)) &&
-        LIKELY(worker->countdown > 0) && LIKELY(self->run.item.priority == GS_PRIORITY_NORMAL) &&
-        LIKELY(!worker->policy_queue)) {
-        yield_same_priority(worker, self);
-        return;
-    }
     queue_push(worker, &self->run);
     dispatch(worker, self);
+}
+
+void gs_thread_yield(void)
+{
+    CHECKED_WAIT(GS_NEVER);
+    CHECKED_SWITCH(worker_current(), "yield", "");
+    if (!worker_is_in_register()) {
+        yield_slowly();
+        return;
+    }
+    struct worker *worker = worker_from_register();
+    struct gs_thread *self = worker->current;
+    struct run_queue *queue = &worker->queues[level_of(GS_PRIORITY_NORMAL)];
+    if (UNLIKELY(worker->ready_mask != 1u << level_of(GS_PRIORITY_NORMAL)) ||
+        UNLIKELY(worker->countdown <= 0) ||
+        UNLIKELY(self->run.item.priority != GS_PRIORITY_NORMAL) ||
+        UNLIKELY(worker->policy_queue != NULL) || thread_is_mobile(self) ||
+        UNLIKELY(runnable_of(queue->first)->resume != NULL)) {
+        yield_slowly();
+        return;
+    }
+    self->run.item.wait_point = NULL;
+    yield_same_priority(worker, self, queue);
 }
 
 struct gs_thread *gs_thread_self(void)

@@ -242,16 +242,32 @@ void gs_worker_set_current(struct worker *worker);
 /* May be called by any kernel thread. Returns NULL in those that are no workers. */
 struct worker *gs_worker_or_null(void);
 
-static inline struct worker *worker_current(void)
+/* Whether worker_from_register may be called. If so, and if a lock is free (spin_try_lock), a
+ * blocking call need not call anything before the switch, which is a tail call: so it saves no
+ * registers. All else is in a function of its own, which it ends in. */
+static inline bool worker_is_in_register(void)
 {
 #ifdef __x86_64__
-    if (LIKELY(gs_runtime.uses_gsbase)) {
-        struct worker *worker;
-        __asm__ volatile("movq %%gs:0, %0" : "=r"(worker) : : "memory");
-        return worker;
-    }
+    return LIKELY(gs_runtime.uses_gsbase);
+#else
+    return false;
 #endif
+}
+
+static inline struct worker *worker_from_register(void)
+{
+#ifdef __x86_64__
+    struct worker *worker;
+    __asm__ volatile("movq %%gs:0, %0" : "=r"(worker) : : "memory");
+    return worker;
+#else
     return gs_worker_from_tls();
+#endif
+}
+
+static inline struct worker *worker_current(void)
+{
+    return worker_is_in_register() ? worker_from_register() : gs_worker_from_tls();
 }
 
 /* ---- Spin locks (worker.c): held for a few instructions; no-ops with one worker ---- */
@@ -289,6 +305,15 @@ static inline void spin_lock(struct gs_spin *lock)
 {
     if (gs_runtime.is_multi)
         spin_lock_always(lock);
+}
+
+/* Returns false if it is held. */
+static inline bool spin_try_lock(struct gs_spin *lock)
+{
+    if (!gs_runtime.is_multi)
+        return true;
+    gs_chaos(CHAOS_LOCK);
+    return LIKELY(!atomic_exchange_explicit(&lock->held, true, memory_order_acquire));
 }
 
 static inline void spin_unlock(struct gs_spin *lock)

@@ -34,7 +34,9 @@ _ONE_CONNECTION_PER_WORKER = ("prefork", "pool", "queue")
 def _configure(program: Path, variant: Variant, site: Site) -> Launch:
     """Serve the site on a free port, which the server announces; with one worker, or several."""
     workers = () if variant.arch in _ONE_CONNECTION_PER_WORKER else ("--workers", "1")
-    options = ("--arch", variant.arch, *workers, "--listen", f"{site.address}:0")
+    # All on the same poller, so that they differ in nothing but the architecture.
+    poller = () if "--poller" in variant.options else ("--poller", "epoll")
+    options = ("--arch", variant.arch, *poller, *workers, "--listen", f"{site.address}:0")
     limit = ("prlimit", f"--nofile={variant.open_files}") if variant.open_files else ()
     max_connections = (variant.open_files or site.open_files) * 9 // 10
     connection_limit = (
