@@ -12,18 +12,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gossamer_lab import doctor, interruption, overhead, paths
-from gossamer_lab.compare import NotComparableError, compare, show_comparison
-from gossamer_lab.derived import with_derived
+from gossamer_lab import doctor, paths
 from gossamer_lab.experiments import EXPERIMENTS
-from gossamer_lab.markdown import verdict_table
-from gossamer_lab.plan import RunOptions, UnknownSubjectError
-from gossamer_lab.progress import ConsoleProgress
+from gossamer_lab.measuring import interruption, overhead
+from gossamer_lab.measuring.plan import RunOptions, UnknownSubjectError
+from gossamer_lab.measuring.progress import ConsoleProgress
+from gossamer_lab.measuring.run import CannotResumeError, RunRequest, run_experiment
+from gossamer_lab.report.derived import with_derived
+from gossamer_lab.report.markdown import verdict_table
 from gossamer_lab.report.page import write_report
-from gossamer_lab.run import CannotResumeError, RunRequest, run_experiment
+from gossamer_lab.report.table import show
 from gossamer_lab.servers.server import ServerFailedError
+from gossamer_lab.statistics.comparison import NotComparableError, compare, show_comparison
 from gossamer_lab.store import NoSuchRunError, Run, is_finished, load_run
-from gossamer_lab.table import show
 
 _MISUSED = 2
 _INTERRUPTED = 130
@@ -153,7 +154,7 @@ def _resume_request(name: str) -> RunRequest:
         method["injected_overhead"],
         method["cluster"],
         tuple(method.get("only", ())),
-        method.get("min_rounds", 0),
+        method["rounds"],
     )
     return RunRequest(manifest, scale, _program(), run.folder, options, run)
 
@@ -212,7 +213,7 @@ def run_command(  # noqa: PLR0913, PLR0917 (an argument an option)
     ] = "",
     rounds: Annotated[
         int | None,
-        typer.Option(min=2, help="Minimum number of rounds.", show_default="that of the scale"),
+        typer.Option(min=2, help="Number of rounds.", show_default="that of the scale"),
     ] = None,
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Resume this interrupted run.")

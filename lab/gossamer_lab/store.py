@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from gossamer_lab import paths
-from gossamer_lab.measure import Row
+from gossamer_lab.measuring.measure import Row
 
 _RESULTS = "results.json"
 _RAW = "raw.parquet"
@@ -28,7 +28,7 @@ _STRINGS = (
     "hosts_died",
 )
 
-FORMAT = 4
+FORMAT = 5
 """Version of the layout of results.json."""
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from conftest import known_rows, make_run, report, row
-from gossamer_lab.accounting import CpuTime
-from gossamer_lab.analysis import Cell, cells
-from gossamer_lab.measure import Row, Usage, load_metrics
+from gossamer_lab.measuring.accounting import CpuTime
+from gossamer_lab.measuring.measure import Row, Usage, load_metrics
+from gossamer_lab.report.cells import Cell, cells
 from gossamer_lab.store import load_run, raw_frame
 
 POINTS = ["305-keep-16", "305-close-128"]
@@ -32,7 +32,7 @@ def test_cpu_time_per_request_is_total_time_over_all_requests() -> None:
 
 def test_unfinished_requests_count_for_the_longest_wait() -> None:
     given = report(50_000, 2.0)
-    given["waiting_to_connect"] = {"count": 850, "longest_us": 1_990_000.0}
+    given["waiting_to_connect"] = {"count": 850, "mean_us": 1_000_000.0, "longest_us": 1_990_000.0}
     found = load_metrics(given, Usage(CpuTime(0.1, 0.4), core_s=0.7, wall_s=2.0))
     assert (found["waiting_to_connect"], found["waiting_for_response"]) == (850, 16)
     assert (found["connect_max_us"], found["connect_max_wait_us"]) == (2000.0, 1_990_000.0)

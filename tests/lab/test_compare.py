@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from conftest import known_rows, make_run
-from gossamer_lab.compare import (
+from gossamer_lab.statistics.comparison import (
     ALL_POINTS,
     MARGIN,
     Change,

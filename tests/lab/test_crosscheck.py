@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from gossamer_lab import crosscheck, paths
-from gossamer_lab.accounting import CpuTime
-from gossamer_lab.crosscheck import (
+from gossamer_lab import paths
+from gossamer_lab.experiments.manifest import Experiment, Point
+from gossamer_lab.experiments.quick import QUICK
+from gossamer_lab.measuring import crosscheck
+from gossamer_lab.measuring.accounting import CpuTime
+from gossamer_lab.measuring.crosscheck import (
     AB,
     CLIENTS,
     WRK,
@@ -20,16 +23,14 @@ from gossamer_lab.crosscheck import (
     cross_check,
     warnings,
 )
-from gossamer_lab.experiment import Experiment, Point
-from gossamer_lab.experiments.quick import QUICK
-from gossamer_lab.load import Generator
-from gossamer_lab.measure import Row
-from gossamer_lab.notes import notes
-from gossamer_lab.plan import Plan, RunOptions
-from gossamer_lab.run import RunRequest, run_experiment
+from gossamer_lab.measuring.load import Generator
+from gossamer_lab.measuring.measure import Row
+from gossamer_lab.measuring.plan import Plan, RunOptions
+from gossamer_lab.measuring.run import RunRequest, run_experiment
+from gossamer_lab.measuring.workspace import Workspace, open_workspace, paths_of
+from gossamer_lab.report.notes import notes
 from gossamer_lab.servers import peers
 from gossamer_lab.store import Run, load_run
-from gossamer_lab.workspace import Workspace, open_workspace, paths_of
 
 OUTPUT_OF_WRK = """\
   1 threads and 64 connections
@@ -187,7 +188,7 @@ def test_only_unexpected_ratios_are_warnings() -> None:
 class SilentObserver:
     """Ignores the progress of a run."""
 
-    def begin(self, _plan: Plan, _done: int, _planned: int) -> None:
+    def begin(self, _plan: Plan, _done: int) -> None:
         """Ignore it."""
 
     def start(self) -> None:
@@ -196,7 +197,7 @@ class SilentObserver:
     def tick(self) -> None:
         """Ignore it."""
 
-    def done(self, _row: Row, _planned: int) -> None:
+    def done(self, _row: Row) -> None:
         """Ignore it."""
 
 

@@ -8,11 +8,13 @@ from typer.testing import CliRunner
 from conftest import known_rows, make_run
 from gossamer_lab import cli
 from gossamer_lab.experiments.are_events_fast import ARE_EVENTS_FAST
-from gossamer_lab.markdown import verdict_table
+from gossamer_lab.report.markdown import verdict_table
 
 _DECIDED = {
     "claim": "This | is so",
     "published": "about\nequal",
+    "reading": "within a tenth",
+    "uncorrected": None,
     "verdict": "holds",
     "reason": "expected: at most 1",
     "quantity": "slope of a / slope of b",
@@ -26,18 +28,19 @@ def test_each_claim_is_a_row_with_its_value_or_the_reason_for_none(tmp_path: Pat
     run = make_run(tmp_path / "run", known_rows(), experiment="are-events-fast")
     no_value = {"value": None, "verdict": "inconclusive", "reason": "b is not here"}
     run.results["verdicts"] = [_DECIDED, _DECIDED | no_value]
-    headline, above, intro, empty, _head, line, first, second = verdict_table(
+    headline, above, intro, empty, _head, line, first, second, _empty, misses = verdict_table(
         run.results, ARE_EVENTS_FAST
     ).split("\n")
     assert headline.startswith("**Smoke run: it only tests that everything works")
     assert above == ""
     assert intro.startswith("`gossamer lab run are-events-fast --scale ")
     assert "Kerneis" in intro
-    assert (empty, line) == ("", "|---|---|---|---|")
+    assert (empty, line) == ("", "|---|---|---|---|---|")
     assert first == (
-        "| This \\| is so | about equal | **holds** | slope of a / slope of b: 0.5000 (0.4000 to "
-        "0.6000); expected: at most 1 |"
+        "| This \\| is so | about equal | within a tenth | **holds** | "
+        "slope of a / slope of b: 0.5000 (0.4000 to 0.6000); expected: at most 1 |"
     )
+    assert misses.startswith("Of ")
     assert second.endswith("| **inconclusive** | b is not here |")
 
 

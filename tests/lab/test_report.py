@@ -15,10 +15,10 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from browser import browser, programs, requests, show
 from conftest import known_rows, make_run, row
-from gossamer_lab.derived import with_derived
 from gossamer_lab.experiments.are_events_fast import ARE_EVENTS_FAST
 from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.experiments.sandstorm import SANDSTORM
+from gossamer_lab.report.derived import with_derived
 from gossamer_lab.report.page import write_report
 from gossamer_lab.report.text import method
 from gossamer_lab.store import Run, save_host_rows
@@ -108,7 +108,7 @@ def claims_run(folder: Path) -> Run:
     loads = (16, 128, 400)
     rows = [
         row(0, (number, f"load-{load}", server), 6.0)
-        | {"response_mean_us": slope * load * noise, "measured_load": float(load), "invalid": None}
+        | {"servicing_us": slope * load * noise, "measured_load": float(load), "invalid": None}
         for number, noise in enumerate((0.99, 1.0, 1.01, 1.0), 1)
         for load in loads
         for server, slope in (("event", 50.0), ("nginx", 80.0))

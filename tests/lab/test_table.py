@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from conftest import METHOD, known_rows, make_run, row
+from gossamer_lab.report.table import duration, show
 from gossamer_lab.store import Run
-from gossamer_lab.table import duration, show
 
 
 def printed(run: Run, width: int) -> str:

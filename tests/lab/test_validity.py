@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gossamer_lab import fileset
-from gossamer_lab.experiment import Point, ValidityRules
-from gossamer_lab.validity import invalid_reason, load_share
+from gossamer_lab.experiments.manifest import Point, ValidityRules
+from gossamer_lab.measuring import fileset
+from gossamer_lab.measuring.validity import invalid_reason, load_share
 
 POINT = Point("load-500", 305, 500, 1)
 RULE = ValidityRules(exempt=("thread-128",))
@@ -49,8 +49,32 @@ def test_a_measurement_not_limited_by_the_server_is_invalid(
 
 
 def test_failed_requests_may_be_tolerated() -> None:
-    forgiving = ValidityRules(tolerates_errors=True)
+    forgiving = ValidityRules(may_fail=("event",))
     assert invalid_reason(row(errors=3, errors_by_kind="timeout: 3"), POINT, forgiving) is None
+
+
+@pytest.mark.parametrize(
+    ("point", "got", "is_valid"),
+    [
+        (POINT, 0.24, True),
+        (POINT, 0.23, False),
+        (Point("one", 305, 500, 1, is_saturating=False), 0.1, True),
+        (Point("thinks", 305, 500, 1, think_ms=20), 0.1, True),
+    ],
+)
+def test_a_busy_server_must_get_its_share_of_the_core(
+    point: Point, got: float, is_valid: bool
+) -> None:
+    given = row(server_cpu_share=0.25, server_cpu_share_got=got)
+    found = invalid_reason(given, point, RULE)
+    assert (found is None) == is_valid
+    assert is_valid or found == "invalid: the server got 23% of its core, not 25%"
+
+
+def test_a_client_that_is_the_limit_makes_every_measurement_invalid() -> None:
+    thinks = Point("thinks", 305, 500, 1, think_ms=20)
+    assert invalid_reason(row(client_busy=0.96), thinks, RULE) is not None
+    assert invalid_reason(row(client_busy=0.96, server="thread-128"), POINT, RULE) is not None
 
 
 def test_the_measured_load_of_an_exempt_server_may_fall_short() -> None:

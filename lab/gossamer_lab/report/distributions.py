@@ -9,13 +9,13 @@ import altair as alt
 import polars as pl
 from hdrh.histogram import HdrHistogram
 
-from gossamer_lab.experiment import Distribution, Experiment
+from gossamer_lab.experiments.manifest import Distribution, Experiment
 from gossamer_lab.hosts.histograms import read
 from gossamer_lab.report.charts import Chart
 from gossamer_lab.report.data_tables import Cell, DataTable, table
 from gossamer_lab.report.subjects import Subjects
+from gossamer_lab.report.table import duration
 from gossamer_lab.store import Run
-from gossamer_lab.table import duration
 
 _HEIGHT = 300
 _BINS_A_DECADE = 20

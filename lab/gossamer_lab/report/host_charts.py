@@ -8,8 +8,8 @@ import polars as pl
 from gossamer_lab.report.charts import Chart
 from gossamer_lab.report.data_tables import Cell, DataTable, table
 from gossamer_lab.report.subjects import Subjects, axis
+from gossamer_lab.report.table import duration
 from gossamer_lab.store import Run, host_rows
-from gossamer_lab.table import duration
 
 _HEIGHT = 320
 _KINDS = (

@@ -4,7 +4,7 @@ from typing import Any
 
 import altair as alt
 
-from gossamer_lab.experiment import ChartSpec, Experiment
+from gossamer_lab.experiments.manifest import ChartSpec, Experiment
 from gossamer_lab.report.charts import Chart
 from gossamer_lab.report.subjects import Subjects, axis
 from gossamer_lab.store import Run

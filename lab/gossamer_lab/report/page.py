@@ -7,17 +7,17 @@ from typing import Any
 import jinja2
 import vl_convert as vlc
 
-from gossamer_lab.experiment import Experiment
-from gossamer_lab.notes import notes
+from gossamer_lab.experiments.manifest import Experiment
 from gossamer_lab.report import text
 from gossamer_lab.report.charts import Chart, charts
 from gossamer_lab.report.data_tables import DataTable, chart_tables, link
 from gossamer_lab.report.distributions import distribution_charts
 from gossamer_lab.report.host_charts import host_charts
 from gossamer_lab.report.line_charts import line_charts
+from gossamer_lab.report.notes import notes
+from gossamer_lab.report.table import cost, duration, number, problems, rate, span
 from gossamer_lab.report.tables import report_tables
 from gossamer_lab.store import Run
-from gossamer_lab.table import cost, duration, number, problems, rate, span
 
 _PICTURE_WIDTH = 720
 _FONT = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"

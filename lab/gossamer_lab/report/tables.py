@@ -5,10 +5,10 @@ from typing import Any
 
 import polars as pl
 
-from gossamer_lab.plural import plural
 from gossamer_lab.report.data_tables import Cell, DataTable, table
+from gossamer_lab.report.plural import plural
+from gossamer_lab.report.table import duration, rate
 from gossamer_lab.store import Run
-from gossamer_lab.table import duration, rate
 
 _RESOURCES = {
     "measurements": pl.len(),
