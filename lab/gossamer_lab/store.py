@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import polars.selectors as cs
 
 from gossamer_lab import paths
 from gossamer_lab.measuring.measure import Row
@@ -108,7 +109,7 @@ def load_run(name: str) -> Run:
         folder = Path(name) if Path(name).is_dir() else paths.RUNS / name
     try:
         results = json.loads((folder / _RESULTS).read_text())
-        raw = pl.read_parquet(folder / _RAW)
+        raw = pl.read_parquet(folder / _RAW).with_columns(cs.float().cast(pl.Float64))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NoSuchRunError(f"no run {name!r}: {error.filename or folder} is missing") from error
     if results.get("format") != FORMAT:

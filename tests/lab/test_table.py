@@ -140,6 +140,7 @@ def test_a_smoke_run_begins_with_what_it_is(run: Run) -> None:
     assert printed(run, 80).splitlines()[0] == SMOKE
     run.results["verdicts"] = [
         {"claim": "c", "verdict": "holds", "reason": "r", "quantity": "q", "value": None}
+        | {"uncorrected": None}
     ]
     assert printed(run, 80).splitlines()[0] == SMOKE
 

@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from gossamer_lab.report.table import number
 from gossamer_lab.store import Run
 
 
@@ -53,10 +54,6 @@ def compare_claims(before: Run, after: Run) -> list[ClaimComparison]:
     ]
 
 
-def _format(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.4g}"
-
-
 def show_claims(claims: list[ClaimComparison], console: Console) -> None:
     """Print the quantities of both runs side by side, and the verdicts that differ."""
     if not claims:
@@ -67,7 +64,7 @@ def show_claims(claims: list[ClaimComparison], console: Console) -> None:
         table.add_column(name, justify="right")
     for claim in claims:
         ratio = "-" if claim.ratio is None else f"{claim.ratio:.3f}"
-        table.add_row(claim.quantity, _format(claim.before), _format(claim.after), ratio)
+        table.add_row(claim.quantity, number(claim.before), number(claim.after), ratio)
     console.print(table)
     for claim in claims:
         if claim.verdict_changed:

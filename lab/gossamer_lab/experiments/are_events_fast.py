@@ -223,7 +223,21 @@ ARE_EVENTS_FAST = Experiment(
     name="are-events-fast",
     summary="Service time against load, 1 to 1000 connections, one connection per request of a "
     "305-byte page",
-    document=Document("Are events fast?", "Gabriel Kerneis and Juliusz Chroboczek", 2009),
+    document=Document(
+        "Are events fast?",
+        "Gabriel Kerneis and Juliusz Chroboczek",
+        2009,
+        says="Service time grows linearly with load, and event-driven code is as fast as the "
+        "fastest threads or faster, in servers of many structures on a small page.",
+        differs="one machine over loopback with a CPU limit, not two over Gigabit Ethernet; "
+        "h2o and nginx in place of Polipo and thttpd; a kernel that drops SYNs when an accept "
+        "queue is full.",
+        main_claims=(
+            *("events-match-threads", "linear", "fork-is-slowest", "kernel-threads-are-fast"),
+            *("apache-is-slowest", "events-need-less-memory"),
+        ),
+        chart="service-time-toys",
+    ),
     points=(
         *map(_point, _LOADS),
         *tuning.POINTS,

@@ -13,6 +13,14 @@ class Document:
     title: str
     authors: str
     year: int
+    says: str
+    """What it says, in a sentence."""
+    differs: str
+    """What is different here: program, limits, machine."""
+    main_claims: tuple[str, ...]
+    """Keys of the claims that say it."""
+    chart: str
+    """Key of the chart that shows it."""
 
 
 @dataclass(frozen=True)
@@ -232,6 +240,8 @@ class Scale:
     """Number of first and last responses of a load that are ignored, if it has enough."""
     repeats: int = 1
     """Number of runs of a program for one measurement, of which the minimum counts."""
+    program_s: float = 0
+    """Expected duration of a program's measurement."""
     slow_servers: tuple[tuple[str, float], ...] = ()
     """Slow servers, with the factor by which their loads with a minimum duration are longer."""
 

@@ -1,10 +1,15 @@
-"""Compares our load generator with wrk and ab: the same load on the same server, in turn.
+"""Compares our load generator with wrk and ab: the same loads on the same server, in turn.
 
-The server's CPU time per request is compared. It differs between clients for known reasons: their
-requests differ in length, ab speaks HTTP/1.0, and a slower client leaves the server idle more
-often, so that it finds fewer requests per wake-up. Differences beyond `EXPECTED_RATIO` are reported
-as warnings. Connections are persistent, because the way in which a client closes one moves TCP work
-to or from the server.
+With persistent connections the server's CPU time per request is compared, because the way in which
+a client closes connections moves TCP work to or from the server. It differs between clients for
+known reasons: their requests differ in length, ab speaks HTTP/1.0, and a slower client leaves the
+server idle more often, so that it finds fewer requests per wake-up.
+
+With a thousand clients that connect for each request, times are compared. A CPU limit makes the
+server the bottleneck: otherwise each client would measure itself. ab's times are from connecting
+to the end of the response, wrk's are from sending the request; ours are known for both.
+
+Differences beyond the expected ratios are reported as warnings.
 """
 
 import contextlib
@@ -13,13 +18,13 @@ import re
 import resource
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gossamer_lab import paths
 from gossamer_lab.experiments.manifest import Point
-from gossamer_lab.measuring import interruption, process
+from gossamer_lab.measuring import cpu_limit, interruption, process
 from gossamer_lab.measuring.accounting import tree_cpu
 from gossamer_lab.measuring.load import Generator, Load, LoadFailedError
 from gossamer_lab.measuring.workspace import Workspace
@@ -31,9 +36,19 @@ Json = dict[str, Any]
 
 EXPECTED_RATIO = (0.75, 1.4)
 """Expected range of the server's CPU time per request under another client, relative to ours."""
+EXPECTED_TIME_RATIO = (0.8, 1.25)
+"""Expected range of another client's times, relative to ours: "about equal" in the claims."""
 _OURS = "gossamer load"
-_CONNECTIONS = 64
-_SECONDS = 1
+_LOADS = (
+    (Point("cross-check-keep", 0, 64, 0), 1),
+    (Point("cross-check-close", 0, 1000, 1), 3),
+)
+"""Persistent connections, then one for each request, each with its duration in seconds.
+
+A second would be too short for the latter: the start of a thousand clients takes part of it.
+"""
+_SHARE = 0.25
+"""Share of its core that the CPU limit leaves to the server, for the load whose times count."""
 _WARM_UP_S = 0.2
 _SLACK_S = 60.0
 _TICK_S = 0.25
@@ -49,6 +64,21 @@ class ClientResult:
 
     requests: int
     seconds: float
+    times_us: Mapping[str, float]
+    """Mean and median times by kind, as in `total_mean_us`."""
+
+
+_UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
+
+
+def _times(kind: str, found: Mapping[str, str]) -> dict[str, float]:
+    """Return the times that another client has printed, each with its unit if it has one."""
+    times = {}
+    for name in ("mean", "p50"):
+        if text := found.get(name):
+            digits = text.rstrip("mus")
+            times[f"{kind}_{name}_us"] = float(digits) * _UNITS[text[len(digits) :] or "ms"]
+    return times
 
 
 @dataclass(frozen=True)
@@ -57,10 +87,16 @@ class Client:
 
     name: str
     version_option: str
-    options: tuple[str, ...]
-    """For this many persistent connections and seconds; the URL follows."""
+    options: Callable[[int], tuple[str, ...]]
+    """Returns those for a load of so many seconds."""
+    keep_options: tuple[str, ...]
+    """For persistent connections."""
+    close_options: tuple[str, ...]
+    """For a connection for each request."""
+    kind: str
+    """The times that it measures: "total" with the connect, "response" without."""
     result_pattern: re.Pattern[str]
-    """Finds `requests` and `seconds` in the output."""
+    """Finds `requests` and `seconds` in the output, and `mean` and `p50` times."""
     failure_pattern: re.Pattern[str]
     """Finds failed requests in the output."""
 
@@ -76,22 +112,40 @@ class Client:
         }
         if not {"requests", "seconds"} <= found.keys():
             raise ClientFailedError("its output has no result")
-        return ClientResult(int(found["requests"]), float(found["seconds"]))
+        times = _times(self.kind, found)
+        return ClientResult(int(found["requests"]), float(found["seconds"]), times)
+
+    def arguments(self, point: Point, seconds: int) -> tuple[str, ...]:
+        """Return the options for a load; the URL follows."""
+        way = self.keep_options if point.is_keep_alive else self.close_options
+        return (*self.options(seconds), *way, "-c", str(point.connections))
 
 
 WRK = Client(
     "wrk",
     "-v",
-    ("-t1", f"-c{_CONNECTIONS}", f"-d{_SECONDS}s"),
-    re.compile(r"(?P<requests>\d+) requests in (?P<seconds>[\d.]+)s"),
+    lambda seconds: ("-t1", f"-d{seconds}s", "--latency"),
+    (),
+    ("-H", "Connection: close"),
+    "response",
+    re.compile(
+        r"(?P<requests>\d+) requests in (?P<seconds>[\d.]+)s"
+        r"|Latency\s+(?P<mean>[\d.]+[mu]?s)|50%\s+(?P<p50>[\d.]+[mu]?s)"
+    ),
     re.compile(r"Socket errors.*|Non-2xx.*"),
 )
 AB = Client(
     "ab",
     "-V",
     # -t implies -n 50000 unless -n follows.
-    ("-q", "-k", "-t", str(_SECONDS), "-n", str(_SECONDS * 1_000_000), "-c", str(_CONNECTIONS)),
-    re.compile(r"Complete requests:\s+(?P<requests>\d+)|Time taken.*?(?P<seconds>[\d.]+) sec"),
+    lambda seconds: ("-q", "-t", str(seconds), "-n", str(seconds * 1_000_000)),
+    ("-k",),
+    (),
+    "total",
+    re.compile(
+        r"Complete requests:\s+(?P<requests>\d+)|Time taken.*?(?P<seconds>[\d.]+) sec"
+        r"|Total:\s+\d+\s+(?P<mean>\d+)\s+[\d.]+\s+(?P<p50>\d+)"
+    ),
     re.compile(r"Failed requests:\s+[1-9]\d*|Non-2xx.*"),
 )
 CLIENTS = (WRK, AB)
@@ -104,17 +158,28 @@ class _Setup:
     workspace: Workspace
     generator: Generator
     point: Point
+    seconds: int
 
-    def ours(self, url: str, seconds: float = _SECONDS) -> ClientResult:
+    def ours(self, url: str, seconds: float = 0) -> ClientResult:
         """Apply our load to the server."""
-        report = self.generator.run(Load(url, self.point, seconds))
+        report = self.generator.run(Load(url, self.point, seconds or self.seconds))
         if failed := sum(report["errors"].values()):
             raise ClientFailedError(f"{failed} requests failed")
-        return ClientResult(report["requests"], report["seconds"])
+        times = {
+            f"{kind}_{name}_us": (report.get(f"{kind}_us") or {}).get(name)
+            for kind in ("total", "response")
+            for name in ("mean", "p50")
+        }
+        known = {name: value for name, value in times.items() if value}
+        return ClientResult(report["requests"], report["seconds"], known)
 
     def command(self, client: Client, url: str) -> tuple[str, ...]:
         """Return the command line of another client."""
-        return (str(paths.peer(client.name)), *client.options, url + self.point.path)
+        return (
+            str(paths.peer(client.name)),
+            *client.arguments(self.point, self.seconds),
+            url + self.point.path,
+        )
 
     def theirs(self, client: Client, url: str) -> ClientResult:
         """Apply the load of another client to the server."""
@@ -122,7 +187,7 @@ class _Setup:
         output, errors = folder / "client.out", folder / "client.err"
         argv = self.command(client, url)
         with process.started(argv, self.workspace.client_core, output, errors) as child:
-            deadline = time.monotonic() + _SECONDS + _SLACK_S
+            deadline = time.monotonic() + self.seconds + _SLACK_S
             while child.poll() is None and time.monotonic() < deadline:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(_TICK_S)
@@ -158,6 +223,7 @@ def _row(name: str, number: int, server: int, run: Callable[[], ClientResult]) -
         "throughput_per_s": result.requests / result.seconds,
         "server_cpu_us_per_request": cpu_s / result.requests * 1e6,
         "client_cpu_us_per_request": client_s / result.requests * 1e6,
+        **result.times_us,
     }
 
 
@@ -174,7 +240,11 @@ def _summary(client: Mapping[str, str], rows: Sequence[Json]) -> Json:
     }
     ours = {row["round"]: row for row in rows if row["client"] == _OURS if "requests" in row}
     column = "server_cpu_us_per_request"
-    ratios = [row[column] / ours[at][column] for at, row in valid.items() if at in ours]
+
+    def ratio(name: str) -> float | None:
+        both = [(row, ours[at]) for at, row in valid.items() if at in ours]
+        return _mean([one[name] / other[name] for one, other in both if name in one.keys() & other])
+
     failures = [row["failure"] for row in rows if row["client"] == client["name"] if row["failure"]]
     return {
         **client,
@@ -182,27 +252,45 @@ def _summary(client: Mapping[str, str], rows: Sequence[Json]) -> Json:
             name: _mean([row[name] for row in valid.values()])
             for name in ("throughput_per_s", column, "client_cpu_us_per_request")
         },
-        "server_cpu_ratio": _mean(ratios),
+        "server_cpu_ratio": ratio(column),
+        "mean_ratio": ratio(f"{client['kind']}_mean_us"),
+        "median_ratio": ratio(f"{client['kind']}_p50_us"),
+        "mean_us": _mean([row.get(f"{client['kind']}_mean_us", 0.0) for row in valid.values()]),
         "failure": failures[0] if failures else None,
     }
 
 
-def warnings(clients: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return warnings about unexpected differences and failures."""
-    low, high = EXPECTED_RATIO
+def _outside(ratio: float | None, limits: tuple[float, float]) -> bool:
+    return ratio is not None and not limits[0] <= ratio <= limits[1]
+
+
+def _warnings_of(client: Mapping[str, Any]) -> list[str]:
+    """Return the warnings about another client."""
+    name, ratio = client["name"], client["server_cpu_ratio"]
+    if client["failure"]:
+        return [f"{name} failed: {client['failure']}"]
+    if ratio is None:
+        return [f"{name} cannot be compared with ours, which failed"]
     found = []
-    for client in clients:
-        ratio = client["server_cpu_ratio"]
-        if client["failure"]:
-            found.append(f"{client['name']} failed: {client['failure']}")
-        elif ratio is None:
-            found.append(f"{client['name']} cannot be compared with ours, which failed")
-        elif not low <= ratio <= high:
+    low, high = EXPECTED_RATIO
+    if client["is_keep_alive"] and _outside(ratio, EXPECTED_RATIO):
+        found.append(
+            f"a request of {name} cost the server {ratio:.2f} times as much as one of ours; from "
+            f"{low:g} to {high:g} is expected"
+        )
+    low, high = EXPECTED_TIME_RATIO
+    for words, column in (("mean", "mean_ratio"), ("median", "median_ratio")):
+        if client["is_limited"] and _outside(client[column], EXPECTED_TIME_RATIO):
             found.append(
-                f"a request of {client['name']} cost the server {ratio:.2f} times as much as one "
-                f"of ours; from {low:g} to {high:g} is expected"
+                f"{name}'s {words} time is {client[column]:.2f} times ours, with "
+                f"{client['connections']} connections; from {low:g} to {high:g} is expected"
             )
     return found
+
+
+def warnings(clients: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return warnings about unexpected differences and failures."""
+    return [warning for client in clients for warning in _warnings_of(client)]
 
 
 def _server(workspace: Workspace) -> Server:
@@ -212,7 +300,21 @@ def _server(workspace: Workspace) -> Server:
     return found[0]
 
 
-def _compare(setup: _Setup, clients: Sequence[Client], rounds: int, running: Running) -> Json:
+@contextlib.contextmanager
+def _limited(setup: _Setup, server: int) -> Iterator[bool]:
+    """Limit the server's share of its core, if this is a load whose times count and it can be."""
+    workspace = setup.workspace
+    share = None if setup.point.is_keep_alive or workspace.is_shared_core else _SHARE
+    with contextlib.ExitStack() as stack:
+        limiter = cpu_limit.applied(server, share, workspace.server_core, workspace.site.folder)
+        try:
+            stack.enter_context(limiter)
+        except OSError:
+            share = None
+        yield share is not None
+
+
+def _rows(setup: _Setup, clients: Sequence[Client], rounds: int, running: Running) -> list[Json]:
     """Measure all clients in each round; every second round is in reverse order."""
     url = running.url
     setup.ours(url, _WARM_UP_S)
@@ -221,22 +323,40 @@ def _compare(setup: _Setup, clients: Sequence[Client], rounds: int, running: Run
     rows: list[Json] = []
     for number in range(1, rounds + 1):
         order = runs if number % 2 else runs[::-1]
-        rows += [_row(name, number, running.pid, run) for name, run in order]
-    load = Load("URL", setup.point, _SECONDS)
+        rows += [
+            _row(name, number, running.pid, run) | {"point": setup.point.key} for name, run in order
+        ]
+    return rows
+
+
+def _compare(setup: _Setup, clients: Sequence[Client], rounds: int, running: Running) -> Json:
+    """Compare all clients under one load."""
+    with _limited(setup, running.pid) as is_limited:
+        rows = _rows(setup, clients, rounds, running)
+    load = Load("URL", setup.point, setup.seconds)
+    shared = {
+        "point": setup.point.label,
+        "seconds": setup.seconds,
+        "connections": setup.point.connections,
+        "is_keep_alive": setup.point.is_keep_alive,
+        "is_limited": is_limited,
+    }
     ours = {
         "name": _OURS,
+        "kind": "total",
         "version": "this checkout",
         "command": " ".join(setup.generator.command(load)),
     }
-    client = [ours] + [
+    described = [ours] + [
         {
             "name": client.name,
+            "kind": client.kind,
             "version": version_line(setup.command(client, "")[0], client.version_option),
             "command": " ".join(setup.command(client, "URL")),
         }
         for client in clients
     ]
-    summaries = [_summary(one, rows) for one in client]
+    summaries = [shared | _summary(one, rows) for one in described]
     return {"clients": summaries, "rows": rows, "warnings": warnings(summaries)}
 
 
@@ -250,22 +370,25 @@ def cross_check(
     clients = [client for client in CLIENTS if paths.peer(client.name)]
     found: Json = {
         "expected_ratio": list(EXPECTED_RATIO),
+        "expected_time_ratio": list(EXPECTED_TIME_RATIO),
         "absent": [client.name for client in CLIENTS if client not in clients],
         "rounds": rounds,
-        "seconds": _SECONDS,
         "clients": [],
         "rows": [],
         "warnings": [],
     }
     if not clients:
         return found
-    point = Point("cross-check", min(sizes), _CONNECTIONS, 0)
-    setup = _Setup(workspace, replace(generator, hosts=None), point)
     server = _server(workspace)
-    found |= {"server": server.name, "version": server.version, "point": point.label}
-    try:
-        page = (point.path, point.size)
-        with serving(server, workspace.site, workspace.server_core, page) as running:
-            return found | _compare(setup, clients, rounds, running)
-    except (ServerFailedError, LoadFailedError, ClientFailedError) as error:
-        return found | {"warnings": [f"the cross-check failed: {server.name}: {error}"]}
+    found |= {"server": server.name, "version": server.version}
+    for kind, seconds in _LOADS:
+        point = replace(kind, size=min(sizes))
+        setup = _Setup(workspace, replace(generator, hosts=None), point, seconds)
+        try:
+            page = (point.path, point.size)
+            with serving(server, workspace.site, workspace.server_core, page) as running:
+                compared = _compare(setup, clients, rounds, running)
+        except (ServerFailedError, LoadFailedError, ClientFailedError) as error:
+            return found | {"warnings": [f"the cross-check failed: {server.name}: {error}"]}
+        found |= {key: found[key] + compared[key] for key in compared}
+    return found

@@ -199,11 +199,13 @@ def _wan_refusal(points: Sequence[Point | Case], workspace: Workspace, cluster: 
     )
 
 
-def _limit(point: Point | Case, workspace: Workspace, refusal: str | None) -> str | None:
-    """Return why this machine does not support a point, None if it does."""
+def point_limit(point: Point | Case, files: int, refusal: str | None) -> str | None:
+    """Return why this machine does not support a point, None if it does.
+
+    `files` is the limit on open files, `refusal` why WAN hosts cannot be emulated.
+    """
     if isinstance(point, Point) and point.is_wan and refusal:
         return refusal
-    files = workspace.site.open_files
     needed = point.connections if isinstance(point, Point) else point.descriptors
     if needed > files - _RESERVED_DESCRIPTORS:
         return f"{needed:,} descriptors are needed, the limit is {files:,} open files"
@@ -212,7 +214,7 @@ def _limit(point: Point | Case, workspace: Workspace, refusal: str | None) -> st
     return None
 
 
-def _is_measured(point: Point | Case, name: str, programs: Mapping[str, Program]) -> bool:
+def is_measured_at(point: Point | Case, name: str, programs: Mapping[str, Program]) -> bool:
     """Return whether a subject is measured at a point."""
     if isinstance(point, Case):
         return name in programs and name in point.programs
@@ -231,7 +233,8 @@ def make_plan(
     """
     points = experiment.points_of(scale)
     refusal = _wan_refusal(points, workspace, options.cluster)
-    limits = {point: _limit(point, workspace, refusal) for point in points}
+    files = workspace.site.open_files
+    limits = {point: point_limit(point, files, refusal) for point in points}
     allowed = tuple(point for point, limit in limits.items() if not limit)
     loads = [point for point in allowed if isinstance(point, Point)]
     found = _find(experiment, workspace, has_loads=bool(loads))
@@ -241,7 +244,7 @@ def make_plan(
     unsupported = [Skipped(point.label, limit, False) for point, limit in limits.items() if limit]
 
     def is_measured(point: Point | Case, name: str) -> bool:
-        return _is_measured(point, name, found.programs)
+        return is_measured_at(point, name, found.programs)
 
     subjects = [*servers, *selected.programs]
     steps = interleaved(allowed, subjects, options.rounds_of(scale), options.seed, is_measured)

@@ -268,7 +268,8 @@ def run_experiment(request: RunRequest, observer: ProgressObserver) -> Run:
         observer.begin(plan, len(rows))
         with contextlib.suppress(KeyboardInterrupt):
             if plan.servers and not head["cross_check"]:
-                sizes, times = request.experiment.sizes, plan.rounds
+                sizes = request.experiment.sizes
+                times = 1 if plan.scale.name == "smoke" else plan.rounds
                 head["cross_check"] = cross_check(sizes, times, workspace, setup.generator)
             observer.start()
             for row in execute(plan, setup, rows):

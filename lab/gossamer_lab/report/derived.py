@@ -19,6 +19,12 @@ from gossamer_lab.store import Run
 
 Json = dict[str, Any]
 
+DERIVED = (
+    *("headline", "cells", "interference", "steal", "invalid", "hosts_died"),
+    *("verdicts", "chance", "series", "report"),
+)
+"""Keys of the results that are derived from the raw rows."""
+
 
 def _measured(chart_spec: ChartSpec, rounds: Sequence[Round], key: tuple[str, str]) -> list[float]:
     """Return the values of a column in all rounds where it is valid."""

@@ -45,7 +45,7 @@ class _Lines:
             scale = alt.Scale(type="log", domain=domain, nice=False)
         else:
             scale = alt.Scale(domain=[0, max(places) * _LINEAR_MARGIN or 1], nice=False)
-        return alt.X("x:Q", title=self._chart_spec.x_title, scale=scale, axis=axis(places))
+        return alt.X("x:Q", title=self._chart_spec.x_title, scale=scale, axis=axis())
 
     def _y(self) -> alt.Y:
         values = [at["value"] for at in self._shown]
@@ -55,7 +55,7 @@ class _Lines:
             scale = alt.Scale(type="log", domain=domain, nice=False)
         else:
             scale = alt.Scale(domain=[0, max(values) * _LINEAR_MARGIN or 1], nice=False)
-        return alt.Y("value:Q", title=self._chart_spec.y_title, scale=scale, axis=axis(values))
+        return alt.Y("value:Q", title=self._chart_spec.y_title, scale=scale, axis=axis())
 
     def _on(self, values: list[dict[str, Any]]) -> alt.Chart:
         return alt.Chart(alt.Data(values=values)).encode(**self._encoding)

@@ -4,7 +4,7 @@ from typing import Any
 
 from gossamer_lab.experiments.manifest import Experiment
 from gossamer_lab.report.plural import plural
-from gossamer_lab.report.table import span
+from gossamer_lab.report.table import span, uncorrected
 
 _HEAD = (
     "| claim | published | our reading | verdict | quantity: value (95 % confidence interval) |",
@@ -12,28 +12,39 @@ _HEAD = (
 )
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
+    """Return a text for a cell of a table."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def _value(verdict: dict[str, Any]) -> str:
+def value(verdict: dict[str, Any]) -> str:
     """Return the value and the expected range, or the reason why there is no value."""
     if verdict["value"] is None:
         return verdict["reason"]
-    return f"{verdict['quantity']}: {span(verdict)}; {verdict['reason']}"
-
-
-def _word(verdict: dict[str, Any]) -> str:
-    """Return the verdict, beside that without the correction if it differs."""
-    other = verdict["uncorrected"]
-    differs = other and other["verdict"] != verdict["verdict"]
-    return verdict["verdict"] + (f" (uncorrected: {other['verdict']})" if differs else "")
+    found = f"{verdict['quantity']}: {span(verdict)}; {verdict['reason']}"
+    return "; ".join(filter(None, (found, uncorrected(verdict))))
 
 
 def _row(verdict: dict[str, Any]) -> str:
     said = verdict["published"] or "(ours)"
-    cells = (verdict["claim"], said, verdict["reading"], f"**{_word(verdict)}**", _value(verdict))
-    return f"| {' | '.join(map(_cell, cells))} |"
+    cells = (
+        verdict["claim"],
+        said,
+        verdict["reading"],
+        f"**{verdict['verdict']}**",
+        value(verdict),
+    )
+    return f"| {' | '.join(map(cell, cells))} |"
+
+
+def chance_text(results: dict[str, Any]) -> str:
+    """Return how many intervals miss by chance, and how many verdicts stand together."""
+    chance = results["chance"]
+    return (
+        f"Of {chance['intervals']} intervals about {chance['misses']:.1f} miss their value by "
+        f"chance; {chance['jointly']} of {chance['decided']} decided verdicts stand with intervals "
+        "that all hold together at 95 %."
+    )
 
 
 def verdict_table(results: dict[str, Any], experiment: Experiment) -> str:
@@ -47,10 +58,5 @@ def verdict_table(results: dict[str, Any], experiment: Experiment) -> str:
         f"on {results['started'][:10]}."
     )
     head = (f"**{results['headline']}**", "") if results["headline"] else ()
-    chance = results["chance"]
-    misses = (
-        f"Of {chance['intervals']} intervals about {chance['misses']:.1f} miss their value by "
-        f"chance; {chance['jointly']} of {chance['decided']} decided verdicts stand with intervals "
-        "that all hold together at 95 %."
-    )
-    return "\n".join((*head, intro, "", *_HEAD, *map(_row, results["verdicts"]), "", misses))
+    rows = map(_row, results["verdicts"])
+    return "\n".join((*head, intro, "", *_HEAD, *rows, "", chance_text(results)))

@@ -1,5 +1,6 @@
 """The table of a run on the terminal."""
 
+import math
 from typing import Any
 
 from rich import box
@@ -33,8 +34,8 @@ def number(value: float | None) -> str:
     if value is None:
         return "-"
     magnitude = abs(value)
-    if magnitude >= 1e7 or 0 < magnitude < 1e-3:
-        return f"{value:.2g}"
+    if 0 < magnitude < 1e-3:
+        return f"{value:.{1 - math.floor(math.log10(magnitude))}f}"
     if magnitude >= 1000:
         return f"{value:,.0f}"
     if 0.99 < magnitude < 1:
@@ -48,6 +49,15 @@ def span(verdict: dict[str, Any]) -> str:
         return "-"
     low, high = number(verdict["low"]), number(verdict["high"])
     return f"{number(verdict['value'])} ({low} to {high})"
+
+
+def uncorrected(verdict: dict[str, Any]) -> str:
+    """Return verdict and value without the correction for the speed of the core.
+
+    Empty if the claim has no such correction.
+    """
+    other = verdict["uncorrected"]
+    return f"uncorrected: {other['verdict']}, {span(other)}" if other else ""
 
 
 def rate(per_s: float | None) -> str:
@@ -180,6 +190,8 @@ def _verdicts(results: dict[str, Any]) -> Table:
         word = Text(verdict["verdict"], style=_VERDICT_STYLES.get(verdict["verdict"], "yellow"))
         word.append(f"\n{verdict['reason']}", style="dim")
         decided = Text(f"{verdict['quantity']}: {span(verdict)}")
+        if beside := uncorrected(verdict):
+            decided.append(f"\n{beside}", style="dim")
         table.add_row(Text(verdict["claim"]), word, decided)
     return table
 
