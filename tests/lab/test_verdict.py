@@ -15,7 +15,6 @@ from gossamer_lab.claims.quantities import (
     Ratio,
     Scatter,
     Slope,
-    Sum,
 )
 from gossamer_lab.claims.verdict import FAILS, HOLDS, INCONCLUSIVE, Verdict, decide, rounds_of
 from gossamer_lab.experiments import EXPERIMENTS
@@ -195,13 +194,6 @@ def test_the_scatter_is_that_of_single_rounds_about_one_line() -> None:
     for row in given:
         row["time"] *= 1.5 if row["round"] % 2 else 0.5
     assert decided(of, given).verdict == FAILS
-
-
-def test_a_sum_needs_both_of_its_terms() -> None:
-    load, gone = Maximum("fast", "load", (), "load"), Maximum("apache", "load", (), "its load")
-    assert decided(claim(Sum(load, load), low=1.0), rows()).value == pytest.approx(2000)
-    missing = decided(claim(Sum(load, gone), low=1.0), rows())
-    assert missing.reason == "apache is not part of this run"
 
 
 def test_maximum_and_mean_are_over_points() -> None:

@@ -373,19 +373,6 @@ class Difference(_Binary):
         return left - right
 
 
-class Sum(_Binary):
-    """The sum of two quantities of the same round."""
-
-    @property
-    def description(self) -> str:
-        """Its name in reports."""
-        return f"{self.left.description} + {self.right.description}"
-
-    def combine(self, left: float, right: float) -> float:
-        """Return the sum."""
-        return left + right
-
-
 @dataclass(frozen=True)
 class Named:
     """A quantity with another name in reports."""

@@ -45,7 +45,7 @@ _LOADS = (
 )
 """Persistent connections, then one for each request, each with its duration in seconds.
 
-A second would be too short for the latter: the start of a thousand clients takes part of it.
+A second would be too short for a thousand clients: their start takes part of it.
 """
 _SHARE = 0.25
 """Share of its core that the CPU limit leaves to the server, for the load whose times count."""

@@ -61,7 +61,7 @@ def check(run: Run) -> None:
 def publish(runs: list[Run], folder: Path) -> None:
     """Store the rows of runs in a folder for each experiment: a second run as the first's repeat.
 
-    The former rows of these experiments are replaced.
+    Rows that were stored before are replaced.
     """
     for run in runs:
         check(run)
