@@ -412,9 +412,9 @@ LIBEVENT_VS_LIBEV = Experiment(
     ),
     points=_CASES,
     scales=(
-        Scale("smoke", 0.0, 0.0, 0.0, rounds=2, points=_keys(100, 1000, 100_000)),
-        Scale("normal", 0.0, 0.0, 0.0, rounds=5, repeats=6),
-        Scale("paper", 0.0, 0.0, 0.0, rounds=10, repeats=6),
+        Scale("smoke", 0.0, 0.0, 0.0, rounds=2, points=_keys(100, 1000, 100_000), program_s=0.06),
+        Scale("normal", 0.0, 0.0, 0.0, rounds=5, repeats=6, program_s=0.7),
+        Scale("paper", 0.0, 0.0, 0.0, rounds=10, repeats=6, program_s=0.7),
     ),
     programs=_PROGRAMS,
     claims=_CLAIMS,

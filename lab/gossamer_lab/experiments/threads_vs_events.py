@@ -314,6 +314,7 @@ THREADS_VS_EVENTS = Experiment(
             warmup_s=0.2,
             max_load_s=1.0,
             rounds=2,
+            program_s=0.6,
             points=(
                 *("threads-1", "threads-10", "threads-1000", "threads-10000"),
                 *("clients-4", "clients-64", "clients-256"),
@@ -326,6 +327,7 @@ THREADS_VS_EVENTS = Experiment(
             max_load_s=5.0,
             rounds=5,
             repeats=2,
+            program_s=1.5,
             points=(
                 *(f"threads-{count}" for count in _COUNTS),
                 *(f"clients-{clients}" for clients in _AT_NORMAL),
@@ -339,6 +341,7 @@ THREADS_VS_EVENTS = Experiment(
             rounds=8,
             load_s=60.0,
             repeats=3,
+            program_s=2.0,
         ),
     ),
     architectures=tuple(

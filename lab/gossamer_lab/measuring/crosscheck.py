@@ -339,7 +339,7 @@ def _compare(setup: _Setup, clients: Sequence[Client], rounds: int, running: Run
         "seconds": setup.seconds,
         "connections": setup.point.connections,
         "is_keep_alive": setup.point.is_keep_alive,
-        "is_limited": is_limited,
+        "is_limited": is_limited and rounds > 1,
     }
     ours = {
         "name": _OURS,
@@ -365,7 +365,8 @@ def cross_check(
 ) -> Json:
     """Compare our load generator with the others that are installed, if any.
 
-    The page is the smallest of those sizes. A server that fails is a warning, not an error.
+    The page is the smallest of those sizes. A server that fails is a warning, not an error. One
+    round only tests that everything works: its loads last a second, and no time is judged.
     """
     clients = [client for client in CLIENTS if paths.peer(client.name)]
     found: Json = {
@@ -381,8 +382,9 @@ def cross_check(
         return found
     server = _server(workspace)
     found |= {"server": server.name, "version": server.version}
-    for kind, seconds in _LOADS:
+    for kind, whole_s in _LOADS:
         point = replace(kind, size=min(sizes))
+        seconds = whole_s if rounds > 1 else 1
         setup = _Setup(workspace, replace(generator, hosts=None), point, seconds)
         try:
             page = (point.path, point.size)
