@@ -16,7 +16,16 @@ from gossamer_lab.claims.quantities import (
     Scatter,
     Slope,
 )
-from gossamer_lab.claims.verdict import FAILS, HOLDS, INCONCLUSIVE, Verdict, decide, rounds_of
+from gossamer_lab.claims.verdict import (
+    FAILS,
+    HOLDS,
+    INCONCLUSIVE,
+    Verdict,
+    chance,
+    decide,
+    rounds_of,
+    verdicts,
+)
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.experiments.manifest import Experiment, Point
 from gossamer_lab.store import raw_frame
@@ -194,6 +203,42 @@ def test_the_scatter_is_that_of_single_rounds_about_one_line() -> None:
     for row in given:
         row["time"] *= 1.5 if row["round"] % 2 else 0.5
     assert decided(of, given).verdict == FAILS
+
+
+def test_a_verdict_without_the_correction_stands_beside_it_where_they_differ() -> None:
+    given = rounds_of(raw_frame(rows()), POINTS, {})
+    slower = rows()
+    for row in slower:
+        if row["server"] == "slow":
+            row["time"] *= 1.2
+    uncorrected = rounds_of(raw_frame(slower), POINTS, {})
+    load = claim(Maximum("fast", "load", (), "load"), high=2000.0)
+    corrected, same = verdicts([claim(SLOWER, high=1.6), load], given, uncorrected)
+    assert corrected["verdict"] == HOLDS
+    assert corrected["value"] == pytest.approx(1.5, abs=1e-6)
+    beside = corrected["uncorrected"]
+    assert beside["verdict"] == FAILS
+    assert beside["value"] == pytest.approx(1.8, abs=1e-6)
+    assert beside["low"] < beside["value"] < beside["high"]
+    assert same["uncorrected"] is None
+
+
+def test_it_is_told_how_many_intervals_miss_by_chance_and_which_verdicts_stand_together() -> None:
+    given = rounds_of(raw_frame(rows()), POINTS, {})
+    near, far = decided(claim(SLOWER, low=1.4), rows()), claim(SLOWER, low=1.0)
+    assert near.low is not None
+    # Just inside the range at 95 %, but not with the wider intervals that hold together.
+    barely = claim(SLOWER, low=near.low * 0.999)
+    absent = claim(Slope("apache", "connections", "time"), low=1.0)
+    found = verdicts([far, barely, absent], given, given)
+    assert [one["verdict"] for one in found] == [HOLDS, HOLDS, INCONCLUSIVE]
+    assert [one["stands_jointly"] for one in found] == [True, False, None]
+    assert chance(found) == {
+        "intervals": 2,
+        "misses": pytest.approx(0.1),
+        "decided": 2,
+        "jointly": 1,
+    }
 
 
 def test_maximum_and_mean_are_over_points() -> None:
