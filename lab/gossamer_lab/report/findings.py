@@ -212,12 +212,16 @@ def _again(findings: Sequence[_Finding], rows: Path) -> list[str]:
         found = compare(one.run, other)
         largest = max(found.changes, key=lambda change: max(change.ratio, 1 / change.ratio))
         changed = [claim.claim for claim in found.claims if claim.verdict_changed]
-        words = f" Verdicts that differ: {'; '.join(changed)}." if changed else ""
+        words = ""
+        if found.claims:
+            same = len(found.claims) - len(changed)
+            words = f" {same} of {plural(len(found.claims), 'verdict')} are the same."
+        if changed:
+            words += f" Verdicts that differ: {'; '.join(changed)}."
         lines.append(
             f"- `{one.name}`: {len(found.significant)} of {len(found.changes)} changes are "
-            f"significant; the largest is {largest.ratio:.3f} ({largest.server}, {largest.point}). "
-            f"{len(found.claims) - len(changed)} of {plural(len(found.claims), 'verdict')} are the "
-            f"same.{words}"
+            f"significant; the largest is {largest.ratio:.3f} ({largest.server}, {largest.point})."
+            f"{words}"
         )
     return ["## Whether it comes out again", "", *lines, ""] if lines else []
 
