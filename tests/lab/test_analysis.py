@@ -1,5 +1,6 @@
 """Means, ratios and marks, on known values."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,16 @@ def test_cpu_time_per_request_is_total_time_over_all_requests() -> None:
     assert given["server_core_interference"] == pytest.approx(0.1)
     assert given["response_p99_us"] == 400.0
     assert given["errors"] == 0
+
+
+def test_the_share_that_a_limited_server_got_is_of_the_time_that_it_and_the_limiter_had() -> None:
+    used = Usage(CpuTime(0.1, 0.3), core_s=0.4, wall_s=2.0, limiter_s=1.2)
+    limited = load_metrics(report(50_000, 2.0), used)
+    assert limited["server_cpu_share_got"] == pytest.approx(0.25)
+    assert limited["core_share_of_both"] == pytest.approx(0.8)
+    alone = load_metrics(report(50_000, 2.0), replace(used, limiter_s=0.0))
+    assert alone["server_cpu_share_got"] == pytest.approx(0.2)
+    assert alone["core_share_of_both"] is None
 
 
 def test_unfinished_requests_count_for_the_longest_wait() -> None:

@@ -151,5 +151,6 @@ def test_an_experiment_runs_completely_at_the_smallest_scale(name: str, tmp_path
     drawn = {path.stem for path in (out / "charts").glob("*.svg")}
     shown = {series["key"] for series in results["series"] if series["values"]}
     assert drawn >= shown or not experiment.charts
-    assert drawn
+    # On a busy machine every measurement may be invalid: then there is nothing to draw.
+    assert drawn or sum(results["invalid"].values()) == results["measured"]
     assert (out / "report.html").stat().st_size > 500_000

@@ -56,7 +56,7 @@ _ALSO = ("toy-user", "toy-event", *_OURS)
 
 
 def _point(load: int) -> Point:
-    """Return a load; a single connection does not keep a limited server always busy."""
+    """Return a load."""
     return Point(
         f"load-{load}",
         305,
@@ -65,7 +65,6 @@ def _point(load: int) -> Point:
         servers=_AT_EVERY_LOAD,
         min_s=_MIN_S.get(load, 0.0),
         topic="one" if load == 1 else "",
-        is_saturating=load > 1,
     )
 
 

@@ -76,8 +76,6 @@ class Point:
     """Whether these hosts are connected by the experiment's WAN links."""
     min_s: float = 0
     """Minimum duration of a load, up to the maximum of the scale."""
-    is_saturating: bool = True
-    """Whether its clients keep a server that is limited to a part of its core always busy."""
 
     @property
     def is_keep_alive(self) -> bool:

@@ -175,7 +175,6 @@ THREAD_POOL_SERVER = Experiment(
             hosts=_HOSTS,
             is_wan=True,
             min_s=_BURST_S,
-            is_saturating=False,
         ),
         *(
             Point(
@@ -186,7 +185,6 @@ THREAD_POOL_SERVER = Experiment(
                 servers=_COMPARED,
                 hosts=_HOSTS,
                 is_wan=True,
-                is_saturating=False,
             )
             for n in _CLIENTS
         ),

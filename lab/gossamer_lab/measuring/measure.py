@@ -66,7 +66,13 @@ _METRICS = (
     *("server_busy", "client_busy", "server_core_interference"),
     *("server_switches_per_s", "server_memory_kb", "server_memory_per_connection"),
     *("server_connections", "switches_per_megabyte", "accept_queue_overflows", "invalid"),
-    *("server_cpu_share", "server_cpu_share_got", "server_saturation", "calibration_ns"),
+    *(
+        "server_cpu_share",
+        "server_cpu_share_got",
+        "core_share_of_both",
+        "server_saturation",
+        "calibration_ns",
+    ),
     *(
         "servicing_us",
         "servicing_max_us",
@@ -114,6 +120,8 @@ class Usage:
     """Context switches of the server's threads by the kernel."""
     overflows: int | None = None
     """Accept queue overflows of the whole machine."""
+    limiter_s: float = 0.0
+    """CPU time of the limiter, which is always busy; 0: there is none."""
 
 
 def servicing_us(report: dict[str, Any]) -> float | None:
@@ -155,7 +163,9 @@ def load_metrics(report: dict[str, Any], used: Usage) -> Row:
     waits = [row["total_max_us"] or 0, *(row[f"{kind}_max_wait_us"] for kind in _WAITING)]
     row["servicing_max_us"] = max(waits)
     row |= _of_server(used, report["requests"])
-    row["server_cpu_share_got"] = used.cpu.total_s / report["seconds"]
+    both_s = used.cpu.total_s + used.limiter_s
+    row["server_cpu_share_got"] = used.cpu.total_s / (both_s if used.limiter_s else used.wall_s)
+    row["core_share_of_both"] = both_s / used.wall_s if used.limiter_s else None
     if used.switches_per_s is not None and report["bytes_per_s"]:
         row["switches_per_megabyte"] = used.switches_per_s / report["bytes_per_s"] * 1e6
     return row
@@ -185,12 +195,14 @@ class _Counters:
     iterations: cpu_limit.LoopCount
     overflows: int
     clock_s: float
+    limiter_s: float
 
     @classmethod
     def read(cls, cpu: CpuTime, core: int, limiter: cpu_limit.CpuLimiter) -> "_Counters":
         """Read the counters; the limiter's own CPU time does not count as use of the core."""
-        core_s = core_busy_s(core) - limiter.used_s()
-        return cls(cpu, core_s, limiter.iterations(), accept_queue_overflows(), time.monotonic())
+        limiter_s = limiter.used_s()
+        core_s, overflows = core_busy_s(core) - limiter_s, accept_queue_overflows()
+        return cls(cpu, core_s, limiter.iterations(), overflows, time.monotonic(), limiter_s)
 
     def until(self, after: "_Counters", switches_per_s: float | None) -> Usage:
         """Return the resources used between this snapshot and a later one."""
@@ -201,6 +213,7 @@ class _Counters:
             after.iterations.ns_per_iteration(self.iterations),
             switches_per_s=switches_per_s,
             overflows=after.overflows - self.overflows,
+            limiter_s=after.limiter_s - self.limiter_s,
         )
 
 

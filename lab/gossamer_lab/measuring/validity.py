@@ -8,7 +8,11 @@ from gossamer_lab.experiments.manifest import Point, ValidityRules
 MAX_CLIENT_BUSY = 0.95
 """Share of its core above which the load generator was the limit, in every experiment."""
 MIN_CPU_SHARE = 0.95
-"""Minimum of what a limited server got of its core, relative to what it was to get."""
+"""Minimum of what a server could get of its core under a CPU limit, relative to what it was to get.
+
+It is the share of the core's time that the server and the limiter had together: the limiter is
+always busy, and what neither used went to other processes or guests.
+"""
 
 
 def load_share(row: Mapping[str, Any], connections: int) -> float:
@@ -22,25 +26,17 @@ def load_share(row: Mapping[str, Any], connections: int) -> float:
     return float(row["measured_load"]) / maximum
 
 
-def _is_short_of_cpu(row: Mapping[str, Any], point: Point) -> bool:
-    """Return whether a server that was always busy got less of its core than it was to get."""
-    wanted, got = row.get("server_cpu_share"), row.get("server_cpu_share_got")
-    if not point.is_saturating or point.think_ms or not wanted or got is None:
-        return False
-    return bool(got < MIN_CPU_SHARE * wanted)
-
-
 def _limited_by_other(row: Mapping[str, Any], point: Point, rule: ValidityRules) -> str | None:
     """Return what limited the requests of a load, None if it was the server."""
     if row["client_busy"] > MAX_CLIENT_BUSY:
         return "the client was the limit"
+    both = row.get("core_share_of_both")
+    if both is not None and both < MIN_CPU_SHARE:
+        return f"other processes used {1 - both:.0%} of the server's core"
     if row["server"] in rule.exempt:
         return None
     if not point.think_ms and load_share(row, point.connections) < rule.min_load_share:
         return "the measured load fell short of the offered load"
-    if _is_short_of_cpu(row, point):
-        got, wanted = row["server_cpu_share_got"], row["server_cpu_share"]
-        return f"the server got {got:.0%} of its core, not {wanted:.0%}"
     return None
 
 
