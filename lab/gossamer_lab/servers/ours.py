@@ -5,7 +5,7 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
-from gossamer_lab.experiment import Variant
+from gossamer_lab.experiments.manifest import Variant
 from gossamer_lab.servers.server import Launch, Server, ServerFailedError, Site
 
 _COLUMNS = re.compile(r"\t+|\s{2,}")
@@ -74,6 +74,7 @@ def our_servers(program: Path, wanted: tuple[Variant, ...] | None = None) -> lis
             " ".join((architectures[variant.arch], *variant.options)),
             "this checkout",
             partial(_configure, program, variant),
+            variant.max_tasks,
         )
         for variant in variants
         if variant.arch in architectures
