@@ -83,8 +83,9 @@ void gs_embed_stop(struct gs_embed *embed)
     gs_io_stop(&embed->io);
 }
 
-/* If the inner loop's poller was reopened, watch its new descriptor. If memory is exhausted, run an
- * iteration of the inner loop in each iteration of the outer one. */
+/* If the inner loop's poller was reopened, watch its new file. The number may be the same: gs_io_set
+ * makes the outer loop verify it. If memory is exhausted, run an iteration of the inner loop in each
+ * iteration of the outer one. */
 static void rewatch_inner(struct gs_embed *embed)
 {
     struct gs_loop *loop = embed->watcher.loop;
@@ -96,7 +97,6 @@ static void rewatch_inner(struct gs_embed *embed)
         return;
     }
     gs_io_stop(&embed->io);
-    gs_loop_fd_closed(loop, embed->io.fd); /* it may be the number of the new one */
     gs_io_set(&embed->io, fd, GS_READ);
     int err = gs_io_start(&embed->io);
     assert(!err);
