@@ -83,9 +83,9 @@ void gs_embed_stop(struct gs_embed *embed)
     gs_io_stop(&embed->io);
 }
 
-/* If the inner loop's poller was reopened, watch its new file. The number may be the same: gs_io_set
- * makes the outer loop verify it. If memory is exhausted, run an iteration of the inner loop in each
- * iteration of the outer one. */
+/* If the inner loop's poller was reopened, watch its new file. The number may be the same:
+ * gs_io_set makes the outer loop verify it. If memory is exhausted, run an iteration of the inner
+ * loop in each iteration of the outer one. */
 static void rewatch_inner(struct gs_embed *embed)
 {
     struct gs_loop *loop = embed->watcher.loop;
