@@ -8,12 +8,13 @@ import connection_memory
 from points import architectures, bench
 from results import Results, arguments
 
-from gossamer_lab import measure, paths
-from gossamer_lab.experiment import Experiment, Point
-from gossamer_lab.schedule import Step
+from gossamer_lab import paths
+from gossamer_lab.experiments.manifest import Experiment, Point
+from gossamer_lab.measuring import measure
+from gossamer_lab.measuring.schedule import Step
+from gossamer_lab.measuring.workspace import Workspace, open_workspace
 from gossamer_lab.servers.peers import absent_peers, present_peers
 from gossamer_lab.servers.server import Server
-from gossamer_lab.workspace import Workspace, open_workspace
 
 PEERS = ("apache-worker",)
 POINTS = tuple(Point(f"{n} connections", 305, n, 0) for n in (1, 128, 1000, 10_000))

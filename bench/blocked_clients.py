@@ -20,9 +20,9 @@ from points import architectures, max_concurrent_clients
 from results import Results, options
 
 from gossamer_lab import paths
-from gossamer_lab.experiment import Experiment, Point
+from gossamer_lab.experiments.manifest import Experiment, Point
+from gossamer_lab.measuring.workspace import Workspace, open_workspace
 from gossamer_lab.servers.server import Server, ServerFailedError, serving
-from gossamer_lab.workspace import Workspace, open_workspace
 
 POINT = Point("305", 305, 1, 0)
 LARGE = ("large.bin", 100 << 20)

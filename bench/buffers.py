@@ -40,8 +40,8 @@ def main() -> int:
         "--programs",
         type=Path,
         metavar="FOLDER",
-        default=HERE.parent / "build/release/bench/buffers",
-        help="the folder of the built bench/buffers/buffers.c",
+        default=HERE.parent / "build/release/bench/buffer",
+        help="the folder of the built bench/buffer/buffers.c",
     )
     found = parser.parse_args()
     results = Results()

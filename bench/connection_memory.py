@@ -8,9 +8,9 @@ from pathlib import Path
 from points import max_concurrent_clients
 from results import Results
 
-from gossamer_lab.accounting import tree_memory_kb
+from gossamer_lab.measuring.accounting import tree_memory_kb
+from gossamer_lab.measuring.workspace import Workspace
 from gossamer_lab.servers.server import Server, ServerFailedError, serving
-from gossamer_lab.workspace import Workspace
 
 PAGE = ("/page-305.html", 305)
 

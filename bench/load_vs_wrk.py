@@ -19,10 +19,10 @@ from functools import partial
 from results import Results, arguments
 
 from gossamer_lab import paths
-from gossamer_lab.experiment import Experiment, Point
+from gossamer_lab.experiments.manifest import Experiment, Point
+from gossamer_lab.measuring.workspace import Workspace, open_workspace
 from gossamer_lab.servers.peers import present_peers
 from gossamer_lab.servers.server import Launch, Server, Site, serving
-from gossamer_lab.workspace import Workspace, open_workspace
 
 OURS, WRK = "gossamer", "wrk"
 SERVERS = ("nginx", "h2o", "lighttpd")

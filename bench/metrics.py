@@ -13,12 +13,12 @@ from points import WARM_UP_S, do_nothing, generator
 from results import Results, arguments
 
 from gossamer_lab import paths
-from gossamer_lab.accounting import tree_cpu
-from gossamer_lab.experiment import Experiment, Point, Variant
-from gossamer_lab.load import Load
+from gossamer_lab.experiments.manifest import Experiment, Point, Variant
+from gossamer_lab.measuring.accounting import tree_cpu
+from gossamer_lab.measuring.load import Load
+from gossamer_lab.measuring.workspace import Workspace, open_workspace
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.server import Server, serving
-from gossamer_lab.workspace import Workspace, open_workspace
 
 PAGE = "/metrics"
 POINT = Point("128 connections", 305, 128, 0)

@@ -11,11 +11,11 @@ from results import Results, options
 
 from gossamer_lab import paths
 from gossamer_lab.experiments.overload import ADMISSION, OVERLOAD, TARGET_S, TWICE
-from gossamer_lab.measure import Row, measure
-from gossamer_lab.schedule import Step
+from gossamer_lab.measuring.measure import Row, measure
+from gossamer_lab.measuring.schedule import Step
+from gossamer_lab.measuring.workspace import open_workspace
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.server import ServerFailedError
-from gossamer_lab.workspace import open_workspace
 
 SATURATION_S = 6.0
 TARGET, WORST = "target", "worst p90 of a sixth of the load, in its second half"

@@ -4,13 +4,13 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-from gossamer_lab import measure
-from gossamer_lab.experiment import Scale, Variant
-from gossamer_lab.load import Generator
-from gossamer_lab.program import Runner
+from gossamer_lab.experiments.manifest import Scale, Variant
+from gossamer_lab.measuring import measure
+from gossamer_lab.measuring.load import Generator
+from gossamer_lab.measuring.program import Runner
+from gossamer_lab.measuring.workspace import Workspace, paths_of
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.server import Server
-from gossamer_lab.workspace import Workspace, paths_of
 
 WARM_UP_S = 0.3
 ONE_AT_A_TIME = ("prefork", "pool", "queue")

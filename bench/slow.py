@@ -19,12 +19,13 @@ from pauses import Pauses
 from points import generator
 from results import Results, options
 
-from gossamer_lab import paths, process
-from gossamer_lab.accounting import tree_memory_kb
-from gossamer_lab.experiment import Experiment, Point
-from gossamer_lab.load import Load, LoadFailedError
+from gossamer_lab import paths
+from gossamer_lab.experiments.manifest import Experiment, Point
+from gossamer_lab.measuring import process
+from gossamer_lab.measuring.accounting import tree_memory_kb
+from gossamer_lab.measuring.load import Load, LoadFailedError
+from gossamer_lab.measuring.workspace import Workspace, open_workspace
 from gossamer_lab.servers.server import Launch, Running, Server, ServerFailedError, Site, serving
-from gossamer_lab.workspace import Workspace, open_workspace
 
 OURS = "event"
 ALONE = "alone"

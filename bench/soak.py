@@ -21,10 +21,11 @@ from abusive_clients import AbusiveClients
 from pauses import Pauses
 from results import Results, options
 
-from gossamer_lab import paths, process
-from gossamer_lab.experiment import Experiment, Point
+from gossamer_lab import paths
+from gossamer_lab.experiments.manifest import Experiment, Point
+from gossamer_lab.measuring import process
+from gossamer_lab.measuring.workspace import Workspace, open_workspace, page
 from gossamer_lab.servers.server import Launch, Running, Server, ServerFailedError, Site, serving
-from gossamer_lab.workspace import Workspace, open_workspace, page
 
 OURS = "event"
 ALLOWED = "allowed"

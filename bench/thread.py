@@ -30,11 +30,14 @@ FIGURES = (
     ("response", "mean response", "pieces", ("shortest", "first")),
     ("places", "turn at one of many places", "ns", ("cohort", "first")),
 )
+PEERS = ("ours", "st", "go")
 MANY = (
-    ("memory", "memory of {}", "bytes"),
-    ("tables", "page tables of {}", "bytes"),
-    ("create", "create {}", "ns"),
-    ("finish", "wake and finish {}", "ns"),
+    ("memory", "memory of {}", "bytes", PEERS),
+    ("tables", "page tables of {}", "bytes", PEERS),
+    ("create", "create {}", "ns", PEERS),
+    ("finish", "wake and finish {}", "ns", PEERS),
+    ("waiting", "all memory of {} private, after a second", "bytes", ("ours",)),
+    ("return", "wake and finish {} private, after a second", "ns", ("ours", "resident")),
 )
 COUNTS = (10_000, 100_000, 1_000_000)
 PACKAGES = {
@@ -65,6 +68,8 @@ def command_of(folder: Path, subject: str, argv: tuple[str, ...]) -> list[str]:
         return [str(folder / "policies"), figure, subject]
     if subject == "exchange":
         return [str(folder / "ours"), "exchange"]
+    if subject == "resident":
+        return [str(folder / "ours"), "finish", *argv[1:]]
     if subject == "one worker":
         return [str(folder / "ours"), figure.removesuffix("2")]
     if subject in {"context", "st"}:
@@ -99,12 +104,13 @@ def measure_all(results: Results, folder: Path, only: str) -> None:
 
 def measure_many(results: Results, folder: Path, count: int, only: str) -> None:
     """Measure many simultaneous threads."""
-    for figure, pattern, unit in MANY:
+    allowed = {"memory": 4.3 * 1024, "waiting": 1280}
+    for figure, pattern, unit, subjects in MANY:
         label = pattern.format(count)
-        for subject in ("ours", "st", "go") if only in label else ():
+        for subject in subjects if only in label else ():
             measure(results, folder, subject, (figure, str(count)), (label, unit))
-        if figure == "memory" and only in label:
-            results.add(label, "allowed", 4.3 * 1024, "bytes")
+        if figure in allowed and only in label:
+            results.add(label, "allowed", allowed[figure], "bytes")
 
 
 def compare(results: Results, only: str) -> None:
@@ -121,6 +127,8 @@ def compare(results: Results, only: str) -> None:
         ("mutex, two workers", "ours", "exchange", 1.1),
         ("independent work, two workers", "ours", "one worker", 1 / 1.8),
         *((f"memory of {count}", "ours", "allowed", 1.0) for count in COUNTS),
+        *((f"all memory of {n} private, after a second", "ours", "allowed", 1.0) for n in COUNTS),
+        (f"wake and finish {largest} private, after a second", "ours", "resident", 3.0),
         (f"create {largest}", "ours", "st", 1.0),
         (f"wake and finish {largest}", "ours", "st", 1.0),
         ("mean response", "shortest", "first", 0.7),

@@ -18,15 +18,16 @@ import wrk
 from points import bench
 from results import Results, arguments
 
-from gossamer_lab import measure, paths
-from gossamer_lab.accounting import CpuTime
-from gossamer_lab.experiment import Experiment, Point
-from gossamer_lab.load import LoadFailedError
-from gossamer_lab.schedule import Step
+from gossamer_lab import paths
+from gossamer_lab.experiments.manifest import Experiment, Point
+from gossamer_lab.measuring import measure
+from gossamer_lab.measuring.accounting import CpuTime
+from gossamer_lab.measuring.load import LoadFailedError
+from gossamer_lab.measuring.schedule import Step
+from gossamer_lab.measuring.workspace import Workspace, open_workspace
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.peers import absent_peers, present_peers
 from gossamer_lab.servers.server import Launch, Server, Site, serving
-from gossamer_lab.workspace import Workspace, open_workspace
 
 PEERS = ("nginx", "lighttpd", "h2o")
 KEEP, CLOSE = 0, 1

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gossamer_lab import paths
-from gossamer_lab.accounting import CpuTime, tree_cpu
-from gossamer_lab.crosscheck import WRK, ClientFailedError
-from gossamer_lab.experiment import Point
+from gossamer_lab.experiments.manifest import Point
+from gossamer_lab.measuring.accounting import CpuTime, tree_cpu
+from gossamer_lab.measuring.crosscheck import WRK, ClientFailedError
+from gossamer_lab.measuring.workspace import Workspace
 from gossamer_lab.servers.server import Server, ServerFailedError, serving
-from gossamer_lab.workspace import Workspace
 
 _SLACK_S = 30.0
 _SETTLE_S = 0.05

@@ -10,6 +10,7 @@
  *
  * Times are those of the system calls: connecting lasts from connect until the first send succeeds,
  * a response from before the send until after the receive that returned its last byte. */
+#include "load/request_log.h"
 #include "load/worker.h"
 
 #include "http/response_parser.h"
@@ -286,6 +287,21 @@ static enum load_error make_request(struct client *client)
     return error;
 }
 
+/* A response has a status even if it was not the expected one. */
+static void log_request(const struct client *client, enum load_error error, uint64_t end_ns)
+{
+    const struct load_worker *worker = client->worker;
+    const struct load_timestamps *times = &client->times;
+    bool has_status = error == LOAD_OK || error == LOAD_STATUS || error == LOAD_LENGTH;
+    bool is_scheduled = times->scheduled_ns != LOAD_NO_TIME;
+    uint64_t start_ns = is_scheduled ? times->scheduled_ns : times->start_ns;
+    bool is_in_flight = worker->is_finished && error == LOAD_TIMEOUT;
+    gs_load_request_log_write(worker->settings->log_file, (int64_t)(start_ns - worker->measure_ns),
+                              end_ns > start_ns ? end_ns - start_ns : 0,
+                              has_status ? (unsigned)client->response.status : 0,
+                              is_in_flight ? LOAD_OK : error);
+}
+
 static void record_in_flight(struct client *client)
 {
     struct load_worker *worker = client->worker;
@@ -295,6 +311,7 @@ static void record_in_flight(struct client *client)
     else
         gs_load_waiting_record(&worker->metrics.for_response, client->times.sent_ns,
                                worker->ended_ns);
+    log_request(client, LOAD_TIMEOUT, worker->ended_ns);
 }
 
 static void record_outcome(struct client *client, enum load_error error)
@@ -310,6 +327,7 @@ static void record_outcome(struct client *client, enum load_error error)
         gs_load_busy_poll_record_response(&worker->poll, sample.service_ns);
     if (!gs_load_worker_is_counted(worker, client->is_measured, client->times.end_ns))
         return;
+    log_request(client, error, client->times.end_ns);
     worker->metrics.queued += gs_load_timestamps_is_queued(&client->times);
     if (error == LOAD_OK)
         gs_load_metrics_record_response(&worker->metrics, &sample);

@@ -1,5 +1,6 @@
 #include "load/load.h"
 #include "load/report.h"
+#include "load/request_log.h"
 
 #include <gossamer/clock.h>
 
@@ -57,6 +58,12 @@ static int write_reports(const struct load_settings *settings, const struct load
     return err;
 }
 
+static void explain_log(const struct load_settings *settings, int err)
+{
+    fprintf(stderr, "%s: cannot write %s: %s\n", gs_load_command.name, settings->log,
+            strerror(-err));
+}
+
 static void explain_giving_up(const struct load_result *result)
 {
     int err = result->metrics.connect_error;
@@ -81,9 +88,18 @@ static int load(struct load_settings *settings)
     if (err)
         return err == -ENOMEM ? ERRORS : INVALID_OPTIONS;
     int status = ERRORS;
-    if (gs_load_run(settings, &target, &result))
+    err = gs_load_request_log_open(settings);
+    if (err) {
+        explain_log(settings, err);
         goto target_done;
-    if (!write_reports(settings, &result))
+    }
+    int run_err = gs_load_run(settings, &target, &result);
+    err = gs_load_request_log_close(settings);
+    if (err)
+        explain_log(settings, err);
+    if (run_err)
+        goto target_done;
+    if (!write_reports(settings, &result) && !err)
         status = exit_status(&result);
     if (result.has_given_up)
         explain_giving_up(&result);

@@ -43,6 +43,8 @@ static void increment(_Atomic uint64_t *counter)
 
 static void record_end(struct load_metrics *metrics, const struct load_sample *sample)
 {
+    uint64_t connect_ns = sample->connect_ns == LOAD_NO_TIME ? 0 : sample->connect_ns;
+    gs_histogram_record(&metrics->times[LOAD_TIME_TOTAL], connect_ns + sample->service_ns);
     gs_histogram_record(&metrics->times[LOAD_TIME_RESPONSE], sample->response_ns);
     gs_histogram_record(&metrics->times[LOAD_TIME_FIRST_BYTE], sample->first_byte_ns);
     if (sample->send_delay_ns != LOAD_NO_TIME)
@@ -90,6 +92,7 @@ void gs_load_waiting_record(struct load_waiting *waiting, uint64_t since_ns, uin
 {
     uint64_t waited_ns = now_ns > since_ns ? now_ns - since_ns : 0;
     waiting->count++;
+    waiting->total_ns += waited_ns;
     if (waited_ns > waiting->longest_ns)
         waiting->longest_ns = waited_ns;
 }
@@ -157,6 +160,7 @@ void gs_load_metrics_import(struct load_metrics *metrics, const void *buffer)
 static void add_waiting(struct load_waiting *sum, const struct load_waiting *waiting)
 {
     sum->count += waiting->count;
+    sum->total_ns += waiting->total_ns;
     if (waiting->longest_ns > sum->longest_ns)
         sum->longest_ns = waiting->longest_ns;
 }

@@ -27,6 +27,7 @@ enum load_time {
     LOAD_TIME_SERVICE,
     LOAD_TIME_RESPONSE,
     LOAD_TIME_SEND_DELAY,
+    LOAD_TIME_TOTAL, /* connecting, if the request did, and service */
     LOAD_TIME_KINDS,
 };
 
@@ -38,7 +39,7 @@ extern const char *const gs_load_error_names[LOAD_ERROR_KINDS];
 /* Requests that were in flight when the run ended. They are in no histogram, which would otherwise
  * hide the longest waits. */
 struct load_waiting {
-    uint64_t count, longest_ns;
+    uint64_t count, longest_ns, total_ns;
 };
 
 /* Only the owning thread writes. Other threads may read `requests` and `errors` meanwhile, with

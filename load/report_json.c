@@ -49,8 +49,9 @@ static void write_histogram(FILE *file, const char *key, const struct gs_histogr
 
 static void write_waiting(FILE *file, const char *key, const struct load_waiting *waiting)
 {
-    fprintf(file, "  \"%s\": {\"count\": %llu, \"longest_us\": %.3f},\n", key,
-            (unsigned long long)waiting->count,
+    double mean_ns = waiting->count ? (double)waiting->total_ns / (double)waiting->count : 0;
+    fprintf(file, "  \"%s\": {\"count\": %llu, \"mean_us\": %.3f, \"longest_us\": %.3f},\n", key,
+            (unsigned long long)waiting->count, mean_ns / (double)GS_MICROSECOND,
             (double)waiting->longest_ns / (double)GS_MICROSECOND);
 }
 
@@ -132,6 +133,7 @@ int gs_load_report_json(const struct load_settings *settings, const struct load_
     write_histogram(file, "response_us", &metrics->times[LOAD_TIME_RESPONSE]);
     write_histogram(file, "service_us", gs_load_report_service(settings, metrics));
     write_histogram(file, "connect_us", &metrics->times[LOAD_TIME_CONNECT]);
+    write_histogram(file, "total_us", &metrics->times[LOAD_TIME_TOTAL]);
     write_histogram(file, "first_byte_us", &metrics->times[LOAD_TIME_FIRST_BYTE]);
     write_histogram(file, "send_delay_us", &metrics->times[LOAD_TIME_SEND_DELAY]);
     write_waiting(file, "waiting_to_connect", &metrics->to_connect);

@@ -79,11 +79,10 @@ int gs_load_report_log(const struct load_result *result, FILE *file)
     fputs("\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_"
           "Histogram\"\n",
           file);
-    static const char *const tags[LOAD_TIME_KINDS] = {[LOAD_TIME_CONNECT] = "connect",
-                                                      [LOAD_TIME_FIRST_BYTE] = "first_byte",
-                                                      [LOAD_TIME_SERVICE] = "service",
-                                                      [LOAD_TIME_RESPONSE] = "response",
-                                                      [LOAD_TIME_SEND_DELAY] = "send_delay"};
+    static const char *const tags[LOAD_TIME_KINDS] = {
+        [LOAD_TIME_CONNECT] = "connect",       [LOAD_TIME_FIRST_BYTE] = "first_byte",
+        [LOAD_TIME_SERVICE] = "service",       [LOAD_TIME_RESPONSE] = "response",
+        [LOAD_TIME_SEND_DELAY] = "send_delay", [LOAD_TIME_TOTAL] = "total"};
     int err = 0;
     for (int i = 0; !err && i < LOAD_TIME_KINDS; i++) {
         const struct gs_histogram *times = &result->metrics.times[i];

@@ -62,6 +62,8 @@ static const struct cli_option options[] = {
      &chosen.hdr},
     {"hdr-log", '\0', "FILE", "write the histograms as an HdrHistogram log", CLI_TEXT,
      &chosen.hdr_log},
+    {"log", '\0', "FILE", "write start, duration and status of each request, for low rates",
+     CLI_TEXT, &chosen.log},
 };
 
 const struct cli_command gs_load_command = {

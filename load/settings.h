@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* The expected status or length is that of the first response. */
 #define LOAD_ANY UINT64_MAX
@@ -32,7 +33,8 @@ struct load_settings {
     uint64_t expect_status, expect_length;
     const char *method;
     struct cli_list headers;
-    const char *json, *hdr, *hdr_log; /* NULL: not written */
+    const char *json, *hdr, *hdr_log, *log; /* NULL: not written */
+    FILE *log_file;                         /* of `log`, while the run lasts */
 };
 
 extern const struct cli_command gs_load_command;

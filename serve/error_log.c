@@ -67,6 +67,16 @@ void serve_warn(const char *format, ...)
     va_end(arguments);
 }
 
+void serve_info(const char *format, ...)
+{
+    if (level < SERVE_LOG_INFO)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(format, arguments);
+    va_end(arguments);
+}
+
 /* ---- Refusals ---- */
 
 static const char *const reasons[] = {

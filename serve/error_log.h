@@ -28,6 +28,9 @@ void serve_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same, unless the level is SERVE_LOG_ERROR. */
 void serve_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The same, if the level is SERVE_LOG_INFO. */
+void serve_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 #define SERVE_REFUSALS_PER_SECOND 10
 
 /* In memory that the server's processes share; initially zero. */

@@ -4,14 +4,15 @@
 
 #include <string.h>
 
-void serve_report_poller(const struct serve_server *server, const char *poller)
+void serve_report_poller(struct serve_server *server, const char *poller)
 {
     const char *asked = server->options->poller;
+    server->poller = poller;
     if (asked && strcmp(asked, poller) != 0)
         serve_warn("the kernel has no %s for us: --poller %s", asked, poller);
 }
 
-int serve_loop_new(const struct serve_server *server, bool is_first, struct gs_loop **ret_loop)
+int serve_loop_new(struct serve_server *server, bool is_first, struct gs_loop **ret_loop)
 {
     int err = gs_loop_new_with(server->options->poller, ret_loop);
     if (!err && is_first)

@@ -10,11 +10,11 @@ struct serve_server;
 
 /* is_first: of all loops of the server, the one that reports if the kernel has no such poller.
  * Returns 0 or -errno. */
-GS_MUST_CHECK int serve_loop_new(const struct serve_server *server, bool is_first,
+GS_MUST_CHECK int serve_loop_new(struct serve_server *server, bool is_first,
                                  struct gs_loop **ret_loop);
 
-/* Report it if this is not the poller that was asked for. */
-void serve_report_poller(const struct serve_server *server, const char *poller);
+/* Note the poller for the metrics, and report it if it is not the one that was asked for. */
+void serve_report_poller(struct serve_server *server, const char *poller);
 
 /* Whether its poller has no edge-triggered mode. */
 bool serve_loop_is_level_triggered(const struct gs_loop *loop);

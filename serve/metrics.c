@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <gossamer/stage.h>
+#include <gossamer/thread.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -124,6 +125,24 @@ static void put_kernel(struct page *page)
     put_sample(page, "context_switches_total", ",kind=\"involuntary\"", counts.involuntary);
 }
 
+/* ---- User-level threads ---- */
+
+static void put_user_threads(struct page *page)
+{
+    struct gs_threads_stats stats;
+    gs_threads_stats(&stats);
+    if (!stats.spawned)
+        return;
+    put_head(page, "threads_live", "gauge", "User-level threads.");
+    put_sample(page, "threads_live", "", stats.live);
+    put_head(page, "threads_ready", "gauge", "User-level threads that could run.");
+    put_sample(page, "threads_ready", "", stats.ready);
+    put_head(page, "threads_away", "gauge", "User-level threads whose stacks are given back.");
+    put_sample(page, "threads_away", "", stats.away);
+    put_head(page, "threads_away_bytes", "gauge", "Memory for what these stacks contain.");
+    put_sample(page, "threads_away_bytes", "", stats.away_bytes);
+}
+
 /* ---- Stages and queues ---- */
 
 /* The sum of all stages of this one's name. Returns false if another of that name comes before. */
@@ -197,12 +216,24 @@ static void put_stages(struct page *page)
     }
 }
 
+static void put_poller(struct page *page)
+{
+    char labels[64];
+    if (!page->server->poller)
+        return;
+    put_head(page, "poller_info", "gauge", "The poller of the event loops.");
+    snprintf(labels, sizeof labels, ",poller=\"%s\"", page->server->poller);
+    put_sample(page, "poller_info", labels, 1);
+}
+
 static int64_t make(char *bytes, size_t n, void *data)
 {
     struct page page = {.server = data, .at = bytes, .end = bytes + n};
     put_counts(&page);
     put_kernel(&page);
+    put_user_threads(&page);
     put_stages(&page);
+    put_poller(&page);
     if (page.server->queue_name) {
         put_head(&page, "queue", "gauge", "Connections in a queue of the architecture.");
         char labels[64];

@@ -2,6 +2,7 @@
 
 #include "serve/arch/arch.h"
 #include "serve/error_log.h"
+#include "serve/poller.h"
 
 #include <errno.h>
 #include <gossamer/stage.h>
@@ -50,8 +51,9 @@ static const struct cli_option table[] = {
      "stage: answer requests that would take longer with 503 (default: admit all)", CLI_DURATION,
      &parsed.admission_ns, GS_MILLISECOND},
     {"poller", 0, "NAME",
-     "poller of the event loops: epoll, io_uring, poll or select (default: epoll)", CLI_TEXT,
-     &parsed.poller},
+     "poller of the event loops: auto, epoll, io_uring, poll or select (default: auto; --arch list "
+     "shows what it chooses, and why)",
+     CLI_TEXT, &parsed.poller},
     {"user", 'u', "NAME", "run as this user once the sockets are open", CLI_TEXT, &parsed.user},
     {"access-log", 'L', "FILE",
      "log requests in the combined format; - is stdout; SIGUSR1 and SIGHUP reopen it", CLI_TEXT,
@@ -249,16 +251,33 @@ static int choose_pages(void)
     return 0;
 }
 
+static void choose_poller_by_measurements(void)
+{
+    struct serve_poller_facts facts;
+    struct serve_poller_choice choice;
+    serve_poller_find_facts(&facts);
+    parsed.poller = NULL;
+    if (!serve_poller_choose(parsed.arch, &facts, &choice))
+        return;
+    parsed.poller = choice.poller;
+    serve_info("--poller auto: %s, %s", choice.poller, choice.reason);
+}
+
 /* The environment sets the poller of every loop of the program, also of user-level threads. */
 static int choose_poller(void)
 {
     const char *const names[] = {"epoll", "io_uring", "poll", "select"};
+    const char *from_environment = getenv("GS_POLLER");
+    if (!parsed.poller && from_environment && *from_environment)
+        return 0;
+    if (!parsed.poller || !strcmp(parsed.poller, "auto"))
+        choose_poller_by_measurements();
     if (!parsed.poller)
         return 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(parsed.poller, names[i]))
             return setenv("GS_POLLER", parsed.poller, 1) ? -ENOMEM : 0;
-    return cli_fail(&serve_command, "--poller %s: it is epoll, io_uring, poll or select",
+    return cli_fail(&serve_command, "--poller %s: it is auto, epoll, io_uring, poll or select",
                     parsed.poller);
 }
 

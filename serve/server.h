@@ -55,6 +55,7 @@ struct serve_server {
     struct gs_stage *const *stages;
     unsigned stage_count;
     const char *queue_name; /* NULL: it has no queue */
+    const char *poller;     /* of its loops; NULL: it has none */
     _Atomic(uint64_t) queued;
 };
 

@@ -29,8 +29,10 @@ static void control(int operation, int fd, uint32_t data, unsigned events)
     frame_must(!epoll_ctl(set, operation, fd, &event), "epoll_ctl");
 }
 
-void subject_watch(unsigned i, int fd)
+void subject_watch(unsigned i, int fd, uint64_t timeout_ns)
 {
+    if (timeout_ns)
+        frame_unsupported();
     if (!is_watched[i])
         control(EPOLL_CTL_ADD, fd, i, EPOLLIN);
     else if (restart_mode == RESTART_SET)

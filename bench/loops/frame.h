@@ -2,7 +2,8 @@
  * adapts one library.
  *
  *     PROGRAM pairs MODE PAIRS ACTIVE TIMEOUTS    total, setup and poll of the second iteration,
- *                                                 and their minima of later ones, us
+ *                                                 and their minima of later ones, us; calls of
+ *                                                 epoll_ctl for a watcher in the setup
  *     PROGRAM timers COUNT                        adding, re-arming, expiring, ns each
  *     PROGRAM wake COUNT                          a wake-up by another thread and its answer, ns
  *     PROGRAM signals COUNT                       a signal from kill to callback, ns
@@ -18,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How a stopped watcher is started again. */
+/* How a stopped watcher is started again; MODE is same, set or changelist. */
 enum restart_mode {
     RESTART_SAME,       /* unchanged */
     RESTART_SET,        /* after its descriptor was set again */
@@ -30,8 +31,10 @@ enum restart_mode {
 /* Create a loop, and storage for this number of I/O watchers and timers. */
 void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_count);
 
-/* Watch fd for reading; if the watcher is active, stop it and start it again. */
-void subject_watch(unsigned i, int fd);
+/* Watch fd for reading; if the watcher is active, stop it and start it again. timeout_ns: idle
+ * timeout of the watcher, which its callback restarts; 0: none. A library whose I/O watchers have
+ * no timeouts uses the timer of the same number. */
+void subject_watch(unsigned i, int fd, uint64_t timeout_ns);
 
 /* Start a timer, or move an active one. */
 void subject_set_timer(unsigned i, uint64_t delay_ns);
@@ -50,9 +53,12 @@ void frame_readable(unsigned i);
 void frame_fired(void);
 void frame_woken(void);
 
-/* Whether callbacks move their watcher's timer, and a random timeout of 10 to 11 s. */
+/* Whether callbacks restart their watcher's timeout, and a random timeout of 10 to 11 s. */
 extern bool frame_has_timeouts;
 uint64_t frame_timeout_ns(void);
+
+/* The subject does not call the C library's epoll_ctl, so that its calls cannot be counted. */
+void frame_hides_control_calls(void);
 
 /* ---- Common functions ---- */
 

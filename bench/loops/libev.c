@@ -52,8 +52,10 @@ void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_coun
         ev_init(&timers[i], on_timer);
 }
 
-void subject_watch(unsigned i, int fd)
+void subject_watch(unsigned i, int fd, uint64_t timeout_ns)
 {
+    if (timeout_ns)
+        subject_set_timer(i, timeout_ns);
     ev_io *io = &watchers[i];
     if (!io->cb)
         ev_io_init(io, on_readable, fd, EV_READ);

@@ -22,7 +22,7 @@ void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_coun
     }
 }
 
-void subject_watch(unsigned i, int fd)
+void subject_watch(unsigned i, int fd, uint64_t timeout_ns)
 {
     struct event *event = &watchers[i];
     bool is_first = !event_initialized(event);
@@ -32,7 +32,7 @@ void subject_watch(unsigned i, int fd)
         event_set(event, fd, EV_READ | EV_PERSIST, on_readable, event);
         frame_must(!event_base_set(base, event), "event_base_set");
     }
-    frame_must(!event_add(event, NULL), "event_add");
+    start_event(event, timeout_ns);
 }
 
 /* Only the loop's thread may call event_active. */

@@ -23,7 +23,7 @@ void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_coun
         evtimer_assign(&timers[i], base, on_timer, NULL);
 }
 
-void subject_watch(unsigned i, int fd)
+void subject_watch(unsigned i, int fd, uint64_t timeout_ns)
 {
     struct event *event = &watchers[i];
     bool is_first = !event_initialized(event);
@@ -31,7 +31,7 @@ void subject_watch(unsigned i, int fd)
         event_del(event);
     if (is_first || restart_mode == RESTART_SET)
         event_assign(event, base, fd, EV_READ | EV_PERSIST, on_readable, event);
-    frame_must(!event_add(event, NULL), "event_add");
+    start_event(event, timeout_ns);
 }
 
 void subject_open_wake(void)

@@ -49,8 +49,10 @@ void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_coun
         uv_timer_init(&loop, &timers[i]);
 }
 
-void subject_watch(unsigned i, int fd)
+void subject_watch(unsigned i, int fd, uint64_t timeout_ns)
 {
+    if (timeout_ns)
+        subject_set_timer(i, timeout_ns);
     uv_poll_t *poll = &watchers[i];
     if (!poll->loop)
         frame_must(!uv_poll_init(&loop, poll, fd), "uv_poll_init");

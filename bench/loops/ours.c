@@ -40,6 +40,7 @@ void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_coun
 {
     restart_mode = mode;
     frame_must(restart_mode != RESTART_CHANGELIST, "restart_mode");
+    frame_hides_control_calls();
     frame_must(!gs_loop_new(&loop), "gs_loop_new");
     watchers = frame_storage(io_count, sizeof *watchers);
     timers = frame_storage(timer_count, sizeof *timers);
@@ -47,8 +48,10 @@ void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_coun
         gs_timer_init(&timers[i], loop, on_timer);
 }
 
-void subject_watch(unsigned i, int fd)
+void subject_watch(unsigned i, int fd, uint64_t timeout_ns)
 {
+    if (timeout_ns)
+        subject_set_timer(i, timeout_ns);
     struct gs_io *io = &watchers[i];
     if (!io->callback) {
         gs_io_init(io, loop, on_readable);

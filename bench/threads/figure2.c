@@ -1,11 +1,11 @@
 /* Requests that are served by many threads, or by an event-driven server: PROGRAM threads|events
  * COUNT prints nanoseconds per request and switches per request.
  *
- * Each request reads 8 KB of a cached file into a buffer, on the thread's stack or in the request's
- * context of the event-driven server. COUNT threads (or contexts) serve one after the other: the
- * one that has waited longest gets the next request, serves it, passes on the following one, and
- * waits again. Their order is random, like that of clients, so memory is not accessed in the order
- * of addresses. */
+ * Each request reads 8 KB of a cached file into a buffer on a stack: that of its thread, or that of
+ * the only thread of the event-driven server, whose contexts have no buffers. COUNT threads (or
+ * contexts) serve one after the other: the one that has waited longest gets the next request,
+ * serves it, passes on the following one, and waits again. Their order is random, like that of
+ * clients, so memory is not accessed in the order of addresses. */
 #include "bench/threads/measure.h"
 
 #include <gossamer/sync.h>
@@ -122,8 +122,7 @@ static void *run_threads(void *switches)
 
 struct context {
     struct context *next;
-    void (*on_request)(struct context *context);
-    _Alignas(64) char piece[PIECE];
+    void (*on_request)(struct context *context, char *piece);
 };
 static struct context *idle, **idle_end = &idle;
 static long pending;
@@ -135,18 +134,19 @@ static void wait_for_request(struct context *context)
     idle_end = &context->next;
 }
 
-static void on_request(struct context *context)
+static void on_request(struct context *context, char *piece)
 {
-    serve_request(context->piece);
+    serve_request(piece);
     pending++;
     wait_for_request(context);
 }
 
 static void run_events(void)
 {
+    _Alignas(64) char piece[PIECE];
     void **contexts = new_items();
     for (long i = 0; i < count; i++) {
-        contexts[i] = aligned_alloc(64, sizeof(struct context));
+        contexts[i] = malloc(sizeof(struct context));
         must(contexts[i] != NULL);
     }
     shuffle(contexts);
@@ -162,7 +162,7 @@ static void run_events(void)
         if (!idle)
             idle_end = &idle;
         pending--;
-        context->on_request(context);
+        context->on_request(context, piece);
     }
 }
 

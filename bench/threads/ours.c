@@ -164,6 +164,36 @@ static void measure_many(void)
     }
 }
 
+static uint64_t count_away(void)
+{
+    struct gs_threads_stats stats;
+    gs_threads_stats(&stats);
+    return stats.away;
+}
+
+/* All that private threads need that have waited for a second, with their page tables; and, for
+ * "return", the time to wake them and finish. */
+static void measure_waiting(void)
+{
+    const struct gs_thread_attributes private = {.stack_is_private = true};
+    warm_memory((size_t)count * THREAD_BYTES);
+    double before = memory_of("VmRSS") + memory_of("VmPTE");
+    gs_wait_group_add(&blocked, (uint64_t)count);
+    for (long i = 0; i < count; i++)
+        must(!gs_thread_spawn(&private, block, NULL, NULL));
+    gs_thread_yield();
+    must(!gs_thread_sleep(gs_clock_now() + GS_SECOND));
+    while (count_away() < (uint64_t)count)
+        must(!gs_thread_sleep(gs_clock_now() + GS_MILLISECOND));
+    double waiting = (memory_of("VmRSS") + memory_of("VmPTE") - before) / (double)count;
+    begin();
+    gs_cond_broadcast(&never);
+    must(!gs_wait_group_wait(&blocked, GS_NEVER));
+    end((double)count);
+    if (!strcmp(figure, "waiting"))
+        best_ns = waiting;
+}
+
 #define WORKING 8
 #define PIECES 400
 #define PIECE 2000 /* steps between two yields; they take some microseconds */
@@ -250,6 +280,7 @@ static const struct {
     {"mutex2", measure_mutex, 2},        {"exchange", measure_exchange, 1},
     {"memory", measure_many, 1},         {"tables", measure_many, 1},
     {"create", measure_many, 1},         {"finish", measure_many, 1},
+    {"waiting", measure_waiting, 1},     {"return", measure_waiting, 1},
     {"work", measure_work, 1},           {"work2", measure_work, 2},
     {"transfer", measure_transfer, 1},   {"late", measure_late, 1},
 };

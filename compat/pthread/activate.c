@@ -133,6 +133,7 @@ void gs_run_activate(void)
     if (gs_descriptors_start() || gs_bare_thread_new(&receiver))
         gs_report_refusal("there is no memory or no descriptor for the runtime");
     gs_signals_start(gs_run.main_task);
+    gs_scheduling_start(gs_run.main_task);
     is_handed_over = 0;
     gs_run.is_active = true;
     start_runtime();

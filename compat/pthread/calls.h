@@ -42,15 +42,22 @@ gs_call_fn gs_call_nanosleep, gs_call_clock_nanosleep, gs_call_pause, gs_call_sc
 /* files.c */
 gs_call_fn gs_call_close, gs_call_close_range, gs_call_open, gs_call_openat, gs_call_creat,
     gs_call_fcntl, gs_call_flock, gs_call_dup2, gs_call_wait4, gs_call_waitid, gs_call_sendfile,
-    gs_call_splice;
+    gs_call_splice, gs_call_newfstatat, gs_call_stat, gs_call_access, gs_call_pread;
 /* threads.c */
 gs_call_fn gs_call_futex, gs_call_clone, gs_call_clone3, gs_call_fork, gs_call_vfork, gs_call_exec,
     gs_call_exit, gs_call_exit_group, gs_call_gettid, gs_call_set_tid_address,
-    gs_call_set_robust_list, gs_call_get_robust_list, gs_call_rseq, gs_call_sched, gs_call_prctl,
-    gs_call_clock_gettime, gs_call_arch_prctl, gs_call_priority;
+    gs_call_set_robust_list, gs_call_get_robust_list, gs_call_rseq, gs_call_prctl,
+    gs_call_arch_prctl;
+/* scheduling.c */
+gs_call_fn gs_call_setaffinity, gs_call_getaffinity, gs_call_setparam, gs_call_getparam,
+    gs_call_setscheduler, gs_call_getscheduler, gs_call_rr_interval, gs_call_setattr,
+    gs_call_getattr, gs_call_setpriority, gs_call_getpriority, gs_call_ioprio,
+    gs_call_clock_gettime, gs_call_clock_getres, gs_call_getrusage;
 /* signal_calls.c */
 gs_call_fn gs_call_sigaction, gs_call_sigprocmask, gs_call_sigreturn, gs_call_sigaltstack,
     gs_call_sigpending, gs_call_sigsuspend, gs_call_sigtimedwait, gs_call_kill, gs_call_tkill,
-    gs_call_tgkill, gs_call_sigqueueinfo, gs_call_tgsigqueueinfo, gs_call_timer_create;
+    gs_call_tgkill, gs_call_sigqueueinfo, gs_call_tgsigqueueinfo;
+/* timers.c */
+gs_call_fn gs_call_timer_create, gs_call_timer_delete;
 
 #endif

@@ -66,6 +66,9 @@ void gs_carrier_attach(struct task *task)
     if (GS_UNLIKELY(!is_same_stack(&carrier->alternate_stack, &task->alternate_stack)) &&
         !gs_syscall(SYS_sigaltstack, (long)&task->alternate_stack, 0, 0, 0, 0, 0))
         carrier->alternate_stack = task->alternate_stack;
+    if (GS_UNLIKELY(carrier->processors_version != task->processors_version))
+        gs_processors_apply(carrier, task);
+    gs_task_count_since(task);
     atomic_store_explicit(&carrier->switches,
                           atomic_load_explicit(&carrier->switches, memory_order_relaxed) + 1,
                           memory_order_relaxed);
@@ -127,6 +130,7 @@ void gs_task_leave(struct task *task, ucontext_t *context, long *result, long nu
 
 void gs_task_yield(struct task *task)
 {
+    gs_task_count_until(task);
     gs_thread_yield();
     gs_carrier_attach(task);
 }
@@ -147,6 +151,7 @@ int gs_task_wait(struct task *task, uint64_t deadline_ns)
 {
     int err = 0;
     GS_COUNT(waits);
+    gs_task_count_until(task);
     while (!atomic_load(&task->wake) && err != -ETIMEDOUT)
         err = gs_thread_park(deadline_ns);
     unsigned wake = atomic_exchange(&task->wake, WAKE_DONE);

@@ -17,9 +17,10 @@
 #define CONTROL_SIZE 2560u
 #define SLAB ((size_t)256 << 10)
 #define HASH 4096u
-/* Beyond every process id of the kernel, and within what a futex can hold (FUTEX_TID_MASK). */
+/* Beyond every process id of the kernel, and within what the id of a CPU time clock can hold: a
+ * futex could hold more (FUTEX_TID_MASK). */
 #define FIRST_TID (1u << 22)
-#define TIDS ((1u << 30) - FIRST_TID - 1)
+#define TIDS ((1u << 28) - FIRST_TID - 1)
 #define TIDS_OF_PROCESS 16384u
 
 struct gs_run_lock gs_tasks_lock;
@@ -117,9 +118,7 @@ struct task *gs_task_new(unsigned tid)
         task = carve();
     if (task) {
         char *control = task->control;
-        siginfo_t *infos = task->infos;
         *task = (struct task){.control = control,
-                              .infos = infos,
                               .tid = tid ? tid : new_tid(),
                               .wake = WAKE_DONE,
                               .alternate_stack = {.ss_flags = SS_DISABLE}};
@@ -132,6 +131,7 @@ struct task *gs_task_new(unsigned tid)
 static void free_task(struct task *task)
 {
     gs_signals_uncount(task);
+    gs_scheduling_free(task);
     gs_run_acquire(&gs_tasks_lock);
     if (task->is_live)
         unlink_task(task);
@@ -234,6 +234,7 @@ static long new_thread(struct task *parent, const ucontext_t *context,
         *request->parent_tid = task->tid;
     long tid = (long)task->tid;
     gs_signals_count(task, parent);
+    gs_scheduling_inherit(task, parent);
     GS_COUNT(tasks);
     int err = gs_task_spawn(task, &start);
     if (!err)
@@ -303,19 +304,31 @@ static struct robust_list *link_of(const struct robust_list *link)
 
 static void release_all_robust(struct task *task)
 {
-    struct robust_list_head *head = task->robust_list;
-    if (!head)
+    struct robust_list_head *head = task->robust_list, copy;
+    struct robust_list next;
+    if (!head || gs_run_copy(&copy, head, sizeof copy))
         return;
-    struct robust_list *pending = link_of(head->list_op_pending);
-    struct robust_list *link = link_of(head->list.next);
+    struct robust_list *pending = link_of(copy.list_op_pending);
+    struct robust_list *link = link_of(copy.list.next);
     for (unsigned i = 0; i < ROBUST_LIST_LIMIT && link != &head->list; i++) {
-        struct robust_list *next = link_of(link->next);
+        uint32_t *word = (uint32_t *)((char *)link + copy.futex_offset);
+        if (gs_run_copy(&next, link, sizeof next) || gs_run_probe(word))
+            return;
         if (link != pending)
-            release_robust(task, (uint32_t *)((char *)link + head->futex_offset), false);
-        link = next;
+            release_robust(task, word, false);
+        link = link_of(next.next);
     }
-    if (pending)
-        release_robust(task, (uint32_t *)((char *)pending + head->futex_offset), true);
+    uint32_t *word = (uint32_t *)((char *)pending + copy.futex_offset);
+    if (pending && !gs_run_probe(word))
+        release_robust(task, word, true);
+}
+
+void gs_tasks_release_robust(void)
+{
+    gs_run_acquire(&gs_tasks_lock);
+    for (struct task *task = gs_tasks; task; task = task->next)
+        release_all_robust(task);
+    gs_run_release(&gs_tasks_lock);
 }
 
 _Noreturn void gs_task_exit(struct task *task)
@@ -328,6 +341,7 @@ _Noreturn void gs_task_exit(struct task *task)
         exit(0);
     }
     release_all_robust(task);
+    gs_signals_end(task);
     gs_thread_exit(task);
 }
 

@@ -10,10 +10,20 @@
 
 /* ---- The default action ---- */
 
+static bool ends_process(int number)
+{
+    const gs_signals others = GS_SIGNAL(SIGCHLD) | GS_SIGNAL(SIGURG) | GS_SIGNAL(SIGWINCH) |
+                              GS_SIGNAL(SIGCONT) | GS_SIGNAL(SIGSTOP) | GS_SIGNAL(SIGTSTP) |
+                              GS_SIGNAL(SIGTTIN) | GS_SIGNAL(SIGTTOU);
+    return !(others & GS_SIGNAL(number)) && gs_action_of(number).handler != (void *)SIG_IGN;
+}
+
 void gs_signal_default(int number)
 {
     struct kernel_action action = {.handler = (void *)SIG_DFL};
     gs_signals signal = GS_SIGNAL(number), before;
+    if (ends_process(number))
+        gs_tasks_release_robust();
     if (gs_action_of(number).handler != (void *)SIG_IGN)
         gs_syscall(SYS_rt_sigaction, number, (long)&action, 0, sizeof action.mask, 0, 0);
     gs_syscall(SYS_tgkill, gs_run.process_id, gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0), number, 0,
@@ -149,10 +159,21 @@ static bool is_in_program(void)
     return gs_task && !gs_task_is_inside && gs_carrier()->selector;
 }
 
+/* An access of ours to memory of the program, which is not there. */
+static bool is_access(const ucontext_t *context)
+{
+    const char *pc = (const char *)context->uc_mcontext.gregs[REG_RIP];
+    return pc == gs_run_copy_access || pc == gs_run_probe_access;
+}
+
 /* A fault that the program does not handle happens again, with the default action. */
 static void handle_fault(int number, const siginfo_t *info, ucontext_t *context)
 {
     struct task *task = gs_task;
+    if (is_access(context)) {
+        context->uc_mcontext.gregs[REG_RIP] = (greg_t)gs_run_access_failed;
+        return;
+    }
     struct handler_call handler = {gs_action_of(number), number, *info, context};
     bool is_handled = is_in_program() && handler.action.handler != (void *)SIG_DFL &&
                       handler.action.handler != (void *)SIG_IGN &&
@@ -191,6 +212,10 @@ void gs_on_signal(int number, siginfo_t *info, void *context)
 void gs_on_kick(int number, siginfo_t *info, void *context)
 {
     struct task *task = gs_task;
+    if (info->si_code == SI_TIMER && !task) {
+        gs_timer_expired(info);
+        return;
+    }
     if (info->si_code != -KICK) {
         gs_on_signal(number, info, context);
         return;

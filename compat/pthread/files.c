@@ -9,9 +9,12 @@
 #include <gossamer/clock.h>
 #include <gossamer/sys.h>
 #include <poll.h>
+#include <stdio.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,10 +78,29 @@ static bool is_fifo(int directory, const char *path)
            S_ISFIFO(stat.st_mode);
 }
 
-static long open_at(struct task *task, const long arguments[6])
+/* The name of a task, as /proc has it for a thread. */
+static long open_name(const struct task *task)
 {
+    char line[sizeof task->name + 1];
+    long fd = gs_syscall(SYS_memfd_create, (long)"comm", MFD_CLOEXEC, 0, 0, 0, 0);
+    if (fd < 0)
+        return fd;
+    int n = snprintf(line, sizeof line, "%s\n", task->name);
+    gs_syscall(SYS_pwrite64, fd, (long)line, n, 0, 0, 0);
+    return fd;
+}
+
+static long open_at(struct task *task, const long program_arguments[6])
+{
+    long arguments[6] = {program_arguments[0], program_arguments[1], program_arguments[2],
+                         program_arguments[3]};
     int directory = (int)arguments[0];
-    const char *path = (const char *)arguments[1];
+    char buffer[PROC_PATH_MAX];
+    struct task *named;
+    const char *path = gs_proc_path(task, (const char *)arguments[1], buffer, &named);
+    arguments[1] = (long)path;
+    if (named && (arguments[2] & O_ACCMODE) == O_RDONLY)
+        return open_name(named);
     /* O_TMPFILE contains O_DIRECTORY. */
     bool may_wait = !(arguments[2] & (O_NONBLOCK | O_PATH | O_TMPFILE));
     if (may_wait && path && is_fifo(directory, path))
@@ -104,6 +126,48 @@ long gs_call_creat(struct task *task, const long *arguments, ucontext_t *context
     const long at[6] = {AT_FDCWD, arguments[0], O_CREAT | O_WRONLY | O_TRUNC, arguments[1]};
     (void)context;
     return open_at(task, at);
+}
+
+/* ---- Files of /proc that name a task ---- */
+
+long gs_call_newfstatat(struct task *task, const long *arguments, ucontext_t *context)
+{
+    char buffer[PROC_PATH_MAX];
+    struct task *named;
+    (void)context;
+    const char *path = gs_proc_path(task, (const char *)arguments[1], buffer, &named);
+    return gs_syscall(SYS_newfstatat, arguments[0], (long)path, arguments[2], arguments[3], 0, 0);
+}
+
+long gs_call_stat(struct task *task, const long *arguments, ucontext_t *context)
+{
+    const long at[6] = {AT_FDCWD, arguments[0], arguments[1]};
+    return gs_call_newfstatat(task, at, context);
+}
+
+long gs_call_access(struct task *task, const long *arguments, ucontext_t *context)
+{
+    char buffer[PROC_PATH_MAX];
+    struct task *named;
+    (void)context;
+    const char *path = gs_proc_path(task, (const char *)arguments[0], buffer, &named);
+    return gs_syscall(SYS_access, (long)path, arguments[1], 0, 0, 0, 0);
+}
+
+/* ---- Reading at a position: what is not in memory is read by the pool ---- */
+
+long gs_call_pread(struct task *task, const long *arguments, ucontext_t *context)
+{
+    const struct iovec iov = {(void *)arguments[1], (size_t)arguments[2]};
+    (void)context;
+    if (arguments[3] < 0)
+        return -EINVAL;
+    long n = gs_syscall(SYS_preadv2, arguments[0], (long)&iov, 1, arguments[3], 0, RWF_NOWAIT);
+    if (n == -EAGAIN)
+        return gs_pool_call(task, SYS_pread64, arguments);
+    if (n != -EOPNOTSUPP)
+        return n;
+    return gs_syscall(SYS_pread64, arguments[0], arguments[1], arguments[2], arguments[3], 0, 0);
 }
 
 /* ---- Locks ---- */

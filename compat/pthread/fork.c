@@ -20,7 +20,11 @@ static long fork_process(void *argument)
 {
     const struct fork_call *call = argument;
     const long *a = call->arguments;
-    return gs_syscall(SYS_clone, call->flags, 0, a[2], a[3], a[4], 0);
+    long pid = gs_syscall(SYS_clone, call->flags, 0, a[2], a[3], a[4], 0);
+    /* The child frees memory before gs_fork_leaving returns. */
+    if (!pid)
+        gs_memory_unlock();
+    return pid;
 }
 
 void gs_run_deactivate(struct task *task)
@@ -30,6 +34,7 @@ void gs_run_deactivate(struct task *task)
     gs_receiver_start(0);
     gs_kernel_threads_forget();
     gs_pool_forget();
+    gs_timers_forget();
     gs_futexes_forget();
     gs_descriptors_forget();
     gs_signals_forget(task);
@@ -47,9 +52,10 @@ long gs_task_fork(struct task *task, long flags, const long *arguments, ucontext
                             arguments[4], (void *)context->uc_mcontext.gregs[REG_RIP]);
     gs_memory_lock();
     long pid = gs_fork_leaving(fork_process, &call);
-    gs_memory_unlock();
-    if (pid)
+    if (pid) {
+        gs_memory_unlock();
         return pid;
+    }
     gs_signals mask = atomic_load(&task->mask);
     gs_run_deactivate(task);
     if (context)

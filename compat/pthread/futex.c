@@ -366,10 +366,32 @@ static long unlock_pi(struct task *task, const long *arguments)
 
 /* ---- The system call ---- */
 
+/* A wake-up needs no word. */
+static long check_words(const long *arguments, int command)
+{
+    bool has_second =
+        command == FUTEX_REQUEUE || command == FUTEX_CMP_REQUEUE || command == FUTEX_WAKE_OP;
+    bool has_time = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET ||
+                    command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2;
+    if ((uintptr_t)arguments[0] % sizeof(uint32_t))
+        return -EINVAL;
+    if (command == FUTEX_WAKE || command == FUTEX_WAKE_BITSET)
+        return 0;
+    long err = gs_run_probe((const void *)arguments[0]);
+    if (!err && has_second)
+        err = gs_run_probe((const void *)arguments[4]);
+    if (!err && has_time && arguments[3])
+        err = gs_run_probe((const void *)arguments[3]);
+    return err;
+}
+
 long gs_futex(struct task *task, const long *arguments)
 {
     int operation = (int)arguments[1], command = operation & FUTEX_CMD_MASK;
     const uint32_t *address = (const uint32_t *)arguments[0];
+    long err = check_words(arguments, command);
+    if (err)
+        return err;
     switch (command) {
     case FUTEX_WAIT:
         return wait(task, arguments, command, FUTEX_BITSET_MATCH_ANY);

@@ -188,6 +188,8 @@ long gs_call_kill(struct task *task, const long *arguments, ucontext_t *context)
             return 0;
         }
     }
+    if (arguments[0] == own_pid() && number == SIGKILL)
+        gs_tasks_release_robust();
     return gs_syscall(SYS_kill, arguments[0], number, 0, 0, 0, 0);
 }
 
@@ -251,19 +253,4 @@ long gs_call_tgsigqueueinfo(struct task *task, const long *arguments, ucontext_t
                           arguments[3], 0, 0);
     return send_to_thread((unsigned)arguments[1], (int)arguments[2],
                           (const siginfo_t *)arguments[3]);
-}
-
-/* A timer for a thread (SIGEV_THREAD_ID) is one for the process: it is for the C library's, which
- * waits for its signal and blocks all others. */
-long gs_call_timer_create(struct task *task, const long *arguments, ucontext_t *context)
-{
-    const struct sigevent *event = (const struct sigevent *)arguments[1];
-    struct sigevent copy;
-    (void)task, (void)context;
-    if (event && event->sigev_notify == SIGEV_THREAD_ID) {
-        copy = *event;
-        copy.sigev_notify = SIGEV_SIGNAL;
-        event = &copy;
-    }
-    return gs_syscall(SYS_timer_create, arguments[0], (long)event, arguments[2], 0, 0, 0);
 }

@@ -12,8 +12,8 @@
 
 #include <errno.h>
 #include <gossamer/sys.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #define UNBLOCKABLE (GS_SIGNAL(SIGKILL) | GS_SIGNAL(SIGSTOP))
@@ -23,6 +23,13 @@
 /* The C library's: cancellation, and changing the user. */
 #define INTERNAL (GS_SIGNAL(32) | GS_SIGNAL(33))
 #define SA_RESTORER_FLAG 0x04000000u
+#define FIRST_QUEUED 32 /* of those that are queued */
+
+struct queued_signal {
+    struct queued_signal *next;
+    siginfo_t info;
+    bool is_for_process;
+};
 
 static struct gs_run_lock lock; /* guards counts and counted_mask */
 static unsigned counts[SIGNALS];
@@ -55,6 +62,32 @@ gs_signals gs_blocked_by_all(void)
     return all;
 }
 
+static void pass_on(struct task *task, gs_signals set);
+static void make_pending(struct task *task, int number, const siginfo_t *info, bool is_for_process);
+static bool is_handler(const struct kernel_action *action);
+
+/* What all have blocked, and is pending for the process, is delivered before the call that unblocks
+ * it returns. Without a handler it is the kernel's to act. */
+static void take_from_kernel(struct task *task, gs_signals unblocked)
+{
+    const struct timespec now = {0};
+    siginfo_t info;
+    gs_signals handled = 0;
+    for (gs_signals rest = unblocked; rest; rest &= rest - 1) {
+        const struct kernel_action action = gs_action_of(__builtin_ctzll(rest) + 1);
+        handled |= is_handler(&action) ? rest & -rest : 0;
+    }
+    while (handled) {
+        long number = gs_syscall(SYS_rt_sigtimedwait, (long)&handled, (long)&info, (long)&now,
+                                 sizeof handled, 0, 0);
+        if (number <= 0)
+            return;
+        gs_run_acquire(&gs_tasks_lock);
+        make_pending(task, (int)number, &info, true);
+        gs_run_release(&gs_tasks_lock);
+    }
+}
+
 static bool changes_receiver(gs_signals changed)
 {
     unsigned live = atomic_load(&gs_run.live);
@@ -79,8 +112,12 @@ void gs_set_mask(struct task *task, gs_signals mask, bool is_internal)
     count_mask(task, counted);
     bool changes = changes_receiver(changed);
     gs_run_release(&lock);
+    if (changes && changed & ~blocked)
+        take_from_kernel(task, changed & ~blocked);
     if (changes)
         gs_receiver_update(blocked != 0);
+    if (atomic_load(&task->pending) & blocked)
+        pass_on(task, blocked);
 }
 
 /* It may begin within the C library's moment, after which it has its parent's mask. */
@@ -145,13 +182,22 @@ struct kernel_action gs_action_of(int number)
     return action;
 }
 
+/* Whether the kernel has our handler for it: also without one of the program's for the faults that
+ * our accesses to its memory may cause (gs_run_copy). */
+static bool is_ours(int number, const struct kernel_action *action)
+{
+    bool may_be_access = number == SIGSEGV || number == SIGBUS;
+    return is_handler(action) || number == KICK ||
+           (may_be_access && action->handler == (void *)SIG_DFL);
+}
+
 /* A fault in a handler must find its own handler; of others one comes at a time. Kicks, too: the
  * kernel would make a frame for each that is queued. */
 static long tell_kernel(int number, const struct kernel_action *action)
 {
     struct kernel_action ours = *action;
     bool is_fault = FAULTS & GS_SIGNAL(number);
-    if (is_handler(action) || number == KICK) {
+    if (is_ours(number, action)) {
         ours.handler =
             number == KICK ? (void *)(uintptr_t)gs_on_kick : (void *)(uintptr_t)gs_on_signal;
         ours.flags = (action->flags & (SA_NOCLDSTOP | SA_NOCLDWAIT)) | SA_SIGINFO |
@@ -203,32 +249,34 @@ static bool is_blocked(const struct task *task, int number)
     return (atomic_load(&task->mask) & ~atomic_load(&task->wanted)) >> (number - 1) & 1;
 }
 
-static siginfo_t *infos_of(struct task *task)
+/* Without memory a signal is pending without what is known of it. */
+static void enqueue(struct task *task, int number, const siginfo_t *info, bool is_for_process)
 {
-    if (task->infos)
-        return task->infos;
-    long address = gs_syscall(SYS_mmap, 0, SIGNALS * sizeof(siginfo_t), PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    task->infos = address < 0 ? NULL : (siginfo_t *)address;
-    return task->infos;
+    struct queued_signal *queued = malloc(sizeof *queued);
+    if (!queued)
+        return;
+    memset(queued, 0, sizeof *queued);
+    if (info) {
+        queued->info = *info;
+    } else {
+        queued->info.si_code = SI_TKILL;
+        queued->info.si_pid = gs_run.process_id;
+    }
+    queued->info.si_signo = number;
+    queued->is_for_process = is_for_process;
+    if (!task->queue)
+        task->queue_end = &task->queue;
+    *task->queue_end = queued;
+    task->queue_end = &queued->next;
 }
 
 /* The caller holds gs_tasks_lock, under which the task lives. */
-static void make_pending(struct task *task, int number, const siginfo_t *info)
+static void make_pending(struct task *task, int number, const siginfo_t *info, bool is_for_process)
 {
     gs_signals signal = GS_SIGNAL(number);
     GS_COUNT(signals);
-    if (!(atomic_load(&task->pending) & signal) && infos_of(task)) {
-        siginfo_t *at = &task->infos[number - 1];
-        if (info) {
-            *at = *info;
-        } else {
-            memset(at, 0, sizeof *at);
-            at->si_code = SI_TKILL;
-            at->si_pid = gs_run.process_id;
-        }
-        at->si_signo = number;
-    }
+    if (number >= FIRST_QUEUED || !(atomic_load(&task->pending) & signal))
+        enqueue(task, number, info, is_for_process);
     atomic_fetch_or(&task->pending, signal);
     int tid = atomic_load(&task->running_on);
     if (is_blocked(task, number))
@@ -253,17 +301,17 @@ void gs_signal_task(struct task *task, int number, const siginfo_t *info)
 {
     if (is_ignored(number) && !is_blocked(task, number))
         return;
-    make_pending(task, number, info);
+    make_pending(task, number, info, false);
 }
 
 /* As the kernel: the first thread if it does not block the signal, or else any that does not. */
 static struct task *choose_task(int number)
 {
     struct task *self = gs_task;
-    if (self && self->is_live && !is_blocked(self, number))
-        return self;
     if (gs_run.main_task && gs_run.main_task->is_live && !is_blocked(gs_run.main_task, number))
         return gs_run.main_task;
+    if (self && self->is_live && !is_blocked(self, number))
+        return self;
     struct task *task = gs_tasks;
     while (task && is_blocked(task, number))
         task = task->next;
@@ -275,9 +323,61 @@ bool gs_signal_process(int number, const siginfo_t *info)
     gs_run_acquire(&gs_tasks_lock);
     struct task *task = choose_task(number);
     if (task)
-        make_pending(task, number, info);
+        make_pending(task, number, info, true);
     gs_run_release(&gs_tasks_lock);
     return task;
+}
+
+/* Remove the first signal of the set from the queue. The caller holds gs_tasks_lock. */
+static struct queued_signal *unqueue(struct task *task, gs_signals set, bool only_of_process)
+{
+    struct queued_signal **at = &task->queue;
+    while (*at && (!(set & GS_SIGNAL((*at)->info.si_signo)) ||
+                   (only_of_process && !(*at)->is_for_process)))
+        at = &(*at)->next;
+    struct queued_signal *found = *at;
+    if (!found)
+        return NULL;
+    *at = found->next;
+    if (!found->next)
+        task->queue_end = at;
+    struct queued_signal *other = task->queue;
+    while (other && other->info.si_signo != found->info.si_signo)
+        other = other->next;
+    if (!other)
+        atomic_fetch_and(&task->pending, ~GS_SIGNAL(found->info.si_signo));
+    return found;
+}
+
+/* Signals of the process that the task does not take any more go to another one, or back to the
+ * kernel. */
+static void pass_on(struct task *task, gs_signals set)
+{
+    for (;;) {
+        gs_run_acquire(&gs_tasks_lock);
+        struct queued_signal *queued = unqueue(task, set, true);
+        gs_run_release(&gs_tasks_lock);
+        if (!queued)
+            return;
+        int number = queued->info.si_signo;
+        if (!gs_signal_process(number, &queued->info))
+            gs_syscall(SYS_rt_sigqueueinfo, gs_run.process_id, number, (long)&queued->info, 0, 0,
+                       0);
+        free(queued);
+    }
+}
+
+void gs_signals_end(struct task *task)
+{
+    struct queued_signal *queued;
+    atomic_store(&task->mask, ~(gs_signals)0);
+    if (!atomic_load(&task->pending))
+        return;
+    pass_on(task, ~(gs_signals)0);
+    gs_run_acquire(&gs_tasks_lock);
+    while ((queued = unqueue(task, ~(gs_signals)0, false)))
+        free(queued);
+    gs_run_release(&gs_tasks_lock);
 }
 
 /* ---- Pending ---- */
@@ -303,12 +403,15 @@ int gs_take_pending(struct task *task, gs_signals set, siginfo_t *ret_info)
         return 0;
     int number = __builtin_ctzll(found) + 1;
     gs_run_acquire(&gs_tasks_lock);
-    memset(ret_info, 0, sizeof *ret_info);
-    if (task->infos)
-        *ret_info = task->infos[number - 1];
-    ret_info->si_signo = number;
-    atomic_fetch_and(&task->pending, ~GS_SIGNAL(number));
+    struct queued_signal *queued = unqueue(task, GS_SIGNAL(number), false);
+    if (!queued)
+        atomic_fetch_and(&task->pending, ~GS_SIGNAL(number));
     gs_run_release(&gs_tasks_lock);
+    memset(ret_info, 0, sizeof *ret_info);
+    if (queued)
+        *ret_info = queued->info;
+    ret_info->si_signo = number;
+    free(queued);
     return number;
 }
 
@@ -321,7 +424,7 @@ void gs_signals_start(struct task *main_task)
         struct kernel_action *action = &actions[number - 1];
         *action = none;
         gs_syscall(SYS_rt_sigaction, number, 0, (long)action, sizeof action->mask, 0, 0);
-        if (number == KICK || is_handler(action))
+        if (is_ours(number, action))
             tell_kernel(number, action);
     }
     struct kernel_action ours = {.handler = (void *)(uintptr_t)gs_on_system_call,
@@ -342,7 +445,7 @@ void gs_signals_forget(struct task *task)
     memset(counts, 0, sizeof counts);
     count_sum = 0;
     for (int number = 1; number <= SIGNALS; number++)
-        if (number == KICK || number == SIGSYS || is_handler(&actions[number - 1]))
+        if (number == SIGSYS || is_ours(number, &actions[number - 1]))
             gs_syscall(SYS_rt_sigaction, number, (long)&actions[number - 1], 0, sizeof mask, 0, 0);
     gs_syscall(SYS_sigaltstack, (long)&task->alternate_stack, 0, 0, 0, 0, 0);
     gs_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof mask, 0, 0);

@@ -63,7 +63,7 @@ struct task {
     _Atomic(gs_signals) mask;      /* blocked */
     gs_signals counted_mask;       /* as it is counted in signals.c, under its lock */
     _Atomic(gs_signals) wanted;    /* by a sigwait in progress: not blocked for it */
-    siginfo_t *infos;              /* of pending; SIGNALS of them, allocated at the first signal */
+    struct queued_signal *queue, **queue_end; /* of pending, under gs_tasks_lock */
     stack_t alternate_stack;
     unsigned *clear_tid; /* the kernel's clear_child_tid */
     void *robust_list;
@@ -73,7 +73,16 @@ struct task {
     atomic_bool must_cancel; /* pthread_cancel was called for it: see wrappers.c */
     unsigned handled;        /* signal handlers called so far */
     unsigned handled_without_restart;
-    char *control;                 /* memory of its control block */
+    char *control; /* memory of its control block */
+    char name[16];
+    struct gs_processors *processors; /* on which it may run; NULL: as the process at the start */
+    unsigned processors_version;      /* different for each set; 0: NULL */
+    signed char nice;
+    unsigned char policy, priority;
+    /* CPU time: for which it has run until it was resumed last; what it was then, 0: it waits. In
+     * cycles until a program asks for a thread's CPU time, and as the kernel counts afterwards. */
+    _Atomic(uint64_t) cycles, since_cycles, cpu_ns, since_ns;
+    atomic_int counted_tid;        /* the kernel thread that since_ns is of */
     struct task *next, **previous; /* list of live tasks, guarded by gs_tasks_lock */
 };
 
@@ -82,10 +91,11 @@ struct carrier {
     _Alignas(64) volatile char selector;
     bool is_attached;
     int tid;
-    stack_t alternate_stack; /* as the kernel has it */
-    atomic_uint switches;    /* of tasks; read by the ticker */
-    atomic_bool must_switch; /* set by the ticker */
-    struct task *task;       /* in the program; for the ticker */
+    stack_t alternate_stack;     /* as the kernel has it */
+    unsigned processors_version; /* of the set that the kernel has */
+    atomic_uint switches;        /* of tasks; read by the ticker */
+    atomic_bool must_switch;     /* set by the ticker */
+    struct task *task;           /* in the program; for the ticker */
 };
 
 /* The state of the whole library. */
@@ -98,6 +108,7 @@ struct gs_run {
     struct task *main_task;
     atomic_uint live; /* tasks */
     atomic_bool is_ticker_asleep;
+    atomic_bool counts_exactly; /* CPU time of tasks */
 };
 extern struct gs_run gs_run;
 
@@ -190,7 +201,45 @@ void gs_task_begin(struct task *task); /* called by x86_64.S */
 long gs_clone(struct task *task, ucontext_t *context);
 long gs_clone3(struct task *task, ucontext_t *context);
 _Noreturn void gs_task_exit(struct task *task);
+void gs_tasks_release_robust(void); /* of all: the process ends */
 void gs_tasks_forget(void);
+
+/* ---- Names, processors, priorities and clocks of tasks (scheduling.c) ---- */
+
+void gs_scheduling_start(struct task *main_task);
+void gs_scheduling_inherit(struct task *task, const struct task *parent);
+void gs_scheduling_free(struct task *task);
+void gs_processors_apply(struct carrier *carrier, const struct task *task);
+void gs_task_set_name(struct task *task, const char *name);
+
+/* When the task is resumed, and before it waits. */
+void gs_task_count_exactly(struct task *task, bool begins);
+static inline void gs_task_count_since(struct task *task)
+{
+    if (GS_UNLIKELY(atomic_load_explicit(&gs_run.counts_exactly, memory_order_relaxed)))
+        gs_task_count_exactly(task, true);
+    else
+        atomic_store_explicit(&task->since_cycles, __builtin_ia32_rdtsc(), memory_order_relaxed);
+}
+
+static inline void gs_task_count_until(struct task *task)
+{
+    uint64_t since = atomic_load_explicit(&task->since_cycles, memory_order_relaxed);
+    uint64_t cycles = atomic_load_explicit(&task->cycles, memory_order_relaxed);
+    if (GS_UNLIKELY(!since)) {
+        gs_task_count_exactly(task, false);
+        return;
+    }
+    atomic_store_explicit(&task->cycles, cycles + __builtin_ia32_rdtsc() - since,
+                          memory_order_relaxed);
+    atomic_store_explicit(&task->since_cycles, 0, memory_order_relaxed);
+}
+
+/* A path in /proc that names a task names none for the kernel. Returns the path of a kernel thread
+ * instead, or `path` if it is another one. *ret_task: whose name is in the file; NULL: none. */
+enum { PROC_PATH_MAX = 128 };
+const char *gs_proc_path(struct task *task, const char *path, char buffer[PROC_PATH_MAX],
+                         struct task **ret_task);
 
 /* ---- Futexes (futex.c) ---- */
 
@@ -269,6 +318,7 @@ void gs_kick(int tid);
  * be NULL. Returns false if all block it: it stays with the kernel. */
 void gs_signal_task(struct task *task, int number, const siginfo_t *info);
 bool gs_signal_process(int number, const siginfo_t *info);
+void gs_signals_end(struct task *task); /* it ends: others get what it has of the process's */
 gs_signals gs_deliverable(struct task *task);
 bool gs_has_signal(struct task *task);
 
@@ -282,6 +332,8 @@ void gs_on_kick(int number, siginfo_t *info, void *context);
 _Noreturn void gs_receiver_main(void *unused);
 void gs_receiver_update(bool is_synchronous);
 void gs_receiver_wake(void);
+void gs_timer_expired(const siginfo_t *kick); /* timers.c */
+void gs_timers_forget(void);
 void gs_receiver_start(int receiver_tid); /* 0: there is none any more */
 
 /* Let the signal have the default action of the kernel. */
@@ -306,6 +358,12 @@ int gs_run_hand_over(void *registers, void *stack, void *thread_pointer, void (*
 void gs_run_call_on(void *stack, void (*fn)(void *), void *argument);
 void gs_run_thread_entry(void);
 long gs_run_clone(long flags, void *stack, void *parent_tid, void *child_tid, long tls, void *pc);
+
+/* Memory of the program, which need not be there. Each returns 0 or -EFAULT. */
+long gs_run_copy(void *to, const void *from, size_t n);
+long gs_run_probe(const void *byte);
+/* The instructions that access it, and where they continue if they cannot. */
+extern const char gs_run_copy_access[], gs_run_probe_access[], gs_run_access_failed[];
 
 /* ---- Dispatch (dispatch.c, calls.c) ---- */
 

@@ -52,6 +52,7 @@ long gs_call_exit_group(struct task *task, const long *arguments, ucontext_t *co
 {
     (void)task, (void)context;
     gs_report_stats();
+    gs_tasks_release_robust();
     return gs_syscall(SYS_exit_group, arguments[0], 0, 0, 0, 0, 0);
 }
 
@@ -80,14 +81,6 @@ long gs_call_set_robust_list(struct task *task, const long *arguments, ucontext_
     return 0;
 }
 
-static bool is_task(unsigned tid)
-{
-    gs_run_acquire(&gs_tasks_lock);
-    bool is_found = gs_task_find(tid);
-    gs_run_release(&gs_tasks_lock);
-    return is_found;
-}
-
 long gs_call_get_robust_list(struct task *task, const long *arguments, ucontext_t *context)
 {
     unsigned tid = (unsigned)arguments[0];
@@ -111,43 +104,28 @@ long gs_call_rseq(struct task *task, const long *arguments, ucontext_t *context)
     return -ENOSYS;
 }
 
-/* ---- Scheduling of a thread: the kernel is asked about the worker, where that is the same ---- */
-
-static long call_for(long number, long id, const long *arguments)
+static long set_own_name(struct task *task, const char *name)
 {
-    return gs_syscall(number, id, arguments[1], arguments[2], arguments[3], arguments[4],
-                      arguments[5]);
-}
-
-long gs_call_sched(struct task *task, const long *arguments, ucontext_t *context)
-{
-    long number = context ? context->uc_mcontext.gregs[REG_RAX] : SYS_sched_getaffinity;
-    unsigned id = (unsigned)arguments[0];
-    (void)task;
-    if (!gs_task_is_tid(id) && id)
-        return call_for(number, id, arguments);
-    if (id && !is_task(id))
-        return -ESRCH;
-    return call_for(number, 0, arguments);
-}
-
-/* The first argument says what the id in the second names. */
-long gs_call_priority(struct task *task, const long *arguments, ucontext_t *context)
-{
-    long number = context ? context->uc_mcontext.gregs[REG_RAX] : SYS_getpriority;
-    unsigned id = (unsigned)arguments[1];
-    (void)task;
-    if (id && gs_task_is_tid(id) && !is_task(id))
-        return -ESRCH;
-    return gs_syscall(number, arguments[0], id && gs_task_is_tid(id) ? 0 : arguments[1],
-                      arguments[2], 0, 0, 0);
+    char copy[sizeof task->name] = "";
+    for (unsigned i = 0; i < sizeof copy - 1; i++) {
+        if (gs_run_copy(&copy[i], name + i, 1))
+            return -EFAULT;
+        if (!copy[i])
+            break;
+    }
+    gs_task_set_name(task, copy);
+    return 0;
 }
 
 /* A program that uses the dispatch itself would not see its own calls. */
 long gs_call_prctl(struct task *task, const long *arguments, ucontext_t *context)
 {
     enum { SET_DISPATCH = 59 };
-    (void)task, (void)context;
+    (void)context;
+    if (arguments[0] == PR_SET_NAME)
+        return set_own_name(task, (const char *)arguments[1]);
+    if (arguments[0] == PR_GET_NAME)
+        return gs_run_copy((void *)arguments[1], task->name, sizeof task->name);
     if (arguments[0] == SET_DISPATCH)
         gs_report_refusal("the program uses Syscall User Dispatch itself");
     return gs_syscall(SYS_prctl, arguments[0], arguments[1], arguments[2], arguments[3],
@@ -168,18 +146,4 @@ long gs_call_arch_prctl(struct task *task, const long *arguments, ucontext_t *co
     }
     (void)task;
     return gs_syscall(SYS_arch_prctl, arguments[0], arguments[1], 0, 0, 0, 0);
-}
-
-/* The clock of a thread's CPU time has the thread's id in it. */
-long gs_call_clock_gettime(struct task *task, const long *arguments, ucontext_t *context)
-{
-    int clock = (int)arguments[0];
-    unsigned id = ~(unsigned)(clock >> 3);
-    (void)context, (void)task;
-    if (clock < 0 && (clock & 7) == 6 && gs_task_is_tid(id)) {
-        if (!is_task(id))
-            return -EINVAL;
-        clock = CLOCK_THREAD_CPUTIME_ID;
-    }
-    return gs_syscall(SYS_clock_gettime, clock, arguments[1], 0, 0, 0, 0);
 }

@@ -72,12 +72,61 @@ EXPORT int pthread_cancel(pthread_t thread)
     return err;
 }
 
-/* ---- Calls without the signal ---- */
+#define NAME_SIZE 16
+#define REAL(name_)                                                                                \
+    static __typeof__(name_) *real;                                                                \
+    if (GS_UNLIKELY(!real))                                                                        \
+    *(void **)&real = gs_real_function(#name_)
 
 static bool is_in_task(void)
 {
     return GS_LIKELY(gs_run.is_active) && gs_task && !gs_task_is_inside;
 }
+
+/* ---- Names: the C library would write them into a file of /proc ---- */
+
+/* Returns ESRCH if the thread is no task. new_name NULL: it is copied to ret_name. */
+static int exchange_name(pthread_t thread, const char *new_name, char ret_name[NAME_SIZE])
+{
+    struct task *self = gs_task;
+    long result = 0;
+    gs_task_enter(self);
+    gs_run_acquire(&gs_tasks_lock);
+    struct task *task = gs_task_find_pointer((const void *)thread);
+    if (task && new_name)
+        gs_task_set_name(task, new_name);
+    else if (task)
+        memcpy(ret_name, task->name, NAME_SIZE);
+    gs_run_release(&gs_tasks_lock);
+    gs_task_leave(self, NULL, &result, -1);
+    return task ? 0 : ESRCH;
+}
+
+EXPORT int pthread_setname_np(pthread_t thread, const char *name)
+{
+    REAL(pthread_setname_np);
+    if (!is_in_task())
+        return real(thread, name);
+    if (strlen(name) >= NAME_SIZE)
+        return ERANGE;
+    return exchange_name(thread, name, NULL) ? real(thread, name) : 0;
+}
+
+EXPORT int pthread_getname_np(pthread_t thread, char *name, size_t size)
+{
+    REAL(pthread_getname_np);
+    char found[NAME_SIZE];
+    if (!is_in_task())
+        return real(thread, name, size);
+    if (size < NAME_SIZE)
+        return ERANGE;
+    if (exchange_name(thread, NULL, found))
+        return real(thread, name, size);
+    memcpy(name, found, NAME_SIZE);
+    return 0;
+}
+
+/* ---- Calls without the signal ---- */
 
 static long result_of(long result)
 {
@@ -111,10 +160,6 @@ static long wait_in_task(gs_call_fn *emulate, const long *arguments)
 }
 
 #define ARGUMENTS(...) ((const long[6]){__VA_ARGS__})
-#define REAL(name_)                                                                                \
-    static __typeof__(name_) *real;                                                                \
-    if (GS_UNLIKELY(!real))                                                                        \
-    *(void **)&real = gs_real_function(#name_)
 
 EXPORT ssize_t read(int fd, void *bytes, size_t n)
 {

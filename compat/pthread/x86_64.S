@@ -129,6 +129,39 @@ gs_run_clone:
     notrack jmp *%rcx
     .cfi_endproc
     .size gs_run_clone, . - gs_run_clone
+/* long gs_run_copy(void *to, const void *from, size_t n), long gs_run_probe(const void *byte): access
+ * memory of the program. A fault there continues at gs_run_access_failed. */
+    .p2align 4
+    .globl gs_run_copy, gs_run_copy_access
+    .hidden gs_run_copy, gs_run_copy_access
+    .type gs_run_copy, @function
+gs_run_copy:
+    .cfi_startproc
+    endbr64
+    movq %rdx, %rcx
+gs_run_copy_access:
+    rep movsb
+    xorl %eax, %eax
+    ret
+    .cfi_endproc
+    .size gs_run_copy, . - gs_run_copy
+
+    .globl gs_run_probe, gs_run_probe_access, gs_run_access_failed
+    .hidden gs_run_probe, gs_run_probe_access, gs_run_access_failed
+    .type gs_run_probe, @function
+gs_run_probe:
+    .cfi_startproc
+    endbr64
+gs_run_probe_access:
+    movb (%rdi), %al
+    xorl %eax, %eax
+    ret
+gs_run_access_failed:
+    movq $-14, %rax /* -EFAULT */
+    ret
+    .cfi_endproc
+    .size gs_run_probe, . - gs_run_probe
+
 /* The first instructions of a kernel thread of our own: its function and argument are on the stack. */
     .p2align 4
     .globl gs_run_thread_entry

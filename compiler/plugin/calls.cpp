@@ -107,6 +107,8 @@ bool Calls::waits(const CallBase &call) const
         return false;
     if (const Function *callee = calleeOf(call)) {
         const Known *known = callee->isDeclaration() ? findRuntime(callee->getName()) : nullptr;
+        if (callee->isDeclaration() && isBlocking(callee->getName()))
+            return true;
         return known ? known->waits : reasons.count(callee) || (isAddressTaken && isForeign(call));
     }
     return isAddressTaken;
@@ -128,7 +130,11 @@ bool Calls::findWaitingCall(Function &function)
 static bool isStartRoutine(const CallBase &call, const Use &use)
 {
     const Function *callee = calleeOf(call);
-    return callee && callee->getName() == "gs_cc_pthread_create" && call.getArgOperandNo(&use) == 2;
+    if (!callee || !call.isArgOperand(&use))
+        return false;
+    const unsigned i = call.getArgOperandNo(&use);
+    return (callee->getName() == "gs_cc_pthread_create" && i == 2) ||
+           (callee->getName() == "gs_cc_thrd_create" && i == 1);
 }
 
 void Calls::noteAddresses(const Function &function)

@@ -7,6 +7,7 @@
 #include <llvm/ADT/MapVector.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
+#include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 #include <llvm/Transforms/Utils/Cloning.h>
@@ -44,6 +45,7 @@ class Converter
     Converted convert(bool useEnvironment);
 
   private:
+    void removeRestores();
     void hoistVariables();
     void split();
     void findLive(const Locals &locals);
@@ -66,6 +68,17 @@ class Converter
     MapVector<Value *, SmallVector<std::pair<BasicBlock *, Value *>, 4>> restored;
     unsigned stackCalls = 0;
 };
+
+// No variable of unknown size is left: the stack pointer must not be set to what it was before a
+// wait.
+void Converter::removeRestores()
+{
+    for (Instruction &instruction : make_early_inc_range(instructions(function))) {
+        auto *call = dyn_cast<IntrinsicInst>(&instruction);
+        if (call && call->getIntrinsicID() == Intrinsic::stackrestore)
+            call->eraseFromParent();
+    }
+}
 
 // Splitting a block must not leave a variable behind the entry.
 void Converter::hoistVariables()
@@ -276,6 +289,7 @@ Converted Converter::convert(bool useEnvironment)
     Locals locals(function, calls, useEnvironment);
     locals.copyParameters();
     stackCalls = lowerStackCalls(function, calls);
+    removeRestores();
     hoistVariables();
     split();
     SmallVector<BasicBlock *, 8> blocks;

@@ -14,6 +14,7 @@ namespace
 const Known Table[] = {
     // A call on a stack of its own (stack_calls.h).
     {"__on_stack", true, 0, 0},
+    {"__blocking", true, 0, 0},
     // Input and output.
     {"read", true, 1 << 1, 1 << 1},
     {"write", true, 1 << 1, 0},
@@ -40,6 +41,14 @@ const Known Table[] = {
     {"nanosleep", true, 1 << 0 | 1 << 1, 0},
     {"clock_nanosleep", true, 1 << 2 | 1 << 3, 0},
     {"getaddrinfo", true, 0, 0},
+    {"pause", true, 0, 0},
+    {"sigwait", true, 0, 0},
+    {"fork", true, 0, 0},
+    {"daemon", true, 0, 0},
+    {"signal", false, 0, 0},
+    {"sigaction", false, 1 << 1 | 1 << 2, 0},
+    {"sigprocmask", false, 1 << 1 | 1 << 2, 0},
+    {"pthread_sigmask", false, 1 << 1 | 1 << 2, 0},
     {"close", false, 0, 0},
     {"dup2", false, 0, 0},
     {"dup3", false, 0, 0},
@@ -110,6 +119,32 @@ const Known Table[] = {
     {"pthread_key_delete", false, 0, 0},
     {"pthread_getspecific", false, 0, 0},
     {"pthread_setspecific", false, 0, 0},
+    // C11's names.
+    {"thrd_create", false, 1 << 0, 1 << 0},
+    {"thrd_join", true, 1 << 1, 1 << 1},
+    {"thrd_detach", false, 0, 0},
+    {"thrd_exit", true, 0, 0},
+    {"thrd_current", false, 0, 0},
+    {"thrd_equal", false, 0, 0},
+    {"thrd_yield", true, 0, 0},
+    {"thrd_sleep", true, 1 << 0 | 1 << 1, 0},
+    {"mtx_init", false, 0, 0},
+    {"mtx_lock", true, 0, 0},
+    {"mtx_trylock", false, 0, 0},
+    {"mtx_timedlock", true, 1 << 1, 0},
+    {"mtx_unlock", false, 0, 0},
+    {"mtx_destroy", false, 0, 0},
+    {"cnd_init", false, 0, 0},
+    {"cnd_wait", true, 0, 0},
+    {"cnd_timedwait", true, 1 << 2, 0},
+    {"cnd_signal", false, 0, 0},
+    {"cnd_broadcast", false, 0, 0},
+    {"cnd_destroy", false, 0, 0},
+    {"call_once", true, 0, 0},
+    {"tss_create", false, 1 << 0, 1 << 0},
+    {"tss_delete", false, 0, 0},
+    {"tss_get", false, 0, 0},
+    {"tss_set", false, 0, 0},
 };
 
 // They call a function that they were given, or that was registered before.
@@ -120,6 +155,15 @@ const char *const Callers[] = {
     "quick_exit", "raise",   "scandir", "scandir64", "scandirat", "tdelete",
     "tdestroy",   "tfind",   "tsearch", "twalk",     "twalk_r",   "dl_iterate_phdr",
     "argp_parse", "dlopen",  "dlclose",
+};
+
+// They wait in the kernel, and no descriptor tells when they are done: a kernel thread of the pool
+// makes the call.
+const llvm::StringRef Blocking[] = {
+    "flock",          "gethostbyaddr",   "gethostbyaddr_r",  "gethostbyname",
+    "gethostbyname2", "gethostbyname_r", "gethostbyname2_r", "getnameinfo",
+    "lockf",          "pclose",          "system",           "wait",
+    "wait3",          "wait4",           "waitid",           "waitpid",
 };
 
 // The C library has these only in its part that is linked statically.
@@ -142,6 +186,11 @@ const Known *findKnown(llvm::StringRef name)
 const Known *findRuntime(llvm::StringRef name)
 {
     return name.consume_front(RuntimePrefix) ? findKnown(name) : nullptr;
+}
+
+bool isBlocking(llvm::StringRef name)
+{
+    return llvm::is_contained(Blocking, name);
 }
 
 bool isLibraryLeaf(llvm::StringRef name)

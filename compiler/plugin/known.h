@@ -27,6 +27,9 @@ const Known *findKnown(llvm::StringRef name);
 // if it is none of the runtime's.
 const Known *findRuntime(llvm::StringRef name);
 
+// Whether a call of the C library's function blocks the kernel thread.
+bool isBlocking(llvm::StringRef name);
+
 // Whether the C library defines the function, and calls no function of the program's from it.
 bool isLibraryLeaf(llvm::StringRef name);
 

@@ -1,4 +1,5 @@
 #include "compiler/plugin/stack_calls.h"
+#include "compiler/plugin/known.h"
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
@@ -100,7 +101,10 @@ void Box::lower()
         builder.CreateCall(module.getOrInsertFunction("gs_cc_box", pointer, builder.getInt64Ty()),
                            {builder.getInt64(size)});
     fill(builder, box);
-    builder.CreateCall(module.getOrInsertFunction("gs_cc___on_stack", nothing, pointer, pointer),
+    const auto *callee = dyn_cast<Function>(call.getCalledOperand());
+    const bool blocks = callee && callee->isDeclaration() && isBlocking(callee->getName());
+    const char *runtime = blocks ? "gs_cc___blocking" : "gs_cc___on_stack";
+    builder.CreateCall(module.getOrInsertFunction(runtime, nothing, pointer, pointer),
                        {makeCaller(), box});
     if (!call.getType()->isVoidTy())
         call.replaceAllUsesWith(

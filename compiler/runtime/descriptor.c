@@ -1,4 +1,5 @@
 #include "compiler/runtime/descriptor.h"
+#include "compiler/runtime/signals.h"
 
 #include <fcntl.h>
 #include <gossamer/io.h>
@@ -115,7 +116,11 @@ bool gs_cc_block(struct thread *self, int fd, unsigned direction, int *ret_err)
             self->extra->deadline_ns = 0;
         if (limit_ns != GS_NEVER)
             gs_cc_deadline(self, gs_clock_after(gs_clock_now(), limit_ns));
+        gs_cc_signals_begin_wait(self);
         self->phase = PHASE_WAITING;
+    } else if (gs_cc_is_interrupted(self, true)) {
+        *ret_err = EINTR;
+        return false;
     }
     if (self->extra && self->extra->deadline_ns)
         deadline_ns = self->extra->deadline_ns;

@@ -1,6 +1,7 @@
 /* Waiting for several descriptors, for time, and for names. A poll that has to wait is carried out
  * in a thread with a stack if it has several descriptors; with a single one it waits like read. */
 #include "compiler/runtime/descriptor.h"
+#include "compiler/runtime/signals.h"
 
 #include <gossamer/io.h>
 #include <netdb.h>
@@ -80,6 +81,10 @@ static int poll_until(struct thread *self, struct pollfd *fds, nfds_t count, uin
         int ready = poll(fds, count, 0);
         if (ready || is_late(deadline_ns))
             return (int)gs_cc_result(self, ready < 0 ? -errno : ready);
+        if (self->phase == PHASE_NEW)
+            gs_cc_signals_begin_wait(self);
+        else if (gs_cc_is_interrupted(self, false))
+            return (int)gs_cc_result(self, -EINTR);
         self->phase = PHASE_WAITING;
         bool must_return = is_single(fds, count) ? wait_for_one(self, fds, deadline_ns)
                            : count               ? wait_several(self, fds, count, deadline_ns)
@@ -181,23 +186,25 @@ int gs_cc_select(int count, fd_set *reads, fd_set *writes, fd_set *others, struc
 
 /* ---- Sleep ---- */
 
-/* Returns true if the caller must return. */
-static bool sleep_until(struct thread *self, uint64_t deadline_ns)
+/* Returns how much time was left when a signal was handled, or 0. */
+static uint64_t sleep_until(struct thread *self, uint64_t deadline_ns)
 {
     if (gs_cc_test_cancel(self))
-        return true;
+        return 0;
+    if (self->phase == PHASE_NEW)
+        gs_cc_signals_begin_wait(self);
     self->phase = PHASE_WAITING;
-    while (!is_late(deadline_ns)) {
+    while (!is_late(deadline_ns) && !gs_cc_is_interrupted(self, false)) {
         if (gs_cc_wait_until(self, deadline_ns, true) || gs_cc_test_cancel(self))
-            return true;
+            return 0;
     }
     gs_cc_complete(self);
-    return false;
+    return is_late(deadline_ns) ? 0 : deadline_ns - gs_clock_now();
 }
 
-static void sleep_for(struct thread *self, int64_t wait_ns)
+static uint64_t sleep_for(struct thread *self, int64_t wait_ns)
 {
-    sleep_until(self, deadline_after(self, wait_ns));
+    return sleep_until(self, deadline_after(self, wait_ns));
 }
 
 unsigned gs_cc_sleep(unsigned seconds)
@@ -205,8 +212,8 @@ unsigned gs_cc_sleep(unsigned seconds)
     struct thread *self = thread_self();
     if (!self)
         return sleep(seconds);
-    sleep_for(self, seconds * (int64_t)GS_SECOND);
-    return 0;
+    uint64_t left_ns = sleep_for(self, seconds * (int64_t)GS_SECOND);
+    return (unsigned)((left_ns + GS_SECOND - 1) / GS_SECOND);
 }
 
 int gs_cc_usleep(useconds_t microseconds)
@@ -214,8 +221,10 @@ int gs_cc_usleep(useconds_t microseconds)
     struct thread *self = thread_self();
     if (!self)
         return usleep(microseconds);
-    sleep_for(self, microseconds * (int64_t)GS_MICROSECOND);
-    return 0;
+    if (!sleep_for(self, microseconds * (int64_t)GS_MICROSECOND))
+        return 0;
+    errno = EINTR;
+    return -1;
 }
 
 static bool is_valid(const struct timespec *time)
@@ -228,8 +237,13 @@ int gs_cc_nanosleep(const struct timespec *wait, struct timespec *ret_left)
     struct thread *self = thread_self();
     if (!self || !is_valid(wait))
         return nanosleep(wait, ret_left);
-    sleep_for(self, duration(wait));
-    return 0;
+    uint64_t left_ns = sleep_for(self, duration(wait));
+    if (!left_ns)
+        return 0;
+    if (ret_left)
+        *ret_left = (struct timespec){(time_t)(left_ns / GS_SECOND), (long)(left_ns % GS_SECOND)};
+    errno = EINTR;
+    return -1;
 }
 
 int gs_cc_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
@@ -239,12 +253,10 @@ int gs_cc_clock_nanosleep(clockid_t clock, int flags, const struct timespec *tim
     if (!self || !is_valid(time))
         return clock_nanosleep(clock, flags, time, ret_left);
     if (!(flags & TIMER_ABSTIME))
-        sleep_for(self, duration(time));
-    else if (clock == CLOCK_MONOTONIC)
-        sleep_until(self, (uint64_t)duration(time));
-    else
-        sleep_until(self, gs_cc_deadline(self, gs_cc_from_wall(time)));
-    return 0;
+        return gs_cc_nanosleep(time, ret_left) ? EINTR : 0;
+    uint64_t deadline_ns = clock == CLOCK_MONOTONIC ? (uint64_t)duration(time)
+                                                    : gs_cc_deadline(self, gs_cc_from_wall(time));
+    return sleep_until(self, deadline_ns) ? EINTR : 0;
 }
 
 /* ---- Names ---- */

@@ -1,6 +1,7 @@
 /* The life of a thread: it starts and resumes on the stack of its worker, waits, and ends. */
 #include "compiler/runtime/thread.h"
 #include "compiler/runtime/memory.h"
+#include "compiler/runtime/signals.h"
 
 #include <gossamer/io.h>
 #include <pthread.h>
@@ -332,6 +333,7 @@ struct thread *gs_cc_start_first(void *(*fn)(void *))
 {
     struct thread *thread = new_thread(fn, NULL);
     thread->is_first = true;
+    gs_cc_signals_start(thread);
     return gs_resumable_start(&thread->resumable, 0) ? NULL : thread;
 }
 

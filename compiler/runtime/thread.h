@@ -22,6 +22,7 @@
 #include <gossamer/loop_timer.h>
 #include <gossamer/resumable.h>
 #include <gossamer/thread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -47,6 +48,8 @@ struct extra {
     uint64_t deadline_ns;
     bool has_timer;
     struct cleanup *cleanups;
+    sigset_t mask;
+    bool has_mask;
     char name[16];
 };
 

@@ -175,6 +175,7 @@ struct gs_loop_counts {
     uint64_t iterations;
     uint64_t interest_calls; /* system calls that change interest */
     uint64_t callbacks;
+    uint64_t files; /* that epoll has accepted: the sum of gs_io_files */
 };
 GS_API void gs_loop_counts(const struct gs_loop *loop, struct gs_loop_counts *ret_counts);
 

@@ -19,13 +19,14 @@ enum {
     /* Writable, or an error can be read. A connection in progress has been established or has
      * failed: the socket option SO_ERROR says which. */
     GS_WRITE = 2,
-    /* Only reported, together with GS_READ or GS_WRITE: the peer has shut down its sending side, as
-     * EPOLLRDHUP, and may still be written to; or the connection is closed. */
+    /* The peer has shut down its sending side, as EPOLLRDHUP, and may still be written to; or the
+     * connection is closed. Reported together with GS_READ or GS_WRITE, and alone if it is
+     * requested without GS_READ: what has arrived is not reported then. */
     GS_HANGUP = 4,
     /* Only reported: the kernel refuses to watch this descriptor. The watcher has been stopped, and
      * gs_io_error returns the reason. */
     GS_FAILED = 8,
-    /* Only requested, together with GS_READ or GS_WRITE: edge-triggered. Readiness is reported once
+    /* Only requested, together with others: edge-triggered. Readiness is reported once
      * each time it occurs. Such a watcher must be the only one of its descriptor. Stopping and
      * starting it does not report again what its callback was called for; setting it does. */
     GS_EDGE = 16,
@@ -38,14 +39,14 @@ struct gs_io {
     gs_io_fn *callback;
     struct gs_io *next; /* the next watcher of this descriptor */
     int fd;
-    uint8_t wanted;    /* GS_READ, GS_WRITE, GS_EDGE */
+    uint8_t wanted;    /* GS_READ, GS_WRITE, GS_HANGUP, GS_EDGE */
     bool needs_verify; /* set since it was last started */
     int16_t error;
 };
 
 GS_API void gs_io_init(struct gs_io *io, struct gs_loop *loop, gs_io_fn *callback);
 
-/* Only while inactive. wanted: GS_READ, GS_WRITE or both, and optionally GS_EDGE. The caller keeps
+/* Only while inactive. wanted: GS_READ, GS_WRITE, GS_HANGUP, and optionally GS_EDGE. The caller keeps
  * ownership of fd. */
 GS_API void gs_io_set(struct gs_io *io, int fd, unsigned wanted);
 
@@ -64,6 +65,15 @@ GS_API void gs_io_stop(struct gs_io *io);
 
 /* Returns the reason for GS_FAILED: -errno. */
 GS_API int gs_io_error(const struct gs_io *io);
+
+/* Have the number of an active watcher verified before the next wait, as if it was stopped, set and
+ * started. */
+GS_API void gs_io_verify(struct gs_io *io);
+
+/* Returns how many files epoll has accepted under the number of this watcher, modulo 256. It changes
+ * if interest was registered for another file than before, which tells programs whose users close
+ * descriptors while they are watched. Other pollers do not tell files apart: 0. */
+GS_API unsigned gs_io_files(const struct gs_io *io);
 
 /* fd is about to be closed, or was closed, and watchers may still refer to it: they are stopped,
  * operations on it are cancelled, and the loop discards what it knows about the registration. Call

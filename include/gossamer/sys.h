@@ -160,6 +160,11 @@ GS_API int gs_sys_munmap(void *address, size_t n);
 GS_API int gs_sys_mprotect(void *address, size_t n, int protection);
 GS_API int gs_sys_madvise(void *address, size_t n, int advice);
 
+/* In the process of a pidfd, which may be PIDFD_SELF (-10000, Linux 6.14). Returns for how many
+ * bytes it was done, or -errno. */
+GS_API ssize_t gs_sys_process_madvise(int pidfd, const struct iovec *ranges, unsigned count,
+                                      int advice);
+
 /* ---- System calls for processes, timers and changes of files ---- */
 
 GS_API int gs_sys_pidfd_open(pid_t pid, unsigned flags);

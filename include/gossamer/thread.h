@@ -95,16 +95,20 @@ struct gs_threads_options {
     /* Called by a worker whose loop has failed permanently, which ends the run. Functions called by
      * gs_run_blocking should return promptly then. NULL: none. */
     void (*on_failure)(void);
+    /* Stacks that are private (gs_thread_attributes) are given back after a wait of this long. 0:
+     * 100 ms; GS_NEVER: never. */
+    uint64_t give_back_ns;
 };
 
 /* Run fn in the first user thread, and return when all threads have ended. The calling kernel
  * thread is the first worker; the others exist during the call. ret_result: the first thread's
  * result; may be NULL. Returns 0, -EBUSY (it is running already), -EINVAL (an option is invalid, or
  * GS_POLLER names no poller), -ENOMEM, -EMFILE, -ENFILE, -EAGAIN (a kernel thread cannot be
- * created), -EDEADLK (the remaining threads wait for each other; a report says for what), or the
- * error with which a worker's loop failed permanently. After the last two errors, the remaining
- * threads are abandoned without cleanup. Objects at which they waited, or which they hold, must be
- * initialised again before they are used again. */
+ * created), -ENOTSUP (the program is built with the thread sanitizer, and the library is not),
+ * -EDEADLK (the remaining threads wait for each other; a report says for what), or the error with
+ * which a worker's loop failed permanently. After the last two errors, the remaining threads are
+ * abandoned without cleanup. Objects at which they waited, or which they hold, must be initialised
+ * again before they are used again. */
 GS_API GS_MUST_CHECK int gs_threads_run(const struct gs_threads_options *options, gs_thread_fn *fn,
                                         void *argument, void **ret_result);
 
@@ -119,12 +123,14 @@ GS_API GS_MUST_CHECK int gs_threads_run(const struct gs_threads_options *options
 struct gs_threads_stats {
     uint64_t spawned;
     uint64_t live;
-    uint64_t switches; /* lags behind by up to 64 for each worker */
-    uint64_t steals;   /* threads taken from another worker's queue */
-    uint64_t polls;    /* iterations of the workers' loops */
-    uint64_t ready;    /* threads in the run queues now */
-    uint64_t stacks;   /* allocated so far, in use or kept for reuse */
-    uint64_t stuck;    /* how often a worker was found stuck */
+    uint64_t switches;   /* lags behind by up to 64 for each worker */
+    uint64_t steals;     /* threads taken from another worker's queue */
+    uint64_t polls;      /* iterations of the workers' loops */
+    uint64_t ready;      /* threads in the run queues now */
+    uint64_t stacks;     /* allocated so far, in use or kept for reuse */
+    uint64_t stuck;      /* how often a worker was found stuck */
+    uint64_t away;       /* private stacks that are given back now, while their threads wait */
+    uint64_t away_bytes; /* memory that keeps what is on them */
 };
 GS_API void gs_threads_stats(struct gs_threads_stats *ret_stats);
 
@@ -209,6 +215,16 @@ struct gs_thread_attributes {
     /* The FS base on x86-64, TPIDR_EL0 on aarch64, while the thread runs: thread-local storage of
      * its own, laid out as the ABI and the C library define. NULL: it shares its worker's. */
     void *thread_pointer;
+    /* A promise: while the thread waits, nobody else uses its stack, that is, no other thread
+     * and no system call in progress has the address of one of its variables. What the library's
+     * own calls keep there needs no promise. Then the memory of its stack is given back while it
+     * waits long (gs_threads_options.give_back_ns), and restored before it runs: it needs half a
+     * KiB, and what is on its stack. A promise that is broken by writing ends the process with a
+     * report; with gossamer_checked, any use does. No effect on a thread with a stack or a
+     * thread pointer of its own, with a stack of more than 256 KiB, where the addresses are
+     * limited (RLIMIT_AS), or in waits that use the stack themselves: gs_select, gs_poll, files,
+     * gs_run_blocking, and what io_uring carries out. */
+    bool stack_is_private;
 };
 
 /* Start a thread. ret_thread: must be joined or detached; NULL: it is detached. Any kernel thread.

@@ -1,9 +1,9 @@
-"""The command line: ``gossamer lab list|run|report|compare|doctor``."""
+"""The command line: ``gossamer lab list|run|report|publish|compare|doctor``."""
 
 import json
 import random
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -12,18 +12,23 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gossamer_lab import doctor, interruption, overhead, paths
-from gossamer_lab.compare import NotComparableError, compare, show_comparison
-from gossamer_lab.derived import with_derived
+from gossamer_lab import doctor, paths
 from gossamer_lab.experiments import EXPERIMENTS
-from gossamer_lab.markdown import verdict_table
-from gossamer_lab.plan import RunOptions, UnknownSubjectError
-from gossamer_lab.progress import ConsoleProgress
+from gossamer_lab.experiments.manifest import Experiment
+from gossamer_lab.measuring import interruption, overhead
+from gossamer_lab.measuring.plan import RunOptions, UnknownSubjectError
+from gossamer_lab.measuring.progress import ConsoleProgress
+from gossamer_lab.measuring.run import CannotResumeError, RunRequest, run_experiment
+from gossamer_lab.report import findings
+from gossamer_lab.report.derived import with_derived
+from gossamer_lab.report.description import expected_seconds, show_experiment, untestable
+from gossamer_lab.report.markdown import verdict_table
 from gossamer_lab.report.page import write_report
-from gossamer_lab.run import CannotResumeError, RunRequest, run_experiment
+from gossamer_lab.report.publish import NotPublishableError, publish, published
+from gossamer_lab.report.table import show
 from gossamer_lab.servers.server import ServerFailedError
+from gossamer_lab.statistics.comparison import NotComparableError, compare, show_comparison
 from gossamer_lab.store import NoSuchRunError, Run, is_finished, load_run
-from gossamer_lab.table import show
 
 _MISUSED = 2
 _INTERRUPTED = 130
@@ -51,32 +56,55 @@ def _refuse(reason: str) -> typer.Exit:
     return typer.Exit(_MISUSED)
 
 
+def _known(name: str) -> Experiment:
+    """Return the experiment of that name."""
+    if name not in EXPERIMENTS:
+        raise _refuse(f"no experiment {name!r}; there are: {', '.join(EXPERIMENTS)}")
+    return EXPERIMENTS[name]
+
+
+def _details(experiment: Experiment) -> dict[str, object]:
+    """Return what `list` tells of one experiment only."""
+    seconds = {scale.name: expected_seconds(experiment, scale) for scale in experiment.scales}
+    return {"expected_seconds": seconds, "untestable": untestable(experiment)}
+
+
 @app.command("list")
-def list_experiments(as_json: AsJson = False) -> None:
-    """List the experiments."""
+def list_experiments(
+    experiment: Annotated[
+        str, typer.Argument(help="Describe this experiment.", show_default=False)
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """List the experiments, or the claims, durations and limits of one."""
+    chosen = [_known(experiment)] if experiment else list(EXPERIMENTS.values())
     if as_json:
         named = [
             {
-                "name": experiment.name,
-                "summary": experiment.summary,
-                "scales": [scale.name for scale in experiment.scales],
-                "points": [point.label for point in experiment.points],
-                "document": asdict(experiment.document) if experiment.document else None,
+                "name": known.name,
+                "summary": known.summary,
+                "scales": [scale.name for scale in known.scales],
+                "points": [point.label for point in known.points],
+                "document": asdict(known.document) if known.document else None,
                 "claims": [
                     {"key": claim.key, "claim": claim.text, "rule": claim.rule}
-                    for claim in experiment.claims
+                    for claim in known.claims
                 ],
             }
-            for experiment in EXPERIMENTS.values()
+            | (_details(known) if experiment else {})
+            for known in chosen
         ]
         print(json.dumps(named, indent=1))
+        return
+    if experiment:
+        show_experiment(chosen[0], _output())
         return
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("experiment", "scales", "what it measures"):
         table.add_column(name)
-    for experiment in EXPERIMENTS.values():
-        scales = " ".join(scale.name for scale in experiment.scales)
-        table.add_row(experiment.name, scales, experiment.summary)
+    for known in chosen:
+        scales = " ".join(scale.name for scale in known.scales)
+        table.add_row(known.name, scales, known.summary)
     _output().print(table)
 
 
@@ -103,9 +131,7 @@ def _check_unused(folder: Path) -> None:
 
 def _run_request(experiment: str, scale: str, out: Path | None, options: RunOptions) -> RunRequest:
     """Check the arguments of the command line."""
-    if experiment not in EXPERIMENTS:
-        raise _refuse(f"no experiment {experiment!r}; there are: {', '.join(EXPERIMENTS)}")
-    manifest = EXPERIMENTS[experiment]
+    manifest = _known(experiment)
     scales = [known.name for known in manifest.scales]
     if scale not in scales:
         raise _refuse(f"no scale {scale!r} of {experiment}; there are: {', '.join(scales)}")
@@ -153,7 +179,7 @@ def _resume_request(name: str) -> RunRequest:
         method["injected_overhead"],
         method["cluster"],
         tuple(method.get("only", ())),
-        method.get("min_rounds", 0),
+        method["rounds"],
     )
     return RunRequest(manifest, scale, _program(), run.folder, options, run)
 
@@ -212,7 +238,7 @@ def run_command(  # noqa: PLR0913, PLR0917 (an argument an option)
     ] = "",
     rounds: Annotated[
         int | None,
-        typer.Option(min=2, help="Minimum number of rounds.", show_default="that of the scale"),
+        typer.Option(min=2, help="Number of rounds.", show_default="that of the scale"),
     ] = None,
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Resume this interrupted run.")
@@ -266,10 +292,22 @@ def _our_failures(run: Run) -> bool:
     return bool(errors - peers) or not failed.is_empty()
 
 
+def _published(name: str) -> Run:
+    """Return the published run of an experiment; its report is written among the runs."""
+    rows = paths.DOCS / findings.ROWS
+    if (run := published(rows, name)) is None:
+        raise _refuse(f"no published run of {name}: no rows in {rows / name}")
+    return replace(run, folder=paths.RUNS / f"published-{name}")
+
+
 @app.command("report")
 def report_command(
     name: Annotated[
-        str, typer.Argument(metavar="RUN", help="Folder or name of a run, or: latest.")
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help="Folder or name of a run, or: latest; or an experiment, for its published rows.",
+        ),
     ],
     as_json: AsJson = False,
     as_markdown: Annotated[
@@ -277,7 +315,7 @@ def report_command(
     ] = False,
 ) -> None:
     """Analyse a run again and regenerate its report, without measuring."""
-    run = _load_analysed(name)
+    run = _published(name) if name in EXPERIMENTS else _load_analysed(name)
     experiment = EXPERIMENTS[run.results["experiment"]]
     if as_markdown and as_json:
         raise _refuse("--json and --markdown exclude each other")
@@ -289,6 +327,28 @@ def report_command(
         print(verdict_table(run.results, experiment))
     else:
         _finish(run, as_json)
+
+
+@app.command("publish")
+def publish_command(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN...", help="Runs to publish; none: only write the page again."),
+    ] = None,
+    into: Annotated[
+        Path, typer.Option(help="Folder of the page.", show_default="docs of this checkout")
+    ] = paths.DOCS,
+) -> None:
+    """Store the raw rows of runs beside the page of findings, and write the page from all rows.
+
+    A second run of an experiment is compared with the first.
+    """
+    try:
+        publish([_load(name) for name in runs or ()], into / findings.ROWS)
+    except NotPublishableError as error:
+        raise _refuse(str(error)) from error
+    method = paths.DOCS / findings.ROWS / findings.METHOD
+    print(findings.write_findings(into, method.read_text()))
 
 
 @app.command("compare")
@@ -314,11 +374,11 @@ def compare_command(
 def doctor_command(as_json: AsJson = False) -> None:
     """Check this machine: its limits, and which programs are missing."""
     with interruption.deferred():
-        findings = doctor.run_checks()
+        found = doctor.run_checks()
     if as_json:
-        print(json.dumps([asdict(finding) for finding in findings], indent=1, ensure_ascii=False))
+        print(json.dumps([asdict(finding) for finding in found], indent=1, ensure_ascii=False))
     else:
-        doctor.show(findings, _output())
+        doctor.show(found, _output())
 
 
 def main() -> None:

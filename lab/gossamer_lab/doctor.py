@@ -10,14 +10,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from gossamer_lab import cgroup, cpu_limit, paths
-from gossamer_lab.accounting import core_busy_s
-from gossamer_lab.crosscheck import CLIENTS
+from gossamer_lab import paths
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.hosts.network import RELAY, refusal
-from gossamer_lab.program import available_memory, may_be_realtime
+from gossamer_lab.measuring import cgroup, cpu_limit
+from gossamer_lab.measuring.accounting import core_busy_s
+from gossamer_lab.measuring.crosscheck import CLIENTS
+from gossamer_lab.measuring.program import available_memory, may_be_realtime
+from gossamer_lab.measuring.workspace import two_cores
 from gossamer_lab.servers.peers import peer_program
-from gossamer_lab.workspace import two_cores
 
 OK, LIMITED, MISSING = "ok", "limited", "missing"
 _RECOMMENDED_DESCRIPTORS = 200_000

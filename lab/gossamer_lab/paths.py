@@ -6,6 +6,7 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 RUNS = CHECKOUT / "runs"
+DOCS = CHECKOUT / "docs"
 
 
 def program() -> Path:

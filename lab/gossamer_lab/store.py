@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import polars.selectors as cs
 
 from gossamer_lab import paths
-from gossamer_lab.measure import Row
+from gossamer_lab.measuring.measure import Row
 
 _RESULTS = "results.json"
 _RAW = "raw.parquet"
@@ -28,7 +29,7 @@ _STRINGS = (
     "hosts_died",
 )
 
-FORMAT = 4
+FORMAT = 5
 """Version of the layout of results.json."""
 
 
@@ -108,7 +109,7 @@ def load_run(name: str) -> Run:
         folder = Path(name) if Path(name).is_dir() else paths.RUNS / name
     try:
         results = json.loads((folder / _RESULTS).read_text())
-        raw = pl.read_parquet(folder / _RAW)
+        raw = pl.read_parquet(folder / _RAW).with_columns(cs.float().cast(pl.Float64))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NoSuchRunError(f"no run {name!r}: {error.filename or folder} is missing") from error
     if results.get("format") != FORMAT:

@@ -25,6 +25,10 @@ struct serve_arch {
     bool has_priority;    /* --favor means something */
     bool has_nonblocking; /* --nonblocking means something */
 
+    /* For --poller auto: what was measured over io_uring and over epoll. NULL: it has no loops. */
+    bool is_io_uring_ahead;
+    const char *poller_reason;
+
     /* Start serving, call serve_wait, and return once all connections are drained. Returns 0 or
      * -errno; -errno too when a part of it failed while serving. */
     int (*run)(struct serve_server *server);
@@ -47,7 +51,7 @@ extern const struct serve_arch *const serve_archs[];
 /* Returns NULL if there is none of this name. */
 const struct serve_arch *serve_arch_find(const char *name);
 
-/* Print the name, summary and meaning of --workers of each on stdout. */
+/* Print the name, summary, meaning of --workers and poller of each on stdout. */
 void serve_arch_list(void);
 
 #endif

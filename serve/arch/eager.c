@@ -74,5 +74,6 @@ const struct serve_arch serve_arch_eager = {
     .summary = "event, but all pending connections are accepted before any is served",
     .workers = "kernel threads, each with a loop, a listening socket and a queue",
     .min_workers = 1,
+    .poller_reason = "io_uring was not measured",
     .run = run,
 };

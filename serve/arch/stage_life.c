@@ -139,6 +139,7 @@ const struct serve_arch serve_arch_stage = {
     .summary = "stages with queues and kernel threads, which handle many requests at a time",
     .workers = "loops that receive, and kernel threads in each stage that never waits",
     .min_workers = 1,
+    .poller_reason = "io_uring was not measured",
     .has_stages = true,
     .run = run,
 };

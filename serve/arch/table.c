@@ -1,4 +1,5 @@
 #include "serve/arch/arch.h"
+#include "serve/poller.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +28,13 @@ const struct serve_arch *serve_arch_find(const char *name)
 
 void serve_arch_list(void)
 {
-    for (const struct serve_arch *const *arch = serve_archs; *arch; arch++)
-        printf("%-8s  %s  (--workers: %s)\n", (*arch)->name, (*arch)->summary, (*arch)->workers);
+    struct serve_poller_facts facts;
+    serve_poller_find_facts(&facts);
+    for (const struct serve_arch *const *arch = serve_archs; *arch; arch++) {
+        struct serve_poller_choice choice;
+        printf("%-8s  %s  (--workers: %s", (*arch)->name, (*arch)->summary, (*arch)->workers);
+        if (serve_poller_choose(*arch, &facts, &choice))
+            printf("; --poller auto: %s, %s", choice.poller, choice.reason);
+        printf(")\n");
+    }
 }

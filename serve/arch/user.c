@@ -17,10 +17,10 @@
  *          `--- a slot is free again when the connection ends
  *
  * The loop is in serve/blocking.c, its calls in serve/blocking_user.c. gs_recv_with handles what
- * was received on the worker's stack, so a connection that waits has one page of memory: its
- * thread, and `struct user_connection`. Where threads wait by completions (io_uring), the kernel
- * receives while the thread waits, the loop sends all answers, and a connection stays with its
- * worker. */
+ * was received on the worker's stack, so the stack of a connection that waits contains little, and
+ * nobody else uses it: it is given back when the wait is long. Where threads wait by completions
+ * (io_uring), the kernel receives while the thread waits, the loop sends all answers, and a
+ * connection stays with its worker. */
 #include "serve/accept_thread.h"
 #include "serve/arch/arch.h"
 #include "serve/blocking.h"
@@ -62,32 +62,30 @@ struct user_shard {
     struct serve_log_thread log;
 };
 
-/* A connection, on its thread's stack. When the server drains, the threads in a shard's list are
- * cancelled. */
+/* A connection. It is not on its thread's stack, which is private, because other threads find it in
+ * its shard's list: to choose one that gives way, and to cancel all when the server drains. */
 struct user_connection {
-    struct serve_blocking blocking;
+    union {
+        struct serve_accepted accepted; /* until its thread starts */
+        struct serve_blocking blocking;
+    };
     struct user_shard *shard;
     struct gs_list link;
     struct gs_thread *thread;
 };
 
-struct connection_start {
-    struct user_shard *shard;
-    struct serve_accepted accepted;
-};
-
 /* ---- A connection's thread ---- */
 
-static void connection_init(struct user_connection *connection, struct connection_start *start)
+/* Not inline: the copy would stay on the stack of a thread that waits. */
+__attribute__((noinline)) static void connection_init(struct user_connection *connection)
 {
-    struct user_server *user = start->shard->user;
-    connection->shard = start->shard;
+    const struct serve_accepted accepted = connection->accepted;
+    struct user_server *user = connection->shard->user;
     connection->thread = gs_thread_self();
     serve_blocking_init(&connection->blocking,
                         user->has_ring ? &serve_user_ring_calls : &serve_user_calls,
-                        &connection->shard->base, &start->accepted);
+                        &connection->shard->base, &accepted);
     connection->blocking.drain_until_ns = &user->drain_until_ns;
-    free(start);
     pthread_mutex_lock(&connection->shard->connections_lock);
     gs_list_append(&connection->shard->connections, &connection->link);
     connection->shard->connection_count++;
@@ -105,12 +103,13 @@ static void connection_done(struct user_connection *connection)
     gs_semaphore_post(&connection->shard->user->slots);
 }
 
-static void *serve(void *start)
+static void *serve(void *argument)
 {
-    struct user_connection connection;
-    connection_init(&connection, start);
-    serve_blocking_run(&connection.blocking);
-    connection_done(&connection);
+    struct user_connection *connection = argument;
+    connection_init(connection);
+    serve_blocking_run(&connection->blocking);
+    connection_done(connection);
+    free(connection);
     return NULL;
 }
 
@@ -118,14 +117,16 @@ static int on_accepted(void *data, const struct serve_accepted *accepted)
 {
     struct user_shard *shard = data;
     const struct gs_thread_attributes attributes = {.stack_size = SERVE_USER_STACK_SIZE,
-                                                    .migrates = !shard->user->has_ring};
-    struct connection_start *start = malloc(sizeof *start);
-    if (!start)
+                                                    .migrates = !shard->user->has_ring,
+                                                    .stack_is_private = !shard->user->has_ring};
+    struct user_connection *connection = malloc(sizeof *connection);
+    if (!connection)
         return -ENOMEM;
-    *start = (struct connection_start){.shard = shard, .accepted = *accepted};
-    int err = gs_thread_spawn(&attributes, serve, start, NULL);
+    connection->accepted = *accepted;
+    connection->shard = shard;
+    int err = gs_thread_spawn(&attributes, serve, connection, NULL);
     if (err)
-        free(start);
+        free(connection);
     return err;
 }
 
@@ -296,5 +297,7 @@ const struct serve_arch serve_arch_user = {
     .workers = "kernel threads that run user-level threads, each with a listening socket",
     .min_workers = 1,
     .has_priority = true,
+    .poller_reason =
+        "io_uring was ahead with some numbers of connections only, and binds them to a worker",
     .run = run,
 };

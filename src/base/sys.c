@@ -286,6 +286,11 @@ int gs_sys_madvise(void *address, size_t n, int advice)
     return (int)CALL(SYS_madvise, address, n, advice);
 }
 
+ssize_t gs_sys_process_madvise(int pidfd, const struct iovec *ranges, unsigned count, int advice)
+{
+    return CALL(SYS_process_madvise, pidfd, ranges, count, advice, 0);
+}
+
 ssize_t gs_sys_readv(int fd, const struct iovec *iov, int count)
 {
     return CALL(SYS_readv, fd, iov, count);

@@ -80,12 +80,14 @@ static void fill_sqes(struct gs_loop *loop, struct epoll_batch *batch, const int
     }
 }
 
-static void handle_completion(struct slot *slot, int result)
+static void handle_completion(struct gs_loop *loop, struct slot *slot, int result)
 {
     if (result && (result != -EEXIST || !slot->registered))
         return;
     slot->flags &= (uint8_t)~(SLOT_CHANGED | SLOT_VERIFY);
     slot->registered = (uint8_t)gs_loop_wanted(slot);
+    slot->files = (uint8_t)(slot->files + !result);
+    loop->counts.files += !result;
     if (!result && ++slot->generation > 1)
         slot->flags |= SLOT_REUSED;
 }
@@ -105,7 +107,7 @@ void gs_epoll_batch_add(struct gs_loop *loop, struct epoll_batch **batch, int se
         err = gs_ring_enter(ring, count, GS_NEVER);
     while (!err && gs_ring_cq_ready(ring) < count);
     for (struct io_uring_cqe *cqe; (cqe = gs_ring_peek_cqe(ring)); gs_ring_cqe_seen(ring))
-        handle_completion(&loop->slots[cqe->user_data], cqe->res);
+        handle_completion(loop, &loop->slots[cqe->user_data], cqe->res);
     if (err)
         close_ring(*batch);
 }

@@ -31,7 +31,7 @@ void gs_io_init(struct gs_io *io, struct gs_loop *loop, gs_io_fn *callback)
 void gs_io_set(struct gs_io *io, int fd, unsigned wanted)
 {
     CHECKED(!io->watcher.active, "watcher %p is active", (void *)io);
-    assert(!io->watcher.active && !(wanted & ~(unsigned)(READ_WRITE | GS_EDGE)));
+    assert(!io->watcher.active && !(wanted & ~(unsigned)(INTEREST | GS_EDGE)));
     io->fd = fd;
     io->wanted = (uint8_t)wanted;
     io->needs_verify = true;
@@ -40,14 +40,14 @@ void gs_io_set(struct gs_io *io, int fd, unsigned wanted)
 /* If an edge that was reported is dropped, the kernel must be asked to report it again. */
 static void drop_events(struct gs_io *io, struct slot *slot, unsigned dropped)
 {
-    if (io->wanted & GS_EDGE && io->watcher.events & dropped & READ_WRITE)
+    if (io->wanted & GS_EDGE && io->watcher.events & dropped & INTEREST)
         slot->flags |= SLOT_VERIFY;
 }
 
 void gs_io_set_events(struct gs_io *io, unsigned wanted)
 {
     CHECKED_STOP(&io->watcher);
-    assert(!(wanted & ~(unsigned)(READ_WRITE | GS_EDGE)));
+    assert(!(wanted & ~(unsigned)(INTEREST | GS_EDGE)));
     unsigned before = io->wanted;
     if (before == wanted)
         return;
@@ -56,10 +56,10 @@ void gs_io_set_events(struct gs_io *io, unsigned wanted)
         return;
     struct slot *slot = &io->watcher.loop->slots[io->fd];
     assert(!(wanted & GS_EDGE) || (slot->first == io && !io->next));
-    drop_events(io, slot, ~wanted);
+    drop_events(io, slot, before & ~wanted);
     unsigned kept = io->watcher.events & (wanted | GS_HANGUP | GS_FAILED);
     io->watcher.events = (uint8_t)kept;
-    if (!(kept & (READ_WRITE | GS_FAILED)))
+    if (!(kept & (wanted | GS_FAILED)))
         gs_loop_clear_pending(&io->watcher);
     gs_loop_mark_changed(io->watcher.loop, io->fd, 0);
 }
@@ -108,8 +108,8 @@ void gs_io_stop(struct gs_io *io)
         return;
     struct slot *slot = &loop->slots[io->fd];
     gs_loop_unlink_io(io);
-    drop_events(io, slot, READ_WRITE);
-    if (slot->registered & (loop->poller->needs_stop ? READ_WRITE : io->wanted & GS_WRITE))
+    drop_events(io, slot, io->wanted);
+    if (slot->registered & (loop->poller->needs_stop ? INTEREST : io->wanted & GS_WRITE))
         gs_loop_mark_changed(loop, io->fd, 0);
     gs_loop_deactivate(&io->watcher);
 }
@@ -117,6 +117,18 @@ void gs_io_stop(struct gs_io *io)
 int gs_io_error(const struct gs_io *io)
 {
     return io->error;
+}
+
+void gs_io_verify(struct gs_io *io)
+{
+    if (io->watcher.active)
+        gs_loop_mark_changed(io->watcher.loop, io->fd, SLOT_VERIFY);
+}
+
+unsigned gs_io_files(const struct gs_io *io)
+{
+    const struct gs_loop *loop = io->watcher.loop;
+    return (unsigned)io->fd < loop->slot_count ? loop->slots[io->fd].files : 0;
 }
 
 /* ---- Slots ---- */

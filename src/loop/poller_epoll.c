@@ -108,6 +108,7 @@ struct epoll_event gs_loop_epoll_event(int fd, uint32_t generation, unsigned wan
 {
     return (struct epoll_event){
         .events = (wanted & GS_READ ? (unsigned)EPOLLIN | EPOLLRDHUP : 0) |
+                  (wanted & GS_HANGUP ? (unsigned)EPOLLRDHUP : 0) |
                   (wanted & GS_WRITE ? (unsigned)EPOLLOUT : 0) |
                   (wanted & GS_EDGE ? (unsigned)EPOLLET : 0),
         .data.u64 = (uint64_t)generation << 32 | (uint32_t)fd,
@@ -128,6 +129,8 @@ static int add(struct gs_loop *loop, const struct epoll *epoll, int fd, unsigned
     struct slot *slot = &loop->slots[fd];
     slot->generation++;
     int err = control(loop, epoll, EPOLL_CTL_ADD, fd, wanted);
+    slot->files = (uint8_t)(slot->files + !err);
+    loop->counts.files += !err;
     if (!err && slot->generation > 1)
         slot->flags |= SLOT_REUSED;
     return err;

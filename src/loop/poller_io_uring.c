@@ -218,6 +218,7 @@ static bool cancel_poll(struct uring *uring, uint64_t data)
 static unsigned events_of(unsigned wanted)
 {
     return (wanted & GS_READ ? (unsigned)POLLIN | POLLRDHUP : 0) |
+           (wanted & GS_HANGUP ? (unsigned)POLLRDHUP : 0) |
            (wanted & GS_WRITE ? (unsigned)POLLOUT : 0);
 }
 

@@ -111,7 +111,7 @@ static int add_poll(struct polls *polls, int fd, unsigned wanted)
     polls->polls[polls->indexes[fd]] = (struct pollfd){
         .fd = fd,
         .events = (short)((wanted & GS_READ ? POLLIN | POLLRDHUP : 0) |
-                          (wanted & GS_WRITE ? POLLOUT : 0)),
+                          (wanted & GS_HANGUP ? POLLRDHUP : 0) | (wanted & GS_WRITE ? POLLOUT : 0)),
     };
     return 0;
 }

@@ -55,6 +55,7 @@ enum kind {
 #define FED 128u
 
 #define READ_WRITE (GS_READ | GS_WRITE)
+#define INTEREST (READ_WRITE | GS_HANGUP)
 #define PRIORITIES 5
 
 enum slot_flag {
@@ -71,9 +72,10 @@ enum slot_flag {
 struct slot {
     struct gs_io *first; /* the list of its active watchers */
     uint32_t generation; /* of the registration: distinguishes its events from stale ones */
-    uint8_t registered;  /* what the kernel watches: GS_READ, GS_WRITE, GS_EDGE */
+    uint8_t registered;  /* what the kernel watches: GS_READ, GS_WRITE, GS_HANGUP, GS_EDGE */
     uint8_t flags;       /* enum slot_flag */
     uint8_t poll_flags;  /* of the io_uring poller */
+    uint8_t files;       /* see gs_io_files */
 #ifdef GS_CHECKED
     struct gs_file_identity identity; /* of the file that was registered */
 #endif
@@ -239,7 +241,7 @@ static inline unsigned gs_loop_wanted(const struct slot *slot)
     unsigned wanted = 0;
     for (const struct gs_io *io = slot->first; io; io = io->next)
         wanted |= io->wanted;
-    return wanted & READ_WRITE ? wanted : 0;
+    return wanted & INTEREST ? wanted : 0;
 }
 
 /* `changed` has room for every slot. */

@@ -3,6 +3,7 @@
  * trusts what it reads: if the stack may change meanwhile, or if unwinding fails, the frame
  * pointers are followed. */
 #include "thread/backtrace.h"
+#include "thread/stack_away.h"
 
 #include <ucontext.h>
 #include <unwind.h>
@@ -66,8 +67,9 @@ NOT_FOR_ASAN NOT_FOR_TSAN static uintptr_t follow(struct walk *walk, uintptr_t f
                                                   const void *low, const void *high)
 {
     while (frame && frame >= (uintptr_t)low && frame <= (uintptr_t)high - 16 && frame % 8 == 0) {
-        const uintptr_t *words = (const uintptr_t *)frame;
-        if (!words[1])
+        const uintptr_t *words =
+            walk->thread ? gs_stack_readable(walk->thread, frame) : (const uintptr_t *)frame;
+        if (!words || !words[1])
             return 0;
         add_call(walk->backtrace, words[1] - 1);
         if (words[0] <= frame)
@@ -85,17 +87,25 @@ NOT_FOR_ASAN NOT_FOR_TSAN static void follow_thread(struct walk *walk, uintptr_t
 
 /* ---- Of which thread ---- */
 
-NOT_FOR_ASAN NOT_FOR_TSAN void gs_backtrace_of_waiting(const struct gs_thread *thread,
-                                                       bool is_stable,
+static void unwind_suspended(void *walk)
+{
+    const struct gs_thread *thread = ((struct walk *)walk)->thread;
+    gs_context_call_for_unwind(unwind, walk, thread->sp);
+}
+
+NOT_FOR_ASAN NOT_FOR_TSAN void gs_backtrace_of_waiting(struct gs_thread *thread, bool is_stable,
                                                        struct backtrace *ret_backtrace)
 {
     struct walk walk = {.thread = thread, .backtrace = ret_backtrace};
+    const void *context = gs_stack_readable(thread, (uintptr_t)thread->sp);
     *ret_backtrace = (struct backtrace){0};
-    walk.from = (uintptr_t)context_pc(thread->sp);
+    if (!context)
+        return;
+    walk.from = (uintptr_t)context_pc(context);
     if (is_stable)
-        gs_context_call_for_unwind(unwind, &walk, thread->sp);
+        gs_stack_with(thread, unwind_suspended, &walk);
     if (!walk.has_started)
-        follow_thread(&walk, (uintptr_t)context_frame(thread->sp));
+        follow_thread(&walk, (uintptr_t)context_frame(context));
 }
 
 void gs_backtrace_of_caller(const struct gs_thread *thread, const void *pc,

@@ -21,7 +21,7 @@ struct backtrace {
 /* ---- Walking a stack (backtrace.c) ---- */
 
 /* Backtrace of a thread that has left its stack. is_stable: no worker can run it meanwhile. */
-void gs_backtrace_of_waiting(const struct gs_thread *thread, bool is_stable,
+void gs_backtrace_of_waiting(struct gs_thread *thread, bool is_stable,
                              struct backtrace *ret_backtrace);
 
 /* Backtrace of the calling thread, also on the worker's stack, from the call that returns to pc. */

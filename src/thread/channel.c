@@ -108,8 +108,8 @@ int gs_channel_send(struct gs_channel *channel, const void *item, uint64_t deadl
 {
     CHECKED_WAIT(deadline_ns);
     CHECKED_CHANNEL(channel);
-    static const struct wait_kind sending = {.name = "send to channel",
-                                             WAITS_IN(gs_channel, senders)};
+    static const struct wait_kind sending = {
+        .name = "send to channel", .has_item = true, WAITS_IN(gs_channel, senders)};
     struct gs_thread *self = thread_current();
     struct claimed claimed = {.first = NULL};
     int result;
@@ -127,8 +127,8 @@ int gs_channel_receive(struct gs_channel *channel, void *ret_item, uint64_t dead
 {
     CHECKED_WAIT(deadline_ns);
     CHECKED_CHANNEL(channel);
-    static const struct wait_kind receiving = {.name = "receive from channel",
-                                               WAITS_IN(gs_channel, receivers)};
+    static const struct wait_kind receiving = {
+        .name = "receive from channel", .has_item = true, WAITS_IN(gs_channel, receivers)};
     struct gs_thread *self = thread_current();
     struct claimed claimed = {.first = NULL};
     int result;

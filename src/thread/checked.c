@@ -160,8 +160,7 @@ void gs_checked_joinable(struct gs_call call, const struct gs_thread *thread)
 static const struct gs_thread *holder_at(uintptr_t address)
 {
     const struct gs_thread *thread = gs_stacks_find((const void *)address);
-    bool is_holder = thread && thread_is_live(thread) && address >= (uintptr_t)thread->stack &&
-                     address < (uintptr_t)(thread + 1);
+    bool is_holder = thread && thread_is_live(thread) && thread_contains(thread, address);
     return is_holder ? thread : NULL;
 }
 

@@ -2,13 +2,15 @@
 
 static const struct wait_kind waiting = {.name = "condition", WAITS_IN(gs_cond, waiting)};
 
-static int wait_releasing(struct gs_cond *cond, struct gs_mutex *mutex, uint64_t deadline_ns,
-                          const void *call_site)
+static __attribute__((noinline)) int wait_releasing(struct gs_cond *cond, struct gs_mutex *mutex,
+                                                    uint64_t deadline_ns, const void *call_site)
 {
     spin_lock(&cond->lock);
-    gs_mutex_unlock(mutex);
+    if (mutex)
+        gs_mutex_unlock(mutex);
     int err = gs_thread_wait_for_object(thread_current(), cond, &waiting, deadline_ns, call_site);
-    gs_mutex_lock(mutex, GS_NEVER);
+    if (mutex)
+        gs_mutex_lock(mutex, GS_NEVER);
     return err;
 }
 
@@ -17,21 +19,34 @@ int gs_cond_wait(struct gs_cond *cond, struct gs_mutex *mutex, uint64_t deadline
     CHECKED_WAIT(deadline_ns);
     if (mutex)
         CHECKED_MUTEX_HELD(mutex);
-    if (mutex)
+    if (mutex || !worker_is_in_register() || !spin_try_lock(&cond->lock))
         return wait_releasing(cond, mutex, deadline_ns, __builtin_return_address(0));
+    return wait_for_object(worker_from_register()->current, cond, &waiting, deadline_ns);
+}
+
+/* The lock is held. */
+ALWAYS_INLINE void signal_locked(struct gs_cond *cond, struct worker *worker)
+{
+    struct gs_waiter *waiter = waiters_pop_claimed(worker, &cond->waiting, CLAIM_WOKEN);
+    spin_unlock(&cond->lock);
+    if (waiter)
+        thread_make_ready(worker, waiter->thread);
+}
+
+static __attribute__((noinline)) void signal_slowly(struct gs_cond *cond)
+{
+    struct worker *worker = worker_current();
     spin_lock(&cond->lock);
-    return wait_for_object(thread_current(), cond, &waiting, deadline_ns);
+    signal_locked(cond, worker);
 }
 
 void gs_cond_signal(struct gs_cond *cond)
 {
     CHECKED_WORKER();
-    struct worker *worker = worker_current();
-    spin_lock(&cond->lock);
-    struct gs_waiter *waiter = waiters_pop_claimed(worker, &cond->waiting, CLAIM_WOKEN);
-    spin_unlock(&cond->lock);
-    if (waiter)
-        thread_make_ready(worker, waiter->thread);
+    if (worker_is_in_register() && spin_try_lock(&cond->lock))
+        signal_locked(cond, worker_from_register());
+    else
+        signal_slowly(cond);
 }
 
 void gs_cond_broadcast(struct gs_cond *cond)

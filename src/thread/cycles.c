@@ -72,12 +72,6 @@ static bool read_object(void *to, const void *from, size_t n, bool can_run)
     return true;
 }
 
-NOT_FOR_TSAN static bool is_within(const struct gs_thread *thread, const char *address)
-{
-    const char *stack = *(char *const volatile *)&thread->stack;
-    return address >= stack && address < (const char *)(thread + 1);
-}
-
 /* The thread whose stack or control block contains the address; NULL: none. */
 static struct gs_thread *thread_holding(uintptr_t address)
 {
@@ -87,12 +81,12 @@ static struct gs_thread *thread_holding(uintptr_t address)
      * ours. */
     if ((const char *)found == at)
         return found;
-    struct gs_thread *outer = found && is_within(found, at) ? found : NULL;
+    struct gs_thread *outer = found && thread_contains(found, address) ? found : NULL;
     found = NULL;
     spin_lock_always(&gs_runtime.user_stack_lock);
     GS_LIST_FOREACH (link, &gs_runtime.user_stack_threads) {
         struct gs_thread *thread = gs_container_of(link, struct gs_thread, link);
-        if (is_within(thread, at))
+        if (thread_contains(thread, address))
             found = thread;
     }
     spin_unlock_always(&gs_runtime.user_stack_lock);

@@ -255,6 +255,19 @@ static const struct wait_kind reading = {.name = "readable",
                                          .at = AT_DESCRIPTOR,
                                          WAITS_IN(descriptor, writers)};
 
+/* The kernel, or another kernel thread, may use what is on the stack of a thread that waits
+ * unwatched: the call, and its buffer. */
+static const struct wait_kind reading_on_stack = {.name = "readable",
+                                                  .is_external = true,
+                                                  .object = entry_of_fd,
+                                                  .at = AT_DESCRIPTOR,
+                                                  QUEUED_IN(descriptor, readers)},
+                              writing_on_stack = {.name = "writable",
+                                                  .is_external = true,
+                                                  .object = entry_of_fd,
+                                                  .at = AT_DESCRIPTOR,
+                                                  QUEUED_IN(descriptor, writers)};
+
 static inline struct wait wait_of(int fd, unsigned direction, uint64_t deadline_ns)
 {
     return (struct wait){direction == GS_READ ? &reading : &writing, (const void *)(intptr_t)fd,
@@ -264,7 +277,8 @@ static inline struct wait wait_of(int fd, unsigned direction, uint64_t deadline_
 int gs_descriptor_wait_unwatched(struct descriptor *descriptor, int fd, unsigned direction,
                                  uint64_t deadline_ns)
 {
-    const struct wait wait = wait_of(fd, direction, deadline_ns);
+    struct wait wait = wait_of(fd, direction, deadline_ns);
+    wait.kind = direction == GS_READ ? &reading_on_stack : &writing_on_stack;
     struct gs_thread *self = thread_current();
     spin_lock(&descriptor->lock);
     int err = wait_prepare(self, &wait);

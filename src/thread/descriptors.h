@@ -131,16 +131,30 @@ static inline bool descriptor_may_be_ready(struct descriptor *descriptor, unsign
     return atomic_load_explicit(&descriptor->maybe_ready, memory_order_relaxed) & direction;
 }
 
+/* With one worker nobody else changes the bits, and an atomic operation would wait until what the
+ * thread has pushed onto its cold stack is in the cache. */
 static inline void descriptor_clear(struct descriptor *descriptor, unsigned direction)
 {
-    if (descriptor_may_be_ready(descriptor, direction))
+    unsigned bits = atomic_load_explicit(&descriptor->maybe_ready, memory_order_relaxed);
+    if (!(bits & direction))
+        return;
+    if (gs_runtime.is_multi)
         atomic_fetch_and(&descriptor->maybe_ready, (unsigned char)~direction);
+    else
+        atomic_store_explicit(&descriptor->maybe_ready, (unsigned char)(bits & ~direction),
+                              memory_order_relaxed);
 }
 
 static inline void descriptor_set(struct descriptor *descriptor, unsigned direction)
 {
-    if (!descriptor_may_be_ready(descriptor, direction))
+    unsigned bits = atomic_load_explicit(&descriptor->maybe_ready, memory_order_relaxed);
+    if ((bits & direction) == direction)
+        return;
+    if (gs_runtime.is_multi)
         atomic_fetch_or(&descriptor->maybe_ready, (unsigned char)direction);
+    else
+        atomic_store_explicit(&descriptor->maybe_ready, (unsigned char)(bits | direction),
+                              memory_order_relaxed);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* gs_threads_dump, and the same by a signal. */
 #include "thread/dump.h"
-#include "thread/stacks.h"
+#include "thread/stack_away.h"
 
 struct dump {
     int fd;
@@ -33,7 +33,8 @@ NOT_FOR_TSAN static bool is_stable(const struct dump *dump, const struct gs_thre
 NOT_FOR_TSAN static bool has_context(const struct gs_thread *thread)
 {
     const char *sp = thread->sp;
-    return sp >= thread->stack && sp + sizeof(struct context) <= thread->stack_top;
+    return sp >= thread->stack && sp + sizeof(struct context) <= thread->stack_top &&
+           gs_stack_readable(thread, (uintptr_t)sp);
 }
 
 /* The thread may end meanwhile, and its control block be reused. */
@@ -95,7 +96,7 @@ NOT_FOR_TSAN static void print_running(int fd)
 
 /* ---- Others, which are grouped ---- */
 
-NOT_FOR_TSAN static void add_suspended(const struct dump *dump, const struct gs_thread *thread,
+NOT_FOR_TSAN static void add_suspended(const struct dump *dump, struct gs_thread *thread,
                                        struct dumped *dumped)
 {
     struct backtrace backtrace;
@@ -115,7 +116,13 @@ NOT_FOR_TSAN static void add_suspended(const struct dump *dump, const struct gs_
     gs_dump_add(dumped, &calls);
 }
 
-NOT_FOR_TSAN static void add_thread(const struct dump *dump, const struct gs_thread *thread)
+NOT_FOR_TSAN static bool is_new(const struct gs_thread *thread)
+{
+    const void *context = gs_stack_readable(thread, (uintptr_t)thread->sp);
+    return context && context_pc(context) == (void *)gs_context_start;
+}
+
+NOT_FOR_TSAN static void add_thread(const struct dump *dump, struct gs_thread *thread)
 {
     struct worker *runner = runner_of(thread);
     struct dumped dumped = {.thread = thread};
@@ -128,7 +135,7 @@ NOT_FOR_TSAN static void add_thread(const struct dump *dump, const struct gs_thr
     } else if (!has_context(thread)) {
         dumped.state = DUMPED_CREATED;
         gs_dump_add(&dumped, &calls);
-    } else if (context_pc(thread->sp) == (void *)gs_context_start) {
+    } else if (is_new(thread)) {
         dumped.state = DUMPED_NEW;
         calls.calls[calls.count++] = (const void *)(uintptr_t)thread->fn;
         gs_dump_add(&dumped, &calls);

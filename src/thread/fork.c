@@ -7,7 +7,8 @@
 #include "thread/descriptors.h"
 #include "thread/file_ring.h"
 #include "thread/files.h"
-#include "thread/stacks.h"
+#include "thread/stack_away.h"
+#include "thread/stack_store.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -20,12 +21,14 @@
 static struct worker *leaked_workers;
 
 /* No other function holds one of these locks while it acquires another, or that of the pool of
- * kernel threads, which fork acquires. */
+ * kernel threads, which fork acquires; except that stacks go to the store while deadlines are
+ * locked. The store is unlocked right after the fork: the child frees what it has of others. */
 static void lock_all(struct worker *worker)
 {
     gs_stacks_lock();
     spin_lock_always(&gs_runtime.user_stack_lock);
     spin_lock_always(&worker->deadlines.lock);
+    gs_stack_store_lock();
 }
 
 static void unlock_all(struct worker *worker)
@@ -120,6 +123,7 @@ static void reset_runtime(void)
 void gs_thread_forget(struct gs_thread *thread)
 {
     fiber_done(&thread->fiber);
+    gs_stack_forget(thread);
     thread->is_live = false;
     CHECKED_SET_FATE(thread, FATE_ABANDONED);
     atomic_store(&thread->claim, CLAIM_NONE);
@@ -157,6 +161,8 @@ static int become_child(struct worker *worker, struct gs_thread *self)
     reset_worker(worker);
     forget_others(worker);
     reset_runtime();
+    if (gs_stacks_may_go_away(self))
+        gs_stack_away_watch(worker, self);
     unlock_all(worker);
     pthread_sigmask(SIG_SETMASK, &gs_runtime.signals, NULL);
     return err ? err : gs_reports_start_dumping(worker);
@@ -179,6 +185,7 @@ pid_t gs_fork(void)
     lock_all(worker);
     pid_t pid = fork();
     int err = pid < 0 ? -errno : 0;
+    gs_stack_store_unlock();
     if (!pid)
         return become_child(worker, self);
     unlock_all(worker);
@@ -213,6 +220,7 @@ long gs_fork_leaving(long (*fork_process)(void *argument), void *argument)
     struct worker *worker = worker_current();
     lock_all(worker);
     long pid = fork_process(argument);
+    gs_stack_store_unlock();
     if (pid)
         unlock_all(worker);
     else

@@ -101,16 +101,11 @@ void gs_mutex_unlock_slow(struct gs_mutex *mutex)
         thread_make_ready(worker, waiter->thread);
 }
 
-static bool is_address_of(uintptr_t owner, const struct gs_thread *thread)
-{
-    return owner >= (uintptr_t)thread->stack && owner < (uintptr_t)(thread + 1);
-}
-
 bool gs_mutex_is_owned(const struct gs_mutex *mutex)
 {
     CHECKED_THREAD();
-    return is_address_of(atomic_load_explicit(&mutex->owner, memory_order_relaxed) & ~CONTENDED,
-                         thread_current());
+    return thread_contains(thread_current(),
+                           atomic_load_explicit(&mutex->owner, memory_order_relaxed) & ~CONTENDED);
 }
 
 bool gs_mutex_may_unlock(const struct gs_mutex *mutex)

@@ -59,18 +59,21 @@ void gs_report_backtrace(int fd, const struct backtrace *backtrace)
 extern void tsan_init(void) __asm__("__tsan_init") __attribute__((weak));
 
 /* The sanitizer keeps a stack of calls for each kernel thread, which a switch would confuse until
- * it overflows. */
-static void check_sanitizer(void)
+ * it overflows, or waits for ever. Returns 0, or -ENOTSUP after a report. */
+static int check_sanitizer(void)
 {
-    if (!GS_TSAN && tsan_init)
-        gs_report_printf(gs_report_fd(), "thread sanitizer: the library must be built with it, too "
-                                         "(GS_SANITIZE=thread)\n");
+    if (GS_TSAN || !tsan_init)
+        return 0;
+    gs_report_printf(gs_report_fd(), "thread sanitizer: the library must be built with it, too "
+                                     "(GS_SANITIZE=thread)\n");
+    return -ENOTSUP;
 }
 
 int gs_reports_start(void)
 {
-    check_sanitizer();
-    int err = gs_reports_start_dumping(gs_runtime.workers[0]);
+    int err = check_sanitizer();
+    if (!err)
+        err = gs_reports_start_dumping(gs_runtime.workers[0]);
     if (!err && !gs_runtime.options.leaves_signals)
         gs_overflow_start();
     return err;

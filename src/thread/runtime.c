@@ -3,7 +3,8 @@
 #include "thread/descriptors.h"
 #include "thread/file_ring.h"
 #include "thread/files.h"
-#include "thread/stacks.h"
+#include "thread/stack_away.h"
+#include "thread/stack_store.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -198,6 +199,8 @@ void gs_threads_stats(struct gs_threads_stats *ret_stats)
         ended += count_read(&gs_runtime.workers[i]->ended);
     }
     stats.live = stats.spawned - ended;
+    stats.away = gs_stack_away_count();
+    stats.away_bytes = gs_stack_store_bytes();
     *ret_stats = stats;
 }
 

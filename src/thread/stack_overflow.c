@@ -1,7 +1,7 @@
 /* Stack overflow: the guard below the stack was accessed, or the canary there was overwritten. It
  * is reported, and then causes the same signal as without the runtime. */
 #include "thread/backtrace.h"
-#include "thread/stacks.h"
+#include "thread/stack_away.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -43,6 +43,20 @@ static void print_depth(int fd, const struct backtrace *backtrace)
         gs_report_printf(fd, "\n");
     }
     gs_report_backtrace(fd, backtrace);
+    gs_symbols_close();
+}
+
+static void print_away(const struct gs_thread *thread, const void *context)
+{
+    struct backtrace backtrace;
+    gs_backtrace_of_interrupted(NULL, context, &backtrace);
+    gs_symbols_open(false);
+    gs_report_printf(
+        gs_report_fd(),
+        "stack not private: the stack of thread \"%s\" is used by another, while it is "
+        "away\n",
+        thread->name);
+    gs_report_backtrace(gs_report_fd(), &backtrace);
     gs_symbols_close();
 }
 
@@ -115,10 +129,13 @@ static void on_segv(int number, siginfo_t *info, void *context)
     bool is_sent = info->si_code <= 0;
     const void *sp = gs_stack_pointer_of_interrupted(context);
     struct gs_thread *thread = is_sent ? NULL : gs_stacks_find_overflowed(info->si_addr, sp);
+    struct gs_thread *away = is_sent ? NULL : gs_stacks_find(info->si_addr);
     struct backtrace backtrace;
     if (thread) {
         gs_backtrace_of_interrupted(thread, context, &backtrace);
         print_overflow(thread, &backtrace);
+    } else if (away && thread_is_away(away)) {
+        print_away(away, context);
     } else if (!is_sent && is_in_nonworker(info, context)) {
         print_nonworker(context);
     } else if (has_previous_handler()) {

@@ -2,9 +2,11 @@
  * largest classes are outside: each is mapped when a thread asks for it, so that programs that do
  * not ask need no addresses for them. The lowest pages of a slot are a guard; its top page contains
  * the thread control block, with the stack right below, which has at least the size that its class
- * promises. Free stacks are kept by each worker, in LIFO order. Slots are never unmapped, but their
- * memory is given back when it has not been needed for a while, or by gs_threads_trim. Where the
- * addresses are limited (RLIMIT_AS), nothing is reserved, and all slots are mapped one by one. */
+ * promises. Where stacks may be given back while their threads wait (stack_away.h), control blocks
+ * are an array of their own. Free stacks are kept by each worker, in LIFO order. Slots are never
+ * unmapped, but their memory is given back when it has not been needed for a while, or by
+ * gs_threads_trim. Where the addresses are limited (RLIMIT_AS), nothing is reserved, and all slots
+ * are mapped one by one. */
 #ifndef GS_THREAD_STACKS_H
 #define GS_THREAD_STACKS_H
 
@@ -22,8 +24,8 @@ struct slot_layout {
     size_t guard_size; /* whole pages, the lowest */
 };
 struct slot_layout gs_slot_layout(int stack_class, size_t page_size);
-/* The offset of the control block in the slot with that index. */
-size_t gs_slot_control_block_at(const struct slot_layout *layout, size_t index);
+/* The offset of the end of the stack in the slot with that index. */
+size_t gs_slot_stack_top_at(const struct slot_layout *layout, size_t index);
 
 /* Reserve the addresses, once in the life of the program. Returns 0 or -ENOMEM. */
 int gs_stacks_init(void);
@@ -33,6 +35,15 @@ void gs_stacks_init_worker(struct worker *worker);
 
 /* The class for a stack size, or -EINVAL if it is too large. */
 int gs_stacks_class(size_t stack_size);
+
+/* The same for a stack that may be given back while its thread waits, if there are such stacks. */
+int gs_stacks_class_to_give_back(size_t stack_size);
+
+/* Whether the stack may be given back while the thread waits. */
+static inline bool gs_stacks_may_go_away(const struct gs_thread *thread)
+{
+    return thread->stack_class - (unsigned)PLAIN_CLASSES < RESERVED_CLASSES - PLAIN_CLASSES;
+}
 
 /* Get a stack with its control block; worker: the caller, or NULL if it is no worker. Returns 0,
  * -ENOMEM or -EAGAIN. */
@@ -61,7 +72,7 @@ void gs_stacks_after_fork(struct worker *worker, struct gs_thread *only);
 struct gs_thread *gs_stacks_at(int stack_class, size_t index);
 size_t gs_stacks_count(void);
 
-/* The thread whose slot contains the address; NULL: none. */
+/* The thread whose slot or control block contains the address; NULL: none. */
 struct gs_thread *gs_stacks_find(const void *address);
 
 /* The thread whose stack has overflowed, if it has: its guard contains the address, or the calling

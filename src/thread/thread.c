@@ -1,7 +1,7 @@
 #include "thread/report.h"
 #include "thread/scope.h"
 #include "thread/select.h"
-#include "thread/stacks.h"
+#include "thread/stack_away.h"
 #include "thread/valgrind.h"
 #include "thread/wait.h"
 
@@ -43,7 +43,8 @@ ALWAYS_INLINE int get_stack(struct worker *worker, const struct gs_thread_attrib
     size_t size = attributes->stack_size ? attributes->stack_size : gs_runtime.options.stack_size;
     if (attributes->stack)
         return init_on_user_stack(attributes, ret_thread);
-    int class = gs_stacks_class(size);
+    int class = UNLIKELY(attributes->stack_is_private) ? gs_stack_away_class(attributes, size)
+                                                       : gs_stacks_class(size);
     return class < 0 ? class : gs_stacks_get(worker, class, ret_thread);
 }
 
@@ -75,9 +76,10 @@ ALWAYS_INLINE void make_live(struct gs_thread *thread, bool is_alone)
 ALWAYS_INLINE void init(struct gs_thread *thread, const struct gs_thread_attributes *attributes)
 {
     thread->run.item = (struct gs_policy_item){.priority = (uint8_t)attributes->priority};
-    thread->worker = NULL;
-    atomic_init(&thread->claim, CLAIM_NONE);
-    atomic_init(&thread->park_state, PARK_EMPTY);
+    /* Atomic: a sweep of another worker may look at the former thread of this control block. */
+    __atomic_store_n(&thread->worker, NULL, __ATOMIC_RELAXED);
+    atomic_store_explicit(&thread->claim, CLAIM_NONE, memory_order_relaxed);
+    atomic_store_explicit(&thread->park_state, PARK_EMPTY, memory_order_relaxed);
     atomic_init(&thread->lock.held, false);
     thread->is_uncancelable = thread->is_parking = thread->wait_ignores_cancel = false;
     thread->is_external = thread->is_pinned = thread->is_detached = thread->is_done = false;
@@ -150,6 +152,8 @@ ALWAYS_INLINE int create(struct worker *worker, const struct gs_thread_attribute
     init(thread, attributes);
     make_live(thread, worker && !gs_runtime.is_multi);
     gs_thread_set_tls_base(thread, attributes->thread_pointer);
+    if (UNLIKELY(gs_stacks_may_go_away(thread)))
+        gs_stack_away_watch(worker, thread);
     thread->fn = fn;
     thread->on_end = attributes->on_end;
     thread->argument = argument;
@@ -314,7 +318,8 @@ _Noreturn void gs_thread_exit(void *result)
 /* Returns 0 when the thread has ended, or -errno. */
 static int wait_for_end(struct gs_thread *self, struct gs_thread *thread, uint64_t deadline_ns)
 {
-    static const struct wait_kind joining = {.name = "join", .holder = HOLDER_THREAD};
+    static const struct wait_kind joining = {
+        .name = "join", .is_off_stack = true, .holder = HOLDER_THREAD};
     const struct wait wait = {.kind = &joining, .object = thread, .deadline_ns = deadline_ns};
     spin_lock(&thread->lock);
     if (thread->is_done) {
@@ -372,17 +377,12 @@ __attribute__((no_stack_protector)) static void enqueue_yielded(void *argument)
     gs_thread_enqueue(worker, thread);
 }
 
-/* The first thread leaves the queue and this one is appended: neither the mask nor the length
- * changes. */
-ALWAYS_INLINE void yield_same_priority(struct worker *worker, struct gs_thread *self)
+/* The next item is a thread of the same priority. It leaves the queue and this one is appended:
+ * neither the mask nor the length changes. */
+ALWAYS_INLINE void yield_same_priority(struct worker *worker, struct gs_thread *self,
+                                       struct run_queue *queue)
 {
-    struct run_queue *queue = &worker->queues[level_of(GS_PRIORITY_NORMAL)];
     struct gs_policy_item *item = queue->first;
-    if (UNLIKELY(runnable_of(item)->resume != NULL)) {
-        queue_push(worker, &self->run);
-        dispatch(worker, self);
-        return;
-    }
     worker->countdown--;
     self->run.item.next = NULL;
     *queue->last = &self->run.item;
@@ -391,25 +391,40 @@ ALWAYS_INLINE void yield_same_priority(struct worker *worker, struct gs_thread *
     dispatch_to(worker, self, thread_of(item));
 }
 
-void gs_thread_yield(void)
+static __attribute__((noinline)) void yield_slowly(void)
 {
-    CHECKED_WAIT(GS_NEVER);
     struct worker *worker = worker_current();
     struct gs_thread *self = worker->current;
-    CHECKED_SWITCH(worker, "yield", "");
     self->run.item.wait_point = NULL;
     if (thread_is_mobile(self)) {
         dispatch_then(worker, self, enqueue_yielded, self);
         return;
     }
-    if (LIKELY(worker->ready_mask == 1u << level_of(GS_PRIORITY_NORMAL)) &&
-        LIKELY(worker->countdown > 0) && LIKELY(self->run.item.priority == GS_PRIORITY_NORMAL) &&
-        LIKELY(!worker->policy_queue)) {
-        yield_same_priority(worker, self);
-        return;
-    }
     queue_push(worker, &self->run);
     dispatch(worker, self);
+}
+
+void gs_thread_yield(void)
+{
+    CHECKED_WAIT(GS_NEVER);
+    CHECKED_SWITCH(worker_current(), "yield", "");
+    if (!worker_is_in_register()) {
+        yield_slowly();
+        return;
+    }
+    struct worker *worker = worker_from_register();
+    struct gs_thread *self = worker->current;
+    struct run_queue *queue = &worker->queues[level_of(GS_PRIORITY_NORMAL)];
+    if (UNLIKELY(worker->ready_mask != 1u << level_of(GS_PRIORITY_NORMAL)) ||
+        UNLIKELY(worker->countdown <= 0) ||
+        UNLIKELY(self->run.item.priority != GS_PRIORITY_NORMAL) ||
+        UNLIKELY(worker->policy_queue != NULL) || thread_is_mobile(self) ||
+        UNLIKELY(runnable_of(queue->first)->resume != NULL)) {
+        yield_slowly();
+        return;
+    }
+    self->run.item.wait_point = NULL;
+    yield_same_priority(worker, self, queue);
 }
 
 struct gs_thread *gs_thread_self(void)

@@ -79,8 +79,10 @@ struct wait_kind {
     bool is_external;    /* the wake-up may come from outside the threads */
     bool ignores_cancel; /* a cancellation does not end the wait */
     bool has_queue;
-    uint8_t holder; /* enum holder */
-    uint8_t at;     /* enum waits_at */
+    bool is_off_stack; /* nobody uses the stack of the waiting thread, ... */
+    bool has_item;     /* ... except where waiter.item points to */
+    uint8_t holder;    /* enum holder */
+    uint8_t at;        /* enum waits_at */
     uint16_t lock_offset, queue_offset;
     void *(*object)(const void *at); /* maps wait_object to the object. NULL: it is the object */
     /* Called when a wait was timed out or canceled, under the object's lock, after the thread was
@@ -91,14 +93,17 @@ struct wait_kind {
     void (*abandon)(void *object, struct gs_thread *thread, bool was_queued,
                     struct claimed *claimed);
 };
-#define WAITS_IN(type_, queue_)                                                                    \
+#define QUEUED_IN(type_, queue_)                                                                   \
     .has_queue = true, .lock_offset = offsetof(struct type_, lock),                                \
     .queue_offset = offsetof(struct type_, queue_)
+/* The same; and what the wait needs is in the control block and in the object. */
+#define WAITS_IN(type_, queue_) .is_off_stack = true, QUEUED_IN(type_, queue_)
 
 #define NAME_SIZE 24
 
-/* The thread control block, on the top page of the stack, aligned to a cache line. The first line
- * is used when the thread ends; waiting and switching touch the second and the third. */
+/* The thread control block, aligned to a cache line; on a stack of the program's own, above the
+ * stack. The first line is used when the thread ends; waiting and switching touch the second and
+ * the third. It is small: a thread that waits long has hardly anything else. */
 struct gs_thread {
     union {
         struct gs_thread *joiner;
@@ -131,24 +136,33 @@ struct gs_thread {
     struct gs_waiter waiter; /* for waits at one object; others have waiters on the stack */
 
     atomic_uint park_state;
-    struct gs_waiter *woken_by;
+    uint32_t slot_index; /* of its stack, in the class */
+    union {
+        gs_thread_fn *fn; /* until it starts */
+        struct gs_waiter *woken_by;
+    };
     struct gs_timer timer;
-    uint32_t deadline_index; /* in its worker's deadlines; 0: not in there */
-    uint32_t slot_index;     /* of its stack, in the class */
-    gs_thread_fn *fn;
+    uint32_t deadline_index;      /* in its worker's deadlines; 0: not in there */
     void (*on_end)(void *result); /* only on a stack of the program's; NULL: none */
     unsigned select_start;
-    struct runnable cancel_message;
-    char *stack, *stack_top;       /* the lowest usable byte, and the end */
-    unsigned chain;                /* deadlock.c: the last chain in which it was found */
-    unsigned valgrind_stack;       /* of a stack of the program (valgrind.h) */
-    struct gs_list link;           /* in user_stack_threads */
-    struct worker *bound_worker;   /* NULL: none */
-    void *tls_base;                /* the thread pointer while it runs; NULL: its worker's */
-    struct gs_scope *scope;        /* of which it is a member; NULL: none */
+    char *stack, *stack_top; /* the lowest usable byte, and the end */
+    union {
+        struct gs_list link; /* on a stack of the program's: in user_stack_threads */
+        char *saved;         /* what its stack contains while that is away (stack_away.h) */
+    };
+    unsigned chain;              /* deadlock.c: the last chain in which it was found */
+    unsigned valgrind_stack;     /* of a stack of the program (valgrind.h) */
+    struct worker *bound_worker; /* NULL: none */
+    void *tls_base;              /* the thread pointer while it runs; NULL: its worker's */
+    union {
+        struct runnable cancel_message; /* a message does not use its first half */
+        struct {
+            struct gs_scope *scope; /* of which it is a member; NULL: none */
+            int (*scope_fn)(void *argument);
+            struct gs_thread *next_member, **previous_member; /* guarded by the scope's lock */
+        };
+    };
     struct gs_wait_queue watchers; /* in gs_select, for its end */
-    int (*scope_fn)(void *argument);
-    struct gs_thread *next_member, **previous_member; /* guarded by the scope's lock */
     struct fiber fiber;
     char name[NAME_SIZE];
 #ifdef GS_CHECKED
@@ -159,10 +173,19 @@ _Static_assert(offsetof(struct gs_thread, run.item.next) == 64 &&
                    offsetof(struct gs_thread, wait_kind) == 128 &&
                    offsetof(struct gs_thread, waiter.item) == 192,
                "members that are used together share a cache line");
+_Static_assert(offsetof(struct runnable, item.next) >= 4 * sizeof(void *),
+               "the members of a scope are beside those of a message");
 
 static inline struct gs_thread *thread_current(void)
 {
     return worker_current()->current;
+}
+
+/* Whether the address is on the thread's stack, or in its control block. */
+NOT_FOR_TSAN static inline bool thread_contains(const struct gs_thread *thread, uintptr_t address)
+{
+    return (address >= (uintptr_t)thread->stack && address < (uintptr_t)thread->stack_top) ||
+           (address >= (uintptr_t)thread && address < (uintptr_t)(thread + 1));
 }
 
 static inline bool thread_is_mobile(const struct gs_thread *thread)
@@ -202,10 +225,22 @@ static inline __attribute__((always_inline)) void
 thread_prefetch_stack(const struct gs_thread *thread)
 {
     for (unsigned line = 0; line < STACK_LINES; line++)
-        __builtin_prefetch((const char *)thread->sp + (size_t)line * 64, 1);
+        __builtin_prefetch((const void *)((uintptr_t)thread->sp + (size_t)line * 64), 1);
 }
 
 /* ---- Run queue ---- */
+
+/* The resume functions of threads that are run from a worker's own stack only: they have a TLS base
+ * (tls_base.c), or no stack at present (stack_away.c). */
+void gs_thread_resume_with_tls_base(struct worker *worker, struct runnable *runnable);
+void gs_thread_resume_private(struct worker *worker, struct runnable *runnable);
+
+/* Whether the runnable is a message to the worker rather than a thread. */
+static inline bool runnable_is_message(const struct runnable *runnable)
+{
+    return runnable->resume && runnable->resume != gs_thread_resume_with_tls_base &&
+           runnable->resume != gs_thread_resume_private;
+}
 
 /* HIGH, NORMAL, none, LOW. Computed at every wake-up. */
 static inline unsigned level_of(uint8_t priority)
@@ -219,7 +254,7 @@ _Static_assert((GS_PRIORITY_HIGH ^ 1) == 0 && (GS_PRIORITY_NORMAL ^ 1) == 1 &&
 static inline void queue_push(struct worker *worker, struct runnable *runnable)
 {
     count_add(&worker->ready, 1);
-    if (UNLIKELY(worker->policy_queue) && !runnable->resume) {
+    if (UNLIKELY(worker->policy_queue) && !runnable_is_message(runnable)) {
         gs_runtime.options.policy->push(worker->policy_queue, &runnable->item);
         return;
     }
@@ -394,8 +429,6 @@ unsigned gs_deadlines_expire(struct worker *worker, uint64_t now_ns);
 void gs_thread_set_tls_base(struct gs_thread *thread, void *base);
 bool gs_tls_bases_are_supported(const struct gs_thread_attributes *attributes);
 
-/* The resume function of a thread that has a TLS base. */
-void gs_thread_resume_with_tls_base(struct worker *worker, struct runnable *runnable);
 void gs_worker_restore_tls_base(struct worker *worker);
 
 /* Called on the next stack, before the thread that left its stack can run elsewhere, or can be
@@ -405,12 +438,6 @@ static inline void worker_left_thread(struct worker *worker)
 {
     if (UNLIKELY(worker->has_thread_tls_base))
         gs_worker_restore_tls_base(worker);
-}
-
-/* Whether the runnable is a message to the worker rather than a thread. */
-static inline bool runnable_is_message(const struct runnable *runnable)
-{
-    return runnable->resume && runnable->resume != gs_thread_resume_with_tls_base;
 }
 
 /* ---- The start and the end of a thread (thread.c) ---- */

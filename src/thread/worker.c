@@ -128,7 +128,7 @@ static void promote_lower_levels(struct worker *worker)
 static void push_front(struct worker *worker, struct gs_thread *thread)
 {
     struct run_queue *top = &worker->queues[0];
-    if (worker->policy_queue && !thread->run.resume) {
+    if (worker->policy_queue) {
         queue_push(worker, &thread->run);
         return;
     }

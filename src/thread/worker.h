@@ -43,10 +43,19 @@ struct run_queue {
     struct gs_policy_item *first, **last;
 };
 
-/* LEVELS: one for each priority, and one that is not used (level_of). RESERVED_CLASSES: those of
- * which the addresses are reserved, the smallest (stacks.h). CLASS_USER_STACK: the class of threads
- * on stacks of the program's own. */
-enum { LEVELS = 4, RESERVED_CLASSES = 5, STACK_CLASSES = 7, CLASS_USER_STACK = STACK_CLASSES };
+/* LEVELS: one for each priority, and one that is not used (level_of). */
+enum { LEVELS = 4 };
+
+/* The classes of stacks (stacks.h). Before CLASS_LARGE, their addresses are reserved:
+ * PLAIN_CLASSES of them, then those whose stacks may be given back while their threads wait.
+ * CLASS_USER_STACK: the class of threads on stacks of the program's own. */
+enum {
+    PLAIN_CLASSES = 5,
+    RESERVED_CLASSES = 8,
+    CLASS_LARGE = RESERVED_CLASSES,
+    STACK_CLASSES = 10,
+    CLASS_USER_STACK = STACK_CLASSES
+};
 
 /* Workers that the monitor may add to those that the program asked for, while these are stuck. */
 #define EXTRA_WORKERS_MAX ((unsigned)GS_EXTRA_WORKERS)
@@ -96,6 +105,15 @@ struct pending_events {
         struct watch *watch;
         unsigned events;
     } each[PENDING_EVENTS_MAX];
+};
+
+/* A worker's pass over the stacks that may be given back (stack_away.c). */
+struct sweep {
+    struct gs_timer timer; /* active while a private thread may have its stack */
+    unsigned class;        /* where the pass is: in this word of the class's bitmap */
+    size_t word;
+    uint64_t due_ns;  /* when the first of those that it has passed may be given back */
+    uint64_t busy_ns; /* the time of its steps */
 };
 
 #define SIGNAL_STACK_SIZE ((size_t)64 << 10)
@@ -163,6 +181,7 @@ struct worker {
     struct turn turn;
     struct gs_timer trim_timer; /* active while there are many free stacks */
     uint64_t trim_period_ns;    /* when the period of `free` began */
+    struct sweep sweep;
 #ifdef GS_CHECKED
     struct gs_call call; /* the last call of a thread that may wait */
 #endif
@@ -242,16 +261,32 @@ void gs_worker_set_current(struct worker *worker);
 /* May be called by any kernel thread. Returns NULL in those that are no workers. */
 struct worker *gs_worker_or_null(void);
 
-static inline struct worker *worker_current(void)
+/* Whether worker_from_register may be called. If so, and if a lock is free (spin_try_lock), a
+ * blocking call need not call anything before the switch, which is a tail call: so it saves no
+ * registers. All else is in a function of its own, which it ends in. */
+static inline bool worker_is_in_register(void)
 {
 #ifdef __x86_64__
-    if (LIKELY(gs_runtime.uses_gsbase)) {
-        struct worker *worker;
-        __asm__ volatile("movq %%gs:0, %0" : "=r"(worker) : : "memory");
-        return worker;
-    }
+    return LIKELY(gs_runtime.uses_gsbase);
+#else
+    return false;
 #endif
+}
+
+static inline struct worker *worker_from_register(void)
+{
+#ifdef __x86_64__
+    struct worker *worker;
+    __asm__ volatile("movq %%gs:0, %0" : "=r"(worker) : : "memory");
+    return worker;
+#else
     return gs_worker_from_tls();
+#endif
+}
+
+static inline struct worker *worker_current(void)
+{
+    return worker_is_in_register() ? worker_from_register() : gs_worker_from_tls();
 }
 
 /* ---- Spin locks (worker.c): held for a few instructions; no-ops with one worker ---- */
@@ -289,6 +324,15 @@ static inline void spin_lock(struct gs_spin *lock)
 {
     if (gs_runtime.is_multi)
         spin_lock_always(lock);
+}
+
+/* Returns false if it is held. */
+static inline bool spin_try_lock(struct gs_spin *lock)
+{
+    if (!gs_runtime.is_multi)
+        return true;
+    gs_chaos(CHAOS_LOCK);
+    return LIKELY(!atomic_exchange_explicit(&lock->held, true, memory_order_acquire));
 }
 
 static inline void spin_unlock(struct gs_spin *lock)

@@ -134,6 +134,7 @@ static _Noreturn void serve(const char *const *more)
     for (int i = 0; i < DESCRIPTORS_TAKEN; i++)
         if (dup(STDOUT_FILENO) < 0)
             abort();
+    setenv("GS_POLLER", "epoll", 0); /* whose calls fail */
     unsigned before = count_descriptors("/proc/self/fd");
     fault_enter();
     int status = gs_serve_main(count, (char **)arguments);

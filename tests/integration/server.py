@@ -173,12 +173,15 @@ class Server:
         The prefix is a command that executes it.
         """
         folder.mkdir(parents=True)
+        # Without --poller, event loops are on epoll: io_uring has configurations of its own.
+        environment = {"GS_POLLER": "epoll", **os.environ}
         with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
             process = subprocess.Popen(
                 [*prefix, program(), "serve", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
+                env=environment,
             )
         return cls(process, folder)
 

@@ -200,7 +200,9 @@ def test_a_program_with_the_thread_sanitizer_is_told_to_use_a_library_with_it(
 ) -> None:
     build_exercise(f"{compiler} -g -O1 -fsanitize=thread", flags, installed, tmp_path)
     done = run(["./exercise"], installed, tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
     assert "thread sanitizer: the library must be built with it, too" in done.stderr
+    assert "WARNING" not in done.stderr
 
 
 @pytest.mark.skipif(SANITIZERS != "thread", reason="the library is not built with that sanitizer")

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from conftest import Serve
 from metrics import PATH, Samples, read, value
 from server import PROCESSES, Server, attempts
@@ -93,6 +94,28 @@ def test_stages_export_metrics(serve: Serve, root: Path, arch: str) -> None:
         assert value(samples, "stage_batches_total", stage=stage) > 0
         assert value(samples, "stage_queue", stage=stage) >= 0
         assert value(samples, "stage_refused_total", stage=stage, reason="full") == 0
+
+
+def test_idle_connections_of_user_level_threads_give_their_stacks_back(
+    serve: Serve, root: Path, arch: str
+) -> None:
+    if arch != "user":
+        pytest.skip("others have no user-level threads")
+    server = serve(root, "--workers", "2", "--poller", "epoll", "--metrics", PATH)
+    wires = [Wire(server.address) for _ in range(50)]
+    for _ in range(2):
+        for wire in wires:
+            assert wire.get("/a.txt").body == b"hello\n"
+        for _ in attempts():
+            samples = read(server)
+            if value(samples, "threads_away") >= 50:
+                break
+        assert value(samples, "threads_away") >= 50
+        assert value(samples, "threads_away_bytes") >= 50 * 100
+        assert value(samples, "threads_live") >= 50
+    for wire in wires:
+        wire.close()
+    assert any(value(read(server), "threads_away") < 10 for _ in attempts())
 
 
 def test_without_the_option_there_is_no_such_page(serve: Serve, root: Path) -> None:

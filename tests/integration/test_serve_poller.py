@@ -1,6 +1,7 @@
 """The choice of the event loops' poller."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,30 @@ def test_without_io_uring_the_server_warns_and_serves(
         pytest.skip("the configuration has no choice of poller")
     server = serve(root, "--poller", "io_uring")
     server.expect("no io_uring")
+    assert ask(server.address, "/a.txt") == [b"hello\n"]
+
+
+def test_the_poller_is_chosen_by_what_was_measured_and_shown(serve: Serve, root: Path) -> None:
+    server = serve(root, "--poller", "auto", "--metrics", "/metrics", "--log-level", "info")
+    page = ask(server.address, "/metrics")[0].decode()
+    chosen = re.search(r'gossamer_poller_info{arch="(\w+)",poller="(\w+)"} 1', page)
+    listed = dict(
+        re.findall(
+            r"^(\w+) .*--poller auto: (\w+), ", run_serve("--arch", "list").stdout, re.MULTILINE
+        )
+    )
+    if chosen is None:
+        assert server.arch not in listed
+        return
+    assert listed[chosen[1]] == chosen[2]
+    server.expect(f"--poller auto: {chosen[2]}, ")
+
+
+def test_a_choice_without_io_uring_is_epoll_without_a_warning(
+    serve: Serve, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOSSAMER_NO_IO_URING", "1")
+    server = serve(root, "--poller", "auto")
     assert ask(server.address, "/a.txt") == [b"hello\n"]
 
 

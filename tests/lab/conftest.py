@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from gossamer_lab import cli
-from gossamer_lab.accounting import CpuTime
-from gossamer_lab.derived import with_derived
 from gossamer_lab.experiments.quick import QUICK
-from gossamer_lab.measure import Row, Usage, load_metrics
+from gossamer_lab.measuring.accounting import CpuTime
+from gossamer_lab.measuring.measure import Row, Usage, load_metrics
+from gossamer_lab.report.derived import with_derived
 from gossamer_lab.store import FORMAT, Run, raw_frame
 
 RUN = ["run", "quick", "--scale", "smoke", "--seed", "1", "--out"]
@@ -70,8 +70,9 @@ def report(requests: int, seconds: float, errors: int = 0) -> dict[str, Any]:
         "response_us": times,
         "connect_us": times,
         "first_byte_us": times,
-        "waiting_to_connect": {"count": 0, "longest_us": 0.0},
-        "waiting_for_response": {"count": 16, "longest_us": 90.0},
+        "total_us": times | {"count": requests},
+        "waiting_to_connect": {"count": 0, "mean_us": 0.0, "longest_us": 0.0},
+        "waiting_for_response": {"count": 16, "mean_us": 45.0, "longest_us": 90.0},
         "client_cpu_s": 0.5 * seconds,
     }
 

@@ -48,6 +48,7 @@ def serve(arguments: list[str]) -> int:
     return 0
 
 
+KINDS = ("connect", "first_byte", "response", "total")
 # A histogram of one value, 100 us.
 HISTOGRAM = "HISTFAAAACN4nJNpmSzMwMDAzAABMJoRyHQz2LGAwf4DRGBzBRMAXpEFew=="
 
@@ -94,8 +95,9 @@ def load(arguments: list[str]) -> int:
         "response_us": response,
         "connect_us": response,
         "first_byte_us": response,
-        "waiting_to_connect": {"count": 0, "longest_us": 0.0},
-        "waiting_for_response": {"count": 0, "longest_us": 0.0},
+        "total_us": response,
+        "waiting_to_connect": {"count": 0, "mean_us": 0.0, "longest_us": 0.0},
+        "waiting_for_response": {"count": 0, "mean_us": 0.0, "longest_us": 0.0},
         "client_cpu_s": time.process_time(),
         "keeps_awake": "--idle-spin" in arguments,
         "invalid": "FAKE_VOID" in os.environ,
@@ -108,7 +110,7 @@ def load(arguments: list[str]) -> int:
         return 1
     Path(options["--json"]).write_text(json.dumps(report))
     if "--hdr-log" in options:
-        lines = [f"Tag={kind},0,1,1,{HISTOGRAM}" for kind in ("connect", "first_byte", "response")]
+        lines = [f"Tag={kind},0,1,1,{HISTOGRAM}" for kind in KINDS]
         head = "#[Histogram log format version 1.3]"
         Path(options["--hdr-log"]).write_text("\n".join([head, *lines]) + "\n")
     return 0

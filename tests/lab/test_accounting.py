@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gossamer_lab import accounting, process
-from gossamer_lab.accounting import (
+from gossamer_lab.measuring import accounting, process
+from gossamer_lab.measuring.accounting import (
     CpuTime,
     core_busy_s,
     steal_s,

@@ -1,13 +1,14 @@
 """Means, ratios and marks, on known values."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from conftest import known_rows, make_run, report, row
-from gossamer_lab.accounting import CpuTime
-from gossamer_lab.analysis import Cell, cells
-from gossamer_lab.measure import Row, Usage, load_metrics
+from gossamer_lab.measuring.accounting import CpuTime
+from gossamer_lab.measuring.measure import Row, Usage, load_metrics
+from gossamer_lab.report.cells import Cell, cells
 from gossamer_lab.store import load_run, raw_frame
 
 POINTS = ["305-keep-16", "305-close-128"]
@@ -30,9 +31,19 @@ def test_cpu_time_per_request_is_total_time_over_all_requests() -> None:
     assert given["errors"] == 0
 
 
+def test_the_share_that_a_limited_server_got_is_of_the_time_that_it_and_the_limiter_had() -> None:
+    used = Usage(CpuTime(0.1, 0.3), core_s=0.4, wall_s=2.0, limiter_s=1.2)
+    limited = load_metrics(report(50_000, 2.0), used)
+    assert limited["server_cpu_share_got"] == pytest.approx(0.25)
+    assert limited["core_share_of_both"] == pytest.approx(0.8)
+    alone = load_metrics(report(50_000, 2.0), replace(used, limiter_s=0.0))
+    assert alone["server_cpu_share_got"] == pytest.approx(0.2)
+    assert alone["core_share_of_both"] is None
+
+
 def test_unfinished_requests_count_for_the_longest_wait() -> None:
     given = report(50_000, 2.0)
-    given["waiting_to_connect"] = {"count": 850, "longest_us": 1_990_000.0}
+    given["waiting_to_connect"] = {"count": 850, "mean_us": 1_000_000.0, "longest_us": 1_990_000.0}
     found = load_metrics(given, Usage(CpuTime(0.1, 0.4), core_s=0.7, wall_s=2.0))
     assert (found["waiting_to_connect"], found["waiting_for_response"]) == (850, 16)
     assert (found["connect_max_us"], found["connect_max_wait_us"]) == (2000.0, 1_990_000.0)

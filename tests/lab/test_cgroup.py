@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gossamer_lab import cgroup
+from gossamer_lab.measuring import cgroup
 
 _PROCESS_TREE = """
 import os, signal, sys, time

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from conftest import known_rows, make_run
-from gossamer_lab.compare import (
+from gossamer_lab.statistics.comparison import (
     ALL_POINTS,
     MARGIN,
     Change,
@@ -209,7 +209,7 @@ def test_claims_are_compared_and_differing_verdicts_are_reported(
     show_comparison(found, Console(width=200))
     output = capsys.readouterr().out
     assert "It is so: holds before, does not hold after: wanted: at most 1" in output
-    assert re.search(r"slope of a / slope of b +0\.8 +1\.2 +1\.500", output)
+    assert re.search(r"slope of a / slope of b +0\.8000 +1\.200 +1\.500", output)
     show_comparison(compare(one, one), Console(width=200))
     assert "No verdict differs." in capsys.readouterr().out
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from gossamer_lab import cgroup, context_switches
+from gossamer_lab.measuring import cgroup, context_switches
 
 _SLEEPS, _CHILDREN = 20, 5
 _PROCESS_TREE = f"""

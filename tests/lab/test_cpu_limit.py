@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gossamer_lab import calibration_loop, cpu_limit, process
-from gossamer_lab.service_time import SERVICE, with_service_times
+from gossamer_lab.measuring import calibration_loop, cpu_limit, process
+from gossamer_lab.statistics.service_time import SERVICE, with_service_times
 
 _IS_SHARED = Path("/proc/self/autogroup").exists()
 _TIMEOUT_S = 30.0
@@ -80,7 +80,7 @@ def test_the_counters_of_the_calibration_loop_are_never_torn(tmp_path: Path) -> 
 
 def rows(**columns: list[float | None]) -> pl.DataFrame:
     """Return raw rows of three loads."""
-    return pl.DataFrame({"response_mean_us": [100.0, 200.0, 300.0], **columns})
+    return pl.DataFrame({"servicing_us": [100.0, 200.0, 300.0], **columns})
 
 
 def test_service_times_are_normalized_to_the_average_speed() -> None:
@@ -95,13 +95,18 @@ def test_an_invalid_calibration_is_ignored(beat: float | None) -> None:
     assert counters[SERVICE].to_list() == pytest.approx([200.0, 100.0, 300.0])
 
 
-def test_without_calibration_service_times_are_response_times() -> None:
+def test_without_calibration_service_times_are_servicing_times() -> None:
     for raw in (rows(), rows(calibration_ns=[None, None, None])):
         assert with_service_times(raw)[SERVICE].to_list() == [100.0, 200.0, 300.0]
 
 
+def test_service_times_can_be_had_without_the_correction() -> None:
+    counters = with_service_times(rows(calibration_ns=[1000.0, 4000.0, None]), is_corrected=False)
+    assert counters[SERVICE].to_list() == [100.0, 200.0, 300.0]
+
+
 def test_a_load_without_answers_has_no_service_time() -> None:
     raw = rows(calibration_ns=[1000.0, 1000.0, 1000.0]).with_columns(
-        response_mean_us=pl.lit(None, pl.Float64)
+        servicing_us=pl.lit(None, pl.Float64)
     )
     assert with_service_times(raw)[SERVICE].to_list() == [None] * 3

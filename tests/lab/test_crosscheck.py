@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from gossamer_lab import crosscheck, paths
-from gossamer_lab.accounting import CpuTime
-from gossamer_lab.crosscheck import (
+from gossamer_lab import paths
+from gossamer_lab.experiments.manifest import Experiment, Point
+from gossamer_lab.experiments.quick import QUICK
+from gossamer_lab.measuring import crosscheck
+from gossamer_lab.measuring.accounting import CpuTime
+from gossamer_lab.measuring.crosscheck import (
     AB,
     CLIENTS,
     WRK,
@@ -20,19 +23,23 @@ from gossamer_lab.crosscheck import (
     cross_check,
     warnings,
 )
-from gossamer_lab.experiment import Experiment, Point
-from gossamer_lab.experiments.quick import QUICK
-from gossamer_lab.load import Generator
-from gossamer_lab.measure import Row
-from gossamer_lab.notes import notes
-from gossamer_lab.plan import Plan, RunOptions
-from gossamer_lab.run import RunRequest, run_experiment
+from gossamer_lab.measuring.load import Generator
+from gossamer_lab.measuring.measure import Row
+from gossamer_lab.measuring.plan import Plan, RunOptions
+from gossamer_lab.measuring.run import RunRequest, run_experiment
+from gossamer_lab.measuring.workspace import Workspace, open_workspace, paths_of
+from gossamer_lab.report.notes import notes
 from gossamer_lab.servers import peers
 from gossamer_lab.store import Run, load_run
-from gossamer_lab.workspace import Workspace, open_workspace, paths_of
 
 OUTPUT_OF_WRK = """\
   1 threads and 64 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency     1.75ms  620.11us  12.30ms   93.02%
+    Req/Sec    84.40k     2.11k   88.00k    80.00%
+  Latency Distribution
+     50%  705.00us
+     75%    1.02ms
   84819 requests in 1.01s, 40.85MB read
 Requests/sec:  83979.35
 """
@@ -41,6 +48,14 @@ Concurrency Level:      64
 Time taken for tests:   1.250 seconds
 Complete requests:      50000
 Failed requests:        0
+Time per request:       1.600 [ms] (mean)
+
+Connection Times (ms)
+              min  mean[+/-sd] median   max
+Connect:        0    2   0.9      2       9
+Processing:     1   66   8.0     67     130
+Waiting:        1   65   8.0     66     129
+Total:         10   68   7.1     69     132
 """
 
 _SEND_REQUESTS = """\
@@ -94,6 +109,14 @@ def test_the_output_of_other_clients_is_parsed() -> None:
     assert (ab.requests, ab.seconds) == (50000, 1.25)
 
 
+def test_times_of_other_clients_have_their_kind_and_are_microseconds() -> None:
+    assert WRK.parse(OUTPUT_OF_WRK).times_us == {
+        "response_mean_us": 1750.0,
+        "response_p50_us": 705.0,
+    }
+    assert AB.parse(OUTPUT_OF_AB).times_us == {"total_mean_us": 68_000.0, "total_p50_us": 69_000.0}
+
+
 @pytest.mark.parametrize(
     ("known", "text", "reason"),
     [
@@ -111,12 +134,15 @@ def test_a_client_whose_requests_fail_has_no_result(known: Client, text: str, re
 
 def test_every_client_is_measured_in_every_round_and_compared_with_ours(clients: Path) -> None:
     found = checked(clients, rounds=2)
-    assert [one["name"] for one in found["clients"]] == ["gossamer load", "wrk", "ab"]
-    assert [(row["round"], row["client"]) for row in found["rows"]] == [
-        *((1, name) for name in ("gossamer load", "wrk", "ab")),
-        *((2, name) for name in ("ab", "wrk", "gossamer load")),
+    names = ["gossamer load", "wrk", "ab"]
+    assert [one["name"] for one in found["clients"]] == 2 * names
+    assert [(row["point"], row["round"], row["client"]) for row in found["rows"]] == [
+        (f"cross-check-{load}", number, name)
+        for load in ("keep", "close")
+        for number, order in ((1, names), (2, names[::-1]))
+        for name in order
     ]
-    ours, wrk, ab = found["clients"]
+    ours, wrk, ab, *closing = found["clients"]
     assert ours["server_cpu_ratio"] == pytest.approx(1.0)
     for one in (wrk, ab):
         assert one["failure"] is None
@@ -124,9 +150,15 @@ def test_every_client_is_measured_in_every_round_and_compared_with_ours(clients:
         assert one["client_cpu_us_per_request"] > 0
         cost = one["server_cpu_us_per_request"] / ours["server_cpu_us_per_request"]
         assert one["server_cpu_ratio"] == pytest.approx(cost)
-    assert wrk["command"].endswith("wrk -t1 -c64 -d1s URL/page-305.html")
+    assert wrk["command"].endswith("wrk -t1 -d1s --latency -c 64 URL/page-305.html")
+    assert closing[1]["command"].endswith(
+        "wrk -t1 -d3s --latency -H Connection: close -c 1000 URL/page-305.html"
+    )
+    assert " -k " in ab["command"]
+    assert " -k " not in closing[2]["command"]
     assert ours["command"].split()[1:3] == ["load", "URL/page-305.html"]
-    assert (found["server"], found["point"]) == ("event", "305 B keep-alive, 64 conns")
+    assert (found["server"], ours["point"]) == ("event", "305 B keep-alive, 64 conns")
+    assert closing[0]["point"] == "305 B conn/request, 1000 conns"
     assert found["absent"] == []
     json.dumps(found)
 
@@ -167,7 +199,9 @@ def test_without_other_clients_nothing_is_measured(fake: Path) -> None:
 
 def client_row(name: str, ratio: float | None, failure: str | None = None) -> dict[str, Any]:
     """Return the summary of a client."""
-    return {"name": name, "server_cpu_ratio": ratio, "failure": failure}
+    keep = {"connections": 64, "is_keep_alive": True, "is_limited": False}
+    times = {"mean_ratio": 3.0, "median_ratio": 3.0}
+    return {"name": name, "server_cpu_ratio": ratio, "failure": failure} | keep | times
 
 
 def test_only_unexpected_ratios_are_warnings() -> None:
@@ -184,10 +218,21 @@ def test_only_unexpected_ratios_are_warnings() -> None:
     assert warnings([client_row("ab", None)]) == ["ab cannot be compared with ours, which failed"]
 
 
+def test_times_count_where_a_limit_makes_the_server_the_bottleneck() -> None:
+    close = {"connections": 1000, "is_keep_alive": False, "is_limited": True}
+    low, high = crosscheck.EXPECTED_TIME_RATIO
+    alike = client_row("wrk", 3.0) | close | {"mean_ratio": low, "median_ratio": high}
+    assert warnings([alike, alike | {"median_ratio": None}]) == []
+    assert warnings([alike | {"median_ratio": 1.5}]) == [
+        "wrk's median time is 1.50 times ours, with 1000 connections; from 0.8 to 1.25 is expected"
+    ]
+    assert warnings([alike | {"mean_ratio": 0.5, "is_limited": False}]) == []
+
+
 class SilentObserver:
     """Ignores the progress of a run."""
 
-    def begin(self, _plan: Plan, _done: int, _planned: int) -> None:
+    def begin(self, _plan: Plan, _done: int) -> None:
         """Ignore it."""
 
     def start(self) -> None:
@@ -196,7 +241,7 @@ class SilentObserver:
     def tick(self) -> None:
         """Ignore it."""
 
-    def done(self, _row: Row, _planned: int) -> None:
+    def done(self, _row: Row) -> None:
         """Ignore it."""
 
 
@@ -208,7 +253,7 @@ def test_a_run_stores_its_cross_check_and_a_resumed_one_does_not_repeat_it(
     request = RunRequest(short, scale, clients, tmp_path / "out", RunOptions(1))
     run = run_experiment(request, SilentObserver())
     kept = run.results["cross_check"]
-    assert len(kept["rows"]) == 3 * scale.rounds
+    assert len(kept["rows"]) == 6
     Run(run.folder, run.results | {"complete": False, "measured": 1}, run.raw.head(1)).save()
     resumed = run_experiment(
         replace(request, resumed_run=load_run(str(run.folder))), SilentObserver()
@@ -231,8 +276,8 @@ def test_the_real_clients_agree_that_requests_were_answered() -> None:
         pytest.skip("neither wrk nor ab is installed")
     found = checked(paths.program())
     present = [known.name for known in CLIENTS if paths.peer(known.name)]
-    assert [one["name"] for one in found["clients"]] == ["gossamer load", *present]
-    assert [one["failure"] for one in found["clients"]] == [None] * (1 + len(present))
+    assert [one["name"] for one in found["clients"]] == 2 * ["gossamer load", *present]
+    assert [one["failure"] for one in found["clients"]] == 2 * [None] * (1 + len(present))
     assert all(row["requests"] > 0 for row in found["rows"])
     nginx = peers.peer_program("nginx")
     assert found["server"] == ("nginx" if nginx else "event")

@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 
 from conftest import FAKE
 from gossamer_lab import cli
-from gossamer_lab.experiment import Point
+from gossamer_lab.experiments.manifest import Point
 from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.hosts import pool
-from gossamer_lab.load import Generator, HostsDiedError, Load, LoadFailedError
+from gossamer_lab.measuring.load import Generator, HostsDiedError, Load, LoadFailedError
+from gossamer_lab.measuring.workspace import paths_of
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.server import Site, serving
-from gossamer_lab.workspace import paths_of
 
 _HOSTS = 3
 _POINT = Point("many", 305, 7, 0, hosts=_HOSTS)
@@ -95,7 +95,7 @@ def test_all_hosts_begin_after_the_common_start_and_their_reports_are_merged(
     assert min(row["began_s"] for row in rows) >= 0
     assert report["offered_load"] == 7
     assert report["requests"] == sum(row["requests"] for row in rows) > 0
-    assert generator.histograms.read_text().count("Tag=") == 3
+    assert generator.histograms.read_text().count("Tag=") == 4
 
 
 def test_a_host_that_dies_is_named_and_replaced_for_the_next_load(
@@ -173,7 +173,7 @@ def test_a_measurement_is_invalid_when_hosts_die_each_time(many: Path) -> None:
 _LAB = """
 import time
 from pathlib import Path
-from gossamer_lab import interruption
+from gossamer_lab.measuring import interruption
 from gossamer_lab.hosts import pool
 with interruption.deferred(), pool.open_pool(2, "", Path({folder!r})):
     Path({folder!r}, "up").touch()

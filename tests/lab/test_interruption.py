@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from gossamer_lab import interruption
+from gossamer_lab.measuring import interruption
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -9,7 +9,7 @@ from hdrh.histogram import HdrHistogram
 from gossamer_lab.hosts import histograms, merge
 from gossamer_lab.hosts.pool import split_evenly
 
-_KINDS = ("connect", "first_byte", "response")
+_KINDS = ("connect", "first_byte", "response", "total")
 _LONGEST_NS = 3600 * 10**9
 
 
@@ -37,8 +37,8 @@ def result(host: str, values_us: list[int], **changes: object) -> dict[str, Any]
         "offered_load": 4,
         "measured_load": 3.5,
         "errors": {"timeout": 1, "reset": 0},
-        "waiting_to_connect": {"count": 2, "longest_us": 5e5},
-        "waiting_for_response": {"count": 1, "longest_us": 70.0},
+        "waiting_to_connect": {"count": 2, "mean_us": 4e5, "longest_us": 5e5},
+        "waiting_for_response": {"count": 1, "mean_us": 70.0, "longest_us": 70.0},
         **{f"{kind}_us": times for kind in _KINDS},
     }
     return {"host": host, "began_s": 0.0, "report": report | changes, "log": log_of(values_us)}
@@ -56,11 +56,11 @@ def test_counts_and_rates_are_summed_and_errors_by_kind() -> None:
 
 
 def test_unfinished_requests_are_summed_and_the_longest_wait_is_kept() -> None:
-    late = {"count": 7, "longest_us": 9e5}
+    late = {"count": 7, "mean_us": 4e5, "longest_us": 9e5}
     hosts = [result("a", [100]), result("b", [300], waiting_to_connect=late)]
     report, _ = merge.merged(hosts)
-    assert report["waiting_to_connect"] == {"count": 9, "longest_us": 9e5}
-    assert report["waiting_for_response"] == {"count": 2, "longest_us": 70.0}
+    assert report["waiting_to_connect"] == {"count": 9, "mean_us": 4e5, "longest_us": 9e5}
+    assert report["waiting_for_response"] == {"count": 2, "mean_us": 70.0, "longest_us": 70.0}
 
 
 def test_quantiles_are_those_of_all_requests_not_means_of_the_hosts() -> None:
@@ -108,3 +108,8 @@ def test_a_missing_report_is_none() -> None:
 )
 def test_connections_are_split_evenly(connections: int, hosts: int, expected: list[int]) -> None:
     assert split_evenly(connections, hosts) == expected
+
+
+def test_the_quantiles_of_a_load_without_responses_are_zero() -> None:
+    empty = HdrHistogram(1, 10**9, 3)
+    assert set(histograms.quantiles_us(empty).values()) == {0.0}

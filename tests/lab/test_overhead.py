@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gossamer_lab import cgroup, process
-from gossamer_lab.accounting import tree_pids
-from gossamer_lab.overhead import OverheadError, parse, with_overhead, with_overheads
+from gossamer_lab.measuring import cgroup, process
+from gossamer_lab.measuring.accounting import tree_pids
+from gossamer_lab.measuring.overhead import OverheadError, parse, with_overhead, with_overheads
 from gossamer_lab.servers.server import Launch, Server, Site
 
 _SERVER = """

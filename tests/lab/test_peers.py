@@ -10,17 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from gossamer_lab import paths, program
-from gossamer_lab.accounting import tree_pids
-from gossamer_lab.experiment import Experiment, Point, Program
+from gossamer_lab import paths
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.experiments.are_events_fast import ARE_EVENTS_FAST
-from gossamer_lab.plan import RunOptions, make_plan
+from gossamer_lab.experiments.manifest import Experiment, Point, Program
+from gossamer_lab.measuring import program
+from gossamer_lab.measuring.accounting import tree_pids
+from gossamer_lab.measuring.plan import RunOptions, make_plan
+from gossamer_lab.measuring.workspace import Workspace, open_workspace
 from gossamer_lab.servers import peers, server
 from gossamer_lab.servers.configurations import apache
 from gossamer_lab.servers.server import Launch, Server, ServerFailedError, serving
 from gossamer_lab.servers.toys import toy_server
-from gossamer_lab.workspace import Workspace, open_workspace
 
 PAGE = Point("page", 305, 1, 1)
 NAMES = ("nginx", "lighttpd", "h2o", "apache-prefork", "apache-worker", "apache-event")
@@ -53,7 +54,8 @@ def test_a_peer_serves_the_page_and_leaves_no_process(name: str, workspace: Work
 
 def test_every_peer_in_a_manifest_is_known() -> None:
     named = {name for known in EXPERIMENTS.values() for name in known.peers}
-    assert named <= set(NAMES)
+    stock = {f"apache-{model}, stock" for model in ("prefork", "worker", "event")}
+    assert named <= {*NAMES, *stock}
     assert {"nginx", "apache-prefork", "apache-worker"} <= named
 
 

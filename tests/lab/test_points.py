@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from gossamer_lab.experiment import Experiment, Point, Scale, Variant
-from gossamer_lab.load import Generator
-from gossamer_lab.measure import MeasurementSetup, measure
-from gossamer_lab.plan import RunOptions, UnknownSubjectError, make_plan
-from gossamer_lab.program import Runner
-from gossamer_lab.schedule import Step
+from gossamer_lab.experiments.manifest import Experiment, Point, Scale, Variant
+from gossamer_lab.measuring.histogram_features import features
+from gossamer_lab.measuring.load import Generator
+from gossamer_lab.measuring.measure import MeasurementSetup, measure
+from gossamer_lab.measuring.plan import RunOptions, UnknownSubjectError, make_plan
+from gossamer_lab.measuring.program import Runner
+from gossamer_lab.measuring.schedule import Step
+from gossamer_lab.measuring.workspace import open_workspace, paths_of
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.server import Site
-from gossamer_lab.syn_retries import syn_retry_ratio
-from gossamer_lab.workspace import open_workspace, paths_of
 
 SCALE = Scale("smoke", budget_s=1.0, warmup_s=0.0, max_load_s=0.3, rounds=2)
 POINTS = (
@@ -108,7 +108,8 @@ def test_the_syn_retry_ratio_compares_retried_connections_with_those_before(
         histogram.record_value(ms * 1_000_000, count)
     log = tmp_path / "load.hlog"
     log.write_text(f"#[a head]\nTag=connect,0.0,0.0,3050.0,{histogram.encode().decode()}\n")
-    assert syn_retry_ratio(log) == pytest.approx(40 / 2)
+    assert features(log)["syn_retry_ratio"] == pytest.approx(40 / 2)
+    assert features(log)["second_syn_retry_ratio"] == pytest.approx(6)
     log.write_text("#[a head]\n")
-    assert syn_retry_ratio(log) is None
-    assert syn_retry_ratio(tmp_path / "absent") is None
+    assert features(log)["syn_retry_ratio"] is None
+    assert features(tmp_path / "absent")["hump_us"] is None

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gossamer_lab import process
-from gossamer_lab.accounting import tree_pids
+from gossamer_lab.measuring import process
+from gossamer_lab.measuring.accounting import tree_pids
 
 _SLEEP = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)")
 _STUBBORN = (
@@ -69,7 +69,8 @@ def test_a_process_is_terminated_when_the_lab_is_killed(tmp_path: Path) -> None:
         (
             sys.executable,
             "-c",
-            "import sys, time\nfrom pathlib import Path\nfrom gossamer_lab import process\n"
+            "import sys, time\nfrom pathlib import Path\n"
+            "from gossamer_lab.measuring import process\n"
             f"folder = Path({str(tmp_path)!r})\n"
             f"child = process.start({_SLEEP!r}, 0, folder / 'out', folder / 'err')\n"
             "(folder / 'pid').write_text(f'{child.pid}.')\n"

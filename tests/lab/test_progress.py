@@ -1,15 +1,14 @@
 """The estimate of the time left, and its display."""
 
 import io
-from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from gossamer_lab import progress
-from gossamer_lab.experiment import Experiment, Point, Scale
-from gossamer_lab.plan import Plan, RunOptions
-from gossamer_lab.schedule import STEP_OVERHEAD_S, Step
+from gossamer_lab.experiments.manifest import Experiment, Point, Scale
+from gossamer_lab.measuring import progress
+from gossamer_lab.measuring.plan import Plan, RunOptions
+from gossamer_lab.measuring.schedule import STEP_OVERHEAD_S, Step
 
 _SHORT, _LONG = Point("short", 305, 1, 0), Point("long", 305, 1, 0, min_s=9.0)
 _ROW = {"failure": None, "server_cpu_us_per_request": 1.0, "throughput_per_s": 2.0, "errors": 0}
@@ -43,35 +42,17 @@ def test_the_time_left_follows_from_the_plan_and_the_pace_so_far(
     shown = progress.ConsoleProgress(Console(file=out, width=200))
     plan = a_plan()
     each_s = 1.5 + STEP_OVERHEAD_S
-    shown.begin(plan, 0, 4)
+    shown.begin(plan, 0)
     assert "2 points, 1 round, 1 to 9 s each, about 0:15 in total" in out.getvalue()
     now[0] += 500.0  # the time for preparations
     shown.start()
     for _ in range(2):
         now[0] += each_s
-        shown.done(_ROW, 4)
+        shown.done(_ROW)
     as_planned = progress.minutes(each_s + 9.5 + STEP_OVERHEAD_S)
     assert out.getvalue().splitlines()[-1].startswith(f"[2/4, {as_planned} left] event: ")
     now[0] += 10 * each_s
-    shown.done(_ROW, 4)
+    shown.done(_ROW)
     pace = (12 * each_s + 10) / (3 * each_s + 10)
     slower = progress.minutes(pace * (9.5 + STEP_OVERHEAD_S))
     assert out.getvalue().splitlines()[-1].startswith(f"[3/4, {slower} left] event: ")
-
-
-def test_an_extra_round_is_announced_and_counted() -> None:
-    out = io.StringIO()
-    shown = progress.ConsoleProgress(Console(file=out, width=200))
-    plan = replace(a_plan(), scale=replace(a_plan().scale, rounds=2, max_rounds=4))
-    shown.begin(plan, 0, 2)
-    assert "2 to 4 rounds" in out.getvalue()
-    shown.done(_ROW, 2)
-    shown.done(_ROW, 3)
-    shown.done(_ROW, 3)
-    lines = out.getvalue().splitlines()[1:]
-    assert [line.split(",")[0] for line in lines if line.startswith("[")] == [
-        "[1/2",
-        "[2/3",
-        "[3/3",
-    ]
-    assert lines[2] == "precision below target: adding a round"

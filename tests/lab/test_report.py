@@ -6,19 +6,23 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import vl_convert as vlc
 from hdrh.histogram import HdrHistogram
 from selenium import webdriver
 from selenium.webdriver.support.wait import WebDriverWait
 
 from browser import browser, programs, requests, show
 from conftest import known_rows, make_run, row
-from gossamer_lab.derived import with_derived
 from gossamer_lab.experiments.are_events_fast import ARE_EVENTS_FAST
+from gossamer_lab.experiments.manifest import ChartSpec
 from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.experiments.sandstorm import SANDSTORM
+from gossamer_lab.report.derived import with_derived
+from gossamer_lab.report.line_charts import line_charts
 from gossamer_lab.report.page import write_report
 from gossamer_lab.report.text import method
 from gossamer_lab.store import Run, save_host_rows
@@ -108,7 +112,7 @@ def claims_run(folder: Path) -> Run:
     loads = (16, 128, 400)
     rows = [
         row(0, (number, f"load-{load}", server), 6.0)
-        | {"response_mean_us": slope * load * noise, "measured_load": float(load), "invalid": None}
+        | {"servicing_us": slope * load * noise, "measured_load": float(load), "invalid": None}
         for number, noise in enumerate((0.99, 1.0, 1.01, 1.0), 1)
         for load in loads
         for server, slope in (("event", 50.0), ("nginx", 80.0))
@@ -270,10 +274,9 @@ def hdr_log(slow: bool) -> str:
 
 CROSS_CHECK = {
     "expected_ratio": [0.75, 1.4],
+    "expected_time_ratio": [0.8, 1.25],
     "server": "nginx",
-    "point": "305 B keep-alive, 64 conns",
     "rounds": 2,
-    "seconds": 1,
     "absent": [],
     "warnings": ["a request of ab cost the server 2.00 times as much as one of ours"],
     "clients": [
@@ -284,6 +287,11 @@ CROSS_CHECK = {
             "throughput_per_s": 1000.0,
             "server_cpu_us_per_request": cost,
             "client_cpu_us_per_request": 5.0,
+            "point": "305 B conn/request, 1000 conns",
+            "seconds": 3,
+            "mean_us": 1e4 * cost,
+            "mean_ratio": cost / 5.0,
+            "median_ratio": None,
             "server_cpu_ratio": cost / 6.0,
             "failure": None,
         }
@@ -340,7 +348,8 @@ def test_resources_and_the_cross_check_are_shown_in_tables(tmp_path: Path) -> No
     used = list(csv.DictReader(io.StringIO(linked(html, "resources.csv"))))
     assert [(at["server"], at["measurements"]) for at in used] == [("event", "2"), ("nginx", "2")]
     assert "a request of ab cost the server 2.00 times" in html
-    assert "×2.00" in html
+    for text in ("×2.00", "×2.40", "120 ms", "305 B conn/request, 1000 conns"):
+        assert text in html
     clients = json.loads(linked(html, "cross-check.json"))
     assert [client["name"] for client in clients] == ["gossamer load", "ab"]
 
@@ -362,3 +371,21 @@ def test_the_report_of_a_smoke_run_says_so_below_its_title(run: Run) -> None:
     run.results["headline"] = None
     write_report(run, QUICK)
     assert 'class="note' not in run.report.read_text().partition("</header>")[0]
+
+
+def test_labels_of_axes_are_plain_numbers(tmp_path: Path) -> None:
+    values = ((1e-3, 120.0), (1.0, 0.5), (1e3, 1_200_000.0), (1e6, 2e9))
+    chart_spec = ChartSpec(
+        *("k", "title", "caption", "connections", "v", "x", "y"), log_x=True, log_y=True
+    )
+    shown = [
+        {"server": "event", "point": "p", "x": x, "value": y, "low": None, "high": None, "runs": 1}
+        for x, y in values
+    ]
+    run = make_run(tmp_path / "run", known_rows())
+    run.results["series"] = [{"key": "k", "values": shown, "fits": []}]
+    (chart,) = line_charts(run, replace(SANDSTORM, charts=(chart_spec,)))
+    labels = re.findall(r"<text[^>]*>([^<]+)</text>", vlc.vegalite_to_svg(chart.spec))
+    numbers = [label for label in labels if re.match(r"\W?\d", label)]
+    assert {"0.01", "1", "1,000,000"} <= set(numbers)
+    assert not [label for label in numbers if re.search(r"[a-z]", label, re.IGNORECASE)]

@@ -6,7 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from conftest import RUN, known_rows, make_run, servers_left
-from gossamer_lab import cgroup, cli
+from gossamer_lab import cli
+from gossamer_lab.measuring import cgroup
 from gossamer_lab.store import load_run
 
 pytestmark = pytest.mark.usefixtures("short")

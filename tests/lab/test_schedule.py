@@ -4,10 +4,10 @@ from itertools import groupby
 
 import pytest
 
-from gossamer_lab.experiment import Point, Scale
+from gossamer_lab.experiments.manifest import Point, Scale
 from gossamer_lab.experiments.overload import OVERLOAD
 from gossamer_lab.experiments.quick import QUICK
-from gossamer_lab.schedule import STEP_OVERHEAD_S, Step, interleaved, seconds_per_load
+from gossamer_lab.measuring.schedule import STEP_OVERHEAD_S, Step, interleaved, seconds_per_load
 
 SERVERS = ["event", "nginx", "lighttpd", "h2o"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gossamer_lab import workspace
 from gossamer_lab.experiments.quick import QUICK
+from gossamer_lab.measuring import workspace
 from gossamer_lab.servers.ours import our_servers, parse_arch_list
 from gossamer_lab.servers.ports import free_port
 from gossamer_lab.servers.server import ServerFailedError

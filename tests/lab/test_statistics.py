@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gossamer_lab.statistics import (
+from gossamer_lab.statistics.intervals import (
     LEVEL,
     holm,
     linear_fit,

@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from conftest import METHOD, known_rows, make_run, row
+from gossamer_lab.report.table import duration, show
 from gossamer_lab.store import Run
-from gossamer_lab.table import duration, show
 
 
 def printed(run: Run, width: int) -> str:
@@ -140,6 +140,7 @@ def test_a_smoke_run_begins_with_what_it_is(run: Run) -> None:
     assert printed(run, 80).splitlines()[0] == SMOKE
     run.results["verdicts"] = [
         {"claim": "c", "verdict": "holds", "reason": "r", "quantity": "q", "value": None}
+        | {"uncorrected": None}
     ]
     assert printed(run, 80).splitlines()[0] == SMOKE
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gossamer_lab import fileset
-from gossamer_lab.experiment import Point, ValidityRules
-from gossamer_lab.validity import invalid_reason, load_share
+from gossamer_lab.experiments.manifest import Point, ValidityRules
+from gossamer_lab.measuring import fileset
+from gossamer_lab.measuring.validity import invalid_reason, load_share
 
 POINT = Point("load-500", 305, 500, 1)
 RULE = ValidityRules(exempt=("thread-128",))
@@ -49,8 +49,23 @@ def test_a_measurement_not_limited_by_the_server_is_invalid(
 
 
 def test_failed_requests_may_be_tolerated() -> None:
-    forgiving = ValidityRules(tolerates_errors=True)
+    forgiving = ValidityRules(may_fail=("event",))
     assert invalid_reason(row(errors=3, errors_by_kind="timeout: 3"), POINT, forgiving) is None
+
+
+@pytest.mark.parametrize("server", ["event", "thread-128"])
+def test_a_limited_server_must_be_able_to_get_its_share_of_the_core(server: str) -> None:
+    limited = row(server=server, server_cpu_share=0.25, server_cpu_share_got=0.1)
+    assert invalid_reason(limited | {"core_share_of_both": 0.96}, POINT, RULE) is None
+    found = invalid_reason(limited | {"core_share_of_both": 0.9}, POINT, RULE)
+    assert found == "invalid: other processes used 10% of the server's core"
+    assert invalid_reason(limited | {"core_share_of_both": None}, POINT, RULE) is None
+
+
+def test_a_client_that_is_the_limit_makes_every_measurement_invalid() -> None:
+    thinks = Point("thinks", 305, 500, 1, think_ms=20)
+    assert invalid_reason(row(client_busy=0.96), thinks, RULE) is not None
+    assert invalid_reason(row(client_busy=0.96, server="thread-128"), POINT, RULE) is not None
 
 
 def test_the_measured_load_of_an_exempt_server_may_fall_short() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gossamer_lab.variances import Prior
+from gossamer_lab.statistics.variances import Prior
 
 _COUNT, _DOF = 4000, 6.0
 

@@ -4,24 +4,31 @@ from typing import Any
 
 import pytest
 
-from gossamer_lab.claims import (
-    Claim,
+from gossamer_lab.claims.claim import Claim
+from gossamer_lab.claims.quantities import (
     Conditional,
     Correlation,
-    Extreme,
+    Every,
     Maximum,
     Mean,
     Quantity,
     Ratio,
-    RelativeRmse,
+    Scatter,
     Slope,
-    Sum,
 )
-from gossamer_lab.experiment import Experiment, Point
+from gossamer_lab.claims.verdict import (
+    FAILS,
+    HOLDS,
+    INCONCLUSIVE,
+    Verdict,
+    chance,
+    decide,
+    rounds_of,
+    verdicts,
+)
 from gossamer_lab.experiments import EXPERIMENTS
-from gossamer_lab.statistics import linear_fit
+from gossamer_lab.experiments.manifest import Experiment, Point
 from gossamer_lab.store import raw_frame
-from gossamer_lab.verdict import FAILS, HOLDS, INCONCLUSIVE, Verdict, decide, rounds_of
 
 POINTS = [{"key": f"load-{x}", "connections": x} for x in (1, 100, 500, 1000)]
 SLOPES = {"fast": 10.0, "slow": 15.0}
@@ -86,7 +93,7 @@ def test_an_interval_that_includes_the_limit_is_inconclusive() -> None:
             row["time"] *= 1.5
     found = decided(claim(SLOWER, low=1.55), given)
     assert found.verdict == INCONCLUSIVE
-    assert found.reason == "the interval includes 1.55: more rounds are needed"
+    assert found.reason == "the interval includes 1.55: this run cannot decide"
     assert found.low < 1.55 < found.high
 
 
@@ -104,7 +111,7 @@ def test_invalid_and_failed_measurements_are_ignored() -> None:
 
 
 def test_a_missing_server_is_the_reason() -> None:
-    of = claim(Ratio(Slope("apache", "connections", "time"), SLOWER.denominator), low=1.0)
+    of = claim(Ratio(Slope("apache", "connections", "time"), SLOWER.right), low=1.0)
     known = decided(of, rows(), {"apache": "apache is not on this machine"})
     assert (known.verdict, known.reason) == (INCONCLUSIVE, "apache is not on this machine")
     assert decided(of, rows()).reason == "apache is not part of this run"
@@ -127,7 +134,7 @@ def test_one_round_is_inconclusive() -> None:
     assert found.reason.startswith("an interval needs two rounds")
 
 
-def test_a_correlation_is_tested_on_fishers_z_scale() -> None:
+def test_a_correlation_is_that_of_the_means_over_rounds() -> None:
     fast = Correlation("fast", "connections", "time")
     assert decided(claim(fast, low=0.999), rows()).verdict == HOLDS
     given = rows()
@@ -138,14 +145,32 @@ def test_a_correlation_is_tested_on_fishers_z_scale() -> None:
     assert -1 < found.low < found.high < 0.999
 
 
-def test_minimum_and_maximum_ignore_missing_quantities() -> None:
+def test_every_quantity_must_be_in_the_range_and_none_may_be_missing() -> None:
     slopes = tuple(Slope(name, "connections", "time") for name in ("fast", "slow", "apache"))
-    least = claim(Extreme("min", slopes, "the least", 2), high=11.0)
-    assert decided(least, rows()).value == pytest.approx(10.05, rel=0.01)
-    greatest = claim(Extreme("max", slopes, "the greatest", 2), high=11.0)
-    assert decided(greatest, rows()).verdict == FAILS
-    all_three = claim(Extreme("min", slopes, "the least", 3))
-    assert decided(all_three, rows()).reason == "apache is not part of this run"
+    assert decided(claim(Every(slopes[:2], "slopes"), high=20.0), rows()).verdict == HOLDS
+    failed = decided(claim(Every(slopes[:2], "slopes"), high=11.0), rows())
+    assert failed.verdict == FAILS
+    assert failed.quantity == "slopes, worst of 2: slope of slow"
+    absent = decided(claim(Every(slopes, "slopes"), high=20.0), rows())
+    assert (absent.verdict, absent.reason) == (INCONCLUSIVE, "apache is not part of this run")
+    # A counterexample suffices, whatever is missing.
+    assert decided(claim(Every(slopes, "slopes"), high=11.0), rows()).verdict == FAILS
+
+
+def test_a_missing_point_leaves_a_round_undecided_instead_of_shortening_it() -> None:
+    given = rows()
+    for row in given:
+        if row["point"] == "load-500" and row["server"] == "slow":
+            row["invalid"] = "invalid: the client was the limit"
+    found = decided(claim(SLOWER, low=1.4), given)
+    assert (found.verdict, found.value) == (INCONCLUSIVE, None)
+
+
+def test_equal_rounds_have_an_interval() -> None:
+    found = decided(claim(Maximum("fast", "load", (), "load"), low=999.0), rows())
+    assert found.low is not None
+    assert found.low < 1000 < found.high
+    assert found.verdict == INCONCLUSIVE
 
 
 def test_a_conditional_quantity_rejects_rounds_below_its_condition() -> None:
@@ -171,23 +196,49 @@ def test_slopes_and_correlations_are_over_the_selected_points() -> None:
     assert decided(claim(few), given).verdict == INCONCLUSIVE
 
 
-def test_the_relative_rmse_is_that_of_the_linear_fit() -> None:
-    of = claim(RelativeRmse("fast", "connections", "time"), high=1e-9)
+def test_the_scatter_is_that_of_single_rounds_about_one_line() -> None:
+    of = claim(Scatter("fast", "connections", "time"), high=0.1)
     assert decided(of, rows()).verdict == HOLDS
     given = rows()
     for row in given:
-        row["time"] = {1: 0.0, 100: 2.0, 500: 0.0, 1000: 2.0}[int(row["load"])]
-    known = decided(claim(RelativeRmse("fast", "connections", "time")), given)
-    line = linear_fit([1, 100, 500, 1000], [0, 2, 0, 2])
-    far = [y - line.at(x) for x, y in ((1, 0), (100, 2), (500, 0), (1000, 2))]
-    assert known.value == pytest.approx((sum(d * d for d in far) / 4) ** 0.5)
+        row["time"] *= 1.5 if row["round"] % 2 else 0.5
+    assert decided(of, given).verdict == FAILS
 
 
-def test_a_sum_needs_all_of_its_terms() -> None:
-    load, gone = Maximum("fast", "load", (), "load"), Maximum("apache", "load", (), "its load")
-    assert decided(claim(Sum((load, load)), low=1.0), rows()).value == pytest.approx(2000)
-    missing = decided(claim(Sum((load, gone)), low=1.0), rows())
-    assert missing.reason == "apache is not part of this run"
+def test_a_verdict_without_the_correction_stands_beside_it_where_they_differ() -> None:
+    given = rounds_of(raw_frame(rows()), POINTS, {})
+    slower = rows()
+    for row in slower:
+        if row["server"] == "slow":
+            row["time"] *= 1.2
+    uncorrected = rounds_of(raw_frame(slower), POINTS, {})
+    load = claim(Maximum("fast", "load", (), "load"), high=2000.0)
+    corrected, same = verdicts([claim(SLOWER, high=1.6), load], given, uncorrected)
+    assert corrected["verdict"] == HOLDS
+    assert corrected["value"] == pytest.approx(1.5, abs=1e-6)
+    beside = corrected["uncorrected"]
+    assert beside["verdict"] == FAILS
+    assert beside["value"] == pytest.approx(1.8, abs=1e-6)
+    assert beside["low"] < beside["value"] < beside["high"]
+    assert same["uncorrected"] is None
+
+
+def test_it_is_told_how_many_intervals_miss_by_chance_and_which_verdicts_stand_together() -> None:
+    given = rounds_of(raw_frame(rows()), POINTS, {})
+    near, far = decided(claim(SLOWER, low=1.4), rows()), claim(SLOWER, low=1.0)
+    assert near.low is not None
+    # Just inside the range at 95 %, but not with the wider intervals that hold together.
+    barely = claim(SLOWER, low=near.low * 0.999)
+    absent = claim(Slope("apache", "connections", "time"), low=1.0)
+    found = verdicts([far, barely, absent], given, given)
+    assert [one["verdict"] for one in found] == [HOLDS, HOLDS, INCONCLUSIVE]
+    assert [one["stands_jointly"] for one in found] == [True, False, None]
+    assert chance(found) == {
+        "intervals": 2,
+        "misses": pytest.approx(0.1),
+        "decided": 2,
+        "jointly": 1,
+    }
 
 
 def test_maximum_and_mean_are_over_points() -> None:
@@ -207,9 +258,9 @@ def test_a_manifest_is_consistent(experiment: Experiment) -> None:
     assert len({known.key for known in experiment.claims}) == len(experiment.claims)
     for known in experiment.claims:
         assert known.holds_from > float("-inf") or known.holds_to < float("inf")
-        assert known.published
+        assert known.published or known.reading
         assert known.quantity.description
-    assert bool(experiment.claims) == bool(experiment.document)
+    assert experiment.document or all(known.is_ours for known in experiment.claims)
     subjects = {one.name for one in (*(experiment.architectures or ()), *experiment.toys)}
     subjects |= {*experiment.peers, *(program.name for program in experiment.programs)}
     for named in (*experiment.loads, *experiment.charts):

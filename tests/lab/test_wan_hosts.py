@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from conftest import FAKE
 from gossamer_lab import cli, paths
-from gossamer_lab.experiment import Link
+from gossamer_lab.experiments.manifest import Link
 from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.hosts import network
 from gossamer_lab.hosts.network import Network, NetworkUnavailableError, wan_hosts
@@ -139,7 +139,7 @@ def test_hosts_are_removed_when_an_exception_is_raised(relay: Path, tmp_path: Pa
 _LAB = """
 import time
 from pathlib import Path
-from gossamer_lab.experiment import Link
+from gossamer_lab.experiments.manifest import Link
 from gossamer_lab.hosts.network import wan_hosts
 folder = Path({folder!r})
 with wan_hosts(Path({relay!r}), (Link(1.0),), 1, {core}, folder) as wan:

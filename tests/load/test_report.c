@@ -152,11 +152,48 @@ TEST(requests_in_flight_at_the_end_are_reported_with_their_longest_wait)
     CHECK(connecting && number_after(connecting, "\"count\": ") == 3);
     CHECK(requesting && number_after(requesting, "\"count\": ") == 1);
     CHECK(number_after(connecting, "\"longest_us\": ") >= 100000);
+    CHECK(number_after(connecting, "\"mean_us\": ") >= 100000);
     CHECK(number_after(requesting, "\"longest_us\": ") >= 100000);
     command("-c", "4", "-d", "0.3", "--processes", "2", url, NULL);
     close(server.fd);
     char *text = read_file("out");
     CHECK(strstr(text, "waiting                     4 to connect at the end, the longest for"));
+}
+
+TEST(the_log_has_a_line_for_each_request_with_its_status)
+{
+    struct server server;
+    server_start(&server, serve_hello);
+    char *url = run_url_for(&server);
+    CHECK_EQ(command("-c", "2", "-n", "6", "--log", (char *)path_in_folder("log"), url, NULL), 0);
+    char *log = read_file("log"), *line = strchr(log, '\n');
+    CHECK(!strncmp(log, "start_s,duration_s,status\n", 26));
+    int count = 0;
+    for (; line && line[1]; line = strchr(line + 1, '\n'), count++) {
+        double start_s, duration_s;
+        int status;
+        CHECK_EQ(sscanf(line + 1, "%lf,%lf,%d", &start_s, &duration_s, &status), 3);
+        CHECK(start_s > -1 && duration_s > 0 && duration_s < 60 && status == 200);
+    }
+    CHECK_EQ(count, 6);
+    server_stop(&server);
+}
+
+TEST(the_log_names_what_became_of_requests_without_a_response)
+{
+    struct server server = start_full_listener();
+    char *url = run_url_for(&server);
+    command("-c", "4", "-d", "0.3", "--processes", "2", "--log", (char *)path_in_folder("log"), url,
+            NULL);
+    close(server.fd);
+    const char *line = read_file("log");
+    int count = 0;
+    while ((line = strstr(line, ",waiting\n"))) {
+        line++;
+        count++;
+    }
+    CHECK_EQ(count, 4);
+    CHECK_EQ(command("-n", "1", "--log", "/proc/no/such/folder", url, NULL), 1);
 }
 
 TEST(the_json_of_an_open_loop_has_its_rate_and_send_delay)

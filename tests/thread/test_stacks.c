@@ -1,4 +1,4 @@
-/* The positions of guards, stacks and control blocks for each page size that a kernel can have.
+/* The positions of guards and stacks for each page size that a kernel can have.
  * Pages larger than this kernel's are simulated in child processes, before their first run. */
 #include "tests/thread/overflow.h"
 #include "thread/stacks.h"
@@ -10,8 +10,13 @@
 #define IS_SANITIZED (GS_ASAN + GS_TSAN > 0)
 
 static const size_t page_sizes[] = {4 * KIB, 16 * KIB, 64 * KIB};
-static const size_t promised[STACK_CLASSES] = {16 * KIB, 56 * KIB, 64 * KIB, 256 * KIB,
-                                               MIB,      8 * MIB,  64 * MIB};
+static const size_t promised[STACK_CLASSES] = {16 * KIB, 56 * KIB, 64 * KIB,  256 * KIB, MIB,
+                                               16 * KIB, 56 * KIB, 256 * KIB, 8 * MIB,   64 * MIB};
+
+static bool is_private(int stack_class)
+{
+    return stack_class >= PLAIN_CLASSES && stack_class < RESERVED_CLASSES;
+}
 
 enum { PAGE_SIZES = 3, COLOURS = 16 };
 
@@ -21,9 +26,12 @@ TEST(class_is_the_smallest_that_has_the_bytes)
 {
     CHECK_EQ(gs_stacks_class(1), 0);
     for (int c = 0; c < STACK_CLASSES; c++) {
+        int next = c + 1 == PLAIN_CLASSES ? CLASS_LARGE : c + 1;
+        if (is_private(c))
+            continue;
         CHECK_EQ(gs_stacks_class(promised[c]), c);
         CHECK_EQ(gs_stacks_class(promised[c] - 1), c);
-        CHECK_EQ(gs_stacks_class(promised[c] + 1), c + 1 < STACK_CLASSES ? c + 1 : -EINVAL);
+        CHECK_EQ(gs_stacks_class(promised[c] + 1), next < STACK_CLASSES ? next : -EINVAL);
     }
 }
 
@@ -36,17 +44,17 @@ static void check_slot(int stack_class, size_t page_size)
     CHECK_EQ(layout.guard_size % page_size, 0);
     CHECK_EQ(layout.slot_size % page_size, 0);
     for (size_t i = 0; i < COLOURS; i++) {
-        size_t at = gs_slot_control_block_at(&layout, i);
+        size_t at = gs_slot_stack_top_at(&layout, i);
         CHECK_EQ(at % 64, 0);
         CHECK(at >= layout.guard_size + promised[stack_class]);
-        CHECK(at + sizeof(struct gs_thread) <= layout.slot_size);
-        CHECK(at < former);
+        CHECK(at <= layout.slot_size);
+        CHECK(!i || at < former);
         former = at;
-        CHECK_EQ(gs_slot_control_block_at(&layout, i + COLOURS), at);
+        CHECK_EQ(gs_slot_stack_top_at(&layout, i + COLOURS), at);
     }
 }
 
-TEST(stack_of_each_class_has_the_promised_bytes_between_its_guard_and_the_control_block)
+TEST(stack_of_each_class_has_the_promised_bytes_above_its_guard)
 {
     for (int p = 0; p < PAGE_SIZES; p++)
         for (int c = 0; c < STACK_CLASSES; c++)
@@ -96,7 +104,8 @@ static void *use_all(void *size)
 static void *use_each(void *unused)
 {
     for (int c = 0; c < STACK_CLASSES; c++) {
-        const struct gs_thread_attributes attributes = {.stack_size = promised[c]};
+        const struct gs_thread_attributes attributes = {.stack_size = promised[c],
+                                                        .stack_is_private = is_private(c)};
         size_t size = promised[c] - CALLS_NEED;
         struct gs_thread *thread;
         MUST_EQ(gs_thread_spawn(&attributes, use_all, &size, &thread), 0);
@@ -137,11 +146,13 @@ static void *fill(void *argument)
     return NULL;
 }
 
-static void fill_many(size_t stack_size)
+static void fill_many(int stack_class)
 {
+    size_t stack_size = promised[stack_class];
     static struct gs_thread *threads[THREADS];
     static struct use uses[THREADS];
-    const struct gs_thread_attributes attributes = {.stack_size = stack_size};
+    const struct gs_thread_attributes attributes = {.stack_size = stack_size,
+                                                    .stack_is_private = is_private(stack_class)};
     size_t size = IS_SANITIZED ? stack_size / 4 : stack_size - CALLS_THAT_WAIT_NEED;
     size_t count = FILLED_MAX / stack_size < THREADS ? FILLED_MAX / stack_size : THREADS;
     for (unsigned i = 0; i < count; i++) {
@@ -164,7 +175,7 @@ static void *fill_all(void *unused)
     for (int i = 0; i < 2 * STACK_CLASSES; i++) {
         size_t stack_size = promised[i / 2];
         if (!is_small_for_sanitizer(stack_size) && !is_large_for_emulator(stack_size))
-            fill_many(stack_size);
+            fill_many(i / 2);
         gs_threads_trim();
     }
     return unused;
@@ -191,14 +202,16 @@ TEST(hundreds_of_threads_fill_their_stacks_on_pages_of_every_size)
     }
 }
 
-static size_t stack_size;
+static int stack_class;
 
 /* Other threads have their stacks below and above this one. */
 static void *overflow_among_others(void *unused)
 {
-    const struct gs_thread_attributes attributes = {.name = "glutton", .stack_size = stack_size};
+    const struct gs_thread_attributes attributes = {.name = "glutton",
+                                                    .stack_size = promised[stack_class],
+                                                    .stack_is_private = is_private(stack_class)};
     struct gs_thread *thread;
-    fill_many(stack_size);
+    fill_many(stack_class);
     MUST_EQ(gs_thread_spawn(&attributes, overflow_stack, NULL, &thread), 0);
     join(thread);
     return unused;
@@ -216,7 +229,8 @@ TEST(overflow_is_reported_on_pages_of_every_size)
     for (int i = 0; i < PAGE_SIZES * STACK_CLASSES; i++) {
         unsigned long bytes = 0;
         page_size = page_sizes[i % PAGE_SIZES];
-        stack_size = promised[i / PAGE_SIZES];
+        stack_class = i / PAGE_SIZES;
+        size_t stack_size = promised[stack_class];
         if (page_size < (size_t)sysconf(_SC_PAGESIZE) || is_small_for_sanitizer(stack_size) ||
             is_too_deep(stack_size))
             continue;

@@ -9,7 +9,8 @@
 
 Nothing in the process is changed: a thread that is not running is shown by an unwinder which makes
 gdb believe that the newest frame of the selected kernel thread was called by the thread's last one.
-The library's debug information is required.
+Of a thread whose stack is given back while it waits, the backtrace is found by frame pointers, and
+it cannot be selected. The library's debug information is required.
 """
 
 import time
@@ -18,10 +19,10 @@ from collections.abc import Iterator
 import gdb
 import gdb.unwinder
 
-PAGE = 4096
-# The position of a control block in its slot, as in src/thread/stacks.c.
+# The sizes and positions of control blocks, as in src/thread/stack_class.h.
 LINE = 64
 COLOURS = 16
+CALLS_MAX = 64
 
 WAITING, LEAVING = 1, 3  # enum claim
 AT_OBJECT = 0  # enum waits_at
@@ -32,17 +33,17 @@ SAMPLES_MAX = 4  # how many threads of a group are named
 class Registers:
     """The registers that are saved on a suspended stack, see src/thread/context.h."""
 
-    def __init__(self, sp: int) -> None:
-        """Read the registers saved at sp."""
+    def __init__(self, sp: int, at: int) -> None:
+        """Read the registers saved at sp; `at`: where the contents of that address are now."""
         if gdb.selected_frame().architecture().name().startswith("aarch64"):
             names = ["x29", "x30", *(f"x{n}" for n in range(19, 29))]
-            words = _words(sp, len(names))
+            words = _words(at, len(names))
             self.saved = dict(zip(names, words, strict=True))
             self.pc, self.sp = self.saved["x30"], sp + 176
             self.saved |= {"pc": self.pc, "sp": self.sp}
         else:
             names = ["r15", "r14", "r13", "r12", "rbx", "rbp", "rip"]
-            words = _words(sp + 8, len(names))
+            words = _words(at + 8, len(names))
             self.saved = dict(zip(names, words, strict=True))
             self.pc, self.sp = self.saved["rip"], sp + 8 + 8 * len(names)
             self.saved["rsp"] = self.sp
@@ -80,7 +81,7 @@ class Process:
             yield from self._threads_of(slots)
         head = self.runtime["user_stack_threads"]
         link = head["next"]
-        offset = next(f.bitpos // 8 for f in self.thread_type.fields() if f.name == "link")
+        offset = int(gdb.parse_and_eval("(long)&((struct gs_thread *)0)->link"))
         while int(link) and int(link) != int(head.address):
             yield Thread(self, self._thread_at(int(link) - offset))
             link = link["next"]
@@ -100,21 +101,23 @@ class Process:
         return max((int(w["now_ns"].dereference()) for w in self.workers), default=0)
 
     def _classes(self) -> list[gdb.Value]:
-        for symbol in gdb.lookup_static_symbols("classes"):
-            if symbol.type.strip_typedefs().code != gdb.TYPE_CODE_ARRAY:
-                continue
-            if symbol.type.target().unqualified().name == "stack_class":
-                first, last = symbol.type.range()
-                return [symbol.value()[i] for i in range(first, last + 1)]
-        raise gdb.GdbError("gossamer: this program has no debug information about stacks")
+        symbol = gdb.lookup_global_symbol("gs_stack_classes")
+        if not symbol:
+            raise gdb.GdbError("gossamer: this program has no debug information about stacks")
+        first, last = symbol.type.range()
+        return [symbol.value()[i] for i in range(first, last + 1)]
 
     def _threads_of(self, slots: gdb.Value) -> Iterator["Thread"]:
-        base, size = int(slots["base"]), int(slots["layout"]["slot_size"])
-        room = (self.thread_type.sizeof + LINE - 1) // LINE * LINE
-        each = slots["each"]  # of a large class
+        blocks, each = int(slots["blocks"]), slots["each"]
+        size = ((self.thread_type.sizeof + LINE - 1) // LINE | 1) * LINE
+        base, slot_size = int(slots["base"]), int(slots["layout"]["slot_size"])
         for i in range(int(slots["used"])):
-            inside = base + (i + 1) * size - i % COLOURS * LINE - room
-            value = self._thread_at(int(each[i]) if int(each) else inside)
+            at = base + (i + 1) * slot_size - i % COLOURS * LINE - size  # above the stack
+            if blocks:  # an array
+                at = blocks + i * size
+            elif int(each):  # outside of the reservation
+                at = int(each[i])
+            value = self._thread_at(at)
             if value["is_live"] and not value["is_done"]:
                 yield Thread(self, value)
 
@@ -131,6 +134,8 @@ class Thread:
         self.address = int(value.address)
         self.name = _string(value["name"])
         self.tid = process.running.get(self.address)
+        classes = (gdb.parse_and_eval(name) for name in ("PLAIN_CLASSES", "RESERVED_CLASSES"))
+        self._may_be_away = int(value["stack_class"]) in range(*map(int, classes))
 
     def state(self, now_ns: int) -> str:
         """Describe what it is doing, or what it waits for and for how long."""
@@ -138,7 +143,9 @@ class Thread:
         if self.tid is not None:
             return f"runs in kernel thread {self.tid}"
         if self.what():
-            return f"has waited {self.waited_ms(now_ns):.3f} ms for {self.what()}{self._where()}"
+            place = ", its stack is given back" if self.is_away() else ""
+            waited = f"has waited {self.waited_ms(now_ns):.3f} ms"
+            return f"{waited} for {self.what()}{self._where()}{place}"
         return "is ready" if value["worker"] else "has not started"
 
     def what(self) -> str:
@@ -159,10 +166,33 @@ class Thread:
 
     def registers(self) -> Registers | None:
         """Return the registers with which it resumes; None: it has not started."""
-        registers = Registers(int(self._value["sp"]))
+        sp = int(self._value["sp"])
+        registers = Registers(sp, sp + self._offset())
         start = gdb.lookup_minimal_symbol("gs_context_start") if _has_minimal() else None
         is_new = start and int(start.value().address) == registers.pc
         return None if is_new or _symbol_at(registers.pc) == "gs_context_start" else registers
+
+    def is_away(self) -> bool:
+        """Return whether what its stack contains is in the store of src/thread/stack_away.h."""
+        return self._may_be_away and bool(int(self._value["saved"]))
+
+    def _offset(self) -> int:
+        """Return how far the contents of its stack are from where they belong."""
+        return int(self._value["saved"]) - int(self._value["sp"]) if self.is_away() else 0
+
+    def calls_by_frame_pointers(self, registers: Registers) -> list[int]:
+        """Return the addresses of its calls, the innermost first."""
+        calls, top = [registers.pc], int(self._value["stack_top"])
+        frame = registers.saved.get("rbp", registers.saved.get("x29", 0))
+        while registers.sp <= frame <= top - 16 and frame % 8 == 0 and len(calls) < CALLS_MAX:
+            next_frame, pc = _words(frame + self._offset(), 2)
+            if not pc:
+                break
+            calls.append(pc)
+            if next_frame <= frame:
+                break
+            frame = next_frame
+        return calls
 
     def entry_function(self) -> str:
         """Return the function that it is going to call."""
@@ -224,6 +254,12 @@ def _select_kernel_thread(tid: int) -> None:
     raise gdb.GdbError(f"gossamer: gdb knows of no kernel thread {tid}")
 
 
+def _describe(pc: int) -> str:
+    at = gdb.find_pc_line(pc - 1)
+    line = f" at {at.symtab.filename}:{at.line}" if at.symtab else ""
+    return f"{pc:#x} in {_symbol_at(pc - 1) or '??'} (){line}"
+
+
 def _calls(thread: Thread, options: str = "") -> Iterator[str]:
     """Yield the lines of a backtrace of the thread; keep the selected kernel thread."""
     before = gdb.selected_thread()
@@ -233,6 +269,10 @@ def _calls(thread: Thread, options: str = "") -> Iterator[str]:
             registers = thread.registers()
             if not registers:
                 yield f"starts in {thread.entry_function()}"
+                return
+            if thread.is_away():
+                calls = enumerate(thread.calls_by_frame_pointers(registers))
+                yield from (f"#{level}  {_describe(pc)}" for level, pc in calls)
                 return
             unwinder.show(registers)
         else:
@@ -326,6 +366,9 @@ class _Thread(gdb.Command):
         thread = Process().find(text)
         if thread.tid is not None:
             _select_kernel_thread(thread.tid)
+        elif thread.is_away():
+            print("its stack is given back while it waits: see gossamer bt")
+            return
         elif registers := thread.registers():
             unwinder.show(registers)
             gdb.newest_frame().older().select()

@@ -75,6 +75,9 @@ struct event_base *event_base_new_with_config(const struct event_config *config)
     }
     TAILQ_INIT(&base->later);
     base->running_priority = -1;
+    base->settlings = 1;
+    base->has_ticks = gs_ev_has_ticks();
+    base->identities = -1;
     if (gs_ev_configure(base, config)) {
         gs_ev_warnx("%s: no event mechanism available", __func__);
         goto free_base;
@@ -114,6 +117,8 @@ static void delete_inserted(struct event_base *base)
         while (slot && (event = LIST_FIRST(&slot->events)))
             gs_ev_del(event, GS_EV_EVEN_IF_FINALIZING);
     }
+    while ((event = LIST_FIRST(&base->strays)))
+        gs_ev_del(event, GS_EV_EVEN_IF_FINALIZING);
     for (int i = 0; i < GS_EV_SIGNALS; i++) {
         struct event_dlist *events = gs_ev_signal_events(base, i);
         while (events && (event = LIST_FIRST(events)))
@@ -175,10 +180,11 @@ int event_reinit(struct event_base *base)
 {
     gs_ev_lock(base->lock);
     int err = gs_loop_after_fork(base->loop);
-    gs_ev_unlock(base->lock);
     if (err)
         gs_ev_errx(1, "%s: could not reinitialize event mechanism", __func__);
-    return 0;
+    bool are_open = gs_ev_identify_all(base);
+    gs_ev_unlock(base->lock);
+    return are_open ? 0 : -1;
 }
 
 int evthread_make_base_notifiable(struct event_base *base)

@@ -15,7 +15,8 @@
  * 1. Only the thread that runs the base uses `loop` and the watchers in `slots`, except for
  *    gs_loop_wake.
  * 2. A descriptor whose events have changed since its watcher was adjusted is in `changed`, once.
- *    They are adjusted before the wait (gs_ev_settle_descriptors).
+ *    They are adjusted before the wait (gs_ev_settle_descriptors), and are in `settling` until the
+ *    kernel has met them (gs_ev_see_files).
  * 3. The lock is released for the wait only. The first watcher that is called takes it again.
  * 4. An event has EVLIST_INSERTED if it is in the list of its descriptor or signal, EVLIST_TIMEOUT
  *    if it is among the timers, and EVLIST_ACTIVE or EVLIST_ACTIVE_LATER if it is in a queue. The
@@ -66,12 +67,16 @@ struct gs_ev_slot {
     struct gs_io io;
     struct event_dlist events; /* the last one that was added first */
     uint16_t readers, writers, closers;
-    uint16_t levels;      /* events that are level-triggered: then the others are, too */
-    bool is_changed : 1;  /* in `changed` */
-    bool is_set : 1;      /* the number may refer to another file than the watcher knows */
-    bool is_watched : 1;  /* the watcher is active */
-    bool is_known : 1;    /* the kernel has accepted the descriptor */
-    bool only_closes : 1; /* watched for the end of the connection only */
+    bool is_changed : 1; /* in `changed` */
+    bool is_set : 1;     /* the number may refer to another file than the watcher knows */
+    bool is_watched : 1; /* the watcher is active */
+    bool is_edge : 1;    /* the interest is edge-triggered */
+    uint8_t files;       /* the loop's count of the files that it registered */
+    uint32_t file;       /* the number of the file, from 1 */
+    uint64_t inode;      /* of the file when it was identified */
+    /* The settlings at which the file was identified, the watcher adjusted, and the first event
+     * added. */
+    uint32_t identified, settled, began;
 };
 
 /* 32 slots each: a watcher must not be moved. */
@@ -124,13 +129,19 @@ struct event_base {
 
     struct gs_ev_slot **chunks;
     unsigned chunk_count;
-    int *changed;
-    unsigned changed_count, changed_capacity;
+    int *changed, *settling;
+    unsigned changed_count, settling_count, changed_capacity;
+    uint64_t files;            /* the loop's count of the files that it registered */
+    uint32_t settlings;        /* how often `changed` was passed on, and one more */
+    struct event_dlist strays; /* whose files were closed, and the numbers reused */
+    int identities;            /* an epoll set that tells files apart; -1: none yet */
 
     struct gs_ev_timers timers;
     struct timeval *common_timeouts[256];
     unsigned common_timeout_count;
-    uint64_t now_us; /* of this iteration; 0: the clock is read */
+    uint64_t now_us;              /* of this iteration; 0: the clock is read */
+    uint64_t read_us, read_ticks; /* the clock as it was last read outside, and when */
+    bool has_ticks;
     int64_t wall_offset_us;
     uint64_t wall_offset_since_us;
 
@@ -193,6 +204,8 @@ int gs_ev_clear_queues(struct event_base *base, bool runs_finalizers);
 
 /* ---- run.c ---- */
 
+/* Whether the processor has a counter of time that is cheaper than the clock. */
+bool gs_ev_has_ticks(void);
 /* Returns the time of this iteration, or the current one: microseconds of the monotonic clock. */
 uint64_t gs_ev_now_us(struct event_base *base);
 
@@ -201,8 +214,19 @@ uint64_t gs_ev_now_us(struct event_base *base);
 /* Each returns 0, or -1 with errno. */
 int gs_ev_insert_io(struct event_base *base, struct event *event);
 void gs_ev_remove_io(struct event_base *base, struct event *event);
+/* Whether its file was closed and the number reused: the event gets nothing until it is added. */
+static inline bool gs_ev_is_stray(const struct event *event)
+{
+    return !event->ev_file && event->ev_evcallback.evcb_flags & EVLIST_INSERTED &&
+           event->ev_events & GS_EV_IO && event->ev_fd >= 0;
+}
+int gs_ev_insert_stray(struct event_base *base, struct event *event);
+/* After a fork. Returns whether all descriptors that have events are open. */
+bool gs_ev_identify_all(struct event_base *base);
 /* Pass on what has changed; the thread that runs the base. */
 void gs_ev_settle_descriptors(struct event_base *base);
+/* After the wait, likewise: which files has the kernel met? */
+void gs_ev_see_files(struct event_base *base);
 void gs_ev_activate_io(struct event_base *base, int fd, short events);
 /* Returns the slot, or NULL. */
 struct gs_ev_slot *gs_ev_find_slot(const struct event_base *base, int fd);
@@ -253,12 +277,24 @@ void gs_ev_free_onces(struct event_base *base);
 /* Noted by debug mode, which ends the program at a misuse. */
 void gs_ev_debug_assigned(const struct event *event);
 void gs_ev_debug_unassigned(const struct event *event);
-void gs_ev_debug_added(const struct event *event, bool is_added);
-void gs_ev_debug_must_be_assigned(const struct event *event, const char *caller);
+void gs_ev_note_added(const struct event *event, bool is_added);
+void gs_ev_check_assigned(const struct event *event, const char *caller);
 void gs_ev_debug_must_not_be_added(const struct event *event, const char *caller);
 /* It is too late to enable debug mode: there is a base, or an event. */
 void gs_ev_debug_begin(void);
 void gs_ev_debug_shutdown(void);
 extern bool gs_ev_is_debugging;
+
+static inline void gs_ev_debug_added(const struct event *event, bool is_added)
+{
+    if (gs_ev_is_debugging)
+        gs_ev_note_added(event, is_added);
+}
+
+static inline void gs_ev_debug_must_be_assigned(const struct event *event, const char *caller)
+{
+    if (gs_ev_is_debugging)
+        gs_ev_check_assigned(event, caller);
+}
 
 #endif

@@ -133,10 +133,8 @@ static _Noreturn void end(const char *caller, const char *fault, const struct ev
                (unsigned)event->ev_evcallback.evcb_flags);
 }
 
-void gs_ev_debug_added(const struct event *event, bool is_added)
+void gs_ev_note_added(const struct event *event, bool is_added)
 {
-    if (!gs_ev_is_debugging)
-        return;
     pthread_mutex_lock(&mutex);
     struct entry *entry = find(event);
     if (!entry)
@@ -145,10 +143,8 @@ void gs_ev_debug_added(const struct event *event, bool is_added)
     pthread_mutex_unlock(&mutex);
 }
 
-void gs_ev_debug_must_be_assigned(const struct event *event, const char *caller)
+void gs_ev_check_assigned(const struct event *event, const char *caller)
 {
-    if (!gs_ev_is_debugging)
-        return;
     pthread_mutex_lock(&mutex);
     if (!find(event))
         end(caller, "a non-initialized", event);

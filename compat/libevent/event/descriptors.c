@@ -1,8 +1,14 @@
 /* The events of each descriptor, and their interest. All events of a descriptor share a watcher of
- * the loop, which is adjusted before the wait: adding and deleting events makes no system call.
+ * the loop, which is adjusted before the wait: adding and deleting events makes no system call that
+ * changes the kernel's interest.
  *
- * Whenever an event is added, the watcher is set again, because the number may have been closed and
- * opened since: the loop then asks the kernel whether it still refers to the file that it knows. */
+ * Programs close descriptors whose events are added, and get the number again for another file. Then
+ * the old events are strays: they stay added, and get nothing until they are added again. What tells
+ * that the file is another one:
+ *   - The first time that an assigned event is added, the file is identified.
+ *   - Later, the watcher is set again, so the loop asks the kernel whether the number still refers to
+ *     the file that it knows. What it finds is seen when the descriptor is reported (gs_io_files):
+ *     events that were added at that time belong to the new file, those before are strays. */
 #include "compat/libevent/event/base.h"
 #include "compat/libevent/event/log.h"
 #include "compat/libevent/event/memory.h"
@@ -23,6 +29,107 @@ struct gs_ev_slot *gs_ev_find_slot(const struct event_base *base, int fd)
     return &base->chunks[chunk][fd % GS_EV_CHUNK];
 }
 
+/* ---- Files ---- */
+
+/* Add a file that is no socket to a set of its own that nobody waits for: it is in the set already
+ * if this number referred to it before. Returns 0 if not, or an error of errno. */
+static int add_to_identities(struct event_base *base, int fd)
+{
+    if (base->identities < 0)
+        base->identities = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLET};
+    if (base->identities < 0)
+        return EEXIST;
+    return epoll_ctl(base->identities, EPOLL_CTL_ADD, fd, &event) ? errno : 0;
+}
+
+/* Find out which file the number refers to. Returns 0, or an error of errno: it is not open, or
+ * epoll does not take it. */
+static int identify(struct event_base *base, struct gs_ev_slot *slot, bool *ret_is_other)
+{
+    struct stat attributes;
+    int fd = slot->io.fd;
+    if (fstat(fd, &attributes))
+        return errno;
+    int err = S_ISSOCK(attributes.st_mode) ? EEXIST : add_to_identities(base, fd);
+    if (err && err != EEXIST && base->method == GS_EV_EPOLL)
+        return err;
+    *ret_is_other = !err || slot->inode != attributes.st_ino;
+    slot->inode = attributes.st_ino;
+    slot->identified = base->settlings;
+    return 0;
+}
+
+static void mark_changed(struct event_base *base, struct gs_ev_slot *slot)
+{
+    if (slot->is_changed)
+        return;
+    slot->is_changed = true;
+    base->changed[base->changed_count++] = slot->io.fd;
+    if (base->lock)
+        gs_ev_wake(base);
+}
+
+static void add_to_counts(struct gs_ev_slot *slot, short events, int change)
+{
+    if (events & EV_READ)
+        slot->readers = (uint16_t)(slot->readers + change);
+    if (events & EV_WRITE)
+        slot->writers = (uint16_t)(slot->writers + change);
+    if (events & EV_CLOSED)
+        slot->closers = (uint16_t)(slot->closers + change);
+}
+
+/* The number refers to another file. Events that were added at `kept_since` or later belong to it.
+ */
+static void part_from_strays(struct event_base *base, struct gs_ev_slot *slot, uint32_t kept_since)
+{
+    slot->file += slot->file == UINT32_MAX ? 2 : 1;
+    struct event *event, *next;
+    for (event = LIST_FIRST(&slot->events); event; event = next) {
+        next = LIST_NEXT(event, ev_next);
+        if ((int32_t)(event->ev_added - kept_since) >= 0) {
+            event->ev_file = slot->file;
+            continue;
+        }
+        LIST_REMOVE(event, ev_next);
+        add_to_counts(slot, event->ev_events, -1);
+        event->ev_file = 0;
+        LIST_INSERT_HEAD(&base->strays, event, ev_next);
+    }
+    mark_changed(base, slot);
+}
+
+/* Whether the interest was passed on before the current wait. */
+static bool is_settling(const struct event_base *base, const struct gs_ev_slot *slot)
+{
+    return base->settling_count && slot->settled + 1 == base->settlings;
+}
+
+/* Whether the loop has registered files since the last wait; the thread that runs the base. */
+static bool has_new_files(const struct event_base *base)
+{
+    struct gs_loop_counts counts;
+    gs_loop_counts(base->loop, &counts);
+    return counts.files != base->files;
+}
+
+/* After the interest was passed on: if the loop has registered a file that was not identified
+ * before, which one? */
+static void see_file(struct event_base *base, struct gs_ev_slot *slot)
+{
+    uint8_t files = (uint8_t)gs_io_files(&slot->io);
+    if (files == slot->files)
+        return;
+    slot->files = files;
+    bool is_other;
+    if (slot->identified == slot->settled || identify(base, slot, &is_other))
+        return;
+    slot->identified = slot->settled;
+    if (is_other)
+        part_from_strays(base, slot, slot->settled);
+}
+
 /* ---- Events of the kernel ---- */
 
 void gs_ev_activate_io(struct event_base *base, int fd, short events)
@@ -38,12 +145,19 @@ void gs_ev_activate_io(struct event_base *base, int fd, short events)
     }
 }
 
-/* The watcher was stopped: its events stay added, as if the kernel had nothing to report. */
-static void on_refused(struct gs_ev_slot *slot)
+/* The watcher was stopped. Events that were added to a descriptor without events would have been
+ * refused at once, had the kernel been asked then; others stay added, as strays. */
+static void on_refused(struct event_base *base, struct gs_ev_slot *slot)
 {
     errno = -gs_io_error(&slot->io);
     gs_ev_warn("Epoll ADD on fd %d failed", slot->io.fd);
-    slot->is_watched = slot->is_known = false;
+    slot->is_watched = false;
+    bool were_added_unseen = slot->began == slot->settled && slot->identified != slot->settled;
+    struct event *event;
+    while (were_added_unseen && (event = LIST_FIRST(&slot->events)))
+        gs_ev_del(event, GS_EV_NEVER_BLOCKS);
+    if (!LIST_EMPTY(&slot->events))
+        part_from_strays(base, slot, base->settlings + 1);
 }
 
 static void on_events(struct gs_io *io, unsigned events)
@@ -51,13 +165,15 @@ static void on_events(struct gs_io *io, unsigned events)
     struct gs_ev_slot *slot = gs_container_of(io, struct gs_ev_slot, io);
     struct event_base *base = io->watcher.data;
     if (events & GS_FAILED) {
-        on_refused(slot);
+        on_refused(base, slot);
         return;
     }
+    if (is_settling(base, slot) && has_new_files(base))
+        see_file(base, slot);
     short happened = EV_ET;
     if (events & GS_HANGUP)
         happened |= EV_CLOSED;
-    if (events & GS_READ && !slot->only_closes)
+    if (events & GS_READ)
         happened |= EV_READ;
     if (events & GS_WRITE)
         happened |= EV_WRITE;
@@ -81,16 +197,23 @@ static int grow_chunks(struct event_base *base, unsigned chunk)
     return 0;
 }
 
-/* `changed` has room for every slot. */
+static int reserve_list(int **list, unsigned capacity)
+{
+    int *grown = gs_ev_realloc(*list, capacity * sizeof *grown);
+    if (!grown)
+        return -1;
+    *list = grown;
+    return 0;
+}
+
+/* `changed` and `settling` have room for every slot. */
 static int reserve_changed(struct event_base *base)
 {
     unsigned capacity = base->chunk_count * GS_EV_CHUNK;
     if (base->changed_capacity >= capacity)
         return 0;
-    int *changed = gs_ev_realloc(base->changed, capacity * sizeof *changed);
-    if (!changed)
+    if (reserve_list(&base->changed, capacity) || reserve_list(&base->settling, capacity))
         return -1;
-    base->changed = changed;
     base->changed_capacity = capacity;
     return 0;
 }
@@ -120,18 +243,12 @@ void gs_ev_free_slots(struct event_base *base)
         gs_ev_free(base->chunks[i]);
     gs_ev_free(base->chunks);
     gs_ev_free(base->changed);
+    gs_ev_free(base->settling);
+    if (base->identities >= 0)
+        close(base->identities);
 }
 
 /* ---- Adding and deleting events ---- */
-
-static void mark_changed(struct event_base *base, struct gs_ev_slot *slot)
-{
-    if (slot->is_changed)
-        return;
-    slot->is_changed = true;
-    base->changed[base->changed_count++] = slot->io.fd;
-    gs_ev_wake(base);
-}
 
 static uint32_t epoll_events(short events)
 {
@@ -139,52 +256,19 @@ static uint32_t epoll_events(short events)
            (events & EV_CLOSED ? EPOLLRDHUP : 0u) | (events & EV_ET ? EPOLLET : 0u);
 }
 
-/* Try with a set of its own whether epoll takes the descriptor. Returns 0, or an error of errno. */
-static int try_epoll(int fd)
+static int refuse(const struct event_base *base, const struct event *event, int err)
 {
-    int set = epoll_create1(EPOLL_CLOEXEC);
-    if (set < 0)
-        return 0;
-    struct epoll_event event = {.events = EPOLLIN};
-    int err = epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) ? errno : 0;
-    close(set);
-    return err;
-}
-
-/* A descriptor that is not open is refused at once, and by epoll also a regular file. */
-static int refuse(const struct event_base *base, int fd, short events)
-{
-    struct stat attributes;
-    int err = 0;
-    if (fstat(fd, &attributes))
-        err = errno;
-    else if (base->method == GS_EV_EPOLL && !S_ISSOCK(attributes.st_mode) &&
-             !S_ISFIFO(attributes.st_mode))
-        err = try_epoll(fd);
-    if (!err)
-        return 0;
     errno = err;
+    short events = event->ev_events;
     if (base->method == GS_EV_EPOLL)
         gs_ev_warn("Epoll ADD(%u) on fd %d failed. Old events were 0; read change was %d (%s); "
                    "write change was %d (%s); close change was %d (%s)",
-                   epoll_events(events), fd, events & EV_READ ? 1 : 0,
+                   epoll_events(events), event->ev_fd, events & EV_READ ? 1 : 0,
                    events & EV_READ ? "add" : "none", events & EV_WRITE ? 1 : 0,
                    events & EV_WRITE ? "add" : "none", events & EV_CLOSED ? 1 : 0,
                    events & EV_CLOSED ? "add" : "none");
     errno = err;
     return -1;
-}
-
-static void add_to_counts(struct gs_ev_slot *slot, short events, int change)
-{
-    if (events & EV_READ)
-        slot->readers = (uint16_t)(slot->readers + change);
-    if (events & EV_WRITE)
-        slot->writers = (uint16_t)(slot->writers + change);
-    if (events & EV_CLOSED)
-        slot->closers = (uint16_t)(slot->closers + change);
-    if (!(events & EV_ET))
-        slot->levels = (uint16_t)(slot->levels + change);
 }
 
 static unsigned interest_of(const struct gs_ev_slot *slot)
@@ -211,27 +295,59 @@ static int count_event(struct gs_ev_slot *slot, const struct event *event)
     return 0;
 }
 
+/* Whether the event was added to this file before, as far as is known: the loop asks the kernel
+ * before the wait. */
+static bool is_verified_later(const struct event_base *base, const struct gs_ev_slot *slot,
+                              const struct event *event)
+{
+    return base->method == GS_EV_EPOLL && slot->is_watched && event->ev_file == slot->file;
+}
+
+/* A descriptor that is not open is refused, and by epoll also a regular file; but the kernel is not
+ * asked about interest that others have already. */
+static int check_file(struct event_base *base, struct gs_ev_slot *slot, const struct event *event)
+{
+    bool is_other, is_trusted = !is_settling(base, slot) || slot->identified == slot->settled;
+    uint32_t identified = slot->identified;
+    int err = identify(base, slot, &is_other);
+    if (err)
+        return (unsigned)event->ev_events & ~interest_of(slot) & GS_EV_IO ? refuse(base, event, err)
+                                                                          : 0;
+    if (!is_other || !is_trusted)
+        return 0;
+    /* What was added since the last wait without being identified, is of this file, too. */
+    part_from_strays(base, slot, base->settlings + (identified == base->settlings));
+    slot->is_set = true;
+    return 0;
+}
+
 int gs_ev_insert_io(struct event_base *base, struct event *event)
 {
     int fd = event->ev_fd;
     if (fd < 0)
         return 0;
     struct gs_ev_slot *slot = gs_ev_find_slot(base, fd);
-    bool is_known = slot && slot->is_known && slot->is_watched;
-    if (!is_known && refuse(base, fd, event->ev_events))
-        return -1;
     if (!slot && !(slot = new_slot(base, fd)))
+        return -1;
+    mark_changed(base, slot);
+    bool is_later = is_verified_later(base, slot, event);
+    if (!is_later && check_file(base, slot, event))
         return -1;
     unsigned before = interest_of(slot);
     if (count_event(slot, event))
         return -1;
-    slot->is_known = true;
-    /* Setting an edge-triggered watcher again reports once more what others were told: that is
-     * expected when the interest changes. */
-    if (slot->levels || before != interest_of(slot))
+    if (LIST_EMPTY(&slot->events))
+        slot->began = base->settlings;
+    /* As in libevent, the last change of the interest says whether it is edge-triggered; such a
+     * watcher is set again only then, since that reports once more what others were told. */
+    bool is_changed = before != interest_of(slot);
+    if (is_changed)
+        slot->is_edge = event->ev_events & EV_ET;
+    if (is_changed || (is_later && !slot->is_edge))
         slot->is_set = true;
+    event->ev_file = slot->file;
+    event->ev_added = base->settlings;
     LIST_INSERT_HEAD(&slot->events, event, ev_next);
-    mark_changed(base, slot);
     return 0;
 }
 
@@ -241,35 +357,61 @@ void gs_ev_remove_io(struct event_base *base, struct event *event)
     if (!slot)
         return;
     LIST_REMOVE(event, ev_next);
+    if (!event->ev_file)
+        return;
     unsigned before = interest_of(slot);
     add_to_counts(slot, event->ev_events, -1);
-    if (!slot->levels && !LIST_EMPTY(&slot->events) && before != interest_of(slot))
-        slot->is_set = true;
+    if (before != interest_of(slot) && !LIST_EMPTY(&slot->events)) {
+        slot->is_edge = event->ev_events & EV_ET;
+        slot->is_set |= slot->is_edge;
+    }
     mark_changed(base, slot);
+}
+
+int gs_ev_insert_stray(struct event_base *base, struct event *event)
+{
+    LIST_REMOVE(event, ev_next);
+    int err = gs_ev_insert_io(base, event);
+    if (err)
+        LIST_INSERT_HEAD(&base->strays, event, ev_next);
+    return err;
+}
+
+bool gs_ev_identify_all(struct event_base *base)
+{
+    bool is_other, are_open = true;
+    if (base->identities >= 0)
+        close(base->identities);
+    base->identities = -1;
+    for (unsigned i = 0; i < base->chunk_count * GS_EV_CHUNK; i++) {
+        struct gs_ev_slot *slot = gs_ev_find_slot(base, (int)i);
+        if (slot && !LIST_EMPTY(&slot->events) && identify(base, slot, &is_other))
+            are_open = false;
+    }
+    return are_open;
 }
 
 /* ---- Before the wait ---- */
 
-/* The loop reports the end of a connection with GS_READ only. If nobody reads, it is watched for
- * edges, so that bytes that nobody reads do not end each wait. */
-static unsigned wanted_of(struct gs_ev_slot *slot)
+static unsigned wanted_of(const struct gs_ev_slot *slot)
 {
-    unsigned wanted = (slot->readers ? GS_READ : 0u) | (slot->writers ? GS_WRITE : 0u) |
-                      (slot->levels ? 0u : GS_EDGE);
-    slot->only_closes = slot->closers && !slot->readers;
     if (LIST_EMPTY(&slot->events))
         return 0;
-    if (slot->only_closes)
-        wanted |= GS_READ | (slot->writers ? 0u : GS_EDGE);
-    return wanted;
+    return (slot->readers ? GS_READ : 0u) | (slot->writers ? GS_WRITE : 0u) |
+           (slot->closers ? GS_HANGUP : 0u) | (slot->is_edge ? GS_EDGE : 0u);
 }
 
-static void settle(struct gs_ev_slot *slot)
+static void settle(struct event_base *base, struct gs_ev_slot *slot)
 {
     unsigned wanted = wanted_of(slot);
     struct gs_io *io = &slot->io;
-    if (wanted && slot->is_watched && !slot->is_set && !((wanted ^ io->wanted) & GS_EDGE)) {
+    slot->settled = base->settlings;
+    bool is_kept = wanted && slot->is_watched && !((wanted ^ io->wanted) & GS_EDGE);
+    if (is_kept && (!slot->is_set || !slot->is_edge)) {
         gs_io_set_events(io, wanted);
+        if (slot->is_set)
+            gs_io_verify(io);
+        slot->is_set = false;
         return;
     }
     gs_io_stop(io);
@@ -279,20 +421,35 @@ static void settle(struct gs_ev_slot *slot)
     slot->is_set = false;
     gs_io_set(io, io->fd, wanted);
     int err = gs_io_start(io);
-    if (!err) {
-        slot->is_watched = true;
+    slot->is_watched = !err;
+    if (!err)
         return;
-    }
     io->error = (int16_t)err;
-    on_refused(slot);
+    on_refused(base, slot);
 }
 
 void gs_ev_settle_descriptors(struct event_base *base)
 {
-    for (unsigned i = 0; i < base->changed_count; i++) {
-        struct gs_ev_slot *slot = gs_ev_find_slot(base, base->changed[i]);
-        slot->is_changed = false;
-        settle(slot);
-    }
+    int *changed = base->changed;
+    base->changed = base->settling;
+    base->settling = changed;
+    base->settling_count = base->changed_count;
     base->changed_count = 0;
+    for (unsigned i = 0; i < base->settling_count; i++) {
+        struct gs_ev_slot *slot = gs_ev_find_slot(base, changed[i]);
+        slot->is_changed = false;
+        settle(base, slot);
+    }
+    base->settlings++;
+}
+
+void gs_ev_see_files(struct event_base *base)
+{
+    bool has_new = has_new_files(base);
+    for (unsigned i = 0; has_new && i < base->settling_count; i++)
+        see_file(base, gs_ev_find_slot(base, base->settling[i]));
+    base->settling_count = 0;
+    struct gs_loop_counts counts;
+    gs_loop_counts(base->loop, &counts);
+    base->files = counts.files;
 }

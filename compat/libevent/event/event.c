@@ -114,6 +114,8 @@ int event_priority_set(struct event *event, int priority)
 static int insert(struct event *event)
 {
     struct event_base *base = event->ev_base;
+    if (gs_ev_is_stray(event))
+        return gs_ev_insert_stray(base, event);
     int err = event->ev_events & EV_SIGNAL ? gs_ev_insert_signal(base, event)
                                            : gs_ev_insert_io(base, event);
     if (err)
@@ -175,7 +177,8 @@ int gs_ev_add(struct event *event, const struct timeval *timeout, uint64_t deadl
     if (event->ev_events & EV_SIGNAL)
         gs_ev_wait_for_current(base, callback);
     if (event->ev_events & (GS_EV_IO | EV_SIGNAL) &&
-        !(callback->evcb_flags & (EVLIST_INSERTED | GS_EV_ACTIVE)) && insert(event))
+        (!(callback->evcb_flags & (EVLIST_INSERTED | GS_EV_ACTIVE)) || gs_ev_is_stray(event)) &&
+        insert(event))
         return -1;
     if (is_timed) {
         if (timeout) {

@@ -21,6 +21,8 @@ static int visit_inserted(struct event_base *base, event_base_foreach_event_cb v
         if (slot)
             result = visit_list(base, &slot->events, visit, argument);
     }
+    if (!result)
+        result = visit_list(base, &base->strays, visit, argument);
     for (int i = 0; i < GS_EV_SIGNALS && !result; i++) {
         const struct event_dlist *events = gs_ev_signal_events(base, i);
         if (events)

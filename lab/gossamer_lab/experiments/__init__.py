@@ -1,9 +1,9 @@
 """The experiments, one module each."""
 
-from gossamer_lab.experiment import Experiment
 from gossamer_lab.experiments.are_events_fast import ARE_EVENTS_FAST
 from gossamer_lab.experiments.idle_connections import IDLE_CONNECTIONS
 from gossamer_lab.experiments.libevent_vs_libev import LIBEVENT_VS_LIBEV
+from gossamer_lab.experiments.manifest import Experiment
 from gossamer_lab.experiments.overload import OVERLOAD
 from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.experiments.sandstorm import SANDSTORM

@@ -1,6 +1,6 @@
 """``idle-connections``: the memory of a server for each connection that waits."""
 
-from gossamer_lab.experiment import ChartSpec, Experiment, Point, Scale, Variant
+from gossamer_lab.experiments.manifest import ChartSpec, Experiment, Point, Scale, Variant
 
 _CONNECTIONS = (1000, 2000, 5000, 10_000)
 _THINK_MS = 30_000

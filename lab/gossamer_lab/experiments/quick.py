@@ -1,6 +1,6 @@
 """``quick``: the CPU time per request of each server, in under three minutes."""
 
-from gossamer_lab.experiment import Experiment, Point, Scale, Variant
+from gossamer_lab.experiments.manifest import Experiment, Point, Scale, Variant
 
 _KEEP, _CLOSE = 0, 1
 

@@ -39,4 +39,4 @@ def merged(logs: Iterable[str]) -> tuple[dict[str, HdrHistogram], str]:
 def quantiles_us(histogram: HdrHistogram) -> dict[str, float]:
     """Return the quantiles that reports have, in microseconds."""
     found = histogram.get_percentile_to_value_dict(list(_QUANTILES.values()))
-    return {name: found[percent] / 1000 for name, percent in _QUANTILES.items()}
+    return {name: found.get(percent, 0) / 1000 for name, percent in _QUANTILES.items()}

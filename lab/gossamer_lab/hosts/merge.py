@@ -12,7 +12,7 @@ from gossamer_lab.hosts import histograms
 Json = dict[str, Any]
 
 _SUMS = ("requests", "throughput_per_s", "bytes_per_s", "offered_load", "measured_load")
-_KINDS = ("response", "connect", "first_byte")
+_KINDS = ("response", "connect", "first_byte", "total")
 _WAITING = ("waiting_to_connect", "waiting_for_response")
 _HOST_METRICS = ("requests", "seconds", "throughput_per_s", "offered_load", "measured_load")
 
@@ -27,9 +27,12 @@ def _merged_times(of_hosts: Sequence[Json], merged_histogram: HdrHistogram) -> J
 
 
 def _unfinished(of_hosts: Sequence[Json]) -> Json:
-    """Return how many requests the end cut off, and the longest wait."""
+    """Return how many requests the end cut off, and the mean and the longest wait."""
+    count = sum(waiting["count"] for waiting in of_hosts)
+    waited_us = sum(waiting["count"] * waiting["mean_us"] for waiting in of_hosts)
     return {
-        "count": sum(waiting["count"] for waiting in of_hosts),
+        "count": count,
+        "mean_us": waited_us / count if count else 0.0,
         "longest_us": max(waiting["longest_us"] for waiting in of_hosts),
     }
 

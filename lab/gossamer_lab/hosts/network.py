@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gossamer_lab import interruption, process
-from gossamer_lab.experiment import Link
+from gossamer_lab.experiments.manifest import Link
+from gossamer_lab.measuring import interruption, process
 
 RELAY = "wan/relay"
 """In the folder of built benchmarks."""

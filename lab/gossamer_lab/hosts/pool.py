@@ -11,16 +11,22 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gossamer_lab import interruption, process
-from gossamer_lab.accounting import tree_cpu
-from gossamer_lab.experiment import Link, Point
+from gossamer_lab.experiments.manifest import Link, Point
 from gossamer_lab.hosts import merge
 from gossamer_lab.hosts.network import RELAY, Network, NetworkUnavailableError, wan_hosts
 from gossamer_lab.hosts.worker import Job
-from gossamer_lab.load import Generator, HostsDiedError, Load, LoadFailedError, check_report
-from gossamer_lab.plan import Plan
+from gossamer_lab.measuring import interruption, process
+from gossamer_lab.measuring.accounting import tree_cpu
+from gossamer_lab.measuring.load import (
+    Generator,
+    HostsDiedError,
+    Load,
+    LoadFailedError,
+    check_report,
+)
+from gossamer_lab.measuring.plan import Plan
+from gossamer_lab.measuring.workspace import Workspace
 from gossamer_lab.servers.server import ServerFailedError, Site
-from gossamer_lab.workspace import Workspace
 
 Json = dict[str, Any]
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gossamer_lab import paths, process
+from gossamer_lab import paths
+from gossamer_lab.measuring import process
 
 _WAIT_FOR_START = ("setpriv", "--pdeathsig", "TERM", "sh", "-c", 'read -r _ && exec "$0" "$@"')
 _active: set[subprocess.Popen[bytes]] = set()

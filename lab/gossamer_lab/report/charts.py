@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from gossamer_lab.report.subjects import PLAIN
 from gossamer_lab.store import Run
 
 _OURS = ("#0072b2", "#00a0c6", "#5b5fc7", "#2f4b7c", "#7a9ff0", "#0f7d80")
@@ -31,12 +32,11 @@ class _Metric:
     cell_field: str
     round_field: str
     title: str
-    axis_format: str
     tooltip_format: str
 
 
-_CPU = _Metric("cpu_us", "server_cpu_us_per_request", "µs of CPU per request", "~g", ".2f")
-_RATE = _Metric("throughput_per_s", "throughput_per_s", "requests per second", "~s", ",.0f")
+_CPU = _Metric("cpu_us", "server_cpu_us_per_request", "µs of CPU per request", ".2f")
+_RATE = _Metric("throughput_per_s", "throughput_per_s", "requests per second", ",.0f")
 
 
 def colours(servers: Sequence[dict[str, Any]]) -> list[str]:
@@ -109,7 +109,7 @@ class _ChartBuilder:
                 x=alt.X(
                     f"{metric.cell_field}:Q",
                     title=metric.title,
-                    axis=alt.Axis(format=metric.axis_format),
+                    axis=alt.Axis(format=PLAIN),
                 ),
                 tooltip=self._tooltip((metric.cell_field, metric.title, metric.tooltip_format)),
             )
@@ -160,7 +160,7 @@ class _ChartBuilder:
             "p50_us:Q",
             title="response time, µs (logarithmic)",
             scale=alt.Scale(type="log", nice=True),
-            axis=alt.Axis(format="~s"),
+            axis=alt.Axis(format=PLAIN),
         )
         tooltip = self._tooltip(
             ("p50_us", "median, µs", ",.0f"),

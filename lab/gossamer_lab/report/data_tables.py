@@ -8,9 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from gossamer_lab.experiment import Experiment
+from gossamer_lab.experiments.manifest import Experiment
+from gossamer_lab.report.table import number
 from gossamer_lab.store import Run
-from gossamer_lab.table import number
 
 Row = dict[str, Any]
 

@@ -9,13 +9,13 @@ import altair as alt
 import polars as pl
 from hdrh.histogram import HdrHistogram
 
-from gossamer_lab.experiment import Distribution, Experiment
+from gossamer_lab.experiments.manifest import Distribution, Experiment
 from gossamer_lab.hosts.histograms import read
 from gossamer_lab.report.charts import Chart
 from gossamer_lab.report.data_tables import Cell, DataTable, table
-from gossamer_lab.report.subjects import Subjects
+from gossamer_lab.report.subjects import Subjects, axis
+from gossamer_lab.report.table import duration
 from gossamer_lab.store import Run
-from gossamer_lab.table import duration
 
 _HEIGHT = 300
 _BINS_A_DECADE = 20
@@ -95,8 +95,7 @@ def _spec(run: Run, distribution: Distribution, merged: list[_MergedHistogram]) 
         axis=alt.Axis(format="~%", grid=True, tickCount=5),
     )
     time = f"{distribution.words}, ms (logarithmic)"
-    axis = alt.Axis(format="~g", grid=True, tickCount=6)
-    x = alt.X("from_ms:Q", title=time, scale=x_scale, axis=axis)
+    x = alt.X("from_ms:Q", title=time, scale=x_scale, axis=axis())
     tooltip = [
         alt.Tooltip("server:N", title="server"),
         alt.Tooltip("from_ms:Q", title="from, ms", format=",.3~g"),

@@ -8,8 +8,8 @@ import polars as pl
 from gossamer_lab.report.charts import Chart
 from gossamer_lab.report.data_tables import Cell, DataTable, table
 from gossamer_lab.report.subjects import Subjects, axis
+from gossamer_lab.report.table import duration
 from gossamer_lab.store import Run, host_rows
-from gossamer_lab.table import duration
 
 _HEIGHT = 320
 _KINDS = (
@@ -46,12 +46,8 @@ def _spec(run: Run, means: list[dict[str, Any]], title: str) -> dict[str, Any]:
     """Return the chart: a line for each host and server, in the server's colour."""
     subjects = Subjects(run, {mean["server"] for mean in means})
     base = alt.Chart(alt.Data(values=means)).encode(
-        x=alt.X(
-            "clients:Q", title="clients of all hosts", axis=axis(mean["clients"] for mean in means)
-        ),
-        y=alt.Y(
-            "ms:Q", title=f"{title} response time, ms", axis=axis(mean["ms"] for mean in means)
-        ),
+        x=alt.X("clients:Q", title="clients of all hosts", axis=axis()),
+        y=alt.Y("ms:Q", title=f"{title} response time, ms", axis=axis()),
         color=subjects.colour(),
         detail="host:N",
         opacity=alt.condition(subjects.pick, alt.value(0.7), alt.value(0.05)),

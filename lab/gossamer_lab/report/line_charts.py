@@ -4,7 +4,7 @@ from typing import Any
 
 import altair as alt
 
-from gossamer_lab.experiment import ChartSpec, Experiment
+from gossamer_lab.experiments.manifest import ChartSpec, Experiment
 from gossamer_lab.report.charts import Chart
 from gossamer_lab.report.subjects import Subjects, axis
 from gossamer_lab.store import Run
@@ -45,7 +45,7 @@ class _Lines:
             scale = alt.Scale(type="log", domain=domain, nice=False)
         else:
             scale = alt.Scale(domain=[0, max(places) * _LINEAR_MARGIN or 1], nice=False)
-        return alt.X("x:Q", title=self._chart_spec.x_title, scale=scale, axis=axis(places))
+        return alt.X("x:Q", title=self._chart_spec.x_title, scale=scale, axis=axis())
 
     def _y(self) -> alt.Y:
         values = [at["value"] for at in self._shown]
@@ -55,7 +55,7 @@ class _Lines:
             scale = alt.Scale(type="log", domain=domain, nice=False)
         else:
             scale = alt.Scale(domain=[0, max(values) * _LINEAR_MARGIN or 1], nice=False)
-        return alt.Y("value:Q", title=self._chart_spec.y_title, scale=scale, axis=axis(values))
+        return alt.Y("value:Q", title=self._chart_spec.y_title, scale=scale, axis=axis())
 
     def _on(self, values: list[dict[str, Any]]) -> alt.Chart:
         return alt.Chart(alt.Data(values=values)).encode(**self._encoding)

@@ -7,17 +7,17 @@ from typing import Any
 import jinja2
 import vl_convert as vlc
 
-from gossamer_lab.experiment import Experiment
-from gossamer_lab.notes import notes
+from gossamer_lab.experiments.manifest import Experiment
 from gossamer_lab.report import text
 from gossamer_lab.report.charts import Chart, charts
 from gossamer_lab.report.data_tables import DataTable, chart_tables, link
 from gossamer_lab.report.distributions import distribution_charts
 from gossamer_lab.report.host_charts import host_charts
 from gossamer_lab.report.line_charts import line_charts
+from gossamer_lab.report.notes import notes
+from gossamer_lab.report.table import cost, duration, number, problems, rate, span, uncorrected
 from gossamer_lab.report.tables import report_tables
 from gossamer_lab.store import Run
-from gossamer_lab.table import cost, duration, number, problems, rate, span
 
 _PICTURE_WIDTH = 720
 _FONT = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
@@ -55,14 +55,22 @@ def _inline(value: object) -> str:
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
 
 
+_PICTURE = _LIGHT | {"background": "white"}
+"""Configuration of charts as images."""
+
+
+def svg(chart: Chart) -> str:
+    """Return the chart as an image."""
+    drawn: str = vlc.vegalite_to_svg(chart.spec | {"width": _PICTURE_WIDTH}, config=_PICTURE)
+    return drawn
+
+
 def _pictures(chart: Chart) -> dict[str, tuple[bytes, str]]:
     """Return the chart as images, by file name, with their media types."""
     spec = chart.spec | {"width": _PICTURE_WIDTH}
-    config = _LIGHT | {"background": "white"}
-    svg: str = vlc.vegalite_to_svg(spec, config=config)
-    png: bytes = vlc.vegalite_to_png(spec, config=config, scale=2)
+    png: bytes = vlc.vegalite_to_png(spec, config=_PICTURE, scale=2)
     return {
-        f"{chart.key}.svg": (svg.encode(), "image/svg+xml"),
+        f"{chart.key}.svg": (svg(chart).encode(), "image/svg+xml"),
         f"{chart.key}.png": (png, "image/png"),
     }
 
@@ -74,7 +82,7 @@ def _template() -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"rate": rate, "duration": duration, "cost": cost, "problems": problems}
-    environment.filters |= {"number": number, "span": span}
+    environment.filters |= {"number": number, "span": span, "uncorrected": uncorrected}
     return environment.get_template("page.html.j2")
 
 

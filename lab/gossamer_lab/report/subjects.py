@@ -1,6 +1,6 @@
 """Visual encodings of the subjects of a run: colours, shapes, legend, axes."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 import altair as alt
 
@@ -14,13 +14,13 @@ _COLOURS = (
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
 
-_LARGE = 10_000
+PLAIN = ",~r"
+"""Format of an axis' labels: numbers without an exponent, 0.05 or 1,000,000."""
 
 
-def axis(values: Iterable[float]) -> alt.Axis:
-    """Return an axis for numbers, large ones with SI prefixes."""
-    letters = {"format": "~s"} if max(values, default=0) >= _LARGE else {}
-    return alt.Axis(grid=True, tickCount=6, **letters)
+def axis() -> alt.Axis:
+    """Return an axis for numbers."""
+    return alt.Axis(format=PLAIN, grid=True, tickCount=6)
 
 
 _LEGEND = alt.Legend(title=None, orient="top")

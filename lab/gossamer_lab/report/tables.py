@@ -5,10 +5,10 @@ from typing import Any
 
 import polars as pl
 
-from gossamer_lab.plural import plural
 from gossamer_lab.report.data_tables import Cell, DataTable, table
+from gossamer_lab.report.plural import plural
+from gossamer_lab.report.table import duration, rate
 from gossamer_lab.store import Run
-from gossamer_lab.table import duration, rate
 
 _RESOURCES = {
     "measurements": pl.len(),
@@ -86,15 +86,21 @@ def _resources(run: Run) -> list[ReportTable]:
     )
 
 
+def _times_ours(ratio: float | None) -> str:
+    """Return a ratio to our load generator."""
+    return "-" if ratio is None else f"×{ratio:.2f}"
+
+
 def _client(row: dict[str, Any]) -> list[Cell]:
     """Return the line of a load generator."""
-    ratio = row["server_cpu_ratio"]
     return [
         Cell(row["name"], row["version"]),
+        Cell(row["point"], f"{row['seconds']} s"),
         Cell(rate(row["throughput_per_s"])),
-        Cell(duration(row["server_cpu_us_per_request"])),
-        Cell("-" if ratio is None else f"×{ratio:.2f}"),
+        Cell(duration(row["server_cpu_us_per_request"]), _times_ours(row["server_cpu_ratio"])),
         Cell(duration(row["client_cpu_us_per_request"])),
+        Cell(duration(row["mean_us"]), _times_ours(row["mean_ratio"])),
+        Cell(_times_ours(row["median_ratio"])),
     ]
 
 
@@ -103,14 +109,18 @@ def _cross_check(run: Run) -> list[ReportTable]:
     check = run.results.get("cross_check")
     if not check or not check["clients"]:
         return []
-    columns = ("client", "requests", "server CPU per request", "relative to ours")
-    columns += ("client CPU per request",)
+    columns = ("client", "load", "requests", "server CPU per request", "client CPU per request")
+    columns += ("mean time", "median, relative to ours")
     low, high = check["expected_ratio"]
+    least, most = check["expected_time_ratio"]
     caption = (
-        f"The same load on {check['server']} ({check['point']}) by each client in turn, "
-        f"{plural(check['rounds'], 'round')} of {check['seconds']:g} s. The server's CPU time per "
-        f"request is expected to differ by a factor from {low:g} to {high:g}: requests differ in "
-        "length, and slower clients let the server sleep more often."
+        f"The same load on {check['server']} by each client in turn, "
+        f"{plural(check['rounds'], 'round')}. With persistent "
+        "connections the server's CPU time per request is expected to differ by a factor from "
+        f"{low:g} to {high:g}: requests differ in length, and slower clients let the server sleep "
+        "more often. With a connection for each request a CPU limit makes the server the "
+        f"bottleneck, and times are expected to differ by a factor from {least:g} to {most:g}; "
+        "ab's and ours include the connect, wrk's are compared with ours without it."
     )
     lines = [_client(row) for row in check["clients"]]
     shown = table(columns, lines, check["clients"])

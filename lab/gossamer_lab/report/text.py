@@ -4,9 +4,8 @@ import math
 from collections import Counter
 from typing import Any
 
-from gossamer_lab.plural import plural
-from gossamer_lab.rounds import TARGET_PRECISION, has_adaptive_rounds
-from gossamer_lab.verdict import FAILS, HOLDS, INCONCLUSIVE
+from gossamer_lab.claims.verdict import FAILS, HOLDS, INCONCLUSIVE
+from gossamer_lab.report.plural import plural
 
 
 def _span(values: list[float]) -> str:
@@ -96,12 +95,6 @@ def method(results: dict[str, Any]) -> list[str]:
     how = results["method"]
     sentences = _of_loads(results) if results["has_loads"] else []
     sentences += _of_programs(results) if results["has_programs"] else []
-    if has_adaptive_rounds(how):
-        sentences.append(
-            f"Rounds are added, up to {how['max_rounds']}, until the cost of a request has a "
-            f"standard error of {TARGET_PRECISION:.1%} (of the median subject, in the mean of its "
-            "points)."
-        )
     sentences.append(
         f"{plural(how['rounds'], 'round')}: the subjects of a point are measured directly one "
         f"after another, in random order (seed {how['seed']}); every second round mirrors the "
@@ -117,8 +110,10 @@ def method(results: dict[str, Any]) -> list[str]:
         sentences.append(
             "A round gives one value of each quantity; means over rounds are geometric. Confidence "
             "intervals (95 %) are over rounds: by Student's t distribution for fewer than eight, "
-            "by the bootstrap-t from eight on; on the logarithm of ratios, and on Fisher's z of "
-            "correlations. Invalid measurements are excluded."
+            "by the bootstrap-t from eight on; on the logarithm of ratios. Correlations and other "
+            "shapes of curves are those of the means over rounds, with intervals by the jackknife. "
+            "A round without all points of a quantity has no value of it. The number of rounds "
+            "was fixed before the run."
         )
     return sentences
 

@@ -83,10 +83,13 @@ LoadModule authz_core_module ${{MODULES}}/mod_authz_core.so
 {user}
 ServerName localhost
 Listen {address}:{port}
-ListenBacklog 4096
 PidFile {folder}/apache2.pid
 ErrorLog /dev/stderr
 DocumentRoot {root}
+"""
+
+_APACHE_RAISED = """\
+ListenBacklog 4096
 KeepAlive On
 KeepAliveTimeout 300
 MaxKeepAliveRequests 0
@@ -120,10 +123,14 @@ class WrittenConfig:
     url: str
 
 
-def apache(model: str) -> str:
-    """Return the template of Apache's configuration with one of its MPMs."""
+def apache(model: str, *, is_stock: bool = False) -> str:
+    """Return the template of Apache's configuration with one of its MPMs.
+
+    With `is_stock` its limits are those that are compiled into it.
+    """
     sizes = _APACHE_PROCESSES if model == "prefork" else _APACHE_THREADS
-    return _APACHE.replace("MODEL", model) + sizes
+    raised = "" if is_stock else _APACHE_RAISED + sizes
+    return _APACHE.replace("MODEL", model) + raised
 
 
 def write_config(template: str, name: str, site: Site, user: str = "") -> WrittenConfig:

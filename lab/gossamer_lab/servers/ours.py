@@ -5,7 +5,7 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
-from gossamer_lab.experiment import Variant
+from gossamer_lab.experiments.manifest import Variant
 from gossamer_lab.servers.server import Launch, Server, ServerFailedError, Site
 
 _COLUMNS = re.compile(r"\t+|\s{2,}")
@@ -34,7 +34,9 @@ _ONE_CONNECTION_PER_WORKER = ("prefork", "pool", "queue")
 def _configure(program: Path, variant: Variant, site: Site) -> Launch:
     """Serve the site on a free port, which the server announces; with one worker, or several."""
     workers = () if variant.arch in _ONE_CONNECTION_PER_WORKER else ("--workers", "1")
-    options = ("--arch", variant.arch, *workers, "--listen", f"{site.address}:0")
+    # All on the same poller, so that they differ in nothing but the architecture.
+    poller = () if "--poller" in variant.options else ("--poller", "epoll")
+    options = ("--arch", variant.arch, *poller, *workers, "--listen", f"{site.address}:0")
     limit = ("prlimit", f"--nofile={variant.open_files}") if variant.open_files else ()
     max_connections = (variant.open_files or site.open_files) * 9 // 10
     connection_limit = (
@@ -72,6 +74,7 @@ def our_servers(program: Path, wanted: tuple[Variant, ...] | None = None) -> lis
             " ".join((architectures[variant.arch], *variant.options)),
             "this checkout",
             partial(_configure, program, variant),
+            variant.max_tasks,
         )
         for variant in variants
         if variant.arch in architectures

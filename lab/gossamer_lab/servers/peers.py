@@ -37,9 +37,13 @@ def _open_to_all(site: Site) -> None:
         folder.chmod(folder.stat().st_mode | 0o001)
 
 
-def _apache(model: str, program: Path, site: Site) -> Launch:
+def _stock_apache(model: str, program: Path, site: Site) -> Launch:
+    return _apache(model, program, site, is_stock=True)
+
+
+def _apache(model: str, program: Path, site: Site, *, is_stock: bool = False) -> Launch:
     _open_to_all(site)
-    template = configurations.apache(model)
+    template = configurations.apache(model, is_stock=is_stock)
     config = write_config(template, f"apache-{model}", site, "User www-data\nGroup www-data")
     argv = (str(program), "-D", "FOREGROUND", "-f", str(config.path))
     return Launch(argv, config.text, config.url)
@@ -79,6 +83,14 @@ _PEERS = {
         "18 processes of 64 threads, idle connections hold no thread",
         partial(_apache, "event"),
     ),
+    **{
+        f"apache-{model}, stock": _Peer("apache2", summary, partial(_stock_apache, model))
+        for model, summary in (
+            ("prefork", "stock limits: up to 256 processes of one connection each"),
+            ("worker", "stock limits: up to 16 processes of 25 threads"),
+            ("event", "stock limits: up to 16 processes of 25 threads"),
+        )
+    },
     "mini-httpd": _Peer("mini_httpd", "a new process for each connection", _mini_httpd, "-V"),
     "go": _Peer("go-http", "Go's net/http: a goroutine for each connection", _go),
 }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gossamer_lab import interruption, process
+from gossamer_lab.measuring import interruption, process
 
 _READY_S = 60.0
 """Timeout of the first response, also on a busy machine."""
@@ -53,6 +53,8 @@ class Server:
     version: str
     configure: Callable[[Site], Launch]
     """Chooses a free port and writes the configuration."""
+    max_tasks: int = 0
+    """Limit on its threads and processes together; 0: the system's."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gossamer_lab.experiment import Program
+from gossamer_lab.experiments.manifest import Program
 from gossamer_lab.servers.server import Launch, Server, Site
 
 

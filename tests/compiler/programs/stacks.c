@@ -96,6 +96,19 @@ static void *jumping_thread(void *argument)
     return argument;
 }
 
+/* The optimiser removes the variables, and then the function is converted. */
+static unsigned vanished(unsigned n)
+{
+    unsigned sum = 0;
+    for (unsigned i = 1; i < n; i++) {
+        unsigned values[i];
+        values[0] = i;
+        sched_yield();
+        sum += values[0];
+    }
+    return sum;
+}
+
 static void at_exit(void)
 {
     printf("exit %d\n", waits(4));
@@ -115,6 +128,6 @@ int main(void)
         free(result);
     }
     pthread_join(jumper, &result);
-    printf("%ld\n", (long)result);
+    printf("%ld %u\n", (long)result, vanished(20));
     return add(2, 1, 2);
 }

@@ -3,6 +3,11 @@
 #ifndef EVENT2_EVENT_CONFIG_H_INCLUDED_
 #define EVENT2_EVENT_CONFIG_H_INCLUDED_
 
+/* Programs that include libevent's headers first get every extension of glibc with them. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+
 #define EVENT__VERSION "2.1.12-stable"
 #define EVENT__NUMERIC_VERSION 0x02010c00
 #define EVENT__PACKAGE "libevent"

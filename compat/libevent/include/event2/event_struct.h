@@ -59,6 +59,9 @@ struct event {
     /* The place of the timeout among those of the base; its time, and the duration that a
      * persistent event has again each time, in the base's own units. */
     ev_uint32_t ev_timeout_index;
+    /* The file of the descriptor, as the base numbers them (0: none), and when it was added. */
+    ev_uint32_t ev_file;
+    ev_uint32_t ev_added;
     ev_uint64_t ev_deadline;
     ev_uint64_t ev_interval;
     /* How often a signal was caught, and where the loop counts its calls down. */

@@ -12,9 +12,11 @@
 #ifndef EVENT2_UTIL_H_INCLUDED_
 #define EVENT2_UTIL_H_INCLUDED_
 
-#include <errno.h>
 #include <event2/event-config.h>
 #include <event2/visibility.h>
+
+/* must follow <event2/event-config.h>, which asks for extensions */
+#include <errno.h>
 #include <netdb.h>
 #include <stdarg.h>
 #include <stddef.h>

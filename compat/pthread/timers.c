@@ -1,0 +1,123 @@
+/* Timers for a thread (SIGEV_THREAD_ID): the kernel's is for the receiver, to which it sends a
+ * kick; that is passed on as the signal that the program wants, to the task. */
+#include "compat/pthread/calls.h"
+#include "compat/pthread/task.h"
+
+#include <errno.h>
+#include <gossamer/sys.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+struct timer {
+    struct timer *next;
+    int id;     /* the kernel's */
+    int cookie; /* the value of the kernel's: a signal may come when the record is freed */
+    unsigned tid;
+    int number;
+    union sigval value;
+};
+
+static struct gs_run_lock lock;
+static struct timer *timers;
+static int last_cookie;
+
+static const struct timer *find(int cookie)
+{
+    const struct timer *timer = timers;
+    while (timer && timer->cookie != cookie)
+        timer = timer->next;
+    return timer;
+}
+
+static long create(const long *arguments, const struct sigevent *event)
+{
+    struct sigevent ours = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = KICK};
+    struct timer *timer = calloc(1, sizeof *timer);
+    if (!timer)
+        return -EAGAIN;
+    timer->tid = (unsigned)event->_sigev_un._tid;
+    timer->number = event->sigev_signo;
+    timer->value = event->sigev_value;
+    gs_run_acquire(&lock);
+    timer->cookie = ++last_cookie;
+    gs_run_release(&lock);
+    ours.sigev_value.sival_int = timer->cookie;
+    ours._sigev_un._tid = gs_run.process_id;
+    long err = gs_syscall(SYS_timer_create, arguments[0], (long)&ours, (long)&timer->id, 0, 0, 0);
+    if (!err)
+        err = gs_run_copy((void *)arguments[2], &timer->id, sizeof timer->id);
+    if (err) {
+        free(timer);
+        return err;
+    }
+    gs_run_acquire(&lock);
+    timer->next = timers;
+    timers = timer;
+    gs_run_release(&lock);
+    return 0;
+}
+
+long gs_call_timer_create(struct task *task, const long *arguments, ucontext_t *context)
+{
+    struct sigevent event;
+    (void)task, (void)context;
+    bool is_for_thread = arguments[1] &&
+                         !gs_run_copy(&event, (const void *)arguments[1], sizeof event) &&
+                         event.sigev_notify == SIGEV_THREAD_ID;
+    if (!is_for_thread)
+        return gs_syscall(SYS_timer_create, arguments[0], arguments[1], arguments[2], 0, 0, 0);
+    gs_run_acquire(&gs_tasks_lock);
+    bool is_valid = gs_task_find((unsigned)event._sigev_un._tid) && event.sigev_signo > 0 &&
+                    event.sigev_signo <= SIGNALS;
+    gs_run_release(&gs_tasks_lock);
+    return is_valid ? create(arguments, &event) : -EINVAL;
+}
+
+long gs_call_timer_delete(struct task *task, const long *arguments, ucontext_t *context)
+{
+    (void)task, (void)context;
+    long err = gs_syscall(SYS_timer_delete, arguments[0], 0, 0, 0, 0, 0);
+    if (err)
+        return err;
+    gs_run_acquire(&lock);
+    struct timer **at = &timers;
+    while (*at && (*at)->id != (int)arguments[0])
+        at = &(*at)->next;
+    struct timer *timer = *at;
+    if (timer)
+        *at = timer->next;
+    gs_run_release(&lock);
+    free(timer);
+    return 0;
+}
+
+/* On the receiver. */
+void gs_timer_expired(const siginfo_t *kick)
+{
+    siginfo_t info = *kick;
+    unsigned tid = 0;
+    gs_run_acquire(&lock);
+    const struct timer *timer = find(kick->si_value.sival_int);
+    if (timer) {
+        tid = timer->tid;
+        info.si_signo = timer->number;
+        info.si_value = timer->value;
+    }
+    gs_run_release(&lock);
+    if (!tid)
+        return;
+    gs_run_acquire(&gs_tasks_lock);
+    struct task *task = gs_task_find(tid);
+    if (task)
+        gs_signal_task(task, info.si_signo, &info);
+    gs_run_release(&gs_tasks_lock);
+}
+
+/* A child has none. */
+void gs_timers_forget(void)
+{
+    lock = (struct gs_run_lock){0};
+    timers = NULL;
+}

@@ -1,0 +1,1 @@
+"""Runs: their plan, servers under load, and the counters that are read."""

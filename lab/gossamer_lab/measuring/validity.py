@@ -1,0 +1,52 @@
+"""Whether a measurement is valid: it must not be limited by anything but the server."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gossamer_lab.experiments.manifest import Point, ValidityRules
+
+MAX_CLIENT_BUSY = 0.95
+"""Share of its core above which the load generator was the limit, in every experiment."""
+MIN_CPU_SHARE = 0.95
+"""Minimum of what a server could get of its core under a CPU limit, relative to what it was to get.
+
+It is the share of the core's time that the server and the limiter had together: the limiter is
+always busy, and what neither used went to other processes or guests.
+"""
+
+
+def load_share(row: Mapping[str, Any], connections: int) -> float:
+    """Return the measured load as a share of its maximum in a run of that length.
+
+    Measured load is n * tr / t (Kerneis and Chroboczek 2009). It excludes the requests that the end
+    of the run cuts off: one for each connection, half complete on average.
+    """
+    half_s = (row["response_mean_us"] + (row.get("connect_mean_us") or 0)) / 2e6
+    maximum = connections * max(1 - half_s / row["seconds"], 0.5)
+    return float(row["measured_load"]) / maximum
+
+
+def _limited_by_other(row: Mapping[str, Any], point: Point, rule: ValidityRules) -> str | None:
+    """Return what limited the requests of a load, None if it was the server."""
+    if row["client_busy"] > MAX_CLIENT_BUSY:
+        return "the client was the limit"
+    both = row.get("core_share_of_both")
+    if both is not None and both < MIN_CPU_SHARE:
+        return f"other processes used {1 - both:.0%} of the server's core"
+    if row["server"] in rule.exempt:
+        return None
+    if not point.think_ms and load_share(row, point.connections) < rule.min_load_share:
+        return "the measured load fell short of the offered load"
+    return None
+
+
+def invalid_reason(row: Mapping[str, Any], point: Point, rule: ValidityRules | None) -> str | None:
+    """Return why a measurement is invalid, None if it is valid."""
+    if rule is None:
+        return None
+    if not row["response_mean_us"]:
+        return "invalid: too few responses"
+    if row["errors"] and row["server"] not in rule.may_fail:
+        return f"invalid: {row['errors']} requests failed ({row['errors_by_kind']})"
+    limit = _limited_by_other(row, point, rule)
+    return f"invalid: {limit}" if limit else None

@@ -1,0 +1,1 @@
+"""Estimates over the rounds of a run: intervals, fits, comparisons of runs."""

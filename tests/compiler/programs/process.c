@@ -1,0 +1,155 @@
+/* Signals that interrupt waits, handlers that wake threads, children, and daemons. */
+#include <errno.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int handled;
+
+static void on_signal(int number)
+{
+    handled += number == SIGUSR1 ? 1 : 100;
+    /* It is outside of the threads: this must not make the interrupted thread wait. */
+    if (write(STDOUT_FILENO, "", 0))
+        abort();
+}
+
+static void catch (int number, int flags)
+{
+    struct sigaction action = {.sa_flags = flags}, old;
+    action.sa_handler = on_signal;
+    if (sigaction(number, &action, NULL) || sigaction(number, NULL, &old))
+        abort();
+    printf("handler %d\n", old.sa_handler == on_signal);
+}
+
+/* Sends signals to the process, whose first thread waits. */
+static void *send_signals(void *number)
+{
+    struct timespec wait = {0, 300000000};
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    nanosleep(&wait, NULL);
+    kill(getpid(), (int)(long)number);
+    return NULL;
+}
+
+static pthread_t sender(int number)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, send_signals, (void *)(long)number))
+        abort();
+    return thread;
+}
+
+static void interrupted_calls(void)
+{
+    int ends[2];
+    char byte;
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
+        abort();
+    pthread_t thread = sender(SIGUSR1);
+    ssize_t n = read(ends[0], &byte, 1);
+    printf("read %zd %d\n", n, errno == EINTR);
+    pthread_join(thread, NULL);
+    thread = sender(SIGUSR2);
+    struct timespec wait = {60, 0}, left;
+    int result = nanosleep(&wait, &left);
+    printf("sleep %d %d %d\n", result, errno == EINTR, left.tv_sec > 50);
+    pthread_join(thread, NULL);
+    thread = sender(SIGUSR2);
+    result = pause();
+    printf("pause %d %d\n", result, errno == EINTR);
+    pthread_join(thread, NULL);
+    printf("handled %d\n", handled);
+}
+
+static void *in_child(void *argument)
+{
+    struct timespec wait = {0, 1000000};
+    nanosleep(&wait, NULL);
+    return (char *)argument + 1;
+}
+
+static int status_of_child(void)
+{
+    int status;
+    pid_t pid = fork();
+    if (!pid) {
+        pthread_t thread;
+        void *result;
+        pthread_create(&thread, NULL, in_child, (void *)40L);
+        pthread_join(thread, &result);
+        _exit((int)(long)result + 1);
+    }
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void *child_of_thread(void *unused)
+{
+    printf("child of a thread %d\n", status_of_child());
+    return unused;
+}
+
+static void daemons(void)
+{
+    int ends[2];
+    char text[16] = "";
+    if (pipe(ends))
+        abort();
+    fflush(stdout);
+    pid_t pid = fork();
+    if (!pid) {
+        if (daemon(0, 0))
+            abort();
+        pthread_t thread;
+        pthread_create(&thread, NULL, in_child, NULL);
+        pthread_join(thread, NULL);
+        if (write(ends[1], "daemon", 6) != 6)
+            abort();
+        _exit(0);
+    }
+    waitpid(pid, NULL, 0);
+    ssize_t n = read(ends[0], text, sizeof text - 1);
+    printf("%zd %s\n", n, text);
+}
+
+static void *take_signal(void *set)
+{
+    int number = 0;
+    int err = sigwait(set, &number);
+    printf("sigwait %d %d\n", err, number == SIGTERM);
+    return NULL;
+}
+
+int main(void)
+{
+    pthread_t thread;
+    sigset_t set;
+    catch (SIGUSR1, 0);
+    catch (SIGUSR2, SA_RESTART);
+    interrupted_calls();
+    printf("child %d, command %d\n", status_of_child(), system("exit 3") >> 8);
+    pthread_create(&thread, NULL, child_of_thread, NULL);
+    pthread_join(thread, NULL);
+    daemons();
+    printf("child %d\n", waitpid(-1, NULL, 0) < 0 && errno == ECHILD);
+    struct hostent *host = gethostbyname("127.0.0.1");
+    printf("host %d\n", host && host->h_length == 4 && host->h_addr_list[0][3] == 1);
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    pthread_create(&thread, NULL, take_signal, &set);
+    kill(getpid(), SIGTERM);
+    pthread_join(thread, NULL);
+    return 0;
+}

@@ -1,0 +1,64 @@
+#!/bin/bash
+# Compares random programs: each compiled by clang, and by `gossamer cc` in several ways, with waits forced into 30 % of the blocks in
+# the last two. The programs are of generate.py, which have threads, or of csmith. Prints what differs, and the counts.
+#
+#     random.sh GOSSAMER generate|csmith FIRST LAST
+set -euo pipefail
+
+gossamer=$1 kind=$2 first=$3 last=$4
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+# Prints what the program wrote, and its status.
+run() {
+    local status=0
+    timeout "$limit" "$@" >out 2>&1 || status=$?
+    cat out
+    echo "status $status"
+}
+
+write() {
+    if [ "$kind" = csmith ]; then
+        timeout 20 csmith --seed "$1" --no-packed-struct >program.c 2>/dev/null
+    else
+        python3 "$here/generate.py" "$1" >program.c
+    fi
+}
+
+# Whether the program ends, and does the same without optimisation: otherwise it says nothing.
+is_usable() {
+    limit=10
+    clang-19 -w -O1 -pthread -I/usr/include/csmith program.c -o native || return 1
+    run ./native >expected 2>/dev/null
+    clang-19 -w -O0 -pthread -I/usr/include/csmith program.c -o native || return 1
+    run ./native 2>/dev/null | cmp -s - expected && grep -q 'status [0-9]\{1,2\}$' expected
+}
+
+differs() {
+    local workers
+    # shellcheck disable=SC2086 # several options
+    "$gossamer" cc -w -g -pthread -I/usr/include/csmith $1 program.c -o converted || return 0
+    for workers in 1 3; do
+        limit=100 GOSSAMER_WORKERS=$workers run ./converted | diff -q - expected >/dev/null || return 0
+    done
+    return 1
+}
+
+used=0 skipped=0 different=0
+for ((seed = first; seed <= last; seed++)); do
+    if ! write "$seed" || ! is_usable; then
+        skipped=$((skipped + 1))
+        continue
+    fi
+    used=$((used + 1))
+    for options in -O0 -O2 "-O2 -fgossamer-stress=30" "-O1 -fgossamer-frames=environment -fgossamer-stress=30"; do
+        if differs "$options"; then
+            echo "random: program $seed of $kind with $options differs"
+            different=$((different + 1))
+        fi
+    done
+done
+echo "random: $used programs of $kind, $skipped not usable, $different different"
+[ "$used" -gt 0 ] && [ "$different" = 0 ]
