@@ -81,7 +81,7 @@ static const long elsewhere[] = {SYS_io_uring_enter, SYS_io_uring_register,
                                  SYS_munmap,         SYS_pipe2,
                                  SYS_ppoll,          SYS_read,
                                  SYS_getsockopt,     SYS_cachestat,
-                                 SYS_openat};
+                                 SYS_openat,         SYS_process_madvise};
 
 static const char *result_name(int result)
 {
