@@ -58,6 +58,7 @@ gs_call_fn gs_call_sigaction, gs_call_sigprocmask, gs_call_sigreturn, gs_call_si
     gs_call_sigpending, gs_call_sigsuspend, gs_call_sigtimedwait, gs_call_kill, gs_call_tkill,
     gs_call_tgkill, gs_call_sigqueueinfo, gs_call_tgsigqueueinfo;
 /* timers.c */
-gs_call_fn gs_call_timer_create, gs_call_timer_delete;
+gs_call_fn gs_call_timer_create, gs_call_timer_delete, gs_call_timer_settime, gs_call_alarm,
+    gs_call_setitimer;
 
 #endif

@@ -88,6 +88,12 @@ static void take_from_kernel(struct task *task, gs_signals unblocked)
     }
 }
 
+void gs_signals_settle(struct task *task)
+{
+    take_from_kernel(task, ~atomic_load(&task->mask));
+    gs_receiver_update(true);
+}
+
 static bool changes_receiver(gs_signals changed)
 {
     unsigned live = atomic_load(&gs_run.live);

@@ -1,5 +1,8 @@
 /* Timers for a thread (SIGEV_THREAD_ID): the kernel's is for the receiver, to which it sends a
- * kick; that is passed on as the signal that the program wants, to the task. */
+ * kick; that is passed on as the signal that the program wants, to the task.
+ *
+ * A timer may have sent a signal before it is set or deleted: the handler is called before that call
+ * returns, as natively, where the first thread takes the signals of the process. */
 #include "compat/pthread/calls.h"
 #include "compat/pthread/task.h"
 
@@ -77,10 +80,11 @@ long gs_call_timer_create(struct task *task, const long *arguments, ucontext_t *
 
 long gs_call_timer_delete(struct task *task, const long *arguments, ucontext_t *context)
 {
-    (void)task, (void)context;
+    (void)context;
     long err = gs_syscall(SYS_timer_delete, arguments[0], 0, 0, 0, 0, 0);
     if (err)
         return err;
+    gs_signals_settle(task);
     gs_run_acquire(&lock);
     struct timer **at = &timers;
     while (*at && (*at)->id != (int)arguments[0])
@@ -91,6 +95,32 @@ long gs_call_timer_delete(struct task *task, const long *arguments, ucontext_t *
     gs_run_release(&lock);
     free(timer);
     return 0;
+}
+
+static long set(struct task *task, long number, const long *arguments)
+{
+    long result = gs_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], 0, 0);
+    if (result >= 0)
+        gs_signals_settle(task);
+    return result;
+}
+
+long gs_call_timer_settime(struct task *task, const long *arguments, ucontext_t *context)
+{
+    (void)context;
+    return set(task, SYS_timer_settime, arguments);
+}
+
+long gs_call_setitimer(struct task *task, const long *arguments, ucontext_t *context)
+{
+    (void)context;
+    return set(task, SYS_setitimer, arguments);
+}
+
+long gs_call_alarm(struct task *task, const long *arguments, ucontext_t *context)
+{
+    (void)context;
+    return set(task, SYS_alarm, arguments);
 }
 
 /* On the receiver. */

@@ -90,7 +90,9 @@ PAGES = sorted((ROOT / "docs/man").glob("gossamer-*.1"))
 
 # Each command of the lab has its own options.
 COMMANDS = {
-    "gossamer-lab": [["lab", name] for name in ("list", "run", "report", "compare", "doctor")]
+    "gossamer-lab": [
+        ["lab", name] for name in ("list", "run", "report", "compare", "publish", "doctor")
+    ]
 }
 
 

@@ -54,8 +54,9 @@ static void test_mutexes(void)
     SHOW(mtx_lock(&timed));
     SHOW(mtx_lock(&recursive));
     SHOW(mtx_lock(&recursive));
-    SHOW(thrd_create(&thread, lock_in_time, NULL));
+    int err = thrd_create(&thread, lock_in_time, NULL);
     SHOW(thrd_join(thread, &result));
+    SHOW(err);
     SHOW(result);
     SHOW(cnd_timedwait(&condition, &timed, &soon) == thrd_timedout);
     SHOW(mtx_unlock(&recursive));

@@ -11,6 +11,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static sem_t semaphore;
 static long count, written, spun, turn;
 static atomic_int once_calls, serial_threads;
+static atomic_bool is_held;
 static __thread long own;
 
 static void call_once(void)
@@ -171,6 +172,7 @@ static void *lock_and_wait(void *mutex_of)
 static void *hold(void *mutex_of)
 {
     pthread_mutex_lock(mutex_of);
+    is_held = true;
     sleep_ms(30);
     return NULL;
 }
@@ -187,8 +189,10 @@ static void test_robust(int protocol)
     SHOW(pthread_mutex_lock(&robust));
     SHOW(pthread_mutex_consistent(&robust));
     SHOW(pthread_mutex_unlock(&robust));
+    is_held = false;
     pthread_t holder = start(hold, &robust);
-    sleep_ms(10);
+    while (!is_held)
+        sleep_ms(1);
     pthread_t waiter = start(lock_and_wait, &robust);
     finish(holder);
     SHOW(finish(waiter));

@@ -276,7 +276,8 @@ static void test_messages(void)
     SHOW(last_value);
     SHOW_ERROR(mq_receive(queue, text, sizeof text, NULL));
     sender = start(fill_queue, &queue);
-    sleep_ms(5);
+    while (!mq_getattr(queue, &attributes) && attributes.mq_curmsgs < attributes.mq_maxmsg)
+        sleep_ms(1);
     soon = after_ms(CLOCK_REALTIME, 5);
     SHOW_ERROR(mq_timedsend(queue, "late", 5, 0, &soon));
     for (int i = 0; i < 4; i++) {

@@ -145,8 +145,9 @@ static void cancel(void *(*fn)(void *), void *argument)
     while (!is_started)
         sched_yield();
     sleep_ms(5);
-    SHOW(pthread_cancel(thread));
+    int err = pthread_cancel(thread);
     SHOW(finish(thread) == (long)PTHREAD_CANCELED);
+    SHOW(err);
 }
 
 static void test_cancel(void)

@@ -78,19 +78,22 @@ static void test_deadlines(void)
 
 /* ---- Joins ---- */
 
-static void *rest(void *ms)
+static void *rest(void *end)
 {
-    sleep_ms((long)ms);
-    return ms;
+    sem_wait(end);
+    return (void *)60;
 }
 
 static void test_joins(void)
 {
     void *result = NULL;
-    pthread_t slow = start(rest, (void *)60);
+    sem_t end;
+    sem_init(&end, 0, 0);
+    pthread_t slow = start(rest, &end);
     SHOW(pthread_tryjoin_np(slow, &result));
     SHOW_WAIT(CLOCK_REALTIME, pthread_timedjoin_np(slow, &result, &at));
     SHOW_WAIT(CLOCK_MONOTONIC, pthread_clockjoin_np(slow, &result, CLOCK_MONOTONIC, &at));
+    sem_post(&end);
     SHOW(pthread_join(slow, &result));
     SHOW((long)result);
     SHOW(pthread_join(pthread_self(), NULL));
