@@ -19,6 +19,7 @@ from gossamer_lab.measuring.accounting import (
     CpuTime,
     accept_queue_overflows,
     core_busy_s,
+    exited_children_cpu_s,
     steal_s,
     tree_cpu,
     tree_descriptors,
@@ -63,7 +64,7 @@ _METRICS = (
     *(f"{kind}_max_wait_us" for kind in _WAITING),
     *_WAITING.values(),
     *("server_user_s", "server_system_s", "server_cpu_us_per_request"),
-    *("server_busy", "client_busy", "server_core_interference"),
+    *("server_busy", "client_busy", "server_core_interference", "client_core_interference"),
     *("server_switches_per_s", "server_memory_kb", "server_memory_per_connection"),
     *("server_connections", "switches_per_megabyte", "accept_queue_overflows", "invalid"),
     *(
@@ -122,6 +123,15 @@ class Usage:
     """Accept queue overflows of the whole machine."""
     limiter_s: float = 0.0
     """CPU time of the limiter, which is always busy; 0: there is none."""
+    client_core_s: float = 0.0
+    """Busy time of the client's core: the client and anything else; 0: it is the server's, too."""
+    load_process_s: float = 0.0
+    """CPU time of the load generator with what is not the load; 0: client hosts generated it."""
+
+    def others_beside_client(self, client_cpu_s: float) -> float:
+        """Return the share of the client's core that neither it nor its own spinning used."""
+        others_s = self.client_core_s - max(client_cpu_s, self.load_process_s)
+        return max(others_s, 0.0) / self.wall_s
 
 
 def servicing_us(report: dict[str, Any]) -> float | None:
@@ -158,7 +168,9 @@ def load_metrics(report: dict[str, Any], used: Usage) -> Row:
     for kind, name in _WAITING.items():
         row[name] = report[name]["count"]
         row[f"{kind}_max_wait_us"] = max(row[f"{kind}_max_us"] or 0, report[name]["longest_us"])
-    row["client_busy"] = report["client_cpu_s"] / used.wall_s
+    client_cpu_s = report["client_cpu_s"]
+    row["client_busy"] = client_cpu_s / report["seconds"]
+    row["client_core_interference"] = used.others_beside_client(client_cpu_s)
     row["servicing_us"] = servicing_us(report)
     waits = [row["total_max_us"] or 0, *(row[f"{kind}_max_wait_us"] for kind in _WAITING)]
     row["servicing_max_us"] = max(waits)
@@ -196,13 +208,28 @@ class _Counters:
     overflows: int
     clock_s: float
     limiter_s: float
+    client_core_s: float
+    children_s: float
 
     @classmethod
-    def read(cls, cpu: CpuTime, core: int, limiter: cpu_limit.CpuLimiter) -> "_Counters":
-        """Read the counters; the limiter's own CPU time does not count as use of the core."""
-        limiter_s = limiter.used_s()
-        core_s, overflows = core_busy_s(core) - limiter_s, accept_queue_overflows()
-        return cls(cpu, core_s, limiter.iterations(), overflows, time.monotonic(), limiter_s)
+    def read(
+        cls, cpu: CpuTime, cores: tuple[int, int], limiter: cpu_limit.CpuLimiter
+    ) -> "_Counters":
+        """Read the counters of the cores of server and client.
+
+        The limiter's own CPU time does not count as use of the core.
+        """
+        limiter_s, (core, client_core) = limiter.used_s(), cores
+        return cls(
+            cpu,
+            core_busy_s(core) - limiter_s,
+            limiter.iterations(),
+            accept_queue_overflows(),
+            time.monotonic(),
+            limiter_s,
+            core_busy_s(client_core) if client_core != core else 0.0,
+            exited_children_cpu_s(),
+        )
 
     def until(self, after: "_Counters", switches_per_s: float | None) -> Usage:
         """Return the resources used between this snapshot and a later one."""
@@ -214,6 +241,8 @@ class _Counters:
             switches_per_s=switches_per_s,
             overflows=after.overflows - self.overflows,
             limiter_s=after.limiter_s - self.limiter_s,
+            client_core_s=after.client_core_s - self.client_core_s,
+            load_process_s=after.children_s - self.children_s,
         )
 
 
@@ -290,8 +319,7 @@ def _measure_load(
         return row
     # Hosts are idle until their common start: relate CPU time to the duration of the load alone.
     wall = used.wall_s / report["seconds"]
-    busy = {name: row[name] * wall for name in ("server_busy", "client_busy")}
-    return row | busy | {"hosts": report["hosts"]}
+    return row | {"server_busy": row["server_busy"] * wall, "hosts": report["hosts"]}
 
 
 def _saturation(point: OpenLoopPoint, setup: MeasurementSetup) -> float:
@@ -350,7 +378,7 @@ def _measure_server(step: Step, server: Server, setup: MeasurementSetup) -> Row:
 
         def read_counters() -> _Counters:
             cpu = group.cpu() if group else tree_cpu(running.pid)
-            return _Counters.read(cpu, core, limiter)
+            return _Counters.read(cpu, (core, setup.generator.core), limiter)
 
         if isinstance(point, OpenLoopPoint):
             row = _measure_open_loop(point, running, setup, read_counters)
