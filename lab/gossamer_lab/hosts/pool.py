@@ -95,7 +95,7 @@ class HostPool:
         jobs = self._jobs(generator, load)
         before_s = self._network_cpu_s()
         self.channel.sendall(json.dumps({"jobs": [asdict(p) for p in jobs]}).encode() + b"\n")
-        answer = self.receive(load.seconds + _SLACK_S, generator.tick)
+        answer = self.receive(load.whole_s + _SLACK_S, generator.tick)
         if answer.get("died"):
             raise HostsDiedError(", ".join(answer["died"]))
         if answer.get("failed"):

@@ -56,6 +56,7 @@ _LATENCIES = ("response", "connect", "first_byte", "total")
 _WAITING = {"connect": "waiting_to_connect", "response": "waiting_for_response"}
 """Requests that the end of a load cuts off, by the times that they belong to."""
 _QUANTILES = ("mean", "p50", "p75", "p90", "p99", "p999", "max")
+_SAMPLED = ("server_memory_kb", "server_memory_per_connection", "server_connections")
 _METRICS = (
     *COPIED,
     "errors",
@@ -65,8 +66,8 @@ _METRICS = (
     *_WAITING.values(),
     *("server_user_s", "server_system_s", "server_cpu_us_per_request"),
     *("server_busy", "client_busy", "server_core_interference", "client_core_interference"),
-    *("server_switches_per_s", "server_memory_kb", "server_memory_per_connection"),
-    *("server_connections", "switches_per_megabyte", "accept_queue_overflows", "invalid"),
+    *("server_switches_per_s", *_SAMPLED),
+    *("switches_per_megabyte", "accept_queue_overflows", "invalid"),
     *(
         "server_cpu_share",
         "server_cpu_share_got",
@@ -249,17 +250,17 @@ class _Counters:
 class _MidLoadSampler:
     """Samples once, halfway through a load, what the kernel no longer reports at its end."""
 
-    def __init__(self, pid: int, switches: Switches, generator: Generator, seconds: float) -> None:
+    def __init__(self, pid: int, switches: Switches, generator: Generator, load: Load) -> None:
         """Count context switches over the whole load if the counter includes exited threads."""
         self.pid, self.switches = pid, switches
         self.generator = replace(generator, tick=self._tick)
         self.tick = generator.tick
         self.before, self.began = switches.total(), time.monotonic()
-        self.due = self.began + seconds / 2
+        self.due = self.began + load.ramp_up_s + load.seconds / 2
         self.switches_per_s: float | None = None
         self.memory_kb: int | None = None
         self.idle_descriptors = tree_descriptors(pid)
-        self.connections = 0
+        self.connections: int | None = None
 
     def _tick(self) -> None:
         self.tick()
@@ -269,15 +270,19 @@ class _MidLoadSampler:
             self._sample()
 
     def _sample(self) -> None:
-        self.memory_kb = tree_memory_kb(self.pid)
         self.connections = max(tree_descriptors(self.pid) - self.idle_descriptors, 0)
+        self.memory_kb = tree_memory_kb(self.pid)
 
     def _count(self, seconds: float) -> None:
         self.switches_per_s = max(self.switches.total() - self.before, 0) / seconds
 
     def memory_since(self, idle_kb: int, connections: int) -> Row:
-        """Return the server's memory, and how many bytes it has grown for each connection."""
-        assert self.memory_kb is not None
+        """Return the server's memory, and how many bytes it has grown for each connection.
+
+        Nothing if the load ended before the sample: that of an idle server would be another value.
+        """
+        if self.memory_kb is None:
+            return dict.fromkeys(_SAMPLED)
         grown = (self.memory_kb - idle_kb) * 1024 / connections
         return {
             "server_memory_kb": self.memory_kb,
@@ -289,9 +294,7 @@ class _MidLoadSampler:
         """Apply the load to the server; return the report."""
         report = self.generator.run(load)
         if self.switches.includes_exited:
-            self._count(report["seconds"])
-        if self.memory_kb is None:
-            self._sample()
+            self._count(report["seconds"] + load.ramp_up_s)
         return report
 
 
@@ -309,16 +312,20 @@ def _measure_load(
         time.sleep(_DRAIN_S)
     idle_kb = tree_memory_kb(running.pid)
     before = read_counters()
-    sampler = _MidLoadSampler(running.pid, switches, setup.generator, setup.seconds)
-    load = Load(running.url, point, setup.seconds, setup.scale.drop, keeps_histograms=True)
+    ramp_up_s = setup.scale.ramp_up_seconds(point)
+    load = Load(running.url, point, setup.seconds, setup.scale.drop, True, ramp_up_s)
+    sampler = _MidLoadSampler(running.pid, switches, setup.generator, load)
     report = sampler.run(load)
     used = before.until(read_counters(), sampler.switches_per_s)
     row = load_metrics(report, used) | sampler.memory_since(idle_kb, point.connections)
+    if ramp_up_s and row["requests"]:
+        # The counters include the ramp-up, the requests do not.
+        row["server_cpu_us_per_request"] *= report["seconds"] / (report["seconds"] + ramp_up_s)
     row |= features(setup.generator.histograms)
     if "hosts" not in report:
         return row
     # Hosts are idle until their common start: relate CPU time to the duration of the load alone.
-    wall = used.wall_s / report["seconds"]
+    wall = used.wall_s / (report["seconds"] + ramp_up_s)
     return row | {"server_busy": row["server_busy"] * wall, "hosts": report["hosts"]}
 
 
