@@ -18,6 +18,7 @@ from gossamer_lab.claims.quantities import (
     Correlation,
     Every,
     Fall,
+    Maximum,
     Named,
     Quantity,
     Round,
@@ -171,3 +172,17 @@ def test_a_counterexample_is_found(name: str, claim: Claim) -> None:
     found = _decided(name, claim, world)
     assert found[FAILS] >= len(_SEEDS) - _RARELY, found
     assert not found[HOLDS]
+
+
+def test_maxima_that_a_claim_compares_are_of_loads_of_one_length() -> None:
+    sandstorm = EXPERIMENTS["sandstorm"]
+    lengths = {point.connections: point.min_s for point in sandstorm.loads}
+    compared = {
+        dict(leaf.where)["connections"]
+        for claim in sandstorm.claims
+        for member in _members(claim)
+        for leaf in _leaves(member)
+        if isinstance(leaf, Maximum) and "_max_" in leaf.column
+    }
+    assert compared == {100, 500, 1000}
+    assert len({lengths[clients] for clients in compared}) == 1

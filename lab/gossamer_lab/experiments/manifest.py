@@ -50,6 +50,10 @@ class Link:
     """Probability that a packet from the server is lost."""
 
 
+PATIENT = ("--header-timeout", "10m", "--idle-timeout", "10m", "--rate", "0")
+"""Options of our server without which it would close connections that it is too busy to serve."""
+
+
 @dataclass(frozen=True)
 class Point:
     """A load that servers are measured under."""

@@ -14,6 +14,7 @@ from gossamer_lab.claims.quantities import (
     Where,
 )
 from gossamer_lab.experiments.manifest import (
+    PATIENT,
     Case,
     ChartSpec,
     Document,
@@ -362,7 +363,7 @@ THREADS_VS_EVENTS = Experiment(
         Variant(
             f"{name}{'' if poller == 'poll' else ', epoll'}",
             arch,
-            (*options, *(("--poller", "poll") if poller == "poll" else ())),
+            (*options, *PATIENT, *(("--poller", "poll") if poller == "poll" else ())),
             raises_max_connections=True,
         )
         for poller, (name, arch, options) in product(
@@ -429,6 +430,7 @@ THREADS_VS_EVENTS = Experiment(
         "thread of the other has a buffer on its own stack.",
         "What counts begins when the clients are connected, as after the warm-up of the document's "
         "client: 1 s into a load of 1024 clients, 6 s into one of 16,384.",
+        "Timeouts of the servers are set too long to expire.",
         "That a thread package has 5000 lines and a server 700 is not measured.",
         f"{_DIRECTORIES} directories at every load; the original's number grows with the load. "
         "The sequence of requests is random, by Zipf's law, but the same in every run.",

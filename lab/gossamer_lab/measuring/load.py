@@ -104,7 +104,7 @@ class Generator:
             *("-c", str(point.connections), "-d", f"{load.seconds:g}"),
             *("--warmup", f"{load.ramp_up_s:g}"),
             *("--requests-per-connection", str(point.requests_per_connection)),
-            *("--timeout", f"{max(load.seconds, _MIN_TIMEOUT_S):g}s"),
+            *("--timeout", f"{max(load.whole_s, _MIN_TIMEOUT_S):g}s"),
         )
         if point.think_ms:
             arguments += ("--think", f"{point.think_ms:g}ms")
