@@ -33,7 +33,7 @@ _FORKED = 500
 _MAX_TASKS = 512
 """Linux 2.2 allowed a user this many processes, of which each thread was one."""
 _MIN_S = dict.fromkeys((_FEW, _FORKED, _MANY), 240.0)
-"""A wait of 183 s needs a longer load. The maxima that claims compare are of loads of one length."""
+"""A wait of 183 s needs a longer load. Maxima that claims compare are of equal loads."""
 _PUBLISHED_OPTIONS = (
     *("--requests-per-connection", "100", "--backlog", "50", "--no-defer-accept"),
     *PATIENT,

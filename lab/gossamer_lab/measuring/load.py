@@ -75,6 +75,9 @@ class HostGroup(Protocol):
     def run(self, generator: "Generator", load: Load) -> dict[str, Any]:
         """Apply a load to a server; return the report, or raise the errors of Generator.run."""
 
+    def cpu_s(self) -> float:
+        """Return the CPU time of all processes on this machine that generate loads."""
+
 
 @dataclass(frozen=True)
 class Generator:

@@ -127,7 +127,7 @@ class Usage:
     client_core_s: float = 0.0
     """Busy time of the client's core: the client and anything else; 0: it is the server's, too."""
     load_process_s: float = 0.0
-    """CPU time of the load generator with what is not the load; 0: client hosts generated it."""
+    """CPU time of the load generator with what is not the load, such as its start."""
 
     def others_beside_client(self, client_cpu_s: float) -> float:
         """Return the share of the client's core that neither it nor its own spinning used."""
@@ -210,17 +210,17 @@ class _Counters:
     clock_s: float
     limiter_s: float
     client_core_s: float
-    children_s: float
+    load_process_s: float
 
     @classmethod
     def read(
-        cls, cpu: CpuTime, cores: tuple[int, int], limiter: cpu_limit.CpuLimiter
+        cls, cpu: CpuTime, core: int, limiter: cpu_limit.CpuLimiter, generator: Generator
     ) -> "_Counters":
         """Read the counters of the cores of server and client.
 
         The limiter's own CPU time does not count as use of the core.
         """
-        limiter_s, (core, client_core) = limiter.used_s(), cores
+        limiter_s, hosts = limiter.used_s(), generator.hosts
         return cls(
             cpu,
             core_busy_s(core) - limiter_s,
@@ -228,8 +228,8 @@ class _Counters:
             accept_queue_overflows(),
             time.monotonic(),
             limiter_s,
-            core_busy_s(client_core) if client_core != core else 0.0,
-            exited_children_cpu_s(),
+            core_busy_s(generator.core) if generator.core != core else 0.0,
+            exited_children_cpu_s() + (hosts.cpu_s() if hosts else 0.0),
         )
 
     def until(self, after: "_Counters", switches_per_s: float | None) -> Usage:
@@ -243,7 +243,7 @@ class _Counters:
             overflows=after.overflows - self.overflows,
             limiter_s=after.limiter_s - self.limiter_s,
             client_core_s=after.client_core_s - self.client_core_s,
-            load_process_s=after.children_s - self.children_s,
+            load_process_s=after.load_process_s - self.load_process_s,
         )
 
 
@@ -385,7 +385,7 @@ def _measure_server(step: Step, server: Server, setup: MeasurementSetup) -> Row:
 
         def read_counters() -> _Counters:
             cpu = group.cpu() if group else tree_cpu(running.pid)
-            return _Counters.read(cpu, (core, setup.generator.core), limiter)
+            return _Counters.read(cpu, core, limiter, setup.generator)
 
         if isinstance(point, OpenLoopPoint):
             row = _measure_open_loop(point, running, setup, read_counters)
