@@ -1,20 +1,23 @@
 """Which servers are measured at a point, and for how long."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from gossamer_lab.experiments.manifest import Experiment, Point, Scale, Variant
+from conftest import report
+from gossamer_lab.experiments.manifest import Experiment, OpenLoopPoint, Point, Scale, Variant
 from gossamer_lab.measuring.histogram_features import features
-from gossamer_lab.measuring.load import Generator
+from gossamer_lab.measuring.load import Generator, Load
 from gossamer_lab.measuring.measure import MeasurementSetup, measure
 from gossamer_lab.measuring.plan import RunOptions, UnknownSubjectError, make_plan
 from gossamer_lab.measuring.program import Runner
 from gossamer_lab.measuring.schedule import Step
-from gossamer_lab.measuring.workspace import open_workspace, paths_of
+from gossamer_lab.measuring.workspace import Workspace, open_workspace, paths_of
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.server import Site
 
@@ -54,6 +57,71 @@ def test_a_subset_of_subjects_has_loads_as_long_as_all(fake: Path) -> None:
     assert alone.seconds == all_subjects.seconds
 
 
+def setup_of(workspace: Workspace, kind: type[Generator] = Generator) -> MeasurementSetup:
+    """Return a setup that limits servers to half of their core."""
+    folder, core = workspace.site.folder, workspace.client_core
+    return MeasurementSetup(
+        site=workspace.site,
+        generator=kind(workspace.program, core, folder, nothing, paths_of),
+        server_core=workspace.server_core,
+        seconds=0.3,
+        scale=SCALE,
+        validity_rules=None,
+        server_share=0.5,
+        runner=Runner(workspace.programs, core, folder, is_realtime=False, tick=nothing),
+    )
+
+
+class Ticking(Generator):
+    """A generator whose load has no requests of its own, and ticks at its end."""
+
+    def run(self, load: Load) -> dict[str, Any]:
+        """Tick once the middle of what counts is reached."""
+        time.sleep(load.ramp_up_s + load.seconds / 2)
+        self.tick()
+        return report(1000, load.seconds)
+
+
+class Silent(Ticking):
+    """A generator that is over before the first tick."""
+
+    def run(self, load: Load) -> dict[str, Any]:
+        """Return at once."""
+        return report(1000, load.seconds)
+
+
+def measured(fake: Path, kind: type[Generator], point: Point) -> dict[str, Any]:
+    with open_workspace(EXPERIMENT, fake) as workspace:
+        (server,) = our_servers(fake, VARIANTS[:1])
+        return measure(Step(0, 1, point, server.name), server, setup_of(workspace, kind))
+
+
+def test_what_counts_begins_after_the_ramp_up(fake: Path) -> None:
+    point = replace(POINTS[1], ramp_up_s=0.9)
+    row = measured(fake, Ticking, point)
+    used_us = (row["server_user_s"] + row["server_system_s"]) * 1e6
+    # The counters are of 1.2 s, the 1000 requests of the 0.3 s that count.
+    assert row["server_cpu_us_per_request"] * 1000 == pytest.approx(used_us / 4)
+    assert row["server_memory_kb"] > 0
+    assert SCALE.ramp_up_seconds(point) == 0.9
+    assert replace(SCALE, ramp_up_s=20.0).ramp_up_seconds(point) == 20.0
+    assert replace(SCALE, ramp_up_s=20.0).ramp_up_seconds(OpenLoopPoint("open", 1, 1, 1)) == 0
+
+
+def test_the_generator_is_told_the_ramp_up(fake: Path, tmp_path: Path) -> None:
+    generator = Generator(fake, 0, tmp_path, nothing, paths_of)
+    arguments = generator.arguments(Load("URL", POINTS[0], 5.0, ramp_up_s=6.0))
+    assert arguments[arguments.index("--warmup") + 1] == "6"
+    assert arguments[arguments.index("-d") + 1] == "5"
+
+
+def test_what_was_not_sampled_during_a_load_has_no_value(fake: Path) -> None:
+    row = measured(fake, Silent, POINTS[1])
+    assert row["failure"] is None
+    assert row["server_memory_kb"] is None
+    assert row["server_connections"] is None
+
+
 @pytest.mark.skipif(
     not Path("/proc/self/autogroup").exists(), reason="the kernel does not share cores by session"
 )
@@ -62,20 +130,9 @@ def test_a_point_may_be_measured_without_the_cpu_limit(
     fake: Path, point: Point, share: float | None
 ) -> None:
     with open_workspace(EXPERIMENT, fake) as workspace:
-        folder, core = workspace.site.folder, workspace.client_core
-        setup = MeasurementSetup(
-            site=workspace.site,
-            generator=Generator(workspace.program, core, folder, nothing, paths_of),
-            server_core=workspace.server_core,
-            seconds=0.3,
-            scale=SCALE,
-            validity_rules=None,
-            server_share=0.5,
-            runner=Runner(workspace.programs, core, folder, is_realtime=False, tick=nothing),
-        )
         (server,) = our_servers(fake, VARIANTS[:1])
-        row = measure(Step(0, 1, point, server.name), server, setup)
-        kept = json.loads((folder / "load.json").read_text())
+        row = measure(Step(0, 1, point, server.name), server, setup_of(workspace))
+        kept = json.loads((workspace.site.folder / "load.json").read_text())
     assert row["failure"] is None
     assert row["server_cpu_share"] == share
     assert bool(row["calibration_ns"]) == bool(share)

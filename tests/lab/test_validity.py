@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from conftest import report
 from gossamer_lab.experiments.manifest import Point, ValidityRules
 from gossamer_lab.measuring import fileset
+from gossamer_lab.measuring.accounting import CpuTime
+from gossamer_lab.measuring.measure import Usage, load_metrics
 from gossamer_lab.measuring.validity import invalid_reason, load_share
 
 POINT = Point("load-500", 305, 500, 1)
@@ -66,6 +69,45 @@ def test_a_client_that_is_the_limit_makes_every_measurement_invalid() -> None:
     thinks = Point("thinks", 305, 500, 1, think_ms=20)
     assert invalid_reason(row(client_busy=0.96), thinks, RULE) is not None
     assert invalid_reason(row(client_busy=0.96, server="thread-128"), POINT, RULE) is not None
+
+
+@pytest.mark.parametrize("server", ["event", "thread-128"])
+def test_a_client_whose_core_others_use_is_the_limit_although_it_is_hardly_busy(
+    server: str,
+) -> None:
+    busy = row(server=server, client_busy=0.2)
+    assert invalid_reason(busy | {"client_core_interference": 0.7}, POINT, RULE) is None
+    found = invalid_reason(busy | {"client_core_interference": 0.78}, POINT, RULE)
+    assert found == "invalid: the client was the limit: other processes used 78% of its core"
+    assert invalid_reason(busy | {"client_core_interference": None}, POINT, RULE) is None
+
+
+def used(**changes: float) -> Usage:
+    given: dict[str, float] = {"core_s": 0.5, "wall_s": 1.0, **changes}
+    return Usage(CpuTime(0.2, 0.3), **given)
+
+
+def test_the_client_is_as_busy_as_its_load_however_long_it_takes_to_start() -> None:
+    # 0.5 s of load that use the whole core, and half a second until the generator has started.
+    found = load_metrics(report(1000, 0.5) | {"client_cpu_s": 0.5}, used())
+    assert found["client_busy"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("core_s", "process_s", "others"),
+    [
+        (1.0, 0.95, 0.05),  # the generator keeps the core awake: that is not another process
+        (1.0, 0.2, 0.8),
+        (0.2, 0.21, 0.0),
+        (0.0, 0.3, 0.0),  # one core for both
+    ],
+)
+def test_the_share_of_others_on_the_clients_core_is_what_the_generator_did_not_use(
+    core_s: float, process_s: float, others: float
+) -> None:
+    usage = used(client_core_s=core_s, load_process_s=process_s)
+    found = load_metrics(report(1000, 1.0) | {"client_cpu_s": 0.2}, usage)
+    assert found["client_core_interference"] == pytest.approx(others)
 
 
 def test_the_measured_load_of_an_exempt_server_may_fall_short() -> None:

@@ -20,6 +20,7 @@ _NOISY = {
     "connect_max_wait_us": 0.08,
     "syn_retry_ratio": 0.2,
     "second_syn_retry_ratio": 0.2,
+    "unanswered": 0.0,
     "bytes_per_s": 0.015,
     "hump_us": 0.05,
     "server_connections": 0.02,
@@ -257,12 +258,31 @@ def thread_pool_server(point: Mapping[str, Any], name: str) -> Columns:
     }
 
 
+# ---- Our own: controllers of staged servers ----
+
+
+def overload(point: Mapping[str, Any], name: str) -> Columns:
+    """Return what we expect of the controllers."""
+    is_overloaded, is_open = point["load_factor"] > 1, name == "all admitted"
+    return {
+        "worst_p90_s": (20.0 if is_open else 1.0) if is_overloaded else 0.2,
+        "accepted_per_s": 23.0 if is_overloaded else 12.0,
+        "saturation_per_s": 24.0,
+        "requests": 3000.0,
+        "unanswered": 2.0,
+        "rejection_p90_s": 0.02,
+        "rejected_share": 0.5 if is_overloaded else 0.005,
+        "max_threads": 20.0 if is_overloaded else 2.0,
+    }
+
+
 DOCUMENTS: dict[str, World] = {
     "are-events-fast": are_events_fast,
     "libevent-vs-libev": libevent_vs_libev,
     "threads-vs-events": threads_vs_events,
     "sandstorm": sandstorm,
     "thread-pool-server": thread_pool_server,
+    "overload": overload,
 }
 
 
@@ -274,6 +294,7 @@ def alike(experiment: str) -> World:
         "threads-vs-events": "Knot-A, epoll",
         "sandstorm": "events",
         "thread-pool-server": "apache-event, stock",
+        "overload": "admission",
     }[experiment]
 
     def world(point: Mapping[str, Any], name: str) -> Columns:

@@ -50,6 +50,10 @@ class Link:
     """Probability that a packet from the server is lost."""
 
 
+PATIENT = ("--header-timeout", "10m", "--idle-timeout", "10m", "--rate", "0")
+"""Options of our server without which it would close connections that it is too busy to serve."""
+
+
 @dataclass(frozen=True)
 class Point:
     """A load that servers are measured under."""
@@ -76,6 +80,8 @@ class Point:
     """Whether these hosts are connected by the experiment's WAN links."""
     min_s: float = 0
     """Minimum duration of a load, up to the maximum of the scale."""
+    ramp_up_s: float = 0
+    """Time in which the clients of a load connect, before what counts."""
 
     @property
     def is_keep_alive(self) -> bool:
@@ -242,6 +248,13 @@ class Scale:
     """Expected duration of a program's measurement."""
     slow_servers: tuple[tuple[str, float], ...] = ()
     """Slow servers, with the factor by which their loads with a minimum duration are longer."""
+    ramp_up_s: float = 0
+    """Minimum of the ramp-up of each load."""
+
+    def ramp_up_seconds(self, point: Point | Case) -> float:
+        """Return the time of a load before what counts."""
+        is_closed = isinstance(point, Point) and not isinstance(point, OpenLoopPoint)
+        return max(point.ramp_up_s, self.ramp_up_s) if is_closed else 0.0
 
     def load_seconds(self, point: Point | Case, each_s: float, server: str = "") -> float:
         """Return the duration of a load, given that of loads without a minimum."""

@@ -1,6 +1,6 @@
 """``threads-vs-events``: throughput against threads, and bandwidth against clients."""
 
-from itertools import product
+from itertools import pairwise, product
 
 from gossamer_lab.claims.claim import Claim
 from gossamer_lab.claims.quantities import (
@@ -14,6 +14,7 @@ from gossamer_lab.claims.quantities import (
     Where,
 )
 from gossamer_lab.experiments.manifest import (
+    PATIENT,
     Case,
     ChartSpec,
     Document,
@@ -32,12 +33,16 @@ _AT_NORMAL = (1, 4, 16, 64, 256, 512, 1024, 4096, 16_384)
 _SATURATED = (1024, 4096)
 _BEFORE_POLL_SLOWS = (1, 4, 16, 64, 256, 512, 1024, 4096)
 _MANY = 16_384
-_FEW = (4, 64)
+_FEW = (4, 16, 64)
 _KNOT_C, _KNOT_A, _HABOOB = "Knot-C", "Knot-A", "Haboob"
 _KNOT_C_EPOLL, _KNOT_A_EPOLL, _STAGE = "Knot-C, epoll", "Knot-A, epoll", "Haboob, epoll"
 _PUBLISHED = (_KNOT_C, _KNOT_A, _HABOOB)
 _THINK_MS, _REQUESTS = 20, 5
 _DIRECTORIES = 25
+_MIN_S = 5.0
+_RAMP_UP_S = {1024: 1.0, 4096: 3.0, 8192: 4.0, 16_384: 6.0, 32_768: 10.0}
+"""Until so many clients are connected, a server accepts instead of sending. SYNs that a full accept
+queue drops are retransmitted after 1 s and 3 s."""
 _SWITCHES_PER_MB = 30_000 / (500 / 8)
 """30,000 a second at 500 Mbit/s."""
 _PROGRAMS = (
@@ -61,7 +66,16 @@ def _case(count: int) -> Case:
 
 
 def _load(clients: int) -> Point:
-    return Point(f"clients-{clients}", 8192, clients, _REQUESTS, _THINK_MS, _DIRECTORIES)
+    return Point(
+        f"clients-{clients}",
+        8192,
+        clients,
+        _REQUESTS,
+        _THINK_MS,
+        _DIRECTORIES,
+        min_s=_MIN_S if clients > 1024 else 0.0,
+        ramp_up_s=_RAMP_UP_S.get(clients, 0.0),
+    )
 
 
 def _with(*clients: int) -> Where:
@@ -84,15 +98,29 @@ def _maximum(name: str) -> Quantity:
 def _retained(*names: str) -> Quantity:
     """Return the share of its maximum bandwidth that each server retains with very many clients."""
     shares = tuple(Ratio(_bandwidth(name, _MANY), _maximum(name)) for name in names)
-    return Every(shares, "bandwidth retained") if len(shares) > 1 else shares[0]
+    return Every(shares, "bandwidth retained")
 
 
-def _grown(clients: tuple[int, int], names: tuple[str, ...]) -> Quantity:
-    """Return how many times each server's bandwidth grows with the number of clients."""
-    few, many = clients
+def _steady(*names: str) -> Quantity:
+    """Return the share of its maximum bandwidth at each number of clients that saturate it."""
     return Every(
-        tuple(Ratio(_bandwidth(name, many), _bandwidth(name, few)) for name in names),
-        f"bandwidth with {many:,} / {few:,} clients",
+        tuple(
+            Ratio(_bandwidth(name, clients), _maximum(name))
+            for name, clients in product(names, (*_SATURATED, _MANY))
+        ),
+        "bandwidth retained",
+    )
+
+
+def _grown(clients: tuple[int, ...], names: tuple[str, ...]) -> Quantity:
+    """Return how many times each server's bandwidth grows from a number of clients to the next."""
+    return Every(
+        tuple(
+            Ratio(_bandwidth(name, many), _bandwidth(name, few))
+            for name in names
+            for few, many in pairwise(clients)
+        ),
+        "growth of the bandwidth",
     )
 
 
@@ -123,12 +151,16 @@ _CLAIMS = (
         "The throughput of threads does not fall up to 100,000 threads",
         "section 2.2, Figure 2",
         "scales quite well up to 100,000 threads",
-        Named(
-            Ratio(_speed("threads", 100_000), _speed("threads", 10)),
-            "throughput of 100,000 threads / of 10",
+        Every(
+            tuple(
+                Named(Ratio(_speed("threads", count), _speed("threads", 10)), f"with {count:,}")
+                for count in _COUNTS[:-1]
+                if count > 10
+            ),
+            "throughput of threads / of ten of them",
         ),
         0.5,
-        reading="at least half of that of ten threads",
+        reading="at least half of that of ten threads, at every number",
     ),
     Claim(
         "bandwidth-rises-linearly",
@@ -137,9 +169,10 @@ _CLAIMS = (
         "Knot and Haboob have the same general performance pattern. Initially, there is a linear "
         "increase in bandwidth as the number of simultaneous connections increases",
         _grown(_FEW, _PUBLISHED),
-        0.9 * _FEW[1] / _FEW[0],
-        1.1 * _FEW[1] / _FEW[0],
-        "sixteen times as much with 64 clients as with 4, within a tenth, for each server",
+        0.9 * 4,
+        1.1 * 4,
+        "four times as much with 16 clients as with 4, and with 64 as with 16, within a tenth, for "
+        "each server",
     ),
     Claim(
         "bandwidth-levels-out",
@@ -178,9 +211,9 @@ _CLAIMS = (
         "The bandwidth of Knot-C is steady up to 16,384 clients",
         "section 5, Figure 3",
         "the steady-state bandwidth achieved by Knot-C is nearly 700 Mbit/s",
-        _retained(_KNOT_C),
+        _steady(_KNOT_C),
         0.8,
-        reading="at least 0.8 of its maximum",
+        reading="at least 0.8 of its maximum from 1024 clients on",
     ),
     Claim(
         "poll-does-not-scale",
@@ -198,9 +231,9 @@ _CLAIMS = (
         "section 5",
         "using the newer sys_epoll system call with Knot avoids this problem and achieves "
         "excellent scalability",
-        _retained(_KNOT_A_EPOLL, _KNOT_C_EPOLL),
+        _steady(_KNOT_A_EPOLL, _KNOT_C_EPOLL),
         0.8,
-        reading="at least 0.8 of the maximum with 16,384 clients, for each policy of Knot",
+        reading="at least 0.8 of the maximum from 1024 clients on, for each policy of Knot",
     ),
     Claim(
         "accepting-is-throttled",
@@ -224,9 +257,15 @@ _CLAIMS = (
         "section 5, Figure 3",
         "the performance spike around 1024 clients is due to lower interrupt overhead when fewer "
         "connections to the server are being created",
-        Ratio(_bandwidth(_KNOT_C, 1024), _bandwidth(_KNOT_C, 4096)),
+        Every(
+            tuple(
+                Ratio(_bandwidth(_KNOT_C, 1024), _bandwidth(_KNOT_C, other))
+                for other in (512, 4096)
+            ),
+            "bandwidth with 1024 clients / before and after",
+        ),
         1.05,
-        reading="at least 1.05 times the bandwidth with 4,096 clients",
+        reading="at least 1.05 times the bandwidth with 512 and with 4,096 clients",
     ),
     Claim(
         "stages-use-up-the-processor",
@@ -323,7 +362,7 @@ THREADS_VS_EVENTS = Experiment(
         Scale(
             "normal",
             budget_s=900.0,
-            warmup_s=1.0,
+            warmup_s=0.5,
             max_load_s=5.0,
             rounds=5,
             repeats=2,
@@ -336,7 +375,8 @@ THREADS_VS_EVENTS = Experiment(
         Scale(
             "paper",
             budget_s=0.0,
-            warmup_s=20.0,
+            warmup_s=1.0,
+            ramp_up_s=20.0,
             max_load_s=60.0,
             rounds=8,
             load_s=60.0,
@@ -348,7 +388,7 @@ THREADS_VS_EVENTS = Experiment(
         Variant(
             f"{name}{'' if poller == 'poll' else ', epoll'}",
             arch,
-            (*options, *(("--poller", "poll") if poller == "poll" else ())),
+            (*options, *PATIENT, *(("--poller", "poll") if poller == "poll" else ())),
             raises_max_connections=True,
         )
         for poller, (name, arch, options) in product(
@@ -413,6 +453,9 @@ THREADS_VS_EVENTS = Experiment(
         "switches that the limit forces do not count.",
         "The event server of Figure 2 reads into one buffer, on the stack of its only thread; each "
         "thread of the other has a buffer on its own stack.",
+        "What counts begins when the clients are connected, as after the warm-up of the document's "
+        "client: 1 s into a load of 1024 clients, 6 s into one of 16,384.",
+        "Timeouts of the servers are set too long to expire.",
         "That a thread package has 5000 lines and a server 700 is not measured.",
         f"{_DIRECTORIES} directories at every load; the original's number grows with the load. "
         "The sequence of requests is random, by Zipf's law, but the same in every run.",

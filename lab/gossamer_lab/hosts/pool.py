@@ -56,6 +56,8 @@ class HostPool:
     network: Network | None = None
     """The emulated network of these links."""
     buffer: bytes = b""
+    coordinator: int = 0
+    """Process id of the coordinator, whose children are the hosts of this machine."""
 
     def handles(self, point: Point) -> bool:
         """Return whether these hosts generate the load of a point."""
@@ -95,7 +97,7 @@ class HostPool:
         jobs = self._jobs(generator, load)
         before_s = self._network_cpu_s()
         self.channel.sendall(json.dumps({"jobs": [asdict(p) for p in jobs]}).encode() + b"\n")
-        answer = self.receive(load.seconds + _SLACK_S, generator.tick)
+        answer = self.receive(load.whole_s + _SLACK_S, generator.tick)
         if answer.get("died"):
             raise HostsDiedError(", ".join(answer["died"]))
         if answer.get("failed"):
@@ -115,6 +117,10 @@ class HostPool:
         """Return the CPU time of the load: the sum if hosts share a core, else the maximum."""
         each = [float(result["report"]["client_cpu_s"]) for result in results]
         return max(each) if self.cluster else sum(each)
+
+    def cpu_s(self) -> float:
+        """Return the CPU time of all processes on this machine that generate loads."""
+        return tree_cpu(self.coordinator).total_s + self._network_cpu_s()
 
     def _network_cpu_s(self) -> float:
         return tree_cpu(self.network.pid).total_s if self.network else 0.0
@@ -185,7 +191,7 @@ def open_pool(count: int, cluster: str, folder: Path) -> Iterator[HostPool]:
             _accept_coordinator(listener, child, errors) as channel,
         ):
             channel.settimeout(_TICK_S)
-            hosts = HostPool(channel, 0, cluster)
+            hosts = HostPool(channel, 0, cluster, coordinator=child.pid)
             answer = hosts.receive(_JOIN_S, lambda: None)
             if "hosts" not in answer:
                 raise LoadFailedError(f"no client hosts: {answer['failed']}")

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,6 +107,12 @@ def tree_cpu(leader: int) -> CpuTime:
         sum(stat.user for stat in processes) / _TICKS_PER_S,
         sum(stat.system for stat in processes) / _TICKS_PER_S,
     )
+
+
+def exited_children_cpu_s() -> float:
+    """Return the CPU time of all child processes that the lab has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _field_of(file: Path, name: str) -> int:

@@ -15,7 +15,6 @@ Differences beyond the expected ratios are reported as warnings.
 import contextlib
 import math
 import re
-import resource
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from typing import Any
 from gossamer_lab import paths
 from gossamer_lab.experiments.manifest import Point
 from gossamer_lab.measuring import cpu_limit, interruption, process
-from gossamer_lab.measuring.accounting import tree_cpu
+from gossamer_lab.measuring.accounting import exited_children_cpu_s, tree_cpu
 from gossamer_lab.measuring.load import Generator, Load, LoadFailedError
 from gossamer_lab.measuring.workspace import Workspace
 from gossamer_lab.servers.ours import our_servers
@@ -200,22 +199,16 @@ class _Setup:
         return client.parse(output.read_text(errors="replace"))
 
 
-def _children_cpu_s() -> float:
-    """Return the CPU time of all child processes that the lab has waited for."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def _row(name: str, number: int, server: int, run: Callable[[], ClientResult]) -> Json:
     """Measure one load of a client."""
     row: Json = {"client": name, "round": number, "failure": None}
-    before, client_before = tree_cpu(server), _children_cpu_s()
+    before, client_before = tree_cpu(server), exited_children_cpu_s()
     try:
         result = run()
     except (ClientFailedError, LoadFailedError, OSError) as error:
         return row | {"failure": str(error)}
     cpu_s = (tree_cpu(server) - before).total_s
-    client_s = _children_cpu_s() - client_before
+    client_s = exited_children_cpu_s() - client_before
     if not result.requests or not result.seconds or cpu_s <= 0:
         return row | {"failure": "too few requests"}
     return row | {

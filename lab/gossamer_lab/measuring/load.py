@@ -49,10 +49,18 @@ class Load:
     """Of the server."""
     point: Point
     seconds: float
+    """Duration of what counts."""
     drop: int = 0
     """Number of first and last responses excluded from the histograms, if there are enough."""
     keeps_histograms: bool = False
     """Whether its histograms are stored."""
+    ramp_up_s: float = 0
+    """Time before what counts."""
+
+    @property
+    def whole_s(self) -> float:
+        """Duration with the ramp-up."""
+        return self.ramp_up_s + self.seconds
 
 
 class HostGroup(Protocol):
@@ -66,6 +74,9 @@ class HostGroup(Protocol):
 
     def run(self, generator: "Generator", load: Load) -> dict[str, Any]:
         """Apply a load to a server; return the report, or raise the errors of Generator.run."""
+
+    def cpu_s(self) -> float:
+        """Return the CPU time of all processes on this machine that generate loads."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +104,10 @@ class Generator:
         point = load.point
         arguments = (
             *("load", *(load.url + path for path in self.paths(point))),
-            *("-c", str(point.connections), "-d", f"{load.seconds:g}", "--warmup", "0"),
+            *("-c", str(point.connections), "-d", f"{load.seconds:g}"),
+            *("--warmup", f"{load.ramp_up_s:g}"),
             *("--requests-per-connection", str(point.requests_per_connection)),
-            *("--timeout", f"{max(load.seconds, _MIN_TIMEOUT_S):g}s"),
+            *("--timeout", f"{max(load.whole_s, _MIN_TIMEOUT_S):g}s"),
         )
         if point.think_ms:
             arguments += ("--think", f"{point.think_ms:g}ms")
@@ -116,7 +128,7 @@ class Generator:
         if self.hosts and self.hosts.handles(load.point):
             return self.hosts.run(self, load)
         self.histograms.unlink(missing_ok=True)
-        result = run_command(self, self.command(load), self.folder / "load.json", load.seconds)
+        result = run_command(self, self.command(load), self.folder / "load.json", load.whole_s)
         check_report(result)
         return result
 

@@ -19,6 +19,7 @@ from gossamer_lab.measuring.accounting import (
     CpuTime,
     accept_queue_overflows,
     core_busy_s,
+    exited_children_cpu_s,
     steal_s,
     tree_cpu,
     tree_descriptors,
@@ -55,6 +56,7 @@ _LATENCIES = ("response", "connect", "first_byte", "total")
 _WAITING = {"connect": "waiting_to_connect", "response": "waiting_for_response"}
 """Requests that the end of a load cuts off, by the times that they belong to."""
 _QUANTILES = ("mean", "p50", "p75", "p90", "p99", "p999", "max")
+_SAMPLED = ("server_memory_kb", "server_memory_per_connection", "server_connections")
 _METRICS = (
     *COPIED,
     "errors",
@@ -63,9 +65,9 @@ _METRICS = (
     *(f"{kind}_max_wait_us" for kind in _WAITING),
     *_WAITING.values(),
     *("server_user_s", "server_system_s", "server_cpu_us_per_request"),
-    *("server_busy", "client_busy", "server_core_interference"),
-    *("server_switches_per_s", "server_memory_kb", "server_memory_per_connection"),
-    *("server_connections", "switches_per_megabyte", "accept_queue_overflows", "invalid"),
+    *("server_busy", "client_busy", "server_core_interference", "client_core_interference"),
+    *("server_switches_per_s", *_SAMPLED),
+    *("switches_per_megabyte", "accept_queue_overflows", "invalid"),
     *(
         "server_cpu_share",
         "server_cpu_share_got",
@@ -122,6 +124,15 @@ class Usage:
     """Accept queue overflows of the whole machine."""
     limiter_s: float = 0.0
     """CPU time of the limiter, which is always busy; 0: there is none."""
+    client_core_s: float = 0.0
+    """Busy time of the client's core: the client and anything else; 0: it is the server's, too."""
+    load_process_s: float = 0.0
+    """CPU time of the load generator with what is not the load, such as its start."""
+
+    def others_beside_client(self, client_cpu_s: float) -> float:
+        """Return the share of the client's core that neither it nor its own spinning used."""
+        others_s = self.client_core_s - max(client_cpu_s, self.load_process_s)
+        return max(others_s, 0.0) / self.wall_s
 
 
 def servicing_us(report: dict[str, Any]) -> float | None:
@@ -158,7 +169,9 @@ def load_metrics(report: dict[str, Any], used: Usage) -> Row:
     for kind, name in _WAITING.items():
         row[name] = report[name]["count"]
         row[f"{kind}_max_wait_us"] = max(row[f"{kind}_max_us"] or 0, report[name]["longest_us"])
-    row["client_busy"] = report["client_cpu_s"] / used.wall_s
+    client_cpu_s = report["client_cpu_s"]
+    row["client_busy"] = client_cpu_s / report["seconds"]
+    row["client_core_interference"] = used.others_beside_client(client_cpu_s)
     row["servicing_us"] = servicing_us(report)
     waits = [row["total_max_us"] or 0, *(row[f"{kind}_max_wait_us"] for kind in _WAITING)]
     row["servicing_max_us"] = max(waits)
@@ -196,13 +209,28 @@ class _Counters:
     overflows: int
     clock_s: float
     limiter_s: float
+    client_core_s: float
+    load_process_s: float
 
     @classmethod
-    def read(cls, cpu: CpuTime, core: int, limiter: cpu_limit.CpuLimiter) -> "_Counters":
-        """Read the counters; the limiter's own CPU time does not count as use of the core."""
-        limiter_s = limiter.used_s()
-        core_s, overflows = core_busy_s(core) - limiter_s, accept_queue_overflows()
-        return cls(cpu, core_s, limiter.iterations(), overflows, time.monotonic(), limiter_s)
+    def read(
+        cls, cpu: CpuTime, core: int, limiter: cpu_limit.CpuLimiter, generator: Generator
+    ) -> "_Counters":
+        """Read the counters of the cores of server and client.
+
+        The limiter's own CPU time does not count as use of the core.
+        """
+        limiter_s, hosts = limiter.used_s(), generator.hosts
+        return cls(
+            cpu,
+            core_busy_s(core) - limiter_s,
+            limiter.iterations(),
+            accept_queue_overflows(),
+            time.monotonic(),
+            limiter_s,
+            core_busy_s(generator.core) if generator.core != core else 0.0,
+            exited_children_cpu_s() + (hosts.cpu_s() if hosts else 0.0),
+        )
 
     def until(self, after: "_Counters", switches_per_s: float | None) -> Usage:
         """Return the resources used between this snapshot and a later one."""
@@ -214,23 +242,25 @@ class _Counters:
             switches_per_s=switches_per_s,
             overflows=after.overflows - self.overflows,
             limiter_s=after.limiter_s - self.limiter_s,
+            client_core_s=after.client_core_s - self.client_core_s,
+            load_process_s=after.load_process_s - self.load_process_s,
         )
 
 
 class _MidLoadSampler:
     """Samples once, halfway through a load, what the kernel no longer reports at its end."""
 
-    def __init__(self, pid: int, switches: Switches, generator: Generator, seconds: float) -> None:
+    def __init__(self, pid: int, switches: Switches, generator: Generator, load: Load) -> None:
         """Count context switches over the whole load if the counter includes exited threads."""
         self.pid, self.switches = pid, switches
         self.generator = replace(generator, tick=self._tick)
         self.tick = generator.tick
         self.before, self.began = switches.total(), time.monotonic()
-        self.due = self.began + seconds / 2
+        self.due = self.began + load.ramp_up_s + load.seconds / 2
         self.switches_per_s: float | None = None
         self.memory_kb: int | None = None
         self.idle_descriptors = tree_descriptors(pid)
-        self.connections = 0
+        self.connections: int | None = None
 
     def _tick(self) -> None:
         self.tick()
@@ -240,15 +270,19 @@ class _MidLoadSampler:
             self._sample()
 
     def _sample(self) -> None:
-        self.memory_kb = tree_memory_kb(self.pid)
         self.connections = max(tree_descriptors(self.pid) - self.idle_descriptors, 0)
+        self.memory_kb = tree_memory_kb(self.pid)
 
     def _count(self, seconds: float) -> None:
         self.switches_per_s = max(self.switches.total() - self.before, 0) / seconds
 
     def memory_since(self, idle_kb: int, connections: int) -> Row:
-        """Return the server's memory, and how many bytes it has grown for each connection."""
-        assert self.memory_kb is not None
+        """Return the server's memory, and how many bytes it has grown for each connection.
+
+        Nothing if the load ended before the sample: that of an idle server would be another value.
+        """
+        if self.memory_kb is None:
+            return dict.fromkeys(_SAMPLED)
         grown = (self.memory_kb - idle_kb) * 1024 / connections
         return {
             "server_memory_kb": self.memory_kb,
@@ -260,9 +294,7 @@ class _MidLoadSampler:
         """Apply the load to the server; return the report."""
         report = self.generator.run(load)
         if self.switches.includes_exited:
-            self._count(report["seconds"])
-        if self.memory_kb is None:
-            self._sample()
+            self._count(report["seconds"] + load.ramp_up_s)
         return report
 
 
@@ -280,18 +312,21 @@ def _measure_load(
         time.sleep(_DRAIN_S)
     idle_kb = tree_memory_kb(running.pid)
     before = read_counters()
-    sampler = _MidLoadSampler(running.pid, switches, setup.generator, setup.seconds)
-    load = Load(running.url, point, setup.seconds, setup.scale.drop, keeps_histograms=True)
+    ramp_up_s = setup.scale.ramp_up_seconds(point)
+    load = Load(running.url, point, setup.seconds, setup.scale.drop, True, ramp_up_s)
+    sampler = _MidLoadSampler(running.pid, switches, setup.generator, load)
     report = sampler.run(load)
     used = before.until(read_counters(), sampler.switches_per_s)
     row = load_metrics(report, used) | sampler.memory_since(idle_kb, point.connections)
+    if ramp_up_s and row["requests"]:
+        # The counters include the ramp-up, the requests do not.
+        row["server_cpu_us_per_request"] *= report["seconds"] / (report["seconds"] + ramp_up_s)
     row |= features(setup.generator.histograms)
     if "hosts" not in report:
         return row
     # Hosts are idle until their common start: relate CPU time to the duration of the load alone.
-    wall = used.wall_s / report["seconds"]
-    busy = {name: row[name] * wall for name in ("server_busy", "client_busy")}
-    return row | busy | {"hosts": report["hosts"]}
+    wall = used.wall_s / (report["seconds"] + ramp_up_s)
+    return row | {"server_busy": row["server_busy"] * wall, "hosts": report["hosts"]}
 
 
 def _saturation(point: OpenLoopPoint, setup: MeasurementSetup) -> float:
@@ -350,7 +385,7 @@ def _measure_server(step: Step, server: Server, setup: MeasurementSetup) -> Row:
 
         def read_counters() -> _Counters:
             cpu = group.cpu() if group else tree_cpu(running.pid)
-            return _Counters.read(cpu, core, limiter)
+            return _Counters.read(cpu, core, limiter, setup.generator)
 
         if isinstance(point, OpenLoopPoint):
             row = _measure_open_loop(point, running, setup, read_counters)

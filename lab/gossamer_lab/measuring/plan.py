@@ -85,7 +85,8 @@ class Plan:
 
     def step_seconds(self, step: Step) -> float:
         """Return the expected duration of a measurement, including warm-up and overhead."""
-        return self.load_seconds(step.point, step.server) + self.scale.warmup_s + STEP_OVERHEAD_S
+        before_s = self.scale.warmup_s + self.scale.ramp_up_seconds(step.point)
+        return self.load_seconds(step.point, step.server) + before_s + STEP_OVERHEAD_S
 
     @property
     def subjects(self) -> tuple[str, ...]:

@@ -6,7 +6,10 @@ from typing import Any
 from gossamer_lab.experiments.manifest import Point, ValidityRules
 
 MAX_CLIENT_BUSY = 0.95
-"""Share of its core above which the load generator was the limit, in every experiment."""
+"""Share of its core above which the load generator was the limit, in every experiment.
+
+What other processes used of that core counts too: the generator could not have had it.
+"""
 MIN_CPU_SHARE = 0.95
 """Minimum of what a server could get of its core under a CPU limit, relative to what it was to get.
 
@@ -28,8 +31,11 @@ def load_share(row: Mapping[str, Any], connections: int) -> float:
 
 def _limited_by_other(row: Mapping[str, Any], point: Point, rule: ValidityRules) -> str | None:
     """Return what limited the requests of a load, None if it was the server."""
+    others = row.get("client_core_interference") or 0.0
     if row["client_busy"] > MAX_CLIENT_BUSY:
         return "the client was the limit"
+    if row["client_busy"] + others > MAX_CLIENT_BUSY:
+        return f"the client was the limit: other processes used {others:.0%} of its core"
     both = row.get("core_share_of_both")
     if both is not None and both < MIN_CPU_SHARE:
         return f"other processes used {1 - both:.0%} of the server's core"

@@ -64,7 +64,10 @@ def expected_seconds(experiment: Experiment, scale: Scale) -> float:
     minimums = [scale.load_seconds(point, 0, name) for point, name in loads]
     each_s = seconds_per_load(scale, minimums * scale.rounds)
     overhead_s = scale.warmup_s + STEP_OVERHEAD_S
-    loads_s = sum(scale.load_seconds(point, each_s, name) + overhead_s for point, name in loads)
+    loads_s = sum(
+        scale.load_seconds(point, each_s, name) + scale.ramp_up_seconds(point) + overhead_s
+        for point, name in loads
+    )
     return scale.rounds * (loads_s + (len(steps) - len(loads)) * scale.program_s)
 
 
