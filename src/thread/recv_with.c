@@ -31,12 +31,12 @@ struct receiving {
 };
 
 /* What fn uses is usually a structure at `data` that has left the cache: it comes back while the
- * kernel receives. */
+ * kernel receives. `data` may be anything, also NULL: addresses are computed as integers. */
 #define DATA_LINES 4u
 static inline __attribute__((always_inline)) void prefetch_data(const void *data)
 {
     for (unsigned line = 0; line < DATA_LINES; line++)
-        __builtin_prefetch((const char *)data + (size_t)line * 64, 1);
+        __builtin_prefetch((const void *)((uintptr_t)data + (uintptr_t)line * 64), 1);
 }
 
 static void try_receive(struct receiving *receiving, char *buffer)

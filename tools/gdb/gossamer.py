@@ -13,6 +13,8 @@ Of a thread whose stack is given back while it waits, the backtrace is found by 
 it cannot be selected. The library's debug information is required.
 """
 
+import itertools
+import re
 import time
 from collections.abc import Iterator
 
@@ -320,13 +322,26 @@ class _Groups(gdb.Command):
         process = Process()
         now_ns = process.now_ns()
         groups: dict[tuple[str, ...], list[Thread]] = {}
+        shown: dict[tuple[str, ...], list[str]] = {}
         for thread in process.threads():
             state = f"waiting for {thread.what()}" if thread.what() else thread.state(now_ns)
-            groups.setdefault((state, *_calls(thread, "-frame-arguments none")), []).append(thread)
-        for (state, *calls), threads in sorted(groups.items(), key=lambda item: -len(item[1])):
-            print(f"{len(threads)} threads: {state}{_waits(threads, now_ns)}")
+            calls = list(_calls(thread, "-frame-arguments none"))
+            key = (state, *_program_calls(calls))
+            groups.setdefault(key, []).append(thread)
+            shown.setdefault(key, calls)
+        for key, threads in sorted(groups.items(), key=lambda item: -len(item[1])):
+            print(f"{len(threads)} threads: {key[0]}{_waits(threads, now_ns)}")
             print("  " + ", ".join(f'"{t.name}" {t.address:#x}' for t in threads[:SAMPLES_MAX]))
-            print("\n".join(calls))
+            print("\n".join(shown[key]))
+
+
+def _program_calls(calls: list[str]) -> list[str]:
+    """Return the calls without those by which the library waits: it has several ways.
+
+    Of each, what does not depend on how many precede it: function and line.
+    """
+    rest = itertools.dropwhile(lambda call: re.search(r"src/thread/[\w.]+:\d+$", call), calls)
+    return [re.sub(r"^#\d+\s+(0x[0-9a-f]+ in )?", "", call) for call in rest]
 
 
 def _waits(threads: list[Thread], now_ns: int) -> str:
