@@ -124,7 +124,7 @@ _CLAIMS = (
     ),
     Claim(
         "fork-is-slowest",
-        "A process for each connection is slower than all others",
+        "A process for each connection is slower than any other implementation",
         "section 4, Figure 2(b)",
         "the implementation using full-fledged processes was slower than any other of the "
         "implementations that we benchmarked",
