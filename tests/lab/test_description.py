@@ -28,7 +28,8 @@ def test_claims_are_listed_with_their_text_rule_and_durations(fake: Path) -> Non
     assert fake == FAKE
     text = listed("sandstorm")
     assert "sandstorm, after Matt Welsh 2000" in text
-    assert "normal 5 about 16 min" in text
+    normal = SANDSTORM.scale("normal")
+    assert f"normal 5 {duration(expected_seconds(SANDSTORM, normal))}" in text
     for words in ("183,340 ms", "at least ten times", "holds if the whole interval of"):
         assert words in text
 

@@ -389,3 +389,18 @@ def test_labels_of_axes_are_plain_numbers(tmp_path: Path) -> None:
     numbers = [label for label in labels if re.match(r"\W?\d", label)]
     assert {"0.01", "1", "1,000,000"} <= set(numbers)
     assert not [label for label in numbers if re.search(r"[a-z]", label, re.IGNORECASE)]
+
+
+def test_invalid_measurements_are_counted_by_kind_of_reason(tmp_path: Path) -> None:
+    reasons = (
+        "invalid: other processes used 37% of the server's core",
+        "invalid: other processes used 6% of the server's core",
+        "invalid: 782 requests failed (reset: 782, timeout: 3)",
+        None,
+    )
+    rows = [row | {"invalid": why} for row, why in zip(known_rows(), reasons, strict=False)]
+    run = make_run(tmp_path, rows)
+    assert run.results["invalid"] == {
+        "invalid: other processes used part of the server's core": 2,
+        "invalid: requests failed (reset, timeout)": 1,
+    }

@@ -150,31 +150,30 @@ def _is_plain(claim: Claim, value: float) -> bool:
     return value * 1.2 < claim.holds_from or value > 1.2 * claim.holds_to
 
 
-def _counterexample(name: str, claim: Claim) -> worlds.World | None:
-    """Return a world in which the claim is plainly false."""
+def _counterexample(name: str, claim: Claim, member: Quantity) -> worlds.World:
+    """Return a world in which the claim is plainly false, because of one of its quantities."""
+    if isinstance(_core(member), Fall):
+        return worlds.alike(name)
     world, experiment = worlds.DOCUMENTS[name], EXPERIMENTS[name]
-    first = _members(claim)[0]
+    noise = 99 if any(isinstance(leaf, Scatter) for leaf in _leaves(member)) else None
     for factor in _FACTORS:
-        changed = _distorted(world, first, factor)
-        run = worlds.rounds(
-            experiment,
-            changed,
-            99 if any(isinstance(leaf, Scatter) for leaf in _leaves(first)) else None,
-        )
+        changed = _distorted(world, member, factor)
         try:
-            if _is_plain(claim, first.over(run)):
+            if _is_plain(claim, member.over(worlds.rounds(experiment, changed, noise))):
                 return changed
         except ArithmeticError:
             continue
-    return None
+    raise AssertionError(f"no change of its subject makes {member.description} false")
 
 
 @pytest.mark.parametrize(("name", "claim"), _CLAIMS)
 def test_a_counterexample_is_found(name: str, claim: Claim) -> None:
-    is_fall = isinstance(_core(claim.quantity), Fall)
-    world = worlds.alike(name) if is_fall else _counterexample(name, claim)
-    assert world is not None, "no change of its subject makes the claim false"
-    found = _decided(name, claim, world)
+    # One of the points or servers suffices against a claim about all: another one for each seed.
+    worlds_of = [_counterexample(name, claim, member) for member in _members(claim)]
+    found: Counter[str] = Counter()
+    for seed in _SEEDS:
+        run = worlds.rounds(EXPERIMENTS[name], worlds_of[seed % len(worlds_of)], seed)
+        found[decide(claim, run).verdict] += 1
     assert found[FAILS] >= len(_SEEDS) - _RARELY, found
     assert not found[HOLDS]
 

@@ -44,9 +44,15 @@ def _is_measured(point: Point | Case, name: str) -> bool:
 class _Rows(Mapping[tuple[str, str], Columns]):
     """The rows of a round in a world, made when they are needed."""
 
-    def __init__(self, points: Mapping[str, Point | Case], world: World, seed: str) -> None:
+    def __init__(
+        self,
+        points: Mapping[str, Point | Case],
+        known: Mapping[str, Mapping[str, Any]],
+        world: World,
+        seed: str,
+    ) -> None:
         """Keep what determines them; without a seed there is no noise."""
-        self._points, self._world, self._seed = points, world, seed
+        self._points, self._known, self._world, self._seed = points, known, world, seed
         self._made: dict[tuple[str, str], Columns] = {}
 
     def __getitem__(self, key: tuple[str, str]) -> Columns:
@@ -59,7 +65,7 @@ class _Rows(Mapping[tuple[str, str], Columns]):
         point = self._points[key]
         if not _is_measured(point, name):
             raise KeyError(key, name)
-        row = dict(self._world(point.as_dict(), name))
+        row = dict(self._world(self._known[key], name))
         scatter = row.pop("scatter", 0.0)
         if not self._seed:
             return row
@@ -90,7 +96,7 @@ def rounds(
     return [
         Round(
             known,
-            _Rows(points, world, "" if seed is None else f"{seed} {number}"),
+            _Rows(points, known, world, "" if seed is None else f"{seed} {number}"),
             lambda point, name: f"{name} at {point} is missing",
         )
         for number in range(chosen.rounds)

@@ -45,14 +45,15 @@ class Round:
 
         UntestableError if the scale has none of them.
         """
-
-        def matches(point: Mapping[str, Any]) -> bool:
-            return all(
-                point.get(name) in (wanted if isinstance(wanted, tuple) else (wanted,))
-                for name, wanted in where.items()
-            )
-
-        found = [key for key, point in self.points.items() if matches(point)]
+        values = {
+            name: wanted if isinstance(wanted, tuple) else (wanted,)
+            for name, wanted in where.items()
+        }
+        found = [
+            key
+            for key, point in self.points.items()
+            if all(point.get(name) in wanted for name, wanted in values.items())
+        ]
         if not found:
             raise UntestableError("this scale has none of the required points")
         return found

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,6 +19,9 @@ from gossamer_lab.statistics.service_time import with_service_times
 from gossamer_lab.store import Run
 
 Json = dict[str, Any]
+
+_SHARE = re.compile(r"\b\d+% of")
+_NUMBERS = re.compile(r"(?<=: )\d+ (?=requests failed)|(?<=[a-z]): \d+(?=[,)])")
 
 DERIVED = (
     *("headline", "cells", "interference", "steal", "invalid", "hosts_died"),
@@ -112,11 +116,16 @@ def _series_of(chart_spec: ChartSpec, results: Json, rounds: Sequence[Round]) ->
     return {"key": chart_spec.key, "values": shown, "fits": fits} | titles
 
 
+def _kind(reason: str) -> str:
+    """Return a reason without its numbers, which differ from one measurement to the next."""
+    return _NUMBERS.sub("", _SHARE.sub("part of", reason))
+
+
 def _invalid_counts(raw: pl.DataFrame) -> Json:
-    """Return the number of invalid measurements, by reason."""
+    """Return the number of invalid measurements, by kind of reason."""
     if "invalid" not in raw.columns:
         return {}
-    return dict(Counter(raw["invalid"].drop_nulls().to_list()).most_common())
+    return dict(Counter(map(_kind, raw["invalid"].drop_nulls())).most_common())
 
 
 def _died(raw: pl.DataFrame) -> list[str]:
