@@ -24,7 +24,7 @@ from gossamer_lab.experiments.sandstorm import SANDSTORM
 from gossamer_lab.report.derived import with_derived
 from gossamer_lab.report.line_charts import line_charts
 from gossamer_lab.report.page import write_report
-from gossamer_lab.report.text import method
+from gossamer_lab.report.text import memory_size, method
 from gossamer_lab.store import Run, save_host_rows
 
 _PATIENCE_S = 120
@@ -404,3 +404,9 @@ def test_invalid_measurements_are_counted_by_kind_of_reason(tmp_path: Path) -> N
         "invalid: other processes used part of the server's core": 2,
         "invalid: requests failed (reset, timeout)": 1,
     }
+
+
+def test_the_memory_of_the_machine_is_shown_in_units_that_people_read() -> None:
+    assert memory_size("24684096 kB") == "23.5 GiB"
+    assert memory_size("524288 kB") == "512 MiB"
+    assert memory_size(None) == "unknown"

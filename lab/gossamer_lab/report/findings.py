@@ -19,7 +19,7 @@ from gossamer_lab.report.page import svg
 from gossamer_lab.report.plural import plural
 from gossamer_lab.report.publish import AGAIN, published
 from gossamer_lab.report.table import span, uncorrected
-from gossamer_lab.report.text import peer_comparison
+from gossamer_lab.report.text import memory_size, peer_comparison
 from gossamer_lab.statistics.comparison import compare
 from gossamer_lab.store import Run
 
@@ -82,7 +82,8 @@ def _where(findings: Sequence[_Finding]) -> list[str]:
             kind = " (virtual)" if machine["virtual"] else ""
             words = (
                 f"{machine['processor']}{kind}, {plural(machine['cores'], 'core')}, "
-                f"{machine['memory']}, {machine['kernel']}, commit {(source['commit'] or '?')[:12]}"
+                f"{memory_size(machine['memory'])}, {machine['kernel']}, "
+                f"commit {(source['commit'] or '?')[:12]}"
             )
             machines.setdefault(words, []).append(one.name)
     if not machines:

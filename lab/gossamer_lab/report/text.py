@@ -118,6 +118,14 @@ def method(results: dict[str, Any]) -> list[str]:
     return sentences
 
 
+def memory_size(meminfo: str | None) -> str:
+    """Return a size of /proc/meminfo, which counts units of 1024 bytes and calls them kB."""
+    if meminfo is None:
+        return "unknown"
+    kib = int(meminfo.split()[0])
+    return f"{kib / 2**20:.1f} GiB" if kib >= 2**20 else f"{kib / 2**10:.0f} MiB"
+
+
 def facts(results: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the machine's description as names and values."""
     machine = results["machine"]
@@ -128,7 +136,7 @@ def facts(results: dict[str, Any]) -> list[tuple[str, str]]:
         ("processor", machine["processor"] + virtual),
         ("cores", f"{machine['cores']}, allowed: {machine['cores_allowed']}"),
         ("frequency governor", machine["governor"] or "unknown"),
-        ("memory", machine["memory"]),
+        ("memory", memory_size(machine["memory"])),
         ("kernel", machine["kernel"]),
         ("system", machine["system"]),
         ("load average at start", ", ".join(f"{load:.2f}" for load in machine["load_average"])),
