@@ -22,9 +22,13 @@ pytestmark = pytest.mark.skipif(
 
 def compile_program(folder: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Compile a program to `folder/program`."""
-    command = [PROGRAM, "cc", "-O1", "-g", "-w", "-pthread", *options, SOURCES / source]
+    command = [PROGRAM, "cc", "-O1", "-g", "-w", "-pthread", *options, source]
     return subprocess.run(
-        [*command, "-o", folder / "program"], capture_output=True, text=True, check=False
+        [*command, "-o", folder / "program"],
+        capture_output=True,
+        text=True,
+        cwd=SOURCES,
+        check=False,
     )
 
 
@@ -32,7 +36,7 @@ def line_of(text: str) -> str:
     """Return the place of the line of the server that begins with a text."""
     lines = (SOURCES / "server.c").read_text().splitlines()
     number = next(i for i, line in enumerate(lines, 1) if line.strip().startswith(text))
-    return f"{SOURCES / 'server.c'}:{number}"
+    return f"server.c:{number}"
 
 
 @dataclass(frozen=True)
