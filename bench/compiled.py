@@ -1,8 +1,8 @@
 """Cost of threads that `gossamer cc` compiles into events, beside POSIX threads by clang.
 
 Both compile the same program, whose figures are measured in turn: a yield, creating and joining a
-thread, calling a function that may wait and does not, and the resident memory of a blocked thread
-two calls deep, without the kernel's part.
+thread, calling a function that may wait and does not, writing a byte to a socket and waiting for
+one, and the resident memory of a blocked thread two calls deep, without the kernel's part.
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from results import Results, options
 
-UNITS = {"yield": "ns", "create-and-join": "ns", "call": "ns", "memory": "bytes"}
+UNITS = {"yield": "ns", "create-and-join": "ns", "call": "ns", "wait": "ns", "memory": "bytes"}
 SOURCE = Path(__file__).resolve().parent / "compiled/figures.c"
 PROGRAM = SOURCE.parents[2] / "build/release/gossamer"
 FLAGS = ("-O2", "-pthread", str(SOURCE), "-o")

@@ -1,17 +1,19 @@
 /* One figure of a program with POSIX threads, in nanoseconds or bytes; bench/compiled.py compiles
  * it by clang and by `gossamer cc`.
  *
- *     figures yield|create-and-join|call|memory */
+ *     figures yield|create-and-join|call|wait|memory */
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { YIELDS = 1000000, THREADS = 200000, CALLS = 100000000, BLOCKED = 10000 };
+enum { YIELDS = 1000000, THREADS = 200000, CALLS = 100000000, ROUNDS = 100000, BLOCKED = 10000 };
 
 static volatile int must_yield;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -95,6 +97,34 @@ static double call(void)
     return result_ns;
 }
 
+static void pass_bytes(int fd)
+{
+    char byte;
+    for (int i = 0; i < ROUNDS; i++)
+        if (write(fd, "x", 1) != 1 || read(fd, &byte, 1) != 1)
+            exit(1);
+}
+
+static void *pass_back(void *fd)
+{
+    pass_bytes((int)(intptr_t)fd);
+    return NULL;
+}
+
+/* Both threads wait for each byte of the other. */
+static double wait_for_bytes(void)
+{
+    int pair[2];
+    pthread_t thread;
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+        exit(1);
+    double begin_ns = now_ns();
+    start(&thread, pass_back, (void *)(intptr_t)pair[0]);
+    pass_bytes(pair[1]);
+    pthread_join(thread, NULL);
+    return (now_ns() - begin_ns) / (2.0 * ROUNDS);
+}
+
 static __attribute__((noinline)) void wait_for_the_end(void)
 {
     pthread_mutex_lock(&mutex);
@@ -153,9 +183,8 @@ static const struct {
     const char *name;
     double (*measure)(void);
 } figures[] = {
-    {"yield", yield},
-    {"create-and-join", create_and_join},
-    {"call", call},
+    {"yield", yield},   {"create-and-join", create_and_join},
+    {"call", call},     {"wait", wait_for_bytes},
     {"memory", memory},
 };
 

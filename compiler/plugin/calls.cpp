@@ -221,6 +221,10 @@ StringRef Calls::obstacleTo(const Function &function) const
 StringRef Calls::nameOf(const Function &function)
 {
     StringRef name = function.getName();
+    if (name == ProgramMain)
+        return "main";
+    if (name == StartOfMain)
+        return "start of main";
     name.consume_front(RuntimePrefix);
     return name.split(".call").first;
 }

@@ -16,6 +16,10 @@
 namespace cc
 {
 
+// The function main of the program, and what calls it in the first thread; the runtime has the other
+// main.
+constexpr char ProgramMain[] = "gs_cc_program", StartOfMain[] = "gs_cc_main";
+
 enum class CallKind {
     Plain,     // it returns when it has its result
     Primitive, // a function of the runtime: if it has to wait, it is called again
@@ -53,6 +57,11 @@ class Calls
 
     // How the function is called in the program's text.
     static llvm::StringRef nameOf(const llvm::Function &function);
+
+    const llvm::Module &program() const
+    {
+        return module;
+    }
 
     // Report an error, with which the compiler fails.
     void fail(const llvm::Twine &message) const

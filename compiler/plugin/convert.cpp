@@ -2,6 +2,7 @@
 #include "compiler/plugin/liveness.h"
 #include "compiler/plugin/locals.h"
 #include "compiler/plugin/record.h"
+#include "compiler/plugin/source_names.h"
 #include "compiler/plugin/stack_calls.h"
 
 #include <llvm/ADT/MapVector.h>
@@ -57,6 +58,7 @@ class Converter
     BasicBlock *restore(const Wait &wait, ValueToValueMapTy &map);
     void joinValues(ValueToValueMapTy &map);
     void returnThroughState(ValueToValueMapTy &map);
+    static SiteKind kindOf(const Wait &wait);
     Converted describe(const Locals &locals) const;
 
     Function &function;
@@ -265,20 +267,27 @@ void Converter::makeResume()
     removeUnreachableBlocks(*resume);
 }
 
+SiteKind Converter::kindOf(const Wait &wait)
+{
+    const auto *callee = dyn_cast<Function>(wait.call->getCalledOperand());
+    if (!callee)
+        return SiteKind::Pointer;
+    if (!wait.isPrimitive)
+        return SiteKind::Function;
+    return isStackCall(*callee) ? SiteKind::Stack : SiteKind::Primitive;
+}
+
 Converted Converter::describe(const Locals &locals) const
 {
-    Converted result = {&function, locals.environmentSize(), stackCalls, {}};
+    Converted result = {&function, locals.environmentSize(), stackCalls, {}, locals.objects()};
     for (const Wait &wait : waits) {
         const auto *callee = dyn_cast<Function>(wait.call->getCalledOperand());
-        Site site = {callee ? Calls::nameOf(*callee).str() : "",
-                     wait.call->getDebugLoc(),
-                     wait.layout.size,
-                     {}};
+        Site site = {kindOf(wait), callee, wait.call->getDebugLoc(), wait.layout.size, {}};
         for (Value *value : wait.values)
-            site.live.push_back({value->getName().str(),
-                                 module.getDataLayout().getTypeStoreSize(value->getType())});
+            site.live.push_back(
+                {sourceNameOf(*value), module.getDataLayout().getTypeStoreSize(value->getType())});
         for (AllocaInst *variable : wait.contents)
-            site.live.push_back({variable->getName().str(), wait.layout.sizeOf(*variable)});
+            site.live.push_back({sourceNameOf(*variable), wait.layout.sizeOf(*variable)});
         result.sites.push_back(site);
     }
     return result;

@@ -17,13 +17,22 @@
 #define GS_COMPILER_CONVERT_H
 
 #include "compiler/plugin/calls.h"
+#include "compiler/plugin/locals.h"
 
 namespace cc
 {
 
+enum class SiteKind {
+    Primitive, // a function of the runtime
+    Function,  // another converted function
+    Pointer,   // a function that is not known
+    Stack,     // a call on a stack of its own, or in the pool of kernel threads
+};
+
 // What is known of a place where a converted function may wait.
 struct Site {
-    std::string callee;
+    SiteKind kind;
+    const llvm::Function *callee; // nullptr: it is not known
     llvm::DebugLoc location;
     uint64_t recordSize;
     llvm::SmallVector<std::pair<std::string, uint64_t>, 4> live; // names and sizes
@@ -34,6 +43,7 @@ struct Converted {
     uint64_t environmentSize;
     unsigned stackCalls;
     std::vector<Site> sites;
+    std::vector<Object> objects; // of the environment
 };
 
 Converted convert(llvm::Function &function, const Calls &calls, bool useEnvironment);

@@ -49,9 +49,19 @@ const Known Table[] = {
     {"sigaction", false, 1 << 1 | 1 << 2, 0},
     {"sigprocmask", false, 1 << 1 | 1 << 2, 0},
     {"pthread_sigmask", false, 1 << 1 | 1 << 2, 0},
+    // Descriptors.
     {"close", false, 0, 0},
+    {"dup", false, 0, 0},
     {"dup2", false, 0, 0},
     {"dup3", false, 0, 0},
+    {"fcntl", false, 1 << 2, 0},
+    {"fcntl64", false, 1 << 2, 0},
+    {"ioctl", false, 1 << 2, 0},
+    {"pipe", false, 1 << 0, 1 << 0},
+    {"pipe2", false, 1 << 0, 1 << 0},
+    {"setsockopt", false, 1 << 3, 0},
+    {"socket", false, 0, 0},
+    {"socketpair", false, 1 << 3, 1 << 3},
     // Threads.
     {"pthread_create", false, 1 << 0 | 1 << 1, 1 << 0},
     {"pthread_join", true, 1 << 1, 1 << 1},
@@ -170,6 +180,15 @@ const llvm::StringRef Blocking[] = {
 const llvm::StringRef Nonshared[] = {"atexit", "at_quick_exit", "pthread_atfork",
                                      "__stack_chk_fail_local"};
 
+bool isOfLibrary(llvm::StringRef name)
+{
+    static void *const libraries[] = {dlopen("libc.so.6", RTLD_LAZY | RTLD_LOCAL),
+                                      dlopen("libm.so.6", RTLD_LAZY | RTLD_LOCAL)};
+    const std::string symbol = name.str();
+    return llvm::any_of(libraries,
+                        [&](void *library) { return library && dlsym(library, symbol.c_str()); });
+}
+
 } // namespace
 
 const Known *findKnown(llvm::StringRef name)
@@ -207,11 +226,16 @@ bool isLibraryLeaf(llvm::StringRef name)
         return false;
     if (llvm::is_contained(Nonshared, name))
         return true;
-    static void *const libraries[] = {dlopen("libc.so.6", RTLD_LAZY | RTLD_LOCAL),
-                                      dlopen("libm.so.6", RTLD_LAZY | RTLD_LOCAL)};
-    const std::string symbol = name.str();
-    return llvm::any_of(libraries,
-                        [&](void *library) { return library && dlsym(library, symbol.c_str()); });
+    return isOfLibrary(name);
+}
+
+bool mayChangeDescriptors(llvm::StringRef name)
+{
+    static const llvm::StringRef loaders[] = {"dlopen", "dlmopen", "dlsym", "dlvsym", "syscall"};
+    if (name.starts_with("llvm.") || name.starts_with(RuntimePrefix))
+        return false;
+    return llvm::is_contained(loaders, name) ||
+           !(llvm::is_contained(Nonshared, name) || isOfLibrary(name));
 }
 
 } // namespace cc

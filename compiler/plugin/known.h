@@ -33,6 +33,10 @@ bool isBlocking(llvm::StringRef name);
 // Whether the C library defines the function, and calls no function of the program's from it.
 bool isLibraryLeaf(llvm::StringRef name);
 
+// Whether the function may make a descriptor non-blocking, or load code that does, behind the
+// runtime's back.
+bool mayChangeDescriptors(llvm::StringRef name);
+
 } // namespace cc
 
 #endif

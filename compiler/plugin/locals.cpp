@@ -1,5 +1,6 @@
 #include "compiler/plugin/locals.h"
 #include "compiler/plugin/known.h"
+#include "compiler/plugin/source_names.h"
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
@@ -205,9 +206,9 @@ static void unifyPhis(Function &function)
         }
 }
 
-void Locals::moveToEnvironment(ArrayRef<AllocaInst *> moved)
+void Locals::moveToEnvironment(ArrayRef<AllocaInst *> chosen)
 {
-    if (moved.empty())
+    if (chosen.empty())
         return;
     Module &module = *function.getParent();
     LLVMContext &context = module.getContext();
@@ -217,7 +218,9 @@ void Locals::moveToEnvironment(ArrayRef<AllocaInst *> moved)
         module.getOrInsertFunction("gs_cc_environment", pointer, builder.getInt64Ty()),
         {builder.getInt64(0)}, "environment");
     uint64_t end = 0;
-    for (AllocaInst *variable : moved) {
+    for (AllocaInst *variable : chosen) {
+        moved.push_back({sourceNameOf(*variable), placeOfVariable(*variable), sizeOf(*variable),
+                         escapes(*variable, *variable)});
         end = alignTo(end, variable->getAlign());
         auto *address = GetElementPtrInst::CreateInBounds(
             builder.getInt8Ty(), environment, {builder.getInt64(end)}, variable->getName(),
@@ -250,17 +253,17 @@ void Locals::collect()
 void Locals::place(ResumeBlocks blocks)
 {
     collect();
-    SmallVector<AllocaInst *, 8> moved;
+    SmallVector<AllocaInst *, 8> chosen;
     for (AllocaInst *variable : variables)
         if (useEnvironment || escapes(*variable, *variable))
-            moved.push_back(variable);
-    erase_if(variables, [&](AllocaInst *variable) { return is_contained(moved, variable); });
+            chosen.push_back(variable);
+    erase_if(variables, [&](AllocaInst *variable) { return is_contained(chosen, variable); });
     findLive();
     for (unsigned i = 0; i < variables.size(); i++)
         if (sizeOf(*variables[i]) > MaxCopied &&
             any_of(blocks, [&](BasicBlock *block) { return live[block].test(i); }))
-            moved.push_back(variables[i]);
-    moveToEnvironment(moved);
+            chosen.push_back(variables[i]);
+    moveToEnvironment(chosen);
     collect();
     for (AllocaInst *variable : variables)
         sinkAddresses(*variable);

@@ -10,12 +10,21 @@
 #include <llvm/ADT/BitVector.h>
 #include <llvm/IR/Instructions.h>
 #include <map>
+#include <string>
+#include <vector>
 
 namespace cc
 {
 
 // Where a function continues: the first instruction of each of these blocks.
 using ResumeBlocks = llvm::ArrayRef<llvm::BasicBlock *>;
+
+// A variable of the environment.
+struct Object {
+    std::string name, place;
+    uint64_t size;
+    bool isKnownOutside; // its address is, so that it must not move
+};
 
 class Locals
 {
@@ -38,6 +47,10 @@ class Locals
     {
         return size;
     }
+    const std::vector<Object> &objects() const
+    {
+        return moved;
+    }
 
   private:
     enum class Access { None, Reads, Overwrites, Escapes };
@@ -55,6 +68,7 @@ class Locals
     const Calls &calls;
     const bool useEnvironment;
     uint64_t size = 0;
+    std::vector<Object> moved;
     llvm::SmallVector<llvm::AllocaInst *, 8> variables; // outside of the environment
     std::map<const llvm::Instruction *, llvm::SmallVector<std::pair<unsigned, Access>, 1>> accesses;
     std::map<const llvm::BasicBlock *, llvm::BitVector> live; // at the start of the block

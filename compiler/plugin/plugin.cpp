@@ -4,6 +4,7 @@
 #include "compiler/plugin/calls.h"
 #include "compiler/plugin/convert.h"
 #include "compiler/plugin/job.h"
+#include "compiler/plugin/known.h"
 #include "compiler/plugin/report.h"
 #include "compiler/plugin/stress.h"
 #include "compiler/plugin/thread_locals.h"
@@ -28,11 +29,11 @@ static void renameMain(Module &module)
     LLVMContext &context = module.getContext();
     auto *number = Type::getInt32Ty(context);
     auto *pointer = PointerType::getUnqual(context);
-    program->setName("gs_cc_program");
+    program->setName(ProgramMain);
     program->setLinkage(GlobalValue::InternalLinkage);
     program->setDSOLocal(true);
     Function *start = Function::Create(FunctionType::get(number, {number, pointer, pointer}, false),
-                                       GlobalValue::ExternalLinkage, "gs_cc_main", module);
+                                       GlobalValue::ExternalLinkage, StartOfMain, module);
     IRBuilder<> builder(BasicBlock::Create(context, "", start));
     SmallVector<Value *, 3> arguments;
     for (unsigned i = 0; i < program->arg_size(); i++)
@@ -42,6 +43,19 @@ static void renameMain(Module &module)
         builder.CreateRet(result);
     else
         builder.CreateRet(builder.getInt32(0));
+}
+
+// Tells the runtime whether the program calls functions that are neither its own nor the C
+// library's.
+static void noteForeignCode(Module &module)
+{
+    const bool isSelfContained = none_of(module, [](const Function &function) {
+        return function.isDeclaration() && !function.use_empty() &&
+               mayChangeDescriptors(function.getName());
+    });
+    auto *type = Type::getInt8Ty(module.getContext());
+    new GlobalVariable(module, type, true, GlobalValue::ExternalLinkage,
+                       ConstantInt::get(type, isSelfContained), "gs_cc_is_self_contained");
 }
 
 class LinkAndConvert : public PassInfoMixin<LinkAndConvert>
@@ -72,6 +86,7 @@ class LinkAndConvert : public PassInfoMixin<LinkAndConvert>
             addYields(module, job.stress);
         Calls calls(module);
         calls.analyse();
+        noteForeignCode(module);
         checkAtomic(module, calls);
         relaxAttributes(module, calls);
         moveThreadLocals(module);

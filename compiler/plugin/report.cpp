@@ -1,4 +1,6 @@
 #include "compiler/plugin/report.h"
+#include "compiler/plugin/bounds.h"
+#include "compiler/plugin/source_names.h"
 
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/DebugInfoMetadata.h>
@@ -41,19 +43,79 @@ void checkAtomic(Module &module, const Calls &calls)
     }
 }
 
-// ---- Reports ----
+// ---- What a report has ----
 
-static std::string placeOf(const Site &site)
+// Larger variables are worth a line of advice.
+static constexpr uint64_t LargeObject = 256;
+
+static std::string calleeOf(const Site &site)
 {
-    if (!site.location)
-        return "";
-    return site.location->getFilename().str() + ":" + std::to_string(site.location.getLine());
+    switch (site.kind) {
+    case SiteKind::Pointer:
+        return "a function through a pointer";
+    case SiteKind::Stack:
+        return "a function on a stack";
+    default:
+        return Calls::nameOf(*site.callee).str();
+    }
+}
+
+static const char *adviceFor(const Object &object)
+{
+    return object.isKnownOutside
+               ? "its address is known outside of the function: allocate it in a function that "
+                 "returns before the wait, or copy what is needed"
+               : "its contents are needed after a wait: use it up before, or copy what is needed";
+}
+
+// ---- As text ----
+
+static void writeBound(raw_ostream &stream, const Bound &bound)
+{
+    stream << (bound.gaps.empty() ? "at most " : "at least ") << bound.bytes
+           << " bytes while it waits:";
+    for (const Frame &frame : bound.chain)
+        stream << (&frame == &bound.chain.front() ? " " : ", ") << Calls::nameOf(*frame.function)
+               << " " << frame.bytes;
+    for (const std::string &gap : bound.gaps)
+        stream << "; and " << gap;
+    stream << "\n";
+}
+
+static void writeThread(raw_ostream &stream, const Calls &calls, const Function &entry,
+                        Bounds &bounds)
+{
+    const std::string place = placeOfFunction(entry);
+    stream << "    " << Calls::nameOf(entry) << (place.empty() ? "" : " (" + place + ")") << ": ";
+    if (!calls.mayWait(entry))
+        stream << "never waits\n";
+    else if (StringRef obstacle = calls.obstacleTo(entry); !obstacle.empty())
+        stream << "runs on a stack, because " << obstacle << "\n";
+    else
+        writeBound(stream, bounds.of(entry));
+}
+
+static void writeObjects(raw_ostream &stream, ArrayRef<Converted> converted)
+{
+    bool isFirst = true;
+    for (const Converted &one : converted)
+        for (const Object &object : one.objects) {
+            if (object.size <= LargeObject)
+                continue;
+            if (isFirst)
+                stream << "\nVariables over " << LargeObject << " bytes that live across a wait\n";
+            isFirst = false;
+            stream << "    " << Calls::nameOf(*one.function) << ": "
+                   << (object.name.empty() ? "a variable" : object.name)
+                   << (object.place.empty() ? "" : " (" + object.place + ")") << ", " << object.size
+                   << " bytes; " << adviceFor(object) << "\n";
+        }
 }
 
 static void writeSite(raw_ostream &stream, const Site &site)
 {
-    stream << "    " << placeOf(site) << (site.location ? " " : "")
-           << (site.callee.empty() ? "a call through a pointer" : "calls " + site.callee) << ": "
+    const std::string place = placeOf(site.location);
+    stream << "    " << place << (place.empty() ? "" : " ") << "calls " << calleeOf(site) << ": "
            << site.recordSize << " bytes";
     for (const auto &[name, size] : site.live)
         stream << ", " << (name.empty() ? "a value" : name) << " " << size;
@@ -62,14 +124,18 @@ static void writeSite(raw_ostream &stream, const Site &site)
 
 static void writeText(raw_ostream &stream, const Calls &calls, ArrayRef<Converted> converted)
 {
-    stream << "Functions that may wait: " << calls.waiting().size() << ", of which "
-           << converted.size() << " are converted.\n";
+    Bounds bounds(calls, converted);
+    stream << calls.waiting().size() << " functions may wait; " << converted.size()
+           << " of them are converted.\n\nThreads\n";
+    for (const Function *entry : Bounds::entries(calls.program()))
+        writeThread(stream, calls, *entry, bounds);
+    writeObjects(stream, converted);
+    stream << "\nFunctions\n";
     for (const Function *function : calls.waiting())
         if (StringRef obstacle = calls.obstacleTo(*function); !obstacle.empty())
-            stream << "On a stack: " << Calls::nameOf(*function) << ", because " << obstacle
-                   << ".\n";
+            stream << calls.chainOf(*function) << "\n    on a stack, because " << obstacle << "\n";
     for (const Converted &one : converted) {
-        stream << "\n" << calls.chainOf(*one.function) << "\n";
+        stream << calls.chainOf(*one.function) << "\n";
         if (one.environmentSize)
             stream << "    environment: " << one.environmentSize << " bytes\n";
         for (const Site &site : one.sites)
@@ -77,36 +143,76 @@ static void writeText(raw_ostream &stream, const Calls &calls, ArrayRef<Converte
     }
 }
 
+// ---- As JSON ----
+
 static json::Value siteAsJson(const Site &site)
 {
     json::Array live;
     for (const auto &[name, size] : site.live)
         live.push_back(json::Object{{"name", name}, {"bytes", size}});
-    return json::Object{{"callee", site.callee},
-                        {"place", placeOf(site)},
+    return json::Object{{"callee", calleeOf(site)},
+                        {"place", placeOf(site.location)},
                         {"record_bytes", site.recordSize},
                         {"live", std::move(live)}};
 }
 
+static json::Value objectsAsJson(const Converted &one)
+{
+    json::Array objects;
+    for (const Object &object : one.objects) {
+        json::Object value{{"name", object.name}, {"place", object.place}, {"bytes", object.size}};
+        if (object.size > LargeObject)
+            value["advice"] = adviceFor(object);
+        objects.push_back(std::move(value));
+    }
+    return objects;
+}
+
+static json::Value threadAsJson(const Calls &calls, const Function &entry, Bounds &bounds)
+{
+    const Bound &bound = bounds.of(entry);
+    json::Array frames, gaps;
+    for (const Frame &frame : bound.chain)
+        frames.push_back(
+            json::Object{{"function", Calls::nameOf(*frame.function)}, {"bytes", frame.bytes}});
+    for (const std::string &gap : bound.gaps)
+        gaps.push_back(gap);
+    return json::Object{{"entry", Calls::nameOf(entry)}, {"place", placeOfFunction(entry)},
+                        {"waits", calls.mayWait(entry)}, {"on_stack", calls.obstacleTo(entry)},
+                        {"bytes", bound.bytes},          {"frames", std::move(frames)},
+                        {"unknown", std::move(gaps)}};
+}
+
+static json::Value convertedAsJson(const Calls &calls, const Converted &one)
+{
+    json::Array sites;
+    for (const Site &site : one.sites)
+        sites.push_back(siteAsJson(site));
+    return json::Object{{"name", Calls::nameOf(*one.function)},
+                        {"place", placeOfFunction(*one.function)},
+                        {"chain", calls.chainOf(*one.function)},
+                        {"environment_bytes", one.environmentSize},
+                        {"objects", objectsAsJson(one)},
+                        {"stack_calls", one.stackCalls},
+                        {"waits", std::move(sites)}};
+}
+
 static json::Value asJson(const Calls &calls, ArrayRef<Converted> converted)
 {
-    json::Array functions, stacks;
+    Bounds bounds(calls, converted);
+    json::Array threads, functions, stacks;
+    for (const Function *entry : Bounds::entries(calls.program()))
+        threads.push_back(threadAsJson(calls, *entry, bounds));
     for (const Function *function : calls.waiting())
         if (StringRef obstacle = calls.obstacleTo(*function); !obstacle.empty())
             stacks.push_back(json::Object{{"name", Calls::nameOf(*function)},
                                           {"reason", obstacle},
                                           {"chain", calls.chainOf(*function)}});
-    for (const Converted &one : converted) {
-        json::Array sites;
-        for (const Site &site : one.sites)
-            sites.push_back(siteAsJson(site));
-        functions.push_back(json::Object{{"name", Calls::nameOf(*one.function)},
-                                         {"chain", calls.chainOf(*one.function)},
-                                         {"environment_bytes", one.environmentSize},
-                                         {"stack_calls", one.stackCalls},
-                                         {"waits", std::move(sites)}});
-    }
-    return json::Object{{"converted", std::move(functions)}, {"on_stacks", std::move(stacks)}};
+    for (const Converted &one : converted)
+        functions.push_back(convertedAsJson(calls, one));
+    return json::Object{{"threads", std::move(threads)},
+                        {"converted", std::move(functions)},
+                        {"on_stacks", std::move(stacks)}};
 }
 
 void writeReport(const std::string &path, const Calls &calls, ArrayRef<Converted> converted)
@@ -119,6 +225,8 @@ void writeReport(const std::string &path, const Calls &calls, ArrayRef<Converted
     }
     if (StringRef(path).ends_with(".json"))
         stream << formatv("{0:2}\n", asJson(calls, converted));
+    else if (StringRef(path).ends_with(".html"))
+        writePage(stream, calls, converted);
     else
         writeText(stream, calls, converted);
 }

@@ -10,6 +10,8 @@ using namespace llvm;
 namespace cc
 {
 
+static constexpr char OnStack[] = "gs_cc___on_stack", Blocking[] = "gs_cc___blocking";
+
 namespace
 {
 
@@ -103,7 +105,7 @@ void Box::lower()
     fill(builder, box);
     const auto *callee = dyn_cast<Function>(call.getCalledOperand());
     const bool blocks = callee && callee->isDeclaration() && isBlocking(callee->getName());
-    const char *runtime = blocks ? "gs_cc___blocking" : "gs_cc___on_stack";
+    const char *runtime = blocks ? Blocking : OnStack;
     builder.CreateCall(module.getOrInsertFunction(runtime, nothing, pointer, pointer),
                        {makeCaller(), box});
     if (!call.getType()->isVoidTy())
@@ -116,6 +118,11 @@ void Box::lower()
 }
 
 } // namespace
+
+bool isStackCall(const Function &function)
+{
+    return function.getName() == OnStack || function.getName() == Blocking;
+}
 
 unsigned lowerStackCalls(Function &function, const Calls &calls)
 {

@@ -13,6 +13,9 @@ namespace cc
 // are primitives. Returns how many there were.
 unsigned lowerStackCalls(llvm::Function &function, const Calls &calls);
 
+// Whether the function of the runtime is one of those by which they were replaced.
+bool isStackCall(const llvm::Function &function);
+
 } // namespace cc
 
 #endif

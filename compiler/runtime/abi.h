@@ -35,7 +35,8 @@ struct gs_cc_state {
     uint32_t unused;
     struct thread *self;               /* the running thread; NULL: none of the program's */
     struct gs_cc_record *first, *last; /* that were made since `suspending` was set */
-    uint64_t reserved[4];
+    int *err;                          /* the address of errno */
+    uint64_t reserved[3];
     uint64_t result[8]; /* of the function that was resumed last */
 };
 _Static_assert(offsetof(struct gs_cc_state, result) == RESULT_OFFSET, "as in record.cpp");
@@ -67,5 +68,7 @@ void *gs_cc_thread_local(uint64_t offset);
 int gs_cc_main(int argc, char **argv, char **environment);
 extern const char gs_cc_thread_image[];
 extern const uint64_t gs_cc_thread_image_size;
+/* Whether the program calls the C library and nothing else that was not compiled with it. */
+extern const char gs_cc_is_self_contained;
 
 #endif

@@ -93,7 +93,7 @@ int gs_cc_pthread_spin_lock(pthread_spinlock_t *lock)
 {
     struct thread *self = thread_self();
     if (self)
-        self->phase = PHASE_NEW;
+        set_phase(self, PHASE_NEW);
     while (gs_cc_pthread_spin_trylock(lock)) {
         gs_cc_sched_yield();
         if (gs_cc_state.suspending)
@@ -143,7 +143,7 @@ int gs_cc_pthread_once(pthread_once_t *once, void (*fn)(void))
         return 0;
     }
     if (self && !self->stack)
-        self->phase = PHASE_NEW;
+        set_phase(self, PHASE_NEW);
     while (atomic_load(state) != ONCE_DONE) {
         gs_cc_sched_yield();
         if (gs_cc_state.suspending)

@@ -170,7 +170,7 @@ void *gs_cc_environment(uint64_t size)
 {
     struct thread *self = thread_self();
     size += sizeof(struct environment);
-    struct environment *environment = gs_cc_allocate(size);
+    struct environment *environment = gs_cc_allocate_aligned(size);
     environment->size = size;
     if (self) {
         environment->next = self->environments;
@@ -185,7 +185,7 @@ void gs_cc_environment_free(void *block)
     struct environment *environment = (struct environment *)block - 1;
     if (self)
         self->environments = environment->next;
-    gs_cc_release(environment, environment->size);
+    gs_cc_release_aligned(environment, environment->size);
 }
 
 void *gs_cc_thread_local(uint64_t offset)

@@ -9,7 +9,15 @@
 
 #define DESCRIPTORS (1u << 20)
 
-static atomic_uchar kinds[DESCRIPTORS];
+/* What is known of a descriptor: its kind; and whether a call that would block waits without a
+ * limit, as it was in this generation. The next one begins whenever the program changes that for any
+ * descriptor: another number may stand for the same file. */
+#define KIND_BITS 7u
+#define BLOCKS(direction_) (8u * (direction_)) /* of GS_READ and GS_WRITE */
+#define GENERATION 32u
+
+static atomic_uint known[DESCRIPTORS];
+static atomic_uint generation;
 
 static enum kind find_kind(int fd)
 {
@@ -25,22 +33,47 @@ static enum kind find_kind(int fd)
                : KIND_POLLED;
 }
 
+static atomic_uint *known_of(int fd)
+{
+    return fd >= 0 && (unsigned)fd < DESCRIPTORS ? &known[fd] : NULL;
+}
+
+static void set_known(int fd, unsigned value)
+{
+    atomic_uint *one = known_of(fd);
+    if (one)
+        atomic_store_explicit(one, value, memory_order_relaxed);
+}
+
 enum kind gs_cc_kind(int fd)
 {
-    if (fd < 0 || (unsigned)fd >= DESCRIPTORS)
+    atomic_uint *one = known_of(fd);
+    if (!one)
         return KIND_UNKNOWN;
-    enum kind kind = atomic_load_explicit(&kinds[fd], memory_order_relaxed);
+    enum kind kind = atomic_load_explicit(one, memory_order_relaxed) & KIND_BITS;
     if (kind == KIND_UNKNOWN) {
         kind = find_kind(fd);
-        atomic_store_explicit(&kinds[fd], (unsigned char)kind, memory_order_relaxed);
+        set_known(fd, kind);
     }
     return kind;
 }
 
+void gs_cc_new_descriptor(int fd, enum kind kind)
+{
+    if (fd < 0)
+        return;
+    set_known(fd, kind);
+    gs_forget(fd); /* it may have been closed by code that was not compiled */
+}
+
 void gs_cc_forget_kind(int fd)
 {
-    if (fd >= 0 && (unsigned)fd < DESCRIPTORS)
-        atomic_store_explicit(&kinds[fd], KIND_UNKNOWN, memory_order_relaxed);
+    set_known(fd, KIND_UNKNOWN);
+}
+
+void gs_cc_forget_modes(void)
+{
+    atomic_fetch_add(&generation, GENERATION);
 }
 
 static bool is_ready(int fd, short events)
@@ -104,20 +137,39 @@ static uint64_t limit_of(int fd, unsigned direction)
     return (uint64_t)limit.tv_sec * GS_SECOND + (uint64_t)limit.tv_usec * GS_MICROSECOND;
 }
 
+/* Returns for how long a call may wait; 0: the descriptor is non-blocking. If libraries can change
+ * that, the kernel is asked each time. */
+static uint64_t ask_limit(int fd, unsigned direction)
+{
+    unsigned now = atomic_load(&generation);
+    atomic_uint *one = known_of(fd);
+    unsigned before = one ? atomic_load_explicit(one, memory_order_relaxed) : 0;
+    if (before & BLOCKS(direction) && before / GENERATION == now / GENERATION)
+        return GS_NEVER;
+    if (fcntl(fd, F_GETFL) & O_NONBLOCK)
+        return 0;
+    uint64_t limit_ns = limit_of(fd, direction);
+    if (limit_ns == GS_NEVER && gs_cc_is_self_contained) {
+        unsigned others = before / GENERATION == now / GENERATION ? before & (GENERATION - 1) : 0;
+        set_known(fd, now | others | BLOCKS(direction) | gs_cc_kind(fd));
+    }
+    return limit_ns;
+}
+
 bool gs_cc_block(struct thread *self, int fd, unsigned direction, int *ret_err)
 {
     *ret_err = EAGAIN;
     uint64_t deadline_ns = GS_NEVER;
     if (self->phase == PHASE_NEW) {
-        if (fcntl(fd, F_GETFL) & O_NONBLOCK)
+        uint64_t limit_ns = ask_limit(fd, direction);
+        if (!limit_ns)
             return false;
-        uint64_t limit_ns = limit_of(fd, direction);
         if (self->extra)
             self->extra->deadline_ns = 0;
         if (limit_ns != GS_NEVER)
             gs_cc_deadline(self, gs_clock_after(gs_clock_now(), limit_ns));
         gs_cc_signals_begin_wait(self);
-        self->phase = PHASE_WAITING;
+        set_phase(self, PHASE_WAITING);
     } else if (gs_cc_is_interrupted(self, true)) {
         *ret_err = EINTR;
         return false;

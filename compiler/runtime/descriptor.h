@@ -18,8 +18,14 @@ enum kind {
 
 enum kind gs_cc_kind(int fd);
 
+/* fd has just been made; negative: it was not. */
+void gs_cc_new_descriptor(int fd, enum kind kind);
+
 /* The number is free, or means another file. */
 void gs_cc_forget_kind(int fd);
+
+/* The program has changed whether calls block, or for how long, for some descriptor. */
+void gs_cc_forget_modes(void);
 
 /* As readv and writev, or -errno; -EAGAIN: it would block. */
 ssize_t gs_cc_try_readv(int fd, const struct iovec *parts, int count);

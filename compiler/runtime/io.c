@@ -2,7 +2,6 @@
 #include "compiler/runtime/descriptor.h"
 
 #include <fcntl.h>
-#include <gossamer/io.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
@@ -47,8 +46,12 @@ ssize_t gs_cc_readv(int fd, const struct iovec *parts, int count)
 
 static ssize_t try_read(int fd, void *bytes, size_t n)
 {
-    if (gs_cc_kind(fd) == KIND_SOCKET)
-        return negated(recv(fd, bytes, n, MSG_DONTWAIT));
+    if (gs_cc_kind(fd) == KIND_SOCKET) {
+        ssize_t got = negated(recv(fd, bytes, n, MSG_DONTWAIT));
+        if (got != -ENOTSOCK)
+            return got;
+        gs_cc_forget_kind(fd); /* code that was not compiled has closed it */
+    }
     return gs_cc_try_readv(fd, &(struct iovec){bytes, n}, 1);
 }
 
@@ -107,12 +110,41 @@ ssize_t gs_cc_recvfrom(int fd, void *bytes, size_t n, int flags, struct sockaddr
           negated(recvfrom(fd, bytes, n, flags | MSG_DONTWAIT, address, length)));
 }
 
+ssize_t gs_cc___recvfrom_chk(int fd, void *bytes, size_t n, size_t size, int flags,
+                             struct sockaddr *address, socklen_t *length)
+{
+    if (n > size)
+        __builtin_trap();
+    return gs_cc_recvfrom(fd, bytes, n, flags, address, length);
+}
+
+static void note_received_descriptors(struct msghdr *message)
+{
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t at = CMSG_LEN(0); at + sizeof(int) <= part->cmsg_len; at += sizeof(int)) {
+            int fd;
+            memcpy(&fd, (char *)part + at, sizeof fd);
+            gs_cc_new_descriptor(fd, KIND_UNKNOWN);
+        }
+    }
+}
+
+static ssize_t try_recvmsg(int fd, struct msghdr *message, int flags)
+{
+    ssize_t n = negated(recvmsg(fd, message, flags));
+    if (n >= 0 && message->msg_controllen)
+        note_received_descriptors(message);
+    return n;
+}
+
 ssize_t gs_cc_recvmsg(int fd, struct msghdr *message, int flags)
 {
     struct thread *self = thread_self();
     if (is_outside(self) || flags & MSG_DONTWAIT)
         return recvmsg(fd, message, flags);
-    RETRY(self, fd, GS_READ, negated(recvmsg(fd, message, flags | MSG_DONTWAIT)));
+    RETRY(self, fd, GS_READ, try_recvmsg(fd, message, flags | MSG_DONTWAIT));
 }
 
 /* ---- Writing ----
@@ -154,8 +186,12 @@ static ssize_t finish_write(struct thread *self, ssize_t result)
 
 static ssize_t try_write(int fd, const void *bytes, size_t n)
 {
-    if (gs_cc_kind(fd) == KIND_SOCKET)
-        return negated(send(fd, bytes, n, MSG_DONTWAIT));
+    if (gs_cc_kind(fd) == KIND_SOCKET) {
+        ssize_t sent = negated(send(fd, bytes, n, MSG_DONTWAIT));
+        if (sent != -ENOTSOCK)
+            return sent;
+        gs_cc_forget_kind(fd);
+    }
     return gs_cc_try_writev(fd, &(struct iovec){(void *)bytes, n}, 1);
 }
 
@@ -248,8 +284,7 @@ static int try_accept(int fd, struct sockaddr *address, socklen_t *length, int f
     int accepted = accept4(fd, address, length, flags);
     if (accepted < 0)
         return -errno;
-    gs_cc_forget_kind(accepted);
-    gs_forget(accepted); /* it may have been closed by code that was not compiled */
+    gs_cc_new_descriptor(accepted, KIND_SOCKET);
     return accepted;
 }
 
@@ -302,38 +337,6 @@ int gs_cc_connect(int fd, const struct sockaddr *address, socklen_t length)
     errno = err;
     if (!result || err != EINPROGRESS)
         return result;
-    self->phase = PHASE_WAITING;
+    set_phase(self, PHASE_WAITING);
     return finish_connect(self, fd);
-}
-
-int gs_cc_close(int fd)
-{
-    if (is_outside(thread_self()))
-        return close(fd);
-    gs_cc_forget_kind(fd);
-    int err = gs_close(fd);
-    if (!err)
-        return 0;
-    errno = -err;
-    return -1;
-}
-
-/* ---- Duplicates ---- */
-
-int gs_cc_dup2(int fd, int other)
-{
-    if (fd != other && !is_outside(thread_self())) {
-        gs_cc_forget_kind(other);
-        gs_forget(other);
-    }
-    return dup2(fd, other);
-}
-
-int gs_cc_dup3(int fd, int other, int flags)
-{
-    if (fd != other && !is_outside(thread_self())) {
-        gs_cc_forget_kind(other);
-        gs_forget(other);
-    }
-    return dup3(fd, other, flags);
 }

@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define STEP 16u
-#define CLASSES 32u
+#define STEP 8u
+#define ALIGNMENT 16u
+#define CLASSES 64u
 #define SLAB_SIZE ((size_t)64 << 10)
 
 struct block {
@@ -14,6 +15,7 @@ struct block {
 };
 
 static _Thread_local struct block *free_blocks[CLASSES] __attribute__((tls_model("initial-exec")));
+static _Thread_local struct block *free_aligned[CLASSES] __attribute__((tls_model("initial-exec")));
 static _Thread_local char *slab, *slab_end;
 
 static _Noreturn void fail(void)
@@ -23,36 +25,45 @@ static _Noreturn void fail(void)
 }
 
 /* Blocks of all sizes are cut from the same slab. */
-static void *cut(size_t size)
+static __attribute__((noinline)) void *cut(size_t size, size_t alignment)
 {
-    if ((size_t)(slab_end - slab) < size) {
-        slab = aligned_alloc(STEP, SLAB_SIZE);
+    size_t gap = -(uintptr_t)slab % alignment;
+    if ((size_t)(slab_end - slab) < size + gap) {
+        slab = aligned_alloc(ALIGNMENT, SLAB_SIZE);
         if (!slab)
             fail();
         slab_end = slab + SLAB_SIZE;
+        gap = 0;
     }
-    void *block = slab;
-    slab += size;
+    void *block = slab + gap;
+    slab += size + gap;
     return block;
 }
 
-void *gs_cc_allocate(size_t size)
+static __attribute__((noinline)) void *allocate_large(size_t size)
+{
+    void *block = malloc(size);
+    if (!block)
+        fail();
+    return block;
+}
+
+/* Inline in what compiled code calls for each wait. */
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+ALWAYS_INLINE void *allocate(struct block **free_list, size_t size, size_t alignment)
 {
     size_t class = (size + STEP - 1) / STEP;
-    if (class >= CLASSES) {
-        void *block = malloc(size);
-        if (!block)
-            fail();
-        return block;
-    }
-    struct block *block = free_blocks[class];
+    if (class >= CLASSES)
+        return allocate_large(size);
+    struct block *block = free_list[class];
     if (!block)
-        return cut(class * STEP);
-    free_blocks[class] = block->next;
+        return cut(class * STEP, alignment);
+    free_list[class] = block->next;
     return block;
 }
 
-void gs_cc_release(void *block, size_t size)
+ALWAYS_INLINE void release(struct block **free_list, void *block, size_t size)
 {
     size_t class = (size + STEP - 1) / STEP;
     if (class >= CLASSES) {
@@ -60,8 +71,28 @@ void gs_cc_release(void *block, size_t size)
         return;
     }
     struct block *freed = block;
-    freed->next = free_blocks[class];
-    free_blocks[class] = freed;
+    freed->next = free_list[class];
+    free_list[class] = freed;
+}
+
+void *gs_cc_allocate(size_t size)
+{
+    return allocate(free_blocks, size, STEP);
+}
+
+void gs_cc_release(void *block, size_t size)
+{
+    release(free_blocks, block, size);
+}
+
+void *gs_cc_allocate_aligned(size_t size)
+{
+    return allocate(free_aligned, size, ALIGNMENT);
+}
+
+void gs_cc_release_aligned(void *block, size_t size)
+{
+    release(free_aligned, block, size);
 }
 
 /* ---- Records ---- */
@@ -69,7 +100,7 @@ void gs_cc_release(void *block, size_t size)
 struct gs_cc_record *gs_cc_record(const struct gs_cc_site *site)
 {
     struct gs_cc_state *state = &gs_cc_state;
-    struct gs_cc_record *record = gs_cc_allocate(site->size);
+    struct gs_cc_record *record = allocate(free_blocks, site->size, STEP);
     record->site = site;
     record->caller = NULL;
     if (state->last)
@@ -82,15 +113,15 @@ struct gs_cc_record *gs_cc_record(const struct gs_cc_site *site)
 
 void gs_cc_record_free(struct gs_cc_record *record)
 {
-    gs_cc_release(record, record->site->size);
+    release(free_blocks, record, record->site->size);
 }
 
 void *gs_cc_box(uint64_t size)
 {
-    return gs_cc_allocate(size);
+    return gs_cc_allocate_aligned(size);
 }
 
 void gs_cc_box_free(void *box, uint64_t size)
 {
-    gs_cc_release(box, size);
+    gs_cc_release_aligned(box, size);
 }

@@ -5,8 +5,12 @@
 
 #include <stddef.h>
 
-/* Ends the process if there is no memory: compiled code cannot report it. */
+/* Aligned as 8 bytes are. Ends the process if there is no memory: compiled code cannot report it. */
 void *gs_cc_allocate(size_t size);
 void gs_cc_release(void *block, size_t size);
+
+/* The same, aligned as 16 bytes are. */
+void *gs_cc_allocate_aligned(size_t size);
+void gs_cc_release_aligned(void *block, size_t size);
 
 #endif

@@ -76,7 +76,7 @@ static bool is_single(const struct pollfd *fds, nfds_t count)
 static int poll_until(struct thread *self, struct pollfd *fds, nfds_t count, uint64_t deadline_ns)
 {
     if (self->phase == PHASE_GRANTED)
-        self->phase = PHASE_WAITING; /* the call on a stack is complete */
+        set_phase(self, PHASE_WAITING); /* the call on a stack is complete */
     for (;;) {
         int ready = poll(fds, count, 0);
         if (ready || is_late(deadline_ns))
@@ -85,7 +85,7 @@ static int poll_until(struct thread *self, struct pollfd *fds, nfds_t count, uin
             gs_cc_signals_begin_wait(self);
         else if (gs_cc_is_interrupted(self, false))
             return (int)gs_cc_result(self, -EINTR);
-        self->phase = PHASE_WAITING;
+        set_phase(self, PHASE_WAITING);
         bool must_return = is_single(fds, count) ? wait_for_one(self, fds, deadline_ns)
                            : count               ? wait_several(self, fds, count, deadline_ns)
                                                  : gs_cc_wait_until(self, deadline_ns, true);
@@ -193,7 +193,7 @@ static uint64_t sleep_until(struct thread *self, uint64_t deadline_ns)
         return 0;
     if (self->phase == PHASE_NEW)
         gs_cc_signals_begin_wait(self);
-    self->phase = PHASE_WAITING;
+    set_phase(self, PHASE_WAITING);
     while (!is_late(deadline_ns) && !gs_cc_is_interrupted(self, false)) {
         if (gs_cc_wait_until(self, deadline_ns, true) || gs_cc_test_cancel(self))
             return 0;

@@ -150,7 +150,7 @@ int gs_cc_pause(void)
         return 0;
     if (self->phase == PHASE_NEW)
         gs_cc_signals_begin_wait(self);
-    self->phase = PHASE_WAITING;
+    set_phase(self, PHASE_WAITING);
     while (!gs_cc_is_interrupted(self, false))
         if (gs_cc_wait(self, true) || gs_cc_test_cancel(self))
             return 0;

@@ -181,15 +181,11 @@ static void free_thread(struct thread *thread)
 static void complete(struct thread *thread)
 {
     gs_resumable_end(&thread->resumable);
-    spin_lock(&thread->lock);
-    struct thread *joiner = thread->joiner;
-    bool is_detached = thread->is_detached;
-    atomic_store(&thread->is_done, true);
-    spin_unlock(&thread->lock);
-    if (is_detached)
+    uintptr_t join = atomic_exchange(&thread->join, JOIN_DONE);
+    if (join == JOIN_DETACHED)
         free_thread(thread);
-    else if (joiner)
-        gs_cc_wake(joiner);
+    else if (join != JOIN_NONE)
+        gs_cc_wake((struct thread *)join);
 }
 
 static void end_process(void *status)
@@ -211,7 +207,7 @@ static void finish(struct thread *thread)
     thread->record = NULL;
     while (thread->environments)
         gs_cc_environment_free((char *)thread->environments + 16);
-    atomic_store(&thread->cancel, CANCEL_DISABLED);
+    atomic_store_explicit(&thread->cancel, CANCEL_DISABLED, memory_order_relaxed);
     thread->is_exiting = true;
     if (gs_cc_has_cleanups(thread)) {
         gs_cc_complete(thread);
@@ -265,8 +261,10 @@ static bool resume_records(struct gs_cc_state *state, struct thread *thread)
 
 static bool start(struct gs_cc_state *state, struct thread *thread)
 {
+    void *(*fn)(void *) = thread->start;
     thread->has_started = true;
-    void *result = thread->start(thread->argument);
+    thread->environments = NULL;
+    void *result = fn(thread->argument);
     if (state->suspending) {
         thread->record = state->first;
         return false;
@@ -287,11 +285,13 @@ static void step(struct gs_resumable *resumable)
     state->self = thread;
     state->suspending = 0;
     state->first = state->last = NULL;
-    errno = thread->err;
+    if (!state->err)
+        state->err = &errno;
+    *state->err = thread->err;
     bool is_complete = thread->is_exiting;
     if (!is_complete)
         is_complete = thread->has_started ? resume_records(state, thread) : start(state, thread);
-    thread->err = errno;
+    thread->err = *state->err;
     if (is_complete || (thread->is_exiting && !thread->stack))
         finish(thread);
     state->suspending = 0;
@@ -321,7 +321,7 @@ int gs_cc_pthread_create(pthread_t *ret_thread, const pthread_attr_t *attributes
     if (attributes)
         pthread_attr_getdetachstate(attributes, &state);
     struct thread *thread = new_thread(fn, argument);
-    atomic_store(&thread->is_detached, state == PTHREAD_CREATE_DETACHED);
+    atomic_init(&thread->join, state == PTHREAD_CREATE_DETACHED ? JOIN_DETACHED : JOIN_NONE);
     *ret_thread = (pthread_t)thread;
     int err = gs_resumable_start(&thread->resumable, next_worker());
     if (err)
@@ -353,7 +353,7 @@ static void *run_on_stack(void *argument)
     gs_cc_state.self = thread;
     gs_cc_state.suspending = 0;
     errno = thread->err;
-    thread->phase = PHASE_NEW; /* the calls that it makes have phases of their own */
+    set_phase(thread, PHASE_NEW); /* the calls that it makes have phases of their own */
     call.call(call.box);
     thread->err = errno;
     atomic_store(&thread->phase, PHASE_GRANTED);
@@ -377,7 +377,7 @@ void gs_cc___on_stack(void (*call)(void *), void *box)
     *argument = (struct stack_call){self, call, box};
     const struct gs_thread_attributes attributes = {
         .name = "stack call", .stack_size = STACK_SIZE, .worker = gs_threads_worker()};
-    self->phase = PHASE_WAITING;
+    set_phase(self, PHASE_WAITING);
     self->err = errno;
     if (gs_thread_spawn(&attributes, run_on_stack, argument, &self->stack)) {
         gs_cc_release(argument, sizeof *argument);
@@ -391,21 +391,47 @@ void gs_cc___on_stack(void (*call)(void *), void *box)
 
 /* ---- Join, detach, exit ---- */
 
-int gs_cc_pthread_join(pthread_t id, void **ret_result)
+/* Returns 0 if the thread is done, EAGAIN: self waits for it, or another error. */
+static int begin_join(struct thread *self, struct thread *thread)
 {
-    struct thread *self = thread_self(), *thread = (struct thread *)id;
+    uintptr_t join = atomic_load(&thread->join);
+    if (join == JOIN_NONE && atomic_compare_exchange_strong(&thread->join, &join, (uintptr_t)self))
+        return EAGAIN;
+    if (join == (uintptr_t)self)
+        return EAGAIN;
+    return join == JOIN_DONE ? 0 : EINVAL;
+}
+
+/* Returns whether the thread will not wake self any more. */
+static bool end_join(struct thread *self, struct thread *thread)
+{
+    uintptr_t join = (uintptr_t)self;
+    return atomic_compare_exchange_strong(&thread->join, &join, JOIN_NONE);
+}
+
+static int join_until(struct thread *thread, void **ret_result, uint64_t deadline_ns)
+{
+    struct thread *self = thread_self();
     if (thread == self)
         return EDEADLK;
     for (;;) {
+        if (must_cancel(self))
+            end_join(self, thread);
         if (gs_cc_test_cancel(self))
             return 0;
-        spin_lock(&thread->lock);
-        bool is_done = atomic_load(&thread->is_done);
-        thread->joiner = is_done ? NULL : self;
-        spin_unlock(&thread->lock);
-        if (is_done)
+        int err = begin_join(self, thread);
+        if (!err)
             break;
-        if (gs_cc_wait(self, false))
+        bool has_failed = err != EAGAIN;
+        if (!has_failed && is_late(deadline_ns)) {
+            has_failed = end_join(self, thread);
+            err = ETIMEDOUT;
+        }
+        if (has_failed) {
+            gs_cc_complete(self);
+            return err;
+        }
+        if (gs_cc_wait_until(self, deadline_ns, false))
             return 0;
     }
     if (ret_result)
@@ -415,23 +441,31 @@ int gs_cc_pthread_join(pthread_t id, void **ret_result)
     return 0;
 }
 
+int gs_cc_pthread_join(pthread_t id, void **ret_result)
+{
+    return join_until((struct thread *)id, ret_result, GS_NEVER);
+}
+
+int gs_cc_pthread_timedjoin_np(pthread_t id, void **ret_result, const struct timespec *time)
+{
+    return join_until((struct thread *)id, ret_result, gs_cc_from_wall(time));
+}
+
 int gs_cc_pthread_tryjoin_np(pthread_t id, void **ret_result)
 {
     struct thread *thread = (struct thread *)id;
-    return atomic_load(&thread->is_done) ? gs_cc_pthread_join(id, ret_result) : EBUSY;
+    return atomic_load(&thread->join) == JOIN_DONE ? gs_cc_pthread_join(id, ret_result) : EBUSY;
 }
 
 int gs_cc_pthread_detach(pthread_t id)
 {
     struct thread *thread = (struct thread *)id;
-    spin_lock(&thread->lock);
-    bool is_done = atomic_load(&thread->is_done);
-    bool was_detached = atomic_exchange(&thread->is_detached, true);
-    spin_unlock(&thread->lock);
-    if (was_detached)
+    uintptr_t join = JOIN_NONE;
+    if (atomic_compare_exchange_strong(&thread->join, &join, JOIN_DETACHED))
+        return 0;
+    if (join != JOIN_DONE)
         return EINVAL;
-    if (is_done)
-        free_thread(thread);
+    free_thread(thread);
     return 0;
 }
 
@@ -462,12 +496,12 @@ int gs_cc_sched_yield(void)
         return 0;
     }
     if (self->phase == PHASE_NEW) {
-        self->phase = PHASE_SECOND;
-        gs_resumable_wake(&self->resumable);
-        suspend(self, false);
+        set_phase(self, PHASE_SECOND);
+        gs_resumable_again(&self->resumable);
+        gs_cc_state.suspending = 1;
         return 0;
     }
-    self->phase = PHASE_NEW;
+    set_phase(self, PHASE_NEW);
     return 0;
 }
 

@@ -56,10 +56,12 @@ struct extra {
 struct thread {
     struct gs_resumable resumable;
     struct gs_cc_record *record; /* the innermost; NULL: none */
-    void *(*start)(void *);
-    void *argument; /* later its result */
-    struct environment *environments;
-    struct thread *joiner;
+    union {
+        void *(*start)(void *); /* until it starts */
+        struct environment *environments;
+    };
+    void *argument;                 /* later its result */
+    atomic_uintptr_t join;          /* JOIN_..., or the thread that joins this one */
     struct thread *next, *previous; /* in the queue of an object */
     size_t progress;                /* bytes that the call has transferred already */
     struct extra *extra;
@@ -68,10 +70,16 @@ struct thread {
     atomic_uchar phase;
     atomic_uchar cancel; /* enum cancel */
     uint8_t outcome;     /* of a condition variable, while it locks the mutex again */
-    atomic_bool is_done, is_detached;
-    bool has_started, has_returned, is_exiting, is_first;
-    atomic_flag lock; /* guards joiner, is_done, is_detached */
+    bool has_started : 1, has_returned : 1, is_exiting : 1, is_first : 1;
 };
+
+enum { JOIN_NONE, JOIN_DONE, JOIN_DETACHED };
+
+/* Of the running thread, or of one that is in no queue. */
+static inline void set_phase(struct thread *thread, enum phase phase)
+{
+    atomic_store_explicit(&thread->phase, (unsigned char)phase, memory_order_relaxed);
+}
 
 /* How many kernel threads run threads. */
 extern unsigned gs_cc_workers;

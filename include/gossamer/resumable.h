@@ -43,20 +43,21 @@ struct gs_resumable {
     } queued;
     void *run;
     gs_resume_fn *resume;
-    void *worker;
     int fd;
+    uint16_t worker; /* its index */
     GS_ATOMIC(uint8_t) state;
-    uint8_t direction;
-    bool is_external;
+    bool is_writing : 1; /* it waits for GS_WRITE, not for GS_READ */
+    bool is_external : 1;
+    bool is_again : 1; /* it is or will be queued, although its state is that of running */
 };
 
 /* ---- The life of a resumable ---- */
 
 GS_API void gs_resumable_init(struct gs_resumable *resumable, gs_resume_fn *resume);
 
-/* Make it ready for the first time. worker: the one that runs it, numbered from 1; 0: the calling
- * one. From now on the run does not end before the resumable. Returns 0 or -EINVAL (no such
- * worker). */
+/* Make it ready for the first time. worker: the one that runs it, numbered from 1, at most 65,536;
+ * 0: the calling one. From now on the run does not end before the resumable. Returns 0 or -EINVAL
+ * (no such worker). */
 GS_API GS_MUST_CHECK int gs_resumable_start(struct gs_resumable *resumable, unsigned worker);
 
 /* End it. Called by its own function, which may then free it, and must return. It must not be woken
@@ -70,6 +71,11 @@ GS_API void gs_resumable_end(struct gs_resumable *resumable);
 /* Resume it when its function has returned. What the caller has written before is visible to the
  * function then. Any kernel thread. */
 GS_API void gs_resumable_wake(struct gs_resumable *resumable);
+
+/* Resume it again when its function has returned, behind all that is ready then: as
+ * gs_resumable_wake, and cheaper. Called by its own function, which does not wait for a descriptor
+ * then. */
+GS_API void gs_resumable_again(struct gs_resumable *resumable);
 
 /* Wake it when fd is ready for GS_READ or GS_WRITE; for one descriptor at a time. Called by its own
  * function. Returns 0 (it will be woken, perhaps too early), 1 (a system call is worth trying at

@@ -140,7 +140,7 @@ def _programs() -> list[Finding]:
     if not missing:
         return [Finding("programs", OK, f"all in {paths.programs()}")]
     return [
-        Finding(program.file, MISSING, f"not built: needs {program.package or 'make build'}")
+        Finding(program.file, MISSING, f"not built: needs {program.needs or 'make build'}")
         for program in missing
     ]
 

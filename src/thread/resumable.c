@@ -7,6 +7,9 @@
  *      |                                wake  `--- returns ---.      |
  *      |                                  v                   |      |
  *      `---- wake ----> queued        notified ---------------+------'
+ *
+ * A resumable that is to be resumed again, or has not started, is queued without leaving the states
+ * running and notified: no wake-up queues it a second time, and no atomic exchange is needed.
  */
 #include "thread/resumable.h"
 #include "thread/descriptors.h"
@@ -32,9 +35,14 @@ static void *tagged(struct gs_resumable *resumable)
     return (char *)resumable + 1;
 }
 
+static struct worker *worker_of(const struct gs_resumable *resumable)
+{
+    return gs_runtime.workers[resumable->worker];
+}
+
 static void enqueue(struct gs_resumable *resumable)
 {
-    struct worker *worker = resumable->worker;
+    struct worker *worker = worker_of(resumable);
     if (gs_worker_or_null() == worker) {
         queue_push(worker, runnable_of_resumable(resumable));
         return;
@@ -44,34 +52,72 @@ static void enqueue(struct gs_resumable *resumable)
     gs_runtime_leave();
 }
 
+/* Acquire: pairs with the exchange in gs_resumable_wake. */
+static void set_running(struct gs_resumable *resumable)
+{
+    bool was_running = resumable->is_again;
+    resumable->is_again = false;
+    if (was_running &&
+        atomic_load_explicit(&resumable->state, memory_order_acquire) == STATE_RUNNING)
+        return;
+    atomic_exchange_explicit(&resumable->state, STATE_RUNNING, memory_order_acquire);
+}
+
 /* The function may end the resumable and free it: it is touched only if it has not ended. */
-static void run(struct worker *worker, struct runnable *runnable)
+static void run_one(struct worker *worker, struct runnable *runnable)
 {
     struct gs_resumable *resumable = (struct gs_resumable *)runnable;
     uint64_t ended = count_read(&worker->ended);
-    /* Acquire: pairs with the exchange in gs_resumable_wake. */
-    atomic_exchange_explicit(&resumable->state, STATE_RUNNING, memory_order_acquire);
+    set_running(resumable);
     resumable->resume(resumable);
     if (count_read(&worker->ended) != ended)
         return;
+    if (resumable->is_again) {
+        queue_push(worker, runnable);
+        return;
+    }
     uint8_t running = STATE_RUNNING;
     gs_chaos(CHAOS_PARK);
     if (!atomic_compare_exchange_strong(&resumable->state, &running, STATE_IDLE))
         queue_push(worker, runnable);
 }
 
+static void run(struct worker *worker, struct runnable *runnable);
+
+/* The next one, if it may run without a round of the worker's loop; otherwise NULL. */
+static struct runnable *next_resumable(struct worker *worker)
+{
+    if (UNLIKELY(!worker->ready_mask) || UNLIKELY(worker->countdown <= 0))
+        return NULL;
+    unsigned level = (unsigned)__builtin_ctz(worker->ready_mask);
+    struct runnable *next = runnable_of(worker->queues[level].first);
+    if (next->resume != run)
+        return NULL;
+    worker->countdown--;
+    queue_pop_level(worker, level);
+    return next;
+}
+
+static void run(struct worker *worker, struct runnable *runnable)
+{
+    do
+        run_one(worker, runnable);
+    while ((runnable = next_resumable(worker)));
+}
+
 void gs_resumable_init(struct gs_resumable *resumable, gs_resume_fn *resume)
 {
-    *resumable = (struct gs_resumable){.run = (void *)run, .resume = resume, .fd = -1};
-    atomic_init(&resumable->state, STATE_NOTIFIED);
+    *resumable =
+        (struct gs_resumable){.run = (void *)run, .resume = resume, .fd = -1, .is_again = true};
+    atomic_init(&resumable->state, STATE_RUNNING);
 }
 
 int gs_resumable_start(struct gs_resumable *resumable, unsigned worker)
 {
     struct worker *self = worker_current();
-    if (worker > gs_runtime.options.workers)
+    if (worker > gs_runtime.options.workers || worker > UINT16_MAX + 1u)
         return -EINVAL;
-    resumable->worker = worker ? gs_runtime.workers[worker - 1] : self;
+    resumable->worker = (uint16_t)(worker ? worker - 1 : self->index);
     count_add(&self->spawned, 1);
     enqueue(resumable);
     return 0;
@@ -79,7 +125,7 @@ int gs_resumable_start(struct gs_resumable *resumable, unsigned worker)
 
 void gs_resumable_end(struct gs_resumable *resumable)
 {
-    struct worker *worker = resumable->worker;
+    struct worker *worker = worker_of(resumable);
     gs_resumable_set_external(resumable, false);
     count_add(&worker->ended, 1);
 }
@@ -91,6 +137,11 @@ void gs_resumable_wake(struct gs_resumable *resumable)
         enqueue(resumable);
 }
 
+void gs_resumable_again(struct gs_resumable *resumable)
+{
+    resumable->is_again = true;
+}
+
 void gs_resumable_notify(void *item)
 {
     struct gs_resumable *resumable = (struct gs_resumable *)((char *)item - 1);
@@ -99,7 +150,7 @@ void gs_resumable_notify(void *item)
 
 void gs_resumable_set_external(struct gs_resumable *resumable, bool is_external)
 {
-    struct worker *worker = resumable->worker;
+    struct worker *worker = worker_of(resumable);
     if (resumable->is_external == is_external)
         return;
     resumable->is_external = is_external;
@@ -108,10 +159,15 @@ void gs_resumable_set_external(struct gs_resumable *resumable, bool is_external)
 
 /* ---- Descriptors ---- */
 
+static unsigned direction_of(const struct gs_resumable *resumable)
+{
+    return resumable->is_writing ? GS_WRITE : GS_READ;
+}
+
 /* As gs_descriptor_wait: the waiter is queued first, and the bit is read again afterwards. */
 static int queue_at(struct descriptor *descriptor, struct gs_resumable *resumable)
 {
-    unsigned direction = resumable->direction;
+    unsigned direction = direction_of(resumable);
     struct gs_wait_queue *queue = descriptor_queue(descriptor, direction);
     struct gs_waiter *waiter = &resumable->queued.waiter;
     *waiter = (struct gs_waiter){.item = tagged(resumable)};
@@ -134,7 +190,7 @@ int gs_resumable_watch(struct gs_resumable *resumable, int fd, unsigned directio
         descriptor_clear(descriptor, direction);
         result = 1;
     } else if (!result) {
-        resumable->direction = (uint8_t)direction;
+        resumable->is_writing = direction == GS_WRITE;
         result = queue_at(descriptor, resumable);
     }
     spin_unlock(&descriptor->lock);
@@ -156,7 +212,7 @@ void gs_resumable_unwatch(struct gs_resumable *resumable)
         return;
     spin_lock(&descriptor->lock);
     if (waiter_is_queued(waiter))
-        waiters_remove(descriptor_queue(descriptor, resumable->direction), waiter);
+        waiters_remove(descriptor_queue(descriptor, direction_of(resumable)), waiter);
     spin_unlock(&descriptor->lock);
 }
 

@@ -182,9 +182,16 @@ def test_toys_are_measured_and_those_without_their_library_are_skipped(
     skipped = {one.name: one for one in plan.skipped}
     assert skipped["toy-st"].reason == "toys/st is not built: it needs libst-dev"
     assert skipped["toy-cpc"].reason == (
-        "toys/cpc is not built: it needs the compiler from threads to events, gossamer cc"
+        "toys/cpc is not built: it needs llvm-19-dev, to build gossamer cc"
     )
     assert not skipped["toy-st"].is_error
+    assert not skipped["toy-cpc"].is_error
+
+
+def test_the_toy_compiled_by_gossamer_cc_is_ours(tmp_path: Path) -> None:
+    toys = {toy.name: toy for toy in EXPERIMENTS["are-events-fast"].toys}
+    server = toy_server(toys["toy-cpc"], tmp_path, program.version_of(toys["toy-cpc"]))
+    assert (server.ours, server.version) == (True, "this checkout")
 
 
 def test_a_library_unpacked_by_make_peers_has_the_version_of_its_package(

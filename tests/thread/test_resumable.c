@@ -75,6 +75,84 @@ TEST(resumable_that_wakes_itself_runs_beside_threads)
     run_both(run_beside_threads);
 }
 
+/* Resumed again by itself, and woken by others meanwhile: none of this may queue it twice. */
+static void step_again(struct gs_resumable *resumable)
+{
+    struct job *job = job_of(resumable);
+    if (job->step++ % 3 == 0)
+        gs_resumable_wake(resumable);
+    if (job->step < 1000)
+        gs_resumable_again(resumable);
+    else
+        end(job);
+}
+
+static void *run_again_beside_threads(void *unused)
+{
+    atomic_int left = 4;
+    for (unsigned i = 0; i < 4; i++)
+        MUST_EQ(gs_resumable_start(&job_new(step_again, -1, &left)->resumable, i % 2), 0);
+    for (int i = 0; i < 50; i++)
+        gs_thread_yield();
+    wait_for_all(&left);
+    return unused;
+}
+
+TEST(resumable_that_is_resumed_again_runs_beside_threads)
+{
+    run_both(run_again_beside_threads);
+}
+
+struct pair {
+    struct gs_resumable resumable;
+    atomic_bool is_over;
+    atomic_int steps;
+};
+
+static void count_until_over(struct gs_resumable *resumable)
+{
+    struct pair *pair = gs_container_of(resumable, struct pair, resumable);
+    atomic_fetch_add(&pair->steps, 1);
+    if (atomic_load(&pair->is_over))
+        gs_resumable_end(resumable);
+    else
+        gs_resumable_again(resumable);
+}
+
+static void *wake_often(void *argument)
+{
+    struct pair *pair = argument;
+    int before = atomic_load(&pair->steps);
+    for (int i = 0; i < 1000; i++) {
+        gs_resumable_wake(&pair->resumable);
+        gs_thread_yield();
+    }
+    while (atomic_load(&pair->steps) == before)
+        gs_thread_yield();
+    return NULL;
+}
+
+static void *wake_one_that_is_resumed_again(void *unused)
+{
+    static struct pair pair; /* it may end after this function */
+    struct gs_thread *wakers[3];
+    atomic_init(&pair.is_over, false);
+    atomic_init(&pair.steps, 0);
+    gs_resumable_init(&pair.resumable, count_until_over);
+    MUST_EQ(gs_resumable_start(&pair.resumable, 1), 0);
+    for (int i = 0; i < 3; i++)
+        MUST_EQ(gs_thread_spawn(NULL, wake_often, &pair, &wakers[i]), 0);
+    for (int i = 0; i < 3; i++)
+        MUST_EQ(gs_thread_join(wakers[i], GS_NEVER, NULL), 0);
+    atomic_store(&pair.is_over, true);
+    return unused;
+}
+
+TEST(resumable_that_is_resumed_again_may_be_woken_by_other_workers)
+{
+    run_both(wake_one_that_is_resumed_again);
+}
+
 static void *start_on_no_worker(void *unused)
 {
     struct gs_resumable resumable;

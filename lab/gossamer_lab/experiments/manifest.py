@@ -172,6 +172,13 @@ class Program:
     summary: str
     package: str = ""
     """Package of the library that it measures; empty: it measures ours."""
+    requirement: str = ""
+    """What building it needs that not every machine has, if it measures ours."""
+
+    @property
+    def needs(self) -> str:
+        """Return what it needs beside this checkout; empty: nothing."""
+        return self.package or self.requirement
 
 
 @dataclass(frozen=True)

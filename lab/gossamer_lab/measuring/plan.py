@@ -124,8 +124,8 @@ def _built(
         Skipped(
             program.name,
             f"{program.file} is not built"
-            + (f": it needs {program.package}" if program.package else ""),
-            is_error=not program.package,
+            + (f": it needs {program.needs}" if program.needs else ""),
+            is_error=not program.needs,
         )
         for program in programs
         if program.name not in built

@@ -37,7 +37,7 @@ def untestable(experiment: Experiment) -> list[str]:
     """Return what of an experiment this machine cannot measure, each with the reason."""
     unbuilt = [
         f"{program.name}: {program.file} is not built"
-        + (f"; it needs {program.package}" if program.package else "")
+        + (f"; it needs {program.needs}" if program.needs else "")
         for program in (*experiment.programs, *experiment.toys)
         if not (paths.programs() / program.file).is_file()
     ]

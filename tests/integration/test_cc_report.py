@@ -1,0 +1,174 @@
+"""What `gossamer cc --report` writes of a program, and functions that must not wait."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from installation import PROGRAM, ROOT
+
+SOURCES = ROOT / "tests/compiler/report"
+EMPTY = {"meta", "link", "br", "path", "rect"}
+LEFT_OPEN = {"td", "th"}
+
+pytestmark = pytest.mark.skipif(
+    not (PROGRAM.parent / "compiler/home/plugin.so").is_file(),
+    reason="the plugin of clang is not built in this preset",
+)
+
+
+def compile_program(folder: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Compile a program to `folder/program`."""
+    command = [PROGRAM, "cc", "-O1", "-g", "-w", "-pthread", *options, source]
+    return subprocess.run(
+        [*command, "-o", folder / "program"],
+        capture_output=True,
+        text=True,
+        cwd=SOURCES,
+        check=False,
+    )
+
+
+def line_of(text: str) -> str:
+    """Return the place of the line of the server that begins with a text."""
+    lines = (SOURCES / "server.c").read_text().splitlines()
+    number = next(i for i, line in enumerate(lines, 1) if line.strip().startswith(text))
+    return f"server.c:{number}"
+
+
+@dataclass(frozen=True)
+class Reports:
+    """The reports of one compilation, and its program."""
+
+    program: Path
+    text: str
+    json: dict[str, Any]
+    page: str
+
+    def thread(self, entry: str) -> dict[str, Any]:
+        """Return what is said of a thread."""
+        return next(one for one in self.json["threads"] if one["entry"] == entry)
+
+    def function(self, name: str) -> dict[str, Any]:
+        """Return what is said of a function."""
+        return next(one for one in self.json["converted"] if one["name"] == name)
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Reports:
+    folder = tmp_path_factory.mktemp("reports")
+    names = ("r.txt", "r.json", "r.html")
+    done = compile_program(folder, "server.c", *(f"--report={folder / name}" for name in names))
+    assert (done.returncode, done.stderr) == (0, "")
+    text, data, page = ((folder / name).read_text() for name in names)
+    return Reports(folder / "program", text, json.loads(data), page)
+
+
+def test_a_program_with_a_report_does_what_it_does_without(reports: Reports) -> None:
+    done = subprocess.run([reports.program], capture_output=True, text=True, check=True)
+    assert done.stdout == "1 line, depth 3: hello\n"
+
+
+def test_all_functions_that_start_as_threads_are_named(reports: Reports) -> None:
+    names = [one["entry"] for one in reports.json["threads"]]
+    assert sorted(names) == ["compute", "main", "serve", "walk"]
+
+
+def test_the_bound_of_a_thread_is_the_sum_of_its_frames(reports: Reports) -> None:
+    serve = reports.thread("serve")
+    assert [one["function"] for one in serve["frames"]] == ["serve", "receive"]
+    assert serve["bytes"] == sum(one["bytes"] for one in serve["frames"])
+    assert 512 < serve["bytes"] < 700
+    assert serve["unknown"] == []
+
+
+def test_recursion_and_calls_on_stacks_have_no_bound_and_are_named(reports: Reports) -> None:
+    assert reports.thread("walk")["unknown"] == ["the recursion of descend"]
+    assert reports.thread("main")["unknown"] == ["a call on a stack in main"]
+    assert "; and the recursion of descend\n" in reports.text
+
+
+def test_a_thread_that_never_waits_needs_nothing(reports: Reports) -> None:
+    compute = reports.thread("compute")
+    assert (compute["waits"], compute["bytes"]) == (False, 0)
+    assert f"compute ({line_of('static void *compute')}): never waits\n" in reports.text
+
+
+def test_each_function_has_the_calls_by_which_it_waits(reports: Reports) -> None:
+    assert reports.function("receive")["chain"] == "receive -> read"
+    assert reports.function("walk")["chain"] == "walk -> descend -> usleep"
+    assert [one["callee"] for one in reports.function("receive")["waits"]] == ["read"]
+    assert reports.function("receive")["waits"][0]["place"] == line_of("ssize_t got = read")
+
+
+def test_large_variables_that_live_across_a_wait_are_named_with_advice(reports: Reports) -> None:
+    (line,) = reports.function("serve")["objects"]
+    assert (line["name"], line["bytes"]) == ("line", 512)
+    assert "its address is known outside of the function" in line["advice"]
+    assert f"serve: line ({line_of('char line[512]')}), 512 bytes; " in reports.text
+
+
+def test_small_variables_get_no_advice(reports: Reports) -> None:
+    objects = reports.function("main")["objects"]
+    assert objects
+    assert all("advice" not in one for one in objects)
+
+
+def test_what_runs_on_a_stack_is_named_with_the_reason(reports: Reports) -> None:
+    (say,) = reports.json["on_stacks"]
+    assert (say["name"], say["reason"]) == ("say", "it is variadic")
+    assert "say -> pthread_mutex_lock\n    on a stack, because it is variadic\n" in reports.text
+
+
+class Outline(HTMLParser):
+    """Collects the links of a page, their targets, and elements that are closed wrongly."""
+
+    def __init__(self) -> None:
+        """Initialise: no element is open."""
+        super().__init__()
+        self.open: list[str] = []
+        self.links: set[str] = set()
+        self.targets: set[str] = set()
+        self.wrong: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        names = dict(attrs)
+        if tag not in EMPTY | LEFT_OPEN:
+            self.open.append(tag)
+        if "href" in names:
+            self.links.add(names["href"] or "")
+        if "id" in names:
+            self.targets.add(f"#{names['id']}")
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close the innermost element."""
+        if tag not in EMPTY | LEFT_OPEN and (not self.open or self.open.pop() != tag):
+            self.wrong.append(tag)
+
+
+def test_the_page_is_whole_and_its_graph_has_all_functions(reports: Reports) -> None:
+    outline = Outline()
+    outline.feed(reports.page)
+    assert (outline.wrong, outline.open) == ([], [])
+    assert outline.links
+    assert outline.links <= outline.targets
+    for one in reports.json["converted"]:
+        assert f">{one['name']}</text>" in reports.page
+
+
+def test_an_atomic_function_that_may_wait_is_an_error_with_the_calls(tmp_path: Path) -> None:
+    done = compile_program(tmp_path, "atomic.c", "-DWAITS")
+    assert done.returncode != 0
+    chain = "update -> enter -> pthread_mutex_lock"
+    assert f"the atomic function may wait: {chain}" in done.stderr
+    assert not (tmp_path / "program").exists()
+
+
+def test_an_atomic_function_that_does_not_wait_is_compiled(tmp_path: Path) -> None:
+    done = compile_program(tmp_path, "atomic.c")
+    assert (done.returncode, done.stderr) == (0, "")
+    subprocess.run([tmp_path / "program"], check=True)
