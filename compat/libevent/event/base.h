@@ -16,7 +16,8 @@
  *    gs_loop_wake.
  * 2. A descriptor whose events have changed since its watcher was adjusted is in `changed`, once.
  *    They are adjusted before the wait (gs_ev_settle_descriptors), and are in `settling` until the
- *    kernel has met them (gs_ev_see_files).
+ *    kernel has met them (gs_ev_see_files). Those in `verified` have their interest still, and the
+ *    loop was told to ask the kernel whether the file is still the same.
  * 3. The lock is released for the wait only. The first watcher that is called takes it again.
  * 4. An event has EVLIST_INSERTED if it is in the list of its descriptor or signal, EVLIST_TIMEOUT
  *    if it is among the timers, and EVLIST_ACTIVE or EVLIST_ACTIVE_LATER if it is in a queue. The
@@ -34,6 +35,7 @@
 #include <event2/event_struct.h>
 #include <gossamer/loop.h>
 #include <signal.h>
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -66,9 +68,10 @@ enum gs_ev_method {
 TAILQ_HEAD(gs_ev_queue, event_callback);
 LIST_HEAD(gs_ev_onces, gs_ev_once);
 
-/* A descriptor. */
+#define GS_EV_LINE 64
+
+/* A descriptor: a cache line of the processor for events, and one for the loop. */
 struct gs_ev_slot {
-    struct gs_io io;
     struct event_dlist events; /* the last one that was added first */
     uint16_t readers, writers, closers;
     uint8_t interest;    /* GS_EV_IO of all events */
@@ -77,11 +80,14 @@ struct gs_ev_slot {
     bool is_watched : 1; /* the watcher is active */
     bool is_edge : 1;    /* the interest is edge-triggered */
     uint8_t files;       /* the loop's count of the files that it registered */
-    uint32_t file;       /* the number of the file, from 1 */
-    uint64_t inode;      /* of the file when it was identified */
+    int fd;
+    uint32_t file; /* the number of the file, from 1 */
     /* The settlings at which the file was identified, the watcher adjusted, and the first event
      * added. */
     uint32_t identified, settled, began;
+    uint64_t inode; /* of the file when it was identified */
+    void *memory;   /* of the first slot: of all in the chunk */
+    alignas(GS_EV_LINE) struct gs_io io;
 };
 
 /* 32 slots each: a watcher must not be moved. */
@@ -90,7 +96,8 @@ struct gs_ev_slot {
 /* The timeouts of a base. */
 struct gs_ev_timers {
     struct gs_timer_queue queue;
-    const struct event *deleted; /* the last one, while it is in the queue; it may have been freed */
+    const struct event
+        *deleted; /* the last one, while it is in the queue; it may have been freed */
     uint32_t deleted_index;
     unsigned sequence; /* of the last one that was added */
 };
@@ -128,10 +135,11 @@ struct event_base {
 
     struct gs_ev_slot **chunks;
     unsigned chunk_count;
-    struct gs_ev_slot **changed, **settling;
+    struct gs_ev_slot **changed, **settling, **verified;
     struct gs_ev_slot *vacated; /* invariant 5 */
     short vacated_events;
-    unsigned changed_count, settling_count, changed_capacity;
+    unsigned changed_count, settling_count, verified_count, changed_capacity;
+    bool is_settling;          /* the kernel has the interest, and was not looked at yet */
     uint64_t files;            /* the loop's count of the files that it registered */
     uint32_t settlings;        /* how often `changed` was passed on, and one more */
     struct event_dlist strays; /* whose files were closed, and the numbers reused */

@@ -29,6 +29,16 @@ static inline struct gs_ev_slot *slot_of(const struct event_base *base, int fd)
     return &base->chunks[chunk][fd % GS_EV_CHUNK];
 }
 
+static inline void mark_changed(struct event_base *base, struct gs_ev_slot *slot)
+{
+    if (slot->is_changed)
+        return;
+    slot->is_changed = true;
+    base->changed[base->changed_count++] = slot;
+    if (base->lock)
+        gs_ev_wake(base);
+}
+
 void gs_ev_leave_vacated(struct event_base *base)
 {
     struct gs_ev_slot *slot = base->vacated;
@@ -38,6 +48,7 @@ void gs_ev_leave_vacated(struct event_base *base)
     LIST_INIT(&slot->events);
     slot->readers = slot->writers = slot->closers = 0;
     slot->interest = 0;
+    mark_changed(base, slot);
 }
 
 struct gs_ev_slot *gs_ev_find_slot(struct event_base *base, int fd)
@@ -65,7 +76,7 @@ static int add_to_identities(struct event_base *base, int fd)
 static int identify(struct event_base *base, struct gs_ev_slot *slot, bool *ret_is_other)
 {
     struct stat attributes;
-    int fd = slot->io.fd;
+    int fd = slot->fd;
     if (fstat(fd, &attributes))
         return errno;
     int err = S_ISSOCK(attributes.st_mode) ? EEXIST : add_to_identities(base, fd);
@@ -77,16 +88,6 @@ static int identify(struct event_base *base, struct gs_ev_slot *slot, bool *ret_
     return 0;
 }
 
-static inline void mark_changed(struct event_base *base, struct gs_ev_slot *slot)
-{
-    if (slot->is_changed)
-        return;
-    slot->is_changed = true;
-    base->changed[base->changed_count++] = slot;
-    if (base->lock)
-        gs_ev_wake(base);
-}
-
 static void add_to_counts(struct gs_ev_slot *slot, short events, int change)
 {
     if (events & EV_READ)
@@ -95,9 +96,8 @@ static void add_to_counts(struct gs_ev_slot *slot, short events, int change)
         slot->writers = (uint16_t)(slot->writers + change);
     if (events & EV_CLOSED)
         slot->closers = (uint16_t)(slot->closers + change);
-    slot->interest =
-        (uint8_t)((slot->readers ? EV_READ : 0u) | (slot->writers ? EV_WRITE : 0u) |
-                  (slot->closers ? EV_CLOSED : 0u));
+    slot->interest = (uint8_t)((slot->readers ? EV_READ : 0u) | (slot->writers ? EV_WRITE : 0u) |
+                               (slot->closers ? EV_CLOSED : 0u));
 }
 
 /* The number refers to another file. Events that were added at `kept_since` or later belong to it.
@@ -123,7 +123,7 @@ static void part_from_strays(struct event_base *base, struct gs_ev_slot *slot, u
 /* Whether the interest was passed on before the current wait. */
 static bool is_settling(const struct event_base *base, const struct gs_ev_slot *slot)
 {
-    return base->settling_count && slot->settled + 1 == base->settlings;
+    return base->is_settling && slot->settled + 1 == base->settlings;
 }
 
 /* Whether the loop has registered files since the last wait; the thread that runs the base. */
@@ -170,7 +170,7 @@ void gs_ev_activate_io(struct event_base *base, int fd, short events)
 static void on_refused(struct event_base *base, struct gs_ev_slot *slot)
 {
     errno = -gs_io_error(&slot->io);
-    gs_ev_warn("Epoll ADD on fd %d failed", slot->io.fd);
+    gs_ev_warn("Epoll ADD on fd %d failed", slot->fd);
     slot->is_watched = false;
     bool were_added_unseen = slot->began == slot->settled && slot->identified != slot->settled;
     struct event *event;
@@ -233,7 +233,8 @@ static int reserve_changed(struct event_base *base)
     unsigned capacity = base->chunk_count * GS_EV_CHUNK;
     if (base->changed_capacity >= capacity)
         return 0;
-    if (reserve_list(&base->changed, capacity) || reserve_list(&base->settling, capacity))
+    if (reserve_list(&base->changed, capacity) || reserve_list(&base->settling, capacity) ||
+        reserve_list(&base->verified, capacity))
         return -1;
     base->changed_capacity = capacity;
     return 0;
@@ -246,13 +247,16 @@ static struct gs_ev_slot *new_slot(struct event_base *base, int fd)
         return NULL;
     if (reserve_changed(base))
         return NULL;
-    struct gs_ev_slot *slots = gs_ev_calloc(GS_EV_CHUNK, sizeof *slots);
-    if (!slots)
+    void *memory = gs_ev_calloc(1, GS_EV_CHUNK * sizeof(struct gs_ev_slot) + GS_EV_LINE - 1);
+    if (!memory)
         return NULL;
+    uintptr_t address = ((uintptr_t)memory + GS_EV_LINE - 1) & ~(uintptr_t)(GS_EV_LINE - 1);
+    struct gs_ev_slot *slots = (struct gs_ev_slot *)address;
+    slots[0].memory = memory;
     for (int i = 0; i < GS_EV_CHUNK; i++) {
         gs_io_init(&slots[i].io, base->loop, on_events);
         slots[i].io.watcher.data = base;
-        slots[i].io.fd = (int)chunk * GS_EV_CHUNK + i;
+        slots[i].fd = slots[i].io.fd = (int)chunk * GS_EV_CHUNK + i;
     }
     base->chunks[chunk] = slots;
     return &slots[fd % GS_EV_CHUNK];
@@ -261,10 +265,12 @@ static struct gs_ev_slot *new_slot(struct event_base *base, int fd)
 void gs_ev_free_slots(struct event_base *base)
 {
     for (unsigned i = 0; i < base->chunk_count; i++)
-        gs_ev_free(base->chunks[i]);
+        if (base->chunks[i])
+            gs_ev_free(base->chunks[i][0].memory);
     gs_ev_free(base->chunks);
     gs_ev_free(base->changed);
     gs_ev_free(base->settling);
+    gs_ev_free(base->verified);
     if (base->identities >= 0)
         close(base->identities);
 }
@@ -327,7 +333,7 @@ static int check_file(struct event_base *base, struct gs_ev_slot *slot, const st
     int err = identify(base, slot, &is_other);
     if (err)
         return (unsigned)event->ev_events & ~slot->interest & GS_EV_IO ? refuse(base, event, err)
-                                                                          : 0;
+                                                                       : 0;
     if (!is_other || !is_trusted)
         return 0;
     /* What was added since the last wait without being identified, is of this file, too. */
@@ -340,8 +346,22 @@ static int check_file(struct event_base *base, struct gs_ev_slot *slot, const st
 static inline bool is_back(const struct event_base *base, const struct event *event)
 {
     const struct gs_ev_slot *slot = base->vacated;
-    return slot && LIST_FIRST(&slot->events) == event && event->ev_fd == slot->io.fd &&
+    return slot && LIST_FIRST(&slot->events) == event && event->ev_fd == slot->fd &&
            event->ev_events == base->vacated_events && is_verified_later(base, slot, event);
+}
+
+/* The watcher is as it shall be: have it verified before the wait. */
+static void verify(struct event_base *base, struct gs_ev_slot *slot)
+{
+    if (slot->settled != base->settlings)
+        base->verified[base->verified_count++] = slot;
+    slot->settled = base->settlings;
+    gs_io_verify(&slot->io);
+}
+
+static inline bool may_use_loop(const struct event_base *base)
+{
+    return !base->lock || (base->is_running && gs_ev_is_in_loop(base));
 }
 
 static void take_back(struct event_base *base, struct event *event)
@@ -349,8 +369,13 @@ static void take_back(struct event_base *base, struct event *event)
     struct gs_ev_slot *slot = base->vacated;
     base->vacated = NULL;
     slot->began = base->settlings;
-    slot->is_edge = false;
-    slot->is_set = true;
+    if (!slot->is_changed && !slot->is_edge && may_use_loop(base)) {
+        verify(base, slot);
+    } else {
+        slot->is_edge = false;
+        slot->is_set = true;
+        mark_changed(base, slot);
+    }
     event->ev_added = base->settlings;
     event->ev_next.le_next = NULL;
     event->ev_next.le_prev = &slot->events.lh_first;
@@ -404,7 +429,6 @@ void gs_ev_remove_io(struct event_base *base, struct event *event)
     if (is_alone && !(event->ev_events & EV_ET)) {
         base->vacated = slot;
         base->vacated_events = event->ev_events;
-        mark_changed(base, slot);
         return;
     }
     LIST_REMOVE(event, ev_next);
@@ -493,6 +517,7 @@ void gs_ev_settle_descriptors(struct event_base *base)
         changed[i]->is_changed = false;
         settle(base, changed[i]);
     }
+    base->is_settling = base->settling_count || base->verified_count;
     base->settlings++;
 }
 
@@ -502,7 +527,10 @@ void gs_ev_see_files(struct event_base *base)
     bool has_new = has_new_files(base);
     for (unsigned i = 0; has_new && i < base->settling_count; i++)
         see_file(base, base->settling[i]);
-    base->settling_count = 0;
+    for (unsigned i = 0; has_new && i < base->verified_count; i++)
+        see_file(base, base->verified[i]);
+    base->settling_count = base->verified_count = 0;
+    base->is_settling = false;
     struct gs_loop_counts counts;
     gs_loop_counts(base->loop, &counts);
     base->files = counts.files;
