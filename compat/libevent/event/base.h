@@ -16,8 +16,8 @@
  *    gs_loop_wake.
  * 2. A descriptor whose events have changed since its watcher was adjusted is in `changed`, once.
  *    They are adjusted before the wait (gs_ev_settle_descriptors), and are in `settling` until the
- *    kernel has met them (gs_ev_see_files). Those in `verified` have their interest still, and the
- *    loop was told to ask the kernel whether the file is still the same.
+ *    kernel has met them (gs_ev_see_files). Those in `verified` have their interest still: the loop
+ *    asks the kernel before the wait whether the file is the same.
  * 3. The lock is released for the wait only. The first watcher that is called takes it again.
  * 4. An event has EVLIST_INSERTED if it is in the list of its descriptor or signal, EVLIST_TIMEOUT
  *    if it is among the timers, and EVLIST_ACTIVE or EVLIST_ACTIVE_LATER if it is in a queue. The

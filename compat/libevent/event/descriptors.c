@@ -2,13 +2,14 @@
  * the loop, which is adjusted before the wait: adding and deleting events makes no system call that
  * changes the kernel's interest.
  *
- * Programs close descriptors whose events are added, and get the number again for another file. Then
- * the old events are strays: they stay added, and get nothing until they are added again. What tells
- * that the file is another one:
+ * Programs close descriptors whose events are added, and get the number again for another file.
+ * Then the old events are strays: they stay added, and get nothing until they are added again. What
+ * tells that the file is another one:
  *   - The first time that an assigned event is added, the file is identified.
- *   - Later, the watcher is set again, so the loop asks the kernel whether the number still refers to
- *     the file that it knows. What it finds is seen when the descriptor is reported (gs_io_files):
- *     events that were added at that time belong to the new file, those before are strays. */
+ *   - Later, the watcher is set again, so the loop asks the kernel whether the number still refers
+ *     to the file that it knows. What it finds is seen when the descriptor is reported
+ *     (gs_io_files): events that were added at that time belong to the new file, those before are
+ *     strays. */
 #include "compat/libevent/event/base.h"
 #include "compat/libevent/event/log.h"
 #include "compat/libevent/event/memory.h"

@@ -1,10 +1,10 @@
 /* Timeouts. A key is the deadline in microseconds with a sequence number below it, so that of equal
  * deadlines the first that was added comes first.
  *
- * To move an event to a later deadline, or to delete it and add it again with one, is a store each:
- * its key in the queue stays what it was until it is due. The event that was deleted last remains in
- * the queue until the queue is used for anything but adding it again. It may have been freed by
- * then, so of its own memory nothing is used. */
+ * To move an event to a later deadline, or to delete it and add it again with one, is a store
+ * each: its key in the queue stays what it was until it is due. The event that was deleted last
+ * remains in the queue until the queue is used for anything but adding it again. It may have been
+ * freed by then, so of its own memory nothing is used. */
 #include "compat/libevent/event/base.h"
 #include "compat/libevent/event/log.h"
 #include "compat/libevent/event/memory.h"
