@@ -82,6 +82,13 @@ static inline uint64_t gs_timer_queue_key(const struct gs_timer_queue *queue, ui
     return nodes[index & ~GS_TIMER_QUEUE_FAR].key;
 }
 
+/* The index of an element is at this address now. */
+static inline void gs_timer_queue_relocate(struct gs_timer_queue *queue, uint32_t *index)
+{
+    struct gs_heap_node *nodes = *index & GS_TIMER_QUEUE_FAR ? queue->far : queue->near.nodes;
+    nodes[*index & ~GS_TIMER_QUEUE_FAR].index = index;
+}
+
 /* ---- Inline functions: the path of each timer that is started ---- */
 
 GS_MUST_CHECK int gs_timer_queue_grow(struct gs_timer_queue *queue, uint32_t count);

@@ -192,6 +192,20 @@ TEST(the_high_mark_of_a_filter_is_its_limit)
     end(&f);
 }
 
+TEST(without_a_function_a_flush_is_reported_even_if_nothing_is_left_to_move)
+{
+    struct fixture f = begin(NULL, NULL, 0);
+    bufferevent_setwatermark(f.filter, EV_READ, 0, 40);
+    bufferevent_enable(f.filter, EV_READ);
+    bufferevent_write(f.far, "word", 4);
+    settle(f.base);
+    CHECK_TRACE("f:read 4;far:write 0;");
+    bufferevent_flush(f.far, EV_WRITE, BEV_FLUSH);
+    settle(f.base);
+    CHECK_TRACE("f:read 4;far:write 0;");
+    end(&f);
+}
+
 TEST(the_high_mark_below_holds_back_the_output)
 {
     struct fixture f = begin(NULL, shout, 0);

@@ -29,8 +29,7 @@ static enum bufferevent_filter_result move_all(struct evbuffer *from, struct evb
     (void)context;
     if (limit < 0)
         return evbuffer_add_buffer(to, from) == 0 ? BEV_OK : BEV_ERROR;
-    int n = evbuffer_remove_buffer(from, to, (size_t)limit);
-    return n > 0 ? BEV_OK : n == 0 ? BEV_NEED_MORE : BEV_ERROR;
+    return evbuffer_remove_buffer(from, to, (size_t)limit) < 0 ? BEV_ERROR : BEV_OK;
 }
 
 /* A buffer with a high mark, 0: none. In a flush it does not count. */
@@ -87,8 +86,9 @@ static void advance_input(struct filter *filter)
 static void on_input_changed(struct evbuffer *input, const struct evbuffer_cb_info *info,
                              void *argument)
 {
+    (void)info;
     struct filter *filter = argument;
-    if (!info->n_deleted || is_input_full(filter, BEV_NORMAL))
+    if (is_input_full(filter, BEV_NORMAL))
         return;
     gs_bev_hold(&filter->bev);
     evbuffer_cb_clear_flags(input, filter->input_entry, EVBUFFER_CB_ENABLED);

@@ -37,10 +37,8 @@ static struct gs_ev_queue *queue_of(struct event_base *base, struct event_callba
     return &base->queues[callback->evcb_pri];
 }
 
-void gs_ev_unqueue(struct event_base *base, struct event_callback *callback)
+void gs_ev_unqueue_active(struct event_base *base, struct event_callback *callback)
 {
-    if (!(callback->evcb_flags & GS_EV_ACTIVE))
-        return;
     struct gs_ev_queue *queue =
         callback->evcb_flags & EVLIST_ACTIVE ? queue_of(base, callback) : &base->later;
     TAILQ_REMOVE(queue, callback, evcb_active_next);

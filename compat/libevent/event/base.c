@@ -27,17 +27,17 @@ bool gs_ev_is_in_loop(const struct event_base *base)
     return !base->is_running || base->owner == gs_ev_thread_id();
 }
 
-void gs_ev_wake(struct event_base *base)
+void gs_ev_wake_other(struct event_base *base)
 {
-    if (!base->lock || base->is_wake_pending || gs_ev_is_in_loop(base))
+    if (base->is_wake_pending || gs_ev_is_in_loop(base))
         return;
     base->is_wake_pending = true;
     gs_loop_wake(base->loop);
 }
 
-void gs_ev_wait_for_current(struct event_base *base, const struct event_callback *callback)
+void gs_ev_wait_for_other(struct event_base *base)
 {
-    if (base->current != callback || !base->called || gs_ev_is_in_loop(base))
+    if (gs_ev_is_in_loop(base))
         return;
     base->current_waiters++;
     gs_ev_cond_wait(base->called, base->lock, NULL);
@@ -74,6 +74,7 @@ struct event_base *event_base_new_with_config(const struct event_config *config)
         return NULL;
     }
     TAILQ_INIT(&base->later);
+    gs_ev_init_timers(base);
     base->running_priority = -1;
     base->settlings = 1;
     base->has_ticks = gs_ev_has_ticks();
@@ -114,7 +115,7 @@ static void delete_inserted(struct event_base *base)
     struct event *event;
     for (unsigned i = 0; i < base->chunk_count * GS_EV_CHUNK; i++) {
         struct gs_ev_slot *slot = gs_ev_find_slot(base, (int)i);
-        while (slot && (event = LIST_FIRST(&slot->events)))
+        while (slot && (event = gs_ev_first_of(base, slot)))
             gs_ev_del(event, GS_EV_EVEN_IF_FINALIZING);
     }
     while ((event = LIST_FIRST(&base->strays)))
@@ -134,11 +135,10 @@ static void free_base(struct event_base *base, bool runs_finalizers)
         gs_ev_warnx("event_base_free_: no base to free");
         return;
     }
-    struct event *event;
     gs_ev_lock(base->lock);
     delete_inserted(base);
-    while ((event = gs_ev_first_timer(base)))
-        gs_ev_del(event, GS_EV_EVEN_IF_FINALIZING);
+    while (gs_ev_count_timers(base))
+        gs_ev_del(gs_ev_timer_at(base, 0), GS_EV_EVEN_IF_FINALIZING);
     gs_ev_unlock(base->lock);
     while (gs_ev_clear_queues(base, runs_finalizers))
         ;
@@ -147,7 +147,7 @@ static void free_base(struct event_base *base, bool runs_finalizers)
     gs_loop_free(base->loop);
     gs_ev_free_slots(base);
     gs_ev_free(base->queues);
-    gs_ev_free(base->timers.heap);
+    gs_ev_free_timers(base);
     for (unsigned i = 0; i < base->common_timeout_count; i++)
         gs_ev_free(base->common_timeouts[i]);
     gs_ev_lock_free(base->lock);

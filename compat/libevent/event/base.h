@@ -16,20 +16,26 @@
  *    gs_loop_wake.
  * 2. A descriptor whose events have changed since its watcher was adjusted is in `changed`, once.
  *    They are adjusted before the wait (gs_ev_settle_descriptors), and are in `settling` until the
- *    kernel has met them (gs_ev_see_files).
+ *    kernel has met them (gs_ev_see_files). Those in `verified` have their interest still: the loop
+ *    asks the kernel before the wait whether the file is the same.
  * 3. The lock is released for the wait only. The first watcher that is called takes it again.
  * 4. An event has EVLIST_INSERTED if it is in the list of its descriptor or signal, EVLIST_TIMEOUT
  *    if it is among the timers, and EVLIST_ACTIVE or EVLIST_ACTIVE_LATER if it is in a queue. The
- *    three counts of `added` are the sum of these. */
+ *    three counts of `added` are the sum of these.
+ * 5. The event that was deleted last stays in the list of its descriptor, `vacated`, if it is alone
+ *    there: most are added again next. Its memory may have been freed. Whatever uses the lists has
+ *    it removed before (gs_ev_leave_vacated). */
 #ifndef GS_COMPAT_LIBEVENT_BASE_H
 #define GS_COMPAT_LIBEVENT_BASE_H
 
+#include "base/timer_queue.h"
 #include "compat/libevent/event/callback.h"
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <gossamer/loop.h>
 #include <signal.h>
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,37 +68,37 @@ enum gs_ev_method {
 TAILQ_HEAD(gs_ev_queue, event_callback);
 LIST_HEAD(gs_ev_onces, gs_ev_once);
 
-/* A descriptor. */
+#define GS_EV_LINE 64
+
+/* A descriptor: a cache line of the processor for events, and one for the loop. */
 struct gs_ev_slot {
-    struct gs_io io;
     struct event_dlist events; /* the last one that was added first */
     uint16_t readers, writers, closers;
+    uint8_t interest;    /* GS_EV_IO of all events */
     bool is_changed : 1; /* in `changed` */
     bool is_set : 1;     /* the number may refer to another file than the watcher knows */
     bool is_watched : 1; /* the watcher is active */
     bool is_edge : 1;    /* the interest is edge-triggered */
     uint8_t files;       /* the loop's count of the files that it registered */
-    uint32_t file;       /* the number of the file, from 1 */
-    uint64_t inode;      /* of the file when it was identified */
+    int fd;
+    uint32_t file; /* the number of the file, from 1 */
     /* The settlings at which the file was identified, the watcher adjusted, and the first event
      * added. */
     uint32_t identified, settled, began;
+    uint64_t inode; /* of the file when it was identified */
+    void *memory;   /* of the first slot: of all in the chunk */
+    alignas(GS_EV_LINE) struct gs_io io;
 };
 
 /* 32 slots each: a watcher must not be moved. */
 #define GS_EV_CHUNK 32
 
-struct gs_ev_timer {
-    uint64_t key; /* at most the event's: it is raised when it is the first */
-    uintptr_t event;
-};
-
-/* The timeouts of a base: a heap with four children. A deleted one stays as a grave, of which only
- * the address is used, to find it again when its event is added once more. */
+/* The timeouts of a base. */
 struct gs_ev_timers {
-    struct gs_ev_timer *heap;
-    unsigned count, capacity;
-    unsigned graves;
+    struct gs_timer_queue queue;
+    const struct event
+        *deleted; /* the last one, while it is in the queue; it may have been freed */
+    uint32_t deleted_index;
     unsigned sequence; /* of the last one that was added */
 };
 
@@ -129,8 +135,11 @@ struct event_base {
 
     struct gs_ev_slot **chunks;
     unsigned chunk_count;
-    int *changed, *settling;
-    unsigned changed_count, settling_count, changed_capacity;
+    struct gs_ev_slot **changed, **settling, **verified;
+    struct gs_ev_slot *vacated; /* invariant 5 */
+    short vacated_events;
+    unsigned changed_count, settling_count, verified_count, changed_capacity;
+    bool is_settling;          /* the kernel has the interest, and was not looked at yet */
     uint64_t files;            /* the loop's count of the files that it registered */
     uint32_t settlings;        /* how often `changed` was passed on, and one more */
     struct event_dlist strays; /* whose files were closed, and the numbers reused */
@@ -171,10 +180,21 @@ static inline void gs_ev_count(struct gs_ev_max *count)
 }
 
 /* End the wait of the loop, if another thread runs it. */
-void gs_ev_wake(struct event_base *base);
+void gs_ev_wake_other(struct event_base *base);
+static inline void gs_ev_wake(struct event_base *base)
+{
+    if (base->lock)
+        gs_ev_wake_other(base);
+}
 
 /* Wait until the callback that runs in another thread has returned. */
-void gs_ev_wait_for_current(struct event_base *base, const struct event_callback *callback);
+void gs_ev_wait_for_other(struct event_base *base);
+static inline void gs_ev_wait_for_current(struct event_base *base,
+                                          const struct event_callback *callback)
+{
+    if (base->current == callback && base->called)
+        gs_ev_wait_for_other(base);
+}
 
 /* ---- event.c: with the lock ---- */
 
@@ -195,7 +215,12 @@ void gs_ev_activate(struct event *event, int result, short calls);
 int gs_ev_init_queues(struct event_base *base, int count);
 /* Returns whether it was not active. */
 bool gs_ev_queue_active(struct event_base *base, struct event_callback *callback);
-void gs_ev_unqueue(struct event_base *base, struct event_callback *callback);
+void gs_ev_unqueue_active(struct event_base *base, struct event_callback *callback);
+static inline void gs_ev_unqueue(struct event_base *base, struct event_callback *callback)
+{
+    if (callback->evcb_flags & GS_EV_ACTIVE)
+        gs_ev_unqueue_active(base, callback);
+}
 void gs_ev_activate_later(struct event_base *base);
 void gs_ev_finalize(struct event_base *base, struct event_callback *callback,
                     gs_ev_callback_fn *fn);
@@ -207,7 +232,11 @@ int gs_ev_clear_queues(struct event_base *base, bool runs_finalizers);
 /* Whether the processor has a counter of time that is cheaper than the clock. */
 bool gs_ev_has_ticks(void);
 /* Returns the time of this iteration, or the current one: microseconds of the monotonic clock. */
-uint64_t gs_ev_now_us(struct event_base *base);
+uint64_t gs_ev_read_now_us(struct event_base *base);
+static inline uint64_t gs_ev_now_us(struct event_base *base)
+{
+    return base->now_us ? base->now_us : gs_ev_read_now_us(base);
+}
 
 /* ---- descriptors.c: with the lock ---- */
 
@@ -228,28 +257,46 @@ void gs_ev_settle_descriptors(struct event_base *base);
 /* After the wait, likewise: which files has the kernel met? */
 void gs_ev_see_files(struct event_base *base);
 void gs_ev_activate_io(struct event_base *base, int fd, short events);
+/* Remove the event that was deleted last. */
+void gs_ev_leave_vacated(struct event_base *base);
 /* Returns the slot, or NULL. */
-struct gs_ev_slot *gs_ev_find_slot(const struct event_base *base, int fd);
+struct gs_ev_slot *gs_ev_find_slot(struct event_base *base, int fd);
+/* Returns the event that was added last, or NULL. */
+static inline struct event *gs_ev_first_of(struct event_base *base, struct gs_ev_slot *slot)
+{
+    if (base->vacated)
+        gs_ev_leave_vacated(base);
+    return slot->events.lh_first;
+}
 void gs_ev_free_slots(struct event_base *base);
 
 /* ---- timers.c: with the lock ---- */
 
+void gs_ev_init_timers(struct event_base *base);
+void gs_ev_free_timers(struct event_base *base);
 /* Make room for one more. Returns 0, or -1 with errno. */
 int gs_ev_reserve_timer(struct event_base *base);
 /* The room must be there if the event has no timeout. */
 void gs_ev_set_timer(struct event_base *base, struct event *event, uint64_t deadline_us);
 void gs_ev_remove_timer(struct event_base *base, struct event *event);
-/* Returns the event whose timeout is first, or NULL. */
-struct event *gs_ev_first_timer(struct event_base *base);
+/* Returns when the first timeout is due, or something earlier; UINT64_MAX >> 14: there is none. */
+uint64_t gs_ev_next_timer_us(struct event_base *base);
+/* Returns the event whose timeout is first, if it is due, or NULL. */
+struct event *gs_ev_due_timer(struct event_base *base, uint64_t now_us);
+/* Those that have timeouts, in no particular order. */
+unsigned gs_ev_count_timers(struct event_base *base);
+struct event *gs_ev_timer_at(struct event_base *base, unsigned i);
 uint64_t gs_ev_deadline_us(const struct event *event);
 /* Returns the duration, without the mark of a common timeout. */
-uint64_t gs_ev_duration_us(const struct event_base *base, const struct timeval *duration);
-/* The timer's event, or NULL if it is a grave. */
-static inline struct event *gs_ev_timer_event(const struct gs_ev_timer *timer)
+uint64_t gs_ev_unusual_duration_us(const struct event_base *base, const struct timeval *duration);
+static inline uint64_t gs_ev_duration_us(const struct event_base *base,
+                                         const struct timeval *duration)
 {
-    return timer->event & 1 ? NULL : (struct event *)timer->event;
+    if ((uint64_t)duration->tv_sec < GS_EV_MAX_TIMEOUT_US / 1000000 &&
+        (uint64_t)duration->tv_usec < 1000000)
+        return (uint64_t)duration->tv_sec * 1000000 + (uint64_t)duration->tv_usec;
+    return gs_ev_unusual_duration_us(base, duration);
 }
-
 /* ---- signals.c: with the lock ---- */
 
 int gs_ev_insert_signal(struct event_base *base, struct event *event);

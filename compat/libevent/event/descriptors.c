@@ -2,13 +2,14 @@
  * the loop, which is adjusted before the wait: adding and deleting events makes no system call that
  * changes the kernel's interest.
  *
- * Programs close descriptors whose events are added, and get the number again for another file. Then
- * the old events are strays: they stay added, and get nothing until they are added again. What tells
- * that the file is another one:
+ * Programs close descriptors whose events are added, and get the number again for another file.
+ * Then the old events are strays: they stay added, and get nothing until they are added again. What
+ * tells that the file is another one:
  *   - The first time that an assigned event is added, the file is identified.
- *   - Later, the watcher is set again, so the loop asks the kernel whether the number still refers to
- *     the file that it knows. What it finds is seen when the descriptor is reported (gs_io_files):
- *     events that were added at that time belong to the new file, those before are strays. */
+ *   - Later, the watcher is set again, so the loop asks the kernel whether the number still refers
+ *     to the file that it knows. What it finds is seen when the descriptor is reported
+ *     (gs_io_files): events that were added at that time belong to the new file, those before are
+ *     strays. */
 #include "compat/libevent/event/base.h"
 #include "compat/libevent/event/log.h"
 #include "compat/libevent/event/memory.h"
@@ -21,12 +22,40 @@
 
 #define MAX_EVENTS 0xffff
 
-struct gs_ev_slot *gs_ev_find_slot(const struct event_base *base, int fd)
+static inline struct gs_ev_slot *slot_of(const struct event_base *base, int fd)
 {
     unsigned chunk = (unsigned)fd / GS_EV_CHUNK;
     if (fd < 0 || chunk >= base->chunk_count || !base->chunks[chunk])
         return NULL;
     return &base->chunks[chunk][fd % GS_EV_CHUNK];
+}
+
+static inline void mark_changed(struct event_base *base, struct gs_ev_slot *slot)
+{
+    if (slot->is_changed)
+        return;
+    slot->is_changed = true;
+    base->changed[base->changed_count++] = slot;
+    if (base->lock)
+        gs_ev_wake(base);
+}
+
+void gs_ev_leave_vacated(struct event_base *base)
+{
+    struct gs_ev_slot *slot = base->vacated;
+    base->vacated = NULL;
+    if (!slot)
+        return;
+    LIST_INIT(&slot->events);
+    slot->readers = slot->writers = slot->closers = 0;
+    slot->interest = 0;
+    mark_changed(base, slot);
+}
+
+struct gs_ev_slot *gs_ev_find_slot(struct event_base *base, int fd)
+{
+    gs_ev_leave_vacated(base);
+    return slot_of(base, fd);
 }
 
 /* ---- Files ---- */
@@ -48,7 +77,7 @@ static int add_to_identities(struct event_base *base, int fd)
 static int identify(struct event_base *base, struct gs_ev_slot *slot, bool *ret_is_other)
 {
     struct stat attributes;
-    int fd = slot->io.fd;
+    int fd = slot->fd;
     if (fstat(fd, &attributes))
         return errno;
     int err = S_ISSOCK(attributes.st_mode) ? EEXIST : add_to_identities(base, fd);
@@ -60,16 +89,6 @@ static int identify(struct event_base *base, struct gs_ev_slot *slot, bool *ret_
     return 0;
 }
 
-static void mark_changed(struct event_base *base, struct gs_ev_slot *slot)
-{
-    if (slot->is_changed)
-        return;
-    slot->is_changed = true;
-    base->changed[base->changed_count++] = slot->io.fd;
-    if (base->lock)
-        gs_ev_wake(base);
-}
-
 static void add_to_counts(struct gs_ev_slot *slot, short events, int change)
 {
     if (events & EV_READ)
@@ -78,6 +97,8 @@ static void add_to_counts(struct gs_ev_slot *slot, short events, int change)
         slot->writers = (uint16_t)(slot->writers + change);
     if (events & EV_CLOSED)
         slot->closers = (uint16_t)(slot->closers + change);
+    slot->interest = (uint8_t)((slot->readers ? EV_READ : 0u) | (slot->writers ? EV_WRITE : 0u) |
+                               (slot->closers ? EV_CLOSED : 0u));
 }
 
 /* The number refers to another file. Events that were added at `kept_since` or later belong to it.
@@ -103,7 +124,7 @@ static void part_from_strays(struct event_base *base, struct gs_ev_slot *slot, u
 /* Whether the interest was passed on before the current wait. */
 static bool is_settling(const struct event_base *base, const struct gs_ev_slot *slot)
 {
-    return base->settling_count && slot->settled + 1 == base->settlings;
+    return base->is_settling && slot->settled + 1 == base->settlings;
 }
 
 /* Whether the loop has registered files since the last wait; the thread that runs the base. */
@@ -150,13 +171,13 @@ void gs_ev_activate_io(struct event_base *base, int fd, short events)
 static void on_refused(struct event_base *base, struct gs_ev_slot *slot)
 {
     errno = -gs_io_error(&slot->io);
-    gs_ev_warn("Epoll ADD on fd %d failed", slot->io.fd);
+    gs_ev_warn("Epoll ADD on fd %d failed", slot->fd);
     slot->is_watched = false;
     bool were_added_unseen = slot->began == slot->settled && slot->identified != slot->settled;
     struct event *event;
-    while (were_added_unseen && (event = LIST_FIRST(&slot->events)))
+    while (were_added_unseen && (event = gs_ev_first_of(base, slot)))
         gs_ev_del(event, GS_EV_NEVER_BLOCKS);
-    if (!LIST_EMPTY(&slot->events))
+    if (gs_ev_first_of(base, slot))
         part_from_strays(base, slot, base->settlings + 1);
 }
 
@@ -164,6 +185,7 @@ static void on_events(struct gs_io *io, unsigned events)
 {
     struct gs_ev_slot *slot = gs_container_of(io, struct gs_ev_slot, io);
     struct event_base *base = io->watcher.data;
+    gs_ev_leave_vacated(base);
     if (events & GS_FAILED) {
         on_refused(base, slot);
         return;
@@ -197,9 +219,9 @@ static int grow_chunks(struct event_base *base, unsigned chunk)
     return 0;
 }
 
-static int reserve_list(int **list, unsigned capacity)
+static int reserve_list(struct gs_ev_slot ***list, unsigned capacity)
 {
-    int *grown = gs_ev_realloc(*list, capacity * sizeof *grown);
+    struct gs_ev_slot **grown = gs_ev_realloc(*list, capacity * sizeof(struct gs_ev_slot *));
     if (!grown)
         return -1;
     *list = grown;
@@ -212,7 +234,8 @@ static int reserve_changed(struct event_base *base)
     unsigned capacity = base->chunk_count * GS_EV_CHUNK;
     if (base->changed_capacity >= capacity)
         return 0;
-    if (reserve_list(&base->changed, capacity) || reserve_list(&base->settling, capacity))
+    if (reserve_list(&base->changed, capacity) || reserve_list(&base->settling, capacity) ||
+        reserve_list(&base->verified, capacity))
         return -1;
     base->changed_capacity = capacity;
     return 0;
@@ -225,13 +248,16 @@ static struct gs_ev_slot *new_slot(struct event_base *base, int fd)
         return NULL;
     if (reserve_changed(base))
         return NULL;
-    struct gs_ev_slot *slots = gs_ev_calloc(GS_EV_CHUNK, sizeof *slots);
-    if (!slots)
+    void *memory = gs_ev_calloc(1, GS_EV_CHUNK * sizeof(struct gs_ev_slot) + GS_EV_LINE - 1);
+    if (!memory)
         return NULL;
+    uintptr_t address = ((uintptr_t)memory + GS_EV_LINE - 1) & ~(uintptr_t)(GS_EV_LINE - 1);
+    struct gs_ev_slot *slots = (struct gs_ev_slot *)address;
+    slots[0].memory = memory;
     for (int i = 0; i < GS_EV_CHUNK; i++) {
         gs_io_init(&slots[i].io, base->loop, on_events);
         slots[i].io.watcher.data = base;
-        slots[i].io.fd = (int)chunk * GS_EV_CHUNK + i;
+        slots[i].fd = slots[i].io.fd = (int)chunk * GS_EV_CHUNK + i;
     }
     base->chunks[chunk] = slots;
     return &slots[fd % GS_EV_CHUNK];
@@ -240,10 +266,12 @@ static struct gs_ev_slot *new_slot(struct event_base *base, int fd)
 void gs_ev_free_slots(struct event_base *base)
 {
     for (unsigned i = 0; i < base->chunk_count; i++)
-        gs_ev_free(base->chunks[i]);
+        if (base->chunks[i])
+            gs_ev_free(base->chunks[i][0].memory);
     gs_ev_free(base->chunks);
     gs_ev_free(base->changed);
     gs_ev_free(base->settling);
+    gs_ev_free(base->verified);
     if (base->identities >= 0)
         close(base->identities);
 }
@@ -269,12 +297,6 @@ static int refuse(const struct event_base *base, const struct event *event, int 
                    events & EV_CLOSED ? "add" : "none");
     errno = err;
     return -1;
-}
-
-static unsigned interest_of(const struct gs_ev_slot *slot)
-{
-    return (slot->readers ? EV_READ : 0u) | (slot->writers ? EV_WRITE : 0u) |
-           (slot->closers ? EV_CLOSED : 0u);
 }
 
 static int count_event(struct gs_ev_slot *slot, const struct event *event)
@@ -311,8 +333,8 @@ static int check_file(struct event_base *base, struct gs_ev_slot *slot, const st
     uint32_t identified = slot->identified;
     int err = identify(base, slot, &is_other);
     if (err)
-        return (unsigned)event->ev_events & ~interest_of(slot) & GS_EV_IO ? refuse(base, event, err)
-                                                                          : 0;
+        return (unsigned)event->ev_events & ~slot->interest & GS_EV_IO ? refuse(base, event, err)
+                                                                       : 0;
     if (!is_other || !is_trusted)
         return 0;
     /* What was added since the last wait without being identified, is of this file, too. */
@@ -321,26 +343,59 @@ static int check_file(struct event_base *base, struct gs_ev_slot *slot, const st
     return 0;
 }
 
-int gs_ev_insert_io(struct event_base *base, struct event *event)
+/* Whether the event is the one that was deleted last, and is added again as it was. */
+static inline bool is_back(const struct event_base *base, const struct event *event)
 {
-    int fd = event->ev_fd;
-    if (fd < 0)
-        return 0;
-    struct gs_ev_slot *slot = gs_ev_find_slot(base, fd);
-    if (!slot && !(slot = new_slot(base, fd)))
-        return -1;
+    const struct gs_ev_slot *slot = base->vacated;
+    return slot && LIST_FIRST(&slot->events) == event && event->ev_fd == slot->fd &&
+           event->ev_events == base->vacated_events && is_verified_later(base, slot, event);
+}
+
+/* The watcher is as it shall be: have it verified before the wait. */
+static void verify(struct event_base *base, struct gs_ev_slot *slot)
+{
+    if (slot->settled != base->settlings)
+        base->verified[base->verified_count++] = slot;
+    slot->settled = base->settlings;
+    gs_io_verify(&slot->io);
+}
+
+static inline bool may_use_loop(const struct event_base *base)
+{
+    return !base->lock || (base->is_running && gs_ev_is_in_loop(base));
+}
+
+static void take_back(struct event_base *base, struct event *event)
+{
+    struct gs_ev_slot *slot = base->vacated;
+    base->vacated = NULL;
+    slot->began = base->settlings;
+    if (!slot->is_changed && !slot->is_edge && may_use_loop(base)) {
+        verify(base, slot);
+    } else {
+        slot->is_edge = false;
+        slot->is_set = true;
+        mark_changed(base, slot);
+    }
+    event->ev_added = base->settlings;
+    event->ev_next.le_next = NULL;
+    event->ev_next.le_prev = &slot->events.lh_first;
+}
+
+static int insert(struct event_base *base, struct gs_ev_slot *slot, struct event *event)
+{
     mark_changed(base, slot);
     bool is_later = is_verified_later(base, slot, event);
     if (!is_later && check_file(base, slot, event))
         return -1;
-    unsigned before = interest_of(slot);
+    unsigned before = slot->interest;
     if (count_event(slot, event))
         return -1;
     if (LIST_EMPTY(&slot->events))
         slot->began = base->settlings;
     /* As in libevent, the last change of the interest says whether it is edge-triggered; such a
      * watcher is set again only then, since that reports once more what others were told. */
-    bool is_changed = before != interest_of(slot);
+    bool is_changed = before != slot->interest;
     if (is_changed)
         slot->is_edge = event->ev_events & EV_ET;
     if (is_changed || (is_later && !slot->is_edge))
@@ -351,17 +406,38 @@ int gs_ev_insert_io(struct event_base *base, struct event *event)
     return 0;
 }
 
+int gs_ev_insert_io(struct event_base *base, struct event *event)
+{
+    if (is_back(base, event)) {
+        take_back(base, event);
+        return 0;
+    }
+    int fd = event->ev_fd;
+    if (fd < 0)
+        return 0;
+    struct gs_ev_slot *slot = gs_ev_find_slot(base, fd);
+    if (!slot && !(slot = new_slot(base, fd)))
+        return -1;
+    return insert(base, slot, event);
+}
+
 void gs_ev_remove_io(struct event_base *base, struct event *event)
 {
     struct gs_ev_slot *slot = event->ev_fd < 0 ? NULL : gs_ev_find_slot(base, event->ev_fd);
     if (!slot)
         return;
+    bool is_alone = LIST_FIRST(&slot->events) == event && !LIST_NEXT(event, ev_next);
+    if (is_alone && !(event->ev_events & EV_ET)) {
+        base->vacated = slot;
+        base->vacated_events = event->ev_events;
+        return;
+    }
     LIST_REMOVE(event, ev_next);
     if (!event->ev_file)
         return;
-    unsigned before = interest_of(slot);
+    unsigned before = slot->interest;
     add_to_counts(slot, event->ev_events, -1);
-    if (before != interest_of(slot) && !LIST_EMPTY(&slot->events)) {
+    if (before != slot->interest && !LIST_EMPTY(&slot->events)) {
         slot->is_edge = event->ev_events & EV_ET;
         slot->is_set |= slot->is_edge;
     }
@@ -395,10 +471,11 @@ bool gs_ev_identify_all(struct event_base *base)
 
 static unsigned wanted_of(const struct gs_ev_slot *slot)
 {
-    if (LIST_EMPTY(&slot->events))
+    unsigned interest = slot->interest;
+    if (!interest)
         return 0;
-    return (slot->readers ? GS_READ : 0u) | (slot->writers ? GS_WRITE : 0u) |
-           (slot->closers ? GS_HANGUP : 0u) | (slot->is_edge ? GS_EDGE : 0u);
+    return (interest & EV_READ ? GS_READ : 0u) | (interest & EV_WRITE ? GS_WRITE : 0u) |
+           (interest & EV_CLOSED ? GS_HANGUP : 0u) | (slot->is_edge ? GS_EDGE : 0u);
 }
 
 static void settle(struct event_base *base, struct gs_ev_slot *slot)
@@ -408,7 +485,8 @@ static void settle(struct event_base *base, struct gs_ev_slot *slot)
     slot->settled = base->settlings;
     bool is_kept = wanted && slot->is_watched && !((wanted ^ io->wanted) & GS_EDGE);
     if (is_kept && (!slot->is_set || !slot->is_edge)) {
-        gs_io_set_events(io, wanted);
+        if (wanted != io->wanted)
+            gs_io_set_events(io, wanted);
         if (slot->is_set)
             gs_io_verify(io);
         slot->is_set = false;
@@ -430,25 +508,30 @@ static void settle(struct event_base *base, struct gs_ev_slot *slot)
 
 void gs_ev_settle_descriptors(struct event_base *base)
 {
-    int *changed = base->changed;
+    gs_ev_leave_vacated(base);
+    struct gs_ev_slot **changed = base->changed;
     base->changed = base->settling;
     base->settling = changed;
     base->settling_count = base->changed_count;
     base->changed_count = 0;
     for (unsigned i = 0; i < base->settling_count; i++) {
-        struct gs_ev_slot *slot = gs_ev_find_slot(base, changed[i]);
-        slot->is_changed = false;
-        settle(base, slot);
+        changed[i]->is_changed = false;
+        settle(base, changed[i]);
     }
+    base->is_settling = base->settling_count || base->verified_count;
     base->settlings++;
 }
 
 void gs_ev_see_files(struct event_base *base)
 {
+    gs_ev_leave_vacated(base);
     bool has_new = has_new_files(base);
     for (unsigned i = 0; has_new && i < base->settling_count; i++)
-        see_file(base, gs_ev_find_slot(base, base->settling[i]));
-    base->settling_count = 0;
+        see_file(base, base->settling[i]);
+    for (unsigned i = 0; has_new && i < base->verified_count; i++)
+        see_file(base, base->verified[i]);
+    base->settling_count = base->verified_count = 0;
+    base->is_settling = false;
     struct gs_loop_counts counts;
     gs_loop_counts(base->loop, &counts);
     base->files = counts.files;

@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <event2/event_compat.h>
 
-#define NO_TIMER UINT32_MAX
-
 static void warn_no_base(const char *caller)
 {
     gs_ev_warnx("%s: event has no event_base set.", caller);
@@ -32,7 +30,6 @@ static void fill(struct event *event, struct event_base *base, int fd, short eve
         .ev_base = base,
         .ev_fd = fd,
         .ev_events = events,
-        .ev_timeout_index = NO_TIMER,
     };
     if (base)
         event->ev_evcallback.evcb_pri = (ev_uint8_t)(base->queue_count / 2);
@@ -68,7 +65,7 @@ int event_base_set(struct event_base *base, struct event *event)
         return -1;
     gs_ev_debug_must_be_assigned(event, __func__);
     event->ev_base = base;
-    event->ev_timeout_index = NO_TIMER;
+    event->ev_timeout_index = 0;
     event->ev_evcallback.evcb_pri = (ev_uint8_t)(base->queue_count / 2);
     return 0;
 }
@@ -160,11 +157,11 @@ static void set_timeout(struct event *event, uint64_t deadline_us)
         if (!(callback->evcb_flags & EVLIST_INTERNAL))
             gs_ev_count(&base->added);
     }
-    if (base->is_running && gs_ev_first_timer(base) == event)
+    if (!gs_ev_is_in_loop(base) && gs_ev_next_timer_us(base) >= deadline_us)
         gs_ev_wake(base);
 }
 
-int gs_ev_add(struct event *event, const struct timeval *timeout, uint64_t deadline_us)
+static inline int add(struct event *event, const struct timeval *timeout, uint64_t deadline_us)
 {
     struct event_base *base = event->ev_base;
     struct event_callback *callback = &event->ev_evcallback;
@@ -193,6 +190,11 @@ int gs_ev_add(struct event *event, const struct timeval *timeout, uint64_t deadl
     return 0;
 }
 
+int gs_ev_add(struct event *event, const struct timeval *timeout, uint64_t deadline_us)
+{
+    return add(event, timeout, deadline_us);
+}
+
 int gs_ev_add_locked(struct event *event, const struct timeval *timeout)
 {
     return gs_ev_add(event, timeout, UINT64_MAX);
@@ -206,7 +208,7 @@ int event_add(struct event *event, const struct timeval *timeout)
         return -1;
     }
     gs_ev_lock(base->lock);
-    int result = gs_ev_add(event, timeout, UINT64_MAX);
+    int result = add(event, timeout, UINT64_MAX);
     gs_ev_unlock(base->lock);
     return result;
 }

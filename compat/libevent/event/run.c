@@ -60,18 +60,22 @@ static void measure_wall_offset(struct event_base *base, uint64_t now_us)
     base->wall_offset_since_us = now_us;
 }
 
-uint64_t gs_ev_now_us(struct event_base *base)
+static uint64_t read_clock(struct event_base *base, uint64_t now_ticks)
 {
-    if (base->now_us)
-        return base->now_us;
-    uint64_t now_ticks = base->has_ticks ? ticks() : 0;
-    if (base->has_ticks && now_ticks - base->read_ticks < TICKS_PER_READ)
-        return base->read_us;
     uint64_t now_us = clock_us();
     measure_wall_offset(base, now_us);
     base->read_ticks = now_ticks;
     base->read_us = now_us;
     return now_us;
+}
+
+uint64_t gs_ev_read_now_us(struct event_base *base)
+{
+    if (!base->has_ticks)
+        return read_clock(base, 0);
+    uint64_t now_ticks = ticks();
+    bool is_recent = now_ticks - base->read_ticks < TICKS_PER_READ;
+    return is_recent ? base->read_us : read_clock(base, now_ticks);
 }
 
 uint64_t gs_ev_base_now_ns(struct event_base *base)
@@ -308,8 +312,9 @@ static uint64_t deadline_ns(struct event_base *base, int flags)
 {
     if (base->active.now || flags & EVLOOP_NONBLOCK)
         return 0;
-    const struct event *first = gs_ev_first_timer(base);
-    return first ? gs_ev_deadline_us(first) * 1000 : GS_NEVER;
+    if (!gs_ev_count_timers(base))
+        return GS_NEVER;
+    return gs_ev_next_timer_us(base) * 1000;
 }
 
 static int wait_for_events(struct event_base *base, int flags)
@@ -329,11 +334,11 @@ static int wait_for_events(struct event_base *base, int flags)
 
 static void collect_timeouts(struct event_base *base)
 {
-    struct event *event = gs_ev_first_timer(base);
-    if (!event)
+    if (!gs_ev_count_timers(base))
         return;
     uint64_t now_us = gs_ev_now_us(base);
-    for (; event && gs_ev_deadline_us(event) <= now_us; event = gs_ev_first_timer(base)) {
+    struct event *event;
+    while ((event = gs_ev_due_timer(base, now_us))) {
         gs_ev_del(event, GS_EV_NEVER_BLOCKS);
         gs_ev_activate(event, EV_TIMEOUT, 1);
     }

@@ -1,20 +1,19 @@
 /* Timeouts. A key is the deadline in microseconds with a sequence number below it, so that of equal
  * deadlines the first that was added comes first.
  *
- * To move an event to a later deadline, or to delete it and add it again with one, is a store each:
- * its key in the heap stays what it was until it is the first. */
+ * To move an event to a later deadline, or to delete it and add it again with one, is a store
+ * each: its key in the queue stays what it was until it is due. The event that was deleted last
+ * remains in the queue until the queue is used for anything but adding it again. It may have been
+ * freed by then, so of its own memory nothing is used. */
 #include "compat/libevent/event/base.h"
 #include "compat/libevent/event/log.h"
 #include "compat/libevent/event/memory.h"
 
 #include <errno.h>
-#include <string.h>
+#include <gossamer/api.h>
 
 #define SEQUENCE_BITS 14
-#define CHILDREN 4
-#define GRAVE 1u
-#define MIN_GRAVES 64
-#define FIRST_CAPACITY 32
+#define SEQUENCE_MASK ((1u << SEQUENCE_BITS) - 1)
 
 /* The duration of a common timeout says in its microseconds that it is one, and which. */
 #define MICROSECONDS_MASK 0xfffff
@@ -23,136 +22,107 @@
 #define COMMON_INDEX_SHIFT 20
 #define COMMON_INDEX_MASK 0xff
 
-static inline bool is_grave(const struct gs_ev_timer *timer)
+static struct event *event_of(const uint32_t *index)
 {
-    return timer->event & GRAVE;
+    return gs_container_of(index, struct event, ev_timeout_index);
 }
 
-static inline void place(struct gs_ev_timers *timers, unsigned index, struct gs_ev_timer timer)
+static uint64_t key_of(const uint32_t *index)
 {
-    timers->heap[index] = timer;
-    struct event *event = gs_ev_timer_event(&timer);
-    if (event)
-        event->ev_timeout_index = index;
+    return event_of(index)->ev_deadline;
 }
 
-static void sift_up(struct gs_ev_timers *timers, unsigned index, struct gs_ev_timer timer)
+void gs_ev_init_timers(struct event_base *base)
 {
-    while (index) {
-        unsigned parent = (index - 1) / CHILDREN;
-        if (timers->heap[parent].key <= timer.key)
-            break;
-        place(timers, index, timers->heap[parent]);
-        index = parent;
-    }
-    place(timers, index, timer);
+    base->timers.queue.key_of = key_of;
 }
 
-static void sift_down(struct gs_ev_timers *timers, unsigned index, struct gs_ev_timer timer)
+void gs_ev_free_timers(struct event_base *base)
 {
-    for (;;) {
-        unsigned child = index * CHILDREN + 1, least = child;
-        if (child >= timers->count)
-            break;
-        unsigned end = child + CHILDREN < timers->count ? child + CHILDREN : timers->count;
-        for (unsigned i = child + 1; i < end; i++)
-            if (timers->heap[i].key < timers->heap[least].key)
-                least = i;
-        if (timers->heap[least].key >= timer.key)
-            break;
-        place(timers, index, timers->heap[least]);
-        index = least;
-    }
-    place(timers, index, timer);
+    gs_timer_queue_done(&base->timers.queue);
 }
 
-/* Remove the graves, and take the keys of the events. */
-static void rebuild(struct gs_ev_timers *timers)
+/* Remove the event that was deleted last. */
+static void bury(struct gs_ev_timers *timers)
 {
-    unsigned kept = 0;
-    for (unsigned i = 0; i < timers->count; i++) {
-        struct gs_ev_timer timer = timers->heap[i];
-        if (is_grave(&timer))
-            continue;
-        timer.key = gs_ev_timer_event(&timer)->ev_deadline;
-        place(timers, kept++, timer);
-    }
-    timers->count = kept;
-    timers->graves = 0;
-    if (kept < 2)
-        return;
-    for (unsigned i = (kept - 2) / CHILDREN + 1; i-- > 0;)
-        sift_down(timers, i, timers->heap[i]);
+    timers->deleted = NULL;
+    gs_timer_queue_relocate(&timers->queue, &timers->deleted_index);
+    gs_timer_queue_remove(&timers->queue, &timers->deleted_index);
+}
+
+static inline struct gs_timer_queue *queue_of(struct event_base *base)
+{
+    if (base->timers.deleted)
+        bury(&base->timers);
+    return &base->timers.queue;
 }
 
 int gs_ev_reserve_timer(struct event_base *base)
 {
-    struct gs_ev_timers *timers = &base->timers;
-    if (timers->count < timers->capacity)
+    struct gs_timer_queue *queue = &base->timers.queue;
+    int err = gs_timer_queue_reserve(queue, gs_timer_queue_count(queue) + 1);
+    if (!err)
         return 0;
-    unsigned capacity = timers->capacity ? 2 * timers->capacity : FIRST_CAPACITY;
-    struct gs_ev_timer *heap = gs_ev_realloc(timers->heap, capacity * sizeof *heap);
-    if (!heap)
-        return -1;
-    timers->heap = heap;
-    timers->capacity = capacity;
-    return 0;
+    errno = -err;
+    return -1;
 }
 
-/* Whether the event's timer, live or in its grave, is where the event last knew it. */
-static bool is_in_place(const struct gs_ev_timers *timers, const struct event *event)
+/* Move the timeout of an event that is in the queue. No key is later than its event's deadline, so
+ * that one needs a look only if this is earlier; the others are compared with the key at index 0,
+ * which is 0. */
+static inline void move(struct event_base *base, struct event *event, uint64_t key)
 {
-    unsigned index = event->ev_timeout_index;
-    return index < timers->count &&
-           (timers->heap[index].event | GRAVE) == ((uintptr_t)event | GRAVE);
+    uint32_t compared = event->ev_timeout_index & -(uint32_t)(key < event->ev_deadline);
+    event->ev_deadline = key;
+    if (key < gs_timer_queue_key(&base->timers.queue, compared))
+        gs_timer_queue_decrease_key(queue_of(base), &event->ev_timeout_index, key);
 }
 
 void gs_ev_set_timer(struct event_base *base, struct event *event, uint64_t deadline_us)
 {
     struct gs_ev_timers *timers = &base->timers;
-    uint64_t key =
-        deadline_us << SEQUENCE_BITS | (++timers->sequence & ((1u << SEQUENCE_BITS) - 1));
-    event->ev_deadline = key;
-    struct gs_ev_timer timer = {.key = key, .event = (uintptr_t)event};
-    if (!is_in_place(timers, event)) {
-        sift_up(timers, timers->count++, timer);
+    uint64_t key = deadline_us << SEQUENCE_BITS | (++timers->sequence & SEQUENCE_MASK);
+    bool is_back = timers->deleted == event && timers->deleted_index == event->ev_timeout_index;
+    if (is_back)
+        timers->deleted = NULL;
+    if (is_back || event->ev_evcallback.evcb_flags & EVLIST_TIMEOUT) {
+        move(base, event, key);
         return;
     }
-    struct gs_ev_timer *found = &timers->heap[event->ev_timeout_index];
-    timers->graves -= is_grave(found);
-    found->event = (uintptr_t)event;
-    if (key < found->key)
-        sift_up(timers, event->ev_timeout_index, timer);
+    event->ev_deadline = key;
+    gs_timer_queue_insert(queue_of(base), key, &event->ev_timeout_index);
 }
 
 void gs_ev_remove_timer(struct event_base *base, struct event *event)
 {
-    struct gs_ev_timers *timers = &base->timers;
-    timers->heap[event->ev_timeout_index].event |= GRAVE;
-    timers->graves++;
-    if (timers->graves > MIN_GRAVES && timers->graves > timers->count / 2)
-        rebuild(timers);
+    (void)queue_of(base);
+    base->timers.deleted = event;
+    base->timers.deleted_index = event->ev_timeout_index;
 }
 
-struct event *gs_ev_first_timer(struct event_base *base)
+uint64_t gs_ev_next_timer_us(struct event_base *base)
 {
-    struct gs_ev_timers *timers = &base->timers;
-    while (timers->count) {
-        struct gs_ev_timer first = timers->heap[0];
-        struct event *event = gs_ev_timer_event(&first);
-        if (event && event->ev_deadline == first.key)
-            return event;
-        if (event) {
-            first.key = event->ev_deadline;
-        } else {
-            timers->graves--;
-            first = timers->heap[--timers->count];
-            if (!timers->count)
-                break;
-        }
-        sift_down(timers, 0, first);
-    }
-    return NULL;
+    return gs_timer_queue_next(queue_of(base)) >> SEQUENCE_BITS;
+}
+
+struct event *gs_ev_due_timer(struct event_base *base, uint64_t now_us)
+{
+    struct gs_timer_queue *queue = queue_of(base);
+    uint64_t key = now_us << SEQUENCE_BITS | SEQUENCE_MASK;
+    uint32_t *index;
+    while (!(index = gs_timer_queue_due(queue, key)) && gs_timer_queue_next(queue) <= key)
+        ;
+    return index ? event_of(index) : NULL;
+}
+
+unsigned gs_ev_count_timers(struct event_base *base)
+{
+    return gs_timer_queue_count(queue_of(base));
+}
+
+struct event *gs_ev_timer_at(struct event_base *base, unsigned i)
+{
+    return event_of(gs_timer_queue_at(&base->timers.queue, i));
 }
 
 uint64_t gs_ev_deadline_us(const struct event *event)
@@ -169,7 +139,7 @@ static bool is_common(const struct event_base *base, const struct timeval *durat
            (bits >> COMMON_INDEX_SHIFT & COMMON_INDEX_MASK) < base->common_timeout_count;
 }
 
-uint64_t gs_ev_duration_us(const struct event_base *base, const struct timeval *duration)
+uint64_t gs_ev_unusual_duration_us(const struct event_base *base, const struct timeval *duration)
 {
     long microseconds = duration->tv_usec;
     if (is_common(base, duration))

@@ -34,9 +34,10 @@ static int visit_inserted(struct event_base *base, event_base_foreach_event_cb v
 static int visit_timers(struct event_base *base, event_base_foreach_event_cb visit, void *argument)
 {
     int result = 0;
-    for (unsigned i = 0; i < base->timers.count && !result; i++) {
-        const struct event *event = gs_ev_timer_event(&base->timers.heap[i]);
-        if (event && !(event->ev_evcallback.evcb_flags & EVLIST_INSERTED))
+    unsigned count = gs_ev_count_timers(base);
+    for (unsigned i = 0; i < count && !result; i++) {
+        const struct event *event = gs_ev_timer_at(base, i);
+        if (!(event->ev_evcallback.evcb_flags & EVLIST_INSERTED))
             result = visit(base, event, argument);
     }
     return result;
@@ -168,9 +169,10 @@ int event_base_get_max_events(struct event_base *base, unsigned int type, int cl
 
 static void activate_timers(struct event_base *base, int fd)
 {
-    for (unsigned i = 0; i < base->timers.count; i++) {
-        struct event *event = gs_ev_timer_event(&base->timers.heap[i]);
-        if (event && event->ev_fd == fd)
+    unsigned count = gs_ev_count_timers(base);
+    for (unsigned i = 0; i < count; i++) {
+        struct event *event = gs_ev_timer_at(base, i);
+        if (event->ev_fd == fd)
             gs_ev_activate(event, EV_TIMEOUT, 1);
     }
 }
