@@ -21,7 +21,7 @@
 #define BATCH 64u
 /* The pause after a pass over all slots is so many times as long as the pass has taken, and after a
  * step while threads are ready, so many times as long as the step. */
-#define PASS_PAUSE 50u
+#define PASS_PAUSE (GS_IS_CHAOS ? 0u : 50u)
 #define STEP_PAUSE 8u
 
 static _Atomic(uint64_t) away_count;
@@ -228,18 +228,30 @@ static void discard(struct gs_thread **threads, unsigned count)
 }
 
 /* Whether the caller, which holds the lock of the worker's deadlines, decides whether the thread is
- * resumed. The slot may be another thread's already. Acquire: pairs with the release in publish
- * (wait.c): a mobile thread has left its stack. */
+ * resumed. The slot may be another thread's already. First the worker: as long as the lock is held,
+ * it changes only if the thread is running, and then the claim is not CLAIM_WAITING. Acquire: pairs
+ * with the release in publish (wait.c): a mobile thread has left its stack. */
 static bool may_take(const struct worker *worker, const struct worker *from,
                      const struct gs_thread *thread)
 {
-    return atomic_load_explicit(&thread->claim, memory_order_acquire) == CLAIM_WAITING &&
-           __atomic_load_n(&thread->worker, __ATOMIC_ACQUIRE) == from &&
-           (from == worker || thread_is_mobile(thread)) && thread_is_live(thread) && !thread->saved;
+    if (__atomic_load_n(&thread->worker, __ATOMIC_ACQUIRE) != from)
+        return false;
+    gs_chaos(CHAOS_STEAL);
+    if (atomic_load_explicit(&thread->claim, memory_order_acquire) != CLAIM_WAITING)
+        return false;
+    gs_chaos(CHAOS_STEAL);
+    return (from == worker || thread_is_mobile(thread)) && thread_is_live(thread) && !thread->saved;
+}
+
+static void expect(struct sweep *sweep, uint64_t due_ns)
+{
+    if (due_ns < sweep->due_ns)
+        sweep->due_ns = due_ns;
 }
 
 /* Give back the stacks of those threads that wait on this worker, and remove them from the batch.
- * The lock keeps mobile ones from being resumed (invariant 1 of stack_away.h). */
+ * The lock keeps mobile ones from being resumed (invariant 1 of stack_away.h). Others may be woken
+ * just now, or the store has no room: they are looked at again. */
 static void give_back_from(struct worker *worker, struct worker *from, struct batch *batch,
                            uint64_t now_ns)
 {
@@ -254,6 +266,8 @@ static void give_back_from(struct worker *worker, struct worker *from, struct ba
         }
         if (may_take(worker, from, thread) && is_waiting_long(thread, now_ns) && save(thread))
             saved[count++] = thread;
+        else
+            expect(&worker->sweep, now_ns + min_wait_ns());
     }
     if (count)
         discard(saved, count);
@@ -265,6 +279,8 @@ static void give_back(struct worker *worker, struct batch *batch, uint64_t now_n
 {
     for (unsigned i = 0; i < gs_runtime.worker_count && batch->count; i++)
         give_back_from(worker, gs_runtime.workers[i], batch, now_ns);
+    if (batch->count) /* they have no worker now */
+        expect(&worker->sweep, now_ns + min_wait_ns());
     batch->count = 0;
 }
 
@@ -275,7 +291,6 @@ NOT_FOR_TSAN static void look_at(struct worker *worker, struct gs_thread *thread
                                  struct batch *batch, uint64_t now_ns)
 {
     const volatile struct gs_thread *at = thread;
-    struct sweep *sweep = &worker->sweep;
     bool is_ours = at->worker == worker || (at->migrates && gs_runtime.is_multi);
     if (!at->is_live || at->is_done || !is_ours)
         return;
@@ -284,8 +299,7 @@ NOT_FOR_TSAN static void look_at(struct worker *worker, struct gs_thread *thread
         return;
     }
     uint64_t due_ns = thread_is_waiting(thread) ? at->wait_start_ns + min_wait_ns() : 0;
-    due_ns = due_ns > now_ns ? due_ns : now_ns + min_wait_ns();
-    sweep->due_ns = due_ns < sweep->due_ns ? due_ns : sweep->due_ns;
+    expect(&worker->sweep, due_ns > now_ns ? due_ns : now_ns + min_wait_ns());
 }
 
 /* Look at the slots of one word of the bitmap. */
@@ -379,8 +393,8 @@ static void watch(struct worker *worker)
     if (UNLIKELY(!sweep->timer.watcher.active) && !atomic_load(&cannot_give_back)) {
         begin_pass(sweep);
         schedule(worker, due_ns);
-    } else if (due_ns < sweep->due_ns) {
-        sweep->due_ns = due_ns; /* a pass may have gone past its slot */
+    } else {
+        expect(sweep, due_ns); /* a pass may have gone past its slot */
     }
 }
 

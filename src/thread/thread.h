@@ -14,7 +14,8 @@
  * A wait ends when its claim changes from CLAIM_WAITING to the outcome. To claim a thread means to
  * make this change; the kernel thread that has claimed it makes it ready. A parked thread is the
  * exception when it is unparked: the kernel thread that changes `park_state` from PARK_PARKED makes
- * it ready, and the claim stays CLAIM_WAITING. A deadline or a cancellation changes both.
+ * it ready, and the claim stays CLAIM_WAITING, until the thread runs or, if it is mobile, is put
+ * into a queue. A deadline or a cancellation changes both.
  *
  * A mobile thread is one that migrates while there are several workers.
  *
