@@ -98,6 +98,9 @@ struct gs_threads_options {
     /* Stacks that are private (gs_thread_attributes) are given back after a wait of this long. 0:
      * 100 ms; GS_NEVER: never. */
     uint64_t give_back_ns;
+    /* While private stacks take more memory than this, a page each, those whose threads have waited
+     * for a millisecond are given back. 0: no limit. */
+    size_t give_back_above;
 };
 
 /* Run fn in the first user thread, and return when all threads have ended. The calling kernel
@@ -194,7 +197,7 @@ struct gs_thread_start {
 /* All zero: the defaults. */
 struct gs_thread_attributes {
     const char *name; /* for reports; copied, up to 23 bytes */
-    /* Rounded up to 16, 56, 64 or 256 KiB or 1, 8 or 64 MiB; 0: the runtime's default. A stack
+    /* Rounded up to 16, 56, 64 or 256 KiB or 1, 8 or 64 MiB, if not exact; 0: the default. A stack
      * takes address space; memory is used for the pages that were touched, until the thread has
      * ended and its stack is not needed (gs_threads_trim). The addresses for stacks of 8 and 64 MiB
      * are taken one by one, for at most 8192 of each; with a limit of the addresses (RLIMIT_AS),
@@ -225,6 +228,14 @@ struct gs_thread_attributes {
      * limited (RLIMIT_AS), or in waits that use the stack themselves: gs_select, gs_poll, files,
      * gs_run_blocking, and what io_uring carries out. */
     bool stack_is_private;
+    /* stack_size is a proven bound, of the thread's calls and of the library's in them, and is
+     * rounded up to 512, 1024, 1536, 2048, 3072 or 4096 bytes only: several stacks share a page. An
+     * overflow is reported when the thread is about to wait, yield or end, and ends the process; by
+     * then it may have overwritten the stack of another thread. With gossamer_checked it is
+     * reported at once, and each stack has a guarded page. A switch to and from such a thread takes
+     * about twice the time. No effect with a larger stack_size, with a stack or a thread pointer of
+     * its own, under a sanitizer, or where the addresses are limited (RLIMIT_AS). */
+    bool stack_is_exact;
 };
 
 /* Start a thread. ret_thread: must be joined or detached; NULL: it is detached. Any kernel thread.

@@ -6,19 +6,30 @@
  *
  * One request to receive (multishot) lasts as long as the connection, and takes memory only for
  * bytes that have arrived. What comes while HTTP wants nothing is kept, and receiving pauses. Files
- * are sent by sendfile, which waits for room by readiness. */
+ * are sent by sendfile, which waits for room by readiness. What sending needs exists only meanwhile:
+ * an idle connection should be small. */
 #include "serve/arch/event.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* Output is being sent, or there is no room for a file. */
+struct ring_sending {
+    struct ring_connection *ring;
+    bool waits_for_room;
+    union {
+        struct gs_op send;
+        struct gs_io room;
+    };
+    struct serve_output *output; /* if it has several parts; or NULL */
+    struct msghdr message;
+};
+
 struct ring_connection {
     struct event_connection connection;
-    struct gs_op receive, send;
-    struct gs_io room;           /* for a file to be sent */
-    struct serve_output *output; /* in progress, if it has several parts; or NULL */
-    struct msghdr message;
-    char *kept; /* received, and not wanted yet */
+    struct gs_op receive;
+    struct ring_sending *sending; /* NULL: nothing */
+    char *kept;                   /* received, and not wanted yet */
     size_t kept_n;
     int end; /* how receiving ended: 0 or -errno */
     bool has_ended, is_blocked;
@@ -98,10 +109,19 @@ static void hand_over(struct ring_connection *ring, uint64_t now_ns)
 
 /* ---- Sending ---- */
 
+static void end_sending(struct ring_connection *ring)
+{
+    if (ring->sending)
+        free(ring->sending->output);
+    free(ring->sending);
+    ring->sending = NULL;
+}
+
 static void on_sent(struct gs_op *op, int64_t result)
 {
     static const struct serve_output one_part = {.count = 1};
-    struct ring_connection *ring = gs_container_of(op, struct ring_connection, send);
+    const struct ring_sending *sending = gs_container_of(op, struct ring_sending, send);
+    struct ring_connection *ring = sending->ring;
     struct event_connection *connection = &ring->connection;
     struct event_worker *worker = worker_of(ring);
     if (connection->is_ending) {
@@ -109,29 +129,52 @@ static void on_sent(struct gs_op *op, int64_t result)
         return;
     }
     ssize_t n = result == -EINTR ? -EAGAIN : (ssize_t)result;
-    serve_connection_sent(&connection->base, ring->output ? ring->output : &one_part, n,
+    serve_connection_sent(&connection->base, sending->output ? sending->output : &one_part, n,
                           gs_loop_now(worker->loop));
     connection->send_nomem = serve_is_nomem(n);
-    free(ring->output);
-    ring->output = NULL;
+    end_sending(ring);
     advance(worker, connection);
+}
+
+static struct ring_sending *begin_sending(struct ring_connection *ring, bool waits_for_room)
+{
+    struct ring_sending *sending = malloc(sizeof *sending);
+    if (!sending)
+        return NULL;
+    sending->ring = ring;
+    sending->waits_for_room = waits_for_room;
+    sending->output = NULL;
+    ring->sending = sending;
+    return sending;
+}
+
+static int start_send(struct ring_sending *sending, const struct serve_output *output)
+{
+    int fd = sending->ring->connection.base.fd;
+    if (output->count == 1)
+        return gs_op_send(&sending->send, fd, output->parts[0].iov_base, output->parts[0].iov_len,
+                          output->flags);
+    sending->output = malloc(sizeof *sending->output);
+    if (!sending->output)
+        return -ENOMEM;
+    *sending->output = *output;
+    sending->message =
+        (struct msghdr){.msg_iov = sending->output->parts, .msg_iovlen = output->count};
+    return gs_op_sendmsg(&sending->send, fd, &sending->message, output->flags);
 }
 
 static int send_memory(struct ring_connection *ring)
 {
-    struct serve_connection *base = &ring->connection.base;
     struct serve_output output;
-    serve_connection_output(base, &output);
-    if (output.count == 1)
-        return gs_op_send(&ring->send, base->fd, output.parts[0].iov_base, output.parts[0].iov_len,
-                          output.flags);
-    ring->output = malloc(sizeof *ring->output);
-    if (!ring->output)
+    struct ring_sending *sending = begin_sending(ring, false);
+    if (!sending)
         return -ENOMEM;
-    *ring->output = output;
-    ring->message =
-        (struct msghdr){.msg_iov = ring->output->parts, .msg_iovlen = ring->output->count};
-    return gs_op_sendmsg(&ring->send, base->fd, &ring->message, output.flags);
+    gs_op_init(&sending->send, worker_of(ring)->loop, on_sent);
+    serve_connection_output(&ring->connection.base, &output);
+    int err = start_send(sending, &output);
+    if (err)
+        end_sending(ring);
+    return err;
 }
 
 /* Returns false if the pool sends. */
@@ -147,12 +190,23 @@ static bool send_some(struct ring_connection *ring)
 
 static void on_room(struct gs_io *io, unsigned events)
 {
-    struct ring_connection *ring = gs_container_of(io, struct ring_connection, room);
+    struct ring_connection *ring = gs_container_of(io, struct ring_sending, room)->ring;
     if (events & GS_FAILED)
         gs_http_conn_abort(&ring->connection.base.http);
     gs_io_stop(io);
+    end_sending(ring);
     ring->is_blocked = false;
     advance(worker_of(ring), &ring->connection);
+}
+
+static int watch_room(struct ring_connection *ring)
+{
+    struct ring_sending *sending = begin_sending(ring, true);
+    if (!sending)
+        return -ENOMEM;
+    gs_io_init(&sending->room, worker_of(ring)->loop, on_room);
+    gs_io_set(&sending->room, ring->connection.base.fd, GS_WRITE);
+    return gs_io_start(&sending->room);
 }
 
 /* ---- The transport ---- */
@@ -161,10 +215,7 @@ static void init(struct event_worker *worker, struct event_connection *connectio
 {
     struct ring_connection *ring = ring_of(connection);
     gs_op_init(&ring->receive, worker->loop, on_received);
-    gs_op_init(&ring->send, worker->loop, on_sent);
-    gs_io_init(&ring->room, worker->loop, on_room);
-    gs_io_set(&ring->room, connection->base.fd, GS_WRITE);
-    ring->output = NULL;
+    ring->sending = NULL;
     ring->kept = NULL;
     ring->kept_n = 0;
     ring->end = 0;
@@ -181,7 +232,7 @@ static bool step(struct event_worker *worker, struct event_connection *connectio
 {
     struct ring_connection *ring = ring_of(connection);
     unsigned wants = gs_http_conn_wants(&connection->base.http);
-    bool may_send = !gs_op_is_active(&ring->send) && !ring->is_blocked && !connection->send_nomem;
+    bool may_send = !ring->sending && !ring->is_blocked && !connection->send_nomem;
     if (connection->disk)
         return false;
     if (wants & GS_HTTP_WRITE && may_send)
@@ -206,8 +257,8 @@ static int watch(struct event_worker *worker, struct event_connection *connectio
     int err = 0;
     if (is_wanted && !gs_op_is_active(&ring->receive))
         err = gs_op_recv_multishot(&ring->receive, connection->base.fd);
-    if (!err && ring->is_blocked)
-        err = gs_io_start(&ring->room);
+    if (!err && ring->is_blocked && !ring->sending)
+        err = watch_room(ring);
     if (!err && again)
         err = gs_timer_start(&connection->timer, gs_loop_now(worker->loop));
     return err;
@@ -233,12 +284,16 @@ static void retry(struct event_connection *connection)
 static bool end(struct event_connection *connection)
 {
     struct ring_connection *ring = ring_of(connection);
-    gs_io_stop(&ring->room);
+    struct ring_sending *sending = ring->sending;
+    bool sends = sending && !sending->waits_for_room;
+    if (sends)
+        gs_op_cancel(&sending->send);
+    else if (sending)
+        gs_io_stop(&sending->room);
     gs_op_cancel(&ring->receive);
-    gs_op_cancel(&ring->send);
-    if (gs_op_is_active(&ring->receive) || gs_op_is_active(&ring->send))
+    if (gs_op_is_active(&ring->receive) || (sends && gs_op_is_active(&sending->send)))
         return false;
-    free(ring->output);
+    end_sending(ring);
     free(ring->kept);
     return true;
 }

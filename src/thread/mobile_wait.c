@@ -103,11 +103,14 @@ void gs_deadlines_done(struct worker *worker)
 
 /* ---- Making ready and canceling ---- */
 
-/* The caller holds the lock. */
+/* The caller holds the lock. An unparked thread is claimed only here (thread.h): from now on its
+ * stack must not be given back, wherever it runs. */
 static void detach_from_worker(struct worker *from, struct gs_thread *thread)
 {
     if (thread->deadline_index)
         gs_heap_remove(&from->deadlines.heap, &thread->deadline_index);
+    if (thread_is_waiting(thread))
+        atomic_store_explicit(&thread->claim, CLAIM_WOKEN, memory_order_relaxed);
     if (!thread->is_pinned)
         thread_set_worker(thread, NULL);
 }

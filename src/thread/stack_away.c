@@ -13,6 +13,8 @@
 #define MADV_GUARD_REMOVE_ 103
 
 #define GIVE_BACK_NS_DEFAULT (100 * GS_MILLISECOND)
+/* While memory is short (give_back_above). */
+#define GIVE_BACK_NS_SHORT GS_MILLISECOND
 /* A step of a sweep looks at so many slots, or gives so many stacks back; then threads have their
  * turn. */
 #define STEP_SLOTS 2048u
@@ -21,7 +23,7 @@
 #define BATCH 64u
 /* The pause after a pass over all slots is so many times as long as the pass has taken, and after a
  * step while threads are ready, so many times as long as the step. */
-#define PASS_PAUSE 50u
+#define PASS_PAUSE (GS_IS_CHAOS ? 0u : 50u)
 #define STEP_PAUSE 8u
 
 static _Atomic(uint64_t) away_count;
@@ -33,15 +35,26 @@ uint64_t gs_stack_away_count(void)
     return atomic_load_explicit(&away_count, memory_order_relaxed);
 }
 
+_Atomic(uint64_t) gs_stacks_resident;
+
+static bool is_short_of_memory(void)
+{
+    uint64_t limit = gs_runtime.options.give_back_above;
+    return limit &&
+           atomic_load_explicit(&gs_stacks_resident, memory_order_relaxed) * gs_page_size > limit;
+}
+
+/* The wait after which a stack is given back. */
 static uint64_t min_wait_ns(void)
 {
     uint64_t ns = gs_runtime.options.give_back_ns;
-    return ns ? ns : GIVE_BACK_NS_DEFAULT;
+    ns = ns ? ns : GIVE_BACK_NS_DEFAULT;
+    return ns > GIVE_BACK_NS_SHORT && is_short_of_memory() ? GIVE_BACK_NS_SHORT : ns;
 }
 
 int gs_stack_away_class(const struct gs_thread_attributes *attributes, size_t stack_size)
 {
-    return attributes->thread_pointer || min_wait_ns() == GS_NEVER
+    return attributes->thread_pointer || gs_runtime.options.give_back_ns == GS_NEVER
                ? gs_stacks_class(stack_size)
                : gs_stacks_class_to_give_back(stack_size);
 }
@@ -49,7 +62,7 @@ int gs_stack_away_class(const struct gs_thread_attributes *attributes, size_t st
 /* ---- Contents ----
  * Not for sanitizers: the red zones between variables are copied, too. */
 
-static size_t live_size(const struct gs_thread *thread)
+NOT_FOR_TSAN static size_t live_size(const struct gs_thread *thread)
 {
     return (size_t)(thread->stack_top - (const char *)thread->sp);
 }
@@ -228,18 +241,30 @@ static void discard(struct gs_thread **threads, unsigned count)
 }
 
 /* Whether the caller, which holds the lock of the worker's deadlines, decides whether the thread is
- * resumed. The slot may be another thread's already. Acquire: pairs with the release in publish
- * (wait.c): a mobile thread has left its stack. */
+ * resumed. The slot may be another thread's already. First the worker: as long as the lock is held,
+ * it changes only if the thread is running, and then the claim is not CLAIM_WAITING. Acquire: pairs
+ * with the release in publish (wait.c): a mobile thread has left its stack. */
 static bool may_take(const struct worker *worker, const struct worker *from,
                      const struct gs_thread *thread)
 {
-    return atomic_load_explicit(&thread->claim, memory_order_acquire) == CLAIM_WAITING &&
-           __atomic_load_n(&thread->worker, __ATOMIC_ACQUIRE) == from &&
-           (from == worker || thread_is_mobile(thread)) && thread_is_live(thread) && !thread->saved;
+    if (__atomic_load_n(&thread->worker, __ATOMIC_ACQUIRE) != from)
+        return false;
+    gs_chaos(CHAOS_STEAL);
+    if (atomic_load_explicit(&thread->claim, memory_order_acquire) != CLAIM_WAITING)
+        return false;
+    gs_chaos(CHAOS_STEAL);
+    return (from == worker || thread_is_mobile(thread)) && thread_is_live(thread) && !thread->saved;
+}
+
+static void expect(struct sweep *sweep, uint64_t due_ns)
+{
+    if (due_ns < sweep->due_ns)
+        sweep->due_ns = due_ns;
 }
 
 /* Give back the stacks of those threads that wait on this worker, and remove them from the batch.
- * The lock keeps mobile ones from being resumed (invariant 1 of stack_away.h). */
+ * The lock keeps mobile ones from being resumed (invariant 1 of stack_away.h). Others may be woken
+ * just now, or the store has no room: they are looked at again. */
 static void give_back_from(struct worker *worker, struct worker *from, struct batch *batch,
                            uint64_t now_ns)
 {
@@ -254,6 +279,8 @@ static void give_back_from(struct worker *worker, struct worker *from, struct ba
         }
         if (may_take(worker, from, thread) && is_waiting_long(thread, now_ns) && save(thread))
             saved[count++] = thread;
+        else
+            expect(&worker->sweep, now_ns + min_wait_ns());
     }
     if (count)
         discard(saved, count);
@@ -265,6 +292,8 @@ static void give_back(struct worker *worker, struct batch *batch, uint64_t now_n
 {
     for (unsigned i = 0; i < gs_runtime.worker_count && batch->count; i++)
         give_back_from(worker, gs_runtime.workers[i], batch, now_ns);
+    if (batch->count) /* they have no worker now */
+        expect(&worker->sweep, now_ns + min_wait_ns());
     batch->count = 0;
 }
 
@@ -275,7 +304,6 @@ NOT_FOR_TSAN static void look_at(struct worker *worker, struct gs_thread *thread
                                  struct batch *batch, uint64_t now_ns)
 {
     const volatile struct gs_thread *at = thread;
-    struct sweep *sweep = &worker->sweep;
     bool is_ours = at->worker == worker || (at->migrates && gs_runtime.is_multi);
     if (!at->is_live || at->is_done || !is_ours)
         return;
@@ -284,8 +312,7 @@ NOT_FOR_TSAN static void look_at(struct worker *worker, struct gs_thread *thread
         return;
     }
     uint64_t due_ns = thread_is_waiting(thread) ? at->wait_start_ns + min_wait_ns() : 0;
-    due_ns = due_ns > now_ns ? due_ns : now_ns + min_wait_ns();
-    sweep->due_ns = due_ns < sweep->due_ns ? due_ns : sweep->due_ns;
+    expect(&worker->sweep, due_ns > now_ns ? due_ns : now_ns + min_wait_ns());
 }
 
 /* Look at the slots of one word of the bitmap. */
@@ -309,13 +336,13 @@ static void look_at_word(struct worker *worker, struct batch *batch, uint64_t no
 static bool next_word(struct sweep *sweep)
 {
     sweep->word++;
-    while (sweep->class < RESERVED_CLASSES &&
+    while (sweep->class < FIRST_EXACT &&
            sweep->word * 64 >=
                __atomic_load_n(&gs_stack_classes[sweep->class].used, __ATOMIC_ACQUIRE)) {
         sweep->class ++;
         sweep->word = 0;
     }
-    return sweep->class < RESERVED_CLASSES;
+    return sweep->class < FIRST_EXACT;
 }
 
 /* Returns whether the pass is over. */
@@ -356,7 +383,7 @@ static void on_sweep(struct gs_timer *timer)
     struct worker *worker = gs_container_of(timer, struct worker, sweep.timer);
     struct sweep *sweep = &worker->sweep;
     uint64_t start_ns = gs_clock_now();
-    if (atomic_load(&cannot_give_back) || gs_runtime.is_deadlocked)
+    if (atomic_load(&cannot_give_back) || atomic_load(&gs_runtime.is_deadlocked))
         return;
     bool is_over = step(worker, *worker->now_ns);
     uint64_t end_ns = gs_clock_now(), taken_ns = end_ns - start_ns;
@@ -367,8 +394,19 @@ static void on_sweep(struct gs_timer *timer)
     }
     uint64_t due_ns = sweep->due_ns, earliest_ns = end_ns + PASS_PAUSE * sweep->busy_ns;
     begin_pass(sweep);
+    sweep->earliest_ns = earliest_ns;
     if (due_ns != GS_NEVER)
         schedule(worker, due_ns > earliest_ns ? due_ns : earliest_ns);
+}
+
+/* Memory has become short since the timer was started: begin the next pass earlier. */
+static void hasten(struct worker *worker, uint64_t due_ns)
+{
+    struct sweep *sweep = &worker->sweep;
+    bool is_in_pass = sweep->class != PLAIN_CLASSES || sweep->word != SIZE_MAX;
+    uint64_t start_ns = due_ns > sweep->earliest_ns ? due_ns : sweep->earliest_ns;
+    if (!is_in_pass && start_ns < sweep->timer.deadline_ns)
+        schedule(worker, start_ns);
 }
 
 /* A private thread has its stack now, and will run on this worker. */
@@ -379,15 +417,19 @@ static void watch(struct worker *worker)
     if (UNLIKELY(!sweep->timer.watcher.active) && !atomic_load(&cannot_give_back)) {
         begin_pass(sweep);
         schedule(worker, due_ns);
-    } else if (due_ns < sweep->due_ns) {
-        sweep->due_ns = due_ns; /* a pass may have gone past its slot */
+    } else {
+        expect(sweep, due_ns); /* a pass may have gone past its slot */
+        if (UNLIKELY(sweep->timer.deadline_ns > due_ns))
+            hasten(worker, due_ns);
     }
 }
 
-/* The worker that runs the thread first must watch it, and the only worker is known already. */
+/* The worker that runs the thread first must watch it, unless it is known already, or the sweeps of
+ * all workers look at the thread. */
 void gs_stack_away_watch(struct worker *worker, struct gs_thread *thread)
 {
-    if (worker && !gs_runtime.is_multi)
+    bool is_known = !gs_runtime.is_multi || thread->migrates || thread->bound_worker == worker;
+    if (worker && is_known)
         watch(worker);
     else
         thread->run.resume = gs_thread_resume_private;
@@ -429,11 +471,13 @@ NOT_FOR_TSAN const void *gs_stack_readable(const struct gs_thread *thread, uintp
     return gs_stack_store_has(at, sizeof(struct context)) ? at : NULL;
 }
 
-/* With several workers, another one may be about to take the stack of a mobile thread away. */
+/* With several workers, another one may be about to take the stack away: that of a mobile thread at
+ * any time, and in a deadlock that of its own thread, since a sweep counts as idle. */
 void gs_stack_with(struct gs_thread *thread, void (*fn)(void *), void *argument)
 {
     struct worker *worker = thread->worker;
-    bool is_locked = worker && gs_runtime.is_multi && thread->migrates;
+    bool is_own = worker == gs_worker_or_null() && !thread->migrates;
+    bool is_locked = worker && gs_runtime.is_multi && !is_own;
     if (is_locked)
         spin_lock_always(&worker->deadlines.lock);
     bool is_away = thread->stack_class != CLASS_USER_STACK && thread_is_away(thread);

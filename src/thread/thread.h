@@ -14,7 +14,8 @@
  * A wait ends when its claim changes from CLAIM_WAITING to the outcome. To claim a thread means to
  * make this change; the kernel thread that has claimed it makes it ready. A parked thread is the
  * exception when it is unparked: the kernel thread that changes `park_state` from PARK_PARKED makes
- * it ready, and the claim stays CLAIM_WAITING. A deadline or a cancellation changes both.
+ * it ready, and the claim stays CLAIM_WAITING, until the thread runs or, if it is mobile, is put
+ * into a queue. A deadline or a cancellation changes both.
  *
  * A mobile thread is one that migrates while there are several workers.
  *
@@ -231,15 +232,17 @@ thread_prefetch_stack(const struct gs_thread *thread)
 /* ---- Run queue ---- */
 
 /* The resume functions of threads that are run from a worker's own stack only: they have a TLS base
- * (tls_base.c), or no stack at present (stack_away.c). */
+ * (tls_base.c), a stack of an exact size (stack_exact.c), or none at present (stack_away.c). */
 void gs_thread_resume_with_tls_base(struct worker *worker, struct runnable *runnable);
+void gs_thread_resume_exact(struct worker *worker, struct runnable *runnable);
 void gs_thread_resume_private(struct worker *worker, struct runnable *runnable);
 
 /* Whether the runnable is a message to the worker rather than a thread. */
 static inline bool runnable_is_message(const struct runnable *runnable)
 {
     return runnable->resume && runnable->resume != gs_thread_resume_with_tls_base &&
-           runnable->resume != gs_thread_resume_private;
+           runnable->resume != gs_thread_resume_private &&
+           runnable->resume != gs_thread_resume_exact;
 }
 
 /* HIGH, NORMAL, none, LOW. Computed at every wake-up. */

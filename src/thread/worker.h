@@ -47,13 +47,14 @@ struct run_queue {
 enum { LEVELS = 4 };
 
 /* The classes of stacks (stacks.h). Before CLASS_LARGE, their addresses are reserved:
- * PLAIN_CLASSES of them, then those whose stacks may be given back while their threads wait.
- * CLASS_USER_STACK: the class of threads on stacks of the program's own. */
+ * PLAIN_CLASSES of them, then those whose stacks may be given back while their threads wait, then
+ * those of exact sizes. CLASS_USER_STACK: the class of threads on stacks of the program's own. */
 enum {
     PLAIN_CLASSES = 5,
-    RESERVED_CLASSES = 8,
+    FIRST_EXACT = 8,
+    RESERVED_CLASSES = 14,
     CLASS_LARGE = RESERVED_CLASSES,
-    STACK_CLASSES = 10,
+    STACK_CLASSES = 16,
     CLASS_USER_STACK = STACK_CLASSES
 };
 
@@ -112,8 +113,9 @@ struct sweep {
     struct gs_timer timer; /* active while a private thread may have its stack */
     unsigned class;        /* where the pass is: in this word of the class's bitmap */
     size_t word;
-    uint64_t due_ns;  /* when the first of those that it has passed may be given back */
-    uint64_t busy_ns; /* the time of its steps */
+    uint64_t due_ns;      /* when the first of those that it has passed may be given back */
+    uint64_t earliest_ns; /* when the next pass may begin */
+    uint64_t busy_ns;     /* the time of its steps */
 };
 
 #define SIGNAL_STACK_SIZE ((size_t)64 << 10)
@@ -158,6 +160,7 @@ struct worker {
         void *result); /* of a thread that has ended: called with the worker's TLS base */
     void *end_result;
     bool has_thread_tls_base; /* such a thread runs: it may only switch to the worker's own stack */
+    bool has_exact_stack;     /* the same; its canary is compared at that switch */
     void *stack;              /* the worker's own */
     size_t stack_size;
     char *receive_buffer; /* of gs_recv_with; NULL: not used yet, or in use */
@@ -201,7 +204,7 @@ struct worker {
 struct runtime {
     bool uses_gsbase; /* the GS base of x86-64 points to the worker (FSGSBASE) */
     bool is_multi;    /* there are several workers, so locks are needed */
-    bool is_deadlocked;
+    atomic_bool is_deadlocked;
     bool ticks_at_each_switch;
     atomic_uint worker_count;          /* including extra workers */
     atomic_uint enabled_extra_workers; /* those that may take threads from others now */

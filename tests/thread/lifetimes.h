@@ -6,7 +6,8 @@
  * stack, where the next call overwrites it, or on the heap, where it is poisoned and either freed
  * at once, or kept for some rounds to detect writes. One owner stays on its worker, another one
  * migrates. GOSSAMER_LIFETIMES sets the number of rounds for each kind; by default, a time limit
- * ends them. */
+ * ends them. With GS_PRIVATE_STACKS, the stacks of all owners and helpers are private and given
+ * back while they wait, and objects are on the heap. */
 #ifndef GS_TESTS_THREAD_LIFETIMES_H
 #define GS_TESTS_THREAD_LIFETIMES_H
 
@@ -32,7 +33,7 @@
 #endif
 
 /* Time limit for each kind and number of workers, and the minimum number of rounds. */
-enum { TIME_MS = 60, ROUNDS_MIN = 32 };
+enum { TIME_MS = 60, TIME_MS_PRIVATE = 15, ROUNDS_MIN = 32 };
 enum { POISON = 0xA5, WORKERS = 4, HELPERS = 8, OWNERS = 2, RING = 16, KEPT = 4, PAIRS = 6 };
 enum { STACK_SIZE = 32 << 10, SHALLOW = 2048, DEEP = STACK_SIZE + SHALLOW };
 
@@ -97,6 +98,11 @@ static const struct kind *kind;
 static unsigned workers;
 static struct owner owners[OWNERS];
 static struct gs_channel *jobs[WORKERS + 1]; /* indexed by worker */
+
+static inline bool is_private(void)
+{
+    return getenv("GS_PRIVATE_STACKS");
+}
 
 /* ---- Rounds ---- */
 
@@ -311,7 +317,7 @@ static inline void *run_any_round(void *round_)
     struct round *round = round_;
     if (how(round) == CANCELED)
         round->waiter = gs_thread_self();
-    if (has(round, ON_STACK)) {
+    if (has(round, ON_STACK) && !is_private()) {
         run_on_stack(round);
         overwrite_stack(round);
     } else {
@@ -331,7 +337,7 @@ static inline bool is_enough(unsigned rounds, uint64_t end_ns)
 static inline void *run_owner(void *owner_)
 {
     struct owner *owner = owner_;
-    uint64_t end_ns = after(TIME_MS * GS_MILLISECOND);
+    uint64_t end_ns = after((is_private() ? TIME_MS_PRIVATE : TIME_MS) * GS_MILLISECOND);
     for (unsigned number = 0; !is_enough(number, end_ns); number++) {
         struct round *round = &owner->rounds[number % RING];
         struct gs_thread *thread;
@@ -356,16 +362,18 @@ static inline void *run_all(void *unused)
     (void)unused;
     for (unsigned i = 0; i < (workers - 1) * HELPERS; i++) {
         unsigned worker = 2 + i / HELPERS;
-        const struct gs_thread_attributes attributes = {.worker = i % 4 ? worker : 0,
-                                                        .migrates = i % 4 == 0};
+        const struct gs_thread_attributes attributes = {
+            .worker = i % 4 ? worker : 0, .migrates = i % 4 == 0, .stack_is_private = is_private()};
         gs_thread_fn *fn = i % 4 && IS_INTERRUPTED ? help_interrupted : help;
         if (i % HELPERS == 0)
             MUST_EQ(gs_channel_new(sizeof(struct job), 4UL * OWNERS * RING, &jobs[worker]), 0);
         MUST_EQ(gs_thread_spawn(&attributes, fn, jobs[worker], &helpers[worker][i % HELPERS]), 0);
     }
     for (unsigned i = 0; i < OWNERS; i++) {
-        owners[i] = (struct owner){
-            .attributes = {.stack_size = 256 << 10, .worker = !i, .migrates = i == 1}};
+        owners[i] = (struct owner){.attributes = {.stack_size = 256 << 10,
+                                                  .worker = !i,
+                                                  .migrates = i == 1,
+                                                  .stack_is_private = is_private()}};
         MUST_EQ(gs_thread_spawn(&owners[i].attributes, run_owner, &owners[i], &threads[i]), 0);
     }
     for (unsigned i = 0; i < OWNERS; i++)
@@ -398,7 +406,8 @@ static inline void test_kind(const struct kind *tested)
 {
     kind = tested;
     for (workers = 2; workers <= WORKERS; workers++) {
-        const struct gs_threads_options options = {.workers = workers, .wait = stay_awake};
+        const struct gs_threads_options options = {
+            .workers = workers, .wait = stay_awake, .give_back_ns = is_private()};
         CHECK_EQ(gs_threads_run(&options, run_all, NULL, NULL), 0);
     }
     kind = NULL;

@@ -1,5 +1,6 @@
 /* Private stacks that are given back while their threads wait: which waits, and which threads. */
 #include "tests/thread/stack_away.h"
+#include "thread/stacks.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -317,6 +318,63 @@ TEST(option_never_keeps_all_stacks)
 {
     const struct gs_threads_options options = {.workers = 1, .give_back_ns = GS_NEVER};
     CHECK_EQ(gs_threads_run(&options, keep_all, NULL, NULL), 0);
+}
+
+/* ---- Under pressure ---- */
+
+enum { HARDLY_ANY = 1, MANY = 12 };
+
+static void *wait_until_all_are_away(void *unused)
+{
+    struct gs_thread *threads[MANY];
+    for (int i = 0; i < MANY; i++)
+        threads[i] = spawn_as(i % 2 ? &private : &mobile, wait_with_locals, (void *)PARKED);
+    wait_until_away(MANY);
+    for (int i = 0; i < MANY; i++)
+        gs_thread_unpark(threads[i]);
+    for (int i = 0; i < MANY; i++)
+        join(threads[i]);
+    return unused;
+}
+
+/* Otherwise it would wait for an hour. */
+TEST(stacks_that_take_more_than_the_limit_are_given_back_early)
+{
+    for (unsigned workers = 1; workers <= 3; workers += 2) {
+        const struct gs_threads_options options = {
+            .workers = workers, .give_back_ns = 3600 * GS_SECOND, .give_back_above = HARDLY_ANY};
+        CHECK_EQ(gs_threads_run(&options, wait_until_all_are_away, NULL, NULL), 0);
+    }
+}
+
+static void *exceed_limit(void *unused)
+{
+    struct gs_thread *threads[4 * MANY];
+    gs_threads_trim();
+    threads[0] = spawn_as(&private, wait_with_locals, (void *)PARKED);
+    MUST_EQ(gs_thread_sleep(after(20 * GS_MILLISECOND)), 0);
+    MUST_EQ(stats_now().away, 0);
+    for (int i = 1; i < 4 * MANY; i++)
+        threads[i] = spawn_as(&private, wait_with_locals, (void *)PARKED);
+    wait_until_away(3 * MANY);
+    for (int i = 0; i < 4 * MANY; i++)
+        gs_thread_unpark(threads[i]);
+    for (int i = 0; i < 4 * MANY; i++)
+        join(threads[i]);
+    return unused;
+}
+
+static void run_exceeding(void)
+{
+    const struct gs_threads_options options = {.give_back_ns = 3600 * GS_SECOND,
+                                               .give_back_above = MANY * gs_page_size};
+    MUST_EQ(gs_threads_run(&options, exceed_limit, NULL, NULL), 0);
+}
+
+TEST(first_stack_above_the_limit_ends_the_pause_of_the_sweep)
+{
+    skip_if_emulated();
+    CHECK_EQ(in_child(run_exceeding), 0);
 }
 
 /* ---- Races ---- */

@@ -138,6 +138,45 @@ TEST(promise_that_was_broken_is_reported_with_the_name_of_the_thread)
 
 /* ---- Fork, and memory that cannot be given back ---- */
 
+/* As where memory is exhausted: the store gets none. It must not have any yet: the tests before run
+ * in children. */
+static atomic_uint refused_count;
+
+static long refuse_memory(long number, void *unused)
+{
+    (void)unused;
+    if (number != SYS_mprotect)
+        return 0;
+    atomic_fetch_add(&refused_count, 1);
+    return -ENOMEM;
+}
+
+static void *wait_without_memory(void *unused)
+{
+    struct gs_thread *thread = spawn_as(&private, park, NULL);
+    gs_thread_yield();
+    gs_sys_set_fault(refuse_memory, NULL);
+    while (atomic_load(&refused_count) < 3)
+        MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+    MUST_EQ(stats_now().away, 0);
+    gs_sys_set_fault(NULL, NULL);
+    wait_until_away(1);
+    gs_thread_unpark(thread);
+    join(thread);
+    return unused;
+}
+
+static void run_without_memory(void)
+{
+    run_with_reports(1, wait_without_memory);
+}
+
+TEST(stack_for_which_the_store_has_no_memory_is_given_back_when_there_is_some_again)
+{
+    skip_if_emulated();
+    CHECK_EQ(in_child(run_without_memory), 0);
+}
+
 static void *fork_while_away(void *unused)
 {
     int status = 0;
@@ -198,4 +237,28 @@ static void run_refused(void)
 TEST(stack_stays_if_the_kernel_refuses_to_take_its_memory)
 {
     CHECK_EQ(in_child(run_refused), 0);
+}
+
+static void *come_back_without_populating(void *unused)
+{
+    static atomic_bool is_asked;
+    struct gs_thread *thread = spawn_as(&private, park_deep, NULL);
+    wait_until_away(1);
+    gs_sys_set_fault(refuse, &is_asked);
+    gs_thread_unpark(thread);
+    join(thread);
+    gs_sys_set_fault(NULL, NULL);
+    MUST(atomic_load(&is_asked));
+    return unused;
+}
+
+static void run_without_populating(void)
+{
+    run_with_reports(1, come_back_without_populating);
+}
+
+TEST(stack_comes_back_by_faults_if_the_kernel_refuses_to_populate_it)
+{
+    skip_if_emulated();
+    CHECK_EQ(in_child(run_without_populating), 0);
 }
