@@ -106,13 +106,21 @@ static bool try_leave(struct task *task)
     return false;
 }
 
+/* The task was preempted: deadlines and descriptors must be looked at, too. */
+static void end_turn(struct task *task)
+{
+    gs_task_count_until(task);
+    gs_thread_end_turn();
+    gs_carrier_attach(task);
+}
+
 void gs_task_leave(struct task *task, ucontext_t *context, long *result, long number)
 {
     if (GS_UNLIKELY(atomic_load_explicit(&gs_run.is_ticker_asleep, memory_order_relaxed)))
         gs_receiver_wake();
     while (GS_UNLIKELY(!try_leave(task))) {
         if (atomic_load_explicit(&gs_carrier()->must_switch, memory_order_relaxed))
-            gs_task_yield(task);
+            end_turn(task);
         if (!gs_has_signal(task))
             continue;
         if (!context) {

@@ -159,7 +159,7 @@ static void on_end(void *result)
     struct task *task = result;
     unsigned *word = task->clear_tid;
     free_task(task);
-    if (word) {
+    if (word && !gs_run_probe(word)) {
         __atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
         gs_futex_wake(word, INT_MAX, FUTEX_BITSET_MATCH_ANY);
     }

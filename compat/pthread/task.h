@@ -354,7 +354,7 @@ void gs_trace(const struct task *task, long number);
 
 /* ---- x86_64.S ---- */
 
-void gs_run_restorer(void);
+void gs_run_restorer(void) __asm__("__restore_rt"); /* the name that gdb looks for */
 void gs_run_start(void);
 int gs_run_hand_over(void *registers, void *stack, void *thread_pointer, void (*fn)(void *));
 void gs_run_call_on(void *stack, void (*fn)(void *), void *argument);

@@ -126,6 +126,8 @@ long gs_call_prctl(struct task *task, const long *arguments, ucontext_t *context
         return set_own_name(task, (const char *)arguments[1]);
     if (arguments[0] == PR_GET_NAME)
         return gs_run_copy((void *)arguments[1], task->name, sizeof task->name);
+    if (arguments[0] == PR_GET_TID_ADDRESS)
+        return gs_run_copy((void *)arguments[1], &task->clear_tid, sizeof task->clear_tid);
     if (arguments[0] == SET_DISPATCH)
         gs_report_refusal("the program uses Syscall User Dispatch itself");
     return gs_syscall(SYS_prctl, arguments[0], arguments[1], arguments[2], arguments[3],

@@ -3,16 +3,16 @@
     .text
 
 /* void gs_run_restorer(void): the unwinder recognises these two instructions as the end of a signal
- * handler if it finds no unwind information, also not for the address before. */
+ * handler if it finds no unwind information, also not for the address before; gdb by the name, too. */
     .p2align 4
     nop
-    .globl gs_run_restorer
-    .hidden gs_run_restorer
-    .type gs_run_restorer, @function
-gs_run_restorer:
+    .globl __restore_rt
+    .hidden __restore_rt
+    .type __restore_rt, @function
+__restore_rt:
     movq $15, %rax
     syscall
-    .size gs_run_restorer, . - gs_run_restorer
+    .size __restore_rt, . - __restore_rt
 
 /* The first instructions of a task; rbx: its start_registers. */
     .p2align 4

@@ -276,6 +276,11 @@ GS_API struct gs_thread *gs_thread_self(void);
 /* Let the other ready threads of this worker run first. */
 GS_API void gs_thread_yield(void);
 
+/* The same, and have the worker poll for events before: threads that they make ready run first,
+ * too. A thread that computes calls this about every 10 ms. gs_thread_yield polls only now and
+ * then, so that it is cheap. */
+GS_API void gs_thread_end_turn(void);
+
 /* Wait until the deadline. Returns 0 at the deadline, -ECANCELED or -ENOMEM. */
 GS_API int gs_thread_sleep(uint64_t deadline_ns);
 

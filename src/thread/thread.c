@@ -436,6 +436,32 @@ void gs_thread_yield(void)
     yield_same_priority(worker, self, queue);
 }
 
+/* The worker polls before it takes its inbox. */
+__attribute__((no_stack_protector)) static void return_behind_events(void *argument)
+{
+    struct gs_thread *thread = argument;
+    struct worker *worker = worker_current();
+    worker_left_thread(worker);
+    if (thread_is_mobile(thread))
+        gs_thread_enqueue(worker, thread);
+    else
+        gs_worker_send_to_self(worker, &thread->run);
+}
+
+void gs_thread_end_turn(void)
+{
+    CHECKED_WAIT(GS_NEVER);
+    CHECKED_SWITCH(worker_current(), "end a turn", "");
+    struct worker *worker = worker_current();
+    struct gs_thread *self = worker->current;
+    self->run.item.wait_point = NULL;
+    worker->is_poll_due = true;
+    worker->current = NULL;
+    fiber_leave(&self->fiber, &worker->fiber, false);
+    gs_context_switch_then(&self->sp, worker->sp, 0, return_behind_events, self);
+    fiber_enter(&self->fiber);
+}
+
 struct gs_thread *gs_thread_self(void)
 {
     struct worker *worker = gs_worker_or_null();

@@ -8,16 +8,6 @@ static uint64_t switches_of(struct worker *worker)
     return count_read(&worker->switches) - (uint64_t)worker->countdown;
 }
 
-/* Let others run, and have the worker tick, so that it looks for events. */
-static void end_turn(struct worker *worker)
-{
-    if (worker->countdown > 0) {
-        count_add(&worker->switches, -(uint64_t)worker->countdown);
-        worker->countdown = 0;
-    }
-    gs_thread_yield();
-}
-
 void gs_turn_check(struct worker *worker)
 {
     struct turn *turn = &worker->turn;
@@ -27,6 +17,6 @@ void gs_turn_check(struct worker *worker)
         turn->switches = switches_of(worker);
         turn->since_ns = now_ns;
     } else if (now_ns - turn->since_ns >= TURN_NS && !worker->is_stack_in_use) {
-        end_turn(worker);
+        gs_thread_end_turn();
     }
 }

@@ -60,16 +60,29 @@ uint64_t gs_threads_now(void)
 
 /* ---- Inbox (tests/model/inbox.pml) ---- */
 
-void gs_worker_send(struct worker *worker, struct runnable *runnable)
+/* Returns whether the inbox was empty. */
+static bool push_inbox(struct worker *worker, struct runnable *runnable)
 {
     struct gs_policy_item *first = atomic_load_explicit(&worker->inbox, memory_order_relaxed);
     do
         runnable->item.next = first;
     while (gs_chaos(CHAOS_PUBLISH),
            !atomic_compare_exchange_weak(&worker->inbox, &first, &runnable->item));
+    return !first;
+}
+
+void gs_worker_send(struct worker *worker, struct runnable *runnable)
+{
+    bool was_empty = push_inbox(worker, runnable);
     gs_chaos(CHAOS_PUBLISH);
-    if (!first)
+    if (was_empty)
         gs_loop_wake(worker->loop);
+}
+
+/* It takes its inbox before it sleeps, so it need not be woken. */
+void gs_worker_send_to_self(struct worker *worker, struct runnable *runnable)
+{
+    push_inbox(worker, runnable);
 }
 
 /* The whole list is taken and reversed: items run in the order in which they were sent. */

@@ -370,6 +370,7 @@ void *gs_worker_main(void *argument);
 
 /* Put the item into the worker's inbox. May be called by any kernel thread. */
 void gs_worker_send(struct worker *worker, struct runnable *runnable);
+void gs_worker_send_to_self(struct worker *worker, struct runnable *runnable);
 
 /* Periodic duties, due every so many switches. Returns true if the caller must switch to the
  * worker's own stack: because the loop must be polled, or because the running thread has a TLS base

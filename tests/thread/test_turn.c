@@ -343,3 +343,45 @@ TEST(accepting_with_deadline_0_does_not_switch)
 {
     run_with(1, accept_without_waiting);
 }
+
+/* ---- The end of a turn ---- */
+
+static void *sleep_until(void *deadline_ns)
+{
+    MUST_EQ(gs_thread_sleep(*(const uint64_t *)deadline_ns), 0);
+    atomic_fetch_add(&awake, 1);
+    return NULL;
+}
+
+static void *receive(void *unused)
+{
+    char byte;
+    MUST_EQ(gs_recv(pair[1], &byte, 1, 0, GS_NEVER), 1);
+    atomic_fetch_add(&awake, 1);
+    return unused;
+}
+
+static void *end_turns(void *unused)
+{
+    uint64_t deadline_ns = gs_clock_now() + 5 * GS_MILLISECOND;
+    atomic_store(&awake, 0);
+    connect_pair();
+    struct gs_thread *sleeper = spawn(sleep_until, &deadline_ns);
+    struct gs_thread *receiver = spawn(receive, NULL);
+    gs_thread_end_turn();
+    MUST_EQ(atomic_load(&awake), 0);
+    while (gs_clock_now() <= deadline_ns)
+        ;
+    MUST_EQ(gs_sys_write(pair[0], "x", 1), 1);
+    gs_thread_end_turn();
+    MUST_EQ(atomic_load(&awake), 2);
+    MUST_EQ(gs_thread_join(sleeper, GS_NEVER, NULL), 0);
+    MUST_EQ(gs_thread_join(receiver, GS_NEVER, NULL), 0);
+    close_pair();
+    return unused;
+}
+
+TEST(threads_that_events_make_ready_run_before_one_that_has_ended_its_turn)
+{
+    run_with(1, end_turns);
+}

@@ -3,6 +3,7 @@
 #include "tests/compat/pthread/program.h"
 
 #include <limits.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 static pthread_key_t key;
@@ -38,6 +39,16 @@ static void *own_id(void *unused)
     return (void *)(long)(syscall(SYS_gettid) != getpid() && pthread_kill(pthread_self(), 0) == 0);
 }
 
+/* The word that the end of the thread clears, for which pthread_join waits, is the thread's. */
+static void *set_same_word(void *unused)
+{
+    unsigned *word = NULL;
+    long result = prctl(PR_GET_TID_ADDRESS, &word);
+    bool is_own = word && *word == (unsigned)syscall(SYS_gettid);
+    (void)unused;
+    return (void *)(result + is_own + (syscall(SYS_set_tid_address, word) == (long)*word) * 2);
+}
+
 static void test_life(void)
 {
     pthread_t thread;
@@ -47,6 +58,7 @@ static void test_life(void)
     SHOW(finish(start(exit_in_depth, (void *)7)));
     SHOW(cleaned);
     SHOW(finish(start(own_id, NULL)));
+    SHOW(finish(start(set_same_word, NULL)));
     thread = start(own_id, NULL);
     sleep_ms(20);
     SHOW(finish(thread));
