@@ -65,7 +65,7 @@ void Calls::wrap(Function &function)
         builder.CreateRetVoid();
     else
         builder.CreateRet(result);
-    reasons[wrapper] = result;
+    reasons[wrapper] = &function;
     order.insert(wrapper);
 }
 
@@ -120,7 +120,8 @@ bool Calls::findWaitingCall(Function &function)
         const auto *call = dyn_cast<CallBase>(&instruction);
         if (!call || !waits(*call))
             continue;
-        reasons[&function] = call;
+        const Function *callee = calleeOf(*call);
+        reasons[&function] = callee ? callee : &function;
         order.insert(&function);
         return true;
     }
@@ -234,11 +235,11 @@ std::string Calls::chainOf(const Function &function) const
     std::string chain = nameOf(function).str();
     SmallPtrSet<const Function *, 8> seen;
     for (const Function *at = &function; at && seen.insert(at).second;) {
-        const CallBase *call = reasons.lookup(at);
-        if (!call)
-            break;
-        at = calleeOf(*call);
-        chain += " -> " + (at ? nameOf(*at).str() : "a function through a pointer");
+        const Function *callee = reasons.lookup(at);
+        const bool isPointer = callee == at;
+        if (callee)
+            chain += " -> " + (isPointer ? "a function through a pointer" : nameOf(*callee).str());
+        at = isPointer ? nullptr : callee;
     }
     return chain;
 }

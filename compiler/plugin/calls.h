@@ -80,8 +80,9 @@ class Calls
 
     llvm::Module &module;
     llvm::SetVector<llvm::Function *> order;
-    // The call by which each waits; nullptr: it has several, or is a primitive.
-    llvm::DenseMap<const llvm::Function *, const llvm::CallBase *> reasons;
+    // Whose call each waits for; itself: a function through a pointer; nullptr: it is a primitive.
+    // Calls are no keys: the conversion replaces them.
+    llvm::DenseMap<const llvm::Function *, const llvm::Function *> reasons;
     llvm::DenseMap<const llvm::Function *, const char *> obstacles;
     bool isAddressTaken = false, isVariadicAddressTaken = false;
 };

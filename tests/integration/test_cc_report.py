@@ -87,7 +87,7 @@ def test_the_bound_of_a_thread_is_the_sum_of_its_frames(reports: Reports) -> Non
 
 def test_recursion_and_calls_on_stacks_have_no_bound_and_are_named(reports: Reports) -> None:
     assert reports.thread("walk")["unknown"] == ["the recursion of descend"]
-    assert reports.thread("main")["unknown"] == ["a call on a stack in main"]
+    assert reports.thread("main")["unknown"] == ["a call on a stack in summarise"]
     assert "; and the recursion of descend\n" in reports.text
 
 
@@ -100,6 +100,8 @@ def test_a_thread_that_never_waits_needs_nothing(reports: Reports) -> None:
 def test_each_function_has_the_calls_by_which_it_waits(reports: Reports) -> None:
     assert reports.function("receive")["chain"] == "receive -> read"
     assert reports.function("walk")["chain"] == "walk -> descend -> usleep"
+    chain = "summarise -> say -> pthread_mutex_lock"
+    assert reports.function("summarise")["chain"] == chain
     assert [one["callee"] for one in reports.function("receive")["waits"]] == ["read"]
     assert reports.function("receive")["waits"][0]["place"] == line_of("ssize_t got = read")
 

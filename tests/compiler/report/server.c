@@ -65,6 +65,11 @@ static __attribute__((noinline)) void say(const char *format, ...)
     va_end(list);
 }
 
+static __attribute__((noinline)) void summarise(int lines, long depth, const char *answer)
+{
+    say("%d line, depth %ld: %.5s\n", lines, depth, answer);
+}
+
 static void *compute(void *argument)
 {
     return argument;
@@ -87,6 +92,6 @@ int main(void)
     pthread_join(server, NULL);
     pthread_join(walker, &result);
     pthread_join(other, NULL);
-    say("%d line, depth %ld: %.5s\n", served, (long)result, answer);
+    summarise(served, (long)result, answer);
     return 0;
 }
