@@ -130,7 +130,7 @@ static unsigned char *pull_up(struct evbuffer *buf, ev_ssize_t size)
     gs_ev_buffer_lock(buf);
     unsigned char *bytes = NULL;
     size_t wanted = size < 0 ? buf->length : (size_t)size;
-    if (wanted && wanted <= buf->length && !gs_ev_buffer_load(buf))
+    if (buf->first && wanted && wanted <= buf->length && !gs_ev_buffer_load(buf))
         bytes = wanted <= buf->first->length ? gs_ev_chain_bytes(buf->first) : join(buf, wanted);
     gs_ev_buffer_unlock(buf);
     return bytes;
