@@ -205,6 +205,22 @@ static void change(struct item *item, uint64_t range)
         gs_timer_queue_decrease_key(&queue, &item->index, key);
 }
 
+TEST(an_element_can_be_moved_in_memory)
+{
+    set_up();
+    for (unsigned i = 0; i < ITEMS / 2; i++)
+        insert(i, random_below(1u << 30));
+    for (unsigned i = 0; i < ITEMS / 2; i += 3) {
+        items[ITEMS - 1 - i] = items[i];
+        gs_timer_queue_relocate(&queue, &items[ITEMS - 1 - i].index);
+        items[i] = (struct item){0};
+    }
+    gs_timer_queue_check(&queue);
+    CHECK_EQ(find_next(), least_key());
+    CHECK_EQ(take_due(UINT64_MAX), ITEMS / 2);
+    gs_timer_queue_done(&queue);
+}
+
 TEST(random_changes_keep_the_least_first)
 {
     const uint64_t ranges[] = {UINT64_C(1) << 32, 1000, 3};

@@ -125,15 +125,25 @@ static unsigned char *join(struct evbuffer *buffer, size_t size)
     return gs_ev_chain_bytes(target);
 }
 
-unsigned char *evbuffer_pullup(struct evbuffer *buf, ev_ssize_t size)
+static unsigned char *pull_up(struct evbuffer *buf, ev_ssize_t size)
 {
     gs_ev_buffer_lock(buf);
     unsigned char *bytes = NULL;
     size_t wanted = size < 0 ? buf->length : (size_t)size;
-    if (wanted && wanted <= buf->length && !gs_ev_buffer_load(buf))
+    if (buf->first && wanted && wanted <= buf->length && !gs_ev_buffer_load(buf))
         bytes = wanted <= buf->first->length ? gs_ev_chain_bytes(buf->first) : join(buf, wanted);
     gs_ev_buffer_unlock(buf);
     return bytes;
+}
+
+unsigned char *evbuffer_pullup(struct evbuffer *buf, ev_ssize_t size)
+{
+    /* If there is a lock, nothing else may be read without it. */
+    if (buf->lock || buf->has_files)
+        return pull_up(buf, size);
+    const struct gs_ev_chain *first = buf->first;
+    bool is_together = first && size > 0 && (size_t)size <= first->length;
+    return is_together ? gs_ev_chain_bytes(first) : pull_up(buf, size);
 }
 
 int evbuffer_peek(struct evbuffer *buffer, ev_ssize_t len, struct evbuffer_ptr *start_at,
