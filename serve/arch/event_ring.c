@@ -6,8 +6,8 @@
  *
  * One request to receive (multishot) lasts as long as the connection, and takes memory only for
  * bytes that have arrived. What comes while HTTP wants nothing is kept, and receiving pauses. Files
- * are sent by sendfile, which waits for room by readiness. What sending needs exists only meanwhile:
- * an idle connection should be small. */
+ * are sent by sendfile, which waits for room by readiness. What sending needs exists only while
+ * something is sent: an idle connection should be small. */
 #include "serve/arch/event.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* Stacks of exact sizes, for threads whose need is proven: several share a page, with a canary below
- * each of them. It is compared whenever the thread is about to leave its stack, before another one
- * runs: so such threads are run from the worker's own stack, with a countdown of 0, as those with a
- * TLS base (tls_base.c), and other switches cost nothing more. The checked library gives each a
- * guarded page instead. */
+/* Stacks of exact sizes, for threads whose need is proven: several share a page, with a canary
+ * below each of them. It is compared whenever the thread is about to leave its stack, before
+ * another one runs: so such threads are run from the worker's own stack, with a countdown of 0,
+ * as those with a TLS base (tls_base.c), and other switches cost nothing more. The checked
+ * library gives each a guarded page instead. */
 #include "thread/report.h"
 #include "thread/stacks.h"
 

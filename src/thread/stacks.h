@@ -1,13 +1,13 @@
-/* Stacks: one reservation of addresses, divided into slots of a few size classes. The slots of the
- * largest classes are outside: each is mapped when a thread asks for it, so that programs that do
- * not ask need no addresses for them. The lowest pages of a slot are a guard; its top page contains
- * the thread control block, with the stack right below, which has at least the size that its class
- * promises. Where stacks may be given back while their threads wait (stack_away.h), control blocks
- * are an array of their own; so they are for stacks of exact sizes, several of which share a page and
- * have canaries instead of guards (stack_exact.c). Free stacks are kept by each worker, in LIFO order. Slots are never
- * unmapped, but their memory is given back when it has not been needed for a while, or by
- * gs_threads_trim. Where the addresses are limited (RLIMIT_AS), nothing is reserved, and all slots
- * are mapped one by one. */
+/* Stacks: one reservation of addresses, divided into slots of a few size classes. The slots of
+ * the largest classes are outside: each is mapped when a thread asks for it, so that programs
+ * that do not ask need no addresses for them. The lowest pages of a slot are a guard; its top
+ * page contains the thread control block, with the stack right below, which has at least the
+ * size that its class promises. Where stacks may be given back while their threads wait
+ * (stack_away.h), control blocks are an array of their own; so they are for stacks of exact
+ * sizes, several of which share a page and have canaries instead of guards (stack_exact.c). Free
+ * stacks are kept by each worker, in LIFO order. Slots are never unmapped, but their memory is
+ * given back when it has not been needed for a while, or by gs_threads_trim. Where the addresses
+ * are limited (RLIMIT_AS), nothing is reserved, and all slots are mapped one by one. */
 #ifndef GS_THREAD_STACKS_H
 #define GS_THREAD_STACKS_H
 
@@ -98,7 +98,7 @@ bool gs_stacks_is_intact(const struct gs_thread *thread);
  * return. (stack_exact.c) */
 void gs_stack_check_exact(struct worker *worker);
 
-/* Write the canary of a stack of an exact size. */
+/* Write the canary of a stack of an exact size, which has no guard. */
 void gs_canary_write(struct gs_thread *thread);
 
 /* ---- Guards (stack_guard.c) ---- */

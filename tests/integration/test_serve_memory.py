@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 
 ADDRESSES_KB = 262144
 PEAK = 5000
-KEPT_KB = 6 * 1024
+KEPT_KB = 4608
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_memory_is_given_back_after_a_peak(serve: Serve, root: Path, arch: str) 
     for _ in range(2):
         wires = [Wire(server.address) for _ in range(PEAK)]
         assert all(response.body == b"hello\n" for response in get_in_turn(wires, "/a.txt"))
-        assert resident_kb(server) > before + KEPT_KB  # even if all are idle for so long
+        assert resident_kb(server) > before + 3 * KEPT_KB // 2  # even if all have been idle
         for wire in wires:
             wire.close()
         assert any(resident_kb(server) <= before + KEPT_KB for _ in attempts(pause_s=0.1))
