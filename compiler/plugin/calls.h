@@ -16,8 +16,8 @@
 namespace cc
 {
 
-// The function main of the program, and what calls it in the first thread; the runtime has the other
-// main.
+// The function main of the program, and what calls it in the first thread; the runtime has the
+// other main.
 constexpr char ProgramMain[] = "gs_cc_program", StartOfMain[] = "gs_cc_main";
 
 enum class CallKind {

@@ -10,8 +10,8 @@
 #define DESCRIPTORS (1u << 20)
 
 /* What is known of a descriptor: its kind; and whether a call that would block waits without a
- * limit, as it was in this generation. The next one begins whenever the program changes that for any
- * descriptor: another number may stand for the same file. */
+ * limit, as it was in this generation. The next one begins whenever the program changes that for
+ * any descriptor: another number may stand for the same file. */
 #define KIND_BITS 7u
 #define BLOCKS(direction_) (8u * (direction_)) /* of GS_READ and GS_WRITE */
 #define GENERATION 32u

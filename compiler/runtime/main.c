@@ -32,8 +32,8 @@ int main(int argc, char **argv, char **envp)
     argument_count = argc;
     arguments = argv;
     environment = envp;
-    /* A program with POSIX threads writes nothing of its own accord: no monitor reports threads that
-     * compute for long. */
+    /* A program with POSIX threads writes nothing of its own accord: no monitor reports threads
+     * that compute for long. */
     const struct gs_threads_options options = {.workers = gs_cc_workers, .stuck_ns = GS_NEVER};
     int err = gs_threads_run(&options, start, NULL, NULL);
     if (err && err != -EDEADLK)

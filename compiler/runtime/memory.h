@@ -5,7 +5,8 @@
 
 #include <stddef.h>
 
-/* Aligned as 8 bytes are. Ends the process if there is no memory: compiled code cannot report it. */
+/* Aligned as 8 bytes are. Ends the process if there is no memory: compiled code cannot report
+ * it. */
 void *gs_cc_allocate(size_t size);
 void gs_cc_release(void *block, size_t size);
 

@@ -1,4 +1,4 @@
-/* What a descriptor is changes: whether its calls block, for how long, and what its number means. */
+/* A descriptor changes: whether its calls block, for how long, and what its number means. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
