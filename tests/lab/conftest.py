@@ -10,7 +10,8 @@ import pytest
 from gossamer_lab import cli
 from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.measuring.accounting import CpuTime
-from gossamer_lab.measuring.measure import Row, Usage, load_metrics
+from gossamer_lab.measuring.measure import Row, load_metrics
+from gossamer_lab.measuring.usage import Usage
 from gossamer_lab.report.derived import with_derived
 from gossamer_lab.store import FORMAT, Run, raw_frame
 

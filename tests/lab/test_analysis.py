@@ -7,7 +7,8 @@ import pytest
 
 from conftest import known_rows, make_run, report, row
 from gossamer_lab.measuring.accounting import CpuTime
-from gossamer_lab.measuring.measure import Row, Usage, load_metrics
+from gossamer_lab.measuring.measure import Row, load_metrics
+from gossamer_lab.measuring.usage import Usage
 from gossamer_lab.report.cells import Cell, cells
 from gossamer_lab.store import load_run, raw_frame
 

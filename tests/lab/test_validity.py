@@ -1,6 +1,8 @@
 """When a measurement is invalid; which files clients request."""
 
+import os
 import re
+import socket
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,13 @@ import pytest
 
 from conftest import report
 from gossamer_lab.experiments.manifest import Point, ValidityRules
+from gossamer_lab.hosts.pool import HostPool
 from gossamer_lab.measuring import fileset
 from gossamer_lab.measuring.accounting import CpuTime
-from gossamer_lab.measuring.measure import Usage, load_metrics
+from gossamer_lab.measuring.cpu_limit import CpuLimiter
+from gossamer_lab.measuring.load import Generator
+from gossamer_lab.measuring.measure import load_metrics
+from gossamer_lab.measuring.usage import Counters, Usage
 from gossamer_lab.measuring.validity import invalid_reason, load_share
 
 POINT = Point("load-500", 305, 500, 1)
@@ -140,3 +146,14 @@ def test_files_are_requested_by_class_and_popularity(tmp_path: Path) -> None:
     assert Counter(path.split("/")[1] for path in requested).most_common(1)[0][0] == "dir00000"
     fileset.make(tmp_path, 25)
     assert all((tmp_path / path.lstrip("/")).is_file() for path in requested)
+
+
+@pytest.mark.parametrize(("core", "cluster"), [(0, ""), (1, "tcp://scheduler:8786")])
+def test_a_client_core_that_is_the_servers_or_of_another_machine_is_not_observed(
+    core: int, cluster: str, tmp_path: Path
+) -> None:
+    with socket.socket() as channel:
+        hosts = HostPool(channel, 1, cluster, coordinator=os.getpid()) if cluster else None
+        generator = Generator(tmp_path, core, tmp_path, lambda: None, lambda _: (), hosts)
+        counters = Counters.read(CpuTime(0.0, 0.0), 0, CpuLimiter(), generator)
+    assert counters.client_core_s == 0

@@ -66,6 +66,9 @@ class Load:
 class HostGroup(Protocol):
     """Client hosts that generate a load together."""
 
+    cluster: str
+    """The address of their scheduler; empty: they are processes of this machine."""
+
     def handles(self, point: Point) -> bool:
         """Return whether these hosts generate the load of a point."""
 
