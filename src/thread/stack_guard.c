@@ -87,27 +87,27 @@ enum guard gs_guard_install(void *pages, size_t size)
     return GUARD_CANARY;
 }
 
-/* Right below the stack. NULL: it has a guard. */
+/* Right below the stack. */
 static uint64_t *small_canary(const struct gs_thread *thread)
 {
-    bool has_guard = gs_slot_layout(thread->stack_class, gs_page_size).guard_size;
-    return has_guard ? NULL : (uint64_t *)(thread->stack - CANARY_SIZE);
+    return (uint64_t *)(thread->stack - CANARY_SIZE);
 }
 
 void gs_canary_write(struct gs_thread *thread)
 {
     uint64_t *canary = small_canary(thread);
-    if (canary)
-        canary[0] = canary[1] = CANARY;
+    canary[0] = canary[1] = CANARY;
 }
 
 bool gs_stacks_is_intact(const struct gs_thread *thread)
 {
     if (!thread->has_canary || thread->stack_class == CLASS_USER_STACK)
         return true;
-    const uint64_t *canary = gs_stacks_is_exact(thread) ? small_canary(thread) : NULL;
-    if (canary)
+    if (gs_stacks_is_exact(thread) &&
+        !gs_slot_layout(thread->stack_class, gs_page_size).guard_size) {
+        const uint64_t *canary = small_canary(thread);
         return canary[0] == CANARY && canary[1] == CANARY;
+    }
     void *page = thread->stack - gs_page_size;
     return *(uint64_t *)page == CANARY && *last_word(page) == CANARY;
 }
