@@ -1,6 +1,7 @@
 /* The start: when the program creates its first thread, the runtime begins in a kernel thread of
  * its own. The program's first thread becomes a task, and its kernel thread the receiver. */
 #include "compat/pthread/environment.h"
+#include "compat/pthread/locks.h"
 #include "compat/pthread/real.h"
 #include "compat/pthread/task.h"
 
@@ -132,6 +133,7 @@ void gs_run_activate(void)
     gs_run.main_task = new_main_task();
     if (gs_descriptors_start() || gs_bare_thread_new(&receiver))
         gs_report_refusal("there is no memory or no descriptor for the runtime");
+    gs_locks_start(gs_run.main_task);
     gs_signals_start(gs_run.main_task);
     gs_scheduling_start(gs_run.main_task);
     is_handed_over = 0;

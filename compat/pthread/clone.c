@@ -153,16 +153,17 @@ void gs_task_begin(struct task *task)
 }
 
 /* On the worker, with its thread pointer: the stack and the thread-local storage of the task may be
- * freed as soon as the word is cleared. */
+ * freed as soon as the word is cleared. A task can be found until then, so that a wait for its word
+ * is known to be one for its end. */
 static void on_end(void *result)
 {
     struct task *task = result;
     unsigned *word = task->clear_tid;
-    free_task(task);
     if (word && !gs_run_probe(word)) {
         __atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
-        gs_futex_wake(word, INT_MAX, FUTEX_BITSET_MATCH_ANY);
+        gs_futex_wake_at_end(word);
     }
+    free_task(task);
 }
 
 int gs_task_spawn(struct task *task, const struct start_registers *start)

@@ -5,7 +5,11 @@
  *
  * A futex that may be shared with other processes (without FUTEX_PRIVATE_FLAG) is the kernel's,
  * and is waited for in the pool; but the C library waits in this way for the end of threads, too,
- * which are ours. A wake-up is for both. */
+ * which are ours. A wake-up is for both.
+ *
+ * The end of a task clears its word, and then looks whether any wait is in the kernel. Such a wait
+ * is counted before the kernel compares the word (both sequentially consistent), so that one of the
+ * two sees the other. */
 #include "compat/pthread/calls.h"
 #include "compat/pthread/task.h"
 
@@ -19,6 +23,7 @@
 #include <sys/syscall.h>
 
 #define BUCKETS 4096u
+#define SHARED_PI_NS (2 * GS_MILLISECOND)
 
 struct bucket {
     _Alignas(64) struct gs_run_lock lock;
@@ -26,6 +31,7 @@ struct bucket {
     struct gs_list waiters;
 };
 static struct bucket buckets[BUCKETS];
+static atomic_uint waits_in_kernel;
 
 struct waiter {
     struct gs_list link;
@@ -164,16 +170,48 @@ long gs_futex_wait(struct task *task, const uint32_t *address, uint32_t value, u
     return wait_for(task, address, value, FUTEX_BITSET_MATCH_ANY, deadline_ns);
 }
 
-/* Whether the word is the one that the end of a task clears. */
+/* For a wait at an address with any contents: what is called in place of the comparison has a
+ * wake-up find the task. */
+long gs_futex_wait_after(struct task *task, const void *address, void (*release)(void *),
+                         void *argument, uint64_t deadline_ns)
+{
+    struct waiter waiter = {.task = task, .address = address, .bits = FUTEX_BITSET_MATCH_ANY};
+    gs_task_prepare(task, true);
+    struct bucket *bucket = lock_bucket(address);
+    gs_list_append(&bucket->waiters, &waiter.link);
+    waiter.is_queued = true;
+    gs_run_release(&bucket->lock);
+    release(argument);
+    int err = gs_task_wait(task, deadline_ns);
+    return withdraw(&waiter) ? (err ? err : -EAGAIN) : 0;
+}
+
+/* Whether the word is the one that the end of a task clears. A mutex that processes share has a
+ * thread id in its word, too, maybe of a task of another process. */
 static bool is_tid_of_task(const uint32_t *address, uint32_t value)
 {
     if (!gs_task_is_tid(value))
         return false;
     gs_run_acquire(&gs_tasks_lock);
     struct task *task = gs_task_find(value);
-    bool is_its_own = !task || task->clear_tid == address;
+    bool is_its_own = task && task->clear_tid == address;
     gs_run_release(&gs_tasks_lock);
     return is_its_own;
+}
+
+void gs_futex_wake_at_end(const uint32_t *word)
+{
+    gs_futex_wake(word, INT_MAX, FUTEX_BITSET_MATCH_ANY);
+    if (atomic_load(&waits_in_kernel))
+        gs_syscall(SYS_futex, (long)word, FUTEX_WAKE, INT_MAX, 0, 0, 0);
+}
+
+static long wait_in_kernel(struct task *task, const long *arguments)
+{
+    atomic_fetch_add(&waits_in_kernel, 1);
+    long result = gs_pool_call(task, SYS_futex, arguments);
+    atomic_fetch_sub(&waits_in_kernel, 1);
+    return result;
 }
 
 static int deadline_of(int operation, int command, const struct timespec *timeout,
@@ -195,7 +233,7 @@ static long wait(struct task *task, const long *arguments, int command, uint32_t
     if (err || !bits || (uintptr_t)address % sizeof *address)
         return -EINVAL;
     if (!(operation & FUTEX_PRIVATE_FLAG) && !is_tid_of_task(address, value))
-        return gs_pool_call(task, SYS_futex, arguments);
+        return wait_in_kernel(task, arguments);
     long result = wait_for(task, address, value, bits, deadline_ns);
     if (result == -EINTR)
         return arguments[3] ? RESTART_NEVER : RESTART_IF_ASKED;
@@ -317,6 +355,13 @@ static int try_lock_pi(struct task *task, uint32_t *word)
     return !!(old & FUTEX_TID_MASK);
 }
 
+/* Another process unlocks it in the kernel, which has no waiter: the word is looked at again. */
+static uint64_t next_look(int operation, uint64_t deadline_ns)
+{
+    uint64_t next_ns = gs_clock_now() + SHARED_PI_NS;
+    return operation & FUTEX_PRIVATE_FLAG || next_ns > deadline_ns ? deadline_ns : next_ns;
+}
+
 static long lock_pi(struct task *task, const long *arguments, int command)
 {
     uint32_t *word = (uint32_t *)arguments[0];
@@ -335,8 +380,9 @@ static long lock_pi(struct task *task, const long *arguments, int command)
             gs_run_release(&bucket->lock);
             return err > 0 ? -EWOULDBLOCK : err;
         }
-        long result = wait_queued(&waiter, bucket, deadline_ns);
-        if (result != -EAGAIN)
+        uint64_t until_ns = next_look((int)arguments[1], deadline_ns);
+        long result = wait_queued(&waiter, bucket, until_ns);
+        if (result != -EAGAIN && (result != -ETIMEDOUT || until_ns == deadline_ns))
             return result;
     }
 }
@@ -427,4 +473,5 @@ long gs_call_futex(struct task *task, const long *arguments, ucontext_t *context
 void gs_futexes_forget(void)
 {
     memset(buckets, 0, sizeof buckets);
+    waits_in_kernel = 0;
 }

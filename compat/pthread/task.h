@@ -247,6 +247,10 @@ long gs_futex(struct task *task, const long *arguments);
 unsigned gs_futex_wake(const uint32_t *address, unsigned count, uint32_t bits);
 long gs_futex_wait(struct task *task, const uint32_t *address, uint32_t value,
                    uint64_t deadline_ns);
+/* Queue the task at the address, call release(argument), and wait: as gs_futex_wait returns. */
+long gs_futex_wait_after(struct task *task, const void *address, void (*release)(void *),
+                         void *argument, uint64_t deadline_ns);
+void gs_futex_wake_at_end(const uint32_t *word); /* which the end of a task has cleared */
 void gs_futexes_forget(void);
 
 /* ---- Descriptors (descriptors.c) ---- */

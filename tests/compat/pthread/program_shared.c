@@ -160,6 +160,40 @@ static void lock_after(void (*fn)(void))
     SHOW(pthread_mutex_unlock(&shared->robust));
 }
 
+/* ---- Mutexes that another process unlocks ---- */
+
+static pthread_mutex_t *contended;
+
+static void hold_for_a_while(void)
+{
+    pthread_mutex_lock(contended);
+    shared->serial = -1;
+    sleep_ms(20);
+    pthread_mutex_unlock(contended);
+}
+
+static void *lock_and_unlock(void *unused)
+{
+    while (shared->serial != -1)
+        sleep_ms(1);
+    long err = pthread_mutex_lock(contended);
+    pthread_mutex_unlock(contended);
+    (void)unused;
+    return (void *)err;
+}
+
+static void wait_for_process(pthread_mutex_t *mutex)
+{
+    pthread_t threads[THREADS];
+    contended = mutex;
+    shared->serial = 0;
+    for (int i = 0; i < THREADS; i++)
+        threads[i] = start(lock_and_unlock, NULL);
+    SHOW(in_child(hold_for_a_while));
+    for (int i = 0; i < THREADS; i++)
+        SHOW(finish(threads[i]));
+}
+
 /* ---- Conditions and named semaphores between processes ---- */
 
 static void signal_parent(void)
@@ -291,6 +325,9 @@ int main(void)
     lock_after(lock_in_thread_and_end);
     lock_after(end_while_thread_holds);
     lock_after(kill_while_thread_holds);
+    wait_for_process(&shared->mutex);
+    wait_for_process(&shared->robust);
+    wait_for_process(&shared->inherited);
     test_signals_between();
     test_system_v();
     return 0;

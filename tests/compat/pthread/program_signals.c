@@ -89,11 +89,11 @@ static void interrupt(void *(*fn)(void *), bool writes)
     pthread_t thread = start(fn, NULL);
     while (!is_waiting)
         sched_yield();
-    sleep_ms(20);
+    sleep_ms(10);
     SHOW(pthread_kill(thread, SIGUSR1));
     while (calls == before)
         sched_yield();
-    sleep_ms(10);
+    sleep_ms(5);
     if (writes)
         SHOW_ERROR(write(ends[1], "x", 1));
     if (fn == wait_one) {

@@ -49,6 +49,28 @@ static void *set_same_word(void *unused)
     return (void *)(result + is_own + (syscall(SYS_set_tid_address, word) == (long)*word) * 2);
 }
 
+/* It is joined while its word is another one for a moment. */
+static void *change_word(void *joins)
+{
+    static unsigned other;
+    unsigned *word = NULL;
+    prctl(PR_GET_TID_ADDRESS, &word);
+    long result = syscall(SYS_set_tid_address, &other) == (long)*word;
+    sem_post(joins);
+    sleep_ms(20);
+    syscall(SYS_set_tid_address, word);
+    return (void *)result;
+}
+
+static void join_while_word_changes(void)
+{
+    sem_t joins;
+    sem_init(&joins, 0, 0);
+    pthread_t thread = start(change_word, &joins);
+    sem_wait(&joins);
+    SHOW(finish(thread));
+}
+
 static void test_life(void)
 {
     pthread_t thread;
@@ -59,6 +81,7 @@ static void test_life(void)
     SHOW(cleaned);
     SHOW(finish(start(own_id, NULL)));
     SHOW(finish(start(set_same_word, NULL)));
+    join_while_word_changes();
     thread = start(own_id, NULL);
     sleep_ms(20);
     SHOW(finish(thread));
@@ -158,8 +181,9 @@ static void cancel(void *(*fn)(void *), void *argument)
         sched_yield();
     sleep_ms(5);
     int err = pthread_cancel(thread);
-    SHOW(finish(thread) == (long)PTHREAD_CANCELED);
+    long result = finish(thread); /* before anything is printed, as it prints, too */
     SHOW(err);
+    SHOW(result == (long)PTHREAD_CANCELED);
 }
 
 static void test_cancel(void)
