@@ -1,8 +1,8 @@
 /* Mutexes and condition variables of the program without the signal.
  *
- * A mutex of the default kind has the C library's protocol: its word is 0, 1 (locked), or 2 (locked,
- * and maybe waited for). So the C library's own functions may be called for the same mutex. All
- * other kinds, and objects that processes share, are left to them.
+ * A mutex of the default kind has the C library's protocol: its word is 0, 1 (locked), or 2
+ * (locked, and maybe waited for). So the C library's own functions may be called for the same
+ * mutex. All other kinds, and objects that processes share, are left to them.
  *
  * A condition variable is only an address at which tasks wait. Nothing is stored in it: it can be
  * destroyed as soon as its waiters are woken, and those of the C library's functions (with a mutex
@@ -109,8 +109,8 @@ static bool is_plain(const pthread_mutex_t *mutex)
 
 static bool try_lock(pthread_mutex_t *mutex)
 {
-    int free = FREE;
-    return __atomic_compare_exchange_n(&mutex->__data.__lock, &free, LOCKED, false,
+    int unlocked = FREE;
+    return __atomic_compare_exchange_n(&mutex->__data.__lock, &unlocked, LOCKED, false,
                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 

@@ -3,7 +3,7 @@
     .text
 
 /* void gs_run_restorer(void): the unwinder recognises these two instructions as the end of a signal
- * handler if it finds no unwind information, also not for the address before; gdb by the name, too. */
+ * handler if it finds no unwind information, also not for the address before; gdb by the name. */
     .p2align 4
     nop
     .globl __restore_rt
