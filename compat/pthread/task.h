@@ -322,7 +322,7 @@ void gs_kick(int tid);
  * be NULL. Returns false if all block it: it stays with the kernel. */
 void gs_signal_task(struct task *task, int number, const siginfo_t *info);
 bool gs_signal_process(int number, const siginfo_t *info);
-/* What has been sent to the process, and the task does not block, is pending in a task afterwards. */
+/* What has been sent to the process, and the task does not block, is pending in a task then. */
 void gs_signals_settle(struct task *task);
 void gs_signals_end(struct task *task); /* it ends: others get what it has of the process's */
 gs_signals gs_deliverable(struct task *task);

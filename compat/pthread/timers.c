@@ -1,8 +1,8 @@
 /* Timers for a thread (SIGEV_THREAD_ID): the kernel's is for the receiver, to which it sends a
  * kick; that is passed on as the signal that the program wants, to the task.
  *
- * A timer may have sent a signal before it is set or deleted: the handler is called before that call
- * returns, as natively, where the first thread takes the signals of the process. */
+ * A timer may have sent a signal before it is set or deleted: the handler is called before that
+ * call returns, as natively, where the first thread takes the signals of the process. */
 #include "compat/pthread/calls.h"
 #include "compat/pthread/task.h"
 

@@ -46,8 +46,8 @@ struct gs_io {
 
 GS_API void gs_io_init(struct gs_io *io, struct gs_loop *loop, gs_io_fn *callback);
 
-/* Only while inactive. wanted: GS_READ, GS_WRITE, GS_HANGUP, and optionally GS_EDGE. The caller keeps
- * ownership of fd. */
+/* Only while inactive. wanted: GS_READ, GS_WRITE, GS_HANGUP, and optionally GS_EDGE. The caller
+ * keeps ownership of fd. */
 GS_API void gs_io_set(struct gs_io *io, int fd, unsigned wanted);
 
 /* Change the events that an active or inactive watcher waits for; 0: none for now, and nothing is
@@ -70,9 +70,9 @@ GS_API int gs_io_error(const struct gs_io *io);
  * started. */
 GS_API void gs_io_verify(struct gs_io *io);
 
-/* Returns how many files epoll has accepted under the number of this watcher, modulo 256. It changes
- * if interest was registered for another file than before, which tells programs whose users close
- * descriptors while they are watched. Other pollers do not tell files apart: 0. */
+/* Returns how many files epoll has accepted under the number of this watcher, modulo 256. It
+ * changes if interest was registered for another file than before, which tells programs whose users
+ * close descriptors while they are watched. Other pollers do not tell files apart: 0. */
 GS_API unsigned gs_io_files(const struct gs_io *io);
 
 /* fd is about to be closed, or was closed, and watchers may still refer to it: they are stopped,
