@@ -38,7 +38,7 @@ def server(arch: str, connections: int, root: Path) -> Iterator[str]:
     """Run a server; yield its URL."""
     command = on_core(
         SERVER_CORE, "serve", "--arch", arch, "--workers", "1", "--poller", "epoll",
-        "--max-connections", str(connections + 10), "--idle-timeout", "120s",
+        "--max-connections", str(connections + 500), "--idle-timeout", "120s",
         "--listen", "127.0.0.1:0", str(root),
     )  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
