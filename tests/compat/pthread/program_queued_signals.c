@@ -142,6 +142,12 @@ static void test_process(void)
     sleep_ms(10);
     SHOW(pthread_kill(waiting, SIGUSR1));
     SHOW(finish(waiting));
+    signal(SIGUSR1, SIG_IGN);
+    waiting = start(take_one, NULL);
+    sleep_ms(10);
+    SHOW(pthread_kill(waiting, SIGUSR1));
+    SHOW(finish(waiting));
+    signal(SIGUSR1, SIG_DFL);
     struct signalfd_siginfo info;
     int fd = signalfd(-1, &set, 0);
     SHOW_ERROR(kill(getpid(), SIGUSR2));

@@ -98,8 +98,9 @@ static void test_processors(void)
     CPU_SET(1, &set);
     pthread_attr_init(&attributes);
     SHOW(pthread_attr_setaffinity_np(&attributes, sizeof set, &set));
-    SHOW(pthread_create(&thread, &attributes, pin, (void *)1));
+    int err = pthread_create(&thread, &attributes, pin, (void *)1);
     SHOW(pthread_join(thread, NULL));
+    SHOW(err);
     CPU_ZERO(&set);
     SHOW(pthread_setaffinity_np(pthread_self(), sizeof set, &set));
     CPU_SET(1000, &set);
