@@ -108,6 +108,24 @@ struct event_base *event_base_new(void)
     return event_base_new_with_config(NULL);
 }
 
+/* ---- Tasks ---- */
+
+void gs_ev_task_begin(struct event_base *base, struct gs_ev_task *task)
+{
+    gs_ev_lock(base->lock);
+    gs_ev_count(&base->virtual);
+    LIST_INSERT_HEAD(&base->tasks, task, next);
+    gs_ev_unlock(base->lock);
+}
+
+void gs_ev_task_end(struct event_base *base, struct gs_ev_task *task)
+{
+    gs_ev_lock(base->lock);
+    base->virtual.now--;
+    LIST_REMOVE(task, next);
+    gs_ev_unlock(base->lock);
+}
+
 /* ---- Freeing ---- */
 
 static void delete_inserted(struct event_base *base)
@@ -124,6 +142,15 @@ static void delete_inserted(struct event_base *base)
         struct event_dlist *events = gs_ev_signal_events(base, i);
         while (events && (event = LIST_FIRST(events)))
             gs_ev_del(event, GS_EV_EVEN_IF_FINALIZING);
+    }
+}
+
+static void abandon_tasks(struct event_base *base)
+{
+    struct gs_ev_task *task;
+    while ((task = LIST_FIRST(&base->tasks))) {
+        gs_ev_task_end(base, task);
+        task->abandon(task);
     }
 }
 
@@ -145,6 +172,9 @@ static void free_base(struct event_base *base, bool runs_finalizers)
     gs_ev_free_onces(base);
     gs_ev_free_signals(base);
     gs_loop_free(base->loop);
+    abandon_tasks(base);
+    while (gs_ev_clear_queues(base, runs_finalizers))
+        ;
     gs_ev_free_slots(base);
     gs_ev_free(base->queues);
     gs_ev_free_timers(base);

@@ -208,7 +208,8 @@ int evconnlistener_disable(struct evconnlistener *lev)
 {
     gs_ev_lock(lev->lock);
     lev->is_enabled = false;
-    int result = event_del(&lev->event);
+    /* A callback under way needs the lock to return: waiting for it would last for ever. */
+    int result = event_del_noblock(&lev->event);
     gs_ev_unlock(lev->lock);
     return result;
 }
