@@ -1,6 +1,7 @@
-/* Allocations that fail where libevent crashes. */
+/* Allocations that fail where libevent crashes, or goes on without what was to be allocated. */
 #include "tests/libevent/bev.h"
 
+#include <event2/thread.h>
 #include <stdlib.h>
 
 /* How many allocations succeed before all others fail; -1: no limit. */
@@ -67,4 +68,21 @@ TEST(a_filter_without_memory_is_not_made)
     }
     CHECK_EQ(blocks, before);
     CHECK(limit >= 5);
+}
+
+TEST(a_base_without_memory_for_its_lock_is_not_made)
+{
+    event_set_mem_functions(count_malloc, count_realloc, count_free);
+    CHECK_EQ(evthread_use_pthreads(), 0);
+    int before = blocks, limit = 0;
+    struct event_base *base = NULL;
+    for (; !base; limit++) {
+        allowed = limit;
+        base = event_base_new();
+        CHECK(!base || allowed > 0);
+        allowed = -1;
+        CHECK(base || blocks == before);
+    }
+    event_base_free(base);
+    CHECK_EQ(blocks, before);
 }

@@ -18,6 +18,11 @@ bool gs_ev_locks_are_used(void)
     return locks.lock != NULL;
 }
 
+bool gs_ev_conds_are_used(void)
+{
+    return conditions.alloc_condition != NULL;
+}
+
 static void install(void)
 {
     locks = program_locks;
