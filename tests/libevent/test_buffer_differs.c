@@ -175,3 +175,12 @@ TEST(malformed_addresses_are_refused)
     const unsigned char address[16] = {0x20, 0x01};
     CHECK(!evutil_inet_ntop(AF_INET6, address, text, 5));
 }
+
+TEST(a_buffer_with_deferred_callbacks_may_be_freed_after_its_base)
+{
+    struct event_base *base = event_base_new();
+    struct evbuffer *buffer = evbuffer_new();
+    CHECK_EQ(evbuffer_defer_callbacks(buffer, base), 0);
+    event_base_free(base);
+    evbuffer_free(buffer);
+}

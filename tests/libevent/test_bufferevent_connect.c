@@ -310,3 +310,57 @@ TEST(it_may_be_freed_while_its_name_is_looked_up)
     CHECK_EQ(event_base_loop(base, 0), 1);
     event_base_free(base);
 }
+
+/* A socket that is not connected, and belongs to a bufferevent that is freed with its base. */
+static void free_base_in_lookup(int iterations)
+{
+    struct event_base *base = event_base_new();
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    struct bufferevent *bev = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
+    CHECK_EQ(bufferevent_socket_connect_hostname(bev, NULL, AF_INET, "localhost", 1), 0);
+    for (int i = 0; i < iterations; i++)
+        event_base_loop(base, EVLOOP_NONBLOCK);
+    bufferevent_free(bev);
+    event_base_free(base);
+    CHECK(!is_open(fd));
+}
+
+TEST(its_base_may_be_freed_while_its_name_is_looked_up)
+{
+    free_base_in_lookup(0);
+    free_base_in_lookup(1);
+    free_base_in_lookup(2);
+}
+
+TEST(the_base_of_one_that_lives_on_may_be_freed_while_its_name_is_looked_up)
+{
+    struct event_base *base = event_base_new();
+    struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+    note_all(bev, "b");
+    CHECK_EQ(bufferevent_socket_connect_hostname(bev, NULL, AF_INET, "localhost", 1), 0);
+    bufferevent_incref(bev);
+    bufferevent_free(bev);
+    bufferevent_decref(bev);
+    event_base_free(base);
+    CHECK_TRACE("");
+}
+
+TEST(one_that_is_freed_while_its_name_is_looked_up_leaves_no_socket)
+{
+    struct sockaddr_in address = {0};
+    int listener = listen_at(&address);
+    int lowest = dup(listener);
+    close(lowest);
+    struct event_base *base = event_base_new();
+    struct bufferevent *bev = bufferevent_socket_new(base, -1, 0);
+    int port = ntohs(address.sin_port);
+    CHECK_EQ(bufferevent_socket_connect_hostname(bev, NULL, AF_INET, "localhost", port), 0);
+    int fd = bufferevent_getfd(bev); /* libevent's is there already */
+    bufferevent_free(bev);
+    CHECK_EQ(event_base_loop(base, 0), 1);
+    event_base_free(base);
+    if (fd >= 0)
+        close(fd);
+    CHECK(!is_open(lowest));
+    close(listener);
+}

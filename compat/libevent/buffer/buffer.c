@@ -1,6 +1,5 @@
 /* The life cycle of buffers, their locks, flags and lengths. */
 #include "compat/libevent/buffer/buffer.h"
-#include "compat/libevent/event/callback.h"
 #include "compat/libevent/event/memory.h"
 
 #include <assert.h>
@@ -19,6 +18,8 @@ void gs_ev_buffer_hold_and_lock(struct evbuffer *buffer)
     buffer->references++;
 }
 
+/* A deferred callback that is scheduled has a reference, so there is none: the base, which may be
+ * gone, is not asked. */
 static void destroy(struct evbuffer *buffer)
 {
     struct gs_ev_chain *next;
@@ -32,8 +33,6 @@ static void destroy(struct evbuffer *buffer)
         buffer->callbacks = entry->next;
         gs_ev_free(entry);
     }
-    if (buffer->is_deferred)
-        gs_ev_callback_cancel(buffer->base, &buffer->deferred);
     gs_ev_unlock(buffer->lock);
     if (buffer->owns_lock)
         gs_ev_lock_free(buffer->lock);

@@ -85,6 +85,7 @@ struct gs_bev {
     short pending_events;
     bool is_read_pending, is_write_pending;
     bool is_connecting, is_refused;
+    bool is_unlinked; /* it has ended */
     enum gs_bev_output output_state;
     unsigned char read_pauses, write_pauses;
 };

@@ -83,11 +83,16 @@ int bufferevent_socket_connect(struct bufferevent *bufev, const struct sockaddr 
 
 /* ---- By name ---- */
 
-/* With the lock held; releases the reference of the lookup. */
+/* Releases the reference of the lookup. If that is the last one, the program has freed the
+ * bufferevent, and nobody wants the connection. */
 static void on_found(void *argument, int error, struct evutil_addrinfo *addresses)
 {
     struct gs_bev *bev = argument;
     gs_bev_lock(bev);
+    if (error == GS_LOOKUP_ABANDONED || bev->references == 1) {
+        gs_bev_release(bev);
+        return;
+    }
     gs_bev_resume(bev, EV_WRITE, GS_BEV_PAUSE_LOOKUP);
     gs_bev_resume(bev, EV_READ, GS_BEV_PAUSE_LOOKUP);
     bev->dns_error = error;

@@ -261,12 +261,15 @@ const struct bufferevent_ops gs_bev_filter_ops = {
     .destroy = destroy,
 };
 
-static void listen_to_buffers(struct filter *filter)
+/* Returns whether there was memory for both. */
+static bool listen_to_buffers(struct filter *filter)
 {
     struct bufferevent *open = &filter->bev.open;
     filter->input_entry = evbuffer_add_cb(open->input, on_input_changed, filter);
-    evbuffer_cb_clear_flags(open->input, filter->input_entry, EVBUFFER_CB_ENABLED);
+    if (filter->input_entry)
+        evbuffer_cb_clear_flags(open->input, filter->input_entry, EVBUFFER_CB_ENABLED);
     filter->output_entry = evbuffer_add_cb(open->output, on_output_changed, filter);
+    return filter->input_entry && filter->output_entry;
 }
 
 struct bufferevent *bufferevent_filter_new(struct bufferevent *underlying,
@@ -284,11 +287,15 @@ struct bufferevent *bufferevent_filter_new(struct bufferevent *underlying,
     }
     filter->process_in = input_filter ? input_filter : move_all;
     filter->process_out = output_filter ? output_filter : move_all;
+    gs_bev_init_timers(&filter->bev);
+    if (!listen_to_buffers(filter)) { /* what is below it stays as it is */
+        filter->bev.options &= ~BEV_OPT_CLOSE_ON_FREE;
+        bufferevent_free(&filter->bev.open);
+        return NULL;
+    }
     filter->free_context = free_context;
     filter->context = ctx;
     bufferevent_setcb(underlying, on_read_below, on_write_below, on_event_below, filter);
-    listen_to_buffers(filter);
-    gs_bev_init_timers(&filter->bev);
     bufferevent_enable(underlying, EV_READ | EV_WRITE);
     gs_bev_hold(below);
     gs_bev_pause(below, EV_READ, GS_BEV_PAUSE_FILTER);

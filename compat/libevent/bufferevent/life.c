@@ -140,10 +140,12 @@ static void on_finalized(struct event_callback *callback, void *argument)
     }
 }
 
+/* A callback that was waiting for the lock when it ended takes and releases a reference once more. */
 bool gs_bev_end(struct gs_bev *bev)
 {
-    if (bev->open.be_ops->unlink)
+    if (!bev->is_unlinked && bev->open.be_ops->unlink)
         bev->open.be_ops->unlink(bev);
+    bev->is_unlinked = true;
     bev->references = 0;
     struct event_callback *callbacks[4] = {
         &bev->open.ev_read.ev_evcallback,

@@ -2,6 +2,7 @@
  * result is passed on by another one.
  *
  *     scheduled --start_work--> in the pool --on_worked--> scheduled --finish--> freed
+ *         all of these --abandon--> freed
  */
 #include "compat/libevent/bufferevent/lookup.h"
 #include "compat/libevent/event/base.h"
@@ -18,6 +19,7 @@
 struct lookup {
     struct gs_work work;
     struct event_callback callback;
+    struct gs_ev_task task; /* the base waits for a lookup as it does for events */
     struct event_base *base;
     char *host;
     int family, port;
@@ -40,27 +42,26 @@ static int resolve(const struct gs_lookup_target *target, int flags, struct evut
     return evutil_getaddrinfo(target->host, port, &hints, ret);
 }
 
-/* The base waits for a lookup as it does for events. */
-static void count(struct event_base *base, int change)
+static void end(struct lookup *lookup, int error)
 {
-    gs_ev_base_lock(base);
-    if (change > 0)
-        gs_ev_count(&base->virtual);
-    else
-        base->virtual.now--;
-    gs_ev_base_unlock(base);
+    lookup->fn(lookup->argument, error, lookup->addresses);
+    if (lookup->addresses)
+        evutil_freeaddrinfo(lookup->addresses);
+    gs_ev_free(lookup->host);
+    gs_ev_free(lookup);
 }
 
 static void finish(struct event_callback *callback, void *argument)
 {
     (void)callback;
     struct lookup *lookup = argument;
-    count(lookup->base, -1);
-    lookup->fn(lookup->argument, lookup->error, lookup->addresses);
-    if (lookup->addresses)
-        evutil_freeaddrinfo(lookup->addresses);
-    gs_ev_free(lookup->host);
-    gs_ev_free(lookup);
+    gs_ev_task_end(lookup->base, &lookup->task);
+    end(lookup, lookup->error);
+}
+
+static void abandon(struct gs_ev_task *task)
+{
+    end(gs_container_of(task, struct lookup, task), GS_LOOKUP_ABANDONED);
 }
 
 static void schedule(struct lookup *lookup, gs_ev_callback_fn *fn)
@@ -128,6 +129,7 @@ void gs_lookup_start(struct event_base *base, const struct gs_lookup_target *tar
     lookup->port = target->port;
     lookup->fn = fn;
     lookup->argument = argument;
-    count(base, 1);
+    lookup->task.abandon = abandon;
+    gs_ev_task_begin(base, &lookup->task);
     schedule(lookup, start_work);
 }

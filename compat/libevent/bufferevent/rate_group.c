@@ -91,13 +91,17 @@ bufferevent_rate_limit_group_new(struct event_base *base, const struct ev_token_
     limit_share(group);
     gs_rate_bucket_init(&group->bucket, cfg, gs_rate_tick(base, cfg));
     event_assign(&group->refill, base, -1, EV_PERSIST, on_refill, group);
-    group->lock = gs_ev_lock_new();
-    if (event_add(&group->refill, &cfg->tick) < 0) {
-        gs_ev_lock_free(group->lock);
-        gs_ev_free(group);
-        return NULL;
-    }
+    if (gs_ev_locks_are_used() && !(group->lock = gs_ev_lock_new()))
+        goto free_group;
+    if (event_add(&group->refill, &cfg->tick) < 0)
+        goto free_lock;
     return group;
+
+free_lock:
+    gs_ev_lock_free(group->lock);
+free_group:
+    gs_ev_free(group);
+    return NULL;
 }
 
 void bufferevent_rate_limit_group_free(struct bufferevent_rate_limit_group *group)

@@ -127,17 +127,6 @@ static void cancel(struct event_base *base, struct event_callback *callback)
         gs_ev_unqueue(base, callback);
 }
 
-void gs_ev_callback_cancel(struct event_base *base, struct event_callback *callback)
-{
-    if (!base)
-        base = gs_ev_current_base;
-    if (!base)
-        return;
-    gs_ev_base_lock(base);
-    cancel(base, callback);
-    gs_ev_base_unlock(base);
-}
-
 void gs_ev_finalize(struct event_base *base, struct event_callback *callback, gs_ev_callback_fn *fn)
 {
     if (callback->evcb_flags & EVLIST_INIT)

@@ -53,16 +53,22 @@ static void lock_again(struct gs_check *check)
     base->is_locked_again = true;
 }
 
-static void open_lock(struct event_base *base)
+/* Returns 0 or -1. */
+static int open_lock(struct event_base *base)
 {
     base->lock = gs_ev_lock_new();
-    base->called = gs_ev_cond_new();
     if (!base->lock)
-        return;
+        return -1;
+    base->called = gs_ev_cond_new();
+    if (!base->called && gs_ev_conds_are_used()) {
+        gs_ev_lock_free(base->lock);
+        return -1;
+    }
     gs_check_init(&base->relock, base->loop, lock_again);
     gs_watcher_set_priority(&base->relock.watcher, 2);
     base->relock.watcher.data = base;
     gs_check_start(&base->relock);
+    return 0;
 }
 
 struct event_base *event_base_new_with_config(const struct event_config *config)
@@ -92,10 +98,12 @@ struct event_base *event_base_new_with_config(const struct event_config *config)
     if (gs_ev_init_queues(base, 1))
         goto free_loop;
     gs_ev_now_us(base);
-    if (!(base->flags & EVENT_BASE_FLAG_NOLOCK) && gs_ev_locks_are_used())
-        open_lock(base);
+    if (!(base->flags & EVENT_BASE_FLAG_NOLOCK) && gs_ev_locks_are_used() && open_lock(base))
+        goto free_queues;
     return base;
 
+free_queues:
+    gs_ev_free(base->queues);
 free_loop:
     gs_loop_free(base->loop);
 free_base:
@@ -106,6 +114,24 @@ free_base:
 struct event_base *event_base_new(void)
 {
     return event_base_new_with_config(NULL);
+}
+
+/* ---- Tasks ---- */
+
+void gs_ev_task_begin(struct event_base *base, struct gs_ev_task *task)
+{
+    gs_ev_lock(base->lock);
+    gs_ev_count(&base->virtual);
+    LIST_INSERT_HEAD(&base->tasks, task, next);
+    gs_ev_unlock(base->lock);
+}
+
+void gs_ev_task_end(struct event_base *base, struct gs_ev_task *task)
+{
+    gs_ev_lock(base->lock);
+    base->virtual.now--;
+    LIST_REMOVE(task, next);
+    gs_ev_unlock(base->lock);
 }
 
 /* ---- Freeing ---- */
@@ -127,6 +153,15 @@ static void delete_inserted(struct event_base *base)
     }
 }
 
+static void abandon_tasks(struct event_base *base)
+{
+    struct gs_ev_task *task;
+    while ((task = LIST_FIRST(&base->tasks))) {
+        gs_ev_task_end(base, task);
+        task->abandon(task);
+    }
+}
+
 static void free_base(struct event_base *base, bool runs_finalizers)
 {
     if (!base)
@@ -145,6 +180,9 @@ static void free_base(struct event_base *base, bool runs_finalizers)
     gs_ev_free_onces(base);
     gs_ev_free_signals(base);
     gs_loop_free(base->loop);
+    abandon_tasks(base);
+    while (gs_ev_clear_queues(base, runs_finalizers))
+        ;
     gs_ev_free_slots(base);
     gs_ev_free(base->queues);
     gs_ev_free_timers(base);

@@ -67,6 +67,7 @@ enum gs_ev_method {
 
 TAILQ_HEAD(gs_ev_queue, event_callback);
 LIST_HEAD(gs_ev_onces, gs_ev_once);
+LIST_HEAD(gs_ev_tasks, gs_ev_task);
 
 #define GS_EV_LINE 64
 
@@ -157,6 +158,7 @@ struct event_base {
     struct gs_ev_signals *signals; /* NULL until the first one is watched */
 
     struct gs_ev_onces onces;
+    struct gs_ev_tasks tasks;
 };
 
 /* The base of programs that name none. */

@@ -7,6 +7,7 @@
 #include <event2/event_struct.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 typedef void gs_ev_callback_fn(struct event_callback *callback, void *argument);
 
@@ -20,15 +21,22 @@ void gs_ev_callback_set_priority(struct event_callback *callback, unsigned prior
  * without. Many in a row are spread over several iterations. */
 bool gs_ev_callback_schedule(struct event_base *base, struct event_callback *callback);
 
-/* It will not be called, unless it is being called now. base: NULL: it was never scheduled. */
-void gs_ev_callback_cancel(struct event_base *base, struct event_callback *callback);
-
 /* End the use of `count` callbacks, of which some may be those of events (ev_evcallback): none will
  * be called again, and events are deleted. Then fn is called once, in the loop, with one of the
  * callbacks and that one's argument, when none of them is running in another thread; there, the
  * object that contains them may be freed. Never waits. */
 void gs_ev_callbacks_finalize(struct event_base *base, struct event_callback **callbacks, int count,
                               gs_ev_callback_fn *fn);
+
+/* What a base waits for beside events. */
+struct gs_ev_task {
+    LIST_ENTRY(gs_ev_task) next;
+    /* The base is being freed, and no kernel thread works for it any more: frees the task. What it
+     * finalizes is called after that. */
+    void (*abandon)(struct gs_ev_task *task);
+};
+void gs_ev_task_begin(struct event_base *base, struct gs_ev_task *task);
+void gs_ev_task_end(struct event_base *base, struct gs_ev_task *task);
 
 /* The lock of the base, which is recursive; base may be NULL. Locks are taken in this order: a
  * bufferevent's or buffer's own first, then the base's. */

@@ -3,6 +3,7 @@
 #include "compat/libevent/event/log.h"
 
 #include <event2/thread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* What the program has set; with lock debugging, `locks` and `conditions` are those that check. */
@@ -10,11 +11,16 @@ static struct evthread_lock_callbacks program_locks, locks;
 static struct evthread_condition_callbacks program_conditions, conditions;
 static unsigned long (*thread_id)(void);
 static bool is_debugging;
-static bool is_in_use; /* a lock was created */
+static atomic_bool is_in_use; /* a lock was created */
 
 bool gs_ev_locks_are_used(void)
 {
     return locks.lock != NULL;
+}
+
+bool gs_ev_conds_are_used(void)
+{
+    return conditions.alloc_condition != NULL;
 }
 
 static void install(void)
@@ -105,7 +111,7 @@ void *gs_ev_lock_new(void)
 {
     if (!locks.alloc)
         return NULL;
-    is_in_use = true;
+    atomic_store_explicit(&is_in_use, true, memory_order_relaxed);
     return locks.alloc(EVTHREAD_LOCKTYPE_RECURSIVE);
 }
 

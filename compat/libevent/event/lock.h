@@ -7,8 +7,9 @@
 #include <stddef.h>
 #include <sys/time.h>
 
-/* Returns whether the program has set callbacks for locks. */
+/* Returns whether the program has set callbacks for locks, and for conditions. */
 bool gs_ev_locks_are_used(void);
+bool gs_ev_conds_are_used(void);
 
 /* Returns a recursive lock, or NULL: without callbacks, or if they have failed. */
 void *gs_ev_lock_new(void);

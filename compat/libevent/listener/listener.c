@@ -132,8 +132,10 @@ struct evconnlistener *evconnlistener_new(struct event_base *base, evconnlistene
         lev->accept_flags |= SOCK_NONBLOCK;
     if (flags & LEV_OPT_CLOSE_ON_EXEC)
         lev->accept_flags |= SOCK_CLOEXEC;
-    if (flags & LEV_OPT_THREADSAFE)
-        lev->lock = gs_ev_lock_new();
+    if (flags & LEV_OPT_THREADSAFE && gs_ev_locks_are_used() && !(lev->lock = gs_ev_lock_new())) {
+        gs_ev_free(lev);
+        return NULL;
+    }
     event_assign(&lev->event, base, fd, EV_READ | EV_PERSIST, on_readable, lev);
     if (!(flags & LEV_OPT_DISABLED))
         evconnlistener_enable(lev);
@@ -208,7 +210,8 @@ int evconnlistener_disable(struct evconnlistener *lev)
 {
     gs_ev_lock(lev->lock);
     lev->is_enabled = false;
-    int result = event_del(&lev->event);
+    /* A callback under way needs the lock to return: waiting for it would last for ever. */
+    int result = event_del_noblock(&lev->event);
     gs_ev_unlock(lev->lock);
     return result;
 }

@@ -1,0 +1,127 @@
+/* Allocations that fail where libevent crashes, or goes on without what was to be allocated. */
+#include "tests/libevent/bev.h"
+
+#include <event2/listener.h>
+#include <event2/thread.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+
+/* How many allocations succeed before all others fail; -1: no limit. */
+static int allowed = -1;
+static int blocks;
+
+static bool is_allowed(void)
+{
+    if (allowed > 0)
+        allowed--;
+    return allowed != 0;
+}
+
+static void *count_malloc(size_t size)
+{
+    void *memory = is_allowed() ? malloc(size) : NULL;
+    blocks += memory != NULL;
+    return memory;
+}
+
+static void *count_realloc(void *memory, size_t size)
+{
+    void *moved = is_allowed() ? realloc(memory, size) : NULL;
+    blocks += !memory && moved;
+    return moved;
+}
+
+static void count_free(void *memory)
+{
+    blocks -= memory != NULL;
+    free(memory);
+}
+
+/* Returns whether the filter was made. */
+static bool make_filter(int limit)
+{
+    struct event_base *base = event_base_new();
+    struct bufferevent *pair[2];
+    CHECK_EQ(bufferevent_pair_new(base, 0, pair), 0);
+    note_all(pair[0], "below");
+    allowed = limit;
+    struct bufferevent *filter =
+        bufferevent_filter_new(pair[0], NULL, NULL, BEV_OPT_CLOSE_ON_FREE, NULL, NULL);
+    allowed = -1;
+    if (!filter) { /* what is below is as it was */
+        bufferevent_enable(pair[0], EV_READ);
+        bufferevent_write(pair[1], "abc", 3);
+        settle(base);
+        CHECK_TRACE("below:read 3;");
+    }
+    bufferevent_free(filter ? filter : pair[0]);
+    bufferevent_free(pair[1]);
+    event_base_free(base);
+    return filter;
+}
+
+TEST(a_filter_without_memory_is_not_made)
+{
+    event_set_mem_functions(count_malloc, count_realloc, count_free);
+    int before = blocks, limit = 0;
+    while (!make_filter(limit)) {
+        CHECK_EQ(blocks, before);
+        limit++;
+    }
+    CHECK_EQ(blocks, before);
+    CHECK(limit >= 5);
+}
+
+/* Allow more and more allocations, until the object is made: then none has failed, and before it
+ * nothing is left of it. */
+static void *make(void *(*fn)(void *), void *argument)
+{
+    void *made = NULL;
+    for (int limit = 0; !made; limit++) {
+        int before = blocks;
+        allowed = limit;
+        made = fn(argument);
+        CHECK(!made || allowed > 0);
+        allowed = -1;
+        CHECK(made || blocks == before);
+    }
+    return made;
+}
+
+static void *make_base(void *unused)
+{
+    (void)unused;
+    return event_base_new();
+}
+
+static void *make_listener(void *base)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return evconnlistener_new_bind(base, NULL, NULL, LEV_OPT_THREADSAFE | LEV_OPT_CLOSE_ON_FREE, -1,
+                                   (struct sockaddr *)&address, sizeof address);
+}
+
+static void *make_group(void *base)
+{
+    struct ev_token_bucket_cfg *cfg = ev_token_bucket_cfg_new(1, 1, 1, 1, NULL);
+    if (!cfg)
+        return NULL;
+    struct bufferevent_rate_limit_group *group = bufferevent_rate_limit_group_new(base, cfg);
+    ev_token_bucket_cfg_free(cfg);
+    return group;
+}
+
+TEST(what_has_no_memory_for_its_lock_is_not_made)
+{
+    event_set_mem_functions(count_malloc, count_realloc, count_free);
+    CHECK_EQ(evthread_use_pthreads(), 0);
+    int before = blocks;
+    struct event_base *base = make(make_base, NULL);
+    struct evconnlistener *listener = make(make_listener, base);
+    struct bufferevent_rate_limit_group *group = make(make_group, base);
+    bufferevent_rate_limit_group_free(group);
+    evconnlistener_free(listener);
+    event_base_free(base);
+    CHECK_EQ(blocks, before);
+}
