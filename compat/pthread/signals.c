@@ -303,8 +303,9 @@ static bool is_ignored(int number)
     return action.handler == (void *)SIG_DFL && by_default & GS_SIGNAL(number);
 }
 
-/* As the kernel: a signal that is blocked is not ignored, also while the task waits for it. Programs
- * that posix_spawn has started have those of the C library ignored, whose timers wait for one. */
+/* As the kernel: a signal that is blocked is not ignored, also while the task waits for it.
+ * Programs that posix_spawn has started have those of the C library ignored, whose timers wait for
+ * one. */
 void gs_signal_task(struct task *task, int number, const siginfo_t *info)
 {
     if (is_ignored(number) && !(atomic_load(&task->mask) & GS_SIGNAL(number)))

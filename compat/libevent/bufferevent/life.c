@@ -140,7 +140,7 @@ static void on_finalized(struct event_callback *callback, void *argument)
     }
 }
 
-/* A callback that was waiting for the lock when it ended takes and releases a reference once more. */
+/* A callback that was waiting for the lock when it ended takes and releases a reference again. */
 bool gs_bev_end(struct gs_bev *bev)
 {
     if (!bev->is_unlinked && bev->open.be_ops->unlink)
