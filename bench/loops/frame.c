@@ -53,8 +53,10 @@ void frame_hides_control_calls(void)
 }
 
 /* Exported, so that shared libraries call this function in place of the C library's. */
-__attribute__((visibility("default"))) int epoll_ctl(int set, int operation, int fd,
-                                                     struct epoll_event *event)
+__attribute__((visibility("default"))) int
+counted_control(int set, int operation, int fd, struct epoll_event *event) __asm__("epoll_ctl");
+
+int counted_control(int set, int operation, int fd, struct epoll_event *event)
 {
     control_calls++;
     return (int)syscall(SYS_epoll_ctl, set, operation, fd, event);

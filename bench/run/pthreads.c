@@ -102,22 +102,24 @@ static void work_single(void)
     }
 }
 
+static long number_after(const char *name)
+{
+    char line[128];
+    long number = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    if (!file)
+        exit(1);
+    while (fgets(line, sizeof line, file))
+        if (!strncmp(line, name, strlen(name)))
+            number = strtol(line + strlen(name), NULL, 10);
+    fclose(file);
+    return number;
+}
+
 /* Of the process, and what the kernel has for its threads: 16 KiB of stack each. */
 static long memory(void)
 {
-    long total = 0, resident = 0, threads = 0;
-    char line[128];
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file || fscanf(file, "%ld %ld", &total, &resident) != 2)
-        exit(1);
-    fclose(file);
-    file = fopen("/proc/self/status", "r");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "Threads: %ld", &threads) == 1)
-            break;
-    if (file)
-        fclose(file);
-    return resident * 4096 + threads * 16384;
+    return number_after("VmRSS:") * 1024 + number_after("Threads:") * 16384;
 }
 
 static int work_blocked(void)

@@ -225,10 +225,15 @@ int gs_stacks_class_to_give_back(size_t stack_size)
 }
 
 /* Sanitizers make frames larger than what was proven. */
+#if GS_ASAN || GS_TSAN
+#define HAS_EXACT false
+#else
+#define HAS_EXACT has_reservation
+#endif
+
 int gs_stacks_class_exact(size_t stack_size)
 {
-    bool has_exact = has_reservation && !GS_ASAN && !GS_TSAN;
-    int class = has_exact ? class_among(stack_size, FIRST_EXACT, RESERVED_CLASSES) : -1;
+    int class = HAS_EXACT ? class_among(stack_size, FIRST_EXACT, RESERVED_CLASSES) : -1;
     return class < 0 ? gs_stacks_class(stack_size) : class;
 }
 

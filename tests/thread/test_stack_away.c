@@ -356,7 +356,7 @@ static void *exceed_limit(void *unused)
     MUST_EQ(stats_now().away, 0);
     for (int i = 1; i < 4 * MANY; i++)
         threads[i] = spawn_as(&private, wait_with_locals, (void *)PARKED);
-    wait_until_away(3 * MANY);
+    wait_until_away(UINT64_C(3) * MANY);
     for (int i = 0; i < 4 * MANY; i++)
         gs_thread_unpark(threads[i]);
     for (int i = 0; i < 4 * MANY; i++)

@@ -54,10 +54,11 @@ static struct iovec vector(void *bytes)
 
 CALL(read, (void)!read(pipe_fds[0], bytes, 1))
 CALL(readv, struct iovec iov = vector(bytes); (void)!readv(pipe_fds[0], &iov, 1))
-CALL(recv, recv(pair[0], bytes, 1, 0))
+CALL(recv, (void)!recv(pair[0], bytes, 1, 0))
 CALL(recvfrom, recvfrom(pair[0], bytes, 1, 0, NULL, NULL))
 CALL(recvmsg, struct iovec iov = vector(bytes);
-     struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1}; recvmsg(pair[0], &message, 0))
+     struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+     (void)!recvmsg(pair[0], &message, 0))
 CALL(accept, accept(listener, NULL, NULL))
 CALL(accept4, accept4(listener, NULL, NULL, 0))
 CALL(pause, pause())

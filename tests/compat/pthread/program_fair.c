@@ -39,7 +39,7 @@ static void sleep_beside_one_that_computes(void)
     for (int i = 0; i < SLEEPS; i++)
         sleep_ms(1);
     is_over = true;
-    SHOW(finish(spinner) < SLEEPS * MS_PER_SLEEP_MAX);
+    SHOW(finish(spinner) < (long)SLEEPS * MS_PER_SLEEP_MAX);
 }
 
 int main(void)

@@ -318,7 +318,7 @@ static void test_aio(void)
         blocks[i] = (struct aiocb){.aio_fildes = file_fd,
                                    .aio_buf = out[i],
                                    .aio_nbytes = 8,
-                                   .aio_offset = i * 8,
+                                   .aio_offset = i * 8L,
                                    .aio_lio_opcode = LIO_WRITE};
         list[i] = &blocks[i];
     }

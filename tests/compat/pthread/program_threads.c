@@ -43,10 +43,11 @@ static void *own_id(void *unused)
 static void *set_same_word(void *unused)
 {
     unsigned *word = NULL;
-    long result = prctl(PR_GET_TID_ADDRESS, &word);
-    bool is_own = word && *word == (unsigned)syscall(SYS_gettid);
     (void)unused;
-    return (void *)(result + is_own + (syscall(SYS_set_tid_address, word) == (long)*word) * 2);
+    if (prctl(PR_GET_TID_ADDRESS, &word) || !word)
+        return NULL;
+    long own = *word == (unsigned)syscall(SYS_gettid);
+    return (void *)(own + (syscall(SYS_set_tid_address, word) == (long)*word ? 2L : 0L));
 }
 
 /* It is joined while its word is another one for a moment. */

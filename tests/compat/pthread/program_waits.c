@@ -267,7 +267,7 @@ static void *sleep_far(void *far)
 /* A time that must be over though nobody else runs, and one that is far away. */
 static void test_sleeps(void)
 {
-    struct timespec before, far = {1l << 40, 0};
+    struct timespec before, far = {1L << 40, 0};
     clock_gettime(CLOCK_MONOTONIC, &before);
     struct timespec at = after_ms(CLOCK_MONOTONIC, 10);
     SHOW(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL));

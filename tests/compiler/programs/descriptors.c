@@ -108,8 +108,9 @@ static void pass(int from, int to)
     sendmsg(to, &message, 0);
     close(pipes[0]);
     int received = -1;
-    recvmsg(from, &message, 0);
-    memcpy(&received, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
+    if (recvmsg(from, &message, 0) < 0 || !(control = CMSG_FIRSTHDR(&message)))
+        abort();
+    memcpy(&received, CMSG_DATA(control), sizeof(int));
     wait_once(received, pipes[1]);
     close(received);
     close(pipes[1]);
