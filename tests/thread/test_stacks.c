@@ -237,7 +237,8 @@ TEST(overflow_is_reported_on_pages_of_every_size)
         stack_class = i / PAGE_SIZES;
         size_t stack_size = promised[stack_class];
         if (!stack_size || page_size < (size_t)sysconf(_SC_PAGESIZE) ||
-            is_small_for_sanitizer(stack_size) || is_too_deep(stack_size))
+            is_small_for_sanitizer(stack_size) || is_too_deep(stack_size) ||
+            is_large_for_emulator(stack_size))
             continue;
         CHECK(is_segv(in_child(run_on_pages)));
         CHECK_REPORTED("^stack overflow: thread \"glutton\" needs more than its [0-9]+ bytes$");
