@@ -21,7 +21,7 @@ struct ring_sending {
         struct gs_op send;
         struct gs_io room;
     };
-    struct serve_output *output; /* if it has several parts; or NULL */
+    struct serve_output output; /* unless it waits for room */
     struct msghdr message;
 };
 
@@ -111,15 +111,12 @@ static void hand_over(struct ring_connection *ring, uint64_t now_ns)
 
 static void end_sending(struct ring_connection *ring)
 {
-    if (ring->sending)
-        free(ring->sending->output);
     free(ring->sending);
     ring->sending = NULL;
 }
 
 static void on_sent(struct gs_op *op, int64_t result)
 {
-    static const struct serve_output one_part = {.count = 1};
     const struct ring_sending *sending = gs_container_of(op, struct ring_sending, send);
     struct ring_connection *ring = sending->ring;
     struct event_connection *connection = &ring->connection;
@@ -129,8 +126,7 @@ static void on_sent(struct gs_op *op, int64_t result)
         return;
     }
     ssize_t n = result == -EINTR ? -EAGAIN : (ssize_t)result;
-    serve_connection_sent(&connection->base, sending->output ? sending->output : &one_part, n,
-                          gs_loop_now(worker->loop));
+    serve_connection_sent(&connection->base, &sending->output, n, gs_loop_now(worker->loop));
     connection->send_nomem = serve_is_nomem(n);
     end_sending(ring);
     advance(worker, connection);
@@ -143,35 +139,29 @@ static struct ring_sending *begin_sending(struct ring_connection *ring, bool wai
         return NULL;
     sending->ring = ring;
     sending->waits_for_room = waits_for_room;
-    sending->output = NULL;
     ring->sending = sending;
     return sending;
 }
 
-static int start_send(struct ring_sending *sending, const struct serve_output *output)
+static int start_send(struct ring_sending *sending)
 {
+    struct serve_output *output = &sending->output;
     int fd = sending->ring->connection.base.fd;
     if (output->count == 1)
         return gs_op_send(&sending->send, fd, output->parts[0].iov_base, output->parts[0].iov_len,
                           output->flags);
-    sending->output = malloc(sizeof *sending->output);
-    if (!sending->output)
-        return -ENOMEM;
-    *sending->output = *output;
-    sending->message =
-        (struct msghdr){.msg_iov = sending->output->parts, .msg_iovlen = output->count};
+    sending->message = (struct msghdr){.msg_iov = output->parts, .msg_iovlen = output->count};
     return gs_op_sendmsg(&sending->send, fd, &sending->message, output->flags);
 }
 
 static int send_memory(struct ring_connection *ring)
 {
-    struct serve_output output;
     struct ring_sending *sending = begin_sending(ring, false);
     if (!sending)
         return -ENOMEM;
     gs_op_init(&sending->send, worker_of(ring)->loop, on_sent);
-    serve_connection_output(&ring->connection.base, &output);
-    int err = start_send(sending, &output);
+    serve_connection_output(&ring->connection.base, &sending->output);
+    int err = start_send(sending);
     if (err)
         end_sending(ring);
     return err;

@@ -1,43 +1,10 @@
 #include "tests/libevent/bytes.h"
+#include "tests/libevent/failing_memory.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-/* How many allocations succeed before all others fail; -1: no limit. */
-static int allowed = -1;
-static bool has_failed;
-static int blocks;
-
-static bool is_allowed(void)
-{
-    if (allowed > 0)
-        allowed--;
-    else if (!allowed)
-        return !(has_failed = true);
-    return true;
-}
-
-static void *count_malloc(size_t size)
-{
-    void *memory = is_allowed() ? malloc(size) : NULL;
-    blocks += memory != NULL;
-    return memory;
-}
-
-static void *count_realloc(void *memory, size_t size)
-{
-    void *moved = is_allowed() ? realloc(memory, size) : NULL;
-    blocks += !memory && moved;
-    return moved;
-}
-
-static void count_free(void *memory)
-{
-    blocks -= memory != NULL;
-    free(memory);
-}
 
 /* ---- Operations that need memory, on "abc" and "def" ---- */
 
@@ -139,7 +106,7 @@ static void check_unchanged(struct evbuffer *buffer, struct evbuffer *other)
 
 TEST(an_operation_without_memory_fails_and_changes_nothing)
 {
-    event_set_mem_functions(count_malloc, count_realloc, count_free);
+    count_memory();
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
         int failures = 0;
         bool is_done = false;

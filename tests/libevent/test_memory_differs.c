@@ -1,41 +1,11 @@
 /* Allocations that fail where libevent crashes, or goes on without what was to be allocated. */
 #include "tests/libevent/bev.h"
+#include "tests/libevent/failing_memory.h"
 
 #include <event2/listener.h>
 #include <event2/thread.h>
 #include <netinet/in.h>
 #include <stdlib.h>
-
-/* How many allocations succeed before all others fail; -1: no limit. */
-static int allowed = -1;
-static int blocks;
-
-static bool is_allowed(void)
-{
-    if (allowed > 0)
-        allowed--;
-    return allowed != 0;
-}
-
-static void *count_malloc(size_t size)
-{
-    void *memory = is_allowed() ? malloc(size) : NULL;
-    blocks += memory != NULL;
-    return memory;
-}
-
-static void *count_realloc(void *memory, size_t size)
-{
-    void *moved = is_allowed() ? realloc(memory, size) : NULL;
-    blocks += !memory && moved;
-    return moved;
-}
-
-static void count_free(void *memory)
-{
-    blocks -= memory != NULL;
-    free(memory);
-}
 
 /* Returns whether the filter was made. */
 static bool make_filter(int limit)
@@ -62,7 +32,7 @@ static bool make_filter(int limit)
 
 TEST(a_filter_without_memory_is_not_made)
 {
-    event_set_mem_functions(count_malloc, count_realloc, count_free);
+    count_memory();
     int before = blocks, limit = 0;
     while (!make_filter(limit)) {
         CHECK_EQ(blocks, before);
@@ -79,9 +49,10 @@ static void *make(void *(*fn)(void *), void *argument)
     void *made = NULL;
     for (int limit = 0; !made; limit++) {
         int before = blocks;
+        has_failed = false;
         allowed = limit;
         made = fn(argument);
-        CHECK(!made || allowed > 0);
+        CHECK(!made || !has_failed);
         allowed = -1;
         CHECK(made || blocks == before);
     }
@@ -114,7 +85,7 @@ static void *make_group(void *base)
 
 TEST(what_has_no_memory_for_its_lock_is_not_made)
 {
-    event_set_mem_functions(count_malloc, count_realloc, count_free);
+    count_memory();
     CHECK_EQ(evthread_use_pthreads(), 0);
     int before = blocks;
     struct event_base *base = make(make_base, NULL);
