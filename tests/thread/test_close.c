@@ -18,7 +18,7 @@ enum {
 };
 
 /* The deadline of each wait; a thread that was not woken fails its test then. */
-#define TIMEOUT_NS (5 * GS_SECOND)
+#define TIMEOUT_NS (30 * GS_SECOND)
 
 static int fds[2];
 static atomic_uint begun;
