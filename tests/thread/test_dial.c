@@ -88,13 +88,6 @@ static void list_places(const struct place *places, unsigned count)
     names[0] = (struct name){"name", listed, count};
 }
 
-/* There is no monitor, which opens files: the number of descriptors counts. */
-static void run_unwatched(unsigned workers, gs_thread_fn *first)
-{
-    const struct gs_threads_options options = {.workers = workers, .stuck_ns = GS_NEVER};
-    CHECK_EQ(gs_threads_run(&options, first, NULL, NULL), 0);
-}
-
 static void run_both_unwatched(gs_thread_fn *first)
 {
     run_unwatched(1, first);
