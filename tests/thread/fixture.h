@@ -53,8 +53,8 @@ static inline void run_both(gs_thread_fn *first)
     run_with(3, first);
 }
 
-/* Run it without the monitor, which opens files: for tests to which the numbers of descriptors
- * matter. */
+/* Run it without the monitor, which is a kernel thread and opens files: for tests that fork, or to
+ * which the numbers of descriptors matter. */
 static inline void run_unwatched(unsigned workers, gs_thread_fn *first)
 {
     const struct gs_threads_options options = {.workers = workers, .stuck_ns = GS_NEVER};
