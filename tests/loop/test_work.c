@@ -461,7 +461,7 @@ TEST(child_gets_the_work_of_the_parent_canceled_and_has_a_pool_of_its_own)
     gs_loop_free(loop);
 }
 
-/* So that none is started during a fork. */
+/* So that no kernel thread is started during a fork. */
 static void start_threads(void)
 {
     occupy(4);
