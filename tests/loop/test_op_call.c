@@ -245,7 +245,7 @@ TEST(loop_can_be_freed_while_a_file_is_opened)
         if (result >= 0 && result != 1)
             close((int)result);
         /* io_uring closes its own later than the call that frees the loop. */
-        for (int tries = 0; count_descriptors() != before && tries < 100; tries++)
+        for (int tries = 0; count_descriptors() != before && tries < 10000; tries++)
             usleep(1000);
         CHECK_EQ(count_descriptors(), before);
     }

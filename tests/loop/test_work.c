@@ -273,8 +273,17 @@ TEST(unreferenced_work_does_not_keep_the_loop_running)
     gs_loop_free(loop);
 }
 
+/* Whether the loop, which is being freed, has taken back the last of the items that wait. It writes
+ * this without a lock. */
+NOT_FOR_TSAN static bool is_last_taken_back(void)
+{
+    return *(volatile bool *)&items[3].work.is_canceled;
+}
+
 static void *release_later(void *unused)
 {
+    while (!is_last_taken_back())
+        usleep(1000);
     usleep(20000);
     release(1);
     return unused;

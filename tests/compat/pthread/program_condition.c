@@ -141,6 +141,7 @@ static void test_cancel(int type)
     waiting = is_locked_in_cleanup = 0;
     pthread_t thread = start(wait_for_cancel, (void *)(long)type);
     wait_until_waiting();
+    sleep_ms(5); /* the mutex is free a little before the thread sleeps */
     SHOW(pthread_cancel(thread));
     SHOW(finish(thread) == (long)PTHREAD_CANCELED);
     SHOW(is_locked_in_cleanup);

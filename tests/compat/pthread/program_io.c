@@ -209,10 +209,13 @@ static void test_readiness(void)
 
 /* ---- Files and locks ---- */
 
+static sem_t has_tried;
+
 static void *lock_file(void *path)
 {
     int fd = open(path, O_RDWR);
     SHOW_ERROR(flock(fd, LOCK_EX | LOCK_NB));
+    sem_post(&has_tried);
     int err = flock(fd, LOCK_EX);
     close(fd);
     return (void *)(long)err;
@@ -240,7 +243,9 @@ static void test_files(void)
     printf("%s %s\n", bytes, bytes + 8);
     SHOW_ERROR(read(fd, bytes, 8));
     SHOW_ERROR(flock(fd, LOCK_EX));
+    sem_init(&has_tried, 0, 0);
     pthread_t thread = start(lock_file, path);
+    sem_wait(&has_tried);
     sleep_ms(20);
     SHOW_ERROR(flock(fd, LOCK_UN));
     SHOW(finish(thread));
