@@ -1,4 +1,5 @@
 #include "tests/loop/fixture.h"
+#include "thread/sanitizer.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -462,7 +463,7 @@ TEST(child_gets_the_work_of_the_parent_canceled_and_has_a_pool_of_its_own)
 
 /* gcc's address sanitizer does not hold its allocator's locks during a fork, and the pool's kernel
  * threads allocate when they start. */
-#if !defined(__SANITIZE_ADDRESS__) || defined(__clang__)
+#if !GS_ASAN || defined(__clang__)
 /* At any point of a kernel thread's way through its work. */
 TEST(fork_may_happen_at_any_moment_of_work)
 {
