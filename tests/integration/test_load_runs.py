@@ -215,7 +215,7 @@ def test_connections_beyond_the_file_limit_are_divided_among_processes(
 
 def test_the_progress_is_shown_on_a_terminal(start: Callable[..., Load]) -> None:
     controller, terminal = pty.openpty()
-    run = start("-c", "2", "-d", "700ms", stderr=terminal)
+    run = start("-c", "2", "-d", "1500ms", stderr=terminal)
     os.close(terminal)
     output = b""
     with contextlib.suppress(OSError):
