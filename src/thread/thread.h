@@ -54,7 +54,9 @@ enum claim {
 /* Whether the thread is parked, or has a wake-up pending (gs_thread_park). */
 enum park_state { PARK_EMPTY, PARK_NOTIFIED, PARK_PARKED };
 
-enum cancel_state { CANCEL_NONE, CANCEL_SENT, CANCEL_DELIVERED, CANCEL_FINISHED };
+/* FINISHED is 0, as is a control block whose memory was given back: gs_threads_cancel_all may have
+ * found its thread live before. */
+enum cancel_state { CANCEL_FINISHED, CANCEL_NONE, CANCEL_SENT, CANCEL_DELIVERED };
 
 struct claimed;
 
