@@ -148,6 +148,7 @@ static void forget_user_stack_threads(const struct gs_thread *self)
 
 static int become_child(struct worker *worker, struct gs_thread *self)
 {
+    unsigned sent = CANCEL_SENT;
     int err = renew_loop(worker);
     gs_symbols_after_fork();
     gs_backtrace_after_fork();
@@ -156,9 +157,12 @@ static int become_child(struct worker *worker, struct gs_thread *self)
     gs_files_reset();
     gs_stacks_after_fork(worker, self);
     forget_user_stack_threads(self);
+    self->joiner = NULL;
     self->watchers.first = NULL;
     self->bound_worker = NULL;
     self->timer_ns = GS_NEVER; /* the previous loop had the timer */
+    /* The message is lost with the inboxes: it would have completed the thread. */
+    atomic_compare_exchange_strong(&self->cancel, &sent, CANCEL_DELIVERED);
     reset_worker(worker);
     forget_others(worker);
     reset_runtime();
