@@ -436,15 +436,19 @@ static void send_uncached(void *argument)
     while (sending->result == -EINTR);
 }
 
-/* Run sendfile in the pool, where it may wait for the disk. */
+/* Run sendfile in the pool, where it may wait for the disk. Meanwhile another thread, also of this
+ * worker, may have found the bit clear, and waits: no event need come if there is still room. */
 static ssize_t run_uncached(const struct io_call *call, uint64_t deadline_ns)
 {
     struct descriptor *descriptor = gs_descriptor(call->fd);
     struct sending sending = {.call = call};
     descriptor_clear(descriptor, GS_WRITE);
     int err = gs_run_blocking(send_uncached, &sending, deadline_ns);
-    if (err || sending.result != -EAGAIN)
-        descriptor_set(descriptor, GS_WRITE);
+    if (err || sending.result != -EAGAIN) {
+        spin_lock(&descriptor->lock);
+        gs_descriptor_notify(worker_current(), descriptor, GS_WRITE, 0);
+        spin_unlock(&descriptor->lock);
+    }
     return err ? err : sending.result;
 }
 
