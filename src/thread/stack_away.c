@@ -356,7 +356,8 @@ static bool step(struct worker *worker, uint64_t now_ns)
         is_over = !next_word(&worker->sweep);
         if (!is_over)
             look_at_word(worker, &batch, now_ns);
-        if (gs_stack_away_count() - before >= STEP_STACKS)
+        /* Others may bring back more than this step gives back. */
+        if ((int64_t)(gs_stack_away_count() - before) >= STEP_STACKS)
             break;
     }
     give_back(worker, &batch, now_ns);
