@@ -168,6 +168,27 @@ TEST(post_in_the_child_ends_no_wait_for_another_semaphore)
                                     .lock = &semaphore.lock});
 }
 
+/* The stack of the waiting thread is not free in a child of the child, either. */
+static void post_in_grandchild(struct gs_thread *waiting)
+{
+    int status;
+    pid_t pid = gs_fork();
+    MUST(pid >= 0);
+    if (!pid) {
+        alarm(CHILD_SECONDS);
+        post_among_newcomers(waiting);
+        _exit(7);
+    }
+    MUST_EQ(gs_sys_wait4(pid, &status, 0), pid);
+    MUST_EQ(status, 7 << 8);
+}
+
+TEST(post_in_a_grandchild_ends_no_wait_for_another_semaphore)
+{
+    test_scenario(
+        (struct scenario){.wait = wait_for_post, .act = post_in_grandchild, .finish = post});
+}
+
 /* ---- Unpark and cancel ---- */
 
 static void *park(void *unused)
