@@ -157,6 +157,38 @@ static void test_pipe(void)
     close(ends[0]);
 }
 
+/* A pipe that is full most of the time, while its reader takes from it. */
+enum { BLOCK = 4096, BLOCKS = 10000 };
+
+static void *write_blocks(void *unused)
+{
+    char bytes[BLOCK];
+    long total = 0;
+    (void)unused;
+    for (int i = 0; i < BLOCKS; i++) {
+        memset(bytes, i % 251, sizeof bytes);
+        total += write(ends[1], bytes, sizeof bytes);
+    }
+    close(ends[1]);
+    return (void *)total;
+}
+
+static void test_blocks(void)
+{
+    static unsigned char bytes[1 << 16];
+    ssize_t n;
+    long total = 0, wrong = 0;
+    SHOW_ERROR(pipe(ends));
+    pthread_t thread = start(write_blocks, NULL);
+    while ((n = read(ends[0], bytes, sizeof bytes)) > 0)
+        for (ssize_t i = 0; i < n; i++, total++)
+            wrong += bytes[i] != total / BLOCK % 251;
+    SHOW(total);
+    SHOW(wrong);
+    SHOW(finish(thread));
+    close(ends[0]);
+}
+
 /* ---- Readiness ---- */
 
 static void *write_later(void *fd)
@@ -260,6 +292,7 @@ int main(void)
     test_server();
     test_shutdown();
     test_pipe();
+    test_blocks();
     test_readiness();
     test_files();
     return 0;
