@@ -126,6 +126,19 @@ static void test_shutdown(void)
     SHOW_ERROR(write(1000, &byte, 1));
 }
 
+static void test_datagrams(void)
+{
+    int pair[2];
+    char bytes[16];
+    SHOW_ERROR(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
+    SHOW_ERROR(send(pair[0], "abc", 3, 0));
+    SHOW_ERROR(send(pair[0], "defg", 4, 0));
+    SHOW_ERROR(recv(pair[1], bytes, sizeof bytes, MSG_WAITALL));
+    SHOW_ERROR(recv(pair[1], bytes, sizeof bytes, MSG_WAITALL));
+    close(pair[0]);
+    close(pair[1]);
+}
+
 /* ---- Pipes ---- */
 
 static int ends[2];
@@ -291,6 +304,7 @@ int main(void)
 {
     test_server();
     test_shutdown();
+    test_datagrams();
     test_pipe();
     test_blocks();
     test_readiness();
