@@ -169,6 +169,17 @@ static bool is_valid(const long *arguments)
     return arguments[2] > 0 && arguments[2] <= IOVECS_MAX && arguments[1];
 }
 
+/* An array that is larger than ours, or none, which the kernel refuses at once. */
+static long call_kernel(struct task *task, long number, const long *arguments)
+{
+    if (arguments[2] <= IOVECS_MAX)
+        return gs_syscall(number, arguments[0], arguments[1], arguments[2], 0, 0, 0);
+    long n = gs_pool_call(task, number, arguments);
+    if (n == -EPIPE)
+        gs_raise_pipe_signal(task);
+    return n;
+}
+
 long gs_call_readv(struct task *task, const long *arguments, ucontext_t *context)
 {
     int fd = (int)arguments[0];
@@ -176,7 +187,7 @@ long gs_call_readv(struct task *task, const long *arguments, ucontext_t *context
                              .msg_iovlen = (size_t)arguments[2]};
     (void)context;
     if (!is_valid(arguments))
-        return gs_syscall(SYS_readv, fd, arguments[1], arguments[2], 0, 0, 0);
+        return call_kernel(task, SYS_readv, arguments);
     long n = gs_socket_receive_message(task, fd, &message, 0);
     return n == -ENOTSOCK ? read_file(task, fd, message.msg_iov, (long)message.msg_iovlen) : n;
 }
@@ -189,7 +200,7 @@ long gs_call_writev(struct task *task, const long *arguments, ucontext_t *contex
                              .msg_iovlen = (size_t)arguments[2]};
     (void)context;
     if (!is_valid(arguments))
-        return gs_syscall(SYS_writev, fd, arguments[1], arguments[2], 0, 0, 0);
+        return call_kernel(task, SYS_writev, arguments);
     long n = gs_socket_send_message(task, fd, &message, 0);
     if (n != -ENOTSOCK)
         return n;

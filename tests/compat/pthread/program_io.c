@@ -202,6 +202,40 @@ static void test_blocks(void)
     close(ends[0]);
 }
 
+/* As many pieces as few programs use: a byte each. */
+enum { PIECES = 100 };
+
+static void make_pieces(char bytes[PIECES], struct iovec ret_pieces[PIECES])
+{
+    for (int i = 0; i < PIECES; i++)
+        ret_pieces[i] = (struct iovec){bytes + i, 1};
+}
+
+static void *write_pieces(void *unused)
+{
+    char bytes[PIECES];
+    struct iovec pieces[PIECES];
+    (void)unused;
+    make_pieces(bytes, pieces);
+    memset(bytes, 3, sizeof bytes);
+    sleep_ms(10);
+    return (void *)writev(ends[1], pieces, PIECES);
+}
+
+static void test_pieces(void)
+{
+    char bytes[PIECES] = "";
+    struct iovec pieces[PIECES];
+    make_pieces(bytes, pieces);
+    SHOW_ERROR(pipe(ends));
+    pthread_t thread = start(write_pieces, NULL);
+    SHOW_ERROR(readv(ends[0], pieces, PIECES));
+    SHOW(bytes[0] + bytes[PIECES - 1]);
+    SHOW(finish(thread));
+    close(ends[0]);
+    close(ends[1]);
+}
+
 /* ---- Readiness ---- */
 
 static void *write_later(void *fd)
@@ -307,6 +341,7 @@ int main(void)
     test_datagrams();
     test_pipe();
     test_blocks();
+    test_pieces();
     test_readiness();
     test_files();
     return 0;
