@@ -107,7 +107,7 @@ static void unlink_task(struct task *task)
     task->is_live = false;
 }
 
-/* tid 0: a new one. */
+/* tid 0: a new one. Signals of the process go to others until it has the mask of its parent. */
 struct task *gs_task_new(unsigned tid)
 {
     gs_run_acquire(&gs_tasks_lock);
@@ -121,6 +121,7 @@ struct task *gs_task_new(unsigned tid)
         *task = (struct task){.control = control,
                               .tid = tid ? tid : new_tid(),
                               .wake = WAKE_DONE,
+                              .mask = ~(gs_signals)0,
                               .alternate_stack = {.ss_flags = SS_DISABLE}};
         link_task(task);
     }

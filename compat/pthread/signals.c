@@ -105,6 +105,14 @@ static bool changes_receiver(gs_signals changed)
     return changes;
 }
 
+/* A sender that has seen the task's previous mask has made its signal pending when this returns: it
+ * chooses the task under the lock. */
+static void await_senders(void)
+{
+    gs_run_acquire(&gs_tasks_lock);
+    gs_run_release(&gs_tasks_lock);
+}
+
 void gs_set_mask(struct task *task, gs_signals mask, bool is_internal)
 {
     mask &= ~(UNBLOCKABLE | GS_SIGNAL(SIGSYS));
@@ -122,6 +130,8 @@ void gs_set_mask(struct task *task, gs_signals mask, bool is_internal)
         take_from_kernel(task, changed & ~blocked);
     if (changes)
         gs_receiver_update(blocked != 0);
+    if (blocked)
+        await_senders();
     if (atomic_load(&task->pending) & blocked)
         pass_on(task, blocked);
 }
@@ -380,6 +390,7 @@ void gs_signals_end(struct task *task)
 {
     struct queued_signal *queued;
     atomic_store(&task->mask, ~(gs_signals)0);
+    await_senders();
     if (!atomic_load(&task->pending))
         return;
     pass_on(task, ~(gs_signals)0);
