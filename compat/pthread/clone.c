@@ -279,12 +279,19 @@ long gs_clone3(struct task *task, ucontext_t *context)
 
 /* ---- End ---- */
 
+/* It waits here or, if processes share the mutex, in the kernel. */
+static void wake_one(const uint32_t *word)
+{
+    if (!gs_futex_wake(word, 1, FUTEX_BITSET_MATCH_ANY))
+        gs_syscall(SYS_futex, (long)word, FUTEX_WAKE, 1, 0, 0, 0);
+}
+
 /* As the kernel does for the robust mutexes that a thread holds when it ends. */
 static void release_robust(struct task *task, uint32_t *word, bool is_pending)
 {
     uint32_t old = __atomic_load_n(word, __ATOMIC_SEQ_CST);
     if (is_pending && !(old & FUTEX_TID_MASK)) {
-        gs_futex_wake(word, 1, FUTEX_BITSET_MATCH_ANY);
+        wake_one(word);
         return;
     }
     while ((old & FUTEX_TID_MASK) == task->tid) {
@@ -292,8 +299,8 @@ static void release_robust(struct task *task, uint32_t *word, bool is_pending)
         if (!__atomic_compare_exchange_n(word, &old, changed, false, __ATOMIC_SEQ_CST,
                                          __ATOMIC_SEQ_CST))
             continue;
-        if (old & FUTEX_WAITERS && !gs_futex_wake(word, 1, FUTEX_BITSET_MATCH_ANY))
-            gs_syscall(SYS_futex, (long)word, FUTEX_WAKE, 1, 0, 0, 0);
+        if (old & FUTEX_WAITERS)
+            wake_one(word);
         return;
     }
 }

@@ -180,6 +180,10 @@ static void handle_fault(int number, const siginfo_t *info, ucontext_t *context)
                       !(atomic_load(&task->mask) & GS_SIGNAL(number));
     if (!is_handled) {
         struct kernel_action none = {.handler = (void *)SIG_DFL};
+        if (is_in_program()) {
+            gs_task_enter(task);
+            gs_tasks_release_robust();
+        }
         gs_syscall(SYS_rt_sigaction, number, (long)&none, 0, sizeof none.mask, 0, 0);
         if (number == SIGSYS || number == SIGTRAP)
             gs_signal_default(number);

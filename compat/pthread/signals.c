@@ -198,13 +198,14 @@ struct kernel_action gs_action_of(int number)
     return action;
 }
 
-/* Whether the kernel has our handler for it: also without one of the program's for the faults that
- * our accesses to its memory may cause (gs_run_copy). */
+/* Whether the kernel has our handler for it: also without one of the program's for faults. Our
+ * accesses to its memory may cause them (gs_run_copy), and others end the process, which has robust
+ * mutexes to release. */
 static bool is_ours(int number, const struct kernel_action *action)
 {
-    bool may_be_access = number == SIGSEGV || number == SIGBUS;
+    bool may_be_fault = FAULTS & GS_SIGNAL(number);
     return is_handler(action) || number == KICK ||
-           (may_be_access && action->handler == (void *)SIG_DFL);
+           (may_be_fault && action->handler == (void *)SIG_DFL);
 }
 
 /* A fault in a handler must find its own handler; of others one comes at a time. Kicks, too: the
