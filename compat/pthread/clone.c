@@ -132,10 +132,10 @@ struct task *gs_task_new(unsigned tid)
 static void free_task(struct task *task)
 {
     gs_signals_uncount(task);
-    gs_scheduling_free(task);
     gs_run_acquire(&gs_tasks_lock);
     if (task->is_live)
         unlink_task(task);
+    gs_scheduling_free(task);
     task->next_free = free_tasks;
     free_tasks = task;
     gs_run_release(&gs_tasks_lock);
