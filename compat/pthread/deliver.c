@@ -213,15 +213,23 @@ void gs_on_signal(int number, siginfo_t *info, void *context)
         gs_syscall(SYS_rt_sigqueueinfo, gs_run.process_id, number, (long)info, 0, 0, 0);
 }
 
+/* The program's signal of that number: only the receiver takes it when it holds no lock. */
+static void pass_to_receiver(int number, siginfo_t *info, void *context)
+{
+    const int receiver = gs_run.process_id;
+    if (gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0) == receiver)
+        gs_on_signal(number, info, context);
+    else
+        gs_syscall(SYS_rt_tgsigqueueinfo, receiver, receiver, number, (long)info, 0, 0);
+}
+
 void gs_on_kick(int number, siginfo_t *info, void *context)
 {
     struct task *task = gs_task;
-    if (info->si_code == SI_TIMER && !task) {
-        gs_timer_expired(info);
+    if (info->si_code == SI_TIMER && !task && gs_timer_expired(info))
         return;
-    }
     if (info->si_code != -KICK) {
-        gs_on_signal(number, info, context);
+        pass_to_receiver(number, info, context);
         return;
     }
     if (!is_in_program())

@@ -338,7 +338,7 @@ void gs_on_kick(int number, siginfo_t *info, void *context);
 _Noreturn void gs_receiver_main(void *unused);
 void gs_receiver_update(bool is_synchronous);
 void gs_receiver_wake(void);
-void gs_timer_expired(const siginfo_t *kick); /* timers.c */
+bool gs_timer_expired(const siginfo_t *kick); /* timers.c */
 void gs_timers_forget(void);
 void gs_receiver_start(int receiver_tid); /* 0: there is none any more */
 
