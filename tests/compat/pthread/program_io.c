@@ -286,6 +286,32 @@ static void test_readiness(void)
     SHOW_ERROR(epoll_wait(900, &got, 1, -1));
 }
 
+static void *select_one(void *fd)
+{
+    fd_set readable;
+    FD_ZERO(&readable);
+    FD_SET((int)(long)fd, &readable);
+    return (void *)(long)select(FD_SETSIZE, &readable, NULL, NULL, NULL);
+}
+
+static void test_small_stack(void)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    SHOW_ERROR(pipe(ends));
+    pthread_attr_init(&attributes);
+    SHOW(pthread_attr_setstacksize(&attributes, 1 << 14));
+    bool is_started = !pthread_create(&thread, &attributes, select_one, (void *)(long)ends[0]);
+    SHOW(is_started);
+    sleep_ms(5);
+    SHOW_ERROR(write(ends[1], "1", 1));
+    if (is_started)
+        SHOW(finish(thread));
+    pthread_attr_destroy(&attributes);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 /* ---- Files and locks ---- */
 
 static void *lock_file(void *path)
@@ -343,6 +369,7 @@ int main(void)
     test_blocks();
     test_pieces();
     test_readiness();
+    test_small_stack();
     test_files();
     return 0;
 }
