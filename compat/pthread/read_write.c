@@ -66,7 +66,7 @@ static long read_file(struct task *task, int fd, const struct iovec *iov, long c
             return n;
         bool is_ready = is_last || (n == -EOPNOTSUPP && gs_is_ready(fd, POLLIN));
         if (is_ready || gs_is_nonblocking(fd))
-            return gs_syscall(SYS_readv, fd, (long)iov, count, 0, 0, 0);
+            return gs_or_restart(gs_syscall(SYS_readv, fd, (long)iov, count, 0, 0, 0));
         int err = gs_wait_for_descriptor(task, fd, POLLIN, GS_NEVER);
         if (err == -EINTR)
             return RESTART_IF_ASKED;
@@ -100,7 +100,7 @@ void gs_iovec_advance(struct iovec **iov, long *count, size_t n)
 static long write_rest(int fd, const struct iovec *iov, long count, size_t written)
 {
     long n = gs_syscall(SYS_writev, fd, (long)iov, count, 0, 0, 0);
-    return n >= 0 ? (long)written + n : written ? (long)written : n;
+    return n >= 0 ? (long)written + n : written ? (long)written : gs_or_restart(n);
 }
 
 /* A pipe takes what fits; the call has written everything when it returns. */

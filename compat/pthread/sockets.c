@@ -190,7 +190,7 @@ static long try_accept(struct task *task, const long *arguments)
     if (gs_is_ready(fd, POLLIN))
         result = gs_syscall(SYS_accept4, fd, arguments[1], arguments[2], arguments[3], 0, 0);
     gs_descriptor_unlock(fd);
-    return result;
+    return gs_or_restart(result);
 }
 
 long gs_call_accept4(struct task *task, const long *arguments, ucontext_t *context)

@@ -25,6 +25,7 @@
 #ifndef GS_COMPAT_PTHREAD_TASK_H
 #define GS_COMPAT_PTHREAD_TASK_H
 
+#include <errno.h>
 #include <gossamer/thread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -42,6 +43,12 @@ enum {
     RESTART_IF_ASKED = -512, /* again, or -EINTR if a handler without SA_RESTART was called */
     RESTART_NEVER = -514,    /* again if no handler was called */
 };
+
+/* The result of a system call on the worker, which a kick that came late may have interrupted. */
+static inline long gs_or_restart(long result)
+{
+    return result == -EINTR ? RESTART_IF_ASKED : result;
+}
 
 /* Why a wait has ended. */
 enum wake { WAKE_NONE, WAKE_DONE, WAKE_SIGNAL };
