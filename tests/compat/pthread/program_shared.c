@@ -154,8 +154,8 @@ static void kill_while_thread_holds(void)
 static void crash_while_thread_holds(void)
 {
     volatile char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    prctl(PR_SET_DUMPABLE, 0);
     end_while_thread_holds();
+    prctl(PR_SET_DUMPABLE, 0); /* no core */
     *page = 1;
 }
 
