@@ -369,6 +369,14 @@ static struct queued_signal *unqueue(struct task *task, gs_signals set, bool onl
     return found;
 }
 
+/* Only the process's first kernel thread may say who has sent it, if that was not by sigqueue. */
+static void return_to_kernel(int number, const siginfo_t *info)
+{
+    const int pid = gs_run.process_id;
+    if (gs_syscall(SYS_rt_sigqueueinfo, pid, number, (long)info, 0, 0, 0) == -EPERM)
+        gs_syscall(SYS_kill, pid, number, 0, 0, 0, 0);
+}
+
 /* Signals of the process that the task does not take any more go to another one, or back to the
  * kernel. */
 static void pass_on(struct task *task, gs_signals set)
@@ -381,8 +389,7 @@ static void pass_on(struct task *task, gs_signals set)
             return;
         int number = queued->info.si_signo;
         if (!gs_signal_process(number, &queued->info))
-            gs_syscall(SYS_rt_sigqueueinfo, gs_run.process_id, number, (long)&queued->info, 0, 0,
-                       0);
+            return_to_kernel(number, &queued->info);
         free(queued);
     }
 }
