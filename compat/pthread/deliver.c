@@ -195,8 +195,16 @@ static void handle_fault(int number, const siginfo_t *info, ucontext_t *context)
     context->uc_stack = task->alternate_stack;
 }
 
-/* A signal of the process, which the receiver takes. If all tasks block it now, the kernel shall
- * keep it: the receiver blocks it before it waits again. */
+/* Only the receiver itself may say who has sent it, if that was not by sigqueue. */
+static void pass_to_receiver(int receiver, int number, const siginfo_t *info)
+{
+    if (gs_syscall(SYS_rt_tgsigqueueinfo, receiver, receiver, number, (long)info, 0, 0) == -EPERM)
+        gs_syscall(SYS_tgkill, receiver, receiver, number, 0, 0, 0);
+}
+
+/* A signal of the process. Some are not blocked in other kernel threads, which may hold a lock now:
+ * they pass it to the receiver. If all tasks block it now, the kernel shall keep it: the receiver
+ * blocks it before it waits again. */
 void gs_on_signal(int number, siginfo_t *info, void *context)
 {
     enum { SET_USER = 33 }; /* the C library's, for each of its kernel threads */
@@ -209,18 +217,11 @@ void gs_on_signal(int number, siginfo_t *info, void *context)
         call(&handler);
         return;
     }
-    if (!gs_signal_process(number, info))
-        gs_syscall(SYS_rt_sigqueueinfo, gs_run.process_id, number, (long)info, 0, 0, 0);
-}
-
-/* The program's signal of that number: only the receiver takes it when it holds no lock. */
-static void pass_to_receiver(int number, siginfo_t *info, void *context)
-{
     const int receiver = gs_run.process_id;
-    if (gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0) == receiver)
-        gs_on_signal(number, info, context);
-    else
-        gs_syscall(SYS_rt_tgsigqueueinfo, receiver, receiver, number, (long)info, 0, 0);
+    if (gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0) != receiver)
+        pass_to_receiver(receiver, number, info);
+    else if (!gs_signal_process(number, info))
+        gs_syscall(SYS_rt_sigqueueinfo, receiver, number, (long)info, 0, 0, 0);
 }
 
 void gs_on_kick(int number, siginfo_t *info, void *context)
@@ -229,7 +230,7 @@ void gs_on_kick(int number, siginfo_t *info, void *context)
     if (info->si_code == SI_TIMER && !task && gs_timer_expired(info))
         return;
     if (info->si_code != -KICK) {
-        pass_to_receiver(number, info, context);
+        gs_on_signal(number, info, context);
         return;
     }
     if (!is_in_program())
