@@ -6,8 +6,9 @@
  *         CHECK_EQ(fired, 0);
  *     }
  *
- * A failed check ends its test and makes the program fail; SKIP ends the program with status 77 and
- * prints the reason. With an argument, the program runs only the tests whose names contain it. */
+ * A failed check ends its test and makes the program fail; SKIP prints the reason and ends the
+ * program, with status 77 unless a test before has failed. With an argument, the program runs only
+ * the tests whose names contain it. */
 #ifndef GS_TESTS_TEST_H
 #define GS_TESTS_TEST_H
 
@@ -24,6 +25,7 @@ struct test {
 
 static struct test *test_first, **test_last = &test_first;
 static jmp_buf test_escape;
+static int tests_failed;
 
 #define TEST(name_)                                                                                \
     static void name_(void);                                                                       \
@@ -68,12 +70,12 @@ static jmp_buf test_escape;
         printf("skipped: ");                                                                       \
         printf(__VA_ARGS__);                                                                       \
         putchar('\n');                                                                             \
-        exit(77);                                                                                  \
+        exit(tests_failed ? 1 : 77);                                                               \
     } while (0)
 
 int main(int argc, char **argv)
 {
-    static int passed, failed;
+    static int passed;
     static struct test *test;
     for (test = test_first; test; test = test->next) {
         if (argc > 1 && !strstr(test->name, argv[1]))
@@ -83,11 +85,11 @@ int main(int argc, char **argv)
             passed++;
         } else {
             printf("FAILED %s\n", test->name);
-            failed++;
+            tests_failed++;
         }
     }
-    printf("%d passed, %d failed\n", passed, failed);
-    return failed || !passed;
+    printf("%d passed, %d failed\n", passed, tests_failed);
+    return tests_failed || !passed;
 }
 
 #endif

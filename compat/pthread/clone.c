@@ -107,7 +107,7 @@ static void unlink_task(struct task *task)
     task->is_live = false;
 }
 
-/* tid 0: a new one. */
+/* tid 0: a new one. Signals of the process go to others until it has the mask of its parent. */
 struct task *gs_task_new(unsigned tid)
 {
     gs_run_acquire(&gs_tasks_lock);
@@ -121,6 +121,7 @@ struct task *gs_task_new(unsigned tid)
         *task = (struct task){.control = control,
                               .tid = tid ? tid : new_tid(),
                               .wake = WAKE_DONE,
+                              .mask = ~(gs_signals)0,
                               .alternate_stack = {.ss_flags = SS_DISABLE}};
         link_task(task);
     }
@@ -131,10 +132,10 @@ struct task *gs_task_new(unsigned tid)
 static void free_task(struct task *task)
 {
     gs_signals_uncount(task);
-    gs_scheduling_free(task);
     gs_run_acquire(&gs_tasks_lock);
     if (task->is_live)
         unlink_task(task);
+    gs_scheduling_free(task);
     task->next_free = free_tasks;
     free_tasks = task;
     gs_run_release(&gs_tasks_lock);
@@ -278,12 +279,19 @@ long gs_clone3(struct task *task, ucontext_t *context)
 
 /* ---- End ---- */
 
+/* It waits here or, if processes share the mutex, in the kernel. */
+static void wake_one(const uint32_t *word)
+{
+    if (!gs_futex_wake(word, 1, FUTEX_BITSET_MATCH_ANY))
+        gs_syscall(SYS_futex, (long)word, FUTEX_WAKE, 1, 0, 0, 0);
+}
+
 /* As the kernel does for the robust mutexes that a thread holds when it ends. */
 static void release_robust(struct task *task, uint32_t *word, bool is_pending)
 {
     uint32_t old = __atomic_load_n(word, __ATOMIC_SEQ_CST);
     if (is_pending && !(old & FUTEX_TID_MASK)) {
-        gs_futex_wake(word, 1, FUTEX_BITSET_MATCH_ANY);
+        wake_one(word);
         return;
     }
     while ((old & FUTEX_TID_MASK) == task->tid) {
@@ -291,8 +299,8 @@ static void release_robust(struct task *task, uint32_t *word, bool is_pending)
         if (!__atomic_compare_exchange_n(word, &old, changed, false, __ATOMIC_SEQ_CST,
                                          __ATOMIC_SEQ_CST))
             continue;
-        if (old & FUTEX_WAITERS && !gs_futex_wake(word, 1, FUTEX_BITSET_MATCH_ANY))
-            gs_syscall(SYS_futex, (long)word, FUTEX_WAKE, 1, 0, 0, 0);
+        if (old & FUTEX_WAITERS)
+            wake_one(word);
         return;
     }
 }

@@ -180,6 +180,10 @@ static void handle_fault(int number, const siginfo_t *info, ucontext_t *context)
                       !(atomic_load(&task->mask) & GS_SIGNAL(number));
     if (!is_handled) {
         struct kernel_action none = {.handler = (void *)SIG_DFL};
+        if (is_in_program()) {
+            gs_task_enter(task);
+            gs_tasks_release_robust();
+        }
         gs_syscall(SYS_rt_sigaction, number, (long)&none, 0, sizeof none.mask, 0, 0);
         if (number == SIGSYS || number == SIGTRAP)
             gs_signal_default(number);
@@ -191,8 +195,16 @@ static void handle_fault(int number, const siginfo_t *info, ucontext_t *context)
     context->uc_stack = task->alternate_stack;
 }
 
-/* A signal of the process, which the receiver takes. If all tasks block it now, the kernel shall
- * keep it: the receiver blocks it before it waits again. */
+/* Only the receiver itself may say who has sent it, if that was not by sigqueue. */
+static void pass_to_receiver(int receiver, int number, const siginfo_t *info)
+{
+    if (gs_syscall(SYS_rt_tgsigqueueinfo, receiver, receiver, number, (long)info, 0, 0) == -EPERM)
+        gs_syscall(SYS_tgkill, receiver, receiver, number, 0, 0, 0);
+}
+
+/* A signal of the process. Some are not blocked in other kernel threads, which may hold a lock now:
+ * they pass it to the receiver. If all tasks block it now, the kernel shall keep it: the receiver
+ * blocks it before it waits again. */
 void gs_on_signal(int number, siginfo_t *info, void *context)
 {
     enum { SET_USER = 33 }; /* the C library's, for each of its kernel threads */
@@ -205,17 +217,18 @@ void gs_on_signal(int number, siginfo_t *info, void *context)
         call(&handler);
         return;
     }
-    if (!gs_signal_process(number, info))
-        gs_syscall(SYS_rt_sigqueueinfo, gs_run.process_id, number, (long)info, 0, 0, 0);
+    const int receiver = gs_run.process_id;
+    if (gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0) != receiver)
+        pass_to_receiver(receiver, number, info);
+    else if (!gs_signal_process(number, info))
+        gs_syscall(SYS_rt_sigqueueinfo, receiver, number, (long)info, 0, 0, 0);
 }
 
 void gs_on_kick(int number, siginfo_t *info, void *context)
 {
     struct task *task = gs_task;
-    if (info->si_code == SI_TIMER && !task) {
-        gs_timer_expired(info);
+    if (info->si_code == SI_TIMER && !task && gs_timer_expired(info))
         return;
-    }
     if (info->si_code != -KICK) {
         gs_on_signal(number, info, context);
         return;

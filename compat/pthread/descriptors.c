@@ -249,8 +249,11 @@ void gs_descriptor_lock(struct task *task, int fd)
                                               __ATOMIC_SEQ_CST))
         return;
     while (__atomic_exchange_n(&entry->turn, 2, __ATOMIC_SEQ_CST))
-        if (gs_futex_wait(task, &entry->turn, 2, GS_NEVER) == -EINTR)
+        if (gs_futex_wait(task, &entry->turn, 2, GS_NEVER) == -EINTR) {
+            /* Maybe it was a cancellation, which the next wait must find. */
+            atomic_store(&task->must_cancel, true);
             gs_task_yield(task);
+        }
 }
 
 void gs_descriptor_unlock(int fd)

@@ -43,8 +43,8 @@ long gs_emulate(struct task *task, long number, const long *arguments, ucontext_
     }
     if (GS_UNLIKELY(gs_run.explains) && (!call || call->kind == CALL_MAY_WAIT))
         gs_explain(number);
-    return gs_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
-                      arguments[5]);
+    return gs_or_restart(gs_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3],
+                                    arguments[4], arguments[5]));
 }
 
 /* The kernel has advanced the program counter beyond the call. A call that is made again has its

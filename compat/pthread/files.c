@@ -154,20 +154,29 @@ long gs_call_access(struct task *task, const long *arguments, ucontext_t *contex
     return gs_syscall(SYS_access, (long)path, arguments[1], 0, 0, 0, 0);
 }
 
-/* ---- Reading at a position: what is not in memory is read by the pool ---- */
+/* ---- Reading at a position: what is not in memory is read by the pool, to the end ---- */
 
 long gs_call_pread(struct task *task, const long *arguments, ucontext_t *context)
 {
-    const struct iovec iov = {(void *)arguments[1], (size_t)arguments[2]};
+    long rest[6] = {arguments[0], arguments[1], arguments[2], arguments[3]}, done = 0, n;
     (void)context;
-    if (arguments[3] < 0)
+    if (rest[3] < 0)
         return -EINVAL;
-    long n = gs_syscall(SYS_preadv2, arguments[0], (long)&iov, 1, arguments[3], 0, RWF_NOWAIT);
+    for (;;) {
+        const struct iovec iov = {(void *)rest[1], (size_t)rest[2]};
+        n = gs_syscall(SYS_preadv2, rest[0], (long)&iov, 1, rest[3], 0, RWF_NOWAIT);
+        if (n <= 0 || n >= rest[2])
+            break;
+        done += n;
+        rest[1] += n;
+        rest[2] -= n;
+        rest[3] += n;
+    }
     if (n == -EAGAIN)
-        return gs_pool_call(task, SYS_pread64, arguments);
-    if (n != -EOPNOTSUPP)
-        return n;
-    return gs_syscall(SYS_pread64, arguments[0], arguments[1], arguments[2], arguments[3], 0, 0);
+        n = gs_pool_call(task, SYS_pread64, rest);
+    else if (n == -EOPNOTSUPP)
+        n = gs_syscall(SYS_pread64, rest[0], rest[1], rest[2], rest[3], 0, 0);
+    return n >= 0 ? done + n : done ? done : n;
 }
 
 /* ---- Locks ---- */

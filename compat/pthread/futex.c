@@ -5,7 +5,8 @@
  *
  * A futex that may be shared with other processes (without FUTEX_PRIVATE_FLAG) is the kernel's,
  * and is waited for in the pool; but the C library waits in this way for the end of threads, too,
- * which are ours. A wake-up is for both.
+ * which are ours. A wake-up is for both, also one of a private futex: the runtime's kernel threads
+ * take locks of the C library when they create others, and wait for them in the kernel.
  *
  * The end of a task clears its word, and then looks whether any wait is in the kernel. Such a wait
  * is counted before the kernel compares the word (both sequentially consistent), so that one of the
@@ -115,11 +116,12 @@ static long wake(const uint32_t *address, int operation, unsigned count, uint32_
 {
     if (!bits)
         return -EINVAL;
+    int private_flag = operation & FUTEX_PRIVATE_FLAG;
     unsigned woken = gs_futex_wake(address, count, bits);
-    if (operation & FUTEX_PRIVATE_FLAG || woken >= count)
+    if (woken >= count)
         return woken;
-    long others = gs_syscall(SYS_futex, (long)address, FUTEX_WAKE_BITSET, (long)(count - woken), 0,
-                             0, (long)bits);
+    long others = gs_syscall(SYS_futex, (long)address, FUTEX_WAKE_BITSET | private_flag,
+                             (long)(count - woken), 0, 0, (long)bits);
     return others < 0 ? (woken ? (long)woken : others) : woken + others;
 }
 

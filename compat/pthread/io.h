@@ -9,7 +9,7 @@
 struct iovec;
 struct task;
 
-/* The kernel's limit is 1024; arrays beyond ours are passed on. */
+/* The kernel's limit is 1024; calls with larger arrays are made by the pool. */
 enum { IOVECS_MAX = 64 };
 
 /* A call on a socket, as recvfrom and sendto. */

@@ -219,11 +219,13 @@ static bool can_wait(const pthread_cond_t *cond, const pthread_mutex_t *mutex)
     return is_in_task() && is_plain(mutex) && !is_shared(cond);
 }
 
+/* A time before the clock's first has passed, too. */
 static int wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
                       const struct timespec *time)
 {
+    const struct timespec first = {.tv_nsec = time->tv_nsec};
     uint64_t deadline_ns;
-    int err = gs_deadline_at(clock, time, &deadline_ns);
+    int err = gs_deadline_at(clock, time->tv_sec < 0 ? &first : time, &deadline_ns);
     return err ? -err : wait_in_task(cond, mutex, deadline_ns);
 }
 

@@ -7,12 +7,13 @@
 #include <gossamer/clock.h>
 #include <gossamer/sys.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 
-#define POLLS_ON_STACK 256
+#define POLLS_ON_STACK 64
 
 /* ---- The mask during a call ---- */
 
@@ -174,9 +175,9 @@ static void copy_set(fd_set *to, const fd_set *from, size_t words)
 
 #define SELECT_MAX 1024
 
-static long select_small(struct task *task, const struct select_sets *sets, uint64_t deadline_ns)
+static long select_by_polls(struct task *task, const struct select_sets *sets, struct pollfd *polls,
+                            uint64_t deadline_ns)
 {
-    struct pollfd polls[SELECT_MAX];
     fd_set read, write, except;
     struct select_sets copy = {sets->count, sets->read ? &read : NULL, sets->write ? &write : NULL,
                                sets->except ? &except : NULL};
@@ -199,6 +200,20 @@ static long select_small(struct task *task, const struct select_sets *sets, uint
         if (err && err != -ETIMEDOUT)
             return err;
     }
+}
+
+/* A stack may have 16 KiB, of which the kernel has taken a part for the signal. */
+static long select_small(struct task *task, const struct select_sets *sets, uint64_t deadline_ns)
+{
+    struct pollfd on_stack[POLLS_ON_STACK], *polls = on_stack;
+    if (sets->count > POLLS_ON_STACK)
+        polls = calloc((size_t)sets->count, sizeof *polls);
+    if (!polls)
+        return -ENOMEM;
+    long result = select_by_polls(task, sets, polls, deadline_ns);
+    if (polls != on_stack)
+        free(polls);
+    return result;
 }
 
 static long select_for(struct task *task, const struct select_sets *sets, uint64_t deadline_ns)

@@ -1,7 +1,8 @@
 /* System calls that can neither be tried without waiting nor be polled for: a kernel thread of a
  * pool makes them while the task waits. There are as many kernel threads as calls in progress. A
  * signal for the task interrupts the call by a kick, again and again until it returns, since the
- * kick may come before the kernel thread is in the call. */
+ * kick may come before the kernel thread is in the call. If no kernel thread can be created, the
+ * worker makes the call. */
 #include "compat/pthread/calls.h"
 #include "compat/pthread/task.h"
 
@@ -86,6 +87,23 @@ static void work(void *unused)
     (void)unused;
 }
 
+/* Returns false if a kernel thread has taken it. */
+static bool withdraw(const struct job *job)
+{
+    gs_run_acquire(&lock);
+    struct job **at = &first;
+    while (*at && *at != job)
+        at = &(*at)->next;
+    bool is_withdrawn = *at == job;
+    if (is_withdrawn) {
+        *at = job->next;
+        last = *at ? last : at;
+        queued--;
+    }
+    gs_run_release(&lock);
+    return is_withdrawn;
+}
+
 static int submit(struct job *job)
 {
     gs_run_acquire(&lock);
@@ -94,18 +112,8 @@ static int submit(struct job *job)
     last = &job->next;
     bool is_short = ++queued > idle;
     gs_run_release(&lock);
-    if (is_short && gs_kernel_thread_start(work, NULL) && !idle) {
-        gs_run_acquire(&lock);
-        bool is_withdrawn = first == job;
-        if (is_withdrawn) {
-            first = job->next;
-            last = first ? last : &first;
-            queued--;
-        }
-        gs_run_release(&lock);
-        if (is_withdrawn)
-            return -EAGAIN;
-    }
+    if (is_short && gs_kernel_thread_start(work, NULL) && withdraw(job))
+        return -EAGAIN;
     __atomic_fetch_add(&submitted, 1, __ATOMIC_SEQ_CST);
     gs_syscall(SYS_futex, (long)&submitted, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
     return 0;
@@ -134,8 +142,11 @@ long gs_pool_call(struct task *task, long number, const long *arguments)
     struct job job = {.task = task, .number = number, .arguments = arguments};
     GS_COUNT(pool_calls);
     int err = submit(&job);
-    if (err)
+    if (err && number == SYS_futex) /* it is looked at again */
         return err;
+    if (err)
+        return gs_or_restart(gs_syscall(number, arguments[0], arguments[1], arguments[2],
+                                        arguments[3], arguments[4], arguments[5]));
     if (gs_run.explains)
         gs_explain(number);
     wait_for_return(task, &job);

@@ -1,6 +1,6 @@
-/* read, write and their vector forms. Sockets are tried with MSG_DONTWAIT, pipes and files with
- * RWF_NOWAIT; other files are polled first. If the open file has O_NONBLOCK, the kernel's answer is
- * the program's. */
+/* read, write and their vector forms. Sockets are tried with MSG_DONTWAIT, pipes with RWF_NOWAIT;
+ * other files are polled first, except regular ones. If the open file has O_NONBLOCK, the kernel's
+ * answer is the program's. */
 #include "compat/pthread/calls.h"
 #include "compat/pthread/io.h"
 #include "compat/pthread/task.h"
@@ -11,6 +11,7 @@
 #include <gossamer/sys.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -40,24 +41,32 @@ void gs_raise_pipe_signal(struct task *task)
 
 /* ---- Files that are no sockets ---- */
 
+/* Programs expect of a regular file all that they ask for: RWF_NOWAIT stops at what is not in
+ * memory. Those of /proc, which may wait, have no size. */
+static bool is_stored(int fd, bool is_read)
+{
+    struct stat stat;
+    if (gs_syscall(SYS_fstat, fd, (long)&stat, 0, 0, 0, 0))
+        return false;
+    return S_ISBLK(stat.st_mode) || (S_ISREG(stat.st_mode) && (!is_read || stat.st_size));
+}
+
 /* Read at the file's own position, without waiting if the file can do that. */
 static long try_read(int fd, const struct iovec *iov, long count)
 {
     return gs_syscall(SYS_preadv2, fd, (long)iov, count, -1, -1, RWF_NOWAIT);
 }
 
-/* -EAGAIN of what is ready comes from a file that is not in the page cache. */
 static long read_file(struct task *task, int fd, const struct iovec *iov, long count)
 {
-    bool is_last = false;
+    bool is_last = is_stored(fd, true);
     for (;;) {
         long n = is_last ? -EOPNOTSUPP : try_read(fd, iov, count);
         if (n != -EAGAIN && n != -EOPNOTSUPP)
             return n;
-        if (n == -EAGAIN && gs_is_nonblocking(fd))
-            return gs_syscall(SYS_readv, fd, (long)iov, count, 0, 0, 0);
-        if (is_last || gs_is_ready(fd, POLLIN) || gs_is_nonblocking(fd))
-            return gs_syscall(SYS_readv, fd, (long)iov, count, 0, 0, 0);
+        bool is_ready = is_last || (n == -EOPNOTSUPP && gs_is_ready(fd, POLLIN));
+        if (is_ready || gs_is_nonblocking(fd))
+            return gs_or_restart(gs_syscall(SYS_readv, fd, (long)iov, count, 0, 0, 0));
         int err = gs_wait_for_descriptor(task, fd, POLLIN, GS_NEVER);
         if (err == -EINTR)
             return RESTART_IF_ASKED;
@@ -87,30 +96,38 @@ void gs_iovec_advance(struct iovec **iov, long *count, size_t n)
     }
 }
 
+/* The rest, in a call that may wait. */
+static long write_rest(int fd, const struct iovec *iov, long count, size_t written)
+{
+    long n = gs_syscall(SYS_writev, fd, (long)iov, count, 0, 0, 0);
+    return n >= 0 ? (long)written + n : written ? (long)written : gs_or_restart(n);
+}
+
 /* A pipe takes what fits; the call has written everything when it returns. */
 static long write_file(struct task *task, int fd, struct iovec *iov, long count)
 {
     size_t rest = length_of(iov, count), written = 0;
+    bool is_last = is_stored(fd, false);
     for (;;) {
-        long n = gs_syscall(SYS_pwritev2, fd, (long)iov, count, -1, -1, RWF_NOWAIT);
-        if (n == -EOPNOTSUPP && !gs_is_ready(fd, POLLOUT) && !gs_is_nonblocking(fd))
-            n = -EAGAIN;
-        else if (n == -EOPNOTSUPP)
-            return gs_syscall(SYS_writev, fd, (long)iov, count, 0, 0, 0);
+        long n = is_last ? -EOPNOTSUPP
+                         : gs_syscall(SYS_pwritev2, fd, (long)iov, count, -1, -1, RWF_NOWAIT);
         if (n > 0) {
             written += (size_t)n;
             rest -= (size_t)n;
             gs_iovec_advance(&iov, &count, (size_t)n);
         }
-        if (n == -EAGAIN && gs_is_ready(fd, POLLOUT) && !gs_is_nonblocking(fd))
-            n = written ? n : gs_syscall(SYS_writev, fd, (long)iov, count, 0, 0, 0);
-        if (!rest || (n < 0 && n != -EAGAIN) || n == 0 || gs_is_nonblocking(fd))
+        bool must_return = n < 0 ? n != -EAGAIN && n != -EOPNOTSUPP : !n || !rest;
+        if (must_return)
             return written ? (long)written : n;
+        bool is_ready = is_last || (n == -EOPNOTSUPP && gs_is_ready(fd, POLLOUT));
+        if (is_ready || gs_is_nonblocking(fd))
+            return write_rest(fd, iov, count, written);
         if (n > 0)
             continue;
         int err = gs_wait_for_descriptor(task, fd, POLLOUT, GS_NEVER);
-        if (err)
-            return written ? (long)written : err == -EINTR ? RESTART_IF_ASKED : err;
+        if (err == -EINTR)
+            return written ? (long)written : RESTART_IF_ASKED;
+        is_last = err != 0;
     }
 }
 
@@ -152,6 +169,17 @@ static bool is_valid(const long *arguments)
     return arguments[2] > 0 && arguments[2] <= IOVECS_MAX && arguments[1];
 }
 
+/* An array that is larger than ours, or none, which the kernel refuses at once. */
+static long call_kernel(struct task *task, long number, const long *arguments)
+{
+    if (arguments[2] <= IOVECS_MAX)
+        return gs_syscall(number, arguments[0], arguments[1], arguments[2], 0, 0, 0);
+    long n = gs_pool_call(task, number, arguments);
+    if (n == -EPIPE)
+        gs_raise_pipe_signal(task);
+    return n;
+}
+
 long gs_call_readv(struct task *task, const long *arguments, ucontext_t *context)
 {
     int fd = (int)arguments[0];
@@ -159,7 +187,7 @@ long gs_call_readv(struct task *task, const long *arguments, ucontext_t *context
                              .msg_iovlen = (size_t)arguments[2]};
     (void)context;
     if (!is_valid(arguments))
-        return gs_syscall(SYS_readv, fd, arguments[1], arguments[2], 0, 0, 0);
+        return call_kernel(task, SYS_readv, arguments);
     long n = gs_socket_receive_message(task, fd, &message, 0);
     return n == -ENOTSOCK ? read_file(task, fd, message.msg_iov, (long)message.msg_iovlen) : n;
 }
@@ -172,7 +200,7 @@ long gs_call_writev(struct task *task, const long *arguments, ucontext_t *contex
                              .msg_iovlen = (size_t)arguments[2]};
     (void)context;
     if (!is_valid(arguments))
-        return gs_syscall(SYS_writev, fd, arguments[1], arguments[2], 0, 0, 0);
+        return call_kernel(task, SYS_writev, arguments);
     long n = gs_socket_send_message(task, fd, &message, 0);
     if (n != -ENOTSOCK)
         return n;

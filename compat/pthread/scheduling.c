@@ -78,15 +78,17 @@ void gs_scheduling_inherit(struct task *task, const struct task *parent)
     task->policy = parent->policy;
     task->priority = parent->priority;
     task->nice = parent->nice;
-    if (!parent->processors)
-        return;
-    task->processors = malloc(sizeof *task->processors);
-    if (!task->processors)
-        return;
-    *task->processors = *parent->processors;
-    task->processors_version = parent->processors_version;
+    gs_run_acquire(&gs_tasks_lock);
+    struct gs_processors *copy = parent->processors ? malloc(sizeof *copy) : NULL;
+    if (copy) {
+        *copy = *parent->processors;
+        task->processors = copy;
+        task->processors_version = parent->processors_version;
+    }
+    gs_run_release(&gs_tasks_lock);
 }
 
+/* The caller holds gs_tasks_lock, without which others may look at them. */
 void gs_scheduling_free(struct task *task)
 {
     free(task->processors);
@@ -153,9 +155,13 @@ const char *gs_proc_path(struct task *task, const char *path, char buffer[PROC_P
 
 void gs_processors_apply(struct carrier *carrier, const struct task *task)
 {
-    const struct gs_processors *set = task->processors ? task->processors : &initial;
-    gs_syscall(SYS_sched_setaffinity, 0, sizeof *set, (long)set, 0, 0, 0);
+    struct gs_processors set = initial;
+    gs_run_acquire(&gs_tasks_lock);
+    if (task->processors)
+        set = *task->processors;
     carrier->processors_version = task->processors_version;
+    gs_run_release(&gs_tasks_lock);
+    gs_syscall(SYS_sched_setaffinity, 0, sizeof set, (long)&set, 0, 0, 0);
 }
 
 /* The kernel's answer for the worker is the task's; it may leave processors out. */

@@ -105,6 +105,14 @@ static bool changes_receiver(gs_signals changed)
     return changes;
 }
 
+/* A sender that has seen the task's previous mask has made its signal pending when this returns: it
+ * chooses the task under the lock. */
+static void await_senders(void)
+{
+    gs_run_acquire(&gs_tasks_lock);
+    gs_run_release(&gs_tasks_lock);
+}
+
 void gs_set_mask(struct task *task, gs_signals mask, bool is_internal)
 {
     mask &= ~(UNBLOCKABLE | GS_SIGNAL(SIGSYS));
@@ -122,6 +130,8 @@ void gs_set_mask(struct task *task, gs_signals mask, bool is_internal)
         take_from_kernel(task, changed & ~blocked);
     if (changes)
         gs_receiver_update(blocked != 0);
+    if (blocked)
+        await_senders();
     if (atomic_load(&task->pending) & blocked)
         pass_on(task, blocked);
 }
@@ -188,13 +198,14 @@ struct kernel_action gs_action_of(int number)
     return action;
 }
 
-/* Whether the kernel has our handler for it: also without one of the program's for the faults that
- * our accesses to its memory may cause (gs_run_copy). */
+/* Whether the kernel has our handler for it: also without one of the program's for faults. Our
+ * accesses to its memory may cause them (gs_run_copy), and others end the process, which has robust
+ * mutexes to release. */
 static bool is_ours(int number, const struct kernel_action *action)
 {
-    bool may_be_access = number == SIGSEGV || number == SIGBUS;
+    bool may_be_fault = FAULTS & GS_SIGNAL(number);
     return is_handler(action) || number == KICK ||
-           (may_be_access && action->handler == (void *)SIG_DFL);
+           (may_be_fault && action->handler == (void *)SIG_DFL);
 }
 
 /* A fault in a handler must find its own handler; of others one comes at a time. Kicks, too: the
@@ -358,6 +369,14 @@ static struct queued_signal *unqueue(struct task *task, gs_signals set, bool onl
     return found;
 }
 
+/* Only the process's first kernel thread may say who has sent it, if that was not by sigqueue. */
+static void return_to_kernel(int number, const siginfo_t *info)
+{
+    const int pid = gs_run.process_id;
+    if (gs_syscall(SYS_rt_sigqueueinfo, pid, number, (long)info, 0, 0, 0) == -EPERM)
+        gs_syscall(SYS_kill, pid, number, 0, 0, 0, 0);
+}
+
 /* Signals of the process that the task does not take any more go to another one, or back to the
  * kernel. */
 static void pass_on(struct task *task, gs_signals set)
@@ -370,8 +389,7 @@ static void pass_on(struct task *task, gs_signals set)
             return;
         int number = queued->info.si_signo;
         if (!gs_signal_process(number, &queued->info))
-            gs_syscall(SYS_rt_sigqueueinfo, gs_run.process_id, number, (long)&queued->info, 0, 0,
-                       0);
+            return_to_kernel(number, &queued->info);
         free(queued);
     }
 }
@@ -380,6 +398,7 @@ void gs_signals_end(struct task *task)
 {
     struct queued_signal *queued;
     atomic_store(&task->mask, ~(gs_signals)0);
+    await_senders();
     if (!atomic_load(&task->pending))
         return;
     pass_on(task, ~(gs_signals)0);

@@ -61,11 +61,20 @@ static struct socket_wait to_send(int fd)
 
 /* ---- Receiving ---- */
 
-/* MSG_WAITALL: what has come is returned if the rest does not come. */
+static bool is_stream(int fd)
+{
+    int type = 0;
+    socklen_t length = sizeof type;
+    gs_syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_TYPE, (long)&type, (long)&length, 0);
+    return type == SOCK_STREAM;
+}
+
+/* MSG_WAITALL: what has come is returned if the rest does not come. A datagram comes as a whole. */
 long gs_socket_receive(struct task *task, const struct socket_io *io)
 {
     struct socket_wait wait = to_receive(io->fd);
-    bool waits_for_all = io->flags & MSG_WAITALL && !(io->flags & (MSG_PEEK | MSG_DONTWAIT));
+    bool waits_for_all = io->flags & MSG_WAITALL && !(io->flags & (MSG_PEEK | MSG_DONTWAIT)) &&
+                         is_stream(io->fd);
     size_t received = 0;
     if (io->flags & MSG_ERRQUEUE)
         return gs_syscall(SYS_recvfrom, io->fd, (long)io->bytes, (long)io->n, io->flags,
@@ -181,7 +190,7 @@ static long try_accept(struct task *task, const long *arguments)
     if (gs_is_ready(fd, POLLIN))
         result = gs_syscall(SYS_accept4, fd, arguments[1], arguments[2], arguments[3], 0, 0);
     gs_descriptor_unlock(fd);
-    return result;
+    return gs_or_restart(result);
 }
 
 long gs_call_accept4(struct task *task, const long *arguments, ucontext_t *context)

@@ -25,6 +25,7 @@
 #ifndef GS_COMPAT_PTHREAD_TASK_H
 #define GS_COMPAT_PTHREAD_TASK_H
 
+#include <errno.h>
 #include <gossamer/thread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -42,6 +43,12 @@ enum {
     RESTART_IF_ASKED = -512, /* again, or -EINTR if a handler without SA_RESTART was called */
     RESTART_NEVER = -514,    /* again if no handler was called */
 };
+
+/* The result of a system call on the worker, which a kick that came late may have interrupted. */
+static inline long gs_or_restart(long result)
+{
+    return result == -EINTR ? RESTART_IF_ASKED : result;
+}
 
 /* Why a wait has ended. */
 enum wake { WAKE_NONE, WAKE_DONE, WAKE_SIGNAL };
@@ -338,7 +345,7 @@ void gs_on_kick(int number, siginfo_t *info, void *context);
 _Noreturn void gs_receiver_main(void *unused);
 void gs_receiver_update(bool is_synchronous);
 void gs_receiver_wake(void);
-void gs_timer_expired(const siginfo_t *kick); /* timers.c */
+bool gs_timer_expired(const siginfo_t *kick); /* timers.c */
 void gs_timers_forget(void);
 void gs_receiver_start(int receiver_tid); /* 0: there is none any more */
 

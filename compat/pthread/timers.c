@@ -22,6 +22,9 @@ struct timer {
     union sigval value;
 };
 
+/* What the value of a kernel's timer of ours has above the cookie: no pointer has these bits. */
+#define MARK ((uintptr_t)0x67735469 << 32)
+
 static struct gs_run_lock lock;
 static struct timer *timers;
 static int last_cookie;
@@ -46,7 +49,7 @@ static long create(const long *arguments, const struct sigevent *event)
     gs_run_acquire(&lock);
     timer->cookie = ++last_cookie;
     gs_run_release(&lock);
-    ours.sigev_value.sival_int = timer->cookie;
+    ours.sigev_value.sival_ptr = (void *)(MARK | (unsigned)timer->cookie);
     ours._sigev_un._tid = gs_run.process_id;
     long err = gs_syscall(SYS_timer_create, arguments[0], (long)&ours, (long)&timer->id, 0, 0, 0);
     if (!err)
@@ -123,26 +126,28 @@ long gs_call_alarm(struct task *task, const long *arguments, ucontext_t *context
     return set(task, SYS_alarm, arguments);
 }
 
-/* On the receiver. */
-void gs_timer_expired(const siginfo_t *kick)
+/* On the receiver. Returns false if it is a timer of the program with this signal. */
+bool gs_timer_expired(const siginfo_t *kick)
 {
     siginfo_t info = *kick;
     unsigned tid = 0;
+    uintptr_t value = (uintptr_t)kick->si_value.sival_ptr;
+    if (value >> 32 != MARK >> 32)
+        return false;
     gs_run_acquire(&lock);
-    const struct timer *timer = find(kick->si_value.sival_int);
+    const struct timer *timer = find((int)(unsigned)value);
     if (timer) {
         tid = timer->tid;
         info.si_signo = timer->number;
         info.si_value = timer->value;
     }
     gs_run_release(&lock);
-    if (!tid)
-        return;
     gs_run_acquire(&gs_tasks_lock);
-    struct task *task = gs_task_find(tid);
+    struct task *task = tid ? gs_task_find(tid) : NULL;
     if (task)
         gs_signal_task(task, info.si_signo, &info);
     gs_run_release(&gs_tasks_lock);
+    return true;
 }
 
 /* A child has none. */

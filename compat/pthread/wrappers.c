@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -77,6 +78,22 @@ EXPORT int pthread_cancel(pthread_t thread)
     static __typeof__(name_) *real;                                                                \
     if (GS_UNLIKELY(!real))                                                                        \
     *(void **)&real = gs_real_function(#name_)
+
+/* The C library makes these threads by itself: with the first of any kind the runtime begins. */
+EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *argument)
+{
+    REAL(thrd_create);
+    gs_run_activate();
+    return real(thread, fn, argument);
+}
+
+EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *ret_timer)
+{
+    REAL(timer_create);
+    if (event && event->sigev_notify == SIGEV_THREAD)
+        gs_run_activate();
+    return real(clock, event, ret_timer);
+}
 
 static bool is_in_task(void)
 {

@@ -120,7 +120,9 @@ GS_API GS_MUST_CHECK ssize_t gs_sendto(int fd, const void *bytes, size_t n, int 
 /* ---- Accepting and establishing connections ---- */
 
 /* As accept4(2). flags: SOCK_CLOEXEC; the new descriptor is non-blocking. A blocking
- * listener is polled before each call. After 16 connections others run, unless deadline_ns is 0.
+ * listener is polled before each call: if threads of several workers or other processes accept from
+ * it, make it non-blocking, or a call may block its worker. After 16 connections others run, unless
+ * deadline_ns is 0.
  * Returns the new descriptor, -ETIMEDOUT, -ECANCELED, -ENOMEM, -EBADF (not a descriptor, or
  * gs_close was called meanwhile), or an error of accept(2). */
 GS_API GS_MUST_CHECK int gs_accept(int fd, struct sockaddr *address, socklen_t *length, int flags,

@@ -236,7 +236,11 @@ int gs_descriptor_watch(struct descriptor *descriptor, int fd)
                          !atomic_load_explicit(&owner->is_stuck, memory_order_relaxed))))
         return 0;
     unwatch(descriptor, false); /* its owner is stuck */
-    return start_watch(descriptor, fd);
+    int err = start_watch(descriptor, fd);
+    /* No loop watches for those that wait already: they try again, and watch for themselves. */
+    if (UNLIKELY(err && owner))
+        gs_descriptor_notify(worker_current(), descriptor, GS_READ | GS_WRITE, 0);
+    return err;
 }
 
 static void *entry_of_fd(const void *fd)

@@ -125,6 +125,7 @@ void gs_thread_forget(struct gs_thread *thread)
     fiber_done(&thread->fiber);
     gs_stack_forget(thread);
     thread->is_live = false;
+    thread->is_retired = true;
     CHECKED_SET_FATE(thread, FATE_ABANDONED);
     atomic_store(&thread->claim, CLAIM_NONE);
     atomic_store(&thread->park_state, PARK_EMPTY);
@@ -147,6 +148,7 @@ static void forget_user_stack_threads(const struct gs_thread *self)
 
 static int become_child(struct worker *worker, struct gs_thread *self)
 {
+    unsigned sent = CANCEL_SENT;
     int err = renew_loop(worker);
     gs_symbols_after_fork();
     gs_backtrace_after_fork();
@@ -155,9 +157,12 @@ static int become_child(struct worker *worker, struct gs_thread *self)
     gs_files_reset();
     gs_stacks_after_fork(worker, self);
     forget_user_stack_threads(self);
+    self->joiner = NULL;
     self->watchers.first = NULL;
     self->bound_worker = NULL;
     self->timer_ns = GS_NEVER; /* the previous loop had the timer */
+    /* The message is lost with the inboxes: it would have completed the thread. */
+    atomic_compare_exchange_strong(&self->cancel, &sent, CANCEL_DELIVERED);
     reset_worker(worker);
     forget_others(worker);
     reset_runtime();
@@ -193,7 +198,8 @@ pid_t gs_fork(void)
 }
 
 /* The parent's structures are leaked: other kernel threads may have been using them. The GS base
- * would make the kernel thread a worker. */
+ * would make the kernel thread a worker. The caller stays on the thread's stack, which no thread
+ * of a later run may get. */
 static void leave_in_child(struct worker *worker)
 {
     gs_symbols_after_fork();
@@ -202,6 +208,9 @@ static void leave_in_child(struct worker *worker)
     gs_descriptors_after_fork();
     gs_files_reset();
     gs_stacks_after_fork(worker, worker->current);
+    worker->current->is_live = false;
+    worker->current->is_retired = true;
+    worker->current->tls_base = NULL; /* its stack is that of no worker (gs_worker_from_stack) */
     for (unsigned i = 0; i < gs_runtime.worker_count; i++)
         gs_loop_forget_signals(gs_runtime.workers[i]->loop);
     unlock_all(worker);

@@ -81,6 +81,20 @@ static int wait_until_ready(int fd, unsigned direction, uint64_t deadline_ns)
     }
 }
 
+/* Wait until a descriptor whose calls would block is ready. gs_poll may let others run after it has
+ * looked: so this looks once more. Threads of other workers and other processes may still be
+ * faster. */
+static int wait_until_polled(int fd, unsigned direction, uint64_t deadline_ns)
+{
+    do {
+        struct gs_poll poll = {.fd = fd, .events = (uint8_t)direction};
+        int ready = gs_poll(&poll, 1, deadline_ns);
+        if (ready <= 0)
+            return ready < 0 ? ready : -ETIMEDOUT;
+    } while (!is_ready(fd, direction));
+    return 0;
+}
+
 int gs_wait_readable(int fd, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
@@ -241,8 +255,8 @@ static ssize_t try_accept(const struct io_call *call)
     return gs_sys_accept(call->fd, call->bytes, call->length, call->flags | SOCK_NONBLOCK);
 }
 
-/* A blocking listener must not be tried before it is readable. Another process may still take the
- * connection: a listener that is shared should be non-blocking. */
+/* A blocking listener must not be tried before it is readable: one that is shared by workers or
+ * processes should be non-blocking. */
 static int wait_for_connection(struct descriptor *descriptor, int fd, uint64_t deadline_ns)
 {
     if (LIKELY(atomic_load_explicit(&descriptor->is_nonblocking, memory_order_relaxed)))
@@ -254,9 +268,7 @@ static int wait_for_connection(struct descriptor *descriptor, int fd, uint64_t d
         atomic_store_explicit(&descriptor->is_nonblocking, true, memory_order_relaxed);
         return 0;
     }
-    struct gs_poll poll = {.fd = fd, .events = GS_READ};
-    int ready = gs_poll(&poll, 1, deadline_ns);
-    return ready < 0 ? ready : ready ? 0 : -ETIMEDOUT;
+    return wait_until_polled(fd, GS_READ, deadline_ns);
 }
 
 int gs_accept(int fd, struct sockaddr *address, socklen_t *length, int flags, uint64_t deadline_ns)
@@ -344,15 +356,14 @@ static ssize_t transfer_ready(const struct io_call *call)
     return gs_sys_write(call->fd, part.iov_base, part.iov_len < PIPE_BUF ? part.iov_len : PIPE_BUF);
 }
 
-/* For files that do not support RWF_NOWAIT. Another thread may be faster. */
+/* For files that do not support RWF_NOWAIT. */
 static ssize_t transfer_when_ready(const struct io_call *call, uint64_t deadline_ns)
 {
     ssize_t n;
     do {
-        struct gs_poll poll = {.fd = call->fd, .events = (uint8_t)call->direction};
-        int ready = gs_poll(&poll, 1, deadline_ns);
-        if (ready <= 0)
-            return ready < 0 ? ready : -ETIMEDOUT;
+        int err = wait_until_polled(call->fd, call->direction, deadline_ns);
+        if (err)
+            return err;
         n = transfer_ready(call);
     } while (n == -EAGAIN || n == -EINTR);
     return n;
@@ -436,15 +447,19 @@ static void send_uncached(void *argument)
     while (sending->result == -EINTR);
 }
 
-/* Run sendfile in the pool, where it may wait for the disk. */
+/* Run sendfile in the pool, where it may wait for the disk. Meanwhile another thread, also of this
+ * worker, may have found the bit clear, and waits: no event need come if there is still room. */
 static ssize_t run_uncached(const struct io_call *call, uint64_t deadline_ns)
 {
     struct descriptor *descriptor = gs_descriptor(call->fd);
     struct sending sending = {.call = call};
     descriptor_clear(descriptor, GS_WRITE);
     int err = gs_run_blocking(send_uncached, &sending, deadline_ns);
-    if (err || sending.result != -EAGAIN)
-        descriptor_set(descriptor, GS_WRITE);
+    if (err || sending.result != -EAGAIN) {
+        spin_lock(&descriptor->lock);
+        gs_descriptor_notify(worker_current(), descriptor, GS_WRITE, 0);
+        spin_unlock(&descriptor->lock);
+    }
     return err ? err : sending.result;
 }
 

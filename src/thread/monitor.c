@@ -144,13 +144,14 @@ static uint64_t cpu_time(const struct worker *worker)
     return (uint64_t)time.tv_sec * GS_SECOND + (uint64_t)time.tv_nsec;
 }
 
-/* Update the observation. Returns whether the worker is stuck now. */
+/* Update the observation. Returns whether the worker is stuck now. since_ns is read after the
+ * snapshot: this kernel thread may have been preempted since now_ns. */
 static bool is_stuck_now(struct worker *worker, uint64_t now_ns)
 {
     struct observation *observation = &worker->observation;
     struct snapshot snapshot = take_snapshot(worker);
     if (!snapshot.current || !is_same(&snapshot, &observation->snapshot)) {
-        *observation = (struct observation){.snapshot = snapshot, .since_ns = now_ns};
+        *observation = (struct observation){.snapshot = snapshot, .since_ns = gs_clock_now()};
         observation->cpu_ns = snapshot.current ? cpu_time(worker) : 0;
         return false;
     }

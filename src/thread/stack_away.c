@@ -242,8 +242,9 @@ static void discard(struct gs_thread **threads, unsigned count)
 
 /* Whether the caller, which holds the lock of the worker's deadlines, decides whether the thread is
  * resumed. The slot may be another thread's already. First the worker: as long as the lock is held,
- * it changes only if the thread is running, and then the claim is not CLAIM_WAITING. Acquire: pairs
- * with the release in publish (wait.c): a mobile thread has left its stack. */
+ * no thread leaves it, be it woken or at its end (leave_worker in thread.c), and a thread that runs
+ * has another claim than CLAIM_WAITING. Acquire: pairs with the release in publish (wait.c): a
+ * mobile thread has left its stack. */
 static bool may_take(const struct worker *worker, const struct worker *from,
                      const struct gs_thread *thread)
 {
@@ -355,7 +356,8 @@ static bool step(struct worker *worker, uint64_t now_ns)
         is_over = !next_word(&worker->sweep);
         if (!is_over)
             look_at_word(worker, &batch, now_ns);
-        if (gs_stack_away_count() - before >= STEP_STACKS)
+        /* Others may bring back more than this step gives back. */
+        if ((int64_t)(gs_stack_away_count() - before) >= STEP_STACKS)
             break;
     }
     give_back(worker, &batch, now_ns);

@@ -405,6 +405,7 @@ void gs_stacks_reclaim(void)
             if (!thread->is_live)
                 continue;
             gs_thread_forget(thread);
+            thread->is_retired = false;
             free_list_push(&gs_stack_classes[c].free, thread);
         }
     }
@@ -423,8 +424,9 @@ void gs_stacks_unlock(void)
 static void free_after_fork(struct stack_class *class, size_t index, const struct gs_thread *only)
 {
     struct gs_thread *thread = stack_block(class, index);
-    if (thread == only || (thread->is_live && thread->is_done))
-        return; /* a thread that has ended can still be joined */
+    bool can_be_joined = thread->is_live && thread->is_done;
+    if (thread == only || can_be_joined || thread->is_retired)
+        return;
     if (thread->is_live) {
         gs_thread_forget(thread);
         stack_clear_resident(class, index);

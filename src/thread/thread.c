@@ -269,12 +269,24 @@ void gs_thread_complete(struct worker *worker, struct gs_thread *thread)
         thread_make_ready(worker, joiner);
 }
 
+/* Under the lock with which a sweep of another worker takes the stacks of those that wait here. It
+ * may have seen that the thread is on this worker, and would take the next thread with the same
+ * control block, which waits elsewhere, for one that waits here. */
+static void leave_worker(struct worker *worker, struct gs_thread *thread)
+{
+    spin_lock_always(&worker->deadlines.lock);
+    thread_set_worker(thread, NULL);
+    spin_unlock_always(&worker->deadlines.lock);
+}
+
 /* Called on the next stack: the thread's is no longer in use. */
 __attribute__((no_stack_protector)) static void finish(void *argument)
 {
     struct gs_thread *thread = argument;
     struct worker *worker = worker_current();
     worker_left_thread(worker);
+    if (UNLIKELY(gs_stacks_may_go_away(thread)) && gs_runtime.is_multi)
+        leave_worker(worker, thread);
     gs_chaos(CHAOS_END);
     count_add(&worker->ended, 1);
     gs_chaos(CHAOS_END);

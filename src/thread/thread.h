@@ -54,7 +54,9 @@ enum claim {
 /* Whether the thread is parked, or has a wake-up pending (gs_thread_park). */
 enum park_state { PARK_EMPTY, PARK_NOTIFIED, PARK_PARKED };
 
-enum cancel_state { CANCEL_NONE, CANCEL_SENT, CANCEL_DELIVERED, CANCEL_FINISHED };
+/* FINISHED is 0, as is a control block whose memory was given back: gs_threads_cancel_all may have
+ * found its thread live before. */
+enum cancel_state { CANCEL_FINISHED, CANCEL_NONE, CANCEL_SENT, CANCEL_DELIVERED };
 
 struct claimed;
 
@@ -126,6 +128,7 @@ struct gs_thread {
     bool is_pinned; /* stays for now, though it migrates: it waits for something of its worker's */
     bool is_detached, is_done;
     bool migrates, is_live, has_canary;
+    bool is_retired; /* it is not live, and its stack is not reused (fork.c) */
     uint8_t stack_class;
     struct gs_spin lock; /* guards is_done, is_detached, joiner and watchers */
 

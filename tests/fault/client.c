@@ -16,6 +16,9 @@
 #define BUFFER (1 << 19)
 #define HEAD_MAX 4096
 
+/* Only a server that does not answer takes so long, also on a busy machine. */
+#define CLIENT_TIMEOUT_S 20
+
 /* The clients share these buffers, because new pages for each client would dominate the run
  * time. */
 static char buffers[CLIENTS_MAX][BUFFER + 1];
@@ -51,7 +54,7 @@ enum client_result client_open(struct client *client, unsigned port, bool small)
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                                   .sin_port = htons((uint16_t)port)};
-    struct timeval timeout = {.tv_sec = 5};
+    struct timeval timeout = {.tv_sec = CLIENT_TIMEOUT_S};
     int bytes = 4096, on = 1;
     *client = (struct client){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
                               .bytes = take_buffer()};

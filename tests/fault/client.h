@@ -38,7 +38,7 @@ void client_reset(struct client *client);
 
 enum client_result client_send(struct client *client, const char *text);
 
-/* Receive the next response and compare it. A timeout of five seconds counts as CLIENT_WRONG. */
+/* Receive the next response and compare it. If it does not arrive, that is CLIENT_WRONG. */
 enum client_result client_receive(struct client *client, const struct client_answer *expected);
 
 /* Wait for the server to close the connection; further bytes count as CLIENT_WRONG. */

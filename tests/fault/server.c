@@ -18,8 +18,9 @@
 
 #define ARGUMENTS_MAX 32
 /* Of a millisecond: the server writes the log some time after the response. */
-#define LOG_TRIES 2000
-#define HANG_TIMEOUT_MS 10000 /* after this time a server counts as hanging */
+#define LOG_TRIES 10000
+#define HANG_TIMEOUT_MS 30000 /* after this time a server counts as hanging */
+#define SETTLE_TRIES 50000    /* of 200 us */
 
 /* The server starts with so many open descriptors that its loops must grow their tables. */
 #define DESCRIPTORS_TAKEN 24
@@ -247,7 +248,7 @@ const char *server_settled(const struct server *server)
 {
     static char problem[120];
     int live = 0, descriptors = 0;
-    for (int tries = 0; tries < 15000; tries++) {
+    for (int tries = 0; tries < SETTLE_TRIES; tries++) {
         live = fault_live();
         descriptors = (int)server_descriptors(server);
         if (live == server->live && descriptors == server->descriptors)

@@ -55,7 +55,10 @@ def test_reach_tells_whether_a_server_accepts_connections() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
         assert outcome("127.0.0.1", port) == (0, "connected")
-    assert outcome("127.0.0.1", port) == (1, "Connection refused")
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = str(unused.getsockname()[1])
+        assert outcome("127.0.0.1", port) == (1, "Connection refused")
     assert outcome("nonsense", port) == (2, "usage: reach IPV4-ADDRESS PORT")
 
 

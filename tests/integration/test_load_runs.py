@@ -215,7 +215,7 @@ def test_connections_beyond_the_file_limit_are_divided_among_processes(
 
 def test_the_progress_is_shown_on_a_terminal(start: Callable[..., Load]) -> None:
     controller, terminal = pty.openpty()
-    run = start("-c", "2", "-d", "700ms", stderr=terminal)
+    run = start("-c", "2", "-d", "1500ms", stderr=terminal)
     os.close(terminal)
     output = b""
     with contextlib.suppress(OSError):
@@ -231,18 +231,18 @@ def test_the_progress_is_shown_on_a_terminal(start: Callable[..., Load]) -> None
 def test_a_run_without_any_response_is_given_up_with_an_error(
     tmp_path: Path, processes: str
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
     report = tmp_path / "load.json"
-    url = f"http://127.0.0.1:{port}/"
     options = ("-d", "1h", "--give-up", "200ms", "--timeout", "100ms", "--processes", processes)
-    done = subprocess.run(
-        [program(), "load", *options, "--json", str(report), url],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # nobody listens there, and nobody else gets the port
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/"
+        done = subprocess.run(
+            [program(), "load", *options, "--json", str(report), url],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
     assert done.returncode == 1
     assert done.stderr == (
         "gossamer load: gave up: no response has arrived: Connection refused "

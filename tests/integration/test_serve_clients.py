@@ -1,6 +1,5 @@
 """Clients that close connections in unusual ways: half-closed, reset, or while they still send."""
 
-import socket
 import threading
 from pathlib import Path
 
@@ -98,7 +97,7 @@ def test_data_in_flight_does_not_destroy_the_refusal(shared: Server, name: str) 
         response = wire.response()
         assert response.status == status
         assert response.closes
-        wire.socket.shutdown(socket.SHUT_RDWR)
+        wire.abandon()
         pusher.join()
 
 

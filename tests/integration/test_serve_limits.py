@@ -150,6 +150,7 @@ def test_a_lack_of_descriptors_is_waited_out_without_spinning(
     for wire in inside:
         assert wire.get("/a.txt").status == 200
     before, sockets = server.descriptors(), server.descriptors("socket:")
+    start = time.monotonic()
     hard = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)[1]
     resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (before, hard))
     outside = [Wire(server.address) for _ in range(8)]
@@ -171,8 +172,9 @@ def test_a_lack_of_descriptors_is_waited_out_without_spinning(
         assert wire.get("/a.txt").status == 200
         wire.close()
     assert server.has_at_most_sockets(sockets - 8)
+    most_warnings = 1 + (time.monotonic() - start) // 10
     server.stop()
-    assert len(server.stderr_lines()) == 2
+    assert 2 <= len(server.stderr_lines()) <= 1 + most_warnings
 
 
 def test_an_idle_server_takes_no_processor_time(serve: Serve, root: Path) -> None:
@@ -228,11 +230,11 @@ def test_a_silent_connection_is_closed(serve: Serve, root: Path, arguments: list
 
 
 def test_an_idle_connection_is_closed(serve: Serve, root: Path) -> None:
-    server = serve(root, "--idle-timeout", "150ms")
+    server = serve(root, "--idle-timeout", "1s")
     with Wire(server.address) as wire:
-        for _ in range(6):
+        for _ in range(5):
             assert wire.get("/a.txt").status == 200
-            time.sleep(0.05)
+            time.sleep(0.22)
         assert wire.rest() == b""
     assert server.stop()["slow"] == 0
 

@@ -34,11 +34,12 @@ def parse(lines: list[str]) -> list[dict[str, str]]:
 
 def wait_for_lines(file: Path, count: int) -> list[dict[str, str]]:
     """Wait until the log has this many lines."""
-    lines: list[str] = []
+    text = ""
     for _ in attempts():
-        lines = file.read_text().splitlines() if file.exists() else []
-        if len(lines) >= count:
+        text = file.read_text() if file.exists() else ""
+        if text.count("\n") >= count and text.endswith("\n"):  # a write may be seen in part
             break
+    lines = text.splitlines()
     assert len(lines) == count, lines
     return parse(lines)
 

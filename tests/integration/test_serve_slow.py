@@ -29,7 +29,9 @@ def test_a_client_that_does_not_read_costs_little_kernel_memory(serve: Serve, ro
         wire.send(request("GET", "/huge.bin"))
         assert wire.head().status == 200
     for _ in range(3):
-        assert all(0 < queued_to(wire) < QUEUED_MAX for wire in wires)
+        # Once the client has made room, the server needs some time to send more.
+        assert any(all(queued_to(wire) for wire in wires) for _ in attempts())
+        assert all(queued_to(wire) < QUEUED_MAX for wire in wires)
         time.sleep(0.02)
     for wire in wires:
         wire.reset()

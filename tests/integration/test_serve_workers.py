@@ -242,9 +242,8 @@ def test_a_process_that_crashes_releases_its_slot(serve: Serve, root: Path, arch
     for _ in range(3):
         with Wire(server.address) as wire:
             assert wire.get("/a.txt").status == 200
-            serving = [pid for pid in server.process_ids() if serves(pid)]
-            assert len(serving) == 1
-            os.kill(serving[0], signal.SIGKILL)
+            serving = wait_for_the_one_that_serves(server)
+            os.kill(serving, signal.SIGKILL)
             assert wire.rest() == b""
     assert get(server.address, "/a.txt").status == 200
 
@@ -268,6 +267,18 @@ def serves(pid: int) -> bool:
     lines = Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]
     established = {fields[9] for fields in map(str.split, lines) if fields[3] == "01"}
     return any(link.removeprefix("socket:[")[:-1] in established for link in open_files(pid))
+
+
+def wait_for_the_one_that_serves(server: Server) -> int:
+    """Return the process that serves the only connection.
+
+    The process that accepted the connection may close its own descriptor after the answer.
+    """
+    for _ in attempts():
+        serving = [pid for pid in server.process_ids() if serves(pid)]
+        if len(serving) == 1:
+            return serving[0]
+    raise AssertionError(f"these serve one connection: {serving}")
 
 
 def limit_processes(server: Server, limit: int) -> None:

@@ -26,19 +26,27 @@ _STUBBORN = (
 
 def await_text(path: Path, text: str) -> None:
     """Wait until a file contains the text."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not (path.exists() and text in path.read_text()):
         assert time.monotonic() < deadline, f"{text!r} was not written"
         time.sleep(0.01)
 
 
+def is_running(pid: int) -> bool:
+    """Return whether a process exists and is no zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
 def is_gone(pid: int) -> bool:
-    """Return whether a process exits within ten seconds."""
-    deadline = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists():
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        if state == "Z" or time.monotonic() > deadline:
-            return state == "Z"
+    """Return whether a process exits within a minute."""
+    deadline = time.monotonic() + 60
+    while is_running(pid):
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.01)
     return True
 

@@ -71,6 +71,15 @@ def test_a_limited_server_must_be_able_to_get_its_share_of_the_core(server: str)
     assert invalid_reason(limited | {"core_share_of_both": None}, POINT, RULE) is None
 
 
+@pytest.mark.parametrize("server", ["event", "thread-128"])
+def test_others_may_not_use_the_core_of_a_server_without_a_limit(server: str) -> None:
+    free = row(server=server, core_share_of_both=None)
+    assert invalid_reason(free | {"server_core_interference": 0.04}, POINT, RULE) is None
+    found = invalid_reason(free | {"server_core_interference": 0.2}, POINT, RULE)
+    assert found == "invalid: other processes used 20% of the server's core"
+    assert invalid_reason(free | {"server_core_interference": None}, POINT, RULE) is None
+
+
 def test_a_client_that_is_the_limit_makes_every_measurement_invalid() -> None:
     thinks = Point("thinks", 305, 500, 1, think_ms=20)
     assert invalid_reason(row(client_busy=0.96), thinks, RULE) is not None

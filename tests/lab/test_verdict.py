@@ -173,6 +173,17 @@ def test_equal_rounds_have_an_interval() -> None:
     assert found.verdict == INCONCLUSIVE
 
 
+@pytest.mark.parametrize(("bend", "verdict"), [(30.0, HOLDS), (40.0, INCONCLUSIVE)])
+def test_the_correlation_of_equal_rounds_has_an_interval(bend: float, verdict: str) -> None:
+    given = [row for row in rows() if row["round"] <= 3]
+    for row in given:
+        row["time"] = row["load"] + bend * (row["load"] == 500)
+    found = decided(claim(Correlation("fast", "connections", "time"), low=0.999), given)
+    assert found.value is not None
+    assert found.value > 0.999
+    assert found.verdict == verdict
+
+
 def test_a_conditional_quantity_rejects_rounds_below_its_condition() -> None:
     fast = Slope("fast", "connections", "time")
     load = Maximum("fast", "load", (), "load")

@@ -7,15 +7,22 @@
 #include <stddef.h>
 #include <sys/un.h>
 
-static int listen_at(struct sockaddr_in *ret_address)
+/* While nobody listens there, connections are refused, and the port is not another's. */
+static int bind_at(struct sockaddr_in *ret_address)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in address = {.sin_family = AF_INET};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     CHECK_EQ(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
-    CHECK_EQ(listen(fd, 5), 0);
     socklen_t length = sizeof *ret_address;
     CHECK_EQ(getsockname(fd, (struct sockaddr *)ret_address, &length), 0);
+    return fd;
+}
+
+static int listen_at(struct sockaddr_in *ret_address)
+{
+    int fd = bind_at(ret_address);
+    CHECK_EQ(listen(fd, 5), 0);
     return fd;
 }
 
@@ -100,8 +107,7 @@ TEST(a_refused_connection_is_an_error_event)
 {
     struct event_base *base = event_base_new();
     struct sockaddr_in address = {0};
-    int listener = listen_at(&address);
-    close(listener);
+    int bound = bind_at(&address);
     struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     bufferevent_setcb(bev, note_read, note_write, note_socket_error, NULL);
     bufferevent_enable(bev, EV_READ);
@@ -115,6 +121,7 @@ TEST(a_refused_connection_is_an_error_event)
     CHECK_TRACE("enabled 6;pending 0 0;");
     bufferevent_free(bev);
     event_base_free(base);
+    close(bound);
 }
 
 TEST(an_address_that_cannot_be_connected_to_fails_at_once)

@@ -49,6 +49,24 @@ static void wait_for(atomic_size_t *count, size_t wanted)
     CHECK_EQ(atomic_load(count), wanted);
 }
 
+static void count_call(evutil_socket_t fd, short what, void *count)
+{
+    (void)fd;
+    (void)what;
+    atomic_fetch_add((atomic_size_t *)count, 1);
+}
+
+/* Returns when the loop runs: its start would forget a break. */
+static pthread_t start_loop(struct event_base *base)
+{
+    pthread_t thread;
+    atomic_size_t count = 0;
+    CHECK_EQ(event_base_once(base, -1, EV_TIMEOUT, count_call, &count, NULL), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, run_loop, base), 0);
+    wait_for(&count, 1);
+    return thread;
+}
+
 static void write_from_threads(int options)
 {
     use_threads();
@@ -101,8 +119,7 @@ TEST(another_thread_may_free_it_while_callbacks_are_pending)
 {
     use_threads();
     struct event_base *base = event_base_new();
-    pthread_t thread;
-    pthread_create(&thread, NULL, run_loop, base);
+    pthread_t thread = start_loop(base);
     const int options = BEV_OPT_THREADSAFE | BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS;
     atomic_size_t count = 0;
     for (int i = 0; i < ROUNDS; i++) {

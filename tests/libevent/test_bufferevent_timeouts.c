@@ -3,7 +3,8 @@
 #include <event2/bufferevent_compat.h>
 #include <event2/bufferevent_struct.h>
 
-static const struct timeval soon = {0, 20000};
+/* Late enough for what is to happen before, in a process that is delayed. */
+static const struct timeval soon = {0, 200000};
 
 TEST(a_read_timeout_is_an_event_and_disables_reading)
 {
@@ -13,7 +14,7 @@ TEST(a_read_timeout_is_an_event_and_disables_reading)
     struct bufferevent *bev = bufferevent_socket_new(base, fds[0], 0);
     note_all(bev, "b");
     CHECK_EQ(bufferevent_set_timeouts(bev, &soon, NULL), 0);
-    CHECK_EQ(bev->timeout_read.tv_usec, 20000);
+    CHECK_EQ(bev->timeout_read.tv_usec, 200000);
     CHECK(!event_pending(&bev->ev_read, EV_TIMEOUT, NULL));
     bufferevent_enable(bev, EV_READ);
     CHECK(event_pending(&bev->ev_read, EV_TIMEOUT, NULL));
@@ -108,7 +109,7 @@ TEST(reading_postpones_the_read_timeout)
     make_sockets(fds);
     struct bufferevent *bev = bufferevent_socket_new(base, fds[0], 0);
     bufferevent_setcb(bev, NULL, NULL, note_event, "b");
-    struct timeval idle = {0, 200000}, period = {0, 20000};
+    struct timeval idle = {1, 0}, period = {0, 60000};
     bufferevent_set_timeouts(bev, &idle, NULL);
     bufferevent_enable(bev, EV_READ);
     int left = 20;

@@ -2,9 +2,11 @@
 
 #include <arpa/inet.h>
 #include <event2/listener.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stddef.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/un.h>
 
@@ -65,12 +67,24 @@ static int dial(struct fixture *f)
     return fd;
 }
 
+/* A connection that the listener has, too: it has acknowledged a byte. */
+static int dial_and_wait(struct fixture *f)
+{
+    int fd = dial(f), left = 1;
+    CHECK_EQ(write(fd, "x", 1), 1);
+    while (left > 0) {
+        CHECK_EQ(ioctl(fd, SIOCOUTQ, &left), 0);
+        usleep(100);
+    }
+    return fd;
+}
+
 TEST(connections_are_passed_to_the_callback_all_that_wait)
 {
     struct fixture f;
     begin(&f, on_accept, 0);
     CHECK(evconnlistener_get_base(f.listener) == f.base);
-    int first = dial(&f), second = dial(&f);
+    int first = dial_and_wait(&f), second = dial_and_wait(&f);
     event_base_loop(f.base, EVLOOP_ONCE);
     CHECK_TRACE("accept 2 16;accept 2 16;");
     int flags = fcntl(f.accepted[0], F_GETFL), fd_flags = fcntl(f.accepted[0], F_GETFD);
@@ -185,7 +199,7 @@ TEST(disabled_in_its_callback_it_accepts_no_more)
 {
     struct fixture f;
     begin(&f, disable_on_accept, 0);
-    int first = dial(&f), second = dial(&f);
+    int first = dial_and_wait(&f), second = dial_and_wait(&f);
     settle(f.base);
     CHECK_TRACE("accept;");
     evconnlistener_enable(f.listener);
@@ -215,7 +229,7 @@ TEST(it_may_be_freed_in_its_callback)
     struct fixture f;
     begin(&f, free_on_accept, 0);
     int fd = evconnlistener_get_fd(f.listener);
-    int first = dial(&f), second = dial(&f);
+    int first = dial_and_wait(&f), second = dial_and_wait(&f);
     settle(f.base);
     CHECK_TRACE("accept;");
     CHECK(!is_open(fd));

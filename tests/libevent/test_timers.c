@@ -37,7 +37,8 @@ TEST(timers_are_called_in_the_order_of_their_deadlines)
     open_all();
     static struct event events[5];
     static const char *const names[] = {"d", "b", "a", "c", "a too"};
-    static const int delays_ms[] = {40, 20, 0, 30, 0};
+    /* Far enough apart for a process that is delayed while it adds them. */
+    static const int delays_ms[] = {400, 200, 0, 300, 0};
     for (int i = 0; i < 5; i++) {
         struct timeval delay = {0, (suseconds_t)delays_ms[i] * 1000};
         evtimer_assign(&events[i], base, on_event, (void *)names[i]);
@@ -101,7 +102,7 @@ TEST(a_persistent_event_has_its_timeout_again_after_each_call)
     open_all();
     struct event *event =
         event_new(base, pair[0], EV_READ | EV_PERSIST, on_readable, event_self_cbarg());
-    struct timeval delay = {0, 10000};
+    struct timeval delay = {0, 500000}; /* a timeout that is due replaces what can be read */
     left = 3;
     CHECK_EQ(event_add(event, &delay), 0);
     CHECK_EQ(write(pair[1], "x", 1), 1);
@@ -179,15 +180,15 @@ TEST(timers_that_are_moved_and_deleted_at_random_are_called_in_order)
 TEST(a_common_timeout_is_a_duration_with_a_mark)
 {
     open_all();
-    struct timeval duration = {0, 3000}, other = {0, 1000};
+    struct timeval duration = {0, 300000}, other = {0, 100000};
     const struct timeval *common = event_base_init_common_timeout(base, &duration);
-    CHECK(common && common->tv_sec == 0 && common->tv_usec != 3000);
+    CHECK(common && common->tv_sec == 0 && common->tv_usec != 300000);
     CHECK(event_base_init_common_timeout(base, &duration) == common);
     CHECK(event_base_init_common_timeout(base, common) == common);
     const struct timeval *second = event_base_init_common_timeout(base, &other);
     CHECK(second && second != common);
     static struct event events[4];
-    static const char *const names[] = {"3 ms", "1 ms", "3 ms, second", "1 ms, second"};
+    static const char *const names[] = {"300 ms", "100 ms", "300 ms, second", "100 ms, second"};
     for (int i = 0; i < 4; i++) {
         evtimer_assign(&events[i], base, on_event, (void *)names[i]);
         CHECK_EQ(event_add(&events[i], i % 2 ? second : common), 0);

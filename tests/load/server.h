@@ -29,6 +29,8 @@ struct server {
     pthread_mutex_t lock;
     pthread_cond_t all_closed;
     pthread_t acceptor;
+    pthread_t last_ended; /* thread of a connection; valid if has_ended */
+    bool has_ended;
 };
 
 struct server_connection {
@@ -37,6 +39,8 @@ struct server_connection {
     size_t index;
 };
 
+/* Each thread joins the one that ended before it, so that joining the last one joins all: none of
+ * them may still free memory when the process forks. */
 static void *server_run_connection(void *data)
 {
     struct server_connection connection = *(struct server_connection *)data;
@@ -45,9 +49,15 @@ static void *server_run_connection(void *data)
     server->serve(server, connection.fd, connection.index);
     close(connection.fd);
     pthread_mutex_lock(&server->lock);
+    bool must_join = server->has_ended;
+    pthread_t before = server->last_ended;
+    server->has_ended = true;
+    server->last_ended = pthread_self();
     if (--server->live_count == 0)
         pthread_cond_signal(&server->all_closed);
     pthread_mutex_unlock(&server->lock);
+    if (must_join)
+        pthread_join(before, NULL);
     return NULL;
 }
 
@@ -65,7 +75,6 @@ static void server_start_connection(struct server *server, int fd,
     pthread_t thread;
     if (pthread_create(&thread, NULL, server_run_connection, connection))
         abort();
-    pthread_detach(thread);
 }
 
 static void *server_accept(void *data)
@@ -105,6 +114,19 @@ static bool server_start_family(struct server *server, serve_fn *serve, int fami
     return true;
 }
 
+/* Bind a port without listening: connections to it are refused, and no other program can take it.
+ * Closing the descriptor releases it. */
+static inline void server_reserve_port(struct server *server)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    *server = (struct server){.family = AF_INET, .fd = socket(AF_INET, SOCK_STREAM, 0)};
+    CHECK(server->fd >= 0);
+    CHECK_EQ(bind(server->fd, (struct sockaddr *)&address, length), 0);
+    CHECK_EQ(getsockname(server->fd, (struct sockaddr *)&address, &length), 0);
+    server->port = ntohs(address.sin_port);
+}
+
 static inline void server_start(struct server *server, serve_fn *serve)
 {
     CHECK(server_start_family(server, serve, AF_INET));
@@ -120,6 +142,8 @@ static inline void server_stop(struct server *server)
     while (server->live_count)
         pthread_cond_wait(&server->all_closed, &server->lock);
     pthread_mutex_unlock(&server->lock);
+    if (server->has_ended)
+        pthread_join(server->last_ended, NULL);
     pthread_mutex_destroy(&server->lock);
     pthread_cond_destroy(&server->all_closed);
 }

@@ -23,9 +23,9 @@ static struct load_result run_without_timeout(serve_fn *serve, const char *reque
 TEST(a_refused_connection_is_a_connect_error)
 {
     struct server server;
-    server_start(&server, serve_hello);
-    server_stop(&server); /* no process listens on the port any more */
+    server_reserve_port(&server);
     struct load_result result = run_against(&server, "-c", "2", "-n", "6", NULL);
+    close(server.fd);
     check_errors(&result, LOAD_CONNECT, 6);
     CHECK_EQ(result.metrics.requests, 0);
     CHECK_EQ(result.metrics.connect_error, -ECONNREFUSED);

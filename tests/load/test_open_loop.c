@@ -106,9 +106,9 @@ TEST(a_stall_of_the_server_is_in_the_response_times_of_all_requests_scheduled_me
 TEST(failed_requests_have_a_send_delay_and_no_response_time)
 {
     struct server server;
-    server_start(&server, serve_hello);
-    server_stop(&server); /* no process listens on the port any more */
+    server_reserve_port(&server);
     struct load_result result = run_against(&server, "-c", "2", "-n", "6", "-r", "500", NULL);
+    close(server.fd);
     check_errors(&result, LOAD_CONNECT, 6);
     CHECK_EQ(result.metrics.times[LOAD_TIME_SEND_DELAY].count, 6);
     CHECK_EQ(result.metrics.times[LOAD_TIME_RESPONSE].count, 0);
@@ -118,10 +118,10 @@ TEST(failed_requests_have_a_send_delay_and_no_response_time)
 TEST(requests_that_fail_at_once_behind_schedule_do_not_prevent_the_end_of_the_run)
 {
     struct server server;
-    server_start(&server, serve_hello);
-    server_stop(&server);
+    server_reserve_port(&server);
     struct load_result result =
         run_against(&server, "-c", "3", "-d", "100ms", "-r", "100000000", NULL);
+    close(server.fd);
     CHECK(result.metrics.errors[LOAD_CONNECT] > 0);
     CHECK_EQ(result.metrics.requests, 0);
     gs_load_result_done(&result);

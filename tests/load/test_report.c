@@ -145,7 +145,7 @@ TEST(requests_in_flight_at_the_end_are_reported_with_their_longest_wait)
 {
     struct server server = start_full_listener();
     char *url = run_url_for(&server);
-    command("-c", "4", "-d", "0.3", "--json", "-", url, NULL);
+    command("-c", "4", "-d", "1", "--json", "-", url, NULL);
     char *json = read_file("out");
     char *connecting = strstr(json, "\"waiting_to_connect\": {");
     char *requesting = strstr(json, "\"waiting_for_response\": {");
@@ -154,7 +154,7 @@ TEST(requests_in_flight_at_the_end_are_reported_with_their_longest_wait)
     CHECK(number_after(connecting, "\"longest_us\": ") >= 100000);
     CHECK(number_after(connecting, "\"mean_us\": ") >= 100000);
     CHECK(number_after(requesting, "\"longest_us\": ") >= 100000);
-    command("-c", "4", "-d", "0.3", "--processes", "2", url, NULL);
+    command("-c", "4", "-d", "1", "--processes", "2", url, NULL);
     close(server.fd);
     char *text = read_file("out");
     CHECK(strstr(text, "waiting                     4 to connect at the end, the longest for"));
@@ -183,7 +183,7 @@ TEST(the_log_names_what_became_of_requests_without_a_response)
 {
     struct server server = start_full_listener();
     char *url = run_url_for(&server);
-    command("-c", "4", "-d", "0.3", "--processes", "2", "--log", (char *)path_in_folder("log"), url,
+    command("-c", "4", "-d", "1", "--processes", "2", "--log", (char *)path_in_folder("log"), url,
             NULL);
     close(server.fd);
     const char *line = read_file("log");
@@ -248,7 +248,10 @@ TEST(errors_cause_exit_status_1_and_are_named)
     server_stop(&server);
     char *text = read_file("out");
     CHECK(strstr(text, "(status 4)"));
+    server_reserve_port(&server);
+    url = run_url_for(&server);
     CHECK_EQ(command("-n", "4", "-c", "2", url, NULL), 1);
+    close(server.fd);
     CHECK(strstr(read_file("out"), "(connect 4: Connection refused)"));
 }
 

@@ -34,16 +34,23 @@ static int new_socket(int family)
     return fd;
 }
 
-/* A listener on a free port of the loopback interface, and its address. */
-static int new_listener(struct sockaddr_in *ret_address, int backlog)
+/* A socket at a free port of the loopback interface, and its address. While it does not listen, it
+ * keeps the port from others, and connections to it are refused. */
+static int new_bound(struct sockaddr_in *ret_address)
 {
     socklen_t length = sizeof *ret_address;
-    int listener = new_socket(AF_INET);
+    int fd = new_socket(AF_INET);
     *ret_address =
         (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    CHECK_EQ(bind(listener, (struct sockaddr *)ret_address, sizeof *ret_address), 0);
+    CHECK_EQ(bind(fd, (struct sockaddr *)ret_address, sizeof *ret_address), 0);
+    CHECK_EQ(getsockname(fd, (struct sockaddr *)ret_address, &length), 0);
+    return fd;
+}
+
+static int new_listener(struct sockaddr_in *ret_address, int backlog)
+{
+    int listener = new_bound(ret_address);
     CHECK_EQ(listen(listener, backlog), 0);
-    CHECK_EQ(getsockname(listener, (struct sockaddr *)ret_address, &length), 0);
     return listener;
 }
 
@@ -67,6 +74,8 @@ TEST(connected_socket_can_send)
     CHECK_EQ(gs_op_send(&connecting, fd, "hello", 5, 0), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(result, 5);
+    /* The listener may hear of the connection later than the socket that connects. */
+    CHECK_EQ(fcntl(listener, F_SETFL, 0), 0);
     int accepted = accept(listener, NULL, NULL);
     CHECK_EQ(recv(accepted, bytes, sizeof bytes, 0), 5);
     CHECK_STR(bytes, "hello");
@@ -80,14 +89,14 @@ TEST(refused_connection_is_a_result)
 {
     struct sockaddr_in address;
     set_up();
-    int fd = new_socket(AF_INET);
-    close(new_listener(&address, 8));
+    int bound = new_bound(&address), fd = new_socket(AF_INET);
     CHECK_EQ(start_connecting(&connecting, fd, &address), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(done, 1);
     CHECK_EQ(result, -ECONNREFUSED);
     gs_loop_free(loop);
     close(fd);
+    close(bound);
 }
 
 TEST(connected_socket_cannot_connect_again)

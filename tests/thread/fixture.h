@@ -53,6 +53,14 @@ static inline void run_both(gs_thread_fn *first)
     run_with(3, first);
 }
 
+/* Run it without the monitor, which is a kernel thread and opens files: for tests that fork, or to
+ * which the numbers of descriptors matter. */
+static inline void run_unwatched(unsigned workers, gs_thread_fn *first)
+{
+    const struct gs_threads_options options = {.workers = workers, .stuck_ns = GS_NEVER};
+    CHECK_EQ(gs_threads_run(&options, first, NULL, NULL), 0);
+}
+
 static inline struct gs_thread *spawn(gs_thread_fn *fn, void *argument)
 {
     struct gs_thread *thread = NULL;

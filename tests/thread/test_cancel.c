@@ -261,6 +261,30 @@ TEST(control_blocks_are_reused_while_all_threads_are_canceled)
     run_with(3, cancel_while_control_blocks_are_reused);
 }
 
+static void *spawn_join_and_trim(void *unused)
+{
+    gs_thread_set_cancelable(false);
+    for (int i = 0; i < (IS_EMULATED ? 20 : 500); i++) {
+        struct gs_thread *thread;
+        MUST_EQ(gs_thread_spawn(NULL, end_immediately, &thread, &thread), 0);
+        MUST(join(thread) == &thread);
+        gs_threads_trim();
+    }
+    atomic_fetch_sub(&spawners, 1);
+    return unused;
+}
+
+static void *cancel_while_control_blocks_are_given_back(void *unused)
+{
+    cancel_while_others_spawn(spawn_join_and_trim);
+    return unused;
+}
+
+TEST(control_blocks_are_given_back_while_all_threads_are_canceled)
+{
+    run_with(3, cancel_while_control_blocks_are_given_back);
+}
+
 /* ---- A migrating thread, while another worker takes it ---- */
 
 enum { MOVES = GS_ASAN || GS_TSAN || IS_EMULATED ? 1000 : 10000, CANCELERS = 2 };

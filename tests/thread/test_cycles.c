@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 
 enum { CHILD_SECONDS = 60 };
 
@@ -246,33 +247,87 @@ TEST(threads_that_wait_for_themselves_are_reported_each)
 
 /* ---- Dumps ---- */
 
-static void *dump_deadlock(void *unused)
+static int dumps; /* a file in memory */
+
+/* Store the dumps that were written to the file in `report`. */
+static void read_dumps(void)
+{
+    ssize_t n = pread(dumps, report, sizeof report - 1, 0);
+    MUST(n >= 0);
+    report[n] = 0;
+}
+
+/* Store a dump in `report`. */
+static void dump_to_report(void)
+{
+    MUST_EQ(ftruncate(dumps, 0), 0);
+    MUST_EQ(lseek(dumps, 0, SEEK_SET), 0);
+    gs_threads_dump(dumps);
+    read_dumps();
+}
+
+static void write_report(void)
+{
+    MUST(write(report_out, report, strlen(report)) > 0);
+}
+
+/* Whether a line of the dump in `report` contains one of the texts, and the other one after it. */
+static bool has_line(const char *text, const char *after_it)
+{
+    const char *at = strstr(report, text);
+    const char *found = at ? strstr(at, after_it) : NULL;
+    return found && found < at + strcspn(at, "\n");
+}
+
+/* Returns when a dump shows the deadlock. */
+static void embrace_until_seen(void)
 {
     embrace(GS_NEVER);
-    for (int i = 0; i < 20; i++)
+    do {
         MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+        dump_to_report();
+    } while (!strstr(report, "deadlock among"));
+    MUST_EQ(ftruncate(dumps, 0), 0);
+    MUST_EQ(lseek(dumps, 0, SEEK_SET), 0);
+}
+
+static void *dump_deadlock(void *unused)
+{
+    embrace_until_seen();
     gs_threads_dump(report_out);
     _exit(0);
     return unused;
 }
 
-/* The signal is handled by the loop of the first worker. */
+/* The signal is handled by the loop of the first worker. Time passes after the deadlock was
+ * written, so that more would be found. */
 static void *dump_deadlock_by_signal(void *unused)
 {
-    embrace(GS_NEVER);
-    for (int i = 0; i < 20; i++)
-        MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+    embrace_until_seen();
     kill(getpid(), SIGUSR2);
+    do {
+        MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+        read_dumps();
+    } while (!has_line("deadlock among", "waits for"));
     for (int i = 0; i < 100; i++)
         MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+    read_dumps();
+    write_report();
     _exit(0);
     return unused;
 }
 
+static void open_dumps(void)
+{
+    dumps = memfd_create("dumps", MFD_CLOEXEC);
+    MUST(dumps >= 0);
+}
+
 static void run_dumping(void)
 {
+    open_dumps();
     const struct gs_threads_options options = {.workers = worker_count,
-                                               .report_fd = report_out,
+                                               .report_fd = dumps,
                                                .dump_signal = SIGUSR2,
                                                .stuck_ns = GS_NEVER};
     alarm(CHILD_SECONDS);
@@ -295,20 +350,28 @@ TEST(dump_ends_with_the_deadlock)
 
 /* ---- No deadlock ---- */
 
-/* One of the waits has a deadline, and the dumps are written before that. */
+/* One of the waits has a deadline. On a machine that is too slow to write a dump before that, the
+ * next one is later. */
 static void *embrace_for_a_while(void *unused)
 {
-    embrace(after(300 * GS_MILLISECOND));
-    for (int i = 0; i < 10; i++)
-        MUST_EQ(gs_thread_sleep(after(5 * GS_MILLISECOND)), 0);
-    gs_threads_dump(report_out);
-    join(one);
-    join(other);
+    uint64_t wait_ns = 150 * GS_MILLISECOND;
+    do {
+        wait_ns *= 2;
+        embrace(after(wait_ns));
+        for (int i = 0; i < 10; i++)
+            MUST_EQ(gs_thread_sleep(after(5 * GS_MILLISECOND)), 0);
+        dump_to_report();
+        write_report();
+        join(one);
+        join(other);
+    } while (!has_line("\"left\": has waited ", " for mutex at ") ||
+             !has_line("\"right\": has waited ", " for mutex at "));
     return unused;
 }
 
 static void run_clean(void)
 {
+    open_dumps();
     const struct gs_threads_options options = {.workers = worker_count, .report_fd = report_out};
     alarm(CHILD_SECONDS);
     _exit(gs_threads_run(&options, deadlocking, NULL, NULL));
@@ -333,20 +396,23 @@ static void *read_behind_writer(void *unused)
     return unused;
 }
 
+static uint64_t write_ns; /* how long the writer waits */
+
 static void *write_for_a_while(void *unused)
 {
-    MUST_EQ(gs_rwlock_wrlock(&rwlock, after(300 * GS_MILLISECOND)), -ETIMEDOUT);
+    MUST_EQ(gs_rwlock_wrlock(&rwlock, after(write_ns)), -ETIMEDOUT);
     return unused;
 }
 
 static void *dump_later(void *unused)
 {
     MUST_EQ(gs_thread_sleep(after(50 * GS_MILLISECOND)), 0);
-    gs_threads_dump(report_out);
+    dump_to_report();
+    write_report();
     return unused;
 }
 
-static void *wait_behind_writer(void *unused)
+static void wait_behind_writer_once(void)
 {
     const struct gs_thread_attributes here = {.name = "behind", .worker = 1},
                                       writing = {.name = "writer", .worker = 1};
@@ -358,6 +424,16 @@ static void *wait_behind_writer(void *unused)
     gs_rwlock_unlock(&rwlock);
     join(writer);
     join(dumper);
+}
+
+/* Until the dump was written while both waited. */
+static void *wait_behind_writer(void *unused)
+{
+    write_ns = 150 * GS_MILLISECOND;
+    do {
+        write_ns *= 2;
+        wait_behind_writer_once();
+    } while (!has_line("\"behind\": has waited ", " for reader lock"));
     return unused;
 }
 

@@ -17,19 +17,25 @@ struct place {
     char text[64];
 };
 
+/* Store the address of the socket, which is bound to the host. */
+static void name_place(struct place *place, int fd, const char *host)
+{
+    socklen_t length = sizeof place->address;
+    MUST_EQ(gs_sys_getsockname(fd, (struct sockaddr *)&place->address, &length), 0);
+    /* The port is at the same place in both families. */
+    unsigned port = ntohs(((struct sockaddr_in *)&place->address)->sin_port);
+    snprintf(place->text, sizeof place->text, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+}
+
 static struct place place_at(const char *host, int backlog)
 {
     struct place place = {.filler = -1};
     char text[64];
-    socklen_t length = sizeof place.address;
     snprintf(text, sizeof text, strchr(host, ':') ? "[%s]:0" : "%s:0", host);
     const struct gs_listen_options options = {.backlog = (unsigned)backlog};
     place.listener = gs_listen(text, &options);
     MUST(place.listener >= 0);
-    MUST_EQ(gs_sys_getsockname(place.listener, (struct sockaddr *)&place.address, &length), 0);
-    /* The port is at the same place in both families. */
-    unsigned port = ntohs(((struct sockaddr_in *)&place.address)->sin_port);
-    snprintf(place.text, sizeof place.text, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+    name_place(&place, place.listener, host);
     return place;
 }
 
@@ -38,11 +44,15 @@ static struct place live_place(void)
     return place_at("127.0.0.1", 0);
 }
 
+/* A socket that does not listen keeps the port: nobody else can listen there meanwhile. */
 static struct place refusing_place(void)
 {
-    struct place place = live_place();
-    gs_close(place.listener);
-    place.listener = -1;
+    struct place place = {.listener = -1};
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    place.filler = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    MUST(place.filler >= 0);
+    MUST_EQ(bind(place.filler, (struct sockaddr *)&any, sizeof any), 0);
+    name_place(&place, place.filler, "127.0.0.1");
     return place;
 }
 
@@ -76,6 +86,12 @@ static void list_places(const struct place *places, unsigned count)
     for (unsigned i = 0; i < count; i++)
         listed[i] = places[i].address;
     names[0] = (struct name){"name", listed, count};
+}
+
+static void run_both_unwatched(gs_thread_fn *first)
+{
+    run_unwatched(1, first);
+    run_unwatched(3, first);
 }
 
 static int open_descriptors(void)
@@ -212,7 +228,7 @@ static void *fall_over(void *unused)
 
 TEST(address_that_is_dead_or_refuses_is_passed_over)
 {
-    run_both(fall_over);
+    run_both_unwatched(fall_over);
 }
 
 static void *fail_everywhere(void *unused)
@@ -228,13 +244,14 @@ static void *fail_everywhere(void *unused)
     int fd = gs_dial("name:80", after(60 * GS_SECOND));
     must_reach(fd, &places[19]);
     gs_close(fd);
-    close_place(&places[19]);
+    for (int i = 0; i < 20; i++)
+        close_place(&places[i]);
     return unused;
 }
 
 TEST(dial_fails_when_all_addresses_have_failed)
 {
-    run_both(fail_everywhere);
+    run_both_unwatched(fail_everywhere);
 }
 
 static void *reach_the_deadline(void *unused)
@@ -254,7 +271,7 @@ static void *reach_the_deadline(void *unused)
 
 TEST(deadline_ends_all_attempts)
 {
-    run_both(reach_the_deadline);
+    run_both_unwatched(reach_the_deadline);
 }
 
 static void *accept_two_later(void *listener)
@@ -349,7 +366,7 @@ static void *cancel_each_wait(void *unused)
 TEST(dial_is_canceled_in_the_look_up_and_between_and_after_attempts)
 {
     CHECK_EQ(sem_init(&lookup_may_end, 0, 0), 0);
-    run_both(cancel_each_wait);
+    run_both_unwatched(cancel_each_wait);
     for (int i = 0; i < 100; i++)
         sem_post(&lookup_may_end);
     while (atomic_load(&lookups_ended) < atomic_load(&lookups_started))
@@ -411,17 +428,27 @@ TEST(attempt_without_a_descriptor_counts_as_failed)
 static struct sockaddr_storage free_port;
 static int next_fd;
 
+/* The port is that of a socket that does not listen: both may use it. */
+static void share_port(int fd)
+{
+    const int on = 1;
+    MUST_EQ(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+}
+
 static long bind_to_free_port(long number, void *data)
 {
     (void)data;
-    if (number == SYS_connect)
-        MUST_EQ(bind(next_fd, (struct sockaddr *)&free_port, sizeof(struct sockaddr_in)), 0);
+    if (number != SYS_connect)
+        return 0;
+    share_port(next_fd);
+    MUST_EQ(bind(next_fd, (struct sockaddr *)&free_port, sizeof(struct sockaddr_in)), 0);
     return 0;
 }
 
 static void *dial_from_the_same_port(void *unused)
 {
     struct place place = refusing_place();
+    share_port(place.filler);
     free_port = place.address;
     /* So that the socket gets the number that is free now. */
     MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
@@ -431,12 +458,13 @@ static void *dial_from_the_same_port(void *unused)
     int fd = gs_dial(place.text, after(20 * GS_SECOND));
     gs_sys_set_fault(NULL, NULL);
     MUST_EQ(fd, -ECONNREFUSED);
+    close_place(&place);
     return unused;
 }
 
 TEST(port_where_nobody_listens_is_not_reached_from_itself)
 {
-    run_with(1, dial_from_the_same_port);
+    run_unwatched(1, dial_from_the_same_port);
 }
 
 /* ---- Unix sockets ---- */
@@ -485,7 +513,7 @@ TEST(unix_socket_is_dialed_and_waited_for_while_its_accept_queue_is_full)
     char folder[] = "/tmp/gossamer-dial-XXXXXX";
     CHECK(mkdtemp(folder));
     snprintf(unix_address, sizeof unix_address, "unix:%s/socket", folder);
-    run_both(dial_unix);
+    run_both_unwatched(dial_unix);
     unlink(unix_address + strlen("unix:"));
     rmdir(folder);
 }
@@ -523,7 +551,8 @@ static void *dial_from_all(void *unused)
     }
     for (int i = 0; i < DIALERS; i++)
         join(dialers[i]);
-    close_place(&places[1]);
+    for (int i = 0; i < 2; i++)
+        close_place(&places[i]);
     return unused;
 }
 

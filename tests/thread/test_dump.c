@@ -3,12 +3,23 @@
 
 #include <arpa/inet.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 /* The thread sanitizer delays signals, and an emulator uses some itself. */
 #define HAS_SAMPLES (!GS_TSAN && !IS_EMULATED)
 
 static atomic_bool is_spinning, may_end;
+
+/* Called in the child process. There is no monitor, whose reports could come between the lines of a
+ * dump. */
+static void run_dumping(unsigned workers, gs_thread_fn *first, int fd)
+{
+    const struct gs_threads_options options = {
+        .workers = workers, .report_fd = fd, .dump_signal = SIGUSR2, .stuck_ns = GS_NEVER};
+    if (gs_threads_run(&options, first, NULL, NULL))
+        _exit(3);
+}
 
 __attribute__((noinline)) static void park_below(int depth)
 {
@@ -45,7 +56,7 @@ static void *dump(void *unused)
 
 static void dump_by_call(void)
 {
-    run_reporting(1, dump, 0);
+    run_dumping(1, dump, report_out);
 }
 
 TEST(dump_names_what_each_thread_waits_for_and_its_calls)
@@ -75,7 +86,7 @@ static void *dump_when_all_have_ended(void *unused)
 
 static void dump_ended(void)
 {
-    run_reporting(1, dump_when_all_have_ended, 0);
+    run_dumping(1, dump_when_all_have_ended, report_out);
 }
 
 TEST(threads_that_have_ended_are_not_dumped)
@@ -124,7 +135,7 @@ static void *dump_others(void *unused)
 
 static void dump_several(void)
 {
-    run_reporting(2, dump_others, 0);
+    run_dumping(2, dump_others, report_out);
 }
 
 TEST(dump_shows_the_threads_of_other_workers)
@@ -162,7 +173,7 @@ static void *dump_spinning(void *unused)
 
 static void dump_on_other_stack(void)
 {
-    run_reporting(2, dump_spinning, 0);
+    run_dumping(2, dump_spinning, report_out);
 }
 
 TEST(dump_shows_what_a_thread_does_on_the_stack_of_its_worker)
@@ -220,7 +231,7 @@ static void *dump_reader(void *unused)
 
 static void dump_in_call(void)
 {
-    run_reporting(2, dump_reader, 0);
+    run_dumping(2, dump_reader, report_out);
 }
 
 TEST(dump_names_the_system_call_of_a_thread_and_does_not_end_it)
@@ -231,19 +242,40 @@ TEST(dump_names_the_system_call_of_a_thread_and_does_not_end_it)
     CHECK_REPORTED("\"reader\": runs on worker 2, in (system call read|a system call)$");
 }
 
+static int dumps; /* a file in memory */
+
+/* The only worker writes the dump: it is complete when this thread finds any of it. */
+static void *cancel_when_dumped(void *sleeping)
+{
+    char byte;
+    while (pread(dumps, &byte, 1, 0) != 1)
+        MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+    gs_thread_cancel(sleeping);
+    return NULL;
+}
+
 static void *signal_itself(void *unused)
 {
     struct gs_thread *waiting = spawn_named("sleeper", park_here, NULL);
+    struct gs_thread *canceler = spawn_named("canceler", cancel_when_dumped, gs_thread_self());
     kill(getpid(), SIGUSR2);
-    MUST_EQ(gs_thread_sleep(after(20 * GS_MILLISECOND)), 0);
+    MUST_EQ(gs_thread_sleep(after(60 * GS_SECOND)), -ECANCELED);
+    gs_thread_set_cancelable(false);
     gs_thread_unpark(waiting);
     join(waiting);
+    join(canceler);
     return unused;
 }
 
 static void dump_by_signal(void)
 {
-    run_reporting(1, signal_itself, 0);
+    dumps = memfd_create("dumps", MFD_CLOEXEC);
+    if (dumps < 0)
+        _exit(3);
+    run_dumping(1, signal_itself, dumps);
+    ssize_t n = pread(dumps, report, sizeof report - 1, 0);
+    if (n < 1 || write(report_out, report, (size_t)n) != n)
+        _exit(3);
 }
 
 TEST(dump_is_written_on_a_signal)
@@ -284,7 +316,7 @@ static void *dump_often(void *unused)
 
 static void dump_moving(void)
 {
-    run_reporting(3, dump_often, 0);
+    run_dumping(3, dump_often, report_out);
 }
 
 TEST(threads_may_move_while_they_are_dumped)
@@ -440,7 +472,7 @@ static void *dump_many(void *unused)
 
 static void dump_a_thousand(void)
 {
-    run_reporting(1, dump_many, 0);
+    run_dumping(1, dump_many, report_out);
 }
 
 static int lines_of_report(void)
@@ -508,7 +540,7 @@ static void *dump_different(void *unused)
 
 static void dump_beyond_the_limit(void)
 {
-    run_reporting(1, dump_different, 0);
+    run_dumping(1, dump_different, report_out);
 }
 
 TEST(dump_counts_the_threads_for_which_there_is_no_group_left)

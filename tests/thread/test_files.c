@@ -1,7 +1,6 @@
 /* Files with io_uring, if the kernel supports it, and with the pool: the results must be the
  * same. */
-#include "tests/thread/fixture.h"
-#include "thread/sanitizer.h"
+#include "tests/thread/forking.h"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -327,10 +326,6 @@ static void *fork_with_ring(void *unused)
 
 TEST(forked_child_has_a_ring_of_its_own)
 {
-    /* The thread sanitizer does not support user threads in a forked child, and an emulator
-     * crashes. */
-    if (GS_TSAN)
-        return;
-    if (!IS_EMULATED)
-        run_both(fork_with_ring);
+    skip_without_fork();
+    run_both(fork_with_ring);
 }

@@ -71,7 +71,10 @@ static void *fork_and_exec(void *unused)
 
 TEST(plain_fork_is_safe_for_a_child_that_execs)
 {
-    run_both(fork_and_exec);
+    if (IS_EMULATED)
+        run_unwatched(1, fork_and_exec); /* without other kernel threads (forking.h) */
+    else
+        run_both(fork_and_exec);
 }
 
 static int inherited[2];
@@ -281,6 +284,40 @@ TEST(child_can_join_threads_that_had_ended_before_the_fork_and_then_reuse_their_
 {
     skip_without_fork();
     run_both(fork_after_ends);
+}
+
+/* ---- The calling thread was canceled, and the message has not arrived ---- */
+
+static void *join_in_time(void *thread)
+{
+    _exit(gs_thread_join(thread, after(20 * GS_SECOND), NULL) ? 1 : 7);
+}
+
+static void *fork_when_canceled(void *unused)
+{
+    gs_thread_cancel(gs_thread_self());
+    pid_t pid = gs_fork();
+    MUST(pid >= 0);
+    if (!pid)
+        MUST_EQ(gs_thread_spawn(NULL, join_in_time, gs_thread_self(), NULL), 0);
+    else
+        MUST_EQ(status_of(pid), 7 << 8);
+    return unused;
+}
+
+static void *fork_from_canceled(void *unused)
+{
+    const struct gs_thread_attributes attributes = {.migrates = true};
+    struct gs_thread *thread;
+    MUST_EQ(gs_thread_spawn(&attributes, fork_when_canceled, NULL, &thread), 0);
+    join(thread);
+    return unused;
+}
+
+TEST(thread_that_was_just_canceled_can_be_joined_in_the_child)
+{
+    skip_without_fork();
+    run_both(fork_from_canceled);
 }
 
 /* ---- A kernel thread that is no worker writes dumps at the same time ---- */

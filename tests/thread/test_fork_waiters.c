@@ -15,22 +15,26 @@ struct scenario {
     gs_thread_fn *wait;
     void (*act)(struct gs_thread *waiting);
     void (*finish)(struct gs_thread *waiting);
-    unsigned worker; /* the worker on which the thread waits */
+    struct gs_spin *lock; /* of the object waited at; NULL: none */
+    unsigned worker;      /* the worker on which the thread waits */
 };
 
 static struct gs_mutex mutex;
 static struct gs_semaphore semaphore, other_semaphore;
 static pid_t parent;
 
-static struct gs_thread *spawn_waiting(unsigned worker, gs_thread_fn *fn)
+/* A thread of another worker that waits already may still hold the object's lock for a moment: the
+ * child would find it held for ever. */
+static struct gs_thread *spawn_waiting(unsigned worker, gs_thread_fn *fn, struct gs_spin *lock)
 {
     const struct gs_thread_attributes attributes = {.worker = worker};
     struct gs_thread *thread;
     MUST_EQ(gs_thread_spawn(&attributes, fn, NULL, &thread), 0);
     while (atomic_load(&thread->claim) != CLAIM_WAITING)
         MUST_EQ(gs_thread_sleep(after(20 * GS_MICROSECOND)), 0);
-    /* A thread of another worker may still hold the object's lock at the time of the fork. */
-    MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+    do
+        MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+    while (lock && atomic_load(&lock->held));
     return thread;
 }
 
@@ -50,7 +54,7 @@ static void *run_scenario(void *scene_)
     const struct scenario *scenario = scene_;
     int status;
     MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
-    struct gs_thread *waiting = spawn_waiting(scenario->worker, scenario->wait);
+    struct gs_thread *waiting = spawn_waiting(scenario->worker, scenario->wait, scenario->lock);
     pid_t pid = gs_fork();
     MUST(pid >= 0);
     if (!pid)
@@ -98,7 +102,7 @@ static void relock_mutex(struct gs_thread *waiting)
 
 TEST(mutex_that_the_child_unlocks_is_not_passed_to_a_thread_of_the_parent)
 {
-    test_scenario((struct scenario){.wait = lock_mutex, .act = relock_mutex});
+    test_scenario((struct scenario){.wait = lock_mutex, .act = relock_mutex, .lock = &mutex.lock});
 }
 
 /* ---- Semaphore ---- */
@@ -125,7 +129,8 @@ static void post_and_wait(struct gs_thread *waiting)
 
 TEST(post_in_the_child_is_not_lost_to_a_thread_of_the_parent)
 {
-    test_scenario((struct scenario){.wait = wait_for_post, .act = post_and_wait, .finish = post});
+    test_scenario((struct scenario){
+        .wait = wait_for_post, .act = post_and_wait, .finish = post, .lock = &semaphore.lock});
 }
 
 static atomic_uint woken;
@@ -157,8 +162,31 @@ static void post_among_newcomers(struct gs_thread *waiting)
 
 TEST(post_in_the_child_ends_no_wait_for_another_semaphore)
 {
+    test_scenario((struct scenario){.wait = wait_for_post,
+                                    .act = post_among_newcomers,
+                                    .finish = post,
+                                    .lock = &semaphore.lock});
+}
+
+/* The stack of the waiting thread is not free in a child of the child, either. */
+static void post_in_grandchild(struct gs_thread *waiting)
+{
+    int status;
+    pid_t pid = gs_fork();
+    MUST(pid >= 0);
+    if (!pid) {
+        alarm(CHILD_SECONDS);
+        post_among_newcomers(waiting);
+        _exit(7);
+    }
+    MUST_EQ(gs_sys_wait4(pid, &status, 0), pid);
+    MUST_EQ(status, 7 << 8);
+}
+
+TEST(post_in_a_grandchild_ends_no_wait_for_another_semaphore)
+{
     test_scenario(
-        (struct scenario){.wait = wait_for_post, .act = post_among_newcomers, .finish = post});
+        (struct scenario){.wait = wait_for_post, .act = post_in_grandchild, .finish = post});
 }
 
 /* ---- Unpark and cancel ---- */
@@ -207,7 +235,7 @@ static _Noreturn void die_by_signal(void)
 static void *fork_beside_signal(void *worker)
 {
     int status;
-    struct gs_thread *waiting = spawn_waiting(*(unsigned *)worker, wait_for_signal);
+    struct gs_thread *waiting = spawn_waiting(*(unsigned *)worker, wait_for_signal, NULL);
     pid_t pid = gs_fork();
     MUST(pid >= 0);
     if (!pid)

@@ -16,7 +16,7 @@ enum { CLIENTS = 40, ROUNDS = 30 };
 static struct sockaddr_in address;
 static int listener;
 
-static void listen_anywhere(void)
+static void bind_anywhere(void)
 {
     socklen_t length = sizeof address;
     address =
@@ -24,8 +24,13 @@ static void listen_anywhere(void)
     listener = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     MUST(listener >= 0);
     MUST_EQ(gs_sys_bind(listener, (struct sockaddr *)&address, length), 0);
-    MUST_EQ(gs_sys_listen(listener, 128), 0);
     MUST_EQ(gs_sys_getsockname(listener, (struct sockaddr *)&address, &length), 0);
+}
+
+static void listen_anywhere(void)
+{
+    bind_anywhere();
+    MUST_EQ(gs_sys_listen(listener, 128), 0);
 }
 
 static void *echo(void *fd)
@@ -103,11 +108,11 @@ TEST(every_client_of_an_echo_server_gets_its_own_bytes)
 static void *be_refused(void *unused)
 {
     (void)unused;
-    listen_anywhere();
-    gs_close(listener);
+    bind_anywhere(); /* nobody else can listen there */
     int fd = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     MUST_EQ(gs_connect(fd, (struct sockaddr *)&address, sizeof address, GS_NEVER), -ECONNREFUSED);
     gs_close(fd);
+    gs_close(listener);
     return NULL;
 }
 
@@ -245,7 +250,8 @@ static void *close_under_reader(void *unused)
 
 TEST(close_wakes_readers_and_the_number_can_be_used_again)
 {
-    run_both(close_under_reader);
+    run_unwatched(1, close_under_reader);
+    run_unwatched(3, close_under_reader);
 }
 
 static void *write_later(void *fd)
@@ -363,7 +369,7 @@ static void *wait_for_child(void *unused)
 
 TEST(end_of_a_child_is_waited_for)
 {
-    run_with(1, wait_for_child);
+    run_unwatched(1, wait_for_child); /* the fork is that of a process with one kernel thread */
 }
 
 static atomic_bool has_received;

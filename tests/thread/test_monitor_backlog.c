@@ -268,19 +268,19 @@ TEST(monitor_that_sleeps_without_a_timeout_is_woken_by_the_worker)
 
 /* ---- Several workers ---- */
 
+/* The worker runs the other thread as soon as this one sleeps. */
 static void *sleep_on_second(void *unused)
 {
+    struct gs_thread *other = spawn_on(2, "blocks", block_in_call);
     MUST_EQ(gs_thread_sleep(after(SLEEP_NS)), 0);
+    join(other);
     return unused;
 }
 
 /* Only a deadline of a thread that does not migrate waits for the second worker, which is stuck. */
 static void *keep_second(void *unused)
 {
-    struct gs_thread *sleeper = spawn_on(2, "sleeper", sleep_on_second),
-                     *other = spawn_on(2, "blocks", block_in_call);
-    join(other);
-    join(sleeper);
+    join(spawn_on(2, "sleeper", sleep_on_second));
     return unused;
 }
 
@@ -298,6 +298,9 @@ static void *sleep_long(void *unused)
     return unused;
 }
 
+/* Far longer than the preparations take on a busy machine, during which threads are ready. */
+#define ALONE_STUCK_NS (100 * GS_MILLISECOND)
+
 /* Long enough to be found, if anything waited. */
 static void *occupy_the_worker_alone(void *unused)
 {
@@ -305,7 +308,7 @@ static void *occupy_the_worker_alone(void *unused)
     open_data();
     struct gs_thread *sleeper = spawn(sleep_long, NULL), *reader = spawn(read_data, NULL);
     gs_thread_yield();
-    usleep(60 * 1000);
+    usleep(400 * 1000);
     gs_thread_yield();
     MUST_EQ(write(data[1], "", 1), 1);
     gs_thread_cancel(sleeper);
@@ -318,7 +321,10 @@ static void *occupy_the_worker_alone(void *unused)
 
 static void occupy_one(void)
 {
-    run_reporting(1, occupy_the_worker_alone, 0);
+    const struct gs_threads_options options = {
+        .workers = 1, .report_fd = report_out, .stuck_ns = ALONE_STUCK_NS};
+    if (gs_threads_run(&options, occupy_the_worker_alone, NULL, NULL))
+        _exit(3);
 }
 
 TEST(worker_for_which_nothing_waits_is_not_reported)

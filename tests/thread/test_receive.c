@@ -2,6 +2,7 @@
  * other sockets differently. */
 #include "tests/thread/connection.h"
 
+#include <poll.h>
 #include <sys/syscall.h>
 
 /* The arguments with which fn was called. */
@@ -33,6 +34,13 @@ static void *say(void *text)
 {
     gs_thread_sleep(after(2 * GS_MILLISECOND));
     return say_at_once(text);
+}
+
+/* On a busy machine, bytes arrive a moment after the call that sends them. */
+static void await_bytes(void)
+{
+    struct pollfd ready = {.fd = ours, .events = POLLIN};
+    MUST_EQ(poll(&ready, 1, -1), 1);
 }
 
 /* ---- Received data ---- */
@@ -178,6 +186,7 @@ static void *receive_nothing(void *unused)
     MUST_EQ(gs_recv_with(-1, collect, &received, 0), -EBADF);
     MUST_EQ(received.calls, 0);
     say("x");
+    await_bytes();
     MUST_EQ(gs_recv_with(ours, collect, &received, 0), 0);
     MUST_EQ(received.n, 1);
     close_both();
@@ -258,6 +267,7 @@ static ssize_t receive_within(void *data, const void *bytes, size_t n)
     MUST_EQ(n, 2);
     memcpy(before, bytes, n);
     say_at_once("cd");
+    await_bytes();
     MUST_EQ(gs_recv_with(ours, collect, &inner, 0), 0);
     MUST(!memcmp(bytes, before, n));
     return collect(data, bytes, n);
@@ -275,6 +285,7 @@ static void *nest(void *unused)
     inner = (struct received){0};
     connect_both();
     say_at_once("ab");
+    await_bytes();
     MUST(gs_thread_call_on_worker_stack(receive_nested, &received) == &received);
     MUST(received.n == 2 && !memcmp(received.bytes, "ab", 2));
     MUST(inner.n == 2 && !memcmp(inner.bytes, "cd", 2));

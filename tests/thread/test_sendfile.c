@@ -1,5 +1,6 @@
 /* Sending a file that is not in the page cache does not block the worker. */
 #include "tests/thread/fixture.h"
+#include "thread/thread.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -200,6 +201,65 @@ TEST(pool_sends_what_may_not_be_in_memory)
 {
     gs_sys_set_fault(refuse_nowait, NULL);
     run_both(send_without_telling);
+    gs_sys_set_fault(NULL, NULL);
+}
+
+/* The pool sends when another thread waits for the same socket, which has room all the time. */
+static atomic_bool is_held, may_send;
+static atomic_uint senders_done;
+
+static long hold_in_pool(long number, void *data)
+{
+    if (number == SYS_sendfile && !gs_thread_self()) {
+        atomic_store(&is_held, true);
+        while (!atomic_load(&may_send))
+            usleep(100);
+    }
+    return refuse_nowait(number, data);
+}
+
+static void *send_page(void *unused)
+{
+    off_t offset = 0;
+    MUST_EQ(gs_sendfile(sockets[0], fd, &offset, 4096, GS_NEVER), 4096);
+    atomic_fetch_add(&senders_done, 1);
+    return unused;
+}
+
+static void *send_byte(void *unused)
+{
+    MUST_EQ(gs_send(sockets[0], "x", 1, 0, after(20 * GS_SECOND)), 1);
+    atomic_fetch_add(&senders_done, 1);
+    return unused;
+}
+
+static void *send_beside_the_pool(void *unused)
+{
+    make_file();
+    MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets), 0);
+    MUST_EQ(gs_wait_writable(sockets[0], GS_NEVER), 0); /* it is watched from now on */
+    atomic_store(&is_held, false);
+    atomic_store(&may_send, false);
+    atomic_store(&senders_done, 0);
+    struct gs_thread *page = spawn(send_page, NULL);
+    while (!atomic_load(&is_held) && !atomic_load(&senders_done))
+        MUST_EQ(gs_thread_sleep(after(20 * GS_MICROSECOND)), 0);
+    struct gs_thread *byte = spawn(send_byte, NULL);
+    while (!atomic_load(&senders_done) && atomic_load(&byte->claim) != CLAIM_WAITING)
+        MUST_EQ(gs_thread_sleep(after(20 * GS_MICROSECOND)), 0);
+    atomic_store(&may_send, true);
+    join(page);
+    join(byte);
+    gs_close(sockets[0]);
+    gs_close(sockets[1]);
+    remove_file();
+    return unused;
+}
+
+TEST(send_that_waits_while_the_pool_sends_a_file_is_woken)
+{
+    gs_sys_set_fault(hold_in_pool, NULL);
+    run_both(send_beside_the_pool);
     gs_sys_set_fault(NULL, NULL);
 }
 

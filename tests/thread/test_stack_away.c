@@ -21,6 +21,7 @@ static struct gs_wait_group group;
 static struct gs_barrier barrier;
 static struct gs_channel *channel, *full;
 static struct gs_thread *target;
+static atomic_bool has_been_signaled;
 static int pair[2];
 static long item, sent = 5;
 
@@ -50,6 +51,7 @@ static void lock_mutex(void)
 static void wait_at_condition(void)
 {
     MUST_EQ(gs_cond_wait(&cond, NULL, GS_NEVER), 0);
+    atomic_store(&has_been_signaled, true);
 }
 
 static void read_lock(void)
@@ -131,7 +133,19 @@ static void prepare_objects(void)
     MUST_EQ(gs_rwlock_wrlock(&rwlock, GS_NEVER), 0);
     gs_wait_group_add(&group, 1);
     barrier = (struct gs_barrier){.threads = 2};
+    atomic_store(&has_been_signaled, false);
     target = spawn(return_late, NULL);
+}
+
+/* The objects remember the other wake-ups, but a signal is lost if the thread does not wait yet,
+ * because its worker waits for a CPU. */
+static void signal_condition(void)
+{
+    gs_cond_signal(&cond);
+    while (!atomic_load(&has_been_signaled)) {
+        MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+        gs_cond_signal(&cond);
+    }
 }
 
 static void wake_all(struct gs_thread **threads)
@@ -141,7 +155,7 @@ static void wake_all(struct gs_thread **threads)
     gs_thread_unpark(threads[PARKED]);
     MUST_EQ(gs_send_all(pair[1], "x", 1, GS_NEVER), 1);
     gs_mutex_unlock(&mutex);
-    gs_cond_signal(&cond);
+    signal_condition();
     gs_rwlock_unlock(&rwlock);
     gs_semaphore_post(&semaphore);
     gs_wait_group_done(&group);
@@ -213,7 +227,7 @@ TEST(stack_has_the_same_contents_at_the_same_addresses_after_each_kind_of_wait)
 
 /* ---- Waits that use the stack ---- */
 
-static struct gs_thread *waiting_thread;
+static _Atomic(struct gs_thread *) waiting_thread;
 
 static void *receive_on_stack(void *unused)
 {
@@ -234,10 +248,20 @@ static void *wait_for_own_group(void *unused)
 {
     struct gs_wait_group own = {0};
     gs_wait_group_add(&own, 1);
-    waiting_thread = spawn(finish_group, &own);
+    struct gs_thread *finishing = spawn(finish_group, &own);
+    atomic_store(&waiting_thread, finishing);
     MUST_EQ(gs_wait_group_wait(&own, GS_NEVER), 0);
-    join(waiting_thread);
+    join(finishing);
     return unused;
+}
+
+/* It may not exist yet, because the worker of the thread that spawns it waits for a CPU. */
+static void unpark_waiting_thread(void)
+{
+    struct gs_thread *thread;
+    while (!(thread = atomic_load(&waiting_thread)))
+        MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+    gs_thread_unpark(thread);
 }
 
 static void *select_two(void *unused)
@@ -257,6 +281,7 @@ static void *use_stacks_while_waiting(void *unused)
         const struct gs_thread_attributes *attributes = i ? &mobile : &private;
         MUST_EQ(gs_channel_new(sizeof(long), 0, &channel), 0);
         MUST_EQ(gs_channel_new(sizeof(long), 0, &full), 0);
+        atomic_store(&waiting_thread, NULL);
         struct gs_thread *threads[] = {spawn_as(attributes, receive_on_stack, NULL),
                                        spawn_as(attributes, select_two, NULL),
                                        spawn_as(attributes, wait_for_own_group, NULL),
@@ -268,7 +293,7 @@ static void *use_stacks_while_waiting(void *unused)
         MUST(GS_ASAN || stats_now().away == 1); /* it keeps variables on stacks of its own */
         for (int n = 0; n < 2; n++)
             MUST_EQ(gs_channel_send(channel, &(long){42}, GS_NEVER), 0);
-        gs_thread_unpark(waiting_thread);
+        unpark_waiting_thread();
         gs_thread_unpark(threads[3]);
         for (int n = 0; n < 4; n++)
             join(threads[n]);

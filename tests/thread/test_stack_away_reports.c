@@ -1,4 +1,5 @@
 /* Reports, forks and errors while private stacks are given back. */
+#include "tests/thread/forking.h"
 #include "tests/thread/stack_away.h"
 
 #include <gossamer/sys.h>
@@ -202,8 +203,8 @@ static void *fork_while_away(void *unused)
 
 TEST(child_has_no_stacks_that_are_away_and_gives_its_own_back)
 {
-    if (GS_TSAN || IS_EMULATED)
-        return; /* they do not know the threads of a forked process */
+    if (GS_TSAN || IS_EMULATED || IS_GCC_ASAN)
+        return; /* for the reasons in forking.h */
     run_giving_back_both(fork_while_away);
 }
 

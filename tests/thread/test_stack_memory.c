@@ -1,5 +1,6 @@
 /* The memory of free stacks, and stacks where addresses are limited. Each test is a process of its
  * own, before its first run. */
+#include "tests/thread/forking.h"
 #include "tests/thread/report.h"
 #include "thread/stacks.h"
 
@@ -134,6 +135,8 @@ static void *fork_after_trim(void *unused)
 
 TEST(child_process_uses_the_stacks_whose_memory_was_given_back)
 {
+    if (IS_EMULATED || IS_GCC_ASAN)
+        return; /* for the reasons in forking.h */
     check_in_child(fork_after_trim);
 }
 #endif

@@ -35,12 +35,12 @@ void gs_ev_wake_other(struct event_base *base)
     gs_loop_wake(base->loop);
 }
 
-void gs_ev_wait_for_other(struct event_base *base)
+int gs_ev_wait_for_other(struct event_base *base)
 {
     if (gs_ev_is_in_loop(base))
-        return;
+        return -1;
     base->current_waiters++;
-    gs_ev_cond_wait(base->called, base->lock, NULL);
+    return gs_ev_cond_wait(base->called, base->lock, NULL);
 }
 
 /* The first watcher that is called after a wait. */

@@ -189,13 +189,14 @@ static inline void gs_ev_wake(struct event_base *base)
         gs_ev_wake_other(base);
 }
 
-/* Wait until the callback that runs in another thread has returned. */
-void gs_ev_wait_for_other(struct event_base *base);
+/* Wait until the callback that runs in another thread has returned, or for less. Returns 0, or -1
+ * if this is the thread, or it cannot wait. */
+int gs_ev_wait_for_other(struct event_base *base);
 static inline void gs_ev_wait_for_current(struct event_base *base,
                                           const struct event_callback *callback)
 {
-    if (base->current == callback && base->called)
-        gs_ev_wait_for_other(base);
+    while (base->current == callback && base->called && !gs_ev_wait_for_other(base))
+        ;
 }
 
 /* ---- event.c: with the lock ---- */

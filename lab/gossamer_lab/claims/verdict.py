@@ -31,6 +31,8 @@ HOLDS, FAILS, INCONCLUSIVE = "holds", "does not hold", "inconclusive"
 _MIN_ROUNDS = 2
 MIN_DEVIATION = 0.01
 """Minimum standard deviation of a round, as a share of the value: no measurement is exact."""
+MIN_CORRELATION_DEVIATION = MIN_DEVIATION**2
+"""The same of a correlation: noise lowers it by about the square of its share of the values."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def _pooled(quantity: Quantity, rounds: Sequence[Round], level: float) -> Interv
     scale = _scale(quantity, [whole, *without])
     moved = scale.forward(whole)
     is_correlation = isinstance(_core(quantity), Correlation)
-    deviation = 0.0 if is_correlation else _min_deviation(scale, moved)
+    deviation = MIN_CORRELATION_DEVIATION if is_correlation else _min_deviation(scale, moved)
     found = jackknife_interval(moved, [scale.forward(one) for one in without], level, deviation)
     if is_correlation:
         found = replace(found, value=min(found.value, 1.0), high=min(found.high, 1.0))

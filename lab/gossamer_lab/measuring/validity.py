@@ -14,7 +14,8 @@ MIN_CPU_SHARE = 0.95
 """Minimum of what a server could get of its core under a CPU limit, relative to what it was to get.
 
 It is the share of the core's time that the server and the limiter had together: the limiter is
-always busy, and what neither used went to other processes or guests.
+always busy, and what neither used went to other processes or guests. Without a limit, others may
+have the same share of the core's time at most.
 """
 
 
@@ -29,6 +30,12 @@ def load_share(row: Mapping[str, Any], connections: int) -> float:
     return float(row["measured_load"]) / maximum
 
 
+def _others_beside_server(row: Mapping[str, Any]) -> float:
+    """Return the share of the server's core that neither it nor its limiter had."""
+    both = row.get("core_share_of_both")
+    return (row.get("server_core_interference") or 0.0) if both is None else 1.0 - float(both)
+
+
 def _limited_by_other(row: Mapping[str, Any], point: Point, rule: ValidityRules) -> str | None:
     """Return what limited the requests of a load, None if it was the server."""
     others = row.get("client_core_interference") or 0.0
@@ -36,9 +43,8 @@ def _limited_by_other(row: Mapping[str, Any], point: Point, rule: ValidityRules)
         return "the client was the limit"
     if row["client_busy"] + others > MAX_CLIENT_BUSY:
         return f"the client was the limit: other processes used {others:.0%} of its core"
-    both = row.get("core_share_of_both")
-    if both is not None and both < MIN_CPU_SHARE:
-        return f"other processes used {1 - both:.0%} of the server's core"
+    if _others_beside_server(row) > 1 - MIN_CPU_SHARE:
+        return f"other processes used {_others_beside_server(row):.0%} of the server's core"
     if row["server"] in rule.exempt:
         return None
     if not point.think_ms and load_share(row, point.connections) < rule.min_load_share:

@@ -141,6 +141,7 @@ static void test_cancel(int type)
     waiting = is_locked_in_cleanup = 0;
     pthread_t thread = start(wait_for_cancel, (void *)(long)type);
     wait_until_waiting();
+    sleep_ms(5); /* the mutex is free a little before the thread sleeps */
     SHOW(pthread_cancel(thread));
     SHOW(finish(thread) == (long)PTHREAD_CANCELED);
     SHOW(is_locked_in_cleanup);
@@ -194,6 +195,7 @@ static void *wait_with_deadlines(void *unused)
     pthread_condattr_t attributes;
     pthread_cond_t monotonic;
     struct timespec time = after_ms(CLOCK_REALTIME, 3), bad = {0, 1000000000};
+    const struct timespec negative = {-1, 0};
     pthread_condattr_init(&attributes);
     SHOW(pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC));
     SHOW(pthread_cond_init(&monotonic, &attributes));
@@ -205,6 +207,7 @@ static void *wait_with_deadlines(void *unused)
     time = after_ms(CLOCK_REALTIME, 3);
     SHOW(pthread_cond_clockwait(&monotonic, &mutex, CLOCK_REALTIME, &time));
     SHOW(pthread_cond_timedwait(&cond, &mutex, &bad));
+    SHOW(pthread_cond_timedwait(&cond, &mutex, &negative));
     SHOW(pthread_mutex_trylock(&mutex));
     SHOW(pthread_mutex_unlock(&mutex));
     SHOW(pthread_mutex_trylock(&mutex));

@@ -138,10 +138,11 @@ void test_conditions()
         std::printf("timeout %d\n", condition.wait_for(lock, 2ms) == std::cv_status::timeout);
     });
     {
+        // Not after the unlock, when it might end the second wait.
         const std::lock_guard lock(mutex);
         is_ready = true;
+        condition.notify_all();
     }
-    condition.notify_all();
     waiting.join();
     std::jthread stopped([&](const std::stop_token &token) {
         std::unique_lock lock(mutex);

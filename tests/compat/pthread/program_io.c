@@ -126,6 +126,19 @@ static void test_shutdown(void)
     SHOW_ERROR(write(1000, &byte, 1));
 }
 
+static void test_datagrams(void)
+{
+    int pair[2];
+    char bytes[16];
+    SHOW_ERROR(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
+    SHOW_ERROR(send(pair[0], "abc", 3, 0));
+    SHOW_ERROR(send(pair[0], "defg", 4, 0));
+    SHOW_ERROR(recv(pair[1], bytes, sizeof bytes, MSG_WAITALL));
+    SHOW_ERROR(recv(pair[1], bytes, sizeof bytes, MSG_WAITALL));
+    close(pair[0]);
+    close(pair[1]);
+}
+
 /* ---- Pipes ---- */
 
 static int ends[2];
@@ -155,6 +168,72 @@ static void test_pipe(void)
     SHOW(total);
     SHOW(finish(thread));
     close(ends[0]);
+}
+
+/* A pipe that is full most of the time, while its reader takes from it. */
+enum { BLOCK = 4096, BLOCKS = 10000 };
+
+static void *write_blocks(void *unused)
+{
+    char bytes[BLOCK];
+    long total = 0;
+    (void)unused;
+    for (int i = 0; i < BLOCKS; i++) {
+        memset(bytes, i % 251, sizeof bytes);
+        total += write(ends[1], bytes, sizeof bytes);
+    }
+    close(ends[1]);
+    return (void *)total;
+}
+
+static void test_blocks(void)
+{
+    static unsigned char bytes[1 << 16];
+    ssize_t n;
+    long total = 0, wrong = 0;
+    SHOW_ERROR(pipe(ends));
+    pthread_t thread = start(write_blocks, NULL);
+    while ((n = read(ends[0], bytes, sizeof bytes)) > 0)
+        for (ssize_t i = 0; i < n; i++, total++)
+            wrong += bytes[i] != total / BLOCK % 251;
+    SHOW(total);
+    SHOW(wrong);
+    SHOW(finish(thread));
+    close(ends[0]);
+}
+
+/* As many pieces as few programs use: a byte each. */
+enum { PIECES = 100 };
+
+static void make_pieces(char bytes[PIECES], struct iovec ret_pieces[PIECES])
+{
+    for (int i = 0; i < PIECES; i++)
+        ret_pieces[i] = (struct iovec){bytes + i, 1};
+}
+
+static void *write_pieces(void *unused)
+{
+    char bytes[PIECES];
+    struct iovec pieces[PIECES];
+    (void)unused;
+    make_pieces(bytes, pieces);
+    memset(bytes, 3, sizeof bytes);
+    sleep_ms(10);
+    return (void *)writev(ends[1], pieces, PIECES);
+}
+
+static void test_pieces(void)
+{
+    char bytes[PIECES] = "";
+    struct iovec pieces[PIECES];
+    make_pieces(bytes, pieces);
+    SHOW_ERROR(pipe(ends));
+    pthread_t thread = start(write_pieces, NULL);
+    SHOW_ERROR(readv(ends[0], pieces, PIECES));
+    SHOW(bytes[0] + bytes[PIECES - 1]);
+    SHOW(finish(thread));
+    close(ends[0]);
+    close(ends[1]);
 }
 
 /* ---- Readiness ---- */
@@ -207,12 +286,41 @@ static void test_readiness(void)
     SHOW_ERROR(epoll_wait(900, &got, 1, -1));
 }
 
+static void *select_one(void *fd)
+{
+    fd_set readable;
+    FD_ZERO(&readable);
+    FD_SET((int)(long)fd, &readable);
+    return (void *)(long)select(FD_SETSIZE, &readable, NULL, NULL, NULL);
+}
+
+static void test_small_stack(void)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    SHOW_ERROR(pipe(ends));
+    pthread_attr_init(&attributes);
+    SHOW(pthread_attr_setstacksize(&attributes, 1 << 14));
+    bool is_started = !pthread_create(&thread, &attributes, select_one, (void *)(long)ends[0]);
+    SHOW(is_started);
+    sleep_ms(5);
+    SHOW_ERROR(write(ends[1], "1", 1));
+    if (is_started)
+        SHOW(finish(thread));
+    pthread_attr_destroy(&attributes);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 /* ---- Files and locks ---- */
+
+static sem_t has_tried;
 
 static void *lock_file(void *path)
 {
     int fd = open(path, O_RDWR);
     SHOW_ERROR(flock(fd, LOCK_EX | LOCK_NB));
+    sem_post(&has_tried);
     int err = flock(fd, LOCK_EX);
     close(fd);
     return (void *)(long)err;
@@ -240,7 +348,9 @@ static void test_files(void)
     printf("%s %s\n", bytes, bytes + 8);
     SHOW_ERROR(read(fd, bytes, 8));
     SHOW_ERROR(flock(fd, LOCK_EX));
+    sem_init(&has_tried, 0, 0);
     pthread_t thread = start(lock_file, path);
+    sem_wait(&has_tried);
     sleep_ms(20);
     SHOW_ERROR(flock(fd, LOCK_UN));
     SHOW(finish(thread));
@@ -259,8 +369,12 @@ int main(void)
 {
     test_server();
     test_shutdown();
+    test_datagrams();
     test_pipe();
+    test_blocks();
+    test_pieces();
     test_readiness();
+    test_small_stack();
     test_files();
     return 0;
 }

@@ -224,6 +224,10 @@ static void test_timers(void)
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     event = (struct sigevent){.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
     run_timer(CLOCK_MONOTONIC, &event, 3);
+    handle(SIGRTMAX, alarm_handler, 0);
+    event = (struct sigevent){.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMAX};
+    event.sigev_value.sival_int = 1;
+    run_timer(CLOCK_MONOTONIC, &event, 3);
     SHOW(finish(start(take_timer, NULL)));
     handle(SIGALRM, alarm_handler, 0);
     count = 0;

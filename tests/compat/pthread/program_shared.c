@@ -5,6 +5,7 @@
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/msg.h>
+#include <sys/prctl.h>
 #include <sys/sem.h>
 #include <sys/wait.h>
 
@@ -148,6 +149,14 @@ static void kill_while_thread_holds(void)
 {
     end_while_thread_holds();
     kill(getpid(), SIGKILL);
+}
+
+static void crash_while_thread_holds(void)
+{
+    volatile char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    end_while_thread_holds();
+    prctl(PR_SET_DUMPABLE, 0); /* no core */
+    *page = 1;
 }
 
 static void lock_after(void (*fn)(void))
@@ -325,6 +334,7 @@ int main(void)
     lock_after(lock_in_thread_and_end);
     lock_after(end_while_thread_holds);
     lock_after(kill_while_thread_holds);
+    lock_after(crash_while_thread_holds);
     wait_for_process(&shared->mutex);
     wait_for_process(&shared->robust);
     wait_for_process(&shared->inherited);

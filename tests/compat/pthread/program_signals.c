@@ -89,7 +89,7 @@ static void interrupt(void *(*fn)(void *), bool writes)
     pthread_t thread = start(fn, NULL);
     while (!is_waiting)
         sched_yield();
-    sleep_ms(10);
+    sleep_ms(100); /* it must be in the call: a signal before interrupts nothing */
     SHOW(pthread_kill(thread, SIGUSR1));
     while (calls == before)
         sched_yield();

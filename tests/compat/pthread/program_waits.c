@@ -20,8 +20,7 @@ static long ms_since(const struct timespec *then)
 /* Waits with a deadline in 6 ms: the error, and that it was not before. */
 #define SHOW_WAIT(clock_, expression_)                                                             \
     do {                                                                                           \
-        struct timespec before_, at = after_ms(clock_, 6);                                         \
-        clock_gettime(CLOCK_MONOTONIC, &before_);                                                  \
+        struct timespec before_ = after_ms(CLOCK_MONOTONIC, 0), at = after_ms(clock_, 6);          \
         SHOW_ERROR(expression_);                                                                   \
         SHOW(ms_since(&before_) >= 5);                                                             \
     } while (0)
@@ -122,8 +121,19 @@ static void *read_it(void *number)
     return NULL;
 }
 
+/* Readers are let in until the writer waits. */
+static void await_preferred_writer(void)
+{
+    while (!pthread_rwlock_tryrdlock(&preferring)) {
+        pthread_rwlock_unlock(&preferring);
+        sleep_ms(1);
+    }
+}
+
+/* A reader that comes while another one reads and a writer waits. */
 static void test_preference(int kind)
 {
+    bool prefers_writer = kind == PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
     pthread_rwlockattr_t attributes;
     int stored = -1;
     pthread_rwlockattr_init(&attributes);
@@ -134,16 +144,23 @@ static void test_preference(int kind)
     ordered = 0;
     pthread_rwlock_rdlock(&preferring);
     pthread_t writer = start(write_it, (void *)1);
-    sleep_ms(20);
+    if (prefers_writer)
+        await_preferred_writer();
+    else
+        sleep_ms(20);
     SHOW(pthread_rwlock_tryrdlock(&preferring));
-    if (kind != PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP)
+    if (!prefers_writer)
         pthread_rwlock_unlock(&preferring);
     SHOW(pthread_rwlock_trywrlock(&preferring));
     pthread_t reader = start(read_it, (void *)2);
-    sleep_ms(20);
+    if (prefers_writer)
+        sleep_ms(20);
+    else
+        finish(reader);
     pthread_rwlock_unlock(&preferring);
     finish(writer);
-    finish(reader);
+    if (prefers_writer)
+        finish(reader);
     printf("kind %d: %d %d\n", kind, order[0], order[1]);
     SHOW(pthread_rwlock_destroy(&preferring));
 }
