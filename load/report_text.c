@@ -108,11 +108,10 @@ static void print_waiting(FILE *file, const char *for_what, const struct load_wa
 
 static void print_times(FILE *file, const struct load_metrics *metrics)
 {
-    static const char *const names[LOAD_TIME_KINDS] = {[LOAD_TIME_CONNECT] = "connect",
-                                                       [LOAD_TIME_FIRST_BYTE] = "first byte",
-                                                       [LOAD_TIME_SERVICE] = "service",
-                                                       [LOAD_TIME_RESPONSE] = "response",
-                                                       [LOAD_TIME_SEND_DELAY] = "send delay"};
+    static const char *const names[LOAD_TIME_KINDS] = {
+        [LOAD_TIME_CONNECT] = "connect",       [LOAD_TIME_FIRST_BYTE] = "first byte",
+        [LOAD_TIME_SERVICE] = "service",       [LOAD_TIME_RESPONSE] = "response",
+        [LOAD_TIME_SEND_DELAY] = "send delay", [LOAD_TIME_TOTAL] = "total"};
     const struct gs_histogram *response = &metrics->times[LOAD_TIME_RESPONSE];
     if (response->count || metrics->times[LOAD_TIME_CONNECT].count)
         print_heading(file);

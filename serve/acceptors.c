@@ -18,7 +18,8 @@ int serve_acceptors_init(struct serve_acceptors *acceptors, struct serve_server 
         serve_acceptor_init(&acceptors->items[i], options->loop, options->slots, options->accepted,
                             options->data);
         acceptors->items[i].by_completions = options->by_completions;
-        acceptors->items[i].make_room = options->make_room;
+        if (server->options->evicts)
+            acceptors->items[i].make_room = options->make_room;
     }
     return 0;
 }

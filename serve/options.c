@@ -25,7 +25,7 @@
 static struct {
     const char *arch, *priority, *bottleneck, *controllers, *log_level;
     uint64_t request_line, header, fields, page_cache, cached_file, requests;
-    bool no_defer_accept;
+    bool no_defer_accept, no_eviction;
 } words;
 
 static struct serve_options parsed;
@@ -64,6 +64,8 @@ static const struct cli_option table[] = {
     {"backlog", 0, "N", "length of the accept queue", CLI_NUMBER, &parsed.backlog, 1, 65535},
     {"no-defer-accept", 0, NULL, "accept connections before they have sent anything", CLI_FLAG,
      &words.no_defer_accept},
+    {"no-eviction", 0, NULL, "close no idle connection for a client that waits for a place",
+     CLI_FLAG, &words.no_eviction},
     {"drain-timeout", 0, "TIME", "time that requests in flight have after SIGTERM", CLI_DURATION,
      &parsed.drain_timeout_ns},
     {"dotfiles", 0, NULL, "serve files whose names begin with a dot", CLI_FLAG,
@@ -295,7 +297,7 @@ static void set_defaults(void)
     words.page_cache = parsed.http.max_cache;
     words.cached_file = parsed.http.max_cached_file;
     words.requests = NOT_GIVEN;
-    words.no_defer_accept = false;
+    words.no_defer_accept = words.no_eviction = false;
     words.priority = words.bottleneck = words.controllers = NULL;
     words.log_level = "warn";
 }
@@ -347,6 +349,7 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret_options
     parsed.http.max_requests =
         words.requests == NOT_GIVEN ? parsed.arch->default_requests : words.requests;
     parsed.defer_accept = !words.no_defer_accept;
+    parsed.evicts = !words.no_eviction;
     *ret_options = parsed;
     if (!parsed.listen.count)
         ret_options->listen = (struct cli_list){&default_address, 1};

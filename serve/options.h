@@ -28,6 +28,7 @@ struct serve_options {
     uint64_t backlog;
     uint64_t drain_timeout_ns;
     bool defer_accept;
+    bool evicts;      /* connections give way to clients that wait for a place */
     bool nonblocking; /* queue: no worker waits for a client */
     enum serve_priority priority;
     const char *metrics;                /* the path of the page; NULL: none */

@@ -68,7 +68,7 @@ static void on_again(struct gs_timer *timer)
 int serve_table_evictor_start(struct serve_table_evictor *evictor, struct serve_server *server,
                               struct gs_loop *loop)
 {
-    if (!server->table)
+    if (!server->table || !server->options->evicts)
         return 0;
     evictor->server = server;
     gs_io_init(&evictor->full, loop, on_full);

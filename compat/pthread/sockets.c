@@ -73,8 +73,8 @@ static bool is_stream(int fd)
 long gs_socket_receive(struct task *task, const struct socket_io *io)
 {
     struct socket_wait wait = to_receive(io->fd);
-    bool waits_for_all = io->flags & MSG_WAITALL && !(io->flags & (MSG_PEEK | MSG_DONTWAIT)) &&
-                         is_stream(io->fd);
+    bool waits_for_all =
+        io->flags & MSG_WAITALL && !(io->flags & (MSG_PEEK | MSG_DONTWAIT)) && is_stream(io->fd);
     size_t received = 0;
     if (io->flags & MSG_ERRQUEUE)
         return gs_syscall(SYS_recvfrom, io->fd, (long)io->bytes, (long)io->n, io->flags,

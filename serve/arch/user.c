@@ -194,7 +194,7 @@ static int start_threads(struct user_server *user)
             .slots = &user->slots,
             .worker = user->has_ring ? i / server->address_count + 1 : 0,
             .accepted = on_accepted,
-            .make_room = make_room,
+            .make_room = server->options->evicts ? make_room : NULL,
             .data = &user->shards[i / server->address_count],
         };
         err = serve_accept_thread_start(acceptor);

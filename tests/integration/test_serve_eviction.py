@@ -66,6 +66,23 @@ def test_idle_connections_do_not_lock_others_out(full: Server) -> None:
     assert len([line for line in full.stderr_lines() if REPORT in line]) == 1
 
 
+def test_without_eviction_a_client_waits_until_another_leaves(
+    serve: Serve, root: Path, arch: str
+) -> None:
+    server = serve(root, *places(arch, 4, 2), "--no-eviction", exact=True)
+    idle = [Wire(server.address) for _ in range(4)]
+    for wire in idle:
+        assert wire.get("/a.txt").status == 200
+    with Wire(server.address) as other:
+        other.send(request("GET", "/a.txt"))
+        assert not other.is_readable(1.5)  # waits of a second would have been ended
+        assert not any(wire.is_readable() for wire in idle)
+        idle.pop().close()
+        assert other.response().status == 200
+    for wire in idle:
+        wire.close()
+
+
 def test_a_client_does_not_cost_each_worker_a_connection(
     serve: Serve, root: Path, arch: str
 ) -> None:

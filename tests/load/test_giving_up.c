@@ -82,8 +82,8 @@ TEST(a_run_with_any_response_is_not_given_up)
 {
     struct server server;
     server_start(&server, serve_one_error);
-    struct load_result result = run_against(&server, "-c", "1", "-d", "3s", "--give-up", "2s",
-                                            "--timeout", "1500ms", NULL);
+    struct load_result result =
+        run_against(&server, "-c", "1", "-d", "3s", "--give-up", "2s", "--timeout", "1500ms", NULL);
     server_stop(&server);
     CHECK(!result.has_given_up);
     CHECK_EQ(result.metrics.errors[LOAD_STATUS], 1);

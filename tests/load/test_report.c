@@ -120,10 +120,11 @@ TEST(the_text_names_what_was_measured)
     CHECK(number_after(text, "errors ") == 0);
     static const char *const parts[] = {"throughput", "bandwidth", "offered load", "measured load",
                                         "client CPU", "connect",   "first byte",   "response",
-                                        "p99.9",      "max"};
+                                        "total ",     "p99.9",     "max"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strstr(text, parts[i]))
             TEST_FAIL("no %s in %s", parts[i], text);
+    CHECK(!strstr(text, "(null)"));
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
         CHECK(strlen(line) <= 100);
 }

@@ -1,5 +1,4 @@
 #include "tests/loop/fixture.h"
-#include "thread/sanitizer.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -276,7 +275,7 @@ TEST(unreferenced_work_does_not_keep_the_loop_running)
 
 /* Whether the loop, which is being freed, has taken back the last of the items that wait. It writes
  * this without a lock. */
-NOT_FOR_TSAN static bool is_last_taken_back(void)
+__attribute__((no_sanitize("thread"))) static bool is_last_taken_back(void)
 {
     return *(volatile bool *)&items[3].work.is_canceled;
 }
@@ -463,7 +462,7 @@ TEST(child_gets_the_work_of_the_parent_canceled_and_has_a_pool_of_its_own)
 
 /* gcc's address sanitizer does not hold its allocator's locks during a fork, and the pool's kernel
  * threads allocate when they start. */
-#if !GS_ASAN || defined(__clang__)
+#if !defined(__SANITIZE_ADDRESS__) || defined(__clang__)
 /* At any point of a kernel thread's way through its work. */
 TEST(fork_may_happen_at_any_moment_of_work)
 {

@@ -326,10 +326,8 @@ static void open_dumps(void)
 static void run_dumping(void)
 {
     open_dumps();
-    const struct gs_threads_options options = {.workers = worker_count,
-                                               .report_fd = dumps,
-                                               .dump_signal = SIGUSR2,
-                                               .stuck_ns = GS_NEVER};
+    const struct gs_threads_options options = {
+        .workers = worker_count, .report_fd = dumps, .dump_signal = SIGUSR2, .stuck_ns = GS_NEVER};
     alarm(CHILD_SECONDS);
     _exit(gs_threads_run(&options, deadlocking, NULL, NULL) ? 3 : 4);
 }

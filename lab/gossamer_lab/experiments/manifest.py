@@ -50,7 +50,7 @@ class Link:
     """Probability that a packet from the server is lost."""
 
 
-PATIENT = ("--header-timeout", "10m", "--idle-timeout", "10m", "--rate", "0")
+PATIENT = ("--header-timeout", "10m", "--idle-timeout", "10m", "--rate", "0", "--no-eviction")
 """Options of our server without which it would close connections that it is too busy to serve."""
 
 

@@ -121,7 +121,7 @@ static void *read_it(void *number)
     return NULL;
 }
 
-/* Readers are let in until the writer waits. */
+/* Readers are admitted until the writer waits. */
 static void await_preferred_writer(void)
 {
     while (!pthread_rwlock_tryrdlock(&preferring)) {
