@@ -5,6 +5,7 @@ import ctypes
 import functools
 import os
 import re
+import secrets
 import signal
 import socket
 import subprocess
@@ -40,6 +41,19 @@ def is_built_with(sanitizer: str) -> bool:
     """Return whether the program under test was built with the address or thread sanitizer."""
     mark = {"address": b"__asan_init", "thread": b"__tsan_func_entry"}[sanitizer]
     return mark in Path(program()).read_bytes()
+
+
+def unassigned_port() -> int:
+    """Return a free port that the kernel gives to nobody who asks for any port."""
+    ports = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text()
+    low = int(ports.split()[0])
+    while True:
+        port = low // 2 + secrets.randbelow(low - low // 2)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):
+                probe.bind(("", port))
+                return port
 
 
 def architectures() -> list[str]:

@@ -5,12 +5,12 @@ import http.client
 import os
 import re
 import shutil
-import socket
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
+from server import unassigned_port
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("GOSSAMER_PROGRAM") or str(ROOT / "build/dev/gossamer")
@@ -160,9 +160,7 @@ def test_lab_without_python_reports_how_to_install_it(tmp_path: Path) -> None:
 
 def test_sockets_do_not_get_the_descriptors_of_closed_standard_streams(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("here")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = unassigned_port()
     command = [PROGRAM, "serve", "--listen", f"127.0.0.1:{port}", str(tmp_path)]
     server = subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command])
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Serve
-from server import READY, run_serve, worker_count
+from server import READY, run_serve, unassigned_port, worker_count
 from wire import get
 
 
@@ -65,18 +65,18 @@ def test_a_port_alone_listens_at_every_address(serve: Serve, root: Path) -> None
 
 
 def test_the_given_port_is_used(serve: Serve, root: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = unassigned_port()
     server = serve(root, "--listen", f"127.0.0.1:{port}")
     assert server.address == ("127.0.0.1", port)
     assert get(server.address, "/a.txt").status == 200
 
 
 def test_a_port_is_free_again_right_after_the_server_ended(serve: Serve, root: Path) -> None:
-    first = serve(root)
+    listen = ("--listen", f"127.0.0.1:{unassigned_port()}")
+    first = serve(root, *listen)
     assert get(first.address, "/a.txt", Connection="close").status == 200
     first.stop()
-    assert serve(root, "--listen", f"127.0.0.1:{first.address[1]}").address == first.address
+    assert serve(root, *listen).address == first.address
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="no IPv6 here")
@@ -88,8 +88,8 @@ def test_ipv6_is_served(serve: Serve, root: Path) -> None:
 
 @pytest.mark.skipif(not has_ipv6(), reason="no IPv6 here")
 def test_every_address_of_ipv6_leaves_those_of_ipv4_alone(serve: Serve, root: Path) -> None:
-    six = serve(root, "--listen", "[::]:0")
-    port = six.address[1]
+    port = unassigned_port()
+    six = serve(root, "--listen", f"[::]:{port}")
     four = serve(root, "--listen", f"*:{port}")
     assert get(("::1", port), "/a.txt").status == 200
     assert get(("127.0.0.1", port), "/a.txt").status == 200
