@@ -121,10 +121,25 @@ TEST(frame_that_reaches_unmapped_memory_is_reported)
 
 /* ---- With a canary ---- */
 
-/* The second call of mprotect belongs to the first guard. */
-static long fail_guard(long number, void *seen)
+/* The last call of mprotect before the first thread runs belongs to its guard. */
+static int mprotect_calls, guard_call;
+
+static long fail_guard(long number, void *unused)
 {
-    return number == SYS_mprotect && ++*(int *)seen == 2 ? -ENOMEM : 0;
+    (void)unused;
+    return number == SYS_mprotect && ++mprotect_calls == guard_call ? -ENOMEM : 0;
+}
+
+static void *exit_with_calls(void *unused)
+{
+    (void)unused;
+    _exit(mprotect_calls);
+}
+
+static void count_calls(void)
+{
+    gs_sys_set_fault(fail_guard, NULL);
+    run_reporting(1, exit_with_calls, 0);
 }
 
 /* Its frame extends beyond the end of the stack, and is written completely. */
@@ -171,14 +186,16 @@ static void *start_digging(void *unused)
 
 static void run_digging(void)
 {
-    int seen = 0;
-    gs_sys_set_fault(fail_guard, &seen);
+    gs_sys_set_fault(fail_guard, NULL);
     run_reporting(1, start_digging, 0);
 }
 
 TEST(overwritten_canary_is_reported_when_the_thread_ends_and_while_it_runs)
 {
     setenv("GOSSAMER_NO_GUARD_REGIONS", "1", 1);
+    int status = in_child(count_calls);
+    CHECK(WIFEXITED(status));
+    guard_call = WEXITSTATUS(status);
     for (int i = 0; i < 2; i++) {
         digging = i ? dig_and_yield : dig_and_end;
         CHECK(is_segv(in_child(run_digging)));
