@@ -405,8 +405,8 @@ SANDSTORM = Experiment(
         ("user, event", "our architectures of those names, for comparison"),
     ),
     notes=(
-        "The document's servers have no timeouts; ours are set too long to expire, and close no idle "
-        "connection for a client that waits.",
+        "The document's servers have no timeouts; ours are set too long to expire, and close no "
+        "idle connection for a client that waits.",
         "One machine over loopback. Accept queues hold 50, as Java's did.",
         "A CPU limit leaves a twentieth of its core to the server. The document's answered 3000 "
         "requests a second, so that even 100 clients, which ask for at most 5000, saturated it; "
