@@ -13,6 +13,7 @@ from conftest import report
 from gossamer_lab.experiments.manifest import Point, ValidityRules
 from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.experiments.sandstorm import SANDSTORM
+from gossamer_lab.experiments.thread_pool_server import THREAD_POOL_SERVER
 from gossamer_lab.hosts.pool import HostPool
 from gossamer_lab.measuring import fileset
 from gossamer_lab.measuring.accounting import CpuTime
@@ -147,6 +148,15 @@ def test_the_share_of_others_on_the_clients_core_is_what_the_generator_did_not_u
 
 def test_the_measured_load_of_an_exempt_server_may_fall_short() -> None:
     assert invalid_reason(row(server="thread-128", measured_load=130.0), POINT, RULE) is None
+
+
+def test_waits_for_the_stock_limits_of_apache_are_apaches() -> None:
+    point = next(one for one in THREAD_POOL_SERVER.points if one.key == "clients-600")
+    rule = THREAD_POOL_SERVER.validity_rules
+    short = {"measured_load": 300.0, "seconds": 2.0}
+    assert isinstance(point, Point)
+    assert invalid_reason(row(server="apache-event, stock", **short), point, rule) is None
+    assert invalid_reason(row(server="queue", **short), point, rule) is not None
 
 
 def test_requests_cut_off_by_the_end_do_not_invalidate_a_short_run() -> None:
