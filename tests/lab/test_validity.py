@@ -11,6 +11,9 @@ import pytest
 
 from conftest import report
 from gossamer_lab.experiments.manifest import Point, ValidityRules
+from gossamer_lab.experiments.quick import QUICK
+from gossamer_lab.experiments.sandstorm import SANDSTORM
+from gossamer_lab.experiments.thread_pool_server import THREAD_POOL_SERVER
 from gossamer_lab.hosts.pool import HostPool
 from gossamer_lab.measuring import fileset
 from gossamer_lab.measuring.accounting import CpuTime
@@ -18,7 +21,8 @@ from gossamer_lab.measuring.cpu_limit import CpuLimiter
 from gossamer_lab.measuring.load import Generator
 from gossamer_lab.measuring.measure import load_metrics
 from gossamer_lab.measuring.usage import Counters, Usage
-from gossamer_lab.measuring.validity import invalid_reason, load_share
+from gossamer_lab.measuring.validity import invalid_reason, judged_anew, load_share
+from gossamer_lab.store import raw_frame
 
 POINT = Point("load-500", 305, 500, 1)
 RULE = ValidityRules(exempt=("thread-128",))
@@ -60,6 +64,23 @@ def test_a_measurement_not_limited_by_the_server_is_invalid(
 def test_failed_requests_may_be_tolerated() -> None:
     forgiving = ValidityRules(may_fail=("event",))
     assert invalid_reason(row(errors=3, errors_by_kind="timeout: 3"), POINT, forgiving) is None
+
+
+def test_stored_rows_are_judged_by_the_present_rules() -> None:
+    """The pool's clients are reset by a kernel whose accept queue is full: a subject of claims."""
+    failed = {"errors": 21, "errors_by_kind": "reset: 21", "requests": 40_000, "failure": None}
+    stored = {"point": "clients-1000", "invalid": "invalid: 21 requests failed (reset: 21)"}
+    rows = [
+        row(server="pool", **failed, **stored),
+        row(server="events", **failed, **stored | {"invalid": None}),
+        row(server="events", client_busy=None, **failed | {"requests": None}, **stored),
+        row(server="events", **failed | {"failure": "it ended"}, **stored | {"invalid": None}),
+    ]
+    found = judged_anew(raw_frame(rows), SANDSTORM)
+    assert found["invalid"].to_list() == [None, stored["invalid"], stored["invalid"], None]
+    assert judged_anew(raw_frame(rows), QUICK)["invalid"].to_list() == [
+        one["invalid"] for one in rows
+    ]
 
 
 @pytest.mark.parametrize("server", ["event", "thread-128"])
@@ -127,6 +148,15 @@ def test_the_share_of_others_on_the_clients_core_is_what_the_generator_did_not_u
 
 def test_the_measured_load_of_an_exempt_server_may_fall_short() -> None:
     assert invalid_reason(row(server="thread-128", measured_load=130.0), POINT, RULE) is None
+
+
+def test_waits_for_the_stock_limits_of_apache_are_apaches() -> None:
+    point = next(one for one in THREAD_POOL_SERVER.points if one.key == "clients-600")
+    rule = THREAD_POOL_SERVER.validity_rules
+    short = {"measured_load": 300.0, "seconds": 2.0}
+    assert isinstance(point, Point)
+    assert invalid_reason(row(server="apache-event, stock", **short), point, rule) is None
+    assert invalid_reason(row(server="queue", **short), point, rule) is not None
 
 
 def test_requests_cut_off_by_the_end_do_not_invalidate_a_short_run() -> None:

@@ -221,7 +221,7 @@ THREAD_POOL_SERVER = Experiment(
     ),
     server_share=0.25,
     links=_LINKS,
-    validity_rules=ValidityRules(may_fail=(*_LOCAL_SERVERS, _FEW_FILES)),
+    validity_rules=ValidityRules(may_fail=(*_LOCAL_SERVERS, _FEW_FILES), exempt=_APACHES),
     claims=(
         _ALL_SUCCEED,
         _FILES_RUN_OUT,
@@ -243,6 +243,9 @@ THREAD_POOL_SERVER = Experiment(
         "Every server is measured alone on the same core, under the same CPU limit, so that the "
         "client is not the limit; its time slices of a few milliseconds are visible in the "
         "percentiles. The document's servers had four cores each.",
+        "Apache's stock accept queue holds 511, and its prefork model 256 processes: in larger bursts "
+        "clients wait to connect. These waits are Apache's, and part of its times; the measured load "
+        "of such a burst may fall short of the offered one.",
         "25 greeters and workers per core of the machine, as in the document.",
         "Times are from connecting to the end of the response, as ab measures them.",
         "Bursts are shorter than the document's 30 s at normal scale, except one.",

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gossamer_lab.experiments.manifest import Point, ValidityRules
+import polars as pl
+
+from gossamer_lab.experiments.manifest import Experiment, Point, ValidityRules
 
 MAX_CLIENT_BUSY = 0.95
 """Share of its core above which the load generator was the limit, in every experiment.
@@ -62,3 +64,23 @@ def invalid_reason(row: Mapping[str, Any], point: Point, rule: ValidityRules | N
         return f"invalid: {row['errors']} requests failed ({row['errors_by_kind']})"
     limit = _limited_by_other(row, point, rule)
     return f"invalid: {limit}" if limit else None
+
+
+def judged_anew(raw: pl.DataFrame, experiment: Experiment) -> pl.DataFrame:
+    """Return stored rows with the experiment's present rules applied to the closed loads.
+
+    What has no metrics, because it failed or its client hosts died, stays as it is.
+    """
+    rule = experiment.validity_rules
+    loads = {point.key: point for point in experiment.points if isinstance(point, Point)}
+    if rule is None or "invalid" not in raw.columns:
+        return raw
+
+    def reason(row: Mapping[str, Any]) -> str | None:
+        point = loads.get(row["point"])
+        if point is None or row["failure"] or row["requests"] is None:
+            return str(row["invalid"]) if row["invalid"] else None
+        return invalid_reason(row, point, rule)
+
+    reasons = [reason(row) for row in raw.iter_rows(named=True)]
+    return raw.with_columns(pl.Series("invalid", reasons, dtype=pl.String))

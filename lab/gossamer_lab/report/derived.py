@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -12,6 +13,7 @@ import polars as pl
 from gossamer_lab.claims.quantities import Correlation, Round, Slope, UntestableError
 from gossamer_lab.claims.verdict import chance, estimate, rounds_of, verdicts
 from gossamer_lab.experiments.manifest import ChartSpec, Experiment
+from gossamer_lab.measuring.validity import judged_anew
 from gossamer_lab.report.cells import cells, mean_and_max
 from gossamer_lab.report.notes import headline
 from gossamer_lab.statistics.intervals import mean_interval, proportional_fit
@@ -146,7 +148,11 @@ def _absent(results: Mapping[str, Any]) -> dict[str, str]:
 
 
 def with_derived(run: Run, experiment: Experiment) -> Run:
-    """Return the run with all derived results recomputed from the raw rows."""
+    """Return the run with all derived results recomputed from the raw rows.
+
+    Which rows are valid is derived, too: a rule may have changed since they were measured.
+    """
+    run = replace(run, raw=judged_anew(run.raw, experiment))
     results = run.results
     points = [point["key"] for point in results["points"]]
     servers = [server["name"] for server in results["servers"]]
@@ -167,4 +173,4 @@ def with_derived(run: Run, experiment: Experiment) -> Run:
         "chance": chance(judged),
         "series": [_series_of(chart_spec, results, rounds) for chart_spec in experiment.charts],
     }
-    return Run(run.folder, results | derived, run.raw)
+    return replace(run, results=results | derived)
