@@ -243,9 +243,9 @@ THREAD_POOL_SERVER = Experiment(
         "Every server is measured alone on the same core, under the same CPU limit, so that the "
         "client is not the limit; its time slices of a few milliseconds are visible in the "
         "percentiles. The document's servers had four cores each.",
-        "Apache's stock accept queue holds 511, and its prefork model 256 processes: in larger bursts "
-        "clients wait to connect. These waits are Apache's, and part of its times; the measured load "
-        "of such a burst may fall short of the offered one.",
+        "Apache's stock accept queue holds 511, and its prefork model 256 processes: in larger "
+        "bursts clients wait to connect. These waits are Apache's, and part of its times; the "
+        "measured load of such a burst may fall short of the offered one.",
         "25 greeters and workers per core of the machine, as in the document.",
         "Times are from connecting to the end of the response, as ab measures them.",
         "Bursts are shorter than the document's 30 s at normal scale, except one.",
