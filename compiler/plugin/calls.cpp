@@ -69,13 +69,49 @@ void Calls::wrap(Function &function)
     order.insert(wrapper);
 }
 
+// Whether the stream is that of the standard output or error: nobody is to wait for those.
+static bool isStandard(const Value *stream)
+{
+    const auto *load = dyn_cast<LoadInst>(stream->stripPointerCasts());
+    const Value *variable = load ? load->getPointerOperand()->stripPointerCasts() : nullptr;
+    return variable && (variable->getName() == "stdout" || variable->getName() == "stderr");
+}
+
+// Leave what is not to wait, or cannot, to the C library. A pointer to a variadic function that
+// waits cannot be called in the usual way.
+void Calls::leave(Function &function, StringRef name)
+{
+    SmallVector<Use *, 8> uses;
+    for (Use &use : function.uses()) {
+        const auto *call = dyn_cast<CallBase>(use.getUser());
+        const bool isCall = call && call->isCallee(&use);
+        if (isCall ? any_of(call->args(), [](const Use &use) { return isStandard(use); })
+                   : function.isVarArg())
+            uses.push_back(&use);
+    }
+    if (uses.empty())
+        return;
+    Function *plain =
+        Function::Create(function.getFunctionType(), GlobalValue::ExternalLinkage, name, module);
+    for (Use *use : uses)
+        use->set(plain);
+}
+
 void Calls::renameToRuntime()
 {
+    // Functions of a stream of the program are called back on any stack.
+    hasOwnStreams = module.getFunction("fopencookie");
+    std::vector<std::pair<Function *, std::string>> streams;
     for (Function &function : module) {
         const Known *known = function.isDeclaration() ? findKnown(function.getName()) : nullptr;
-        if (!known)
+        const bool isOfStream = isStream(function.getName());
+        if (!known || (isOfStream && hasOwnStreams))
             continue;
+        if (isOfStream)
+            streams.push_back({&function, function.getName().str()});
         function.setName(RuntimePrefix + function.getName());
+        if (function.hasExternalWeakLinkage())
+            function.setLinkage(GlobalValue::ExternalLinkage); // the runtime has it
         setAttributes(function, *known);
         for (User *user : function.users())
             if (auto *call = dyn_cast<CallBase>(user); call && calleeOf(*call) == &function) {
@@ -85,6 +121,8 @@ void Calls::renameToRuntime()
         if (known->waits)
             reasons[&function] = nullptr;
     }
+    for (auto &[function, name] : streams)
+        leave(*function, name);
     SmallVector<Function *, 32> primitives;
     for (Function &function : module)
         if (reasons.count(&function))
@@ -98,7 +136,8 @@ void Calls::renameToRuntime()
 bool Calls::isForeign(const CallBase &call) const
 {
     const Function *callee = calleeOf(call);
-    return callee && callee->isDeclaration() && !isLibraryLeaf(callee->getName());
+    return callee && callee->isDeclaration() &&
+           (!isLibraryLeaf(callee->getName()) || (hasOwnStreams && isStream(callee->getName())));
 }
 
 bool Calls::waits(const CallBase &call) const
