@@ -103,10 +103,12 @@ void Box::makeCallOf(IRBuilder<> &builder, Value *box) const
     const auto *callee = dyn_cast<Function>(call.getCalledOperand());
     const StringRef name = callee && callee->isDeclaration() ? callee->getName() : "";
     if (isBlocking(name) && name.contains("scanf")) {
-        Value *stream =
-            name.contains("fscanf") ? call.getArgOperand(0) : ConstantPointerNull::get(pointer);
-        builder.CreateCall(module.getOrInsertFunction(Reading, nothing, pointer, pointer, pointer),
-                           {makeCaller(), box, stream});
+        const bool isStandard = !name.contains("fscanf");
+        Value *const none = ConstantPointerNull::get(pointer);
+        builder.CreateCall(
+            module.getOrInsertFunction(Reading, nothing, pointer, pointer, pointer, pointer),
+            {makeCaller(), box, isStandard ? none : call.getArgOperand(0),
+             call.getArgOperand(isStandard ? 0 : 1)});
         return;
     }
     builder.CreateCall(module.getOrInsertFunction(isBlocking(name) ? Blocking : OnStack, nothing,

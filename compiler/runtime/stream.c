@@ -2,6 +2,7 @@
 #include "compiler/runtime/descriptor.h"
 #include "compiler/runtime/memory.h"
 
+#include <ctype.h>
 #include <gossamer/io.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -299,18 +300,53 @@ enum step gs_cc_stream_write(struct thread *self, struct operation *operation, c
 /* So many bytes are enough for a call that reads numbers or words. */
 #define ENOUGH 128
 
-void gs_cc___reading(void (*call)(void *box), void *box, FILE *file)
+/* Whether a call with this format begins with skipping white space. */
+static bool skips_space(const char *format)
+{
+    if (format[0] != '%')
+        return isspace((unsigned char)format[0]);
+    const char *conversion = format + 1 + strspn(format + 1, "*0123456789'mhlLjztq");
+    return !strchr("%c[nC", *conversion);
+}
+
+/* Lock the stream, and wait until there is something to read: what waits in the pool has begun.
+ * Returns true if the caller must return. */
+static bool prepare(struct thread *self, FILE *file, const char *format)
+{
+    struct operation *operation = gs_cc_stream_begin(self, file);
+    if (!operation)
+        return true;
+    bool skips = skips_space(format);
+    enum step step = gs_cc_stream_await(self, file);
+    while (step == GO && skips && has_input(file) && isspace((unsigned char)*file->_IO_read_ptr)) {
+        fgetc(file);
+        step = gs_cc_stream_await(self, file);
+    }
+    if (step == LEAVE)
+        return true;
+    gs_cc_release(operation, sizeof *operation);
+    gs_cc_complete(self);
+    return false;
+}
+
+void gs_cc___reading(void (*call)(void *box), void *box, FILE *file, const char *format)
 {
     struct thread *self = thread_self();
     FILE *input = file ? file : stdin;
-    bool has_enough = input->_IO_read_end - input->_IO_read_ptr >= ENOUGH;
-    bool is_new = !self || !self->progress;
-    if (self && is_new && lock(self, input))
-        return;
-    if (!self || (is_new && (has_enough || gs_cc_stream_is_plain(input))))
+    if (gs_cc_stream_is_direct(self, input)) {
         call(box);
-    else if (!gs_cc_in_pool(call, box))
         return;
-    if (self)
-        unlock(self, input);
+    }
+    if (!self->is_pooled && prepare(self, input, format))
+        return;
+    bool has_enough = input->_IO_read_end - input->_IO_read_ptr >= ENOUGH;
+    if (!self->is_pooled && (has_enough || gs_cc_stream_is_plain(input))) {
+        call(box);
+    } else {
+        self->is_pooled = true;
+        if (!gs_cc_in_pool(call, box))
+            return;
+        self->is_pooled = false;
+    }
+    unlock(self, input);
 }

@@ -73,6 +73,7 @@ struct thread {
     uint8_t outcome;     /* of a condition variable, while it locks the mutex again */
     bool has_started : 1, has_returned : 1, is_exiting : 1, is_first : 1;
     bool is_polling : 1; /* its stack is only used to wait for several descriptors */
+    bool is_pooled : 1;  /* a kernel thread of the pool reads from a stream for it */
 };
 
 enum { JOIN_NONE, JOIN_DONE, JOIN_DETACHED };

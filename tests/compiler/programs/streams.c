@@ -174,6 +174,48 @@ static void share(void)
     fclose(file);
 }
 
+enum { READERS = 80 };
+static int reader_ends[READERS][2];
+
+/* All but the last wait for what that one starts. */
+static void *scan_number(void *argument)
+{
+    int *ends = argument, sum = 0, number;
+    FILE *file = fdopen(ends[0], "r");
+    while (fscanf(file, "%d", &number) == 1) {
+        sum += number;
+        if (ends > reader_ends[0] && write(ends[-1], "5\n", 2) != 2)
+            abort();
+    }
+    fclose(file);
+    if (ends > reader_ends[0])
+        close(ends[-1]);
+    return (void *)(long)sum;
+}
+
+static void scan_in_many(void)
+{
+    pthread_t readers[READERS];
+    long sum = 0;
+    for (int i = 0; i < READERS; i++)
+        if (pipe(reader_ends[i]))
+            abort();
+    for (int i = 0; i < READERS; i++)
+        pthread_create(&readers[i], NULL, scan_number, reader_ends[i]);
+    for (int i = 0; i < 2; i++) {
+        usleep(2000);
+        if (write(reader_ends[READERS - 1][1], "5\n", 2) != 2)
+            abort();
+    }
+    close(reader_ends[READERS - 1][1]);
+    for (int i = 0; i < READERS; i++) {
+        void *result;
+        pthread_join(readers[i], &result);
+        sum += (long)result;
+    }
+    printf("scanned by many %ld\n", sum);
+}
+
 static void fail_as_usual(void)
 {
     int ends[2];
@@ -235,6 +277,7 @@ int main(void)
     write_much(_IOLBF);
     write_much(_IONBF);
     share();
+    scan_in_many();
     fail_as_usual();
     cancel();
     commands();
