@@ -41,11 +41,17 @@ static bool isCalleeOf(const Use &use)
     return call && call->isCallee(&use);
 }
 
+// A label refers to its function, too, and is not its address.
+static bool takesAddress(const Use &use)
+{
+    return !isCalleeOf(use) && !isa<BlockAddress>(use.getUser());
+}
+
 // What takes the address of a function that cannot return early gets that of one that calls it, and
 // can.
 void Calls::wrap(Function &function)
 {
-    if (function.isVarArg() || all_of(function.uses(), isCalleeOf))
+    if (function.isVarArg() || none_of(function.uses(), takesAddress))
         return;
     Function *wrapper = Function::Create(function.getFunctionType(), GlobalValue::InternalLinkage,
                                          function.getName() + ".call", module);
@@ -53,7 +59,7 @@ void Calls::wrap(Function &function)
     SmallVector<Value *, 8> arguments;
     for (Argument &argument : wrapper->args())
         arguments.push_back(&argument);
-    function.replaceUsesWithIf(wrapper, [](const Use &use) { return !isCalleeOf(use); });
+    function.replaceUsesWithIf(wrapper, [](const Use &use) { return takesAddress(use); });
     CallInst *result = builder.CreateCall(&function, arguments);
     result->setCallingConv(function.getCallingConv());
     for (unsigned i = 0; i < function.arg_size(); i++)
@@ -181,7 +187,7 @@ void Calls::noteAddresses(const Function &function)
 {
     for (const Use &use : function.uses()) {
         const auto *call = dyn_cast<CallBase>(use.getUser());
-        if (call && (call->isCallee(&use) || isStartRoutine(*call, use)))
+        if (!takesAddress(use) || (call && isStartRoutine(*call, use)))
             continue;
         isAddressTaken = true;
         isVariadicAddressTaken |= function.isVarArg();
@@ -208,6 +214,9 @@ static const char *obstacleIn(const Instruction &instruction)
 void Calls::findObstacle(Function &function)
 {
     const char *obstacle = function.isVarArg() ? "it is variadic" : nullptr;
+    // The jumps may be gone, and the labels be left.
+    if (any_of(function, [](const BasicBlock &block) { return block.hasAddressTaken(); }))
+        obstacle = "it jumps to computed labels";
     for (const Instruction &instruction : instructions(function))
         if (!obstacle)
             obstacle = obstacleIn(instruction);
