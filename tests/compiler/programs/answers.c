@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -197,6 +198,39 @@ static void receive_all(void)
     printf("all: %zd %s\n", n, bytes);
 }
 
+static int out_end;
+
+static void *send_file(void *unused)
+{
+    int in = memfd_create("file", 0);
+    off_t at = 0;
+    if (in < 0 || ftruncate(in, 400000))
+        abort();
+    long n = (long)sendfile(out_end, in, &at, 400000);
+    close(in);
+    close(out_end);
+    return unused ? NULL : (void *)n;
+}
+
+/* More than the socket takes, while its reader is another thread. */
+static void receive_file(void)
+{
+    int both[2];
+    char bytes[1000];
+    pthread_t thread;
+    void *sent;
+    ssize_t n, sum = 0;
+    socketpair(AF_UNIX, SOCK_STREAM, 0, both);
+    out_end = both[1];
+    pthread_create(&thread, NULL, send_file, NULL);
+    usleep(2000);
+    while ((n = read(both[0], bytes, sizeof bytes)) > 0)
+        sum += n;
+    pthread_join(thread, &sent);
+    printf("file %zd %ld\n", sum, (long)sent);
+    close(both[0]);
+}
+
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
@@ -233,6 +267,7 @@ int main(void)
     share();
     lock_files();
     receive_all();
+    receive_file();
     fflush(stdout);
     fork_with_handlers();
     return 0;
