@@ -282,6 +282,8 @@ static int link_converted(const struct arguments *arguments, const char *object)
     struct words command = {0};
     begin_link(&command, arguments);
     cc_words_add(&command, object);
+    /* Before archives, one of which may have the program's main as machine code. */
+    cc_words_add(&command, file_of_home("libgossamer_cc.a"));
     for (size_t i = 0; i < arguments->count; i++) {
         const struct word *word = &arguments->words[i];
         bool is_merged = word->kind == WORD_OBJECT && cc_is_bitcode_object(word->text);

@@ -1,7 +1,5 @@
 """How `gossamer cc` reads its command line: as clang does."""
 
-import os
-import stat
 import subprocess
 from pathlib import Path
 
@@ -70,11 +68,19 @@ def test_an_option_that_only_the_linker_needs_is_no_error(folder: Path) -> None:
 
 def test_a_device_is_not_removed(folder: Path) -> None:
     compile_in(folder, "main.c", "part.c", "-o", "/dev/null")
-    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    assert Path("/dev/null").is_char_device()
 
 
 def test_weak_references_are_to_the_runtime(folder: Path) -> None:
     weak = "#pragma weak pthread_create\n#pragma weak pthread_join\n"
     (folder / "main.c").write_text(MAIN.replace("\nstatic", f"\n{weak}static", 1))
     compile_in(folder, "main.c", "part.c", "-o", "program")
+    assert is_converted(folder / "program")
+
+
+def test_the_main_function_may_be_in_an_archive(folder: Path) -> None:
+    compile_in(folder, "-c", "main.c", "part.c")
+    (folder / "empty.c").write_text("int nothing;\n")
+    subprocess.run(["ar", "rcs", "libmain.a", "main.o", "part.o"], cwd=folder, check=True)
+    compile_in(folder, "empty.c", "libmain.a", "-o", "program")
     assert is_converted(folder / "program")
