@@ -42,6 +42,16 @@ static const char *const with_value[] = {
     "-arch",
     "-F",
     "-framework",
+    "-B",
+    "-MJ",
+    "-A",
+    "-include-pch",
+    "-Ttext",
+    "-Tdata",
+    "-Tbss",
+    "-Xanalyzer",
+    "-resource-dir",
+    "-working-directory",
 };
 
 static const char *const linking[] = {"-l", "-L", "-Wl,", "-Xlinker", "-T", "-u", "-z", "-rpath"};
@@ -74,6 +84,8 @@ static bool is_source(const char *text, const char *language)
 
 static bool begins_link_option(const char *text)
 {
+    if (!strcmp(text, "-undef"))
+        return false;
     for (size_t i = 0; i < sizeof linking / sizeof *linking; i++)
         if (!strncmp(text, linking[i], strlen(linking[i])))
             return true;

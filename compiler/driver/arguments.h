@@ -33,6 +33,9 @@ struct arguments {
     const char *frames, *stress; /* NULL: not given */
 };
 
+/* Replace arguments that name a file of arguments by its words. */
+void cc_responses_expand(int *argc, char ***argv);
+
 /* Returns 0, or the exit status after a message. */
 int cc_arguments_parse(int argc, char **argv, struct arguments *ret_arguments);
 

@@ -76,6 +76,14 @@ static void add_line(struct linked *linked, const char *line)
         add_once(&linked->members, cc_text("%.*s\t%s", (int)(end - line - 1), line + 1, end + 1));
         return;
     }
+    /* LLVM's linker writes "ARCHIVE(MEMBER)". */
+    const char *open = strrchr(line, '('), *close = open ? strchr(open, ')') : NULL;
+    if (close && !close[1] && access(line, F_OK)) {
+        char *archive = cc_text("%.*s", (int)(open - line), line);
+        add_once(&linked->members, cc_text("%s\t%.*s", archive, (int)(close - open - 1), open + 1));
+        add_line(linked, archive);
+        return;
+    }
     struct contents contents = map(line);
     bool is_archive = begins(contents, "!<arch>\n") || begins(contents, "!<thin>\n");
     if (is_archive || begins(contents, "\177ELF"))

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define CLANG "clang-19"
@@ -133,6 +134,35 @@ static int pass_through(const struct arguments *arguments)
     return cc_run(&command, NULL);
 }
 
+/* Whether an option begins with the text. */
+static bool has_option(const struct arguments *arguments, const char *text)
+{
+    for (size_t i = 0; i < arguments->count; i++)
+        if (!strncmp(arguments->words[i].text, text, strlen(text)))
+            return true;
+    return false;
+}
+
+/* The list of headers is not beside the object, which is temporary. */
+static void add_dependencies(struct words *command, const struct arguments *arguments,
+                             const struct word *source)
+{
+    bool is_wanted = has_option(arguments, "-MD") || has_option(arguments, "-MMD");
+    bool has_name = strcmp(arguments->output, "a.out") != 0;
+    const char *slash = strrchr(source->text, '/');
+    const char *base = has_name ? arguments->output : slash ? slash + 1 : source->text;
+    const char *dot = strrchr(base, '.');
+    int n = (int)(dot && !strchr(dot, '/') ? (size_t)(dot - base) : strlen(base));
+    if (is_wanted && !has_option(arguments, "-MF")) {
+        cc_words_add(command, "-MF");
+        cc_words_add(command, cc_text("%.*s.d", n, base));
+    }
+    if (is_wanted && !has_option(arguments, "-MT") && !has_option(arguments, "-MQ")) {
+        cc_words_add(command, "-MT");
+        cc_words_add(command, has_name ? base : cc_text("%.*s.o", n, base));
+    }
+}
+
 /* Returns the exit status. */
 static int compile(const struct arguments *arguments, const struct word *source, const char *object)
 {
@@ -144,6 +174,8 @@ static int compile(const struct arguments *arguments, const struct word *source,
         if ((word->kind == WORD_COMMON || word->kind == WORD_COMPILE) && !is_output)
             add_word(&command, word);
     }
+    add_dependencies(&command, arguments, source);
+    cc_words_add(&command, "-Qunused-arguments");
     cc_words_add(&command, "-c");
     if (source->language) {
         cc_words_add(&command, "-x");
@@ -250,6 +282,8 @@ static int link_converted(const struct arguments *arguments, const char *object)
     struct words command = {0};
     begin_link(&command, arguments);
     cc_words_add(&command, object);
+    /* Before archives, one of which may have the program's main as machine code. */
+    cc_words_add(&command, file_of_home("libgossamer_cc.a"));
     for (size_t i = 0; i < arguments->count; i++) {
         const struct word *word = &arguments->words[i];
         bool is_merged = word->kind == WORD_OBJECT && cc_is_bitcode_object(word->text);
@@ -264,6 +298,12 @@ static int link_converted(const struct arguments *arguments, const char *object)
     return cc_run(&command, NULL);
 }
 
+static bool is_file(const char *path)
+{
+    struct stat status;
+    return !stat(path, &status) && S_ISREG(status.st_mode);
+}
+
 static int link_program(struct arguments *arguments)
 {
     char *trace = cc_text("%s/trace", temporary), *object = cc_text("%s/converted.o", temporary);
@@ -275,7 +315,8 @@ static int link_program(struct arguments *arguments)
         return status;
     if (cc_linked_read(trace, &linked))
         return fail(trace, strerror(errno));
-    if (!linked.starts_threads && !arguments->stress)
+    /* What is written to a device is for the exit status alone. */
+    if ((!linked.starts_threads && !arguments->stress) || !is_file(arguments->output))
         return 0;
     status = convert(arguments, &linked, object);
     if (!status)
@@ -310,6 +351,7 @@ int gs_cc_main_command(int argc, char **argv)
         return 0;
     }
     signal(SIGCHLD, SIG_DFL); /* ignored, it would hide how a command ends */
+    cc_responses_expand(&argc, &argv);
     int status = cc_arguments_parse(argc, argv, &arguments);
     if (!status)
         status = find_home();

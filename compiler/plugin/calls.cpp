@@ -41,11 +41,17 @@ static bool isCalleeOf(const Use &use)
     return call && call->isCallee(&use);
 }
 
+// A label refers to its function, too, and is not its address.
+static bool takesAddress(const Use &use)
+{
+    return !isCalleeOf(use) && !isa<BlockAddress>(use.getUser());
+}
+
 // What takes the address of a function that cannot return early gets that of one that calls it, and
 // can.
 void Calls::wrap(Function &function)
 {
-    if (function.isVarArg() || all_of(function.uses(), isCalleeOf))
+    if (function.isVarArg() || none_of(function.uses(), takesAddress))
         return;
     Function *wrapper = Function::Create(function.getFunctionType(), GlobalValue::InternalLinkage,
                                          function.getName() + ".call", module);
@@ -53,7 +59,7 @@ void Calls::wrap(Function &function)
     SmallVector<Value *, 8> arguments;
     for (Argument &argument : wrapper->args())
         arguments.push_back(&argument);
-    function.replaceUsesWithIf(wrapper, [](const Use &use) { return !isCalleeOf(use); });
+    function.replaceUsesWithIf(wrapper, [](const Use &use) { return takesAddress(use); });
     CallInst *result = builder.CreateCall(&function, arguments);
     result->setCallingConv(function.getCallingConv());
     for (unsigned i = 0; i < function.arg_size(); i++)
@@ -69,13 +75,49 @@ void Calls::wrap(Function &function)
     order.insert(wrapper);
 }
 
+// Whether the stream is that of the standard output or error: nobody is to wait for those.
+static bool isStandard(const Value *stream)
+{
+    const auto *load = dyn_cast<LoadInst>(stream->stripPointerCasts());
+    const Value *variable = load ? load->getPointerOperand()->stripPointerCasts() : nullptr;
+    return variable && (variable->getName() == "stdout" || variable->getName() == "stderr");
+}
+
+// Leave what is not to wait, or cannot, to the C library. A pointer to a variadic function that
+// waits cannot be called in the usual way.
+void Calls::leave(Function &function, StringRef name)
+{
+    SmallVector<Use *, 8> uses;
+    for (Use &use : function.uses()) {
+        const auto *call = dyn_cast<CallBase>(use.getUser());
+        const bool isCall = call && call->isCallee(&use);
+        if (isCall ? any_of(call->args(), [](const Use &use) { return isStandard(use); })
+                   : function.isVarArg())
+            uses.push_back(&use);
+    }
+    if (uses.empty())
+        return;
+    Function *plain =
+        Function::Create(function.getFunctionType(), GlobalValue::ExternalLinkage, name, module);
+    for (Use *use : uses)
+        use->set(plain);
+}
+
 void Calls::renameToRuntime()
 {
+    // Functions of a stream of the program are called back on any stack.
+    hasOwnStreams = module.getFunction("fopencookie");
+    std::vector<std::pair<Function *, std::string>> streams;
     for (Function &function : module) {
         const Known *known = function.isDeclaration() ? findKnown(function.getName()) : nullptr;
-        if (!known)
+        const bool isOfStream = isStream(function.getName());
+        if (!known || (isOfStream && hasOwnStreams))
             continue;
+        if (isOfStream)
+            streams.push_back({&function, function.getName().str()});
         function.setName(RuntimePrefix + function.getName());
+        if (function.hasExternalWeakLinkage())
+            function.setLinkage(GlobalValue::ExternalLinkage); // the runtime has it
         setAttributes(function, *known);
         for (User *user : function.users())
             if (auto *call = dyn_cast<CallBase>(user); call && calleeOf(*call) == &function) {
@@ -85,6 +127,8 @@ void Calls::renameToRuntime()
         if (known->waits)
             reasons[&function] = nullptr;
     }
+    for (auto &[function, name] : streams)
+        leave(*function, name);
     SmallVector<Function *, 32> primitives;
     for (Function &function : module)
         if (reasons.count(&function))
@@ -98,7 +142,8 @@ void Calls::renameToRuntime()
 bool Calls::isForeign(const CallBase &call) const
 {
     const Function *callee = calleeOf(call);
-    return callee && callee->isDeclaration() && !isLibraryLeaf(callee->getName());
+    return callee && callee->isDeclaration() &&
+           (!isLibraryLeaf(callee->getName()) || (hasOwnStreams && isStream(callee->getName())));
 }
 
 bool Calls::waits(const CallBase &call) const
@@ -142,7 +187,7 @@ void Calls::noteAddresses(const Function &function)
 {
     for (const Use &use : function.uses()) {
         const auto *call = dyn_cast<CallBase>(use.getUser());
-        if (call && (call->isCallee(&use) || isStartRoutine(*call, use)))
+        if (!takesAddress(use) || (call && isStartRoutine(*call, use)))
             continue;
         isAddressTaken = true;
         isVariadicAddressTaken |= function.isVarArg();
@@ -169,6 +214,9 @@ static const char *obstacleIn(const Instruction &instruction)
 void Calls::findObstacle(Function &function)
 {
     const char *obstacle = function.isVarArg() ? "it is variadic" : nullptr;
+    // The jumps may be gone, and the labels be left.
+    if (any_of(function, [](const BasicBlock &block) { return block.hasAddressTaken(); }))
+        obstacle = "it jumps to computed labels";
     for (const Instruction &instruction : instructions(function))
         if (!obstacle)
             obstacle = obstacleIn(instruction);

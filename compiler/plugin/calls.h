@@ -71,6 +71,7 @@ class Calls
 
   private:
     void renameToRuntime();
+    void leave(llvm::Function &function, llvm::StringRef name);
     void wrap(llvm::Function &function);
     bool waits(const llvm::CallBase &call) const;
     bool isForeign(const llvm::CallBase &call) const;
@@ -84,7 +85,7 @@ class Calls
     // Calls are no keys: the conversion replaces them.
     llvm::DenseMap<const llvm::Function *, const llvm::Function *> reasons;
     llvm::DenseMap<const llvm::Function *, const char *> obstacles;
-    bool isAddressTaken = false, isVariadicAddressTaken = false;
+    bool isAddressTaken = false, isVariadicAddressTaken = false, hasOwnStreams = false;
 };
 
 } // namespace cc

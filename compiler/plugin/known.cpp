@@ -36,6 +36,9 @@ const Known Table[] = {
     {"__poll_chk", true, 1 << 0, 0},
     {"ppoll", true, 1 << 0 | 1 << 2 | 1 << 3, 0},
     {"select", true, 0x1e, 0},
+    {"pselect", true, 0x3e, 0},
+    {"epoll_wait", true, 0, 0},
+    {"epoll_pwait", true, 0, 0},
     {"sleep", true, 0, 0},
     {"usleep", true, 0, 0},
     {"nanosleep", true, 1 << 0 | 1 << 1, 0},
@@ -43,13 +46,32 @@ const Known Table[] = {
     {"getaddrinfo", true, 0, 0},
     {"pause", true, 0, 0},
     {"sigwait", true, 0, 0},
+    {"sigwaitinfo", true, 0, 0},
+    {"sigtimedwait", true, 0, 0},
+    {"sigsuspend", true, 0, 0},
+    {"__waiting_loop", true, 0, 0},
+    {"flock", true, 0, 0},
     {"fork", true, 0, 0},
+    {"vfork", true, 0, 0},
     {"daemon", true, 0, 0},
     {"signal", false, 0, 0},
+    {"__sysv_signal", false, 0, 0},
+    {"raise", false, 0, 0},
     {"sigaction", false, 1 << 1 | 1 << 2, 0},
     {"sigprocmask", false, 1 << 1 | 1 << 2, 0},
     {"pthread_sigmask", false, 1 << 1 | 1 << 2, 0},
     // Descriptors.
+    {"open", false, 0, 0},
+    {"open64", false, 0, 0},
+    {"openat", false, 0, 0},
+    {"openat64", false, 0, 0},
+    {"fopen", false, 0, 0},
+    {"fopen64", false, 0, 0},
+    {"popen", false, 0, 0},
+    {"eventfd", false, 0, 0},
+    {"timerfd_create", false, 0, 0},
+    {"epoll_create", false, 0, 0},
+    {"epoll_create1", false, 0, 0},
     {"close", false, 0, 0},
     {"dup", false, 0, 0},
     {"dup2", false, 0, 0},
@@ -62,16 +84,24 @@ const Known Table[] = {
     {"setsockopt", false, 1 << 3, 0},
     {"socket", false, 0, 0},
     {"socketpair", false, 1 << 3, 1 << 3},
+    {"flockfile", true, 0, 0},
+    {"ftrylockfile", false, 0, 0},
+    {"funlockfile", false, 0, 0},
+    {"__reading", true, 0, 0},
     // Threads.
     {"pthread_create", false, 1 << 0 | 1 << 1, 1 << 0},
     {"pthread_join", true, 1 << 1, 1 << 1},
     {"pthread_tryjoin_np", false, 1 << 1, 1 << 1},
+    {"pthread_clockjoin_np", true, 1 << 1 | 1 << 3, 1 << 1},
     {"pthread_timedjoin_np", true, 1 << 1 | 1 << 2, 1 << 1},
     {"pthread_detach", false, 0, 0},
     {"pthread_exit", true, 0, 0},
     {"pthread_self", false, 0, 0},
     {"pthread_equal", false, 0, 0},
     {"pthread_kill", false, 0, 0},
+    {"pthread_sigqueue", false, 0, 0},
+    {"pthread_setschedprio", false, 0, 0},
+    {"pthread_getcpuclockid", false, 1 << 1, 0},
     {"pthread_yield", true, 0, 0},
     {"sched_yield", true, 0, 0},
     {"pthread_setname_np", false, 1 << 1, 0},
@@ -93,11 +123,13 @@ const Known Table[] = {
     {"pthread_mutex_lock", true, 0, 0},
     {"pthread_mutex_trylock", false, 0, 0},
     {"pthread_mutex_timedlock", true, 1 << 1, 0},
+    {"pthread_mutex_clocklock", true, 1 << 2, 0},
     {"pthread_mutex_unlock", false, 0, 0},
     {"pthread_cond_init", false, 1 << 1, 0},
     {"pthread_cond_destroy", false, 0, 0},
     {"pthread_cond_wait", true, 0, 0},
     {"pthread_cond_timedwait", true, 1 << 2, 0},
+    {"pthread_cond_clockwait", true, 1 << 3, 0},
     {"pthread_cond_signal", false, 0, 0},
     {"pthread_cond_broadcast", false, 0, 0},
     {"pthread_rwlock_init", false, 1 << 1, 0},
@@ -108,6 +140,8 @@ const Known Table[] = {
     {"pthread_rwlock_wrlock", true, 0, 0},
     {"pthread_rwlock_trywrlock", false, 0, 0},
     {"pthread_rwlock_timedwrlock", true, 1 << 1, 0},
+    {"pthread_rwlock_clockrdlock", true, 1 << 2, 0},
+    {"pthread_rwlock_clockwrlock", true, 1 << 2, 0},
     {"pthread_rwlock_unlock", false, 0, 0},
     {"pthread_barrier_init", false, 1 << 1, 0},
     {"pthread_barrier_destroy", false, 0, 0},
@@ -121,7 +155,8 @@ const Known Table[] = {
     {"sem_destroy", false, 0, 0},
     {"sem_wait", true, 0, 0},
     {"sem_trywait", false, 0, 0},
-    {"sem_timedwait", true, 1 << 1, 0},
+    {"sem_timedwait", true, 0, 0},
+    {"sem_clockwait", true, 0, 0},
     {"sem_post", false, 0, 0},
     {"sem_getvalue", false, 1 << 1, 1 << 1},
     {"pthread_once", true, 0, 0},
@@ -159,21 +194,38 @@ const Known Table[] = {
 
 // They call a function that they were given, or that was registered before.
 const char *const Callers[] = {
-    "bsearch",    "exit",    "fclose",  "fflush",    "ftw",       "ftw64",
-    "getdelim",   "getline", "glob",    "glob64",    "kill",      "lfind",
-    "lsearch",    "nftw",    "nftw64",  "on_exit",   "qsort",     "qsort_r",
-    "quick_exit", "raise",   "scandir", "scandir64", "scandirat", "tdelete",
+    "bsearch",    "exit",    "ftw",     "ftw64",     "glob",      "glob64",
+    "kill",       "lfind",   "lsearch", "nftw",      "nftw64",    "on_exit",
+    "qsort",      "qsort_r", "err",     "errx",      "verr",      "verrx",
+    "error",      "scandir", "tdelete", "scandir64", "scandirat", "quick_exit",
     "tdestroy",   "tfind",   "tsearch", "twalk",     "twalk_r",   "dl_iterate_phdr",
-    "argp_parse", "dlopen",  "dlclose",
+    "argp_parse", "dlopen",  "dlclose", "fts_open",  "fts_read",  "fts_children",
+};
+
+// Functions of streams that the runtime has, too: they wait, and keep what they are given.
+const llvm::StringRef Streams[] = {
+    "fgetc",       "getc",     "_IO_getc",      "getchar",        "__uflow",  "fgets",
+    "__fgets_chk", "getline",  "getdelim",      "__getdelim",     "fread",    "__fread_chk",
+    "fwrite",      "fputs",    "fputc",         "putc",           "_IO_putc", "__overflow",
+    "fprintf",     "vfprintf", "__fprintf_chk", "__vfprintf_chk", "fflush",   "fclose",
 };
 
 // They wait in the kernel, and no descriptor tells when they are done: a kernel thread of the pool
 // makes the call.
 const llvm::StringRef Blocking[] = {
-    "flock",          "gethostbyaddr",   "gethostbyaddr_r",  "gethostbyname",
-    "gethostbyname2", "gethostbyname_r", "gethostbyname2_r", "getnameinfo",
-    "lockf",          "pclose",          "system",           "wait",
-    "wait3",          "wait4",           "waitid",           "waitpid",
+    "gethostbyaddr",   "gethostbyaddr_r",
+    "gethostbyname",   "gethostbyname2",
+    "gethostbyname_r", "gethostbyname2_r",
+    "getnameinfo",     "fscanf",
+    "scanf",           "vfscanf",
+    "vscanf",          "__isoc99_fscanf",
+    "__isoc99_scanf",  "__isoc99_vfscanf",
+    "__isoc99_vscanf", "sendfile",
+    "sendfile64",      "splice",
+    "lockf",           "pclose",
+    "system",          "wait",
+    "wait3",           "wait4",
+    "waitid",          "waitpid",
 };
 
 // The C library has these only in its part that is linked statically.
@@ -197,6 +249,9 @@ const Known *findKnown(llvm::StringRef name)
         llvm::StringMap<const Known *> result;
         for (const Known &known : Table)
             result[known.name] = &known;
+        static const Known stream = {"", true, 0, 0};
+        for (llvm::StringRef name : Streams)
+            result[name] = &stream;
         return result;
     }();
     return map.lookup(name);
@@ -205,6 +260,11 @@ const Known *findKnown(llvm::StringRef name)
 const Known *findRuntime(llvm::StringRef name)
 {
     return name.consume_front(RuntimePrefix) ? findKnown(name) : nullptr;
+}
+
+bool isStream(llvm::StringRef name)
+{
+    return llvm::is_contained(Streams, name);
 }
 
 bool isBlocking(llvm::StringRef name)

@@ -27,6 +27,9 @@ const Known *findKnown(llvm::StringRef name);
 // if it is none of the runtime's.
 const Known *findRuntime(llvm::StringRef name);
 
+// Whether it is one of those that work on a stream.
+bool isStream(llvm::StringRef name);
+
 // Whether a call of the C library's function blocks the kernel thread.
 bool isBlocking(llvm::StringRef name);
 

@@ -38,6 +38,19 @@ void Locals::copyParameters()
 
 // ---- How a variable is used ----
 
+// A call that waits until all bytes have come needs those that came before.
+static bool mayWaitForAll(const CallBase &call, const Function &callee)
+{
+    static constexpr uint64_t WaitAll = 0x100;
+    const StringRef name = Calls::nameOf(callee);
+    if (!name.contains("recv"))
+        return false;
+    const unsigned i = name.ends_with("_chk") ? 4 : 3;
+    const auto *flags =
+        i < call.arg_size() ? dyn_cast<ConstantInt>(call.getArgOperand(i)) : nullptr;
+    return !flags || flags->getZExtValue() & WaitAll;
+}
+
 Locals::Access Locals::callAccess(const CallBase &call, const Use &use) const
 {
     const CallKind kind = calls.kindOf(call);
@@ -52,7 +65,8 @@ Locals::Access Locals::callAccess(const CallBase &call, const Use &use) const
         return Access::Escapes;
     if (!call.isByValArgument(i) && !call.doesNotCapture(i))
         return Access::Escapes;
-    return known && known->written >> i & 1 ? Access::None : Access::Reads;
+    const bool isOutput = known && known->written >> i & 1;
+    return isOutput && !mayWaitForAll(call, *callee) ? Access::None : Access::Reads;
 }
 
 static bool isWhole(const MemIntrinsic &copy, uint64_t size)

@@ -6,8 +6,10 @@
 #include "compiler/plugin/job.h"
 #include "compiler/plugin/known.h"
 #include "compiler/plugin/report.h"
+#include "compiler/plugin/stack_calls.h"
 #include "compiler/plugin/stress.h"
 #include "compiler/plugin/thread_locals.h"
+#include "compiler/plugin/waiting_loops.h"
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Verifier.h>
@@ -82,6 +84,7 @@ class LinkAndConvert : public PassInfoMixin<LinkAndConvert>
     static void convertAll(Module &module, const Job &job)
     {
         renameMain(module);
+        addTurns(module);
         if (job.stress)
             addYields(module, job.stress);
         Calls calls(module);
@@ -94,6 +97,8 @@ class LinkAndConvert : public PassInfoMixin<LinkAndConvert>
         for (Function *function : calls.waiting())
             if (calls.isConverted(*function))
                 converted.push_back(convert(*function, calls, job.useEnvironment));
+            else
+                lowerBlockingCalls(*function);
         for (const std::string &path : job.reports)
             writeReport(path, calls, converted);
         std::string text;

@@ -10,7 +10,8 @@ using namespace llvm;
 namespace cc
 {
 
-static constexpr char OnStack[] = "gs_cc___on_stack", Blocking[] = "gs_cc___blocking";
+static constexpr char OnStack[] = "gs_cc___on_stack", Blocking[] = "gs_cc___blocking",
+                      Reading[] = "gs_cc___reading";
 
 namespace
 {
@@ -45,6 +46,7 @@ class Box
     }
     void fill(IRBuilder<> &builder, Value *box) const;
     Function *makeCaller() const;
+    void makeCallOf(IRBuilder<> &builder, Value *box) const;
 
     CallBase &call;
     Module &module;
@@ -94,6 +96,26 @@ Function *Box::makeCaller() const
     return caller;
 }
 
+// Have the runtime make the call. It waits for the stream of a call that reads from one.
+void Box::makeCallOf(IRBuilder<> &builder, Value *box) const
+{
+    Type *const nothing = builder.getVoidTy();
+    const auto *callee = dyn_cast<Function>(call.getCalledOperand());
+    const StringRef name = callee && callee->isDeclaration() ? callee->getName() : "";
+    if (isBlocking(name) && name.contains("scanf")) {
+        const bool isStandard = !name.contains("fscanf");
+        Value *const none = ConstantPointerNull::get(pointer);
+        builder.CreateCall(
+            module.getOrInsertFunction(Reading, nothing, pointer, pointer, pointer, pointer),
+            {makeCaller(), box, isStandard ? none : call.getArgOperand(0),
+             call.getArgOperand(isStandard ? 0 : 1)});
+        return;
+    }
+    builder.CreateCall(module.getOrInsertFunction(isBlocking(name) ? Blocking : OnStack, nothing,
+                                                  pointer, pointer),
+                       {makeCaller(), box});
+}
+
 void Box::lower()
 {
     IRBuilder<> builder(&call);
@@ -103,11 +125,7 @@ void Box::lower()
         builder.CreateCall(module.getOrInsertFunction("gs_cc_box", pointer, builder.getInt64Ty()),
                            {builder.getInt64(size)});
     fill(builder, box);
-    const auto *callee = dyn_cast<Function>(call.getCalledOperand());
-    const bool blocks = callee && callee->isDeclaration() && isBlocking(callee->getName());
-    const char *runtime = blocks ? Blocking : OnStack;
-    builder.CreateCall(module.getOrInsertFunction(runtime, nothing, pointer, pointer),
-                       {makeCaller(), box});
+    makeCallOf(builder, box);
     if (!call.getType()->isVoidTy())
         call.replaceAllUsesWith(
             builder.CreateLoad(call.getType(), field(builder, box, fields.size() - 1)));
@@ -121,20 +139,39 @@ void Box::lower()
 
 bool isStackCall(const Function &function)
 {
-    return function.getName() == OnStack || function.getName() == Blocking;
+    return function.getName() == OnStack || function.getName() == Blocking ||
+           function.getName() == Reading;
 }
 
-unsigned lowerStackCalls(Function &function, const Calls &calls)
+static bool isBlockingCall(const CallBase &call)
+{
+    const auto *callee = dyn_cast<Function>(call.getCalledOperand());
+    return isa<CallInst>(call) && callee && callee->isDeclaration() &&
+           isBlocking(callee->getName());
+}
+
+static unsigned lower(Function &function, function_ref<bool(const CallBase &)> isChosen)
 {
     SmallVector<CallBase *, 8> found;
     for (Instruction &instruction : instructions(function)) {
         auto *call = dyn_cast<CallBase>(&instruction);
-        if (call && calls.kindOf(*call) == CallKind::OnStack)
+        if (call && isChosen(*call))
             found.push_back(call);
     }
     for (CallBase *call : found)
         Box(*call).lower();
     return found.size();
+}
+
+unsigned lowerStackCalls(Function &function, const Calls &calls)
+{
+    return lower(function,
+                 [&](const CallBase &call) { return calls.kindOf(call) == CallKind::OnStack; });
+}
+
+void lowerBlockingCalls(Function &function)
+{
+    lower(function, isBlockingCall);
 }
 
 } // namespace cc

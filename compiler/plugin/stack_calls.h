@@ -13,6 +13,9 @@ namespace cc
 // are primitives. Returns how many there were.
 unsigned lowerStackCalls(llvm::Function &function, const Calls &calls);
 
+// Replace the calls that block in the kernel, in a function that always runs on a stack.
+void lowerBlockingCalls(llvm::Function &function);
+
 // Whether the function of the runtime is one of those by which they were replaced.
 bool isStackCall(const llvm::Function &function);
 

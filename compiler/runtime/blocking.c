@@ -3,6 +3,7 @@
 
 #include <gossamer/io.h>
 #include <netdb.h>
+#include <sys/file.h>
 
 struct blocking {
     struct thread *self;
@@ -30,12 +31,12 @@ static void wait_on_stack(void *argument)
 }
 
 /* What it waits for is kept in its progress meanwhile. */
-void gs_cc___blocking(void (*call)(void *box), void *box)
+void *gs_cc_in_pool(void (*call)(void *box), void *box)
 {
     struct thread *self = thread_self();
     if (!self) {
         call(box);
-        return;
+        return box;
     }
     struct blocking *blocking = (struct blocking *)self->progress;
     if (self->stack || self->phase == PHASE_NEW) {
@@ -45,8 +46,50 @@ void gs_cc___blocking(void (*call)(void *box), void *box)
     }
     gs_cc___on_stack(wait_on_stack, blocking);
     if (gs_cc_state.suspending)
-        return;
+        return NULL;
     errno = blocking->err;
     h_errno = blocking->h_err;
+    void *result = blocking->box;
     gs_cc_box_free(blocking, sizeof *blocking);
+    return result;
+}
+
+void gs_cc___blocking(void (*call)(void *box), void *box)
+{
+    gs_cc_in_pool(call, box);
+}
+
+/* ---- Locks of files ----
+ * The thread that holds one needs no kernel thread of the pool to unlock it.
+ */
+
+struct lock {
+    int fd, operation, result;
+};
+
+static void lock_file(void *argument)
+{
+    struct lock *lock = argument;
+    lock->result = flock(lock->fd, lock->operation);
+}
+
+int gs_cc_flock(int fd, int operation)
+{
+    struct thread *self = thread_self();
+    struct lock *lock = NULL;
+    if (!self || operation & (LOCK_NB | LOCK_UN))
+        return flock(fd, operation);
+    if (self->phase == PHASE_NEW) {
+        int result = flock(fd, operation | LOCK_NB);
+        if (!result || errno != EWOULDBLOCK)
+            return result;
+        lock = gs_cc_box(sizeof *lock);
+        *lock = (struct lock){fd, operation, 0};
+    }
+    lock = gs_cc_in_pool(lock_file, lock);
+    if (!lock)
+        return 0;
+    int result = lock->result;
+    gs_cc_box_free(lock, sizeof *lock);
+    return result;
 }

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 bool gs_cc_test_cancel(struct thread *self)
 {
@@ -21,8 +22,13 @@ int gs_cc_pthread_cancel(pthread_t id)
 {
     struct thread *thread = (struct thread *)id;
     atomic_fetch_or(&thread->cancel, CANCEL_REQUESTED);
-    if (thread != thread_self())
-        gs_cc_wake(thread);
+    if (thread == thread_self())
+        return 0;
+    /* A stack on which the thread is canceled is not used any more. */
+    struct gs_thread *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
+    if (stack && must_cancel(thread))
+        gs_thread_cancel(stack);
+    gs_cc_wake(thread);
     return 0;
 }
 
@@ -34,20 +40,32 @@ void gs_cc_pthread_testcancel(void)
 int gs_cc_pthread_setcancelstate(int state, int *ret_old)
 {
     struct thread *self = thread_self();
-    unsigned char old = state == PTHREAD_CANCEL_DISABLE
-                            ? atomic_fetch_or(&self->cancel, CANCEL_DISABLED)
-                            : atomic_fetch_and(&self->cancel, (unsigned char)~CANCEL_DISABLED);
+    if (state != PTHREAD_CANCEL_DISABLE && state != PTHREAD_CANCEL_ENABLE)
+        return EINVAL;
+    unsigned char old = 0;
+    if (self)
+        old = state == PTHREAD_CANCEL_DISABLE
+                  ? atomic_fetch_or(&self->cancel, CANCEL_DISABLED)
+                  : atomic_fetch_and(&self->cancel, (unsigned char)~CANCEL_DISABLED);
     if (ret_old)
         *ret_old = old & CANCEL_DISABLED ? PTHREAD_CANCEL_DISABLE : PTHREAD_CANCEL_ENABLE;
     return 0;
 }
 
-/* Cancellation is deferred in any case. */
+/* Cancellation is deferred in any case; the type is only remembered. */
 int gs_cc_pthread_setcanceltype(int type, int *ret_old)
 {
-    (void)type;
+    struct thread *self = thread_self();
+    if (type != PTHREAD_CANCEL_DEFERRED && type != PTHREAD_CANCEL_ASYNCHRONOUS)
+        return EINVAL;
+    unsigned char old = 0;
+    if (self)
+        old = type == PTHREAD_CANCEL_ASYNCHRONOUS
+                  ? atomic_fetch_or(&self->cancel, CANCEL_ASYNCHRONOUS)
+                  : atomic_fetch_and(&self->cancel, (unsigned char)~CANCEL_ASYNCHRONOUS);
     if (ret_old)
-        *ret_old = PTHREAD_CANCEL_DEFERRED;
+        *ret_old =
+            old & CANCEL_ASYNCHRONOUS ? PTHREAD_CANCEL_ASYNCHRONOUS : PTHREAD_CANCEL_DEFERRED;
     return 0;
 }
 
@@ -97,65 +115,112 @@ void gs_cc_run_cleanups(struct thread *self)
 
 #define KEYS 1024u
 
+/* A key that is deleted, and its number used again, is another one: values know their key by the
+ * generation. */
 static struct key {
-    atomic_bool is_used;
+    atomic_uint generation; /* odd: it is used */
     void (*destroy)(void *);
 } keys[KEYS];
 
+struct value {
+    unsigned generation;
+    void *value;
+};
+
+/* Those of the first keys. */
+struct values {
+    unsigned count;
+    struct value at[];
+};
+
 int gs_cc_pthread_key_create(pthread_key_t *ret_key, void (*destroy)(void *))
 {
-    for (unsigned i = 0; i < KEYS; i++)
-        if (!atomic_exchange(&keys[i].is_used, true)) {
-            keys[i].destroy = destroy;
-            *ret_key = i;
-            return 0;
-        }
+    for (unsigned i = 0; i < KEYS; i++) {
+        unsigned generation = atomic_load(&keys[i].generation);
+        if (generation % 2 ||
+            !atomic_compare_exchange_strong(&keys[i].generation, &generation, generation + 1))
+            continue;
+        keys[i].destroy = destroy;
+        *ret_key = i;
+        return 0;
+    }
     return EAGAIN;
 }
 
 int gs_cc_pthread_key_delete(pthread_key_t key)
 {
-    if (key >= KEYS || !atomic_exchange(&keys[key].is_used, false))
+    unsigned generation = key < KEYS ? atomic_load(&keys[key].generation) : 0;
+    if (generation % 2 == 0 ||
+        !atomic_compare_exchange_strong(&keys[key].generation, &generation, generation + 1))
         return EINVAL;
     return 0;
 }
 
 /* Values set before the run, and after it. */
-static void *outside[KEYS];
+static struct values *outside;
+
+static struct values **values_of(struct thread *self)
+{
+    return self ? &gs_cc_extra(self)->values : &outside;
+}
 
 void *gs_cc_pthread_getspecific(pthread_key_t key)
 {
     struct thread *self = thread_self();
-    void **values = !self ? outside : self->extra ? self->extra->values : NULL;
-    return values && key < KEYS ? values[key] : NULL;
+    const struct values *values = self && !self->extra ? NULL : *values_of(self);
+    if (!values || key >= values->count)
+        return NULL;
+    const struct value *one = &values->at[key];
+    return one->generation == atomic_load(&keys[key].generation) ? one->value : NULL;
+}
+
+/* Returns NULL if there is no memory. */
+static struct values *make_room(struct values **values, unsigned key)
+{
+    unsigned before = *values ? (*values)->count : 0, count = key | 7;
+    if (key < before)
+        return *values;
+    struct values *more = realloc(*values, sizeof *more + (count + 1) * sizeof *more->at);
+    if (!more)
+        return NULL;
+    more->count = count + 1;
+    memset(&more->at[before], 0, (more->count - before) * sizeof *more->at);
+    *values = more;
+    return more;
 }
 
 int gs_cc_pthread_setspecific(pthread_key_t key, const void *value)
 {
-    struct thread *self = thread_self();
-    if (key >= KEYS || !atomic_load(&keys[key].is_used))
+    unsigned generation = key < KEYS ? atomic_load(&keys[key].generation) : 0;
+    if (generation % 2 == 0)
         return EINVAL;
-    void **values = self ? gs_cc_extra(self)->values : outside;
-    if (!values)
-        values = self->extra->values = calloc(KEYS, sizeof *values);
+    struct values *values = make_room(values_of(thread_self()), key);
     if (!values)
         return ENOMEM;
-    values[key] = (void *)value;
+    values->at[key] = (struct value){generation, (void *)value};
     return 0;
 }
 
+/* Returns the value, which is removed, if a function is to be called for it. */
+static void *take_value(struct value *one, const struct key *key)
+{
+    void *value = one->value;
+    one->value = NULL;
+    return one->generation == atomic_load(&key->generation) && key->destroy ? value : NULL;
+}
+
+/* The functions may set values, so there are several rounds. */
 void gs_cc_destroy_values(struct thread *self)
 {
-    void **values = self->extra->values;
-    for (int round = 0; values && round < PTHREAD_DESTRUCTOR_ITERATIONS; round++)
-        for (unsigned i = 0; i < KEYS; i++) {
-            void *value = values[i];
-            values[i] = NULL;
-            if (value && atomic_load(&keys[i].is_used) && keys[i].destroy)
+    struct values **values = values_of(self);
+    for (int round = 0; *values && round < PTHREAD_DESTRUCTOR_ITERATIONS; round++)
+        for (unsigned i = 0; i < (*values)->count; i++) {
+            void *value = take_value(&(*values)->at[i], &keys[i]);
+            if (value)
                 keys[i].destroy(value);
         }
-    self->extra->values = NULL;
-    free(values);
+    free(*values);
+    *values = NULL;
 }
 
 /* ---- Environments and thread-local variables ---- */
@@ -188,13 +253,17 @@ void gs_cc_environment_free(void *block)
     gs_cc_release_aligned(environment, environment->size);
 }
 
+/* Variables may be aligned as lines of the cache are. */
+#define LINE UINT64_C(64)
+
 void *gs_cc_thread_local(uint64_t offset)
 {
     static char *outside_locals;
     struct thread *self = thread_self();
     char **locals = self ? &gs_cc_extra(self)->locals : &outside_locals;
     if (!*locals) {
-        *locals = aligned_alloc(16, (gs_cc_thread_image_size + 15) & ~UINT64_C(15));
+        uint64_t size = (gs_cc_thread_image_size + LINE - 1) / LINE * LINE;
+        *locals = aligned_alloc(LINE, size ? size : LINE);
         if (!*locals)
             abort();
         memcpy(*locals, gs_cc_thread_image, gs_cc_thread_image_size);
@@ -203,12 +272,6 @@ void *gs_cc_thread_local(uint64_t offset)
 }
 
 /* ---- Attributes of threads that have no meaning here ---- */
-
-int gs_cc_pthread_kill(pthread_t thread, int number)
-{
-    (void)thread;
-    return number && raise(number) ? errno : 0;
-}
 
 int gs_cc_pthread_setname_np(pthread_t id, const char *name)
 {
@@ -225,6 +288,8 @@ int gs_cc_pthread_getname_np(pthread_t id, char *ret_name, size_t size)
     struct extra *extra = gs_cc_extra((struct thread *)id);
     if (size < sizeof extra->name)
         return ERANGE;
+    if (!extra->name[0])
+        return prctl(PR_GET_NAME, ret_name) ? errno : 0;
     memcpy(ret_name, extra->name, sizeof extra->name);
     return 0;
 }
@@ -257,4 +322,17 @@ int gs_cc_pthread_getaffinity_np(pthread_t id, size_t size, cpu_set_t *ret_cpus)
 {
     (void)id;
     return pthread_getaffinity_np(pthread_self(), size, ret_cpus);
+}
+
+int gs_cc_pthread_setschedprio(pthread_t id, int priority)
+{
+    (void)id, (void)priority;
+    return 0;
+}
+
+/* That of the worker. */
+int gs_cc_pthread_getcpuclockid(pthread_t id, clockid_t *ret_clock)
+{
+    (void)id;
+    return pthread_getcpuclockid(pthread_self(), ret_clock);
 }

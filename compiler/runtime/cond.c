@@ -18,6 +18,9 @@ static struct cond *cond_of(pthread_cond_t *cond)
     return (struct cond *)cond;
 }
 
+int gs_cc_pthread_mutex_lock(pthread_mutex_t *mutex);
+int gs_cc_pthread_mutex_unlock(pthread_mutex_t *mutex);
+
 /* What the call returns when the mutex is locked again. */
 enum outcome { WOKEN = 1, LATE, CANCELED };
 
@@ -51,9 +54,21 @@ static bool wait_for_signal(struct thread *self, struct cond *cond, uint64_t dea
     return false;
 }
 
-static int wait_until(struct thread *self, struct cond *cond, struct mutex *mutex,
-                      uint64_t deadline_ns)
+/* Outside of the threads: in a kernel thread of a library. It returns each millisecond for no
+ * reason, which a condition variable may do. */
+static int wait_outside(pthread_mutex_t *mutex, uint64_t deadline_ns)
 {
+    gs_cc_pthread_mutex_unlock(mutex);
+    nanosleep(&(struct timespec){.tv_nsec = (long)GS_MILLISECOND}, NULL);
+    gs_cc_pthread_mutex_lock(mutex);
+    return is_late(deadline_ns) ? ETIMEDOUT : 0;
+}
+
+static int wait_until(struct cond *cond, struct mutex *mutex, uint64_t deadline_ns)
+{
+    struct thread *self = thread_self();
+    if (!self)
+        return wait_outside((pthread_mutex_t *)mutex, deadline_ns);
     if (!self->outcome && self->phase == PHASE_NEW) {
         if (gs_cc_test_cancel(self))
             return 0;
@@ -88,16 +103,22 @@ int gs_cc_pthread_cond_destroy(pthread_cond_t *cond)
 
 int gs_cc_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 {
-    return wait_until(thread_self(), cond_of(cond), (struct mutex *)mutex, GS_NEVER);
+    return wait_until(cond_of(cond), (struct mutex *)mutex, GS_NEVER);
+}
+
+int gs_cc_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+                                 const struct timespec *time)
+{
+    if (!is_known_clock(clock) || !is_valid_time(time))
+        return EINVAL;
+    return wait_until(cond_of(cond), (struct mutex *)mutex, gs_cc_from_clock(clock, time));
 }
 
 int gs_cc_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
                                  const struct timespec *time)
 {
-    uint64_t deadline_ns = cond_of(cond)->is_monotonic
-                               ? (uint64_t)time->tv_sec * GS_SECOND + (uint64_t)time->tv_nsec
-                               : gs_cc_from_wall(time);
-    return wait_until(thread_self(), cond_of(cond), (struct mutex *)mutex, deadline_ns);
+    clockid_t clock = cond_of(cond)->is_monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+    return gs_cc_pthread_cond_clockwait(cond, mutex, clock, time);
 }
 
 int gs_cc_pthread_cond_signal(pthread_cond_t *cond)

@@ -189,7 +189,7 @@ ssize_t gs_cc_result(struct thread *self, ssize_t result)
     self->progress = 0;
     if (self->phase != PHASE_NEW)
         gs_cc_complete(self);
-    if (result >= 0)
+    if (result >= 0 || (result == -ECANCELED && gs_cc_test_cancel(self)))
         return result;
     errno = (int)-result;
     return -1;

@@ -5,7 +5,11 @@
 #include <fcntl.h>
 #include <gossamer/io.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 static int made(int fd, enum kind kind)
@@ -47,6 +51,80 @@ int gs_cc_pipe2(int *ret_fds, int flags)
 int gs_cc_dup(int fd)
 {
     return made(dup(fd), KIND_UNKNOWN);
+}
+
+/* The last argument is as of fcntl: it may be missing. */
+#define OPEN(name_, ...)                                                                           \
+    do {                                                                                           \
+        va_list list_;                                                                             \
+        va_start(list_, flags);                                                                    \
+        mode_t mode_ = va_arg(list_, mode_t);                                                      \
+        va_end(list_);                                                                             \
+        return made(name_(__VA_ARGS__, flags, mode_), KIND_UNKNOWN);                               \
+    } while (0)
+
+int gs_cc_open(const char *path, int flags, ...)
+{
+    OPEN(open, path);
+}
+
+int gs_cc_open64(const char *path, int flags, ...)
+{
+    OPEN(open64, path);
+}
+
+int gs_cc_openat(int folder, const char *path, int flags, ...)
+{
+    OPEN(openat, folder, path);
+}
+
+int gs_cc_openat64(int folder, const char *path, int flags, ...)
+{
+    OPEN(openat64, folder, path);
+}
+
+int gs_cc_eventfd(unsigned value, int flags)
+{
+    return made(eventfd(value, flags), KIND_POLLED);
+}
+
+int gs_cc_timerfd_create(clockid_t clock, int flags)
+{
+    return made(timerfd_create(clock, flags), KIND_POLLED);
+}
+
+int gs_cc_epoll_create(int size)
+{
+    return made(epoll_create(size), KIND_POLLED);
+}
+
+int gs_cc_epoll_create1(int flags)
+{
+    return made(epoll_create1(flags), KIND_POLLED);
+}
+
+/* ---- Descriptors of streams ---- */
+
+static FILE *opened(FILE *file)
+{
+    if (file)
+        made(fileno(file), KIND_UNKNOWN);
+    return file;
+}
+
+FILE *gs_cc_fopen(const char *path, const char *mode)
+{
+    return opened(fopen(path, mode));
+}
+
+FILE *gs_cc_fopen64(const char *path, const char *mode)
+{
+    return opened(fopen64(path, mode));
+}
+
+FILE *gs_cc_popen(const char *command, const char *mode)
+{
+    return opened(popen(command, mode)); /* NOLINT(cert-env33-c): the program calls it */
 }
 
 static void forget(int fd)

@@ -72,6 +72,13 @@ static pid_t fork_as(const struct fork *wanted)
     return -1;
 }
 
+/* The child has memory of its own, and the parent does not wait for it: vfork may do so. */
+pid_t gs_cc_fork(void);
+pid_t gs_cc_vfork(void)
+{
+    return gs_cc_fork();
+}
+
 pid_t gs_cc_fork(void)
 {
     struct thread *self = thread_self();

@@ -159,10 +159,10 @@ static ssize_t go_on(struct thread *self, ssize_t written, size_t n)
     return self->progress == n ? (ssize_t)n : -EAGAIN;
 }
 
-/* After a part on a descriptor that the program made non-blocking, the part is the result. */
+/* After a part, the part is the result: the descriptor may be non-blocking, or the disk full. */
 static ssize_t finish_write(struct thread *self, ssize_t result)
 {
-    if (result == -EAGAIN && self->progress)
+    if (result < 0 && result != -ECANCELED && self->progress)
         result = (ssize_t)self->progress;
     return gs_cc_result(self, result);
 }
@@ -324,10 +324,10 @@ int gs_cc_connect(int fd, const struct sockaddr *address, socklen_t length)
     struct thread *self = thread_self();
     if (is_outside(self))
         return connect(fd, address, length);
-    if (self->phase != PHASE_NEW)
-        return finish_connect(self, fd);
     if (gs_cc_test_cancel(self))
         return 0;
+    if (self->phase != PHASE_NEW)
+        return finish_connect(self, fd);
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || flags & O_NONBLOCK)
         return connect(fd, address, length);

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Kernel threads for calls that block: some may wait for what others do. */
+#define POOL 64
+
 unsigned gs_cc_workers = 1;
 
 static int argument_count;
@@ -34,7 +37,8 @@ int main(int argc, char **argv, char **envp)
     environment = envp;
     /* A program with POSIX threads writes nothing of its own accord: no monitor reports threads
      * that compute for long. */
-    const struct gs_threads_options options = {.workers = gs_cc_workers, .stuck_ns = GS_NEVER};
+    const struct gs_threads_options options = {
+        .workers = gs_cc_workers, .stuck_ns = GS_NEVER, .max_pool_threads = POOL};
     int err = gs_threads_run(&options, start, NULL, NULL);
     if (err && err != -EDEADLK)
         fprintf(stderr, "%s: the threads cannot run: %s\n", argv[0], strerror(-err));

@@ -28,6 +28,12 @@ static int kind_of(const struct mutex *mutex)
     return mutex->kind & 3;
 }
 
+/* Only the owner unlocks it. */
+static bool knows_owner(const struct mutex *mutex)
+{
+    return kind_of(mutex) == PTHREAD_MUTEX_RECURSIVE || kind_of(mutex) == PTHREAD_MUTEX_ERRORCHECK;
+}
+
 /* An owner that is not the program's: before the run, and after it. */
 static const char outside;
 
@@ -123,7 +129,12 @@ static void hand_over(struct mutex *mutex)
 void gs_cc_unlock(struct mutex *mutex)
 {
     spin_lock(&mutex->lock);
-    hand_over(mutex);
+    if (!mutex->count) {
+        hand_over(mutex);
+        return;
+    }
+    mutex->count--;
+    spin_unlock(&mutex->lock);
 }
 
 int gs_cc_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
@@ -153,19 +164,32 @@ int gs_cc_pthread_mutex_lock(pthread_mutex_t *mutex)
 int gs_cc_pthread_mutex_trylock(pthread_mutex_t *mutex)
 {
     struct mutex *one = mutex_of(mutex);
+    struct thread *self = thread_self();
     spin_lock(&one->lock);
-    int err = try_lock(one, thread_self());
+    int err = try_lock(one, self);
     spin_unlock(&one->lock);
-    return err == EDEADLK ? EBUSY : err;
+    return err ? EBUSY : 0;
+}
+
+int gs_cc_pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock,
+                                  const struct timespec *time)
+{
+    struct thread *self = thread_self();
+    int err = 0;
+    if (!is_known_clock(clock))
+        return EINVAL;
+    if (!self)
+        return lock_outside(mutex_of(mutex));
+    /* A time that is not needed need not be valid. */
+    uint64_t deadline_ns = is_valid_time(time) ? gs_cc_from_clock(clock, time) : 1;
+    if (lock_until(self, mutex_of(mutex), deadline_ns, &err))
+        return 0;
+    return err == ETIMEDOUT && !is_valid_time(time) ? EINVAL : err;
 }
 
 int gs_cc_pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *time)
 {
-    struct thread *self = thread_self();
-    int err = 0;
-    if (!self)
-        return lock_outside(mutex_of(mutex));
-    return lock_until(self, mutex_of(mutex), gs_cc_from_wall(time), &err) ? 0 : err;
+    return gs_cc_pthread_mutex_clocklock(mutex, CLOCK_REALTIME, time);
 }
 
 int gs_cc_pthread_mutex_unlock(pthread_mutex_t *mutex)
@@ -173,7 +197,7 @@ int gs_cc_pthread_mutex_unlock(pthread_mutex_t *mutex)
     struct mutex *one = mutex_of(mutex);
     spin_lock(&one->lock);
     int err = 0;
-    if (kind_of(one) != PTHREAD_MUTEX_NORMAL && one->owner != owner_of(thread_self()))
+    if (knows_owner(one) && one->owner != owner_of(thread_self()))
         err = EPERM;
     else if (!one->count) {
         hand_over(one);

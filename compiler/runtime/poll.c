@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/select.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,6 +46,12 @@ static void wait_for_many(void *argument)
     gs_cc_box_free(many, sizeof *many);
 }
 
+/* Signals interrupt a stack that is lent for the wait alone. */
+static uint64_t slice_of(const struct thread *self, uint64_t deadline_ns)
+{
+    return self->stack ? gs_cc_signals_slice(self, deadline_ns) : deadline_ns;
+}
+
 /* Wait until one of several may be ready. Returns true if the caller must return. */
 static bool wait_several(struct thread *self, const struct pollfd *fds, nfds_t count,
                          uint64_t deadline_ns)
@@ -55,7 +62,8 @@ static bool wait_several(struct thread *self, const struct pollfd *fds, nfds_t c
     for (nfds_t i = 0; polls && i < count; i++)
         if (fds[i].fd >= 0)
             polls[used++] = (struct gs_poll){fds[i].fd, events_of(fds[i].events), 0};
-    *many = (struct many){self, polls, used, deadline_ns};
+    *many = (struct many){self, polls, used, slice_of(self, deadline_ns)};
+    self->is_polling = !self->stack;
     gs_cc___on_stack(wait_for_many, many);
     return gs_cc_state.suspending;
 }
@@ -73,19 +81,32 @@ static bool is_single(const struct pollfd *fds, nfds_t count)
     return count == 1 && fds->fd >= 0 && (fds->events & both) && (fds->events & both) != both;
 }
 
+/* Whether the call goes on to wait; otherwise *ret_err is its error, or 0: it was canceled. */
+static bool may_wait(struct thread *self, int *ret_err)
+{
+    *ret_err = 0;
+    if (must_cancel(self))
+        return false;
+    if (self->phase == PHASE_NEW)
+        gs_cc_signals_begin_wait(self);
+    else if (gs_cc_is_interrupted(self, false))
+        *ret_err = -EINTR;
+    set_phase(self, PHASE_WAITING);
+    return !*ret_err;
+}
+
 static int poll_until(struct thread *self, struct pollfd *fds, nfds_t count, uint64_t deadline_ns)
 {
+    int err;
+    self->is_polling = false;
     if (self->phase == PHASE_GRANTED)
         set_phase(self, PHASE_WAITING); /* the call on a stack is complete */
     for (;;) {
         int ready = poll(fds, count, 0);
         if (ready || is_late(deadline_ns))
             return (int)gs_cc_result(self, ready < 0 ? -errno : ready);
-        if (self->phase == PHASE_NEW)
-            gs_cc_signals_begin_wait(self);
-        else if (gs_cc_is_interrupted(self, false))
-            return (int)gs_cc_result(self, -EINTR);
-        set_phase(self, PHASE_WAITING);
+        if (!may_wait(self, &err))
+            return (int)gs_cc_result(self, err);
         bool must_return = is_single(fds, count) ? wait_for_one(self, fds, deadline_ns)
                            : count               ? wait_several(self, fds, count, deadline_ns)
                                                  : gs_cc_wait_until(self, deadline_ns, true);
@@ -94,17 +115,35 @@ static int poll_until(struct thread *self, struct pollfd *fds, nfds_t count, uin
     }
 }
 
-int gs_cc_poll(struct pollfd *fds, nfds_t count, int wait_ms)
+/* A poll that does not wait, which programs repeat. */
+static int poll_now(struct thread *self, struct pollfd *fds, nfds_t count)
+{
+    begin_try(self);
+    int ready = poll(fds, count, 0);
+    return !ready && gs_cc_turn(self) ? 0 : ready;
+}
+
+/* mask: NULL: the mask of signals stays as it is. */
+static int poll_masked(struct pollfd *fds, nfds_t count, int64_t wait_ns, const sigset_t *mask)
 {
     struct thread *self = thread_self();
-    if (!self)
-        return poll(fds, count, wait_ms);
-    if (gs_cc_test_cancel(self))
+    if (!must_cancel(self) && !wait_ns && !mask)
+        return poll_now(self, fds, count);
+    sigset_t *before = mask ? gs_cc_signals_replace(self, mask) : NULL;
+    int result = poll_until(self, fds, count, deadline_after(self, wait_ns));
+    if (gs_cc_state.suspending)
         return 0;
-    if (!wait_ms)
-        return poll(fds, count, 0);
-    return poll_until(self, fds, count,
-                      deadline_after(self, wait_ms < 0 ? -1 : wait_ms * (int64_t)GS_MILLISECOND));
+    if (before)
+        gs_cc_signals_restore(self, before);
+    gs_cc_test_cancel(self);
+    return result;
+}
+
+int gs_cc_poll(struct pollfd *fds, nfds_t count, int wait_ms)
+{
+    if (!thread_self())
+        return poll(fds, count, wait_ms);
+    return poll_masked(fds, count, wait_ms < 0 ? -1 : wait_ms * (int64_t)GS_MILLISECOND, NULL);
 }
 
 int gs_cc___poll_chk(struct pollfd *fds, nfds_t count, int wait_ms, size_t size)
@@ -121,12 +160,9 @@ static int64_t duration(const struct timespec *time)
 
 int gs_cc_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *wait, const sigset_t *mask)
 {
-    struct thread *self = thread_self();
-    if (!self || mask)
+    if (!thread_self())
         return ppoll(fds, count, wait, mask);
-    if (gs_cc_test_cancel(self))
-        return 0;
-    return poll_until(self, fds, count, deadline_after(self, duration(wait)));
+    return poll_masked(fds, count, duration(wait), mask);
 }
 
 /* ---- Select: by poll ---- */
@@ -165,23 +201,88 @@ static int set_results(const struct pollfd *fds, nfds_t used, fd_set **sets)
     return count;
 }
 
-int gs_cc_select(int count, fd_set *reads, fd_set *writes, fd_set *others, struct timeval *wait)
+/* The sets are of reading, writing and exceptions. */
+static int select_masked(int count, fd_set **sets, int64_t wait_ns, const sigset_t *mask)
 {
-    struct thread *self = thread_self();
-    if (!self || count < 0 || count > FD_SETSIZE)
-        return select(count, reads, writes, others, wait);
-    fd_set *sets[] = {reads, writes, others};
     struct pollfd fds[FD_SETSIZE];
     nfds_t used = list_of(count, sets, fds);
-    if (gs_cc_test_cancel(self))
-        return 0;
-    int64_t wait_ns =
-        wait ? wait->tv_sec * (int64_t)GS_SECOND + wait->tv_usec * (int64_t)GS_MICROSECOND : -1;
-    int ready =
-        wait_ns ? poll_until(self, fds, used, deadline_after(self, wait_ns)) : poll(fds, used, 0);
+    int ready = poll_masked(fds, used, wait_ns, mask);
     if (gs_cc_state.suspending || ready < 0)
         return ready;
     return set_results(fds, used, sets);
+}
+
+int gs_cc_select(int count, fd_set *reads, fd_set *writes, fd_set *others, struct timeval *wait)
+{
+    if (!thread_self() || count < 0 || count > FD_SETSIZE)
+        return select(count, reads, writes, others, wait);
+    int64_t wait_ns =
+        wait ? wait->tv_sec * (int64_t)GS_SECOND + wait->tv_usec * (int64_t)GS_MICROSECOND : -1;
+    return select_masked(count, (fd_set *[]){reads, writes, others}, wait_ns, NULL);
+}
+
+int gs_cc_pselect(int count, fd_set *reads, fd_set *writes, fd_set *others,
+                  const struct timespec *wait, const sigset_t *mask)
+{
+    if (!thread_self() || count < 0 || count > FD_SETSIZE)
+        return pselect(count, reads, writes, others, wait, mask);
+    return select_masked(count, (fd_set *[]){reads, writes, others}, duration(wait), mask);
+}
+
+/* ---- Epoll: what it collects makes its own descriptor ready ---- */
+
+struct collect {
+    int fd;
+    struct epoll_event *events;
+    int max;
+};
+
+static int collect_until(struct thread *self, const struct collect *collect, uint64_t deadline_ns)
+{
+    int err;
+    for (;;) {
+        int ready = epoll_wait(collect->fd, collect->events, collect->max, 0);
+        if (ready || is_late(deadline_ns))
+            return (int)gs_cc_result(self, ready < 0 ? -errno : ready);
+        if (!may_wait(self, &err))
+            return (int)gs_cc_result(self, err);
+        if (gs_cc_wait_fd(self, collect->fd, GS_READ, deadline_ns, &err))
+            return 0;
+        if (err && err != -ETIMEDOUT)
+            return (int)gs_cc_result(self, err);
+    }
+}
+
+static int collect_now(struct thread *self, const struct collect *collect)
+{
+    begin_try(self);
+    int ready = epoll_wait(collect->fd, collect->events, collect->max, 0);
+    return !ready && gs_cc_turn(self) ? 0 : ready;
+}
+
+int gs_cc_epoll_pwait(int fd, struct epoll_event *events, int max, int wait_ms,
+                      const sigset_t *mask)
+{
+    struct thread *self = thread_self();
+    const struct collect collect = {fd, events, max};
+    if (!self)
+        return epoll_pwait(fd, events, max, wait_ms, mask);
+    if (!must_cancel(self) && !wait_ms && !mask)
+        return collect_now(self, &collect);
+    int64_t wait_ns = wait_ms < 0 ? -1 : wait_ms * (int64_t)GS_MILLISECOND;
+    sigset_t *before = mask ? gs_cc_signals_replace(self, mask) : NULL;
+    int result = collect_until(self, &collect, deadline_after(self, wait_ns));
+    if (gs_cc_state.suspending)
+        return 0;
+    if (before)
+        gs_cc_signals_restore(self, before);
+    gs_cc_test_cancel(self);
+    return result;
+}
+
+int gs_cc_epoll_wait(int fd, struct epoll_event *events, int max, int wait_ms)
+{
+    return gs_cc_epoll_pwait(fd, events, max, wait_ms, NULL);
 }
 
 /* ---- Sleep ---- */

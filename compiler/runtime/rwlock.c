@@ -100,14 +100,34 @@ int gs_cc_pthread_rwlock_wrlock(pthread_rwlock_t *rwlock)
     return lock_until(rwlock, true, GS_NEVER);
 }
 
+static int lock_until_time(pthread_rwlock_t *rwlock, bool is_write, clockid_t clock,
+                           const struct timespec *time)
+{
+    if (!is_known_clock(clock) || !is_valid_time(time))
+        return EINVAL;
+    return lock_until(rwlock, is_write, gs_cc_from_clock(clock, time));
+}
+
 int gs_cc_pthread_rwlock_timedrdlock(pthread_rwlock_t *rwlock, const struct timespec *time)
 {
-    return lock_until(rwlock, false, gs_cc_from_wall(time));
+    return lock_until_time(rwlock, false, CLOCK_REALTIME, time);
 }
 
 int gs_cc_pthread_rwlock_timedwrlock(pthread_rwlock_t *rwlock, const struct timespec *time)
 {
-    return lock_until(rwlock, true, gs_cc_from_wall(time));
+    return lock_until_time(rwlock, true, CLOCK_REALTIME, time);
+}
+
+int gs_cc_pthread_rwlock_clockrdlock(pthread_rwlock_t *rwlock, clockid_t clock,
+                                     const struct timespec *time)
+{
+    return lock_until_time(rwlock, false, clock, time);
+}
+
+int gs_cc_pthread_rwlock_clockwrlock(pthread_rwlock_t *rwlock, clockid_t clock,
+                                     const struct timespec *time)
+{
+    return lock_until_time(rwlock, true, clock, time);
 }
 
 static int try_rwlock(pthread_rwlock_t *rwlock, bool is_write)

@@ -7,10 +7,31 @@
 /* The thread stands for the process; its worker is the calling one. Called again after a fork. */
 void gs_cc_signals_start(struct thread *thread);
 
+/* The thread is freed. */
+void gs_cc_signals_forget(const struct thread *thread);
+
+/* Whether the program has set a handler: then what a thread waits for may come from there. */
+bool gs_cc_has_handlers(void);
+
+/* Have the first worker look at what handlers have done. Any kernel thread, and handlers. */
+void gs_cc_signals_send(void);
+
 /* A call begins to wait: signals that were handled before do not interrupt it. */
-void gs_cc_signals_begin_wait(const struct thread *self);
+void gs_cc_signals_begin_wait(struct thread *self);
 
 /* Whether the call fails with EINTR. may_restart: only if a handler without SA_RESTART has run. */
 bool gs_cc_is_interrupted(const struct thread *self, bool may_restart);
+
+/* The deadline of a wait on a stack that signals should interrupt, and cannot: it waits in
+ * slices. */
+uint64_t gs_cc_signals_slice(const struct thread *self, uint64_t deadline_ns);
+
+/* Replace the mask of the process while a call waits, or continue so: the call is about to wait.
+ * What this returns is to be restored when it does not wait any more. */
+sigset_t *gs_cc_signals_replace(struct thread *self, const sigset_t *mask);
+void gs_cc_signals_restore(const struct thread *self, sigset_t *before);
+
+/* Hand over what handlers have posted (semaphore.c). */
+void gs_cc_hand_over_posted(void);
 
 #endif

@@ -99,13 +99,17 @@ bool gs_cc_wait(struct thread *self, bool is_external)
     return gs_cc_wait_until(self, GS_NEVER, is_external);
 }
 
+/* Returns 0 too early if the wait was interrupted: the caller looks at what it waits for. */
 static int wait_on_stack(struct thread *self, int fd, unsigned direction, uint64_t deadline_ns)
 {
     int err = errno;
-    int result = direction == GS_READ ? gs_wait_readable(fd, deadline_ns)
-                                      : gs_wait_writable(fd, deadline_ns);
+    uint64_t until_ns = gs_cc_signals_slice(self, deadline_ns);
+    int result =
+        direction == GS_READ ? gs_wait_readable(fd, until_ns) : gs_wait_writable(fd, until_ns);
     returned_to_stack(self, err);
-    return result;
+    if (result == -ETIMEDOUT && until_ns != deadline_ns)
+        return 0;
+    return result == -ECANCELED && !must_cancel(self) ? 0 : result;
 }
 
 bool gs_cc_wait_fd(struct thread *self, int fd, unsigned direction, uint64_t deadline_ns,
@@ -138,18 +142,32 @@ uint64_t gs_cc_deadline(struct thread *self, uint64_t deadline_ns)
     return extra->deadline_ns;
 }
 
+/* Times beyond this, in seconds, are never reached. */
+#define FAR ((time_t)1 << 33)
+
+uint64_t gs_cc_from_clock(clockid_t clock, const struct timespec *time)
+{
+    if (time->tv_sec < 0)
+        return 1;
+    if (time->tv_sec >= FAR)
+        return GS_NEVER;
+    uint64_t time_ns = (uint64_t)time->tv_sec * GS_SECOND + (uint64_t)time->tv_nsec;
+    if (clock == CLOCK_MONOTONIC)
+        return time_ns ? time_ns : 1;
+    uint64_t now_ns = gs_clock_wall();
+    return time_ns <= now_ns ? 1 : gs_clock_after(gs_clock_now(), time_ns - now_ns);
+}
+
 uint64_t gs_cc_from_wall(const struct timespec *time)
 {
-    uint64_t wall_ns = (uint64_t)time->tv_sec * GS_SECOND + (uint64_t)time->tv_nsec;
-    uint64_t now_ns = gs_clock_wall();
-    return time->tv_sec < 0 || wall_ns <= now_ns ? 1
-                                                 : gs_clock_after(gs_clock_now(), wall_ns - now_ns);
+    return gs_cc_from_clock(CLOCK_REALTIME, time);
 }
 
 void gs_cc_complete(struct thread *self)
 {
     atomic_store_explicit(&self->phase, PHASE_NEW, memory_order_relaxed);
     self->progress = 0;
+    self->is_polling = false;
     if (self->extra) {
         stop_timer(self);
         self->extra->deadline_ns = 0;
@@ -169,6 +187,7 @@ static void free_records(struct gs_cc_record *record)
 
 static void free_thread(struct thread *thread)
 {
+    gs_cc_signals_forget(thread);
     if (thread->extra) {
         free(thread->extra->values);
         free(thread->extra->locals);
@@ -209,7 +228,8 @@ static void finish(struct thread *thread)
         gs_cc_environment_free((char *)thread->environments + 16);
     atomic_store_explicit(&thread->cancel, CANCEL_DISABLED, memory_order_relaxed);
     thread->is_exiting = true;
-    if (gs_cc_has_cleanups(thread)) {
+    bool ends_process = thread->is_first && thread->has_returned;
+    if (!ends_process && gs_cc_has_cleanups(thread)) {
         gs_cc_complete(thread);
         gs_cc___on_stack(clean_up, thread);
         state->suspending = 0;
@@ -217,7 +237,7 @@ static void finish(struct thread *thread)
     }
     gs_cc_complete(thread);
     /* Handlers of the exit may wait, so they need a stack. */
-    if (thread->is_first && thread->has_returned)
+    if (ends_process)
         gs_cc___on_stack(end_process, thread->argument);
     else
         complete(thread);
@@ -353,8 +373,12 @@ static void *run_on_stack(void *argument)
     gs_cc_state.self = thread;
     gs_cc_state.suspending = 0;
     errno = thread->err;
-    set_phase(thread, PHASE_NEW); /* the calls that it makes have phases of their own */
+    /* The calls that it makes have phases and progress of their own. */
+    size_t progress = thread->progress;
+    thread->progress = 0;
+    set_phase(thread, PHASE_NEW);
     call.call(call.box);
+    thread->progress = progress;
     thread->err = errno;
     atomic_store(&thread->phase, PHASE_GRANTED);
     __atomic_store_n(&thread->stack, NULL, __ATOMIC_RELEASE);
@@ -412,6 +436,8 @@ static bool end_join(struct thread *self, struct thread *thread)
 static int join_until(struct thread *thread, void **ret_result, uint64_t deadline_ns)
 {
     struct thread *self = thread_self();
+    if (!thread)
+        return ESRCH;
     if (thread == self)
         return EDEADLK;
     for (;;) {
@@ -448,13 +474,25 @@ int gs_cc_pthread_join(pthread_t id, void **ret_result)
 
 int gs_cc_pthread_timedjoin_np(pthread_t id, void **ret_result, const struct timespec *time)
 {
+    if (!is_valid_time(time))
+        return EINVAL;
     return join_until((struct thread *)id, ret_result, gs_cc_from_wall(time));
+}
+
+int gs_cc_pthread_clockjoin_np(pthread_t id, void **ret_result, clockid_t clock,
+                               const struct timespec *time)
+{
+    if (!is_known_clock(clock) || !is_valid_time(time))
+        return EINVAL;
+    return join_until((struct thread *)id, ret_result, gs_cc_from_clock(clock, time));
 }
 
 int gs_cc_pthread_tryjoin_np(pthread_t id, void **ret_result)
 {
     struct thread *thread = (struct thread *)id;
-    return atomic_load(&thread->join) == JOIN_DONE ? gs_cc_pthread_join(id, ret_result) : EBUSY;
+    if (atomic_load(&thread->join) == JOIN_DONE)
+        return gs_cc_pthread_join(id, ret_result);
+    return EBUSY;
 }
 
 int gs_cc_pthread_detach(pthread_t id)
@@ -508,4 +546,27 @@ int gs_cc_sched_yield(void)
 int gs_cc_pthread_yield(void)
 {
     return gs_cc_sched_yield();
+}
+
+/* So many calls that fail at once are a turn. */
+#define TRIES 32u
+
+bool gs_cc_turn(struct thread *self)
+{
+    static _Thread_local unsigned tries;
+    if (!self || ++tries % TRIES)
+        return false;
+    set_phase(self, PHASE_NEW);
+    gs_cc_sched_yield();
+    return gs_cc_state.suspending;
+}
+
+/* The plugin adds it to loops that wait for what another thread does, without a call that waits. */
+void gs_cc___waiting_loop(void)
+{
+    struct thread *self = thread_self();
+    if (self && self->phase == PHASE_SECOND)
+        set_phase(self, PHASE_NEW);
+    else
+        gs_cc_turn(self);
 }

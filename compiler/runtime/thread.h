@@ -25,6 +25,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
 
 /* A call that waits goes through these; a call begins with PHASE_NEW. The others are set by what
  * wakes the thread, or by the call itself. */
@@ -42,8 +43,8 @@ struct queue {
 
 /* What few threads have. */
 struct extra {
-    void **values; /* of keys */
-    char *locals;  /* thread-local variables */
+    struct values *values; /* of keys */
+    char *locals;          /* thread-local variables */
     struct gs_timer timer;
     uint64_t deadline_ns;
     bool has_timer;
@@ -68,9 +69,11 @@ struct thread {
     struct gs_thread *stack;
     int err; /* errno, while it does not run */
     atomic_uchar phase;
-    atomic_uchar cancel; /* enum cancel */
+    atomic_uchar cancel; /* enum cancel: several */
     uint8_t outcome;     /* of a condition variable, while it locks the mutex again */
     bool has_started : 1, has_returned : 1, is_exiting : 1, is_first : 1;
+    bool is_polling : 1; /* its stack is only used to wait for several descriptors */
+    bool is_pooled : 1;  /* a kernel thread of the pool reads from a stream for it */
 };
 
 enum { JOIN_NONE, JOIN_DONE, JOIN_DETACHED };
@@ -125,12 +128,35 @@ void gs_cc_wake(struct thread *thread);
 /* Begin to measure a duration, or continue: the deadline is that of the first call. */
 uint64_t gs_cc_deadline(struct thread *self, uint64_t deadline_ns);
 
-/* The time of the monotonic clock at which the wall clock will show this. */
+/* The time of the monotonic clock at which this one will show it. */
+uint64_t gs_cc_from_clock(clockid_t clock, const struct timespec *time);
 uint64_t gs_cc_from_wall(const struct timespec *time);
+
+/* A time that is not valid is an error of most calls. */
+static inline bool is_valid_time(const struct timespec *time)
+{
+    return time->tv_nsec >= 0 && time->tv_nsec < (long)GS_SECOND;
+}
+
+static inline bool is_known_clock(clockid_t clock)
+{
+    return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;
+}
 
 static inline bool is_late(uint64_t deadline_ns)
 {
     return deadline_ns != GS_NEVER && deadline_ns <= gs_clock_now();
+}
+
+/* A call has failed that a program may repeat until another thread lets it succeed: now and then
+ * the others run before the next one. Returns true if the caller must return. */
+bool gs_cc_turn(struct thread *self);
+
+/* At the start of a call that ends with gs_cc_turn. */
+static inline void begin_try(struct thread *self)
+{
+    if (self && self->phase == PHASE_SECOND)
+        set_phase(self, PHASE_NEW);
 }
 
 /* A call that has waited is complete: the next one is a new one. */
@@ -142,16 +168,29 @@ void gs_cc_exit(struct thread *self, void *result);
 /* Returns what few threads have. */
 struct extra *gs_cc_extra(struct thread *thread);
 
+/* Make a call in a kernel thread of the pool (blocking.c). Returns the box of the first call; NULL:
+ * the caller must return. */
+void *gs_cc_in_pool(void (*call)(void *box), void *box);
+
 /* ---- Cancellation (cancel.c) ---- */
 
-enum cancel { CANCEL_REQUESTED = 1, CANCEL_DISABLED = 2 };
+/* And which handlers of signals have run since the thread began to wait: with SA_RESTART, and
+ * without. */
+enum cancel {
+    CANCEL_REQUESTED = 1,
+    CANCEL_DISABLED = 2,
+    CANCEL_ASYNCHRONOUS = 4,
+    INTERRUPT_RESTARTS = 8,
+    INTERRUPT = 16,
+};
 
 /* At a cancellation point: whether the thread was canceled; it ends then, the caller returns. */
 bool gs_cc_test_cancel(struct thread *self);
 
 static inline bool must_cancel(const struct thread *self)
 {
-    return atomic_load_explicit(&self->cancel, memory_order_relaxed) == CANCEL_REQUESTED;
+    return (atomic_load_explicit(&self->cancel, memory_order_relaxed) &
+            (CANCEL_REQUESTED | CANCEL_DISABLED)) == CANCEL_REQUESTED;
 }
 
 /* Run the cleanups and the destructors of the values. Called on a stack. */

@@ -27,10 +27,10 @@ compare() {
 
 clang-19 -O1 -pthread -w "$source" -o expected
 run expected ./expected
-for level in -O0 -O2; do
+for level in -O0 -O3; do
     "$gossamer" cc $level -g -pthread -w "$source" -o "converted$level"
     compare "converted$level" "./converted$level"
 done
-compare workers env GOSSAMER_WORKERS=3 ./converted-O2
+compare workers env GOSSAMER_WORKERS=3 ./converted-O3
 "$gossamer" cc -O2 -pthread -w -fgossamer-frames=environment "$source" -o environment
 compare environment ./environment

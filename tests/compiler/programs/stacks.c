@@ -109,6 +109,25 @@ static unsigned vanished(unsigned n)
     return sum;
 }
 
+/* Labels whose jumps the optimiser may replace. */
+static int jump_to_labels(int n)
+{
+    static const void *const labels[] = {&&add, &&twice, &&mix};
+    int result = 0;
+    for (int i = 0; i < n; i++) {
+        goto *labels[i % 3];
+    add:
+        result += waits(1);
+        continue;
+    twice:
+        result *= 2;
+        continue;
+    mix:
+        result ^= waits(i);
+    }
+    return result;
+}
+
 static void at_exit(void)
 {
     printf("exit %d\n", waits(4));
@@ -128,6 +147,6 @@ int main(void)
         free(result);
     }
     pthread_join(jumper, &result);
-    printf("%ld %u\n", (long)result, vanished(20));
+    printf("%ld %u %d\n", (long)result, vanished(20), jump_to_labels(9));
     return add(2, 1, 2);
 }

@@ -1,0 +1,16 @@
+// Loops that wait for another thread, without a call that waits: for a flag that it sets, or a lock
+// that they try.
+#ifndef GS_COMPILER_WAITING_LOOPS_H
+#define GS_COMPILER_WAITING_LOOPS_H
+
+#include <llvm/IR/Module.h>
+
+namespace cc
+{
+
+// Let other threads run in such loops now and then: a worker has no other chance to run them.
+void addTurns(llvm::Module &module);
+
+} // namespace cc
+
+#endif

@@ -1,0 +1,106 @@
+/* Loops that wait for another thread without a call that waits. */
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static volatile int stop;
+static int is_ready, number;
+static atomic_int flag;
+static atomic_flag spin = ATOMIC_FLAG_INIT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, held = PTHREAD_MUTEX_INITIALIZER;
+static sem_t items;
+
+static void *count(void *unused)
+{
+    unsigned long rounds = 0;
+    while (!stop)
+        rounds++;
+    return rounds ? unused : NULL;
+}
+
+static void *wait_for_flag(void *unused)
+{
+    while (!atomic_load(&flag))
+        ;
+    return unused;
+}
+
+/* It never ends. */
+static void *forever(void *unused)
+{
+    volatile unsigned long rounds = 0;
+    for (;;)
+        rounds++;
+    return unused;
+}
+
+static void *poll_with_lock(void *unused)
+{
+    int seen = 0;
+    while (!seen) {
+        pthread_mutex_lock(&lock);
+        seen = is_ready;
+        pthread_mutex_unlock(&lock);
+    }
+    return unused;
+}
+
+static void *try_lock(void *unused)
+{
+    while (pthread_mutex_trylock(&held))
+        ;
+    number++;
+    pthread_mutex_unlock(&held);
+    while (sem_trywait(&items))
+        ;
+    return unused;
+}
+
+static void *add(void *unused)
+{
+    for (int i = 0; i < 1000; i++) {
+        while (atomic_flag_test_and_set(&spin))
+            ;
+        int before = number;
+        if (i % 100 == 0)
+            usleep(1);
+        number = before + 1;
+        atomic_flag_clear(&spin);
+    }
+    return unused;
+}
+
+int main(void)
+{
+    pthread_t threads[6], adders[3], last;
+    void *result;
+    sem_init(&items, 0, 0);
+    pthread_mutex_lock(&held);
+    pthread_create(&threads[0], NULL, count, NULL);
+    pthread_create(&threads[1], NULL, wait_for_flag, NULL);
+    pthread_create(&threads[2], NULL, poll_with_lock, NULL);
+    pthread_create(&threads[3], NULL, try_lock, NULL);
+    usleep(2000);
+    stop = 1;
+    atomic_store(&flag, 1);
+    pthread_mutex_lock(&lock);
+    is_ready = 1;
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&held);
+    sem_post(&items);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], &result);
+        printf("%d: %ld\n", i, (long)result);
+    }
+    for (int i = 0; i < 3; i++)
+        pthread_create(&adders[i], NULL, add, NULL);
+    for (int i = 0; i < 3; i++)
+        pthread_join(adders[i], NULL);
+    printf("%d\n", number);
+    pthread_create(&last, NULL, forever, NULL);
+    usleep(2000);
+    puts("ends while a thread computes");
+    return 0;
+}

@@ -1,0 +1,86 @@
+"""How `gossamer cc` reads its command line: as clang does."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from installation import PROGRAM
+
+MAIN = """
+#include <pthread.h>
+#include "part.h"
+static void *run(void *argument) { return argument; }
+int main(void)
+{
+    pthread_t thread;
+    return pthread_create(&thread, NULL, run, NULL) || pthread_join(thread, NULL) || part() != PART;
+}
+"""
+
+pytestmark = pytest.mark.skipif(
+    not (PROGRAM.parent / "compiler/home/plugin.so").is_file(),
+    reason="the plugin of clang is not built in this preset",
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with a program of two files and a header."""
+    (tmp_path / "main.c").write_text(MAIN)
+    (tmp_path / "part.c").write_text('#include "part.h"\nint part(void) { return PART; }\n')
+    (tmp_path / "part.h").write_text("int part(void);\n#define PART 4\n")
+    return tmp_path
+
+
+def compile_in(folder: Path, *arguments: str) -> None:
+    """Run the compiler, which must succeed without a word."""
+    command = [PROGRAM, "cc", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def is_converted(program: Path) -> bool:
+    """Return whether the program has the runtime, and works."""
+    subprocess.run([program], check=True)
+    return b"GOSSAMER_WORKERS" in program.read_bytes()
+
+
+def test_a_file_of_arguments_is_read(folder: Path) -> None:
+    compile_in(folder, "-c", "main.c", "part.c")
+    (folder / "objects").write_text('main.o "part.o"\n')
+    (folder / "all").write_text("-pthread -o 'the program' @objects")
+    compile_in(folder, "@all")
+    assert is_converted(folder / "the program")
+
+
+def test_lists_of_headers_are_beside_the_program(folder: Path) -> None:
+    compile_in(folder, "-MMD", "main.c", "part.c", "-o", "program")
+    rule = (folder / "program.d").read_text().replace("\\\n", "")
+    assert rule.split(":")[0] == "program"
+    assert "part.h" in rule
+    assert is_converted(folder / "program")
+
+
+def test_an_option_that_only_the_linker_needs_is_no_error(folder: Path) -> None:
+    compile_in(folder, "-Werror", "-fuse-ld=bfd", "-Wl,-O1", "main.c", "part.c", "-o", "program")
+    assert is_converted(folder / "program")
+
+
+def test_a_device_is_not_removed(folder: Path) -> None:
+    compile_in(folder, "main.c", "part.c", "-o", "/dev/null")
+    assert Path("/dev/null").is_char_device()
+
+
+def test_weak_references_are_to_the_runtime(folder: Path) -> None:
+    weak = "#pragma weak pthread_create\n#pragma weak pthread_join\n"
+    (folder / "main.c").write_text(MAIN.replace("\nstatic", f"\n{weak}static", 1))
+    compile_in(folder, "main.c", "part.c", "-o", "program")
+    assert is_converted(folder / "program")
+
+
+def test_the_main_function_may_be_in_an_archive(folder: Path) -> None:
+    compile_in(folder, "-c", "main.c", "part.c")
+    (folder / "empty.c").write_text("int nothing;\n")
+    subprocess.run(["ar", "rcs", "libmain.a", "main.o", "part.o"], cwd=folder, check=True)
+    compile_in(folder, "empty.c", "libmain.a", "-o", "program")
+    assert is_converted(folder / "program")
