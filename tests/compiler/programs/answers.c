@@ -176,7 +176,7 @@ static int socket_end;
 
 static void *send_parts(void *unused)
 {
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         usleep(1000);
         if (send(socket_end, "abcdefgh" + i * 2, 2, 0) != 2)
             abort();
