@@ -222,3 +222,19 @@ def test_a_rule_looks_at_every_point_that_it_is_about(key: str) -> None:
 
     found = _decided(name, claim, world)
     assert found[FAILS] >= len(_SEEDS) - _RARELY, found
+
+
+# ---- Errors that all rounds share, of which no interval tells ----
+
+
+def test_the_growth_is_not_that_of_the_size_of_the_first_files() -> None:
+    name = "threads-vs-events"
+    (claim,) = (c for c in EXPERIMENTS[name].claims if c.key == "bandwidth-rises-linearly")
+    world = worlds.DOCUMENTS[name]
+
+    def by_bytes(point: Mapping[str, Any], subject: str) -> worlds.Columns:
+        columns = world(point, subject)
+        return columns | {"throughput_per_s": columns.get("bytes_per_s", 1.0)}
+
+    assert _decided(name, claim, world)[HOLDS] >= len(_SEEDS) - _RARELY
+    assert _decided(name, claim, by_bytes)[FAILS] >= len(_SEEDS) - _RARELY
