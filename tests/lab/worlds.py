@@ -243,7 +243,7 @@ def sandstorm(point: Mapping[str, Any], name: str) -> Columns:
         "connect_max_wait_us": 1e3 * _CONNECTS_MS.get(name, {}).get(clients, 1000.0),
         "servicing_max_us": 1e3 * _RESPONSES_MS.get(name, {}).get(clients, 1000.0),
         "accept_queue_overflows": 50.0,
-        "seconds": 15.0,
+        "seconds": 240.0,
         "syn_retry_ratio": 20.0,
         "second_syn_retry_ratio": 20.0,
         "hump_us": 400_000.0 if clients >= 1000 else 20_000.0,
