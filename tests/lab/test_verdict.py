@@ -155,6 +155,20 @@ def test_every_quantity_must_be_in_the_range_and_none_may_be_missing() -> None:
     assert (absent.verdict, absent.reason) == (INCONCLUSIVE, "apache is not part of this run")
     # A counterexample suffices, whatever is missing.
     assert decided(claim(Every(slopes, "slopes"), high=11.0), rows()).verdict == FAILS
+    # What decides is shown, not what is worse but too uncertain to decide.
+    given = rows()
+    for row in given:
+        if row["server"] == "slow":
+            row["time"] *= 3.0 if row["round"] % 2 else 0.6
+    uncertain = decided(claim(Every(slopes[:2], "slopes"), high=9.0), given)
+    assert uncertain.verdict == FAILS
+    assert uncertain.quantity == "slopes, worst of 2: slope of fast"
+    assert uncertain.low is not None
+    assert uncertain.low > 9.0
+    alone = decided(claim(slopes[1], high=9.0), given)
+    assert alone.value is not None
+    assert alone.value > 15.0
+    assert alone.verdict == INCONCLUSIVE
 
 
 def test_a_missing_point_leaves_a_round_undecided_instead_of_shortening_it() -> None:
