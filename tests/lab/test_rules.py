@@ -281,3 +281,17 @@ def test_a_rate_is_compared_with_that_of_clients_that_saturate_the_server() -> N
     assert found[FAILS] >= len(_SEEDS) - _RARELY, found
     unsaturated = _of_sandstorm("events-sustain", server_saturation=0.6)
     assert unsaturated == {INCONCLUSIVE: len(_SEEDS)}
+
+
+_LIMITED_BY_THE_CLIENT = ("toy-kernel", "toy-pth", "toy-user", "nginx", "lighttpd")
+
+
+def test_median_and_mean_need_no_server_that_the_client_limits() -> None:
+    (claim,) = (c for c in EXPERIMENTS["are-events-fast"].claims if c.key == "median-is-mean")
+
+    def world(point: Mapping[str, Any], subject: str) -> worlds.Columns:
+        if point["topic"] == "unlimited" and subject in _LIMITED_BY_THE_CLIENT:
+            raise KeyError(subject)
+        return worlds.DOCUMENTS["are-events-fast"](point, subject)
+
+    assert _decided("are-events-fast", claim, world)[HOLDS] >= len(_SEEDS) - _RARELY
