@@ -114,6 +114,19 @@ def test_the_run_fails_if_a_program_of_ours_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("programs")
+def test_a_number_that_a_program_cannot_tell_is_missing(tmp_path: Path) -> None:
+    program("ours", (f"100 20 80{_LATER}nan", f"110 25 85{_LATER}nan"))
+    status, _ = run_known(tmp_path / "out")
+    assert status == 0
+    calls = {
+        str(name): set(part["epoll_ctl"])
+        for (name,), part in pl.read_parquet(tmp_path / "out" / "raw.parquet").group_by("server")
+    }
+    assert calls["gossamer"] == calls["gossamer, kept"] == {None}
+    assert calls["libev"] == {1.0}
+
+
+@pytest.mark.usefixtures("programs")
 def test_too_few_numbers_are_a_failed_measurement(tmp_path: Path) -> None:
     program("libevent", ("190", "much"))
     _, results = run_known(tmp_path / "out")
