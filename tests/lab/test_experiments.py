@@ -142,6 +142,20 @@ def test_too_few_numbers_are_a_failed_measurement(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("file", "calls"), [("libevent", 2.0), ("libev", 1.0), ("libev_emulation", 1.0)]
+)
+def test_the_programs_of_the_loops_count_calls_of_epoll_ctl(file: str, calls: float) -> None:
+    path = paths.programs() / "loops" / file
+    if not path.is_file():
+        pytest.skip(f"{path} is not built: its library is not on this machine")
+    # 100 socket pairs, 100 active clients, with timeouts.
+    argv = (path, "pairs", "set", "100", "100", "1")
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=_TIMEOUT_S)
+    numbers = dict(zip(LIBEVENT_VS_LIBEV.points[0].columns, done.stdout.split(), strict=True))
+    assert float(numbers["epoll_ctl"]) == calls
+
+
 @pytest.mark.skipif(not paths.program().is_file(), reason="the program is not built")
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_experiment_runs_completely_at_the_smallest_scale(name: str, tmp_path: Path) -> None:
