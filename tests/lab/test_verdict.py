@@ -28,6 +28,7 @@ from gossamer_lab.claims.verdict import (
 )
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.experiments.manifest import Experiment, Point
+from gossamer_lab.report.table import uncorrected as uncorrected_text
 from gossamer_lab.store import raw_frame
 
 POINTS = [{"key": f"load-{x}", "connections": x} for x in (1, 100, 500, 1000)]
@@ -246,6 +247,12 @@ def test_a_verdict_without_the_correction_stands_beside_it_where_they_differ() -
     assert beside["value"] == pytest.approx(1.8, abs=1e-6)
     assert beside["low"] < beside["value"] < beside["high"]
     assert same["uncorrected"] is None
+    assert uncorrected_text(corrected).startswith("uncorrected: does not hold, 1.800 (")
+    # Of a claim about every server it may be another one that decides without the correction.
+    slopes = Every(tuple(Slope(name, "connections", "time") for name in ("fast", "slow")), "slopes")
+    (of_other,) = verdicts([claim(slopes, low=9.0, high=17.0)], given, uncorrected)
+    assert of_other["verdict"] == HOLDS
+    assert "does not hold, slopes, worst of 2: slope of slow: 18." in uncorrected_text(of_other)
 
 
 def test_it_is_told_how_many_intervals_miss_by_chance_and_which_verdicts_stand_together() -> None:

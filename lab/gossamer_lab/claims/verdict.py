@@ -57,7 +57,7 @@ class Verdict:
     stands_jointly: bool | None = None
     """Whether it is the same with intervals that all contain their values together at 95 %."""
     uncorrected: dict[str, Any] | None = None
-    """Verdict, value, interval without the correction for the speed of the core, if it has one."""
+    """The same without the correction for the speed of the core, if it has one."""
 
 
 def _core(quantity: Quantity) -> Quantity:
@@ -318,7 +318,7 @@ def verdicts(
         other = decide(claim, uncorrected)
         beside = None
         if (other.value, other.low, other.high) != (verdict.value, verdict.low, verdict.high):
-            names = ("verdict", "value", "low", "high")
+            names = ("verdict", "quantity", "value", "low", "high")
             beside = {name: getattr(other, name) for name in names}
         found.append(asdict(replace(verdict, uncorrected=beside)))
     return found
