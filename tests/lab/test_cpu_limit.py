@@ -89,9 +89,9 @@ def test_service_times_are_normalized_to_the_average_speed() -> None:
     assert counters[SERVICE].to_list() == pytest.approx([200.0, 100.0, 300.0])
 
 
-@pytest.mark.parametrize("beat", [0.0, -649.2, None])
-def test_an_invalid_calibration_is_ignored(beat: float | None) -> None:
-    counters = with_service_times(rows(calibration_ns=[1000.0, 4000.0, beat]))
+@pytest.mark.parametrize("calibration_ns", [0.0, -649.2, None])
+def test_an_invalid_calibration_is_ignored(calibration_ns: float | None) -> None:
+    counters = with_service_times(rows(calibration_ns=[1000.0, 4000.0, calibration_ns]))
     assert counters[SERVICE].to_list() == pytest.approx([200.0, 100.0, 300.0])
 
 

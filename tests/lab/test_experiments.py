@@ -114,6 +114,19 @@ def test_the_run_fails_if_a_program_of_ours_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("programs")
+def test_a_number_that_a_program_cannot_tell_is_missing(tmp_path: Path) -> None:
+    program("ours", (f"100 20 80{_LATER}nan", f"110 25 85{_LATER}nan"))
+    status, _ = run_known(tmp_path / "out")
+    assert status == 0
+    calls = {
+        str(name): set(part["epoll_ctl"])
+        for (name,), part in pl.read_parquet(tmp_path / "out" / "raw.parquet").group_by("server")
+    }
+    assert calls["gossamer"] == calls["gossamer, kept"] == {None}
+    assert calls["libev"] == {1.0}
+
+
+@pytest.mark.usefixtures("programs")
 def test_too_few_numbers_are_a_failed_measurement(tmp_path: Path) -> None:
     program("libevent", ("190", "much"))
     _, results = run_known(tmp_path / "out")
@@ -127,6 +140,20 @@ def test_too_few_numbers_are_a_failed_measurement(tmp_path: Path) -> None:
     assert (
         verdicts["twice-at-both-numbers-of-clients"]["reason"] == "libevent: printed 1 numbers of 7"
     )
+
+
+@pytest.mark.parametrize(
+    ("file", "calls"), [("libevent", 2.0), ("libev", 1.0), ("libev_emulation", 1.0)]
+)
+def test_the_programs_of_the_loops_count_calls_of_epoll_ctl(file: str, calls: float) -> None:
+    path = paths.programs() / "loops" / file
+    if not path.is_file():
+        pytest.skip(f"{path} is not built: its library is not on this machine")
+    # 100 socket pairs, 100 active clients, with timeouts.
+    argv = (path, "pairs", "set", "100", "100", "1")
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=_TIMEOUT_S)
+    numbers = dict(zip(LIBEVENT_VS_LIBEV.points[0].columns, done.stdout.split(), strict=True))
+    assert float(numbers["epoll_ctl"]) == calls
 
 
 @pytest.mark.skipif(not paths.program().is_file(), reason="the program is not built")

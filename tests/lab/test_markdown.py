@@ -81,7 +81,13 @@ def test_experiments_without_claims_have_no_such_table(
 
 def test_a_verdict_stands_beside_that_without_the_correction(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", known_rows(), experiment="are-events-fast")
-    other = {"verdict": "does not hold", "value": 1.25, "low": 1.125, "high": 1.5}
+    other = {
+        "quantity": _DECIDED["quantity"],
+        "verdict": "does not hold",
+        "value": 1.25,
+        "low": 1.125,
+        "high": 1.5,
+    }
     run.results["verdicts"] = [_DECIDED | {"uncorrected": other}, _DECIDED]
     *_, first, second, _empty, _misses = verdict_table(run.results, ARE_EVENTS_FAST).split("\n")
     assert first.endswith("; uncorrected: does not hold, 1.250 (1.125 to 1.500) |")

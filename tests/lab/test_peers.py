@@ -84,6 +84,15 @@ def test_an_mpm_of_apache_has_its_module_and_its_limits(model: str, word: str) -
     assert "MODEL" not in template
 
 
+@pytest.mark.parametrize("model", ["prefork", "worker", "event"])
+def test_a_stock_apache_has_the_limits_that_are_compiled_into_it(model: str) -> None:
+    stock = apache(model, is_stock=True)
+    assert f"mod_mpm_{model}.so" in stock
+    raised = apache(model).removeprefix(stock).split()[::2]
+    assert {"ListenBacklog", "KeepAliveTimeout", "ServerLimit", "MaxRequestWorkers"} <= set(raised)
+    assert not set(stock.split()) & {*raised, "StartServers"}
+
+
 def test_a_server_that_resets_its_first_connection_is_retried(
     workspace: Workspace, tmp_path: Path
 ) -> None:

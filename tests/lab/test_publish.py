@@ -32,6 +32,7 @@ def sandstorm(folder: Path, pool_us: float = 2e6, **changes: object) -> Run:
         row = known_rows()[0] | {"order": order, "round": number, "server": server}
         row |= {"point": f"clients-{count}", "histograms": f"histograms/{order}.hlog"}
         row |= {"connect_max_wait_us": longest * (1 + 0.001 * number), "invalid": None}
+        row |= {"seconds": 240.0}
         rows.append(row)
     servers = [
         {
@@ -93,6 +94,12 @@ def test_a_document_has_a_line_for_what_holds_and_what_does_not(tmp_path: Path) 
         *("It says:", "Holds:", "Does not hold:", "Undecided:", "Different here:")
     ]
     assert "With 1000 clients some wait far longer to connect to the pool" in lines[1]
+    verdicts = published(tmp_path / "rows", "sandstorm").results["verdicts"]  # type: ignore[union-attr]
+    for line, word in zip(lines[1:4], findings.WORDS, strict=True):
+        keys = {one["key"] for one in verdicts if one["verdict"] == word}
+        count = len(keys - set(SANDSTORM.document.main_claims))  # type: ignore[union-attr]
+        others = len(verdicts) - len(SANDSTORM.document.main_claims)  # type: ignore[union-attr]
+        assert line.endswith(f"; {count} of the {others} other claims.")
     assert "![Longest time to connect against clients](findings/sandstorm.svg)" in part
     assert page.endswith("\n## The end\n")
 

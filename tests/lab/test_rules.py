@@ -28,7 +28,7 @@ from gossamer_lab.claims.quantities import (
     UntestableError,
     Where,
 )
-from gossamer_lab.claims.verdict import FAILS, HOLDS, decide
+from gossamer_lab.claims.verdict import FAILS, HOLDS, INCONCLUSIVE, decide
 from gossamer_lab.experiments import EXPERIMENTS
 
 _SEEDS = range(12)
@@ -222,3 +222,76 @@ def test_a_rule_looks_at_every_point_that_it_is_about(key: str) -> None:
 
     found = _decided(name, claim, world)
     assert found[FAILS] >= len(_SEEDS) - _RARELY, found
+
+
+# ---- Errors that all rounds share, of which no interval tells ----
+
+
+def test_the_growth_is_not_that_of_the_size_of_the_first_files() -> None:
+    name = "threads-vs-events"
+    (claim,) = (c for c in EXPERIMENTS[name].claims if c.key == "bandwidth-rises-linearly")
+    world = worlds.DOCUMENTS[name]
+
+    def by_bytes(point: Mapping[str, Any], subject: str) -> worlds.Columns:
+        columns = world(point, subject)
+        return columns | {"throughput_per_s": columns.get("bytes_per_s", 1.0)}
+
+    assert _decided(name, claim, world)[HOLDS] >= len(_SEEDS) - _RARELY
+    assert _decided(name, claim, by_bytes)[FAILS] >= len(_SEEDS) - _RARELY
+
+
+# ---- Conditions ----
+
+
+def _of_sandstorm(key: str, **columns: float) -> Counter[str]:
+    """Return verdicts on a claim in the document's world, with some columns changed."""
+    (claim,) = (claim for claim in EXPERIMENTS["sandstorm"].claims if claim.key == key)
+
+    def world(point: Mapping[str, Any], subject: str) -> worlds.Columns:
+        return worlds.DOCUMENTS["sandstorm"](point, subject) | columns
+
+    return _decided("sandstorm", claim, world)
+
+
+@pytest.mark.parametrize(
+    ("key", "column"),
+    [
+        ("pool-starves-clients", "connect_max_wait_us"),
+        ("forking-starves-clients", "connect_max_wait_us"),
+        ("pool-has-a-heavier-tail", "servicing_max_us"),
+    ],
+)
+def test_waits_are_not_judged_by_loads_that_cut_them_off(key: str, column: str) -> None:
+    assert _of_sandstorm(key, **{column: 14e6, "seconds": 15.0}) == {INCONCLUSIVE: len(_SEEDS)}
+    assert _of_sandstorm(key, **{column: 14e6})[FAILS] >= len(_SEEDS) - _RARELY
+
+
+def test_a_rate_is_compared_with_that_of_clients_that_saturate_the_server() -> None:
+    claims = {claim.key: claim for claim in EXPERIMENTS["sandstorm"].claims}
+
+    def world(point: Mapping[str, Any], subject: str) -> worlds.Columns:
+        columns = dict(worlds.DOCUMENTS["sandstorm"](point, subject))
+        if subject == "events" and point["connections"] == 100:
+            columns |= {"server_saturation": 0.6, "throughput_per_s": 2000.0}
+        if subject == "events" and point["connections"] == 1000:
+            columns["throughput_per_s"] *= 0.75
+        return columns
+
+    found = _decided("sandstorm", claims["events-sustain"], world)
+    assert found[FAILS] >= len(_SEEDS) - _RARELY, found
+    unsaturated = _of_sandstorm("events-sustain", server_saturation=0.6)
+    assert unsaturated == {INCONCLUSIVE: len(_SEEDS)}
+
+
+_LIMITED_BY_THE_CLIENT = ("toy-kernel", "toy-pth", "toy-user", "nginx", "lighttpd")
+
+
+def test_median_and_mean_need_no_server_that_the_client_limits() -> None:
+    (claim,) = (c for c in EXPERIMENTS["are-events-fast"].claims if c.key == "median-is-mean")
+
+    def world(point: Mapping[str, Any], subject: str) -> worlds.Columns:
+        if point["topic"] == "unlimited" and subject in _LIMITED_BY_THE_CLIENT:
+            raise KeyError(subject)
+        return worlds.DOCUMENTS["are-events-fast"](point, subject)
+
+    assert _decided("are-events-fast", claim, world)[HOLDS] >= len(_SEEDS) - _RARELY

@@ -7,6 +7,8 @@ import pytest
 from gossamer_lab.experiments.manifest import Point, Scale
 from gossamer_lab.experiments.overload import OVERLOAD
 from gossamer_lab.experiments.quick import QUICK
+from gossamer_lab.experiments.sandstorm import SANDSTORM
+from gossamer_lab.experiments.thread_pool_server import THREAD_POOL_SERVER
 from gossamer_lab.measuring.schedule import STEP_OVERHEAD_S, Step, interleaved, seconds_per_load
 
 SERVERS = ["event", "nginx", "lighttpd", "h2o"]
@@ -95,6 +97,16 @@ def test_an_open_load_has_its_share_of_the_duration() -> None:
     scale = OVERLOAD.scale("normal")
     lengths = {load.key: scale.load_seconds(load, 60.0) for load in OVERLOAD.loads}
     assert lengths == {"load-0.5": 20.0, "load-1": 20.0, "load-2": 60.0}
+
+
+def test_loads_at_paper_scale_last_as_long_as_those_of_the_documents() -> None:
+    sandstorm, burst = SANDSTORM.scale("paper"), THREAD_POOL_SERVER.scale("paper")
+    assert (sandstorm.load_s, burst.load_s) == (60.0, 30.0)
+    lengths = {n.connections: sandstorm.load_seconds(n, 60.0) for n in SANDSTORM.loads}
+    # A wait of 183 s must fit into loads whose longest waits are compared.
+    assert {n for n, seconds in lengths.items() if seconds == 240.0} == {100, 500, 1000}
+    assert {seconds for n, seconds in lengths.items() if n not in {100, 500, 1000}} == {60.0}
+    assert {burst.load_seconds(load, 30.0) for load in THREAD_POOL_SERVER.loads} == {30.0}
 
 
 def test_few_measurements_are_limited_to_the_maximum_duration() -> None:

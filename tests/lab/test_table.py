@@ -7,6 +7,8 @@ import pytest
 from rich.console import Console
 
 from conftest import METHOD, known_rows, make_run, row
+from gossamer_lab.experiments.idle_connections import IDLE_CONNECTIONS
+from gossamer_lab.report.derived import with_derived
 from gossamer_lab.report.table import duration, show
 from gossamer_lab.store import Run
 
@@ -112,6 +114,11 @@ def test_interference_on_the_servers_core_is_reported(tmp_path: Path) -> None:
     disturbed[0]["server_core_interference"] = 0.22
     text = printed(make_run(tmp_path, disturbed), 120)
     assert "Interference: other processes used 11% of the server's core (at most 22%)." in text
+    assert "Repeat the run" in text
+    of_memory = with_derived(make_run(tmp_path, disturbed), IDLE_CONNECTIONS)
+    text = " ".join(printed(of_memory, 120).split())
+    assert "(at most 22%), on which the memory of connections does not depend." in text
+    assert "Repeat the run" not in text
 
 
 def test_a_run_without_claims_shows_its_charts_as_tables(run: Run) -> None:

@@ -28,6 +28,7 @@ from gossamer_lab.claims.verdict import (
 )
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.experiments.manifest import Experiment, Point
+from gossamer_lab.report.table import uncorrected as uncorrected_text
 from gossamer_lab.store import raw_frame
 
 POINTS = [{"key": f"load-{x}", "connections": x} for x in (1, 100, 500, 1000)]
@@ -155,6 +156,20 @@ def test_every_quantity_must_be_in_the_range_and_none_may_be_missing() -> None:
     assert (absent.verdict, absent.reason) == (INCONCLUSIVE, "apache is not part of this run")
     # A counterexample suffices, whatever is missing.
     assert decided(claim(Every(slopes, "slopes"), high=11.0), rows()).verdict == FAILS
+    # What decides is shown, not what is worse but too uncertain to decide.
+    given = rows()
+    for row in given:
+        if row["server"] == "slow":
+            row["time"] *= 3.0 if row["round"] % 2 else 0.6
+    uncertain = decided(claim(Every(slopes[:2], "slopes"), high=9.0), given)
+    assert uncertain.verdict == FAILS
+    assert uncertain.quantity == "slopes, worst of 2: slope of fast"
+    assert uncertain.low is not None
+    assert uncertain.low > 9.0
+    alone = decided(claim(slopes[1], high=9.0), given)
+    assert alone.value is not None
+    assert alone.value > 15.0
+    assert alone.verdict == INCONCLUSIVE
 
 
 def test_a_missing_point_leaves_a_round_undecided_instead_of_shortening_it() -> None:
@@ -232,6 +247,12 @@ def test_a_verdict_without_the_correction_stands_beside_it_where_they_differ() -
     assert beside["value"] == pytest.approx(1.8, abs=1e-6)
     assert beside["low"] < beside["value"] < beside["high"]
     assert same["uncorrected"] is None
+    assert uncorrected_text(corrected).startswith("uncorrected: does not hold, 1.800 (")
+    # Of a claim about every server it may be another one that decides without the correction.
+    slopes = Every(tuple(Slope(name, "connections", "time") for name in ("fast", "slow")), "slopes")
+    (of_other,) = verdicts([claim(slopes, low=9.0, high=17.0)], given, uncorrected)
+    assert of_other["verdict"] == HOLDS
+    assert "does not hold, slopes, worst of 2: slope of slow: 18." in uncorrected_text(of_other)
 
 
 def test_it_is_told_how_many_intervals_miss_by_chance_and_which_verdicts_stand_together() -> None:

@@ -57,7 +57,7 @@ class Verdict:
     stands_jointly: bool | None = None
     """Whether it is the same with intervals that all contain their values together at 95 %."""
     uncorrected: dict[str, Any] | None = None
-    """Verdict, value, interval without the correction for the speed of the core, if it has one."""
+    """The same without the correction for the speed of the core, if it has one."""
 
 
 def _core(quantity: Quantity) -> Quantity:
@@ -242,15 +242,18 @@ def _judge_every(claim: Claim, every: Every, rounds: Sequence[Round], level: flo
     """Apply the rule to each of several quantities.
 
     All must be in the range at the level, which is the level of "all are": none may be missing. One
-    that is outside at the level divided among them suffices against the claim.
+    that is outside at the level divided among them suffices against the claim, and is shown: not
+    one whose value is worse, but whose interval decides nothing.
     """
     count = len(every.of_all)
     found = [_judge(claim, quantity, rounds, level) for quantity in every.of_all]
-    worst = min(found, key=lambda one: _margin(claim, one))
-    name = Named(worst.quantity, f"{every.words}, worst of {count}: {worst.quantity.description}")
     divided = 1 - (1 - level) / count
-    outside = [_judge(claim, one.quantity, rounds, divided) for one in found]
-    if any(one.verdict == FAILS for one in outside):
+    outside = [
+        one for one in found if _judge(claim, one.quantity, rounds, divided).verdict == FAILS
+    ]
+    worst = min(outside or found, key=lambda one: _margin(claim, one))
+    name = Named(worst.quantity, f"{every.words}, worst of {count}: {worst.quantity.description}")
+    if outside:
         return _Found(name, FAILS, worst.interval, f"expected: {claim.range_text}")
     absent = next((one.reason for one in found if one.interval is None), None)
     if absent:
@@ -315,7 +318,7 @@ def verdicts(
         other = decide(claim, uncorrected)
         beside = None
         if (other.value, other.low, other.high) != (verdict.value, verdict.low, verdict.high):
-            names = ("verdict", "value", "low", "high")
+            names = ("verdict", "quantity", "value", "low", "high")
             beside = {name: getattr(other, name) for name in names}
         found.append(asdict(replace(verdict, uncorrected=beside)))
     return found

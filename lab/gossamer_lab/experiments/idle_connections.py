@@ -28,6 +28,7 @@ IDLE_CONNECTIONS = Experiment(
         ),
         Scale("normal", budget_s=450.0, warmup_s=0.0, max_load_s=_SETTLED_S, rounds=2),
     ),
+    is_of_memory=True,
     peers=("nginx", "lighttpd", "h2o"),
     architectures=tuple(
         Variant(name, name, raises_max_connections=True) for name in ("user", "event", "thread")

@@ -299,6 +299,8 @@ class Experiment:
     """Differences from the document."""
     names: tuple[tuple[str, str], ...] = ()
     """What the names of subjects mean, where their summary does not tell."""
+    is_of_memory: bool = False
+    """Whether its results are memory, which does not depend on the core's other processes."""
 
     def scale(self, name: str) -> Scale:
         """Return the scale of that name; KeyError if there is none."""

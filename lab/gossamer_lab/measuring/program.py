@@ -100,14 +100,22 @@ def _once(argv: tuple[str, ...], runner: Runner) -> list[float]:
         raise ProgramFailedError(f"printed no numbers: {error}") from error
 
 
-def run_program(program: Program, case: Case, runner: Runner, repeats: int) -> dict[str, float]:
-    """Return the minimum of each column over `repeats` runs of a program, and the rates."""
+def run_program(
+    program: Program, case: Case, runner: Runner, repeats: int
+) -> dict[str, float | None]:
+    """Return the minimum of each column over `repeats` runs of a program, and the rates.
+
+    A column for which it prints "nan", because it cannot tell, is None.
+    """
     argv = (str(runner.programs / program.file), *program.arguments, *case.arguments)
-    minimum = dict.fromkeys(case.columns, math.inf)
+    minimum: dict[str, float | None] = dict.fromkeys(case.columns)
     for _ in range(repeats):
         numbers = _once(argv, runner)
         if len(numbers) < len(case.columns):
             raise ProgramFailedError(f"printed {len(numbers)} numbers of {len(case.columns)}")
         for name, number in zip(case.columns, numbers, strict=False):
-            minimum[name] = min(minimum[name], number)
-    return minimum | {rate: 1e9 / minimum[cost] for rate, cost in case.rates if minimum[cost] > 0}
+            if not math.isnan(number):
+                known = minimum[name]
+                minimum[name] = number if known is None else min(known, number)
+    costs = ((rate, minimum[cost]) for rate, cost in case.rates)
+    return minimum | {rate: 1e9 / cost for rate, cost in costs if cost and cost > 0}

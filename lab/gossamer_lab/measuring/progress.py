@@ -24,7 +24,8 @@ def minutes(seconds: float) -> str:
 def _summary(row: Row, point: Point | Case) -> str:
     """Return the result of a measurement in one line."""
     if isinstance(point, Case):
-        return ", ".join(f"{name} {row[name]:,.1f}" for name in point.columns)
+        told = (name for name in point.columns if row[name] is not None)
+        return ", ".join(f"{name} {row[name]:,.1f}" for name in told)
     cpu = row["server_cpu_us_per_request"]
     cost = "no responses" if cpu is None else f"{cpu:.2f} µs of CPU per request"
     errors = f", {plural(row['errors'], 'error')}" if row["errors"] else ""

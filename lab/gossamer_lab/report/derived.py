@@ -165,7 +165,8 @@ def with_derived(run: Run, experiment: Experiment) -> Run:
     derived: Json = {
         "headline": headline(results),
         "cells": [c.as_dict() for c in cells(run.raw, points, servers)] if is_table else [],
-        "interference": mean_and_max(run.raw, "server_core_interference"),
+        "interference": mean_and_max(run.raw, "server_core_interference")
+        | {"matters": not experiment.is_of_memory},
         "steal": mean_and_max(run.raw, "steal"),
         "invalid": _invalid_counts(run.raw),
         "hosts_died": _died(run.raw),

@@ -112,13 +112,18 @@ def _counts(findings: Sequence[_Finding]) -> list[str]:
 
 
 def _main(document: Document, one: _Finding) -> list[str]:
-    """Return the verdicts on a document's main claims, a line for each verdict."""
+    """Return the verdicts on a document's main claims, a line for each verdict.
+
+    Each line counts the other claims with this verdict.
+    """
     claims: dict[str, Claim] = {claim.key: claim for claim in one.experiment.claims}
     words = {verdict["key"]: verdict["verdict"] for verdict in one.verdicts(ours=False)}
     lines = []
     for verdict, label in WORDS.items():
         texts = [claims[key].text for key in document.main_claims if words.get(key) == verdict]
-        lines.append(f"- **{label}:** {'; '.join(texts) or 'none of the main claims'}.")
+        count = sum(word == verdict for word in words.values()) - len(texts)
+        others = f"{count} of the {len(words) - len(document.main_claims)} other claims"
+        lines.append(f"- **{label}:** {'; '.join(texts) or 'none of the main claims'}; {others}.")
     return lines
 
 

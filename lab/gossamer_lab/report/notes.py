@@ -63,10 +63,15 @@ def _machine_notes(results: dict[str, Any]) -> list[Note]:
         found.append(Note(words))
     interference = results["interference"]
     if interference["mean"] > _MAX_INTERFERENCE:
+        consequence = (
+            ". Repeat the run on an idle machine"
+            if interference["matters"]
+            else ", on which the memory of connections does not depend"
+        )
         found.append(
             Note(
                 f"Interference: other processes used {interference['mean']:.0%} of the server's "
-                f"core (at most {interference['max']:.0%}). Repeat the run on an idle machine."
+                f"core (at most {interference['max']:.0%}){consequence}."
             )
         )
     steal = results["steal"]

@@ -54,10 +54,14 @@ def span(verdict: dict[str, Any]) -> str:
 def uncorrected(verdict: dict[str, Any]) -> str:
     """Return verdict and value without the correction for the speed of the core.
 
-    Empty if the claim has no such correction.
+    Empty if the claim has no such correction. Of a claim about every point another one may decide.
     """
     other = verdict["uncorrected"]
-    return f"uncorrected: {other['verdict']}, {span(other)}" if other else ""
+    if not other:
+        return ""
+    of_other = other["quantity"] != verdict["quantity"] and other["value"] is not None
+    name = f"{other['quantity']}: " if of_other else ""
+    return f"uncorrected: {other['verdict']}, {name}{span(other)}"
 
 
 def rate(per_s: float | None) -> str:
