@@ -114,6 +114,14 @@ static void take_inbox(struct worker *worker)
 
 /* ---- The next item to run ---- */
 
+void gs_queue_push_special(struct worker *worker, struct runnable *runnable)
+{
+    if (worker->policy_queue && !runnable_is_message(runnable))
+        gs_runtime.options.policy->push(worker->policy_queue, &runnable->item);
+    else
+        queue_push_level(worker, runnable, level_of(runnable->item.priority));
+}
+
 /* Move the first item of each lower level to the front of the highest one, so that none is
  * starved. */
 static void promote_lower_levels(struct worker *worker)
