@@ -33,22 +33,19 @@
     .cfi_adjust_cfa_offset 8
     stmxcsr (%rsp)
     fnstcw 4(%rsp)
-    movl (%rsp), %r10d
     movzwl 4(%rsp), %r11d
     movq %rsp, (%rdi)
     movq %rsi, %rsp
-    xorl (%rsi), %r10d
-    xorw 4(%rsi), %r11w
-    andl $0xffc0, %r10d
-    orl %r10d, %r11d
-    jnz 2f
+    ldmxcsr (%rsi)
+    cmpw 4(%rsi), %r11w
+    jne 2f
 1:
     .endm
 
-    /* Out of line: loading these registers is slow, and what must be preserved rarely differs. */
+    /* Out of line: loading the x87 control word is slow, and it rarely differs. To compare mxcsr
+     * would be slower than to load it: what stmxcsr has stored cannot be read back at once. */
     .macro load_control
 2:
-    ldmxcsr (%rsp)
     fldcw 4(%rsp)
     jmp 1b
     .endm
