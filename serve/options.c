@@ -21,10 +21,13 @@
 #define WORKERS_MAX 1024
 #define NOT_GIVEN UINT64_MAX
 
+/* So long no connection waits. */
+#define HARDLY_EVER (UINT64_C(8760) * 3600 * GS_SECOND)
+
 /* Set by cli_parse; the members of the options themselves are narrower. */
 static struct {
     const char *arch, *priority, *bottleneck, *controllers, *log_level;
-    uint64_t request_line, header, fields, page_cache, cached_file, requests;
+    uint64_t request_line, header, fields, page_cache, cached_file, requests, give_back_after;
     bool no_defer_accept, no_eviction;
 } words;
 
@@ -50,6 +53,13 @@ static const struct cli_option table[] = {
     {"admission", 0, "TIME",
      "stage: answer requests that would take longer with 503 (default: admit all)", CLI_DURATION,
      &parsed.admission_ns, GS_MILLISECOND},
+    {"give-back-after", 0, "TIME",
+     "user: give the memory of a thread's stack back when it has waited for so long; 0: never "
+     "(default: 100ms)",
+     CLI_DURATION, &words.give_back_after},
+    {"give-back-above", 0, "SIZE",
+     "user: while stacks take more memory than this, give them back after 1ms (default: no limit)",
+     CLI_SIZE, &parsed.give_back_above},
     {"poller", 0, "NAME",
      "poller of the event loops: auto, epoll, io_uring, poll or select (default: auto; --arch list "
      "shows what it chooses, and why)",
@@ -241,6 +251,20 @@ static int choose_controllers(void)
     return cli_fail(&serve_command, "--controllers %s: it is threads, batches, both or none", word);
 }
 
+/* Never, but early when memory is short, is after a time that is never reached. */
+static int choose_give_back(void)
+{
+    bool is_given = words.give_back_after != NOT_GIVEN;
+    if ((is_given || parsed.give_back_above) && !parsed.arch->gives_back)
+        return cli_fail(&serve_command, "--give-back-%s: only user has it, not %s",
+                        is_given ? "after" : "above", parsed.arch->name);
+    if (words.give_back_after)
+        parsed.give_back_ns = is_given ? words.give_back_after : 0;
+    else
+        parsed.give_back_ns = parsed.give_back_above ? HARDLY_EVER : GS_NEVER;
+    return 0;
+}
+
 static int choose_pages(void)
 {
     if (parsed.metrics && (parsed.metrics[0] != '/' || !parsed.metrics[1]))
@@ -296,7 +320,7 @@ static void set_defaults(void)
     words.fields = parsed.http.max_fields;
     words.page_cache = parsed.http.max_cache;
     words.cached_file = parsed.http.max_cached_file;
-    words.requests = NOT_GIVEN;
+    words.requests = words.give_back_after = NOT_GIVEN;
     words.no_defer_accept = words.no_eviction = false;
     words.priority = words.bottleneck = words.controllers = NULL;
     words.log_level = "warn";
@@ -329,6 +353,8 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret_options
         err = choose_nonblocking();
     if (!err)
         err = choose_controllers();
+    if (!err)
+        err = choose_give_back();
     if (!err)
         err = choose_pages();
     if (!err)

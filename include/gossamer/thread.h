@@ -96,10 +96,10 @@ struct gs_threads_options {
      * gs_run_blocking should return promptly then. NULL: none. */
     void (*on_failure)(void);
     /* Stacks that are private (gs_thread_attributes) are given back after a wait of this long. 0:
-     * 100 ms; GS_NEVER: never. */
+     * 100 ms; GS_NEVER: never. A thread may have another time, or never, as an attribute. */
     uint64_t give_back_ns;
     /* While private stacks take more memory than this, a page each, those whose threads have waited
-     * for a millisecond are given back. 0: no limit. */
+     * for a millisecond are given back, by all workers. 0: no limit. */
     size_t give_back_above;
 };
 
@@ -221,12 +221,12 @@ struct gs_thread_attributes {
     /* A promise: while the thread waits, nobody else uses its stack, that is, no other thread
      * and no system call in progress has the address of one of its variables. What the library's
      * own calls keep there needs no promise. Then the memory of its stack is given back while it
-     * waits long (gs_threads_options.give_back_ns), and restored before it runs: it needs half a
-     * KiB, and what is on its stack. A promise that is broken by writing ends the process with a
-     * report; with gossamer_checked, any use does. No effect on a thread with a stack or a
-     * thread pointer of its own, with a stack of more than 256 KiB, where the addresses are
-     * limited (RLIMIT_AS), or in waits that use the stack themselves: gs_select, gs_poll, files,
-     * gs_run_blocking, and what io_uring carries out. */
+     * waits long (give_back_ns), and restored before it runs: it needs half a KiB, and what is on
+     * its stack. A promise that is broken by writing ends the process with a report; with
+     * gossamer_checked, any use does. No effect on a thread with a stack or a thread pointer of its
+     * own, with a stack of more than 256 KiB, where the addresses are limited (RLIMIT_AS), or in
+     * waits that use the stack themselves: gs_select, gs_poll, files, gs_run_blocking, and what
+     * io_uring carries out. */
     bool stack_is_private;
     /* stack_size is a proven bound, of the thread's calls and of the library's in them (some 700
      * bytes for gs_recv; more if it is not optimised), and is rounded up to 512, 1024, 1536, 2048,
@@ -237,6 +237,9 @@ struct gs_thread_attributes {
      * larger stack_size, with a stack or a thread pointer of its own, under a sanitizer, or where
      * the addresses are limited (RLIMIT_AS). */
     bool stack_is_exact;
+    /* The wait after which a private stack is given back. 0: that of the run
+     * (gs_threads_options.give_back_ns); GS_NEVER: never, also while memory is short. */
+    uint64_t give_back_ns;
 };
 
 /* Start a thread. ret_thread: must be joined or detached; NULL: it is detached. Any kernel thread.

@@ -279,7 +279,9 @@ static int run(struct serve_server *server)
     const struct gs_threads_options options = {.workers = server->workers,
                                                .max_pool_threads = POOL_THREADS,
                                                .stuck_ns = STUCK_NS,
-                                               .on_failure = serve_request_end};
+                                               .on_failure = serve_request_end,
+                                               .give_back_ns = server->options->give_back_ns,
+                                               .give_back_above = server->options->give_back_above};
     serve_block_signals();
     int err = init(&user);
     if (!err)
@@ -297,6 +299,7 @@ const struct serve_arch serve_arch_user = {
     .workers = "kernel threads that run user-level threads, each with a listening socket",
     .min_workers = 1,
     .has_priority = true,
+    .gives_back = true,
     .poller_reason =
         "io_uring was ahead with some numbers of connections only, and binds them to a worker",
     .run = run,

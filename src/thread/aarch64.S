@@ -87,20 +87,6 @@ gs_context_switch:
     .cfi_endproc
     .size gs_context_switch, . - gs_context_switch
 
-/* int gs_context_switch_unlock(void **ret_sp, void *to_sp, int result, bool *lock) */
-    .globl gs_context_switch_unlock
-    .hidden gs_context_switch_unlock
-    .type gs_context_switch_unlock, %function
-    .p2align 5
-gs_context_switch_unlock:
-    .cfi_startproc
-    save_context
-    stlrb wzr, [x3]
-    mov w0, w2
-    load_context
-    .cfi_endproc
-    .size gs_context_switch_unlock, . - gs_context_switch_unlock
-
 /* int gs_context_switch_then(void **ret_sp, void *to_sp, int result, void (*then)(void *), void
  * *argument) */
     .globl gs_context_switch_then

@@ -27,5 +27,5 @@ int gs_barrier_wait(struct gs_barrier *barrier, uint64_t deadline_ns)
         return 1;
     }
     barrier->arrived++;
-    return wait_for_object(thread_current(), barrier, &waiting, deadline_ns);
+    return wait_for_object(worker_current(), barrier, &waiting, deadline_ns);
 }

@@ -120,7 +120,7 @@ int gs_channel_send(struct gs_channel *channel, const void *item, uint64_t deadl
         return result;
     }
     self->waiter.item = (void *)item;
-    return wait_for_object(self, channel, &sending, deadline_ns);
+    return wait_for_object(self->worker, channel, &sending, deadline_ns);
 }
 
 int gs_channel_receive(struct gs_channel *channel, void *ret_item, uint64_t deadline_ns)
@@ -139,7 +139,7 @@ int gs_channel_receive(struct gs_channel *channel, void *ret_item, uint64_t dead
         return result;
     }
     self->waiter.item = ret_item;
-    return wait_for_object(self, channel, &receiving, deadline_ns);
+    return wait_for_object(self->worker, channel, &receiving, deadline_ns);
 }
 
 void gs_channel_close(struct gs_channel *channel)

@@ -16,10 +16,6 @@
  * that later switches back. */
 int gs_context_switch(void **ret_sp, void *to_sp, int result);
 
-/* gs_context_switch that also releases the lock when the stack has been left: the next holder of
- * the lock may resume the stack that was left, or free it. */
-int gs_context_switch_unlock(void **ret_sp, void *to_sp, int result, void *lock);
-
 /* gs_context_switch that also calls then(argument) on the stack at to_sp before that resumes: from
  * then on the stack that was left may run on another worker, or be freed. */
 int gs_context_switch_then(void **ret_sp, void *to_sp, int result, void (*then)(void *),

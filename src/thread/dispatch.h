@@ -62,38 +62,24 @@ ALWAYS_INLINE int dispatch_then(struct worker *worker, struct gs_thread *self, v
 /* Release a spin lock; a callback for the functions that call then(argument). */
 void gs_spin_unlock_callback(void *lock);
 
-/* dispatch_unlock in every case, not inline. */
-int gs_dispatch_unlock(struct worker *worker, struct gs_thread *self, struct gs_spin *lock);
+/* dispatch_waiting in every case, not inline. */
+int gs_dispatch_waiting(struct worker *worker, struct gs_thread *self);
 
-/* Sanitizers do not see a lock released by the assembler, and it is no chaos point. */
-#if GS_TSAN || GS_IS_CHAOS
-#define UNLOCKS_IN_C 1
-#else
-#define UNLOCKS_IN_C 0
-#endif
-
-/* Run other threads; the lock is released when the stack has been left. The calling thread is not
- * in the run queue. The usual case calls nothing but the switch, as a tail call. */
-ALWAYS_INLINE int dispatch_unlock(struct worker *worker, struct gs_thread *self,
-                                  struct gs_spin *lock)
+/* Run other threads. The calling thread, which is not mobile, is in no run queue: it waits, and has
+ * released the lock of the object. The usual case calls nothing but the switch, as a tail call. */
+ALWAYS_INLINE int dispatch_waiting(struct worker *worker, struct gs_thread *self)
 {
-    if (UNLIKELY(!worker->ready_mask) || UNLIKELY(worker->countdown <= 0) ||
-        UNLIKELY(worker->has_thread_tls_base) || UNLOCKS_IN_C)
-        return gs_dispatch_unlock(worker, self, lock);
-    unsigned level = (unsigned)__builtin_ctz(worker->ready_mask);
-    struct gs_policy_item *item = worker->queues[level].first;
+    unsigned levels_before_the_next = (2u << NORMAL_LEVEL) - 1;
+    struct gs_policy_item *item = worker->queues[NORMAL_LEVEL].first;
+    if (UNLIKELY((worker->ready_mask & levels_before_the_next) != 1u << NORMAL_LEVEL) ||
+        UNLIKELY(worker->countdown <= 0))
+        return gs_dispatch_waiting(worker, self);
     if (UNLIKELY(runnable_of(item)->resume != NULL))
-        return gs_dispatch_unlock(worker, self, lock);
+        return gs_dispatch_waiting(worker, self);
     struct gs_thread *next = thread_of(item);
     worker->countdown--;
-    queue_pop_level(worker, level);
-    worker->current = next;
-    fiber_leave(&self->fiber, &next->fiber, false);
-    int result = UNLIKELY(gs_runtime.is_multi)
-                     ? gs_context_switch_unlock(&self->sp, next->sp, dispatch_result(next), lock)
-                     : gs_context_switch(&self->sp, next->sp, dispatch_result(next));
-    fiber_enter(&self->fiber);
-    return result;
+    queue_pop_level(worker, NORMAL_LEVEL);
+    return dispatch_to(worker, self, next);
 }
 
 /* Switch away from a thread that has ended, and call then(self), unless `then` is NULL. */

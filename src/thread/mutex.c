@@ -80,7 +80,7 @@ int gs_mutex_lock_slow(struct gs_mutex *mutex, uint64_t deadline_ns)
         spin_unlock(&mutex->lock);
         return 0;
     }
-    return wait_for_object(self, mutex, &waiting, deadline_ns);
+    return wait_for_object(self->worker, mutex, &waiting, deadline_ns);
 }
 
 void gs_mutex_unlock_slow(struct gs_mutex *mutex)

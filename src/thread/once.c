@@ -20,7 +20,7 @@ void gs_once(struct gs_once *once, void (*fn)(void *), void *argument)
     int state = atomic_load_explicit(&once->state, memory_order_relaxed);
     if (state == ONCE_RUNNING) {
         CHECKED(once->runner != thread_current(), "it was called by its own function");
-        (void)wait_for_object(thread_current(), once, &waiting, GS_NEVER);
+        (void)wait_for_object(worker_current(), once, &waiting, GS_NEVER);
         return;
     }
     if (state == ONCE_NEW) {

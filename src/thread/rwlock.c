@@ -62,7 +62,7 @@ static int lock(struct gs_rwlock *rwlock, int64_t kind, uint64_t deadline_ns)
         return 0;
     }
     self->waiter.value = kind;
-    return wait_for_object(self, rwlock, &kinds[kind], deadline_ns);
+    return wait_for_object(self->worker, rwlock, &kinds[kind], deadline_ns);
 }
 
 int gs_rwlock_rdlock(struct gs_rwlock *rwlock, uint64_t deadline_ns)

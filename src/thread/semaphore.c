@@ -28,7 +28,7 @@ int gs_semaphore_wait(struct gs_semaphore *semaphore, uint64_t deadline_ns)
         return wait_slowly(semaphore, deadline_ns, __builtin_return_address(0));
     if (take_locked(semaphore))
         return 0;
-    return wait_for_object(worker_from_register()->current, semaphore, &waiting, deadline_ns);
+    return wait_for_object(worker_from_register(), semaphore, &waiting, deadline_ns);
 }
 
 /* The lock is held. */

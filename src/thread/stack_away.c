@@ -15,6 +15,8 @@
 #define GIVE_BACK_NS_DEFAULT (100 * GS_MILLISECOND)
 /* While memory is short (give_back_above). */
 #define GIVE_BACK_NS_SHORT GS_MILLISECOND
+/* So that a sum with the time does not overflow. */
+#define GIVE_BACK_NS_MAX (GS_NEVER / 2)
 /* A step of a sweep looks at so many slots, or gives so many stacks back; then threads have their
  * turn. */
 #define STEP_SLOTS 2048u
@@ -40,21 +42,28 @@ _Atomic(uint64_t) gs_stacks_resident;
 static bool is_short_of_memory(void)
 {
     uint64_t limit = gs_runtime.options.give_back_above;
-    return limit &&
-           atomic_load_explicit(&gs_stacks_resident, memory_order_relaxed) * gs_page_size > limit;
+    return limit && atomic_load(&gs_stacks_resident) * gs_page_size > limit;
 }
 
-/* The wait after which a stack is given back. */
-static uint64_t min_wait_ns(void)
+/* The wait after which a stack is given back now, if that is give_back_ns usually. */
+static uint64_t min_wait_ns(uint64_t give_back_ns)
 {
-    uint64_t ns = gs_runtime.options.give_back_ns;
-    ns = ns ? ns : GIVE_BACK_NS_DEFAULT;
-    return ns > GIVE_BACK_NS_SHORT && is_short_of_memory() ? GIVE_BACK_NS_SHORT : ns;
+    return give_back_ns > GIVE_BACK_NS_SHORT && is_short_of_memory() ? GIVE_BACK_NS_SHORT
+                                                                     : give_back_ns;
+}
+
+/* GS_NEVER: never. */
+static uint64_t give_back_ns_of(const struct gs_thread_attributes *attributes)
+{
+    uint64_t of_run_ns = gs_runtime.options.give_back_ns;
+    if (attributes->give_back_ns)
+        return attributes->give_back_ns;
+    return of_run_ns ? of_run_ns : GIVE_BACK_NS_DEFAULT;
 }
 
 int gs_stack_away_class(const struct gs_thread_attributes *attributes, size_t stack_size)
 {
-    return attributes->thread_pointer || gs_runtime.options.give_back_ns == GS_NEVER
+    return attributes->thread_pointer || give_back_ns_of(attributes) == GS_NEVER
                ? gs_stacks_class(stack_size)
                : gs_stacks_class_to_give_back(stack_size);
 }
@@ -161,6 +170,7 @@ void gs_stack_forget(struct gs_thread *thread)
 struct batch {
     struct gs_thread *each[BATCH];
     unsigned count;
+    uint64_t least_ns; /* the least give_back_ns of them */
 };
 
 /* Whether the thread could be given its stack back by nobody but the caller, and it has waited long
@@ -176,8 +186,8 @@ NOT_FOR_TSAN static bool is_waiting_long(const struct gs_thread *thread, uint64_
     if ((uintptr_t)at->wait_object - from < size ||
         (kind->has_item && (uintptr_t)at->waiter.item - from < size))
         return false;
-    return now_ns - at->wait_start_ns >= min_wait_ns() && now_ns > at->wait_start_ns &&
-           live_size(thread) <= STORE_PIECE_MAX;
+    return now_ns - at->wait_start_ns >= min_wait_ns(at->give_back_ns) &&
+           now_ns > at->wait_start_ns && live_size(thread) <= STORE_PIECE_MAX;
 }
 
 static bool save(struct gs_thread *thread)
@@ -281,7 +291,7 @@ static void give_back_from(struct worker *worker, struct worker *from, struct ba
         if (may_take(worker, from, thread) && is_waiting_long(thread, now_ns) && save(thread))
             saved[count++] = thread;
         else
-            expect(&worker->sweep, now_ns + min_wait_ns());
+            expect(&worker->sweep, now_ns + min_wait_ns(thread->give_back_ns));
     }
     if (count)
         discard(saved, count);
@@ -294,8 +304,8 @@ static void give_back(struct worker *worker, struct batch *batch, uint64_t now_n
     for (unsigned i = 0; i < gs_runtime.worker_count && batch->count; i++)
         give_back_from(worker, gs_runtime.workers[i], batch, now_ns);
     if (batch->count) /* they have no worker now */
-        expect(&worker->sweep, now_ns + min_wait_ns());
-    batch->count = 0;
+        expect(&worker->sweep, now_ns + min_wait_ns(batch->least_ns));
+    *batch = (struct batch){.least_ns = GS_NEVER};
 }
 
 /* ---- The sweep ---- */
@@ -308,12 +318,14 @@ NOT_FOR_TSAN static void look_at(struct worker *worker, struct gs_thread *thread
     bool is_ours = at->worker == worker || (at->migrates && gs_runtime.is_multi);
     if (!at->is_live || at->is_done || !is_ours)
         return;
+    uint64_t give_back_ns = at->give_back_ns, wait_ns = min_wait_ns(give_back_ns);
     if (is_waiting_long(thread, now_ns)) {
         batch->each[batch->count++] = thread;
+        batch->least_ns = give_back_ns < batch->least_ns ? give_back_ns : batch->least_ns;
         return;
     }
-    uint64_t due_ns = thread_is_waiting(thread) ? at->wait_start_ns + min_wait_ns() : 0;
-    expect(&worker->sweep, due_ns > now_ns ? due_ns : now_ns + min_wait_ns());
+    uint64_t due_ns = thread_is_waiting(thread) ? at->wait_start_ns + wait_ns : 0;
+    expect(&worker->sweep, due_ns > now_ns ? due_ns : now_ns + wait_ns);
 }
 
 /* Look at the slots of one word of the bitmap. */
@@ -349,7 +361,7 @@ static bool next_word(struct sweep *sweep)
 /* Returns whether the pass is over. */
 static bool step(struct worker *worker, uint64_t now_ns)
 {
-    struct batch batch = {.count = 0};
+    struct batch batch = {.least_ns = GS_NEVER};
     uint64_t before = gs_stack_away_count();
     bool is_over = false;
     for (unsigned slots = 0; !is_over && slots < STEP_SLOTS; slots += 64) {
@@ -378,6 +390,30 @@ static void schedule(struct worker *worker, uint64_t deadline_ns)
     (void)!gs_timer_start(&worker->sweep.timer, deadline_ns);
 }
 
+static uint64_t later(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
+/* Begin the next pass at due_ns, or as soon as the pause is over. If memory is short, or another
+ * worker finds it short (ask_others), it begins after a millisecond. Sequentially consistent: this
+ * function publishes when the pass begins and then reads whether memory is short; a worker with one
+ * more stack first counts it and then reads this. */
+static void schedule_pass(struct worker *worker, uint64_t due_ns)
+{
+    struct sweep *sweep = &worker->sweep;
+    uint64_t soon_ns = *worker->now_ns + GIVE_BACK_NS_SHORT;
+    uint64_t start_ns = later(due_ns, sweep->earliest_ns);
+    bool may_be_earlier = start_ns > later(soon_ns, sweep->earliest_ns);
+    atomic_store(&sweep->begins_ns, may_be_earlier ? start_ns : 0);
+    gs_chaos(CHAOS_PUBLISH);
+    if (may_be_earlier && is_short_of_memory()) {
+        atomic_store(&sweep->begins_ns, 0);
+        start_ns = later(soon_ns, sweep->earliest_ns);
+    }
+    schedule(worker, start_ns);
+}
+
 /* A pass over all slots, in steps. If no private thread with its stack is left, the next pass
  * begins when there is one again. */
 static void on_sweep(struct gs_timer *timer)
@@ -398,41 +434,68 @@ static void on_sweep(struct gs_timer *timer)
     begin_pass(sweep);
     sweep->earliest_ns = earliest_ns;
     if (due_ns != GS_NEVER)
-        schedule(worker, due_ns > earliest_ns ? due_ns : earliest_ns);
+        schedule_pass(worker, due_ns);
 }
 
-/* Memory has become short since the timer was started: begin the next pass earlier. */
+/* A stack is due before the timer, or memory has become short: begin the next pass earlier. */
 static void hasten(struct worker *worker, uint64_t due_ns)
 {
     struct sweep *sweep = &worker->sweep;
     bool is_in_pass = sweep->class != PLAIN_CLASSES || sweep->word != SIZE_MAX;
-    uint64_t start_ns = due_ns > sweep->earliest_ns ? due_ns : sweep->earliest_ns;
-    if (!is_in_pass && start_ns < sweep->timer.deadline_ns)
-        schedule(worker, start_ns);
+    if (sweep->timer.watcher.active && !is_in_pass &&
+        later(due_ns, sweep->earliest_ns) < sweep->timer.deadline_ns)
+        schedule_pass(worker, due_ns);
+}
+
+/* Memory is short, but the threads with their stacks may be other workers'. */
+static __attribute__((noinline)) void ask_others(struct worker *worker)
+{
+    uint64_t soon_ns = *worker->now_ns + GIVE_BACK_NS_SHORT;
+    for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
+        struct worker *other = gs_runtime.workers[i];
+        if (other != worker && atomic_load(&other->sweep.begins_ns) > soon_ns &&
+            !atomic_exchange(&other->sweep.is_asked, true))
+            gs_loop_wake(other->loop);
+    }
+}
+
+void gs_stack_away_answer(struct worker *worker)
+{
+    gs_chaos(CHAOS_CLAIM);
+    atomic_exchange(&worker->sweep.is_asked, false);
+    hasten(worker, *worker->now_ns);
 }
 
 /* A private thread has its stack now, and will run on this worker. */
-static void watch(struct worker *worker)
+static void watch(struct worker *worker, const struct gs_thread *thread)
 {
     struct sweep *sweep = &worker->sweep;
-    uint64_t due_ns = *worker->now_ns + min_wait_ns();
+    uint64_t due_ns = *worker->now_ns + min_wait_ns(thread->give_back_ns);
     if (UNLIKELY(!sweep->timer.watcher.active) && !atomic_load(&cannot_give_back)) {
         begin_pass(sweep);
-        schedule(worker, due_ns);
+        schedule_pass(worker, due_ns);
     } else {
         expect(sweep, due_ns); /* a pass may have gone past its slot */
         if (UNLIKELY(sweep->timer.deadline_ns > due_ns))
             hasten(worker, due_ns);
     }
+    if (UNLIKELY(gs_runtime.is_multi && is_short_of_memory()))
+        ask_others(worker);
 }
 
 /* The worker that runs the thread first must watch it, unless it is known already, or the sweeps of
  * all workers look at the thread. */
+void gs_stack_away_init(struct gs_thread *thread, const struct gs_thread_attributes *attributes)
+{
+    uint64_t ns = give_back_ns_of(attributes);
+    thread->give_back_ns = ns < GIVE_BACK_NS_MAX ? ns : GIVE_BACK_NS_MAX;
+}
+
 void gs_stack_away_watch(struct worker *worker, struct gs_thread *thread)
 {
     bool is_known = !gs_runtime.is_multi || thread->migrates || thread->bound_worker == worker;
     if (worker && is_known)
-        watch(worker);
+        watch(worker, thread);
     else
         thread->run.resume = gs_thread_resume_private;
 }
@@ -440,6 +503,8 @@ void gs_stack_away_watch(struct worker *worker, struct gs_thread *thread)
 void gs_stack_away_init_worker(struct worker *worker)
 {
     gs_timer_init(&worker->sweep.timer, worker->loop, on_sweep);
+    atomic_store(&worker->sweep.begins_ns, 0);
+    atomic_store(&worker->sweep.is_asked, false);
 }
 
 void gs_stack_away_stop_worker(struct worker *worker)
@@ -458,7 +523,7 @@ void gs_thread_resume_private(struct worker *worker, struct runnable *runnable)
         free_saved(thread);
     }
     runnable->resume = NULL;
-    watch(worker);
+    watch(worker, thread);
     gs_worker_run_thread(worker, thread);
 }
 

@@ -31,9 +31,14 @@ NOT_FOR_TSAN static inline bool thread_is_away(const struct gs_thread *thread)
  * large. */
 int gs_stack_away_class(const struct gs_thread_attributes *attributes, size_t stack_size);
 
-/* Called for a new thread whose stack may go away. worker: the caller, or NULL if it is no
- * worker. */
+/* Called for a new thread whose stack may go away. */
+void gs_stack_away_init(struct gs_thread *thread, const struct gs_thread_attributes *attributes);
+
+/* Called before such a thread runs first. worker: the caller, or NULL if it is no worker. */
 void gs_stack_away_watch(struct worker *worker, struct gs_thread *thread);
+
+/* Another worker has found that memory is short, and has woken this one. */
+void gs_stack_away_answer(struct worker *worker);
 
 void gs_stack_away_init_worker(struct worker *worker);
 void gs_stack_away_stop_worker(struct worker *worker);

@@ -77,7 +77,7 @@ static inline void stack_set_resident(struct stack_class *class, size_t index)
     uint64_t bit = UINT64_C(1) << index % 64;
     if (class->resident &&
         !(atomic_fetch_or_explicit(&class->resident[index / 64], bit, memory_order_relaxed) & bit))
-        atomic_fetch_add_explicit(&gs_stacks_resident, 1, memory_order_relaxed);
+        atomic_fetch_add(&gs_stacks_resident, 1); /* schedule_pass (stack_away.c) says why */
 }
 
 static inline void stack_clear_resident(struct stack_class *class, size_t index)

@@ -159,9 +159,10 @@ ALWAYS_INLINE int create(struct worker *worker, const struct gs_thread_attribute
     init(thread, attributes);
     make_live(thread, worker && !gs_runtime.is_multi);
     gs_thread_set_tls_base(thread, attributes->thread_pointer);
-    if (UNLIKELY(gs_stacks_may_go_away(thread)))
+    if (UNLIKELY(gs_stacks_may_go_away(thread))) {
+        gs_stack_away_init(thread, attributes);
         gs_stack_away_watch(worker, thread);
-    else if (UNLIKELY(gs_stacks_is_exact(thread)))
+    } else if (UNLIKELY(gs_stacks_is_exact(thread)))
         thread->run.resume = gs_thread_resume_exact;
     thread->fn = fn;
     thread->on_end = attributes->on_end;

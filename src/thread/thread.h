@@ -31,7 +31,8 @@
  *      before the object is unlocked.
  *   5. `current` is the thread whose stack the worker runs on; NULL: the worker's own stack.
  *   6. `ready` is the number of runnables in the worker's run queue.
- *   7. No spin lock is held across a switch, but released right after it, on the next stack.
+ *   7. No spin lock is held across a switch. A mobile thread's is released right after it, on the
+ *      next stack; another thread releases it before, as only its worker resumes it.
  */
 #ifndef GS_THREAD_THREAD_H
 #define GS_THREAD_THREAD_H
@@ -152,7 +153,10 @@ struct gs_thread {
     char *stack, *stack_top; /* the lowest usable byte, and the end */
     union {
         struct gs_list link; /* on a stack of the program's: in user_stack_threads */
-        char *saved;         /* what its stack contains while that is away (stack_away.h) */
+        struct {
+            char *saved;           /* what its stack contains while that is away (stack_away.h) */
+            uint64_t give_back_ns; /* the wait after which it goes away, if it may */
+        };
     };
     unsigned chain;              /* deadlock.c: the last chain in which it was found */
     unsigned valgrind_stack;     /* of a stack of the program (valgrind.h) */
@@ -257,19 +261,29 @@ _Static_assert((GS_PRIORITY_HIGH ^ 1) == 0 && (GS_PRIORITY_NORMAL ^ 1) == 1 &&
                    (GS_PRIORITY_LOW ^ 1) == 3,
                "levels");
 
-static inline void queue_push(struct worker *worker, struct runnable *runnable)
+/* The level of most threads: where it is known, its queue is at a known place. */
+enum { NORMAL_LEVEL = GS_PRIORITY_NORMAL ^ 1 };
+
+static inline __attribute__((always_inline)) void
+queue_push_level(struct worker *worker, struct runnable *runnable, unsigned level)
 {
-    count_add(&worker->ready, 1);
-    if (UNLIKELY(worker->policy_queue) && !runnable_is_message(runnable)) {
-        gs_runtime.options.policy->push(worker->policy_queue, &runnable->item);
-        return;
-    }
-    unsigned level = level_of(runnable->item.priority);
     struct run_queue *queue = &worker->queues[level];
     runnable->item.next = NULL;
     *queue->last = &runnable->item;
     queue->last = &runnable->item.next;
     worker->ready_mask |= 1u << level;
+}
+
+/* (worker.c) There is a policy, or it has another priority. */
+void gs_queue_push_special(struct worker *worker, struct runnable *runnable);
+
+static inline void queue_push(struct worker *worker, struct runnable *runnable)
+{
+    count_add(&worker->ready, 1);
+    if (UNLIKELY(worker->policy_queue) || UNLIKELY(runnable->item.priority != GS_PRIORITY_NORMAL))
+        gs_queue_push_special(worker, runnable);
+    else
+        queue_push_level(worker, runnable, NORMAL_LEVEL);
 }
 
 /* The level must not be empty. */

@@ -19,11 +19,11 @@ void gs_waiters_wake_all_and_unlock(struct gs_spin *lock, struct gs_wait_queue *
     claimed_make_ready(worker, &claimed);
 }
 
-int gs_dispatch_unlock(struct worker *worker, struct gs_thread *self, struct gs_spin *lock)
+/* It may have been woken since it released the lock, and be the next one. */
+int gs_dispatch_waiting(struct worker *worker, struct gs_thread *self)
 {
-    if (gs_runtime.is_multi)
-        return dispatch_then(worker, self, gs_spin_unlock_callback, lock);
-    return dispatch(worker, self);
+    struct gs_thread *next = dispatch_next(worker);
+    return LIKELY(next != self) ? dispatch_to(worker, self, next) : dispatch_result(self);
 }
 
 /* The object may be accessed: the thread is not ready yet, so it cannot have freed it. */

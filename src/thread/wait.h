@@ -58,9 +58,10 @@ static inline const void *wait_point_of(const struct wait_kind *kind, const void
     return (const void *)(key + (uintptr_t)call_site * 3);
 }
 
-/* The thread starts to wait. If it is queued, the caller holds the lock. */
-ALWAYS_INLINE void wait_begin(struct worker *worker, struct gs_thread *self,
-                              const struct wait *wait)
+/* wait_begin if there is no policy. claim: CLAIM_LEAVING if the thread is mobile, otherwise
+ * CLAIM_WAITING. */
+ALWAYS_INLINE void wait_begin_as(enum claim claim, struct worker *worker, struct gs_thread *self,
+                                 const struct wait *wait)
 {
     CHECKED_SWITCH(worker, "wait for ", wait->kind->name);
     thread_count_external(worker, self, wait->kind->is_external || wait->deadline_ns != GS_NEVER);
@@ -69,10 +70,25 @@ ALWAYS_INLINE void wait_begin(struct worker *worker, struct gs_thread *self,
     self->wait_start_ns = *worker->now_ns;
     self->deadline_ns = wait->deadline_ns;
     self->wait_ignores_cancel = wait->ignores_cancel;
+    atomic_store_explicit(&self->claim, claim, memory_order_relaxed);
+}
+
+/* The thread starts to wait. If it is queued, the caller holds the lock. */
+ALWAYS_INLINE void wait_begin(struct worker *worker, struct gs_thread *self,
+                              const struct wait *wait)
+{
     if (UNLIKELY(worker->policy_queue))
         self->run.item.wait_point = wait_point_of(wait->kind, wait->object, wait->call_site);
-    atomic_store_explicit(&self->claim, thread_is_mobile(self) ? CLAIM_LEAVING : CLAIM_WAITING,
-                          memory_order_relaxed);
+    wait_begin_as(thread_is_mobile(self) ? CLAIM_LEAVING : CLAIM_WAITING, worker, self, wait);
+}
+
+/* The wait is over. */
+ALWAYS_INLINE int wait_outcome(struct gs_thread *self)
+{
+    gs_chaos(CHAOS_RETURN);
+    int outcome = atomic_load_explicit(&self->claim, memory_order_relaxed);
+    atomic_store_explicit(&self->claim, CLAIM_NONE, memory_order_relaxed);
+    return outcome < 0 ? outcome : 0;
 }
 
 /* Switch away, and then call `then`, which unlocks or publishes. NULL: there is nothing to do. */
@@ -88,10 +104,7 @@ ALWAYS_INLINE int wait_suspend(struct gs_thread *self, const struct wait *wait,
         dispatch_then(worker, self, then, argument);
     else
         dispatch(worker, self);
-    gs_chaos(CHAOS_RETURN);
-    int outcome = atomic_load_explicit(&self->claim, memory_order_relaxed);
-    atomic_store_explicit(&self->claim, CLAIM_NONE, memory_order_relaxed);
-    return outcome < 0 ? outcome : 0;
+    return wait_outcome(self);
 }
 
 /* gs_thread_wait, inline. */
@@ -103,8 +116,14 @@ ALWAYS_INLINE int wait_locked(struct gs_thread *self, struct gs_spin *lock, cons
             spin_unlock(lock);
         return err;
     }
-    return wait_suspend(self, wait, lock && gs_runtime.is_multi ? gs_spin_unlock_callback : NULL,
-                        lock);
+    if (!lock || thread_is_mobile(self))
+        return wait_suspend(self, wait, lock ? gs_spin_unlock_callback : NULL, lock);
+    struct worker *worker = self->worker;
+    gs_chaos(CHAOS_PARK);
+    wait_begin(worker, self, wait);
+    spin_unlock(lock);
+    dispatch(worker, self);
+    return wait_outcome(self);
 }
 
 /* Wait in a queue to which the thread was appended. The caller holds the lock, has called
@@ -116,7 +135,8 @@ ALWAYS_INLINE int wait_already_queued(struct gs_thread *self, struct gs_spin *lo
         return wait_suspend(self, wait, gs_spin_unlock_callback, lock);
     struct worker *worker = self->worker;
     wait_begin(worker, self, wait);
-    return dispatch_unlock(worker, self, lock);
+    spin_unlock(lock);
+    return dispatch_waiting(worker, self);
 }
 
 /* Append the thread to a queue of an object, whose lock the caller holds, and wait. The caller has
@@ -137,18 +157,20 @@ int gs_thread_wait_for_object(struct gs_thread *self, void *object, const struct
 /* Append the calling thread to the queue of the object, whose lock the caller holds and this
  * function releases, and wait. Returns the outcome of the wait, or why the thread must not wait; it
  * is out of the queue then. The caller returns the result immediately (wait_in_queue says why). */
-ALWAYS_INLINE int wait_for_object(struct gs_thread *self, void *object,
-                                  const struct wait_kind *kind, uint64_t deadline_ns)
+ALWAYS_INLINE int wait_for_object(struct worker *worker, void *object, const struct wait_kind *kind,
+                                  uint64_t deadline_ns)
 {
     const void *call_site = __builtin_return_address(0);
-    struct worker *worker = self->worker;
+    struct gs_thread *self = worker->current;
     if (UNLIKELY(deadline_ns != GS_NEVER) || thread_is_mobile(self) ||
+        UNLIKELY(worker->policy_queue) ||
         UNLIKELY(!kind->ignores_cancel && thread_must_cancel(self)))
         return gs_thread_wait_for_object(self, object, kind, deadline_ns, call_site);
-    const struct wait wait = {kind, object, GS_NEVER, false, call_site};
+    const struct wait wait = {.kind = kind, .object = object, .deadline_ns = GS_NEVER};
     waiters_append((struct gs_wait_queue *)((char *)object + kind->queue_offset), &self->waiter);
-    wait_begin(worker, self, &wait);
-    return dispatch_unlock(worker, self, (struct gs_spin *)((char *)object + kind->lock_offset));
+    wait_begin_as(CLAIM_WAITING, worker, self, &wait);
+    spin_unlock_always((struct gs_spin *)((char *)object + kind->lock_offset));
+    return dispatch_waiting(worker, self);
 }
 
 #endif

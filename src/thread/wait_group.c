@@ -31,5 +31,5 @@ int gs_wait_group_wait(struct gs_wait_group *group, uint64_t deadline_ns)
         spin_unlock(&group->lock);
         return 0;
     }
-    return wait_for_object(thread_current(), group, &waiting, deadline_ns);
+    return wait_for_object(worker_current(), group, &waiting, deadline_ns);
 }

@@ -53,16 +53,22 @@ static inline bool waiter_is_queued(const struct gs_waiter *waiter)
     return waiter->previous;
 }
 
+/* Whether the thread waits only here, and only code on this worker, the caller's, may claim it
+ * without the lock of the object. */
+static inline bool waiter_is_local(const struct worker *worker, const struct gs_waiter *waiter)
+{
+    const struct gs_thread *thread = waiter->thread;
+    return waiter == &thread->waiter && !thread_is_mobile(thread) &&
+           __atomic_load_n(&thread->worker, __ATOMIC_RELAXED) == worker;
+}
+
 /* Claim the thread. The caller holds the lock of the object. If the thread waits only here and does
  * not migrate, only code on its worker claims it without the lock. On that worker a plain store is
  * sufficient. */
 static inline bool waiter_claim(struct worker *worker, struct gs_waiter *waiter, int outcome)
 {
     struct gs_thread *thread = waiter->thread;
-    bool is_local =
-        !gs_runtime.is_multi || (waiter == &thread->waiter && !thread->migrates &&
-                                 __atomic_load_n(&thread->worker, __ATOMIC_RELAXED) == worker);
-    if (UNLIKELY(!is_local))
+    if (UNLIKELY(gs_runtime.is_multi && !waiter_is_local(worker, waiter)))
         return thread_claim(thread, outcome);
     if (UNLIKELY(atomic_load_explicit(&thread->claim, memory_order_relaxed) != CLAIM_WAITING))
         return false;

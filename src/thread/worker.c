@@ -4,7 +4,7 @@
 #include "thread/descriptors.h"
 #include "thread/dispatch.h"
 #include "thread/report.h"
-#include "thread/stacks.h"
+#include "thread/stack_away.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -113,6 +113,14 @@ static void take_inbox(struct worker *worker)
 }
 
 /* ---- The next item to run ---- */
+
+void gs_queue_push_special(struct worker *worker, struct runnable *runnable)
+{
+    if (worker->policy_queue && !runnable_is_message(runnable))
+        gs_runtime.options.policy->push(worker->policy_queue, &runnable->item);
+    else
+        queue_push_level(worker, runnable, level_of(runnable->item.priority));
+}
 
 /* Move the first item of each lower level to the front of the highest one, so that none is
  * starved. */
@@ -255,6 +263,8 @@ static void finish_poll(struct worker *worker, int result)
     count_add(&worker->polls, 1);
     worker->polled_ns = *worker->now_ns;
     worker->is_poll_due = false;
+    if (UNLIKELY(atomic_load_explicit(&worker->sweep.is_asked, memory_order_relaxed)))
+        gs_stack_away_answer(worker);
     if (UNLIKELY(result < 0)) {
         worker->result = result;
         stop_all();

@@ -116,6 +116,10 @@ struct sweep {
     uint64_t due_ns;      /* when the first of those that it has passed may be given back */
     uint64_t earliest_ns; /* when the next pass may begin */
     uint64_t busy_ns;     /* the time of its steps */
+    /* When the next pass begins, if it could begin earlier; otherwise 0. Others read it while
+     * memory is short, and then ask for that. */
+    _Atomic(uint64_t) begins_ns;
+    atomic_bool is_asked;
 };
 
 #define SIGNAL_STACK_SIZE ((size_t)64 << 10)

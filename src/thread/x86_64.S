@@ -33,22 +33,19 @@
     .cfi_adjust_cfa_offset 8
     stmxcsr (%rsp)
     fnstcw 4(%rsp)
-    movl (%rsp), %r10d
     movzwl 4(%rsp), %r11d
     movq %rsp, (%rdi)
     movq %rsi, %rsp
-    xorl (%rsi), %r10d
-    xorw 4(%rsi), %r11w
-    andl $0xffc0, %r10d
-    orl %r10d, %r11d
-    jnz 2f
+    ldmxcsr (%rsi)
+    cmpw 4(%rsi), %r11w
+    jne 2f
 1:
     .endm
 
-    /* Out of line: loading these registers is slow, and what must be preserved rarely differs. */
+    /* Out of line: loading the x87 control word is slow, and it rarely differs. To compare mxcsr
+     * would be slower than to load it: what stmxcsr has stored cannot be read back at once. */
     .macro load_control
 2:
-    ldmxcsr (%rsp)
     fldcw 4(%rsp)
     jmp 1b
     .endm
@@ -95,24 +92,6 @@ gs_context_switch:
     load_control
     .cfi_endproc
     .size gs_context_switch, . - gs_context_switch
-
-/* int gs_context_switch_unlock(void **ret_sp, void *to_sp, int result, bool *lock): on x86 a plain
- * store is a release. */
-    .globl gs_context_switch_unlock
-    .hidden gs_context_switch_unlock
-    .type gs_context_switch_unlock, @function
-    .p2align 5
-gs_context_switch_unlock:
-    .cfi_startproc
-    save_context
-    .cfi_remember_state
-    movb $0, (%rcx)
-    movl %edx, %eax
-    load_context
-    .cfi_restore_state
-    load_control
-    .cfi_endproc
-    .size gs_context_switch_unlock, . - gs_context_switch_unlock
 
 /* int gs_context_switch_then(void **ret_sp, void *to_sp, int result, void (*then)(void *), void
  * *argument) */

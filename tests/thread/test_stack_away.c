@@ -345,63 +345,6 @@ TEST(option_never_keeps_all_stacks)
     CHECK_EQ(gs_threads_run(&options, keep_all, NULL, NULL), 0);
 }
 
-/* ---- Under pressure ---- */
-
-enum { HARDLY_ANY = 1, MANY = 12 };
-
-static void *wait_until_all_are_away(void *unused)
-{
-    struct gs_thread *threads[MANY];
-    for (int i = 0; i < MANY; i++)
-        threads[i] = spawn_as(i % 2 ? &private : &mobile, wait_with_locals, (void *)PARKED);
-    wait_until_away(MANY);
-    for (int i = 0; i < MANY; i++)
-        gs_thread_unpark(threads[i]);
-    for (int i = 0; i < MANY; i++)
-        join(threads[i]);
-    return unused;
-}
-
-/* Otherwise it would wait for an hour. */
-TEST(stacks_that_take_more_than_the_limit_are_given_back_early)
-{
-    for (unsigned workers = 1; workers <= 3; workers += 2) {
-        const struct gs_threads_options options = {
-            .workers = workers, .give_back_ns = 3600 * GS_SECOND, .give_back_above = HARDLY_ANY};
-        CHECK_EQ(gs_threads_run(&options, wait_until_all_are_away, NULL, NULL), 0);
-    }
-}
-
-static void *exceed_limit(void *unused)
-{
-    struct gs_thread *threads[4 * MANY];
-    gs_threads_trim();
-    threads[0] = spawn_as(&private, wait_with_locals, (void *)PARKED);
-    MUST_EQ(gs_thread_sleep(after(20 * GS_MILLISECOND)), 0);
-    MUST_EQ(stats_now().away, 0);
-    for (int i = 1; i < 4 * MANY; i++)
-        threads[i] = spawn_as(&private, wait_with_locals, (void *)PARKED);
-    wait_until_away(UINT64_C(3) * MANY);
-    for (int i = 0; i < 4 * MANY; i++)
-        gs_thread_unpark(threads[i]);
-    for (int i = 0; i < 4 * MANY; i++)
-        join(threads[i]);
-    return unused;
-}
-
-static void run_exceeding(void)
-{
-    const struct gs_threads_options options = {.give_back_ns = 3600 * GS_SECOND,
-                                               .give_back_above = MANY * gs_page_size};
-    MUST_EQ(gs_threads_run(&options, exceed_limit, NULL, NULL), 0);
-}
-
-TEST(first_stack_above_the_limit_ends_the_pause_of_the_sweep)
-{
-    skip_if_emulated();
-    CHECK_EQ(in_child(run_exceeding), 0);
-}
-
 /* ---- Races ---- */
 
 enum { RACERS = GS_TSAN ? 12 : 40, RACE_MS = 300 };
@@ -476,15 +419,21 @@ static void *race_all(void *attributes)
     return NULL;
 }
 
+static void race_as(const struct gs_threads_options *options,
+                    const struct gs_thread_attributes *attributes)
+{
+    semaphore = (struct gs_semaphore){.count = 0};
+    CHECK_EQ(gs_threads_run(options, race_all, (void *)attributes, NULL), 0);
+    CHECK_EQ(stats_now().away, 0);
+}
+
 /* Nearly each wait is long enough. */
 static void race_with(unsigned workers, const struct gs_thread_attributes *attributes,
                       const struct gs_policy *policy)
 {
     const struct gs_threads_options options = {
         .workers = workers, .policy = policy, .give_back_ns = 1};
-    semaphore = (struct gs_semaphore){.count = 0};
-    CHECK_EQ(gs_threads_run(&options, race_all, (void *)attributes, NULL), 0);
-    CHECK_EQ(stats_now().away, 0);
+    race_as(&options, attributes);
 }
 
 TEST(stacks_may_go_away_while_their_threads_are_woken_canceled_and_timed_out)
@@ -493,4 +442,14 @@ TEST(stacks_may_go_away_while_their_threads_are_woken_canceled_and_timed_out)
     race_with(3, &private, NULL);
     race_with(3, &mobile, NULL);
     race_with(2, &mobile, &gs_policy_shortest);
+}
+
+/* Around the limit, workers ask each other all the time. */
+TEST(stacks_may_go_away_while_workers_ask_each_other_for_memory)
+{
+    const struct gs_threads_options options = {.workers = 3,
+                                               .give_back_ns = 3600 * GS_SECOND,
+                                               .give_back_above = RACERS / 2 * gs_page_size};
+    race_as(&options, &private);
+    race_as(&options, &mobile);
 }

@@ -302,6 +302,47 @@ static void *round_up(void *unused)
     return NULL;
 }
 
+#ifdef __x86_64__
+
+#define FLUSH_TO_ZERO 0x8000u
+#define EXCEPTION_FLAGS 0x3fu
+
+static unsigned control_of_sse(void)
+{
+    return __builtin_ia32_stmxcsr() & ~EXCEPTION_FLAGS;
+}
+
+/* Only the control word of SSE differs. */
+static void *flush_to_zero(void *unused)
+{
+    unsigned mine = control_of_sse() | FLUSH_TO_ZERO;
+    __builtin_ia32_ldmxcsr(mine);
+    for (int i = 0; i < 100; i++) {
+        gs_thread_yield();
+        MUST_EQ(control_of_sse(), mine);
+    }
+    return unused;
+}
+
+static void *keep_subnormals(void *unused)
+{
+    unsigned mine = control_of_sse();
+    struct gs_thread *thread = spawn(flush_to_zero, NULL);
+    for (int i = 0; i < 50; i++) {
+        gs_thread_yield();
+        MUST_EQ(control_of_sse(), mine);
+    }
+    join(thread);
+    MUST_EQ(control_of_sse(), mine);
+    return unused;
+}
+
+TEST(control_word_of_sse_belongs_to_the_thread)
+{
+    run_both(keep_subnormals);
+}
+#endif
+
 static void *keep_rounding(void *unused)
 {
     (void)unused;
