@@ -286,6 +286,8 @@ class Experiment:
     programs: tuple[Program, ...] = ()
     toys: tuple[Program, ...] = ()
     """Toy servers, in the folder of built benchmarks."""
+    also_by_run: tuple[str, ...] = ()
+    """Names of the peers and toys that are also measured under ``gossamer run``."""
     document: Document | None = None
     claims: tuple[Claim, ...] = ()
     charts: tuple[ChartSpec, ...] = ()
