@@ -31,6 +31,8 @@ void gs_dispatch_attach(struct carrier *carrier)
 long gs_emulate(struct task *task, long number, const long *arguments, ucontext_t *context)
 {
     const struct gs_call *call = gs_call_of(number);
+    task->call = number;
+    task->call_arguments = arguments;
     if (GS_UNLIKELY(gs_run.traces))
         gs_trace(task, number);
     if (GS_LIKELY(call != NULL)) {
@@ -43,8 +45,11 @@ long gs_emulate(struct task *task, long number, const long *arguments, ucontext_
     }
     if (GS_UNLIKELY(gs_run.explains) && (!call || call->kind == CALL_MAY_WAIT))
         gs_explain(number);
-    return gs_or_restart(gs_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3],
-                                    arguments[4], arguments[5]));
+    task->is_blocking = true;
+    long result = gs_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3],
+                             arguments[4], arguments[5]);
+    task->is_blocking = false;
+    return gs_or_restart(result);
 }
 
 /* The kernel has advanced the program counter beyond the call. A call that is made again has its

@@ -4,6 +4,7 @@
  * It waits in ppoll, with the mask that shall hold. A change of what all tasks block is requested
  * by a number; it is in force when that number is acknowledged, since outside of ppoll the receiver
  * blocks everything. */
+#include "compat/pthread/dump.h"
 #include "compat/pthread/task.h"
 
 #include <gossamer/clock.h>
@@ -78,17 +79,22 @@ static bool tick(void)
     return is_any_busy;
 }
 
+static void stay_awake(unsigned *idle_ticks)
+{
+    atomic_store(&gs_run.is_ticker_asleep, false);
+    *idle_ticks = 0;
+}
+
 /* Sequentially consistent with gs_task_leave: this stores the flag and then looks at the selectors;
  * a task that leaves stores its selector after it has read the flag, so one that read it too early
  * is found here or at the next tick, before which the receiver does not sleep. */
 static void prepare_sleep(unsigned *idle_ticks)
 {
-    if (tick()) {
-        atomic_store(&gs_run.is_ticker_asleep, false);
-        *idle_ticks = 0;
-    } else {
-        ++*idle_ticks;
+    if (tick() | gs_dump_tick(true)) {
+        stay_awake(idle_ticks);
+        return;
     }
+    ++*idle_ticks;
     if (*idle_ticks < IDLE_TICKS)
         return;
     bool was_asleep = atomic_exchange(&gs_run.is_ticker_asleep, true);
@@ -104,7 +110,7 @@ _Noreturn void gs_receiver_main(void *unused)
         const struct timespec pause = {.tv_nsec = TICK_NS};
         unsigned number = atomic_load(&requested);
         /* 32: of the C library's timers, whose thread waits for it. */
-        gs_signals mask = (gs_blocked_by_all() & ~GS_SIGNAL(KICK)) | GS_SIGNAL(32);
+        gs_signals mask = (gs_blocked_by_all() & ~gs_signals_reserved()) | GS_SIGNAL(32);
         acknowledge(number);
         /* Who has requested more before that was acknowledged does not kick. */
         if (atomic_load(&requested) != number)
@@ -114,6 +120,8 @@ _Noreturn void gs_receiver_main(void *unused)
             gs_syscall(SYS_ppoll, 0, 0, sleeps ? 0 : (long)&pause, (long)&mask, sizeof mask, 0);
         if (result == 0)
             prepare_sleep(&idle_ticks);
+        else if (gs_dump_tick(false))
+            stay_awake(&idle_ticks);
         else if (!atomic_load(&gs_run.is_ticker_asleep))
             idle_ticks = 0;
     }

@@ -8,6 +8,7 @@
  *
  * counts[i] is the number of tasks that block signal i + 1. The C library blocks everything for a
  * moment, which tells nothing of the program's intentions: such a mask is not counted. */
+#include "compat/pthread/dump.h"
 #include "compat/pthread/task.h"
 
 #include <errno.h>
@@ -22,7 +23,6 @@
      GS_SIGNAL(SIGTRAP))
 /* The C library's: cancellation, and changing the user. */
 #define INTERNAL (GS_SIGNAL(32) | GS_SIGNAL(33))
-#define SA_RESTORER_FLAG 0x04000000u
 #define FIRST_QUEUED 32 /* of those that are queued */
 
 struct queued_signal {
@@ -60,6 +60,11 @@ gs_signals gs_blocked_by_all(void)
         all |= counts[i] && counts[i] >= live ? (gs_signals)1 << i : 0;
     gs_run_release(&lock);
     return all;
+}
+
+gs_signals gs_signals_reserved(void)
+{
+    return GS_SIGNAL(KICK) | (gs_run.dump_signal ? GS_SIGNAL(gs_run.dump_signal) : 0);
 }
 
 static void pass_on(struct task *task, gs_signals set);
@@ -204,7 +209,7 @@ struct kernel_action gs_action_of(int number)
 static bool is_ours(int number, const struct kernel_action *action)
 {
     bool may_be_fault = FAULTS & GS_SIGNAL(number);
-    return is_handler(action) || number == KICK ||
+    return is_handler(action) || number == KICK || number == gs_run.dump_signal ||
            (may_be_fault && action->handler == (void *)SIG_DFL);
 }
 
@@ -452,6 +457,8 @@ void gs_signals_start(struct task *main_task)
         struct kernel_action *action = &actions[number - 1];
         *action = none;
         gs_syscall(SYS_rt_sigaction, number, 0, (long)action, sizeof action->mask, 0, 0);
+        if (number == gs_run.dump_signal && gs_dump_is_early(action))
+            *action = none;
         if (is_ours(number, action))
             tell_kernel(number, action);
     }

@@ -50,6 +50,9 @@ static inline long gs_or_restart(long result)
     return result == -EINTR ? RESTART_IF_ASKED : result;
 }
 
+/* What is no system call; the argument is the object's address. */
+enum pseudo_call { CALL_LOCK = -1, CALL_CONDITION = -2 };
+
 /* Why a wait has ended. */
 enum wake { WAKE_NONE, WAKE_DONE, WAKE_SIGNAL };
 
@@ -81,6 +84,13 @@ struct task {
     unsigned handled;        /* signal handlers called so far */
     unsigned handled_without_restart;
     char *control; /* memory of its control block */
+    /* What it does in here: a system call, or one of enum pseudo_call. For reports. */
+    long call;
+    const long *call_arguments;
+    bool is_waiting;  /* in gs_task_wait */
+    bool is_blocking; /* in a system call that may block its worker */
+    uint64_t waits_since_cycles;
+    atomic_bool must_dump; /* dump.c */
     char name[16];
     struct gs_processors *processors; /* on which it may run; NULL: as the process at the start */
     unsigned processors_version;      /* different for each set; 0: NULL */
@@ -111,6 +121,8 @@ struct gs_run {
     bool is_active;  /* there are tasks */
     unsigned workers;
     bool explains, traces, has_stats, leaves_children;
+    int dump_signal;                 /* 0: none */
+    uint64_t start_cycles, start_ns; /* when it became active */
     int process_id;
     struct task *main_task;
     atomic_uint live; /* tasks */
@@ -235,9 +247,11 @@ static inline void gs_task_count_until(struct task *task)
     uint64_t cycles = atomic_load_explicit(&task->cycles, memory_order_relaxed);
     if (GS_UNLIKELY(!since)) {
         gs_task_count_exactly(task, false);
+        task->waits_since_cycles = __builtin_ia32_rdtsc();
         return;
     }
-    atomic_store_explicit(&task->cycles, cycles + __builtin_ia32_rdtsc() - since,
+    task->waits_since_cycles = __builtin_ia32_rdtsc();
+    atomic_store_explicit(&task->cycles, cycles + task->waits_since_cycles - since,
                           memory_order_relaxed);
     atomic_store_explicit(&task->since_cycles, 0, memory_order_relaxed);
 }
@@ -313,6 +327,7 @@ struct kernel_action {
     gs_signals mask;
 };
 enum { KICK = 64 }; /* the signal between our kernel threads */
+#define SA_RESTORER_FLAG 0x04000000u
 
 void gs_signals_start(struct task *main_task);
 void gs_signals_forget(struct task *task); /* in a child: the kernel's are the program's again */
@@ -323,6 +338,7 @@ long gs_sigaction(struct task *task, const long *arguments);
 long gs_sigprocmask(struct task *task, const long *arguments);
 void gs_set_mask(struct task *task, gs_signals mask, bool is_internal);
 gs_signals gs_blocked_by_all(void);
+gs_signals gs_signals_reserved(void); /* of this library: never blocked in the receiver */
 void gs_kick(int tid);
 
 /* Send to a task, or to the process: to a task that does not block it. Any kernel thread. info may
