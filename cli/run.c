@@ -16,15 +16,18 @@
 enum { REFUSED = 126, NOT_FOUND = 127 };
 
 static uint64_t workers;
-static const char *dump_signal;
+static const char *dump_signal, *stack_policy;
 static int dump_number;
-static bool has_stats, explains, traces, leaves_children;
+static bool has_stats, explains, traces, leaves_children, is_unguarded;
 
 static const struct cli_option options[] = {
     {"workers", 'w', "N", "kernel threads that run the program's threads (default: processors)",
      CLI_NUMBER, &workers, .max = 1000},
     {"no-children", '\0', NULL, "run the programs that it executes natively", CLI_FLAG,
      &leaves_children},
+    {"stack-policy", '\0', "POLICY",
+     "guarded: as the C library maps them; unguarded: for more than 30,000 threads", CLI_TEXT,
+     &stack_policy},
     {"dump-signal", '\0', "SIGNAL", "a signal that has all threads written to standard error",
      CLI_TEXT, &dump_signal, .group = "Reports"},
     {"stats", '\0', NULL, "print counts at the end", CLI_FLAG, &has_stats},
@@ -50,7 +53,7 @@ static int find_program(int argc, char **argv)
         if (!strcmp(argv[i], "--"))
             return i + 1;
         if (!strcmp(argv[i], "--workers") || !strcmp(argv[i], "-w") ||
-            !strcmp(argv[i], "--dump-signal"))
+            !strcmp(argv[i], "--dump-signal") || !strcmp(argv[i], "--stack-policy"))
             i++;
     }
     return i < argc ? i : argc;
@@ -128,7 +131,8 @@ static int set_environment(const char *library)
     char text[256], dump[32] = "";
     if (dump_number)
         snprintf(dump, sizeof dump, ",dump-signal=%d", dump_number);
-    snprintf(text, sizeof text, "workers=%u%s%s%s%s%s", (unsigned)workers, dump,
+    snprintf(text, sizeof text, "workers=%u%s%s%s%s%s%s", (unsigned)workers, dump,
+             is_unguarded ? ",unguarded" : "",
              has_stats ? ",stats" : "", explains ? ",explain" : "", traces ? ",trace" : "",
              leaves_children ? ",no-children" : "");
     int err = prepend("LD_PRELOAD", library);
@@ -151,6 +155,11 @@ int cli_run_main(int argc, char **argv)
     dump_number = dump_signal ? signal_of(dump_signal) : 0;
     if (dump_signal && !dump_number) {
         cli_fail(&command, "--dump-signal: no signal for a dump: %s", dump_signal);
+        return 2;
+    }
+    is_unguarded = stack_policy && !strcmp(stack_policy, "unguarded");
+    if (stack_policy && !is_unguarded && strcmp(stack_policy, "guarded") != 0) {
+        cli_fail(&command, "--stack-policy: guarded or unguarded, not %s", stack_policy);
         return 2;
     }
     err = cli_executable_find(argv[program], path, sizeof path);

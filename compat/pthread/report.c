@@ -68,6 +68,16 @@ void gs_explain(long number)
             : "waits in a kernel thread of the pool");
 }
 
+/* Once: why threads cannot be created, in most programs that come to this limit. */
+void gs_explain_mappings(void)
+{
+    static atomic_bool is_explained;
+    if (atomic_exchange(&is_explained, true))
+        return;
+    say("gossamer run: no memory, or more than vm.max_map_count mappings: two for each thread, "
+        "none for most with --stack-policy unguarded\n");
+}
+
 void gs_trace(const struct task *task, long number)
 {
     char buffer[24];

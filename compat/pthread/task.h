@@ -120,7 +120,7 @@ struct gs_run {
     bool is_enabled; /* the library is initialized */
     bool is_active;  /* there are tasks */
     unsigned workers;
-    bool explains, traces, has_stats, leaves_children;
+    bool explains, traces, has_stats, leaves_children, is_unguarded;
     int dump_signal;                 /* 0: none */
     uint64_t start_cycles, start_ns; /* when it became active */
     int process_id;
@@ -377,6 +377,7 @@ long gs_exec(struct task *task, long number, const long *arguments);
 void gs_report_refusal(const char *reason) __attribute__((noreturn));
 void gs_report_stats(void);
 void gs_explain(long number);
+void gs_explain_mappings(void);
 void gs_trace(const struct task *task, long number);
 
 /* ---- x86_64.S ---- */

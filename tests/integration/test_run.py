@@ -114,3 +114,50 @@ def test_a_call_that_blocked_a_kernel_thread_is_named_once(tmp_path: Path) -> No
     assert lines
     assert len(lines) == len(set(lines))
     assert all(re.fullmatch(r"gossamer run: \w+ (is executed|waits) .*", line) for line in lines)
+
+
+MANY = PROGRAM.parent / "tests/compat/pthread/compat_many_threads"
+MAPPINGS = """
+import threading
+threading.stack_size(64 << 10)
+end = threading.Event()
+threads = [threading.Thread(target=end.wait) for _ in range(400)]
+[thread.start() for thread in threads]
+print(len(open("/proc/self/maps").readlines()))
+end.set()
+"""
+OUT_OF_MEMORY = """
+import resource, threading
+end = threading.Event()
+threading.Thread(target=end.wait).start()
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, ((pages + 100) * resource.getpagesize(),) * 2)
+try:
+    threading.Thread(target=end.wait).start()
+except RuntimeError as error:
+    print(error)
+end.set()
+"""
+
+
+@pytest.mark.skipif(not MANY.exists(), reason="built without the program of many threads")
+def test_ten_thousand_threads_wait_without_kernel_threads() -> None:
+    done = run("--workers", "2", MANY, "10000")
+    assert done.stderr == ""
+    assert done.stdout == "10000 wait, few kernel threads: 1\n10000 ended\n"
+
+
+def test_stacks_without_guards_are_few_mappings() -> None:
+    guarded = int(run("--stack-policy", "guarded", sys.executable, "-c", MAPPINGS).stdout)
+    unguarded = int(run("--stack-policy", "unguarded", sys.executable, "-c", MAPPINGS).stdout)
+    assert guarded > 800
+    assert unguarded < guarded - 700
+    done = run("--stack-policy", "none", "true")
+    assert done.returncode == 2
+    assert done.stderr.startswith("gossamer run: --stack-policy: guarded or unguarded, not none")
+
+
+def test_a_mapping_that_cannot_be_had_is_explained_once() -> None:
+    done = run("--explain", sys.executable, "-c", OUT_OF_MEMORY)
+    assert done.stdout == "can't start new thread\n"
+    assert done.stderr.count("vm.max_map_count") == 1

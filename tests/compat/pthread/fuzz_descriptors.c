@@ -37,9 +37,13 @@ static long stream(struct fuzz *fuzz)
     make_pair(fuzz, ends);
     pthread_t reader = start(drain, &ends[0]);
     for (long i = 0; i < turns; i++) {
-        long n = RETRIED(write(ends[1], bytes, 1 + fuzz_next(fuzz) % BYTES));
-        EXPECT(n > 0);
-        sum += n;
+        size_t size = 1 + fuzz_next(fuzz) % BYTES;
+        for (size_t done = 0; done < size;) {
+            long n = RETRIED(write(ends[1], bytes, size - done));
+            EXPECT(n > 0);
+            done += (size_t)n;
+        }
+        sum += (long)size;
     }
     EXPECT(!close(ends[1]));
     EXPECT(finish(reader) == sum);
@@ -116,7 +120,8 @@ static long wait_for_events(struct fuzz *fuzz)
     struct epoll_event known = {.events = EPOLLIN, .data.fd = event}, found;
     struct pollfd polls = {.fd = event, .events = POLLIN};
     EXPECT(event >= 0 && !epoll_ctl(epoll, EPOLL_CTL_ADD, event, &known));
-    EXPECT(!RETRIED(epoll_wait(epoll, &found, 1, (int)(fuzz_next(fuzz) % 2))));
+    int timeout_ms = (int)(fuzz_next(fuzz) % 2);
+    EXPECT(!RETRIED(epoll_wait(epoll, &found, 1, timeout_ms)));
     pthread_t other = start(notify, &event);
     switch (fuzz_next(fuzz) % 3) {
     case 0:
