@@ -68,7 +68,14 @@ def servers(workspace: Workspace, results: Results) -> list[Server]:
 
 def load_argv(workspace: Workspace, subject: Subject, kind: str, seconds: float) -> tuple[str, ...]:
     """Return the command line of a load."""
-    times = ("-d", f"{seconds:g}", "--timeout", "60s", "--json", str(report(workspace, subject, kind)))
+    times = (
+        "-d",
+        f"{seconds:g}",
+        "--timeout",
+        "60s",
+        "--json",
+        str(report(workspace, subject, kind)),
+    )
     url = subject.running.url + PAGE.path
     return (str(workspace.program), "load", *dict(LOADS)[kind], *times, url)
 
@@ -85,7 +92,9 @@ def watch(workspace: Workspace, subjects: list[Subject], seconds: float) -> None
         for subject in subjects:
             for kind, _ in LOADS:
                 argv = load_argv(workspace, subject, kind, seconds)
-                outputs = (report(workspace, subject, kind).with_suffix(f".{e}") for e in ("o", "e"))
+                outputs = (
+                    report(workspace, subject, kind).with_suffix(f".{e}") for e in ("o", "e")
+                )
                 started = process.started(argv, workspace.client_core, *outputs)
                 loads.append(stack.enter_context(started))
         start, interval_s = time.monotonic(), max(seconds / 360, 0.5)
@@ -106,7 +115,9 @@ def evaluate(results: Results, workspace: Workspace, subject: Subject, seconds: 
             value = statistics.median(found[what] for found in part)
             until = format_time(seconds * (tenth + 1) / 10)
             results.add(f"to {until}: {what}", name, value, "KiB" if what == "memory" else "")
-    later = [(at_s, found["memory"]) for at_s, found in subject.samples if at_s >= seconds * WARM_UP]
+    later = [
+        (at_s, found["memory"]) for at_s, found in subject.samples if at_s >= seconds * WARM_UP
+    ]
     level = statistics.median(memory for _, memory in later)
     allowed = GROWTH[0] * level + GROWTH[1] / 1024
     results.add("growth of the memory", name, slope(later) * seconds, "KiB")

@@ -37,7 +37,9 @@ def test_a_named_server_is_followed_by_the_same_one_under_run(tmp_path: Path) ->
 
 
 def test_what_stands_beside_a_server_runs_on_another_core_and_ends_with_it(tmp_path: Path) -> None:
-    helper = "import os, time; print(os.getpid(), *os.sched_getaffinity(0), flush=True); time.sleep(60)"
+    helper = (
+        "import os, time; print(os.getpid(), *os.sched_getaffinity(0), flush=True); time.sleep(60)"
+    )
     page = (
         "import http.server\n"
         "class Handler(http.server.SimpleHTTPRequestHandler):\n"

@@ -83,13 +83,11 @@ def _certificate(folder: Path) -> Path:
 
 
 def _stunnel(program: Path, site: Site) -> Launch:
-    """Serve TLS in front of our server; clients come through another stunnel, which isn't measured."""
+    """Serve TLS in front of our server; clients come through another stunnel."""
     port, plain, upstream = free_ports(site.address, 3)
     values = {"address": site.address, "port": port, "plain": plain, "upstream": upstream}
     texts = {
-        "stunnel": configurations.STUNNEL.format(
-            certificate=_certificate(site.folder), **values
-        ),
+        "stunnel": configurations.STUNNEL.format(certificate=_certificate(site.folder), **values),
         "stunnel-client": configurations.STUNNEL_CLIENT.format(**values),
     }
     for name, text in texts.items():

@@ -137,7 +137,10 @@ def serving(server: Server, site: Site, core: int, page: tuple[str, int]) -> Ite
     output, errors = site.folder / f"{server.name}.out", site.folder / f"{server.name}.err"
     launch = server.configure(site)
     try:
-        with _beside(launch, site, core), process.started(launch.argv, core, output, errors) as child:
+        with (
+            _beside(launch, site, core),
+            process.started(launch.argv, core, output, errors) as child,
+        ):
             url = _await_ready(child, lambda: launch.url or _announced_url(output), page)
             yield Running(child.pid, url, launch)
             if (status := child.poll()) is not None:

@@ -16,7 +16,9 @@ def by_run(server: Server, program: Path) -> Server:
         return replace(launch, argv=(str(program), "run", *launch.argv))
 
     summary = f"{server.summary}; under gossamer run"
-    return replace(server, name=server.name + _SUFFIX, ours=True, summary=summary, configure=configure)
+    return replace(
+        server, name=server.name + _SUFFIX, ours=True, summary=summary, configure=configure
+    )
 
 
 def with_runs(servers: list[Server], names: tuple[str, ...], program: Path) -> list[Server]:
