@@ -112,7 +112,8 @@ struct carrier {
     unsigned processors_version; /* of the set that the kernel has */
     atomic_uint switches;        /* of tasks; read by the ticker */
     atomic_bool must_switch;     /* set by the ticker */
-    struct task *task;           /* in the program; for the ticker */
+    atomic_uint call;            /* that may wait: hand_over.c */
+    unsigned calls;
 };
 
 /* The state of the whole library. */
@@ -133,7 +134,7 @@ extern struct gs_run gs_run;
 
 /* Counts for --stats; approximate, as several workers add to them. */
 struct gs_run_counts {
-    uint64_t tasks, waits, dispatched, wrapped, pool_calls, preemptions, signals;
+    uint64_t tasks, waits, dispatched, wrapped, pool_calls, hand_overs, preemptions, signals;
 };
 extern struct gs_run_counts gs_counts;
 #define GS_COUNT(member_)                                                                          \
@@ -318,6 +319,14 @@ int gs_bare_thread_new(struct gs_bare_thread **ret_thread);
 long gs_pool_call(struct task *task, long number, const long *arguments);
 void gs_pool_forget(void);
 
+/* ---- Calls on the worker that may wait (hand_over.c) ---- */
+
+/* Make the system call. *ret_was_kicked: it took too long, and may have been interrupted; then
+ * -EINTR means that the task should wait in another way, and fewer bytes that some are left. */
+long gs_call_waiting(struct task *task, long number, const long *arguments, bool *ret_was_kicked);
+/* The same, and the pool makes the call after an interruption, and if such calls take long. */
+long gs_call_on_worker(struct task *task, long number, const long *arguments, bool *ret_was_kicked);
+
 /* ---- Signals (signals.c, deliver.c, receiver.c) ---- */
 
 struct kernel_action {
@@ -376,7 +385,7 @@ long gs_task_fork(struct task *task, long flags, const long *arguments, ucontext
 long gs_exec(struct task *task, long number, const long *arguments);
 void gs_report_refusal(const char *reason) __attribute__((noreturn));
 void gs_report_stats(void);
-void gs_explain(long number);
+void gs_explain(const struct task *task, long number, const char *how);
 void gs_trace(const struct task *task, long number);
 
 /* ---- x86_64.S ---- */
