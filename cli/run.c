@@ -132,8 +132,8 @@ static int set_environment(const char *library)
     if (dump_number)
         snprintf(dump, sizeof dump, ",dump-signal=%d", dump_number);
     snprintf(text, sizeof text, "workers=%u%s%s%s%s%s%s", (unsigned)workers, dump,
-             is_unguarded ? ",unguarded" : "",
-             has_stats ? ",stats" : "", explains ? ",explain" : "", traces ? ",trace" : "",
+             is_unguarded ? ",unguarded" : "", has_stats ? ",stats" : "",
+             explains ? ",explain" : "", traces ? ",trace" : "",
              leaves_children ? ",no-children" : "");
     int err = prepend("LD_PRELOAD", library);
     if (!err)

@@ -43,13 +43,11 @@ long gs_emulate(struct task *task, long number, const long *arguments, ucontext_
         if (call->kind == CALL_IN_POOL)
             return gs_pool_call(task, number, arguments);
     }
-    if (GS_UNLIKELY(gs_run.explains) && (!call || call->kind == CALL_MAY_WAIT))
-        gs_explain(number);
-    task->is_blocking = true;
-    long result = gs_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3],
-                             arguments[4], arguments[5]);
-    task->is_blocking = false;
-    return gs_or_restart(result);
+    bool was_kicked;
+    if (!call || call->kind == CALL_MAY_WAIT)
+        return gs_call_on_worker(task, number, arguments, &was_kicked);
+    return gs_or_restart(gs_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3],
+                                    arguments[4], arguments[5]));
 }
 
 /* The kernel has advanced the program counter beyond the call. A call that is made again has its

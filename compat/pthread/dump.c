@@ -27,7 +27,7 @@
 
 #define STACK ((size_t)256 << 10)
 #define PATIENCE_TICKS 40u /* without an answer */
-enum { FRAMES_MAX = 64, NAME_MAX_LENGTH = 120, ARGUMENTS_SHOWN = 3 };
+enum { FRAMES_MAX = 64, FRAMES_OF_CALL = 8, NAME_MAX_LENGTH = 120, ARGUMENTS_SHOWN = 3 };
 
 extern const char text_start[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));
 extern const char etext[] __attribute__((visibility("hidden")));
@@ -169,7 +169,7 @@ static void put_place(uintptr_t pc)
 struct walk {
     const struct task *task;
     jmp_buf failed;
-    unsigned frames;
+    unsigned frames, max;
 };
 static struct walk *_Atomic walk_in_progress;
 
@@ -178,7 +178,7 @@ static _Unwind_Reason_Code on_frame(struct _Unwind_Context *context, void *data)
     struct walk *walk = data;
     int is_exact = 0;
     uintptr_t pc = _Unwind_GetIPInfo(context, &is_exact);
-    if (!pc || walk->frames >= FRAMES_MAX)
+    if (!pc || walk->frames >= walk->max)
         return _URC_END_OF_STACK;
     if (pc - (uintptr_t)text_start < (uintptr_t)(etext - text_start))
         return _URC_NO_REASON;
@@ -187,9 +187,9 @@ static _Unwind_Reason_Code on_frame(struct _Unwind_Context *context, void *data)
     return _URC_NO_REASON;
 }
 
-static void put_backtrace(const struct task *task)
+static void put_backtrace(const struct task *task, unsigned max)
 {
-    struct walk walk = {.task = task};
+    struct walk walk = {.task = task, .max = max};
     if (!_setjmp(walk.failed)) {
         atomic_store(&walk_in_progress, &walk);
         _Unwind_Backtrace(on_frame, &walk);
@@ -284,8 +284,21 @@ static void report(void *argument)
     else
         put(" runs");
     put("\n");
-    put_backtrace(task);
+    put_backtrace(task, FRAMES_MAX);
     flush();
+}
+
+static void report_calls(void *argument)
+{
+    put_backtrace(argument, FRAMES_OF_CALL);
+    flush();
+}
+
+void gs_dump_calls(const struct task *task)
+{
+    gs_run_acquire(&lock);
+    gs_run_call_on(stack_top, report_calls, (void *)(uintptr_t)task);
+    gs_run_release(&lock);
 }
 
 /* Between the two a task of ours does not answer twice, and the receiver not for it. */
@@ -444,7 +457,7 @@ void gs_dump_start(void)
 {
     gs_run.start_cycles = __builtin_ia32_rdtsc();
     gs_run.start_ns = gs_clock_now();
-    if (!gs_run.dump_signal)
+    if (!gs_run.dump_signal && !gs_run.explains)
         return;
     _Unwind_Backtrace(stop, NULL);
     if (stack_top)

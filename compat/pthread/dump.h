@@ -19,6 +19,8 @@ bool gs_dump_tick(bool has_time_passed);
 
 /* Write the task's lines, if they are asked for. Inside. */
 void gs_dump_self(struct task *task);
+/* Write where the task is: the innermost calls of the program. Inside. */
+void gs_dump_calls(const struct task *task);
 void gs_dump_ended(struct task *task);
 
 /* In the handler of a fault: does not return if the dump has caused it. */

@@ -10,9 +10,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-static long finish(struct task *task, long result)
+static long finish(long result)
 {
-    task->is_blocking = false;
     if (result == -ENOMEM && gs_run.explains)
         gs_explain_mappings();
     return result;
@@ -22,17 +21,14 @@ long gs_call_mmap(struct task *task, const long *arguments, ucontext_t *context)
 {
     const long *a = arguments;
     long protection = a[2];
-    (void)context;
+    (void)task, (void)context;
     if (gs_run.is_unguarded && a[3] & MAP_STACK && protection == PROT_NONE)
         protection = PROT_READ | PROT_WRITE;
-    task->is_blocking = true;
-    return finish(task, gs_syscall(SYS_mmap, a[0], a[1], protection, a[3], a[4], a[5]));
+    return finish(gs_syscall(SYS_mmap, a[0], a[1], protection, a[3], a[4], a[5]));
 }
 
 long gs_call_mprotect(struct task *task, const long *arguments, ucontext_t *context)
 {
-    (void)context;
-    task->is_blocking = true;
-    return finish(
-        task, gs_syscall(SYS_mprotect, arguments[0], arguments[1], arguments[2], 0, 0, 0));
+    (void)task, (void)context;
+    return finish(gs_syscall(SYS_mprotect, arguments[0], arguments[1], arguments[2], 0, 0, 0));
 }

@@ -112,7 +112,8 @@ struct carrier {
     unsigned processors_version; /* of the set that the kernel has */
     atomic_uint switches;        /* of tasks; read by the ticker */
     atomic_bool must_switch;     /* set by the ticker */
-    struct task *task;           /* in the program; for the ticker */
+    atomic_uint call;            /* that may wait: hand_over.c */
+    unsigned calls;
 };
 
 /* The state of the whole library. */
@@ -133,7 +134,7 @@ extern struct gs_run gs_run;
 
 /* Counts for --stats; approximate, as several workers add to them. */
 struct gs_run_counts {
-    uint64_t tasks, waits, dispatched, wrapped, pool_calls, preemptions, signals;
+    uint64_t tasks, waits, dispatched, wrapped, pool_calls, hand_overs, preemptions, signals;
 };
 extern struct gs_run_counts gs_counts;
 #define GS_COUNT(member_)                                                                          \
@@ -286,6 +287,11 @@ struct pollfd;
 int gs_wait_for_descriptors(struct task *task, const struct pollfd *polls, unsigned long count,
                             uint64_t deadline_ns);
 int gs_wait_for_descriptor(struct task *task, int fd, unsigned events, uint64_t deadline_ns);
+/* As well, for one descriptor. Stores its events in poll->revents, or 0 if they are not known. */
+int gs_wait_for_event(struct task *task, struct pollfd *poll, uint64_t deadline_ns);
+/* Whether a poll of the descriptor shall begin with the wait; and what came of one that did not. */
+bool gs_poll_expects_wait(int fd);
+void gs_poll_was_asked(int fd, bool had_to_wait);
 /* Tell those who wait for the descriptor that it was closed. */
 void gs_descriptor_closed(int fd);
 /* Only one task at a time may be between these two. */
@@ -317,6 +323,14 @@ int gs_bare_thread_new(struct gs_bare_thread **ret_thread);
 /* Make the system call there. Returns its result; -EINTR from a signal becomes RESTART_IF_ASKED. */
 long gs_pool_call(struct task *task, long number, const long *arguments);
 void gs_pool_forget(void);
+
+/* ---- Calls on the worker that may wait (hand_over.c) ---- */
+
+/* Make the system call. *ret_was_kicked: it took too long, and may have been interrupted; then
+ * -EINTR means that the task should wait in another way, and fewer bytes that some are left. */
+long gs_call_waiting(struct task *task, long number, const long *arguments, bool *ret_was_kicked);
+/* The same, and the pool makes the call after an interruption, and if such calls take long. */
+long gs_call_on_worker(struct task *task, long number, const long *arguments, bool *ret_was_kicked);
 
 /* ---- Signals (signals.c, deliver.c, receiver.c) ---- */
 
@@ -376,7 +390,7 @@ long gs_task_fork(struct task *task, long flags, const long *arguments, ucontext
 long gs_exec(struct task *task, long number, const long *arguments);
 void gs_report_refusal(const char *reason) __attribute__((noreturn));
 void gs_report_stats(void);
-void gs_explain(long number);
+void gs_explain(const struct task *task, long number, const char *how);
 void gs_explain_mappings(void);
 void gs_trace(const struct task *task, long number);
 
