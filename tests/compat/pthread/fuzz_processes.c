@@ -64,7 +64,6 @@ static long fork_and_allocate(struct fuzz *fuzz)
 
 static long spawn(struct fuzz *fuzz)
 {
-    extern char **environ;
     char *arguments[] = {
         "sh", "-c", "exit $1", "sh", (char[]){(char)('0' + fuzz_next(fuzz) % 10), 0}, NULL};
     pid_t pid;

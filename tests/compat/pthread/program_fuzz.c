@@ -133,7 +133,8 @@ static long perform_any(struct fuzz *fuzz)
     uint32_t choice = fuzz_next(fuzz);
     const struct fuzz_action *actions =
         choice & 1 ? shared : groups[choice / 2 % (sizeof groups / sizeof *groups)];
-    return actions[fuzz_next(fuzz) % length(actions)].perform(fuzz);
+    size_t n = length(actions);
+    return n ? actions[fuzz_next(fuzz) % n].perform(fuzz) : 0;
 }
 
 static void *thread(void *argument)
