@@ -45,11 +45,12 @@ def test_a_measurement_within_the_limits_is_valid() -> None:
     assert invalid_reason(row(), POINT, RULE) is None
 
 
-def test_the_client_may_be_the_limit_where_no_claim_is_about_throughput() -> None:
-    busy = row(client_busy=0.99, client_core_interference=0.3)
-    assert invalid_reason(busy, POINT, ValidityRules(client_may_limit=True)) is None
-    failed = busy | {"errors": 1, "errors_by_kind": "reset: 1"}
-    assert invalid_reason(failed, POINT, ValidityRules(client_may_limit=True))
+def test_only_failures_count_where_no_claim_is_about_times_or_throughput() -> None:
+    rule = ValidityRules(is_about_costs=True)
+    busy = row(client_busy=0.99, server_core_interference=0.3, measured_load=100.0)
+    assert invalid_reason(busy, POINT, RULE)
+    assert invalid_reason(busy, POINT, rule) is None
+    assert invalid_reason(busy | {"errors": 1, "errors_by_kind": "reset: 1"}, POINT, rule)
 
 
 @pytest.mark.parametrize(

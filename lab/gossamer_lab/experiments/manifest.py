@@ -228,8 +228,8 @@ class ValidityRules:
     """Minimum measured load, as a share of the offered load."""
     may_fail: tuple[str, ...] = ()
     """Servers whose failed requests do not make a measurement invalid: claims count them."""
-    client_may_limit: bool = False
-    """Whether the load generator may be the limit: no claim is about times or throughput."""
+    is_about_costs: bool = False
+    """Whether no claim is about times or throughput, so that nothing needs to limit the server."""
     exempt: tuple[str, ...] = ()
     """Servers whose measured load may fall short, because it is the subject of a claim."""
 

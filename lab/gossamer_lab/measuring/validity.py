@@ -8,7 +8,7 @@ import polars as pl
 from gossamer_lab.experiments.manifest import Experiment, Point, ValidityRules
 
 MAX_CLIENT_BUSY = 0.95
-"""Share of its core above which the load generator was the limit.
+"""Share of its core above which the load generator was the limit, in experiments about throughput.
 
 What other processes used of that core counts too: the generator could not have had it.
 """
@@ -38,20 +38,13 @@ def _others_beside_server(row: Mapping[str, Any]) -> float:
     return (row.get("server_core_interference") or 0.0) if both is None else 1.0 - float(both)
 
 
-def _limited_by_client(row: Mapping[str, Any]) -> str | None:
-    """Return whether the load generator was the limit, by itself or for want of its core."""
+def _limited_by_other(row: Mapping[str, Any], point: Point, rule: ValidityRules) -> str | None:
+    """Return what limited the requests of a load, None if it was the server."""
     others = row.get("client_core_interference") or 0.0
     if row["client_busy"] > MAX_CLIENT_BUSY:
         return "the client was the limit"
     if row["client_busy"] + others > MAX_CLIENT_BUSY:
         return f"the client was the limit: other processes used {others:.0%} of its core"
-    return None
-
-
-def _limited_by_other(row: Mapping[str, Any], point: Point, rule: ValidityRules) -> str | None:
-    """Return what limited the requests of a load, None if it was the server."""
-    if not rule.client_may_limit and (limit := _limited_by_client(row)):
-        return limit
     if _others_beside_server(row) > 1 - MIN_CPU_SHARE:
         return f"other processes used {_others_beside_server(row):.0%} of the server's core"
     if row["server"] in rule.exempt:
@@ -69,7 +62,7 @@ def invalid_reason(row: Mapping[str, Any], point: Point, rule: ValidityRules | N
         return "invalid: too few responses"
     if row["errors"] and row["server"] not in rule.may_fail:
         return f"invalid: {row['errors']} requests failed ({row['errors_by_kind']})"
-    limit = _limited_by_other(row, point, rule)
+    limit = None if rule.is_about_costs else _limited_by_other(row, point, rule)
     return f"invalid: {limit}" if limit else None
 
 
