@@ -229,7 +229,7 @@ class ValidityRules:
     may_fail: tuple[str, ...] = ()
     """Servers whose failed requests do not make a measurement invalid: claims count them."""
     is_about_costs: bool = False
-    """Whether no claim is about times or throughput, so that nothing needs to limit the server."""
+    """Whether no claim is about times or throughput: the server need not be the limit."""
     exempt: tuple[str, ...] = ()
     """Servers whose measured load may fall short, because it is the subject of a claim."""
 

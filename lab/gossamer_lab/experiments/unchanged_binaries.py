@@ -17,6 +17,8 @@ _RUN = ", run"
 _CONNECTIONS = (100, 1000, 5000)
 _MANY = 5000
 _FEW = 100
+_RAMP_UP_S = {100: 0.5, 1000: 3.0, 5000: 8.0}
+"""Until all are connected: a thousand threads that run leave little to the one that accepts."""
 _IDLE = 2000
 _IDLE_MS = 60_000
 """Think time longer than a load: each connection carries one request, then waits."""
@@ -38,7 +40,7 @@ def _kept(connections: int) -> Point:
         0,
         servers=_both(_HTTP),
         topic=_KEEP,
-        ramp_up_s=2.0 if connections > 1000 else 0.5,
+        ramp_up_s=_RAMP_UP_S[connections],
     )
 
 
@@ -201,7 +203,7 @@ UNCHANGED_BINARIES = Experiment(
     points=_POINTS,
     scales=(
         Scale("smoke", budget_s=20.0, warmup_s=0.0, max_load_s=_SETTLED_S, rounds=2, load_s=1.0),
-        Scale("normal", budget_s=0.0, warmup_s=0.3, max_load_s=_SETTLED_S, rounds=5, load_s=4.0),
+        Scale("normal", budget_s=0.0, warmup_s=0.0, max_load_s=_SETTLED_S, rounds=5, load_s=3.0),
     ),
     architectures=(),
     toys=(
