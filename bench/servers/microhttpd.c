@@ -22,7 +22,7 @@ static enum MHD_Result respond(void *of_server, struct MHD_Connection *connectio
     (void)of_server, (void)url, (void)version, (void)body, (void)body_size;
     if (strcmp(method, "GET"))
         return MHD_NO;
-    if (!*state) { /* the head has come, perhaps not all of the request */
+    if (!*state) { /* the head has arrived, perhaps not the rest */
         *state = page;
         return MHD_YES;
     }

@@ -257,7 +257,7 @@ int gs_wait_for_event(struct task *task, struct pollfd *poll, uint64_t deadline_
 
 /* A thread that serves a connection polls it after each response, in vain. So when a poll had to
  * wait, the next ones of this descriptor begin to wait at once; epoll reports also what is ready
- * already. Now and then one is asked, lest threads wait for others to run where none must wait. */
+ * already. Occasionally one is asked, lest threads wait for others to run where none must wait. */
 enum { UNASKED_MAX = 7 };
 
 bool gs_poll_expects_wait(int fd)
