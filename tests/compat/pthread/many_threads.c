@@ -1,7 +1,7 @@
 /* many_threads N [GUARD]: N threads that wait, each in turn at a condition variable, at a semaphore
- * or, as long as there are descriptors, in a read of one of its own. Prints how many waited, whether the process had at most 16 kernel threads meanwhile
- * (its workers and the receiver of signals), and how many ended. GUARD is the size of the guards of
- * stacks, instead of a page. */
+ * or, as long as there are descriptors, in a read of one of its own. Prints how many waited,
+ * whether the process had at most 16 kernel threads meanwhile (its workers and the receiver of
+ * signals), and how many ended. GUARD is the size of the guards of stacks, instead of a page. */
 #include "tests/compat/pthread/program.h"
 
 #include <dirent.h>
