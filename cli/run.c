@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +16,21 @@
 enum { REFUSED = 126, NOT_FOUND = 127 };
 
 static uint64_t workers;
-static bool has_stats, explains, traces, leaves_children;
+static const char *dump_signal, *stack_policy;
+static int dump_number;
+static bool has_stats, explains, traces, leaves_children, is_unguarded;
 
 static const struct cli_option options[] = {
     {"workers", 'w', "N", "kernel threads that run the program's threads (default: processors)",
      CLI_NUMBER, &workers, .max = 1000},
     {"no-children", '\0', NULL, "run the programs that it executes natively", CLI_FLAG,
      &leaves_children},
-    {"stats", '\0', NULL, "print counts at the end", CLI_FLAG, &has_stats, .group = "Reports"},
+    {"stack-policy", '\0', "POLICY",
+     "guarded: as the C library maps them; unguarded: for more than 30,000 threads", CLI_TEXT,
+     &stack_policy},
+    {"dump-signal", '\0', "SIGNAL", "a signal that has all threads written to standard error",
+     CLI_TEXT, &dump_signal, .group = "Reports"},
+    {"stats", '\0', NULL, "print counts at the end", CLI_FLAG, &has_stats},
     {"explain", '\0', NULL, "name each system call that had to block a kernel thread", CLI_FLAG,
      &explains},
     {"trace", '\0', NULL, "print each system call that is emulated", CLI_FLAG, &traces},
@@ -44,10 +52,40 @@ static int find_program(int argc, char **argv)
     for (; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
         if (!strcmp(argv[i], "--"))
             return i + 1;
-        if (!strcmp(argv[i], "--workers") || !strcmp(argv[i], "-w"))
+        if (!strcmp(argv[i], "--workers") || !strcmp(argv[i], "-w") ||
+            !strcmp(argv[i], "--dump-signal") || !strcmp(argv[i], "--stack-policy"))
             i++;
     }
     return i < argc ? i : argc;
+}
+
+/* Faults are of the threads themselves, and some signals are the C library's or the runtime's. */
+static bool can_dump(int number)
+{
+    static const int others[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+                                 SIGTRAP, SIGSYS,  32,      33,     64};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (number == others[i])
+            return false;
+    return number > 0 && number < 64;
+}
+
+/* "USR2", "SIGUSR2", "RTMIN+1" or a number. Returns 0 if there is no such signal for a dump. */
+static int signal_of(const char *text)
+{
+    char *end;
+    if (!strncasecmp(text, "SIG", 3))
+        text += 3;
+    bool is_realtime = !strncasecmp(text, "RTMIN", 5);
+    long number = strtol(is_realtime ? text + 5 : text, &end, 10);
+    if (is_realtime)
+        number += SIGRTMIN;
+    for (int i = 1; i < SIGRTMIN && *end; i++) {
+        const char *name = sigabbrev_np(i);
+        if (name && !strcasecmp(name, text))
+            return can_dump(i) ? i : 0;
+    }
+    return !*end && number < 64 && can_dump((int)number) ? (int)number : 0;
 }
 
 static int fail(const char *program, const char *reason, int status)
@@ -90,8 +128,11 @@ static int prepend(const char *name, const char *value)
 
 static int set_environment(const char *library)
 {
-    char text[256];
-    snprintf(text, sizeof text, "workers=%u%s%s%s%s", (unsigned)workers, has_stats ? ",stats" : "",
+    char text[256], dump[32] = "";
+    if (dump_number)
+        snprintf(dump, sizeof dump, ",dump-signal=%d", dump_number);
+    snprintf(text, sizeof text, "workers=%u%s%s%s%s%s%s", (unsigned)workers, dump,
+             is_unguarded ? ",unguarded" : "", has_stats ? ",stats" : "",
              explains ? ",explain" : "", traces ? ",trace" : "",
              leaves_children ? ",no-children" : "");
     int err = prepend("LD_PRELOAD", library);
@@ -109,6 +150,16 @@ int cli_run_main(int argc, char **argv)
         return err == CLI_DONE ? 0 : 2;
     if (program >= argc) {
         cli_fail(&command, "no program given (try gossamer run --help)");
+        return 2;
+    }
+    dump_number = dump_signal ? signal_of(dump_signal) : 0;
+    if (dump_signal && !dump_number) {
+        cli_fail(&command, "--dump-signal: no signal for a dump: %s", dump_signal);
+        return 2;
+    }
+    is_unguarded = stack_policy && !strcmp(stack_policy, "unguarded");
+    if (stack_policy && !is_unguarded && strcmp(stack_policy, "guarded") != 0) {
+        cli_fail(&command, "--stack-policy: guarded or unguarded, not %s", stack_policy);
         return 2;
     }
     err = cli_executable_find(argv[program], path, sizeof path);

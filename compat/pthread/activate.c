@@ -1,5 +1,6 @@
 /* The start: when the program creates its first thread, the runtime begins in a kernel thread of
  * its own. The program's first thread becomes a task, and its kernel thread the receiver. */
+#include "compat/pthread/dump.h"
 #include "compat/pthread/environment.h"
 #include "compat/pthread/locks.h"
 #include "compat/pthread/real.h"
@@ -133,6 +134,7 @@ void gs_run_activate(void)
     gs_run.main_task = new_main_task();
     if (gs_descriptors_start() || gs_bare_thread_new(&receiver))
         gs_report_refusal("there is no memory or no descriptor for the runtime");
+    gs_dump_start();
     gs_locks_start(gs_run.main_task);
     gs_signals_start(gs_run.main_task);
     gs_scheduling_start(gs_run.main_task);
@@ -150,5 +152,6 @@ __attribute__((constructor)) static void start(void)
     if (gs_run.is_enabled)
         return;
     gs_environment_start();
+    gs_dump_start_early();
     gs_run.is_enabled = true;
 }

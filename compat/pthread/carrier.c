@@ -1,4 +1,5 @@
 /* Kernel threads that run tasks: how a task comes in and leaves, and how it waits. */
+#include "compat/pthread/dump.h"
 #include "compat/pthread/task.h"
 
 #include <errno.h>
@@ -160,8 +161,13 @@ int gs_task_wait(struct task *task, uint64_t deadline_ns)
     int err = 0;
     GS_COUNT(waits);
     gs_task_count_until(task);
-    while (!atomic_load(&task->wake) && err != -ETIMEDOUT)
+    task->is_waiting = true;
+    while (!atomic_load(&task->wake) && err != -ETIMEDOUT) {
         err = gs_thread_park(deadline_ns);
+        if (GS_UNLIKELY(atomic_load_explicit(&task->must_dump, memory_order_relaxed)))
+            gs_dump_self(task);
+    }
+    task->is_waiting = false;
     unsigned wake = atomic_exchange(&task->wake, WAKE_DONE);
     atomic_store(&task->waits_for_signals, false);
     gs_carrier_attach(task);

@@ -1,4 +1,5 @@
 /* Tasks: how a thread of the program begins and ends. */
+#include "compat/pthread/dump.h"
 #include "compat/pthread/task.h"
 
 #include <errno.h>
@@ -135,6 +136,7 @@ static void free_task(struct task *task)
     gs_run_acquire(&gs_tasks_lock);
     if (task->is_live)
         unlink_task(task);
+    gs_dump_ended(task);
     gs_scheduling_free(task);
     task->next_free = free_tasks;
     free_tasks = task;

@@ -1,6 +1,7 @@
 /* Calling the program's signal handlers, in the kernel's stead: on the task's stack or its
  * alternate one, with the context of the system call, the kick or the fault that interrupted the
  * program. */
+#include "compat/pthread/dump.h"
 #include "compat/pthread/task.h"
 
 #include <errno.h>
@@ -170,6 +171,7 @@ static bool is_access(const ucontext_t *context)
 static void handle_fault(int number, const siginfo_t *info, ucontext_t *context)
 {
     struct task *task = gs_task;
+    gs_dump_fault(task);
     if (is_access(context)) {
         context->uc_mcontext.gregs[REG_RIP] = (greg_t)gs_run_access_failed;
         return;
@@ -220,6 +222,8 @@ void gs_on_signal(int number, siginfo_t *info, void *context)
     const int receiver = gs_run.process_id;
     if (gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0) != receiver)
         pass_to_receiver(receiver, number, info);
+    else if (number == gs_run.dump_signal)
+        gs_dump_request();
     else if (!gs_signal_process(number, info))
         gs_syscall(SYS_rt_sigqueueinfo, receiver, number, (long)info, 0, 0, 0);
 }
@@ -239,6 +243,8 @@ void gs_on_kick(int number, siginfo_t *info, void *context)
     /* The kernel blocks it until the handler returns, which may be on another worker. */
     const gs_signals kick = GS_SIGNAL(KICK);
     gs_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&kick, 0, sizeof kick, 0, 0);
+    if (GS_UNLIKELY(atomic_load_explicit(&task->must_dump, memory_order_relaxed)))
+        gs_dump_self(task);
     gs_task_leave(task, context, NULL, -1);
     ((ucontext_t *)context)->uc_stack = task->alternate_stack;
 }

@@ -32,12 +32,15 @@
 struct entry {
     struct gs_run_lock lock;
     uint32_t turn; /* a futex: 1: a task is between gs_descriptor_lock and unlock; 2: others wait */
+    atomic_uchar
+        unasked; /* waits that polls may still begin without asking: gs_poll_expects_wait */
     struct gs_list waiters; /* zero: not initialized */
 };
 struct waiter {
     struct gs_list link;
     struct task *task;
     unsigned events;
+    unsigned found; /* the event that woke the task */
     int fd;
 };
 
@@ -109,6 +112,7 @@ static void deliver(int fd, unsigned events)
             continue;
         }
         struct task *task = waiter->task;
+        waiter->found = events;
         gs_list_remove(&waiter->link);
         gs_task_wake(task, WAKE_DONE);
     }
@@ -237,6 +241,39 @@ int gs_wait_for_descriptor(struct task *task, int fd, unsigned events, uint64_t 
     const struct pollfd poll = {.fd = fd, .events = (short)events};
     struct waiter waiter;
     return wait_enlisted(task, &waiter, &poll, 1, deadline_ns);
+}
+
+int gs_wait_for_event(struct task *task, struct pollfd *poll, uint64_t deadline_ns)
+{
+    struct waiter waiter;
+    int err = wait_enlisted(task, &waiter, poll, 1, deadline_ns);
+    /* A descriptor that was closed says nothing of its events. */
+    unsigned known = (unsigned short)poll->events | POLLERR | POLLHUP;
+    poll->revents = (short)(err || waiter.found == ~0u ? 0 : waiter.found & known);
+    return err;
+}
+
+/* ---- Polls of one descriptor ---- */
+
+/* A thread that serves a connection polls it after each response, in vain. So when a poll had to
+ * wait, the next ones of this descriptor begin to wait at once; epoll reports also what is ready
+ * already. Occasionally one is asked, lest threads wait for others to run where none must wait. */
+enum { UNASKED_MAX = 7 };
+
+bool gs_poll_expects_wait(int fd)
+{
+    struct entry *entry = entry_of(fd);
+    unsigned char left = entry ? atomic_load_explicit(&entry->unasked, memory_order_relaxed) : 0;
+    if (left)
+        atomic_store_explicit(&entry->unasked, left - 1, memory_order_relaxed);
+    return left;
+}
+
+void gs_poll_was_asked(int fd, bool had_to_wait)
+{
+    struct entry *entry = entry_of(fd);
+    if (entry)
+        atomic_store_explicit(&entry->unasked, had_to_wait ? UNASKED_MAX : 0, memory_order_relaxed);
 }
 
 /* ---- One at a time ---- */

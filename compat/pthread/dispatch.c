@@ -31,6 +31,8 @@ void gs_dispatch_attach(struct carrier *carrier)
 long gs_emulate(struct task *task, long number, const long *arguments, ucontext_t *context)
 {
     const struct gs_call *call = gs_call_of(number);
+    task->call = number;
+    task->call_arguments = arguments;
     if (GS_UNLIKELY(gs_run.traces))
         gs_trace(task, number);
     if (GS_LIKELY(call != NULL)) {
@@ -41,8 +43,9 @@ long gs_emulate(struct task *task, long number, const long *arguments, ucontext_
         if (call->kind == CALL_IN_POOL)
             return gs_pool_call(task, number, arguments);
     }
-    if (GS_UNLIKELY(gs_run.explains) && (!call || call->kind == CALL_MAY_WAIT))
-        gs_explain(number);
+    bool was_kicked;
+    if (!call || call->kind == CALL_MAY_WAIT)
+        return gs_call_on_worker(task, number, arguments, &was_kicked);
     return gs_or_restart(gs_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3],
                                     arguments[4], arguments[5]));
 }

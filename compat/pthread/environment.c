@@ -62,7 +62,11 @@ void gs_environment_start(void)
     const char *options = values[OPTIONS];
     const char *workers = strstr(options, "workers=");
     gs_run.workers = workers ? (unsigned)strtoul(workers + strlen("workers="), NULL, 10) : 0;
+    const char *dump_signal = strstr(options, "dump-signal=");
+    if (dump_signal)
+        gs_run.dump_signal = (int)strtol(dump_signal + strlen("dump-signal="), NULL, 10);
     gs_run.has_stats = has_word(options, "stats");
+    gs_run.is_unguarded = has_word(options, "unguarded");
     gs_run.explains = has_word(options, "explain");
     gs_run.traces = has_word(options, "trace");
     gs_run.leaves_children = has_word(options, "no-children");

@@ -97,6 +97,7 @@ static long open_at(struct task *task, const long program_arguments[6])
     int directory = (int)arguments[0];
     char buffer[PROC_PATH_MAX];
     struct task *named;
+    bool was_kicked;
     const char *path = gs_proc_path(task, (const char *)arguments[1], buffer, &named);
     arguments[1] = (long)path;
     if (named && (arguments[2] & O_ACCMODE) == O_RDONLY)
@@ -105,7 +106,7 @@ static long open_at(struct task *task, const long program_arguments[6])
     bool may_wait = !(arguments[2] & (O_NONBLOCK | O_PATH | O_TMPFILE));
     if (may_wait && path && is_fifo(directory, path))
         return gs_pool_call(task, SYS_openat, arguments);
-    return gs_syscall(SYS_openat, directory, (long)path, arguments[2], arguments[3], 0, 0);
+    return gs_call_on_worker(task, SYS_openat, arguments, &was_kicked);
 }
 
 long gs_call_openat(struct task *task, const long *arguments, ucontext_t *context)
@@ -172,24 +173,30 @@ long gs_call_pread(struct task *task, const long *arguments, ucontext_t *context
         rest[2] -= n;
         rest[3] += n;
     }
+    bool was_kicked;
     if (n == -EAGAIN)
         n = gs_pool_call(task, SYS_pread64, rest);
     else if (n == -EOPNOTSUPP)
-        n = gs_syscall(SYS_pread64, rest[0], rest[1], rest[2], rest[3], 0, 0);
+        n = gs_call_on_worker(task, SYS_pread64, rest, &was_kicked);
     return n >= 0 ? done + n : done ? done : n;
 }
 
-/* ---- Locks ---- */
+/* ---- Locks: tried first, as usually nobody holds them ---- */
 
 long gs_call_fcntl(struct task *task, const long *arguments, ucontext_t *context)
 {
     (void)context;
-    if (arguments[1] == F_SETLKW || arguments[1] == F_OFD_SETLKW)
-        return gs_pool_call(task, SYS_fcntl, arguments);
-    return gs_syscall(SYS_fcntl, arguments[0], arguments[1], arguments[2], 0, 0, 0);
+    int attempt = (int)arguments[1];
+    if (attempt == F_SETLKW)
+        attempt = F_SETLK;
+    else if (attempt == F_OFD_SETLKW)
+        attempt = F_OFD_SETLK;
+    long err = gs_syscall(SYS_fcntl, arguments[0], attempt, arguments[2], 0, 0, 0);
+    if (attempt == (int)arguments[1] || (err != -EAGAIN && err != -EACCES))
+        return err;
+    return gs_pool_call(task, SYS_fcntl, arguments);
 }
 
-/* Tried first: usually nobody holds it. */
 long gs_call_flock(struct task *task, const long *arguments, ucontext_t *context)
 {
     (void)context;

@@ -126,7 +126,10 @@ static bool lock_inside(struct task *task, pthread_mutex_t *mutex)
 
 static void lock_slowly(struct task *task, pthread_mutex_t *mutex)
 {
+    const long arguments[] = {(long)mutex};
     bool is_locked;
+    task->call = CALL_LOCK;
+    task->call_arguments = arguments;
     do {
         long unused = 0;
         gs_task_enter(task);
@@ -195,10 +198,13 @@ static void release_for_wait(void *argument)
 static int wait_in_task(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline_ns)
 {
     struct task *task = gs_task;
+    const long arguments[] = {(long)cond};
     long unused = 0;
     int type;
     pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
     pthread_testcancel();
+    task->call = CALL_CONDITION;
+    task->call_arguments = arguments;
     gs_task_enter(task);
     GS_COUNT(wrapped);
     long result = gs_futex_wait_after(task, cond, release_for_wait, mutex, deadline_ns);

@@ -56,6 +56,28 @@ static long ask_poll(struct pollfd *polls, unsigned long count)
 }
 
 /* A pollfd's events are those of epoll. */
+static long poll_one_until(struct task *task, struct pollfd *poll, uint64_t deadline_ns)
+{
+    int err = 0;
+    if (gs_poll_expects_wait(poll->fd)) {
+        err = gs_wait_for_event(task, poll, deadline_ns);
+        if (!err && poll->revents)
+            return 1;
+    }
+    while (!err) {
+        long ready = ask_poll(poll, 1);
+        gs_poll_was_asked(poll->fd, !ready);
+        if (ready)
+            return ready;
+        err = gs_wait_for_event(task, poll, deadline_ns);
+        if (!err && poll->revents)
+            return 1;
+    }
+    if (err == -EINTR)
+        return RESTART_NEVER;
+    return err == -ETIMEDOUT ? ask_poll(poll, 1) : err;
+}
+
 static long poll_until(struct task *task, struct pollfd *polls, unsigned long count,
                        uint64_t deadline_ns)
 {
@@ -89,7 +111,8 @@ static long poll_in_pool(struct task *task, struct pollfd *polls, unsigned long 
 static long poll_for(struct task *task, struct pollfd *polls, unsigned long count,
                      uint64_t deadline_ns)
 {
-    long result = poll_until(task, polls, count, deadline_ns);
+    long result = count == 1 && polls->fd >= 0 ? poll_one_until(task, polls, deadline_ns)
+                                               : poll_until(task, polls, count, deadline_ns);
     return result == -EPERM || result == -ELOOP || result == -ENOSPC || result == -ENOMEM
                ? poll_in_pool(task, polls, count, deadline_ns)
                : result;

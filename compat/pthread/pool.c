@@ -148,7 +148,7 @@ long gs_pool_call(struct task *task, long number, const long *arguments)
         return gs_or_restart(gs_syscall(number, arguments[0], arguments[1], arguments[2],
                                         arguments[3], arguments[4], arguments[5]));
     if (gs_run.explains)
-        gs_explain(number);
+        gs_explain(task, number, "waits in a kernel thread of the pool");
     wait_for_return(task, &job);
     return job.result == -EINTR ? RESTART_IF_ASKED : job.result;
 }

@@ -57,16 +57,22 @@ static long try_read(int fd, const struct iovec *iov, long count)
     return gs_syscall(SYS_preadv2, fd, (long)iov, count, -1, -1, RWF_NOWAIT);
 }
 
+/* Another process may read what makes the descriptor ready: then the task waits again. */
 static long read_file(struct task *task, int fd, const struct iovec *iov, long count)
 {
-    bool is_last = is_stored(fd, true);
+    const long arguments[6] = {fd, (long)iov, count};
+    bool is_last = is_stored(fd, true), was_kicked;
     for (;;) {
         long n = is_last ? -EOPNOTSUPP : try_read(fd, iov, count);
         if (n != -EAGAIN && n != -EOPNOTSUPP)
             return n;
-        bool is_ready = is_last || (n == -EOPNOTSUPP && gs_is_ready(fd, POLLIN));
-        if (is_ready || gs_is_nonblocking(fd))
-            return gs_or_restart(gs_syscall(SYS_readv, fd, (long)iov, count, 0, 0, 0));
+        if (is_last)
+            return gs_call_on_worker(task, SYS_readv, arguments, &was_kicked);
+        if (gs_is_nonblocking(fd) || (n == -EOPNOTSUPP && gs_is_ready(fd, POLLIN))) {
+            n = gs_call_waiting(task, SYS_readv, arguments, &was_kicked);
+            if (!was_kicked || n != -EINTR)
+                return gs_or_restart(n);
+        }
         int err = gs_wait_for_descriptor(task, fd, POLLIN, GS_NEVER);
         if (err == -EINTR)
             return RESTART_IF_ASKED;
@@ -96,11 +102,20 @@ void gs_iovec_advance(struct iovec **iov, long *count, size_t n)
     }
 }
 
-/* The rest, in a call that may wait. */
-static long write_rest(int fd, const struct iovec *iov, long count, size_t written)
+/* The rest, in a call that may wait. What a kick has interrupted is finished by the pool. */
+static long write_rest(struct task *task, int fd, struct iovec *iov, long count, size_t written)
 {
-    long n = gs_syscall(SYS_writev, fd, (long)iov, count, 0, 0, 0);
-    return n >= 0 ? (long)written + n : written ? (long)written : gs_or_restart(n);
+    const long arguments[6] = {fd, (long)iov, count};
+    bool was_kicked;
+    long n = gs_call_on_worker(task, SYS_writev, arguments, &was_kicked);
+    if (was_kicked && n > 0) {
+        GS_COUNT(hand_overs);
+        written += (size_t)n;
+        gs_iovec_advance(&iov, &count, (size_t)n);
+        const long others[6] = {fd, (long)iov, count};
+        n = count ? gs_pool_call(task, SYS_writev, others) : 0;
+    }
+    return n >= 0 ? (long)written + n : written ? (long)written : n;
 }
 
 /* A pipe takes what fits; the call has written everything when it returns. */
@@ -121,7 +136,7 @@ static long write_file(struct task *task, int fd, struct iovec *iov, long count)
             return written ? (long)written : n;
         bool is_ready = is_last || (n == -EOPNOTSUPP && gs_is_ready(fd, POLLOUT));
         if (is_ready || gs_is_nonblocking(fd))
-            return write_rest(fd, iov, count, written);
+            return write_rest(task, fd, iov, count, written);
         if (n > 0)
             continue;
         int err = gs_wait_for_descriptor(task, fd, POLLOUT, GS_NEVER);

@@ -4,6 +4,8 @@
  * It waits in ppoll, with the mask that shall hold. A change of what all tasks block is requested
  * by a number; it is in force when that number is acknowledged, since outside of ppoll the receiver
  * blocks everything. */
+#include "compat/pthread/dump.h"
+#include "compat/pthread/hand_over.h"
 #include "compat/pthread/task.h"
 
 #include <gossamer/clock.h>
@@ -13,6 +15,7 @@
 #include <sys/syscall.h>
 
 #define TICK_NS (5 * GS_MILLISECOND)
+#define SHORT_TICK_NS GS_MILLISECOND /* while a worker is in a call that may wait */
 #define IDLE_TICKS 4u
 #define OBSERVED 1024u
 
@@ -21,7 +24,10 @@ static atomic_int tid;
 static struct {
     unsigned switches;
     unsigned ticks;
+    struct observed_call call;
 } observed[OBSERVED];
+static uint64_t next_tick_ns;
+static bool is_any_in_call;
 
 void gs_receiver_wake(void)
 {
@@ -54,12 +60,17 @@ static void acknowledge(unsigned number)
         gs_syscall(SYS_futex, (long)&acknowledged, FUTEX_WAKE_PRIVATE, INT_MAX, 0, 0, 0);
 }
 
+static bool has_next(unsigned i)
+{
+    return i <= gs_run.workers + GS_EXTRA_WORKERS && i < OBSERVED;
+}
+
 /* Ask each worker that has run the same task for two ticks to switch. Returns whether any worker is
  * in the program. */
-static bool tick(void)
+static bool preempt(void)
 {
     bool is_any_busy = false;
-    for (unsigned i = 0; i <= gs_run.workers + GS_EXTRA_WORKERS && i < OBSERVED; i++) {
+    for (unsigned i = 0; has_next(i); i++) {
         struct carrier *carrier = gs_carrier_at(i);
         if (!carrier || !carrier->selector)
             continue;
@@ -78,17 +89,51 @@ static bool tick(void)
     return is_any_busy;
 }
 
+/* Returns whether any worker is in a call that may wait. */
+static bool hand_over(uint64_t now_ns)
+{
+    bool is_any = false;
+    for (unsigned i = 0; has_next(i); i++) {
+        struct carrier *carrier = gs_carrier_at(i);
+        is_any |= carrier && gs_hand_over_tick(carrier, &observed[i].call, now_ns);
+    }
+    return is_any;
+}
+
+/* The receiver was woken, maybe by a call that has started. */
+static void look_at_calls(unsigned *idle_ticks)
+{
+    is_any_in_call = hand_over(gs_clock_now());
+    *idle_ticks = 0;
+}
+
+/* Returns whether any worker is busy. */
+static bool tick(void)
+{
+    uint64_t now_ns = gs_clock_now();
+    bool is_busy = is_any_in_call = hand_over(now_ns);
+    if (now_ns < next_tick_ns)
+        return true;
+    next_tick_ns = now_ns + TICK_NS;
+    return is_busy | preempt() | gs_dump_tick(true);
+}
+
+static void stay_awake(unsigned *idle_ticks)
+{
+    atomic_store(&gs_run.is_ticker_asleep, false);
+    *idle_ticks = 0;
+}
+
 /* Sequentially consistent with gs_task_leave: this stores the flag and then looks at the selectors;
  * a task that leaves stores its selector after it has read the flag, so one that read it too early
  * is found here or at the next tick, before which the receiver does not sleep. */
 static void prepare_sleep(unsigned *idle_ticks)
 {
     if (tick()) {
-        atomic_store(&gs_run.is_ticker_asleep, false);
-        *idle_ticks = 0;
-    } else {
-        ++*idle_ticks;
+        stay_awake(idle_ticks);
+        return;
     }
+    ++*idle_ticks;
     if (*idle_ticks < IDLE_TICKS)
         return;
     bool was_asleep = atomic_exchange(&gs_run.is_ticker_asleep, true);
@@ -101,10 +146,10 @@ _Noreturn void gs_receiver_main(void *unused)
     unsigned idle_ticks = 0;
     (void)unused;
     for (;;) {
-        const struct timespec pause = {.tv_nsec = TICK_NS};
+        const struct timespec pause = {.tv_nsec = is_any_in_call ? SHORT_TICK_NS : TICK_NS};
         unsigned number = atomic_load(&requested);
         /* 32: of the C library's timers, whose thread waits for it. */
-        gs_signals mask = (gs_blocked_by_all() & ~GS_SIGNAL(KICK)) | GS_SIGNAL(32);
+        gs_signals mask = (gs_blocked_by_all() & ~gs_signals_reserved()) | GS_SIGNAL(32);
         acknowledge(number);
         /* Who has requested more before that was acknowledged does not kick. */
         if (atomic_load(&requested) != number)
@@ -114,8 +159,10 @@ _Noreturn void gs_receiver_main(void *unused)
             gs_syscall(SYS_ppoll, 0, 0, sleeps ? 0 : (long)&pause, (long)&mask, sizeof mask, 0);
         if (result == 0)
             prepare_sleep(&idle_ticks);
+        else if (gs_dump_tick(false))
+            stay_awake(&idle_ticks);
         else if (!atomic_load(&gs_run.is_ticker_asleep))
-            idle_ticks = 0;
+            look_at_calls(&idle_ticks);
     }
 }
 

@@ -1,6 +1,7 @@
 /* What the library says to the user, on standard error: why it refuses a program, counts, and with
  * --explain and --trace which system calls come to it. */
 #include "compat/pthread/calls.h"
+#include "compat/pthread/dump.h"
 #include "compat/pthread/task.h"
 
 #include <gossamer/sys.h>
@@ -49,23 +50,31 @@ void gs_report_stats(void)
     gs_threads_stats(&stats);
     say("gossamer run: %lu threads, %lu switches, %lu calls through the signal, %lu through "
         "wrappers, "
-        "%lu in the pool, %lu waits, %lu preemptions, %lu signals\n",
+        "%lu in the pool, %lu waits, %lu hand-overs, %lu preemptions, %lu signals\n",
         gs_counts.tasks + 1, stats.switches, gs_counts.dispatched, gs_counts.wrapped,
-        gs_counts.pool_calls, gs_counts.waits, gs_counts.preemptions, gs_counts.signals);
+        gs_counts.pool_calls, gs_counts.waits, gs_counts.hand_overs, gs_counts.preemptions,
+        gs_counts.signals);
 }
 
-/* Once for each system call. */
-void gs_explain(long number)
+/* Once for each system call. Inside. */
+void gs_explain(const struct task *task, long number, const char *how)
 {
     static atomic_uchar is_explained[CALLS];
     char buffer[24];
     if (number < 0 || number >= CALLS || atomic_exchange(&is_explained[number], true))
         return;
-    const struct gs_call *call = gs_call_of(number);
-    say("gossamer run: %s %s\n", name_of(number, buffer, sizeof buffer),
-        call && (call->kind == CALL_MAY_WAIT || call->kind == CALL_UNKNOWN)
-            ? "is executed by the worker, which it blocks while it waits"
-            : "waits in a kernel thread of the pool");
+    say("gossamer run: %s %s\n", name_of(number, buffer, sizeof buffer), how);
+    gs_dump_calls(task);
+}
+
+/* Once: why threads cannot be created, in most programs that come to this limit. */
+void gs_explain_mappings(void)
+{
+    static atomic_bool is_explained;
+    if (atomic_exchange(&is_explained, true))
+        return;
+    say("gossamer run: no memory, or more than vm.max_map_count mappings: two for each thread, "
+        "none for most with --stack-policy unguarded\n");
 }
 
 void gs_trace(const struct task *task, long number)

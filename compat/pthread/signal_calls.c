@@ -178,7 +178,7 @@ long gs_call_kill(struct task *task, const long *arguments, ucontext_t *context)
     siginfo_t info;
     (void)context;
     if (arguments[0] == own_pid() && number > 0 && number <= SIGNALS && number != SIGKILL &&
-        number != SIGSTOP) {
+        number != SIGSTOP && number != gs_run.dump_signal) {
         fill(&info, number, SI_USER);
         if (send_to_process(number, &info))
             return 0;
@@ -213,7 +213,7 @@ static long send_code(long pid, unsigned tid, int number, int code)
         return gs_syscall(SYS_tgkill, pid, tid, number, 0, 0, 0);
     if (pid != own_pid())
         return -ESRCH;
-    if (number == SIGKILL || number == SIGSTOP)
+    if (number == SIGKILL || number == SIGSTOP || (number && number == gs_run.dump_signal))
         return gs_syscall(SYS_kill, pid, number, 0, 0, 0, 0);
     fill(&info, number, code);
     return send_to_thread(tid, number, &info);

@@ -7,7 +7,9 @@
  * task, and its handler is called when the task leaves for the program.
  *
  * counts[i] is the number of tasks that block signal i + 1. The C library blocks everything for a
- * moment, which tells nothing of the program's intentions: such a mask is not counted. */
+ * moment, and at the end of a thread, which tells nothing of the program's intentions: such a mask
+ * is not counted. It contains a signal of the C library's, which programs cannot block. */
+#include "compat/pthread/dump.h"
 #include "compat/pthread/task.h"
 
 #include <errno.h>
@@ -22,7 +24,6 @@
      GS_SIGNAL(SIGTRAP))
 /* The C library's: cancellation, and changing the user. */
 #define INTERNAL (GS_SIGNAL(32) | GS_SIGNAL(33))
-#define SA_RESTORER_FLAG 0x04000000u
 #define FIRST_QUEUED 32 /* of those that are queued */
 
 struct queued_signal {
@@ -33,7 +34,8 @@ struct queued_signal {
 
 static struct gs_run_lock lock; /* guards counts and counted_mask */
 static unsigned counts[SIGNALS];
-static unsigned long count_sum; /* the sum of counts */
+static unsigned long count_sum;   /* the sum of counts */
+static gs_signals receivers_mask; /* which the receiver has, or will have soon */
 static struct gs_run_lock actions_lock;
 static struct kernel_action actions[SIGNALS];
 
@@ -51,15 +53,27 @@ static void count_mask(struct task *task, gs_signals mask)
     task->counted_mask = mask;
 }
 
-gs_signals gs_blocked_by_all(void)
+/* The caller holds the lock. */
+static gs_signals blocked_by_all(void)
 {
     gs_signals all = 0;
-    gs_run_acquire(&lock);
     unsigned live = atomic_load(&gs_run.live);
-    for (unsigned i = 0; i < SIGNALS; i++)
+    for (unsigned i = 0; count_sum && i < SIGNALS; i++)
         all |= counts[i] && counts[i] >= live ? (gs_signals)1 << i : 0;
+    return all;
+}
+
+gs_signals gs_blocked_by_all(void)
+{
+    gs_run_acquire(&lock);
+    gs_signals all = receivers_mask = blocked_by_all();
     gs_run_release(&lock);
     return all;
+}
+
+gs_signals gs_signals_reserved(void)
+{
+    return GS_SIGNAL(KICK) | (gs_run.dump_signal ? GS_SIGNAL(gs_run.dump_signal) : 0);
 }
 
 static void pass_on(struct task *task, gs_signals set);
@@ -147,8 +161,8 @@ void gs_signals_count(struct task *task, const struct task *parent)
 void gs_signals_uncount(struct task *task)
 {
     gs_run_acquire(&lock);
-    bool is_needed = count_sum;
     count_mask(task, 0);
+    bool is_needed = blocked_by_all() != receivers_mask;
     gs_run_release(&lock);
     if (is_needed)
         gs_receiver_update(false);
@@ -175,7 +189,7 @@ long gs_sigprocmask(struct task *task, const long *arguments)
         default:
             return -EINVAL;
         }
-        bool is_internal = arguments[0] != SIG_UNBLOCK && (*set & INTERNAL) == INTERNAL;
+        bool is_internal = arguments[0] != SIG_UNBLOCK && *set & INTERNAL;
         gs_set_mask(task, mask, is_internal);
     }
     if (old)
@@ -204,7 +218,7 @@ struct kernel_action gs_action_of(int number)
 static bool is_ours(int number, const struct kernel_action *action)
 {
     bool may_be_fault = FAULTS & GS_SIGNAL(number);
-    return is_handler(action) || number == KICK ||
+    return is_handler(action) || number == KICK || number == gs_run.dump_signal ||
            (may_be_fault && action->handler == (void *)SIG_DFL);
 }
 
@@ -452,6 +466,8 @@ void gs_signals_start(struct task *main_task)
         struct kernel_action *action = &actions[number - 1];
         *action = none;
         gs_syscall(SYS_rt_sigaction, number, 0, (long)action, sizeof action->mask, 0, 0);
+        if (number == gs_run.dump_signal && gs_dump_is_early(action))
+            *action = none;
         if (is_ours(number, action))
             tell_kernel(number, action);
     }
@@ -472,6 +488,7 @@ void gs_signals_forget(struct task *task)
     lock = actions_lock = (struct gs_run_lock){0};
     memset(counts, 0, sizeof counts);
     count_sum = 0;
+    receivers_mask = 0;
     for (int number = 1; number <= SIGNALS; number++)
         if (number == SIGSYS || is_ours(number, &actions[number - 1]))
             gs_syscall(SYS_rt_sigaction, number, (long)&actions[number - 1], 0, sizeof mask, 0, 0);

@@ -181,15 +181,19 @@ long gs_socket_send_message(struct task *task, int fd, const struct msghdr *mess
 /* ---- Accept and connect ---- */
 
 /* There is no accept that does not wait. One task at a time polls and accepts, so that no other
- * takes the connection in between. */
+ * takes the connection in between; another process may, and then the call is handed over. */
 static long try_accept(struct task *task, const long *arguments)
 {
     int fd = (int)arguments[0];
     long result = -EAGAIN;
+    bool was_kicked = false;
     gs_descriptor_lock(task, fd);
     if (gs_is_ready(fd, POLLIN))
-        result = gs_syscall(SYS_accept4, fd, arguments[1], arguments[2], arguments[3], 0, 0);
+        result = gs_call_waiting(task, SYS_accept4, arguments, &was_kicked);
     gs_descriptor_unlock(fd);
+    /* Another process has taken the connection. */
+    if (was_kicked && result == -EINTR)
+        return -EAGAIN;
     return gs_or_restart(result);
 }
 

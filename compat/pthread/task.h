@@ -50,6 +50,9 @@ static inline long gs_or_restart(long result)
     return result == -EINTR ? RESTART_IF_ASKED : result;
 }
 
+/* What is no system call; the argument is the object's address. */
+enum pseudo_call { CALL_LOCK = -1, CALL_CONDITION = -2 };
+
 /* Why a wait has ended. */
 enum wake { WAKE_NONE, WAKE_DONE, WAKE_SIGNAL };
 
@@ -81,6 +84,13 @@ struct task {
     unsigned handled;        /* signal handlers called so far */
     unsigned handled_without_restart;
     char *control; /* memory of its control block */
+    /* What it does in here: a system call, or one of enum pseudo_call. For reports. */
+    long call;
+    const long *call_arguments;
+    bool is_waiting;  /* in gs_task_wait */
+    bool is_blocking; /* in a system call that may block its worker */
+    uint64_t waits_since_cycles;
+    atomic_bool must_dump; /* dump.c */
     char name[16];
     struct gs_processors *processors; /* on which it may run; NULL: as the process at the start */
     unsigned processors_version;      /* different for each set; 0: NULL */
@@ -102,7 +112,8 @@ struct carrier {
     unsigned processors_version; /* of the set that the kernel has */
     atomic_uint switches;        /* of tasks; read by the ticker */
     atomic_bool must_switch;     /* set by the ticker */
-    struct task *task;           /* in the program; for the ticker */
+    atomic_uint call;            /* that may wait: hand_over.c */
+    unsigned calls;
 };
 
 /* The state of the whole library. */
@@ -110,7 +121,9 @@ struct gs_run {
     bool is_enabled; /* the library is initialized */
     bool is_active;  /* there are tasks */
     unsigned workers;
-    bool explains, traces, has_stats, leaves_children;
+    bool explains, traces, has_stats, leaves_children, is_unguarded;
+    int dump_signal;                 /* 0: none */
+    uint64_t start_cycles, start_ns; /* when it became active */
     int process_id;
     struct task *main_task;
     atomic_uint live; /* tasks */
@@ -121,7 +134,7 @@ extern struct gs_run gs_run;
 
 /* Counts for --stats; approximate, as several workers add to them. */
 struct gs_run_counts {
-    uint64_t tasks, waits, dispatched, wrapped, pool_calls, preemptions, signals;
+    uint64_t tasks, waits, dispatched, wrapped, pool_calls, hand_overs, preemptions, signals;
 };
 extern struct gs_run_counts gs_counts;
 #define GS_COUNT(member_)                                                                          \
@@ -235,9 +248,11 @@ static inline void gs_task_count_until(struct task *task)
     uint64_t cycles = atomic_load_explicit(&task->cycles, memory_order_relaxed);
     if (GS_UNLIKELY(!since)) {
         gs_task_count_exactly(task, false);
+        task->waits_since_cycles = __builtin_ia32_rdtsc();
         return;
     }
-    atomic_store_explicit(&task->cycles, cycles + __builtin_ia32_rdtsc() - since,
+    task->waits_since_cycles = __builtin_ia32_rdtsc();
+    atomic_store_explicit(&task->cycles, cycles + task->waits_since_cycles - since,
                           memory_order_relaxed);
     atomic_store_explicit(&task->since_cycles, 0, memory_order_relaxed);
 }
@@ -272,6 +287,11 @@ struct pollfd;
 int gs_wait_for_descriptors(struct task *task, const struct pollfd *polls, unsigned long count,
                             uint64_t deadline_ns);
 int gs_wait_for_descriptor(struct task *task, int fd, unsigned events, uint64_t deadline_ns);
+/* As well, for one descriptor. Stores its events in poll->revents, or 0 if they are not known. */
+int gs_wait_for_event(struct task *task, struct pollfd *poll, uint64_t deadline_ns);
+/* Whether a poll of the descriptor shall begin with the wait; and what came of one that did not. */
+bool gs_poll_expects_wait(int fd);
+void gs_poll_was_asked(int fd, bool had_to_wait);
 /* Tell those who wait for the descriptor that it was closed. */
 void gs_descriptor_closed(int fd);
 /* Only one task at a time may be between these two. */
@@ -304,6 +324,14 @@ int gs_bare_thread_new(struct gs_bare_thread **ret_thread);
 long gs_pool_call(struct task *task, long number, const long *arguments);
 void gs_pool_forget(void);
 
+/* ---- Calls on the worker that may wait (hand_over.c) ---- */
+
+/* Make the system call. *ret_was_kicked: it took too long, and may have been interrupted; then
+ * -EINTR means that the task should wait in another way, and fewer bytes that some are left. */
+long gs_call_waiting(struct task *task, long number, const long *arguments, bool *ret_was_kicked);
+/* The same, and the pool makes the call after an interruption, and if such calls take long. */
+long gs_call_on_worker(struct task *task, long number, const long *arguments, bool *ret_was_kicked);
+
 /* ---- Signals (signals.c, deliver.c, receiver.c) ---- */
 
 struct kernel_action {
@@ -313,6 +341,7 @@ struct kernel_action {
     gs_signals mask;
 };
 enum { KICK = 64 }; /* the signal between our kernel threads */
+#define SA_RESTORER_FLAG 0x04000000u
 
 void gs_signals_start(struct task *main_task);
 void gs_signals_forget(struct task *task); /* in a child: the kernel's are the program's again */
@@ -323,6 +352,7 @@ long gs_sigaction(struct task *task, const long *arguments);
 long gs_sigprocmask(struct task *task, const long *arguments);
 void gs_set_mask(struct task *task, gs_signals mask, bool is_internal);
 gs_signals gs_blocked_by_all(void);
+gs_signals gs_signals_reserved(void); /* of this library: never blocked in the receiver */
 void gs_kick(int tid);
 
 /* Send to a task, or to the process: to a task that does not block it. Any kernel thread. info may
@@ -360,7 +390,8 @@ long gs_task_fork(struct task *task, long flags, const long *arguments, ucontext
 long gs_exec(struct task *task, long number, const long *arguments);
 void gs_report_refusal(const char *reason) __attribute__((noreturn));
 void gs_report_stats(void);
-void gs_explain(long number);
+void gs_explain(const struct task *task, long number, const char *how);
+void gs_explain_mappings(void);
 void gs_trace(const struct task *task, long number);
 
 /* ---- x86_64.S ---- */

@@ -24,6 +24,41 @@ print(sorted(ran), flush=True)
 subprocess.run([sys.executable, "-c", "import os; print(os.environ.get('LD_PRELOAD'))"])
 """
 
+# The second thread makes a system call that the library does not know, and the first one ends it.
+WAITS = """
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static unsigned word, waits;
+static int error;
+__attribute__((noinline)) long wait_by_call(void)
+{
+    waits = 1;
+    return syscall(455, &word, 0ul, ~0u, 2 | 128, NULL, CLOCK_MONOTONIC);
+}
+static void *wait(void *unused)
+{
+    while (!__atomic_load_n(&word, __ATOMIC_SEQ_CST))
+        if (wait_by_call() && (error = errno) != EAGAIN) break;
+    return unused;
+}
+int main(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, wait, NULL);
+    while (!__atomic_load_n(&waits, __ATOMIC_SEQ_CST)) sched_yield();
+    __atomic_store_n(&word, 1, __ATOMIC_SEQ_CST);
+    while (!error && syscall(454, &word, ~0u, 1, 2 | 128) == 0)
+        if (pthread_tryjoin_np(thread, NULL) == 0) return 0;
+    pthread_join(thread, NULL);
+    if (error == ENOSYS) puts("no such call");
+    return 0;
+}
+"""
+
 
 def run(*words: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **variables}
@@ -110,7 +145,74 @@ def test_a_call_that_blocked_a_kernel_thread_is_named_once(tmp_path: Path) -> No
         "    thread.join()\n"
     )
     done = run("--explain", sys.executable, "-c", script)
-    lines = done.stderr.splitlines()
-    assert lines
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("    0x")]
+    assert all(
+        re.fullmatch(r"gossamer run: \w+ (waits|was handed over|has held) .*", x) for x in lines
+    )
     assert len(lines) == len(set(lines))
-    assert all(re.fullmatch(r"gossamer run: \w+ (is executed|waits) .*", line) for line in lines)
+
+
+def test_a_call_that_was_handed_over_is_named_with_the_calls_that_lead_to_it(
+    tmp_path: Path,
+) -> None:
+    source = tmp_path / "waits.c"
+    source.write_text(WAITS)
+    flags = ["-O1", "-fno-optimize-sibling-calls", "-rdynamic", "-pthread", "-D_GNU_SOURCE"]
+    output("cc", *flags, source, "-o", tmp_path / "waits")
+    done = run("--explain", "--stats", "--workers", "1", tmp_path / "waits")
+    assert done.returncode == 0
+    if done.stdout == "no such call\n":
+        pytest.skip("futex_wait needs Linux 6.7")
+    assert re.search(
+        r"^gossamer run: 455 was handed over by its worker\n(    0x.*\n)*?    0x\S+ wait_by_call",
+        done.stderr,
+        re.M,
+    )
+    assert re.search(r" [1-9]\d* hand-overs, ", done.stderr)
+
+
+MANY = PROGRAM.parent / "tests/compat/pthread/compat_many_threads"
+MAPPINGS = """
+import threading
+threading.stack_size(64 << 10)
+end = threading.Event()
+threads = [threading.Thread(target=end.wait) for _ in range(400)]
+[thread.start() for thread in threads]
+print(len(open("/proc/self/maps").readlines()))
+end.set()
+"""
+OUT_OF_MEMORY = """
+import resource, threading
+end = threading.Event()
+threading.Thread(target=end.wait).start()
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, ((pages + 100) * resource.getpagesize(),) * 2)
+try:
+    threading.Thread(target=end.wait).start()
+except RuntimeError as error:
+    print(error)
+end.set()
+"""
+
+
+@pytest.mark.skipif(not MANY.exists(), reason="built without the program of many threads")
+def test_ten_thousand_threads_wait_without_kernel_threads() -> None:
+    done = run("--workers", "2", MANY, "10000")
+    assert done.stderr == ""
+    assert done.stdout == "10000 wait, few kernel threads: 1\n10000 ended\n"
+
+
+def test_stacks_without_guards_are_few_mappings() -> None:
+    guarded = int(run("--stack-policy", "guarded", sys.executable, "-c", MAPPINGS).stdout)
+    unguarded = int(run("--stack-policy", "unguarded", sys.executable, "-c", MAPPINGS).stdout)
+    assert guarded > 800
+    assert unguarded < guarded - 350
+    done = run("--stack-policy", "none", "true")
+    assert done.returncode == 2
+    assert done.stderr.startswith("gossamer run: --stack-policy: guarded or unguarded, not none")
+
+
+def test_a_mapping_that_cannot_be_had_is_explained_once() -> None:
+    done = run("--explain", sys.executable, "-c", OUT_OF_MEMORY)
+    assert done.stdout == "can't start new thread\n"
+    assert done.stderr.count("vm.max_map_count") == 1

@@ -15,6 +15,7 @@ from gossamer_lab.measuring.accounting import (
     tree_cpu,
     tree_memory_kb,
     tree_pids,
+    tree_threads,
 )
 
 _BURN = """
@@ -158,3 +159,23 @@ def test_steal_time_is_that_of_the_given_cores(
     second = os.sysconf("SC_CLK_TCK")
     assert steal_s({0}) == pytest.approx(150 / second)
     assert steal_s({0, 1}) == pytest.approx(180 / second)
+
+
+def test_memory_with_kernel_threads_includes_their_stacks(tmp_path: Path) -> None:
+    program = """
+import threading
+threading.stack_size(64 << 10)
+end = threading.Event()
+for _ in range(50):
+    threading.Thread(target=end.wait, daemon=True).start()
+"""
+    child = burning(program, tmp_path)
+    try:
+        await_done(child, tmp_path)
+        found = tree_threads(child.pid)
+        assert found.number == 51
+        of_kernel_kb = found.number * accounting.KERNEL_STACK_KB
+        assert found.memory_kb > tree_memory_kb(child.pid) + of_kernel_kb
+    finally:
+        process.stop(child)
+    assert tree_threads(child.pid).number == 0

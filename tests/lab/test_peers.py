@@ -25,7 +25,7 @@ from gossamer_lab.servers.toys import toy_server
 
 PAGE = Point("page", 305, 1, 1)
 NAMES = ("nginx", "lighttpd", "h2o", "apache-prefork", "apache-worker", "apache-event")
-NAMES += ("mini-httpd", "go")
+NAMES += ("mini-httpd", "stunnel", "tinyproxy", "go")
 
 
 @pytest.fixture

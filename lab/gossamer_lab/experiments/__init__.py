@@ -9,6 +9,7 @@ from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.experiments.sandstorm import SANDSTORM
 from gossamer_lab.experiments.thread_pool_server import THREAD_POOL_SERVER
 from gossamer_lab.experiments.threads_vs_events import THREADS_VS_EVENTS
+from gossamer_lab.experiments.unchanged_binaries import UNCHANGED_BINARIES
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
@@ -21,5 +22,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         THREAD_POOL_SERVER,
         OVERLOAD,
         IDLE_CONNECTIONS,
+        UNCHANGED_BINARIES,
     )
 }

@@ -228,6 +228,8 @@ class ValidityRules:
     """Minimum measured load, as a share of the offered load."""
     may_fail: tuple[str, ...] = ()
     """Servers whose failed requests do not make a measurement invalid: claims count them."""
+    is_about_costs: bool = False
+    """Whether no claim is about times or throughput: the server need not be the limit."""
     exempt: tuple[str, ...] = ()
     """Servers whose measured load may fall short, because it is the subject of a claim."""
 
@@ -286,6 +288,8 @@ class Experiment:
     programs: tuple[Program, ...] = ()
     toys: tuple[Program, ...] = ()
     """Toy servers, in the folder of built benchmarks."""
+    also_by_run: tuple[str, ...] = ()
+    """Names of the peers and toys that are also measured under ``gossamer run``."""
     document: Document | None = None
     claims: tuple[Claim, ...] = ()
     charts: tuple[ChartSpec, ...] = ()

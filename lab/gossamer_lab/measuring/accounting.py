@@ -166,6 +166,31 @@ def tree_memory_kb(leader: int) -> int:
     )
 
 
+KERNEL_STACK_KB = 16
+"""The stack that the kernel has for each kernel thread, on x86-64 and on aarch64."""
+
+
+@dataclass(frozen=True)
+class Threads:
+    """The kernel threads of a server, and all memory that it has with them."""
+
+    number: int
+    memory_kb: int
+    """All pages, those shared divided among the processes (PSS), page tables, kernel stacks."""
+
+
+def tree_threads(leader: int) -> Threads:
+    """Return the number of kernel threads of a server, and its memory with that of the kernel."""
+    number = memory_kb = 0
+    for pid in tree_pids(leader):
+        folder = Path(f"/proc/{pid}")
+        with contextlib.suppress(OSError):
+            number += sum(1 for _ in (folder / "task").iterdir())
+        memory_kb += _field_of(folder / "smaps_rollup", "Pss")
+        memory_kb += _field_of(folder / "status", "VmPTE")
+    return Threads(number, memory_kb + number * KERNEL_STACK_KB)
+
+
 def accept_queue_overflows() -> int:
     """Return the number of accept queue overflows of all listening sockets of this machine."""
     lines = Path("/proc/net/netstat").read_text().splitlines()

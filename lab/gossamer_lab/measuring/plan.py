@@ -13,6 +13,7 @@ from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.peers import absent_peers, present_peers
 from gossamer_lab.servers.server import Launch, Server, ServerFailedError, serving
 from gossamer_lab.servers.toys import toy_server
+from gossamer_lab.servers.unchanged import with_runs
 
 _RESERVED_DESCRIPTORS = 64
 
@@ -185,6 +186,7 @@ def _find(experiment: Experiment, workspace: Workspace, *, has_loads: bool) -> _
         *(toy_server(toy, workspace.programs, version_of(toy)) for toy in toys.values()),
         *present_peers(experiment.peers),
     ]
+    servers = with_runs(servers, experiment.also_by_run, workspace.program)
     missing += unbuilt_toys + unbuilt
     return _Found(servers, programs, missing, absent_peers(experiment.peers))
 

@@ -4,11 +4,19 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from gossamer_lab.measuring.accounting import tree_descriptors, tree_memory_kb
+from gossamer_lab.measuring.accounting import (
+    Threads,
+    tree_descriptors,
+    tree_memory_kb,
+    tree_threads,
+)
 from gossamer_lab.measuring.context_switches import Switches
 from gossamer_lab.measuring.load import Generator, Load
 
-SAMPLED = ("server_memory_kb", "server_memory_per_connection", "server_connections")
+SAMPLED = (
+    *("server_memory_kb", "server_memory_per_connection", "server_connections"),
+    *("server_kernel_threads", "server_whole_memory_kb"),
+)
 """Columns of a row that are sampled."""
 
 
@@ -26,6 +34,7 @@ class MidLoadSampler:
         self.memory_kb: int | None = None
         self.idle_descriptors = tree_descriptors(pid)
         self.connections: int | None = None
+        self.threads: Threads | None = None
 
     def _tick(self) -> None:
         self.tick()
@@ -36,6 +45,7 @@ class MidLoadSampler:
 
     def _sample(self) -> None:
         self.connections = max(tree_descriptors(self.pid) - self.idle_descriptors, 0)
+        self.threads = tree_threads(self.pid)
         self.memory_kb = tree_memory_kb(self.pid)
 
     def _count(self, seconds: float) -> None:
@@ -46,13 +56,15 @@ class MidLoadSampler:
 
         Nothing if the load ended before the sample: that of an idle server would be another value.
         """
-        if self.memory_kb is None:
+        if self.memory_kb is None or self.threads is None:
             return dict.fromkeys(SAMPLED)
         grown = (self.memory_kb - idle_kb) * 1024 / connections
         return {
             "server_memory_kb": self.memory_kb,
             "server_memory_per_connection": grown,
             "server_connections": self.connections,
+            "server_kernel_threads": self.threads.number,
+            "server_whole_memory_kb": self.threads.memory_kb,
         }
 
     def run(self, load: Load) -> dict[str, Any]:

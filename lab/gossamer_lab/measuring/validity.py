@@ -8,7 +8,7 @@ import polars as pl
 from gossamer_lab.experiments.manifest import Experiment, Point, ValidityRules
 
 MAX_CLIENT_BUSY = 0.95
-"""Share of its core above which the load generator was the limit, in every experiment.
+"""Share of its core above which the load generator was the limit, in experiments about throughput.
 
 What other processes used of that core counts too: the generator could not have had it.
 """
@@ -38,20 +38,25 @@ def _others_beside_server(row: Mapping[str, Any]) -> float:
     return (row.get("server_core_interference") or 0.0) if both is None else 1.0 - float(both)
 
 
+def _short_load(row: Mapping[str, Any], point: Point, rule: ValidityRules) -> str | None:
+    """Return whether something delayed requests, such as a full accept queue."""
+    if not point.think_ms and load_share(row, point.connections) < rule.min_load_share:
+        return "the measured load fell short of the offered load"
+    return None
+
+
 def _limited_by_other(row: Mapping[str, Any], point: Point, rule: ValidityRules) -> str | None:
     """Return what limited the requests of a load, None if it was the server."""
     others = row.get("client_core_interference") or 0.0
+    if rule.is_about_costs:
+        return _short_load(row, point, rule)
     if row["client_busy"] > MAX_CLIENT_BUSY:
         return "the client was the limit"
     if row["client_busy"] + others > MAX_CLIENT_BUSY:
         return f"the client was the limit: other processes used {others:.0%} of its core"
     if _others_beside_server(row) > 1 - MIN_CPU_SHARE:
         return f"other processes used {_others_beside_server(row):.0%} of the server's core"
-    if row["server"] in rule.exempt:
-        return None
-    if not point.think_ms and load_share(row, point.connections) < rule.min_load_share:
-        return "the measured load fell short of the offered load"
-    return None
+    return None if row["server"] in rule.exempt else _short_load(row, point, rule)
 
 
 def invalid_reason(row: Mapping[str, Any], point: Point, rule: ValidityRules | None) -> str | None:

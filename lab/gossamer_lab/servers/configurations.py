@@ -73,6 +73,41 @@ hosts:
         file.dir: {root}
 """
 
+STUNNEL = """\
+foreground = yes
+pid =
+syslog = no
+debug = err
+cert = {certificate}
+[server]
+accept = {address}:{port}
+connect = {address}:{upstream}
+TIMEOUTidle = 600
+"""
+
+STUNNEL_CLIENT = """\
+foreground = yes
+pid =
+syslog = no
+debug = err
+client = yes
+[client]
+accept = {address}:{plain}
+connect = {address}:{port}
+TIMEOUTidle = 600
+"""
+
+TINYPROXY = """\
+Listen {address}
+Port {port}
+Timeout 600
+MaxClients 10000
+LogLevel Critical
+DisableViaHeader Yes
+ReverseOnly Yes
+ReversePath "/" "http://{address}:{upstream}/"
+"""
+
 _APACHE = """\
 <IfDefine !MODULES>
     Define MODULES /usr/lib/apache2/modules

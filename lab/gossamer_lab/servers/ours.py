@@ -66,7 +66,8 @@ def our_servers(program: Path, wanted: tuple[Variant, ...] | None = None) -> lis
         raise ServerFailedError(
             f"{program} serve --arch list names no architecture: {listing.stderr.strip()}"
         )
-    variants = wanted or tuple(Variant(name, name) for name in architectures)
+    every = tuple(Variant(name, name) for name in architectures)
+    variants = every if wanted is None else wanted
     return [
         Server(
             variant.name,

@@ -7,9 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from gossamer_lab import paths
+from gossamer_lab.experiments.manifest import PATIENT
 from gossamer_lab.servers import configurations
 from gossamer_lab.servers.configurations import write_config
-from gossamer_lab.servers.ports import free_port
+from gossamer_lab.servers.ports import free_port, free_ports
 from gossamer_lab.servers.server import Launch, Server, Site
 
 _VERSION_S = 60.0
@@ -60,6 +61,51 @@ def _go(program: Path, site: Site) -> Launch:
     return Launch((str(program), str(site.root), site.address))
 
 
+def _upstream(site: Site, port: int) -> tuple[str, ...]:
+    """Return the command line of a server behind a proxy, which closes no idle connection."""
+    options = ("--arch", "event", "--workers", "1", "--listen", f"{site.address}:{port}")
+    limit = ("--max-connections", str(site.open_files * 9 // 10))
+    return (str(paths.program()), "serve", *options, *limit, *PATIENT, str(site.root))
+
+
+def _certificate(folder: Path) -> Path:
+    """Return a file with a key and its certificate; they are made at the first call."""
+    both = folder / "stunnel.pem"
+    if not both.exists():
+        key, certificate = folder / "stunnel.key", folder / "stunnel.crt"
+        kind = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+        names = ("-subj", "/CN=localhost", "-keyout", str(key), "-out", str(certificate))
+        argv = ("openssl", "req", "-x509", "-days", "30", *kind, *names)
+        subprocess.run(argv, check=True, capture_output=True, timeout=_VERSION_S)
+        both.touch(0o600)
+        both.write_text(key.read_text() + certificate.read_text())
+    return both
+
+
+def _stunnel(program: Path, site: Site) -> Launch:
+    """Serve TLS in front of our server; clients come through another stunnel."""
+    port, plain, upstream = free_ports(site.address, 3)
+    values = {"address": site.address, "port": port, "plain": plain, "upstream": upstream}
+    texts = {
+        "stunnel": configurations.STUNNEL.format(certificate=_certificate(site.folder), **values),
+        "stunnel-client": configurations.STUNNEL_CLIENT.format(**values),
+    }
+    for name, text in texts.items():
+        (site.folder / f"{name}.conf").write_text(text)
+    argv, client = ((str(program), str(site.folder / f"{name}.conf")) for name in texts)
+    url = f"http://{site.address}:{plain}"
+    return Launch(argv, texts["stunnel"], url, (_upstream(site, upstream), client))
+
+
+def _tinyproxy(program: Path, site: Site) -> Launch:
+    port, upstream = free_ports(site.address, 2)
+    path = site.folder / "tinyproxy.conf"
+    text = configurations.TINYPROXY.format(address=site.address, port=port, upstream=upstream)
+    path.write_text(text)
+    argv = (str(program), "-d", "-c", str(path))
+    return Launch(argv, text, f"http://{site.address}:{port}", (_upstream(site, upstream),))
+
+
 @dataclass(frozen=True)
 class _Peer:
     """Another server: its program, configuration, and version option."""
@@ -92,6 +138,10 @@ _PEERS = {
         )
     },
     "mini-httpd": _Peer("mini_httpd", "a new process for each connection", _mini_httpd, "-V"),
+    "stunnel": _Peer(
+        "stunnel4", "a TLS tunnel with a thread for each connection", _stunnel, "-version"
+    ),
+    "tinyproxy": _Peer("tinyproxy", "a proxy with a thread for each connection", _tinyproxy),
     "go": _Peer("go-http", "Go's net/http: a goroutine for each connection", _go),
 }
 
@@ -105,6 +155,7 @@ def version_line(program: str | Path, option: str) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"unknown ({error})"
     lines = (result.stdout + result.stderr).strip().splitlines()
+    lines = [line for line in lines if not line.startswith("Initializing")]  # stunnel's
     return lines[0].removeprefix("nginx version: ") if lines else "unknown"
 
 

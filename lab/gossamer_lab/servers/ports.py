@@ -23,3 +23,11 @@ def free_port(address: str) -> int:
                 continue
             return port
     raise OSError(f"no free port on {address}")
+
+
+def free_ports(address: str, count: int) -> tuple[int, ...]:
+    """Return different unused ports of an address, as `free_port`."""
+    found: set[int] = set()
+    while len(found) < count:
+        found.add(free_port(address))
+    return tuple(found)

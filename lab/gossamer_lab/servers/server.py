@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import os
 import re
 import subprocess
 import time
@@ -41,6 +42,11 @@ class Launch:
     config: str = ""
     url: str | None = None
     """None for a server that binds a free port and prints its URL on standard output."""
+    beside: tuple[tuple[str, ...], ...] = ()
+    """Command lines of programs that the server needs, such as the server behind a proxy.
+
+    They run on another core, and are not measured.
+    """
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,17 @@ def _await_ready(
 
 
 @contextlib.contextmanager
+def _beside(launch: Launch, site: Site, core: int) -> Iterator[None]:
+    """Run what a server needs for the duration of a ``with`` block, on another core if possible."""
+    others = os.sched_getaffinity(0) - {core}
+    with contextlib.ExitStack() as stack:
+        for number, argv in enumerate(launch.beside):
+            outputs = (site.folder / f"beside-{number}.{kind}" for kind in ("out", "err"))
+            stack.enter_context(process.started(argv, min(others, default=core), *outputs))
+        yield
+
+
+@contextlib.contextmanager
 def serving(server: Server, site: Site, core: int, page: tuple[str, int]) -> Iterator[Running]:
     """Run a server for the duration of a ``with`` block, from its first correct response on.
 
@@ -120,7 +137,10 @@ def serving(server: Server, site: Site, core: int, page: tuple[str, int]) -> Ite
     output, errors = site.folder / f"{server.name}.out", site.folder / f"{server.name}.err"
     launch = server.configure(site)
     try:
-        with process.started(launch.argv, core, output, errors) as child:
+        with (
+            _beside(launch, site, core),
+            process.started(launch.argv, core, output, errors) as child,
+        ):
             url = _await_ready(child, lambda: launch.url or _announced_url(output), page)
             yield Running(child.pid, url, launch)
             if (status := child.poll()) is not None:

@@ -1,0 +1,34 @@
+/* The stacks of threads. The C library maps each with its guard page below it, without access, and
+ * makes the rest of it accessible: two mappings for each thread, of which the kernel permits
+ * vm.max_map_count. With --stack-policy unguarded, a stack is accessible as a whole from the
+ * beginning, and the kernel merges those that are next to each other into one mapping. */
+#include "compat/pthread/calls.h"
+#include "compat/pthread/task.h"
+
+#include <errno.h>
+#include <gossamer/sys.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+static long finish(long result)
+{
+    if (result == -ENOMEM && gs_run.explains)
+        gs_explain_mappings();
+    return result;
+}
+
+long gs_call_mmap(struct task *task, const long *arguments, ucontext_t *context)
+{
+    const long *a = arguments;
+    long protection = a[2];
+    (void)task, (void)context;
+    if (gs_run.is_unguarded && a[3] & MAP_STACK && protection == PROT_NONE)
+        protection = PROT_READ | PROT_WRITE;
+    return finish(gs_syscall(SYS_mmap, a[0], a[1], protection, a[3], a[4], a[5]));
+}
+
+long gs_call_mprotect(struct task *task, const long *arguments, ucontext_t *context)
+{
+    (void)task, (void)context;
+    return finish(gs_syscall(SYS_mprotect, arguments[0], arguments[1], arguments[2], 0, 0, 0));
+}
