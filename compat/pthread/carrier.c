@@ -161,6 +161,7 @@ int gs_task_wait(struct task *task, uint64_t deadline_ns)
     int err = 0;
     GS_COUNT(waits);
     gs_task_count_until(task);
+    gs_wakeups_settle(gs_carrier(), true);
     task->is_waiting = true;
     while (!atomic_load(&task->wake) && err != -ETIMEDOUT) {
         err = gs_thread_park(deadline_ns);
@@ -182,7 +183,7 @@ void gs_task_wake(struct task *task, enum wake wake)
 {
     unsigned none = WAKE_NONE;
     if (atomic_compare_exchange_strong(&task->wake, &none, wake) && task != gs_task)
-        gs_thread_unpark(task->thread);
+        gs_wakeups_unpark(task->thread);
 }
 
 /* ---- Deadlines ---- */

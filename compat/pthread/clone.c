@@ -187,7 +187,7 @@ int gs_task_spawn(struct task *task, const struct start_registers *start)
         .thread_pointer = task->thread_pointer,
         .on_end = on_end,
     };
-    return gs_thread_spawn(&attributes, NULL, task, NULL);
+    return gs_wakeups_spawn(&attributes, task);
 }
 
 static void copy_registers(const ucontext_t *context, struct start_registers *ret_start)
@@ -353,6 +353,7 @@ _Noreturn void gs_task_exit(struct task *task)
     }
     release_all_robust(task);
     gs_signals_end(task);
+    gs_wakeups_settle(gs_carrier(), true);
     gs_thread_exit(task);
 }
 

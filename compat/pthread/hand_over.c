@@ -49,6 +49,7 @@ static bool must_be_in_pool(unsigned kind)
 static long call_kernel(struct task *task, long number, const long *a, unsigned *ret_state)
 {
     struct carrier *carrier = gs_carrier();
+    gs_wakeups_settle(carrier, false);
     carrier->calls++;
     task->is_blocking = true;
     atomic_store(&carrier->call, carrier->calls * STATES + STARTED);

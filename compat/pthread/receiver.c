@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 
 #define TICK_NS (5 * GS_MILLISECOND)
-#define SHORT_TICK_NS GS_MILLISECOND /* while a worker is in a call that may wait */
+#define SHORT_TICK_NS GS_MILLISECOND /* while something must not last longer */
 #define IDLE_TICKS 4u
 #define OBSERVED 1024u
 
@@ -25,9 +25,10 @@ static struct {
     unsigned switches;
     unsigned ticks;
     struct observed_call call;
+    unsigned holds;
 } observed[OBSERVED];
 static uint64_t next_tick_ns;
-static bool is_any_in_call;
+static bool is_any_due;
 
 void gs_receiver_wake(void)
 {
@@ -89,13 +90,16 @@ static bool preempt(void)
     return is_any_busy;
 }
 
-/* Returns whether any worker is in a call that may wait. */
+/* Returns whether any worker is in a call that may wait, or holds wake-ups. */
 static bool hand_over(uint64_t now_ns)
 {
     bool is_any = false;
     for (unsigned i = 0; has_next(i); i++) {
         struct carrier *carrier = gs_carrier_at(i);
-        is_any |= carrier && gs_hand_over_tick(carrier, &observed[i].call, now_ns);
+        if (!carrier)
+            continue;
+        is_any |= gs_hand_over_tick(carrier, &observed[i].call, now_ns);
+        is_any |= gs_wakeups_tick(carrier, &observed[i].holds);
     }
     return is_any;
 }
@@ -103,7 +107,7 @@ static bool hand_over(uint64_t now_ns)
 /* The receiver was woken, maybe by a call that has started. */
 static void look_at_calls(unsigned *idle_ticks)
 {
-    is_any_in_call = hand_over(gs_clock_now());
+    is_any_due = hand_over(gs_clock_now());
     *idle_ticks = 0;
 }
 
@@ -111,7 +115,7 @@ static void look_at_calls(unsigned *idle_ticks)
 static bool tick(void)
 {
     uint64_t now_ns = gs_clock_now();
-    bool is_busy = is_any_in_call = hand_over(now_ns);
+    bool is_busy = is_any_due = hand_over(now_ns);
     if (now_ns < next_tick_ns)
         return true;
     next_tick_ns = now_ns + TICK_NS;
@@ -146,7 +150,7 @@ _Noreturn void gs_receiver_main(void *unused)
     unsigned idle_ticks = 0;
     (void)unused;
     for (;;) {
-        const struct timespec pause = {.tv_nsec = is_any_in_call ? SHORT_TICK_NS : TICK_NS};
+        const struct timespec pause = {.tv_nsec = is_any_due ? SHORT_TICK_NS : TICK_NS};
         unsigned number = atomic_load(&requested);
         /* 32: of the C library's timers, whose thread waits for it. */
         gs_signals mask = (gs_blocked_by_all() & ~gs_signals_reserved()) | GS_SIGNAL(32);

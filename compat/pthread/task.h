@@ -112,7 +112,12 @@ struct carrier {
     unsigned processors_version; /* of the set that the kernel has */
     atomic_uint switches;        /* of tasks; read by the ticker */
     atomic_bool must_switch;     /* set by the ticker */
-    atomic_uint call;            /* that may wait: hand_over.c */
+    /* wakeups.c: when a wake-up was held, in cycles; 0: none is. */
+    _Atomic(uint64_t) held_since;
+    atomic_bool was_overdue;
+    volatile unsigned holds;    /* so far */
+    unsigned patience, backoff; /* wake-ups that are not held, now and after the next failure */
+    atomic_uint call;           /* that may wait: hand_over.c */
     unsigned calls;
 };
 
@@ -195,6 +200,22 @@ int gs_task_wait(struct task *task, uint64_t deadline_ns);
 
 /* End a task's wait, unless it has ended. Any kernel thread. */
 void gs_task_wake(struct task *task, enum wake wake);
+
+/* ---- Wake-ups of idle workers (wakeups.c) ---- */
+
+void gs_wakeups_unpark(struct gs_thread *thread); /* any kernel thread */
+int gs_wakeups_spawn(const struct gs_thread_attributes *attributes, void *argument);
+void gs_wakeups_settle_slow(struct carrier *carrier, bool waits);
+/* The receiver: wake an idle worker for what was held for too long. Returns whether the carrier has
+ * held any since. */
+bool gs_wakeups_tick(struct carrier *carrier, unsigned *seen_holds);
+
+/* The task is about to wait, or to make a call that may hold its worker. */
+static inline void gs_wakeups_settle(struct carrier *carrier, bool waits)
+{
+    if (atomic_load_explicit(&carrier->held_since, memory_order_relaxed))
+        gs_wakeups_settle_slow(carrier, waits);
+}
 
 /* Deadlines: NULL means never. -EINVAL if the time is invalid. */
 int gs_deadline_after(const struct timespec *timeout, uint64_t *ret_deadline_ns);

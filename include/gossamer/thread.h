@@ -285,6 +285,17 @@ GS_API void gs_thread_yield(void);
  * then, so that it is cheap. */
 GS_API void gs_thread_end_turn(void);
 
+/* Whether a thread that the calling worker makes ready, and any worker may run, wakes an idle
+ * worker (false: it does, as at first). A caller that wakes a thread and waits soon afterwards
+ * saves that: while `holds` is true, the thread is run by the caller's worker, if no other one is
+ * awake, and an idle one is woken only if there are more. A caller that does not wait after all
+ * should call gs_threads_wake_idle. Returns what held before. Any kernel thread; no effect if it is
+ * no worker. */
+GS_API bool gs_threads_hold_wakeups(bool holds);
+
+/* Wake an idle worker if there is a ready thread which any worker may run. Any kernel thread. */
+GS_API void gs_threads_wake_idle(void);
+
 /* Wait until the deadline. Returns 0 at the deadline, -ECANCELED or -ENOMEM. */
 GS_API int gs_thread_sleep(uint64_t deadline_ns);
 

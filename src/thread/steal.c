@@ -35,10 +35,31 @@ void gs_worker_share(struct worker *worker, struct gs_thread *thread)
     struct shared_queue *queue = worker ? &worker->shared : &gs_runtime.workers[0]->shared;
     spin_lock_always(&queue->lock);
     append(queue, &thread->run.item);
-    atomic_fetch_add(&queue->count, 1);
+    bool is_first = atomic_fetch_add(&queue->count, 1) == 0;
     spin_unlock_always(&queue->lock);
     gs_chaos(CHAOS_PUBLISH);
-    gs_worker_wake_idle(worker);
+    if (LIKELY(!worker || !worker->holds_wakeups || !is_first))
+        gs_worker_wake_idle(worker);
+}
+
+bool gs_threads_hold_wakeups(bool holds)
+{
+    struct worker *worker = gs_worker_or_null();
+    bool before = worker && worker->holds_wakeups;
+    if (worker)
+        worker->holds_wakeups = holds;
+    return before;
+}
+
+/* Sequentially consistent with idle(), which sets is_idle and then looks at the queues. */
+void gs_threads_wake_idle(void)
+{
+    for (unsigned i = 0; gs_runtime.is_multi && i < gs_runtime.worker_count; i++) {
+        if (!atomic_load(&gs_runtime.workers[i]->shared.count))
+            continue;
+        gs_worker_wake_idle(NULL);
+        return;
+    }
 }
 
 static struct gs_policy_item *pop_many(struct shared_queue *queue, unsigned count,

@@ -138,6 +138,7 @@ struct worker {
     int countdown; /* switches until the next tick */
     bool is_poll_due;
     bool was_idle;        /* and has run no thread since */
+    bool holds_wakeups;   /* gs_threads_hold_wakeups */
     bool is_stack_in_use; /* by the running thread (gs_thread_call_on_worker_stack) */
     /* One bit for each level that is not empty. With a policy, plain threads are not in these
      * queues. */
