@@ -235,6 +235,14 @@ void Converter::returnThroughState(ValueToValueMapTy &map)
     }
 }
 
+// What is restored exists from the start of the function, not from where its scope begins.
+static void removeLifetimes(Value &variable)
+{
+    for (User *user : make_early_inc_range(variable.users()))
+        if (auto *marker = cast<Instruction>(user); marker->isLifetimeStartOrEnd())
+            marker->eraseFromParent();
+}
+
 // The clone of a function has the result of the resume function, so its body moves there.
 void Converter::makeResume()
 {
@@ -258,6 +266,9 @@ void Converter::makeResume()
         builder.CreateSwitch(state.loadIndex(builder, resume->getArg(0)), never, waits.size());
     for (unsigned i = 0; i < waits.size(); i++)
         dispatch->addCase(builder.getInt32(i), restore(waits[i], map));
+    for (const Wait &wait : waits)
+        for (AllocaInst *variable : wait.contents)
+            removeLifetimes(*map[variable]);
     joinValues(map);
     returnThroughState(map);
     clone->setSubprogram(nullptr);

@@ -6,7 +6,6 @@
 #include <llvm/Linker/Linker.h>
 #include <llvm/Object/Archive.h>
 #include <llvm/Object/ELFObjectFile.h>
-#include <llvm/Object/IRObjectFile.h>
 #include <llvm/Object/ModuleSymbolTable.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Transforms/IPO/Internalize.h>
@@ -90,6 +89,20 @@ std::string Inputs::addModule(MemoryBufferRef bitcode, const std::string &name)
     return linker.linkInModule(std::move(*parsed)) ? name + ": cannot be linked" : "";
 }
 
+// It is in another section if sanitizers are to work on it.
+StringRef bitcodeIn(const ObjectFile &object)
+{
+    for (const SectionRef &section : object.sections()) {
+        Expected<StringRef> name = section.getName();
+        Expected<StringRef> contents = section.getContents();
+        if (name && contents && (*name == ".llvm.lto" || *name == ".llvmbc"))
+            return *contents;
+        consumeError(name.takeError());
+        consumeError(contents.takeError());
+    }
+    return "";
+}
+
 // Bitcode is linked; of an object without it, what it needs is kept.
 std::string Inputs::add(MemoryBufferRef buffer, const std::string &name)
 {
@@ -98,10 +111,9 @@ std::string Inputs::add(MemoryBufferRef buffer, const std::string &name)
         consumeError(object.takeError());
         return ""; // a linker script
     }
-    Expected<MemoryBufferRef> bitcode = IRObjectFile::findBitcodeInObject(**object);
-    if (bitcode)
-        return addModule(*bitcode, name);
-    consumeError(bitcode.takeError());
+    const StringRef bitcode = bitcodeIn(**object);
+    if (!bitcode.empty())
+        return addModule({bitcode, name}, name);
     const auto *elf = dyn_cast<ELFObjectFileBase>(object->get());
     if (elf && elf->getEType() == ELF::ET_REL)
         noteSymbols(**object, SymbolRef::SF_Undefined);

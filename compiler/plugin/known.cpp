@@ -272,6 +272,14 @@ bool isBlocking(llvm::StringRef name)
     return llvm::is_contained(Blocking, name);
 }
 
+// What sanitizers add to the program calls nothing of it.
+static bool isOfSanitizer(llvm::StringRef name)
+{
+    static const llvm::StringRef prefixes[] = {"__asan_",      "__tsan_", "__ubsan_", "__lsan_",
+                                               "__sanitizer_", "__cfi_"};
+    return llvm::any_of(prefixes, [&](llvm::StringRef prefix) { return name.starts_with(prefix); });
+}
+
 bool isLibraryLeaf(llvm::StringRef name)
 {
     static const llvm::StringSet<> callers = [] {
@@ -280,7 +288,7 @@ bool isLibraryLeaf(llvm::StringRef name)
             result.insert(caller);
         return result;
     }();
-    if (name.starts_with("llvm.") || name.starts_with(RuntimePrefix))
+    if (name.starts_with("llvm.") || name.starts_with(RuntimePrefix) || isOfSanitizer(name))
         return true;
     if (callers.contains(name))
         return false;
@@ -292,7 +300,7 @@ bool isLibraryLeaf(llvm::StringRef name)
 bool mayChangeDescriptors(llvm::StringRef name)
 {
     static const llvm::StringRef loaders[] = {"dlopen", "dlmopen", "dlsym", "dlvsym", "syscall"};
-    if (name.starts_with("llvm.") || name.starts_with(RuntimePrefix))
+    if (name.starts_with("llvm.") || name.starts_with(RuntimePrefix) || isOfSanitizer(name))
         return false;
     return llvm::is_contained(loaders, name) ||
            !(llvm::is_contained(Nonshared, name) || isOfLibrary(name));

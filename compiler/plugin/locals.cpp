@@ -277,7 +277,13 @@ void Locals::place(ResumeBlocks blocks)
         if (sizeOf(*variables[i]) > MaxCopied &&
             any_of(blocks, [&](BasicBlock *block) { return live[block].test(i); }))
             chosen.push_back(variables[i]);
-    moveToEnvironment(chosen);
+    // The address sanitizer knows the bounds of blocks of the heap. The block that is moved last is
+    // the first to be made, and the last to be freed.
+    if (function.hasFnAttribute(Attribute::SanitizeAddress))
+        for (AllocaInst *variable : chosen)
+            moveToEnvironment(variable);
+    else
+        moveToEnvironment(chosen);
     collect();
     for (AllocaInst *variable : variables)
         sinkAddresses(*variable);

@@ -6,7 +6,6 @@
 #include <sys/file.h>
 
 struct blocking {
-    struct thread *self;
     void (*call)(void *);
     void *box;
     int err, h_err;
@@ -15,19 +14,29 @@ struct blocking {
 static void make_call(void *argument)
 {
     struct blocking *blocking = argument;
+    sanitizer_acquire(blocking);
     errno = blocking->err;
     blocking->call(blocking->box);
     blocking->err = errno;
     blocking->h_err = h_errno;
+    sanitizer_release(blocking);
+}
+
+void gs_cc_run_in_pool(void (*call)(void *), void *argument)
+{
+    struct thread *self = thread_self();
+    sanitizer_release(argument);
+    leave_stack(self);
+    int err = gs_run_blocking(call, argument, GS_NEVER);
+    return_to_stack(self);
+    sanitizer_acquire(argument);
+    if (err)
+        call(argument); /* no kernel thread: the worker waits with it */
 }
 
 static void wait_on_stack(void *argument)
 {
-    struct blocking *blocking = argument;
-    int err = gs_run_blocking(make_call, blocking, GS_NEVER);
-    if (err)
-        make_call(blocking); /* no kernel thread: the worker waits with it */
-    gs_cc_state.self = blocking->self;
+    gs_cc_run_in_pool(make_call, argument);
 }
 
 /* What it waits for is kept in its progress meanwhile. */
@@ -41,7 +50,7 @@ void *gs_cc_in_pool(void (*call)(void *box), void *box)
     struct blocking *blocking = (struct blocking *)self->progress;
     if (self->stack || self->phase == PHASE_NEW) {
         blocking = gs_cc_box(sizeof *blocking);
-        *blocking = (struct blocking){self, call, box, errno, 0};
+        *blocking = (struct blocking){call, box, errno, 0};
         self->progress = self->stack ? 0 : (size_t)blocking;
     }
     gs_cc___on_stack(wait_on_stack, blocking);

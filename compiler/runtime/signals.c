@@ -343,8 +343,9 @@ struct signal_wait {
 static void wait_on_stack(void *argument)
 {
     struct signal_wait *wait = argument;
+    leave_stack(wait->self);
     wait->number = gs_wait_signals(wait->set, wait->deadline_ns);
-    gs_cc_state.self = wait->self;
+    return_to_stack(wait->self);
 }
 
 /* Returns the signal or -errno; 0: the caller must return. What it waits for is kept in its

@@ -32,6 +32,7 @@ struct extra *gs_cc_extra(struct thread *thread)
 
 void gs_cc_wake(struct thread *thread)
 {
+    sanitizer_release(thread);
     struct gs_thread *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
     if (stack)
         gs_thread_unpark(stack);
@@ -73,20 +74,15 @@ static bool suspend(struct thread *self, bool is_external)
     return true;
 }
 
-/* Other threads have run meanwhile, and have changed what belongs to the kernel thread. */
-static void returned_to_stack(struct thread *self, int err)
-{
-    gs_cc_state.self = self;
-    errno = err;
-}
-
 bool gs_cc_wait_until(struct thread *self, uint64_t deadline_ns, bool is_external)
 {
     if (self->stack) {
         int err = errno;
+        leave_stack(self);
         int result = gs_thread_park(deadline_ns);
         (void)result; /* the caller looks at what it waits for, and at the clock */
-        returned_to_stack(self, err);
+        return_to_stack(self);
+        errno = err;
         return false;
     }
     if (deadline_ns != GS_NEVER)
@@ -104,9 +100,11 @@ static int wait_on_stack(struct thread *self, int fd, unsigned direction, uint64
 {
     int err = errno;
     uint64_t until_ns = gs_cc_signals_slice(self, deadline_ns);
+    leave_stack(self);
     int result =
         direction == GS_READ ? gs_wait_readable(fd, until_ns) : gs_wait_writable(fd, until_ns);
-    returned_to_stack(self, err);
+    return_to_stack(self);
+    errno = err;
     if (result == -ETIMEDOUT && until_ns != deadline_ns)
         return 0;
     return result == -ECANCELED && !must_cancel(self) ? 0 : result;
@@ -200,6 +198,7 @@ static void free_thread(struct thread *thread)
 static void complete(struct thread *thread)
 {
     gs_resumable_end(&thread->resumable);
+    gs_cc_sanitizer_done(thread);
     uintptr_t join = atomic_exchange(&thread->join, JOIN_DONE);
     if (join == JOIN_DETACHED)
         free_thread(thread);
@@ -218,14 +217,18 @@ static void clean_up(void *thread)
     gs_cc_destroy_values(thread);
 }
 
-static void finish(struct thread *thread)
+static void free_frames(struct gs_cc_state *state, struct thread *thread)
 {
-    struct gs_cc_state *state = &gs_cc_state;
     state->suspending = 0;
     free_records(thread->record);
     thread->record = NULL;
     while (thread->environments)
         gs_cc_environment_free((char *)thread->environments + 16);
+}
+
+static void finish(struct thread *thread)
+{
+    struct gs_cc_state *state = &gs_cc_state;
     atomic_store_explicit(&thread->cancel, CANCEL_DISABLED, memory_order_relaxed);
     thread->is_exiting = true;
     bool ends_process = thread->is_first && thread->has_returned;
@@ -253,6 +256,8 @@ void gs_cc_exit(struct thread *self, void *result)
     }
     __atomic_store_n(&self->stack, NULL, __ATOMIC_RELEASE);
     gs_resumable_wake(&self->resumable);
+    leave_stack(self);
+    gs_cc_sanitizer_end_stack(STACK_SIZE);
     gs_thread_exit(NULL);
 }
 
@@ -308,11 +313,17 @@ static void step(struct gs_resumable *resumable)
     if (!state->err)
         state->err = &errno;
     *state->err = thread->err;
+    gs_cc_sanitizer_enter(thread);
     bool is_complete = thread->is_exiting;
     if (!is_complete)
         is_complete = thread->has_started ? resume_records(state, thread) : start(state, thread);
     thread->err = *state->err;
-    if (is_complete || (thread->is_exiting && !thread->stack))
+    thread->is_exiting |= is_complete;
+    bool is_over = thread->is_exiting && !thread->stack;
+    if (is_over)
+        free_frames(state, thread);
+    gs_cc_sanitizer_leave(thread);
+    if (is_over)
         finish(thread);
     state->suspending = 0;
     state->self = NULL;
@@ -324,6 +335,7 @@ static struct thread *new_thread(void *(*fn)(void *), void *argument)
     gs_resumable_init(&thread->resumable, step);
     thread->start = fn;
     thread->argument = argument;
+    gs_cc_sanitizer_new(thread);
     return thread;
 }
 
@@ -370,7 +382,8 @@ static void *run_on_stack(void *argument)
     struct stack_call call = *(struct stack_call *)argument;
     struct thread *thread = call.thread;
     gs_cc_release(argument, sizeof call);
-    gs_cc_state.self = thread;
+    gs_cc_sanitizer_begin_stack(STACK_SIZE);
+    return_to_stack(thread);
     gs_cc_state.suspending = 0;
     errno = thread->err;
     /* The calls that it makes have phases and progress of their own. */
@@ -380,6 +393,8 @@ static void *run_on_stack(void *argument)
     call.call(call.box);
     thread->progress = progress;
     thread->err = errno;
+    leave_stack(thread);
+    gs_cc_sanitizer_end_stack(STACK_SIZE);
     atomic_store(&thread->phase, PHASE_GRANTED);
     __atomic_store_n(&thread->stack, NULL, __ATOMIC_RELEASE);
     gs_resumable_wake(&thread->resumable);
@@ -460,6 +475,7 @@ static int join_until(struct thread *thread, void **ret_result, uint64_t deadlin
         if (gs_cc_wait_until(self, deadline_ns, false))
             return 0;
     }
+    sanitizer_acquire(&thread->join);
     if (ret_result)
         *ret_result = thread->argument;
     free_thread(thread);
@@ -529,8 +545,10 @@ int gs_cc_sched_yield(void)
         return sched_yield();
     if (self->stack) {
         int err = errno;
+        leave_stack(self);
         gs_thread_yield();
-        returned_to_stack(self, err);
+        return_to_stack(self);
+        errno = err;
         return 0;
     }
     if (self->phase == PHASE_NEW) {

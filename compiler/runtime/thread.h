@@ -15,6 +15,7 @@
 #define GS_COMPILER_THREAD_H
 
 #include "compiler/runtime/abi.h"
+#include "compiler/runtime/sanitizer.h"
 
 #include <errno.h>
 #include <gossamer/clock.h>
@@ -74,6 +75,9 @@ struct thread {
     bool has_started : 1, has_returned : 1, is_exiting : 1, is_first : 1;
     bool is_polling : 1; /* its stack is only used to wait for several descriptors */
     bool is_pooled : 1;  /* a kernel thread of the pool reads from a stream for it */
+#ifdef GS_CC_TSAN
+    void *fiber;
+#endif
 };
 
 enum { JOIN_NONE, JOIN_DONE, JOIN_DETACHED };
@@ -103,10 +107,12 @@ static inline void spin_lock(atomic_flag *lock)
 {
     if (__builtin_expect(atomic_flag_test_and_set_explicit(lock, memory_order_acquire), 0))
         gs_cc_spin(lock);
+    sanitizer_acquire(lock);
 }
 
 static inline void spin_unlock(atomic_flag *lock)
 {
+    sanitizer_release(lock);
     atomic_flag_clear_explicit(lock, memory_order_release);
 }
 
@@ -124,6 +130,19 @@ bool gs_cc_wait_fd(struct thread *self, int fd, unsigned direction, uint64_t dea
                    int *ret_err);
 
 void gs_cc_wake(struct thread *thread);
+
+/* Around a call by which a thread with a stack waits: other threads run meanwhile, and change what
+ * belongs to the kernel thread. */
+static inline void leave_stack(struct thread *self)
+{
+    gs_cc_sanitizer_leave(self);
+}
+
+static inline void return_to_stack(struct thread *self)
+{
+    gs_cc_sanitizer_enter(self);
+    gs_cc_state.self = self;
+}
 
 /* Begin to measure a duration, or continue: the deadline is that of the first call. */
 uint64_t gs_cc_deadline(struct thread *self, uint64_t deadline_ns);
@@ -171,6 +190,9 @@ struct extra *gs_cc_extra(struct thread *thread);
 /* Make a call in a kernel thread of the pool (blocking.c). Returns the box of the first call; NULL:
  * the caller must return. */
 void *gs_cc_in_pool(void (*call)(void *box), void *box);
+
+/* The same on a stack. */
+void gs_cc_run_in_pool(void (*call)(void *), void *argument);
 
 /* ---- Cancellation (cancel.c) ---- */
 
