@@ -1,4 +1,5 @@
 #include "compiler/plugin/convert.h"
+#include "compiler/plugin/frame_locals.h"
 #include "compiler/plugin/liveness.h"
 #include "compiler/plugin/locals.h"
 #include "compiler/plugin/record.h"
@@ -34,6 +35,7 @@ struct Wait {
     SmallVector<AllocaInst *, 4> contents;
     RecordLayout layout;
     GlobalVariable *site;
+    SmallVector<RestoredLocal, 4> locals;
 };
 
 class Converter
@@ -50,7 +52,7 @@ class Converter
     void hoistVariables();
     void split();
     void findLive(const Locals &locals);
-    void makeSites();
+    void makeSites(const Locals &locals);
     void addChecks();
     void addCheck(Wait &wait);
     void save(IRBuilder<> &builder, const Wait &wait);
@@ -97,7 +99,7 @@ void Converter::split()
         auto *call = dyn_cast<CallBase>(&instruction);
         const CallKind kind = call ? calls.kindOf(*call) : CallKind::Plain;
         if (kind != CallKind::Plain)
-            waits.push_back({call, kind == CallKind::Primitive, {}, {}, {}, {}, {}, {}});
+            waits.push_back({call, kind == CallKind::Primitive, {}, {}, {}, {}, {}, {}, {}});
     }
     for (Wait &wait : waits) {
         if (auto *call = dyn_cast<CallInst>(wait.call))
@@ -121,14 +123,19 @@ void Converter::findLive(const Locals &locals)
     }
 }
 
-void Converter::makeSites()
+void Converter::makeSites(const Locals &locals)
 {
     FunctionType *type = FunctionType::get(Type::getVoidTy(module.getContext()),
                                            {PointerType::getUnqual(module.getContext())}, false);
     resume = Function::Create(type, GlobalValue::InternalLinkage, function.getName() + ".resume",
                               module);
-    for (unsigned i = 0; i < waits.size(); i++)
-        waits[i].site = state.makeSite(*resume, *waits[i].call, i, waits[i].layout.size);
+    for (unsigned i = 0; i < waits.size(); i++) {
+        Wait &wait = waits[i];
+        const FrameLocals found(*wait.call, wait.values, wait.contents, locals.objects());
+        wait.site = state.makeSite(*resume, *wait.call, i, wait.layout.size,
+                                   found.textFor(wait.layout));
+        wait.locals = found.restored();
+    }
 }
 
 // ---- The function itself ----
@@ -189,6 +196,8 @@ BasicBlock *Converter::restore(const Wait &wait, ValueToValueMapTy &map)
         builder.CreateMemCpy(map[wait.contents[i]], wait.contents[i]->getAlign(),
                              state.field(builder, record, wait.layout.contents[i]), Align(8),
                              wait.layout.sizeOf(*wait.contents[i]));
+    for (const RestoredLocal &local : wait.locals)
+        cc::describe(local, *restored[local.value].back().second, *block, map);
     state.freeRecord(builder, record);
     if (!wait.isPrimitive && !wait.call->use_empty())
         restored[wait.call].push_back({block, state.loadResult(builder, wait.call->getType())});
@@ -235,12 +244,12 @@ void Converter::returnThroughState(ValueToValueMapTy &map)
     }
 }
 
-// What is restored exists from the start of the function, not from where its scope begins.
-static void removeLifetimes(Value &variable)
+// The function may continue in the middle of a scope.
+static void removeLifetimes(Function &function)
 {
-    for (User *user : make_early_inc_range(variable.users()))
-        if (auto *marker = cast<Instruction>(user); marker->isLifetimeStartOrEnd())
-            marker->eraseFromParent();
+    for (Instruction &instruction : make_early_inc_range(instructions(function)))
+        if (instruction.isLifetimeStartOrEnd())
+            instruction.eraseFromParent();
 }
 
 // The clone of a function has the result of the resume function, so its body moves there.
@@ -266,9 +275,7 @@ void Converter::makeResume()
         builder.CreateSwitch(state.loadIndex(builder, resume->getArg(0)), never, waits.size());
     for (unsigned i = 0; i < waits.size(); i++)
         dispatch->addCase(builder.getInt32(i), restore(waits[i], map));
-    for (const Wait &wait : waits)
-        for (AllocaInst *variable : wait.contents)
-            removeLifetimes(*map[variable]);
+    removeLifetimes(*resume);
     joinValues(map);
     returnThroughState(map);
     clone->setSubprogram(nullptr);
@@ -317,7 +324,7 @@ Converted Converter::convert(bool useEnvironment)
         blocks.push_back(wait.resume);
     locals.place(blocks);
     findLive(locals);
-    makeSites();
+    makeSites(locals);
     const Converted result = describe(locals);
     addChecks();
     makeResume();

@@ -1,4 +1,5 @@
 #include "compiler/plugin/locals.h"
+#include "compiler/plugin/frame_locals.h"
 #include "compiler/plugin/known.h"
 #include "compiler/plugin/source_names.h"
 
@@ -233,9 +234,10 @@ void Locals::moveToEnvironment(ArrayRef<AllocaInst *> chosen)
         {builder.getInt64(0)}, "environment");
     uint64_t end = 0;
     for (AllocaInst *variable : chosen) {
-        moved.push_back({sourceNameOf(*variable), placeOfVariable(*variable), sizeOf(*variable),
-                         escapes(*variable, *variable)});
         end = alignTo(end, variable->getAlign());
+        const DILocalVariable *source = describeInBlock(*variable, *environment, end);
+        moved.push_back({sourceNameOf(*variable), placeOfVariable(*variable), sizeOf(*variable),
+                         escapes(*variable, *variable), source, environment, end});
         auto *address = GetElementPtrInst::CreateInBounds(
             builder.getInt8Ty(), environment, {builder.getInt64(end)}, variable->getName(),
             variable->getIterator());

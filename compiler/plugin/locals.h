@@ -8,6 +8,7 @@
 #include "compiler/plugin/calls.h"
 
 #include <llvm/ADT/BitVector.h>
+#include <llvm/IR/DebugInfoMetadata.h>
 #include <llvm/IR/Instructions.h>
 #include <map>
 #include <string>
@@ -24,6 +25,9 @@ struct Object {
     std::string name, place;
     uint64_t size;
     bool isKnownOutside; // its address is, so that it must not move
+    const llvm::DILocalVariable *variable; // nullptr: none of the source
+    const llvm::Instruction *block;        // where it is, at this offset
+    uint64_t offset;
 };
 
 class Locals

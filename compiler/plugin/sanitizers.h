@@ -8,7 +8,8 @@ namespace cc
 {
 
 // The state of a kernel thread is used by all its threads in turn, which the thread sanitizer would
-// take for a race. Runs directly before the sanitizers: earlier passes may lose the mark.
+// take for a race; and so would it the runtime's and the library's own data, by functions of libc
+// that they call. Runs directly before the sanitizers: earlier passes may lose the mark.
 class LeaveStateAlone : public llvm::PassInfoMixin<LeaveStateAlone>
 {
   public:

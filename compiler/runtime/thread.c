@@ -2,6 +2,7 @@
 #include "compiler/runtime/thread.h"
 #include "compiler/runtime/memory.h"
 #include "compiler/runtime/signals.h"
+#include "compiler/runtime/threads.h"
 
 #include <gossamer/io.h>
 #include <pthread.h>
@@ -191,7 +192,7 @@ static void free_thread(struct thread *thread)
         free(thread->extra->locals);
         gs_cc_release(thread->extra, sizeof *thread->extra);
     }
-    gs_cc_release(thread, sizeof *thread);
+    gs_cc_thread_release(thread);
 }
 
 /* Its worker does not touch it any more when it is done: whoever joins it frees it. */
@@ -246,6 +247,13 @@ static void finish(struct thread *thread)
         complete(thread);
 }
 
+static void end_stack(struct thread *self)
+{
+    gs_cc_sanitizer_leave_stack(self, true);
+    gs_cc_sanitizer_leave(self);
+    gs_cc_sanitizer_end_stack(self, STACK_SIZE);
+}
+
 void gs_cc_exit(struct thread *self, void *result)
 {
     self->argument = result;
@@ -256,8 +264,7 @@ void gs_cc_exit(struct thread *self, void *result)
     }
     __atomic_store_n(&self->stack, NULL, __ATOMIC_RELEASE);
     gs_resumable_wake(&self->resumable);
-    leave_stack(self);
-    gs_cc_sanitizer_end_stack(STACK_SIZE);
+    end_stack(self);
     gs_thread_exit(NULL);
 }
 
@@ -299,6 +306,20 @@ static bool start(struct gs_cc_state *state, struct thread *thread)
     return true;
 }
 
+/* Returns whether its calls are over, and it waits for none. */
+static bool go_on(struct thread *thread)
+{
+    struct gs_cc_state *state = &gs_cc_state;
+    if (!thread->is_exiting)
+        thread->is_exiting |=
+            thread->has_started ? resume_records(state, thread) : start(state, thread);
+    thread->err = *state->err;
+    if (!thread->is_exiting || thread->stack)
+        return false;
+    free_frames(state, thread);
+    return true;
+}
+
 static void step(struct gs_resumable *resumable)
 {
     struct gs_cc_state *state = &gs_cc_state;
@@ -314,14 +335,7 @@ static void step(struct gs_resumable *resumable)
         state->err = &errno;
     *state->err = thread->err;
     gs_cc_sanitizer_enter(thread);
-    bool is_complete = thread->is_exiting;
-    if (!is_complete)
-        is_complete = thread->has_started ? resume_records(state, thread) : start(state, thread);
-    thread->err = *state->err;
-    thread->is_exiting |= is_complete;
-    bool is_over = thread->is_exiting && !thread->stack;
-    if (is_over)
-        free_frames(state, thread);
+    bool is_over = gs_cc_sanitizer_run(thread, go_on);
     gs_cc_sanitizer_leave(thread);
     if (is_over)
         finish(thread);
@@ -331,7 +345,7 @@ static void step(struct gs_resumable *resumable)
 
 static struct thread *new_thread(void *(*fn)(void *), void *argument)
 {
-    struct thread *thread = memset(gs_cc_allocate(sizeof *thread), 0, sizeof *thread);
+    struct thread *thread = memset(gs_cc_thread_allocate(), 0, sizeof *thread);
     gs_resumable_init(&thread->resumable, step);
     thread->start = fn;
     thread->argument = argument;
@@ -382,7 +396,7 @@ static void *run_on_stack(void *argument)
     struct stack_call call = *(struct stack_call *)argument;
     struct thread *thread = call.thread;
     gs_cc_release(argument, sizeof call);
-    gs_cc_sanitizer_begin_stack(STACK_SIZE);
+    gs_cc_sanitizer_begin_stack(thread, STACK_SIZE);
     return_to_stack(thread);
     gs_cc_state.suspending = 0;
     errno = thread->err;
@@ -393,8 +407,7 @@ static void *run_on_stack(void *argument)
     call.call(call.box);
     thread->progress = progress;
     thread->err = errno;
-    leave_stack(thread);
-    gs_cc_sanitizer_end_stack(STACK_SIZE);
+    end_stack(thread);
     atomic_store(&thread->phase, PHASE_GRANTED);
     __atomic_store_n(&thread->stack, NULL, __ATOMIC_RELEASE);
     gs_resumable_wake(&thread->resumable);
@@ -405,7 +418,7 @@ void gs_cc___on_stack(void (*call)(void *), void *box)
 {
     struct thread *self = thread_self();
     if (!self || self->stack) {
-        call(box);
+        gs_cc_sanitizer_call(call, box);
         return;
     }
     if (self->phase == PHASE_GRANTED) {

@@ -75,8 +75,11 @@ struct thread {
     bool has_started : 1, has_returned : 1, is_exiting : 1, is_first : 1;
     bool is_polling : 1; /* its stack is only used to wait for several descriptors */
     bool is_pooled : 1;  /* a kernel thread of the pool reads from a stream for it */
-#ifdef GS_CC_TSAN
-    void *fiber;
+#if defined GS_CC_ASAN || defined GS_CC_TSAN
+    void *fiber, *own_stack;
+    char *end_of_stack;
+    size_t stack_size;
+    void *fake;
 #endif
 };
 
@@ -135,12 +138,14 @@ void gs_cc_wake(struct thread *thread);
  * belongs to the kernel thread. */
 static inline void leave_stack(struct thread *self)
 {
+    gs_cc_sanitizer_leave_stack(self, false);
     gs_cc_sanitizer_leave(self);
 }
 
 static inline void return_to_stack(struct thread *self)
 {
     gs_cc_sanitizer_enter(self);
+    gs_cc_sanitizer_enter_stack(self);
     gs_cc_state.self = self;
 }
 
