@@ -275,6 +275,7 @@ void Converter::makeResume()
         builder.CreateSwitch(state.loadIndex(builder, resume->getArg(0)), never, waits.size());
     for (unsigned i = 0; i < waits.size(); i++)
         dispatch->addCase(builder.getInt32(i), restore(waits[i], map));
+    moveDeclarations(*begin, *entry);
     removeLifetimes(*resume);
     joinValues(map);
     returnThroughState(map);

@@ -187,15 +187,28 @@ static Metadata *mapped(ValueToValueMapTy &map, Metadata *node)
 void describe(const RestoredLocal &local, Value &restored, BasicBlock &code, ValueToValueMapTy &map)
 {
     auto *variable = dyn_cast_or_null<DILocalVariable>(mapped(map, local.variable));
-    if (!variable)
+    auto *location = dyn_cast_or_null<DILocation>(mapped(map, local.location));
+    if (variable && !location && !local.location->getInlinedAt())
+        location = DILocation::get(code.getContext(), local.location->getLine(), 0,
+                                   variable->getScope());
+    if (!variable || !location)
         return;
     LLVMContext &context = code.getContext();
     DIBuilder builder(*code.getModule(), false);
     DIExpression *expression =
         local.isInBlock ? inBlock(context, local.offset) : DIExpression::get(context, {});
-    builder.insertDbgValueIntrinsic(
-        &restored, variable, expression,
-        DILocation::get(context, local.location->getLine(), 0, variable->getScope()), &code);
+    builder.insertDbgValueIntrinsic(&restored, variable, expression, location, &code);
+}
+
+void moveDeclarations(BasicBlock &from, BasicBlock &to)
+{
+    for (Instruction &instruction : from)
+        for (DbgVariableRecord &record :
+             make_early_inc_range(filterDbgVars(instruction.getDbgRecordRange())))
+            if (record.isDbgDeclare()) {
+                record.removeFromParent();
+                to.insertDbgRecordBefore(&record, to.getTerminator()->getIterator());
+            }
 }
 
 } // namespace cc

@@ -51,6 +51,10 @@ llvm::DILocalVariable *describeInBlock(llvm::AllocaInst &variable, llvm::Instruc
 void describe(const RestoredLocal &local, llvm::Value &restored, llvm::BasicBlock &code,
               llvm::ValueToValueMapTy &map);
 
+// Move what debuggers are told of variables in memory to the end of a block of code that is always
+// executed.
+void moveDeclarations(llvm::BasicBlock &from, llvm::BasicBlock &to);
+
 } // namespace cc
 
 #endif

@@ -32,6 +32,12 @@ void __tsan_ignore_thread_end(void);
 /* Read by the library (src/thread/report.c): its switches are known to the sanitizer. */
 const char gs_cc_tells_tsan __attribute__((visibility("default"))) = 1;
 
+/* A child of a fork may use the pool of kernel threads, too. */
+__attribute__((weak, visibility("default"))) const char *__tsan_default_options(void)
+{
+    return "die_after_fork=0";
+}
+
 /* The worker itself. What it does on its own is no access of the program's. */
 static _Thread_local void *native;
 

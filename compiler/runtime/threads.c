@@ -14,22 +14,22 @@
 
 #define SLAB_SIZE ((size_t)64 << 10)
 
-struct slab {
-    struct slab *next;
+struct gs_cc_slab {
+    struct gs_cc_slab *next;
     unsigned used; /* places from the first on that were in use at some time */
     struct thread at[];
 };
-#define PLACES ((SLAB_SIZE - sizeof(struct slab)) / sizeof(struct thread))
+#define PLACES ((SLAB_SIZE - sizeof(struct gs_cc_slab)) / sizeof(struct thread))
 
-_Atomic(struct slab *) gs_cc_slabs;
+_Atomic(struct gs_cc_slab *) gs_cc_slabs;
 
 static _Thread_local struct thread *free_threads;
-static _Thread_local struct slab *slab;
+static _Thread_local struct gs_cc_slab *slab;
 
 static __attribute__((noinline)) struct thread *cut(void)
 {
     if (!slab || slab->used == PLACES) {
-        struct slab *more = calloc(1, SLAB_SIZE);
+        struct gs_cc_slab *more = calloc(1, SLAB_SIZE);
         if (!more) {
             fputs("gossamer cc: no memory for a thread\n", stderr);
             abort();
@@ -178,7 +178,7 @@ void gs_cc_dump(int fd)
     const struct thread *self = thread_self();
     if (!groups)
         return;
-    for (struct slab *at = atomic_load(&gs_cc_slabs); at; at = at->next)
+    for (struct gs_cc_slab *at = atomic_load(&gs_cc_slabs); at; at = at->next)
         for (unsigned i = 0; i < at->used; i++)
             if (at->at[i].resumable.resume && &at->at[i] != self)
                 add(groups, &count, &at->at[i]);
