@@ -346,6 +346,27 @@ static int link_program(struct arguments *arguments)
     return status;
 }
 
+/* An object of objects has the bitcode of all, or none: the machine code of one without would be
+ * missing in the program. */
+static int link_objects(struct arguments *arguments)
+{
+    int status = compile_all(arguments);
+    if (!status)
+        status = link_natively(arguments, NULL);
+    bool has_bitcode = true;
+    for (size_t i = 0; i < arguments->count; i++)
+        if (arguments->words[i].kind == WORD_OBJECT)
+            has_bitcode &= cc_is_bitcode_object(arguments->words[i].text);
+    if (status || has_bitcode)
+        return status;
+    struct words command = {0};
+    cc_words_add(&command, "objcopy");
+    cc_words_add(&command, "--remove-section=.llvm.lto");
+    cc_words_add(&command, "--remove-section=.llvmbc");
+    cc_words_add(&command, arguments->output);
+    return cc_run(&command, NULL);
+}
+
 static void print_help(void)
 {
     puts("Usage: gossamer cc [OPTION...] FILE...\n\n"
@@ -387,5 +408,5 @@ int gs_cc_main_command(int argc, char **argv)
     status = make_temporary();
     if (status)
         return status;
-    return arguments.is_partial ? link_natively(&arguments, NULL) : link_program(&arguments);
+    return arguments.is_partial ? link_objects(&arguments) : link_program(&arguments);
 }

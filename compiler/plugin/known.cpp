@@ -51,6 +51,7 @@ const Known Table[] = {
     {"sigsuspend", true, 0, 0},
     {"__waiting_loop", true, 0, 0},
     {"flock", true, 0, 0},
+    {"__lock_record", true, 0, 0},
     {"fork", true, 0, 0},
     {"vfork", true, 0, 0},
     {"daemon", true, 0, 0},
@@ -61,12 +62,12 @@ const Known Table[] = {
     {"sigprocmask", false, 1 << 1 | 1 << 2, 0},
     {"pthread_sigmask", false, 1 << 1 | 1 << 2, 0},
     // Descriptors.
-    {"open", false, 0, 0},
-    {"open64", false, 0, 0},
-    {"openat", false, 0, 0},
-    {"openat64", false, 0, 0},
-    {"fopen", false, 0, 0},
-    {"fopen64", false, 0, 0},
+    {"open", true, 1 << 0, 0},
+    {"open64", true, 1 << 0, 0},
+    {"openat", true, 1 << 1, 0},
+    {"openat64", true, 1 << 1, 0},
+    {"fopen", true, 1 << 0, 0},
+    {"fopen64", true, 1 << 0, 0},
     {"popen", false, 0, 0},
     {"eventfd", false, 0, 0},
     {"timerfd_create", false, 0, 0},
@@ -275,8 +276,8 @@ bool isBlocking(llvm::StringRef name)
 // What sanitizers add to the program calls nothing of it.
 static bool isOfSanitizer(llvm::StringRef name)
 {
-    static const llvm::StringRef prefixes[] = {"__asan_",      "__tsan_", "__ubsan_", "__lsan_",
-                                               "__sanitizer_", "__cfi_"};
+    static const llvm::StringRef prefixes[] = {"__asan_", "__tsan_",      "__ubsan_",
+                                               "__lsan_", "__sanitizer_", "__cfi_"};
     return llvm::any_of(prefixes, [&](llvm::StringRef prefix) { return name.starts_with(prefix); });
 }
 

@@ -57,7 +57,7 @@ def test_a_sanitizer_finds_faults_behind_a_wait_and_no_others(
     )
     assert "stack, because" not in report.read_text().replace("because it is variadic", "")
     done = run(program)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n4\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "103\n4\n", "")
     for fault, said in FAULTS[sanitizer].items():
         done = run(program, fault)
         assert said in done.stderr
@@ -111,7 +111,7 @@ def test_gdb_shows_lines_and_variables_behind_a_wait(tmp_path: Path) -> None:
     )
     assert re.search(rf"#0 +get \(client=0x\w+, want=7\) at .*parked\.c:{here}", said), said
     assert "byte = 97 'a'" in said
-    assert 'name = 0x' in said
+    assert "name = 0x" in said
     assert '"first"' in said
     assert re.search(r'line = "a line"', said), said
 
@@ -151,4 +151,6 @@ def test_a_dump_names_compiled_threads_and_their_calls(tmp_path: Path) -> None:
 def test_functions_that_resume_have_names_for_perf(tmp_path: Path) -> None:
     program = compile_program("parked.c", tmp_path, "-O0")
     symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
-    assert {"get", "get.resume", "work.resume"} <= {line.split()[-1] for line in symbols.splitlines()}
+    assert {"get", "get.resume", "work.resume"} <= {
+        line.split()[-1] for line in symbols.splitlines()
+    }
