@@ -32,10 +32,10 @@ struct arguments {
     struct word *words;
     size_t count;
     unsigned sources, inputs;
-    bool links;      /* the command makes a program */
-    bool compiles;   /* it makes objects */
-    bool is_shared;  /* it would make a shared library */
-    bool is_partial; /* it makes an object of objects */
+    bool links;          /* the command makes a program */
+    bool compiles;       /* it makes objects */
+    bool is_shared;      /* it would make a shared library */
+    bool is_partial;     /* it makes an object of objects */
     unsigned sanitizers; /* enum sanitizer: several */
     const char *output, *level;
     struct words reports;

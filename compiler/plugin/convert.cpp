@@ -132,8 +132,8 @@ void Converter::makeSites(const Locals &locals)
     for (unsigned i = 0; i < waits.size(); i++) {
         Wait &wait = waits[i];
         const FrameLocals found(*wait.call, wait.values, wait.contents, locals.objects());
-        wait.site = state.makeSite(*resume, *wait.call, i, wait.layout.size,
-                                   found.textFor(wait.layout));
+        wait.site =
+            state.makeSite(*resume, *wait.call, i, wait.layout.size, found.textFor(wait.layout));
         wait.locals = found.restored();
     }
 }
@@ -275,7 +275,11 @@ void Converter::makeResume()
         builder.CreateSwitch(state.loadIndex(builder, resume->getArg(0)), never, waits.size());
     for (unsigned i = 0; i < waits.size(); i++)
         dispatch->addCase(builder.getInt32(i), restore(waits[i], map));
-    moveDeclarations(*begin, *entry);
+    SmallPtrSet<const Value *, 8> contents;
+    for (const Wait &wait : waits)
+        for (AllocaInst *variable : wait.contents)
+            contents.insert(map[variable]);
+    moveDeclarations(*begin, *entry, [&](const Value *at) { return contents.contains(at); });
     removeLifetimes(*resume);
     joinValues(map);
     returnThroughState(map);

@@ -131,8 +131,7 @@ FrameLocals::FrameLocals(const CallBase &call, ArrayRef<Value *> values,
 static std::string line(const DILocalVariable &variable, uint64_t at)
 {
     const std::string type = typeName(variable.getType());
-    return type.empty() ? ""
-                        : variable.getName().str() + "\t" + type + "\t" + std::to_string(at);
+    return type.empty() ? "" : variable.getName().str() + "\t" + type + "\t" + std::to_string(at);
 }
 
 std::string FrameLocals::textFor(const RecordLayout &layout) const
@@ -189,8 +188,8 @@ void describe(const RestoredLocal &local, Value &restored, BasicBlock &code, Val
     auto *variable = dyn_cast_or_null<DILocalVariable>(mapped(map, local.variable));
     auto *location = dyn_cast_or_null<DILocation>(mapped(map, local.location));
     if (variable && !location && !local.location->getInlinedAt())
-        location = DILocation::get(code.getContext(), local.location->getLine(), 0,
-                                   variable->getScope());
+        location =
+            DILocation::get(code.getContext(), local.location->getLine(), 0, variable->getScope());
     if (!variable || !location)
         return;
     LLVMContext &context = code.getContext();
@@ -200,15 +199,20 @@ void describe(const RestoredLocal &local, Value &restored, BasicBlock &code, Val
     builder.insertDbgValueIntrinsic(&restored, variable, expression, location, &code);
 }
 
-void moveDeclarations(BasicBlock &from, BasicBlock &to)
+void moveDeclarations(BasicBlock &from, BasicBlock &to,
+                      function_ref<bool(const Value *)> isRestored)
 {
     for (Instruction &instruction : from)
         for (DbgVariableRecord &record :
-             make_early_inc_range(filterDbgVars(instruction.getDbgRecordRange())))
-            if (record.isDbgDeclare()) {
-                record.removeFromParent();
+             make_early_inc_range(filterDbgVars(instruction.getDbgRecordRange()))) {
+            if (!record.isDbgDeclare())
+                continue;
+            record.removeFromParent();
+            if (record.getVariable()->isParameter() && !isRestored(record.getAddress()))
+                record.deleteRecord();
+            else
                 to.insertDbgRecordBefore(&record, to.getTerminator()->getIterator());
-            }
+        }
 }
 
 } // namespace cc

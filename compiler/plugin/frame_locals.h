@@ -52,8 +52,9 @@ void describe(const RestoredLocal &local, llvm::Value &restored, llvm::BasicBloc
               llvm::ValueToValueMapTy &map);
 
 // Move what debuggers are told of variables in memory to the end of a block of code that is always
-// executed.
-void moveDeclarations(llvm::BasicBlock &from, llvm::BasicBlock &to);
+// executed. A parameter that is not restored has no value any more.
+void moveDeclarations(llvm::BasicBlock &from, llvm::BasicBlock &to,
+                      llvm::function_ref<bool(const llvm::Value *)> isRestored);
 
 } // namespace cc
 

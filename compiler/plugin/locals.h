@@ -24,7 +24,7 @@ using ResumeBlocks = llvm::ArrayRef<llvm::BasicBlock *>;
 struct Object {
     std::string name, place;
     uint64_t size;
-    bool isKnownOutside; // its address is, so that it must not move
+    bool isKnownOutside;                   // its address is, so that it must not move
     const llvm::DILocalVariable *variable; // nullptr: none of the source
     const llvm::Instruction *block;        // where it is, at this offset
     uint64_t offset;

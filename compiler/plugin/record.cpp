@@ -53,7 +53,8 @@ State::State(Module &module) : module(module), pointer(PointerType::getUnqual(mo
 {
     LLVMContext &context = module.getContext();
     Type *const number = Type::getInt32Ty(context);
-    siteType = StructType::get(context, {pointer, number, number, pointer, pointer, pointer, pointer});
+    siteType =
+        StructType::get(context, {pointer, number, number, pointer, pointer, pointer, pointer});
     state = module.getGlobalVariable("gs_cc_state");
     if (state)
         return;
@@ -91,7 +92,12 @@ static std::string placeOf(const CallBase &call)
     const DebugLoc &location = call.getDebugLoc();
     if (!location)
         return "";
-    return location->getFilename().str() + ":" + std::to_string(location.getLine());
+    std::string place = location->getFilename().str() + ":" + std::to_string(location.getLine());
+    for (const DILocation *at = location.get(); const DILocation *caller = at->getInlinedAt();
+         at = caller)
+        place += " in " + at->getScope()->getSubprogram()->getName().str() + ", inlined at " +
+                 caller->getFilename().str() + ":" + std::to_string(caller->getLine());
+    return place;
 }
 
 GlobalVariable *State::makeSite(Function &resume, const CallBase &call, unsigned index,

@@ -12,14 +12,20 @@ using namespace llvm;
 namespace cc
 {
 
-static bool isState(const Value &address)
+static bool isStateItself(const Value *object)
 {
-    const Value *object = getUnderlyingObject(&address, 0);
     if (const auto *call = dyn_cast<IntrinsicInst>(object))
         if (call->getIntrinsicID() == Intrinsic::threadlocal_address)
             object = call->getArgOperand(0);
     const auto *variable = dyn_cast<GlobalVariable>(object);
     return variable && variable->isThreadLocal() && variable->getName().starts_with(RuntimePrefix);
+}
+
+static bool isState(const Value &address)
+{
+    SmallVector<const Value *, 4> objects;
+    getUnderlyingObjects(&address, objects, nullptr, 0);
+    return all_of(objects, isStateItself);
 }
 
 static bool isOfRuntime(const Instruction &instruction)

@@ -276,6 +276,7 @@ static bool resume_records(struct gs_cc_state *state, struct thread *thread)
     struct gs_cc_record *record = thread->record;
     while (record) {
         struct gs_cc_record *caller = record->caller;
+        thread->record = caller; /* for dumps: the record ends now */
         record->site->resume(record);
         if (state->suspending) {
             thread->record = state->first ? state->first : caller;

@@ -96,7 +96,7 @@ def gdb(program: Path, *commands: str) -> str:
 @HAS_GDB
 def test_gdb_shows_lines_and_variables_behind_a_wait(tmp_path: Path) -> None:
     program = compile_program("parked.c", tmp_path, "-O0")
-    here, calls = line_of("parked.c", "/* here */"), line_of("parked.c", "/* calls */")
+    here, end = line_of("parked.c", "/* here */"), line_of("parked.c", "sum + line")
     said = gdb(
         program,
         f"break parked.c:{here}",
@@ -104,16 +104,16 @@ def test_gdb_shows_lines_and_variables_behind_a_wait(tmp_path: Path) -> None:
         "backtrace 1",
         "info args",
         "info locals",
-        f"tbreak parked.c:{calls}",
+        "delete",
+        f"break parked.c:{end}",
         "continue",
-        "next",
         "info locals",
     )
     assert re.search(rf"#0 +get \(client=0x\w+, want=7\) at .*parked\.c:{here}", said), said
     assert "byte = 97 'a'" in said
-    assert "name = 0x" in said
-    assert '"first"' in said
-    assert re.search(r'line = "a line"', said), said
+    assert re.search(r'^client = {number = 41, name = 0x\w+ "first"}$', said, re.M), said
+    assert re.search(r'^line = "a line", ', said, re.M), said
+    assert re.search(r"^sum = \d+$", said, re.M), said
 
 
 @HAS_GDB
@@ -131,7 +131,8 @@ def test_the_script_shows_the_calls_of_a_parked_thread_with_variables(
     assert re.search(r"^ +want = 7$", shown, re.M), said
     assert re.search(r"^ +sum = 5$", shown, re.M), said
     assert re.search(r'^ +client = {number = 41, name = 0x\w+ "first"}$', shown, re.M), said
-    assert re.search(r'^ +line = "a line", ', shown, re.M), said
+    if level == "-O0":  # otherwise what is needed of it is a constant
+        assert re.search(r'^ +line = "a line", ', shown, re.M), said
 
 
 @HAS_GDB

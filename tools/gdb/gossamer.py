@@ -96,12 +96,13 @@ class Process:
         symbol = gdb.lookup_global_symbol("gs_cc_slabs")
         if not symbol:
             return
+        running = _running_compiled()
         slab = gdb.Value(int(symbol.value())).cast(gdb.lookup_type("struct gs_cc_slab").pointer())
         while int(slab):
             for i in range(int(slab["used"])):
                 value = slab["at"][i]
                 if int(value["resumable"]["resume"]):
-                    yield CompiledThread(value)
+                    yield CompiledThread(value, running.get(int(value.address)))
             slab = slab["next"]
 
     def all(self) -> Iterator["Thread | CompiledThread"]:
@@ -225,27 +226,27 @@ class Thread:
 class CompiledThread:
     """A thread that `gossamer cc` has compiled."""
 
-    tid = None  # it does not run, as far as this script knows
-
-    def __init__(self, value: gdb.Value) -> None:
-        """Read it."""
-        self._value = value
+    def __init__(self, value: gdb.Value, tid: int | None) -> None:
+        """Read it; tid: of the kernel thread that runs it."""
+        self._value, self.tid = value, tid
         self.address = int(value.address)
         self.name = _string(value["extra"]["name"]) if int(value["extra"]) else ""
         self._record = int(value["record"])
 
     def what(self) -> str:
         """Return the call that it waits in; empty if that is not known."""
-        call = self._site(self._record)["callee"] if self._record else None
+        call = self._site(self._record)["callee"] if self._record and not self.tid else None
         return _string(call) if call and int(call) else ""
 
     def state(self, _now_ns: int) -> str:
         """Describe what it waits for."""
         value, fd = self._value, int(self._value["resumable"]["fd"])
+        if self.tid is not None:
+            return f"compiled, runs in kernel thread {self.tid}"
         if int(value["stack"]):
             return f"compiled, on the stack of thread {int(value['stack']):#x}"
         if not self._record:
-            return "compiled, runs" if value["has_started"] else "compiled, has not started"
+            return "compiled, is ready" if value["has_started"] else "compiled, has not started"
         at = f" at descriptor {fd}" if fd >= 0 else ""
         return f"compiled, waits for {self.what() or 'a call'}{at}"
 
@@ -256,6 +257,8 @@ class CompiledThread:
     def calls(self) -> Iterator[str]:
         """Yield lines: the calls that wait, the innermost first, each with its variables."""
         at, level = self._record, 0
+        if self.tid:
+            yield f"runs in kernel thread {self.tid}; the calls around that:"
         if at and self.what():
             yield f"#{level}  {self.what()}"
             level += 1
@@ -286,6 +289,19 @@ class CompiledThread:
             except gdb.error as error:
                 shown = f"<{error}>"
             yield f"        {name} = {shown}"
+
+
+def _running_compiled() -> dict[int, int]:
+    """Return which compiled threads run, with the numbers of their kernel threads."""
+    before, running = gdb.selected_thread(), {}
+    for thread in gdb.selected_inferior().threads():
+        thread.switch()
+        try:
+            running[int(gdb.parse_and_eval("gs_cc_state.self"))] = thread.ptid[1] or thread.ptid[2]
+        except gdb.error:  # its thread-local variables cannot be read
+            continue
+    before.switch()
+    return running
 
 
 def _type(text: str) -> gdb.Type:
