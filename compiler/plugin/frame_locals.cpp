@@ -115,14 +115,14 @@ FrameLocals::FrameLocals(const CallBase &call, ArrayRef<Value *> values,
                 locals.push_back({value, const_cast<DILocalVariable *>(object.variable),
                                   DILocation::get(call.getContext(), object.variable->getLine(), 0,
                                                   object.variable->getScope()),
-                                  true, object.offset});
+                                  true, object.offset, object.slot});
         SmallVector<DbgVariableIntrinsic *, 1> none;
         SmallVector<DbgVariableRecord *, 4> records;
         findDbgUsers(none, value, &records);
         for (DbgVariableRecord *record : records)
             if (DILocalVariable *variable = variableOf(*record, *value);
                 variable && hasValue(call, *record, *value, records)) {
-                locals.push_back({value, variable, record->getDebugLoc(), false, 0});
+                locals.push_back({value, variable, record->getDebugLoc(), false, 0, nullptr});
                 break;
             }
     }
@@ -159,7 +159,28 @@ static DIExpression *inBlock(LLVMContext &context, uint64_t offset)
     return DIExpression::get(context, {dwarf::DW_OP_plus_uconst, offset, dwarf::DW_OP_deref});
 }
 
-DILocalVariable *describeInBlock(AllocaInst &variable, Instruction &block, uint64_t offset)
+AllocaInst *addSlot(Instruction &block)
+{
+    const Function &function = *block.getFunction();
+    if (!function.hasOptNone() || !function.getSubprogram())
+        return nullptr;
+    auto *slot = new AllocaInst(block.getType(), 0, "environment.slot", block.getIterator());
+    new StoreInst(&block, slot, block.getNextNode()->getIterator());
+    return slot;
+}
+
+// The slot has the address of the block.
+static void declareInSlot(AllocaInst &slot, DILocalVariable *variable, uint64_t offset,
+                          const DILocation *location)
+{
+    DIBuilder builder(*slot.getModule(), false);
+    DIExpression *expression = DIExpression::get(
+        slot.getContext(), {dwarf::DW_OP_deref, dwarf::DW_OP_plus_uconst, offset});
+    builder.insertDeclare(&slot, variable, expression, location, slot.getNextNode());
+}
+
+DILocalVariable *describeInBlock(AllocaInst &variable, Instruction &block, AllocaInst *slot,
+                                 uint64_t offset)
 {
     DILocalVariable *result = nullptr;
     DIBuilder builder(*block.getModule(), false);
@@ -169,9 +190,12 @@ DILocalVariable *describeInBlock(AllocaInst &variable, Instruction &block, uint6
         // Scopes of functions that were inlined have a place of their own.
         if (!declared->getDebugLoc().getInlinedAt())
             result = declared->getVariable();
-        builder.insertDbgValueIntrinsic(&block, declared->getVariable(),
-                                        inBlock(block.getContext(), offset),
-                                        declared->getDebugLoc().get(), block.getNextNode());
+        if (slot)
+            declareInSlot(*slot, declared->getVariable(), offset, declared->getDebugLoc().get());
+        else
+            builder.insertDbgValueIntrinsic(&block, declared->getVariable(),
+                                            inBlock(block.getContext(), offset),
+                                            declared->getDebugLoc().get(), block.getNextNode());
         declared->eraseFromParent();
     }
     return result;
@@ -185,6 +209,10 @@ static Metadata *mapped(ValueToValueMapTy &map, Metadata *node)
 
 void describe(const RestoredLocal &local, Value &restored, BasicBlock &code, ValueToValueMapTy &map)
 {
+    if (local.slot) {
+        new StoreInst(&restored, map[local.slot], &code);
+        return;
+    }
     auto *variable = dyn_cast_or_null<DILocalVariable>(mapped(map, local.variable));
     auto *location = dyn_cast_or_null<DILocation>(mapped(map, local.location));
     if (variable && !location && !local.location->getInlinedAt())
@@ -208,7 +236,8 @@ void moveDeclarations(BasicBlock &from, BasicBlock &to,
             if (!record.isDbgDeclare())
                 continue;
             record.removeFromParent();
-            if (record.getVariable()->isParameter() && !isRestored(record.getAddress()))
+            if (record.getVariable()->isParameter() &&
+                record.getExpression()->getNumElements() == 0 && !isRestored(record.getAddress()))
                 record.deleteRecord();
             else
                 to.insertDbgRecordBefore(&record, to.getTerminator()->getIterator());

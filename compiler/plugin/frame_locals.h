@@ -21,6 +21,7 @@ struct RestoredLocal {
     llvm::DILocation *location;
     bool isInBlock;
     uint64_t offset;
+    llvm::AllocaInst *slot; // of the block
 };
 
 class FrameLocals
@@ -41,10 +42,14 @@ class FrameLocals
     llvm::SmallVector<RestoredLocal, 4> locals;
 };
 
+// Without optimisation, debuggers find the block by a variable of the frame: the code generator
+// describes a value wrongly that it has put there. Returns nullptr if it is not needed.
+llvm::AllocaInst *addSlot(llvm::Instruction &block);
+
 // Tell debuggers that the variable is in the block from here on. Returns it; nullptr: it is none of
 // the source.
 llvm::DILocalVariable *describeInBlock(llvm::AllocaInst &variable, llvm::Instruction &block,
-                                       uint64_t offset);
+                                       llvm::AllocaInst *slot, uint64_t offset);
 
 // Tell debuggers that the variable has been restored at the end of the block of code. map: from the
 // function to the one that resumes, which has variables of its own.

@@ -232,12 +232,13 @@ void Locals::moveToEnvironment(ArrayRef<AllocaInst *> chosen)
     CallInst *environment = builder.CreateCall(
         module.getOrInsertFunction("gs_cc_environment", pointer, builder.getInt64Ty()),
         {builder.getInt64(0)}, "environment");
+    AllocaInst *slot = addSlot(*environment);
     uint64_t end = 0;
     for (AllocaInst *variable : chosen) {
         end = alignTo(end, variable->getAlign());
-        const DILocalVariable *source = describeInBlock(*variable, *environment, end);
+        const DILocalVariable *source = describeInBlock(*variable, *environment, slot, end);
         moved.push_back({sourceNameOf(*variable), placeOfVariable(*variable), sizeOf(*variable),
-                         escapes(*variable, *variable), source, environment, end});
+                         escapes(*variable, *variable), source, environment, end, slot});
         auto *address = GetElementPtrInst::CreateInBounds(
             builder.getInt8Ty(), environment, {builder.getInt64(end)}, variable->getName(),
             variable->getIterator());

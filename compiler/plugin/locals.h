@@ -28,6 +28,7 @@ struct Object {
     const llvm::DILocalVariable *variable; // nullptr: none of the source
     const llvm::Instruction *block;        // where it is, at this offset
     uint64_t offset;
+    llvm::AllocaInst *slot; // which has the address of the block, for debuggers; or nullptr
 };
 
 class Locals

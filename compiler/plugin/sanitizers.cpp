@@ -25,7 +25,7 @@ static bool isState(const Value &address)
 {
     SmallVector<const Value *, 4> objects;
     getUnderlyingObjects(&address, objects, nullptr, 0);
-    return all_of(objects, isStateItself);
+    return any_of(objects, isStateItself); // stores to it and to a record may be one
 }
 
 static bool isOfRuntime(const Instruction &instruction)
