@@ -99,11 +99,16 @@ static unsigned sanitizers_of(const char *list)
         const char *name;
         unsigned sanitizer;
     } known[] = {
-        {"address", SANITIZER_ADDRESS},   {"leak", SANITIZER_LEAK},
-        {"thread", SANITIZER_THREAD},     {"memory", SANITIZER_UNKNOWN},
-        {"dataflow", SANITIZER_UNKNOWN},  {"hwaddress", SANITIZER_UNKNOWN},
-        {"type", SANITIZER_UNKNOWN},      {"safe-stack", SANITIZER_UNKNOWN},
-        {"realtime", SANITIZER_UNKNOWN},  {"numerical", SANITIZER_UNKNOWN},
+        {"address", SANITIZER_ADDRESS},
+        {"leak", SANITIZER_LEAK},
+        {"thread", SANITIZER_THREAD},
+        {"memory", SANITIZER_UNKNOWN},
+        {"dataflow", SANITIZER_UNKNOWN},
+        {"hwaddress", SANITIZER_UNKNOWN},
+        {"type", SANITIZER_UNKNOWN},
+        {"safe-stack", SANITIZER_UNKNOWN},
+        {"realtime", SANITIZER_UNKNOWN},
+        {"numerical", SANITIZER_UNKNOWN},
         {"all", SANITIZER_ADDRESS | SANITIZER_LEAK | SANITIZER_THREAD | SANITIZER_UNKNOWN},
     };
     unsigned result = 0;

@@ -54,6 +54,7 @@ void Calls::wrap(Function &function)
 {
     if (function.isVarArg() || none_of(function.uses(), takesAddress))
         return;
+    isAddressTaken = true;
     Function *wrapper = Function::Create(function.getFunctionType(), GlobalValue::InternalLinkage,
                                          function.getName() + ".call", module);
     IRBuilder<> builder(BasicBlock::Create(module.getContext(), "", wrapper));

@@ -45,8 +45,8 @@ struct fiber {
 };
 
 /* Defined in programs with the sanitizer, which may use a library without it. */
-extern void lsan_root(const void *memory,
-                      size_t size) __asm__("__lsan_register_root_region") __attribute__((weak));
+extern void lsan_root(const void *memory, size_t size) __asm__("__lsan_register_root_region")
+    __attribute__((weak));
 
 /* Mapped memory that is never unmapped: heap memory to which it points is no leak. */
 static inline void sanitizer_root(const void *memory, size_t size)

@@ -3,6 +3,8 @@
 # the OPTIONS; by default with waits forced into 30 % of the blocks, without which a program without threads is clang's. A
 # FILE.expect is not read: clang's program says what is right. Prints what differs, and the counts.
 #
+# The environment variable STANDARD is the standard of C, gnu11 by default.
+#
 #     suite.sh GOSSAMER FOLDER [OPTIONS...]
 set -euo pipefail
 
@@ -24,7 +26,8 @@ run() {
 compile() {
     local compiler=$1
     shift
-    (cd "$folder" && timeout 60 $compiler -w -std=gnu11 -pthread "$@" -lm) >"$work/log" 2>&1
+    # shellcheck disable=SC2086 # it may be two words
+    (cd "$folder" && timeout 60 $compiler -w -std="${STANDARD:-gnu11}" -pthread "$@" -lm) >"$work/log" 2>&1
 }
 
 # Sets `reason` unless clang compiles it, and the program does the same with and without optimisation.
