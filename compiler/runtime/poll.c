@@ -65,7 +65,7 @@ static bool wait_several(struct thread *self, const struct pollfd *fds, nfds_t c
             polls[used++] = (struct gs_poll){fds[i].fd, events_of(fds[i].events), 0};
     *many = (struct many){self, polls, used, slice_of(self, deadline_ns)};
     self->is_polling = !self->stack;
-    gs_cc___on_stack(wait_for_many, many);
+    gs_cc_wait_on_stack(wait_for_many, many);
     return gs_cc_state.suspending;
 }
 

@@ -133,9 +133,9 @@ void gs_cc_sanitizer_begin_stack(struct thread *thread, size_t size)
     thread->end_of_stack = end_of_page();
 }
 
-void gs_cc_sanitizer_end_stack(struct thread *thread, size_t size)
+void gs_cc_sanitizer_end_stack(struct thread *thread)
 {
-    (void)thread, (void)size;
+    (void)thread;
 }
 
 /* The next thread that has the stack does not race with this one. */
@@ -178,9 +178,8 @@ void gs_cc_sanitizer_begin_stack(struct thread *thread, size_t size)
     __lsan_register_root_region(thread->end_of_stack - thread->stack_size, thread->stack_size);
 }
 
-void gs_cc_sanitizer_end_stack(struct thread *thread, size_t size)
+void gs_cc_sanitizer_end_stack(struct thread *thread)
 {
-    (void)size;
     __lsan_unregister_root_region(thread->end_of_stack - thread->stack_size, thread->stack_size);
 }
 

@@ -119,16 +119,16 @@ static inline void gs_cc_sanitizer_done(struct thread *thread)
 /* The calling stack, of the size, begins or ends: heap memory to which it points is no leak, and
  * other threads use the same stack before and after. */
 void gs_cc_sanitizer_begin_stack(struct thread *thread, size_t size);
-void gs_cc_sanitizer_end_stack(struct thread *thread, size_t size);
+void gs_cc_sanitizer_end_stack(struct thread *thread);
 #else
 static inline void gs_cc_sanitizer_begin_stack(struct thread *thread, size_t size)
 {
     (void)thread, (void)size;
 }
 
-static inline void gs_cc_sanitizer_end_stack(struct thread *thread, size_t size)
+static inline void gs_cc_sanitizer_end_stack(struct thread *thread)
 {
-    (void)thread, (void)size;
+    (void)thread;
 }
 #endif
 

@@ -358,7 +358,7 @@ static int wait_for_signal(struct thread *self, const sigset_t *set, uint64_t de
         *wait = (struct signal_wait){self, set, deadline_ns, 0};
         self->progress = self->stack ? 0 : (size_t)wait;
     }
-    gs_cc___on_stack(wait_on_stack, wait);
+    gs_cc_wait_on_stack(wait_on_stack, wait);
     if (gs_cc_state.suspending)
         return 0;
     int number = wait->number;

@@ -10,8 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Stacks for calls that were not compiled, and for the end of threads. */
-#define STACK_SIZE ((size_t)1 << 20)
+/* Stacks for calls that were not compiled, and for the end of threads: as those of POSIX threads on
+ * most systems, or less if there are too many; and for waits of the runtime. */
+#define STACK_SIZE ((size_t)8 << 20)
+#define SMALLER_STACK_SIZE ((size_t)1 << 20)
+#define WAIT_STACK_SIZE ((size_t)256 << 10)
 
 _Thread_local struct gs_cc_state gs_cc_state __attribute__((tls_model("initial-exec")));
 
@@ -251,7 +254,7 @@ static void end_stack(struct thread *self)
 {
     gs_cc_sanitizer_leave_stack(self, true);
     gs_cc_sanitizer_leave(self);
-    gs_cc_sanitizer_end_stack(self, STACK_SIZE);
+    gs_cc_sanitizer_end_stack(self);
 }
 
 void gs_cc_exit(struct thread *self, void *result)
@@ -390,6 +393,7 @@ struct stack_call {
     struct thread *thread;
     void (*call)(void *);
     void *box;
+    size_t size;
 };
 
 static void *run_on_stack(void *argument)
@@ -397,7 +401,7 @@ static void *run_on_stack(void *argument)
     struct stack_call call = *(struct stack_call *)argument;
     struct thread *thread = call.thread;
     gs_cc_release(argument, sizeof call);
-    gs_cc_sanitizer_begin_stack(thread, STACK_SIZE);
+    gs_cc_sanitizer_begin_stack(thread, call.size);
     return_to_stack(thread);
     gs_cc_state.suspending = 0;
     errno = thread->err;
@@ -415,7 +419,15 @@ static void *run_on_stack(void *argument)
     return NULL;
 }
 
-void gs_cc___on_stack(void (*call)(void *), void *box)
+static int spawn(struct thread *self, struct stack_call *call, size_t size)
+{
+    const struct gs_thread_attributes attributes = {
+        .name = "stack call", .stack_size = size, .worker = gs_threads_worker()};
+    call->size = size;
+    return gs_thread_spawn(&attributes, run_on_stack, call, &self->stack);
+}
+
+static void call_on_stack(void (*call)(void *), void *box, size_t size)
 {
     struct thread *self = thread_self();
     if (!self || self->stack) {
@@ -427,12 +439,10 @@ void gs_cc___on_stack(void (*call)(void *), void *box)
         return;
     }
     struct stack_call *argument = gs_cc_allocate(sizeof *argument);
-    *argument = (struct stack_call){self, call, box};
-    const struct gs_thread_attributes attributes = {
-        .name = "stack call", .stack_size = STACK_SIZE, .worker = gs_threads_worker()};
+    *argument = (struct stack_call){self, call, box, 0};
     set_phase(self, PHASE_WAITING);
     self->err = errno;
-    if (gs_thread_spawn(&attributes, run_on_stack, argument, &self->stack)) {
+    if (spawn(self, argument, size) && spawn(self, argument, SMALLER_STACK_SIZE)) {
         gs_cc_release(argument, sizeof *argument);
         call(box); /* no memory for a stack: the worker waits with it */
         gs_cc_complete(self);
@@ -440,6 +450,16 @@ void gs_cc___on_stack(void (*call)(void *), void *box)
     }
     gs_thread_detach(self->stack);
     suspend(self, false);
+}
+
+void gs_cc___on_stack(void (*call)(void *), void *box)
+{
+    call_on_stack(call, box, STACK_SIZE);
+}
+
+void gs_cc_wait_on_stack(void (*call)(void *), void *box)
+{
+    call_on_stack(call, box, WAIT_STACK_SIZE);
 }
 
 /* ---- Join, detach, exit ---- */
@@ -573,9 +593,4 @@ int gs_cc_sched_yield(void)
     }
     set_phase(self, PHASE_NEW);
     return 0;
-}
-
-int gs_cc_pthread_yield(void)
-{
-    return gs_cc_sched_yield();
 }

@@ -192,6 +192,9 @@ void gs_cc_exit(struct thread *self, void *result);
 /* Returns what few threads have. */
 struct extra *gs_cc_extra(struct thread *thread);
 
+/* As gs_cc___on_stack, for a function of the runtime that needs little. */
+void gs_cc_wait_on_stack(void (*call)(void *box), void *box);
+
 /* Make a call in a kernel thread of the pool (blocking.c). Returns the box of the first call; NULL:
  * the caller must return. */
 void *gs_cc_in_pool(void (*call)(void *box), void *box);

@@ -3,6 +3,11 @@
 
 int gs_cc_sched_yield(void);
 
+int gs_cc_pthread_yield(void)
+{
+    return gs_cc_sched_yield();
+}
+
 /* So many calls that fail at once are a turn. */
 #define TRIES 32u
 

@@ -37,7 +37,6 @@ int main(void)
     if (chosen->write(fds[1], "q", 1) != 1)
         return 1;
     usleep(1000);
-    printf("unlock\n");
     pthread_mutex_unlock(&mutex);
     pthread_join(thread, NULL);
     return 0;
