@@ -123,6 +123,7 @@ const Known Table[] = {
     {"pthread_mutex_destroy", false, 0, 0},
     {"pthread_mutex_lock", true, 0, 0},
     {"pthread_mutex_trylock", false, 0, 0},
+    {"pthread_mutex_consistent", false, 0, 0},
     {"pthread_mutex_timedlock", true, 1 << 1, 0},
     {"pthread_mutex_clocklock", true, 1 << 2, 0},
     {"pthread_mutex_unlock", false, 0, 0},

@@ -1,6 +1,7 @@
 /* The life of a thread: it starts and resumes on the stack of its worker, waits, and ends. */
 #include "compiler/runtime/thread.h"
 #include "compiler/runtime/memory.h"
+#include "compiler/runtime/shared_mutex.h"
 #include "compiler/runtime/signals.h"
 #include "compiler/runtime/threads.h"
 
@@ -202,6 +203,7 @@ static void free_thread(struct thread *thread)
 static void complete(struct thread *thread)
 {
     gs_resumable_end(&thread->resumable);
+    gs_cc_shared_end(thread);
     gs_cc_sanitizer_done(thread);
     uintptr_t join = atomic_exchange(&thread->join, JOIN_DONE);
     if (join == JOIN_DETACHED)

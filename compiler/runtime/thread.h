@@ -50,6 +50,7 @@ struct extra {
     uint64_t deadline_ns;
     bool has_timer;
     struct cleanup *cleanups;
+    struct robust *robust; /* mutexes (shared_mutex.c) */
     sigset_t mask;
     bool has_mask;
     char name[16];
