@@ -236,9 +236,16 @@ void Locals::moveToEnvironment(ArrayRef<AllocaInst *> chosen)
     uint64_t end = 0;
     for (AllocaInst *variable : chosen) {
         end = alignTo(end, variable->getAlign());
-        const DILocalVariable *source = describeInBlock(*variable, *environment, slot, end);
-        moved.push_back({sourceNameOf(*variable), placeOfVariable(*variable), sizeOf(*variable),
-                         escapes(*variable, *variable), source, environment, end, slot});
+        Object object = {sourceNameOf(*variable),
+                         placeOfVariable(*variable),
+                         sizeOf(*variable),
+                         escapes(*variable, *variable),
+                         nullptr,
+                         environment,
+                         end,
+                         slot};
+        object.variable = describeInBlock(*variable, *environment, slot, end);
+        moved.push_back(object);
         auto *address = GetElementPtrInst::CreateInBounds(
             builder.getInt8Ty(), environment, {builder.getInt64(end)}, variable->getName(),
             variable->getIterator());
