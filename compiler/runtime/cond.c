@@ -77,7 +77,7 @@ static int end_wait(struct thread *self, struct mutex *mutex)
     return outcome == LATE ? ETIMEDOUT : 0;
 }
 
-/* The thread looks at the count now and then. Any signal wakes all who wait. */
+/* The thread looks at the count occasionally. Any signal wakes all who wait. */
 static int wait_shared(struct thread *self, struct cond *cond, struct mutex *mutex,
                        uint64_t deadline_ns)
 {
