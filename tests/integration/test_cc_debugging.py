@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -155,3 +156,29 @@ def test_functions_that_resume_have_names_for_perf(tmp_path: Path) -> None:
     assert {"get", "get.resume", "work.resume"} <= {
         line.split()[-1] for line in symbols.splitlines()
     }
+
+
+def test_a_signal_has_the_program_write_a_dump(tmp_path: Path) -> None:
+    program = compile_program("reader.c", tmp_path, "-O1")
+    with subprocess.Popen(
+        [program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"GOSSAMER_DUMP_SIGNAL": str(int(signal.SIGUSR1))},
+    ) as reader:
+        assert reader.stdout
+        assert reader.stderr
+        assert reader.stdout.readline() == "ready\n"
+        reader.send_signal(signal.SIGUSR1)
+        waits = line_of("reader.c", "/* waits */")
+        said = ""
+        while f"reader.c:{waits})\n" not in said:
+            line = reader.stderr.readline()
+            assert line, said
+            said += line
+        reader.communicate("end", timeout=60)
+    assert reader.returncode == 0
+    assert "1 compiled threads: wait\n" in said
+    assert "      read\n      work (" in said
