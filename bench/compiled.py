@@ -1,6 +1,6 @@
 """Cost of threads that `gossamer cc` compiles into events, beside POSIX threads by clang.
 
-Both compile the same program, whose figures are measured in turn: a yield, creating and joining a
+All compile the same program, `gossamer cc` with both kinds of frames, whose figures are measured in turn: a yield, creating and joining a
 thread, calling a function that may wait and does not, writing a byte to a socket and waiting for
 one, and the resident memory of a blocked thread two calls deep, without the kernel's part.
 """
@@ -22,9 +22,13 @@ CORE = "1"
 
 
 def compiled(folder: Path) -> dict[str, Path]:
-    """Compile the program in both ways."""
+    """Compile the program in each way."""
     gossamer = os.environ.get("GOSSAMER_PROGRAM") or str(PROGRAM)
-    compilers = {"pthreads": ["clang-19"], "compiled": [gossamer, "cc"]}
+    compilers = {
+        "pthreads": ["clang-19"],
+        "compiled": [gossamer, "cc"],
+        "environment": [gossamer, "cc", "-fgossamer-frames=environment"],
+    }
     for name, compiler in compilers.items():
         subprocess.run([*compiler, *FLAGS, folder / name], check=True)
     return {name: folder / name for name in compilers}

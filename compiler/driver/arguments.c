@@ -92,9 +92,47 @@ static bool begins_link_option(const char *text)
     return IS_ONE_OF(text, linking_whole);
 }
 
+/* What `-fsanitize=address,undefined` turns on. */
+static unsigned sanitizers_of(const char *list)
+{
+    static const struct {
+        const char *name;
+        unsigned sanitizer;
+    } known[] = {
+        {"address", SANITIZER_ADDRESS},
+        {"leak", SANITIZER_LEAK},
+        {"thread", SANITIZER_THREAD},
+        {"memory", SANITIZER_UNKNOWN},
+        {"dataflow", SANITIZER_UNKNOWN},
+        {"hwaddress", SANITIZER_UNKNOWN},
+        {"type", SANITIZER_UNKNOWN},
+        {"safe-stack", SANITIZER_UNKNOWN},
+        {"realtime", SANITIZER_UNKNOWN},
+        {"numerical", SANITIZER_UNKNOWN},
+        {"all", SANITIZER_ADDRESS | SANITIZER_LEAK | SANITIZER_THREAD | SANITIZER_UNKNOWN},
+    };
+    unsigned result = 0;
+    for (size_t n; *list; list += n + (list[n] == ',')) {
+        n = strcspn(list, ",");
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            if (strlen(known[i].name) == n && !strncmp(list, known[i].name, n))
+                result |= known[i].sanitizer;
+    }
+    return result;
+}
+
+static void note_sanitizers(struct arguments *arguments, const char *text)
+{
+    if (!strncmp(text, "-fsanitize=", 11))
+        arguments->sanitizers |= sanitizers_of(text + 11);
+    else if (!strncmp(text, "-fno-sanitize=", 14))
+        arguments->sanitizers &= ~sanitizers_of(text + 14);
+}
+
 static void note_mode(struct arguments *arguments, const struct word *word)
 {
     const char *text = word->text;
+    note_sanitizers(arguments, text);
     if (!strcmp(text, "-o"))
         arguments->output = word->value;
     else if (!strncmp(text, "-o", 2) && text[2] && strncmp(text, "-object", 7))

@@ -20,14 +20,23 @@ struct word {
     enum word_kind kind;
 };
 
+/* Those that are passes of the compiler, which work on code that was converted. */
+enum sanitizer {
+    SANITIZER_ADDRESS = 1,
+    SANITIZER_LEAK = 2,
+    SANITIZER_THREAD = 4,
+    SANITIZER_UNKNOWN = 8, /* to the runtime */
+};
+
 struct arguments {
     struct word *words;
     size_t count;
     unsigned sources, inputs;
-    bool links;      /* the command makes a program */
-    bool compiles;   /* it makes objects */
-    bool is_shared;  /* it would make a shared library */
-    bool is_partial; /* it makes an object of objects */
+    bool links;          /* the command makes a program */
+    bool compiles;       /* it makes objects */
+    bool is_shared;      /* it would make a shared library */
+    bool is_partial;     /* it makes an object of objects */
+    unsigned sanitizers; /* enum sanitizer: several */
     const char *output, *level;
     struct words reports;
     const char *frames, *stress; /* NULL: not given */

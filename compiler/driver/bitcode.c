@@ -48,7 +48,7 @@ static bool begins(struct contents contents, const char *text)
 /* The names of sections and symbols are in the file as strings. */
 static bool has_bitcode(struct contents contents)
 {
-    return has(contents, ".llvm.lto");
+    return has(contents, ".llvm.lto") || has(contents, ".llvmbc");
 }
 
 bool cc_is_bitcode_object(const char *path)

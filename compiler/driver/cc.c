@@ -107,12 +107,17 @@ static void add_word(struct words *command, const struct word *word)
         cc_words_add(command, word->value);
 }
 
-static void begin_compile(struct words *command, bool has_bitcode)
+/* The bitcode is optimised, or, for a sanitizer, as it was before: it adds its checks to what was
+ * converted. */
+static void begin_compile(struct words *command, bool has_bitcode, unsigned sanitizers)
 {
     cc_words_add(command, CLANG);
     cc_words_add(command, "-isystem");
     cc_words_add(command, file_of_home("include"));
-    if (has_bitcode) {
+    if (has_bitcode && sanitizers) {
+        cc_words_add(command, "-Xclang");
+        cc_words_add(command, "-fembed-bitcode=bitcode");
+    } else if (has_bitcode) {
         cc_words_add(command, "-flto");
         cc_words_add(command, "-ffat-lto-objects");
     }
@@ -122,7 +127,7 @@ static void begin_compile(struct words *command, bool has_bitcode)
 static int pass_through(const struct arguments *arguments)
 {
     struct words command = {0};
-    begin_compile(&command, arguments->compiles);
+    begin_compile(&command, arguments->compiles, arguments->sanitizers);
     for (size_t i = 0; i < arguments->count; i++) {
         const struct word *word = &arguments->words[i];
         if (word->language && word->kind == WORD_SOURCE) {
@@ -167,7 +172,7 @@ static void add_dependencies(struct words *command, const struct arguments *argu
 static int compile(const struct arguments *arguments, const struct word *source, const char *object)
 {
     struct words command = {0};
-    begin_compile(&command, true);
+    begin_compile(&command, true, arguments->sanitizers);
     for (size_t i = 0; i < arguments->count; i++) {
         const struct word *word = &arguments->words[i];
         bool is_output = !strncmp(word->text, "-o", 2) && word->kind == WORD_COMPILE;
@@ -269,6 +274,9 @@ static int convert(const struct arguments *arguments, const struct linked *linke
     cc_words_add(&command, cc_text("-fpass-plugin=%s", file_of_home("plugin.so")));
     cc_words_add(&command, arguments->level ? arguments->level : "-O2");
     cc_words_add(&command, "-fPIE");
+    for (size_t i = 0; i < arguments->count; i++)
+        if (strstr(arguments->words[i].text, "sanitize"))
+            add_word(&command, &arguments->words[i]);
     cc_words_add(&command, "-Wno-override-module");
     cc_words_add(&command, "-c");
     cc_words_add(&command, empty);
@@ -277,20 +285,27 @@ static int convert(const struct arguments *arguments, const struct linked *linke
     return cc_run(&command, NULL);
 }
 
+static const char *runtime_of(const struct arguments *arguments)
+{
+    return file_of_home(arguments->sanitizers & SANITIZER_THREAD ? "libgossamer_cc_tsan.a"
+                        : arguments->sanitizers                  ? "libgossamer_cc_asan.a"
+                                                                 : "libgossamer_cc.a");
+}
+
 static int link_converted(const struct arguments *arguments, const char *object)
 {
     struct words command = {0};
     begin_link(&command, arguments);
     cc_words_add(&command, object);
     /* Before archives, one of which may have the program's main as machine code. */
-    cc_words_add(&command, file_of_home("libgossamer_cc.a"));
+    cc_words_add(&command, runtime_of(arguments));
     for (size_t i = 0; i < arguments->count; i++) {
         const struct word *word = &arguments->words[i];
         bool is_merged = word->kind == WORD_OBJECT && cc_is_bitcode_object(word->text);
         if (word->kind != WORD_COMPILE && !is_merged && !is_flto(word))
             add_word(&command, word);
     }
-    cc_words_add(&command, file_of_home("libgossamer_cc.a"));
+    cc_words_add(&command, runtime_of(arguments));
     cc_words_add(&command, file_of_home("libgossamer.a"));
     cc_words_add(&command, "-lm");
     cc_words_add(&command, "-ldl");
@@ -318,12 +333,38 @@ static int link_program(struct arguments *arguments)
     /* What is written to a device is for the exit status alone. */
     if ((!linked.starts_threads && !arguments->stress) || !is_file(arguments->output))
         return 0;
+    if (arguments->sanitizers & SANITIZER_UNKNOWN) {
+        unlink(arguments->output);
+        return fail("-fsanitize=", "of those that are not address, leak, thread or undefined, the"
+                                   " runtime knows nothing");
+    }
     status = convert(arguments, &linked, object);
     if (!status)
         status = link_converted(arguments, object);
     if (status)
         unlink(arguments->output);
     return status;
+}
+
+/* An object of objects has the bitcode of all, or none: the machine code of one without would be
+ * missing in the program. */
+static int link_objects(struct arguments *arguments)
+{
+    int status = compile_all(arguments);
+    if (!status)
+        status = link_natively(arguments, NULL);
+    bool has_bitcode = true;
+    for (size_t i = 0; i < arguments->count; i++)
+        if (arguments->words[i].kind == WORD_OBJECT)
+            has_bitcode &= cc_is_bitcode_object(arguments->words[i].text);
+    if (status || has_bitcode)
+        return status;
+    struct words command = {0};
+    cc_words_add(&command, "objcopy");
+    cc_words_add(&command, "--remove-section=.llvm.lto");
+    cc_words_add(&command, "--remove-section=.llvmbc");
+    cc_words_add(&command, arguments->output);
+    return cc_run(&command, NULL);
 }
 
 static void print_help(void)
@@ -367,5 +408,5 @@ int gs_cc_main_command(int argc, char **argv)
     status = make_temporary();
     if (status)
         return status;
-    return arguments.is_partial ? link_natively(&arguments, NULL) : link_program(&arguments);
+    return arguments.is_partial ? link_objects(&arguments) : link_program(&arguments);
 }

@@ -1,6 +1,7 @@
 #include "compiler/plugin/calls.h"
 #include "compiler/plugin/known.h"
 
+#include <fcntl.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
@@ -53,6 +54,7 @@ void Calls::wrap(Function &function)
 {
     if (function.isVarArg() || none_of(function.uses(), takesAddress))
         return;
+    isAddressTaken = true;
     Function *wrapper = Function::Create(function.getFunctionType(), GlobalValue::InternalLinkage,
                                          function.getName() + ".call", module);
     IRBuilder<> builder(BasicBlock::Create(module.getContext(), "", wrapper));
@@ -103,8 +105,30 @@ void Calls::leave(Function &function, StringRef name)
         use->set(plain);
 }
 
+// Of fcntl, only the commands that wait for a lock are calls that may wait.
+void Calls::separateLocks(Function &control)
+{
+    const auto isWait = [](const Use &use) {
+        const auto *call = dyn_cast<CallBase>(use.getUser());
+        if (!call || !call->isCallee(&use) || call->arg_size() != 3)
+            return false;
+        const auto *command = dyn_cast<ConstantInt>(call->getArgOperand(1));
+        return command &&
+               (command->getZExtValue() == F_SETLKW || command->getZExtValue() == F_OFD_SETLKW);
+    };
+    if (none_of(control.uses(), isWait))
+        return;
+    Function *lock = Function::Create(control.getFunctionType(), GlobalValue::ExternalLinkage,
+                                      "gs_cc___lock_record", module);
+    control.replaceUsesWithIf(lock, [&](Use &use) { return isWait(use); });
+    reasons[lock] = nullptr;
+}
+
 void Calls::renameToRuntime()
 {
+    for (const char *name : {"fcntl", "fcntl64"})
+        if (Function *control = module.getFunction(name); control && control->isDeclaration())
+            separateLocks(*control);
     // Functions of a stream of the program are called back on any stack.
     hasOwnStreams = module.getFunction("fopencookie");
     std::vector<std::pair<Function *, std::string>> streams;
@@ -113,7 +137,7 @@ void Calls::renameToRuntime()
         const bool isOfStream = isStream(function.getName());
         if (!known || (isOfStream && hasOwnStreams))
             continue;
-        if (isOfStream)
+        if (isOfStream || (known->waits && function.isVarArg()))
             streams.push_back({&function, function.getName().str()});
         function.setName(RuntimePrefix + function.getName());
         if (function.hasExternalWeakLinkage())

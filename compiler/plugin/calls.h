@@ -72,6 +72,7 @@ class Calls
   private:
     void renameToRuntime();
     void leave(llvm::Function &function, llvm::StringRef name);
+    void separateLocks(llvm::Function &control);
     void wrap(llvm::Function &function);
     bool waits(const llvm::CallBase &call) const;
     bool isForeign(const llvm::CallBase &call) const;

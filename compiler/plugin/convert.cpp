@@ -1,4 +1,5 @@
 #include "compiler/plugin/convert.h"
+#include "compiler/plugin/frame_locals.h"
 #include "compiler/plugin/liveness.h"
 #include "compiler/plugin/locals.h"
 #include "compiler/plugin/record.h"
@@ -34,6 +35,7 @@ struct Wait {
     SmallVector<AllocaInst *, 4> contents;
     RecordLayout layout;
     GlobalVariable *site;
+    SmallVector<RestoredLocal, 4> locals;
 };
 
 class Converter
@@ -49,8 +51,9 @@ class Converter
     void removeRestores();
     void hoistVariables();
     void split();
+    void moveValuesToMemory();
     void findLive(const Locals &locals);
-    void makeSites();
+    void makeSites(const Locals &locals);
     void addChecks();
     void addCheck(Wait &wait);
     void save(IRBuilder<> &builder, const Wait &wait);
@@ -97,7 +100,7 @@ void Converter::split()
         auto *call = dyn_cast<CallBase>(&instruction);
         const CallKind kind = call ? calls.kindOf(*call) : CallKind::Plain;
         if (kind != CallKind::Plain)
-            waits.push_back({call, kind == CallKind::Primitive, {}, {}, {}, {}, {}, {}});
+            waits.push_back({call, kind == CallKind::Primitive, {}, {}, {}, {}, {}, {}, {}});
     }
     for (Wait &wait : waits) {
         if (auto *call = dyn_cast<CallInst>(wait.call))
@@ -107,6 +110,38 @@ void Converter::split()
         BasicBlock *after = at->splitBasicBlock(wait.call->getNextNode(), "continue");
         wait.resume = wait.isPrimitive ? at : after;
     }
+}
+
+// With environments, all that is needed after a wait is in memory, from where it is defined on.
+void Converter::moveValuesToMemory()
+{
+    BasicBlock &entry = function.getEntryBlock();
+    SetVector<Value *> values;
+    Liveness liveness(function);
+    for (Wait &wait : waits)
+        for (Value *value : liveness.liveAt(*wait.resume))
+            values.insert(value);
+    // What is no instruction that is executed again gets one: an argument, and a result that is
+    // restored.
+    const auto copied = [](Value &value, BasicBlock &block) {
+        auto *copy = new FreezeInst(&value, value.getName(), block.getFirstInsertionPt());
+        value.replaceUsesWithIf(copy, [&](Use &use) { return use.getUser() != copy; });
+        return copy;
+    };
+    for (Wait &wait : waits)
+        if (!wait.isPrimitive && values.contains(wait.call)) {
+            values.remove(wait.call);
+            values.insert(copied(*wait.call, *wait.resume));
+        }
+    for (Value *value : values) {
+        auto *instruction = dyn_cast<Instruction>(value);
+        if (auto *phi = dyn_cast<PHINode>(value))
+            DemotePHIToStack(phi, entry.begin());
+        else
+            DemoteRegToStack(*(instruction ? instruction : copied(*value, entry)), false,
+                             entry.begin());
+    }
+    hoistVariables();
 }
 
 void Converter::findLive(const Locals &locals)
@@ -121,14 +156,19 @@ void Converter::findLive(const Locals &locals)
     }
 }
 
-void Converter::makeSites()
+void Converter::makeSites(const Locals &locals)
 {
     FunctionType *type = FunctionType::get(Type::getVoidTy(module.getContext()),
                                            {PointerType::getUnqual(module.getContext())}, false);
     resume = Function::Create(type, GlobalValue::InternalLinkage, function.getName() + ".resume",
                               module);
-    for (unsigned i = 0; i < waits.size(); i++)
-        waits[i].site = state.makeSite(*resume, *waits[i].call, i, waits[i].layout.size);
+    for (unsigned i = 0; i < waits.size(); i++) {
+        Wait &wait = waits[i];
+        const FrameLocals found(*wait.call, wait.values, wait.contents, locals.objects());
+        wait.site =
+            state.makeSite(*resume, *wait.call, i, wait.layout.size, found.textFor(wait.layout));
+        wait.locals = found.restored();
+    }
 }
 
 // ---- The function itself ----
@@ -189,6 +229,8 @@ BasicBlock *Converter::restore(const Wait &wait, ValueToValueMapTy &map)
         builder.CreateMemCpy(map[wait.contents[i]], wait.contents[i]->getAlign(),
                              state.field(builder, record, wait.layout.contents[i]), Align(8),
                              wait.layout.sizeOf(*wait.contents[i]));
+    for (const RestoredLocal &local : wait.locals)
+        cc::describe(local, *restored[local.value].back().second, *block, map);
     state.freeRecord(builder, record);
     if (!wait.isPrimitive && !wait.call->use_empty())
         restored[wait.call].push_back({block, state.loadResult(builder, wait.call->getType())});
@@ -235,6 +277,14 @@ void Converter::returnThroughState(ValueToValueMapTy &map)
     }
 }
 
+// The function may continue in the middle of a scope.
+static void removeLifetimes(Function &function)
+{
+    for (Instruction &instruction : make_early_inc_range(instructions(function)))
+        if (instruction.isLifetimeStartOrEnd())
+            instruction.eraseFromParent();
+}
+
 // The clone of a function has the result of the resume function, so its body moves there.
 void Converter::makeResume()
 {
@@ -258,6 +308,12 @@ void Converter::makeResume()
         builder.CreateSwitch(state.loadIndex(builder, resume->getArg(0)), never, waits.size());
     for (unsigned i = 0; i < waits.size(); i++)
         dispatch->addCase(builder.getInt32(i), restore(waits[i], map));
+    SmallPtrSet<const Value *, 8> contents;
+    for (const Wait &wait : waits)
+        for (AllocaInst *variable : wait.contents)
+            contents.insert(map[variable]);
+    moveDeclarations(*begin, *entry, [&](const Value *at) { return contents.contains(at); });
+    removeLifetimes(*resume);
     joinValues(map);
     returnThroughState(map);
     clone->setSubprogram(nullptr);
@@ -301,12 +357,14 @@ Converted Converter::convert(bool useEnvironment)
     removeRestores();
     hoistVariables();
     split();
+    if (useEnvironment)
+        moveValuesToMemory();
     SmallVector<BasicBlock *, 8> blocks;
     for (const Wait &wait : waits)
         blocks.push_back(wait.resume);
     locals.place(blocks);
     findLive(locals);
-    makeSites();
+    makeSites(locals);
     const Converted result = describe(locals);
     addChecks();
     makeResume();

@@ -3,11 +3,12 @@
 #include <fstream>
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Bitcode/BitcodeReader.h>
+#include <llvm/Bitstream/BitstreamReader.h>
 #include <llvm/Linker/Linker.h>
 #include <llvm/Object/Archive.h>
 #include <llvm/Object/ELFObjectFile.h>
-#include <llvm/Object/IRObjectFile.h>
 #include <llvm/Object/ModuleSymbolTable.h>
+#include <llvm/Support/Endian.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Transforms/IPO/Internalize.h>
 
@@ -90,6 +91,46 @@ std::string Inputs::addModule(MemoryBufferRef bitcode, const std::string &name)
     return linker.linkInModule(std::move(*parsed)) ? name + ": cannot be linked" : "";
 }
 
+// The size of the first module of bitcode: its magic number, and blocks until the end or the next
+// such number. An object of objects has several. Returns 0 if there is none.
+size_t sizeOfModule(StringRef bitcode)
+{
+    static constexpr uint32_t Magic = 0xdec04342;
+    const auto word = [&](size_t at) { return support::endian::read32le(bitcode.data() + at); };
+    if (bitcode.size() < 8 || word(0) != Magic)
+        return 0;
+    SimpleBitstreamCursor cursor(bitcode);
+    size_t at = 4;
+    while (at + 8 <= bitcode.size() && word(at) != Magic) {
+        consumeError(cursor.JumpToBit(at * 8));
+        Expected<SimpleBitstreamCursor::word_t> kind = cursor.Read(2);
+        if (!kind || *kind != bitc::ENTER_SUBBLOCK)
+            return 0;
+        consumeError(cursor.ReadVBR(bitc::BlockIDWidth).takeError());
+        consumeError(cursor.ReadVBR(bitc::CodeLenWidth).takeError());
+        cursor.SkipToFourByteBoundary();
+        Expected<SimpleBitstreamCursor::word_t> words = cursor.Read(bitc::BlockSizeWidth);
+        if (!words)
+            return 0;
+        at = cursor.GetCurrentBitNo() / 8 + *words * 4;
+    }
+    return std::min(at, bitcode.size());
+}
+
+// It is in another section if sanitizers are to work on it.
+StringRef bitcodeIn(const ObjectFile &object)
+{
+    for (const SectionRef &section : object.sections()) {
+        Expected<StringRef> name = section.getName();
+        Expected<StringRef> contents = section.getContents();
+        if (name && contents && (*name == ".llvm.lto" || *name == ".llvmbc"))
+            return *contents;
+        consumeError(name.takeError());
+        consumeError(contents.takeError());
+    }
+    return "";
+}
+
 // Bitcode is linked; of an object without it, what it needs is kept.
 std::string Inputs::add(MemoryBufferRef buffer, const std::string &name)
 {
@@ -98,10 +139,17 @@ std::string Inputs::add(MemoryBufferRef buffer, const std::string &name)
         consumeError(object.takeError());
         return ""; // a linker script
     }
-    Expected<MemoryBufferRef> bitcode = IRObjectFile::findBitcodeInObject(**object);
-    if (bitcode)
-        return addModule(*bitcode, name);
-    consumeError(bitcode.takeError());
+    StringRef bitcode = bitcodeIn(**object);
+    const bool hasBitcode = !bitcode.empty();
+    for (std::string failure; !bitcode.empty();) {
+        const size_t size = sizeOfModule(bitcode);
+        failure = size ? addModule({bitcode.take_front(size), name}, name) : name + ": no bitcode";
+        if (!failure.empty())
+            return failure;
+        bitcode = bitcode.drop_front(size);
+    }
+    if (hasBitcode)
+        return "";
     const auto *elf = dyn_cast<ELFObjectFileBase>(object->get());
     if (elf && elf->getEType() == ELF::ET_REL)
         noteSymbols(**object, SymbolRef::SF_Undefined);

@@ -51,6 +51,7 @@ const Known Table[] = {
     {"sigsuspend", true, 0, 0},
     {"__waiting_loop", true, 0, 0},
     {"flock", true, 0, 0},
+    {"__lock_record", true, 0, 0},
     {"fork", true, 0, 0},
     {"vfork", true, 0, 0},
     {"daemon", true, 0, 0},
@@ -61,12 +62,12 @@ const Known Table[] = {
     {"sigprocmask", false, 1 << 1 | 1 << 2, 0},
     {"pthread_sigmask", false, 1 << 1 | 1 << 2, 0},
     // Descriptors.
-    {"open", false, 0, 0},
-    {"open64", false, 0, 0},
-    {"openat", false, 0, 0},
-    {"openat64", false, 0, 0},
-    {"fopen", false, 0, 0},
-    {"fopen64", false, 0, 0},
+    {"open", true, 1 << 0, 0},
+    {"open64", true, 1 << 0, 0},
+    {"openat", true, 1 << 1, 0},
+    {"openat64", true, 1 << 1, 0},
+    {"fopen", true, 1 << 0, 0},
+    {"fopen64", true, 1 << 0, 0},
     {"popen", false, 0, 0},
     {"eventfd", false, 0, 0},
     {"timerfd_create", false, 0, 0},
@@ -122,6 +123,7 @@ const Known Table[] = {
     {"pthread_mutex_destroy", false, 0, 0},
     {"pthread_mutex_lock", true, 0, 0},
     {"pthread_mutex_trylock", false, 0, 0},
+    {"pthread_mutex_consistent", false, 0, 0},
     {"pthread_mutex_timedlock", true, 1 << 1, 0},
     {"pthread_mutex_clocklock", true, 1 << 2, 0},
     {"pthread_mutex_unlock", false, 0, 0},
@@ -272,6 +274,14 @@ bool isBlocking(llvm::StringRef name)
     return llvm::is_contained(Blocking, name);
 }
 
+// What sanitizers add to the program calls nothing of it.
+static bool isOfSanitizer(llvm::StringRef name)
+{
+    static const llvm::StringRef prefixes[] = {"__asan_", "__tsan_",      "__ubsan_",
+                                               "__lsan_", "__sanitizer_", "__cfi_"};
+    return llvm::any_of(prefixes, [&](llvm::StringRef prefix) { return name.starts_with(prefix); });
+}
+
 bool isLibraryLeaf(llvm::StringRef name)
 {
     static const llvm::StringSet<> callers = [] {
@@ -280,7 +290,7 @@ bool isLibraryLeaf(llvm::StringRef name)
             result.insert(caller);
         return result;
     }();
-    if (name.starts_with("llvm.") || name.starts_with(RuntimePrefix))
+    if (name.starts_with("llvm.") || name.starts_with(RuntimePrefix) || isOfSanitizer(name))
         return true;
     if (callers.contains(name))
         return false;
@@ -292,7 +302,7 @@ bool isLibraryLeaf(llvm::StringRef name)
 bool mayChangeDescriptors(llvm::StringRef name)
 {
     static const llvm::StringRef loaders[] = {"dlopen", "dlmopen", "dlsym", "dlvsym", "syscall"};
-    if (name.starts_with("llvm.") || name.starts_with(RuntimePrefix))
+    if (name.starts_with("llvm.") || name.starts_with(RuntimePrefix) || isOfSanitizer(name))
         return false;
     return llvm::is_contained(loaders, name) ||
            !(llvm::is_contained(Nonshared, name) || isOfLibrary(name));

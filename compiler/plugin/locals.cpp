@@ -1,4 +1,5 @@
 #include "compiler/plugin/locals.h"
+#include "compiler/plugin/frame_locals.h"
 #include "compiler/plugin/known.h"
 #include "compiler/plugin/source_names.h"
 
@@ -231,11 +232,20 @@ void Locals::moveToEnvironment(ArrayRef<AllocaInst *> chosen)
     CallInst *environment = builder.CreateCall(
         module.getOrInsertFunction("gs_cc_environment", pointer, builder.getInt64Ty()),
         {builder.getInt64(0)}, "environment");
+    AllocaInst *slot = addSlot(*environment);
     uint64_t end = 0;
     for (AllocaInst *variable : chosen) {
-        moved.push_back({sourceNameOf(*variable), placeOfVariable(*variable), sizeOf(*variable),
-                         escapes(*variable, *variable)});
         end = alignTo(end, variable->getAlign());
+        Object object = {sourceNameOf(*variable),
+                         placeOfVariable(*variable),
+                         sizeOf(*variable),
+                         escapes(*variable, *variable),
+                         nullptr,
+                         environment,
+                         end,
+                         slot};
+        object.variable = describeInBlock(*variable, *environment, slot, end);
+        moved.push_back(object);
         auto *address = GetElementPtrInst::CreateInBounds(
             builder.getInt8Ty(), environment, {builder.getInt64(end)}, variable->getName(),
             variable->getIterator());
@@ -277,7 +287,13 @@ void Locals::place(ResumeBlocks blocks)
         if (sizeOf(*variables[i]) > MaxCopied &&
             any_of(blocks, [&](BasicBlock *block) { return live[block].test(i); }))
             chosen.push_back(variables[i]);
-    moveToEnvironment(chosen);
+    // The address sanitizer knows the bounds of blocks of the heap. The block that is moved last is
+    // the first to be made, and the last to be freed.
+    if (function.hasFnAttribute(Attribute::SanitizeAddress))
+        for (AllocaInst *variable : chosen)
+            moveToEnvironment(variable);
+    else
+        moveToEnvironment(chosen);
     collect();
     for (AllocaInst *variable : variables)
         sinkAddresses(*variable);

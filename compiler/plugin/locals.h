@@ -8,6 +8,7 @@
 #include "compiler/plugin/calls.h"
 
 #include <llvm/ADT/BitVector.h>
+#include <llvm/IR/DebugInfoMetadata.h>
 #include <llvm/IR/Instructions.h>
 #include <map>
 #include <string>
@@ -23,7 +24,11 @@ using ResumeBlocks = llvm::ArrayRef<llvm::BasicBlock *>;
 struct Object {
     std::string name, place;
     uint64_t size;
-    bool isKnownOutside; // its address is, so that it must not move
+    bool isKnownOutside;                   // its address is, so that it must not move
+    const llvm::DILocalVariable *variable; // nullptr: none of the source
+    const llvm::Instruction *block;        // where it is, at this offset
+    uint64_t offset;
+    llvm::AllocaInst *slot; // which has the address of the block, for debuggers; or nullptr
 };
 
 class Locals

@@ -6,6 +6,7 @@
 #include "compiler/plugin/job.h"
 #include "compiler/plugin/known.h"
 #include "compiler/plugin/report.h"
+#include "compiler/plugin/sanitizers.h"
 #include "compiler/plugin/stack_calls.h"
 #include "compiler/plugin/stress.h"
 #include "compiler/plugin/thread_locals.h"
@@ -116,6 +117,10 @@ extern "C" __attribute__((visibility("default"))) PassPluginLibraryInfo llvmGetP
                 builder.registerPipelineStartEPCallback(
                     [](ModulePassManager &manager, OptimizationLevel) {
                         manager.addPass(cc::LinkAndConvert());
+                    });
+                builder.registerOptimizerLastEPCallback(
+                    [](ModulePassManager &manager, OptimizationLevel) {
+                        manager.addPass(cc::LeaveStateAlone());
                     });
             }};
 }

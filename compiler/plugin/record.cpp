@@ -53,7 +53,8 @@ State::State(Module &module) : module(module), pointer(PointerType::getUnqual(mo
 {
     LLVMContext &context = module.getContext();
     Type *const number = Type::getInt32Ty(context);
-    siteType = StructType::get(context, {pointer, number, number, pointer, pointer, number});
+    siteType =
+        StructType::get(context, {pointer, number, number, pointer, pointer, pointer, pointer});
     state = module.getGlobalVariable("gs_cc_state");
     if (state)
         return;
@@ -91,22 +92,32 @@ static std::string placeOf(const CallBase &call)
     const DebugLoc &location = call.getDebugLoc();
     if (!location)
         return "";
-    return location->getFilename().str() + ":" + std::to_string(location.getLine());
+    std::string place = location->getFilename().str() + ":" + std::to_string(location.getLine());
+    for (const DILocation *at = location.get(); const DILocation *caller = at->getInlinedAt();
+         at = caller)
+        place += " in " + at->getScope()->getSubprogram()->getName().str() + ", inlined at " +
+                 caller->getFilename().str() + ":" + std::to_string(caller->getLine());
+    return place;
 }
 
 GlobalVariable *State::makeSite(Function &resume, const CallBase &call, unsigned index,
-                                uint64_t size)
+                                uint64_t size, const std::string &locals)
 {
     IRBuilder<> builder(module.getContext());
-    const std::string place = placeOf(call);
-    Constant *const none = ConstantPointerNull::get(pointer);
+    const auto *callee = dyn_cast<Function>(call.getCalledOperand());
+    const auto text = [&](const std::string &text) -> Constant * {
+        if (text.empty())
+            return ConstantPointerNull::get(pointer);
+        return builder.CreateGlobalString(text, "", 0, &module);
+    };
     Constant *fields[] = {
         &resume,
         builder.getInt32(size),
         builder.getInt32(index),
-        builder.CreateGlobalString(Calls::nameOf(*call.getFunction()), "", 0, &module),
-        place.empty() ? none : builder.CreateGlobalString(place, "", 0, &module),
-        builder.getInt32(0),
+        text(Calls::nameOf(*call.getFunction()).str()),
+        text(placeOf(call)),
+        text(callee ? Calls::nameOf(*callee).str() : ""),
+        text(locals),
     };
     return new GlobalVariable(module, siteType, true, GlobalValue::InternalLinkage,
                               ConstantStruct::get(siteType, fields), "site");

@@ -36,7 +36,7 @@ class State
     llvm::Value *loadResult(llvm::IRBuilder<> &builder, llvm::Type *type);
 
     llvm::GlobalVariable *makeSite(llvm::Function &resume, const llvm::CallBase &call,
-                                   unsigned index, uint64_t size);
+                                   unsigned index, uint64_t size, const std::string &locals);
     llvm::Value *makeRecord(llvm::IRBuilder<> &builder, llvm::GlobalVariable &site);
     llvm::Value *field(llvm::IRBuilder<> &builder, llvm::Value *record, uint64_t offset);
     llvm::Value *loadIndex(llvm::IRBuilder<> &builder, llvm::Value *record);

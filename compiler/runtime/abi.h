@@ -16,10 +16,11 @@ struct thread;
 /* A place where a function waits. */
 struct gs_cc_site {
     void (*resume)(struct gs_cc_record *record);
-    uint32_t size;  /* of its records */
-    uint32_t index; /* of the place in its function */
-    const char *function, *place;
-    uint32_t unused;
+    uint32_t size;                /* of its records */
+    uint32_t index;               /* of the place in its function */
+    const char *function, *place; /* place: a file and a line; NULL: not known */
+    const char *callee;           /* which it waits for; NULL: it is not known */
+    const char *locals;           /* in debug builds what records hold (frame_locals.h); or NULL */
 };
 
 struct gs_cc_record {

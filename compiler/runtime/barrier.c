@@ -84,7 +84,10 @@ int gs_cc_pthread_spin_destroy(pthread_spinlock_t *lock)
 
 int gs_cc_pthread_spin_trylock(pthread_spinlock_t *lock)
 {
-    return __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) ? EBUSY : 0;
+    if (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
+        return EBUSY;
+    sanitizer_acquire((void *)lock);
+    return 0;
 }
 
 int gs_cc_sched_yield(void);
@@ -104,6 +107,7 @@ int gs_cc_pthread_spin_lock(pthread_spinlock_t *lock)
 
 int gs_cc_pthread_spin_unlock(pthread_spinlock_t *lock)
 {
+    sanitizer_release((void *)lock);
     __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
     return 0;
 }
@@ -122,6 +126,7 @@ static void run_once(void *argument)
 {
     struct once_call *call = argument;
     call->fn();
+    sanitizer_release(call->once);
     atomic_store(call->once, ONCE_DONE);
     gs_cc_box_free(call, sizeof *call);
 }
@@ -132,6 +137,7 @@ int gs_cc_pthread_once(pthread_once_t *once, void (*fn)(void))
     struct thread *self = thread_self();
     int new = ONCE_NEW;
     if (atomic_load(state) == ONCE_DONE) {
+        sanitizer_acquire(state);
         if (self && self->phase != PHASE_NEW)
             gs_cc_complete(self);
         return 0;
@@ -149,5 +155,6 @@ int gs_cc_pthread_once(pthread_once_t *once, void (*fn)(void))
         if (gs_cc_state.suspending)
             return 0;
     }
+    sanitizer_acquire(state);
     return 0;
 }

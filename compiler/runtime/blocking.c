@@ -1,12 +1,13 @@
 /* Calls of the C library that block: a kernel thread of the pool makes them. */
 #include "compiler/runtime/thread.h"
 
+#include <fcntl.h>
 #include <gossamer/io.h>
 #include <netdb.h>
+#include <stdarg.h>
 #include <sys/file.h>
 
 struct blocking {
-    struct thread *self;
     void (*call)(void *);
     void *box;
     int err, h_err;
@@ -15,19 +16,29 @@ struct blocking {
 static void make_call(void *argument)
 {
     struct blocking *blocking = argument;
+    sanitizer_acquire(blocking);
     errno = blocking->err;
     blocking->call(blocking->box);
     blocking->err = errno;
     blocking->h_err = h_errno;
+    sanitizer_release(blocking);
+}
+
+void gs_cc_run_in_pool(void (*call)(void *), void *argument)
+{
+    struct thread *self = thread_self();
+    sanitizer_release(argument);
+    leave_stack(self);
+    int err = gs_run_blocking(call, argument, GS_NEVER);
+    return_to_stack(self);
+    sanitizer_acquire(argument);
+    if (err)
+        call(argument); /* no kernel thread: the worker waits with it */
 }
 
 static void wait_on_stack(void *argument)
 {
-    struct blocking *blocking = argument;
-    int err = gs_run_blocking(make_call, blocking, GS_NEVER);
-    if (err)
-        make_call(blocking); /* no kernel thread: the worker waits with it */
-    gs_cc_state.self = blocking->self;
+    gs_cc_run_in_pool(make_call, argument);
 }
 
 /* What it waits for is kept in its progress meanwhile. */
@@ -41,7 +52,7 @@ void *gs_cc_in_pool(void (*call)(void *box), void *box)
     struct blocking *blocking = (struct blocking *)self->progress;
     if (self->stack || self->phase == PHASE_NEW) {
         blocking = gs_cc_box(sizeof *blocking);
-        *blocking = (struct blocking){self, call, box, errno, 0};
+        *blocking = (struct blocking){call, box, errno, 0};
         self->progress = self->stack ? 0 : (size_t)blocking;
     }
     gs_cc___on_stack(wait_on_stack, blocking);
@@ -65,26 +76,23 @@ void gs_cc___blocking(void (*call)(void *box), void *box)
 
 struct lock {
     int fd, operation, result;
+    struct flock *record; /* NULL: the whole file, by flock */
 };
 
 static void lock_file(void *argument)
 {
     struct lock *lock = argument;
-    lock->result = flock(lock->fd, lock->operation);
+    lock->result = lock->record ? fcntl(lock->fd, lock->operation, lock->record)
+                                : flock(lock->fd, lock->operation);
 }
 
-int gs_cc_flock(int fd, int operation)
+/* Returns the result; while the caller must return, any. */
+static int lock_in_pool(struct thread *self, const struct lock *wanted)
 {
-    struct thread *self = thread_self();
     struct lock *lock = NULL;
-    if (!self || operation & (LOCK_NB | LOCK_UN))
-        return flock(fd, operation);
     if (self->phase == PHASE_NEW) {
-        int result = flock(fd, operation | LOCK_NB);
-        if (!result || errno != EWOULDBLOCK)
-            return result;
         lock = gs_cc_box(sizeof *lock);
-        *lock = (struct lock){fd, operation, 0};
+        *lock = *wanted;
     }
     lock = gs_cc_in_pool(lock_file, lock);
     if (!lock)
@@ -92,4 +100,35 @@ int gs_cc_flock(int fd, int operation)
     int result = lock->result;
     gs_cc_box_free(lock, sizeof *lock);
     return result;
+}
+
+/* fcntl with F_SETLKW or F_OFD_SETLKW: the plugin calls it instead. */
+int gs_cc___lock_record(int fd, int command, ...)
+{
+    struct thread *self = thread_self();
+    va_list list;
+    va_start(list, command);
+    struct flock *record = va_arg(list, struct flock *);
+    va_end(list);
+    if (!self)
+        return fcntl(fd, command, record);
+    if (self->phase == PHASE_NEW) {
+        int result = fcntl(fd, command == F_SETLKW ? F_SETLK : F_OFD_SETLK, record);
+        if (!result || (errno != EAGAIN && errno != EACCES))
+            return result;
+    }
+    return lock_in_pool(self, &(struct lock){fd, command, 0, record});
+}
+
+int gs_cc_flock(int fd, int operation)
+{
+    struct thread *self = thread_self();
+    if (!self || operation & (LOCK_NB | LOCK_UN))
+        return flock(fd, operation);
+    if (self->phase == PHASE_NEW) {
+        int result = flock(fd, operation | LOCK_NB);
+        if (!result || errno != EWOULDBLOCK)
+            return result;
+    }
+    return lock_in_pool(self, &(struct lock){fd, operation, 0, NULL});
 }

@@ -1,6 +1,6 @@
 /* Condition variables. A thread that waits is in the queue; when it was woken, or its time is over,
  * it locks the mutex again, which is the second phase of the same call. */
-#include "compiler/runtime/thread.h"
+#include "compiler/runtime/shared_mutex.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 
 struct cond {
     atomic_flag lock;
-    bool is_monotonic;
+    bool is_monotonic, is_shared; /* is_shared: by processes, which only count */
+    atomic_uint signals;
     struct queue waiting;
 };
 _Static_assert(sizeof(struct cond) <= sizeof(pthread_cond_t), "it replaces that");
@@ -64,9 +65,48 @@ static int wait_outside(pthread_mutex_t *mutex, uint64_t deadline_ns)
     return is_late(deadline_ns) ? ETIMEDOUT : 0;
 }
 
+/* The second phase. */
+static int end_wait(struct thread *self, struct mutex *mutex)
+{
+    if (gs_cc_relock(self, mutex))
+        return 0;
+    enum outcome outcome = self->outcome;
+    self->outcome = 0;
+    if (outcome == CANCELED)
+        gs_cc_test_cancel(self);
+    return outcome == LATE ? ETIMEDOUT : 0;
+}
+
+/* The thread looks at the count occasionally. Any signal wakes all who wait. */
+static int wait_shared(struct thread *self, struct cond *cond, struct mutex *mutex,
+                       uint64_t deadline_ns)
+{
+    if (!self->outcome && self->phase == PHASE_NEW) {
+        if (gs_cc_test_cancel(self))
+            return 0;
+        self->progress = atomic_load(&cond->signals) + (size_t)1;
+        gs_cc_unlock(mutex);
+    }
+    while (!self->outcome) {
+        bool is_woken = atomic_load(&cond->signals) + (size_t)1 != self->progress;
+        if (is_woken || must_cancel(self) || is_late(deadline_ns)) {
+            gs_cc_complete(self);
+            self->outcome = is_woken ? WOKEN : must_cancel(self) ? CANCELED : LATE;
+            break;
+        }
+        set_phase(self, PHASE_WAITING);
+        uint64_t look_ns = gs_clock_after(gs_clock_now(), LOOK_NS);
+        if (gs_cc_wait_until(self, look_ns < deadline_ns ? look_ns : deadline_ns, true))
+            return 0;
+    }
+    return end_wait(self, mutex);
+}
+
 static int wait_until(struct cond *cond, struct mutex *mutex, uint64_t deadline_ns)
 {
     struct thread *self = thread_self();
+    if (self && cond->is_shared)
+        return wait_shared(self, cond, mutex, deadline_ns);
     if (!self)
         return wait_outside((pthread_mutex_t *)mutex, deadline_ns);
     if (!self->outcome && self->phase == PHASE_NEW) {
@@ -77,22 +117,20 @@ static int wait_until(struct cond *cond, struct mutex *mutex, uint64_t deadline_
         spin_unlock(&cond->lock);
         gs_cc_unlock(mutex);
     }
-    if (wait_for_signal(self, cond, deadline_ns) || gs_cc_relock(self, mutex))
-        return 0;
-    enum outcome outcome = self->outcome;
-    self->outcome = 0;
-    if (outcome == CANCELED)
-        gs_cc_test_cancel(self);
-    return outcome == LATE ? ETIMEDOUT : 0;
+    return wait_for_signal(self, cond, deadline_ns) ? 0 : end_wait(self, mutex);
 }
 
 int gs_cc_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attributes)
 {
     clockid_t clock = CLOCK_REALTIME;
-    if (attributes)
+    int scope = PTHREAD_PROCESS_PRIVATE;
+    if (attributes) {
         pthread_condattr_getclock(attributes, &clock);
+        pthread_condattr_getpshared(attributes, &scope);
+    }
     memset(cond, 0, sizeof(pthread_cond_t));
     cond_of(cond)->is_monotonic = clock == CLOCK_MONOTONIC;
+    cond_of(cond)->is_shared = scope == PTHREAD_PROCESS_SHARED;
     return 0;
 }
 
@@ -124,6 +162,8 @@ int gs_cc_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
 int gs_cc_pthread_cond_signal(pthread_cond_t *cond)
 {
     struct cond *one = cond_of(cond);
+    if (one->is_shared)
+        atomic_fetch_add(&one->signals, 1);
     spin_lock(&one->lock);
     struct thread *thread = queue_pop(&one->waiting);
     spin_unlock(&one->lock);
@@ -135,6 +175,8 @@ int gs_cc_pthread_cond_signal(pthread_cond_t *cond)
 int gs_cc_pthread_cond_broadcast(pthread_cond_t *cond)
 {
     struct cond *one = cond_of(cond);
+    if (one->is_shared)
+        atomic_fetch_add(&one->signals, 1);
     spin_lock(&one->lock);
     struct queue woken = one->waiting;
     one->waiting.first = NULL;

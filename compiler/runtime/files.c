@@ -6,9 +6,12 @@
 #include <gossamer/io.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -53,34 +56,92 @@ int gs_cc_dup(int fd)
     return made(dup(fd), KIND_UNKNOWN);
 }
 
+/* ---- Opening: that of a FIFO waits until another one opens its other end, in the pool ---- */
+
+struct opening {
+    int folder, flags;
+    mode_t mode;
+    const char *stream; /* the mode of a stream; NULL: a descriptor is opened */
+    int fd;
+    FILE *file;
+    char path[];
+};
+
+static void open_file(void *argument)
+{
+    struct opening *opening = argument;
+    if (opening->stream)
+        opening->file = fopen(opening->path, opening->stream);
+    else
+        opening->fd = openat(opening->folder, opening->path, opening->flags, opening->mode);
+}
+
+static bool is_fifo(int folder, const char *path, int flags)
+{
+    struct stat status;
+    bool waits = !(flags & (O_NONBLOCK | O_PATH)) && (flags & O_ACCMODE) != O_RDWR;
+    return waits && !fstatat(folder, path, &status, 0) && S_ISFIFO(status.st_mode);
+}
+
+/* Returns what was opened, to be freed; NULL: the caller must return. */
+static struct opening *open_in_pool(struct thread *self, const struct opening *wanted,
+                                    const char *path)
+{
+    struct opening *opening = NULL;
+    if (self->phase == PHASE_NEW) {
+        size_t size = strlen(path) + 1;
+        opening = malloc(sizeof *opening + size);
+        if (!opening)
+            abort();
+        *opening = *wanted;
+        memcpy(opening->path, path, size);
+    }
+    return gs_cc_in_pool(open_file, opening);
+}
+
+static int open_at(int folder, const char *path, int flags, mode_t mode)
+{
+    struct thread *self = thread_self();
+    if (!self || (self->phase == PHASE_NEW && !is_fifo(folder, path, flags)))
+        return made(openat(folder, path, flags, mode), KIND_UNKNOWN);
+    struct opening *opening =
+        open_in_pool(self, &(struct opening){.folder = folder, .flags = flags, .mode = mode}, path);
+    if (!opening)
+        return 0;
+    int fd = opening->fd, err = errno;
+    free(opening);
+    errno = err;
+    return made(fd, KIND_UNKNOWN);
+}
+
 /* The last argument is as of fcntl: it may be missing. */
-#define OPEN(name_, ...)                                                                           \
+#define OPEN(folder_, path_)                                                                       \
     do {                                                                                           \
         va_list list_;                                                                             \
         va_start(list_, flags);                                                                    \
         mode_t mode_ = va_arg(list_, mode_t);                                                      \
         va_end(list_);                                                                             \
-        return made(name_(__VA_ARGS__, flags, mode_), KIND_UNKNOWN);                               \
+        return open_at(folder_, path_, flags, mode_);                                              \
     } while (0)
 
 int gs_cc_open(const char *path, int flags, ...)
 {
-    OPEN(open, path);
+    OPEN(AT_FDCWD, path);
 }
 
 int gs_cc_open64(const char *path, int flags, ...)
 {
-    OPEN(open64, path);
+    OPEN(AT_FDCWD, path);
 }
 
 int gs_cc_openat(int folder, const char *path, int flags, ...)
 {
-    OPEN(openat, folder, path);
+    OPEN(folder, path);
 }
 
 int gs_cc_openat64(int folder, const char *path, int flags, ...)
 {
-    OPEN(openat64, folder, path);
+    OPEN(folder, path);
 }
 
 int gs_cc_eventfd(unsigned value, int flags)
@@ -112,14 +173,26 @@ static FILE *opened(FILE *file)
     return file;
 }
 
+/* A stream that reads and writes opens a FIFO at once. */
 FILE *gs_cc_fopen(const char *path, const char *mode)
 {
-    return opened(fopen(path, mode));
+    struct thread *self = thread_self();
+    int flags = strchr(mode, '+') ? O_RDWR : O_RDONLY;
+    if (!self || (self->phase == PHASE_NEW && !is_fifo(AT_FDCWD, path, flags)))
+        return opened(fopen(path, mode));
+    struct opening *opening = open_in_pool(self, &(struct opening){.stream = mode}, path);
+    if (!opening)
+        return NULL;
+    FILE *file = opening->file;
+    int err = errno;
+    free(opening);
+    errno = err;
+    return opened(file);
 }
 
 FILE *gs_cc_fopen64(const char *path, const char *mode)
 {
-    return opened(fopen64(path, mode));
+    return gs_cc_fopen(path, mode);
 }
 
 FILE *gs_cc_popen(const char *command, const char *mode)

@@ -10,8 +10,9 @@
 /* The child's runtime has discarded all threads but the one with a stack that has called. */
 static pid_t fork_on_stack(struct thread *self)
 {
+    leave_stack(self);
     pid_t pid = gs_fork();
-    gs_cc_state.self = self;
+    return_to_stack(self);
     if (pid)
         return pid;
     gs_cc_workers = 1;

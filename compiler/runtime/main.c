@@ -37,9 +37,14 @@ int main(int argc, char **argv, char **envp)
     environment = envp;
     /* A program with POSIX threads writes nothing of its own accord: no monitor reports threads
      * that compute for long. */
+    const char *dump_signal = getenv("GOSSAMER_DUMP_SIGNAL");
     const struct gs_threads_options options = {
-        .workers = gs_cc_workers, .stuck_ns = GS_NEVER, .max_pool_threads = POOL};
+        .workers = gs_cc_workers,
+        .stuck_ns = GS_NEVER,
+        .max_pool_threads = POOL,
+        .dump_signal = dump_signal ? (int)strtol(dump_signal, NULL, 10) : 0};
     int err = gs_threads_run(&options, start, NULL, NULL);
+    gs_cc_sanitizer_stop();
     if (err && err != -EDEADLK)
         fprintf(stderr, "%s: the threads cannot run: %s\n", argv[0], strerror(-err));
     return err ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -1,5 +1,6 @@
 #include "compiler/runtime/memory.h"
 #include "compiler/runtime/abi.h"
+#include "compiler/runtime/sanitizer.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -54,7 +55,7 @@ static __attribute__((noinline)) void *allocate_large(size_t size)
 ALWAYS_INLINE void *allocate(struct block **free_list, size_t size, size_t alignment)
 {
     size_t class = (size + STEP - 1) / STEP;
-    if (class >= CLASSES)
+    if (IS_SANITIZED || class >= CLASSES)
         return allocate_large(size);
     struct block *block = free_list[class];
     if (!block)
@@ -66,7 +67,7 @@ ALWAYS_INLINE void *allocate(struct block **free_list, size_t size, size_t align
 ALWAYS_INLINE void release(struct block **free_list, void *block, size_t size)
 {
     size_t class = (size + STEP - 1) / STEP;
-    if (class >= CLASSES) {
+    if (IS_SANITIZED || class >= CLASSES) {
         free(block);
         return;
     }

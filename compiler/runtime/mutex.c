@@ -1,5 +1,5 @@
 /* Mutexes. A mutex that is unlocked is handed to the thread that waits first. */
-#include "compiler/runtime/thread.h"
+#include "compiler/runtime/shared_mutex.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -12,7 +12,10 @@ struct mutex {
     unsigned count; /* how often a recursive one is locked beyond once */
     const void *owner;
     int kind;
-    struct queue waiting;
+    union {
+        struct queue waiting;
+        struct shared_holder holder; /* of one that processes share, or a robust one */
+    };
 };
 _Static_assert(sizeof(struct mutex) <= sizeof(pthread_mutex_t), "it replaces that");
 _Static_assert(offsetof(struct mutex, kind) == offsetof(pthread_mutex_t, __data.__kind),
@@ -26,6 +29,19 @@ static struct mutex *mutex_of(pthread_mutex_t *mutex)
 static int kind_of(const struct mutex *mutex)
 {
     return mutex->kind & 3;
+}
+
+#define ROBUST 16 /* in the kind, as in glibc */
+
+static bool is_shared(const struct mutex *mutex)
+{
+    return mutex->owner == SHARED_OWNER;
+}
+
+static struct shared_mutex shared(struct mutex *mutex)
+{
+    return (struct shared_mutex){&mutex->lock, &mutex->count, kind_of(mutex),
+                                 (mutex->kind & ROBUST) != 0, &mutex->holder};
 }
 
 /* Only the owner unlocks it. */
@@ -61,6 +77,9 @@ static int try_lock(struct mutex *mutex, const struct thread *self)
 
 static int lock_outside(struct mutex *mutex)
 {
+    int shared_err;
+    if (is_shared(mutex))
+        return gs_cc_shared_lock(NULL, shared(mutex), GS_NEVER, &shared_err) ? 0 : shared_err;
     for (;;) {
         spin_lock(&mutex->lock);
         int err = try_lock(mutex, NULL);
@@ -96,6 +115,8 @@ static int lock_or_queue(struct thread *self, struct mutex *mutex, uint64_t dead
 /* Returns true if the caller must return; otherwise *ret_err is the result. */
 static bool lock_until(struct thread *self, struct mutex *mutex, uint64_t deadline_ns, int *ret_err)
 {
+    if (is_shared(mutex))
+        return gs_cc_shared_lock(self, shared(mutex), deadline_ns, ret_err);
     for (;;) {
         spin_lock(&mutex->lock);
         *ret_err = lock_or_queue(self, mutex, deadline_ns);
@@ -128,6 +149,10 @@ static void hand_over(struct mutex *mutex)
 
 void gs_cc_unlock(struct mutex *mutex)
 {
+    if (is_shared(mutex)) {
+        gs_cc_shared_unlock(thread_self(), shared(mutex));
+        return;
+    }
     spin_lock(&mutex->lock);
     if (!mutex->count) {
         hand_over(mutex);
@@ -139,17 +164,24 @@ void gs_cc_unlock(struct mutex *mutex)
 
 int gs_cc_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
 {
-    int kind = PTHREAD_MUTEX_NORMAL;
-    if (attributes)
+    int kind = PTHREAD_MUTEX_NORMAL, scope = PTHREAD_PROCESS_PRIVATE,
+        robust = PTHREAD_MUTEX_STALLED;
+    if (attributes) {
         pthread_mutexattr_gettype(attributes, &kind);
+        pthread_mutexattr_getpshared(attributes, &scope);
+        pthread_mutexattr_getrobust(attributes, &robust);
+    }
     memset(mutex, 0, sizeof(pthread_mutex_t));
-    mutex_of(mutex)->kind = kind;
+    mutex_of(mutex)->kind = kind | (robust == PTHREAD_MUTEX_ROBUST ? ROBUST : 0);
+    if (scope == PTHREAD_PROCESS_SHARED || robust == PTHREAD_MUTEX_ROBUST)
+        mutex_of(mutex)->owner = SHARED_OWNER;
     return 0;
 }
 
 int gs_cc_pthread_mutex_destroy(pthread_mutex_t *mutex)
 {
-    return mutex_of(mutex)->owner ? EBUSY : 0;
+    struct mutex *one = mutex_of(mutex);
+    return (is_shared(one) ? one->holder.thread != 0 : one->owner != NULL) ? EBUSY : 0;
 }
 
 int gs_cc_pthread_mutex_lock(pthread_mutex_t *mutex)
@@ -165,6 +197,8 @@ int gs_cc_pthread_mutex_trylock(pthread_mutex_t *mutex)
 {
     struct mutex *one = mutex_of(mutex);
     struct thread *self = thread_self();
+    if (is_shared(one))
+        return gs_cc_shared_trylock(self, shared(one));
     spin_lock(&one->lock);
     int err = try_lock(one, self);
     spin_unlock(&one->lock);
@@ -195,6 +229,8 @@ int gs_cc_pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec 
 int gs_cc_pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
     struct mutex *one = mutex_of(mutex);
+    if (is_shared(one))
+        return gs_cc_shared_unlock(thread_self(), shared(one));
     spin_lock(&one->lock);
     int err = 0;
     if (knows_owner(one) && one->owner != owner_of(thread_self()))
@@ -206,4 +242,10 @@ int gs_cc_pthread_mutex_unlock(pthread_mutex_t *mutex)
         one->count--;
     spin_unlock(&one->lock);
     return err;
+}
+
+int gs_cc_pthread_mutex_consistent(pthread_mutex_t *mutex)
+{
+    struct mutex *one = mutex_of(mutex);
+    return is_shared(one) ? gs_cc_shared_make_consistent(shared(one)) : EINVAL;
 }

@@ -39,9 +39,10 @@ struct many {
 static void wait_for_many(void *argument)
 {
     struct many *many = argument;
+    leave_stack(many->self);
     int result = gs_poll(many->polls, many->count, many->deadline_ns);
     (void)result; /* the caller asks the kernel again */
-    gs_cc_state.self = many->self;
+    return_to_stack(many->self);
     free(many->polls);
     gs_cc_box_free(many, sizeof *many);
 }
@@ -64,7 +65,7 @@ static bool wait_several(struct thread *self, const struct pollfd *fds, nfds_t c
             polls[used++] = (struct gs_poll){fds[i].fd, events_of(fds[i].events), 0};
     *many = (struct many){self, polls, used, slice_of(self, deadline_ns)};
     self->is_polling = !self->stack;
-    gs_cc___on_stack(wait_for_many, many);
+    gs_cc_wait_on_stack(wait_for_many, many);
     return gs_cc_state.suspending;
 }
 
@@ -372,18 +373,16 @@ struct lookup {
 static void look_up(void *argument)
 {
     struct lookup *lookup = argument;
+    sanitizer_acquire(lookup);
     lookup->result =
         getaddrinfo(lookup->node, lookup->service, lookup->hints, lookup->ret_addresses);
     lookup->err = errno;
+    sanitizer_release(lookup);
 }
 
 static void look_up_on_stack(void *argument)
 {
-    struct thread *self = thread_self();
-    int err = gs_run_blocking(look_up, argument, GS_NEVER);
-    gs_cc_state.self = self;
-    if (err)
-        look_up(argument);
+    gs_cc_run_in_pool(look_up, argument);
 }
 
 /* The thread's argument of the call is kept in its progress while it waits. */

@@ -343,8 +343,9 @@ struct signal_wait {
 static void wait_on_stack(void *argument)
 {
     struct signal_wait *wait = argument;
+    leave_stack(wait->self);
     wait->number = gs_wait_signals(wait->set, wait->deadline_ns);
-    gs_cc_state.self = wait->self;
+    return_to_stack(wait->self);
 }
 
 /* Returns the signal or -errno; 0: the caller must return. What it waits for is kept in its
@@ -357,7 +358,7 @@ static int wait_for_signal(struct thread *self, const sigset_t *set, uint64_t de
         *wait = (struct signal_wait){self, set, deadline_ns, 0};
         self->progress = self->stack ? 0 : (size_t)wait;
     }
-    gs_cc___on_stack(wait_on_stack, wait);
+    gs_cc_wait_on_stack(wait_on_stack, wait);
     if (gs_cc_state.suspending)
         return 0;
     int number = wait->number;

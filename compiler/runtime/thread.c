@@ -1,7 +1,9 @@
 /* The life of a thread: it starts and resumes on the stack of its worker, waits, and ends. */
 #include "compiler/runtime/thread.h"
 #include "compiler/runtime/memory.h"
+#include "compiler/runtime/shared_mutex.h"
 #include "compiler/runtime/signals.h"
+#include "compiler/runtime/threads.h"
 
 #include <gossamer/io.h>
 #include <pthread.h>
@@ -9,8 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Stacks for calls that were not compiled, and for the end of threads. */
-#define STACK_SIZE ((size_t)1 << 20)
+/* Stacks for calls that were not compiled, and for the end of threads: as those of POSIX threads on
+ * most systems, or less if there are too many; and for waits of the runtime. */
+#define STACK_SIZE ((size_t)8 << 20)
+#define SMALLER_STACK_SIZE ((size_t)1 << 20)
+#define WAIT_STACK_SIZE ((size_t)256 << 10)
 
 _Thread_local struct gs_cc_state gs_cc_state __attribute__((tls_model("initial-exec")));
 
@@ -32,6 +37,7 @@ struct extra *gs_cc_extra(struct thread *thread)
 
 void gs_cc_wake(struct thread *thread)
 {
+    sanitizer_release(thread);
     struct gs_thread *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
     if (stack)
         gs_thread_unpark(stack);
@@ -73,20 +79,15 @@ static bool suspend(struct thread *self, bool is_external)
     return true;
 }
 
-/* Other threads have run meanwhile, and have changed what belongs to the kernel thread. */
-static void returned_to_stack(struct thread *self, int err)
-{
-    gs_cc_state.self = self;
-    errno = err;
-}
-
 bool gs_cc_wait_until(struct thread *self, uint64_t deadline_ns, bool is_external)
 {
     if (self->stack) {
         int err = errno;
+        leave_stack(self);
         int result = gs_thread_park(deadline_ns);
         (void)result; /* the caller looks at what it waits for, and at the clock */
-        returned_to_stack(self, err);
+        return_to_stack(self);
+        errno = err;
         return false;
     }
     if (deadline_ns != GS_NEVER)
@@ -104,9 +105,11 @@ static int wait_on_stack(struct thread *self, int fd, unsigned direction, uint64
 {
     int err = errno;
     uint64_t until_ns = gs_cc_signals_slice(self, deadline_ns);
+    leave_stack(self);
     int result =
         direction == GS_READ ? gs_wait_readable(fd, until_ns) : gs_wait_writable(fd, until_ns);
-    returned_to_stack(self, err);
+    return_to_stack(self);
+    errno = err;
     if (result == -ETIMEDOUT && until_ns != deadline_ns)
         return 0;
     return result == -ECANCELED && !must_cancel(self) ? 0 : result;
@@ -193,13 +196,15 @@ static void free_thread(struct thread *thread)
         free(thread->extra->locals);
         gs_cc_release(thread->extra, sizeof *thread->extra);
     }
-    gs_cc_release(thread, sizeof *thread);
+    gs_cc_thread_release(thread);
 }
 
 /* Its worker does not touch it any more when it is done: whoever joins it frees it. */
 static void complete(struct thread *thread)
 {
     gs_resumable_end(&thread->resumable);
+    gs_cc_shared_end(thread);
+    gs_cc_sanitizer_done(thread);
     uintptr_t join = atomic_exchange(&thread->join, JOIN_DONE);
     if (join == JOIN_DETACHED)
         free_thread(thread);
@@ -218,14 +223,18 @@ static void clean_up(void *thread)
     gs_cc_destroy_values(thread);
 }
 
-static void finish(struct thread *thread)
+static void free_frames(struct gs_cc_state *state, struct thread *thread)
 {
-    struct gs_cc_state *state = &gs_cc_state;
     state->suspending = 0;
     free_records(thread->record);
     thread->record = NULL;
     while (thread->environments)
         gs_cc_environment_free((char *)thread->environments + 16);
+}
+
+static void finish(struct thread *thread)
+{
+    struct gs_cc_state *state = &gs_cc_state;
     atomic_store_explicit(&thread->cancel, CANCEL_DISABLED, memory_order_relaxed);
     thread->is_exiting = true;
     bool ends_process = thread->is_first && thread->has_returned;
@@ -243,6 +252,13 @@ static void finish(struct thread *thread)
         complete(thread);
 }
 
+static void end_stack(struct thread *self)
+{
+    gs_cc_sanitizer_leave_stack(self, true);
+    gs_cc_sanitizer_leave(self);
+    gs_cc_sanitizer_end_stack(self);
+}
+
 void gs_cc_exit(struct thread *self, void *result)
 {
     self->argument = result;
@@ -253,6 +269,7 @@ void gs_cc_exit(struct thread *self, void *result)
     }
     __atomic_store_n(&self->stack, NULL, __ATOMIC_RELEASE);
     gs_resumable_wake(&self->resumable);
+    end_stack(self);
     gs_thread_exit(NULL);
 }
 
@@ -264,6 +281,7 @@ static bool resume_records(struct gs_cc_state *state, struct thread *thread)
     struct gs_cc_record *record = thread->record;
     while (record) {
         struct gs_cc_record *caller = record->caller;
+        thread->record = caller; /* for dumps: the record ends now */
         record->site->resume(record);
         if (state->suspending) {
             thread->record = state->first ? state->first : caller;
@@ -294,6 +312,20 @@ static bool start(struct gs_cc_state *state, struct thread *thread)
     return true;
 }
 
+/* Returns whether its calls are over, and it waits for none. */
+static bool go_on(struct thread *thread)
+{
+    struct gs_cc_state *state = &gs_cc_state;
+    if (!thread->is_exiting)
+        thread->is_exiting |=
+            thread->has_started ? resume_records(state, thread) : start(state, thread);
+    thread->err = *state->err;
+    if (!thread->is_exiting || thread->stack)
+        return false;
+    free_frames(state, thread);
+    return true;
+}
+
 static void step(struct gs_resumable *resumable)
 {
     struct gs_cc_state *state = &gs_cc_state;
@@ -308,11 +340,10 @@ static void step(struct gs_resumable *resumable)
     if (!state->err)
         state->err = &errno;
     *state->err = thread->err;
-    bool is_complete = thread->is_exiting;
-    if (!is_complete)
-        is_complete = thread->has_started ? resume_records(state, thread) : start(state, thread);
-    thread->err = *state->err;
-    if (is_complete || (thread->is_exiting && !thread->stack))
+    gs_cc_sanitizer_enter(thread);
+    bool is_over = gs_cc_sanitizer_run(thread, go_on);
+    gs_cc_sanitizer_leave(thread);
+    if (is_over)
         finish(thread);
     state->suspending = 0;
     state->self = NULL;
@@ -320,10 +351,11 @@ static void step(struct gs_resumable *resumable)
 
 static struct thread *new_thread(void *(*fn)(void *), void *argument)
 {
-    struct thread *thread = memset(gs_cc_allocate(sizeof *thread), 0, sizeof *thread);
+    struct thread *thread = memset(gs_cc_thread_allocate(), 0, sizeof *thread);
     gs_resumable_init(&thread->resumable, step);
     thread->start = fn;
     thread->argument = argument;
+    gs_cc_sanitizer_new(thread);
     return thread;
 }
 
@@ -363,6 +395,7 @@ struct stack_call {
     struct thread *thread;
     void (*call)(void *);
     void *box;
+    size_t size;
 };
 
 static void *run_on_stack(void *argument)
@@ -370,7 +403,8 @@ static void *run_on_stack(void *argument)
     struct stack_call call = *(struct stack_call *)argument;
     struct thread *thread = call.thread;
     gs_cc_release(argument, sizeof call);
-    gs_cc_state.self = thread;
+    gs_cc_sanitizer_begin_stack(thread, call.size);
+    return_to_stack(thread);
     gs_cc_state.suspending = 0;
     errno = thread->err;
     /* The calls that it makes have phases and progress of their own. */
@@ -380,17 +414,26 @@ static void *run_on_stack(void *argument)
     call.call(call.box);
     thread->progress = progress;
     thread->err = errno;
+    end_stack(thread);
     atomic_store(&thread->phase, PHASE_GRANTED);
     __atomic_store_n(&thread->stack, NULL, __ATOMIC_RELEASE);
     gs_resumable_wake(&thread->resumable);
     return NULL;
 }
 
-void gs_cc___on_stack(void (*call)(void *), void *box)
+static int spawn(struct thread *self, struct stack_call *call, size_t size)
+{
+    const struct gs_thread_attributes attributes = {
+        .name = "stack call", .stack_size = size, .worker = gs_threads_worker()};
+    call->size = size;
+    return gs_thread_spawn(&attributes, run_on_stack, call, &self->stack);
+}
+
+static void call_on_stack(void (*call)(void *), void *box, size_t size)
 {
     struct thread *self = thread_self();
     if (!self || self->stack) {
-        call(box);
+        gs_cc_sanitizer_call(call, box);
         return;
     }
     if (self->phase == PHASE_GRANTED) {
@@ -398,12 +441,10 @@ void gs_cc___on_stack(void (*call)(void *), void *box)
         return;
     }
     struct stack_call *argument = gs_cc_allocate(sizeof *argument);
-    *argument = (struct stack_call){self, call, box};
-    const struct gs_thread_attributes attributes = {
-        .name = "stack call", .stack_size = STACK_SIZE, .worker = gs_threads_worker()};
+    *argument = (struct stack_call){self, call, box, 0};
     set_phase(self, PHASE_WAITING);
     self->err = errno;
-    if (gs_thread_spawn(&attributes, run_on_stack, argument, &self->stack)) {
+    if (spawn(self, argument, size) && spawn(self, argument, SMALLER_STACK_SIZE)) {
         gs_cc_release(argument, sizeof *argument);
         call(box); /* no memory for a stack: the worker waits with it */
         gs_cc_complete(self);
@@ -411,6 +452,16 @@ void gs_cc___on_stack(void (*call)(void *), void *box)
     }
     gs_thread_detach(self->stack);
     suspend(self, false);
+}
+
+void gs_cc___on_stack(void (*call)(void *), void *box)
+{
+    call_on_stack(call, box, STACK_SIZE);
+}
+
+void gs_cc_wait_on_stack(void (*call)(void *), void *box)
+{
+    call_on_stack(call, box, WAIT_STACK_SIZE);
 }
 
 /* ---- Join, detach, exit ---- */
@@ -460,6 +511,7 @@ static int join_until(struct thread *thread, void **ret_result, uint64_t deadlin
         if (gs_cc_wait_until(self, deadline_ns, false))
             return 0;
     }
+    sanitizer_acquire(&thread->join);
     if (ret_result)
         *ret_result = thread->argument;
     free_thread(thread);
@@ -529,8 +581,10 @@ int gs_cc_sched_yield(void)
         return sched_yield();
     if (self->stack) {
         int err = errno;
+        leave_stack(self);
         gs_thread_yield();
-        returned_to_stack(self, err);
+        return_to_stack(self);
+        errno = err;
         return 0;
     }
     if (self->phase == PHASE_NEW) {
@@ -541,32 +595,4 @@ int gs_cc_sched_yield(void)
     }
     set_phase(self, PHASE_NEW);
     return 0;
-}
-
-int gs_cc_pthread_yield(void)
-{
-    return gs_cc_sched_yield();
-}
-
-/* So many calls that fail at once are a turn. */
-#define TRIES 32u
-
-bool gs_cc_turn(struct thread *self)
-{
-    static _Thread_local unsigned tries;
-    if (!self || ++tries % TRIES)
-        return false;
-    set_phase(self, PHASE_NEW);
-    gs_cc_sched_yield();
-    return gs_cc_state.suspending;
-}
-
-/* The plugin adds it to loops that wait for what another thread does, without a call that waits. */
-void gs_cc___waiting_loop(void)
-{
-    struct thread *self = thread_self();
-    if (self && self->phase == PHASE_SECOND)
-        set_phase(self, PHASE_NEW);
-    else
-        gs_cc_turn(self);
 }

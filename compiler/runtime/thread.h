@@ -15,6 +15,7 @@
 #define GS_COMPILER_THREAD_H
 
 #include "compiler/runtime/abi.h"
+#include "compiler/runtime/sanitizer.h"
 
 #include <errno.h>
 #include <gossamer/clock.h>
@@ -49,6 +50,7 @@ struct extra {
     uint64_t deadline_ns;
     bool has_timer;
     struct cleanup *cleanups;
+    struct robust *robust; /* mutexes (shared_mutex.c) */
     sigset_t mask;
     bool has_mask;
     char name[16];
@@ -74,6 +76,12 @@ struct thread {
     bool has_started : 1, has_returned : 1, is_exiting : 1, is_first : 1;
     bool is_polling : 1; /* its stack is only used to wait for several descriptors */
     bool is_pooled : 1;  /* a kernel thread of the pool reads from a stream for it */
+#if defined GS_CC_ASAN || defined GS_CC_TSAN
+    void *fiber, *own_stack;
+    char *end_of_stack;
+    size_t stack_size;
+    void *fake;
+#endif
 };
 
 enum { JOIN_NONE, JOIN_DONE, JOIN_DETACHED };
@@ -103,10 +111,12 @@ static inline void spin_lock(atomic_flag *lock)
 {
     if (__builtin_expect(atomic_flag_test_and_set_explicit(lock, memory_order_acquire), 0))
         gs_cc_spin(lock);
+    sanitizer_acquire(lock);
 }
 
 static inline void spin_unlock(atomic_flag *lock)
 {
+    sanitizer_release(lock);
     atomic_flag_clear_explicit(lock, memory_order_release);
 }
 
@@ -124,6 +134,21 @@ bool gs_cc_wait_fd(struct thread *self, int fd, unsigned direction, uint64_t dea
                    int *ret_err);
 
 void gs_cc_wake(struct thread *thread);
+
+/* Around a call by which a thread with a stack waits: other threads run meanwhile, and change what
+ * belongs to the kernel thread. */
+static inline void leave_stack(struct thread *self)
+{
+    gs_cc_sanitizer_leave_stack(self, false);
+    gs_cc_sanitizer_leave(self);
+}
+
+static inline void return_to_stack(struct thread *self)
+{
+    gs_cc_sanitizer_enter(self);
+    gs_cc_sanitizer_enter_stack(self);
+    gs_cc_state.self = self;
+}
 
 /* Begin to measure a duration, or continue: the deadline is that of the first call. */
 uint64_t gs_cc_deadline(struct thread *self, uint64_t deadline_ns);
@@ -168,9 +193,15 @@ void gs_cc_exit(struct thread *self, void *result);
 /* Returns what few threads have. */
 struct extra *gs_cc_extra(struct thread *thread);
 
+/* As gs_cc___on_stack, for a function of the runtime that needs little. */
+void gs_cc_wait_on_stack(void (*call)(void *box), void *box);
+
 /* Make a call in a kernel thread of the pool (blocking.c). Returns the box of the first call; NULL:
  * the caller must return. */
 void *gs_cc_in_pool(void (*call)(void *box), void *box);
+
+/* The same on a stack. */
+void gs_cc_run_in_pool(void (*call)(void *), void *argument);
 
 /* ---- Cancellation (cancel.c) ---- */
 

@@ -8,6 +8,7 @@
 #include <linux/openat2.h>
 #include <linux/time_types.h>
 #include <stdatomic.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -248,8 +249,16 @@ static int milliseconds(uint64_t timeout_ns)
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
+/* Defined by the runtime of `gossamer cc` for programs with the thread sanitizer, which defers
+ * signals during system calls that it does not know of. */
+extern const char gs_cc_tells_tsan __attribute__((weak));
+
 int gs_sys_epoll_wait(int epoll_fd, struct epoll_event *events, int count, uint64_t timeout_ns)
 {
+    if (__builtin_expect(&gs_cc_tells_tsan != NULL, 0)) {
+        int n = epoll_wait(epoll_fd, events, count, milliseconds(timeout_ns));
+        return n < 0 ? -errno : n;
+    }
     struct __kernel_timespec timeout = {
         .tv_sec = (long long)(timeout_ns / 1000000000),
         .tv_nsec = (long long)(timeout_ns % 1000000000),

@@ -144,6 +144,9 @@ NOT_FOR_TSAN static void add_thread(const struct dump *dump, struct gs_thread *t
     }
 }
 
+/* Defined by the runtime of `gossamer cc`: writes the threads that it has compiled. */
+extern void gs_cc_dump(int fd) __attribute__((weak));
+
 /* Writing may block: it is done when all is collected, without the lock. */
 NOT_FOR_TSAN static void *print_all(void *argument)
 {
@@ -162,6 +165,8 @@ NOT_FOR_TSAN static void *print_all(void *argument)
     print_running(dump->fd);
     gs_dump_print_groups(dump->fd);
     gs_symbols_close();
+    if (gs_cc_dump)
+        gs_cc_dump(dump->fd);
     if (!gs_runtime.is_deadlocked)
         gs_cycles_print(dump->fd, dump->worker && !gs_runtime.is_multi);
     return NULL;

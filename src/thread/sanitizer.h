@@ -13,7 +13,6 @@
 #define GS_ASAN 1
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
-#include <sanitizer/lsan_interface.h>
 #else
 #define GS_ASAN 0
 #endif
@@ -45,13 +44,15 @@ struct fiber {
     char unused[0];
 };
 
+/* Defined in programs with the sanitizer, which may use a library without it. */
+extern void lsan_root(const void *memory, size_t size) __asm__("__lsan_register_root_region")
+    __attribute__((weak));
+
 /* Mapped memory that is never unmapped: heap memory to which it points is no leak. */
 static inline void sanitizer_root(const void *memory, size_t size)
 {
-    (void)memory, (void)size;
-#if GS_ASAN
-    __lsan_register_root_region(memory, size);
-#endif
+    if (lsan_root)
+        lsan_root(memory, size);
 }
 
 /* Called for a new stack. */

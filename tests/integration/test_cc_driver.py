@@ -84,3 +84,30 @@ def test_the_main_function_may_be_in_an_archive(folder: Path) -> None:
     subprocess.run(["ar", "rcs", "libmain.a", "main.o", "part.o"], cwd=folder, check=True)
     compile_in(folder, "empty.c", "libmain.a", "-o", "program")
     assert is_converted(folder / "program")
+
+
+def partial(folder: Path, *arguments: str) -> None:
+    """Make an object of objects by the compiler."""
+    compile_in(folder, "-r", "-nostdlib", *arguments, "-o", "both.o")
+
+
+def test_an_object_of_objects_has_the_bitcode_of_all(folder: Path) -> None:
+    compile_in(folder, "-c", "main.c", "part.c")
+    partial(folder, "main.o", "part.o")
+    (folder / "main.o").unlink()
+    compile_in(folder, "both.o", "-o", "program")
+    assert is_converted(folder / "program")
+
+
+def test_an_object_of_objects_is_made_of_sources(folder: Path) -> None:
+    partial(folder, "main.c", "part.c")
+    compile_in(folder, "both.o", "-o", "program")
+    assert is_converted(folder / "program")
+
+
+def test_an_object_of_objects_without_bitcode_is_machine_code(folder: Path) -> None:
+    subprocess.run(["clang-19", "-c", "part.c"], cwd=folder, check=True)
+    compile_in(folder, "-c", "main.c")
+    partial(folder, "main.o", "part.o")
+    compile_in(folder, "both.o", "-o", "program")
+    subprocess.run([folder / "program"], check=True)

@@ -11,6 +11,9 @@ Nothing in the process is changed: a thread that is not running is shown by an u
 gdb believe that the newest frame of the selected kernel thread was called by the thread's last one.
 Of a thread whose stack is given back while it waits, the backtrace is found by frame pointers, and
 it cannot be selected. The library's debug information is required.
+
+Threads that `gossamer cc` has compiled have no stack: of those, gossamer bt shows the records of
+the calls that wait, with the variables that these hold if the program has debug information.
 """
 
 import itertools
@@ -88,9 +91,28 @@ class Process:
             yield Thread(self, self._thread_at(int(link) - offset))
             link = link["next"]
 
-    def find(self, text: str) -> "Thread":
+    def compiled(self) -> Iterator["CompiledThread"]:
+        """Yield all threads of a program of `gossamer cc`: see compiler/runtime/threads.c."""
+        symbol = gdb.lookup_global_symbol("gs_cc_slabs")
+        if not symbol:
+            return
+        running = _running_compiled()
+        slab = gdb.Value(int(symbol.value())).cast(gdb.lookup_type("struct gs_cc_slab").pointer())
+        while int(slab):
+            for i in range(int(slab["used"])):
+                value = slab["at"][i]
+                if int(value["resumable"]["resume"]):
+                    yield CompiledThread(value, running.get(int(value.address)))
+            slab = slab["next"]
+
+    def all(self) -> Iterator["Thread | CompiledThread"]:
+        """Yield the threads of both kinds."""
+        yield from self.threads()
+        yield from self.compiled()
+
+    def find(self, text: str) -> "Thread | CompiledThread":
         """Return the thread with this number, address or name."""
-        for number, thread in enumerate(self.threads(), 1):
+        for number, thread in enumerate(self.all(), 1):
             if text in (str(number), thread.name) or text == hex(thread.address):
                 return thread
         raise gdb.GdbError(f"gossamer: there is no thread {text}: see gossamer threads")
@@ -201,6 +223,100 @@ class Thread:
         return str(self._value["fn"])
 
 
+class CompiledThread:
+    """A thread that `gossamer cc` has compiled."""
+
+    def __init__(self, value: gdb.Value, tid: int | None) -> None:
+        """Read it; tid: of the kernel thread that runs it."""
+        self._value, self.tid = value, tid
+        self.address = int(value.address)
+        self.name = _string(value["extra"]["name"]) if int(value["extra"]) else ""
+        self._record = int(value["record"])
+
+    def what(self) -> str:
+        """Return the call that it waits in; empty if that is not known."""
+        call = self._site(self._record)["callee"] if self._record and not self.tid else None
+        return _string(call) if call and int(call) else ""
+
+    def state(self, _now_ns: int) -> str:
+        """Describe what it waits for."""
+        value, fd = self._value, int(self._value["resumable"]["fd"])
+        if self.tid is not None:
+            return f"compiled, runs in kernel thread {self.tid}"
+        if int(value["stack"]):
+            return f"compiled, on the stack of thread {int(value['stack']):#x}"
+        if not self._record:
+            return "compiled, is ready" if value["has_started"] else "compiled, has not started"
+        at = f" at descriptor {fd}" if fd >= 0 else ""
+        return f"compiled, waits for {self.what() or 'a call'}{at}"
+
+    def waited_ms(self, _now_ns: int) -> float:
+        """Return 0: it does not remember when it began to wait."""
+        return 0.0
+
+    def calls(self) -> Iterator[str]:
+        """Yield lines: the calls that wait, the innermost first, each with its variables."""
+        at, level = self._record, 0
+        if self.tid:
+            yield f"runs in kernel thread {self.tid}; the calls around that:"
+        if at and self.what():
+            yield f"#{level}  {self.what()}"
+            level += 1
+        while at:
+            site = self._site(at)
+            place = f" at {_string(site['place'])}" if int(site["place"]) else ""
+            yield f"#{level}  {_string(site['function'])} (){place}"
+            yield from self._locals(at, site["locals"])
+            at, level = int(self._record_at(at)["caller"]), level + 1
+
+    def _record_at(self, address: int) -> gdb.Value:
+        kind = gdb.lookup_type("struct gs_cc_record").pointer()
+        return gdb.Value(address).cast(kind).dereference()
+
+    def _site(self, record: int) -> gdb.Value:
+        return self._record_at(record)["site"].dereference()
+
+    def _locals(self, record: int, text: gdb.Value) -> Iterator[str]:
+        """Yield the variables of a record: compiler/plugin/frame_locals.h has the format."""
+        for line in _string(text).splitlines() if int(text) else []:
+            name, kind, offset, *inner = line.split("\t")
+            at = record + int(offset)
+            if inner:
+                at = _words(at, 1)[0] + int(inner[0])
+            try:
+                value = gdb.Value(at).cast(_type(kind).pointer()).dereference()
+                shown = value.format_string(max_elements=64)
+            except gdb.error as error:
+                shown = f"<{error}>"
+            yield f"        {name} = {shown}"
+
+
+def _running_compiled() -> dict[int, int]:
+    """Return which compiled threads run, with the numbers of their kernel threads."""
+    before, running = gdb.selected_thread(), {}
+    for thread in gdb.selected_inferior().threads():
+        thread.switch()
+        try:
+            running[int(gdb.parse_and_eval("gs_cc_state.self"))] = thread.ptid[1] or thread.ptid[2]
+        except gdb.error:  # its thread-local variables cannot be read
+            continue
+    before.switch()
+    return running
+
+
+def _type(text: str) -> gdb.Type:
+    """Return the type of this name, such as "struct client *[4]"."""
+    text = text.strip()
+    if text.endswith("*"):
+        return _type(text[:-1]).pointer()
+    if sizes := re.search(r"(\[\d+\])+$", text):
+        kind = _type(text[: sizes.start()])
+        for size in reversed(re.findall(r"\d+", sizes[0])):
+            kind = kind.array(int(size) - 1)
+        return kind
+    return gdb.lookup_type(text)
+
+
 def _has_minimal() -> bool:
     return hasattr(gdb, "lookup_minimal_symbol")
 
@@ -262,8 +378,11 @@ def _describe(pc: int) -> str:
     return f"{pc:#x} in {_symbol_at(pc - 1) or '??'} (){line}"
 
 
-def _calls(thread: Thread, options: str = "") -> Iterator[str]:
+def _calls(thread: Thread | CompiledThread, options: str = "") -> Iterator[str]:
     """Yield the lines of a backtrace of the thread; keep the selected kernel thread."""
+    if isinstance(thread, CompiledThread):
+        yield from thread.calls()
+        return
     before = gdb.selected_thread()
     unwinder.show(None)
     try:
@@ -304,7 +423,7 @@ class _Threads(gdb.Command):
             raise gdb.GdbError("gossamer threads takes no argument")
         process = Process()
         now_ns, count = process.now_ns(), 0
-        for thread in process.threads():
+        for thread in process.all():
             count += 1
             print(f'{count:4d}  {thread.address:#x}  "{thread.name}"  {thread.state(now_ns)}')
         print(f"{count} threads, {len(process.workers)} workers")
@@ -321,9 +440,9 @@ class _Groups(gdb.Command):
             raise gdb.GdbError("gossamer groups takes no argument")
         process = Process()
         now_ns = process.now_ns()
-        groups: dict[tuple[str, ...], list[Thread]] = {}
+        groups: dict[tuple[str, ...], list[Thread | CompiledThread]] = {}
         shown: dict[tuple[str, ...], list[str]] = {}
-        for thread in process.threads():
+        for thread in process.all():
             state = f"waiting for {thread.what()}" if thread.what() else thread.state(now_ns)
             calls = list(_calls(thread, "-frame-arguments none"))
             key = (state, *_program_calls(calls))
@@ -341,10 +460,12 @@ def _program_calls(calls: list[str]) -> list[str]:
     Of each, what does not depend on how many precede it: function and line.
     """
     rest = itertools.dropwhile(lambda call: re.search(r"src/thread/[\w.]+:\d+$", call), calls)
-    return [re.sub(r"^#\d+\s+(0x[0-9a-f]+ in )?", "", call) for call in rest]
+    return [
+        re.sub(r"^#\d+\s+(0x[0-9a-f]+ in )?", "", call) for call in rest if call.startswith("#")
+    ]
 
 
-def _waits(threads: list[Thread], now_ns: int) -> str:
+def _waits(threads: list[Thread | CompiledThread], now_ns: int) -> str:
     """Tell how long these threads of one group have waited, if they wait."""
     waited = sorted(thread.waited_ms(now_ns) for thread in threads)
     return f", {waited[0]:.3f} to {waited[-1]:.3f} ms" if threads[0].what() else ""
@@ -361,7 +482,7 @@ class _Backtrace(gdb.Command):
             raise gdb.GdbError("gossamer bt: which thread? A number, an address, a name or all")
         process = Process()
         now_ns = process.now_ns()
-        for thread in list(process.threads()) if text == "all" else [process.find(text)]:
+        for thread in list(process.all()) if text == "all" else [process.find(text)]:
             print(f'thread {thread.address:#x} "{thread.name}" {thread.state(now_ns)}')
             for line in _calls(thread):
                 print(line)
@@ -379,6 +500,9 @@ class _Thread(gdb.Command):
             gdb.execute("frame 0")
             return
         thread = Process().find(text)
+        if isinstance(thread, CompiledThread):
+            print("a compiled thread has no stack: see gossamer bt")
+            return
         if thread.tid is not None:
             _select_kernel_thread(thread.tid)
         elif thread.is_away():

@@ -1,0 +1,203 @@
+/* Fibers of the thread sanitizer, and stacks that the leak sanitizer would not find. Both
+ * sanitizers are in the program: their functions are declared here, as each is in one build. */
+#include "compiler/runtime/sanitizer.h"
+#include "compiler/runtime/thread.h"
+
+#if defined GS_CC_ASAN || defined GS_CC_TSAN
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#define PAGE ((size_t)4096)
+
+static char *end_of_page(void)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    return (char *)((here + PAGE - 1) / PAGE * PAGE);
+}
+#endif
+
+#ifdef GS_CC_TSAN
+enum { NO_SYNC = 1 };
+void *__tsan_create_fiber(unsigned flags);
+void *__tsan_get_current_fiber(void);
+void __tsan_switch_to_fiber(void *fiber, unsigned flags);
+void __tsan_destroy_fiber(void *fiber);
+void __tsan_ignore_thread_begin(void);
+void __tsan_ignore_thread_end(void);
+
+/* As the worker's own stack is on most systems. */
+#define STACK_SIZE ((size_t)8 << 20)
+
+/* Read by the library (src/thread/report.c): its switches are known to the sanitizer. */
+const char gs_cc_tells_tsan __attribute__((visibility("default"))) = 1;
+
+/* A child of a fork may use the pool of kernel threads, too. */
+__attribute__((weak, visibility("default"))) const char *__tsan_default_options(void)
+{
+    return "die_after_fork=0";
+}
+
+/* The worker itself. What it does on its own is no access of the program's. */
+static _Thread_local void *native;
+
+/* The sanitizer defers a signal until the fiber that it interrupted makes a call that is
+ * intercepted; so that a fiber keeps none while it waits, none comes during the switch. */
+static void switch_to(void *fiber, unsigned flags)
+{
+    static sigset_t all;
+    static _Thread_local sigset_t before;
+    if (!sigismember(&all, SIGUSR1))
+        sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    __tsan_switch_to_fiber(fiber, flags);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void gs_cc_sanitizer_new(struct thread *thread)
+{
+    thread->fiber = __tsan_create_fiber(0);
+    thread->own_stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (thread->own_stack == MAP_FAILED)
+        abort();
+}
+
+/* What woke the thread has released it. */
+void gs_cc_sanitizer_enter(struct thread *thread)
+{
+    if (!native)
+        __tsan_ignore_thread_begin();
+    native = __tsan_get_current_fiber();
+    switch_to(thread->fiber, NO_SYNC);
+    sanitizer_acquire(thread);
+}
+
+void gs_cc_sanitizer_leave(struct thread *thread)
+{
+    if (thread->is_exiting)
+        sanitizer_release(&thread->join);
+    switch_to(native, NO_SYNC);
+}
+
+void gs_cc_sanitizer_stop(void)
+{
+    if (native)
+        __tsan_ignore_thread_end();
+    native = NULL;
+}
+
+/* The plugin has a call of the runtime ignored. */
+void gs_cc_sanitizer_call(void (*fn)(void *), void *argument)
+{
+    __tsan_ignore_thread_end();
+    fn(argument);
+    __tsan_ignore_thread_begin();
+}
+
+static _Thread_local struct run {
+    struct thread *thread;
+    bool (*fn)(struct thread *thread);
+    bool result;
+    ucontext_t worker;
+} running;
+
+static void run(void)
+{
+    running.result = running.fn(running.thread);
+}
+
+bool gs_cc_sanitizer_run(struct thread *thread, bool (*fn)(struct thread *thread))
+{
+    ucontext_t own;
+    running.thread = thread;
+    running.fn = fn;
+    getcontext(&own);
+    own.uc_stack.ss_sp = thread->own_stack;
+    own.uc_stack.ss_size = STACK_SIZE;
+    own.uc_link = &running.worker;
+    makecontext(&own, run, 0);
+    swapcontext(&running.worker, &own);
+    return running.result;
+}
+
+void gs_cc_sanitizer_done(struct thread *thread)
+{
+    __tsan_destroy_fiber(thread->fiber);
+    munmap(thread->own_stack, STACK_SIZE);
+}
+
+void gs_cc_sanitizer_begin_stack(struct thread *thread, size_t size)
+{
+    (void)size;
+    thread->end_of_stack = end_of_page();
+}
+
+void gs_cc_sanitizer_end_stack(struct thread *thread)
+{
+    (void)thread;
+}
+
+/* The next thread that has the stack does not race with this one. */
+void gs_cc_sanitizer_enter_stack(struct thread *thread)
+{
+    sanitizer_acquire(thread->end_of_stack);
+}
+
+void gs_cc_sanitizer_leave_stack(struct thread *thread, bool is_last)
+{
+    if (is_last)
+        sanitizer_release(thread->end_of_stack);
+}
+#endif
+
+#ifdef GS_CC_ASAN
+/* Not of its whole size: where it begins within its first page is not known. */
+#define UNKNOWN (2 * PAGE)
+
+void __lsan_register_root_region(const void *start, size_t size);
+void __lsan_unregister_root_region(const void *start, size_t size);
+/* Not in programs with the leak sanitizer alone. */
+void __sanitizer_start_switch_fiber(void **fake, const void *bottom, size_t size)
+    __attribute__((weak));
+void __sanitizer_finish_switch_fiber(void *fake, const void **bottom, size_t *size)
+    __attribute__((weak));
+
+/* The stack of the worker, while it runs a thread that has one. */
+static _Thread_local struct {
+    const void *bottom;
+    size_t size;
+    void *fake;
+} native;
+
+void gs_cc_sanitizer_begin_stack(struct thread *thread, size_t size)
+{
+    thread->end_of_stack = end_of_page();
+    thread->stack_size = size - UNKNOWN;
+    thread->fake = NULL;
+    __lsan_register_root_region(thread->end_of_stack - thread->stack_size, thread->stack_size);
+}
+
+void gs_cc_sanitizer_end_stack(struct thread *thread)
+{
+    __lsan_unregister_root_region(thread->end_of_stack - thread->stack_size, thread->stack_size);
+}
+
+/* Both on the stack of the thread: the library has switched, or is about to. */
+void gs_cc_sanitizer_enter_stack(struct thread *thread)
+{
+    if (!__sanitizer_start_switch_fiber)
+        return;
+    __sanitizer_start_switch_fiber(&native.fake, thread->end_of_stack - thread->stack_size,
+                                   thread->stack_size);
+    __sanitizer_finish_switch_fiber(thread->fake, &native.bottom, &native.size);
+}
+
+void gs_cc_sanitizer_leave_stack(struct thread *thread, bool is_last)
+{
+    if (!__sanitizer_start_switch_fiber)
+        return;
+    __sanitizer_start_switch_fiber(is_last ? NULL : &thread->fake, native.bottom, native.size);
+    __sanitizer_finish_switch_fiber(native.fake, NULL, NULL);
+}
+#endif

@@ -1,0 +1,149 @@
+#include "compiler/runtime/shared_mutex.h"
+#include "compiler/runtime/memory.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+/* A robust mutex that a thread has. */
+struct robust {
+    struct robust *next;
+    struct shared_mutex mutex;
+};
+
+/* A number of the thread among those of all processes. */
+static uint64_t number_of(const struct thread *self)
+{
+    return ((uint64_t)getpid() << 42) ^ (self ? (uintptr_t)self : 1);
+}
+
+static void remember(struct thread *self, struct shared_mutex mutex)
+{
+    if (!self || !mutex.is_robust)
+        return;
+    struct extra *extra = gs_cc_extra(self);
+    struct robust *robust = gs_cc_allocate(sizeof *robust);
+    *robust = (struct robust){extra->robust, mutex};
+    extra->robust = robust;
+}
+
+static void forget(struct thread *self, struct shared_mutex mutex)
+{
+    struct robust **at = self && self->extra ? &self->extra->robust : NULL;
+    while (at && *at && (*at)->mutex.holder != mutex.holder)
+        at = &(*at)->next;
+    if (!at || !*at)
+        return;
+    struct robust *robust = *at;
+    *at = robust->next;
+    gs_cc_release(robust, sizeof *robust);
+}
+
+static bool has_died(const struct shared_mutex mutex)
+{
+    int pid = mutex.holder->pid;
+    return mutex.is_robust && pid != getpid() && kill(pid, 0) && errno == ESRCH;
+}
+
+/* The caller holds the lock. */
+static int take(struct thread *self, struct shared_mutex mutex)
+{
+    struct shared_holder *holder = mutex.holder;
+    uint64_t number = number_of(self);
+    int err = errno;
+    if (holder->is_unrecoverable)
+        return ENOTRECOVERABLE;
+    if (holder->thread == number && mutex.kind == PTHREAD_MUTEX_RECURSIVE) {
+        ++*mutex.count;
+        return 0;
+    }
+    if (holder->thread == number && mutex.kind == PTHREAD_MUTEX_ERRORCHECK)
+        return EDEADLK;
+    if (holder->thread && has_died(mutex)) {
+        holder->thread = 0;
+        holder->is_dead = true;
+    }
+    errno = err;
+    if (holder->thread)
+        return EBUSY;
+    holder->thread = number;
+    holder->pid = getpid();
+    *mutex.count = 0;
+    remember(self, mutex);
+    return holder->is_dead ? EOWNERDEAD : 0;
+}
+
+int gs_cc_shared_trylock(struct thread *self, struct shared_mutex mutex)
+{
+    spin_lock(mutex.lock);
+    int err = take(self, mutex);
+    spin_unlock(mutex.lock);
+    return err == EDEADLK ? EBUSY : err;
+}
+
+bool gs_cc_shared_lock(struct thread *self, struct shared_mutex mutex, uint64_t deadline_ns,
+                       int *ret_err)
+{
+    for (;;) {
+        spin_lock(mutex.lock);
+        *ret_err = take(self, mutex);
+        spin_unlock(mutex.lock);
+        if (*ret_err == EBUSY && is_late(deadline_ns))
+            *ret_err = ETIMEDOUT;
+        if (*ret_err != EBUSY)
+            break;
+        if (!self) {
+            usleep(LOOK_NS / GS_MICROSECOND);
+            continue;
+        }
+        set_phase(self, PHASE_WAITING);
+        uint64_t look_ns = gs_clock_after(gs_clock_now(), LOOK_NS);
+        if (gs_cc_wait_until(self, look_ns < deadline_ns ? look_ns : deadline_ns, true))
+            return true;
+    }
+    if (self && self->phase != PHASE_NEW)
+        gs_cc_complete(self);
+    return false;
+}
+
+int gs_cc_shared_unlock(struct thread *self, struct shared_mutex mutex)
+{
+    struct shared_holder *holder = mutex.holder;
+    bool is_checked = mutex.is_robust || mutex.kind != PTHREAD_MUTEX_NORMAL;
+    spin_lock(mutex.lock);
+    int err = is_checked && holder->thread != number_of(self) ? EPERM : 0;
+    if (!err && *mutex.count) {
+        --*mutex.count;
+    } else if (!err) {
+        holder->is_unrecoverable = holder->is_dead;
+        holder->thread = 0;
+        forget(self, mutex);
+    }
+    spin_unlock(mutex.lock);
+    return err;
+}
+
+int gs_cc_shared_make_consistent(struct shared_mutex mutex)
+{
+    spin_lock(mutex.lock);
+    bool is_dead = mutex.holder->is_dead && !mutex.holder->is_unrecoverable;
+    int err = mutex.is_robust && is_dead ? 0 : EINVAL;
+    if (!err)
+        mutex.holder->is_dead = false;
+    spin_unlock(mutex.lock);
+    return err;
+}
+
+void gs_cc_shared_end(struct thread *thread)
+{
+    while (thread->extra && thread->extra->robust) {
+        struct robust *robust = thread->extra->robust;
+        struct shared_mutex mutex = robust->mutex;
+        spin_lock(mutex.lock);
+        mutex.holder->thread = 0;
+        mutex.holder->is_dead = true;
+        spin_unlock(mutex.lock);
+        thread->extra->robust = robust->next;
+        gs_cc_release(robust, sizeof *robust);
+    }
+}

@@ -1,0 +1,14 @@
+/* All threads of the program: where debuggers and dumps find them. */
+#ifndef GS_COMPILER_THREADS_H
+#define GS_COMPILER_THREADS_H
+
+struct thread;
+
+/* Memory for a thread, not initialised. Ends the process if there is none. */
+struct thread *gs_cc_thread_allocate(void);
+void gs_cc_thread_release(struct thread *thread);
+
+/* Called by gs_threads_dump: write the threads that do not run, grouped by their calls. */
+void gs_cc_dump(int fd);
+
+#endif
