@@ -44,8 +44,9 @@ struct Node {
 class Page
 {
   public:
-    Page(raw_ostream &stream, const Calls &calls, ArrayRef<Converted> converted)
-        : stream(stream), calls(calls), converted(converted), bounds(calls, converted),
+    Page(raw_ostream &stream, const Findings &findings)
+        : stream(stream), calls(findings.calls), converted(findings.converted),
+          sharing(findings.sharing), bounds(calls, converted),
           entries(Bounds::entries(calls.program()))
     {
     }
@@ -71,6 +72,7 @@ class Page
     raw_ostream &stream;
     const Calls &calls;
     ArrayRef<Converted> converted;
+    const Sharing &sharing;
     Bounds bounds;
     std::vector<const Function *> entries;
     MapVector<const Function *, Node> nodes;
@@ -251,6 +253,7 @@ void Page::write()
     collect();
     stream << Head;
     writeThreads();
+    writeSharingAsPage(stream, sharing);
     writeGraph();
     stream << "<h2>Functions</h2>\n";
     for (const Converted &one : converted)
@@ -263,9 +266,9 @@ void Page::write()
 
 } // namespace
 
-void writePage(raw_ostream &stream, const Calls &calls, ArrayRef<Converted> converted)
+void writePage(raw_ostream &stream, const Findings &findings)
 {
-    Page(stream, calls, converted).write();
+    Page(stream, findings).write();
 }
 
 } // namespace cc

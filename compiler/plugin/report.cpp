@@ -122,14 +122,16 @@ static void writeSite(raw_ostream &stream, const Site &site)
     stream << "\n";
 }
 
-static void writeText(raw_ostream &stream, const Calls &calls, ArrayRef<Converted> converted)
+static void writeText(raw_ostream &stream, const Findings &findings)
 {
+    const auto &[calls, converted, sharing] = findings;
     Bounds bounds(calls, converted);
     stream << calls.waiting().size() << " functions may wait; " << converted.size()
            << " of them are converted.\n\nThreads\n";
     for (const Function *entry : Bounds::entries(calls.program()))
         writeThread(stream, calls, *entry, bounds);
     writeObjects(stream, converted);
+    writeSharing(stream, sharing);
     stream << "\nFunctions\n";
     for (const Function *function : calls.waiting())
         if (StringRef obstacle = calls.obstacleTo(*function); !obstacle.empty())
@@ -197,8 +199,9 @@ static json::Value convertedAsJson(const Calls &calls, const Converted &one)
                         {"waits", std::move(sites)}};
 }
 
-static json::Value asJson(const Calls &calls, ArrayRef<Converted> converted)
+static json::Value asJson(const Findings &findings)
 {
+    const auto &[calls, converted, sharing] = findings;
     Bounds bounds(calls, converted);
     json::Array threads, functions, stacks;
     for (const Function *entry : Bounds::entries(calls.program()))
@@ -210,25 +213,27 @@ static json::Value asJson(const Calls &calls, ArrayRef<Converted> converted)
                                           {"chain", calls.chainOf(*function)}});
     for (const Converted &one : converted)
         functions.push_back(convertedAsJson(calls, one));
-    return json::Object{{"threads", std::move(threads)},
-                        {"converted", std::move(functions)},
-                        {"on_stacks", std::move(stacks)}};
+    json::Object all = asJson(sharing);
+    all["threads"] = std::move(threads);
+    all["converted"] = std::move(functions);
+    all["on_stacks"] = std::move(stacks);
+    return all;
 }
 
-void writeReport(const std::string &path, const Calls &calls, ArrayRef<Converted> converted)
+void writeReport(const std::string &path, const Findings &findings)
 {
     std::error_code error;
     raw_fd_ostream stream(path, error);
     if (error) {
-        calls.fail(path + ": " + error.message());
+        findings.calls.fail(path + ": " + error.message());
         return;
     }
     if (StringRef(path).ends_with(".json"))
-        stream << formatv("{0:2}\n", asJson(calls, converted));
+        stream << formatv("{0:2}\n", asJson(findings));
     else if (StringRef(path).ends_with(".html"))
-        writePage(stream, calls, converted);
+        writePage(stream, findings);
     else
-        writeText(stream, calls, converted);
+        writeText(stream, findings);
 }
 
 } // namespace cc
