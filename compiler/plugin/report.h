@@ -11,6 +11,12 @@ namespace cc
 // A function with the annotation gs_atomic that may wait is an error.
 void checkAtomic(llvm::Module &module, const Calls &calls);
 
+// Larger variables are worth a line of advice.
+constexpr uint64_t LargeObject = 256;
+
+std::string calleeOf(const Site &site);
+const char *adviceFor(const Object &object);
+
 // What a report is about.
 struct Findings {
     const Calls &calls;

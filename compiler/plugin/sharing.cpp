@@ -74,6 +74,7 @@ class Finder
     bool isRace(const Access &one, const Access &other) const;
     void findRace(const Key &key, ArrayRef<Access> accesses);
     Reach reach(const Access &access) const;
+    bool isSeveral(unsigned thread) const;
     std::string threadOf(const Access &access) const;
 
     void describeLock(const Key &key);
@@ -85,6 +86,8 @@ class Finder
     const Summaries &summaries;
     StartedThreads threads;
     std::map<Key, std::vector<Access>> reached, entered;
+    // By the variable or type, both threads, and whether there is a lock at all.
+    std::map<std::tuple<const void *, unsigned, unsigned, bool>, size_t> races;
     Sharing found;
 };
 
@@ -118,9 +121,11 @@ void Finder::add(const Event &event, unsigned thread)
         return;
     if (access.member.type.empty())
         access.member = summaries.types().memberAt(access.place);
-    access.isOwn = event.place.root == Root::Own ||
-                   (event.place.root == Root::Parameter && threads.all()[thread].isOwn &&
-                    access.place.base == threads.all()[thread].argument.base);
+    const bool isOfArgument = event.place.root == Root::Parameter && threads.all()[thread].isOwn;
+    if (isOfArgument && threads.isKeptBy(thread, event.place))
+        return;
+    access.isOwn =
+        event.place.root == Root::Own || (isOfArgument && threads.isArgument(thread, access.place));
     for (unsigned lock : event.held)
         access.locks.push_back(resolveLock(summaries.lock(lock), thread));
     auto &all = (isEntry ? entered : reached)[keyOf(access.place, access.member)];
@@ -160,13 +165,28 @@ std::string nameOfFunction(const Function &function)
     return (program ? program->getName() : function.getName()).str();
 }
 
+// Functions of headers of the system are inlined, too.
+bool isOfSystem(const DILocation &location)
+{
+    return location.getFilename().starts_with("/usr/");
+}
+
+std::string placeInProgram(const Instruction &instruction)
+{
+    const DILocation *at = instruction.getDebugLoc();
+    while (at && at->getInlinedAt() && (isOfSystem(*at) || !at->getLine()))
+        at = at->getInlinedAt();
+    return placeOf(at);
+}
+
 // The function of an instruction, and those that were inlined around it.
 void addFunctions(const Instruction &instruction, std::vector<std::string> &names)
 {
     std::vector<std::string> inner;
     for (const DILocation *at = instruction.getDebugLoc(); at && at->getInlinedAt();
          at = at->getInlinedAt())
-        inner.push_back(at->getSubprogramLinkageName().str());
+        if (!isOfSystem(*at))
+            inner.push_back(at->getSubprogramLinkageName().str());
     names.push_back(nameOfFunction(*instruction.getFunction()));
     names.insert(names.end(), inner.rbegin(), inner.rend());
 }
@@ -184,13 +204,21 @@ const Instruction &innermost(const Event &event)
     return *step->at;
 }
 
+bool Finder::isSeveral(unsigned thread) const
+{
+    const Function *entry = threads.all()[thread].entry;
+    return threads.all()[thread].isRepeated ||
+           count_if(threads.all(),
+                    [&](const StartedThread &other) { return other.entry == entry; }) > 1;
+}
+
 Reach Finder::reach(const Access &access) const
 {
     Reach reach;
     reach.thread = threadOf(access);
-    reach.isRepeated = threads.all()[access.thread].isRepeated;
+    reach.isRepeated = isSeveral(access.thread);
     reach.isWrite = access.event->kind == EventKind::Write;
-    reach.place = placeOf(innermost(*access.event).getDebugLoc());
+    reach.place = placeInProgram(innermost(*access.event));
     std::vector<std::string> names;
     for (const Step *step = access.event->step; step; step = step->inner)
         addFunctions(*step->at, names);
@@ -223,6 +251,8 @@ bool Finder::isRace(const Access &one, const Access &other) const
                              one.place.offsets != other.place.offsets;
     if (isOtherPart && !one.place.isElement && !other.place.isElement)
         return false;
+    if (one.place.depth == 1 && other.place.depth == 1 && one.place.base != other.place.base)
+        return false;
     return areTogether(one, other);
 }
 
@@ -244,10 +274,22 @@ void Finder::findRace(const Key &key, ArrayRef<Access> accesses)
     if (!first)
         return;
     auto [name, place] = nameOf(key);
-    if (any_of(found.races, [&](const Race &race) { return race.name == name; }))
+    const void *whole =
+        key.second.isKnown() ? static_cast<const void *>(key.second.base) : key.first.type.data();
+    auto [number, isNew] = races.try_emplace(
+        {whole, first->thread, second->thread, first->locks.empty()}, found.races.size());
+    if (isNew) {
+        found.races.push_back({name,
+                               place,
+                               first->event->isVolatile && second->event->isVolatile,
+                               {},
+                               reach(*first),
+                               reach(*second)});
         return;
-    found.races.push_back({name, place, first->event->isVolatile && second->event->isVolatile,
-                           reach(*first), reach(*second)});
+    }
+    Race &known = found.races[number->second];
+    if (known.name != name && !is_contained(known.others, name))
+        known.others.push_back(name);
 }
 
 // ---- Critical sections ----
@@ -258,13 +300,15 @@ void Finder::addSections(LockUse &use, ArrayRef<Access> all) const
     std::set<std::pair<unsigned, bool>> owners;
     for (const Access &access : all) {
         const Instruction &at = innermost(*access.event);
-        const bool isRepeated = threads.all()[access.thread].isRepeated;
+        const bool isRepeated = isSeveral(access.thread);
         auto [number, isNew] = numbers.try_emplace(&at, use.sections.size());
         if (isNew) {
             std::vector<std::string> names;
             addFunctions(at, names);
-            use.sections.push_back({names.back(), placeOf(at.getDebugLoc()),
-                                    summaries.lock(access.event->lock).isShared, {}});
+            use.sections.push_back({names.back(),
+                                    placeOf(at.getDebugLoc()),
+                                    summaries.lock(access.event->lock).isShared,
+                                    {}});
         }
         Section &section = use.sections[number->second];
         const std::string thread = threadOf(access);
@@ -315,8 +359,7 @@ void Finder::addInversion(const Access &one, const Access &other, const Lock &ou
     copy_if(one.locks, std::back_inserter(held), [&](const Lock &lock) { return !isOfPair(lock); });
     copy_if(other.locks, std::back_inserter(otherHeld),
             [&](const Lock &lock) { return !isOfPair(lock); });
-    const bool isHeld =
-        any_of(other.locks, [&](const Lock &lock) { return isSame(lock, inner); });
+    const bool isHeld = any_of(other.locks, [&](const Lock &lock) { return isSame(lock, inner); });
     if (!isHeld || isSame(inner, outer) || exclude(held, otherHeld) ||
         !threads.mayBeTogether(one.thread, *one.event, other.thread, *other.event))
         return;
@@ -327,6 +370,10 @@ void Finder::addInversion(const Access &one, const Access &other, const Lock &ou
     });
     if (!isKnown && first != second)
         found.inversions.push_back({first, second, reach(one), reach(other)});
+    else
+        return;
+    erase(found.inversions.back().firstInside.locks, first);
+    erase(found.inversions.back().secondInside.locks, second);
 }
 
 void Finder::findInversions()

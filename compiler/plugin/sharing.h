@@ -25,6 +25,7 @@ struct Reach {
 struct Race {
     std::string name, place; // of the data
     bool isVolatile;
+    std::vector<std::string> others; // other parts of it of which the same is true
     Reach first, second;
 };
 

@@ -9,8 +9,7 @@ using namespace llvm;
 namespace cc
 {
 
-static constexpr char Cut[] =
-    "The program is too large: not all of its accesses were compared.";
+static constexpr char Cut[] = "The program is too large: not all of its accesses were compared.";
 
 static std::string describe(const Reach &reach)
 {
@@ -36,13 +35,24 @@ std::vector<std::string> sentencesOf(const LockUse &use)
     std::vector<std::string> sentences;
     if (use.isOfOneThread)
         sentences.push_back("only one thread enters");
+    else if (use.sections.size() > 1)
+        sentences.push_back("its " + std::to_string(use.sections.size()) +
+                            " sections exclude each other" +
+                            (any_of(use.sections, [](const Section &one) { return one.isShared; })
+                                 ? ", but those for reading"
+                                 : ""));
     if (!use.within.empty())
         sentences.push_back("always inside of " + join(use.within, ", "));
     if (!use.together.empty())
         sentences.push_back("may run at the same time as sections of " + join(use.together, ", "));
-    if (sentences.empty())
-        sentences.push_back("nothing else that takes a lock may run at the same time");
+    if (use.together.empty())
+        sentences.push_back("no section of another lock may run at the same time");
     return sentences;
+}
+
+static std::string othersOf(const Race &race)
+{
+    return race.others.empty() ? "" : "so are " + join(race.others, ", ");
 }
 
 static std::string describe(const Section &section)
@@ -68,12 +78,14 @@ static std::string insideOf(const std::string &inner, const Reach &reach)
 void warn(const Sharing &sharing)
 {
     for (const Race &race : sharing.races) {
-        errs() << race.first.place << (race.first.place.empty() ? "" : ": ") << "warning: "
-               << nameAndPlace(race.name, race.place)
+        errs() << race.first.place << (race.first.place.empty() ? "" : ": ")
+               << "warning: " << nameAndPlace(race.name, race.place)
                << " is reached by several threads without a common lock [-Wgossamer-races]\n";
         for (const Reach *reach : {&race.first, &race.second})
-            errs() << reach->place << (reach->place.empty() ? "" : ": ") << "note: "
-                   << describe(*reach) << "\n";
+            errs() << reach->place << (reach->place.empty() ? "" : ": ")
+                   << "note: " << describe(*reach) << "\n";
+        if (!race.others.empty())
+            errs() << "note: " << othersOf(race) << "\n";
     }
     for (const Inversion &inversion : sharing.inversions) {
         errs() << "warning: " << describe(inversion) << " [-Wgossamer-races]\n";
@@ -105,7 +117,8 @@ void writeSharing(raw_ostream &stream, const Sharing &sharing)
     for (const Race &race : sharing.races)
         stream << "    " << (race.isVolatile ? "volatile " : "")
                << nameAndPlace(race.name, race.place) << "\n        " << describe(race.first)
-               << "\n        " << describe(race.second) << "\n";
+               << "\n        " << describe(race.second) << "\n"
+               << (race.others.empty() ? "" : "        " + othersOf(race) + "\n");
     writeLocks(stream, sharing);
     if (sharing.isCut)
         stream << "    " << Cut << "\n";
@@ -151,6 +164,7 @@ json::Object asJson(const Sharing &sharing)
         races.push_back(json::Object{{"name", race.name},
                                      {"place", race.place},
                                      {"volatile", race.isVolatile},
+                                     {"others", listOf(race.others)},
                                      {"first", asJson(race.first)},
                                      {"second", asJson(race.second)}});
     for (const LockUse &use : sharing.locks)
@@ -185,7 +199,9 @@ static void writeRaces(raw_ostream &stream, ArrayRef<Race> races)
     stream << "<table><tr><th>data<th>one place<th>the other</tr>\n";
     for (const Race &race : races) {
         stream << "<tr>";
-        writeCell(stream, (race.isVolatile ? "volatile " : "") + nameAndPlace(race.name, race.place));
+        writeCell(stream, (race.isVolatile ? "volatile " : "") +
+                              nameAndPlace(race.name, race.place) +
+                              (race.others.empty() ? "" : "; " + othersOf(race)));
         writeCell(stream, describe(race.first));
         writeCell(stream, describe(race.second));
         stream << "</tr>\n";

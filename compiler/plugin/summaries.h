@@ -61,6 +61,7 @@ struct Creation {
     bool isOwn = false;      // each thread has a different argument
     bool isJoined = false;   // when the function returns
     uint64_t created = 0;    // before it
+    llvm::SmallVector<const llvm::Value *, 2> allocated; // memory, for each thread
     const Step *step = nullptr;
 };
 

@@ -232,8 +232,7 @@ Place Body::ofResult(const CallBase &call)
 bool Body::isHandedOver(const LoadInst &load, const LockSet &held)
 {
     const Place from = of(*load.getPointerOperand());
-    if (held.empty() || !load.getType()->isPointerTy() || !from.isKnown() ||
-        from.root == Root::Own)
+    if (held.empty() || !load.getType()->isPointerTy() || !from.isKnown() || from.root == Root::Own)
         return false;
     return any_of(stores, [&](const StoreInst *store) {
         const Place to = of(*store->getPointerOperand());
@@ -306,8 +305,8 @@ void Body::tryLock(BasicBlock &block, State &ifTrue, State &ifFalse)
     if (effect.effect != Effect::TryLock && effect.effect != Effect::TryLockShared)
         return;
     State &taken = compare->getPredicate() == ICmpInst::ICMP_EQ ? ifTrue : ifFalse;
-    const unsigned lock = lockAt(*call->getArgOperand(effect.argument),
-                                 effect.effect == Effect::TryLockShared);
+    const unsigned lock =
+        lockAt(*call->getArgOperand(effect.argument), effect.effect == Effect::TryLockShared);
     taken.held = unite(taken.held, LockSet{lock});
 }
 
@@ -565,6 +564,9 @@ void Body::create(CallBase &call, unsigned argument)
     creation.argument = of(*call.getArgOperand(argument + 1));
     creation.id = of(*call.getArgOperand(0));
     creation.isOwn = isOwnArgument(call, creation.argument);
+    for (const auto &[value, number] : owned)
+        if (isa<CallBase>(value) && isOwnArgument(call, Place::at(Root::Own, value)))
+            creation.allocated.push_back(value);
     creation.step = summaries.step(&call, nullptr);
     publish(*call.getArgOperand(argument + 1));
     if (!creation.entry && !creation.parameter)

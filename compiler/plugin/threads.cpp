@@ -51,6 +51,7 @@ void StartedThreads::addChildren(unsigned parent)
         const unsigned child = find(creation, parent, number);
         threads[child].isRepeated |= creation.isRepeated || threads[parent].isRepeated;
         threads[child].isOwn &= creation.isOwn;
+        threads[child].allocated.insert(creation.allocated.begin(), creation.allocated.end());
         threads[child].origins.push_back({parent, number});
         children[{parent, number}] = child;
     }
@@ -75,21 +76,24 @@ void StartedThreads::findDescendants()
 
 void StartedThreads::collectLinks()
 {
-    std::map<Place, SmallVector<Place, 1>> found;
+    std::map<Place, SmallVector<Link, 1>> found;
     for (unsigned i = 0; i < threads.size(); i++)
         for (const Event &event : summaries.of(*threads[i].entry).events) {
             if (event.kind != EventKind::Link)
                 continue;
             const Place from = resolve(event.place, i), to = resolve(event.target, i);
-            if (from.depth == 1 && to.isKnown() && !is_contained(found[from], to))
-                found[from].push_back(to);
+            auto &known = found[from];
+            auto isSame = [&](const Link &link) { return link.target == to; };
+            if (from.depth == 1 && to.isKnown() && none_of(known, isSame))
+                known.push_back({to, i});
         }
     links = std::move(found);
 }
 
-Place StartedThreads::resolve(const Place &place, unsigned thread) const
+Place StartedThreads::resolve(const Place &place, unsigned thread, bool &ret_isKept) const
 {
     Place resolved = place;
+    ret_isKept = false;
     if (place.root == Root::Parameter) {
         const bool isArgument = cast<Argument>(place.base)->getArgNo() == 0 &&
                                 cast<Argument>(place.base)->getParent() == threads[thread].entry;
@@ -103,9 +107,10 @@ Place StartedThreads::resolve(const Place &place, unsigned thread) const
         for (unsigned i = 0; i + 1 < resolved.depth; i++)
             rest.offsets[i] = resolved.offsets[i + 1];
         rest.offsets[--rest.depth] = 0;
-        const Place next = rest.from(found->second.front());
+        const Place next = rest.from(found->second.front().target);
         if (!next.isKnown())
             break;
+        ret_isKept = found->second.front().thread == thread;
         resolved = next;
     }
     return resolved;

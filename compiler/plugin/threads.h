@@ -13,6 +13,7 @@ struct StartedThread {
     Place argument;
     bool isOwn = false;      // each of them has another object as argument
     bool isRepeated = false; // several may run at the same time
+    llvm::SmallPtrSet<const llvm::Value *, 4> allocated; // for each of them
     // Where they are created: the thread that does, and the number of the creation there.
     std::vector<std::pair<unsigned, unsigned>> origins;
     std::set<unsigned> descendants;
@@ -31,9 +32,31 @@ class StartedThreads
     bool mayBeTogether(unsigned one, const Event &event, unsigned other,
                        const Event &otherEvent) const;
     // A place as seen by the thread, not by its start routine.
-    Place resolve(const Place &place, unsigned thread) const;
+    Place resolve(const Place &place, unsigned thread) const
+    {
+        bool isKept;
+        return resolve(place, thread, isKept);
+    }
+    // Whether it is memory that the thread allocated, and stored in the object that is its argument.
+    bool isKeptBy(unsigned thread, const Place &place) const
+    {
+        bool isKept;
+        return resolve(place, thread, isKept).root == Root::Own && isKept;
+    }
+    // Whether the place is in the argument of the thread, or in what was allocated with it.
+    bool isArgument(unsigned thread, const Place &place) const
+    {
+        return place.base == threads[thread].argument.base ||
+               threads[thread].allocated.count(place.base);
+    }
 
   private:
+    // What was stored somewhere, and by which thread.
+    struct Link {
+        Place target;
+        unsigned thread;
+    };
+    Place resolve(const Place &place, unsigned thread, bool &ret_isKept) const;
     void addChildren(unsigned parent);
     unsigned find(const Creation &creation, unsigned parent, unsigned number);
     bool isOverlapping(unsigned parent, unsigned one, unsigned other) const;
@@ -45,7 +68,7 @@ class StartedThreads
     const Summaries &summaries;
     std::vector<StartedThread> threads;
     std::map<std::pair<unsigned, unsigned>, unsigned> children;
-    std::map<Place, llvm::SmallVector<Place, 1>> links; // pointers by what was stored there
+    std::map<Place, llvm::SmallVector<Link, 1>> links;
 };
 
 } // namespace cc
