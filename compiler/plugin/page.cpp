@@ -25,7 +25,8 @@ constexpr char Head[] =
     "1em;color:#222}\ntable{border-collapse:collapse}td,th{border:1px solid "
     "#ccc;padding:.2em .6em;text-align:left}\n.graph{overflow-x:auto}rect{fill:#eef3fb;stroke:#58a}"
     "\n.entry rect{fill:#dff0dd}.stack rect{fill:#fbe3d8}.runtime rect{fill:#f4f4f4;stroke:#aaa}\n"
-    "path{fill:none;stroke:#bbb}text{font:12px sans-serif}\ntd{vertical-align:top}h3{margin-bottom:"
+    "path{fill:none;stroke:#bbb}text{font:12px sans-serif}\ntd{vertical-align:top}.shared "
+    "td{width:33%}h3{margin-bottom:"
     "0}ul:empty{display:none}p,ul{margin:.4em 0}\n</style></head>\n<body>\n<h1>Threads "
     "compiled into events</h1>\n";
 

@@ -86,8 +86,8 @@ class Finder
     const Summaries &summaries;
     StartedThreads threads;
     std::map<Key, std::vector<Access>> reached, entered;
-    // By the variable or type, both threads, and whether there is a lock at all.
-    std::map<std::tuple<const void *, unsigned, unsigned, bool>, size_t> races;
+    // By the variable or type, and both threads.
+    std::map<std::tuple<const void *, unsigned, unsigned>, size_t> races;
     Sharing found;
 };
 
@@ -276,8 +276,9 @@ void Finder::findRace(const Key &key, ArrayRef<Access> accesses)
     auto [name, place] = nameOf(key);
     const void *whole =
         key.second.isKnown() ? static_cast<const void *>(key.second.base) : key.first.type.data();
-    auto [number, isNew] = races.try_emplace(
-        {whole, first->thread, second->thread, first->locks.empty()}, found.races.size());
+    const unsigned low = std::min(first->thread, second->thread),
+                   high = std::max(first->thread, second->thread);
+    auto [number, isNew] = races.try_emplace({whole, low, high}, found.races.size());
     if (isNew) {
         found.races.push_back({name,
                                place,

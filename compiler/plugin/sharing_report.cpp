@@ -52,7 +52,8 @@ std::vector<std::string> sentencesOf(const LockUse &use)
 
 static std::string othersOf(const Race &race)
 {
-    return race.others.empty() ? "" : "so are " + join(race.others, ", ");
+    const char *verb = race.others.size() == 1 ? "so is " : "so are ";
+    return race.others.empty() ? "" : verb + join(race.others, ", ");
 }
 
 static std::string describe(const Section &section)
@@ -189,6 +190,31 @@ static void writeCell(raw_ostream &stream, StringRef text)
     stream << "\n";
 }
 
+// With arrows, at which lines may be broken.
+static void writeChain(raw_ostream &stream, const std::string &chain)
+{
+    SmallVector<StringRef, 8> names;
+    StringRef(chain).split(names, " -> ");
+    for (const StringRef &name : names) {
+        printHTMLEscaped(name, stream);
+        stream << (&name == &names.back() ? "" : " &rarr; ");
+    }
+}
+
+static void writeCell(raw_ostream &stream, const Reach &reach)
+{
+    stream << "<td>" << (reach.isWrite ? "written" : "read") << " by ";
+    printHTMLEscaped(reach.thread, stream);
+    stream << (reach.isRepeated ? " (several threads)" : "") << "<br>\n";
+    if (!reach.place.empty())
+        printHTMLEscaped(reach.place + ": ", stream);
+    writeChain(stream, reach.chain);
+    stream << "<br>\n";
+    printHTMLEscaped(reach.locks.empty() ? "with no lock" : "with " + join(reach.locks, ", "),
+                     stream);
+    stream << "\n";
+}
+
 static void writeRaces(raw_ostream &stream, ArrayRef<Race> races)
 {
     stream << "<h2>Data that several threads reach without a common lock</h2>\n";
@@ -196,14 +222,14 @@ static void writeRaces(raw_ostream &stream, ArrayRef<Race> races)
         stream << "<p>None was found.</p>\n";
         return;
     }
-    stream << "<table><tr><th>data<th>one place<th>the other</tr>\n";
+    stream << "<table class=\"shared\"><tr><th>data<th>one place<th>the other</tr>\n";
     for (const Race &race : races) {
         stream << "<tr>";
         writeCell(stream, (race.isVolatile ? "volatile " : "") +
                               nameAndPlace(race.name, race.place) +
                               (race.others.empty() ? "" : "; " + othersOf(race)));
-        writeCell(stream, describe(race.first));
-        writeCell(stream, describe(race.second));
+        writeCell(stream, race.first);
+        writeCell(stream, race.second);
         stream << "</tr>\n";
     }
     stream << "</table>\n";
@@ -216,7 +242,7 @@ void writeSharingAsPage(raw_ostream &stream, const Sharing &sharing)
     if (sharing.locks.empty())
         stream << "<p>There are none.</p>\n";
     else
-        stream << "<table><tr><th>lock<th>sections<th>meanwhile</tr>\n";
+        stream << "<table class=\"shared\"><tr><th>lock<th>sections<th>meanwhile</tr>\n";
     for (const LockUse &use : sharing.locks) {
         stream << "<tr>";
         writeCell(stream, nameAndPlace(use.name, use.place));

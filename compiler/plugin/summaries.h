@@ -47,9 +47,10 @@ struct Event {
     Place place;
     Member member;
     Place target;
-    LockSet held;         // of a section: its own included
-    unsigned lock = 0;    // of a section
-    uint64_t created = 0; // threads that may run: bits, as in Summary::creations
+    LockSet held;                          // of a section: its own included
+    unsigned lock = 0;                     // of a section
+    const llvm::Instruction *at = nullptr; // of a section: where it is entered
+    uint64_t created = 0;                  // threads that may run: bits, as in Summary::creations
     const Step *step;
 };
 

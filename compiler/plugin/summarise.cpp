@@ -51,7 +51,7 @@ bool isBefore(const Event &one, const Event &other)
 {
     auto key = [](const Event &event) {
         return std::tie(event.kind, event.place, event.member, event.target, event.held,
-                        event.created, event.lock, event.isPublished);
+                        event.created, event.lock, event.at, event.isPublished);
     };
     return key(one) < key(other);
 }
@@ -466,6 +466,7 @@ void Body::acquire(const CallBase &call, const Value &pointer, bool isShared)
     event.member = summaries.lock(lock).member;
     event.held = state.held;
     event.lock = lock;
+    event.at = &call;
     event.created = state.created;
     event.step = summaries.step(&call, nullptr);
     record(std::move(event));

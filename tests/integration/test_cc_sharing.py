@@ -79,6 +79,7 @@ def test_which_critical_sections_may_run_together(tmp_path: Path, level: str) ->
     accounts = {one["function"]: one["threads"] for one in locks["accounts"]["sections"]}
     assert accounts["pay"] == ["customer"]
     assert set(accounts["read_balance"]) == {"auditor", "main"}
+    assert {one["function"] for one in locks["left"]["sections"]} == {"left_first", "right_first"}
     assert locks["inner"]["inside"] == ["accounts"]
     assert "accounts" not in locks["inner"]["together"]
     assert {"log_lock", "lonely"} <= set(locks["accounts"]["together"])
