@@ -86,8 +86,8 @@ class Finder
     const Summaries &summaries;
     StartedThreads threads;
     std::map<Key, std::vector<Access>> reached, entered;
-    // By the variable or type, and both threads.
-    std::map<std::tuple<const void *, unsigned, unsigned>, size_t> races;
+    // By the variable or type, and where both threads start.
+    std::map<std::array<const void *, 3>, size_t> races;
     Sharing found;
 };
 
@@ -276,9 +276,10 @@ void Finder::findRace(const Key &key, ArrayRef<Access> accesses)
     auto [name, place] = nameOf(key);
     const void *whole =
         key.second.isKnown() ? static_cast<const void *>(key.second.base) : key.first.type.data();
-    const unsigned low = std::min(first->thread, second->thread),
-                   high = std::max(first->thread, second->thread);
-    auto [number, isNew] = races.try_emplace({whole, low, high}, found.races.size());
+    const void *entry = threads.all()[first->thread].entry,
+               *other = threads.all()[second->thread].entry;
+    auto [number, isNew] = races.try_emplace(
+        {whole, std::min(entry, other), std::max(entry, other)}, found.races.size());
     if (isNew) {
         found.races.push_back({name,
                                place,
