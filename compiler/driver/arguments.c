@@ -165,6 +165,8 @@ static bool take_own(struct arguments *arguments, int argc, char **argv, int *i)
         arguments->frames = text + 18;
     else if (!strncmp(text, "-fgossamer-stress=", 18))
         arguments->stress = text + 18;
+    else if (!strcmp(text, "-Wgossamer-races") || !strcmp(text, "-Wno-gossamer-races"))
+        arguments->warns_of_races = text[2] != 'n';
     else
         return false;
     return true;

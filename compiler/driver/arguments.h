@@ -40,6 +40,7 @@ struct arguments {
     const char *output, *level;
     struct words reports;
     const char *frames, *stress; /* NULL: not given */
+    bool warns_of_races;
 };
 
 /* Replace arguments that name a file of arguments by its words. */

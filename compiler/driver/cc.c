@@ -250,6 +250,8 @@ static int write_job(const struct arguments *arguments, const struct linked *lin
     fprintf(job, "native\t%s\n", arguments->output);
     for (size_t i = 0; i < arguments->reports.count; i++)
         fprintf(job, "report\t%s\n", arguments->reports.at[i]);
+    if (arguments->warns_of_races)
+        fputs("warn\traces\n", job);
     if (arguments->frames)
         fprintf(job, "frames\t%s\n", arguments->frames);
     if (arguments->stress)
@@ -378,6 +380,7 @@ static void print_help(void)
          "      --report FILE   write which functions may wait, and the memory of threads that do: "
          "as\n"
          "                      JSON or as a page if FILE ends in .json or .html, else as text\n"
+         "  -Wgossamer-races    warn of data that several threads reach without a common lock\n"
          "  -fgossamer-frames=record|environment\n"
          "                      how variables in memory survive a wait (default record)\n"
          "  -fgossamer-stress=PERCENT\n"

@@ -1,5 +1,7 @@
 #include "compiler/plugin/bounds.h"
 
+#include <llvm/ADT/StringExtras.h>
+
 using namespace llvm;
 
 namespace cc
@@ -57,6 +59,24 @@ const Bound &Bounds::of(const Function &function)
     Bound result = compute(*one);
     active.erase(&function);
     return bounds[&function] = std::move(result);
+}
+
+std::vector<std::string> condense(const std::set<std::string> &gaps)
+{
+    static const std::pair<StringRef, StringRef> kinds[] = {
+        {"a call on a stack in ", "calls on stacks in "},
+        {"a call through a pointer in ", "calls through pointers in "},
+        {"the recursion of ", "the recursion of "}};
+    std::vector<std::string> sentences;
+    for (const auto &[one, several] : kinds) {
+        std::vector<std::string> names;
+        for (const std::string &gap : gaps)
+            if (StringRef(gap).starts_with(one))
+                names.push_back(gap.substr(one.size()));
+        if (!names.empty())
+            sentences.push_back((names.size() > 1 ? several : one).str() + join(names, ", "));
+    }
+    return sentences;
 }
 
 // ---- Entries ----

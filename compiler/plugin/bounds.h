@@ -25,6 +25,9 @@ struct Bound {
     std::set<std::string> gaps;
 };
 
+// The gaps of one kind in one sentence: "calls on stacks in f, g".
+std::vector<std::string> condense(const std::set<std::string> &gaps);
+
 class Bounds
 {
   public:

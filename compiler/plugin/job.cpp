@@ -34,6 +34,8 @@ bool Job::read()
             native = value.str();
         else if (key == "report")
             reports.push_back(value.str());
+        else if (key == "warn")
+            warnsOfRaces = value == "races";
         else if (key == "frames")
             useEnvironment = value == "environment";
         else if (key == "stress")

@@ -25,7 +25,9 @@ constexpr char Head[] =
     "1em;color:#222}\ntable{border-collapse:collapse}td,th{border:1px solid "
     "#ccc;padding:.2em .6em;text-align:left}\n.graph{overflow-x:auto}rect{fill:#eef3fb;stroke:#58a}"
     "\n.entry rect{fill:#dff0dd}.stack rect{fill:#fbe3d8}.runtime rect{fill:#f4f4f4;stroke:#aaa}\n"
-    "path{fill:none;stroke:#999}text{font:12px sans-serif}\n</style></head>\n<body>\n<h1>Threads "
+    "path{fill:none;stroke:#bbb}text{font:12px sans-serif}\ntd{vertical-align:top}.shared "
+    "td{width:33%}h3{margin-bottom:"
+    "0}ul:empty{display:none}p,ul{margin:.4em 0}\n</style></head>\n<body>\n<h1>Threads "
     "compiled into events</h1>\n";
 
 struct Node {
@@ -44,8 +46,9 @@ struct Node {
 class Page
 {
   public:
-    Page(raw_ostream &stream, const Calls &calls, ArrayRef<Converted> converted)
-        : stream(stream), calls(calls), converted(converted), bounds(calls, converted),
+    Page(raw_ostream &stream, const Findings &findings)
+        : stream(stream), calls(findings.calls), converted(findings.converted),
+          sharing(findings.sharing), bounds(calls, converted),
           entries(Bounds::entries(calls.program()))
     {
     }
@@ -65,12 +68,15 @@ class Page
     void writeNode(const Function &function, const Node &node);
     void writeGraph();
     void writeThreads();
+    void writeVariables();
+    void writeSites(const Converted &one);
     void writeFunction(const Converted &one);
     void writeOnStack(const Function &function);
 
     raw_ostream &stream;
     const Calls &calls;
     ArrayRef<Converted> converted;
+    const Sharing &sharing;
     Bounds bounds;
     std::vector<const Function *> entries;
     MapVector<const Function *, Node> nodes;
@@ -84,7 +90,10 @@ bool Page::hasSection(const Function &function) const
 
 std::string Page::labelOf(const Function &function)
 {
-    return isStackCall(function) ? "a call on a stack" : Calls::nameOf(function).str();
+    const StringRef name = Calls::nameOf(function);
+    if (isStackCall(function))
+        return "a call on a stack";
+    return name == "__waiting_loop" ? "a loop that waits" : name.str();
 }
 
 void Page::link(const Function &function)
@@ -106,7 +115,7 @@ void Page::collect()
 {
     for (const Converted &one : converted)
         for (const Site &site : one.sites)
-            if (site.callee) {
+            if (site.callee && one.function->getName() != StartOfMain) {
                 nodes[site.callee];
                 nodes[one.function].callees.insert(site.callee);
             }
@@ -115,7 +124,8 @@ void Page::collect()
             reach(*entry, 1);
     // What is only called through pointers.
     for (const Converted &one : converted)
-        reach(*one.function, 1);
+        if (one.function->getName() != StartOfMain)
+            reach(*one.function, 1);
     placeRows();
 }
 
@@ -134,11 +144,16 @@ void Page::reach(const Function &function, unsigned column)
     }
 }
 
+// Functions of the runtime are in the last column.
 void Page::placeRows()
 {
     std::map<unsigned, unsigned> used;
+    unsigned last = 0;
+    for (const auto &[function, node] : nodes)
+        if (!function->isDeclaration())
+            last = std::max(last, node.column);
     for (auto &[function, node] : nodes) {
-        node.column -= node.column > 0;
+        node.column = function->isDeclaration() ? last : node.column - (node.column > 0);
         node.row = used[node.column]++;
         columns = std::max(columns, node.column + 1);
         rows = std::max(rows, node.row + 1);
@@ -188,21 +203,67 @@ void Page::writeGraph()
 
 void Page::writeThreads()
 {
-    stream
-        << "<h2>Threads</h2>\n<table><tr><th>starts at<th>bytes while it waits<th>without</tr>\n";
+    stream << "<h2>Threads</h2>\n<table><tr><th>starts at<th>bytes while it waits<th>of "
+              "these<th>not counted</tr>\n";
     for (const Function *entry : entries) {
         const Bound &bound = bounds.of(*entry);
         stream << "<tr><td>";
         link(*entry);
         text(" " + placeOfFunction(*entry));
-        stream << "<td>" << (bound.gaps.empty() ? "at most " : "at least ") << bound.bytes
-               << "<td>";
-        for (const std::string &gap : bound.gaps) {
+        if (calls.mayWait(*entry))
+            stream << "<td>" << (bound.gaps.empty() ? "at most " : "at least ") << bound.bytes
+                   << "<td>";
+        else
+            stream << "<td>never waits<td>";
+        for (const Frame &frame : bound.chain) {
+            text(Calls::nameOf(*frame.function));
+            stream << " " << frame.bytes << "<br>";
+        }
+        stream << "<td>";
+        for (const std::string &gap : condense(bound.gaps)) {
             text(gap);
             stream << "<br>";
         }
         if (StringRef obstacle = calls.obstacleTo(*entry); !obstacle.empty())
             text(("it runs on a stack, because " + obstacle).str());
+        stream << "</tr>\n";
+    }
+    stream << "</table>\n";
+}
+
+void Page::writeVariables()
+{
+    stream << "<h2>Variables over " << LargeObject << " bytes that live across a wait</h2>\n<table>"
+           << "<tr><th>function<th>variable<th>bytes<th>advice</tr>\n";
+    for (const Converted &one : converted)
+        for (const Object &object : one.objects) {
+            if (object.size <= LargeObject)
+                continue;
+            stream << "<tr><td>";
+            link(*one.function);
+            stream << "<td>";
+            text((object.name.empty() ? "a variable" : object.name) + " " + object.place);
+            stream << "<td>" << object.size << "<td>" << adviceFor(object) << "</tr>\n";
+        }
+    stream << "</table>\n";
+}
+
+void Page::writeSites(const Converted &one)
+{
+    stream << "<table><tr><th>waits at<th>in<th>bytes<th>with</tr>\n";
+    for (const Site &site : one.sites) {
+        stream << "<tr><td>";
+        text(placeOf(site.location));
+        stream << "<td>";
+        if (site.callee)
+            link(*site.callee);
+        else
+            text(calleeOf(site));
+        stream << "<td>" << site.recordSize << "<td>";
+        for (const auto &[name, size] : site.live) {
+            text((&name == &site.live.front().first ? "" : ", ") +
+                 (name.empty() ? "a value" : name) + " " + std::to_string(size));
+        }
         stream << "</tr>\n";
     }
     stream << "</table>\n";
@@ -222,16 +283,8 @@ void Page::writeFunction(const Converted &one)
         text(object.name.empty() ? "a variable" : object.name);
         stream << ", " << object.size << " bytes</li>\n";
     }
-    for (const Site &site : one.sites) {
-        stream << "<li>";
-        text(placeOf(site.location) + " ");
-        if (site.callee)
-            link(*site.callee);
-        else
-            stream << "a call through a pointer";
-        stream << ": " << site.recordSize << " bytes</li>\n";
-    }
     stream << "</ul>\n";
+    writeSites(one);
 }
 
 void Page::writeOnStack(const Function &function)
@@ -251,10 +304,13 @@ void Page::write()
     collect();
     stream << Head;
     writeThreads();
+    writeVariables();
+    writeSharingAsPage(stream, sharing);
     writeGraph();
     stream << "<h2>Functions</h2>\n";
     for (const Converted &one : converted)
-        writeFunction(one);
+        if (one.function->getName() != StartOfMain)
+            writeFunction(one);
     for (const Function *function : calls.waiting())
         if (!calls.obstacleTo(*function).empty())
             writeOnStack(*function);
@@ -263,9 +319,9 @@ void Page::write()
 
 } // namespace
 
-void writePage(raw_ostream &stream, const Calls &calls, ArrayRef<Converted> converted)
+void writePage(raw_ostream &stream, const Findings &findings)
 {
-    Page(stream, calls, converted).write();
+    Page(stream, findings).write();
 }
 
 } // namespace cc

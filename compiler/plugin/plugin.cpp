@@ -84,6 +84,11 @@ class LinkAndConvert : public PassInfoMixin<LinkAndConvert>
   private:
     static void convertAll(Module &module, const Job &job)
     {
+        Sharing sharing;
+        if (job.warnsOfRaces || !job.reports.empty())
+            sharing = findSharing(module);
+        if (job.warnsOfRaces)
+            warn(sharing);
         renameMain(module);
         addTurns(module);
         if (job.stress)
@@ -101,7 +106,7 @@ class LinkAndConvert : public PassInfoMixin<LinkAndConvert>
             else
                 lowerBlockingCalls(*function);
         for (const std::string &path : job.reports)
-            writeReport(path, calls, converted);
+            writeReport(path, {calls, converted, sharing});
         std::string text;
         raw_string_ostream stream(text);
         if (verifyModule(module, &stream))

@@ -2,7 +2,6 @@
 #include "compiler/plugin/bounds.h"
 #include "compiler/plugin/source_names.h"
 
-#include <llvm/IR/Constants.h>
 #include <llvm/IR/DebugInfoMetadata.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Support/FileSystem.h>
@@ -14,41 +13,9 @@ using namespace llvm;
 namespace cc
 {
 
-// ---- Functions that must not wait ----
-
-static constexpr char AtomicAnnotation[] = "gs_atomic";
-
-static bool isAtomic(const ConstantStruct &annotation)
-{
-    const auto *text = dyn_cast<GlobalVariable>(annotation.getOperand(1)->stripPointerCasts());
-    const auto *data = text ? dyn_cast<ConstantDataSequential>(text->getInitializer()) : nullptr;
-    return data && data->isCString() && data->getAsCString() == AtomicAnnotation;
-}
-
-void checkAtomic(Module &module, const Calls &calls)
-{
-    const GlobalVariable *annotations = module.getNamedGlobal("llvm.global.annotations");
-    const auto *all =
-        annotations ? dyn_cast<ConstantArray>(annotations->getInitializer()) : nullptr;
-    if (!all)
-        return;
-    for (const Use &one : all->operands()) {
-        const auto *annotation = dyn_cast<ConstantStruct>(one.get());
-        if (!annotation || !isAtomic(*annotation))
-            continue;
-        const auto *function = dyn_cast<Function>(annotation->getOperand(0)->stripPointerCasts());
-        if (function && calls.mayWait(*function))
-            module.getContext().emitError("the atomic function may wait: " +
-                                          calls.chainOf(*function));
-    }
-}
-
 // ---- What a report has ----
 
-// Larger variables are worth a line of advice.
-static constexpr uint64_t LargeObject = 256;
-
-static std::string calleeOf(const Site &site)
+std::string calleeOf(const Site &site)
 {
     switch (site.kind) {
     case SiteKind::Pointer:
@@ -60,7 +27,7 @@ static std::string calleeOf(const Site &site)
     }
 }
 
-static const char *adviceFor(const Object &object)
+const char *adviceFor(const Object &object)
 {
     return object.isKnownOutside
                ? "its address is known outside of the function: allocate it in a function that "
@@ -77,7 +44,7 @@ static void writeBound(raw_ostream &stream, const Bound &bound)
     for (const Frame &frame : bound.chain)
         stream << (&frame == &bound.chain.front() ? " " : ", ") << Calls::nameOf(*frame.function)
                << " " << frame.bytes;
-    for (const std::string &gap : bound.gaps)
+    for (const std::string &gap : condense(bound.gaps))
         stream << "; and " << gap;
     stream << "\n";
 }
@@ -122,14 +89,16 @@ static void writeSite(raw_ostream &stream, const Site &site)
     stream << "\n";
 }
 
-static void writeText(raw_ostream &stream, const Calls &calls, ArrayRef<Converted> converted)
+static void writeText(raw_ostream &stream, const Findings &findings)
 {
+    const auto &[calls, converted, sharing] = findings;
     Bounds bounds(calls, converted);
     stream << calls.waiting().size() << " functions may wait; " << converted.size()
            << " of them are converted.\n\nThreads\n";
     for (const Function *entry : Bounds::entries(calls.program()))
         writeThread(stream, calls, *entry, bounds);
     writeObjects(stream, converted);
+    writeSharing(stream, sharing);
     stream << "\nFunctions\n";
     for (const Function *function : calls.waiting())
         if (StringRef obstacle = calls.obstacleTo(*function); !obstacle.empty())
@@ -197,8 +166,9 @@ static json::Value convertedAsJson(const Calls &calls, const Converted &one)
                         {"waits", std::move(sites)}};
 }
 
-static json::Value asJson(const Calls &calls, ArrayRef<Converted> converted)
+static json::Value asJson(const Findings &findings)
 {
+    const auto &[calls, converted, sharing] = findings;
     Bounds bounds(calls, converted);
     json::Array threads, functions, stacks;
     for (const Function *entry : Bounds::entries(calls.program()))
@@ -210,25 +180,27 @@ static json::Value asJson(const Calls &calls, ArrayRef<Converted> converted)
                                           {"chain", calls.chainOf(*function)}});
     for (const Converted &one : converted)
         functions.push_back(convertedAsJson(calls, one));
-    return json::Object{{"threads", std::move(threads)},
-                        {"converted", std::move(functions)},
-                        {"on_stacks", std::move(stacks)}};
+    json::Object all = asJson(sharing);
+    all["threads"] = std::move(threads);
+    all["converted"] = std::move(functions);
+    all["on_stacks"] = std::move(stacks);
+    return all;
 }
 
-void writeReport(const std::string &path, const Calls &calls, ArrayRef<Converted> converted)
+void writeReport(const std::string &path, const Findings &findings)
 {
     std::error_code error;
     raw_fd_ostream stream(path, error);
     if (error) {
-        calls.fail(path + ": " + error.message());
+        findings.calls.fail(path + ": " + error.message());
         return;
     }
     if (StringRef(path).ends_with(".json"))
-        stream << formatv("{0:2}\n", asJson(calls, converted));
+        stream << formatv("{0:2}\n", asJson(findings));
     else if (StringRef(path).ends_with(".html"))
-        writePage(stream, calls, converted);
+        writePage(stream, findings);
     else
-        writeText(stream, calls, converted);
+        writeText(stream, findings);
 }
 
 } // namespace cc

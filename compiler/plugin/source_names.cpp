@@ -25,7 +25,9 @@ static const DILocalVariable *findVariable(Value &value)
 
 static std::string placeIn(StringRef file, unsigned line)
 {
-    return file.empty() ? "" : file.str() + ":" + std::to_string(line);
+    if (file.empty() || !line)
+        return file.str();
+    return file.str() + ":" + std::to_string(line);
 }
 
 std::string sourceNameOf(Value &value)

@@ -15,7 +15,7 @@
  * a va_list. */
 #define GS_PRINTF(format_, arguments_) __attribute__((format(printf, format_, arguments_)))
 
-/* GS_ATOMIC(type): a member of a public struct that several threads access. It belongs to the
+/* GS_ATOMIC_MEMBER(type): a member of a public struct that several threads access. It belongs to the
  * library. C++ only needs its size and alignment. Inline functions access it with the compiler's
  * __atomic builtins. */
 #ifdef __cplusplus
@@ -26,11 +26,11 @@
 #define GS_END_DECLS                                                                               \
     }                                                                                              \
     _Pragma("GCC diagnostic pop")
-#define GS_ATOMIC(type_) type_
+#define GS_ATOMIC_MEMBER(type_) type_
 #else
 #define GS_BEGIN_DECLS
 #define GS_END_DECLS
-#define GS_ATOMIC(type_) _Atomic(type_)
+#define GS_ATOMIC_MEMBER(type_) _Atomic(type_)
 #endif
 
 /* A string literal of what a macro expands to. */

@@ -45,7 +45,7 @@ struct gs_resumable {
     gs_resume_fn *resume;
     int fd;
     uint16_t worker; /* its index */
-    GS_ATOMIC(uint8_t) state;
+    GS_ATOMIC_MEMBER(uint8_t) state;
     bool is_writing : 1; /* it waits for GS_WRITE, not for GS_READ */
     bool is_external : 1;
     bool is_again : 1; /* it is or will be queued, although its state is that of running */

@@ -50,13 +50,13 @@ struct gs_wait_queue {
     struct gs_waiter *last;  /* if the queue is not empty */
 };
 struct gs_spin {
-    GS_ATOMIC(bool) held;
+    GS_ATOMIC_MEMBER(bool) held;
 };
 
 /* ---- Mutex: one thread at a time ---- */
 
 struct gs_mutex {
-    GS_ATOMIC(uintptr_t) owner; /* an address of the owner's; lowest bit: contended */
+    GS_ATOMIC_MEMBER(uintptr_t) owner; /* an address of the owner's; lowest bit: contended */
     struct gs_spin lock;
     struct gs_wait_queue waiting;
 };
@@ -136,7 +136,7 @@ GS_API void gs_semaphore_post(struct gs_semaphore *semaphore);
  */
 
 struct gs_once {
-    GS_ATOMIC(int) state;
+    GS_ATOMIC_MEMBER(int) state;
     struct gs_spin lock;
     struct gs_thread *runner; /* the thread that runs fn, for reports */
     struct gs_wait_queue waiting;

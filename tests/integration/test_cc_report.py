@@ -1,6 +1,7 @@
 """What `gossamer cc --report` writes of a program, and functions that must not wait."""
 
 import json
+import re
 import subprocess
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -159,14 +160,50 @@ def test_the_page_is_whole_and_its_graph_has_all_functions(reports: Reports) -> 
     assert outline.links
     assert outline.links <= outline.targets
     for one in reports.json["converted"]:
-        assert f">{one['name']}</text>" in reports.page
+        is_internal = one["name"] == "start of main"
+        assert (f">{one['name']}</text>" in reports.page) != is_internal
 
 
-def test_an_atomic_function_that_may_wait_is_an_error_with_the_calls(tmp_path: Path) -> None:
-    done = compile_program(tmp_path, "atomic.c", "-DWAITS")
+def test_the_page_has_the_variables_and_what_threads_share(reports: Reports) -> None:
+    assert "<td>line server.c:" in reports.page
+    assert "<td>lock (server.c:" in reports.page
+    assert ">start of main<" not in reports.page
+
+
+def test_the_sections_of_a_lock_are_named_with_their_threads(reports: Reports) -> None:
+    (lock,) = reports.json["locks"]
+    sections = {one["function"]: one["threads"] for one in lock["sections"]}
+    assert (lock["name"], sections) == ("lock", {"count": ["serve"], "say": ["main"]})
+    assert "its 2 sections exclude each other" in reports.text
+
+
+def test_data_that_is_read_after_its_writer_was_joined_is_not_warned_of(reports: Reports) -> None:
+    assert reports.json["races"] == []
+    assert "without a common lock" not in reports.text
+
+
+WAYS = {
+    "WAITS": ("update calls enter", "enter calls pthread_mutex_lock, which may wait"),
+    "INLINE": (
+        "update calls enter_inline",
+        "enter_inline calls pthread_mutex_lock, which may wait",
+    ),
+    "BY_POINTER": ("update calls a function through a pointer, which may be enter",),
+    "FOREIGN": ("update calls qsort, which may call a function that waits",),
+    "LOOP": ("update calls a loop that waits for memory to change",),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_atomic_function_that_may_wait_is_an_error_with_the_calls(
+    tmp_path: Path, way: str
+) -> None:
+    done = compile_program(tmp_path, "atomic.c", f"-D{way}")
     assert done.returncode != 0
-    chain = "update -> enter -> pthread_mutex_lock"
-    assert f"the atomic function may wait: {chain}" in done.stderr
+    assert "the atomic function update (atomic.c:" in done.stderr
+    for line in WAYS[way]:
+        assert re.search(rf"\n    atomic.c:\d+: {line}\n", done.stderr), done.stderr
+    assert "Make the call before or after update, or remove GS_ATOMIC." in done.stderr
     assert not (tmp_path / "program").exists()
 
 
