@@ -49,10 +49,11 @@ static bool takesAddress(const Use &use)
 
 // What takes the address of a function that cannot return early gets that of one that calls it, and
 // can.
-void Calls::wrap(Function &function)
+static Function *makeWrapper(Function &function)
 {
+    Module &module = *function.getParent();
     if (function.isVarArg() || none_of(function.uses(), takesAddress))
-        return;
+        return nullptr;
     Function *wrapper = Function::Create(function.getFunctionType(), GlobalValue::InternalLinkage,
                                          function.getName() + ".call", module);
     IRBuilder<> builder(BasicBlock::Create(module.getContext(), "", wrapper));
@@ -71,6 +72,14 @@ void Calls::wrap(Function &function)
         builder.CreateRetVoid();
     else
         builder.CreateRet(result);
+    return wrapper;
+}
+
+void Calls::wrap(Function &function)
+{
+    Function *wrapper = makeWrapper(function);
+    if (!wrapper)
+        return;
     reasons[wrapper] = &function;
     order.insert(wrapper);
 }
@@ -85,8 +94,9 @@ static bool isStandard(const Value *stream)
 
 // Leave what is not to wait, or cannot, to the C library. A pointer to a variadic function that
 // waits cannot be called in the usual way.
-void Calls::leave(Function &function, StringRef name)
+static void leave(Function &function, StringRef name)
 {
+    Module &module = *function.getParent();
     SmallVector<Use *, 8> uses;
     for (Use &use : function.uses()) {
         const auto *call = dyn_cast<CallBase>(use.getUser());
@@ -103,38 +113,43 @@ void Calls::leave(Function &function, StringRef name)
         use->set(plain);
 }
 
-void Calls::renameToRuntime()
+static bool hasOwnStreamsIn(const Module &module)
 {
-    // Functions of a stream of the program are called back on any stack.
-    hasOwnStreams = module.getFunction("fopencookie");
+    return module.getFunction("fopencookie");
+}
+
+static void rename(Function &function, const Known &known)
+{
+    function.setName(RuntimePrefix + function.getName());
+    if (function.hasExternalWeakLinkage())
+        function.setLinkage(GlobalValue::ExternalLinkage); // the runtime has it
+    setAttributes(function, known);
+    for (User *user : function.users())
+        if (auto *call = dyn_cast<CallBase>(user); call && calleeOf(*call) == &function) {
+            call->removeFnAttr(Attribute::NoReturn);
+            call->removeFnAttr(Attribute::Memory);
+        }
+}
+
+void renameToRuntime(Module &module)
+{
     std::vector<std::pair<Function *, std::string>> streams;
+    SmallVector<Function *, 32> primitives;
     for (Function &function : module) {
         const Known *known = function.isDeclaration() ? findKnown(function.getName()) : nullptr;
         const bool isOfStream = isStream(function.getName());
-        if (!known || (isOfStream && hasOwnStreams))
+        if (!known || (isOfStream && hasOwnStreamsIn(module)))
             continue;
         if (isOfStream)
             streams.push_back({&function, function.getName().str()});
-        function.setName(RuntimePrefix + function.getName());
-        if (function.hasExternalWeakLinkage())
-            function.setLinkage(GlobalValue::ExternalLinkage); // the runtime has it
-        setAttributes(function, *known);
-        for (User *user : function.users())
-            if (auto *call = dyn_cast<CallBase>(user); call && calleeOf(*call) == &function) {
-                call->removeFnAttr(Attribute::NoReturn);
-                call->removeFnAttr(Attribute::Memory);
-            }
+        rename(function, *known);
         if (known->waits)
-            reasons[&function] = nullptr;
+            primitives.push_back(&function);
     }
     for (auto &[function, name] : streams)
         leave(*function, name);
-    SmallVector<Function *, 32> primitives;
-    for (Function &function : module)
-        if (reasons.count(&function))
-            primitives.push_back(&function);
     for (Function *primitive : primitives)
-        wrap(*primitive);
+        makeWrapper(*primitive);
 }
 
 // ---- Which functions may wait ----
@@ -224,9 +239,20 @@ void Calls::findObstacle(Function &function)
         obstacles[&function] = obstacle;
 }
 
+void Calls::findPrimitives()
+{
+    // Functions of a stream of the program are called back on any stack.
+    hasOwnStreams = hasOwnStreamsIn(module);
+    for (Function &function : module) {
+        const Known *known = function.isDeclaration() ? findRuntime(function.getName()) : nullptr;
+        if (known && known->waits)
+            reasons[&function] = nullptr;
+    }
+}
+
 void Calls::analyse()
 {
-    renameToRuntime();
+    findPrimitives();
     for (bool hasChanged = true; hasChanged;) {
         hasChanged = false;
         for (Function &function : module) {
