@@ -50,11 +50,11 @@ static bool takesAddress(const Use &use)
 
 // What takes the address of a function that cannot return early gets that of one that calls it, and
 // can.
-void Calls::wrap(Function &function)
+static Function *makeWrapper(Function &function)
 {
+    Module &module = *function.getParent();
     if (function.isVarArg() || none_of(function.uses(), takesAddress))
-        return;
-    isAddressTaken = true;
+        return nullptr;
     Function *wrapper = Function::Create(function.getFunctionType(), GlobalValue::InternalLinkage,
                                          function.getName() + ".call", module);
     IRBuilder<> builder(BasicBlock::Create(module.getContext(), "", wrapper));
@@ -73,6 +73,15 @@ void Calls::wrap(Function &function)
         builder.CreateRetVoid();
     else
         builder.CreateRet(result);
+    return wrapper;
+}
+
+void Calls::wrap(Function &function)
+{
+    Function *wrapper = makeWrapper(function);
+    if (!wrapper)
+        return;
+    isAddressTaken = true;
     reasons[wrapper] = &function;
     order.insert(wrapper);
 }
@@ -87,8 +96,9 @@ static bool isStandard(const Value *stream)
 
 // Leave what is not to wait, or cannot, to the C library. A pointer to a variadic function that
 // waits cannot be called in the usual way.
-void Calls::leave(Function &function, StringRef name)
+static void leave(Function &function, StringRef name)
 {
+    Module &module = *function.getParent();
     SmallVector<Use *, 8> uses;
     for (Use &use : function.uses()) {
         const auto *call = dyn_cast<CallBase>(use.getUser());
@@ -106,7 +116,7 @@ void Calls::leave(Function &function, StringRef name)
 }
 
 // Of fcntl, only the commands that wait for a lock are calls that may wait.
-void Calls::separateLocks(Function &control)
+static void separateLocks(Function &control)
 {
     const auto isWait = [](const Use &use) {
         const auto *call = dyn_cast<CallBase>(use.getUser());
@@ -119,46 +129,50 @@ void Calls::separateLocks(Function &control)
     if (none_of(control.uses(), isWait))
         return;
     Function *lock = Function::Create(control.getFunctionType(), GlobalValue::ExternalLinkage,
-                                      "gs_cc___lock_record", module);
+                                      "gs_cc___lock_record", *control.getParent());
     control.replaceUsesWithIf(lock, [&](Use &use) { return isWait(use); });
-    reasons[lock] = nullptr;
 }
 
-void Calls::renameToRuntime()
+static bool hasOwnStreamsIn(const Module &module)
+{
+    return module.getFunction("fopencookie");
+}
+
+static void rename(Function &function, const Known &known)
+{
+    function.setName(RuntimePrefix + function.getName());
+    if (function.hasExternalWeakLinkage())
+        function.setLinkage(GlobalValue::ExternalLinkage); // the runtime has it
+    setAttributes(function, known);
+    for (User *user : function.users())
+        if (auto *call = dyn_cast<CallBase>(user); call && calleeOf(*call) == &function) {
+            call->removeFnAttr(Attribute::NoReturn);
+            call->removeFnAttr(Attribute::Memory);
+        }
+}
+
+void renameToRuntime(Module &module)
 {
     for (const char *name : {"fcntl", "fcntl64"})
         if (Function *control = module.getFunction(name); control && control->isDeclaration())
             separateLocks(*control);
-    // Functions of a stream of the program are called back on any stack.
-    hasOwnStreams = module.getFunction("fopencookie");
     std::vector<std::pair<Function *, std::string>> streams;
+    SmallVector<Function *, 32> primitives;
     for (Function &function : module) {
         const Known *known = function.isDeclaration() ? findKnown(function.getName()) : nullptr;
         const bool isOfStream = isStream(function.getName());
-        if (!known || (isOfStream && hasOwnStreams))
+        if (!known || (isOfStream && hasOwnStreamsIn(module)))
             continue;
         if (isOfStream || (known->waits && function.isVarArg()))
             streams.push_back({&function, function.getName().str()});
-        function.setName(RuntimePrefix + function.getName());
-        if (function.hasExternalWeakLinkage())
-            function.setLinkage(GlobalValue::ExternalLinkage); // the runtime has it
-        setAttributes(function, *known);
-        for (User *user : function.users())
-            if (auto *call = dyn_cast<CallBase>(user); call && calleeOf(*call) == &function) {
-                call->removeFnAttr(Attribute::NoReturn);
-                call->removeFnAttr(Attribute::Memory);
-            }
+        rename(function, *known);
         if (known->waits)
-            reasons[&function] = nullptr;
+            primitives.push_back(&function);
     }
     for (auto &[function, name] : streams)
         leave(*function, name);
-    SmallVector<Function *, 32> primitives;
-    for (Function &function : module)
-        if (reasons.count(&function))
-            primitives.push_back(&function);
     for (Function *primitive : primitives)
-        wrap(*primitive);
+        makeWrapper(*primitive);
 }
 
 // ---- Which functions may wait ----
@@ -248,9 +262,20 @@ void Calls::findObstacle(Function &function)
         obstacles[&function] = obstacle;
 }
 
+void Calls::findPrimitives()
+{
+    // Functions of a stream of the program are called back on any stack.
+    hasOwnStreams = hasOwnStreamsIn(module);
+    for (Function &function : module) {
+        const Known *known = function.isDeclaration() ? findRuntime(function.getName()) : nullptr;
+        if (known && known->waits)
+            reasons[&function] = nullptr;
+    }
+}
+
 void Calls::analyse()
 {
-    renameToRuntime();
+    findPrimitives();
     for (bool hasChanged = true; hasChanged;) {
         hasChanged = false;
         for (Function &function : module) {

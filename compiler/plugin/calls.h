@@ -27,12 +27,15 @@ enum class CallKind {
     OnStack,   // to be made on a stack of its own
 };
 
+// Give the runtime's functions in place of those of the C library, before the program is optimised.
+void renameToRuntime(llvm::Module &module);
+
 class Calls
 {
   public:
     explicit Calls(llvm::Module &module);
 
-    // Rename what the runtime defines, and find the functions that may wait.
+    // Find the functions that may wait.
     void analyse();
 
     CallKind kindOf(const llvm::CallBase &call) const;
@@ -70,9 +73,7 @@ class Calls
     }
 
   private:
-    void renameToRuntime();
-    void leave(llvm::Function &function, llvm::StringRef name);
-    void separateLocks(llvm::Function &control);
+    void findPrimitives();
     void wrap(llvm::Function &function);
     bool waits(const llvm::CallBase &call) const;
     bool isForeign(const llvm::CallBase &call) const;

@@ -61,7 +61,11 @@ static void noteForeignCode(Module &module)
                        ConstantInt::get(type, isSelfContained), "gs_cc_is_self_contained");
 }
 
-class LinkAndConvert : public PassInfoMixin<LinkAndConvert>
+// What its threads share, as its source has it.
+static Sharing sharing;
+
+// The program is linked before it is optimised.
+class LinkProgram : public PassInfoMixin<LinkProgram>
 {
   public:
     PreservedAnalyses run(Module &module, ModuleAnalysisManager &)
@@ -70,10 +74,39 @@ class LinkAndConvert : public PassInfoMixin<LinkAndConvert>
         if (!job.read())
             return PreservedAnalyses::all();
         const std::string failure = linkInputs(module, job);
-        if (failure.empty())
-            convertAll(module, job);
-        else
+        if (!failure.empty()) {
             module.getContext().emitError(failure);
+            return PreservedAnalyses::none();
+        }
+        if (job.warnsOfRaces || !job.reports.empty())
+            sharing = findSharing(module);
+        if (job.warnsOfRaces)
+            warn(sharing);
+        renameMain(module);
+        addTurns(module);
+        if (job.stress)
+            addYields(module, job.stress);
+        renameToRuntime(module);
+        noteForeignCode(module);
+        return PreservedAnalyses::none();
+    }
+    static bool isRequired()
+    {
+        return true;
+    }
+};
+
+// And converted afterwards: so what is optimised is a third of what is generated, and a value that
+// is not needed behind a wait is in no record.
+class ConvertProgram : public PassInfoMixin<ConvertProgram>
+{
+  public:
+    PreservedAnalyses run(Module &module, ModuleAnalysisManager &)
+    {
+        Job job;
+        if (!job.read() || !module.getFunction(StartOfMain))
+            return PreservedAnalyses::all();
+        convertAll(module, job);
         return PreservedAnalyses::none();
     }
     static bool isRequired()
@@ -84,18 +117,8 @@ class LinkAndConvert : public PassInfoMixin<LinkAndConvert>
   private:
     static void convertAll(Module &module, const Job &job)
     {
-        Sharing sharing;
-        if (job.warnsOfRaces || !job.reports.empty())
-            sharing = findSharing(module);
-        if (job.warnsOfRaces)
-            warn(sharing);
-        renameMain(module);
-        addTurns(module);
-        if (job.stress)
-            addYields(module, job.stress);
         Calls calls(module);
         calls.analyse();
-        noteForeignCode(module);
         checkAtomic(module, calls);
         relaxAttributes(module, calls);
         moveThreadLocals(module);
@@ -121,7 +144,11 @@ extern "C" __attribute__((visibility("default"))) PassPluginLibraryInfo llvmGetP
     return {LLVM_PLUGIN_API_VERSION, "gossamer-cc", "0.1", [](PassBuilder &builder) {
                 builder.registerPipelineStartEPCallback(
                     [](ModulePassManager &manager, OptimizationLevel) {
-                        manager.addPass(cc::LinkAndConvert());
+                        manager.addPass(cc::LinkProgram());
+                    });
+                builder.registerOptimizerLastEPCallback(
+                    [](ModulePassManager &manager, OptimizationLevel) {
+                        manager.addPass(cc::ConvertProgram());
                     });
                 builder.registerOptimizerLastEPCallback(
                     [](ModulePassManager &manager, OptimizationLevel) {
