@@ -259,6 +259,23 @@ static const DIGlobalVariable *variableOf(const Value &base)
     return found.empty() ? nullptr : found.front()->getVariable();
 }
 
+// A variable that LLVM has split into its members is where this one was.
+static int64_t startOf(const Value &base)
+{
+    SmallVector<DIGlobalVariableExpression *, 1> found;
+    if (const auto *variable = dyn_cast<GlobalVariable>(&base))
+        variable->getDebugInfo(found);
+    const auto fragment =
+        found.empty() ? std::nullopt : found.front()->getExpression()->getFragmentInfo();
+    return fragment ? int64_t(fragment->OffsetInBits / 8) : 0;
+}
+
+const void *Types::sourceOf(const Value &base)
+{
+    const DIGlobalVariable *variable = variableOf(base);
+    return variable ? static_cast<const void *>(variable) : &base;
+}
+
 const DIType *Types::typeOfRoot(const Place &place) const
 {
     if (place.root == Root::Global) {
@@ -308,10 +325,12 @@ static std::string placeOfDeclaration(const DIVariable &variable)
     return variable.getFilename().str() + ":" + std::to_string(variable.getLine());
 }
 
-std::pair<std::string, std::string> Types::nameOf(const Place &place) const
+std::pair<std::string, std::string> Types::nameOf(const Place &named) const
 {
-    if (!place.isKnown())
+    if (!named.isKnown())
         return {"memory", ""};
+    Place place = named;
+    place.offsets[0] += startOf(*place.base);
     if (place.root == Root::Global) {
         const DIGlobalVariable *variable = variableOf(*place.base);
         std::string name = (variable ? variable->getName() : place.base->getName()).str();

@@ -126,7 +126,9 @@ class Types
     // "client.fd", or "client at 8".
     std::string nameOf(const Member &member) const;
     // "table.size", and where it is declared.
-    std::pair<std::string, std::string> nameOf(const Place &place) const;
+    std::pair<std::string, std::string> nameOf(const Place &named) const;
+    // Stands for the variable of the program, of which the module may have parts.
+    static const void *sourceOf(const llvm::Value &base);
 
   private:
     const llvm::DIType *typeOfRoot(const Place &place) const;

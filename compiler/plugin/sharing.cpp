@@ -275,7 +275,7 @@ void Finder::findRace(const Key &key, ArrayRef<Access> accesses)
         return;
     auto [name, place] = nameOf(key);
     const void *whole =
-        key.second.isKnown() ? static_cast<const void *>(key.second.base) : key.first.type.data();
+        key.second.isKnown() ? Types::sourceOf(*key.second.base) : key.first.type.data();
     const void *entry = threads.all()[first->thread].entry,
                *other = threads.all()[second->thread].entry;
     auto [number, isNew] = races.try_emplace(
