@@ -35,6 +35,7 @@ static void renameMain(Module &module)
     program->setName(ProgramMain);
     program->setLinkage(GlobalValue::InternalLinkage);
     program->setDSOLocal(true);
+    program->addFnAttr(Attribute::NoInline); // reports and debuggers know it by its name
     Function *start = Function::Create(FunctionType::get(number, {number, pointer, pointer}, false),
                                        GlobalValue::ExternalLinkage, StartOfMain, module);
     IRBuilder<> builder(BasicBlock::Create(context, "", start));

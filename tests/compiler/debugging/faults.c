@@ -41,7 +41,7 @@ static int read_frame(void)
     return before[at] != after[99]; /* fault: frame */
 }
 
-static char *frame_of_another(void)
+static __attribute__((noinline)) char *frame_of_another(void)
 {
     char bytes[100] = "", *volatile address = bytes;
     wait_for(bytes);

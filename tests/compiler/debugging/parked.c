@@ -8,7 +8,7 @@ struct client {
     const char *name;
 };
 static int fds[2];
-static void stop_here(void)
+static __attribute__((noinline)) void stop_here(void)
 {
     fflush(stdout);
 }
