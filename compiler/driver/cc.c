@@ -337,7 +337,7 @@ static void print_help(void)
          "      --report FILE   write which functions may wait, and the memory of threads that do: "
          "as\n"
          "                      JSON or as a page if FILE ends in .json or .html, else as text\n"
-         "  -fgossamer-frames=record|environment\n"
+         "  -fgossamer-frames=record|environment|slots\n"
          "                      how variables in memory survive a wait (default record)\n"
          "  -fgossamer-stress=PERCENT\n"
          "                      add waits at this part of the blocks, for tests of the compiler");

@@ -34,7 +34,7 @@ bool Job::read()
         else if (key == "report")
             reports.push_back(value.str());
         else if (key == "frames")
-            useEnvironment = value == "environment";
+            useEnvironment = value == "environment", useSlots = value == "slots";
         else if (key == "stress")
             value.getAsInteger(10, stress);
     }

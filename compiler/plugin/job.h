@@ -4,7 +4,7 @@
 //     member ARCHIVE NAME    a member of an archive that takes part in it
 //     native PATH            the program as linked without conversion
 //     report PATH            where to write a report
-//     frames NAME            record or environment
+//     frames NAME            record, environment or slots
 //     stress PERCENT         of the blocks in which threads yield
 #ifndef GS_COMPILER_JOB_H
 #define GS_COMPILER_JOB_H
@@ -22,7 +22,7 @@ struct Job {
     std::vector<std::string> files, reports;
     std::set<std::pair<std::string, std::string>> members;
     std::string native;
-    bool useEnvironment = false;
+    bool useEnvironment = false, useSlots = false;
     unsigned stress = 0;
 
     // Returns false if the environment names no job: the plugin has nothing to do.
