@@ -34,6 +34,7 @@ static void renameMain(Module &module)
     program->setName(ProgramMain);
     program->setLinkage(GlobalValue::InternalLinkage);
     program->setDSOLocal(true);
+    program->addFnAttr(Attribute::NoInline); // reports name it
     Function *start = Function::Create(FunctionType::get(number, {number, pointer, pointer}, false),
                                        GlobalValue::ExternalLinkage, StartOfMain, module);
     IRBuilder<> builder(BasicBlock::Create(context, "", start));
