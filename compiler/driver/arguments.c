@@ -208,8 +208,8 @@ int cc_arguments_parse(int argc, char **argv, struct arguments *ret_arguments)
         note_mode(&arguments, word);
     }
     if (arguments.frames && strcmp(arguments.frames, "record") &&
-        strcmp(arguments.frames, "environment")) {
-        fprintf(stderr, "gossamer cc: -fgossamer-frames=%s: it is record or environment\n",
+        strcmp(arguments.frames, "environment") && strcmp(arguments.frames, "slots")) {
+        fprintf(stderr, "gossamer cc: -fgossamer-frames=%s: it is record, environment or slots\n",
                 arguments.frames);
         return 2;
     }

@@ -381,7 +381,7 @@ static void print_help(void)
          "as\n"
          "                      JSON or as a page if FILE ends in .json or .html, else as text\n"
          "  -Wgossamer-races    warn of data that several threads reach without a common lock\n"
-         "  -fgossamer-frames=record|environment\n"
+         "  -fgossamer-frames=record|environment|slots\n"
          "                      how variables in memory survive a wait (default record)\n"
          "  -fgossamer-stress=PERCENT\n"
          "                      add waits at this part of the blocks, for tests of the compiler");

@@ -3,6 +3,7 @@
 #include "compiler/plugin/liveness.h"
 #include "compiler/plugin/locals.h"
 #include "compiler/plugin/record.h"
+#include "compiler/plugin/slots.h"
 #include "compiler/plugin/source_names.h"
 #include "compiler/plugin/stack_calls.h"
 
@@ -45,7 +46,7 @@ class Converter
         : function(function), calls(calls), module(*function.getParent()), state(module)
     {
     }
-    Converted convert(bool useEnvironment);
+    Converted convert(const Job &job);
 
   private:
     void removeRestores();
@@ -58,6 +59,9 @@ class Converter
     void addCheck(Wait &wait);
     void save(IRBuilder<> &builder, const Wait &wait);
     void makeResume();
+    bool isLong() const;
+    bool mayUseSlots() const;
+    void useSlots();
     BasicBlock *restore(const Wait &wait, ValueToValueMapTy &map);
     void joinValues(ValueToValueMapTy &map);
     void returnThroughState(ValueToValueMapTy &map);
@@ -323,6 +327,29 @@ void Converter::makeResume()
     removeUnreachableBlocks(*resume);
 }
 
+// Code that is generated twice is worth its time only in a short function.
+bool Converter::isLong() const
+{
+    static constexpr unsigned MaxCloned = 1000;
+    return function.getInstructionCount() > MaxCloned;
+}
+
+// The function that resumes has no arguments for it.
+bool Converter::mayUseSlots() const
+{
+    return none_of(function.args(),
+                   [](const Argument &argument) { return argument.hasByValAttr(); });
+}
+
+void Converter::useSlots()
+{
+    std::vector<Place> places;
+    for (const Wait &wait : waits)
+        places.push_back({wait.call, wait.isPrimitive, wait.resume, wait.values, wait.contents,
+                          wait.layout, wait.site});
+    Slots(function, *resume, places).apply();
+}
+
 SiteKind Converter::kindOf(const Wait &wait)
 {
     const auto *callee = dyn_cast<Function>(wait.call->getCalledOperand());
@@ -349,9 +376,9 @@ Converted Converter::describe(const Locals &locals) const
     return result;
 }
 
-Converted Converter::convert(bool useEnvironment)
+Converted Converter::convert(const Job &job)
 {
-    Locals locals(function, calls, useEnvironment);
+    Locals locals(function, calls, job.useEnvironment);
     locals.copyParameters();
     stackCalls = lowerStackCalls(function, calls);
     removeRestores();
@@ -366,6 +393,10 @@ Converted Converter::convert(bool useEnvironment)
     findLive(locals);
     makeSites(locals);
     const Converted result = describe(locals);
+    if (mayUseSlots() && (job.useSlots || isLong())) {
+        useSlots();
+        return result;
+    }
     addChecks();
     makeResume();
     return result;
@@ -406,9 +437,9 @@ AttributeList relaxed(AttributeList list, LLVMContext &context, unsigned argumen
 
 } // namespace
 
-Converted convert(Function &function, const Calls &calls, bool useEnvironment)
+Converted convert(Function &function, const Calls &calls, const Job &job)
 {
-    return Converter(function, calls).convert(useEnvironment);
+    return Converter(function, calls).convert(job);
 }
 
 void relaxAttributes(Module &module, const Calls &calls)

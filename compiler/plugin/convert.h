@@ -12,11 +12,13 @@
 //         a = record->live; b = state.result;
 //         state.result = a + b;                 for the record of the caller, which is resumed next
 //
-// A primitive is called again when the thread resumes; it makes no record.
+// A primitive is called again when the thread resumes; it makes no record. slots.h has another way,
+// for functions whose code is long.
 #ifndef GS_COMPILER_CONVERT_H
 #define GS_COMPILER_CONVERT_H
 
 #include "compiler/plugin/calls.h"
+#include "compiler/plugin/job.h"
 #include "compiler/plugin/locals.h"
 
 namespace cc
@@ -46,7 +48,7 @@ struct Converted {
     std::vector<Object> objects; // of the environment
 };
 
-Converted convert(llvm::Function &function, const Calls &calls, bool useEnvironment);
+Converted convert(llvm::Function &function, const Calls &calls, const Job &job);
 
 // Remove what was derived from the assumption that a call of a function that may wait is complete
 // when it returns.

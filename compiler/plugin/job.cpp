@@ -37,7 +37,7 @@ bool Job::read()
         else if (key == "warn")
             warnsOfRaces = value == "races";
         else if (key == "frames")
-            useEnvironment = value == "environment";
+            useEnvironment = value == "environment", useSlots = value == "slots";
         else if (key == "stress")
             value.getAsInteger(10, stress);
     }

@@ -5,7 +5,7 @@
 //     native PATH            the program as linked without conversion
 //     report PATH            where to write a report
 //     warn races             of data that several threads reach without a common lock
-//     frames NAME            record or environment
+//     frames NAME            record, environment or slots
 //     stress PERCENT         of the blocks in which threads yield
 #ifndef GS_COMPILER_JOB_H
 #define GS_COMPILER_JOB_H
@@ -23,7 +23,7 @@ struct Job {
     std::vector<std::string> files, reports;
     std::set<std::pair<std::string, std::string>> members;
     std::string native;
-    bool useEnvironment = false, warnsOfRaces = false;
+    bool useEnvironment = false, useSlots = false, warnsOfRaces = false;
     unsigned stress = 0;
 
     // Returns false if the environment names no job: the plugin has nothing to do.

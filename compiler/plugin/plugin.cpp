@@ -126,7 +126,7 @@ class ConvertProgram : public PassInfoMixin<ConvertProgram>
         std::vector<Converted> converted;
         for (Function *function : calls.waiting())
             if (calls.isConverted(*function))
-                converted.push_back(convert(*function, calls, job.useEnvironment));
+                converted.push_back(convert(*function, calls, job));
             else
                 lowerBlockingCalls(*function);
         for (const std::string &path : job.reports)

@@ -11,7 +11,7 @@ namespace cc
 // The first members of a record are its site and the record of its caller; those of the state are
 // what is tested after each call, and the result.
 static constexpr uint64_t HeaderSize = 16;
-static constexpr uint64_t ResultOffset = 64;
+static constexpr uint64_t ResumingOffset = 40, ResultOffset = 64;
 
 // ---- The layout of a record ----
 
@@ -73,6 +73,16 @@ Value *State::loadSuspending(IRBuilder<> &builder)
 {
     Value *suspending = builder.CreateLoad(builder.getInt32Ty(), address(builder, 0));
     return builder.CreateICmpNE(suspending, builder.getInt32(0), "suspending");
+}
+
+Value *State::loadResuming(IRBuilder<> &builder)
+{
+    return builder.CreateLoad(pointer, address(builder, ResumingOffset), "resuming");
+}
+
+void State::storeResuming(IRBuilder<> &builder, Value *record)
+{
+    builder.CreateStore(record, address(builder, ResumingOffset));
 }
 
 void State::storeResult(IRBuilder<> &builder, Value *value)

@@ -32,6 +32,8 @@ class State
     explicit State(llvm::Module &module);
 
     llvm::Value *loadSuspending(llvm::IRBuilder<> &builder);
+    llvm::Value *loadResuming(llvm::IRBuilder<> &builder);
+    void storeResuming(llvm::IRBuilder<> &builder, llvm::Value *record);
     void storeResult(llvm::IRBuilder<> &builder, llvm::Value *value);
     llvm::Value *loadResult(llvm::IRBuilder<> &builder, llvm::Type *type);
 

@@ -28,6 +28,7 @@ struct gs_cc_record {
     struct gs_cc_record *caller;
 };
 
+#define RESUMING_OFFSET 40
 #define RESULT_OFFSET 64
 
 /* The state of a kernel thread. */
@@ -37,9 +38,11 @@ struct gs_cc_state {
     struct thread *self;               /* the running thread; NULL: none of the program's */
     struct gs_cc_record *first, *last; /* that were made since `suspending` was set */
     int *err;                          /* the address of errno */
-    uint64_t reserved[3];
+    struct gs_cc_record *resuming;     /* of a function that finds it when it is called */
+    uint64_t reserved[2];
     uint64_t result[8]; /* of the function that was resumed last */
 };
+_Static_assert(offsetof(struct gs_cc_state, resuming) == RESUMING_OFFSET, "as in record.cpp");
 _Static_assert(offsetof(struct gs_cc_state, result) == RESULT_OFFSET, "as in record.cpp");
 
 extern _Thread_local struct gs_cc_state gs_cc_state __attribute__((tls_model("initial-exec")));
@@ -48,6 +51,20 @@ extern _Thread_local struct gs_cc_state gs_cc_state __attribute__((tls_model("in
 
 struct gs_cc_record *gs_cc_record(const struct gs_cc_site *site);
 void gs_cc_record_free(struct gs_cc_record *record);
+
+/* A function with slots for its values (compiler/plugin/slots.h) has a row for each place where it
+ * waits, with what is to be copied between slots and record. */
+struct gs_cc_copy {
+    uint32_t slot, record, size;
+};
+struct gs_cc_place {
+    const struct gs_cc_site *site;
+    const struct gs_cc_copy *copies;
+    uint64_t count;
+};
+void gs_cc_save(const char *slots, const struct gs_cc_place *places, uint64_t index);
+/* Restores `resuming`, and returns where to continue. */
+uint64_t gs_cc_restore(char *slots, const struct gs_cc_place *places);
 
 /* A block of the running thread that is freed when the function that has it returns, or the thread
  * ends. */

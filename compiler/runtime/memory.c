@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define STEP 8u
 #define ALIGNMENT 16u
@@ -115,6 +116,28 @@ struct gs_cc_record *gs_cc_record(const struct gs_cc_site *site)
 void gs_cc_record_free(struct gs_cc_record *record)
 {
     release(free_blocks, record, record->site->size);
+}
+
+void gs_cc_save(const char *slots, const struct gs_cc_place *places, uint64_t index)
+{
+    const struct gs_cc_place *place = &places[index];
+    char *record = (char *)gs_cc_record(place->site);
+    for (uint64_t i = 0; i < place->count; i++)
+        memcpy(record + place->copies[i].record, slots + place->copies[i].slot,
+               place->copies[i].size);
+}
+
+uint64_t gs_cc_restore(char *slots, const struct gs_cc_place *places)
+{
+    struct gs_cc_record *record = gs_cc_state.resuming;
+    uint64_t index = record->site->index;
+    const struct gs_cc_place *place = &places[index];
+    gs_cc_state.resuming = NULL;
+    for (uint64_t i = 0; i < place->count; i++)
+        memcpy(slots + place->copies[i].slot, (char *)record + place->copies[i].record,
+               place->copies[i].size);
+    gs_cc_record_free(record);
+    return index;
 }
 
 void *gs_cc_box(uint64_t size)

@@ -199,13 +199,36 @@ static void free_thread(struct thread *thread)
     gs_cc_thread_release(thread);
 }
 
+/* Only threads of the program use `join`: with one worker they do so in turn, and need no atomic
+ * operations. */
+static uintptr_t exchange_join(struct thread *thread, uintptr_t value)
+{
+    if (gs_cc_workers > 1)
+        return atomic_exchange(&thread->join, value);
+    uintptr_t old = atomic_load_explicit(&thread->join, memory_order_relaxed);
+    atomic_store_explicit(&thread->join, value, memory_order_relaxed);
+    return old;
+}
+
+static bool replace_join(struct thread *thread, uintptr_t *expected, uintptr_t value)
+{
+    if (gs_cc_workers > 1)
+        return atomic_compare_exchange_strong(&thread->join, expected, value);
+    uintptr_t old = atomic_load_explicit(&thread->join, memory_order_relaxed);
+    bool is_equal = old == *expected;
+    if (is_equal)
+        atomic_store_explicit(&thread->join, value, memory_order_relaxed);
+    *expected = old;
+    return is_equal;
+}
+
 /* Its worker does not touch it any more when it is done: whoever joins it frees it. */
 static void complete(struct thread *thread)
 {
     gs_resumable_end(&thread->resumable);
     gs_cc_shared_end(thread);
     gs_cc_sanitizer_done(thread);
-    uintptr_t join = atomic_exchange(&thread->join, JOIN_DONE);
+    uintptr_t join = exchange_join(thread, JOIN_DONE);
     if (join == JOIN_DETACHED)
         free_thread(thread);
     else if (join != JOIN_NONE)
@@ -470,7 +493,7 @@ void gs_cc_wait_on_stack(void (*call)(void *), void *box)
 static int begin_join(struct thread *self, struct thread *thread)
 {
     uintptr_t join = atomic_load(&thread->join);
-    if (join == JOIN_NONE && atomic_compare_exchange_strong(&thread->join, &join, (uintptr_t)self))
+    if (join == JOIN_NONE && replace_join(thread, &join, (uintptr_t)self))
         return EAGAIN;
     if (join == (uintptr_t)self)
         return EAGAIN;
@@ -481,7 +504,7 @@ static int begin_join(struct thread *self, struct thread *thread)
 static bool end_join(struct thread *self, struct thread *thread)
 {
     uintptr_t join = (uintptr_t)self;
-    return atomic_compare_exchange_strong(&thread->join, &join, JOIN_NONE);
+    return replace_join(thread, &join, JOIN_NONE);
 }
 
 static int join_until(struct thread *thread, void **ret_result, uint64_t deadline_ns)
@@ -492,10 +515,11 @@ static int join_until(struct thread *thread, void **ret_result, uint64_t deadlin
     if (thread == self)
         return EDEADLK;
     for (;;) {
-        if (must_cancel(self))
+        if (must_cancel(self)) {
             end_join(self, thread);
-        if (gs_cc_test_cancel(self))
+            gs_cc_test_cancel(self);
             return 0;
+        }
         int err = begin_join(self, thread);
         if (!err)
             break;
@@ -551,7 +575,7 @@ int gs_cc_pthread_detach(pthread_t id)
 {
     struct thread *thread = (struct thread *)id;
     uintptr_t join = JOIN_NONE;
-    if (atomic_compare_exchange_strong(&thread->join, &join, JOIN_DETACHED))
+    if (replace_join(thread, &join, JOIN_DETACHED))
         return 0;
     if (join != JOIN_DONE)
         return EINVAL;

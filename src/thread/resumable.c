@@ -63,25 +63,6 @@ static void set_running(struct gs_resumable *resumable)
     atomic_exchange_explicit(&resumable->state, STATE_RUNNING, memory_order_acquire);
 }
 
-/* The function may end the resumable and free it: it is touched only if it has not ended. */
-static void run_one(struct worker *worker, struct runnable *runnable)
-{
-    struct gs_resumable *resumable = (struct gs_resumable *)runnable;
-    uint64_t ended = count_read(&worker->ended);
-    set_running(resumable);
-    resumable->resume(resumable);
-    if (count_read(&worker->ended) != ended)
-        return;
-    if (resumable->is_again) {
-        queue_push(worker, runnable);
-        return;
-    }
-    uint8_t running = STATE_RUNNING;
-    gs_chaos(CHAOS_PARK);
-    if (!atomic_compare_exchange_strong(&resumable->state, &running, STATE_IDLE))
-        queue_push(worker, runnable);
-}
-
 static void run(struct worker *worker, struct runnable *runnable);
 
 /* The next one, if it may run without a round of the worker's loop; otherwise NULL. */
@@ -98,11 +79,54 @@ static struct runnable *next_resumable(struct worker *worker)
     return next;
 }
 
+/* The same after one that is ready again: it takes the place at the end of the queue as the first
+ * is removed, so that neither the count nor the mask changes. */
+static struct runnable *next_after(struct worker *worker, struct runnable *again)
+{
+    unsigned level = level_of(again->item.priority);
+    struct run_queue *queue = &worker->queues[level];
+    bool is_alone = !worker->ready_mask;
+    if (UNLIKELY(worker->policy_queue) || UNLIKELY(worker->countdown <= 0) ||
+        (!is_alone && worker->ready_mask != 1u << level) ||
+        (!is_alone && runnable_of(queue->first)->resume != run)) {
+        queue_push(worker, again);
+        return next_resumable(worker);
+    }
+    worker->countdown--;
+    if (is_alone)
+        return again;
+    struct gs_policy_item *first = queue->first;
+    again->item.next = NULL;
+    *queue->last = &again->item;
+    queue->last = &again->item.next;
+    queue->first = first->next;
+    return runnable_of(first);
+}
+
+/* Returns the next one. The function may end the resumable and free it: it is touched only if it
+ * has not ended. */
+static struct runnable *run_one(struct worker *worker, struct runnable *runnable)
+{
+    struct gs_resumable *resumable = (struct gs_resumable *)runnable;
+    uint64_t ended = count_read(&worker->ended);
+    set_running(resumable);
+    resumable->resume(resumable);
+    if (count_read(&worker->ended) != ended)
+        return next_resumable(worker);
+    if (resumable->is_again)
+        return next_after(worker, runnable);
+    uint8_t running = STATE_RUNNING;
+    gs_chaos(CHAOS_PARK);
+    if (!atomic_compare_exchange_strong(&resumable->state, &running, STATE_IDLE))
+        queue_push(worker, runnable);
+    return next_resumable(worker);
+}
+
 static void run(struct worker *worker, struct runnable *runnable)
 {
     do
-        run_one(worker, runnable);
-    while ((runnable = next_resumable(worker)));
+        runnable = run_one(worker, runnable);
+    while (runnable);
 }
 
 void gs_resumable_init(struct gs_resumable *resumable, gs_resume_fn *resume)
@@ -119,7 +143,10 @@ int gs_resumable_start(struct gs_resumable *resumable, unsigned worker)
         return -EINVAL;
     resumable->worker = (uint16_t)(worker ? worker - 1 : self->index);
     count_add(&self->spawned, 1);
-    enqueue(resumable);
+    if (worker_of(resumable) == self)
+        queue_push(self, runnable_of_resumable(resumable));
+    else
+        enqueue(resumable);
     return 0;
 }
 

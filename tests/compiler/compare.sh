@@ -34,3 +34,5 @@ done
 compare workers env GOSSAMER_WORKERS=3 ./converted-O3
 "$gossamer" cc -O2 -pthread -w -fgossamer-frames=environment "$source" -o environment
 compare environment ./environment
+"$gossamer" cc -O1 -pthread -w -fgossamer-frames=slots "$source" -o slots
+compare slots ./slots

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Compares random programs: each compiled by clang, and by `gossamer cc` with each of the OPTIONS; by default in four ways, with waits
-# forced into 30 % of the blocks in the last two. The programs are of generate.py, which have threads, or of csmith. Prints what
+# Compares random programs: each compiled by clang, and by `gossamer cc` with each of the OPTIONS; by default in five ways, with waits
+# forced into 30 % of the blocks in the last three. The programs are of generate.py, which have threads, or of csmith. Prints what
 # differs, and the counts.
 #
 #     random.sh GOSSAMER generate|csmith FIRST LAST [OPTIONS...]
@@ -8,7 +8,8 @@ set -euo pipefail
 
 gossamer=$1 kind=$2 first=$3 last=$4
 shift 4
-[ $# -gt 0 ] || set -- -O0 -O2 "-O2 -fgossamer-stress=30" "-O1 -fgossamer-frames=environment -fgossamer-stress=30"
+[ $# -gt 0 ] || set -- -O0 -O2 "-O2 -fgossamer-stress=30" "-O1 -fgossamer-frames=environment -fgossamer-stress=30" \
+    "-O2 -fgossamer-frames=slots -fgossamer-stress=30"
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,0 +1,76 @@
+"""A server compiled from threads by `gossamer cc`, beside the same by hand on the event loop.
+
+The servers are the toys `cpc` and `loop` (bench/toys). Measured are the CPU time of the server for
+each request, on a core of its own, and its resident memory for each connection, both in turn.
+"""
+
+import os
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+from results import Results, options
+
+BUILD = Path(__file__).resolve().parents[1] / "build/release"
+SERVERS = {"loop": "hand-written", "cpc": "compiled"}
+CONNECTIONS = (128, 1000, 10000)
+SERVER_CORE, CLIENT_CORE = "1", "0"
+SECONDS = "3s"
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_bytes(pid: int) -> int:
+    """Return the resident memory of a process at most."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def load(url: str, connections: int, *extra: str) -> int:
+    """Request from the server; return how many requests it answered."""
+    command = ("taskset", "-c", CLIENT_CORE, BUILD / "gossamer", "load", "-c", str(connections))
+    done = subprocess.run((*command, *extra, url), capture_output=True, text=True, check=True)
+    words = done.stdout.split()
+    return int(words[words.index("requests") - 1].replace(",", ""))
+
+
+def measure(results: Results, toy: str, connections: int) -> None:
+    """Measure one server with so many connections."""
+    name = SERVERS[toy]
+    command = ("taskset", "-c", SERVER_CORE, BUILD / "bench/toys" / toy)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            url = server.stdout.readline().split()[-1] + "/"
+            before = resident_bytes(server.pid)
+            load(url, connections, "-n", str(connections))
+            size = (resident_bytes(server.pid) - before) / connections
+            begin = cpu_seconds(server.pid)
+            requests = load(url, connections, "-d", SECONDS)
+            cost = (cpu_seconds(server.pid) - begin) / requests * 1e6
+        finally:
+            server.terminate()
+    results.add_cost(f"cpu-{connections}", name, cost, "us")
+    results.add_cost(f"memory-{connections}", name, size, "bytes")
+
+
+def main() -> int:
+    """Measure both servers in turn."""
+    chosen = options(__doc__.splitlines()[0]).parse_args()
+    results = Results()
+    for _, connections, toy in product(range(chosen.rounds), CONNECTIONS, SERVERS):
+        measure(results, toy, connections)
+    for connections in CONNECTIONS:
+        results.limit(f"cpu-{connections}", "compiled", ("hand-written",), 1.03)
+        results.limit(f"memory-{connections}", "compiled", ("hand-written",), 1.3)
+    return results.finish(chosen.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
