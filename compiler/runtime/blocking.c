@@ -89,10 +89,10 @@ static void lock_file(void *argument)
 /* Returns the result; while the caller must return, any. */
 static int lock_in_pool(struct thread *self, const struct lock *wanted)
 {
-    struct lock *lock = NULL;
+    struct lock here = *wanted, *lock = &here; /* that of the first call is used */
     if (self->phase == PHASE_NEW) {
         lock = gs_cc_box(sizeof *lock);
-        *lock = *wanted;
+        *lock = here;
     }
     lock = gs_cc_in_pool(lock_file, lock);
     if (!lock)

@@ -19,12 +19,13 @@ static char *end_of_page(void)
 
 #ifdef GS_CC_TSAN
 enum { NO_SYNC = 1 };
-void *__tsan_create_fiber(unsigned flags);
-void *__tsan_get_current_fiber(void);
-void __tsan_switch_to_fiber(void *fiber, unsigned flags);
-void __tsan_destroy_fiber(void *fiber);
-void __tsan_ignore_thread_begin(void);
-void __tsan_ignore_thread_end(void);
+void *tsan_create_fiber(unsigned flags) __asm__("__tsan_create_fiber");
+void *tsan_get_current_fiber(void) __asm__("__tsan_get_current_fiber");
+void tsan_switch_to_fiber(void *fiber, unsigned flags) __asm__("__tsan_switch_to_fiber");
+void tsan_destroy_fiber(void *fiber) __asm__("__tsan_destroy_fiber");
+void tsan_ignore_thread_begin(void) __asm__("__tsan_ignore_thread_begin");
+void tsan_ignore_thread_end(void) __asm__("__tsan_ignore_thread_end");
+const char *tsan_default_options(void) __asm__("__tsan_default_options");
 
 /* As the worker's own stack is on most systems. */
 #define STACK_SIZE ((size_t)8 << 20)
@@ -33,7 +34,7 @@ void __tsan_ignore_thread_end(void);
 const char gs_cc_tells_tsan __attribute__((visibility("default"))) = 1;
 
 /* A child of a fork may use the pool of kernel threads, too. */
-__attribute__((weak, visibility("default"))) const char *__tsan_default_options(void)
+__attribute__((weak, visibility("default"))) const char *tsan_default_options(void)
 {
     return "die_after_fork=0";
 }
@@ -50,13 +51,13 @@ static void switch_to(void *fiber, unsigned flags)
     if (!sigismember(&all, SIGUSR1))
         sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    __tsan_switch_to_fiber(fiber, flags);
+    tsan_switch_to_fiber(fiber, flags);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void gs_cc_sanitizer_new(struct thread *thread)
 {
-    thread->fiber = __tsan_create_fiber(0);
+    thread->fiber = tsan_create_fiber(0);
     thread->own_stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (thread->own_stack == MAP_FAILED)
@@ -67,8 +68,8 @@ void gs_cc_sanitizer_new(struct thread *thread)
 void gs_cc_sanitizer_enter(struct thread *thread)
 {
     if (!native)
-        __tsan_ignore_thread_begin();
-    native = __tsan_get_current_fiber();
+        tsan_ignore_thread_begin();
+    native = tsan_get_current_fiber();
     switch_to(thread->fiber, NO_SYNC);
     sanitizer_acquire(thread);
 }
@@ -83,16 +84,16 @@ void gs_cc_sanitizer_leave(struct thread *thread)
 void gs_cc_sanitizer_stop(void)
 {
     if (native)
-        __tsan_ignore_thread_end();
+        tsan_ignore_thread_end();
     native = NULL;
 }
 
 /* The plugin has a call of the runtime ignored. */
 void gs_cc_sanitizer_call(void (*fn)(void *), void *argument)
 {
-    __tsan_ignore_thread_end();
+    tsan_ignore_thread_end();
     fn(argument);
-    __tsan_ignore_thread_begin();
+    tsan_ignore_thread_begin();
 }
 
 static _Thread_local struct run {
@@ -123,7 +124,7 @@ bool gs_cc_sanitizer_run(struct thread *thread, bool (*fn)(struct thread *thread
 
 void gs_cc_sanitizer_done(struct thread *thread)
 {
-    __tsan_destroy_fiber(thread->fiber);
+    tsan_destroy_fiber(thread->fiber);
     munmap(thread->own_stack, STACK_SIZE);
 }
 
@@ -155,12 +156,16 @@ void gs_cc_sanitizer_leave_stack(struct thread *thread, bool is_last)
 /* Not of its whole size: where it begins within its first page is not known. */
 #define UNKNOWN (2 * PAGE)
 
-void __lsan_register_root_region(const void *start, size_t size);
-void __lsan_unregister_root_region(const void *start, size_t size);
+void lsan_register_root_region(const void *start,
+                               size_t size) __asm__("__lsan_register_root_region");
+void lsan_unregister_root_region(const void *start,
+                                 size_t size) __asm__("__lsan_unregister_root_region");
 /* Not in programs with the leak sanitizer alone. */
-void __sanitizer_start_switch_fiber(void **fake, const void *bottom, size_t size)
+void sanitizer_start_switch_fiber(void **fake, const void *bottom,
+                                  size_t size) __asm__("__sanitizer_start_switch_fiber")
     __attribute__((weak));
-void __sanitizer_finish_switch_fiber(void *fake, const void **bottom, size_t *size)
+void sanitizer_finish_switch_fiber(void *fake, const void **bottom,
+                                   size_t *size) __asm__("__sanitizer_finish_switch_fiber")
     __attribute__((weak));
 
 /* The stack of the worker, while it runs a thread that has one. */
@@ -175,29 +180,29 @@ void gs_cc_sanitizer_begin_stack(struct thread *thread, size_t size)
     thread->end_of_stack = end_of_page();
     thread->stack_size = size - UNKNOWN;
     thread->fake = NULL;
-    __lsan_register_root_region(thread->end_of_stack - thread->stack_size, thread->stack_size);
+    lsan_register_root_region(thread->end_of_stack - thread->stack_size, thread->stack_size);
 }
 
 void gs_cc_sanitizer_end_stack(struct thread *thread)
 {
-    __lsan_unregister_root_region(thread->end_of_stack - thread->stack_size, thread->stack_size);
+    lsan_unregister_root_region(thread->end_of_stack - thread->stack_size, thread->stack_size);
 }
 
 /* Both on the stack of the thread: the library has switched, or is about to. */
 void gs_cc_sanitizer_enter_stack(struct thread *thread)
 {
-    if (!__sanitizer_start_switch_fiber)
+    if (!sanitizer_start_switch_fiber)
         return;
-    __sanitizer_start_switch_fiber(&native.fake, thread->end_of_stack - thread->stack_size,
-                                   thread->stack_size);
-    __sanitizer_finish_switch_fiber(thread->fake, &native.bottom, &native.size);
+    sanitizer_start_switch_fiber(&native.fake, thread->end_of_stack - thread->stack_size,
+                                 thread->stack_size);
+    sanitizer_finish_switch_fiber(thread->fake, &native.bottom, &native.size);
 }
 
 void gs_cc_sanitizer_leave_stack(struct thread *thread, bool is_last)
 {
-    if (!__sanitizer_start_switch_fiber)
+    if (!sanitizer_start_switch_fiber)
         return;
-    __sanitizer_start_switch_fiber(is_last ? NULL : &thread->fake, native.bottom, native.size);
-    __sanitizer_finish_switch_fiber(native.fake, NULL, NULL);
+    sanitizer_start_switch_fiber(is_last ? NULL : &thread->fake, native.bottom, native.size);
+    sanitizer_finish_switch_fiber(native.fake, NULL, NULL);
 }
 #endif

@@ -38,18 +38,18 @@ static inline void gs_cc_sanitizer_leave_stack(struct thread *thread, bool is_la
 #endif
 
 #ifdef GS_CC_TSAN
-void __tsan_acquire(void *address);
-void __tsan_release(void *address);
+void tsan_acquire(void *address) __asm__("__tsan_acquire");
+void tsan_release(void *address) __asm__("__tsan_release");
 
 /* The running thread sees what others did before they called sanitizer_release for the address. */
 static inline void sanitizer_acquire(void *address)
 {
-    __tsan_acquire(address);
+    tsan_acquire(address);
 }
 
 static inline void sanitizer_release(void *address)
 {
-    __tsan_release(address);
+    tsan_release(address);
 }
 
 /* The worker runs the thread from now on, or goes on itself. */
