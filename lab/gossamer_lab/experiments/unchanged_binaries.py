@@ -269,7 +269,7 @@ UNCHANGED_BINARIES = Experiment(
         "per second may then be theirs, and what they did to the caches is in the CPU time.",
         "Memory is sampled in the middle of a load: all pages (PSS), page tables, and 16 KiB for "
         "the kernel's stack of each kernel thread.",
-        "Stacks have the size that the programs ask for; of libmicrohttpd it is that of the "
-        "system, 8 MiB, of which a thread touches a few pages.",
+        "Stacks have the size that the programs ask for; libmicrohttpd asks for none, and gets the "
+        "system's 8 MiB, of which a thread touches a few pages.",
     ),
 )
