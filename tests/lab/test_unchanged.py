@@ -86,8 +86,9 @@ def test_no_architecture_of_ours_is_measured_if_none_is_named(
 ) -> None:
     monkeypatch.setenv("GOSSAMER_BENCH", str(tmp_path))
     experiment = replace(UNCHANGED_BINARIES, points=(PAGE,))
+    scale = replace(experiment.scale("smoke"), points=())
     with open_workspace(experiment, FAKE) as workspace:
-        plan = make_plan(experiment, experiment.scale("smoke"), workspace, RunOptions(1))
+        plan = make_plan(experiment, scale, workspace, RunOptions(1))
     assert plan.servers == {}
     assert plan.absent_peers == ("stunnel", "tinyproxy")
     (skipped,) = (one for one in plan.skipped if one.name == "microhttpd")
