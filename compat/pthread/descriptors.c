@@ -40,7 +40,6 @@ struct waiter {
     struct gs_list link;
     struct task *task;
     unsigned events;
-    unsigned found; /* the event that woke the task */
     int fd;
 };
 
@@ -112,7 +111,6 @@ static void deliver(int fd, unsigned events)
             continue;
         }
         struct task *task = waiter->task;
-        waiter->found = events;
         gs_list_remove(&waiter->link);
         gs_task_wake(task, WAKE_DONE);
     }
@@ -241,16 +239,6 @@ int gs_wait_for_descriptor(struct task *task, int fd, unsigned events, uint64_t 
     const struct pollfd poll = {.fd = fd, .events = (short)events};
     struct waiter waiter;
     return wait_enlisted(task, &waiter, &poll, 1, deadline_ns);
-}
-
-int gs_wait_for_event(struct task *task, struct pollfd *poll, uint64_t deadline_ns)
-{
-    struct waiter waiter;
-    int err = wait_enlisted(task, &waiter, poll, 1, deadline_ns);
-    /* A descriptor that was closed says nothing of its events. */
-    unsigned known = (unsigned short)poll->events | POLLERR | POLLHUP;
-    poll->revents = (short)(err || waiter.found == ~0u ? 0 : waiter.found & known);
-    return err;
 }
 
 /* ---- Polls of one descriptor ---- */

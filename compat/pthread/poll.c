@@ -55,23 +55,22 @@ static long ask_poll(struct pollfd *polls, unsigned long count)
     return gs_syscall(SYS_poll, (long)polls, (long)count, 0, 0, 0, 0);
 }
 
-/* A pollfd's events are those of epoll. */
+/* A pollfd's events are those of epoll. The event that wakes the task may be of a closed file that
+ * had the same number and is still open elsewhere: so the kernel is asked. */
 static long poll_one_until(struct task *task, struct pollfd *poll, uint64_t deadline_ns)
 {
     int err = 0;
-    if (gs_poll_expects_wait(poll->fd)) {
-        err = gs_wait_for_event(task, poll, deadline_ns);
-        if (!err && poll->revents)
-            return 1;
-    }
+    bool has_waited = gs_poll_expects_wait(poll->fd);
+    if (has_waited)
+        err = gs_wait_for_descriptors(task, poll, 1, deadline_ns);
     while (!err) {
         long ready = ask_poll(poll, 1);
-        gs_poll_was_asked(poll->fd, !ready);
+        if (!has_waited)
+            gs_poll_was_asked(poll->fd, !ready);
         if (ready)
             return ready;
-        err = gs_wait_for_event(task, poll, deadline_ns);
-        if (!err && poll->revents)
-            return 1;
+        has_waited = true;
+        err = gs_wait_for_descriptors(task, poll, 1, deadline_ns);
     }
     if (err == -EINTR)
         return RESTART_NEVER;

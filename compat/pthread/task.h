@@ -308,8 +308,6 @@ struct pollfd;
 int gs_wait_for_descriptors(struct task *task, const struct pollfd *polls, unsigned long count,
                             uint64_t deadline_ns);
 int gs_wait_for_descriptor(struct task *task, int fd, unsigned events, uint64_t deadline_ns);
-/* As well, for one descriptor. Stores its events in poll->revents, or 0 if they are not known. */
-int gs_wait_for_event(struct task *task, struct pollfd *poll, uint64_t deadline_ns);
 /* Whether a poll of the descriptor shall begin with the wait; and what came of one that did not. */
 bool gs_poll_expects_wait(int fd);
 void gs_poll_was_asked(int fd, bool had_to_wait);

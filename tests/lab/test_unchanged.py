@@ -67,10 +67,10 @@ def test_a_server_under_run_serves_the_page_with_few_kernel_threads(name: str) -
     program = paths.program()
     if not program.is_file():
         pytest.skip(f"{program} is not built")
-    (toy,) = UNCHANGED_BINARIES.toys
-    found = peers.present_peers((name,)) if name != toy.name else []
-    if name == toy.name and (paths.programs() / toy.file).is_file():
-        found = [toy_server(toy, paths.programs(), "")]
+    toys = {toy.name: toy for toy in UNCHANGED_BINARIES.toys}
+    found = peers.present_peers((name,)) if name not in toys else []
+    if name in toys and (paths.programs() / toys[name].file).is_file():
+        found = [toy_server(toys[name], paths.programs(), "")]
     if not found:
         pytest.skip(f"{name} is not on this machine")
     subject = by_run(found[0], program)
@@ -81,10 +81,14 @@ def test_a_server_under_run_serves_the_page_with_few_kernel_threads(name: str) -
 
 
 @pytest.mark.usefixtures("fake")
-def test_no_architecture_of_ours_is_measured_if_none_is_named() -> None:
+def test_no_architecture_of_ours_is_measured_if_none_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOSSAMER_BENCH", str(tmp_path))
     experiment = replace(UNCHANGED_BINARIES, points=(PAGE,))
+    scale = replace(experiment.scale("smoke"), points=())
     with open_workspace(experiment, FAKE) as workspace:
-        plan = make_plan(experiment, experiment.scale("smoke"), workspace, RunOptions(1))
+        plan = make_plan(experiment, scale, workspace, RunOptions(1))
     assert plan.servers == {}
     assert plan.absent_peers == ("stunnel", "tinyproxy")
     (skipped,) = (one for one in plan.skipped if one.name == "microhttpd")

@@ -295,6 +295,7 @@ def test_a_manifest_is_consistent(experiment: Experiment) -> None:
     assert experiment.document or all(known.is_ours for known in experiment.claims)
     subjects = {one.name for one in (*(experiment.architectures or ()), *experiment.toys)}
     subjects |= {*experiment.peers, *(program.name for program in experiment.programs)}
+    subjects |= {f"{name}, run" for name in experiment.also_by_run}
     for named in (*experiment.loads, *experiment.charts):
         assert set(named.servers if isinstance(named, Point) else named.subjects) <= subjects
     for chart_spec in experiment.charts:

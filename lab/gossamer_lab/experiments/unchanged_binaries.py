@@ -13,6 +13,7 @@ from gossamer_lab.experiments.manifest import (
 )
 
 _HTTP, _TLS, _PROXY = "microhttpd", "stunnel", "tinyproxy"
+_TOY = "toy-kernel"
 _RUN = ", run"
 _CONNECTIONS = (100, 1000, 5000)
 _MANY = 5000
@@ -58,6 +59,8 @@ _POINTS = (
     ),
     Point("proxy-64", 305, 64, 1, servers=_both(_PROXY), topic=_CLOSE),
 )
+_TRY = Point("toy-64", 305, 64, 0, servers=_both(_TOY), topic=_TOY)
+"""Needs nothing that is not built here."""
 
 
 def _kept_with(*connections: int) -> Where:
@@ -162,6 +165,7 @@ _CLAIMS = (
             f"kernel threads of {_TLS}{_RUN}",
         ),
         holds_to=16.0,
+        reading="where there are 2,002 natively",
     ),
     Claim(
         "tunnel-needs-no-more-memory",
@@ -179,6 +183,7 @@ _CLAIMS = (
         "",
         _against_kernel(_CPU, (("topic", _CLOSE),), _PROXY, "CPU time per request"),
         holds_to=1.0,
+        reading="at most that with kernel threads, of tinyproxy",
     ),
 )
 
@@ -200,10 +205,26 @@ UNCHANGED_BINARIES = Experiment(
         ),
         chart="cpu",
     ),
-    points=_POINTS,
+    points=(*_POINTS, _TRY),
     scales=(
-        Scale("smoke", budget_s=20.0, warmup_s=0.0, max_load_s=_SETTLED_S, rounds=2, load_s=1.0),
-        Scale("normal", budget_s=0.0, warmup_s=0.0, max_load_s=_SETTLED_S, rounds=5, load_s=3.0),
+        Scale(
+            "smoke",
+            budget_s=0.0,
+            warmup_s=0.0,
+            max_load_s=_SETTLED_S,
+            rounds=2,
+            load_s=0.5,
+            points=(_TRY.key, "keep-100", "proxy-64"),
+        ),
+        Scale(
+            "normal",
+            budget_s=0.0,
+            warmup_s=0.0,
+            max_load_s=_SETTLED_S,
+            rounds=5,
+            load_s=3.0,
+            points=tuple(point.key for point in _POINTS),
+        ),
     ),
     architectures=(),
     toys=(
@@ -214,9 +235,10 @@ UNCHANGED_BINARIES = Experiment(
             "libmicrohttpd with a thread for each connection",
             "libmicrohttpd-dev",
         ),
+        Program(_TOY, "toys/kernel", (), "a kernel thread for each connection"),
     ),
     peers=(_TLS, _PROXY),
-    also_by_run=(_HTTP, _TLS, _PROXY),
+    also_by_run=(_HTTP, _TLS, _PROXY, _TOY),
     validity_rules=ValidityRules(is_about_costs=True),
     claims=_CLAIMS,
     charts=(
@@ -259,6 +281,7 @@ UNCHANGED_BINARIES = Experiment(
         ("..., run", "the same program under gossamer run"),
         (_HTTP, "a page of 305 bytes by libmicrohttpd, a thread for each connection"),
         (_TLS, "stunnel4 in front of our architecture event; its clients come through another"),
+        (_TOY, "the toy with a thread for each connection, measured at smoke scale only"),
         (_PROXY, "tinyproxy in front of our architecture event, a thread for each request"),
     ),
     notes=(
@@ -269,7 +292,7 @@ UNCHANGED_BINARIES = Experiment(
         "per second may then be theirs, and what they did to the caches is in the CPU time.",
         "Memory is sampled in the middle of a load: all pages (PSS), page tables, and 16 KiB for "
         "the kernel's stack of each kernel thread.",
-        "Stacks have the size that the programs ask for; of libmicrohttpd it is that of the "
-        "system, 8 MiB, of which a thread touches a few pages.",
+        "Stacks have the size that the programs ask for; libmicrohttpd asks for none, and gets the "
+        "system's 8 MiB, of which a thread touches a few pages.",
     ),
 )

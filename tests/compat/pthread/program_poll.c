@@ -106,6 +106,29 @@ static void test_end(void)
     SHOW(poll_for(POLLIN, -1));
 }
 
+static void *poll_former_number(void *unused)
+{
+    int old[2], fresh[2];
+    SHOW(pipe(old));
+    ends[0] = old[0];
+    SHOW(poll_for(POLLIN, 1));
+    SHOW(poll_for(POLLIN, 1));
+    int again = dup(old[0]);
+    close(old[0]);
+    SHOW(pipe(fresh));
+    SHOW(fresh[0] == old[0]);
+    SHOW(write(old[1], "e", 1));
+    SHOW(poll_for(POLLIN, 10)); /* the event is of the file that had the number before */
+    SHOW(write(fresh[1], "f", 1));
+    SHOW(poll_for(POLLIN, -1));
+    read_one();
+    close(again);
+    close(old[1]);
+    close(fresh[0]);
+    close(fresh[1]);
+    return unused;
+}
+
 int main(void)
 {
     sem_init(&may_write, 0, 0);
@@ -119,5 +142,6 @@ int main(void)
         test_two_threads();
         test_end();
     }
+    SHOW(finish(start(poll_former_number, NULL)));
     return 0;
 }
