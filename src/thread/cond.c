@@ -24,7 +24,8 @@ int gs_cond_wait(struct gs_cond *cond, struct gs_mutex *mutex, uint64_t deadline
     return wait_for_object(worker_from_register(), cond, &waiting, deadline_ns);
 }
 
-/* The first waiter's thread, if only this worker makes it ready; otherwise NULL. The lock is held. */
+/* The lock is held. The first waiter's thread, if only this worker makes it ready; otherwise
+ * NULL. */
 ALWAYS_INLINE struct gs_thread *first_of_worker(struct gs_cond *cond, struct worker *worker)
 {
     struct gs_waiter *first = cond->waiting.first;

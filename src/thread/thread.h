@@ -20,7 +20,8 @@
  * A mobile thread is one that migrates while there are several workers.
  *
  * Invariants:
- *   1. A thread in a run queue has left its stack, and its `worker` is that queue's.
+ *   1. A thread in a run queue has left its stack, or its worker is about to leave it; and its
+ *      `worker` is that queue's.
  *   2. A thread in a shared queue has left its stack, and has neither a worker nor a deadline.
  *   3. Only its worker starts or stops a thread's timer, times it out, cancels its wait, or runs
  *      it. A mobile thread has no timer but may be in its worker's deadlines; any kernel thread
