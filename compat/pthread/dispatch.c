@@ -53,7 +53,7 @@ long gs_emulate(struct task *task, long number, const long *arguments, ucontext_
 
 /* Without the system call by which handlers return, which is a fifth of the way. It would set the
  * mask, which is the same in all workers, and the alternate stack, which gs_carrier_attach has set.
- * What the processor's other registers had is restored, if the kernel has stored it as documented. */
+ * Registers of the floating-point unit are restored, if the kernel has stored them as it should. */
 static void return_fast(const ucontext_t *context)
 {
     enum { STORED_AT = 464 }; /* in the area of FXSAVE */
