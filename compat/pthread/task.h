@@ -417,6 +417,7 @@ void gs_trace(const struct task *task, long number);
 
 void gs_run_restorer(void) __asm__("__restore_rt"); /* the name that gdb looks for */
 void gs_run_start(void);
+_Noreturn void gs_run_return(const greg_t *registers, const void *fpu_state, uint64_t features);
 int gs_run_hand_over(void *registers, void *stack, void *thread_pointer, void (*fn)(void *));
 void gs_run_call_on(void *stack, void (*fn)(void *), void *argument);
 void gs_run_thread_entry(void);

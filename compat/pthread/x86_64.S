@@ -14,6 +14,43 @@ __restore_rt:
     syscall
     .size __restore_rt, . - __restore_rt
 
+/* void gs_run_return(const greg_t *registers, const void *fpu_state, uint64_t features): return to
+ * the program from a handler of SIGSYS, as rt_sigreturn does; rcx and r11 are what a system call
+ * leaves in them. A signal that comes meanwhile uses the stack only below its red zone: all that is
+ * read after the stack pointer has moved is in there, or above. */
+    .p2align 4
+    .globl gs_run_return
+    .hidden gs_run_return
+    .type gs_run_return, @function
+gs_run_return:
+    .cfi_startproc
+    .cfi_undefined %rip
+    endbr64
+    movl %edx, %eax
+    shrq $32, %rdx
+    xrstor64 (%rsi)
+    movq 0(%rdi), %r8
+    movq 8(%rdi), %r9
+    movq 16(%rdi), %r10
+    movq 32(%rdi), %r12
+    movq 40(%rdi), %r13
+    movq 48(%rdi), %r14
+    movq 56(%rdi), %r15
+    movq 72(%rdi), %rsi
+    movq 80(%rdi), %rbp
+    movq 88(%rdi), %rbx
+    movq 96(%rdi), %rdx
+    movq 104(%rdi), %rax
+    movq 128(%rdi), %rcx
+    movq 136(%rdi), %r11
+    leaq 136(%rdi), %rsp
+    movq 64(%rdi), %rdi
+    popfq
+    movq -24(%rsp), %rsp
+    notrack jmp *%rcx
+    .cfi_endproc
+    .size gs_run_return, . - gs_run_return
+
 /* The first instructions of a task; rbx: its start_registers. */
     .p2align 4
     .globl gs_run_start
