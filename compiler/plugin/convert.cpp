@@ -384,7 +384,7 @@ Converted Converter::convert(const Job &job)
     removeRestores();
     hoistVariables();
     split();
-    if (useEnvironment)
+    if (job.useEnvironment)
         moveValuesToMemory();
     SmallVector<BasicBlock *, 8> blocks;
     for (const Wait &wait : waits)
