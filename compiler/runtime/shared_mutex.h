@@ -1,6 +1,6 @@
 /* Mutexes that processes share, and robust ones: their owner is SHARED_OWNER for ever, so that
- * a thread that finds them locked looks here. Between processes there are no queues: who waits looks
- * again after a while. */
+ * a thread that finds them locked looks here. Between processes there are no queues: a thread that
+ * waits looks again after a while. */
 #ifndef GS_COMPILER_SHARED_MUTEX_H
 #define GS_COMPILER_SHARED_MUTEX_H
 

@@ -1,5 +1,5 @@
-/* Functions of the C library that wait, called through pointers, when no function of the program's own
- * that waits has its address taken. */
+/* Functions of the C library that wait, called through pointers, when no function of the program's
+ * own that waits has its address taken. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
