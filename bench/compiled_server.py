@@ -4,6 +4,7 @@ The servers are the toys `cpc` and `loop` (bench/toys). Measured are the CPU tim
 each request, on a core of its own, and its resident memory for each connection, both in turn.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -36,9 +37,10 @@ def resident_bytes(pid: int) -> int:
 def load(url: str, connections: int, *extra: str) -> int:
     """Request from the server; return how many requests it answered."""
     command = ("taskset", "-c", CLIENT_CORE, BUILD / "gossamer", "load", "-c", str(connections))
-    done = subprocess.run((*command, *extra, url), capture_output=True, text=True, check=True)
-    words = done.stdout.split()
-    return int(words[words.index("requests") - 1].replace(",", ""))
+    done = subprocess.run(
+        (*command, *extra, "--json", "-", url), capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)["requests"]
 
 
 def measure(results: Results, toy: str, connections: int) -> None:
