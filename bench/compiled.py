@@ -1,8 +1,9 @@
 """Cost of threads that `gossamer cc` compiles into events, beside POSIX threads by clang.
 
-All compile the same program, `gossamer cc` with both kinds of frames, whose figures are measured in turn: a yield, creating and joining a
-thread, calling a function that may wait and does not, writing a byte to a socket and waiting for
-one, and the resident memory of a blocked thread two calls deep, without the kernel's part.
+All compile the same program, `gossamer cc` with both kinds of frames, whose figures are measured in
+turn: a yield, creating and joining a thread, calling a function that may wait and does not,
+writing a byte to a socket and waiting for one, and the resident memory of a blocked thread two
+calls deep, without the kernel's part.
 """
 
 import os

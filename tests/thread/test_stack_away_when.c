@@ -51,6 +51,7 @@ static void *wait_with_times(void *own_ns)
 
 TEST(thread_may_have_a_time_of_its_own_after_which_its_stack_is_given_back)
 {
+    skip_if_emulated();
     static const struct {
         uint64_t run_ns, own_ns[2];
     } cases[] = {
@@ -97,6 +98,7 @@ static void *wait_behind_a_slow_one(void *unused)
 
 TEST(short_time_is_kept_beside_a_long_one)
 {
+    skip_if_emulated();
     const struct gs_threads_options options = {.give_back_ns = an_hour_ns};
     CHECK_EQ(gs_threads_run(&options, wait_behind_a_slow_one, NULL, NULL), 0);
 }
@@ -121,6 +123,7 @@ static void *wait_until_all_are_away(void *unused)
 /* Otherwise it would wait for an hour. */
 TEST(stacks_that_take_more_than_the_limit_are_given_back_early)
 {
+    skip_if_emulated();
     for (unsigned workers = 1; workers <= 3; workers += 2) {
         const struct gs_threads_options options = {
             .workers = workers, .give_back_ns = an_hour_ns, .give_back_above = HARDLY_ANY};
