@@ -43,6 +43,8 @@ gs_call_fn gs_call_nanosleep, gs_call_clock_nanosleep, gs_call_pause, gs_call_sc
 gs_call_fn gs_call_close, gs_call_close_range, gs_call_open, gs_call_openat, gs_call_creat,
     gs_call_fcntl, gs_call_flock, gs_call_dup2, gs_call_wait4, gs_call_waitid, gs_call_sendfile,
     gs_call_splice, gs_call_newfstatat, gs_call_stat, gs_call_access, gs_call_pread;
+/* hand_over.c */
+gs_call_fn gs_call_getrandom;
 /* stacks.c */
 gs_call_fn gs_call_mmap, gs_call_mprotect;
 /* threads.c */

@@ -237,8 +237,10 @@ void gs_on_kick(int number, siginfo_t *info, void *context)
         gs_on_signal(number, info, context);
         return;
     }
-    if (!is_in_program())
+    if (!is_in_program()) {
+        gs_carrier()->was_kicked = true;
         return;
+    }
     gs_task_enter(task);
     /* The kernel blocks it until the handler returns, which may be on another worker. */
     const gs_signals kick = GS_SIGNAL(KICK);

@@ -51,9 +51,13 @@ long gs_emulate(struct task *task, long number, const long *arguments, ucontext_
                                     arguments[4], arguments[5]));
 }
 
+#define SINGLE_STEP (1 << 8) /* a flag of the processor */
+
 /* Without the system call by which handlers return, which is a fifth of the way. It would set the
  * mask, which is the same in all workers, and the alternate stack, which gs_carrier_attach has set.
- * Registers of the floating-point unit are restored, if the kernel has stored them as it should. */
+ * Registers of the floating-point unit are restored, if the kernel has stored them as it should.
+ * Not if a handler of the program was called, which may have changed any register; nor in single
+ * steps, which would be seen in here. */
 static void return_fast(const ucontext_t *context)
 {
     enum { STORED_AT = 464 }; /* in the area of FXSAVE */
@@ -83,6 +87,7 @@ void gs_on_system_call(int number, siginfo_t *info, void *context_argument)
     }
     gs_task_enter(task);
     GS_COUNT(dispatched);
+    unsigned handled = task->handled;
     long result = gs_emulate(task, call, arguments, context);
     registers[REG_RAX] = result;
     if (gs_task != task) /* in a forked child, which is no task */
@@ -94,5 +99,6 @@ void gs_on_system_call(int number, siginfo_t *info, void *context_argument)
     }
     /* The kernel restores it for this kernel thread, which may be another one now. */
     context->uc_stack = task->alternate_stack;
-    return_fast(context);
+    if (GS_LIKELY(task->handled == handled && !(registers[REG_EFL] & SINGLE_STEP)))
+        return_fast(context);
 }

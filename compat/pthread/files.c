@@ -157,6 +157,14 @@ long gs_call_access(struct task *task, const long *arguments, ucontext_t *contex
 
 /* ---- Reading at a position: what is not in memory is read by the pool, to the end ---- */
 
+static void advance(long arguments[6], long n, long *done)
+{
+    arguments[1] += n;
+    arguments[2] -= n;
+    arguments[3] += n;
+    *done += n;
+}
+
 long gs_call_pread(struct task *task, const long *arguments, ucontext_t *context)
 {
     long rest[6] = {arguments[0], arguments[1], arguments[2], arguments[3]}, done = 0, n;
@@ -168,16 +176,16 @@ long gs_call_pread(struct task *task, const long *arguments, ucontext_t *context
         n = gs_syscall(SYS_preadv2, rest[0], (long)&iov, 1, rest[3], 0, RWF_NOWAIT);
         if (n <= 0 || n >= rest[2])
             break;
-        done += n;
-        rest[1] += n;
-        rest[2] -= n;
-        rest[3] += n;
+        advance(rest, n, &done);
     }
-    bool was_kicked;
-    if (n == -EAGAIN)
-        n = gs_pool_call(task, SYS_pread64, rest);
-    else if (n == -EOPNOTSUPP)
+    bool was_kicked = false;
+    if (n == -EOPNOTSUPP)
         n = gs_call_on_worker(task, SYS_pread64, rest, &was_kicked);
+    bool is_short = was_kicked && n > 0 && n < rest[2];
+    if (is_short)
+        advance(rest, n, &done);
+    if (is_short || n == -EAGAIN)
+        n = gs_pool_call(task, SYS_pread64, rest);
     return n >= 0 ? done + n : done ? done : n;
 }
 

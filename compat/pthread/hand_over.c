@@ -11,7 +11,9 @@
  *     `----------------+---------- return ----------+-----------------------'
  *
  * A kick may come before the kernel thread is in the call, so it is repeated; or after it, when it
- * does no harm: whatever it interrupts is made again. */
+ * does no harm: whatever it interrupts is made again. So may one that was sent for another reason.
+ * What a kick has cut short is finished by the pool, where the kernel does that only for signals:
+ * programs without handlers rely on it. */
 #include "compat/pthread/hand_over.h"
 
 #include "compat/pthread/calls.h"
@@ -46,17 +48,20 @@ static bool must_be_in_pool(unsigned kind)
 
 /* Sequentially consistent with prepare_sleep: this stores the word and then looks whether the
  * receiver sleeps; that announces that it sleeps, and then looks at the words. */
-static long call_kernel(struct task *task, long number, const long *a, unsigned *ret_state)
+static long call_kernel(struct task *task, long number, const long *a, unsigned *ret_state,
+                        bool *ret_was_kicked)
 {
     struct carrier *carrier = gs_carrier();
     gs_wakeups_settle(carrier, false);
     carrier->calls++;
+    carrier->was_kicked = false;
     task->is_blocking = true;
     atomic_store(&carrier->call, carrier->calls * STATES + STARTED);
     if (GS_UNLIKELY(atomic_load(&gs_run.is_ticker_asleep)))
         gs_receiver_wake();
     long result = gs_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     *ret_state = atomic_exchange(&carrier->call, 0) % STATES;
+    *ret_was_kicked = carrier->was_kicked;
     task->is_blocking = false;
     return result;
 }
@@ -64,8 +69,7 @@ static long call_kernel(struct task *task, long number, const long *a, unsigned 
 long gs_call_waiting(struct task *task, long number, const long *arguments, bool *ret_was_kicked)
 {
     unsigned state;
-    long result = call_kernel(task, number, arguments, &state);
-    *ret_was_kicked = state != STARTED;
+    long result = call_kernel(task, number, arguments, &state, ret_was_kicked);
     if (GS_LIKELY(state == STARTED))
         return result;
     bool was_interrupted = result == -EINTR;
@@ -89,6 +93,19 @@ long gs_call_on_worker(struct task *task, long number, const long *arguments, bo
     if (GS_UNLIKELY(*ret_was_kicked && result == -EINTR))
         return gs_pool_call(task, number, arguments);
     return gs_or_restart(result);
+}
+
+/* The kernel returns what it has if there is a signal, but only then. */
+long gs_call_getrandom(struct task *task, const long *arguments, ucontext_t *context)
+{
+    bool was_kicked;
+    long n = gs_call_on_worker(task, SYS_getrandom, arguments, &was_kicked);
+    (void)context;
+    if (GS_LIKELY(!was_kicked || n <= 0 || n >= arguments[1]))
+        return n;
+    const long others[6] = {arguments[0] + n, arguments[1] - n, arguments[2]};
+    long more = gs_pool_call(task, SYS_getrandom, others);
+    return more > 0 ? n + more : n;
 }
 
 /* ---- The receiver's part ---- */

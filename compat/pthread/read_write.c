@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 
 bool gs_is_nonblocking(int fd)
@@ -41,13 +42,25 @@ void gs_raise_pipe_signal(struct task *task)
 
 /* ---- Files that are no sockets ---- */
 
+/* /dev/zero, full, random and urandom. */
+static bool is_endless(const struct stat *stat)
+{
+    enum { ZERO = 5, FULL = 7, RANDOM = 8, URANDOM = 9 };
+    unsigned number = minor(stat->st_rdev);
+    return S_ISCHR(stat->st_mode) && major(stat->st_rdev) == 1 &&
+           (number == ZERO || number == FULL || number == RANDOM || number == URANDOM);
+}
+
 /* Programs expect of a regular file all that they ask for: RWF_NOWAIT stops at what is not in
- * memory. Those of /proc, which may wait, have no size. */
+ * memory. Those of /proc, which may wait, have no size. The same holds for some devices: there
+ * RWF_NOWAIT stops when the worker's time slice is over. */
 static bool is_stored(int fd, bool is_read)
 {
     struct stat stat;
     if (gs_syscall(SYS_fstat, fd, (long)&stat, 0, 0, 0, 0))
         return false;
+    if (is_read && is_endless(&stat))
+        return true;
     return S_ISBLK(stat.st_mode) || (S_ISREG(stat.st_mode) && (!is_read || stat.st_size));
 }
 
@@ -55,29 +68,6 @@ static bool is_stored(int fd, bool is_read)
 static long try_read(int fd, const struct iovec *iov, long count)
 {
     return gs_syscall(SYS_preadv2, fd, (long)iov, count, -1, -1, RWF_NOWAIT);
-}
-
-/* Another process may read what makes the descriptor ready: then the task waits again. */
-static long read_file(struct task *task, int fd, const struct iovec *iov, long count)
-{
-    const long arguments[6] = {fd, (long)iov, count};
-    bool is_last = is_stored(fd, true), was_kicked;
-    for (;;) {
-        long n = is_last ? -EOPNOTSUPP : try_read(fd, iov, count);
-        if (n != -EAGAIN && n != -EOPNOTSUPP)
-            return n;
-        if (is_last)
-            return gs_call_on_worker(task, SYS_readv, arguments, &was_kicked);
-        if (gs_is_nonblocking(fd) || (n == -EOPNOTSUPP && gs_is_ready(fd, POLLIN))) {
-            n = gs_call_waiting(task, SYS_readv, arguments, &was_kicked);
-            if (!was_kicked || n != -EINTR)
-                return gs_or_restart(n);
-        }
-        int err = gs_wait_for_descriptor(task, fd, POLLIN, GS_NEVER);
-        if (err == -EINTR)
-            return RESTART_IF_ASKED;
-        is_last = err != 0;
-    }
 }
 
 static size_t length_of(const struct iovec *iov, long count)
@@ -99,6 +89,45 @@ void gs_iovec_advance(struct iovec **iov, long *count, size_t n)
     if (*count) {
         (*iov)->iov_base = (char *)(*iov)->iov_base + n;
         (*iov)->iov_len -= n;
+    }
+}
+
+/* What a kick has interrupted is finished by the pool. */
+static long read_stored(struct task *task, int fd, struct iovec *iov, long count)
+{
+    const long arguments[6] = {fd, (long)iov, count};
+    bool was_kicked;
+    long n = gs_call_on_worker(task, SYS_readv, arguments, &was_kicked);
+    if (GS_LIKELY(!was_kicked || n <= 0))
+        return n;
+    gs_iovec_advance(&iov, &count, (size_t)n);
+    const long others[6] = {fd, (long)iov, count};
+    long more = count ? gs_pool_call(task, SYS_readv, others) : 0;
+    return more > 0 ? n + more : n;
+}
+
+/* Another process may read what makes the descriptor ready: then the task waits again. */
+static long read_file(struct task *task, int fd, struct iovec *iov, long count)
+{
+    const long arguments[6] = {fd, (long)iov, count};
+    bool is_last = false, was_kicked;
+    if (is_stored(fd, true))
+        return read_stored(task, fd, iov, count);
+    for (;;) {
+        long n = is_last ? -EOPNOTSUPP : try_read(fd, iov, count);
+        if (n != -EAGAIN && n != -EOPNOTSUPP)
+            return n;
+        if (is_last)
+            return gs_call_on_worker(task, SYS_readv, arguments, &was_kicked);
+        if (gs_is_nonblocking(fd) || (n == -EOPNOTSUPP && gs_is_ready(fd, POLLIN))) {
+            n = gs_call_waiting(task, SYS_readv, arguments, &was_kicked);
+            if (!was_kicked || n != -EINTR)
+                return gs_or_restart(n);
+        }
+        int err = gs_wait_for_descriptor(task, fd, POLLIN, GS_NEVER);
+        if (err == -EINTR)
+            return RESTART_IF_ASKED;
+        is_last = err != 0;
     }
 }
 
@@ -159,7 +188,7 @@ long gs_call_read(struct task *task, const long *arguments, ucontext_t *context)
     long n = gs_socket_receive(task, &io);
     if (n != -ENOTSOCK)
         return n;
-    const struct iovec iov = {io.bytes, io.n};
+    struct iovec iov = {io.bytes, io.n};
     return read_file(task, fd, &iov, 1);
 }
 
@@ -198,13 +227,18 @@ static long call_kernel(struct task *task, long number, const long *arguments)
 long gs_call_readv(struct task *task, const long *arguments, ucontext_t *context)
 {
     int fd = (int)arguments[0];
+    struct iovec copy[IOVECS_MAX];
     struct msghdr message = {.msg_iov = (struct iovec *)arguments[1],
                              .msg_iovlen = (size_t)arguments[2]};
     (void)context;
     if (!is_valid(arguments))
         return call_kernel(task, SYS_readv, arguments);
     long n = gs_socket_receive_message(task, fd, &message, 0);
-    return n == -ENOTSOCK ? read_file(task, fd, message.msg_iov, (long)message.msg_iovlen) : n;
+    if (n != -ENOTSOCK)
+        return n;
+    if (gs_run_copy(copy, message.msg_iov, message.msg_iovlen * sizeof copy[0]))
+        return -EFAULT;
+    return read_file(task, fd, copy, arguments[2]);
 }
 
 long gs_call_writev(struct task *task, const long *arguments, ucontext_t *context)
@@ -219,8 +253,8 @@ long gs_call_writev(struct task *task, const long *arguments, ucontext_t *contex
     long n = gs_socket_send_message(task, fd, &message, 0);
     if (n != -ENOTSOCK)
         return n;
-    for (long i = 0; i < arguments[2]; i++)
-        copy[i] = message.msg_iov[i];
+    if (gs_run_copy(copy, message.msg_iov, message.msg_iovlen * sizeof copy[0]))
+        return -EFAULT;
     n = write_file(task, fd, copy, arguments[2]);
     if (n == -EPIPE)
         gs_raise_pipe_signal(task);

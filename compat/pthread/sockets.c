@@ -97,7 +97,9 @@ long gs_socket_receive(struct task *task, const struct socket_io *io)
 long gs_socket_receive_message(struct task *task, int fd, struct msghdr *message, int flags)
 {
     struct socket_wait wait = to_receive(fd);
-    const struct msghdr original = *message;
+    struct msghdr original;
+    if (gs_run_copy(&original, message, sizeof original))
+        return -EFAULT;
     /* A stream's MSG_WAITALL needs a copy of the vector to continue: the kernel does it. */
     if (flags & MSG_WAITALL && !(flags & MSG_DONTWAIT)) {
         const long arguments[6] = {fd, (long)message, flags};
@@ -148,16 +150,18 @@ long gs_socket_send_message(struct task *task, int fd, const struct msghdr *mess
 {
     struct socket_wait wait = to_send(fd);
     struct iovec copy[IOVECS_MAX];
-    struct msghdr rest = *message;
+    struct msghdr rest;
     size_t sent = 0;
-    if (message->msg_iovlen > IOVECS_MAX) {
+    if (gs_run_copy(&rest, message, sizeof rest))
+        return -EFAULT;
+    if (rest.msg_iovlen > IOVECS_MAX) {
         const long arguments[6] = {fd, (long)message, flags};
         return gs_pool_call(task, SYS_sendmsg, arguments);
     }
-    for (size_t i = 0; i < message->msg_iovlen; i++)
-        copy[i] = message->msg_iov[i];
+    if (gs_run_copy(copy, rest.msg_iov, rest.msg_iovlen * sizeof copy[0]))
+        return -EFAULT;
     rest.msg_iov = copy;
-    long count = (long)message->msg_iovlen;
+    long count = (long)rest.msg_iovlen;
     for (;;) {
         rest.msg_iovlen = (size_t)count;
         long n =

@@ -118,6 +118,7 @@ struct carrier {
     volatile unsigned holds;    /* so far */
     unsigned patience, backoff; /* wake-ups that are not held, now and after the next failure */
     atomic_uint call;           /* that may wait: hand_over.c */
+    volatile bool was_kicked;   /* since that began */
     unsigned calls;
 };
 

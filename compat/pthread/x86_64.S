@@ -17,14 +17,23 @@ __restore_rt:
 /* void gs_run_return(const greg_t *registers, const void *fpu_state, uint64_t features): return to
  * the program from a handler of SIGSYS, as rt_sigreturn does; rcx and r11 are what a system call
  * leaves in them. A signal that comes meanwhile uses the stack only below its red zone: all that is
- * read after the stack pointer has moved is in there, or above. */
+ * read after the stack pointer has moved is in there, or above. A thread that such a signal cancels
+ * is unwound from here. */
     .p2align 4
     .globl gs_run_return
     .hidden gs_run_return
     .type gs_run_return, @function
 gs_run_return:
     .cfi_startproc
-    .cfi_undefined %rip
+    .cfi_signal_frame
+    .cfi_escape 0x0f, 4, 0x75, 0xf8, 0x00, 0x06  /* the CFA is stored at rdi + 120, */
+    .cfi_escape 0x10, 16, 3, 0x75, 0x80, 0x01    /* rip at rdi + 128, */
+    .cfi_escape 0x10, 6, 3, 0x75, 0xd0, 0x00     /* rbp, */
+    .cfi_escape 0x10, 3, 3, 0x75, 0xd8, 0x00     /* rbx, */
+    .cfi_escape 0x10, 12, 2, 0x75, 0x20          /* r12 to r15 */
+    .cfi_escape 0x10, 13, 2, 0x75, 0x28
+    .cfi_escape 0x10, 14, 2, 0x75, 0x30
+    .cfi_escape 0x10, 15, 2, 0x75, 0x38
     endbr64
     movl %edx, %eax
     shrq $32, %rdx
@@ -45,8 +54,18 @@ gs_run_return:
     movq 136(%rdi), %r11
     leaq 136(%rdi), %rsp
     movq 64(%rdi), %rdi
+    .cfi_same_value %rbp
+    .cfi_same_value %rbx
+    .cfi_same_value %r12
+    .cfi_same_value %r13
+    .cfi_same_value %r14
+    .cfi_same_value %r15
+    .cfi_register %rip, %rcx
+    .cfi_escape 0x0f, 3, 0x77, 0x70, 0x06        /* the CFA is stored at rsp - 16 */
     popfq
+    .cfi_escape 0x0f, 3, 0x77, 0x68, 0x06        /* at rsp - 24 */
     movq -24(%rsp), %rsp
+    .cfi_def_cfa %rsp, 0
     notrack jmp *%rcx
     .cfi_endproc
     .size gs_run_return, . - gs_run_return

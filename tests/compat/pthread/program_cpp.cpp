@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 using namespace std::chrono_literals;
@@ -182,6 +183,54 @@ void test_cancellation()
     std::printf(" %d, destroyed %d\n", result == PTHREAD_CANCELED, destroyed.load());
 }
 
+// ---- Cancellation at any instruction around a system call ----
+
+std::atomic<long> unwound;
+std::atomic<bool> has_begun;
+
+struct counted {
+    ~counted()
+    {
+        unwound++;
+    }
+};
+
+void call_for_ever()
+{
+    int old;
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);
+    has_begun = true;
+    for (;;) {
+        long result = SYS_getppid;
+        __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
+    }
+}
+
+void (*volatile call)() = call_for_ever;
+
+void *be_cancelled(void *argument)
+{
+    counted object;
+    call();
+    return argument;
+}
+
+void cancel_callers()
+{
+    for (int i = 0; i < 60; i++) {
+        pthread_t thread;
+        has_begun = false;
+        pthread_create(&thread, nullptr, be_cancelled, nullptr);
+        while (!has_begun)
+            sched_yield();
+        for (volatile int rest = i * 37 % 5000; rest > 0;)
+            rest = rest - 1;
+        pthread_cancel(thread);
+        pthread_join(thread, nullptr);
+    }
+    std::printf("unwound %ld\n", unwound.load());
+}
+
 } // namespace
 
 int main()
@@ -191,6 +240,7 @@ int main()
     test_objects();
     test_conditions();
     test_cancellation();
+    cancel_callers();
     std::fflush(stdout);
     std::set_terminate([] {
         std::printf("terminated\n");

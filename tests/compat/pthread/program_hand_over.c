@@ -6,9 +6,11 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pty.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <termios.h>
 
@@ -222,6 +224,37 @@ static void wait_for_a_lock(void)
     close(locked_file);
 }
 
+/* ---- Calls that take long, and that only a signal cuts short ---- */
+
+enum { MUCH = 1 << 25 };
+
+static void read_device(const char *name, char *bytes)
+{
+    const struct iovec parts[] = {{bytes, MUCH / 2}, {bytes + MUCH / 2, MUCH / 2}};
+    int fd = open(name, O_RDONLY);
+    SHOW(read(fd, bytes, MUCH));
+    SHOW(readv(fd, parts, 2));
+    SHOW(pread(fd, bytes, MUCH, 0));
+    close(fd);
+}
+
+static void *read_much(void *bytes)
+{
+    memset(bytes, 1, MUCH);
+    read_device("/dev/zero", bytes);
+    SHOW(memchr(bytes, 1, MUCH) == NULL);
+    read_device("/dev/full", bytes);
+    SHOW(getrandom(bytes, MUCH - 1, 0));
+    return NULL;
+}
+
+static void read_devices(void)
+{
+    void *bytes = malloc(MUCH);
+    pthread_join(start(read_much, bytes), NULL);
+    free(bytes);
+}
+
 int main(void)
 {
     close(mkstemp(path));
@@ -231,6 +264,7 @@ int main(void)
     make_unknown_calls();
     open_a_fifo();
     wait_for_a_lock();
+    read_devices();
     unlink(path);
     return 0;
 }

@@ -365,6 +365,30 @@ static void test_files(void)
     rmdir(directory);
 }
 
+/* ---- Arguments that are not there ---- */
+
+static void *pass_bad_arguments(void *unused)
+{
+    void *volatile nowhere = (void *)8;
+    struct msghdr message = {.msg_iov = nowhere, .msg_iovlen = 1};
+    int file = open("/dev/zero", O_RDWR), pair[2], sockets[2];
+    if (pipe(pair) || socketpair(AF_UNIX, SOCK_STREAM, 0, sockets))
+        abort();
+    SHOW_ERROR(readv(file, nowhere, 1));
+    SHOW_ERROR(writev(file, nowhere, 1));
+    SHOW_ERROR(writev(pair[1], nowhere, 1));
+    SHOW_ERROR(writev(sockets[0], nowhere, 1));
+    SHOW_ERROR(sendmsg(sockets[0], nowhere, 0));
+    SHOW_ERROR(sendmsg(sockets[0], &message, 0));
+    SHOW_ERROR(recvmsg(sockets[1], nowhere, 0));
+    for (int i = 0; i < 2; i++) {
+        close(pair[i]);
+        close(sockets[i]);
+    }
+    close(file);
+    return unused;
+}
+
 int main(void)
 {
     test_server();
@@ -376,5 +400,6 @@ int main(void)
     test_readiness();
     test_small_stack();
     test_files();
+    pthread_join(start(pass_bad_arguments, NULL), NULL);
     return 0;
 }
