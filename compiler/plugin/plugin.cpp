@@ -91,6 +91,7 @@ class LinkProgram : public PassInfoMixin<LinkProgram>
         renameToRuntime(module);
         makeRoomForResults(module);
         noteForeignCode(module);
+        setDefaultsOfSanitizer(module);
         return PreservedAnalyses::none();
     }
     static bool isRequired()
