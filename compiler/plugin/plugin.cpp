@@ -10,6 +10,7 @@
 #include "compiler/plugin/stack_calls.h"
 #include "compiler/plugin/stress.h"
 #include "compiler/plugin/thread_locals.h"
+#include "compiler/plugin/thread_results.h"
 #include "compiler/plugin/waiting_loops.h"
 
 #include <llvm/IR/IRBuilder.h>
@@ -88,7 +89,9 @@ class LinkProgram : public PassInfoMixin<LinkProgram>
         if (job.stress)
             addYields(module, job.stress);
         renameToRuntime(module);
+        makeRoomForResults(module);
         noteForeignCode(module);
+        setDefaultsOfSanitizer(module);
         return PreservedAnalyses::none();
     }
     static bool isRequired()

@@ -2,6 +2,7 @@
 #include "compiler/plugin/known.h"
 
 #include <llvm/Analysis/ValueTracking.h>
+#include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/IntrinsicInst.h>
@@ -50,6 +51,23 @@ static void ignoreRuntime(Function &function)
         CallInst::Create(module.getOrInsertFunction("__tsan_ignore_thread_end", nothing), "",
                          call->getNextNode()->getIterator());
     }
+}
+
+// A child of a fork may use the pool of kernel threads, too. Of two weak definitions, that of the
+// sanitizer comes first; so the program gets one, if it has none of its own.
+void setDefaultsOfSanitizer(Module &module)
+{
+    static constexpr char Name[] = "__tsan_default_options";
+    const Function *own = module.getFunction(Name);
+    if ((own && !own->isDeclaration()) || none_of(module, [](const Function &function) {
+            return function.hasFnAttribute(Attribute::SanitizeThread);
+        }))
+        return;
+    IRBuilder<> builder(module.getContext());
+    FunctionCallee options = module.getOrInsertFunction(Name, builder.getPtrTy());
+    builder.SetInsertPoint(
+        BasicBlock::Create(module.getContext(), "", cast<Function>(options.getCallee())));
+    builder.CreateRet(builder.CreateGlobalString("die_after_fork=0", "", 0, &module));
 }
 
 PreservedAnalyses LeaveStateAlone::run(Module &module, ModuleAnalysisManager &)

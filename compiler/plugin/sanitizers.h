@@ -20,6 +20,9 @@ class LeaveStateAlone : public llvm::PassInfoMixin<LeaveStateAlone>
     }
 };
 
+// Give the program its options for the thread sanitizer.
+void setDefaultsOfSanitizer(llvm::Module &module);
+
 } // namespace cc
 
 #endif

@@ -25,19 +25,12 @@ void tsan_switch_to_fiber(void *fiber, unsigned flags) __asm__("__tsan_switch_to
 void tsan_destroy_fiber(void *fiber) __asm__("__tsan_destroy_fiber");
 void tsan_ignore_thread_begin(void) __asm__("__tsan_ignore_thread_begin");
 void tsan_ignore_thread_end(void) __asm__("__tsan_ignore_thread_end");
-const char *tsan_default_options(void) __asm__("__tsan_default_options");
 
 /* As the worker's own stack is on most systems. */
 #define STACK_SIZE ((size_t)8 << 20)
 
 /* Read by the library (src/thread/report.c): its switches are known to the sanitizer. */
 const char gs_cc_tells_tsan __attribute__((visibility("default"))) = 1;
-
-/* A child of a fork may use the pool of kernel threads, too. */
-__attribute__((weak, visibility("default"))) const char *tsan_default_options(void)
-{
-    return "die_after_fork=0";
-}
 
 /* The worker itself. What it does on its own is no access of the program's. */
 static _Thread_local void *native;
@@ -106,6 +99,8 @@ static _Thread_local struct run {
 static void run(void)
 {
     running.result = running.fn(running.thread);
+    /* The first thread may have changed the mask, which swapcontext would set back. */
+    pthread_sigmask(SIG_SETMASK, NULL, &running.worker.uc_sigmask);
 }
 
 bool gs_cc_sanitizer_run(struct thread *thread, bool (*fn)(struct thread *thread))
@@ -139,10 +134,13 @@ void gs_cc_sanitizer_end_stack(struct thread *thread)
     (void)thread;
 }
 
-/* The next thread that has the stack does not race with this one. */
+/* The next thread that has the stack does not race with this one. It may begin on the page before
+ * or behind. */
 void gs_cc_sanitizer_enter_stack(struct thread *thread)
 {
+    sanitizer_acquire(thread->end_of_stack - PAGE);
     sanitizer_acquire(thread->end_of_stack);
+    sanitizer_acquire(thread->end_of_stack + PAGE);
 }
 
 void gs_cc_sanitizer_leave_stack(struct thread *thread, bool is_last)

@@ -109,10 +109,12 @@ static void call_handler(const struct sigaction *action, siginfo_t *information,
     int err = errno;
     state->self = NULL;
     state->suspending = 0;
+    sanitizer_acquire(actions);
     if (action->sa_flags & SA_SIGINFO)
         action->sa_sigaction(information->si_signo, information, context);
     else
         action->sa_handler(information->si_signo);
+    sanitizer_release(actions);
     state->self = self;
     state->suspending = suspending;
     errno = err;
@@ -122,7 +124,10 @@ static void handle(int number, siginfo_t *information, void *context)
 {
     const struct sigaction action = actions[number];
     call_handler(&action, information, context);
-    mark(receiver ? receiver : first, action.sa_flags);
+    struct thread *interrupted = receiver ? receiver : first;
+    if (interrupted)
+        sanitizer_release(interrupted);
+    mark(interrupted, action.sa_flags);
     gs_cc_signals_send();
 }
 

@@ -1,5 +1,6 @@
 """Programs of `gossamer cc` under sanitizers, in gdb and in dumps."""
 
+import os
 import re
 import shutil
 import signal
@@ -64,6 +65,27 @@ def test_a_sanitizer_finds_faults_behind_a_wait_and_no_others(
         assert said in done.stderr
         line = line_of("faults.c", f"fault: {fault}")
         assert re.search(rf"faults\.c:{line}\b", done.stderr), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "last"),
+    [("process", 0, "sigwait 0 1"), ("answers", 0, "vfork 6"), ("stacks", 3, "")],
+)
+def test_masks_forks_and_stacks_are_right_with_the_thread_sanitizer(
+    name: str, status: int, last: str, tmp_path: Path
+) -> None:
+    source = f"../programs/{name}.c"
+    program = compile_program(source, tmp_path, "-O1", "-w", "-fsanitize=thread")
+    done = subprocess.run(
+        [program],
+        env={**os.environ, "GOSSAMER_WORKERS": "3"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (status, "")
+    assert done.stdout.rstrip("\n").endswith(last)
 
 
 def test_a_sanitizer_that_the_runtime_does_not_know_is_refused(tmp_path: Path) -> None:
