@@ -80,6 +80,7 @@ class Finder
     void describeLock(const Key &key);
     void addSections(LockUse &use, ArrayRef<Access> entered) const;
     bool mayBeTogether(ArrayRef<Access> some, ArrayRef<Access> others) const;
+    bool areWithin(ArrayRef<Access> accesses, const Key &outer) const;
     void findInversions();
     void addInversion(const Access &one, const Access &other, const Lock &outer);
 
@@ -328,6 +329,12 @@ bool Finder::mayBeTogether(ArrayRef<Access> some, ArrayRef<Access> others) const
     });
 }
 
+bool Finder::areWithin(ArrayRef<Access> accesses, const Key &outer) const
+{
+    const auto isOuter = [&](const Lock &lock) { return keyOf(lock.place, lock.member) == outer; };
+    return all_of(accesses, [&](const Access &access) { return any_of(access.locks, isOuter); });
+}
+
 void Finder::describeLock(const Key &key)
 {
     const std::vector<Access> &all = entered[key];
@@ -340,12 +347,7 @@ void Finder::describeLock(const Key &key)
             continue;
         if (mayBeTogether(all, accesses) && !is_contained(use.together, name))
             use.together.push_back(name);
-        const bool isWithin = all_of(all, [&](const Access &access) {
-            return any_of(access.locks, [&](const Lock &lock) {
-                return keyOf(lock.place, lock.member) == other;
-            });
-        });
-        if (isWithin && !is_contained(use.within, name))
+        if (areWithin(all, other) && !is_contained(use.within, name))
             use.within.push_back(name);
     }
     found.locks.push_back(std::move(use));

@@ -37,7 +37,7 @@ class StartedThreads
         bool isKept;
         return resolve(place, thread, isKept);
     }
-    // Whether it is memory that the thread allocated, and stored in the object that is its argument.
+    // Whether the thread allocated the memory, and stored it in the object that is its argument.
     bool isKeptBy(unsigned thread, const Place &place) const
     {
         bool isKept;

@@ -55,8 +55,10 @@ static __attribute__((noinline)) void *allocate_large(size_t size)
 
 ALWAYS_INLINE void *allocate(struct block **free_list, size_t size, size_t alignment)
 {
+    if (IS_SANITIZED)
+        return allocate_large(size);
     size_t class = (size + STEP - 1) / STEP;
-    if (IS_SANITIZED || class >= CLASSES)
+    if (class >= CLASSES)
         return allocate_large(size);
     struct block *block = free_list[class];
     if (!block)
@@ -67,8 +69,12 @@ ALWAYS_INLINE void *allocate(struct block **free_list, size_t size, size_t align
 
 ALWAYS_INLINE void release(struct block **free_list, void *block, size_t size)
 {
+    if (IS_SANITIZED) {
+        free(block);
+        return;
+    }
     size_t class = (size + STEP - 1) / STEP;
-    if (IS_SANITIZED || class >= CLASSES) {
+    if (class >= CLASSES) {
         free(block);
         return;
     }

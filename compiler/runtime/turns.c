@@ -1,7 +1,32 @@
 /* Turns of threads that would not wait by themselves. */
 #include "compiler/runtime/thread.h"
 
+#include <sched.h>
+
 int gs_cc_sched_yield(void);
+
+int gs_cc_sched_yield(void)
+{
+    struct thread *self = thread_self();
+    if (!self)
+        return sched_yield();
+    if (self->stack) {
+        int err = errno;
+        leave_stack(self);
+        gs_thread_yield();
+        return_to_stack(self);
+        errno = err;
+        return 0;
+    }
+    if (self->phase == PHASE_NEW) {
+        set_phase(self, PHASE_SECOND);
+        gs_resumable_again(&self->resumable);
+        gs_cc_state.suspending = 1;
+        return 0;
+    }
+    set_phase(self, PHASE_NEW);
+    return 0;
+}
 
 int gs_cc_pthread_yield(void)
 {

@@ -15,9 +15,9 @@
  * a va_list. */
 #define GS_PRINTF(format_, arguments_) __attribute__((format(printf, format_, arguments_)))
 
-/* GS_ATOMIC_MEMBER(type): a member of a public struct that several threads access. It belongs to the
- * library. C++ only needs its size and alignment. Inline functions access it with the compiler's
- * __atomic builtins. */
+/* GS_ATOMIC_MEMBER(type): a member of a public struct that several threads access. It belongs to
+ * the library. C++ only needs its size and alignment. Inline functions access it with the
+ * compiler's __atomic builtins. */
 #ifdef __cplusplus
 /* g++ -Wshadow would warn of a function that has the name of a struct, as stat. */
 #define GS_BEGIN_DECLS                                                                             \

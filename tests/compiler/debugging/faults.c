@@ -24,7 +24,8 @@ static void wait_for(char *byte)
 
 static int read_heap(void)
 {
-    char byte, *heap = calloc(10, 1);
+    char byte;
+    unsigned char *heap = calloc(10, 1);
     wait_for(&byte);
     int result = heap[has("heap") ? 10 : 9]; /* fault: heap */
     free(heap);
@@ -45,7 +46,7 @@ static __attribute__((noinline)) char *frame_of_another(void)
 {
     char bytes[100] = "", *volatile address = bytes;
     wait_for(bytes);
-    return address;
+    return address; // NOLINT(clang-analyzer-core.StackAddressEscape)
 }
 
 static int read_after_return(void)
