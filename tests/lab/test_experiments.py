@@ -16,7 +16,7 @@ from conftest import FAKE
 from gossamer_lab import cli, paths
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.experiments.libevent_vs_libev import LIBEVENT_VS_LIBEV
-from gossamer_lab.experiments.manifest import Case
+from gossamer_lab.experiments.manifest import Case, Experiment
 
 _TIMEOUT_S = 600
 _VERDICTS = {"holds", "does not hold", "inconclusive"}
@@ -156,6 +156,18 @@ def test_the_programs_of_the_loops_count_calls_of_epoll_ctl(file: str, calls: fl
     assert float(numbers["epoll_ctl"]) == calls
 
 
+def _has_charted_points(experiment: Experiment, results: dict[str, Any], keys: set[str]) -> bool:
+    points = {point["key"]: point for point in results["points"] if point["key"] in keys}
+    return any(
+        all(
+            point.get(name) in (wanted if isinstance(wanted, tuple) else (wanted,))
+            for name, wanted in chart.where
+        )
+        for chart in experiment.charts
+        for point in points.values()
+    )
+
+
 @pytest.mark.skipif(not paths.program().is_file(), reason="the program is not built")
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_experiment_runs_completely_at_the_smallest_scale(name: str, tmp_path: Path) -> None:
@@ -174,10 +186,13 @@ def test_an_experiment_runs_completely_at_the_smallest_scale(name: str, tmp_path
     assert results["complete"]
     assert [known["key"] for known in results["verdicts"]] == [c.key for c in experiment.claims]
     assert {known["verdict"] for known in results["verdicts"]} <= _VERDICTS
-    assert pl.read_parquet(out / "raw.parquet").height == results["planned"]
+    raw = pl.read_parquet(out / "raw.parquet")
+    assert raw.height == results["planned"]
     drawn = {path.stem for path in (out / "charts").glob("*.svg")}
     shown = {series["key"] for series in results["series"] if series["values"]}
     assert drawn >= shown or not experiment.charts
-    # On a busy machine every measurement may be invalid: then there is nothing to draw.
-    assert drawn or sum(results["invalid"].values()) == results["measured"]
+    # On a busy machine every measurement may be invalid, and without other projects' servers only
+    # points may be measured that are in no chart: then there is nothing to draw.
+    is_invalid = sum(results["invalid"].values()) == results["measured"]
+    assert drawn or is_invalid or not _has_charted_points(experiment, results, set(raw["point"]))
     assert (out / "report.html").stat().st_size > 500_000

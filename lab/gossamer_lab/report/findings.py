@@ -122,8 +122,10 @@ def _main(document: Document, one: _Finding) -> list[str]:
     for verdict, label in WORDS.items():
         texts = [claims[key].text for key in document.main_claims if words.get(key) == verdict]
         count = sum(word == verdict for word in words.values()) - len(texts)
-        others = f"{count} of the {len(words) - len(document.main_claims)} other claims"
-        lines.append(f"- **{label}:** {'; '.join(texts) or 'none of the main claims'}; {others}.")
+        line = f"- **{label}:** {'; '.join(texts) or 'none of the main claims'}"
+        if other_count := len(words) - len(document.main_claims):
+            line += f"; {count} of the {other_count} other claims"
+        lines.append(f"{line}.")
     return lines
 
 
