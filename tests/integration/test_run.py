@@ -183,8 +183,13 @@ end.set()
 """
 OUT_OF_MEMORY = """
 import resource, threading
-end = threading.Event()
-threading.Thread(target=end.wait).start()
+end, ready = threading.Event(), threading.Event()
+def wait():
+    threading.Lock()  # malloc maps memory for this thread, and gives a part of it back
+    ready.set()
+    end.wait()
+threading.Thread(target=wait).start()
+ready.wait()
 pages = int(open("/proc/self/statm").read().split()[0])
 resource.setrlimit(resource.RLIMIT_AS, ((pages + 100) * resource.getpagesize(),) * 2)
 try:
