@@ -45,15 +45,6 @@ def test_a_measurement_within_the_limits_is_valid() -> None:
     assert invalid_reason(row(), POINT, RULE) is None
 
 
-def test_the_server_need_not_be_the_limit_where_claims_are_about_costs() -> None:
-    rule = ValidityRules(is_about_costs=True)
-    busy = row(client_busy=0.99, server_core_interference=0.3)
-    assert invalid_reason(busy, POINT, RULE)
-    assert invalid_reason(busy, POINT, rule) is None
-    assert invalid_reason(busy | {"measured_load": 130.0}, POINT, rule)
-    assert invalid_reason(busy | {"errors": 1, "errors_by_kind": "reset: 1"}, POINT, rule)
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -228,8 +228,6 @@ class ValidityRules:
     """Minimum measured load, as a share of the offered load."""
     may_fail: tuple[str, ...] = ()
     """Servers whose failed requests do not make a measurement invalid: claims count them."""
-    is_about_costs: bool = False
-    """Whether no claim is about times or throughput: the server need not be the limit."""
     exempt: tuple[str, ...] = ()
     """Servers whose measured load may fall short, because it is the subject of a claim."""
 

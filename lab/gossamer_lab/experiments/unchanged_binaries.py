@@ -239,7 +239,7 @@ UNCHANGED_BINARIES = Experiment(
     ),
     peers=(_TLS, _PROXY),
     also_by_run=(_HTTP, _TLS, _PROXY, _TOY),
-    validity_rules=ValidityRules(is_about_costs=True),
+    validity_rules=ValidityRules(),
     claims=_CLAIMS,
     charts=(
         ChartSpec(
@@ -287,9 +287,6 @@ UNCHANGED_BINARIES = Experiment(
     notes=(
         "The server has a core and the load generator another, with the programs that a proxy "
         "needs: so gossamer run has one worker, its default.",
-        "The claims are about CPU time, context switches and memory: a measurement is valid also "
-        "if the load generator was the limit, or other processes used a part of a core. Requests "
-        "per second may then be theirs, and what they did to the caches is in the CPU time.",
         "Memory is sampled in the middle of a load: all pages (PSS), page tables, and 16 KiB for "
         "the kernel's stack of each kernel thread.",
         "Stacks have the size that the programs ask for; libmicrohttpd asks for none, and gets the "

@@ -48,8 +48,6 @@ def _short_load(row: Mapping[str, Any], point: Point, rule: ValidityRules) -> st
 def _limited_by_other(row: Mapping[str, Any], point: Point, rule: ValidityRules) -> str | None:
     """Return what limited the requests of a load, None if it was the server."""
     others = row.get("client_core_interference") or 0.0
-    if rule.is_about_costs:
-        return _short_load(row, point, rule)
     if row["client_busy"] > MAX_CLIENT_BUSY:
         return "the client was the limit"
     if row["client_busy"] + others > MAX_CLIENT_BUSY:
