@@ -107,6 +107,16 @@ def test_a_client_that_is_the_limit_makes_every_measurement_invalid() -> None:
     assert invalid_reason(row(client_busy=0.96, server="thread-128"), POINT, RULE) is not None
 
 
+def test_nothing_limits_connections_that_only_wait() -> None:
+    """Programs that a tunnel needs use the client's core while it opens its connections."""
+    waits = Point("idle", 305, 500, 1, think_ms=60_000)
+    busy = row(client_busy=0.96, client_core_interference=0.9, measured_load=3.0)
+    assert invalid_reason(busy, waits, RULE) is None
+    assert invalid_reason(busy | {"seconds": 61.0}, waits, RULE) is not None
+    failed = busy | {"errors": 3, "errors_by_kind": "timeout: 3"}
+    assert invalid_reason(failed, waits, RULE) is not None
+
+
 @pytest.mark.parametrize("server", ["event", "thread-128"])
 def test_a_client_whose_core_others_use_is_the_limit_although_it_is_hardly_busy(
     server: str,

@@ -57,6 +57,11 @@ def _limited_by_other(row: Mapping[str, Any], point: Point, rule: ValidityRules)
     return None if row["server"] in rule.exempt else _short_load(row, point, rule)
 
 
+def _connections_only_wait(row: Mapping[str, Any], point: Point) -> bool:
+    """Return whether clients think for longer than the load: its memory is measured, not speed."""
+    return point.think_ms >= 1000 * float(row["seconds"])
+
+
 def invalid_reason(row: Mapping[str, Any], point: Point, rule: ValidityRules | None) -> str | None:
     """Return why a measurement is invalid, None if it is valid."""
     if rule is None:
@@ -65,6 +70,8 @@ def invalid_reason(row: Mapping[str, Any], point: Point, rule: ValidityRules | N
         return "invalid: too few responses"
     if row["errors"] and row["server"] not in rule.may_fail:
         return f"invalid: {row['errors']} requests failed ({row['errors_by_kind']})"
+    if _connections_only_wait(row, point):
+        return None
     limit = _limited_by_other(row, point, rule)
     return f"invalid: {limit}" if limit else None
 
