@@ -49,24 +49,17 @@ static void set_kernel_mask(void)
     gs_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof mask, 0, 0);
 }
 
-static bool is_same_stack(const stack_t *a, const stack_t *b)
-{
-    return a->ss_sp == b->ss_sp && a->ss_size == b->ss_size && a->ss_flags == b->ss_flags;
-}
-
 void gs_carrier_attach(struct task *task)
 {
     struct carrier *carrier = gs_carrier();
     if (GS_UNLIKELY(!carrier->is_attached)) {
         carrier->tid = (int)gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
-        carrier->alternate_stack = (stack_t){.ss_flags = SS_DISABLE};
         set_kernel_mask();
+        if (gs_signal_stack_attach(carrier))
+            gs_report_refusal("there is no memory for a stack of signals");
         gs_dispatch_attach(carrier);
         carrier->is_attached = true;
     }
-    if (GS_UNLIKELY(!is_same_stack(&carrier->alternate_stack, &task->alternate_stack)) &&
-        !gs_syscall(SYS_sigaltstack, (long)&task->alternate_stack, 0, 0, 0, 0, 0))
-        carrier->alternate_stack = task->alternate_stack;
     if (GS_UNLIKELY(carrier->processors_version != task->processors_version))
         gs_processors_apply(carrier, task);
     gs_task_count_since(task);
@@ -78,7 +71,8 @@ void gs_carrier_attach(struct task *task)
 
 void gs_carriers_forget(void)
 {
-    memset(carriers, 0, sizeof carriers);
+    for (unsigned i = 0; i < CARRIERS; i++)
+        carriers[i] = (struct carrier){.signal_stack = carriers[i].signal_stack};
 }
 
 void gs_task_enter(struct task *task)
@@ -124,9 +118,12 @@ void gs_task_leave(struct task *task, ucontext_t *context, long *result, long nu
             end_turn(task);
         if (!gs_has_signal(task))
             continue;
-        if (!context) {
-            /* The kernel makes the frame that a handler needs. */
+        if (!context || gs_must_move_back(task, context)) {
+            /* The kernel makes the frame that a handler needs, once this one is left. */
             int tid = gs_carrier()->tid;
+            const gs_signals kick = GS_SIGNAL(KICK);
+            if (context)
+                gs_syscall(SYS_rt_sigprocmask, SIG_BLOCK, (long)&kick, 0, sizeof kick, 0, 0);
             gs_carrier()->selector = 1;
             atomic_store(&task->running_on, tid);
             gs_task_is_inside = false;

@@ -94,6 +94,7 @@ static void call_handler(struct task *task, struct handler_call *handler)
     gs_signals kernel_mask, before = atomic_load(&task->mask), mask = before;
     memcpy(&kernel_mask, &handler->context->uc_sigmask, sizeof kernel_mask);
     memcpy(&handler->context->uc_sigmask, &before, sizeof before);
+    handler->context->uc_stack = task->alternate_stack;
     mask |= handler->action.mask;
     if (!(handler->action.flags & SA_NODEFER))
         mask |= GS_SIGNAL(handler->number);
@@ -128,7 +129,7 @@ static void settle_call(ucontext_t *context, const struct kernel_action *action,
 void gs_deliver(struct task *task, ucontext_t *context, long *result, long number)
 {
     gs_signals deliverable;
-    while ((deliverable = gs_deliverable(task))) {
+    while ((deliverable = gs_deliverable(task)) && !gs_must_move_back(task, context)) {
         struct handler_call handler = {.context = context};
         handler.number = gs_take_pending(task, deliverable, &handler.info);
         if (!handler.number)
@@ -155,7 +156,7 @@ static bool is_fault(int number, const siginfo_t *info)
 
 /* The thread pointer may still be that of a task which another worker has resumed: the selector
  * says that this kernel thread is in here. */
-static bool is_in_program(void)
+bool gs_is_in_program(void)
 {
     return gs_task && !gs_task_is_inside && gs_carrier()->selector;
 }
@@ -165,6 +166,13 @@ static bool is_access(const ucontext_t *context)
 {
     const char *pc = (const char *)context->uc_mcontext.gregs[REG_RIP];
     return pc == gs_run_copy_access || pc == gs_run_probe_access;
+}
+
+/* The kernel blocks them until the handler returns, which may be on another worker. */
+static void accept_kicks(void)
+{
+    const gs_signals kick = GS_SIGNAL(KICK);
+    gs_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&kick, 0, sizeof kick, 0, 0);
 }
 
 /* A fault that the program does not handle happens again, with the default action. */
@@ -177,12 +185,12 @@ static void handle_fault(int number, const siginfo_t *info, ucontext_t *context)
         return;
     }
     struct handler_call handler = {gs_action_of(number), number, *info, context};
-    bool is_handled = is_in_program() && handler.action.handler != (void *)SIG_DFL &&
+    bool is_handled = gs_is_in_program() && handler.action.handler != (void *)SIG_DFL &&
                       handler.action.handler != (void *)SIG_IGN &&
                       !(atomic_load(&task->mask) & GS_SIGNAL(number));
     if (!is_handled) {
         struct kernel_action none = {.handler = (void *)SIG_DFL};
-        if (is_in_program()) {
+        if (gs_is_in_program()) {
             gs_task_enter(task);
             gs_tasks_release_robust();
         }
@@ -192,9 +200,10 @@ static void handle_fault(int number, const siginfo_t *info, ucontext_t *context)
         return;
     }
     gs_task_enter(task);
+    accept_kicks();
     call_handler(task, &handler);
     gs_task_leave(task, context, NULL, -1);
-    context->uc_stack = task->alternate_stack;
+    context->uc_stack = gs_carrier()->signal_stack;
 }
 
 /* Only the receiver itself may say who has sent it, if that was not by sigqueue. */
@@ -209,7 +218,6 @@ static void pass_to_receiver(int receiver, int number, const siginfo_t *info)
  * blocks it before it waits again. */
 void gs_on_signal(int number, siginfo_t *info, void *context)
 {
-    enum { SET_USER = 33 }; /* the C library's, for each of its kernel threads */
     if (is_fault(number, info)) {
         handle_fault(number, info, context);
         return;
@@ -237,16 +245,14 @@ void gs_on_kick(int number, siginfo_t *info, void *context)
         gs_on_signal(number, info, context);
         return;
     }
-    if (!is_in_program()) {
+    if (!gs_is_in_program()) {
         gs_carrier()->was_kicked = true;
         return;
     }
     gs_task_enter(task);
-    /* The kernel blocks it until the handler returns, which may be on another worker. */
-    const gs_signals kick = GS_SIGNAL(KICK);
-    gs_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&kick, 0, sizeof kick, 0, 0);
+    accept_kicks();
     if (GS_UNLIKELY(atomic_load_explicit(&task->must_dump, memory_order_relaxed)))
         gs_dump_self(task);
     gs_task_leave(task, context, NULL, -1);
-    ((ucontext_t *)context)->uc_stack = task->alternate_stack;
+    ((ucontext_t *)context)->uc_stack = gs_carrier()->signal_stack;
 }

@@ -90,15 +90,17 @@ void gs_on_system_call(int number, siginfo_t *info, void *context_argument)
     unsigned handled = task->handled;
     long result = gs_emulate(task, call, arguments, context);
     registers[REG_RAX] = result;
-    if (gs_task != task) /* in a forked child, which is no task */
+    if (gs_task != task) { /* in a forked child, which is no task */
+        context->uc_stack = task->alternate_stack;
         return;
+    }
     gs_task_leave(task, context, &result, call);
     if (result == RESTART_IF_ASKED || result == RESTART_NEVER) {
         registers[REG_RAX] = call;
         registers[REG_RIP] -= 2;
     }
     /* The kernel restores it for this kernel thread, which may be another one now. */
-    context->uc_stack = task->alternate_stack;
+    context->uc_stack = gs_carrier()->signal_stack;
     if (GS_LIKELY(task->handled == handled && !(registers[REG_EFL] & SINGLE_STEP)))
         return_fast(context);
 }

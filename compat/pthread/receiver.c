@@ -148,6 +148,8 @@ static void prepare_sleep(unsigned *idle_ticks)
 _Noreturn void gs_receiver_main(void *unused)
 {
     unsigned idle_ticks = 0;
+    const stack_t none = {.ss_flags = SS_DISABLE}; /* that of the first thread, which uses it */
+    gs_syscall(SYS_sigaltstack, (long)&none, 0, 0, 0, 0, 0);
     (void)unused;
     for (;;) {
         const struct timespec pause = {.tv_nsec = is_any_due ? SHORT_TICK_NS : TICK_NS};

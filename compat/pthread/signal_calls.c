@@ -49,7 +49,6 @@ long gs_call_sigaltstack(struct task *task, const long *arguments, ucontext_t *c
         task->alternate_stack.ss_flags &= ~SS_ONSTACK;
         if (stack->ss_flags & SS_DISABLE)
             task->alternate_stack = (stack_t){.ss_flags = SS_DISABLE};
-        gs_carrier_attach(task);
     }
     if (old) {
         *old = before;
@@ -221,7 +220,6 @@ static long send_code(long pid, unsigned tid, int number, int code)
 
 long gs_call_tgkill(struct task *task, const long *arguments, ucontext_t *context)
 {
-    enum { SET_USER = 33 }; /* by which the C library has each of its threads make the same call */
     (void)task, (void)context;
     if (arguments[0] <= 0 || (int)arguments[1] <= 0)
         return -EINVAL;

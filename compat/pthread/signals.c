@@ -78,7 +78,6 @@ gs_signals gs_signals_reserved(void)
 
 static void pass_on(struct task *task, gs_signals set);
 static void make_pending(struct task *task, int number, const siginfo_t *info, bool is_for_process);
-static bool is_handler(const struct kernel_action *action);
 
 /* What all have blocked, and is pending for the process, is delivered before the call that unblocks
  * it returns. Without a handler it is the kernel's to act. */
@@ -89,7 +88,7 @@ static void take_from_kernel(struct task *task, gs_signals unblocked)
     gs_signals handled = 0;
     for (gs_signals rest = unblocked; rest; rest &= rest - 1) {
         const struct kernel_action action = gs_action_of(__builtin_ctzll(rest) + 1);
-        handled |= is_handler(&action) ? rest & -rest : 0;
+        handled |= gs_is_handler(&action) ? rest & -rest : 0;
     }
     while (handled) {
         long number = gs_syscall(SYS_rt_sigtimedwait, (long)&handled, (long)&info, (long)&now,
@@ -199,7 +198,7 @@ long gs_sigprocmask(struct task *task, const long *arguments)
 
 /* ---- Actions ---- */
 
-static bool is_handler(const struct kernel_action *action)
+bool gs_is_handler(const struct kernel_action *action)
 {
     return action->handler != (void *)SIG_DFL && action->handler != (void *)SIG_IGN;
 }
@@ -218,7 +217,7 @@ struct kernel_action gs_action_of(int number)
 static bool is_ours(int number, const struct kernel_action *action)
 {
     bool may_be_fault = FAULTS & GS_SIGNAL(number);
-    return is_handler(action) || number == KICK || number == gs_run.dump_signal ||
+    return gs_is_handler(action) || number == KICK || number == gs_run.dump_signal ||
            (may_be_fault && action->handler == (void *)SIG_DFL);
 }
 
@@ -229,12 +228,14 @@ static long tell_kernel(int number, const struct kernel_action *action)
     struct kernel_action ours = *action;
     bool is_fault = FAULTS & GS_SIGNAL(number);
     if (is_ours(number, action)) {
-        ours.handler =
-            number == KICK ? (void *)(uintptr_t)gs_on_kick : (void *)(uintptr_t)gs_on_signal;
+        ours.handler = (void *)(uintptr_t)gs_run_signal_entry;
         ours.flags = (action->flags & (SA_NOCLDSTOP | SA_NOCLDWAIT)) | SA_SIGINFO |
-                     SA_RESTORER_FLAG | (is_fault ? (action->flags & SA_ONSTACK) | SA_NODEFER : 0);
+                     SA_RESTORER_FLAG | (is_fault ? (action->flags & SA_ONSTACK) | SA_NODEFER : 0) |
+                     (number == KICK || number == SET_USER ? SA_ONSTACK : 0);
         ours.restorer = (void *)(uintptr_t)gs_run_restorer;
-        ours.mask = is_fault || number == KICK ? 0 : ~(FAULTS | GS_SIGNAL(SIGSYS) | UNBLOCKABLE);
+        ours.mask = ~(FAULTS | GS_SIGNAL(SIGSYS) | UNBLOCKABLE);
+        if (is_fault || number == KICK)
+            ours.mask = GS_SIGNAL(KICK); /* gs_signal_move is not to be interrupted */
     }
     return gs_syscall(SYS_rt_sigaction, number, (long)&ours, 0, sizeof ours.mask, 0, 0);
 }

@@ -108,7 +108,7 @@ struct carrier {
     _Alignas(64) volatile char selector;
     bool is_attached;
     int tid;
-    stack_t alternate_stack;     /* as the kernel has it */
+    stack_t signal_stack;        /* the kernel's alternate stack of it: signal_stack.c */
     unsigned processors_version; /* of the set that the kernel has */
     atomic_uint switches;        /* of tasks; read by the ticker */
     atomic_bool must_switch;     /* set by the ticker */
@@ -360,13 +360,15 @@ struct kernel_action {
     void *restorer;
     gs_signals mask;
 };
-enum { KICK = 64 }; /* the signal between our kernel threads */
+enum { KICK = 64 };     /* the signal between our kernel threads */
+enum { SET_USER = 33 }; /* by which the C library has each of its threads make the same call */
 #define SA_RESTORER_FLAG 0x04000000u
 
 void gs_signals_start(struct task *main_task);
 void gs_signals_forget(struct task *task); /* in a child: the kernel's are the program's again */
 void gs_signals_count(struct task *task, const struct task *parent); /* a new one's mask counts */
 void gs_signals_uncount(struct task *task);
+bool gs_is_handler(const struct kernel_action *action); /* neither the default nor ignored */
 struct kernel_action gs_action_of(int number);
 long gs_sigaction(struct task *task, const long *arguments);
 long gs_sigprocmask(struct task *task, const long *arguments);
@@ -389,6 +391,18 @@ bool gs_has_signal(struct task *task);
 void gs_deliver(struct task *task, ucontext_t *context, long *result, long number);
 /* Take one pending signal of the set without calling a handler. Returns its number or 0. */
 int gs_take_pending(struct task *task, gs_signals set, siginfo_t *ret_info);
+
+/* Whether the program was interrupted, and not this library. */
+bool gs_is_in_program(void);
+
+/* ---- The stacks of our handlers (signal_stack.c) ---- */
+
+int gs_signal_stack_attach(struct carrier *carrier);
+/* The handler runs on the task's alternate stack, and the next signal's has to run on the other. */
+bool gs_must_move_back(struct task *task, const ucontext_t *context);
+/* A signal handler of ours that begins on the carrier's stack: calls gs_on_kick or gs_on_signal. */
+void gs_run_signal_entry(int number, siginfo_t *info, void *context);
+intptr_t gs_signal_move(int number, const siginfo_t *info, ucontext_t *context, void *frame);
 
 void gs_on_signal(int number, siginfo_t *info, void *context);
 void gs_on_kick(int number, siginfo_t *info, void *context);

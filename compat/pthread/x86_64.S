@@ -14,6 +14,39 @@ __restore_rt:
     syscall
     .size __restore_rt, . - __restore_rt
 
+/* void gs_run_signal_entry(int number, siginfo_t *info, void *context): a signal handler, entered by
+ * the kernel with the frame at rsp. Move it, and all that points into it, to where gs_signal_move
+ * says, and continue there. */
+    .p2align 4
+    .globl gs_run_signal_entry
+    .hidden gs_run_signal_entry
+    .type gs_run_signal_entry, @function
+gs_run_signal_entry:
+    .cfi_startproc
+    endbr64
+    movq %rsp, %rcx
+    pushq %rdi
+    .cfi_adjust_cfa_offset 8
+    pushq %rsi
+    .cfi_adjust_cfa_offset 8
+    pushq %rdx
+    .cfi_adjust_cfa_offset 8
+    call gs_signal_move
+    popq %rdx
+    .cfi_adjust_cfa_offset -8
+    popq %rsi
+    .cfi_adjust_cfa_offset -8
+    popq %rdi
+    .cfi_adjust_cfa_offset -8
+    addq %rax, %rsp
+    addq %rax, %rsi
+    addq %rax, %rdx
+    cmpl $64, %edi /* KICK */
+    je gs_on_kick
+    jmp gs_on_signal
+    .cfi_endproc
+    .size gs_run_signal_entry, . - gs_run_signal_entry
+
 /* void gs_run_return(const greg_t *registers, const void *fpu_state, uint64_t features): return to
  * the program from a handler of SIGSYS, as rt_sigreturn does; rcx and r11 are what a system call
  * leaves in them. A signal that comes meanwhile uses the stack only below its red zone: all that is
