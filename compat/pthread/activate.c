@@ -42,6 +42,7 @@ static void *begin(void *unused)
     while (!__atomic_load_n(&is_handed_over, __ATOMIC_ACQUIRE))
         gs_syscall(SYS_futex, (long)&is_handed_over, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
     gs_own_descriptors_end();
+    atomic_store(&gs_run.has_begun, true);
     int err = gs_thread_spawn(&collector, collect, NULL, NULL);
     if (!err)
         err = gs_task_spawn(gs_run.main_task, &main_registers);

@@ -72,8 +72,12 @@ static void call_on_its_stack(const struct task *task, struct handler_call *hand
 static void leave_for_handler(struct task *task)
 {
     struct carrier *carrier = gs_carrier();
+    if (GS_UNLIKELY(task->side_in_hand))
+        gs_descriptor_hand_on(task);
     carrier->selector = 1;
     atomic_store(&task->running_on, carrier->tid);
+    if (GS_UNLIKELY(atomic_load_explicit(&gs_run.is_ticker_asleep, memory_order_relaxed)))
+        gs_receiver_wake();
     __asm__ volatile("" ::: "memory");
     gs_task_is_inside = false;
     /* What became pending since is announced again. */

@@ -30,7 +30,7 @@ static long fork_process(void *argument)
 
 void gs_run_deactivate(struct task *task)
 {
-    gs_run.is_active = false;
+    gs_run.is_active = gs_run.has_begun = false;
     gs_run.main_task = NULL;
     gs_receiver_start(0);
     gs_kernel_threads_forget();

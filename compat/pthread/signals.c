@@ -11,6 +11,7 @@
  * is not counted. It contains a signal of the C library's, which programs cannot block. */
 #include "compat/pthread/dump.h"
 #include "compat/pthread/task.h"
+#include "src/base/chaos.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -308,7 +309,9 @@ static void make_pending(struct task *task, int number, const siginfo_t *info, b
     GS_COUNT(signals);
     if (number >= FIRST_QUEUED || !(atomic_load(&task->pending) & signal))
         enqueue(task, number, info, is_for_process);
+    gs_chaos(CHAOS_PUBLISH);
     atomic_fetch_or(&task->pending, signal);
+    gs_chaos(CHAOS_WAKE);
     int tid = atomic_load(&task->running_on);
     if (is_blocked(task, number))
         return;

@@ -49,7 +49,11 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
                           void *argument)
 {
     gs_run_activate();
-    return gs_real()->pthread_create(thread, attributes, fn, argument);
+    int err = gs_real()->pthread_create(thread, attributes, fn, argument);
+    /* The runtime has created a worker while tasks run. */
+    if (GS_UNLIKELY(!gs_task) && atomic_load(&gs_run.has_begun))
+        gs_futexes_look_again();
+    return err;
 }
 
 /* The C library sends a signal only to a thread that is in a call of its own. */
