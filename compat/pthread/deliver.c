@@ -1,6 +1,7 @@
 /* Calling the program's signal handlers, in the kernel's stead: on the task's stack or its
  * alternate one, with the context of the system call, the kick or the fault that interrupted the
  * program. */
+#include "compat/pthread/credentials.h"
 #include "compat/pthread/dump.h"
 #include "compat/pthread/task.h"
 
@@ -213,14 +214,12 @@ static void pass_to_receiver(int receiver, int number, const siginfo_t *info)
  * blocks it before it waits again. */
 void gs_on_signal(int number, siginfo_t *info, void *context)
 {
-    enum { SET_USER = 33 }; /* the C library's, for each of its kernel threads */
     if (is_fault(number, info)) {
         handle_fault(number, info, context);
         return;
     }
-    if (number == SET_USER && info->si_code == SI_TKILL) {
-        struct handler_call handler = {gs_action_of(number), number, *info, context};
-        call(&handler);
+    if (number == GS_SET_USER && info->si_code == -GS_SET_USER) {
+        gs_credentials_change();
         return;
     }
     const int receiver = gs_run.process_id;

@@ -122,7 +122,7 @@ unsigned gs_futex_wake(const uint32_t *address, unsigned count, uint32_t bits)
  * initializes its bucket first (sequentially consistent), or it has taken its lock after this. */
 void gs_futexes_look_again(void)
 {
-    enum { CONTENDED = 2 };
+    enum { CONTENDED = 2, SET_USER_MIN = -2 }; /* as the C library changes users: -1 and -2 */
     for (unsigned i = 0; i < BUCKETS; i++) {
         struct bucket *bucket = &buckets[i];
         if (!atomic_load(&bucket->is_initialized))
@@ -131,7 +131,7 @@ void gs_futexes_look_again(void)
         struct gs_list *link = bucket->waiters.next;
         for (; link != &bucket->waiters; link = link->next) {
             struct waiter *waiter = gs_container_of(link, struct waiter, link);
-            if (waiter->value == CONTENDED)
+            if (waiter->value == CONTENDED || waiter->value >= (uint32_t)SET_USER_MIN)
                 gs_task_wake(waiter->task, WAKE_DONE);
         }
         gs_run_release(&bucket->lock);

@@ -9,6 +9,7 @@
  * counts[i] is the number of tasks that block signal i + 1. The C library blocks everything for a
  * moment, and at the end of a thread, which tells nothing of the program's intentions: such a mask
  * is not counted. It contains a signal of the C library's, which programs cannot block. */
+#include "compat/pthread/credentials.h"
 #include "compat/pthread/dump.h"
 #include "compat/pthread/task.h"
 #include "src/base/chaos.h"
@@ -233,7 +234,8 @@ static long tell_kernel(int number, const struct kernel_action *action)
         ours.handler =
             number == KICK ? (void *)(uintptr_t)gs_on_kick : (void *)(uintptr_t)gs_on_signal;
         ours.flags = (action->flags & (SA_NOCLDSTOP | SA_NOCLDWAIT)) | SA_SIGINFO |
-                     SA_RESTORER_FLAG | (is_fault ? (action->flags & SA_ONSTACK) | SA_NODEFER : 0);
+                     (number == GS_SET_USER ? SA_RESTART : 0) | SA_RESTORER_FLAG |
+                     (is_fault ? (action->flags & SA_ONSTACK) | SA_NODEFER : 0);
         ours.restorer = (void *)(uintptr_t)gs_run_restorer;
         ours.mask = is_fault || number == KICK ? 0 : ~(FAULTS | GS_SIGNAL(SIGSYS) | UNBLOCKABLE);
     }
@@ -483,6 +485,17 @@ void gs_signals_start(struct task *main_task)
     gs_run_acquire(&lock);
     count_mask(main_task, atomic_load(&main_task->mask) & ~INTERNAL);
     gs_run_release(&lock);
+}
+
+void gs_signals_adopt(int number)
+{
+    struct kernel_action *action = &actions[number - 1], now;
+    gs_syscall(SYS_rt_sigaction, number, 0, (long)&now, sizeof now.mask, 0, 0);
+    if (now.handler == (void *)(uintptr_t)gs_on_signal)
+        return;
+    *action = now;
+    if (is_ours(number, action))
+        tell_kernel(number, action);
 }
 
 void gs_signals_forget(struct task *task)

@@ -81,6 +81,7 @@ struct task {
     void *thread_pointer;
     bool is_live;
     atomic_bool must_cancel; /* pthread_cancel was called for it: see wrappers.c */
+    bool sets_credentials;   /* for all threads: credentials.c */
     unsigned handled;        /* signal handlers called so far */
     unsigned handled_without_restart;
     char *control; /* memory of its control block */
@@ -372,6 +373,8 @@ enum { KICK = 64 }; /* the signal between our kernel threads */
 #define SA_RESTORER_FLAG 0x04000000u
 
 void gs_signals_start(struct task *main_task);
+/* The C library has set its handler in the kernel meanwhile: no task runs yet. */
+void gs_signals_adopt(int number);
 void gs_signals_forget(struct task *task); /* in a child: the kernel's are the program's again */
 void gs_signals_count(struct task *task, const struct task *parent); /* a new one's mask counts */
 void gs_signals_uncount(struct task *task);
