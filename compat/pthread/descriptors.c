@@ -108,17 +108,33 @@ static bool is_waited_for(struct entry *entry, enum side side)
     return entry->waiters[side].next != &entry->waiters[side];
 }
 
+/* Exactly for those that poll, as an event that none of them wants would come again and again. Those
+ * that read all want input, which there is at the end of a connection, too. */
+static unsigned wanted_by(struct entry *entry, enum side side)
+{
+    if (side != POLLING)
+        return entry->wanted[side];
+    struct gs_list *first = &entry->waiters[POLLING];
+    entry->wanted[POLLING] = 0;
+    for (struct gs_list *link = first->next; link != first; link = link->next)
+        entry->wanted[POLLING] |= (uint16_t)gs_container_of(link, struct waiter, link)->events;
+    return entry->wanted[POLLING];
+}
+
 /* Watch for what all waiters want whose side is not in hand. The caller holds the lock. */
 static int arm(struct entry *entry, int fd)
 {
     struct epoll_event event = {.events = EPOLLONESHOT, .data.fd = fd};
+    bool is_needed = false;
     for (enum side side = 0; side < SIDES; side++) {
-        if (!is_waited_for(entry, side))
+        if (!is_waited_for(entry, side)) {
             entry->wanted[side] = 0;
-        else if (!(entry->in_hand >> side & 1))
-            event.events |= entry->wanted[side];
+        } else if (!(entry->in_hand >> side & 1)) {
+            event.events |= wanted_by(entry, side);
+            is_needed = true; /* also for errors and hang-ups only */
+        }
     }
-    if (event.events == EPOLLONESHOT)
+    if (!is_needed)
         return 0;
     long err = gs_syscall(SYS_epoll_ctl, poller, EPOLL_CTL_MOD, fd, (long)&event, 0, 0);
     if (err == -ENOENT)
