@@ -66,6 +66,16 @@ function(gs_library name)
     target_link_libraries(gossamer_${name} PUBLIC ${arg_USES} Threads::Threads)
 endfunction()
 
+# gs_chaos(NAME): functions of the C library which the target calls are delayed, too (src/base/chaos.c).
+function(gs_chaos name)
+    if(GS_CHAOS)
+        set(wrapped pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait pthread_cond_signal pthread_cond_broadcast sem_post)
+        list(TRANSFORM wrapped PREPEND "-Wl,--wrap=")
+        target_link_options(${name} PRIVATE ${wrapped})
+        target_link_libraries(${name} PRIVATE gossamer_base)
+    endif()
+endfunction()
+
 # gs_program(NAME SOURCE... [USES LIBRARY...]): a program of its own.
 function(gs_program name)
     cmake_parse_arguments(arg "" "" "USES" ${ARGN})
@@ -73,12 +83,7 @@ function(gs_program name)
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
     list(TRANSFORM arg_USES PREPEND gossamer_)
     target_link_libraries(${name} PRIVATE ${arg_USES} Threads::Threads)
-    if(GS_CHAOS)
-        set(wrapped pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait pthread_cond_signal pthread_cond_broadcast sem_post)
-        list(TRANSFORM wrapped PREPEND "-Wl,--wrap=")
-        target_link_options(${name} PRIVATE ${wrapped})
-        target_link_libraries(${name} PRIVATE gossamer_base)
-    endif()
+    gs_chaos(${name})
 endfunction()
 
 # gs_tests(ROOM [USES LIBRARY...] [POLLERS NAME...]): each test_*.c and test_*.cpp of this folder is a program and a test

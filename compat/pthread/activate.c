@@ -1,5 +1,6 @@
 /* The start: when the program creates its first thread, the runtime begins in a kernel thread of
  * its own. The program's first thread becomes a task, and its kernel thread the receiver. */
+#include "compat/pthread/credentials.h"
 #include "compat/pthread/dump.h"
 #include "compat/pthread/environment.h"
 #include "compat/pthread/locks.h"
@@ -42,6 +43,7 @@ static void *begin(void *unused)
     while (!__atomic_load_n(&is_handed_over, __ATOMIC_ACQUIRE))
         gs_syscall(SYS_futex, (long)&is_handed_over, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
     gs_own_descriptors_end();
+    atomic_store(&gs_run.has_begun, true);
     int err = gs_thread_spawn(&collector, collect, NULL, NULL);
     if (!err)
         err = gs_task_spawn(gs_run.main_task, &main_registers);
@@ -52,8 +54,10 @@ static void *begin(void *unused)
 
 static void *run_runtime(void *unused)
 {
+    static struct gs_native_thread thread;
     const struct gs_threads_options options = {
         .workers = gs_run.workers, .is_silent = true, .leaves_signals = true};
+    gs_native_thread_begins(&thread);
     gs_own_descriptors_begin(gs_descriptors_poller());
     int err = gs_threads_run(&options, begin, NULL, NULL);
     if (err)
@@ -75,6 +79,7 @@ static void start_runtime(void)
     pthread_attr_destroy(&attributes);
     if (err)
         gs_report_refusal("a kernel thread for the runtime cannot be created");
+    gs_signals_adopt(GS_SET_USER);
 }
 
 /* On the receiver's stack, with its thread pointer. */

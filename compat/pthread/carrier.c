@@ -1,6 +1,7 @@
 /* Kernel threads that run tasks: how a task comes in and leaves, and how it waits. */
 #include "compat/pthread/dump.h"
 #include "compat/pthread/task.h"
+#include "src/base/chaos.h"
 
 #include <errno.h>
 #include <gossamer/clock.h>
@@ -84,20 +85,32 @@ void gs_task_enter(struct task *task)
 }
 
 /* Sequentially consistent: gs_signal_task makes a signal pending and reads running_on afterwards;
- * this stores running_on and then looks for pending signals. One of them sees the other. */
+ * this stores running_on and then looks for pending signals. One of them sees the other. So do the
+ * receiver, which announces that it sleeps and then looks at the selectors, and this, which stores
+ * the selector and then looks whether the receiver sleeps.
+ *
+ * A kick that comes between the first look for signals and the end of is_inside does nothing, since
+ * it finds the task inside: hence the second look. The first one is needed, too: a signal that has
+ * interrupted the system call must find the context of that call, not the one of its late kick. */
 static bool try_leave(struct task *task)
 {
     struct carrier *carrier = gs_carrier();
+    gs_chaos(CHAOS_RETURN);
     carrier->selector = 1; /* SYSCALL_DISPATCH_FILTER_BLOCK */
     atomic_store(&task->running_on, carrier->tid);
+    gs_chaos(CHAOS_PUBLISH);
+    if (GS_UNLIKELY(atomic_load_explicit(&gs_run.is_ticker_asleep, memory_order_relaxed)))
+        gs_receiver_wake();
     if (!gs_has_signal(task) &&
         !atomic_load_explicit(&carrier->must_switch, memory_order_relaxed)) {
+        gs_chaos(CHAOS_RETURN);
         __asm__ volatile("" ::: "memory");
         gs_task_is_inside = false;
-        return true;
+        __asm__ volatile("" ::: "memory");
+        if (GS_LIKELY(!gs_has_signal(task)))
+            return true;
     }
-    carrier->selector = 0;
-    atomic_store_explicit(&task->running_on, 0, memory_order_relaxed);
+    gs_task_enter(task);
     return false;
 }
 
@@ -111,8 +124,8 @@ static void end_turn(struct task *task)
 
 void gs_task_leave(struct task *task, ucontext_t *context, long *result, long number)
 {
-    if (GS_UNLIKELY(atomic_load_explicit(&gs_run.is_ticker_asleep, memory_order_relaxed)))
-        gs_receiver_wake();
+    if (GS_UNLIKELY(task->side_in_hand))
+        gs_descriptor_hand_on(task);
     while (GS_UNLIKELY(!try_leave(task))) {
         if (atomic_load_explicit(&gs_carrier()->must_switch, memory_order_relaxed))
             end_turn(task);
@@ -145,8 +158,12 @@ void gs_task_yield(struct task *task)
 
 void gs_task_prepare(struct task *task, bool is_interruptible)
 {
+    if (GS_UNLIKELY(task->side_in_hand))
+        gs_descriptor_hand_on(task);
     atomic_store(&task->wake, WAKE_NONE);
+    gs_chaos(CHAOS_PUBLISH);
     atomic_store(&task->waits_for_signals, is_interruptible);
+    gs_chaos(CHAOS_PARK);
     if (!is_interruptible)
         return;
     if (gs_has_signal(task) || atomic_exchange(&task->must_cancel, false))
@@ -166,6 +183,7 @@ int gs_task_wait(struct task *task, uint64_t deadline_ns)
             gs_dump_self(task);
     }
     task->is_waiting = false;
+    gs_chaos(CHAOS_RETURN);
     unsigned wake = atomic_exchange(&task->wake, WAKE_DONE);
     atomic_store(&task->waits_for_signals, false);
     gs_carrier_attach(task);

@@ -1,6 +1,7 @@
 /* Calling the program's signal handlers, in the kernel's stead: on the task's stack or its
  * alternate one, with the context of the system call, the kick or the fault that interrupted the
  * program. */
+#include "compat/pthread/credentials.h"
 #include "compat/pthread/dump.h"
 #include "compat/pthread/task.h"
 
@@ -72,8 +73,12 @@ static void call_on_its_stack(const struct task *task, struct handler_call *hand
 static void leave_for_handler(struct task *task)
 {
     struct carrier *carrier = gs_carrier();
+    if (GS_UNLIKELY(task->side_in_hand))
+        gs_descriptor_hand_on(task);
     carrier->selector = 1;
     atomic_store(&task->running_on, carrier->tid);
+    if (GS_UNLIKELY(atomic_load_explicit(&gs_run.is_ticker_asleep, memory_order_relaxed)))
+        gs_receiver_wake();
     __asm__ volatile("" ::: "memory");
     gs_task_is_inside = false;
     /* What became pending since is announced again. */
@@ -222,9 +227,8 @@ void gs_on_signal(int number, siginfo_t *info, void *context)
         handle_fault(number, info, context);
         return;
     }
-    if (number == SET_USER && info->si_code == SI_TKILL) {
-        struct handler_call handler = {gs_action_of(number), number, *info, context};
-        call(&handler);
+    if (number == GS_SET_USER && info->si_code == -GS_SET_USER) {
+        gs_credentials_change();
         return;
     }
     const int receiver = gs_run.process_id;

@@ -4,8 +4,22 @@
  * the open file, which other processes may share.
  *
  * A task is put into the list before the descriptor is armed, and an event is delivered under the
- * lock of the entry: so an event that comes in between finds the task. */
+ * lock of the entry: so an event that comes in between finds the task.
+ *
+ * As in the kernel, an event wakes all that poll, and one of those that read (receive, accept) or
+ * write, which are in lists of their own. The one that was chosen has its side in hand until it
+ * leaves for the program or waits again, whether it has consumed what was there or not; meanwhile
+ * no other one of its side is woken. Then it wakes the next one if there is something left, or has
+ * the descriptor armed again:
+ *
+ *     free --- deliver: the first of the side is woken ---> in hand
+ *      ^                                                     | gs_descriptor_hand_on
+ *      `--- nothing is left, or nobody waits ----------------+---> the next one is woken: in hand
+ *
+ * A task that is chosen while a signal, a cancellation or its deadline ends its wait finds that its
+ * waiter is in no list any more, and has the side in hand, too. Errors and hang-ups wake all. */
 #include "compat/pthread/task.h"
+#include "src/base/chaos.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,18 +43,23 @@
 /* Beyond what programs use that count on the lowest numbers or close all up to some limit. */
 #define OWN_FD_FLOOR 4096
 
+enum side { POLLING, READING, WRITING, SIDES };
+
 struct entry {
     struct gs_run_lock lock;
+    uint8_t in_hand; /* bits: of sides */
     uint32_t turn; /* a futex: 1: a task is between gs_descriptor_lock and unlock; 2: others wait */
     atomic_uchar
         unasked; /* waits that polls may still begin without asking: gs_poll_expects_wait */
-    struct gs_list waiters; /* zero: not initialized */
+    uint16_t wanted[SIDES];        /* events: of its waiters, at least */
+    struct gs_list waiters[SIDES]; /* zero: not initialized */
 };
 struct waiter {
     struct gs_list link;
     struct task *task;
     unsigned events;
     int fd;
+    enum side side;
 };
 
 static struct entry *_Atomic chunks[CHUNKS];
@@ -72,8 +91,8 @@ static struct entry *lock_entry(int fd)
     if (!entry)
         return NULL;
     gs_run_acquire(&entry->lock);
-    if (!entry->waiters.next)
-        gs_list_init(&entry->waiters);
+    for (enum side side = 0; !entry->waiters[POLLING].next && side < SIDES; side++)
+        gs_list_init(&entry->waiters[SIDES - 1 - side]);
     return entry;
 }
 
@@ -84,45 +103,113 @@ bool gs_descriptor_is_own(int fd)
 
 /* ---- Arming and events ---- */
 
-/* Watch for what all waiters want. The caller holds the lock. */
-static int arm(const struct entry *entry, int fd)
+static bool is_waited_for(struct entry *entry, enum side side)
+{
+    return entry->waiters[side].next != &entry->waiters[side];
+}
+
+/* Exactly for those that poll, as an event that none of them wants would come again and again. Those
+ * that read all want input, which there is at the end of a connection, too. */
+static unsigned wanted_by(struct entry *entry, enum side side)
+{
+    if (side != POLLING)
+        return entry->wanted[side];
+    struct gs_list *first = &entry->waiters[POLLING];
+    entry->wanted[POLLING] = 0;
+    for (struct gs_list *link = first->next; link != first; link = link->next)
+        entry->wanted[POLLING] |= (uint16_t)gs_container_of(link, struct waiter, link)->events;
+    return entry->wanted[POLLING];
+}
+
+/* Watch for what all waiters want whose side is not in hand. The caller holds the lock. */
+static int arm(struct entry *entry, int fd)
 {
     struct epoll_event event = {.events = EPOLLONESHOT, .data.fd = fd};
-    for (struct gs_list *link = entry->waiters.next; link != &entry->waiters; link = link->next)
-        event.events |= gs_container_of(link, struct waiter, link)->events;
+    bool is_needed = false;
+    for (enum side side = 0; side < SIDES; side++) {
+        if (!is_waited_for(entry, side)) {
+            entry->wanted[side] = 0;
+        } else if (!(entry->in_hand >> side & 1)) {
+            event.events |= wanted_by(entry, side);
+            is_needed = true; /* also for errors and hang-ups only */
+        }
+    }
+    if (!is_needed)
+        return 0;
     long err = gs_syscall(SYS_epoll_ctl, poller, EPOLL_CTL_MOD, fd, (long)&event, 0, 0);
     if (err == -ENOENT)
         err = gs_syscall(SYS_epoll_ctl, poller, EPOLL_CTL_ADD, fd, (long)&event, 0, 0);
     return (int)err;
 }
 
-static void deliver(int fd, unsigned events)
+/* Wake those of the side that wait for one of the events: all, or the first one, which has the side
+ * in hand then. */
+static void wake(struct entry *entry, enum side side, unsigned events, bool all)
 {
-    struct entry *entry = lock_entry(fd);
-    bool is_waited_for = false;
-    if (!entry)
+    struct gs_list *link = entry->waiters[side].next;
+    if (!(events & (entry->wanted[side] | EPOLLERR | EPOLLHUP)))
         return;
-    struct gs_list *link = entry->waiters.next;
-    while (link != &entry->waiters) {
+    while (link != &entry->waiters[side] && (all || !(entry->in_hand >> side & 1))) {
         struct waiter *waiter = gs_container_of(link, struct waiter, link);
         link = link->next;
-        if (!(events & (waiter->events | EPOLLERR | EPOLLHUP))) {
-            is_waited_for = true;
+        if (!(events & (waiter->events | EPOLLERR | EPOLLHUP)))
             continue;
-        }
         struct task *task = waiter->task;
+        if (!all)
+            entry->in_hand |= (uint8_t)(1u << side);
         gs_list_remove(&waiter->link);
         gs_task_wake(task, WAKE_DONE);
     }
-    if (is_waited_for)
-        arm(entry, fd);
+}
+
+/* The caller holds the lock. */
+static void deliver_locked(struct entry *entry, int fd, unsigned events)
+{
+    bool all = events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP);
+    wake(entry, POLLING, events, true);
+    wake(entry, READING, events, all);
+    wake(entry, WRITING, events, all);
+    arm(entry, fd);
+}
+
+static void deliver(int fd, unsigned events)
+{
+    gs_chaos(CHAOS_WAKE);
+    struct entry *entry = lock_entry(fd);
+    if (!entry)
+        return;
+    deliver_locked(entry, fd, events);
+    gs_run_release(&entry->lock);
+}
+
+void gs_descriptor_hand_on(struct task *task)
+{
+    enum side side = task->side_in_hand;
+    int fd = task->fd_in_hand;
+    task->side_in_hand = 0;
+    gs_chaos(CHAOS_WAKE);
+    struct entry *entry = lock_entry(fd);
+    if (!entry)
+        return;
+    entry->in_hand &= (uint8_t)~(1u << side);
+    struct pollfd poll = {.fd = fd, .events = (short)entry->wanted[side]};
+    if (is_waited_for(entry, side)) {
+        gs_syscall(SYS_poll, (long)&poll, 1, 0, 0, 0, 0);
+        deliver_locked(entry, fd, (unsigned short)poll.revents & ~(unsigned)POLLNVAL);
+    }
     gs_run_release(&entry->lock);
 }
 
 void gs_descriptor_closed(int fd)
 {
-    if (poller >= 0)
-        deliver(fd, ~0u);
+    if (poller < 0)
+        return;
+    struct entry *entry = lock_entry(fd);
+    if (!entry)
+        return;
+    entry->in_hand = 0;
+    deliver_locked(entry, fd, ~0u);
+    gs_run_release(&entry->lock);
 }
 
 _Noreturn void gs_descriptors_serve(void)
@@ -174,14 +261,20 @@ void gs_descriptors_forget(void)
 
 /* ---- Waiting ---- */
 
+/* A task that was woken together with all others of its side may take itself for chosen: then it
+ * wakes one more. */
 static void withdraw(struct waiter *waiters, unsigned long count)
 {
     for (unsigned long i = 0; i < count; i++) {
         struct entry *entry = waiters[i].fd < 0 ? NULL : lock_entry(waiters[i].fd);
         if (!entry)
             continue;
-        if (gs_list_is_linked(&waiters[i].link))
+        if (gs_list_is_linked(&waiters[i].link)) {
             gs_list_remove(&waiters[i].link);
+        } else if (waiters[i].side != POLLING && entry->in_hand >> waiters[i].side & 1) {
+            waiters[i].task->fd_in_hand = waiters[i].fd;
+            waiters[i].task->side_in_hand = (unsigned char)waiters[i].side;
+        }
         gs_run_release(&entry->lock);
     }
 }
@@ -191,7 +284,9 @@ static int enlist(struct waiter *waiter)
     struct entry *entry = lock_entry(waiter->fd);
     if (!entry)
         return -ENOMEM;
-    gs_list_append(&entry->waiters, &waiter->link);
+    gs_list_append(&entry->waiters[waiter->side], &waiter->link);
+    entry->wanted[waiter->side] |= (uint16_t)waiter->events;
+    gs_chaos(CHAOS_PUBLISH);
     int err = arm(entry, waiter->fd);
     gs_run_release(&entry->lock);
     return err;
@@ -201,12 +296,14 @@ static int enlist(struct waiter *waiter)
 static int wait_enlisted(struct task *task, struct waiter *waiters, const struct pollfd *polls,
                          unsigned long count, uint64_t deadline_ns)
 {
+    enum side side = waiters[0].side;
     int err = 0;
     unsigned long enlisted = 0;
     gs_task_prepare(task, true);
     for (; enlisted < count && !err; enlisted++) {
         struct waiter *waiter = &waiters[enlisted];
         *waiter = (struct waiter){.task = task,
+                                  .side = side,
                                   .fd = polls[enlisted].fd,
                                   .events = (unsigned short)polls[enlisted].events};
         if (waiter->fd >= 0)
@@ -224,6 +321,7 @@ int gs_wait_for_descriptors(struct task *task, const struct pollfd *polls, unsig
                             uint64_t deadline_ns)
 {
     struct waiter on_stack[WAITERS_ON_STACK], *waiters = on_stack;
+    on_stack[0].side = POLLING;
     if (count > WAITERS_ON_STACK)
         waiters = calloc(count, sizeof *waiters);
     if (!waiters)
@@ -237,7 +335,7 @@ int gs_wait_for_descriptors(struct task *task, const struct pollfd *polls, unsig
 int gs_wait_for_descriptor(struct task *task, int fd, unsigned events, uint64_t deadline_ns)
 {
     const struct pollfd poll = {.fd = fd, .events = (short)events};
-    struct waiter waiter;
+    struct waiter waiter = {.side = events & POLLIN ? READING : WRITING};
     return wait_enlisted(task, &waiter, &poll, 1, deadline_ns);
 }
 

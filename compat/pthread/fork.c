@@ -1,6 +1,7 @@
 /* New processes. A forked child has one thread, the caller's, and no runtime: it is a plain process
  * until it creates a thread itself. A child that shares the memory until it executes a program
  * (posix_spawn) has a stack of its own, and is left alone. */
+#include "compat/pthread/credentials.h"
 #include "compat/pthread/dump.h"
 #include "compat/pthread/environment.h"
 #include "compat/pthread/memory.h"
@@ -30,12 +31,13 @@ static long fork_process(void *argument)
 
 void gs_run_deactivate(struct task *task)
 {
-    gs_run.is_active = false;
+    gs_run.is_active = gs_run.has_begun = false;
     gs_run.main_task = NULL;
     gs_receiver_start(0);
     gs_kernel_threads_forget();
     gs_pool_forget();
     gs_timers_forget();
+    gs_credentials_forget();
     gs_futexes_forget();
     gs_descriptors_forget();
     gs_signals_forget(task);

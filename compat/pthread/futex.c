@@ -6,13 +6,15 @@
  * A futex that may be shared with other processes (without FUTEX_PRIVATE_FLAG) is the kernel's,
  * and is waited for in the pool; but the C library waits in this way for the end of threads, too,
  * which are ours. A wake-up is for both, also one of a private futex: the runtime's kernel threads
- * take locks of the C library when they create others, and wait for them in the kernel.
+ * take locks of the C library when they create others, and wait for them in the kernel. What they
+ * release wakes nobody here: see gs_futexes_look_again.
  *
  * The end of a task clears its word, and then looks whether any wait is in the kernel. Such a wait
  * is counted before the kernel compares the word (both sequentially consistent), so that one of the
  * two sees the other. */
 #include "compat/pthread/calls.h"
 #include "compat/pthread/task.h"
+#include "src/base/chaos.h"
 
 #include <errno.h>
 #include <gossamer/clock.h>
@@ -28,7 +30,7 @@
 
 struct bucket {
     _Alignas(64) struct gs_run_lock lock;
-    bool is_initialized;
+    atomic_bool is_initialized;
     struct gs_list waiters;
 };
 static struct bucket buckets[BUCKETS];
@@ -38,6 +40,7 @@ struct waiter {
     struct gs_list link;
     struct task *task;
     const uint32_t *address;
+    uint32_t value; /* with which the word was compared; 0: it was not */
     uint32_t bits;
     bool is_queued;  /* guarded by the lock of the bucket of `address`, which a requeue changes */
     bool wants_lock; /* FUTEX_LOCK_PI: it is woken with the lock */
@@ -53,9 +56,9 @@ static struct bucket *lock_bucket(const uint32_t *address)
 {
     struct bucket *bucket = bucket_of(address);
     gs_run_acquire(&bucket->lock);
-    if (!bucket->is_initialized) {
+    if (!atomic_load_explicit(&bucket->is_initialized, memory_order_relaxed)) {
         gs_list_init(&bucket->waiters);
-        bucket->is_initialized = true;
+        atomic_store(&bucket->is_initialized, true);
     }
     return bucket;
 }
@@ -106,10 +109,33 @@ static unsigned wake_locked(struct bucket *bucket, const uint32_t *address, unsi
 
 unsigned gs_futex_wake(const uint32_t *address, unsigned count, uint32_t bits)
 {
+    gs_chaos(CHAOS_WAKE);
     struct bucket *bucket = lock_bucket(address);
     unsigned woken = wake_locked(bucket, address, count, bits);
     gs_run_release(&bucket->lock);
     return woken;
+}
+
+/* A task that waits for a lock of the C library (their word is 2 then) is not woken by a kernel
+ * thread of the runtime that releases it, as that wakes waiters of the kernel. So those tasks look
+ * at their words again. A task that queues itself later compares its word after the release: it
+ * initializes its bucket first (sequentially consistent), or it has taken its lock after this. */
+void gs_futexes_look_again(void)
+{
+    enum { CONTENDED = 2, SET_USER_MIN = -2 }; /* as the C library changes users: -1 and -2 */
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        struct bucket *bucket = &buckets[i];
+        if (!atomic_load(&bucket->is_initialized))
+            continue;
+        gs_run_acquire(&bucket->lock);
+        struct gs_list *link = bucket->waiters.next;
+        for (; link != &bucket->waiters; link = link->next) {
+            struct waiter *waiter = gs_container_of(link, struct waiter, link);
+            if (waiter->value == CONTENDED || waiter->value >= (uint32_t)SET_USER_MIN)
+                gs_task_wake(waiter->task, WAKE_DONE);
+        }
+        gs_run_release(&bucket->lock);
+    }
 }
 
 static long wake(const uint32_t *address, int operation, unsigned count, uint32_t bits)
@@ -150,6 +176,7 @@ static long wait_queued(struct waiter *waiter, struct bucket *bucket, uint64_t d
     gs_list_append(&bucket->waiters, &waiter->link);
     waiter->is_queued = true;
     gs_run_release(&bucket->lock);
+    gs_chaos(CHAOS_PARK);
     int err = gs_task_wait(waiter->task, deadline_ns);
     return withdraw(waiter) ? (err ? err : -EAGAIN) : 0;
 }
@@ -157,7 +184,7 @@ static long wait_queued(struct waiter *waiter, struct bucket *bucket, uint64_t d
 static long wait_for(struct task *task, const uint32_t *address, uint32_t value, uint32_t bits,
                      uint64_t deadline_ns)
 {
-    struct waiter waiter = {.task = task, .address = address, .bits = bits};
+    struct waiter waiter = {.task = task, .address = address, .value = value, .bits = bits};
     gs_task_prepare(task, true);
     struct bucket *bucket = lock_bucket(address);
     if (__atomic_load_n(address, __ATOMIC_SEQ_CST) != value) {

@@ -18,6 +18,7 @@
 
 #include "compat/pthread/calls.h"
 #include "compat/pthread/task.h"
+#include "src/base/chaos.h"
 
 #include <errno.h>
 #include <gossamer/clock.h>
@@ -59,6 +60,7 @@ static long call_kernel(struct task *task, long number, const long *a, unsigned 
     atomic_store(&carrier->call, carrier->calls * STATES + STARTED);
     if (GS_UNLIKELY(atomic_load(&gs_run.is_ticker_asleep)))
         gs_receiver_wake();
+    gs_chaos(CHAOS_CALL);
     long result = gs_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     *ret_state = atomic_exchange(&carrier->call, 0) % STATES;
     *ret_was_kicked = carrier->was_kicked;

@@ -2,12 +2,17 @@
  * uses these and the program's are left alone. A task may wait in the program's malloc with a lock
  * held, and a system call of that must not need the lock again. Blocks are powers of two, from the
  * kernel in pieces of a MiB; free ones are in a list for each size. Blocks from a quarter of a MiB
- * on are mappings of their own. */
+ * on are mappings of their own.
+ *
+ * pthread_getattr_np is here for the same reason: a new worker asks it for its stack, which only
+ * reports need, and the C library's would allocate. */
 #include "compat/pthread/memory.h"
 
 #include "compat/pthread/task.h"
 
+#include <errno.h>
 #include <gossamer/sys.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -132,6 +137,12 @@ void *realloc(void *memory, size_t n)
 void *aligned_alloc(size_t alignment, size_t n)
 {
     return alignment <= HEADER ? malloc(n) : NULL;
+}
+
+int pthread_getattr_np(pthread_t thread, pthread_attr_t *ret_attributes)
+{
+    (void)thread, (void)ret_attributes;
+    return ENOSYS;
 }
 
 void gs_memory_lock(void)

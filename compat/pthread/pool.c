@@ -5,6 +5,7 @@
  * worker makes the call. */
 #include "compat/pthread/calls.h"
 #include "compat/pthread/task.h"
+#include "src/base/chaos.h"
 
 #include <errno.h>
 #include <gossamer/clock.h>
@@ -48,10 +49,14 @@ static void execute(struct job *job, int tid)
 {
     struct task *task = job->task;
     const long *a = job->arguments;
+    gs_chaos(CHAOS_CLAIM);
     atomic_store(&job->tid, tid);
+    gs_chaos(CHAOS_CALL);
     job->result = gs_syscall(job->number, a[0], a[1], a[2], a[3], a[4], a[5]);
     /* The job is gone when the task sees -1. */
+    gs_chaos(CHAOS_PUBLISH);
     atomic_store(&job->tid, -1);
+    gs_chaos(CHAOS_WAKE);
     gs_task_wake(task, WAKE_DONE);
 }
 

@@ -7,6 +7,7 @@
 #include "compat/pthread/dump.h"
 #include "compat/pthread/hand_over.h"
 #include "compat/pthread/task.h"
+#include "src/base/chaos.h"
 
 #include <gossamer/clock.h>
 #include <gossamer/sys.h>
@@ -128,9 +129,8 @@ static void stay_awake(unsigned *idle_ticks)
     *idle_ticks = 0;
 }
 
-/* Sequentially consistent with gs_task_leave: this stores the flag and then looks at the selectors;
- * a task that leaves stores its selector after it has read the flag, so one that read it too early
- * is found here or at the next tick, before which the receiver does not sleep. */
+/* Sequentially consistent with try_leave: this stores the flag, and looks at the selectors at the
+ * next tick, before it sleeps; a task that leaves stores its selector and then reads the flag. */
 static void prepare_sleep(unsigned *idle_ticks)
 {
     if (tick()) {
@@ -156,7 +156,9 @@ _Noreturn void gs_receiver_main(void *unused)
         unsigned number = atomic_load(&requested);
         /* 32: of the C library's timers, whose thread waits for it. */
         gs_signals mask = (gs_blocked_by_all() & ~gs_signals_reserved()) | GS_SIGNAL(32);
+        gs_chaos(CHAOS_PUBLISH);
         acknowledge(number);
+        gs_chaos(CHAOS_CALL);
         /* Who has requested more before that was acknowledged does not kick. */
         if (atomic_load(&requested) != number)
             continue;

@@ -1,5 +1,6 @@
 /* System calls about signals. */
 #include "compat/pthread/calls.h"
+#include "compat/pthread/credentials.h"
 #include "compat/pthread/task.h"
 
 #include <errno.h>
@@ -220,11 +221,11 @@ static long send_code(long pid, unsigned tid, int number, int code)
 
 long gs_call_tgkill(struct task *task, const long *arguments, ucontext_t *context)
 {
-    (void)task, (void)context;
+    (void)context;
     if (arguments[0] <= 0 || (int)arguments[1] <= 0)
         return -EINVAL;
-    if (arguments[0] == own_pid() && (int)arguments[2] == SET_USER)
-        gs_report_refusal("the program changes its user or its groups when it has threads");
+    if (arguments[0] == own_pid() && (int)arguments[2] == GS_SET_USER)
+        return gs_credentials_signal(task, (unsigned)arguments[1]);
     return send_code(arguments[0], (unsigned)arguments[1], (int)arguments[2], SI_TKILL);
 }
 

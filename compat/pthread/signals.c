@@ -9,8 +9,10 @@
  * counts[i] is the number of tasks that block signal i + 1. The C library blocks everything for a
  * moment, and at the end of a thread, which tells nothing of the program's intentions: such a mask
  * is not counted. It contains a signal of the C library's, which programs cannot block. */
+#include "compat/pthread/credentials.h"
 #include "compat/pthread/dump.h"
 #include "compat/pthread/task.h"
+#include "src/base/chaos.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -230,8 +232,9 @@ static long tell_kernel(int number, const struct kernel_action *action)
     if (is_ours(number, action)) {
         ours.handler = (void *)(uintptr_t)gs_run_signal_entry;
         ours.flags = (action->flags & (SA_NOCLDSTOP | SA_NOCLDWAIT)) | SA_SIGINFO |
-                     SA_RESTORER_FLAG | (is_fault ? (action->flags & SA_ONSTACK) | SA_NODEFER : 0) |
-                     (number == KICK || number == SET_USER ? SA_ONSTACK : 0);
+                     (number == GS_SET_USER ? SA_RESTART : 0) | SA_RESTORER_FLAG |
+                     (is_fault ? (action->flags & SA_ONSTACK) | SA_NODEFER : 0) |
+                     (number == KICK || number == GS_SET_USER ? SA_ONSTACK : 0);
         ours.restorer = (void *)(uintptr_t)gs_run_restorer;
         ours.mask = ~(FAULTS | GS_SIGNAL(SIGSYS) | UNBLOCKABLE);
         if (is_fault || number == KICK)
@@ -309,7 +312,9 @@ static void make_pending(struct task *task, int number, const siginfo_t *info, b
     GS_COUNT(signals);
     if (number >= FIRST_QUEUED || !(atomic_load(&task->pending) & signal))
         enqueue(task, number, info, is_for_process);
+    gs_chaos(CHAOS_PUBLISH);
     atomic_fetch_or(&task->pending, signal);
+    gs_chaos(CHAOS_WAKE);
     int tid = atomic_load(&task->running_on);
     if (is_blocked(task, number))
         return;
@@ -481,6 +486,17 @@ void gs_signals_start(struct task *main_task)
     gs_run_acquire(&lock);
     count_mask(main_task, atomic_load(&main_task->mask) & ~INTERNAL);
     gs_run_release(&lock);
+}
+
+void gs_signals_adopt(int number)
+{
+    struct kernel_action *action = &actions[number - 1], now;
+    gs_syscall(SYS_rt_sigaction, number, 0, (long)&now, sizeof now.mask, 0, 0);
+    if (now.handler == (void *)(uintptr_t)gs_on_signal)
+        return;
+    *action = now;
+    if (is_ours(number, action))
+        tell_kernel(number, action);
 }
 
 void gs_signals_forget(struct task *task)

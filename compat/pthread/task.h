@@ -81,6 +81,7 @@ struct task {
     void *thread_pointer;
     bool is_live;
     atomic_bool must_cancel; /* pthread_cancel was called for it: see wrappers.c */
+    bool sets_credentials;   /* for all threads: credentials.c */
     unsigned handled;        /* signal handlers called so far */
     unsigned handled_without_restart;
     char *control; /* memory of its control block */
@@ -90,7 +91,9 @@ struct task {
     bool is_waiting;  /* in gs_task_wait */
     bool is_blocking; /* in a system call that may block its worker */
     uint64_t waits_since_cycles;
-    atomic_bool must_dump; /* dump.c */
+    atomic_bool must_dump;      /* dump.c */
+    unsigned char side_in_hand; /* of fd_in_hand, and 0: of none (descriptors.c) */
+    int fd_in_hand;
     char name[16];
     struct gs_processors *processors; /* on which it may run; NULL: as the process at the start */
     unsigned processors_version;      /* different for each set; 0: NULL */
@@ -124,8 +127,9 @@ struct carrier {
 
 /* The state of the whole library. */
 struct gs_run {
-    bool is_enabled; /* the library is initialized */
-    bool is_active;  /* there are tasks */
+    bool is_enabled;       /* the library is initialized */
+    bool is_active;        /* there are tasks */
+    atomic_bool has_begun; /* the first of them may run */
     unsigned workers;
     bool explains, traces, has_stats, leaves_children, is_unguarded;
     int dump_signal;                 /* 0: none */
@@ -295,6 +299,8 @@ long gs_futex_wait(struct task *task, const uint32_t *address, uint32_t value,
 long gs_futex_wait_after(struct task *task, const void *address, void (*release)(void *),
                          void *argument, uint64_t deadline_ns);
 void gs_futex_wake_at_end(const uint32_t *word); /* which the end of a task has cleared */
+/* A kernel thread of the runtime may have released locks of the C library. */
+void gs_futexes_look_again(void);
 void gs_futexes_forget(void);
 
 /* ---- Descriptors (descriptors.c) ---- */
@@ -308,7 +314,10 @@ struct pollfd;
  * another error if one cannot be watched: the call must be made by the pool then. */
 int gs_wait_for_descriptors(struct task *task, const struct pollfd *polls, unsigned long count,
                             uint64_t deadline_ns);
+/* The same for a call that reads or writes: one such task is woken at a time. It calls
+ * gs_descriptor_hand_on before it waits again or leaves, if it has side_in_hand. */
 int gs_wait_for_descriptor(struct task *task, int fd, unsigned events, uint64_t deadline_ns);
+void gs_descriptor_hand_on(struct task *task);
 /* Whether a poll of the descriptor shall begin with the wait; and what came of one that did not. */
 bool gs_poll_expects_wait(int fd);
 void gs_poll_was_asked(int fd, bool had_to_wait);
@@ -360,11 +369,12 @@ struct kernel_action {
     void *restorer;
     gs_signals mask;
 };
-enum { KICK = 64 };     /* the signal between our kernel threads */
-enum { SET_USER = 33 }; /* by which the C library has each of its threads make the same call */
+enum { KICK = 64 }; /* the signal between our kernel threads */
 #define SA_RESTORER_FLAG 0x04000000u
 
 void gs_signals_start(struct task *main_task);
+/* The C library has set its handler in the kernel meanwhile: no task runs yet. */
+void gs_signals_adopt(int number);
 void gs_signals_forget(struct task *task); /* in a child: the kernel's are the program's again */
 void gs_signals_count(struct task *task, const struct task *parent); /* a new one's mask counts */
 void gs_signals_uncount(struct task *task);

@@ -9,6 +9,7 @@
  *
  * `held_since` of a carrier is set by its task, and cleared by whoever settles it first. */
 #include "compat/pthread/task.h"
+#include "src/base/chaos.h"
 
 #include <gossamer/resumable.h>
 
@@ -45,12 +46,14 @@ static void end(struct carrier *carrier)
     gs_threads_hold_wakeups(false);
     if (!gs_task || atomic_load_explicit(&carrier->held_since, memory_order_relaxed))
         return;
+    gs_chaos(CHAOS_PUBLISH);
     carrier->holds++;
     atomic_store_explicit(&carrier->held_since, __builtin_ia32_rdtsc(), memory_order_relaxed);
 }
 
 void gs_wakeups_unpark(struct gs_thread *thread)
 {
+    gs_chaos(CHAOS_WAKE);
     struct carrier *carrier = gs_run.workers > 1 && gs_threads_worker() ? gs_carrier() : NULL;
     bool holds = carrier && begin(carrier);
     gs_thread_unpark(thread);
@@ -70,7 +73,9 @@ int gs_wakeups_spawn(const struct gs_thread_attributes *attributes, void *argume
 
 void gs_wakeups_settle_slow(struct carrier *carrier, bool waits)
 {
+    gs_chaos(CHAOS_CLAIM);
     uint64_t since = atomic_exchange(&carrier->held_since, 0);
+    gs_chaos(CHAOS_WAKE);
     if (!since)
         return;
     bool is_soon = waits && __builtin_ia32_rdtsc() - since < SOON;
@@ -89,6 +94,7 @@ bool gs_wakeups_tick(struct carrier *carrier, unsigned *seen_holds)
     *seen_holds = carrier->holds;
     if (since && __builtin_ia32_rdtsc() - since >= OVERDUE &&
         atomic_compare_exchange_strong(&carrier->held_since, &since, 0)) {
+        gs_chaos(CHAOS_WAKE);
         atomic_store(&carrier->was_overdue, true);
         gs_threads_wake_idle();
     }

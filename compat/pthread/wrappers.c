@@ -5,6 +5,7 @@
  * A thread in a wrapper can be canceled as the C library does it: pthread_testcancel is called
  * before the wait, and after one that pthread_cancel has ended. */
 #include "compat/pthread/calls.h"
+#include "compat/pthread/credentials.h"
 #include "compat/pthread/environment.h"
 #include "compat/pthread/real.h"
 #include "compat/pthread/task.h"
@@ -14,6 +15,7 @@
 #include <gossamer/sys.h>
 #include <poll.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -45,10 +47,44 @@ const struct gs_real *gs_real(void)
 
 /* ---- Threads ---- */
 
+/* A task may wait for a kernel thread of the runtime, or for what that has locked: it is woken only
+ * here. Before the first task runs none does. */
+static void look_again(void)
+{
+    if (atomic_load(&gs_run.has_begun))
+        gs_futexes_look_again();
+}
+
+/* A thread that changes the user may wait for the start of this one. */
+static void *run_native(void *argument)
+{
+    struct gs_native_thread *thread = argument;
+    gs_native_thread_begins(thread);
+    look_again();
+    return thread->fn(thread->argument);
+}
+
+/* Of the runtime, which may create a worker while tasks run. */
+static int create_native(pthread_t *ret_thread, const pthread_attr_t *attributes,
+                         void *(*fn)(void *), void *argument)
+{
+    struct gs_native_thread *thread = malloc(sizeof *thread);
+    if (!thread)
+        return EAGAIN;
+    *thread = (struct gs_native_thread){.fn = fn, .argument = argument};
+    int err = gs_real()->pthread_create(ret_thread, attributes, run_native, thread);
+    if (err)
+        free(thread);
+    look_again();
+    return err;
+}
+
 EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *),
                           void *argument)
 {
     gs_run_activate();
+    if (GS_UNLIKELY(!gs_task) && gs_run.is_active)
+        return create_native(thread, attributes, fn, argument);
     return gs_real()->pthread_create(thread, attributes, fn, argument);
 }
 

@@ -50,7 +50,7 @@ PUBLIC = {
 ABOVE = {
     "serve": {"http", "options"},
     "load": {"http", "options"},
-    "compat": {"src/base/timer_queue.h"},
+    "compat": {"src/base/chaos.h", "src/base/timer_queue.h"},
     "cli": {"serve/serve.h", "load/load.h", "compiler/cc.h"},
     "compiler": set(),
     "bench": {"http", "options"},

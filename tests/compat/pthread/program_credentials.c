@@ -1,0 +1,101 @@
+/* Users and groups are those of the process: a change holds for all threads, and for each kernel
+ * thread. Without privileges the changes fail in the same way. */
+#include "tests/compat/pthread/program.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <sys/syscall.h>
+
+enum { THREADS = 5, TURNS = 20, USER = 12345, GROUP = 23456, OTHER_GROUP = 34567 };
+
+static atomic_bool must_end;
+
+static void *give_back(void *argument)
+{
+    return argument;
+}
+
+static void *create_threads(void *unused)
+{
+    while (!atomic_load(&must_end))
+        finish(start(give_back, unused));
+    return unused;
+}
+
+static void *wait_for_input(void *ends)
+{
+    char byte;
+    long n = read(((int *)ends)[0], &byte, 1);
+    gid_t groups[8];
+    n = n * 1000 + getgroups(8, groups) * 100L + (getegid() == GROUP ? 10 : 0);
+    return (void *)(n + (geteuid() == USER)); // NOLINT(performance-no-int-to-ptr)
+}
+
+/* How many kernel threads have other ids than this one. */
+static long count_others(void)
+{
+    DIR *directory = opendir("/proc/self/task");
+    long others = 0;
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        char path[300], line[200];
+        unsigned effective;
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
+        FILE *file = fopen(path, "r");
+        while (file && fgets(line, sizeof line, file)) {
+            if (sscanf(line, "Uid: %*u %u", &effective) == 1)
+                others += effective != geteuid();
+            if (sscanf(line, "Gid: %*u %u", &effective) == 1)
+                others += effective != getegid();
+        }
+        if (file)
+            fclose(file);
+    }
+    closedir(directory);
+    return others;
+}
+
+static void change_and_return(void)
+{
+    long failed = 0, other = 0;
+    for (int i = 0; i < TURNS; i++) {
+        failed += setegid(GROUP) != 0;
+        failed += seteuid(USER) != 0;
+        other += count_others();
+        failed += seteuid(getuid()) != 0;
+        failed += setegid(getgid()) != 0;
+        other += count_others();
+    }
+    SHOW(failed);
+    SHOW(other);
+}
+
+int main(void)
+{
+    pthread_t threads[THREADS], creator;
+    gid_t groups[] = {GROUP, OTHER_GROUP};
+    int ends[2];
+    SHOW(pipe(ends));
+    for (int i = 0; i < THREADS; i++)
+        threads[i] = start(wait_for_input, ends);
+    SHOW(setuid(getuid()));
+    SHOW_ERROR(setresgid(getgid(), getgid(), getgid()));
+    creator = start(create_threads, NULL);
+    change_and_return();
+    atomic_store(&must_end, true);
+    finish(creator);
+    /* Privileges are dropped, as by a daemon. */
+    SHOW_ERROR(setgroups(2, groups));
+    SHOW_ERROR(setgid(GROUP));
+    SHOW_ERROR(setuid(USER));
+    SHOW(count_others());
+    SHOW_ERROR(setuid(USER + 1));
+    SHOW_ERROR(open("/etc/shadow", O_RDONLY | O_CLOEXEC));
+    SHOW(write(ends[1], "12345", THREADS));
+    for (int i = 0; i < THREADS; i++)
+        SHOW(finish(threads[i]));
+    return 0;
+}
