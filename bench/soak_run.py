@@ -148,6 +148,8 @@ def main() -> int:
             page = (PAGE.path, PAGE.size)
             running = serving(server, workspace.site, workspace.server_core, page)
             subjects.append(Subject(server, stack.enter_context(running)))
+        if not subjects:
+            sys.exit("soak_run: neither libmicrohttpd-dev nor stunnel4 is installed")
         watch(workspace, subjects, chosen.seconds)
         for subject in subjects:
             evaluate(results, workspace, subject, chosen.seconds)
