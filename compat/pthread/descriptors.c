@@ -108,8 +108,8 @@ static bool is_waited_for(struct entry *entry, enum side side)
     return entry->waiters[side].next != &entry->waiters[side];
 }
 
-/* Exactly for those that poll, as an event that none of them wants would come again and again. Those
- * that read all want input, which there is at the end of a connection, too. */
+/* Exactly for those that poll, as an event that none of them wants would come again and again.
+ * Those that read all want input, which there is at the end of a connection, too. */
 static unsigned wanted_by(struct entry *entry, enum side side)
 {
     if (side != POLLING)
