@@ -1,9 +1,9 @@
 """CPU time of a request to the toys of bench/toys, with a connection for each request.
 
 The toys differ only in their model: `loop` is our event loop, `threads` our user-level threads,
-`st` State Threads and `pth` GNU Pth. They are measured in turn. The client, on a core of its own, needs
-more time for a request than a toy does: so each toy has a sixth of its core, and a busy loop the
-rest. Otherwise a toy would sleep after nearly each request, and that is what would be measured.
+`st` State Threads and `pth` GNU Pth. They are measured in turn. The client, on a core of its own,
+needs more time for a request than a toy does: so each toy has a sixth of its core, and a busy loop
+the rest. Otherwise a toy would sleep after nearly each request, and that is what would be measured.
 State Threads is the package libst-dev, Pth libpth-dev.
 """
 
