@@ -77,7 +77,7 @@ static void *accept_each(void *unused)
     return unused;
 }
 
-/* The thread waits for each of them, after it was told that there are no more. */
+/* The thread waits for each of them, after it has found that there are no more. */
 static void *connect_one_by_one(void *unused)
 {
     listener = listen_anywhere(&address);
