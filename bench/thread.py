@@ -117,13 +117,13 @@ def compare(results: Results, only: str) -> None:
     """Add the ratios that have limits."""
     largest = COUNTS[-1]
     limits = (
-        ("switch", "ours", "context", 1.5),
+        ("switch", "ours", "context", 1.3),
         ("switch", "shared", "ours", 1.1),
         ("condition", "shared", "ours", 1.15),
         ("switch, two workers", "ours", "context", 2.5),
         ("condition", "ours", "st", 1.0),
-        ("condition, two workers", "ours", "st", 1.5),
-        ("spawn and join", "ours", "st", 0.5),
+        ("condition, two workers", "ours", "st", 1.2),
+        ("spawn and join", "ours", "st", 0.4),
         ("mutex, two workers", "ours", "exchange", 1.1),
         ("independent work, two workers", "ours", "one worker", 1 / 1.8),
         *((f"memory of {count}", "ours", "allowed", 1.0) for count in COUNTS),

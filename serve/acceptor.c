@@ -119,9 +119,13 @@ unsigned serve_acceptor_take(struct serve_acceptor *acceptor, unsigned max)
 {
     struct sockaddr_storage storage;
     struct sockaddr *address = acceptor->wants_address ? (struct sockaddr *)&storage : NULL;
-    unsigned taken = 0;
-    for (unsigned tries = 0; tries < max && acquire_slot(acceptor); tries++) {
+    unsigned taken = 0, known = 1;
+    for (unsigned tries = 0; tries < max; tries++) {
         socklen_t length = sizeof storage;
+        if (!known)
+            known = gs_sys_accept_queue(acceptor->io.fd);
+        if (!known-- || !acquire_slot(acceptor))
+            break;
         int fd = gs_sys_accept(acceptor->io.fd, address, address ? &length : NULL,
                                SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {

@@ -1,11 +1,17 @@
-/* Requests that are served by many threads, or by an event-driven server: PROGRAM threads|events
- * COUNT prints nanoseconds per request and switches per request.
+/* Requests that are served by many threads, or by an event-driven server: PROGRAM SERVER COUNT
+ * prints nanoseconds per request and switches per request.
  *
- * Each request reads 8 KB of a cached file into a buffer on a stack: that of its thread, or that of
- * the only thread of the event-driven server, whose contexts have no buffers. COUNT threads (or
- * contexts) serve one after the other: the one that has waited longest gets the next request,
- * serves it, passes on the following one, and waits again. Their order is random, like that of
- * clients, so memory is not accessed in the order of addresses. */
+ * Each request reads 8 KB of a cached file into a buffer. The servers differ in where it is:
+ *
+ *     threads    on the stack of the thread
+ *     contexts   in the context of the event-driven server
+ *     called     on the worker's stack, in a function that the thread calls there
+ *     events     on the stack of the only thread of the event-driven server
+ *
+ * So the first two have COUNT buffers, and the others one. COUNT threads (or contexts) serve one
+ * after the other: the one that has waited longest gets the next request, serves it, passes on the
+ * following one, and waits again. Their order is random, like that of clients, so memory is not
+ * accessed in the order of addresses. */
 #include "bench/threads/measure.h"
 
 #include <gossamer/sync.h>
@@ -76,6 +82,29 @@ static void **new_items(void)
 /* ---- Threads ---- */
 
 static struct gs_semaphore requests, over;
+static gs_thread_fn *serving;
+
+static void *serve_with_buffer(void *argument)
+{
+    _Alignas(64) char piece[PIECE];
+    serve_request(piece);
+    return argument;
+}
+
+/* The same as `serve`, without the buffer. */
+static void *serve_by_call(void *argument)
+{
+    must(!gs_thread_park(GS_NEVER));
+    for (;;) {
+        must(!gs_semaphore_wait(&requests, GS_NEVER));
+        if (is_finished)
+            break;
+        gs_thread_call_on_worker_stack(serve_with_buffer, NULL);
+        gs_semaphore_post(&requests);
+    }
+    gs_semaphore_post(&over);
+    return argument;
+}
 
 static void *serve(void *argument)
 {
@@ -98,7 +127,7 @@ static void *run_threads(void *switches)
     struct gs_threads_stats before, after;
     void **threads = new_items();
     for (long i = 0; i < count; i++)
-        must(!gs_thread_spawn(&small, serve, NULL, (struct gs_thread **)&threads[i]));
+        must(!gs_thread_spawn(&small, serving, NULL, (struct gs_thread **)&threads[i]));
     gs_thread_yield();
     shuffle(threads);
     for (long i = 0; i < count; i++)
@@ -141,18 +170,31 @@ static void on_request(struct context *context, char *piece)
     wait_for_request(context);
 }
 
-static void run_events(void)
+/* A context with a buffer of its own. */
+struct large_context {
+    struct context context;
+    _Alignas(64) char piece[PIECE];
+};
+
+static void on_request_of_large(struct context *context, char *unused)
+{
+    (void)unused;
+    on_request(context, ((struct large_context *)context)->piece);
+}
+
+static void run_events(bool are_large)
 {
     _Alignas(64) char piece[PIECE];
     void **contexts = new_items();
     for (long i = 0; i < count; i++) {
-        contexts[i] = malloc(sizeof(struct context));
+        contexts[i] = are_large ? aligned_alloc(64, sizeof(struct large_context))
+                                : malloc(sizeof(struct context));
         must(contexts[i] != NULL);
     }
     shuffle(contexts);
     for (long i = 0; i < count; i++) {
         struct context *context = contexts[i];
-        context->on_request = on_request;
+        context->on_request = are_large ? on_request_of_large : on_request;
         wait_for_request(context);
     }
     start_over();
@@ -172,10 +214,11 @@ int main(int argc, char **argv)
     const char *kind = argc > 1 ? argv[1] : "";
     count = argc > 2 ? strtol(argv[2], NULL, 10) : 1;
     make_file();
-    if (!strcmp(kind, "threads"))
+    serving = !strcmp(kind, "called") ? serve_by_call : serve;
+    if (!strcmp(kind, "threads") || !strcmp(kind, "called"))
         must(!gs_threads_run(NULL, run_threads, &switches, NULL));
-    else if (!strcmp(kind, "events"))
-        run_events();
+    else if (!strcmp(kind, "events") || !strcmp(kind, "contexts"))
+        run_events(!strcmp(kind, "contexts"));
     else
         return 2;
     printf("%.3f %.3f\n", best_ns, switches);

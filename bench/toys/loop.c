@@ -58,8 +58,13 @@ static void start_connection(struct gs_loop *loop, int fd)
 static void on_connection(struct gs_io *listener, unsigned events)
 {
     int fd = 0;
+    unsigned known = 1; /* the event has announced one */
     (void)events;
     for (unsigned i = 0; fd >= 0 && i < ACCEPTS_MAX; i++) {
+        if (!known)
+            known = gs_sys_accept_queue(listener->fd);
+        if (!known--)
+            break;
         fd = gs_sys_accept(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0)
             start_connection(listener->watcher.loop, fd);

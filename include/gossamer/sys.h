@@ -86,6 +86,12 @@ GS_API int gs_sys_setsockopt(int fd, int level, int option, const void *value, s
 /* As accept4. */
 GS_API int gs_sys_accept(int fd, struct sockaddr *address, socklen_t *length, int flags);
 
+/* The number of connections that can be accepted at once from a listening TCP socket; 1 if the
+ * kernel does not tell, as of sockets of other families. The kernel allocates a socket and a file
+ * before it looks whether there is a connection: so an accept that finds none takes ten times as
+ * long as this. */
+GS_API unsigned gs_sys_accept_queue(int listener);
+
 /* Sends never raise SIGPIPE. */
 GS_API ssize_t gs_sys_recv(int fd, void *bytes, size_t n, int flags);
 GS_API ssize_t gs_sys_send(int fd, const void *bytes, size_t n, int flags);

@@ -7,7 +7,10 @@
 #include <linux/io_uring.h>
 #include <linux/openat2.h>
 #include <linux/time_types.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -136,6 +139,15 @@ int gs_sys_listen(int fd, int backlog)
 int gs_sys_accept(int fd, struct sockaddr *address, socklen_t *length, int flags)
 {
     return (int)CALL(SYS_accept4, fd, address, length, flags);
+}
+
+/* Of a listening socket, tcpi_unacked is the length of the queue. What follows it is not copied. */
+unsigned gs_sys_accept_queue(int listener)
+{
+    struct tcp_info info;
+    socklen_t length = offsetof(struct tcp_info, tcpi_sacked);
+    int err = gs_sys_getsockopt(listener, IPPROTO_TCP, TCP_INFO, &info, &length);
+    return !err && info.tcpi_state == TCP_LISTEN ? info.tcpi_unacked : 1;
 }
 
 int gs_sys_connect(int fd, const struct sockaddr *address, socklen_t length)

@@ -351,6 +351,7 @@ static void forget(struct descriptor *descriptor, int outcome)
     atomic_store(&descriptor->kind, KIND_UNKNOWN);
     atomic_store(&descriptor->is_hung_up, false);
     atomic_store(&descriptor->is_nonblocking, false);
+    atomic_store_explicit(&descriptor->acceptable, 0, memory_order_relaxed);
     wake_all(worker, &descriptor->readers, outcome);
     wake_all(worker, &descriptor->writers, outcome);
     spin_unlock(&descriptor->lock);

@@ -46,6 +46,7 @@ struct descriptor {
     atomic_bool is_nonblocking;
     atomic_bool is_hung_up; /* the end of file does not cause another event */
     atomic_bool is_first_in_use;
+    atomic_uchar acceptable; /* connections of a listener that need not be asked for; a hint */
     struct worker *_Atomic owner;
     struct watch *watch;
     struct gs_wait_queue readers, writers;

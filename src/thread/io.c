@@ -271,6 +271,27 @@ static int wait_for_connection(struct descriptor *descriptor, int fd, uint64_t d
     return wait_until_polled(fd, GS_READ, deadline_ns);
 }
 
+/* An accept that finds no connection is expensive (gs_sys_accept_queue): so one that no event has
+ * announced asks first, and takes as many connections as there are without asking again. Others may
+ * take some of them: then an accept fails, and waits. Returns 0 if the accept is to be tried, or to
+ * wait for an event, or -errno. */
+static int ask_for_connection(struct descriptor *listener, int fd, uint64_t deadline_ns)
+{
+    unsigned known = atomic_load_explicit(&listener->acceptable, memory_order_relaxed);
+    if (deadline_ns && !descriptor_may_be_ready(listener, GS_READ))
+        known = 1;
+    if (!known) {
+        descriptor_clear(listener, GS_READ); /* before asking, as before a system call */
+        known = gs_sys_accept_queue(fd);
+        if (!known)
+            return deadline_ns ? 0 : gs_descriptor_wait(listener, fd, GS_READ, 0);
+        gs_descriptor_set_ready(listener, GS_READ);
+        known = known < TURN_ACCEPTS ? known : TURN_ACCEPTS;
+    }
+    atomic_store_explicit(&listener->acceptable, (unsigned char)(known - 1), memory_order_relaxed);
+    return 0;
+}
+
 int gs_accept(int fd, struct sockaddr *address, socklen_t *length, int flags, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
@@ -286,6 +307,8 @@ int gs_accept(int fd, struct sockaddr *address, socklen_t *length, int flags, ui
         return descriptor_error(fd);
     turn_accept(deadline_ns);
     int new_fd = wait_for_connection(listener, fd, deadline_ns);
+    if (!new_fd)
+        new_fd = ask_for_connection(listener, fd, deadline_ns);
     if (new_fd)
         return new_fd;
     new_fd = (int)run_call(&call, deadline_ns);

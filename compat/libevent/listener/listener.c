@@ -90,8 +90,13 @@ static void on_readable(evutil_socket_t fd, short events, void *argument)
 {
     (void)events;
     struct evconnlistener *lev = argument;
+    unsigned known = 1; /* the event has announced one */
     gs_ev_lock(lev->lock);
-    for (;;) {
+    for (;; known--) {
+        if (!known)
+            known = gs_sys_accept_queue(fd);
+        if (!known)
+            break;
         struct sockaddr_storage address;
         socklen_t length = sizeof address;
         int new_fd = gs_sys_accept(fd, (struct sockaddr *)&address, &length, lev->accept_flags);
