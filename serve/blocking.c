@@ -159,23 +159,23 @@ static bool receive_by(struct serve_blocking *blocking, uint64_t deadline_ns)
     return true;
 }
 
-/* Most answers are in memory and fit into the socket; the loop sends what does not. */
-static void send_at_once(struct serve_blocking *blocking)
+/* Most answers are in memory and fit into the socket, which never blocks; the loop sends what does
+ * not. */
+static void send_at_once(struct serve_blocking *blocking, uint64_t now_ns)
 {
-    struct serve_output output;
-    serve_connection_output(&blocking->base, &output);
-    send_by(blocking, &output, 0);
+    ssize_t n = serve_connection_send(&blocking->base, now_ns);
+    blocking->send_nomem = serve_is_nomem(n);
 }
 
 ssize_t serve_blocking_answer(void *data, const void *bytes, size_t n)
 {
     struct serve_blocking *blocking = data;
     struct serve_connection *base = &blocking->base;
-    serve_connection_received(base, bytes, (ssize_t)n, blocking->calls->now());
+    uint64_t now_ns = blocking->calls->now();
+    serve_connection_received(base, bytes, (ssize_t)n, now_ns);
     blocking->has_received |= n > 0;
-    if (gs_http_conn_wants(&base->http) & GS_HTTP_WRITE && !blocking->calls->sends_by_completion &&
-        !serve_connection_sends_file(base))
-        send_at_once(blocking);
+    if (gs_http_conn_wants(&base->http) & GS_HTTP_WRITE && !serve_connection_sends_file(base))
+        send_at_once(blocking, now_ns);
     return 0;
 }
 

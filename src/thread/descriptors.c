@@ -313,8 +313,9 @@ static int check_again(struct descriptor *descriptor, struct gs_thread *self, un
     return err ? err : 1;
 }
 
-int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction,
-                       uint64_t deadline_ns)
+/* gs_descriptor_wait in every case. */
+static __attribute__((noinline)) int wait_in_any_case(struct descriptor *descriptor, int fd,
+                                                      unsigned direction, uint64_t deadline_ns)
 {
     const struct wait wait = wait_of(fd, direction, deadline_ns);
     struct gs_wait_queue *queue = descriptor_queue(descriptor, direction);
@@ -337,6 +338,27 @@ int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction
     waiters_remove(queue, &self->waiter);
     spin_unlock(&descriptor->lock);
     return outcome;
+}
+
+/* The usual case calls nothing but the switch: there is one worker, its loop watches the descriptor
+ * already, and a timer that expires early enough is active. */
+int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction,
+                       uint64_t deadline_ns)
+{
+    if (!worker_is_in_register() || UNLIKELY(gs_runtime.is_multi))
+        return wait_in_any_case(descriptor, fd, direction, deadline_ns);
+    struct worker *worker = worker_from_register();
+    struct gs_thread *self = worker->current;
+    if (UNLIKELY(worker->policy_queue) ||
+        UNLIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed) != worker) ||
+        UNLIKELY(descriptor_may_be_ready(descriptor, direction)) ||
+        UNLIKELY(thread_must_cancel(self)) || UNLIKELY(deadline_ns < self->timer_ns))
+        return wait_in_any_case(descriptor, fd, direction, deadline_ns);
+    CHECKED_WATCHED(descriptor, fd);
+    const struct wait wait = wait_of(fd, direction, deadline_ns);
+    waiters_append(descriptor_queue(descriptor, direction), &self->waiter);
+    wait_begin_as(CLAIM_WAITING, worker, self, &wait);
+    return dispatch_waiting(worker, self);
 }
 
 /* ---- Closing a descriptor ---- */
