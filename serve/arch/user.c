@@ -19,8 +19,8 @@
  * The loop is in serve/blocking.c, its calls in serve/blocking_user.c. gs_recv_with handles what
  * was received on the worker's stack, so the stack of a connection that waits contains little, and
  * nobody else uses it: it is given back when the wait is long. Where threads wait by completions
- * (io_uring), the kernel receives while the thread waits, and a connection stays with its worker.
- */
+ * (io_uring), the kernel receives while the thread waits, the loop sends all answers, and a
+ * connection stays with its worker. */
 #include "serve/accept_thread.h"
 #include "serve/arch/arch.h"
 #include "serve/blocking.h"
@@ -82,8 +82,9 @@ __attribute__((noinline)) static void connection_init(struct user_connection *co
     const struct serve_accepted accepted = connection->accepted;
     struct user_server *user = connection->shard->user;
     connection->thread = gs_thread_self();
-    serve_blocking_init(&connection->blocking, &serve_user_calls, &connection->shard->base,
-                        &accepted);
+    serve_blocking_init(&connection->blocking,
+                        user->has_ring ? &serve_user_ring_calls : &serve_user_calls,
+                        &connection->shard->base, &accepted);
     connection->blocking.drain_until_ns = &user->drain_until_ns;
     pthread_mutex_lock(&connection->shard->connections_lock);
     gs_list_append(&connection->shard->connections, &connection->link);

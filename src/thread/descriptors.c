@@ -120,7 +120,8 @@ void gs_descriptor_notify(struct worker *worker, struct descriptor *descriptor, 
     }
     if (err || events & GS_WRITE) {
         descriptor_set(descriptor, GS_WRITE);
-        wake_all(worker, &descriptor->writers, err);
+        if (UNLIKELY(descriptor->writers.first != NULL))
+            wake_all(worker, &descriptor->writers, err);
     }
 }
 
