@@ -94,7 +94,7 @@ static void unwatch(struct descriptor *descriptor, bool is_closed)
 /* Wake all waiters with the outcome. The caller holds the lock of the entry, which a thread that
  * runs at once cannot free: entries live as long as the run. worker: the caller, or NULL if it is
  * no worker. */
-static void wake_all(struct worker *worker, struct gs_wait_queue *queue, int outcome)
+ALWAYS_INLINE void wake_all(struct worker *worker, struct gs_wait_queue *queue, int outcome)
 {
     struct gs_waiter *waiter;
     while ((waiter = queue->first)) {
@@ -109,7 +109,8 @@ static void wake_all(struct worker *worker, struct gs_wait_queue *queue, int out
     }
 }
 
-void gs_descriptor_notify(struct worker *worker, struct descriptor *descriptor, unsigned events,
+/* gs_descriptor_notify, inline. */
+ALWAYS_INLINE void notify(struct worker *worker, struct descriptor *descriptor, unsigned events,
                           int err)
 {
     if (events & GS_HANGUP)
@@ -123,6 +124,12 @@ void gs_descriptor_notify(struct worker *worker, struct descriptor *descriptor, 
         if (UNLIKELY(descriptor->writers.first != NULL))
             wake_all(worker, &descriptor->writers, err);
     }
+}
+
+void gs_descriptor_notify(struct worker *worker, struct descriptor *descriptor, unsigned events,
+                          int err)
+{
+    notify(worker, descriptor, events, err);
 }
 
 /* (tests/model/descriptor.pml) Called without the lock, after the bit was set; a thread that begins
@@ -156,7 +163,7 @@ static void deliver_event(struct worker *worker, const struct watch *watch, unsi
                descriptor->watch == watch)) {
         if (err)
             unwatch(descriptor, false);
-        gs_descriptor_notify(worker, descriptor, events, err);
+        notify(worker, descriptor, events, err);
     }
     spin_unlock(&descriptor->lock);
 }
