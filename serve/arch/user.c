@@ -301,6 +301,6 @@ const struct serve_arch serve_arch_user = {
     .has_priority = true,
     .gives_back = true,
     .poller_reason =
-        "io_uring was ahead with some numbers of connections only, and binds them to a worker",
+        "io_uring took as much processor time within the error, and binds connections to a worker",
     .run = run,
 };
