@@ -21,8 +21,8 @@
 #define WORKERS_MAX 1024
 #define NOT_GIVEN UINT64_MAX
 
-/* Longer than ten thousand busy connections take for a round: 80 to 100 ms. A connection whose stack
- * comes back for each request costs a seventh more. */
+/* Longer than ten thousand busy connections take for a round: 80 to 100 ms. A connection whose
+ * stack comes back for each request costs a seventh more. */
 #define GIVE_BACK_NS (500 * GS_MILLISECOND)
 
 /* So long no connection waits. */
