@@ -1,10 +1,13 @@
 /* The baseline of the web server: the minimum of system calls that a server needs on this kernel.
  *
  *     baseline keep BODY TOTAL     epoll_wait, recv, send; connections stay open
+ *     baseline ring BODY TOTAL     the same by io_uring, without a system call for each
  *     baseline close BODY TOTAL    accept with TCP_DEFER_ACCEPT, recv, send, close; without epoll
  *
  * Requests are not parsed. The response to each receive is fixed, and has TOTAL bytes, with a body
  * of BODY bytes. */
+#include "bench/baseline_ring.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -94,12 +97,17 @@ static void accept_all(int listener, int epoll_fd, bool keep)
 int main(int argc, char **argv)
 {
     static struct epoll_event events[EVENTS_MAX];
-    if (argc != 4 || (strcmp(argv[1], "keep") && strcmp(argv[1], "close")))
-        fail("usage: baseline keep|close BODY TOTAL");
-    bool keep = !strcmp(argv[1], "keep");
+    if (argc != 4 ||
+        (strcmp(argv[1], "keep") && strcmp(argv[1], "ring") && strcmp(argv[1], "close")))
+        fail("usage: baseline keep|ring|close BODY TOTAL");
+    bool keep = strcmp(argv[1], "close");
     build_response(strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10));
-    int epoll_fd = gs_sys_epoll_create(0);
     int listener = listen_anywhere(!keep);
+    if (!strcmp(argv[1], "ring")) {
+        respond_by_ring(listener, response, response_length);
+        fail("io_uring failed");
+    }
+    int epoll_fd = gs_sys_epoll_create(0);
     add(epoll_fd, listener);
     for (;;) {
         int count = gs_sys_epoll_wait(epoll_fd, events, EVENTS_MAX, UINT64_MAX);

@@ -47,8 +47,8 @@ IDLE_CONNECTIONS = 10_000
 IDLE = f"{IDLE_CONNECTIONS} idle connections"
 OURS, THREADS = "event", "user"
 OPENING = f"{IDLE_CONNECTIONS} connections opened sequentially"
-RING = "event-io_uring"
-BASELINE = "baseline"
+RING, THREADS_RING = "event-io_uring", "user-io_uring"
+BASELINE, BASELINE_RING = "baseline", "baseline-io_uring"
 APP, GO_APP, H2O_APP = "app", "go-app", "h2o-app"
 """Handlers that respond from memory: of gs_http_serve, of Go's net/http, and of libh2o."""
 
@@ -68,13 +68,14 @@ def response_length(server: Server, site: Site, size: int, core: int) -> int:
 
 
 def baseline_server(kind: str, size: int, total: int) -> Server:
-    """Return the baseline server, with responses of this length."""
+    """Return the baseline server, with responses of this length; kind: keep, ring or close."""
     program = paths.program().parent / "bench/servers/baseline"
 
     def configure(_site: Site) -> Launch:
         return Launch((str(program), kind, str(size), str(total)))
 
-    return Server(BASELINE, False, "baseline", "this checkout", configure)
+    name = BASELINE_RING if kind == "ring" else BASELINE
+    return Server(name, False, "baseline", "this checkout", configure)
 
 
 def applications(size: int) -> list[Server]:
@@ -112,18 +113,23 @@ def check_application(server: Server, workspace: Workspace, size: int) -> None:
 
 
 def ring_servers(results: Results, program: Path) -> list[Server]:
-    """Return our event architecture over io_uring, if the kernel permits it."""
+    """Return our architectures event and user over io_uring, if the kernel permits it."""
     disabled = Path("/proc/sys/kernel/io_uring_disabled")
     version = tuple(int(number) for number in os.uname().release.split(".")[:2])
     if version < (6, 1) or (disabled.exists() and disabled.read_text().strip() != "0"):
-        results.skip("all", RING, "io_uring is not available")
+        for name in (RING, THREADS_RING, BASELINE_RING):
+            results.skip("all", name, "io_uring is not available")
         return []
 
-    def configure(site: Site) -> Launch:
-        options = ("--arch", OURS, "--poller", "io_uring", "--workers", "1")
-        return Launch((str(program), "serve", *options, "--listen", "127.0.0.1:0", str(site.root)))
+    def configure(arch: str) -> Callable[[Site], Launch]:
+        options = ("--arch", arch, "--poller", "io_uring", "--workers", "1")
+        command = (str(program), "serve", *options, "--listen", "127.0.0.1:0")
+        return lambda site: Launch((*command, str(site.root)))
 
-    return [Server(RING, True, "event over io_uring", "this checkout", configure)]
+    return [
+        Server(RING, True, "event over io_uring", "this checkout", configure(OURS)),
+        Server(THREADS_RING, True, "user over io_uring", "this checkout", configure(THREADS)),
+    ]
 
 
 def measure_points(results: Results, workspace: Workspace, servers: list[Server]) -> None:
@@ -143,10 +149,10 @@ def measure_points(results: Results, workspace: Workspace, servers: list[Server]
             check_application(server, workspace, size)
     for number in range(settings.rounds):
         for point in points:
-            baseline = baseline_server(
-                "keep" if point.is_keep_alive else "close", point.size, lengths[point.size]
-            )
-            subjects = [*servers, baseline, *applications(point.size)]
+            has_ring = RING in {server.name for server in servers}
+            kinds = ("keep", "ring")[: 1 + has_ring] if point.is_keep_alive else ("close",)
+            baselines = [baseline_server(kind, point.size, lengths[point.size]) for kind in kinds]
+            subjects = [*servers, *baselines, *applications(point.size)]
             random.shuffle(subjects)
             step = Step(0, number, point, "")
             for server in subjects:
@@ -281,7 +287,10 @@ def set_limits(results: Results, chosen: str) -> None:
             results.limit(p99, OURS, PEERS, 1.0)
         if small:
             results.limit(cpu, RING, (OURS,), 1.0)
-            results.limit(cpu, THREADS, (OURS,), 1.1 if point.connections == 10_000 else 1.05)
+            if point.connections >= 128:
+                results.limit(cpu, RING, (BASELINE,), 0.92)
+            results.limit(cpu, THREADS_RING, (RING,), 1.05)
+            results.limit(cpu, THREADS, (OURS,), 1.05 if point.connections == 10_000 else 1.02)
     if chosen in "idle":
         results.limit(IDLE, THREADS, ("5 KiB",), 1.0)
         results.limit(OPENING, THREADS, (OURS,), 1.2)

@@ -6,15 +6,18 @@
 /* Steps without a wait after which a connection lets others run. */
 #define STEPS_MAX 16
 
-/* What is called occasionally has a frame of its own, so that a user-level thread that waits for
- * its next request has little on its stack. */
+/* A user-level thread that waits for its next request should have little on its stack, which has
+ * left the cache when the thread goes on: what each request needs is a part of the loop's frame,
+ * and what is called occasionally has a frame of its own. */
 #define OWN_FRAME __attribute__((noinline))
+#define LOOPS_FRAME inline __attribute__((always_inline))
 
 static void drain(struct serve_blocking *blocking);
 static void load(struct serve_blocking *blocking);
 static bool pause_for_memory(struct serve_blocking *blocking);
 static bool send_output(struct serve_blocking *blocking, unsigned wants);
-static bool receive_by(struct serve_blocking *blocking, uint64_t deadline_ns);
+static LOOPS_FRAME bool step(struct serve_blocking *blocking);
+static LOOPS_FRAME bool receive_by(struct serve_blocking *blocking, uint64_t deadline_ns);
 static bool lingered_too_long(const struct serve_blocking *blocking);
 static uint64_t deadline_of(const struct serve_blocking *blocking);
 static uint64_t drain_until(const struct serve_blocking *blocking);
@@ -35,13 +38,13 @@ void serve_blocking_run(struct serve_blocking *blocking)
 {
     uint64_t last_ns = 0;
     for (unsigned steps = 1; !serve_blocking_is_over(blocking); steps++) {
-        serve_blocking_step(blocking);
+        step(blocking);
         if (steps % STEPS_MAX == 0)
             yield_if_it_never_waited(blocking, &last_ns);
     }
 }
 
-bool serve_blocking_step(struct serve_blocking *blocking)
+static LOOPS_FRAME bool step(struct serve_blocking *blocking)
 {
     unsigned wants = gs_http_conn_wants(&blocking->base.http);
     if (drain_until(blocking) != GS_NEVER && !blocking->is_draining)
@@ -59,6 +62,11 @@ bool serve_blocking_step(struct serve_blocking *blocking)
     else
         return receive_by(blocking, deadline_of(blocking));
     return true;
+}
+
+bool serve_blocking_step(struct serve_blocking *blocking)
+{
+    return step(blocking);
 }
 
 /* ---- Draining, and files ---- */
@@ -147,7 +155,7 @@ static OWN_FRAME bool pause_for_memory(struct serve_blocking *blocking)
 /* ---- Receiving and answering ---- */
 
 /* Returns false if the deadline is 0 and nothing has arrived. */
-static bool receive_by(struct serve_blocking *blocking, uint64_t deadline_ns)
+static LOOPS_FRAME bool receive_by(struct serve_blocking *blocking, uint64_t deadline_ns)
 {
     serve_blocking_set_waits(blocking, serve_connection_waits(&blocking->base));
     ssize_t n = blocking->calls->receive_and_answer(blocking, deadline_ns);
@@ -159,23 +167,24 @@ static bool receive_by(struct serve_blocking *blocking, uint64_t deadline_ns)
     return true;
 }
 
-/* Most answers are in memory and fit into the socket; the loop sends what does not. */
-static void send_at_once(struct serve_blocking *blocking)
+/* Most answers are in memory and fit into the socket, which never blocks; the loop sends what does
+ * not. */
+static void send_at_once(struct serve_blocking *blocking, uint64_t now_ns)
 {
-    struct serve_output output;
-    serve_connection_output(&blocking->base, &output);
-    send_by(blocking, &output, 0);
+    ssize_t n = serve_connection_send(&blocking->base, now_ns);
+    blocking->send_nomem = serve_is_nomem(n);
 }
 
 ssize_t serve_blocking_answer(void *data, const void *bytes, size_t n)
 {
     struct serve_blocking *blocking = data;
     struct serve_connection *base = &blocking->base;
-    serve_connection_received(base, bytes, (ssize_t)n, blocking->calls->now());
+    uint64_t now_ns = blocking->calls->now();
+    serve_connection_received(base, bytes, (ssize_t)n, now_ns);
     blocking->has_received |= n > 0;
     if (gs_http_conn_wants(&base->http) & GS_HTTP_WRITE && !blocking->calls->sends_by_completion &&
         !serve_connection_sends_file(base))
-        send_at_once(blocking);
+        send_at_once(blocking, now_ns);
     return 0;
 }
 

@@ -172,10 +172,8 @@ static void judge_pace(struct serve_connection *connection, const struct serve_o
         bound_unsent(connection, SERVE_UNSENT_MAX, PROVEN);
 }
 
-void serve_connection_sent(struct serve_connection *connection, const struct serve_output *output,
-                           ssize_t n, uint64_t now_ns)
+static void note_sent(struct serve_connection *connection, ssize_t n, uint64_t now_ns)
 {
-    judge_pace(connection, output, n);
     if (!connection->has_answered) {
         connection->has_answered = true;
         serve_descriptors_answered();
@@ -188,6 +186,13 @@ void serve_connection_sent(struct serve_connection *connection, const struct ser
         /* The peer has closed; or the file is shorter than announced. */
         gs_http_conn_abort(&connection->http);
     }
+}
+
+void serve_connection_sent(struct serve_connection *connection, const struct serve_output *output,
+                           ssize_t n, uint64_t now_ns)
+{
+    judge_pace(connection, output, n);
+    note_sent(connection, n, now_ns);
 }
 
 static ssize_t send_once(int fd, struct serve_output *output)
@@ -209,12 +214,32 @@ ssize_t serve_output_send(struct serve_output *output, int fd)
     return n;
 }
 
-ssize_t serve_connection_send(struct serve_connection *connection, uint64_t now_ns)
+/* The usual answer is one piece of memory, for which nothing need be copied. */
+static ssize_t send_piece(struct serve_connection *connection, const struct gs_http_piece *piece,
+                          uint64_t now_ns)
+{
+    ssize_t n;
+    do
+        n = gs_sys_send(connection->fd, piece->bytes, (size_t)piece->n, 0);
+    while (n == -EINTR);
+    note_sent(connection, n, now_ns);
+    return n;
+}
+
+static ssize_t send_output(struct serve_connection *connection, uint64_t now_ns)
 {
     struct serve_output output;
     serve_connection_output(connection, &output);
     ssize_t n = serve_output_send(&output, connection->fd);
     serve_connection_sent(connection, &output, n, now_ns);
+    return n;
+}
+
+ssize_t serve_connection_send(struct serve_connection *connection, uint64_t now_ns)
+{
+    struct gs_http_piece pieces[2];
+    bool is_one = gs_http_conn_output(&connection->http, pieces, 2) == 1 && pieces[0].bytes;
+    ssize_t n = is_one ? send_piece(connection, pieces, now_ns) : send_output(connection, now_ns);
     return n > 0 || n == -EAGAIN || serve_is_nomem(n) ? n : 0;
 }
 

@@ -260,7 +260,7 @@ const struct serve_arch serve_arch_event = {
     .min_workers = 1,
     .is_io_uring_ahead = true,
     .poller_reason =
-        "0.84 to 0.99 of epoll's processor time with 16 to 10,000 connections, for 126 "
+        "0.86 to 0.98 of epoll's processor time with 16 to 10,000 connections, for 126 "
         "bytes more of each that is idle",
     .run = run,
 };

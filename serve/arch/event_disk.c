@@ -124,17 +124,27 @@ bool event_load(struct event_worker *worker, struct event_connection *connection
 
 static bool may_wait_for_disk(struct event_worker *worker, const struct serve_output *output)
 {
-    return output->is_file && !gs_page_cache_has(&worker->page_cache, output->fd, output->offset,
-                                                 output->n, gs_loop_now(worker->loop));
+    return !gs_page_cache_has(&worker->page_cache, output->fd, output->offset, output->n,
+                              gs_loop_now(worker->loop));
 }
 
-bool event_send(struct event_worker *worker, struct event_connection *connection)
+static bool send_file(struct event_worker *worker, struct event_connection *connection)
 {
     struct serve_output output;
     serve_connection_output(&connection->base, &output);
     if (may_wait_for_disk(worker, &output) && hand_over(connection, NULL, &output))
         return false;
     note_sent(worker, connection, &output, serve_output_send(&output, connection->base.fd));
+    return true;
+}
+
+bool event_send(struct event_worker *worker, struct event_connection *connection)
+{
+    if (serve_connection_sends_file(&connection->base))
+        return send_file(worker, connection);
+    ssize_t n = serve_connection_send(&connection->base, gs_loop_now(worker->loop));
+    connection->send_nomem = serve_is_nomem(n);
+    worker->transport->sent(connection, n);
     return true;
 }
 

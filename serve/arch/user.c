@@ -300,7 +300,6 @@ const struct serve_arch serve_arch_user = {
     .min_workers = 1,
     .has_priority = true,
     .gives_back = true,
-    .poller_reason =
-        "io_uring was ahead with some numbers of connections only, and binds them to a worker",
+    .poller_reason = "io_uring took as much processor time, and binds connections to a worker",
     .run = run,
 };

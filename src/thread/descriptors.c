@@ -94,7 +94,7 @@ static void unwatch(struct descriptor *descriptor, bool is_closed)
 /* Wake all waiters with the outcome. The caller holds the lock of the entry, which a thread that
  * runs at once cannot free: entries live as long as the run. worker: the caller, or NULL if it is
  * no worker. */
-static void wake_all(struct worker *worker, struct gs_wait_queue *queue, int outcome)
+ALWAYS_INLINE void wake_all(struct worker *worker, struct gs_wait_queue *queue, int outcome)
 {
     struct gs_waiter *waiter;
     while ((waiter = queue->first)) {
@@ -109,7 +109,8 @@ static void wake_all(struct worker *worker, struct gs_wait_queue *queue, int out
     }
 }
 
-void gs_descriptor_notify(struct worker *worker, struct descriptor *descriptor, unsigned events,
+/* gs_descriptor_notify, inline. */
+ALWAYS_INLINE void notify(struct worker *worker, struct descriptor *descriptor, unsigned events,
                           int err)
 {
     if (events & GS_HANGUP)
@@ -120,8 +121,15 @@ void gs_descriptor_notify(struct worker *worker, struct descriptor *descriptor, 
     }
     if (err || events & GS_WRITE) {
         descriptor_set(descriptor, GS_WRITE);
-        wake_all(worker, &descriptor->writers, err);
+        if (UNLIKELY(descriptor->writers.first != NULL))
+            wake_all(worker, &descriptor->writers, err);
     }
+}
+
+void gs_descriptor_notify(struct worker *worker, struct descriptor *descriptor, unsigned events,
+                          int err)
+{
+    notify(worker, descriptor, events, err);
 }
 
 /* (tests/model/descriptor.pml) Called without the lock, after the bit was set; a thread that begins
@@ -155,7 +163,7 @@ static void deliver_event(struct worker *worker, const struct watch *watch, unsi
                descriptor->watch == watch)) {
         if (err)
             unwatch(descriptor, false);
-        gs_descriptor_notify(worker, descriptor, events, err);
+        notify(worker, descriptor, events, err);
     }
     spin_unlock(&descriptor->lock);
 }
@@ -313,8 +321,9 @@ static int check_again(struct descriptor *descriptor, struct gs_thread *self, un
     return err ? err : 1;
 }
 
-int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction,
-                       uint64_t deadline_ns)
+/* gs_descriptor_wait in every case. */
+static __attribute__((noinline)) int wait_in_any_case(struct descriptor *descriptor, int fd,
+                                                      unsigned direction, uint64_t deadline_ns)
 {
     const struct wait wait = wait_of(fd, direction, deadline_ns);
     struct gs_wait_queue *queue = descriptor_queue(descriptor, direction);
@@ -337,6 +346,27 @@ int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction
     waiters_remove(queue, &self->waiter);
     spin_unlock(&descriptor->lock);
     return outcome;
+}
+
+/* The usual case calls nothing but the switch: there is one worker, its loop watches the descriptor
+ * already, and a timer that expires early enough is active. */
+int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction,
+                       uint64_t deadline_ns)
+{
+    if (!worker_is_in_register() || UNLIKELY(gs_runtime.is_multi))
+        return wait_in_any_case(descriptor, fd, direction, deadline_ns);
+    struct worker *worker = worker_from_register();
+    struct gs_thread *self = worker->current;
+    if (UNLIKELY(worker->policy_queue) ||
+        UNLIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed) != worker) ||
+        UNLIKELY(descriptor_may_be_ready(descriptor, direction)) ||
+        UNLIKELY(thread_must_cancel(self)) || UNLIKELY(deadline_ns < self->timer_ns))
+        return wait_in_any_case(descriptor, fd, direction, deadline_ns);
+    CHECKED_WATCHED(descriptor, fd);
+    const struct wait wait = wait_of(fd, direction, deadline_ns);
+    waiters_append(descriptor_queue(descriptor, direction), &self->waiter);
+    wait_begin_as(CLAIM_WAITING, worker, self, &wait);
+    return dispatch_waiting(worker, self);
 }
 
 /* ---- Closing a descriptor ---- */

@@ -132,6 +132,12 @@ static inline bool descriptor_may_be_ready(struct descriptor *descriptor, unsign
     return atomic_load_explicit(&descriptor->maybe_ready, memory_order_relaxed) & direction;
 }
 
+/* A loop watches it: waits are for readiness. */
+static inline bool descriptor_is_watched(const struct descriptor *descriptor)
+{
+    return atomic_load_explicit(&descriptor->owner, memory_order_relaxed) != NULL;
+}
+
 /* With one worker nobody else changes the bits, and an atomic operation would wait until what the
  * thread has pushed onto its cold stack is in the cache. */
 static inline void descriptor_clear(struct descriptor *descriptor, unsigned direction)

@@ -32,7 +32,8 @@ static ssize_t run_call(const struct io_call *call, uint64_t deadline_ns)
     struct descriptor *descriptor = gs_descriptor(call->fd);
     if (UNLIKELY(!descriptor))
         return descriptor_error(call->fd);
-    bool uses_ring = deadline_ns && gs_socket_ring_can_run(call, descriptor);
+    bool uses_ring = deadline_ns && !descriptor_is_watched(descriptor) &&
+                     gs_socket_ring_can_run(call, descriptor);
     /* With the deadline 0 the call is tried in any case: an event may still be undelivered. A send
      * that the ring can do is left to the ring. */
     bool may_be_ready = !deadline_ns || (descriptor_may_be_ready(descriptor, call->direction) &&

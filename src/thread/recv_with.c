@@ -118,7 +118,8 @@ ssize_t gs_recv_with(int fd, gs_received_fn *fn, void *data, uint64_t deadline_n
             if (receiving.n != -EAGAIN && receiving.n != -EINTR)
                 return receiving.n;
         }
-        if (deadline_ns && gs_socket_ring_can_run(&wanted, receiving.descriptor))
+        if (deadline_ns && !descriptor_is_watched(receiving.descriptor) &&
+            gs_socket_ring_can_run(&wanted, receiving.descriptor))
             return receive_by_ring(&receiving, deadline_ns);
         int err = gs_descriptor_wait(receiving.descriptor, fd, GS_READ, deadline_ns);
         if (err)

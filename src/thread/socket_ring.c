@@ -62,9 +62,7 @@ bool gs_socket_ring_can_run(const struct io_call *call, struct descriptor *descr
 {
     struct gs_thread *self = thread_current();
     return gs_uring_supports_calls(self->worker->loop) && !thread_is_mobile(self) &&
-           !thread_must_cancel(self) &&
-           !atomic_load_explicit(&descriptor->owner, memory_order_relaxed) &&
-           is_supported(call, descriptor);
+           !thread_must_cancel(self) && is_supported(call, descriptor);
 }
 
 static void fill(struct io_uring_sqe *entry, const struct io_call *call)

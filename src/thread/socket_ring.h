@@ -13,7 +13,7 @@
 
 #include <linux/io_uring.h>
 
-/* Whether the calling thread's ring can run the call. */
+/* Whether the calling thread's ring can run the call. No loop watches the descriptor. */
 bool gs_socket_ring_can_run(const struct io_call *call, struct descriptor *descriptor);
 
 /* Run the call by the ring. Returns its result, or why it was canceled; -EINTR: it must be

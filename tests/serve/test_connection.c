@@ -185,6 +185,23 @@ TEST(interrupted_calls_are_taken_up_again)
     stop();
 }
 
+TEST(an_answer_in_one_piece_is_sent_when_what_failed_has_passed)
+{
+    start(5);
+    ask();
+    fail(SYS_sendto, -EAGAIN, 1);
+    CHECK_EQ(serve_connection_send(&connection, NOW_NS), -EAGAIN);
+    fail(SYS_sendto, -ENOBUFS, 1);
+    CHECK_EQ(serve_connection_send(&connection, NOW_NS), -ENOBUFS);
+    CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_WRITE);
+    fail(SYS_sendto, -EINTR, 3);
+    ssize_t n = serve_connection_send(&connection, NOW_NS);
+    CHECK_EQ(fault.times, 0);
+    CHECK_EQ(read(peer, buffer, sizeof buffer), n);
+    CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_READ);
+    stop();
+}
+
 TEST(a_broken_connection_wants_to_be_closed)
 {
     start(5);

@@ -227,7 +227,8 @@ TEST(controllers_are_for_stages)
 TEST(stacks_of_user_level_threads_are_given_back_by_two_options)
 {
     CHECK_EQ(PARSE("/"), 0);
-    CHECK(!options.give_back_ns && !options.give_back_above);
+    CHECK_EQ(options.give_back_ns, 500 * GS_MILLISECOND);
+    CHECK(!options.give_back_above);
     CHECK_EQ(PARSE("--give-back-after=2s", "--give-back-above=1m", "/"), 0);
     CHECK_EQ(options.give_back_ns, 2 * GS_SECOND);
     CHECK_EQ(options.give_back_above, 1 << 20);
