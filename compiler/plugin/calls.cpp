@@ -25,6 +25,8 @@ static const Function *calleeOf(const CallBase &call)
 
 static void setAttributes(Function &function, const Known &known)
 {
+    if (function.getName() == "gs_cc___waiting_loop")
+        return;
     function.removeFnAttr(Attribute::NoReturn);
     function.removeFnAttr(Attribute::WillReturn);
     function.removeFnAttr(Attribute::Memory);
@@ -211,7 +213,7 @@ bool Calls::findWaitingCall(Function &function)
     return false;
 }
 
-static bool isStartRoutine(const CallBase &call, const Use &use)
+bool isStartRoutine(const CallBase &call, const Use &use)
 {
     const Function *callee = calleeOf(call);
     if (!callee || !call.isArgOperand(&use))
@@ -249,9 +251,11 @@ static const char *obstacleIn(const Instruction &instruction)
     return call && call->isMustTailCall() ? "it must end in a tail call" : nullptr;
 }
 
-void Calls::findObstacle(Function &function)
+void Calls::findObstacle(Function &function, bool hasStack)
 {
     const char *obstacle = function.isVarArg() ? "it is variadic" : nullptr;
+    if (hasStack && (function.getName() == ProgramMain || function.getName() == StartOfMain))
+        obstacle = "it is the first thread, which has one";
     // The jumps may be gone, and the labels be left.
     if (any_of(function, [](const BasicBlock &block) { return block.hasAddressTaken(); }))
         obstacle = "it jumps to computed labels";
@@ -260,6 +264,26 @@ void Calls::findObstacle(Function &function)
             obstacle = obstacleIn(instruction);
     if (obstacle)
         obstacles[&function] = obstacle;
+}
+
+// What only functions on stacks call is never called elsewhere.
+void Calls::findUnused()
+{
+    SetVector<const Function *> used;
+    for (const Function *function : order)
+        if (isConverted(*function) &&
+            (!function->hasLocalLinkage() || any_of(function->uses(), takesAddress)))
+            used.insert(function);
+    for (size_t i = 0; i < used.size(); i++)
+        for (const Instruction &instruction : instructions(*used[i])) {
+            const auto *call = dyn_cast<CallBase>(&instruction);
+            const Function *callee = call ? calleeOf(*call) : nullptr;
+            if (callee && isConverted(*callee))
+                used.insert(callee);
+        }
+    for (const Function *function : order)
+        if (!obstacles.count(function) && !used.contains(function))
+            obstacles[function] = "only functions on stacks call it";
 }
 
 void Calls::findPrimitives()
@@ -273,7 +297,7 @@ void Calls::findPrimitives()
     }
 }
 
-void Calls::analyse()
+void Calls::analyse(bool hasStack)
 {
     findPrimitives();
     for (bool hasChanged = true; hasChanged;) {
@@ -286,11 +310,12 @@ void Calls::analyse()
         }
     }
     for (Function *function : order)
-        findObstacle(*function);
+        findObstacle(*function, hasStack);
     const SmallVector<Function *, 0> found(order.begin(), order.end());
     for (Function *function : found)
         if (obstacles.count(function))
             wrap(*function);
+    findUnused();
 }
 
 CallKind Calls::kindOf(const CallBase &call) const
@@ -314,6 +339,15 @@ StringRef Calls::obstacleTo(const Function &function) const
 {
     auto found = obstacles.find(&function);
     return found == obstacles.end() ? "" : found->second;
+}
+
+std::vector<const Function *> Calls::onStacks() const
+{
+    std::vector<const Function *> result;
+    for (const Function *function : order)
+        if (obstacles.count(function) && function->getName() != StartOfMain)
+            result.push_back(function);
+    return result;
 }
 
 StringRef Calls::nameOf(const Function &function)

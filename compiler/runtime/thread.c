@@ -10,10 +10,12 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* Stacks for calls that were not compiled, and for the end of threads: as those of POSIX threads on
  * most systems, or less if there are too many; and for waits of the runtime. */
 #define STACK_SIZE ((size_t)8 << 20)
+#define LARGEST_STACK_SIZE ((size_t)64 << 20)
 #define SMALLER_STACK_SIZE ((size_t)1 << 20)
 #define WAIT_STACK_SIZE ((size_t)256 << 10)
 
@@ -35,14 +37,30 @@ struct extra *gs_cc_extra(struct thread *thread)
 
 /* ---- Waiting ---- */
 
+/* The first thread waits on its stack for other threads, and for nothing from outside: so that the
+ * library finds deadlocks, it does not park. */
+static struct gs_semaphore first_woken;
+static atomic_bool first_waits;
+
+static void wait_for_threads(void)
+{
+    if (!atomic_exchange(&first_waits, true))
+        return; /* the caller looks once more at what it waits for */
+    int result = gs_semaphore_wait(&first_woken, GS_NEVER);
+    (void)result;
+    atomic_store(&first_waits, false);
+}
+
 void gs_cc_wake(struct thread *thread)
 {
     sanitizer_release(thread);
     struct gs_thread *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
-    if (stack)
-        gs_thread_unpark(stack);
-    else
+    if (!stack)
         gs_resumable_wake(&thread->resumable);
+    else if (thread->is_first && atomic_exchange(&first_waits, false))
+        gs_semaphore_post(&first_woken);
+    else
+        gs_thread_unpark(stack);
 }
 
 static void on_timer(struct gs_timer *timer)
@@ -84,8 +102,12 @@ bool gs_cc_wait_until(struct thread *self, uint64_t deadline_ns, bool is_externa
     if (self->stack) {
         int err = errno;
         leave_stack(self);
-        int result = gs_thread_park(deadline_ns);
-        (void)result; /* the caller looks at what it waits for, and at the clock */
+        if (self->is_first && deadline_ns == GS_NEVER && !is_external) {
+            wait_for_threads();
+        } else {
+            int result = gs_thread_park(deadline_ns);
+            (void)result; /* the caller looks at what it waits for, and at the clock */
+        }
         return_to_stack(self);
         errno = err;
         return false;
@@ -104,14 +126,19 @@ bool gs_cc_wait(struct thread *self, bool is_external)
 static int wait_on_stack(struct thread *self, int fd, unsigned direction, uint64_t deadline_ns)
 {
     int err = errno;
-    uint64_t until_ns = gs_cc_signals_slice(self, deadline_ns);
+    int interrupting = gs_cc_signals_descriptor(self);
     leave_stack(self);
-    int result =
-        direction == GS_READ ? gs_wait_readable(fd, until_ns) : gs_wait_writable(fd, until_ns);
+    int result;
+    if (interrupting >= 0) {
+        struct gs_poll polls[] = {{fd, (uint8_t)direction, 0}, {interrupting, GS_READ, 0}};
+        result = gs_poll(polls, 2, deadline_ns);
+        result = result > 0 ? 0 : result ? result : -ETIMEDOUT;
+    } else {
+        result = direction == GS_READ ? gs_wait_readable(fd, deadline_ns)
+                                      : gs_wait_writable(fd, deadline_ns);
+    }
     return_to_stack(self);
     errno = err;
-    if (result == -ETIMEDOUT && until_ns != deadline_ns)
-        return 0;
     return result == -ECANCELED && !must_cancel(self) ? 0 : result;
 }
 
@@ -355,10 +382,14 @@ static void step(struct gs_resumable *resumable)
     struct thread *thread = gs_container_of(resumable, struct thread, resumable);
     if (resumable->fd >= 0)
         gs_resumable_unwatch(resumable);
-    if (thread->stack)
-        return; /* a wake-up that has missed it */
+    if (thread->stack) {
+        gs_thread_unpark(thread->stack); /* the wake-up has missed it */
+        return;
+    }
     state->self = thread;
     state->suspending = 0;
+    state->may_leave = 1;
+    state->steps++;
     state->first = state->last = NULL;
     if (!state->err)
         state->err = &errno;
@@ -368,7 +399,7 @@ static void step(struct gs_resumable *resumable)
     gs_cc_sanitizer_leave(thread);
     if (is_over)
         finish(thread);
-    state->suspending = 0;
+    state->suspending = state->may_leave = 0;
     state->self = NULL;
 }
 
@@ -420,6 +451,15 @@ struct stack_call {
     void *box;
     size_t size;
 };
+
+/* As much as the system gives the first thread of a process, within what the library has. */
+static size_t size_of_first(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur <= STACK_SIZE)
+        return STACK_SIZE;
+    return LARGEST_STACK_SIZE;
+}
 
 static void *run_on_stack(void *argument)
 {
@@ -480,6 +520,11 @@ static void call_on_stack(void (*call)(void *), void *box, size_t size)
 void gs_cc___on_stack(void (*call)(void *), void *box)
 {
     call_on_stack(call, box, STACK_SIZE);
+}
+
+void gs_cc_run_first(void (*call)(void *))
+{
+    call_on_stack(call, NULL, size_of_first());
 }
 
 void gs_cc_wait_on_stack(void (*call)(void *), void *box)

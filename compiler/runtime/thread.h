@@ -196,6 +196,9 @@ struct extra *gs_cc_extra(struct thread *thread);
 /* As gs_cc___on_stack, for a function of the runtime that needs little. */
 void gs_cc_wait_on_stack(void (*call)(void *box), void *box);
 
+/* The same for all that the first thread does. */
+void gs_cc_run_first(void (*call)(void *));
+
 /* Make a call in a kernel thread of the pool (blocking.c). Returns the box of the first call; NULL:
  * the caller must return. */
 void *gs_cc_in_pool(void (*call)(void *box), void *box);
