@@ -1,4 +1,5 @@
 #include "compiler/plugin/sanitizers.h"
+#include "compiler/plugin/errno_address.h"
 #include "compiler/plugin/known.h"
 
 #include <llvm/Analysis/ValueTracking.h>
@@ -16,11 +17,8 @@ namespace cc
 // And errno: the threads of a worker have the same one in turn.
 static bool isStateItself(const Value *object)
 {
-    if (const auto *call = dyn_cast<CallBase>(object)) {
-        const auto *callee = dyn_cast<Function>(call->getCalledOperand()->stripPointerCasts());
-        if (callee && callee->getName() == "__errno_location")
-            return true;
-    }
+    if (isErrnoAddress(*object))
+        return true;
     if (const auto *call = dyn_cast<IntrinsicInst>(object))
         if (call->getIntrinsicID() == Intrinsic::threadlocal_address)
             object = call->getArgOperand(0);

@@ -10,14 +10,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-
-/* Stacks for calls that were not compiled, and for the end of threads: as those of POSIX threads on
- * most systems, or less if there are too many; and for waits of the runtime. */
-#define STACK_SIZE ((size_t)8 << 20)
-#define LARGEST_STACK_SIZE ((size_t)64 << 20)
-#define SMALLER_STACK_SIZE ((size_t)1 << 20)
-#define WAIT_STACK_SIZE ((size_t)256 << 10)
 
 _Thread_local struct gs_cc_state gs_cc_state __attribute__((tls_model("initial-exec")));
 
@@ -90,13 +82,6 @@ static void stop_timer(struct thread *self)
     }
 }
 
-static bool suspend(struct thread *self, bool is_external)
-{
-    gs_resumable_set_external(&self->resumable, is_external);
-    gs_cc_state.suspending = 1;
-    return true;
-}
-
 bool gs_cc_wait_until(struct thread *self, uint64_t deadline_ns, bool is_external)
 {
     if (self->stack) {
@@ -114,7 +99,7 @@ bool gs_cc_wait_until(struct thread *self, uint64_t deadline_ns, bool is_externa
     }
     if (deadline_ns != GS_NEVER)
         start_timer(self, deadline_ns);
-    return suspend(self, is_external || deadline_ns != GS_NEVER);
+    return gs_cc_suspend(self, is_external || deadline_ns != GS_NEVER);
 }
 
 bool gs_cc_wait(struct thread *self, bool is_external)
@@ -161,7 +146,7 @@ bool gs_cc_wait_fd(struct thread *self, int fd, unsigned direction, uint64_t dea
     }
     if (deadline_ns != GS_NEVER)
         start_timer(self, deadline_ns);
-    return suspend(self, true);
+    return gs_cc_suspend(self, true);
 }
 
 uint64_t gs_cc_deadline(struct thread *self, uint64_t deadline_ns)
@@ -302,13 +287,6 @@ static void finish(struct thread *thread)
         complete(thread);
 }
 
-static void end_stack(struct thread *self)
-{
-    gs_cc_sanitizer_leave_stack(self, true);
-    gs_cc_sanitizer_leave(self);
-    gs_cc_sanitizer_end_stack(self);
-}
-
 void gs_cc_exit(struct thread *self, void *result)
 {
     self->argument = result;
@@ -319,7 +297,7 @@ void gs_cc_exit(struct thread *self, void *result)
     }
     __atomic_store_n(&self->stack, NULL, __ATOMIC_RELEASE);
     gs_resumable_wake(&self->resumable);
-    end_stack(self);
+    gs_cc_end_stack(self);
     gs_thread_exit(NULL);
 }
 
@@ -441,95 +419,6 @@ struct thread *gs_cc_start_first(void *(*fn)(void *))
     thread->is_first = true;
     gs_cc_signals_start(thread);
     return gs_resumable_start(&thread->resumable, 0) ? NULL : thread;
-}
-
-/* ---- Calls on a stack ---- */
-
-struct stack_call {
-    struct thread *thread;
-    void (*call)(void *);
-    void *box;
-    size_t size;
-};
-
-/* As much as the system gives the first thread of a process, within what the library has. */
-static size_t size_of_first(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur <= STACK_SIZE)
-        return STACK_SIZE;
-    return LARGEST_STACK_SIZE;
-}
-
-static void *run_on_stack(void *argument)
-{
-    struct stack_call call = *(struct stack_call *)argument;
-    struct thread *thread = call.thread;
-    gs_cc_release(argument, sizeof call);
-    gs_cc_sanitizer_begin_stack(thread, call.size);
-    return_to_stack(thread);
-    gs_cc_state.suspending = 0;
-    errno = thread->err;
-    /* The calls that it makes have phases and progress of their own. */
-    size_t progress = thread->progress;
-    thread->progress = 0;
-    set_phase(thread, PHASE_NEW);
-    call.call(call.box);
-    thread->progress = progress;
-    thread->err = errno;
-    end_stack(thread);
-    atomic_store(&thread->phase, PHASE_GRANTED);
-    __atomic_store_n(&thread->stack, NULL, __ATOMIC_RELEASE);
-    gs_resumable_wake(&thread->resumable);
-    return NULL;
-}
-
-static int spawn(struct thread *self, struct stack_call *call, size_t size)
-{
-    const struct gs_thread_attributes attributes = {
-        .name = "stack call", .stack_size = size, .worker = gs_threads_worker()};
-    call->size = size;
-    return gs_thread_spawn(&attributes, run_on_stack, call, &self->stack);
-}
-
-static void call_on_stack(void (*call)(void *), void *box, size_t size)
-{
-    struct thread *self = thread_self();
-    if (!self || self->stack) {
-        gs_cc_sanitizer_call(call, box);
-        return;
-    }
-    if (self->phase == PHASE_GRANTED) {
-        gs_cc_complete(self);
-        return;
-    }
-    struct stack_call *argument = gs_cc_allocate(sizeof *argument);
-    *argument = (struct stack_call){self, call, box, 0};
-    set_phase(self, PHASE_WAITING);
-    self->err = errno;
-    if (spawn(self, argument, size) && spawn(self, argument, SMALLER_STACK_SIZE)) {
-        gs_cc_release(argument, sizeof *argument);
-        call(box); /* no memory for a stack: the worker waits with it */
-        gs_cc_complete(self);
-        return;
-    }
-    gs_thread_detach(self->stack);
-    suspend(self, false);
-}
-
-void gs_cc___on_stack(void (*call)(void *), void *box)
-{
-    call_on_stack(call, box, STACK_SIZE);
-}
-
-void gs_cc_run_first(void (*call)(void *))
-{
-    call_on_stack(call, NULL, size_of_first());
-}
-
-void gs_cc_wait_on_stack(void (*call)(void *), void *box)
-{
-    call_on_stack(call, box, WAIT_STACK_SIZE);
 }
 
 /* ---- Join, detach, exit ---- */

@@ -122,6 +122,14 @@ static inline void spin_unlock(atomic_flag *lock)
 
 /* ---- Waiting (thread.c) ---- */
 
+/* The caller returns, and so do all calls of the thread, which waits then. Returns true. */
+static inline bool gs_cc_suspend(struct thread *self, bool is_external)
+{
+    gs_resumable_set_external(&self->resumable, is_external);
+    gs_cc_state.suspending = 1;
+    return true;
+}
+
 /* Wait until gs_cc_wake. Returns true if the caller must return (see above). */
 bool gs_cc_wait(struct thread *self, bool is_external);
 
@@ -149,6 +157,9 @@ static inline void return_to_stack(struct thread *self)
     gs_cc_sanitizer_enter_stack(self);
     gs_cc_state.self = self;
 }
+
+/* The thread leaves the stack on which it runs for ever. */
+void gs_cc_end_stack(struct thread *self);
 
 /* Begin to measure a duration, or continue: the deadline is that of the first call. */
 uint64_t gs_cc_deadline(struct thread *self, uint64_t deadline_ns);
