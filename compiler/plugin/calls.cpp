@@ -88,27 +88,15 @@ void Calls::wrap(Function &function)
     order.insert(wrapper);
 }
 
-// Whether the stream is that of the standard output or error: nobody is to wait for those.
-static bool isStandard(const Value *stream)
-{
-    const auto *load = dyn_cast<LoadInst>(stream->stripPointerCasts());
-    const Value *variable = load ? load->getPointerOperand()->stripPointerCasts() : nullptr;
-    return variable && (variable->getName() == "stdout" || variable->getName() == "stderr");
-}
-
-// Leave what is not to wait, or cannot, to the C library. A pointer to a variadic function that
-// waits cannot be called in the usual way.
-static void leave(Function &function, StringRef name)
+// A pointer to a variadic function that waits cannot be called in the usual way: it is that of the C
+// library.
+static void leavePointers(Function &function, StringRef name)
 {
     Module &module = *function.getParent();
     SmallVector<Use *, 8> uses;
-    for (Use &use : function.uses()) {
-        const auto *call = dyn_cast<CallBase>(use.getUser());
-        const bool isCall = call && call->isCallee(&use);
-        if (isCall ? any_of(call->args(), [](const Use &use) { return isStandard(use); })
-                   : function.isVarArg())
+    for (Use &use : function.uses())
+        if (!isCalleeOf(use))
             uses.push_back(&use);
-    }
     if (uses.empty())
         return;
     Function *plain =
@@ -158,21 +146,20 @@ void renameToRuntime(Module &module)
     for (const char *name : {"fcntl", "fcntl64"})
         if (Function *control = module.getFunction(name); control && control->isDeclaration())
             separateLocks(*control);
-    std::vector<std::pair<Function *, std::string>> streams;
+    std::vector<std::pair<Function *, std::string>> variadic;
     SmallVector<Function *, 32> primitives;
     for (Function &function : module) {
         const Known *known = function.isDeclaration() ? findKnown(function.getName()) : nullptr;
-        const bool isOfStream = isStream(function.getName());
-        if (!known || (isOfStream && hasOwnStreamsIn(module)))
+        if (!known || (isStream(function.getName()) && hasOwnStreamsIn(module)))
             continue;
-        if (isOfStream || (known->waits && function.isVarArg()))
-            streams.push_back({&function, function.getName().str()});
+        if (known->waits && function.isVarArg())
+            variadic.push_back({&function, function.getName().str()});
         rename(function, *known);
         if (known->waits)
             primitives.push_back(&function);
     }
-    for (auto &[function, name] : streams)
-        leave(*function, name);
+    for (auto &[function, name] : variadic)
+        leavePointers(*function, name);
     for (Function *primitive : primitives)
         makeWrapper(*primitive);
 }
