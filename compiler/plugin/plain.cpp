@@ -57,6 +57,50 @@ static bool choosesAt(const Use &use)
                                 : !isStartRoutine(*call, use);
 }
 
+// Addresses are those of `choice` from now on, and so is a name that is known outside.
+static void takePlace(Function &function, Function &choice)
+{
+    function.replaceUsesWithIf(&choice, choosesAt);
+    if (!function.hasLocalLinkage()) {
+        choice.takeName(&function);
+        choice.setComdat(function.getComdat());
+        function.setComdat(nullptr);
+        function.setName(choice.getName() + ".call");
+        function.setLinkage(GlobalValue::InternalLinkage);
+        function.setVisibility(GlobalValue::DefaultVisibility);
+        function.setDSOLocal(true);
+    } else {
+        choice.setName(function.getName() + ".entry");
+    }
+}
+
+static void choose(Function &function, Function &plain, Function &choice)
+{
+    Module &module = *function.getParent();
+    State state(module);
+    BasicBlock *entry = BasicBlock::Create(module.getContext(), "", &choice);
+    IRBuilder<> builder(entry);
+    SmallVector<Value *, 8> arguments;
+    for (Argument &argument : choice.args())
+        arguments.push_back(&argument);
+    const auto tail = [&](Function &callee) {
+        BasicBlock *block = BasicBlock::Create(module.getContext(), "", &choice);
+        builder.SetInsertPoint(block);
+        CallInst *result = builder.CreateCall(&callee, arguments);
+        result->setCallingConv(callee.getCallingConv());
+        result->setAttributes(choice.getAttributes());
+        result->setTailCallKind(CallInst::TCK_MustTail);
+        if (result->getType()->isVoidTy())
+            builder.CreateRetVoid();
+        else
+            builder.CreateRet(result);
+        return block;
+    };
+    BasicBlock *converted = tail(function), *onStack = tail(plain);
+    builder.SetInsertPoint(entry);
+    builder.CreateCondBr(state.loadMayLeave(builder), converted, onStack);
+}
+
 void PlainCopies::addChoice(Function &function, Function &plain)
 {
     Module &module = *function.getParent();
@@ -71,40 +115,8 @@ void PlainCopies::addChoice(Function &function, Function &plain)
     choice->setAttributes(
         AttributeList::get(module.getContext(), AttributeSet(), AttributeSet(), parameters));
     choice->addFnAttr(Attribute::NoUnwind);
-    function.replaceUsesWithIf(choice, choosesAt);
-    if (!function.hasLocalLinkage()) {
-        choice->takeName(&function);
-        choice->setComdat(function.getComdat());
-        function.setComdat(nullptr);
-        function.setName(choice->getName() + ".call");
-        function.setLinkage(GlobalValue::InternalLinkage);
-        function.setVisibility(GlobalValue::DefaultVisibility);
-        function.setDSOLocal(true);
-    } else {
-        choice->setName(function.getName() + ".entry");
-    }
-    State state(module);
-    BasicBlock *entry = BasicBlock::Create(module.getContext(), "", choice);
-    IRBuilder<> builder(entry);
-    SmallVector<Value *, 8> arguments;
-    for (Argument &argument : choice->args())
-        arguments.push_back(&argument);
-    const auto tail = [&](Function &callee) {
-        BasicBlock *block = BasicBlock::Create(module.getContext(), "", choice);
-        builder.SetInsertPoint(block);
-        CallInst *result = builder.CreateCall(&callee, arguments);
-        result->setCallingConv(callee.getCallingConv());
-        result->setAttributes(choice->getAttributes());
-        result->setTailCallKind(CallInst::TCK_MustTail);
-        if (result->getType()->isVoidTy())
-            builder.CreateRetVoid();
-        else
-            builder.CreateRet(result);
-        return block;
-    };
-    BasicBlock *converted = tail(function), *onStack = tail(plain);
-    builder.SetInsertPoint(entry);
-    builder.CreateCondBr(state.loadMayLeave(builder), converted, onStack);
+    takePlace(function, *choice);
+    choose(function, plain, *choice);
 }
 
 static bool isUsed(const Function &function)
