@@ -1,7 +1,7 @@
 /* One figure of a program with POSIX threads, in nanoseconds or bytes; bench/compiled.py compiles
  * it by clang and by `gossamer cc`.
  *
- *     figures yield|create-and-join|call|wait|memory */
+ *     figures yield|create-and-join|first-create-and-join|call|wait|memory */
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -59,7 +59,8 @@ static void *end(void *argument)
     return argument;
 }
 
-static double create_and_join(void)
+/* By the first thread, which has a stack. */
+static double first_create_and_join(void)
 {
     double begin_ns = now_ns();
     for (int i = 0; i < THREADS; i++) {
@@ -68,6 +69,21 @@ static double create_and_join(void)
         pthread_join(thread, NULL);
     }
     return (now_ns() - begin_ns) / THREADS;
+}
+
+static void *create_and_join_often(void *ret_ns)
+{
+    *(double *)ret_ns = first_create_and_join();
+    return NULL;
+}
+
+static double create_and_join(void)
+{
+    double result_ns = 0;
+    pthread_t thread;
+    start(&thread, create_and_join_often, &result_ns);
+    pthread_join(thread, NULL);
+    return result_ns;
 }
 
 /* It may wait, and never does. */
@@ -183,8 +199,11 @@ static const struct {
     const char *name;
     double (*measure)(void);
 } figures[] = {
-    {"yield", yield},   {"create-and-join", create_and_join},
-    {"call", call},     {"wait", wait_for_bytes},
+    {"yield", yield},
+    {"create-and-join", create_and_join},
+    {"first-create-and-join", first_create_and_join},
+    {"call", call},
+    {"wait", wait_for_bytes},
     {"memory", memory},
 };
 

@@ -163,6 +163,8 @@ static bool take_own(struct arguments *arguments, int argc, char **argv, int *i)
     }
     if (!strncmp(text, "-fgossamer-frames=", 18))
         arguments->frames = text + 18;
+    else if (!strncmp(text, "-fgossamer-main=", 16))
+        arguments->main = text + 16;
     else if (!strncmp(text, "-fgossamer-stress=", 18))
         arguments->stress = text + 18;
     else if (!strcmp(text, "-Wgossamer-races") || !strcmp(text, "-Wno-gossamer-races"))
@@ -211,6 +213,11 @@ int cc_arguments_parse(int argc, char **argv, struct arguments *ret_arguments)
         strcmp(arguments.frames, "environment") && strcmp(arguments.frames, "slots")) {
         fprintf(stderr, "gossamer cc: -fgossamer-frames=%s: it is record, environment or slots\n",
                 arguments.frames);
+        return 2;
+    }
+    if (arguments.main && strcmp(arguments.main, "stack") && strcmp(arguments.main, "converted")) {
+        fprintf(stderr, "gossamer cc: -fgossamer-main=%s: it is stack or converted\n",
+                arguments.main);
         return 2;
     }
     *ret_arguments = arguments;

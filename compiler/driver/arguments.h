@@ -39,7 +39,7 @@ struct arguments {
     unsigned sanitizers; /* enum sanitizer: several */
     const char *output, *level;
     struct words reports;
-    const char *frames, *stress; /* NULL: not given */
+    const char *frames, *main, *stress; /* NULL: not given */
     bool warns_of_races;
 };
 

@@ -254,6 +254,8 @@ static int write_job(const struct arguments *arguments, const struct linked *lin
         fputs("warn\traces\n", job);
     if (arguments->frames)
         fprintf(job, "frames\t%s\n", arguments->frames);
+    if (arguments->main)
+        fprintf(job, "main\t%s\n", arguments->main);
     if (arguments->stress)
         fprintf(job, "stress\t%s\n", arguments->stress);
     return fclose(job) ? fail(path, strerror(errno)) : 0;
@@ -383,6 +385,8 @@ static void print_help(void)
          "  -Wgossamer-races    warn of data that several threads reach without a common lock\n"
          "  -fgossamer-frames=record|environment|slots\n"
          "                      how variables in memory survive a wait (default record)\n"
+         "  -fgossamer-main=stack|converted\n"
+         "                      whether the first thread has a stack (default), or is converted\n"
          "  -fgossamer-stress=PERCENT\n"
          "                      add waits at this part of the blocks, for tests of the compiler");
 }

@@ -25,6 +25,8 @@ static const Function *calleeOf(const CallBase &call)
 
 static void setAttributes(Function &function, const Known &known)
 {
+    if (function.getName() == "gs_cc___waiting_loop")
+        return;
     function.removeFnAttr(Attribute::NoReturn);
     function.removeFnAttr(Attribute::WillReturn);
     function.removeFnAttr(Attribute::Memory);
@@ -86,27 +88,15 @@ void Calls::wrap(Function &function)
     order.insert(wrapper);
 }
 
-// Whether the stream is that of the standard output or error: nobody is to wait for those.
-static bool isStandard(const Value *stream)
-{
-    const auto *load = dyn_cast<LoadInst>(stream->stripPointerCasts());
-    const Value *variable = load ? load->getPointerOperand()->stripPointerCasts() : nullptr;
-    return variable && (variable->getName() == "stdout" || variable->getName() == "stderr");
-}
-
-// Leave what is not to wait, or cannot, to the C library. A pointer to a variadic function that
-// waits cannot be called in the usual way.
-static void leave(Function &function, StringRef name)
+// A pointer to a variadic function that waits cannot be called in the usual way: it is that of the C
+// library.
+static void leavePointers(Function &function, StringRef name)
 {
     Module &module = *function.getParent();
     SmallVector<Use *, 8> uses;
-    for (Use &use : function.uses()) {
-        const auto *call = dyn_cast<CallBase>(use.getUser());
-        const bool isCall = call && call->isCallee(&use);
-        if (isCall ? any_of(call->args(), [](const Use &use) { return isStandard(use); })
-                   : function.isVarArg())
+    for (Use &use : function.uses())
+        if (!isCalleeOf(use))
             uses.push_back(&use);
-    }
     if (uses.empty())
         return;
     Function *plain =
@@ -156,21 +146,20 @@ void renameToRuntime(Module &module)
     for (const char *name : {"fcntl", "fcntl64"})
         if (Function *control = module.getFunction(name); control && control->isDeclaration())
             separateLocks(*control);
-    std::vector<std::pair<Function *, std::string>> streams;
+    std::vector<std::pair<Function *, std::string>> variadic;
     SmallVector<Function *, 32> primitives;
     for (Function &function : module) {
         const Known *known = function.isDeclaration() ? findKnown(function.getName()) : nullptr;
-        const bool isOfStream = isStream(function.getName());
-        if (!known || (isOfStream && hasOwnStreamsIn(module)))
+        if (!known || (isStream(function.getName()) && hasOwnStreamsIn(module)))
             continue;
-        if (isOfStream || (known->waits && function.isVarArg()))
-            streams.push_back({&function, function.getName().str()});
+        if (known->waits && function.isVarArg())
+            variadic.push_back({&function, function.getName().str()});
         rename(function, *known);
         if (known->waits)
             primitives.push_back(&function);
     }
-    for (auto &[function, name] : streams)
-        leave(*function, name);
+    for (auto &[function, name] : variadic)
+        leavePointers(*function, name);
     for (Function *primitive : primitives)
         makeWrapper(*primitive);
 }
@@ -211,7 +200,7 @@ bool Calls::findWaitingCall(Function &function)
     return false;
 }
 
-static bool isStartRoutine(const CallBase &call, const Use &use)
+bool isStartRoutine(const CallBase &call, const Use &use)
 {
     const Function *callee = calleeOf(call);
     if (!callee || !call.isArgOperand(&use))
@@ -249,9 +238,11 @@ static const char *obstacleIn(const Instruction &instruction)
     return call && call->isMustTailCall() ? "it must end in a tail call" : nullptr;
 }
 
-void Calls::findObstacle(Function &function)
+void Calls::findObstacle(Function &function, bool hasStack)
 {
     const char *obstacle = function.isVarArg() ? "it is variadic" : nullptr;
+    if (hasStack && (function.getName() == ProgramMain || function.getName() == StartOfMain))
+        obstacle = "it is the first thread, which has one";
     // The jumps may be gone, and the labels be left.
     if (any_of(function, [](const BasicBlock &block) { return block.hasAddressTaken(); }))
         obstacle = "it jumps to computed labels";
@@ -260,6 +251,26 @@ void Calls::findObstacle(Function &function)
             obstacle = obstacleIn(instruction);
     if (obstacle)
         obstacles[&function] = obstacle;
+}
+
+// What only functions on stacks call is never called elsewhere.
+void Calls::findUnused()
+{
+    SetVector<const Function *> used;
+    for (const Function *function : order)
+        if (isConverted(*function) &&
+            (!function->hasLocalLinkage() || any_of(function->uses(), takesAddress)))
+            used.insert(function);
+    for (size_t i = 0; i < used.size(); i++)
+        for (const Instruction &instruction : instructions(*used[i])) {
+            const auto *call = dyn_cast<CallBase>(&instruction);
+            const Function *callee = call ? calleeOf(*call) : nullptr;
+            if (callee && isConverted(*callee))
+                used.insert(callee);
+        }
+    for (const Function *function : order)
+        if (!obstacles.count(function) && !used.contains(function))
+            obstacles[function] = "only functions on stacks call it";
 }
 
 void Calls::findPrimitives()
@@ -273,7 +284,7 @@ void Calls::findPrimitives()
     }
 }
 
-void Calls::analyse()
+void Calls::analyse(bool hasStack)
 {
     findPrimitives();
     for (bool hasChanged = true; hasChanged;) {
@@ -286,11 +297,12 @@ void Calls::analyse()
         }
     }
     for (Function *function : order)
-        findObstacle(*function);
+        findObstacle(*function, hasStack);
     const SmallVector<Function *, 0> found(order.begin(), order.end());
     for (Function *function : found)
         if (obstacles.count(function))
             wrap(*function);
+    findUnused();
 }
 
 CallKind Calls::kindOf(const CallBase &call) const
@@ -314,6 +326,15 @@ StringRef Calls::obstacleTo(const Function &function) const
 {
     auto found = obstacles.find(&function);
     return found == obstacles.end() ? "" : found->second;
+}
+
+std::vector<const Function *> Calls::onStacks() const
+{
+    std::vector<const Function *> result;
+    for (const Function *function : order)
+        if (obstacles.count(function) && function->getName() != StartOfMain)
+            result.push_back(function);
+    return result;
 }
 
 StringRef Calls::nameOf(const Function &function)

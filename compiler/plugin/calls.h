@@ -27,6 +27,9 @@ enum class CallKind {
     OnStack,   // to be made on a stack of its own
 };
 
+// Whether the function is passed as one that a thread starts with.
+bool isStartRoutine(const llvm::CallBase &call, const llvm::Use &use);
+
 // Give the runtime's functions in place of those of the C library, before the program is optimised.
 void renameToRuntime(llvm::Module &module);
 
@@ -35,8 +38,8 @@ class Calls
   public:
     explicit Calls(llvm::Module &module);
 
-    // Find the functions that may wait.
-    void analyse();
+    // Find the functions that may wait. hasStack: the first thread runs on one.
+    void analyse(bool hasStack);
 
     CallKind kindOf(const llvm::CallBase &call) const;
     bool mayWait(const llvm::Function &function) const
@@ -54,6 +57,9 @@ class Calls
 
     // Why the function cannot be converted; empty if it can be.
     llvm::StringRef obstacleTo(const llvm::Function &function) const;
+
+    // The functions of the program that wait, and run on stacks.
+    std::vector<const llvm::Function *> onStacks() const;
 
     // The calls by which it waits: "serve -> receive -> read".
     std::string chainOf(const llvm::Function &function) const;
@@ -79,7 +85,8 @@ class Calls
     bool isForeign(const llvm::CallBase &call) const;
     bool findWaitingCall(llvm::Function &function);
     void noteAddresses(const llvm::Function &function);
-    void findObstacle(llvm::Function &function);
+    void findObstacle(llvm::Function &function, bool hasStack);
+    void findUnused();
 
     llvm::Module &module;
     llvm::SetVector<llvm::Function *> order;

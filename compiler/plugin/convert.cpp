@@ -1,4 +1,5 @@
 #include "compiler/plugin/convert.h"
+#include "compiler/plugin/errno_address.h"
 #include "compiler/plugin/frame_locals.h"
 #include "compiler/plugin/liveness.h"
 #include "compiler/plugin/locals.h"
@@ -384,6 +385,7 @@ Converted Converter::convert(const Job &job)
     removeRestores();
     hoistVariables();
     split();
+    recomputeErrnoAddress(function);
     if (job.useEnvironment)
         moveValuesToMemory();
     SmallVector<BasicBlock *, 8> blocks;

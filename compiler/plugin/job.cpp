@@ -38,6 +38,8 @@ bool Job::read()
             warnsOfRaces = value == "races";
         else if (key == "frames")
             useEnvironment = value == "environment", useSlots = value == "slots";
+        else if (key == "main")
+            convertsMain = value == "converted";
         else if (key == "stress")
             value.getAsInteger(10, stress);
     }

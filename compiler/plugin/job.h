@@ -23,7 +23,7 @@ struct Job {
     std::vector<std::string> files, reports;
     std::set<std::pair<std::string, std::string>> members;
     std::string native;
-    bool useEnvironment = false, useSlots = false, warnsOfRaces = false;
+    bool useEnvironment = false, useSlots = false, convertsMain = false, warnsOfRaces = false;
     unsigned stress = 0;
 
     // Returns false if the environment names no job: the plugin has nothing to do.

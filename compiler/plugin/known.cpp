@@ -210,6 +210,7 @@ const llvm::StringRef Streams[] = {
     "__fgets_chk", "getline",  "getdelim",      "__getdelim",     "fread",    "__fread_chk",
     "fwrite",      "fputs",    "fputc",         "putc",           "_IO_putc", "__overflow",
     "fprintf",     "vfprintf", "__fprintf_chk", "__vfprintf_chk", "fflush",   "fclose",
+    "printf",      "vprintf",  "__printf_chk",  "__vprintf_chk",  "puts",     "putchar",
 };
 
 // They wait in the kernel, and no descriptor tells when they are done: a kernel thread of the pool

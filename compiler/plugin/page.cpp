@@ -311,9 +311,8 @@ void Page::write()
     for (const Converted &one : converted)
         if (one.function->getName() != StartOfMain)
             writeFunction(one);
-    for (const Function *function : calls.waiting())
-        if (!calls.obstacleTo(*function).empty())
-            writeOnStack(*function);
+    for (const Function *function : calls.onStacks())
+        writeOnStack(*function);
     stream << "</body></html>\n";
 }
 

@@ -5,6 +5,7 @@
 #include "compiler/plugin/convert.h"
 #include "compiler/plugin/job.h"
 #include "compiler/plugin/known.h"
+#include "compiler/plugin/plain.h"
 #include "compiler/plugin/report.h"
 #include "compiler/plugin/sanitizers.h"
 #include "compiler/plugin/stack_calls.h"
@@ -61,6 +62,14 @@ static void noteForeignCode(Module &module)
     auto *type = Type::getInt8Ty(module.getContext());
     new GlobalVariable(module, type, true, GlobalValue::ExternalLinkage,
                        ConstantInt::get(type, isSelfContained), "gs_cc_is_self_contained");
+}
+
+// Tells the runtime whether the first thread runs on a stack.
+static void noteFirstThread(Module &module, bool hasStack)
+{
+    auto *type = Type::getInt8Ty(module.getContext());
+    new GlobalVariable(module, type, true, GlobalValue::ExternalLinkage,
+                       ConstantInt::get(type, hasStack), "gs_cc_first_has_stack");
 }
 
 // What its threads share, as its source has it.
@@ -121,9 +130,15 @@ class ConvertProgram : public PassInfoMixin<ConvertProgram>
   private:
     static void convertAll(Module &module, const Job &job)
     {
+        // Waits are forced into functions that are converted.
+        const bool hasStack = !job.convertsMain && !job.stress;
+        noteFirstThread(module, hasStack);
+        countTurns(module);
         Calls calls(module);
-        calls.analyse();
+        calls.analyse(hasStack);
         checkAtomic(module, calls);
+        PlainCopies copies(calls);
+        copies.make();
         relaxAttributes(module, calls);
         moveThreadLocals(module);
         std::vector<Converted> converted;
@@ -132,6 +147,7 @@ class ConvertProgram : public PassInfoMixin<ConvertProgram>
                 converted.push_back(convert(*function, calls, job));
             else
                 lowerBlockingCalls(*function);
+        copies.addChoices();
         for (const std::string &path : job.reports)
             writeReport(path, {calls, converted, sharing});
         std::string text;

@@ -11,7 +11,8 @@ namespace cc
 // The first members of a record are its site and the record of its caller; those of the state are
 // what is tested after each call, and the result.
 static constexpr uint64_t HeaderSize = 16;
-static constexpr uint64_t ResumingOffset = 40, ResultOffset = 64;
+static constexpr uint64_t MayLeaveOffset = 4, ResumingOffset = 40, TurnsOffset = 48,
+                          ResultOffset = 64;
 
 // ---- The layout of a record ----
 
@@ -60,7 +61,7 @@ State::State(Module &module) : module(module), pointer(PointerType::getUnqual(mo
         return;
     state = new GlobalVariable(module, ArrayType::get(Type::getInt64Ty(context), 16), false,
                                GlobalValue::ExternalLinkage, nullptr, "gs_cc_state", nullptr,
-                               GlobalValue::InitialExecTLSModel);
+                               GlobalValue::LocalExecTLSModel);
 }
 
 Value *State::address(IRBuilder<> &builder, uint64_t offset)
@@ -73,6 +74,21 @@ Value *State::loadSuspending(IRBuilder<> &builder)
 {
     Value *suspending = builder.CreateLoad(builder.getInt32Ty(), address(builder, 0));
     return builder.CreateICmpNE(suspending, builder.getInt32(0), "suspending");
+}
+
+Value *State::loadMayLeave(IRBuilder<> &builder)
+{
+    Value *mayLeave = builder.CreateLoad(builder.getInt32Ty(), address(builder, MayLeaveOffset));
+    return builder.CreateICmpNE(mayLeave, builder.getInt32(0), "may.leave");
+}
+
+Value *State::countTurn(IRBuilder<> &builder)
+{
+    Value *const at = address(builder, TurnsOffset);
+    Value *left = builder.CreateSub(builder.CreateLoad(builder.getInt32Ty(), at),
+                                    builder.getInt32(1), "turns");
+    builder.CreateStore(left, at);
+    return builder.CreateICmpSLT(left, builder.getInt32(0));
 }
 
 Value *State::loadResuming(IRBuilder<> &builder)

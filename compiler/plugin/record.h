@@ -32,6 +32,9 @@ class State
     explicit State(llvm::Module &module);
 
     llvm::Value *loadSuspending(llvm::IRBuilder<> &builder);
+    llvm::Value *loadMayLeave(llvm::IRBuilder<> &builder);
+    // Count down to the next turn of other threads. Returns whether it is now.
+    llvm::Value *countTurn(llvm::IRBuilder<> &builder);
     llvm::Value *loadResuming(llvm::IRBuilder<> &builder);
     void storeResuming(llvm::IRBuilder<> &builder, llvm::Value *record);
     void storeResult(llvm::IRBuilder<> &builder, llvm::Value *value);

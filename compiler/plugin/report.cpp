@@ -100,9 +100,9 @@ static void writeText(raw_ostream &stream, const Findings &findings)
     writeObjects(stream, converted);
     writeSharing(stream, sharing);
     stream << "\nFunctions\n";
-    for (const Function *function : calls.waiting())
-        if (StringRef obstacle = calls.obstacleTo(*function); !obstacle.empty())
-            stream << calls.chainOf(*function) << "\n    on a stack, because " << obstacle << "\n";
+    for (const Function *function : calls.onStacks())
+        stream << calls.chainOf(*function) << "\n    on a stack, because "
+               << calls.obstacleTo(*function) << "\n";
     for (const Converted &one : converted) {
         stream << calls.chainOf(*one.function) << "\n";
         if (one.environmentSize)
@@ -173,11 +173,10 @@ static json::Value asJson(const Findings &findings)
     json::Array threads, functions, stacks;
     for (const Function *entry : Bounds::entries(calls.program()))
         threads.push_back(threadAsJson(calls, *entry, bounds));
-    for (const Function *function : calls.waiting())
-        if (StringRef obstacle = calls.obstacleTo(*function); !obstacle.empty())
-            stacks.push_back(json::Object{{"name", Calls::nameOf(*function)},
-                                          {"reason", obstacle},
-                                          {"chain", calls.chainOf(*function)}});
+    for (const Function *function : calls.onStacks())
+        stacks.push_back(json::Object{{"name", Calls::nameOf(*function)},
+                                      {"reason", calls.obstacleTo(*function)},
+                                      {"chain", calls.chainOf(*function)}});
     for (const Converted &one : converted)
         functions.push_back(convertedAsJson(calls, one));
     json::Object all = asJson(sharing);

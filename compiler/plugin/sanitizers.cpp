@@ -1,4 +1,5 @@
 #include "compiler/plugin/sanitizers.h"
+#include "compiler/plugin/errno_address.h"
 #include "compiler/plugin/known.h"
 
 #include <llvm/Analysis/ValueTracking.h>
@@ -13,8 +14,11 @@ using namespace llvm;
 namespace cc
 {
 
+// And errno: the threads of a worker have the same one in turn.
 static bool isStateItself(const Value *object)
 {
+    if (isErrnoAddress(*object))
+        return true;
     if (const auto *call = dyn_cast<IntrinsicInst>(object))
         if (call->getIntrinsicID() == Intrinsic::threadlocal_address)
             object = call->getArgOperand(0);
@@ -53,15 +57,20 @@ static void ignoreRuntime(Function &function)
     }
 }
 
+static bool isForThreads(const Module &module)
+{
+    return any_of(module, [](const Function &function) {
+        return function.hasFnAttribute(Attribute::SanitizeThread);
+    });
+}
+
 // A child of a fork may use the pool of kernel threads, too. Of two weak definitions, that of the
 // sanitizer comes first; so the program gets one, if it has none of its own.
 void setDefaultsOfSanitizer(Module &module)
 {
     static constexpr char Name[] = "__tsan_default_options";
     const Function *own = module.getFunction(Name);
-    if ((own && !own->isDeclaration()) || none_of(module, [](const Function &function) {
-            return function.hasFnAttribute(Attribute::SanitizeThread);
-        }))
+    if ((own && !own->isDeclaration()) || !isForThreads(module))
         return;
     IRBuilder<> builder(module.getContext());
     FunctionCallee options = module.getOrInsertFunction(Name, builder.getPtrTy());
@@ -72,8 +81,9 @@ void setDefaultsOfSanitizer(Module &module)
 
 PreservedAnalyses LeaveStateAlone::run(Module &module, ModuleAnalysisManager &)
 {
+    const bool isIgnored = isForThreads(module);
     for (Function &function : module) {
-        if (function.hasFnAttribute(Attribute::SanitizeThread))
+        if (isIgnored) // also by functions that the plugin has added
             ignoreRuntime(function);
         for (Instruction &instruction : instructions(function)) {
             const Value *address = getLoadStorePointerOperand(&instruction);

@@ -1,10 +1,13 @@
 #include "compiler/plugin/waiting_loops.h"
+#include "compiler/plugin/record.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/IR/Dominators.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Instructions.h>
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 using namespace llvm;
 
@@ -132,6 +135,10 @@ void addTurns(Module &module)
 {
     FunctionCallee turn =
         module.getOrInsertFunction("__waiting_loop", Type::getVoidTy(module.getContext()));
+    // Until countTurns, so that the optimiser keeps what it knows of memory.
+    auto *called = cast<Function>(turn.getCallee());
+    called->setMemoryEffects(MemoryEffects::inaccessibleMemOnly());
+    called->addFnAttr(Attribute::NoUnwind);
     for (Function &function : module) {
         if (function.isDeclaration())
             continue;
@@ -145,6 +152,26 @@ void addTurns(Module &module)
             builder.SetCurrentDebugLocation(header->getTerminator()->getDebugLoc());
             builder.CreateCall(turn);
         }
+    }
+}
+
+void countTurns(Module &module)
+{
+    Function *turn = module.getFunction("gs_cc___waiting_loop");
+    if (!turn)
+        return;
+    turn->removeFnAttr(Attribute::Memory);
+    State state(module);
+    for (User *user : make_early_inc_range(turn->users())) {
+        auto *call = dyn_cast<CallInst>(user);
+        if (!call || call->getCalledOperand() != turn)
+            continue;
+        call->removeFnAttr(Attribute::Memory);
+        IRBuilder<> builder(call);
+        Instruction *then =
+            SplitBlockAndInsertIfThen(state.countTurn(builder), call->getIterator(), false,
+                                      MDBuilder(module.getContext()).createBranchWeights(1, 2000));
+        call->moveBefore(then);
     }
 }
 

@@ -11,6 +11,9 @@ namespace cc
 // Let other threads run in such loops now and then: a worker has no other chance to run them.
 void addTurns(llvm::Module &module);
 
+// Once the program is optimised: make a turn of few of these calls. The others only count.
+void countTurns(llvm::Module &module);
+
 } // namespace cc
 
 #endif

@@ -28,20 +28,27 @@ struct gs_cc_record {
     struct gs_cc_record *caller;
 };
 
+#define MAY_LEAVE_OFFSET 4
 #define RESUMING_OFFSET 40
+#define TURNS_OFFSET 48
 #define RESULT_OFFSET 64
 
 /* The state of a kernel thread. */
 struct gs_cc_state {
     uint32_t suspending; /* the running thread has to wait: all calls return */
-    uint32_t unused;
+    uint32_t
+        may_leave; /* the running thread is on the stack of its worker, and leaves it to wait */
     struct thread *self;               /* the running thread; NULL: none of the program's */
     struct gs_cc_record *first, *last; /* that were made since `suspending` was set */
     int *err;                          /* the address of errno */
     struct gs_cc_record *resuming;     /* of a function that finds it when it is called */
-    uint64_t reserved[2];
+    int32_t turns;  /* calls of gs_cc___waiting_loop that compiled code still leaves out */
+    uint32_t steps; /* how often threads have run on the stack of the worker */
+    uint64_t reserved;
     uint64_t result[8]; /* of the function that was resumed last */
 };
+_Static_assert(offsetof(struct gs_cc_state, may_leave) == MAY_LEAVE_OFFSET, "as in record.cpp");
+_Static_assert(offsetof(struct gs_cc_state, turns) == TURNS_OFFSET, "as in record.cpp");
 _Static_assert(offsetof(struct gs_cc_state, resuming) == RESUMING_OFFSET, "as in record.cpp");
 _Static_assert(offsetof(struct gs_cc_state, result) == RESULT_OFFSET, "as in record.cpp");
 
@@ -84,6 +91,8 @@ void *gs_cc_thread_local(uint64_t offset);
 /* ---- Defined by compiled code ---- */
 
 int gs_cc_main(int argc, char **argv, char **environment);
+/* Whether the first thread runs on a stack, as main is not converted. */
+extern const char gs_cc_first_has_stack;
 extern const char gs_cc_thread_image[];
 extern const uint64_t gs_cc_thread_image_size;
 /* Whether the program calls the C library and nothing else that was not compiled with it. */

@@ -14,10 +14,18 @@ unsigned gs_cc_workers = 1;
 static int argument_count;
 static char **arguments, **environment;
 
-static void *first(void *unused)
+static void run_main(void *unused)
 {
     (void)unused;
-    return (void *)(intptr_t)gs_cc_main(argument_count, arguments, environment);
+    exit(gs_cc_main(argument_count, arguments, environment));
+}
+
+static void *first(void *unused)
+{
+    if (!gs_cc_first_has_stack)
+        return (void *)(intptr_t)gs_cc_main(argument_count, arguments, environment);
+    gs_cc_run_first(run_main);
+    return unused;
 }
 
 static void *start(void *unused)

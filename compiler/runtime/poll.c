@@ -47,23 +47,21 @@ static void wait_for_many(void *argument)
     gs_cc_box_free(many, sizeof *many);
 }
 
-/* Signals interrupt a stack that is lent for the wait alone. */
-static uint64_t slice_of(const struct thread *self, uint64_t deadline_ns)
-{
-    return self->stack ? gs_cc_signals_slice(self, deadline_ns) : deadline_ns;
-}
-
 /* Wait until one of several may be ready. Returns true if the caller must return. */
 static bool wait_several(struct thread *self, const struct pollfd *fds, nfds_t count,
                          uint64_t deadline_ns)
 {
-    struct gs_poll *polls = calloc(count ? count : 1, sizeof *polls);
+    struct gs_poll *polls = calloc(count + 1, sizeof *polls);
     struct many *many = gs_cc_box(sizeof *many);
     unsigned used = 0;
     for (nfds_t i = 0; polls && i < count; i++)
         if (fds[i].fd >= 0)
             polls[used++] = (struct gs_poll){fds[i].fd, events_of(fds[i].events), 0};
-    *many = (struct many){self, polls, used, slice_of(self, deadline_ns)};
+    /* A stack that is lent for the wait alone is interrupted itself. */
+    int interrupting = self->stack ? gs_cc_signals_descriptor(self) : -1;
+    if (polls && interrupting >= 0)
+        polls[used++] = (struct gs_poll){interrupting, GS_READ, 0};
+    *many = (struct many){self, polls, used, deadline_ns};
     self->is_polling = !self->stack;
     gs_cc_wait_on_stack(wait_for_many, many);
     return gs_cc_state.suspending;

@@ -134,19 +134,26 @@ void gs_cc_sanitizer_end_stack(struct thread *thread)
     (void)thread;
 }
 
-/* The next thread that has the stack does not race with this one. It may begin on the page before
- * or behind. */
+/* What stands for the stack that ends about there. An address of its own will not do: the page behind
+ * it may be unknown to the sanitizer, which forgets what it knows of one that is unmapped. Several
+ * stacks may have the same. */
+static void *sync_of(const char *end)
+{
+    enum { AREA = 64 << 10, COUNT = 4096 };
+    static uint64_t syncs[COUNT];
+    return &syncs[((uintptr_t)end + AREA / 2) / AREA % COUNT];
+}
+
+/* The next thread that has the stack does not race with this one. */
 void gs_cc_sanitizer_enter_stack(struct thread *thread)
 {
-    sanitizer_acquire(thread->end_of_stack - PAGE);
-    sanitizer_acquire(thread->end_of_stack);
-    sanitizer_acquire(thread->end_of_stack + PAGE);
+    sanitizer_acquire(sync_of(thread->end_of_stack));
 }
 
 void gs_cc_sanitizer_leave_stack(struct thread *thread, bool is_last)
 {
     if (is_last)
-        sanitizer_release(thread->end_of_stack);
+        sanitizer_release(sync_of(thread->end_of_stack));
 }
 #endif
 

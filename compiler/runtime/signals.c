@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -19,6 +20,9 @@ static struct thread *first;
 /* Waits with a mask of its own, in place of the first thread. NULL: none. */
 static struct thread *receiver;
 static atomic_bool has_started, has_handlers;
+/* What the first thread waits for on its stack, beside another descriptor; -1: none so far. */
+static int interrupting = -1;
+static atomic_bool is_interrupting;
 
 /* ---- What interrupts a thread ---- */
 
@@ -26,10 +30,14 @@ static atomic_bool has_started, has_handlers;
 static void interrupt(struct thread *thread)
 {
     struct gs_thread *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
-    if (stack && thread->is_polling)
+    if (stack && thread->is_polling) {
         gs_thread_cancel(stack);
-    else
-        gs_cc_wake(thread);
+        return;
+    }
+    static const uint64_t one = 1;
+    if (stack && thread == first && interrupting >= 0 && !atomic_exchange(&is_interrupting, true))
+        (void)!write(interrupting, &one, sizeof one);
+    gs_cc_wake(thread);
 }
 
 static void on_handled(struct gs_async *async)
@@ -46,6 +54,9 @@ void gs_cc_signals_start(struct thread *thread)
 {
     first = thread;
     receiver = NULL;
+    if (interrupting >= 0)
+        close(interrupting); /* in the child of a fork: it is the parent's */
+    interrupting = -1;
     gs_async_init(&handled, gs_threads_loop(), on_handled);
     gs_async_start(&handled);
     atomic_store(&has_started, true);
@@ -88,14 +99,16 @@ bool gs_cc_is_interrupted(const struct thread *self, bool may_restart)
     return marks & (may_restart ? INTERRUPT : INTERRUPT | INTERRUPT_RESTARTS);
 }
 
-#define SLICE_NS (50 * GS_MILLISECOND)
-
-uint64_t gs_cc_signals_slice(const struct thread *self, uint64_t deadline_ns)
+int gs_cc_signals_descriptor(const struct thread *self)
 {
     if (self != first || !gs_cc_has_handlers())
-        return deadline_ns;
-    uint64_t slice_ns = gs_clock_now() + SLICE_NS;
-    return slice_ns < deadline_ns ? slice_ns : deadline_ns;
+        return -1;
+    uint64_t count;
+    if (interrupting < 0)
+        interrupting = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    else if (atomic_exchange(&is_interrupting, false))
+        (void)!read(interrupting, &count, sizeof count);
+    return interrupting;
 }
 
 /* ---- Handlers ---- */
@@ -105,10 +118,10 @@ static void call_handler(const struct sigaction *action, siginfo_t *information,
 {
     struct gs_cc_state *state = &gs_cc_state;
     struct thread *self = state->self;
-    uint32_t suspending = state->suspending;
+    uint32_t suspending = state->suspending, may_leave = state->may_leave;
     int err = errno;
     state->self = NULL;
-    state->suspending = 0;
+    state->suspending = state->may_leave = 0;
     sanitizer_acquire(actions);
     if (action->sa_flags & SA_SIGINFO)
         action->sa_sigaction(information->si_signo, information, context);
@@ -117,6 +130,7 @@ static void call_handler(const struct sigaction *action, siginfo_t *information,
     sanitizer_release(actions);
     state->self = self;
     state->suspending = suspending;
+    state->may_leave = may_leave;
     errno = err;
 }
 

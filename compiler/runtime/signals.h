@@ -22,9 +22,9 @@ void gs_cc_signals_begin_wait(struct thread *self);
 /* Whether the call fails with EINTR. may_restart: only if a handler without SA_RESTART has run. */
 bool gs_cc_is_interrupted(const struct thread *self, bool may_restart);
 
-/* The deadline of a wait on a stack that signals should interrupt, and cannot: it waits in
- * slices. */
-uint64_t gs_cc_signals_slice(const struct thread *self, uint64_t deadline_ns);
+/* A descriptor that becomes readable if a signal is to interrupt what the thread waits for on its
+ * stack, or has done so; -1: none does. The thread waits for it, too, and looks again then. */
+int gs_cc_signals_descriptor(const struct thread *self);
 
 /* Replace the mask of the process while a call waits, or continue so: the call is about to wait.
  * What this returns is to be restored when it does not wait any more. */

@@ -4,6 +4,7 @@
 
 #include <gossamer/io.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
 
@@ -114,6 +115,36 @@ int gs_cc__IO_putc(int byte, FILE *file)
     return put_byte(byte, file);
 }
 
+int gs_cc_putchar(int byte)
+{
+    return put_byte(byte, stdout);
+}
+
+/* The text and the end of the line are one call for other threads: it is made again until both are
+ * written, of which the text is a copy. */
+int gs_cc_puts(const char *text)
+{
+    struct thread *self = thread_self();
+    if (gs_cc_stream_is_direct(self, stdout))
+        return puts(text);
+    struct operation *operation = gs_cc_stream_begin(self, stdout);
+    if (!operation)
+        return 0;
+    if (!operation->text) {
+        operation->size = strlen(text) + 1;
+        operation->text = malloc(operation->size);
+        if (operation->text) {
+            memcpy(operation->text, text, operation->size - 1);
+            operation->text[operation->size - 1] = '\n';
+        }
+    }
+    enum step step = operation->text ? put(self, operation, operation->text) : FAILED;
+    if (step == LEAVE)
+        return 0;
+    gs_cc_stream_end(self, operation);
+    return step == GO ? 1 : EOF;
+}
+
 /* What putc_unlocked calls for a full buffer. */
 int gs_cc___overflow(FILE *file, int byte)
 {
@@ -168,6 +199,36 @@ int gs_cc___fprintf_chk(FILE *file, int flag, const char *format, ...)
     (void)flag;
     va_start(list, format);
     int n = print(file, format, list);
+    va_end(list);
+    return n;
+}
+
+int gs_cc_vprintf(const char *format, va_list list)
+{
+    return print(stdout, format, list);
+}
+
+int gs_cc___vprintf_chk(int flag, const char *format, va_list list)
+{
+    (void)flag;
+    return print(stdout, format, list);
+}
+
+int gs_cc_printf(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    int n = print(stdout, format, list);
+    va_end(list);
+    return n;
+}
+
+int gs_cc___printf_chk(int flag, const char *format, ...)
+{
+    va_list list;
+    (void)flag;
+    va_start(list, format);
+    int n = print(stdout, format, list);
     va_end(list);
     return n;
 }

@@ -11,12 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Stacks for calls that were not compiled, and for the end of threads: as those of POSIX threads on
- * most systems, or less if there are too many; and for waits of the runtime. */
-#define STACK_SIZE ((size_t)8 << 20)
-#define SMALLER_STACK_SIZE ((size_t)1 << 20)
-#define WAIT_STACK_SIZE ((size_t)256 << 10)
-
 _Thread_local struct gs_cc_state gs_cc_state __attribute__((tls_model("initial-exec")));
 
 void gs_cc_spin(atomic_flag *lock)
@@ -35,14 +29,30 @@ struct extra *gs_cc_extra(struct thread *thread)
 
 /* ---- Waiting ---- */
 
+/* The first thread waits on its stack for other threads, and for nothing from outside: so that the
+ * library finds deadlocks, it does not park. */
+static struct gs_semaphore first_woken;
+static atomic_bool first_waits;
+
+static void wait_for_threads(void)
+{
+    if (!atomic_exchange(&first_waits, true))
+        return; /* the caller looks once more at what it waits for */
+    int result = gs_semaphore_wait(&first_woken, GS_NEVER);
+    (void)result;
+    atomic_store(&first_waits, false);
+}
+
 void gs_cc_wake(struct thread *thread)
 {
     sanitizer_release(thread);
     struct gs_thread *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
-    if (stack)
-        gs_thread_unpark(stack);
-    else
+    if (!stack)
         gs_resumable_wake(&thread->resumable);
+    else if (thread->is_first && atomic_exchange(&first_waits, false))
+        gs_semaphore_post(&first_woken);
+    else
+        gs_thread_unpark(stack);
 }
 
 static void on_timer(struct gs_timer *timer)
@@ -72,27 +82,24 @@ static void stop_timer(struct thread *self)
     }
 }
 
-static bool suspend(struct thread *self, bool is_external)
-{
-    gs_resumable_set_external(&self->resumable, is_external);
-    gs_cc_state.suspending = 1;
-    return true;
-}
-
 bool gs_cc_wait_until(struct thread *self, uint64_t deadline_ns, bool is_external)
 {
     if (self->stack) {
         int err = errno;
         leave_stack(self);
-        int result = gs_thread_park(deadline_ns);
-        (void)result; /* the caller looks at what it waits for, and at the clock */
+        if (self->is_first && deadline_ns == GS_NEVER && !is_external) {
+            wait_for_threads();
+        } else {
+            int result = gs_thread_park(deadline_ns);
+            (void)result; /* the caller looks at what it waits for, and at the clock */
+        }
         return_to_stack(self);
         errno = err;
         return false;
     }
     if (deadline_ns != GS_NEVER)
         start_timer(self, deadline_ns);
-    return suspend(self, is_external || deadline_ns != GS_NEVER);
+    return gs_cc_suspend(self, is_external || deadline_ns != GS_NEVER);
 }
 
 bool gs_cc_wait(struct thread *self, bool is_external)
@@ -104,14 +111,19 @@ bool gs_cc_wait(struct thread *self, bool is_external)
 static int wait_on_stack(struct thread *self, int fd, unsigned direction, uint64_t deadline_ns)
 {
     int err = errno;
-    uint64_t until_ns = gs_cc_signals_slice(self, deadline_ns);
+    int interrupting = gs_cc_signals_descriptor(self);
     leave_stack(self);
-    int result =
-        direction == GS_READ ? gs_wait_readable(fd, until_ns) : gs_wait_writable(fd, until_ns);
+    int result;
+    if (interrupting >= 0) {
+        struct gs_poll polls[] = {{fd, (uint8_t)direction, 0}, {interrupting, GS_READ, 0}};
+        result = gs_poll(polls, 2, deadline_ns);
+        result = result > 0 ? 0 : result ? result : -ETIMEDOUT;
+    } else {
+        result = direction == GS_READ ? gs_wait_readable(fd, deadline_ns)
+                                      : gs_wait_writable(fd, deadline_ns);
+    }
     return_to_stack(self);
     errno = err;
-    if (result == -ETIMEDOUT && until_ns != deadline_ns)
-        return 0;
     return result == -ECANCELED && !must_cancel(self) ? 0 : result;
 }
 
@@ -134,7 +146,7 @@ bool gs_cc_wait_fd(struct thread *self, int fd, unsigned direction, uint64_t dea
     }
     if (deadline_ns != GS_NEVER)
         start_timer(self, deadline_ns);
-    return suspend(self, true);
+    return gs_cc_suspend(self, true);
 }
 
 uint64_t gs_cc_deadline(struct thread *self, uint64_t deadline_ns)
@@ -275,13 +287,6 @@ static void finish(struct thread *thread)
         complete(thread);
 }
 
-static void end_stack(struct thread *self)
-{
-    gs_cc_sanitizer_leave_stack(self, true);
-    gs_cc_sanitizer_leave(self);
-    gs_cc_sanitizer_end_stack(self);
-}
-
 void gs_cc_exit(struct thread *self, void *result)
 {
     self->argument = result;
@@ -292,7 +297,7 @@ void gs_cc_exit(struct thread *self, void *result)
     }
     __atomic_store_n(&self->stack, NULL, __ATOMIC_RELEASE);
     gs_resumable_wake(&self->resumable);
-    end_stack(self);
+    gs_cc_end_stack(self);
     gs_thread_exit(NULL);
 }
 
@@ -355,10 +360,14 @@ static void step(struct gs_resumable *resumable)
     struct thread *thread = gs_container_of(resumable, struct thread, resumable);
     if (resumable->fd >= 0)
         gs_resumable_unwatch(resumable);
-    if (thread->stack)
-        return; /* a wake-up that has missed it */
+    if (thread->stack) {
+        gs_thread_unpark(thread->stack); /* the wake-up has missed it */
+        return;
+    }
     state->self = thread;
     state->suspending = 0;
+    state->may_leave = 1;
+    state->steps++;
     state->first = state->last = NULL;
     if (!state->err)
         state->err = &errno;
@@ -368,7 +377,7 @@ static void step(struct gs_resumable *resumable)
     gs_cc_sanitizer_leave(thread);
     if (is_over)
         finish(thread);
-    state->suspending = 0;
+    state->suspending = state->may_leave = 0;
     state->self = NULL;
 }
 
@@ -410,81 +419,6 @@ struct thread *gs_cc_start_first(void *(*fn)(void *))
     thread->is_first = true;
     gs_cc_signals_start(thread);
     return gs_resumable_start(&thread->resumable, 0) ? NULL : thread;
-}
-
-/* ---- Calls on a stack ---- */
-
-struct stack_call {
-    struct thread *thread;
-    void (*call)(void *);
-    void *box;
-    size_t size;
-};
-
-static void *run_on_stack(void *argument)
-{
-    struct stack_call call = *(struct stack_call *)argument;
-    struct thread *thread = call.thread;
-    gs_cc_release(argument, sizeof call);
-    gs_cc_sanitizer_begin_stack(thread, call.size);
-    return_to_stack(thread);
-    gs_cc_state.suspending = 0;
-    errno = thread->err;
-    /* The calls that it makes have phases and progress of their own. */
-    size_t progress = thread->progress;
-    thread->progress = 0;
-    set_phase(thread, PHASE_NEW);
-    call.call(call.box);
-    thread->progress = progress;
-    thread->err = errno;
-    end_stack(thread);
-    atomic_store(&thread->phase, PHASE_GRANTED);
-    __atomic_store_n(&thread->stack, NULL, __ATOMIC_RELEASE);
-    gs_resumable_wake(&thread->resumable);
-    return NULL;
-}
-
-static int spawn(struct thread *self, struct stack_call *call, size_t size)
-{
-    const struct gs_thread_attributes attributes = {
-        .name = "stack call", .stack_size = size, .worker = gs_threads_worker()};
-    call->size = size;
-    return gs_thread_spawn(&attributes, run_on_stack, call, &self->stack);
-}
-
-static void call_on_stack(void (*call)(void *), void *box, size_t size)
-{
-    struct thread *self = thread_self();
-    if (!self || self->stack) {
-        gs_cc_sanitizer_call(call, box);
-        return;
-    }
-    if (self->phase == PHASE_GRANTED) {
-        gs_cc_complete(self);
-        return;
-    }
-    struct stack_call *argument = gs_cc_allocate(sizeof *argument);
-    *argument = (struct stack_call){self, call, box, 0};
-    set_phase(self, PHASE_WAITING);
-    self->err = errno;
-    if (spawn(self, argument, size) && spawn(self, argument, SMALLER_STACK_SIZE)) {
-        gs_cc_release(argument, sizeof *argument);
-        call(box); /* no memory for a stack: the worker waits with it */
-        gs_cc_complete(self);
-        return;
-    }
-    gs_thread_detach(self->stack);
-    suspend(self, false);
-}
-
-void gs_cc___on_stack(void (*call)(void *), void *box)
-{
-    call_on_stack(call, box, STACK_SIZE);
-}
-
-void gs_cc_wait_on_stack(void (*call)(void *), void *box)
-{
-    call_on_stack(call, box, WAIT_STACK_SIZE);
 }
 
 /* ---- Join, detach, exit ---- */

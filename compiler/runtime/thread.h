@@ -122,6 +122,14 @@ static inline void spin_unlock(atomic_flag *lock)
 
 /* ---- Waiting (thread.c) ---- */
 
+/* The caller returns, and so do all calls of the thread, which waits then. Returns true. */
+static inline bool gs_cc_suspend(struct thread *self, bool is_external)
+{
+    gs_resumable_set_external(&self->resumable, is_external);
+    gs_cc_state.suspending = 1;
+    return true;
+}
+
 /* Wait until gs_cc_wake. Returns true if the caller must return (see above). */
 bool gs_cc_wait(struct thread *self, bool is_external);
 
@@ -149,6 +157,9 @@ static inline void return_to_stack(struct thread *self)
     gs_cc_sanitizer_enter_stack(self);
     gs_cc_state.self = self;
 }
+
+/* The thread leaves the stack on which it runs for ever. */
+void gs_cc_end_stack(struct thread *self);
 
 /* Begin to measure a duration, or continue: the deadline is that of the first call. */
 uint64_t gs_cc_deadline(struct thread *self, uint64_t deadline_ns);
@@ -195,6 +206,9 @@ struct extra *gs_cc_extra(struct thread *thread);
 
 /* As gs_cc___on_stack, for a function of the runtime that needs little. */
 void gs_cc_wait_on_stack(void (*call)(void *box), void *box);
+
+/* The same for all that the first thread does. */
+void gs_cc_run_first(void (*call)(void *));
 
 /* Make a call in a kernel thread of the pool (blocking.c). Returns the box of the first call; NULL:
  * the caller must return. */

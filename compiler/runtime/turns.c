@@ -46,12 +46,41 @@ bool gs_cc_turn(struct thread *self)
     return gs_cc_state.suspending;
 }
 
-/* The plugin adds it to loops that wait for what another thread does, without a call that waits. */
+/* Turns are less frequent while no other thread uses them. */
+#define TURNS_MIN 32
+#define TURNS_MAX 1024
+
+static void count_turns(struct gs_cc_state *state, bool was_used)
+{
+    static _Thread_local int32_t turns = TURNS_MIN;
+    if (was_used)
+        turns = TURNS_MIN;
+    else if (turns < TURNS_MAX)
+        turns *= 2;
+    state->turns = turns - 1;
+}
+
+/* The plugin adds it to loops that wait for what another thread does, without a call that waits:
+ * compiled code makes the call when it has counted down the turns. */
 void gs_cc___waiting_loop(void)
 {
-    struct thread *self = thread_self();
-    if (self && self->phase == PHASE_SECOND)
-        set_phase(self, PHASE_NEW);
-    else
-        gs_cc_turn(self);
+    struct gs_cc_state *state = &gs_cc_state;
+    struct thread *self = state->self;
+    if (!self) {
+        state->turns = TURNS_MIN;
+        return;
+    }
+    if (self->stack) {
+        uint32_t steps = state->steps;
+        gs_cc_sched_yield();
+        count_turns(state, state->steps != steps);
+        return;
+    }
+    if (self->phase == PHASE_NEW)
+        self->progress = state->steps;
+    gs_cc_sched_yield();
+    if (state->suspending)
+        return;
+    count_turns(state, state->steps - (uint32_t)self->progress != 1);
+    self->progress = 0;
 }

@@ -28,12 +28,14 @@ compare() {
 
 clang-19 -O1 -pthread -w "$source" -o expected
 run expected ./expected
-for level in -O0 -O3; do
-    "$gossamer" cc $level -g -pthread -w "$source" -o "converted$level"
+for options in "-O0 -fgossamer-main=converted" -O3; do
+    level=${options%% *}
+    # shellcheck disable=SC2086 # several options
+    "$gossamer" cc $options -g -pthread -w "$source" -o "converted$level"
     compare "converted$level" "./converted$level"
 done
 compare workers env GOSSAMER_WORKERS=3 ./converted-O3
-"$gossamer" cc -O2 -pthread -w -fgossamer-frames=environment "$source" -o environment
+"$gossamer" cc -O2 -pthread -w -fgossamer-frames=environment -fgossamer-main=converted "$source" -o environment
 compare environment ./environment
-"$gossamer" cc -O1 -pthread -w -fgossamer-frames=slots "$source" -o slots
+"$gossamer" cc -O1 -pthread -w -fgossamer-frames=slots -fgossamer-main=converted "$source" -o slots
 compare slots ./slots

@@ -57,7 +57,9 @@ def test_a_sanitizer_finds_faults_behind_a_wait_and_no_others(
     program = compile_program(
         "faults.c", tmp_path, level, f"-fsanitize={sanitizer}", "--report", str(report)
     )
-    assert "stack, because" not in report.read_text().replace("because it is variadic", "")
+    reasons = "because (it is variadic|it is the first thread|only functions on stacks call it)"
+    said = re.sub(reasons, "", report.read_text())
+    assert "stack, because" not in said
     done = run(program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "103\n4\n", "")
     for fault, said in FAULTS[sanitizer].items():

@@ -70,7 +70,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Reports:
 
 def test_a_program_with_a_report_does_what_it_does_without(reports: Reports) -> None:
     done = subprocess.run([reports.program], capture_output=True, text=True, check=True)
-    assert done.stdout == "1 line, depth 3: hello\n"
+    assert done.stdout == "depth 3\n1 line: hello\n"
 
 
 def test_all_functions_that_start_as_threads_are_named(reports: Reports) -> None:
@@ -87,9 +87,9 @@ def test_the_bound_of_a_thread_is_the_sum_of_its_frames(reports: Reports) -> Non
 
 
 def test_recursion_and_calls_on_stacks_have_no_bound_and_are_named(reports: Reports) -> None:
-    assert reports.thread("walk")["unknown"] == ["the recursion of descend"]
-    assert reports.thread("main")["unknown"] == ["a call on a stack in summarise"]
-    assert "; and the recursion of descend\n" in reports.text
+    gaps = ["a call on a stack in summarise", "the recursion of descend"]
+    assert reports.thread("walk")["unknown"] == gaps
+    assert f"; and {gaps[0]}; and {gaps[1]}\n" in reports.text
 
 
 def test_a_thread_that_never_waits_needs_nothing(reports: Reports) -> None:
@@ -115,15 +115,17 @@ def test_large_variables_that_live_across_a_wait_are_named_with_advice(reports: 
 
 
 def test_small_variables_get_no_advice(reports: Reports) -> None:
-    objects = reports.function("main")["objects"]
+    objects = reports.function("walk")["objects"]
     assert objects
     assert all("advice" not in one for one in objects)
 
 
 def test_what_runs_on_a_stack_is_named_with_the_reason(reports: Reports) -> None:
-    (say,) = reports.json["on_stacks"]
-    assert (say["name"], say["reason"]) == ("say", "it is variadic")
+    reasons = {one["name"]: one["reason"] for one in reports.json["on_stacks"]}
+    first = "it is the first thread, which has one"
+    assert reasons == {"say": "it is variadic", "main": first}
     assert "say -> pthread_mutex_lock\n    on a stack, because it is variadic\n" in reports.text
+    assert f"main ({line_of('int main')}): runs on a stack, because {first}\n" in reports.text
 
 
 class Outline(HTMLParser):
@@ -173,7 +175,7 @@ def test_the_page_has_the_variables_and_what_threads_share(reports: Reports) -> 
 def test_the_sections_of_a_lock_are_named_with_their_threads(reports: Reports) -> None:
     (lock,) = reports.json["locks"]
     sections = {one["function"]: one["threads"] for one in lock["sections"]}
-    assert (lock["name"], sections) == ("lock", {"count": ["serve"], "say": ["main"]})
+    assert (lock["name"], sections) == ("lock", {"count": ["serve"], "say": ["walk"]})
     assert "its 2 sections exclude each other" in reports.text
 
 

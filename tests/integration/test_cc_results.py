@@ -70,7 +70,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("options", ["-O0", "-O2", "-O1 -fgossamer-frames=slots"])
+@pytest.mark.parametrize(
+    "options", ["-O0", "-O2", "-O1 -fgossamer-main=converted -fgossamer-frames=slots"]
+)
 def test_a_result_overwrites_no_variable_behind_its_own(tmp_path: Path, options: str) -> None:
     (tmp_path / "program.c").write_text(SOURCE)
     command = [PROGRAM, "cc", *options.split(), "-w", "program.c", "-o", "program"]

@@ -49,11 +49,6 @@ static __attribute__((noinline)) int descend(int depth)
     return n;
 }
 
-static void *walk(void *argument)
-{
-    return (void *)(long)descend((int)(long)argument);
-}
-
 /* Variadic functions run on a stack. */
 static __attribute__((noinline)) void say(const char *format, ...)
 {
@@ -65,9 +60,18 @@ static __attribute__((noinline)) void say(const char *format, ...)
     va_end(list);
 }
 
-static __attribute__((noinline)) void summarise(int lines, long depth, const char *answer)
+static __attribute__((noinline)) void summarise(const char *depth)
 {
-    say("%d line, depth %ld: %.5s\n", lines, depth, answer);
+    say("depth %s\n", depth);
+}
+
+static void *walk(void *argument)
+{
+    int depth = descend((int)(long)argument);
+    char text[8];
+    snprintf(text, sizeof text, "%d", depth);
+    summarise(text);
+    return NULL;
 }
 
 static void *compute(void *argument)
@@ -79,7 +83,6 @@ int main(void)
 {
     int pair[2];
     char answer[6] = "";
-    void *result;
     pthread_t server, walker, other;
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
         return 1;
@@ -90,8 +93,8 @@ int main(void)
     receive(pair[0], answer, sizeof answer);
     close(pair[0]);
     pthread_join(server, NULL);
-    pthread_join(walker, &result);
+    pthread_join(walker, NULL);
     pthread_join(other, NULL);
-    summarise(served, (long)result, answer);
+    printf("%d line: %.5s\n", served, answer);
     return 0;
 }
