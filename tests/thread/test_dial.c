@@ -193,7 +193,7 @@ static void *dial_nonsense(void *unused)
         MUST_EQ(gs_dial(invalid[i], GS_NEVER), -EINVAL);
     MUST_EQ(gs_dial("nobody:80", GS_NEVER), -ENOENT);
     MUST_EQ(gs_dial("name:80", 0), -ETIMEDOUT);
-    MUST_EQ(gs_dial("unix:/tmp/gossamer/no/such", GS_NEVER), -ENOENT);
+    MUST_EQ(gs_dial("unix:/tmp/gossamer-no-such/folder", GS_NEVER), -ENOENT);
     return unused;
 }
 

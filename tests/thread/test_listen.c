@@ -104,7 +104,7 @@ TEST(what_is_no_address_of_this_machine_is_refused)
     memset(path + strlen(path), 'x', sizeof path - 1 - strlen(path));
     CHECK_EQ(gs_listen(path, NULL), -ENAMETOOLONG);
     CHECK_EQ(gs_listen("192.0.2.1:0", NULL), -EADDRNOTAVAIL);
-    CHECK_EQ(gs_listen("unix:/tmp/gossamer/no/such", NULL), -ENOENT);
+    CHECK_EQ(gs_listen("unix:/tmp/gossamer-no-such/folder", NULL), -ENOENT);
 }
 
 TEST(port_is_shared_only_if_both_ask_for_it)
