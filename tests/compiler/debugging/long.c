@@ -1,4 +1,4 @@
-/* A function of over 1,000 instructions, which keeps its values in slots, and waits in its middle. */
+/* A function of over 1,000 instructions, which keeps its values in slots, and waits once. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>

@@ -32,7 +32,7 @@ static void init(void)
         abort();
 }
 
-/* A writer waits between reading and writing; a reader sees the count change if it is not kept out. */
+/* A writer waits between reading and writing; a reader sees a change if it is not kept out. */
 static void write_and_read(void)
 {
     pthread_rwlock_wrlock(&shared->lock);
