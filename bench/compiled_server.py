@@ -1,7 +1,9 @@
 """A server compiled from threads by `gossamer cc`, beside the same by hand on the event loop.
 
-The servers are the toys `cpc` and `loop` (bench/toys). Measured are the CPU time of the server for
-each request, on a core of its own, and its resident memory for each connection, both in turn.
+Beside them are the same source with POSIX threads, and threads of the library with stacks. The
+servers are the toys `cpc`, `loop`, `kernel` and `threads` (bench/toys). Measured are the CPU time
+of the server for each request, on a core of its own, and its resident memory for each connection,
+all in turn.
 """
 
 import json
@@ -14,7 +16,12 @@ from pathlib import Path
 from results import Results, options
 
 BUILD = Path(__file__).resolve().parents[1] / "build/release"
-SERVERS = {"loop": "hand-written", "cpc": "compiled"}
+SERVERS = {
+    "loop": "hand-written",
+    "cpc": "compiled",
+    "threads": "with stacks",
+    "kernel": "POSIX threads",
+}
 CONNECTIONS = (128, 1000, 10000)
 SERVER_CORE, CLIENT_CORE = "1", "0"
 SECONDS = "3s"
@@ -63,7 +70,7 @@ def measure(results: Results, toy: str, connections: int) -> None:
 
 
 def main() -> int:
-    """Measure both servers in turn."""
+    """Measure the servers in turn."""
     chosen = options(__doc__.splitlines()[0]).parse_args()
     results = Results()
     for _, connections, toy in product(range(chosen.rounds), CONNECTIONS, SERVERS):

@@ -256,6 +256,8 @@ static int write_job(const struct arguments *arguments, const struct linked *lin
         fprintf(job, "frames\t%s\n", arguments->frames);
     if (arguments->main)
         fprintf(job, "main\t%s\n", arguments->main);
+    if (!arguments->sanitizers)
+        fputs("bitcode\tsimplified\n", job);
     if (arguments->stress)
         fprintf(job, "stress\t%s\n", arguments->stress);
     return fclose(job) ? fail(path, strerror(errno)) : 0;

@@ -40,6 +40,8 @@ bool Job::read()
             useEnvironment = value == "environment", useSlots = value == "slots";
         else if (key == "main")
             convertsMain = value == "converted";
+        else if (key == "bitcode")
+            isSimplified = value == "simplified";
         else if (key == "stress")
             value.getAsInteger(10, stress);
     }

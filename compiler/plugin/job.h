@@ -24,6 +24,7 @@ struct Job {
     std::set<std::pair<std::string, std::string>> members;
     std::string native;
     bool useEnvironment = false, useSlots = false, convertsMain = false, warnsOfRaces = false;
+    bool isSimplified = false; // the bitcode, by the optimiser
     unsigned stress = 0;
 
     // Returns false if the environment names no job: the plugin has nothing to do.

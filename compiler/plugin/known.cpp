@@ -146,7 +146,7 @@ const Known Table[] = {
     {"pthread_rwlock_clockwrlock", true, 1 << 2, 0},
     {"pthread_rwlock_unlock", false, 0, 0},
     {"pthread_barrier_init", false, 1 << 1, 0},
-    {"pthread_barrier_destroy", false, 0, 0},
+    {"pthread_barrier_destroy", true, 0, 0},
     {"pthread_barrier_wait", true, 0, 0},
     {"pthread_spin_init", false, 0, 0},
     {"pthread_spin_destroy", false, 0, 0},

@@ -8,6 +8,7 @@
 #include "compiler/plugin/plain.h"
 #include "compiler/plugin/report.h"
 #include "compiler/plugin/sanitizers.h"
+#include "compiler/plugin/simplified.h"
 #include "compiler/plugin/stack_calls.h"
 #include "compiler/plugin/stress.h"
 #include "compiler/plugin/thread_locals.h"
@@ -97,6 +98,8 @@ class LinkProgram : public PassInfoMixin<LinkProgram>
         addTurns(module);
         if (job.stress)
             addYields(module, job.stress);
+        if (job.isSimplified)
+            noteSimplified(module);
         renameToRuntime(module);
         makeRoomForResults(module);
         noteForeignCode(module);
@@ -162,6 +165,7 @@ class ConvertProgram : public PassInfoMixin<ConvertProgram>
 extern "C" __attribute__((visibility("default"))) PassPluginLibraryInfo llvmGetPassPluginInfo()
 {
     return {LLVM_PLUGIN_API_VERSION, "gossamer-cc", "0.1", [](PassBuilder &builder) {
+                cc::skipSimplified(builder);
                 builder.registerPipelineStartEPCallback(
                     [](ModulePassManager &manager, OptimizationLevel) {
                         manager.addPass(cc::LinkProgram());

@@ -1,5 +1,5 @@
 /* Barriers, spin locks and once. */
-#include "compiler/runtime/thread.h"
+#include "compiler/runtime/shared_mutex.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -8,25 +8,52 @@
 
 struct barrier {
     atomic_flag lock;
+    bool is_shared; /* by processes */
     unsigned count, arrived;
-    struct queue waiting;
+    union {
+        struct queue waiting;
+        struct {
+            unsigned round,
+                leaving; /* leaving: threads of earlier rounds that have not looked yet */
+        };
+    };
 };
 _Static_assert(sizeof(struct barrier) <= sizeof(pthread_barrier_t), "it replaces that");
+
+static struct barrier *barrier_of(pthread_barrier_t *barrier)
+{
+    return (struct barrier *)barrier;
+}
 
 int gs_cc_pthread_barrier_init(pthread_barrier_t *barrier, const pthread_barrierattr_t *attributes,
                                unsigned count)
 {
-    (void)attributes;
+    int scope = PTHREAD_PROCESS_PRIVATE;
     if (!count)
         return EINVAL;
+    if (attributes)
+        pthread_barrierattr_getpshared(attributes, &scope);
     memset(barrier, 0, sizeof *barrier);
-    ((struct barrier *)barrier)->count = count;
+    barrier_of(barrier)->count = count;
+    barrier_of(barrier)->is_shared = scope == PTHREAD_PROCESS_SHARED;
     return 0;
 }
 
+/* The memory may be the program's again. */
 int gs_cc_pthread_barrier_destroy(pthread_barrier_t *barrier)
 {
-    (void)barrier;
+    struct barrier *one = barrier_of(barrier);
+    struct thread *self = thread_self();
+    bool is_left = !one->is_shared;
+    while (!is_left) {
+        spin_lock(&one->lock);
+        is_left = !one->leaving;
+        spin_unlock(&one->lock);
+        if (!is_left && gs_cc_look_again(self, GS_NEVER))
+            return 0;
+    }
+    if (self && self->phase != PHASE_NEW)
+        gs_cc_complete(self);
     return 0;
 }
 
@@ -52,11 +79,51 @@ static int arrive(struct barrier *one, struct thread *self)
     return is_last ? PTHREAD_BARRIER_SERIAL_THREAD : 0;
 }
 
+/* Returns whether the thread has arrived last. Otherwise it waits for the end of the round in
+ * `progress`, which is never 0. */
+static bool arrive_shared(struct barrier *one, struct thread *self)
+{
+    spin_lock(&one->lock);
+    bool is_last = ++one->arrived == one->count;
+    if (is_last) {
+        one->leaving += one->count - 1;
+        one->arrived = 0;
+        one->round++;
+    } else {
+        self->progress = one->round + (size_t)1;
+    }
+    spin_unlock(&one->lock);
+    return is_last;
+}
+
+/* Returns whether the round is over. */
+static bool leave_shared(struct barrier *one, const struct thread *self)
+{
+    spin_lock(&one->lock);
+    bool is_over = one->round + (size_t)1 != self->progress;
+    one->leaving -= is_over;
+    spin_unlock(&one->lock);
+    return is_over;
+}
+
+static int wait_shared(struct barrier *one, struct thread *self)
+{
+    if (self->phase == PHASE_NEW && arrive_shared(one, self))
+        return PTHREAD_BARRIER_SERIAL_THREAD;
+    while (!leave_shared(one, self))
+        if (gs_cc_look_again(self, GS_NEVER))
+            return 0;
+    gs_cc_complete(self);
+    return 0;
+}
+
 int gs_cc_pthread_barrier_wait(pthread_barrier_t *barrier)
 {
     struct thread *self = thread_self();
+    if (barrier_of(barrier)->is_shared)
+        return wait_shared(barrier_of(barrier), self);
     if (self->phase == PHASE_NEW) {
-        int result = arrive((struct barrier *)barrier, self);
+        int result = arrive(barrier_of(barrier), self);
         if (result)
             return result;
     }

@@ -94,9 +94,7 @@ static int wait_shared(struct thread *self, struct cond *cond, struct mutex *mut
             self->outcome = is_woken ? WOKEN : must_cancel(self) ? CANCELED : LATE;
             break;
         }
-        set_phase(self, PHASE_WAITING);
-        uint64_t look_ns = gs_clock_after(gs_clock_now(), LOOK_NS);
-        if (gs_cc_wait_until(self, look_ns < deadline_ns ? look_ns : deadline_ns, true))
+        if (gs_cc_look_again(self, deadline_ns))
             return 0;
     }
     return end_wait(self, mutex);

@@ -1,13 +1,14 @@
 /* Reader-writer locks: as in glibc, readers come before writers that wait. */
-#include "compiler/runtime/thread.h"
+#include "compiler/runtime/shared_mutex.h"
 
 #include <pthread.h>
 #include <string.h>
 
 struct rwlock {
     atomic_flag lock;
+    bool is_shared; /* by processes: it has no queues */
     unsigned readers;
-    const struct thread *writer;
+    uint64_t writer; /* 0: none */
     struct queue waiting_readers, waiting_writers;
 };
 _Static_assert(sizeof(struct rwlock) <= sizeof(pthread_rwlock_t), "it replaces that");
@@ -18,14 +19,21 @@ static struct rwlock *rwlock_of(pthread_rwlock_t *rwlock)
 }
 
 /* The writer before and after the run. */
-static const struct thread outside;
+static const char outside;
+
+static uint64_t number_of(const struct rwlock *one, const struct thread *self)
+{
+    if (one->is_shared)
+        return gs_cc_shared_number(self);
+    return self ? (uintptr_t)self : (uintptr_t)&outside;
+}
 
 static bool try_lock(struct rwlock *one, const struct thread *self, bool is_write)
 {
     if (one->writer || (is_write && one->readers))
         return false;
     if (is_write)
-        one->writer = self ? self : &outside;
+        one->writer = number_of(one, self);
     else
         one->readers++;
     return true;
@@ -40,7 +48,7 @@ static int lock_or_queue(struct thread *self, struct rwlock *one, bool is_write,
     case PHASE_NEW:
         if (try_lock(one, self, is_write))
             return 0;
-        if (one->writer == self)
+        if (one->writer == number_of(one, self))
             return EDEADLK;
         queue_append(queue, self);
         return EBUSY;
@@ -56,11 +64,33 @@ static int lock_or_queue(struct thread *self, struct rwlock *one, bool is_write,
     }
 }
 
+static int lock_shared(struct thread *self, struct rwlock *one, bool is_write, uint64_t deadline_ns)
+{
+    int err;
+    for (;;) {
+        spin_lock(&one->lock);
+        bool is_owner = one->writer == number_of(one, self);
+        err = try_lock(one, self, is_write) ? 0 : is_owner ? EDEADLK : EBUSY;
+        spin_unlock(&one->lock);
+        if (err == EBUSY && is_late(deadline_ns))
+            err = ETIMEDOUT;
+        if (err != EBUSY)
+            break;
+        if (gs_cc_look_again(self, deadline_ns))
+            return 0;
+    }
+    if (self && self->phase != PHASE_NEW)
+        gs_cc_complete(self);
+    return err;
+}
+
 static int lock_until(pthread_rwlock_t *rwlock, bool is_write, uint64_t deadline_ns)
 {
     struct thread *self = thread_self();
     struct rwlock *one = rwlock_of(rwlock);
     int err;
+    if (one->is_shared)
+        return lock_shared(self, one, is_write, deadline_ns);
     if (!self)
         return try_lock(one, NULL, is_write) ? 0 : EDEADLK;
     for (;;) {
@@ -79,8 +109,11 @@ static int lock_until(pthread_rwlock_t *rwlock, bool is_write, uint64_t deadline
 
 int gs_cc_pthread_rwlock_init(pthread_rwlock_t *rwlock, const pthread_rwlockattr_t *attributes)
 {
-    (void)attributes;
+    int scope = PTHREAD_PROCESS_PRIVATE;
+    if (attributes)
+        pthread_rwlockattr_getpshared(attributes, &scope);
     memset(rwlock, 0, sizeof *rwlock);
+    rwlock_of(rwlock)->is_shared = scope == PTHREAD_PROCESS_SHARED;
     return 0;
 }
 
@@ -162,7 +195,7 @@ static struct thread *pass_on(struct rwlock *one)
     if (first)
         return first;
     first = queue_pop(&one->waiting_writers);
-    one->writer = first;
+    one->writer = (uintptr_t)first;
     if (first)
         first->next = NULL;
     return first;
@@ -174,10 +207,10 @@ int gs_cc_pthread_rwlock_unlock(pthread_rwlock_t *rwlock)
     struct thread *woken = NULL;
     spin_lock(&one->lock);
     if (one->writer)
-        one->writer = NULL;
+        one->writer = 0;
     else
         one->readers--;
-    if (!one->readers)
+    if (!one->readers && !one->is_shared)
         woken = pass_on(one);
     spin_unlock(&one->lock);
     while (woken) {

@@ -11,8 +11,7 @@ struct robust {
     struct shared_mutex mutex;
 };
 
-/* A number of the thread among those of all processes. */
-static uint64_t number_of(const struct thread *self)
+uint64_t gs_cc_shared_number(const struct thread *self)
 {
     return ((uint64_t)getpid() << 42) ^ (self ? (uintptr_t)self : 1);
 }
@@ -49,7 +48,7 @@ static bool has_died(const struct shared_mutex mutex)
 static int take(struct thread *self, struct shared_mutex mutex)
 {
     struct shared_holder *holder = mutex.holder;
-    uint64_t number = number_of(self);
+    uint64_t number = gs_cc_shared_number(self);
     int err = errno;
     if (holder->is_unrecoverable)
         return ENOTRECOVERABLE;
@@ -81,6 +80,17 @@ int gs_cc_shared_trylock(struct thread *self, struct shared_mutex mutex)
     return err == EDEADLK ? EBUSY : err;
 }
 
+bool gs_cc_look_again(struct thread *self, uint64_t deadline_ns)
+{
+    if (!self) {
+        usleep(LOOK_NS / GS_MICROSECOND);
+        return false;
+    }
+    set_phase(self, PHASE_WAITING);
+    uint64_t look_ns = gs_clock_after(gs_clock_now(), LOOK_NS);
+    return gs_cc_wait_until(self, look_ns < deadline_ns ? look_ns : deadline_ns, true);
+}
+
 bool gs_cc_shared_lock(struct thread *self, struct shared_mutex mutex, uint64_t deadline_ns,
                        int *ret_err)
 {
@@ -92,13 +102,7 @@ bool gs_cc_shared_lock(struct thread *self, struct shared_mutex mutex, uint64_t 
             *ret_err = ETIMEDOUT;
         if (*ret_err != EBUSY)
             break;
-        if (!self) {
-            usleep(LOOK_NS / GS_MICROSECOND);
-            continue;
-        }
-        set_phase(self, PHASE_WAITING);
-        uint64_t look_ns = gs_clock_after(gs_clock_now(), LOOK_NS);
-        if (gs_cc_wait_until(self, look_ns < deadline_ns ? look_ns : deadline_ns, true))
+        if (gs_cc_look_again(self, deadline_ns))
             return true;
     }
     if (self && self->phase != PHASE_NEW)
@@ -111,7 +115,7 @@ int gs_cc_shared_unlock(struct thread *self, struct shared_mutex mutex)
     struct shared_holder *holder = mutex.holder;
     bool is_checked = mutex.is_robust || mutex.kind != PTHREAD_MUTEX_NORMAL;
     spin_lock(mutex.lock);
-    int err = is_checked && holder->thread != number_of(self) ? EPERM : 0;
+    int err = is_checked && holder->thread != gs_cc_shared_number(self) ? EPERM : 0;
     if (!err && *mutex.count) {
         --*mutex.count;
     } else if (!err) {

@@ -1,6 +1,6 @@
 /* Mutexes that processes share, and robust ones: their owner is SHARED_OWNER for ever, so that
  * a thread that finds them locked looks here. Between processes there are no queues: a thread that
- * waits looks again after a while. */
+ * waits looks again after a while, also for a condition, a reader-writer lock and a barrier. */
 #ifndef GS_COMPILER_SHARED_MUTEX_H
 #define GS_COMPILER_SHARED_MUTEX_H
 
@@ -27,6 +27,13 @@ struct shared_mutex {
     bool is_robust;
     struct shared_holder *holder;
 };
+
+/* A number of the thread among those of all processes; not 0. */
+uint64_t gs_cc_shared_number(const struct thread *self);
+
+/* Wait until it is time to look again, at most until the deadline; NULL: outside of the threads.
+ * Returns true if the caller must return. */
+bool gs_cc_look_again(struct thread *self, uint64_t deadline_ns);
 
 /* Returns true if the caller must return; otherwise *ret_err is the result. */
 bool gs_cc_shared_lock(struct thread *self, struct shared_mutex mutex, uint64_t deadline_ns,

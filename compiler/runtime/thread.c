@@ -36,11 +36,14 @@ static atomic_bool first_waits;
 
 static void wait_for_threads(void)
 {
-    if (!atomic_exchange(&first_waits, true))
+    if (!atomic_load(&first_waits)) {
+        atomic_store(&first_waits, true);
         return; /* the caller looks once more at what it waits for */
+    }
     int result = gs_semaphore_wait(&first_woken, GS_NEVER);
     (void)result;
-    atomic_store(&first_waits, false);
+    if (atomic_load(&first_waits))
+        atomic_store(&first_waits, false);
 }
 
 void gs_cc_wake(struct thread *thread)

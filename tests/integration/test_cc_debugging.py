@@ -161,6 +161,43 @@ def test_the_script_shows_the_calls_of_a_parked_thread_with_variables(
 
 
 @HAS_GDB
+def test_gdb_shows_variables_of_a_long_function_behind_a_wait(tmp_path: Path) -> None:
+    program = compile_program("long.c", tmp_path, "-O0")
+    symbols = subprocess.run(["nm", "-S", program], capture_output=True, text=True, check=True)
+    sizes = {
+        line.split()[-1]: int(line.split()[1], 16)
+        for line in symbols.stdout.splitlines()
+        if len(line.split()) == 4
+    }
+    assert sizes["compute"] > 8 * sizes["compute.resume"], "it has its body twice"
+    here, waits = line_of("long.c", "/* here */"), line_of("long.c", "/* waits */")
+    said = gdb(
+        program,
+        "break stop_here",
+        "run",
+        "gossamer bt all",
+        f"break long.c:{here}",
+        "continue",
+        "backtrace 1",
+        "info args",
+        "info locals",
+        "print *client",
+    )
+    parked, _, running = said.partition("Breakpoint 2, ")
+    running = running[running.index("#0 ") :]
+    assert re.search(rf"^#0  read\n#1  compute \(\) at .*long\.c:{waits}$", parked, re.M), said
+    assert re.search(rf"^#0 +compute \(client=0x\w+, number=42\) at .*:{here}$", running, re.M), (
+        said
+    )
+    for shown in (parked, running):
+        assert re.search(r"^ *sum = 99$", shown, re.M), said
+        assert re.search(r"^ *number = 42$", shown, re.M), said
+        assert re.search(r'^ *line = "a line\\000"$', shown, re.M), said
+    assert re.search(r"^byte = 97 'a'$", running, re.M), said
+    assert re.search(r'^\$1 = {number = 41, name = 0x\w+ "first"}$', running, re.M), said
+
+
+@HAS_GDB
 def test_a_dump_names_compiled_threads_and_their_calls(tmp_path: Path) -> None:
     program = compile_program("parked.c", tmp_path, "-O2")
     said = gdb(program, "break stop_here", "run", "call (void)gs_threads_dump(2)")
