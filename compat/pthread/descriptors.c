@@ -47,17 +47,28 @@ enum side { POLLING, READING, WRITING, SIDES };
 
 struct entry {
     struct gs_run_lock lock;
-    uint8_t in_hand; /* bits: of sides */
-    uint32_t turn; /* a futex: 1: a task is between gs_descriptor_lock and unlock; 2: others wait */
     atomic_uchar
         unasked; /* waits that polls may still begin without asking: gs_poll_expects_wait */
-    uint16_t wanted[SIDES];        /* events: of its waiters, at least */
+    uint16_t wanted[SIDES]; /* events: of its waiters, at least */
+    uint32_t turn; /* a futex: 1: a task is between gs_descriptor_lock and unlock; 2: others wait */
+    uint32_t in_hand : 8;          /* bits: of sides */
+    uint32_t armings : 24;         /* so far; events of earlier ones are ignored */
     struct gs_list waiters[SIDES]; /* zero: not initialized */
+};
+_Static_assert(sizeof(struct entry) == 64, "a cache line");
+
+/* What epoll keeps with an armed descriptor. */
+union arming {
+    struct {
+        uint64_t fd : 20, number : 24, events : 16;
+    };
+    uint64_t word;
 };
 struct waiter {
     struct gs_list link;
     struct task *task;
     unsigned events;
+    unsigned ready; /* those of them that woke it; 0: not known */
     int fd;
     enum side side;
 };
@@ -121,10 +132,11 @@ static unsigned wanted_by(struct entry *entry, enum side side)
     return entry->wanted[POLLING];
 }
 
-/* Watch for what all waiters want whose side is not in hand. The caller holds the lock. */
+/* Watch for what all waiters want whose side is not in hand. The caller holds the lock. What is
+ * ready is reported again with the new number. */
 static int arm(struct entry *entry, int fd)
 {
-    struct epoll_event event = {.events = EPOLLONESHOT, .data.fd = fd};
+    struct epoll_event event = {.events = EPOLLONESHOT};
     bool is_needed = false;
     for (enum side side = 0; side < SIDES; side++) {
         if (!is_waited_for(entry, side)) {
@@ -136,6 +148,11 @@ static int arm(struct entry *entry, int fd)
     }
     if (!is_needed)
         return 0;
+    entry->armings++;
+    const union arming arming = {.fd = (unsigned)fd & (CHUNK * CHUNKS - 1),
+                                 .number = entry->armings,
+                                 .events = event.events & UINT16_MAX};
+    event.data.u64 = arming.word;
     long err = gs_syscall(SYS_epoll_ctl, poller, EPOLL_CTL_MOD, fd, (long)&event, 0, 0);
     if (err == -ENOENT)
         err = gs_syscall(SYS_epoll_ctl, poller, EPOLL_CTL_ADD, fd, (long)&event, 0, 0);
@@ -143,8 +160,8 @@ static int arm(struct entry *entry, int fd)
 }
 
 /* Wake those of the side that wait for one of the events: all, or the first one, which has the side
- * in hand then. */
-static void wake(struct entry *entry, enum side side, unsigned events, bool all)
+ * in hand then. watched: of which events it is known whether they are ready. */
+static void wake(struct entry *entry, enum side side, unsigned events, unsigned watched, bool all)
 {
     struct gs_list *link = entry->waiters[side].next;
     if (!(events & (entry->wanted[side] | EPOLLERR | EPOLLHUP)))
@@ -155,30 +172,37 @@ static void wake(struct entry *entry, enum side side, unsigned events, bool all)
         if (!(events & (waiter->events | EPOLLERR | EPOLLHUP)))
             continue;
         struct task *task = waiter->task;
+        if (!(waiter->events & ~watched))
+            waiter->ready = events & (waiter->events | EPOLLERR | EPOLLHUP);
         if (!all)
-            entry->in_hand |= (uint8_t)(1u << side);
+            entry->in_hand |= 1u << side & 0xff;
         gs_list_remove(&waiter->link);
         gs_task_wake(task, WAKE_DONE);
     }
 }
 
 /* The caller holds the lock. */
-static void deliver_locked(struct entry *entry, int fd, unsigned events)
+static void deliver_locked(struct entry *entry, int fd, unsigned events, unsigned watched)
 {
     bool all = events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP);
-    wake(entry, POLLING, events, true);
-    wake(entry, READING, events, all);
-    wake(entry, WRITING, events, all);
+    wake(entry, POLLING, events, watched, true);
+    wake(entry, READING, events, watched, all);
+    wake(entry, WRITING, events, watched, all);
     arm(entry, fd);
 }
 
-static void deliver(int fd, unsigned events)
+/* The event may be of a file that had the same number and is still open elsewhere, or of a wait
+ * that has ended: then the descriptor has been armed since, if anyone waits for it. */
+static void deliver(const struct epoll_event *event)
 {
+    const union arming arming = {.word = event->data.u64};
+    int fd = arming.fd;
     gs_chaos(CHAOS_WAKE);
     struct entry *entry = lock_entry(fd);
     if (!entry)
         return;
-    deliver_locked(entry, fd, events);
+    if (GS_LIKELY(entry->armings == arming.number))
+        deliver_locked(entry, fd, event->events, arming.events);
     gs_run_release(&entry->lock);
 }
 
@@ -191,11 +215,11 @@ void gs_descriptor_hand_on(struct task *task)
     struct entry *entry = lock_entry(fd);
     if (!entry)
         return;
-    entry->in_hand &= (uint8_t)~(1u << side);
+    entry->in_hand &= ~(1u << side) & 0xff;
     struct pollfd poll = {.fd = fd, .events = (short)entry->wanted[side]};
     if (is_waited_for(entry, side)) {
         gs_syscall(SYS_poll, (long)&poll, 1, 0, 0, 0, 0);
-        deliver_locked(entry, fd, (unsigned short)poll.revents & ~(unsigned)POLLNVAL);
+        deliver_locked(entry, fd, (unsigned short)poll.revents & ~(unsigned)POLLNVAL, 0);
     }
     gs_run_release(&entry->lock);
 }
@@ -208,7 +232,7 @@ void gs_descriptor_closed(int fd)
     if (!entry)
         return;
     entry->in_hand = 0;
-    deliver_locked(entry, fd, ~0u);
+    deliver_locked(entry, fd, ~0u, 0);
     gs_run_release(&entry->lock);
 }
 
@@ -218,7 +242,7 @@ _Noreturn void gs_descriptors_serve(void)
     for (;;) {
         long count = gs_syscall(SYS_epoll_pwait, poller, (long)events, EVENTS_MAX, 0, 0, 8);
         for (long i = 0; i < count; i++)
-            deliver(events[i].data.fd, events[i].events);
+            deliver(&events[i]);
         if (count >= EVENTS_MAX)
             continue;
         int err = gs_wait_readable(poller, GS_NEVER);
@@ -340,6 +364,15 @@ int gs_wait_for_descriptor(struct task *task, int fd, unsigned events, uint64_t 
 }
 
 /* ---- Polls of one descriptor ---- */
+
+int gs_wait_to_poll(struct task *task, struct pollfd *poll, uint64_t deadline_ns)
+{
+    const struct pollfd copy = *poll;
+    struct waiter waiter = {.side = POLLING};
+    int err = wait_enlisted(task, &waiter, &copy, 1, deadline_ns);
+    poll->revents = (short)waiter.ready;
+    return err;
+}
 
 /* A thread that serves a connection polls it after each response, in vain. So when a poll had to
  * wait, the next ones of this descriptor begin to wait at once; epoll reports also what is ready

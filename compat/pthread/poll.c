@@ -55,26 +55,27 @@ static long ask_poll(struct pollfd *polls, unsigned long count)
     return gs_syscall(SYS_poll, (long)polls, (long)count, 0, 0, 0, 0);
 }
 
-/* A pollfd's events are those of epoll. The event that wakes the task may be of a closed file that
- * had the same number and is still open elsewhere: so the kernel is asked. */
+/* A pollfd's events are those of epoll. */
 static long poll_one_until(struct task *task, struct pollfd *poll, uint64_t deadline_ns)
 {
-    int err = 0;
-    bool has_waited = gs_poll_expects_wait(poll->fd);
-    if (has_waited)
-        err = gs_wait_for_descriptors(task, poll, 1, deadline_ns);
-    while (!err) {
+    if (!gs_poll_expects_wait(poll->fd)) {
         long ready = ask_poll(poll, 1);
-        if (!has_waited)
-            gs_poll_was_asked(poll->fd, !ready);
+        gs_poll_was_asked(poll->fd, !ready);
         if (ready)
             return ready;
-        has_waited = true;
-        err = gs_wait_for_descriptors(task, poll, 1, deadline_ns);
     }
-    if (err == -EINTR)
-        return RESTART_NEVER;
-    return err == -ETIMEDOUT ? ask_poll(poll, 1) : err;
+    for (;;) {
+        int err = gs_wait_to_poll(task, poll, deadline_ns);
+        if (err == -EINTR)
+            return RESTART_NEVER;
+        if (err && err != -ETIMEDOUT)
+            return err;
+        if (!err && poll->revents)
+            return 1;
+        long ready = ask_poll(poll, 1);
+        if (ready || err)
+            return ready;
+    }
 }
 
 static long poll_until(struct task *task, struct pollfd *polls, unsigned long count,

@@ -314,6 +314,8 @@ struct pollfd;
  * another error if one cannot be watched: the call must be made by the pool then. */
 int gs_wait_for_descriptors(struct task *task, const struct pollfd *polls, unsigned long count,
                             uint64_t deadline_ns);
+/* The same for one, and its revents are the events that came; 0: the kernel must be asked. */
+int gs_wait_to_poll(struct task *task, struct pollfd *poll, uint64_t deadline_ns);
 /* The same for a call that reads or writes: one such task is woken at a time. It calls
  * gs_descriptor_hand_on before it waits again or leaves, if it has side_in_hand. */
 int gs_wait_for_descriptor(struct task *task, int fd, unsigned events, uint64_t deadline_ns);

@@ -85,6 +85,27 @@ static void test_two_threads(void)
     read_one();
 }
 
+static void *poll_in_thread_for_more(void *unused)
+{
+    (void)unused;
+    return (void *)poll_for(POLLIN | POLLRDNORM, -1); // NOLINT(performance-no-int-to-ptr)
+}
+
+/* Both see all of what they have asked for. */
+static void test_two_threads_for_others(void)
+{
+    for (int i = 0; i < TURNS; i++) {
+        pthread_t first = start(poll_in_thread, NULL);
+        if (i % 2)
+            sched_yield();
+        pthread_t second = start(poll_in_thread_for_more, NULL);
+        SHOW(write(ends[1], "g", 1));
+        SHOW(finish(first));
+        SHOW(finish(second));
+        read_one();
+    }
+}
+
 static void *close_other_end(void *unused)
 {
     while (sem_wait(&may_write))
@@ -140,6 +161,7 @@ int main(void)
         if (!i)
             test_other_events();
         test_two_threads();
+        test_two_threads_for_others();
         test_end();
     }
     SHOW(finish(start(poll_former_number, NULL)));
