@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -91,6 +92,29 @@ static void change_in_child(void)
     SHOW(status);
 }
 
+/* Without /proc, as in a daemon's root, and without a descriptor. */
+static void change_confined(void)
+{
+    int status = -1;
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        const struct rlimit limit = {64, 64};
+        finish(start(give_back, NULL));
+        SHOW(chdir("/proc/self/fdinfo"));
+        if (getuid() == 0)
+            SHOW(chroot("."));
+        SHOW(setrlimit(RLIMIT_NOFILE, &limit));
+        while (dup(0) >= 0)
+            continue;
+        SHOW(seteuid(USER));
+        fflush(stdout);
+        _exit(0);
+    }
+    SHOW(waitpid(pid, &status, 0) == pid);
+    SHOW(status);
+}
+
 int main(void)
 {
     pthread_t threads[THREADS], creator;
@@ -106,6 +130,7 @@ int main(void)
     change_and_return();
     atomic_store(&must_end, true);
     finish(creator);
+    change_confined();
     /* Privileges are dropped, as by a daemon. */
     SHOW_ERROR(setgroups(2, groups));
     SHOW_ERROR(setgid(GROUP));
