@@ -59,6 +59,7 @@ static void *run_runtime(void *unused)
         .workers = gs_run.workers, .is_silent = true, .leaves_signals = true};
     gs_native_thread_begins(&thread);
     gs_own_descriptors_begin(gs_descriptors_poller());
+    gs_credentials_start();
     int err = gs_threads_run(&options, begin, NULL, NULL);
     if (err)
         gs_report_refusal(err == -EBUSY ? "the runtime is in use"

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #define LOOK_AGAIN_NS (5 * GS_MILLISECOND)
 
@@ -37,6 +38,8 @@ static unsigned count, room;
 static long call_number;
 static const long *call_arguments;
 static uint32_t changes; /* a futex */
+/* The program may change its root, or have no descriptor left, before it changes its user. */
+static int directory = -1;
 
 static struct gs_run_lock natives_lock;
 static struct gs_native_thread *natives;
@@ -167,18 +170,16 @@ static bool list_threads(void)
 {
     _Alignas(8) static char buffer[4096];
     bool is_any_new = false;
-    long n, fd = gs_syscall(SYS_openat, AT_FDCWD, (long)"/proc/self/task",
-                            O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, 0, 0);
-    if (fd < 0)
+    long n;
+    if (gs_syscall(SYS_lseek, directory, 0, SEEK_SET, 0, 0, 0))
         gs_report_refusal("the program changes its user when it has threads, without /proc");
-    while ((n = gs_syscall(SYS_getdents64, fd, (long)buffer, sizeof buffer, 0, 0, 0)) > 0)
+    while ((n = gs_syscall(SYS_getdents64, directory, (long)buffer, sizeof buffer, 0, 0, 0)) > 0)
         for (long at = 0; at < n;) {
             const struct directory_entry *entry = (const struct directory_entry *)(buffer + at);
             int tid = number_of(entry->name);
             is_any_new |= tid && add_member(tid);
             at += entry->length;
         }
-    gs_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
     return is_any_new;
 }
 
@@ -241,8 +242,16 @@ CALL(setresuid)
 CALL(setresgid)
 CALL(setgroups)
 
+void gs_credentials_start(void)
+{
+    directory = (int)gs_syscall(SYS_openat, AT_FDCWD, (long)"/proc/self/task",
+                                O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, 0, 0);
+}
+
+/* The descriptor is one of the runtime's, which are closed together. */
 void gs_credentials_forget(void)
 {
+    directory = -1;
     lock = natives_lock = (struct gs_run_lock){0};
     natives = NULL;
 }

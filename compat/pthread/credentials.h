@@ -24,6 +24,8 @@ long gs_credentials_signal(struct task *task, unsigned tid);
 /* A signal asks this kernel thread to make the call. */
 void gs_credentials_change(void);
 
+/* While the runtime opens its descriptors. */
+void gs_credentials_start(void);
 void gs_credentials_forget(void);
 
 #endif

@@ -492,7 +492,7 @@ void gs_signals_adopt(int number)
 {
     struct kernel_action *action = &actions[number - 1], now;
     gs_syscall(SYS_rt_sigaction, number, 0, (long)&now, sizeof now.mask, 0, 0);
-    if (now.handler == (void *)(uintptr_t)gs_on_signal)
+    if (now.handler == (void *)(uintptr_t)gs_run_signal_entry)
         return;
     *action = now;
     if (is_ours(number, action))

@@ -6,7 +6,9 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 enum { THREADS = 5, TURNS = 20, USER = 12345, GROUP = 23456, OTHER_GROUP = 34567 };
 
@@ -73,6 +75,46 @@ static void change_and_return(void)
     SHOW(other);
 }
 
+/* The runtime begins once more in the child, where the C library's handler is set already. */
+static void change_in_child(void)
+{
+    int status = -1;
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        finish(start(give_back, NULL));
+        SHOW(seteuid(USER));
+        SHOW(count_others());
+        fflush(stdout);
+        _exit(0);
+    }
+    SHOW(waitpid(pid, &status, 0) == pid);
+    SHOW(status);
+}
+
+/* Without /proc, as in a daemon's root, and without a descriptor. */
+static void change_confined(void)
+{
+    int status = -1;
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        const struct rlimit limit = {64, 64};
+        finish(start(give_back, NULL));
+        SHOW(chdir("/proc/self/fdinfo"));
+        if (getuid() == 0)
+            SHOW(chroot("."));
+        SHOW(setrlimit(RLIMIT_NOFILE, &limit));
+        while (dup(0) >= 0)
+            continue;
+        SHOW(seteuid(USER));
+        fflush(stdout);
+        _exit(0);
+    }
+    SHOW(waitpid(pid, &status, 0) == pid);
+    SHOW(status);
+}
+
 int main(void)
 {
     pthread_t threads[THREADS], creator;
@@ -83,10 +125,12 @@ int main(void)
         threads[i] = start(wait_for_input, ends);
     SHOW(setuid(getuid()));
     SHOW_ERROR(setresgid(getgid(), getgid(), getgid()));
+    change_in_child();
     creator = start(create_threads, NULL);
     change_and_return();
     atomic_store(&must_end, true);
     finish(creator);
+    change_confined();
     /* Privileges are dropped, as by a daemon. */
     SHOW_ERROR(setgroups(2, groups));
     SHOW_ERROR(setgid(GROUP));
