@@ -206,11 +206,12 @@ const char *const Callers[] = {
 
 // Functions of streams that the runtime has, too: they wait, and keep what they are given.
 const llvm::StringRef Streams[] = {
-    "fgetc",       "getc",     "_IO_getc",      "getchar",        "__uflow",  "fgets",
-    "__fgets_chk", "getline",  "getdelim",      "__getdelim",     "fread",    "__fread_chk",
-    "fwrite",      "fputs",    "fputc",         "putc",           "_IO_putc", "__overflow",
-    "fprintf",     "vfprintf", "__fprintf_chk", "__vfprintf_chk", "fflush",   "fclose",
-    "printf",      "vprintf",  "__printf_chk",  "__vprintf_chk",  "puts",     "putchar",
+    "fgetc",       "getc",      "_IO_getc",      "getchar",        "__uflow",  "fgets",
+    "__fgets_chk", "getline",   "getdelim",      "__getdelim",     "fread",    "__fread_chk",
+    "fwrite",      "fputs",     "fputc",         "putc",           "_IO_putc", "__overflow",
+    "fprintf",     "vfprintf",  "__fprintf_chk", "__vfprintf_chk", "fflush",   "fclose",
+    "printf",      "vprintf",   "__printf_chk",  "__vprintf_chk",  "puts",     "putchar",
+    "freopen",     "freopen64",
 };
 
 // They wait in the kernel, and no descriptor tells when they are done: a kernel thread of the pool

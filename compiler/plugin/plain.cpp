@@ -74,6 +74,12 @@ static void takePlace(Function &function, Function &choice)
     }
 }
 
+// The backend may put what is passed by value over the address of return if the call is a jump.
+static bool mayJump(const Function &choice)
+{
+    return none_of(choice.args(), [](const Argument &argument) { return argument.hasByValAttr(); });
+}
+
 static void choose(Function &function, Function &plain, Function &choice)
 {
     Module &module = *function.getParent();
@@ -89,7 +95,7 @@ static void choose(Function &function, Function &plain, Function &choice)
         CallInst *result = builder.CreateCall(&callee, arguments);
         result->setCallingConv(callee.getCallingConv());
         result->setAttributes(choice.getAttributes());
-        result->setTailCallKind(CallInst::TCK_MustTail);
+        result->setTailCallKind(mayJump(choice) ? CallInst::TCK_MustTail : CallInst::TCK_NoTail);
         if (result->getType()->isVoidTy())
             builder.CreateRetVoid();
         else

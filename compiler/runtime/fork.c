@@ -1,5 +1,6 @@
 /* A fork: in the child the calling thread goes on as the only one. */
 #include "compiler/runtime/signals.h"
+#include "compiler/runtime/stream.h"
 
 #include <fcntl.h>
 #include <gossamer/io.h>
@@ -16,6 +17,7 @@ static pid_t fork_on_stack(struct thread *self)
     if (pid)
         return pid;
     gs_cc_workers = 1;
+    gs_cc_streams_after_fork(self);
     gs_resumable_init(&self->resumable, self->resumable.resume);
     if (gs_resumable_start(&self->resumable, 0))
         abort();

@@ -120,6 +120,22 @@ void gs_cc_funlockfile(FILE *file)
         unlock(self, file);
 }
 
+void gs_cc_streams_after_fork(const struct thread *self)
+{
+    atomic_flag_clear(&guard);
+    for (unsigned i = 0; i < BUCKETS; i++)
+        for (struct stream_lock **at = &locks[i], *one; (one = *at);) {
+            one->waiting = (struct queue){0};
+            if (one->owner == self) {
+                at = &one->next;
+                continue;
+            }
+            *at = one->next;
+            gs_cc_release(one, sizeof *one);
+            atomic_fetch_sub(&lock_count, 1);
+        }
+}
+
 /* ---- Calls in steps ---- */
 
 bool gs_cc_stream_is_free(const struct thread *self)

@@ -31,6 +31,9 @@ bool gs_cc_stream_is_plain(FILE *file);
 /* Begin the call, or continue it. Returns NULL: the caller must return. */
 struct operation *gs_cc_stream_begin(struct thread *self, FILE *file);
 
+/* In the child of a fork, which has no other thread: what others held is free. */
+void gs_cc_streams_after_fork(const struct thread *self);
+
 /* The call is complete; errno stays as it is. */
 void gs_cc_stream_end(struct thread *self, struct operation *operation);
 

@@ -249,17 +249,43 @@ int gs_cc_fflush(FILE *file)
     return step == FAILED ? EOF : 0;
 }
 
+static void forget(int fd, const struct thread *self)
+{
+    if (fd < 0)
+        return;
+    gs_cc_forget_kind(fd);
+    if (self)
+        gs_forget(fd);
+}
+
+/* It closes the descriptor, and another file may have the same one. */
+FILE *gs_cc_freopen(const char *path, const char *mode, FILE *file)
+{
+    const struct thread *self = thread_self();
+    (void)gs_cc_fflush(file);
+    if (gs_cc_state.suspending)
+        return NULL;
+    forget(fileno(file), self);
+    FILE *opened = freopen(path, mode, file);
+    int err = errno;
+    if (opened)
+        forget(fileno(opened), self);
+    errno = err;
+    return opened;
+}
+
+FILE *gs_cc_freopen64(const char *path, const char *mode, FILE *file)
+{
+    return gs_cc_freopen(path, mode, file);
+}
+
 int gs_cc_fclose(FILE *file)
 {
     struct thread *self = thread_self();
     int result = gs_cc_fflush(file), err = errno;
     if (gs_cc_state.suspending)
         return 0;
-    int fd = fileno(file);
-    if (fd >= 0)
-        gs_cc_forget_kind(fd);
-    if (fd >= 0 && self)
-        gs_forget(fd);
+    forget(fileno(file), self);
     if (fclose(file))
         return EOF;
     errno = err;

@@ -50,12 +50,15 @@ void gs_cc_wake(struct thread *thread)
 {
     sanitizer_release(thread);
     struct gs_thread *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
-    if (!stack)
+    if (!stack) {
         gs_resumable_wake(&thread->resumable);
-    else if (thread->is_first && atomic_exchange(&first_waits, false))
+        return;
+    }
+    /* It may have announced that it waits for others, and wait for something else since. */
+    bool is_first = thread->is_first;
+    gs_thread_unpark(stack);
+    if (is_first && atomic_exchange(&first_waits, false))
         gs_semaphore_post(&first_woken);
-    else
-        gs_thread_unpark(stack);
 }
 
 static void on_timer(struct gs_timer *timer)

@@ -103,6 +103,25 @@ static long long loop(int rounds)
     return sum;
 }
 
+/* What is passed by value lies on the stack, and so do the last of the other arguments. */
+static struct large scale(struct large large, int a, double b, long double c, int d, int e, int f,
+                          int g, const char *text)
+{
+    sched_yield();
+    large.values[0] += a + (long)b + (long)c + d + e + f + g + (long)strlen(text);
+    return large;
+}
+
+static struct large (*volatile const scaled)(struct large, int, double, long double, int, int, int,
+                                             int, const char *) = scale;
+
+static long scale_through_pointer(long first)
+{
+    struct large large = {{first, 2, 3, 4, 5, 6, 7, 8, 9}};
+    large = scaled(large, 1, 2.5, 3.5L, 4, 5, 6, 7, "eight");
+    return large.values[0] + large.values[8];
+}
+
 static void *run(void *argument)
 {
     static __thread char text[400];
@@ -111,9 +130,9 @@ static void *run(void *argument)
     struct small small = make_small(id);
     set_through(&value, id);
     large = make_large(large, small.b);
-    snprintf(text, sizeof text, "%d: %d %d %d %ld %g %d %d %lld", id, recurse(id * 7), small.a,
-             value, large.values[8], half((float)id), functions[id % 2](id), functions[1](id),
-             loop(id * 5));
+    snprintf(text, sizeof text, "%d: %ld %d %d %d %ld %g %d %d %lld", id, scale_through_pointer(id),
+             recurse(id * 7), small.a, value, large.values[8], half((float)id),
+             functions[id % 2](id), functions[1](id), loop(id * 5));
     sched_yield();
     return strdup(text);
 }
@@ -129,5 +148,6 @@ int main(void)
         puts(text);
         free(text);
     }
+    printf("%ld\n", scale_through_pointer(100));
     return recurse(3000) & 127;
 }

@@ -1,7 +1,9 @@
 /* Signals that interrupt waits, handlers that wake threads, children, and daemons. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
@@ -100,6 +102,43 @@ static void *child_of_thread(void *unused)
     return unused;
 }
 
+enum { MUCH = 300000 };
+static int is_writing;
+
+static void *write_much(void *file)
+{
+    __atomic_store_n(&is_writing, 1, __ATOMIC_SEQ_CST);
+    fprintf(file, "%*d", MUCH, 1);
+    fclose(file);
+    return NULL;
+}
+
+/* The child uses a stream to which another thread of the parent is writing. */
+static void child_while_writing(void)
+{
+    int ends[2], status;
+    char byte;
+    long n = 0;
+    pthread_t writer;
+    if (pipe(ends))
+        abort();
+    FILE *file = fdopen(ends[1], "w");
+    pthread_create(&writer, NULL, write_much, file);
+    while (!__atomic_load_n(&is_writing, __ATOMIC_SEQ_CST))
+        sched_yield();
+    pid_t pid = fork();
+    if (!pid) {
+        dup2(open("/dev/null", O_WRONLY), ends[1]);
+        _exit(fprintf(file, "child\n"));
+    }
+    waitpid(pid, &status, 0);
+    while (read(ends[0], &byte, 1) == 1)
+        n++;
+    pthread_join(writer, NULL);
+    close(ends[0]);
+    printf("child while writing %d, %ld bytes\n", WEXITSTATUS(status), n);
+}
+
 static void daemons(void)
 {
     int ends[2];
@@ -142,6 +181,7 @@ int main(void)
            system("exit 3") >> 8); /* NOLINT(cert-env33-c): what is tested */
     pthread_create(&thread, NULL, child_of_thread, NULL);
     pthread_join(thread, NULL);
+    child_while_writing();
     daemons();
     printf("child %d\n", waitpid(-1, NULL, 0) < 0 && errno == ECHILD);
     struct hostent *host = gethostbyname("127.0.0.1");

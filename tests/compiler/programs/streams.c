@@ -1,11 +1,13 @@
 /* Streams on sockets and pipes, whose other ends are threads of the same program. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -138,6 +140,40 @@ static void write_much(int mode)
     pthread_join(reader, &sum);
     printf(" sum %lu\n", (unsigned long)sum);
     free(bytes);
+}
+
+/* The stream is of a pipe, of a file, and of a FIFO, with the same descriptor. */
+static void reopen(void)
+{
+    int ends[2];
+    pthread_t reader;
+    void *sum;
+    unlink("reopened");
+    unlink("fifo");
+    if (pipe(ends) || mkfifo("fifo", 0600))
+        abort();
+    pthread_create(&reader, NULL, read_slowly, &ends[0]);
+    FILE *file = fdopen(ends[1], "w");
+    for (int step = 0; step < 3; step++) {
+        for (int i = 0; i < LARGE / 10; i++)
+            fprintf(file, "line %04d\n", i % 10000);
+        if (step == 1) {
+            ends[0] = open("fifo", O_RDONLY | O_NONBLOCK);
+            fcntl(ends[0], F_SETFL, 0);
+        }
+        if (step < 2 && !freopen(step ? "fifo" : "reopened", "w", file))
+            abort();
+        if (step == 1) {
+            pthread_create(&reader, NULL, read_slowly, &ends[0]);
+        } else {
+            if (step == 2)
+                fclose(file);
+            pthread_join(reader, &sum);
+            printf("reopened %d, sum %lu\n", step, (unsigned long)sum);
+        }
+    }
+    struct stat status;
+    printf("file %ld\n", stat("reopened", &status) ? -1L : (long)status.st_size);
 }
 
 /* Two threads read from one stream: each line is whole. */
@@ -277,6 +313,7 @@ int main(void)
     write_much(_IOLBF);
     write_much(_IONBF);
     share();
+    reopen();
     scan_in_many();
     fail_as_usual();
     cancel();
