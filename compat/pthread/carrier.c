@@ -144,6 +144,8 @@ void gs_task_leave(struct task *task, ucontext_t *context, long *result, long nu
             return;
         }
         gs_deliver(task, context, result, number);
+        if (GS_UNLIKELY(gs_task != task))
+            return; /* the handler has forked, and this is the child, which is no task */
     }
 }
 

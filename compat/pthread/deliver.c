@@ -37,6 +37,9 @@ void gs_signal_default(int number)
 
 /* ---- Handlers ---- */
 
+#define AUTODISARM ((int)(1u << 31)) /* SS_AUTODISARM: a handler runs without it */
+enum { STACK_MIN = 2048 };           /* the kernel's */
+
 struct handler_call {
     struct kernel_action action;
     int number;
@@ -59,9 +62,8 @@ static bool is_within(const stack_t *stack, const void *address)
     return (uintptr_t)address - (uintptr_t)stack->ss_sp < stack->ss_size;
 }
 
-static void call_on_its_stack(const struct task *task, struct handler_call *handler)
+static void call_on_its_stack(const stack_t *stack, struct handler_call *handler)
 {
-    const stack_t *stack = &task->alternate_stack;
     if (handler->action.flags & SA_ONSTACK && !(stack->ss_flags & SS_DISABLE) &&
         !is_within(stack, __builtin_frame_address(0)))
         gs_run_call_on((char *)stack->ss_sp + stack->ss_size, call, handler);
@@ -93,13 +95,31 @@ static void forget_action(int number)
     gs_sigaction(NULL, arguments);
 }
 
+/* As the kernel, which takes it from the context when the handler returns, unless that uses it. */
+static void restore_alternate_stack(struct task *task, const struct handler_call *handler,
+                                    const stack_t *before)
+{
+    const stack_t *stack = &handler->context->uc_stack;
+    const void *sp = (const void *)handler->context->uc_mcontext.gregs[REG_RSP];
+    bool is_used = !(before->ss_flags & (SS_DISABLE | AUTODISARM)) &&
+                   (handler->action.flags & SA_ONSTACK || is_within(before, sp));
+    if (is_used || stack->ss_flags & ~(SS_DISABLE | AUTODISARM))
+        return;
+    if (stack->ss_flags & SS_DISABLE)
+        task->alternate_stack = (stack_t){.ss_flags = SS_DISABLE};
+    else if (stack->ss_size >= STACK_MIN)
+        task->alternate_stack = *stack;
+}
+
 /* Inside. The kernel will take its mask for this kernel thread from the context. */
 static void call_handler(struct task *task, struct handler_call *handler)
 {
     gs_signals kernel_mask, before = atomic_load(&task->mask), mask = before;
     memcpy(&kernel_mask, &handler->context->uc_sigmask, sizeof kernel_mask);
     memcpy(&handler->context->uc_sigmask, &before, sizeof before);
-    handler->context->uc_stack = task->alternate_stack;
+    const stack_t stack = handler->context->uc_stack = task->alternate_stack;
+    if (stack.ss_flags & AUTODISARM)
+        task->alternate_stack = (stack_t){.ss_flags = SS_DISABLE};
     mask |= handler->action.mask;
     if (!(handler->action.flags & SA_NODEFER))
         mask |= GS_SIGNAL(handler->number);
@@ -109,8 +129,11 @@ static void call_handler(struct task *task, struct handler_call *handler)
     task->handled_without_restart += !(handler->action.flags & SA_RESTART);
     gs_set_mask(task, mask, true);
     leave_for_handler(task);
-    call_on_its_stack(task, handler);
+    call_on_its_stack(&stack, handler);
+    if (GS_UNLIKELY(gs_task != task))
+        return; /* a forked child, which is no task: the kernel takes what the program has left */
     gs_task_enter(task);
+    restore_alternate_stack(task, handler, &stack);
     memcpy(&mask, &handler->context->uc_sigmask, sizeof mask);
     memcpy(&handler->context->uc_sigmask, &kernel_mask, sizeof kernel_mask);
     gs_set_mask(task, mask, false);
@@ -148,6 +171,8 @@ void gs_deliver(struct task *task, ucontext_t *context, long *result, long numbe
         }
         settle_call(context, &handler.action, result, number);
         call_handler(task, &handler);
+        if (GS_UNLIKELY(gs_task != task))
+            return;
     }
 }
 
@@ -207,6 +232,8 @@ static void handle_fault(int number, const siginfo_t *info, ucontext_t *context)
     gs_task_enter(task);
     accept_kicks();
     call_handler(task, &handler);
+    if (GS_UNLIKELY(gs_task != task))
+        return;
     gs_task_leave(task, context, NULL, -1);
     context->uc_stack = gs_carrier()->signal_stack;
 }
@@ -258,5 +285,6 @@ void gs_on_kick(int number, siginfo_t *info, void *context)
     if (GS_UNLIKELY(atomic_load_explicit(&task->must_dump, memory_order_relaxed)))
         gs_dump_self(task);
     gs_task_leave(task, context, NULL, -1);
-    ((ucontext_t *)context)->uc_stack = gs_carrier()->signal_stack;
+    if (GS_LIKELY(gs_task == task))
+        ((ucontext_t *)context)->uc_stack = gs_carrier()->signal_stack;
 }

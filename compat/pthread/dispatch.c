@@ -95,6 +95,8 @@ void gs_on_system_call(int number, siginfo_t *info, void *context_argument)
         return;
     }
     gs_task_leave(task, context, &result, call);
+    if (GS_UNLIKELY(gs_task != task)) /* a handler has forked, and this is the child */
+        return;
     if (result == RESTART_IF_ASKED || result == RESTART_NEVER) {
         registers[REG_RAX] = call;
         registers[REG_RIP] -= 2;

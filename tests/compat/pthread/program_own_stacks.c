@@ -4,6 +4,7 @@
 #include "tests/compat/pthread/program.h"
 
 #include <stdint.h>
+#include <sys/wait.h>
 #include <ucontext.h>
 
 enum { THREADS = 6, TURNS = 100, SIGNALS_SENT = 50, WORDS = 512, ALTERNATE = 32768 };
@@ -130,8 +131,62 @@ static void test_both_kinds_of_handlers(void)
     SHOW(misplaced);
 }
 
+/* ---- What holds after a handler ---- */
+
+static char stack[1 << 16], other_stack[1 << 16];
+static pid_t child;
+
+static void change_stack(int number)
+{
+    stack_t new = {.ss_sp = other_stack, .ss_size = sizeof other_stack}, old;
+    (void)number;
+    SHOW(sigaltstack(&new, &old));
+    SHOW(old.ss_flags);
+}
+
+static void fork_in_handler(int number)
+{
+    (void)number;
+    child = fork();
+}
+
+static void show_stack(int flags, int action_flags)
+{
+    stack_t set = {.ss_sp = stack, .ss_size = sizeof stack, .ss_flags = flags}, now;
+    struct sigaction action = {.sa_handler = change_stack, .sa_flags = action_flags};
+    SHOW(sigaltstack(&set, NULL));
+    sigaction(SIGUSR1, &action, NULL);
+    raise(SIGUSR1);
+    SHOW(sigaltstack(NULL, &now));
+    SHOW(now.ss_sp == stack);
+    SHOW(now.ss_flags);
+}
+
+static void *test_changes_in_handlers(void *unused)
+{
+    struct sigaction action = {.sa_handler = fork_in_handler, .sa_flags = SA_ONSTACK};
+    int status = -1, blocked = 0;
+    sigset_t mask;
+    show_stack(0, 0);
+    show_stack((int)(1u << 31), 0); /* SS_AUTODISARM */
+    show_stack((int)(1u << 31), SA_ONSTACK);
+    sigaction(SIGUSR1, &action, NULL);
+    fflush(stdout);
+    raise(SIGUSR1);
+    if (child == 0) {
+        pthread_sigmask(SIG_BLOCK, NULL, &mask);
+        for (int i = 1; i < SIGRTMIN; i++)
+            blocked += sigismember(&mask, i) == 1;
+        _exit(blocked);
+    }
+    waitpid(child, &status, 0);
+    SHOW(status);
+    return unused;
+}
+
 int main(void)
 {
+    finish(start(test_changes_in_handlers, NULL));
     test_code_without_room();
     test_both_kinds_of_handlers();
     return 0;
