@@ -7,6 +7,7 @@ the rest. Otherwise a toy would sleep after nearly each request, and that is wha
 State Threads is the package libst-dev, Pth libpth-dev.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -56,14 +57,8 @@ def measure(results: Results, client: Path, toy: str, connections: int, seconds:
             server.terminate()
 
 
-def main() -> int:
-    """Measure all toys in turn."""
-    parser = options(__doc__ or "")
-    parser.add_argument(
-        "--client", type=Path, metavar="FILE", default=BUILD / "gossamer", help="the load generator"
-    )
-    chosen = parser.parse_args()
-    results = Results()
+def measure_all(results: Results, chosen: argparse.Namespace) -> None:
+    """Measure all toys in turn, beside a busy loop."""
     with subprocess.Popen(BUSY) as busy:
         try:
             for _, connections, toy in product(range(chosen.rounds), CONNECTIONS, TOYS):
@@ -71,6 +66,17 @@ def main() -> int:
                     measure(results, chosen.client, toy, connections, chosen.seconds)
         finally:
             busy.kill()
+
+
+def main() -> int:
+    """Measure all toys, and compare them."""
+    parser = options(__doc__ or "")
+    parser.add_argument(
+        "--client", type=Path, metavar="FILE", default=BUILD / "gossamer", help="the load generator"
+    )
+    chosen = parser.parse_args()
+    results = Results()
+    measure_all(results, chosen)
     for connections in CONNECTIONS:
         name = f"{connections} connections"
         if chosen.only in name:

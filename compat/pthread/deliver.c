@@ -276,7 +276,7 @@ void gs_on_kick(int number, siginfo_t *info, void *context)
         gs_on_signal(number, info, context);
         return;
     }
-    if (!gs_is_in_program()) {
+    if (!gs_is_in_program() || gs_is_on_signal_stack()) {
         gs_carrier()->was_kicked = true;
         return;
     }

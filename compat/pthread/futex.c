@@ -116,6 +116,13 @@ unsigned gs_futex_wake(const uint32_t *address, unsigned count, uint32_t bits)
     return woken;
 }
 
+/* Threads that end while another one changes the user wait until a word is no longer zero. */
+static bool has_changed(const struct waiter *waiter)
+{
+    uint32_t now = 0;
+    return !gs_run_copy(&now, waiter->address, sizeof now) && now;
+}
+
 /* A task that waits for a lock of the C library (their word is 2 then) is not woken by a kernel
  * thread of the runtime that releases it, as that wakes waiters of the kernel. So those tasks look
  * at their words again. A task that queues itself later compares its word after the release: it
@@ -131,7 +138,8 @@ void gs_futexes_look_again(void)
         struct gs_list *link = bucket->waiters.next;
         for (; link != &bucket->waiters; link = link->next) {
             struct waiter *waiter = gs_container_of(link, struct waiter, link);
-            if (waiter->value == CONTENDED || waiter->value >= (uint32_t)SET_USER_MIN)
+            if (waiter->value == CONTENDED || waiter->value >= (uint32_t)SET_USER_MIN ||
+                (!waiter->value && has_changed(waiter)))
                 gs_task_wake(waiter->task, WAKE_DONE);
         }
         gs_run_release(&bucket->lock);

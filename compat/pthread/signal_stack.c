@@ -71,6 +71,11 @@ bool gs_must_move_back(struct task *task, const ucontext_t *context)
            wants_same_stack(task);
 }
 
+bool gs_is_on_signal_stack(void)
+{
+    return is_within(&gs_carrier()->signal_stack, (uintptr_t)__builtin_frame_address(0));
+}
+
 /* Return below which address the frame belongs; 0: it stays. */
 static uintptr_t place(struct task *task, int number, const ucontext_t *context, size_t size)
 {
@@ -87,8 +92,9 @@ static uintptr_t place(struct task *task, int number, const ucontext_t *context,
  * much. */
 intptr_t gs_signal_move(int number, const siginfo_t *info, ucontext_t *context, void *frame)
 {
-    const struct carrier *carrier = gs_carrier();
-    if (!is_within(&carrier->signal_stack, (uintptr_t)frame) || !gs_is_in_program())
+    const stack_t *ours = &gs_carrier()->signal_stack;
+    bool is_nested = is_within(ours, (uintptr_t)context->uc_mcontext.gregs[REG_RSP]);
+    if (!is_within(ours, (uintptr_t)frame) || is_nested || !gs_is_in_program())
         return 0;
     uintptr_t end = end_of_frame(info, context);
     size_t size = end - (uintptr_t)frame;
@@ -96,10 +102,16 @@ intptr_t gs_signal_move(int number, const siginfo_t *info, ucontext_t *context, 
     /* Both at the same offset in a line. */
     new_end -= (new_end - end) % ALIGNMENT;
     intptr_t distance = (intptr_t)(new_end - end);
-    if (context->uc_mcontext.fpregs)
-        context->uc_mcontext.fpregs =
-            (fpregset_t)((uintptr_t)context->uc_mcontext.fpregs + (uintptr_t)distance);
-    context->uc_stack = gs_task->alternate_stack;
-    memcpy((char *)frame + distance, frame, size);
+    if (gs_run_copy((char *)frame + distance, frame, size)) {
+        /* The thread's stack is full. The kernel ends a program of which it cannot call a handler. */
+        if (number != KICK)
+            gs_signal_default(SIGSEGV);
+        return 0;
+    }
+    ucontext_t *moved = (ucontext_t *)((char *)context + distance);
+    if (moved->uc_mcontext.fpregs)
+        moved->uc_mcontext.fpregs =
+            (fpregset_t)((uintptr_t)moved->uc_mcontext.fpregs + (uintptr_t)distance);
+    moved->uc_stack = gs_task->alternate_stack;
     return distance;
 }

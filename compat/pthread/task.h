@@ -412,6 +412,8 @@ bool gs_is_in_program(void);
 int gs_signal_stack_attach(struct carrier *carrier);
 /* The handler runs on the task's alternate stack, and the next signal's has to run on the other. */
 bool gs_must_move_back(struct task *task, const ucontext_t *context);
+/* The frame could not be moved, or did not interrupt the program. */
+bool gs_is_on_signal_stack(void);
 /* A signal handler of ours that begins on the carrier's stack: calls gs_on_kick or gs_on_signal. */
 void gs_run_signal_entry(int number, siginfo_t *info, void *context);
 intptr_t gs_signal_move(int number, const siginfo_t *info, ucontext_t *context, void *frame);

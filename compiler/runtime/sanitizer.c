@@ -134,9 +134,9 @@ void gs_cc_sanitizer_end_stack(struct thread *thread)
     (void)thread;
 }
 
-/* What stands for the stack that ends about there. An address of its own will not do: the page behind
- * it may be unknown to the sanitizer, which forgets what it knows of one that is unmapped. Several
- * stacks may have the same. */
+/* What stands for the stack that ends about there. An address of its own will not do: the page
+ * behind it may be unknown to the sanitizer, which forgets what it knows of one that is unmapped.
+ * Several stacks may have the same. */
 static void *sync_of(const char *end)
 {
     enum { AREA = 64 << 10, COUNT = 4096 };

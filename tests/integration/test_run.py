@@ -221,27 +221,3 @@ def test_a_mapping_that_cannot_be_had_is_explained_once() -> None:
     done = run("--explain", sys.executable, "-c", OUT_OF_MEMORY)
     assert done.stdout == "can't start new thread\n"
     assert done.stderr.count("vm.max_map_count") == 1
-
-
-# Clears a MiB that was never used, in a thread, and prints how much memory it has then.
-CLEARS = """
-import ctypes, mmap, os, re, threading
-file = os.memfd_create("zeros") # the kernel merges no other mapping with that of a file
-os.ftruncate(file, 1 << 20)
-memory = mmap.mmap(file, 1 << 20, flags=mmap.MAP_PRIVATE)
-start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-def clear():
-    ctypes.memset(start, 0, 1 << 20)
-    for entry in re.split(r"(?m)^(?=[0-9a-f]+-[0-9a-f]+ )", open("/proc/self/smaps").read()):
-        if entry.startswith(f"{start:x}-"):
-            print(re.search(r"Anonymous: +([0-9]+) kB", entry)[1], memory[:] == bytes(1 << 20))
-thread = threading.Thread(target=clear)
-thread.start()
-thread.join()
-"""
-
-
-def test_unused_memory_that_is_cleared_stays_unused() -> None:
-    kilobytes, is_clear = run(sys.executable, "-c", CLEARS).stdout.split()
-    assert is_clear == "True"
-    assert int(kilobytes) <= 64

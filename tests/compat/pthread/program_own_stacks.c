@@ -184,8 +184,43 @@ static void *test_changes_in_handlers(void *unused)
     return unused;
 }
 
+/* ---- A handler for the alternate stack, where there is none, and no room either ---- */
+
+static void exit_from_handler(int number)
+{
+    _exit(number);
+}
+
+static long use_all(volatile long depth)
+{
+    volatile char room[512] = {0};
+    return depth < 0 ? room[0] : use_all(depth + 1) + room[0];
+}
+
+static void *overflow(void *unused)
+{
+    use_all(0);
+    return unused;
+}
+
+static void test_overflow_without_an_alternate_stack(void)
+{
+    int status = 0;
+    fflush(stdout);
+    pid_t forked = fork();
+    if (!forked) {
+        struct sigaction action = {.sa_handler = exit_from_handler, .sa_flags = SA_ONSTACK};
+        sigaction(SIGSEGV, &action, NULL);
+        finish(start(overflow, NULL));
+        _exit(0);
+    }
+    waitpid(forked, &status, 0);
+    SHOW(WIFSIGNALED(status) ? WTERMSIG(status) : -1);
+}
+
 int main(void)
 {
+    test_overflow_without_an_alternate_stack();
     finish(start(test_changes_in_handlers, NULL));
     test_code_without_room();
     test_both_kinds_of_handlers();

@@ -104,21 +104,27 @@ static long long loop(int rounds)
 }
 
 /* What is passed by value lies on the stack, and so do the last of the other arguments. */
-static struct large scale(struct large large, int a, double b, long double c, int d, int e, int f,
-                          int g, const char *text)
+struct numbers {
+    int values[7];
+};
+
+static struct large scale(struct large large, double a, long double b, struct numbers numbers,
+                          const char *text)
 {
     sched_yield();
-    large.values[0] += a + (long)b + (long)c + d + e + f + g + (long)strlen(text);
+    large.values[0] += (long)a + (long)b + (long)strlen(text);
+    for (int i = 0; i < 7; i++)
+        large.values[0] += numbers.values[i];
     return large;
 }
 
-static struct large (*volatile const scaled)(struct large, int, double, long double, int, int, int,
-                                             int, const char *) = scale;
+static struct large (*volatile const scaled)(struct large, double, long double, struct numbers,
+                                             const char *) = scale;
 
 static long scale_through_pointer(long first)
 {
     struct large large = {{first, 2, 3, 4, 5, 6, 7, 8, 9}};
-    large = scaled(large, 1, 2.5, 3.5L, 4, 5, 6, 7, "eight");
+    large = scaled(large, 2.5, 3.5L, (struct numbers){{1, 4, 5, 6, 7}}, "eight");
     return large.values[0] + large.values[8];
 }
 
