@@ -103,7 +103,7 @@ intptr_t gs_signal_move(int number, const siginfo_t *info, ucontext_t *context, 
     new_end -= (new_end - end) % ALIGNMENT;
     intptr_t distance = (intptr_t)(new_end - end);
     if (gs_run_copy((char *)frame + distance, frame, size)) {
-        /* The thread's stack is full. The kernel ends a program of which it cannot call a handler. */
+        /* The stack is full. The kernel ends a program of which it cannot call a handler. */
         if (number != KICK)
             gs_signal_default(SIGSEGV);
         return 0;

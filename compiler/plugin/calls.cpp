@@ -88,8 +88,8 @@ void Calls::wrap(Function &function)
     order.insert(wrapper);
 }
 
-// A pointer to a variadic function that waits cannot be called in the usual way: it is that of the C
-// library.
+// A pointer to a variadic function that waits cannot be called in the usual way: it is that of the
+// C library.
 static void leavePointers(Function &function, StringRef name)
 {
     Module &module = *function.getParent();
