@@ -23,6 +23,9 @@ static atomic_bool has_started, has_handlers;
 /* What the first thread waits for on its stack, beside another descriptor; -1: none so far. */
 static int interrupting = -1;
 static atomic_bool is_interrupting;
+/* The mask of the process, a bit for each signal from 1 on. The kernel has it for the first worker
+ * only; all others block everything. */
+static _Atomic(uint64_t) process_mask;
 
 /* ---- What interrupts a thread ---- */
 
@@ -50,9 +53,19 @@ static void on_handled(struct gs_async *async)
         interrupt(receiver);
 }
 
+static void remember_mask(void)
+{
+    sigset_t mask;
+    uint64_t bits;
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    memcpy(&bits, &mask, sizeof bits);
+    atomic_store(&process_mask, bits);
+}
+
 void gs_cc_signals_start(struct thread *thread)
 {
     first = thread;
+    remember_mask();
     receiver = NULL;
     if (interrupting >= 0)
         close(interrupting); /* in the child of a fork: it is the parent's */
@@ -206,14 +219,19 @@ static void change(sigset_t *mask, int how, const sigset_t *set)
 int gs_cc_pthread_sigmask(int how, const sigset_t *set, sigset_t *ret_old)
 {
     struct thread *self = thread_self();
-    if (!self || self == first)
-        return pthread_sigmask(how, set, ret_old);
+    if (!self || self == first) {
+        int err = pthread_sigmask(how, set, ret_old);
+        if (!err && self && set)
+            remember_mask();
+        return err;
+    }
     struct extra *extra = gs_cc_extra(self);
-    if (!set && !extra->has_mask)
-        return pthread_sigmask(how, NULL, ret_old);
-    if (!extra->has_mask)
-        pthread_sigmask(SIG_SETMASK, NULL, &extra->mask);
-    extra->has_mask = true;
+    if (!extra->has_mask) {
+        uint64_t bits = atomic_load(&process_mask);
+        sigemptyset(&extra->mask);
+        memcpy(&extra->mask, &bits, sizeof bits);
+    }
+    extra->has_mask = set || extra->has_mask;
     if (ret_old)
         *ret_old = extra->mask;
     if (set)
@@ -234,11 +252,9 @@ int gs_cc_sigprocmask(int how, const sigset_t *set, sigset_t *ret_old)
 
 static bool is_blocked(const struct thread *thread, int number)
 {
-    sigset_t mask;
     if (thread != first && thread->extra && thread->extra->has_mask)
         return sigismember(&thread->extra->mask, number) == 1;
-    pthread_sigmask(SIG_SETMASK, NULL, &mask);
-    return sigismember(&mask, number) == 1;
+    return atomic_load(&process_mask) >> (number - 1) & 1;
 }
 
 /* One that is not handled, or blocked, is the process's. */
@@ -254,7 +270,7 @@ static int deliver(struct thread *thread, siginfo_t *information)
     if (!number || atomic_load(&thread->join) == JOIN_DONE)
         return 0;
     if (sigaction(number, NULL, &now) || now.sa_sigaction != handle || is_blocked(thread, number))
-        return raise(number) ? errno : 0;
+        return kill(getpid(), number) ? errno : 0;
     const struct sigaction action = actions[number], none = {.sa_handler = SIG_DFL};
     if (action.sa_flags & (int)SA_RESETHAND)
         sigaction(number, &none, NULL);
@@ -305,6 +321,8 @@ sigset_t *gs_cc_signals_replace(struct thread *self, const sigset_t *mask)
     if (self != first)
         receiver = self;
     pthread_sigmask(SIG_SETMASK, mask, before);
+    if (self == first)
+        remember_mask();
     self->progress = self->stack ? 0 : (size_t)before;
     return before;
 }
@@ -312,6 +330,8 @@ sigset_t *gs_cc_signals_replace(struct thread *self, const sigset_t *mask)
 void gs_cc_signals_restore(const struct thread *self, sigset_t *before)
 {
     pthread_sigmask(SIG_SETMASK, before, NULL);
+    if (self == first)
+        remember_mask();
     if (receiver == self)
         receiver = NULL;
     gs_cc_box_free(before, sizeof *before);

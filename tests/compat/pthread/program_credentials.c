@@ -75,16 +75,13 @@ static void change_and_return(void)
     SHOW(other);
 }
 
-/* The runtime begins once more in the child, where the C library's handler is set already. */
-static void change_in_child(void)
+static void in_child(void (*fn)(void))
 {
     int status = -1;
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
-        finish(start(give_back, NULL));
-        SHOW(seteuid(USER));
-        SHOW(count_others());
+        fn();
         fflush(stdout);
         _exit(0);
     }
@@ -92,27 +89,26 @@ static void change_in_child(void)
     SHOW(status);
 }
 
+/* The runtime begins once more in the child, where the C library's handler is set already. */
+static void change_in_child(void)
+{
+    finish(start(give_back, NULL));
+    SHOW(seteuid(USER));
+    SHOW(count_others());
+}
+
 /* Without /proc, as in a daemon's root, and without a descriptor. */
 static void change_confined(void)
 {
-    int status = -1;
-    fflush(stdout);
-    pid_t pid = fork();
-    if (pid == 0) {
-        const struct rlimit limit = {64, 64};
-        finish(start(give_back, NULL));
-        SHOW(chdir("/proc/self/fdinfo"));
-        if (getuid() == 0)
-            SHOW(chroot("."));
-        SHOW(setrlimit(RLIMIT_NOFILE, &limit));
-        while (dup(0) >= 0)
-            continue;
-        SHOW(seteuid(USER));
-        fflush(stdout);
-        _exit(0);
-    }
-    SHOW(waitpid(pid, &status, 0) == pid);
-    SHOW(status);
+    const struct rlimit limit = {64, 64};
+    finish(start(give_back, NULL));
+    SHOW(chdir("/proc/self/fdinfo"));
+    if (getuid() == 0)
+        SHOW(chroot("."));
+    SHOW(setrlimit(RLIMIT_NOFILE, &limit));
+    while (dup(0) >= 0)
+        continue;
+    SHOW(seteuid(USER));
 }
 
 int main(void)
@@ -125,12 +121,12 @@ int main(void)
         threads[i] = start(wait_for_input, ends);
     SHOW(setuid(getuid()));
     SHOW_ERROR(setresgid(getgid(), getgid(), getgid()));
-    change_in_child();
+    in_child(change_in_child);
     creator = start(create_threads, NULL);
     change_and_return();
     atomic_store(&must_end, true);
     finish(creator);
-    change_confined();
+    in_child(change_confined);
     /* Privileges are dropped, as by a daemon. */
     SHOW_ERROR(setgroups(2, groups));
     SHOW_ERROR(setgid(GROUP));

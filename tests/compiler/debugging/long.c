@@ -1,21 +1,9 @@
 /* A function of over 1,000 instructions, which keeps its values in slots, and waits once. */
-#include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <unistd.h>
-struct client {
-    int number;
-    const char *name;
-};
-static int fds[2];
+#include "waiting.h"
 #define STEP sum = sum * 3 + (unsigned)number, number ^= (int)(sum % 1000);
 #define FOUR STEP STEP STEP STEP
 #define SIXTEEN FOUR FOUR FOUR FOUR
 #define HUNDREDS SIXTEEN SIXTEEN SIXTEEN SIXTEEN SIXTEEN SIXTEEN SIXTEEN SIXTEEN
-static __attribute__((noinline)) void stop_here(void)
-{
-    fflush(stdout);
-}
 static __attribute__((noinline)) unsigned compute(const struct client *client, int number)
 {
     unsigned sum = 5;
@@ -36,16 +24,5 @@ static void *work(void *argument)
 }
 int main(void)
 {
-    pthread_t thread;
-    int number = 41;
-    void *result;
-    if (pipe(fds) || pthread_create(&thread, NULL, work, &number))
-        return 1;
-    sched_yield();
-    stop_here();
-    if (write(fds[1], "a", 1) != 1)
-        return 1;
-    pthread_join(thread, &result);
-    printf("%ld\n", (long)result);
-    return 0;
+    return let_wait_for("a");
 }

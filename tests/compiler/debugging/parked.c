@@ -1,17 +1,5 @@
 /* A thread that waits two calls deep, each with variables. */
-#include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <unistd.h>
-struct client {
-    int number;
-    const char *name;
-};
-static int fds[2];
-static __attribute__((noinline)) void stop_here(void)
-{
-    fflush(stdout);
-}
+#include "waiting.h"
 static __attribute__((noinline)) int get(struct client *client, int want)
 {
     char byte = 'x';
@@ -30,16 +18,5 @@ static void *work(void *argument)
 }
 int main(void)
 {
-    pthread_t thread;
-    int number = 41;
-    void *result;
-    if (pipe(fds) || pthread_create(&thread, NULL, work, &number))
-        return 1;
-    sched_yield();
-    stop_here();
-    if (write(fds[1], "ab", 2) != 2)
-        return 1;
-    pthread_join(thread, &result);
-    printf("%ld\n", (long)result);
-    return 0;
+    return let_wait_for("ab");
 }

@@ -183,10 +183,51 @@ static void signal_threads(void)
     printf("no signal %d\n", pthread_kill(pthread_self(), 1000) == EINVAL);
 }
 
+static volatile sig_atomic_t must_stop;
+
+/* Again and again: the first one may come before the wait begins. */
+static void *signal_often(void *thread)
+{
+    const struct timespec pause = {0, 2000000};
+    while (!must_stop && !pthread_kill(*(pthread_t *)thread, SIGUSR1))
+        nanosleep(&pause, NULL);
+    return NULL;
+}
+
+/* Also from the threads of other workers, which block all signals in the kernel. */
+static void signal_first(void)
+{
+    enum { SENDERS = 4 };
+    pthread_t self = pthread_self(), senders[SENDERS];
+    struct pollfd nothing = {.fd = -1};
+    sigset_t mask;
+    handled = 0;
+    set(SIGUSR1, only_count, 0);
+    for (int i = 0; i < SENDERS; i++) {
+        must_stop = 0;
+        pthread_create(&senders[i], NULL, signal_often, &self);
+        int result = poll(&nothing, 1, 60000);
+        printf("poll %d, %s\n", result, strerror(errno));
+        must_stop = 1;
+        pthread_join(senders[i], NULL);
+    }
+    printf("handled %d\n", handled >= SENDERS);
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &mask, NULL);
+    must_stop = 0;
+    pthread_create(&senders[0], NULL, signal_often, &self);
+    int number = 0, err = sigwait(&mask, &number);
+    must_stop = 1;
+    pthread_join(senders[0], NULL);
+    printf("sigwait %d, %d\n", err, number == SIGUSR1);
+}
+
 int main(void)
 {
     wake_by_handler();
     interrupt_first();
     signal_threads();
+    signal_first();
     return 0;
 }
