@@ -27,6 +27,27 @@ static void *wait_for_flag(void *unused)
     return unused;
 }
 
+static __attribute__((noinline)) int value_of(const atomic_int *at)
+{
+    return atomic_load(at);
+}
+
+static __attribute__((noinline)) int is_at_least(const atomic_int *at, int want)
+{
+    int value = value_of(at);
+    return value >= want;
+}
+
+/* The loop calls functions that are not inlined. */
+static void *ask_for_flag(void *unused)
+{
+    while (!is_at_least(&flag, 1))
+        ;
+    do {
+    } while (value_of(&flag) < 1);
+    return unused;
+}
+
 /* It never ends. */
 static void *forever(void *unused)
 {
@@ -74,7 +95,7 @@ static void *add(void *unused)
 
 int main(void)
 {
-    pthread_t threads[6], adders[3], last;
+    pthread_t threads[5], adders[3], last;
     void *result;
     sem_init(&items, 0, 0);
     pthread_mutex_lock(&held);
@@ -82,6 +103,7 @@ int main(void)
     pthread_create(&threads[1], NULL, wait_for_flag, NULL);
     pthread_create(&threads[2], NULL, poll_with_lock, NULL);
     pthread_create(&threads[3], NULL, try_lock, NULL);
+    pthread_create(&threads[4], NULL, ask_for_flag, NULL);
     usleep(2000);
     stop = 1;
     atomic_store(&flag, 1);
@@ -90,7 +112,7 @@ int main(void)
     pthread_mutex_unlock(&lock);
     pthread_mutex_unlock(&held);
     sem_post(&items);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         pthread_join(threads[i], &result);
         printf("%d: %ld\n", i, (long)result);
     }
