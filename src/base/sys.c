@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -141,13 +142,16 @@ int gs_sys_accept(int fd, struct sockaddr *address, socklen_t *length, int flags
     return (int)CALL(SYS_accept4, fd, address, length, flags);
 }
 
-/* Of a listening socket, tcpi_unacked is the length of the queue. What follows it is not copied. */
+/* Of a listening socket, tcpi_unacked is the length of the queue. What follows it is not copied. An
+ * emulator (qemu-user) may copy less. */
 unsigned gs_sys_accept_queue(int listener)
 {
+    const socklen_t needed = offsetof(struct tcp_info, tcpi_sacked);
     struct tcp_info info;
-    socklen_t length = offsetof(struct tcp_info, tcpi_sacked);
+    socklen_t length = needed;
     int err = gs_sys_getsockopt(listener, IPPROTO_TCP, TCP_INFO, &info, &length);
-    return !err && info.tcpi_state == TCP_LISTEN ? info.tcpi_unacked : 1;
+    bool known = !err && length == needed && info.tcpi_state == TCP_LISTEN;
+    return known ? info.tcpi_unacked : 1;
 }
 
 int gs_sys_connect(int fd, const struct sockaddr *address, socklen_t length)

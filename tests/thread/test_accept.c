@@ -58,6 +58,8 @@ static void *accept_those_there(void *unused)
 
 TEST(empty_accept_queue_is_not_tried)
 {
+    if (IS_EMULATED)
+        SKIP("the emulator does not tell the length of an accept queue");
     for (unsigned workers = 1; workers <= 2; workers++) {
         const struct gs_threads_options options = {.workers = workers};
         atomic_store(&accepts, 0);
@@ -121,10 +123,10 @@ TEST(length_of_an_accept_queue)
 {
     const struct sockaddr_un unnamed = {.sun_family = AF_UNIX};
     listener = listen_anywhere(&address);
-    CHECK_EQ(gs_sys_accept_queue(listener), 0);
+    CHECK_EQ(gs_sys_accept_queue(listener), IS_EMULATED ? 1 : 0); /* 1: unknown */
     for (unsigned i = 0; i < CLIENTS; i++)
         connect_client(i);
-    CHECK_EQ(gs_sys_accept_queue(listener), CLIENTS);
+    CHECK_EQ(gs_sys_accept_queue(listener), IS_EMULATED ? 1 : CLIENTS);
     CHECK_EQ(gs_sys_accept_queue(clients[0]), 1); /* does not listen */
     CHECK_EQ(gs_sys_accept_queue(-1), 1);
     for (unsigned i = 0; i < CLIENTS; i++)

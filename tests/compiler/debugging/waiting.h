@@ -1,5 +1,5 @@
-/* What the programs share: a thread that waits for bytes while gdb looks at it. Each defines `work`,
- * the thread's function. */
+/* What the programs share: a thread that waits for bytes while gdb looks at it. Each defines
+ * `work`, the thread's function. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
