@@ -42,7 +42,6 @@ static void *begin(void *unused)
         .name = "collector", .migrates = true, .stack_size = COLLECTOR_STACK};
     while (!__atomic_load_n(&is_handed_over, __ATOMIC_ACQUIRE))
         gs_syscall(SYS_futex, (long)&is_handed_over, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
-    gs_own_descriptors_end();
     atomic_store(&gs_run.has_begun, true);
     int err = gs_thread_spawn(&collector, collect, NULL, NULL);
     if (!err)
@@ -58,7 +57,6 @@ static void *run_runtime(void *unused)
     const struct gs_threads_options options = {
         .workers = gs_run.workers, .is_silent = true, .leaves_signals = true};
     gs_native_thread_begins(&thread);
-    gs_own_descriptors_begin(gs_descriptors_poller());
     gs_credentials_start();
     int err = gs_threads_run(&options, begin, NULL, NULL);
     if (err)

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gossamer/clock.h>
+#include <gossamer/own_descriptors.h>
 #include <gossamer/sys.h>
 #include <linux/futex.h>
 #include <stdlib.h>
@@ -244,8 +245,9 @@ CALL(setgroups)
 
 void gs_credentials_start(void)
 {
-    directory = (int)gs_syscall(SYS_openat, AT_FDCWD, (long)"/proc/self/task",
-                                O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, 0, 0);
+    long fd = gs_syscall(SYS_openat, AT_FDCWD, (long)"/proc/self/task",
+                         O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, 0, 0);
+    directory = gs_own_descriptor((int)fd);
 }
 
 /* The descriptor is one of the runtime's, which are closed together. */

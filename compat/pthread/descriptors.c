@@ -26,6 +26,7 @@
 #include <gossamer/clock.h>
 #include <gossamer/io.h>
 #include <gossamer/list.h>
+#include <gossamer/own_descriptors.h>
 #include <gossamer/sys.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -41,7 +42,6 @@
 #define EVENTS_MAX 128
 #define WAITERS_ON_STACK 8u
 /* Beyond what programs use that count on the lowest numbers or close all up to some limit. */
-#define OWN_FD_FLOOR 4096
 
 enum side { POLLING, READING, WRITING, SIDES };
 
@@ -105,11 +105,6 @@ static struct entry *lock_entry(int fd)
     for (enum side side = 0; !entry->waiters[POLLING].next && side < SIDES; side++)
         gs_list_init(&entry->waiters[SIDES - 1 - side]);
     return entry;
-}
-
-bool gs_descriptor_is_own(int fd)
-{
-    return fd >= 0 && (fd == poller || gs_own_descriptors_have(fd));
 }
 
 /* ---- Arming and events ---- */
@@ -253,29 +248,15 @@ _Noreturn void gs_descriptors_serve(void)
 
 int gs_descriptors_start(void)
 {
-    long fd = gs_syscall(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0, 0, 0, 0);
-    if (fd < 0)
-        return (int)fd;
-    long high = gs_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, OWN_FD_FLOOR, 0, 0, 0);
-    if (high < 0)
-        high = gs_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 512, 0, 0, 0);
-    if (high >= 0)
-        gs_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
-    poller = (int)(high >= 0 ? high : fd);
-    return 0;
-}
-
-int gs_descriptors_poller(void)
-{
-    return poller;
+    gs_own_descriptors_start();
+    poller = gs_own_descriptor(gs_sys_epoll_create(EPOLL_CLOEXEC));
+    return poller < 0 ? poller : 0;
 }
 
 void gs_descriptors_forget(void)
 {
-    if (poller >= 0)
-        gs_syscall(SYS_close, poller, 0, 0, 0, 0, 0);
     poller = -1;
-    gs_own_descriptors_forget();
+    gs_own_descriptors_close();
     for (unsigned i = 0; i < CHUNKS; i++) {
         struct entry *chunk = atomic_load(&chunks[i]);
         if (chunk)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gossamer/clock.h>
+#include <gossamer/own_descriptors.h>
 #include <gossamer/sys.h>
 #include <poll.h>
 #include <stdio.h>
@@ -18,13 +19,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CLOSE_LIMIT (1u << 20)
-
 long gs_call_close(struct task *task, const long *arguments, ucontext_t *context)
 {
     int fd = (int)arguments[0];
     (void)task, (void)context;
-    if (gs_descriptor_is_own(fd))
+    if (gs_is_own_descriptor(fd))
         return -EBADF;
     long result = gs_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
     if (result != -EBADF)
@@ -32,34 +31,18 @@ long gs_call_close(struct task *task, const long *arguments, ucontext_t *context
     return result;
 }
 
-static long close_between(unsigned first, unsigned last, long flags)
-{
-    return first <= last ? gs_syscall(SYS_close_range, first, last, flags, 0, 0, 0) : 0;
-}
-
-/* Around the descriptors of this library. */
 long gs_call_close_range(struct task *task, const long *arguments, ucontext_t *context)
 {
-    unsigned first = (unsigned)arguments[0], last = (unsigned)arguments[1], from = first;
     (void)task, (void)context;
-    if (first > last)
-        return -EINVAL;
-    for (unsigned fd = first; fd <= last && fd < CLOSE_LIMIT; fd++) {
-        if (!gs_descriptor_is_own((int)fd))
-            continue;
-        long err = fd ? close_between(from, fd - 1, arguments[2]) : 0;
-        if (err)
-            return err;
-        from = fd + 1;
-    }
-    return close_between(from, last, arguments[2]);
+    return gs_close_range_but_own((unsigned)arguments[0], (unsigned)arguments[1],
+                                  (unsigned)arguments[2]);
 }
 
 long gs_call_dup2(struct task *task, const long *arguments, ucontext_t *context)
 {
     int to = (int)arguments[1];
     (void)task;
-    if (gs_descriptor_is_own(to))
+    if (gs_is_own_descriptor(to))
         return -EBUSY;
     long flags = context && context->uc_mcontext.gregs[REG_RAX] == SYS_dup3 ? arguments[2] : -1;
     long result = flags < 0 ? gs_syscall(SYS_dup2, arguments[0], to, 0, 0, 0, 0)

@@ -328,13 +328,6 @@ void gs_descriptor_closed(int fd);
 /* Only one task at a time may be between these two. */
 void gs_descriptor_lock(struct task *task, int fd);
 void gs_descriptor_unlock(int fd);
-int gs_descriptors_poller(void);
-/* Around the start of the runtime (own_descriptors.c). filler: any descriptor. */
-void gs_own_descriptors_begin(int filler);
-void gs_own_descriptors_end(void);
-bool gs_own_descriptors_have(int fd);
-void gs_own_descriptors_forget(void);
-bool gs_descriptor_is_own(int fd); /* of this library's: the program must not close it */
 
 /* ---- Kernel threads without the C library (kernel_thread.c) ---- */
 

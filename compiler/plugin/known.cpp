@@ -74,6 +74,8 @@ const Known Table[] = {
     {"epoll_create", false, 0, 0},
     {"epoll_create1", false, 0, 0},
     {"close", false, 0, 0},
+    {"close_range", false, 0, 0},
+    {"closefrom", false, 0, 0},
     {"dup", false, 0, 0},
     {"dup2", false, 0, 0},
     {"dup3", false, 0, 0},

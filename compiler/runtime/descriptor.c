@@ -7,8 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DESCRIPTORS (1u << 20)
-
 /* What is known of a descriptor: its kind; and whether a call that would block waits without a
  * limit, as it was in this generation. The next one begins whenever the program changes that for
  * any descriptor: another number may stand for the same file. */
@@ -16,7 +14,7 @@
 #define BLOCKS(direction_) (8u * (direction_)) /* of GS_READ and GS_WRITE */
 #define GENERATION 32u
 
-static atomic_uint known[DESCRIPTORS];
+static atomic_uint known[GS_CC_DESCRIPTORS];
 static atomic_uint generation;
 
 static enum kind find_kind(int fd)
@@ -35,7 +33,7 @@ static enum kind find_kind(int fd)
 
 static atomic_uint *known_of(int fd)
 {
-    return fd >= 0 && (unsigned)fd < DESCRIPTORS ? &known[fd] : NULL;
+    return fd >= 0 && (unsigned)fd < GS_CC_DESCRIPTORS ? &known[fd] : NULL;
 }
 
 static void set_known(int fd, unsigned value)
@@ -64,6 +62,11 @@ void gs_cc_new_descriptor(int fd, enum kind kind)
         return;
     set_known(fd, kind);
     gs_forget(fd); /* it may have been closed by code that was not compiled */
+}
+
+bool gs_cc_is_known(int fd)
+{
+    return atomic_load_explicit(&known[fd], memory_order_relaxed);
 }
 
 void gs_cc_forget_kind(int fd)

@@ -21,6 +21,10 @@ enum kind gs_cc_kind(int fd);
 /* fd has just been made; negative: it was not. */
 void gs_cc_new_descriptor(int fd, enum kind kind);
 
+/* Whether anything is remembered of a number below this one. */
+#define GS_CC_DESCRIPTORS (1u << 20)
+bool gs_cc_is_known(int fd);
+
 /* The number is free, or means another file. */
 void gs_cc_forget_kind(int fd);
 

@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <gossamer/io.h>
+#include <gossamer/own_descriptors.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,8 +209,16 @@ static void forget(int fd)
         gs_forget(fd);
 }
 
+static int fail(int err)
+{
+    errno = err;
+    return -1;
+}
+
 int gs_cc_dup2(int fd, int other)
 {
+    if (gs_is_own_descriptor(other))
+        return fail(EBUSY);
     if (fd != other)
         forget(other);
     return dup2(fd, other);
@@ -216,21 +226,37 @@ int gs_cc_dup2(int fd, int other)
 
 int gs_cc_dup3(int fd, int other, int flags)
 {
+    if (gs_is_own_descriptor(other))
+        return fail(EBUSY);
     if (fd != other)
         forget(other);
     return dup3(fd, other, flags);
 }
 
+int gs_cc_close_range(unsigned first, unsigned last, int flags)
+{
+    if (!(flags & (int)CLOSE_RANGE_CLOEXEC))
+        for (unsigned fd = first; fd <= last && fd < GS_CC_DESCRIPTORS; fd++)
+            if (gs_cc_is_known((int)fd))
+                forget((int)fd);
+    int err = gs_close_range_but_own(first, last, (unsigned)flags);
+    return err ? fail(-err) : 0;
+}
+
+void gs_cc_closefrom(int first)
+{
+    gs_cc_close_range(first > 0 ? (unsigned)first : 0, UINT_MAX, 0);
+}
+
 int gs_cc_close(int fd)
 {
+    if (gs_is_own_descriptor(fd))
+        return fail(EBADF);
     gs_cc_forget_kind(fd);
     if (!thread_self())
         return close(fd);
     int err = gs_close(fd);
-    if (!err)
-        return 0;
-    errno = -err;
-    return -1;
+    return err ? fail(-err) : 0;
 }
 
 /* ---- Whether calls block ---- */

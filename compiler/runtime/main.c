@@ -1,6 +1,7 @@
 /* The main function of a compiled program: starts the workers, and the program's first thread. */
 #include "compiler/runtime/thread.h"
 
+#include <gossamer/own_descriptors.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +52,7 @@ int main(int argc, char **argv, char **envp)
         .stuck_ns = GS_NEVER,
         .max_pool_threads = POOL,
         .dump_signal = dump_signal ? (int)strtol(dump_signal, NULL, 10) : 0};
+    gs_own_descriptors_start();
     int err = gs_threads_run(&options, start, NULL, NULL);
     gs_cc_sanitizer_stop();
     if (err && err != -EDEADLK)

@@ -7,6 +7,7 @@
 
 #include <gossamer/io.h>
 #include <gossamer/loop_signal.h>
+#include <gossamer/own_descriptors.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -68,8 +69,9 @@ void gs_cc_signals_start(struct thread *thread)
     remember_mask();
     receiver = NULL;
     if (interrupting >= 0)
-        close(interrupting); /* in the child of a fork: it is the parent's */
+        gs_own_descriptor_close(interrupting); /* in the child of a fork: it is the parent's */
     interrupting = -1;
+    atomic_store(&is_interrupting, false);
     gs_async_init(&handled, gs_threads_loop(), on_handled);
     gs_async_start(&handled);
     atomic_store(&has_started, true);
@@ -118,7 +120,7 @@ int gs_cc_signals_descriptor(const struct thread *self)
         return -1;
     uint64_t count;
     if (interrupting < 0)
-        interrupting = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        interrupting = gs_own_descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     else if (atomic_exchange(&is_interrupting, false))
         (void)!read(interrupting, &count, sizeof count);
     return interrupting;

@@ -1,6 +1,7 @@
 #include "base/ring.h"
 
 #include <errno.h>
+#include <gossamer/own_descriptors.h>
 #include <gossamer/sys.h>
 #include <linux/time_types.h>
 #include <stdlib.h>
@@ -82,7 +83,7 @@ int gs_ring_init(struct gs_ring *ring, unsigned entries, unsigned flags)
 {
     const unsigned needed = IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG;
     struct io_uring_params params;
-    int fd = open_ring(entries, flags, &params);
+    int fd = gs_own_descriptor(open_ring(entries, flags, &params));
     if (fd < 0)
         return fd;
     *ring = (struct gs_ring){
@@ -93,7 +94,7 @@ int gs_ring_init(struct gs_ring *ring, unsigned entries, unsigned flags)
     };
     int err = (params.features & needed) == needed ? map_queues(ring, &params) : -ENOSYS;
     if (err)
-        gs_sys_close(fd);
+        gs_own_descriptor_close(fd);
     return err;
 }
 
@@ -101,7 +102,7 @@ void gs_ring_done(struct gs_ring *ring)
 {
     gs_sys_munmap(ring->sqes, sqes_size(ring));
     gs_sys_munmap(ring->queues, ring->queues_size);
-    gs_sys_close(ring->fd);
+    gs_own_descriptor_close(ring->fd);
 }
 
 bool gs_ring_supports(const struct gs_ring *ring, const uint8_t *operations, unsigned count)

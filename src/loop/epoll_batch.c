@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <gossamer/own_descriptors.h>
 #include <gossamer/sys.h>
 #include <stdlib.h>
 
@@ -38,8 +39,8 @@ static bool avoid_watched_number(const struct gs_loop *loop, struct gs_ring *rin
     int fd = gs_sys_fcntl(ring->fd, F_DUPFD_CLOEXEC, (int)loop->slot_count);
     if (fd < 0)
         return false;
-    gs_sys_close(ring->fd);
-    ring->fd = fd;
+    gs_own_descriptor_close(ring->fd);
+    ring->fd = gs_own_descriptor(fd);
     return true;
 }
 

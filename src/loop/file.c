@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <gossamer/own_descriptors.h>
 #include <gossamer/sys.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -146,7 +147,7 @@ static void open_inotify(struct gs_loop *loop)
 {
     if (loop->files.inotify.watcher.active)
         return;
-    int fd = gs_sys_inotify_init(IN_CLOEXEC | IN_NONBLOCK);
+    int fd = gs_own_descriptor(gs_sys_inotify_init(IN_CLOEXEC | IN_NONBLOCK));
     if (fd >= 0 && gs_loop_open_internal(&loop->files.inotify, fd))
         loop->files.inotify.fd = -1;
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <gossamer/own_descriptors.h>
 #include <gossamer/sys.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,7 @@ int gs_loop_new_with(const char *poller_name, struct gs_loop **ret_loop)
     int err = gs_loop_init_slots(loop);
     if (err)
         goto free_slots;
-    err = loop->wake_fd = gs_sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    err = loop->wake_fd = gs_own_descriptor(gs_sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (err < 0)
         goto free_slots;
     err = gs_loop_init_poller(loop);
@@ -60,7 +61,7 @@ int gs_loop_new_with(const char *poller_name, struct gs_loop **ret_loop)
     return 0;
 
 close_wake_fd:
-    gs_sys_close(loop->wake_fd);
+    gs_own_descriptor_close(loop->wake_fd);
 free_slots:
     CHECKED_FORGET_LOOP(loop);
     gs_loop_done_slots(loop);
@@ -82,7 +83,7 @@ void gs_loop_free(struct gs_loop *loop)
     gs_loop_end_works(loop);
     gs_loop_stop_watchers(loop);
     loop->poller->done(loop);
-    gs_sys_close(loop->wake_fd);
+    gs_own_descriptor_close(loop->wake_fd);
     gs_timer_queue_done(&loop->timers);
     gs_heap_done(&loop->periodics.heap);
     gs_loop_done_slots(loop);
@@ -339,13 +340,14 @@ void gs_loop_counts(const struct gs_loop *loop, struct gs_loop_counts *ret_count
 /* Open the descriptors that the child process must not share with its parent; -1: not in use. */
 static int open_fds_for_child(const struct gs_loop *loop, int *ret_wake, int *ret_clock_jump)
 {
-    int clock_jump = -1, wake = gs_sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int clock_jump = -1;
+    int wake = gs_own_descriptor(gs_sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (wake < 0)
         return wake;
     if (loop->periodics.clock_jump.watcher.active) {
         clock_jump = gs_loop_open_clock_jump();
         if (clock_jump < 0) {
-            gs_sys_close(wake);
+            gs_own_descriptor_close(wake);
             return clock_jump;
         }
     }
@@ -360,7 +362,7 @@ static void replace_fd(int fd, int old_fd)
     if (fd < 0)
         return;
     gs_sys_dup3(fd, old_fd, O_CLOEXEC);
-    gs_sys_close(fd);
+    gs_own_descriptor_close(fd);
 }
 
 int gs_loop_after_fork(struct gs_loop *loop)
@@ -374,12 +376,12 @@ int gs_loop_after_fork(struct gs_loop *loop)
     err = loop->poller->reopen(loop);
     if (err) {
         loop->wake_fd = old_wake;
-        gs_sys_close(wake);
+        gs_own_descriptor_close(wake);
         if (clock_jump >= 0)
-            gs_sys_close(clock_jump);
+            gs_own_descriptor_close(clock_jump);
         return err;
     }
-    gs_sys_close(old_wake);
+    gs_own_descriptor_close(old_wake);
     atomic_store(&loop->mailbox.caught_signals, 0);
     gs_loop_clear_registrations(loop);
     gs_loop_cancel_ops_after_fork(loop);

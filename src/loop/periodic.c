@@ -4,6 +4,7 @@
 #include "loop/state.h"
 
 #include <errno.h>
+#include <gossamer/own_descriptors.h>
 #include <gossamer/sys.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -50,13 +51,13 @@ void gs_loop_init_periodics(struct gs_loop *loop)
 int gs_loop_open_clock_jump(void)
 {
     const struct itimerspec never = {.it_value.tv_sec = INT32_MAX};
-    int fd = gs_sys_timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    int fd = gs_own_descriptor(gs_sys_timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK));
     if (fd < 0)
         return fd;
     int err = gs_sys_timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never);
     if (!err)
         return fd;
-    gs_sys_close(fd);
+    gs_own_descriptor_close(fd);
     return err;
 }
 

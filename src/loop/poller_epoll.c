@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <gossamer/own_descriptors.h>
 #include <gossamer/sys.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -34,12 +35,12 @@ static int add_wake(int set, int wake_fd)
 /* Returns the new set, or -errno. */
 static int open_set(int wake_fd)
 {
-    int fd = gs_sys_epoll_create(EPOLL_CLOEXEC);
+    int fd = gs_own_descriptor(gs_sys_epoll_create(EPOLL_CLOEXEC));
     if (fd < 0 || wake_fd < 0)
         return fd;
     int err = add_wake(fd, wake_fd);
     if (err) {
-        gs_sys_close(fd);
+        gs_own_descriptor_close(fd);
         return err;
     }
     return fd;
@@ -64,7 +65,7 @@ int gs_loop_epoll_new(int wake_fd, struct epoll **ret_epoll)
 void gs_loop_epoll_free(struct epoll *epoll)
 {
     gs_epoll_batch_free(epoll->batch);
-    gs_sys_close(epoll->fd);
+    gs_own_descriptor_close(epoll->fd);
     free(epoll);
 }
 
@@ -74,7 +75,7 @@ static int move_to(int fd, int number)
     if (fd == number) /* a forked child has closed everything that it inherited */
         return 0;
     int err = gs_sys_dup3(fd, number, O_CLOEXEC);
-    gs_sys_close(fd);
+    gs_own_descriptor_close(fd);
     return err < 0 ? err : 0;
 }
 

@@ -16,6 +16,7 @@
 #include "loop/uring.h"
 
 #include <errno.h>
+#include <gossamer/own_descriptors.h>
 #include <gossamer/sys.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -160,7 +161,7 @@ static void close_outer_epoll(struct uring *uring)
         return;
     gs_loop_epoll_free(uring->outer_epoll);
     uring->outer_epoll = NULL;
-    gs_sys_close(uring->notify_fd);
+    gs_own_descriptor_close(uring->notify_fd);
 }
 
 static void done(struct gs_loop *loop)
@@ -393,7 +394,7 @@ static int descriptor(struct gs_loop *loop)
     struct uring *uring = loop->poller_state;
     if (uring->outer_epoll)
         return gs_loop_epoll_fd(uring->outer_epoll);
-    int notify_fd = gs_sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int notify_fd = gs_own_descriptor(gs_sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (notify_fd < 0)
         return notify_fd;
     int err = gs_loop_epoll_new(loop->wake_fd, &uring->outer_epoll);
@@ -409,7 +410,7 @@ free_outer_epoll:
     gs_loop_epoll_free(uring->outer_epoll);
     uring->outer_epoll = NULL;
 close_notify_fd:
-    gs_sys_close(notify_fd);
+    gs_own_descriptor_close(notify_fd);
     return err;
 }
 

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <gossamer/own_descriptors.h>
 #include <gossamer/sys.h>
 #include <stdlib.h>
 
@@ -186,7 +187,7 @@ int gs_loop_open_internal(struct gs_io *io, int fd)
     gs_io_set(io, fd, GS_READ);
     int err = gs_io_start(io);
     if (err)
-        gs_sys_close(fd);
+        gs_own_descriptor_close(fd);
     return err;
 }
 
@@ -196,7 +197,7 @@ void gs_loop_close_internal(struct gs_io *io)
         return;
     gs_io_stop(io);
     gs_loop_fd_closed(io->watcher.loop, io->fd);
-    gs_sys_close(io->fd);
+    gs_own_descriptor_close(io->fd);
     io->fd = -1;
 }
 

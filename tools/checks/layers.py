@@ -36,6 +36,7 @@ PUBLIC = {
     "loop_work": "loop",
     "process": "base",
     "ring": "base",
+    "own_descriptors": "base",
     "page_cache": "base",
     "sys": "base",
     "version": "base",
