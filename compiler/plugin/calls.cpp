@@ -52,10 +52,10 @@ static bool takesAddress(const Use &use)
 
 // What takes the address of a function that cannot return early gets that of one that calls it, and
 // can.
-static Function *makeWrapper(Function &function)
+static Function *makeWrapper(Function &function, function_ref<bool(const Use &)> isWanted)
 {
     Module &module = *function.getParent();
-    if (function.isVarArg() || none_of(function.uses(), takesAddress))
+    if (function.isVarArg() || none_of(function.uses(), isWanted))
         return nullptr;
     Function *wrapper = Function::Create(function.getFunctionType(), GlobalValue::InternalLinkage,
                                          function.getName() + ".call", module);
@@ -63,7 +63,7 @@ static Function *makeWrapper(Function &function)
     SmallVector<Value *, 8> arguments;
     for (Argument &argument : wrapper->args())
         arguments.push_back(&argument);
-    function.replaceUsesWithIf(wrapper, [](const Use &use) { return takesAddress(use); });
+    function.replaceUsesWithIf(wrapper, [&](const Use &use) { return isWanted(use); });
     CallInst *result = builder.CreateCall(&function, arguments);
     result->setCallingConv(function.getCallingConv());
     for (unsigned i = 0; i < function.arg_size(); i++)
@@ -80,7 +80,7 @@ static Function *makeWrapper(Function &function)
 
 void Calls::wrap(Function &function)
 {
-    Function *wrapper = makeWrapper(function);
+    Function *wrapper = makeWrapper(function, takesAddress);
     if (!wrapper)
         return;
     isAddressTaken = true;
@@ -141,6 +141,22 @@ static void rename(Function &function, const Known &known)
         }
 }
 
+static bool startsThread(const Use &use)
+{
+    const auto *call = dyn_cast<CallBase>(use.getUser());
+    return call && isStartRoutine(*call, use);
+}
+
+// Functions of other libraries with which threads start.
+static std::vector<Function *> startsOfOthers(Module &module)
+{
+    std::vector<Function *> result;
+    for (Function &function : module)
+        if (function.isDeclaration() && any_of(function.uses(), startsThread))
+            result.push_back(&function);
+    return result;
+}
+
 void renameToRuntime(Module &module)
 {
     for (const char *name : {"fcntl", "fcntl64"})
@@ -161,7 +177,9 @@ void renameToRuntime(Module &module)
     for (auto &[function, name] : variadic)
         leavePointers(*function, name);
     for (Function *primitive : primitives)
-        makeWrapper(*primitive);
+        makeWrapper(*primitive, takesAddress);
+    for (Function *start : startsOfOthers(module))
+        makeWrapper(*start, startsThread);
 }
 
 // ---- Which functions may wait ----
@@ -173,6 +191,12 @@ bool Calls::isForeign(const CallBase &call) const
            (!isLibraryLeaf(callee->getName()) || (hasOwnStreams && isStream(callee->getName())));
 }
 
+// It waits by calls of its own (libraries.h of the runtime).
+static bool isOfAnotherLibrary(const Function &callee)
+{
+    return callee.isDeclaration() && !callee.isIntrinsic() && isOfOtherLibrary(callee.getName());
+}
+
 bool Calls::waits(const CallBase &call) const
 {
     if (call.isInlineAsm())
@@ -181,9 +205,12 @@ bool Calls::waits(const CallBase &call) const
         const Known *known = callee->isDeclaration() ? findRuntime(callee->getName()) : nullptr;
         if (callee->isDeclaration() && isBlocking(callee->getName()))
             return true;
-        return known ? known->waits : reasons.count(callee) || (isAddressTaken && isForeign(call));
+        if (known)
+            return known->waits;
+        return reasons.count(callee) || isOfAnotherLibrary(*callee) ||
+               (isAddressTaken && isForeign(call));
     }
-    return isAddressTaken;
+    return isAddressTaken || hasOtherLibraries;
 }
 
 bool Calls::findWaitingCall(Function &function)
@@ -277,6 +304,10 @@ void Calls::findPrimitives()
 {
     // Functions of a stream of the program are called back on any stack.
     hasOwnStreams = hasOwnStreamsIn(module);
+    hasOtherLibraries = any_of(module, [](const Function &function) {
+        return function.isDeclaration() && !function.use_empty() &&
+               mayChangeDescriptors(function.getName());
+    });
     for (Function &function : module) {
         const Known *known = function.isDeclaration() ? findRuntime(function.getName()) : nullptr;
         if (known && known->waits)
@@ -318,6 +349,11 @@ CallKind Calls::kindOf(const CallBase &call) const
     if (callee->getFunctionType() != call.getFunctionType())
         return CallKind::OnStack;
     return isConverted(*callee) ? CallKind::Converted : CallKind::OnStack;
+}
+
+bool Calls::mayLeaveProgram(const CallBase &call) const
+{
+    return hasOtherLibraries && !calleeOf(call) && kindOf(call) == CallKind::Converted;
 }
 
 // ---- For reports ----

@@ -42,6 +42,9 @@ class Calls
     void analyse(bool hasStack);
 
     CallKind kindOf(const llvm::CallBase &call) const;
+
+    // Whether the call is through a pointer, to what may be a function of another library.
+    bool mayLeaveProgram(const llvm::CallBase &call) const;
     bool mayWait(const llvm::Function &function) const
     {
         return reasons.count(&function);
@@ -95,6 +98,7 @@ class Calls
     llvm::DenseMap<const llvm::Function *, const llvm::Function *> reasons;
     llvm::DenseMap<const llvm::Function *, const char *> obstacles;
     bool isAddressTaken = false, isVariadicAddressTaken = false, hasOwnStreams = false;
+    bool hasOtherLibraries = false;
 };
 
 } // namespace cc

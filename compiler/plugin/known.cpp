@@ -66,6 +66,7 @@ const Known Table[] = {
     {"open64", true, 1 << 0, 0},
     {"openat", true, 1 << 1, 0},
     {"openat64", true, 1 << 1, 0},
+    {"dlopen", true, 1 << 0, 0},
     {"fopen", true, 1 << 0, 0},
     {"fopen64", true, 1 << 0, 0},
     {"popen", false, 0, 0},
@@ -198,12 +199,12 @@ const Known Table[] = {
 
 // They call a function that they were given, or that was registered before.
 const char *const Callers[] = {
-    "bsearch",    "exit",    "ftw",     "ftw64",     "glob",      "glob64",
-    "kill",       "lfind",   "lsearch", "nftw",      "nftw64",    "on_exit",
-    "qsort",      "qsort_r", "err",     "errx",      "verr",      "verrx",
-    "error",      "scandir", "tdelete", "scandir64", "scandirat", "quick_exit",
-    "tdestroy",   "tfind",   "tsearch", "twalk",     "twalk_r",   "dl_iterate_phdr",
-    "argp_parse", "dlopen",  "dlclose", "fts_open",  "fts_read",  "fts_children",
+    "bsearch",    "exit",    "ftw",      "ftw64",     "glob",         "glob64",
+    "kill",       "lfind",   "lsearch",  "nftw",      "nftw64",       "on_exit",
+    "qsort",      "qsort_r", "err",      "errx",      "verr",         "verrx",
+    "error",      "scandir", "tdelete",  "scandir64", "scandirat",    "quick_exit",
+    "tdestroy",   "tfind",   "tsearch",  "twalk",     "twalk_r",      "dl_iterate_phdr",
+    "argp_parse", "dlclose", "fts_open", "fts_read",  "fts_children",
 };
 
 // Functions of streams that the runtime has, too: they wait, and keep what they are given.
@@ -303,13 +304,18 @@ bool isLibraryLeaf(llvm::StringRef name)
     return isOfLibrary(name);
 }
 
-bool mayChangeDescriptors(llvm::StringRef name)
+bool isOfOtherLibrary(llvm::StringRef name)
 {
-    static const llvm::StringRef loaders[] = {"dlopen", "dlmopen", "dlsym", "dlvsym", "syscall"};
     if (name.starts_with("llvm.") || name.starts_with(RuntimePrefix) || isOfSanitizer(name))
         return false;
-    return llvm::is_contained(loaders, name) ||
-           !(llvm::is_contained(Nonshared, name) || isOfLibrary(name));
+    return !llvm::is_contained(Nonshared, name) && !isOfLibrary(name);
+}
+
+bool mayChangeDescriptors(llvm::StringRef name)
+{
+    static const llvm::StringRef loaders[] = {"gs_cc_dlopen", "dlmopen", "dlsym", "dlvsym",
+                                              "syscall"};
+    return llvm::is_contained(loaders, name) || isOfOtherLibrary(name);
 }
 
 } // namespace cc

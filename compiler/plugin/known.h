@@ -36,8 +36,11 @@ bool isBlocking(llvm::StringRef name);
 // Whether the C library defines the function, and calls no function of the program's from it.
 bool isLibraryLeaf(llvm::StringRef name);
 
-// Whether the function may make a descriptor non-blocking, or load code that does, behind the
-// runtime's back.
+// Whether neither the C library nor the runtime defines the function.
+bool isOfOtherLibrary(llvm::StringRef name);
+
+// Whether the function is that of another library, or finds such a function: code that may make a
+// descriptor non-blocking behind the runtime's back, and whose pointers the program may have.
 bool mayChangeDescriptors(llvm::StringRef name);
 
 } // namespace cc

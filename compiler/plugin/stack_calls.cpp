@@ -4,6 +4,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 using namespace llvm;
 
@@ -163,10 +164,57 @@ static unsigned lower(Function &function, function_ref<bool(const CallBase &)> i
     return found.size();
 }
 
+// Whether the pointer is to the program's own text. The linker defines its bounds.
+static Value *isInProgram(IRBuilder<> &builder, Module &module, Value *pointer)
+{
+    const auto addressOf = [&](StringRef name) {
+        Constant *symbol = module.getOrInsertGlobal(name, builder.getInt8Ty());
+        return builder.CreatePtrToInt(symbol, builder.getInt64Ty());
+    };
+    Value *start = addressOf("__executable_start"), *end = addressOf("etext");
+    Value *address = builder.CreatePtrToInt(pointer, builder.getInt64Ty());
+    return builder.CreateICmpULT(builder.CreateSub(address, start), builder.CreateSub(end, start));
+}
+
+// Call a function of another library on a stack.
+static void separate(CallInst &call)
+{
+    IRBuilder<> builder(&call);
+    Value *own = isInProgram(builder, *call.getModule(), call.getCalledOperand());
+    Instruction *inside = nullptr, *outside = nullptr;
+    SplitBlockAndInsertIfThenElse(own, &call, &inside, &outside);
+    auto *other = cast<CallInst>(call.clone());
+    other->insertBefore(outside);
+    if (!call.getType()->isVoidTy()) {
+        builder.SetInsertPoint(&call);
+        PHINode *result = builder.CreatePHI(call.getType(), 2);
+        call.replaceAllUsesWith(result);
+        result->addIncoming(&call, inside->getParent());
+        result->addIncoming(other, outside->getParent());
+    }
+    call.moveBefore(inside);
+    Box(*other).lower();
+}
+
+static unsigned separateOthers(Function &function, const Calls &calls)
+{
+    SmallVector<CallInst *, 8> found;
+    for (Instruction &instruction : instructions(function)) {
+        auto *call = dyn_cast<CallInst>(&instruction);
+        if (call && calls.mayLeaveProgram(*call))
+            found.push_back(call);
+    }
+    for (CallInst *call : found)
+        separate(*call);
+    return found.size();
+}
+
 unsigned lowerStackCalls(Function &function, const Calls &calls)
 {
-    return lower(function,
-                 [&](const CallBase &call) { return calls.kindOf(call) == CallKind::OnStack; });
+    const unsigned others = separateOthers(function, calls);
+    return others + lower(function, [&](const CallBase &call) {
+               return calls.kindOf(call) == CallKind::OnStack;
+           });
 }
 
 void lowerBlockingCalls(Function &function)

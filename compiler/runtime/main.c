@@ -1,4 +1,5 @@
 /* The main function of a compiled program: starts the workers, and the program's first thread. */
+#include "compiler/runtime/libraries.h"
 #include "compiler/runtime/thread.h"
 
 #include <gossamer/own_descriptors.h>
@@ -53,6 +54,7 @@ int main(int argc, char **argv, char **envp)
         .max_pool_threads = POOL,
         .dump_signal = dump_signal ? (int)strtol(dump_signal, NULL, 10) : 0};
     gs_own_descriptors_start();
+    gs_cc_replace_in_libraries();
     int err = gs_threads_run(&options, start, NULL, NULL);
     gs_cc_sanitizer_stop();
     if (err && err != -EDEADLK)

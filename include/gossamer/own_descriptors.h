@@ -1,7 +1,7 @@
-/* The descriptors of the library itself, in a program that does not know of them: it may close every
- * number from 3 up, as daemons do, and expect that the first that it opens is 3. So loops and rings
- * get high numbers for what they open, and who passes the program's calls on can ask whether a
- * number is one of those.
+/* The descriptors of the library itself, in a program that does not know of them: it may close
+ * every number from 3 up, as daemons do, and expect that the first that it opens is 3. So loops and
+ * rings get high numbers for what they open, and who passes the program's calls on can ask whether
+ * a number is one of those.
  *
  *     gs_own_descriptors_start();
  *     err = gs_threads_run(NULL, first, NULL, NULL);
@@ -40,8 +40,8 @@ GS_API bool gs_is_own_descriptor(int fd);
  * is less than first. User threads that wait for the descriptors are not told (gs_forget). */
 GS_API int gs_close_range_but_own(unsigned first, unsigned last, unsigned flags);
 
-/* Closes all that are the library's own: in the child of a fork, where they are the parent's, if the
- * child does not use its loops. */
+/* Closes all that are the library's own: in the child of a fork, where they are the parent's, if
+ * the child does not use its loops. */
 GS_API void gs_own_descriptors_close(void);
 
 GS_END_DECLS

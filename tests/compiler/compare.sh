@@ -2,10 +2,12 @@
 # Compiles a program with clang and POSIX threads, and with `gossamer cc` in several ways: all must write the same and end with
 # the same status.
 #
-#     compare.sh GOSSAMER SOURCE
+#     compare.sh GOSSAMER SOURCE [LIBRARY]
+#
+# LIBRARY: the source of a shared library that the program uses.
 set -euo pipefail
 
-gossamer=$1 source=$2
+gossamer=$1 source=$2 library=${3:-} linked=()
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -26,16 +28,24 @@ compare() {
     }
 }
 
-clang-19 -O1 -pthread -w "$source" -o expected
+if [ -n "$library" ]; then
+    clang-19 -O1 -shared -fPIC -pthread -w "$library" -o libused.so
+    cp libused.so libcopy.so
+    export COPY_OF_LIBRARY=$work/libcopy.so
+    linked=(-L. -lused "-Wl,-rpath,$work")
+fi
+clang-19 -O1 -pthread -w "$source" "${linked[@]}" -o expected
 run expected ./expected
 for options in "-O0 -fgossamer-main=converted" -O3; do
     level=${options%% *}
     # shellcheck disable=SC2086 # several options
-    "$gossamer" cc $options -g -pthread -w "$source" -o "converted$level"
+    "$gossamer" cc $options -g -pthread -w "$source" "${linked[@]}" -o "converted$level"
     compare "converted$level" "./converted$level"
 done
 compare workers env GOSSAMER_WORKERS=3 ./converted-O3
-"$gossamer" cc -O2 -pthread -w -fgossamer-frames=environment -fgossamer-main=converted "$source" -o environment
+"$gossamer" cc -O2 -pthread -w -fgossamer-frames=environment -fgossamer-main=converted "$source" \
+    "${linked[@]}" -o environment
 compare environment ./environment
-"$gossamer" cc -O1 -pthread -w -fgossamer-frames=slots -fgossamer-main=converted "$source" -o slots
+"$gossamer" cc -O1 -pthread -w -fgossamer-frames=slots -fgossamer-main=converted "$source" \
+    "${linked[@]}" -o slots
 compare slots ./slots

@@ -1,0 +1,171 @@
+/* The tables of addresses through which shared libraries call others are changed: the entry of each
+ * function that is replaced, in all but the C library itself and what belongs to it. */
+#include "compiler/runtime/libraries.h"
+#include "compiler/runtime/thread.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined __x86_64__
+#define IS_ADDRESS(type_)                                                                          \
+    ((type_) == R_X86_64_JUMP_SLOT || (type_) == R_X86_64_GLOB_DAT || (type_) == R_X86_64_64)
+#elif defined __aarch64__
+#define IS_ADDRESS(type_)                                                                          \
+    ((type_) == R_AARCH64_JUMP_SLOT || (type_) == R_AARCH64_GLOB_DAT || (type_) == R_AARCH64_ABS64)
+#else
+#define IS_ADDRESS(type_) ((void)(type_), false)
+#endif
+
+/* What the dynamic section of a library tells. */
+struct library {
+    uintptr_t base;
+    const ElfW(Sym) * symbols;
+    const char *names;
+    const ElfW(Rela) * relocations[2];
+    size_t counts[2];
+    uintptr_t protected_from, protected_to; /* read-only since it was relocated */
+};
+
+/* The C library, its loader, and the runtimes of the compiler. */
+static bool is_left_alone(const char *path)
+{
+    static const char *const prefixes[] = {"libc.so",       "ld-linux",   "ld-musl",  "libm.so",
+                                           "libpthread.so", "libgcc_s",   "libdl.so", "librt.so",
+                                           "linux-vdso",    "libclang_rt"};
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (!*name)
+        return true; /* the program */
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+            return true;
+    return false;
+}
+
+/* The loader has made most of the addresses absolute; those of the kernel's library are not. */
+static uintptr_t address_of(const struct library *library, uintptr_t value)
+{
+    return value < library->base ? library->base + value : value;
+}
+
+static void read_dynamic(struct library *library, const ElfW(Dyn) * entry)
+{
+    for (; entry->d_tag != DT_NULL; entry++) {
+        const uintptr_t value = entry->d_un.d_val;
+        switch (entry->d_tag) {
+        case DT_SYMTAB:
+            library->symbols = (const ElfW(Sym) *)address_of(library, value);
+            break;
+        case DT_STRTAB:
+            library->names = (const char *)address_of(library, value);
+            break;
+        case DT_RELA:
+            library->relocations[0] = (const ElfW(Rela) *)address_of(library, value);
+            break;
+        case DT_RELASZ:
+            library->counts[0] = value / sizeof(ElfW(Rela));
+            break;
+        case DT_JMPREL:
+            library->relocations[1] = (const ElfW(Rela) *)address_of(library, value);
+            break;
+        case DT_PLTRELSZ:
+            library->counts[1] = value / sizeof(ElfW(Rela));
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+static void replace_one(const struct library *library, const ElfW(Rela) * relocation)
+{
+    const unsigned type = (unsigned)ELF64_R_TYPE(relocation->r_info);
+    const ElfW(Sym) *symbol = &library->symbols[ELF64_R_SYM(relocation->r_info)];
+    if (!IS_ADDRESS(type) || symbol->st_shndx != SHN_UNDEF || relocation->r_addend)
+        return;
+    const struct gs_cc_replacement *found =
+        gs_cc_find_replacement(library->names + symbol->st_name);
+    if (found) {
+        void (*_Atomic * slot)(void) = (void *)(library->base + relocation->r_offset);
+        atomic_store_explicit(slot, found->function, memory_order_relaxed);
+    }
+}
+
+static bool allow(const struct library *library, int protection)
+{
+    return library->protected_from == library->protected_to ||
+           !mprotect((void *)library->protected_from,
+                     library->protected_to - library->protected_from, protection);
+}
+
+static int replace_in(struct dl_phdr_info *information, size_t size, void *unused)
+{
+    struct library library = {.base = information->dlpi_addr};
+    const uintptr_t page = (uintptr_t)getpagesize();
+    (void)size, (void)unused;
+    if (is_left_alone(information->dlpi_name))
+        return 0;
+    for (unsigned i = 0; i < information->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &information->dlpi_phdr[i];
+        if (part->p_type == PT_DYNAMIC)
+            read_dynamic(&library, (const ElfW(Dyn) *)(library.base + part->p_vaddr));
+        if (part->p_type != PT_GNU_RELRO)
+            continue;
+        library.protected_from = (library.base + part->p_vaddr) & ~(page - 1);
+        library.protected_to = (library.base + part->p_vaddr + part->p_memsz) & ~(page - 1);
+    }
+    if (!library.symbols || !library.names || !allow(&library, PROT_READ | PROT_WRITE))
+        return 0;
+    for (unsigned kind = 0; kind < 2; kind++)
+        for (size_t i = 0; library.relocations[kind] && i < library.counts[kind]; i++)
+            replace_one(&library, &library.relocations[kind][i]);
+    allow(&library, PROT_READ);
+    return 0;
+}
+
+void gs_cc_replace_in_libraries(void)
+{
+    dl_iterate_phdr(replace_in, NULL);
+}
+
+/* ---- Libraries that the program loads: what they do at their start may wait ---- */
+
+struct load {
+    const char *name;
+    int flags;
+    void *library;
+};
+
+static void run_load(void *argument)
+{
+    struct load *load = argument;
+    load->library = dlopen(load->name, load->flags);
+    if (load->library)
+        gs_cc_replace_in_libraries();
+}
+
+void *gs_cc_dlopen(const char *name, int flags);
+void *gs_cc_dlopen(const char *name, int flags)
+{
+    struct thread *self = thread_self();
+    struct load here = {name, flags, NULL}, *load = &here;
+    if (!self || self->stack) {
+        run_load(load);
+        return load->library;
+    }
+    if (self->phase == PHASE_NEW) {
+        load = gs_cc_box(sizeof *load);
+        *load = here;
+        self->progress = (size_t)load;
+    }
+    load = (struct load *)self->progress;
+    gs_cc___on_stack(run_load, load);
+    if (gs_cc_state.suspending)
+        return NULL;
+    void *library = load->library;
+    gs_cc_box_free(load, sizeof *load);
+    return library;
+}

@@ -1,0 +1,33 @@
+/* What shared libraries call. They were not compiled, and run on the stacks of threads; so that a
+ * library that waits does not stop the other threads of its worker, its calls that wait are the
+ * runtime's. */
+#ifndef GS_COMPILER_LIBRARIES_H
+#define GS_COMPILER_LIBRARIES_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+struct thread;
+
+/* A function that a library gets in place of the C library's. */
+struct gs_cc_replacement {
+    const char *name;
+    void (*function)(void);
+};
+
+/* Returns NULL if the library keeps the C library's. */
+const struct gs_cc_replacement *gs_cc_find_replacement(const char *name);
+
+/* Gives all libraries that are loaded the replacements; those that have them keep them. */
+void gs_cc_replace_in_libraries(void);
+
+/* ---- Mutexes of libraries that know their owner (owned_mutex.c) ---- */
+
+bool gs_cc_has_owner(const pthread_mutex_t *mutex);
+
+/* As pthread_mutex_trylock: EBUSY if another thread has it, EDEADLK if the thread itself has one
+ * that checks for errors. */
+int gs_cc_owned_trylock(pthread_mutex_t *mutex, const struct thread *self);
+int gs_cc_owned_unlock(pthread_mutex_t *mutex, const struct thread *self);
+
+#endif
