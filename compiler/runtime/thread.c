@@ -206,8 +206,11 @@ static void free_records(struct gs_cc_record *record)
     }
 }
 
+/* Programs join threads that have detached themselves: until its memory is used again, it remains a
+ * detached one, which cannot be joined. */
 static void free_thread(struct thread *thread)
 {
+    atomic_store_explicit(&thread->join, JOIN_DETACHED, memory_order_relaxed);
     gs_cc_signals_forget(thread);
     if (thread->extra) {
         free(thread->extra->values);
