@@ -34,7 +34,12 @@ long gs_call_close(struct task *task, const long *arguments, ucontext_t *context
 
 static long close_between(unsigned first, unsigned last, long flags)
 {
-    return first <= last ? gs_syscall(SYS_close_range, first, last, flags, 0, 0, 0) : 0;
+    if (first > last)
+        return 0;
+    long err = gs_syscall(SYS_close_range, first, last, flags, 0, 0, 0);
+    if (!err && !(flags & CLOSE_RANGE_CLOEXEC))
+        gs_descriptors_closed(first, last);
+    return err;
 }
 
 /* Around the descriptors of this library. */
@@ -53,6 +58,14 @@ long gs_call_close_range(struct task *task, const long *arguments, ucontext_t *c
         from = fd + 1;
     }
     return close_between(from, last, arguments[2]);
+}
+
+/* Which may close descriptors. */
+long gs_call_io_uring_setup(struct task *task, const long *arguments, ucontext_t *context)
+{
+    (void)task, (void)context;
+    gs_descriptors_disarm_always();
+    return gs_syscall(SYS_io_uring_setup, arguments[0], arguments[1], 0, 0, 0, 0);
 }
 
 long gs_call_dup2(struct task *task, const long *arguments, ucontext_t *context)

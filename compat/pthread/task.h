@@ -325,6 +325,13 @@ bool gs_poll_expects_wait(int fd);
 void gs_poll_was_asked(int fd, bool had_to_wait);
 /* Tell those who wait for the descriptor that it was closed. */
 void gs_descriptor_closed(int fd);
+void gs_descriptors_closed(unsigned first, unsigned last);
+/* Before a receive from the descriptor, and after it if that has not taken all that was there and
+ * the first has returned true. */
+bool gs_descriptor_begins_receive(int fd);
+void gs_descriptor_has_more(int fd);
+/* The program does what this library does not see: no descriptor stays armed. */
+void gs_descriptors_disarm_always(void);
 /* Only one task at a time may be between these two. */
 void gs_descriptor_lock(struct task *task, int fd);
 void gs_descriptor_unlock(int fd);
