@@ -30,9 +30,9 @@
  * A receive that stores fewer bytes than it was asked for, or finds none, has taken everything;
  * it sets QUIET before the system call, since what comes afterwards is reported. If it has not taken
  * everything, it takes that back, and arms the descriptor for those that began to wait meanwhile.
- * The end of a connection is reported with an event, after which a receive returns 0, which is not
- * "fewer bytes". Urgent data ends a receive early: then, and once the program has done what closes
- * files or divides streams unseen (io_uring, TCP_ULP), descriptors are disarmed as all others. */
+ * At the end of a connection, or with urgent data, something is left after such a receive, too, and
+ * is reported by the flags of an event: from then on it is disarmed as all others. So are all once
+ * the program has done what closes files or divides streams unseen (io_uring, TCP_ULP). */
 #include "compat/pthread/io.h"
 #include "compat/pthread/task.h"
 #include "src/base/chaos.h"
@@ -280,10 +280,10 @@ static void deliver_locked(struct entry *entry, int fd, const struct report *rep
  * each event wakes a worker. */
 static void note_event(struct entry *entry, int fd, unsigned events)
 {
-    struct epoll_event none = {.events = EPOLLET};
+    struct epoll_event none = {.events = EPOLLET, .data.u64 = (unsigned)fd};
     bool is_wanted = is_waited_for(entry, POLLING) || is_waited_for(entry, READING);
     unsigned ignored = atomic_load(&entry->state) & IGNORED;
-    if (events & EPOLLPRI) {
+    if (events & (EPOLLPRI | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
         change_state(entry, EDGE | QUIET, NO_EDGE);
     } else if (is_wanted || ignored != IGNORED) {
         change_state(entry, IGNORED | QUIET, is_wanted ? 0 : ignored + ONE_IGNORED);
