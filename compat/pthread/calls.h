@@ -26,6 +26,10 @@ struct gs_call {
 
 enum { CALLS = 512 };
 
+/* For a wrapper, in a task: make the call, which a signal may interrupt and a cancellation end, as
+ * the C library does. Returns its result, or -1 with errno. */
+long gs_wait_in_task(long number, gs_call_fn *emulate, const long *arguments);
+
 /* Returns the entry, or NULL if the number is not in the table. */
 const struct gs_call *gs_call_of(long number);
 

@@ -51,7 +51,7 @@ static inline long gs_or_restart(long result)
 }
 
 /* What is no system call; the argument is the object's address. */
-enum pseudo_call { CALL_LOCK = -1, CALL_CONDITION = -2 };
+enum pseudo_call { CALL_LOCK = -1, CALL_CONDITION = -2, CALL_SEMAPHORE = -3 };
 
 /* Why a wait has ended. */
 enum wake { WAKE_NONE, WAKE_DONE, WAKE_SIGNAL };
