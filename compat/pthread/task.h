@@ -88,8 +88,10 @@ struct task {
     /* What it does in here: a system call, or one of enum pseudo_call. For reports. */
     long call;
     const long *call_arguments;
-    bool is_waiting;  /* in gs_task_wait */
-    bool is_blocking; /* in a system call that may block its worker */
+    bool is_waiting; /* in gs_task_wait */
+    bool computes;   /* it has run for a whole turn while others waited, and has not waited since */
+    unsigned char vain_calls; /* in succession: gs_task_call_was_vain */
+    bool is_blocking;         /* in a system call that may block its worker */
     uint64_t waits_since_cycles;
     atomic_bool must_dump;      /* dump.c */
     unsigned char side_in_hand; /* of fd_in_hand, and 0: of none (descriptors.c) */
@@ -115,6 +117,7 @@ struct carrier {
     unsigned processors_version; /* of the set that the kernel has */
     atomic_uint switches;        /* of tasks; read by the ticker */
     atomic_bool must_switch;     /* set by the ticker */
+    atomic_bool has_short_turn;  /* the task computes */
     /* wakeups.c: when a wake-up was held, in cycles; 0: none is. */
     _Atomic(uint64_t) held_since;
     atomic_bool was_overdue;
@@ -190,6 +193,17 @@ void gs_task_leave(struct task *task, ucontext_t *context, long *result, long nu
 
 /* Let others run. Inside. */
 void gs_task_yield(struct task *task);
+
+/* The result of a call that does not wait for others here: nothing or -EAGAIN is in vain. A task
+ * that makes many such calls in succession spins: others run meanwhile. Inside. */
+void gs_task_call_was_vain(struct task *task);
+static inline void gs_task_count_vain(struct task *task, long result)
+{
+    if (GS_LIKELY(result > 0))
+        task->vain_calls = 0;
+    else if (!result || result == -EAGAIN)
+        gs_task_call_was_vain(task);
+}
 
 /* ---- Waiting (carrier.c): inside ---- */
 

@@ -203,6 +203,7 @@ long gs_wait_in_task(long number, gs_call_fn *emulate, const long *arguments)
         gs_task_enter(task);
         GS_COUNT(wrapped);
         long result = emulate(task, arguments, NULL);
+        gs_task_count_vain(task, result);
         gs_task_leave(task, NULL, &unused, -1);
         bool is_interrupted = result == RESTART_IF_ASKED || result == RESTART_NEVER;
         if (GS_LIKELY(!is_interrupted))
