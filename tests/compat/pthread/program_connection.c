@@ -255,6 +255,29 @@ static void *reuse_number(void *unused)
     return unused;
 }
 
+/* A thread that waits for what another one closes does not wait for ever. */
+static void *read_end(void *unused)
+{
+    char byte;
+    (void)unused;
+    return read(ours, &byte, 1) <= 0 ? &ours : NULL;
+}
+
+static void test_closed_while_waiting(void)
+{
+    for (int i = 0; i < 2; i++) {
+        int ends[2];
+        if (pipe(ends))
+            exit(99);
+        ours = ends[0];
+        pthread_t thread = start(read_end, NULL);
+        sleep_ms(5);
+        SHOW(i ? close_range((unsigned)ours, (unsigned)ours, 0) : close(ours));
+        close(ends[1]);
+        SHOW(finish(thread) != 0);
+    }
+}
+
 /* ---- Ends, urgent data, and other ways to wait ---- */
 
 static void *shut(void *unused)
@@ -340,6 +363,7 @@ int main(void)
     test_ignored();
     test_several();
     SHOW(finish(start(reuse_number, NULL)));
+    test_closed_while_waiting();
     test_ends();
     test_urgent();
     test_other_waits();
