@@ -1,13 +1,13 @@
 /* Semaphores and barriers of the program without the signal, with the C library's protocols: its own
  * functions may be called for the same object. Those that processes share are left to them, and so
- * are all if the C library does not what is expected of it.
+ * are all if the C library does not do what is expected of it.
  *
  * A semaphore has its value in the lower half of a word, and the number of its waiters in the upper
  * one: who adds to the value sees whether there is anyone to wake.
  *
- * A barrier counts those that have come (`in`) and that have left (`out`). The round is the number
+ * A barrier counts those that have arrived (`in`) and that have left (`out`). The round is the number
  * of those that may leave, and a multiple of `count`. When as many have left as the numbers permit,
- * which its destruction pretends, the last one begins anew. */
+ * which its destruction pretends, the last one sets all to zero. */
 #include "compat/pthread/calls.h"
 #include "compat/pthread/locks.h"
 #include "compat/pthread/real.h"
@@ -73,7 +73,7 @@ static bool knows_semaphores(void)
 
 #define IN_MAX ((uint32_t)INT_MAX)
 
-/* How many may come before it begins anew. */
+/* How many may arrive before all is set to zero. */
 static uint32_t end_of(const struct barrier *barrier)
 {
     return IN_MAX - IN_MAX % barrier->count;
@@ -246,8 +246,8 @@ static void wait_for_change(const uint32_t *word, uint32_t value)
     gs_task_leave(task, NULL, &unused, -1);
 }
 
-/* Returns the number of the one that comes, from 1. */
-static uint32_t come(struct barrier *barrier, uint32_t end)
+/* Returns the number of the one that arrives, from 1. */
+static uint32_t arrive(struct barrier *barrier, uint32_t end)
 {
     for (;;) {
         uint32_t number = __atomic_add_fetch(&barrier->in, 1, __ATOMIC_ACQ_REL);
@@ -290,7 +290,7 @@ EXPORT int pthread_barrier_wait(pthread_barrier_t *of_program)
     struct barrier *barrier = (struct barrier *)of_program;
     if (GS_UNLIKELY(!is_in_task() || !has_known_barriers || barrier->is_shared))
         return real.barrier_wait(of_program);
-    uint32_t count = barrier->count, end = end_of(barrier), number = come(barrier, end);
+    uint32_t count = barrier->count, end = end_of(barrier), number = arrive(barrier, end);
     uint32_t round = complete_round(barrier, number);
     while (number > round) {
         wait_for_change(&barrier->round, round);
