@@ -27,8 +27,8 @@
  *       ^                                             |       is ready is reported once more
  *       `--- arm, or a receive that took everything --'
  *
- * A receive that stores fewer bytes than it was asked for, or finds none, has taken everything;
- * it sets QUIET before the system call, since what comes afterwards is reported. If it has not taken
+ * A receive that stores fewer bytes than it was asked for, or finds none, has taken everything; it
+ * sets QUIET before the system call, since what comes afterwards is reported. If it has not taken
  * everything, it takes that back, and arms the descriptor for those that began to wait meanwhile.
  * At the end of a connection, or with urgent data, something is left after such a receive, too, and
  * is reported by the flags of an event: from then on it is disarmed as all others. So are all once

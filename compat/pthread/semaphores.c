@@ -1,13 +1,13 @@
-/* Semaphores and barriers of the program without the signal, with the C library's protocols: its own
- * functions may be called for the same object. Those that processes share are left to them, and so
- * are all if the C library does not do what is expected of it.
+/* Semaphores and barriers of the program without the signal, with the C library's protocols: its
+ * own functions may be called for the same object. Those that processes share are left to them, and
+ * so are all if the C library does not do what is expected of it.
  *
  * A semaphore has its value in the lower half of a word, and the number of its waiters in the upper
  * one: who adds to the value sees whether there is anyone to wake.
  *
- * A barrier counts those that have arrived (`in`) and that have left (`out`). The round is the number
- * of those that may leave, and a multiple of `count`. When as many have left as the numbers permit,
- * which its destruction pretends, the last one sets all to zero. */
+ * A barrier counts those that have arrived (`in`) and that have left (`out`). The round is the
+ * number of those that may leave, and a multiple of `count`. When as many have left as the numbers
+ * permit, which its destruction pretends, the last one sets all to zero. */
 #include "compat/pthread/calls.h"
 #include "compat/pthread/locks.h"
 #include "compat/pthread/real.h"
