@@ -140,6 +140,7 @@ void gs_run_activate(void)
         gs_report_refusal("there is no memory or no descriptor for the runtime");
     gs_dump_start();
     gs_locks_start(gs_run.main_task);
+    gs_semaphores_start();
     gs_signals_start(gs_run.main_task);
     gs_scheduling_start(gs_run.main_task);
     is_handed_over = 0;

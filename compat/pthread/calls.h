@@ -26,6 +26,10 @@ struct gs_call {
 
 enum { CALLS = 512 };
 
+/* For a wrapper, in a task: make the call, which a signal may interrupt and a cancellation end, as
+ * the C library does. Returns its result, or -1 with errno. */
+long gs_wait_in_task(long number, gs_call_fn *emulate, const long *arguments);
+
 /* Returns the entry, or NULL if the number is not in the table. */
 const struct gs_call *gs_call_of(long number);
 
@@ -33,7 +37,7 @@ const struct gs_call *gs_call_of(long number);
 gs_call_fn gs_call_read, gs_call_readv, gs_call_write, gs_call_writev;
 /* sockets.c */
 gs_call_fn gs_call_recvfrom, gs_call_recvmsg, gs_call_recvmmsg, gs_call_sendto, gs_call_sendmsg,
-    gs_call_sendmmsg, gs_call_accept, gs_call_accept4, gs_call_connect;
+    gs_call_sendmmsg, gs_call_accept, gs_call_accept4, gs_call_connect, gs_call_setsockopt;
 /* poll.c */
 gs_call_fn gs_call_poll, gs_call_ppoll, gs_call_select, gs_call_pselect6, gs_call_epoll_wait,
     gs_call_epoll_pwait, gs_call_epoll_pwait2;
@@ -42,7 +46,8 @@ gs_call_fn gs_call_nanosleep, gs_call_clock_nanosleep, gs_call_pause, gs_call_sc
 /* files.c */
 gs_call_fn gs_call_close, gs_call_close_range, gs_call_open, gs_call_openat, gs_call_creat,
     gs_call_fcntl, gs_call_flock, gs_call_dup2, gs_call_wait4, gs_call_waitid, gs_call_sendfile,
-    gs_call_splice, gs_call_newfstatat, gs_call_stat, gs_call_access, gs_call_pread;
+    gs_call_splice, gs_call_newfstatat, gs_call_stat, gs_call_access, gs_call_pread,
+    gs_call_io_uring_setup;
 /* hand_over.c */
 gs_call_fn gs_call_getrandom;
 /* stacks.c */

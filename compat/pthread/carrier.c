@@ -68,6 +68,9 @@ void gs_carrier_attach(struct task *task)
                           atomic_load_explicit(&carrier->switches, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     atomic_store_explicit(&carrier->must_switch, false, memory_order_relaxed);
+    if (GS_UNLIKELY(atomic_load_explicit(&carrier->has_short_turn, memory_order_relaxed) !=
+                    task->computes))
+        atomic_store_explicit(&carrier->has_short_turn, task->computes, memory_order_relaxed);
 }
 
 void gs_carriers_forget(void)
@@ -114,11 +117,16 @@ static bool try_leave(struct task *task)
     return false;
 }
 
-/* The task was preempted: deadlines and descriptors must be looked at, too. */
+/* The task was preempted: deadlines and descriptors must be looked at, too. If others have run
+ * meanwhile, its next turns are shorter: it may wait for one of them without a system call. */
 static void end_turn(struct task *task)
 {
+    const struct carrier *carrier = gs_carrier();
+    unsigned before = atomic_load_explicit(&carrier->switches, memory_order_relaxed);
     gs_task_count_until(task);
     gs_thread_end_turn();
+    task->computes = carrier != gs_carrier() ||
+                     before != atomic_load_explicit(&carrier->switches, memory_order_relaxed);
     gs_carrier_attach(task);
 }
 
@@ -156,6 +164,15 @@ void gs_task_yield(struct task *task)
     gs_carrier_attach(task);
 }
 
+void gs_task_call_was_vain(struct task *task)
+{
+    enum { VAIN_MAX = 32 };
+    if (GS_LIKELY(++task->vain_calls < VAIN_MAX))
+        return;
+    task->vain_calls = 0;
+    gs_task_yield(task);
+}
+
 /* ---- Waiting ---- */
 
 void gs_task_prepare(struct task *task, bool is_interruptible)
@@ -179,6 +196,8 @@ int gs_task_wait(struct task *task, uint64_t deadline_ns)
     gs_task_count_until(task);
     gs_wakeups_settle(gs_carrier(), true);
     task->is_waiting = true;
+    task->computes = false;
+    task->vain_calls = 0;
     while (!atomic_load(&task->wake) && err != -ETIMEDOUT) {
         err = gs_thread_park(deadline_ns);
         if (GS_UNLIKELY(atomic_load_explicit(&task->must_dump, memory_order_relaxed)))

@@ -20,6 +20,7 @@
 #include <gossamer/own_descriptors.h>
 #include <gossamer/sys.h>
 #include <linux/futex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -131,12 +132,17 @@ static bool send_signal(int tid, int number)
            -ESRCH;
 }
 
-/* Returns whether it is new. Signals are sent only while the array stays where it is. */
-static bool add_member(int tid)
+static bool is_member(int tid)
 {
-    for (unsigned i = 0; i < count; i++)
-        if (members[i].tid == tid)
-            return false;
+    unsigned i = 0;
+    while (i < count && members[i].tid != tid)
+        i++;
+    return i < count;
+}
+
+/* Signals are sent only while the array stays where it is. */
+static void add_member(int tid)
+{
     if (count == room) {
         unsigned more = room ? 2 * room : 64;
         struct member *larger = realloc(members, more * sizeof *larger);
@@ -147,7 +153,6 @@ static bool add_member(int tid)
     }
     members[count].tid = tid;
     atomic_store(&members[count++].has_changed, false);
-    return true;
 }
 
 struct directory_entry {
@@ -166,6 +171,26 @@ static int number_of(const char *name)
     return number;
 }
 
+/* A worker of io_uring's receives no signals, and executes each request with the credentials of the
+ * task that submitted it. The flags follow the seventh blank after the name, which is in
+ * parentheses. */
+static bool is_worker_of_io_uring(const char *name)
+{
+    enum { IO_WORKER = 0x10, BLANKS_BEFORE_FLAGS = 7 };
+    char path[32], line[256];
+    snprintf(path, sizeof path, "%.16s/stat", name);
+    long fd = gs_syscall(SYS_openat, directory, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    if (fd < 0)
+        return false;
+    long n = gs_syscall(SYS_read, fd, (long)line, sizeof line - 1, 0, 0, 0);
+    gs_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+    line[n > 0 ? n : 0] = 0;
+    const char *at = strrchr(line, ')');
+    for (int i = 0; at && i < BLANKS_BEFORE_FLAGS; i++)
+        at = strchr(at + 1, ' ');
+    return at && strtoul(at, NULL, 10) & IO_WORKER;
+}
+
 /* Returns whether there are new ones. */
 static bool list_threads(void)
 {
@@ -178,7 +203,10 @@ static bool list_threads(void)
         for (long at = 0; at < n;) {
             const struct directory_entry *entry = (const struct directory_entry *)(buffer + at);
             int tid = number_of(entry->name);
-            is_any_new |= tid && add_member(tid);
+            if (tid && !is_member(tid) && !is_worker_of_io_uring(entry->name)) {
+                add_member(tid);
+                is_any_new = true;
+            }
             at += entry->length;
         }
     return is_any_new;

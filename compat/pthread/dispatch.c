@@ -37,8 +37,12 @@ long gs_emulate(struct task *task, long number, const long *arguments, ucontext_
     if (GS_UNLIKELY(gs_run.traces))
         gs_trace(task, number);
     if (GS_LIKELY(call != NULL)) {
-        if (call->emulate)
-            return call->emulate(task, arguments, context);
+        if (call->emulate) {
+            long result = call->emulate(task, arguments, context);
+            if (call->kind == CALL_NONBLOCKING)
+                gs_task_count_vain(task, result);
+            return result;
+        }
         if (call->kind == CALL_REFUSED)
             return -ENOSYS;
         if (call->kind == CALL_IN_POOL)

@@ -212,8 +212,10 @@ static void put_call(const struct task *task)
 {
     const struct gs_call *call = gs_call_of(task->call);
     const long *arguments = task->call_arguments;
-    if (task->call == CALL_LOCK || task->call == CALL_CONDITION) {
-        put(task->call == CALL_LOCK ? "mutex " : "condition ");
+    if (task->call < 0) {
+        put(task->call == CALL_LOCK        ? "mutex "
+            : task->call == CALL_CONDITION ? "condition "
+                                           : "semaphore ");
         put_address((uintptr_t)arguments[0]);
         return;
     }

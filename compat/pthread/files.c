@@ -33,9 +33,20 @@ long gs_call_close(struct task *task, const long *arguments, ucontext_t *context
 
 long gs_call_close_range(struct task *task, const long *arguments, ucontext_t *context)
 {
+    const unsigned first = (unsigned)arguments[0], last = (unsigned)arguments[1];
     (void)task, (void)context;
-    return gs_close_range_but_own((unsigned)arguments[0], (unsigned)arguments[1],
-                                  (unsigned)arguments[2]);
+    long err = gs_close_range_but_own(first, last, (unsigned)arguments[2]);
+    if (!err && !(arguments[2] & CLOSE_RANGE_CLOEXEC))
+        gs_descriptors_closed(first, last);
+    return err;
+}
+
+/* Which may close descriptors. */
+long gs_call_io_uring_setup(struct task *task, const long *arguments, ucontext_t *context)
+{
+    (void)task, (void)context;
+    gs_descriptors_disarm_always();
+    return gs_syscall(SYS_io_uring_setup, arguments[0], arguments[1], 0, 0, 0, 0);
 }
 
 long gs_call_dup2(struct task *task, const long *arguments, ucontext_t *context)

@@ -25,6 +25,7 @@ static atomic_int tid;
 static struct {
     unsigned switches;
     unsigned ticks;
+    unsigned short_switches, short_ticks;
     struct observed_call call;
     unsigned holds;
 } observed[OBSERVED];
@@ -67,6 +68,29 @@ static bool has_next(unsigned i)
     return i <= gs_run.workers + GS_EXTRA_WORKERS && i < OBSERVED;
 }
 
+static void end_turn(struct carrier *carrier)
+{
+    GS_COUNT(preemptions);
+    atomic_store(&carrier->must_switch, true);
+    gs_kick(carrier->tid);
+}
+
+/* The same after two short ticks, if its task is known to compute. Returns whether there is one. */
+static bool preempt_early(unsigned i, struct carrier *carrier)
+{
+    if (!carrier->selector || !atomic_load_explicit(&carrier->has_short_turn, memory_order_relaxed))
+        return false;
+    unsigned switches = atomic_load_explicit(&carrier->switches, memory_order_relaxed);
+    bool is_same = switches == observed[i].short_switches;
+    observed[i].short_switches = switches;
+    observed[i].short_ticks = is_same ? observed[i].short_ticks + 1 : 0;
+    if (observed[i].short_ticks >= 2) {
+        observed[i].short_ticks = 0;
+        end_turn(carrier);
+    }
+    return true;
+}
+
 /* Ask each worker that has run the same task for two ticks to switch. Returns whether any worker is
  * in the program. */
 static bool preempt(void)
@@ -84,14 +108,12 @@ static bool preempt(void)
         if (observed[i].ticks < 2)
             continue;
         observed[i].ticks = 0;
-        GS_COUNT(preemptions);
-        atomic_store(&carrier->must_switch, true);
-        gs_kick(carrier->tid);
+        end_turn(carrier);
     }
     return is_any_busy;
 }
 
-/* Returns whether any worker is in a call that may wait, or holds wake-ups. */
+/* Returns whether any worker is in a call that may wait, holds wake-ups, or has a short turn. */
 static bool hand_over(uint64_t now_ns)
 {
     bool is_any = false;
@@ -101,6 +123,7 @@ static bool hand_over(uint64_t now_ns)
             continue;
         is_any |= gs_hand_over_tick(carrier, &observed[i].call, now_ns);
         is_any |= gs_wakeups_tick(carrier, &observed[i].holds);
+        is_any |= preempt_early(i, carrier);
     }
     return is_any;
 }

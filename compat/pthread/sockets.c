@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <gossamer/clock.h>
 #include <gossamer/sys.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -61,6 +63,32 @@ static struct socket_wait to_send(int fd)
 
 /* ---- Receiving ---- */
 
+static size_t length_of(const struct msghdr *message)
+{
+    size_t n = 0;
+    struct iovec iov;
+    for (size_t i = 0; i < message->msg_iovlen; i++)
+        n += gs_run_copy(&iov, &message->msg_iov[i], sizeof iov) ? 0 : iov.iov_len;
+    return n;
+}
+
+/* As gs_syscall. Whether it has taken all that was there decides how the descriptor is waited for:
+ * descriptors.c. message: NULL for recvfrom. */
+static long receive(long number, const long *arguments, int flags, const struct msghdr *message)
+{
+    int fd = (int)arguments[0];
+    bool can_drain =
+        !(flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)) && gs_descriptor_begins_receive(fd);
+    long n = gs_syscall(number, fd, arguments[1], arguments[2], arguments[3], arguments[4],
+                        arguments[5]);
+    if (GS_LIKELY(!can_drain || n == -EAGAIN))
+        return n;
+    size_t room = message ? length_of(message) : (size_t)arguments[2];
+    if (n <= 0 || (size_t)n >= room)
+        gs_descriptor_has_more(fd);
+    return n;
+}
+
 static bool is_stream(int fd)
 {
     int type = 0;
@@ -80,9 +108,13 @@ long gs_socket_receive(struct task *task, const struct socket_io *io)
         return gs_syscall(SYS_recvfrom, io->fd, (long)io->bytes, (long)io->n, io->flags,
                           (long)io->address, (long)io->length);
     for (;;) {
-        long n = gs_syscall(SYS_recvfrom, io->fd, (long)io->bytes + (long)received,
-                            (long)(io->n - received), io->flags | MSG_DONTWAIT, (long)io->address,
-                            (long)io->length);
+        const long arguments[6] = {io->fd,
+                                   (long)io->bytes + (long)received,
+                                   (long)(io->n - received),
+                                   io->flags | MSG_DONTWAIT,
+                                   (long)io->address,
+                                   (long)io->length};
+        long n = receive(SYS_recvfrom, arguments, io->flags, NULL);
         received += n > 0 ? (size_t)n : 0;
         if (n > 0 && waits_for_all && received < io->n)
             continue;
@@ -105,8 +137,9 @@ long gs_socket_receive_message(struct task *task, int fd, struct msghdr *message
         const long arguments[6] = {fd, (long)message, flags};
         return gs_pool_call(task, SYS_recvmsg, arguments);
     }
+    const long to_try[6] = {fd, (long)message, flags | MSG_DONTWAIT};
     for (;;) {
-        long n = gs_syscall(SYS_recvmsg, fd, (long)message, flags | MSG_DONTWAIT, 0, 0, 0);
+        long n = receive(SYS_recvmsg, to_try, flags, &original);
         if (n != -EAGAIN || flags & (MSG_DONTWAIT | MSG_ERRQUEUE))
             return n;
         *message = original;
@@ -158,14 +191,14 @@ long gs_socket_send_message(struct task *task, int fd, const struct msghdr *mess
         const long arguments[6] = {fd, (long)message, flags};
         return gs_pool_call(task, SYS_sendmsg, arguments);
     }
+    long n = gs_syscall(SYS_sendmsg, fd, (long)&rest, flags | MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0, 0);
+    if (GS_LIKELY(n > 0 && (size_t)n == length_of(&rest)))
+        return n;
     if (gs_run_copy(copy, rest.msg_iov, rest.msg_iovlen * sizeof copy[0]))
-        return -EFAULT;
+        return finish_send(task, n, 0, flags);
     rest.msg_iov = copy;
     long count = (long)rest.msg_iovlen;
     for (;;) {
-        rest.msg_iovlen = (size_t)count;
-        long n =
-            gs_syscall(SYS_sendmsg, fd, (long)&rest, flags | MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0, 0);
         if (n >= 0) {
             sent += (size_t)n;
             gs_iovec_advance(&rest.msg_iov, &count, (size_t)n);
@@ -174,11 +207,11 @@ long gs_socket_send_message(struct task *task, int fd, const struct msghdr *mess
         }
         if ((n >= 0 && (!count || !n)) || (n < 0 && n != -EAGAIN) || flags & MSG_DONTWAIT)
             return finish_send(task, n, sent, flags);
-        if (n >= 0 && !gs_is_nonblocking(fd))
-            continue;
-        long err = wait_for_socket(task, &wait);
+        long err = n >= 0 && !gs_is_nonblocking(fd) ? 0 : wait_for_socket(task, &wait);
         if (err)
             return sent ? (long)sent : err;
+        rest.msg_iovlen = (size_t)count;
+        n = gs_syscall(SYS_sendmsg, fd, (long)&rest, flags | MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0, 0);
     }
 }
 
@@ -294,4 +327,14 @@ long gs_call_sendmmsg(struct task *task, const long *arguments, ucontext_t *cont
         messages[sent].msg_len = (unsigned)n;
     }
     return sent ? (long)sent : n;
+}
+
+/* Another protocol above TCP ends receives where it pleases. */
+long gs_call_setsockopt(struct task *task, const long *arguments, ucontext_t *context)
+{
+    (void)task, (void)context;
+    if (arguments[1] == IPPROTO_TCP && arguments[2] == TCP_ULP)
+        gs_descriptors_disarm_always();
+    return gs_syscall(SYS_setsockopt, arguments[0], arguments[1], arguments[2], arguments[3],
+                      arguments[4], 0);
 }

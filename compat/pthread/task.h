@@ -51,7 +51,7 @@ static inline long gs_or_restart(long result)
 }
 
 /* What is no system call; the argument is the object's address. */
-enum pseudo_call { CALL_LOCK = -1, CALL_CONDITION = -2 };
+enum pseudo_call { CALL_LOCK = -1, CALL_CONDITION = -2, CALL_SEMAPHORE = -3 };
 
 /* Why a wait has ended. */
 enum wake { WAKE_NONE, WAKE_DONE, WAKE_SIGNAL };
@@ -88,8 +88,10 @@ struct task {
     /* What it does in here: a system call, or one of enum pseudo_call. For reports. */
     long call;
     const long *call_arguments;
-    bool is_waiting;  /* in gs_task_wait */
-    bool is_blocking; /* in a system call that may block its worker */
+    bool is_waiting; /* in gs_task_wait */
+    bool computes;   /* it has run for a whole turn while others waited, and has not waited since */
+    unsigned char vain_calls; /* in succession: gs_task_call_was_vain */
+    bool is_blocking;         /* in a system call that may block its worker */
     uint64_t waits_since_cycles;
     atomic_bool must_dump;      /* dump.c */
     unsigned char side_in_hand; /* of fd_in_hand, and 0: of none (descriptors.c) */
@@ -115,6 +117,7 @@ struct carrier {
     unsigned processors_version; /* of the set that the kernel has */
     atomic_uint switches;        /* of tasks; read by the ticker */
     atomic_bool must_switch;     /* set by the ticker */
+    atomic_bool has_short_turn;  /* the task computes */
     /* wakeups.c: when a wake-up was held, in cycles; 0: none is. */
     _Atomic(uint64_t) held_since;
     atomic_bool was_overdue;
@@ -190,6 +193,17 @@ void gs_task_leave(struct task *task, ucontext_t *context, long *result, long nu
 
 /* Let others run. Inside. */
 void gs_task_yield(struct task *task);
+
+/* The result of a call that does not wait for others here: nothing or -EAGAIN is in vain. A task
+ * that makes many such calls in succession spins: others run meanwhile. Inside. */
+void gs_task_call_was_vain(struct task *task);
+static inline void gs_task_count_vain(struct task *task, long result)
+{
+    if (GS_LIKELY(result > 0))
+        task->vain_calls = 0;
+    else if (!result || result == -EAGAIN)
+        gs_task_call_was_vain(task);
+}
 
 /* ---- Waiting (carrier.c): inside ---- */
 
@@ -325,6 +339,13 @@ bool gs_poll_expects_wait(int fd);
 void gs_poll_was_asked(int fd, bool had_to_wait);
 /* Tell those who wait for the descriptor that it was closed. */
 void gs_descriptor_closed(int fd);
+void gs_descriptors_closed(unsigned first, unsigned last);
+/* Before a receive from the descriptor, and after it if that has not taken all that was there and
+ * the first has returned true. */
+bool gs_descriptor_begins_receive(int fd);
+void gs_descriptor_has_more(int fd);
+/* The program does what this library does not see: no descriptor stays armed. */
+void gs_descriptors_disarm_always(void);
 /* Only one task at a time may be between these two. */
 void gs_descriptor_lock(struct task *task, int fd);
 void gs_descriptor_unlock(int fd);

@@ -191,7 +191,7 @@ static long result_of(long result)
 }
 
 /* Not in a task, the call is the C library's own, which may be canceled in it. */
-static long wait_in_task(long number, gs_call_fn *emulate, const long *arguments)
+long gs_wait_in_task(long number, gs_call_fn *emulate, const long *arguments)
 {
     struct task *task = gs_task;
     task->call = number;
@@ -203,6 +203,7 @@ static long wait_in_task(long number, gs_call_fn *emulate, const long *arguments
         gs_task_enter(task);
         GS_COUNT(wrapped);
         long result = emulate(task, arguments, NULL);
+        gs_task_count_vain(task, result);
         gs_task_leave(task, NULL, &unused, -1);
         bool is_interrupted = result == RESTART_IF_ASKED || result == RESTART_NEVER;
         if (GS_LIKELY(!is_interrupted))
@@ -221,7 +222,7 @@ EXPORT ssize_t read(int fd, void *bytes, size_t n)
     REAL(read);
     if (!is_in_task())
         return real(fd, bytes, n);
-    return wait_in_task(SYS_read, gs_call_read, ARGUMENTS(fd, (long)bytes, (long)n));
+    return gs_wait_in_task(SYS_read, gs_call_read, ARGUMENTS(fd, (long)bytes, (long)n));
 }
 
 ssize_t __read_chk(int fd, void *bytes, size_t n, size_t size);
@@ -230,7 +231,7 @@ EXPORT ssize_t __read_chk(int fd, void *bytes, size_t n, size_t size)
     REAL(__read_chk);
     if (!is_in_task() || n > size)
         return real(fd, bytes, n, size);
-    return wait_in_task(SYS_read, gs_call_read, ARGUMENTS(fd, (long)bytes, (long)n));
+    return gs_wait_in_task(SYS_read, gs_call_read, ARGUMENTS(fd, (long)bytes, (long)n));
 }
 
 EXPORT ssize_t write(int fd, const void *bytes, size_t n)
@@ -238,7 +239,7 @@ EXPORT ssize_t write(int fd, const void *bytes, size_t n)
     REAL(write);
     if (!is_in_task())
         return real(fd, bytes, n);
-    return wait_in_task(SYS_write, gs_call_write, ARGUMENTS(fd, (long)bytes, (long)n));
+    return gs_wait_in_task(SYS_write, gs_call_write, ARGUMENTS(fd, (long)bytes, (long)n));
 }
 
 EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
@@ -246,7 +247,7 @@ EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
     REAL(readv);
     if (!is_in_task())
         return real(fd, iov, count);
-    return wait_in_task(SYS_readv, gs_call_readv, ARGUMENTS(fd, (long)iov, count));
+    return gs_wait_in_task(SYS_readv, gs_call_readv, ARGUMENTS(fd, (long)iov, count));
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
@@ -254,7 +255,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
     REAL(writev);
     if (!is_in_task())
         return real(fd, iov, count);
-    return wait_in_task(SYS_writev, gs_call_writev, ARGUMENTS(fd, (long)iov, count));
+    return gs_wait_in_task(SYS_writev, gs_call_writev, ARGUMENTS(fd, (long)iov, count));
 }
 
 EXPORT ssize_t recv(int fd, void *bytes, size_t n, int flags)
@@ -262,7 +263,8 @@ EXPORT ssize_t recv(int fd, void *bytes, size_t n, int flags)
     REAL(recv);
     if (!is_in_task())
         return real(fd, bytes, n, flags);
-    return wait_in_task(SYS_recvfrom, gs_call_recvfrom, ARGUMENTS(fd, (long)bytes, (long)n, flags));
+    return gs_wait_in_task(SYS_recvfrom, gs_call_recvfrom,
+                           ARGUMENTS(fd, (long)bytes, (long)n, flags));
 }
 
 ssize_t __recv_chk(int fd, void *bytes, size_t n, size_t size, int flags);
@@ -271,7 +273,8 @@ EXPORT ssize_t __recv_chk(int fd, void *bytes, size_t n, size_t size, int flags)
     REAL(__recv_chk);
     if (!is_in_task() || n > size)
         return real(fd, bytes, n, size, flags);
-    return wait_in_task(SYS_recvfrom, gs_call_recvfrom, ARGUMENTS(fd, (long)bytes, (long)n, flags));
+    return gs_wait_in_task(SYS_recvfrom, gs_call_recvfrom,
+                           ARGUMENTS(fd, (long)bytes, (long)n, flags));
 }
 
 EXPORT ssize_t send(int fd, const void *bytes, size_t n, int flags)
@@ -279,7 +282,7 @@ EXPORT ssize_t send(int fd, const void *bytes, size_t n, int flags)
     REAL(send);
     if (!is_in_task())
         return real(fd, bytes, n, flags);
-    return wait_in_task(SYS_sendto, gs_call_sendto, ARGUMENTS(fd, (long)bytes, (long)n, flags));
+    return gs_wait_in_task(SYS_sendto, gs_call_sendto, ARGUMENTS(fd, (long)bytes, (long)n, flags));
 }
 
 EXPORT ssize_t recvfrom(int fd, void *bytes, size_t n, int flags, __SOCKADDR_ARG address,
@@ -288,7 +291,7 @@ EXPORT ssize_t recvfrom(int fd, void *bytes, size_t n, int flags, __SOCKADDR_ARG
     REAL(recvfrom);
     if (!is_in_task())
         return real(fd, bytes, n, flags, address, length);
-    return wait_in_task(
+    return gs_wait_in_task(
         SYS_recvfrom, gs_call_recvfrom,
         ARGUMENTS(fd, (long)bytes, (long)n, flags, (long)address.__sockaddr__, (long)length));
 }
@@ -299,7 +302,7 @@ EXPORT ssize_t sendto(int fd, const void *bytes, size_t n, int flags, __CONST_SO
     REAL(sendto);
     if (!is_in_task())
         return real(fd, bytes, n, flags, address, length);
-    return wait_in_task(
+    return gs_wait_in_task(
         SYS_sendto, gs_call_sendto,
         ARGUMENTS(fd, (long)bytes, (long)n, flags, (long)address.__sockaddr__, length));
 }
@@ -309,7 +312,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     REAL(recvmsg);
     if (!is_in_task())
         return real(fd, message, flags);
-    return wait_in_task(SYS_recvmsg, gs_call_recvmsg, ARGUMENTS(fd, (long)message, flags));
+    return gs_wait_in_task(SYS_recvmsg, gs_call_recvmsg, ARGUMENTS(fd, (long)message, flags));
 }
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
@@ -317,7 +320,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     REAL(sendmsg);
     if (!is_in_task())
         return real(fd, message, flags);
-    return wait_in_task(SYS_sendmsg, gs_call_sendmsg, ARGUMENTS(fd, (long)message, flags));
+    return gs_wait_in_task(SYS_sendmsg, gs_call_sendmsg, ARGUMENTS(fd, (long)message, flags));
 }
 
 EXPORT int accept(int fd, __SOCKADDR_ARG address, socklen_t *length)
@@ -325,8 +328,8 @@ EXPORT int accept(int fd, __SOCKADDR_ARG address, socklen_t *length)
     REAL(accept);
     if (!is_in_task())
         return real(fd, address, length);
-    return (int)wait_in_task(SYS_accept4, gs_call_accept4,
-                             ARGUMENTS(fd, (long)address.__sockaddr__, (long)length));
+    return (int)gs_wait_in_task(SYS_accept4, gs_call_accept4,
+                                ARGUMENTS(fd, (long)address.__sockaddr__, (long)length));
 }
 
 EXPORT int accept4(int fd, __SOCKADDR_ARG address, socklen_t *length, int flags)
@@ -334,8 +337,8 @@ EXPORT int accept4(int fd, __SOCKADDR_ARG address, socklen_t *length, int flags)
     REAL(accept4);
     if (!is_in_task())
         return real(fd, address, length, flags);
-    return (int)wait_in_task(SYS_accept4, gs_call_accept4,
-                             ARGUMENTS(fd, (long)address.__sockaddr__, (long)length, flags));
+    return (int)gs_wait_in_task(SYS_accept4, gs_call_accept4,
+                                ARGUMENTS(fd, (long)address.__sockaddr__, (long)length, flags));
 }
 
 EXPORT int poll(struct pollfd *polls, nfds_t count, int timeout_ms)
@@ -343,8 +346,8 @@ EXPORT int poll(struct pollfd *polls, nfds_t count, int timeout_ms)
     REAL(poll);
     if (!is_in_task())
         return real(polls, count, timeout_ms);
-    return (int)wait_in_task(SYS_poll, gs_call_poll,
-                             ARGUMENTS((long)polls, (long)count, timeout_ms));
+    return (int)gs_wait_in_task(SYS_poll, gs_call_poll,
+                                ARGUMENTS((long)polls, (long)count, timeout_ms));
 }
 
 EXPORT int epoll_wait(int fd, struct epoll_event *events, int count, int timeout_ms)
@@ -352,8 +355,8 @@ EXPORT int epoll_wait(int fd, struct epoll_event *events, int count, int timeout
     REAL(epoll_wait);
     if (!is_in_task())
         return real(fd, events, count, timeout_ms);
-    return (int)wait_in_task(SYS_epoll_wait, gs_call_epoll_wait,
-                             ARGUMENTS(fd, (long)events, count, timeout_ms));
+    return (int)gs_wait_in_task(SYS_epoll_wait, gs_call_epoll_wait,
+                                ARGUMENTS(fd, (long)events, count, timeout_ms));
 }
 
 EXPORT int nanosleep(const struct timespec *time, struct timespec *rest)
@@ -361,7 +364,8 @@ EXPORT int nanosleep(const struct timespec *time, struct timespec *rest)
     REAL(nanosleep);
     if (!is_in_task())
         return real(time, rest);
-    return (int)wait_in_task(SYS_nanosleep, gs_call_nanosleep, ARGUMENTS((long)time, (long)rest));
+    return (int)gs_wait_in_task(SYS_nanosleep, gs_call_nanosleep,
+                                ARGUMENTS((long)time, (long)rest));
 }
 
 EXPORT int sched_yield(void)

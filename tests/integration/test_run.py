@@ -59,6 +59,36 @@ int main(void)
 }
 """
 
+# Two threads pass a byte to and fro, and look for it without waiting.
+SPINS = """
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+enum { TURNS = 300 };
+static int ends[2][2];
+static void *pass(void *which)
+{
+    char byte;
+    long i = (long)which;
+    for (int turn = 0; turn < TURNS; turn++) {
+        while (read(ends[i][0], &byte, 1) != 1)
+            ;
+        if (write(ends[!i][1], &byte, 1) != 1) return which;
+    }
+    return NULL;
+}
+int main(void)
+{
+    pthread_t threads[2];
+    for (long i = 0; i < 2; i++)
+        if (pipe2(ends[i], O_NONBLOCK)) return 1;
+    for (long i = 0; i < 2; i++) pthread_create(&threads[i], NULL, pass, (void *)i);
+    if (write(ends[0][1], "a", 1) != 1) return 2;
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    return 0;
+}
+"""
+
 
 def run(*words: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **variables}
@@ -169,6 +199,17 @@ def test_a_call_that_was_handed_over_is_named_with_the_calls_that_lead_to_it(
         re.M,
     )
     assert re.search(r" [1-9]\d* hand-overs, ", done.stderr)
+
+
+def test_a_thread_whose_calls_are_in_vain_lets_others_run(tmp_path: Path) -> None:
+    source = tmp_path / "spins.c"
+    source.write_text(SPINS)
+    output("cc", "-O1", "-pthread", "-D_GNU_SOURCE", source, "-o", tmp_path / "spins")
+    done = run("--stats", "--workers", "1", tmp_path / "spins")
+    assert done.returncode == 0
+    preemptions = re.search(r" (\d+) preemptions, ", done.stderr)
+    assert preemptions
+    assert int(preemptions[1]) < 300  # of 600 turns, each of which would need one
 
 
 MANY = PROGRAM.parent / "tests/compat/pthread/compat_many_threads"

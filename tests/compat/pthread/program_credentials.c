@@ -5,7 +5,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/io_uring.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -111,6 +113,41 @@ static void change_confined(void)
     SHOW(seteuid(USER));
 }
 
+/* Start a request that io_uring has a kernel thread of its own wait for, if the kernel has it. */
+static void read_in_ring(int input)
+{
+    static char byte;
+    struct io_uring_params parameters = {0};
+    int ring = (int)syscall(SYS_io_uring_setup, 4, &parameters);
+    if (ring < 0)
+        return;
+    char *queue = mmap(NULL, parameters.sq_off.array + 4 * sizeof(unsigned), PROT_READ | PROT_WRITE,
+                       MAP_SHARED, ring, IORING_OFF_SQ_RING);
+    struct io_uring_sqe *request =
+        mmap(NULL, 4 * sizeof *request, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
+    if (queue == MAP_FAILED || request == MAP_FAILED)
+        return;
+    *request = (struct io_uring_sqe){.opcode = IORING_OP_READ,
+                                     .flags = IOSQE_ASYNC,
+                                     .fd = input,
+                                     .addr = (uintptr_t)&byte,
+                                     .len = 1};
+    *(unsigned *)(void *)(queue + parameters.sq_off.array) = 0;
+    __atomic_store_n((unsigned *)(void *)(queue + parameters.sq_off.tail), 1, __ATOMIC_RELEASE);
+    syscall(SYS_io_uring_enter, ring, 1, 0, 0, NULL, 0);
+}
+
+static void change_beside_ring(void)
+{
+    int ends[2];
+    SHOW(pipe(ends));
+    finish(start(give_back, NULL));
+    read_in_ring(ends[0]);
+    SHOW(setgid(getgid()));
+    SHOW(seteuid(USER));
+    SHOW(geteuid() == USER);
+}
+
 int main(void)
 {
     pthread_t threads[THREADS], creator;
@@ -127,6 +164,7 @@ int main(void)
     atomic_store(&must_end, true);
     finish(creator);
     in_child(change_confined);
+    in_child(change_beside_ring);
     /* Privileges are dropped, as by a daemon. */
     SHOW_ERROR(setgroups(2, groups));
     SHOW_ERROR(setgid(GROUP));
