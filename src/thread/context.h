@@ -21,6 +21,18 @@ int gs_context_switch(void **ret_sp, void *to_sp, int result);
 int gs_context_switch_then(void **ret_sp, void *to_sp, int result, void (*then)(void *),
                            void *argument);
 
+/* gs_context_switch from a stack that will not run again. */
+__attribute__((noreturn, always_inline)) static inline void context_leave(void *to_sp, int result)
+{
+#ifdef __x86_64__
+    __asm__ volatile("jmp gs_context_leave" : : "D"(to_sp), "S"(result) : "memory");
+#else
+    void *unused;
+    gs_context_switch(&unused, to_sp, result);
+#endif
+    __builtin_unreachable();
+}
+
 /* Call fn(argument) on another stack, below sp, which is aligned to 16. Returns what fn returns. */
 void *gs_context_call(void *(*fn)(void *), void *argument, void *sp);
 

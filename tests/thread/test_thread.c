@@ -302,6 +302,41 @@ static void *round_up(void *unused)
     return NULL;
 }
 
+static void *end_rounding_up(void *argument)
+{
+    MUST_EQ(fesetround(FE_UPWARD), 0);
+    return argument;
+}
+
+static void *wait_for_ends(void *argument)
+{
+    for (int i = 0; i < 200; i++) { /* more than there are switches between two ticks */
+        MUST(join(spawn(end_rounding_up, &i)) == &i);
+        MUST_EQ(fegetround(), FE_TONEAREST);
+    }
+    return argument;
+}
+
+/* They are joined by threads of all priorities, of which one runs alone first, then with another. */
+static void *join_at_each_priority(void *unused)
+{
+    for (int priority = GS_PRIORITY_NORMAL; priority <= GS_PRIORITY_LOW; priority++) {
+        struct gs_thread_attributes attributes = {.priority = (enum gs_priority)priority};
+        struct gs_thread *each[2];
+        wait_for_ends(NULL);
+        for (int i = 0; i < 2; i++)
+            MUST_EQ(gs_thread_spawn(&attributes, wait_for_ends, &each[i], &each[i]), 0);
+        for (int i = 0; i < 2; i++)
+            MUST(join(each[i]) == &each[i]);
+    }
+    return unused;
+}
+
+TEST(thread_that_ends_switches_to_the_one_that_joins_it)
+{
+    run_both(join_at_each_priority);
+}
+
 #ifdef __x86_64__
 
 #define FLUSH_TO_ZERO 0x8000u
