@@ -127,18 +127,19 @@ gs_context_switch_then:
     .p2align 5
 gs_context_leave:
     .cfi_startproc
-    endbr64
-    fnstcw -8(%rsp)
-    movzwl -8(%rsp), %r11d
-    movl %esi, %eax
-    movq %rdi, %rsp
-    .cfi_def_cfa %rsp, 64
+    .cfi_def_cfa %rdi, 64
     .cfi_offset %rbp, -16
     .cfi_offset %rbx, -24
     .cfi_offset %r12, -32
     .cfi_offset %r13, -40
     .cfi_offset %r14, -48
     .cfi_offset %r15, -56
+    endbr64
+    fnstcw -8(%rsp)
+    movzwl -8(%rsp), %r11d
+    movl %esi, %eax
+    movq %rdi, %rsp
+    .cfi_def_cfa_register %rsp
     ldmxcsr (%rsp)
     cmpw 4(%rsp), %r11w
     jne 2f
