@@ -56,9 +56,8 @@ static inline bool gs_stacks_is_exact(const struct gs_thread *thread)
     return thread->stack_class - (unsigned)FIRST_EXACT < RESERVED_CLASSES - FIRST_EXACT;
 }
 
-/* Get a stack with its control block, of which the worker has none free; worker: the caller, or NULL
- * if it is no worker. Returns 0,
- * -ENOMEM or -EAGAIN. */
+/* Get a stack with its control block, of which the worker has none free; worker: the caller, or
+ * NULL if it is no worker. Returns 0, -ENOMEM or -EAGAIN. */
 int gs_stacks_get(struct worker *worker, int stack_class, struct gs_thread **ret_thread);
 void gs_stacks_put(struct worker *worker, struct gs_thread *thread);
 

@@ -306,8 +306,8 @@ __attribute__((no_stack_protector)) static void finish(void *argument)
     gs_thread_complete(worker, thread);
 }
 
-/* A joiner on the same worker can be woken before the stack is left: it will not run earlier. Returns
- * NULL if there is none that was claimed; *is_finished: `finish` has nothing to do. */
+/* A joiner on the same worker can be woken before the stack is left: it will not run earlier.
+ * Returns NULL if there is none that was claimed; *is_finished: `finish` has nothing to do. */
 ALWAYS_INLINE struct gs_thread *finish_early(struct worker *worker, struct gs_thread *self,
                                              bool *is_finished)
 {
@@ -320,7 +320,7 @@ ALWAYS_INLINE struct gs_thread *finish_early(struct worker *worker, struct gs_th
     return thread_claim(joiner, CLAIM_WOKEN) ? joiner : NULL;
 }
 
-/* Whether the thread, which is ready, would be the next to run if it were put into the run queue. */
+/* Whether the thread, which is ready, would be the next to run if the run queue got it. */
 ALWAYS_INLINE bool would_be_next(const struct worker *worker, const struct gs_thread *thread)
 {
     return !worker->ready_mask && !worker->policy_queue && !thread->run.resume &&
@@ -368,8 +368,8 @@ _Noreturn void gs_thread_exit(void *result)
     end(thread_current(), result);
 }
 
-/* It ends without a call of gs_thread_exit: gs_context_leave (x86_64.S) says why. A thread that has a
- * canary makes the call, which a report of an overflow names. */
+/* It ends without a call of gs_thread_exit: gs_context_leave (x86_64.S) says why. A thread that has
+ * a canary makes the call, which a report of an overflow names. */
 _Noreturn static void run(void *argument)
 {
     struct gs_thread *self = argument;

@@ -317,7 +317,7 @@ static void *wait_for_ends(void *argument)
     return argument;
 }
 
-/* They are joined by threads of all priorities, of which one runs alone first, then with another. */
+/* They are joined by threads of all priorities, one alone first, then two side by side. */
 static void *join_at_each_priority(void *unused)
 {
     for (int priority = GS_PRIORITY_NORMAL; priority <= GS_PRIORITY_LOW; priority++) {
@@ -335,6 +335,73 @@ static void *join_at_each_priority(void *unused)
 TEST(thread_that_ends_switches_to_the_one_that_joins_it)
 {
     run_both(join_at_each_priority);
+}
+
+static struct gs_thread *canceled_joiner;
+
+static void *cancel_joiner_and_end(void *argument)
+{
+    gs_thread_cancel(canceled_joiner);
+    return argument;
+}
+
+static void *join_while_canceled(void *argument)
+{
+    canceled_joiner = gs_thread_self();
+    struct gs_thread *thread = spawn(cancel_joiner_and_end, argument);
+    void *result = NULL;
+    int err = gs_thread_join(thread, GS_NEVER, &result);
+    /* With several workers, it may have been resumed before the other has ended. */
+    MUST(err == 0 || err == -ECANCELED);
+    if (err) {
+        gs_thread_detach(thread);
+        return argument;
+    }
+    MUST(result == argument);
+    return argument;
+}
+
+static void *cancel_joiners(void *unused)
+{
+    for (int i = 0; i < 100; i++)
+        MUST(join(spawn(join_while_canceled, &i)) == &i);
+    return unused;
+}
+
+TEST(thread_that_ends_when_its_joiner_was_just_canceled_is_joined_or_detached)
+{
+    run_both(cancel_joiners);
+}
+
+static char turns[8];
+
+static void *take_turn(void *letter)
+{
+    strncat(turns, letter, 1);
+    return NULL;
+}
+
+static void *spawn_and_end(void *argument)
+{
+    *(struct gs_thread **)argument = spawn(take_turn, "a");
+    take_turn("b");
+    return NULL;
+}
+
+static void *join_behind_others(void *unused)
+{
+    struct gs_thread *other;
+    turns[0] = 0;
+    join(spawn(spawn_and_end, &other));
+    take_turn("c");
+    join(other);
+    return unused;
+}
+
+TEST(thread_that_joins_one_that_has_ended_waits_for_its_turn)
+{
+    CHECK_EQ(gs_threads_run(NULL, join_behind_others, NULL, NULL), 0);
+    CHECK_STR(turns, "bac");
 }
 
 #ifdef __x86_64__
