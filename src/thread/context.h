@@ -7,6 +7,7 @@
 #include "thread/sanitizer.h"
 
 #include <gossamer/thread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -33,8 +34,9 @@ __attribute__((noreturn, always_inline)) static inline void context_leave(void *
     __builtin_unreachable();
 }
 
-/* Call fn(argument) on another stack, below sp, which is aligned to 16. Returns what fn returns. */
-void *gs_context_call(void *(*fn)(void *), void *argument, void *sp);
+/* Call fn(argument) on another stack, below sp, which is aligned to 16. Then clear *in_use, and
+ * GS_THREADS_ON_WORKER_STACK in *mode. Returns what fn returns. */
+void *gs_context_call(void *(*fn)(void *), void *argument, void *sp, bool *in_use, unsigned *mode);
 
 /* Call fn(argument) such that unwinding the stack from there continues with the suspended stack at
  * sp. */

@@ -7,6 +7,8 @@
  * pointer changes. The last instruction is an indirect jump, which the processor predicts by its
  * address: a return would be mispredicted each time. It leads to an instruction after a call, which
  * has no mark for IBT, and is not tracked for that reason. */
+#define GS_THREADS_ON_WORKER_STACK 2 /* as in sync.h */
+
     .text
 
     .macro save_context
@@ -152,8 +154,8 @@ gs_context_leave:
     .cfi_endproc
     .size gs_context_leave, . - gs_context_leave
 
-/* void *gs_context_call(void *(*fn)(void *), void *argument, void *sp): a signal frame for the
- * unwinder, as it need not be below its caller's frame. */
+/* void *gs_context_call(void *(*fn)(void *), void *argument, void *sp, bool *in_use, unsigned
+ * *mode): a signal frame for the unwinder, as it need not be below its caller's frame. */
     .globl gs_context_call
     .hidden gs_context_call
     .type gs_context_call, @function
@@ -167,10 +169,22 @@ gs_context_call:
     .cfi_rel_offset %rbp, 0
     movq %rsp, %rbp
     .cfi_def_cfa_register %rbp
+    pushq %rbx
+    .cfi_offset %rbx, -24
+    pushq %r12
+    .cfi_offset %r12, -32
+    movq %rcx, %rbx
+    movq %r8, %r12
     movq %rdi, %rax
     movq %rsi, %rdi
     movq %rdx, %rsp
     callq *%rax
+    movb $0, (%rbx)
+    andl $~GS_THREADS_ON_WORKER_STACK, (%r12)
+    movq -8(%rbp), %rbx
+    .cfi_restore %rbx
+    movq -16(%rbp), %r12
+    .cfi_restore %r12
     leave
     .cfi_def_cfa %rsp, 8
     .cfi_restore %rbp
