@@ -9,8 +9,8 @@ _Static_assert(GS_THREADS_ON_WORKER_STACK == 2, "as in the assembler");
 /* If the worker's stack is in use, the thread runs on it already. Sanitizers track the stack of the
  * running thread, so it must not change there.
  *
- * The switch back is gs_context_call's, as a tail call: a return after a system call is mispredicted
- * where the kernel's own returns are protected by calls (Safe RET), so there should be few. */
+ * The switch back is gs_context_call's, as a tail call: a return after a system call is
+ * mispredicted where the kernel protects its own returns by calls (Safe RET). */
 void *gs_thread_call_on_worker_stack(void *(*fn)(void *argument), void *argument)
 {
     CHECKED_THREAD();
