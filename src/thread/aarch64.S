@@ -7,6 +7,8 @@
  * The layout is the same on every suspended stack, so the CFI is correct before and after the stack
  * pointer changes. The last instruction is an indirect jump, which the processor predicts by its
  * address: a return would be mispredicted each time. */
+#define GS_THREADS_ON_WORKER_STACK 2 /* as in sync.h */
+
     .text
 
     .macro save_context
@@ -104,8 +106,8 @@ gs_context_switch_then:
     .cfi_endproc
     .size gs_context_switch_then, . - gs_context_switch_then
 
-/* void *gs_context_call(void *(*fn)(void *), void *argument, void *sp): a signal frame for the
- * unwinder, as it need not be below its caller's frame. */
+/* void *gs_context_call(void *(*fn)(void *), void *argument, void *sp, bool *in_use, unsigned
+ * *mode): a signal frame for the unwinder, as it need not be below its caller's frame. */
     .globl gs_context_call
     .hidden gs_context_call
     .type gs_context_call, %function
@@ -113,20 +115,32 @@ gs_context_switch_then:
 gs_context_call:
     .cfi_startproc
     .cfi_signal_frame
-    stp x29, x30, [sp, #-16]!
-    .cfi_adjust_cfa_offset 16
+    stp x29, x30, [sp, #-32]!
+    .cfi_adjust_cfa_offset 32
     .cfi_rel_offset x29, 0
     .cfi_rel_offset x30, 8
+    stp x19, x20, [sp, #16]
+    .cfi_rel_offset x19, 16
+    .cfi_rel_offset x20, 24
     mov x29, sp
     .cfi_def_cfa_register x29
-    mov x3, x0
+    mov x19, x3
+    mov x20, x4
+    mov x9, x0
     mov x0, x1
     mov sp, x2
-    blr x3
+    blr x9
+    strb wzr, [x19]
+    ldr w9, [x20]
+    and w9, w9, #~GS_THREADS_ON_WORKER_STACK
+    str w9, [x20]
     mov sp, x29
     .cfi_def_cfa_register sp
-    ldp x29, x30, [sp], #16
-    .cfi_adjust_cfa_offset -16
+    ldp x19, x20, [sp, #16]
+    .cfi_restore x19
+    .cfi_restore x20
+    ldp x29, x30, [sp], #32
+    .cfi_adjust_cfa_offset -32
     .cfi_restore x29
     .cfi_restore x30
     ret

@@ -7,6 +7,7 @@
 #include "thread/sanitizer.h"
 
 #include <gossamer/thread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -21,8 +22,21 @@ int gs_context_switch(void **ret_sp, void *to_sp, int result);
 int gs_context_switch_then(void **ret_sp, void *to_sp, int result, void (*then)(void *),
                            void *argument);
 
-/* Call fn(argument) on another stack, below sp, which is aligned to 16. Returns what fn returns. */
-void *gs_context_call(void *(*fn)(void *), void *argument, void *sp);
+/* gs_context_switch from a stack that will not run again. */
+__attribute__((noreturn, always_inline)) static inline void context_leave(void *to_sp, int result)
+{
+#ifdef __x86_64__
+    __asm__ volatile("jmp gs_context_leave" : : "D"(to_sp), "S"(result) : "memory");
+#else
+    void *unused;
+    gs_context_switch(&unused, to_sp, result);
+#endif
+    __builtin_unreachable();
+}
+
+/* Call fn(argument) on another stack, below sp, which is aligned to 16. Then clear *in_use, and
+ * GS_THREADS_ON_WORKER_STACK in *mode. Returns what fn returns. */
+void *gs_context_call(void *(*fn)(void *), void *argument, void *sp, bool *in_use, unsigned *mode);
 
 /* Call fn(argument) such that unwinding the stack from there continues with the suspended stack at
  * sp. */

@@ -13,6 +13,7 @@
  * later wait on that worker cannot have started at that time if the clock had advanced at the first
  * look, or if the worker has not switched between the looks. */
 #include "thread/backtrace.h"
+#include "thread/monitor_files.h"
 #include "thread/stacks.h"
 
 #include <gossamer/sys.h>
@@ -374,6 +375,8 @@ void gs_cycles_report(void)
             continue;
         reported[reported_count].first = candidate->first;
         reported[reported_count++].start_ns = candidate->start_ns;
+        gs_monitor_files_borrow(gs_report_fd());
         print_cycle(gs_report_fd(), &cycle);
+        gs_monitor_files_return(gs_report_fd());
     }
 }

@@ -82,18 +82,26 @@ ALWAYS_INLINE int dispatch_waiting(struct worker *worker, struct gs_thread *self
     return dispatch_to(worker, self, next);
 }
 
+/* Switch away from a thread that has ended, and has nothing to do when its stack has been left. */
+_Noreturn ALWAYS_INLINE void leave_to(struct worker *worker, struct gs_thread *self,
+                                      struct gs_thread *next)
+{
+    worker->current = next;
+    fiber_leave(&self->fiber, next ? &next->fiber : &worker->fiber, true);
+    context_leave(next ? next->sp : worker->sp, dispatch_result(next));
+}
+
 /* Switch away from a thread that has ended, and call then(self), unless `then` is NULL. */
 _Noreturn ALWAYS_INLINE void dispatch_last(struct worker *worker, struct gs_thread *self,
                                            void (*then)(void *))
 {
     struct gs_thread *next = dispatch_next(worker);
+    if (!then)
+        leave_to(worker, self, next);
     worker->current = next;
     fiber_leave(&self->fiber, next ? &next->fiber : &worker->fiber, true);
-    void *sp = next ? next->sp : worker->sp;
-    if (then)
-        gs_context_switch_then(&self->sp, sp, dispatch_result(next), then, self);
-    else
-        gs_context_switch(&self->sp, sp, dispatch_result(next));
+    gs_context_switch_then(&self->sp, next ? next->sp : worker->sp, dispatch_result(next), then,
+                           self);
     __builtin_unreachable();
 }
 

@@ -12,6 +12,7 @@
 #include "thread/backlog.h"
 #include "thread/backtrace.h"
 #include "thread/descriptors.h"
+#include "thread/monitor_files.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -196,7 +197,9 @@ static bool report_stuck(struct worker *worker, uint64_t now_ns, const struct ba
     int n = snprintf(line, sizeof line,
                      "stuck: thread \"%s\" has been %s for %.1f ms while %s on worker %u\n", name,
                      activity, ms, waiting, worker->index + 1);
+    gs_monitor_files_borrow(gs_report_fd());
     (void)gs_sys_write(gs_report_fd(), line, (size_t)n);
+    gs_monitor_files_return(gs_report_fd());
     return true;
 }
 
@@ -339,6 +342,8 @@ static void *monitor(void *unused)
 {
     unsigned idle_rounds = 0;
     (void)unused;
+    if (!gs_runtime.is_multi)
+        gs_monitor_files_leave();
     while (!atomic_load(&is_ending)) {
         unsigned seen = atomic_load(&wake_count);
         uint64_t pause_ns = play_round();
@@ -360,6 +365,7 @@ int gs_monitor_start(void)
     next_search_ns = gs_clock_now() + SEARCH_PERIOD;
     was_idle_in_search = false;
     gs_cycles_reset();
+    gs_monitor_files_init();
     if (stuck_ns == GS_NEVER)
         return 0;
     sigset_t all, before;

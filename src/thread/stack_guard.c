@@ -2,7 +2,7 @@
  * is determined by accessing a guard, since under emulators madvise may succeed without effect.
  * mprotect splits mappings, whose number is limited: near the limit, a canary at the end of the
  * stack is used. */
-#include "thread/stacks.h"
+#include "thread/stack_class.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -99,12 +99,9 @@ void gs_canary_write(struct gs_thread *thread)
     canary[0] = canary[1] = CANARY;
 }
 
-bool gs_stacks_is_intact(const struct gs_thread *thread)
+bool gs_stacks_is_canary_intact(const struct gs_thread *thread)
 {
-    if (!thread->has_canary || thread->stack_class == CLASS_USER_STACK)
-        return true;
-    if (gs_stacks_is_exact(thread) &&
-        !gs_slot_layout(thread->stack_class, gs_page_size).guard_size) {
+    if (gs_stacks_is_exact(thread) && !gs_stack_classes[thread->stack_class].layout.guard_size) {
         const uint64_t *canary = small_canary(thread);
         return canary[0] == CANARY && canary[1] == CANARY;
     }

@@ -347,10 +347,6 @@ int gs_stacks_get(struct worker *worker, int stack_class, struct gs_thread **ret
 {
     struct stack_class *class = &gs_stack_classes[stack_class];
     int err = 0;
-    if (LIKELY(worker && worker->free[stack_class].first)) {
-        *ret_thread = free_list_pop(&worker->free[stack_class]);
-        return 0;
-    }
     spin_lock_always(&gs_stack_classes_lock);
     if (class->free.first)
         *ret_thread = free_list_pop(&class->free);

@@ -56,8 +56,8 @@ static inline bool gs_stacks_is_exact(const struct gs_thread *thread)
     return thread->stack_class - (unsigned)FIRST_EXACT < RESERVED_CLASSES - FIRST_EXACT;
 }
 
-/* Get a stack with its control block; worker: the caller, or NULL if it is no worker. Returns 0,
- * -ENOMEM or -EAGAIN. */
+/* Get a stack with its control block, of which the worker has none free; worker: the caller, or
+ * NULL if it is no worker. Returns 0, -ENOMEM or -EAGAIN. */
 int gs_stacks_get(struct worker *worker, int stack_class, struct gs_thread **ret_thread);
 void gs_stacks_put(struct worker *worker, struct gs_thread *thread);
 
@@ -91,8 +91,14 @@ struct gs_thread *gs_stacks_find(const void *address);
  * handlers. */
 struct gs_thread *gs_stacks_find_overflowed(const void *address, const void *sp);
 
-/* Whether the canary at the end of the stack is intact, if it has one. */
-bool gs_stacks_is_intact(const struct gs_thread *thread);
+/* Whether the canary at the end of the stack, which has one, is intact. */
+bool gs_stacks_is_canary_intact(const struct gs_thread *thread);
+
+/* The same, if it has one. */
+static inline bool gs_stacks_is_intact(const struct gs_thread *thread)
+{
+    return !thread->has_canary || gs_stacks_is_canary_intact(thread);
+}
 
 /* Report the running thread if its stack, which has an exact size, has overflowed; and do not
  * return. (stack_exact.c) */

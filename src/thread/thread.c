@@ -2,6 +2,7 @@
 #include "thread/scope.h"
 #include "thread/select.h"
 #include "thread/stack_away.h"
+#include "thread/stack_class.h"
 #include "thread/valgrind.h"
 #include "thread/wait.h"
 
@@ -11,12 +12,7 @@
 
 /* ---- Spawn ---- */
 
-static void run(void *argument)
-{
-    struct gs_thread *self = argument;
-    fiber_enter(&self->fiber);
-    gs_thread_exit(self->fn(self->argument));
-}
+_Noreturn static void run(void *argument);
 
 /* Place the control block at the top of the program's own stack, as on the runtime's. */
 static int init_on_user_stack(const struct gs_thread_attributes *attributes,
@@ -52,14 +48,18 @@ ALWAYS_INLINE int get_stack(struct worker *worker, const struct gs_thread_attrib
         return init_on_user_stack(attributes, ret_thread);
     bool is_special = attributes->stack_is_private | attributes->stack_is_exact;
     int class = UNLIKELY(is_special) ? special_class(attributes, size) : gs_stacks_class(size);
-    return class < 0 ? class : gs_stacks_get(worker, class, ret_thread);
+    if (class < 0)
+        return class;
+    if (UNLIKELY(!worker || !worker->free[class].first))
+        return gs_stacks_get(worker, class, ret_thread);
+    *ret_thread = free_list_pop(&worker->free[class]);
+    return 0;
 }
 
-static void set_name(struct gs_thread *thread, const char *name)
+static __attribute__((noinline)) void set_name(struct gs_thread *thread, const char *name)
 {
-    size_t n = name ? strnlen(name, NAME_SIZE - 1) : 0;
-    if (n)
-        memcpy(thread->name, name, n);
+    size_t n = strnlen(name, NAME_SIZE - 1);
+    memcpy(thread->name, name, n);
     thread->name[n] = 0;
 }
 
@@ -103,7 +103,10 @@ ALWAYS_INLINE void init(struct gs_thread *thread, const struct gs_thread_attribu
     thread->watchers.first = NULL;
     thread->select_start = 0;
     CHECKED_SET_FATE(thread, FATE_LIVE);
-    set_name(thread, attributes->name);
+    if (attributes->name)
+        set_name(thread, attributes->name);
+    else
+        thread->name[0] = 0;
 }
 
 /* Put the new thread where it will be run: into a run queue, an inbox or a shared queue. */
@@ -158,7 +161,10 @@ ALWAYS_INLINE int create(struct worker *worker, const struct gs_thread_attribute
         return err;
     init(thread, attributes);
     make_live(thread, worker && !gs_runtime.is_multi);
-    gs_thread_set_tls_base(thread, attributes->thread_pointer);
+    thread->run.resume = NULL;
+    thread->tls_base = NULL;
+    if (UNLIKELY(attributes->thread_pointer))
+        gs_thread_set_tls_base(thread, attributes->thread_pointer);
     if (UNLIKELY(gs_stacks_may_go_away(thread))) {
         gs_stack_away_init(thread, attributes);
         gs_stack_away_watch(worker, thread);
@@ -300,23 +306,36 @@ __attribute__((no_stack_protector)) static void finish(void *argument)
     gs_thread_complete(worker, thread);
 }
 
-/* A joiner on the same worker can be woken before the stack is left: it will not run earlier. */
-static bool finish_early(struct worker *worker, struct gs_thread *self)
+/* A joiner on the same worker can be woken before the stack is left: it will not run earlier.
+ * Returns NULL if there is none that was claimed; *is_finished: `finish` has nothing to do. */
+ALWAYS_INLINE struct gs_thread *finish_early(struct worker *worker, struct gs_thread *self,
+                                             bool *is_finished)
 {
     struct gs_thread *joiner = gs_runtime.is_multi ? NULL : self->joiner;
+    *is_finished = joiner;
     if (!joiner)
-        return false;
+        return NULL;
     count_add(&worker->ended, 1);
     self->is_done = true;
-    if (thread_claim(joiner, CLAIM_WOKEN))
-        queue_push(worker, &joiner->run);
-    return true;
+    return thread_claim(joiner, CLAIM_WOKEN) ? joiner : NULL;
 }
 
-_Noreturn void gs_thread_exit(void *result)
+/* Whether the thread, which is ready, would be the next to run if the run queue got it. */
+ALWAYS_INLINE bool would_be_next(const struct worker *worker, const struct gs_thread *thread)
 {
-    CHECKED_WAIT(GS_NEVER);
-    struct gs_thread *self = thread_current();
+    return !worker->ready_mask && !worker->policy_queue && !thread->run.resume &&
+           worker->countdown > 0;
+}
+
+/* Without optimization it would have a large frame in each stack. */
+#ifdef __OPTIMIZE__
+#define INLINE_IF_OPTIMIZED ALWAYS_INLINE
+#else
+#define INLINE_IF_OPTIMIZED static
+#endif
+
+_Noreturn INLINE_IF_OPTIMIZED void end(struct gs_thread *self, void *result)
+{
     CHECKED_SWITCH(worker_current(), "end", "");
     self->is_uncancelable = true;
     if (UNLIKELY(self->cleanups))
@@ -332,7 +351,34 @@ _Noreturn void gs_thread_exit(void *result)
         gs_report_overflow(self);
     struct worker *worker = worker_current();
     thread_count_external(worker, self, false);
-    dispatch_last(worker, self, finish_early(worker, self) ? NULL : finish);
+    bool is_finished;
+    struct gs_thread *joiner = finish_early(worker, self, &is_finished);
+    if (LIKELY(joiner) && LIKELY(would_be_next(worker, joiner))) {
+        worker->countdown--;
+        leave_to(worker, self, joiner);
+    }
+    if (joiner)
+        queue_push(worker, &joiner->run);
+    dispatch_last(worker, self, is_finished ? NULL : finish);
+}
+
+_Noreturn void gs_thread_exit(void *result)
+{
+    CHECKED_WAIT(GS_NEVER);
+    end(thread_current(), result);
+}
+
+/* It ends without a call of gs_thread_exit: gs_context_leave (x86_64.S) says why. A thread that has
+ * a canary makes the call, which a report of an overflow names. */
+_Noreturn static void run(void *argument)
+{
+    struct gs_thread *self = argument;
+    fiber_enter(&self->fiber);
+    void *result = self->fn(self->argument);
+    CHECKED_WAIT(GS_NEVER);
+    if (UNLIKELY(self->has_canary))
+        gs_thread_exit(result);
+    end(self, result);
 }
 
 /* ---- Join ---- */

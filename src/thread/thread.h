@@ -446,7 +446,7 @@ unsigned gs_deadlines_expire(struct worker *worker, uint64_t now_ns);
 
 /* ---- Thread pointers (tls_base.c) ---- */
 
-/* Set the TLS base of a new thread. NULL: it uses its worker's. */
+/* Set the TLS base of a new thread, which would use its worker's otherwise. */
 void gs_thread_set_tls_base(struct gs_thread *thread, void *base);
 bool gs_tls_bases_are_supported(const struct gs_thread_attributes *attributes);
 

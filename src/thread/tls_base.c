@@ -105,7 +105,6 @@ bool gs_tls_bases_are_supported(const struct gs_thread_attributes *attributes)
 void gs_thread_set_tls_base(struct gs_thread *thread, void *base)
 {
     thread->tls_base = base;
-    thread->run.resume = base ? gs_thread_resume_with_tls_base : NULL;
-    if (UNLIKELY(base != NULL))
-        atomic_store(&gs_runtime.has_tls_bases, true);
+    thread->run.resume = gs_thread_resume_with_tls_base;
+    atomic_store(&gs_runtime.has_tls_bases, true);
 }

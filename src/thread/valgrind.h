@@ -27,4 +27,13 @@ static inline void valgrind_remove_stack(unsigned number)
 #endif
 }
 
+static inline int valgrind_is_running(void)
+{
+#ifdef GS_VALGRIND
+    return (int)RUNNING_ON_VALGRIND;
+#else
+    return 0;
+#endif
+}
+
 #endif

@@ -170,6 +170,7 @@ struct worker {
     size_t stack_size;
     char *receive_buffer; /* of gs_recv_with; NULL: not used yet, or in use */
     void *saved_gs_base;
+    unsigned unused_mode; /* for gs_context_call, with several workers */
     unsigned index;
     bool exits_process;         /* in a forked child: nothing waits for the end of this worker */
     struct worker *next_leaked; /* list of workers whose kernel threads exist in the parent only */

@@ -7,6 +7,8 @@
  * pointer changes. The last instruction is an indirect jump, which the processor predicts by its
  * address: a return would be mispredicted each time. It leads to an instruction after a call, which
  * has no mark for IBT, and is not tracked for that reason. */
+#define GS_THREADS_ON_WORKER_STACK 2 /* as in sync.h */
+
     .text
 
     .macro save_context
@@ -50,7 +52,7 @@
     jmp 1b
     .endm
 
-    .macro load_context
+    .macro load_registers
     addq $8, %rsp
     .cfi_adjust_cfa_offset -8
     popq %r15
@@ -71,6 +73,10 @@
     popq %rbp
     .cfi_adjust_cfa_offset -8
     .cfi_restore %rbp
+    .endm
+
+    .macro load_context
+    load_registers
     popq %rdx
     .cfi_adjust_cfa_offset -8
     .cfi_register %rip, %rdx
@@ -113,8 +119,43 @@ gs_context_switch_then:
     .cfi_endproc
     .size gs_context_switch_then, . - gs_context_switch_then
 
-/* void *gs_context_call(void *(*fn)(void *), void *argument, void *sp): a signal frame for the
- * unwinder, as it need not be below its caller's frame. */
+/* gs_context_leave(void *to_sp in rdi, int result in esi): jumped to, from the end of a thread. The
+ * CFI is that of the stack at to_sp. It ends in a return: if that stack was left right for this
+ * thread, all calls in between have returned or were jumps (gs_context_start, context_leave), so the
+ * processor expects just this return; and those of the resumed thread after it. */
+    .globl gs_context_leave
+    .hidden gs_context_leave
+    .type gs_context_leave, @function
+    .p2align 5
+gs_context_leave:
+    .cfi_startproc
+    .cfi_def_cfa %rdi, 64
+    .cfi_offset %rbp, -16
+    .cfi_offset %rbx, -24
+    .cfi_offset %r12, -32
+    .cfi_offset %r13, -40
+    .cfi_offset %r14, -48
+    .cfi_offset %r15, -56
+    endbr64
+    fnstcw -8(%rsp)
+    movzwl -8(%rsp), %r11d
+    movl %esi, %eax
+    movq %rdi, %rsp
+    .cfi_def_cfa_register %rsp
+    ldmxcsr (%rsp)
+    cmpw 4(%rsp), %r11w
+    jne 2f
+1:
+    .cfi_remember_state
+    load_registers
+    ret
+    .cfi_restore_state
+    load_control
+    .cfi_endproc
+    .size gs_context_leave, . - gs_context_leave
+
+/* void *gs_context_call(void *(*fn)(void *), void *argument, void *sp, bool *in_use, unsigned
+ * *mode): a signal frame for the unwinder, as it need not be below its caller's frame. */
     .globl gs_context_call
     .hidden gs_context_call
     .type gs_context_call, @function
@@ -128,10 +169,22 @@ gs_context_call:
     .cfi_rel_offset %rbp, 0
     movq %rsp, %rbp
     .cfi_def_cfa_register %rbp
+    pushq %rbx
+    .cfi_offset %rbx, -24
+    pushq %r12
+    .cfi_offset %r12, -32
+    movq %rcx, %rbx
+    movq %r8, %r12
     movq %rdi, %rax
     movq %rsi, %rdi
     movq %rdx, %rsp
     callq *%rax
+    movb $0, (%rbx)
+    andl $~GS_THREADS_ON_WORKER_STACK, (%r12)
+    movq -8(%rbp), %rbx
+    .cfi_restore %rbx
+    movq -16(%rbp), %r12
+    .cfi_restore %r12
     leave
     .cfi_def_cfa %rsp, 8
     .cfi_restore %rbp
@@ -172,7 +225,8 @@ gs_context_call_for_unwind:
     .cfi_endproc
     .size gs_context_call_for_unwind, . - gs_context_call_for_unwind
 
-/* The first frame of a new stack: calls r12 with r13, which does not return. */
+/* The first frame of a new stack: r12 is called with r13, and does not return. By a jump, see
+ * gs_context_leave. */
     .globl gs_context_start
     .hidden gs_context_start
     .type gs_context_start, @function
@@ -182,7 +236,10 @@ gs_context_start:
     .cfi_undefined %rip
     endbr64
     movq %r13, %rdi
-    callq *%r12
+    leaq 1f(%rip), %rax
+    pushq %rax
+    jmpq *%r12
+1:
     ud2
     .cfi_endproc
     .size gs_context_start, . - gs_context_start

@@ -302,6 +302,108 @@ static void *round_up(void *unused)
     return NULL;
 }
 
+static void *end_rounding_up(void *argument)
+{
+    MUST_EQ(fesetround(FE_UPWARD), 0);
+    return argument;
+}
+
+static void *wait_for_ends(void *argument)
+{
+    for (int i = 0; i < 200; i++) { /* more than there are switches between two ticks */
+        MUST(join(spawn(end_rounding_up, &i)) == &i);
+        MUST_EQ(fegetround(), FE_TONEAREST);
+    }
+    return argument;
+}
+
+/* They are joined by threads of all priorities, one alone first, then two side by side. */
+static void *join_at_each_priority(void *unused)
+{
+    for (int priority = GS_PRIORITY_NORMAL; priority <= GS_PRIORITY_LOW; priority++) {
+        struct gs_thread_attributes attributes = {.priority = (enum gs_priority)priority};
+        struct gs_thread *each[2];
+        wait_for_ends(NULL);
+        for (int i = 0; i < 2; i++)
+            MUST_EQ(gs_thread_spawn(&attributes, wait_for_ends, &each[i], &each[i]), 0);
+        for (int i = 0; i < 2; i++)
+            MUST(join(each[i]) == &each[i]);
+    }
+    return unused;
+}
+
+TEST(thread_that_ends_switches_to_the_one_that_joins_it)
+{
+    run_both(join_at_each_priority);
+}
+
+static struct gs_thread *canceled_joiner;
+
+static void *cancel_joiner_and_end(void *argument)
+{
+    gs_thread_cancel(canceled_joiner);
+    return argument;
+}
+
+static void *join_while_canceled(void *argument)
+{
+    canceled_joiner = gs_thread_self();
+    struct gs_thread *thread = spawn(cancel_joiner_and_end, argument);
+    void *result = NULL;
+    int err = gs_thread_join(thread, GS_NEVER, &result);
+    /* With several workers, it may have been resumed before the other has ended. */
+    MUST(err == 0 || err == -ECANCELED);
+    if (err) {
+        gs_thread_detach(thread);
+        return argument;
+    }
+    MUST(result == argument);
+    return argument;
+}
+
+static void *cancel_joiners(void *unused)
+{
+    for (int i = 0; i < 100; i++)
+        MUST(join(spawn(join_while_canceled, &i)) == &i);
+    return unused;
+}
+
+TEST(thread_that_ends_when_its_joiner_was_just_canceled_is_joined_or_detached)
+{
+    run_both(cancel_joiners);
+}
+
+static char turns[8];
+
+static void *take_turn(void *letter)
+{
+    strncat(turns, letter, 1);
+    return NULL;
+}
+
+static void *spawn_and_end(void *argument)
+{
+    *(struct gs_thread **)argument = spawn(take_turn, "a");
+    take_turn("b");
+    return NULL;
+}
+
+static void *join_behind_others(void *unused)
+{
+    struct gs_thread *other;
+    turns[0] = 0;
+    join(spawn(spawn_and_end, &other));
+    take_turn("c");
+    join(other);
+    return unused;
+}
+
+TEST(thread_that_joins_one_that_has_ended_waits_for_its_turn)
+{
+    CHECK_EQ(gs_threads_run(NULL, join_behind_others, NULL, NULL), 0);
+    CHECK_STR(turns, "bac");
+}
+
 #ifdef __x86_64__
 
 #define FLUSH_TO_ZERO 0x8000u
