@@ -309,6 +309,8 @@ void gs_cc_exit(struct thread *self, void *result)
 
 /* ---- Running ---- */
 
+#define CACHE_LINE 64
+
 /* Resume calls from the innermost on, until one has to wait. Returns whether all are complete. */
 static bool resume_records(struct gs_cc_state *state, struct thread *thread)
 {
@@ -360,10 +362,21 @@ static bool go_on(struct thread *thread)
     return true;
 }
 
+/* What it has left when it began to wait is no longer in the cache: all of it comes back at once,
+ * and not one after the other. */
+static inline void prefetch(const struct thread *thread)
+{
+    for (size_t line = 0; line < 2; line++) {
+        __builtin_prefetch((const char *)thread->record + line * CACHE_LINE);
+        __builtin_prefetch((const char *)thread->environments + line * CACHE_LINE, 1);
+    }
+}
+
 static void step(struct gs_resumable *resumable)
 {
     struct gs_cc_state *state = &gs_cc_state;
     struct thread *thread = gs_container_of(resumable, struct thread, resumable);
+    prefetch(thread);
     if (resumable->fd >= 0)
         gs_resumable_unwatch(resumable);
     if (thread->stack) {

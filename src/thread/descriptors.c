@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <gossamer/io.h>
+#include <gossamer/resumable.h>
 #include <gossamer/sys.h>
 #include <stdlib.h>
 
@@ -113,9 +114,9 @@ ALWAYS_INLINE void wake_all(struct worker *worker, struct gs_wait_queue *queue, 
 ALWAYS_INLINE void notify(struct worker *worker, struct descriptor *descriptor, unsigned events,
                           int err)
 {
-    if (events & GS_HANGUP)
+    if (events & (GS_HANGUP | GS_URGENT))
         atomic_store_explicit(&descriptor->is_hung_up, true, memory_order_relaxed);
-    if (err || events & (GS_READ | GS_HANGUP)) {
+    if (err || events & (GS_READ | GS_HANGUP | GS_URGENT)) {
         descriptor_set(descriptor, GS_READ);
         wake_all(worker, &descriptor->readers, err);
     }
@@ -174,8 +175,11 @@ NOT_FOR_TSAN static void prefetch_reader(const struct watch *watch)
 {
     const struct descriptor *descriptor = watch->io.watcher.data;
     struct gs_waiter *waiter = *(struct gs_waiter *const volatile *)&descriptor->readers.first;
-    if (waiter)
+    if (waiter) {
         thread_prefetch(gs_container_of(waiter, struct gs_thread, waiter));
+        __builtin_prefetch(waiter, 1); /* of a resumable */
+        __builtin_prefetch((char *)waiter + sizeof(struct gs_resumable), 1);
+    }
 }
 
 void gs_descriptors_flush_events(struct worker *worker)

@@ -44,7 +44,8 @@ struct descriptor {
     atomic_uchar kind;
     atomic_uchar file_hash; /* of a regular file: equal for the same file; files may collide */
     atomic_bool is_nonblocking;
-    atomic_bool is_hung_up; /* the end of file does not cause another event */
+    atomic_bool
+        is_hung_up; /* the end of file, or what follows urgent data, causes no other event */
     atomic_bool is_first_in_use;
     atomic_uchar acceptable; /* connections of a listener that need not be asked for; a hint */
     struct worker *_Atomic owner;
