@@ -24,7 +24,6 @@ SERVERS = {
 }
 CONNECTIONS = (128, 1000, 10000)
 SERVER_CORE, CLIENT_CORE = "1", "0"
-SECONDS = "3s"
 
 
 def cpu_seconds(pid: int) -> float:
@@ -50,7 +49,7 @@ def load(url: str, connections: int, *extra: str) -> int:
     return json.loads(done.stdout)["requests"]
 
 
-def measure(results: Results, toy: str, connections: int) -> None:
+def measure(results: Results, toy: str, connections: int, seconds: float) -> None:
     """Measure one server with so many connections."""
     name = SERVERS[toy]
     command = ("taskset", "-c", SERVER_CORE, BUILD / "bench/toys" / toy)
@@ -61,7 +60,7 @@ def measure(results: Results, toy: str, connections: int) -> None:
             load(url, connections, "-n", str(connections))
             size = (resident_bytes(server.pid) - before) / connections
             begin = cpu_seconds(server.pid)
-            requests = load(url, connections, "-d", SECONDS)
+            requests = load(url, connections, "-d", f"{seconds}s")
             cost = (cpu_seconds(server.pid) - begin) / requests * 1e6
         finally:
             server.terminate()
@@ -73,9 +72,10 @@ def main() -> int:
     """Measure the servers in turn."""
     chosen = options(__doc__.splitlines()[0]).parse_args()
     results = Results()
-    for _, connections, toy in product(range(chosen.rounds), CONNECTIONS, SERVERS):
-        measure(results, toy, connections)
-    for connections in CONNECTIONS:
+    counts = [count for count in CONNECTIONS if chosen.only in f"cpu-{count} memory-{count}"]
+    for _, connections, toy in product(range(chosen.rounds), counts, SERVERS):
+        measure(results, toy, connections, chosen.seconds)
+    for connections in counts:
         results.limit(f"cpu-{connections}", "compiled", ("hand-written",), 1.03)
         results.limit(f"memory-{connections}", "compiled", ("hand-written",), 1.3)
     return results.finish(chosen.json)

@@ -1,7 +1,7 @@
 /* One figure of a program with POSIX threads, in nanoseconds or bytes; bench/compiled.py compiles
  * it by clang and by `gossamer cc`.
  *
- *     figures yield|create-and-join|first-create-and-join|call|wait|memory */
+ *     figures yield|create-and-join|first-create-and-join|call|wait|memory|many|watched [COUNT] */
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -9,16 +9,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { YIELDS = 1000000, THREADS = 200000, CALLS = 100000000, ROUNDS = 100000, BLOCKED = 10000 };
+enum {
+    YIELDS = 1000000,
+    THREADS = 200000,
+    CALLS = 100000000,
+    ROUNDS = 100000,
+    BLOCKED = 10000,
+    MANY = 100000,
+    OTHERS = 100, /* descriptors */
+    SETTLING_US = 100000,
+};
 
 static volatile int must_yield;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static int blocked, is_over;
+static int count; /* of blocked threads; 0: the usual one */
 
 static double now_ns(void)
 {
@@ -170,31 +181,86 @@ static double resident_bytes(void)
     return (double)strtol(rest, NULL, 10) * (double)sysconf(_SC_PAGESIZE);
 }
 
-static bool all_are_blocked(void)
+static void wait_for_blocked(int threads)
 {
-    pthread_mutex_lock(&mutex);
-    bool result = blocked == BLOCKED;
-    pthread_mutex_unlock(&mutex);
-    return result;
+    for (bool is_complete = false; !is_complete; sched_yield()) {
+        pthread_mutex_lock(&mutex);
+        is_complete = blocked == threads;
+        pthread_mutex_unlock(&mutex);
+    }
 }
 
-static double memory(void)
+static double blocked_memory(int threads)
 {
-    static pthread_t threads[BLOCKED];
-    memset(threads, 1, sizeof threads);
+    static pthread_t ids[MANY];
+    memset(ids, 1, sizeof ids);
     double before = resident_bytes();
-    for (int i = 0; i < BLOCKED; i++)
-        start(&threads[i], block, NULL);
-    while (!all_are_blocked())
-        sched_yield();
+    for (int i = 0; i < threads; i++)
+        start(&ids[i], block, NULL);
+    wait_for_blocked(threads);
     double after = resident_bytes();
     pthread_mutex_lock(&mutex);
     is_over = 1;
     pthread_cond_broadcast(&condition);
     pthread_mutex_unlock(&mutex);
-    for (int i = 0; i < BLOCKED; i++)
-        pthread_join(threads[i], NULL);
-    return (after - before) / BLOCKED;
+    for (int i = 0; i < threads; i++)
+        pthread_join(ids[i], NULL);
+    return (after - before) / threads;
+}
+
+static double memory(void)
+{
+    return blocked_memory(count ? count : BLOCKED);
+}
+
+static double many(void)
+{
+    return blocked_memory(count ? count : MANY);
+}
+
+static __attribute__((noinline)) void wait_for_a_byte(int fd)
+{
+    char byte;
+    pthread_mutex_lock(&mutex);
+    blocked++;
+    pthread_mutex_unlock(&mutex);
+    if (read(fd, &byte, 1) >= 0)
+        exit(1);
+}
+
+/* Two calls deep, at a descriptor. */
+static void *block_at(void *fd)
+{
+    wait_for_a_byte((int)(intptr_t)fd);
+    return NULL;
+}
+
+/* Each thread has a descriptor of its own, as many as the process may have. */
+static double watched(void)
+{
+    static int fds[MANY];
+    struct rlimit limit;
+    int pair[2], threads = count ? count : MANY;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+        exit(1);
+    if (limit.rlim_max < (rlim_t)threads + OTHERS)
+        threads = (int)limit.rlim_max - OTHERS;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    memset(fds, 1, sizeof fds);
+    double before = resident_bytes(); /* before anything of a descriptor is known */
+    for (int i = 0; i < threads; i++)
+        if ((fds[i] = dup(pair[0])) < 0)
+            exit(1);
+    for (int i = 0; i < threads; i++) {
+        pthread_t thread;
+        start(&thread, block_at, (void *)(intptr_t)fds[i]);
+    }
+    wait_for_blocked(threads);
+    usleep(SETTLING_US);
+    printf("%.3f\n", (resident_bytes() - before) / threads);
+    fflush(stdout);
+    _exit(0); /* the threads wait for ever */
 }
 
 static const struct {
@@ -207,11 +273,14 @@ static const struct {
     {"call", call},
     {"wait", wait_for_bytes},
     {"memory", memory},
+    {"many", many},
+    {"watched", watched},
 };
 
 int main(int argc, char **argv)
 {
-    for (size_t i = 0; i < sizeof figures / sizeof *figures && argc == 2; i++) {
+    count = argc == 3 ? atoi(argv[2]) : 0;
+    for (size_t i = 0; i < sizeof figures / sizeof *figures && argc >= 2 && count <= MANY; i++) {
         if (strcmp(argv[1], figures[i].name))
             continue;
         printf("%.3f\n", figures[i].measure());

@@ -328,11 +328,13 @@ void Converter::makeResume()
     removeUnreachableBlocks(*resume);
 }
 
-// Code that is generated twice is worth its time only in a short function.
+// Code that is generated twice is worth its time only in a short function. Without optimisation it
+// is as slow either way; records show more to a debugger.
 bool Converter::isLong() const
 {
-    static constexpr unsigned MaxCloned = 1000;
-    return function.getInstructionCount() > MaxCloned;
+    static constexpr unsigned MaxCloned = 1000, MaxClonedAsItIs = 50;
+    const bool isQuick = function.hasOptNone() && !function.getSubprogram();
+    return function.getInstructionCount() > (isQuick ? MaxClonedAsItIs : MaxCloned);
 }
 
 // The function that resumes has no arguments for it.

@@ -149,6 +149,11 @@ void PlainCopies::removeUnused()
     }
 }
 
+bool PlainCopies::contain(const Function &function) const
+{
+    return any_of(copies, [&](const auto &copy) { return copy.second == &function; });
+}
+
 void PlainCopies::addChoices()
 {
     for (auto &[function, plain] : copies)

@@ -32,6 +32,8 @@ class PlainCopies
     // Have addresses of functions choose. Calls of functions as if they had another type do, too.
     void addChoices();
 
+    bool contain(const llvm::Function &function) const;
+
   private:
     void redirect(llvm::Function &caller);
     void removeUnused();

@@ -140,6 +140,14 @@ static uint64_t limit_of(int fd, unsigned direction)
     return (uint64_t)limit.tv_sec * GS_SECOND + (uint64_t)limit.tv_usec * GS_MICROSECOND;
 }
 
+bool gs_cc_is_known_to_block(int fd, unsigned direction)
+{
+    unsigned now = atomic_load_explicit(&generation, memory_order_relaxed);
+    const atomic_uint *one = known_of(fd);
+    unsigned value = one ? atomic_load_explicit(one, memory_order_relaxed) : 0;
+    return value & BLOCKS(direction) && value / GENERATION == now / GENERATION;
+}
+
 /* Returns for how long a call may wait; 0: the descriptor is non-blocking. If libraries can change
  * that, the kernel is asked each time. */
 static uint64_t ask_limit(int fd, unsigned direction)
@@ -147,7 +155,7 @@ static uint64_t ask_limit(int fd, unsigned direction)
     unsigned now = atomic_load(&generation);
     atomic_uint *one = known_of(fd);
     unsigned before = one ? atomic_load_explicit(one, memory_order_relaxed) : 0;
-    if (before & BLOCKS(direction) && before / GENERATION == now / GENERATION)
+    if (gs_cc_is_known_to_block(fd, direction))
         return GS_NEVER;
     if (fcntl(fd, F_GETFL) & O_NONBLOCK)
         return 0;

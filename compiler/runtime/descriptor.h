@@ -35,6 +35,9 @@ void gs_cc_forget_modes(void);
 ssize_t gs_cc_try_readv(int fd, const struct iovec *parts, int count);
 ssize_t gs_cc_try_writev(int fd, const struct iovec *parts, int count);
 
+/* Whether a call that would block waits without a limit, and the kernel need not be asked. */
+bool gs_cc_is_known_to_block(int fd, unsigned direction);
+
 /* What a call does that would block: returns true if the caller must return; otherwise *ret_err is
  * 0 (try again) or the error of the call. The error is EAGAIN if the program has made the
  * descriptor non-blocking, or its time limit (SO_RCVTIMEO, SO_SNDTIMEO) is over. */

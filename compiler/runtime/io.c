@@ -44,10 +44,20 @@ ssize_t gs_cc_readv(int fd, const struct iovec *parts, int count)
     RETRY(thread_self(), fd, GS_READ, gs_cc_try_readv(fd, parts, count));
 }
 
+/* A socket that is known to be empty is not asked, if the call would wait then. */
+static ssize_t try_receive(int fd, void *bytes, size_t n)
+{
+    if (!gs_resumable_may_call(fd, GS_READ) && gs_cc_is_known_to_block(fd, GS_READ))
+        return -EAGAIN;
+    ssize_t got = negated(recv(fd, bytes, n, MSG_DONTWAIT));
+    gs_resumable_called(fd, GS_READ, got, n);
+    return got;
+}
+
 static ssize_t try_read(int fd, void *bytes, size_t n)
 {
     if (gs_cc_kind(fd) == KIND_SOCKET) {
-        ssize_t got = negated(recv(fd, bytes, n, MSG_DONTWAIT));
+        ssize_t got = try_receive(fd, bytes, n);
         if (got != -ENOTSOCK)
             return got;
         gs_cc_forget_kind(fd); /* code that was not compiled has closed it */
@@ -73,6 +83,8 @@ ssize_t gs_cc___read_chk(int fd, void *bytes, size_t n, size_t size)
 static ssize_t receive(struct thread *self, int fd, void *bytes, size_t n, int flags)
 {
     size_t before = self->progress;
+    if (!flags)
+        return try_receive(fd, bytes, n);
     ssize_t got = negated(
         recv(fd, (char *)bytes + before, n - before, (flags & ~MSG_WAITALL) | MSG_DONTWAIT));
     if (!(flags & MSG_WAITALL) || flags & (MSG_PEEK | MSG_DONTWAIT))

@@ -30,6 +30,9 @@ enum {
      * each time it occurs. Such a watcher must be the only one of its descriptor. Stopping and
      * starting it does not report again what its callback was called for; setting it does. */
     GS_EDGE = 16,
+    /* Only reported, together with GS_READ, and only if GS_EDGE is requested: urgent data has come
+     * (MSG_OOB). A call that reads stops in front of it. */
+    GS_URGENT = 32,
 };
 
 struct gs_io;

@@ -28,6 +28,7 @@
 #include <gossamer/loop_io.h>
 #include <gossamer/sync.h>
 #include <gossamer/thread.h>
+#include <sys/types.h>
 
 GS_BEGIN_DECLS
 
@@ -87,6 +88,16 @@ GS_API GS_MUST_CHECK int gs_resumable_watch(struct gs_resumable *resumable, int 
 /* End what gs_resumable_watch has started, if no event has ended it. Called by its own function,
  * which calls it whenever it is resumed after gs_resumable_watch has returned 0. */
 GS_API void gs_resumable_unwatch(struct gs_resumable *resumable);
+
+/* Call it before a system call that does not wait: gs_resumable_watch notices what comes from now
+ * on, and only that. Without it, an event that is out of date costs a call that is made in vain.
+ * Returns whether the call is worth trying: it is not after one that has emptied a TCP socket,
+ * until an event has told of more. */
+GS_API GS_MUST_CHECK bool gs_resumable_may_call(int fd, unsigned direction);
+
+/* Call it after that system call. n: its result, or -errno; size: how much it could have read or
+ * written. */
+GS_API void gs_resumable_called(int fd, unsigned direction, ssize_t n, size_t size);
 
 /* Whether the resumable, when its function returns, waits for something that comes from outside the
  * threads, such as a timer: then the wait is no deadlock. It is so during gs_resumable_watch in any

@@ -57,7 +57,7 @@ void gs_io_set_events(struct gs_io *io, unsigned wanted)
     struct slot *slot = &io->watcher.loop->slots[io->fd];
     assert(!(wanted & GS_EDGE) || (slot->first == io && !io->next));
     drop_events(io, slot, before & ~wanted);
-    unsigned kept = io->watcher.events & (wanted | GS_HANGUP | GS_FAILED);
+    unsigned kept = io->watcher.events & (wanted | GS_HANGUP | GS_URGENT | GS_FAILED);
     io->watcher.events = (uint8_t)kept;
     if (!(kept & (wanted | GS_FAILED)))
         gs_loop_clear_pending(&io->watcher);

@@ -111,7 +111,7 @@ struct epoll_event gs_loop_epoll_event(int fd, uint32_t generation, unsigned wan
         .events = (wanted & GS_READ ? (unsigned)EPOLLIN | EPOLLRDHUP : 0) |
                   (wanted & GS_HANGUP ? (unsigned)EPOLLRDHUP : 0) |
                   (wanted & GS_WRITE ? (unsigned)EPOLLOUT : 0) |
-                  (wanted & GS_EDGE ? (unsigned)EPOLLET : 0),
+                  (wanted & GS_EDGE ? (unsigned)EPOLLET | EPOLLPRI : 0),
         .data.u64 = (uint64_t)generation << 32 | (uint32_t)fd,
     };
 }
@@ -181,6 +181,8 @@ static unsigned translate(uint32_t from_kernel)
         events |= GS_WRITE;
     if (from_kernel & (EPOLLRDHUP | EPOLLHUP))
         events |= GS_HANGUP;
+    if (from_kernel & EPOLLPRI)
+        events |= GS_READ | GS_URGENT;
     return events;
 }
 

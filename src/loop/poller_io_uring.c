@@ -220,7 +220,7 @@ static unsigned events_of(unsigned wanted)
 {
     return (wanted & GS_READ ? (unsigned)POLLIN | POLLRDHUP : 0) |
            (wanted & GS_HANGUP ? (unsigned)POLLRDHUP : 0) |
-           (wanted & GS_WRITE ? (unsigned)POLLOUT : 0);
+           (wanted & GS_WRITE ? (unsigned)POLLOUT : 0) | (wanted & GS_EDGE ? (unsigned)POLLPRI : 0);
 }
 
 static int set(struct gs_loop *loop, int fd, unsigned wanted)
@@ -273,6 +273,8 @@ static unsigned translate(unsigned from_kernel)
         events |= GS_WRITE;
     if (from_kernel & (POLLRDHUP | POLLHUP))
         events |= GS_HANGUP;
+    if (from_kernel & POLLPRI)
+        events |= GS_READ | GS_URGENT;
     return events;
 }
 

@@ -260,7 +260,7 @@ static inline void gs_loop_io_ready(struct gs_loop *loop, struct slot *slot, uns
     for (struct gs_io *io = slot->first; io; io = io->next) {
         wanted |= io->wanted;
         if (LIKELY(events & io->wanted))
-            gs_loop_set_pending(&io->watcher, events & (io->wanted | GS_HANGUP));
+            gs_loop_set_pending(&io->watcher, events & (io->wanted | GS_HANGUP | GS_URGENT));
     }
     if (UNLIKELY(events & slot->registered & ~wanted))
         gs_loop_mark_changed(loop, (int)(slot - loop->slots), SLOT_SPURIOUS);

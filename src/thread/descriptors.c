@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <gossamer/io.h>
+#include <gossamer/resumable.h>
 #include <gossamer/sys.h>
 #include <stdlib.h>
 
@@ -51,26 +52,31 @@ static void stop_watch(struct watch *watch, bool is_closed)
     free_watch(descriptor_of(watch), watch);
 }
 
-void gs_descriptors_stop_detached(struct worker *worker)
+static void stop_all(struct watch *_Atomic *list, bool is_closed)
 {
     /* Acquire: pairs with the exchange in detach_watch, publishing the links. */
-    struct watch *watch =
-        atomic_exchange_explicit(&worker->detached_watches, NULL, memory_order_acquire);
+    struct watch *watch = atomic_exchange_explicit(list, NULL, memory_order_acquire);
     while (watch) {
         struct watch *next = watch->next;
-        stop_watch(watch, watch->is_closed);
+        stop_watch(watch, is_closed);
         watch = next;
     }
+}
+
+void gs_descriptors_stop_detached(struct worker *worker)
+{
+    stop_all(&worker->detached_watches, false);
+    stop_all(&worker->closed_watches, true);
 }
 
 /* Detach the watch from its descriptor: its owner stops it later. The caller holds the descriptor's
  * lock. */
 static void detach_watch(struct worker *owner, struct watch *watch, bool is_closed)
 {
-    watch->is_closed = is_closed;
+    struct watch *_Atomic *list = is_closed ? &owner->closed_watches : &owner->detached_watches;
     gs_chaos(CHAOS_PUBLISH);
-    watch->next = atomic_load_explicit(&owner->detached_watches, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak(&owner->detached_watches, &watch->next, watch))
+    watch->next = atomic_load_explicit(list, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(list, &watch->next, watch))
         ;
     if (is_closed && gs_loop_holds_files(owner->loop))
         gs_loop_wake(owner->loop);
@@ -113,9 +119,9 @@ ALWAYS_INLINE void wake_all(struct worker *worker, struct gs_wait_queue *queue, 
 ALWAYS_INLINE void notify(struct worker *worker, struct descriptor *descriptor, unsigned events,
                           int err)
 {
-    if (events & GS_HANGUP)
+    if (events & (GS_HANGUP | GS_URGENT))
         atomic_store_explicit(&descriptor->is_hung_up, true, memory_order_relaxed);
-    if (err || events & (GS_READ | GS_HANGUP)) {
+    if (err || events & (GS_READ | GS_HANGUP | GS_URGENT)) {
         descriptor_set(descriptor, GS_READ);
         wake_all(worker, &descriptor->readers, err);
     }
@@ -174,8 +180,11 @@ NOT_FOR_TSAN static void prefetch_reader(const struct watch *watch)
 {
     const struct descriptor *descriptor = watch->io.watcher.data;
     struct gs_waiter *waiter = *(struct gs_waiter *const volatile *)&descriptor->readers.first;
-    if (waiter)
+    if (waiter) {
         thread_prefetch(gs_container_of(waiter, struct gs_thread, waiter));
+        __builtin_prefetch(waiter, 1); /* of a resumable */
+        __builtin_prefetch((char *)waiter + sizeof(struct gs_resumable), 1);
+    }
 }
 
 void gs_descriptors_flush_events(struct worker *worker)
@@ -214,7 +223,7 @@ static int start_watch(struct descriptor *descriptor, int fd)
 {
     struct worker *worker = worker_current();
     /* A detached watch of the same number may be in the list. */
-    if (UNLIKELY(atomic_load_explicit(&worker->detached_watches, memory_order_relaxed)))
+    if (UNLIKELY(descriptors_are_detached(worker)))
         gs_descriptors_stop_detached(worker);
     struct watch *watch = new_watch(descriptor);
     if (!watch)

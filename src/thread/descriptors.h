@@ -33,18 +33,18 @@ enum descriptor_kind {
  * stopped. */
 struct watch {
     struct gs_io io;    /* io.watcher.data is the descriptor */
-    struct watch *next; /* in the worker's list of detached watches */
-    bool is_closed;     /* the file was closed; the number may be in use again */
+    struct watch *next; /* in one of the worker's lists of detached watches */
 };
 
-/* An event touches two cache lines: the first one of this, and the first watch. */
+/* Two cache lines, which an event touches. */
 struct descriptor {
-    struct gs_spin lock;
+    _Alignas(64) struct gs_spin lock;
     atomic_uchar maybe_ready;
     atomic_uchar kind;
     atomic_uchar file_hash; /* of a regular file: equal for the same file; files may collide */
     atomic_bool is_nonblocking;
-    atomic_bool is_hung_up; /* the end of file does not cause another event */
+    atomic_bool
+        is_hung_up; /* the end of file, or what follows urgent data, causes no other event */
     atomic_bool is_first_in_use;
     atomic_uchar acceptable; /* connections of a listener that need not be asked for; a hint */
     struct worker *_Atomic owner;
@@ -54,8 +54,11 @@ struct descriptor {
     struct gs_file_identity identity; /* of the file that is watched */
     atomic_int closing;               /* calls of gs_close in progress */
 #endif
-    _Alignas(64) struct watch first;
+    struct watch first;
 };
+#ifndef GS_CHECKED
+_Static_assert(sizeof(struct descriptor) == 128, "two cache lines");
+#endif
 
 /* ---- The table (descriptors.c) ---- */
 
@@ -120,6 +123,12 @@ void gs_descriptors_poll_stuck(void);
 /* The number of ready descriptors for which threads wait on the worker. Wakes none of them. Called
  * by the monitor. */
 unsigned gs_descriptors_count_ready(const struct worker *worker);
+
+static inline bool descriptors_are_detached(const struct worker *worker)
+{
+    return atomic_load_explicit(&worker->detached_watches, memory_order_relaxed) ||
+           atomic_load_explicit(&worker->closed_watches, memory_order_relaxed);
+}
 
 static inline struct gs_wait_queue *descriptor_queue(struct descriptor *descriptor,
                                                      unsigned direction)

@@ -12,7 +12,7 @@
  * running and notified: no wake-up queues it a second time, and no atomic exchange is needed.
  */
 #include "thread/resumable.h"
-#include "thread/descriptors.h"
+#include "thread/io_call.h"
 
 #include <errno.h>
 #include <gossamer/resumable.h>
@@ -241,6 +241,26 @@ void gs_resumable_unwatch(struct gs_resumable *resumable)
     if (waiter_is_queued(waiter))
         waiters_remove(descriptor_queue(descriptor, direction_of(resumable)), waiter);
     spin_unlock(&descriptor->lock);
+}
+
+bool gs_resumable_may_call(int fd, unsigned direction)
+{
+    struct descriptor *descriptor = gs_descriptor(fd);
+    if (!descriptor)
+        return true;
+    if (!descriptor_may_be_ready(descriptor, direction))
+        return !descriptor_is_watched(descriptor) ||
+               atomic_load_explicit(&descriptor->kind, memory_order_relaxed) != KIND_TCP;
+    descriptor_clear(descriptor, direction);
+    return true;
+}
+
+void gs_resumable_called(int fd, unsigned direction, ssize_t n, size_t size)
+{
+    struct descriptor *descriptor = gs_descriptor(fd);
+    const struct io_call call = {.direction = direction, .n = size};
+    if (descriptor && call_may_leave_more(&call, descriptor, n))
+        gs_descriptor_set_ready(descriptor, direction);
 }
 
 /* ---- The calling worker ---- */

@@ -27,6 +27,7 @@ static void flush_batch(struct poll_batch *batch)
         events |= revents & POLLOUT ? GS_WRITE : 0;
         events |= revents & (POLLERR | POLLHUP | POLLNVAL) ? GS_READ | GS_WRITE : 0;
         events |= revents & (POLLRDHUP | POLLHUP) ? GS_HANGUP : 0;
+        events |= revents & POLLPRI ? GS_READ | GS_URGENT : 0;
         struct descriptor *descriptor = gs_descriptor(batch->polls[i].fd);
         if (!events || !descriptor)
             continue;
@@ -45,7 +46,7 @@ static void add_to_batch(struct descriptor *descriptor, int fd, void *data)
         return;
     spin_lock_always(&descriptor->lock);
     struct pollfd poll = {.fd = fd};
-    poll.events = (short)((descriptor->readers.first ? POLLIN | POLLRDHUP : 0) |
+    poll.events = (short)((descriptor->readers.first ? POLLIN | POLLRDHUP | POLLPRI : 0) |
                           (descriptor->writers.first ? POLLOUT : 0));
     spin_unlock_always(&descriptor->lock);
     if (poll.events)

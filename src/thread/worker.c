@@ -349,7 +349,7 @@ static void run(struct worker *worker)
     while (!atomic_load_explicit(&gs_runtime.is_stopping, memory_order_relaxed)) {
         if (--worker->countdown < 0)
             gs_worker_tick(worker);
-        if (UNLIKELY(atomic_load_explicit(&worker->detached_watches, memory_order_relaxed)))
+        if (UNLIKELY(descriptors_are_detached(worker)))
             gs_descriptors_stop_detached(worker);
         if (worker->is_poll_due)
             finish_poll(worker, gs_loop_run_once(worker->loop, 0));

@@ -200,7 +200,7 @@ struct worker {
     atomic_bool is_stuck; /* set by the monitor */
     /* Watches that other workers have detached from their descriptors: only this worker can stop
      * them. */
-    struct watch *_Atomic detached_watches;
+    struct watch *_Atomic detached_watches, *_Atomic closed_watches;
     struct shared_queue shared;
     struct deadlines deadlines;
     struct observation observation; /* the monitor's */

@@ -1,6 +1,8 @@
 #include "tests/loop/fixture.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 
 static unsigned last_events;
 
@@ -176,6 +178,39 @@ TEST(change_from_level_to_edge_and_back_takes_effect)
     gs_io_set_events(&a, GS_READ);
     CHECK_EQ(step(loop), 1);
     CHECK_EQ(step(loop), 1);
+    tear_down();
+}
+
+static void connect_by_tcp(int ret_pair[2])
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_EQ(bind(listener, (struct sockaddr *)&address, length), 0);
+    CHECK_EQ(listen(listener, 1), 0);
+    CHECK_EQ(getsockname(listener, (struct sockaddr *)&address, &length), 0);
+    ret_pair[0] = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_EQ(connect(ret_pair[0], (struct sockaddr *)&address, length), 0);
+    ret_pair[1] = accept(listener, NULL, NULL);
+    CHECK(ret_pair[1] >= 0);
+    close(listener);
+}
+
+TEST(urgent_data_is_reported_by_edges)
+{
+    int other[2];
+    set_up();
+    connect_by_tcp(other);
+    start_io(&a, other[0], GS_READ | GS_EDGE);
+    CHECK_EQ(send(other[1], "a", 1, 0), 1);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(last_events, GS_READ);
+    CHECK_EQ(send(other[1], "b", 1, MSG_OOB), 1);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(last_events, GS_READ | GS_URGENT);
+    CHECK_EQ(step(loop), 0);
+    gs_io_stop(&a);
+    close_pair(other);
     tear_down();
 }
 

@@ -105,6 +105,40 @@ TEST(every_client_of_an_echo_server_gets_its_own_bytes)
     run_both(serve_clients);
 }
 
+static void must_receive(int fd, const char *text)
+{
+    char got[64];
+    size_t length = strlen(text), count = 0;
+    while (count < length) {
+        ssize_t n = gs_recv(fd, got + count, length - count, 0, after(20 * GS_SECOND));
+        MUST(n > 0);
+        count += (size_t)n;
+    }
+    MUST(!memcmp(got, text, length));
+}
+
+static void *send_urgent_data(void *unused)
+{
+    listen_anywhere();
+    int fd = connect_to(), other = gs_accept(listener, NULL, NULL, SOCK_CLOEXEC, GS_NEVER);
+    struct gs_thread *server = spawn(echo, (void *)(intptr_t)other);
+    MUST_EQ(gs_send_all(fd, "first", 5, GS_NEVER), 5);
+    must_receive(fd, "first");
+    MUST_EQ(gs_sys_send(fd, "in front", 8, 0), 8);
+    MUST_EQ(gs_sys_send(fd, "!", 1, MSG_OOB), 1);
+    MUST_EQ(gs_sys_send(fd, "behind", 6, 0), 6);
+    must_receive(fd, "in frontbehind");
+    gs_close(fd);
+    join(server);
+    gs_close(listener);
+    return unused;
+}
+
+TEST(what_comes_behind_urgent_data_is_received_at_once)
+{
+    run_both(send_urgent_data);
+}
+
 static void *be_refused(void *unused)
 {
     (void)unused;

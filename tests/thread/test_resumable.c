@@ -1,4 +1,4 @@
-#include "tests/thread/fixture.h"
+#include "tests/thread/connection.h"
 
 #include <gossamer/list.h>
 #include <gossamer/loop_timer.h>
@@ -217,6 +217,51 @@ static void *talk_to_resumables(void *unused)
 TEST(resumable_is_woken_when_its_descriptor_is_ready)
 {
     run_both(talk_to_resumables);
+}
+
+static atomic_bool is_watched;
+
+static void receive_once(struct gs_resumable *resumable)
+{
+    struct job *job = job_of(resumable);
+    char bytes[8];
+    gs_resumable_unwatch(resumable);
+    if (gs_resumable_may_call(job->fd, GS_READ)) {
+        ssize_t n = recv(job->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+        gs_resumable_called(job->fd, GS_READ, n < 0 ? -errno : n, sizeof bytes);
+        if (n == 1) {
+            /* The socket is empty. */
+            MUST(!gs_resumable_may_call(job->fd, GS_READ));
+            end(job);
+            return;
+        }
+        MUST_EQ(errno, EAGAIN);
+    }
+    int result = gs_resumable_watch(resumable, job->fd, GS_READ);
+    if (result)
+        gs_resumable_wake(resumable);
+    else
+        atomic_store(&is_watched, true);
+}
+
+static void *empty_a_socket(void *unused)
+{
+    atomic_int left = 1;
+    connect_both();
+    atomic_store(&is_watched, false);
+    struct job *job = job_new(receive_once, ours, &left);
+    MUST_EQ(gs_resumable_start(&job->resumable, 0), 0);
+    while (!atomic_load(&is_watched))
+        gs_thread_yield();
+    MUST_EQ(send(theirs, "x", 1, 0), 1);
+    wait_for_all(&left);
+    close_both();
+    return unused;
+}
+
+TEST(emptied_tcp_socket_is_not_worth_a_call)
+{
+    run_both(empty_a_socket);
 }
 
 static void watch_nothing(struct gs_resumable *resumable)
