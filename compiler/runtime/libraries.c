@@ -30,7 +30,7 @@ struct library {
     uintptr_t protected_from, protected_to; /* read-only since it was relocated */
 };
 
-/* The C library, its loader, and the runtimes of the compiler. */
+/* The program, the C library, its loader, and the runtimes of the compiler. */
 static bool is_left_alone(const char *path)
 {
     static const char *const prefixes[] = {"libc.so",       "ld-linux",   "ld-musl",  "libm.so",
@@ -38,7 +38,7 @@ static bool is_left_alone(const char *path)
                                            "linux-vdso",    "libclang_rt"};
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     if (!*name)
-        return true; /* the program */
+        return true;
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
             return true;
@@ -101,12 +101,24 @@ static bool allow(const struct library *library, int protection)
                      library->protected_to - library->protected_from, protection);
 }
 
-static int replace_in(struct dl_phdr_info *information, size_t size, void *unused)
+/* The runtime itself allocates memory, also where no thread may wait. */
+static bool has_allocator(const struct dl_phdr_info *information, uintptr_t allocator)
+{
+    for (unsigned i = 0; i < information->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &information->dlpi_phdr[i];
+        if (part->p_type == PT_LOAD &&
+            allocator - (information->dlpi_addr + part->p_vaddr) < part->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+static int replace_in(struct dl_phdr_info *information, size_t size, void *allocator)
 {
     struct library library = {.base = information->dlpi_addr};
     const uintptr_t page = (uintptr_t)getpagesize();
-    (void)size, (void)unused;
-    if (is_left_alone(information->dlpi_name))
+    (void)size;
+    if (is_left_alone(information->dlpi_name) || has_allocator(information, (uintptr_t)allocator))
         return 0;
     for (unsigned i = 0; i < information->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &information->dlpi_phdr[i];
@@ -128,7 +140,7 @@ static int replace_in(struct dl_phdr_info *information, size_t size, void *unuse
 
 void gs_cc_replace_in_libraries(void)
 {
-    dl_iterate_phdr(replace_in, NULL);
+    dl_iterate_phdr(replace_in, dlsym(RTLD_DEFAULT, "malloc"));
 }
 
 /* ---- Libraries that the program loads: what they do at their start may wait ---- */

@@ -3,7 +3,8 @@
  * What waits for descriptors or for time is the runtime's. Objects of synchronisation stay as the C
  * library has them, because kernel threads that a library has made use them, too: a thread that
  * finds one locked tries again later, and other waits are those of a kernel thread of the pool. The
- * values of keys belong to the thread of the program. */
+ * values of keys belong to the thread of the program. Closing is the C library's: a library may do so
+ * in the child of a fork of its own, where the loops are the parent's. */
 #include "compiler/runtime/libraries.h"
 #include "compiler/runtime/thread.h"
 
@@ -56,7 +57,6 @@ RUNTIME(int, accept, (int fd, struct sockaddr *from, socklen_t *length), fd, fro
 RUNTIME(int, accept4, (int fd, struct sockaddr *from, socklen_t *length, int flags), fd, from,
         length, flags)
 RUNTIME(int, connect, (int fd, const struct sockaddr *to, socklen_t length), fd, to, length)
-RUNTIME(int, close, (int fd), fd)
 RUNTIME(int, poll, (struct pollfd * fds, nfds_t count, int wait_ms), fds, count, wait_ms)
 RUNTIME(int, ppoll,
         (struct pollfd * fds, nfds_t count, const struct timespec *time, const sigset_t *mask), fds,
@@ -364,7 +364,6 @@ static const struct gs_cc_replacement replacements[] = {
     REPLACED(accept),
     REPLACED(accept4),
     REPLACED(clock_nanosleep),
-    REPLACED(close),
     REPLACED(connect),
     REPLACED(epoll_pwait),
     REPLACED(epoll_wait),
