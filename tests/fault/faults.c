@@ -74,14 +74,15 @@ static const long wrapped[] = {SYS_accept4,  SYS_close,   SYS_epoll_ctl, SYS_epo
                                SYS_sendfile, SYS_sendmsg, SYS_write};
 
 /* The runtime of user-level threads makes these calls, and its own tests inject their faults; the
- * runtime also reads in /proc why a worker is stuck. */
+ * runtime also reads in /proc why a worker is stuck, and the monitor borrows descriptors. */
 static const long elsewhere[] = {SYS_io_uring_enter, SYS_io_uring_register,
                                  SYS_io_uring_setup, SYS_madvise,
                                  SYS_mmap,           SYS_mprotect,
                                  SYS_munmap,         SYS_pipe2,
                                  SYS_ppoll,          SYS_read,
                                  SYS_getsockopt,     SYS_cachestat,
-                                 SYS_openat,         SYS_process_madvise};
+                                 SYS_openat,         SYS_process_madvise,
+                                 SYS_pidfd_open};
 
 static const char *result_name(int result)
 {
