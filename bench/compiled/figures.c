@@ -279,7 +279,7 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    count = argc == 3 ? atoi(argv[2]) : 0;
+    count = argc == 3 ? (int)strtol(argv[2], NULL, 10) : 0;
     for (size_t i = 0; i < sizeof figures / sizeof *figures && argc >= 2 && count <= MANY; i++) {
         if (strcmp(argv[1], figures[i].name))
             continue;

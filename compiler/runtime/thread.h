@@ -204,8 +204,8 @@ void gs_cc_exit(struct thread *self, void *result);
 /* It has ended, and nobody will join it. */
 void gs_cc_free_thread(struct thread *thread);
 
-/* The thread has ended: whoever joins it frees it. Returns JOIN_DETACHED (the caller does), the
- * thread that waits for it, or JOIN_NONE (join.c). */
+/* The thread has ended: the one that joins it frees it. Returns JOIN_DETACHED (the caller does),
+ * the thread that waits for it, or JOIN_NONE (join.c). */
 uintptr_t gs_cc_end_for_joiner(struct thread *thread);
 
 /* Returns what few threads have. */
