@@ -11,10 +11,14 @@
 
 static gs_held_locks_at_wait_fn *at_wait;
 
+/* Nothing is looked for in vain: another thread may have the loader's lock, while it waits for what
+ * the runtime does. */
 void gs_held_locks_start(void)
 {
-    at_wait = (gs_held_locks_at_wait_fn *)dlsym(RTLD_DEFAULT, GS_HELD_LOCKS_AT_WAIT);
-    gs_runtime.ticks_at_each_switch = at_wait && gs_report_fd() >= 0;
+    at_wait = gs_report_fd() < 0
+                  ? NULL
+                  : (gs_held_locks_at_wait_fn *)dlsym(RTLD_DEFAULT, GS_HELD_LOCKS_AT_WAIT);
+    gs_runtime.ticks_at_each_switch = at_wait;
 }
 
 void gs_held_locks_report(const struct gs_thread *thread)
