@@ -157,6 +157,7 @@ __attribute__((constructor)) static void start(void)
     if (gs_run.is_enabled)
         return;
     gs_environment_start();
+    gs_wrappers_start();
     gs_dump_start_early();
     gs_run.is_enabled = true;
 }

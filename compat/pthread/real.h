@@ -10,6 +10,9 @@ struct gs_real {
 };
 const struct gs_real *gs_real(void);
 
+/* Looks for all of them. */
+void gs_wrappers_start(void);
+
 /* The next definition of a function; it must exist. */
 void *gs_real_function(const char *name);
 

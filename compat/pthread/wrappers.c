@@ -110,10 +110,28 @@ EXPORT int pthread_cancel(pthread_t thread)
 }
 
 #define NAME_SIZE 16
+/* The function that is wrapped. All are looked for at the start: the loader's lock may be held later
+ * by a thread that loads a library and waits for others. The wrappers are all in this section. */
+struct wrapped {
+    const char *name;
+    void **real;
+};
+extern struct wrapped __start_gs_wrapped[], __stop_gs_wrapped[];
+
 #define REAL(name_)                                                                                \
     static __typeof__(name_) *real;                                                                \
+    static struct wrapped wrapped                                                                  \
+        __attribute__((section("gs_wrapped"), used)) = {#name_, (void **)&real};                   \
     if (GS_UNLIKELY(!real))                                                                        \
-    *(void **)&real = gs_real_function(#name_)
+    *wrapped.real = gs_real_function(wrapped.name)
+
+/* What the C library lacks, the program does not call. */
+void gs_wrappers_start(void)
+{
+    for (struct wrapped *one = __start_gs_wrapped; one < __stop_gs_wrapped; one++)
+        *one->real = dlsym(RTLD_NEXT, one->name);
+    (void)gs_real();
+}
 
 /* The C library makes these threads by itself: with the first of any kind the runtime begins. */
 EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *argument)
