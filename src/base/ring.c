@@ -82,7 +82,7 @@ static int map_queues(struct gs_ring *ring, const struct io_uring_params *params
 int gs_ring_init(struct gs_ring *ring, unsigned entries, unsigned flags)
 {
     const unsigned needed = IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG;
-    struct io_uring_params params;
+    struct io_uring_params params = {0};
     int fd = gs_own_descriptor(open_ring(entries, flags, &params));
     if (fd < 0)
         return fd;
