@@ -110,8 +110,9 @@ EXPORT int pthread_cancel(pthread_t thread)
 }
 
 #define NAME_SIZE 16
-/* The function that is wrapped. All are looked for at the start: the loader's lock may be held later
- * by a thread that loads a library and waits for others. The wrappers are all in this section. */
+/* The function that is wrapped. All are looked for at the start: the loader's lock may be held
+ * later by a thread that loads a library and waits for others. The wrappers are all in this
+ * section. */
 struct wrapped {
     const char *name;
     void **real;

@@ -2,9 +2,9 @@
  *
  * What waits for descriptors or for time is the runtime's. Objects of synchronisation stay as the C
  * library has them, because kernel threads that a library has made use them, too: a thread that
- * finds one locked tries again later, and other waits are those of a kernel thread of the pool. The
- * values of keys belong to the thread of the program. Closing is the C library's: a library may do so
- * in the child of a fork of its own, where the loops are the parent's. */
+ * finds one locked tries again later. The values of keys belong to the thread of the program.
+ * Closing is the C library's: a library may do so in the child of a fork of its own, where the
+ * loops are the parent's. */
 #include "compiler/runtime/libraries.h"
 #include "compiler/runtime/thread.h"
 
