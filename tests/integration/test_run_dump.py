@@ -73,7 +73,7 @@ EXPECTED = [
     (r"has waited \d+\.\d+ ms in read\(0, [^\n]*\)", "main"),
     (r"has waited \d+\.\d+ ms in mutex 0x[0-9a-f]+, held by thread \d+", "wait_for_mutex"),
     (r"has waited \d+\.\d+ ms in condition 0x[0-9a-f]+", "wait_for_condition"),
-    (r"has waited \d+\.\d+ ms in futex\([^\n]*\)", "wait_for_semaphore"),
+    (r"has waited \d+\.\d+ ms in semaphore 0x[0-9a-f]+", "wait_for_semaphore"),
     (r"has waited \d+\.\d+ ms in read\([1-9][^\n]*\)", "wait_for_pipe"),
     ("runs", "compute"),
 ]
