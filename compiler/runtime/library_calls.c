@@ -353,6 +353,15 @@ OF_THREAD(pthread_getaffinity_np, (pthread_t thread, size_t size, cpu_set_t *ret
           size, ret_cpus)
 OF_THREAD(pthread_getcpuclockid, (pthread_t thread, clockid_t *ret_clock), thread, ret_clock)
 
+/* ---- The process: in the child, no other thread runs, whatever the library waits for ---- */
+
+pid_t gs_cc_fork(void);
+
+static pid_t library_fork(void)
+{
+    return thread_on_stack() ? gs_cc_fork() : fork();
+}
+
 /* ---- Cancellation, and the end of a thread in a library (cancel.c) ---- */
 
 RUNTIME(int, pthread_setcancelstate, (int state, int *ret_old), state, ret_old)
@@ -472,6 +481,7 @@ static const struct gs_cc_replacement replacements[] = {
     REPLACED(connect),
     REPLACED(epoll_pwait),
     REPLACED(epoll_wait),
+    REPLACED(fork),
     REPLACED(getaddrinfo),
     REPLACED(nanosleep),
     REPLACED(poll),
@@ -527,6 +537,7 @@ static const struct gs_cc_replacement replacements[] = {
     REPLACED(sendto),
     REPLACED(sleep),
     REPLACED(usleep),
+    {"vfork", (void (*)(void))library_fork},
     REPLACED(write),
     REPLACED(writev),
     {NULL, NULL},
