@@ -94,11 +94,17 @@ static void read_dynamic(struct library *library, const ElfW(Dyn) * entry)
     }
 }
 
-static uintptr_t find_in_sanitizer(const char *name)
+/* A sanitizer's functions have other names besides. */
+static bool is_of_sanitizer(const char *name, uintptr_t function)
 {
+    static const char *const prefixes[] = {"__interceptor_", "__interceptor_trampoline_"};
     char interceptor[64];
-    snprintf(interceptor, sizeof interceptor, "__interceptor_%s", name);
-    return (uintptr_t)dlsym(RTLD_DEFAULT, interceptor);
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        snprintf(interceptor, sizeof interceptor, "%s%s", prefixes[i], name);
+        if ((uintptr_t)dlsym(RTLD_DEFAULT, interceptor) == function)
+            return true;
+    }
+    return false;
 }
 
 static void find_originals(struct originals *ret_originals)
@@ -112,8 +118,8 @@ static void find_originals(struct originals *ret_originals)
         uintptr_t used = (uintptr_t)dlsym(RTLD_DEFAULT, name);
         uintptr_t original = c_library ? (uintptr_t)dlsym(c_library, name) : used;
         ret_originals->of_c_library[i] = original;
-        if (used != original)
-            ret_originals->of_sanitizer[i] = find_in_sanitizer(name);
+        if (used && used != original && is_of_sanitizer(name, used))
+            ret_originals->of_sanitizer[i] = used;
         ret_originals->is_found_by_name[i] =
             used && (used == original || used == ret_originals->of_sanitizer[i]);
     }
