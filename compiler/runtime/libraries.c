@@ -133,8 +133,8 @@ static bool is_original(const struct library *library, const struct originals *o
 {
     if (type == JUMP_SLOT && address - library->base < library->size)
         return originals->is_found_by_name[i];
-    return address && (address == originals->of_c_library[i] ||
-                       address == originals->of_sanitizer[i]);
+    return address &&
+           (address == originals->of_c_library[i] || address == originals->of_sanitizer[i]);
 }
 
 static void replace_one(const struct library *library, const struct originals *originals,

@@ -329,9 +329,8 @@ OF_THREAD(pthread_sigqueue, (pthread_t thread, int number, const union sigval va
           number, value)
 OF_THREAD(pthread_cancel, (pthread_t thread), thread)
 OF_THREAD(pthread_tryjoin_np, (pthread_t thread, void **ret_result), thread, ret_result)
-OF_THREAD(pthread_timedjoin_np,
-          (pthread_t thread, void **ret_result, const struct timespec *time), thread, ret_result,
-          time)
+OF_THREAD(pthread_timedjoin_np, (pthread_t thread, void **ret_result, const struct timespec *time),
+          thread, ret_result, time)
 OF_THREAD(pthread_clockjoin_np,
           (pthread_t thread, void **ret_result, clockid_t clock, const struct timespec *time),
           thread, ret_result, clock, time)

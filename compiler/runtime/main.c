@@ -15,8 +15,8 @@ unsigned gs_cc_workers = 1;
 
 /* This is called before the functions by which libraries start: the keys that they create are those
  * of threads of the program, too. */
-__attribute__((section(".preinit_array"), used)) static void (*before_libraries)(void) =
-    gs_cc_replace_in_libraries;
+__attribute__((section(".preinit_array"),
+               used)) static void (*before_libraries)(void) = gs_cc_replace_in_libraries;
 
 static int argument_count;
 static char **arguments, **environment;
