@@ -31,7 +31,7 @@ struct extra *gs_cc_extra(struct thread *thread)
 
 /* The first thread waits on its stack for other threads by a semaphore, so that the library finds
  * deadlocks, and parks only to wait for something else. It has announced that before it looks at
- * the semaphore, and whoever wakes it looks whether it parks after the semaphore has its unit: so
+ * the semaphore, and what wakes it looks whether it parks after the semaphore has its unit: so
  * one of them sees the other. Units that are left over wake it too early. */
 static struct gs_semaphore first_woken;
 static atomic_bool first_parks;
