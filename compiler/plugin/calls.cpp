@@ -304,10 +304,7 @@ void Calls::findPrimitives()
 {
     // Functions of a stream of the program are called back on any stack.
     hasOwnStreams = hasOwnStreamsIn(module);
-    hasOtherLibraries = any_of(module, [](const Function &function) {
-        return function.isDeclaration() && !function.use_empty() &&
-               mayChangeDescriptors(function.getName());
-    });
+    hasOtherLibraries = usesOtherLibraries(module);
     for (Function &function : module) {
         const Known *known = function.isDeclaration() ? findRuntime(function.getName()) : nullptr;
         if (known && known->waits)

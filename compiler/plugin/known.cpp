@@ -318,4 +318,12 @@ bool mayChangeDescriptors(llvm::StringRef name)
     return llvm::is_contained(loaders, name) || isOfOtherLibrary(name);
 }
 
+bool usesOtherLibraries(const llvm::Module &module)
+{
+    const auto isOfOther = [](const llvm::GlobalValue &value) {
+        return value.isDeclaration() && !value.use_empty() && mayChangeDescriptors(value.getName());
+    };
+    return llvm::any_of(module, isOfOther) || llvm::any_of(module.globals(), isOfOther);
+}
+
 } // namespace cc

@@ -3,6 +3,7 @@
 #define GS_COMPILER_KNOWN_H
 
 #include <llvm/ADT/StringRef.h>
+#include <llvm/IR/Module.h>
 
 namespace cc
 {
@@ -42,6 +43,10 @@ bool isOfOtherLibrary(llvm::StringRef name);
 // Whether the function is that of another library, or finds such a function: code that may make a
 // descriptor non-blocking behind the runtime's back, and whose pointers the program may have.
 bool mayChangeDescriptors(llvm::StringRef name);
+
+// Whether the program refers to such a function, or to a variable of another library, whose
+// pointers to functions it may call.
+bool usesOtherLibraries(const llvm::Module &module);
 
 } // namespace cc
 

@@ -56,10 +56,7 @@ static void renameMain(Module &module)
 // library's.
 static void noteForeignCode(Module &module)
 {
-    const bool isSelfContained = none_of(module, [](const Function &function) {
-        return function.isDeclaration() && !function.use_empty() &&
-               mayChangeDescriptors(function.getName());
-    });
+    const bool isSelfContained = !usesOtherLibraries(module);
     auto *type = Type::getInt8Ty(module.getContext());
     new GlobalVariable(module, type, true, GlobalValue::ExternalLinkage,
                        ConstantInt::get(type, isSelfContained), "gs_cc_is_self_contained");

@@ -164,14 +164,30 @@ static unsigned lower(Function &function, function_ref<bool(const CallBase &)> i
     return found.size();
 }
 
-// Whether the pointer is to the program's own text. The linker defines its bounds.
+// The linker defines the bounds of a section of this name.
+static constexpr char Section[] = "gs_cc_text", SectionStart[] = "__start_gs_cc_text",
+                      SectionEnd[] = "__stop_gs_cc_text";
+
+// What else is linked with the program, and its entries for other libraries, are elsewhere.
+static void collectText(Module &module)
+{
+    if (module.getNamedValue(SectionStart))
+        return;
+    for (Function &function : module)
+        if (!function.isDeclaration() && !function.hasSection())
+            function.setSection(Section);
+}
+
+// Whether the pointer is to a function that was compiled.
 static Value *isInProgram(IRBuilder<> &builder, Module &module, Value *pointer)
 {
+    collectText(module);
     const auto addressOf = [&](StringRef name) {
-        Constant *symbol = module.getOrInsertGlobal(name, builder.getInt8Ty());
+        auto *symbol = cast<GlobalValue>(module.getOrInsertGlobal(name, builder.getInt8Ty()));
+        symbol->setVisibility(GlobalValue::HiddenVisibility);
         return builder.CreatePtrToInt(symbol, builder.getInt64Ty());
     };
-    Value *start = addressOf("__executable_start"), *end = addressOf("etext");
+    Value *start = addressOf(SectionStart), *end = addressOf(SectionEnd);
     Value *address = builder.CreatePtrToInt(pointer, builder.getInt64Ty());
     return builder.CreateICmpULT(builder.CreateSub(address, start), builder.CreateSub(end, start));
 }

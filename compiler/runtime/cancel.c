@@ -1,4 +1,5 @@
 /* Cancellation, cleanups, and the values of keys. */
+#include "compiler/runtime/libraries.h"
 #include "compiler/runtime/memory.h"
 #include "compiler/runtime/thread.h"
 
@@ -109,6 +110,41 @@ void gs_cc_run_cleanups(struct thread *self)
         self->extra->cleanups = cleanup->next;
         cleanup->fn(cleanup->argument);
     }
+}
+
+/* Those of libraries are in frames of their functions, whose stack the thread has still: it jumps to
+ * them, and they end it again. */
+void gs_cc_jump(void *to, int result) __asm__("_longjmp"); /* with no mask of signals */
+
+static void jump(void *buffer)
+{
+    gs_cc_jump(((__pthread_unwind_buf_t *)buffer)->__cancel_jmp_buf, 1);
+}
+
+void gs_cc_register_cleanup(struct thread *self, __pthread_unwind_buf_t *buffer)
+{
+    struct extra *extra = gs_cc_extra(self);
+    struct cleanup *cleanup = (struct cleanup *)buffer->__pad;
+    _Static_assert(sizeof *cleanup <= sizeof buffer->__pad, "the C library leaves room");
+    *cleanup = (struct cleanup){jump, buffer, extra->cleanups};
+    extra->cleanups = cleanup;
+}
+
+void gs_cc_unregister_cleanup(struct thread *self, __pthread_unwind_buf_t *buffer)
+{
+    self->extra->cleanups = ((struct cleanup *)buffer->__pad)->next;
+}
+
+void gs_cc_run_cleanups_on_stack(struct thread *self)
+{
+    struct cleanup *cleanup = self->extra ? self->extra->cleanups : NULL;
+    while (cleanup && cleanup->fn != jump)
+        cleanup = cleanup->next;
+    if (!cleanup)
+        return;
+    atomic_fetch_or(&self->cancel, CANCEL_DISABLED);
+    gs_thread_set_cancelable(false);
+    gs_cc_run_cleanups(self);
 }
 
 /* ---- Keys ---- */

@@ -6,17 +6,21 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #if defined __x86_64__
+#define JUMP_SLOT R_X86_64_JUMP_SLOT
 #define IS_ADDRESS(type_)                                                                          \
-    ((type_) == R_X86_64_JUMP_SLOT || (type_) == R_X86_64_GLOB_DAT || (type_) == R_X86_64_64)
+    ((type_) == JUMP_SLOT || (type_) == R_X86_64_GLOB_DAT || (type_) == R_X86_64_64)
 #elif defined __aarch64__
+#define JUMP_SLOT R_AARCH64_JUMP_SLOT
 #define IS_ADDRESS(type_)                                                                          \
-    ((type_) == R_AARCH64_JUMP_SLOT || (type_) == R_AARCH64_GLOB_DAT || (type_) == R_AARCH64_ABS64)
+    ((type_) == JUMP_SLOT || (type_) == R_AARCH64_GLOB_DAT || (type_) == R_AARCH64_ABS64)
 #else
+#define JUMP_SLOT 0
 #define IS_ADDRESS(type_) ((void)(type_), false)
 #endif
 
@@ -27,7 +31,17 @@ struct library {
     const char *names;
     const ElfW(Rela) * relocations[2];
     size_t counts[2];
+    uintptr_t size;
     uintptr_t protected_from, protected_to; /* read-only since it was relocated */
+};
+
+/* The functions that are replaced: those of the C library, or of a sanitizer in their place. A
+ * program or a library may have a function of such a name, too, and a library may have stored the
+ * address of another one where that of the C library was. */
+struct originals {
+    uintptr_t allocator;
+    uintptr_t of_c_library[GS_CC_MAX_REPLACEMENTS], of_sanitizer[GS_CC_MAX_REPLACEMENTS];
+    bool is_found_by_name[GS_CC_MAX_REPLACEMENTS]; /* before functions of the same name */
 };
 
 /* The program, the C library, its loader, and the runtimes of the compiler. */
@@ -80,7 +94,51 @@ static void read_dynamic(struct library *library, const ElfW(Dyn) * entry)
     }
 }
 
-static void replace_one(const struct library *library, const ElfW(Rela) * relocation)
+/* A sanitizer's functions have other names besides. */
+static bool is_of_sanitizer(const char *name, uintptr_t function)
+{
+    static const char *const prefixes[] = {"__interceptor_", "__interceptor_trampoline_"};
+    char interceptor[64];
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        snprintf(interceptor, sizeof interceptor, "%s%s", prefixes[i], name);
+        if ((uintptr_t)dlsym(RTLD_DEFAULT, interceptor) == function)
+            return true;
+    }
+    return false;
+}
+
+static void find_originals(struct originals *ret_originals)
+{
+    void *c_library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    *ret_originals = (struct originals){.allocator = (uintptr_t)dlsym(RTLD_DEFAULT, "malloc")};
+    for (unsigned i = 0; i < GS_CC_MAX_REPLACEMENTS; i++) {
+        const char *name = gs_cc_replacement_at(i)->name;
+        if (!name)
+            break;
+        uintptr_t used = (uintptr_t)dlsym(RTLD_DEFAULT, name);
+        uintptr_t original = c_library ? (uintptr_t)dlsym(c_library, name) : used;
+        ret_originals->of_c_library[i] = original;
+        if (used && used != original && is_of_sanitizer(name, used))
+            ret_originals->of_sanitizer[i] = used;
+        ret_originals->is_found_by_name[i] =
+            used && (used == original || used == ret_originals->of_sanitizer[i]);
+    }
+    if (c_library)
+        dlclose(c_library);
+}
+
+/* A call that was not made yet leads to the library itself, which looks for the function then. */
+static bool is_original(const struct library *library, const struct originals *originals,
+                        unsigned i, unsigned type, uintptr_t address)
+{
+    if (type == JUMP_SLOT && address - library->base < library->size)
+        return originals->is_found_by_name[i];
+    return address &&
+           (address == originals->of_c_library[i] || address == originals->of_sanitizer[i]);
+}
+
+static void replace_one(const struct library *library, const struct originals *originals,
+                        const ElfW(Rela) * relocation)
 {
     const unsigned type = (unsigned)ELF64_R_TYPE(relocation->r_info);
     const ElfW(Sym) *symbol = &library->symbols[ELF64_R_SYM(relocation->r_info)];
@@ -88,10 +146,12 @@ static void replace_one(const struct library *library, const ElfW(Rela) * reloca
         return;
     const struct gs_cc_replacement *found =
         gs_cc_find_replacement(library->names + symbol->st_name);
-    if (found) {
-        void (*_Atomic * slot)(void) = (void *)(library->base + relocation->r_offset);
-        atomic_store_explicit(slot, found->function, memory_order_relaxed);
-    }
+    if (!found)
+        return;
+    _Atomic(uintptr_t) *slot = (void *)(library->base + relocation->r_offset);
+    if (is_original(library, originals, (unsigned)(found - gs_cc_replacement_at(0)), type,
+                    atomic_load_explicit(slot, memory_order_relaxed)))
+        atomic_store_explicit(slot, (uintptr_t)found->function, memory_order_relaxed);
 }
 
 static bool allow(const struct library *library, int protection)
@@ -113,15 +173,18 @@ static bool has_allocator(const struct dl_phdr_info *information, uintptr_t allo
     return false;
 }
 
-static int replace_in(struct dl_phdr_info *information, size_t size, void *allocator)
+static int replace_in(struct dl_phdr_info *information, size_t size, void *argument)
 {
     struct library library = {.base = information->dlpi_addr};
+    const struct originals *originals = argument;
     const uintptr_t page = (uintptr_t)getpagesize();
     (void)size;
-    if (is_left_alone(information->dlpi_name) || has_allocator(information, (uintptr_t)allocator))
+    if (is_left_alone(information->dlpi_name) || has_allocator(information, originals->allocator))
         return 0;
     for (unsigned i = 0; i < information->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &information->dlpi_phdr[i];
+        if (part->p_type == PT_LOAD && library.size < part->p_vaddr + part->p_memsz)
+            library.size = part->p_vaddr + part->p_memsz;
         if (part->p_type == PT_DYNAMIC)
             read_dynamic(&library, (const ElfW(Dyn) *)(library.base + part->p_vaddr));
         if (part->p_type != PT_GNU_RELRO)
@@ -133,14 +196,24 @@ static int replace_in(struct dl_phdr_info *information, size_t size, void *alloc
         return 0;
     for (unsigned kind = 0; kind < 2; kind++)
         for (size_t i = 0; library.relocations[kind] && i < library.counts[kind]; i++)
-            replace_one(&library, &library.relocations[kind][i]);
+            replace_one(&library, originals, &library.relocations[kind][i]);
     allow(&library, PROT_READ);
     return 0;
 }
 
+static int is_other(struct dl_phdr_info *information, size_t size, void *unused)
+{
+    (void)size, (void)unused;
+    return !is_left_alone(information->dlpi_name);
+}
+
 void gs_cc_replace_in_libraries(void)
 {
-    dl_iterate_phdr(replace_in, dlsym(RTLD_DEFAULT, "malloc"));
+    struct originals originals;
+    if (!dl_iterate_phdr(is_other, NULL))
+        return;
+    find_originals(&originals);
+    dl_iterate_phdr(replace_in, &originals);
 }
 
 /* ---- Libraries that the program loads: what they do at their start may wait ---- */

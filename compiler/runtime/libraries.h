@@ -15,11 +15,20 @@ struct gs_cc_replacement {
     void (*function)(void);
 };
 
-/* Returns NULL if the library keeps the C library's. */
+/* Returns NULL if libraries keep the C library's. */
 const struct gs_cc_replacement *gs_cc_find_replacement(const char *name);
+
+/* The replacements one after the other; the name of the last is NULL. */
+#define GS_CC_MAX_REPLACEMENTS 96
+const struct gs_cc_replacement *gs_cc_replacement_at(unsigned i);
 
 /* Gives all libraries that are loaded the replacements; those that have them keep them. */
 void gs_cc_replace_in_libraries(void);
+
+/* ---- Cleanups of libraries (cancel.c): jumps into their functions ---- */
+
+void gs_cc_register_cleanup(struct thread *self, __pthread_unwind_buf_t *buffer);
+void gs_cc_unregister_cleanup(struct thread *self, __pthread_unwind_buf_t *buffer);
 
 /* ---- Mutexes of libraries that know their owner (owned_mutex.c) ---- */
 

@@ -13,6 +13,11 @@
 
 unsigned gs_cc_workers = 1;
 
+/* This is called before the functions by which libraries start: the keys that they create are those
+ * of threads of the program, too. */
+__attribute__((section(".preinit_array"),
+               used)) static void (*before_libraries)(void) = gs_cc_replace_in_libraries;
+
 static int argument_count;
 static char **arguments, **environment;
 
@@ -54,7 +59,6 @@ int main(int argc, char **argv, char **envp)
         .max_pool_threads = POOL,
         .dump_signal = dump_signal ? (int)strtol(dump_signal, NULL, 10) : 0};
     gs_own_descriptors_start();
-    gs_cc_replace_in_libraries();
     int err = gs_threads_run(&options, start, NULL, NULL);
     gs_cc_sanitizer_stop();
     if (err && err != -EDEADLK)

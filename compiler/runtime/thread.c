@@ -293,6 +293,7 @@ void gs_cc_exit(struct thread *self, void *result)
         gs_cc_state.suspending = 1;
         return;
     }
+    gs_cc_run_cleanups_on_stack(self);
     __atomic_store_n(&self->stack, NULL, __ATOMIC_RELEASE);
     gs_resumable_wake(&self->resumable);
     gs_cc_end_stack(self);

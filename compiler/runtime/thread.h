@@ -247,6 +247,9 @@ static inline bool must_cancel(const struct thread *self)
 
 /* Run the cleanups and the destructors of the values. Called on a stack. */
 void gs_cc_run_cleanups(struct thread *self);
+
+/* The same for those down to the outermost of a library, if there is one: does not return then. */
+void gs_cc_run_cleanups_on_stack(struct thread *self);
 void gs_cc_destroy_values(struct thread *self);
 bool gs_cc_has_cleanups(const struct thread *self);
 

@@ -58,6 +58,14 @@ void gs_cc_thread_release(struct thread *thread)
     free_threads = thread;
 }
 
+bool gs_cc_is_thread(pthread_t id)
+{
+    const struct gs_cc_slab *at = atomic_load(&gs_cc_slabs);
+    while (at && (uintptr_t)id - (uintptr_t)at >= SLAB_SIZE)
+        at = at->next;
+    return at != NULL;
+}
+
 /* ---- Dumps ---- */
 
 enum { CALLS = 12, GROUPS = 64, SAMPLES = 4 };

@@ -2,11 +2,17 @@
 #ifndef GS_COMPILER_THREADS_H
 #define GS_COMPILER_THREADS_H
 
+#include <pthread.h>
+#include <stdbool.h>
+
 struct thread;
 
 /* Memory for a thread, not initialised. Ends the process if there is none. */
 struct thread *gs_cc_thread_allocate(void);
 void gs_cc_thread_release(struct thread *thread);
+
+/* Whether it is a thread of the program, not a kernel thread. */
+bool gs_cc_is_thread(pthread_t id);
 
 /* Called by gs_threads_dump: write the threads that do not run, grouped by their calls. */
 void gs_cc_dump(int fd);

@@ -2,9 +2,9 @@
 # Compiles a program with clang and POSIX threads, and with `gossamer cc` in several ways: all must write the same and end with
 # the same status.
 #
-#     compare.sh GOSSAMER SOURCE [LIBRARY]
+#     compare.sh GOSSAMER SOURCE [LIBRARY [object]]
 #
-# LIBRARY: the source of a shared library that the program uses.
+# LIBRARY: the source of a shared library that the program uses, or of an object that is linked with it.
 set -euo pipefail
 
 gossamer=$1 source=$2 library=${3:-} linked=()
@@ -33,6 +33,10 @@ if [ -n "$library" ]; then
     cp libused.so libcopy.so
     export COPY_OF_LIBRARY=$work/libcopy.so
     linked=(-L. -lused "-Wl,-rpath,$work")
+    if [ -n "${4:-}" ]; then
+        clang-19 -O1 -fPIC -pthread -w -c "$library" -o used.o
+        linked=("$work/used.o")
+    fi
 fi
 clang-19 -O1 -pthread -w "$source" "${linked[@]}" -o expected
 run expected ./expected

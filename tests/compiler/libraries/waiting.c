@@ -10,6 +10,8 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -247,4 +249,96 @@ int library_call(int (*function)(int), int argument)
     int result = function(argument);
     pthread_mutex_unlock(&recursive);
     return result;
+}
+
+/* ---- What else a library does ---- */
+
+static long sum(int (*function)(int), int count)
+{
+    long result = 0;
+    for (int i = 0; i < count; i++)
+        result += function(i);
+    return result;
+}
+
+const struct library_operations library_operations = {sum};
+
+int library_is_self(pthread_t thread)
+{
+    return pthread_equal(thread, pthread_self());
+}
+
+static pthread_key_t early;
+
+__attribute__((constructor)) static void create_key(void)
+{
+    if (pthread_key_create(&early, NULL))
+        abort();
+}
+
+void library_keep(void *value)
+{
+    pthread_setspecific(early, value);
+}
+
+void *library_kept(void)
+{
+    return pthread_getspecific(early);
+}
+
+static ssize_t (*reader)(int, void *, size_t) = read;
+
+void library_set_hook(ssize_t (*hook)(int, void *, size_t))
+{
+    reader = hook;
+}
+
+ssize_t library_hooked(int fd, void *bytes, size_t n)
+{
+    return reader(fd, bytes, n);
+}
+
+ssize_t library_readv(void)
+{
+    return readv(-1, NULL, 0);
+}
+
+int library_child(void)
+{
+    int status = -1;
+    pid_t child = fork();
+    if (!child) {
+        usleep(10000);
+        _exit(7);
+    }
+    return waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : -1;
+}
+
+static pthread_mutex_t cleaned = PTHREAD_MUTEX_INITIALIZER;
+static int cleanups;
+
+static void clean(void *unused)
+{
+    (void)unused;
+    usleep(1000);
+    cleanups++;
+    pthread_mutex_unlock(&cleaned);
+}
+
+int library_read_cleanly(int fd)
+{
+    int byte;
+    pthread_mutex_lock(&cleaned);
+    pthread_cleanup_push(clean, NULL);
+    byte = library_read(fd);
+    pthread_cleanup_pop(1);
+    return byte;
+}
+
+int library_cleanups(void)
+{
+    pthread_mutex_lock(&cleaned);
+    int count = cleanups;
+    pthread_mutex_unlock(&cleaned);
+    return count;
 }

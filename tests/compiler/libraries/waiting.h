@@ -1,5 +1,6 @@
 /* A shared library that waits: compiled by the usual compiler. */
 #include <pthread.h>
+#include <sys/types.h>
 
 /* Wait for a byte in one of several ways; return it, or -1. */
 int library_read(int fd);
@@ -32,3 +33,29 @@ void *library_start(void *fd);
 
 /* Calls the function, which may wait, under a recursive lock. */
 int library_call(int (*function)(int), int argument);
+
+/* Functions that the program calls through a variable. They call the function so often. */
+struct library_operations {
+    long (*sum)(int (*function)(int), int count);
+};
+extern const struct library_operations library_operations;
+
+int library_is_self(pthread_t thread);
+
+/* The value of the calling thread, of a key that the library created when it started. */
+void library_keep(void *value);
+void *library_kept(void);
+
+/* Set what library_hooked calls in place of read. */
+void library_set_hook(ssize_t (*hook)(int, void *, size_t));
+ssize_t library_hooked(int fd, void *bytes, size_t n);
+
+/* Calls readv, which the program may define. */
+ssize_t library_readv(void);
+
+/* The status of a child process that waits. */
+int library_child(void);
+
+/* Read with a cleanup, which is counted, and unlocks what is locked meanwhile. */
+int library_read_cleanly(int fd);
+int library_cleanups(void);
