@@ -69,14 +69,15 @@ void gs_loop_epoll_free(struct epoll *epoll)
     free(epoll);
 }
 
-/* Give the file the other number, whose file is closed. On failure it is closed itself. */
+/* Give the file the other number, whose file is closed; it keeps its own if the process has lowered
+ * its limit below the other one. Returns the number, or -errno: then it is closed itself. */
 static int move_to(int fd, int number)
 {
     if (fd == number) /* a forked child has closed everything that it inherited */
-        return 0;
+        return fd;
     int err = gs_sys_dup3(fd, number, O_CLOEXEC);
-    gs_own_descriptor_close(fd);
-    return err < 0 ? err : 0;
+    gs_own_descriptor_close(err == -EBADF ? number : fd);
+    return err == -EBADF ? fd : err;
 }
 
 /* The new set gets the number of the old one: its own may be that of a descriptor that was closed
@@ -86,9 +87,10 @@ int gs_loop_epoll_reopen(struct epoll *epoll, int wake_fd)
     int fd = open_set(wake_fd);
     if (fd < 0)
         return fd;
-    int err = move_to(fd, epoll->fd);
-    if (err)
-        return err;
+    fd = move_to(fd, epoll->fd);
+    if (fd < 0)
+        return fd;
+    epoll->fd = fd;
     /* After a fork, its ring belongs to the parent. */
     gs_epoll_batch_free(epoll->batch);
     epoll->batch = NULL;
