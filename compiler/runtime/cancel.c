@@ -112,8 +112,8 @@ void gs_cc_run_cleanups(struct thread *self)
     }
 }
 
-/* Those of libraries are in frames of their functions, whose stack the thread has still: it jumps to
- * them, and they end it again. */
+/* Those of libraries are in frames of their functions, whose stack the thread has still: it jumps
+ * to them, and they end it again. */
 void gs_cc_jump(void *to, int result) __asm__("_longjmp"); /* with no mask of signals */
 
 static void jump(void *buffer)
