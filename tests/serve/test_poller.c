@@ -1,14 +1,11 @@
 #include "serve/poller.h"
 
+#include "tests/sandbox.h"
 #include "tests/test.h"
 
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -95,26 +92,12 @@ TEST(the_environment_switches_io_uring_off)
     CHECK_EPOLL("GOSSAMER_NO_IO_URING");
 }
 
-/* Refuses io_uring, like a sandbox. */
-static int refuse_io_uring(void)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    int err = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    return err ? err : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
-}
-
 enum { CANNOT_REFUSE = 77 };
 
 static _Noreturn void choose_in_sandbox(void)
 {
     struct serve_poller_facts facts;
-    if (refuse_io_uring())
+    if (refuse_call(SYS_io_uring_setup))
         _exit(CANNOT_REFUSE);
     serve_poller_find_facts(&facts);
     bool is_refused = facts.setup == -EPERM;

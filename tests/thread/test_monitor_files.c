@@ -1,14 +1,12 @@
 /* With one worker, the monitor has descriptors of its own. */
+#include "tests/sandbox.h"
 #include "tests/thread/report.h"
 #include "tests/thread/stuck.h"
 #include "thread/sanitizer.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -144,20 +142,6 @@ TEST(monitor_of_two_workers_shares_the_descriptors)
     CHECK_EQ(gs_threads_run(&options, check_shared, NULL, NULL), 0);
 }
 
-/* Refuses to lend descriptors, like a sandbox. */
-static int refuse_to_lend(void)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_getfd, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    int err = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    return err ? err : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
-}
-
 enum { CANNOT_REFUSE = 77 };
 
 TEST(monitor_shares_the_descriptors_where_the_kernel_lends_none)
@@ -165,7 +149,7 @@ TEST(monitor_shares_the_descriptors_where_the_kernel_lends_none)
     int status = -1;
     pid_t child = fork();
     if (!child) {
-        if (refuse_to_lend())
+        if (refuse_call(SYS_pidfd_getfd))
             _exit(CANNOT_REFUSE);
         MUST_EQ(gs_threads_run(NULL, check_shared, NULL, NULL), 0);
         _exit(0);

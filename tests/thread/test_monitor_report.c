@@ -1,9 +1,7 @@
+#include "tests/sandbox.h"
 #include "tests/thread/stuck.h"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -110,26 +108,12 @@ TEST(stuck_threads_are_reported_with_their_call)
     end();
 }
 
-/* Refuses the system call, like a sandbox. */
-static int refuse_to_copy_memory(void)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    int err = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    return err ? err : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
-}
-
 enum { CANNOT_REFUSE = 77, CHILD_SECONDS = 20 };
 
 static _Noreturn void get_reported_in_child(void)
 {
     alarm(CHILD_SECONDS);
-    if (refuse_to_copy_memory())
+    if (refuse_call(SYS_process_vm_readv))
         _exit(CANNOT_REFUSE);
     begin();
     MUST_EQ(pipe(report), 0);

@@ -226,16 +226,21 @@ static void *meet(void *unused)
     return unused;
 }
 
-static void test_barrier(void)
+static void meet_all(void)
 {
     pthread_t threads[THREADS];
-    pthread_barrier_init(&barrier, NULL, THREADS);
     for (int i = 0; i < THREADS; i++)
         threads[i] = start(meet, NULL);
     for (int i = 0; i < THREADS; i++)
         finish(threads[i]);
     SHOW(serials);
     SHOW(errors);
+}
+
+static void test_barrier(void)
+{
+    pthread_barrier_init(&barrier, NULL, THREADS);
+    meet_all();
     SHOW(pthread_barrier_destroy(&barrier));
 }
 
@@ -248,13 +253,7 @@ static void test_last_numbers(void)
     pthread_barrier_init(&barrier, NULL, THREADS);
     uint32_t end = 0x7fffffffu - 0x7fffffffu % THREADS;
     words[0] = words[1] = words[4] = end - 5 * THREADS;
-    pthread_t threads[THREADS];
-    for (int i = 0; i < THREADS; i++)
-        threads[i] = start(meet, NULL);
-    for (int i = 0; i < THREADS; i++)
-        finish(threads[i]);
-    SHOW(serials);
-    SHOW(errors);
+    meet_all();
     SHOW(words[0] == (ROUNDS - 5) * THREADS);
     SHOW(pthread_barrier_destroy(&barrier));
 }
