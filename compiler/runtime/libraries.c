@@ -7,6 +7,7 @@
 #include <link.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -111,10 +112,13 @@ static void find_originals(struct originals *ret_originals)
 {
     void *c_library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     *ret_originals = (struct originals){.allocator = (uintptr_t)dlsym(RTLD_DEFAULT, "malloc")};
+    if (gs_cc_replacement_at(GS_CC_MAX_REPLACEMENTS))
+        abort();
     for (unsigned i = 0; i < GS_CC_MAX_REPLACEMENTS; i++) {
-        const char *name = gs_cc_replacement_at(i)->name;
-        if (!name)
+        const struct gs_cc_replacement *replacement = gs_cc_replacement_at(i);
+        if (!replacement)
             break;
+        const char *name = replacement->name;
         uintptr_t used = (uintptr_t)dlsym(RTLD_DEFAULT, name);
         uintptr_t original = c_library ? (uintptr_t)dlsym(c_library, name) : used;
         ret_originals->of_c_library[i] = original;
@@ -144,14 +148,14 @@ static void replace_one(const struct library *library, const struct originals *o
     const ElfW(Sym) *symbol = &library->symbols[ELF64_R_SYM(relocation->r_info)];
     if (!IS_ADDRESS(type) || symbol->st_shndx != SHN_UNDEF || relocation->r_addend)
         return;
-    const struct gs_cc_replacement *found =
-        gs_cc_find_replacement(library->names + symbol->st_name);
-    if (!found)
+    int found = gs_cc_find_replacement(library->names + symbol->st_name);
+    if (found < 0)
         return;
     _Atomic(uintptr_t) *slot = (void *)(library->base + relocation->r_offset);
-    if (is_original(library, originals, (unsigned)(found - gs_cc_replacement_at(0)), type,
+    if (is_original(library, originals, (unsigned)found, type,
                     atomic_load_explicit(slot, memory_order_relaxed)))
-        atomic_store_explicit(slot, (uintptr_t)found->function, memory_order_relaxed);
+        atomic_store_explicit(slot, (uintptr_t)gs_cc_replacement_at((unsigned)found)->function,
+                              memory_order_relaxed);
 }
 
 static bool allow(const struct library *library, int protection)

@@ -15,10 +15,10 @@ struct gs_cc_replacement {
     void (*function)(void);
 };
 
-/* Returns NULL if libraries keep the C library's. */
-const struct gs_cc_replacement *gs_cc_find_replacement(const char *name);
+/* Returns the number of the function's replacement; -1: libraries keep the C library's. */
+int gs_cc_find_replacement(const char *name);
 
-/* The replacements one after the other; the name of the last is NULL. */
+/* NULL: there are no more. */
 #define GS_CC_MAX_REPLACEMENTS 96
 const struct gs_cc_replacement *gs_cc_replacement_at(unsigned i);
 

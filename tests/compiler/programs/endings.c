@@ -131,25 +131,6 @@ static void destroy(void *value)
     printf("destroy %s\n", (char *)value);
 }
 
-static void *detaches_itself(void *unused)
-{
-    pthread_setspecific(key, "a value of one that detaches itself");
-    pthread_detach(pthread_self());
-    return unused;
-}
-
-/* stunnel joins threads, when it ends, that have detached themselves meanwhile. */
-static void join_detached(void)
-{
-    pthread_t threads[5];
-    for (int i = 0; i < 5; i++) {
-        pthread_create(&threads[i], NULL, detaches_itself, NULL);
-        usleep(1000);
-    }
-    for (int i = 0; i < 5; i++)
-        printf("detached: %d\n", pthread_join(threads[i], NULL) == EINVAL);
-}
-
 int main(void)
 {
     pthread_t thread;
@@ -162,7 +143,6 @@ int main(void)
     run("refuses", refuses, 1);
     printf("lock: %d\n", pthread_mutex_trylock(&lock));
     pthread_mutex_unlock(&lock);
-    join_detached();
     for (int i = 0; i < 5; i++) {
         pthread_create(&thread, NULL, detached, NULL);
         pthread_detach(thread);
