@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 
@@ -165,42 +166,36 @@ def test_a_log_is_appended_to(serve: Serve, root: Path) -> None:
     assert log.read_text().startswith("before\n127.0.0.1 - - [")
 
 
-def ask_numbered(server: Server, client: int, count: int) -> None:
-    """Request pages that can be distinguished in the log."""
+def ask_numbered(server: Server, client: int, is_over: threading.Event) -> list[str]:
+    """Request pages that can be distinguished in the log, and return the expected entries."""
+    asked: list[str] = []
     with Wire(server.address) as wire:
-        for start in range(0, count, 10):
-            numbers = range(start, start + 10)
-            wire.send(b"".join(request("GET", f"/a.txt?{client}-{i}") for i in numbers))
-            for _ in numbers:
+        while not is_over.is_set():
+            paths = [f"/a.txt?{client}-{len(asked) + i}" for i in range(10)]
+            wire.send(b"".join(request("GET", path) for path in paths))
+            for path in paths:
                 assert wire.response().status == 200
+                asked.append(f"GET {path} HTTP/1.1")
+    return asked
 
 
 def test_no_line_is_lost_while_logs_are_rotated(serve: Serve, root: Path) -> None:
-    log, clients, count = root.parent / "log", 6, 1000
+    log, clients, is_over = root.parent / "log", 6, threading.Event()
     server = serve(root, "--access-log", str(log), "--workers", "2")
-    threads = [
-        threading.Thread(target=ask_numbered, args=(server, client, count))
-        for client in range(clients)
-    ]
-    for thread in threads:
-        thread.start()
-    turns = 0
-    while any(thread.is_alive() for thread in threads):
-        turns += 1
-        log.rename(log.with_name(f"log.{turns}"))
-        server.send_signal(signal.SIGUSR1)
-        for _ in attempts():
-            if log.exists():
-                break
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(clients) as pool:
+        try:
+            asking = [pool.submit(ask_numbered, server, i, is_over) for i in range(clients)]
+            for turn in range(10):
+                assert any(log.exists() and log.stat().st_size for _ in attempts())
+                log.rename(log.with_name(f"log.{turn}"))
+                server.send_signal(signal.SIGUSR1)
+        finally:
+            is_over.set()
+        expected = [entry for asked in asking for entry in asked.result()]
     server.stop()
-    assert turns > 1
     lines = [line for file in log.parent.glob("log*") for line in file.read_text().splitlines()]
     seen = Counter(entry["request"] for entry in parse(lines))
-    expected = {f"GET /a.txt?{c}-{i} HTTP/1.1" for c in range(clients) for i in range(count)}
-    assert set(seen) == expected
-    assert max(seen.values()) == 1
+    assert seen == Counter(expected)
 
 
 REOPENING = pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGHUP])

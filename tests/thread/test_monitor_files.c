@@ -30,7 +30,7 @@ static int count_entries(const char *path)
     return n - 2; /* without . and .. */
 }
 
-/* How many kernel threads of this process have at most one descriptor: a pidfd. */
+/* How many kernel threads of this process have one descriptor: a pidfd. One that ends has none. */
 static int count_separate(void)
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -40,7 +40,7 @@ static int count_separate(void)
     while ((task = readdir(tasks))) {
         char path[300];
         snprintf(path, sizeof path, "/proc/self/task/%s/fd", task->d_name);
-        n += task->d_name[0] != '.' && count_entries(path) <= 1;
+        n += task->d_name[0] != '.' && count_entries(path) == 1;
     }
     closedir(tasks);
     return n;
