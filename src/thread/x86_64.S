@@ -11,26 +11,37 @@
 
     .text
 
+    .macro save register
+    pushq \register
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset \register, 0
+    .endm
+
+    .macro restore register
+    popq \register
+    .cfi_adjust_cfa_offset -8
+    .cfi_restore \register
+    .endm
+
+    /* The CFI of a suspended stack whose stack pointer is in the register. */
+    .macro suspended_at register
+    .cfi_def_cfa \register, 64
+    .cfi_offset %rbp, -16
+    .cfi_offset %rbx, -24
+    .cfi_offset %r12, -32
+    .cfi_offset %r13, -40
+    .cfi_offset %r14, -48
+    .cfi_offset %r15, -56
+    .endm
+
     .macro save_context
     endbr64
-    pushq %rbp
-    .cfi_adjust_cfa_offset 8
-    .cfi_rel_offset %rbp, 0
-    pushq %rbx
-    .cfi_adjust_cfa_offset 8
-    .cfi_rel_offset %rbx, 0
-    pushq %r12
-    .cfi_adjust_cfa_offset 8
-    .cfi_rel_offset %r12, 0
-    pushq %r13
-    .cfi_adjust_cfa_offset 8
-    .cfi_rel_offset %r13, 0
-    pushq %r14
-    .cfi_adjust_cfa_offset 8
-    .cfi_rel_offset %r14, 0
-    pushq %r15
-    .cfi_adjust_cfa_offset 8
-    .cfi_rel_offset %r15, 0
+    save %rbp
+    save %rbx
+    save %r12
+    save %r13
+    save %r14
+    save %r15
     subq $8, %rsp
     .cfi_adjust_cfa_offset 8
     stmxcsr (%rsp)
@@ -55,24 +66,12 @@
     .macro load_registers
     addq $8, %rsp
     .cfi_adjust_cfa_offset -8
-    popq %r15
-    .cfi_adjust_cfa_offset -8
-    .cfi_restore %r15
-    popq %r14
-    .cfi_adjust_cfa_offset -8
-    .cfi_restore %r14
-    popq %r13
-    .cfi_adjust_cfa_offset -8
-    .cfi_restore %r13
-    popq %r12
-    .cfi_adjust_cfa_offset -8
-    .cfi_restore %r12
-    popq %rbx
-    .cfi_adjust_cfa_offset -8
-    .cfi_restore %rbx
-    popq %rbp
-    .cfi_adjust_cfa_offset -8
-    .cfi_restore %rbp
+    restore %r15
+    restore %r14
+    restore %r13
+    restore %r12
+    restore %rbx
+    restore %rbp
     .endm
 
     .macro load_context
@@ -129,13 +128,7 @@ gs_context_switch_then:
     .p2align 5
 gs_context_leave:
     .cfi_startproc
-    .cfi_def_cfa %rdi, 64
-    .cfi_offset %rbp, -16
-    .cfi_offset %rbx, -24
-    .cfi_offset %r12, -32
-    .cfi_offset %r13, -40
-    .cfi_offset %r14, -48
-    .cfi_offset %r15, -56
+    suspended_at %rdi
     endbr64
     fnstcw -8(%rsp)
     movzwl -8(%rsp), %r11d
@@ -164,9 +157,7 @@ gs_context_call:
     .cfi_startproc
     .cfi_signal_frame
     endbr64
-    pushq %rbp
-    .cfi_adjust_cfa_offset 8
-    .cfi_rel_offset %rbp, 0
+    save %rbp
     movq %rsp, %rbp
     .cfi_def_cfa_register %rbp
     pushq %rbx
@@ -201,26 +192,16 @@ gs_context_call:
 gs_context_call_for_unwind:
     .cfi_startproc
     endbr64
-    pushq %rbx
-    .cfi_adjust_cfa_offset 8
-    .cfi_rel_offset %rbx, 0
+    save %rbx
     movq %rdx, %rbx
     movq %rdi, %rax
     movq %rsi, %rdi
     .cfi_remember_state
-    .cfi_def_cfa %rbx, 64
+    suspended_at %rbx
     .cfi_offset %rip, -8
-    .cfi_offset %rbp, -16
-    .cfi_offset %rbx, -24
-    .cfi_offset %r12, -32
-    .cfi_offset %r13, -40
-    .cfi_offset %r14, -48
-    .cfi_offset %r15, -56
     callq *%rax
     .cfi_restore_state
-    popq %rbx
-    .cfi_adjust_cfa_offset -8
-    .cfi_restore %rbx
+    restore %rbx
     ret
     .cfi_endproc
     .size gs_context_call_for_unwind, . - gs_context_call_for_unwind
