@@ -23,7 +23,7 @@ def queued_to(wire: Wire) -> int:
 
 def test_a_client_that_does_not_read_costs_little_kernel_memory(serve: Serve, root: Path) -> None:
     sparse(root / "huge.bin", 64 << 20)
-    server = serve(root, "--workers", "1")
+    server = serve(root, "--workers", "1", "--rate", "0")
     wires = [Wire(server.address, receive_buffer=4096) for _ in range(5)]
     for wire in wires:
         wire.send(request("GET", "/huge.bin"))
@@ -39,7 +39,7 @@ def test_a_client_that_does_not_read_costs_little_kernel_memory(serve: Serve, ro
 
 def test_an_answer_that_was_only_waited_for_is_not_cut_off(serve: Serve, root: Path) -> None:
     (root / "page.bin").write_bytes(bytes(20_000))
-    server = serve(root, "--requests-per-connection", "1", "--workers", "1")
+    server = serve(root, "--requests-per-connection", "1", "--workers", "1", "--rate", "0")
     with Wire(server.address, receive_buffer=4096) as wire:
         wire.send(request("GET", "/page.bin"))
         assert wire.head().status == 200
