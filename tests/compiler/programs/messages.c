@@ -73,9 +73,9 @@ static void send_parts(void)
 
 static void *send_slowly(void *argument)
 {
-    for (int i = 0; i < 4; i++) {
+    for (size_t n = 1; n <= 4; n++) {
         usleep(2000);
-        if (send(fds[1], "abcdefgh", (size_t)(i + 1), 0) < 0)
+        if (send(fds[1], "abcdefgh", n, 0) < 0)
             abort();
     }
     return argument;
