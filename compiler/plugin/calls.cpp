@@ -6,6 +6,7 @@
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/IntrinsicInst.h>
+#include <sys/syscall.h>
 
 using namespace llvm;
 
@@ -105,22 +106,34 @@ static void leavePointers(Function &function, StringRef name)
         use->set(plain);
 }
 
-// Of fcntl, only the commands that wait for a lock are calls that may wait.
-static void separateLocks(Function &control)
+// Give the calls whose argument is a constant that is chosen another callee: only these may wait.
+static void separate(Function &control, StringRef name, unsigned argument,
+                     function_ref<bool(uint64_t)> isChosen)
 {
-    const auto isWait = [](const Use &use) {
+    const auto isWait = [&](const Use &use) {
         const auto *call = dyn_cast<CallBase>(use.getUser());
-        if (!call || !call->isCallee(&use) || call->arg_size() != 3)
+        if (!call || !call->isCallee(&use) || call->arg_size() <= argument)
             return false;
-        const auto *command = dyn_cast<ConstantInt>(call->getArgOperand(1));
-        return command &&
-               (command->getZExtValue() == F_SETLKW || command->getZExtValue() == F_OFD_SETLKW);
+        const auto *command = dyn_cast<ConstantInt>(call->getArgOperand(argument));
+        return command && isChosen(command->getZExtValue());
     };
     if (none_of(control.uses(), isWait))
         return;
-    Function *lock = Function::Create(control.getFunctionType(), GlobalValue::ExternalLinkage,
-                                      "gs_cc___lock_record", *control.getParent());
-    control.replaceUsesWithIf(lock, [&](Use &use) { return isWait(use); });
+    Function *other = Function::Create(control.getFunctionType(), GlobalValue::ExternalLinkage,
+                                       RuntimePrefix + name, *control.getParent());
+    control.replaceUsesWithIf(other, [&](Use &use) { return isWait(use); });
+}
+
+// Of fcntl, the commands that wait for a lock; of syscall, futex.
+static void separateWaits(Module &module)
+{
+    for (const char *name : {"fcntl", "fcntl64"})
+        if (Function *control = module.getFunction(name); control && control->isDeclaration())
+            separate(*control, "__lock_record", 1, [](uint64_t command) {
+                return command == F_SETLKW || command == F_OFD_SETLKW;
+            });
+    if (Function *call = module.getFunction("syscall"); call && call->isDeclaration())
+        separate(*call, "__futex", 0, [](uint64_t number) { return number == SYS_futex; });
 }
 
 static bool hasOwnStreamsIn(const Module &module)
@@ -159,9 +172,7 @@ static std::vector<Function *> startsOfOthers(Module &module)
 
 void renameToRuntime(Module &module)
 {
-    for (const char *name : {"fcntl", "fcntl64"})
-        if (Function *control = module.getFunction(name); control && control->isDeclaration())
-            separateLocks(*control);
+    separateWaits(module);
     std::vector<std::pair<Function *, std::string>> variadic;
     SmallVector<Function *, 32> primitives;
     for (Function &function : module) {

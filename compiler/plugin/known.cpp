@@ -39,6 +39,24 @@ const Known Table[] = {
     {"pselect", true, 0x3e, 0},
     {"epoll_wait", true, 0, 0},
     {"epoll_pwait", true, 0, 0},
+    {"epoll_pwait2", true, 1 << 3 | 1 << 4, 0},
+    {"recvmmsg", true, 1 << 1 | 1 << 4, 0},
+    {"sendmmsg", true, 1 << 1, 0},
+    {"dprintf", true, 0, 0},
+    {"vdprintf", true, 0, 0},
+    {"__dprintf_chk", true, 0, 0},
+    {"__vdprintf_chk", true, 0, 0},
+    {"eventfd_read", true, 1 << 1, 1 << 1},
+    {"eventfd_write", true, 0, 0},
+    {"mq_receive", true, 1 << 1 | 1 << 3, 1 << 1},
+    {"mq_timedreceive", true, 1 << 1 | 1 << 3 | 1 << 4, 1 << 1},
+    {"mq_send", true, 1 << 1, 0},
+    {"mq_timedsend", true, 1 << 1 | 1 << 4, 0},
+    {"msgsnd", true, 1 << 1, 0},
+    {"msgrcv", true, 1 << 1, 0},
+    {"semop", true, 1 << 1, 0},
+    {"semtimedop", true, 1 << 1 | 1 << 3, 0},
+    {"__futex", true, 0, 0},
     {"sleep", true, 0, 0},
     {"usleep", true, 0, 0},
     {"nanosleep", true, 1 << 0 | 1 << 1, 0},
@@ -72,6 +90,18 @@ const Known Table[] = {
     {"popen", false, 0, 0},
     {"eventfd", false, 0, 0},
     {"timerfd_create", false, 0, 0},
+    {"signalfd", false, 1 << 1, 0},
+    {"inotify_init", false, 0, 0},
+    {"inotify_init1", false, 0, 0},
+    {"memfd_create", false, 1 << 0, 0},
+    {"creat", true, 1 << 0, 0},
+    {"creat64", true, 1 << 0, 0},
+    {"mq_open", false, 1 << 0, 0},
+    {"mq_close", false, 0, 0},
+    {"mq_notify", false, 0, 0},
+    {"timer_create", false, 0, 0},
+    {"aio_read", false, 0, 0},
+    {"aio_write", false, 0, 0},
     {"epoll_create", false, 0, 0},
     {"epoll_create1", false, 0, 0},
     {"close", false, 0, 0},
@@ -92,6 +122,7 @@ const Known Table[] = {
     {"ftrylockfile", false, 0, 0},
     {"funlockfile", false, 0, 0},
     {"__reading", true, 0, 0},
+    {"__writing", true, 0, 0},
     // Threads.
     {"pthread_create", false, 1 << 0 | 1 << 1, 1 << 0},
     {"pthread_join", true, 1 << 1, 1 << 1},
@@ -209,12 +240,51 @@ const char *const Callers[] = {
 
 // Functions of streams that the runtime has, too: they wait, and keep what they are given.
 const llvm::StringRef Streams[] = {
-    "fgetc",       "getc",      "_IO_getc",      "getchar",        "__uflow",  "fgets",
-    "__fgets_chk", "getline",   "getdelim",      "__getdelim",     "fread",    "__fread_chk",
-    "fwrite",      "fputs",     "fputc",         "putc",           "_IO_putc", "__overflow",
-    "fprintf",     "vfprintf",  "__fprintf_chk", "__vfprintf_chk", "fflush",   "fclose",
-    "printf",      "vprintf",   "__printf_chk",  "__vprintf_chk",  "puts",     "putchar",
-    "freopen",     "freopen64",
+    "fgetc",
+    "getc",
+    "_IO_getc",
+    "getchar",
+    "__uflow",
+    "fgets",
+    "__fgets_chk",
+    "getline",
+    "getdelim",
+    "__getdelim",
+    "fread",
+    "__fread_chk",
+    "fwrite",
+    "fputs",
+    "fputc",
+    "putc",
+    "_IO_putc",
+    "__overflow",
+    "fprintf",
+    "vfprintf",
+    "__fprintf_chk",
+    "__vfprintf_chk",
+    "fflush",
+    "fclose",
+    "printf",
+    "vprintf",
+    "__printf_chk",
+    "__vprintf_chk",
+    "puts",
+    "putchar",
+    "freopen",
+    "freopen64",
+    "fgetc_unlocked",
+    "getc_unlocked",
+    "getchar_unlocked",
+    "fgets_unlocked",
+    "fread_unlocked",
+    "fputc_unlocked",
+    "putc_unlocked",
+    "putchar_unlocked",
+    "fputs_unlocked",
+    "fwrite_unlocked",
+    "fflush_unlocked",
+    "__fgets_unlocked_chk",
+    "__fread_unlocked_chk",
 };
 
 // They wait in the kernel, and no descriptor tells when they are done: a kernel thread of the pool
@@ -223,16 +293,71 @@ const llvm::StringRef Blocking[] = {
     "gethostbyaddr",   "gethostbyaddr_r",
     "gethostbyname",   "gethostbyname2",
     "gethostbyname_r", "gethostbyname2_r",
-    "getnameinfo",     "fscanf",
-    "scanf",           "vfscanf",
-    "vscanf",          "__isoc99_fscanf",
-    "__isoc99_scanf",  "__isoc99_vfscanf",
-    "__isoc99_vscanf", "sendfile",
+    "getnameinfo",     "sendfile",
     "sendfile64",      "splice",
     "lockf",           "pclose",
     "system",          "wait",
     "wait3",           "wait4",
     "waitid",          "waitpid",
+    "aio_suspend",     "gai_suspend",
+    "tcdrain",         "getpass",
+    "res_query",       "res_search",
+    "res_nquery",      "res_nsearch",
+};
+
+// The same, with a stream.
+const StreamCall StreamCalls[] = {
+    {"fscanf", true, 0, 1},
+    {"scanf", true, Standard, 0},
+    {"vfscanf", true, 0, 1},
+    {"vscanf", true, Standard, 0},
+    {"__isoc99_fscanf", true, 0, 1},
+    {"__isoc99_scanf", true, Standard, 0},
+    {"__isoc99_vfscanf", true, 0, 1},
+    {"__isoc99_vscanf", true, Standard, 0},
+    // Wide characters.
+    {"fgetwc", true, 0, OneCharacter},
+    {"getwc", true, 0, OneCharacter},
+    {"getwchar", true, Standard, OneCharacter},
+    {"fgetwc_unlocked", true, 0, OneCharacter},
+    {"getwc_unlocked", true, 0, OneCharacter},
+    {"getwchar_unlocked", true, Standard, OneCharacter},
+    {"fgetws", true, 2, NoFormat},
+    {"fgetws_unlocked", true, 2, NoFormat},
+    {"__fgetws_chk", true, 3, NoFormat},
+    {"fwscanf", true, 0, NoFormat},
+    {"wscanf", true, Standard, NoFormat},
+    {"vfwscanf", true, 0, NoFormat},
+    {"vwscanf", true, Standard, NoFormat},
+    {"__isoc99_fwscanf", true, 0, NoFormat},
+    {"__isoc99_wscanf", true, Standard, NoFormat},
+    {"__isoc99_vfwscanf", true, 0, NoFormat},
+    {"__isoc99_vwscanf", true, Standard, NoFormat},
+    {"fputwc", false, 1, NoFormat},
+    {"putwc", false, 1, NoFormat},
+    {"putwchar", false, Standard, NoFormat},
+    {"fputwc_unlocked", false, 1, NoFormat},
+    {"putwc_unlocked", false, 1, NoFormat},
+    {"putwchar_unlocked", false, Standard, NoFormat},
+    {"fputws", false, 1, NoFormat},
+    {"fputws_unlocked", false, 1, NoFormat},
+    {"fwprintf", false, 0, NoFormat},
+    {"wprintf", false, Standard, NoFormat},
+    {"vfwprintf", false, 0, NoFormat},
+    {"vwprintf", false, Standard, NoFormat},
+    {"__fwprintf_chk", false, 0, NoFormat},
+    {"__wprintf_chk", false, Standard, NoFormat},
+    {"__vfwprintf_chk", false, 0, NoFormat},
+    {"__vwprintf_chk", false, Standard, NoFormat},
+    // Messages.
+    {"perror", false, StandardError, NoFormat},
+    {"psignal", false, StandardError, NoFormat},
+    {"psiginfo", false, StandardError, NoFormat},
+    {"herror", false, StandardError, NoFormat},
+    {"warn", false, StandardError, NoFormat},
+    {"warnx", false, StandardError, NoFormat},
+    {"vwarn", false, StandardError, NoFormat},
+    {"vwarnx", false, StandardError, NoFormat},
 };
 
 // The C library has these only in its part that is linked statically.
@@ -276,7 +401,18 @@ bool isStream(llvm::StringRef name)
 
 bool isBlocking(llvm::StringRef name)
 {
-    return llvm::is_contained(Blocking, name);
+    return llvm::is_contained(Blocking, name) || findStreamCall(name);
+}
+
+const StreamCall *findStreamCall(llvm::StringRef name)
+{
+    static const llvm::StringMap<const StreamCall *> map = [] {
+        llvm::StringMap<const StreamCall *> result;
+        for (const StreamCall &call : StreamCalls)
+            result[call.name] = &call;
+        return result;
+    }();
+    return map.lookup(name);
 }
 
 // What sanitizers add to the program calls nothing of it.

@@ -34,6 +34,16 @@ bool isStream(llvm::StringRef name);
 // Whether a call of the C library's function blocks the kernel thread.
 bool isBlocking(llvm::StringRef name);
 
+// One of these that reads from a stream, or writes to it.
+struct StreamCall {
+    const char *name;
+    bool reads;
+    int stream; // the number of the argument, or one of these
+    int format; // the same; for others than reading bytes one of these
+};
+enum { Standard = -1, StandardError = -2, NoFormat = -3, OneCharacter = -4 };
+const StreamCall *findStreamCall(llvm::StringRef name);
+
 // Whether the C library defines the function, and calls no function of the program's from it.
 bool isLibraryLeaf(llvm::StringRef name);
 

@@ -12,7 +12,7 @@ namespace cc
 {
 
 static constexpr char OnStack[] = "gs_cc___on_stack", Blocking[] = "gs_cc___blocking",
-                      Reading[] = "gs_cc___reading";
+                      Reading[] = "gs_cc___reading", Writing[] = "gs_cc___writing";
 
 namespace
 {
@@ -48,6 +48,8 @@ class Box
     void fill(IRBuilder<> &builder, Value *box) const;
     Function *makeCaller() const;
     void makeCallOf(IRBuilder<> &builder, Value *box) const;
+    Value *streamOf(IRBuilder<> &builder, const StreamCall &stream) const;
+    void makeStreamCall(IRBuilder<> &builder, Value *box, const StreamCall &stream) const;
 
     CallBase &call;
     Module &module;
@@ -97,19 +99,42 @@ Function *Box::makeCaller() const
     return caller;
 }
 
+// The runtime takes NULL for the standard input or output.
+Value *Box::streamOf(IRBuilder<> &builder, const StreamCall &stream) const
+{
+    if (stream.stream >= 0)
+        return call.getArgOperand(stream.stream);
+    if (stream.stream == StandardError)
+        return builder.CreateLoad(pointer, module.getOrInsertGlobal("stderr", pointer));
+    return ConstantPointerNull::get(pointer);
+}
+
+// No format is an empty one; NULL stands for one wide character.
+void Box::makeStreamCall(IRBuilder<> &builder, Value *box, const StreamCall &stream) const
+{
+    Type *const nothing = builder.getVoidTy();
+    SmallVector<Value *, 4> arguments = {makeCaller(), box, streamOf(builder, stream)};
+    if (!stream.reads) {
+        builder.CreateCall(module.getOrInsertFunction(Writing, nothing, pointer, pointer, pointer),
+                           arguments);
+        return;
+    }
+    arguments.push_back(stream.format == OneCharacter ? ConstantPointerNull::get(pointer)
+                        : stream.format == NoFormat   ? builder.CreateGlobalString("")
+                                                      : call.getArgOperand(stream.format));
+    builder.CreateCall(
+        module.getOrInsertFunction(Reading, nothing, pointer, pointer, pointer, pointer),
+        arguments);
+}
+
 // Have the runtime make the call. It waits for the stream of a call that reads from one.
 void Box::makeCallOf(IRBuilder<> &builder, Value *box) const
 {
     Type *const nothing = builder.getVoidTy();
     const auto *callee = dyn_cast<Function>(call.getCalledOperand());
     const StringRef name = callee && callee->isDeclaration() ? callee->getName() : "";
-    if (isBlocking(name) && name.contains("scanf")) {
-        const bool isStandard = !name.contains("fscanf");
-        Value *const none = ConstantPointerNull::get(pointer);
-        builder.CreateCall(
-            module.getOrInsertFunction(Reading, nothing, pointer, pointer, pointer, pointer),
-            {makeCaller(), box, isStandard ? none : call.getArgOperand(0),
-             call.getArgOperand(isStandard ? 0 : 1)});
+    if (const StreamCall *stream = findStreamCall(name)) {
+        makeStreamCall(builder, box, *stream);
         return;
     }
     builder.CreateCall(module.getOrInsertFunction(isBlocking(name) ? Blocking : OnStack, nothing,
@@ -141,7 +166,7 @@ void Box::lower()
 bool isStackCall(const Function &function)
 {
     return function.getName() == OnStack || function.getName() == Blocking ||
-           function.getName() == Reading;
+           function.getName() == Reading || function.getName() == Writing;
 }
 
 static bool isBlockingCall(const CallBase &call)

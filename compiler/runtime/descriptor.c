@@ -56,6 +56,13 @@ enum kind gs_cc_kind(int fd)
     return kind;
 }
 
+bool gs_cc_is_stream_socket(int fd)
+{
+    int type = 0;
+    socklen_t length = sizeof type;
+    return !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) && type == SOCK_STREAM;
+}
+
 void gs_cc_new_descriptor(int fd, enum kind kind)
 {
     if (fd < 0)

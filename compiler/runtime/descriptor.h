@@ -18,6 +18,8 @@ enum kind {
 
 enum kind gs_cc_kind(int fd);
 
+bool gs_cc_is_stream_socket(int fd);
+
 /* fd has just been made; negative: it was not. */
 void gs_cc_new_descriptor(int fd, enum kind kind);
 

@@ -6,13 +6,17 @@
 #include <gossamer/io.h>
 #include <gossamer/own_descriptors.h>
 #include <limits.h>
+#include <mqueue.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -164,6 +168,55 @@ int gs_cc_epoll_create(int size)
 int gs_cc_epoll_create1(int flags)
 {
     return made(epoll_create1(flags), KIND_POLLED);
+}
+
+int gs_cc_signalfd(int fd, const sigset_t *mask, int flags)
+{
+    int result = signalfd(fd, mask, flags);
+    return fd < 0 ? made(result, KIND_POLLED) : result;
+}
+
+int gs_cc_inotify_init(void)
+{
+    return made(inotify_init(), KIND_POLLED);
+}
+
+int gs_cc_inotify_init1(int flags)
+{
+    return made(inotify_init1(flags), KIND_POLLED);
+}
+
+int gs_cc_memfd_create(const char *name, unsigned flags)
+{
+    return made(memfd_create(name, flags), KIND_PLAIN);
+}
+
+int gs_cc_creat(const char *path, mode_t mode)
+{
+    return open_at(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+}
+
+int gs_cc_creat64(const char *path, mode_t mode)
+{
+    return gs_cc_creat(path, mode);
+}
+
+/* Of a queue of messages; its last arguments are there if flags say so. */
+mqd_t gs_cc_mq_open(const char *name, int flags, ...)
+{
+    va_list list;
+    va_start(list, flags);
+    mode_t mode = va_arg(list, mode_t);
+    struct mq_attr *attributes = va_arg(list, struct mq_attr *);
+    va_end(list);
+    return made(flags & O_CREAT ? mq_open(name, flags, mode, attributes) : mq_open(name, flags),
+                KIND_POLLED);
+}
+
+int gs_cc_close(int fd);
+int gs_cc_mq_close(mqd_t queue)
+{
+    return gs_cc_close(queue);
 }
 
 /* ---- Descriptors of streams ---- */

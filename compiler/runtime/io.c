@@ -1,5 +1,5 @@
 /* Reading, writing, accepting and connecting, as the system calls on blocking descriptors. */
-#include "compiler/runtime/descriptor.h"
+#include "compiler/runtime/transfer.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -10,29 +10,6 @@
 static bool is_outside(const struct thread *self)
 {
     return !self;
-}
-
-/* Make the call until it does not block. */
-#define RETRY(self_, fd_, direction_, call_)                                                       \
-    do {                                                                                           \
-        struct thread *caller_ = self_;                                                            \
-        if (gs_cc_test_cancel(caller_))                                                            \
-            return 0;                                                                              \
-        for (;;) {                                                                                 \
-            ssize_t result_ = (call_);                                                             \
-            int err_ = 0;                                                                          \
-            if (result_ != -EAGAIN)                                                                \
-                return (__typeof__(call_))gs_cc_result(caller_, result_);                          \
-            if (gs_cc_block(caller_, fd_, direction_, &err_))                                      \
-                return 0;                                                                          \
-            if (err_)                                                                              \
-                return (__typeof__(call_))gs_cc_result(caller_, -err_);                            \
-        }                                                                                          \
-    } while (0)
-
-static ssize_t negated(ssize_t result)
-{
-    return result < 0 ? -errno : result;
 }
 
 /* ---- Reading ---- */
@@ -87,7 +64,7 @@ static ssize_t receive(struct thread *self, int fd, void *bytes, size_t n, int f
         return try_receive(fd, bytes, n);
     ssize_t got = negated(
         recv(fd, (char *)bytes + before, n - before, (flags & ~MSG_WAITALL) | MSG_DONTWAIT));
-    if (!(flags & MSG_WAITALL) || flags & (MSG_PEEK | MSG_DONTWAIT))
+    if (!(flags & MSG_WAITALL) || flags & MSG_PEEK || !gs_cc_is_stream_socket(fd))
         return got;
     if (got <= 0)
         return before && got != -EAGAIN ? (ssize_t)before : got;
@@ -130,71 +107,9 @@ ssize_t gs_cc___recvfrom_chk(int fd, void *bytes, size_t n, size_t size, int fla
     return gs_cc_recvfrom(fd, bytes, n, flags, address, length);
 }
 
-static void note_received_descriptors(struct msghdr *message)
-{
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
-            continue;
-        for (size_t at = CMSG_LEN(0); at + sizeof(int) <= part->cmsg_len; at += sizeof(int)) {
-            int fd;
-            memcpy(&fd, (char *)part + at, sizeof fd);
-            gs_cc_new_descriptor(fd, KIND_UNKNOWN);
-        }
-    }
-}
-
-static ssize_t try_recvmsg(int fd, struct msghdr *message, int flags)
-{
-    ssize_t n = negated(recvmsg(fd, message, flags));
-    if (n >= 0 && message->msg_controllen)
-        note_received_descriptors(message);
-    return n;
-}
-
-ssize_t gs_cc_recvmsg(int fd, struct msghdr *message, int flags)
-{
-    struct thread *self = thread_self();
-    if (is_outside(self) || flags & MSG_DONTWAIT)
-        return recvmsg(fd, message, flags);
-    RETRY(self, fd, GS_READ, try_recvmsg(fd, message, flags | MSG_DONTWAIT));
-}
-
 /* ---- Writing ----
  * A call on a blocking descriptor returns when everything is written.
  */
-
-static ssize_t go_on(struct thread *self, ssize_t written, size_t n)
-{
-    if (written < 0)
-        return self->progress && written != -EAGAIN ? (ssize_t)self->progress : written;
-    self->progress += (size_t)written;
-    return self->progress == n ? (ssize_t)n : -EAGAIN;
-}
-
-/* After a part, the part is the result: the descriptor may be non-blocking, or the disk full. */
-static ssize_t finish_write(struct thread *self, ssize_t result)
-{
-    if (result < 0 && result != -ECANCELED && self->progress)
-        result = (ssize_t)self->progress;
-    return gs_cc_result(self, result);
-}
-
-#define WRITE_ALL(self_, fd_, n_, call_)                                                           \
-    do {                                                                                           \
-        struct thread *caller_ = self_;                                                            \
-        if (gs_cc_test_cancel(caller_))                                                            \
-            return 0;                                                                              \
-        for (;;) {                                                                                 \
-            ssize_t result_ = go_on(caller_, (call_), n_);                                         \
-            int err_ = 0;                                                                          \
-            if (result_ != -EAGAIN)                                                                \
-                return finish_write(caller_, result_);                                             \
-            if (gs_cc_block(caller_, fd_, GS_WRITE, &err_))                                        \
-                return 0;                                                                          \
-            if (err_)                                                                              \
-                return finish_write(caller_, -err_);                                               \
-        }                                                                                          \
-    } while (0)
 
 static ssize_t try_write(int fd, const void *bytes, size_t n)
 {
@@ -215,36 +130,11 @@ ssize_t gs_cc_write(int fd, const void *bytes, size_t n)
     WRITE_ALL(self, fd, n, try_write(fd, (const char *)bytes + self->progress, n - self->progress));
 }
 
-/* What is left of the parts behind the first `skipped` bytes, in at most 64 of them. */
-enum { PARTS = 64 };
-static int parts_after(const struct iovec *parts, int count, size_t skipped, struct iovec *ret_left)
-{
-    int left = 0;
-    for (int i = 0; i < count && left < PARTS; i++) {
-        if (skipped >= parts[i].iov_len && skipped) {
-            skipped -= parts[i].iov_len;
-            continue;
-        }
-        ret_left[left++] =
-            (struct iovec){(char *)parts[i].iov_base + skipped, parts[i].iov_len - skipped};
-        skipped = 0;
-    }
-    return left;
-}
-
 static ssize_t try_writev(int fd, const struct iovec *parts, int count, size_t skipped)
 {
     struct iovec left[PARTS];
-    int n = parts_after(parts, count, skipped, left);
+    int n = gs_cc_parts_after(parts, (size_t)count, skipped, left);
     return gs_cc_try_writev(fd, left, n);
-}
-
-static size_t length_of(const struct iovec *parts, int count)
-{
-    size_t n = 0;
-    for (int i = 0; i < count; i++)
-        n += parts[i].iov_len;
-    return n;
 }
 
 ssize_t gs_cc_writev(int fd, const struct iovec *parts, int count)
@@ -252,7 +142,8 @@ ssize_t gs_cc_writev(int fd, const struct iovec *parts, int count)
     struct thread *self = thread_self();
     if (is_outside(self))
         return writev(fd, parts, count);
-    WRITE_ALL(self, fd, length_of(parts, count), try_writev(fd, parts, count, self->progress));
+    WRITE_ALL(self, fd, gs_cc_length_of(parts, (size_t)count),
+              try_writev(fd, parts, count, self->progress));
 }
 
 ssize_t gs_cc_send(int fd, const void *bytes, size_t n, int flags)
@@ -273,15 +164,9 @@ ssize_t gs_cc_sendto(int fd, const void *bytes, size_t n, int flags, const struc
         return sendto(fd, bytes, n, flags, address, length);
     if (!address)
         return gs_cc_send(fd, bytes, n, flags);
-    RETRY(self, fd, GS_WRITE, negated(sendto(fd, bytes, n, flags | MSG_DONTWAIT, address, length)));
-}
-
-ssize_t gs_cc_sendmsg(int fd, const struct msghdr *message, int flags)
-{
-    struct thread *self = thread_self();
-    if (is_outside(self) || flags & MSG_DONTWAIT)
-        return sendmsg(fd, message, flags);
-    RETRY(self, fd, GS_WRITE, negated(sendmsg(fd, message, flags | MSG_DONTWAIT)));
+    WRITE_ALL(self, fd, n,
+              negated(sendto(fd, (const char *)bytes + self->progress, n - self->progress,
+                             flags | MSG_DONTWAIT, address, length)));
 }
 
 /* ---- Connections ---- */

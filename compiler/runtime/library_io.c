@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -48,6 +49,17 @@ RUNTIME(int, epoll_wait, (int fd, struct epoll_event *events, int max, int wait_
 RUNTIME(int, epoll_pwait,
         (int fd, struct epoll_event *events, int max, int wait_ms, const sigset_t *mask), fd,
         events, max, wait_ms, mask)
+RUNTIME(int, epoll_pwait2,
+        (int fd, struct epoll_event *events, int max, const struct timespec *time,
+         const sigset_t *mask),
+        fd, events, max, time, mask)
+RUNTIME(int, recvmmsg,
+        (int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *time), fd,
+        messages, count, flags, time)
+RUNTIME(int, sendmmsg, (int fd, struct mmsghdr *messages, unsigned count, int flags), fd, messages,
+        count, flags)
+RUNTIME(int, eventfd_read, (int fd, eventfd_t *ret_value), fd, ret_value)
+RUNTIME(int, eventfd_write, (int fd, eventfd_t value), fd, value)
 RUNTIME(unsigned, sleep, (unsigned seconds), seconds)
 RUNTIME(int, usleep, (useconds_t microseconds), microseconds)
 RUNTIME(int, nanosleep, (const struct timespec *time, struct timespec *ret_left), time, ret_left)
@@ -91,7 +103,10 @@ static const struct gs_cc_replacement replacements[] = {
     REPLACED(clock_nanosleep),
     REPLACED(connect),
     REPLACED(epoll_pwait),
+    REPLACED(epoll_pwait2),
     REPLACED(epoll_wait),
+    REPLACED(eventfd_read),
+    REPLACED(eventfd_write),
     REPLACED(getaddrinfo),
     REPLACED(nanosleep),
     REPLACED(poll),
@@ -101,10 +116,12 @@ static const struct gs_cc_replacement replacements[] = {
     REPLACED(readv),
     REPLACED(recv),
     REPLACED(recvfrom),
+    REPLACED(recvmmsg),
     REPLACED(recvmsg),
     REPLACED(sched_yield),
     REPLACED(select),
     REPLACED(send),
+    REPLACED(sendmmsg),
     REPLACED(sendmsg),
     REPLACED(sendto),
     REPLACED(sleep),

@@ -27,6 +27,21 @@ static void run_main(void *unused)
     exit(gs_cc_main(argument_count, arguments, environment));
 }
 
+int gs_cc_fflush(FILE *file);
+int gs_cc_ftrylockfile(FILE *file);
+void gs_cc_funlockfile(FILE *file);
+
+/* At the end of the process, after all functions of the program's: other threads run while the
+ * output waits for its reader. */
+static void write_rest(void)
+{
+    const struct thread *self = thread_self();
+    if (!self || !self->stack || gs_cc_ftrylockfile(stdout))
+        return;
+    gs_cc_fflush(stdout);
+    gs_cc_funlockfile(stdout);
+}
+
 static void *first(void *unused)
 {
     if (!gs_cc_first_has_stack)
@@ -59,6 +74,7 @@ int main(int argc, char **argv, char **envp)
         .max_pool_threads = POOL,
         .dump_signal = dump_signal ? (int)strtol(dump_signal, NULL, 10) : 0};
     gs_own_descriptors_start();
+    atexit(write_rest);
     int err = gs_threads_run(&options, start, NULL, NULL);
     gs_cc_sanitizer_stop();
     if (err && err != -EDEADLK)

@@ -259,24 +259,37 @@ static int collect_now(struct thread *self, const struct collect *collect)
     return !ready && gs_cc_turn(self) ? 0 : ready;
 }
 
-int gs_cc_epoll_pwait(int fd, struct epoll_event *events, int max, int wait_ms,
-                      const sigset_t *mask)
+/* wait_ns: negative: without a limit. */
+static int collect(const struct collect *collect, int64_t wait_ns, const sigset_t *mask)
 {
     struct thread *self = thread_self();
-    const struct collect collect = {fd, events, max};
-    if (!self)
-        return epoll_pwait(fd, events, max, wait_ms, mask);
-    if (!must_cancel(self) && !wait_ms && !mask)
-        return collect_now(self, &collect);
-    int64_t wait_ns = wait_ms < 0 ? -1 : wait_ms * (int64_t)GS_MILLISECOND;
+    if (!must_cancel(self) && !wait_ns && !mask)
+        return collect_now(self, collect);
     sigset_t *before = mask ? gs_cc_signals_replace(self, mask) : NULL;
-    int result = collect_until(self, &collect, deadline_after(self, wait_ns));
+    int result = collect_until(self, collect, deadline_after(self, wait_ns));
     if (gs_cc_state.suspending)
         return 0;
     if (before)
         gs_cc_signals_restore(self, before);
     gs_cc_test_cancel(self);
     return result;
+}
+
+int gs_cc_epoll_pwait(int fd, struct epoll_event *events, int max, int wait_ms,
+                      const sigset_t *mask)
+{
+    if (!thread_self())
+        return epoll_pwait(fd, events, max, wait_ms, mask);
+    int64_t wait_ns = wait_ms < 0 ? -1 : wait_ms * (int64_t)GS_MILLISECOND;
+    return collect(&(struct collect){fd, events, max}, wait_ns, mask);
+}
+
+int gs_cc_epoll_pwait2(int fd, struct epoll_event *events, int max, const struct timespec *wait,
+                       const sigset_t *mask)
+{
+    if (!thread_self() || (wait && !is_valid_time(wait)))
+        return epoll_pwait2(fd, events, max, wait, mask);
+    return collect(&(struct collect){fd, events, max}, duration(wait), mask);
 }
 
 int gs_cc_epoll_wait(int fd, struct epoll_event *events, int max, int wait_ms)
@@ -286,11 +299,18 @@ int gs_cc_epoll_wait(int fd, struct epoll_event *events, int max, int wait_ms)
 
 /* ---- Sleep ---- */
 
-/* Returns how much time was left when a signal was handled, or 0. */
+/* Returns how much time was left when a signal was handled, or 0. A sleep without time lets others
+ * run, as loops that wait for them have nothing else. */
 static uint64_t sleep_until(struct thread *self, uint64_t deadline_ns)
 {
     if (gs_cc_test_cancel(self))
         return 0;
+    if (self->phase == PHASE_SECOND || (self->phase == PHASE_NEW && is_late(deadline_ns))) {
+        gs_cc_sched_yield();
+        if (!gs_cc_state.suspending)
+            gs_cc_complete(self);
+        return 0;
+    }
     if (self->phase == PHASE_NEW)
         gs_cc_signals_begin_wait(self);
     set_phase(self, PHASE_WAITING);

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
 /* Of glibc's flags of a stream. */
 enum { UNBUFFERED = 0x2, IN_BACKUP = 0x100, LINE_BUFFERED = 0x200 };
@@ -211,9 +212,16 @@ static enum step wait_for(struct thread *self, FILE *file, unsigned direction)
     return FAILED;
 }
 
-static bool has_input(const FILE *file)
+/* What a stream of wide characters has converted; its structure begins with these addresses. */
+static bool has_wide_input(FILE *file)
 {
-    return file->_IO_read_ptr < file->_IO_read_end ||
+    const wchar_t *const *bounds = (const void *)file->_wide_data;
+    return fwide(file, 0) > 0 && bounds && bounds[0] < bounds[1];
+}
+
+static bool has_input(FILE *file)
+{
+    return has_wide_input(file) || file->_IO_read_ptr < file->_IO_read_end ||
            (file->_flags & IN_BACKUP && file->_IO_save_base < file->_IO_save_end);
 }
 
@@ -316,9 +324,12 @@ enum step gs_cc_stream_write(struct thread *self, struct operation *operation, c
 /* So many bytes are enough for a call that reads numbers or words. */
 #define ENOUGH 128
 
-/* Whether a call with this format begins with skipping white space. */
+/* Whether a call with this format begins with skipping white space. NULL: it reads one wide
+ * character. */
 static bool skips_space(const char *format)
 {
+    if (!format)
+        return false;
     if (format[0] != '%')
         return isspace((unsigned char)format[0]);
     const char *conversion = format + 1 + strspn(format + 1, "*0123456789'mhlLjztq");
@@ -355,7 +366,8 @@ void gs_cc___reading(void (*call)(void *box), void *box, FILE *file, const char 
     }
     if (!self->is_pooled && prepare(self, input, format))
         return;
-    bool has_enough = input->_IO_read_end - input->_IO_read_ptr >= ENOUGH;
+    bool has_enough = format ? input->_IO_read_end - input->_IO_read_ptr >= ENOUGH
+                             : has_wide_input(input); /* for one character */
     if (!self->is_pooled && (has_enough || gs_cc_stream_is_plain(input))) {
         call(box);
     } else {
@@ -365,4 +377,31 @@ void gs_cc___reading(void (*call)(void *box), void *box, FILE *file, const char 
         self->is_pooled = false;
     }
     unlock(self, input);
+}
+
+/* Calls that write wide characters, or have no text to be written in steps. */
+void gs_cc___writing(void (*call)(void *box), void *box, FILE *file)
+{
+    struct thread *self = thread_self();
+    FILE *output = file ? file : stdout;
+    if (gs_cc_stream_is_direct(self, output)) {
+        call(box);
+        return;
+    }
+    if (!self->is_pooled) {
+        struct operation *operation = gs_cc_stream_begin(self, output);
+        if (!operation)
+            return;
+        gs_cc_release(operation, sizeof *operation);
+        gs_cc_complete(self);
+    }
+    if (!self->is_pooled && gs_cc_stream_is_plain(output)) {
+        call(box);
+    } else {
+        self->is_pooled = true;
+        if (!gs_cc_in_pool(call, box))
+            return;
+        self->is_pooled = false;
+    }
+    unlock(self, output);
 }

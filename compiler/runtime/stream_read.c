@@ -46,6 +46,21 @@ int gs_cc_getchar(void)
     return get(stdin);
 }
 
+int gs_cc_fgetc_unlocked(FILE *file)
+{
+    return get(file);
+}
+
+int gs_cc_getc_unlocked(FILE *file)
+{
+    return get(file);
+}
+
+int gs_cc_getchar_unlocked(void)
+{
+    return get(stdin);
+}
+
 /* What getc_unlocked calls for an empty buffer. */
 int gs_cc___uflow(FILE *file)
 {
@@ -107,6 +122,16 @@ char *gs_cc___fgets_chk(char *bytes, size_t room, int size, FILE *file)
     if (size > 0 && (size_t)size > room)
         __builtin_trap();
     return gs_cc_fgets(bytes, size, file);
+}
+
+char *gs_cc_fgets_unlocked(char *bytes, int size, FILE *file)
+{
+    return gs_cc_fgets(bytes, size, file);
+}
+
+char *gs_cc___fgets_unlocked_chk(char *bytes, size_t room, int size, FILE *file)
+{
+    return gs_cc___fgets_chk(bytes, room, size, file);
 }
 
 /* Returns whether there is room for n bytes. */
@@ -197,9 +222,19 @@ size_t gs_cc_fread(void *bytes, size_t size, size_t count, FILE *file)
     return n;
 }
 
+size_t gs_cc_fread_unlocked(void *bytes, size_t size, size_t count, FILE *file)
+{
+    return gs_cc_fread(bytes, size, count, file);
+}
+
 size_t gs_cc___fread_chk(void *bytes, size_t room, size_t size, size_t count, FILE *file)
 {
     if (size && count > room / size)
         __builtin_trap();
     return gs_cc_fread(bytes, size, count, file);
+}
+
+size_t gs_cc___fread_unlocked_chk(void *bytes, size_t room, size_t size, size_t count, FILE *file)
+{
+    return gs_cc___fread_chk(bytes, room, size, count, file);
 }

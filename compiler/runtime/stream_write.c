@@ -120,6 +120,31 @@ int gs_cc_putchar(int byte)
     return put_byte(byte, stdout);
 }
 
+int gs_cc_fputc_unlocked(int byte, FILE *file)
+{
+    return put_byte(byte, file);
+}
+
+int gs_cc_putc_unlocked(int byte, FILE *file)
+{
+    return put_byte(byte, file);
+}
+
+int gs_cc_putchar_unlocked(int byte)
+{
+    return put_byte(byte, stdout);
+}
+
+int gs_cc_fputs_unlocked(const char *text, FILE *file)
+{
+    return gs_cc_fputs(text, file);
+}
+
+size_t gs_cc_fwrite_unlocked(const void *bytes, size_t size, size_t count, FILE *file)
+{
+    return gs_cc_fwrite(bytes, size, count, file);
+}
+
 /* The text and the end of the line are one call for other threads: it is made again until both are
  * written, of which the text is a copy. */
 int gs_cc_puts(const char *text)
@@ -247,6 +272,11 @@ int gs_cc_fflush(FILE *file)
     if (step != LEAVE)
         gs_cc_stream_end(self, operation);
     return step == FAILED ? EOF : 0;
+}
+
+int gs_cc_fflush_unlocked(FILE *file)
+{
+    return gs_cc_fflush(file);
 }
 
 static void forget(int fd, const struct thread *self)

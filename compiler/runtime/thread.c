@@ -107,6 +107,7 @@ static void stop_timer(struct thread *self)
 
 bool gs_cc_wait_until(struct thread *self, uint64_t deadline_ns, bool is_external)
 {
+    is_external |= atomic_load_explicit(&gs_cc_has_outside_threads, memory_order_relaxed);
     if (self->stack) {
         int err = errno;
         leave_stack(self);

@@ -95,6 +95,9 @@ static inline void set_phase(struct thread *thread, enum phase phase)
 /* How many kernel threads run threads. */
 extern unsigned gs_cc_workers;
 
+/* Whether kernel threads of the C library call functions of the program (outside.c). */
+extern atomic_bool gs_cc_has_outside_threads;
+
 /* Start the first thread of the program. Returns NULL if there is no memory. */
 struct thread *gs_cc_start_first(void *(*fn)(void *));
 
@@ -194,6 +197,9 @@ static inline void begin_try(struct thread *self)
     if (self && self->phase == PHASE_SECOND)
         set_phase(self, PHASE_NEW);
 }
+
+/* Let the others run once (turns.c). */
+int gs_cc_sched_yield(void);
 
 /* A call that has waited is complete: the next one is a new one. */
 void gs_cc_complete(struct thread *self);

@@ -3,8 +3,6 @@
 
 #include <sched.h>
 
-int gs_cc_sched_yield(void);
-
 int gs_cc_sched_yield(void)
 {
     struct thread *self = thread_self();

@@ -65,9 +65,33 @@ static void *tick(void *unused)
     return unused;
 }
 
+static int ends[2];
+static void *write_line(void *unused)
+{
+    usleep(2000);
+    if (write(ends[1], "\n", 1) != 1)
+        abort();
+    return unused;
+}
+
+/* The thread that lets them end runs while the library waits. */
+static void wait_for_processes(void)
+{
+    pthread_t writer;
+    if (pipe(ends))
+        abort();
+    pthread_create(&writer, NULL, write_line, NULL);
+    printf("child until: %d\n", library_child_until(ends[0]));
+    pthread_join(writer, NULL);
+    pthread_create(&writer, NULL, write_line, NULL);
+    printf("command until: %d\n", library_command_until(ends[0]));
+    pthread_join(writer, NULL);
+}
+
 static void *have_child(void *unused)
 {
     printf("child: %d\n", library_child());
+    wait_for_processes();
     fflush(stdout);
     return unused;
 }

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
@@ -312,6 +313,25 @@ int library_child(void)
         _exit(7);
     }
     return waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : -1;
+}
+
+/* Processes that end when there is something to read. */
+int library_child_until(int fd)
+{
+    char byte;
+    int status = -1;
+    pid_t child = fork();
+    if (!child)
+        _exit(read(fd, &byte, 1) == 1 ? byte : 1);
+    return waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : -1;
+}
+
+int library_command_until(int fd)
+{
+    char command[64];
+    snprintf(command, sizeof command, "read -r line <&%d; exit 6", fd);
+    int status = system(command); /* NOLINT(cert-env33-c): it is what is tested */
+    return WEXITSTATUS(status);
 }
 
 static pthread_mutex_t cleaned = PTHREAD_MUTEX_INITIALIZER;

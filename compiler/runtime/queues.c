@@ -1,0 +1,206 @@
+/* Queues of messages, and sets of semaphores of System V: the C library's calls, made so that they
+ * do not wait. A queue of POSIX is a descriptor, which tells when there is something; for the others
+ * the thread looks again after a while. */
+#include "compiler/runtime/shared_mutex.h"
+#include "compiler/runtime/signals.h"
+
+#include <mqueue.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+
+static int fail(int err)
+{
+    errno = err;
+    return -1;
+}
+
+/* The call begins to wait, or waits again. Returns 0, or the error with which it ends. */
+static int begin_wait(struct thread *self, uint64_t deadline_ns)
+{
+    if (must_cancel(self))
+        return ECANCELED;
+    if (self->phase == PHASE_NEW)
+        gs_cc_signals_begin_wait(self);
+    else if (gs_cc_is_interrupted(self, false))
+        return EINTR;
+    return is_late(deadline_ns) ? ETIMEDOUT : 0;
+}
+
+static int end(struct thread *self, int err)
+{
+    if (self->phase != PHASE_NEW)
+        gs_cc_complete(self);
+    if (err == ECANCELED && gs_cc_test_cancel(self))
+        return 0;
+    return fail(err);
+}
+
+/* ---- Of POSIX ---- */
+
+/* The error of a call that would have waited is that of a time which is over. Returns true if the
+ * caller must return; otherwise *ret_result is 0 (try again) or the result. */
+static bool wait_for_queue(struct thread *self, mqd_t queue, unsigned direction,
+                           uint64_t deadline_ns, int *ret_result)
+{
+    int err = begin_wait(self, deadline_ns);
+    *ret_result = 0;
+    if (!err) {
+        set_phase(self, PHASE_WAITING);
+        if (gs_cc_wait_fd(self, queue, direction, deadline_ns, &err))
+            return true;
+        err = err == -ETIMEDOUT ? 0 : -err; /* it looks once more */
+    }
+    if (err)
+        *ret_result = end(self, err);
+    return false;
+}
+
+static const struct timespec past = {0};
+
+static ssize_t receive(mqd_t queue, char *bytes, size_t n, unsigned *ret_priority,
+                       const struct timespec *time)
+{
+    struct thread *self = thread_self();
+    uint64_t deadline_ns = time ? gs_cc_from_wall(time) : GS_NEVER;
+    int result = 0;
+    if (gs_cc_test_cancel(self))
+        return 0;
+    for (;;) {
+        ssize_t got = mq_timedreceive(queue, bytes, n, ret_priority, &past);
+        if (got >= 0 || errno != ETIMEDOUT) {
+            int err = errno;
+            gs_cc_complete(self);
+            errno = err;
+            return got;
+        }
+        if (time && !is_valid_time(time))
+            return end(self, EINVAL);
+        if (wait_for_queue(self, queue, GS_READ, deadline_ns, &result))
+            return 0;
+        if (result)
+            return result;
+    }
+}
+
+ssize_t gs_cc_mq_receive(mqd_t queue, char *bytes, size_t n, unsigned *ret_priority)
+{
+    if (!thread_self())
+        return mq_receive(queue, bytes, n, ret_priority);
+    return receive(queue, bytes, n, ret_priority, NULL);
+}
+
+ssize_t gs_cc_mq_timedreceive(mqd_t queue, char *bytes, size_t n, unsigned *ret_priority,
+                              const struct timespec *time)
+{
+    if (!thread_self())
+        return mq_timedreceive(queue, bytes, n, ret_priority, time);
+    return receive(queue, bytes, n, ret_priority, time);
+}
+
+static int send_message(mqd_t queue, const char *bytes, size_t n, unsigned priority,
+                        const struct timespec *time)
+{
+    struct thread *self = thread_self();
+    uint64_t deadline_ns = time ? gs_cc_from_wall(time) : GS_NEVER;
+    int result = 0;
+    if (gs_cc_test_cancel(self))
+        return 0;
+    for (;;) {
+        result = mq_timedsend(queue, bytes, n, priority, &past);
+        if (!result || errno != ETIMEDOUT) {
+            int err = errno;
+            gs_cc_complete(self);
+            errno = err;
+            return result;
+        }
+        if (time && !is_valid_time(time))
+            return end(self, EINVAL);
+        if (wait_for_queue(self, queue, GS_WRITE, deadline_ns, &result))
+            return 0;
+        if (result)
+            return result;
+    }
+}
+
+int gs_cc_mq_send(mqd_t queue, const char *bytes, size_t n, unsigned priority)
+{
+    if (!thread_self())
+        return mq_send(queue, bytes, n, priority);
+    return send_message(queue, bytes, n, priority, NULL);
+}
+
+int gs_cc_mq_timedsend(mqd_t queue, const char *bytes, size_t n, unsigned priority,
+                       const struct timespec *time)
+{
+    if (!thread_self())
+        return mq_timedsend(queue, bytes, n, priority, time);
+    return send_message(queue, bytes, n, priority, time);
+}
+
+/* ---- Of System V ---- */
+
+/* Make the call until its error is not the one that tells that it would wait. */
+#define LOOK(self_, would_wait_, deadline_ns_, call_)                                              \
+    for (;;) {                                                                                     \
+        __typeof__(call_) result_ = (call_);                                                       \
+        int err_ = errno;                                                                          \
+        if (result_ < 0 && err_ == (would_wait_))                                                  \
+            err_ = begin_wait(self_, deadline_ns_);                                                \
+        else {                                                                                     \
+            gs_cc_complete(self_);                                                                 \
+            errno = err_;                                                                          \
+            return result_;                                                                        \
+        }                                                                                          \
+        if (err_)                                                                                  \
+            return end(self_, err_ == ETIMEDOUT ? EAGAIN : err_);                                  \
+        if (gs_cc_look_again(self_, deadline_ns_))                                                 \
+            return 0;                                                                              \
+    }
+
+int gs_cc_msgsnd(int queue, const void *message, size_t n, int flags)
+{
+    struct thread *self = thread_self();
+    if (!self || flags & IPC_NOWAIT)
+        return msgsnd(queue, message, n, flags);
+    if (gs_cc_test_cancel(self))
+        return 0;
+    LOOK(self, EAGAIN, GS_NEVER, msgsnd(queue, message, n, flags | IPC_NOWAIT));
+}
+
+ssize_t gs_cc_msgrcv(int queue, void *message, size_t n, long type, int flags)
+{
+    struct thread *self = thread_self();
+    if (!self || flags & IPC_NOWAIT)
+        return msgrcv(queue, message, n, type, flags);
+    if (gs_cc_test_cancel(self))
+        return 0;
+    LOOK(self, ENOMSG, GS_NEVER, msgrcv(queue, message, n, type, flags | IPC_NOWAIT));
+}
+
+/* With IPC_NOWAIT in one of the operations, the error would not tell whether the call waits. */
+static bool may_fail(const struct sembuf *operations, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (operations[i].sem_flg & IPC_NOWAIT)
+            return true;
+    return false;
+}
+
+int gs_cc_semtimedop(int set, struct sembuf *operations, size_t count, const struct timespec *time)
+{
+    struct thread *self = thread_self();
+    if (!self || may_fail(operations, count) || (time && !is_valid_time(time)))
+        return semtimedop(set, operations, count, time);
+    uint64_t deadline_ns = GS_NEVER;
+    if (time && time->tv_sec < (time_t)1 << 33) {
+        uint64_t wait_ns = (uint64_t)time->tv_sec * GS_SECOND + (uint64_t)time->tv_nsec;
+        deadline_ns = gs_cc_deadline(self, gs_clock_after(gs_clock_now(), wait_ns));
+    }
+    LOOK(self, EAGAIN, deadline_ns, semtimedop(set, operations, count, &past));
+}
+
+int gs_cc_semop(int set, struct sembuf *operations, size_t count)
+{
+    return gs_cc_semtimedop(set, operations, count, NULL);
+}

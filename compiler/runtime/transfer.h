@@ -1,0 +1,78 @@
+/* Calls on blocking descriptors, made of calls that do not block. */
+#ifndef GS_COMPILER_TRANSFER_H
+#define GS_COMPILER_TRANSFER_H
+
+#include "compiler/runtime/descriptor.h"
+
+/* Make the call until it does not block. */
+#define RETRY(self_, fd_, direction_, call_)                                                       \
+    do {                                                                                           \
+        struct thread *caller_ = self_;                                                            \
+        if (gs_cc_test_cancel(caller_))                                                            \
+            return 0;                                                                              \
+        for (;;) {                                                                                 \
+            ssize_t result_ = (call_);                                                             \
+            int err_ = 0;                                                                          \
+            if (result_ != -EAGAIN)                                                                \
+                return (__typeof__(call_))gs_cc_result(caller_, result_);                          \
+            if (gs_cc_block(caller_, fd_, direction_, &err_))                                      \
+                return 0;                                                                          \
+            if (err_)                                                                              \
+                return (__typeof__(call_))gs_cc_result(caller_, -err_);                            \
+        }                                                                                          \
+    } while (0)
+
+static inline ssize_t negated(ssize_t result)
+{
+    return result < 0 ? -errno : result;
+}
+
+ssize_t gs_cc_read(int fd, void *bytes, size_t n);
+ssize_t gs_cc_write(int fd, const void *bytes, size_t n);
+
+/* ---- Transfers that are complete when all bytes are: so many have gone already ---- */
+
+static inline ssize_t go_on(struct thread *self, ssize_t written, size_t n)
+{
+    if (written < 0)
+        return self->progress && written != -EAGAIN ? (ssize_t)self->progress : written;
+    self->progress += (size_t)written;
+    return self->progress == n ? (ssize_t)n : -EAGAIN;
+}
+
+/* After a part, the part is the result: the descriptor may be non-blocking, or the disk full. */
+static inline ssize_t finish_transfer(struct thread *self, ssize_t result)
+{
+    if (result < 0 && result != -ECANCELED && self->progress)
+        result = (ssize_t)self->progress;
+    return gs_cc_result(self, result);
+}
+
+#define TRANSFER_ALL(self_, fd_, direction_, call_)                                                \
+    do {                                                                                           \
+        struct thread *caller_ = self_;                                                            \
+        if (gs_cc_test_cancel(caller_))                                                            \
+            return 0;                                                                              \
+        for (;;) {                                                                                 \
+            ssize_t result_ = (call_);                                                             \
+            int err_ = 0;                                                                          \
+            if (result_ != -EAGAIN)                                                                \
+                return finish_transfer(caller_, result_);                                          \
+            if (gs_cc_block(caller_, fd_, direction_, &err_))                                      \
+                return 0;                                                                          \
+            if (err_)                                                                              \
+                return finish_transfer(caller_, -err_);                                            \
+        }                                                                                          \
+    } while (0)
+
+/* A call on a blocking descriptor returns when everything is written. */
+#define WRITE_ALL(self_, fd_, n_, call_)                                                           \
+    TRANSFER_ALL(self_, fd_, GS_WRITE, go_on(self_, (call_), n_))
+
+/* What is left of the parts behind the first `skipped` bytes, in at most PARTS of them. */
+enum { PARTS = 64 };
+int gs_cc_parts_after(const struct iovec *parts, size_t count, size_t skipped,
+                      struct iovec *ret_left);
+size_t gs_cc_length_of(const struct iovec *parts, size_t count);
+
+#endif
