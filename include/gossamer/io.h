@@ -97,6 +97,35 @@ typedef ssize_t gs_received_fn(void *data, const void *bytes, size_t n);
 GS_API GS_MUST_CHECK ssize_t gs_recv_with(int fd, gs_received_fn *fn, void *data,
                                           uint64_t deadline_ns);
 
+/* Let the kernel receive for a socket before a thread asks, where workers' loops use io_uring: one
+ * request to the kernel lasts for many calls of gs_recv_with, which find the bytes received, and a
+ * thread that waits in it needs no buffer. fd: a TCP socket, from which only threads of the calling
+ * worker receive, by the functions of this header. It takes 64 bytes.
+ *
+ * The kernel receives only while a thread waits in gs_recv_with, and a little longer: when bytes
+ * arrive while none waits (after a deadline or a cancellation, or while the thread does something
+ * else), they are kept, and the rest stays in the socket until they were taken, so that the peer is
+ * slowed down as without this. That is 64 KiB usually. The next call gets what is kept: gs_recv_with,
+ * gs_recv, gs_recvmsg, gs_read or gs_readv, also if they only look (MSG_PEEK); and gs_poll and
+ * gs_wait_readable report it. No byte is lost, unless memory is exhausted: then each receive returns
+ * -ENOMEM once what precedes was received. A socket for whose readiness a thread has waited
+ * (gs_poll, gs_wait_readable, gs_wait_writable, gs_sendfile) is received from without this
+ * afterwards. shutdown(2) works as usual. gs_close and gs_forget discard what is kept. In the child
+ * of gs_fork nothing is kept: it is the parent's.
+ *
+ * gs_recv_ahead_end ends it: before the socket is passed to another process or library, or used by
+ * another worker. Afterwards the kernel receives nothing more, and what is kept can still be
+ * received. It may let others run, and is not for the fn of gs_recv_with.
+ *
+ * gs_recv_ahead returns 0; -ENOTSUP (the loop does not use io_uring, the thread migrates, fd is no
+ * TCP socket, or was waited for otherwise): everything works as without it; -EBUSY (a thread of
+ * another worker has called it; receives and polls of other workers return this, too), -ENOMEM, or
+ * -EBADF (fd is negative).
+ *
+ * gs_recv_ahead_end returns how many bytes are kept, -EBUSY, -ENOMEM or -EBADF, as above. */
+GS_API GS_MUST_CHECK int gs_recv_ahead(int fd);
+GS_API GS_MUST_CHECK ssize_t gs_recv_ahead_end(int fd);
+
 /* Send all n bytes. Returns n, or an error, as gs_send does, after which it is unknown how much was
  * sent. */
 GS_API GS_MUST_CHECK ssize_t gs_send_all(int fd, const void *bytes, size_t n, uint64_t deadline_ns);
