@@ -27,6 +27,7 @@
  *
  * If the workers' loops use io_uring (GS_POLLER, loop.h), receives, sends and accepts by threads
  * that do not migrate are submitted to it: they need no system call each, and a send waits, too.
+ * gs_recv_ahead has the kernel receive for many calls.
  *
  * Reads of regular files first try the page cache; all else is done by io_uring, if the kernel
  * supports it (the environment variable GOSSAMER_NO_IO_URING disables it), or by a pool of kernel
@@ -199,7 +200,8 @@ GS_API GS_MUST_CHECK ssize_t gs_writev(int fd, const struct iovec *iov, int coun
 GS_API GS_MUST_CHECK ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n,
                                          uint64_t deadline_ns);
 
-/* Between two descriptors, one of them a pipe, at their file offsets. */
+/* Between two descriptors, one of them a pipe, at their file offsets. Also returns -EBUSY: bytes were
+ * received ahead from in_fd (gs_recv_ahead), which must be received otherwise. */
 GS_API GS_MUST_CHECK ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned flags,
                                        uint64_t deadline_ns);
 

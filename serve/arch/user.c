@@ -19,8 +19,8 @@
  * The loop is in serve/blocking.c, its calls in serve/blocking_user.c. gs_recv_with handles what
  * was received on the worker's stack, so the stack of a connection that waits contains little, and
  * nobody else uses it: it is given back when the wait is long. Where threads wait by completions
- * (io_uring), the kernel receives while the thread waits, the loop sends all answers, and a
- * connection stays with its worker. */
+ * (io_uring), the kernel receives ahead, the loop sends all answers, and a connection stays with
+ * its worker. */
 #include "serve/accept_thread.h"
 #include "serve/arch/arch.h"
 #include "serve/blocking.h"

@@ -47,7 +47,7 @@ struct descriptor {
     atomic_bool is_nonblocking;
     atomic_bool
         is_hung_up; /* the end of file, or what follows urgent data, causes no other event */
-    atomic_uchar first_use; /* enum first_use */
+    atomic_uchar first_use;  /* enum first_use */
     atomic_uchar acceptable; /* connections of a listener that need not be asked for; a hint */
     struct worker *_Atomic owner;
     struct watch *watch;

@@ -128,8 +128,6 @@ void gs_ahead_close(struct descriptor *descriptor)
     gs_loop_wake(worker->loop); /* the ring holds the file */
 }
 
-/* A worker whose descriptor was closed by another may be receiving its last completion: it has the
- * lock then. */
 void gs_ahead_end_closed(struct worker *worker)
 {
     struct ahead *ahead =
@@ -417,8 +415,7 @@ static ssize_t take_for(struct descriptor *descriptor, const struct io_call *cal
         return gs_ahead_take(descriptor, &whole, 1, call->flags);
     if (call->operation == IORING_OP_READV)
         return gs_ahead_take(descriptor, call->bytes, call->count, 0);
-    ssize_t n =
-        gs_ahead_take(descriptor, message->msg_iov, (int)message->msg_iovlen, call->flags);
+    ssize_t n = gs_ahead_take(descriptor, message->msg_iov, (int)message->msg_iovlen, call->flags);
     if (n >= 0) {
         message->msg_namelen = 0;
         message->msg_controllen = 0;

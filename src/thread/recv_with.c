@@ -145,8 +145,8 @@ static __attribute__((noinline)) ssize_t receive_ahead(struct receiving *receivi
         bool may_start = deadline_ns && !descriptor_is_watched(descriptor);
         int state = gs_ahead_look(descriptor, may_start);
         bool tries =
-            state == AHEAD_BYTES || (state == AHEAD_NOTHING &&
-                                     (must_try || descriptor_may_be_ready(descriptor, GS_READ)));
+            state == AHEAD_BYTES ||
+            (state == AHEAD_NOTHING && (must_try || descriptor_may_be_ready(descriptor, GS_READ)));
         if (state < 0)
             return state;
         if (LIKELY(state == AHEAD_BUFFER)) {
