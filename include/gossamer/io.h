@@ -103,13 +103,13 @@ GS_API GS_MUST_CHECK ssize_t gs_recv_with(int fd, gs_received_fn *fn, void *data
  * thread that waits in it needs no buffer. fd: a TCP socket, from which only threads of the calling
  * worker receive, by the functions of this header. It takes 64 bytes.
  *
- * The kernel receives only while a thread waits in gs_recv_with, and a little longer: when bytes
- * arrive while none waits (after a deadline or a cancellation, or while the thread does something
- * else), they are kept, and the rest stays in the socket until they were taken, so that the peer is
- * slowed down as without this. That is 64 KiB usually. The next call gets what is kept: gs_recv_with,
- * gs_recv, gs_recvmsg, gs_read or gs_readv, also if they only look (MSG_PEEK); and gs_poll and
- * gs_wait_readable report it. No byte is lost, unless memory is exhausted: then each receive returns
- * -ENOMEM once what precedes was received. A socket for whose readiness a thread has waited
+ * The kernel receives while a thread waits in gs_recv_with, and a little longer: what arrives when
+ * none waits (after a deadline or a cancellation, or while the thread does something else) is kept,
+ * and if more follows, that stays in the socket until all was taken, so that the peer is slowed
+ * down as without this. What is kept has 64 KiB usually. The next call gets it: gs_recv_with,
+ * gs_recv, gs_recvmsg, gs_read or gs_readv, also if it only looks (MSG_PEEK); gs_poll and
+ * gs_wait_readable report it. No byte is lost, unless memory is exhausted: then each receive
+ * returns -ENOMEM once what precedes was received. A socket for whose readiness a thread has waited
  * (gs_poll, gs_wait_readable, gs_wait_writable, gs_sendfile) is received from without this
  * afterwards. shutdown(2) works as usual. gs_close and gs_forget discard what is kept. In the child
  * of gs_fork nothing is kept: it is the parent's.
@@ -200,8 +200,8 @@ GS_API GS_MUST_CHECK ssize_t gs_writev(int fd, const struct iovec *iov, int coun
 GS_API GS_MUST_CHECK ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n,
                                          uint64_t deadline_ns);
 
-/* Between two descriptors, one of them a pipe, at their file offsets. Also returns -EBUSY: bytes were
- * received ahead from in_fd (gs_recv_ahead), which must be received otherwise. */
+/* Between two descriptors, one of them a pipe, at their file offsets. Also returns -EBUSY: bytes
+ * were received ahead from in_fd (gs_recv_ahead), which must be received otherwise. */
 GS_API GS_MUST_CHECK ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned flags,
                                        uint64_t deadline_ns);
 

@@ -96,8 +96,7 @@ static void hand_over(struct ahead *ahead)
         ;
 }
 
-/* Called by its worker, when it is no descriptor's. The descriptor is not accessed again but for
- * its lock. */
+/* Called by its worker, when it is no descriptor's. The descriptor is not accessed again. */
 static void end(struct ahead *ahead)
 {
     release_buffer(ahead);
@@ -185,15 +184,18 @@ static bool keep(struct ahead *ahead, const void *bytes, size_t n)
     return true;
 }
 
+/* A single piece may be the request that the peer sends while its last answer is being completed:
+ * only when there is more, receiving ends. */
 static void keep_or_break(struct ahead *ahead, const void *bytes, size_t n)
 {
+    bool is_single = !ahead->kept && !ahead->has_buffer;
     if (!ahead->is_broken && !keep(ahead, bytes, n)) {
         ahead->is_broken = ahead->has_ended = true;
         ahead->result = -ENOMEM;
     }
     size_t total = ahead->kept ? ahead->kept->n : 0;
     bool is_due = !ahead->is_canceled || total / CANCEL_BYTES != (total - n) / CANCEL_BYTES;
-    if (ahead->is_active && (is_due || ahead->is_broken))
+    if (ahead->is_active && !is_single && is_due)
         cancel(ahead);
 }
 

@@ -8,12 +8,12 @@
  *     coming ------------- it completes ----------------'-------'
  *
  * If a thread waits when bytes arrive, it gets the ring's buffer. What arrives while none waits is
- * copied, so that the buffer is free for other sockets, and receiving ends until all is taken: what
- * follows stays in the socket. All other calls that read or poll end it first, without a wait; then
+ * copied, so that the buffer is free for other sockets. If more arrives before that is taken,
+ * receiving ends: what follows stays in the socket. All other calls that read or poll end it first, without a wait; then
  * they take what was received, and after that they find the rest in the socket.
  *
- * Only the worker whose ring receives looks at it and changes it; others find under the descriptor's
- * lock that it is not theirs. Any worker may close the descriptor: then it is handed over to its
+ * Only the worker whose ring receives looks at it and changes it; others find under the
+ * descriptor's lock that it is not theirs. Any worker may close the descriptor: then it is handed over to its
  * own, which frees it after its last completion. */
 #ifndef GS_THREAD_RECEIVE_AHEAD_H
 #define GS_THREAD_RECEIVE_AHEAD_H
@@ -72,8 +72,8 @@ void gs_ahead_close(struct descriptor *descriptor);
 /* End those that other workers have closed. */
 void gs_ahead_end_closed(struct worker *worker);
 
-/* Free the memory only, after the worker's loop, or in the child after a fork. worker: the one whose
- * state is consistent; NULL: each. */
+/* Free the memory only, after the worker's loop, or in the child after a fork. worker: the one
+ * whose state is consistent; NULL: each. */
 void gs_aheads_forget_closed(struct worker *worker);
 void gs_ahead_forget(struct descriptor *descriptor, const struct worker *worker);
 

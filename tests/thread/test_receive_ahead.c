@@ -1,16 +1,13 @@
 /* gs_recv_ahead: the kernel receives while a thread waits in gs_recv_with, and nothing is lost that
  * arrives when none does. */
-#include "tests/thread/connection.h"
 #include "tests/thread/forking.h"
+#include "tests/thread/receiving_ahead.h"
 #include "tests/thread/stack_away.h"
 
 #include <gossamer/resumable.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 
 static atomic_uint tried;
 
@@ -21,83 +18,6 @@ static long count_calls(long number, void *data)
     if (number == SYS_recvfrom)
         atomic_fetch_add(&tried, 1);
     return 0;
-}
-
-static void need_ring(void)
-{
-    struct gs_loop *loop;
-    setenv("GS_POLLER", "io_uring", 1);
-    CHECK_EQ(gs_loop_new(&loop), 0);
-    bool is_there = !strcmp(gs_loop_poller(loop), "io_uring");
-    gs_loop_free(loop);
-    if (!is_there)
-        SKIP("io_uring is not available");
-}
-
-/* What was received: every byte of a stream is known by its position. */
-static size_t received, ends;
-
-static char byte_at(size_t position)
-{
-    return (char)(position * 7 + position / 256);
-}
-
-static ssize_t check(void *data, const void *bytes, size_t n)
-{
-    (void)data;
-    for (size_t i = 0; i < n; i++)
-        MUST_EQ(((const char *)bytes)[i], byte_at(received + i));
-    received += n;
-    ends += !n;
-    return (ssize_t)n;
-}
-
-static size_t said;
-
-static void say(size_t n)
-{
-    char bytes[4096];
-    MUST(n <= sizeof bytes);
-    for (size_t i = 0; i < n; i++)
-        bytes[i] = byte_at(said + i);
-    MUST_EQ(gs_sys_send(theirs, bytes, n, 0), n);
-    said += n;
-}
-
-static void *say_later(void *n)
-{
-    gs_thread_sleep(after(2 * GS_MILLISECOND));
-    say((uintptr_t)n);
-    return NULL;
-}
-
-static void connect_ahead(void)
-{
-    connect_both();
-    received = ends = said = 0;
-    MUST_EQ(gs_recv_ahead(ours), 0);
-}
-
-/* Receive what arrives after the thread has begun to wait: then the ring goes on receiving. */
-static void receive_awaited(size_t n)
-{
-    struct gs_thread *thread = spawn(say_later, (void *)(uintptr_t)n);
-    size_t end = received + n;
-    while (received < end)
-        MUST(gs_recv_with(ours, check, NULL, GS_NEVER) > 0);
-    join(thread);
-}
-
-/* Say something, and wait until the ring has received it, though no thread waits. */
-static void have_received(size_t n)
-{
-    int in_socket = 0, unsent = 0;
-    say(n);
-    do {
-        gs_thread_sleep(after(GS_MILLISECOND));
-        MUST_EQ(ioctl(theirs, TIOCOUTQ, &unsent), 0);
-        MUST_EQ(ioctl(ours, FIONREAD, &in_socket), 0);
-    } while (unsent || in_socket);
 }
 
 /* ---- Receiving ---- */
@@ -511,139 +431,4 @@ TEST(stack_is_given_back_while_the_kernel_receives)
     skip_if_emulated();
     need_ring();
     run_giving_back_both(give_back);
-}
-
-/* ---- Everything at once ---- */
-
-enum { STREAM = 200000 };
-
-static void *say_stream(void *unused)
-{
-    unsigned random = 7;
-    while (said < STREAM) {
-        random = random * 1103515245 + 12345;
-        size_t n = random >> 16 & 1 ? (random >> 17) % 3000 + 1 : (random >> 17) % 50 + 1;
-        say(n < STREAM - said ? n : STREAM - said);
-        if (random >> 28 == 0)
-            usleep(100);
-    }
-    MUST_EQ(shutdown(theirs, SHUT_WR), 0);
-    return unused;
-}
-
-static bool receive_somehow(unsigned random)
-{
-    char bytes[1000];
-    struct gs_poll poll = {.fd = ours, .events = GS_READ | GS_WRITE};
-    uint64_t deadline_ns = random & 1 ? after((random >> 1 & 7) * 50000) : GS_NEVER;
-    ssize_t n = -ETIMEDOUT;
-    switch (random >> 8 & 15) {
-    case 0:
-        n = gs_recv(ours, bytes, random >> 12 & 511, 0, deadline_ns);
-        if (n > 0)
-            check(NULL, bytes, (size_t)n);
-        return n || !(random >> 12 & 511);
-    case 1:
-        MUST(gs_poll(&poll, 1, 0) > 0);
-        return true;
-    case 2:
-        MUST(gs_recv_ahead_end(ours) >= 0);
-        MUST_EQ(gs_recv_ahead(ours), 0);
-        return true;
-    case 3:
-        gs_thread_yield();
-        return true;
-    default:
-        n = gs_recv_with(ours, check, NULL, random >> 7 & 1 ? 0 : deadline_ns);
-        MUST(n >= 0 || n == -ETIMEDOUT || n == -ECANCELED);
-        return n;
-    }
-}
-
-static atomic_bool is_received;
-
-static void *receive_stream(void *unused)
-{
-    unsigned random = 1;
-    MUST_EQ(gs_recv_ahead(ours), 0);
-    do
-        random = random * 1103515245 + 12345;
-    while (receive_somehow(random >> 4));
-    MUST_EQ(received, STREAM);
-    atomic_store(&is_received, true);
-    return unused;
-}
-
-static void *exchange_stream(void *unused)
-{
-    pthread_t peer;
-    connect_both();
-    received = ends = said = 0;
-    atomic_store(&is_received, false);
-    struct gs_thread *thread = spawn(receive_stream, NULL);
-    MUST_EQ(pthread_create(&peer, NULL, say_stream, NULL), 0);
-    while (!atomic_load(&is_received))
-        gs_thread_sleep(after(GS_MILLISECOND));
-    join(thread);
-    pthread_join(peer, NULL);
-    close_both();
-    return unused;
-}
-
-TEST(no_byte_is_lost_however_the_calls_alternate)
-{
-    need_ring();
-    run_both(exchange_stream);
-}
-
-/* More sockets than the ring has buffers at first, of which all receive at once. */
-enum { MANY = 100 };
-static int pairs[MANY][2];
-
-static ssize_t count(void *data, const void *bytes, size_t n)
-{
-    (void)bytes;
-    *(size_t *)data += n;
-    return (ssize_t)n;
-}
-
-static void *receive_pair(void *pair)
-{
-    size_t n = 0;
-    int fd = *(int *)pair;
-    MUST_EQ(gs_recv_ahead(fd), 0);
-    while (n < 3000)
-        MUST(gs_recv_with(fd, count, &n, GS_NEVER) > 0);
-    MUST_EQ(gs_recv_with(fd, count, &n, GS_NEVER), 0);
-    MUST_EQ(n, 3000);
-    gs_close(fd);
-    return NULL;
-}
-
-static void *receive_all(void *unused)
-{
-    static const char zeros[3000];
-    struct gs_thread *threads[MANY];
-    for (int i = 0; i < MANY; i++) {
-        connect_both();
-        pairs[i][0] = ours;
-        pairs[i][1] = theirs;
-        threads[i] = spawn(receive_pair, pairs[i]);
-    }
-    for (int round = 0; round < 3; round++) {
-        gs_thread_sleep(after(GS_MILLISECOND));
-        for (int i = 0; i < MANY; i++)
-            MUST_EQ(gs_sys_send(pairs[i][1], zeros, 1000, 0), 1000);
-    }
-    for (int i = 0; i < MANY; i++)
-        gs_sys_close(pairs[i][1]);
-    for (int i = 0; i < MANY; i++)
-        join(threads[i]);
-    return unused;
-}
-
-TEST(sockets_share_the_buffers)
-{
-    need_ring();
-    run_both(receive_all);
 }
