@@ -148,11 +148,12 @@ void gs_aheads_forget_closed(struct worker *worker)
         free(ahead);
         ahead = next;
     }
-    while (!gs_list_is_empty(&worker->ending_aheads)) {
-        struct gs_list *link = gs_list_first(&worker->ending_aheads);
-        gs_list_remove(link);
+    struct gs_list *list = &worker->ending_aheads;
+    for (struct gs_list *link = list->next, *following; link != list; link = following) {
+        following = link->next;
         free(gs_container_of(link, struct ahead, link));
     }
+    gs_list_init(list);
 }
 
 void gs_ahead_forget(struct descriptor *descriptor, const struct worker *worker)
