@@ -9,12 +9,13 @@
  *
  * If a thread waits when bytes arrive, it gets the ring's buffer. What arrives while none waits is
  * copied, so that the buffer is free for other sockets. If more arrives before that is taken,
- * receiving ends: what follows stays in the socket. All other calls that read or poll end it first, without a wait; then
- * they take what was received, and after that they find the rest in the socket.
+ * receiving ends: what follows stays in the socket. All other calls that read or poll end it first,
+ * without a wait; then they take what was received, and after that they find the rest in the
+ * socket.
  *
  * Only the worker whose ring receives looks at it and changes it; others find under the
- * descriptor's lock that it is not theirs. Any worker may close the descriptor: then it is handed over to its
- * own, which frees it after its last completion. */
+ * descriptor's lock that it is not theirs. Any worker may close the descriptor: then it is handed
+ * over to its own, which frees it after its last completion. */
 #ifndef GS_THREAD_RECEIVE_AHEAD_H
 #define GS_THREAD_RECEIVE_AHEAD_H
 
