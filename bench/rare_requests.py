@@ -9,6 +9,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -34,8 +35,8 @@ def on_core(core: str, *command: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def server(arch: str, connections: int, root: Path) -> Iterator[str]:
-    """Run a server; yield its URL."""
+def server(arch: str, connections: int, root: Path) -> Iterator[tuple[str, int]]:
+    """Run a server; yield its URL and its process."""
     command = on_core(
         SERVER_CORE, "serve", "--arch", arch, "--workers", "1", "--poller", "epoll",
         "--max-connections", str(connections + 500), "--idle-timeout", "120s",
@@ -44,10 +45,17 @@ def server(arch: str, connections: int, root: Path) -> Iterator[str]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline() if process.stdout else ""
-        yield line.split()[2]
+        yield line.split()[2], process.pid
     finally:
         process.terminate()
         process.wait()
+
+
+def cpu_seconds(processes: list[int]) -> float:
+    """Return the CPU time that the processes have used."""
+    stats = [Path(f"/proc/{process}/stat").read_text() for process in processes]
+    ticks = sum(int(n) for stat in stats for n in stat.rsplit(")", 1)[1].split()[11:13])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def load(url: str, connections: int, interval_s: float, seconds: float, result: Path) -> list[str]:
@@ -68,19 +76,24 @@ def measure(
         root, folder = Path(name) / "www", Path(name)
         root.mkdir()
         (root / PAGE).write_text("0" * 305)
-        urls = [stack.enter_context(server(arch, count, root)) for count in each]
+        servers = [stack.enter_context(server(arch, count, root)) for count in each]
         files = [folder / f"{i}.json" for i in range(len(each))]
         clients = [
             subprocess.Popen(load(url, count, interval_s, seconds, file), stdout=subprocess.DEVNULL)
-            for url, count, file in zip(urls, each, files, strict=True)
+            for (url, _), count, file in zip(servers, each, files, strict=True)
         ]
+        time.sleep(interval_s + WARM_UP_S)
+        processes = [process for _, process in servers]
+        began_s, used_s = time.monotonic(), cpu_seconds(processes)
         codes = [client.wait(seconds + SURPLUS_S) for client in clients]
+        busy = (cpu_seconds(processes) - used_s) / (time.monotonic() - began_s)
         found = [json.loads(file.read_text()) for file in files if file.exists()]
     if any(codes) or len(found) < len(each):
         results.skip("response", arch, f"the load generators ended with {codes}")
         return
     for key, title in NAMES.items():
         results.add(title, arch, max(run["response_us"][key] for run in found), "us")
+    results.add("CPU of all servers", arch, busy, "of a core")
     total = sum(run["response_us"]["count"] for run in found)
     results.add("requests per second", arch, total / seconds, "1/s")
 

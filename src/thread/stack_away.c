@@ -1,57 +1,32 @@
 #include "thread/stack_away.h"
 #include "thread/report.h"
-#include "thread/stack_class.h"
+#include "thread/stack_reserve.h"
 #include "thread/stack_store.h"
+#include "thread/stack_sweep.h"
 
 #include <gossamer/sys.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 
 #define MADV_POPULATE_WRITE_ 23 /* older headers lack these */
 #define MADV_GUARD_INSTALL_ 102
 #define MADV_GUARD_REMOVE_ 103
 
 #define GIVE_BACK_NS_DEFAULT (100 * GS_MILLISECOND)
-/* While memory is short (give_back_above). */
-#define GIVE_BACK_NS_SHORT GS_MILLISECOND
-/* So that a sum with the time does not overflow. */
-#define GIVE_BACK_NS_MAX (GS_NEVER / 2)
-/* A step of a sweep looks at so many slots, or gives so many stacks back; then threads have their
- * turn. */
-#define STEP_SLOTS 2048u
-#define STEP_STACKS 256u
-/* Stacks that are given back by one system call. */
-#define BATCH 64u
-/* The pause after a pass over all slots is so many times as long as the pass has taken, and after a
- * step while threads are ready, so many times as long as the step. */
-#define PASS_PAUSE (GS_IS_CHAOS ? 0u : 50u)
-#define STEP_PAUSE 8u
 
 static _Atomic(uint64_t) away_count;
 /* The kernel has refused: the memory is locked, for instance. */
 static atomic_bool cannot_give_back;
 
+bool gs_stacks_can_be_given_back(void)
+{
+    return !atomic_load(&cannot_give_back);
+}
+
 uint64_t gs_stack_away_count(void)
 {
     return atomic_load_explicit(&away_count, memory_order_relaxed);
-}
-
-_Atomic(uint64_t) gs_stacks_resident;
-
-static bool is_short_of_memory(void)
-{
-    uint64_t limit = gs_runtime.options.give_back_above;
-    return limit && atomic_load(&gs_stacks_resident) * gs_page_size > limit;
-}
-
-/* The wait after which a stack is given back now, if that is give_back_ns usually. */
-static uint64_t min_wait_ns(uint64_t give_back_ns)
-{
-    return give_back_ns > GIVE_BACK_NS_SHORT && is_short_of_memory() ? GIVE_BACK_NS_SHORT
-                                                                     : give_back_ns;
 }
 
 /* GS_NEVER: never. */
@@ -105,7 +80,7 @@ static char *page_of(const void *address)
 /* The pages of the stack. */
 static struct iovec pages_of(const struct gs_thread *thread)
 {
-    char *end = page_of(thread->stack_top - 1) + gs_page_size;
+    char *end = stack_last_page(thread) + gs_page_size;
     return (struct iovec){thread->stack, (size_t)(end - thread->stack)};
 }
 
@@ -133,17 +108,30 @@ _Noreturn static void report_broken_promise(const struct gs_thread *thread)
     abort();
 }
 
-/* Pages that are populated by a call cost less than by a fault. Without the call (Linux before
- * 5.14), they are by faults. */
-static void restore(const struct gs_thread *thread)
+static bool is_on_one_page(const struct gs_thread *thread)
+{
+    return (char *)thread->sp >= stack_last_page(thread);
+}
+
+/* Get the pages of what is saved. Pages that are populated by a call cost less than by a fault.
+ * Without the call (Linux before 5.14), they are by faults. */
+static void populate(const struct gs_thread *thread)
+{
+    char *first = page_of(thread->sp);
+    (void)gs_sys_madvise(first, (size_t)(stack_last_page(thread) + gs_page_size - first),
+                         MADV_POPULATE_WRITE_);
+    if (UNLIKELY(!is_zero(thread->sp, live_size(thread))))
+        report_broken_promise(thread);
+}
+
+/* worker: the caller, if the thread is about to run. NULL: for a report. */
+static void restore(struct worker *worker, const struct gs_thread *thread)
 {
     size_t size = live_size(thread);
-    char *first = page_of(thread->sp);
     guard(thread, MADV_GUARD_REMOVE_);
-    (void)gs_sys_madvise(first, (size_t)(page_of(thread->stack_top - 1) + gs_page_size - first),
-                         MADV_POPULATE_WRITE_);
-    if (UNLIKELY(!is_zero(thread->sp, size)))
-        report_broken_promise(thread);
+    if (!worker || !is_on_one_page(thread) ||
+        !gs_reserve_take(worker, thread->stack_class, stack_last_page(thread)))
+        populate(thread);
     copy(thread->sp, thread->saved, size);
 }
 
@@ -169,15 +157,7 @@ void gs_stack_forget(struct gs_thread *thread)
 
 /* ---- Giving back ---- */
 
-struct batch {
-    struct gs_thread *each[BATCH];
-    unsigned count;
-    uint64_t least_ns; /* the least give_back_ns of them */
-};
-
-/* Whether the thread could be given its stack back by nobody but the caller, and it has waited long
- * enough. NOT_FOR_TSAN: it is checked first without the lock, when the thread may run. */
-NOT_FOR_TSAN static bool is_waiting_long(const struct gs_thread *thread, uint64_t now_ns)
+NOT_FOR_TSAN bool gs_stack_is_waiting_long(const struct gs_thread *thread, uint64_t now_ns)
 {
     const volatile struct gs_thread *at = thread;
     const struct wait_kind *kind = at->wait_kind;
@@ -236,7 +216,7 @@ static void keep(struct gs_thread *thread)
 /* Give the pages of saved stacks back; those that the kernel refuses to take are resident still. */
 static void discard(struct gs_thread **threads, unsigned count)
 {
-    struct iovec pages[BATCH];
+    struct iovec pages[SWEEP_BATCH];
     for (unsigned i = 0; i < count; i++)
         pages[i] = pages_of(threads[i]);
     size_t done = discard_together(pages, count);
@@ -269,19 +249,13 @@ static bool may_take(const struct worker *worker, const struct worker *from,
     return (from == worker || thread_is_mobile(thread)) && thread_is_live(thread) && !thread->saved;
 }
 
-static void expect(struct sweep *sweep, uint64_t due_ns)
-{
-    if (due_ns < sweep->due_ns)
-        sweep->due_ns = due_ns;
-}
-
 /* Give back the stacks of those threads that wait on this worker, and remove them from the batch.
  * The lock keeps mobile ones from being resumed (invariant 1 of stack_away.h). Others may be woken
  * just now, or the store has no room: they are looked at again. */
-static void give_back_from(struct worker *worker, struct worker *from, struct batch *batch,
+static void give_back_from(struct worker *worker, struct worker *from, struct sweep_batch *batch,
                            uint64_t now_ns)
 {
-    struct gs_thread *saved[BATCH];
+    struct gs_thread *saved[SWEEP_BATCH];
     unsigned count = 0, left = 0;
     spin_lock(&from->deadlines.lock);
     for (unsigned i = 0; i < batch->count; i++) {
@@ -290,10 +264,11 @@ static void give_back_from(struct worker *worker, struct worker *from, struct ba
             batch->each[left++] = thread;
             continue;
         }
-        if (may_take(worker, from, thread) && is_waiting_long(thread, now_ns) && save(thread))
+        if (may_take(worker, from, thread) && gs_stack_is_waiting_long(thread, now_ns) &&
+            save(thread))
             saved[count++] = thread;
         else
-            expect(&worker->sweep, now_ns + min_wait_ns(thread->give_back_ns));
+            sweep_expect(&worker->sweep, sweep_latest_ns(now_ns, thread->give_back_ns));
     }
     if (count)
         discard(saved, count);
@@ -301,197 +276,13 @@ static void give_back_from(struct worker *worker, struct worker *from, struct ba
     batch->count = left;
 }
 
-static void give_back(struct worker *worker, struct batch *batch, uint64_t now_ns)
+void gs_stack_give_back(struct worker *worker, struct sweep_batch *batch, uint64_t now_ns)
 {
     for (unsigned i = 0; i < gs_runtime.worker_count && batch->count; i++)
         give_back_from(worker, gs_runtime.workers[i], batch, now_ns);
     if (batch->count) /* they have no worker now */
-        expect(&worker->sweep, now_ns + min_wait_ns(batch->least_ns));
-    *batch = (struct batch){.least_ns = GS_NEVER};
-}
-
-/* ---- The sweep ---- */
-
-/* Look at a private thread whose stack is resident. */
-NOT_FOR_TSAN static void look_at(struct worker *worker, struct gs_thread *thread,
-                                 struct batch *batch, uint64_t now_ns)
-{
-    const volatile struct gs_thread *at = thread;
-    bool is_ours = at->worker == worker || (at->migrates && gs_runtime.is_multi);
-    if (!at->is_live || at->is_done || !is_ours)
-        return;
-    uint64_t give_back_ns = at->give_back_ns, wait_ns = min_wait_ns(give_back_ns);
-    if (is_waiting_long(thread, now_ns)) {
-        batch->each[batch->count++] = thread;
-        batch->least_ns = give_back_ns < batch->least_ns ? give_back_ns : batch->least_ns;
-        return;
-    }
-    uint64_t due_ns = thread_is_waiting(thread) ? at->wait_start_ns + wait_ns : 0;
-    expect(&worker->sweep, due_ns > now_ns ? due_ns : now_ns + wait_ns);
-}
-
-/* Look at the slots of one word of the bitmap. */
-static void look_at_word(struct worker *worker, struct batch *batch, uint64_t now_ns)
-{
-    struct stack_class *class = &gs_stack_classes[worker->sweep.class];
-    size_t first = worker->sweep.word * 64;
-    uint64_t bits =
-        atomic_load_explicit(&class->resident[worker->sweep.word], memory_order_relaxed);
-    for (; bits; bits &= bits - 1) {
-        struct gs_thread *thread =
-            gs_stacks_at((int)worker->sweep.class, first + (size_t)__builtin_ctzll(bits));
-        if (thread)
-            look_at(worker, thread, batch, now_ns);
-        if (batch->count == BATCH)
-            give_back(worker, batch, now_ns);
-    }
-}
-
-/* Move to the next word. Returns false at the end of the last class. */
-static bool next_word(struct sweep *sweep)
-{
-    sweep->word++;
-    while (sweep->class < FIRST_EXACT &&
-           sweep->word * 64 >=
-               __atomic_load_n(&gs_stack_classes[sweep->class].used, __ATOMIC_ACQUIRE)) {
-        sweep->class ++;
-        sweep->word = 0;
-    }
-    return sweep->class < FIRST_EXACT;
-}
-
-/* Returns whether the pass is over. */
-static bool step(struct worker *worker, uint64_t now_ns)
-{
-    struct batch batch = {.least_ns = GS_NEVER};
-    uint64_t before = gs_stack_away_count();
-    bool is_over = false;
-    for (unsigned slots = 0; !is_over && slots < STEP_SLOTS; slots += 64) {
-        is_over = !next_word(&worker->sweep);
-        if (!is_over)
-            look_at_word(worker, &batch, now_ns);
-        /* Others may bring back more than this step gives back. */
-        if ((int64_t)(gs_stack_away_count() - before) >= STEP_STACKS)
-            break;
-    }
-    give_back(worker, &batch, now_ns);
-    return is_over;
-}
-
-static void begin_pass(struct sweep *sweep)
-{
-    sweep->class = PLAIN_CLASSES;
-    sweep->word = SIZE_MAX; /* the next is the first */
-    sweep->due_ns = GS_NEVER;
-    sweep->busy_ns = 0;
-}
-
-/* If memory for the timer is exhausted, stacks stay. */
-static void schedule(struct worker *worker, uint64_t deadline_ns)
-{
-    (void)!gs_timer_start(&worker->sweep.timer, deadline_ns);
-}
-
-static uint64_t later(uint64_t a_ns, uint64_t b_ns)
-{
-    return a_ns > b_ns ? a_ns : b_ns;
-}
-
-/* Begin the next pass at due_ns, or as soon as the pause is over. If memory is short, or another
- * worker finds it short (ask_others), it begins after a millisecond. Sequentially consistent: this
- * function publishes when the pass begins and then reads whether memory is short; a worker with one
- * more stack first counts it and then reads this. */
-static void schedule_pass(struct worker *worker, uint64_t due_ns)
-{
-    struct sweep *sweep = &worker->sweep;
-    uint64_t soon_ns = *worker->now_ns + GIVE_BACK_NS_SHORT;
-    uint64_t start_ns = later(due_ns, sweep->earliest_ns);
-    bool may_be_earlier = start_ns > later(soon_ns, sweep->earliest_ns);
-    atomic_store(&sweep->begins_ns, may_be_earlier ? start_ns : 0);
-    gs_chaos(CHAOS_PUBLISH);
-    if (may_be_earlier && is_short_of_memory()) {
-        atomic_store(&sweep->begins_ns, 0);
-        start_ns = later(soon_ns, sweep->earliest_ns);
-    }
-    schedule(worker, start_ns);
-}
-
-/* Wall time would include that in which the kernel ran others: on a busy machine a preempted step
- * would be followed by a pause of seconds. */
-static uint64_t cpu_time_ns(void)
-{
-    struct timespec used = {0};
-    gs_syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (long)&used, 0, 0, 0, 0);
-    return (uint64_t)used.tv_sec * GS_SECOND + (uint64_t)used.tv_nsec;
-}
-
-/* A pass over all slots, in steps. If no private thread with its stack is left, the next pass
- * begins when there is one again. */
-static void on_sweep(struct gs_timer *timer)
-{
-    struct worker *worker = gs_container_of(timer, struct worker, sweep.timer);
-    struct sweep *sweep = &worker->sweep;
-    uint64_t start_ns = cpu_time_ns();
-    if (atomic_load(&cannot_give_back) || atomic_load(&gs_runtime.is_deadlocked))
-        return;
-    bool is_over = step(worker, *worker->now_ns);
-    uint64_t end_ns = gs_clock_now(), taken_ns = cpu_time_ns() - start_ns;
-    sweep->busy_ns += taken_ns;
-    if (!is_over) {
-        schedule(worker, count_read(&worker->ready) ? end_ns + STEP_PAUSE * taken_ns : end_ns);
-        return;
-    }
-    uint64_t due_ns = sweep->due_ns, earliest_ns = end_ns + PASS_PAUSE * sweep->busy_ns;
-    begin_pass(sweep);
-    sweep->earliest_ns = earliest_ns;
-    if (due_ns != GS_NEVER)
-        schedule_pass(worker, due_ns);
-}
-
-/* A stack is due before the timer, or memory has become short: begin the next pass earlier. */
-static void hasten(struct worker *worker, uint64_t due_ns)
-{
-    struct sweep *sweep = &worker->sweep;
-    bool is_in_pass = sweep->class != PLAIN_CLASSES || sweep->word != SIZE_MAX;
-    if (sweep->timer.watcher.active && !is_in_pass &&
-        later(due_ns, sweep->earliest_ns) < sweep->timer.deadline_ns)
-        schedule_pass(worker, due_ns);
-}
-
-/* Memory is short, but the threads with their stacks may be other workers'. */
-static __attribute__((noinline)) void ask_others(struct worker *worker)
-{
-    uint64_t soon_ns = *worker->now_ns + GIVE_BACK_NS_SHORT;
-    for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
-        struct worker *other = gs_runtime.workers[i];
-        if (other != worker && atomic_load(&other->sweep.begins_ns) > soon_ns &&
-            !atomic_exchange(&other->sweep.is_asked, true))
-            gs_loop_wake(other->loop);
-    }
-}
-
-void gs_stack_away_answer(struct worker *worker)
-{
-    gs_chaos(CHAOS_CLAIM);
-    atomic_exchange(&worker->sweep.is_asked, false);
-    hasten(worker, *worker->now_ns);
-}
-
-/* A private thread has its stack now, and will run on this worker. */
-static void watch(struct worker *worker, const struct gs_thread *thread)
-{
-    struct sweep *sweep = &worker->sweep;
-    uint64_t due_ns = *worker->now_ns + min_wait_ns(thread->give_back_ns);
-    if (UNLIKELY(!sweep->timer.watcher.active) && !atomic_load(&cannot_give_back)) {
-        begin_pass(sweep);
-        schedule_pass(worker, due_ns);
-    } else {
-        expect(sweep, due_ns); /* a pass may have gone past its slot */
-        if (UNLIKELY(sweep->timer.deadline_ns > due_ns))
-            hasten(worker, due_ns);
-    }
-    if (UNLIKELY(gs_runtime.is_multi && is_short_of_memory()))
-        ask_others(worker);
+        sweep_expect(&worker->sweep, sweep_latest_ns(now_ns, batch->least_ns));
+    *batch = (struct sweep_batch){.least_ns = GS_NEVER};
 }
 
 /* The worker that runs the thread first must watch it, unless it is known already, or the sweeps of
@@ -506,21 +297,9 @@ void gs_stack_away_watch(struct worker *worker, struct gs_thread *thread)
 {
     bool is_known = !gs_runtime.is_multi || thread->migrates || thread->bound_worker == worker;
     if (worker && is_known)
-        watch(worker, thread);
+        gs_sweep_watch(worker, thread);
     else
         thread->run.resume = gs_thread_resume_private;
-}
-
-void gs_stack_away_init_worker(struct worker *worker)
-{
-    gs_timer_init(&worker->sweep.timer, worker->loop, on_sweep);
-    atomic_store(&worker->sweep.begins_ns, 0);
-    atomic_store(&worker->sweep.is_asked, false);
-}
-
-void gs_stack_away_stop_worker(struct worker *worker)
-{
-    gs_timer_stop(&worker->sweep.timer);
 }
 
 /* ---- Bringing back ---- */
@@ -530,11 +309,11 @@ void gs_thread_resume_private(struct worker *worker, struct runnable *runnable)
     struct gs_thread *thread = gs_container_of(runnable, struct gs_thread, run);
     if (thread->saved) {
         gs_chaos(CHAOS_RETURN);
-        restore(thread);
+        restore(worker, thread);
         free_saved(thread);
     }
     runnable->resume = NULL;
-    watch(worker, thread);
+    gs_sweep_watch(worker, thread);
     gs_worker_run_thread(worker, thread);
 }
 
@@ -560,7 +339,7 @@ void gs_stack_with(struct gs_thread *thread, void (*fn)(void *), void *argument)
         spin_lock_always(&worker->deadlines.lock);
     bool is_away = thread->stack_class != CLASS_USER_STACK && thread_is_away(thread);
     if (is_away)
-        restore(thread);
+        restore(NULL, thread);
     fn(argument);
     if (is_away) {
         struct iovec pages = pages_of(thread);

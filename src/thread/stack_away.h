@@ -37,12 +37,6 @@ void gs_stack_away_init(struct gs_thread *thread, const struct gs_thread_attribu
 /* Called before such a thread runs first. worker: the caller, or NULL if it is no worker. */
 void gs_stack_away_watch(struct worker *worker, struct gs_thread *thread);
 
-/* Another worker has found that memory is short, and has woken this one. */
-void gs_stack_away_answer(struct worker *worker);
-
-void gs_stack_away_init_worker(struct worker *worker);
-void gs_stack_away_stop_worker(struct worker *worker);
-
 /* The thread will never run: free what is kept of its stack. */
 void gs_stack_forget(struct gs_thread *thread);
 

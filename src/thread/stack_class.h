@@ -69,7 +69,7 @@ static inline void free_list_push(struct free_list *list, struct gs_thread *thre
     list->count++;
 }
 
-/* How many bits are set in all of `resident` (stack_away.c). */
+/* How many bits are set in all of `resident` (stack_sweep.c). */
 extern GS_HIDDEN _Atomic(uint64_t) gs_stacks_resident;
 
 static inline void stack_set_resident(struct stack_class *class, size_t index)
@@ -77,7 +77,7 @@ static inline void stack_set_resident(struct stack_class *class, size_t index)
     uint64_t bit = UINT64_C(1) << index % 64;
     if (class->resident &&
         !(atomic_fetch_or_explicit(&class->resident[index / 64], bit, memory_order_relaxed) & bit))
-        atomic_fetch_add(&gs_stacks_resident, 1); /* schedule_pass (stack_away.c) says why */
+        atomic_fetch_add(&gs_stacks_resident, 1); /* schedule_pass (stack_sweep.c) says why */
 }
 
 static inline void stack_clear_resident(struct stack_class *class, size_t index)
@@ -93,6 +93,10 @@ char *gs_stacks_slot(const struct stack_class *class, size_t index);
 
 /* Release `count` free stacks to other workers (stacks.c). */
 void gs_stacks_release_some(struct worker *worker, int stack_class, unsigned count);
+
+/* Called when slots of free stacks have no memory any more, except for their control blocks
+ * (stack_trim.c). */
+void gs_stacks_return(struct gs_thread **threads, unsigned count);
 
 /* Called when the worker has more free stacks of the class than free_max (stack_trim.c). */
 void gs_stacks_on_many_free(struct worker *worker, int stack_class);

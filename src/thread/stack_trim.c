@@ -3,8 +3,9 @@
  * After a peak, free stacks would keep memory that nobody needs for long: the pages that were
  * touched, and their control blocks. A stack that is surplus for a whole period is given back; in a
  * steady state there is none, and this costs nothing. */
-#include "thread/stack_away.h"
 #include "thread/stack_class.h"
+#include "thread/stack_reserve.h"
+#include "thread/stack_sweep.h"
 
 #include <gossamer/sys.h>
 #include <limits.h>
@@ -39,6 +40,22 @@ static size_t round_down(uintptr_t n)
     return n & ~(gs_page_size - 1);
 }
 
+/* The caller holds the lock. */
+static void return_slot(struct stack_class *class, size_t index)
+{
+    stack_clear_resident(class, index);
+    gs_slot_set_add(&class->returned, index);
+    give_blocks_back(class, index);
+}
+
+void gs_stacks_return(struct gs_thread **threads, unsigned count)
+{
+    spin_lock_always(&gs_stack_classes_lock);
+    for (unsigned i = 0; i < count; i++)
+        return_slot(&gs_stack_classes[threads[i]->stack_class], threads[i]->slot_index);
+    spin_unlock_always(&gs_stack_classes_lock);
+}
+
 /* Give the memory of a free slot back, with the control block. Returns false if that must stay: the
  * checks need those of former threads. */
 static bool give_back(struct stack_class *class, struct gs_thread *thread)
@@ -58,9 +75,7 @@ static bool give_back(struct stack_class *class, struct gs_thread *thread)
     if (has_block)
         return false;
     spin_lock_always(&gs_stack_classes_lock);
-    stack_clear_resident(class, index);
-    gs_slot_set_add(&class->returned, index);
-    give_blocks_back(class, index);
+    return_slot(class, index);
     spin_unlock_always(&gs_stack_classes_lock);
     return true;
 }
@@ -165,7 +180,7 @@ void gs_stacks_init_worker(struct worker *worker)
 {
     gs_timer_init(&worker->trim_timer, worker->loop, trim);
     worker->free_max = FREE_STACKS_KEPT;
-    gs_stack_away_init_worker(worker);
+    gs_sweep_init_worker(worker);
 }
 
 void gs_stacks_on_many_free(struct worker *worker, int stack_class)
@@ -184,6 +199,7 @@ void gs_threads_trim(void)
 {
     CHECKED_WORKER();
     struct worker *worker = worker_current();
+    gs_reserve_release(worker);
     for (int c = 0; c < STACK_CLASSES; c++) {
         if (gs_stack_classes[c].layout.is_exact)
             continue;

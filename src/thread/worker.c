@@ -5,7 +5,7 @@
 #include "thread/dispatch.h"
 #include "thread/receive_ahead.h"
 #include "thread/report.h"
-#include "thread/stack_away.h"
+#include "thread/stack_sweep.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -265,7 +265,7 @@ static void finish_poll(struct worker *worker, int result)
     worker->polled_ns = *worker->now_ns;
     worker->is_poll_due = false;
     if (UNLIKELY(atomic_load_explicit(&worker->sweep.is_asked, memory_order_relaxed)))
-        gs_stack_away_answer(worker);
+        gs_sweep_answer(worker);
     if (UNLIKELY(result < 0)) {
         worker->result = result;
         stop_all();

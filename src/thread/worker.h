@@ -108,18 +108,25 @@ struct pending_events {
     } each[PENDING_EVENTS_MAX];
 };
 
-/* A worker's pass over the stacks that may be given back (stack_away.c). */
+/* A worker's pass over the stacks that may be given back (stack_sweep.c). */
 struct sweep {
     struct gs_timer timer; /* active while a private thread may have its stack */
     unsigned class;        /* where the pass is: in this word of the class's bitmap */
     size_t word;
-    uint64_t due_ns;      /* when the first of those that it has passed may be given back */
+    uint64_t due_ns;      /* when the next pass is to find those that it has passed */
     uint64_t earliest_ns; /* when the next pass may begin */
     uint64_t busy_ns;     /* the time of its steps */
     /* When the next pass begins, if it could begin earlier; otherwise 0. Others read it while
      * memory is short, and then ask for that. */
     _Atomic(uint64_t) begins_ns;
     atomic_bool is_asked;
+};
+
+/* Free stacks whose page was moved, which are about to be given back (stack_reserve.h). */
+#define RESERVE_EMPTIED 64u
+struct reserve {
+    struct gs_thread *emptied[RESERVE_EMPTIED];
+    unsigned emptied_count;
 };
 
 #define SIGNAL_STACK_SIZE ((size_t)64 << 10)
@@ -192,6 +199,7 @@ struct worker {
     struct gs_timer trim_timer; /* active while there are many free stacks */
     uint64_t trim_period_ns;    /* when the period of `free` began */
     struct sweep sweep;
+    struct reserve reserve;
 #ifdef GS_CHECKED
     struct gs_call call; /* the last call of a thread that may wait */
 #endif

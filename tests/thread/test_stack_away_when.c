@@ -1,7 +1,7 @@
 /* When private stacks are given back: after a time of the run or of the thread, or under
  * pressure. */
 #include "tests/thread/stack_away.h"
-#include "thread/stacks.h"
+#include "thread/stack_sweep.h"
 
 static const uint64_t an_hour_ns = 3600 * GS_SECOND;
 
@@ -101,6 +101,79 @@ TEST(short_time_is_kept_beside_a_long_one)
     skip_if_emulated();
     const struct gs_threads_options options = {.give_back_ns = an_hour_ns};
     CHECK_EQ(gs_threads_run(&options, wait_behind_a_slow_one, NULL, NULL), 0);
+}
+
+/* ---- When a pass begins ---- */
+
+static struct gs_thread *spawn_with_time(uint64_t give_back_ns)
+{
+    const struct gs_thread_attributes attributes = {.stack_is_private = true,
+                                                    .give_back_ns = give_back_ns};
+    return spawn_as(&attributes, wait_once, NULL);
+}
+
+static uint64_t next_pass_ns(void)
+{
+    return worker_current()->sweep.timer.deadline_ns;
+}
+
+static void end_wait(struct gs_thread *thread)
+{
+    gs_thread_unpark(thread);
+    join(thread);
+}
+
+/* The first thread keeps its stack for hours, and the next pass waits for it a quarter longer. A
+ * second one with a shorter time makes that pass earlier, one with a longer time does not. */
+static void *begin_late(void *unused)
+{
+    uint64_t started_ns = gs_threads_now();
+    struct gs_thread *first = spawn_with_time(4 * an_hour_ns);
+    uint64_t pass_ns = next_pass_ns();
+    CHECK(pass_ns >= started_ns + 5 * an_hour_ns && pass_ns <= gs_threads_now() + 5 * an_hour_ns);
+    struct gs_thread *longer = spawn_with_time(8 * an_hour_ns);
+    CHECK_EQ(next_pass_ns(), pass_ns);
+    struct gs_thread *shorter = spawn_with_time(2 * an_hour_ns);
+    CHECK(next_pass_ns() >= started_ns + 5 * an_hour_ns / 2 && next_pass_ns() < pass_ns);
+    end_wait(first);
+    end_wait(longer);
+    end_wait(shorter);
+    return unused;
+}
+
+TEST(pass_begins_a_quarter_of_the_time_after_the_first_stack_is_due)
+{
+    CHECK_EQ(gs_threads_run(NULL, begin_late, NULL, NULL), 0);
+}
+
+/* Three due times lie within a quarter of the first. Returns whether one pass has found all three;
+ * then none is left for another one. */
+static bool finds_several(void)
+{
+    struct gs_thread *threads[3];
+    for (unsigned i = 0; i < 3; i++)
+        threads[i] = spawn_with_time(GS_SECOND / 50 + i * GS_SECOND / 1000);
+    gs_thread_yield();
+    wait_until_away(1);
+    bool is_found = stats_now().away == 3 && !worker_current()->sweep.timer.watcher.active;
+    for (unsigned i = 0; i < 3; i++)
+        end_wait(threads[i]);
+    return is_found;
+}
+
+/* If the machine stops in between, a thread begins to wait later. */
+static void *find_several(void *unused)
+{
+    int attempts = 0;
+    while (!finds_several())
+        MUST(++attempts < 100);
+    return unused;
+}
+
+TEST(pass_finds_those_that_have_become_due_since_the_first)
+{
+    skip_if_emulated();
+    CHECK_EQ(gs_threads_run(NULL, find_several, NULL, NULL), 0);
 }
 
 /* ---- Under pressure ---- */
