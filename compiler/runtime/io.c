@@ -128,9 +128,9 @@ ssize_t gs_cc_write(int fd, const void *bytes, size_t n)
     struct thread *self = thread_self();
     if (is_outside(self))
         return write(fd, bytes, n);
-    WRITE_ALL(self, fd, n,
-              try_write(fd, (const char *)bytes + self->progress, n - self->progress,
-                        self->progress));
+    WRITE_ALL(
+        self, fd, n,
+        try_write(fd, (const char *)bytes + self->progress, n - self->progress, self->progress));
 }
 
 static ssize_t try_writev(int fd, const struct iovec *parts, int count, size_t skipped)

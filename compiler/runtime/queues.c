@@ -188,8 +188,8 @@ ssize_t gs_cc_msgrcv(int queue, void *message, size_t n, long type, int flags)
     LOOK(self, ENOMSG, GS_NEVER, CANCELS, msgrcv(queue, message, n, type, flags | IPC_NOWAIT));
 }
 
-/* The error does not tell whether it is that of an operation with IPC_NOWAIT: the first that cannot
- * be made decides. */
+/* The error does not tell which operation could not be made: the first such one decides, by its
+ * IPC_NOWAIT. */
 static bool may_wait(int set, const struct sembuf *operations, size_t count)
 {
     short all = IPC_NOWAIT, some = 0;
