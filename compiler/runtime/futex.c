@@ -15,9 +15,17 @@ static struct bucket {
     struct queue waiting;
 } buckets[BUCKETS];
 
+enum { ALL_BITS = -1 };
+
 static struct bucket *bucket_of(const uint32_t *word)
 {
     return &buckets[((uintptr_t)word >> 2) % BUCKETS];
+}
+
+void gs_cc_words_after_fork(void)
+{
+    for (unsigned i = 0; i < BUCKETS; i++)
+        buckets[i] = (struct bucket){.lock = ATOMIC_FLAG_INIT};
 }
 
 static long fail(int err)
@@ -33,6 +41,8 @@ static long fail(int err)
 static int look_or_queue(struct thread *self, struct bucket *bucket, const uint32_t *word,
                          uint32_t value, uint64_t deadline_ns, bool is_shared)
 {
+    /* A call with a time ends when a handler has run, as in the kernel. */
+    bool may_restart = deadline_ns == GS_NEVER;
     bool has_changed = __atomic_load_n(word, __ATOMIC_SEQ_CST) != value;
     int err = 0;
     switch (self->phase) {
@@ -46,7 +56,7 @@ static int look_or_queue(struct thread *self, struct bucket *bucket, const uint3
     case PHASE_GRANTED:
         return 0;
     case PHASE_WAITING:
-        if (gs_cc_is_interrupted(self, false))
+        if (gs_cc_is_interrupted(self, may_restart))
             err = -EINTR;
         else if (!(is_shared && has_changed))
             err = is_late(deadline_ns) ? -ETIMEDOUT : EAGAIN;
@@ -58,12 +68,25 @@ static int look_or_queue(struct thread *self, struct bucket *bucket, const uint3
     }
 }
 
-static long wait_at(uint32_t *word, uint32_t value, uint64_t deadline_ns, bool is_shared)
+/* Lock the bucket of the word at which the thread is now: another one may move it. */
+static struct bucket *lock_bucket(const struct thread *self, const uint32_t *word)
+{
+    for (;;) {
+        bool is_new = self->phase == PHASE_NEW;
+        size_t at = is_new ? (size_t)word : __atomic_load_n(&self->progress, __ATOMIC_RELAXED);
+        struct bucket *bucket = bucket_of((const uint32_t *)at);
+        spin_lock(&bucket->lock);
+        if (is_new || at == __atomic_load_n(&self->progress, __ATOMIC_RELAXED))
+            return bucket;
+        spin_unlock(&bucket->lock);
+    }
+}
+
+static long wait_at(const uint32_t *word, uint32_t value, uint64_t deadline_ns, bool is_shared)
 {
     struct thread *self = thread_self();
-    struct bucket *bucket = bucket_of(word);
     for (;;) {
-        spin_lock(&bucket->lock);
+        struct bucket *bucket = lock_bucket(self, word);
         int err = look_or_queue(self, bucket, word, value, deadline_ns, is_shared);
         spin_unlock(&bucket->lock);
         if (err != EAGAIN) {
@@ -79,13 +102,20 @@ static long wait_at(uint32_t *word, uint32_t value, uint64_t deadline_ns, bool i
 
 /* ---- Waking ---- */
 
-static struct thread *take(const uint32_t *word)
+static struct thread *find(const struct bucket *bucket, const uint32_t *word, uint32_t bits)
+{
+    struct thread *thread = bucket->waiting.first;
+    while (thread && (thread->progress != (size_t)word ||
+                      !(bits & ~(thread->extra ? thread->extra->ignored : 0))))
+        thread = thread->next;
+    return thread;
+}
+
+static struct thread *take(const uint32_t *word, uint32_t bits)
 {
     struct bucket *bucket = bucket_of(word);
     spin_lock(&bucket->lock);
-    struct thread *thread = bucket->waiting.first;
-    while (thread && thread->progress != (size_t)word)
-        thread = thread->next;
+    struct thread *thread = find(bucket, word, bits);
     if (thread) {
         queue_remove(&bucket->waiting, thread);
         set_phase(thread, PHASE_CLAIMED);
@@ -94,15 +124,37 @@ static struct thread *take(const uint32_t *word)
     return thread;
 }
 
-static long wake(const uint32_t *word, uint32_t count)
+static long wake(const uint32_t *word, uint32_t count, uint32_t bits)
 {
     uint32_t woken = 0;
     struct thread *thread;
-    while (woken < count && (thread = take(word))) {
+    while (woken < count && (thread = take(word, bits))) {
         grant(thread);
         woken++;
     }
     return woken;
+}
+
+static long move(const uint32_t *word, const uint32_t *other, uint32_t count)
+{
+    struct bucket *from = bucket_of(word), *to = bucket_of(other);
+    struct bucket *first = from < to ? from : to, *second = from < to ? to : from;
+    uint32_t moved = 0;
+    struct thread *thread;
+    if (word == other)
+        return 0;
+    spin_lock(&first->lock);
+    if (second != first)
+        spin_lock(&second->lock);
+    for (; moved < count && (thread = find(from, word, (uint32_t)ALL_BITS)); moved++) {
+        queue_remove(&from->waiting, thread);
+        __atomic_store_n(&thread->progress, (size_t)other, __ATOMIC_RELAXED);
+        queue_append(&to->waiting, thread);
+    }
+    if (second != first)
+        spin_unlock(&second->lock);
+    spin_unlock(&first->lock);
+    return moved;
 }
 
 /* ---- The call ---- */
@@ -134,15 +186,104 @@ static uint64_t deadline_of(struct thread *self, const struct call *call, int co
                                : gs_cc_deadline(self, gs_clock_after(gs_clock_now(), wait_ns));
 }
 
-/* Those that would be moved to another word are woken: they look, and wait there by themselves. */
-static long wake_or_move(const struct call *call, bool compares)
+/* First the kernel moves its own, and looks at the word. A word that processes share may be changed
+ * by those alone: those that would be moved to another are woken, look, and wait there by
+ * themselves. */
+static long wake_or_move(const struct call *call, bool is_shared)
 {
     uint32_t others = (uint32_t)(uintptr_t)call->time;
-    uint32_t all = call->value > UINT32_MAX - others ? UINT32_MAX : call->value + others;
-    if (compares && __atomic_load_n(call->word, __ATOMIC_SEQ_CST) != call->last)
-        return fail(EAGAIN);
-    long woken = wake(call->word, all), result = call_kernel(call);
-    return result < 0 ? result : result + woken;
+    long result = call_kernel(call);
+    if (result < 0)
+        return result;
+    uint32_t done = (uint32_t)result < call->value ? (uint32_t)result : call->value;
+    uint32_t left = others - ((uint32_t)result - done);
+    long woken = wake(call->word, call->value - done, (uint32_t)ALL_BITS);
+    long moved = is_shared ? wake(call->word, left, (uint32_t)ALL_BITS)
+                           : move(call->word, call->other, left);
+    return result + woken + moved;
+}
+
+/* ---- Changing a word, and waking at two ---- */
+
+static uint32_t changed(uint32_t old, unsigned operation, uint32_t by)
+{
+    switch (operation) {
+    case FUTEX_OP_SET:
+        return by;
+    case FUTEX_OP_ADD:
+        return old + by;
+    case FUTEX_OP_OR:
+        return old | by;
+    case FUTEX_OP_ANDN:
+        return old & ~by;
+    default:
+        return old ^ by;
+    }
+}
+
+static bool compares(int old, unsigned comparison, int with)
+{
+    switch (comparison) {
+    case FUTEX_OP_CMP_EQ:
+        return old == with;
+    case FUTEX_OP_CMP_NE:
+        return old != with;
+    case FUTEX_OP_CMP_LT:
+        return old < with;
+    case FUTEX_OP_CMP_LE:
+        return old <= with;
+    case FUTEX_OP_CMP_GT:
+        return old > with;
+    default:
+        return old >= with;
+    }
+}
+
+static long wake_both(const struct call *call, uint32_t *word, uint32_t count)
+{
+    struct call kernel = {.word = word,
+                          .operation = FUTEX_WAKE | (call->operation & FUTEX_PRIVATE_FLAG)};
+    long woken = wake(word, count, (uint32_t)ALL_BITS);
+    kernel.value = count - (uint32_t)woken;
+    long result = kernel.value ? call_kernel(&kernel) : 0;
+    return woken + (result > 0 ? result : 0);
+}
+
+static int signed_12(uint32_t bits)
+{
+    return (int)((bits & 0xfff) ^ 0x800) - 0x800;
+}
+
+/* FUTEX_WAKE_OP: the last argument has an operation, a comparison, and 12 bits for each. */
+static long change_and_wake(const struct call *call)
+{
+    unsigned operation = call->last >> 28 & 7, comparison = call->last >> 24 & 15;
+    int by = signed_12(call->last >> 12), with = signed_12(call->last);
+    uint32_t old = __atomic_load_n(call->other, __ATOMIC_SEQ_CST);
+    if (operation > FUTEX_OP_XOR || comparison > FUTEX_OP_CMP_GE)
+        return fail(ENOSYS);
+    if (call->last >> 28 & FUTEX_OP_OPARG_SHIFT)
+        by = (int)(1u << (by & 31));
+    while (!__atomic_compare_exchange_n(call->other, &old, changed(old, operation, (uint32_t)by),
+                                        false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        continue;
+    long woken = wake_both(call, call->word, call->value);
+    if (compares((int)old, comparison, with))
+        woken += wake_both(call, call->other, (uint32_t)(uintptr_t)call->time);
+    return woken;
+}
+
+static bool is_word(const uint32_t *word)
+{
+    return word && !((uintptr_t)word % sizeof *word);
+}
+
+/* The bits of others than FUTEX_WAIT_BITSET are all; so are those of threads that have no more than
+ * others. */
+static void set_bits(struct thread *self, uint32_t bits)
+{
+    if (bits != (uint32_t)ALL_BITS || self->extra)
+        gs_cc_extra(self)->ignored = ~bits;
 }
 
 /* syscall with SYS_futex: the plugin calls it instead. */
@@ -161,6 +302,10 @@ long gs_cc___futex(long number, ...)
     va_end(list);
     int command = call.operation & FUTEX_CMD_MASK;
     bool is_shared = !(call.operation & FUTEX_PRIVATE_FLAG);
+    bool has_bits = command == FUTEX_WAIT_BITSET || command == FUTEX_WAKE_BITSET;
+    uint32_t bits = has_bits ? call.last : (uint32_t)ALL_BITS;
+    if (!is_word(call.word) || !bits)
+        return call_kernel(&call);
     switch (command) {
     case FUTEX_WAIT:
     case FUTEX_WAIT_BITSET:
@@ -168,17 +313,21 @@ long gs_cc___futex(long number, ...)
             return call_kernel(&call);
         if (call.time && !is_valid_time(call.time))
             return fail(EINVAL);
+        if (self->phase == PHASE_NEW)
+            set_bits(self, bits);
         return wait_at(call.word, call.value, deadline_of(self, &call, command), is_shared);
     case FUTEX_WAKE:
     case FUTEX_WAKE_BITSET: {
-        long woken = wake(call.word, call.value);
+        long woken = wake(call.word, call.value, bits);
         call.value -= (uint32_t)woken;
         long result = call.value ? call_kernel(&call) : 0;
         return result < 0 ? result : result + woken;
     }
     case FUTEX_REQUEUE:
     case FUTEX_CMP_REQUEUE:
-        return wake_or_move(&call, command == FUTEX_CMP_REQUEUE);
+        return wake_or_move(&call, is_shared);
+    case FUTEX_WAKE_OP:
+        return is_word(call.other) ? change_and_wake(&call) : call_kernel(&call);
     default:
         return call_kernel(&call);
     }

@@ -57,13 +57,15 @@ ssize_t gs_cc___read_chk(int fd, void *bytes, size_t n, size_t size)
 }
 
 /* MSG_WAITALL: the bytes that came already are in the buffer, at each further call. */
-static ssize_t receive(struct thread *self, int fd, void *bytes, size_t n, int flags)
+static ssize_t receive(struct thread *self, int fd, void *bytes, size_t n, int flags,
+                       struct sockaddr *address, socklen_t *length)
 {
     size_t before = self->progress;
-    if (!flags)
+    if (!flags && !address)
         return try_receive(fd, bytes, n);
-    ssize_t got = negated(
-        recv(fd, (char *)bytes + before, n - before, (flags & ~MSG_WAITALL) | MSG_DONTWAIT));
+    ssize_t got =
+        negated(recvfrom(fd, (char *)bytes + before, n - before,
+                         (flags & ~MSG_WAITALL) | MSG_DONTWAIT, before ? NULL : address, length));
     if (!(flags & MSG_WAITALL) || flags & MSG_PEEK || !gs_cc_is_stream_socket(fd))
         return got;
     if (got <= 0)
@@ -77,7 +79,7 @@ ssize_t gs_cc_recv(int fd, void *bytes, size_t n, int flags)
     struct thread *self = thread_self();
     if (is_outside(self) || flags & MSG_DONTWAIT)
         return recv(fd, bytes, n, flags);
-    RETRY(self, fd, GS_READ, receive(self, fd, bytes, n, flags));
+    TRANSFER_ALL(self, fd, GS_READ, receive(self, fd, bytes, n, flags, NULL, NULL));
 }
 
 ssize_t gs_cc___recv_chk(int fd, void *bytes, size_t n, size_t size, int flags)
@@ -95,8 +97,7 @@ ssize_t gs_cc_recvfrom(int fd, void *bytes, size_t n, int flags, struct sockaddr
         return recvfrom(fd, bytes, n, flags, address, length);
     if (!address)
         return gs_cc_recv(fd, bytes, n, flags);
-    RETRY(self, fd, GS_READ,
-          negated(recvfrom(fd, bytes, n, flags | MSG_DONTWAIT, address, length)));
+    TRANSFER_ALL(self, fd, GS_READ, receive(self, fd, bytes, n, flags, address, length));
 }
 
 ssize_t gs_cc___recvfrom_chk(int fd, void *bytes, size_t n, size_t size, int flags,
@@ -111,10 +112,10 @@ ssize_t gs_cc___recvfrom_chk(int fd, void *bytes, size_t n, size_t size, int fla
  * A call on a blocking descriptor returns when everything is written.
  */
 
-static ssize_t try_write(int fd, const void *bytes, size_t n)
+static ssize_t try_write(int fd, const void *bytes, size_t n, size_t before)
 {
     if (gs_cc_kind(fd) == KIND_SOCKET) {
-        ssize_t sent = negated(send(fd, bytes, n, MSG_DONTWAIT));
+        ssize_t sent = negated(send(fd, bytes, n, gs_cc_flags_after(before)));
         if (sent != -ENOTSOCK)
             return sent;
         gs_cc_forget_kind(fd);
@@ -127,13 +128,18 @@ ssize_t gs_cc_write(int fd, const void *bytes, size_t n)
     struct thread *self = thread_self();
     if (is_outside(self))
         return write(fd, bytes, n);
-    WRITE_ALL(self, fd, n, try_write(fd, (const char *)bytes + self->progress, n - self->progress));
+    WRITE_ALL(
+        self, fd, n,
+        try_write(fd, (const char *)bytes + self->progress, n - self->progress, self->progress));
 }
 
 static ssize_t try_writev(int fd, const struct iovec *parts, int count, size_t skipped)
 {
     struct iovec left[PARTS];
     int n = gs_cc_parts_after(parts, (size_t)count, skipped, left);
+    struct msghdr message = {.msg_iov = left, .msg_iovlen = (size_t)n};
+    if (skipped && gs_cc_kind(fd) == KIND_SOCKET)
+        return negated(sendmsg(fd, &message, gs_cc_flags_after(skipped)));
     return gs_cc_try_writev(fd, left, n);
 }
 
@@ -153,7 +159,7 @@ ssize_t gs_cc_send(int fd, const void *bytes, size_t n, int flags)
         return send(fd, bytes, n, flags);
     WRITE_ALL(self, fd, n,
               negated(send(fd, (const char *)bytes + self->progress, n - self->progress,
-                           flags | MSG_DONTWAIT)));
+                           flags | gs_cc_flags_after(self->progress))));
 }
 
 ssize_t gs_cc_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *address,
@@ -166,7 +172,7 @@ ssize_t gs_cc_sendto(int fd, const void *bytes, size_t n, int flags, const struc
         return gs_cc_send(fd, bytes, n, flags);
     WRITE_ALL(self, fd, n,
               negated(sendto(fd, (const char *)bytes + self->progress, n - self->progress,
-                             flags | MSG_DONTWAIT, address, length)));
+                             flags | gs_cc_flags_after(self->progress), address, length)));
 }
 
 /* ---- Connections ---- */

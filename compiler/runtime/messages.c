@@ -31,19 +31,43 @@ static ssize_t try_recvmsg(int fd, struct msghdr *message, int flags)
     return n;
 }
 
-/* MSG_WAITALL: what is left, of which nothing but the bytes is wanted. */
+static bool has_descriptors(struct msghdr *message)
+{
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part))
+        if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS)
+            return true;
+    return false;
+}
+
+/* MSG_WAITALL: what is left. The header is only written when the call is complete: its room for
+ * control data is that of each part. Descriptors end a call, as in the kernel. */
 static ssize_t receive_all(struct thread *self, int fd, struct msghdr *message, int flags)
 {
     size_t n = gs_cc_length_of(message->msg_iov, message->msg_iovlen), before = self->progress;
     struct iovec left[PARTS];
-    struct msghdr rest = {.msg_iov = left};
+    struct msghdr rest = *message;
+    rest.msg_iov = left;
     rest.msg_iovlen =
         (size_t)gs_cc_parts_after(message->msg_iov, message->msg_iovlen, before, left);
-    ssize_t got = before ? negated(recvmsg(fd, &rest, flags | MSG_DONTWAIT))
-                         : try_recvmsg(fd, message, flags);
-    if (got <= 0)
-        return before && got != -EAGAIN ? (ssize_t)before : got;
-    return go_on(self, got, n);
+    ssize_t got = try_recvmsg(fd, &rest, flags);
+    if (got == -EAGAIN)
+        return got;
+    if (got > 0) {
+        self->progress += (size_t)got;
+        if (self->progress < n && !has_descriptors(&rest))
+            return -EAGAIN;
+    } else if (got < 0) {
+        return got;
+    }
+    message->msg_namelen = rest.msg_namelen;
+    message->msg_controllen = rest.msg_controllen;
+    message->msg_flags = rest.msg_flags;
+    return (ssize_t)self->progress;
+}
+
+static ssize_t receive_whole(struct thread *self, int fd, struct msghdr *message, int flags)
+{
+    TRANSFER_ALL(self, fd, GS_READ, receive_all(self, fd, message, flags));
 }
 
 ssize_t gs_cc_recvmsg(int fd, struct msghdr *message, int flags)
@@ -52,7 +76,7 @@ ssize_t gs_cc_recvmsg(int fd, struct msghdr *message, int flags)
     if (!self || flags & MSG_DONTWAIT)
         return recvmsg(fd, message, flags);
     if (flags & MSG_WAITALL && !(flags & MSG_PEEK) && gs_cc_is_stream_socket(fd))
-        TRANSFER_ALL(self, fd, GS_READ, receive_all(self, fd, message, flags & ~MSG_WAITALL));
+        return receive_whole(self, fd, message, flags & ~MSG_WAITALL);
     RETRY(self, fd, GS_READ, try_recvmsg(fd, message, flags));
 }
 
@@ -67,6 +91,15 @@ static size_t deadline_after(const struct timespec *time)
     if (wait_ns == GS_NEVER)
         return 0;
     return (gs_clock_after(gs_clock_now(), wait_ns) / DEADLINE + 1) * DEADLINE;
+}
+
+static void set_time_left(uint64_t deadline_ns, struct timespec *ret_left)
+{
+    uint64_t now_ns = gs_clock_now();
+    if (!deadline_ns)
+        return;
+    uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+    *ret_left = (struct timespec){(time_t)(left_ns / GS_SECOND), (long)(left_ns % GS_SECOND)};
 }
 
 static size_t count_of(const struct thread *self)
@@ -96,7 +129,7 @@ int gs_cc_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
                    struct timespec *time)
 {
     struct thread *self = thread_self();
-    if (!self || flags & MSG_DONTWAIT || (time && !is_valid_time(time)))
+    if (!self || !count || flags & MSG_DONTWAIT || (time && !is_valid_time(time)))
         return recvmmsg(fd, messages, count, flags, time);
     if (gs_cc_test_cancel(self))
         return 0;
@@ -109,6 +142,8 @@ int gs_cc_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
             return 0;
     if (got < 0 && count_of(self))
         got = (int)count_of(self);
+    if (got > 0 && time)
+        set_time_left(self->progress / DEADLINE * DEADLINE, time);
     return (int)gs_cc_result(self, got < 0 && err ? -err : got);
 }
 
@@ -122,7 +157,7 @@ static ssize_t send_more(int fd, const struct msghdr *message, int flags, size_t
     struct msghdr rest = {.msg_iov = left};
     rest.msg_iovlen =
         (size_t)gs_cc_parts_after(message->msg_iov, message->msg_iovlen, before, left);
-    return negated(sendmsg(fd, &rest, flags | MSG_DONTWAIT));
+    return negated(sendmsg(fd, &rest, flags | gs_cc_flags_after(before)));
 }
 
 ssize_t gs_cc_sendmsg(int fd, const struct msghdr *message, int flags)
@@ -145,7 +180,7 @@ static ssize_t send_messages(struct thread *self, int fd, struct mmsghdr *messag
         unsigned before = self->progress % 2 ? message->msg_len : 0;
         ssize_t sent = send_more(fd, header, flags, before);
         if (sent < 0)
-            return sent == -EAGAIN || !self->progress ? sent : (ssize_t)(self->progress / 2);
+            return sent;
         message->msg_len = before + (unsigned)sent;
         bool is_whole = message->msg_len == gs_cc_length_of(header->msg_iov, header->msg_iovlen);
         self->progress = (self->progress | 1) + is_whole;
@@ -156,10 +191,11 @@ static ssize_t send_messages(struct thread *self, int fd, struct mmsghdr *messag
 int gs_cc_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
     struct thread *self = thread_self();
-    if (!self || flags & MSG_DONTWAIT)
+    if (!self || !count || flags & MSG_DONTWAIT)
         return sendmmsg(fd, messages, count, flags);
     if (gs_cc_test_cancel(self))
         return 0;
+    count = count < MOST_MESSAGES ? count : MOST_MESSAGES;
     ssize_t sent;
     int err = 0;
     while ((sent = send_messages(self, fd, messages, count, flags)) == -EAGAIN && !err)

@@ -15,14 +15,17 @@ static int fail(int err)
     return -1;
 }
 
+/* Whether signals let a call begin again, and whether it is a cancellation point. */
+enum { RESTARTS = 1, CANCELS = 2 };
+
 /* The call begins to wait, or waits again. Returns 0, or the error with which it ends. */
-static int begin_wait(struct thread *self, uint64_t deadline_ns)
+static int begin_wait(struct thread *self, uint64_t deadline_ns, int options)
 {
-    if (must_cancel(self))
+    if (options & CANCELS && must_cancel(self))
         return ECANCELED;
     if (self->phase == PHASE_NEW)
         gs_cc_signals_begin_wait(self);
-    else if (gs_cc_is_interrupted(self, false))
+    else if (gs_cc_is_interrupted(self, options & RESTARTS))
         return EINTR;
     return is_late(deadline_ns) ? ETIMEDOUT : 0;
 }
@@ -43,7 +46,7 @@ static int end(struct thread *self, int err)
 static bool wait_for_queue(struct thread *self, mqd_t queue, unsigned direction,
                            uint64_t deadline_ns, int *ret_result)
 {
-    int err = begin_wait(self, deadline_ns);
+    int err = begin_wait(self, deadline_ns, RESTARTS | CANCELS);
     *ret_result = 0;
     if (!err) {
         set_phase(self, PHASE_WAITING);
@@ -93,7 +96,7 @@ ssize_t gs_cc_mq_receive(mqd_t queue, char *bytes, size_t n, unsigned *ret_prior
 ssize_t gs_cc_mq_timedreceive(mqd_t queue, char *bytes, size_t n, unsigned *ret_priority,
                               const struct timespec *time)
 {
-    if (!thread_self())
+    if (!thread_self() || (time && !is_valid_time(time)))
         return mq_timedreceive(queue, bytes, n, ret_priority, time);
     return receive(queue, bytes, n, ret_priority, time);
 }
@@ -133,21 +136,28 @@ int gs_cc_mq_send(mqd_t queue, const char *bytes, size_t n, unsigned priority)
 int gs_cc_mq_timedsend(mqd_t queue, const char *bytes, size_t n, unsigned priority,
                        const struct timespec *time)
 {
-    if (!thread_self())
+    if (!thread_self() || (time && !is_valid_time(time)))
         return mq_timedsend(queue, bytes, n, priority, time);
     return send_message(queue, bytes, n, priority, time);
 }
 
 /* ---- Of System V ---- */
 
+/* A set or queue that the call has waited for is unknown once it was removed. */
+static int error_of(const struct thread *self, int err)
+{
+    return err == EINVAL && self->phase != PHASE_NEW ? EIDRM : err;
+}
+
 /* Make the call until its error is not the one that tells that it would wait. */
-#define LOOK(self_, would_wait_, deadline_ns_, call_)                                              \
+#define LOOK(self_, would_wait_, deadline_ns_, options_, call_)                                    \
     for (;;) {                                                                                     \
         __typeof__(call_) result_ = (call_);                                                       \
         int err_ = errno;                                                                          \
         if (result_ < 0 && err_ == (would_wait_))                                                  \
-            err_ = begin_wait(self_, deadline_ns_);                                                \
+            err_ = begin_wait(self_, deadline_ns_, options_);                                      \
         else {                                                                                     \
+            err_ = error_of(self_, err_);                                                          \
             gs_cc_complete(self_);                                                                 \
             errno = err_;                                                                          \
             return result_;                                                                        \
@@ -165,39 +175,62 @@ int gs_cc_msgsnd(int queue, const void *message, size_t n, int flags)
         return msgsnd(queue, message, n, flags);
     if (gs_cc_test_cancel(self))
         return 0;
-    LOOK(self, EAGAIN, GS_NEVER, msgsnd(queue, message, n, flags | IPC_NOWAIT));
+    LOOK(self, EAGAIN, GS_NEVER, CANCELS, msgsnd(queue, message, n, flags | IPC_NOWAIT));
 }
 
 ssize_t gs_cc_msgrcv(int queue, void *message, size_t n, long type, int flags)
 {
     struct thread *self = thread_self();
-    if (!self || flags & IPC_NOWAIT)
+    if (!self || flags & (IPC_NOWAIT | MSG_COPY))
         return msgrcv(queue, message, n, type, flags);
     if (gs_cc_test_cancel(self))
         return 0;
-    LOOK(self, ENOMSG, GS_NEVER, msgrcv(queue, message, n, type, flags | IPC_NOWAIT));
+    LOOK(self, ENOMSG, GS_NEVER, CANCELS, msgrcv(queue, message, n, type, flags | IPC_NOWAIT));
 }
 
-/* With IPC_NOWAIT in one of the operations, the error would not tell whether the call waits. */
-static bool may_fail(const struct sembuf *operations, size_t count)
+/* The error does not tell which operation could not be made: the first such one decides, by its
+ * IPC_NOWAIT. */
+static bool may_wait(int set, const struct sembuf *operations, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if (operations[i].sem_flg & IPC_NOWAIT)
-            return true;
-    return false;
+    short all = IPC_NOWAIT, some = 0;
+    for (size_t i = 0; i < count; i++) {
+        all &= operations[i].sem_flg;
+        some |= operations[i].sem_flg;
+    }
+    if (all & IPC_NOWAIT || !(some & IPC_NOWAIT))
+        return !(all & IPC_NOWAIT);
+    for (size_t i = 0; i < count; i++) {
+        const struct sembuf *one = &operations[i];
+        int value = semctl(set, one->sem_num, GETVAL);
+        for (size_t k = 0; k < i; k++)
+            value += operations[k].sem_num == one->sem_num ? operations[k].sem_op : 0;
+        if (one->sem_op ? value + one->sem_op < 0 : value != 0)
+            return !(one->sem_flg & IPC_NOWAIT);
+    }
+    return true;
+}
+
+enum { WOULD_WAIT = EINPROGRESS }; /* no error of these calls */
+
+static int try_semaphores(int set, struct sembuf *operations, size_t count)
+{
+    int result = semtimedop(set, operations, count, &past);
+    if (result && errno == EAGAIN && may_wait(set, operations, count))
+        errno = WOULD_WAIT;
+    return result;
 }
 
 int gs_cc_semtimedop(int set, struct sembuf *operations, size_t count, const struct timespec *time)
 {
     struct thread *self = thread_self();
-    if (!self || may_fail(operations, count) || (time && !is_valid_time(time)))
+    if (!self || (time && !is_valid_time(time)))
         return semtimedop(set, operations, count, time);
     uint64_t deadline_ns = GS_NEVER;
     if (time && time->tv_sec < (time_t)1 << 33) {
         uint64_t wait_ns = (uint64_t)time->tv_sec * GS_SECOND + (uint64_t)time->tv_nsec;
         deadline_ns = gs_cc_deadline(self, gs_clock_after(gs_clock_now(), wait_ns));
     }
-    LOOK(self, EAGAIN, deadline_ns, semtimedop(set, operations, count, &past));
+    LOOK(self, WOULD_WAIT, deadline_ns, 0, try_semaphores(set, operations, count));
 }
 
 int gs_cc_semop(int set, struct sembuf *operations, size_t count)

@@ -53,6 +53,7 @@ struct extra {
     struct robust *robust; /* mutexes (shared_mutex.c) */
     sigset_t mask;
     bool has_mask;
+    uint32_t ignored; /* bits of those that wake it at a word (futex.c) */
     char name[16];
 };
 
@@ -197,6 +198,9 @@ static inline void begin_try(struct thread *self)
     if (self && self->phase == PHASE_SECOND)
         set_phase(self, PHASE_NEW);
 }
+
+/* In the child no other thread waits at a word (futex.c). */
+void gs_cc_words_after_fork(void);
 
 /* Let the others run once (turns.c). */
 int gs_cc_sched_yield(void);
