@@ -7,6 +7,7 @@
 #include "compat/pthread/real.h"
 #include "compat/pthread/task.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <gossamer/sys.h>
 #include <limits.h>
@@ -25,6 +26,9 @@
 #define HWCAP2_FSGSBASE_BIT 2u
 
 struct gs_run gs_run;
+
+/* Defined in a program that is built with the thread sanitizer. */
+extern void tsan_init(void) __asm__("__tsan_init") __attribute__((weak));
 
 static struct start_registers main_registers;
 static uint32_t is_handed_over; /* a futex */
@@ -122,6 +126,15 @@ static unsigned processors(void)
     return count ? count : 1;
 }
 
+/* As a library (GCC's), it comes after ours, and its functions are called by ours. In the program
+ * itself its functions come first, and would be called by kernel threads that it does not know. */
+static void look_for_thread_sanitizer(void)
+{
+    gs_run.is_thread_sanitized = tsan_init;
+    if (tsan_init && !dlsym(RTLD_NEXT, "__tsan_init"))
+        gs_report_refusal("the program contains the thread sanitizer: GCC's is a library");
+}
+
 void gs_run_activate(void)
 {
     struct gs_bare_thread *receiver;
@@ -135,6 +148,7 @@ void gs_run_activate(void)
         return;
     if (!gs_run.workers)
         gs_run.workers = processors();
+    look_for_thread_sanitizer();
     gs_run.main_task = new_main_task();
     if (gs_descriptors_start() || gs_bare_thread_new(&receiver))
         gs_report_refusal("there is no memory or no descriptor for the runtime");

@@ -90,7 +90,8 @@ void gs_locks_start(const struct task *main_task)
                     mutex.__data.__owner == (int)main_task->tid && !mutex.__data.__kind;
     real.mutex_unlock(&mutex);
     is_known &= mutex.__data.__lock == FREE && !mutex.__data.__nusers && !mutex.__data.__owner;
-    has_known_layout = is_known && flags_of_condition(true, CLOCK_REALTIME) == COND_IS_SHARED &&
+    has_known_layout = is_known && !gs_run.is_thread_sanitized &&
+                       flags_of_condition(true, CLOCK_REALTIME) == COND_IS_SHARED &&
                        flags_of_condition(false, CLOCK_MONOTONIC) == COND_IS_MONOTONIC &&
                        flags_of_condition(false, CLOCK_REALTIME) == 0;
 }
