@@ -27,9 +27,6 @@
 
 struct gs_run gs_run;
 
-/* Defined in a program that is built with the thread sanitizer. */
-extern void tsan_init(void) __asm__("__tsan_init") __attribute__((weak));
-
 static struct start_registers main_registers;
 static uint32_t is_handed_over; /* a futex */
 
@@ -130,8 +127,8 @@ static unsigned processors(void)
  * itself its functions come first, and would be called by kernel threads that it does not know. */
 static void look_for_thread_sanitizer(void)
 {
-    gs_run.is_thread_sanitized = tsan_init;
-    if (tsan_init && !dlsym(RTLD_NEXT, "__tsan_init"))
+    gs_run.is_thread_sanitized = gs_tsan_init;
+    if (gs_tsan_init && !dlsym(RTLD_NEXT, "__tsan_init"))
         gs_report_refusal("the program contains the thread sanitizer: GCC's is a library");
 }
 

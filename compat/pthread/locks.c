@@ -42,7 +42,8 @@ static bool has_known_layout;
 /* Condition variables have had another interface before 2003, which dlsym may find. */
 static void *find_condition(const char *name)
 {
-    void *function = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
+    /* The thread sanitizer's functions have no versions. */
+    void *function = gs_tsan_init ? NULL : dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
     return function ? function : gs_real_function(name);
 }
 
