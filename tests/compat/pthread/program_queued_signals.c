@@ -358,7 +358,7 @@ static void test_aio(void)
     SHOW(aio_error(&reading));
 }
 
-/* The C library's threads for timers and for aio exist by now. They block everything, so that what
+/* The C library's threads for timers and for aio exist already. They block everything, so that what
  * the program blocks stays pending for it. */
 static void test_blocked_by_helpers(void)
 {
