@@ -7,7 +7,6 @@
 #include "compat/pthread/real.h"
 #include "compat/pthread/task.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <gossamer/sys.h>
 #include <limits.h>
@@ -24,6 +23,10 @@
 #define RUNTIME_STACK ((size_t)512 << 10)
 #define COLLECTOR_STACK ((size_t)64 << 10)
 #define HWCAP2_FSGSBASE_BIT 2u
+
+/* Defined in a program that is built with the thread sanitizer. That would see what kernel threads
+ * of the runtime do to memory, and report it. */
+extern void tsan_init(void) __asm__("__tsan_init") __attribute__((weak));
 
 struct gs_run gs_run;
 
@@ -123,20 +126,13 @@ static unsigned processors(void)
     return count ? count : 1;
 }
 
-/* As a library (GCC's), it comes after ours, and its functions are called by ours. In the program
- * itself its functions come first, and would be called by kernel threads that it does not know. */
-static void look_for_thread_sanitizer(void)
-{
-    gs_run.is_thread_sanitized = gs_tsan_init;
-    if (gs_tsan_init && !dlsym(RTLD_NEXT, "__tsan_init"))
-        gs_report_refusal("the program contains the thread sanitizer: GCC's is a library");
-}
-
 void gs_run_activate(void)
 {
     struct gs_bare_thread *receiver;
     if (gs_run.is_active || !gs_run.is_enabled)
         return;
+    if (tsan_init)
+        gs_report_refusal("the program is built with the thread sanitizer");
     if (!(getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE_BIT))
         gs_report_refusal("the kernel does not let programs set the FS base");
     gs_run.process_id = (int)gs_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
@@ -145,7 +141,6 @@ void gs_run_activate(void)
         return;
     if (!gs_run.workers)
         gs_run.workers = processors();
-    look_for_thread_sanitizer();
     gs_run.main_task = new_main_task();
     if (gs_descriptors_start() || gs_bare_thread_new(&receiver))
         gs_report_refusal("there is no memory or no descriptor for the runtime");

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <gossamer/sys.h>
-#include <link.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,28 +31,14 @@ static char *thread_pointer(void)
     return pointer;
 }
 
-static int add_thread_local(struct dl_phdr_info *info, size_t size, void *sum)
-{
-    (void)size;
-    for (unsigned i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_TLS)
-            *(size_t *)sum += info->dlpi_phdr[i].p_memsz + info->dlpi_phdr[i].p_align;
-    return 0;
-}
-
-/* How much is below the thread pointer at most: our own thread-local variables, which are at the
- * same place in every kernel thread, and those of sanitizers. These replace functions as
- * clock_gettime, and are zero here as in a thread that they do not know yet. First called when the
- * runtime begins: the loader's lock may be held later. */
+/* How far below the thread pointer our own thread-local variables are, in every kernel thread. */
 static size_t distance(void)
 {
     static size_t distance;
     if (!distance) {
         size_t a = (size_t)(thread_pointer() - (char *)&gs_task);
         size_t b = (size_t)(thread_pointer() - (char *)&gs_task_is_inside);
-        size_t sum = 0, own = a > b ? a : b;
-        dl_iterate_phdr(add_thread_local, &sum);
-        distance = ((own > sum ? own : sum) + BELOW_MIN + 63) & ~(size_t)63;
+        distance = ((a > b ? a : b) + BELOW_MIN + 63) & ~(size_t)63;
     }
     return distance;
 }

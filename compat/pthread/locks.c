@@ -42,8 +42,7 @@ static bool has_known_layout;
 /* Condition variables have had another interface before 2003, which dlsym may find. */
 static void *find_condition(const char *name)
 {
-    /* The thread sanitizer's functions have no versions. */
-    void *function = gs_tsan_init ? NULL : dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
+    void *function = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
     return function ? function : gs_real_function(name);
 }
 
@@ -91,8 +90,7 @@ void gs_locks_start(const struct task *main_task)
                     mutex.__data.__owner == (int)main_task->tid && !mutex.__data.__kind;
     real.mutex_unlock(&mutex);
     is_known &= mutex.__data.__lock == FREE && !mutex.__data.__nusers && !mutex.__data.__owner;
-    has_known_layout = is_known && !gs_run.is_thread_sanitized &&
-                       flags_of_condition(true, CLOCK_REALTIME) == COND_IS_SHARED &&
+    has_known_layout = is_known && flags_of_condition(true, CLOCK_REALTIME) == COND_IS_SHARED &&
                        flags_of_condition(false, CLOCK_MONOTONIC) == COND_IS_MONOTONIC &&
                        flags_of_condition(false, CLOCK_REALTIME) == 0;
 }

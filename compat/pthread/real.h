@@ -16,7 +16,4 @@ void gs_wrappers_start(void);
 /* The next definition of a function; it must exist. */
 void *gs_real_function(const char *name);
 
-/* Defined in a program that is built with the thread sanitizer. */
-extern void gs_tsan_init(void) __asm__("__tsan_init") __attribute__((weak));
-
 #endif

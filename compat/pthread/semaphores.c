@@ -102,8 +102,8 @@ static bool knows_barriers(void)
 void gs_semaphores_start(void)
 {
     need_real();
-    has_known_semaphores = !gs_run.is_thread_sanitized && knows_semaphores();
-    has_known_barriers = !gs_run.is_thread_sanitized && knows_barriers();
+    has_known_semaphores = knows_semaphores();
+    has_known_barriers = knows_barriers();
 }
 
 static bool is_in_task(void)

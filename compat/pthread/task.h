@@ -131,10 +131,9 @@ struct carrier {
 
 /* The state of the whole library. */
 struct gs_run {
-    bool is_enabled;          /* the library is initialized */
-    bool is_active;           /* there are tasks */
-    bool is_thread_sanitized; /* the sanitizer must see all calls: none has a wrapper */
-    atomic_bool has_begun;    /* the first of them may run */
+    bool is_enabled;       /* the library is initialized */
+    bool is_active;        /* there are tasks */
+    atomic_bool has_begun; /* the first of them may run */
     unsigned workers;
     bool explains, traces, has_stats, leaves_children, is_unguarded;
     int dump_signal;                 /* 0: none */

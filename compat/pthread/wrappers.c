@@ -152,8 +152,7 @@ EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *ret_ti
 
 static bool is_in_task(void)
 {
-    return GS_LIKELY(gs_run.is_active) && gs_task && !gs_task_is_inside &&
-           !gs_run.is_thread_sanitized;
+    return GS_LIKELY(gs_run.is_active) && gs_task && !gs_task_is_inside;
 }
 
 /* ---- Names: the C library would write them into a file of /proc ---- */

@@ -72,11 +72,9 @@ static int check_sanitizer(void)
     return -ENOTSUP;
 }
 
-/* Who leaves signals to the program (`gossamer run`) has threads with thread-local storage of their
- * own, where the sanitizer keeps its stack of calls. */
 int gs_reports_start(void)
 {
-    int err = gs_runtime.options.leaves_signals ? 0 : check_sanitizer();
+    int err = check_sanitizer();
     if (!err)
         err = gs_reports_start_dumping(gs_runtime.workers[0]);
     if (!err && !gs_runtime.options.leaves_signals)

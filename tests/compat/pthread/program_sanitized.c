@@ -1,5 +1,6 @@
 /* What sanitizers look at: memory that threads share, guarded in each way; what each keeps for
- * itself; signals, children and cancellation. It is also built with them. */
+ * itself; signals, children and cancellation. It is also built with the
+ * address sanitizer. */
 #include "tests/compat/pthread/program.h"
 
 #include <sys/wait.h>
