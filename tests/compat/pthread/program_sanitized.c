@@ -1,6 +1,5 @@
 /* What sanitizers look at: memory that threads share, guarded in each way; what each keeps for
- * itself; signals, children and cancellation. It is also built with the
- * address sanitizer. */
+ * itself; signals, children and cancellation. It is also built with the address sanitizer. */
 #include "tests/compat/pthread/program.h"
 
 #include <sys/wait.h>
