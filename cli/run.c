@@ -138,6 +138,9 @@ static int set_environment(const char *library)
     int err = prepend("LD_PRELOAD", library);
     if (!err)
         err = prepend("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+    /* The address sanitizer's library would refuse to be loaded after ours. */
+    if (!err)
+        err = prepend("ASAN_OPTIONS", "verify_asan_link_order=0");
     return err ? err : (setenv("GOSSAMER_RUN", text, 1) ? -errno : 0);
 }
 

@@ -24,6 +24,10 @@
 #define COLLECTOR_STACK ((size_t)64 << 10)
 #define HWCAP2_FSGSBASE_BIT 2u
 
+/* Defined in a program that is built with the thread sanitizer. That would see what kernel threads
+ * of the runtime do to memory, and report it. */
+extern void tsan_init(void) __asm__("__tsan_init") __attribute__((weak));
+
 struct gs_run gs_run;
 
 static struct start_registers main_registers;
@@ -127,6 +131,8 @@ void gs_run_activate(void)
     struct gs_bare_thread *receiver;
     if (gs_run.is_active || !gs_run.is_enabled)
         return;
+    if (tsan_init)
+        gs_report_refusal("the program is built with the thread sanitizer");
     if (!(getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE_BIT))
         gs_report_refusal("the kernel does not let programs set the FS base");
     gs_run.process_id = (int)gs_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);

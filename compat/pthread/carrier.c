@@ -210,6 +210,7 @@ int gs_task_wait(struct task *task, uint64_t deadline_ns)
     gs_carrier_attach(task);
     if (wake == WAKE_DONE)
         return 0;
+    task->was_interrupted |= wake == WAKE_SIGNAL;
     return wake == WAKE_SIGNAL ? -EINTR : -ETIMEDOUT;
 }
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <gossamer/sys.h>
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -29,6 +30,22 @@ void gs_dispatch_attach(struct carrier *carrier)
             "the kernel has no Syscall User Dispatch (Linux 5.11, CONFIG_GENERIC_ENTRY)");
 }
 
+static bool may_last(const struct gs_call *call, long number, const long *arguments)
+{
+    int command = (int)arguments[1] & FUTEX_CMD_MASK;
+    switch (number) {
+    case SYS_futex:
+        return command != FUTEX_WAKE && command != FUTEX_WAKE_BITSET;
+    case SYS_rt_sigtimedwait:
+    case SYS_nanosleep:
+    case SYS_clock_nanosleep:
+    case SYS_pause:
+        return true;
+    default:
+        return call && (call->kind == CALL_NONBLOCKING || call->kind == CALL_IN_POOL);
+    }
+}
+
 long gs_emulate(struct task *task, long number, const long *arguments, ucontext_t *context)
 {
     const struct gs_call *call = gs_call_of(number);
@@ -36,6 +53,10 @@ long gs_emulate(struct task *task, long number, const long *arguments, ucontext_
     task->call_arguments = arguments;
     if (GS_UNLIKELY(gs_run.traces))
         gs_trace(task, number);
+    if (GS_UNLIKELY(atomic_load_explicit(&task->mask, memory_order_relaxed) &
+                    GS_INTERNAL_SIGNALS) &&
+        may_last(call, number, arguments))
+        gs_mask_lasts(task);
     if (GS_LIKELY(call != NULL)) {
         if (call->emulate) {
             long result = call->emulate(task, arguments, context);

@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 /* The variables of a child: the library, the options, and that the C library shall not register
- * restartable sequences, which the kernel would watch in a worker's place. */
-enum { PRELOAD, OPTIONS, TUNABLES, VARIABLES };
-static const char *const names[VARIABLES] = {"LD_PRELOAD=", "GOSSAMER_RUN=", "GLIBC_TUNABLES="};
+ * restartable sequences, which the kernel would watch in a worker's place. The address sanitizer is
+ * to accept that our library is loaded before its own. */
+enum { PRELOAD, OPTIONS, TUNABLES, SANITIZER, VARIABLES };
+static const char *const names[VARIABLES] = {
+    "LD_PRELOAD=", "GOSSAMER_RUN=", "GLIBC_TUNABLES=", "ASAN_OPTIONS="};
 #define VALUE_MAX 4096
 static char values[VARIABLES][VALUE_MAX]; /* with the names; empty: not set */
 

@@ -8,7 +8,8 @@
  *
  * counts[i] is the number of tasks that block signal i + 1. The C library blocks everything for a
  * moment, and at the end of a thread, which tells nothing of the program's intentions: such a mask
- * is not counted. It contains a signal of the C library's, which programs cannot block. */
+ * is not counted until the thread makes a call that may wait, as helpers of the C library do. It
+ * contains a signal of the C library's, which programs cannot block. */
 #include "compat/pthread/credentials.h"
 #include "compat/pthread/dump.h"
 #include "compat/pthread/task.h"
@@ -24,8 +25,6 @@
 #define FAULTS                                                                                     \
     (GS_SIGNAL(SIGSEGV) | GS_SIGNAL(SIGBUS) | GS_SIGNAL(SIGFPE) | GS_SIGNAL(SIGILL) |              \
      GS_SIGNAL(SIGTRAP))
-/* The C library's: cancellation, and changing the user. */
-#define INTERNAL (GS_SIGNAL(32) | GS_SIGNAL(33))
 #define FIRST_QUEUED 32 /* of those that are queued */
 
 struct queued_signal {
@@ -131,7 +130,7 @@ static void await_senders(void)
 void gs_set_mask(struct task *task, gs_signals mask, bool is_internal)
 {
     mask &= ~(UNBLOCKABLE | GS_SIGNAL(SIGSYS));
-    gs_signals counted = mask & ~INTERNAL;
+    gs_signals counted = mask & ~GS_INTERNAL_SIGNALS;
     atomic_store(&task->mask, mask);
     if (is_internal || counted == task->counted_mask)
         return;
@@ -149,6 +148,12 @@ void gs_set_mask(struct task *task, gs_signals mask, bool is_internal)
         await_senders();
     if (atomic_load(&task->pending) & blocked)
         pass_on(task, blocked);
+}
+
+/* What was a moment becomes lasting, for a helper of the C library that waits for a signal, say. */
+void gs_mask_lasts(struct task *task)
+{
+    gs_set_mask(task, atomic_load(&task->mask), false);
 }
 
 /* It may begin within the C library's moment, after which it has its parent's mask. */
@@ -190,7 +195,7 @@ long gs_sigprocmask(struct task *task, const long *arguments)
         default:
             return -EINVAL;
         }
-        bool is_internal = arguments[0] != SIG_UNBLOCK && *set & INTERNAL;
+        bool is_internal = arguments[0] != SIG_UNBLOCK && *set & GS_INTERNAL_SIGNALS;
         gs_set_mask(task, mask, is_internal);
     }
     if (old)
@@ -368,12 +373,27 @@ bool gs_signal_process(int number, const siginfo_t *info)
     return task;
 }
 
+enum sent_to { TO_TASK, TO_PROCESS, TO_EITHER };
+
+static bool is_sent_to(const struct queued_signal *queued, enum sent_to to)
+{
+    return to == TO_EITHER || queued->is_for_process == (to == TO_PROCESS);
+}
+
+/* The caller holds gs_tasks_lock. */
+static gs_signals queued_signals(const struct task *task, enum sent_to to)
+{
+    gs_signals set = 0;
+    for (const struct queued_signal *queued = task->queue; queued; queued = queued->next)
+        set |= is_sent_to(queued, to) ? GS_SIGNAL(queued->info.si_signo) : 0;
+    return set;
+}
+
 /* Remove the first signal of the set from the queue. The caller holds gs_tasks_lock. */
-static struct queued_signal *unqueue(struct task *task, gs_signals set, bool only_of_process)
+static struct queued_signal *unqueue(struct task *task, gs_signals set, enum sent_to to)
 {
     struct queued_signal **at = &task->queue;
-    while (*at && (!(set & GS_SIGNAL((*at)->info.si_signo)) ||
-                   (only_of_process && !(*at)->is_for_process)))
+    while (*at && (!(set & GS_SIGNAL((*at)->info.si_signo)) || !is_sent_to(*at, to)))
         at = &(*at)->next;
     struct queued_signal *found = *at;
     if (!found)
@@ -403,7 +423,7 @@ static void pass_on(struct task *task, gs_signals set)
 {
     for (;;) {
         gs_run_acquire(&gs_tasks_lock);
-        struct queued_signal *queued = unqueue(task, set, true);
+        struct queued_signal *queued = unqueue(task, set, TO_PROCESS);
         gs_run_release(&gs_tasks_lock);
         if (!queued)
             return;
@@ -423,7 +443,7 @@ void gs_signals_end(struct task *task)
         return;
     pass_on(task, ~(gs_signals)0);
     gs_run_acquire(&gs_tasks_lock);
-    while ((queued = unqueue(task, ~(gs_signals)0, false)))
+    while ((queued = unqueue(task, ~(gs_signals)0, TO_EITHER)))
         free(queued);
     gs_run_release(&gs_tasks_lock);
 }
@@ -444,14 +464,16 @@ bool gs_has_signal(struct task *task)
     return pending & (~atomic_load(&task->mask) | atomic_load(&task->wanted));
 }
 
+/* As the kernel: the lowest number of those that were sent to the task, and then of the others. */
 int gs_take_pending(struct task *task, gs_signals set, siginfo_t *ret_info)
 {
     gs_signals found = atomic_load(&task->pending) & set;
     if (!found)
         return 0;
-    int number = __builtin_ctzll(found) + 1;
     gs_run_acquire(&gs_tasks_lock);
-    struct queued_signal *queued = unqueue(task, GS_SIGNAL(number), false);
+    gs_signals own = queued_signals(task, TO_TASK) & set;
+    int number = __builtin_ctzll(own ? own : found) + 1;
+    struct queued_signal *queued = unqueue(task, GS_SIGNAL(number), own ? TO_TASK : TO_EITHER);
     if (!queued)
         atomic_fetch_and(&task->pending, ~GS_SIGNAL(number));
     gs_run_release(&gs_tasks_lock);
@@ -484,7 +506,7 @@ void gs_signals_start(struct task *main_task)
     gs_syscall(SYS_rt_sigprocmask, SIG_BLOCK, 0, (long)&main_task->mask, sizeof(gs_signals), 0, 0);
     gs_syscall(SYS_sigaltstack, 0, (long)&main_task->alternate_stack, 0, 0, 0, 0);
     gs_run_acquire(&lock);
-    count_mask(main_task, atomic_load(&main_task->mask) & ~INTERNAL);
+    count_mask(main_task, atomic_load(&main_task->mask) & ~GS_INTERNAL_SIGNALS);
     gs_run_release(&lock);
 }
 

@@ -88,8 +88,9 @@ struct task {
     /* What it does in here: a system call, or one of enum pseudo_call. For reports. */
     long call;
     const long *call_arguments;
-    bool is_waiting; /* in gs_task_wait */
-    bool computes;   /* it has run for a whole turn while others waited, and has not waited since */
+    bool is_waiting;      /* in gs_task_wait */
+    bool was_interrupted; /* a wait of it was, since that was set to false */
+    bool computes; /* it has run for a whole turn while others waited, and has not waited since */
     unsigned char vain_calls; /* in succession: gs_task_call_was_vain */
     bool is_blocking;         /* in a system call that may block its worker */
     uint64_t waits_since_cycles;
@@ -399,6 +400,9 @@ struct kernel_action gs_action_of(int number);
 long gs_sigaction(struct task *task, const long *arguments);
 long gs_sigprocmask(struct task *task, const long *arguments);
 void gs_set_mask(struct task *task, gs_signals mask, bool is_internal);
+/* The C library's own signals, cancellation and changing the user: programs cannot block them. */
+#define GS_INTERNAL_SIGNALS (GS_SIGNAL(32) | GS_SIGNAL(33))
+void gs_mask_lasts(struct task *task); /* also if the C library has set it */
 gs_signals gs_blocked_by_all(void);
 gs_signals gs_signals_reserved(void); /* of this library: never blocked in the receiver */
 void gs_kick(int tid);

@@ -221,9 +221,12 @@ long gs_wait_in_task(long number, gs_call_fn *emulate, const long *arguments)
         long unused = 0;
         gs_task_enter(task);
         GS_COUNT(wrapped);
+        task->was_interrupted = false;
         long result = emulate(task, arguments, NULL);
         gs_task_count_vain(task, result);
         gs_task_leave(task, NULL, &unused, -1);
+        if (GS_UNLIKELY(task->was_interrupted && result > 0))
+            pthread_testcancel(); /* a part was done: the C library does not return it either */
         bool is_interrupted = result == RESTART_IF_ASKED || result == RESTART_NEVER;
         if (GS_LIKELY(!is_interrupted))
             return result_of(result);

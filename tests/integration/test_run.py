@@ -122,6 +122,29 @@ def test_a_program_that_sets_the_user_is_refused(tmp_path: Path) -> None:
     assert "set-user-ID" in done.stderr
 
 
+# As if it were built with it: the sanitizer's library is not installed everywhere.
+THREAD_SANITIZED = """
+#include <pthread.h>
+void __tsan_init(void) {}
+static void *nothing(void *unused) { return unused; }
+int main(void)
+{
+    pthread_t thread;
+    return pthread_create(&thread, NULL, nothing, NULL) || pthread_join(thread, NULL);
+}
+"""
+
+
+def test_a_program_with_the_thread_sanitizer_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "sanitized.c"
+    source.write_text(THREAD_SANITIZED)
+    output("cc", "-rdynamic", "-pthread", source, "-o", tmp_path / "sanitized")
+    assert subprocess.run([tmp_path / "sanitized"], check=False).returncode == 0
+    done = run(tmp_path / "sanitized")
+    assert done.returncode == 126
+    assert done.stderr == "gossamer run: the program is built with the thread sanitizer\n"
+
+
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\x7fELF\x01" + bytes(100), b"text\n"])
 def test_a_file_that_is_no_program_for_this_processor_is_refused(
     content: bytes, tmp_path: Path

@@ -107,6 +107,12 @@ CALL(aio_suspend, static char byte; static struct aiocb block;
      block = (struct aiocb){.aio_fildes = pipe_fds[0], .aio_buf = &byte, .aio_nbytes = 1};
      aio_read(&block); const struct aiocb *list[] = {&block}; aio_suspend(list, 1, NULL))
 
+/* It sends a part, and waits for room. */
+static char large[1 << 20];
+CALL(send, int ends[2]; socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+     send(ends[0], large, sizeof large, 0))
+CALL(write, int ends[2]; (void)!pipe(ends); (void)!write(ends[1], large, sizeof large))
+
 static void unlock(void *unused)
 {
     (void)unused;
@@ -216,6 +222,8 @@ static void cancel_input(void)
     CANCEL(mq_receive);
     CANCEL(mq_timedreceive);
     CANCEL(aio_suspend);
+    CANCEL(send);
+    CANCEL(write);
 }
 
 static void cancel_waits(void)

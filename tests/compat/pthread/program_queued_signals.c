@@ -358,6 +358,44 @@ static void test_aio(void)
     SHOW(aio_error(&reading));
 }
 
+/* The C library's threads for timers and for aio exist already. They block everything, so that what
+ * the program blocks stays pending for it. */
+static void test_blocked_by_helpers(void)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_value.sival_int = 77};
+    struct itimerspec soon = {.it_value.tv_nsec = 1000000};
+    sigset_t set = set_of(SIGRTMIN + 5, 0);
+    siginfo_t info;
+    timer_t timer;
+    event.sigev_signo = SIGRTMIN + 5;
+    SHOW(pthread_sigmask(SIG_BLOCK, &set, NULL));
+    SHOW_ERROR(timer_create(CLOCK_MONOTONIC, &event, &timer));
+    SHOW_ERROR(timer_settime(timer, 0, &soon, NULL));
+    SHOW(kill(getpid(), SIGRTMIN + 5));
+    SHOW(sigwaitinfo(&set, &info) == SIGRTMIN + 5);
+    SHOW(sigwaitinfo(&set, &info) == SIGRTMIN + 5);
+    SHOW_ERROR(timer_delete(timer));
+}
+
+/* What was sent to the thread is delivered before what was sent to the process. */
+static void test_order(void)
+{
+    sigset_t set = set_of(SIGRTMIN, SIGRTMIN + 1);
+    sigaddset(&set, SIGRTMIN + 2);
+    for (int i = 0; i < 3; i++)
+        handle(SIGRTMIN + i, note, 0);
+    count = 0;
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    SHOW(pthread_sigqueue(pthread_self(), SIGRTMIN + 2, (union sigval){.sival_int = 1}));
+    SHOW(pthread_sigqueue(pthread_self(), SIGRTMIN + 1, (union sigval){.sival_int = 2}));
+    SHOW_ERROR(sigqueue(getpid(), SIGRTMIN, (union sigval){.sival_int = 3}));
+    SHOW_ERROR(sigqueue(getpid(), SIGRTMIN + 1, (union sigval){.sival_int = 4}));
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    for (int i = 0; i < count; i++)
+        printf("%d ", seen[i]);
+    printf("\n");
+}
+
 int main(void)
 {
     test_realtime();
@@ -365,5 +403,7 @@ int main(void)
     test_timers();
     test_messages();
     test_aio();
+    test_blocked_by_helpers();
+    test_order();
     return 0;
 }
