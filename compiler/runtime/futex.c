@@ -36,14 +36,19 @@ static long fail(int err)
 
 /* ---- Waiting ---- */
 
-/* Returns 0, EAGAIN: the thread has to wait, or -errno. Only the word tells what another process
- * has done. The caller holds the lock. */
-static int look_or_queue(struct thread *self, struct bucket *bucket, const uint32_t *word,
-                         uint32_t value, uint64_t deadline_ns, bool is_shared)
+struct futex_wait {
+    const uint32_t *word;
+    uint32_t value;
+    uint64_t deadline_ns;
+    bool is_shared; /* only the word tells what another process has done */
+};
+
+/* Returns 0, EAGAIN: the thread has to wait, or -errno. The caller holds the lock. */
+static int look_or_queue(struct thread *self, struct bucket *bucket, const struct futex_wait *wait)
 {
     /* A call with a time ends when a handler has run, as in the kernel. */
-    bool may_restart = deadline_ns == GS_NEVER;
-    bool has_changed = __atomic_load_n(word, __ATOMIC_SEQ_CST) != value;
+    bool may_restart = wait->deadline_ns == GS_NEVER;
+    bool has_changed = __atomic_load_n(wait->word, __ATOMIC_SEQ_CST) != wait->value;
     int err = 0;
     switch (self->phase) {
     case PHASE_NEW:
@@ -51,15 +56,15 @@ static int look_or_queue(struct thread *self, struct bucket *bucket, const uint3
             return -EAGAIN;
         gs_cc_signals_begin_wait(self);
         queue_append(&bucket->waiting, self);
-        self->progress = (size_t)word;
+        self->progress = (size_t)wait->word;
         return EAGAIN;
     case PHASE_GRANTED:
         return 0;
     case PHASE_WAITING:
         if (gs_cc_is_interrupted(self, may_restart))
             err = -EINTR;
-        else if (!(is_shared && has_changed))
-            err = is_late(deadline_ns) ? -ETIMEDOUT : EAGAIN;
+        else if (!(wait->is_shared && has_changed))
+            err = is_late(wait->deadline_ns) ? -ETIMEDOUT : EAGAIN;
         if (err != EAGAIN)
             queue_remove(&bucket->waiting, self);
         return err;
@@ -85,9 +90,10 @@ static struct bucket *lock_bucket(const struct thread *self, const uint32_t *wor
 static long wait_at(const uint32_t *word, uint32_t value, uint64_t deadline_ns, bool is_shared)
 {
     struct thread *self = thread_self();
+    const struct futex_wait wait = {word, value, deadline_ns, is_shared};
     for (;;) {
         struct bucket *bucket = lock_bucket(self, word);
-        int err = look_or_queue(self, bucket, word, value, deadline_ns, is_shared);
+        int err = look_or_queue(self, bucket, &wait);
         spin_unlock(&bucket->lock);
         if (err != EAGAIN) {
             gs_cc_complete(self);

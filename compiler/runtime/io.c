@@ -56,16 +56,25 @@ ssize_t gs_cc___read_chk(int fd, void *bytes, size_t n, size_t size)
     return gs_cc_read(fd, bytes, n);
 }
 
+/* The arguments of recvfrom but the descriptor. */
+struct reception {
+    void *bytes;
+    size_t n;
+    int flags;
+    struct sockaddr *address;
+    socklen_t *length;
+};
+
 /* MSG_WAITALL: the bytes that came already are in the buffer, at each further call. */
-static ssize_t receive(struct thread *self, int fd, void *bytes, size_t n, int flags,
-                       struct sockaddr *address, socklen_t *length)
+static ssize_t receive(struct thread *self, int fd, struct reception to)
 {
-    size_t before = self->progress;
-    if (!flags && !address)
-        return try_receive(fd, bytes, n);
-    ssize_t got =
-        negated(recvfrom(fd, (char *)bytes + before, n - before,
-                         (flags & ~MSG_WAITALL) | MSG_DONTWAIT, before ? NULL : address, length));
+    size_t before = self->progress, n = to.n;
+    int flags = to.flags;
+    if (!flags && !to.address)
+        return try_receive(fd, to.bytes, n);
+    ssize_t got = negated(recvfrom(fd, (char *)to.bytes + before, n - before,
+                                   (flags & ~MSG_WAITALL) | MSG_DONTWAIT,
+                                   before ? NULL : to.address, to.length));
     if (!(flags & MSG_WAITALL) || flags & MSG_PEEK || !gs_cc_is_stream_socket(fd))
         return got;
     if (got <= 0)
@@ -79,7 +88,8 @@ ssize_t gs_cc_recv(int fd, void *bytes, size_t n, int flags)
     struct thread *self = thread_self();
     if (is_outside(self) || flags & MSG_DONTWAIT)
         return recv(fd, bytes, n, flags);
-    TRANSFER_ALL(self, fd, GS_READ, receive(self, fd, bytes, n, flags, NULL, NULL));
+    const struct reception to = {.bytes = bytes, .n = n, .flags = flags};
+    TRANSFER_ALL(self, fd, GS_READ, receive(self, fd, to));
 }
 
 ssize_t gs_cc___recv_chk(int fd, void *bytes, size_t n, size_t size, int flags)
@@ -97,7 +107,8 @@ ssize_t gs_cc_recvfrom(int fd, void *bytes, size_t n, int flags, struct sockaddr
         return recvfrom(fd, bytes, n, flags, address, length);
     if (!address)
         return gs_cc_recv(fd, bytes, n, flags);
-    TRANSFER_ALL(self, fd, GS_READ, receive(self, fd, bytes, n, flags, address, length));
+    const struct reception to = {bytes, n, flags, address, length};
+    TRANSFER_ALL(self, fd, GS_READ, receive(self, fd, to));
 }
 
 ssize_t gs_cc___recvfrom_chk(int fd, void *bytes, size_t n, size_t size, int flags,

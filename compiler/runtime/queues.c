@@ -1,6 +1,6 @@
 /* Queues of messages, and sets of semaphores of System V: the C library's calls, made so that they
- * do not wait. A queue of POSIX is a descriptor, which tells when there is something; for the others
- * the thread looks again after a while. */
+ * do not wait. A queue of POSIX is a descriptor, which tells when there is something; for the
+ * others the thread looks again after a while. */
 #include "compiler/runtime/shared_mutex.h"
 #include "compiler/runtime/signals.h"
 

@@ -96,8 +96,8 @@ struct gs_threads_options {
      * gs_run_blocking should return promptly then. NULL: none. */
     void (*on_failure)(void);
     /* Stacks that are private (gs_thread_attributes) are given back after a wait of this long, or a
-     * quarter longer, so that many are given back together. 0: 100 ms; GS_NEVER: never. A thread may
-     * have another time, or never, as an attribute. */
+     * quarter longer, so that many are given back together. 0: 100 ms; GS_NEVER: never. A thread
+     * may have another time, or never, as an attribute. */
     uint64_t give_back_ns;
     /* While private stacks take more memory than this, a page each, those whose threads have waited
      * for a millisecond are given back, by all workers. 0: no limit. */

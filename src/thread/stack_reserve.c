@@ -64,7 +64,7 @@ static int open_descriptor(void)
     return err;
 }
 
-/* The checked library recognises former threads by their control blocks, which would be returned. */
+/* The checked library knows former threads by their control blocks, which would be returned. */
 #ifdef GS_CHECKED
 #define IS_CHECKED true
 #else
@@ -100,15 +100,15 @@ void gs_reserve_reset(void)
     atomic_store(&lock.held, false);
 }
 
-/* The program may have closed the descriptor, and the number may be its own now: so it stays open. */
+/* The program may have closed the descriptor, and the number may be its own: so it stays open. */
 static void refuse(void)
 {
     atomic_store(&state, STATE_REFUSED);
     atomic_store(&descriptor, -1);
 }
 
-/* Returns 0; -EEXIST: there is a page; -ENOENT: there is none to be moved; -EBUSY: it is shared with
- * the child of a fork; -EAGAIN: the kernel uses it just now; or another error. */
+/* Returns 0; -EEXIST: there is a page; -ENOENT: there is none to be moved; -EBUSY: it is shared
+ * with the child of a fork; -EAGAIN: the kernel uses it just now; or another error. */
 static int move_page(char *to, const char *from)
 {
     struct move move = {

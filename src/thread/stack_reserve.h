@@ -3,7 +3,7 @@
  * (UFFDIO_MOVE), for half of that. Such pages are those of the worker's free stacks, beyond
  * RESERVE_FREE_KEPT. Without them, and where the kernel does not move pages, it allocates one.
  *
- *     free stack -- its page is taken --> emptied -- RESERVE_EMPTIED of them --> slot without memory
+ *     free stack -- page taken --> emptied -- RESERVE_EMPTIED of them --> slot without memory
  */
 #ifndef GS_THREAD_STACK_RESERVE_H
 #define GS_THREAD_STACK_RESERVE_H
@@ -13,7 +13,7 @@
 /* Move a page to `page`, where there must be none. Returns false if the caller has to get one. */
 bool gs_reserve_take(struct worker *worker, int stack_class, char *page);
 
-/* Give the slots back whose page was taken: called when a pass is over, and when the worker ends. */
+/* Give the slots back whose page was taken: called when a pass is over and when the worker ends. */
 void gs_reserve_release(struct worker *worker);
 
 /* Called in the child of a fork, and when no worker runs. */

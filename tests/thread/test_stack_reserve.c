@@ -153,8 +153,8 @@ static void move_with_each_error(void)
     }
 }
 
-/* The child of a fork shares the pages; the kernel uses one; there is a page; the program has closed
- * the descriptor, which in truth stays open here. */
+/* The child of a fork shares the pages; the kernel uses one; there is a page; the program has
+ * closed the descriptor, which in truth stays open here. */
 TEST(thread_comes_back_if_a_page_cannot_be_moved)
 {
     skip_if_pages_stay();

@@ -1,4 +1,4 @@
-/* How calls that wait end: after a part, with descriptors, at a word by bits, moved, or in a fork. */
+/* How calls that wait end: after a part, with descriptors, at a word by bits, moved, or forked. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -102,10 +102,14 @@ static void semaphores(void)
 static uint32_t words[3];
 static int woken;
 
-static long futex(uint32_t *word, int operation, uint32_t value, long count, uint32_t *other,
-                  uint32_t last)
+static long wake(uint32_t *word, int count)
 {
-    return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, count, other, last);
+    return syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count);
+}
+
+static long wake_with_bits(uint32_t *word, uint32_t bits)
+{
+    return syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, 1, NULL, NULL, bits);
 }
 
 static void *wait_with_bits(void *argument)
@@ -117,7 +121,7 @@ static void *wait_with_bits(void *argument)
 
 static void wake_one(uint32_t bits)
 {
-    while (!futex(&words[0], FUTEX_WAKE_BITSET, 1, 0, NULL, bits))
+    while (!wake_with_bits(&words[0], bits))
         usleep(100);
 }
 
@@ -131,24 +135,24 @@ static void bits(void)
     printf("woken: %d\n", __atomic_load_n(&woken, __ATOMIC_SEQ_CST));
     wake_one(1);
     pthread_join(one, NULL);
-    printf("no bits: %ld\n", futex(&words[0], FUTEX_WAKE_BITSET, 1, 0, NULL, 0));
+    printf("no bits: %ld\n", wake_with_bits(&words[0], 0));
 }
 
 static void moves(void)
 {
     pthread_t one;
     pthread_create(&one, NULL, wait_with_bits, (void *)4);
-    while (!futex(&words[0], FUTEX_CMP_REQUEUE, 0, 1, &words[1], 0))
+    while (!syscall(SYS_futex, &words[0], FUTEX_CMP_REQUEUE_PRIVATE, 0, 1L, &words[1], 0))
         usleep(100);
-    printf("at the first: %ld\n", futex(&words[0], FUTEX_WAKE, 1, 0, NULL, 0));
+    printf("at the first: %ld\n", wake(&words[0], 1));
     pid_t child = fork();
     if (!child)
-        _exit((int)futex(&words[1], FUTEX_WAKE, 9, 0, NULL, 0));
+        _exit((int)wake(&words[1], 9));
     int status = -1;
     waitpid(child, &status, 0);
     printf("in the child: %d\n", WEXITSTATUS(status));
-    long n = futex(&words[2], FUTEX_WAKE_OP, 1, 1, &words[1],
-                   FUTEX_OP(FUTEX_OP_ADD, 5, FUTEX_OP_CMP_EQ, 0));
+    long n = syscall(SYS_futex, &words[2], FUTEX_WAKE_OP_PRIVATE, 1, 1L, &words[1],
+                     FUTEX_OP(FUTEX_OP_ADD, 5, FUTEX_OP_CMP_EQ, 0));
     pthread_join(one, NULL);
     printf("at two words: %ld, %u\n", n, words[1]);
 }
