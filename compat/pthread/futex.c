@@ -15,6 +15,7 @@
 #include "compat/pthread/calls.h"
 #include "compat/pthread/task.h"
 #include "src/base/chaos.h"
+#include "src/base/futex_op.h"
 
 #include <errno.h>
 #include <gossamer/clock.h>
@@ -307,55 +308,17 @@ static long requeue(const long *arguments, bool compares)
     return woken + moved;
 }
 
-static uint32_t apply(uint32_t *word, unsigned operation, uint32_t operand)
-{
-    switch (operation) {
-    case FUTEX_OP_SET:
-        return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);
-    case FUTEX_OP_ADD:
-        return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
-    case FUTEX_OP_OR:
-        return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);
-    case FUTEX_OP_ANDN:
-        return __atomic_fetch_and(word, ~operand, __ATOMIC_SEQ_CST);
-    default:
-        return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);
-    }
-}
-
-static bool holds(int32_t old, unsigned comparison, int32_t operand)
-{
-    switch (comparison) {
-    case FUTEX_OP_CMP_EQ:
-        return old == operand;
-    case FUTEX_OP_CMP_NE:
-        return old != operand;
-    case FUTEX_OP_CMP_LT:
-        return old < operand;
-    case FUTEX_OP_CMP_LE:
-        return old <= operand;
-    case FUTEX_OP_CMP_GT:
-        return old > operand;
-    default:
-        return old >= operand;
-    }
-}
-
 static long wake_and_change(const long *arguments)
 {
     uint32_t *first = (uint32_t *)arguments[0], *second = (uint32_t *)arguments[4];
-    uint32_t encoded = (uint32_t)arguments[5];
-    unsigned operation = encoded >> 28 & 7, comparison = encoded >> 24 & 15;
-    int32_t operand = (int32_t)(encoded << 8) >> 20, compared = (int32_t)(encoded << 20) >> 20;
+    struct futex_op op;
     struct bucket *two[2];
-    if (operation > FUTEX_OP_XOR || comparison > FUTEX_OP_CMP_GE)
+    if (!futex_op_decode((uint32_t)arguments[5], &op))
         return -ENOSYS;
-    if (encoded >> 28 & FUTEX_OP_OPARG_SHIFT)
-        operand = (int32_t)(1u << (operand & 31));
     lock_two(first, second, two);
-    uint32_t old = apply(second, operation, (uint32_t)operand);
+    uint32_t old = futex_op_apply(&op, second);
     unsigned woken = wake_locked(two[0], first, (unsigned)arguments[2], FUTEX_BITSET_MATCH_ANY);
-    if (holds((int32_t)old, comparison, compared))
+    if (futex_op_holds(&op, old))
         woken += wake_locked(two[1], second, (unsigned)arguments[3], FUTEX_BITSET_MATCH_ANY);
     unlock_two(two);
     return woken;

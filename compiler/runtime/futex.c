@@ -2,6 +2,7 @@
  * queues here; kernel threads, and other processes, in the kernel's. */
 #include "compiler/runtime/shared_mutex.h"
 #include "compiler/runtime/signals.h"
+#include "src/base/futex_op.h"
 
 #include <linux/futex.h>
 #include <stdarg.h>
@@ -211,40 +212,6 @@ static long wake_or_move(const struct call *call, bool is_shared)
 
 /* ---- Changing a word, and waking at two ---- */
 
-static uint32_t changed(uint32_t old, unsigned operation, uint32_t by)
-{
-    switch (operation) {
-    case FUTEX_OP_SET:
-        return by;
-    case FUTEX_OP_ADD:
-        return old + by;
-    case FUTEX_OP_OR:
-        return old | by;
-    case FUTEX_OP_ANDN:
-        return old & ~by;
-    default:
-        return old ^ by;
-    }
-}
-
-static bool compares(int old, unsigned comparison, int with)
-{
-    switch (comparison) {
-    case FUTEX_OP_CMP_EQ:
-        return old == with;
-    case FUTEX_OP_CMP_NE:
-        return old != with;
-    case FUTEX_OP_CMP_LT:
-        return old < with;
-    case FUTEX_OP_CMP_LE:
-        return old <= with;
-    case FUTEX_OP_CMP_GT:
-        return old > with;
-    default:
-        return old >= with;
-    }
-}
-
 static long wake_both(const struct call *call, uint32_t *word, uint32_t count)
 {
     struct call kernel = {.word = word,
@@ -255,26 +222,14 @@ static long wake_both(const struct call *call, uint32_t *word, uint32_t count)
     return woken + (result > 0 ? result : 0);
 }
 
-static int signed_12(uint32_t bits)
-{
-    return (int)((bits & 0xfff) ^ 0x800) - 0x800;
-}
-
-/* FUTEX_WAKE_OP: the last argument has an operation, a comparison, and 12 bits for each. */
 static long change_and_wake(const struct call *call)
 {
-    unsigned operation = call->last >> 28 & 7, comparison = call->last >> 24 & 15;
-    int by = signed_12(call->last >> 12), with = signed_12(call->last);
-    uint32_t old = __atomic_load_n(call->other, __ATOMIC_SEQ_CST);
-    if (operation > FUTEX_OP_XOR || comparison > FUTEX_OP_CMP_GE)
+    struct futex_op op;
+    if (!futex_op_decode(call->last, &op))
         return fail(ENOSYS);
-    if (call->last >> 28 & FUTEX_OP_OPARG_SHIFT)
-        by = (int)(1u << (by & 31));
-    while (!__atomic_compare_exchange_n(call->other, &old, changed(old, operation, (uint32_t)by),
-                                        false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-        continue;
+    uint32_t old = futex_op_apply(&op, call->other);
     long woken = wake_both(call, call->word, call->value);
-    if (compares((int)old, comparison, with))
+    if (futex_op_holds(&op, old))
         woken += wake_both(call, call->other, (uint32_t)(uintptr_t)call->time);
     return woken;
 }

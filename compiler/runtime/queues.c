@@ -61,8 +61,23 @@ static bool wait_for_queue(struct thread *self, mqd_t queue, unsigned direction,
 
 static const struct timespec past = {0};
 
-static ssize_t receive(mqd_t queue, char *bytes, size_t n, unsigned *ret_priority,
-                       const struct timespec *time)
+struct message {
+    mqd_t queue;
+    unsigned direction; /* GS_READ: it is received */
+    char *bytes;
+    size_t n;
+    unsigned *priority;
+};
+
+static ssize_t try_message(const struct message *message)
+{
+    if (message->direction == GS_READ)
+        return mq_timedreceive(message->queue, message->bytes, message->n, message->priority,
+                               &past);
+    return mq_timedsend(message->queue, message->bytes, message->n, *message->priority, &past);
+}
+
+static ssize_t transfer(const struct message *message, const struct timespec *time)
 {
     struct thread *self = thread_self();
     uint64_t deadline_ns = time ? gs_cc_from_wall(time) : GS_NEVER;
@@ -70,75 +85,52 @@ static ssize_t receive(mqd_t queue, char *bytes, size_t n, unsigned *ret_priorit
     if (gs_cc_test_cancel(self))
         return 0;
     for (;;) {
-        ssize_t got = mq_timedreceive(queue, bytes, n, ret_priority, &past);
-        if (got >= 0 || errno != ETIMEDOUT) {
+        ssize_t done = try_message(message);
+        if (done >= 0 || errno != ETIMEDOUT) {
             int err = errno;
             gs_cc_complete(self);
             errno = err;
-            return got;
+            return done;
         }
-        if (time && !is_valid_time(time))
-            return end(self, EINVAL);
-        if (wait_for_queue(self, queue, GS_READ, deadline_ns, &result))
+        if (wait_for_queue(self, message->queue, message->direction, deadline_ns, &result))
             return 0;
         if (result)
             return result;
     }
+}
+
+ssize_t gs_cc_mq_timedreceive(mqd_t queue, char *bytes, size_t n, unsigned *ret_priority,
+                              const struct timespec *time)
+{
+    if (!thread_self() || !is_valid_time(time))
+        return mq_timedreceive(queue, bytes, n, ret_priority, time);
+    const struct message message = {queue, GS_READ, bytes, n, ret_priority};
+    return transfer(&message, time);
 }
 
 ssize_t gs_cc_mq_receive(mqd_t queue, char *bytes, size_t n, unsigned *ret_priority)
 {
     if (!thread_self())
         return mq_receive(queue, bytes, n, ret_priority);
-    return receive(queue, bytes, n, ret_priority, NULL);
+    const struct message message = {queue, GS_READ, bytes, n, ret_priority};
+    return transfer(&message, NULL);
 }
 
-ssize_t gs_cc_mq_timedreceive(mqd_t queue, char *bytes, size_t n, unsigned *ret_priority,
-                              const struct timespec *time)
+int gs_cc_mq_timedsend(mqd_t queue, const char *bytes, size_t n, unsigned priority,
+                       const struct timespec *time)
 {
-    if (!thread_self() || (time && !is_valid_time(time)))
-        return mq_timedreceive(queue, bytes, n, ret_priority, time);
-    return receive(queue, bytes, n, ret_priority, time);
-}
-
-static int send_message(mqd_t queue, const char *bytes, size_t n, unsigned priority,
-                        const struct timespec *time)
-{
-    struct thread *self = thread_self();
-    uint64_t deadline_ns = time ? gs_cc_from_wall(time) : GS_NEVER;
-    int result = 0;
-    if (gs_cc_test_cancel(self))
-        return 0;
-    for (;;) {
-        result = mq_timedsend(queue, bytes, n, priority, &past);
-        if (!result || errno != ETIMEDOUT) {
-            int err = errno;
-            gs_cc_complete(self);
-            errno = err;
-            return result;
-        }
-        if (time && !is_valid_time(time))
-            return end(self, EINVAL);
-        if (wait_for_queue(self, queue, GS_WRITE, deadline_ns, &result))
-            return 0;
-        if (result)
-            return result;
-    }
+    if (!thread_self() || !is_valid_time(time))
+        return mq_timedsend(queue, bytes, n, priority, time);
+    const struct message message = {queue, GS_WRITE, (char *)bytes, n, &priority};
+    return (int)transfer(&message, time);
 }
 
 int gs_cc_mq_send(mqd_t queue, const char *bytes, size_t n, unsigned priority)
 {
     if (!thread_self())
         return mq_send(queue, bytes, n, priority);
-    return send_message(queue, bytes, n, priority, NULL);
-}
-
-int gs_cc_mq_timedsend(mqd_t queue, const char *bytes, size_t n, unsigned priority,
-                       const struct timespec *time)
-{
-    if (!thread_self() || (time && !is_valid_time(time)))
-        return mq_timedsend(queue, bytes, n, priority, time);
-    return send_message(queue, bytes, n, priority, time);
+    const struct message message = {queue, GS_WRITE, (char *)bytes, n, &priority};
+    return (int)transfer(&message, NULL);
 }
 
 /* ---- Of System V ---- */

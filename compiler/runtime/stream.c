@@ -356,6 +356,20 @@ static bool prepare(struct thread *self, FILE *file, const char *format)
     return false;
 }
 
+/* Make the call, in the pool if it may wait. Returns whether it was made. */
+static bool call_or_pool(struct thread *self, bool cannot_wait, void (*call)(void *box), void *box)
+{
+    if (!self->is_pooled && cannot_wait) {
+        call(box);
+        return true;
+    }
+    self->is_pooled = true;
+    if (!gs_cc_in_pool(call, box))
+        return false;
+    self->is_pooled = false;
+    return true;
+}
+
 void gs_cc___reading(void (*call)(void *box), void *box, FILE *file, const char *format)
 {
     struct thread *self = thread_self();
@@ -368,14 +382,8 @@ void gs_cc___reading(void (*call)(void *box), void *box, FILE *file, const char 
         return;
     bool has_enough = format ? input->_IO_read_end - input->_IO_read_ptr >= ENOUGH
                              : has_wide_input(input); /* for one character */
-    if (!self->is_pooled && (has_enough || gs_cc_stream_is_plain(input))) {
-        call(box);
-    } else {
-        self->is_pooled = true;
-        if (!gs_cc_in_pool(call, box))
-            return;
-        self->is_pooled = false;
-    }
+    if (!call_or_pool(self, has_enough || gs_cc_stream_is_plain(input), call, box))
+        return;
     unlock(self, input);
 }
 
@@ -395,13 +403,7 @@ void gs_cc___writing(void (*call)(void *box), void *box, FILE *file)
         gs_cc_release(operation, sizeof *operation);
         gs_cc_complete(self);
     }
-    if (!self->is_pooled && gs_cc_stream_is_plain(output)) {
-        call(box);
-    } else {
-        self->is_pooled = true;
-        if (!gs_cc_in_pool(call, box))
-            return;
-        self->is_pooled = false;
-    }
+    if (!call_or_pool(self, gs_cc_stream_is_plain(output), call, box))
+        return;
     unlock(self, output);
 }

@@ -4,8 +4,8 @@
 
 #include "compiler/runtime/descriptor.h"
 
-/* Make the call until it does not block. */
-#define RETRY(self_, fd_, direction_, call_)                                                       \
+/* Make the call until it does not block; finish(thread, result) gives what the caller returns. */
+#define REPEAT(self_, fd_, direction_, call_, finish_)                                             \
     do {                                                                                           \
         struct thread *caller_ = self_;                                                            \
         if (gs_cc_test_cancel(caller_))                                                            \
@@ -14,13 +14,15 @@
             ssize_t result_ = (call_);                                                             \
             int err_ = 0;                                                                          \
             if (result_ != -EAGAIN)                                                                \
-                return (__typeof__(call_))gs_cc_result(caller_, result_);                          \
+                return (__typeof__(call_))finish_(caller_, result_);                               \
             if (gs_cc_block(caller_, fd_, direction_, &err_))                                      \
                 return 0;                                                                          \
             if (err_)                                                                              \
-                return (__typeof__(call_))gs_cc_result(caller_, -err_);                            \
+                return (__typeof__(call_))finish_(caller_, -err_);                                 \
         }                                                                                          \
     } while (0)
+
+#define RETRY(self_, fd_, direction_, call_) REPEAT(self_, fd_, direction_, call_, gs_cc_result)
 
 static inline ssize_t negated(ssize_t result)
 {
@@ -49,21 +51,7 @@ static inline ssize_t finish_transfer(struct thread *self, ssize_t result)
 }
 
 #define TRANSFER_ALL(self_, fd_, direction_, call_)                                                \
-    do {                                                                                           \
-        struct thread *caller_ = self_;                                                            \
-        if (gs_cc_test_cancel(caller_))                                                            \
-            return 0;                                                                              \
-        for (;;) {                                                                                 \
-            ssize_t result_ = (call_);                                                             \
-            int err_ = 0;                                                                          \
-            if (result_ != -EAGAIN)                                                                \
-                return finish_transfer(caller_, result_);                                          \
-            if (gs_cc_block(caller_, fd_, direction_, &err_))                                      \
-                return 0;                                                                          \
-            if (err_)                                                                              \
-                return finish_transfer(caller_, -err_);                                            \
-        }                                                                                          \
-    } while (0)
+    REPEAT(self_, fd_, direction_, call_, finish_transfer)
 
 /* A call on a blocking descriptor returns when everything is written. */
 #define WRITE_ALL(self_, fd_, n_, call_)                                                           \

@@ -51,9 +51,9 @@ PUBLIC = {
 ABOVE = {
     "serve": {"http", "options"},
     "load": {"http", "options"},
-    "compat": {"src/base/chaos.h", "src/base/timer_queue.h"},
+    "compat": {"src/base/chaos.h", "src/base/futex_op.h", "src/base/timer_queue.h"},
     "cli": {"serve/serve.h", "load/load.h", "compiler/cc.h"},
-    "compiler": set(),
+    "compiler": {"src/base/futex_op.h"},
     "bench": {"http", "options"},
     "examples": set(),
 }
