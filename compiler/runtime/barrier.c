@@ -157,8 +157,6 @@ int gs_cc_pthread_spin_trylock(pthread_spinlock_t *lock)
     return 0;
 }
 
-int gs_cc_sched_yield(void);
-
 int gs_cc_pthread_spin_lock(pthread_spinlock_t *lock)
 {
     struct thread *self = thread_self();

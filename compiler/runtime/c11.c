@@ -28,7 +28,6 @@ int gs_cc_pthread_key_delete(pthread_key_t);
 void *gs_cc_pthread_getspecific(pthread_key_t);
 int gs_cc_pthread_setspecific(pthread_key_t, const void *);
 int gs_cc_nanosleep(const struct timespec *, struct timespec *);
-int gs_cc_sched_yield(void);
 
 static int status_of(int err)
 {
