@@ -19,7 +19,7 @@ from results import Results, options
 from gossamer_lab import paths
 
 OURS, THREADS = "event", "user"
-NAMES = {"p50": "median response", "p99": "99th percentile", "mean": "mean response"}
+NAMES = {0.5: "median response", 0.99: "99th percentile", 0.999: "99.9th percentile"}
 LIMIT = 1.5
 SERVER_CORE, CLIENT_CORE = "0", "1"
 DESCRIPTORS_KEPT = 200
@@ -58,13 +58,36 @@ def cpu_seconds(processes: list[int]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def percentile(tables: list[Path], part: float) -> float:
+    """Return a percentile, in us, of the response times of all tables together.
+
+    Each line of a table of HdrHistogram has a time and how many responses took at most that.
+    """
+    times: list[tuple[float, int]] = []
+    for table in tables:
+        before = 0
+        for line in table.read_text().splitlines():
+            fields = line.split()
+            if len(fields) < 3 or not fields[0][0].isdigit():
+                continue
+            times.append((float(fields[0]), int(fields[2]) - before))
+            before = int(fields[2])
+    wanted = part * sum(count for _, count in times)
+    for time_us, count in sorted(times):
+        wanted -= count
+        if wanted <= 0:
+            return time_us
+    return 0.0
+
+
 def load(url: str, connections: int, interval_s: float, seconds: float, result: Path) -> list[str]:
     """Return the command of a load generator, in which clients take turns, evenly spaced."""
     rate = round(connections / interval_s)
     return list(on_core(
         CLIENT_CORE, "load", "-c", str(connections), "--rate", str(rate),
         "--warmup", f"{interval_s + WARM_UP_S}s", "-d", f"{seconds}s", "--processes", "1",
-        "--max-send-delay", MAX_SEND_DELAY, "--json", str(result), f"{url}/{PAGE}",
+        "--max-send-delay", MAX_SEND_DELAY, "--json", str(result),
+        "--hdr", str(result.with_suffix(".hdr")), f"{url}/{PAGE}",
     ))  # fmt: skip
 
 
@@ -88,11 +111,13 @@ def measure(
         codes = [client.wait(seconds + SURPLUS_S) for client in clients]
         busy = (cpu_seconds(processes) - used_s) / (time.monotonic() - began_s)
         found = [json.loads(file.read_text()) for file in files if file.exists()]
+        tables = [file.with_suffix(".hdr") for file in files]
+        times = {part: percentile(tables, part) for part in NAMES} if not any(codes) else {}
     if any(codes) or len(found) < len(each):
         results.skip("response", arch, f"the load generators ended with {codes}")
         return
-    for key, title in NAMES.items():
-        results.add(title, arch, max(run["response_us"][key] for run in found), "us")
+    for part, title in NAMES.items():
+        results.add(title, arch, times[part], "us")
     results.add("CPU of all servers", arch, busy, "of a core")
     total = sum(run["response_us"]["count"] for run in found)
     results.add("requests per second", arch, total / seconds, "1/s")
@@ -114,7 +139,7 @@ def main() -> int:
     for _ in range(found.rounds):
         for arch in (OURS, THREADS):
             measure(results, arch, each, found.interval, found.seconds)
-    results.limit(NAMES["p99"], THREADS, (OURS,), LIMIT)
+    results.limit(NAMES[0.99], THREADS, (OURS,), LIMIT)
     return results.finish(found.json)
 
 
