@@ -71,6 +71,7 @@ def measure_all(results: Results, chosen: argparse.Namespace) -> None:
 def main() -> int:
     """Measure all toys, and compare them."""
     parser = options(__doc__ or "")
+    parser.set_defaults(rounds=8)  # a round differs from the next by up to a fifth
     parser.add_argument(
         "--client", type=Path, metavar="FILE", default=BUILD / "gossamer", help="the load generator"
     )
