@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from itertools import product
 from pathlib import Path
 
@@ -24,6 +25,7 @@ SERVERS = {
 }
 CONNECTIONS = (128, 1000, 10000)
 SERVER_CORE, CLIENT_CORE = "1", "0"
+WARM_UP_S = 1.5  # opens all connections
 
 
 def cpu_seconds(pid: int) -> float:
@@ -40,13 +42,17 @@ def resident_bytes(pid: int) -> int:
     return 0
 
 
-def load(url: str, connections: int, *extra: str) -> int:
-    """Request from the server; return how many requests it answered."""
+def load(url: str, connections: int, seconds: float, pid: int) -> float:
+    """Return the CPU time of the server for a request when all connections are open."""
     command = ("taskset", "-c", CLIENT_CORE, BUILD / "gossamer", "load", "-c", str(connections))
-    done = subprocess.run(
-        (*command, *extra, "--json", "-", url), capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout)["requests"]
+    how = ("--warmup", f"{WARM_UP_S}s", "-d", f"{seconds}s", "--json", "-")
+    with subprocess.Popen((*command, *how, url), stdout=subprocess.PIPE, text=True) as client:
+        time.sleep(WARM_UP_S)
+        began_s, used_s = time.monotonic(), cpu_seconds(pid)
+        time.sleep(seconds)
+        busy = (cpu_seconds(pid) - used_s) / (time.monotonic() - began_s)
+        result = json.loads(client.communicate()[0])
+    return busy * seconds / result["requests"]
 
 
 def measure(results: Results, toy: str, connections: int, seconds: float) -> None:
@@ -57,11 +63,8 @@ def measure(results: Results, toy: str, connections: int, seconds: float) -> Non
         try:
             url = server.stdout.readline().split()[-1] + "/"
             before = resident_bytes(server.pid)
-            load(url, connections, "-n", str(connections))
+            cost = load(url, connections, seconds, server.pid) * 1e6
             size = (resident_bytes(server.pid) - before) / connections
-            begin = cpu_seconds(server.pid)
-            requests = load(url, connections, "-d", f"{seconds}s")
-            cost = (cpu_seconds(server.pid) - begin) / requests * 1e6
         finally:
             server.terminate()
     results.add_cost(f"cpu-{connections}", name, cost, "us")
