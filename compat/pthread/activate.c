@@ -5,6 +5,7 @@
 #include "compat/pthread/environment.h"
 #include "compat/pthread/locks.h"
 #include "compat/pthread/real.h"
+#include "compat/pthread/sanitizer.h"
 #include "compat/pthread/task.h"
 
 #include <errno.h>
@@ -23,10 +24,6 @@
 #define RUNTIME_STACK ((size_t)512 << 10)
 #define COLLECTOR_STACK ((size_t)64 << 10)
 #define HWCAP2_FSGSBASE_BIT 2u
-
-/* Defined in a program that is built with the thread sanitizer. That would see what kernel threads
- * of the runtime do to memory, and report it. */
-extern void tsan_init(void) __asm__("__tsan_init") __attribute__((weak));
 
 struct gs_run gs_run;
 
@@ -78,10 +75,12 @@ static void start_runtime(void)
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, RUNTIME_STACK);
-    int err = gs_real()->pthread_create(&thread, &attributes, run_runtime, NULL);
+    int err = gs_create_unwatched(&thread, &attributes, run_runtime, NULL);
     pthread_attr_destroy(&attributes);
     if (err)
         gs_report_refusal("a kernel thread for the runtime cannot be created");
+    if (gs_run.is_watched)
+        gs_sanitizer_create_threads(gs_run.workers); /* the other workers, and the monitor */
     gs_signals_adopt(GS_SET_USER);
 }
 
@@ -129,10 +128,8 @@ static unsigned processors(void)
 void gs_run_activate(void)
 {
     struct gs_bare_thread *receiver;
-    if (gs_run.is_active || !gs_run.is_enabled)
+    if (gs_run.is_active || !gs_run.is_enabled || gs_sanitizer_is_forking())
         return;
-    if (tsan_init)
-        gs_report_refusal("the program is built with the thread sanitizer");
     if (!(getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE_BIT))
         gs_report_refusal("the kernel does not let programs set the FS base");
     gs_run.process_id = (int)gs_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
@@ -141,6 +138,7 @@ void gs_run_activate(void)
         return;
     if (!gs_run.workers)
         gs_run.workers = processors();
+    gs_sanitizer_start();
     gs_run.main_task = new_main_task();
     if (gs_descriptors_start() || gs_bare_thread_new(&receiver))
         gs_report_refusal("there is no memory or no descriptor for the runtime");
