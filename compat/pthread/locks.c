@@ -39,8 +39,8 @@ static struct {
 static atomic_bool is_resolved;
 static bool has_known_layout;
 
-/* Condition variables have had another interface before 2003, which dlsym may find in the C library.
- * Another library before that one may have its own, as a sanitizer's. */
+/* Condition variables have had another interface before 2003, which dlsym may find in the C
+ * library. Another library before that one may have its own, as a sanitizer's. */
 static void *find_condition(const char *name)
 {
     void *function = gs_real_function(name), *newer = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");

@@ -31,7 +31,6 @@
 #define PAGE ((uintptr_t)4096)
 
 extern void tsan_init(void) __asm__("__tsan_init") __attribute__((weak));
-extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
 extern const char gs_run_hides_from_tsan; /* for src/thread/report.c */
@@ -42,7 +41,7 @@ static int (*create_thread)(pthread_t *, const pthread_attr_t *, void *(*)(void 
 /* ---- Imports ---- */
 
 struct imports {
-    const ElfW(Sym) *symbols;
+    const ElfW(Sym) * symbols;
     const char *names;
     void *library; /* the C library */
 };
@@ -62,8 +61,7 @@ static const void *dynamic(ElfW(Sxword) tag, size_t *ret_value)
     return NULL;
 }
 
-/* Of functions that are called; variables may have been copied into the program. */
-static void bind_again(const struct imports *imports, const ElfW(Rela) *relocation)
+static void bind_again(const struct imports *imports, const ElfW(Rela) * relocation)
 {
     const ElfW(Sym) *symbol = &imports->symbols[ELF64_R_SYM(relocation->r_info)];
     void **slot = (void **)((uintptr_t)__ehdr_start + relocation->r_offset);
@@ -76,6 +74,7 @@ static void bind_again(const struct imports *imports, const ElfW(Rela) *relocati
     *slot = function;
 }
 
+/* Of functions that are called; variables may have been copied into the program. */
 static void bind_all_again(void *library)
 {
     size_t unused, size;
@@ -84,15 +83,17 @@ static void bind_all_again(void *library)
                                     .library = library};
     const ElfW(Rela) *all = dynamic(DT_JMPREL, &unused);
     (void)dynamic(DT_PLTRELSZ, &size);
-    for (size_t i = 0; all && i < size / sizeof *all; i++)
+    if (!imports.symbols || !imports.names || !all)
+        return;
+    for (size_t i = 0; i < size / sizeof *all; i++)
         bind_again(&imports, &all[i]);
 }
 
 /* ---- Kernel threads ---- */
 
 /* The sanitizer's thread-local storage is on the stack, too. */
-int gs_create_unwatched(pthread_t *ret_thread, const pthread_attr_t *attributes, void *(*fn)(void *),
-                        void *argument)
+int gs_create_unwatched(pthread_t *ret_thread, const pthread_attr_t *attributes,
+                        void *(*fn)(void *), void *argument)
 {
     pthread_attr_t larger;
     if (!gs_run.is_watched)

@@ -10,8 +10,8 @@
 void gs_sanitizer_start(void);
 
 /* pthread_create of the C library, and not the sanitizer's. */
-int gs_create_unwatched(pthread_t *ret_thread, const pthread_attr_t *attributes, void *(*fn)(void *),
-                        void *argument);
+int gs_create_unwatched(pthread_t *ret_thread, const pthread_attr_t *attributes,
+                        void *(*fn)(void *), void *argument);
 
 /* gs_run.is_watched: create a kernel thread of the runtime. As pthread_create, but before the first
  * task runs only: EAGAIN afterwards. The program's first thread, which the sanitizer knows, calls
