@@ -16,7 +16,9 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/rseq.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -36,6 +38,48 @@ static void *collect(void *unused)
     gs_descriptors_serve();
 }
 
+/* ---- Descriptors ----
+ * The program may have used up its own: those of the runtime come on top of its limit. */
+
+static struct rlimit limit; /* the program's */
+
+static unsigned needed_descriptors(void)
+{
+    enum { OF_PROCESS = 8, OF_WORKER = 4 };
+    return OF_PROCESS + OF_WORKER * gs_run.workers;
+}
+
+static void restore_limit(void)
+{
+    if (limit.rlim_cur != RLIM_INFINITY)
+        gs_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&limit, 0, 0, 0);
+}
+
+/* Whether as many can be opened: each is opened before the next. */
+static bool can_open(unsigned count)
+{
+    int fd = count ? gs_sys_eventfd(0, EFD_CLOEXEC) : -1;
+    bool can = !count || (fd >= 0 && can_open(count - 1));
+    if (fd >= 0)
+        gs_sys_close(fd);
+    return can;
+}
+
+/* Returns false if the limit cannot be raised, and too few are left. */
+static bool raise_limit(void)
+{
+    limit = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
+    gs_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, (long)&limit, 0, 0);
+    if (limit.rlim_cur == RLIM_INFINITY)
+        return true;
+    struct rlimit raised = {limit.rlim_cur + needed_descriptors(), limit.rlim_max};
+    if (raised.rlim_cur > limit.rlim_max)
+        raised.rlim_cur = limit.rlim_max;
+    bool is_raised = !gs_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&raised, 0, 0, 0) &&
+                     raised.rlim_cur == limit.rlim_cur + needed_descriptors();
+    return is_raised || can_open(needed_descriptors());
+}
+
 /* The first user thread. */
 static void *begin(void *unused)
 {
@@ -43,6 +87,7 @@ static void *begin(void *unused)
         .name = "collector", .migrates = true, .stack_size = COLLECTOR_STACK};
     while (!__atomic_load_n(&is_handed_over, __ATOMIC_ACQUIRE))
         gs_syscall(SYS_futex, (long)&is_handed_over, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
+    restore_limit();
     atomic_store(&gs_run.has_begun, true);
     int err = gs_thread_spawn(&collector, collect, NULL, NULL);
     if (!err)
@@ -138,10 +183,16 @@ void gs_run_activate(void)
         return;
     if (!gs_run.workers)
         gs_run.workers = processors();
+    if (!raise_limit()) {
+        restore_limit();
+        gs_run.is_enabled = false;
+        gs_report_native("no descriptors are left for the runtime");
+        return;
+    }
     gs_sanitizer_start();
     gs_run.main_task = new_main_task();
     if (gs_descriptors_start() || gs_bare_thread_new(&receiver))
-        gs_report_refusal("there is no memory or no descriptor for the runtime");
+        gs_report_refusal("there is no memory for the runtime");
     gs_dump_start();
     gs_locks_start(gs_run.main_task);
     gs_semaphores_start();

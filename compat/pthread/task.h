@@ -463,6 +463,8 @@ void gs_run_deactivate(struct task *task); /* in a forked child */
 long gs_task_fork(struct task *task, long flags, const long *arguments, ucontext_t *context);
 long gs_exec(struct task *task, long number, const long *arguments);
 void gs_report_refusal(const char *reason) __attribute__((noreturn));
+/* The process goes on without the runtime; with --explain it says so. */
+void gs_report_native(const char *reason);
 void gs_report_stats(void);
 void gs_explain(const struct task *task, long number, const char *how);
 void gs_explain_mappings(void);
