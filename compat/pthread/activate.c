@@ -5,6 +5,7 @@
 #include "compat/pthread/environment.h"
 #include "compat/pthread/locks.h"
 #include "compat/pthread/real.h"
+#include "compat/pthread/sanitizer.h"
 #include "compat/pthread/task.h"
 
 #include <errno.h>
@@ -15,7 +16,9 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/rseq.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,10 +26,6 @@
 #define RUNTIME_STACK ((size_t)512 << 10)
 #define COLLECTOR_STACK ((size_t)64 << 10)
 #define HWCAP2_FSGSBASE_BIT 2u
-
-/* Defined in a program that is built with the thread sanitizer. That would see what kernel threads
- * of the runtime do to memory, and report it. */
-extern void tsan_init(void) __asm__("__tsan_init") __attribute__((weak));
 
 struct gs_run gs_run;
 
@@ -39,6 +38,48 @@ static void *collect(void *unused)
     gs_descriptors_serve();
 }
 
+/* ---- Descriptors ----
+ * The program may have used up its own: those of the runtime come on top of its limit. */
+
+static struct rlimit limit; /* the program's */
+
+static unsigned needed_descriptors(void)
+{
+    enum { OF_PROCESS = 8, OF_WORKER = 4 };
+    return OF_PROCESS + OF_WORKER * gs_run.workers;
+}
+
+static void restore_limit(void)
+{
+    if (limit.rlim_cur != RLIM_INFINITY)
+        gs_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&limit, 0, 0, 0);
+}
+
+/* Whether as many can be opened: each is opened before the next. */
+static bool can_open(unsigned count)
+{
+    int fd = count ? gs_sys_eventfd(0, EFD_CLOEXEC) : -1;
+    bool can = !count || (fd >= 0 && can_open(count - 1));
+    if (fd >= 0)
+        gs_sys_close(fd);
+    return can;
+}
+
+/* Returns false if the limit cannot be raised, and too few are left. */
+static bool raise_limit(void)
+{
+    limit = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
+    gs_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, (long)&limit, 0, 0);
+    if (limit.rlim_cur == RLIM_INFINITY)
+        return true;
+    struct rlimit raised = {limit.rlim_cur + needed_descriptors(), limit.rlim_max};
+    if (raised.rlim_cur > limit.rlim_max)
+        raised.rlim_cur = limit.rlim_max;
+    bool is_raised = !gs_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&raised, 0, 0, 0) &&
+                     raised.rlim_cur == limit.rlim_cur + needed_descriptors();
+    return is_raised || can_open(needed_descriptors());
+}
+
 /* The first user thread. */
 static void *begin(void *unused)
 {
@@ -46,6 +87,7 @@ static void *begin(void *unused)
         .name = "collector", .migrates = true, .stack_size = COLLECTOR_STACK};
     while (!__atomic_load_n(&is_handed_over, __ATOMIC_ACQUIRE))
         gs_syscall(SYS_futex, (long)&is_handed_over, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
+    restore_limit();
     atomic_store(&gs_run.has_begun, true);
     int err = gs_thread_spawn(&collector, collect, NULL, NULL);
     if (!err)
@@ -78,10 +120,12 @@ static void start_runtime(void)
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, RUNTIME_STACK);
-    int err = gs_real()->pthread_create(&thread, &attributes, run_runtime, NULL);
+    int err = gs_create_unwatched(&thread, &attributes, run_runtime, NULL);
     pthread_attr_destroy(&attributes);
     if (err)
         gs_report_refusal("a kernel thread for the runtime cannot be created");
+    if (gs_run.is_watched)
+        gs_sanitizer_create_threads(gs_run.workers); /* the other workers, and the monitor */
     gs_signals_adopt(GS_SET_USER);
 }
 
@@ -129,10 +173,8 @@ static unsigned processors(void)
 void gs_run_activate(void)
 {
     struct gs_bare_thread *receiver;
-    if (gs_run.is_active || !gs_run.is_enabled)
+    if (gs_run.is_active || !gs_run.is_enabled || gs_sanitizer_is_forking())
         return;
-    if (tsan_init)
-        gs_report_refusal("the program is built with the thread sanitizer");
     if (!(getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE_BIT))
         gs_report_refusal("the kernel does not let programs set the FS base");
     gs_run.process_id = (int)gs_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
@@ -141,9 +183,16 @@ void gs_run_activate(void)
         return;
     if (!gs_run.workers)
         gs_run.workers = processors();
+    if (!raise_limit()) {
+        restore_limit();
+        gs_run.is_enabled = false;
+        gs_report_native("no descriptors are left for the runtime");
+        return;
+    }
+    gs_sanitizer_start();
     gs_run.main_task = new_main_task();
     if (gs_descriptors_start() || gs_bare_thread_new(&receiver))
-        gs_report_refusal("there is no memory or no descriptor for the runtime");
+        gs_report_refusal("there is no memory for the runtime");
     gs_dump_start();
     gs_locks_start(gs_run.main_task);
     gs_semaphores_start();

@@ -5,6 +5,7 @@
 #include "compat/pthread/dump.h"
 #include "compat/pthread/environment.h"
 #include "compat/pthread/memory.h"
+#include "compat/pthread/sanitizer.h"
 #include "compat/pthread/task.h"
 
 #include <errno.h>
@@ -44,6 +45,7 @@ void gs_run_deactivate(struct task *task)
     gs_dump_forget();
     gs_tasks_forget();
     gs_carriers_forget();
+    gs_sanitizer_forget();
     gs_task = NULL;
     gs_task_is_inside = false;
 }

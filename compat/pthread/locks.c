@@ -39,11 +39,15 @@ static struct {
 static atomic_bool is_resolved;
 static bool has_known_layout;
 
-/* Condition variables have had another interface before 2003, which dlsym may find. */
+/* Condition variables have had another interface before 2003, which dlsym may find in the C
+ * library. Another library before that one may have its own, as a sanitizer's. */
 static void *find_condition(const char *name)
 {
-    void *function = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
-    return function ? function : gs_real_function(name);
+    void *function = gs_real_function(name), *newer = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
+    Dl_info info, info_of_newer;
+    bool is_same_library = newer && dladdr(function, &info) && dladdr(newer, &info_of_newer) &&
+                           info.dli_fbase == info_of_newer.dli_fbase;
+    return is_same_library ? newer : function;
 }
 
 /* Several threads may do it at the same time, with the same result. */
@@ -97,7 +101,7 @@ void gs_locks_start(const struct task *main_task)
 
 static bool is_in_task(void)
 {
-    return GS_LIKELY(gs_run.is_active) && gs_task && !gs_task_is_inside && has_known_layout;
+    return gs_is_wrapper_in_task() && has_known_layout;
 }
 
 /* ---- Mutexes ---- */

@@ -42,6 +42,12 @@ _Noreturn void gs_report_refusal(const char *reason)
         gs_syscall(SYS_exit_group, REFUSED, 0, 0, 0, 0, 0);
 }
 
+void gs_report_native(const char *reason)
+{
+    if (gs_run.explains)
+        say("gossamer run: the threads are the kernel's: %s\n", reason);
+}
+
 void gs_report_stats(void)
 {
     struct gs_threads_stats stats;

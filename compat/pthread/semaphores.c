@@ -109,7 +109,7 @@ void gs_semaphores_start(void)
 static bool is_in_task(void)
 {
     need_real();
-    return GS_LIKELY(gs_run.is_active) && gs_task && !gs_task_is_inside;
+    return gs_is_wrapper_in_task();
 }
 
 /* ---- Semaphores ---- */

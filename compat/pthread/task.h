@@ -133,6 +133,7 @@ struct carrier {
 struct gs_run {
     bool is_enabled;       /* the library is initialized */
     bool is_active;        /* there are tasks */
+    bool is_watched;       /* by the thread sanitizer: wrappers do nothing (sanitizer.c) */
     atomic_bool has_begun; /* the first of them may run */
     unsigned workers;
     bool explains, traces, has_stats, leaves_children, is_unguarded;
@@ -157,6 +158,13 @@ extern struct gs_run_counts gs_counts;
 /* The task that the kernel thread runs; NULL: the kernel thread is not in a task. */
 extern __thread __attribute__((tls_model("initial-exec"))) struct task *gs_task;
 extern __thread __attribute__((tls_model("initial-exec"))) volatile bool gs_task_is_inside;
+
+/* Whether a wrapper is called by the program's thread, and not in here. */
+static inline bool gs_is_wrapper_in_task(void)
+{
+    return GS_LIKELY(gs_run.is_active) && gs_task && !gs_task_is_inside &&
+           GS_LIKELY(!gs_run.is_watched);
+}
 
 /* ---- Spin locks: held for a few instructions, by kernel threads ---- */
 
@@ -455,6 +463,8 @@ void gs_run_deactivate(struct task *task); /* in a forked child */
 long gs_task_fork(struct task *task, long flags, const long *arguments, ucontext_t *context);
 long gs_exec(struct task *task, long number, const long *arguments);
 void gs_report_refusal(const char *reason) __attribute__((noreturn));
+/* The process goes on without the runtime; with --explain it says so. */
+void gs_report_native(const char *reason);
 void gs_report_stats(void);
 void gs_explain(const struct task *task, long number, const char *how);
 void gs_explain_mappings(void);

@@ -8,6 +8,7 @@
 #include "compat/pthread/credentials.h"
 #include "compat/pthread/environment.h"
 #include "compat/pthread/real.h"
+#include "compat/pthread/sanitizer.h"
 #include "compat/pthread/task.h"
 
 #include <dlfcn.h>
@@ -72,7 +73,8 @@ static int create_native(pthread_t *ret_thread, const pthread_attr_t *attributes
     if (!thread)
         return EAGAIN;
     *thread = (struct gs_native_thread){.fn = fn, .argument = argument};
-    int err = gs_real()->pthread_create(ret_thread, attributes, run_native, thread);
+    int err = (gs_run.is_watched ? gs_sanitizer_create_thread : gs_real()->pthread_create)(
+        ret_thread, attributes, run_native, thread);
     if (err)
         free(thread);
     look_again();
@@ -150,11 +152,6 @@ EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *ret_ti
     return real(clock, event, ret_timer);
 }
 
-static bool is_in_task(void)
-{
-    return GS_LIKELY(gs_run.is_active) && gs_task && !gs_task_is_inside;
-}
-
 /* ---- Names: the C library would write them into a file of /proc ---- */
 
 /* Returns ESRCH if the thread is no task. new_name NULL: it is copied to ret_name. */
@@ -177,7 +174,7 @@ static int exchange_name(pthread_t thread, const char *new_name, char ret_name[N
 EXPORT int pthread_setname_np(pthread_t thread, const char *name)
 {
     REAL(pthread_setname_np);
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real(thread, name);
     if (strlen(name) >= NAME_SIZE)
         return ERANGE;
@@ -188,7 +185,7 @@ EXPORT int pthread_getname_np(pthread_t thread, char *name, size_t size)
 {
     REAL(pthread_getname_np);
     char found[NAME_SIZE];
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real(thread, name, size);
     if (size < NAME_SIZE)
         return ERANGE;
@@ -242,7 +239,7 @@ long gs_wait_in_task(long number, gs_call_fn *emulate, const long *arguments)
 EXPORT ssize_t read(int fd, void *bytes, size_t n)
 {
     REAL(read);
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real(fd, bytes, n);
     return gs_wait_in_task(SYS_read, gs_call_read, ARGUMENTS(fd, (long)bytes, (long)n));
 }
@@ -251,7 +248,7 @@ ssize_t __read_chk(int fd, void *bytes, size_t n, size_t size);
 EXPORT ssize_t __read_chk(int fd, void *bytes, size_t n, size_t size)
 {
     REAL(__read_chk);
-    if (!is_in_task() || n > size)
+    if (!gs_is_wrapper_in_task() || n > size)
         return real(fd, bytes, n, size);
     return gs_wait_in_task(SYS_read, gs_call_read, ARGUMENTS(fd, (long)bytes, (long)n));
 }
@@ -259,7 +256,7 @@ EXPORT ssize_t __read_chk(int fd, void *bytes, size_t n, size_t size)
 EXPORT ssize_t write(int fd, const void *bytes, size_t n)
 {
     REAL(write);
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real(fd, bytes, n);
     return gs_wait_in_task(SYS_write, gs_call_write, ARGUMENTS(fd, (long)bytes, (long)n));
 }
@@ -267,7 +264,7 @@ EXPORT ssize_t write(int fd, const void *bytes, size_t n)
 EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
 {
     REAL(readv);
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real(fd, iov, count);
     return gs_wait_in_task(SYS_readv, gs_call_readv, ARGUMENTS(fd, (long)iov, count));
 }
@@ -275,7 +272,7 @@ EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
 EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
 {
     REAL(writev);
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real(fd, iov, count);
     return gs_wait_in_task(SYS_writev, gs_call_writev, ARGUMENTS(fd, (long)iov, count));
 }
@@ -283,7 +280,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
 EXPORT ssize_t recv(int fd, void *bytes, size_t n, int flags)
 {
     REAL(recv);
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real(fd, bytes, n, flags);
     return gs_wait_in_task(SYS_recvfrom, gs_call_recvfrom,
                            ARGUMENTS(fd, (long)bytes, (long)n, flags));
@@ -293,7 +290,7 @@ ssize_t __recv_chk(int fd, void *bytes, size_t n, size_t size, int flags);
 EXPORT ssize_t __recv_chk(int fd, void *bytes, size_t n, size_t size, int flags)
 {
     REAL(__recv_chk);
-    if (!is_in_task() || n > size)
+    if (!gs_is_wrapper_in_task() || n > size)
         return real(fd, bytes, n, size, flags);
     return gs_wait_in_task(SYS_recvfrom, gs_call_recvfrom,
                            ARGUMENTS(fd, (long)bytes, (long)n, flags));
@@ -302,7 +299,7 @@ EXPORT ssize_t __recv_chk(int fd, void *bytes, size_t n, size_t size, int flags)
 EXPORT ssize_t send(int fd, const void *bytes, size_t n, int flags)
 {
     REAL(send);
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real(fd, bytes, n, flags);
     return gs_wait_in_task(SYS_sendto, gs_call_sendto, ARGUMENTS(fd, (long)bytes, (long)n, flags));
 }
@@ -311,7 +308,7 @@ EXPORT ssize_t recvfrom(int fd, void *bytes, size_t n, int flags, __SOCKADDR_ARG
                         socklen_t *length)
 {
     REAL(recvfrom);
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real(fd, bytes, n, flags, address, length);
     return gs_wait_in_task(
         SYS_recvfrom, gs_call_recvfrom,
@@ -322,7 +319,7 @@ EXPORT ssize_t sendto(int fd, const void *bytes, size_t n, int flags, __CONST_SO
                       socklen_t length)
 {
     REAL(sendto);
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real(fd, bytes, n, flags, address, length);
     return gs_wait_in_task(
         SYS_sendto, gs_call_sendto,
@@ -332,7 +329,7 @@ EXPORT ssize_t sendto(int fd, const void *bytes, size_t n, int flags, __CONST_SO
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
     REAL(recvmsg);
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real(fd, message, flags);
     return gs_wait_in_task(SYS_recvmsg, gs_call_recvmsg, ARGUMENTS(fd, (long)message, flags));
 }
@@ -340,7 +337,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     REAL(sendmsg);
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real(fd, message, flags);
     return gs_wait_in_task(SYS_sendmsg, gs_call_sendmsg, ARGUMENTS(fd, (long)message, flags));
 }
@@ -348,7 +345,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 EXPORT int accept(int fd, __SOCKADDR_ARG address, socklen_t *length)
 {
     REAL(accept);
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real(fd, address, length);
     return (int)gs_wait_in_task(SYS_accept4, gs_call_accept4,
                                 ARGUMENTS(fd, (long)address.__sockaddr__, (long)length));
@@ -357,7 +354,7 @@ EXPORT int accept(int fd, __SOCKADDR_ARG address, socklen_t *length)
 EXPORT int accept4(int fd, __SOCKADDR_ARG address, socklen_t *length, int flags)
 {
     REAL(accept4);
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real(fd, address, length, flags);
     return (int)gs_wait_in_task(SYS_accept4, gs_call_accept4,
                                 ARGUMENTS(fd, (long)address.__sockaddr__, (long)length, flags));
@@ -366,7 +363,7 @@ EXPORT int accept4(int fd, __SOCKADDR_ARG address, socklen_t *length, int flags)
 EXPORT int poll(struct pollfd *polls, nfds_t count, int timeout_ms)
 {
     REAL(poll);
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real(polls, count, timeout_ms);
     return (int)gs_wait_in_task(SYS_poll, gs_call_poll,
                                 ARGUMENTS((long)polls, (long)count, timeout_ms));
@@ -375,7 +372,7 @@ EXPORT int poll(struct pollfd *polls, nfds_t count, int timeout_ms)
 EXPORT int epoll_wait(int fd, struct epoll_event *events, int count, int timeout_ms)
 {
     REAL(epoll_wait);
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real(fd, events, count, timeout_ms);
     return (int)gs_wait_in_task(SYS_epoll_wait, gs_call_epoll_wait,
                                 ARGUMENTS(fd, (long)events, count, timeout_ms));
@@ -384,7 +381,7 @@ EXPORT int epoll_wait(int fd, struct epoll_event *events, int count, int timeout
 EXPORT int nanosleep(const struct timespec *time, struct timespec *rest)
 {
     REAL(nanosleep);
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real(time, rest);
     return (int)gs_wait_in_task(SYS_nanosleep, gs_call_nanosleep,
                                 ARGUMENTS((long)time, (long)rest));
@@ -395,7 +392,7 @@ EXPORT int sched_yield(void)
     REAL(sched_yield);
     struct task *task = gs_task;
     long unused = 0;
-    if (!is_in_task())
+    if (!gs_is_wrapper_in_task())
         return real();
     gs_task_enter(task);
     GS_COUNT(wrapped);

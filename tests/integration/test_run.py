@@ -122,27 +122,114 @@ def test_a_program_that_sets_the_user_is_refused(tmp_path: Path) -> None:
     assert "set-user-ID" in done.stderr
 
 
-# As if it were built with it: the sanitizer's library is not installed everywhere.
+# As if it were built with the thread sanitizer, whose functions must not be called by kernel
+# threads that are none of the program's.
 THREAD_SANITIZED = """
 #include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+static __thread volatile int is_of_program;
+static volatile int has_begun, others;
 void __tsan_init(void) {}
-static void *nothing(void *unused) { return unused; }
+static void count(void) { others += has_begun && !is_of_program; }
+void *memset(void *to, int c, size_t n)
+{
+    volatile char *byte = to;
+    count();
+    while (n--)
+        *byte++ = (char)c;
+    return to;
+}
+void *memcpy(void *to, const void *from, size_t n)
+{
+    volatile char *byte = to;
+    const char *source = from;
+    count();
+    while (n--)
+        *byte++ = *source++;
+    return to;
+}
+static void *wait_for_byte(void *ends)
+{
+    char byte;
+    is_of_program = 1;
+    return read(*(int *)ends, &byte, 1) == 1 ? NULL : ends;
+}
 int main(void)
 {
-    pthread_t thread;
-    return pthread_create(&thread, NULL, nothing, NULL) || pthread_join(thread, NULL);
+    pthread_t threads[50];
+    int ends[2];
+    is_of_program = has_begun = 1;
+    if (pipe(ends))
+        return 1;
+    for (int i = 0; i < 50; i++)
+        if (pthread_create(&threads[i], NULL, wait_for_byte, ends))
+            return 1;
+    for (int i = 0; i < 50; i++)
+        if (write(ends[1], "x", 1) != 1)
+            return 1;
+    for (int i = 0; i < 50; i++)
+        pthread_join(threads[i], NULL);
+    printf("%d calls by others\\n", others);
+    return 0;
 }
 """
 
 
-def test_a_program_with_the_thread_sanitizer_is_refused(tmp_path: Path) -> None:
+def test_the_runtime_calls_nothing_of_the_thread_sanitizer(tmp_path: Path) -> None:
     source = tmp_path / "sanitized.c"
     source.write_text(THREAD_SANITIZED)
-    output("cc", "-rdynamic", "-pthread", source, "-o", tmp_path / "sanitized")
-    assert subprocess.run([tmp_path / "sanitized"], check=False).returncode == 0
-    done = run(tmp_path / "sanitized")
-    assert done.returncode == 126
-    assert done.stderr == "gossamer run: the program is built with the thread sanitizer\n"
+    output("cc", "-rdynamic", "-fno-builtin", "-pthread", source, "-o", tmp_path / "sanitized")
+    for workers in "1", "2":
+        done = run("--workers", workers, tmp_path / "sanitized")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "0 calls by others\n", "")
+
+
+DATA_RACE = """
+#include <pthread.h>
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static int guarded, unguarded;
+static void *add(void *unused)
+{
+    for (int i = 0; i < 1000; i++) {
+        pthread_mutex_lock(&mutex);
+        guarded++;
+        pthread_mutex_unlock(&mutex);
+    }
+    unguarded++;
+    return unused;
+}
+int main(void)
+{
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, add, NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    return guarded != 4000;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
+def test_the_thread_sanitizer_finds_the_race_of_a_program_and_no_other(
+    compiler: str, tmp_path: Path
+) -> None:
+    source, program = tmp_path / "race.c", tmp_path / "race"
+    source.write_text(DATA_RACE)
+    command = [compiler, "-g", "-fsanitize=thread", "-pthread", source, "-o", program]
+    if not shutil.which(compiler) or subprocess.run(command, check=False).returncode:
+        pytest.skip(f"{compiler} has no thread sanitizer")
+    natively = subprocess.run([program], check=False, capture_output=True, text=True)
+    if natively.stderr.count("WARNING: ThreadSanitizer: data race") != 1:
+        pytest.skip("the thread sanitizer does not work natively")
+    for workers in "1", "2":
+        done = run("--workers", workers, program)
+        assert done.returncode == natively.returncode
+        assert done.stderr.count("WARNING: ThreadSanitizer") == 1
+        assert "data race" in done.stderr
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\x7fELF\x01" + bytes(100), b"text\n"])
