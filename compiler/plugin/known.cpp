@@ -79,6 +79,7 @@ const Known Table[] = {
     {"sigaction", false, 1 << 1 | 1 << 2, 0},
     {"sigprocmask", false, 1 << 1 | 1 << 2, 0},
     {"pthread_sigmask", false, 1 << 1 | 1 << 2, 0},
+    {"sigpending", false, 1 << 0, 1 << 0},
     // Descriptors.
     {"open", true, 1 << 0, 0},
     {"open64", true, 1 << 0, 0},
@@ -88,6 +89,9 @@ const Known Table[] = {
     {"fopen", true, 1 << 0, 0},
     {"fopen64", true, 1 << 0, 0},
     {"popen", false, 0, 0},
+    {"posix_spawn", false, 0, 0},
+    {"posix_spawnp", false, 0, 0},
+    {"system", true, 0, 0},
     {"eventfd", false, 0, 0},
     {"timerfd_create", false, 0, 0},
     {"signalfd", false, 1 << 1, 0},
@@ -290,19 +294,15 @@ const llvm::StringRef Streams[] = {
 // They wait in the kernel, and no descriptor tells when they are done: a kernel thread of the pool
 // makes the call.
 const llvm::StringRef Blocking[] = {
-    "gethostbyaddr",   "gethostbyaddr_r",
-    "gethostbyname",   "gethostbyname2",
-    "gethostbyname_r", "gethostbyname2_r",
-    "getnameinfo",     "sendfile",
-    "sendfile64",      "splice",
-    "lockf",           "pclose",
-    "system",          "wait",
-    "wait3",           "wait4",
-    "waitid",          "waitpid",
-    "aio_suspend",     "gai_suspend",
-    "tcdrain",         "getpass",
-    "res_query",       "res_search",
-    "res_nquery",      "res_nsearch",
+    "gethostbyaddr",  "gethostbyaddr_r", "gethostbyname",
+    "gethostbyname2", "gethostbyname_r", "gethostbyname2_r",
+    "getnameinfo",    "sendfile",        "sendfile64",
+    "splice",         "lockf",           "pclose",
+    "wait",           "wait3",           "wait4",
+    "waitid",         "waitpid",         "aio_suspend",
+    "gai_suspend",    "tcdrain",         "getpass",
+    "res_query",      "res_search",      "res_nquery",
+    "res_nsearch",
 };
 
 // The same, with a stream.

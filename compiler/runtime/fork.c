@@ -22,7 +22,7 @@ static pid_t fork_on_stack(struct thread *self)
     gs_resumable_init(&self->resumable, self->resumable.resume);
     if (gs_resumable_start(&self->resumable, 0))
         abort();
-    gs_cc_signals_start(self);
+    gs_cc_signals_start(self, true);
     return 0;
 }
 

@@ -50,9 +50,11 @@ struct extra {
     uint64_t deadline_ns;
     bool has_timer;
     struct cleanup *cleanups;
-    struct robust *robust; /* mutexes (shared_mutex.c) */
-    sigset_t mask;
-    bool has_mask;
+    struct robust *robust;        /* mutexes (shared_mutex.c) */
+    _Atomic(uint64_t) mask;       /* of signals (masks.c) */
+    _Atomic(uint64_t) pending;    /* signals to this thread */
+    struct queued_signal *queued; /* those with a value, the last one first */
+    bool is_mask_replaced;
     uint32_t ignored; /* bits of those that wake it at a word (futex.c) */
     char name[16];
 };
@@ -77,6 +79,7 @@ struct thread {
     bool has_started : 1, has_returned : 1, is_exiting : 1, is_first : 1;
     bool is_polling : 1; /* its stack is only used to wait for several descriptors */
     bool is_pooled : 1;  /* a kernel thread of the pool reads from a stream for it */
+    bool has_mask : 1;   /* of signals, which is not empty */
 #if defined GS_CC_ASAN || defined GS_CC_TSAN
     void *fiber, *own_stack;
     char *end_of_stack;
