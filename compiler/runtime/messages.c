@@ -243,7 +243,6 @@ static struct text *make_text(const char *format, va_list list)
     int n = text ? vasprintf(&text->bytes, format, list) : -1;
     if (n < 0) {
         free(text);
-        errno = ENOMEM;
         return NULL;
     }
     text->n = (size_t)n;
@@ -257,8 +256,15 @@ static int write_text(int fd, const char *format, va_list list)
         return vdprintf(fd, format, list);
     if (!self->progress && gs_cc_test_cancel(self))
         return 0;
-    if (!self->progress && !(self->progress = (size_t)make_text(format, list)))
-        return -1;
+    if (!self->progress) {
+        va_list again;
+        va_copy(again, list);
+        self->progress = (size_t)make_text(format, list);
+        int n = !self->progress && errno == ENOMEM ? vdprintf(fd, format, again) : -1;
+        va_end(again);
+        if (!self->progress)
+            return n; /* the C library needs no memory for it, but may block */
+    }
     struct text *text = (struct text *)self->progress;
     while (text->done < text->n) {
         struct iovec part = {text->bytes + text->done, text->n - text->done};
