@@ -1,9 +1,10 @@
 /* Calls of the C library that block: a kernel thread of the pool makes them. */
-#include "compiler/runtime/thread.h"
+#include "compiler/runtime/signals.h"
 
 #include <fcntl.h>
 #include <gossamer/io.h>
 #include <netdb.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <sys/file.h>
 
@@ -11,6 +12,7 @@ struct blocking {
     void (*call)(void *);
     void *box;
     int err, h_err;
+    bool has_no_reader; /* it has got SIGPIPE */
 };
 
 static void make_call(void *argument)
@@ -21,6 +23,7 @@ static void make_call(void *argument)
     blocking->call(blocking->box);
     blocking->err = errno;
     blocking->h_err = h_errno;
+    blocking->has_no_reader = gs_cc_took_pipe();
     sanitizer_release(blocking);
 }
 
@@ -52,7 +55,7 @@ void *gs_cc_in_pool(void (*call)(void *box), void *box)
     struct blocking *blocking = (struct blocking *)self->progress;
     if (self->stack || self->phase == PHASE_NEW) {
         blocking = gs_cc_box(sizeof *blocking);
-        *blocking = (struct blocking){call, box, errno, 0};
+        *blocking = (struct blocking){call, box, errno, 0, false};
         self->progress = self->stack ? 0 : (size_t)blocking;
     }
     gs_cc___on_stack(wait_on_stack, blocking);
@@ -61,6 +64,8 @@ void *gs_cc_in_pool(void (*call)(void *box), void *box)
     errno = blocking->err;
     h_errno = blocking->h_err;
     void *result = blocking->box;
+    if (blocking->has_no_reader)
+        gs_cc_raise_pipe();
     gs_cc_box_free(blocking, sizeof *blocking);
     return result;
 }

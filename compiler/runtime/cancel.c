@@ -330,12 +330,6 @@ int gs_cc_pthread_getname_np(pthread_t id, char *ret_name, size_t size)
     return 0;
 }
 
-int gs_cc_pthread_getattr_np(pthread_t id, pthread_attr_t *ret_attributes)
-{
-    (void)id;
-    return pthread_getattr_np(pthread_self(), ret_attributes);
-}
-
 int gs_cc_pthread_setschedparam(pthread_t id, int policy, const struct sched_param *parameter)
 {
     (void)id, (void)policy, (void)parameter;

@@ -1,4 +1,5 @@
 #include "compiler/runtime/descriptor.h"
+#include "compiler/runtime/masks.h"
 #include "compiler/runtime/signals.h"
 
 #include <fcntl.h>
@@ -58,9 +59,11 @@ enum kind gs_cc_kind(int fd)
 
 bool gs_cc_is_stream_socket(int fd)
 {
-    int type = 0;
+    int type = 0, err = errno;
     socklen_t length = sizeof type;
-    return !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) && type == SOCK_STREAM;
+    bool is_known = !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length);
+    errno = err;
+    return is_known && type == SOCK_STREAM;
 }
 
 void gs_cc_new_descriptor(int fd, enum kind kind)
@@ -121,16 +124,33 @@ static ssize_t write_when_ready(int fd, const struct iovec *parts)
     return is_ready(fd, POLLOUT) ? negated(write(fd, parts->iov_base, n)) : -EAGAIN;
 }
 
+static ssize_t write_pipe(int fd, const struct iovec *parts, int count)
+{
+    bool blocks = gs_cc_masks_block_pipe();
+    ssize_t n = negated(pwritev2(fd, parts, count, -1, RWF_NOWAIT));
+    if (n == -EOPNOTSUPP)
+        n = write_when_ready(fd, parts);
+    if (n == -EPIPE)
+        gs_cc_take_pipe();
+    gs_cc_masks_unblock_pipe(blocks);
+    return n;
+}
+
+ssize_t gs_cc_sent(int fd, ssize_t result, int flags)
+{
+    if (result < 0 && errno == EPIPE && !(flags & MSG_NOSIGNAL) && gs_cc_is_stream_socket(fd))
+        gs_cc_raise_pipe();
+    return result;
+}
+
 ssize_t gs_cc_try_writev(int fd, const struct iovec *parts, int count)
 {
     struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count};
     enum kind kind = gs_cc_kind(fd);
     if (kind == KIND_SOCKET)
-        return negated(sendmsg(fd, &message, MSG_DONTWAIT));
-    if (kind == KIND_PIPE) {
-        ssize_t n = negated(pwritev2(fd, parts, count, -1, RWF_NOWAIT));
-        return n == -EOPNOTSUPP ? write_when_ready(fd, parts) : n;
-    }
+        return negated(gs_cc_sent(fd, sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL), 0));
+    if (kind == KIND_PIPE)
+        return write_pipe(fd, parts, count);
     return kind == KIND_POLLED ? write_when_ready(fd, parts) : negated(writev(fd, parts, count));
 }
 

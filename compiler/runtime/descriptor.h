@@ -37,6 +37,10 @@ void gs_cc_forget_modes(void);
 ssize_t gs_cc_try_readv(int fd, const struct iovec *parts, int count);
 ssize_t gs_cc_try_writev(int fd, const struct iovec *parts, int count);
 
+/* The result of a send with MSG_NOSIGNAL, as send returns it: does what the kernel would have done
+ * with these flags. */
+ssize_t gs_cc_sent(int fd, ssize_t result, int flags);
+
 /* Whether a call that would block waits without a limit, and the kernel need not be asked. */
 bool gs_cc_is_known_to_block(int fd, unsigned direction);
 

@@ -19,10 +19,11 @@ static pid_t fork_on_stack(struct thread *self)
     gs_cc_workers = 1;
     gs_cc_streams_after_fork(self);
     gs_cc_words_after_fork();
+    gs_cc_semaphores_after_fork();
     gs_resumable_init(&self->resumable, self->resumable.resume);
     if (gs_resumable_start(&self->resumable, 0))
         abort();
-    gs_cc_signals_start(self);
+    gs_cc_signals_start(self, true);
     return 0;
 }
 

@@ -126,7 +126,8 @@ ssize_t gs_cc___recvfrom_chk(int fd, void *bytes, size_t n, size_t size, int fla
 static ssize_t try_write(int fd, const void *bytes, size_t n, size_t before)
 {
     if (gs_cc_kind(fd) == KIND_SOCKET) {
-        ssize_t sent = negated(send(fd, bytes, n, gs_cc_flags_after(before)));
+        ssize_t sent =
+            negated(gs_cc_sent(fd, send(fd, bytes, n, SENDING), gs_cc_flags_after(before, 0)));
         if (sent != -ENOTSOCK)
             return sent;
         gs_cc_forget_kind(fd);
@@ -150,7 +151,7 @@ static ssize_t try_writev(int fd, const struct iovec *parts, int count, size_t s
     int n = gs_cc_parts_after(parts, (size_t)count, skipped, left);
     struct msghdr message = {.msg_iov = left, .msg_iovlen = (size_t)n};
     if (skipped && gs_cc_kind(fd) == KIND_SOCKET)
-        return negated(sendmsg(fd, &message, gs_cc_flags_after(skipped)));
+        return negated(sendmsg(fd, &message, SENDING));
     return gs_cc_try_writev(fd, left, n);
 }
 
@@ -163,27 +164,46 @@ ssize_t gs_cc_writev(int fd, const struct iovec *parts, int count)
               try_writev(fd, parts, count, self->progress));
 }
 
+static ssize_t try_send(const struct thread *self, int fd, const void *bytes, size_t n, int flags)
+{
+    size_t before = self->progress;
+    ssize_t sent = send(fd, (const char *)bytes + before, n - before, flags | SENDING);
+    return negated(gs_cc_sent(fd, sent, gs_cc_flags_after(before, flags)));
+}
+
 ssize_t gs_cc_send(int fd, const void *bytes, size_t n, int flags)
 {
     struct thread *self = thread_self();
-    if (is_outside(self) || flags & MSG_DONTWAIT)
+    if (is_outside(self))
         return send(fd, bytes, n, flags);
-    WRITE_ALL(self, fd, n,
-              negated(send(fd, (const char *)bytes + self->progress, n - self->progress,
-                           flags | gs_cc_flags_after(self->progress))));
+    if (flags & MSG_DONTWAIT)
+        return gs_cc_sent(fd, send(fd, bytes, n, flags | SENDING), flags);
+    WRITE_ALL(self, fd, n, try_send(self, fd, bytes, n, flags));
+}
+
+static ssize_t try_sendto(int fd, const struct iovec *part, int flags,
+                          const struct sockaddr *address, socklen_t length)
+{
+    return gs_cc_sent(
+        fd, sendto(fd, part->iov_base, part->iov_len, flags | SENDING, address, length), flags);
 }
 
 ssize_t gs_cc_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *address,
                      socklen_t length)
 {
     struct thread *self = thread_self();
-    if (is_outside(self) || flags & MSG_DONTWAIT)
+    struct iovec part = {(void *)bytes, n};
+    if (is_outside(self))
         return sendto(fd, bytes, n, flags, address, length);
+    if (flags & MSG_DONTWAIT)
+        return try_sendto(fd, &part, flags, address, length);
     if (!address)
         return gs_cc_send(fd, bytes, n, flags);
-    WRITE_ALL(self, fd, n,
-              negated(sendto(fd, (const char *)bytes + self->progress, n - self->progress,
-                             flags | gs_cc_flags_after(self->progress), address, length)));
+    size_t before = self->progress;
+    part = (struct iovec){(char *)bytes + before, n - before};
+    WRITE_ALL(
+        self, fd, n,
+        negated(try_sendto(fd, &part, gs_cc_flags_after(self->progress, flags), address, length)));
 }
 
 /* ---- Connections ---- */

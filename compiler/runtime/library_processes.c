@@ -12,7 +12,6 @@ struct call {
     union {
         pid_t process;
         id_t id;
-        const char *command;
         FILE *stream;
     };
     idtype_t type;
@@ -88,18 +87,7 @@ static int library_waitid(idtype_t type, id_t id, siginfo_t *ret_information, in
 
 /* ---- Commands ---- */
 
-static void run_command(struct call *call)
-{
-    call->result = system(call->command); /* NOLINT(cert-env33-c): the library calls it */
-}
-
-static int library_system(const char *command)
-{
-    struct call call = {.command = command};
-    if (!thread_on_stack())
-        return system(command); /* NOLINT(cert-env33-c): the library calls it */
-    return run(run_command, &call);
-}
+RUNTIME(int, system, (const char *command), command)
 
 static void close_stream(struct call *call)
 {

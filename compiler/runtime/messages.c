@@ -152,19 +152,21 @@ int gs_cc_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
 static ssize_t send_more(int fd, const struct msghdr *message, int flags, size_t before)
 {
     if (!before)
-        return negated(sendmsg(fd, message, flags | MSG_DONTWAIT));
+        return negated(gs_cc_sent(fd, sendmsg(fd, message, flags | SENDING), flags));
     struct iovec left[PARTS];
     struct msghdr rest = {.msg_iov = left};
     rest.msg_iovlen =
         (size_t)gs_cc_parts_after(message->msg_iov, message->msg_iovlen, before, left);
-    return negated(sendmsg(fd, &rest, flags | gs_cc_flags_after(before)));
+    return negated(sendmsg(fd, &rest, flags | SENDING));
 }
 
 ssize_t gs_cc_sendmsg(int fd, const struct msghdr *message, int flags)
 {
     struct thread *self = thread_self();
-    if (!self || flags & MSG_DONTWAIT)
+    if (!self)
         return sendmsg(fd, message, flags);
+    if (flags & MSG_DONTWAIT)
+        return gs_cc_sent(fd, sendmsg(fd, message, flags | SENDING), flags);
     WRITE_ALL(self, fd, gs_cc_length_of(message->msg_iov, message->msg_iovlen),
               send_more(fd, message, flags, self->progress));
 }
@@ -191,8 +193,10 @@ static ssize_t send_messages(struct thread *self, int fd, struct mmsghdr *messag
 int gs_cc_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
     struct thread *self = thread_self();
-    if (!self || !count || flags & MSG_DONTWAIT)
+    if (!self || !count)
         return sendmmsg(fd, messages, count, flags);
+    if (flags & MSG_DONTWAIT)
+        return (int)gs_cc_sent(fd, sendmmsg(fd, messages, count, flags | SENDING), flags);
     if (gs_cc_test_cancel(self))
         return 0;
     count = count < MOST_MESSAGES ? count : MOST_MESSAGES;
@@ -239,7 +243,6 @@ static struct text *make_text(const char *format, va_list list)
     int n = text ? vasprintf(&text->bytes, format, list) : -1;
     if (n < 0) {
         free(text);
-        errno = ENOMEM;
         return NULL;
     }
     text->n = (size_t)n;
@@ -253,8 +256,15 @@ static int write_text(int fd, const char *format, va_list list)
         return vdprintf(fd, format, list);
     if (!self->progress && gs_cc_test_cancel(self))
         return 0;
-    if (!self->progress && !(self->progress = (size_t)make_text(format, list)))
-        return -1;
+    if (!self->progress) {
+        va_list again;
+        va_copy(again, list);
+        self->progress = (size_t)make_text(format, list);
+        int n = !self->progress && errno == ENOMEM ? vdprintf(fd, format, again) : -1;
+        va_end(again);
+        if (!self->progress)
+            return n; /* the C library needs no memory for it, but may block */
+    }
     struct text *text = (struct text *)self->progress;
     while (text->done < text->n) {
         struct iovec part = {text->bytes + text->done, text->n - text->done};

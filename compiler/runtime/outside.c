@@ -6,7 +6,7 @@
 #include <mqueue.h>
 #include <signal.h>
 
-atomic_bool gs_cc_has_outside_threads;
+atomic_bool gs_cc_has_outside_threads, gs_cc_has_notified_queues;
 
 static void note(const struct sigevent *event)
 {
@@ -23,6 +23,8 @@ int gs_cc_timer_create(clockid_t clock, struct sigevent *event, timer_t *ret_tim
 int gs_cc_mq_notify(mqd_t queue, const struct sigevent *event)
 {
     note(event);
+    if (event)
+        atomic_store(&gs_cc_has_notified_queues, true);
     return mq_notify(queue, event);
 }
 

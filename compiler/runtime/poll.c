@@ -128,7 +128,7 @@ static int poll_masked(struct pollfd *fds, nfds_t count, int64_t wait_ns, const 
     struct thread *self = thread_self();
     if (!must_cancel(self) && !wait_ns && !mask)
         return poll_now(self, fds, count);
-    sigset_t *before = mask ? gs_cc_signals_replace(self, mask) : NULL;
+    uint64_t *before = mask ? gs_cc_signals_replace(self, mask) : NULL;
     int result = poll_until(self, fds, count, deadline_after(self, wait_ns));
     if (gs_cc_state.suspending)
         return 0;
@@ -265,7 +265,7 @@ static int collect(const struct collect *collect, int64_t wait_ns, const sigset_
     struct thread *self = thread_self();
     if (!must_cancel(self) && !wait_ns && !mask)
         return collect_now(self, collect);
-    sigset_t *before = mask ? gs_cc_signals_replace(self, mask) : NULL;
+    uint64_t *before = mask ? gs_cc_signals_replace(self, mask) : NULL;
     int result = collect_until(self, collect, deadline_after(self, wait_ns));
     if (gs_cc_state.suspending)
         return 0;

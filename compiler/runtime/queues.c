@@ -5,6 +5,7 @@
 #include "compiler/runtime/signals.h"
 
 #include <mqueue.h>
+#include <stdarg.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
@@ -77,6 +78,40 @@ static ssize_t try_message(const struct message *message)
     return mq_timedsend(message->queue, message->bytes, message->n, *message->priority, &past);
 }
 
+/* A program that is notified of messages is not while a thread waits for one: so the kernel has to
+ * know it. */
+struct receipt {
+    struct message message;
+    struct timespec time;
+    bool is_timed;
+    ssize_t result;
+};
+
+static void receive(void *argument)
+{
+    struct receipt *receipt = argument;
+    const struct message *at = &receipt->message;
+    receipt->result = receipt->is_timed ? mq_timedreceive(at->queue, at->bytes, at->n, at->priority,
+                                                          &receipt->time)
+                                        : mq_receive(at->queue, at->bytes, at->n, at->priority);
+}
+
+static ssize_t receive_in_pool(struct thread *self, const struct message *message,
+                               const struct timespec *time)
+{
+    struct receipt *receipt = NULL;
+    if (self->phase == PHASE_NEW) {
+        receipt = gs_cc_box(sizeof *receipt);
+        *receipt = (struct receipt){*message, time ? *time : past, time != NULL, 0};
+    }
+    receipt = gs_cc_in_pool(receive, receipt);
+    if (!receipt)
+        return 0;
+    ssize_t result = receipt->result;
+    gs_cc_box_free(receipt, sizeof *receipt);
+    return result;
+}
+
 static ssize_t transfer(const struct message *message, const struct timespec *time)
 {
     struct thread *self = thread_self();
@@ -84,6 +119,9 @@ static ssize_t transfer(const struct message *message, const struct timespec *ti
     int result = 0;
     if (gs_cc_test_cancel(self))
         return 0;
+    bool is_notified = atomic_load_explicit(&gs_cc_has_notified_queues, memory_order_relaxed);
+    if (message->direction == GS_READ && is_notified)
+        return receive_in_pool(self, message, time);
     for (;;) {
         ssize_t done = try_message(message);
         if (done >= 0 || errno != ETIMEDOUT) {
@@ -180,36 +218,118 @@ ssize_t gs_cc_msgrcv(int queue, void *message, size_t n, long type, int flags)
     LOOK(self, ENOMSG, GS_NEVER, CANCELS, msgrcv(queue, message, n, type, flags | IPC_NOWAIT));
 }
 
-/* The error does not tell which operation could not be made: the first such one decides, by its
- * IPC_NOWAIT. */
-static bool may_wait(int set, const struct sembuf *operations, size_t count)
+/* The error does not tell which operation could not be made: it is the first such one. Returns NULL
+ * if all can be made now. */
+static const struct sembuf *find_waiting(int set, const struct sembuf *operations, size_t count)
 {
-    short all = IPC_NOWAIT, some = 0;
-    for (size_t i = 0; i < count; i++) {
-        all &= operations[i].sem_flg;
-        some |= operations[i].sem_flg;
-    }
-    if (all & IPC_NOWAIT || !(some & IPC_NOWAIT))
-        return !(all & IPC_NOWAIT);
     for (size_t i = 0; i < count; i++) {
         const struct sembuf *one = &operations[i];
         int value = semctl(set, one->sem_num, GETVAL);
         for (size_t k = 0; k < i; k++)
             value += operations[k].sem_num == one->sem_num ? operations[k].sem_op : 0;
         if (one->sem_op ? value + one->sem_op < 0 : value != 0)
-            return !(one->sem_flg & IPC_NOWAIT);
+            return one;
     }
-    return true;
+    return NULL;
+}
+
+/* ---- The threads that wait for semaphores, which the kernel does not know ---- */
+
+struct semaphore_wait {
+    struct semaphore_wait *next, **place;
+    int set;
+    struct sembuf operation;
+};
+static struct semaphore_wait *semaphore_waits;
+static atomic_flag waits_lock = ATOMIC_FLAG_INIT;
+
+static void end_semaphore_wait(const struct thread *self)
+{
+    struct semaphore_wait *wait = self->extra ? self->extra->semaphore_wait : NULL;
+    if (!wait)
+        return;
+    spin_lock(&waits_lock);
+    *wait->place = wait->next;
+    if (wait->next)
+        wait->next->place = wait->place;
+    spin_unlock(&waits_lock);
+    self->extra->semaphore_wait = NULL;
+    gs_cc_box_free(wait, sizeof *wait);
+}
+
+static void begin_semaphore_wait(struct thread *self, int set, const struct sembuf *operation)
+{
+    struct extra *extra = gs_cc_extra(self);
+    struct semaphore_wait *wait = extra->semaphore_wait;
+    spin_lock(&waits_lock);
+    if (wait) {
+        wait->operation = *operation;
+        spin_unlock(&waits_lock);
+        return;
+    }
+    spin_unlock(&waits_lock);
+    wait = gs_cc_box(sizeof *wait);
+    extra->semaphore_wait = wait;
+    spin_lock(&waits_lock);
+    *wait = (struct semaphore_wait){semaphore_waits, &semaphore_waits, set, *operation};
+    if (wait->next)
+        wait->next->place = &wait->next;
+    semaphore_waits = wait;
+    spin_unlock(&waits_lock);
+}
+
+static int count_waits(int set, int number, bool for_zero)
+{
+    int count = 0;
+    spin_lock(&waits_lock);
+    for (const struct semaphore_wait *at = semaphore_waits; at; at = at->next)
+        count += at->set == set && at->operation.sem_num == number &&
+                 (at->operation.sem_op == 0) == for_zero;
+    spin_unlock(&waits_lock);
+    return count;
+}
+
+void gs_cc_semaphores_after_fork(void)
+{
+    atomic_flag_clear(&waits_lock);
+    semaphore_waits = NULL;
+}
+
+/* The last argument may be missing, as that of fcntl. */
+int gs_cc_semctl(int set, int number, int command, ...)
+{
+    va_list list;
+    va_start(list, command);
+    void *argument = va_arg(list, void *);
+    va_end(list);
+    int result = semctl(set, number, command, argument);
+    if (result < 0 || (command != GETNCNT && command != GETZCNT))
+        return result;
+    return result + count_waits(set, number, command == GETZCNT);
 }
 
 enum { WOULD_WAIT = EINPROGRESS }; /* no error of these calls */
 
-static int try_semaphores(int set, struct sembuf *operations, size_t count)
+static int try_semaphores(struct thread *self, int set, struct sembuf *operations, size_t count)
 {
-    int result = semtimedop(set, operations, count, &past);
-    if (result && errno == EAGAIN && may_wait(set, operations, count))
-        errno = WOULD_WAIT;
+    int result = semtimedop(set, operations, count, &past), err = errno;
+    const struct sembuf *waiting =
+        result && err == EAGAIN ? find_waiting(set, operations, count) : NULL;
+    if (waiting ? !(waiting->sem_flg & IPC_NOWAIT) : result && err == EAGAIN)
+        err = WOULD_WAIT;
+    if (err != WOULD_WAIT || !result)
+        end_semaphore_wait(self);
+    else if (waiting)
+        begin_semaphore_wait(self, set, waiting);
+    errno = err;
     return result;
+}
+
+/* Ends also if it is late, interrupted or canceled. */
+static int wait_for_semaphores(struct thread *self, int set, struct sembuf *operations,
+                               size_t count, uint64_t deadline_ns)
+{
+    LOOK(self, WOULD_WAIT, deadline_ns, 0, try_semaphores(self, set, operations, count));
 }
 
 int gs_cc_semtimedop(int set, struct sembuf *operations, size_t count, const struct timespec *time)
@@ -222,7 +342,10 @@ int gs_cc_semtimedop(int set, struct sembuf *operations, size_t count, const str
         uint64_t wait_ns = (uint64_t)time->tv_sec * GS_SECOND + (uint64_t)time->tv_nsec;
         deadline_ns = gs_cc_deadline(self, gs_clock_after(gs_clock_now(), wait_ns));
     }
-    LOOK(self, WOULD_WAIT, deadline_ns, 0, try_semaphores(set, operations, count));
+    int result = wait_for_semaphores(self, set, operations, count, deadline_ns);
+    if (!gs_cc_state.suspending)
+        end_semaphore_wait(self);
+    return result;
 }
 
 int gs_cc_semop(int set, struct sembuf *operations, size_t count)

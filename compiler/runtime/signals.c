@@ -1,37 +1,29 @@
 /* Signals. A handler of the program runs at once, as the kernel calls it, but outside of the
- * threads: functions of the runtime make system calls there as they are. The first thread stands
- * for the process: if it waits, its call is interrupted, as it would be with POSIX threads if all
- * others block signals. A signal to another thread is none for the kernel: its sender calls the
- * handler, and interrupts what that thread waits for. */
+ * threads: functions of the runtime make system calls there as they are. It interrupts what the
+ * first thread waits for, or, if that blocks the signal, another one. */
 #include "compiler/runtime/signals.h"
+#include "compiler/runtime/masks.h"
 
-#include <gossamer/io.h>
 #include <gossamer/loop_signal.h>
 #include <gossamer/own_descriptors.h>
-#include <pthread.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 static struct sigaction actions[NSIG]; /* as the program has set them */
 static struct gs_async handled;
 static struct thread *first;
-/* Waits with a mask of its own, in place of the first thread. NULL: none. */
-static struct thread *receiver;
 static atomic_bool has_started, has_handlers;
+/* Handled signals that interrupt another thread than the first: with SA_RESTART, and without. */
+static _Atomic(uint64_t) to_others[2];
 /* What the first thread waits for on its stack, beside another descriptor; -1: none so far. */
 static int interrupting = -1;
 static atomic_bool is_interrupting;
-/* The mask of the process, a bit for each signal from 1 on. The kernel has it for the first worker
- * only; all others block everything. */
-static _Atomic(uint64_t) process_mask;
 
 /* ---- What interrupts a thread ---- */
 
 /* A thread that polls has lent itself a stack, which is not used any more. */
-static void interrupt(struct thread *thread)
+void gs_cc_signals_interrupt(struct thread *thread)
 {
     struct gs_thread *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
     if (stack && thread->is_polling) {
@@ -44,30 +36,37 @@ static void interrupt(struct thread *thread)
     gs_cc_wake(thread);
 }
 
+void gs_cc_signals_mark(struct thread *thread, int flags)
+{
+    unsigned char marks = flags & SA_RESTART ? INTERRUPT_RESTARTS : INTERRUPT;
+    atomic_fetch_or(&thread->cancel, marks);
+}
+
+void gs_cc_signals_handled(struct thread *thread, int flags)
+{
+    gs_cc_signals_mark(thread, flags);
+    gs_cc_signals_interrupt(thread);
+}
+
 static void on_handled(struct gs_async *async)
 {
     (void)async;
     gs_cc_hand_over_posted();
     if (first && (first->stack || atomic_load(&first->phase) != PHASE_NEW))
-        interrupt(first);
-    if (receiver && receiver != first)
-        interrupt(receiver);
+        gs_cc_signals_interrupt(first);
+    for (int restarts = 0; restarts < 2; restarts++) {
+        uint64_t bits = atomic_exchange(&to_others[restarts], 0);
+        for (int number = 1; bits; number++, bits >>= 1)
+            if (bits & 1)
+                gs_cc_masks_find(number, gs_cc_signals_handled, restarts ? SA_RESTART : 0);
+    }
 }
 
-static void remember_mask(void)
-{
-    sigset_t mask;
-    uint64_t bits;
-    pthread_sigmask(SIG_SETMASK, NULL, &mask);
-    memcpy(&bits, &mask, sizeof bits);
-    atomic_store(&process_mask, bits);
-}
-
-void gs_cc_signals_start(struct thread *thread)
+void gs_cc_signals_start(struct thread *thread, bool has_mask)
 {
     first = thread;
-    remember_mask();
-    receiver = NULL;
+    gs_cc_free_pending(thread);
+    gs_cc_masks_start(thread, has_mask);
     if (interrupting >= 0)
         gs_own_descriptor_close(interrupting); /* in the child of a fork: it is the parent's */
     interrupting = -1;
@@ -92,13 +91,6 @@ void gs_cc_signals_send(void)
 {
     if (atomic_load(&has_started))
         gs_async_send(&handled);
-}
-
-static void mark(struct thread *thread, int flags)
-{
-    unsigned char marks = flags & SA_RESTART ? INTERRUPT_RESTARTS : INTERRUPT;
-    if (thread)
-        atomic_fetch_or(&thread->cancel, marks);
 }
 
 void gs_cc_signals_begin_wait(struct thread *self)
@@ -129,7 +121,7 @@ int gs_cc_signals_descriptor(const struct thread *self)
 /* ---- Handlers ---- */
 
 /* The interrupted thread may be in the middle of anything. */
-static void call_handler(const struct sigaction *action, siginfo_t *information, void *context)
+void gs_cc_signals_call(const struct sigaction *action, siginfo_t *information, void *context)
 {
     struct gs_cc_state *state = &gs_cc_state;
     struct thread *self = state->self;
@@ -152,12 +144,26 @@ static void call_handler(const struct sigaction *action, siginfo_t *information,
 static void handle(int number, siginfo_t *information, void *context)
 {
     const struct sigaction action = actions[number];
-    call_handler(&action, information, context);
-    struct thread *interrupted = receiver ? receiver : first;
-    if (interrupted)
-        sanitizer_release(interrupted);
-    mark(interrupted, action.sa_flags);
+    gs_cc_signals_call(&action, information, context);
+    if (first && !(gs_cc_mask_of(first) & gs_cc_signal_bit(number))) {
+        sanitizer_release(first);
+        gs_cc_signals_mark(first, action.sa_flags);
+    } else {
+        bool restarts = action.sa_flags & SA_RESTART;
+        atomic_fetch_or(&to_others[restarts], gs_cc_signal_bit(number));
+    }
     gs_cc_signals_send();
+}
+
+bool gs_cc_signals_is_handled(int number, struct sigaction *ret_action)
+{
+    if (sigaction(number, NULL, ret_action) || ret_action->sa_sigaction != handle)
+        return false;
+    const struct sigaction none = {.sa_handler = SIG_DFL};
+    *ret_action = actions[number];
+    if (ret_action->sa_flags & (int)SA_RESETHAND)
+        sigaction(number, &none, NULL);
+    return true;
 }
 
 int gs_cc_sigaction(int number, const struct sigaction *action, struct sigaction *ret_old)
@@ -166,6 +172,7 @@ int gs_cc_sigaction(int number, const struct sigaction *action, struct sigaction
     if (number <= 0 || number >= NSIG)
         return sigaction(number, action, ret_old);
     struct sigaction before = actions[number];
+    gs_cc_masks_leave_signal(number);
     if (action) {
         real = *action;
         if (real.sa_handler != SIG_DFL && real.sa_handler != SIG_IGN) {
@@ -201,250 +208,4 @@ void (*gs_cc_signal(int number, void (*handler)(int)))(int)
 void (*gs_cc___sysv_signal(int number, void (*handler)(int)))(int)
 {
     return set_handler(number, handler, (int)(SA_RESETHAND | SA_NODEFER));
-}
-
-/* ---- Masks ----
- * That of the process is the mask of the first thread; the others only remember theirs.
- */
-
-static void change(sigset_t *mask, int how, const sigset_t *set)
-{
-    for (int i = 1; i < NSIG; i++) {
-        int is_in = sigismember(set, i) == 1;
-        if (how == SIG_UNBLOCK ? is_in : how == SIG_SETMASK && !is_in)
-            sigdelset(mask, i);
-        else if (is_in)
-            sigaddset(mask, i);
-    }
-}
-
-int gs_cc_pthread_sigmask(int how, const sigset_t *set, sigset_t *ret_old)
-{
-    struct thread *self = thread_self();
-    if (!self || self == first) {
-        int err = pthread_sigmask(how, set, ret_old);
-        if (!err && self && set)
-            remember_mask();
-        return err;
-    }
-    struct extra *extra = gs_cc_extra(self);
-    if (!extra->has_mask) {
-        uint64_t bits = atomic_load(&process_mask);
-        sigemptyset(&extra->mask);
-        memcpy(&extra->mask, &bits, sizeof bits);
-    }
-    extra->has_mask = set || extra->has_mask;
-    if (ret_old)
-        *ret_old = extra->mask;
-    if (set)
-        change(&extra->mask, how, set);
-    return 0;
-}
-
-int gs_cc_sigprocmask(int how, const sigset_t *set, sigset_t *ret_old)
-{
-    int err = gs_cc_pthread_sigmask(how, set, ret_old);
-    if (!err)
-        return 0;
-    errno = err;
-    return -1;
-}
-
-/* ---- Signals to threads ---- */
-
-static bool is_blocked(const struct thread *thread, int number)
-{
-    if (thread != first && thread->extra && thread->extra->has_mask)
-        return sigismember(&thread->extra->mask, number) == 1;
-    return atomic_load(&process_mask) >> (number - 1) & 1;
-}
-
-/* One that is not handled, or blocked, is the process's. */
-static int deliver(struct thread *thread, siginfo_t *information)
-{
-    int number = information->si_signo;
-    struct sigaction now;
-    ucontext_t context = {0};
-    if (number < 0 || number >= NSIG)
-        return EINVAL;
-    if (!thread)
-        return ESRCH;
-    if (!number || atomic_load(&thread->join) == JOIN_DONE)
-        return 0;
-    if (sigaction(number, NULL, &now) || now.sa_sigaction != handle || is_blocked(thread, number))
-        return kill(getpid(), number) ? errno : 0;
-    const struct sigaction action = actions[number], none = {.sa_handler = SIG_DFL};
-    if (action.sa_flags & (int)SA_RESETHAND)
-        sigaction(number, &none, NULL);
-    information->si_pid = getpid();
-    information->si_uid = getuid();
-    call_handler(&action, information, &context);
-    if (thread == thread_self())
-        return 0;
-    mark(thread, action.sa_flags);
-    interrupt(thread);
-    return 0;
-}
-
-int gs_cc_pthread_kill(pthread_t id, int number)
-{
-    siginfo_t information = {.si_signo = number, .si_code = SI_TKILL};
-    return deliver((struct thread *)id, &information);
-}
-
-int gs_cc_pthread_sigqueue(pthread_t id, int number, const union sigval value)
-{
-    siginfo_t information = {.si_signo = number, .si_code = SI_QUEUE};
-    information.si_value = value;
-    return deliver((struct thread *)id, &information);
-}
-
-int gs_cc_raise(int number)
-{
-    struct thread *self = thread_self();
-    if (!self)
-        return raise(number);
-    int err = gs_cc_pthread_kill((pthread_t)self, number);
-    if (!err)
-        return 0;
-    errno = err;
-    return -1;
-}
-
-/* ---- Waiting for signals ---- */
-
-sigset_t *gs_cc_signals_replace(struct thread *self, const sigset_t *mask)
-{
-    if (self->phase != PHASE_NEW)
-        return (sigset_t *)self->progress;
-    sigset_t *before = gs_cc_box(sizeof *before);
-    gs_cc_signals_begin_wait(self);
-    set_phase(self, PHASE_WAITING);
-    if (self != first)
-        receiver = self;
-    pthread_sigmask(SIG_SETMASK, mask, before);
-    if (self == first)
-        remember_mask();
-    self->progress = self->stack ? 0 : (size_t)before;
-    return before;
-}
-
-void gs_cc_signals_restore(const struct thread *self, sigset_t *before)
-{
-    pthread_sigmask(SIG_SETMASK, before, NULL);
-    if (self == first)
-        remember_mask();
-    if (receiver == self)
-        receiver = NULL;
-    gs_cc_box_free(before, sizeof *before);
-}
-
-int gs_cc_sigsuspend(const sigset_t *mask)
-{
-    struct thread *self = thread_self();
-    if (!self)
-        return sigsuspend(mask);
-    sigset_t *before = gs_cc_signals_replace(self, mask);
-    while (!gs_cc_is_interrupted(self, false) && !must_cancel(self))
-        if (gs_cc_wait(self, true))
-            return 0;
-    gs_cc_signals_restore(self, before);
-    gs_cc_complete(self);
-    if (gs_cc_test_cancel(self))
-        return 0;
-    errno = EINTR;
-    return -1;
-}
-
-int gs_cc_pause(void)
-{
-    struct thread *self = thread_self();
-    if (!self)
-        return pause();
-    if (gs_cc_test_cancel(self))
-        return 0;
-    if (self->phase == PHASE_NEW)
-        gs_cc_signals_begin_wait(self);
-    set_phase(self, PHASE_WAITING);
-    while (!gs_cc_is_interrupted(self, false))
-        if (gs_cc_wait(self, true) || gs_cc_test_cancel(self))
-            return 0;
-    gs_cc_complete(self);
-    errno = EINTR;
-    return -1;
-}
-
-struct signal_wait {
-    struct thread *self;
-    const sigset_t *set;
-    uint64_t deadline_ns;
-    int number;
-};
-
-static void wait_on_stack(void *argument)
-{
-    struct signal_wait *wait = argument;
-    leave_stack(wait->self);
-    wait->number = gs_wait_signals(wait->set, wait->deadline_ns);
-    return_to_stack(wait->self);
-}
-
-/* Returns the signal or -errno; 0: the caller must return. What it waits for is kept in its
- * progress meanwhile. */
-static int wait_for_signal(struct thread *self, const sigset_t *set, uint64_t deadline_ns)
-{
-    struct signal_wait *wait = (struct signal_wait *)self->progress;
-    if (self->stack || self->phase == PHASE_NEW) {
-        wait = gs_cc_box(sizeof *wait);
-        *wait = (struct signal_wait){self, set, deadline_ns, 0};
-        self->progress = self->stack ? 0 : (size_t)wait;
-    }
-    gs_cc_wait_on_stack(wait_on_stack, wait);
-    if (gs_cc_state.suspending)
-        return 0;
-    int number = wait->number;
-    gs_cc_box_free(wait, sizeof *wait);
-    return number;
-}
-
-int gs_cc_sigwait(const sigset_t *set, int *ret_number)
-{
-    struct thread *self = thread_self();
-    if (!self)
-        return sigwait(set, ret_number);
-    int number = wait_for_signal(self, set, GS_NEVER);
-    if (number < 0)
-        return -number;
-    if (number)
-        *ret_number = number;
-    return 0;
-}
-
-/* A signal that is pending is taken with all that is known of it. */
-int gs_cc_sigtimedwait(const sigset_t *set, siginfo_t *ret_information, const struct timespec *time)
-{
-    static const struct timespec none;
-    struct thread *self = thread_self();
-    if (!self || (time && (!is_valid_time(time) || time->tv_sec < 0)))
-        return sigtimedwait(set, ret_information, time);
-    if (self->phase == PHASE_NEW) {
-        int taken = sigtimedwait(set, ret_information, &none);
-        if (taken > 0)
-            return taken;
-    }
-    uint64_t wait_ns = GS_NEVER;
-    if (time && time->tv_sec < INT32_MAX)
-        wait_ns = (uint64_t)time->tv_sec * GS_SECOND + (uint64_t)time->tv_nsec;
-    int number = wait_for_signal(self, set, gs_clock_after(gs_clock_now(), wait_ns));
-    if (number > 0 && ret_information)
-        *ret_information = (siginfo_t){.si_signo = number};
-    if (number >= 0)
-        return number;
-    errno = number == -ETIMEDOUT ? EAGAIN : -number;
-    return -1;
-}
-
-int gs_cc_sigwaitinfo(const sigset_t *set, siginfo_t *ret_information)
-{
-    return gs_cc_sigtimedwait(set, ret_information, NULL);
 }

@@ -4,8 +4,8 @@
 
 #include "compiler/runtime/thread.h"
 
-/* The thread stands for the process; its worker is the calling one. Called again after a fork. */
-void gs_cc_signals_start(struct thread *thread);
+/* The thread is the first one, or, after a fork, the only one; its worker is the calling one. */
+void gs_cc_signals_start(struct thread *thread, bool is_forked);
 
 /* The thread is freed. */
 void gs_cc_signals_forget(const struct thread *thread);
@@ -26,10 +26,43 @@ bool gs_cc_is_interrupted(const struct thread *self, bool may_restart);
  * stack, or has done so; -1: none does. The thread waits for it, too, and looks again then. */
 int gs_cc_signals_descriptor(const struct thread *self);
 
-/* Replace the mask of the process while a call waits, or continue so: the call is about to wait.
- * What this returns is to be restored when it does not wait any more. */
-sigset_t *gs_cc_signals_replace(struct thread *self, const sigset_t *mask);
-void gs_cc_signals_restore(const struct thread *self, sigset_t *before);
+/* Have the thread look again at what it waits for. */
+void gs_cc_signals_interrupt(struct thread *thread);
+
+/* A handler with these flags has run for the thread; and interrupt what it waits for. */
+void gs_cc_signals_mark(struct thread *thread, int flags);
+void gs_cc_signals_handled(struct thread *thread, int flags);
+
+/* Whether a signal that is not blocked has a handler of the program, which is to be called now. */
+bool gs_cc_signals_is_handled(int number, struct sigaction *ret_action);
+void gs_cc_signals_call(const struct sigaction *action, siginfo_t *information, void *context);
+
+/* ---- Signals to one thread (thread_signals.c) ---- */
+
+/* The running thread has written where nobody reads; the kernel has not told it. */
+void gs_cc_raise_pipe(void);
+
+/* The same after a call that may have left SIGPIPE pending for this kernel thread. */
+void gs_cc_take_pipe(void);
+
+/* Whether it was pending for this kernel thread; it is not any more. */
+bool gs_cc_took_pipe(void);
+
+/* Handle what is pending for the running thread and not blocked. */
+void gs_cc_deliver_pending(struct thread *self);
+
+/* Take a signal of the set that is pending for the thread. Returns 0: none. */
+int gs_cc_take_pending(struct thread *thread, uint64_t set, siginfo_t *ret_information);
+
+/* Forget what is pending for it. */
+void gs_cc_free_pending(struct thread *thread);
+
+/* ---- Waiting with another mask (signal_waits.c) ---- */
+
+/* Replace the thread's mask while a call waits, or continue so: the call is about to wait. What
+ * this returns is to be restored when it does not wait any more. */
+uint64_t *gs_cc_signals_replace(struct thread *self, const sigset_t *mask);
+void gs_cc_signals_restore(struct thread *self, uint64_t *before);
 
 /* Hand over what handlers have posted (semaphore.c). */
 void gs_cc_hand_over_posted(void);

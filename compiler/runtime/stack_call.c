@@ -35,10 +35,20 @@ static size_t size_of_first(void)
     return LARGEST_STACK_SIZE;
 }
 
+/* What is above the frame of the function that starts a call is on the same page. */
+static void note_stack(struct thread *thread, const char *frame, size_t size)
+{
+    enum { PAGE = 4096 };
+    struct extra *extra = gs_cc_extra(thread);
+    extra->end_of_stack = (char *)frame + (PAGE - (uintptr_t)frame % PAGE);
+    extra->stack_size = size;
+}
+
 static void *run_on_stack(void *argument)
 {
     struct stack_call call = *(struct stack_call *)argument;
     struct thread *thread = call.thread;
+    note_stack(thread, __builtin_frame_address(0), call.size);
     gs_cc_release(argument, sizeof call);
     gs_cc_sanitizer_begin_stack(thread, call.size);
     return_to_stack(thread);

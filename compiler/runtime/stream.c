@@ -407,3 +407,41 @@ void gs_cc___writing(void (*call)(void *box), void *box, FILE *file)
         return;
     unlock(self, output);
 }
+
+/* ---- What a stream of wide characters has left to convert ---- */
+
+struct flush {
+    FILE *file;
+    int result, err;
+};
+
+static void flush_file(void *argument)
+{
+    struct flush *flush = argument;
+    flush->result = fflush(flush->file);
+    flush->err = errno;
+}
+
+int gs_cc_stream_flush_wide(struct thread *self, FILE *file)
+{
+    struct flush *flush = NULL;
+    if (!self->is_pooled) {
+        struct operation *operation = gs_cc_stream_begin(self, file);
+        if (!operation)
+            return 0;
+        gs_cc_release(operation, sizeof *operation);
+        gs_cc_complete(self);
+        flush = gs_cc_box(sizeof *flush);
+        *flush = (struct flush){file, 0, 0};
+        self->is_pooled = true;
+    }
+    flush = gs_cc_in_pool(flush_file, flush);
+    if (!flush)
+        return 0;
+    self->is_pooled = false;
+    int result = flush->result, err = flush->err;
+    gs_cc_box_free(flush, sizeof *flush);
+    unlock(self, file);
+    errno = err;
+    return result;
+}

@@ -42,7 +42,10 @@ void gs_cc_stream_end(struct thread *self, struct operation *operation);
 enum step gs_cc_stream_await(struct thread *self, FILE *file);
 enum step gs_cc_stream_flush(struct thread *self, FILE *file);
 
-/* The same for what is not yet in the buffer of a stream without one. */
+/* As fflush, of a stream of wide characters: a kernel thread of the pool converts them. */
+int gs_cc_stream_flush_wide(struct thread *self, FILE *file);
+
+/* As gs_cc_stream_flush, for what is not yet in the buffer of a stream without one. */
 enum step gs_cc_stream_write(struct thread *self, struct operation *operation, const char *text);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <gossamer/io.h>
 #include <stdarg.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
@@ -265,6 +266,8 @@ int gs_cc_fflush(FILE *file)
     struct thread *self = thread_self();
     if (!file || gs_cc_stream_is_direct(self, file))
         return fflush(file);
+    if (fwide(file, 0) > 0)
+        return gs_cc_stream_flush_wide(self, file);
     struct operation *operation = gs_cc_stream_begin(self, file);
     if (!operation)
         return 0;
@@ -316,6 +319,8 @@ int gs_cc_fclose(FILE *file)
     if (gs_cc_state.suspending)
         return 0;
     forget(fileno(file), self);
+    if (result)
+        __fpurge(file); /* it would be written again */
     if (fclose(file))
         return EOF;
     errno = err;

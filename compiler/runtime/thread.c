@@ -1,5 +1,6 @@
 /* The life of a thread: it starts and resumes on the stack of its worker, waits, and ends. */
 #include "compiler/runtime/thread.h"
+#include "compiler/runtime/masks.h"
 #include "compiler/runtime/memory.h"
 #include "compiler/runtime/shared_mutex.h"
 #include "compiler/runtime/signals.h"
@@ -226,6 +227,7 @@ void gs_cc_free_thread(struct thread *thread)
     atomic_store_explicit(&thread->join, JOIN_DETACHED, memory_order_relaxed);
     gs_cc_signals_forget(thread);
     if (thread->extra) {
+        gs_cc_free_pending(thread);
         free(thread->extra->values);
         free(thread->extra->locals);
         gs_cc_release(thread->extra, sizeof *thread->extra);
@@ -237,6 +239,7 @@ void gs_cc_free_thread(struct thread *thread)
 static void complete(struct thread *thread)
 {
     gs_resumable_end(&thread->resumable);
+    gs_cc_masks_end(thread);
     gs_cc_shared_end(thread);
     gs_cc_sanitizer_done(thread);
     uintptr_t join = gs_cc_end_for_joiner(thread);
@@ -373,8 +376,11 @@ static void step(struct gs_resumable *resumable)
     prefetch(thread);
     if (resumable->fd >= 0)
         gs_resumable_unwatch(resumable);
-    if (thread->stack) {
-        wake_on_stack(thread, thread->stack); /* the wake-up has missed it */
+    if (thread->stack) { /* the wake-up has missed it */
+        if (thread->is_polling)
+            gs_thread_cancel(thread->stack);
+        else
+            wake_on_stack(thread, thread->stack);
         return;
     }
     state->self = thread;
@@ -422,9 +428,12 @@ int gs_cc_pthread_create(pthread_t *ret_thread, const pthread_attr_t *attributes
     struct thread *thread = new_thread(fn, argument);
     atomic_init(&thread->join, state == PTHREAD_CREATE_DETACHED ? JOIN_DETACHED : JOIN_NONE);
     *ret_thread = (pthread_t)thread;
+    gs_cc_masks_new(thread, attributes);
     int err = gs_resumable_start(&thread->resumable, next_worker());
-    if (err)
+    if (err) {
+        gs_cc_masks_end(thread);
         gs_cc_free_thread(thread);
+    }
     return -err;
 }
 
@@ -432,7 +441,7 @@ struct thread *gs_cc_start_first(void *(*fn)(void *))
 {
     struct thread *thread = new_thread(fn, NULL);
     thread->is_first = true;
-    gs_cc_signals_start(thread);
+    gs_cc_signals_start(thread, false);
     return gs_resumable_start(&thread->resumable, 0) ? NULL : thread;
 }
 

@@ -50,10 +50,15 @@ struct extra {
     uint64_t deadline_ns;
     bool has_timer;
     struct cleanup *cleanups;
-    struct robust *robust; /* mutexes (shared_mutex.c) */
-    sigset_t mask;
-    bool has_mask;
-    uint32_t ignored; /* bits of those that wake it at a word (futex.c) */
+    struct robust *robust;        /* mutexes (shared_mutex.c) */
+    _Atomic(uint64_t) mask;       /* of signals (masks.c) */
+    _Atomic(uint64_t) pending;    /* signals to this thread */
+    struct queued_signal *queued; /* those with a value, the last one first */
+    bool is_mask_replaced;
+    char *end_of_stack; /* of its own, while it has one */
+    size_t stack_size;
+    struct semaphore_wait *semaphore_wait; /* in a set of System V (queues.c) */
+    uint32_t ignored;                      /* bits of those that wake it at a word (futex.c) */
     char name[16];
 };
 
@@ -77,6 +82,7 @@ struct thread {
     bool has_started : 1, has_returned : 1, is_exiting : 1, is_first : 1;
     bool is_polling : 1; /* its stack is only used to wait for several descriptors */
     bool is_pooled : 1;  /* a kernel thread of the pool reads from a stream for it */
+    bool has_mask : 1;   /* of signals, which is not empty */
 #if defined GS_CC_ASAN || defined GS_CC_TSAN
     void *fiber, *own_stack;
     char *end_of_stack;
@@ -98,6 +104,9 @@ extern unsigned gs_cc_workers;
 
 /* Whether kernel threads of the C library call functions of the program (outside.c). */
 extern atomic_bool gs_cc_has_outside_threads;
+
+/* Whether the program has asked to be notified of messages in a queue. */
+extern atomic_bool gs_cc_has_notified_queues;
 
 /* Start the first thread of the program. Returns NULL if there is no memory. */
 struct thread *gs_cc_start_first(void *(*fn)(void *));
@@ -199,8 +208,9 @@ static inline void begin_try(struct thread *self)
         set_phase(self, PHASE_NEW);
 }
 
-/* In the child no other thread waits at a word (futex.c). */
+/* In the child no other thread waits at a word (futex.c), or for semaphores (queues.c). */
 void gs_cc_words_after_fork(void);
+void gs_cc_semaphores_after_fork(void);
 
 /* Let the others run once (turns.c). */
 int gs_cc_sched_yield(void);

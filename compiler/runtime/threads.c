@@ -66,6 +66,14 @@ bool gs_cc_is_thread(pthread_t id)
     return at != NULL;
 }
 
+void gs_cc_each_thread(bool (*visit)(struct thread *thread, void *argument), void *argument)
+{
+    for (struct gs_cc_slab *at = atomic_load(&gs_cc_slabs); at; at = at->next)
+        for (unsigned i = 0; i < at->used; i++)
+            if (at->at[i].resumable.resume && !visit(&at->at[i], argument))
+                return;
+}
+
 /* ---- Dumps ---- */
 
 enum { CALLS = 12, GROUPS = 64, SAMPLES = 4 };

@@ -14,6 +14,9 @@ void gs_cc_thread_release(struct thread *thread);
 /* Whether it is a thread of the program, not a kernel thread. */
 bool gs_cc_is_thread(pthread_t id);
 
+/* Visit all that are in use, also those that have ended, until the function returns false. */
+void gs_cc_each_thread(bool (*visit)(struct thread *thread, void *argument), void *argument);
+
 /* Called by gs_threads_dump: write the threads that do not run, grouped by their calls. */
 void gs_cc_dump(int fd);
 

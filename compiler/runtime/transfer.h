@@ -57,11 +57,13 @@ static inline ssize_t finish_transfer(struct thread *self, ssize_t result)
 #define WRITE_ALL(self_, fd_, n_, call_)                                                           \
     TRANSFER_ALL(self_, fd_, GS_WRITE, go_on(self_, (call_), n_))
 
-/* Of a call on a socket: after a part of its bytes, it ends without SIGPIPE. */
-static inline int gs_cc_flags_after(size_t before)
+/* Of a call on a socket with the program's flags: after a part of its bytes, it ends without
+ * SIGPIPE. Sends themselves have SENDING. */
+static inline int gs_cc_flags_after(size_t before, int flags)
 {
-    return before ? MSG_DONTWAIT | MSG_NOSIGNAL : MSG_DONTWAIT;
+    return before ? flags | MSG_NOSIGNAL : flags;
 }
+#define SENDING (MSG_DONTWAIT | MSG_NOSIGNAL)
 
 /* What is left of the parts behind the first `skipped` bytes, in at most PARTS of them. */
 enum { PARTS = 64 };
