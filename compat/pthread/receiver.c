@@ -86,6 +86,7 @@ static bool preempt_early(unsigned i, struct carrier *carrier)
     observed[i].short_ticks = is_same ? observed[i].short_ticks + 1 : 0;
     if (observed[i].short_ticks >= 2) {
         observed[i].short_ticks = 0;
+        GS_COUNT(short_turns);
         end_turn(carrier);
     }
     return true;
