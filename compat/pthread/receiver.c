@@ -144,7 +144,9 @@ static bool tick(void)
     if (now_ns < next_tick_ns)
         return true;
     next_tick_ns = now_ns + TICK_NS;
-    return is_busy | preempt() | gs_dump_tick(true);
+    is_busy |= preempt();
+    is_busy |= gs_dump_tick(true);
+    return is_busy;
 }
 
 static void stay_awake(unsigned *idle_ticks)
