@@ -86,6 +86,7 @@ static bool preempt_early(unsigned i, struct carrier *carrier)
     observed[i].short_ticks = is_same ? observed[i].short_ticks + 1 : 0;
     if (observed[i].short_ticks >= 2) {
         observed[i].short_ticks = 0;
+        GS_COUNT(short_turns);
         end_turn(carrier);
     }
     return true;
@@ -143,7 +144,9 @@ static bool tick(void)
     if (now_ns < next_tick_ns)
         return true;
     next_tick_ns = now_ns + TICK_NS;
-    return is_busy | preempt() | gs_dump_tick(true);
+    is_busy |= preempt();
+    is_busy |= gs_dump_tick(true);
+    return is_busy;
 }
 
 static void stay_awake(unsigned *idle_ticks)

@@ -56,10 +56,11 @@ void gs_report_stats(void)
     gs_threads_stats(&stats);
     say("gossamer run: %lu threads, %lu switches, %lu calls through the signal, %lu through "
         "wrappers, "
-        "%lu in the pool, %lu waits, %lu hand-overs, %lu preemptions, %lu signals\n",
+        "%lu in the pool, %lu waits, %lu hand-overs, %lu preemptions (%lu after a short turn), "
+        "%lu signals\n",
         gs_counts.tasks + 1, stats.switches, gs_counts.dispatched, gs_counts.wrapped,
         gs_counts.pool_calls, gs_counts.waits, gs_counts.hand_overs, gs_counts.preemptions,
-        gs_counts.signals);
+        gs_counts.short_turns, gs_counts.signals);
 }
 
 /* Once for each system call. Inside. */

@@ -149,7 +149,8 @@ extern struct gs_run gs_run;
 
 /* Counts for --stats; approximate, as several workers add to them. */
 struct gs_run_counts {
-    uint64_t tasks, waits, dispatched, wrapped, pool_calls, hand_overs, preemptions, signals;
+    uint64_t tasks, waits, dispatched, wrapped, pool_calls, hand_overs, preemptions, short_turns,
+        signals;
 };
 extern struct gs_run_counts gs_counts;
 #define GS_COUNT(member_)                                                                          \

@@ -317,9 +317,59 @@ def test_a_thread_whose_calls_are_in_vain_lets_others_run(tmp_path: Path) -> Non
     output("cc", "-O1", "-pthread", "-D_GNU_SOURCE", source, "-o", tmp_path / "spins")
     done = run("--stats", "--workers", "1", tmp_path / "spins")
     assert done.returncode == 0
-    preemptions = re.search(r" (\d+) preemptions, ", done.stderr)
+    preemptions = re.search(r" (\d+) preemptions ", done.stderr)
     assert preemptions
     assert int(preemptions[1]) < 300  # of 600 turns, each of which would need one
+
+
+# Two threads that pass a turn to each other without calls, or, with an argument, one that computes.
+TURNS = """
+#include <pthread.h>
+#include <stdatomic.h>
+enum { ROUNDS = 40 };
+static atomic_long turn;
+static void *take_turns(void *first)
+{
+    for (long i = first ? 0 : 1; i < ROUNDS; i += 2) {
+        while (turn != i)
+            ;
+        turn = i + 1;
+    }
+    return 0;
+}
+static void *compute(void *unused)
+{
+    for (int i = 0; i < 100000000; i++)
+        __asm__ volatile("");
+    return unused;
+}
+int main(int argc, char **argv)
+{
+    pthread_t threads[2];
+    pthread_create(&threads[0], 0, argc > 1 ? compute : take_turns, argv);
+    if (argc == 1)
+        pthread_create(&threads[1], 0, take_turns, 0);
+    for (int i = 0; i < 3 - argc; i++)
+        pthread_join(threads[i], 0);
+    return 0;
+}
+"""
+
+
+def test_threads_that_wait_without_calls_have_short_turns(tmp_path: Path) -> None:
+    (tmp_path / "turns.c").write_text(TURNS)
+    output("cc", "-O1", "-pthread", tmp_path / "turns.c", "-o", tmp_path / "turns")
+    counts = []
+    for arguments in [], ["computes"]:
+        done = run("--stats", "--workers", "1", tmp_path / "turns", *arguments)
+        assert done.returncode == 0
+        found = re.search(r" (\d+) preemptions \((\d+) after a short turn\), ", done.stderr)
+        assert found
+        counts.append((int(found[1]), int(found[2])))
+    (preemptions, short), (_, short_alone) = counts
+    assert preemptions >= 30  # of 40 turns, each of which ends by one
+    assert short >= preemptions / 2
+    assert short_alone == 0
 
 
 MANY = PROGRAM.parent / "tests/compat/pthread/compat_many_threads"
