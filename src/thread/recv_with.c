@@ -1,10 +1,11 @@
 /* gs_recv_with: receiving into the worker's memory, for threads that have little of their own.
  *
  * The stack of a thread that waits here holds a few small frames; with io_uring, also a buffer of
- * the size of a usual request. The receive itself and what the
+ * the size of a usual request, unless the ring receives ahead. The receive itself and what the
  * caller does with the bytes run on the worker's stack, which is in the processor's caches from the
  * thread that used it before. */
 #include "thread/descriptors.h"
+#include "thread/receive_ahead.h"
 #include "thread/socket_ring.h"
 #include "thread/turn.h"
 
@@ -12,6 +13,7 @@
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
 #include <stdlib.h>
+#include <sys/uio.h>
 
 #define BUFFER_SIZE 65536
 
@@ -39,15 +41,27 @@ static inline __attribute__((always_inline)) void prefetch_data(const void *data
         __builtin_prefetch((const void *)((uintptr_t)data + (uintptr_t)line * 64), 1);
 }
 
+static ssize_t receive_from_socket(struct receiving *receiving, char *buffer)
+{
+    struct descriptor *descriptor = receiving->descriptor;
+    const struct io_call call = {.direction = GS_READ, .n = BUFFER_SIZE};
+    descriptor_clear(descriptor, GS_READ);
+    ssize_t n = gs_sys_recv(receiving->fd, buffer, BUFFER_SIZE, MSG_DONTWAIT);
+    if (call_may_leave_more(&call, descriptor, n))
+        gs_descriptor_set_ready(descriptor, GS_READ);
+    return n;
+}
+
 static void try_receive(struct receiving *receiving, char *buffer)
 {
     struct descriptor *descriptor = receiving->descriptor;
+    const struct iovec whole = {.iov_base = buffer, .iov_len = BUFFER_SIZE};
     prefetch_data(receiving->data);
-    const struct io_call call = {.direction = GS_READ, .n = BUFFER_SIZE};
-    descriptor_clear(descriptor, GS_READ);
-    receiving->n = gs_sys_recv(receiving->fd, buffer, BUFFER_SIZE, MSG_DONTWAIT);
-    if (call_may_leave_more(&call, descriptor, receiving->n))
-        gs_descriptor_set_ready(descriptor, GS_READ);
+    receiving->n = -EAGAIN;
+    if (UNLIKELY(descriptor_has_ahead(descriptor)))
+        receiving->n = gs_ahead_take(descriptor, &whole, 1, 0);
+    if (receiving->n == -EAGAIN)
+        receiving->n = receive_from_socket(receiving, buffer);
     if (receiving->n >= 0)
         receiving->result = receiving->fn(receiving->data, buffer, (size_t)receiving->n);
 }
@@ -98,6 +112,65 @@ static inline ssize_t count_and_return(const struct receiving *receiving, uint64
     return receiving->result;
 }
 
+/* What the ring has received is used where it is. */
+static void *receive_from_ring(void *argument)
+{
+    struct receiving *receiving = argument;
+    prefetch_data(receiving->data);
+    const struct ahead_buffer buffer = gs_ahead_take_buffer(receiving->descriptor);
+    if (UNLIKELY(!buffer.bytes)) { /* another worker has just closed the descriptor */
+        receiving->n = -EBADF;
+        return NULL;
+    }
+    receiving->n = (ssize_t)buffer.n;
+    receiving->result = receiving->fn(receiving->data, buffer.bytes, buffer.n);
+    gs_ahead_release_buffer(&buffer);
+    return NULL;
+}
+
+/* Wait, where the kernel may receive ahead. Returns 0 or -errno. */
+static int wait_ahead(struct receiving *receiving, int state, bool may_start, uint64_t deadline_ns)
+{
+    struct descriptor *descriptor = receiving->descriptor;
+    if (state == AHEAD_NOTHING && may_start && !gs_ahead_start(descriptor, receiving->fd))
+        state = AHEAD_COMING;
+    return state == AHEAD_COMING
+               ? gs_ahead_wait(descriptor, receiving->fd, deadline_ns)
+               : gs_descriptor_wait(descriptor, receiving->fd, GS_READ, deadline_ns);
+}
+
+/* gs_recv_with for a socket of gs_recv_ahead. */
+static __attribute__((noinline)) ssize_t receive_ahead(struct receiving *receiving,
+                                                       uint64_t deadline_ns)
+{
+    struct descriptor *descriptor = receiving->descriptor;
+    bool must_try = !deadline_ns;
+    for (;;) {
+        bool may_start = deadline_ns && !descriptor_is_watched(descriptor);
+        int state = gs_ahead_look(descriptor, may_start);
+        bool tries =
+            state == AHEAD_BYTES ||
+            (state == AHEAD_NOTHING && (must_try || descriptor_may_be_ready(descriptor, GS_READ)));
+        if (state < 0)
+            return state;
+        if (LIKELY(state == AHEAD_BUFFER)) {
+            gs_thread_call_on_worker_stack(receive_from_ring, receiving);
+            return LIKELY(receiving->n >= 0) ? count_and_return(receiving, deadline_ns) : receiving->n;
+        }
+        if (tries) {
+            gs_thread_call_on_worker_stack(receive_with_buffer, receiving);
+            if (receiving->n >= 0)
+                return count_and_return(receiving, deadline_ns);
+            if (receiving->n != -EAGAIN && receiving->n != -EINTR)
+                return receiving->n;
+        }
+        int err = wait_ahead(receiving, state, may_start, deadline_ns);
+        if (err)
+            return err;
+        must_try |= descriptor_is_watched(descriptor);
+    }
+}
+
 ssize_t gs_recv_with(int fd, gs_received_fn *fn, void *data, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
@@ -107,6 +180,8 @@ ssize_t gs_recv_with(int fd, gs_received_fn *fn, void *data, uint64_t deadline_n
         .fd = fd, .descriptor = gs_descriptor(fd), .fn = fn, .data = data};
     if (UNLIKELY(!receiving.descriptor))
         return descriptor_error(fd);
+    if (UNLIKELY(descriptor_has_ahead(receiving.descriptor)))
+        return receive_ahead(&receiving, deadline_ns);
     /* A call that does not wait asks the kernel in any case: the kernel's event may not be
      * delivered yet. */
     bool may_be_ready = !deadline_ns || descriptor_may_be_ready(receiving.descriptor, GS_READ);
