@@ -159,9 +159,10 @@ int gs_uring_collect_call(struct gs_loop *loop, struct uring_call *call, unsigne
 {
     struct gs_ring *ring = &((struct uring *)loop->poller_state)->ring;
     int err = gs_ring_enter(ring, 0, 0);
-    unsigned count = gs_ring_cq_ready(ring);
-    for (unsigned i = 0; !err && i < count; i++) {
-        struct io_uring_cqe *cqe = &ring->cqes[(ring->head + i) & ring->cq_mask];
+    /* Acquire: pairs with the kernel's release, publishing the completions. */
+    uint32_t tail = atomic_load_explicit(ring->cq_tail, memory_order_acquire);
+    for (uint32_t at = ring->head; !err && at != tail; at++) {
+        struct io_uring_cqe *cqe = &ring->cqes[at & ring->cq_mask];
         if (cqe->user_data != ((uintptr_t)call | tag))
             continue;
         cqe->user_data = TAG_IGNORED;

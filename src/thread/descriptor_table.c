@@ -26,6 +26,15 @@ static struct descriptor *new_chunk(unsigned index)
     return none;
 }
 
+struct descriptor *gs_descriptor_if_used(int fd)
+{
+    if (UNLIKELY(fd < 0 || (unsigned)fd >= CHUNKS * CHUNK_SIZE))
+        return NULL;
+    struct descriptor *chunk =
+        atomic_load_explicit(&chunks[(unsigned)fd / CHUNK_SIZE], memory_order_acquire);
+    return chunk ? &chunk[(unsigned)fd % CHUNK_SIZE] : NULL;
+}
+
 struct descriptor *gs_descriptor(int fd)
 {
     if (UNLIKELY(fd < 0 || (unsigned)fd >= CHUNKS * CHUNK_SIZE))

@@ -70,6 +70,9 @@ _Static_assert(sizeof(struct descriptor) == 128, "two cache lines");
 /* Returns NULL if fd is out of range or memory is exhausted. */
 struct descriptor *gs_descriptor(int fd);
 
+/* Returns NULL if no descriptor near it was used. Allocates nothing. */
+struct descriptor *gs_descriptor_if_used(int fd);
+
 /* The error of a call for which gs_descriptor has returned NULL. */
 static inline int descriptor_error(int fd)
 {

@@ -1,6 +1,5 @@
 #include "thread/receive_ahead.h"
 #include "loop/uring.h"
-#include "thread/io_call.h"
 #include "thread/wait.h"
 
 #include <errno.h>
@@ -8,11 +7,8 @@
 #include <stdlib.h>
 #include <sys/uio.h>
 
-/* A cancellation may fail while the kernel receives: it is repeated after so many bytes were kept,
- * or after so many rounds of the ring. */
+/* A cancellation is repeated after so many bytes were kept. */
 #define CANCEL_BYTES ((size_t)64 << 10)
-#define CANCEL_ROUNDS 8u
-#define STOP_ROUNDS 256u
 
 /* Copies of what arrived while no thread waited. */
 struct kept {
@@ -20,52 +16,55 @@ struct kept {
     char bytes[];
 };
 
-/* Whose it is; changed under the descriptor's lock. */
-enum place {
-    ATTACHED,
-    HANDED_OVER, /* in closed_aheads of its worker: another has closed the descriptor */
-    ENDING,      /* in ending_aheads: it is freed after the last completion */
-};
-
 struct ahead {
     struct uring_call call;
-    struct descriptor *descriptor;
+    struct descriptor *descriptor; /* its former one after it was closed: entries stay */
     struct worker *worker;
     union {
         struct {
-            struct kept *kept; /* follows what is in the buffer */
-            struct ahead *next;
+            struct kept *kept;  /* follows what is in the buffer */
+            struct ahead *next; /* in closed_aheads */
         };
-        struct gs_list link; /* ENDING */
+        struct gs_list link; /* in ending_aheads */
     };
-    int16_t result; /* at the end: 0 or -errno */
-    uint16_t n;     /* bytes in the buffer */
-    uint16_t buffer;
-    unsigned char place;
-    bool has_buffer : 1;
-    bool is_active : 1;   /* the kernel may complete it */
-    bool is_canceled : 1; /* it will end */
-    bool has_ended : 1;   /* result is to be reported */
-    bool is_broken : 1;   /* bytes were lost for lack of memory: result is reported each time */
-    bool is_over : 1;     /* gs_recv_ahead_end was called */
+    int16_t error;       /* 0 or -errno, which follows what was kept; -ENOMEM stays: bytes are lost */
+    uint16_t at, end;    /* the bytes of the buffer that were not taken; equal: it holds none */
+    unsigned buffer : 9; /* its number */
+    bool is_active : 1;  /* the kernel may complete it */
+    bool is_canceled : 1; /* it will end soon */
+    bool is_over : 1;     /* it is not started again */
+    bool is_ending : 1;   /* in ending_aheads */
 };
-_Static_assert(BUFFER_SIZE <= UINT16_MAX && BUFFERS_MAX <= UINT16_MAX, "n and buffer have 16 bits");
-
-/* ---- Ending ---- */
+_Static_assert(sizeof(struct ahead) == 56, "with the allocator's header, a cache line");
+_Static_assert(BUFFER_SIZE <= UINT16_MAX && BUFFERS_MAX <= 1 << 9, "at, end and buffer");
 
 static struct gs_loop *loop_of(const struct ahead *ahead)
 {
     return ahead->worker->loop;
 }
 
-static void release_buffer(struct ahead *ahead)
+static bool has_buffer(const struct ahead *ahead)
 {
-    if (ahead->has_buffer)
-        gs_uring_release_buffer(loop_of(ahead), ahead->buffer);
-    ahead->has_buffer = false;
+    return ahead->at < ahead->end;
 }
 
-/* If the kernel accepts no request, it is repeated later. */
+static bool has_something(const struct ahead *ahead)
+{
+    return has_buffer(ahead) || ahead->kept || ahead->error;
+}
+
+static enum ahead_state state_of(const struct ahead *ahead)
+{
+    if (has_buffer(ahead))
+        return AHEAD_BUFFER;
+    if (has_something(ahead))
+        return AHEAD_BYTES;
+    return ahead->is_active ? AHEAD_COMING : AHEAD_NOTHING;
+}
+
+/* ---- Ending ---- */
+
+/* If the kernel accepts no request, is_canceled stays false. */
 static void cancel(struct ahead *ahead)
 {
     int done = gs_uring_cancel_call(loop_of(ahead), &ahead->call, TAG_CALL);
@@ -73,110 +72,92 @@ static void cancel(struct ahead *ahead)
     ahead->is_active = done <= 0;
 }
 
-/* The kernel had not seen the request, and completes nothing: threads that wait try again. */
-static void wake_after_withdrawal(struct ahead *ahead)
-{
-    struct descriptor *descriptor = ahead->descriptor;
-    spin_lock(&descriptor->lock);
-    if (ahead->place == ATTACHED)
-        gs_descriptor_wake_readers(ahead->worker, descriptor, 0);
-    spin_unlock(&descriptor->lock);
-}
-
-/* Returns when it has ended, or there is no room in the ring: then it will end later. */
-static void stop(struct ahead *ahead)
-{
-    for (unsigned i = 0; ahead->is_active && i < STOP_ROUNDS; i++) {
-        if (!ahead->is_canceled || i % CANCEL_ROUNDS == CANCEL_ROUNDS - 1)
-            cancel(ahead);
-        if (!ahead->is_active)
-            wake_after_withdrawal(ahead);
-        else if (gs_uring_collect_call(loop_of(ahead), &ahead->call, TAG_CALL))
-            return;
-    }
-}
-
 static void hand_over(struct ahead *ahead)
 {
     struct ahead *_Atomic *list = &ahead->worker->closed_aheads;
-    ahead->place = HANDED_OVER;
     ahead->next = atomic_load_explicit(list, memory_order_relaxed);
     gs_chaos(CHAOS_PUBLISH);
-    /* Release: pairs with the acquire in gs_ahead_end_closed, publishing the links. */
+    /* Release: pairs with the acquire in take_closed, publishing the links. */
     while (!atomic_compare_exchange_weak_explicit(list, &ahead->next, ahead, memory_order_release,
                                                   memory_order_relaxed))
         ;
 }
 
-/* Called by its worker, when it is no descriptor's. The descriptor is not accessed again. */
-static void end(struct ahead *ahead)
+static struct ahead *take_closed(struct worker *worker)
 {
-    release_buffer(ahead);
+    return atomic_exchange_explicit(&worker->closed_aheads, NULL, memory_order_acquire);
+}
+
+static void drop_held(struct ahead *ahead)
+{
+    if (has_buffer(ahead))
+        gs_uring_release_buffer(loop_of(ahead), ahead->buffer);
+    ahead->at = ahead->end;
     free(ahead->kept);
     ahead->kept = NULL;
+}
+
+/* Called by its worker, when it is no descriptor's. */
+static void end(struct ahead *ahead)
+{
+    drop_held(ahead);
     if (ahead->is_active)
         cancel(ahead);
     if (!ahead->is_active) {
         free(ahead);
     } else if (ahead->is_canceled) {
-        ahead->place = ENDING;
+        ahead->is_ending = true;
         gs_list_append(&ahead->worker->ending_aheads, &ahead->link);
     } else {
-        hand_over(ahead);
+        hand_over(ahead); /* the worker tries again */
     }
 }
 
 void gs_ahead_close(struct descriptor *descriptor)
 {
     struct ahead *ahead = descriptor->ahead;
-    struct worker *worker = ahead->worker;
+    struct gs_loop *loop = loop_of(ahead);
+    /* Release: pairs with the acquire in new_watch and attach. */
     atomic_store_explicit(&descriptor->first_use, FIRST_IS_FREE, memory_order_release);
-    if (worker == worker_current()) {
+    if (ahead->worker == worker_current()) {
         end(ahead);
         return;
     }
     hand_over(ahead);
-    gs_loop_wake(worker->loop); /* the ring holds the file */
+    gs_loop_wake(loop); /* the ring holds the file */
 }
 
 void gs_ahead_end_closed(struct worker *worker)
 {
-    struct ahead *ahead =
-        atomic_exchange_explicit(&worker->closed_aheads, NULL, memory_order_acquire);
-    while (ahead) {
-        struct ahead *next = ahead->next;
+    for (struct ahead *ahead = take_closed(worker), *next; ahead; ahead = next) {
+        next = ahead->next;
         end(ahead);
-        ahead = next;
     }
 }
 
 void gs_aheads_forget_closed(struct worker *worker)
 {
-    struct ahead *ahead =
-        atomic_exchange_explicit(&worker->closed_aheads, NULL, memory_order_acquire);
-    while (ahead) {
-        struct ahead *next = ahead->next;
+    for (struct ahead *ahead = take_closed(worker), *next; ahead; ahead = next) {
+        next = ahead->next;
         free(ahead->kept);
         free(ahead);
-        ahead = next;
     }
     struct gs_list *list = &worker->ending_aheads;
-    for (struct gs_list *link = list->next, *following; link != list; link = following) {
-        following = link->next;
+    for (struct gs_list *link = list->next, *next; link != list; link = next) {
+        next = link->next;
         free(gs_container_of(link, struct ahead, link));
     }
     gs_list_init(list);
 }
 
-void gs_ahead_forget(struct descriptor *descriptor, const struct worker *worker)
+void gs_ahead_forget(struct descriptor *descriptor, const struct worker *survivor)
 {
     if (!descriptor_has_ahead(descriptor))
         return;
     struct ahead *ahead = descriptor->ahead;
     atomic_store_explicit(&descriptor->first_use, FIRST_IS_FREE, memory_order_relaxed);
-    if (worker && ahead->worker != worker)
-        return;
-    free(ahead->kept);
+    if (!survivor || ahead->worker == survivor)
+        free(ahead->kept);
     free(ahead);
 }
 
@@ -198,13 +179,12 @@ static bool keep(struct ahead *ahead, const void *bytes, size_t n)
 }
 
 /* A single piece may be the request that the peer sends while its last answer is being completed:
- * only when there is more, receiving ends. */
-static void keep_or_break(struct ahead *ahead, const void *bytes, size_t n)
+ * only when there is more, receiving ends. Bytes that follow lost ones are lost, too. */
+static void keep_or_lose(struct ahead *ahead, const void *bytes, size_t n)
 {
-    bool is_single = !ahead->kept && !ahead->has_buffer && !ahead->is_broken;
-    if (!ahead->is_broken && !keep(ahead, bytes, n)) {
-        ahead->is_broken = ahead->has_ended = true;
-        ahead->result = -ENOMEM;
+    bool is_single = !has_something(ahead);
+    if (!ahead->error && !keep(ahead, bytes, n)) {
+        ahead->error = -ENOMEM;
         is_single = false;
     }
     size_t total = ahead->kept ? ahead->kept->n : 0;
@@ -216,128 +196,138 @@ static void keep_or_break(struct ahead *ahead, const void *bytes, size_t n)
 static void take_in(struct ahead *ahead, unsigned buffer, size_t n)
 {
     struct gs_loop *loop = loop_of(ahead);
-    if (ahead->descriptor->readers.first && !ahead->has_buffer && !ahead->kept &&
-        !ahead->is_broken) {
-        ahead->has_buffer = true;
-        ahead->buffer = (uint16_t)buffer;
-        ahead->n = (uint16_t)n;
+    if (n && ahead->descriptor->readers.first && !has_something(ahead)) {
+        ahead->buffer = buffer & (BUFFERS_MAX - 1);
+        ahead->at = 0;
+        ahead->end = (uint16_t)n;
         return;
     }
-    keep_or_break(ahead, gs_uring_buffer(loop, buffer), n);
+    if (n)
+        keep_or_lose(ahead, gs_uring_buffer(loop, buffer), n);
     gs_uring_release_buffer(loop, buffer);
 }
 
-static bool is_end(int result)
+/* Whether the error is the socket's, which reports it once, rather than the request's. */
+static bool is_of_socket(int result)
 {
-    return result <= 0 && result != -ENOBUFS && !gs_ring_is_interrupted(result);
+    switch (result) {
+    case -EACCES:
+    case -EAGAIN:
+    case -EBADF:
+    case -EFAULT:
+    case -EINVAL: /* Linux 5.19 has no multishot receive */
+    case -ENOBUFS:
+    case -ENOMEM:
+    case -ENOTCONN:
+    case -EOPNOTSUPP:
+    case -EPERM:
+        return false;
+    default:
+        return result < 0 && !gs_ring_is_interrupted(result);
+    }
 }
 
-/* The caller holds the lock. */
+/* The kernel receives no longer. Unless the error was the socket's, threads try the socket, which
+ * also reports the end of the stream. If it failed by itself, it would fail again. */
+static void note_end(struct ahead *ahead, int result)
+{
+    if (is_of_socket(result)) {
+        if (!ahead->error)
+            ahead->error = (int16_t)result;
+    } else if (result < 0 && result != -ENOBUFS && !gs_ring_is_interrupted(result)) {
+        ahead->is_over = true;
+    }
+}
+
+/* The descriptor has it. The caller holds the lock. */
 static void complete(struct ahead *ahead, const struct io_uring_cqe *cqe)
 {
-    struct descriptor *descriptor = ahead->descriptor;
     if (cqe->flags & IORING_CQE_F_BUFFER)
         take_in(ahead, gs_uring_hold_buffer(loop_of(ahead), cqe), (size_t)cqe->res);
-    if (!ahead->is_active && is_end(cqe->res) && !ahead->is_broken) {
-        ahead->has_ended = true;
-        ahead->result = (int16_t)cqe->res;
-    } else if (!ahead->is_active) {
-        descriptor_set(descriptor, GS_READ); /* the socket may have more */
-    }
-    gs_descriptor_wake_readers(ahead->worker, descriptor, 0);
+    if (!ahead->is_active)
+        note_end(ahead, cqe->res);
+    descriptor_set(ahead->descriptor, GS_READ);
+    gs_descriptor_wake_readers(ahead->worker, ahead->descriptor, 0);
 }
 
-/* The descriptor was closed. Returns whether it is to be freed. A request that completes once more
- * may have missed its cancellation. */
-static bool complete_closed(struct ahead *ahead, const struct io_uring_cqe *cqe)
+/* The descriptor was closed. A request that completes once more may have missed its
+ * cancellation. */
+static void complete_closed(struct ahead *ahead, const struct io_uring_cqe *cqe)
 {
     struct gs_loop *loop = loop_of(ahead);
     if (cqe->flags & IORING_CQE_F_BUFFER)
         gs_uring_release_buffer(loop, gs_uring_hold_buffer(loop, cqe));
-    if (ahead->place != ENDING)
-        return false;
+    if (!ahead->is_ending)
+        return;
     if (ahead->is_active) {
         gs_uring_cancel_call(loop, &ahead->call, TAG_CALL);
-        return false;
+        return;
     }
     gs_list_remove(&ahead->link);
-    return true;
+    free(ahead);
 }
 
 static void on_completion(struct uring_call *call, const struct io_uring_cqe *cqe)
 {
     struct ahead *ahead = gs_container_of(call, struct ahead, call);
     struct descriptor *descriptor = ahead->descriptor;
-    bool is_freed = false;
     ahead->is_active = cqe->flags & IORING_CQE_F_MORE;
     ahead->is_canceled &= ahead->is_active;
     if (cqe->res == -ENOBUFS)
         gs_uring_add_buffers(loop_of(ahead));
     spin_lock(&descriptor->lock);
-    if (ahead->place == ATTACHED)
+    bool is_attached = descriptor_has_ahead(descriptor) && descriptor->ahead == ahead;
+    if (LIKELY(is_attached))
         complete(ahead, cqe);
-    else
-        is_freed = complete_closed(ahead, cqe);
     spin_unlock(&descriptor->lock);
-    if (is_freed)
-        free(ahead);
+    if (UNLIKELY(!is_attached))
+        complete_closed(ahead, cqe);
 }
 
-/* ---- The states ---- */
-
-/* Find that of the calling worker. Returns 0, with NULL if there is none, or -EBUSY. Only the
- * calling worker frees it, which it does not before it switches threads or closes a descriptor. */
-static int find(struct descriptor *descriptor, struct ahead **ret_ahead)
+static void collect(struct ahead *ahead)
 {
-    int err = 0;
-    *ret_ahead = NULL;
+    (void)!gs_uring_collect_call(loop_of(ahead), &ahead->call, TAG_CALL);
+}
+
+/* ---- Receiving ---- */
+
+int gs_ahead_look(struct descriptor *descriptor, bool must_know, struct ahead **ret_ahead)
+{
+    struct ahead *ahead = NULL;
     spin_lock(&descriptor->lock);
-    if (descriptor_has_ahead(descriptor)) {
-        *ret_ahead = descriptor->ahead;
-        err = descriptor->ahead->worker == worker_current() ? 0 : -EBUSY;
-    }
+    if (descriptor_has_ahead(descriptor))
+        ahead = descriptor->ahead;
+    bool is_others = ahead && ahead->worker != worker_current();
     spin_unlock(&descriptor->lock);
-    return err;
-}
-
-static enum ahead_state state_of(const struct ahead *ahead)
-{
-    if (ahead->has_buffer)
-        return AHEAD_BUFFER;
-    if (ahead->kept || ahead->is_broken || (ahead->has_ended && !ahead->is_active))
-        return AHEAD_BYTES;
-    return ahead->is_active ? AHEAD_COMING : AHEAD_NOTHING;
-}
-
-int gs_ahead_look(struct descriptor *descriptor, bool may_wait)
-{
-    struct ahead *ahead;
-    int err = find(descriptor, &ahead);
-    if (err || !ahead)
-        return err ? err : AHEAD_NOTHING;
-    enum ahead_state state = state_of(ahead);
-    if (state != AHEAD_COMING || may_wait)
-        return (int)state;
-    stop(ahead);
+    if (is_others)
+        return -EBUSY;
+    *ret_ahead = ahead;
+    if (!ahead)
+        return AHEAD_NOTHING;
+    if (must_know && state_of(ahead) == AHEAD_COMING)
+        collect(ahead);
     return (int)state_of(ahead);
 }
 
-int gs_ahead_start(struct descriptor *descriptor, int fd)
+int gs_ahead_start(struct ahead *ahead, int fd)
 {
-    struct ahead *ahead;
-    int err = find(descriptor, &ahead);
-    if (err || !ahead || ahead->is_over || thread_is_mobile(thread_current()))
-        return err ? err : -ENOTSUP;
-    err = gs_uring_start_receive(loop_of(ahead), &ahead->call, fd);
-    ahead->is_active = !err;
-    return err;
+    if (ahead->is_over || thread_is_mobile(thread_current()))
+        return -ENOTSUP;
+    int err = gs_uring_start_receive(loop_of(ahead), &ahead->call, fd);
+    if (err)
+        return err;
+    ahead->is_active = true;
+    if (gs_runtime.is_multi)
+        collect(ahead);
+    return (int)state_of(ahead);
 }
 
-int gs_ahead_wait(struct descriptor *descriptor, int fd, uint64_t deadline_ns)
+int gs_ahead_wait(struct descriptor *descriptor, const struct ahead *ahead, int fd,
+                  uint64_t deadline_ns)
 {
     spin_lock(&descriptor->lock);
-    if (UNLIKELY(!descriptor_has_ahead(descriptor))) { /* it was closed */
-        spin_unlock(&descriptor->lock);
+    if (UNLIKELY(!descriptor_has_ahead(descriptor) || descriptor->ahead != ahead)) {
+        spin_unlock(&descriptor->lock); /* it was closed */
         return 0;
     }
     return gs_descriptor_wait_for_wake_up(descriptor, fd, deadline_ns);
@@ -345,22 +335,19 @@ int gs_ahead_wait(struct descriptor *descriptor, int fd, uint64_t deadline_ns)
 
 int gs_ahead_is_ready(struct descriptor *descriptor)
 {
-    int state = gs_ahead_look(descriptor, false);
+    struct ahead *ahead;
+    int state = gs_ahead_look(descriptor, true, &ahead);
     return state < 0 ? state : state >= AHEAD_BUFFER;
 }
 
 /* ---- Taking ---- */
 
-struct ahead_buffer gs_ahead_take_buffer(struct descriptor *descriptor)
+struct ahead_buffer gs_ahead_take_buffer(struct ahead *ahead)
 {
-    struct ahead *ahead;
-    struct ahead_buffer buffer = {.bytes = NULL};
-    if (find(descriptor, &ahead) || !ahead || !ahead->has_buffer)
-        return buffer;
-    ahead->has_buffer = false;
-    buffer.bytes = gs_uring_buffer(loop_of(ahead), ahead->buffer);
-    buffer.n = ahead->n;
-    buffer.number = ahead->buffer;
+    const char *bytes = gs_uring_buffer(loop_of(ahead), ahead->buffer);
+    const struct ahead_buffer buffer = {bytes + ahead->at, (size_t)(ahead->end - ahead->at),
+                                        ahead->buffer};
+    ahead->at = ahead->end;
     return buffer;
 }
 
@@ -369,75 +356,78 @@ void gs_ahead_release_buffer(const struct ahead_buffer *buffer)
     gs_uring_release_buffer(worker_current()->loop, buffer->number);
 }
 
-/* Have everything in one place. Returns 0, or -ENOMEM, and nothing has changed. */
-static int gather(struct ahead *ahead)
+/* Copy the bytes behind the first `used` ones of the parts. Returns how many. */
+static size_t copy_out(const struct iovec *parts, int count, size_t used, const char *bytes,
+                       size_t n)
+{
+    size_t at = 0;
+    for (int i = 0; i < count && at < n; i++) {
+        size_t room = parts[i].iov_len;
+        size_t skipped = used < room ? used : room;
+        used -= skipped;
+        room -= skipped;
+        size_t some = room < n - at ? room : n - at;
+        if (some && bytes)
+            memcpy((char *)parts[i].iov_base + skipped, bytes + at, some);
+        at += some;
+    }
+    return at;
+}
+
+static void consume(struct ahead *ahead, size_t from_buffer, size_t from_kept)
 {
     struct kept *kept = ahead->kept;
-    if (!ahead->has_buffer)
-        return 0;
-    ahead->kept = NULL;
-    bool is_done = keep(ahead, gs_uring_buffer(loop_of(ahead), ahead->buffer), ahead->n) &&
-                   (!kept || keep(ahead, kept->bytes + kept->at, kept->n - kept->at));
-    if (!is_done) {
-        free(ahead->kept);
-        ahead->kept = kept;
-        return -ENOMEM;
+    if (from_buffer) {
+        ahead->at = (uint16_t)(ahead->at + from_buffer);
+        if (ahead->at == ahead->end)
+            gs_uring_release_buffer(loop_of(ahead), ahead->buffer);
     }
-    free(kept);
-    release_buffer(ahead);
-    return 0;
-}
-
-static size_t copy_out(const struct kept *kept, const struct iovec *parts, int count, int flags)
-{
-    size_t at = kept->at;
-    for (int i = 0; i < count && at < kept->n; i++) {
-        size_t n = parts[i].iov_len < kept->n - at ? parts[i].iov_len : kept->n - at;
-        if (n && !(flags & MSG_TRUNC)) /* of TCP: the bytes are discarded */
-            memcpy(parts[i].iov_base, kept->bytes + at, n);
-        at += n;
-    }
-    return at - kept->at;
-}
-
-static ssize_t take_end(struct ahead *ahead, int flags)
-{
-    ssize_t result = ahead->has_ended ? ahead->result : -EAGAIN;
-    if (!ahead->is_broken && !(flags & MSG_PEEK))
-        ahead->has_ended = false;
-    return result;
-}
-
-ssize_t gs_ahead_take(struct descriptor *descriptor, const struct iovec *parts, int count,
-                      int flags)
-{
-    struct ahead *ahead;
-    int err = find(descriptor, &ahead);
-    if (!err && ahead)
-        err = gather(ahead);
-    if (err || !ahead)
-        return err ? err : -EAGAIN;
-    if (!ahead->kept)
-        return take_end(ahead, flags);
-    size_t n = copy_out(ahead->kept, parts, count, flags);
-    if (!(flags & MSG_PEEK))
-        ahead->kept->at += n;
-    if (ahead->kept->at == ahead->kept->n) {
-        free(ahead->kept);
+    if (!from_kept)
+        return;
+    kept->at += from_kept;
+    if (kept->at == kept->n) {
+        free(kept);
         ahead->kept = NULL;
     }
-    return (ssize_t)n;
 }
 
-static ssize_t take_for(struct descriptor *descriptor, const struct io_call *call)
+static ssize_t take_error(struct ahead *ahead)
+{
+    int error = ahead->error;
+    if (error != -ENOMEM)
+        ahead->error = 0;
+    return error;
+}
+
+ssize_t gs_ahead_take(struct ahead *ahead, const struct iovec *parts, int count, int flags)
+{
+    struct kept *kept = ahead->kept;
+    const bool discards = flags & MSG_TRUNC; /* of TCP */
+    size_t from_buffer = 0, from_kept = 0;
+    if (!has_buffer(ahead) && !kept)
+        return take_error(ahead);
+    if (has_buffer(ahead)) {
+        const char *bytes = gs_uring_buffer(loop_of(ahead), ahead->buffer);
+        from_buffer = copy_out(parts, count, 0, discards ? NULL : bytes + ahead->at,
+                               (size_t)(ahead->end - ahead->at));
+    }
+    if (kept)
+        from_kept = copy_out(parts, count, from_buffer, discards ? NULL : kept->bytes + kept->at,
+                             kept->n - kept->at);
+    if (!(flags & MSG_PEEK))
+        consume(ahead, from_buffer, from_kept);
+    return (ssize_t)(from_buffer + from_kept);
+}
+
+static ssize_t take_for(struct ahead *ahead, const struct io_call *call)
 {
     struct iovec whole = {.iov_base = call->bytes, .iov_len = call->n};
     struct msghdr *message = call->bytes;
     if (call->operation == IORING_OP_RECV)
-        return gs_ahead_take(descriptor, &whole, 1, call->flags);
+        return gs_ahead_take(ahead, &whole, 1, call->flags);
     if (call->operation == IORING_OP_READV)
-        return gs_ahead_take(descriptor, call->bytes, call->count, 0);
-    ssize_t n = gs_ahead_take(descriptor, message->msg_iov, (int)message->msg_iovlen, call->flags);
+        return gs_ahead_take(ahead, call->bytes, call->count, 0);
+    ssize_t n = gs_ahead_take(ahead, message->msg_iov, (int)message->msg_iovlen, call->flags);
     if (n >= 0) {
         message->msg_namelen = 0;
         message->msg_controllen = 0;
@@ -453,12 +443,13 @@ ssize_t gs_ahead_run(struct descriptor *descriptor, const struct io_call *call,
     if (call->operation == IORING_OP_ACCEPT || call->flags & (MSG_OOB | MSG_ERRQUEUE))
         return -EAGAIN;
     for (;;) {
-        int state = gs_ahead_look(descriptor, false);
+        struct ahead *ahead;
+        int state = gs_ahead_look(descriptor, !deadline_ns, &ahead);
         if (state < 0 || state == AHEAD_NOTHING)
             return state < 0 ? state : -EAGAIN;
         if (state != AHEAD_COMING)
-            return take_for(descriptor, call);
-        int err = gs_ahead_wait(descriptor, call->fd, deadline_ns);
+            return take_for(ahead, call);
+        int err = gs_ahead_wait(descriptor, ahead, call->fd, deadline_ns);
         if (err)
             return err;
     }
@@ -466,8 +457,7 @@ ssize_t gs_ahead_run(struct descriptor *descriptor, const struct io_call *call,
 
 /* ---- Opting in and out ---- */
 
-/* Make `ahead` the descriptor's. Returns 0, 1 (it is not needed) or -errno. The caller holds the
- * lock. */
+/* Make `ahead` the descriptor's. Returns 0, 1 (it has one) or -errno. The caller holds the lock. */
 static int attach(struct descriptor *descriptor, struct ahead *ahead)
 {
     if (descriptor_has_ahead(descriptor))
@@ -506,6 +496,22 @@ int gs_recv_ahead(int fd)
     return result == 1 ? 0 : result;
 }
 
+static void wake_readers(struct descriptor *descriptor)
+{
+    spin_lock(&descriptor->lock);
+    gs_descriptor_wake_readers(worker_current(), descriptor, 0);
+    spin_unlock(&descriptor->lock);
+}
+
+/* Forget it, unless it has been closed meanwhile. */
+static void detach(struct descriptor *descriptor, const struct ahead *ahead)
+{
+    spin_lock(&descriptor->lock);
+    if (descriptor_has_ahead(descriptor) && descriptor->ahead == ahead)
+        gs_ahead_close(descriptor);
+    spin_unlock(&descriptor->lock);
+}
+
 ssize_t gs_recv_ahead_end(int fd)
 {
     CHECKED_THREAD();
@@ -514,20 +520,23 @@ ssize_t gs_recv_ahead_end(int fd)
     if (!descriptor)
         return descriptor_error(fd);
     for (;;) {
-        int err = find(descriptor, &ahead);
-        if (err || !ahead)
-            return err;
+        int state = gs_ahead_look(descriptor, false, &ahead);
+        if (state < 0 || !ahead)
+            return state < 0 ? state : 0;
         ahead->is_over = true;
-        stop(ahead);
         if (!ahead->is_active)
             break;
-        gs_thread_yield();
+        cancel(ahead);
+        if (ahead->is_active)
+            collect(ahead);
+        else
+            wake_readers(descriptor);
+        if (ahead->is_active) /* the completion queue is full, or the cancellation has missed it */
+            gs_thread_yield();
     }
     size_t kept = ahead->kept ? ahead->kept->n - ahead->kept->at : 0;
-    size_t n = kept + (ahead->has_buffer ? ahead->n : 0);
-    spin_lock(&descriptor->lock);
-    if (!n && !ahead->has_ended && ahead->place == ATTACHED)
-        gs_ahead_close(descriptor);
-    spin_unlock(&descriptor->lock);
+    size_t n = kept + (size_t)(ahead->end - ahead->at);
+    if (!has_something(ahead))
+        detach(descriptor, ahead);
     return (ssize_t)n;
 }

@@ -25,6 +25,7 @@
 struct receiving {
     int fd;
     struct descriptor *descriptor;
+    struct ahead *ahead; /* it has something; NULL: to be received from the socket */
     gs_received_fn *fn;
     void *data;
     const char *bytes; /* NULL: to be received */
@@ -54,14 +55,10 @@ static ssize_t receive_from_socket(struct receiving *receiving, char *buffer)
 
 static void try_receive(struct receiving *receiving, char *buffer)
 {
-    struct descriptor *descriptor = receiving->descriptor;
     const struct iovec whole = {.iov_base = buffer, .iov_len = BUFFER_SIZE};
     prefetch_data(receiving->data);
-    receiving->n = -EAGAIN;
-    if (UNLIKELY(descriptor_has_ahead(descriptor)))
-        receiving->n = gs_ahead_take(descriptor, &whole, 1, 0);
-    if (receiving->n == -EAGAIN)
-        receiving->n = receive_from_socket(receiving, buffer);
+    receiving->n = UNLIKELY(receiving->ahead) ? gs_ahead_take(receiving->ahead, &whole, 1, 0)
+                                              : receive_from_socket(receiving, buffer);
     if (receiving->n >= 0)
         receiving->result = receiving->fn(receiving->data, buffer, (size_t)receiving->n);
 }
@@ -117,26 +114,27 @@ static void *receive_from_ring(void *argument)
 {
     struct receiving *receiving = argument;
     prefetch_data(receiving->data);
-    const struct ahead_buffer buffer = gs_ahead_take_buffer(receiving->descriptor);
-    if (UNLIKELY(!buffer.bytes)) { /* another worker has just closed the descriptor */
-        receiving->n = -EBADF;
-        return NULL;
-    }
+    const struct ahead_buffer buffer = gs_ahead_take_buffer(receiving->ahead);
     receiving->n = (ssize_t)buffer.n;
     receiving->result = receiving->fn(receiving->data, buffer.bytes, buffer.n);
     gs_ahead_release_buffer(&buffer);
     return NULL;
 }
 
-/* Wait, where the kernel may receive ahead. Returns 0 or -errno. */
-static int wait_ahead(struct receiving *receiving, int state, bool may_start, uint64_t deadline_ns)
+/* Wait, where the kernel may receive ahead. Returns 0, 1 (the socket may be ready) or -errno. */
+static int wait_ahead(const struct receiving *receiving, struct ahead *ahead, int state,
+                      uint64_t deadline_ns)
 {
     struct descriptor *descriptor = receiving->descriptor;
-    if (state == AHEAD_NOTHING && may_start && !gs_ahead_start(descriptor, receiving->fd))
-        state = AHEAD_COMING;
-    return state == AHEAD_COMING
-               ? gs_ahead_wait(descriptor, receiving->fd, deadline_ns)
-               : gs_descriptor_wait(descriptor, receiving->fd, GS_READ, deadline_ns);
+    if (state == AHEAD_NOTHING && ahead && deadline_ns && !descriptor_is_watched(descriptor)) {
+        state = gs_ahead_start(ahead, receiving->fd);
+        if (state >= AHEAD_NOTHING && state != AHEAD_COMING)
+            return 0;
+    }
+    if (state == AHEAD_COMING)
+        return gs_ahead_wait(descriptor, ahead, receiving->fd, deadline_ns);
+    int err = gs_descriptor_wait(descriptor, receiving->fd, GS_READ, deadline_ns);
+    return err ? err : 1;
 }
 
 /* gs_recv_with for a socket of gs_recv_ahead. */
@@ -144,31 +142,25 @@ static __attribute__((noinline)) ssize_t receive_ahead(struct receiving *receivi
                                                        uint64_t deadline_ns)
 {
     struct descriptor *descriptor = receiving->descriptor;
-    bool must_try = !deadline_ns;
-    for (;;) {
-        bool may_start = deadline_ns && !descriptor_is_watched(descriptor);
-        int state = gs_ahead_look(descriptor, may_start);
-        bool tries =
-            state == AHEAD_BYTES ||
-            (state == AHEAD_NOTHING && (must_try || descriptor_may_be_ready(descriptor, GS_READ)));
+    int may_be_ready = !deadline_ns;
+    do {
+        struct ahead *ahead;
+        int state = gs_ahead_look(descriptor, !deadline_ns, &ahead);
         if (state < 0)
             return state;
-        if (LIKELY(state == AHEAD_BUFFER)) {
-            gs_thread_call_on_worker_stack(receive_from_ring, receiving);
-            return LIKELY(receiving->n >= 0) ? count_and_return(receiving, deadline_ns) : receiving->n;
-        }
-        if (tries) {
-            gs_thread_call_on_worker_stack(receive_with_buffer, receiving);
-            if (receiving->n >= 0)
+        may_be_ready |= descriptor_may_be_ready(descriptor, GS_READ);
+        if (state >= AHEAD_BUFFER || (state == AHEAD_NOTHING && may_be_ready)) {
+            receiving->ahead = state == AHEAD_NOTHING ? NULL : ahead;
+            gs_thread_call_on_worker_stack(
+                LIKELY(state == AHEAD_BUFFER) ? receive_from_ring : receive_with_buffer, receiving);
+            if (LIKELY(receiving->n >= 0))
                 return count_and_return(receiving, deadline_ns);
             if (receiving->n != -EAGAIN && receiving->n != -EINTR)
                 return receiving->n;
         }
-        int err = wait_ahead(receiving, state, may_start, deadline_ns);
-        if (err)
-            return err;
-        must_try |= descriptor_is_watched(descriptor);
-    }
+        may_be_ready = wait_ahead(receiving, ahead, state, deadline_ns);
+    } while (may_be_ready >= 0);
+    return may_be_ready;
 }
 
 ssize_t gs_recv_with(int fd, gs_received_fn *fn, void *data, uint64_t deadline_ns)
