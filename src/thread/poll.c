@@ -14,8 +14,7 @@
 /* Whether bytes were received ahead. Returns 1, 0 or -EBUSY. */
 static int has_received(const struct gs_poll *poll)
 {
-    struct descriptor *descriptor =
-        poll->events & GS_READ ? gs_descriptor_if_used(poll->fd) : NULL;
+    struct descriptor *descriptor = poll->events & GS_READ ? gs_descriptor_if_used(poll->fd) : NULL;
     return descriptor && descriptor_has_ahead(descriptor) ? gs_ahead_is_ready(descriptor) : 0;
 }
 

@@ -27,10 +27,10 @@ struct ahead {
         };
         struct gs_list link; /* in ending_aheads */
     };
-    int16_t error;       /* 0 or -errno, which follows what was kept; -ENOMEM stays: bytes are lost */
-    uint16_t at, end;    /* the bytes of the buffer that were not taken; equal: it holds none */
-    unsigned buffer : 9; /* its number */
-    bool is_active : 1;  /* the kernel may complete it */
+    int16_t error;    /* 0 or -errno, which follows what was kept; -ENOMEM stays: bytes are lost */
+    uint16_t at, end; /* the bytes of the buffer that were not taken; equal: it holds none */
+    unsigned buffer : 9;  /* its number */
+    bool is_active : 1;   /* the kernel may complete it */
     bool is_canceled : 1; /* it will end soon */
     bool is_over : 1;     /* it is not started again */
     bool is_ending : 1;   /* in ending_aheads */

@@ -64,4 +64,14 @@ static inline void fill_completions(void)
     }
 }
 
+/* The ring's buffers that are held. */
+static inline unsigned count_held_buffers(void)
+{
+    const struct uring *uring = worker_current()->loop->poller_state;
+    unsigned count = 0;
+    for (unsigned i = 0; i < BUFFERS_MAX; i++)
+        count += uring->is_buffer_in_use[i];
+    return count;
+}
+
 #endif
