@@ -101,22 +101,26 @@ GS_API GS_MUST_CHECK ssize_t gs_recv_with(int fd, gs_received_fn *fn, void *data
 /* Let the kernel receive for a socket before a thread asks, where workers' loops use io_uring: one
  * request to the kernel lasts for many calls of gs_recv_with, which find the bytes received, and a
  * thread that waits in it needs no buffer. fd: a TCP socket, from which only threads of the calling
- * worker receive, by the functions of this header. It takes 64 bytes.
+ * worker receive, by the functions of this header, and by no other descriptor. It takes 64 bytes.
  *
- * The kernel receives while a thread waits in gs_recv_with, and a little longer: what arrives when
- * none waits (after a deadline or a cancellation, or while the thread does something else) is kept,
- * and if more follows, that stays in the socket until all was taken, so that the peer is slowed
- * down as without this. What is kept has 64 KiB usually. The next call gets it: gs_recv_with,
- * gs_recv, gs_recvmsg, gs_read or gs_readv, also if it only looks (MSG_PEEK); gs_poll and
- * gs_wait_readable report it. No byte is lost, unless memory is exhausted: then each receive
- * returns -ENOMEM once what precedes was received. A socket for whose readiness a thread has waited
- * (gs_poll, gs_wait_readable, gs_wait_writable, gs_sendfile) is received from without this
- * afterwards. shutdown(2) works as usual. gs_close and gs_forget discard what is kept. In the child
- * of gs_fork nothing is kept: it is the parent's.
+ * The kernel receives while a thread waits in gs_recv_with, and longer: what arrives when none
+ * waits (after a deadline or a cancellation, or while the thread does something else) is kept, and
+ * if more follows, that stays in the socket until all was taken, so that the peer is slowed down as
+ * without this. What is kept has 64 KiB usually. The next call gets it: gs_recv_with, gs_recv,
+ * gs_recvmsg, gs_read or gs_readv; MSG_PEEK shows what is kept, which may be less than what has
+ * arrived. gs_poll and gs_wait_readable report it. With the deadline 0, calls also get what the
+ * kernel has received just now. No byte is lost, unless memory is exhausted: then each receive
+ * returns -ENOMEM once what precedes was received.
+ *
+ * A socket for whose readiness a thread has waited (gs_poll, gs_wait_readable, gs_wait_writable,
+ * gs_sendfile) is received from without this afterwards, as is one for which the kernel refuses
+ * it (Linux 5.19). gs_splice from it returns -EBUSY. shutdown(2) works as usual. gs_close and
+ * gs_forget discard what is kept. In the child of gs_fork nothing is kept: it is the parent's.
  *
  * gs_recv_ahead_end ends it: before the socket is passed to another process or library, or used by
- * another worker. Afterwards the kernel receives nothing more, and what is kept can still be
- * received. It may let others run, and is not for the fn of gs_recv_with.
+ * another worker, by other functions or another descriptor (dup(2)). Afterwards the kernel receives
+ * nothing more, and what is kept can still be received. It may let others run, and is not for the
+ * fn of gs_recv_with.
  *
  * gs_recv_ahead returns 0; -ENOTSUP (the loop does not use io_uring, the thread migrates, fd is no
  * TCP socket, or was waited for otherwise): everything works as without it; -EBUSY (a thread of
@@ -200,8 +204,8 @@ GS_API GS_MUST_CHECK ssize_t gs_writev(int fd, const struct iovec *iov, int coun
 GS_API GS_MUST_CHECK ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n,
                                          uint64_t deadline_ns);
 
-/* Between two descriptors, one of them a pipe, at their file offsets. Also returns -EBUSY: bytes
- * were received ahead from in_fd (gs_recv_ahead), which must be received otherwise. */
+/* Between two descriptors, one of them a pipe, at their file offsets. Also returns -EBUSY:
+ * the kernel receives ahead from in_fd (gs_recv_ahead). */
 GS_API GS_MUST_CHECK ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned flags,
                                        uint64_t deadline_ns);
 

@@ -59,7 +59,7 @@ int gs_ahead_start(struct ahead *ahead, int fd);
 int gs_ahead_wait(struct descriptor *descriptor, const struct ahead *ahead, int fd,
                   uint64_t deadline_ns);
 
-/* Copy what was received, as recv(2) with these flags. Returns the number of bytes, or the error. */
+/* Copy what was received, as recv(2) with these flags. Returns the number of bytes or -errno. */
 ssize_t gs_ahead_take(struct ahead *ahead, const struct iovec *parts, int count, int flags);
 
 /* Take the ring's buffer, in the state AHEAD_BUFFER. The caller stays on the worker until it has

@@ -523,7 +523,7 @@ static void connect_lane(struct lane *lane)
     gs_mutex_unlock(&numbers);
 }
 
-/* All was received, and the thread waits for more: so it does not use the number after the close. */
+/* All was received, and the thread waits: so it does not use the number after the close. */
 static bool is_done(const struct lane *lane, unsigned n)
 {
     return is_waited_for(lane->ours) && atomic_load(&lane->seen) == n;
