@@ -302,6 +302,8 @@ const struct serve_arch serve_arch_user = {
     .min_workers = 1,
     .has_priority = true,
     .gives_back = true,
-    .poller_reason = "io_uring took as much processor time, and binds connections to a worker",
+    .poller_reason =
+        "io_uring took 0.96 to 1.03 of epoll's processor time with 16 to 10,000 connections, and "
+        "binds connections to a worker",
     .run = run,
 };

@@ -24,7 +24,7 @@ static bool receive_somehow(unsigned random)
 {
     char bytes[1000];
     struct gs_poll poll = {.fd = ours, .events = GS_READ | GS_WRITE};
-    uint64_t deadline_ns = random & 1 ? after((random >> 1 & 7) * 50000) : GS_NEVER;
+    uint64_t deadline_ns = random & 1 ? after((uint64_t)(random >> 1 & 7) * 50000) : GS_NEVER;
     ssize_t n = -ETIMEDOUT;
     switch (random >> 8 & 15) {
     case 0:
