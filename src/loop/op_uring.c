@@ -155,6 +155,39 @@ int gs_uring_cancel_call(struct gs_loop *loop, const struct uring_call *call, un
     return gs_uring_cancel(loop->poller_state, call->sq_position, (uintptr_t)call | tag);
 }
 
+int gs_uring_collect_call(struct gs_loop *loop, struct uring_call *call, unsigned tag)
+{
+    struct gs_ring *ring = &((struct uring *)loop->poller_state)->ring;
+    int err = gs_ring_enter(ring, 0, 0);
+    /* Acquire: pairs with the kernel's release, publishing the completions. */
+    uint32_t tail = atomic_load_explicit(ring->cq_tail, memory_order_acquire);
+    for (uint32_t at = ring->head; !err && at != tail; at++) {
+        struct io_uring_cqe *cqe = &ring->cqes[at & ring->cq_mask];
+        if (cqe->user_data != ((uintptr_t)call | tag))
+            continue;
+        cqe->user_data = TAG_IGNORED;
+        call->completed(call, cqe);
+    }
+    return err;
+}
+
+int gs_uring_start_receive(struct gs_loop *loop, struct uring_call *call, int fd)
+{
+    struct uring *uring = loop->poller_state;
+    int err = reserve_buffers(uring);
+    if (err)
+        return err;
+    struct io_uring_sqe *sqe = gs_uring_start_call(loop, call, TAG_CALL);
+    if (!sqe)
+        return -ENOMEM;
+    sqe->opcode = IORING_OP_RECV;
+    sqe->fd = fd;
+    sqe->ioprio = IORING_RECV_MULTISHOT | IORING_RECVSEND_POLL_FIRST;
+    sqe->flags = IOSQE_BUFFER_SELECT;
+    sqe->buf_group = uring->buffers.group;
+    return 0;
+}
+
 /* ---- Results ---- */
 
 void gs_uring_init_results(struct uring *uring)
@@ -205,21 +238,8 @@ bool gs_uring_next_result(struct gs_loop *loop, struct gs_op *op, struct op_resu
 
 void gs_uring_return_buffer(struct gs_loop *loop, const struct op_result *result)
 {
-    struct uring *uring = loop->poller_state;
-    if (result->buffer < 0)
-        return;
-    uring->is_buffer_in_use[result->buffer] = false;
-    gs_ring_return_buffer(&uring->buffers, (unsigned)result->buffer);
-}
-
-/* The kernel ran out of buffers: give it BUFFERS_STEP more, at most once per iteration. */
-static void add_buffers(const struct gs_loop *loop, struct uring *uring)
-{
-    if (uring->grow_iteration == loop->counts.iterations)
-        return;
-    uring->grow_iteration = loop->counts.iterations;
-    for (unsigned more = BUFFERS_STEP; more && uring->buffers_used < BUFFERS_MAX; more--)
-        gs_ring_return_buffer(&uring->buffers, uring->buffers_used++);
+    if (result->buffer >= 0)
+        gs_uring_release_buffer(loop, (unsigned)result->buffer);
 }
 
 /* Whether the result is one of several, rather than the end. */
@@ -264,7 +284,7 @@ bool gs_uring_complete_op(struct gs_loop *loop, const struct io_uring_cqe *cqe)
     /* The kernel has ended the request, for example because all buffers were in use. Those will
      * have been returned by the time the request is submitted again. */
     if (cqe->res == -ENOBUFS)
-        add_buffers(loop, uring);
+        gs_uring_add_buffers(loop);
     if (result == -ENOBUFS && !op->canceled) {
         result = gs_uring_start_op(loop, op);
         if (!result)
@@ -275,6 +295,37 @@ bool gs_uring_complete_op(struct gs_loop *loop, const struct io_uring_cqe *cqe)
 }
 
 /* ---- Buffers ---- */
+
+unsigned gs_uring_hold_buffer(struct gs_loop *loop, const struct io_uring_cqe *cqe)
+{
+    struct uring *uring = loop->poller_state;
+    unsigned number = cqe->flags >> IORING_CQE_BUFFER_SHIFT;
+    uring->is_buffer_in_use[number] = true;
+    return number;
+}
+
+const void *gs_uring_buffer(const struct gs_loop *loop, unsigned number)
+{
+    const struct uring *uring = loop->poller_state;
+    return gs_ring_buffer(&uring->buffers, number);
+}
+
+void gs_uring_release_buffer(struct gs_loop *loop, unsigned number)
+{
+    struct uring *uring = loop->poller_state;
+    uring->is_buffer_in_use[number] = false;
+    gs_ring_return_buffer(&uring->buffers, number);
+}
+
+void gs_uring_add_buffers(const struct gs_loop *loop)
+{
+    struct uring *uring = loop->poller_state;
+    if (uring->grow_iteration == loop->counts.iterations)
+        return;
+    uring->grow_iteration = loop->counts.iterations;
+    for (unsigned more = BUFFERS_STEP; more && uring->buffers_used < BUFFERS_MAX; more--)
+        gs_ring_return_buffer(&uring->buffers, uring->buffers_used++);
+}
 
 int gs_uring_register_buffers(struct uring *uring, struct gs_ring *ring)
 {

@@ -352,11 +352,11 @@ static void handle_wake_completion(struct gs_loop *loop, const struct io_uring_c
         request_wake_poll(loop, loop->poller_state);
 }
 
-static void end_call(const struct io_uring_cqe *cqe)
+static void complete_call(const struct io_uring_cqe *cqe)
 {
     struct uring_call *call =
         (struct uring_call *)(uintptr_t)(cqe->user_data & ~(uint64_t)TAG_MASK);
-    call->ended(call, cqe->res);
+    call->completed(call, cqe);
 }
 
 static void collect(struct gs_loop *loop, int count)
@@ -370,7 +370,7 @@ static void collect(struct gs_loop *loop, int count)
         else if (cqe->user_data < TAG_ADDRESS_MIN)
             handle_wake_completion(loop, cqe);
         else if (tag == TAG_CALL || tag == TAG_ACCEPT_CALL)
-            end_call(cqe);
+            complete_call(cqe);
         else if (!gs_uring_complete_op(loop, cqe))
             break;
         gs_ring_cqe_seen(&uring->ring);

@@ -26,9 +26,10 @@ enum {
 };
 
 /* A request outside of any watcher, whose caller waits for its completion only. The caller fills in
- * the entry. `ended` is called when the completion is collected, before any watcher is called. */
+ * the entry. `completed` is called when a completion is collected, before any watcher is called: it
+ * is the last one unless it has IORING_CQE_F_MORE. */
 struct uring_call {
-    void (*ended)(struct uring_call *call, int result);
+    void (*completed)(struct uring_call *call, const struct io_uring_cqe *cqe);
     uint32_t sq_position; /* of its entry, as counted by gs_ring.tail */
 };
 
@@ -71,13 +72,29 @@ static inline bool gs_uring_supports_calls(const struct gs_loop *loop)
 }
 
 /* tag: TAG_CALL or TAG_ACCEPT_CALL. Returns an entry that is zero except for user_data, or NULL if
- * the kernel accepts no more. The call must stay valid until it has ended. */
+ * the kernel accepts no more. The call must stay valid until it has completed. */
 struct io_uring_sqe *gs_uring_start_call(struct gs_loop *loop, struct uring_call *call,
                                          unsigned tag);
 
-/* Make the call end soon. Returns 0; 1: it was not submitted, and `ended` will not be called;
+/* Make the call end soon. Returns 0; 1: it was not submitted, and `completed` will not be called;
  * -ENOMEM: the kernel accepts no more requests for now. */
 int gs_uring_cancel_call(struct gs_loop *loop, const struct uring_call *call, unsigned tag);
+
+/* Perform the ring's work that is due, and collect the completions of this call, before their turn;
+ * those of others are collected by the loop. Returns 0 or an error of the ring. */
+int gs_uring_collect_call(struct gs_loop *loop, struct uring_call *call, unsigned tag);
+
+/* Start a call (TAG_CALL) that receives from a socket until it is cancelled, or a completion lacks
+ * IORING_CQE_F_MORE: at the end of the stream, after an error, or when all buffers are in use
+ * (-ENOBUFS). A completion that has IORING_CQE_F_BUFFER names a buffer, which is the caller's from
+ * gs_uring_hold_buffer to gs_uring_release_buffer. Returns 0 or -errno. */
+int gs_uring_start_receive(struct gs_loop *loop, struct uring_call *call, int fd);
+unsigned gs_uring_hold_buffer(struct gs_loop *loop, const struct io_uring_cqe *cqe);
+const void *gs_uring_buffer(const struct gs_loop *loop, unsigned number);
+void gs_uring_release_buffer(struct gs_loop *loop, unsigned number);
+
+/* The kernel ran out of buffers: give it more, at most once per iteration. */
+void gs_uring_add_buffers(const struct gs_loop *loop);
 
 /* Cancel the request with this user_data and sq_position. Returns as gs_uring_cancel_call. */
 int gs_uring_cancel(struct uring *uring, uint32_t sq_position, uint64_t data);

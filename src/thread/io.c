@@ -1,6 +1,7 @@
 /* I/O calls: each is tried at once, and waits if it would block. */
 #include "thread/descriptors.h"
 #include "thread/files.h"
+#include "thread/receive_ahead.h"
 #include "thread/socket_ring.h"
 #include "thread/turn.h"
 
@@ -39,7 +40,11 @@ static ssize_t run_call(const struct io_call *call, uint64_t deadline_ns)
     bool may_be_ready = !deadline_ns || (descriptor_may_be_ready(descriptor, call->direction) &&
                                          !(uses_ring && call->direction == GS_WRITE));
     for (;;) {
-        ssize_t n = may_be_ready ? try_call(call, descriptor) : -EAGAIN;
+        ssize_t n = -EAGAIN;
+        if (UNLIKELY(descriptor_has_ahead(descriptor)) && call->direction == GS_READ)
+            n = gs_ahead_run(descriptor, call, deadline_ns);
+        if (n == -EAGAIN && may_be_ready)
+            n = try_call(call, descriptor);
         if (uses_ring && (n == -EAGAIN || n == -EINTR))
             n = gs_socket_ring_run(call, descriptor, deadline_ns);
         if (n != -EAGAIN && n != -EINTR) {
@@ -62,6 +67,20 @@ static bool is_ready(int fd, unsigned direction)
     return gs_sys_poll(&poll, 1, 0) != 0;
 }
 
+/* Wait until something was received ahead, or the socket is readable: it may be before the kernel
+ * receives, and some events are of the receive. */
+static int wait_until_received(struct descriptor *descriptor, int fd, uint64_t deadline_ns)
+{
+    for (;;) {
+        int ready = gs_ahead_is_ready(descriptor);
+        if (ready || is_ready(fd, GS_READ))
+            return ready < 0 ? ready : 0;
+        int err = gs_descriptor_wait(descriptor, fd, GS_READ, deadline_ns);
+        if (err)
+            return err;
+    }
+}
+
 /* An event since the last try may be out of date; the bit of one that is not must stay set for the
  * try that follows. */
 static int wait_until_ready(int fd, unsigned direction, uint64_t deadline_ns)
@@ -69,6 +88,8 @@ static int wait_until_ready(int fd, unsigned direction, uint64_t deadline_ns)
     struct descriptor *descriptor = gs_descriptor(fd);
     if (!descriptor)
         return descriptor_error(fd);
+    if (UNLIKELY(descriptor_has_ahead(descriptor)) && direction == GS_READ)
+        return wait_until_received(descriptor, fd, deadline_ns);
     if (!gs_runtime.is_multi && !descriptor_may_be_ready(descriptor, direction))
         return gs_descriptor_wait(descriptor, fd, direction, deadline_ns);
     for (;;) {
@@ -512,7 +533,10 @@ ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n, uint64_t dea
 ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned flags, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
+    const struct descriptor *in = gs_descriptor_if_used(in_fd);
     for (;;) {
+        if (UNLIKELY(in && descriptor_has_ahead(in)))
+            return -EBUSY;
         ssize_t done = gs_sys_splice(in_fd, out_fd, n, flags | SPLICE_F_NONBLOCK);
         if (done != -EAGAIN && done != -EINTR) {
             turn_spend(done, deadline_ns);

@@ -18,12 +18,12 @@ struct ring_call {
     int result;
 };
 
-static void on_completion(struct uring_call *call, int result)
+static void on_completion(struct uring_call *call, const struct io_uring_cqe *cqe)
 {
     struct ring_call *ring_call = gs_container_of(call, struct ring_call, call);
     struct gs_thread *thread = ring_call->thread;
     struct descriptor *descriptor = ring_call->descriptor;
-    ring_call->result = result;
+    ring_call->result = cqe->res;
     ring_call->is_completed = true;
     spin_lock(&descriptor->lock);
     bool is_claimed = thread_claim(thread, CLAIM_WOKEN);
@@ -120,7 +120,7 @@ ssize_t gs_socket_ring_run(const struct io_call *call, struct descriptor *descri
 {
     struct gs_thread *self = thread_current();
     struct ring_call ring_call = {
-        .call.ended = on_completion, .thread = self, .descriptor = descriptor};
+        .call.completed = on_completion, .thread = self, .descriptor = descriptor};
     ring_call.queue = descriptor_queue(descriptor, call->direction);
     ring_call.purpose = call->operation == IORING_OP_ACCEPT ? TAG_ACCEPT_CALL : TAG_CALL;
     struct io_uring_sqe *entry =

@@ -1,0 +1,542 @@
+#include "thread/receive_ahead.h"
+#include "loop/uring.h"
+#include "thread/wait.h"
+
+#include <errno.h>
+#include <gossamer/io.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+
+/* A cancellation is repeated after so many bytes were kept. */
+#define CANCEL_BYTES ((size_t)64 << 10)
+
+/* Copies of what arrived while no thread waited. */
+struct kept {
+    size_t at, n; /* the first that was not taken; the end */
+    char bytes[];
+};
+
+struct ahead {
+    struct uring_call call;
+    struct descriptor *descriptor; /* its former one after it was closed: entries stay */
+    struct worker *worker;
+    union {
+        struct {
+            struct kept *kept;  /* follows what is in the buffer */
+            struct ahead *next; /* in closed_aheads */
+        };
+        struct gs_list link; /* in ending_aheads */
+    };
+    int16_t error;    /* 0 or -errno, which follows what was kept; -ENOMEM stays: bytes are lost */
+    uint16_t at, end; /* the bytes of the buffer that were not taken; equal: it holds none */
+    unsigned buffer : 9;  /* its number */
+    bool is_active : 1;   /* the kernel may complete it */
+    bool is_canceled : 1; /* it will end soon */
+    bool is_over : 1;     /* it is not started again */
+    bool is_ending : 1;   /* in ending_aheads */
+};
+_Static_assert(sizeof(struct ahead) == 56, "with the allocator's header, a cache line");
+_Static_assert(BUFFER_SIZE <= UINT16_MAX && BUFFERS_MAX <= 1 << 9, "at, end and buffer");
+
+static struct gs_loop *loop_of(const struct ahead *ahead)
+{
+    return ahead->worker->loop;
+}
+
+static bool has_buffer(const struct ahead *ahead)
+{
+    return ahead->at < ahead->end;
+}
+
+static bool has_something(const struct ahead *ahead)
+{
+    return has_buffer(ahead) || ahead->kept || ahead->error;
+}
+
+static enum ahead_state state_of(const struct ahead *ahead)
+{
+    if (has_buffer(ahead))
+        return AHEAD_BUFFER;
+    if (has_something(ahead))
+        return AHEAD_BYTES;
+    return ahead->is_active ? AHEAD_COMING : AHEAD_NOTHING;
+}
+
+/* ---- Ending ---- */
+
+/* If the kernel accepts no request, is_canceled stays false. */
+static void cancel(struct ahead *ahead)
+{
+    int done = gs_uring_cancel_call(loop_of(ahead), &ahead->call, TAG_CALL);
+    ahead->is_canceled = !done;
+    ahead->is_active = done <= 0;
+}
+
+static void hand_over(struct ahead *ahead)
+{
+    struct ahead *_Atomic *list = &ahead->worker->closed_aheads;
+    ahead->next = atomic_load_explicit(list, memory_order_relaxed);
+    gs_chaos(CHAOS_PUBLISH);
+    /* Release: pairs with the acquire in take_closed, publishing the links. */
+    while (!atomic_compare_exchange_weak_explicit(list, &ahead->next, ahead, memory_order_release,
+                                                  memory_order_relaxed))
+        ;
+}
+
+static struct ahead *take_closed(struct worker *worker)
+{
+    return atomic_exchange_explicit(&worker->closed_aheads, NULL, memory_order_acquire);
+}
+
+static void drop_held(struct ahead *ahead)
+{
+    if (has_buffer(ahead))
+        gs_uring_release_buffer(loop_of(ahead), ahead->buffer);
+    ahead->at = ahead->end;
+    free(ahead->kept);
+    ahead->kept = NULL;
+}
+
+/* Called by its worker, when it is no descriptor's. */
+static void end(struct ahead *ahead)
+{
+    drop_held(ahead);
+    if (ahead->is_active)
+        cancel(ahead);
+    if (!ahead->is_active) {
+        free(ahead);
+    } else if (ahead->is_canceled) {
+        ahead->is_ending = true;
+        gs_list_append(&ahead->worker->ending_aheads, &ahead->link);
+    } else {
+        hand_over(ahead); /* the worker tries again */
+    }
+}
+
+void gs_ahead_close(struct descriptor *descriptor)
+{
+    struct ahead *ahead = descriptor->ahead;
+    struct gs_loop *loop = loop_of(ahead);
+    /* Release: pairs with the acquire in new_watch and attach. */
+    atomic_store_explicit(&descriptor->first_use, FIRST_IS_FREE, memory_order_release);
+    if (ahead->worker == worker_current()) {
+        end(ahead);
+        return;
+    }
+    hand_over(ahead);
+    gs_loop_wake(loop); /* the ring holds the file */
+}
+
+void gs_ahead_end_closed(struct worker *worker)
+{
+    for (struct ahead *ahead = take_closed(worker), *next; ahead; ahead = next) {
+        next = ahead->next;
+        end(ahead);
+    }
+}
+
+void gs_aheads_forget_closed(struct worker *worker)
+{
+    for (struct ahead *ahead = take_closed(worker), *next; ahead; ahead = next) {
+        next = ahead->next;
+        free(ahead->kept);
+        free(ahead);
+    }
+    struct gs_list *list = &worker->ending_aheads;
+    for (struct gs_list *link = list->next, *next; link != list; link = next) {
+        next = link->next;
+        free(gs_container_of(link, struct ahead, link));
+    }
+    gs_list_init(list);
+}
+
+void gs_ahead_forget(struct descriptor *descriptor, const struct worker *survivor)
+{
+    if (!descriptor_has_ahead(descriptor))
+        return;
+    struct ahead *ahead = descriptor->ahead;
+    atomic_store_explicit(&descriptor->first_use, FIRST_IS_FREE, memory_order_relaxed);
+    if (!survivor || ahead->worker == survivor)
+        free(ahead->kept);
+    free(ahead);
+}
+
+/* ---- Completions ---- */
+
+/* Append bytes to those that were kept. */
+static bool keep(struct ahead *ahead, const void *bytes, size_t n)
+{
+    size_t before = ahead->kept ? ahead->kept->n : 0;
+    struct kept *kept = realloc(ahead->kept, sizeof *kept + before + n);
+    if (!kept)
+        return false;
+    if (!ahead->kept)
+        kept->at = 0;
+    memcpy(kept->bytes + before, bytes, n);
+    kept->n = before + n;
+    ahead->kept = kept;
+    return true;
+}
+
+/* A single piece may be the request that the peer sends while its last answer is being completed:
+ * only when there is more, receiving ends. Bytes that follow lost ones are lost, too. */
+static void keep_or_lose(struct ahead *ahead, const void *bytes, size_t n)
+{
+    bool is_single = !has_something(ahead);
+    if (!ahead->error && !keep(ahead, bytes, n)) {
+        ahead->error = -ENOMEM;
+        is_single = false;
+    }
+    size_t total = ahead->kept ? ahead->kept->n : 0;
+    bool is_due = !ahead->is_canceled || total / CANCEL_BYTES != (total - n) / CANCEL_BYTES;
+    if (ahead->is_active && !is_single && is_due)
+        cancel(ahead);
+}
+
+static void take_in(struct ahead *ahead, unsigned buffer, size_t n)
+{
+    struct gs_loop *loop = loop_of(ahead);
+    if (n && ahead->descriptor->readers.first && !has_something(ahead)) {
+        ahead->buffer = buffer & (BUFFERS_MAX - 1);
+        ahead->at = 0;
+        ahead->end = (uint16_t)n;
+        return;
+    }
+    if (n)
+        keep_or_lose(ahead, gs_uring_buffer(loop, buffer), n);
+    gs_uring_release_buffer(loop, buffer);
+}
+
+/* Whether the error is the socket's, which reports it once, rather than the request's. */
+static bool is_of_socket(int result)
+{
+    switch (result) {
+    case -EACCES:
+    case -EAGAIN:
+    case -EBADF:
+    case -EFAULT:
+    case -EINVAL: /* Linux 5.19 has no multishot receive */
+    case -ENOBUFS:
+    case -ENOMEM:
+    case -ENOTCONN:
+    case -EOPNOTSUPP:
+    case -EPERM:
+        return false;
+    default:
+        return result < 0 && !gs_ring_is_interrupted(result);
+    }
+}
+
+/* The kernel receives no longer. Unless the error was the socket's, threads try the socket, which
+ * also reports the end of the stream. If it failed by itself, it would fail again. */
+static void note_end(struct ahead *ahead, int result)
+{
+    if (is_of_socket(result)) {
+        if (!ahead->error)
+            ahead->error = (int16_t)result;
+    } else if (result < 0 && result != -ENOBUFS && !gs_ring_is_interrupted(result)) {
+        ahead->is_over = true;
+    }
+}
+
+/* The descriptor has it. The caller holds the lock. */
+static void complete(struct ahead *ahead, const struct io_uring_cqe *cqe)
+{
+    if (cqe->flags & IORING_CQE_F_BUFFER)
+        take_in(ahead, gs_uring_hold_buffer(loop_of(ahead), cqe), (size_t)cqe->res);
+    if (!ahead->is_active)
+        note_end(ahead, cqe->res);
+    descriptor_set(ahead->descriptor, GS_READ);
+    gs_descriptor_wake_readers(ahead->worker, ahead->descriptor, 0);
+}
+
+/* The descriptor was closed. A request that completes once more may have missed its
+ * cancellation. */
+static void complete_closed(struct ahead *ahead, const struct io_uring_cqe *cqe)
+{
+    struct gs_loop *loop = loop_of(ahead);
+    if (cqe->flags & IORING_CQE_F_BUFFER)
+        gs_uring_release_buffer(loop, gs_uring_hold_buffer(loop, cqe));
+    if (!ahead->is_ending)
+        return;
+    if (ahead->is_active) {
+        gs_uring_cancel_call(loop, &ahead->call, TAG_CALL);
+        return;
+    }
+    gs_list_remove(&ahead->link);
+    free(ahead);
+}
+
+static void on_completion(struct uring_call *call, const struct io_uring_cqe *cqe)
+{
+    struct ahead *ahead = gs_container_of(call, struct ahead, call);
+    struct descriptor *descriptor = ahead->descriptor;
+    ahead->is_active = cqe->flags & IORING_CQE_F_MORE;
+    ahead->is_canceled &= ahead->is_active;
+    if (cqe->res == -ENOBUFS)
+        gs_uring_add_buffers(loop_of(ahead));
+    spin_lock(&descriptor->lock);
+    bool is_attached = descriptor_has_ahead(descriptor) && descriptor->ahead == ahead;
+    if (LIKELY(is_attached))
+        complete(ahead, cqe);
+    spin_unlock(&descriptor->lock);
+    if (UNLIKELY(!is_attached))
+        complete_closed(ahead, cqe);
+}
+
+static void collect(struct ahead *ahead)
+{
+    (void)!gs_uring_collect_call(loop_of(ahead), &ahead->call, TAG_CALL);
+}
+
+/* ---- Receiving ---- */
+
+int gs_ahead_look(struct descriptor *descriptor, bool must_know, struct ahead **ret_ahead)
+{
+    struct ahead *ahead = NULL;
+    spin_lock(&descriptor->lock);
+    if (descriptor_has_ahead(descriptor))
+        ahead = descriptor->ahead;
+    bool is_others = ahead && ahead->worker != worker_current();
+    spin_unlock(&descriptor->lock);
+    if (is_others)
+        return -EBUSY;
+    *ret_ahead = ahead;
+    if (!ahead)
+        return AHEAD_NOTHING;
+    if (must_know && state_of(ahead) == AHEAD_COMING)
+        collect(ahead);
+    return (int)state_of(ahead);
+}
+
+int gs_ahead_start(struct ahead *ahead, int fd)
+{
+    if (ahead->is_over || thread_is_mobile(thread_current()))
+        return -ENOTSUP;
+    int err = gs_uring_start_receive(loop_of(ahead), &ahead->call, fd);
+    if (err)
+        return err;
+    ahead->is_active = true;
+    if (gs_runtime.is_multi)
+        collect(ahead);
+    return (int)state_of(ahead);
+}
+
+int gs_ahead_wait(struct descriptor *descriptor, const struct ahead *ahead, int fd,
+                  uint64_t deadline_ns)
+{
+    spin_lock(&descriptor->lock);
+    if (UNLIKELY(!descriptor_has_ahead(descriptor) || descriptor->ahead != ahead)) {
+        spin_unlock(&descriptor->lock); /* it was closed */
+        return 0;
+    }
+    return gs_descriptor_wait_for_wake_up(descriptor, fd, deadline_ns);
+}
+
+int gs_ahead_is_ready(struct descriptor *descriptor)
+{
+    struct ahead *ahead;
+    int state = gs_ahead_look(descriptor, true, &ahead);
+    return state < 0 ? state : state >= AHEAD_BUFFER;
+}
+
+/* ---- Taking ---- */
+
+struct ahead_buffer gs_ahead_take_buffer(struct ahead *ahead)
+{
+    const char *bytes = gs_uring_buffer(loop_of(ahead), ahead->buffer);
+    const struct ahead_buffer buffer = {bytes + ahead->at, (size_t)(ahead->end - ahead->at),
+                                        ahead->buffer};
+    ahead->at = ahead->end;
+    return buffer;
+}
+
+void gs_ahead_release_buffer(const struct ahead_buffer *buffer)
+{
+    gs_uring_release_buffer(worker_current()->loop, buffer->number);
+}
+
+/* Copy the bytes behind the first `used` ones of the parts. Returns how many. */
+static size_t copy_out(const struct iovec *parts, int count, size_t used, const char *bytes,
+                       size_t n)
+{
+    size_t at = 0;
+    for (int i = 0; i < count && at < n; i++) {
+        size_t room = parts[i].iov_len;
+        size_t skipped = used < room ? used : room;
+        used -= skipped;
+        room -= skipped;
+        size_t some = room < n - at ? room : n - at;
+        if (some && bytes)
+            memcpy((char *)parts[i].iov_base + skipped, bytes + at, some);
+        at += some;
+    }
+    return at;
+}
+
+static void consume(struct ahead *ahead, size_t from_buffer, size_t from_kept)
+{
+    struct kept *kept = ahead->kept;
+    if (from_buffer) {
+        ahead->at = (uint16_t)(ahead->at + from_buffer);
+        if (ahead->at == ahead->end)
+            gs_uring_release_buffer(loop_of(ahead), ahead->buffer);
+    }
+    if (!from_kept)
+        return;
+    kept->at += from_kept;
+    if (kept->at == kept->n) {
+        free(kept);
+        ahead->kept = NULL;
+    }
+}
+
+static ssize_t take_error(struct ahead *ahead)
+{
+    int error = ahead->error;
+    if (error != -ENOMEM)
+        ahead->error = 0;
+    return error;
+}
+
+ssize_t gs_ahead_take(struct ahead *ahead, const struct iovec *parts, int count, int flags)
+{
+    struct kept *kept = ahead->kept;
+    const bool discards = flags & MSG_TRUNC; /* of TCP */
+    size_t from_buffer = 0, from_kept = 0;
+    if (!has_buffer(ahead) && !kept)
+        return take_error(ahead);
+    if (has_buffer(ahead)) {
+        const char *bytes = gs_uring_buffer(loop_of(ahead), ahead->buffer);
+        from_buffer = copy_out(parts, count, 0, discards ? NULL : bytes + ahead->at,
+                               (size_t)(ahead->end - ahead->at));
+    }
+    if (kept)
+        from_kept = copy_out(parts, count, from_buffer, discards ? NULL : kept->bytes + kept->at,
+                             kept->n - kept->at);
+    if (!(flags & MSG_PEEK))
+        consume(ahead, from_buffer, from_kept);
+    return (ssize_t)(from_buffer + from_kept);
+}
+
+static ssize_t take_for(struct ahead *ahead, const struct io_call *call)
+{
+    struct iovec whole = {.iov_base = call->bytes, .iov_len = call->n};
+    struct msghdr *message = call->bytes;
+    if (call->operation == IORING_OP_RECV)
+        return gs_ahead_take(ahead, &whole, 1, call->flags);
+    if (call->operation == IORING_OP_READV)
+        return gs_ahead_take(ahead, call->bytes, call->count, 0);
+    ssize_t n = gs_ahead_take(ahead, message->msg_iov, (int)message->msg_iovlen, call->flags);
+    if (n >= 0) {
+        message->msg_namelen = 0;
+        message->msg_controllen = 0;
+        message->msg_flags = 0;
+    }
+    return n;
+}
+
+ssize_t gs_ahead_run(struct descriptor *descriptor, const struct io_call *call,
+                     uint64_t deadline_ns)
+{
+    /* Accepting, and what is not in the stream of bytes. */
+    if (call->operation == IORING_OP_ACCEPT || call->flags & (MSG_OOB | MSG_ERRQUEUE))
+        return -EAGAIN;
+    for (;;) {
+        struct ahead *ahead;
+        int state = gs_ahead_look(descriptor, !deadline_ns, &ahead);
+        if (state < 0 || state == AHEAD_NOTHING)
+            return state < 0 ? state : -EAGAIN;
+        if (state != AHEAD_COMING)
+            return take_for(ahead, call);
+        int err = gs_ahead_wait(descriptor, ahead, call->fd, deadline_ns);
+        if (err)
+            return err;
+    }
+}
+
+/* ---- Opting in and out ---- */
+
+/* Make `ahead` the descriptor's. Returns 0, 1 (it has one) or -errno. The caller holds the lock. */
+static int attach(struct descriptor *descriptor, struct ahead *ahead)
+{
+    if (descriptor_has_ahead(descriptor))
+        return descriptor->ahead->worker == ahead->worker ? 1 : -EBUSY;
+    /* Acquire: pairs with the release in gs_ahead_close and in free_watch. */
+    if (descriptor_is_watched(descriptor) ||
+        atomic_load_explicit(&descriptor->first_use, memory_order_acquire) != FIRST_IS_FREE)
+        return -ENOTSUP;
+    descriptor->ahead = ahead;
+    atomic_store_explicit(&descriptor->first_use, FIRST_IS_AHEAD, memory_order_relaxed);
+    return 0;
+}
+
+int gs_recv_ahead(int fd)
+{
+    CHECKED_THREAD();
+    struct gs_thread *self = thread_current();
+    struct descriptor *descriptor = gs_descriptor(fd);
+    if (!descriptor)
+        return descriptor_error(fd);
+    if (!gs_uring_supports_calls(self->worker->loop) || thread_is_mobile(self) ||
+        gs_descriptor_kind(descriptor, fd) != KIND_TCP)
+        return -ENOTSUP;
+    struct ahead *ahead = malloc(sizeof *ahead);
+    if (!ahead)
+        return -ENOMEM;
+    *ahead = (struct ahead){
+        .call.completed = on_completion, .descriptor = descriptor, .worker = self->worker};
+    spin_lock(&descriptor->lock);
+    int result = attach(descriptor, ahead);
+    if (result == 1)
+        descriptor->ahead->is_over = false;
+    spin_unlock(&descriptor->lock);
+    if (result)
+        free(ahead);
+    return result == 1 ? 0 : result;
+}
+
+static void wake_readers(struct descriptor *descriptor)
+{
+    spin_lock(&descriptor->lock);
+    gs_descriptor_wake_readers(worker_current(), descriptor, 0);
+    spin_unlock(&descriptor->lock);
+}
+
+/* Forget it, unless it has been closed meanwhile. */
+static void detach(struct descriptor *descriptor, const struct ahead *ahead)
+{
+    spin_lock(&descriptor->lock);
+    if (descriptor_has_ahead(descriptor) && descriptor->ahead == ahead)
+        gs_ahead_close(descriptor);
+    spin_unlock(&descriptor->lock);
+}
+
+ssize_t gs_recv_ahead_end(int fd)
+{
+    CHECKED_THREAD();
+    struct descriptor *descriptor = gs_descriptor(fd);
+    struct ahead *ahead;
+    if (!descriptor)
+        return descriptor_error(fd);
+    for (;;) {
+        int state = gs_ahead_look(descriptor, false, &ahead);
+        if (state < 0 || !ahead)
+            return state < 0 ? state : 0;
+        ahead->is_over = true;
+        if (!ahead->is_active)
+            break;
+        cancel(ahead);
+        if (ahead->is_active)
+            collect(ahead);
+        else
+            wake_readers(descriptor);
+        if (ahead->is_active) /* the completion queue is full, or the cancellation has missed it */
+            gs_thread_yield();
+    }
+    size_t kept = ahead->kept ? ahead->kept->n - ahead->kept->at : 0;
+    size_t n = kept + (size_t)(ahead->end - ahead->at);
+    if (!has_something(ahead))
+        detach(descriptor, ahead);
+    return (ssize_t)n;
+}
