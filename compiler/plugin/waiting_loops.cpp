@@ -8,7 +8,6 @@
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/MDBuilder.h>
-#include <llvm/IR/PatternMatch.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 using namespace llvm;
@@ -74,23 +73,9 @@ class WaitingLoop
     bool is() const;
 
   private:
-    // What the end of a loop depends on.
-    struct Seen {
-        bool isRead = false, isAtomic = false;
-        SmallPtrSet<const Value *, 8> counts; // values that inner loops compute
-        // What inner loops compute has to be of atomic or volatile variables: lists that the loop
-        // goes through are read in this way, too.
-        bool isEnd() const
-        {
-            return isRead && (counts.empty() || isAtomic);
-        }
-    };
-
     bool hasWait() const;
-    bool endsByFlag(const Value &condition, unsigned depth) const;
-    bool isReset(const Value &variable) const;
-    bool isWritten(const Value &pointer, unsigned depth, Seen &seen) const;
-    bool isFlag(const Value &value, unsigned depth, Seen &seen) const;
+    bool isWritten(const Value &pointer, unsigned depth, bool &isRead) const;
+    bool isFlag(const Value &value, unsigned depth, bool &isRead) const;
 
     const Loop &loop;
 };
@@ -105,70 +90,46 @@ bool WaitingLoop::hasWait() const
     });
 }
 
-// Whether it begins with the same value in each turn, outside of inner loops.
-bool WaitingLoop::isReset(const Value &variable) const
-{
-    return any_of(loop.blocks(), [&](const BasicBlock *block) {
-        return none_of(loop.getSubLoops(),
-                       [&](const Loop *inner) { return inner->contains(block); }) &&
-               any_of(*block, [&](const Instruction &instruction) {
-                   const auto *store = dyn_cast<StoreInst>(&instruction);
-                   return store && store->getPointerOperand() == &variable &&
-                          isa<Constant>(store->getValueOperand());
-               });
-    });
-}
-
 // Whether the loop writes something else than flags there.
-bool WaitingLoop::isWritten(const Value &pointer, unsigned depth, Seen &seen) const
+bool WaitingLoop::isWritten(const Value &pointer, unsigned depth, bool &isRead) const
 {
     const bool isVariable = isa<AllocaInst>(pointer);
-    if (isVariable && isReset(pointer) && !seen.counts.insert(&pointer).second)
-        return false;
     return any_of(loop.blocks(), [&](const BasicBlock *block) {
         return any_of(*block, [&](const Instruction &instruction) {
             const auto *store = dyn_cast<StoreInst>(&instruction);
             return store && store->getPointerOperand() == &pointer &&
-                   !(isVariable && isFlag(*store->getValueOperand(), depth - 1, seen));
+                   !(isVariable && isFlag(*store->getValueOperand(), depth - 1, isRead));
         });
     });
 }
 
 // Whether the value is computed from memory that the loop does not write, and from nothing else
 // that changes in it.
-bool WaitingLoop::isFlag(const Value &value, unsigned depth, Seen &seen) const
+bool WaitingLoop::isFlag(const Value &value, unsigned depth, bool &isRead) const
 {
     const auto *instruction = dyn_cast<Instruction>(&value);
     if (!instruction || !loop.contains(instruction))
         return true;
     if (!depth)
         return false;
-    const auto isFlagToo = [&](const Value *operand) { return isFlag(*operand, depth - 1, seen); };
+    const auto isFlagToo = [&](const Value *operand) {
+        return isFlag(*operand, depth - 1, isRead);
+    };
     if (const auto *load = dyn_cast<LoadInst>(instruction)) {
-        seen.isAtomic |= load->isVolatile() || load->isAtomic();
-        seen.isRead |= load->isVolatile() || !isa<AllocaInst>(load->getPointerOperand());
-        return !isWritten(*load->getPointerOperand(), depth, seen) &&
+        isRead |= load->isVolatile() || !isa<AllocaInst>(load->getPointerOperand());
+        return !isWritten(*load->getPointerOperand(), depth, isRead) &&
                isFlagToo(load->getPointerOperand());
     }
     if (isa<AtomicRMWInst>(instruction) || isa<AtomicCmpXchgInst>(instruction)) {
-        seen.isRead = seen.isAtomic = true;
+        isRead = true;
         return isFlagToo(instruction->getOperand(0));
     }
     if (const Function *callee = calleeOf(*instruction)) {
         static constexpr unsigned Calls = 3;
-        seen.isRead = true;
+        isRead = true;
         return onlyLooks(*callee, Calls) &&
                all_of(cast<CallBase>(instruction)->args(),
                       [&](const Use &argument) { return isFlagToo(argument.get()); });
-    }
-    if (const auto *count = dyn_cast<PHINode>(instruction)) {
-        // It changes from turn to turn, unless an inner loop has the same first block.
-        const auto isReset = [&](const BasicBlock *block) {
-            return loop.contains(block) && isa<Constant>(count->getIncomingValueForBlock(block));
-        };
-        if (count->getParent() == loop.getHeader() && none_of(count->blocks(), isReset))
-            return false;
-        return !seen.counts.insert(count).second || all_of(count->incoming_values(), isFlagToo);
     }
     const bool isPure = isa<CastInst>(instruction) || isa<CmpInst>(instruction) ||
                         isa<BinaryOperator>(instruction) || isa<GetElementPtrInst>(instruction) ||
@@ -177,31 +138,19 @@ bool WaitingLoop::isFlag(const Value &value, unsigned depth, Seen &seen) const
     return isPure && all_of(instruction->operand_values(), isFlagToo);
 }
 
-// The optimiser makes one condition of several.
-bool WaitingLoop::endsByFlag(const Value &condition, unsigned depth) const
-{
-    using namespace PatternMatch;
-    const Value *one, *other;
-    Seen seen;
-    if (isFlag(condition, depth, seen) && seen.isEnd())
-        return true;
-    const bool isBoth = match(&condition, m_LogicalAnd(m_Value(one), m_Value(other))) ||
-                        match(&condition, m_LogicalOr(m_Value(one), m_Value(other)));
-    return isBoth && depth && (endsByFlag(*one, depth - 1) || endsByFlag(*other, depth - 1));
-}
-
 // One without an end, or whose end depends on a flag.
 bool WaitingLoop::is() const
 {
-    static constexpr unsigned Depth = 16;
+    static constexpr unsigned Depth = 10;
     SmallVector<BasicBlock *, 8> exits;
     loop.getExitingBlocks(exits);
     if (hasWait())
         return false;
     return exits.empty() || any_of(exits, [&](const BasicBlock *block) {
+               bool isRead = false;
                const auto *branch = dyn_cast<BranchInst>(block->getTerminator());
                return branch && branch->isConditional() &&
-                      endsByFlag(*branch->getCondition(), Depth);
+                      isFlag(*branch->getCondition(), Depth, isRead) && isRead;
            });
 }
 
