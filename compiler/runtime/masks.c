@@ -186,9 +186,10 @@ static struct kind *find_kind(uint64_t mask)
             unused = &kinds[i];
     }
     if (!unused) {
-        kinds = realloc(kinds, (kind_count + 1) * sizeof *kinds);
-        if (!kinds)
+        struct kind *more = realloc(kinds, (kind_count + 1) * sizeof *kinds);
+        if (!more)
             abort();
+        kinds = more;
         unused = &kinds[kind_count++];
     }
     *unused = (struct kind){mask, 0};

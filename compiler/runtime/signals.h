@@ -4,8 +4,9 @@
 
 #include "compiler/runtime/thread.h"
 
-/* The thread is the first one, or, after a fork, the only one; its worker is the calling one. */
-void gs_cc_signals_start(struct thread *thread, bool is_forked);
+/* The thread is the first one, or, after a fork, the only one; its worker is the calling one.
+ * has_mask: as gs_cc_masks_start. */
+void gs_cc_signals_start(struct thread *thread, bool has_mask);
 
 /* The thread is freed. */
 void gs_cc_signals_forget(const struct thread *thread);
