@@ -1,15 +1,20 @@
-/* Signals that threads send to themselves: what handlers block, and jumps out of them. */
+/* Signals that threads send to themselves: what handlers block, and jumps out of them; and what other
+ * programs and timers have to do with a thread's signals. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/select.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t depth, max_depth, count, calls[16];
@@ -189,9 +194,101 @@ static void write_pipes(void)
     close(full[1]);
 }
 
+/* ---- What is pending, without waiting ---- */
+
+static void ignore(int number)
+{
+    count += number != 0;
+}
+
+static void polls(void)
+{
+    struct pollfd nothing = {.fd = -1};
+    const struct timespec none = {0};
+    const sigset_t empty = {0};
+    set_action(SIGUSR2, ignore, SA_RESTART, 0);
+    change(SIG_BLOCK, SIGUSR2);
+    raise(SIGUSR2);
+    printf("ppoll: %d", ppoll(&nothing, 1, &none, &empty));
+    printf(" %s, ppoll: %d\n", strerror(errno), ppoll(&nothing, 1, &none, &empty));
+    raise(SIGUSR2);
+    printf("pselect: %d", pselect(0, NULL, NULL, NULL, &none, &empty));
+    printf(" %s\n", strerror(errno));
+    change(SIG_UNBLOCK, SIGUSR2);
+    report("handled");
+}
+
+/* ---- Programs in place of this one ---- */
+
+static const char command[] = "kill -HUP $$; exit $A";
+
+static void *become(void *way)
+{
+    char *arguments[] = {"sh", "-c", (char *)command, NULL}, *environment[] = {"A=7", NULL};
+    change(SIG_BLOCK, SIGHUP);
+    setenv("A", "8", 1);
+    switch (*(int *)way) {
+    case 0:
+        execl("/bin/sh", "sh", "-c", command, NULL);
+        break;
+    case 1:
+        execle("/bin/sh", "sh", "-c", command, NULL, environment);
+        break;
+    case 2:
+        execlp("sh", "sh", "-c", command, NULL);
+        break;
+    case 3:
+        execvp("sh", arguments);
+        break;
+    default:
+        execve("/bin/sh", arguments, environment);
+    }
+    return NULL;
+}
+
+static void programs(void)
+{
+    int status;
+    for (int way = 0; way < 5; way++) {
+        pid_t child = fork();
+        if (!child) {
+            pthread_t thread;
+            pthread_create(&thread, NULL, become, &way);
+            pthread_join(thread, NULL);
+            _exit(1);
+        }
+        waitpid(child, &status, 0);
+        printf("became: %x\n", status);
+    }
+    change(SIG_BLOCK, SIGHUP);
+    printf("failed: %d", execl("/nonexistent/program", "program", NULL));
+    printf(" %s, blocked %d\n", strerror(errno), is_blocked(SIGHUP));
+    change(SIG_UNBLOCK, SIGHUP);
+}
+
+/* ---- A timer's signal to the thread that has made it ---- */
+
+static void timers(void)
+{
+    const struct itimerspec times = {{0, 1000000}, {0, 1000000}};
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR1};
+    timer_t timer;
+    set_action(SIGUSR1, ignore, SA_RESTART, 0);
+    event._sigev_un._tid = gettid();
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer))
+        return;
+    timer_settime(timer, 0, &times, NULL);
+    while (!count)
+        usleep(100);
+    timer_delete(timer);
+    count = 0;
+}
+
 static void *all(void *unused)
 {
     handlers();
+    polls();
+    timers();
     jumps();
     write_pipes();
     return unused;
@@ -204,6 +301,7 @@ int main(void)
     sem_init(&done, 0, 0);
     signal(SIGPIPE, SIG_DFL);
     all(NULL);
+    programs();
     for (int i = 0; i < 4; i++) {
         pthread_create(&thread, NULL, all, NULL);
         pthread_join(thread, NULL);
