@@ -11,8 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 FILE *gs_cc_popen_as_is(const char *command, const char *mode)
 {
     const sigset_t before = gs_cc_masks_lend();
