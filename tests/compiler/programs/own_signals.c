@@ -8,6 +8,7 @@
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,9 +197,9 @@ static void write_pipes(void)
 
 /* ---- What is pending, without waiting ---- */
 
-static void ignore(int number)
+static void note(int number)
 {
-    count += number != 0;
+    calls[count++] = number;
 }
 
 static void polls(void)
@@ -206,7 +207,7 @@ static void polls(void)
     struct pollfd nothing = {.fd = -1};
     const struct timespec none = {0};
     const sigset_t empty = {0};
-    set_action(SIGUSR2, ignore, SA_RESTART, 0);
+    set_action(SIGUSR2, note, SA_RESTART, 0);
     change(SIG_BLOCK, SIGUSR2);
     raise(SIGUSR2);
     printf("ppoll: %d", ppoll(&nothing, 1, &none, &empty));
@@ -268,20 +269,27 @@ static void programs(void)
 
 /* ---- A timer's signal to the thread that has made it ---- */
 
+static atomic_int ticks;
+
+static void tick(int number)
+{
+    ticks += number == SIGUSR1;
+}
+
 static void timers(void)
 {
     const struct itimerspec times = {{0, 1000000}, {0, 1000000}};
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR1};
     timer_t timer;
-    set_action(SIGUSR1, ignore, SA_RESTART, 0);
+    set_action(SIGUSR1, tick, SA_RESTART, 0);
     event._sigev_un._tid = gettid();
     if (timer_create(CLOCK_MONOTONIC, &event, &timer))
         return;
     timer_settime(timer, 0, &times, NULL);
-    while (!count)
+    while (!ticks)
         usleep(100);
     timer_delete(timer);
-    count = 0;
+    ticks = 0;
 }
 
 static void *all(void *unused)
