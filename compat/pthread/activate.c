@@ -7,6 +7,7 @@
 #include "compat/pthread/real.h"
 #include "compat/pthread/sanitizer.h"
 #include "compat/pthread/task.h"
+#include "src/base/own_descriptors.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -39,9 +40,11 @@ static void *collect(void *unused)
 }
 
 /* ---- Descriptors ----
- * The program may have used up its own: those of the runtime come on top of its limit. */
+ * The program may have used up its own, or need all that are left: those of the runtime come on top
+ * of its limit. */
 
 static struct rlimit limit; /* the program's */
+static bool is_raised;
 
 static unsigned needed_descriptors(void)
 {
@@ -69,15 +72,24 @@ static bool can_open(unsigned count)
 static bool raise_limit(void)
 {
     limit = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
+    is_raised = false;
     gs_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, (long)&limit, 0, 0);
     if (limit.rlim_cur == RLIM_INFINITY)
         return true;
     struct rlimit raised = {limit.rlim_cur + needed_descriptors(), limit.rlim_max};
     if (raised.rlim_cur > limit.rlim_max)
         raised.rlim_cur = limit.rlim_max;
-    bool is_raised = !gs_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&raised, 0, 0, 0) &&
-                     raised.rlim_cur == limit.rlim_cur + needed_descriptors();
+    is_raised = !gs_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&raised, 0, 0, 0) &&
+                raised.rlim_cur == limit.rlim_cur + needed_descriptors();
     return is_raised || can_open(needed_descriptors());
+}
+
+static int open_descriptors(void)
+{
+    gs_own_descriptors_start();
+    if (is_raised && limit.rlim_cur < INT_MAX)
+        gs_own_descriptors_move((int)limit.rlim_cur, (int)needed_descriptors());
+    return gs_descriptors_start();
 }
 
 /* The first user thread. */
@@ -191,7 +203,7 @@ void gs_run_activate(void)
     }
     gs_sanitizer_start();
     gs_run.main_task = new_main_task();
-    if (gs_descriptors_start() || gs_bare_thread_new(&receiver))
+    if (open_descriptors() || gs_bare_thread_new(&receiver))
         gs_report_refusal("there is no memory for the runtime");
     gs_dump_start();
     gs_locks_start(gs_run.main_task);

@@ -394,7 +394,6 @@ _Noreturn void gs_descriptors_serve(void)
 
 int gs_descriptors_start(void)
 {
-    gs_own_descriptors_start();
     poller = gs_own_descriptor(gs_sys_epoll_create(EPOLL_CLOEXEC));
     return poller < 0 ? poller : 0;
 }

@@ -136,6 +136,29 @@ static void separateWaits(Module &module)
         separate(*call, "__futex", 0, [](uint64_t number) { return number == SYS_futex; });
 }
 
+// What setjmp saves of the thread, the runtime saves, and the C library saves no mask.
+static void saveThreads(Module &module)
+{
+    for (const char *name : {"setjmp", "_setjmp", "__sigsetjmp", "sigsetjmp"}) {
+        Function *function = module.getFunction(name);
+        if (!function || !function->isDeclaration())
+            continue;
+        for (User *user : make_early_inc_range(function->users())) {
+            auto *call = dyn_cast<CallBase>(user);
+            if (!call || calleeOf(*call) != function || !call->arg_size())
+                continue;
+            IRBuilder<> builder(call);
+            Value *saves = call->arg_size() > 1 ? call->getArgOperand(1) : builder.getInt32(0);
+            FunctionCallee save = module.getOrInsertFunction(
+                RuntimePrefix + std::string("__set_jump"), builder.getVoidTy(),
+                call->getArgOperand(0)->getType(), builder.getInt32Ty());
+            builder.CreateCall(save, {call->getArgOperand(0), saves});
+            if (call->arg_size() > 1)
+                call->setArgOperand(1, builder.getInt32(0));
+        }
+    }
+}
+
 static bool hasOwnStreamsIn(const Module &module)
 {
     return module.getFunction("fopencookie");
@@ -173,6 +196,7 @@ static std::vector<Function *> startsOfOthers(Module &module)
 void renameToRuntime(Module &module)
 {
     separateWaits(module);
+    saveThreads(module);
     std::vector<std::pair<Function *, std::string>> variadic;
     SmallVector<Function *, 32> primitives;
     for (Function &function : module) {

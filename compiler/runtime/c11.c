@@ -10,6 +10,7 @@ _Static_assert(sizeof(cnd_t) == sizeof(pthread_cond_t), "a condition is one of P
 int gs_cc_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 int gs_cc_pthread_join(pthread_t, void **);
 int gs_cc_pthread_detach(pthread_t);
+pthread_t gs_cc_pthread_self(void);
 int gs_cc_pthread_mutex_init(pthread_mutex_t *, const pthread_mutexattr_t *);
 int gs_cc_pthread_mutex_lock(pthread_mutex_t *);
 int gs_cc_pthread_mutex_trylock(pthread_mutex_t *);
@@ -68,7 +69,7 @@ void gs_cc_thrd_exit(int result)
 
 thrd_t gs_cc_thrd_current(void)
 {
-    return (thrd_t)thread_self();
+    return (thrd_t)gs_cc_pthread_self();
 }
 
 int gs_cc_thrd_equal(thrd_t one, thrd_t other)

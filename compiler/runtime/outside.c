@@ -16,7 +16,14 @@ static void note(const struct sigevent *event)
 
 int gs_cc_timer_create(clockid_t clock, struct sigevent *event, timer_t *ret_timer)
 {
+    struct sigevent changed;
     note(event);
+    /* A worker gets no signals but the first one, as which the signal is handled. */
+    if (event && event->sigev_notify == SIGEV_THREAD_ID && thread_self()) {
+        changed = *event;
+        changed.sigev_notify = SIGEV_SIGNAL;
+        event = &changed;
+    }
     return timer_create(clock, event, ret_timer);
 }
 

@@ -132,10 +132,15 @@ static int poll_masked(struct pollfd *fds, nfds_t count, int64_t wait_ns, const 
     int result = poll_until(self, fds, count, deadline_after(self, wait_ns));
     if (gs_cc_state.suspending)
         return 0;
+    /* Also one that was pending before, without waiting. */
+    bool is_interrupted = before && !result && gs_cc_is_interrupted(self, false);
     if (before)
         gs_cc_signals_restore(self, before);
     gs_cc_test_cancel(self);
-    return result;
+    if (!is_interrupted)
+        return result;
+    errno = EINTR;
+    return -1;
 }
 
 int gs_cc_poll(struct pollfd *fds, nfds_t count, int wait_ms)

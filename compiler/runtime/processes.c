@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -38,6 +39,101 @@ int gs_cc_posix_spawnp(pid_t *ret_process, const char *file,
     int err = posix_spawnp(ret_process, file, actions, attributes, arguments, environment);
     gs_cc_masks_return(&before);
     return err;
+}
+
+/* ---- Programs in place of this one ---- */
+
+int gs_cc_execve(const char *path, char *const *arguments, char *const *environment)
+{
+    const sigset_t before = gs_cc_masks_lend();
+    int result = execve(path, arguments, environment);
+    gs_cc_masks_return(&before);
+    return result;
+}
+
+int gs_cc_execv(const char *path, char *const *arguments)
+{
+    return gs_cc_execve(path, arguments, environ);
+}
+
+int gs_cc_execvpe(const char *file, char *const *arguments, char *const *environment)
+{
+    const sigset_t before = gs_cc_masks_lend();
+    int result = execvpe(file, arguments, environment);
+    gs_cc_masks_return(&before);
+    return result;
+}
+
+int gs_cc_execvp(const char *file, char *const *arguments)
+{
+    return gs_cc_execvpe(file, arguments, environ);
+}
+
+int gs_cc_fexecve(int fd, char *const *arguments, char *const *environment)
+{
+    const sigset_t before = gs_cc_masks_lend();
+    int result = fexecve(fd, arguments, environment);
+    gs_cc_masks_return(&before);
+    return result;
+}
+
+int gs_cc_execveat(int directory, const char *path, char *const *arguments,
+                   char *const *environment, int flags)
+{
+    const sigset_t before = gs_cc_masks_lend();
+    int result = execveat(directory, path, arguments, environment, flags);
+    gs_cc_masks_return(&before);
+    return result;
+}
+
+/* With arguments up to NULL, and the environment behind it. */
+static int execute(int (*call)(const char *, char *const *, char *const *), const char *path,
+                   const char *first, va_list *others, bool has_environment)
+{
+    va_list counted;
+    size_t n = 1;
+    va_copy(counted, *others);
+    for (const char *at = first; at; at = va_arg(counted, const char *))
+        n++;
+    va_end(counted);
+    char **arguments = malloc(n * sizeof *arguments);
+    if (!arguments)
+        return -1;
+    arguments[0] = (char *)first;
+    for (size_t i = 1; i < n; i++)
+        arguments[i] = va_arg(*others, char *);
+    int result = call(path, arguments, has_environment ? va_arg(*others, char *const *) : environ);
+    int err = errno;
+    free(arguments);
+    errno = err;
+    return result;
+}
+
+int gs_cc_execl(const char *path, const char *first, ...)
+{
+    va_list others;
+    va_start(others, first);
+    int result = execute(gs_cc_execve, path, first, &others, false);
+    va_end(others);
+    return result;
+}
+
+int gs_cc_execle(const char *path, const char *first, ...)
+{
+    va_list others;
+    va_start(others, first);
+    int result = execute(gs_cc_execve, path, first, &others, true);
+    va_end(others);
+    return result;
+}
+
+int gs_cc_execlp(const char *file, const char *first, ...)
+{
+    va_list others;
+    va_start(others, first);
+    int result = execute(gs_cc_execvpe, file, first, &others, false);
+    va_end(others);
+    return result;
 }
 
 /* ---- Commands: a kernel thread of the pool waits for them ----

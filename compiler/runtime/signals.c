@@ -8,6 +8,7 @@
 #include <gossamer/own_descriptors.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 static struct sigaction actions[NSIG]; /* as the program has set them */
@@ -62,11 +63,11 @@ static void on_handled(struct gs_async *async)
     }
 }
 
-void gs_cc_signals_start(struct thread *thread, bool has_mask)
+void gs_cc_signals_start(struct thread *thread, bool is_forked)
 {
     first = thread;
     gs_cc_free_pending(thread);
-    gs_cc_masks_start(thread, has_mask);
+    gs_cc_masks_start(thread, is_forked);
     if (interrupting >= 0)
         gs_own_descriptor_close(interrupting); /* in the child of a fork: it is the parent's */
     interrupting = -1;
@@ -120,6 +121,14 @@ int gs_cc_signals_descriptor(const struct thread *self)
 
 /* ---- Handlers ---- */
 
+_Thread_local struct handling gs_cc_handling __attribute__((tls_model("initial-exec")));
+
+struct thread *gs_cc_signals_self(void)
+{
+    struct thread *self = thread_self();
+    return self ? self : gs_cc_handling.own;
+}
+
 /* The interrupted thread may be in the middle of anything. */
 void gs_cc_signals_call(const struct sigaction *action, siginfo_t *information, void *context)
 {
@@ -141,11 +150,43 @@ void gs_cc_signals_call(const struct sigaction *action, siginfo_t *information, 
     errno = err;
 }
 
+static bool blocks(const struct thread *thread, int number)
+{
+    return gs_cc_mask_of(thread) & gs_cc_signal_bit(number);
+}
+
+/* What the instruction does that a thread has reached. */
+static bool is_of_instruction(int number)
+{
+    return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL ||
+           number == SIGTRAP || number == SIGSYS;
+}
+
+/* The kernel has changed the mask of the kernel thread for the time of the handler. */
+static void call_for_kernel(int number, siginfo_t *information, ucontext_t *context)
+{
+    const struct sigaction action = actions[number];
+    const struct handling outer = gs_cc_handling;
+    struct thread *self = gs_cc_state.self;
+    if (self)
+        gs_cc_handling.interrupted = self;
+    gs_cc_handling.own = NULL;
+    gs_cc_handling.target = is_of_instruction(number) || !first || blocks(first, number)
+                                ? gs_cc_handling.interrupted
+                                : first;
+    if (!gs_cc_handling.has_mask) {
+        gs_cc_handling.has_mask = true;
+        gs_cc_handling.mask = gs_cc_signal_bits(&context->uc_sigmask);
+    }
+    gs_cc_signals_call(&action, information, context);
+    gs_cc_handling = outer;
+}
+
 static void handle(int number, siginfo_t *information, void *context)
 {
     const struct sigaction action = actions[number];
-    gs_cc_signals_call(&action, information, context);
-    if (first && !(gs_cc_mask_of(first) & gs_cc_signal_bit(number))) {
+    call_for_kernel(number, information, context);
+    if (first && !blocks(first, number)) {
         sanitizer_release(first);
         gs_cc_signals_mark(first, action.sa_flags);
     } else {

@@ -38,6 +38,19 @@ void gs_cc_signals_handled(struct thread *thread, int flags);
 bool gs_cc_signals_is_handled(int number, struct sigaction *ret_action);
 void gs_cc_signals_call(const struct sigaction *action, siginfo_t *information, void *context);
 
+/* The handlers that run on this kernel thread. */
+struct handling {
+    struct thread *interrupted; /* by the outermost one; NULL: none of the program's */
+    struct thread *target;      /* whose signal the innermost one handles */
+    struct thread *own;         /* the same, if the thread has called it itself */
+    bool has_mask;
+    uint64_t mask; /* of the kernel thread, before the kernel has called one */
+};
+extern _Thread_local struct handling gs_cc_handling __attribute__((tls_model("initial-exec")));
+
+/* The running thread, or the one whose signal to itself is handled: its mask is in effect. */
+struct thread *gs_cc_signals_self(void);
+
 /* ---- Signals to one thread (thread_signals.c) ---- */
 
 /* The running thread has written where nobody reads; the kernel has not told it. */

@@ -452,9 +452,11 @@ void gs_cc_pthread_exit(void *result)
     gs_cc_exit(thread_self(), result);
 }
 
+/* In a handler, the thread whose signal it is. */
 pthread_t gs_cc_pthread_self(void)
 {
-    return (pthread_t)thread_self();
+    struct thread *self = thread_self();
+    return (pthread_t)(self ? self : gs_cc_handling.target);
 }
 
 int gs_cc_pthread_equal(pthread_t one, pthread_t other)

@@ -20,7 +20,7 @@ static atomic_flag queues = ATOMIC_FLAG_INIT; /* of all threads */
 
 int gs_cc_pthread_sigmask(int how, const sigset_t *set, sigset_t *ret_old)
 {
-    struct thread *self = thread_self();
+    struct thread *self = gs_cc_signals_self();
     if (!self)
         return pthread_sigmask(how, set, ret_old);
     uint64_t before = gs_cc_mask_of(self), mask = before;
@@ -59,7 +59,7 @@ static uint64_t pending_of(const struct thread *thread)
 
 int gs_cc_sigpending(sigset_t *ret_set)
 {
-    const struct thread *self = thread_self();
+    const struct thread *self = gs_cc_signals_self();
     if (sigpending(ret_set))
         return -1;
     if (self)
@@ -153,6 +153,26 @@ static bool is_blocked(const struct thread *thread, int number)
     return gs_cc_mask_of(thread) & gs_cc_signal_bit(number);
 }
 
+/* As the kernel does it: the thread blocks what the action says for the time of the handler. */
+static void call_own_handler(struct thread *thread, const struct sigaction *action,
+                             siginfo_t *information)
+{
+    struct gs_cc_state *state = &gs_cc_state;
+    const struct handling outer = gs_cc_handling;
+    uint64_t before = gs_cc_mask_of(thread), blocked = gs_cc_signal_bits(&action->sa_mask);
+    ucontext_t context = {.uc_sigmask = gs_cc_signal_set(before)};
+    if (!(action->sa_flags & (int)SA_NODEFER))
+        blocked |= gs_cc_signal_bit(information->si_signo);
+    gs_cc_mask_set(thread, before | blocked);
+    if (state->self)
+        gs_cc_handling.interrupted = thread;
+    gs_cc_handling.own = gs_cc_handling.target = thread;
+    gs_cc_signals_call(action, information, &context);
+    gs_cc_handling = outer;
+    gs_cc_signals_mark(thread, action->sa_flags);
+    gs_cc_mask_set(thread, gs_cc_signal_bits(&context.uc_sigmask));
+}
+
 /* The thread does not block it. Without a handler of the program it is the process's. */
 static int act(struct thread *thread, siginfo_t *information)
 {
@@ -163,11 +183,15 @@ static int act(struct thread *thread, siginfo_t *information)
         bool is_ignored = action.sa_handler == SIG_IGN;
         return !is_ignored && kill(getpid(), number) ? errno : 0;
     }
+    if (thread == gs_cc_signals_self()) {
+        call_own_handler(thread, &action, information);
+        return 0;
+    }
+    const struct handling outer = gs_cc_handling;
+    gs_cc_handling.target = thread;
     gs_cc_signals_call(&action, information, &context);
-    if (thread == thread_self())
-        gs_cc_signals_mark(thread, action.sa_flags);
-    else
-        gs_cc_signals_handled(thread, action.sa_flags);
+    gs_cc_handling = outer;
+    gs_cc_signals_handled(thread, action.sa_flags);
     return 0;
 }
 
@@ -194,7 +218,7 @@ static int deliver(struct thread *thread, siginfo_t *information)
     if (!is_blocked(thread, number))
         return act(thread, information);
     int err = keep(thread, information);
-    if (thread == thread_self() || err)
+    if (thread == gs_cc_signals_self() || err)
         return err;
     if (!is_blocked(thread, number)) /* it has looked in between, perhaps too early */
         return gs_cc_take_pending(thread, gs_cc_signal_bit(number), information)
@@ -204,8 +228,19 @@ static int deliver(struct thread *thread, siginfo_t *information)
     return 0;
 }
 
+/* In a handler that the kernel has called it may be the kernel's, which delays it as long as the
+ * handler blocks it. */
+static bool is_of_kernel(const struct thread *thread)
+{
+    return !thread_self() && thread && gs_cc_handling.has_mask && !gs_cc_handling.own &&
+           gs_cc_handling.target == thread;
+}
+
 int gs_cc_pthread_kill(pthread_t id, int number)
 {
+    if (number > 0 && number < NSIG && is_of_kernel((struct thread *)id) &&
+        !(gs_cc_handling.mask & gs_cc_signal_bit(number)))
+        return raise(number) ? errno : 0;
     siginfo_t information = {.si_signo = number, .si_code = SI_TKILL};
     return deliver((struct thread *)id, &information);
 }
@@ -219,7 +254,7 @@ int gs_cc_pthread_sigqueue(pthread_t id, int number, const union sigval value)
 
 int gs_cc_raise(int number)
 {
-    struct thread *self = thread_self();
+    struct thread *self = gs_cc_signals_self();
     if (!self)
         return raise(number);
     int err = gs_cc_pthread_kill((pthread_t)self, number);

@@ -1,3 +1,5 @@
+#include "base/own_descriptors.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <gossamer/own_descriptors.h>
@@ -13,6 +15,11 @@
 static int floor_fd; /* 0: nothing is moved */
 static _Atomic(uint64_t) own[WORDS];
 
+static bool is_known(int fd)
+{
+    return fd >= 0 && fd < WORDS * 64;
+}
+
 void gs_own_descriptors_start(void)
 {
     struct rlimit limit = {0};
@@ -20,9 +27,10 @@ void gs_own_descriptors_start(void)
     floor_fd = limit.rlim_cur / 2 < FLOOR_MAX ? (int)(limit.rlim_cur / 2) : FLOOR_MAX;
 }
 
-static bool is_known(int fd)
+void gs_own_descriptors_move(int first, int count)
 {
-    return fd >= 0 && fd < WORDS * 64;
+    if (is_known(first) && is_known(first + count))
+        floor_fd = first;
 }
 
 static uint64_t bit_of(int fd)

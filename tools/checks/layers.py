@@ -51,7 +51,12 @@ PUBLIC = {
 ABOVE = {
     "serve": {"http", "options"},
     "load": {"http", "options"},
-    "compat": {"src/base/chaos.h", "src/base/futex_op.h", "src/base/timer_queue.h"},
+    "compat": {
+        "src/base/chaos.h",
+        "src/base/futex_op.h",
+        "src/base/own_descriptors.h",
+        "src/base/timer_queue.h",
+    },
     "cli": {"serve/serve.h", "load/load.h", "compiler/cc.h"},
     "compiler": {"src/base/futex_op.h"},
     "bench": {"http", "options"},

@@ -1,5 +1,6 @@
 /* Threads that are created when all descriptors are open: by the process, and by a child that was
- * created so; with a limit that a process may raise, and with one that it may not. */
+ * created so; with a limit that a process may raise, and with one that it may not; and when few are
+ * left. */
 #include "tests/compat/pthread/program.h"
 
 #include <sys/resource.h>
@@ -63,6 +64,20 @@ static int run(rlim_t hard)
     return 0;
 }
 
+/* All that are left are the program's. */
+static int run_with_some_left(void)
+{
+    const struct rlimit limit = {LIMIT, 256};
+    SHOW(setrlimit(RLIMIT_NOFILE, &limit));
+    int count = open_all();
+    for (int i = 1; i <= 3 && i <= count; i++)
+        close(LIMIT - i);
+    SHOW(pass_bytes());
+    SHOW(open_all());
+    fflush(stdout);
+    return 0;
+}
+
 static int run_with_room(void)
 {
     return run(256);
@@ -77,6 +92,8 @@ int main(void)
 {
     if (pipe(ends))
         return 1;
+    SHOW(status_of_child(run_with_some_left));
+    fflush(stdout);
     SHOW(status_of_child(run_with_room));
     fflush(stdout);
     SHOW(status_of_child(run_without_room));

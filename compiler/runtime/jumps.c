@@ -1,0 +1,89 @@
+/* setjmp and longjmp. The C library's would save and restore the mask of the worker, and a jump out
+ * of a handler would leave the thread as one that does not run. So what setjmp is to save of the
+ * thread is in the buffer, where the C library would save the mask, and it saves none. */
+#include "compiler/runtime/masks.h"
+#include "compiler/runtime/signals.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+
+struct saved {
+    uint64_t magic; /* other buffers are those of libraries */
+    struct thread *self;
+    struct handling handling;
+    uint64_t mask; /* of the thread, or, in a handler that the kernel has called, of that */
+    bool has_mask;
+};
+#define MAGIC UINT64_C(0x6a756d7073617665)
+#define SAVED(tag) ((struct saved *)&(tag)->__saved_mask)
+
+/* Called before setjmp is, which does not write there. */
+void gs_cc___set_jump(struct __jmp_buf_tag *buffer, int saves_mask);
+void gs_cc___set_jump(struct __jmp_buf_tag *buffer, int saves_mask)
+{
+    _Static_assert(sizeof(struct saved) <= sizeof buffer->__saved_mask, "there is room");
+    sigset_t mask;
+    const struct thread *self = gs_cc_signals_self();
+    *SAVED(buffer) = (struct saved){MAGIC, thread_self(), gs_cc_handling, 0, saves_mask != 0};
+    if (!saves_mask)
+        return;
+    if (!self)
+        pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    SAVED(buffer)->mask = self ? gs_cc_mask_of(self) : gs_cc_signal_bits(&mask);
+}
+
+/* Leave handlers for the thread that they have interrupted. Returns what they have blocked. */
+static uint64_t leave_handlers(const struct saved *saved)
+{
+    struct gs_cc_state *state = &gs_cc_state;
+    uint64_t blocked = 0;
+    sigset_t mask;
+    const sigset_t before = gs_cc_signal_set(gs_cc_handling.mask);
+    if (gs_cc_handling.has_mask && !saved->handling.has_mask) {
+        pthread_sigmask(SIG_SETMASK, &before, &mask);
+        blocked = gs_cc_signal_bits(&mask) & ~gs_cc_handling.mask;
+    }
+    gs_cc_handling = saved->handling;
+    if (saved->self) {
+        state->self = saved->self;
+        state->suspending = state->may_leave = 0;
+    }
+    return blocked;
+}
+
+static void restore(const struct saved *saved)
+{
+    uint64_t blocked = 0;
+    if (!thread_self() && (!saved->self || gs_cc_handling.interrupted == saved->self))
+        blocked = leave_handlers(saved);
+    struct thread *self = gs_cc_signals_self();
+    const sigset_t mask = gs_cc_signal_set(saved->mask);
+    if (self)
+        gs_cc_mask_set(self, saved->has_mask ? saved->mask : gs_cc_mask_of(self) | blocked);
+    else if (saved->has_mask)
+        pthread_sigmask(SIG_SETMASK, &mask, NULL);
+}
+
+_Noreturn void gs_cc_siglongjmp(struct __jmp_buf_tag *buffer, int result)
+{
+    const struct saved saved = *SAVED(buffer);
+    if (saved.magic == MAGIC)
+        restore(&saved);
+    siglongjmp(buffer, result);
+}
+
+_Noreturn void gs_cc_longjmp(struct __jmp_buf_tag *buffer, int result)
+{
+    gs_cc_siglongjmp(buffer, result);
+}
+
+_Noreturn void gs_cc__longjmp(struct __jmp_buf_tag *buffer, int result)
+{
+    gs_cc_siglongjmp(buffer, result);
+}
+
+_Noreturn void gs_cc___longjmp_chk(struct __jmp_buf_tag *buffer, int result)
+{
+    gs_cc_siglongjmp(buffer, result);
+}
