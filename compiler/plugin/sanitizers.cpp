@@ -37,7 +37,8 @@ static bool isOfRuntime(const Instruction &instruction)
 {
     const auto *call = dyn_cast<CallInst>(&instruction);
     const auto *callee = call ? dyn_cast<Function>(call->getCalledOperand()) : nullptr;
-    return callee && callee->isDeclaration() && callee->getName().starts_with(RuntimePrefix);
+    return callee && callee->isDeclaration() && callee->getName().starts_with(RuntimePrefix) &&
+           !callee->getName().contains("longjmp"); // it does not return
 }
 
 // What a call of the runtime does is no access of the program's.

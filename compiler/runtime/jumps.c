@@ -8,6 +8,10 @@
 #include <setjmp.h>
 #include <signal.h>
 
+#ifdef GS_CC_TSAN
+void tsan_ignore_thread_end(void) __asm__("__tsan_ignore_thread_end");
+#endif
+
 struct saved {
     uint64_t magic; /* other buffers are those of libraries */
     struct thread *self;
@@ -44,6 +48,10 @@ static uint64_t leave_handlers(const struct saved *saved)
         pthread_sigmask(SIG_SETMASK, &before, &mask);
         blocked = gs_cc_signal_bits(&mask) & ~gs_cc_handling.mask;
     }
+#ifdef GS_CC_TSAN
+    if (gs_cc_handling.own && !saved->handling.own)
+        tsan_ignore_thread_end(); /* the call by which the thread has sent the signal */
+#endif
     gs_cc_handling = saved->handling;
     if (saved->self) {
         state->self = saved->self;
