@@ -63,11 +63,11 @@ static void on_handled(struct gs_async *async)
     }
 }
 
-void gs_cc_signals_start(struct thread *thread, bool is_forked)
+void gs_cc_signals_start(struct thread *thread, bool has_mask)
 {
     first = thread;
     gs_cc_free_pending(thread);
-    gs_cc_masks_start(thread, is_forked);
+    gs_cc_masks_start(thread, has_mask);
     if (interrupting >= 0)
         gs_own_descriptor_close(interrupting); /* in the child of a fork: it is the parent's */
     interrupting = -1;

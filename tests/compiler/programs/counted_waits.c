@@ -1,5 +1,5 @@
-/* What others see of threads that wait: at semaphores of System V and at queues; texts to a pipe that
- * is full. */
+/* What others see of threads that wait: at semaphores of System V and at queues; texts to a full
+ * pipe. */
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>
