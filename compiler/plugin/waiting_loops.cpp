@@ -2,6 +2,7 @@
 #include "compiler/plugin/record.h"
 
 #include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/SetVector.h>
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/IR/Dominators.h>
 #include <llvm/IR/IRBuilder.h>
@@ -37,6 +38,9 @@ const StringRef Waits[] = {
     "select",     "accept",     "pthread_yield",
 };
 
+// So many calls deep a loop looks at what others do.
+constexpr unsigned Calls = 3;
+
 const Function *calleeOf(const Instruction &instruction)
 {
     const auto *call = dyn_cast<CallBase>(&instruction);
@@ -64,6 +68,30 @@ bool onlyLooks(const Function &function, unsigned depth)
     });
 }
 
+// Whether it reads what other threads may write, according to the program.
+bool readsShared(const Instruction &instruction, unsigned depth)
+{
+    if (const auto *load = dyn_cast<LoadInst>(&instruction))
+        return (load->isAtomic() || load->isVolatile()) &&
+               !isa<AllocaInst>(load->getPointerOperand());
+    const Function *callee = calleeOf(instruction);
+    return callee && depth && any_of(instructions(*callee), [&](const Instruction &inner) {
+               return readsShared(inner, depth - 1);
+           });
+}
+
+// How a processor is told that a loop waits.
+bool isPause(const Instruction &instruction)
+{
+    const auto *call = dyn_cast<CallBase>(&instruction);
+    if (call && call->isInlineAsm())
+        return call->arg_empty() && call->getType()->isVoidTy();
+    const Function *callee = calleeOf(instruction);
+    return isa<FenceInst>(instruction) || (callee && callee->isIntrinsic() &&
+                                           (callee->getName() == "llvm.x86.sse2.pause" ||
+                                            callee->getName() == "llvm.aarch64.hint"));
+}
+
 class WaitingLoop
 {
   public:
@@ -74,6 +102,8 @@ class WaitingLoop
 
   private:
     bool hasWait() const;
+    static bool onlyLooksIn(const BasicBlock &block);
+    bool maySpin() const;
     bool isWritten(const Value &pointer, unsigned depth, bool &isRead) const;
     bool isFlag(const Value &value, unsigned depth, bool &isRead) const;
 
@@ -87,6 +117,45 @@ bool WaitingLoop::hasWait() const
             const Function *callee = calleeOf(instruction);
             return callee && is_contained(Waits, callee->getName());
         });
+    });
+}
+
+// Whether the block writes nothing but variables of the function.
+bool WaitingLoop::onlyLooksIn(const BasicBlock &block)
+{
+    return all_of(block, [](const Instruction &instruction) {
+        const auto *store = dyn_cast<StoreInst>(&instruction);
+        const Function *callee = calleeOf(instruction);
+        return !instruction.mayWriteToMemory() || isPause(instruction) ||
+               isa<LoadInst>(instruction) ||
+               (store && isa<AllocaInst>(store->getPointerOperand())) ||
+               (callee && onlyLooks(*callee, Calls));
+    });
+}
+
+// Whether a way through the loop does nothing but look at what other threads may write: the loop may
+// add up how much those still have to do, or look only so often before it sleeps. The optimiser lets
+// nested loops have the same first block, so that other ways through it may do more.
+bool WaitingLoop::maySpin() const
+{
+    SmallSetVector<const BasicBlock *, 16> reached, spinning;
+    const BasicBlock *header = loop.getHeader();
+    if (!onlyLooksIn(*header))
+        return false;
+    reached.insert(header);
+    for (unsigned i = 0; i < reached.size(); i++)
+        for (const BasicBlock *next : successors(reached[i]))
+            if (next == header)
+                spinning.insert(reached[i]);
+            else if (loop.contains(next) && onlyLooksIn(*next))
+                reached.insert(next);
+    for (unsigned i = 0; i < spinning.size(); i++)
+        for (const BasicBlock *before : predecessors(spinning[i]))
+            if (reached.contains(before))
+                spinning.insert(before);
+    return any_of(spinning, [](const BasicBlock *block) {
+        return any_of(
+            *block, [](const Instruction &instruction) { return readsShared(instruction, Calls); });
     });
 }
 
@@ -125,7 +194,6 @@ bool WaitingLoop::isFlag(const Value &value, unsigned depth, bool &isRead) const
         return isFlagToo(instruction->getOperand(0));
     }
     if (const Function *callee = calleeOf(*instruction)) {
-        static constexpr unsigned Calls = 3;
         isRead = true;
         return onlyLooks(*callee, Calls) &&
                all_of(cast<CallBase>(instruction)->args(),
@@ -138,12 +206,14 @@ bool WaitingLoop::isFlag(const Value &value, unsigned depth, bool &isRead) const
     return isPure && all_of(instruction->operand_values(), isFlagToo);
 }
 
-// One without an end, or whose end depends on a flag.
+// One that may spin, that has no end, or whose end depends on a flag.
 bool WaitingLoop::is() const
 {
     static constexpr unsigned Depth = 10;
     SmallVector<BasicBlock *, 8> exits;
     loop.getExitingBlocks(exits);
+    if (maySpin())
+        return true;
     if (hasWait())
         return false;
     return exits.empty() || any_of(exits, [&](const BasicBlock *block) {

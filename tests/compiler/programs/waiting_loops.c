@@ -93,6 +93,45 @@ static void *add(void *unused)
     return unused;
 }
 
+/* One gives work to several, which look for it so often before they sleep, and waits until all of
+ * it is done. */
+enum { HELPERS = 3, ROUNDS = 10, OFTEN = 10000 };
+static atomic_ulong pending[HELPERS];
+
+static void *help(void *argument)
+{
+    atomic_ulong *mine = argument;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < OFTEN && !atomic_load(mine); i++)
+            ;
+        while (!atomic_load(mine))
+            usleep(100);
+        atomic_store(mine, 0);
+    }
+    return argument;
+}
+
+static void give_work(void)
+{
+    pthread_t helpers[HELPERS];
+    for (int i = 0; i < HELPERS; i++)
+        pthread_create(&helpers[i], NULL, help, &pending[i]);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < HELPERS; i++)
+            atomic_store(&pending[i], 1);
+        for (;;) {
+            unsigned long sum = 0;
+            for (int i = 0; i < HELPERS; i++)
+                sum += atomic_load(&pending[i]);
+            if (!sum)
+                break;
+        }
+    }
+    for (int i = 0; i < HELPERS; i++)
+        pthread_join(helpers[i], NULL);
+    puts("all work is done");
+}
+
 int main(void)
 {
     pthread_t threads[5], adders[3], last;
@@ -121,6 +160,7 @@ int main(void)
     for (int i = 0; i < 3; i++)
         pthread_join(adders[i], NULL);
     printf("%d\n", number);
+    give_work();
     pthread_create(&last, NULL, forever, NULL);
     usleep(2000);
     puts("ends while a thread computes");
