@@ -96,7 +96,7 @@ int gs_uring_start_receive(struct gs_loop *loop, struct uring_call *call, int fd
 
 /* A multishot receive may miss the peer's reset: if it wakes the receive, which has not handled the
  * bytes before it yet, the kernel receives those, and drops both events. So a guard cancels the call
- * when the connection has been reset or closed. Start it after the call, once for each socket; it
+ * when the connection has been reset or closed. Start it after the call; it
  * keeps the file open until it was cancelled. Each returns 0 or more, or -ENOMEM. */
 int gs_uring_start_guard(struct gs_loop *loop, struct uring_call *call, int fd);
 int gs_uring_cancel_guard(struct gs_loop *loop, const struct uring_call *call);

@@ -73,6 +73,12 @@ static void cancel(struct ahead *ahead)
     ahead->is_active = done <= 0;
 }
 
+static void drop_guard(struct ahead *ahead)
+{
+    if (ahead->is_guarded)
+        ahead->is_guarded = gs_uring_cancel_guard(loop_of(ahead), &ahead->call) < 0;
+}
+
 static void hand_over(struct ahead *ahead)
 {
     struct ahead *_Atomic *list = &ahead->worker->closed_aheads;
@@ -104,8 +110,7 @@ static void end(struct ahead *ahead)
     drop_held(ahead);
     if (ahead->is_active)
         cancel(ahead);
-    if (ahead->is_guarded)
-        ahead->is_guarded = gs_uring_cancel_guard(loop_of(ahead), &ahead->call) < 0;
+    drop_guard(ahead);
     if (!ahead->is_active && !ahead->is_guarded) {
         free(ahead);
     } else if (ahead->is_canceled && !ahead->is_guarded) {
@@ -276,6 +281,8 @@ static void on_completion(struct uring_call *call, const struct io_uring_cqe *cq
     struct descriptor *descriptor = ahead->descriptor;
     ahead->is_active = cqe->flags & IORING_CQE_F_MORE;
     ahead->is_canceled &= ahead->is_active;
+    if (!ahead->is_active)
+        drop_guard(ahead);
     if (cqe->res == -ENOBUFS)
         gs_uring_add_buffers(loop_of(ahead));
     spin_lock(&descriptor->lock);
@@ -316,12 +323,14 @@ int gs_ahead_start(struct ahead *ahead, int fd)
 {
     if (ahead->is_over || thread_is_mobile(thread_current()))
         return -ENOTSUP;
+    drop_guard(ahead);
+    if (ahead->is_guarded)
+        return -ENOMEM;
     int err = gs_uring_start_receive(loop_of(ahead), &ahead->call, fd);
     if (err)
         return err;
     ahead->is_active = true;
-    if (!ahead->is_guarded)
-        ahead->is_guarded = !gs_uring_start_guard(loop_of(ahead), &ahead->call, fd);
+    ahead->is_guarded = !gs_uring_start_guard(loop_of(ahead), &ahead->call, fd);
     if (!ahead->is_guarded) {
         cancel(ahead);
         ahead->is_over = true;
