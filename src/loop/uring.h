@@ -33,7 +33,7 @@ enum {
  * is the last one unless it has IORING_CQE_F_MORE. */
 struct uring_call {
     void (*completed)(struct uring_call *call, const struct io_uring_cqe *cqe);
-    uint32_t sq_position; /* of its entry, as counted by gs_ring.tail */
+    uint32_t sq_position;    /* of its entry, as counted by gs_ring.tail */
     uint32_t guard_position; /* of its guard's first entry */
 };
 
@@ -94,10 +94,11 @@ int gs_uring_collect_call(struct gs_loop *loop, struct uring_call *call, unsigne
  * gs_uring_hold_buffer to gs_uring_release_buffer. Returns 0 or -errno. */
 int gs_uring_start_receive(struct gs_loop *loop, struct uring_call *call, int fd);
 
-/* A multishot receive may miss the peer's reset: if it wakes the receive, which has not handled the
- * bytes before it yet, the kernel receives those, and drops both events. So a guard cancels the call
- * when the connection has been reset or closed. Start it after the call; it
- * keeps the file open until it was cancelled. Each returns 0 or more, or -ENOMEM. */
+/* A multishot receive misses the peer's reset if that arrives before the kernel has received the
+ * bytes in front of it: it then waits for an event that does not come. So a guard cancels the call
+ * when the connection was reset, or closed by the peer. Start it after its call, and cancel it when
+ * the call has completed: it keeps the file open. Returns as gs_uring_cancel_call; 0 is also that
+ * it was started. */
 int gs_uring_start_guard(struct gs_loop *loop, struct uring_call *call, int fd);
 int gs_uring_cancel_guard(struct gs_loop *loop, const struct uring_call *call);
 
