@@ -188,6 +188,41 @@ int gs_uring_start_receive(struct gs_loop *loop, struct uring_call *call, int fd
     return 0;
 }
 
+static uint64_t guard_of(const struct uring_call *call)
+{
+    return GUARD_BIT | (uintptr_t)call | TAG_OP;
+}
+
+/* The poll is completed by POLLERR, POLLHUP and POLLRDHUP, for which the kernel always polls. The
+ * two requests are submitted together, or the second one would not wait for the first. A guard that
+ * outlives its call for a while cancels at most another one of the same address, which is then
+ * started again. */
+int gs_uring_start_guard(struct gs_loop *loop, struct uring_call *call, int fd)
+{
+    struct gs_ring *ring = &((struct uring *)loop->poller_state)->ring;
+    if (ring->sq_count - gs_ring_unsubmitted(ring) < 2)
+        (void)!gs_ring_enter(ring, 0, 0);
+    if (ring->sq_count - gs_ring_unsubmitted(ring) < 2)
+        return -ENOMEM;
+    struct io_uring_sqe *poll = gs_ring_get_sqe(ring), *cancel = gs_ring_get_sqe(ring);
+    call->guard_position = ring->tail - 2;
+    poll->opcode = IORING_OP_POLL_ADD;
+    poll->flags = IOSQE_IO_LINK | IOSQE_CQE_SKIP_SUCCESS;
+    poll->fd = fd;
+    poll->user_data = guard_of(call);
+    cancel->opcode = IORING_OP_ASYNC_CANCEL;
+    cancel->flags = IOSQE_CQE_SKIP_SUCCESS;
+    cancel->fd = -1;
+    cancel->addr = (uintptr_t)call | TAG_CALL;
+    cancel->user_data = TAG_IGNORED;
+    return 0;
+}
+
+int gs_uring_cancel_guard(struct gs_loop *loop, const struct uring_call *call)
+{
+    return gs_uring_cancel(loop->poller_state, call->guard_position, guard_of(call));
+}
+
 /* ---- Results ---- */
 
 void gs_uring_init_results(struct uring *uring)

@@ -111,7 +111,8 @@ static int grow(struct gs_loop *loop, unsigned slot_count)
 static bool is_of_op(uint64_t user_data)
 {
     unsigned tag = user_data & TAG_MASK;
-    return (tag == TAG_OP || tag == TAG_ACCEPT) && user_data >= TAG_ADDRESS_MIN;
+    return (tag == TAG_OP || tag == TAG_ACCEPT) && user_data >= TAG_ADDRESS_MIN &&
+           !(user_data & GUARD_BIT);
 }
 
 static bool is_accepted(const struct io_uring_cqe *cqe)
@@ -371,7 +372,7 @@ static void collect(struct gs_loop *loop, int count)
             handle_wake_completion(loop, cqe);
         else if (tag == TAG_CALL || tag == TAG_ACCEPT_CALL)
             complete_call(cqe);
-        else if (!gs_uring_complete_op(loop, cqe))
+        else if (!(cqe->user_data & GUARD_BIT) && !gs_uring_complete_op(loop, cqe))
             break;
         gs_ring_cqe_seen(&uring->ring);
     }

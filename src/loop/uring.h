@@ -25,12 +25,16 @@ enum {
     TAG_ADDRESS_MIN = 16, /* odd values below it stand alone */
 };
 
+/* With TAG_OP and the address of a struct uring_call: its guard, whose completion is ignored. */
+#define GUARD_BIT ((uint64_t)1 << 63)
+
 /* A request outside of any watcher, whose caller waits for its completion only. The caller fills in
  * the entry. `completed` is called when a completion is collected, before any watcher is called: it
  * is the last one unless it has IORING_CQE_F_MORE. */
 struct uring_call {
     void (*completed)(struct uring_call *call, const struct io_uring_cqe *cqe);
-    uint32_t sq_position; /* of its entry, as counted by gs_ring.tail */
+    uint32_t sq_position;    /* of its entry, as counted by gs_ring.tail */
+    uint32_t guard_position; /* of its guard's first entry */
 };
 
 /* A result that waits for its operation's callback. */
@@ -89,6 +93,15 @@ int gs_uring_collect_call(struct gs_loop *loop, struct uring_call *call, unsigne
  * (-ENOBUFS). A completion that has IORING_CQE_F_BUFFER names a buffer, which is the caller's from
  * gs_uring_hold_buffer to gs_uring_release_buffer. Returns 0 or -errno. */
 int gs_uring_start_receive(struct gs_loop *loop, struct uring_call *call, int fd);
+
+/* A multishot receive misses the peer's reset if that arrives before the kernel has received the
+ * bytes in front of it: it then waits for an event that does not come. So a guard cancels the call
+ * when the connection was reset, or closed by the peer. Start it after its call, and cancel it when
+ * the call has completed: it keeps the file open. Returns as gs_uring_cancel_call; 0 is also that
+ * it was started. */
+int gs_uring_start_guard(struct gs_loop *loop, struct uring_call *call, int fd);
+int gs_uring_cancel_guard(struct gs_loop *loop, const struct uring_call *call);
+
 unsigned gs_uring_hold_buffer(struct gs_loop *loop, const struct io_uring_cqe *cqe);
 const void *gs_uring_buffer(const struct gs_loop *loop, unsigned number);
 void gs_uring_release_buffer(struct gs_loop *loop, unsigned number);

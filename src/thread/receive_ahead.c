@@ -34,6 +34,7 @@ struct ahead {
     bool is_canceled : 1; /* it will end soon */
     bool is_over : 1;     /* it is not started again */
     bool is_ending : 1;   /* in ending_aheads */
+    bool is_guarded : 1;  /* gs_uring_start_guard */
 };
 _Static_assert(sizeof(struct ahead) == 56, "with the allocator's header, a cache line");
 _Static_assert(BUFFER_SIZE <= UINT16_MAX && BUFFERS_MAX <= 1 << 9, "at, end and buffer");
@@ -72,6 +73,12 @@ static void cancel(struct ahead *ahead)
     ahead->is_active = done <= 0;
 }
 
+static void drop_guard(struct ahead *ahead)
+{
+    if (ahead->is_guarded)
+        ahead->is_guarded = gs_uring_cancel_guard(loop_of(ahead), &ahead->call) < 0;
+}
+
 static void hand_over(struct ahead *ahead)
 {
     struct ahead *_Atomic *list = &ahead->worker->closed_aheads;
@@ -103,9 +110,10 @@ static void end(struct ahead *ahead)
     drop_held(ahead);
     if (ahead->is_active)
         cancel(ahead);
-    if (!ahead->is_active) {
+    drop_guard(ahead);
+    if (!ahead->is_active && !ahead->is_guarded) {
         free(ahead);
-    } else if (ahead->is_canceled) {
+    } else if (ahead->is_canceled && !ahead->is_guarded) {
         ahead->is_ending = true;
         gs_list_append(&ahead->worker->ending_aheads, &ahead->link);
     } else {
@@ -273,6 +281,8 @@ static void on_completion(struct uring_call *call, const struct io_uring_cqe *cq
     struct descriptor *descriptor = ahead->descriptor;
     ahead->is_active = cqe->flags & IORING_CQE_F_MORE;
     ahead->is_canceled &= ahead->is_active;
+    if (!ahead->is_active)
+        drop_guard(ahead);
     if (cqe->res == -ENOBUFS)
         gs_uring_add_buffers(loop_of(ahead));
     spin_lock(&descriptor->lock);
@@ -313,10 +323,18 @@ int gs_ahead_start(struct ahead *ahead, int fd)
 {
     if (ahead->is_over || thread_is_mobile(thread_current()))
         return -ENOTSUP;
+    drop_guard(ahead);
+    if (ahead->is_guarded)
+        return -ENOMEM;
     int err = gs_uring_start_receive(loop_of(ahead), &ahead->call, fd);
     if (err)
         return err;
     ahead->is_active = true;
+    ahead->is_guarded = !gs_uring_start_guard(loop_of(ahead), &ahead->call, fd);
+    if (!ahead->is_guarded) {
+        cancel(ahead);
+        ahead->is_over = true;
+    }
     if (gs_runtime.is_multi)
         collect(ahead);
     return (int)state_of(ahead);

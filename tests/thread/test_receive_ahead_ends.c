@@ -136,6 +136,32 @@ TEST(bytes_before_a_reset_are_received_and_then_the_error_once)
     run_spoiled(0, be_reset_with_bytes);
 }
 
+/* With one worker, the reset and the bytes before it arrive before the kernel has the request. */
+static void *be_reset_at_once(void *unused)
+{
+    const struct linger reset = {.l_onoff = 1};
+    for (size_t i = 0; i < 4; i++) {
+        connect_ahead();
+        if (i % 2)
+            receive_awaited(10);
+        struct gs_thread *thread = spawn_here(receive_until_end, NULL);
+        while (!is_waited_for(ours))
+            gs_thread_yield();
+        MUST_EQ(setsockopt(theirs, SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
+        say(i + 1);
+        gs_sys_close(theirs);
+        join(thread);
+        MUST_EQ(received, said);
+        gs_close(ours);
+    }
+    return unused;
+}
+
+TEST(reset_that_follows_bytes_at_once_ends_the_receive)
+{
+    run_spoiled(0, be_reset_at_once);
+}
+
 static void *receive_without_ring(void *unused)
 {
     connect_ahead();
