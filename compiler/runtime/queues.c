@@ -310,9 +310,25 @@ int gs_cc_semctl(int set, int number, int command, ...)
 
 enum { WOULD_WAIT = EINPROGRESS }; /* no error of these calls */
 
+/* The kernel's limit, unless the administrator has raised it (SEMOPM). */
+#define SEMAPHORE_OPERATIONS_MAX 500
+
+/* As IPC_NOWAIT of all: the kernel would count a thread that waits until a time in the past, too. */
+static int try_operations(int set, const struct sembuf *operations, size_t count)
+{
+    struct sembuf tried[SEMAPHORE_OPERATIONS_MAX];
+    if (count > SEMAPHORE_OPERATIONS_MAX)
+        return semtimedop(set, (struct sembuf *)operations, count, &past);
+    for (size_t i = 0; i < count; i++) {
+        tried[i] = operations[i];
+        tried[i].sem_flg |= IPC_NOWAIT;
+    }
+    return semop(set, tried, count);
+}
+
 static int try_semaphores(struct thread *self, int set, struct sembuf *operations, size_t count)
 {
-    int result = semtimedop(set, operations, count, &past), err = errno;
+    int result = try_operations(set, operations, count), err = errno;
     const struct sembuf *waiting =
         result && err == EAGAIN ? find_waiting(set, operations, count) : NULL;
     if (waiting ? !(waiting->sem_flg & IPC_NOWAIT) : result && err == EAGAIN)
