@@ -102,11 +102,11 @@ function(gs_tests module)
         gs_program(test_${module}_${stem} ${source} USES ${arg_USES})
         add_test(NAME ${module}.${stem} COMMAND test_${module}_${stem})
         set_tests_properties(${module}.${stem} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${timeout} LABELS ${module}
-            ENVIRONMENT GOSSAMER_PROGRAM=${PROJECT_BINARY_DIR}/gossamer)
+            ${GS_EMULATOR_FAULT} ENVIRONMENT GOSSAMER_PROGRAM=${PROJECT_BINARY_DIR}/gossamer)
         foreach(poller ${arg_POLLERS})
             add_test(NAME ${module}.${stem}.${poller} COMMAND test_${module}_${stem})
             set_tests_properties(${module}.${stem}.${poller} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${timeout} LABELS ${module}
-                ENVIRONMENT GS_POLLER=${poller})
+                ${GS_EMULATOR_FAULT} ENVIRONMENT GS_POLLER=${poller})
         endforeach()
     endforeach()
 endfunction()

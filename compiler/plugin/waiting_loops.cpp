@@ -133,9 +133,9 @@ bool WaitingLoop::onlyLooksIn(const BasicBlock &block)
     });
 }
 
-// Whether a way through the loop does nothing but look at what other threads may write: the loop may
-// add up how much those still have to do, or look only so often before it sleeps. The optimiser lets
-// nested loops have the same first block, so that other ways through it may do more.
+// Whether a way through the loop only looks at what other threads may write: it may add up how much
+// those still have to do, or look only so often before it sleeps. The optimiser lets nested loops
+// have the same first block, so that other ways through it may do more.
 bool WaitingLoop::maySpin() const
 {
     SmallSetVector<const BasicBlock *, 16> reached, spinning;

@@ -313,7 +313,7 @@ enum { WOULD_WAIT = EINPROGRESS }; /* no error of these calls */
 /* The kernel's limit, unless the administrator has raised it (SEMOPM). */
 #define SEMAPHORE_OPERATIONS_MAX 500
 
-/* As IPC_NOWAIT of all: the kernel would count a thread that waits until a time in the past, too. */
+/* With IPC_NOWAIT: the kernel would count a thread that waits until a time in the past, too. */
 static int try_operations(int set, const struct sembuf *operations, size_t count)
 {
     struct sembuf tried[SEMAPHORE_OPERATIONS_MAX];
