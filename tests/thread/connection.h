@@ -40,4 +40,26 @@ static inline void close_both(void)
     gs_sys_close(theirs);
 }
 
+/* A thread. */
+static inline void *reset_later(void *unused)
+{
+    const struct linger reset = {.l_onoff = 1};
+    gs_thread_sleep(after(2 * GS_MILLISECOND));
+    MUST_EQ(setsockopt(theirs, SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
+    gs_sys_close(theirs);
+    return unused;
+}
+
+/* The test is of the ring. */
+static inline void need_ring(void)
+{
+    struct gs_loop *loop;
+    setenv("GS_POLLER", "io_uring", 1);
+    CHECK_EQ(gs_loop_new(&loop), 0);
+    bool is_there = !strcmp(gs_loop_poller(loop), "io_uring");
+    gs_loop_free(loop);
+    if (!is_there)
+        SKIP("io_uring is not available");
+}
+
 #endif

@@ -149,15 +149,6 @@ TEST(end_of_the_stream_ends_a_wait)
     run_both(receive_awaited_end);
 }
 
-static void *reset_later(void *unused)
-{
-    const struct linger reset = {.l_onoff = 1};
-    gs_thread_sleep(after(2 * GS_MILLISECOND));
-    MUST_EQ(setsockopt(theirs, SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
-    gs_sys_close(theirs);
-    return unused;
-}
-
 static void *receive_reset(void *unused)
 {
     struct received received = {0};

@@ -48,15 +48,6 @@ TEST(one_request_serves_many_receives)
     gs_sys_set_fault(NULL, NULL);
 }
 
-static void *reset_later(void *unused)
-{
-    const struct linger reset = {.l_onoff = 1};
-    gs_thread_sleep(after(2 * GS_MILLISECOND));
-    MUST_EQ(setsockopt(theirs, SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
-    gs_sys_close(theirs);
-    return unused;
-}
-
 static void *receive_reset(void *unused)
 {
     connect_ahead();

@@ -21,17 +21,6 @@ static long count_calls(long number, void *data)
     return 0;
 }
 
-static void need_ring(void)
-{
-    struct gs_loop *loop;
-    setenv("GS_POLLER", "io_uring", 1);
-    CHECK_EQ(gs_loop_new(&loop), 0);
-    bool is_there = !strcmp(gs_loop_poller(loop), "io_uring");
-    gs_loop_free(loop);
-    if (!is_there)
-        SKIP("io_uring is not available");
-}
-
 /* Wait until all threads except the caller wait. */
 static void let_others_wait(void)
 {

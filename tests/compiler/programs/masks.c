@@ -1,5 +1,7 @@
 /* Which signals each thread blocks, and what is pending for it. */
 #define _GNU_SOURCE
+#include "mask.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -19,27 +21,6 @@ static sem_t is_ready, may_end;
 static void count(int number)
 {
     handled += number != 0;
-}
-
-static sigset_t set_of(int number)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, number);
-    return set;
-}
-
-static void change(int how, int number)
-{
-    const sigset_t set = set_of(number);
-    pthread_sigmask(how, &set, NULL);
-}
-
-static int is_blocked(int number)
-{
-    sigset_t mask;
-    pthread_sigmask(SIG_BLOCK, NULL, &mask);
-    return sigismember(&mask, number);
 }
 
 static int is_pending(int number)

@@ -1,6 +1,8 @@
 /* Signals that threads send to themselves: what handlers block, and jumps out of them; and what
  * other programs and timers have to do with a thread's signals. */
 #define _GNU_SOURCE
+#include "mask.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,27 +24,6 @@ static volatile sig_atomic_t depth, max_depth, count, calls[16];
 static pthread_t expected;
 static sigjmp_buf place;
 static sem_t done;
-
-static sigset_t set_of(int number)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, number);
-    return set;
-}
-
-static void change(int how, int number)
-{
-    const sigset_t set = set_of(number);
-    pthread_sigmask(how, &set, NULL);
-}
-
-static int is_blocked(int number)
-{
-    sigset_t mask;
-    pthread_sigmask(SIG_BLOCK, NULL, &mask);
-    return sigismember(&mask, number);
-}
 
 static void report(const char *name)
 {
