@@ -1,58 +1,12 @@
-#include "thread/receive_ahead.h"
-#include "loop/uring.h"
+#include "thread/receive_ahead_state.h"
 #include "thread/wait.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
 #include <stdlib.h>
-#include <sys/uio.h>
 
 /* A cancellation is repeated after so many bytes were kept. */
 #define CANCEL_BYTES ((size_t)64 << 10)
-
-/* Copies of what arrived while no thread waited. */
-struct kept {
-    size_t at, n; /* the first that was not taken; the end */
-    char bytes[];
-};
-
-struct ahead {
-    struct uring_call call;
-    struct descriptor *descriptor; /* its former one after it was closed: entries stay */
-    struct worker *worker;
-    union {
-        struct {
-            struct kept *kept;  /* follows what is in the buffer */
-            struct ahead *next; /* in closed_aheads */
-        };
-        struct gs_list link; /* in ending_aheads */
-    };
-    int16_t error;    /* 0 or -errno, which follows what was kept; -ENOMEM stays: bytes are lost */
-    uint16_t at, end; /* the bytes of the buffer that were not taken; equal: it holds none */
-    unsigned buffer : 9;  /* its number */
-    bool is_active : 1;   /* the kernel may complete it */
-    bool is_canceled : 1; /* it will end soon */
-    bool is_over : 1;     /* it is not started again */
-    bool is_ending : 1;   /* in ending_aheads */
-    bool is_guarded : 1;  /* gs_uring_start_guard */
-};
-_Static_assert(sizeof(struct ahead) == 56, "with the allocator's header, a cache line");
-_Static_assert(BUFFER_SIZE <= UINT16_MAX && BUFFERS_MAX <= 1 << 9, "at, end and buffer");
-
-static struct gs_loop *loop_of(const struct ahead *ahead)
-{
-    return ahead->worker->loop;
-}
-
-static bool has_buffer(const struct ahead *ahead)
-{
-    return ahead->at < ahead->end;
-}
-
-static bool has_something(const struct ahead *ahead)
-{
-    return has_buffer(ahead) || ahead->kept || ahead->error;
-}
 
 static enum ahead_state state_of(const struct ahead *ahead)
 {
@@ -356,121 +310,6 @@ int gs_ahead_is_ready(struct descriptor *descriptor)
     struct ahead *ahead;
     int state = gs_ahead_look(descriptor, true, &ahead);
     return state < 0 ? state : state >= AHEAD_BUFFER;
-}
-
-/* ---- Taking ---- */
-
-struct ahead_buffer gs_ahead_take_buffer(struct ahead *ahead)
-{
-    const char *bytes = gs_uring_buffer(loop_of(ahead), ahead->buffer);
-    const struct ahead_buffer buffer = {bytes + ahead->at, (size_t)(ahead->end - ahead->at),
-                                        ahead->buffer};
-    ahead->at = ahead->end;
-    return buffer;
-}
-
-void gs_ahead_release_buffer(const struct ahead_buffer *buffer)
-{
-    gs_uring_release_buffer(worker_current()->loop, buffer->number);
-}
-
-/* Copy the bytes behind the first `used` ones of the parts. Returns how many. */
-static size_t copy_out(const struct iovec *parts, int count, size_t used, const char *bytes,
-                       size_t n)
-{
-    size_t at = 0;
-    for (int i = 0; i < count && at < n; i++) {
-        size_t room = parts[i].iov_len;
-        size_t skipped = used < room ? used : room;
-        used -= skipped;
-        room -= skipped;
-        size_t some = room < n - at ? room : n - at;
-        if (some && bytes)
-            memcpy((char *)parts[i].iov_base + skipped, bytes + at, some);
-        at += some;
-    }
-    return at;
-}
-
-static void consume(struct ahead *ahead, size_t from_buffer, size_t from_kept)
-{
-    struct kept *kept = ahead->kept;
-    if (from_buffer) {
-        ahead->at = (uint16_t)(ahead->at + from_buffer);
-        if (ahead->at == ahead->end)
-            gs_uring_release_buffer(loop_of(ahead), ahead->buffer);
-    }
-    if (!from_kept)
-        return;
-    kept->at += from_kept;
-    if (kept->at == kept->n) {
-        free(kept);
-        ahead->kept = NULL;
-    }
-}
-
-static ssize_t take_error(struct ahead *ahead)
-{
-    int error = ahead->error;
-    if (error != -ENOMEM)
-        ahead->error = 0;
-    return error;
-}
-
-ssize_t gs_ahead_take(struct ahead *ahead, const struct iovec *parts, int count, int flags)
-{
-    struct kept *kept = ahead->kept;
-    const bool discards = flags & MSG_TRUNC; /* of TCP */
-    size_t from_buffer = 0, from_kept = 0;
-    if (!has_buffer(ahead) && !kept)
-        return take_error(ahead);
-    if (has_buffer(ahead)) {
-        const char *bytes = gs_uring_buffer(loop_of(ahead), ahead->buffer);
-        from_buffer = copy_out(parts, count, 0, discards ? NULL : bytes + ahead->at,
-                               (size_t)(ahead->end - ahead->at));
-    }
-    if (kept)
-        from_kept = copy_out(parts, count, from_buffer, discards ? NULL : kept->bytes + kept->at,
-                             kept->n - kept->at);
-    if (!(flags & MSG_PEEK))
-        consume(ahead, from_buffer, from_kept);
-    return (ssize_t)(from_buffer + from_kept);
-}
-
-static ssize_t take_for(struct ahead *ahead, const struct io_call *call)
-{
-    struct iovec whole = {.iov_base = call->bytes, .iov_len = call->n};
-    struct msghdr *message = call->bytes;
-    if (call->operation == IORING_OP_RECV)
-        return gs_ahead_take(ahead, &whole, 1, call->flags);
-    if (call->operation == IORING_OP_READV)
-        return gs_ahead_take(ahead, call->bytes, call->count, 0);
-    ssize_t n = gs_ahead_take(ahead, message->msg_iov, (int)message->msg_iovlen, call->flags);
-    if (n >= 0) {
-        message->msg_namelen = 0;
-        message->msg_controllen = 0;
-        message->msg_flags = 0;
-    }
-    return n;
-}
-
-ssize_t gs_ahead_run(struct descriptor *descriptor, const struct io_call *call,
-                     uint64_t deadline_ns)
-{
-    /* Accepting, and what is not in the stream of bytes. */
-    if (call->operation == IORING_OP_ACCEPT || call->flags & (MSG_OOB | MSG_ERRQUEUE))
-        return -EAGAIN;
-    for (;;) {
-        struct ahead *ahead;
-        int state = gs_ahead_look(descriptor, !deadline_ns, &ahead);
-        if (state < 0 || state == AHEAD_NOTHING)
-            return state < 0 ? state : -EAGAIN;
-        if (state != AHEAD_COMING)
-            return take_for(ahead, call);
-        int err = gs_ahead_wait(descriptor, ahead, call->fd, deadline_ns);
-        if (err)
-            return err;
-    }
 }
 
 /* ---- Opting in and out ---- */
