@@ -67,6 +67,8 @@ static int arrive(struct barrier *one, struct thread *self)
         woken = one->waiting.first;
         one->waiting.first = NULL;
         one->arrived = 0;
+        for (struct thread *at = woken; at; at = at->next)
+            set_phase(at, PHASE_CLAIMED);
     } else {
         queue_append(&one->waiting, self);
     }
@@ -117,6 +119,17 @@ static int wait_shared(struct barrier *one, struct thread *self)
     return 0;
 }
 
+/* Whether the thread must, and others have not arrived yet. As in glibc, it has arrived. */
+static bool leave(struct barrier *one, struct thread *self)
+{
+    spin_lock(&one->lock);
+    bool leaves = self->phase == PHASE_WAITING && must_leave(self);
+    if (leaves)
+        queue_remove(&one->waiting, self);
+    spin_unlock(&one->lock);
+    return leaves;
+}
+
 int gs_cc_pthread_barrier_wait(pthread_barrier_t *barrier)
 {
     struct thread *self = thread_self();
@@ -127,10 +140,12 @@ int gs_cc_pthread_barrier_wait(pthread_barrier_t *barrier)
         if (result)
             return result;
     }
-    while (self->phase != PHASE_GRANTED)
+    while (self->phase != PHASE_GRANTED && !leave(barrier_of(barrier), self))
         if (gs_cc_wait(self, false))
             return 0;
     gs_cc_complete(self);
+    if (must_leave(self))
+        gs_cc_test_cancel(self);
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /* Cancellation, cleanups, and the values of keys. */
 #include "compiler/runtime/libraries.h"
 #include "compiler/runtime/memory.h"
+#include "compiler/runtime/signals.h"
 #include "compiler/runtime/thread.h"
 
 #include <limits.h>
@@ -12,7 +13,10 @@
 
 bool gs_cc_test_cancel(struct thread *self)
 {
-    if (!self || !must_cancel(self))
+    if (!self)
+        return false;
+    jump_if_told(self);
+    if (!is_canceled(self))
         return false;
     gs_cc_complete(self);
     gs_cc_exit(self, PTHREAD_CANCELED);
@@ -27,7 +31,7 @@ int gs_cc_pthread_cancel(pthread_t id)
         return 0;
     /* A stack on which the thread is canceled is not used any more. */
     struct gs_thread *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
-    if (stack && must_cancel(thread))
+    if (stack && is_canceled(thread))
         gs_thread_cancel(stack);
     gs_cc_wake(thread);
     return 0;
@@ -114,7 +118,6 @@ void gs_cc_run_cleanups(struct thread *self)
 
 /* Those of libraries are in frames of their functions, whose stack the thread has still: it jumps
  * to them, and they end it again. */
-void gs_cc_jump(void *to, int result) __asm__("_longjmp"); /* with no mask of signals */
 
 static void jump(void *buffer)
 {

@@ -72,7 +72,7 @@ static int end_wait(struct thread *self, struct mutex *mutex)
         return 0;
     enum outcome outcome = self->outcome;
     self->outcome = 0;
-    if (outcome == CANCELED)
+    if (outcome == CANCELED || must_jump(self))
         gs_cc_test_cancel(self);
     return outcome == LATE ? ETIMEDOUT : 0;
 }

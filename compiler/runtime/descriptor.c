@@ -208,8 +208,8 @@ bool gs_cc_block(struct thread *self, int fd, unsigned direction, int *ret_err)
             gs_cc_deadline(self, gs_clock_after(gs_clock_now(), limit_ns));
         gs_cc_signals_begin_wait(self);
         set_phase(self, PHASE_WAITING);
-    } else if (gs_cc_is_interrupted(self, true)) {
-        *ret_err = EINTR;
+    } else if (must_jump(self) || gs_cc_is_interrupted(self, true)) {
+        *ret_err = must_jump(self) ? ECANCELED : EINTR;
         return false;
     }
     if (self->extra && self->extra->deadline_ns)
@@ -227,6 +227,7 @@ ssize_t gs_cc_result(struct thread *self, ssize_t result)
     self->progress = 0;
     if (self->phase != PHASE_NEW)
         gs_cc_complete(self);
+    jump_if_told(self);
     if (result >= 0 || (result == -ECANCELED && gs_cc_test_cancel(self)))
         return result;
     errno = (int)-result;

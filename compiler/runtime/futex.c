@@ -62,7 +62,9 @@ static int look_or_queue(struct thread *self, struct bucket *bucket, const struc
     case PHASE_GRANTED:
         return 0;
     case PHASE_WAITING:
-        if (gs_cc_is_interrupted(self, may_restart))
+        if (must_leave(self))
+            err = -ECANCELED;
+        else if (gs_cc_is_interrupted(self, may_restart))
             err = -EINTR;
         else if (!(wait->is_shared && has_changed))
             err = is_late(wait->deadline_ns) ? -ETIMEDOUT : EAGAIN;
@@ -98,6 +100,8 @@ static long wait_at(const uint32_t *word, uint32_t value, uint64_t deadline_ns, 
         spin_unlock(&bucket->lock);
         if (err != EAGAIN) {
             gs_cc_complete(self);
+            if (must_leave(self))
+                gs_cc_test_cancel(self);
             return err ? fail(-err) : 0;
         }
         uint64_t look_ns = is_shared ? gs_clock_after(gs_clock_now(), LOOK_NS) : GS_NEVER;

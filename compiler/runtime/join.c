@@ -77,6 +77,7 @@ static int join_until(struct thread *thread, void **ret_result, uint64_t deadlin
         *ret_result = thread->argument;
     gs_cc_free_thread(thread);
     gs_cc_complete(self);
+    jump_if_told(self);
     return 0;
 }
 

@@ -1,6 +1,9 @@
 /* setjmp and longjmp. The C library's would save and restore the mask of the worker, and a jump out
  * of a handler would leave the thread as one that does not run. So what setjmp is to save of the
- * thread is in the buffer, where the C library would save the mask, and it saves none. */
+ * thread is in the buffer, where the C library would save the mask, and it saves none.
+ *
+ * A handler may jump to where a thread is to go on that waits, or that another worker runs. Then
+ * the handler ends, and the thread jumps itself, when its wait has ended. */
 #include "compiler/runtime/masks.h"
 #include "compiler/runtime/signals.h"
 
@@ -21,6 +24,8 @@ struct saved {
 };
 #define MAGIC UINT64_C(0x6a756d7073617665)
 #define SAVED(tag) ((struct saved *)&(tag)->__saved_mask)
+
+_Noreturn void gs_cc_siglongjmp(struct __jmp_buf_tag *buffer, int result);
 
 /* Called before setjmp is, which does not write there. */
 void gs_cc___set_jump(struct __jmp_buf_tag *buffer, int saves_mask);
@@ -60,6 +65,45 @@ static uint64_t leave_handlers(const struct saved *saved)
     return blocked;
 }
 
+/* The handler was not called where the thread runs, or in the middle of a call that waits. */
+static bool is_elsewhere(const struct saved *saved)
+{
+    const struct handling *handling = &gs_cc_handling;
+    return saved->self && !thread_self() && handling->leave && handling->target == saved->self &&
+           (handling->interrupted != saved->self || saved->self->phase != PHASE_NEW);
+}
+
+static _Noreturn void jump_later(struct __jmp_buf_tag *buffer, int result)
+{
+    struct thread *thread = SAVED(buffer)->self;
+    sigset_t mask;
+    uint64_t blocked = 0;
+    if (gs_cc_handling.has_mask && !pthread_sigmask(SIG_SETMASK, NULL, &mask))
+        blocked = gs_cc_signal_bits(&mask) & ~gs_cc_handling.mask;
+    thread->extra->jump = buffer;
+    thread->extra->jump_result = result;
+    thread->extra->jump_blocked = blocked;
+    sanitizer_release(thread);
+    atomic_fetch_or(&thread->cancel, JUMP);
+    gs_cc_jump(gs_cc_handling.leave, 1);
+}
+
+void gs_cc_jump_for_handler(struct thread *self)
+{
+    atomic_fetch_and(&self->cancel, (unsigned char)~JUMP);
+    if (!self->stack)
+        return; /* the call that has called setjmp is over */
+    struct __jmp_buf_tag *buffer = self->extra->jump;
+    sanitizer_acquire(self);
+#ifdef GS_CC_TSAN
+    tsan_ignore_thread_end(); /* the call that has waited */
+#endif
+    gs_cc_complete(self);
+    if (!SAVED(buffer)->has_mask)
+        gs_cc_mask_set(self, gs_cc_mask_of(self) | self->extra->jump_blocked);
+    gs_cc_siglongjmp(buffer, self->extra->jump_result);
+}
+
 static void restore(const struct saved *saved)
 {
     uint64_t blocked = 0;
@@ -76,6 +120,8 @@ static void restore(const struct saved *saved)
 _Noreturn void gs_cc_siglongjmp(struct __jmp_buf_tag *buffer, int result)
 {
     const struct saved saved = *SAVED(buffer);
+    if (saved.magic == MAGIC && is_elsewhere(&saved))
+        jump_later(buffer, result);
     if (saved.magic == MAGIC)
         restore(&saved);
     siglongjmp(buffer, result);

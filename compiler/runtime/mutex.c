@@ -103,10 +103,10 @@ static int lock_or_queue(struct thread *self, struct mutex *mutex, uint64_t dead
     case PHASE_GRANTED:
         return 0;
     case PHASE_WAITING:
-        if (!is_late(deadline_ns))
-            return EBUSY;
-        queue_remove(&mutex->waiting, self);
-        return ETIMEDOUT;
+        err = must_leave(self) ? ECANCELED : is_late(deadline_ns) ? ETIMEDOUT : EBUSY;
+        if (err != EBUSY)
+            queue_remove(&mutex->waiting, self);
+        return err;
     default:
         return EBUSY;
     }
@@ -128,7 +128,7 @@ static bool lock_until(struct thread *self, struct mutex *mutex, uint64_t deadli
     }
     if (self->phase != PHASE_NEW)
         gs_cc_complete(self);
-    return false;
+    return must_leave(self) && gs_cc_test_cancel(self);
 }
 
 bool gs_cc_relock(struct thread *self, struct mutex *mutex)

@@ -324,6 +324,7 @@ static uint64_t sleep_until(struct thread *self, uint64_t deadline_ns)
             return 0;
     }
     gs_cc_complete(self);
+    jump_if_told(self);
     return is_late(deadline_ns) ? 0 : deadline_ns - gs_clock_now();
 }
 

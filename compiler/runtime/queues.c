@@ -22,7 +22,7 @@ enum { RESTARTS = 1, CANCELS = 2 };
 /* The call begins to wait, or waits again. Returns 0, or the error with which it ends. */
 static int begin_wait(struct thread *self, uint64_t deadline_ns, int options)
 {
-    if (options & CANCELS && must_cancel(self))
+    if (options & CANCELS ? must_cancel(self) : must_leave(self))
         return ECANCELED;
     if (self->phase == PHASE_NEW)
         gs_cc_signals_begin_wait(self);
@@ -35,6 +35,7 @@ static int end(struct thread *self, int err)
 {
     if (self->phase != PHASE_NEW)
         gs_cc_complete(self);
+    jump_if_told(self);
     if (err == ECANCELED && gs_cc_test_cancel(self))
         return 0;
     return fail(err);

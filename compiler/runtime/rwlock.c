@@ -54,11 +54,12 @@ static int lock_or_queue(struct thread *self, struct rwlock *one, bool is_write,
         return EBUSY;
     case PHASE_GRANTED:
         return 0;
-    case PHASE_WAITING:
-        if (!is_late(deadline_ns))
-            return EBUSY;
-        queue_remove(queue, self);
-        return ETIMEDOUT;
+    case PHASE_WAITING: {
+        int err = must_leave(self) ? ECANCELED : is_late(deadline_ns) ? ETIMEDOUT : EBUSY;
+        if (err != EBUSY)
+            queue_remove(queue, self);
+        return err;
+    }
     default:
         return EBUSY;
     }
@@ -74,13 +75,15 @@ static int lock_shared(struct thread *self, struct rwlock *one, bool is_write, u
         spin_unlock(&one->lock);
         if (err == EBUSY && is_late(deadline_ns))
             err = ETIMEDOUT;
-        if (err != EBUSY)
+        if (err != EBUSY || (self && must_leave(self)))
             break;
         if (gs_cc_look_again(self, deadline_ns))
             return 0;
     }
     if (self && self->phase != PHASE_NEW)
         gs_cc_complete(self);
+    if (self && must_leave(self))
+        gs_cc_test_cancel(self);
     return err;
 }
 
@@ -104,6 +107,8 @@ static int lock_until(pthread_rwlock_t *rwlock, bool is_write, uint64_t deadline
     }
     if (self->phase != PHASE_NEW)
         gs_cc_complete(self);
+    if (must_leave(self))
+        gs_cc_test_cancel(self);
     return err;
 }
 

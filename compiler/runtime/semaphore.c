@@ -180,7 +180,7 @@ static int wait_until(struct semaphore *one, uint64_t deadline_ns)
     }
     if (self->phase != PHASE_NEW)
         gs_cc_complete(self);
-    if (err == ECANCELED)
+    if (err == ECANCELED || must_jump(self))
         gs_cc_test_cancel(self);
     return err ? fail(err) : 0;
 }

@@ -100,14 +100,14 @@ bool gs_cc_shared_lock(struct thread *self, struct shared_mutex mutex, uint64_t 
         spin_unlock(mutex.lock);
         if (*ret_err == EBUSY && is_late(deadline_ns))
             *ret_err = ETIMEDOUT;
-        if (*ret_err != EBUSY)
+        if (*ret_err != EBUSY || (self && must_leave(self)))
             break;
         if (gs_cc_look_again(self, deadline_ns))
             return true;
     }
     if (self && self->phase != PHASE_NEW)
         gs_cc_complete(self);
-    return false;
+    return self && must_leave(self) && gs_cc_test_cancel(self);
 }
 
 int gs_cc_shared_unlock(struct thread *self, struct shared_mutex mutex)

@@ -61,6 +61,7 @@ int gs_cc_pause(void)
         if (gs_cc_wait(self, true) || gs_cc_test_cancel(self))
             return 0;
     gs_cc_complete(self);
+    jump_if_told(self);
     errno = EINTR;
     return -1;
 }
@@ -142,6 +143,7 @@ static int wait_for_signal(struct thread *self, const sigset_t *set, uint64_t de
             return 0;
     }
     end_wait(self, wait);
+    jump_if_told(self);
     return number == -ECANCELED && gs_cc_test_cancel(self) ? 0 : number;
 }
 

@@ -6,6 +6,7 @@
 
 #include <gossamer/loop_signal.h>
 #include <gossamer/own_descriptors.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <ucontext.h>
@@ -129,6 +130,22 @@ struct thread *gs_cc_signals_self(void)
     return self ? self : gs_cc_handling.own;
 }
 
+/* A handler that jumps to where another thread goes on ends here; so do those that it has
+ * interrupted, if they are of the same thread. */
+static void call_handler(const struct sigaction *action, siginfo_t *information, void *context)
+{
+    struct __jmp_buf_tag leave[1];
+    bool is_outermost = !gs_cc_handling.leave;
+    if (is_outermost && _setjmp(leave))
+        return;
+    if (is_outermost)
+        gs_cc_handling.leave = leave;
+    if (action->sa_flags & SA_SIGINFO)
+        action->sa_sigaction(information->si_signo, information, context);
+    else
+        action->sa_handler(information->si_signo);
+}
+
 /* The interrupted thread may be in the middle of anything. */
 void gs_cc_signals_call(const struct sigaction *action, siginfo_t *information, void *context)
 {
@@ -139,10 +156,7 @@ void gs_cc_signals_call(const struct sigaction *action, siginfo_t *information, 
     state->self = NULL;
     state->suspending = state->may_leave = 0;
     sanitizer_acquire(actions);
-    if (action->sa_flags & SA_SIGINFO)
-        action->sa_sigaction(information->si_signo, information, context);
-    else
-        action->sa_handler(information->si_signo);
+    call_handler(action, information, context);
     sanitizer_release(actions);
     state->self = self;
     state->suspending = suspending;
@@ -174,6 +188,8 @@ static void call_for_kernel(int number, siginfo_t *information, ucontext_t *cont
     gs_cc_handling.target = is_of_instruction(number) || !first || blocks(first, number)
                                 ? gs_cc_handling.interrupted
                                 : first;
+    if (gs_cc_handling.target != outer.target)
+        gs_cc_handling.leave = NULL;
     if (!gs_cc_handling.has_mask) {
         gs_cc_handling.has_mask = true;
         gs_cc_handling.mask = gs_cc_signal_bits(&context->uc_sigmask);

@@ -44,9 +44,13 @@ struct handling {
     struct thread *target;      /* whose signal the innermost one handles */
     struct thread *own;         /* the same, if the thread has called it itself */
     bool has_mask;
-    uint64_t mask; /* of the kernel thread, before the kernel has called one */
+    uint64_t mask;               /* of the kernel thread, before the kernel has called one */
+    struct __jmp_buf_tag *leave; /* where the handlers of this target end at once */
 };
 extern _Thread_local struct handling gs_cc_handling __attribute__((tls_model("initial-exec")));
+
+/* As longjmp, and no mask is restored. */
+_Noreturn void gs_cc_jump(void *to, int result) __asm__("_longjmp");
 
 /* The running thread, or the one whose signal to itself is handled: its mask is in effect. */
 struct thread *gs_cc_signals_self(void);

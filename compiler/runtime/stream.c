@@ -180,6 +180,7 @@ void gs_cc_stream_end(struct thread *self, struct operation *operation)
     free(operation->text);
     gs_cc_release(operation, sizeof *operation);
     gs_cc_complete(self);
+    jump_if_told(self);
     errno = err;
 }
 

@@ -59,6 +59,9 @@ struct extra {
     size_t stack_size;
     struct semaphore_wait *semaphore_wait; /* in a set of System V (queues.c) */
     uint32_t ignored;                      /* bits of those that wake it at a word (futex.c) */
+    int jump_result;
+    struct __jmp_buf_tag *jump; /* where it goes on, with what its handler has blocked (jumps.c) */
+    uint64_t jump_blocked;
     char name[16];
 };
 
@@ -160,6 +163,7 @@ void gs_cc_wake(struct thread *thread);
  * belongs to the kernel thread. */
 static inline void leave_stack(struct thread *self)
 {
+    gs_cc_state.self = NULL;
     gs_cc_sanitizer_leave_stack(self, false);
     gs_cc_sanitizer_leave(self);
 }
@@ -247,22 +251,53 @@ void gs_cc_run_in_pool(void (*call)(void *), void *argument);
 /* ---- Cancellation (cancel.c) ---- */
 
 /* And which handlers of signals have run since the thread began to wait: with SA_RESTART, and
- * without. */
+ * without; and whether one has jumped to where the thread is to go on. */
 enum cancel {
     CANCEL_REQUESTED = 1,
     CANCEL_DISABLED = 2,
     CANCEL_ASYNCHRONOUS = 4,
     INTERRUPT_RESTARTS = 8,
     INTERRUPT = 16,
+    JUMP = 32,
 };
 
-/* At a cancellation point: whether the thread was canceled; it ends then, the caller returns. */
+/* At a cancellation point: whether the thread was canceled; it ends then, the caller returns. Does
+ * not return if it has to jump. */
 bool gs_cc_test_cancel(struct thread *self);
 
-static inline bool must_cancel(const struct thread *self)
+static inline bool is_canceled(const struct thread *self)
 {
     return (atomic_load_explicit(&self->cancel, memory_order_relaxed) &
             (CANCEL_REQUESTED | CANCEL_DISABLED)) == CANCEL_REQUESTED;
+}
+
+static inline bool must_jump(const struct thread *self)
+{
+    return atomic_load_explicit(&self->cancel, memory_order_relaxed) & JUMP;
+}
+
+/* Whether a call that waits is to end by gs_cc_test_cancel. */
+static inline bool must_cancel(const struct thread *self)
+{
+    return is_canceled(self) || must_jump(self);
+}
+
+/* The same for one that is no cancellation point. */
+static inline bool must_leave(const struct thread *self)
+{
+    enum { AT_ONCE = CANCEL_REQUESTED | CANCEL_ASYNCHRONOUS };
+    unsigned cancel = atomic_load_explicit(&self->cancel, memory_order_relaxed);
+    return cancel & JUMP || (cancel & (AT_ONCE | CANCEL_DISABLED)) == AT_ONCE;
+}
+
+/* The thread goes on where its handler has jumped to (jumps.c). */
+void gs_cc_jump_for_handler(struct thread *self);
+
+/* At the end of a call that has waited. */
+static inline void jump_if_told(struct thread *self)
+{
+    if (__builtin_expect(must_jump(self), 0))
+        gs_cc_jump_for_handler(self);
 }
 
 /* Run the cleanups and the destructors of the values. Called on a stack. */

@@ -167,6 +167,8 @@ static void call_own_handler(struct thread *thread, const struct sigaction *acti
     if (state->self)
         gs_cc_handling.interrupted = thread;
     gs_cc_handling.own = gs_cc_handling.target = thread;
+    if (thread != outer.target)
+        gs_cc_handling.leave = NULL;
     gs_cc_signals_call(action, information, &context);
     gs_cc_handling = outer;
     gs_cc_signals_mark(thread, action->sa_flags);
@@ -189,6 +191,8 @@ static int act(struct thread *thread, siginfo_t *information)
     }
     const struct handling outer = gs_cc_handling;
     gs_cc_handling.target = thread;
+    if (thread != outer.target)
+        gs_cc_handling.leave = NULL;
     gs_cc_signals_call(&action, information, &context);
     gs_cc_handling = outer;
     gs_cc_signals_handled(thread, action.sa_flags);

@@ -14,8 +14,12 @@ int gs_cc_sched_yield(void)
         gs_thread_yield();
         return_to_stack(self);
         errno = err;
+        if (must_leave(self))
+            gs_cc_test_cancel(self);
         return 0;
     }
+    if (must_leave(self) && gs_cc_test_cancel(self))
+        return 0;
     if (self->phase == PHASE_NEW) {
         set_phase(self, PHASE_SECOND);
         gs_resumable_again(&self->resumable);
