@@ -164,10 +164,10 @@ const Known Table[] = {
     {"pthread_getschedparam", false, 1 << 1 | 1 << 2, 0},
     {"pthread_setaffinity_np", false, 1 << 2, 0},
     {"pthread_getaffinity_np", false, 1 << 2, 0},
-    {"pthread_cancel", false, 0, 0},
+    {"pthread_cancel", true, 0, 0},
     {"pthread_testcancel", true, 0, 0},
-    {"pthread_setcancelstate", false, 1 << 1, 0},
-    {"pthread_setcanceltype", false, 1 << 1, 0},
+    {"pthread_setcancelstate", true, 1 << 1, 0},
+    {"pthread_setcanceltype", true, 1 << 1, 0},
     {"_pthread_cleanup_push", false, 0, 0},
     {"_pthread_cleanup_pop", true, 0, 0},
     // Synchronisation.

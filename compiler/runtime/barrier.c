@@ -3,12 +3,14 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- Barriers ---- */
 
 struct barrier {
     atomic_flag lock;
-    bool is_shared; /* by processes */
+    bool is_shared;     /* by processes */
+    uint16_t own_round; /* of one that is not */
     unsigned count, arrived;
     union {
         struct queue waiting;
@@ -67,9 +69,10 @@ static int arrive(struct barrier *one, struct thread *self)
         woken = one->waiting.first;
         one->waiting.first = NULL;
         one->arrived = 0;
+        one->own_round++;
         for (struct thread *at = woken; at; at = at->next)
             set_phase(at, PHASE_CLAIMED);
-    } else {
+    } else if (self) {
         queue_append(&one->waiting, self);
     }
     spin_unlock(&one->lock);
@@ -130,11 +133,30 @@ static bool leave(struct barrier *one, struct thread *self)
     return leaves;
 }
 
+/* In a kernel thread of a library, which is in no queue. */
+static int wait_outside(struct barrier *one)
+{
+    bool is_over = false;
+    spin_lock(&one->lock);
+    uint16_t round = one->own_round;
+    spin_unlock(&one->lock);
+    int result = arrive(one, NULL);
+    while (!result && !is_over) {
+        usleep(1000);
+        spin_lock(&one->lock);
+        is_over = one->own_round != round;
+        spin_unlock(&one->lock);
+    }
+    return result;
+}
+
 int gs_cc_pthread_barrier_wait(pthread_barrier_t *barrier)
 {
     struct thread *self = thread_self();
     if (barrier_of(barrier)->is_shared)
         return wait_shared(barrier_of(barrier), self);
+    if (!self)
+        return wait_outside(barrier_of(barrier));
     if (self->phase == PHASE_NEW) {
         int result = arrive(barrier_of(barrier), self);
         if (result)
@@ -201,11 +223,25 @@ struct once_call {
     void (*fn)(void);
 };
 
+/* The thread is canceled meanwhile: another one makes the call. */
+static void cancel_once(void *argument)
+{
+    struct once_call *call = argument;
+    atomic_store(call->once, ONCE_NEW);
+    gs_cc_box_free(call, sizeof *call);
+}
+
 /* The function may wait, so it has a stack. */
 static void run_once(void *argument)
 {
     struct once_call *call = argument;
+    bool is_thread = thread_self() != NULL;
+    struct gs_cc_cleanup cleanup;
+    if (is_thread)
+        gs_cc__pthread_cleanup_push(&cleanup, cancel_once, call);
     call->fn();
+    if (is_thread)
+        gs_cc__pthread_cleanup_pop(&cleanup, 0);
     sanitizer_release(call->once);
     atomic_store(call->once, ONCE_DONE);
     gs_cc_box_free(call, sizeof *call);

@@ -27,8 +27,11 @@ int gs_cc_pthread_cancel(pthread_t id)
 {
     struct thread *thread = (struct thread *)id;
     atomic_fetch_or(&thread->cancel, CANCEL_REQUESTED);
-    if (thread == thread_self())
+    if (thread == thread_self()) {
+        if (must_leave(thread))
+            gs_cc_test_cancel(thread);
         return 0;
+    }
     /* A stack on which the thread is canceled is not used any more. */
     struct gs_thread *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
     if (stack && is_canceled(thread))
@@ -54,10 +57,13 @@ int gs_cc_pthread_setcancelstate(int state, int *ret_old)
                   : atomic_fetch_and(&self->cancel, (unsigned char)~CANCEL_DISABLED);
     if (ret_old)
         *ret_old = old & CANCEL_DISABLED ? PTHREAD_CANCEL_DISABLE : PTHREAD_CANCEL_ENABLE;
+    if (self && must_leave(self))
+        gs_cc_test_cancel(self);
     return 0;
 }
 
-/* Cancellation is deferred in any case; the type is only remembered. */
+/* Asynchronous cancellation ends also calls that wait and are no cancellation points, and loops that
+ * let others run (must_leave). */
 int gs_cc_pthread_setcanceltype(int type, int *ret_old)
 {
     struct thread *self = thread_self();
@@ -71,26 +77,21 @@ int gs_cc_pthread_setcanceltype(int type, int *ret_old)
     if (ret_old)
         *ret_old =
             old & CANCEL_ASYNCHRONOUS ? PTHREAD_CANCEL_ASYNCHRONOUS : PTHREAD_CANCEL_DEFERRED;
+    if (self && must_leave(self))
+        gs_cc_test_cancel(self);
     return 0;
 }
 
 /* ---- Cleanups ---- */
 
-/* In place of glibc's struct _pthread_cleanup_buffer, which is larger. */
-struct cleanup {
-    void (*fn)(void *);
-    void *argument;
-    struct cleanup *next;
-};
-
-void gs_cc__pthread_cleanup_push(struct cleanup *cleanup, void (*fn)(void *), void *argument)
+void gs_cc__pthread_cleanup_push(struct gs_cc_cleanup *cleanup, void (*fn)(void *), void *argument)
 {
     struct extra *extra = gs_cc_extra(thread_self());
-    *cleanup = (struct cleanup){fn, argument, extra->cleanups};
+    *cleanup = (struct gs_cc_cleanup){fn, argument, extra->cleanups};
     extra->cleanups = cleanup;
 }
 
-void gs_cc__pthread_cleanup_pop(struct cleanup *cleanup, int execute)
+void gs_cc__pthread_cleanup_pop(struct gs_cc_cleanup *cleanup, int execute)
 {
     struct thread *self = thread_self();
     if (!execute) {
@@ -109,7 +110,7 @@ bool gs_cc_has_cleanups(const struct thread *self)
 
 void gs_cc_run_cleanups(struct thread *self)
 {
-    struct cleanup *cleanup;
+    struct gs_cc_cleanup *cleanup;
     while ((cleanup = self->extra->cleanups)) {
         self->extra->cleanups = cleanup->next;
         cleanup->fn(cleanup->argument);
@@ -127,23 +128,20 @@ static void jump(void *buffer)
 void gs_cc_register_cleanup(struct thread *self, __pthread_unwind_buf_t *buffer)
 {
     struct extra *extra = gs_cc_extra(self);
-    struct cleanup *cleanup = (struct cleanup *)buffer->__pad;
+    struct gs_cc_cleanup *cleanup = (struct gs_cc_cleanup *)buffer->__pad;
     _Static_assert(sizeof *cleanup <= sizeof buffer->__pad, "the C library leaves room");
-    *cleanup = (struct cleanup){jump, buffer, extra->cleanups};
+    *cleanup = (struct gs_cc_cleanup){jump, buffer, extra->cleanups};
     extra->cleanups = cleanup;
 }
 
 void gs_cc_unregister_cleanup(struct thread *self, __pthread_unwind_buf_t *buffer)
 {
-    self->extra->cleanups = ((struct cleanup *)buffer->__pad)->next;
+    self->extra->cleanups = ((struct gs_cc_cleanup *)buffer->__pad)->next;
 }
 
 void gs_cc_run_cleanups_on_stack(struct thread *self)
 {
-    struct cleanup *cleanup = self->extra ? self->extra->cleanups : NULL;
-    while (cleanup && cleanup->fn != jump)
-        cleanup = cleanup->next;
-    if (!cleanup)
+    if (!self->extra || !self->extra->cleanups)
         return;
     atomic_fetch_or(&self->cancel, CANCEL_DISABLED);
     gs_thread_set_cancelable(false);
@@ -319,6 +317,10 @@ int gs_cc_pthread_setname_np(pthread_t id, const char *name)
     if (n >= sizeof extra->name)
         return ERANGE;
     memcpy(extra->name, name, n + 1);
+    /* The first thread's is the process's. */
+    const struct thread *self = thread_self();
+    if (self == (struct thread *)id && self->is_first)
+        prctl(PR_SET_NAME, name);
     return 0;
 }
 

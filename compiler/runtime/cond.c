@@ -68,13 +68,14 @@ static int wait_outside(pthread_mutex_t *mutex, uint64_t deadline_ns)
 /* The second phase. */
 static int end_wait(struct thread *self, struct mutex *mutex)
 {
-    if (gs_cc_relock(self, mutex))
+    int err;
+    if (gs_cc_relock(self, mutex, &err))
         return 0;
     enum outcome outcome = self->outcome;
     self->outcome = 0;
     if (outcome == CANCELED || must_jump(self))
         gs_cc_test_cancel(self);
-    return outcome == LATE ? ETIMEDOUT : 0;
+    return err ? err : outcome == LATE ? ETIMEDOUT : 0;
 }
 
 /* The thread looks at the count occasionally. Any signal wakes all who wait. */
@@ -85,7 +86,11 @@ static int wait_shared(struct thread *self, struct cond *cond, struct mutex *mut
         if (gs_cc_test_cancel(self))
             return 0;
         self->progress = atomic_load(&cond->signals) + (size_t)1;
-        gs_cc_unlock(mutex);
+        int err = gs_cc_pthread_mutex_unlock((pthread_mutex_t *)mutex);
+        if (err) {
+            self->progress = 0;
+            return err;
+        }
     }
     while (!self->outcome) {
         bool is_woken = atomic_load(&cond->signals) + (size_t)1 != self->progress;
@@ -110,6 +115,8 @@ static int wait_until(struct cond *cond, struct mutex *mutex, uint64_t deadline_
     if (!self->outcome && self->phase == PHASE_NEW) {
         if (gs_cc_test_cancel(self))
             return 0;
+        if (!gs_cc_is_unlockable(mutex))
+            return EPERM;
         spin_lock(&cond->lock);
         queue_append(&cond->waiting, self);
         spin_unlock(&cond->lock);

@@ -86,19 +86,20 @@ int gs_cc_pthread_join(pthread_t id, void **ret_result)
     return join_until((struct thread *)id, ret_result, GS_NEVER);
 }
 
-int gs_cc_pthread_timedjoin_np(pthread_t id, void **ret_result, const struct timespec *time)
-{
-    if (!is_valid_time(time))
-        return EINVAL;
-    return join_until((struct thread *)id, ret_result, gs_cc_from_wall(time));
-}
-
+/* time: NULL: without a limit. */
 int gs_cc_pthread_clockjoin_np(pthread_t id, void **ret_result, clockid_t clock,
                                const struct timespec *time)
 {
-    if (!is_known_clock(clock) || !is_valid_time(time))
+    if (!is_known_clock(clock) || (time && !is_valid_time(time)))
         return EINVAL;
+    if (!time)
+        return gs_cc_pthread_join(id, ret_result);
     return join_until((struct thread *)id, ret_result, gs_cc_from_clock(clock, time));
+}
+
+int gs_cc_pthread_timedjoin_np(pthread_t id, void **ret_result, const struct timespec *time)
+{
+    return gs_cc_pthread_clockjoin_np(id, ret_result, CLOCK_REALTIME, time);
 }
 
 int gs_cc_pthread_tryjoin_np(pthread_t id, void **ret_result)

@@ -131,10 +131,16 @@ static bool lock_until(struct thread *self, struct mutex *mutex, uint64_t deadli
     return must_leave(self) && gs_cc_test_cancel(self);
 }
 
-bool gs_cc_relock(struct thread *self, struct mutex *mutex)
+bool gs_cc_relock(struct thread *self, struct mutex *mutex, int *ret_err)
 {
-    int err;
-    return lock_until(self, mutex, GS_NEVER, &err);
+    return lock_until(self, mutex, GS_NEVER, ret_err);
+}
+
+bool gs_cc_is_unlockable(const struct mutex *mutex)
+{
+    if (is_shared(mutex))
+        return gs_cc_shared_is_unlockable(thread_self(), shared((struct mutex *)mutex));
+    return !knows_owner(mutex) || mutex->owner == owner_of(thread_self());
 }
 
 /* The caller holds the lock. */

@@ -1,4 +1,5 @@
-/* Reader-writer locks: as in glibc, readers come before writers that wait. */
+/* Reader-writer locks: as in glibc, readers come before writers that wait, unless the lock is of the
+ * kind that prefers writers. */
 #include "compiler/runtime/shared_mutex.h"
 
 #include <pthread.h>
@@ -10,8 +11,11 @@ struct rwlock {
     unsigned readers;
     uint64_t writer; /* 0: none */
     struct queue waiting_readers, waiting_writers;
+    int kind;
 };
 _Static_assert(sizeof(struct rwlock) <= sizeof(pthread_rwlock_t), "it replaces that");
+_Static_assert(offsetof(struct rwlock, kind) == offsetof(pthread_rwlock_t, __data.__flags),
+               "static initialisers set the kind");
 
 static struct rwlock *rwlock_of(pthread_rwlock_t *rwlock)
 {
@@ -28,9 +32,16 @@ static uint64_t number_of(const struct rwlock *one, const struct thread *self)
     return self ? (uintptr_t)self : (uintptr_t)&outside;
 }
 
+static bool prefers_writers(const struct rwlock *one)
+{
+    return one->kind == PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP && !one->is_shared;
+}
+
 static bool try_lock(struct rwlock *one, const struct thread *self, bool is_write)
 {
     if (one->writer || (is_write && one->readers))
+        return false;
+    if (!is_write && prefers_writers(one) && one->waiting_writers.first)
         return false;
     if (is_write)
         one->writer = number_of(one, self);
@@ -39,9 +50,58 @@ static bool try_lock(struct rwlock *one, const struct thread *self, bool is_writ
     return true;
 }
 
-/* Returns 0, EBUSY: the thread has to wait, or another error. The caller holds the lock. */
+/* The caller holds the lock. */
+static struct thread *take_readers(struct rwlock *one)
+{
+    struct thread *first = one->waiting_readers.first;
+    for (struct thread *at = first; at; at = at->next) {
+        set_phase(at, PHASE_CLAIMED);
+        one->readers++;
+    }
+    one->waiting_readers.first = NULL;
+    return first;
+}
+
+static struct thread *take_writer(struct rwlock *one)
+{
+    struct thread *first = queue_pop(&one->waiting_writers);
+    one->writer = (uintptr_t)first;
+    if (first)
+        first->next = NULL;
+    return first;
+}
+
+/* Let the readers that wait have the lock, or else a writer, or the other way round. Returns the
+ * first of those to be woken, linked by `next`. The caller holds the lock. */
+static struct thread *pass_on(struct rwlock *one)
+{
+    struct thread *first = prefers_writers(one) ? take_writer(one) : take_readers(one);
+    if (first)
+        return first;
+    return prefers_writers(one) ? take_readers(one) : take_writer(one);
+}
+
+static void wake(struct thread *woken)
+{
+    while (woken) {
+        struct thread *next = woken->next;
+        grant(woken);
+        woken = next;
+    }
+}
+
+/* A writer does not wait any more: readers that have waited for it alone have the lock. */
+static struct thread *leave_queue(struct rwlock *one, struct queue *queue, struct thread *self)
+{
+    queue_remove(queue, self);
+    bool is_free = prefers_writers(one) && !one->writer && !one->waiting_writers.first;
+    return is_free ? take_readers(one) : NULL;
+}
+
+/* Returns 0, EBUSY: the thread has to wait, or another error; *ret_woken: whom to wake. The caller
+ * holds the lock. */
 static int lock_or_queue(struct thread *self, struct rwlock *one, bool is_write,
-                         uint64_t deadline_ns)
+                         uint64_t deadline_ns, struct thread **ret_woken)
 {
     struct queue *queue = is_write ? &one->waiting_writers : &one->waiting_readers;
     switch (self->phase) {
@@ -57,7 +117,7 @@ static int lock_or_queue(struct thread *self, struct rwlock *one, bool is_write,
     case PHASE_WAITING: {
         int err = must_leave(self) ? ECANCELED : is_late(deadline_ns) ? ETIMEDOUT : EBUSY;
         if (err != EBUSY)
-            queue_remove(queue, self);
+            *ret_woken = leave_queue(one, queue, self);
         return err;
     }
     default:
@@ -97,9 +157,11 @@ static int lock_until(pthread_rwlock_t *rwlock, bool is_write, uint64_t deadline
     if (!self)
         return try_lock(one, NULL, is_write) ? 0 : EDEADLK;
     for (;;) {
+        struct thread *woken = NULL;
         spin_lock(&one->lock);
-        err = lock_or_queue(self, one, is_write, deadline_ns);
+        err = lock_or_queue(self, one, is_write, deadline_ns, &woken);
         spin_unlock(&one->lock);
+        wake(woken);
         if (err != EBUSY)
             break;
         if (gs_cc_wait_until(self, deadline_ns, false))
@@ -114,10 +176,13 @@ static int lock_until(pthread_rwlock_t *rwlock, bool is_write, uint64_t deadline
 
 int gs_cc_pthread_rwlock_init(pthread_rwlock_t *rwlock, const pthread_rwlockattr_t *attributes)
 {
-    int scope = PTHREAD_PROCESS_PRIVATE;
-    if (attributes)
+    int scope = PTHREAD_PROCESS_PRIVATE, kind = PTHREAD_RWLOCK_DEFAULT_NP;
+    if (attributes) {
         pthread_rwlockattr_getpshared(attributes, &scope);
+        pthread_rwlockattr_getkind_np(attributes, &kind);
+    }
     memset(rwlock, 0, sizeof *rwlock);
+    rwlock_of(rwlock)->kind = kind;
     rwlock_of(rwlock)->is_shared = scope == PTHREAD_PROCESS_SHARED;
     return 0;
 }
@@ -187,25 +252,6 @@ int gs_cc_pthread_rwlock_trywrlock(pthread_rwlock_t *rwlock)
     return try_rwlock(rwlock, true);
 }
 
-/* Let the readers that wait have the lock, or else a writer. Returns the first of those to be
- * woken, linked by `next`. The caller holds the lock. */
-static struct thread *pass_on(struct rwlock *one)
-{
-    struct thread *first = one->waiting_readers.first;
-    for (struct thread *at = first; at; at = at->next) {
-        atomic_store_explicit(&at->phase, PHASE_CLAIMED, memory_order_relaxed);
-        one->readers++;
-    }
-    one->waiting_readers.first = NULL;
-    if (first)
-        return first;
-    first = queue_pop(&one->waiting_writers);
-    one->writer = (uintptr_t)first;
-    if (first)
-        first->next = NULL;
-    return first;
-}
-
 int gs_cc_pthread_rwlock_unlock(pthread_rwlock_t *rwlock)
 {
     struct rwlock *one = rwlock_of(rwlock);
@@ -218,10 +264,6 @@ int gs_cc_pthread_rwlock_unlock(pthread_rwlock_t *rwlock)
     if (!one->readers && !one->is_shared)
         woken = pass_on(one);
     spin_unlock(&one->lock);
-    while (woken) {
-        struct thread *next = woken->next;
-        grant(woken);
-        woken = next;
-    }
+    wake(woken);
     return 0;
 }

@@ -255,8 +255,11 @@ int gs_cc_sem_post(sem_t *semaphore)
     }
     spin_lock(&one->lock);
     struct thread *thread = queue_pop(&one->waiting);
-    one->value += !thread;
+    bool is_full = !thread && one->value == SEM_VALUE_MAX;
+    one->value += !thread && !is_full;
     spin_unlock(&one->lock);
+    if (is_full)
+        return fail(EOVERFLOW);
     if (thread)
         grant(thread);
     return 0;

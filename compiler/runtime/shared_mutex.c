@@ -110,12 +110,17 @@ bool gs_cc_shared_lock(struct thread *self, struct shared_mutex mutex, uint64_t 
     return self && must_leave(self) && gs_cc_test_cancel(self);
 }
 
+bool gs_cc_shared_is_unlockable(const struct thread *self, struct shared_mutex mutex)
+{
+    bool is_checked = mutex.is_robust || mutex.kind != PTHREAD_MUTEX_NORMAL;
+    return !is_checked || mutex.holder->thread == gs_cc_shared_number(self);
+}
+
 int gs_cc_shared_unlock(struct thread *self, struct shared_mutex mutex)
 {
     struct shared_holder *holder = mutex.holder;
-    bool is_checked = mutex.is_robust || mutex.kind != PTHREAD_MUTEX_NORMAL;
     spin_lock(mutex.lock);
-    int err = is_checked && holder->thread != gs_cc_shared_number(self) ? EPERM : 0;
+    int err = gs_cc_shared_is_unlockable(self, mutex) ? 0 : EPERM;
     if (!err && *mutex.count) {
         --*mutex.count;
     } else if (!err) {

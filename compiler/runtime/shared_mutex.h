@@ -39,6 +39,7 @@ bool gs_cc_look_again(struct thread *self, uint64_t deadline_ns);
 bool gs_cc_shared_lock(struct thread *self, struct shared_mutex mutex, uint64_t deadline_ns,
                        int *ret_err);
 int gs_cc_shared_trylock(struct thread *self, struct shared_mutex mutex);
+bool gs_cc_shared_is_unlockable(const struct thread *self, struct shared_mutex mutex);
 int gs_cc_shared_unlock(struct thread *self, struct shared_mutex mutex);
 int gs_cc_shared_make_consistent(struct shared_mutex mutex);
 

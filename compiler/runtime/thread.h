@@ -49,7 +49,7 @@ struct extra {
     struct gs_timer timer;
     uint64_t deadline_ns;
     bool has_timer;
-    struct cleanup *cleanups;
+    struct gs_cc_cleanup *cleanups;
     struct robust *robust;        /* mutexes (shared_mutex.c) */
     _Atomic(uint64_t) mask;       /* of signals (masks.c) */
     _Atomic(uint64_t) pending;    /* signals to this thread */
@@ -300,10 +300,20 @@ static inline void jump_if_told(struct thread *self)
         gs_cc_jump_for_handler(self);
 }
 
+/* In place of glibc's struct _pthread_cleanup_buffer, which is larger. */
+struct gs_cc_cleanup {
+    void (*fn)(void *);
+    void *argument;
+    struct gs_cc_cleanup *next;
+};
+void gs_cc__pthread_cleanup_push(struct gs_cc_cleanup *cleanup, void (*fn)(void *), void *argument);
+void gs_cc__pthread_cleanup_pop(struct gs_cc_cleanup *cleanup, int execute);
+
 /* Run the cleanups and the destructors of the values. Called on a stack. */
 void gs_cc_run_cleanups(struct thread *self);
 
-/* The same for those down to the outermost of a library, if there is one: does not return then. */
+/* The same on the stack of the call that ends: they are in its frames, as what they look at. Does not
+ * return if one of a library is among them. */
 void gs_cc_run_cleanups_on_stack(struct thread *self);
 void gs_cc_destroy_values(struct thread *self);
 bool gs_cc_has_cleanups(const struct thread *self);
@@ -311,8 +321,11 @@ bool gs_cc_has_cleanups(const struct thread *self);
 /* ---- Mutexes (mutex.c), as other objects use them ---- */
 
 struct mutex;
-/* Lock it again after a wait. Returns true if the caller must return. */
-bool gs_cc_relock(struct thread *self, struct mutex *mutex);
+/* Lock it again after a wait. Returns true if the caller must return; otherwise *ret_err is as
+ * pthread_mutex_lock returns it. */
+bool gs_cc_relock(struct thread *self, struct mutex *mutex, int *ret_err);
+/* Whether the running thread may unlock it. */
+bool gs_cc_is_unlockable(const struct mutex *mutex);
 void gs_cc_unlock(struct mutex *mutex);
 
 /* ---- Queues of waiting threads; the caller holds the object's lock ---- */
