@@ -124,7 +124,7 @@ static void separate(Function &control, StringRef name, unsigned argument,
     control.replaceUsesWithIf(other, [&](Use &use) { return isWait(use); });
 }
 
-// Of fcntl, the commands that wait for a lock; of syscall, futex.
+// Of fcntl, the commands that wait for a lock; of syscall, those that the runtime has.
 static void separateWaits(Module &module)
 {
     for (const char *name : {"fcntl", "fcntl64"})
@@ -132,8 +132,19 @@ static void separateWaits(Module &module)
             separate(*control, "__lock_record", 1, [](uint64_t command) {
                 return command == F_SETLKW || command == F_OFD_SETLKW;
             });
-    if (Function *call = module.getFunction("syscall"); call && call->isDeclaration())
-        separate(*call, "__futex", 0, [](uint64_t number) { return number == SYS_futex; });
+    Function *call = module.getFunction("syscall");
+    if (!call || !call->isDeclaration())
+        return;
+    separate(*call, "__futex", 0, [](uint64_t number) { return number == SYS_futex; });
+    separate(*call, "__system_call", 0, [](uint64_t number) {
+        static const uint64_t known[] = {SYS_read,   SYS_write,  SYS_readv,
+                                         SYS_writev, SYS_sendto, SYS_sendmsg,
+#ifdef SYS_pause
+                                         SYS_pause
+#endif
+        };
+        return is_contained(known, number);
+    });
 }
 
 // What setjmp saves of the thread, the runtime saves, and the C library saves no mask.

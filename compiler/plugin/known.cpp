@@ -58,6 +58,7 @@ const Known Table[] = {
     {"semctl", false, 0, 0},
     {"semtimedop", true, 1 << 1 | 1 << 3, 0},
     {"__futex", true, 0, 0},
+    {"__system_call", true, 0, 0},
     {"sleep", true, 0, 0},
     {"usleep", true, 0, 0},
     {"nanosleep", true, 1 << 0 | 1 << 1, 0},

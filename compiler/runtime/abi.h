@@ -42,9 +42,9 @@ struct gs_cc_state {
     struct gs_cc_record *first, *last; /* that were made since `suspending` was set */
     int *err;                          /* the address of errno */
     struct gs_cc_record *resuming;     /* of a function that finds it when it is called */
-    int32_t turns;  /* calls of gs_cc___waiting_loop that compiled code still leaves out */
-    uint32_t steps; /* how often threads have run on the stack of the worker */
-    uint64_t reserved;
+    int32_t turns;      /* calls of gs_cc___waiting_loop that compiled code still leaves out */
+    uint32_t steps;     /* how often threads have run on the stack of the worker */
+    int64_t calls_left; /* that do not wait, until the next turn of others (take_turn) */
     uint64_t result[8]; /* of the function that was resumed last */
 };
 _Static_assert(offsetof(struct gs_cc_state, may_leave) == MAY_LEAVE_OFFSET, "as in record.cpp");

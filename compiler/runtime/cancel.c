@@ -203,7 +203,7 @@ static struct values **values_of(struct thread *self)
 
 void *gs_cc_pthread_getspecific(pthread_key_t key)
 {
-    struct thread *self = thread_self();
+    struct thread *self = thread_self() ? thread_self() : gs_cc_handling.target;
     const struct values *values = self && !self->extra ? NULL : *values_of(self);
     if (!values || key >= values->count)
         return NULL;
@@ -262,6 +262,13 @@ void gs_cc_destroy_values(struct thread *self)
 
 /* ---- Environments and thread-local variables ---- */
 
+/* In a handler, the thread whose signal it is, unless it has none: nothing is allocated there. */
+static struct thread *self_or_target(void)
+{
+    struct thread *self = thread_self(), *target = gs_cc_handling.target;
+    return self || !target || !target->extra || !target->extra->locals ? self : target;
+}
+
 struct environment {
     struct environment *next;
     uint64_t size;
@@ -296,7 +303,7 @@ void gs_cc_environment_free(void *block)
 void *gs_cc_thread_local(uint64_t offset)
 {
     static char *outside_locals;
-    struct thread *self = thread_self();
+    struct thread *self = self_or_target();
     char **locals = self ? &gs_cc_extra(self)->locals : &outside_locals;
     if (!*locals) {
         uint64_t size = (gs_cc_thread_image_size + LINE - 1) / LINE * LINE;

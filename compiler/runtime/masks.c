@@ -366,3 +366,13 @@ void gs_cc_masks_find(int number, void (*found)(struct thread *thread, int flags
         found(search.thread, flags);
     spin_unlock(&lock);
 }
+
+struct thread *gs_cc_masks_try_find(int number)
+{
+    struct search search = {.number = number};
+    if (atomic_flag_test_and_set_explicit(&lock, memory_order_acquire))
+        return NULL;
+    gs_cc_each_thread(look_at, &search);
+    atomic_flag_clear_explicit(&lock, memory_order_release);
+    return search.thread;
+}

@@ -45,6 +45,9 @@ void gs_cc_masks_return(const sigset_t *before);
  * time. found is called with it before it can end. */
 void gs_cc_masks_find(int number, void (*found)(struct thread *thread, int flags), int flags);
 
+/* The same for a handler, which may have interrupted anything. Returns NULL if it finds none. */
+struct thread *gs_cc_masks_try_find(int number);
+
 /* ---- Threads with an empty mask are only counted, by each kernel thread for itself ---- */
 
 struct plain_count {

@@ -117,6 +117,8 @@ static bool lock_until(struct thread *self, struct mutex *mutex, uint64_t deadli
 {
     if (is_shared(mutex))
         return gs_cc_shared_lock(self, shared(mutex), deadline_ns, ret_err);
+    if (take_turn(self))
+        return true;
     for (;;) {
         spin_lock(&mutex->lock);
         *ret_err = lock_or_queue(self, mutex, deadline_ns);

@@ -6,9 +6,12 @@
 
 #include <mqueue.h>
 #include <stdarg.h>
+#include <string.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 static int fail(int err)
 {
@@ -314,16 +317,25 @@ enum { WOULD_WAIT = EINPROGRESS }; /* no error of these calls */
 /* The kernel's limit, unless the administrator has raised it (SEMOPM). */
 #define SEMAPHORE_OPERATIONS_MAX 500
 
+/* The memory may be none: the kernel copies it, unless it does not let this process do that. */
+static bool copy_operations(struct sembuf *to, const struct sembuf *from, size_t count)
+{
+    const struct iovec here = {to, count * sizeof *to};
+    const struct iovec there = {(struct sembuf *)from, count * sizeof *from};
+    ssize_t n = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+    if (n < 0 && errno != EFAULT)
+        memcpy(to, from, count * sizeof *to);
+    return n == (ssize_t)there.iov_len || (n < 0 && errno != EFAULT);
+}
+
 /* With IPC_NOWAIT: the kernel would count a thread that waits until a time in the past, too. */
 static int try_operations(int set, const struct sembuf *operations, size_t count)
 {
     struct sembuf tried[SEMAPHORE_OPERATIONS_MAX];
-    if (count > SEMAPHORE_OPERATIONS_MAX)
+    if (count > SEMAPHORE_OPERATIONS_MAX || !copy_operations(tried, operations, count))
         return semtimedop(set, (struct sembuf *)operations, count, &past);
-    for (size_t i = 0; i < count; i++) {
-        tried[i] = operations[i];
+    for (size_t i = 0; i < count; i++)
         tried[i].sem_flg |= IPC_NOWAIT;
-    }
     return semop(set, tried, count);
 }
 

@@ -156,6 +156,8 @@ static int lock_until(pthread_rwlock_t *rwlock, bool is_write, uint64_t deadline
         return lock_shared(self, one, is_write, deadline_ns);
     if (!self)
         return try_lock(one, NULL, is_write) ? 0 : EDEADLK;
+    if (take_turn(self))
+        return 0;
     for (;;) {
         struct thread *woken = NULL;
         spin_lock(&one->lock);

@@ -176,6 +176,19 @@ static bool is_of_instruction(int number)
            number == SIGTRAP || number == SIGSYS;
 }
 
+/* The thread whose signal it is: the first one that does not block it. */
+static struct thread *target_of(int number)
+{
+    struct thread *interrupted = gs_cc_handling.interrupted;
+    if (is_of_instruction(number))
+        return interrupted;
+    if (first && !blocks(first, number))
+        return first;
+    struct thread *other =
+        interrupted && !blocks(interrupted, number) ? NULL : gs_cc_masks_try_find(number);
+    return other ? other : interrupted;
+}
+
 /* The kernel has changed the mask of the kernel thread for the time of the handler. */
 static void call_for_kernel(int number, siginfo_t *information, ucontext_t *context)
 {
@@ -185,9 +198,7 @@ static void call_for_kernel(int number, siginfo_t *information, ucontext_t *cont
     if (self)
         gs_cc_handling.interrupted = self;
     gs_cc_handling.own = NULL;
-    gs_cc_handling.target = is_of_instruction(number) || !first || blocks(first, number)
-                                ? gs_cc_handling.interrupted
-                                : first;
+    gs_cc_handling.target = target_of(number);
     if (gs_cc_handling.target != outer.target)
         gs_cc_handling.leave = NULL;
     if (!gs_cc_handling.has_mask) {

@@ -205,6 +205,16 @@ static inline bool is_late(uint64_t deadline_ns)
  * the others run before the next one. Returns true if the caller must return. */
 bool gs_cc_turn(struct thread *self);
 
+/* At the start of a call that may not have to wait: a loop of such calls would keep the worker for
+ * ever, so others run now and then. Returns true if the caller must return. */
+bool gs_cc_take_turn(struct thread *self);
+
+static inline bool take_turn(struct thread *self)
+{
+    bool is_turn = --gs_cc_state.calls_left < 0 || self->phase == PHASE_SECOND;
+    return __builtin_expect(is_turn, 0) && gs_cc_take_turn(self);
+}
+
 /* At the start of a call that ends with gs_cc_turn. */
 static inline void begin_try(struct thread *self)
 {
