@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Kernel threads for calls that block: some may wait for what others do. */
-#define POOL 64
+/* Kernel threads for calls that block. Some may wait for what others do, so a program that has a
+ * thread for each needs as many. */
+#define POOL 1024
 
 unsigned gs_cc_workers = 1;
 

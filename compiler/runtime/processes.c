@@ -137,7 +137,8 @@ int gs_cc_execlp(const char *file, const char *first, ...)
 }
 
 /* ---- Commands: a kernel thread of the pool waits for them ----
- * Meanwhile the process ignores SIGINT and SIGQUIT.
+ * Meanwhile the process ignores SIGINT and SIGQUIT, and the thread blocks SIGCHLD: a handler might
+ * wait for all children that have ended.
  */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -222,12 +223,16 @@ int gs_cc_system(const char *text)
         return 0;
     if (self->phase == PHASE_NEW) {
         command = gs_cc_box(sizeof *command);
-        *command = (struct command){text, gs_cc_signal_set(gs_cc_mask_of(self)), 0};
+        const uint64_t mask = gs_cc_mask_of(self);
+        *command = (struct command){text, gs_cc_signal_set(mask), 0};
+        gs_cc_mask_set(self, mask | gs_cc_signal_bit(SIGCHLD));
     }
     command = gs_cc_in_pool(run, command);
     if (!command)
         return 0;
-    int status = command->status;
+    int status = command->status, err = errno;
+    gs_cc_mask_set(self, gs_cc_signal_bits(&command->mask));
     gs_cc_box_free(command, sizeof *command);
+    errno = err;
     return status;
 }

@@ -10,7 +10,7 @@
 #include <signal.h>
 
 #define THREADS_DEFAULT 4u
-#define THREADS_MAX 64u
+#define THREADS_MAX 1024u
 #define DETACHED_MAX 64u
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -6,6 +6,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* The user of a loop means threads that compute; those that wait may be more (base/pool.c). */
+#define THREADS_MAX 64u
+
 struct work_job {
     struct job job;
     struct gs_work *work;
@@ -140,7 +143,7 @@ void gs_work_cancel(struct gs_work *work)
 void gs_loop_set_work_threads(struct gs_loop *loop, unsigned max)
 {
     CHECKED_LOOP(loop);
-    loop->pool_user.max_threads = max;
+    loop->pool_user.max_threads = max < THREADS_MAX ? max : THREADS_MAX;
 }
 
 void gs_loop_stop_work(struct gs_work *work)

@@ -162,6 +162,29 @@ static void daemons(void)
     printf("%zd %s\n", n, text);
 }
 
+static int reaped;
+
+static void reap_all(int number)
+{
+    (void)number;
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        reaped++;
+}
+
+/* The handler must not get the child that is the command. */
+static void *command_beside_handler(void *unused)
+{
+    struct sigaction action = {.sa_handler = reap_all}, before;
+    sigset_t set;
+    sigaction(SIGCHLD, &action, &before);
+    for (int i = 0; i < 5; i++)
+        printf("command %x\n", system("exit 4")); /* NOLINT(cert-env33-c): what is tested */
+    pthread_sigmask(SIG_SETMASK, NULL, &set);
+    printf("reaped %d, blocks SIGCHLD %d\n", reaped, sigismember(&set, SIGCHLD));
+    sigaction(SIGCHLD, &before, NULL);
+    return unused;
+}
+
 static void *take_signal(void *set)
 {
     int number = 0;
@@ -179,6 +202,7 @@ int main(void)
     interrupted_calls();
     printf("child %d, command %d\n", status_of_child(),
            system("exit 3") >> 8); /* NOLINT(cert-env33-c): what is tested */
+    command_beside_handler(NULL);
     pthread_create(&thread, NULL, child_of_thread, NULL);
     pthread_join(thread, NULL);
     child_while_writing();

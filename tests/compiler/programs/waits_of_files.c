@@ -1,5 +1,5 @@
-/* What waits for files: FIFOs that are opened, and locks of records, by threads and processes. The
- * other threads go on meanwhile. */
+/* What waits for files: FIFOs that are opened, locks of records, by threads and processes, and bytes
+ * that the kernel moves. The other threads go on meanwhile. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -125,6 +125,40 @@ static void records_of_processes(void)
     close(fd);
 }
 
+/* More calls block than a small pool has kernel threads, and the last one is to end first. */
+enum { MOVERS = 80 };
+static int sources[MOVERS][2], target[2];
+
+static void *move_byte(void *source)
+{
+    ssize_t n = splice(*(int *)source, NULL, target[1], NULL, 1, 0);
+    return n == 1 ? NULL : source;
+}
+
+static void many_calls(void)
+{
+    pthread_t threads[MOVERS];
+    int moved = 0;
+    if (pipe(target))
+        abort();
+    for (int i = 0; i < MOVERS; i++) {
+        if (pipe(sources[i]))
+            abort();
+        pthread_create(&threads[i], NULL, move_byte, &sources[i][0]);
+    }
+    for (int i = MOVERS - 1; i >= 0; i--) {
+        char byte = 0;
+        if (write(sources[i][1], "m", 1) == 1 && read(target[0], &byte, 1) == 1)
+            moved += byte == 'm';
+    }
+    for (int i = 0; i < MOVERS; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        moved += !result;
+    }
+    printf("moved %d\n", moved);
+}
+
 int main(void)
 {
     if (!mkdtemp(folder))
@@ -135,6 +169,7 @@ int main(void)
     fifos();
     records_of_openings();
     records_of_processes();
+    many_calls();
     unlink(fifo);
     unlink(other_fifo);
     unlink(file);
