@@ -348,7 +348,7 @@ _Noreturn void gs_task_exit(struct task *task)
     if (atomic_fetch_sub(&gs_run.live, 1) == 1) {
         atomic_fetch_add(&gs_run.live, 1);
         /* The C library counts the threads of the runtime, too, and does not see the last end. It
-         * has blocked everything by now, and handlers of atexit have the thread's own mask. */
+         * has blocked everything already, and handlers of atexit have the thread's own mask. */
         if (atomic_load(&task->mask) & GS_INTERNAL_SIGNALS)
             gs_set_mask(task, task->counted_mask, false);
         gs_task_leave(task, NULL, &result, -1);

@@ -34,5 +34,6 @@ long gs_call_mmap(struct task *task, const long *arguments, ucontext_t *context)
 long gs_call_mprotect(struct task *task, const long *arguments, ucontext_t *context)
 {
     (void)context;
-    return finish(task, gs_syscall(SYS_mprotect, arguments[0], arguments[1], arguments[2], 0, 0, 0));
+    const long *a = arguments;
+    return finish(task, gs_syscall(SYS_mprotect, a[0], a[1], a[2], 0, 0, 0));
 }

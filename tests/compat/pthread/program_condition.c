@@ -3,6 +3,7 @@
 #include "tests/compat/pthread/program.h"
 
 #include <sched.h>
+#include <sys/wait.h>
 
 enum { TURNS = 3000, WAITERS = 8 };
 
@@ -205,10 +206,10 @@ static void *wait_once(void *deadline)
     const struct timespec time = after_ms(CLOCK_REALTIME, 60000);
     pthread_mutex_lock(&mutex);
     waiting = 1;
-    long err = deadline ? pthread_cond_timedwait(&cond, &mutex, &time)
-                        : pthread_cond_wait(&cond, &mutex);
+    long err =
+        deadline ? pthread_cond_timedwait(&cond, &mutex, &time) : pthread_cond_wait(&cond, &mutex);
     pthread_mutex_unlock(&mutex);
-    return (void *)(sent_on * 1000 + err);
+    return (void *)(sent_on * 1000L + err);
 }
 
 static void test_handlers_in_wait(void *deadline)
@@ -223,6 +224,42 @@ static void test_handlers_in_wait(void *deadline)
             sched_yield();
     }
     SHOW(finish(thread));
+}
+
+/* The handler forks, and the wait of the child goes on where it was: its process has one thread. */
+static pid_t child;
+
+static void fork_and_signal(int number)
+{
+    (void)number;
+    child = fork();
+    if (!child)
+        alarm(20);
+    pthread_cond_signal(&cond);
+}
+
+static void *wait_and_return(void *unused)
+{
+    pthread_mutex_lock(&mutex);
+    waiting = 1;
+    pthread_cond_wait(&cond, &mutex);
+    pthread_mutex_unlock(&mutex);
+    if (!child)
+        _exit(pthread_mutex_trylock(&mutex) ? 1 : 7);
+    return unused;
+}
+
+static void test_fork_in_wait(void)
+{
+    int status = -1;
+    waiting = 0;
+    signal(SIGUSR2, fork_and_signal);
+    pthread_t thread = start(wait_and_return, NULL);
+    wait_until_waiting();
+    pthread_kill(thread, SIGUSR2);
+    SHOW(finish(thread));
+    SHOW(waitpid(child, &status, 0) == child);
+    SHOW(status);
 }
 
 /* ---- Deadlines ---- */
@@ -265,6 +302,8 @@ int main(void)
     test_handler();
     test_handlers_in_wait(NULL);
     test_handlers_in_wait(&mutex);
+    fflush(stdout);
+    test_fork_in_wait();
     SHOW(finish(start(wait_with_deadlines, NULL)));
     return 0;
 }
