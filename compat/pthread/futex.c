@@ -239,8 +239,8 @@ long gs_condition_wait(struct task *task, const void *address, void (*release)(v
     gs_condition_withdraw(task);
     gs_task_prepare(task, true);
     struct bucket *bucket = lock_bucket(address);
-    *waiter = (struct futex_waiter){
-        .task = task, .address = address, .bits = FUTEX_BITSET_MATCH_ANY};
+    *waiter =
+        (struct futex_waiter){.task = task, .address = address, .bits = FUTEX_BITSET_MATCH_ANY};
     gs_list_append(&bucket->waiters, &waiter->link);
     waiter->is_queued = true;
     gs_run_release(&bucket->lock);
