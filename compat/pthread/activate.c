@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/rseq.h>
@@ -82,6 +83,14 @@ static bool raise_limit(void)
     is_raised = !gs_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, (long)&raised, 0, 0, 0) &&
                 raised.rlim_cur == limit.rlim_cur + needed_descriptors();
     return is_raised || can_open(needed_descriptors());
+}
+
+/* Addresses for what the runtime begins with, of which little becomes resident. */
+static bool has_memory(void)
+{
+    const size_t size = (size_t)32 << 20;
+    long base = gs_sys_mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+    return base >= 0 && !gs_sys_munmap((void *)base, size);
 }
 
 static int open_descriptors(void)
@@ -195,10 +204,13 @@ void gs_run_activate(void)
         return;
     if (!gs_run.workers)
         gs_run.workers = processors();
-    if (!raise_limit()) {
+    const char *reason = !has_memory()    ? "no memory is left for the runtime"
+                         : !raise_limit() ? "no descriptors are left for the runtime"
+                                          : NULL;
+    if (reason) {
         restore_limit();
         gs_run.is_enabled = false;
-        gs_report_native("no descriptors are left for the runtime");
+        gs_report_native(reason);
         return;
     }
     gs_sanitizer_start();

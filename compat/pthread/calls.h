@@ -65,7 +65,7 @@ gs_call_fn gs_call_setaffinity, gs_call_getaffinity, gs_call_setparam, gs_call_g
 /* signal_calls.c */
 gs_call_fn gs_call_sigaction, gs_call_sigprocmask, gs_call_sigreturn, gs_call_sigaltstack,
     gs_call_sigpending, gs_call_sigsuspend, gs_call_sigtimedwait, gs_call_kill, gs_call_tkill,
-    gs_call_tgkill, gs_call_sigqueueinfo, gs_call_tgsigqueueinfo;
+    gs_call_tgkill, gs_call_sigqueueinfo, gs_call_tgsigqueueinfo, gs_call_pidfd_send_signal;
 /* credentials.c */
 gs_call_fn gs_call_setuid, gs_call_setgid, gs_call_setreuid, gs_call_setregid, gs_call_setresuid,
     gs_call_setresgid, gs_call_setgroups;

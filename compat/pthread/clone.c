@@ -347,11 +347,15 @@ _Noreturn void gs_task_exit(struct task *task)
     long result = 0;
     if (atomic_fetch_sub(&gs_run.live, 1) == 1) {
         atomic_fetch_add(&gs_run.live, 1);
-        /* The C library counts the threads of the runtime, too, and does not see the last end. */
+        /* The C library counts the threads of the runtime, too, and does not see the last end. It
+         * has blocked everything already, and handlers of atexit have the thread's own mask. */
+        if (atomic_load(&task->mask) & GS_INTERNAL_SIGNALS)
+            gs_set_mask(task, task->counted_mask, false);
         gs_task_leave(task, NULL, &result, -1);
         exit(0);
     }
     release_all_robust(task);
+    gs_condition_withdraw(task);
     gs_signals_end(task);
     gs_wakeups_settle(gs_carrier(), true);
     gs_thread_exit(task);

@@ -2,8 +2,10 @@
  * library sends a signal to each of its threads, whose handler makes the same system call there,
  * and makes it itself at the end.
  *
- * Here the signals end in set_for: what the handler does to the C library's record of the thread
- * is done by the sender, with the thread pointer of the other one. The last call, by the sender,
+ * Here the signals end in gs_credentials_signal: a kernel thread that lives for this only calls the
+ * handler for the C library's record of the thread, with its thread pointer, and so makes a system
+ * call which changes nobody else. The sender must not: some calls do more when they are made
+ * again, as setuid does once it has made the user root. The last call, by the sender,
  * is made by all kernel threads: by ours a signal has it made, which only they receive. Without
  * signals before it, it is a call for one thread (syscall(2)), which is the worker's only.
  *
@@ -78,30 +80,42 @@ static void *thread_pointer_of(unsigned tid)
 
 /* ---- The C library's signal ---- */
 
-/* Nothing here may use thread-local storage: it is the other thread's. A kick finds the selector
- * of this kernel thread, which says that it is in here. */
-static __attribute__((noinline)) void call_with(void *thread_pointer, void *handler,
-                                                siginfo_t *info)
+struct handler_call {
+    void *thread_pointer, *handler;
+    siginfo_t info;
+    uint32_t is_done; /* a futex */
+};
+
+/* In a kernel thread of its own. Nothing here may use thread-local storage: it is the other
+ * thread's. */
+static __attribute__((noinline)) void call_with(void *argument)
 {
+    struct handler_call *call = argument;
     unsigned long own;
     __asm__ volatile("rdfsbase %0" : "=r"(own));
-    __asm__ volatile("wrfsbase %0" : : "r"(thread_pointer) : "memory");
-    ((void (*)(int, siginfo_t *, void *))handler)(GS_SET_USER, info, NULL);
+    __asm__ volatile("wrfsbase %0" : : "r"(call->thread_pointer) : "memory");
+    ((void (*)(int, siginfo_t *, void *))call->handler)(GS_SET_USER, &call->info, NULL);
     __asm__ volatile("wrfsbase %0" : : "r"(own) : "memory");
+    __atomic_store_n(&call->is_done, 1, __ATOMIC_RELEASE);
+    gs_syscall(SYS_futex, (long)&call->is_done, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
 }
 
 long gs_credentials_signal(struct task *task, unsigned tid)
 {
     const struct kernel_action action = gs_action_of(GS_SET_USER);
-    siginfo_t info = {.si_signo = GS_SET_USER, .si_code = SI_TKILL};
-    void *thread_pointer = thread_pointer_of(tid);
-    info.si_pid = gs_run.process_id;
-    if (!thread_pointer)
+    struct handler_call call = {.thread_pointer = thread_pointer_of(tid),
+                                .handler = action.handler,
+                                .info = {.si_signo = GS_SET_USER, .si_code = SI_TKILL}};
+    call.info.si_pid = gs_run.process_id;
+    if (!call.thread_pointer)
         return -ESRCH;
     if (action.handler == (void *)SIG_DFL || action.handler == (void *)SIG_IGN)
         gs_report_refusal("the C library changes users and groups in an unknown way");
     task->sets_credentials = true;
-    call_with(thread_pointer, action.handler, &info);
+    if (gs_kernel_thread_start(call_with, &call))
+        gs_report_refusal("there is no memory to change the user of all kernel threads");
+    while (!__atomic_load_n(&call.is_done, __ATOMIC_ACQUIRE))
+        gs_syscall(SYS_futex, (long)&call.is_done, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
     /* One that begins or ends may wait for that. */
     gs_futexes_look_again();
     return 0;

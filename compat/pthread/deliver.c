@@ -238,6 +238,13 @@ static void handle_fault(int number, const siginfo_t *info, ucontext_t *context)
     context->uc_stack = gs_carrier()->signal_stack;
 }
 
+static atomic_uint received;
+
+unsigned gs_signals_received(void)
+{
+    return atomic_load(&received);
+}
+
 /* Only the receiver itself may say who has sent it, if that was not by sigqueue. */
 static void pass_to_receiver(int receiver, int number, const siginfo_t *info)
 {
@@ -265,6 +272,7 @@ void gs_on_signal(int number, siginfo_t *info, void *context)
         gs_dump_request();
     else if (!gs_signal_process(number, info))
         gs_syscall(SYS_rt_sigqueueinfo, receiver, number, (long)info, 0, 0, 0);
+    atomic_fetch_add(&received, 1);
 }
 
 void gs_on_kick(int number, siginfo_t *info, void *context)

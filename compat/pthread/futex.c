@@ -1,4 +1,5 @@
-/* Futexes of the process: a hash table of queues. A waiter is on the stack of its task.
+/* Futexes of the process: a hash table of queues. A waiter is on the stack of its task,
+ * or in the task, where handlers of signals are called while it is queued.
  *
  * The word is compared under the lock of its queue, and a waker takes the lock after it has changed
  * the word: so it either finds the waiter, or the waiter finds the change.
@@ -37,16 +38,6 @@ struct bucket {
 static struct bucket buckets[BUCKETS];
 static atomic_uint waits_in_kernel;
 
-struct waiter {
-    struct gs_list link;
-    struct task *task;
-    const uint32_t *address;
-    uint32_t value; /* with which the word was compared; 0: it was not */
-    uint32_t bits;
-    bool is_queued;  /* guarded by the lock of the bucket of `address`, which a requeue changes */
-    bool wants_lock; /* FUTEX_LOCK_PI: it is woken with the lock */
-};
-
 static struct bucket *bucket_of(const uint32_t *address)
 {
     uintptr_t key = (uintptr_t)address >> 2;
@@ -83,7 +74,7 @@ static void unlock_two(struct bucket *two[2])
 
 /* ---- Waking ---- */
 
-static void dequeue(struct waiter *waiter)
+static void dequeue(struct futex_waiter *waiter)
 {
     gs_list_remove(&waiter->link);
     waiter->is_queued = false;
@@ -96,7 +87,7 @@ static unsigned wake_locked(struct bucket *bucket, const uint32_t *address, unsi
     unsigned woken = 0;
     struct gs_list *link = bucket->waiters.next;
     while (link != &bucket->waiters && woken < count) {
-        struct waiter *waiter = gs_container_of(link, struct waiter, link);
+        struct futex_waiter *waiter = gs_container_of(link, struct futex_waiter, link);
         link = link->next;
         if (waiter->address != address || !(waiter->bits & bits) || waiter->wants_lock)
             continue;
@@ -118,7 +109,7 @@ unsigned gs_futex_wake(const uint32_t *address, unsigned count, uint32_t bits)
 }
 
 /* Threads that end while another one changes the user wait until a word is no longer zero. */
-static bool has_changed(const struct waiter *waiter)
+static bool has_changed(const struct futex_waiter *waiter)
 {
     uint32_t now = 0;
     return !gs_run_copy(&now, waiter->address, sizeof now) && now;
@@ -138,7 +129,7 @@ void gs_futexes_look_again(void)
         gs_run_acquire(&bucket->lock);
         struct gs_list *link = bucket->waiters.next;
         for (; link != &bucket->waiters; link = link->next) {
-            struct waiter *waiter = gs_container_of(link, struct waiter, link);
+            struct futex_waiter *waiter = gs_container_of(link, struct futex_waiter, link);
             if (waiter->value == CONTENDED || waiter->value >= (uint32_t)SET_USER_MIN ||
                 (!waiter->value && has_changed(waiter)))
                 gs_task_wake(waiter->task, WAKE_DONE);
@@ -163,7 +154,7 @@ static long wake(const uint32_t *address, int operation, unsigned count, uint32_
 /* ---- Waiting ---- */
 
 /* Returns whether the waiter was still queued, not woken. A requeue may move it meanwhile. */
-static bool withdraw(struct waiter *waiter)
+static bool withdraw(struct futex_waiter *waiter)
 {
     for (;;) {
         const uint32_t *address = __atomic_load_n(&waiter->address, __ATOMIC_RELAXED);
@@ -180,7 +171,7 @@ static bool withdraw(struct waiter *waiter)
     }
 }
 
-static long wait_queued(struct waiter *waiter, struct bucket *bucket, uint64_t deadline_ns)
+static long wait_queued(struct futex_waiter *waiter, struct bucket *bucket, uint64_t deadline_ns)
 {
     gs_list_append(&bucket->waiters, &waiter->link);
     waiter->is_queued = true;
@@ -193,7 +184,7 @@ static long wait_queued(struct waiter *waiter, struct bucket *bucket, uint64_t d
 static long wait_for(struct task *task, const uint32_t *address, uint32_t value, uint32_t bits,
                      uint64_t deadline_ns)
 {
-    struct waiter waiter = {.task = task, .address = address, .value = value, .bits = bits};
+    struct futex_waiter waiter = {.task = task, .address = address, .value = value, .bits = bits};
     gs_task_prepare(task, true);
     struct bucket *bucket = lock_bucket(address);
     if (__atomic_load_n(address, __ATOMIC_SEQ_CST) != value) {
@@ -208,21 +199,65 @@ long gs_futex_wait(struct task *task, const uint32_t *address, uint32_t value, u
     return wait_for(task, address, value, FUTEX_BITSET_MATCH_ANY, deadline_ns);
 }
 
-/* For a wait at an address with any contents: what is called in place of the comparison has a
- * wake-up find the task. */
-long gs_futex_wait_after(struct task *task, const void *address, void (*release)(void *),
-                         void *argument, uint64_t deadline_ns)
+/* ---- Condition variables ----
+ * A wait at an address with any contents: what is called in place of the comparison has a wake-up
+ * find the task. It is queued while it runs handlers, which may jump out of the wait, or end the
+ * thread: so it is withdrawn before the next wait, and at the end. */
+
+bool gs_condition_withdraw(struct task *task)
 {
-    struct waiter waiter = {.task = task, .address = address, .bits = FUTEX_BITSET_MATCH_ANY};
+    return task->condition.is_queued && withdraw(&task->condition);
+}
+
+static bool is_queued(const struct futex_waiter *waiter)
+{
+    struct bucket *bucket = lock_bucket(waiter->address);
+    bool is = waiter->is_queued;
+    gs_run_release(&bucket->lock);
+    return is;
+}
+
+/* Woken without having been found: gs_futexes_look_again. */
+static long wait_until_woken(struct task *task, uint64_t deadline_ns)
+{
+    for (;;) {
+        int err = gs_task_wait(task, deadline_ns);
+        if (err == -EINTR)
+            return is_queued(&task->condition) ? err : 0;
+        if (err)
+            return withdraw(&task->condition) ? err : 0;
+        if (!is_queued(&task->condition))
+            return 0;
+        gs_task_prepare(task, true);
+    }
+}
+
+long gs_condition_wait(struct task *task, const void *address, void (*release)(void *),
+                       void *argument, uint64_t deadline_ns)
+{
+    struct futex_waiter *waiter = &task->condition;
+    gs_condition_withdraw(task);
     gs_task_prepare(task, true);
     struct bucket *bucket = lock_bucket(address);
-    gs_list_append(&bucket->waiters, &waiter.link);
-    waiter.is_queued = true;
+    *waiter =
+        (struct futex_waiter){.task = task, .address = address, .bits = FUTEX_BITSET_MATCH_ANY};
+    gs_list_append(&bucket->waiters, &waiter->link);
+    waiter->is_queued = true;
     gs_run_release(&bucket->lock);
     release(argument);
-    int err = gs_task_wait(task, deadline_ns);
-    return withdraw(&waiter) ? (err ? err : -EAGAIN) : 0;
+    return wait_until_woken(task, deadline_ns);
 }
+
+long gs_condition_continue(struct task *task, uint64_t deadline_ns)
+{
+    gs_task_prepare(task, true);
+    if (is_queued(&task->condition))
+        return wait_until_woken(task, deadline_ns);
+    atomic_store(&task->waits_for_signals, false);
+    return 0;
+}
+
+/* ---- Futexes ---- */
 
 /* Whether the word is the one that the end of a task clears. A mutex that processes share has a
  * thread id in its word, too, maybe of a task of another process. */
@@ -295,7 +330,7 @@ static long requeue(const long *arguments, bool compares)
     unsigned woken = wake_locked(two[0], from, (unsigned)arguments[2], FUTEX_BITSET_MATCH_ANY);
     struct gs_list *link = two[0]->waiters.next;
     while (link != &two[0]->waiters && moved < moves && from != to) {
-        struct waiter *waiter = gs_container_of(link, struct waiter, link);
+        struct futex_waiter *waiter = gs_container_of(link, struct futex_waiter, link);
         link = link->next;
         if (waiter->address != from)
             continue;
@@ -327,11 +362,11 @@ static long wake_and_change(const long *arguments)
 /* ---- Locks with priority inheritance: the word has the owner's tid; no priorities ---- */
 
 static bool has_waiter_for_lock(struct bucket *bucket, const uint32_t *address,
-                                struct waiter **ret_first)
+                                struct futex_waiter **ret_first)
 {
     unsigned count = 0;
     for (struct gs_list *link = bucket->waiters.next; link != &bucket->waiters; link = link->next) {
-        struct waiter *waiter = gs_container_of(link, struct waiter, link);
+        struct futex_waiter *waiter = gs_container_of(link, struct futex_waiter, link);
         if (waiter->address != address || !waiter->wants_lock)
             continue;
         if (!count++)
@@ -365,7 +400,7 @@ static uint64_t next_look(int operation, uint64_t deadline_ns)
 static long lock_pi(struct task *task, const long *arguments, int command)
 {
     uint32_t *word = (uint32_t *)arguments[0];
-    struct waiter waiter = {
+    struct futex_waiter waiter = {
         .task = task, .address = word, .bits = FUTEX_BITSET_MATCH_ANY, .wants_lock = true};
     uint64_t deadline_ns;
     int err = deadline_of((int)arguments[1], command, (const struct timespec *)arguments[3],
@@ -391,7 +426,7 @@ static long lock_pi(struct task *task, const long *arguments, int command)
 static long unlock_pi(struct task *task, const long *arguments)
 {
     uint32_t *word = (uint32_t *)arguments[0];
-    struct waiter *first = NULL;
+    struct futex_waiter *first = NULL;
     struct bucket *bucket = lock_bucket(word);
     if ((__atomic_load_n(word, __ATOMIC_SEQ_CST) & FUTEX_TID_MASK) != task->tid) {
         gs_run_release(&bucket->lock);

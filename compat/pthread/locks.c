@@ -140,6 +140,11 @@ static void lock_slowly(struct task *task, pthread_mutex_t *mutex)
         GS_COUNT(wrapped);
         is_locked = lock_inside(task, mutex);
         gs_task_leave(task, NULL, &unused, -1);
+        if (GS_UNLIKELY(gs_task != task)) { /* a handler has forked */
+            if (!is_locked)
+                real.mutex_lock(mutex);
+            return;
+        }
     } while (!is_locked);
 }
 
@@ -198,7 +203,30 @@ static void release_for_wait(void *argument)
         gs_futex_wake((const uint32_t *)&mutex->__data.__lock, 1, FUTEX_BITSET_MATCH_ANY);
 }
 
-/* Handlers run before the mutex is locked again, and a cancellation acts afterwards. */
+/* Whether signals end the wait for their handlers, after which it is continued, and not for a
+ * cancellation. */
+static bool is_for_handlers(struct task *task)
+{
+    gs_signals signals = gs_deliverable(task);
+    return signals && !(signals & GS_INTERNAL_SIGNALS);
+}
+
+/* Inside. Handlers run before the mutex is locked again, and the wait ends for none. */
+static long wait_inside(struct task *task, pthread_cond_t *cond, pthread_mutex_t *mutex,
+                        uint64_t deadline_ns)
+{
+    long result = gs_condition_wait(task, cond, release_for_wait, mutex, deadline_ns), unused = 0;
+    while (result == -EINTR && is_for_handlers(task)) {
+        gs_task_leave(task, NULL, &unused, -1);
+        if (GS_UNLIKELY(gs_task != task)) /* a handler has forked */
+            return -ECHILD;
+        gs_task_enter(task);
+        result = gs_condition_continue(task, deadline_ns);
+    }
+    return result == -EINTR && !gs_condition_withdraw(task) ? 0 : result;
+}
+
+/* A cancellation acts after the mutex is locked again. */
 static int wait_in_task(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline_ns)
 {
     struct task *task = gs_task;
@@ -211,7 +239,11 @@ static int wait_in_task(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t d
     task->call_arguments = arguments;
     gs_task_enter(task);
     GS_COUNT(wrapped);
-    long result = gs_futex_wait_after(task, cond, release_for_wait, mutex, deadline_ns);
+    long result = wait_inside(task, cond, mutex, deadline_ns);
+    if (GS_UNLIKELY(result == -ECHILD)) {
+        pthread_setcanceltype(type, &type);
+        return real.mutex_lock(mutex);
+    }
     bool is_locked = result != -EINTR && (try_lock(mutex) || lock_inside(task, mutex));
     gs_task_leave(task, NULL, &unused, -1);
     if (!is_locked)

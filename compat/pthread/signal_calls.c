@@ -4,13 +4,18 @@
 #include "compat/pthread/task.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gossamer/clock.h>
 #include <gossamer/sys.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define RECEIVED_WITHIN_NS (20 * GS_MILLISECOND)
 
 long gs_call_sigaction(struct task *task, const long *arguments, ucontext_t *context)
 {
@@ -172,6 +177,28 @@ static bool send_to_process(int number, const siginfo_t *info)
     return gs_signal_process(number, info);
 }
 
+/* The process is one of the group, and its handler runs before the call returns, if the receiver
+ * gets the signal soon. */
+static long send_to_group(struct task *task, long pid, int number)
+{
+    const unsigned before = gs_signals_received();
+    long result = gs_syscall(SYS_kill, pid, number, 0, 0, 0, 0);
+    struct kernel_action action = {.handler = (void *)SIG_DFL};
+    if (!result && number > 0 && number <= SIGNALS)
+        action = gs_action_of(number);
+    if (!gs_is_handler(&action) || atomic_load(&task->mask) & GS_SIGNAL(number))
+        return result;
+    const uint64_t until_ns = gs_clock_now() + RECEIVED_WITHIN_NS;
+    while (gs_signals_received() == before && gs_clock_now() < until_ns)
+        gs_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+    return result;
+}
+
+static bool is_own_group(long pid)
+{
+    return !pid || (pid < -1 && gs_syscall(SYS_getpgid, 0, 0, 0, 0, 0, 0) == -pid);
+}
+
 long gs_call_kill(struct task *task, const long *arguments, ucontext_t *context)
 {
     int number = (int)arguments[1];
@@ -190,6 +217,8 @@ long gs_call_kill(struct task *task, const long *arguments, ucontext_t *context)
     }
     if (arguments[0] == own_pid() && number == SIGKILL)
         gs_tasks_release_robust();
+    if (is_own_group((int)arguments[0]))
+        return send_to_group(task, (int)arguments[0], number);
     return gs_syscall(SYS_kill, arguments[0], number, 0, 0, 0, 0);
 }
 
@@ -255,4 +284,48 @@ long gs_call_tgsigqueueinfo(struct task *task, const long *arguments, ucontext_t
                           arguments[3], 0, 0);
     return send_to_thread((unsigned)arguments[1], (int)arguments[2],
                           (const siginfo_t *)arguments[3]);
+}
+
+/* ---- A process that a descriptor names ---- */
+
+/* Copy what the file of /proc says. Returns the number of bytes, and a zero follows. */
+static long read_text(const char *path, char *buffer, size_t size)
+{
+    long fd = gs_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    long n = fd < 0 ? 0 : gs_syscall(SYS_read, fd, (long)buffer, (long)size - 1, 0, 0, 0);
+    if (fd >= 0)
+        gs_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+    n = n < 0 ? 0 : n;
+    buffer[n] = 0;
+    return n;
+}
+
+/* A descriptor of pidfd_open, or of the process's folder in /proc. */
+static bool names_own_process(int fd)
+{
+    char path[64], text[512] = "";
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+    read_text(path, text, sizeof text);
+    const char *line = strstr(text, "\nPid:");
+    if (line)
+        return strtol(line + sizeof "\nPid:" - 1, NULL, 10) == own_pid();
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    long n = gs_syscall(SYS_readlink, (long)path, (long)text, sizeof text - 1, 0, 0, 0);
+    if (n <= 0)
+        return false;
+    text[n] = 0;
+    snprintf(path, sizeof path, "/proc/%ld", own_pid());
+    return !strcmp(text, path);
+}
+
+long gs_call_pidfd_send_signal(struct task *task, const long *arguments, ucontext_t *context)
+{
+    const long sent[] = {own_pid(), arguments[1], arguments[2]};
+    const int number = (int)arguments[1];
+    const siginfo_t *info = (const siginfo_t *)arguments[2];
+    bool is_valid = number > 0 && number <= SIGNALS && !arguments[3];
+    if (!is_valid || (info && info->si_signo != number) || !names_own_process((int)arguments[0]))
+        return gs_syscall(SYS_pidfd_send_signal, arguments[0], number, arguments[2], arguments[3],
+                          0, 0);
+    return info ? gs_call_sigqueueinfo(task, sent, context) : gs_call_kill(task, sent, context);
 }

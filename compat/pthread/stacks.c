@@ -10,10 +10,14 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-static long finish(long result)
+/* Others may end, and return memory, before the task tries again. */
+static long finish(struct task *task, long result)
 {
-    if (result == -ENOMEM && gs_run.explains)
+    if (result != -ENOMEM)
+        return result;
+    if (gs_run.explains)
         gs_explain_mappings();
+    gs_task_yield(task);
     return result;
 }
 
@@ -21,14 +25,15 @@ long gs_call_mmap(struct task *task, const long *arguments, ucontext_t *context)
 {
     const long *a = arguments;
     long protection = a[2];
-    (void)task, (void)context;
+    (void)context;
     if (gs_run.is_unguarded && a[3] & MAP_STACK && protection == PROT_NONE)
         protection = PROT_READ | PROT_WRITE;
-    return finish(gs_syscall(SYS_mmap, a[0], a[1], protection, a[3], a[4], a[5]));
+    return finish(task, gs_syscall(SYS_mmap, a[0], a[1], protection, a[3], a[4], a[5]));
 }
 
 long gs_call_mprotect(struct task *task, const long *arguments, ucontext_t *context)
 {
-    (void)task, (void)context;
-    return finish(gs_syscall(SYS_mprotect, arguments[0], arguments[1], arguments[2], 0, 0, 0));
+    (void)context;
+    const long *a = arguments;
+    return finish(task, gs_syscall(SYS_mprotect, a[0], a[1], a[2], 0, 0, 0));
 }

@@ -26,6 +26,7 @@
 #define GS_COMPAT_PTHREAD_TASK_H
 
 #include <errno.h>
+#include <gossamer/list.h>
 #include <gossamer/thread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -61,6 +62,17 @@ typedef uint64_t gs_signals;
 enum { SIGNALS = 64 };
 #define GS_SIGNAL(number_) ((gs_signals)1 << ((number_) - 1))
 
+/* What is queued at a futex (futex.c). */
+struct futex_waiter {
+    struct gs_list link;
+    struct task *task;
+    const uint32_t *address;
+    uint32_t value; /* with which the word was compared; 0: it was not */
+    uint32_t bits;
+    bool is_queued;  /* guarded by the lock of the bucket of `address`, which a requeue changes */
+    bool wants_lock; /* FUTEX_LOCK_PI: it is woken with the lock */
+};
+
 /* Memory of tasks is never returned, so a late wake-up finds a task, though maybe another one. */
 struct task {
     struct task *next_free;
@@ -78,6 +90,7 @@ struct task {
     unsigned *clear_tid; /* the kernel's clear_child_tid */
     void *robust_list;
     size_t robust_size;
+    struct futex_waiter condition; /* at a condition variable, also while handlers are called */
     void *thread_pointer;
     bool is_live;
     atomic_bool must_cancel; /* pthread_cancel was called for it: see wrappers.c */
@@ -319,9 +332,13 @@ long gs_futex(struct task *task, const long *arguments);
 unsigned gs_futex_wake(const uint32_t *address, unsigned count, uint32_t bits);
 long gs_futex_wait(struct task *task, const uint32_t *address, uint32_t value,
                    uint64_t deadline_ns);
-/* Queue the task at the address, call release(argument), and wait: as gs_futex_wait returns. */
-long gs_futex_wait_after(struct task *task, const void *address, void (*release)(void *),
-                         void *argument, uint64_t deadline_ns);
+/* Queue the task at the address, call release(argument), and wait: as gs_futex_wait returns, but
+ * after -EINTR the task is queued: it waits on with _continue, or gives up with _withdraw, which
+ * returns whether it had not been woken. */
+long gs_condition_wait(struct task *task, const void *address, void (*release)(void *),
+                       void *argument, uint64_t deadline_ns);
+long gs_condition_continue(struct task *task, uint64_t deadline_ns);
+bool gs_condition_withdraw(struct task *task);
 void gs_futex_wake_at_end(const uint32_t *word); /* which the end of a task has cleared */
 /* A kernel thread of the runtime may have released locks of the C library. */
 void gs_futexes_look_again(void);
@@ -418,6 +435,7 @@ void gs_kick(int tid);
 
 /* Send to a task, or to the process: to a task that does not block it. Any kernel thread. info may
  * be NULL. Returns false if all block it: it stays with the kernel. */
+unsigned gs_signals_received(void); /* by the receiver so far: handled or passed to a task */
 void gs_signal_task(struct task *task, int number, const siginfo_t *info);
 bool gs_signal_process(int number, const siginfo_t *info);
 /* What has been sent to the process, and the task does not block, is pending in a task then. */

@@ -3,6 +3,7 @@
 #include "tests/compat/pthread/program.h"
 
 #include <sched.h>
+#include <sys/wait.h>
 
 enum { TURNS = 3000, WAITERS = 8 };
 
@@ -188,6 +189,79 @@ static void test_handler(void)
     SHOW(finish(thread));
 }
 
+/* ---- A wait ends for none of the handlers ---- */
+
+enum { SIGNALS_SENT = 20 };
+static atomic_int sent_on;
+
+static void wake_when_last(int number)
+{
+    (void)number;
+    if (++sent_on == SIGNALS_SENT)
+        pthread_cond_signal(&cond); /* to the waiter whose handler this is */
+}
+
+static void *wait_once(void *deadline)
+{
+    const struct timespec time = after_ms(CLOCK_REALTIME, 60000);
+    pthread_mutex_lock(&mutex);
+    waiting = 1;
+    long err =
+        deadline ? pthread_cond_timedwait(&cond, &mutex, &time) : pthread_cond_wait(&cond, &mutex);
+    pthread_mutex_unlock(&mutex);
+    return (void *)(sent_on * 1000L + err);
+}
+
+static void test_handlers_in_wait(void *deadline)
+{
+    waiting = sent_on = 0;
+    signal(SIGUSR2, wake_when_last);
+    pthread_t thread = start(wait_once, deadline);
+    wait_until_waiting();
+    for (int i = 0; i < SIGNALS_SENT; i++) {
+        pthread_kill(thread, SIGUSR2);
+        while (sent_on == i)
+            sched_yield();
+    }
+    SHOW(finish(thread));
+}
+
+/* The handler forks, and the wait of the child goes on where it was: its process has one thread. */
+static pid_t child;
+
+static void fork_and_signal(int number)
+{
+    (void)number;
+    child = fork();
+    if (!child)
+        alarm(20);
+    pthread_cond_signal(&cond);
+}
+
+static void *wait_and_return(void *unused)
+{
+    pthread_mutex_lock(&mutex);
+    waiting = 1;
+    pthread_cond_wait(&cond, &mutex);
+    pthread_mutex_unlock(&mutex);
+    if (!child)
+        _exit(pthread_mutex_trylock(&mutex) ? 1 : 7);
+    return unused;
+}
+
+static void test_fork_in_wait(void)
+{
+    int status = -1;
+    waiting = 0;
+    signal(SIGUSR2, fork_and_signal);
+    pthread_t thread = start(wait_and_return, NULL);
+    wait_until_waiting();
+    pthread_kill(thread, SIGUSR2);
+    SHOW(finish(thread));
+    SHOW(waitpid(child, &status, 0) == child);
+    SHOW(status);
+}
+
 /* ---- Deadlines ---- */
 
 static void *wait_with_deadlines(void *unused)
@@ -226,6 +300,10 @@ int main(void)
     test_cancel(PTHREAD_CANCEL_DEFERRED);
     test_cancel(PTHREAD_CANCEL_ASYNCHRONOUS);
     test_handler();
+    test_handlers_in_wait(NULL);
+    test_handlers_in_wait(&mutex);
+    fflush(stdout);
+    test_fork_in_wait();
     SHOW(finish(start(wait_with_deadlines, NULL)));
     return 0;
 }

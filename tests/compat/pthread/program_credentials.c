@@ -137,6 +137,26 @@ static void read_in_ring(int input)
     syscall(SYS_io_uring_enter, ring, 1, 0, 0, NULL, 0);
 }
 
+/* What happens when it is done once in each kernel thread, and would not if it were twice. */
+static void take_back(void)
+{
+    int ends[2];
+    uid_t user[3] = {0};
+    gid_t group[3] = {0};
+    SHOW(pipe(ends));
+    for (int i = 0; i < THREADS; i++)
+        start(wait_for_input, ends);
+    SHOW_ERROR(setresgid(GROUP, GROUP, (gid_t)-1));
+    SHOW_ERROR(setresuid(USER, USER, (uid_t)-1));
+    SHOW_ERROR(setgid(OTHER_GROUP));
+    SHOW_ERROR(setuid(getuid() == USER ? 0 : getuid()));
+    SHOW(getresuid(&user[0], &user[1], &user[2]) || getresgid(&group[0], &group[1], &group[2]));
+    if (user[0] == USER)
+        for (int i = 0; i < 3; i++)
+            printf("%u %u\n", user[i], group[i]);
+    SHOW(count_others());
+}
+
 static void change_beside_ring(void)
 {
     int ends[2];
@@ -165,6 +185,7 @@ int main(void)
     finish(creator);
     in_child(change_confined);
     in_child(change_beside_ring);
+    in_child(take_back);
     /* Privileges are dropped, as by a daemon. */
     SHOW_ERROR(setgroups(2, groups));
     SHOW_ERROR(setgid(GROUP));

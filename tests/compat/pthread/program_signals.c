@@ -1,9 +1,11 @@
 /* Signals to threads and to the process, masks, alternate stacks, EINTR and SA_RESTART, sigwait. */
 #include "tests/compat/pthread/program.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 
 static atomic_int calls, last_number, on_stack;
@@ -252,6 +254,57 @@ static void test_process(void)
     SHOW(now.sa_handler == SIG_DFL);
 }
 
+/* A process sends to its group, and to itself by a descriptor: the handler runs before the call
+ * returns, as the other threads block the signal. */
+static void *block_all(void *until)
+{
+    sigset_t set;
+    sigfillset(&set);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    sem_wait(until);
+    return NULL;
+}
+
+static long send_by_descriptor(long fd, int number, siginfo_t *info)
+{
+    return syscall(SYS_pidfd_send_signal, fd, number, info, 0);
+}
+
+static void test_group(void)
+{
+    sem_t end;
+    sem_init(&end, 0, 0);
+    setpgid(0, 0);
+    handle(SIGUSR1, count_call, 0);
+    calls = 0;
+    pthread_t other = start(block_all, &end);
+    SHOW_ERROR(kill(0, SIGUSR1));
+    SHOW(calls);
+    SHOW_ERROR(kill(-getpgrp(), SIGUSR1));
+    SHOW(calls);
+    SHOW_ERROR(kill(0, 0));
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d", getpid());
+    long fd = syscall(SYS_pidfd_open, getpid(), 0), folder = open(path, O_DIRECTORY);
+    SHOW_ERROR(send_by_descriptor(fd, SIGUSR1, NULL));
+    SHOW(calls);
+    SHOW_ERROR(send_by_descriptor(folder, SIGUSR1, NULL));
+    SHOW(calls);
+    siginfo_t info = {.si_signo = SIGRTMIN + 2, .si_code = SI_QUEUE, .si_value.sival_int = 12};
+    struct sigaction action = {.sa_sigaction = note_stack, .sa_flags = SA_SIGINFO};
+    SHOW_ERROR(sigaction(SIGRTMIN + 2, &action, NULL));
+    SHOW_ERROR(send_by_descriptor(fd, SIGRTMIN + 2, &info));
+    SHOW_ERROR(send_by_descriptor(fd, SIGUSR1, &info));
+    SHOW_ERROR(send_by_descriptor(fd, 0, NULL));
+    SHOW_ERROR(send_by_descriptor(fd, 65, NULL));
+    SHOW_ERROR(send_by_descriptor(0, SIGUSR1, NULL));
+    SHOW_ERROR(send_by_descriptor(-1, SIGUSR1, NULL));
+    close((int)fd);
+    close((int)folder);
+    sem_post(&end);
+    finish(other);
+}
+
 static void *die(void *unused)
 {
     sleep_ms(10);
@@ -266,6 +319,7 @@ int main(void)
     test_masks();
     test_sigwait();
     test_process();
+    test_group();
     fflush(stdout);
     start(die, NULL);
     pause();

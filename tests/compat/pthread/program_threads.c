@@ -240,14 +240,33 @@ static void test_attributes(void)
 
 static void *last(void *unused)
 {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
     sleep_ms(30);
     printf("the last thread ends\n");
     return unused;
 }
 
+static void note_signal(int number)
+{
+    printf("signal %d\n", number);
+}
+
+/* The last thread calls it, which had blocked everything; its own mask holds here. */
 static void at_exit(void)
 {
+    sigset_t mask;
     printf("exit handlers run\n");
+    SHOW(pthread_sigmask(SIG_BLOCK, NULL, &mask));
+    SHOW(sigismember(&mask, SIGUSR1));
+    SHOW(sigismember(&mask, SIGUSR2));
+    SHOW(kill(getpid(), SIGUSR1));
+    fflush(stdout);
+    signal(SIGUSR1, SIG_DFL);
+    kill(getpid(), SIGUSR1);
+    printf("not reached\n");
 }
 
 int main(void)
@@ -255,6 +274,7 @@ int main(void)
     test_life();
     test_cancel();
     test_attributes();
+    signal(SIGUSR1, note_signal);
     atexit(at_exit);
     start(last, NULL);
     pthread_exit(NULL);
