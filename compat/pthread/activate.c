@@ -1,5 +1,6 @@
 /* The start: when the program creates its first thread, the runtime begins in a kernel thread of
  * its own. The program's first thread becomes a task, and its kernel thread the receiver. */
+#include "compat/pthread/call_sites.h"
 #include "compat/pthread/credentials.h"
 #include "compat/pthread/dump.h"
 #include "compat/pthread/environment.h"
@@ -222,6 +223,7 @@ void gs_run_activate(void)
     gs_semaphores_start();
     gs_signals_start(gs_run.main_task);
     gs_scheduling_start(gs_run.main_task);
+    gs_call_sites_start();
     is_handed_over = 0;
     gs_run.is_active = true;
     start_runtime();

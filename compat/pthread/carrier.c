@@ -40,22 +40,13 @@ struct carrier *gs_carrier_at(unsigned index)
     return carrier && carrier->is_attached ? carrier : NULL;
 }
 
-/* Async signals are received elsewhere. A blocked fault would kill the process, and a blocked
- * SIGSYS any process at its next system call. */
-static void set_kernel_mask(void)
-{
-    gs_signals mask =
-        ~(GS_SIGNAL(SIGSEGV) | GS_SIGNAL(SIGBUS) | GS_SIGNAL(SIGFPE) | GS_SIGNAL(SIGILL) |
-          GS_SIGNAL(SIGTRAP) | GS_SIGNAL(SIGSYS) | GS_SIGNAL(KICK) | GS_SIGNAL(33));
-    gs_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof mask, 0, 0);
-}
-
 void gs_carrier_attach(struct task *task)
 {
     struct carrier *carrier = gs_carrier();
     if (GS_UNLIKELY(!carrier->is_attached)) {
+        const gs_signals mask = GS_WORKER_MASK;
         carrier->tid = (int)gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
-        set_kernel_mask();
+        gs_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof mask, 0, 0);
         if (gs_signal_stack_attach(carrier))
             gs_report_refusal("there is no memory for a stack of signals");
         gs_dispatch_attach(carrier);

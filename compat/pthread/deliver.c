@@ -1,6 +1,7 @@
 /* Calling the program's signal handlers, in the kernel's stead: on the task's stack or its
  * alternate one, with the context of the system call, the kick or the fault that interrupted the
  * program. */
+#include "compat/pthread/call_sites.h"
 #include "compat/pthread/credentials.h"
 #include "compat/pthread/dump.h"
 #include "compat/pthread/task.h"
@@ -289,6 +290,7 @@ void gs_on_kick(int number, siginfo_t *info, void *context)
         return;
     }
     gs_task_enter(task);
+    gs_call_sites_roll_back(context);
     accept_kicks();
     if (GS_UNLIKELY(atomic_load_explicit(&task->must_dump, memory_order_relaxed)))
         gs_dump_self(task);

@@ -95,24 +95,12 @@ static void return_fast(const ucontext_t *context)
         gs_run_return(context->uc_mcontext.gregs, state, stored.xstate_bv);
 }
 
-/* The kernel has advanced the program counter beyond the call. A call that is made again has its
- * number in rax, as before. */
-void gs_on_system_call(int number, siginfo_t *info, void *context_argument)
+void gs_emulate_in(struct task *task, ucontext_t *context)
 {
-    ucontext_t *context = context_argument;
     greg_t *registers = context->uc_mcontext.gregs;
-    struct task *task = gs_task;
     long call = registers[REG_RAX];
     long arguments[6] = {registers[REG_RDI], registers[REG_RSI], registers[REG_RDX],
                          registers[REG_R10], registers[REG_R8],  registers[REG_R9]};
-    (void)number;
-    if (GS_UNLIKELY(info->si_code != 2 /* SYS_USER_DISPATCH */ || !task || gs_task_is_inside)) {
-        gs_on_signal(number, info, context);
-        return;
-    }
-    gs_task_enter(task);
-    GS_COUNT(dispatched);
-    unsigned handled = task->handled;
     long result = gs_emulate(task, call, arguments, context);
     registers[REG_RAX] = result;
     if (gs_task != task) { /* in a forked child, which is no task */
@@ -128,6 +116,21 @@ void gs_on_system_call(int number, siginfo_t *info, void *context_argument)
     }
     /* The kernel restores it for this kernel thread, which may be another one now. */
     context->uc_stack = gs_carrier()->signal_stack;
-    if (GS_LIKELY(task->handled == handled && !(registers[REG_EFL] & SINGLE_STEP)))
+}
+
+void gs_on_system_call(int number, siginfo_t *info, void *context_argument)
+{
+    ucontext_t *context = context_argument;
+    struct task *task = gs_task;
+    if (GS_UNLIKELY(info->si_code != 2 /* SYS_USER_DISPATCH */ || !task || gs_task_is_inside)) {
+        gs_on_signal(number, info, context);
+        return;
+    }
+    unsigned handled = task->handled;
+    gs_task_enter(task);
+    GS_COUNT(dispatched);
+    gs_emulate_in(task, context);
+    bool is_as_before = gs_task == task && task->handled == handled;
+    if (GS_LIKELY(is_as_before && !(context->uc_mcontext.gregs[REG_EFL] & SINGLE_STEP)))
         return_fast(context);
 }

@@ -122,6 +122,12 @@ struct task {
     struct task *next, **previous; /* list of live tasks, guarded by gs_tasks_lock */
 };
 
+/* What the kernel blocks in kernel threads that run tasks: async signals are received elsewhere. A
+ * blocked fault would kill the process, and a blocked SIGSYS any process at its next system call. */
+#define GS_WORKER_MASK                                                                             \
+    (~(GS_SIGNAL(SIGSEGV) | GS_SIGNAL(SIGBUS) | GS_SIGNAL(SIGFPE) | GS_SIGNAL(SIGILL) |            \
+       GS_SIGNAL(SIGTRAP) | GS_SIGNAL(SIGSYS) | GS_SIGNAL(KICK) | GS_SIGNAL(33)))
+
 /* What belongs to a kernel thread that runs tasks. */
 struct carrier {
     _Alignas(64) volatile char selector;
@@ -149,7 +155,7 @@ struct gs_run {
     bool is_watched;       /* by the thread sanitizer: wrappers do nothing (sanitizer.c) */
     atomic_bool has_begun; /* the first of them may run */
     unsigned workers;
-    bool explains, traces, has_stats, leaves_children, is_unguarded;
+    bool explains, traces, has_stats, leaves_children, is_unguarded, rewrites;
     int dump_signal;                 /* 0: none */
     uint64_t start_cycles, start_ns; /* when it became active */
     int process_id;
@@ -162,8 +168,8 @@ extern struct gs_run gs_run;
 
 /* Counts for --stats; approximate, as several workers add to them. */
 struct gs_run_counts {
-    uint64_t tasks, waits, dispatched, wrapped, pool_calls, hand_overs, preemptions, short_turns,
-        signals;
+    uint64_t tasks, waits, dispatched, rewritten, wrapped, pool_calls, hand_overs, preemptions,
+        short_turns, signals;
 };
 extern struct gs_run_counts gs_counts;
 #define GS_COUNT(member_)                                                                          \
@@ -487,6 +493,7 @@ void gs_report_native(const char *reason);
 void gs_report_stats(void);
 void gs_explain(const struct task *task, long number, const char *how);
 void gs_explain_mappings(void);
+void gs_explain_call_sites(unsigned count, const char *reason); /* NULL: they are rewritten */
 void gs_trace(const struct task *task, long number);
 
 /* ---- x86_64.S ---- */
@@ -509,6 +516,9 @@ extern const char gs_run_copy_access[], gs_run_probe_access[], gs_run_access_fai
 
 void gs_dispatch_attach(struct carrier *carrier);
 void gs_on_system_call(int number, siginfo_t *info, void *context);
+/* Make the call that the context has, and leave. The program counter is behind the instruction that
+ * has made it; a call that is made again has its number in rax, as before. Inside. */
+void gs_emulate_in(struct task *task, ucontext_t *context);
 /* Emulate a system call. context: NULL in wrappers. Inside. */
 long gs_emulate(struct task *task, long number, const long *arguments, ucontext_t *context);
 

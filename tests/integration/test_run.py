@@ -1,5 +1,6 @@
 """gossamer run: which programs it refuses, its statuses, its options, and the children."""
 
+import ctypes
 import os
 import re
 import shutil
@@ -271,6 +272,47 @@ def test_the_reports_go_to_standard_error() -> None:
     assert re.search(r"^gossamer run: 4 threads, \d+ switches, \d+ calls ", done.stderr, re.M)
     done = run("--trace", sys.executable, "-c", SCRIPT)
     assert re.search(r"^gossamer run: \[\d+\] (clone|clone3)$", done.stderr, re.M)
+
+
+def calls_by(done: subprocess.CompletedProcess[str]) -> tuple[int, int]:
+    """Return how many calls came through the signal, and through call sites."""
+    counts = re.search(r"(\d+) calls through the signal, (\d+) through call sites", done.stderr)
+    assert counts, done.stderr
+    return int(counts[1]), int(counts[2])
+
+
+def test_calls_of_the_c_library_are_rewritten_if_that_is_wanted() -> None:
+    done = run("--stats", "--no-children", sys.executable, "-c", SCRIPT)
+    by_signal, rewritten = calls_by(done)
+    assert rewritten == 0
+    done = run("--stats", "--explain", "--rewrite-calls", sys.executable, "-c", SCRIPT)
+    assert done.stdout.splitlines()[0] == "[0, 1, 2]"
+    explained = re.search(r"^gossamer run: (\d+) calls of the C library are", done.stderr, re.M)
+    assert explained
+    assert int(explained[1]) > 100
+    assert calls_by(done)[1] > by_signal / 2
+
+
+def refuse_new_code() -> None:
+    """Have the kernel refuse that memory becomes executable, for this process."""
+    set_mdwe, refuse_exec_gain = 65, 1
+    ctypes.CDLL(None, use_errno=True).prctl(set_mdwe, refuse_exec_gain, 0, 0, 0)
+
+
+def test_calls_come_by_the_signal_where_code_may_not_be_changed() -> None:
+    if ctypes.CDLL(None).prctl(66, 0, 0, 0, 0) < 0:  # PR_GET_MDWE
+        pytest.skip("the kernel has no PR_SET_MDWE")
+    done = subprocess.run(
+        (PROGRAM, "run", "--stats", "--explain", "--rewrite-calls", sys.executable, "-c", SCRIPT),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=refuse_new_code,
+    )
+    assert done.stdout.splitlines()[0] == "[0, 1, 2]"
+    assert "by the signal: the text of the C library may not be changed" in done.stderr
+    assert calls_by(done)[1] == 0
 
 
 def test_a_call_that_blocked_a_kernel_thread_is_named_once(tmp_path: Path) -> None:

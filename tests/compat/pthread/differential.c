@@ -1,5 +1,6 @@
 /* differential GOSSAMER PROGRAM [ARGUMENT...]: run the program natively, and by `gossamer run` with
- * one, two and four workers; what it prints and how it ends must be the same. */
+ * one, two and four workers, and with two and rewritten calls; what it prints and how it ends must be
+ * the same. */
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -73,14 +74,14 @@ static void show_difference(const char *native, const char *ours)
             native + line, (int)strcspn(ours + line, "\n"), ours + line);
 }
 
-static bool compare(const struct outcome *native, const struct outcome *ours, const char *workers)
+static bool compare(const struct outcome *native, const struct outcome *ours, const char *option)
 {
     bool is_same =
         native->status == ours->status && ours->has_ended && !strcmp(native->output, ours->output);
     if (is_same)
         return true;
-    fprintf(stderr, "%s workers: status %#x natively, %#x by run%s\n", workers, native->status,
-            ours->status, ours->has_ended ? "" : ", which did not end");
+    fprintf(stderr, "%s: status %#x natively, %#x by run%s\n", option, native->status, ours->status,
+            ours->has_ended ? "" : ", which did not end");
     show_difference(native->output, ours->output);
     return false;
 }
@@ -88,8 +89,8 @@ static bool compare(const struct outcome *native, const struct outcome *ours, co
 int main(int argc, char **argv)
 {
     static struct outcome native, ours;
-    static char *counts[] = {"1", "2", "4"};
-    char *arguments[ARGUMENTS_MAX] = {argv[1], "run", "--workers", NULL};
+    static char *options[] = {"--workers=1", "--workers=2", "--workers=4", "--rewrite-calls"};
+    char *arguments[ARGUMENTS_MAX] = {argv[1], "run", "--workers=2", NULL};
     bool is_same = true;
     if (argc < 3 || argc > ARGUMENTS_MAX - 4)
         return 2;
@@ -99,10 +100,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "natively it does not end, or prints nothing\n");
         return 1;
     }
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        arguments[3] = counts[i];
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        arguments[3] = options[i]; /* a number here replaces the two */
         run(arguments, &ours);
-        is_same &= compare(&native, &ours, counts[i]);
+        is_same &= compare(&native, &ours, options[i]);
     }
     return !is_same;
 }
