@@ -199,11 +199,11 @@ static bool is_access(const ucontext_t *context)
     return pc == gs_run_copy_access || pc == gs_run_probe_access;
 }
 
-/* The kernel blocks them until the handler returns, which may be on another worker. */
+/* The kernel blocks more until the handler returns, which may be on another worker. */
 static void accept_kicks(void)
 {
-    const gs_signals kick = GS_SIGNAL(KICK);
-    gs_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&kick, 0, sizeof kick, 0, 0);
+    const gs_signals mask = GS_WORKER_MASK;
+    gs_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof mask, 0, 0);
 }
 
 /* A fault that the program does not handle happens again, with the default action. */

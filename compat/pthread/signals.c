@@ -241,9 +241,9 @@ static long tell_kernel(int number, const struct kernel_action *action)
                      (is_fault ? (action->flags & SA_ONSTACK) | SA_NODEFER : 0) |
                      (number == KICK || number == GS_SET_USER ? SA_ONSTACK : 0);
         ours.restorer = (void *)(uintptr_t)gs_run_restorer;
-        ours.mask = ~(FAULTS | GS_SIGNAL(SIGSYS) | UNBLOCKABLE);
-        if (is_fault || number == KICK)
-            ours.mask = GS_SIGNAL(KICK); /* gs_signal_move is not to be interrupted */
+        /* In the receiver, one handler at a time: they take locks. In workers only a kick matters:
+         * gs_signal_move is not to be interrupted. */
+        ours.mask = is_fault ? GS_SIGNAL(KICK) : ~(FAULTS | GS_SIGNAL(SIGSYS) | UNBLOCKABLE);
     }
     return gs_syscall(SYS_rt_sigaction, number, (long)&ours, 0, sizeof ours.mask, 0, 0);
 }

@@ -396,6 +396,39 @@ static void test_order(void)
     printf("\n");
 }
 
+/* Two timers that expire all the time: one calls a function in a thread, the other a handler. */
+static atomic_int calls, alarms;
+
+static void count_call(union sigval unused)
+{
+    (void)unused;
+    calls++;
+}
+
+static void count_alarm(int number, siginfo_t *info, void *unused)
+{
+    (void)number, (void)info, (void)unused;
+    alarms++;
+}
+
+static void test_two_timers(void)
+{
+    enum { ENOUGH = 500, PERIOD_US = 100 };
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = count_call};
+    const struct itimerspec often = {{0, PERIOD_US * 1000}, {0, PERIOD_US * 1000}};
+    struct itimerval alarm_often = {{0, PERIOD_US}, {0, PERIOD_US}};
+    timer_t timer;
+    handle(SIGALRM, count_alarm, SA_RESTART);
+    SHOW_ERROR(timer_create(CLOCK_MONOTONIC, &event, &timer));
+    timer_settime(timer, 0, &often, NULL);
+    setitimer(ITIMER_REAL, &alarm_often, NULL);
+    while (calls < ENOUGH || alarms < ENOUGH)
+        sched_yield();
+    alarm_often = (struct itimerval){0};
+    setitimer(ITIMER_REAL, &alarm_often, NULL);
+    SHOW_ERROR(timer_delete(timer));
+}
+
 int main(void)
 {
     test_realtime();
@@ -405,5 +438,6 @@ int main(void)
     test_aio();
     test_blocked_by_helpers();
     test_order();
+    test_two_timers();
     return 0;
 }
