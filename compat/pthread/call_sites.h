@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-/* An instruction "syscall" of the C library, in place of which there is a jump to code of ours now
- * that comes here with the address of this in rcx. call_site_entry.S knows the first two offsets. */
+/* An instruction "syscall" of the C library, in place of which there is a jump to code of ours now.
+ * That has the address of this in rcx; call_site_entry.S knows the first two offsets. */
 struct call_site {
     uintptr_t next; /* the address behind the instruction, which the kernel would have stored */
     uintptr_t by_signal; /* the same instruction, for calls that need the signal */

@@ -122,8 +122,8 @@ struct task {
     struct task *next, **previous; /* list of live tasks, guarded by gs_tasks_lock */
 };
 
-/* What the kernel blocks in kernel threads that run tasks: async signals are received elsewhere. A
- * blocked fault would kill the process, and a blocked SIGSYS any process at its next system call. */
+/* What the kernel blocks in kernel threads that run tasks: async signals are received elsewhere.
+ * A blocked fault would kill the process, and a blocked SIGSYS would at its next system call. */
 #define GS_WORKER_MASK                                                                             \
     (~(GS_SIGNAL(SIGSEGV) | GS_SIGNAL(SIGBUS) | GS_SIGNAL(SIGFPE) | GS_SIGNAL(SIGILL) |            \
        GS_SIGNAL(SIGTRAP) | GS_SIGNAL(SIGSYS) | GS_SIGNAL(KICK) | GS_SIGNAL(33)))

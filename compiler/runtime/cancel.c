@@ -62,8 +62,8 @@ int gs_cc_pthread_setcancelstate(int state, int *ret_old)
     return 0;
 }
 
-/* Asynchronous cancellation ends also calls that wait and are no cancellation points, and loops that
- * let others run (must_leave). */
+/* Asynchronous cancellation ends also calls that wait and are no cancellation points, and loops
+ * that let others run (must_leave). */
 int gs_cc_pthread_setcanceltype(int type, int *ret_old)
 {
     struct thread *self = thread_self();

@@ -1,5 +1,5 @@
-/* Reader-writer locks: as in glibc, readers come before writers that wait, unless the lock is of the
- * kind that prefers writers. */
+/* Reader-writer locks: as in glibc, readers come before writers that wait, unless the lock is of
+ * the kind that prefers writers. */
 #include "compiler/runtime/shared_mutex.h"
 
 #include <pthread.h>

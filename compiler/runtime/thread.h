@@ -322,8 +322,8 @@ void gs_cc__pthread_cleanup_pop(struct gs_cc_cleanup *cleanup, int execute);
 /* Run the cleanups and the destructors of the values. Called on a stack. */
 void gs_cc_run_cleanups(struct thread *self);
 
-/* The same on the stack of the call that ends: they are in its frames, as what they look at. Does not
- * return if one of a library is among them. */
+/* The same on the stack of the call that ends: they are in its frames, as what they look at. Does
+ * not return if one of a library is among them. */
 void gs_cc_run_cleanups_on_stack(struct thread *self);
 void gs_cc_destroy_values(struct thread *self);
 bool gs_cc_has_cleanups(const struct thread *self);

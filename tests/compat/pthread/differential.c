@@ -1,6 +1,6 @@
 /* differential GOSSAMER PROGRAM [ARGUMENT...]: run the program natively, and by `gossamer run` with
- * one, two and four workers, and with two and rewritten calls; what it prints and how it ends must be
- * the same. */
+ * one, two and four workers, and with two and rewritten calls; what it prints and how it ends must
+ * be the same. */
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>

@@ -413,9 +413,9 @@ static void count_alarm(int number, siginfo_t *info, void *unused)
 
 static void test_two_timers(void)
 {
-    enum { ENOUGH = 500, PERIOD_US = 100 };
+    enum { ENOUGH = 500, PERIOD_US = 100, PERIOD_NS = 100000 };
     struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = count_call};
-    const struct itimerspec often = {{0, PERIOD_US * 1000}, {0, PERIOD_US * 1000}};
+    const struct itimerspec often = {{0, PERIOD_NS}, {0, PERIOD_NS}};
     struct itimerval alarm_often = {{0, PERIOD_US}, {0, PERIOD_US}};
     timer_t timer;
     handle(SIGALRM, count_alarm, SA_RESTART);

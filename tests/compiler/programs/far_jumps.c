@@ -1,5 +1,5 @@
-/* A handler jumps to where a thread goes on that waits: the usual limit of time of old programs. The
- * first thread does so by a timer, and another one for a signal that was sent to it. */
+/* A handler jumps to where a thread goes on that waits: the usual limit of time of old programs.
+ * The first thread does so by a timer, and another one for a signal that was sent to it. */
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>

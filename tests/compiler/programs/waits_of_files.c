@@ -1,5 +1,5 @@
-/* What waits for files: FIFOs that are opened, locks of records, by threads and processes, and bytes
- * that the kernel moves. The other threads go on meanwhile. */
+/* What waits for files: FIFOs that are opened, locks of records, by threads and processes, and
+ * bytes that the kernel moves. The other threads go on meanwhile. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

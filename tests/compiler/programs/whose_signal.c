@@ -1,5 +1,5 @@
-/* A signal of the process is that of a thread which does not block it: its handler sees the variables
- * of that one. And loops of locks that are always free let others run. */
+/* A signal of the process is that of a thread which does not block it: its handler sees the
+ * variables of that one. And loops of locks that are always free let others run. */
 #include "mask.h"
 
 #include <pthread.h>
