@@ -68,6 +68,41 @@ void gs_carriers_forget(void)
 {
     for (unsigned i = 0; i < CARRIERS; i++)
         carriers[i] = (struct carrier){.signal_stack = carriers[i].signal_stack};
+    atomic_store(&gs_run.is_ending, false);
+}
+
+void gs_carrier_stop(struct carrier *carrier)
+{
+    atomic_store(&carrier->is_stopped, true);
+    for (;;)
+        gs_syscall(SYS_pause, 0, 0, 0, 0, 0, 0);
+}
+
+/* Returns whether it may run in the program. Another kernel thread's selector is BLOCK then, and a
+ * kick stops it; one that is in here stops when it leaves (try_leave). */
+static bool kick_to_stop(struct carrier *carrier, int own_tid)
+{
+    if (!carrier->is_attached || carrier->tid == own_tid || !carrier->selector ||
+        atomic_load(&carrier->is_stopped))
+        return false;
+    gs_kick(carrier->tid);
+    return true;
+}
+
+void gs_carriers_stop(void)
+{
+    enum { TRIES = 500, PAUSE_NS = 100000 };
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    const int tid = (int)gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    atomic_store(&gs_run.is_ending, true);
+    for (unsigned turn = 0; turn < TRIES; turn++) {
+        bool is_any = false;
+        for (unsigned i = 0; i < CARRIERS; i++)
+            is_any |= kick_to_stop(&carriers[i], tid);
+        if (!is_any)
+            return;
+        gs_syscall(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+    }
 }
 
 void gs_task_enter(struct task *task)
@@ -79,7 +114,8 @@ void gs_task_enter(struct task *task)
 }
 
 /* Sequentially consistent: gs_signal_task makes a signal pending and reads running_on afterwards;
- * this stores running_on and then looks for pending signals. One of them sees the other. So do the
+ * this stores running_on and then looks for pending signals. One of them sees the other. So do
+ * gs_carriers_stop, which says that the process ends and then looks at the selectors, and the
  * receiver, which announces that it sleeps and then looks at the selectors, and this, which stores
  * the selector and then looks whether the receiver sleeps.
  *
@@ -96,7 +132,8 @@ static bool try_leave(struct task *task)
     if (GS_UNLIKELY(atomic_load_explicit(&gs_run.is_ticker_asleep, memory_order_relaxed)))
         gs_receiver_wake();
     if (!gs_has_signal(task) &&
-        !atomic_load_explicit(&carrier->must_switch, memory_order_relaxed)) {
+        !atomic_load_explicit(&carrier->must_switch, memory_order_relaxed) &&
+        !atomic_load_explicit(&gs_run.is_ending, memory_order_relaxed)) {
         gs_chaos(CHAOS_RETURN);
         __asm__ volatile("" ::: "memory");
         gs_task_is_inside = false;
@@ -126,6 +163,7 @@ void gs_task_leave(struct task *task, ucontext_t *context, long *result, long nu
     if (GS_UNLIKELY(task->side_in_hand))
         gs_descriptor_hand_on(task);
     while (GS_UNLIKELY(!try_leave(task))) {
+        gs_carrier_stop_if_ending();
         if (atomic_load_explicit(&gs_carrier()->must_switch, memory_order_relaxed))
             end_turn(task);
         if (!gs_has_signal(task))

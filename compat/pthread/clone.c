@@ -334,8 +334,25 @@ static void release_all_robust(struct task *task)
         release_robust(task, word, true);
 }
 
+static bool has_robust(const struct task *task)
+{
+    const struct robust_list_head *head = task->robust_list;
+    struct robust_list_head copy;
+    return head && !gs_run_copy(&copy, head, sizeof copy) &&
+           (copy.list.next != &head->list || copy.list_op_pending);
+}
+
+/* Other tasks stop first if any holds one: what they lock afterwards would remain locked. */
 void gs_tasks_release_robust(void)
 {
+    bool has_any = false;
+    gs_run_acquire(&gs_tasks_lock);
+    for (const struct task *task = gs_tasks; task && !has_any; task = task->next)
+        has_any = has_robust(task);
+    gs_run_release(&gs_tasks_lock);
+    if (!has_any)
+        return;
+    gs_carriers_stop();
     gs_run_acquire(&gs_tasks_lock);
     for (struct task *task = gs_tasks; task; task = task->next)
         release_all_robust(task);

@@ -80,6 +80,7 @@ static void leave_for_handler(struct task *task)
         gs_descriptor_hand_on(task);
     carrier->selector = 1;
     atomic_store(&task->running_on, carrier->tid);
+    gs_carrier_stop_if_ending();
     if (GS_UNLIKELY(atomic_load_explicit(&gs_run.is_ticker_asleep, memory_order_relaxed)))
         gs_receiver_wake();
     __asm__ volatile("" ::: "memory");
@@ -289,6 +290,7 @@ void gs_on_kick(int number, siginfo_t *info, void *context)
         gs_carrier()->was_kicked = true;
         return;
     }
+    gs_carrier_stop_if_ending();
     gs_task_enter(task);
     gs_call_sites_roll_back(context);
     accept_kicks();

@@ -145,6 +145,7 @@ struct carrier {
     unsigned patience, backoff; /* wake-ups that are not held, now and after the next failure */
     atomic_uint call;           /* that may wait: hand_over.c */
     volatile bool was_kicked;   /* since that began */
+    atomic_bool is_stopped;     /* for ever: the process ends */
     unsigned calls;
 };
 
@@ -162,6 +163,7 @@ struct gs_run {
     struct task *main_task;
     atomic_uint live; /* tasks */
     atomic_bool is_ticker_asleep;
+    atomic_bool is_ending;      /* tasks stop: gs_carriers_stop */
     atomic_bool counts_exactly; /* CPU time of tasks */
 };
 extern struct gs_run gs_run;
@@ -213,6 +215,16 @@ struct carrier *gs_carrier_at(unsigned index); /* NULL: no such one, or it has n
 void gs_carrier_attach(struct task *task);
 
 void gs_carriers_forget(void);
+
+/* The process ends: no other task runs in the program any more, or soon. */
+void gs_carriers_stop(void);
+/* The task is about to run in the program. */
+void gs_carrier_stop(struct carrier *carrier);
+static inline void gs_carrier_stop_if_ending(void)
+{
+    if (GS_UNLIKELY(atomic_load_explicit(&gs_run.is_ending, memory_order_relaxed)))
+        gs_carrier_stop(gs_carrier());
+}
 
 void gs_task_enter(struct task *task);
 

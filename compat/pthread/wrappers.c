@@ -11,9 +11,12 @@
 #include "compat/pthread/sanitizer.h"
 #include "compat/pthread/task.h"
 
+#include <aio.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <gossamer/sys.h>
+#include <mqueue.h>
+#include <netdb.h>
 #include <poll.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -150,6 +153,66 @@ EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *ret_ti
     if (event && event->sigev_notify == SIGEV_THREAD)
         gs_run_activate();
     return real(clock, event, ret_timer);
+}
+
+/* Those by which the C library creates a thread of its own. It would be the kernel's if it was the
+ * first, and not wake tasks. */
+#define BEGINS_RUNTIME(name_, request_)                                                            \
+    EXPORT int name_(request_ *request)                                                            \
+    {                                                                                              \
+        REAL(name_);                                                                               \
+        gs_run_activate();                                                                         \
+        return real(request);                                                                      \
+    }
+BEGINS_RUNTIME(aio_read, struct aiocb)
+BEGINS_RUNTIME(aio_read64, struct aiocb64)
+BEGINS_RUNTIME(aio_write, struct aiocb)
+BEGINS_RUNTIME(aio_write64, struct aiocb64)
+
+EXPORT int aio_fsync(int operation, struct aiocb *request)
+{
+    REAL(aio_fsync);
+    gs_run_activate();
+    return real(operation, request);
+}
+
+EXPORT int aio_fsync64(int operation, struct aiocb64 *request)
+{
+    REAL(aio_fsync64);
+    gs_run_activate();
+    return real(operation, request);
+}
+
+EXPORT int lio_listio(int mode, struct aiocb *const list[restrict], int count,
+                      struct sigevent *restrict event)
+{
+    REAL(lio_listio);
+    gs_run_activate();
+    return real(mode, list, count, event);
+}
+
+EXPORT int lio_listio64(int mode, struct aiocb64 *const list[restrict], int count,
+                        struct sigevent *restrict event)
+{
+    REAL(lio_listio64);
+    gs_run_activate();
+    return real(mode, list, count, event);
+}
+
+EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
+{
+    REAL(mq_notify);
+    if (event && event->sigev_notify == SIGEV_THREAD)
+        gs_run_activate();
+    return real(queue, event);
+}
+
+EXPORT int getaddrinfo_a(int mode, struct gaicb *list[restrict], int count,
+                         struct sigevent *restrict event)
+{
+    REAL(getaddrinfo_a);
+    gs_run_activate();
+    return real(mode, list, count, event);
 }
 
 /* ---- Names: the C library would write them into a file of /proc ---- */

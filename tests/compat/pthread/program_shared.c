@@ -169,6 +169,69 @@ static void lock_after(void (*fn)(void))
     SHOW(pthread_mutex_unlock(&shared->robust));
 }
 
+/* ---- A process that kills itself while its threads lock ---- */
+
+enum { MANY = 40, LOCKERS = 6, ROUNDS = 4 };
+
+static void *lock_at_random(void *mutexes)
+{
+    static atomic_uint seeds;
+    unsigned seed = ++seeds;
+    bool has[MANY] = {false};
+    for (;;) {
+        pthread_mutex_t *all = mutexes;
+        int i = rand_r(&seed) % MANY;
+        int err = has[i] ? pthread_mutex_unlock(&all[i]) : pthread_mutex_trylock(&all[i]);
+        if (err == EOWNERDEAD)
+            pthread_mutex_consistent(&all[i]);
+        if (!err || err == EOWNERDEAD)
+            has[i] = !has[i];
+    }
+    return NULL;
+}
+
+static void kill_itself(pthread_mutex_t *mutexes)
+{
+    for (int i = 0; i < LOCKERS; i++)
+        start(lock_at_random, mutexes);
+    sleep_ms(30);
+    kill(getpid(), SIGKILL);
+}
+
+static int locked_for_ever(pthread_mutex_t *mutexes)
+{
+    int count = 0;
+    for (int i = 0; i < MANY; i++) {
+        const struct timespec deadline = after_ms(CLOCK_REALTIME, 2000);
+        int err = pthread_mutex_timedlock(&mutexes[i], &deadline);
+        count += err && err != EOWNERDEAD;
+    }
+    return count;
+}
+
+static void test_killed_while_locking(void)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutex_t *mutexes = mmap(NULL, MANY * sizeof *mutexes, PROT_READ | PROT_WRITE,
+                                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    for (int round = 0; round < ROUNDS; round++) {
+        int status;
+        for (int i = 0; i < MANY; i++)
+            pthread_mutex_init(&mutexes[i], &attributes);
+        pid_t pid = fork();
+        if (!pid)
+            kill_itself(mutexes);
+        waitpid(pid, &status, 0);
+        SHOW(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        SHOW(locked_for_ever(mutexes));
+        memset(mutexes, 0, MANY * sizeof *mutexes);
+    }
+    munmap(mutexes, MANY * sizeof *mutexes);
+}
+
 /* ---- Mutexes that another process unlocks ---- */
 
 static pthread_mutex_t *contended;
@@ -339,6 +402,7 @@ int main(void)
     wait_for_process(&shared->robust);
     wait_for_process(&shared->inherited);
     test_signals_between();
+    test_killed_while_locking();
     test_system_v();
     return 0;
 }
