@@ -48,6 +48,8 @@ gs_call_fn gs_call_close, gs_call_close_range, gs_call_open, gs_call_openat, gs_
     gs_call_fcntl, gs_call_flock, gs_call_dup2, gs_call_wait4, gs_call_waitid, gs_call_sendfile,
     gs_call_splice, gs_call_newfstatat, gs_call_stat, gs_call_access, gs_call_pread,
     gs_call_io_uring_setup;
+/* proc_tasks.c */
+gs_call_fn gs_call_getdents64;
 /* hand_over.c */
 gs_call_fn gs_call_getrandom;
 /* stacks.c */

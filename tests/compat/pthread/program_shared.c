@@ -212,7 +212,7 @@ static int locked_for_ever(pthread_mutex_t *mutexes)
 static void test_killed_while_locking(void)
 {
     pthread_mutexattr_t attributes;
-    pthread_mutex_t *mutexes = mmap(NULL, MANY * sizeof *mutexes, PROT_READ | PROT_WRITE,
+    pthread_mutex_t *mutexes = mmap(NULL, sizeof(pthread_mutex_t[MANY]), PROT_READ | PROT_WRITE,
                                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
@@ -227,9 +227,9 @@ static void test_killed_while_locking(void)
         waitpid(pid, &status, 0);
         SHOW(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         SHOW(locked_for_ever(mutexes));
-        memset(mutexes, 0, MANY * sizeof *mutexes);
+        memset(mutexes, 0, sizeof(pthread_mutex_t[MANY]));
     }
-    munmap(mutexes, MANY * sizeof *mutexes);
+    munmap(mutexes, sizeof(pthread_mutex_t[MANY]));
 }
 
 /* ---- Mutexes that another process unlocks ---- */
