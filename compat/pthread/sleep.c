@@ -67,9 +67,15 @@ long gs_call_pause(struct task *task, const long *arguments, ucontext_t *context
     return sleep_until(task, GS_NEVER) ? RESTART_NEVER : -EINTR;
 }
 
+/* What the task waits for may be in the hands of a worker, or a process, that the kernel has stopped
+ * for this one: so some of the calls of a worker are the kernel's, too. */
 long gs_call_sched_yield(struct task *task, const long *arguments, ucontext_t *context)
 {
+    enum { KERNELS = 64 };
+    struct carrier *carrier = gs_carrier();
     (void)arguments, (void)context;
+    if (GS_UNLIKELY(++carrier->yields % KERNELS == 0))
+        gs_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
     gs_task_yield(task);
     return 0;
 }

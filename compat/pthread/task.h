@@ -147,6 +147,7 @@ struct carrier {
     volatile bool was_kicked;   /* since that began */
     atomic_bool is_stopped;     /* for ever: the process ends */
     unsigned calls;
+    unsigned yields; /* of its tasks, so far */
 };
 
 /* The state of the whole library. */

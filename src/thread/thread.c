@@ -465,6 +465,7 @@ static __attribute__((noinline)) void yield_slowly(void)
     struct gs_thread *self = worker->current;
     self->run.item.wait_point = NULL;
     if (thread_is_mobile(self)) {
+        worker->yields++;
         dispatch_then(worker, self, enqueue_yielded, self);
         return;
     }

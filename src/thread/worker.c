@@ -162,6 +162,19 @@ static void push_front(struct worker *worker, struct gs_thread *thread)
     worker->ready_mask |= 1;
 }
 
+/* If threads have done nothing but yield, they may wait for one that is ready, but stands behind a
+ * thread that occupies another worker, or whose kernel thread the kernel has stopped. */
+static struct gs_policy_item *take_for_tick(struct worker *worker, int switches)
+{
+    struct gs_policy_item *item = NULL;
+    if (UNLIKELY(worker->yields >= switches / 2)) /* most count as two switches */
+        item = gs_worker_steal(worker);
+    worker->yields = 0;
+    if (!item && atomic_load_explicit(&worker->shared.count, memory_order_relaxed))
+        item = gs_worker_take_shared(worker);
+    return item;
+}
+
 bool gs_worker_tick(struct worker *worker)
 {
     if (UNLIKELY(worker->has_thread_tls_base))
@@ -180,11 +193,9 @@ bool gs_worker_tick(struct worker *worker)
     worker->countdown = (int)switches - 1;
     take_inbox(worker);
     promote_lower_levels(worker);
-    if (atomic_load_explicit(&worker->shared.count, memory_order_relaxed)) {
-        struct gs_policy_item *item = gs_worker_take_shared(worker);
-        if (item)
-            push_front(worker, thread_of(item));
-    }
+    struct gs_policy_item *item = take_for_tick(worker, (int)switches);
+    if (item)
+        push_front(worker, thread_of(item));
     worker->is_poll_due = gs_clock_now() - worker->polled_ns >= POLL_NS;
     return worker->is_poll_due;
 }

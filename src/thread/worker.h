@@ -143,6 +143,7 @@ struct worker {
     struct worker *self; /* at gs:0 */
     struct gs_thread *current;
     int countdown; /* switches until the next tick */
+    int yields;    /* of threads that any worker may take, since the last tick */
     bool is_poll_due;
     bool was_idle;        /* and has run no thread since */
     bool holds_wakeups;   /* gs_threads_hold_wakeups */
