@@ -1,6 +1,7 @@
 #include "compiler/runtime/memory.h"
 #include "compiler/runtime/abi.h"
 #include "compiler/runtime/sanitizer.h"
+#include "compiler/runtime/signals.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #define ALIGNMENT 16u
 #define CLASSES 64u
 #define SLAB_SIZE ((size_t)64 << 10)
+#define HANDLERS_BOXES 4096u
 
 struct block {
     struct block *next;
@@ -146,12 +148,33 @@ uint64_t gs_cc_restore(char *slots, const struct gs_cc_place *places)
     return index;
 }
 
+/* Of handlers that the kernel calls: they may have interrupted the allocator. A box is freed before
+ * those that are older, unless the handler has jumped away. */
+static _Thread_local _Alignas(ALIGNMENT) char handlers_boxes[HANDLERS_BOXES];
+
+static void *box_of_handler(uint64_t size)
+{
+    uint64_t rounded = (size + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
+    if (rounded > HANDLERS_BOXES - gs_cc_handling.boxes)
+        return NULL;
+    void *box = handlers_boxes + gs_cc_handling.boxes;
+    gs_cc_handling.boxes += (uint32_t)rounded;
+    return box;
+}
+
 void *gs_cc_box(uint64_t size)
 {
-    return gs_cc_allocate_aligned(size);
+    void *box = NULL;
+    if (__builtin_expect(gs_cc_handling.has_mask, false) && !gs_cc_state.self)
+        box = box_of_handler(size);
+    return box ? box : gs_cc_allocate_aligned(size);
 }
 
 void gs_cc_box_free(void *box, uint64_t size)
 {
-    gs_cc_release_aligned(box, size);
+    uintptr_t offset = (uintptr_t)box - (uintptr_t)handlers_boxes;
+    if (__builtin_expect(offset < HANDLERS_BOXES, false))
+        gs_cc_handling.boxes = (uint32_t)offset;
+    else
+        gs_cc_release_aligned(box, size);
 }

@@ -43,8 +43,9 @@ struct handling {
     struct thread *interrupted; /* by the outermost one; NULL: none of the program's */
     struct thread *target;      /* whose signal the innermost one handles */
     struct thread *own;         /* the same, if the thread has called it itself */
-    bool has_mask;
-    uint64_t mask;               /* of the kernel thread, before the kernel has called one */
+    bool has_mask;               /* the kernel has called one */
+    uint64_t mask;               /* of the kernel thread, before that */
+    uint32_t boxes;              /* bytes in use for boxes: memory.c */
     struct __jmp_buf_tag *leave; /* where the handlers of this target end at once */
 };
 extern _Thread_local struct handling gs_cc_handling __attribute__((tls_model("initial-exec")));
