@@ -31,12 +31,13 @@
 #include <fcntl.h>
 #include <gossamer/sys.h>
 #include <link.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-const unsigned char gs_call_site_needs_signal[CALL_SITE_NUMBERS] = {
+unsigned char gs_call_site_needs_signal[CALL_SITE_NUMBERS] = {
     [SYS_clone] = 1, [SYS_clone3] = 1, [SYS_fork] = 1, [SYS_vfork] = 1, [SYS_rt_sigreturn] = 1,
 };
 
@@ -351,6 +352,15 @@ void gs_call_sites_start(void)
         return;
     const char *reason = try_to_rewrite();
     gs_explain_call_sites(region ? region->count : 0, reason);
+}
+
+void gs_call_sites_stop(void)
+{
+    static atomic_bool is_stopped;
+    if (!region || atomic_exchange(&is_stopped, true))
+        return;
+    memset(gs_call_site_needs_signal, 1, sizeof gs_call_site_needs_signal);
+    gs_explain_call_sites(0, "another process shares the memory");
 }
 
 /* ---- Kicks ---- */

@@ -31,6 +31,11 @@ extern const char gs_call_site_entry[], gs_call_site_is_inside[];
 
 /* By number: calls that need the signal. Read by call_site_entry.S. */
 enum { CALL_SITE_NUMBERS = 512 };
-extern const unsigned char gs_call_site_needs_signal[CALL_SITE_NUMBERS];
+extern unsigned char gs_call_site_needs_signal[CALL_SITE_NUMBERS];
+
+/* All calls need the signal from now on: a process is made that shares the memory while its parent
+ * runs, with the same thread-local storage, so that a call site cannot tell them apart. The kernel
+ * sends the signal only to the parent. */
+void gs_call_sites_stop(void);
 
 #endif
