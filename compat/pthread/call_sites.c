@@ -31,13 +31,12 @@
 #include <fcntl.h>
 #include <gossamer/sys.h>
 #include <link.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-unsigned char gs_call_site_needs_signal[CALL_SITE_NUMBERS] = {
+const unsigned char gs_call_site_needs_signal[CALL_SITE_NUMBERS] = {
     [SYS_clone] = 1, [SYS_clone3] = 1, [SYS_fork] = 1, [SYS_vfork] = 1, [SYS_rt_sigreturn] = 1,
 };
 
@@ -354,13 +353,26 @@ void gs_call_sites_start(void)
     gs_explain_call_sites(region ? region->count : 0, reason);
 }
 
+atomic_uint gs_call_sites_suspended;
+
+void gs_call_sites_suspend(void)
+{
+    atomic_fetch_add(&gs_call_sites_suspended, 1);
+}
+
+void gs_call_sites_resume(void)
+{
+    atomic_fetch_sub(&gs_call_sites_suspended, 1);
+}
+
 void gs_call_sites_stop(void)
 {
     static atomic_bool is_stopped;
-    if (!region || atomic_exchange(&is_stopped, true))
+    if (atomic_exchange(&is_stopped, true))
         return;
-    memset(gs_call_site_needs_signal, 1, sizeof gs_call_site_needs_signal);
-    gs_explain_call_sites(0, "another process shares the memory");
+    gs_call_sites_suspend();
+    if (region)
+        gs_explain_call_sites(0, "another process shares the memory");
 }
 
 /* ---- Kicks ---- */
