@@ -14,15 +14,15 @@
  * The stub changes only rcx, and what follows only r11 and flags, which a system call leaves
  * undefined, until the task is inside (call_site_entry.S). Then there is a context as for the
  * signal, and the call is emulated as if that had come. While that lasts, rip is behind the
- * "syscall" that was there: so the unwinder finds what it needs in the C library's tables. Calls that start a
- * thread or a process continue twice, and need the signal: their instruction is in the stub. So is
- * it for kernel threads without a task.
+ * "syscall" that was there: so the unwinder finds what it needs in the C library's tables. Calls
+ * that start a thread or a process continue twice, and need the signal: their instruction is in the
+ * stub. So is it for kernel threads without a task.
  *
  * A site is left as it is if something may jump into what is replaced: each byte of the C library
- * is taken for the beginning of each jump. It is written while the process has one thread. That calls
- * can be rewritten so that programs do the same is known from zpoline (Yasukata et al., 2023) and
- * lazypoline (Jacobs et al., 2024), which replace the instruction alone, by a call of an address
- * below 512, where they need memory. */
+ * is taken for the beginning of each jump. It is written while the process has one thread. That
+ * calls can be rewritten so that programs do the same is known from zpoline (Yasukata et al., 2023)
+ * and lazypoline (Jacobs et al., 2024), which replace the instruction alone, by a call of an
+ * address below 512, where they need memory. */
 #include "compat/pthread/call_sites.h"
 
 #include "compat/pthread/real.h"
@@ -208,8 +208,8 @@ static intptr_t target_of(const struct text *text, size_t at)
     return (intptr_t)at + JUMP_SIZE + is_long + far;
 }
 
-/* A byte for each of the text: 0, or the length of what is replaced there. If both ways are possible
- * for a call, it is the first. */
+/* A byte for each of the text: 0, or the length of what is replaced there. If both ways are
+ * possible for a call, it is the first. */
 static unsigned find_sites(const struct text *text, unsigned char *ret_lengths)
 {
     enum { LENGTH_MAX = SYSCALL_SIZE + COMPARISON_MAX };
