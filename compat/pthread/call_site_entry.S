@@ -29,6 +29,8 @@ gs_call_site_entry:
     jne 1f
     cmpq $512, %rax
     jae 1f
+    cmpl $0, gs_call_sites_suspended(%rip)
+    jne 1f
     leaq gs_call_site_needs_signal(%rip), %r11
     cmpb $0, (%r11, %rax)
     jne 1f

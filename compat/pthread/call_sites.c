@@ -353,6 +353,28 @@ void gs_call_sites_start(void)
     gs_explain_call_sites(region ? region->count : 0, reason);
 }
 
+atomic_uint gs_call_sites_suspended;
+
+void gs_call_sites_suspend(void)
+{
+    atomic_fetch_add(&gs_call_sites_suspended, 1);
+}
+
+void gs_call_sites_resume(void)
+{
+    atomic_fetch_sub(&gs_call_sites_suspended, 1);
+}
+
+void gs_call_sites_stop(void)
+{
+    static atomic_bool is_stopped;
+    if (atomic_exchange(&is_stopped, true))
+        return;
+    gs_call_sites_suspend();
+    if (region)
+        gs_explain_call_sites(0, "another process shares the memory");
+}
+
 /* ---- Kicks ---- */
 
 void gs_call_sites_roll_back(ucontext_t *context)

@@ -2,6 +2,7 @@
 #ifndef GS_COMPAT_PTHREAD_CALL_SITES_H
 #define GS_COMPAT_PTHREAD_CALL_SITES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <ucontext.h>
@@ -32,5 +33,14 @@ extern const char gs_call_site_entry[], gs_call_site_is_inside[];
 /* By number: calls that need the signal. Read by call_site_entry.S. */
 enum { CALL_SITE_NUMBERS = 512 };
 extern const unsigned char gs_call_site_needs_signal[CALL_SITE_NUMBERS];
+
+/* All calls need the signal, which the kernel sends to workers only, until as many times resumed:
+ * others than they run with the thread-local storage of a task, which call sites go by. */
+extern atomic_uint gs_call_sites_suspended;
+void gs_call_sites_suspend(void);
+void gs_call_sites_resume(void);
+
+/* For ever: a process is made that shares the memory while its parent runs. */
+void gs_call_sites_stop(void);
 
 #endif

@@ -13,6 +13,7 @@
  * exist is read again until it has no new one. */
 #include "compat/pthread/credentials.h"
 
+#include "compat/pthread/call_sites.h"
 #include "compat/pthread/calls.h"
 #include "compat/pthread/task.h"
 
@@ -112,10 +113,12 @@ long gs_credentials_signal(struct task *task, unsigned tid)
     if (action.handler == (void *)SIG_DFL || action.handler == (void *)SIG_IGN)
         gs_report_refusal("the C library changes users and groups in an unknown way");
     task->sets_credentials = true;
+    gs_call_sites_suspend();
     if (gs_kernel_thread_start(call_with, &call))
         gs_report_refusal("there is no memory to change the user of all kernel threads");
     while (!__atomic_load_n(&call.is_done, __ATOMIC_ACQUIRE))
         gs_syscall(SYS_futex, (long)&call.is_done, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
+    gs_call_sites_resume();
     /* One that begins or ends may wait for that. */
     gs_futexes_look_again();
     return 0;

@@ -1,6 +1,7 @@
 /* New processes. A forked child has one thread, the caller's, and no runtime: it is a plain process
  * until it creates a thread itself. A child that shares the memory until it executes a program
  * (posix_spawn) has a stack of its own, and is left alone. */
+#include "compat/pthread/call_sites.h"
 #include "compat/pthread/credentials.h"
 #include "compat/pthread/dump.h"
 #include "compat/pthread/environment.h"
@@ -53,9 +54,12 @@ void gs_run_deactivate(struct task *task)
 long gs_task_fork(struct task *task, long flags, const long *arguments, ucontext_t *context)
 {
     struct fork_call call = {flags & ~(long)(CLONE_VM | CLONE_VFORK), arguments};
-    if (flags & CLONE_VM && arguments[1])
+    if (flags & CLONE_VM && arguments[1]) {
+        if (!(flags & CLONE_VFORK))
+            gs_call_sites_stop();
         return gs_run_clone(flags, (void *)arguments[1], (void *)arguments[2], (void *)arguments[3],
                             arguments[4], (void *)context->uc_mcontext.gregs[REG_RIP]);
+    }
     gs_memory_lock();
     long pid = gs_fork_leaving(fork_process, &call);
     if (pid) {

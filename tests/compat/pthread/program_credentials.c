@@ -168,6 +168,43 @@ static void change_beside_ring(void)
     SHOW(geteuid() == USER);
 }
 
+static atomic_bool is_over;
+
+static void *call(void *unused)
+{
+    const struct timespec moment = {.tv_nsec = 100000};
+    while (!is_over) {
+        geteuid();
+        nanosleep(&moment, NULL);
+    }
+    return unused;
+}
+
+static void *compute(void *unused)
+{
+    while (!is_over)
+        __builtin_ia32_pause();
+    return unused;
+}
+
+/* The user is changed of threads that run now. */
+static void change_beside_computing(void)
+{
+    pthread_t threads[THREADS];
+    int failed = 0;
+    for (int i = 0; i < THREADS; i++)
+        threads[i] = start(i ? call : compute, NULL);
+    for (int i = 0; i < 50; i++) {
+        failed += seteuid(USER) || geteuid() != USER;
+        finish(start(give_back, NULL));
+        failed += seteuid(getuid()) || setegid(getgid());
+    }
+    SHOW(failed);
+    is_over = true;
+    for (int i = 0; i < THREADS; i++)
+        SHOW(finish(threads[i]));
+}
+
 int main(void)
 {
     pthread_t threads[THREADS], creator;
@@ -178,6 +215,7 @@ int main(void)
         threads[i] = start(wait_for_input, ends);
     SHOW(setuid(getuid()));
     SHOW_ERROR(setresgid(getgid(), getgid(), getgid()));
+    change_beside_computing();
     in_child(change_in_child);
     creator = start(create_threads, NULL);
     change_and_return();

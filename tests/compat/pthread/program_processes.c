@@ -1,6 +1,7 @@
 /* fork, vfork, posix_spawn, exec and system in a program with threads; what a child inherits. */
 #include "tests/compat/pthread/program.h"
 
+#include <sched.h>
 #include <spawn.h>
 #include <sys/wait.h>
 
@@ -110,6 +111,26 @@ static void *kill_child(void *pid)
     return (void *)(long)kill(*(pid_t *)pid, SIGKILL);
 }
 
+static volatile bool has_called;
+
+static int call_in_shared_memory(void *parent)
+{
+    bool is_other = getpid() != *(pid_t *)parent && getppid() == *(pid_t *)parent;
+    has_called = true;
+    _exit(is_other ? 11 : 12);
+}
+
+/* A child that shares the memory, and the thread-local storage, while its parent computes. */
+static void test_shared_memory(void)
+{
+    static char stack[64 << 10] __attribute__((aligned(16)));
+    pid_t self = getpid();
+    pid_t pid = clone(call_in_shared_memory, stack + sizeof stack, CLONE_VM | SIGCHLD, &self);
+    while (!has_called)
+        __builtin_ia32_pause();
+    SHOW(wait_for(pid));
+}
+
 static void test_wait(void)
 {
     siginfo_t info;
@@ -133,6 +154,7 @@ int main(void)
     test_fork();
     test_spawn();
     test_wait();
+    test_shared_memory();
     SHOW(forks);
     is_over = true;
     finish(thread);
