@@ -67,8 +67,8 @@ long gs_call_pause(struct task *task, const long *arguments, ucontext_t *context
     return sleep_until(task, GS_NEVER) ? RESTART_NEVER : -EINTR;
 }
 
-/* What the task waits for may be in the hands of a worker, or a process, that the kernel has stopped
- * for this one: so some of the calls of a worker are the kernel's, too. */
+/* What the task waits for may be in the hands of a worker, or a process, that the kernel has
+ * stopped for this one: so some of the calls of a worker are the kernel's, too. */
 long gs_call_sched_yield(struct task *task, const long *arguments, ucontext_t *context)
 {
     enum { KERNELS = 64 };

@@ -40,9 +40,9 @@ void gs_cc_signals_call(const struct sigaction *action, siginfo_t *information, 
 
 /* The handlers that run on this kernel thread. */
 struct handling {
-    struct thread *interrupted; /* by the outermost one; NULL: none of the program's */
-    struct thread *target;      /* whose signal the innermost one handles */
-    struct thread *own;         /* the same, if the thread has called it itself */
+    struct thread *interrupted;  /* by the outermost one; NULL: none of the program's */
+    struct thread *target;       /* whose signal the innermost one handles */
+    struct thread *own;          /* the same, if the thread has called it itself */
     bool has_mask;               /* the kernel has called one */
     uint64_t mask;               /* of the kernel thread, before that */
     uint32_t boxes;              /* bytes in use for boxes: memory.c */
