@@ -2,7 +2,6 @@
  * thread. Without privileges the changes fail in the same way. */
 #include "tests/compat/pthread/program.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/io_uring.h>
@@ -37,29 +36,44 @@ static void *wait_for_input(void *ends)
     return (void *)(n + (geteuid() == USER)); // NOLINT(performance-no-int-to-ptr)
 }
 
-/* How many kernel threads have other ids than this one. */
+static long ids_differ(const char *kernel_thread)
+{
+    char path[300], line[200];
+    unsigned effective;
+    long n = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%s/status", kernel_thread);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "Uid: %*u %u", &effective) == 1)
+            n += effective != geteuid();
+        if (sscanf(line, "Gid: %*u %u", &effective) == 1)
+            n += effective != getegid();
+    }
+    if (file)
+        fclose(file);
+    return n;
+}
+
+/* How many kernel threads have other ids than this one. The old system call lists them also where
+ * the new one lists the program's threads. */
 static long count_others(void)
 {
-    DIR *directory = opendir("/proc/self/task");
-    long others = 0;
-    for (struct dirent *entry; (entry = readdir(directory));) {
-        char path[300], line[200];
-        unsigned effective;
-        if (entry->d_name[0] == '.')
-            continue;
-        snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
-        FILE *file = fopen(path, "r");
-        while (file && fgets(line, sizeof line, file)) {
-            if (sscanf(line, "Uid: %*u %u", &effective) == 1)
-                others += effective != geteuid();
-            if (sscanf(line, "Gid: %*u %u", &effective) == 1)
-                others += effective != getegid();
+    struct entry {
+        unsigned long inode, offset;
+        unsigned short size;
+        char name[];
+    };
+    _Alignas(struct entry) char entries[4096];
+    int directory = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long others = 0, n;
+    while ((n = syscall(SYS_getdents, directory, entries, sizeof entries)) > 0) {
+        for (const char *at = entries; at < entries + n; at += ((const struct entry *)at)->size) {
+            const char *name = ((const struct entry *)at)->name;
+            others += *name == '.' ? 0 : ids_differ(name);
         }
-        if (file)
-            fclose(file);
     }
-    closedir(directory);
-    return others;
+    close(directory);
+    return n < 0 ? -1 : others;
 }
 
 static void change_and_return(void)
