@@ -4,6 +4,7 @@
 #include "compiler/runtime/signals.h"
 #include "compiler/runtime/masks.h"
 
+#include <gossamer/io.h>
 #include <gossamer/loop_signal.h>
 #include <gossamer/own_descriptors.h>
 #include <setjmp.h>
@@ -32,6 +33,9 @@ void gs_cc_signals_interrupt(struct thread *thread)
         gs_thread_cancel(stack);
         return;
     }
+    int fd = stack && thread->extra ? atomic_load(&thread->extra->waited_fd) : 0;
+    if (fd > 0)
+        gs_forget(fd - 1);
     static const uint64_t one = 1;
     if (stack && thread == first && interrupting >= 0 && !atomic_exchange(&is_interrupting, true))
         (void)!write(interrupting, &one, sizeof one);

@@ -127,6 +127,21 @@ bool gs_cc_wait(struct thread *self, bool is_external)
     return gs_cc_wait_until(self, GS_NEVER, is_external);
 }
 
+/* What interrupts the thread has the descriptor forgotten, which wakes all that wait for it: they
+ * look again, and find out if it was closed. */
+static int wait_fd_forgettable(struct thread *self, int fd, unsigned direction,
+                               uint64_t deadline_ns)
+{
+    struct extra *extra = gs_cc_extra(self);
+    int result = 0;
+    atomic_store(&extra->waited_fd, fd + 1);
+    if (!must_cancel(self) && !gs_cc_is_interrupted(self, true))
+        result = direction == GS_READ ? gs_wait_readable(fd, deadline_ns)
+                                      : gs_wait_writable(fd, deadline_ns);
+    atomic_store(&extra->waited_fd, 0);
+    return result == -EBADF ? 0 : result;
+}
+
 /* Returns 0 too early if the wait was interrupted: the caller looks at what it waits for. */
 static int wait_fd_on_stack(struct thread *self, int fd, unsigned direction, uint64_t deadline_ns)
 {
@@ -139,8 +154,7 @@ static int wait_fd_on_stack(struct thread *self, int fd, unsigned direction, uin
         result = gs_poll(polls, 2, deadline_ns);
         result = result > 0 ? 0 : result ? result : -ETIMEDOUT;
     } else {
-        result = direction == GS_READ ? gs_wait_readable(fd, deadline_ns)
-                                      : gs_wait_writable(fd, deadline_ns);
+        result = wait_fd_forgettable(self, fd, direction, deadline_ns);
     }
     return_to_stack(self);
     errno = err;

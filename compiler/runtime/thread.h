@@ -57,6 +57,7 @@ struct extra {
     bool is_mask_replaced;
     char *end_of_stack; /* of its own, while it has one */
     size_t stack_size;
+    atomic_int waited_fd;                  /* on a stack, and 1; 0: for none */
     struct semaphore_wait *semaphore_wait; /* in a set of System V (queues.c) */
     uint32_t ignored;                      /* bits of those that wake it at a word (futex.c) */
     int jump_result;

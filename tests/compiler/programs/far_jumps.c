@@ -1,5 +1,6 @@
 /* A handler jumps to where a thread goes on that waits: the usual limit of time of old programs.
  * The first thread does so by a timer, and another one for a signal that was sent to it. */
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -135,11 +136,13 @@ static void time_out_blocked(void)
 
 static sem_t ready;
 
+static enum way told_way;
+
 static void *be_told(void *unused)
 {
     if (!sigsetjmp(told, 1)) {
         sem_post(&ready);
-        sem_wait(&never);
+        wait_by(told_way, pthread_self());
         puts("returned");
         return NULL;
     }
@@ -147,15 +150,56 @@ static void *be_told(void *unused)
     return unused;
 }
 
-static void tell_another(void)
+static void tell_another(enum way way)
 {
     pthread_t thread;
     void *result;
+    told_way = way;
     pthread_create(&thread, NULL, be_told, &told);
     sem_wait(&ready);
     pthread_kill(thread, SIGUSR1);
     pthread_join(thread, &result);
     printf("joined %d\n", result == &told);
+}
+
+/* A function with variable arguments that waits for a descriptor: it is interrupted, or not. */
+static atomic_int handled, has_returned;
+
+static void on_signal(int number)
+{
+    (void)number;
+    handled++;
+}
+
+static ssize_t read_some(int fd, ...)
+{
+    char byte;
+    return read(fd, &byte, 1);
+}
+
+static void *read_once(void *unused)
+{
+    ssize_t n = read_some(ends[0], 1);
+    printf("read %zd %d\n", n, n < 0 && errno == EINTR);
+    has_returned = 1;
+    return unused;
+}
+
+static void interrupt(int flags)
+{
+    const struct timespec soon = {.tv_nsec = 1000000};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = flags};
+    pthread_t thread;
+    handled = has_returned = 0;
+    sigaction(SIGUSR2, &action, NULL);
+    pthread_create(&thread, NULL, read_once, NULL);
+    while (flags ? handled < 5 : !has_returned) {
+        pthread_kill(thread, SIGUSR2);
+        nanosleep(&soon, NULL);
+    }
+    if (flags)
+        write(ends[1], "a", 1);
+    pthread_join(thread, NULL);
 }
 
 int main(void)
@@ -178,7 +222,11 @@ int main(void)
         if (way != COND)
             time_out(way, thread);
     time_out_blocked();
-    tell_another();
+    const enum way told_ways[] = {SEMAPHORE, READ, SLEEP};
+    for (int i = 0; i < 3; i++)
+        tell_another(told_ways[i]);
+    interrupt(0);
+    interrupt(SA_RESTART);
     pthread_create(&busy, NULL, keep_busy, NULL);
     for (int way = 0; way < WAYS; way++)
         if (way != COND)
