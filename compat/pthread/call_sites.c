@@ -3,20 +3,20 @@
  * The instruction "syscall" is too short for a jump. In most places the number of the call is set
  * just before, or the result compared with the least error just after:
  *
- *     mov $0, %eax            jmp stub               syscall                  jmp stub
+ *     mov $0, %eax            jmp trampoline         syscall                  jmp trampoline
  *     syscall            =>   syscall                cmp $-4096, %rax   =>
  *     ...                     ...                    ja error                 ja error
  *
- *     stub:     mov $0, %eax, or a nop          by_signal:  syscall
- *               lea site(%rip), %rcx                        cmp $-4096, %rax, or nops
- *               jmp *entry(%rip)                            jmp end
+ *     trampoline:  mov $0, %eax, or a nop       by_signal:  syscall
+ *                  lea site(%rip), %rcx                     cmp $-4096, %rax, or nops
+ *                  jmp *entry(%rip)                         jmp end
  *
- * The stub changes only rcx, and what follows only r11 and flags, which a system call leaves
+ * The trampoline changes only rcx, and what follows only r11 and flags, which a system call leaves
  * undefined, until the task is inside (call_site_entry.S). Then there is a context as for the
  * signal, and the call is emulated as if that had come. While that lasts, rip is behind the
  * "syscall" that was there: so the unwinder finds what it needs in the C library's tables. Calls
  * that start a thread or a process continue twice, and need the signal: their instruction is in the
- * stub. So is it for kernel threads without a task.
+ * trampoline. So is it for kernel threads without a task.
  *
  * A site is left as it is if something may jump into what is replaced: each byte of the C library
  * is taken for the beginning of each jump. It is written while the process has one thread. That
@@ -109,7 +109,7 @@ void gs_on_call_site(ucontext_t *context, const struct call_site *site)
 enum { SYSCALL_SIZE = 2, JUMP_SIZE = 5, SET_SIZE = 5, COMPARISON_MAX = 6 };
 
 /* Each instruction as its bytes, since they are written into memory. */
-struct __attribute__((packed)) stub {
+struct __attribute__((packed)) trampoline {
     unsigned char set[SET_SIZE]; /* mov $number, %eax, or a nop */
     unsigned char load[3];       /* lea site(%rip), %rcx */
     int32_t to_site;
@@ -125,14 +125,14 @@ struct __attribute__((packed)) stub {
 struct region {
     const char *entry;
     unsigned count;
-    struct stub *stubs;
+    struct trampoline *trampolines;
     struct call_site sites[];
 };
 static struct region *region;
 
 static size_t region_size(unsigned count)
 {
-    return sizeof *region + count * (sizeof *region->sites + sizeof *region->stubs);
+    return sizeof *region + count * (sizeof *region->sites + sizeof *region->trampolines);
 }
 
 static int32_t distance(const void *to, const void *from)
@@ -233,38 +233,38 @@ static unsigned find_sites(const struct text *text, unsigned char *ret_lengths)
 /* ---- Writing ---- */
 
 static void describe(unsigned char *code, unsigned length, struct call_site *site,
-                     struct stub *stub)
+                     struct trampoline *trampoline)
 {
     static const unsigned char nop[SET_SIZE] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
     const bool is_before = length == SET_SIZE;
     unsigned char *call = code + (is_before ? SET_SIZE : 0), *next = call + SYSCALL_SIZE;
     unsigned char *end = is_before ? next : code + length;
     *site = (struct call_site){.next = (uintptr_t)next,
-                               .by_signal = (uintptr_t)stub->by_signal,
+                               .by_signal = (uintptr_t)trampoline->by_signal,
                                .start = (uintptr_t)code,
                                .end = (uintptr_t)end,
                                .is_narrow = end - next == JUMP_SIZE};
-    *stub = (struct stub){.load = {0x48, 0x8d, 0x0d},
-                          .to_site = distance(site, stub->jump),
-                          .jump = {0xff, 0x25},
-                          .to_entry = distance(&region->entry, stub->by_signal),
-                          .by_signal = {0x0f, 0x05},
-                          .compare = {0x90, 0x90, 0x90, 0x90, 0x90, 0x90},
-                          .jump_back = 0xe9,
-                          .to_end = distance(end, stub + 1)};
-    memcpy(stub->set, is_before ? code : nop, SET_SIZE);
+    *trampoline = (struct trampoline){.load = {0x48, 0x8d, 0x0d},
+                                      .to_site = distance(site, trampoline->jump),
+                                      .jump = {0xff, 0x25},
+                                      .to_entry = distance(&region->entry, trampoline->by_signal),
+                                      .by_signal = {0x0f, 0x05},
+                                      .compare = {0x90, 0x90, 0x90, 0x90, 0x90, 0x90},
+                                      .jump_back = 0xe9,
+                                      .to_end = distance(end, trampoline + 1)};
+    memcpy(trampoline->set, is_before ? code : nop, SET_SIZE);
     if (!is_before) {
         memcpy(&site->limit, end - sizeof site->limit, sizeof site->limit);
-        memcpy(stub->compare, next, (size_t)(end - next));
+        memcpy(trampoline->compare, next, (size_t)(end - next));
     }
 }
 
-static void put_jump(const struct call_site *site, const struct stub *stub)
+static void put_jump(const struct call_site *site, const struct trampoline *trampoline)
 {
     unsigned char *code = (unsigned char *)site->start;
-    const int32_t to_stub = distance(stub, code + JUMP_SIZE);
+    const int32_t to_trampoline = distance(trampoline, code + JUMP_SIZE);
     code[0] = 0xe9;
-    memcpy(code + 1, &to_stub, sizeof to_stub);
+    memcpy(code + 1, &to_trampoline, sizeof to_trampoline);
     if (site->end != site->next) /* the rest of the comparison */
         memset(code + JUMP_SIZE, 0x90, site->end - site->start - JUMP_SIZE);
 }
@@ -282,11 +282,12 @@ static const char *rewrite_text(const struct text *text, unsigned char *lengths)
     region = map_near((uintptr_t)text->start, size);
     if (!region)
         return "no memory near the C library";
-    *region = (struct region){
-        .entry = gs_call_site_entry, .count = count, .stubs = (struct stub *)&region->sites[count]};
+    *region = (struct region){.entry = gs_call_site_entry,
+                              .count = count,
+                              .trampolines = (struct trampoline *)&region->sites[count]};
     for (size_t at = 0; at < text->size; at++) {
         if (lengths[at]) {
-            describe(text->start + at, lengths[at], &region->sites[n], &region->stubs[n]);
+            describe(text->start + at, lengths[at], &region->sites[n], &region->trampolines[n]);
             n++;
         }
     }
@@ -297,7 +298,7 @@ static const char *rewrite_text(const struct text *text, unsigned char *lengths)
         return "the text of the C library may not be changed";
     }
     for (n = 0; n < count; n++)
-        put_jump(&region->sites[n], &region->stubs[n]);
+        put_jump(&region->sites[n], &region->trampolines[n]);
     protect(text->start, text->size, PROT_READ | PROT_EXEC);
     return NULL;
 }
@@ -384,13 +385,13 @@ void gs_call_sites_roll_back(ucontext_t *context)
     const struct call_site *site = NULL;
     if (GS_LIKELY(!region))
         return;
-    uintptr_t offset = pc - (uintptr_t)region->stubs;
+    uintptr_t offset = pc - (uintptr_t)region->trampolines;
     if (pc - (uintptr_t)gs_call_site_entry <
         (uintptr_t)(gs_call_site_is_inside - gs_call_site_entry))
         site = (const struct call_site *)registers[REG_RCX];
-    else if (offset < region->count * sizeof *region->stubs &&
-             offset % sizeof *region->stubs <= offsetof(struct stub, by_signal))
-        site = &region->sites[offset / sizeof *region->stubs];
+    else if (offset < region->count * sizeof *region->trampolines &&
+             offset % sizeof *region->trampolines <= offsetof(struct trampoline, by_signal))
+        site = &region->sites[offset / sizeof *region->trampolines];
     if (site)
         registers[REG_RIP] = (greg_t)site->start;
 }
