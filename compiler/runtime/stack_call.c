@@ -3,6 +3,7 @@
 #include "compiler/runtime/memory.h"
 #include "compiler/runtime/thread.h"
 
+#include <sys/auxv.h>
 #include <sys/resource.h>
 
 /* Stacks for calls that were not compiled, and for the end of threads: as those of POSIX threads on
@@ -102,7 +103,22 @@ static void call_on_stack(void (*call)(void *), void *box, size_t size)
     gs_cc_suspend(self, false);
 }
 
-void gs_cc___on_stack(void (*call)(void *), void *box)
+/* With the frames of the kernel for all handlers, as one may interrupt another. */
+static size_t size_for(unsigned need)
+{
+    enum { LEAST_FRAME = 2048, ALIGNMENT = 64 };
+    size_t frame = getauxval(AT_MINSIGSTKSZ);
+    frame = (frame > LEAST_FRAME ? frame : LEAST_FRAME) + ALIGNMENT;
+    size_t size = need + gs_cc_handlers * frame;
+    return need && size < STACK_SIZE ? size : STACK_SIZE;
+}
+
+void gs_cc___on_stack(void (*call)(void *), void *box, const unsigned *need)
+{
+    call_on_stack(call, box, size_for(*need));
+}
+
+void gs_cc_call_on_stack(void (*call)(void *), void *box)
 {
     call_on_stack(call, box, STACK_SIZE);
 }
