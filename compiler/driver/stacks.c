@@ -199,14 +199,14 @@ struct need {
     const char *reason; /* why there is no bound; NULL: it is one */
 };
 
-/* Of what all handlers of signals need, the sum: each may interrupt another one. */
+/* Of the handler of signals that needs most. */
 static struct need need_of_handlers(struct stacks *stacks)
 {
     struct need all = {0};
     for (size_t i = 0; i < stacks->handlers.count; i++) {
         struct function *handler = look_up(stacks, stacks->handlers.at[i]);
         find_need(stacks, handler);
-        all.bytes += handler->need;
+        all.bytes = handler->need > all.bytes ? handler->need : all.bytes;
         all.reason = handler->reason ? handler->reason : all.reason;
     }
     return all;
@@ -219,11 +219,10 @@ static struct need need_of_stack(struct stacks *stacks, const char *name)
     if (!function)
         return (struct need){0, "it was removed"};
     find_need(stacks, function);
-    return (struct need){START_BYTES + function->need + handlers.bytes,
-                         stacks->none       ? stacks->none
-                         : handlers.reason  ? handlers.reason
-                         : function->reason ? function->reason
-                                            : NULL};
+    return (struct need){START_BYTES + function->need, stacks->none       ? stacks->none
+                                                       : handlers.reason  ? handlers.reason
+                                                       : function->reason ? function->reason
+                                                                          : NULL};
 }
 
 /* A worker calls each function that continues: the largest need of all that a thread may reach. */
@@ -255,14 +254,16 @@ int cc_stacks_write(struct stacks *stacks, const char *path)
     FILE *file = fopen(path, "w");
     if (!file)
         return fail(path, strerror(errno));
-    fputs("extern const unsigned gs_cc_stack_needs[], gs_cc_handlers;\n"
+    fputs("extern const unsigned gs_cc_stack_needs[], gs_cc_handler_need;\n"
           "const unsigned gs_cc_stack_needs[] = {",
           file);
     for (size_t i = 0; i < stacks->callers.count; i++) {
         struct need need = need_of_stack(stacks, stacks->callers.at[i]);
         fprintf(file, "%u, ", need.reason || need.bytes > UINT32_MAX ? 0 : (unsigned)need.bytes);
     }
-    fprintf(file, "0};\nconst unsigned gs_cc_handlers = %zu;\n", stacks->handlers.count);
+    struct need handlers = need_of_handlers(stacks);
+    fprintf(file, "0};\nconst unsigned gs_cc_handler_need = %llu;\n",
+            (unsigned long long)(handlers.reason ? 0 : handlers.bytes));
     return fclose(file) ? fail(path, strerror(errno)) : 0;
 }
 

@@ -101,8 +101,7 @@ extern const char gs_cc_is_self_contained;
 
 /* ---- Defined by the driver (compiler/driver/stacks.h) ---- */
 
-/* What calls on stacks need, with the handlers of signals; and how many these are, since the kernel
- * also puts a frame of its own on the stack for each. */
-extern const unsigned gs_cc_stack_needs[], gs_cc_handlers;
+/* What calls on stacks need, and the handler of signals that needs most; 0: there is none. */
+extern const unsigned gs_cc_stack_needs[], gs_cc_handler_need;
 
 #endif

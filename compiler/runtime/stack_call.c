@@ -3,6 +3,7 @@
 #include "compiler/runtime/memory.h"
 #include "compiler/runtime/thread.h"
 
+#include <signal.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
 
@@ -103,13 +104,19 @@ static void call_on_stack(void (*call)(void *), void *box, size_t size)
     gs_cc_suspend(self, false);
 }
 
-/* With the frames of the kernel for all handlers, as one may interrupt another. */
+/* The handlers of all signals may interrupt each other, each in a frame of the kernel and some of
+ * ours. */
+static size_t size_for_handlers(void)
+{
+    enum { LEAST_FRAME = 2048, OUR_FRAMES = 1024 };
+    size_t frame = getauxval(AT_MINSIGSTKSZ);
+    frame = (frame > LEAST_FRAME ? frame : LEAST_FRAME) + OUR_FRAMES + gs_cc_handler_need;
+    return gs_cc_handler_need ? frame * (NSIG - 1) : 0;
+}
+
 static size_t size_for(unsigned need)
 {
-    enum { LEAST_FRAME = 2048, ALIGNMENT = 64 };
-    size_t frame = getauxval(AT_MINSIGSTKSZ);
-    frame = (frame > LEAST_FRAME ? frame : LEAST_FRAME) + ALIGNMENT;
-    size_t size = need + gs_cc_handlers * frame;
+    size_t size = need + size_for_handlers();
     return need && size < STACK_SIZE ? size : STACK_SIZE;
 }
 
