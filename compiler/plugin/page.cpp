@@ -205,13 +205,16 @@ void Page::writeGraph()
 void Page::writeThreads()
 {
     stream << "<h2>Threads</h2>\n<table><tr><th>starts at<th>bytes while it waits<th>of "
-              "these<th>not counted</tr>\n";
+              "these<th>not counted<th>of its worker's stack</tr>\n";
     for (const Function *entry : entries) {
         const Bound &bound = bounds.of(*entry);
+        const StringRef obstacle = calls.obstacleTo(*entry);
         stream << "<tr><td>";
         link(*entry);
         text(" " + placeOfFunction(*entry));
-        if (calls.mayWait(*entry))
+        if (!obstacle.empty())
+            stream << "<td>has a stack<td>";
+        else if (calls.mayWait(*entry))
             stream << "<td>" << (bound.gaps.empty() ? "at most " : "at least ") << bound.bytes
                    << "<td>";
         else
@@ -225,11 +228,9 @@ void Page::writeThreads()
             text(gap);
             stream << "<br>";
         }
-        if (StringRef obstacle = calls.obstacleTo(*entry); !obstacle.empty())
+        if (!obstacle.empty())
             text(("it runs on a stack, because " + obstacle).str());
-        else
-            stream << sentenceOfWorker(*entry) << " of its worker's stack";
-        stream << "</tr>\n";
+        stream << "<td>" << (obstacle.empty() ? sentenceOfWorker(*entry) : "") << "</tr>\n";
     }
     stream << "</table>\n";
 }
