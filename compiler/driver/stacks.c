@@ -205,6 +205,11 @@ static struct need need_of_handlers(struct stacks *stacks)
     struct need all = {0};
     for (size_t i = 0; i < stacks->handlers.count; i++) {
         struct function *handler = look_up(stacks, stacks->handlers.at[i]);
+        if (!handler || !handler->is_defined) {
+            all.reason = cc_text("the need of %s is not known, which may handle signals",
+                                 shown(stacks->handlers.at[i]));
+            continue;
+        }
         find_need(stacks, handler);
         all.bytes = handler->need > all.bytes ? handler->need : all.bytes;
         all.reason = handler->reason ? handler->reason : all.reason;
