@@ -294,6 +294,13 @@ void Calls::noteAddresses(const Function &function)
     }
 }
 
+// The compiler's own setjmp does not say so.
+static bool returnsTwice(const CallInst &call)
+{
+    return call.hasFnAttr(Attribute::ReturnsTwice) ||
+           call.getIntrinsicID() == Intrinsic::eh_sjlj_setjmp;
+}
+
 static const char *obstacleIn(const Instruction &instruction)
 {
     if (const auto *variable = dyn_cast<AllocaInst>(&instruction)) {
@@ -306,7 +313,7 @@ static const char *obstacleIn(const Instruction &instruction)
     if (isa<InvokeInst>(instruction))
         return "it handles exceptions";
     const auto *call = dyn_cast<CallInst>(&instruction);
-    if (call && call->hasFnAttr(Attribute::ReturnsTwice))
+    if (call && returnsTwice(*call))
         return "it calls setjmp";
     return call && call->isMustTailCall() ? "it must end in a tail call" : nullptr;
 }

@@ -45,6 +45,25 @@ static int jump(int n)
     return rounds + waits(n);
 }
 
+__attribute__((noinline)) static void jump_back(void **back)
+{
+    sched_yield();
+    __builtin_longjmp(back, 1);
+}
+
+/* The same by the compiler's own jump. */
+__attribute__((noinline)) static int jump_builtin(int n)
+{
+    void *back[5];
+    volatile int rounds = 0;
+    if (__builtin_setjmp(back))
+        return rounds + n;
+    sched_yield();
+    rounds++;
+    jump_back(back);
+    return -1;
+}
+
 static int variable(int n)
 {
     char bytes[n + 1];
@@ -78,9 +97,9 @@ static void *run(void *argument)
     int *found = bsearch(&(int){7}, values, 6, sizeof *values, compare);
     struct pair pair = {id, 2, 3};
     char text[200];
-    snprintf(text, sizeof text, "%d: %d %d %d %d %ld %d %d %d", id, add(3, id, id + 1, 10),
-             jump(id), variable(id), values[3], by_value(pair, pair), through_pointer(2, id, 4),
-             old_style(id), found ? *found : 0);
+    snprintf(text, sizeof text, "%d: %d %d %d %d %d %ld %d %d %d", id, add(3, id, id + 1, 10),
+             jump(id), jump_builtin(id), variable(id), values[3], by_value(pair, pair),
+             through_pointer(2, id, 4), old_style(id), found ? *found : 0);
     return strdup(text);
 }
 
