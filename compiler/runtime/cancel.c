@@ -1,6 +1,7 @@
 /* Cancellation, cleanups, and the values of keys. */
 #include "compiler/runtime/libraries.h"
 #include "compiler/runtime/memory.h"
+#include "compiler/runtime/pool.h"
 #include "compiler/runtime/signals.h"
 #include "compiler/runtime/thread.h"
 
@@ -36,6 +37,7 @@ int gs_cc_pthread_cancel(pthread_t id)
     struct gs_thread *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
     if (stack && is_canceled(thread))
         gs_thread_cancel(stack);
+    gs_cc_pool_interrupt(thread);
     gs_cc_wake(thread);
     return 0;
 }

@@ -1,6 +1,7 @@
 /* Queues of messages, and sets of semaphores of System V: the C library's calls, made so that they
  * do not wait. A queue of POSIX is a descriptor, which tells when there is something; for the
  * others the thread looks again after a while. */
+#include "compiler/runtime/pool.h"
 #include "compiler/runtime/shared_mutex.h"
 #include "compiler/runtime/signals.h"
 
@@ -108,11 +109,12 @@ static ssize_t receive_in_pool(struct thread *self, const struct message *messag
         receipt = gs_cc_box(sizeof *receipt);
         *receipt = (struct receipt){*message, time ? *time : past, time != NULL, 0};
     }
-    receipt = gs_cc_in_pool(receive, receipt);
+    receipt = gs_cc_in_pool(receive, receipt, POOL_BOTH);
     if (!receipt)
         return 0;
     ssize_t result = receipt->result;
     gs_cc_box_free(receipt, sizeof *receipt);
+    gs_cc_end_in_pool(self);
     return result;
 }
 

@@ -58,6 +58,10 @@ struct extra {
     char *end_of_stack; /* of its own, while it has one */
     size_t stack_size;
     atomic_int waited_fd;                  /* on a stack, and 1; 0: for none */
+    atomic_uint pool;                      /* the call in the pool (pool.c), and its ... */
+    int pool_thread, pool_signal;
+    bool has_pool_timer;
+    timer_t pool_timer;
     struct semaphore_wait *semaphore_wait; /* in a set of System V (queues.c) */
     uint32_t ignored;                      /* bits of those that wake it at a word (futex.c) */
     int jump_result;
@@ -251,13 +255,6 @@ void gs_cc_wait_on_stack(void (*call)(void *box), void *box);
 
 /* The same for all that the first thread does. */
 void gs_cc_run_first(void (*call)(void *));
-
-/* Make a call in a kernel thread of the pool (blocking.c). Returns the box of the first call; NULL:
- * the caller must return. */
-void *gs_cc_in_pool(void (*call)(void *box), void *box);
-
-/* The same on a stack. */
-void gs_cc_run_in_pool(void (*call)(void *), void *argument);
 
 /* ---- Cancellation (cancel.c) ---- */
 
