@@ -46,6 +46,7 @@ struct gs_cc_state {
     uint32_t steps;     /* how often threads have run on the stack of the worker */
     int64_t calls_left; /* that do not wait, until the next turn of others (take_turn) */
     uint64_t result[8]; /* of the function that was resumed last */
+    uint64_t scheduling; /* the attributes whose CPUs and scheduling the kernel thread has; or 0 */
 };
 _Static_assert(offsetof(struct gs_cc_state, may_leave) == MAY_LEAVE_OFFSET, "as in record.cpp");
 _Static_assert(offsetof(struct gs_cc_state, turns) == TURNS_OFFSET, "as in record.cpp");
@@ -94,7 +95,7 @@ int gs_cc_main(int argc, char **argv, char **environment);
 /* Whether the first thread runs on a stack, as main is not converted. */
 extern const char gs_cc_first_has_stack;
 extern const char gs_cc_thread_image[];
-extern const uint64_t gs_cc_thread_image_size;
+extern const uint64_t gs_cc_thread_image_size, gs_cc_thread_image_alignment;
 /* Whether the program calls the C library and nothing else that was not compiled with it. */
 extern const char gs_cc_is_self_contained;
 

@@ -88,8 +88,12 @@ int gs_cc_pthread_setcanceltype(int type, int *ret_old)
 
 void gs_cc__pthread_cleanup_push(struct gs_cc_cleanup *cleanup, void (*fn)(void *), void *argument)
 {
-    struct extra *extra = gs_cc_extra(thread_self());
-    *cleanup = (struct gs_cc_cleanup){fn, argument, extra->cleanups};
+    struct thread *self = thread_self();
+    *cleanup = (struct gs_cc_cleanup){fn, argument, NULL};
+    if (!self)
+        return; /* a kernel thread of the C library, which is not canceled */
+    struct extra *extra = gs_cc_extra(self);
+    cleanup->next = extra->cleanups;
     extra->cleanups = cleanup;
 }
 
@@ -97,10 +101,11 @@ void gs_cc__pthread_cleanup_pop(struct gs_cc_cleanup *cleanup, int execute)
 {
     struct thread *self = thread_self();
     if (!execute) {
-        self->extra->cleanups = cleanup->next;
+        if (self)
+            self->extra->cleanups = cleanup->next;
         return;
     }
-    if (self->phase == PHASE_NEW)
+    if (self && self->phase == PHASE_NEW)
         self->extra->cleanups = cleanup->next;
     gs_cc___on_stack(cleanup->fn, cleanup->argument);
 }
@@ -299,8 +304,8 @@ void gs_cc_environment_free(void *block)
     gs_cc_release_aligned(environment, environment->size);
 }
 
-/* Variables may be aligned as lines of the cache are. */
-#define LINE UINT64_C(64)
+/* At least as lines of the cache are, so that threads do not share one. */
+#define LEAST_ALIGNMENT UINT64_C(64)
 
 void *gs_cc_thread_local(uint64_t offset)
 {
@@ -308,8 +313,11 @@ void *gs_cc_thread_local(uint64_t offset)
     struct thread *self = self_or_target();
     char **locals = self ? &gs_cc_extra(self)->locals : &outside_locals;
     if (!*locals) {
-        uint64_t size = (gs_cc_thread_image_size + LINE - 1) / LINE * LINE;
-        *locals = aligned_alloc(LINE, size ? size : LINE);
+        uint64_t alignment = gs_cc_thread_image_alignment;
+        if (alignment < LEAST_ALIGNMENT)
+            alignment = LEAST_ALIGNMENT;
+        uint64_t size = (gs_cc_thread_image_size + alignment - 1) / alignment * alignment;
+        *locals = aligned_alloc(alignment, size ? size : alignment);
         if (!*locals)
             abort();
         memcpy(*locals, gs_cc_thread_image, gs_cc_thread_image_size);
@@ -341,36 +349,6 @@ int gs_cc_pthread_getname_np(pthread_t id, char *ret_name, size_t size)
     if (!extra->name[0])
         return prctl(PR_GET_NAME, ret_name) ? errno : 0;
     memcpy(ret_name, extra->name, sizeof extra->name);
-    return 0;
-}
-
-int gs_cc_pthread_setschedparam(pthread_t id, int policy, const struct sched_param *parameter)
-{
-    (void)id, (void)policy, (void)parameter;
-    return 0;
-}
-
-int gs_cc_pthread_getschedparam(pthread_t id, int *ret_policy, struct sched_param *ret_parameter)
-{
-    (void)id;
-    return pthread_getschedparam(pthread_self(), ret_policy, ret_parameter);
-}
-
-int gs_cc_pthread_setaffinity_np(pthread_t id, size_t size, const cpu_set_t *cpus)
-{
-    (void)id;
-    return pthread_setaffinity_np(pthread_self(), size, cpus);
-}
-
-int gs_cc_pthread_getaffinity_np(pthread_t id, size_t size, cpu_set_t *ret_cpus)
-{
-    (void)id;
-    return pthread_getaffinity_np(pthread_self(), size, ret_cpus);
-}
-
-int gs_cc_pthread_setschedprio(pthread_t id, int priority)
-{
-    (void)id, (void)priority;
     return 0;
 }
 

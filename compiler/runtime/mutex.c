@@ -8,7 +8,10 @@
 /* In place of the C library's: zero is an unlocked mutex, and the kind is where its static
  * initialisers put it. */
 struct mutex {
-    atomic_flag lock;
+    union {
+        atomic_flag lock;
+        atomic_int holding; /* of one that has a holder */
+    };
     unsigned count; /* how often a recursive one is locked beyond once */
     const void *owner;
     int kind;
@@ -40,7 +43,7 @@ static bool is_shared(const struct mutex *mutex)
 
 static struct shared_mutex shared(struct mutex *mutex)
 {
-    return (struct shared_mutex){&mutex->lock, &mutex->count, kind_of(mutex),
+    return (struct shared_mutex){&mutex->holding, &mutex->count, kind_of(mutex),
                                  (mutex->kind & ROBUST) != 0, &mutex->holder};
 }
 
@@ -115,10 +118,10 @@ static int lock_or_queue(struct thread *self, struct mutex *mutex, uint64_t dead
 /* Returns true if the caller must return; otherwise *ret_err is the result. */
 static bool lock_until(struct thread *self, struct mutex *mutex, uint64_t deadline_ns, int *ret_err)
 {
-    if (is_shared(mutex))
-        return gs_cc_shared_lock(self, shared(mutex), deadline_ns, ret_err);
     if (take_turn(self))
         return true;
+    if (is_shared(mutex))
+        return gs_cc_shared_lock(self, shared(mutex), deadline_ns, ret_err);
     for (;;) {
         spin_lock(&mutex->lock);
         *ret_err = lock_or_queue(self, mutex, deadline_ns);
@@ -186,9 +189,12 @@ int gs_cc_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *
     return 0;
 }
 
+/* As glibc's, that of a robust one does not fail: its owner may have ended. */
 int gs_cc_pthread_mutex_destroy(pthread_mutex_t *mutex)
 {
     struct mutex *one = mutex_of(mutex);
+    if (one->kind & ROBUST)
+        return 0;
     return (is_shared(one) ? one->holder.thread != 0 : one->owner != NULL) ? EBUSY : 0;
 }
 

@@ -1,5 +1,6 @@
 /* Calls on a stack: of functions that are not converted, of others that call back, and all that the
  * first thread does. */
+#include "compiler/runtime/attributes.h"
 #include "compiler/runtime/memory.h"
 #include "compiler/runtime/thread.h"
 
@@ -69,11 +70,30 @@ static void *run_on_stack(void *argument)
     return NULL;
 }
 
+/* A stack of the program's is used if it has room for what the runtime needs. */
+static void choose_stack(const struct thread *self, struct gs_thread_attributes *attributes)
+{
+    enum { LEAST = 64 << 10, ALIGNMENT = 64 };
+    const struct attributes *has = gs_cc_attributes_of(self);
+    if (!has || attributes->stack_size < STACK_SIZE)
+        return;
+    uintptr_t lowest = ((uintptr_t)has->stack + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1);
+    size_t skipped = lowest - (uintptr_t)has->stack;
+    if (has->stack && has->stack_size >= LEAST + skipped) {
+        attributes->stack = (char *)has->stack + skipped;
+        attributes->stack_size = (has->stack_size - skipped) & ~(size_t)(ALIGNMENT - 1);
+    } else if (has->stack_size > attributes->stack_size) {
+        attributes->stack_size = has->stack_size;
+    }
+}
+
 static int spawn(struct thread *self, struct stack_call *call, size_t size)
 {
-    const struct gs_thread_attributes attributes = {
+    struct gs_thread_attributes attributes = {
         .name = "stack call", .stack_size = size, .worker = gs_threads_worker()};
-    call->size = size;
+    if (has_attributes(self))
+        choose_stack(self, &attributes);
+    call->size = attributes.stack_size;
     return gs_thread_spawn(&attributes, run_on_stack, call, &self->stack);
 }
 

@@ -1,5 +1,6 @@
 /* The life of a thread: it starts and resumes on the stack of its worker, waits, and ends. */
 #include "compiler/runtime/thread.h"
+#include "compiler/runtime/attributes.h"
 #include "compiler/runtime/masks.h"
 #include "compiler/runtime/memory.h"
 #include "compiler/runtime/shared_mutex.h"
@@ -240,6 +241,8 @@ void gs_cc_free_thread(struct thread *thread)
 {
     atomic_store_explicit(&thread->join, JOIN_DETACHED, memory_order_relaxed);
     gs_cc_signals_forget(thread);
+    if (has_attributes(thread))
+        gs_cc_attributes_forget(thread);
     if (thread->extra) {
         gs_cc_free_pending(thread);
         free(thread->extra->values);
@@ -286,7 +289,8 @@ static void free_frames(struct gs_cc_state *state, struct thread *thread)
 static void finish(struct thread *thread)
 {
     struct gs_cc_state *state = &gs_cc_state;
-    atomic_store_explicit(&thread->cancel, CANCEL_DISABLED, memory_order_relaxed);
+    unsigned char kept = has_attributes(thread) ? HAS_ATTRIBUTES : 0;
+    atomic_store_explicit(&thread->cancel, CANCEL_DISABLED | kept, memory_order_relaxed);
     thread->is_exiting = true;
     bool ends_process = thread->is_first && thread->has_returned;
     if (!ends_process && gs_cc_has_cleanups(thread)) {
@@ -405,6 +409,8 @@ static void step(struct gs_resumable *resumable)
     if (!state->err)
         state->err = &errno;
     *state->err = thread->err;
+    if (__builtin_expect(must_enter(state, thread), 0))
+        gs_cc_scheduling_enter(thread);
     gs_cc_sanitizer_enter(thread);
     bool is_over = gs_cc_sanitizer_run(thread, go_on);
     gs_cc_sanitizer_leave(thread);
@@ -436,14 +442,23 @@ static unsigned next_worker(void)
 int gs_cc_pthread_create(pthread_t *ret_thread, const pthread_attr_t *attributes,
                          void *(*fn)(void *), void *argument)
 {
-    int state = PTHREAD_CREATE_JOINABLE;
+    int state = PTHREAD_CREATE_JOINABLE, err = 0;
+    const struct thread *self = thread_self();
+    if (!attributes)
+        attributes = gs_cc_default_attributes();
     if (attributes)
         pthread_attr_getdetachstate(attributes, &state);
     struct thread *thread = new_thread(fn, argument);
     atomic_init(&thread->join, state == PTHREAD_CREATE_DETACHED ? JOIN_DETACHED : JOIN_NONE);
+    if (attributes || (self && has_attributes(self)))
+        err = gs_cc_attributes_create(thread, attributes);
+    if (err) {
+        gs_cc_free_thread(thread);
+        return err;
+    }
     *ret_thread = (pthread_t)thread;
     gs_cc_masks_new(thread, attributes);
-    int err = gs_resumable_start(&thread->resumable, next_worker());
+    err = gs_resumable_start(&thread->resumable, next_worker());
     if (err) {
         gs_cc_masks_end(thread);
         gs_cc_free_thread(thread);

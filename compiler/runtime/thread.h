@@ -99,6 +99,18 @@ struct thread {
 #endif
 };
 
+/* Whether the thread was canceled; which handlers of signals have run since it began to wait: with
+ * SA_RESTART, and without; and whether one has jumped to where the thread is to go on. */
+enum cancel {
+    CANCEL_REQUESTED = 1,
+    CANCEL_DISABLED = 2,
+    CANCEL_ASYNCHRONOUS = 4,
+    INTERRUPT_RESTARTS = 8,
+    INTERRUPT = 16,
+    JUMP = 32,
+    HAS_ATTRIBUTES = 64, /* none of these: it is in the table of attributes.h */
+};
+
 enum { JOIN_NONE, JOIN_DONE, JOIN_DETACHED };
 
 /* Of the running thread, or of one that is in no queue. */
@@ -173,11 +185,16 @@ static inline void leave_stack(struct thread *self)
     gs_cc_sanitizer_leave(self);
 }
 
+void gs_cc_scheduling_enter(const struct thread *thread);
+
 static inline void return_to_stack(struct thread *self)
 {
     gs_cc_sanitizer_enter(self);
     gs_cc_sanitizer_enter_stack(self);
     gs_cc_state.self = self;
+    unsigned flags = atomic_load_explicit(&self->cancel, memory_order_relaxed);
+    if (__builtin_expect(gs_cc_state.scheduling || flags & HAS_ATTRIBUTES, 0))
+        gs_cc_scheduling_enter(self);
 }
 
 /* The thread leaves the stack on which it runs for ever. */
@@ -257,17 +274,6 @@ void gs_cc_wait_on_stack(void (*call)(void *box), void *box);
 void gs_cc_run_first(void (*call)(void *));
 
 /* ---- Cancellation (cancel.c) ---- */
-
-/* And which handlers of signals have run since the thread began to wait: with SA_RESTART, and
- * without; and whether one has jumped to where the thread is to go on. */
-enum cancel {
-    CANCEL_REQUESTED = 1,
-    CANCEL_DISABLED = 2,
-    CANCEL_ASYNCHRONOUS = 4,
-    INTERRUPT_RESTARTS = 8,
-    INTERRUPT = 16,
-    JUMP = 32,
-};
 
 /* At a cancellation point: whether the thread was canceled; it ends then, the caller returns. Does
  * not return if it has to jump. */
