@@ -206,17 +206,31 @@ bool WaitingLoop::isFlag(const Value &value, unsigned depth, bool &isRead) const
     return isPure && all_of(instruction->operand_values(), isFlagToo);
 }
 
+// Whether the program ends there: a loop which only an error ends has no end.
+bool endsProgram(const BasicBlock &block)
+{
+    static constexpr unsigned Longest = 4;
+    const BasicBlock *at = &block;
+    for (unsigned i = 0; at && i < Longest; i++) {
+        if (isa<UnreachableInst>(at->getTerminator()))
+            return true;
+        at = at->getSingleSuccessor();
+    }
+    return false;
+}
+
 // One that may spin, that has no end, or whose end depends on a flag.
 bool WaitingLoop::is() const
 {
     static constexpr unsigned Depth = 10;
-    SmallVector<BasicBlock *, 8> exits;
+    SmallVector<BasicBlock *, 8> exits, ends;
     loop.getExitingBlocks(exits);
+    loop.getExitBlocks(ends);
     if (maySpin())
         return true;
     if (hasWait())
         return false;
-    return exits.empty() || any_of(exits, [&](const BasicBlock *block) {
+    return all_of(ends, [](const BasicBlock *end) { return endsProgram(*end); }) || any_of(exits, [&](const BasicBlock *block) {
                bool isRead = false;
                const auto *branch = dyn_cast<BranchInst>(block->getTerminator());
                return branch && branch->isConditional() &&
