@@ -19,8 +19,13 @@ namespace cc
 namespace
 {
 
-// They answer at once what another thread decides.
+// They answer at once what another thread or the system decides.
 const StringRef Tries[] = {
+    "clock",
+    "getpid",
+    "gettid",
+    "sched_getcpu",
+    "time",
     "pthread_mutex_trylock",
     "pthread_rwlock_tryrdlock",
     "pthread_rwlock_trywrlock",

@@ -19,6 +19,8 @@ static pid_t fork_on_stack(struct thread *self)
     if (pid)
         return pid;
     gs_cc_workers = 1;
+    if (atomic_load(&self->join) != JOIN_DETACHED)
+        atomic_store(&self->join, JOIN_NONE); /* who has waited for it is not there */
     gs_cc_streams_after_fork(self);
     gs_cc_words_after_fork();
     gs_cc_semaphores_after_fork();

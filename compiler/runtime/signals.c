@@ -241,6 +241,12 @@ bool gs_cc_signals_is_handled(int number, struct sigaction *ret_action)
     return true;
 }
 
+bool gs_cc_signals_has_handler(int number)
+{
+    struct sigaction action;
+    return !sigaction(number, NULL, &action) && action.sa_sigaction == handle;
+}
+
 int gs_cc_sigaction(int number, const struct sigaction *action, struct sigaction *ret_old)
 {
     struct sigaction real, old;

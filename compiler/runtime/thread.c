@@ -136,7 +136,7 @@ static int wait_fd_forgettable(struct thread *self, int fd, unsigned direction,
     struct extra *extra = gs_cc_extra(self);
     int result = 0;
     atomic_store(&extra->waited_fd, fd + 1);
-    if (!must_cancel(self) && !gs_cc_is_interrupted(self, true))
+    if (!must_cancel(self) && !gs_cc_is_interrupted(self, true) && !has_handed(self))
         result = direction == GS_READ ? gs_wait_readable(fd, deadline_ns)
                                       : gs_wait_writable(fd, deadline_ns);
     atomic_store(&extra->waited_fd, 0);
@@ -152,13 +152,18 @@ static int wait_fd_on_stack(struct thread *self, int fd, unsigned direction, uin
     int result;
     if (interrupting >= 0) {
         struct gs_poll polls[] = {{fd, (uint8_t)direction, 0}, {interrupting, GS_READ, 0}};
-        result = gs_poll(polls, 2, deadline_ns);
+        struct extra *extra = gs_cc_extra(self);
+        atomic_store(&extra->waited_fd, -1);
+        result = has_handed(self) ? 0 : gs_poll(polls, 2, deadline_ns);
+        atomic_store(&extra->waited_fd, 0);
         result = result > 0 ? 0 : result ? result : -ETIMEDOUT;
     } else {
         result = wait_fd_forgettable(self, fd, direction, deadline_ns);
     }
     return_to_stack(self);
     errno = err;
+    if (has_handed(self))
+        gs_cc_signals_handle_on_stack(self);
     return result == -ECANCELED && !must_cancel(self) ? 0 : result;
 }
 
@@ -391,8 +396,9 @@ static void step(struct gs_resumable *resumable)
 {
     struct gs_cc_state *state = &gs_cc_state;
     struct thread *thread = gs_container_of(resumable, struct thread, resumable);
+    bool was_at_descriptor = resumable->fd >= 0;
     prefetch(thread);
-    if (resumable->fd >= 0)
+    if (was_at_descriptor)
         gs_resumable_unwatch(resumable);
     if (thread->stack) { /* the wake-up has missed it */
         if (thread->is_polling)
@@ -411,11 +417,14 @@ static void step(struct gs_resumable *resumable)
     *state->err = thread->err;
     if (__builtin_expect(must_enter(state, thread), 0))
         gs_cc_scheduling_enter(thread);
-    gs_cc_sanitizer_enter(thread);
-    bool is_over = gs_cc_sanitizer_run(thread, go_on);
-    gs_cc_sanitizer_leave(thread);
-    if (is_over)
-        finish(thread);
+    if (__builtin_expect(!has_handed(thread), 1) ||
+        !gs_cc_signals_handle_in_step(thread, was_at_descriptor)) {
+        gs_cc_sanitizer_enter(thread);
+        bool is_over = gs_cc_sanitizer_run(thread, go_on);
+        gs_cc_sanitizer_leave(thread);
+        if (is_over)
+            finish(thread);
+    }
     state->suspending = state->may_leave = 0;
     state->self = NULL;
 }

@@ -57,7 +57,13 @@ struct extra {
     bool is_mask_replaced;
     char *end_of_stack; /* of its own, while it has one */
     size_t stack_size;
-    atomic_int waited_fd;                  /* on a stack, and 1; 0: for none */
+    atomic_int waited_fd; /* on a stack, and 1; -1: with what interrupts it; 0: for none */
+    struct handed_wait {
+        size_t progress;
+        uint64_t deadline_ns;
+        unsigned char phase;
+    } handed_wait; /* that a handler has interrupted (handed_signals.c) */
+    bool is_handling;
     atomic_uint pool;                      /* the call in the pool (pool.c), and its ... */
     int pool_thread, pool_signal;
     bool has_pool_timer;
@@ -109,6 +115,7 @@ enum cancel {
     INTERRUPT = 16,
     JUMP = 32,
     HAS_ATTRIBUTES = 64, /* none of these: it is in the table of attributes.h */
+    HANDED = 128,        /* it has signals to handle (handed_signals.c) */
 };
 
 enum { JOIN_NONE, JOIN_DONE, JOIN_DETACHED };

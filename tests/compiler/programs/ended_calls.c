@@ -165,7 +165,7 @@ static void restart(void)
     }
     kill(child, SIGKILL);
     pthread_join(thread, NULL);
-    printf("handled %d\n", handled);
+    printf("handled %d\n", handled > 0);
 }
 
 static void *signal_process(void *argument)
