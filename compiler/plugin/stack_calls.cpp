@@ -137,9 +137,15 @@ void Box::makeCallOf(IRBuilder<> &builder, Value *box) const
         makeStreamCall(builder, box, *stream);
         return;
     }
-    builder.CreateCall(module.getOrInsertFunction(isBlocking(name) ? Blocking : OnStack, nothing,
-                                                  pointer, pointer),
-                       {makeCaller(), box});
+    if (!isBlocking(name)) {
+        builder.CreateCall(module.getOrInsertFunction(OnStack, nothing, pointer, pointer),
+                           {makeCaller(), box});
+        return;
+    }
+    Value *size = builder.getInt64(module.getDataLayout().getTypeAllocSize(type));
+    builder.CreateCall(
+        module.getOrInsertFunction(Blocking, nothing, pointer, pointer, size->getType()),
+        {makeCaller(), box, size});
 }
 
 void Box::lower()

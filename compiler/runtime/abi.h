@@ -83,8 +83,9 @@ void gs_cc_environment_free(void *block);
 void *gs_cc_box(uint64_t size);
 void gs_cc_box_free(void *box, uint64_t size);
 void gs_cc___on_stack(void (*call)(void *box), void *box);
-/* The same in a kernel thread of the pool, for calls that block. */
-void gs_cc___blocking(void (*call)(void *box), void *box);
+/* The same in a kernel thread of the pool, for calls that block. The size is that of the box, which
+ * is freed if the thread is canceled. */
+void gs_cc___blocking(void (*call)(void *box), void *box, uint64_t size);
 
 /* The thread-local variables of the running thread: their address at this offset. */
 void *gs_cc_thread_local(uint64_t offset);

@@ -60,13 +60,25 @@ void *gs_cc_in_pool(void (*call)(void *box), void *box, unsigned options)
     return result;
 }
 
-void gs_cc___blocking(void (*call)(void *box), void *box)
+/* The program's call does not return: it does not free the box. */
+static bool leaves(const struct thread *self)
+{
+    return is_canceled(self) || (must_jump(self) && self->stack);
+}
+
+void gs_cc___blocking(void (*call)(void *box), void *box, uint64_t size)
 {
     struct thread *self = thread_self();
-    if (self && self->phase == PHASE_NEW && gs_cc_test_cancel(self))
+    if (self && self->phase == PHASE_NEW && leaves(self)) {
+        gs_cc_box_free(box, size);
+        gs_cc_test_cancel(self);
         return;
-    if (gs_cc_in_pool(call, box, POOL_BOTH) && self)
-        gs_cc_end_in_pool(self);
+    }
+    if (!gs_cc_in_pool(call, box, POOL_BOTH) || !self)
+        return;
+    if (leaves(self) && (errno == EINTR || must_jump(self)))
+        gs_cc_box_free(box, size);
+    gs_cc_end_in_pool(self);
 }
 
 /* ---- Locks of files ----

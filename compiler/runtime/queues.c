@@ -123,7 +123,7 @@ static ssize_t transfer(const struct message *message, const struct timespec *ti
     struct thread *self = thread_self();
     uint64_t deadline_ns = time ? gs_cc_from_wall(time) : GS_NEVER;
     int result = 0;
-    if (gs_cc_test_cancel(self))
+    if (self->phase == PHASE_NEW && gs_cc_test_cancel(self))
         return 0;
     bool is_notified = atomic_load_explicit(&gs_cc_has_notified_queues, memory_order_relaxed);
     if (message->direction == GS_READ && is_notified)
