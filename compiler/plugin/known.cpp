@@ -188,6 +188,8 @@ const Known Table[] = {
     {"pthread_mutex_timedlock", true, 1 << 1, 0},
     {"pthread_mutex_clocklock", true, 1 << 2, 0},
     {"pthread_mutex_unlock", false, 0, 0},
+    {"pthread_mutex_getprioceiling", false, 1 << 1, 1 << 1},
+    {"pthread_mutex_setprioceiling", true, 1 << 2, 1 << 2},
     {"pthread_cond_init", false, 1 << 1, 0},
     {"pthread_cond_destroy", false, 0, 0},
     {"pthread_cond_wait", true, 0, 0},

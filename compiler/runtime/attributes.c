@@ -1,5 +1,6 @@
 /* Attributes of new threads and of those that exist. */
 #include "compiler/runtime/attributes.h"
+#include "compiler/runtime/threads.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -246,6 +247,8 @@ static void set_scheduling(const struct thread *thread, const struct attributes 
  * turn. A thread that waits has none. */
 int gs_cc_pthread_getattr_np(pthread_t id, pthread_attr_t *ret_attributes)
 {
+    if (!gs_cc_is_thread(id))
+        return pthread_getattr_np(id, ret_attributes);
     const struct thread *thread = (const struct thread *)id;
     const struct attributes *has = gs_cc_attributes_of(thread);
     int err = pthread_getattr_np(pthread_self(), ret_attributes);

@@ -16,6 +16,7 @@ struct attributes {
     char *stack;     /* the lowest address of one of the program's; NULL: none */
     size_t stack_size, guard_size; /* stack_size 0: the default */
     int policy, priority;
+    int ceiling; /* the highest one of the mutexes that it has; 0: none */
     bool has_scheduling; /* otherwise it is that of the process, and its CPUs are, if cpus_size is 0 */
     bool is_explicit;    /* PTHREAD_EXPLICIT_SCHED */
     size_t cpus_size;
@@ -63,6 +64,12 @@ void gs_cc_scheduling_enter(const struct thread *thread); /* also in thread.h */
 /* They are new: see whether the kernel takes their CPUs and scheduling, by the running kernel
  * thread, and note the CPUs as the kernel has them. Returns 0 or its error. */
 int gs_cc_scheduling_try(struct attributes *attributes);
+
+/* Ceilings of mutexes: the running thread gets one, or leaves it. Returns 0, EINVAL (the thread has
+ * a higher priority), or the kernel's error. */
+int gs_cc_ceiling_enter(struct thread *self, int ceiling);
+void gs_cc_ceiling_leave(struct thread *self, int ceiling);
+bool gs_cc_ceiling_is_too_low(const struct thread *self, int ceiling);
 
 int gs_cc_pthread_getschedparam(pthread_t id, int *ret_policy, struct sched_param *ret_parameter);
 int gs_cc_pthread_getaffinity_np(pthread_t id, size_t size, cpu_set_t *ret_cpus);

@@ -4,6 +4,7 @@
 #include "compiler/runtime/pool.h"
 #include "compiler/runtime/signals.h"
 #include "compiler/runtime/thread.h"
+#include "compiler/runtime/threads.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -27,6 +28,8 @@ bool gs_cc_test_cancel(struct thread *self)
 int gs_cc_pthread_cancel(pthread_t id)
 {
     struct thread *thread = (struct thread *)id;
+    if (!gs_cc_is_thread(id))
+        return pthread_cancel(id);
     atomic_fetch_or(&thread->cancel, CANCEL_REQUESTED);
     if (thread == thread_self()) {
         if (must_leave(thread))
@@ -44,12 +47,18 @@ int gs_cc_pthread_cancel(pthread_t id)
 
 void gs_cc_pthread_testcancel(void)
 {
-    gs_cc_test_cancel(thread_self());
+    struct thread *self = thread_self();
+    if (!self && gs_cc_is_outside())
+        pthread_testcancel();
+    else
+        gs_cc_test_cancel(self);
 }
 
 int gs_cc_pthread_setcancelstate(int state, int *ret_old)
 {
     struct thread *self = thread_self();
+    if (!self && gs_cc_is_outside())
+        return pthread_setcancelstate(state, ret_old);
     if (state != PTHREAD_CANCEL_DISABLE && state != PTHREAD_CANCEL_ENABLE)
         return EINVAL;
     unsigned char old = 0;
@@ -69,6 +78,8 @@ int gs_cc_pthread_setcancelstate(int state, int *ret_old)
 int gs_cc_pthread_setcanceltype(int type, int *ret_old)
 {
     struct thread *self = thread_self();
+    if (!self && gs_cc_is_outside())
+        return pthread_setcanceltype(type, ret_old);
     if (type != PTHREAD_CANCEL_DEFERRED && type != PTHREAD_CANCEL_ASYNCHRONOUS)
         return EINVAL;
     unsigned char old = 0;
@@ -86,12 +97,21 @@ int gs_cc_pthread_setcanceltype(int type, int *ret_old)
 
 /* ---- Cleanups ---- */
 
+void libc_cleanup_push(struct _pthread_cleanup_buffer *buffer, void (*fn)(void *),
+                       void *argument) __asm__("_pthread_cleanup_push");
+void libc_cleanup_pop(struct _pthread_cleanup_buffer *buffer,
+                      int execute) __asm__("_pthread_cleanup_pop");
+
 void gs_cc__pthread_cleanup_push(struct gs_cc_cleanup *cleanup, void (*fn)(void *), void *argument)
 {
     struct thread *self = thread_self();
+    if (!self && gs_cc_is_outside()) {
+        libc_cleanup_push(&((union gs_cc_cleanup_buffer *)cleanup)->of_libc, fn, argument);
+        return;
+    }
     *cleanup = (struct gs_cc_cleanup){fn, argument, NULL};
     if (!self)
-        return; /* a kernel thread of the C library, which is not canceled */
+        return; /* a handler outside of the threads is not canceled */
     struct extra *extra = gs_cc_extra(self);
     cleanup->next = extra->cleanups;
     extra->cleanups = cleanup;
@@ -100,6 +120,10 @@ void gs_cc__pthread_cleanup_push(struct gs_cc_cleanup *cleanup, void (*fn)(void 
 void gs_cc__pthread_cleanup_pop(struct gs_cc_cleanup *cleanup, int execute)
 {
     struct thread *self = thread_self();
+    if (!self && gs_cc_is_outside()) {
+        libc_cleanup_pop(&((union gs_cc_cleanup_buffer *)cleanup)->of_libc, execute);
+        return;
+    }
     if (!execute) {
         if (self)
             self->extra->cleanups = cleanup->next;

@@ -91,14 +91,21 @@ static bool has_deliverable(const struct thread *self)
     return atomic_load(&self->extra->pending) & ~gs_cc_mask_of(self);
 }
 
+/* Its waits take what it is handed meanwhile; the flag has it come back to its own. */
+static void handle_apart(void *argument)
+{
+    struct thread *self = argument;
+    handle_all(self);
+    atomic_fetch_or(&self->cancel, HANDED);
+}
+
 /* Returns whether it has begun, on a stack. */
 static bool begin(struct thread *self)
 {
     struct extra *extra = self->extra;
-    atomic_fetch_or(&self->cancel, HANDED); /* until it is over */
     extra->handed_wait = set_aside(self);
     extra->is_handling = true;
-    gs_cc___on_stack(handle_all, self);
+    gs_cc___on_stack(handle_apart, self);
     if (gs_cc_state.suspending)
         return true;
     extra->is_handling = false;
@@ -116,7 +123,7 @@ bool gs_cc_signals_handle_in_step(struct thread *self, bool was_at_descriptor)
     if (self->is_exiting)
         return false; /* the handler has ended it */
     if (was_handling) {
-        gs_cc___on_stack(handle_all, self); /* which is complete */
+        gs_cc___on_stack(handle_apart, self); /* which is complete */
         bring_back(self, &extra->handed_wait);
     }
     if (!has_deliverable(self))

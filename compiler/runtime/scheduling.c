@@ -1,6 +1,7 @@
 /* CPUs and scheduling of threads. The kernel knows those of the worker: it gets those of the thread
  * that it runs, if that has any, and keeps them until it runs one that is to have others. */
 #include "compiler/runtime/attributes.h"
+#include "compiler/runtime/threads.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -53,7 +54,9 @@ static int apply(const struct attributes *wanted)
     if (err)
         return err;
     if (wanted && wanted->has_scheduling)
-        err = set_scheduling(wanted->policy, wanted->priority);
+        err = set_scheduling(wanted->policy, wanted->ceiling > wanted->priority
+                                                 ? wanted->ceiling
+                                                 : wanted->priority);
     else if (has_scheduling)
         (void)set_scheduling(base.policy, base.priority);
     has_scheduling = wanted && wanted->has_scheduling;
@@ -119,6 +122,8 @@ static int change(struct thread *thread, struct attributes *attributes)
 
 int gs_cc_pthread_setschedparam(pthread_t id, int policy, const struct sched_param *parameter)
 {
+    if (!gs_cc_is_thread(id))
+        return pthread_setschedparam(id, policy, parameter);
     struct thread *thread = (struct thread *)id;
     const struct attributes *before = gs_cc_attributes_of(thread);
     struct attributes *attributes = gs_cc_attributes_new(before, before ? before->cpus_size : 0);
@@ -130,6 +135,8 @@ int gs_cc_pthread_setschedparam(pthread_t id, int policy, const struct sched_par
 
 int gs_cc_pthread_getschedparam(pthread_t id, int *ret_policy, struct sched_param *ret_parameter)
 {
+    if (!gs_cc_is_thread(id))
+        return pthread_getschedparam(id, ret_policy, ret_parameter);
     const struct attributes *attributes = gs_cc_attributes_of((struct thread *)id);
     learn_base();
     bool is_own = attributes && attributes->has_scheduling;
@@ -147,10 +154,71 @@ int gs_cc_pthread_setschedprio(pthread_t id, int priority)
     return gs_cc_pthread_setschedparam(id, policy, &parameter);
 }
 
+/* ---- Ceilings ---- */
+
+enum { PRIORITIES = 100 };
+
+/* How many mutexes with each ceiling the thread has. */
+struct ceilings {
+    unsigned count[PRIORITIES];
+};
+
+static int use_highest(struct thread *self)
+{
+    int policy, highest = PRIORITIES - 1;
+    struct sched_param parameter;
+    while (highest && !self->extra->ceilings->count[highest])
+        highest--;
+    const struct attributes *before = gs_cc_attributes_of(self);
+    if (highest == (before ? before->ceiling : 0))
+        return 0;
+    struct attributes *attributes = gs_cc_attributes_new(before, before ? before->cpus_size : 0);
+    gs_cc_pthread_getschedparam((pthread_t)self, &policy, &parameter);
+    attributes->has_scheduling = true;
+    attributes->policy = policy;
+    attributes->priority = parameter.sched_priority;
+    attributes->ceiling = highest;
+    return change(self, attributes);
+}
+
+bool gs_cc_ceiling_is_too_low(const struct thread *self, int ceiling)
+{
+    int policy;
+    struct sched_param parameter;
+    gs_cc_pthread_getschedparam((pthread_t)self, &policy, &parameter);
+    return parameter.sched_priority > ceiling;
+}
+
+int gs_cc_ceiling_enter(struct thread *self, int ceiling)
+{
+    struct extra *extra = gs_cc_extra(self);
+    if (gs_cc_ceiling_is_too_low(self, ceiling) || ceiling <= 0 || ceiling >= PRIORITIES)
+        return EINVAL;
+    if (!extra->ceilings)
+        extra->ceilings = calloc(1, sizeof *extra->ceilings);
+    if (!extra->ceilings)
+        return ENOMEM;
+    extra->ceilings->count[ceiling]++;
+    int err = use_highest(self);
+    if (err)
+        extra->ceilings->count[ceiling]--;
+    return err;
+}
+
+void gs_cc_ceiling_leave(struct thread *self, int ceiling)
+{
+    if (!self->extra || !self->extra->ceilings || !self->extra->ceilings->count[ceiling])
+        return;
+    self->extra->ceilings->count[ceiling]--;
+    (void)use_highest(self);
+}
+
 /* ---- CPUs ---- */
 
 int gs_cc_pthread_setaffinity_np(pthread_t id, size_t size, const cpu_set_t *cpus)
 {
+    if (!gs_cc_is_thread(id))
+        return pthread_setaffinity_np(id, size, cpus);
     struct thread *thread = (struct thread *)id;
     size_t used = size < MAX_CPUS_SIZE ? size : MAX_CPUS_SIZE;
     if (used < CPUS_SIZE)
@@ -163,6 +231,8 @@ int gs_cc_pthread_setaffinity_np(pthread_t id, size_t size, const cpu_set_t *cpu
 
 int gs_cc_pthread_getaffinity_np(pthread_t id, size_t size, cpu_set_t *ret_cpus)
 {
+    if (!gs_cc_is_thread(id))
+        return pthread_getaffinity_np(id, size, ret_cpus);
     const struct attributes *attributes = gs_cc_attributes_of((struct thread *)id);
     int err = pthread_getaffinity_np(pthread_self(), size, ret_cpus);
     bool is_own = attributes && attributes->cpus_size;

@@ -154,7 +154,7 @@ static int wait_fd_on_stack(struct thread *self, int fd, unsigned direction, uin
         struct gs_poll polls[] = {{fd, (uint8_t)direction, 0}, {interrupting, GS_READ, 0}};
         struct extra *extra = gs_cc_extra(self);
         atomic_store(&extra->waited_fd, -1);
-        result = has_handed(self) ? 0 : gs_poll(polls, 2, deadline_ns);
+        result = has_handed(self) ? 1 : gs_poll(polls, 2, deadline_ns);
         atomic_store(&extra->waited_fd, 0);
         result = result > 0 ? 0 : result ? result : -ETIMEDOUT;
     } else {
@@ -252,6 +252,7 @@ void gs_cc_free_thread(struct thread *thread)
         gs_cc_free_pending(thread);
         free(thread->extra->values);
         free(thread->extra->locals);
+        free(thread->extra->ceilings);
         gs_cc_release(thread->extra, sizeof *thread->extra);
     }
     gs_cc_thread_release(thread);
@@ -487,6 +488,8 @@ struct thread *gs_cc_start_first(void *(*fn)(void *))
 
 void gs_cc_pthread_exit(void *result)
 {
+    if (!thread_self() && gs_cc_is_outside())
+        pthread_exit(result);
     gs_cc_exit(thread_self(), result);
 }
 
@@ -494,6 +497,8 @@ void gs_cc_pthread_exit(void *result)
 pthread_t gs_cc_pthread_self(void)
 {
     struct thread *self = thread_self();
+    if (!self && gs_cc_is_outside())
+        return pthread_self();
     return (pthread_t)(self ? self : gs_cc_handling.target);
 }
 

@@ -23,6 +23,7 @@
 #include <gossamer/loop_timer.h>
 #include <gossamer/resumable.h>
 #include <gossamer/thread.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -51,6 +52,7 @@ struct extra {
     bool has_timer;
     struct gs_cc_cleanup *cleanups;
     struct robust *robust;        /* mutexes (shared_mutex.c) */
+    struct ceilings *ceilings;    /* of mutexes (scheduling.c) */
     _Atomic(uint64_t) mask;       /* of signals (masks.c) */
     _Atomic(uint64_t) pending;    /* signals to this thread */
     struct queued_signal *queued; /* those with a value, the last one first */
@@ -134,6 +136,9 @@ extern atomic_bool gs_cc_has_outside_threads;
 
 /* Whether the program has asked to be notified of messages in a queue. */
 extern atomic_bool gs_cc_has_notified_queues;
+
+/* Whether this is a kernel thread that is none of the runtime's, and not in a handler. */
+bool gs_cc_is_outside(void);
 
 /* Start the first thread of the program. Returns NULL if there is no memory. */
 struct thread *gs_cc_start_first(void *(*fn)(void *));
@@ -321,11 +326,15 @@ static inline void jump_if_told(struct thread *self)
         gs_cc_jump_for_handler(self);
 }
 
-/* In place of glibc's struct _pthread_cleanup_buffer, which is larger. */
+/* In place of glibc's, which is larger, and is needed in kernel threads of the C library. */
 struct gs_cc_cleanup {
     void (*fn)(void *);
     void *argument;
     struct gs_cc_cleanup *next;
+};
+union gs_cc_cleanup_buffer {
+    struct gs_cc_cleanup own;
+    struct _pthread_cleanup_buffer of_libc;
 };
 void gs_cc__pthread_cleanup_push(struct gs_cc_cleanup *cleanup, void (*fn)(void *), void *argument);
 void gs_cc__pthread_cleanup_pop(struct gs_cc_cleanup *cleanup, int execute);

@@ -2,6 +2,7 @@
  * the thread waits for. Those that the thread blocks are kept with it. */
 #include "compiler/runtime/masks.h"
 #include "compiler/runtime/signals.h"
+#include "compiler/runtime/threads.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -255,6 +256,8 @@ static bool is_of_kernel(const struct thread *thread)
 
 int gs_cc_pthread_kill(pthread_t id, int number)
 {
+    if (id && !gs_cc_is_thread(id))
+        return pthread_kill(id, number);
     if (number > 0 && number < NSIG && is_of_kernel((struct thread *)id) &&
         !(gs_cc_handling.mask & gs_cc_signal_bit(number)))
         return raise(number) ? errno : 0;
