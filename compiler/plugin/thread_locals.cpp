@@ -35,8 +35,8 @@ void moveThreadLocals(Module &module)
         if (!variable.isThreadLocal() || variable.isDeclaration() ||
             !all_of(variable.users(), addressOf))
             continue;
-        const Align own = variable.getAlign().value_or(
-            layout.getABITypeAlign(variable.getValueType()));
+        const Align own =
+            variable.getAlign().value_or(layout.getABITypeAlign(variable.getValueType()));
         const uint64_t at = alignTo(end, own);
         alignment = std::max(alignment, own.value());
         if (at > end)

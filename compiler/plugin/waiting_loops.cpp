@@ -235,7 +235,8 @@ bool WaitingLoop::is() const
         return true;
     if (hasWait())
         return false;
-    return all_of(ends, [](const BasicBlock *end) { return endsProgram(*end); }) || any_of(exits, [&](const BasicBlock *block) {
+    return all_of(ends, [](const BasicBlock *end) { return endsProgram(*end); }) ||
+           any_of(exits, [&](const BasicBlock *block) {
                bool isRead = false;
                const auto *branch = dyn_cast<BranchInst>(block->getTerminator());
                return branch && branch->isConditional() &&

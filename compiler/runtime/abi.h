@@ -42,10 +42,10 @@ struct gs_cc_state {
     struct gs_cc_record *first, *last; /* that were made since `suspending` was set */
     int *err;                          /* the address of errno */
     struct gs_cc_record *resuming;     /* of a function that finds it when it is called */
-    int32_t turns;      /* calls of gs_cc___waiting_loop that compiled code still leaves out */
-    uint32_t steps;     /* how often threads have run on the stack of the worker */
-    int64_t calls_left; /* that do not wait, until the next turn of others (take_turn) */
-    uint64_t result[8]; /* of the function that was resumed last */
+    int32_t turns;       /* calls of gs_cc___waiting_loop that compiled code still leaves out */
+    uint32_t steps;      /* how often threads have run on the stack of the worker */
+    int64_t calls_left;  /* that do not wait, until the next turn of others (take_turn) */
+    uint64_t result[8];  /* of the function that was resumed last */
     uint64_t scheduling; /* the attributes whose CPUs and scheduling the kernel thread has; or 0 */
 };
 _Static_assert(offsetof(struct gs_cc_state, may_leave) == MAY_LEAVE_OFFSET, "as in record.cpp");

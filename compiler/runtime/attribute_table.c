@@ -61,9 +61,9 @@ static bool is_equal(const struct attributes *one, const struct attributes *othe
 {
     return one->stack == other->stack && one->stack_size == other->stack_size &&
            one->guard_size == other->guard_size && one->policy == other->policy &&
-           one->priority == other->priority && one->ceiling == other->ceiling && one->has_scheduling == other->has_scheduling &&
-           one->is_explicit == other->is_explicit && one->cpus_size == other->cpus_size &&
-           !memcmp(one->cpus, other->cpus, one->cpus_size);
+           one->priority == other->priority && one->ceiling == other->ceiling &&
+           one->has_scheduling == other->has_scheduling && one->is_explicit == other->is_explicit &&
+           one->cpus_size == other->cpus_size && !memcmp(one->cpus, other->cpus, one->cpus_size);
 }
 
 const struct attributes *gs_cc_attributes_of(const struct thread *thread)

@@ -57,12 +57,13 @@ static void get_scheduling(const pthread_attr_t *wanted, struct attributes *attr
 /* ---- Default attributes ---- */
 
 atomic_bool gs_cc_has_default_attributes;
-static pthread_attr_t defaults; /* of which threads that are created at the same time may take any */
+static pthread_attr_t
+    defaults; /* of which threads that are created at the same time may take any */
 
 const pthread_attr_t *gs_cc_default_attributes(void)
 {
     return atomic_load_explicit(&gs_cc_has_default_attributes, memory_order_acquire) ? &defaults
-                                                                                      : NULL;
+                                                                                     : NULL;
 }
 
 static int copy(const pthread_attr_t *from, pthread_attr_t *ret_attributes)
@@ -106,10 +107,9 @@ static bool are_valid(const pthread_attr_t *attributes)
         (policy != SCHED_OTHER && policy != SCHED_FIFO && policy != SCHED_RR))
         return false;
     int priority = parameter.sched_priority;
-    bool is_in_range = priority >= sched_get_priority_min(policy) &&
-                       priority <= sched_get_priority_max(policy);
-    bool has_stack =
-        !pthread_attr_getstack(attributes, &lowest, &size) && (uintptr_t)lowest + size;
+    bool is_in_range =
+        priority >= sched_get_priority_min(policy) && priority <= sched_get_priority_max(policy);
+    bool has_stack = !pthread_attr_getstack(attributes, &lowest, &size) && (uintptr_t)lowest + size;
     return (priority <= 0 || is_in_range) && !has_stack;
 }
 
@@ -223,8 +223,7 @@ static void set_stack(const struct thread *thread, const struct attributes *has,
     else
         set_stack_of_worker(attributes);
     if (has && has->stack_size && !pthread_attr_getstack(attributes, &lowest, &size))
-        pthread_attr_setstack(attributes, (char *)lowest + size - has->stack_size,
-                              has->stack_size);
+        pthread_attr_setstack(attributes, (char *)lowest + size - has->stack_size, has->stack_size);
 }
 
 static void set_scheduling(const struct thread *thread, const struct attributes *has,

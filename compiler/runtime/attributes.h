@@ -17,9 +17,9 @@ struct attributes {
     size_t stack_size, guard_size; /* stack_size 0: the default */
     int policy, priority;
     int ceiling; /* the highest one of the mutexes that it has; 0: none */
-    bool has_scheduling; /* otherwise it is that of the process, and its CPUs are, if cpus_size is 0 */
+    bool has_scheduling; /* otherwise it is that of the process */
     bool is_explicit;    /* PTHREAD_EXPLICIT_SCHED */
-    size_t cpus_size;
+    size_t cpus_size;    /* 0: its CPUs are those of the process */
     unsigned char cpus[];
 };
 

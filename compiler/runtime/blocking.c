@@ -97,7 +97,8 @@ static void lock_file(void *argument)
                                 : flock(lock->fd, lock->operation);
 }
 
-/* Locking a record is a cancellation point. Returns the result; while the caller must return, any. */
+/* Only locking a record is a cancellation point. Returns the result, or any while the caller must
+ * return. */
 static int lock_in_pool(struct thread *self, const struct lock *wanted)
 {
     unsigned options = wanted->record ? POOL_BOTH : POOL_SIGNALS;

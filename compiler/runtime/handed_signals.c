@@ -1,6 +1,6 @@
 /* A signal that another thread sends to one that waits for a descriptor is handed over: the thread
- * handles it itself, so that its handler may wait, be canceled there, and jump. The wait goes on, or
- * fails, when the handler has returned.
+ * handles it itself, so that its handler may wait, be canceled there, and jump. The wait goes on
+ * when the handler has returned, or fails.
  *
  * A thread that has left its stack does so on another one, and what its wait remembers is set aside
  * meanwhile: other threads do not touch that, as it is in no queue of an object.

@@ -1,20 +1,21 @@
-/* How a call is ended that a kernel thread of the pool makes: by a signal of the runtime, so that it
- * fails with EINTR.
+/* How a call is ended that a kernel thread of the pool makes: a signal of the runtime has it fail
+ * with EINTR.
  *
- * The signal may come before the call waits in the kernel, and would be lost. So it is the signal of
- * a timer, which repeats it until the call has returned. The thread, the kernel thread that makes
- * the call, and those that interrupt it agree by one word:
+ * The signal may come before the call waits in the kernel, and would be lost. So it is that of a
+ * timer, which repeats it until the call has returned. The thread, the kernel thread that makes the
+ * call, and those that interrupt it agree by one word:
  *
- *     thread           BEGUN is set, then it looks whether it was canceled or a signal was handled
- *     interrupter      the flag of that is set, then it looks for BEGUN: so one of the two sees it,
- *                      and sets WANTED
- *     kernel thread    sets RUNS; if WANTED is set, it starts the timer itself
- *     interrupter      finds RUNS, sets WANTED and SENDS in one step, starts the timer, clears SENDS
- *     kernel thread    the call has returned: clears BEGUN and RUNS, and waits until SENDS is clear;
- *                      stops the timer, and takes what is still pending
+ *     thread         sets BEGUN, then looks whether it was canceled or a signal was handled
+ *     interrupter    has set the flag of that, then looks for BEGUN: so one of the two sees what
+ *                    the other one has set, and sets WANTED
+ *     kernel thread  sets RUNS; if WANTED is set, it starts the timer itself
+ *     interrupter    finds RUNS, sets WANTED and SENDS in one step, starts the timer, and clears
+ *                    SENDS
+ *     kernel thread  the call has returned: clears BEGUN and RUNS, waits until SENDS is clear,
+ *                    stops the timer, and takes what is still pending
  *
- * Only the one that sets WANTED starts a timer. While SENDS is set the kernel thread cannot end or
- * make another call, so no signal reaches one that it is not meant for; and an interrupter has all
+ * Only the one that sets WANTED starts a timer. While SENDS is set the kernel thread does not end,
+ * nor make another call, so no signal reaches one that it is not meant for; an interrupter has all
  * signals blocked then, as a handler might not return to it. */
 #include "compiler/runtime/pool.h"
 #include "compiler/runtime/own_signals.h"

@@ -54,9 +54,8 @@ static int apply(const struct attributes *wanted)
     if (err)
         return err;
     if (wanted && wanted->has_scheduling)
-        err = set_scheduling(wanted->policy, wanted->ceiling > wanted->priority
-                                                 ? wanted->ceiling
-                                                 : wanted->priority);
+        err = set_scheduling(wanted->policy, wanted->ceiling > wanted->priority ? wanted->ceiling
+                                                                                : wanted->priority);
     else if (has_scheduling)
         (void)set_scheduling(base.policy, base.priority);
     has_scheduling = wanted && wanted->has_scheduling;

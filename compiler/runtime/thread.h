@@ -66,7 +66,7 @@ struct extra {
         unsigned char phase;
     } handed_wait; /* that a handler has interrupted (handed_signals.c) */
     bool is_handling;
-    atomic_uint pool;                      /* the call in the pool (pool.c), and its ... */
+    atomic_uint pool; /* the call in the pool (pool.c), and its ... */
     int pool_thread, pool_signal;
     bool has_pool_timer;
     timer_t pool_timer;
@@ -165,7 +165,7 @@ static inline void spin_unlock(atomic_flag *lock)
     atomic_flag_clear_explicit(lock, memory_order_release);
 }
 
-/* ---- Waiting (thread.c) ---- */
+/* ---- Waiting (waits.c) ---- */
 
 /* The caller returns, and so do all calls of the thread, which waits then. Returns true. */
 static inline bool gs_cc_suspend(struct thread *self, bool is_external)

@@ -18,9 +18,8 @@
 #include <unistd.h>
 
 enum call { WAIT, WAIT_FOR_IT, LOCK, LOCK_RECORD, AIO, FIFO, SHARED, COMMAND, CALLS };
-static const char *const names[CALLS] = {"wait",        "waitpid",   "lockf",
-                                         "fcntl",       "aio_suspend", "open",
-                                         "shared semaphore", "system"};
+static const char *const names[CALLS] = {
+    "wait", "waitpid", "lockf", "fcntl", "aio_suspend", "open", "shared semaphore", "system"};
 
 static pid_t child;
 static int locked, ends[2];
