@@ -16,7 +16,7 @@ struct attributes {
     char *stack;     /* the lowest address of one of the program's; NULL: none */
     size_t stack_size, guard_size; /* stack_size 0: the default */
     int policy, priority;
-    int ceiling; /* the highest one of the mutexes that it has; 0: none */
+    int ceiling;         /* the highest one of the mutexes that it has; 0: none */
     bool has_scheduling; /* otherwise it is that of the process */
     bool is_explicit;    /* PTHREAD_EXPLICIT_SCHED */
     size_t cpus_size;    /* 0: its CPUs are those of the process */

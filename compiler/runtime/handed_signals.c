@@ -99,7 +99,7 @@ static void handle_apart(void *argument)
     atomic_fetch_or(&self->cancel, HANDED);
 }
 
-/* Returns whether it has begun, on a stack. */
+/* Returns whether it runs now, on a stack. */
 static bool begin(struct thread *self)
 {
     struct extra *extra = self->extra;

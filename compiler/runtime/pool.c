@@ -1,17 +1,17 @@
 /* How a call is ended that a kernel thread of the pool makes: a signal of the runtime has it fail
  * with EINTR.
  *
- * The signal may come before the call waits in the kernel, and would be lost. So it is that of a
- * timer, which repeats it until the call has returned. The thread, the kernel thread that makes the
+ * The signal may come before the call waits in the kernel, and would be lost. So a timer sends
+ * it, again and again until the call has returned. The thread, the kernel thread that makes the
  * call, and those that interrupt it agree by one word:
  *
- *     thread         sets BEGUN, then looks whether it was canceled or a signal was handled
- *     interrupter    has set the flag of that, then looks for BEGUN: so one of the two sees what
+ *     thread         sets STARTED, then looks whether it was canceled or a signal was handled
+ *     interrupter    has set the flag of that, then looks for STARTED: so one of the two sees what
  *                    the other one has set, and sets WANTED
  *     kernel thread  sets RUNS; if WANTED is set, it starts the timer itself
  *     interrupter    finds RUNS, sets WANTED and SENDS in one step, starts the timer, and clears
  *                    SENDS
- *     kernel thread  the call has returned: clears BEGUN and RUNS, waits until SENDS is clear,
+ *     kernel thread  the call has returned: clears STARTED and RUNS, waits until SENDS is clear,
  *                    stops the timer, and takes what is still pending
  *
  * Only the one that sets WANTED starts a timer. While SENDS is set the kernel thread does not end,
@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BEGUN = 1, RUNS = 2, WANTED = 4, SENDS = 8, OPTIONS = 4 }; /* above: pool_options */
+enum { STARTED = 1, RUNS = 2, WANTED = 4, SENDS = 8, OPTIONS = 4 }; /* above: pool_options */
 
 /* Of the call that this kernel thread makes. */
 static _Thread_local struct thread *served;
@@ -65,7 +65,7 @@ struct pooled {
     void *argument;
 };
 
-/* One that could not get a timer is told once. */
+/* Without a timer, the signal was sent once. */
 static void stop_timer(struct extra *extra, const sigset_t *set)
 {
     static const struct timespec none;
@@ -90,7 +90,7 @@ static void make(void *argument)
         start_timer(extra);
     pooled->call(pooled->argument);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    unsigned state = atomic_fetch_and(&extra->pool, ~(unsigned)(BEGUN | RUNS));
+    unsigned state = atomic_fetch_and(&extra->pool, ~(unsigned)(STARTED | RUNS));
     while (atomic_load(&extra->pool) & SENDS)
         sched_yield();
     if (state & WANTED && extra->pool_signal)
@@ -112,7 +112,7 @@ static void begin(struct thread *self, unsigned options)
     extra->pool_signal = gs_cc_own_signal(OWN_POOL);
     extra->has_pool_timer = false;
     gs_cc_signals_begin_wait(self);
-    atomic_store(&extra->pool, BEGUN | options << OPTIONS);
+    atomic_store(&extra->pool, STARTED | options << OPTIONS);
     atomic_thread_fence(memory_order_seq_cst);
     if (is_to_end(self, options))
         atomic_fetch_or(&extra->pool, WANTED);
@@ -149,7 +149,7 @@ static bool want(struct extra *extra)
 {
     unsigned state = atomic_load(&extra->pool), next;
     do {
-        if (!(state & BEGUN) || state & WANTED)
+        if (!(state & STARTED) || state & WANTED)
             return false;
         next = state | WANTED | (state & RUNS ? SENDS : 0);
     } while (!atomic_compare_exchange_weak(&extra->pool, &state, next));
@@ -161,7 +161,7 @@ void gs_cc_pool_interrupt(struct thread *thread)
     struct extra *extra = thread->extra;
     unsigned state = extra ? atomic_load(&extra->pool) : 0;
     sigset_t all, before;
-    if (!(state & BEGUN) || !is_to_end(thread, state >> OPTIONS))
+    if (!(state & STARTED) || !is_to_end(thread, state >> OPTIONS))
         return;
     int err = errno;
     sigfillset(&all);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* A robust mutex that a thread has. */
@@ -39,10 +40,15 @@ static void forget(struct thread *self, struct shared_mutex mutex)
     gs_cc_release(robust, sizeof *robust);
 }
 
+/* Also a child of this process that nobody has waited for yet. */
 static bool is_gone(int pid)
 {
     int err = errno;
-    bool is_gone = pid != getpid() && kill(pid, 0) && errno == ESRCH;
+    siginfo_t ended = {0};
+    if (pid == getpid())
+        return false;
+    bool is_gone = (kill(pid, 0) && errno == ESRCH) ||
+                   (!waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOHANG | WNOWAIT) && ended.si_pid);
     errno = err;
     return is_gone;
 }

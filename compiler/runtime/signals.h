@@ -77,12 +77,13 @@ int gs_cc_take_pending(struct thread *thread, uint64_t set, siginfo_t *ret_infor
 /* Forget what is pending for it. */
 void gs_cc_free_pending(struct thread *thread);
 
-/* Whether another thread that sends it a signal is to hand it over (handed_signals.c): it sets
- * HANDED, and interrupts the thread. */
+/* Whether another thread that sends this one a signal lets it handle that itself
+ * (handed_signals.c): it sets HANDED, and interrupts the thread. */
 bool gs_cc_signals_is_hand_over(const struct thread *thread);
 
 /* The thread does not wait for a descriptor any more, on its stack, or without one when it is to go
- * on: it handles what it was handed. The latter returns true if it has to wait for that. */
+ * on: it handles what it was handed. The second function returns true if the thread has to wait for
+ * that. */
 void gs_cc_signals_handle_on_stack(struct thread *self);
 bool gs_cc_signals_handle_in_step(struct thread *self, bool was_at_descriptor);
 

@@ -35,8 +35,10 @@ static void of_ended_process(void)
         pthread_mutex_lock(&shared->own);
         _exit(0);
     }
-    waitpid(child, NULL, 0);
+    siginfo_t ended;
+    waitid(P_PID, child, &ended, WEXITED | WNOWAIT);
     printf("lock: %s\n", strerror(pthread_mutex_lock(&shared->locks[0])));
+    waitpid(child, NULL, 0);
     printf("consistent %d", pthread_mutex_consistent(&shared->locks[0]));
     printf(", unlock %d\n", pthread_mutex_unlock(&shared->locks[0]));
     printf("destroy %d\n", pthread_mutex_destroy(&shared->own));
