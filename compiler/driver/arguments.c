@@ -184,6 +184,20 @@ static enum word_kind kind_of(const struct word *word)
     return names_file ? WORD_COMPILE : WORD_COMMON;
 }
 
+/* Whether the value of an option is one that it has, or not given. Prints a message if not. */
+static bool is_choice(const char *option, const char *value, const char *const *choices, size_t n)
+{
+    bool is_one = !value;
+    for (size_t i = 0; i < n && !is_one; i++)
+        is_one = !strcmp(value, choices[i]);
+    if (is_one)
+        return true;
+    fprintf(stderr, "gossamer cc: -fgossamer-%s=%s: it is ", option, value);
+    for (size_t i = 0; i < n; i++)
+        fprintf(stderr, "%s%s", choices[i], i + 2 < n ? ", " : i + 1 < n ? " or " : "\n");
+    return false;
+}
+
 int cc_arguments_parse(int argc, char **argv, struct arguments *ret_arguments)
 {
     struct arguments arguments = {.links = true, .output = "a.out"};
@@ -209,17 +223,17 @@ int cc_arguments_parse(int argc, char **argv, struct arguments *ret_arguments)
             word->kind == WORD_SOURCE || word->kind == WORD_OBJECT || !strncmp(word->text, "-l", 2);
         note_mode(&arguments, word);
     }
-    if (arguments.frames && strcmp(arguments.frames, "record") &&
-        strcmp(arguments.frames, "environment") && strcmp(arguments.frames, "slots")) {
-        fprintf(stderr, "gossamer cc: -fgossamer-frames=%s: it is record, environment or slots\n",
-                arguments.frames);
+    if (!is_choice("frames", arguments.frames, (const char *[]){"record", "environment", "slots"},
+                   3) ||
+        !is_choice("main", arguments.main, (const char *[]){"stack", "converted"}, 2))
         return 2;
-    }
-    if (arguments.main && strcmp(arguments.main, "stack") && strcmp(arguments.main, "converted")) {
-        fprintf(stderr, "gossamer cc: -fgossamer-main=%s: it is stack or converted\n",
-                arguments.main);
-        return 2;
-    }
     *ret_arguments = arguments;
     return 0;
+}
+
+void cc_arguments_add(struct words *command, const struct word *word)
+{
+    cc_words_add(command, word->text);
+    if (word->value)
+        cc_words_add(command, word->value);
 }

@@ -49,4 +49,7 @@ void cc_responses_expand(int *argc, char ***argv);
 /* Returns 0, or the exit status after a message. */
 int cc_arguments_parse(int argc, char **argv, struct arguments *ret_arguments);
 
+/* Add a word, with its value, to a command. */
+void cc_arguments_add(struct words *command, const struct word *word);
+
 #endif

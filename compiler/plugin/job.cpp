@@ -32,6 +32,8 @@ bool Job::read()
             members.insert({value.split('\t').first.str(), value.split('\t').second.str()});
         else if (key == "native")
             native = value.str();
+        else if (key == "stacks")
+            stacks = value.str();
         else if (key == "report")
             reports.push_back(value.str());
         else if (key == "warn")

@@ -4,6 +4,7 @@
 //     member ARCHIVE NAME    a member of an archive that takes part in it
 //     native PATH            the program as linked without conversion
 //     report PATH            where to write a report
+//     stacks PATH            where to write who calls whom
 //     warn races             of data that several threads reach without a common lock
 //     frames NAME            record, environment or slots
 //     stress PERCENT         of the blocks in which threads yield
@@ -22,7 +23,7 @@ namespace cc
 struct Job {
     std::vector<std::string> files, reports;
     std::set<std::pair<std::string, std::string>> members;
-    std::string native;
+    std::string native, stacks;
     bool useEnvironment = false, useSlots = false, convertsMain = false, warnsOfRaces = false;
     bool isSimplified = false; // the bitcode, by the optimiser
     unsigned stress = 0;

@@ -4,6 +4,7 @@
 #include "compiler/plugin/report.h"
 #include "compiler/plugin/source_names.h"
 #include "compiler/plugin/stack_calls.h"
+#include "compiler/plugin/stack_graph.h"
 
 #include <llvm/ADT/MapVector.h>
 #include <llvm/ADT/StringExtras.h>
@@ -226,6 +227,8 @@ void Page::writeThreads()
         }
         if (StringRef obstacle = calls.obstacleTo(*entry); !obstacle.empty())
             text(("it runs on a stack, because " + obstacle).str());
+        else
+            stream << sentenceOfWorker(*entry) << " of its worker's stack";
         stream << "</tr>\n";
     }
     stream << "</table>\n";
@@ -294,7 +297,8 @@ void Page::writeOnStack(const Function &function)
     stream << "\">";
     text(labelOf(function));
     stream << "</h3>\n<p>";
-    text((calls.chainOf(function) + "; it runs on a stack, because " + calls.obstacleTo(function))
+    text((calls.chainOf(function) + "; it runs on a stack, because " + calls.obstacleTo(function) +
+          "; it needs " + sentenceOfStack(function) + " of stack")
              .str());
     stream << "</p>\n";
 }

@@ -10,6 +10,7 @@
 #include "compiler/plugin/sanitizers.h"
 #include "compiler/plugin/simplified.h"
 #include "compiler/plugin/stack_calls.h"
+#include "compiler/plugin/stack_graph.h"
 #include "compiler/plugin/stress.h"
 #include "compiler/plugin/thread_locals.h"
 #include "compiler/plugin/thread_results.h"
@@ -150,6 +151,9 @@ class ConvertProgram : public PassInfoMixin<ConvertProgram>
         copies.addChoices();
         for (const std::string &path : job.reports)
             writeReport(path, {calls, converted, sharing});
+        const std::string failure = writeStackGraph(module, job);
+        if (!failure.empty())
+            module.getContext().emitError(failure);
         verify(module, copies);
     }
 

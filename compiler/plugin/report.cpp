@@ -1,6 +1,7 @@
 #include "compiler/plugin/report.h"
 #include "compiler/plugin/bounds.h"
 #include "compiler/plugin/source_names.h"
+#include "compiler/plugin/stack_graph.h"
 
 #include <llvm/IR/DebugInfoMetadata.h>
 #include <llvm/IR/Module.h>
@@ -60,6 +61,9 @@ static void writeThread(raw_ostream &stream, const Calls &calls, const Function 
         stream << "runs on a stack, because " << obstacle << "\n";
     else
         writeBound(stream, bounds.of(entry));
+    if (calls.obstacleTo(entry).empty())
+        stream << "        it runs on its worker's stack, of which it needs "
+               << sentenceOfWorker(entry) << "\n";
 }
 
 static void writeObjects(raw_ostream &stream, ArrayRef<Converted> converted)
@@ -102,7 +106,8 @@ static void writeText(raw_ostream &stream, const Findings &findings)
     stream << "\nFunctions\n";
     for (const Function *function : calls.onStacks())
         stream << calls.chainOf(*function) << "\n    on a stack, because "
-               << calls.obstacleTo(*function) << "\n";
+               << calls.obstacleTo(*function) << "\n    it needs " << sentenceOfStack(*function)
+               << " of stack\n";
     for (const Converted &one : converted) {
         stream << calls.chainOf(*one.function) << "\n";
         if (one.environmentSize)
@@ -146,10 +151,15 @@ static json::Value threadAsJson(const Calls &calls, const Function &entry, Bound
             json::Object{{"function", Calls::nameOf(*frame.function)}, {"bytes", frame.bytes}});
     for (const std::string &gap : bound.gaps)
         gaps.push_back(gap);
-    return json::Object{{"entry", Calls::nameOf(entry)}, {"place", placeOfFunction(entry)},
-                        {"waits", calls.mayWait(entry)}, {"on_stack", calls.obstacleTo(entry)},
-                        {"bytes", bound.bytes},          {"frames", std::move(frames)},
-                        {"unknown", std::move(gaps)}};
+    return json::Object{{"entry", Calls::nameOf(entry)},
+                        {"place", placeOfFunction(entry)},
+                        {"waits", calls.mayWait(entry)},
+                        {"on_stack", calls.obstacleTo(entry)},
+                        {"bytes", bound.bytes},
+                        {"frames", std::move(frames)},
+                        {"unknown", std::move(gaps)},
+                        {"worker_stack_bytes", bytesOfWorker(entry)},
+                        {"worker_stack_unknown", reasonOfWorker(entry)}};
 }
 
 static json::Value convertedAsJson(const Calls &calls, const Converted &one)
@@ -176,7 +186,9 @@ static json::Value asJson(const Findings &findings)
     for (const Function *function : calls.onStacks())
         stacks.push_back(json::Object{{"name", Calls::nameOf(*function)},
                                       {"reason", calls.obstacleTo(*function)},
-                                      {"chain", calls.chainOf(*function)}});
+                                      {"chain", calls.chainOf(*function)},
+                                      {"stack_bytes", bytesOfStack(*function)},
+                                      {"stack_unknown", reasonOfStack(*function)}});
     for (const Converted &one : converted)
         functions.push_back(convertedAsJson(calls, one));
     json::Object all = asJson(sharing);

@@ -11,8 +11,8 @@ using namespace llvm;
 namespace cc
 {
 
-static constexpr char OnStack[] = "gs_cc___on_stack", Blocking[] = "gs_cc___blocking",
-                      Reading[] = "gs_cc___reading", Writing[] = "gs_cc___writing";
+static constexpr char Blocking[] = "gs_cc___blocking", Reading[] = "gs_cc___reading",
+                      Writing[] = "gs_cc___writing";
 
 namespace
 {
@@ -137,15 +137,15 @@ void Box::makeCallOf(IRBuilder<> &builder, Value *box) const
         makeStreamCall(builder, box, *stream);
         return;
     }
-    if (!isBlocking(name)) {
-        builder.CreateCall(module.getOrInsertFunction(OnStack, nothing, pointer, pointer),
-                           {makeCaller(), box});
+    if (isBlocking(name)) {
+        Value *size = builder.getInt64(module.getDataLayout().getTypeAllocSize(type));
+        builder.CreateCall(
+            module.getOrInsertFunction(Blocking, nothing, pointer, pointer, size->getType()),
+            {makeCaller(), box, size});
         return;
     }
-    Value *size = builder.getInt64(module.getDataLayout().getTypeAllocSize(type));
-    builder.CreateCall(
-        module.getOrInsertFunction(Blocking, nothing, pointer, pointer, size->getType()),
-        {makeCaller(), box, size});
+    builder.CreateCall(module.getOrInsertFunction(OnStack, nothing, pointer, pointer, pointer),
+                       {makeCaller(), box, ConstantPointerNull::get(pointer)});
 }
 
 void Box::lower()

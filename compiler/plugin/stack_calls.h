@@ -16,6 +16,10 @@ unsigned lowerStackCalls(llvm::Function &function, const Calls &calls);
 // Replace the calls that block in the kernel, in a function that always runs on a stack.
 void lowerBlockingCalls(llvm::Function &function);
 
+// The function of the runtime that makes a call on a stack. Its arguments are a function, what
+// it is called with, and how much stack it needs: NULL until that is known (stack_graph.h).
+constexpr char OnStack[] = "gs_cc___on_stack";
+
 // Whether the function of the runtime is one of those by which they were replaced.
 bool isStackCall(const llvm::Function &function);
 

@@ -82,7 +82,8 @@ void gs_cc_environment_free(void *block);
 /* The arguments and the result of a call on a stack. */
 void *gs_cc_box(uint64_t size);
 void gs_cc_box_free(void *box, uint64_t size);
-void gs_cc___on_stack(void (*call)(void *box), void *box);
+/* need: how much stack the call needs, 0 if there is no bound. */
+void gs_cc___on_stack(void (*call)(void *box), void *box, const unsigned *need);
 /* The same in a kernel thread of the pool, for calls that block. The size is that of the box, which
  * is freed if the thread is canceled. */
 void gs_cc___blocking(void (*call)(void *box), void *box, uint64_t size);
@@ -99,5 +100,11 @@ extern const char gs_cc_thread_image[];
 extern const uint64_t gs_cc_thread_image_size, gs_cc_thread_image_alignment;
 /* Whether the program calls the C library and nothing else that was not compiled with it. */
 extern const char gs_cc_is_self_contained;
+
+/* ---- Defined by the driver (compiler/driver/stacks.h) ---- */
+
+/* What calls on stacks need, with the handlers of signals; and how many these are, since the kernel
+ * also puts a frame of its own on the stack for each. */
+extern const unsigned gs_cc_stack_needs[], gs_cc_handlers;
 
 #endif

@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { CPUS_SIZE = 1024 };
+enum { CPUS_SIZE = sizeof(cpu_set_t) };
 
 /* ---- What the C library's attributes say ---- */
 

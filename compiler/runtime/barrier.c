@@ -258,7 +258,7 @@ int gs_cc_pthread_once(pthread_once_t *once, void (*fn)(void))
     if (atomic_compare_exchange_strong(state, &new, ONCE_RUNNING)) {
         struct once_call *call = gs_cc_box(sizeof *call);
         *call = (struct once_call){state, fn};
-        gs_cc___on_stack(run_once, call);
+        gs_cc_call_on_stack(run_once, call);
         return 0;
     }
     if (self && !self->stack)

@@ -48,7 +48,7 @@ void *gs_cc_in_pool(void (*call)(void *box), void *box, unsigned options)
         *blocking = (struct blocking){call, box, options, errno, 0, false};
         self->progress = self->stack ? 0 : (size_t)blocking;
     }
-    gs_cc___on_stack(wait_on_stack, blocking);
+    gs_cc_call_on_stack(wait_on_stack, blocking);
     if (gs_cc_state.suspending)
         return NULL;
     errno = blocking->err;

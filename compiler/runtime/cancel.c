@@ -131,7 +131,7 @@ void gs_cc__pthread_cleanup_pop(struct gs_cc_cleanup *cleanup, int execute)
     }
     if (self && self->phase == PHASE_NEW)
         self->extra->cleanups = cleanup->next;
-    gs_cc___on_stack(cleanup->fn, cleanup->argument);
+    gs_cc_call_on_stack(cleanup->fn, cleanup->argument);
 }
 
 bool gs_cc_has_cleanups(const struct thread *self)

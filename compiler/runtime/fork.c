@@ -72,7 +72,7 @@ static pid_t fork_as(const struct fork *wanted)
         *fork = *wanted;
         self->progress = self->stack ? 0 : (size_t)fork;
     }
-    gs_cc___on_stack(run_fork, fork);
+    gs_cc_call_on_stack(run_fork, fork);
     if (gs_cc_state.suspending)
         return 0;
     pid_t pid = fork->pid;

@@ -105,7 +105,7 @@ static bool begin(struct thread *self)
     struct extra *extra = self->extra;
     extra->handed_wait = set_aside(self);
     extra->is_handling = true;
-    gs_cc___on_stack(handle_apart, self);
+    gs_cc_call_on_stack(handle_apart, self);
     if (gs_cc_state.suspending)
         return true;
     extra->is_handling = false;
@@ -123,7 +123,7 @@ bool gs_cc_signals_handle_in_step(struct thread *self, bool was_at_descriptor)
     if (self->is_exiting)
         return false; /* the handler has ended it */
     if (was_handling) {
-        gs_cc___on_stack(handle_apart, self); /* which is complete */
+        gs_cc_call_on_stack(handle_apart, self); /* which is complete */
         bring_back(self, &extra->handed_wait);
     }
     if (!has_deliverable(self))

@@ -251,7 +251,7 @@ void *gs_cc_dlopen(const char *name, int flags)
         self->progress = (size_t)load;
     }
     load = (struct load *)self->progress;
-    gs_cc___on_stack(run_load, load);
+    gs_cc_call_on_stack(run_load, load);
     if (gs_cc_state.suspending)
         return NULL;
     void *library = load->library;

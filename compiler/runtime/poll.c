@@ -425,7 +425,7 @@ int gs_cc_getaddrinfo(const char *node, const char *service, const struct addrin
         *lookup = (struct lookup){node, service, hints, ret_addresses, 0, 0};
         self->progress = (size_t)lookup;
     }
-    gs_cc___on_stack(look_up_on_stack, lookup);
+    gs_cc_call_on_stack(look_up_on_stack, lookup);
     if (gs_cc_state.suspending)
         return 0;
     int result = lookup->result;

@@ -4,6 +4,7 @@
 #include "compiler/runtime/memory.h"
 #include "compiler/runtime/thread.h"
 
+#include <sys/auxv.h>
 #include <sys/resource.h>
 
 /* Stacks for calls that were not compiled, and for the end of threads: as those of POSIX threads on
@@ -70,29 +71,29 @@ static void *run_on_stack(void *argument)
     return NULL;
 }
 
-/* A stack of the program's is used if it has room for what the runtime needs. */
-static void choose_stack(const struct thread *self, struct gs_thread_attributes *attributes)
+/* A stack of the program's is used if it has room for what the call is known to need, or at least
+ * for what the runtime does. */
+static void choose_stack(const struct attributes *has, struct gs_thread_attributes *attributes)
 {
     enum { LEAST = 64 << 10, ALIGNMENT = 64 };
-    const struct attributes *has = gs_cc_attributes_of(self);
-    if (!has || attributes->stack_size < STACK_SIZE)
-        return;
     uintptr_t lowest = ((uintptr_t)has->stack + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1);
     size_t skipped = lowest - (uintptr_t)has->stack;
-    if (has->stack && has->stack_size >= LEAST + skipped) {
+    size_t needed = attributes->stack_size < STACK_SIZE ? attributes->stack_size : LEAST;
+    if (has->stack && has->stack_size >= needed + skipped) {
         attributes->stack = (char *)has->stack + skipped;
         attributes->stack_size = (has->stack_size - skipped) & ~(size_t)(ALIGNMENT - 1);
-    } else if (has->stack_size > attributes->stack_size) {
+    } else if (has->stack_size > STACK_SIZE && attributes->stack_size == STACK_SIZE) {
         attributes->stack_size = has->stack_size;
     }
 }
 
-static int spawn(struct thread *self, struct stack_call *call, size_t size)
+static int spawn(struct thread *self, struct stack_call *call, size_t size,
+                 const struct attributes *has)
 {
     struct gs_thread_attributes attributes = {
         .name = "stack call", .stack_size = size, .worker = gs_threads_worker()};
-    if (has_attributes(self))
-        choose_stack(self, &attributes);
+    if (has && size != WAIT_STACK_SIZE)
+        choose_stack(has, &attributes);
     call->size = attributes.stack_size;
     return gs_thread_spawn(&attributes, run_on_stack, call, &self->stack);
 }
@@ -112,7 +113,8 @@ static void call_on_stack(void (*call)(void *), void *box, size_t size)
     *argument = (struct stack_call){self, call, box, 0};
     set_phase(self, PHASE_WAITING);
     self->err = errno;
-    if (spawn(self, argument, size) && spawn(self, argument, SMALLER_STACK_SIZE)) {
+    if (spawn(self, argument, size, gs_cc_attributes_of(self)) &&
+        spawn(self, argument, SMALLER_STACK_SIZE, NULL)) {
         gs_cc_release(argument, sizeof *argument);
         call(box); /* no memory for a stack: the worker waits with it */
         gs_cc_complete(self);
@@ -122,7 +124,22 @@ static void call_on_stack(void (*call)(void *), void *box, size_t size)
     gs_cc_suspend(self, false);
 }
 
-void gs_cc___on_stack(void (*call)(void *), void *box)
+/* With the frames of the kernel for all handlers, as one may interrupt another. */
+static size_t size_for(unsigned need)
+{
+    enum { LEAST_FRAME = 2048, ALIGNMENT = 64 };
+    size_t frame = getauxval(AT_MINSIGSTKSZ);
+    frame = (frame > LEAST_FRAME ? frame : LEAST_FRAME) + ALIGNMENT;
+    size_t size = need + gs_cc_handlers * frame;
+    return need && size < STACK_SIZE ? size : STACK_SIZE;
+}
+
+void gs_cc___on_stack(void (*call)(void *), void *box, const unsigned *need)
+{
+    call_on_stack(call, box, size_for(*need));
+}
+
+void gs_cc_call_on_stack(void (*call)(void *), void *box)
 {
     call_on_stack(call, box, STACK_SIZE);
 }

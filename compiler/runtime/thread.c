@@ -100,14 +100,14 @@ static void finish(struct thread *thread)
     bool ends_process = thread->is_first && thread->has_returned;
     if (!ends_process && gs_cc_has_cleanups(thread)) {
         gs_cc_complete(thread);
-        gs_cc___on_stack(clean_up, thread);
+        gs_cc_call_on_stack(clean_up, thread);
         state->suspending = 0;
         return; /* it is resumed when this is done */
     }
     gs_cc_complete(thread);
     /* Handlers of the exit may wait, so they need a stack. */
     if (ends_process)
-        gs_cc___on_stack(end_process, thread->argument);
+        gs_cc_call_on_stack(end_process, thread->argument);
     else
         complete(thread);
 }

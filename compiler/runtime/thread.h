@@ -279,7 +279,9 @@ uintptr_t gs_cc_end_for_joiner(struct thread *thread);
 /* Returns what few threads have. */
 struct extra *gs_cc_extra(struct thread *thread);
 
-/* As gs_cc___on_stack, for a function of the runtime that needs little. */
+/* Call the function on a stack as large as those of POSIX threads. */
+void gs_cc_call_on_stack(void (*call)(void *box), void *box);
+/* The same, for a function of the runtime that needs little. */
 void gs_cc_wait_on_stack(void (*call)(void *box), void *box);
 
 /* The same for all that the first thread does. */

@@ -128,6 +128,31 @@ def test_what_runs_on_a_stack_is_named_with_the_reason(reports: Reports) -> None
     assert f"main ({line_of('int main')}): runs on a stack, because {first}\n" in reports.text
 
 
+def test_what_functions_need_of_stacks_is_a_bound_or_has_a_reason(reports: Reports) -> None:
+    say, main = (
+        {one["name"]: one for one in reports.json["on_stacks"]}[k] for k in ("say", "main")
+    )
+    # The C library puts what it converts on the stack, of up to 64 KiB.
+    assert 1 << 16 < say["stack_bytes"] < 1 << 17
+    assert say["stack_unknown"] == ""
+    assert f"    it needs at most {say['stack_bytes']} bytes of stack\n" in reports.text
+    assert f"it needs at most {say['stack_bytes']} bytes of stack</p>" in reports.page
+    assert main["stack_bytes"] is None
+    assert main["stack_unknown"] == "main calls socketpair, whose need is not known"
+
+
+def test_what_threads_need_of_the_stack_of_their_worker(reports: Reports) -> None:
+    serve, walk = reports.thread("serve"), reports.thread("walk")
+    assert 1024 < serve["worker_stack_bytes"] < 4096
+    assert serve["worker_stack_unknown"] == ""
+    assert f"of which it needs at most {serve['worker_stack_bytes']} bytes\n" in reports.text
+    assert walk["worker_stack_bytes"] is None
+    reason = "the recursion of descend"
+    assert walk["worker_stack_unknown"] == reason
+    assert f"of which it needs an unknown number of bytes ({reason})\n" in reports.text
+    assert "@{" not in reports.text + reports.page + json.dumps(reports.json)
+
+
 class Outline(HTMLParser):
     """Collects the links of a page, their targets, and elements that are closed wrongly."""
 

@@ -1,0 +1,205 @@
+#include "compiler/driver/link.h"
+#include "compiler/driver/bitcode.h"
+#include "compiler/driver/folders.h"
+#include "compiler/driver/stacks.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void begin_link(struct words *command, const struct arguments *arguments)
+{
+    cc_words_add(command, CLANG);
+    cc_words_add(command, "-Qunused-arguments");
+    cc_words_add(command, "-o");
+    cc_words_add(command, arguments->output);
+}
+
+static bool is_flto(const struct word *word)
+{
+    return !strncmp(word->text, "-flto", 5) || !strcmp(word->text, "-ffat-lto-objects");
+}
+
+static int link_natively(const struct arguments *arguments, const char *trace)
+{
+    struct words command = {0};
+    begin_link(&command, arguments);
+    for (size_t i = 0; i < arguments->count; i++)
+        if (arguments->words[i].kind != WORD_COMPILE && !is_flto(&arguments->words[i]))
+            cc_arguments_add(&command, &arguments->words[i]);
+    if (trace)
+        cc_words_add(&command, "-Wl,-t,-t");
+    return cc_run(&command, trace);
+}
+
+/* What the plugin writes, without what only the driver knows. Its name has the same end. */
+static const char *draft_of_report(const struct arguments *arguments, size_t i)
+{
+    const char *path = arguments->reports.at[i], *dot = strrchr(path, '.');
+    return cc_own_file(cc_text("report-%zu%s", i, dot && !strchr(dot, '/') ? dot : ""));
+}
+
+static int write_job(const struct arguments *arguments, const struct linked *linked,
+                     const char *path)
+{
+    FILE *job = fopen(path, "w");
+    if (!job)
+        return cc_fail(path, strerror(errno));
+    for (size_t i = 0; i < linked->files.count; i++)
+        fprintf(job, "file\t%s\n", linked->files.at[i]);
+    for (size_t i = 0; i < linked->members.count; i++)
+        fprintf(job, "member\t%s\n", linked->members.at[i]);
+    fprintf(job, "native\t%s\n", arguments->output);
+    for (size_t i = 0; i < arguments->reports.count; i++)
+        fprintf(job, "report\t%s\n", draft_of_report(arguments, i));
+    fprintf(job, "stacks\t%s\n", cc_own_file("stacks"));
+    if (arguments->warns_of_races)
+        fputs("warn\traces\n", job);
+    if (arguments->frames)
+        fprintf(job, "frames\t%s\n", arguments->frames);
+    if (arguments->main)
+        fprintf(job, "main\t%s\n", arguments->main);
+    if (!arguments->sanitizers)
+        fputs("bitcode\tsimplified\n", job);
+    if (arguments->stress)
+        fprintf(job, "stress\t%s\n", arguments->stress);
+    return fclose(job) ? cc_fail(path, strerror(errno)) : 0;
+}
+
+/* Merge, convert, optimise and compile what was linked. */
+static int convert(const struct arguments *arguments, const struct linked *linked,
+                   const char *object)
+{
+    const char *job = cc_own_file("job"), *empty = cc_own_file("program.ll");
+    int status = write_job(arguments, linked, job);
+    FILE *file = status ? NULL : fopen(empty, "w");
+    if (!file)
+        return 1;
+    fclose(file);
+    if (setenv("GOSSAMER_CC_JOB", job, 1))
+        return cc_fail("GOSSAMER_CC_JOB", strerror(errno));
+    struct words command = {0};
+    cc_words_add(&command, CLANG);
+    cc_words_add(&command, cc_text("-fpass-plugin=%s", cc_home_file("plugin.so")));
+    cc_words_add(&command, arguments->level ? arguments->level : "-O2");
+    cc_words_add(&command, "-fPIE");
+    cc_words_add(&command, "-fstack-usage");
+    for (size_t i = 0; i < arguments->count; i++)
+        if (strstr(arguments->words[i].text, "sanitize"))
+            cc_arguments_add(&command, &arguments->words[i]);
+    cc_words_add(&command, "-Wno-override-module");
+    cc_words_add(&command, "-c");
+    cc_words_add(&command, empty);
+    cc_words_add(&command, "-o");
+    cc_words_add(&command, object);
+    return cc_run(&command, NULL);
+}
+
+static const char *runtime_of(const struct arguments *arguments)
+{
+    return cc_home_file(arguments->sanitizers & SANITIZER_THREAD ? "libgossamer_cc_tsan.a"
+                        : arguments->sanitizers                  ? "libgossamer_cc_asan.a"
+                                                                 : "libgossamer_cc.a");
+}
+
+/* Tell the runtime and the reports how much stack calls need. Makes an object. */
+static int find_stacks(const struct arguments *arguments, const char *object)
+{
+    const char *source = cc_own_file("stacks.c");
+    struct stacks *stacks = cc_stacks_read(cc_own_file("stacks"), cc_own_file("converted.su"));
+    int status = !stacks;
+    for (size_t i = 0; !status && i < arguments->reports.count; i++)
+        status =
+            cc_stacks_complete(stacks, draft_of_report(arguments, i), arguments->reports.at[i]);
+    if (!status)
+        status = cc_stacks_write(stacks, source);
+    if (status)
+        return status;
+    struct words command = {0};
+    cc_words_add(&command, CLANG);
+    cc_words_add(&command, "-fPIE");
+    cc_words_add(&command, "-c");
+    cc_words_add(&command, source);
+    cc_words_add(&command, "-o");
+    cc_words_add(&command, object);
+    return cc_run(&command, NULL);
+}
+
+static int link_converted(const struct arguments *arguments, const char *object, const char *stacks)
+{
+    struct words command = {0};
+    begin_link(&command, arguments);
+    cc_words_add(&command, object);
+    cc_words_add(&command, stacks);
+    /* Before archives, one of which may have the program's main as machine code. */
+    cc_words_add(&command, runtime_of(arguments));
+    for (size_t i = 0; i < arguments->count; i++) {
+        const struct word *word = &arguments->words[i];
+        bool is_merged = word->kind == WORD_OBJECT && cc_is_bitcode_object(word->text);
+        if (word->kind != WORD_COMPILE && !is_merged && !is_flto(word))
+            cc_arguments_add(&command, word);
+    }
+    cc_words_add(&command, runtime_of(arguments));
+    cc_words_add(&command, cc_home_file("libgossamer.a"));
+    cc_words_add(&command, "-lm");
+    cc_words_add(&command, "-ldl");
+    cc_words_add(&command, "-lpthread");
+    /* To bind a symbol at its first call takes 3 KiB of stack. */
+    cc_words_add(&command, "-Wl,-z,now");
+    return cc_run(&command, NULL);
+}
+
+static bool is_file(const char *path)
+{
+    struct stat status;
+    return !stat(path, &status) && S_ISREG(status.st_mode);
+}
+
+int cc_link_program(struct arguments *arguments)
+{
+    const char *trace = cc_own_file("trace"), *object = cc_own_file("converted.o");
+    const char *stacks = cc_own_file("stacks.o");
+    struct linked linked;
+    int status = link_natively(arguments, trace);
+    if (status)
+        return status;
+    if (cc_linked_read(trace, &linked))
+        return cc_fail(trace, strerror(errno));
+    /* What is written to a device is for the exit status alone. */
+    if ((!linked.starts_threads && !arguments->stress) || !is_file(arguments->output))
+        return 0;
+    if (arguments->sanitizers & SANITIZER_UNKNOWN) {
+        unlink(arguments->output);
+        return cc_fail("-fsanitize=",
+                       "of those that are not address, leak, thread or undefined, the"
+                       " runtime knows nothing");
+    }
+    status = convert(arguments, &linked, object);
+    if (!status)
+        status = find_stacks(arguments, stacks);
+    if (!status)
+        status = link_converted(arguments, object, stacks);
+    if (status)
+        unlink(arguments->output);
+    return status;
+}
+
+int cc_link_objects(struct arguments *arguments)
+{
+    int status = link_natively(arguments, NULL);
+    bool has_bitcode = true;
+    for (size_t i = 0; i < arguments->count; i++)
+        if (arguments->words[i].kind == WORD_OBJECT)
+            has_bitcode &= cc_is_bitcode_object(arguments->words[i].text);
+    if (status || has_bitcode)
+        return status;
+    struct words command = {0};
+    cc_words_add(&command, "objcopy");
+    cc_words_add(&command, "--remove-section=.llvm.lto");
+    cc_words_add(&command, "--remove-section=.llvmbc");
+    cc_words_add(&command, arguments->output);
+    return cc_run(&command, NULL);
+}

@@ -1,0 +1,142 @@
+"""Stacks of the size that `gossamer cc` has proven for a call that is not converted."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from installation import PROGRAM, ROOT
+
+pytestmark = pytest.mark.skipif(
+    not (PROGRAM.parent / "compiler/home/plugin.so").is_file(),
+    reason="the plugin of clang is not built in this preset",
+)
+
+# Calls a variadic function in as many threads as its argument says, which all wait there at once.
+# Addresses for small stacks are taken when the program starts, and large ones one by one.
+BLOCKED = """
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static int waiting, may_go;
+EXTRA
+static int sum(int n, ...)
+{
+    va_list list;
+    int result = 0;
+    va_start(list, n);
+    for (int i = 0; i < n; i++)
+        result += va_arg(list, int);
+    va_end(list);
+    pthread_mutex_lock(&lock);
+    waiting++;
+    while (!may_go)
+        pthread_cond_wait(&condition, &lock);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+static void *run(void *argument)
+{
+    return (void *)(long)sum(2, 1, (int)(long)argument);
+}
+static long address_space(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%ld", &pages) != 1)
+        abort();
+    fclose(file);
+    return pages * sysconf(_SC_PAGESIZE);
+}
+int main(int argc, char **argv)
+{
+    int n = atoi(argv[argc - 1]), all = 0;
+    long total = 0, before = address_space();
+    pthread_t *threads = calloc(n, sizeof *threads);
+    for (int i = 0; i < n; i++)
+        if (pthread_create(&threads[i], NULL, run, (void *)(long)i))
+            abort();
+    while (all < n) {
+        usleep(1000);
+        pthread_mutex_lock(&lock);
+        all = waiting;
+        pthread_mutex_unlock(&lock);
+    }
+    printf("%ld\\n", (address_space() - before) / n);
+    pthread_mutex_lock(&lock);
+    may_go = 1;
+    pthread_cond_broadcast(&condition);
+    pthread_mutex_unlock(&lock);
+    for (int i = 0; i < n; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        total += (long)result;
+    }
+    printf("%ld\\n", total);
+    return 0;
+}
+"""
+THREADS = 9000
+HANDLER = """
+#include <signal.h>
+static void on_signal(int number) { char bytes[30000]; memset(bytes, number, sizeof bytes); DEEP }
+__attribute__((constructor)) static void set(void) { signal(SIGUSR1, on_signal); }
+"""
+WAYS = {
+    # What it needs is known: the smallest stack.
+    "bound": ("", "", (0, 1 << 16)),
+    "handler": (HANDLER.replace("DEEP", ""), "", (0, 1 << 17)),
+    # Nothing is known of what else may run there: as large as any.
+    "deep_handler": (
+        HANDLER.replace("DEEP", "extern int putenv(char *); putenv((char *)0);"),
+        "on_signal calls putenv",
+        (1 << 20, 1 << 24),
+    ),
+    "allocator": (
+        "void *malloc(size_t n) { static char at[1 << 28]; static size_t used;"
+        "n = (n + 31) / 16 * 16; return &at[__atomic_fetch_add(&used, n, 0)]; }"
+        "void free(void *block) { (void)block; }"
+        "void *realloc(void *old, size_t n) { return old ? memcpy(malloc(n), old, n) : malloc(n); }"
+        "void *calloc(size_t n, size_t size) { return memset(malloc(n * size), 0, n * size); }",
+        "an allocator of its own",
+        (1 << 20, 1 << 24),
+    ),
+}
+
+
+def compile_program(folder: Path, source: Path, *options: str | Path) -> Path:
+    """Compile a program of threads, and return its path."""
+    program = folder / "program"
+    command = [PROGRAM, "cc", "-O2", "-g", "-w", "-pthread", *options, source, "-o", program]
+    subprocess.run(command, check=True)
+    return program
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_call_has_the_smallest_stack_that_has_its_need(tmp_path: Path, way: str) -> None:
+    extra, reason, (least, most) = WAYS[way]
+    source, report = tmp_path / "program.c", tmp_path / "report.json"
+    source.write_text(BLOCKED.replace("EXTRA", extra))
+    program = compile_program(tmp_path, source, f"--report={report}")
+    stacks = {one["name"]: one for one in json.loads(report.read_text())["on_stacks"]}
+    assert (stacks["sum"]["stack_bytes"] is None) == bool(reason)
+    assert reason in stacks["sum"]["stack_unknown"]
+    done = subprocess.run([program, str(THREADS)], capture_output=True, text=True, check=True)
+    space, total = map(int, done.stdout.split())
+    assert total == THREADS + THREADS * (THREADS - 1) // 2
+    assert least <= space < most
+
+
+def test_functions_need_less_than_their_allowance(tmp_path: Path) -> None:
+    source = ROOT / "tests/compiler/stacks/allowances.c"
+    program = compile_program(tmp_path, source, f"-I{ROOT}")
+    done = subprocess.run([program], capture_output=True, text=True, check=False)
+    lines = [line.split() for line in done.stdout.splitlines() if line]
+    assert len(lines) > 30
+    assert [name for name, used, _, allowance in lines if int(used) > int(allowance)] == []
+    assert done.returncode == 0
