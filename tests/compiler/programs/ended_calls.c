@@ -74,7 +74,7 @@ static int make(enum call call)
     case SHARED:
         return sem_wait(shared);
     default:
-        return system("sleep 1000");
+        return system("exec sleep 1000");
     }
 }
 
