@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 static volatile int stop;
@@ -161,6 +162,27 @@ static void *use_free_lock(void *unused)
     return unused;
 }
 
+/* It goes on until a time, and yields only on one of its ways. */
+static void wait_for_time(void)
+{
+    static volatile char seen[2];
+    time_t start = time(NULL);
+    while (time(NULL) - start < 20) {
+        if (atomic_load(&is_over))
+            break;
+        seen[0] = 1;
+        if (seen[1])
+            sched_yield();
+    }
+    printf("over %d\n", is_over);
+}
+
+static void *end_it(void *unused)
+{
+    atomic_store(&is_over, 2);
+    return unused;
+}
+
 int main(void)
 {
     pthread_t threads[5], adders[3], last;
@@ -193,6 +215,10 @@ int main(void)
     pthread_create(&last, NULL, watch_cpu, NULL);
     usleep(1000);
     atomic_store(&is_over, 1);
+    pthread_join(last, NULL);
+    atomic_store(&is_over, 0);
+    pthread_create(&last, NULL, end_it, NULL);
+    wait_for_time();
     pthread_join(last, NULL);
     pthread_create(&last, NULL, use_free_lock, NULL);
     usleep(1000);
