@@ -97,6 +97,12 @@ WAYS = {
         "on_signal calls putenv",
         (1 << 20, 1 << 24),
     ),
+    "handler_of_library": (
+        "#include <signal.h>\n"
+        "__attribute__((constructor)) static void set(void) { signal(SIGUSR1, exit); }",
+        "the need of exit is not known",
+        (1 << 20, 1 << 24),
+    ),
     "allocator": (
         "void *malloc(size_t n) { static char at[1 << 28]; static size_t used;"
         "n = (n + 31) / 16 * 16; return &at[__atomic_fetch_add(&used, n, 0)]; }"
