@@ -19,10 +19,7 @@ static bool get_cpus(const pthread_attr_t *wanted, size_t size, unsigned char *r
 {
     if (pthread_attr_getaffinity_np(wanted, size, (cpu_set_t *)ret_cpus))
         return false;
-    for (size_t i = 0; i < size; i++)
-        if (ret_cpus[i] != UCHAR_MAX)
-            return true;
-    return false;
+    return ret_cpus[0] != UCHAR_MAX || memcmp(ret_cpus, ret_cpus + 1, size - 1) != 0;
 }
 
 /* Only an address that was set, and its size, are not those of address 0. */
@@ -137,18 +134,35 @@ int gs_cc_pthread_getattr_default_np(pthread_attr_t *ret_attributes)
 
 /* ---- New threads ---- */
 
-/* Whether a thread has to remember them. */
+static size_t usual_stack_size(void)
+{
+    static _Atomic(size_t) known;
+    size_t size = atomic_load_explicit(&known, memory_order_relaxed);
+    pthread_attr_t none;
+    if (size || pthread_attr_init(&none))
+        return size;
+    pthread_attr_getstacksize(&none, &size);
+    pthread_attr_destroy(&none);
+    atomic_store_explicit(&known, size, memory_order_relaxed);
+    return size;
+}
+
+/* Whether a thread does not have to remember them. */
 static bool are_usual(const struct attributes *attributes)
 {
-    size_t usual = 0;
-    pthread_attr_t none;
-    if (!pthread_attr_init(&none)) {
-        pthread_attr_getstacksize(&none, &usual);
-        pthread_attr_destroy(&none);
-    }
-    return !attributes->stack && attributes->stack_size == usual &&
+    return !attributes->stack && attributes->stack_size == usual_stack_size() &&
            attributes->guard_size == DEFAULT_GUARD && !attributes->is_explicit &&
            !attributes->has_scheduling && !attributes->cpus_size;
+}
+
+/* The same of those that most programs give to threads: they are only detached. */
+static bool says_nothing(const pthread_attr_t *wanted)
+{
+    unsigned char cpus[CPUS_SIZE];
+    struct attributes attributes = {.guard_size = DEFAULT_GUARD};
+    get_stack(wanted, &attributes);
+    get_scheduling(wanted, &attributes);
+    return are_usual(&attributes) && !get_cpus(wanted, sizeof cpus, cpus);
 }
 
 static struct attributes *inherited(void)
@@ -166,6 +180,9 @@ static struct attributes *inherited(void)
 int gs_cc_attributes_create(struct thread *thread, const pthread_attr_t *wanted)
 {
     unsigned char cpus[CPUS_SIZE];
+    const struct thread *self = thread_self();
+    if (wanted && !(self && has_attributes(self)) && says_nothing(wanted))
+        return 0;
     struct attributes *attributes = inherited();
     bool is_tried = false;
     if (wanted && get_cpus(wanted, sizeof cpus, cpus)) {

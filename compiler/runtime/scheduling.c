@@ -68,8 +68,13 @@ static uint64_t number_of(const struct attributes *attributes)
     return is_of_kernel ? attributes->number : 0;
 }
 
+/* Whether some thread has others than the process, which is seldom. */
+static atomic_bool is_used;
+
 void gs_cc_scheduling_enter(const struct thread *thread)
 {
+    if (!gs_cc_state.scheduling && !atomic_load_explicit(&is_used, memory_order_relaxed))
+        return;
     const struct attributes *attributes = gs_cc_attributes_of(thread);
     uint64_t number = number_of(attributes);
     if (number == gs_cc_state.scheduling)
@@ -87,6 +92,7 @@ int gs_cc_scheduling_try(struct attributes *attributes)
     attributes->number = atomic_fetch_add(&numbers, 1) + 1;
     if (!number_of(attributes))
         return 0;
+    atomic_store(&is_used, true);
     int err = apply(attributes);
     gs_cc_state.scheduling = attributes->number;
     if (!err && attributes->cpus_size) {
