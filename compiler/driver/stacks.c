@@ -199,20 +199,27 @@ struct need {
     const char *reason; /* why there is no bound; NULL: it is one */
 };
 
+/* It may be a function of the C library, as _exit. */
+static struct need need_of_handler(struct stacks *stacks, const char *name)
+{
+    struct function *handler = look_up(stacks, name);
+    uint64_t allowance = cc_allowance(name);
+    if (handler && handler->is_defined) {
+        find_need(stacks, handler);
+        return (struct need){handler->need, handler->reason};
+    }
+    return (struct need){allowance,
+                         allowance ? NULL : cc_text("the need of %s is not known", shown(name))};
+}
+
 /* Of the handler of signals that needs most. */
 static struct need need_of_handlers(struct stacks *stacks)
 {
     struct need all = {0};
     for (size_t i = 0; i < stacks->handlers.count; i++) {
-        struct function *handler = look_up(stacks, stacks->handlers.at[i]);
-        if (!handler || !handler->is_defined) {
-            all.reason = cc_text("the need of %s is not known, which may handle signals",
-                                 shown(stacks->handlers.at[i]));
-            continue;
-        }
-        find_need(stacks, handler);
-        all.bytes = handler->need > all.bytes ? handler->need : all.bytes;
-        all.reason = handler->reason ? handler->reason : all.reason;
+        struct need one = need_of_handler(stacks, stacks->handlers.at[i]);
+        all.bytes = one.bytes > all.bytes ? one.bytes : all.bytes;
+        all.reason = one.reason ? one.reason : all.reason;
     }
     return all;
 }

@@ -301,6 +301,14 @@ static bool returnsTwice(const CallInst &call)
            call.getIntrinsicID() == Intrinsic::eh_sjlj_setjmp;
 }
 
+// The variables of one that asks where its stack is are there, and not on the heap.
+static bool asksForStack(const CallInst &call)
+{
+    const Function *callee = call.getCalledFunction();
+    return callee && (callee->getName() == "pthread_getattr_np" ||
+                      callee->getName() == "gs_cc_pthread_getattr_np");
+}
+
 static const char *obstacleIn(const Instruction &instruction)
 {
     if (const auto *variable = dyn_cast<AllocaInst>(&instruction)) {
@@ -315,6 +323,8 @@ static const char *obstacleIn(const Instruction &instruction)
     const auto *call = dyn_cast<CallInst>(&instruction);
     if (call && returnsTwice(*call))
         return "it calls setjmp";
+    if (call && asksForStack(*call))
+        return "it asks for the stack of a thread";
     return call && call->isMustTailCall() ? "it must end in a tail call" : nullptr;
 }
 

@@ -138,8 +138,10 @@ void Box::makeCallOf(IRBuilder<> &builder, Value *box) const
         return;
     }
     if (isBlocking(name)) {
-        builder.CreateCall(module.getOrInsertFunction(Blocking, nothing, pointer, pointer),
-                           {makeCaller(), box});
+        Value *size = builder.getInt64(module.getDataLayout().getTypeAllocSize(type));
+        builder.CreateCall(
+            module.getOrInsertFunction(Blocking, nothing, pointer, pointer, size->getType()),
+            {makeCaller(), box, size});
         return;
     }
     builder.CreateCall(module.getOrInsertFunction(OnStack, nothing, pointer, pointer, pointer),

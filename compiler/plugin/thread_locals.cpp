@@ -30,12 +30,15 @@ void moveThreadLocals(Module &module)
     const DataLayout &layout = module.getDataLayout();
     SmallVector<Constant *, 8> contents;
     Type *const byte = Type::getInt8Ty(context);
-    uint64_t end = 0;
+    uint64_t end = 0, alignment = 1;
     for (GlobalVariable &variable : module.globals()) {
         if (!variable.isThreadLocal() || variable.isDeclaration() ||
             !all_of(variable.users(), addressOf))
             continue;
-        const uint64_t at = alignTo(end, variable.getAlign().valueOrOne());
+        const Align own =
+            variable.getAlign().value_or(layout.getABITypeAlign(variable.getValueType()));
+        const uint64_t at = alignTo(end, own);
+        alignment = std::max(alignment, own.value());
         if (at > end)
             contents.push_back(ConstantAggregateZero::get(ArrayType::get(byte, at - end)));
         contents.push_back(variable.getInitializer());
@@ -55,6 +58,7 @@ void moveThreadLocals(Module &module)
                                      initial, "gs_cc_thread_image");
     image->setAlignment(Align(16));
     defineNumber(module, "gs_cc_thread_image_size", end);
+    defineNumber(module, "gs_cc_thread_image_alignment", alignment);
 }
 
 } // namespace cc

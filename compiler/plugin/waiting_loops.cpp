@@ -19,8 +19,13 @@ namespace cc
 namespace
 {
 
-// They answer at once what another thread decides.
+// They answer at once what another thread or the system decides.
 const StringRef Tries[] = {
+    "clock",
+    "getpid",
+    "gettid",
+    "sched_getcpu",
+    "time",
     "pthread_mutex_trylock",
     "pthread_rwlock_tryrdlock",
     "pthread_rwlock_trywrlock",
@@ -106,6 +111,7 @@ class WaitingLoop
     bool maySpin() const;
     bool isWritten(const Value &pointer, unsigned depth, bool &isRead) const;
     bool isFlag(const Value &value, unsigned depth, bool &isRead) const;
+    bool isOfClock(const Value &value, unsigned depth) const;
 
     const Loop &loop;
 };
@@ -206,21 +212,54 @@ bool WaitingLoop::isFlag(const Value &value, unsigned depth, bool &isRead) const
     return isPure && all_of(instruction->operand_values(), isFlagToo);
 }
 
-// One that may spin, that has no end, or whose end depends on a flag.
+// Whether the value depends on what time it is.
+bool WaitingLoop::isOfClock(const Value &value, unsigned depth) const
+{
+    const auto *instruction = dyn_cast<Instruction>(&value);
+    if (!instruction || !loop.contains(instruction) || !depth)
+        return false;
+    const Function *callee = calleeOf(*instruction);
+    return (callee && (callee->getName() == "time" || callee->getName() == "clock")) ||
+           (!callee && any_of(instruction->operand_values(), [&](const Value *operand) {
+               return isOfClock(*operand, depth - 1);
+           }));
+}
+
+// Whether the program ends there: a loop which only an error ends has no end.
+bool endsProgram(const BasicBlock &block)
+{
+    static constexpr unsigned Longest = 4;
+    const BasicBlock *at = &block;
+    for (unsigned i = 0; at && i < Longest; i++) {
+        if (isa<UnreachableInst>(at->getTerminator()))
+            return true;
+        at = at->getSingleSuccessor();
+    }
+    return false;
+}
+
+// One that may spin, that has no end, or whose end depends on a flag. One that goes on until a time
+// may wait only on some of its ways.
 bool WaitingLoop::is() const
 {
     static constexpr unsigned Depth = 10;
-    SmallVector<BasicBlock *, 8> exits;
+    SmallVector<BasicBlock *, 8> exits, ends;
     loop.getExitingBlocks(exits);
+    loop.getExitBlocks(ends);
+    const auto endsBy = [&](function_ref<bool(const Value &)> isCondition) {
+        return any_of(exits, [&](const BasicBlock *block) {
+            const auto *branch = dyn_cast<BranchInst>(block->getTerminator());
+            return branch && branch->isConditional() && isCondition(*branch->getCondition());
+        });
+    };
     if (maySpin())
         return true;
-    if (hasWait())
+    if (hasWait() && !endsBy([&](const Value &value) { return isOfClock(value, Depth); }))
         return false;
-    return exits.empty() || any_of(exits, [&](const BasicBlock *block) {
+    return all_of(ends, [](const BasicBlock *end) { return endsProgram(*end); }) ||
+           endsBy([&](const Value &value) {
                bool isRead = false;
-               const auto *branch = dyn_cast<BranchInst>(block->getTerminator());
-               return branch && branch->isConditional() &&
-                      isFlag(*branch->getCondition(), Depth, isRead) && isRead;
+               return isFlag(value, Depth, isRead) && isRead;
            });
 }
 

@@ -42,10 +42,11 @@ struct gs_cc_state {
     struct gs_cc_record *first, *last; /* that were made since `suspending` was set */
     int *err;                          /* the address of errno */
     struct gs_cc_record *resuming;     /* of a function that finds it when it is called */
-    int32_t turns;      /* calls of gs_cc___waiting_loop that compiled code still leaves out */
-    uint32_t steps;     /* how often threads have run on the stack of the worker */
-    int64_t calls_left; /* that do not wait, until the next turn of others (take_turn) */
-    uint64_t result[8]; /* of the function that was resumed last */
+    int32_t turns;       /* calls of gs_cc___waiting_loop that compiled code still leaves out */
+    uint32_t steps;      /* how often threads have run on the stack of the worker */
+    int64_t calls_left;  /* that do not wait, until the next turn of others (take_turn) */
+    uint64_t result[8];  /* of the function that was resumed last */
+    uint64_t scheduling; /* the attributes whose CPUs and scheduling the kernel thread has; or 0 */
 };
 _Static_assert(offsetof(struct gs_cc_state, may_leave) == MAY_LEAVE_OFFSET, "as in record.cpp");
 _Static_assert(offsetof(struct gs_cc_state, turns) == TURNS_OFFSET, "as in record.cpp");
@@ -83,8 +84,9 @@ void *gs_cc_box(uint64_t size);
 void gs_cc_box_free(void *box, uint64_t size);
 /* need: how much stack the call needs, 0 if there is no bound. */
 void gs_cc___on_stack(void (*call)(void *box), void *box, const unsigned *need);
-/* The same in a kernel thread of the pool, for calls that block. */
-void gs_cc___blocking(void (*call)(void *box), void *box);
+/* The same in a kernel thread of the pool, for calls that block. The size is that of the box, which
+ * is freed if the thread is canceled. */
+void gs_cc___blocking(void (*call)(void *box), void *box, uint64_t size);
 
 /* The thread-local variables of the running thread: their address at this offset. */
 void *gs_cc_thread_local(uint64_t offset);
@@ -95,7 +97,7 @@ int gs_cc_main(int argc, char **argv, char **environment);
 /* Whether the first thread runs on a stack, as main is not converted. */
 extern const char gs_cc_first_has_stack;
 extern const char gs_cc_thread_image[];
-extern const uint64_t gs_cc_thread_image_size;
+extern const uint64_t gs_cc_thread_image_size, gs_cc_thread_image_alignment;
 /* Whether the program calls the C library and nothing else that was not compiled with it. */
 extern const char gs_cc_is_self_contained;
 

@@ -235,13 +235,10 @@ static void cancel_once(void *argument)
 static void run_once(void *argument)
 {
     struct once_call *call = argument;
-    bool is_thread = thread_self() != NULL;
-    struct gs_cc_cleanup cleanup;
-    if (is_thread)
-        gs_cc__pthread_cleanup_push(&cleanup, cancel_once, call);
+    union gs_cc_cleanup_buffer cleanup;
+    gs_cc__pthread_cleanup_push(&cleanup.own, cancel_once, call);
     call->fn();
-    if (is_thread)
-        gs_cc__pthread_cleanup_pop(&cleanup, 0);
+    gs_cc__pthread_cleanup_pop(&cleanup.own, 0);
     sanitizer_release(call->once);
     atomic_store(call->once, ONCE_DONE);
     gs_cc_box_free(call, sizeof *call);

@@ -1,8 +1,8 @@
 /* Calls of the C library that block: a kernel thread of the pool makes them. */
+#include "compiler/runtime/pool.h"
 #include "compiler/runtime/signals.h"
 
 #include <fcntl.h>
-#include <gossamer/io.h>
 #include <netdb.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 struct blocking {
     void (*call)(void *);
     void *box;
+    unsigned options;
     int err, h_err;
     bool has_no_reader; /* it has got SIGPIPE */
 };
@@ -27,25 +28,14 @@ static void make_call(void *argument)
     sanitizer_release(blocking);
 }
 
-void gs_cc_run_in_pool(void (*call)(void *), void *argument)
-{
-    struct thread *self = thread_self();
-    sanitizer_release(argument);
-    leave_stack(self);
-    int err = gs_run_blocking(call, argument, GS_NEVER);
-    return_to_stack(self);
-    sanitizer_acquire(argument);
-    if (err)
-        call(argument); /* no kernel thread: the worker waits with it */
-}
-
 static void wait_on_stack(void *argument)
 {
-    gs_cc_run_in_pool(make_call, argument);
+    const struct blocking *blocking = argument;
+    gs_cc_run_in_pool(make_call, argument, blocking->options);
 }
 
 /* What it waits for is kept in its progress meanwhile. */
-void *gs_cc_in_pool(void (*call)(void *box), void *box)
+void *gs_cc_in_pool(void (*call)(void *box), void *box, unsigned options)
 {
     struct thread *self = thread_self();
     if (!self) {
@@ -55,7 +45,7 @@ void *gs_cc_in_pool(void (*call)(void *box), void *box)
     struct blocking *blocking = (struct blocking *)self->progress;
     if (self->stack || self->phase == PHASE_NEW) {
         blocking = gs_cc_box(sizeof *blocking);
-        *blocking = (struct blocking){call, box, errno, 0, false};
+        *blocking = (struct blocking){call, box, options, errno, 0, false};
         self->progress = self->stack ? 0 : (size_t)blocking;
     }
     gs_cc_call_on_stack(wait_on_stack, blocking);
@@ -70,9 +60,25 @@ void *gs_cc_in_pool(void (*call)(void *box), void *box)
     return result;
 }
 
-void gs_cc___blocking(void (*call)(void *box), void *box)
+/* The program's call does not return: it does not free the box. */
+static bool leaves(const struct thread *self)
 {
-    gs_cc_in_pool(call, box);
+    return is_canceled(self) || (must_jump(self) && self->stack);
+}
+
+void gs_cc___blocking(void (*call)(void *box), void *box, uint64_t size)
+{
+    struct thread *self = thread_self();
+    if (self && self->phase == PHASE_NEW && leaves(self)) {
+        gs_cc_box_free(box, size);
+        gs_cc_test_cancel(self);
+        return;
+    }
+    if (!gs_cc_in_pool(call, box, POOL_BOTH) || !self)
+        return;
+    if (leaves(self) && (errno == EINTR || must_jump(self)))
+        gs_cc_box_free(box, size);
+    gs_cc_end_in_pool(self);
 }
 
 /* ---- Locks of files ----
@@ -91,19 +97,22 @@ static void lock_file(void *argument)
                                 : flock(lock->fd, lock->operation);
 }
 
-/* Returns the result; while the caller must return, any. */
+/* Only locking a record is a cancellation point. Returns the result, or any while the caller must
+ * return. */
 static int lock_in_pool(struct thread *self, const struct lock *wanted)
 {
+    unsigned options = wanted->record ? POOL_BOTH : POOL_SIGNALS;
     struct lock here = *wanted, *lock = &here; /* that of the first call is used */
     if (self->phase == PHASE_NEW) {
         lock = gs_cc_box(sizeof *lock);
         *lock = here;
     }
-    lock = gs_cc_in_pool(lock_file, lock);
+    lock = gs_cc_in_pool(lock_file, lock, options);
     if (!lock)
         return 0;
     int result = lock->result;
     gs_cc_box_free(lock, sizeof *lock);
+    gs_cc_end_in_pool(self);
     return result;
 }
 
@@ -118,6 +127,8 @@ int gs_cc___lock_record(int fd, int command, ...)
     if (!self)
         return fcntl(fd, command, record);
     if (self->phase == PHASE_NEW) {
+        if (gs_cc_test_cancel(self))
+            return 0;
         int result = fcntl(fd, command == F_SETLKW ? F_SETLK : F_OFD_SETLK, record);
         if (!result || (errno != EAGAIN && errno != EACCES))
             return result;

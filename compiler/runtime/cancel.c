@@ -1,8 +1,10 @@
 /* Cancellation, cleanups, and the values of keys. */
 #include "compiler/runtime/libraries.h"
 #include "compiler/runtime/memory.h"
+#include "compiler/runtime/pool.h"
 #include "compiler/runtime/signals.h"
 #include "compiler/runtime/thread.h"
+#include "compiler/runtime/threads.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -26,6 +28,8 @@ bool gs_cc_test_cancel(struct thread *self)
 int gs_cc_pthread_cancel(pthread_t id)
 {
     struct thread *thread = (struct thread *)id;
+    if (!gs_cc_is_thread(id))
+        return pthread_cancel(id);
     atomic_fetch_or(&thread->cancel, CANCEL_REQUESTED);
     if (thread == thread_self()) {
         if (must_leave(thread))
@@ -36,18 +40,25 @@ int gs_cc_pthread_cancel(pthread_t id)
     struct gs_thread *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
     if (stack && is_canceled(thread))
         gs_thread_cancel(stack);
+    gs_cc_pool_interrupt(thread);
     gs_cc_wake(thread);
     return 0;
 }
 
 void gs_cc_pthread_testcancel(void)
 {
-    gs_cc_test_cancel(thread_self());
+    struct thread *self = thread_self();
+    if (!self && gs_cc_is_outside())
+        pthread_testcancel();
+    else
+        gs_cc_test_cancel(self);
 }
 
 int gs_cc_pthread_setcancelstate(int state, int *ret_old)
 {
     struct thread *self = thread_self();
+    if (!self && gs_cc_is_outside())
+        return pthread_setcancelstate(state, ret_old);
     if (state != PTHREAD_CANCEL_DISABLE && state != PTHREAD_CANCEL_ENABLE)
         return EINVAL;
     unsigned char old = 0;
@@ -67,6 +78,8 @@ int gs_cc_pthread_setcancelstate(int state, int *ret_old)
 int gs_cc_pthread_setcanceltype(int type, int *ret_old)
 {
     struct thread *self = thread_self();
+    if (!self && gs_cc_is_outside())
+        return pthread_setcanceltype(type, ret_old);
     if (type != PTHREAD_CANCEL_DEFERRED && type != PTHREAD_CANCEL_ASYNCHRONOUS)
         return EINVAL;
     unsigned char old = 0;
@@ -84,21 +97,39 @@ int gs_cc_pthread_setcanceltype(int type, int *ret_old)
 
 /* ---- Cleanups ---- */
 
+void libc_cleanup_push(struct _pthread_cleanup_buffer *buffer, void (*fn)(void *),
+                       void *argument) __asm__("_pthread_cleanup_push");
+void libc_cleanup_pop(struct _pthread_cleanup_buffer *buffer,
+                      int execute) __asm__("_pthread_cleanup_pop");
+
 void gs_cc__pthread_cleanup_push(struct gs_cc_cleanup *cleanup, void (*fn)(void *), void *argument)
 {
-    struct extra *extra = gs_cc_extra(thread_self());
-    *cleanup = (struct gs_cc_cleanup){fn, argument, extra->cleanups};
+    struct thread *self = thread_self();
+    if (!self && gs_cc_is_outside()) {
+        libc_cleanup_push(&((union gs_cc_cleanup_buffer *)cleanup)->of_libc, fn, argument);
+        return;
+    }
+    *cleanup = (struct gs_cc_cleanup){fn, argument, NULL};
+    if (!self)
+        return; /* a handler outside of the threads is not canceled */
+    struct extra *extra = gs_cc_extra(self);
+    cleanup->next = extra->cleanups;
     extra->cleanups = cleanup;
 }
 
 void gs_cc__pthread_cleanup_pop(struct gs_cc_cleanup *cleanup, int execute)
 {
     struct thread *self = thread_self();
-    if (!execute) {
-        self->extra->cleanups = cleanup->next;
+    if (!self && gs_cc_is_outside()) {
+        libc_cleanup_pop(&((union gs_cc_cleanup_buffer *)cleanup)->of_libc, execute);
         return;
     }
-    if (self->phase == PHASE_NEW)
+    if (!execute) {
+        if (self)
+            self->extra->cleanups = cleanup->next;
+        return;
+    }
+    if (self && self->phase == PHASE_NEW)
         self->extra->cleanups = cleanup->next;
     gs_cc_call_on_stack(cleanup->fn, cleanup->argument);
 }
@@ -297,8 +328,8 @@ void gs_cc_environment_free(void *block)
     gs_cc_release_aligned(environment, environment->size);
 }
 
-/* Variables may be aligned as lines of the cache are. */
-#define LINE UINT64_C(64)
+/* At least as lines of the cache are, so that threads do not share one. */
+#define LEAST_ALIGNMENT UINT64_C(64)
 
 void *gs_cc_thread_local(uint64_t offset)
 {
@@ -306,8 +337,11 @@ void *gs_cc_thread_local(uint64_t offset)
     struct thread *self = self_or_target();
     char **locals = self ? &gs_cc_extra(self)->locals : &outside_locals;
     if (!*locals) {
-        uint64_t size = (gs_cc_thread_image_size + LINE - 1) / LINE * LINE;
-        *locals = aligned_alloc(LINE, size ? size : LINE);
+        uint64_t alignment = gs_cc_thread_image_alignment;
+        if (alignment < LEAST_ALIGNMENT)
+            alignment = LEAST_ALIGNMENT;
+        uint64_t size = (gs_cc_thread_image_size + alignment - 1) / alignment * alignment;
+        *locals = aligned_alloc(alignment, size ? size : alignment);
         if (!*locals)
             abort();
         memcpy(*locals, gs_cc_thread_image, gs_cc_thread_image_size);
@@ -339,36 +373,6 @@ int gs_cc_pthread_getname_np(pthread_t id, char *ret_name, size_t size)
     if (!extra->name[0])
         return prctl(PR_GET_NAME, ret_name) ? errno : 0;
     memcpy(ret_name, extra->name, sizeof extra->name);
-    return 0;
-}
-
-int gs_cc_pthread_setschedparam(pthread_t id, int policy, const struct sched_param *parameter)
-{
-    (void)id, (void)policy, (void)parameter;
-    return 0;
-}
-
-int gs_cc_pthread_getschedparam(pthread_t id, int *ret_policy, struct sched_param *ret_parameter)
-{
-    (void)id;
-    return pthread_getschedparam(pthread_self(), ret_policy, ret_parameter);
-}
-
-int gs_cc_pthread_setaffinity_np(pthread_t id, size_t size, const cpu_set_t *cpus)
-{
-    (void)id;
-    return pthread_setaffinity_np(pthread_self(), size, cpus);
-}
-
-int gs_cc_pthread_getaffinity_np(pthread_t id, size_t size, cpu_set_t *ret_cpus)
-{
-    (void)id;
-    return pthread_getaffinity_np(pthread_self(), size, ret_cpus);
-}
-
-int gs_cc_pthread_setschedprio(pthread_t id, int priority)
-{
-    (void)id, (void)priority;
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /* Descriptors that the program makes, changes and closes: what the runtime remembers of them has to
  * be true. */
 #include "compiler/runtime/descriptor.h"
+#include "compiler/runtime/pool.h"
 
 #include <fcntl.h>
 #include <gossamer/io.h>
@@ -102,7 +103,7 @@ static struct opening *open_in_pool(struct thread *self, const struct opening *w
         *opening = *wanted;
         memcpy(opening->path, path, size);
     }
-    return gs_cc_in_pool(open_file, opening);
+    return gs_cc_in_pool(open_file, opening, POOL_BOTH);
 }
 
 static int open_at(int folder, const char *path, int flags, mode_t mode)
@@ -117,6 +118,8 @@ static int open_at(int folder, const char *path, int flags, mode_t mode)
     int fd = opening->fd, err = errno;
     free(opening);
     errno = err;
+    if (fd < 0 && gs_cc_end_in_pool(self))
+        return -1;
     return made(fd, KIND_UNKNOWN);
 }
 
@@ -242,6 +245,8 @@ FILE *gs_cc_fopen(const char *path, const char *mode)
     int err = errno;
     free(opening);
     errno = err;
+    if (!file && gs_cc_end_in_pool(self))
+        return NULL;
     return opened(file);
 }
 

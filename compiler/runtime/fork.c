@@ -1,4 +1,6 @@
 /* A fork: in the child the calling thread goes on as the only one. */
+#include "compiler/runtime/attributes.h"
+#include "compiler/runtime/shared_mutex.h"
 #include "compiler/runtime/signals.h"
 #include "compiler/runtime/stream.h"
 
@@ -17,9 +19,13 @@ static pid_t fork_on_stack(struct thread *self)
     if (pid)
         return pid;
     gs_cc_workers = 1;
+    if (atomic_load(&self->join) != JOIN_DETACHED)
+        atomic_store(&self->join, JOIN_NONE); /* who has waited for it is not there */
     gs_cc_streams_after_fork(self);
     gs_cc_words_after_fork();
     gs_cc_semaphores_after_fork();
+    gs_cc_attributes_after_fork(self);
+    gs_cc_shared_after_fork(self);
     gs_resumable_init(&self->resumable, self->resumable.resume);
     if (gs_resumable_start(&self->resumable, 0))
         abort();

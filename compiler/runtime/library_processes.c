@@ -1,6 +1,7 @@
 /* What shared libraries call to wait for processes: a kernel thread of the pool waits, if no child
  * has ended yet. */
 #include "compiler/runtime/library_calls.h"
+#include "compiler/runtime/pool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +35,9 @@ static int run(void (*function)(struct call *), struct call *call)
 {
     call->function = function;
     call->err = errno;
-    gs_cc_run_in_pool(make_call, call);
+    gs_cc_run_in_pool(make_call, call, POOL_BOTH);
     errno = call->err;
+    gs_cc_end_in_pool(thread_self());
     return call->result;
 }
 

@@ -5,6 +5,7 @@
  * Another worker changes that mask by a signal of its own to the first one, whose handler sets it:
  * when the thread continues, the mask is in effect. */
 #include "compiler/runtime/masks.h"
+#include "compiler/runtime/own_signals.h"
 #include "compiler/runtime/signals.h"
 #include "compiler/runtime/threads.h"
 
@@ -36,7 +37,6 @@ static struct plain_count *counts;
 static _Atomic(uint64_t) common;
 static atomic_uint changes, applied;
 static pthread_t first_worker;
-static atomic_int own_signal; /* 0: none */
 
 uint64_t gs_cc_signal_bits(const sigset_t *set)
 {
@@ -62,7 +62,7 @@ uint64_t gs_cc_mask_of(const struct thread *thread)
 
 static sigset_t real_mask(void)
 {
-    int own = atomic_load(&own_signal);
+    int own = gs_cc_own_signal(OWN_MASK);
     return gs_cc_signal_set(atomic_load(&common) & ~(own ? gs_cc_signal_bit(own) : 0));
 }
 
@@ -96,34 +96,11 @@ static void on_own_signal(int number, siginfo_t *information, void *context)
 static void ask_first_worker(unsigned change)
 {
     enum { YIELDS = 200, SLEEPS = 1000 };
-    int own = atomic_load(&own_signal);
+    int own = gs_cc_own_signal(OWN_MASK);
     if (!own || pthread_kill(first_worker, own))
         return;
     for (int turn = 0; (int)(atomic_load(&applied) - change) < 0 && turn < YIELDS + SLEEPS; turn++)
         turn < YIELDS ? sched_yield() : usleep(1000);
-}
-
-/* The last real-time signal that the program does not use. */
-static void choose_own_signal(int but)
-{
-    struct sigaction action = {.sa_sigaction = on_own_signal,
-                               .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART},
-                     before;
-    sigfillset(&action.sa_mask);
-    atomic_store(&own_signal, 0);
-    for (int i = SIGRTMAX; i >= SIGRTMIN; i--) {
-        if (i == but || sigaction(i, NULL, &before) || before.sa_handler != SIG_DFL)
-            continue;
-        if (!sigaction(i, &action, NULL))
-            atomic_store(&own_signal, i);
-        return;
-    }
-}
-
-void gs_cc_masks_leave_signal(int number)
-{
-    if (number == atomic_load(&own_signal))
-        choose_own_signal(number);
 }
 
 /* ---- What all threads block ---- */
@@ -283,7 +260,7 @@ void gs_cc_masks_start(struct thread *self, bool has_mask)
     self->has_mask = false;
     first_worker = pthread_self();
     if (gs_cc_workers > 1)
-        choose_own_signal(0);
+        gs_cc_own_signal_start(OWN_MASK, on_own_signal, SA_RESTART);
     if (bits)
         give(self, bits);
     else

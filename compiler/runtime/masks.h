@@ -29,9 +29,6 @@ void gs_cc_masks_end(struct thread *thread);
 /* Set the mask of the running thread. What is pending and not blocked any more is handled. */
 void gs_cc_mask_set(struct thread *self, uint64_t mask);
 
-/* The program wants to use this signal, which may be the runtime's own so far. */
-void gs_cc_masks_leave_signal(int number);
-
 /* Around a system call by which the running thread may get SIGPIPE, which it must not if it blocks
  * it, while others do not. */
 bool gs_cc_masks_block_pipe(void);

@@ -1,4 +1,5 @@
 /* Mutexes. A mutex that is unlocked is handed to the thread that waits first. */
+#include "compiler/runtime/attributes.h"
 #include "compiler/runtime/shared_mutex.h"
 
 #include <pthread.h>
@@ -8,10 +9,14 @@
 /* In place of the C library's: zero is an unlocked mutex, and the kind is where its static
  * initialisers put it. */
 struct mutex {
-    atomic_flag lock;
+    union {
+        atomic_flag lock;
+        atomic_int holding; /* of one that has a holder */
+    };
     unsigned count; /* how often a recursive one is locked beyond once */
     const void *owner;
     int kind;
+    int16_t ceiling; /* of one whose kind has PROTECTS */
     union {
         struct queue waiting;
         struct shared_holder holder; /* of one that processes share, or a robust one */
@@ -31,7 +36,9 @@ static int kind_of(const struct mutex *mutex)
     return mutex->kind & 3;
 }
 
-#define ROBUST 16 /* in the kind, as in glibc */
+/* In the kind, as in glibc. */
+#define ROBUST 16
+#define PROTECTS 64
 
 static bool is_shared(const struct mutex *mutex)
 {
@@ -40,7 +47,7 @@ static bool is_shared(const struct mutex *mutex)
 
 static struct shared_mutex shared(struct mutex *mutex)
 {
-    return (struct shared_mutex){&mutex->lock, &mutex->count, kind_of(mutex),
+    return (struct shared_mutex){&mutex->holding, &mutex->count, kind_of(mutex),
                                  (mutex->kind & ROBUST) != 0, &mutex->holder};
 }
 
@@ -112,13 +119,43 @@ static int lock_or_queue(struct thread *self, struct mutex *mutex, uint64_t dead
     }
 }
 
+/* The thread has the priority that a mutex gives, while it has that. Such a mutex is as those that
+ * processes share. Returns true if the caller must return; otherwise *ret_err is the result. */
+static bool lock_shared(struct thread *self, struct mutex *mutex, uint64_t deadline_ns,
+                        int *ret_err)
+{
+    bool protects = mutex->kind & PROTECTS;
+    if (protects && self->phase == PHASE_NEW && gs_cc_ceiling_is_too_low(self, mutex->ceiling)) {
+        *ret_err = EINVAL;
+        return false;
+    }
+    if (gs_cc_shared_lock(self, shared(mutex), deadline_ns, ret_err))
+        return true;
+    bool has_it = !*ret_err || *ret_err == EOWNERDEAD;
+    int err = protects && has_it ? gs_cc_ceiling_enter(self, mutex->ceiling) : 0;
+    if (err) {
+        gs_cc_shared_unlock(self, shared(mutex));
+        *ret_err = err;
+    }
+    return false;
+}
+
+static int unlock_shared(struct thread *self, struct mutex *mutex)
+{
+    int ceiling = mutex->kind & PROTECTS ? mutex->ceiling : 0;
+    int err = gs_cc_shared_unlock(self, shared(mutex));
+    if (self && ceiling && !err)
+        gs_cc_ceiling_leave(self, ceiling);
+    return err;
+}
+
 /* Returns true if the caller must return; otherwise *ret_err is the result. */
 static bool lock_until(struct thread *self, struct mutex *mutex, uint64_t deadline_ns, int *ret_err)
 {
-    if (is_shared(mutex))
-        return gs_cc_shared_lock(self, shared(mutex), deadline_ns, ret_err);
     if (take_turn(self))
         return true;
+    if (is_shared(mutex))
+        return lock_shared(self, mutex, deadline_ns, ret_err);
     for (;;) {
         spin_lock(&mutex->lock);
         *ret_err = lock_or_queue(self, mutex, deadline_ns);
@@ -158,7 +195,7 @@ static void hand_over(struct mutex *mutex)
 void gs_cc_unlock(struct mutex *mutex)
 {
     if (is_shared(mutex)) {
-        gs_cc_shared_unlock(thread_self(), shared(mutex));
+        unlock_shared(thread_self(), mutex);
         return;
     }
     spin_lock(&mutex->lock);
@@ -173,22 +210,32 @@ void gs_cc_unlock(struct mutex *mutex)
 int gs_cc_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
 {
     int kind = PTHREAD_MUTEX_NORMAL, scope = PTHREAD_PROCESS_PRIVATE,
-        robust = PTHREAD_MUTEX_STALLED;
+        robust = PTHREAD_MUTEX_STALLED, protocol = PTHREAD_PRIO_NONE, ceiling = 0;
     if (attributes) {
+        pthread_mutexattr_getprotocol(attributes, &protocol);
+        pthread_mutexattr_getprioceiling(attributes, &ceiling);
         pthread_mutexattr_gettype(attributes, &kind);
         pthread_mutexattr_getpshared(attributes, &scope);
         pthread_mutexattr_getrobust(attributes, &robust);
     }
     memset(mutex, 0, sizeof(pthread_mutex_t));
     mutex_of(mutex)->kind = kind | (robust == PTHREAD_MUTEX_ROBUST ? ROBUST : 0);
-    if (scope == PTHREAD_PROCESS_SHARED || robust == PTHREAD_MUTEX_ROBUST)
+    if (protocol == PTHREAD_PRIO_PROTECT) {
+        mutex_of(mutex)->kind |= PROTECTS;
+        mutex_of(mutex)->ceiling = (int16_t)ceiling;
+    }
+    if (scope == PTHREAD_PROCESS_SHARED || robust == PTHREAD_MUTEX_ROBUST ||
+        protocol == PTHREAD_PRIO_PROTECT)
         mutex_of(mutex)->owner = SHARED_OWNER;
     return 0;
 }
 
+/* As glibc's, that of a robust one does not fail: its owner may have ended. */
 int gs_cc_pthread_mutex_destroy(pthread_mutex_t *mutex)
 {
     struct mutex *one = mutex_of(mutex);
+    if (one->kind & ROBUST)
+        return 0;
     return (is_shared(one) ? one->holder.thread != 0 : one->owner != NULL) ? EBUSY : 0;
 }
 
@@ -201,12 +248,23 @@ int gs_cc_pthread_mutex_lock(pthread_mutex_t *mutex)
     return lock_until(self, mutex_of(mutex), GS_NEVER, &err) ? 0 : err;
 }
 
+static int try_shared(struct thread *self, struct mutex *mutex)
+{
+    int err = gs_cc_shared_trylock(self, shared(mutex));
+    if (!self || !(mutex->kind & PROTECTS) || (err && err != EOWNERDEAD))
+        return err;
+    int of_ceiling = gs_cc_ceiling_enter(self, mutex->ceiling);
+    if (of_ceiling)
+        gs_cc_shared_unlock(self, shared(mutex));
+    return of_ceiling ? of_ceiling : err;
+}
+
 int gs_cc_pthread_mutex_trylock(pthread_mutex_t *mutex)
 {
     struct mutex *one = mutex_of(mutex);
     struct thread *self = thread_self();
     if (is_shared(one))
-        return gs_cc_shared_trylock(self, shared(one));
+        return try_shared(self, one);
     spin_lock(&one->lock);
     int err = try_lock(one, self);
     spin_unlock(&one->lock);
@@ -238,7 +296,7 @@ int gs_cc_pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
     struct mutex *one = mutex_of(mutex);
     if (is_shared(one))
-        return gs_cc_shared_unlock(thread_self(), shared(one));
+        return unlock_shared(thread_self(), one);
     spin_lock(&one->lock);
     int err = 0;
     if (knows_owner(one) && one->owner != owner_of(thread_self()))
@@ -256,4 +314,43 @@ int gs_cc_pthread_mutex_consistent(pthread_mutex_t *mutex)
 {
     struct mutex *one = mutex_of(mutex);
     return is_shared(one) ? gs_cc_shared_make_consistent(shared(one)) : EINVAL;
+}
+
+/* ---- Ceilings ---- */
+
+int gs_cc_pthread_mutex_getprioceiling(const pthread_mutex_t *mutex, int *ret_ceiling)
+{
+    const struct mutex *one = (const struct mutex *)mutex;
+    if (!(one->kind & PROTECTS))
+        return EINVAL;
+    *ret_ceiling = one->ceiling;
+    return 0;
+}
+
+/* It is locked meanwhile, whatever its ceiling; the thread that has it gets the new one. */
+int gs_cc_pthread_mutex_setprioceiling(pthread_mutex_t *mutex, int ceiling, int *ret_old)
+{
+    struct mutex *one = mutex_of(mutex);
+    struct thread *self = thread_self();
+    int err = 0, old = one->ceiling;
+    if (!(one->kind & PROTECTS) || ceiling < sched_get_priority_min(SCHED_FIFO) ||
+        ceiling > sched_get_priority_max(SCHED_FIFO))
+        return EINVAL;
+    bool has_it = self && one->holder.thread == gs_cc_shared_number(self);
+    if (self && gs_cc_shared_lock(self, shared(one), GS_NEVER, &err))
+        return 0;
+    if (err)
+        return err;
+    if (has_it) {
+        gs_cc_ceiling_leave(self, old);
+        err = gs_cc_ceiling_enter(self, ceiling);
+    }
+    if (!err) {
+        one->ceiling = (int16_t)ceiling;
+        if (ret_old)
+            *ret_old = old;
+    }
+    if (self)
+        gs_cc_shared_unlock(self, shared(one));
+    return err;
 }

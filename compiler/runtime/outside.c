@@ -1,12 +1,18 @@
 /* Kernel threads of the C library that call functions of the program: they may wake its threads,
  * whatever these do. */
-#include "compiler/runtime/thread.h"
+#include "compiler/runtime/signals.h"
 
 #include <aio.h>
 #include <mqueue.h>
 #include <signal.h>
 
 atomic_bool gs_cc_has_outside_threads, gs_cc_has_notified_queues;
+
+bool gs_cc_is_outside(void)
+{
+    const struct handling *handling = &gs_cc_handling;
+    return !thread_self() && !handling->has_mask && !handling->own && !handling->target;
+}
 
 static void note(const struct sigevent *event)
 {

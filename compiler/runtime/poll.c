@@ -1,6 +1,7 @@
 /* Waiting for several descriptors, for time, and for names. A poll that has to wait is carried out
  * in a thread with a stack if it has several descriptors; with a single one it waits like read. */
 #include "compiler/runtime/descriptor.h"
+#include "compiler/runtime/pool.h"
 #include "compiler/runtime/signals.h"
 
 #include <gossamer/io.h>
@@ -406,7 +407,7 @@ static void look_up(void *argument)
 
 static void look_up_on_stack(void *argument)
 {
-    gs_cc_run_in_pool(look_up, argument);
+    gs_cc_run_in_pool(look_up, argument, 0);
 }
 
 /* The thread's argument of the call is kept in its progress while it waits. */

@@ -1,6 +1,7 @@
 /* Calls that start other programs, which inherit the signals that the thread blocks: not those that
  * its worker, or a kernel thread of the pool, blocks. */
 #include "compiler/runtime/masks.h"
+#include "compiler/runtime/pool.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -194,7 +195,8 @@ static int run_command(const char *command, const sigset_t *mask)
     pid_t child = start(command, mask, &defaults);
     if (child > 0)
         while ((ended = waitpid(child, &status, 0)) < 0 && errno == EINTR)
-            continue;
+            if (gs_cc_pool_is_canceled())
+                kill(child, SIGKILL);
     int err = child < 0 ? -child : errno;
     restore_signals();
     errno = err;
@@ -205,12 +207,14 @@ struct command {
     const char *text;
     sigset_t mask;
     int status;
+    bool is_canceled;
 };
 
 static void run(void *argument)
 {
     struct command *command = argument;
     command->status = run_command(command->text, &command->mask);
+    command->is_canceled = gs_cc_pool_is_canceled();
 }
 
 int gs_cc_system(const char *text)
@@ -219,20 +223,22 @@ int gs_cc_system(const char *text)
     struct command *command = NULL;
     if (!self || !text)
         return system(text); /* NOLINT(cert-env33-c): the program calls it */
-    if (gs_cc_test_cancel(self))
-        return 0;
     if (self->phase == PHASE_NEW) {
+        if (gs_cc_test_cancel(self))
+            return 0;
         command = gs_cc_box(sizeof *command);
         const uint64_t mask = gs_cc_mask_of(self);
-        *command = (struct command){text, gs_cc_signal_set(mask), 0};
+        *command = (struct command){text, gs_cc_signal_set(mask), 0, false};
         gs_cc_mask_set(self, mask | gs_cc_signal_bit(SIGCHLD));
     }
-    command = gs_cc_in_pool(run, command);
+    command = gs_cc_in_pool(run, command, POOL_CANCELS);
     if (!command)
         return 0;
     int status = command->status, err = errno;
+    bool is_canceled = command->is_canceled;
     gs_cc_mask_set(self, gs_cc_signal_bits(&command->mask));
     gs_cc_box_free(command, sizeof *command);
     errno = err;
-    return status;
+    jump_if_told(self);
+    return is_canceled && gs_cc_test_cancel(self) ? 0 : status;
 }

@@ -1,6 +1,7 @@
 /* Queues of messages, and sets of semaphores of System V: the C library's calls, made so that they
  * do not wait. A queue of POSIX is a descriptor, which tells when there is something; for the
  * others the thread looks again after a while. */
+#include "compiler/runtime/pool.h"
 #include "compiler/runtime/shared_mutex.h"
 #include "compiler/runtime/signals.h"
 
@@ -108,11 +109,12 @@ static ssize_t receive_in_pool(struct thread *self, const struct message *messag
         receipt = gs_cc_box(sizeof *receipt);
         *receipt = (struct receipt){*message, time ? *time : past, time != NULL, 0};
     }
-    receipt = gs_cc_in_pool(receive, receipt);
+    receipt = gs_cc_in_pool(receive, receipt, POOL_BOTH);
     if (!receipt)
         return 0;
     ssize_t result = receipt->result;
     gs_cc_box_free(receipt, sizeof *receipt);
+    gs_cc_end_in_pool(self);
     return result;
 }
 
@@ -121,7 +123,7 @@ static ssize_t transfer(const struct message *message, const struct timespec *ti
     struct thread *self = thread_self();
     uint64_t deadline_ns = time ? gs_cc_from_wall(time) : GS_NEVER;
     int result = 0;
-    if (gs_cc_test_cancel(self))
+    if (self->phase == PHASE_NEW && gs_cc_test_cancel(self))
         return 0;
     bool is_notified = atomic_load_explicit(&gs_cc_has_notified_queues, memory_order_relaxed);
     if (message->direction == GS_READ && is_notified)

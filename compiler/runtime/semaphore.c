@@ -4,6 +4,7 @@
  *
  * A semaphore that several processes share is the C library's, and is waited for by a kernel thread
  * of the pool. */
+#include "compiler/runtime/pool.h"
 #include "compiler/runtime/signals.h"
 
 #include <limits.h>
@@ -212,12 +213,14 @@ static int wait_for_shared(const struct shared_wait *wanted)
         *wait = *wanted;
     }
     struct shared_wait here = *wanted;
-    wait = gs_cc_in_pool(wait_in_pool, self ? (void *)wait : &here);
+    wait = gs_cc_in_pool(wait_in_pool, self ? (void *)wait : &here, POOL_BOTH);
     if (!wait)
         return 0;
     int result = wait->result;
     if (wait != &here)
         gs_cc_box_free(wait, sizeof *wait);
+    if (self)
+        gs_cc_end_in_pool(self);
     return result;
 }
 

@@ -2,7 +2,9 @@
 #include "compiler/runtime/memory.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* A robust mutex that a thread has. */
@@ -38,18 +40,53 @@ static void forget(struct thread *self, struct shared_mutex mutex)
     gs_cc_release(robust, sizeof *robust);
 }
 
-static bool has_died(const struct shared_mutex mutex)
+/* Also a child of this process that nobody has waited for yet. */
+static bool is_gone(int pid)
 {
-    int pid = mutex.holder->pid;
-    return mutex.is_robust && pid != getpid() && kill(pid, 0) && errno == ESRCH;
+    int err = errno;
+    siginfo_t ended = {0};
+    if (pid == getpid())
+        return false;
+    bool is_gone = (kill(pid, 0) && errno == ESRCH) ||
+                   (!waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOHANG | WNOWAIT) && ended.si_pid);
+    errno = err;
+    return is_gone;
 }
 
-/* The caller holds the lock. */
+static bool has_died(const struct shared_mutex mutex)
+{
+    return mutex.is_robust && is_gone(mutex.holder->pid);
+}
+
+/* A process may be killed while it holds what it changes. Then another one goes on: whatever was
+ * written is that of a mutex, as the owner is written last when it is locked, and when it is
+ * unlocked. */
+static void hold(const struct shared_mutex mutex)
+{
+    int pid = getpid(), none = 0;
+    for (unsigned turns = 1; !atomic_compare_exchange_strong(mutex.holding, &none, pid); turns++) {
+        if (turns % 1024 == 0)
+            sched_yield();
+        int holding = none;
+        if (turns % 65536 == 0 && is_gone(holding) &&
+            atomic_compare_exchange_strong(mutex.holding, &holding, pid))
+            break;
+        none = 0;
+    }
+    sanitizer_acquire(mutex.holding);
+}
+
+static void let_go(const struct shared_mutex mutex)
+{
+    sanitizer_release(mutex.holding);
+    atomic_store(mutex.holding, 0);
+}
+
+/* The caller holds it. */
 static int take(struct thread *self, struct shared_mutex mutex)
 {
     struct shared_holder *holder = mutex.holder;
     uint64_t number = gs_cc_shared_number(self);
-    int err = errno;
     if (holder->is_unrecoverable)
         return ENOTRECOVERABLE;
     if (holder->thread == number && mutex.kind == PTHREAD_MUTEX_RECURSIVE) {
@@ -62,21 +99,20 @@ static int take(struct thread *self, struct shared_mutex mutex)
         holder->thread = 0;
         holder->is_dead = true;
     }
-    errno = err;
     if (holder->thread)
         return EBUSY;
-    holder->thread = number;
-    holder->pid = getpid();
     *mutex.count = 0;
+    holder->pid = getpid();
+    __atomic_store_n(&holder->thread, number, __ATOMIC_RELEASE);
     remember(self, mutex);
     return holder->is_dead ? EOWNERDEAD : 0;
 }
 
 int gs_cc_shared_trylock(struct thread *self, struct shared_mutex mutex)
 {
-    spin_lock(mutex.lock);
+    hold(mutex);
     int err = take(self, mutex);
-    spin_unlock(mutex.lock);
+    let_go(mutex);
     return err == EDEADLK ? EBUSY : err;
 }
 
@@ -95,9 +131,9 @@ bool gs_cc_shared_lock(struct thread *self, struct shared_mutex mutex, uint64_t 
                        int *ret_err)
 {
     for (;;) {
-        spin_lock(mutex.lock);
+        hold(mutex);
         *ret_err = take(self, mutex);
-        spin_unlock(mutex.lock);
+        let_go(mutex);
         if (*ret_err == EBUSY && is_late(deadline_ns))
             *ret_err = ETIMEDOUT;
         if (*ret_err != EBUSY || (self && must_leave(self)))
@@ -119,40 +155,52 @@ bool gs_cc_shared_is_unlockable(const struct thread *self, struct shared_mutex m
 int gs_cc_shared_unlock(struct thread *self, struct shared_mutex mutex)
 {
     struct shared_holder *holder = mutex.holder;
-    spin_lock(mutex.lock);
+    hold(mutex);
     int err = gs_cc_shared_is_unlockable(self, mutex) ? 0 : EPERM;
     if (!err && *mutex.count) {
         --*mutex.count;
     } else if (!err) {
         holder->is_unrecoverable = holder->is_dead;
-        holder->thread = 0;
+        __atomic_store_n(&holder->thread, 0, __ATOMIC_RELEASE);
         forget(self, mutex);
     }
-    spin_unlock(mutex.lock);
+    let_go(mutex);
     return err;
 }
 
 int gs_cc_shared_make_consistent(struct shared_mutex mutex)
 {
-    spin_lock(mutex.lock);
+    hold(mutex);
     bool is_dead = mutex.holder->is_dead && !mutex.holder->is_unrecoverable;
     int err = mutex.is_robust && is_dead ? 0 : EINVAL;
     if (!err)
         mutex.holder->is_dead = false;
-    spin_unlock(mutex.lock);
+    let_go(mutex);
     return err;
 }
 
-void gs_cc_shared_end(struct thread *thread)
+static void release_all(struct thread *thread, bool is_owner)
 {
     while (thread->extra && thread->extra->robust) {
         struct robust *robust = thread->extra->robust;
         struct shared_mutex mutex = robust->mutex;
-        spin_lock(mutex.lock);
-        mutex.holder->thread = 0;
-        mutex.holder->is_dead = true;
-        spin_unlock(mutex.lock);
         thread->extra->robust = robust->next;
         gs_cc_release(robust, sizeof *robust);
+        if (!is_owner)
+            continue;
+        hold(mutex);
+        mutex.holder->is_dead = true;
+        mutex.holder->thread = 0;
+        let_go(mutex);
     }
+}
+
+void gs_cc_shared_after_fork(struct thread *self)
+{
+    release_all(self, false);
+}
+
+void gs_cc_shared_end(struct thread *thread)
+{
+    release_all(thread, true);
 }

@@ -21,7 +21,7 @@ struct shared_holder {
 };
 
 struct shared_mutex {
-    atomic_flag *lock;
+    atomic_int *holding; /* the process that changes what follows; 0: none */
     unsigned *count;
     int kind;
     bool is_robust;
@@ -42,6 +42,9 @@ int gs_cc_shared_trylock(struct thread *self, struct shared_mutex mutex);
 bool gs_cc_shared_is_unlockable(const struct thread *self, struct shared_mutex mutex);
 int gs_cc_shared_unlock(struct thread *self, struct shared_mutex mutex);
 int gs_cc_shared_make_consistent(struct shared_mutex mutex);
+
+/* In the child of a fork, the mutexes of the thread are those of the parent. */
+void gs_cc_shared_after_fork(struct thread *self);
 
 /* The thread ends: robust mutexes that it has are those of a dead owner. */
 void gs_cc_shared_end(struct thread *thread);

@@ -3,6 +3,8 @@
  * first thread waits for, or, if that blocks the signal, another one. */
 #include "compiler/runtime/signals.h"
 #include "compiler/runtime/masks.h"
+#include "compiler/runtime/own_signals.h"
+#include "compiler/runtime/pool.h"
 
 #include <gossamer/io.h>
 #include <gossamer/loop_signal.h>
@@ -28,6 +30,7 @@ static atomic_bool is_interrupting;
 /* A thread that polls has lent itself a stack, which is not used any more. */
 void gs_cc_signals_interrupt(struct thread *thread)
 {
+    gs_cc_pool_interrupt(thread);
     struct gs_thread *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
     if (stack && thread->is_polling) {
         gs_thread_cancel(stack);
@@ -238,13 +241,19 @@ bool gs_cc_signals_is_handled(int number, struct sigaction *ret_action)
     return true;
 }
 
+bool gs_cc_signals_has_handler(int number)
+{
+    struct sigaction action;
+    return !sigaction(number, NULL, &action) && action.sa_sigaction == handle;
+}
+
 int gs_cc_sigaction(int number, const struct sigaction *action, struct sigaction *ret_old)
 {
     struct sigaction real, old;
     if (number <= 0 || number >= NSIG)
         return sigaction(number, action, ret_old);
     struct sigaction before = actions[number];
-    gs_cc_masks_leave_signal(number);
+    gs_cc_own_signals_leave(number);
     if (action) {
         real = *action;
         if (real.sa_handler != SIG_DFL && real.sa_handler != SIG_IGN) {

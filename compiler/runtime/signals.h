@@ -36,6 +36,7 @@ void gs_cc_signals_handled(struct thread *thread, int flags);
 
 /* Whether a signal that is not blocked has a handler of the program, which is to be called now. */
 bool gs_cc_signals_is_handled(int number, struct sigaction *ret_action);
+bool gs_cc_signals_has_handler(int number);
 void gs_cc_signals_call(const struct sigaction *action, siginfo_t *information, void *context);
 
 /* The handlers that run on this kernel thread. */
@@ -75,6 +76,21 @@ int gs_cc_take_pending(struct thread *thread, uint64_t set, siginfo_t *ret_infor
 
 /* Forget what is pending for it. */
 void gs_cc_free_pending(struct thread *thread);
+
+/* Whether another thread that sends this one a signal lets it handle that itself
+ * (handed_signals.c): it sets HANDED, and interrupts the thread. */
+bool gs_cc_signals_is_hand_over(const struct thread *thread);
+
+/* The thread does not wait for a descriptor any more, on its stack, or without one when it is to go
+ * on: it handles what it was handed. The second function returns true if the thread has to wait for
+ * that. */
+void gs_cc_signals_handle_on_stack(struct thread *self);
+bool gs_cc_signals_handle_in_step(struct thread *self, bool was_at_descriptor);
+
+static inline bool has_handed(const struct thread *self)
+{
+    return atomic_load_explicit(&self->cancel, memory_order_relaxed) & HANDED;
+}
 
 /* ---- Waiting with another mask (signal_waits.c) ---- */
 

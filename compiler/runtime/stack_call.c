@@ -1,5 +1,6 @@
 /* Calls on a stack: of functions that are not converted, of others that call back, and all that the
  * first thread does. */
+#include "compiler/runtime/attributes.h"
 #include "compiler/runtime/memory.h"
 #include "compiler/runtime/thread.h"
 
@@ -71,11 +72,30 @@ static void *run_on_stack(void *argument)
     return NULL;
 }
 
-static int spawn(struct thread *self, struct stack_call *call, size_t size)
+/* A stack of the program's is used if it has room for what the call is known to need, or at least
+ * for what the runtime does. */
+static void choose_stack(const struct attributes *has, struct gs_thread_attributes *attributes)
 {
-    const struct gs_thread_attributes attributes = {
+    enum { LEAST = 64 << 10, ALIGNMENT = 64 };
+    uintptr_t lowest = ((uintptr_t)has->stack + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1);
+    size_t skipped = lowest - (uintptr_t)has->stack;
+    size_t needed = attributes->stack_size < STACK_SIZE ? attributes->stack_size : LEAST;
+    if (has->stack && has->stack_size >= needed + skipped) {
+        attributes->stack = (char *)has->stack + skipped;
+        attributes->stack_size = (has->stack_size - skipped) & ~(size_t)(ALIGNMENT - 1);
+    } else if (has->stack_size > STACK_SIZE && attributes->stack_size == STACK_SIZE) {
+        attributes->stack_size = has->stack_size;
+    }
+}
+
+static int spawn(struct thread *self, struct stack_call *call, size_t size,
+                 const struct attributes *has)
+{
+    struct gs_thread_attributes attributes = {
         .name = "stack call", .stack_size = size, .worker = gs_threads_worker()};
-    call->size = size;
+    if (has && size != WAIT_STACK_SIZE)
+        choose_stack(has, &attributes);
+    call->size = attributes.stack_size;
     return gs_thread_spawn(&attributes, run_on_stack, call, &self->stack);
 }
 
@@ -94,7 +114,8 @@ static void call_on_stack(void (*call)(void *), void *box, size_t size)
     *argument = (struct stack_call){self, call, box, 0};
     set_phase(self, PHASE_WAITING);
     self->err = errno;
-    if (spawn(self, argument, size) && spawn(self, argument, SMALLER_STACK_SIZE)) {
+    if (spawn(self, argument, size, gs_cc_attributes_of(self)) &&
+        spawn(self, argument, SMALLER_STACK_SIZE, NULL)) {
         gs_cc_release(argument, sizeof *argument);
         call(box); /* no memory for a stack: the worker waits with it */
         gs_cc_complete(self);

@@ -1,6 +1,7 @@
 #include "compiler/runtime/stream.h"
 #include "compiler/runtime/descriptor.h"
 #include "compiler/runtime/memory.h"
+#include "compiler/runtime/pool.h"
 
 #include <ctype.h>
 #include <gossamer/io.h>
@@ -365,7 +366,7 @@ static bool call_or_pool(struct thread *self, bool cannot_wait, void (*call)(voi
         return true;
     }
     self->is_pooled = true;
-    if (!gs_cc_in_pool(call, box))
+    if (!gs_cc_in_pool(call, box, POOL_BOTH))
         return false;
     self->is_pooled = false;
     return true;
@@ -386,6 +387,7 @@ void gs_cc___reading(void (*call)(void *box), void *box, FILE *file, const char 
     if (!call_or_pool(self, has_enough || gs_cc_stream_is_plain(input), call, box))
         return;
     unlock(self, input);
+    gs_cc_end_in_pool(self);
 }
 
 /* Calls that write wide characters, or have no text to be written in steps. */
@@ -407,6 +409,7 @@ void gs_cc___writing(void (*call)(void *box), void *box, FILE *file)
     if (!call_or_pool(self, gs_cc_stream_is_plain(output), call, box))
         return;
     unlock(self, output);
+    gs_cc_end_in_pool(self);
 }
 
 /* ---- What a stream of wide characters has left to convert ---- */
@@ -436,7 +439,7 @@ int gs_cc_stream_flush_wide(struct thread *self, FILE *file)
         *flush = (struct flush){file, 0, 0};
         self->is_pooled = true;
     }
-    flush = gs_cc_in_pool(flush_file, flush);
+    flush = gs_cc_in_pool(flush_file, flush, POOL_BOTH);
     if (!flush)
         return 0;
     self->is_pooled = false;
@@ -444,5 +447,6 @@ int gs_cc_stream_flush_wide(struct thread *self, FILE *file)
     gs_cc_box_free(flush, sizeof *flush);
     unlock(self, file);
     errno = err;
+    gs_cc_end_in_pool(self);
     return result;
 }

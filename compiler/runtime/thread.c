@@ -1,12 +1,12 @@
-/* The life of a thread: it starts and resumes on the stack of its worker, waits, and ends. */
+/* The life of a thread: it starts and resumes on the stack of its worker, and ends. */
 #include "compiler/runtime/thread.h"
+#include "compiler/runtime/attributes.h"
 #include "compiler/runtime/masks.h"
 #include "compiler/runtime/memory.h"
 #include "compiler/runtime/shared_mutex.h"
 #include "compiler/runtime/signals.h"
 #include "compiler/runtime/threads.h"
 
-#include <gossamer/io.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -28,201 +28,6 @@ struct extra *gs_cc_extra(struct thread *thread)
     return thread->extra;
 }
 
-/* ---- Waiting ---- */
-
-/* The first thread waits on its stack for other threads by a semaphore, so that the library finds
- * deadlocks, and parks only to wait for something else. It has announced that before it looks at
- * the semaphore, and a thread that wakes it adds a unit before it looks whether it parks: so one of
- * them sees the other. Units that are left over wake it too early. */
-static struct gs_semaphore first_woken;
-static atomic_bool first_parks;
-
-static void park_first(uint64_t deadline_ns)
-{
-    atomic_store(&first_parks, true);
-    int result = gs_semaphore_wait(&first_woken, 0);
-    if (result)
-        result = gs_thread_park(deadline_ns);
-    (void)result;
-    atomic_store_explicit(&first_parks, false, memory_order_relaxed);
-}
-
-static void wait_on_stack(struct thread *self, uint64_t deadline_ns, bool is_external)
-{
-    /* The caller looks at what it waits for, and at the clock. */
-    int result = 0;
-    if (!self->is_first)
-        result = gs_thread_park(deadline_ns);
-    else if (deadline_ns == GS_NEVER && !is_external)
-        result = gs_semaphore_wait(&first_woken, GS_NEVER);
-    else
-        park_first(deadline_ns);
-    (void)result;
-}
-
-static void wake_on_stack(const struct thread *thread, struct gs_thread *stack)
-{
-    bool is_first = thread->is_first;
-    if (is_first)
-        gs_semaphore_post(&first_woken);
-    if (!is_first || atomic_load(&first_parks))
-        gs_thread_unpark(stack);
-}
-
-void gs_cc_wake(struct thread *thread)
-{
-    sanitizer_release(thread);
-    struct gs_thread *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
-    if (stack)
-        wake_on_stack(thread, stack);
-    else
-        gs_resumable_wake(&thread->resumable);
-}
-
-static void on_timer(struct gs_timer *timer)
-{
-    struct thread *thread = timer->watcher.data;
-    thread->extra->has_timer = false;
-    gs_cc_wake(thread);
-}
-
-static void start_timer(struct thread *self, uint64_t deadline_ns)
-{
-    struct extra *extra = gs_cc_extra(self);
-    if (!extra->has_timer) {
-        gs_timer_init(&extra->timer, gs_threads_loop(), on_timer);
-        extra->timer.watcher.data = self;
-    }
-    extra->has_timer = !gs_timer_start(&extra->timer, deadline_ns);
-    if (!extra->has_timer)
-        gs_resumable_wake(&self->resumable); /* no memory: look again at once */
-}
-
-static void stop_timer(struct thread *self)
-{
-    if (self->extra && self->extra->has_timer) {
-        gs_timer_stop(&self->extra->timer);
-        self->extra->has_timer = false;
-    }
-}
-
-bool gs_cc_wait_until(struct thread *self, uint64_t deadline_ns, bool is_external)
-{
-    is_external |= atomic_load_explicit(&gs_cc_has_outside_threads, memory_order_relaxed);
-    if (self->stack) {
-        int err = errno;
-        leave_stack(self);
-        wait_on_stack(self, deadline_ns, is_external);
-        return_to_stack(self);
-        errno = err;
-        return false;
-    }
-    if (deadline_ns != GS_NEVER)
-        start_timer(self, deadline_ns);
-    return gs_cc_suspend(self, is_external || deadline_ns != GS_NEVER);
-}
-
-bool gs_cc_wait(struct thread *self, bool is_external)
-{
-    return gs_cc_wait_until(self, GS_NEVER, is_external);
-}
-
-/* What interrupts the thread has the descriptor forgotten, which wakes all that wait for it: they
- * look again, and find out if it was closed. */
-static int wait_fd_forgettable(struct thread *self, int fd, unsigned direction,
-                               uint64_t deadline_ns)
-{
-    struct extra *extra = gs_cc_extra(self);
-    int result = 0;
-    atomic_store(&extra->waited_fd, fd + 1);
-    if (!must_cancel(self) && !gs_cc_is_interrupted(self, true))
-        result = direction == GS_READ ? gs_wait_readable(fd, deadline_ns)
-                                      : gs_wait_writable(fd, deadline_ns);
-    atomic_store(&extra->waited_fd, 0);
-    return result == -EBADF ? 0 : result;
-}
-
-/* Returns 0 too early if the wait was interrupted: the caller looks at what it waits for. */
-static int wait_fd_on_stack(struct thread *self, int fd, unsigned direction, uint64_t deadline_ns)
-{
-    int err = errno;
-    int interrupting = gs_cc_signals_descriptor(self);
-    leave_stack(self);
-    int result;
-    if (interrupting >= 0) {
-        struct gs_poll polls[] = {{fd, (uint8_t)direction, 0}, {interrupting, GS_READ, 0}};
-        result = gs_poll(polls, 2, deadline_ns);
-        result = result > 0 ? 0 : result ? result : -ETIMEDOUT;
-    } else {
-        result = wait_fd_forgettable(self, fd, direction, deadline_ns);
-    }
-    return_to_stack(self);
-    errno = err;
-    return result == -ECANCELED && !must_cancel(self) ? 0 : result;
-}
-
-bool gs_cc_wait_fd(struct thread *self, int fd, unsigned direction, uint64_t deadline_ns,
-                   int *ret_err)
-{
-    *ret_err = 0;
-    if (deadline_ns != GS_NEVER && deadline_ns <= gs_clock_now()) {
-        *ret_err = -ETIMEDOUT;
-        return false;
-    }
-    if (self->stack) {
-        *ret_err = wait_fd_on_stack(self, fd, direction, deadline_ns);
-        return false;
-    }
-    int result = gs_resumable_watch(&self->resumable, fd, direction);
-    if (result) {
-        *ret_err = result < 0 ? result : 0;
-        return false;
-    }
-    if (deadline_ns != GS_NEVER)
-        start_timer(self, deadline_ns);
-    return gs_cc_suspend(self, true);
-}
-
-uint64_t gs_cc_deadline(struct thread *self, uint64_t deadline_ns)
-{
-    struct extra *extra = gs_cc_extra(self);
-    if (self->phase == PHASE_NEW || !extra->deadline_ns)
-        extra->deadline_ns = deadline_ns;
-    return extra->deadline_ns;
-}
-
-/* Times beyond this, in seconds, are never reached. */
-#define FAR ((time_t)1 << 33)
-
-uint64_t gs_cc_from_clock(clockid_t clock, const struct timespec *time)
-{
-    if (time->tv_sec < 0)
-        return 1;
-    if (time->tv_sec >= FAR)
-        return GS_NEVER;
-    uint64_t time_ns = (uint64_t)time->tv_sec * GS_SECOND + (uint64_t)time->tv_nsec;
-    if (clock == CLOCK_MONOTONIC)
-        return time_ns ? time_ns : 1;
-    uint64_t now_ns = gs_clock_wall();
-    return time_ns <= now_ns ? 1 : gs_clock_after(gs_clock_now(), time_ns - now_ns);
-}
-
-uint64_t gs_cc_from_wall(const struct timespec *time)
-{
-    return gs_cc_from_clock(CLOCK_REALTIME, time);
-}
-
-void gs_cc_complete(struct thread *self)
-{
-    atomic_store_explicit(&self->phase, PHASE_NEW, memory_order_relaxed);
-    self->progress = 0;
-    self->is_polling = false;
-    if (self->extra) {
-        stop_timer(self);
-        self->extra->deadline_ns = 0;
-    }
-}
-
 /* ---- The end ---- */
 
 static void free_records(struct gs_cc_record *record)
@@ -240,10 +45,13 @@ void gs_cc_free_thread(struct thread *thread)
 {
     atomic_store_explicit(&thread->join, JOIN_DETACHED, memory_order_relaxed);
     gs_cc_signals_forget(thread);
+    if (has_attributes(thread))
+        gs_cc_attributes_forget(thread);
     if (thread->extra) {
         gs_cc_free_pending(thread);
         free(thread->extra->values);
         free(thread->extra->locals);
+        free(thread->extra->ceilings);
         gs_cc_release(thread->extra, sizeof *thread->extra);
     }
     gs_cc_thread_release(thread);
@@ -286,7 +94,8 @@ static void free_frames(struct gs_cc_state *state, struct thread *thread)
 static void finish(struct thread *thread)
 {
     struct gs_cc_state *state = &gs_cc_state;
-    atomic_store_explicit(&thread->cancel, CANCEL_DISABLED, memory_order_relaxed);
+    unsigned char kept = has_attributes(thread) ? HAS_ATTRIBUTES : 0;
+    atomic_store_explicit(&thread->cancel, CANCEL_DISABLED | kept, memory_order_relaxed);
     thread->is_exiting = true;
     bool ends_process = thread->is_first && thread->has_returned;
     if (!ends_process && gs_cc_has_cleanups(thread)) {
@@ -387,14 +196,15 @@ static void step(struct gs_resumable *resumable)
 {
     struct gs_cc_state *state = &gs_cc_state;
     struct thread *thread = gs_container_of(resumable, struct thread, resumable);
+    bool was_at_descriptor = resumable->fd >= 0;
     prefetch(thread);
-    if (resumable->fd >= 0)
+    if (was_at_descriptor)
         gs_resumable_unwatch(resumable);
     if (thread->stack) { /* the wake-up has missed it */
         if (thread->is_polling)
             gs_thread_cancel(thread->stack);
         else
-            wake_on_stack(thread, thread->stack);
+            gs_cc_wake(thread);
         return;
     }
     state->self = thread;
@@ -405,11 +215,16 @@ static void step(struct gs_resumable *resumable)
     if (!state->err)
         state->err = &errno;
     *state->err = thread->err;
-    gs_cc_sanitizer_enter(thread);
-    bool is_over = gs_cc_sanitizer_run(thread, go_on);
-    gs_cc_sanitizer_leave(thread);
-    if (is_over)
-        finish(thread);
+    if (__builtin_expect(must_enter(state, thread), 0))
+        gs_cc_scheduling_enter(thread);
+    if (__builtin_expect(!has_handed(thread), 1) ||
+        !gs_cc_signals_handle_in_step(thread, was_at_descriptor)) {
+        gs_cc_sanitizer_enter(thread);
+        bool is_over = gs_cc_sanitizer_run(thread, go_on);
+        gs_cc_sanitizer_leave(thread);
+        if (is_over)
+            finish(thread);
+    }
     state->suspending = state->may_leave = 0;
     state->self = NULL;
 }
@@ -436,14 +251,23 @@ static unsigned next_worker(void)
 int gs_cc_pthread_create(pthread_t *ret_thread, const pthread_attr_t *attributes,
                          void *(*fn)(void *), void *argument)
 {
-    int state = PTHREAD_CREATE_JOINABLE;
+    int state = PTHREAD_CREATE_JOINABLE, err = 0;
+    const struct thread *self = thread_self();
+    if (!attributes)
+        attributes = gs_cc_default_attributes();
     if (attributes)
         pthread_attr_getdetachstate(attributes, &state);
     struct thread *thread = new_thread(fn, argument);
     atomic_init(&thread->join, state == PTHREAD_CREATE_DETACHED ? JOIN_DETACHED : JOIN_NONE);
+    if (attributes || (self && has_attributes(self)))
+        err = gs_cc_attributes_create(thread, attributes);
+    if (err) {
+        gs_cc_free_thread(thread);
+        return err;
+    }
     *ret_thread = (pthread_t)thread;
     gs_cc_masks_new(thread, attributes);
-    int err = gs_resumable_start(&thread->resumable, next_worker());
+    err = gs_resumable_start(&thread->resumable, next_worker());
     if (err) {
         gs_cc_masks_end(thread);
         gs_cc_free_thread(thread);
@@ -463,6 +287,8 @@ struct thread *gs_cc_start_first(void *(*fn)(void *))
 
 void gs_cc_pthread_exit(void *result)
 {
+    if (!thread_self() && gs_cc_is_outside())
+        pthread_exit(result);
     gs_cc_exit(thread_self(), result);
 }
 
@@ -470,6 +296,8 @@ void gs_cc_pthread_exit(void *result)
 pthread_t gs_cc_pthread_self(void)
 {
     struct thread *self = thread_self();
+    if (!self && gs_cc_is_outside())
+        return pthread_self();
     return (pthread_t)(self ? self : gs_cc_handling.target);
 }
 

@@ -23,6 +23,7 @@
 #include <gossamer/loop_timer.h>
 #include <gossamer/resumable.h>
 #include <gossamer/thread.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -51,13 +52,24 @@ struct extra {
     bool has_timer;
     struct gs_cc_cleanup *cleanups;
     struct robust *robust;        /* mutexes (shared_mutex.c) */
+    struct ceilings *ceilings;    /* of mutexes (scheduling.c) */
     _Atomic(uint64_t) mask;       /* of signals (masks.c) */
     _Atomic(uint64_t) pending;    /* signals to this thread */
     struct queued_signal *queued; /* those with a value, the last one first */
     bool is_mask_replaced;
     char *end_of_stack; /* of its own, while it has one */
     size_t stack_size;
-    atomic_int waited_fd;                  /* on a stack, and 1; 0: for none */
+    atomic_int waited_fd; /* on a stack, and 1; -1: with what interrupts it; 0: for none */
+    struct handed_wait {
+        size_t progress;
+        uint64_t deadline_ns;
+        unsigned char phase;
+    } handed_wait; /* that a handler has interrupted (handed_signals.c) */
+    bool is_handling;
+    atomic_uint pool; /* the call in the pool (pool.c), and its ... */
+    int pool_thread, pool_signal;
+    bool has_pool_timer;
+    timer_t pool_timer;
     struct semaphore_wait *semaphore_wait; /* in a set of System V (queues.c) */
     uint32_t ignored;                      /* bits of those that wake it at a word (futex.c) */
     int jump_result;
@@ -95,6 +107,19 @@ struct thread {
 #endif
 };
 
+/* Whether the thread was canceled; which handlers of signals have run since it began to wait: with
+ * SA_RESTART, and without; and whether one has jumped to where the thread is to go on. */
+enum cancel {
+    CANCEL_REQUESTED = 1,
+    CANCEL_DISABLED = 2,
+    CANCEL_ASYNCHRONOUS = 4,
+    INTERRUPT_RESTARTS = 8,
+    INTERRUPT = 16,
+    JUMP = 32,
+    HAS_ATTRIBUTES = 64, /* none of these: it is in the table of attributes.h */
+    HANDED = 128,        /* it has signals to handle (handed_signals.c) */
+};
+
 enum { JOIN_NONE, JOIN_DONE, JOIN_DETACHED };
 
 /* Of the running thread, or of one that is in no queue. */
@@ -111,6 +136,9 @@ extern atomic_bool gs_cc_has_outside_threads;
 
 /* Whether the program has asked to be notified of messages in a queue. */
 extern atomic_bool gs_cc_has_notified_queues;
+
+/* Whether this is a kernel thread that is none of the runtime's, and not in a handler. */
+bool gs_cc_is_outside(void);
 
 /* Start the first thread of the program. Returns NULL if there is no memory. */
 struct thread *gs_cc_start_first(void *(*fn)(void *));
@@ -137,7 +165,7 @@ static inline void spin_unlock(atomic_flag *lock)
     atomic_flag_clear_explicit(lock, memory_order_release);
 }
 
-/* ---- Waiting (thread.c) ---- */
+/* ---- Waiting (waits.c) ---- */
 
 /* The caller returns, and so do all calls of the thread, which waits then. Returns true. */
 static inline bool gs_cc_suspend(struct thread *self, bool is_external)
@@ -169,11 +197,16 @@ static inline void leave_stack(struct thread *self)
     gs_cc_sanitizer_leave(self);
 }
 
+void gs_cc_scheduling_enter(const struct thread *thread);
+
 static inline void return_to_stack(struct thread *self)
 {
     gs_cc_sanitizer_enter(self);
     gs_cc_sanitizer_enter_stack(self);
     gs_cc_state.self = self;
+    unsigned flags = atomic_load_explicit(&self->cancel, memory_order_relaxed);
+    if (__builtin_expect(gs_cc_state.scheduling || flags & HAS_ATTRIBUTES, 0))
+        gs_cc_scheduling_enter(self);
 }
 
 /* The thread leaves the stack on which it runs for ever. */
@@ -254,25 +287,7 @@ void gs_cc_wait_on_stack(void (*call)(void *box), void *box);
 /* The same for all that the first thread does. */
 void gs_cc_run_first(void (*call)(void *));
 
-/* Make a call in a kernel thread of the pool (blocking.c). Returns the box of the first call; NULL:
- * the caller must return. */
-void *gs_cc_in_pool(void (*call)(void *box), void *box);
-
-/* The same on a stack. */
-void gs_cc_run_in_pool(void (*call)(void *), void *argument);
-
 /* ---- Cancellation (cancel.c) ---- */
-
-/* And which handlers of signals have run since the thread began to wait: with SA_RESTART, and
- * without; and whether one has jumped to where the thread is to go on. */
-enum cancel {
-    CANCEL_REQUESTED = 1,
-    CANCEL_DISABLED = 2,
-    CANCEL_ASYNCHRONOUS = 4,
-    INTERRUPT_RESTARTS = 8,
-    INTERRUPT = 16,
-    JUMP = 32,
-};
 
 /* At a cancellation point: whether the thread was canceled; it ends then, the caller returns. Does
  * not return if it has to jump. */
@@ -313,11 +328,15 @@ static inline void jump_if_told(struct thread *self)
         gs_cc_jump_for_handler(self);
 }
 
-/* In place of glibc's struct _pthread_cleanup_buffer, which is larger. */
+/* In place of glibc's, which is larger, and is needed in kernel threads of the C library. */
 struct gs_cc_cleanup {
     void (*fn)(void *);
     void *argument;
     struct gs_cc_cleanup *next;
+};
+union gs_cc_cleanup_buffer {
+    struct gs_cc_cleanup own;
+    struct _pthread_cleanup_buffer of_libc;
 };
 void gs_cc__pthread_cleanup_push(struct gs_cc_cleanup *cleanup, void (*fn)(void *), void *argument);
 void gs_cc__pthread_cleanup_pop(struct gs_cc_cleanup *cleanup, int execute);

@@ -2,6 +2,7 @@
  * the thread waits for. Those that the thread blocks are kept with it. */
 #include "compiler/runtime/masks.h"
 #include "compiler/runtime/signals.h"
+#include "compiler/runtime/threads.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -129,7 +130,7 @@ void gs_cc_free_pending(struct thread *thread)
 /* Those from SIGRTMIN on are kept with their values, others once. */
 static int keep(struct thread *thread, const siginfo_t *information)
 {
-    struct extra *extra = thread->extra;
+    struct extra *extra = gs_cc_extra(thread);
     uint64_t bit = gs_cc_signal_bit(information->si_signo);
     bool is_known = atomic_load(&extra->pending) & bit;
     if (information->si_code == SI_QUEUE && (!is_known || information->si_signo >= SIGRTMIN)) {
@@ -175,12 +176,25 @@ static void call_own_handler(struct thread *thread, const struct sigaction *acti
     gs_cc_mask_set(thread, gs_cc_signal_bits(&context.uc_sigmask));
 }
 
+static int hand_over(struct thread *thread, const siginfo_t *information)
+{
+    int err = keep(thread, information);
+    if (err)
+        return err;
+    atomic_fetch_or(&thread->cancel, HANDED);
+    gs_cc_signals_interrupt(thread);
+    return 0;
+}
+
 /* The thread does not block it. Without a handler of the program it is the process's. */
 static int act(struct thread *thread, siginfo_t *information)
 {
     struct sigaction action;
     ucontext_t context = {0};
     int number = information->si_signo;
+    if (thread != gs_cc_signals_self() && gs_cc_signals_is_hand_over(thread) &&
+        gs_cc_signals_has_handler(number))
+        return hand_over(thread, information);
     if (!gs_cc_signals_is_handled(number, &action)) {
         bool is_ignored = action.sa_handler == SIG_IGN;
         return !is_ignored && kill(getpid(), number) ? errno : 0;
@@ -242,6 +256,8 @@ static bool is_of_kernel(const struct thread *thread)
 
 int gs_cc_pthread_kill(pthread_t id, int number)
 {
+    if (id && !gs_cc_is_thread(id))
+        return pthread_kill(id, number);
     if (number > 0 && number < NSIG && is_of_kernel((struct thread *)id) &&
         !(gs_cc_handling.mask & gs_cc_signal_bit(number)))
         return raise(number) ? errno : 0;

@@ -71,7 +71,12 @@ def test_a_sanitizer_finds_faults_behind_a_wait_and_no_others(
 
 @pytest.mark.parametrize(
     ("name", "status", "last"),
-    [("process", 0, "sigwait 0 1"), ("answers", 0, "vfork 6"), ("stacks", 3, "")],
+    [
+        ("process", 0, "sigwait 0 1"),
+        ("answers", 0, "vfork 6"),
+        ("stacks", 3, ""),
+        ("ended_calls", 0, "it has ended: 1, killed 1"),
+    ],
 )
 def test_masks_forks_and_stacks_are_right_with_the_thread_sanitizer(
     name: str, status: int, last: str, tmp_path: Path

@@ -97,10 +97,10 @@ WAYS = {
         "on_signal calls putenv",
         (1 << 20, 1 << 24),
     ),
-    "handler_of_the_library": (
+    "handler_of_library": (
         "#include <signal.h>\n"
         "__attribute__((constructor)) static void set(void) { signal(SIGUSR1, exit); }",
-        "the need of exit is not known, which may handle signals",
+        "the need of exit is not known",
         (1 << 20, 1 << 24),
     ),
     "allocator": (

@@ -1,8 +1,12 @@
 /* Loops that wait for another thread without a call that waits. */
+#define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 static volatile int stop;
@@ -132,6 +136,53 @@ static void give_work(void)
     puts("all work is done");
 }
 
+/* An error would end the loop, too, and it asks the system something each time. */
+static atomic_int is_over;
+static void *watch_cpu(void *unused)
+{
+    while (!atomic_load(&is_over))
+        if (sched_getcpu() < 0) {
+            puts("no CPU");
+            atomic_store(&is_over, 1);
+        }
+    return unused;
+}
+
+/* Only an error ends this one, and it tries locks that are always free. */
+static void *use_free_lock(void *unused)
+{
+    static pthread_mutex_t mine = PTHREAD_MUTEX_INITIALIZER;
+    for (;;) {
+        if (pthread_mutex_trylock(&mine))
+            exit(2);
+        number++;
+        if (pthread_mutex_unlock(&mine))
+            exit(3);
+    }
+    return unused;
+}
+
+/* It goes on until a time, and yields only on one of its ways. */
+static void wait_for_time(void)
+{
+    static volatile char seen[2];
+    time_t start = time(NULL);
+    while (time(NULL) - start < 20) {
+        if (atomic_load(&is_over))
+            break;
+        seen[0] = 1;
+        if (seen[1])
+            sched_yield();
+    }
+    printf("over %d\n", is_over);
+}
+
+static void *end_it(void *unused)
+{
+    atomic_store(&is_over, 2);
+    return unused;
+}
+
 int main(void)
 {
     pthread_t threads[5], adders[3], last;
@@ -161,6 +212,16 @@ int main(void)
         pthread_join(adders[i], NULL);
     printf("%d\n", number);
     give_work();
+    pthread_create(&last, NULL, watch_cpu, NULL);
+    usleep(1000);
+    atomic_store(&is_over, 1);
+    pthread_join(last, NULL);
+    atomic_store(&is_over, 0);
+    pthread_create(&last, NULL, end_it, NULL);
+    wait_for_time();
+    pthread_join(last, NULL);
+    pthread_create(&last, NULL, use_free_lock, NULL);
+    usleep(1000);
     pthread_create(&last, NULL, forever, NULL);
     usleep(2000);
     puts("ends while a thread computes");
