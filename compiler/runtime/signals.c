@@ -6,10 +6,8 @@
 
 #include <gossamer/io.h>
 #include <gossamer/loop_signal.h>
-#include <gossamer/own_descriptors.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -19,9 +17,6 @@ static struct thread *first;
 static atomic_bool has_started, has_handlers;
 /* Handled signals that interrupt another thread than the first: with SA_RESTART, and without. */
 static _Atomic(uint64_t) to_others[2];
-/* What the first thread waits for on its stack, beside another descriptor; -1: none so far. */
-static int interrupting = -1;
-static atomic_bool is_interrupting;
 
 /* ---- What interrupts a thread ---- */
 
@@ -33,12 +28,12 @@ void gs_cc_signals_interrupt(struct thread *thread)
         gs_thread_cancel(stack);
         return;
     }
-    int fd = stack && thread->extra ? atomic_load(&thread->extra->waited_fd) : 0;
+    struct extra *extra = stack ? thread->extra : NULL;
+    int fd = extra ? atomic_load(&extra->waited_fd) : 0;
     if (fd > 0)
         gs_forget(fd - 1);
-    static const uint64_t one = 1;
-    if (stack && thread == first && interrupting >= 0 && !atomic_exchange(&is_interrupting, true))
-        (void)!write(interrupting, &one, sizeof one);
+    if (extra)
+        gs_interrupt(&extra->interrupt);
     gs_cc_wake(thread);
 }
 
@@ -73,10 +68,6 @@ void gs_cc_signals_start(struct thread *thread, bool has_mask)
     first = thread;
     gs_cc_free_pending(thread);
     gs_cc_masks_start(thread, has_mask);
-    if (interrupting >= 0)
-        gs_own_descriptor_close(interrupting); /* in the child of a fork: it is the parent's */
-    interrupting = -1;
-    atomic_store(&is_interrupting, false);
     gs_async_init(&handled, gs_threads_loop(), on_handled);
     gs_async_start(&handled);
     atomic_store(&has_started, true);
@@ -110,18 +101,6 @@ bool gs_cc_is_interrupted(const struct thread *self, bool may_restart)
 {
     unsigned marks = atomic_load_explicit(&self->cancel, memory_order_relaxed);
     return marks & (may_restart ? INTERRUPT : INTERRUPT | INTERRUPT_RESTARTS);
-}
-
-int gs_cc_signals_descriptor(const struct thread *self)
-{
-    if (self != first || !gs_cc_has_handlers())
-        return -1;
-    uint64_t count;
-    if (interrupting < 0)
-        interrupting = gs_own_descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-    else if (atomic_exchange(&is_interrupting, false))
-        (void)!read(interrupting, &count, sizeof count);
-    return interrupting;
 }
 
 /* ---- Handlers ---- */

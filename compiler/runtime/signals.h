@@ -23,10 +23,6 @@ void gs_cc_signals_begin_wait(struct thread *self);
 /* Whether the call fails with EINTR. may_restart: only if a handler without SA_RESTART has run. */
 bool gs_cc_is_interrupted(const struct thread *self, bool may_restart);
 
-/* A descriptor that becomes readable if a signal is to interrupt what the thread waits for on its
- * stack, or has done so; -1: none does. The thread waits for it, too, and looks again then. */
-int gs_cc_signals_descriptor(const struct thread *self);
-
 /* Have the thread look again at what it waits for. */
 void gs_cc_signals_interrupt(struct thread *thread);
 

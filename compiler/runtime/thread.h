@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <gossamer/clock.h>
+#include <gossamer/io.h>
 #include <gossamer/list.h>
 #include <gossamer/loop_timer.h>
 #include <gossamer/resumable.h>
@@ -58,6 +59,7 @@ struct extra {
     char *end_of_stack; /* of its own, while it has one */
     size_t stack_size;
     atomic_int waited_fd;                  /* on a stack, and 1; 0: for none */
+    struct gs_interrupt interrupt;         /* of waits for several on a stack */
     struct semaphore_wait *semaphore_wait; /* in a set of System V (queues.c) */
     uint32_t ignored;                      /* bits of those that wake it at a word (futex.c) */
     int jump_result;
