@@ -23,6 +23,8 @@ int gs_cc_pthread_getattr_np(pthread_t id, pthread_attr_t *ret_attributes)
 {
     enum { GUARD = 4096 };
     const struct thread *thread = (const struct thread *)id;
+    size_t size;
+    void *lowest = gs_cc_sanitizer_stack(thread, &size);
     int err = pthread_getattr_np(pthread_self(), ret_attributes);
     if (err)
         return err;
@@ -30,6 +32,8 @@ int gs_cc_pthread_getattr_np(pthread_t id, pthread_attr_t *ret_attributes)
         pthread_attr_setstack(ret_attributes,
                               thread->extra->end_of_stack - thread->extra->stack_size,
                               thread->extra->stack_size);
+    else if (lowest)
+        pthread_attr_setstack(ret_attributes, lowest, size);
     else
         set_stack_of_worker(ret_attributes);
     pthread_attr_setguardsize(ret_attributes, GUARD);

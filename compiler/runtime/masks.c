@@ -103,6 +103,20 @@ static void ask_first_worker(unsigned change)
         turn < YIELDS ? sched_yield() : usleep(1000);
 }
 
+void gs_cc_masks_apply(void)
+{
+    if (is_first_worker())
+        apply();
+}
+
+/* The thread sanitizer would defer the signal, and forget the mask. */
+#ifdef GS_CC_TSAN
+int set_action(int number, const struct sigaction *action,
+               struct sigaction *ret_old) __asm__("__sigaction");
+#else
+#define set_action sigaction
+#endif
+
 /* The last real-time signal that the program does not use. */
 static void choose_own_signal(int but)
 {
@@ -114,7 +128,7 @@ static void choose_own_signal(int but)
     for (int i = SIGRTMAX; i >= SIGRTMIN; i--) {
         if (i == but || sigaction(i, NULL, &before) || before.sa_handler != SIG_DFL)
             continue;
-        if (!sigaction(i, &action, NULL))
+        if (!set_action(i, &action, NULL))
             atomic_store(&own_signal, i);
         return;
     }

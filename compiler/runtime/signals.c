@@ -187,7 +187,11 @@ static void call_for_kernel(int number, siginfo_t *information, ucontext_t *cont
     if (!gs_cc_handling.has_mask) {
         gs_cc_handling.has_mask = true;
         gs_cc_handling.mask = gs_cc_signal_bits(&context->uc_sigmask);
+        gs_cc_handling.blocked = 0;
     }
+    gs_cc_handling.blocked |= gs_cc_signal_bits(&action.sa_mask);
+    if (!(action.sa_flags & (int)SA_NODEFER))
+        gs_cc_handling.blocked |= gs_cc_signal_bit(number);
     gs_cc_signals_call(&action, information, context);
     gs_cc_handling = outer;
 }

@@ -71,7 +71,17 @@ def test_a_sanitizer_finds_faults_behind_a_wait_and_no_others(
 
 @pytest.mark.parametrize(
     ("name", "status", "last"),
-    [("process", 0, "sigwait 0 1"), ("answers", 0, "vfork 6"), ("stacks", 3, "")],
+    [
+        ("process", 0, "sigwait 0 1"),
+        ("answers", 0, "vfork 6"),
+        ("stacks", 3, ""),
+        ("far_jumps", 0, "way 3 timed out, blocked 0"),
+        ("attributes", 0, "on a stack: inside 1, detached 1, as large as usual 1"),
+        ("handlers", 0, "sigwait 0, 1"),
+        ("masks", 0, "forked: 700"),
+        ("cancel_at_once", 0, "once: canceled 1, 2 calls"),
+        ("endings", 0, "after main, 5 ended"),
+    ],
 )
 def test_masks_forks_and_stacks_are_right_with_the_thread_sanitizer(
     name: str, status: int, last: str, tmp_path: Path

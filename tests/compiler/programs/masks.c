@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t handled;
+static atomic_int handled;
 static sem_t is_ready, may_end;
 
 static void count(int number)
