@@ -99,6 +99,10 @@ void gs_cc_jump_for_handler(struct thread *self)
     if (!self->stack)
         return; /* the call that has called setjmp is over */
     struct __jmp_buf_tag *buffer = self->extra->jump;
+    uint64_t *replaced = self->extra->replaced_mask;
+    self->extra->replaced_mask = NULL;
+    if (replaced)
+        gs_cc_box_free(replaced, sizeof *replaced);
     sanitizer_acquire(self);
     sanitizer_end_call(); /* that has waited */
     gs_cc_complete(self);

@@ -379,6 +379,8 @@ int gs_cc_clock_nanosleep(clockid_t clock, int flags, const struct timespec *tim
     struct thread *self = thread_self();
     if (!self || !is_valid(time))
         return clock_nanosleep(clock, flags, time, ret_left);
+    if (!is_known_clock(clock) && (clock == CLOCK_THREAD_CPUTIME_ID || clock_getres(clock, NULL)))
+        return EINVAL;
     if (!(flags & TIMER_ABSTIME))
         return gs_cc_nanosleep(time, ret_left) ? EINTR : 0;
     uint64_t deadline_ns = clock == CLOCK_MONOTONIC ? (uint64_t)duration(time)

@@ -55,7 +55,7 @@ struct extra {
     _Atomic(uint64_t) mask;       /* of signals (masks.c) */
     _Atomic(uint64_t) pending;    /* signals to this thread */
     struct queued_signal *queued; /* those with a value, the last one first */
-    bool is_mask_replaced;
+    uint64_t *replaced_mask; /* NULL: a wait has not replaced it */
     char *end_of_stack; /* of its own, while it has one */
     size_t stack_size;
     atomic_int waited_fd;                  /* on a stack, and 1; 0: for none */
