@@ -123,10 +123,7 @@ static void call_handler(const struct sigaction *action, siginfo_t *information,
         return;
     if (is_outermost)
         gs_cc_handling.leave = leave;
-    if (action->sa_flags & SA_SIGINFO)
-        action->sa_sigaction(information->si_signo, information, context);
-    else
-        action->sa_handler(information->si_signo);
+    gs_cc_call_handler(action, information, context);
 }
 
 /* The interrupted thread may be in the middle of anything. */

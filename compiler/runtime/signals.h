@@ -53,6 +53,15 @@ _Noreturn void gs_cc_jump(void *to, int result) __asm__("_longjmp");
 /* The running thread, or the one whose signal to itself is handled: its mask is in effect. */
 struct thread *gs_cc_signals_self(void);
 
+/* ---- Alternate stacks (alternate_stack.c) ---- */
+
+/* Call the handler, on the alternate stack of the thread whose signal it is if the action says
+ * so. */
+void gs_cc_call_handler(const struct sigaction *action, siginfo_t *information, void *context);
+
+/* The thread, which has `extra`, has ended, on this worker. */
+void gs_cc_alternate_stack_end(struct thread *thread);
+
 /* ---- Signals to one thread (thread_signals.c) ---- */
 
 /* The running thread has written where nobody reads; the kernel has not told it. */

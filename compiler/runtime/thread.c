@@ -247,6 +247,8 @@ static void complete(struct thread *thread)
     gs_resumable_end(&thread->resumable);
     gs_cc_masks_end(thread);
     gs_cc_shared_end(thread);
+    if (thread->extra)
+        gs_cc_alternate_stack_end(thread);
     gs_cc_sanitizer_done(thread);
     uintptr_t join = gs_cc_end_for_joiner(thread);
     if (join == JOIN_DETACHED)

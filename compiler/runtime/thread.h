@@ -55,13 +55,14 @@ struct extra {
     _Atomic(uint64_t) mask;       /* of signals (masks.c) */
     _Atomic(uint64_t) pending;    /* signals to this thread */
     struct queued_signal *queued; /* those with a value, the last one first */
-    uint64_t *replaced_mask; /* NULL: a wait has not replaced it */
-    char *end_of_stack; /* of its own, while it has one */
+    uint64_t *replaced_mask;      /* NULL: a wait has not replaced it */
+    char *end_of_stack;           /* of its own, while it has one */
     size_t stack_size;
     atomic_int waited_fd;                  /* on a stack, and 1; 0: for none */
     struct gs_interrupt interrupt;         /* of waits for several on a stack */
     struct semaphore_wait *semaphore_wait; /* in a set of System V (queues.c) */
     uint32_t ignored;                      /* bits of those that wake it at a word (futex.c) */
+    stack_t alternate;                     /* for handlers; its size is 0: none */
     int jump_result;
     struct __jmp_buf_tag *jump; /* where it goes on, with what its handler has blocked (jumps.c) */
     uint64_t jump_blocked;
