@@ -70,7 +70,7 @@ static long block(long number, const long *at)
     return result;
 }
 
-/* ---- Calls that the runtime has, by groups; *ret_result is set if the number is of the group ---- */
+/* ---- Calls that the runtime has: *ret_result is set if the number is of the group ---- */
 
 static bool transfer(long number, const long *at, long *ret_result)
 {

@@ -73,10 +73,10 @@ struct gs_poll {
 GS_API GS_MUST_CHECK int gs_poll(struct gs_poll *polls, unsigned count, uint64_t deadline_ns);
 
 /* The same, until gs_interrupt is called: that ends the wait, or the next one if none waits. Calls
- * of gs_interrupt that no wait has seen count as one. interrupt: zero at first; one thread at a time
- * waits with it. gs_interrupt may be called by user threads and by callbacks of a worker's loop.
- * Returns what gs_poll returns, or -EINTR (it was interrupted, and no
- * descriptor is ready). */
+ * of gs_interrupt that no wait has seen count as one. interrupt: zero at first; one thread at a
+ * time waits with it. gs_interrupt may be called by user threads and by callbacks of a worker's
+ * loop. Returns what gs_poll returns, or -EINTR (it was interrupted, and no descriptor is
+ * ready). */
 struct gs_interrupt {
     struct gs_spin lock;
     bool is_set;
