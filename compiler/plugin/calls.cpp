@@ -106,22 +106,39 @@ static void leavePointers(Function &function, StringRef name)
         use->set(plain);
 }
 
-// Give the calls whose argument is a constant that is chosen another callee: only these may wait.
+// Give the calls whose argument is a constant that is chosen another callee, or is none if the
+// runtime finds out (`chooses`): only these may wait.
 static void separate(Function &control, StringRef name, unsigned argument,
-                     function_ref<bool(uint64_t)> isChosen)
+                     function_ref<bool(uint64_t)> isChosen, bool chooses = false)
 {
     const auto isWait = [&](const Use &use) {
         const auto *call = dyn_cast<CallBase>(use.getUser());
         if (!call || !call->isCallee(&use) || call->arg_size() <= argument)
             return false;
         const auto *command = dyn_cast<ConstantInt>(call->getArgOperand(argument));
-        return command && isChosen(command->getZExtValue());
+        return command ? isChosen(command->getZExtValue()) : chooses;
     };
     if (none_of(control.uses(), isWait))
         return;
     Function *other = Function::Create(control.getFunctionType(), GlobalValue::ExternalLinkage,
                                        RuntimePrefix + name, *control.getParent());
     control.replaceUsesWithIf(other, [&](Use &use) { return isWait(use); });
+}
+
+// The numbers of compiler/runtime/system_calls.c.
+static bool isWaitingNumber(uint64_t number)
+{
+    static const uint64_t known[] = {
+        SYS_read,        SYS_write,       SYS_readv,           SYS_writev,     SYS_sendto,
+        SYS_sendmsg,     SYS_sendmmsg,    SYS_recvfrom,        SYS_recvmsg,    SYS_recvmmsg,
+        SYS_accept,      SYS_accept4,     SYS_connect,         SYS_ppoll,      SYS_pselect6,
+        SYS_epoll_pwait, SYS_nanosleep,   SYS_clock_nanosleep, SYS_wait4,      SYS_waitid,
+        SYS_flock,       SYS_sched_yield,
+#ifdef SYS_pause
+        SYS_pause,       SYS_poll,        SYS_select,          SYS_epoll_wait,
+#endif
+    };
+    return is_contained(known, number);
 }
 
 // Of fcntl, the commands that wait for a lock; of syscall, those that the runtime has.
@@ -136,15 +153,7 @@ static void separateWaits(Module &module)
     if (!call || !call->isDeclaration())
         return;
     separate(*call, "__futex", 0, [](uint64_t number) { return number == SYS_futex; });
-    separate(*call, "__system_call", 0, [](uint64_t number) {
-        static const uint64_t known[] = {SYS_read,   SYS_write,  SYS_readv,
-                                         SYS_writev, SYS_sendto, SYS_sendmsg,
-#ifdef SYS_pause
-                                         SYS_pause
-#endif
-        };
-        return is_contained(known, number);
-    });
+    separate(*call, "__system_call", 0, isWaitingNumber, true);
 }
 
 // What setjmp saves of the thread, the runtime saves, and the C library saves no mask.
@@ -204,10 +213,19 @@ static std::vector<Function *> startsOfOthers(Module &module)
     return result;
 }
 
+// Those of headers, which clang inlines later if it has not done so: they call the C library.
+static void dropInlineCopies(Module &module)
+{
+    for (Function &function : module)
+        if (function.hasAvailableExternallyLinkage() && findKnown(function.getName()))
+            function.deleteBody();
+}
+
 void renameToRuntime(Module &module)
 {
     separateWaits(module);
     saveThreads(module);
+    dropInlineCopies(module);
     std::vector<std::pair<Function *, std::string>> variadic;
     SmallVector<Function *, 32> primitives;
     for (Function &function : module) {

@@ -75,6 +75,7 @@ class Converter
     State state;
     SmallVector<Wait, 8> waits;
     Function *resume = nullptr;
+    void describeJoin(const Value &value, PHINode &join, ValueToValueMapTy &map) const;
     MapVector<Value *, SmallVector<std::pair<BasicBlock *, Value *>, 4>> restored;
     unsigned stackCalls = 0;
 };
@@ -249,7 +250,8 @@ void Converter::joinValues(ValueToValueMapTy &map)
     for (auto &[value, definitions] : restored) {
         Value *original = map[value];
         auto *instruction = dyn_cast<Instruction>(original);
-        SSAUpdater updater;
+        SmallVector<PHINode *, 8> joins;
+        SSAUpdater updater(&joins);
         updater.Initialize(original->getType(), value->getName());
         if (instruction)
             updater.AddAvailableValue(instruction->getParent(), instruction);
@@ -262,7 +264,18 @@ void Converter::joinValues(ValueToValueMapTy &map)
             if (!isLocal)
                 updater.RewriteUse(use);
         }
+        for (PHINode *join : joins)
+            describeJoin(*value, *join, map);
     }
+}
+
+// Right behind a wait, a variable has the value whether the thread has waited or not.
+void Converter::describeJoin(const Value &value, PHINode &join, ValueToValueMapTy &map) const
+{
+    for (const Wait &wait : waits)
+        for (const RestoredLocal &local : wait.locals)
+            if (local.value == &value && map.lookup(wait.resume) == join.getParent())
+                cc::describe(local, join, *join.getParent(), map);
 }
 
 void Converter::returnThroughState(ValueToValueMapTy &map)

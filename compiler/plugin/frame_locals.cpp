@@ -209,6 +209,8 @@ static Metadata *mapped(ValueToValueMapTy &map, Metadata *node)
 
 void describe(const RestoredLocal &local, Value &restored, BasicBlock &code, ValueToValueMapTy &map)
 {
+    if (local.slot && isa<PHINode>(restored))
+        return; // the slot has it
     if (local.slot) {
         new StoreInst(&restored, map[local.slot], &code);
         return;
@@ -224,7 +226,11 @@ void describe(const RestoredLocal &local, Value &restored, BasicBlock &code, Val
     DIBuilder builder(*code.getModule(), false);
     DIExpression *expression =
         local.isInBlock ? inBlock(context, local.offset) : DIExpression::get(context, {});
-    builder.insertDbgValueIntrinsic(&restored, variable, expression, location, &code);
+    if (isa<PHINode>(restored))
+        builder.insertDbgValueIntrinsic(&restored, variable, expression, location,
+                                        &*code.getFirstInsertionPt());
+    else
+        builder.insertDbgValueIntrinsic(&restored, variable, expression, location, &code);
 }
 
 void moveDeclarations(BasicBlock &from, BasicBlock &to,

@@ -83,6 +83,7 @@ const Known Table[] = {
     {"siglongjmp", false, 0, 0},
     {"__longjmp_chk", false, 0, 0},
     {"sigaction", false, 1 << 1 | 1 << 2, 0},
+    {"sigaltstack", false, 1 << 0 | 1 << 1, 0},
     {"sigprocmask", false, 1 << 1 | 1 << 2, 0},
     {"pthread_sigmask", false, 1 << 1 | 1 << 2, 0},
     {"sigpending", false, 1 << 0, 1 << 0},

@@ -65,7 +65,9 @@ static bool isForThreads(const Module &module)
     });
 }
 
-// A child of a fork may use the pool of kernel threads, too. Of two weak definitions, that of the
+// A child of a fork may use the pool of kernel threads, too. The sanitizer does not see there that
+// mutexes are unlocked which were locked for the fork; those of the program are the runtime's, of
+// which it knows nothing but the order. Of two weak definitions, that of the
 // sanitizer comes first; so the program gets one, if it has none of its own.
 void setDefaultsOfSanitizer(Module &module)
 {
@@ -77,7 +79,8 @@ void setDefaultsOfSanitizer(Module &module)
     FunctionCallee options = module.getOrInsertFunction(Name, builder.getPtrTy());
     builder.SetInsertPoint(
         BasicBlock::Create(module.getContext(), "", cast<Function>(options.getCallee())));
-    builder.CreateRet(builder.CreateGlobalString("die_after_fork=0", "", 0, &module));
+    builder.CreateRet(
+        builder.CreateGlobalString("die_after_fork=0:report_mutex_bugs=0", "", 0, &module));
 }
 
 PreservedAnalyses LeaveStateAlone::run(Module &module, ModuleAnalysisManager &)

@@ -14,7 +14,9 @@
 static pid_t fork_on_stack(struct thread *self)
 {
     leave_stack(self);
+    void *fiber = gs_cc_sanitizer_fork();
     pid_t pid = gs_fork();
+    gs_cc_sanitizer_forked(fiber, !pid);
     return_to_stack(self);
     if (pid)
         return pid;

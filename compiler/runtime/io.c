@@ -1,4 +1,6 @@
 /* Reading, writing, accepting and connecting, as the system calls on blocking descriptors. */
+#include "compiler/runtime/shared_mutex.h"
+#include "compiler/runtime/signals.h"
 #include "compiler/runtime/transfer.h"
 
 #include <fcntl.h>
@@ -235,6 +237,14 @@ int gs_cc_accept(int fd, struct sockaddr *address, socklen_t *length)
     return gs_cc_accept4(fd, address, length, 0);
 }
 
+/* Why the wait of a connect ends; 0: it goes on. */
+static int end_of_connect(const struct thread *self)
+{
+    if (must_cancel(self))
+        return -ECANCELED;
+    return gs_cc_is_interrupted(self, true) ? -EINTR : 0;
+}
+
 /* A connection in progress is waited for; its error is that of the call. */
 static int finish_connect(struct thread *self, int fd)
 {
@@ -242,7 +252,8 @@ static int finish_connect(struct thread *self, int fd)
     socklen_t length = sizeof error;
     struct pollfd one = {.fd = fd, .events = POLLOUT};
     while (!poll(&one, 1, 0)) {
-        if (gs_cc_wait_fd(self, fd, GS_WRITE, GS_NEVER, &err))
+        err = end_of_connect(self);
+        if (!err && gs_cc_wait_fd(self, fd, GS_WRITE, GS_NEVER, &err))
             return 0;
         if (err)
             return (int)gs_cc_result(self, err);
@@ -253,6 +264,16 @@ static int finish_connect(struct thread *self, int fd)
 }
 
 /* The descriptor is non-blocking only during the system call. */
+static int begin_connect(int fd, const struct sockaddr *address, socklen_t length)
+{
+    int flags = fcntl(fd, F_GETFL);
+    fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+    int result = connect(fd, address, length) ? -errno : 0;
+    fcntl(fd, F_SETFL, flags);
+    return result;
+}
+
+/* No event tells when the listener of a Unix socket has room again; progress: it had none. */
 int gs_cc_connect(int fd, const struct sockaddr *address, socklen_t length)
 {
     struct thread *self = thread_self();
@@ -260,17 +281,27 @@ int gs_cc_connect(int fd, const struct sockaddr *address, socklen_t length)
         return connect(fd, address, length);
     if (gs_cc_test_cancel(self))
         return 0;
-    if (self->phase != PHASE_NEW)
+    if (self->phase != PHASE_NEW && !self->progress)
         return finish_connect(self, fd);
-    int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || flags & O_NONBLOCK)
-        return connect(fd, address, length);
-    fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-    int result = connect(fd, address, length), err = errno;
-    fcntl(fd, F_SETFL, flags);
-    errno = err;
-    if (!result || err != EINPROGRESS)
-        return result;
+    if (self->phase == PHASE_NEW) {
+        int flags = fcntl(fd, F_GETFL);
+        if (flags < 0 || flags & O_NONBLOCK)
+            return connect(fd, address, length);
+        gs_cc_signals_begin_wait(self);
+    }
+    for (;;) {
+        int result = begin_connect(fd, address, length);
+        if (result == -EINPROGRESS)
+            break;
+        if (result != -EAGAIN || address->sa_family != AF_UNIX)
+            return (int)gs_cc_result(self, result);
+        if ((result = end_of_connect(self)))
+            return (int)gs_cc_result(self, result);
+        self->progress = 1;
+        if (gs_cc_look_again(self, GS_NEVER))
+            return 0;
+    }
+    self->progress = 0;
     set_phase(self, PHASE_WAITING);
     return finish_connect(self, fd);
 }

@@ -11,10 +11,6 @@
 #include <setjmp.h>
 #include <signal.h>
 
-#ifdef GS_CC_TSAN
-void tsan_ignore_thread_end(void) __asm__("__tsan_ignore_thread_end");
-#endif
-
 struct saved {
     uint64_t magic; /* other buffers are those of libraries */
     struct thread *self;
@@ -42,6 +38,17 @@ void gs_cc___set_jump(struct __jmp_buf_tag *buffer, int saves_mask)
     SAVED(buffer)->mask = self ? gs_cc_mask_of(self) : gs_cc_signal_bits(&mask);
 }
 
+/* What the handlers have blocked that the kernel has called, which has this mask now. The thread
+ * sanitizer blocks all signals meanwhile. */
+static uint64_t blocked_by_handlers(const sigset_t *mask)
+{
+    uint64_t blocked = gs_cc_signal_bits(mask) & ~gs_cc_handling.mask;
+#ifdef GS_CC_TSAN
+    blocked &= gs_cc_handling.blocked;
+#endif
+    return blocked;
+}
+
 /* Leave handlers for the thread that they have interrupted. Returns what they have blocked. */
 static uint64_t leave_handlers(const struct saved *saved)
 {
@@ -51,12 +58,10 @@ static uint64_t leave_handlers(const struct saved *saved)
     const sigset_t before = gs_cc_signal_set(gs_cc_handling.mask);
     if (gs_cc_handling.has_mask && !saved->handling.has_mask) {
         pthread_sigmask(SIG_SETMASK, &before, &mask);
-        blocked = gs_cc_signal_bits(&mask) & ~gs_cc_handling.mask;
+        blocked = blocked_by_handlers(&mask);
     }
-#ifdef GS_CC_TSAN
     if (gs_cc_handling.own && !saved->handling.own)
-        tsan_ignore_thread_end(); /* the call by which the thread has sent the signal */
-#endif
+        sanitizer_end_call(); /* by which the thread has sent the signal */
     gs_cc_handling = saved->handling;
     if (saved->self) {
         state->self = saved->self;
@@ -79,7 +84,7 @@ static _Noreturn void jump_later(struct __jmp_buf_tag *buffer, int result)
     sigset_t mask;
     uint64_t blocked = 0;
     if (gs_cc_handling.has_mask && !pthread_sigmask(SIG_SETMASK, NULL, &mask))
-        blocked = gs_cc_signal_bits(&mask) & ~gs_cc_handling.mask;
+        blocked = blocked_by_handlers(&mask);
     thread->extra->jump = buffer;
     thread->extra->jump_result = result;
     thread->extra->jump_blocked = blocked;
@@ -94,10 +99,12 @@ void gs_cc_jump_for_handler(struct thread *self)
     if (!self->stack)
         return; /* the call that has called setjmp is over */
     struct __jmp_buf_tag *buffer = self->extra->jump;
+    uint64_t *replaced = self->extra->replaced_mask;
+    self->extra->replaced_mask = NULL;
+    if (replaced)
+        gs_cc_box_free(replaced, sizeof *replaced);
     sanitizer_acquire(self);
-#ifdef GS_CC_TSAN
-    tsan_ignore_thread_end(); /* the call that has waited */
-#endif
+    sanitizer_end_call(); /* that has waited */
     gs_cc_complete(self);
     if (!SAVED(buffer)->has_mask)
         gs_cc_mask_set(self, gs_cc_mask_of(self) | self->extra->jump_blocked);

@@ -4,6 +4,7 @@
 #include "compiler/runtime/thread.h"
 
 #include <dlfcn.h>
+#include <gnu/libc-version.h>
 #include <link.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -108,9 +109,32 @@ static bool is_of_sanitizer(const char *name, uintptr_t function)
     return false;
 }
 
+static bool is_of_c_library(const void *function)
+{
+    Dl_info here, there;
+    return function && dladdr((const void *)gnu_get_libc_version, &here) &&
+           dladdr(function, &there) && here.dli_fbase == there.dli_fbase;
+}
+
+/* dlopen would initialize the C library, if it is not yet, without the arguments of the process: so
+ * only where other libraries have a function of this name. */
+static uintptr_t find_in_c_library(const char *name, void *used)
+{
+    void *next = dlsym(RTLD_NEXT, name);
+    if (is_of_c_library(used) || !used)
+        return (uintptr_t)used;
+    if (is_of_c_library(next) || !next)
+        return (uintptr_t)next;
+    void *c_library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    if (!c_library)
+        return (uintptr_t)used;
+    void *found = dlsym(c_library, name);
+    dlclose(c_library);
+    return (uintptr_t)found;
+}
+
 static void find_originals(struct originals *ret_originals)
 {
-    void *c_library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     *ret_originals = (struct originals){.allocator = (uintptr_t)dlsym(RTLD_DEFAULT, "malloc")};
     if (gs_cc_replacement_at(GS_CC_MAX_REPLACEMENTS))
         abort();
@@ -120,15 +144,13 @@ static void find_originals(struct originals *ret_originals)
             break;
         const char *name = replacement->name;
         uintptr_t used = (uintptr_t)dlsym(RTLD_DEFAULT, name);
-        uintptr_t original = c_library ? (uintptr_t)dlsym(c_library, name) : used;
+        uintptr_t original = find_in_c_library(name, (void *)used);
         ret_originals->of_c_library[i] = original;
         if (used && used != original && is_of_sanitizer(name, used))
             ret_originals->of_sanitizer[i] = used;
         ret_originals->is_found_by_name[i] =
             used && (used == original || used == ret_originals->of_sanitizer[i]);
     }
-    if (c_library)
-        dlclose(c_library);
 }
 
 /* A call that was not made yet leads to the library itself, which looks for the function then. */

@@ -21,7 +21,12 @@ static inline struct thread *thread_on_stack(void)
     result_ gs_cc_##name_ parameters_;                                                             \
     static result_ library_##name_ parameters_                                                     \
     {                                                                                              \
-        return thread_on_stack() ? gs_cc_##name_(__VA_ARGS__) : name_(__VA_ARGS__);                \
+        if (!thread_on_stack())                                                                    \
+            return name_(__VA_ARGS__);                                                             \
+        sanitizer_begin_call();                                                                    \
+        result_ result_of_call = gs_cc_##name_(__VA_ARGS__);                                       \
+        sanitizer_end_call();                                                                      \
+        return result_of_call;                                                                     \
     }
 
 #define REPLACED(name_) {#name_, (void (*)(void))library_##name_}

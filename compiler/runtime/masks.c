@@ -103,6 +103,12 @@ static void ask_first_worker(unsigned change)
         turn < YIELDS ? sched_yield() : usleep(1000);
 }
 
+void gs_cc_masks_apply(void)
+{
+    if (is_first_worker())
+        apply();
+}
+
 /* ---- What all threads block ---- */
 
 void gs_cc_masks_list(struct plain_count *count)
@@ -328,7 +334,7 @@ static bool look_at(struct thread *thread, void *argument)
     if (has_ended || !waits || (!thread->has_mask && gs_cc_workers > 1) ||
         gs_cc_mask_of(thread) & gs_cc_signal_bit(search->number))
         return true;
-    bool is_replaced = thread->extra && thread->extra->is_mask_replaced;
+    bool is_replaced = thread->extra && thread->extra->replaced_mask;
     if (is_replaced || !search->thread)
         search->thread = thread;
     return !is_replaced;

@@ -20,6 +20,9 @@ uint64_t gs_cc_mask_of(const struct thread *thread);
  * the process. */
 void gs_cc_masks_start(struct thread *self, bool has_mask);
 
+/* The mask of the first worker may have been replaced; nothing on others. */
+void gs_cc_masks_apply(void);
+
 /* A thread is new: it has the mask of the running one, or that of its attributes. */
 void gs_cc_masks_new(struct thread *thread, const pthread_attr_t *attributes);
 

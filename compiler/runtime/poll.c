@@ -32,6 +32,7 @@ static uint8_t events_of(short events)
 
 struct many {
     struct thread *self;
+    struct gs_interrupt *interrupt; /* NULL: the stack is lent for the wait alone */
     struct gs_poll *polls;
     unsigned count;
     uint64_t deadline_ns;
@@ -41,7 +42,9 @@ static void wait_for_many(void *argument)
 {
     struct many *many = argument;
     leave_stack(many->self);
-    int result = gs_poll(many->polls, many->count, many->deadline_ns);
+    int result = many->interrupt ? gs_poll_interruptible(many->polls, many->count,
+                                                         many->deadline_ns, many->interrupt)
+                                 : gs_poll(many->polls, many->count, many->deadline_ns);
     (void)result; /* the caller asks the kernel again */
     return_to_stack(many->self);
     free(many->polls);
@@ -59,11 +62,9 @@ static bool wait_several(struct thread *self, const struct pollfd *fds, nfds_t c
         if (fds[i].fd >= 0)
             polls[used++] = (struct gs_poll){fds[i].fd, events_of(fds[i].events), 0};
     /* A stack that is lent for the wait alone is interrupted itself. */
-    int interrupting = self->stack ? gs_cc_signals_descriptor(self) : -1;
-    if (polls && interrupting >= 0)
-        polls[used++] = (struct gs_poll){interrupting, GS_READ, 0};
-    *many = (struct many){self, polls, used, deadline_ns};
     self->is_polling = !self->stack;
+    struct gs_interrupt *interrupt = self->stack ? &gs_cc_extra(self)->interrupt : NULL;
+    *many = (struct many){self, interrupt, polls, used, deadline_ns};
     gs_cc_wait_on_stack(wait_for_many, many);
     return gs_cc_state.suspending;
 }
@@ -379,6 +380,8 @@ int gs_cc_clock_nanosleep(clockid_t clock, int flags, const struct timespec *tim
     struct thread *self = thread_self();
     if (!self || !is_valid(time))
         return clock_nanosleep(clock, flags, time, ret_left);
+    if (!is_known_clock(clock) && (clock == CLOCK_THREAD_CPUTIME_ID || clock_getres(clock, NULL)))
+        return EINVAL;
     if (!(flags & TIMER_ABSTIME))
         return gs_cc_nanosleep(time, ret_left) ? EINTR : 0;
     uint64_t deadline_ns = clock == CLOCK_MONOTONIC ? (uint64_t)duration(time)

@@ -1,9 +1,11 @@
 /* Fibers of the thread sanitizer, and stacks that the leak sanitizer would not find. Both
  * sanitizers are in the program: their functions are declared here, as each is in one build. */
 #include "compiler/runtime/sanitizer.h"
+#include "compiler/runtime/masks.h"
 #include "compiler/runtime/thread.h"
 
 #if defined GS_CC_ASAN || defined GS_CC_TSAN
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -23,8 +25,6 @@ void *tsan_create_fiber(unsigned flags) __asm__("__tsan_create_fiber");
 void *tsan_get_current_fiber(void) __asm__("__tsan_get_current_fiber");
 void tsan_switch_to_fiber(void *fiber, unsigned flags) __asm__("__tsan_switch_to_fiber");
 void tsan_destroy_fiber(void *fiber) __asm__("__tsan_destroy_fiber");
-void tsan_ignore_thread_begin(void) __asm__("__tsan_ignore_thread_begin");
-void tsan_ignore_thread_end(void) __asm__("__tsan_ignore_thread_end");
 
 /* As the worker's own stack is on most systems. */
 #define STACK_SIZE ((size_t)8 << 20)
@@ -57,11 +57,34 @@ void gs_cc_sanitizer_new(struct thread *thread)
         abort();
 }
 
+static pthread_key_t worker_key;
+
+static void end_worker(void *unused)
+{
+    (void)unused;
+    gs_cc_sanitizer_stop();
+}
+
+static void make_worker_key(void)
+{
+    if (pthread_key_create(&worker_key, end_worker))
+        abort();
+}
+
+/* A kernel thread that ends must ignore nothing. */
+static void begin_worker(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_worker_key);
+    pthread_setspecific(worker_key, &worker_key);
+    sanitizer_begin_call();
+}
+
 /* What woke the thread has released it. */
 void gs_cc_sanitizer_enter(struct thread *thread)
 {
     if (!native)
-        tsan_ignore_thread_begin();
+        begin_worker();
     native = tsan_get_current_fiber();
     switch_to(thread->fiber, NO_SYNC);
     sanitizer_acquire(thread);
@@ -77,16 +100,40 @@ void gs_cc_sanitizer_leave(struct thread *thread)
 void gs_cc_sanitizer_stop(void)
 {
     if (native)
-        tsan_ignore_thread_end();
+        sanitizer_end_call();
     native = NULL;
+}
+
+/* As there are several fibers, the sanitizer takes the child for that of a process with several
+ * threads. There, signals that come while the fiber waits that has called fork are deferred for
+ * ever, and so it is with new ones: so the worker has one that was made before. */
+void *gs_cc_sanitizer_fork(void)
+{
+    return tsan_create_fiber(0);
+}
+
+void gs_cc_sanitizer_forked(void *fiber, bool is_child)
+{
+    if (!is_child) {
+        tsan_destroy_fiber(fiber);
+        return;
+    }
+    switch_to(fiber, NO_SYNC);
+    sanitizer_begin_call();
+}
+
+void *gs_cc_sanitizer_stack(const struct thread *thread, size_t *ret_size)
+{
+    *ret_size = STACK_SIZE;
+    return thread->own_stack;
 }
 
 /* The plugin has a call of the runtime ignored. */
 void gs_cc_sanitizer_call(void (*fn)(void *), void *argument)
 {
-    tsan_ignore_thread_end();
+    sanitizer_end_call();
     fn(argument);
-    tsan_ignore_thread_begin();
+    sanitizer_begin_call();
 }
 
 static _Thread_local struct run {
@@ -96,8 +143,16 @@ static _Thread_local struct run {
     ucontext_t worker;
 } running;
 
+static void apply_mask(void)
+{
+    sanitizer_begin_call();
+    gs_cc_masks_apply();
+    sanitizer_end_call();
+}
+
 static void run(void)
 {
+    apply_mask();
     running.result = running.fn(running.thread);
     /* The first thread may have changed the mask, which swapcontext would set back. */
     pthread_sigmask(SIG_SETMASK, NULL, &running.worker.uc_sigmask);
@@ -114,6 +169,7 @@ bool gs_cc_sanitizer_run(struct thread *thread, bool (*fn)(struct thread *thread
     own.uc_link = &running.worker;
     makecontext(&own, run, 0);
     swapcontext(&running.worker, &own);
+    apply_mask(); /* it may also have changed meanwhile */
     return running.result;
 }
 

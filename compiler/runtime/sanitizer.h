@@ -66,6 +66,17 @@ void gs_cc_sanitizer_call(void (*fn)(void *), void *argument);
 /* The worker will not run threads any more. */
 void gs_cc_sanitizer_stop(void);
 
+/* Before a fork, and after it, in the parent and in the child. */
+void *gs_cc_sanitizer_fork(void);
+void gs_cc_sanitizer_forked(void *fiber, bool is_child);
+
+/* Around a call of the runtime, as the plugin has it around those of the program. */
+void sanitizer_begin_call(void) __asm__("__tsan_ignore_thread_begin");
+void sanitizer_end_call(void) __asm__("__tsan_ignore_thread_end");
+
+/* The lowest address of the stack on which a thread runs that has no other. */
+void *gs_cc_sanitizer_stack(const struct thread *thread, size_t *ret_size);
+
 void gs_cc_sanitizer_new(struct thread *thread);
 /* It will not run again, and does not run. */
 void gs_cc_sanitizer_done(struct thread *thread);
@@ -102,6 +113,30 @@ static inline void gs_cc_sanitizer_call(void (*fn)(void *), void *argument)
 
 static inline void gs_cc_sanitizer_stop(void)
 {
+}
+
+static inline void *gs_cc_sanitizer_fork(void)
+{
+    return NULL;
+}
+
+static inline void gs_cc_sanitizer_forked(void *fiber, bool is_child)
+{
+    (void)fiber, (void)is_child;
+}
+
+static inline void sanitizer_begin_call(void)
+{
+}
+
+static inline void sanitizer_end_call(void)
+{
+}
+
+static inline void *gs_cc_sanitizer_stack(const struct thread *thread, size_t *ret_size)
+{
+    (void)thread, (void)ret_size;
+    return NULL;
 }
 
 static inline void gs_cc_sanitizer_new(struct thread *thread)

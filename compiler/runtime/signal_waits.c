@@ -17,7 +17,7 @@ uint64_t *gs_cc_signals_replace(struct thread *self, const sigset_t *mask)
     *before = gs_cc_mask_of(self);
     gs_cc_signals_begin_wait(self);
     set_phase(self, PHASE_WAITING);
-    gs_cc_extra(self)->is_mask_replaced = true;
+    gs_cc_extra(self)->replaced_mask = before;
     gs_cc_mask_set(self, gs_cc_signal_bits(mask));
     self->progress = self->stack ? 0 : (size_t)before;
     return before;
@@ -25,7 +25,7 @@ uint64_t *gs_cc_signals_replace(struct thread *self, const sigset_t *mask)
 
 void gs_cc_signals_restore(struct thread *self, uint64_t *before)
 {
-    self->extra->is_mask_replaced = false;
+    self->extra->replaced_mask = NULL;
     gs_cc_mask_set(self, *before);
     gs_cc_box_free(before, sizeof *before);
 }

@@ -8,10 +8,8 @@
 
 #include <gossamer/io.h>
 #include <gossamer/loop_signal.h>
-#include <gossamer/own_descriptors.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -21,9 +19,6 @@ static struct thread *first;
 static atomic_bool has_started, has_handlers;
 /* Handled signals that interrupt another thread than the first: with SA_RESTART, and without. */
 static _Atomic(uint64_t) to_others[2];
-/* What the first thread waits for on its stack, beside another descriptor; -1: none so far. */
-static int interrupting = -1;
-static atomic_bool is_interrupting;
 
 /* ---- What interrupts a thread ---- */
 
@@ -36,12 +31,12 @@ void gs_cc_signals_interrupt(struct thread *thread)
         gs_thread_cancel(stack);
         return;
     }
-    int fd = stack && thread->extra ? atomic_load(&thread->extra->waited_fd) : 0;
+    struct extra *extra = stack ? thread->extra : NULL;
+    int fd = extra ? atomic_load(&extra->waited_fd) : 0;
     if (fd > 0)
         gs_forget(fd - 1);
-    static const uint64_t one = 1;
-    if (stack && thread == first && interrupting >= 0 && !atomic_exchange(&is_interrupting, true))
-        (void)!write(interrupting, &one, sizeof one);
+    if (extra)
+        gs_interrupt(&extra->interrupt);
     gs_cc_wake(thread);
 }
 
@@ -76,10 +71,6 @@ void gs_cc_signals_start(struct thread *thread, bool has_mask)
     first = thread;
     gs_cc_free_pending(thread);
     gs_cc_masks_start(thread, has_mask);
-    if (interrupting >= 0)
-        gs_own_descriptor_close(interrupting); /* in the child of a fork: it is the parent's */
-    interrupting = -1;
-    atomic_store(&is_interrupting, false);
     gs_async_init(&handled, gs_threads_loop(), on_handled);
     gs_async_start(&handled);
     atomic_store(&has_started, true);
@@ -115,18 +106,6 @@ bool gs_cc_is_interrupted(const struct thread *self, bool may_restart)
     return marks & (may_restart ? INTERRUPT : INTERRUPT | INTERRUPT_RESTARTS);
 }
 
-int gs_cc_signals_descriptor(const struct thread *self)
-{
-    if (self != first || !gs_cc_has_handlers())
-        return -1;
-    uint64_t count;
-    if (interrupting < 0)
-        interrupting = gs_own_descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-    else if (atomic_exchange(&is_interrupting, false))
-        (void)!read(interrupting, &count, sizeof count);
-    return interrupting;
-}
-
 /* ---- Handlers ---- */
 
 _Thread_local struct handling gs_cc_handling __attribute__((tls_model("initial-exec")));
@@ -147,10 +126,7 @@ static void call_handler(const struct sigaction *action, siginfo_t *information,
         return;
     if (is_outermost)
         gs_cc_handling.leave = leave;
-    if (action->sa_flags & SA_SIGINFO)
-        action->sa_sigaction(information->si_signo, information, context);
-    else
-        action->sa_handler(information->si_signo);
+    gs_cc_call_handler(action, information, context);
 }
 
 /* The interrupted thread may be in the middle of anything. */
@@ -211,7 +187,11 @@ static void call_for_kernel(int number, siginfo_t *information, ucontext_t *cont
     if (!gs_cc_handling.has_mask) {
         gs_cc_handling.has_mask = true;
         gs_cc_handling.mask = gs_cc_signal_bits(&context->uc_sigmask);
+        gs_cc_handling.blocked = 0;
     }
+    gs_cc_handling.blocked |= gs_cc_signal_bits(&action.sa_mask);
+    if (!(action.sa_flags & (int)SA_NODEFER))
+        gs_cc_handling.blocked |= gs_cc_signal_bit(number);
     gs_cc_signals_call(&action, information, context);
     gs_cc_handling = outer;
 }

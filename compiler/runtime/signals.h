@@ -23,10 +23,6 @@ void gs_cc_signals_begin_wait(struct thread *self);
 /* Whether the call fails with EINTR. may_restart: only if a handler without SA_RESTART has run. */
 bool gs_cc_is_interrupted(const struct thread *self, bool may_restart);
 
-/* A descriptor that becomes readable if a signal is to interrupt what the thread waits for on its
- * stack, or has done so; -1: none does. The thread waits for it, too, and looks again then. */
-int gs_cc_signals_descriptor(const struct thread *self);
-
 /* Have the thread look again at what it waits for. */
 void gs_cc_signals_interrupt(struct thread *thread);
 
@@ -46,6 +42,7 @@ struct handling {
     struct thread *own;          /* the same, if the thread has called it itself */
     bool has_mask;               /* the kernel has called one */
     uint64_t mask;               /* of the kernel thread, before that */
+    uint64_t blocked;            /* by the actions whose handlers the kernel has called */
     uint32_t boxes;              /* bytes in use for boxes: memory.c */
     struct __jmp_buf_tag *leave; /* where the handlers of this target end at once */
 };
@@ -56,6 +53,15 @@ _Noreturn void gs_cc_jump(void *to, int result) __asm__("_longjmp");
 
 /* The running thread, or the one whose signal to itself is handled: its mask is in effect. */
 struct thread *gs_cc_signals_self(void);
+
+/* ---- Alternate stacks (alternate_stack.c) ---- */
+
+/* Call the handler, on the alternate stack of the thread whose signal it is if the action says
+ * so. */
+void gs_cc_call_handler(const struct sigaction *action, siginfo_t *information, void *context);
+
+/* The thread, which has `extra`, has ended, on this worker. */
+void gs_cc_alternate_stack_end(struct thread *thread);
 
 /* ---- Signals to one thread (thread_signals.c) ---- */
 

@@ -63,6 +63,8 @@ static void complete(struct thread *thread)
     gs_resumable_end(&thread->resumable);
     gs_cc_masks_end(thread);
     gs_cc_shared_end(thread);
+    if (thread->extra)
+        gs_cc_alternate_stack_end(thread);
     gs_cc_sanitizer_done(thread);
     uintptr_t join = gs_cc_end_for_joiner(thread);
     if (join == JOIN_DETACHED)
@@ -87,6 +89,8 @@ static void free_frames(struct gs_cc_state *state, struct thread *thread)
     state->suspending = 0;
     free_records(thread->record);
     thread->record = NULL;
+    if (thread->extra && thread->extra->cleanups)
+        return; /* they are in environments, as what they look at */
     while (thread->environments)
         gs_cc_environment_free((char *)thread->environments + 16);
 }
@@ -120,6 +124,7 @@ void gs_cc_exit(struct thread *self, void *result)
         gs_cc_state.suspending = 1;
         return;
     }
+    sanitizer_end_call();
     gs_cc_run_cleanups_on_stack(self);
     __atomic_store_n(&self->stack, NULL, __ATOMIC_RELEASE);
     gs_resumable_wake(&self->resumable);

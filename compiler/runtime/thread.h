@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <gossamer/clock.h>
+#include <gossamer/io.h>
 #include <gossamer/list.h>
 #include <gossamer/loop_timer.h>
 #include <gossamer/resumable.h>
@@ -56,22 +57,24 @@ struct extra {
     _Atomic(uint64_t) mask;       /* of signals (masks.c) */
     _Atomic(uint64_t) pending;    /* signals to this thread */
     struct queued_signal *queued; /* those with a value, the last one first */
-    bool is_mask_replaced;
-    char *end_of_stack; /* of its own, while it has one */
+    uint64_t *replaced_mask;      /* NULL: a wait has not replaced it */
+    char *end_of_stack;           /* of its own, while it has one */
     size_t stack_size;
-    atomic_int waited_fd; /* on a stack, and 1; -1: with what interrupts it; 0: for none */
+    atomic_int waited_fd;          /* on a stack, and 1; 0: for none */
+    struct gs_interrupt interrupt; /* of waits for several on a stack */
     struct handed_wait {
         size_t progress;
         uint64_t deadline_ns;
         unsigned char phase;
     } handed_wait; /* that a handler has interrupted (handed_signals.c) */
     bool is_handling;
-    atomic_uint pool; /* the call in the pool (pool.c), and its ... */
+    atomic_uint pool; /* the call in the pool, and what may end it (pool.c) */
     int pool_thread, pool_signal;
     bool has_pool_timer;
     timer_t pool_timer;
     struct semaphore_wait *semaphore_wait; /* in a set of System V (queues.c) */
     uint32_t ignored;                      /* bits of those that wake it at a word (futex.c) */
+    stack_t alternate;                     /* for handlers; its size is 0: none */
     int jump_result;
     struct __jmp_buf_tag *jump; /* where it goes on, with what its handler has blocked (jumps.c) */
     uint64_t jump_blocked;

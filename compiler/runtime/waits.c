@@ -119,19 +119,8 @@ static int wait_fd_forgettable(struct thread *self, int fd, unsigned direction,
 static int wait_fd_on_stack(struct thread *self, int fd, unsigned direction, uint64_t deadline_ns)
 {
     int err = errno;
-    int interrupting = gs_cc_signals_descriptor(self);
     leave_stack(self);
-    int result;
-    if (interrupting >= 0) {
-        struct gs_poll polls[] = {{fd, (uint8_t)direction, 0}, {interrupting, GS_READ, 0}};
-        struct extra *extra = gs_cc_extra(self);
-        atomic_store(&extra->waited_fd, -1);
-        result = has_handed(self) ? 1 : gs_poll(polls, 2, deadline_ns);
-        atomic_store(&extra->waited_fd, 0);
-        result = result > 0 ? 0 : result ? result : -ETIMEDOUT;
-    } else {
-        result = wait_fd_forgettable(self, fd, direction, deadline_ns);
-    }
+    int result = wait_fd_forgettable(self, fd, direction, deadline_ns);
     return_to_stack(self);
     errno = err;
     if (has_handed(self))

@@ -37,6 +37,7 @@
 #define GOSSAMER_IO_H
 
 #include <gossamer/loop.h>
+#include <gossamer/sync.h>
 #include <gossamer/thread.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -70,6 +71,21 @@ struct gs_poll {
     uint8_t events, revents;
 };
 GS_API GS_MUST_CHECK int gs_poll(struct gs_poll *polls, unsigned count, uint64_t deadline_ns);
+
+/* The same, until gs_interrupt is called: that ends the wait, or the next one if none waits. Calls
+ * of gs_interrupt that no wait has seen count as one. interrupt: zero at first; one thread at a
+ * time waits with it. gs_interrupt may be called by user threads and by callbacks of a worker's
+ * loop. Returns what gs_poll returns, or -EINTR (it was interrupted, and no descriptor is
+ * ready). */
+struct gs_interrupt {
+    struct gs_spin lock;
+    bool is_set;
+    void *waiting; /* the wait that it ends; NULL: none */
+};
+GS_API GS_MUST_CHECK int gs_poll_interruptible(struct gs_poll *polls, unsigned count,
+                                               uint64_t deadline_ns,
+                                               struct gs_interrupt *interrupt);
+GS_API void gs_interrupt(struct gs_interrupt *interrupt);
 
 /* ---- Receiving and sending on sockets ----
  * gs_send, gs_send_all, gs_sendmsg and gs_sendto never raise SIGPIPE. Each returns the number of

@@ -134,9 +134,62 @@ void gs_poll_dequeue(struct poll_waiters *waiters)
     dequeue_first(waiters, waiters->count);
 }
 
+/* ---- Interrupts ---- */
+
+/* gs_interrupt wakes this wait from now on. Returns false if it was called before. */
+static bool arm(struct gs_interrupt *interrupt, struct notification *notification)
+{
+    spin_lock(&interrupt->lock);
+    bool was_set = interrupt->is_set;
+    interrupt->is_set = false;
+    interrupt->waiting = was_set ? NULL : notification;
+    spin_unlock(&interrupt->lock);
+    return !was_set;
+}
+
+/* Returns whether it was called meanwhile. */
+static bool disarm(struct gs_interrupt *interrupt)
+{
+    spin_lock(&interrupt->lock);
+    bool was_set = interrupt->is_set;
+    interrupt->is_set = false;
+    interrupt->waiting = NULL;
+    spin_unlock(&interrupt->lock);
+    return was_set;
+}
+
+/* The notification remains while the lock is held, and the thread until it is made ready. */
+void gs_interrupt(struct gs_interrupt *interrupt)
+{
+    CHECKED_WORKER();
+    struct gs_thread *claimed = NULL;
+    spin_lock(&interrupt->lock);
+    interrupt->is_set = true;
+    struct notification *waiting = interrupt->waiting;
+    if (waiting && gs_notification_claim(waiting))
+        claimed = waiting->thread;
+    spin_unlock(&interrupt->lock);
+    if (claimed)
+        thread_make_ready(worker_current(), claimed);
+}
+
+static int wait_interruptible(struct notification *notification, const struct wait *wait,
+                              struct gs_interrupt *interrupt)
+{
+    if (!interrupt)
+        return wait_for_one(notification, wait);
+    if (!arm(interrupt, notification))
+        return -EINTR;
+    int err = wait_for_one(notification, wait);
+    return disarm(interrupt) ? -EINTR : err;
+}
+
+/* ---- Polling ---- */
+
 /* Returns 0 after a notification, or -errno. The descriptors are polled once more when the waiters
  * are queued. */
-static int wait_for_notification(struct poll_waiters *waiters, uint64_t deadline_ns)
+static int wait_for_notification(struct poll_waiters *waiters, uint64_t deadline_ns,
+                                 struct gs_interrupt *interrupt)
 {
     static const struct wait_kind polling = {"poll", true};
     const struct wait wait = {&polling, waiters->polls, deadline_ns, false};
@@ -145,16 +198,17 @@ static int wait_for_notification(struct poll_waiters *waiters, uint64_t deadline
         return err;
     int ready = gs_poll_now(waiters->polls, waiters->count);
     if (!ready)
-        err = wait_for_one(&waiters->notification, &wait);
+        err = wait_interruptible(&waiters->notification, &wait, interrupt);
     gs_poll_dequeue(waiters);
     return ready < 0 ? ready : err;
 }
 
 #define FEW 4
 
-int gs_poll(struct gs_poll *polls, unsigned count, uint64_t deadline_ns)
+/* interrupt: NULL: the wait ends by itself. */
+static int poll_until(struct gs_poll *polls, unsigned count, uint64_t deadline_ns,
+                      struct gs_interrupt *interrupt)
 {
-    CHECKED_WAIT(deadline_ns);
     struct gs_waiter few[FEW][2] = {0};
     struct poll_waiters waiters = {
         .polls = polls, .each = few, .count = count, .notification.thread = thread_current()};
@@ -168,7 +222,7 @@ int gs_poll(struct gs_poll *polls, unsigned count, uint64_t deadline_ns)
     if (!waiters.each)
         return -ENOMEM;
     do {
-        int err = wait_for_notification(&waiters, deadline_ns);
+        int err = wait_for_notification(&waiters, deadline_ns, interrupt);
         ready = gs_poll_now(polls, count);
         if (err && !ready) {
             ready = err == -ETIMEDOUT ? 0 : err;
@@ -178,4 +232,17 @@ int gs_poll(struct gs_poll *polls, unsigned count, uint64_t deadline_ns)
     if (waiters.each != few)
         free(waiters.each);
     return ready;
+}
+
+int gs_poll(struct gs_poll *polls, unsigned count, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    return poll_until(polls, count, deadline_ns, NULL);
+}
+
+int gs_poll_interruptible(struct gs_poll *polls, unsigned count, uint64_t deadline_ns,
+                          struct gs_interrupt *interrupt)
+{
+    CHECKED_WAIT(deadline_ns);
+    return poll_until(polls, count, deadline_ns, interrupt);
 }

@@ -76,6 +76,12 @@ def test_a_sanitizer_finds_faults_behind_a_wait_and_no_others(
         ("answers", 0, "vfork 6"),
         ("stacks", 3, ""),
         ("ended_calls", 0, "it has ended: 1, killed 1"),
+        ("far_jumps", 0, "way 3 timed out, blocked 0"),
+        ("attributes", 0, "on a stack: inside 1, detached 1, as large as usual 1"),
+        ("handlers", 0, "sigwait 0, 1"),
+        ("masks", 0, "forked: 700"),
+        ("cancel_at_once", 0, "once: canceled 1, 2 calls"),
+        ("endings", 0, "after main, 5 ended"),
     ],
 )
 def test_masks_forks_and_stacks_are_right_with_the_thread_sanitizer(
@@ -142,7 +148,8 @@ def test_gdb_shows_lines_and_variables_behind_a_wait(tmp_path: Path) -> None:
     assert re.search(rf"#0 +get \(client=0x\w+, want=7\) at .*parked\.c:{here}", said), said
     assert "byte = 97 'a'" in said
     assert re.search(r'^client = {number = 41, name = 0x\w+ "first"}$', said, re.M), said
-    assert re.search(r'^line = "a line", ', said, re.M), said
+    assert re.search(r'^line = "a", ', said, re.M), said
+    assert re.search(r"^sum = 41$", said, re.M), said
     assert re.search(r"^sum = \d+$", said, re.M), said
 
 
@@ -200,6 +207,14 @@ def test_gdb_shows_variables_of_a_long_function_behind_a_wait(tmp_path: Path) ->
         assert re.search(r'^ *line = "a line\\000"$', shown, re.M), said
     assert re.search(r"^byte = 97 'a'$", running, re.M), said
     assert re.search(r'^\$1 = {number = 41, name = 0x\w+ "first"}$', running, re.M), said
+
+
+@HAS_GDB
+def test_gdb_shows_memory_in_optimised_code_behind_a_wait(tmp_path: Path) -> None:
+    program = compile_program("joined.c", tmp_path, "-O2")
+    said = gdb(program, "break look", "run", "up", "info locals")
+    assert re.search(r'^line = "a", ', said, re.M), said
+    assert re.search(r"^sum = 41$", said, re.M), said
 
 
 @HAS_GDB

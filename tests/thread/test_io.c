@@ -327,6 +327,48 @@ TEST(poll_returns_which_descriptors_are_ready)
     run_both(poll_pipes);
 }
 
+struct interruptible {
+    struct gs_interrupt interrupt;
+    struct gs_poll polls[5];
+};
+
+static void *poll_interruptible(void *argument)
+{
+    struct interruptible *poll = argument;
+    return (void *)(intptr_t)gs_poll_interruptible(poll->polls, 5, GS_NEVER, &poll->interrupt);
+}
+
+static void *interrupt_polls(void *unused)
+{
+    int fds[2];
+    struct interruptible poll = {0};
+    (void)unused;
+    MUST_EQ(gs_sys_pipe2(fds, O_CLOEXEC), 0);
+    for (int i = 0; i < 5; i++)
+        poll.polls[i] = (struct gs_poll){.fd = fds[0], .events = GS_READ};
+    for (int i = 0; i < 200; i++) {
+        struct gs_thread *polling = spawn(poll_interruptible, &poll);
+        for (int turn = 0; turn < i % 3; turn++)
+            gs_thread_yield();
+        gs_interrupt(&poll.interrupt);
+        MUST_EQ((intptr_t)join(polling), -EINTR);
+    }
+    gs_interrupt(&poll.interrupt);
+    gs_interrupt(&poll.interrupt);
+    MUST_EQ((intptr_t)poll_interruptible(&poll), -EINTR);
+    struct gs_thread *writer = spawn(write_later, &fds[1]);
+    MUST_EQ((intptr_t)poll_interruptible(&poll), 5);
+    join(writer);
+    gs_close(fds[0]);
+    gs_close(fds[1]);
+    return NULL;
+}
+
+TEST(interrupt_ends_a_poll_that_waits_or_begins_to_wait)
+{
+    run_both(interrupt_polls);
+}
+
 static void *use_file(void *unused)
 {
     char path[] = "/tmp/gossamer-test-XXXXXX", bytes[8] = {0};

@@ -3,6 +3,7 @@
 #include "waiting.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -140,7 +141,7 @@ int main(void)
     run("write locked", lock_write, THREADS);
     run("kernel threads", use_threads, THREADS);
     run("values", keep_value, THREADS);
-    printf("values freed: %d\n", library_values_freed());
+    printf("values freed: %d, named %d\n", library_values_freed(), *program_invocation_name != 0);
     run("callbacks", be_called, THREADS);
     printf("the first thread: %ld %d\n", library_join(), library_value(5));
     pthread_create(&loader, NULL, library_start, (void *)(long)sockets[0][0]);

@@ -1,5 +1,6 @@
 /* C11's threads. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <threads.h>
 
@@ -7,7 +8,8 @@ static mtx_t lock;
 static cnd_t changed;
 static once_flag flag = ONCE_FLAG_INIT;
 static tss_t key;
-static int turn, destroyed;
+static int turn;
+static atomic_int destroyed;
 static thread_local int own = 1;
 
 static void once(void)

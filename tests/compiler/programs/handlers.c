@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include <unistd.h>
 
 static sem_t posted, never;
-static volatile sig_atomic_t handled;
+static atomic_int handled;
 
 static void post(int number)
 {
@@ -138,7 +139,7 @@ static void interrupt_first(void)
     report("epoll_wait", epoll_wait(epoll, &event, 1, -1));
 }
 
-static volatile int is_done;
+static atomic_int is_done;
 
 static void *read_until_signal(void *fd)
 {
@@ -183,7 +184,7 @@ static void signal_threads(void)
     printf("no signal %d\n", pthread_kill(pthread_self(), 1000) == EINVAL);
 }
 
-static volatile sig_atomic_t must_stop;
+static atomic_int must_stop;
 
 /* Again and again: the first one may come before the wait begins. */
 static void *signal_often(void *thread)

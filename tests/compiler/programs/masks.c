@@ -8,6 +8,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t handled;
+static atomic_int handled;
 static sem_t is_ready, may_end;
 
 static void count(int number)

@@ -2,15 +2,22 @@
  * reads; an address that is none is an error. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ipc.h>
+#include <sys/select.h>
 #include <sys/sem.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static int forth[2], back[2];
@@ -54,6 +61,157 @@ static void operate_nowhere(void)
     semctl(set, 0, IPC_RMID);
 }
 
+/* ---- Waits, by a number that is constant, and by one that is not ---- */
+
+static int stream[2], set, listener;
+static struct sockaddr_in address = {.sin_family = AF_INET};
+
+enum way { POLL, SELECT, PSELECT, PPOLL, EPOLL, RECEIVE, MESSAGE, ACCEPT, WAIT, WAIT_ID, WAYS };
+
+static fd_set readers(void)
+{
+    fd_set fds;
+    FD_ZERO(&fds);
+    FD_SET(stream[0], &fds);
+    return fds;
+}
+
+static long wait_by_constant(enum way way, pid_t child)
+{
+    char byte;
+    fd_set fds = readers();
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    struct pollfd one = {.fd = stream[0], .events = POLLIN};
+    struct epoll_event event;
+    siginfo_t information;
+    switch (way) {
+    case POLL:
+        return syscall(SYS_poll, &one, 1L, -1L);
+    case SELECT:
+        return syscall(SYS_select, 100L, &fds, NULL, NULL, NULL);
+    case PSELECT:
+        return syscall(SYS_pselect6, 100L, &fds, NULL, NULL, NULL, NULL);
+    case PPOLL:
+        return syscall(SYS_ppoll, &one, 1L, NULL, NULL, 8L);
+    case EPOLL:
+        return syscall(SYS_epoll_wait, set, &event, 1L, -1L);
+    case RECEIVE:
+        return syscall(SYS_recvfrom, stream[0], &byte, 1L, MSG_PEEK, NULL, NULL);
+    case MESSAGE:
+        return syscall(SYS_recvmsg, stream[0], &message, MSG_PEEK);
+    case ACCEPT:
+        return syscall(SYS_accept4, listener, NULL, NULL, SOCK_CLOEXEC) >= 0;
+    case WAIT:
+        return syscall(SYS_wait4, child, NULL, 0L, NULL) == child;
+    default:
+        return syscall(SYS_waitid, P_PID, child, &information, WEXITED, NULL);
+    }
+}
+
+static long wait_by_number(enum way way, pid_t child)
+{
+    static const long numbers[] = {SYS_poll,       SYS_select,   SYS_pselect6, SYS_ppoll,
+                                   SYS_epoll_wait, SYS_recvfrom, SYS_recvmsg,  SYS_accept4,
+                                   SYS_wait4,      SYS_waitid};
+    char byte;
+    fd_set fds = readers();
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    struct pollfd one = {.fd = stream[0], .events = POLLIN};
+    struct epoll_event event;
+    siginfo_t information;
+    const long first = (long)&one, in = stream[0];
+    const long at[WAYS][5] = {{first, 1, -1},
+                              {100, (long)&fds},
+                              {100, (long)&fds},
+                              {first, 1, 0, 0, 8},
+                              {set, (long)&event, 1, -1},
+                              {in, (long)&byte, 1, MSG_PEEK},
+                              {in, (long)&message, MSG_PEEK},
+                              {listener, 0, 0, SOCK_CLOEXEC},
+                              {child},
+                              {P_PID, child, (long)&information, WEXITED}};
+    const long *is = at[way];
+    long result = syscall(numbers[way], is[0], is[1], is[2], is[3], is[4], 0L);
+    return way == ACCEPT ? result >= 0 : way == WAIT ? result == child : result;
+}
+
+struct wait {
+    enum way way;
+    pid_t child;
+    int is_constant;
+};
+
+static void *wait_once(void *argument)
+{
+    const struct wait *wait = argument;
+    long result = wait->is_constant ? wait_by_constant(wait->way, wait->child)
+                                    : wait_by_number(wait->way, wait->child);
+    return (void *)result;
+}
+
+static pid_t start_child(int *ret_end)
+{
+    int ends[2];
+    char byte;
+    pipe(ends);
+    fflush(stdout);
+    pid_t child = fork();
+    if (!child) {
+        close(ends[1]);
+        _exit(read(ends[0], &byte, 1) > 0);
+    }
+    close(ends[0]);
+    *ret_end = ends[1];
+    return child;
+}
+
+/* The first thread lets it go on: if the call kept the worker, it would wait for ever. */
+static void wait_for_other(enum way way, int is_constant)
+{
+    struct wait wait = {way, 0, is_constant};
+    char byte;
+    int end = -1;
+    pthread_t thread;
+    void *result;
+    if (way == WAIT || way == WAIT_ID)
+        wait.child = start_child(&end);
+    pthread_create(&thread, NULL, wait_once, &wait);
+    usleep(500);
+    if (way == ACCEPT)
+        connect(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&address, sizeof address);
+    else
+        write(wait.child ? end : stream[1], "x", 1);
+    pthread_join(thread, &result);
+    if (way < ACCEPT)
+        read(stream[0], &byte, 1);
+    printf("way %d, constant %d: %ld\n", way, is_constant, (long)result);
+}
+
+static void wait_for_others(void)
+{
+    const struct timespec soon = {.tv_nsec = 100000};
+    struct epoll_event event = {.events = EPOLLIN};
+    socklen_t length = sizeof address;
+    volatile long sleep = SYS_nanosleep, sleep_by_clock = SYS_clock_nanosleep;
+    socketpair(AF_UNIX, SOCK_STREAM, 0, stream);
+    set = epoll_create1(0);
+    epoll_ctl(set, EPOLL_CTL_ADD, stream[0], &event);
+    listener = socket(AF_INET, SOCK_STREAM, 0);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    bind(listener, (struct sockaddr *)&address, sizeof address);
+    listen(listener, 4);
+    getsockname(listener, (struct sockaddr *)&address, &length);
+    for (enum way way = 0; way < WAYS; way++)
+        for (int is_constant = 0; is_constant < 2; is_constant++)
+            wait_for_other(way, is_constant);
+    printf("sleep %ld", syscall(sleep, &soon, NULL));
+    printf(" %ld", syscall(sleep_by_clock, CLOCK_MONOTONIC, 0L, &soon, NULL));
+    long result = syscall(sleep_by_clock, -1L, 0L, &soon, NULL);
+    printf(" %ld %s\n", result, strerror(errno));
+}
+
 int main(void)
 {
     pthread_t thread, others[3];
@@ -75,5 +233,6 @@ int main(void)
         pthread_join(others[i], NULL);
     }
     operate_nowhere();
+    wait_for_others();
     return 0;
 }
