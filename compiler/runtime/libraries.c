@@ -30,6 +30,8 @@ struct library {
     uintptr_t base;
     const ElfW(Sym) * symbols;
     const char *names;
+    const uint32_t *hash;     /* of its symbols, as DT_GNU_HASH has it */
+    const uint16_t *versions; /* of each symbol */
     const ElfW(Rela) * relocations[2];
     size_t counts[2];
     uintptr_t size;
@@ -77,6 +79,12 @@ static void read_dynamic(struct library *library, const ElfW(Dyn) * entry)
         case DT_STRTAB:
             library->names = (const char *)address_of(library, value);
             break;
+        case DT_GNU_HASH:
+            library->hash = (const uint32_t *)address_of(library, value);
+            break;
+        case DT_VERSYM:
+            library->versions = (const uint16_t *)address_of(library, value);
+            break;
         case DT_RELA:
             library->relocations[0] = (const ElfW(Rela) *)address_of(library, value);
             break;
@@ -108,9 +116,62 @@ static bool is_of_sanitizer(const char *name, uintptr_t function)
     return false;
 }
 
+static void read_parts(struct library *library, const struct dl_phdr_info *information)
+{
+    *library = (struct library){.base = information->dlpi_addr};
+    const uintptr_t page = (uintptr_t)getpagesize();
+    for (unsigned i = 0; i < information->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &information->dlpi_phdr[i];
+        if (part->p_type == PT_LOAD && library->size < part->p_vaddr + part->p_memsz)
+            library->size = part->p_vaddr + part->p_memsz;
+        if (part->p_type == PT_DYNAMIC)
+            read_dynamic(library, (const ElfW(Dyn) *)(library->base + part->p_vaddr));
+        if (part->p_type != PT_GNU_RELRO)
+            continue;
+        library->protected_from = (library->base + part->p_vaddr) & ~(page - 1);
+        library->protected_to = (library->base + part->p_vaddr + part->p_memsz) & ~(page - 1);
+    }
+}
+
+static int read_c_library(struct dl_phdr_info *information, size_t size, void *ret_library)
+{
+    const char *slash = strrchr(information->dlpi_name, '/');
+    (void)size;
+    if (strcmp(slash ? slash + 1 : information->dlpi_name, "libc.so.6") != 0)
+        return 0;
+    read_parts(ret_library, information);
+    return 1;
+}
+
+/* As dlsym: the function's default version. A handle for dlsym is to be had only by dlopen, which
+ * runs the functions by which the C library starts, if they were not run yet: without the
+ * environment and the name of the program, which the loader passes later. */
+static uintptr_t find_function(const struct library *library, const char *name)
+{
+    enum { HIDDEN = 0x8000, HEAD = 4 };
+    const uint32_t *hash = library->hash, buckets = hash[0], first = hash[1];
+    const uint32_t *bucket = hash + HEAD + hash[2] * (sizeof(uintptr_t) / sizeof *hash);
+    const uint32_t *chain = bucket + buckets;
+    uint32_t sum = 5381;
+    for (const unsigned char *next = (const unsigned char *)name; *next; next++)
+        sum = sum * 33 + *next;
+    uint32_t i = bucket[sum % buckets];
+    if (i < first)
+        return 0;
+    do {
+        const ElfW(Sym) *symbol = &library->symbols[i];
+        if ((chain[i - first] | 1) == (sum | 1) && symbol->st_shndx != SHN_UNDEF &&
+            !(library->versions[i] & HIDDEN) && !strcmp(library->names + symbol->st_name, name))
+            return library->base + symbol->st_value;
+    } while (!(chain[i++ - first] & 1));
+    return 0;
+}
+
 static void find_originals(struct originals *ret_originals)
 {
-    void *c_library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    struct library c_library = {.base = 0};
+    const bool is_found = dl_iterate_phdr(read_c_library, &c_library) && c_library.symbols &&
+                          c_library.names && c_library.hash && c_library.versions;
     *ret_originals = (struct originals){.allocator = (uintptr_t)dlsym(RTLD_DEFAULT, "malloc")};
     if (gs_cc_replacement_at(GS_CC_MAX_REPLACEMENTS))
         abort();
@@ -120,15 +181,13 @@ static void find_originals(struct originals *ret_originals)
             break;
         const char *name = replacement->name;
         uintptr_t used = (uintptr_t)dlsym(RTLD_DEFAULT, name);
-        uintptr_t original = c_library ? (uintptr_t)dlsym(c_library, name) : used;
+        uintptr_t original = is_found ? find_function(&c_library, name) : used;
         ret_originals->of_c_library[i] = original;
         if (used && used != original && is_of_sanitizer(name, used))
             ret_originals->of_sanitizer[i] = used;
         ret_originals->is_found_by_name[i] =
             used && (used == original || used == ret_originals->of_sanitizer[i]);
     }
-    if (c_library)
-        dlclose(c_library);
 }
 
 /* A call that was not made yet leads to the library itself, which looks for the function then. */
@@ -179,23 +238,12 @@ static bool has_allocator(const struct dl_phdr_info *information, uintptr_t allo
 
 static int replace_in(struct dl_phdr_info *information, size_t size, void *argument)
 {
-    struct library library = {.base = information->dlpi_addr};
+    struct library library;
     const struct originals *originals = argument;
-    const uintptr_t page = (uintptr_t)getpagesize();
     (void)size;
     if (is_left_alone(information->dlpi_name) || has_allocator(information, originals->allocator))
         return 0;
-    for (unsigned i = 0; i < information->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &information->dlpi_phdr[i];
-        if (part->p_type == PT_LOAD && library.size < part->p_vaddr + part->p_memsz)
-            library.size = part->p_vaddr + part->p_memsz;
-        if (part->p_type == PT_DYNAMIC)
-            read_dynamic(&library, (const ElfW(Dyn) *)(library.base + part->p_vaddr));
-        if (part->p_type != PT_GNU_RELRO)
-            continue;
-        library.protected_from = (library.base + part->p_vaddr) & ~(page - 1);
-        library.protected_to = (library.base + part->p_vaddr + part->p_memsz) & ~(page - 1);
-    }
+    read_parts(&library, information);
     if (!library.symbols || !library.names || !allow(&library, PROT_READ | PROT_WRITE))
         return 0;
     for (unsigned kind = 0; kind < 2; kind++)

@@ -132,6 +132,46 @@ static void give_work(void)
     puts("all work is done");
 }
 
+/* A list whose first entry is locked: whoever walks along it begins again at the same place. This
+ * is seen in optimised code only. */
+#ifdef __OPTIMIZE__
+enum { END = -1, LOCKED = -2 };
+static int *next, walked;
+
+static void *walk(void *first)
+{
+    const int begin = (int)(long)first;
+    for (int i = begin; i != END; i = next[i]) {
+        if (i == LOCKED) {
+            i = begin;
+            continue;
+        }
+        if (i < LOCKED)
+            i = -i - 4; /* was removed meanwhile */
+        if (i == END)
+            break;
+        if (__atomic_fetch_add(&walked, 1, __ATOMIC_RELAXED) > 1000000)
+            continue;
+        __atomic_fetch_sub(&number, 1, __ATOMIC_RELAXED);
+    }
+    return first;
+}
+#endif
+
+static void walk_along(void)
+{
+#ifdef __OPTIMIZE__
+    int places[] = {LOCKED, END};
+    pthread_t walker;
+    next = places;
+    pthread_create(&walker, NULL, walk, NULL);
+    usleep(2000);
+    __atomic_store_n(&places[0], 1, __ATOMIC_RELEASE);
+    pthread_join(walker, NULL);
+#endif
+    puts("the whole list");
+}
+
 int main(void)
 {
     pthread_t threads[5], adders[3], last;
@@ -161,6 +201,7 @@ int main(void)
         pthread_join(adders[i], NULL);
     printf("%d\n", number);
     give_work();
+    walk_along();
     pthread_create(&last, NULL, forever, NULL);
     usleep(2000);
     puts("ends while a thread computes");
