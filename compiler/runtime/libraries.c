@@ -143,7 +143,7 @@ static int read_c_library(struct dl_phdr_info *information, size_t size, void *r
     return 1;
 }
 
-/* As dlsym: the function's default version. A handle for dlsym is to be had only by dlopen, which
+/* As dlsym: the function's default version. Only dlopen returns a handle for dlsym, and it
  * runs the functions by which the C library starts, if they were not run yet: without the
  * environment and the name of the program, which the loader passes later. */
 static uintptr_t find_function(const struct library *library, const char *name)
