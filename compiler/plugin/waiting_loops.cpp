@@ -97,6 +97,26 @@ bool isPause(const Instruction &instruction)
                                             callee->getName() == "llvm.aarch64.hint"));
 }
 
+// Whether its result depends on nothing but its operands.
+bool isPure(const Instruction &instruction)
+{
+    return isa<CastInst>(instruction) || isa<CmpInst>(instruction) ||
+           isa<BinaryOperator>(instruction) || isa<GetElementPtrInst>(instruction) ||
+           isa<ExtractValueInst>(instruction) || isa<SelectInst>(instruction) ||
+           isa<FreezeInst>(instruction);
+}
+
+bool onlyReads(const BasicBlock &block)
+{
+    return all_of(block, [](const Instruction &instruction) {
+        return isa<LoadInst>(instruction) || isPause(instruction) ||
+               !instruction.mayWriteToMemory();
+    });
+}
+
+// How far back a value is followed.
+constexpr unsigned Depth = 10;
+
 class WaitingLoop
 {
   public:
@@ -109,6 +129,14 @@ class WaitingLoop
     bool hasWait() const;
     static bool onlyLooksIn(const BasicBlock &block);
     bool maySpin() const;
+
+    // A way from the header: each block follows the one before.
+    using Way = SmallVector<const BasicBlock *, 16>;
+    bool mayRepeat() const;
+    bool repeats(Way &way, unsigned &steps) const;
+    bool isReadAnew(const Value &value, const Way &way, unsigned depth, bool &isRead) const;
+    bool leavesAllAsItIs(const Way &way) const;
+
     bool isWritten(const Value &pointer, unsigned depth, bool &isRead) const;
     bool isFlag(const Value &value, unsigned depth, bool &isRead) const;
     bool isOfClock(const Value &value, unsigned depth) const;
@@ -165,6 +193,70 @@ bool WaitingLoop::maySpin() const
     });
 }
 
+// Whether the value is computed from memory alone: what else it depends on is as it was before the
+// way.
+bool WaitingLoop::isReadAnew(const Value &value, const Way &way, unsigned depth, bool &isRead) const
+{
+    const auto *instruction = dyn_cast<Instruction>(&value);
+    if (!instruction || !loop.contains(instruction))
+        return true;
+    if (!depth)
+        return false;
+    if (const auto *phi = dyn_cast<PHINode>(instruction)) {
+        const auto *at = find(way, phi->getParent());
+        if (at == way.end())
+            return false;
+        if (at == way.begin())
+            return phi->getIncomingValueForBlock(way.back()) == phi;
+        return isReadAnew(*phi->getIncomingValueForBlock(*(at - 1)), way, depth - 1, isRead);
+    }
+    isRead |= isa<LoadInst>(instruction);
+    return (isa<LoadInst>(instruction) || isPure(*instruction)) &&
+           all_of(instruction->operand_values(), [&](const Value *operand) {
+               return isReadAnew(*operand, way, depth - 1, isRead);
+           });
+}
+
+// Whether the loop would take the way for ever if nobody wrote to memory.
+bool WaitingLoop::leavesAllAsItIs(const Way &way) const
+{
+    return all_of(way.front()->phis(),
+                  [&](const PHINode &phi) {
+                      const Value *next = phi.getIncomingValueForBlock(way.back());
+                      bool isRead = false;
+                      return next == &phi || (isReadAnew(*next, way, Depth, isRead) && isRead);
+                  }) &&
+           any_of(way, [](const BasicBlock *block) {
+               return any_of(*block, [](const Instruction &inner) { return isa<LoadInst>(inner); });
+           });
+}
+
+bool WaitingLoop::repeats(Way &way, unsigned &steps) const
+{
+    static constexpr unsigned MaxSteps = 64;
+    if (++steps > MaxSteps)
+        return false;
+    return any_of(successors(way.back()), [&](const BasicBlock *next) {
+        if (next == way.front())
+            return leavesAllAsItIs(way);
+        if (!loop.contains(next) || is_contained(way, next) || !onlyReads(*next))
+            return false;
+        way.push_back(next);
+        const bool isFound = repeats(way, steps);
+        way.pop_back();
+        return isFound;
+    });
+}
+
+// Whether a way through the loop that only reads ends as it began: the loop waits until memory is
+// different, whatever else it does on other ways.
+bool WaitingLoop::mayRepeat() const
+{
+    Way way = {loop.getHeader()};
+    unsigned steps = 0;
+    return onlyReads(*way.front()) && repeats(way, steps);
+}
+
 // Whether the loop writes something else than flags there.
 bool WaitingLoop::isWritten(const Value &pointer, unsigned depth, bool &isRead) const
 {
@@ -205,11 +297,7 @@ bool WaitingLoop::isFlag(const Value &value, unsigned depth, bool &isRead) const
                all_of(cast<CallBase>(instruction)->args(),
                       [&](const Use &argument) { return isFlagToo(argument.get()); });
     }
-    const bool isPure = isa<CastInst>(instruction) || isa<CmpInst>(instruction) ||
-                        isa<BinaryOperator>(instruction) || isa<GetElementPtrInst>(instruction) ||
-                        isa<ExtractValueInst>(instruction) || isa<SelectInst>(instruction) ||
-                        isa<FreezeInst>(instruction);
-    return isPure && all_of(instruction->operand_values(), isFlagToo);
+    return isPure(*instruction) && all_of(instruction->operand_values(), isFlagToo);
 }
 
 // Whether the value depends on what time it is.
@@ -252,7 +340,7 @@ bool WaitingLoop::is() const
             return branch && branch->isConditional() && isCondition(*branch->getCondition());
         });
     };
-    if (maySpin())
+    if (maySpin() || mayRepeat())
         return true;
     if (hasWait() && !endsBy([&](const Value &value) { return isOfClock(value, Depth); }))
         return false;

@@ -183,6 +183,46 @@ static void *end_it(void *unused)
     return unused;
 }
 
+/* A list whose first entry is locked: whoever walks along it begins again at the same place. This
+ * is seen in optimised code only. */
+#ifdef __OPTIMIZE__
+enum { END = -1, LOCKED = -2 };
+static int *next, walked;
+
+static void *walk(void *first)
+{
+    const int begin = (int)(long)first;
+    for (int i = begin; i != END; i = next[i]) {
+        if (i == LOCKED) {
+            i = begin;
+            continue;
+        }
+        if (i < LOCKED)
+            i = -i - 4; /* was removed meanwhile */
+        if (i == END)
+            break;
+        if (__atomic_fetch_add(&walked, 1, __ATOMIC_RELAXED) > 1000000)
+            continue;
+        __atomic_fetch_sub(&number, 1, __ATOMIC_RELAXED);
+    }
+    return first;
+}
+#endif
+
+static void walk_along(void)
+{
+#ifdef __OPTIMIZE__
+    int places[] = {LOCKED, END};
+    pthread_t walker;
+    next = places;
+    pthread_create(&walker, NULL, walk, NULL);
+    usleep(2000);
+    __atomic_store_n(&places[0], 1, __ATOMIC_RELEASE);
+    pthread_join(walker, NULL);
+#endif
+    puts("the whole list");
+}
+
 int main(void)
 {
     pthread_t threads[5], adders[3], last;
@@ -222,6 +262,7 @@ int main(void)
     pthread_join(last, NULL);
     pthread_create(&last, NULL, use_free_lock, NULL);
     usleep(1000);
+    walk_along();
     pthread_create(&last, NULL, forever, NULL);
     usleep(2000);
     puts("ends while a thread computes");
