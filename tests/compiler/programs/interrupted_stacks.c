@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
@@ -167,9 +168,9 @@ static void listen_fully(void)
     address.sun_family = AF_UNIX;
     snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "interrupted %d", (int)getpid());
     int full = socket(AF_UNIX, SOCK_STREAM, 0);
-    bind(full, (struct sockaddr *)&address, sizeof address);
-    listen(full, 0);
-    connect(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr *)&address, sizeof address);
+    if (bind(full, (struct sockaddr *)&address, sizeof address) || listen(full, 0) ||
+        connect(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr *)&address, sizeof address))
+        abort();
     listener = socket(AF_INET, SOCK_STREAM, 0);
     listen(listener, 4);
 }

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ipc.h>
@@ -179,9 +180,11 @@ static void wait_for_other(enum way way, int is_constant)
         wait.child = start_child(&end);
     pthread_create(&thread, NULL, wait_once, &wait);
     usleep(500);
-    if (way == ACCEPT)
-        connect(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&address, sizeof address);
-    else
+    if (way == ACCEPT) {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(fd, (struct sockaddr *)&address, sizeof address))
+            abort();
+    } else
         write(wait.child ? end : stream[1], "x", 1);
     pthread_join(thread, &result);
     if (way < ACCEPT)
@@ -200,8 +203,8 @@ static void wait_for_others(void)
     epoll_ctl(set, EPOLL_CTL_ADD, stream[0], &event);
     listener = socket(AF_INET, SOCK_STREAM, 0);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    bind(listener, (struct sockaddr *)&address, sizeof address);
-    listen(listener, 4);
+    if (bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 4))
+        abort();
     getsockname(listener, (struct sockaddr *)&address, &length);
     for (enum way way = 0; way < WAYS; way++)
         for (int is_constant = 0; is_constant < 2; is_constant++)

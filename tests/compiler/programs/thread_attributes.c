@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STACK = (3 << 20) + 4096 };
+#define STACK (((size_t)3 << 20) + 4096)
 
 static __thread int _Alignas(512) aligned = 5;
 static int first_cpu = -1;
