@@ -30,9 +30,6 @@ enum class CallKind {
 // Whether the function is passed as one that a thread starts with.
 bool isStartRoutine(const llvm::CallBase &call, const llvm::Use &use);
 
-// Give the runtime's functions in place of those of the C library, before the program is optimised.
-void renameToRuntime(llvm::Module &module);
-
 class Calls
 {
   public:

@@ -7,6 +7,7 @@
 #include "compiler/plugin/known.h"
 #include "compiler/plugin/plain.h"
 #include "compiler/plugin/report.h"
+#include "compiler/plugin/runtime_names.h"
 #include "compiler/plugin/sanitizers.h"
 #include "compiler/plugin/simplified.h"
 #include "compiler/plugin/stack_calls.h"
