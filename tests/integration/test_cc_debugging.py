@@ -217,6 +217,18 @@ def test_gdb_shows_memory_in_optimised_code_behind_a_wait(tmp_path: Path) -> Non
 
 
 @HAS_GDB
+def test_gdb_shows_an_inlined_function_in_optimised_code_behind_a_wait(tmp_path: Path) -> None:
+    program = compile_program("kept.c", tmp_path, "-O2")
+    here = line_of("kept.c", "/* here */")
+    said = gdb(program, f"break kept.c:{here}", "run", "info args", "info locals", "info frame")
+    assert re.search(r'^bytes = 0x\w+ "a"$', said, re.M), said
+    assert re.search(r"^client = 0x\w+$", said, re.M), said
+    assert re.search(r"^base = 5$", said, re.M), said
+    assert re.search(r'^name = "none", ', said, re.M), said
+    assert re.search(r"^step = 7$", said, re.M), said
+
+
+@HAS_GDB
 def test_a_dump_names_compiled_threads_and_their_calls(tmp_path: Path) -> None:
     program = compile_program("parked.c", tmp_path, "-O2")
     said = gdb(program, "break stop_here", "run", "call (void)gs_threads_dump(2)")
