@@ -101,6 +101,13 @@ def test_masks_forks_and_stacks_are_right_with_the_thread_sanitizer(
     assert done.stdout.rstrip("\n").endswith(last)
 
 
+@pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
+def test_loops_that_wait_let_others_run_with_sanitizers(sanitizers: str, tmp_path: Path) -> None:
+    program = compile_program("checked.c", tmp_path, "-O1", f"-fsanitize={sanitizers}")
+    done = run(program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "over 1\n", "")
+
+
 def test_a_sanitizer_that_the_runtime_does_not_know_is_refused(tmp_path: Path) -> None:
     command = [PROGRAM, "cc", "-fsanitize=memory", SOURCES / "faults.c", "-o", tmp_path / "program"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
