@@ -101,6 +101,12 @@ def test_masks_forks_and_stacks_are_right_with_the_thread_sanitizer(
     assert done.stdout.rstrip("\n").endswith(last)
 
 
+def test_a_jump_out_of_a_handler_frees_what_the_wait_has_kept(tmp_path: Path) -> None:
+    source = "../programs/interrupted_stacks.c"
+    done = run(compile_program(source, tmp_path, "-O1", "-w", "-fsanitize=address"))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
 def test_loops_that_wait_let_others_run_with_sanitizers(sanitizers: str, tmp_path: Path) -> None:
     program = compile_program("checked.c", tmp_path, "-O1", f"-fsanitize={sanitizers}")
