@@ -1,6 +1,7 @@
 #include "compiler/plugin/convert.h"
 #include "compiler/plugin/errno_address.h"
 #include "compiler/plugin/frame_locals.h"
+#include "compiler/plugin/known_variables.h"
 #include "compiler/plugin/liveness.h"
 #include "compiler/plugin/locals.h"
 #include "compiler/plugin/record.h"
@@ -9,6 +10,8 @@
 #include "compiler/plugin/stack_calls.h"
 
 #include <llvm/ADT/MapVector.h>
+#include <llvm/IR/DebugInfo.h>
+#include <llvm/IR/Dominators.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/IntrinsicInst.h>
@@ -63,8 +66,8 @@ class Converter
     bool isLong() const;
     bool mayUseSlots() const;
     void useSlots();
-    BasicBlock *restore(const Wait &wait, ValueToValueMapTy &map);
-    void joinValues(ValueToValueMapTy &map);
+    BasicBlock *restore(const Wait &wait, ValueToValueMapTy &map, KnownVariables &known);
+    void joinValues(ValueToValueMapTy &map, KnownVariables &known);
     void returnThroughState(ValueToValueMapTy &map);
     static SiteKind kindOf(const Wait &wait);
     Converted describe(const Locals &locals) const;
@@ -75,7 +78,6 @@ class Converter
     State state;
     SmallVector<Wait, 8> waits;
     Function *resume = nullptr;
-    void describeJoin(const Value &value, PHINode &join, ValueToValueMapTy &map) const;
     MapVector<Value *, SmallVector<std::pair<BasicBlock *, Value *>, 4>> restored;
     unsigned stackCalls = 0;
 };
@@ -220,7 +222,7 @@ void Converter::addChecks()
 
 // ---- The function that resumes ----
 
-BasicBlock *Converter::restore(const Wait &wait, ValueToValueMapTy &map)
+BasicBlock *Converter::restore(const Wait &wait, ValueToValueMapTy &map, KnownVariables &known)
 {
     BasicBlock *block = BasicBlock::Create(module.getContext(), "restore", resume);
     IRBuilder<> builder(block);
@@ -236,17 +238,40 @@ BasicBlock *Converter::restore(const Wait &wait, ValueToValueMapTy &map)
                              state.field(builder, record, wait.layout.contents[i]), Align(8),
                              wait.layout.sizeOf(*wait.contents[i]));
     for (const RestoredLocal &local : wait.locals)
-        cc::describe(local, *restored[local.value].back().second, *block, map);
+        if (local.slot)
+            cc::describe(local, *restored[local.value].back().second, *block, map);
     state.freeRecord(builder, record);
     if (!wait.isPrimitive && !wait.call->use_empty())
         restored[wait.call].push_back({block, state.loadResult(builder, wait.call->getType())});
-    builder.CreateBr(cast<BasicBlock>(map[wait.resume]));
+    BasicBlock *next = cast<BasicBlock>(map[wait.resume]);
+    builder.CreateBr(next);
+    DenseMap<Value *, Value *> here;
+    for (const auto &[value, definitions] : restored)
+        if (definitions.back().first == block)
+            here[map[value]] = definitions.back().second;
+    for (AllocaInst *variable : wait.contents)
+        here[map[variable]] = map[variable];
+    describeKnown(known.before(*next), *block, [&](Value *value) { return here.lookup(value); });
+    describeConstants(known.before(*next), *next);
     return block;
 }
 
-// Each value that was restored somewhere now has several definitions.
-void Converter::joinValues(ValueToValueMapTy &map)
+// What the updater has where the block begins, without a new join.
+static Value *valueIn(const BasicBlock *block, SSAUpdater &updater)
 {
+    SmallPtrSet<const BasicBlock *, 8> seen;
+    for (; block && seen.insert(block).second; block = block->getUniquePredecessor())
+        if (Value *value = updater.FindValueForBlock(const_cast<BasicBlock *>(block)))
+            return value;
+    return nullptr;
+}
+
+// Each value that was restored somewhere now has several definitions. Debuggers are told of the
+// joins.
+void Converter::joinValues(ValueToValueMapTy &map, KnownVariables &known)
+{
+    const DominatorTree dominators(*resume);
+    SmallVector<std::tuple<DbgVariableRecord *, Value *, Value *>, 8> changes;
     for (auto &[value, definitions] : restored) {
         Value *original = map[value];
         auto *instruction = dyn_cast<Instruction>(original);
@@ -257,25 +282,26 @@ void Converter::joinValues(ValueToValueMapTy &map)
             updater.AddAvailableValue(instruction->getParent(), instruction);
         for (auto [block, loaded] : definitions)
             updater.AddAvailableValue(block, loaded);
+        const auto isNear = [&](const BasicBlock *block) {
+            return instruction && block == instruction->getParent();
+        };
         for (Use &use : make_early_inc_range(original->uses())) {
             auto *user = cast<Instruction>(use.getUser());
-            const bool isLocal =
-                instruction && user->getParent() == instruction->getParent() && !isa<PHINode>(user);
-            if (!isLocal)
+            if (!isNear(user->getParent()) || isa<PHINode>(user))
                 updater.RewriteUse(use);
         }
+        SmallVector<DbgVariableIntrinsic *, 1> none;
+        SmallVector<DbgVariableRecord *, 4> records;
+        findDbgUsers(none, original, &records);
+        for (DbgVariableRecord *record : records)
+            if (!record->isDbgDeclare() && !isNear(record->getParent()) &&
+                !(instruction && dominators.dominates(instruction, record->getParent())))
+                changes.push_back({record, original, valueIn(record->getParent(), updater)});
         for (PHINode *join : joins)
-            describeJoin(*value, *join, map);
+            describeJoined(known.before(*join->getParent()), *join->getParent(), *original, *join);
     }
-}
-
-// Right behind a wait, a variable has the value whether the thread has waited or not.
-void Converter::describeJoin(const Value &value, PHINode &join, ValueToValueMapTy &map) const
-{
-    for (const Wait &wait : waits)
-        for (const RestoredLocal &local : wait.locals)
-            if (local.value == &value && map.lookup(wait.resume) == join.getParent())
-                cc::describe(local, join, *join.getParent(), map);
+    for (auto [record, from, to] : changes)
+        record->replaceVariableLocationOp(from, to ? to : PoisonValue::get(from->getType()), true);
 }
 
 void Converter::returnThroughState(ValueToValueMapTy &map)
@@ -309,6 +335,7 @@ void Converter::makeResume()
     ValueToValueMapTy map;
     Function *clone = CloneFunction(&function, map);
     resume->splice(resume->begin(), clone);
+    KnownVariables known(*resume);
     resume->setSubprogram(clone->getSubprogram());
     resume->setAttributes(AttributeList().addFnAttributes(
         module.getContext(),
@@ -325,14 +352,14 @@ void Converter::makeResume()
     SwitchInst *dispatch =
         builder.CreateSwitch(state.loadIndex(builder, resume->getArg(0)), never, waits.size());
     for (unsigned i = 0; i < waits.size(); i++)
-        dispatch->addCase(builder.getInt32(i), restore(waits[i], map));
+        dispatch->addCase(builder.getInt32(i), restore(waits[i], map, known));
     SmallPtrSet<const Value *, 8> contents;
     for (const Wait &wait : waits)
         for (AllocaInst *variable : wait.contents)
             contents.insert(map[variable]);
     moveDeclarations(*begin, *entry, [&](const Value *at) { return contents.contains(at); });
     removeLifetimes(*resume);
-    joinValues(map);
+    joinValues(map, known);
     returnThroughState(map);
     clone->setSubprogram(nullptr);
     for (Argument &argument : clone->args())

@@ -6,6 +6,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/IntrinsicInst.h>
+#include <llvm/Transforms/Utils/Local.h>
 
 using namespace llvm;
 
@@ -203,6 +204,7 @@ static void sinkAddresses(Value &pointer)
             copy->insertBefore(placeFor(*use));
             use->set(copy);
         }
+        salvageDebugInfo(*address);
         address->eraseFromParent();
     }
 }

@@ -307,23 +307,23 @@ bool WaitingLoop::isOfClock(const Value &value, unsigned depth) const
     if (!instruction || !loop.contains(instruction) || !depth)
         return false;
     const Function *callee = calleeOf(*instruction);
+    if (callee && callee->isIntrinsic()) // arithmetic that a sanitizer checks
+        callee = nullptr;
     return (callee && (callee->getName() == "time" || callee->getName() == "clock")) ||
            (!callee && any_of(instruction->operand_values(), [&](const Value *operand) {
                return isOfClock(*operand, depth - 1);
            }));
 }
 
-// Whether the program ends there: a loop which only an error ends has no end.
-bool endsProgram(const BasicBlock &block)
+// Whether the program ends on all ways from there: a loop which only an error ends has no end.
+// Sanitizers add ways.
+bool endsProgram(const BasicBlock &block, unsigned depth = 8)
 {
-    static constexpr unsigned Longest = 4;
-    const BasicBlock *at = &block;
-    for (unsigned i = 0; at && i < Longest; i++) {
-        if (isa<UnreachableInst>(at->getTerminator()))
-            return true;
-        at = at->getSingleSuccessor();
-    }
-    return false;
+    if (isa<UnreachableInst>(block.getTerminator()))
+        return true;
+    return depth && succ_begin(&block) != succ_end(&block) &&
+           all_of(successors(&block),
+                  [&](const BasicBlock *next) { return endsProgram(*next, depth - 1); });
 }
 
 // One that may spin, that has no end, or whose end depends on a flag. One that goes on until a time

@@ -16,12 +16,18 @@ struct saved {
     struct thread *self;
     struct handling handling;
     uint64_t mask; /* of the thread, or, in a handler that the kernel has called, of that */
+    uint64_t *replaced_mask; /* by a wait in which setjmp is called, by its handler */
     bool has_mask;
 };
 #define MAGIC UINT64_C(0x6a756d7073617665)
 #define SAVED(tag) ((struct saved *)&(tag)->__saved_mask)
 
 _Noreturn void gs_cc_siglongjmp(struct __jmp_buf_tag *buffer, int result);
+
+static uint64_t *replaced_mask_of(const struct thread *self)
+{
+    return self && self->extra ? self->extra->replaced_mask : NULL;
+}
 
 /* Called before setjmp is, which does not write there. */
 void gs_cc___set_jump(struct __jmp_buf_tag *buffer, int saves_mask);
@@ -30,7 +36,11 @@ void gs_cc___set_jump(struct __jmp_buf_tag *buffer, int saves_mask)
     _Static_assert(sizeof(struct saved) <= sizeof buffer->__saved_mask, "there is room");
     sigset_t mask;
     const struct thread *self = gs_cc_signals_self();
-    *SAVED(buffer) = (struct saved){MAGIC, thread_self(), gs_cc_handling, 0, saves_mask != 0};
+    *SAVED(buffer) = (struct saved){.magic = MAGIC,
+                                    .self = thread_self(),
+                                    .handling = gs_cc_handling,
+                                    .replaced_mask = replaced_mask_of(self),
+                                    .has_mask = saves_mask != 0};
     if (!saves_mask)
         return;
     if (!self)
@@ -111,6 +121,16 @@ void gs_cc_jump_for_handler(struct thread *self)
     gs_cc_siglongjmp(buffer, self->extra->jump_result);
 }
 
+/* The jump leaves a wait, in which the thread has handled a signal itself. */
+static void leave_wait(struct thread *self, const struct saved *saved)
+{
+    uint64_t *replaced = replaced_mask_of(self);
+    if (!replaced || self != saved->self || replaced == saved->replaced_mask)
+        return;
+    self->extra->replaced_mask = saved->replaced_mask;
+    gs_cc_box_free(replaced, sizeof *replaced);
+}
+
 static void restore(const struct saved *saved)
 {
     uint64_t blocked = 0;
@@ -118,6 +138,7 @@ static void restore(const struct saved *saved)
         blocked = leave_handlers(saved);
     struct thread *self = gs_cc_signals_self();
     const sigset_t mask = gs_cc_signal_set(saved->mask);
+    leave_wait(self, saved);
     if (self)
         gs_cc_mask_set(self, saved->has_mask ? saved->mask : gs_cc_mask_of(self) | blocked);
     else if (saved->has_mask)

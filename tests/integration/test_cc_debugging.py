@@ -101,6 +101,19 @@ def test_masks_forks_and_stacks_are_right_with_the_thread_sanitizer(
     assert done.stdout.rstrip("\n").endswith(last)
 
 
+def test_a_jump_out_of_a_handler_frees_what_the_wait_has_kept(tmp_path: Path) -> None:
+    source = "../programs/interrupted_stacks.c"
+    done = run(compile_program(source, tmp_path, "-O1", "-w", "-fsanitize=address"))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
+def test_loops_that_wait_let_others_run_with_sanitizers(sanitizers: str, tmp_path: Path) -> None:
+    program = compile_program("checked.c", tmp_path, "-O1", f"-fsanitize={sanitizers}")
+    done = run(program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "over 1\n", "")
+
+
 def test_a_sanitizer_that_the_runtime_does_not_know_is_refused(tmp_path: Path) -> None:
     command = [PROGRAM, "cc", "-fsanitize=memory", SOURCES / "faults.c", "-o", tmp_path / "program"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -214,6 +227,18 @@ def test_gdb_shows_memory_in_optimised_code_behind_a_wait(tmp_path: Path) -> Non
     said = gdb(program, "break look", "run", "up", "info locals")
     assert re.search(r'^line = "a", ', said, re.M), said
     assert re.search(r"^sum = 41$", said, re.M), said
+
+
+@HAS_GDB
+def test_gdb_shows_an_inlined_function_in_optimised_code_behind_a_wait(tmp_path: Path) -> None:
+    program = compile_program("kept.c", tmp_path, "-O2")
+    here = line_of("kept.c", "/* here */")
+    said = gdb(program, f"break kept.c:{here}", "run", "info args", "info locals", "info frame")
+    assert re.search(r'^bytes = 0x\w+ "a"$', said, re.M), said
+    assert re.search(r"^client = 0x\w+$", said, re.M), said
+    assert re.search(r"^base = 5$", said, re.M), said
+    assert re.search(r'^name = "none", ', said, re.M), said
+    assert re.search(r"^step = 7$", said, re.M), said
 
 
 @HAS_GDB
