@@ -1,4 +1,5 @@
 #include "compiler/plugin/waiting_loops.h"
+#include "compiler/plugin/flags.h"
 #include "compiler/plugin/record.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -19,59 +20,12 @@ namespace cc
 namespace
 {
 
-// They answer at once what another thread or the system decides.
-const StringRef Tries[] = {
-    "clock",
-    "getpid",
-    "gettid",
-    "sched_getcpu",
-    "time",
-    "pthread_mutex_trylock",
-    "pthread_rwlock_tryrdlock",
-    "pthread_rwlock_trywrlock",
-    "pthread_spin_trylock",
-    "sem_trywait",
-    "sem_getvalue",
-    "mtx_trylock",
-    "pthread_tryjoin_np",
-};
-
 // A loop with one of these lets others run as it is.
 const StringRef Waits[] = {
     "sleep",      "usleep",     "nanosleep",         "clock_nanosleep",        "sched_yield",
     "thrd_yield", "thrd_sleep", "pthread_cond_wait", "pthread_cond_timedwait", "poll",
     "select",     "accept",     "pthread_yield",
 };
-
-// So many calls deep a loop looks at what others do.
-constexpr unsigned Calls = 3;
-
-const Function *calleeOf(const Instruction &instruction)
-{
-    const auto *call = dyn_cast<CallBase>(&instruction);
-    return call ? dyn_cast<Function>(call->getCalledOperand()->stripPointerCasts()) : nullptr;
-}
-
-// Whether a call of the function writes nothing but its own variables, so that a loop may ask it
-// again and again what another thread has done.
-bool onlyLooks(const Function &function, unsigned depth)
-{
-    if (is_contained(Tries, function.getName()))
-        return true;
-    if (function.isIntrinsic())
-        return function.onlyReadsMemory() || function.getName().starts_with("llvm.dbg") ||
-               function.getName().starts_with("llvm.lifetime");
-    if (function.isDeclaration() || !depth)
-        return false;
-    return all_of(instructions(function), [&](const Instruction &instruction) {
-        if (const auto *store = dyn_cast<StoreInst>(&instruction))
-            return isa<AllocaInst>(store->getPointerOperand());
-        if (!isa<CallBase>(instruction))
-            return true;
-        const Function *callee = calleeOf(instruction);
-        return callee && onlyLooks(*callee, depth - 1);
-    });
-}
 
 // Whether it reads what other threads may write, according to the program.
 bool readsShared(const Instruction &instruction, unsigned depth)
@@ -95,15 +49,6 @@ bool isPause(const Instruction &instruction)
     return isa<FenceInst>(instruction) || (callee && callee->isIntrinsic() &&
                                            (callee->getName() == "llvm.x86.sse2.pause" ||
                                             callee->getName() == "llvm.aarch64.hint"));
-}
-
-// Whether its result depends on nothing but its operands.
-bool isPure(const Instruction &instruction)
-{
-    return isa<CastInst>(instruction) || isa<CmpInst>(instruction) ||
-           isa<BinaryOperator>(instruction) || isa<GetElementPtrInst>(instruction) ||
-           isa<ExtractValueInst>(instruction) || isa<SelectInst>(instruction) ||
-           isa<FreezeInst>(instruction);
 }
 
 bool onlyReads(const BasicBlock &block)
@@ -137,8 +82,6 @@ class WaitingLoop
     bool isReadAnew(const Value &value, const Way &way, unsigned depth, bool &isRead) const;
     bool leavesAllAsItIs(const Way &way) const;
 
-    bool isWritten(const Value &pointer, unsigned depth, bool &isRead) const;
-    bool isFlag(const Value &value, unsigned depth, bool &isRead) const;
     bool isOfClock(const Value &value, unsigned depth) const;
 
     const Loop &loop;
@@ -257,49 +200,6 @@ bool WaitingLoop::mayRepeat() const
     return onlyReads(*way.front()) && repeats(way, steps);
 }
 
-// Whether the loop writes something else than flags there.
-bool WaitingLoop::isWritten(const Value &pointer, unsigned depth, bool &isRead) const
-{
-    const bool isVariable = isa<AllocaInst>(pointer);
-    return any_of(loop.blocks(), [&](const BasicBlock *block) {
-        return any_of(*block, [&](const Instruction &instruction) {
-            const auto *store = dyn_cast<StoreInst>(&instruction);
-            return store && store->getPointerOperand() == &pointer &&
-                   !(isVariable && isFlag(*store->getValueOperand(), depth - 1, isRead));
-        });
-    });
-}
-
-// Whether the value is computed from memory that the loop does not write, and from nothing else
-// that changes in it.
-bool WaitingLoop::isFlag(const Value &value, unsigned depth, bool &isRead) const
-{
-    const auto *instruction = dyn_cast<Instruction>(&value);
-    if (!instruction || !loop.contains(instruction))
-        return true;
-    if (!depth)
-        return false;
-    const auto isFlagToo = [&](const Value *operand) {
-        return isFlag(*operand, depth - 1, isRead);
-    };
-    if (const auto *load = dyn_cast<LoadInst>(instruction)) {
-        isRead |= load->isVolatile() || !isa<AllocaInst>(load->getPointerOperand());
-        return !isWritten(*load->getPointerOperand(), depth, isRead) &&
-               isFlagToo(load->getPointerOperand());
-    }
-    if (isa<AtomicRMWInst>(instruction) || isa<AtomicCmpXchgInst>(instruction)) {
-        isRead = true;
-        return isFlagToo(instruction->getOperand(0));
-    }
-    if (const Function *callee = calleeOf(*instruction)) {
-        isRead = true;
-        return onlyLooks(*callee, Calls) &&
-               all_of(cast<CallBase>(instruction)->args(),
-                      [&](const Use &argument) { return isFlagToo(argument.get()); });
-    }
-    return isPure(*instruction) && all_of(instruction->operand_values(), isFlagToo);
-}
-
 // Whether the value depends on what time it is.
 bool WaitingLoop::isOfClock(const Value &value, unsigned depth) const
 {
@@ -344,11 +244,9 @@ bool WaitingLoop::is() const
         return true;
     if (hasWait() && !endsBy([&](const Value &value) { return isOfClock(value, Depth); }))
         return false;
+    Flags flags(loop);
     return all_of(ends, [](const BasicBlock *end) { return endsProgram(*end); }) ||
-           endsBy([&](const Value &value) {
-               bool isRead = false;
-               return isFlag(value, Depth, isRead) && isRead;
-           });
+           endsBy([&](const Value &value) { return flags.are(value); });
 }
 
 } // namespace
