@@ -1,10 +1,11 @@
-/* A loop that copies many variables to each other in many places: compiling it takes no longer for that. */
+/* A loop that copies many variables to each other in many places: compiling it takes no longer for
+ * that. */
 #include <pthread.h>
 #include <stdio.h>
 
 enum { PLACES = 12, VARIABLES = 10 };
 
-static int asked;
+static int asked, last_place;
 
 static __attribute__((noinline)) int next_place(void)
 {
@@ -12,7 +13,7 @@ static __attribute__((noinline)) int next_place(void)
 }
 
 /* clang-format off */
-#define COPY(to, from, place) case (to) * PLACES + (place): x##to = x##from; break;
+#define COPY(to, from, place) case (to) * PLACES + (place): x##to = x##from; last_place = (place); break;
 #define COPIES(to, from) \
     COPY(to, from, 0) COPY(to, from, 1) COPY(to, from, 2) COPY(to, from, 3) \
     COPY(to, from, 4) COPY(to, from, 5) COPY(to, from, 6) COPY(to, from, 7) \
@@ -28,7 +29,7 @@ static void *copy(void *unused)
             COPIES(5, 6) COPIES(6, 7) COPIES(7, 8) COPIES(8, 9)
         }
     }
-    printf("copied after %d places\n", asked);
+    printf("copied after %d places, the last one %d\n", asked, last_place);
     return unused;
 }
 /* clang-format on */
