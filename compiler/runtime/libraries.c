@@ -109,11 +109,30 @@ static bool is_of_sanitizer(const char *name, uintptr_t function)
     return false;
 }
 
+static bool contains(const struct dl_phdr_info *information, uintptr_t address)
+{
+    for (unsigned i = 0; i < information->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &information->dlpi_phdr[i];
+        if (part->p_type == PT_LOAD &&
+            address - (information->dlpi_addr + part->p_vaddr) < part->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+static int look_in_c_library(struct dl_phdr_info *information, size_t size, void *address)
+{
+    (void)size;
+    if (!contains(information, (uintptr_t)gnu_get_libc_version))
+        return 0;
+    return contains(information, *(uintptr_t *)address) ? 1 : -1;
+}
+
+/* dladdr would also look for the name of the function, through all of the library's. */
 static bool is_of_c_library(const void *function)
 {
-    Dl_info here, there;
-    return function && dladdr((const void *)gnu_get_libc_version, &here) &&
-           dladdr(function, &there) && here.dli_fbase == there.dli_fbase;
+    uintptr_t address = (uintptr_t)function;
+    return function && dl_iterate_phdr(look_in_c_library, &address) > 0;
 }
 
 /* dlopen would initialize the C library, if it is not yet, without the arguments of the process: so
@@ -187,25 +206,14 @@ static bool allow(const struct library *library, int protection)
                      library->protected_to - library->protected_from, protection);
 }
 
-/* The runtime itself allocates memory, also where no thread may wait. */
-static bool has_allocator(const struct dl_phdr_info *information, uintptr_t allocator)
-{
-    for (unsigned i = 0; i < information->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &information->dlpi_phdr[i];
-        if (part->p_type == PT_LOAD &&
-            allocator - (information->dlpi_addr + part->p_vaddr) < part->p_memsz)
-            return true;
-    }
-    return false;
-}
-
 static int replace_in(struct dl_phdr_info *information, size_t size, void *argument)
 {
     struct library library = {.base = information->dlpi_addr};
     const struct originals *originals = argument;
     const uintptr_t page = (uintptr_t)getpagesize();
     (void)size;
-    if (is_left_alone(information->dlpi_name) || has_allocator(information, originals->allocator))
+    /* The runtime itself allocates memory, also where no thread may wait. */
+    if (is_left_alone(information->dlpi_name) || contains(information, originals->allocator))
         return 0;
     for (unsigned i = 0; i < information->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &information->dlpi_phdr[i];
