@@ -35,7 +35,8 @@ static const struct allowance {
     {14336, " gs_cc_select "},
     /* The C library: nothing but a frame or two. */
     {256, " memcpy memmove memset memcmp memchr memrchr strlen strnlen strcpy strncpy strcat"
-          " strncat strcmp strncmp strcasecmp strncasecmp strchr strrchr stpcpy __strcpy_chk bcmp __memcpy_chk __memset_chk __memmove_chk"
+          " strncat strcmp strncmp strcasecmp strncasecmp strchr strrchr stpcpy __strcpy_chk bcmp"
+          " __memcpy_chk __memset_chk __memmove_chk"
           " __strcat_chk strtol strtoul strtoll strtoull atoi atol inet_pton htons"
           " time clock_gettime gettimeofday getenv rand_r random rand srandom srand"
           " tolower toupper __ctype_b_loc __ctype_tolower_loc __ctype_toupper_loc"

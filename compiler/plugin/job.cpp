@@ -94,7 +94,7 @@ void Inputs::noteSymbols(const ObjectFile &object, uint32_t flag)
     }
 }
 
-// What starts every program, and what compilers add to it. Of a member, the name is ARCHIVE(MEMBER).
+// What starts every program, and what compilers add. Of a member, the name is ARCHIVE(MEMBER).
 static bool isOfCompiler(StringRef name)
 {
     const StringRef file = sys::path::filename(name.split('(').first);

@@ -112,8 +112,9 @@ bool setsHandlers(const Function &setter)
 void Graph::writeHandlers()
 {
     static constexpr StringRef setters[] = {
-        "gs_cc_sigaction", "gs_cc_signal", "gs_cc___sysv_signal", "__sigaction", "sysv_signal",
-        "bsd_signal",      "ssignal",      "sigset",              "sigvec"};
+        "gs_cc_sigaction", "gs_cc_signal", "gs_cc___sysv_signal",
+        "__sigaction",     "sysv_signal",  "bsd_signal",
+        "ssignal",         "sigset",       "sigvec"};
     if (none_of(setters, [&](StringRef name) {
             const Function *setter = module.getFunction(name);
             return setter && setsHandlers(*setter);

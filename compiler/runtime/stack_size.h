@@ -7,7 +7,7 @@
 /* Before the first thread runs. */
 void gs_cc_stack_sizes_start(void);
 
-/* From now on, all stacks are large: a handler that interrupts itself has no bound. Handlers, too. */
+/* From now on, all stacks are large: a handler that interrupts itself has no bound. Any context. */
 void gs_cc_stack_sizes_forget(void);
 
 /* The need is in bytes, 0: there is no bound of it. Returns at most `most`. */

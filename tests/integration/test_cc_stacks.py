@@ -258,24 +258,22 @@ def test_calls_that_are_added_to_functions_count(tmp_path: Path, option: str, re
     assert reason in stacks["sum"]["stack_unknown"]
 
 
-# What is called in the language of a locale loads and converts more.
-@pytest.mark.parametrize("locale", ["C", "de_DE.UTF-8", "ja_JP.EUC-JP"])
-def test_functions_need_less_than_their_allowance(tmp_path: Path, locale: str) -> None:
+# What is called in the language of a locale loads and converts more. Locales are made if the system
+# has their sources.
+def test_functions_need_less_than_their_allowance(tmp_path: Path) -> None:
     source = ROOT / "tests/compiler/stacks/allowances.c"
-    language, _, characters = locale.partition(".")
-    if characters and subprocess.run(
-        ["localedef", "-i", language, "-f", characters, tmp_path / locale],
-        capture_output=True,
-        check=False,
-    ).returncode not in (0, 1):
-        pytest.skip("there is no source of the locale")
     program = compile_program(tmp_path, source, f"-I{ROOT}")
-    environment = {**os.environ, "LOCPATH": str(tmp_path), "LC_ALL": locale}
-    environment["TZ"] = "Europe/Berlin"
-    done = subprocess.run(
-        [program], capture_output=True, text=True, check=False, env=environment, errors="replace"
-    )
-    lines = [line.split() for line in done.stdout.splitlines() if line]
-    assert len(lines) > 30
-    assert [name for name, used, _, allowance in lines if int(used) > int(allowance)] == []
-    assert done.returncode == 0
+    environment = {**os.environ, "LOCPATH": str(tmp_path), "TZ": "Europe/Berlin"}
+    for language, characters in (("C", ""), ("de_DE", "UTF-8"), ("ja_JP", "EUC-JP")):
+        locale = tmp_path / f"{language}.{characters}"
+        command = ["localedef", "-i", language, "-f", characters, locale]
+        if characters:
+            subprocess.run(command, capture_output=True, check=False)
+        environment["LC_ALL"] = locale.name if locale.is_dir() else "C"
+        done = subprocess.run(
+            [program], capture_output=True, check=False, env=environment, errors="replace"
+        )
+        lines = [line.split() for line in done.stdout.splitlines() if line]
+        assert len(lines) > 40
+        assert [name for name, used, _, allowance in lines if int(used) > int(allowance)] == []
+        assert done.returncode == 0
