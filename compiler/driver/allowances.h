@@ -35,21 +35,25 @@ static const struct allowance {
     {14336, " gs_cc_select "},
     /* The C library: nothing but a frame or two. */
     {256, " memcpy memmove memset memcmp memchr memrchr strlen strnlen strcpy strncpy strcat"
-          " strncat strcmp strncmp strcasecmp strncasecmp strchr strrchr strspn strcspn strpbrk"
-          " strsep strtok_r stpcpy __strcpy_chk bcmp __memcpy_chk __memset_chk __memmove_chk"
-          " __strcat_chk strtol strtoul strtoll strtoull atoi atol inet_pton inet_addr htons"
-          " time clock_gettime gettimeofday gmtime_r getenv rand_r random rand srandom srand"
+          " strncat strcmp strncmp strcasecmp strncasecmp strchr strrchr stpcpy __strcpy_chk bcmp"
+          " __memcpy_chk __memset_chk __memmove_chk"
+          " __strcat_chk strtol strtoul strtoll strtoull atoi atol inet_pton htons"
+          " time clock_gettime gettimeofday getenv rand_r random rand srandom srand"
           " tolower toupper __ctype_b_loc __ctype_tolower_loc __ctype_toupper_loc"
           " __errno_location getpid getppid getuid geteuid gettid lseek lseek64 unlink"
           " getsockname getpeername getsockopt bind listen shutdown fstat stat ftruncate pread"
           " pwrite _setjmp setjmp __sigsetjmp isalnum isalpha isdigit isspace isupper islower"
           " isprint abs labs ffs _exit "},
+    /* A table of all characters. */
+    {512, " strspn strcspn strpbrk strsep strtok_r inet_addr "},
     /* It may look for memory in several places. */
-    {1024, " malloc calloc realloc free strdup strndup strerror_r __xpg_strerror_r strstr memmem "},
-    {3584, " inet_ntop inet_ntoa strerror localtime_r strftime sin cos tan pow powi exp exp2"
+    {1024, " malloc calloc realloc free strdup strndup "},
+    {3584, " inet_ntop inet_ntoa gmtime_r localtime_r strstr memmem sin cos tan pow powi exp exp2"
            " exp10 log log2 log10 fma "},
-    /* It puts what it converts on the stack, of up to 64 KiB. */
-    {112 * 1024,
+    /* In some locales it loads a library that converts characters. */
+    {12 * 1024, " strerror strerror_r __xpg_strerror_r strftime "},
+    /* It puts what it converts on the stack, up to three times, of up to 64 KiB each. */
+    {232 * 1024,
      " snprintf vsnprintf sprintf vsprintf __snprintf_chk __vsnprintf_chk __sprintf_chk"
      " __vsprintf_chk asprintf vasprintf sscanf vsscanf __isoc99_sscanf __isoc99_vsscanf"
      " __isoc23_sscanf strtod strtof strtold atof gs_cc_fprintf gs_cc_vfprintf"

@@ -10,6 +10,7 @@
 #include <llvm/Object/ModuleSymbolTable.h>
 #include <llvm/Support/Endian.h>
 #include <llvm/Support/MemoryBuffer.h>
+#include <llvm/Support/Path.h>
 #include <llvm/Transforms/IPO/Internalize.h>
 
 using namespace llvm;
@@ -61,6 +62,7 @@ class Inputs
     }
     std::string addFile(const std::string &path, const Job &job);
     std::string noteExports(const std::string &path);
+    void leaveReplaced();
     void internalize();
 
   private:
@@ -68,6 +70,7 @@ class Inputs
     std::string addArchive(const Archive &archive, const std::string &path, const Job &job);
     std::string addModule(MemoryBufferRef bitcode, const std::string &name);
     void noteSymbols(const ObjectFile &object, uint32_t flag);
+    void noteMachineCode(const ObjectFile &object, StringRef name);
     static std::string message(const std::string &name, Error error)
     {
         return name + ": " + toString(std::move(error));
@@ -75,7 +78,7 @@ class Inputs
 
     Module &module;
     Linker linker;
-    StringSet<> kept;
+    StringSet<> kept, replacing;
     std::vector<std::unique_ptr<MemoryBuffer>> buffers;
 };
 
@@ -89,6 +92,44 @@ void Inputs::noteSymbols(const ObjectFile &object, uint32_t flag)
         consumeError(flags.takeError());
         consumeError(name.takeError());
     }
+}
+
+// What starts every program, and what compilers add. Of a member, the name is ARCHIVE(MEMBER).
+static bool isOfCompiler(StringRef name)
+{
+    const StringRef file = sys::path::filename(name.split('(').first);
+    return any_of(ArrayRef<StringRef>{"crt", "Scrt", "gcrt", "grcrt", "rcrt", "Mcrt", "libgcc",
+                                      "libc_nonshared", "libc.a", "libm.a", "libm-", "libmvec",
+                                      "libclang_rt", "clang_rt."},
+                  [&](StringRef prefix) { return file.starts_with(prefix); });
+}
+
+// It uses what it does not define, and what it defines is taken in place of weak functions.
+void Inputs::noteMachineCode(const ObjectFile &object, StringRef name)
+{
+    noteSymbols(object, SymbolRef::SF_Undefined);
+    for (const SymbolRef &symbol : object.symbols()) {
+        Expected<uint32_t> flags = symbol.getFlags();
+        Expected<StringRef> defined = symbol.getName();
+        constexpr uint32_t Others = SymbolRef::SF_Undefined | SymbolRef::SF_Weak;
+        if (flags && defined && *flags & SymbolRef::SF_Global && !(*flags & Others))
+            replacing.insert(*defined);
+        consumeError(flags.takeError());
+        consumeError(defined.takeError());
+    }
+    if (!isOfCompiler(name))
+        module.getOrInsertNamedMetadata(MachineCode);
+}
+
+// The linker will take others in their place.
+void Inputs::leaveReplaced()
+{
+    for (Function &function : module)
+        if (!function.isDeclaration() && function.isInterposable() &&
+            replacing.contains(function.getName())) {
+            function.deleteBody();
+            function.setComdat(nullptr);
+        }
 }
 
 std::string Inputs::addModule(MemoryBufferRef bitcode, const std::string &name)
@@ -160,7 +201,7 @@ std::string Inputs::add(MemoryBufferRef buffer, const std::string &name)
         return "";
     const auto *elf = dyn_cast<ELFObjectFileBase>(object->get());
     if (elf && elf->getEType() == ELF::ET_REL)
-        noteSymbols(**object, SymbolRef::SF_Undefined);
+        noteMachineCode(**object, name);
     return "";
 }
 
@@ -232,6 +273,8 @@ std::string linkInputs(Module &module, const Job &job)
     for (const std::string &file : job.files)
         if (failure.empty())
             failure = inputs.addFile(file, job);
+    if (failure.empty())
+        inputs.leaveReplaced();
     if (failure.empty())
         inputs.internalize();
     return failure;

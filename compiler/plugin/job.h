@@ -32,6 +32,9 @@ struct Job {
     bool read();
 };
 
+// The module has metadata of this name if machine code of the program's is linked with it.
+inline constexpr char MachineCode[] = "gs_cc.machine_code";
+
 // Link the bitcode of all files into the module. What is not used from outside becomes internal.
 // Returns a message; empty: success.
 std::string linkInputs(llvm::Module &module, const Job &job);

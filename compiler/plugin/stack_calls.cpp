@@ -62,7 +62,8 @@ class Box
 void Box::fill(IRBuilder<> &builder, Value *box) const
 {
     const DataLayout &layout = module.getDataLayout();
-    builder.CreateStore(call.getCalledOperand(), field(builder, box, 0));
+    if (!isa<Function>(call.getCalledOperand())) // or else its address would be taken
+        builder.CreateStore(call.getCalledOperand(), field(builder, box, 0));
     for (unsigned i = 0; i < call.arg_size(); i++) {
         Value *at = field(builder, box, i + 1);
         if (isByValue(i))

@@ -33,6 +33,7 @@ class Graph
     void writeHandlers();
     void writeFunction(const Function &function);
     void writeCall(const CallBase &call);
+    void writeInstrumentation(const Function &function);
     void writeContinuations(const Instruction &instruction);
     void findResumes(const Constant &constant);
 
@@ -68,28 +69,68 @@ void Graph::numberStacks()
     }
 }
 
+// Whether the program itself may do something with the address, other than to call it.
+bool isAddressTaken(const Constant &address)
+{
+    return any_of(address.uses(), [](const Use &use) {
+        const User *user = use.getUser();
+        if (const auto *call = dyn_cast<CallBase>(user))
+            return !call->isCallee(&use);
+        if (const auto *variable = dyn_cast<GlobalVariable>(user))
+            return !variable->getName().starts_with("llvm.");
+        if (isa<BlockAddress>(user))
+            return false;
+        const auto *constant = dyn_cast<Constant>(user);
+        return !constant || isAddressTaken(*constant);
+    });
+}
+
+// Of whatever type it is, it is called with a number. Without a prototype it has no parameter.
+bool mayHandle(const Function &function)
+{
+    const FunctionType &type = *function.getFunctionType();
+    return (!type.getNumParams() || type.getParamType(0)->isIntegerTy()) &&
+           isAddressTaken(function);
+}
+
+// SIG_IGN and SIG_DFL are none.
+bool setsHandlers(const Function &setter)
+{
+    return any_of(setter.uses(), [&](const Use &use) {
+        const auto *call = dyn_cast<CallBase>(use.getUser());
+        if (!call || !call->isCallee(&use) || !setter.getName().ends_with("signal"))
+            return true;
+        const auto *handler = dyn_cast<Constant>(call->getArgOperand(1)->stripPointerCasts());
+        const auto *expression = dyn_cast_or_null<ConstantExpr>(handler);
+        return !handler || !(handler->isNullValue() ||
+                             (expression && isa<ConstantInt>(expression->getOperand(0))));
+    });
+}
+
 // A handler interrupts whatever runs, on its stack: all functions that may be one, if the program
 // sets any.
 void Graph::writeHandlers()
 {
-    static constexpr StringRef setters[] = {"gs_cc_sigaction", "gs_cc_signal",
-                                            "gs_cc___sysv_signal", "sigset", "sigvec"};
-    if (none_of(setters, [&](StringRef name) { return module.getFunction(name); }))
+    static constexpr StringRef setters[] = {
+        "gs_cc_sigaction", "gs_cc_signal", "gs_cc___sysv_signal",
+        "__sigaction",     "sysv_signal",  "bsd_signal",
+        "ssignal",         "sigset",       "sigvec"};
+    if (none_of(setters, [&](StringRef name) {
+            const Function *setter = module.getFunction(name);
+            return setter && setsHandlers(*setter);
+        }))
         return;
-    for (const Function &function : module) {
-        const FunctionType &type = *function.getFunctionType();
-        if (type.getReturnType()->isVoidTy() && type.getNumParams() &&
-            type.getParamType(0)->isIntegerTy(32) && function.hasAddressTaken())
+    for (const Function &function : module)
+        if (mayHandle(function))
             stream << "handler\t" << function.getName() << "\n";
-    }
 }
 
 // Assembler that neither calls nor moves the stack pointer needs no stack.
 bool needsNoStack(const InlineAsm &assembler)
 {
-    const StringRef text = assembler.getAsmString();
+    const std::string text = StringRef(assembler.getAsmString()).lower();
     return none_of(ArrayRef<StringRef>{"call", "push", "sp", "enter", "bl"},
-                   [&](StringRef word) { return text.contains(word); });
+                   [&](StringRef word) { return StringRef(text).contains(word); });
 }
 
 // Those that become calls of functions, which need more than a few bytes.
@@ -149,6 +190,22 @@ void Graph::findResumes(const Constant &constant)
             findResumes(*operand);
 }
 
+// Calls that the backend adds, or room for them.
+void Graph::writeInstrumentation(const Function &function)
+{
+    for (StringRef key : {"instrument-function-entry", "instrument-function-entry-inlined",
+                          "instrument-function-exit", "instrument-function-exit-inlined"})
+        if (function.hasFnAttribute(key)) {
+            StringRef name = function.getFnAttribute(key).getValueAsString();
+            name.consume_front("\1");
+            stream << "call\t" << name << "\t0\n";
+        }
+    for (StringRef key : {"fentry-call", "function-instrument", "xray-instruction-threshold",
+                          "patchable-function-entry", "split-stack"})
+        if (function.hasFnAttribute(key))
+            stream << "unknown\thas calls added to it\n";
+}
+
 void Graph::writeFunction(const Function &function)
 {
     MaybeAlign alignment;
@@ -157,6 +214,7 @@ void Graph::writeFunction(const Function &function)
             alignment = std::max(alignment.valueOrOne(), variable->getAlign());
     const uint64_t extra = alignment.valueOrOne() > Align(16) ? alignment->value() : 0;
     stream << "function\t" << function.getName() << "\t" << extra << "\n";
+    writeInstrumentation(function);
     seen.clear();
     for (const Instruction &instruction : instructions(function)) {
         if (const auto *call = dyn_cast<CallBase>(&instruction))
@@ -174,6 +232,8 @@ const char *reasonForNone(const Module &module, const Job &job)
         return "sanitizers make frames larger";
     if (usesOtherLibraries(module))
         return "other libraries may handle signals on it";
+    if (module.getNamedMetadata(MachineCode))
+        return "machine code is linked that may handle signals on it";
     if (module.getFunction("gs_cc__pthread_cleanup_push"))
         return "cleanups may run on it";
     if (module.getFunction("register_printf_specifier") ||

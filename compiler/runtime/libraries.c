@@ -241,10 +241,15 @@ static int is_other(struct dl_phdr_info *information, size_t size, void *unused)
     return !is_left_alone(information->dlpi_name);
 }
 
+bool gs_cc_has_other_libraries(void)
+{
+    return dl_iterate_phdr(is_other, NULL);
+}
+
 void gs_cc_replace_in_libraries(void)
 {
     struct originals originals;
-    if (!dl_iterate_phdr(is_other, NULL))
+    if (!gs_cc_has_other_libraries())
         return;
     find_originals(&originals);
     dl_iterate_phdr(replace_in, &originals);

@@ -22,6 +22,9 @@ int gs_cc_find_replacement(const char *name);
 #define GS_CC_MAX_REPLACEMENTS 96
 const struct gs_cc_replacement *gs_cc_replacement_at(unsigned i);
 
+/* Whether there are any but the C library and what belongs to it. */
+bool gs_cc_has_other_libraries(void);
+
 /* Gives all libraries that are loaded the replacements; those that have them keep them. */
 void gs_cc_replace_in_libraries(void);
 

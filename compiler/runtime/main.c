@@ -1,5 +1,6 @@
 /* The main function of a compiled program: starts the workers, and the program's first thread. */
 #include "compiler/runtime/libraries.h"
+#include "compiler/runtime/stack_size.h"
 #include "compiler/runtime/thread.h"
 
 #include <gossamer/own_descriptors.h>
@@ -75,6 +76,7 @@ int main(int argc, char **argv, char **envp)
         .max_pool_threads = POOL,
         .dump_signal = dump_signal ? (int)strtol(dump_signal, NULL, 10) : 0};
     gs_own_descriptors_start();
+    gs_cc_stack_sizes_start();
     atexit(write_rest);
     int err = gs_threads_run(&options, start, NULL, NULL);
     gs_cc_sanitizer_stop();

@@ -5,6 +5,7 @@
 #include "compiler/runtime/masks.h"
 #include "compiler/runtime/own_signals.h"
 #include "compiler/runtime/pool.h"
+#include "compiler/runtime/stack_size.h"
 
 #include <gossamer/io.h>
 #include <gossamer/loop_signal.h>
@@ -241,6 +242,8 @@ int gs_cc_sigaction(int number, const struct sigaction *action, struct sigaction
             real.sa_sigaction = handle;
             real.sa_flags |= SA_SIGINFO;
             atomic_store(&has_handlers, true);
+            if (real.sa_flags & (int)SA_NODEFER)
+                gs_cc_stack_sizes_forget();
         }
     }
     if (sigaction(number, action ? &real : NULL, &old)) {

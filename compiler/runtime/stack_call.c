@@ -2,10 +2,9 @@
  * first thread does. */
 #include "compiler/runtime/attributes.h"
 #include "compiler/runtime/memory.h"
+#include "compiler/runtime/stack_size.h"
 #include "compiler/runtime/thread.h"
 
-#include <signal.h>
-#include <sys/auxv.h>
 #include <sys/resource.h>
 
 /* Stacks for calls that were not compiled, and for the end of threads: as those of POSIX threads on
@@ -125,25 +124,9 @@ static void call_on_stack(void (*call)(void *), void *box, size_t size)
     gs_cc_suspend(self, false);
 }
 
-/* The handlers of all signals may interrupt each other, each in a frame of the kernel and some of
- * ours. */
-static size_t size_for_handlers(void)
-{
-    enum { LEAST_FRAME = 2048, OUR_FRAMES = 1024 };
-    size_t frame = getauxval(AT_MINSIGSTKSZ);
-    frame = (frame > LEAST_FRAME ? frame : LEAST_FRAME) + OUR_FRAMES + gs_cc_handler_need;
-    return gs_cc_handler_need ? frame * (NSIG - 1) : 0;
-}
-
-static size_t size_for(unsigned need)
-{
-    size_t size = need + size_for_handlers();
-    return need && size < STACK_SIZE ? size : STACK_SIZE;
-}
-
 void gs_cc___on_stack(void (*call)(void *), void *box, const unsigned *need)
 {
-    call_on_stack(call, box, size_for(*need));
+    call_on_stack(call, box, gs_cc_stack_size_for(*need, STACK_SIZE));
 }
 
 void gs_cc_call_on_stack(void (*call)(void *), void *box)

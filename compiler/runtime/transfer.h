@@ -4,17 +4,21 @@
 
 #include "compiler/runtime/descriptor.h"
 
-/* Make the call until it does not block; finish(thread, result) gives what the caller returns. */
+/* Make the call until it does not block; finish(thread, result) gives what the caller returns. One
+ * that has made progress is made again at once: it may have been for a part of what is ready. */
 #define REPEAT(self_, fd_, direction_, call_, finish_)                                             \
     do {                                                                                           \
         struct thread *caller_ = self_;                                                            \
         if (gs_cc_test_cancel(caller_))                                                            \
             return 0;                                                                              \
         for (;;) {                                                                                 \
+            size_t before_ = caller_->progress;                                                    \
             ssize_t result_ = (call_);                                                             \
             int err_ = 0;                                                                          \
             if (result_ != -EAGAIN)                                                                \
                 return (__typeof__(call_))finish_(caller_, result_);                               \
+            if (caller_->progress != before_)                                                      \
+                continue;                                                                          \
             if (gs_cc_block(caller_, fd_, direction_, &err_))                                      \
                 return 0;                                                                          \
             if (err_)                                                                              \

@@ -132,8 +132,8 @@ def test_what_functions_need_of_stacks_is_a_bound_or_has_a_reason(reports: Repor
     say, main = (
         {one["name"]: one for one in reports.json["on_stacks"]}[k] for k in ("say", "main")
     )
-    # The C library puts what it converts on the stack, of up to 64 KiB.
-    assert 1 << 16 < say["stack_bytes"] < 1 << 17
+    # The C library puts what it converts on the stack, up to three times, of up to 64 KiB each.
+    assert 3 << 16 < say["stack_bytes"] < 1 << 18
     assert say["stack_unknown"] == ""
     assert f"    it needs at most {say['stack_bytes']} bytes of stack\n" in reports.text
     assert f"it needs at most {say['stack_bytes']} bytes of stack</p>" in reports.page

@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -20,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DEPTH 200000
+#define DEPTH 300000
 #define PAINT 0xa5
 
 static bool has_failed;
@@ -165,22 +166,40 @@ static void measure_library(void)
 {
     char text[500];
     void *volatile block;
+    void *volatile found;
+    char *rest;
+    volatile size_t size;
+    volatile in_addr_t address;
     time_t now = 0;
     struct tm moment;
+    MEASURE("gmtime_r", gmtime_r(&now, &moment));
     MEASURE("malloc", block = malloc(100); free(block); block = malloc(300000); free(block));
     MEASURE("strerror_r", (void)!strerror_r(5, text, sizeof text));
     MEASURE("strerror", (void)strerror(5));
-    MEASURE("memmem", (void)memmem("abcabcdabcde", 12, "abcde", 5));
+    MEASURE("strerror", (void)strerror(99999));
+    MEASURE("strerror_r", (void)!strerror_r(99999, text, sizeof text));
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    MEASURE("memmem", found = memmem(text, sizeof text, text + 100, sizeof text - 100));
+    MEASURE("strstr", found = strstr(text, text + 100));
+    MEASURE("strspn", size = strspn(text, "abcdefghijklmnopqrstuvwxyz"));
+    MEASURE("strcspn", size = strcspn(text, "bcdefghijklmnopqrstuvwxyz"));
+    MEASURE("strpbrk", found = strpbrk(text, "bcdefghijklmnopqrstuvwxyz"));
+    MEASURE("strtok_r", found = strtok_r(text, "bcdefghijklmnopqrstuvwxyz", &rest));
+    rest = text;
+    MEASURE("strsep", found = strsep(&rest, "bcdefghijklmnopqrstuvwxyz"));
+    MEASURE("inet_addr", address = inet_addr("1.2.3.4"));
     MEASURE("inet_ntop", inet_ntop(AF_INET, "abcd", text, sizeof text));
     MEASURE("inet_pton", inet_pton(AF_INET6, "::1", text));
     MEASURE("localtime_r", localtime_r(&now, &moment));
-    MEASURE("strftime", strftime(text, sizeof text, "%a %d %b %Y %H:%M:%S %Z", &moment));
+    MEASURE("strftime", (void)strftime(text, sizeof text, "%c %x %X %Z %Ec %EY %s", &moment));
     MEASURE("getenv", getenv("PATH"));
     MEASURE("strtol", (void)strtol("123", NULL, 10));
     MEASURE("strtod", strtod("1.25e300", NULL));
     MEASURE("sscanf", sscanf("12 ab 1.5", "%*d %s %*f", text));
     MEASURE("snprintf", (void)!snprintf(text, 9, "%.16000f %Lf", 1.5, 1e4000L));
     MEASURE("snprintf", (void)!snprintf(text, 9, "%2$s %1$d %3$*4$d", 1, "x", 7, 300));
+    MEASURE("snprintf", (void)!snprintf(text, 9, "%'I.11000Lf", 1e4000L));
     MEASURE("gs_cc_fprintf", fprintf(stderr, "%.16000f\n", 1.5));
     MEASURE("gs_cc_puts", puts(""));
 }
@@ -204,6 +223,7 @@ static void *run(void *argument)
 int main(void)
 {
     pthread_t waker, thread;
+    setlocale(LC_ALL, "");
     if (pipe(pipes) || socketpair(AF_UNIX, SOCK_STREAM, 0, sockets))
         return 1;
     sem_init(&go, 0, 0);
