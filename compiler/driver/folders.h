@@ -1,5 +1,5 @@
-/* The folders of `gossamer cc`: of the plugin, the runtime and the headers, and its own for what
- * it makes meanwhile. */
+/* The folders of `gossamer cc`: that of the plugin, the runtime and the headers, and its own for
+ * what it makes meanwhile. */
 #ifndef GS_COMPILER_FOLDERS_H
 #define GS_COMPILER_FOLDERS_H
 
