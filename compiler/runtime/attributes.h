@@ -58,9 +58,6 @@ int gs_cc_attributes_create(struct thread *thread, const pthread_attr_t *wanted)
 
 /* ---- The kernel thread (scheduling.c) ---- */
 
-/* The running kernel thread gets the CPUs and the scheduling of the thread. */
-void gs_cc_scheduling_enter(const struct thread *thread); /* also in thread.h */
-
 /* They are new: see whether the kernel takes their CPUs and scheduling, by the running kernel
  * thread, and note the CPUs as the kernel has them. Returns 0 or its error. */
 int gs_cc_scheduling_try(struct attributes *attributes);

@@ -13,7 +13,8 @@ static __attribute__((noinline)) int next_place(void)
 }
 
 /* clang-format off */
-#define COPY(to, from, place) case (to) * PLACES + (place): x##to = x##from; last_place = (place); break;
+#define COPY(to, from, place) \
+    case (to) * PLACES + (place): x##to = x##from; last_place = (place); break;
 #define COPIES(to, from) \
     COPY(to, from, 0) COPY(to, from, 1) COPY(to, from, 2) COPY(to, from, 3) \
     COPY(to, from, 4) COPY(to, from, 5) COPY(to, from, 6) COPY(to, from, 7) \
