@@ -200,6 +200,7 @@ static inline void leave_stack(struct thread *self)
     gs_cc_sanitizer_leave(self);
 }
 
+/* The running kernel thread gets the CPUs and the scheduling of the thread (scheduling.c). */
 void gs_cc_scheduling_enter(const struct thread *thread);
 
 static inline void return_to_stack(struct thread *self)
