@@ -259,7 +259,8 @@ void Inputs::internalize()
     ModuleSymbolTable::CollectAsmSymbols(
         module, [&](StringRef name, BasicSymbolRef::Flags) { kept.insert(name); });
     internalizeModule(module, [&](const GlobalValue &value) {
-        return kept.contains(value.getName()) || value.getName() == "gs_cc_main" ||
+        const StringRef name = value.getName();
+        return kept.contains(name) || name == "gs_cc_main" || name.starts_with(WrapPrefix) ||
                value.hasWeakAnyLinkage();
     });
 }

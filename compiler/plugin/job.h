@@ -20,6 +20,9 @@
 namespace cc
 {
 
+// The option --wrap of the linker has functions called in place of others, by this prefix.
+constexpr char WrapPrefix[] = "__wrap_";
+
 struct Job {
     std::vector<std::string> files, reports;
     std::set<std::pair<std::string, std::string>> members;

@@ -239,6 +239,8 @@ const char *reasonForNone(const Module &module, const Job &job)
     if (module.getFunction("register_printf_specifier") ||
         module.getFunction("register_printf_function"))
         return "printf may call functions of the program";
+    if (any_of(module, [](const Function &one) { return one.getName().starts_with(WrapPrefix); }))
+        return "functions are called in place of others";
     const Function *allocator = module.getFunction("malloc");
     return allocator && !allocator->isDeclaration() ? "the program has an allocator of its own"
                                                     : nullptr;

@@ -111,3 +111,15 @@ def test_an_object_of_objects_without_bitcode_is_machine_code(folder: Path) -> N
     partial(folder, "main.o", "part.o")
     compile_in(folder, "both.o", "-o", "program")
     subprocess.run([folder / "program"], check=True)
+
+
+def test_the_linker_may_call_functions_in_place_of_others(folder: Path) -> None:
+    (folder / "part.c").write_text(
+        '#include <stdlib.h>\n#include "part.h"\nvoid *__real_malloc(size_t);\n'
+        "static int count;\n"
+        "void *__wrap_malloc(size_t n) { count++; return __real_malloc(n); }\n"
+        "int part(void) { int n = count; void *volatile at = malloc(9); free(at);\n"
+        "return count == n + 1 ? PART : 0; }\n"
+    )
+    compile_in(folder, "-O1", "-w", "main.c", "part.c", "-Wl,--wrap=malloc", "-o", "program")
+    assert is_converted(folder / "program")
