@@ -156,7 +156,7 @@ ssize_t gs_cc_try_writev(int fd, const struct iovec *parts, int count)
 
 /* ---- When a call would block ---- */
 
-static uint64_t limit_of(int fd, unsigned direction)
+uint64_t gs_cc_limit_of(int fd, unsigned direction)
 {
     struct timeval limit = {0};
     socklen_t length = sizeof limit;
@@ -186,7 +186,7 @@ static uint64_t ask_limit(int fd, unsigned direction)
         return GS_NEVER;
     if (fcntl(fd, F_GETFL) & O_NONBLOCK)
         return 0;
-    uint64_t limit_ns = limit_of(fd, direction);
+    uint64_t limit_ns = gs_cc_limit_of(fd, direction);
     if (limit_ns == GS_NEVER && gs_cc_is_self_contained) {
         unsigned others = before / GENERATION == now / GENERATION ? before & (GENERATION - 1) : 0;
         set_known(fd, now | others | BLOCKS(direction) | gs_cc_kind(fd));

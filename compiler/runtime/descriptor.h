@@ -44,6 +44,9 @@ ssize_t gs_cc_sent(int fd, ssize_t result, int flags);
 /* Whether a call that would block waits without a limit, and the kernel need not be asked. */
 bool gs_cc_is_known_to_block(int fd, unsigned direction);
 
+/* For how long a call may wait (SO_RCVTIMEO, SO_SNDTIMEO); GS_NEVER: without a limit. */
+uint64_t gs_cc_limit_of(int fd, unsigned direction);
+
 /* What a call does that would block: returns true if the caller must return; otherwise *ret_err is
  * 0 (try again) or the error of the call. The error is EAGAIN if the program has made the
  * descriptor non-blocking, or its time limit (SO_RCVTIMEO, SO_SNDTIMEO) is over. */

@@ -245,7 +245,23 @@ static int end_of_connect(const struct thread *self)
     return gs_cc_is_interrupted(self, true) ? -EINTR : 0;
 }
 
-/* A connection in progress is waited for; its error is that of the call. */
+static void begin_wait_of_connect(struct thread *self, int fd)
+{
+    uint64_t limit_ns = gs_cc_limit_of(fd, GS_WRITE);
+    if (self->extra)
+        self->extra->deadline_ns = 0;
+    if (limit_ns != GS_NEVER)
+        gs_cc_deadline(self, gs_clock_after(gs_clock_now(), limit_ns));
+    gs_cc_signals_begin_wait(self);
+}
+
+static uint64_t deadline_of_connect(const struct thread *self)
+{
+    return self->extra && self->extra->deadline_ns ? self->extra->deadline_ns : GS_NEVER;
+}
+
+/* A connection in progress is waited for; its error is that of the call. It goes on if the time of
+ * the call is over. */
 static int finish_connect(struct thread *self, int fd)
 {
     int err = 0, error = 0;
@@ -253,10 +269,10 @@ static int finish_connect(struct thread *self, int fd)
     struct pollfd one = {.fd = fd, .events = POLLOUT};
     while (!poll(&one, 1, 0)) {
         err = end_of_connect(self);
-        if (!err && gs_cc_wait_fd(self, fd, GS_WRITE, GS_NEVER, &err))
+        if (!err && gs_cc_wait_fd(self, fd, GS_WRITE, deadline_of_connect(self), &err))
             return 0;
         if (err)
-            return (int)gs_cc_result(self, err);
+            return (int)gs_cc_result(self, err == -ETIMEDOUT ? -EINPROGRESS : err);
     }
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length))
         error = errno;
@@ -287,18 +303,19 @@ int gs_cc_connect(int fd, const struct sockaddr *address, socklen_t length)
         int flags = fcntl(fd, F_GETFL);
         if (flags < 0 || flags & O_NONBLOCK)
             return connect(fd, address, length);
-        gs_cc_signals_begin_wait(self);
+        begin_wait_of_connect(self, fd);
     }
     for (;;) {
         int result = begin_connect(fd, address, length);
         if (result == -EINPROGRESS)
             break;
-        if (result != -EAGAIN || address->sa_family != AF_UNIX)
+        uint64_t deadline_ns = deadline_of_connect(self);
+        if (result != -EAGAIN || address->sa_family != AF_UNIX || gs_clock_now() >= deadline_ns)
             return (int)gs_cc_result(self, result);
         if ((result = end_of_connect(self)))
             return (int)gs_cc_result(self, result);
         self->progress = 1;
-        if (gs_cc_look_again(self, GS_NEVER))
+        if (gs_cc_look_again(self, deadline_ns))
             return 0;
     }
     self->progress = 0;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,6 +137,44 @@ static void join_in_time(void)
     printf(" %s\n", (char *)result);
 }
 
+/* A listener whose queue is full: the last connection waits, for as long as the socket says. */
+static void *connect_in_time(void *address)
+{
+    const struct timeval soon = {0, 20000};
+    socklen_t length = sizeof(struct sockaddr_in);
+    int last = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(last, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
+    errno = 0;
+    int result = connect(last, address, length);
+    printf("connect: %d %s\n", result, strerror(errno));
+    close(last);
+    return address;
+}
+
+static void limit_connect(void)
+{
+    enum { CLIENTS = 8 };
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    pthread_t thread;
+    int listener = socket(AF_INET, SOCK_STREAM, 0), clients[CLIENTS];
+    if (bind(listener, (struct sockaddr *)&address, length) || listen(listener, 0) ||
+        getsockname(listener, (struct sockaddr *)&address, &length))
+        abort();
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        if (!connect(clients[i], (struct sockaddr *)&address, length))
+            abort();
+    }
+    usleep(1000);
+    connect_in_time(&address);
+    pthread_create(&thread, NULL, connect_in_time, &address);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < CLIENTS; i++)
+        close(clients[i]);
+    close(listener);
+}
+
 int main(void)
 {
     int pair[2], pipes[2];
@@ -147,5 +186,6 @@ int main(void)
     pass(pair[0], pair[1]);
     reuse();
     join_in_time();
+    limit_connect();
     return 0;
 }
