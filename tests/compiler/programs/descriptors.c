@@ -153,7 +153,7 @@ static void *connect_in_time(void *address)
 
 static void limit_connect(void)
 {
-    enum { CLIENTS = 8 };
+    enum { CLIENTS = 3 };
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
     pthread_t thread;
