@@ -194,28 +194,30 @@ static uint64_t ask_limit(int fd, unsigned direction)
     return limit_ns;
 }
 
+void gs_cc_begin_limited_wait(struct thread *self, uint64_t limit_ns)
+{
+    if (self->extra)
+        self->extra->deadline_ns = 0;
+    if (limit_ns != GS_NEVER)
+        gs_cc_deadline(self, gs_clock_after(gs_clock_now(), limit_ns));
+    gs_cc_signals_begin_wait(self);
+}
+
 bool gs_cc_block(struct thread *self, int fd, unsigned direction, int *ret_err)
 {
     *ret_err = EAGAIN;
-    uint64_t deadline_ns = GS_NEVER;
     if (self->phase == PHASE_NEW) {
         uint64_t limit_ns = ask_limit(fd, direction);
         if (!limit_ns)
             return false;
-        if (self->extra)
-            self->extra->deadline_ns = 0;
-        if (limit_ns != GS_NEVER)
-            gs_cc_deadline(self, gs_clock_after(gs_clock_now(), limit_ns));
-        gs_cc_signals_begin_wait(self);
+        gs_cc_begin_limited_wait(self, limit_ns);
         set_phase(self, PHASE_WAITING);
     } else if (must_jump(self) || gs_cc_is_interrupted(self, true)) {
         *ret_err = must_jump(self) ? ECANCELED : EINTR;
         return false;
     }
-    if (self->extra && self->extra->deadline_ns)
-        deadline_ns = self->extra->deadline_ns;
     int err;
-    if (gs_cc_wait_fd(self, fd, direction, deadline_ns, &err))
+    if (gs_cc_wait_fd(self, fd, direction, limited_until(self), &err))
         return true;
     /* What cannot be watched would block in vain: EPERM is a file for which poll does not wait. */
     *ret_err = err == -ETIMEDOUT ? EAGAIN : -err;

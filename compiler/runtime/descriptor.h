@@ -47,6 +47,15 @@ bool gs_cc_is_known_to_block(int fd, unsigned direction);
 /* For how long a call may wait (SO_RCVTIMEO, SO_SNDTIMEO); GS_NEVER: without a limit. */
 uint64_t gs_cc_limit_of(int fd, unsigned direction);
 
+/* Begin to wait for so long, and until a signal comes. */
+void gs_cc_begin_limited_wait(struct thread *self, uint64_t limit_ns);
+
+/* Until when; GS_NEVER: without a limit. */
+static inline uint64_t limited_until(const struct thread *self)
+{
+    return self->extra && self->extra->deadline_ns ? self->extra->deadline_ns : GS_NEVER;
+}
+
 /* What a call does that would block: returns true if the caller must return; otherwise *ret_err is
  * 0 (try again) or the error of the call. The error is EAGAIN if the program has made the
  * descriptor non-blocking, or its time limit (SO_RCVTIMEO, SO_SNDTIMEO) is over. */

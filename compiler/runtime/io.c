@@ -245,21 +245,6 @@ static int end_of_connect(const struct thread *self)
     return gs_cc_is_interrupted(self, true) ? -EINTR : 0;
 }
 
-static void begin_wait_of_connect(struct thread *self, int fd)
-{
-    uint64_t limit_ns = gs_cc_limit_of(fd, GS_WRITE);
-    if (self->extra)
-        self->extra->deadline_ns = 0;
-    if (limit_ns != GS_NEVER)
-        gs_cc_deadline(self, gs_clock_after(gs_clock_now(), limit_ns));
-    gs_cc_signals_begin_wait(self);
-}
-
-static uint64_t deadline_of_connect(const struct thread *self)
-{
-    return self->extra && self->extra->deadline_ns ? self->extra->deadline_ns : GS_NEVER;
-}
-
 /* A connection in progress is waited for; its error is that of the call. It goes on if the time of
  * the call is over. */
 static int finish_connect(struct thread *self, int fd)
@@ -269,7 +254,7 @@ static int finish_connect(struct thread *self, int fd)
     struct pollfd one = {.fd = fd, .events = POLLOUT};
     while (!poll(&one, 1, 0)) {
         err = end_of_connect(self);
-        if (!err && gs_cc_wait_fd(self, fd, GS_WRITE, deadline_of_connect(self), &err))
+        if (!err && gs_cc_wait_fd(self, fd, GS_WRITE, limited_until(self), &err))
             return 0;
         if (err)
             return (int)gs_cc_result(self, err == -ETIMEDOUT ? -EINPROGRESS : err);
@@ -303,13 +288,13 @@ int gs_cc_connect(int fd, const struct sockaddr *address, socklen_t length)
         int flags = fcntl(fd, F_GETFL);
         if (flags < 0 || flags & O_NONBLOCK)
             return connect(fd, address, length);
-        begin_wait_of_connect(self, fd);
+        gs_cc_begin_limited_wait(self, gs_cc_limit_of(fd, GS_WRITE));
     }
     for (;;) {
         int result = begin_connect(fd, address, length);
         if (result == -EINPROGRESS)
             break;
-        uint64_t deadline_ns = deadline_of_connect(self);
+        uint64_t deadline_ns = limited_until(self);
         if (result != -EAGAIN || address->sa_family != AF_UNIX || gs_clock_now() >= deadline_ns)
             return (int)gs_cc_result(self, result);
         if ((result = end_of_connect(self)))

@@ -89,6 +89,8 @@ static void on_signal(int number) { char bytes[30000]; memset(bytes, number, siz
 __attribute__((constructor)) static void set(void) { signal(SIGUSR1, on_signal); }
 """
 PUT = "extern int putenv(char *); putenv((char *)0);"
+# Bytes of addresses for each thread.
+LARGE = (1 << 20, 1 << 24)
 WAYS = {
     # What it needs is known: the smallest stack.
     "bound": ("", "", (0, 1 << 16)),
@@ -97,31 +99,31 @@ WAYS = {
     "deep_handler": (
         HANDLER.replace("DEEP", "PUT"),
         "on_signal calls putenv",
-        (1 << 20, 1 << 24),
+        LARGE,
     ),
     "handler_of_library": (
         "#include <signal.h>\n"
         "__attribute__((constructor)) static void set(void) { signal(SIGUSR1, exit); }",
         "the need of exit is not known",
-        (1 << 20, 1 << 24),
+        LARGE,
     ),
     # With no prototype, or with a result.
     "handler_of_any_number": (
         HANDLER.replace("(int number)", "()").replace("number", "1").replace("DEEP", "PUT"),
         "on_signal calls putenv",
-        (1 << 20, 1 << 24),
+        LARGE,
     ),
     "handler_with_result": (
         "#include <signal.h>\nstatic int on_signal(int number) { PUT return number; }"
         "__attribute__((constructor)) static void set(void)"
         "{ signal(SIGUSR1, (void (*)(int))on_signal); }",
         "on_signal calls putenv",
-        (1 << 20, 1 << 24),
+        LARGE,
     ),
     "handler_in_assembler": (
         HANDLER.replace("DEEP", '__asm__ volatile("CALL abort");'),
         "on_signal has inline assembler",
-        (1 << 20, 1 << 24),
+        LARGE,
     ),
     "no_handler": (
         "#include <signal.h>\nstatic int callback(int number) { PUT return number; }"
@@ -137,7 +139,7 @@ WAYS = {
         "action.sa_handler = on_signal, action.sa_flags = SA_NODEFER;"
         "sigaction(SIGUSR1, &action, NULL); }",
         "",
-        (1 << 20, 1 << 24),
+        LARGE,
     ),
     "allocator": (
         "void *malloc(size_t n) { static char at[1 << 28]; static size_t used;"
@@ -146,7 +148,7 @@ WAYS = {
         "void *realloc(void *old, size_t n) { return old ? memcpy(malloc(n), old, n) : malloc(n); }"
         "void *calloc(size_t n, size_t size) { return memset(malloc(n * size), 0, n * size); }",
         "an allocator of its own",
-        (1 << 20, 1 << 24),
+        LARGE,
     ),
 }
 
