@@ -69,44 +69,50 @@ static struct sockaddr_in address = {.sin_family = AF_INET};
 
 enum way { POLL, SELECT, PSELECT, PPOLL, EPOLL, RECEIVE, MESSAGE, ACCEPT, WAIT, WAIT_ID, WAYS };
 
-static fd_set readers(void)
-{
+/* What the calls get the addresses of. */
+struct arguments {
+    char byte;
     fd_set fds;
-    FD_ZERO(&fds);
-    FD_SET(stream[0], &fds);
-    return fds;
+    struct iovec part;
+    struct msghdr message;
+    struct pollfd one;
+    struct epoll_event event;
+    siginfo_t information;
+};
+
+static void prepare(struct arguments *with)
+{
+    *with = (struct arguments){.part = {&with->byte, 1},
+                               .message = {.msg_iov = &with->part, .msg_iovlen = 1},
+                               .one = {.fd = stream[0], .events = POLLIN}};
+    FD_SET(stream[0], &with->fds);
 }
 
 static long wait_by_constant(enum way way, pid_t child)
 {
-    char byte;
-    fd_set fds = readers();
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    struct pollfd one = {.fd = stream[0], .events = POLLIN};
-    struct epoll_event event;
-    siginfo_t information;
+    struct arguments with;
+    prepare(&with);
     switch (way) {
     case POLL:
-        return syscall(SYS_poll, &one, 1L, -1L);
+        return syscall(SYS_poll, &with.one, 1L, -1L);
     case SELECT:
-        return syscall(SYS_select, 100L, &fds, NULL, NULL, NULL);
+        return syscall(SYS_select, 100L, &with.fds, NULL, NULL, NULL);
     case PSELECT:
-        return syscall(SYS_pselect6, 100L, &fds, NULL, NULL, NULL, NULL);
+        return syscall(SYS_pselect6, 100L, &with.fds, NULL, NULL, NULL, NULL);
     case PPOLL:
-        return syscall(SYS_ppoll, &one, 1L, NULL, NULL, 8L);
+        return syscall(SYS_ppoll, &with.one, 1L, NULL, NULL, 8L);
     case EPOLL:
-        return syscall(SYS_epoll_wait, set, &event, 1L, -1L);
+        return syscall(SYS_epoll_wait, set, &with.event, 1L, -1L);
     case RECEIVE:
-        return syscall(SYS_recvfrom, stream[0], &byte, 1L, MSG_PEEK, NULL, NULL);
+        return syscall(SYS_recvfrom, stream[0], &with.byte, 1L, MSG_PEEK, NULL, NULL);
     case MESSAGE:
-        return syscall(SYS_recvmsg, stream[0], &message, MSG_PEEK);
+        return syscall(SYS_recvmsg, stream[0], &with.message, MSG_PEEK);
     case ACCEPT:
         return syscall(SYS_accept4, listener, NULL, NULL, SOCK_CLOEXEC) >= 0;
     case WAIT:
         return syscall(SYS_wait4, child, NULL, 0L, NULL) == child;
     default:
-        return syscall(SYS_waitid, P_PID, child, &information, WEXITED, NULL);
+        return syscall(SYS_waitid, P_PID, child, &with.information, WEXITED, NULL);
     }
 }
 
@@ -115,24 +121,19 @@ static long wait_by_number(enum way way, pid_t child)
     static const long numbers[] = {SYS_poll,       SYS_select,   SYS_pselect6, SYS_ppoll,
                                    SYS_epoll_wait, SYS_recvfrom, SYS_recvmsg,  SYS_accept4,
                                    SYS_wait4,      SYS_waitid};
-    char byte;
-    fd_set fds = readers();
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    struct pollfd one = {.fd = stream[0], .events = POLLIN};
-    struct epoll_event event;
-    siginfo_t information;
-    const long first = (long)&one, in = stream[0];
+    struct arguments with;
+    prepare(&with);
+    const long first = (long)&with.one, in = stream[0];
     const long at[WAYS][5] = {{first, 1, -1},
-                              {100, (long)&fds},
-                              {100, (long)&fds},
+                              {100, (long)&with.fds},
+                              {100, (long)&with.fds},
                               {first, 1, 0, 0, 8},
-                              {set, (long)&event, 1, -1},
-                              {in, (long)&byte, 1, MSG_PEEK},
-                              {in, (long)&message, MSG_PEEK},
+                              {set, (long)&with.event, 1, -1},
+                              {in, (long)&with.byte, 1, MSG_PEEK},
+                              {in, (long)&with.message, MSG_PEEK},
                               {listener, 0, 0, SOCK_CLOEXEC},
                               {child},
-                              {P_PID, child, (long)&information, WEXITED}};
+                              {P_PID, child, (long)&with.information, WEXITED}};
     const long *is = at[way];
     long result = syscall(numbers[way], is[0], is[1], is[2], is[3], is[4], 0L);
     return way == ACCEPT ? result >= 0 : way == WAIT ? result == child : result;
