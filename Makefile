@@ -1,7 +1,7 @@
 # The front door: `make` lists what there is. CMake's presets do the building, tools/ the rest.
 .DEFAULT_GOAL := help
-.PHONY: help setup build docs run test check peers bench soak fuzz asan tsan clang gcc-asan gcc-tsan chaos models mutants \
-	aarch64 install-cc install-libevent clean
+.PHONY: help setup build library install docs run test check bare peers bench soak fuzz asan tsan clang gcc-asan gcc-tsan \
+	chaos models mutants aarch64 install-cc install-libevent clean
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL: # installations wait for each other; ninja compiles in parallel
 
@@ -12,75 +12,89 @@ cmake_build = test -f build/$(1)/build.ninja || cmake --preset $(1) >build/$(1).
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s%s\n", $$1, $$2 }' Makefile
 
-setup: .venv/build.stamp .venv/test.stamp .venv/check.stamp ## install all that is needed (tools/bootstrap)
+setup: build/test.stamp build/check.stamp ## install all that is needed (tools/bootstrap)
 
-.venv/%.stamp: tools/bootstrap lab/requirements.txt lab/requirements-dev.txt
+# What a group of tools/bootstrap installs.
+build/%.stamp: tools/bootstrap $(wildcard lab/requirements*.txt)
 	@tools/bootstrap $*
-	@touch $@
+	@mkdir -p build; touch $@
 
-build: .venv/build.stamp ## build the program: build/release/gossamer
+build: build/build.stamp ## build the program: build/release/gossamer
 	@mkdir -p build; $(call cmake_build,release)
 
+library: ## build the library alone; needs a C compiler and CMake, and installs nothing
+	@command -v cmake >/dev/null || { echo "make library needs cmake 3.25 and a C compiler (Debian: apt-get install gcc libc6-dev cmake)" >&2; exit 2; }
+	@test -f build/library/Makefile || cmake --preset library >/dev/null
+	@cmake --build --preset library -j "$$(nproc)"
+
+install: library ## install the library with its headers and manual pages below PREFIX (/usr/local)
+	@cmake --install build/library --prefix "$${PREFIX:-/usr/local}"
+
 install-cc: build ## install gossamer cc below PREFIX (/usr/local); needs clang-19 and llvm-19-dev
-	@cmake --install build/release --component cc --prefix $${PREFIX:-/usr/local}
+	@$(call cmake_build,release) --target gossamer_cc_plugin gossamer_cc gossamer_cc_asan gossamer_cc_tsan
+	@cmake --install build/release --component cc --prefix "$${PREFIX:-/usr/local}"
 
 docs: ## the reference of the library, from its headers: build/docs/html/index.html, build/docs/man
 	@tools/docs build/docs
 
-install-libevent: .venv/build.stamp ## install libevent's interface over the loop into PREFIX
+install-libevent: build/build.stamp ## install libevent's interface over the loop into PREFIX
 	@test -n "$(PREFIX)" || { echo "usage: make install-libevent PREFIX=DIRECTORY" >&2; exit 2; }
 	@mkdir -p build; $(call cmake_build,release) --target libevent
 	@cmake --install build/release --component libevent --prefix "$(PREFIX)"
 
-run: build ## measure five architectures, and the peers if they are there, in three minutes
-	@build/release/gossamer lab run quick
+run: ## install, build, and measure five architectures, and the peers if they are there
+	@tools/run $${SCALE:+--scale $$SCALE}
 
-test: .venv/test.stamp ## build with every assertion, and pass every test
+test: build/test.stamp ## build with every assertion, and pass every test
 	@tools/test dev
 
-asan: .venv/test.stamp ## the tests under the address and undefined behaviour sanitizers
+asan: build/test.stamp ## the tests under the address and undefined behaviour sanitizers
 	@tools/test asan-ubsan
 
-tsan: .venv/test.stamp ## the tests under the thread sanitizer
+tsan: build/test.stamp ## the tests under the thread sanitizer
 	@tools/test tsan
 
-clang: .venv/test.stamp ## the test programs, built by clang
+clang: build/test.stamp ## the test programs, built by clang
 	@tools/test dev-clang
 
-gcc-asan: .venv/test.stamp ## the test programs under gcc's address and undefined behaviour sanitizers
+gcc-asan: build/test.stamp ## the test programs under gcc's address and undefined behaviour sanitizers
 	@tools/test gcc-asan-ubsan
 
-gcc-tsan: .venv/test.stamp ## the test programs under gcc's thread sanitizer
+gcc-tsan: build/test.stamp ## the test programs under gcc's thread sanitizer
 	@tools/test gcc-tsan
 
-chaos: .venv/test.stamp ## the tests with delays where a schedule can matter (CHAOS_SECONDS, CHAOS_SEED)
+chaos: build/test.stamp ## the tests with delays where a schedule can matter (CHAOS_SECONDS, CHAOS_SEED)
 	@tools/chaos --seconds $${CHAOS_SECONDS:-240} $${CHAOS_SEED:+--seed $$CHAOS_SEED}
 
-models: .venv/test.stamp ## every schedule of small models of what the threads rest on, by a model checker
+models: build/test.stamp ## every schedule of small models of what the threads rest on, by a model checker
 	@.venv/bin/python tests/model/check.py
 
-mutants: .venv/test.stamp ## break the synchronisation in a hundred places, one at a time: which do the tests find?
+mutants: build/test.stamp ## break the synchronisation in a hundred places, one at a time: which do the tests find?
 	@mkdir -p runs
 	@tools/mutate --json runs/mutants.json
 
-aarch64: .venv/test.stamp ## the library for aarch64, its tests under QEMU
+aarch64: build/test.stamp ## the library for aarch64, its tests under QEMU
 	@tools/test aarch64
 
-check: .venv/check.stamp ## format, lint, layers, sizes, words, prose, reference, stack
+bare: build/bare.stamp ## the commands of the README in a root in which nothing is installed
+	@tools/bare
+
+check: build/check.stamp ## format, lint, layers, sizes, words, prose, reference, stack
 	@tools/check
 
 peers: ## get the servers to compare with into ./peers, installing nothing
 	@tools/peers
 	@rm -f build/release/build.ninja # so that the next build looks for libraries there
 
-bench: build ## measure against floors and peers
+bench: build build/lab.stamp ## measure against floors and peers
+	@$(call cmake_build,release) --target bench/all
 	@tools/bench
 
-soak: build ## an hour of full load with constant memory (SOAK_SECONDS)
+soak: build build/lab.stamp ## an hour of full load with constant memory (SOAK_SECONDS)
 	@mkdir -p runs/bench
 	@build/release/bench/long/soak --seconds $${SOAK_SECONDS:-3600} --json runs/bench/soak.json
 
-fuzz: .venv/test.stamp ## run each fuzzer for a minute (FUZZ_SECONDS)
+fuzz: build/test.stamp ## run each fuzzer for a minute (FUZZ_SECONDS)
 	@mkdir -p build; $(call cmake_build,fuzz)
 	@tools/fuzz
 

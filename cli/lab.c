@@ -66,6 +66,6 @@ int cli_lab_main(int argc, char **argv)
     free(arguments);
     if (err == ENOENT)
         return fail(python,
-                    "Python interpreter not found; run `make setup` or set GOSSAMER_PYTHON");
+                    "Python interpreter not found; run `tools/bootstrap lab` or set GOSSAMER_PYTHON");
     return fail(python, strerror(err));
 }

@@ -3,7 +3,6 @@
 
 set(default ${PROJECT_IS_TOP_LEVEL})
 option(GOSSAMER_INSTALL "Install what is built, with headers and manual pages" ${default})
-option(GOSSAMER_BUILD_CHECKED "Build libgossamer_checked.a, which stops at misuse" ${default})
 option(GOSSAMER_BUILD_TESTS "Build the tests, unless BUILD_TESTING is off" ${default})
 option(GOSSAMER_VALGRIND "Tell valgrind where the stacks of threads are, if its header is found" ON)
 # For another processor than this one, just the library: the programs need more than a compiler.
@@ -13,8 +12,19 @@ endif()
 option(GOSSAMER_BUILD_COMPAT "Build the interfaces of other libraries (compat/)" ${default})
 option(GOSSAMER_BUILD_PROGRAM "Build the program gossamer (needs zlib)" ${default})
 option(GOSSAMER_BUILD_CC "Build the plugin of gossamer cc, if headers of LLVM 19 are found" ${default})
-option(GOSSAMER_BUILD_EXAMPLES "Build the examples" ${default})
-option(GOSSAMER_BUILD_BENCH "Build the benchmarks" ${default})
+option(GOSSAMER_BUILD_EXAMPLES "Have targets for the examples" ${default})
+option(GOSSAMER_BUILD_BENCH "Have targets for the benchmarks" ${default})
+
+# Tests use all that there is. Without them, what is not installed by default is built only by name: the examples, the
+# benchmarks, the plugin and the runtime of gossamer cc, the interface of libevent. libgossamer_checked.a, which stops at misuse,
+# is installed if it is built.
+set(GS_BY_NAME EXCLUDE_FROM_ALL)
+if(GOSSAMER_BUILD_TESTS)
+    set(GS_BY_NAME)
+endif()
+if(NOT DEFINED GOSSAMER_BUILD_CHECKED)
+    set(GOSSAMER_BUILD_CHECKED ${GOSSAMER_BUILD_TESTS})
+endif()
 
 # BUILD_SHARED_LIBS has its usual meaning: only the shared library, or only the static one. Without it both are built, and
 # inside of another project the static one. The two variables that override this are not cached, so that they follow it.

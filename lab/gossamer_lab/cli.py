@@ -19,6 +19,7 @@ from gossamer_lab.measuring import interruption, overhead
 from gossamer_lab.measuring.plan import RunOptions, UnknownSubjectError
 from gossamer_lab.measuring.progress import ConsoleProgress
 from gossamer_lab.measuring.run import CannotResumeError, RunRequest, run_experiment
+from gossamer_lab.preparation import PreparationError, prepare
 from gossamer_lab.report import findings
 from gossamer_lab.report.derived import with_derived
 from gossamer_lab.report.description import expected_seconds, show_experiment, untestable
@@ -184,6 +185,18 @@ def _resume_request(name: str) -> RunRequest:
     return RunRequest(manifest, scale, _program(), run.folder, options, run)
 
 
+def _prepare(request: RunRequest) -> None:
+    """Build and install what the experiment needs."""
+
+    def say(words: str) -> None:
+        print(f"gossamer lab: {words}", file=sys.stderr)
+
+    try:
+        prepare(request.experiment, request.options.cluster, say)
+    except PreparationError as error:
+        raise _refuse(str(error)) from error
+
+
 def _finish(run: Run, as_json: bool) -> None:
     """Write the report; print the table and the path of the report."""
     write_report(run, EXPERIMENTS[run.results["experiment"]])
@@ -255,6 +268,7 @@ def run_command(  # noqa: PLR0913, PLR0917 (an argument an option)
             chosen_seed, _parse_overheads(overheads or []), cluster, tuple(only or ()), rounds or 0
         )
         request = _run_request(experiment, scale, out, options)
+    _prepare(request)
     progress = ConsoleProgress(Console(stderr=True))
     try:
         with interruption.deferred():

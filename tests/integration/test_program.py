@@ -154,7 +154,7 @@ def test_lab_without_python_reports_how_to_install_it(tmp_path: Path) -> None:
     done = gossamer("lab", GOSSAMER_PYTHON=missing)
     assert done.returncode == 2
     assert missing in done.stderr
-    assert "make setup" in done.stderr
+    assert "tools/bootstrap lab" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
