@@ -65,7 +65,8 @@ int cli_lab_main(int argc, char **argv)
     int err = errno;
     free(arguments);
     if (err == ENOENT)
-        return fail(python,
-                    "Python interpreter not found; run `tools/bootstrap lab` or set GOSSAMER_PYTHON");
+        return fail(
+            python,
+            "Python interpreter not found; run `tools/bootstrap lab` or set GOSSAMER_PYTHON");
     return fail(python, strerror(err));
 }

@@ -18,9 +18,7 @@ class PreparationError(Exception):
 
 
 def _run(command: Sequence[str], what: str) -> None:
-    done = subprocess.run(
-        command, cwd=paths.CHECKOUT, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=paths.CHECKOUT, capture_output=True, text=True, check=False)
     if done.returncode:
         words = (done.stdout + done.stderr).strip()
         raise PreparationError(f"{what}: `{' '.join(command)}` failed:\n{words}")
