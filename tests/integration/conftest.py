@@ -1,8 +1,11 @@
 """Fixtures of the integration tests: a directory to serve, and servers that are always stopped."""
 
+import inspect
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -142,6 +145,57 @@ def serve(tmp_path: Path, configuration: str, request: pytest.FixtureRequest) ->
 def root(tmp_path: Path) -> Path:
     """Return a new directory to serve."""
     return fill(tmp_path / "root")
+
+
+Test = Callable[..., None]
+
+
+def outcome(test: Test, folder: Path, configuration: str, others: dict[str, object]) -> str | None:
+    """Run a test in a configuration; return how it failed, "" if not, or None if it skipped."""
+    folder.mkdir()
+    starter = Starter(folder / "servers", configuration)
+    given = {"serve": starter, "root": fill(folder / "root"), "configuration": configuration}
+    given |= {"arch": configuration.split(maxsplit=1)[0], "tmp_path": folder, **others}
+    try:
+        test(**{name: given[name] for name in inspect.signature(test).parameters})
+        starter.stop()
+    except pytest.skip.Exception:
+        return None
+    except BaseException:
+        return f"{configuration}: {traceback.format_exc()}"
+    finally:
+        starter.clean()
+    return ""
+
+
+def at_once(test: Test) -> Test:
+    """Run a test that mostly waits in all its configurations at the same time.
+
+    In each, it has a directory to serve and servers of its own; each that fails is named.
+    """
+    module = test.__module__
+    own = ("serve", "root", "configuration", "arch")
+    parameters = inspect.signature(test).parameters
+    others = [name for name in parameters if name not in (*own, "tmp_path")]
+
+    def run(tmp_path: Path, **given: object) -> None:
+        chosen = [name for name in configurations() if is_selected(name, module)]
+        with ThreadPoolExecutor(len(chosen)) as pool:
+            running = [
+                pool.submit(outcome, test, tmp_path / f"{i}", name, given)
+                for i, name in enumerate(chosen)
+            ]
+        outcomes = [one.result() for one in running]
+        if all(text is None for text in outcomes):
+            pytest.skip("for none of these configurations")
+        failed = [text for text in outcomes if text]
+        assert not failed, "\n".join(failed)
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    wanted = [inspect.Parameter(name, kind) for name in ("tmp_path", *others)]
+    run.__signature__ = inspect.Signature(wanted)
+    run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, module
+    return run
 
 
 @pytest.fixture(scope="module")

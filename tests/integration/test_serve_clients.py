@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import Serve, sparse
+from conftest import Serve, at_once, sparse
 from server import Server, attempts
 from wire import Wire, get, request
 
@@ -101,6 +101,7 @@ def test_data_in_flight_does_not_destroy_the_refusal(shared: Server, name: str) 
         pusher.join()
 
 
+@at_once
 def test_a_client_that_sends_on_after_a_refusal_is_closed(serve: Serve, root: Path) -> None:
     server = serve(root, "--workers", "1")
     with Wire(server.address) as wire:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import Serve
+from conftest import Serve, at_once
 from server import attempts
 from slow_disk import SlowDisk, is_available
 from wire import Wire, request
@@ -62,6 +62,7 @@ def test_readers_of_a_slow_disk_hold_up_nobody(
     other.close()
 
 
+@at_once
 def test_the_time_that_a_disk_takes_is_not_the_clients(
     serve: Serve, disk: SlowDisk, arch: str
 ) -> None:
@@ -89,6 +90,7 @@ def test_a_client_of_a_slow_disk_may_leave(serve: Serve, disk: SlowDisk, arch: s
     other.close()
 
 
+@at_once
 def test_a_log_on_a_disk_that_does_not_answer_holds_up_nobody(
     serve: Serve, root: Path, tmp_path: Path
 ) -> None:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import Serve, sparse
+from conftest import Serve, at_once, sparse
 from server import Server, attempts
 from wire import Wire, get_in_turn, request
 
@@ -66,6 +66,7 @@ def test_idle_connections_do_not_lock_others_out(full: Server) -> None:
     assert len([line for line in full.stderr_lines() if REPORT in line]) == 1
 
 
+@at_once
 def test_without_eviction_a_client_waits_until_another_leaves(
     serve: Serve, root: Path, arch: str
 ) -> None:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Serve, sparse
+from conftest import Serve, at_once, sparse
 from server import PROCESSES, Server, attempts, is_built_with
 from wire import Wire, get, request
 
@@ -137,6 +137,7 @@ def test_threads_that_cannot_be_created_are_reported_once(
     assert len(server.stderr_lines()) <= 1 + (time.monotonic() - start) // 10
 
 
+@at_once
 def test_a_lack_of_descriptors_is_waited_out_without_spinning(
     serve: Serve, root: Path, arch: str
 ) -> None:
@@ -177,6 +178,7 @@ def test_a_lack_of_descriptors_is_waited_out_without_spinning(
     assert 2 <= len(server.stderr_lines()) <= 1 + most_warnings
 
 
+@at_once
 def test_an_idle_server_takes_no_processor_time(serve: Serve, root: Path) -> None:
     server = serve(root, "--workers", "2")
     wires = [Wire(server.address) for _ in range(10)]
@@ -189,6 +191,7 @@ def test_an_idle_server_takes_no_processor_time(serve: Serve, root: Path) -> Non
         wire.close()
 
 
+@at_once
 def test_an_incomplete_header_is_refused_in_time(serve: Serve, root: Path) -> None:
     server = serve(root, "--header-timeout", "200ms", "--no-defer-accept")
     with Wire(server.address) as wire:
@@ -198,6 +201,7 @@ def test_an_incomplete_header_is_refused_in_time(serve: Serve, root: Path) -> No
     assert server.stop()["slow"] == 1
 
 
+@at_once
 def test_a_drop_now_and_then_does_not_extend_the_time_for_a_header(
     serve: Serve, root: Path
 ) -> None:
@@ -211,6 +215,7 @@ def test_a_drop_now_and_then_does_not_extend_the_time_for_a_header(
         assert wire.response().status == 408
 
 
+@at_once
 def test_the_second_header_of_a_connection_has_its_own_time(serve: Serve, root: Path) -> None:
     server = serve(root, "--header-timeout", "300ms")
     with Wire(server.address) as wire:
@@ -223,12 +228,14 @@ def test_the_second_header_of_a_connection_has_its_own_time(serve: Serve, root: 
 
 
 @pytest.mark.parametrize("arguments", [["--no-defer-accept"], []])
+@at_once
 def test_a_silent_connection_is_closed(serve: Serve, root: Path, arguments: list[str]) -> None:
     server = serve(root, "--header-timeout", "100ms", "--workers", "1", *arguments)
     with Wire(server.address) as wire:
         assert wire.rest() == b""
 
 
+@at_once
 def test_an_idle_connection_is_closed(serve: Serve, root: Path) -> None:
     server = serve(root, "--idle-timeout", "1s")
     with Wire(server.address) as wire:
@@ -239,6 +246,7 @@ def test_an_idle_connection_is_closed(serve: Serve, root: Path) -> None:
     assert server.stop()["slow"] == 0
 
 
+@at_once
 def test_a_client_that_does_not_read_is_closed_while_others_are_served(
     serve: Serve, root: Path
 ) -> None:
@@ -260,6 +268,7 @@ def test_a_client_that_does_not_read_is_closed_while_others_are_served(
     assert server.stop()["slow"] == 10
 
 
+@at_once
 def test_a_client_that_reads_slowly_but_steadily_gets_everything(serve: Serve, root: Path) -> None:
     sparse(root / "huge.bin", 20 << 20)
     server = serve(root, "--rate", "10k", "--rate-grace", "700ms", "--workers", "1")
@@ -274,6 +283,7 @@ def test_a_client_that_reads_slowly_but_steadily_gets_everything(serve: Serve, r
     assert server.stop()["slow"] == 0
 
 
+@at_once
 def test_a_body_that_arrives_too_slowly_is_refused(serve: Serve, root: Path) -> None:
     server = serve(root, "--rate", "10k", "--rate-grace", "200ms", "--workers", "1")
     with Wire(server.address) as wire:
@@ -289,6 +299,7 @@ def test_a_body_that_arrives_too_slowly_is_refused(serve: Serve, root: Path) -> 
     assert server.stop()["slow"] == 1
 
 
+@at_once
 def test_many_slow_clients_do_not_keep_others_from_being_served(serve: Serve, root: Path) -> None:
     server = serve(root, "--header-timeout", "1500ms", "--workers", "1", "--no-defer-accept")
     slow = [Wire(server.address) for _ in range(200)]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Serve, sparse
+from conftest import Serve, at_once, sparse
 from server import Server, attempts
 from test_serve_eviction import REPORT, places
 from wire import Wire, request
@@ -48,6 +48,7 @@ def linger(server: Server) -> Wire:
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
+@at_once
 def test_stray_bytes_cost_no_part_of_an_answer(serve: Serve, root: Path, version: str) -> None:
     page = sparse(root / "huge.bin", SIZE).read_bytes()
     server = serve(root)
@@ -74,6 +75,7 @@ def test_stray_bytes_behind_a_whole_long_answer_cause_no_reset(serve: Serve, roo
         assert wire.receive() == b""
 
 
+@at_once
 def test_a_refused_upload_may_go_on_until_the_client_reads(serve: Serve, root: Path) -> None:
     server = serve(root)
     with Wire(server.address) as wire:
@@ -85,6 +87,7 @@ def test_a_refused_upload_may_go_on_until_the_client_reads(serve: Serve, root: P
         assert wire.receive() == b""
 
 
+@at_once
 def test_a_client_that_never_stops_sending_does_not_keep_a_draining_server(
     serve: Serve, root: Path
 ) -> None:

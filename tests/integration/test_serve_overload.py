@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import Serve
+from conftest import Serve, at_once
 from metrics import PATH, read, value
 from server import TIMEOUT_S, Server, attempts
 from wire import Wire, get, request
@@ -226,6 +226,7 @@ class Arrivals:
             assert self.step(TIMEOUT_S), f"{self.open} hear nothing"
 
 
+@at_once
 def test_the_accept_queue_of_eager_never_overflows(
     serve: Serve, root: Path, configuration: str
 ) -> None:

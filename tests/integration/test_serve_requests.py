@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import SMALL, Serve, sparse
+from conftest import SMALL, Serve, at_once, sparse
 from server import Server, attempts
 from wire import EndedError, Wire, get, request
 
@@ -171,6 +171,7 @@ def test_a_page_that_the_client_has_cached_is_not_sent(shared: Server) -> None:
         assert wire.get("/a.txt", Range="bytes=0-0", If_Range='"other"').status == 200
 
 
+@at_once
 def test_a_changed_file_is_served_within_a_second(serve: Serve, root: Path) -> None:
     server = serve(root, "--workers", "1")
     with Wire(server.address) as wire:

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from conftest import Serve
+from conftest import Serve, at_once
 from server import Server, attempts
 from wire import Wire, get
 
@@ -34,6 +34,7 @@ def wait_for(server: Server, target: str, status: int, body: bytes | None = None
     return False
 
 
+@at_once
 def test_a_link_that_is_turned_to_another_directory_is_followed(
     serve: Serve, tmp_path: Path
 ) -> None:
@@ -54,6 +55,7 @@ def test_a_link_that_is_turned_to_another_directory_is_followed(
         assert wait_for(server, "/small", 200, b"1")
 
 
+@at_once
 def test_no_request_fails_while_releases_change(serve: Serve, tmp_path: Path) -> None:
     releases = [make_release(tmp_path / name, name.encode()) for name in "ab"]
     current = tmp_path / "current"
@@ -70,6 +72,7 @@ def test_no_request_fails_while_releases_change(serve: Serve, tmp_path: Path) ->
     assert bodies == {b"a", b"b"}
 
 
+@at_once
 def test_a_directory_that_was_removed_and_made_again_is_served(
     serve: Serve, tmp_path: Path
 ) -> None:
@@ -82,6 +85,7 @@ def test_a_directory_that_was_removed_and_made_again_is_served(
     assert wait_for(server, "/small", 200, b"2")
 
 
+@at_once
 def test_a_path_that_names_a_file_changes_nothing(serve: Serve, tmp_path: Path) -> None:
     folder = make_release(tmp_path / "folder", b"1")
     (tmp_path / "file").write_bytes(b"no directory")

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from conftest import Serve, sparse
+from conftest import Serve, at_once, sparse
 from server import attempts
 from wire import Wire, request
 
@@ -23,6 +23,7 @@ def queued_to(wires: list[Wire]) -> list[int]:
     return [queued[pair] for pair in ends]
 
 
+@at_once
 def test_a_client_that_does_not_read_costs_little_kernel_memory(serve: Serve, root: Path) -> None:
     sparse(root / "huge.bin", 64 << 20)
     server = serve(root, "--workers", "1", "--rate", "0")
@@ -39,6 +40,7 @@ def test_a_client_that_does_not_read_costs_little_kernel_memory(serve: Serve, ro
         wire.reset()
 
 
+@at_once
 def test_an_answer_that_was_only_waited_for_is_not_cut_off(serve: Serve, root: Path) -> None:
     (root / "page.bin").write_bytes(bytes(20_000))
     server = serve(root, "--requests-per-connection", "1", "--workers", "1", "--rate", "0")
@@ -51,6 +53,7 @@ def test_an_answer_that_was_only_waited_for_is_not_cut_off(serve: Serve, root: P
         assert wire.rest() == b""
 
 
+@at_once
 def test_empty_lines_in_parts_do_not_hold_a_connection(serve: Serve, root: Path) -> None:
     server = serve(root, "--header-timeout", "300ms", "--no-defer-accept")
     with Wire(server.address) as wire:

@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import Serve, sparse
+from conftest import Serve, at_once, sparse
 from server import Server, attempts, has_io_uring
 from wire import EndedError, Wire, request
 
@@ -203,6 +203,7 @@ def test_a_request_half_received_may_be_completed(serve: Serve, root: Path) -> N
     assert server.wait()["requests"] == 2
 
 
+@at_once
 def test_the_drain_timeout_closes_slow_connections(serve: Serve, root: Path) -> None:
     sparse(root / "huge.bin", SIZE)
     server = serve(root, "--drain-timeout", "200ms", *FEW_WORKERS, exact=True)
@@ -215,6 +216,7 @@ def test_the_drain_timeout_closes_slow_connections(serve: Serve, root: Path) -> 
             wire.body(SIZE - 1000)
 
 
+@at_once
 def test_a_worker_that_is_stuck_does_not_keep_the_server(serve: Serve, root: Path) -> None:
     arguments = ("--drain-timeout", "200ms", "--bottleneck", "/slow=60000")
     server = serve(root, *arguments, *FEW_WORKERS, exact=True)

@@ -5,7 +5,7 @@ import pwd
 from pathlib import Path
 
 import pytest
-from conftest import Serve
+from conftest import Serve, at_once
 from server import ROOT_WARNING, attempts
 from wire import Wire, get
 
@@ -50,6 +50,7 @@ def test_it_serves_what_the_user_may_read_and_nothing_else(serve: Serve, root: P
         assert wire.get("/sub/").status == 403
 
 
+@at_once
 def test_a_root_that_the_user_may_not_enter_does_not_replace_the_present_one(
     serve: Serve, root: Path
 ) -> None:
