@@ -1,12 +1,13 @@
 """Strict parsing over a socket: a bad request is refused, and nothing after it is parsed."""
 
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterable
 
 import pytest
 from server import Server
 from strict_cases import ACCEPTED, ANSWERED, REFUSED, line
-from wire import Wire, request
+from wire import EndedError, Wire, request
 
 SMUGGLED = b"GET /digits.txt HTTP/1.1\r\nHost: smuggled\r\n\r\n"
 
@@ -31,38 +32,51 @@ def in_pieces(wire: Wire, data: bytes) -> None:
             return
 
 
-configurations = pytest.mark.parametrize("send", [whole, in_pieces])
+in_both_ways = pytest.mark.parametrize("send", [whole, in_pieces])
 Send = Callable[[Wire, bytes], None]
 
 
-@configurations
-@pytest.mark.parametrize("name", REFUSED)
-def test_it_is_refused_and_the_connection_closed(shared: Server, name: str, send: Send) -> None:
-    data, statuses = REFUSED[name]
-    with Wire(shared.address) as wire:
+def check_each(server: Server, names: Iterable[str], check: Callable[[Wire, str], None]) -> None:
+    """Check each case over a connection of its own; name all that fail."""
+    failed = []
+    for name in names:
+        with Wire(server.address) as wire:
+            try:
+                check(wire, name)
+            except (AssertionError, EndedError, OSError):
+                failed.append(f"{name}: {traceback.format_exc()}")
+    assert not failed, "\n".join(failed)
+
+
+@in_both_ways
+def test_it_is_refused_and_the_connection_closed(shared: Server, send: Send) -> None:
+    def check(wire: Wire, name: str) -> None:
+        data, statuses = REFUSED[name]
         send(wire, data if "no end" in name or "endless" in name else data + SMUGGLED)
         response = wire.response()
         assert response.status in statuses
         assert response.closes
         assert wire.rest() == b""
 
+    check_each(shared, REFUSED, check)
 
-@configurations
-@pytest.mark.parametrize("name", ACCEPTED)
-def test_it_is_served_and_the_connection_kept(shared: Server, name: str, send: Send) -> None:
-    with Wire(shared.address) as wire:
+
+@in_both_ways
+def test_it_is_served_and_the_connection_kept(shared: Server, send: Send) -> None:
+    def check(wire: Wire, name: str) -> None:
         send(wire, ACCEPTED[name] + request("GET", "/digits.txt"))
         response = wire.response()
         assert (response.status, response.body) == (200, b"hello\n")
         assert not response.closes
         assert wire.response().body == b"0123456789" * 10
 
+    check_each(shared, ACCEPTED, check)
 
-@configurations
-@pytest.mark.parametrize("name", ANSWERED)
-def test_it_is_answered_and_the_connection_kept(shared: Server, name: str, send: Send) -> None:
-    data, status = ANSWERED[name]
-    with Wire(shared.address) as wire:
+
+@in_both_ways
+def test_it_is_answered_and_the_connection_kept(shared: Server, send: Send) -> None:
+    def check(wire: Wire, name: str) -> None:
+        data, status = ANSWERED[name]
         send(wire, data + request("GET", "/digits.txt"))
         response = wire.response()
         assert response.status == status
@@ -70,6 +84,8 @@ def test_it_is_answered_and_the_connection_kept(shared: Server, name: str, send:
         if status != 501:
             assert response.fields["allow"] == "GET, HEAD, OPTIONS"
         assert wire.response().body == b"0123456789" * 10
+
+    check_each(shared, ANSWERED, check)
 
 
 @pytest.mark.parametrize("version", [b"1.0", b"1.1"])
