@@ -8,7 +8,7 @@ from server import ONE_AT_A_TIME, Server
 from test_serve_eviction import REPORT
 from wire import Wire, request
 
-SIZE = 4 << 20
+SIZE = 1 << 20
 LIMIT = 256
 READERS = 120
 

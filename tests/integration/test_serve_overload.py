@@ -41,12 +41,12 @@ def test_the_bottleneck_takes_its_time_and_has_its_size(serve: Serve, root: Path
 def test_a_computation_blocks_other_clients_only_in_some_architectures(
     serve: Serve, root: Path, configuration: str
 ) -> None:
-    server = serve(root, "--bottleneck", "/slow=300", "--workers", "1")
+    server = serve(root, "--bottleneck", "/slow=120", "--workers", "1")
     # The runtime of user-level threads reports what blocks its worker.
     server.allow('^stuck: thread "" has been ')
     with Wire(server.address) as quick, Wire(server.address) as slow:
         assert quick.get("/a.txt").status == 200
-        busy_s = server.cpu_s() + 0.1
+        busy_s = server.cpu_s() + 0.04
         slow.send(request("GET", "/slow"))
         while server.cpu_s() < busy_s and not slow.is_readable(0.01):
             continue

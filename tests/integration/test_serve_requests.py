@@ -95,7 +95,7 @@ def test_head_is_answered_like_get_but_without_the_body(shared: Server) -> None:
 
 
 def test_a_large_file_arrives_whole(serve: Serve, root: Path) -> None:
-    size = 100 << 20
+    size = 24 << 20
     digest = hashlib.sha1()
     with sparse(root / "huge.bin", size).open("rb") as file:
         while part := file.read(1 << 20):
@@ -202,7 +202,7 @@ def test_a_file_replaced_by_rename_is_served_as_one_or_the_other(
 
     def read(i: int) -> None:
         with Wire(server.address) as wire:
-            while not stop.is_set():
+            while not stop.wait(0.001):
                 body = wire.get("/page.txt").body
                 seen[i].add(bodies.index(body) if body in bodies else -1)
 
@@ -212,7 +212,7 @@ def test_a_file_replaced_by_rename_is_served_as_one_or_the_other(
     for i in attempts(pause_s=0.021):
         (root / "next").write_bytes(bodies[i % 2])
         (root / "next").rename(page)
-        if i > 40 and all(len(numbers) >= len(bodies) for numbers in seen):
+        if i > 15 and all(len(numbers) >= len(bodies) for numbers in seen):
             break
     stop.set()
     for reader in readers:

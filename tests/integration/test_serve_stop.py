@@ -9,7 +9,7 @@ from conftest import Serve, at_once, sparse
 from server import Server, attempts, has_io_uring
 from wire import EndedError, Wire, request
 
-SIZE = 32 << 20
+SIZE = 16 << 20
 
 # The exit status of a server whose drain timeout has cut off connections.
 CUT_OFF = 3
