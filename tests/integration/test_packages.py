@@ -138,17 +138,38 @@ FetchContent_MakeAvailable(gossamer)
 """
 
 
-@pytest.mark.skipif(bool(SANITIZERS), reason="it is compiled again, as users do")
-def test_add_subdirectory_builds_the_library_and_nothing_else(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def detected(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return what CMake finds out about the compiler of C, which it need not do in each test."""
+    folder = tmp_path_factory.mktemp("detected")
+    (folder / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\nproject(none LANGUAGES C ASM)\n"
+    )
+    compiler = f"-DCMAKE_C_COMPILER={cached('CMAKE_C_COMPILER')}"
+    output("cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja", compiler)
+    return folder / "build"
+
+
+def configure(detected: Path, project: Path, build: Path, *words: str, **variables: str) -> None:
+    """Configure a project with Ninja and the compiler of the build under test."""
+    shutil.copytree(detected / "CMakeFiles", build / "CMakeFiles")
+    compiler = f"-DCMAKE_C_COMPILER={cached('CMAKE_C_COMPILER')}"
+    output("cmake", "-S", project, "-B", build, "-G", "Ninja", compiler, *words, **variables)
+
+
+@pytest.mark.skipif(bool(SANITIZERS), reason="it is configured again, as users do")
+def test_add_subdirectory_builds_the_library_and_nothing_else(
+    detected: Path, tmp_path: Path
+) -> None:
     path = str(folder_without_python(tmp_path / "bin"))
     text = ADD.format(settings="include(CTest)")
     project = write_project(tmp_path / "project", text, "gossamer::gossamer")
     build = tmp_path / "build"
-    compiler = f"-DCMAKE_C_COMPILER={cached('CMAKE_C_COMPILER')}"
-    output("cmake", "-S", project, "-B", build, "-G", "Ninja", compiler, PATH=path)
-    output("cmake", "--build", build, PATH=path)
-    check_program(build / "many")
-    assert not any("gossamer" in needed for needed in libraries_needed(build / "many"))
+    configure(detected, project, build, PATH=path)
+    commands = output("ninja", "-C", build, "-t", "commands", PATH=path)
+    assert "libgossamer.a" in commands
+    assert "libgossamer.so" not in commands
+    assert "python" not in commands
 
     entries = json.loads((build / "compile_commands.json").read_text())
     sources = {Path(entry["file"]) for entry in entries}
@@ -164,9 +185,17 @@ def test_add_subdirectory_builds_the_library_and_nothing_else(tmp_path: Path) ->
     assert not (tmp_path / "none").exists()
 
 
+STATIC = """
+add_executable(many_static many.c)
+target_link_libraries(many_static PRIVATE gossamer::static)
+"""
+
+
 @pytest.mark.skipif(bool(SANITIZERS), reason="it is compiled again, as users do")
 def test_fetch_content_with_make_builds_both_libraries(tmp_path: Path) -> None:
     project = write_project(tmp_path / "project", FETCH, "gossamer::gossamer")
+    with (project / "CMakeLists.txt").open("a") as text:
+        text.write(STATIC)
     build = tmp_path / "build"
     words = [f"-DFETCHCONTENT_SOURCE_DIR_GOSSAMER={ROOT}", "-DGOSSAMER_BUILD_SHARED=ON"]
     words += ["-DGOSSAMER_INSTALL=ON", "-DCMAKE_INSTALL_PREFIX=/usr"]
@@ -174,8 +203,9 @@ def test_fetch_content_with_make_builds_both_libraries(tmp_path: Path) -> None:
     words.append(f"-DCMAKE_C_COMPILER={cached('CMAKE_C_COMPILER')}")
     output("cmake", "-S", project, "-B", build, "-G", "Unix Makefiles", *words)
     output("cmake", "--build", build, "-j", "2")
-    check_program(build / "many")
-    assert "libgossamer.so.0" in libraries_needed(build / "many")
+    for name, is_shared in (("many", True), ("many_static", False)):
+        check_program(build / name)
+        assert ("libgossamer.so.0" in libraries_needed(build / name)) == is_shared
     libraries = [next(build.rglob(f"libgossamer.{suffix}")) for suffix in ("a", "so")]
     assert not any(bytes(tmp_path) in library.read_bytes() for library in libraries)
     package = tmp_path / "package"
@@ -196,15 +226,19 @@ def test_fetch_content_with_make_builds_both_libraries(tmp_path: Path) -> None:
         ("set(GOSSAMER_BUILD_EXAMPLES ON)", {"gossamer_static", "example_many"}),
     ],
 )
-def test_a_project_chooses_what_is_built(settings: str, targets: set[str], tmp_path: Path) -> None:
+def test_a_project_chooses_what_is_built(
+    settings: str, targets: set[str], detected: Path, tmp_path: Path
+) -> None:
     chosen = {"gossamer_static", "gossamer_shared", "gossamer", "example_many"}
     text = ADD.format(settings=settings)
     for name in sorted(chosen | {"test_base_list", "baseline", "gossamer_check"}):
         word = "NOT TARGET" if name in targets else "TARGET"
         text += f"if({word} {name})\n    message(FATAL_ERROR {name})\nendif()\n"
     project = write_project(tmp_path / "project", text, "gossamer::gossamer")
-    compiler = f"-DCMAKE_C_COMPILER={cached('CMAKE_C_COMPILER')}"
-    output("cmake", "-S", project, "-B", tmp_path / "build", compiler)
+    configure(detected, project, tmp_path / "build")
+
+
+PARTS = ("PROGRAM", "COMPAT", "EXAMPLES", "BENCH", "TESTS")
 
 
 @pytest.mark.skipif(bool(SANITIZERS), reason="it is configured again, as distributions do")
@@ -213,12 +247,12 @@ def test_a_project_chooses_what_is_built(settings: str, targets: set[str], tmp_p
     [("OFF", "-lgossamer -pthread -lm", ""), ("ON", "-lgossamer", "-pthread -lm")],
 )
 def test_pkg_config_names_the_libraries_that_a_program_needs(
-    shared: str, linked: str, linked_statically: str, tmp_path: Path
+    shared: str, linked: str, linked_statically: str, detected: Path, tmp_path: Path
 ) -> None:
     words = [f"-DBUILD_SHARED_LIBS={shared}", "-DCMAKE_INSTALL_PREFIX=/usr"]
-    words += [f"-DGOSSAMER_BUILD_{part}=OFF" for part in ("PROGRAM", "EXAMPLES", "BENCH", "TESTS")]
+    words += [f"-DGOSSAMER_BUILD_{part}=OFF" for part in PARTS]
     words += ["-DCMAKE_INSTALL_LIBDIR=/usr/lib/here", "-DCMAKE_INSTALL_INCLUDEDIR=include/there"]
-    output("cmake", "-S", ROOT, "-B", tmp_path, *words)
+    configure(detected, ROOT, tmp_path, *words)
     fields = dict(
         line.split(": ", 1)
         for line in (tmp_path / "gossamer.pc").read_text().splitlines()
