@@ -104,17 +104,27 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# The modules whose single tests take longest; they begin, so that all processes end together.
+LONGEST = ("packages", "cc_stacks", "slow", "linger", "install", "reference", "cc_debugging")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests that are not run in their configuration; see server.is_selected."""
-    deselected = []
+    """Deselect tests that are not run in their configuration, and order those that are."""
+    kept, deselected = [], []
     for item in items:
         callspec = getattr(item, "callspec", None)
         configuration = callspec.params.get("configuration") if callspec else None
-        if configuration and not is_selected(configuration, item.path.stem):
-            deselected.append(item)
+        is_kept = not configuration or is_selected(configuration, item.path.stem)
+        (kept if is_kept else deselected).append(item)
     if deselected:
         config.hook.pytest_deselected(items=deselected)
-        items[:] = [item for item in items if item not in set(deselected)]
+    items[:] = sorted(kept, key=place)
+
+
+def place(item: pytest.Item) -> int:
+    """Return the place of a test in the order: of its module, or behind those that are named."""
+    name = item.path.stem.removeprefix("test_").removeprefix("serve_")
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
 
 @pytest.fixture(scope="session", params=configurations())
