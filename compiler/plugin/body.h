@@ -16,13 +16,13 @@
 namespace cc
 {
 
-struct State {
+struct FlowState {
     bool isReached = false;
     LockSet held, released;
     uint64_t created = 0;
     llvm::BitVector published; // of the function's parameters and own memory
 
-    bool merge(const State &other);
+    bool merge(const FlowState &other);
 };
 
 bool isBefore(const Event &one, const Event &other);
@@ -58,8 +58,8 @@ class Body : public Places
     void findHandedOver();
     bool isHandedOver(const llvm::LoadInst &load, const LockSet &held);
     void flow(bool isLast);
-    void enterBlocks(llvm::BasicBlock &block, const State &state);
-    void tryLock(llvm::BasicBlock &block, State &ifTrue, State &ifFalse);
+    void enterBlocks(llvm::BasicBlock &block, const FlowState &state);
+    void tryLock(llvm::BasicBlock &block, FlowState &ifTrue, FlowState &ifFalse);
     void execute(llvm::Instruction &instruction);
     void leave(const llvm::ReturnInst &returned);
 
@@ -99,10 +99,11 @@ class Body : public Places
     llvm::DominatorTree tree;
     llvm::LoopInfo loops;
     llvm::ReversePostOrderTraversal<llvm::Function *> order;
-    std::map<const llvm::BasicBlock *, State> states;
-    State state, end;
+    std::map<const llvm::BasicBlock *, FlowState> states;
+    FlowState state, end;
     bool isRecording = false;
-    llvm::DenseMap<const llvm::Value *, unsigned> owned; // and parameters: bits of State::published
+    llvm::DenseMap<const llvm::Value *, unsigned>
+        owned; // and parameters: bits of FlowState::published
     std::map<Place, const llvm::Value *>
         stored; // pointers, where only one is; nullptr: several are
     std::vector<const llvm::StoreInst *> stores;

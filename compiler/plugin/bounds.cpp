@@ -7,7 +7,7 @@ using namespace llvm;
 namespace cc
 {
 
-Bounds::Bounds(const Calls &calls, ArrayRef<Converted> converted) : calls(calls)
+Bounds::Bounds(ArrayRef<Converted> converted)
 {
     for (const Converted &one : converted)
         known[one.function] = &one;

@@ -31,7 +31,7 @@ std::vector<std::string> condense(const std::set<std::string> &gaps);
 class Bounds
 {
   public:
-    Bounds(const Calls &calls, llvm::ArrayRef<Converted> converted);
+    explicit Bounds(llvm::ArrayRef<Converted> converted);
 
     // Of a call of the function.
     const Bound &of(const llvm::Function &function);
@@ -42,7 +42,6 @@ class Bounds
   private:
     Bound compute(const Converted &one);
 
-    const Calls &calls;
     llvm::DenseMap<const llvm::Function *, const Converted *> known;
     std::map<const llvm::Function *, Bound> bounds;
     std::set<const llvm::Function *> active;

@@ -386,7 +386,7 @@ bool Converter::mayUseSlots() const
 
 void Converter::useSlots()
 {
-    std::vector<Place> places;
+    std::vector<WaitingPlace> places;
     for (const Wait &wait : waits)
         places.push_back({wait.call, wait.isPrimitive, wait.resume, wait.values, wait.contents,
                           wait.layout, wait.site});

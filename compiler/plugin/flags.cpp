@@ -29,9 +29,6 @@ const StringRef Tries[] = {
     "pthread_tryjoin_np",
 };
 
-// How far back a value is followed.
-constexpr unsigned Depth = 10;
-
 } // namespace
 
 const Function *calleeOf(const Instruction &instruction)
@@ -77,7 +74,7 @@ Flags::Flags(const Loop &loop) : loop(loop)
 
 bool Flags::are(const Value &value)
 {
-    return kindOf(value, Depth) == Kind::Read;
+    return kindOf(value, MaxValueDepth) == Kind::Read;
 }
 
 Flags::Kind Flags::kindOfAll(iterator_range<User::const_value_op_iterator> values, unsigned depth)
@@ -119,7 +116,7 @@ Flags::Kind Flags::examine(const Instruction &instruction, unsigned depth)
     if (isa<AtomicRMWInst>(instruction) || isa<AtomicCmpXchgInst>(instruction))
         return std::max(Kind::Read, kindOf(*instruction.getOperand(0), depth));
     if (const Function *callee = calleeOf(instruction)) {
-        if (!onlyLooks(*callee, Calls))
+        if (!onlyLooks(*callee, MaxLookDepth))
             return Kind::Changing;
         Kind all = Kind::Read;
         for (const Use &argument : cast<CallBase>(instruction).args())

@@ -10,8 +10,11 @@
 namespace cc
 {
 
-// So many calls deep a loop looks at what others do.
-constexpr unsigned Calls = 3;
+// A loop looks at what others do at most this many calls deep.
+constexpr unsigned MaxLookDepth = 3;
+
+// A value is followed at most this many instructions back.
+constexpr unsigned MaxValueDepth = 10;
 
 // The function that is called, if it is known.
 const llvm::Function *calleeOf(const llvm::Instruction &instruction);

@@ -319,7 +319,7 @@ const llvm::StringRef Streams[] = {
 
 // They wait in the kernel, and no descriptor tells when they are done: a kernel thread of the pool
 // makes the call.
-const llvm::StringRef Blocking[] = {
+const llvm::StringRef BlockingCalls[] = {
     "gethostbyaddr",
     "gethostbyaddr_r",
     "gethostbyname",
@@ -449,7 +449,7 @@ bool isStream(llvm::StringRef name)
 
 bool isBlocking(llvm::StringRef name)
 {
-    return llvm::is_contained(Blocking, name) || findStreamCall(name);
+    return llvm::is_contained(BlockingCalls, name) || findStreamCall(name);
 }
 
 const StreamCall *findStreamCall(llvm::StringRef name)

@@ -49,8 +49,7 @@ class Page
   public:
     Page(raw_ostream &stream, const Findings &findings)
         : stream(stream), calls(findings.calls), converted(findings.converted),
-          sharing(findings.sharing), bounds(calls, converted),
-          entries(Bounds::entries(calls.program()))
+          sharing(findings.sharing), bounds(converted), entries(Bounds::entries(calls.program()))
     {
     }
     void write();

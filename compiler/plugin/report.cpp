@@ -96,7 +96,7 @@ static void writeSite(raw_ostream &stream, const Site &site)
 static void writeText(raw_ostream &stream, const Findings &findings)
 {
     const auto &[calls, converted, sharing] = findings;
-    Bounds bounds(calls, converted);
+    Bounds bounds(converted);
     stream << calls.waiting().size() << " functions may wait; " << converted.size()
            << " of them are converted.\n\nThreads\n";
     for (const Function *entry : Bounds::entries(calls.program()))
@@ -179,7 +179,7 @@ static json::Value convertedAsJson(const Calls &calls, const Converted &one)
 static json::Value asJson(const Findings &findings)
 {
     const auto &[calls, converted, sharing] = findings;
-    Bounds bounds(calls, converted);
+    Bounds bounds(converted);
     json::Array threads, functions, stacks;
     for (const Function *entry : Bounds::entries(calls.program()))
         threads.push_back(threadAsJson(calls, *entry, bounds));

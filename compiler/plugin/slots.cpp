@@ -13,7 +13,7 @@ namespace cc
 
 static constexpr char Save[] = "gs_cc_save", Restore[] = "gs_cc_restore";
 
-Slots::Slots(Function &function, Function &resume, ArrayRef<Place> places)
+Slots::Slots(Function &function, Function &resume, ArrayRef<WaitingPlace> places)
     : function(function), resume(resume), places(places), module(*function.getParent()),
       context(module.getContext()), layout(module.getDataLayout()), state(module)
 {
@@ -21,7 +21,7 @@ Slots::Slots(Function &function, Function &resume, ArrayRef<Place> places)
 
 // ---- Where the slots are ----
 
-static bool hasResult(const Place &place)
+static bool hasResult(const WaitingPlace &place)
 {
     return !place.isPrimitive && !place.call->use_empty();
 }
@@ -36,12 +36,12 @@ void Slots::reserve(Value &value, uint64_t bytes, uint64_t align)
 // In the order of records, so that several are copied at once.
 void Slots::layOut()
 {
-    for (const Place &place : places) {
+    for (const WaitingPlace &place : places) {
         values.insert(place.values.begin(), place.values.end());
         if (hasResult(place))
             values.insert(place.call);
     }
-    for (const Place &place : places)
+    for (const WaitingPlace &place : places)
         for (AllocaInst *variable : place.contents)
             if (!slots.count(variable))
                 reserve(*variable, place.layout.sizeOf(*variable),
@@ -132,7 +132,7 @@ void Slots::readBehindWaits(Value &value)
     const Blocks live = blocksWhereLive(value);
     SmallVector<BasicBlock *, 16> work;
     Blocks resumed; // the function may have been resumed since the value was computed
-    for (const Place &place : places)
+    for (const WaitingPlace &place : places)
         if (live.contains(place.resume))
             work.push_back(place.resume);
     while (!work.empty()) {
@@ -161,7 +161,7 @@ void Slots::readBehindWaits(Value &value)
 // ---- The table ----
 
 // Of what is side by side in both, one.
-Constant *Slots::copiesOf(const Place &place, uint64_t &ret_count)
+Constant *Slots::copiesOf(const WaitingPlace &place, uint64_t &ret_count)
 {
     struct Copy {
         uint64_t record, slot, size;
@@ -195,7 +195,7 @@ GlobalVariable *Slots::makeTable()
     SmallVector<Constant *, 16> rows;
     StructType *type =
         StructType::get(context, {builder.getPtrTy(), builder.getPtrTy(), builder.getInt64Ty()});
-    for (const Place &place : places) {
+    for (const WaitingPlace &place : places) {
         uint64_t count;
         Constant *copies = copiesOf(place, count);
         rows.push_back(ConstantStruct::get(type, {place.site, copies, builder.getInt64(count)}));
@@ -230,7 +230,7 @@ void Slots::addChecks(Value *table)
     }
 }
 
-BasicBlock *Slots::entryOf(const Place &place)
+BasicBlock *Slots::entryOf(const WaitingPlace &place)
 {
     if (!hasResult(place))
         return place.resume;

@@ -27,7 +27,7 @@ namespace cc
 {
 
 // A place where the function may wait.
-struct Place {
+struct WaitingPlace {
     llvm::CallBase *call;
     bool isPrimitive;
     llvm::BasicBlock *resume;
@@ -40,7 +40,7 @@ struct Place {
 class Slots
 {
   public:
-    Slots(llvm::Function &function, llvm::Function &resume, llvm::ArrayRef<Place> places);
+    Slots(llvm::Function &function, llvm::Function &resume, llvm::ArrayRef<WaitingPlace> places);
 
     // Make the function resumable, and the body of `resume`.
     void apply();
@@ -53,14 +53,14 @@ class Slots
     void storeWhereDefined(llvm::Value &value);
     void readBehindWaits(llvm::Value &value);
     llvm::GlobalVariable *makeTable();
-    llvm::Constant *copiesOf(const Place &place, uint64_t &ret_count);
+    llvm::Constant *copiesOf(const WaitingPlace &place, uint64_t &ret_count);
     void addChecks(llvm::Value *table);
     void addEntry(llvm::Value *table);
-    llvm::BasicBlock *entryOf(const Place &place);
+    llvm::BasicBlock *entryOf(const WaitingPlace &place);
     void makeResume();
 
     llvm::Function &function, &resume;
-    llvm::ArrayRef<Place> places;
+    llvm::ArrayRef<WaitingPlace> places;
     llvm::Module &module;
     llvm::LLVMContext &context;
     const llvm::DataLayout &layout;

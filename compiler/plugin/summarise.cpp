@@ -5,7 +5,7 @@ using namespace llvm;
 namespace cc
 {
 
-bool State::merge(const State &other)
+bool FlowState::merge(const FlowState &other)
 {
     if (!other.isReached)
         return false;
@@ -13,7 +13,7 @@ bool State::merge(const State &other)
         *this = other;
         return true;
     }
-    const State before = *this;
+    const FlowState before = *this;
     held = intersect(held, other.held);
     released = unite(released, other.released);
     created |= other.created;
@@ -184,7 +184,7 @@ bool Body::isSetUp(const Instruction &at, const Place &place) const
 // ---- The flow of the state ----
 
 // A lock that is tried is held where the result is 0.
-void Body::tryLock(BasicBlock &block, State &ifTrue, State &ifFalse)
+void Body::tryLock(BasicBlock &block, FlowState &ifTrue, FlowState &ifFalse)
 {
     const auto *branch = cast<BranchInst>(block.getTerminator());
     const auto *compare = dyn_cast<ICmpInst>(branch->getCondition());
@@ -196,16 +196,16 @@ void Body::tryLock(BasicBlock &block, State &ifTrue, State &ifFalse)
     const LibraryCall effect = effectOf(callee->getName());
     if (effect.effect != Effect::TryLock && effect.effect != Effect::TryLockShared)
         return;
-    State &taken = compare->getPredicate() == ICmpInst::ICMP_EQ ? ifTrue : ifFalse;
+    FlowState &taken = compare->getPredicate() == ICmpInst::ICMP_EQ ? ifTrue : ifFalse;
     const unsigned lock =
         lockAt(*call->getArgOperand(effect.argument), effect.effect == Effect::TryLockShared);
     taken.held = unite(taken.held, LockSet{lock});
 }
 
-void Body::enterBlocks(BasicBlock &block, const State &state)
+void Body::enterBlocks(BasicBlock &block, const FlowState &state)
 {
     const auto *branch = dyn_cast<BranchInst>(block.getTerminator());
-    SmallVector<State, 2> after(block.getTerminator()->getNumSuccessors(), state);
+    SmallVector<FlowState, 2> after(block.getTerminator()->getNumSuccessors(), state);
     if (branch && branch->isConditional())
         tryLock(block, after[0], after[1]);
     for (unsigned i = 0; i < after.size(); i++) {
@@ -220,7 +220,7 @@ void Body::enterBlocks(BasicBlock &block, const State &state)
 void Body::flow(bool isLast)
 {
     states.clear();
-    State &first = states[&function.getEntryBlock()];
+    FlowState &first = states[&function.getEntryBlock()];
     first.isReached = true;
     first.published.resize(owned.size());
     for (bool hasChanged = true; hasChanged;) {
@@ -233,7 +233,7 @@ void Body::flow(bool isLast)
         }
         hasChanged = before.size() != states.size();
         for (auto &[block, was] : before)
-            hasChanged |= State(was).merge(states[block]);
+            hasChanged |= FlowState(was).merge(states[block]);
     }
     isRecording = isLast;
     for (BasicBlock *block : order) {
@@ -435,7 +435,7 @@ void Body::run()
     collect();
     flow(false);
     findHandedOver();
-    end = State();
+    end = FlowState();
     flow(true);
     finish();
 }

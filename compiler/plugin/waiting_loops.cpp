@@ -59,9 +59,6 @@ bool onlyReads(const BasicBlock &block)
     });
 }
 
-// How far back a value is followed.
-constexpr unsigned Depth = 10;
-
 class WaitingLoop
 {
   public:
@@ -106,7 +103,7 @@ bool WaitingLoop::onlyLooksIn(const BasicBlock &block)
         return !instruction.mayWriteToMemory() || isPause(instruction) ||
                isa<LoadInst>(instruction) ||
                (store && isa<AllocaInst>(store->getPointerOperand())) ||
-               (callee && onlyLooks(*callee, Calls));
+               (callee && onlyLooks(*callee, MaxLookDepth));
     });
 }
 
@@ -131,8 +128,9 @@ bool WaitingLoop::maySpin() const
             if (reached.contains(before))
                 spinning.insert(before);
     return any_of(spinning, [](const BasicBlock *block) {
-        return any_of(
-            *block, [](const Instruction &instruction) { return readsShared(instruction, Calls); });
+        return any_of(*block, [](const Instruction &instruction) {
+            return readsShared(instruction, MaxLookDepth);
+        });
     });
 }
 
@@ -167,7 +165,8 @@ bool WaitingLoop::leavesAllAsItIs(const Way &way) const
                   [&](const PHINode &phi) {
                       const Value *next = phi.getIncomingValueForBlock(way.back());
                       bool isRead = false;
-                      return next == &phi || (isReadAnew(*next, way, Depth, isRead) && isRead);
+                      return next == &phi ||
+                             (isReadAnew(*next, way, MaxValueDepth, isRead) && isRead);
                   }) &&
            any_of(way, [](const BasicBlock *block) {
                return any_of(*block, [](const Instruction &inner) { return isa<LoadInst>(inner); });
@@ -230,7 +229,6 @@ bool endsProgram(const BasicBlock &block, unsigned depth = 8)
 // may wait only on some of its ways.
 bool WaitingLoop::is() const
 {
-    static constexpr unsigned Depth = 10;
     SmallVector<BasicBlock *, 8> exits, ends;
     loop.getExitingBlocks(exits);
     loop.getExitBlocks(ends);
@@ -242,7 +240,7 @@ bool WaitingLoop::is() const
     };
     if (maySpin() || mayRepeat())
         return true;
-    if (hasWait() && !endsBy([&](const Value &value) { return isOfClock(value, Depth); }))
+    if (hasWait() && !endsBy([&](const Value &value) { return isOfClock(value, MaxValueDepth); }))
         return false;
     Flags flags(loop);
     return all_of(ends, [](const BasicBlock *end) { return endsProgram(*end); }) ||
