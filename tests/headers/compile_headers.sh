@@ -1,37 +1,49 @@
 #!/bin/sh
-# Compile each public header alone, with each C and C++ compiler that exists.
+# Compile each public header alone as C11 and as C++17, and all together as C++20 and C++23, with GCC and clang.
 # usage: compile_headers.sh INCLUDE_FOLDER
 set -u
 
 include=$1
 failed=0
-compiled_as_cxx=0
 
-# compile COMPILER LANGUAGE STANDARD HEADER...
+# compile COMPILER LANGUAGE STANDARD HEADER...: in one file
 compile() {
     compiler=$1
     language=$2
     standard=$3
     shift 3
-    for header; do
-        printf '#include <gossamer/%s>\nextern int gs_unused;\n' "${header##*/}" |
-            "$compiler" -x "$language" -std="$standard" -Wall -Wextra -Wpedantic -Wshadow -Wconversion \
-                -Werror -I"$include" -fsyntax-only - ||
-            failed=1
+    {
+        for header; do
+            echo "#include <gossamer/${header##*/}>"
+        done
+        echo 'extern int gs_unused;'
+    } | "$compiler" -x "$language" -std="$standard" -Wall -Wextra -Wpedantic -Wshadow -Wconversion \
+        -Werror -I"$include" -fsyntax-only - ||
+        failed=1
+}
+
+# The first of the compilers that is there.
+first_of() {
+    for compiler; do
+        command -v "$compiler" && return
     done
 }
 
-for compiler in gcc clang-19 clang; do
-    command -v "$compiler" >/dev/null && compile "$compiler" c c11 "$include"/gossamer/*.h
-done
-for compiler in g++ clang++-19 clang++; do
-    command -v "$compiler" >/dev/null || continue
-    for standard in c++17 c++20 c++23; do
-        compile "$compiler" c++ "$standard" "$include"/gossamer/*.h "$include"/gossamer/*.hpp
+for compiler in $(first_of gcc) $(first_of clang-19 clang); do
+    for header in "$include"/gossamer/*.h; do
+        compile "$compiler" c c11 "$header"
     done
-    compiled_as_cxx=1
 done
-if [ $compiled_as_cxx = 0 ]; then
+compilers="$(first_of g++) $(first_of clang++-19 clang++)"
+for compiler in $compilers; do
+    for header in "$include"/gossamer/*.h "$include"/gossamer/*.hpp; do
+        compile "$compiler" c++ c++17 "$header"
+    done
+    for standard in c++20 c++23; do
+        compile "$compiler" c++ $standard "$include"/gossamer/*.h "$include"/gossamer/*.hpp
+    done
+done
+if [ "$compilers" = " " ]; then
     echo "skipped: no C++ compiler" >&2
     [ $failed = 0 ] && exit 77
 fi
