@@ -96,7 +96,6 @@ const char *points_start(struct server *server, const char *const *arguments)
         problem = run_strictly(server);
     if (problem)
         return problem;
-    server_wait_idle(server);
     server_measure(server);
     unsigned marked;
     problem = server_read_log(SESSION_MARK, 2 * SESSION_GOOD, &marked);

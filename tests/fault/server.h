@@ -36,10 +36,12 @@ void server_touch(void);
  * server that exits. */
 const char *server_start(struct server *server, const char *const *arguments);
 
-/* Wait at most 300 ms until the server has no connection and all its threads wait. */
+/* Wait at most 300 ms until all threads of the server wait and, once it has been measured, it has no
+ * connection. */
 void server_wait_idle(const struct server *server);
 
-/* Measure the server's allocations and descriptors, for server_settled. */
+/* Wait until the server closes nothing any more, and measure its allocations and descriptors, for
+ * server_settled. */
 void server_measure(struct server *server);
 
 /* Wait until the server's allocations and descriptors are as measured. Returns NULL or the
@@ -48,7 +50,7 @@ const char *server_settled(const struct server *server);
 
 unsigned server_descriptors(const struct server *server);
 
-/* Read and truncate the log, once it has as many lines that contain `mark` as expected, or after
+/* Read what was added to the log, once it has as many lines that contain `mark` as expected, or after
  * two seconds. Every line must be complete. *ret_marked is how many contain it. Returns NULL or the
  * problem. */
 const char *server_read_log(const char *mark, unsigned expected, unsigned *ret_marked);
