@@ -35,7 +35,8 @@ static void format_default(const struct cli_option *option, char *text, size_t n
 {
     char value[CLI_VALUE_SIZE];
     *text = '\0';
-    if (option->kind == CLI_FLAG || option->kind == CLI_LIST || strstr(option->help, "(default"))
+    if (option->kind == CLI_FLAG || option->kind == CLI_LIST || option->kind == CLI_RATE ||
+        strstr(option->help, "(default"))
         return;
     if (option->kind == CLI_TEXT) {
         const char *value_text = *(const char **)option->target;

@@ -121,6 +121,8 @@ static int fail_value(const struct cli_command *command, const struct cli_option
 {
     static const char *const expected[] = {
         [CLI_NUMBER] = "a number",
+        [CLI_COUNT] = "a number (such as 500, 20k, 1m)",
+        [CLI_RATE] = "a rate above 0 (such as 1000, 0.5, 10k, 30/m)",
         [CLI_DURATION] = "a duration (such as 10, 2.5, 300ms, 1m)",
         [CLI_MILLISECONDS] = "a duration (such as 300, 2.5, 10s, 1m)",
         [CLI_SIZE] = "a size (such as 8192, 64k, 1m)",
@@ -151,6 +153,16 @@ static int store_value(const struct cli_command *command, const struct cli_optio
     return 0;
 }
 
+static int store_rate(const struct cli_command *command, const struct cli_option *option,
+                      const char *text)
+{
+    double rate;
+    if (cli_rate_parse(text, &rate) || !(rate > 0))
+        return fail_value(command, option, text);
+    *(double *)option->target = rate;
+    return 0;
+}
+
 static int append(const struct cli_command *command, struct cli_list *list, const char *text)
 {
     const char **items = realloc(list->items, (list->count + 1) * sizeof *items);
@@ -173,6 +185,8 @@ static int store(const struct cli_command *command, const struct cli_option *opt
         return 0;
     case CLI_LIST:
         return append(command, option->target, text);
+    case CLI_RATE:
+        return store_rate(command, option, text);
     default:
         return store_value(command, option, text);
     }

@@ -31,9 +31,11 @@ enum { CLI_OPTIONS_MAX = 64 };
 
 /* The type of an option's value, and of its target. Numbers are unsigned. */
 enum cli_kind {
-    CLI_FLAG,         /* bool: set to true */
-    CLI_NUMBER,       /* uint64_t */
-    CLI_DURATION,     /* uint64_t, ns: "2.5" in seconds, or "300ms", "2.5s", "1m", "1h" */
+    CLI_FLAG,     /* bool: set to true */
+    CLI_NUMBER,   /* uint64_t */
+    CLI_COUNT,    /* uint64_t: "8192", "64k", "1m", "2g" (powers of 1000) */
+    CLI_RATE,     /* double, per second, positive: "0.5", "10k", or per time: "30/m", "1/2.5s" */
+    CLI_DURATION, /* uint64_t, ns: "2.5" in seconds, or "300ms", "2.5s", "1m30s", "1h" */
     CLI_MILLISECONDS, /* uint64_t, ns: as CLI_DURATION, but a plain number is in milliseconds */
     CLI_SIZE,         /* uint64_t, bytes: "8192", "64k", "1m", "2g" (powers of 1024) */
     CLI_TEXT,         /* const char *: points into argv */
@@ -56,7 +58,7 @@ struct cli_option {
     const char *help;
     enum cli_kind kind;
     void *target;
-    uint64_t min, max; /* in the unit of the target; max 0: no limit */
+    uint64_t min, max; /* in the unit of the target; max 0: no limit; not of a CLI_RATE */
     const char *group; /* heading in --help; NULL: as the previous option, initially "Options" */
 };
 

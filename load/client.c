@@ -32,6 +32,7 @@ struct client {
     bool is_reused;          /* the connection was established before the current request */
     size_t request;          /* index in the requests of the target */
     uint64_t response_count; /* on this connection */
+    bool has_excess;         /* bytes came after the last response */
     uint64_t connect_ns;     /* LOAD_NO_TIME once the first response was recorded */
     struct load_timestamps times;
     struct gs_http_response_parser response;
@@ -131,9 +132,10 @@ static bool is_last_on_connection(const struct client *client)
 static const char *request_bytes(const struct client *client, size_t *ret_length)
 {
     const struct load_request *request = &client->worker->target->requests[client->request];
-    bool is_last = is_last_on_connection(client);
-    *ret_length = is_last ? request->last_length : request->length;
-    return is_last ? request->last_bytes : request->bytes;
+    const struct load_bytes *chosen =
+        is_last_on_connection(client) ? &request->last : &request->kept;
+    *ret_length = chosen->length;
+    return chosen->bytes;
 }
 
 static enum load_error send_request(struct client *client)
@@ -186,22 +188,21 @@ static enum load_error connect_and_send(struct client *client)
 
 /* ---- Receiving ---- */
 
-/* A status or length that was not given is that of the first response. */
 static enum load_error check_response(struct client *client)
 {
     const struct gs_http_response_parser *response = &client->response;
-    struct load_expected *expected = &client->worker->expected[client->request];
-    bool is_success = response->status >= 200 && response->status <= 299;
-    if (expected->status == LOAD_ANY ? !is_success : response->status != expected->status)
+    uint64_t status = client->worker->settings->expect_status;
+    uint64_t *length = &client->worker->expected_lengths[client->request];
+    bool is_success = response->status >= 200 && response->status <= 399;
+    if (status == LOAD_ANY ? !is_success : response->status != status)
         return LOAD_STATUS;
-    if (expected->length != LOAD_ANY && response->body_bytes != expected->length)
-        return LOAD_LENGTH;
-    expected->status = response->status;
-    expected->length = response->body_bytes;
-    return LOAD_OK;
+    if (*length == LOAD_FIRST)
+        *length = response->body_bytes;
+    return *length == LOAD_ANY || *length == response->body_bytes ? LOAD_OK : LOAD_LENGTH;
 }
 
-/* Parse n received bytes. Returns whether they are part of a valid response. */
+/* Parse n received bytes. Returns whether they are part of a valid response. Bytes after its end
+ * are ignored, and the connection is not used again. */
 static bool parse_received(struct client *client, size_t n)
 {
     struct load_worker *worker = client->worker;
@@ -212,7 +213,11 @@ static bool parse_received(struct client *client, size_t n)
     }
     if (gs_load_worker_is_measuring(worker, client->times.end_ns))
         worker->metrics.bytes += n;
-    return gs_http_response_parser_feed(&client->response, worker->buffer, n) == (ssize_t)n;
+    ssize_t used = gs_http_response_parser_feed(&client->response, worker->buffer, n);
+    if (used < 0)
+        worker->metrics.parse_reason = client->response.reason;
+    client->has_excess = used >= 0 && (size_t)used < n;
+    return used >= 0;
 }
 
 static enum load_error finish_at_eof(struct client *client)
@@ -231,6 +236,7 @@ static enum load_error receive_response(struct client *client)
     uint64_t deadline_ns = gs_clock_after(client->times.sent_ns, worker->settings->timeout_ns);
     gs_http_response_parser_init(&client->response, worker->is_head);
     client->times.first_byte_ns = LOAD_NO_TIME;
+    client->has_excess = false;
     if (client->is_new) {
         /* Yield to other clients even if the response was received already. */
         int err = gs_wait_readable(client->fd, deadline_ns);
@@ -314,6 +320,16 @@ static void record_in_flight(struct client *client)
     log_request(client, LOAD_TIMEOUT, worker->ended_ns);
 }
 
+static void record_status(struct client *client, enum load_error error)
+{
+    struct load_metrics *metrics = &client->worker->metrics;
+    if (error == LOAD_OK)
+        metrics->statuses[client->response.status]++;
+    else if (error == LOAD_STATUS)
+        metrics->unexpected_statuses[client->response.status]++;
+    metrics->excessive += client->has_excess;
+}
+
 static void record_outcome(struct client *client, enum load_error error)
 {
     struct load_worker *worker = client->worker;
@@ -333,14 +349,14 @@ static void record_outcome(struct client *client, enum load_error error)
         gs_load_metrics_record_response(&worker->metrics, &sample);
     else
         gs_load_metrics_record_error(&worker->metrics, error, &sample);
-    if (error == LOAD_STATUS)
-        worker->metrics.unexpected_statuses[client->response.status]++;
+    record_status(client, error);
 }
 
 static void disconnect_unless_kept(struct client *client, enum load_error error)
 {
     bool is_complete = error == LOAD_OK || error == LOAD_STATUS || error == LOAD_LENGTH;
-    if (!is_complete || !client->response.keep_alive || is_last_on_connection(client))
+    if (!is_complete || !client->response.keep_alive || client->has_excess ||
+        is_last_on_connection(client))
         disconnect(client);
     client->response_count++;
     client->is_reused = true;
@@ -392,8 +408,8 @@ static bool think(struct client *client, enum load_error error)
 
 static bool wait_for_next_request(struct client *client, enum load_error error)
 {
-    return client->worker->settings->rate ? wait_until_scheduled(client, error)
-                                          : think(client, error);
+    return gs_load_is_open_loop(client->worker->settings) ? wait_until_scheduled(client, error)
+                                                          : think(client, error);
 }
 
 void *gs_load_client_run(void *worker)
@@ -403,7 +419,7 @@ void *gs_load_client_run(void *worker)
     enum load_error error = LOAD_OK;
     client.times.scheduled_ns = client.times.free_ns = LOAD_NO_TIME;
     client.times.end_ns = gs_clock_now();
-    if (settings->rate && settings->requests_per_connection != 1)
+    if (gs_load_is_open_loop(settings) && settings->requests_per_connection != 1)
         preconnect(&client);
     while (wait_for_next_request(&client, error)) {
         error = make_request(&client);

@@ -75,7 +75,8 @@ static int exit_status(const struct load_result *result)
 {
     if (result->is_invalid)
         return INVALID_RUN;
-    return result->has_given_up || gs_load_metrics_error_count(&result->metrics) ? ERRORS : OK;
+    bool has_failed = result->has_given_up || gs_load_metrics_error_count(&result->metrics);
+    return has_failed || !result->metrics.requests ? ERRORS : OK;
 }
 
 static int load(struct load_settings *settings)
@@ -86,7 +87,7 @@ static int load(struct load_settings *settings)
     if (!err)
         err = gs_load_target_init(&target, settings);
     if (err)
-        return err == -ENOMEM ? ERRORS : INVALID_OPTIONS;
+        return err == -EINVAL ? INVALID_OPTIONS : ERRORS;
     int status = ERRORS;
     err = gs_load_request_log_open(settings);
     if (err) {
@@ -103,6 +104,8 @@ static int load(struct load_settings *settings)
         status = exit_status(&result);
     if (result.has_given_up)
         explain_giving_up(&result);
+    else if (!result.metrics.requests && !gs_load_metrics_error_count(&result.metrics))
+        fprintf(stderr, "%s: no response has arrived in the measured time\n", gs_load_command.name);
     gs_load_result_done(&result);
 
 target_done:

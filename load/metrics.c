@@ -173,17 +173,22 @@ static void add(struct load_metrics *sum, const struct load_metrics *metrics)
     sum->requests += metrics->requests;
     for (int kind = 0; kind < LOAD_ERROR_KINDS; kind++)
         sum->errors[kind] += metrics->errors[kind];
-    for (int status = 0; status < LOAD_STATUSES; status++)
+    for (int status = 0; status < LOAD_STATUSES; status++) {
+        sum->statuses[status] += metrics->statuses[status];
         sum->unexpected_statuses[status] += metrics->unexpected_statuses[status];
+    }
     sum->bytes += metrics->bytes;
     sum->connections += metrics->connections;
     sum->retried += metrics->retried;
     sum->queued += metrics->queued;
+    sum->excessive += metrics->excessive;
     sum->busy_ns += metrics->busy_ns;
     add_waiting(&sum->to_connect, &metrics->to_connect);
     add_waiting(&sum->for_response, &metrics->for_response);
     if (metrics->connect_error)
         sum->connect_error = metrics->connect_error;
+    if (metrics->parse_reason)
+        sum->parse_reason = metrics->parse_reason;
 }
 
 /* Once sorted, the first and the last `drop` of the buffered samples are those of the whole run,

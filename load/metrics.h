@@ -47,15 +47,19 @@ struct load_waiting {
 struct load_metrics {
     _Atomic uint64_t requests; /* with a correct response */
     _Atomic uint64_t errors[LOAD_ERROR_KINDS];
+    uint64_t statuses[LOAD_STATUSES];            /* of correct responses */
     uint64_t unexpected_statuses[LOAD_STATUSES]; /* add up to errors[LOAD_STATUS] */
     uint64_t bytes;                              /* received, headers included */
     uint64_t connections;                        /* established */
-    uint64_t retried; /* requests sent again as the server had closed the reused connection */
-    uint64_t queued;  /* requests scheduled while all connections were busy */
-    uint64_t dropped; /* responses that --drop excluded from the histograms */
+    uint64_t retried;   /* requests sent again as the server had closed the reused connection */
+    uint64_t queued;    /* requests scheduled while all connections were busy */
+    uint64_t excessive; /* responses with bytes after their end */
+    uint64_t dropped;   /* responses that --drop excluded from the histograms */
     struct load_waiting to_connect, for_response;
     double busy_ns;    /* sum of all connect and service times, including dropped responses */
     int connect_error; /* -errno of the last connection that failed */
+    const char
+        *parse_reason; /* of the last error of kind LOAD_PARSE; a constant, in all processes */
     struct gs_histogram times[LOAD_TIME_KINDS]; /* ns */
     struct load_sample_buffer samples;
 };

@@ -31,7 +31,7 @@ static struct load_counts sum_counts(const struct load_worker *workers, size_t c
 /* A response may take the timeout, so that no run gives up earlier. */
 static uint64_t give_up_ns(const struct load_settings *settings)
 {
-    uint64_t least_ns = settings->timeout_ns;
+    uint64_t least_ns = settings->timeout_ns == GS_NEVER ? 0 : settings->timeout_ns;
     return settings->give_up_ns && settings->give_up_ns < least_ns ? least_ns
                                                                    : settings->give_up_ns;
 }

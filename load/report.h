@@ -18,7 +18,7 @@ GS_MUST_CHECK int gs_load_report_log(const struct load_result *result, FILE *fil
 static inline const struct gs_histogram *
 gs_load_report_service(const struct load_settings *settings, const struct load_metrics *metrics)
 {
-    return &metrics->times[settings->rate ? LOAD_TIME_SERVICE : LOAD_TIME_RESPONSE];
+    return &metrics->times[gs_load_is_open_loop(settings) ? LOAD_TIME_SERVICE : LOAD_TIME_RESPONSE];
 }
 
 /* The percentiles in text and JSON. */

@@ -24,6 +24,17 @@ static void write_string(FILE *file, const char *text)
     fputc('"', file);
 }
 
+/* text: NULL for null. */
+static void write_text(FILE *file, const char *key, const char *text)
+{
+    fprintf(file, "  \"%s\": ", key);
+    if (text)
+        write_string(file, text);
+    else
+        fputs("null", file);
+    fputs(",\n", file);
+}
+
 static void write_count(FILE *file, const char *key, uint64_t value)
 {
     fprintf(file, "  \"%s\": %llu,\n", key, (unsigned long long)value);
@@ -64,12 +75,12 @@ static void write_errors(FILE *file, const struct load_metrics *metrics)
     fputs("},\n", file);
 }
 
-static void write_unexpected_statuses(FILE *file, const struct load_metrics *metrics)
+static void write_statuses(FILE *file, const char *key, const uint64_t *statuses)
 {
     const char *between = "";
-    fputs("  \"unexpected_statuses\": {", file);
+    fprintf(file, "  \"%s\": {", key);
     for (int status = 0; status < LOAD_STATUSES; status++) {
-        uint64_t count = metrics->unexpected_statuses[status];
+        uint64_t count = statuses[status];
         if (!count)
             continue;
         fprintf(file, "%s\"%d\": %llu", between, status, (unsigned long long)count);
@@ -86,25 +97,20 @@ static void write_flag(FILE *file, const char *key, bool value)
 static void write_validity(FILE *file, const struct load_result *result)
 {
     write_flag(file, "invalid", result->is_invalid);
-    fputs("  \"invalid_reason\": ", file);
-    if (result->is_invalid)
-        write_string(file, result->invalid_reason);
-    else
-        fputs("null", file);
-    fputs(",\n", file);
+    write_text(file, "invalid_reason", result->is_invalid ? result->invalid_reason : NULL);
 }
 
 /* The configured rate, and that at which requests were sent; null in a closed loop. */
 static void write_rates(FILE *file, const struct load_settings *settings,
                         const struct load_result *result)
 {
-    if (!settings->rate) {
+    if (!gs_load_is_open_loop(settings)) {
         fputs("  \"rate_per_s\": null,\n  \"sent_rate_per_s\": null,\n"
               "  \"rate_missed\": null,\n",
               file);
         return;
     }
-    write_count(file, "rate_per_s", settings->rate);
+    fprintf(file, "  \"rate_per_s\": %.15g,\n", settings->rate);
     write_number(file, "sent_rate_per_s", result->sent_rate_per_s);
     write_flag(file, "rate_missed", gs_load_misses_rate(result, settings));
 }
@@ -122,7 +128,9 @@ int gs_load_report_json(const struct load_settings *settings, const struct load_
     write_validity(file, result);
     write_count(file, "requests", metrics->requests);
     write_errors(file, metrics);
-    write_unexpected_statuses(file, metrics);
+    write_text(file, "parse_reason", metrics->parse_reason);
+    write_statuses(file, "statuses", metrics->statuses);
+    write_statuses(file, "unexpected_statuses", metrics->unexpected_statuses);
     write_number(file, "seconds", result->seconds);
     write_rates(file, settings, result);
     write_number(file, "throughput_per_s", (double)metrics->requests * per_second);
@@ -141,6 +149,7 @@ int gs_load_report_json(const struct load_settings *settings, const struct load_
     write_count(file, "requests_queued", metrics->queued);
     write_count(file, "connections_opened", metrics->connections);
     write_count(file, "requests_retried", metrics->retried);
+    write_count(file, "responses_with_excess", metrics->excessive);
     write_count(file, "dropped_samples", metrics->dropped);
     write_flag(file, "interrupted", result->is_interrupted);
     write_flag(file, "gave_up", result->has_given_up);

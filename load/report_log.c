@@ -1,3 +1,4 @@
+#include "load/base64.h"
 #include "load/report.h"
 
 #include <gossamer/clock.h>
@@ -12,20 +13,6 @@
 /* HdrHistogram log, version 1.3: one line per interval, here the whole run, with a compressed V2
  * histogram in base64: cookie, length, deflated encoding. */
 enum { COMPRESSED_COOKIE = 0x1c849304 | 0x10, COMPRESSED_HEADER = 8 };
-
-static void write_base64(FILE *file, const uint8_t *bytes, size_t n)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < n; i += 3) {
-        uint32_t group = (uint32_t)bytes[i] << 16;
-        group |= i + 1 < n ? (uint32_t)bytes[i + 1] << 8 : 0;
-        group |= i + 2 < n ? bytes[i + 2] : 0;
-        fputc(digits[group >> 18], file);
-        fputc(digits[group >> 12 & 63], file);
-        fputc(i + 1 < n ? digits[group >> 6 & 63] : '=', file);
-        fputc(i + 2 < n ? digits[group & 63] : '=', file);
-    }
-}
 
 static void put_u32(uint8_t *bytes, uint32_t value)
 {
@@ -46,7 +33,7 @@ static int write_compressed(FILE *file, const struct gs_histogram *histogram)
         goto free_all;
     put_u32(packed, COMPRESSED_COOKIE);
     put_u32(packed + 4, (uint32_t)length);
-    write_base64(file, packed, COMPRESSED_HEADER + length);
+    gs_load_base64_write(file, packed, COMPRESSED_HEADER + length);
     err = 0;
 
 free_all:

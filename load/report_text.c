@@ -48,19 +48,26 @@ static void print_errors(FILE *file, const struct load_metrics *metrics)
         fprintf(file, "%s%s %" PRIu64, between, gs_load_error_names[kind], metrics->errors[kind]);
         if (kind == LOAD_CONNECT)
             fprintf(file, ": %s", strerror(-metrics->connect_error));
+        if (kind == LOAD_PARSE && metrics->parse_reason)
+            fprintf(file, ": %s", metrics->parse_reason);
         between = ", ";
     }
     fputs(*between == ',' ? ")\n" : "\n", file);
 }
 
-/* The errors of kind "status", by status. */
-static void print_unexpected_statuses(FILE *file, const struct load_metrics *metrics)
+/* statuses: of correct responses, or of errors of kind "status". */
+static void print_statuses(FILE *file, const uint64_t *statuses)
 {
     for (int status = 0; status < LOAD_STATUSES; status++) {
-        if (metrics->unexpected_statuses[status])
-            fprintf(file, "  status %-8d%12" PRIu64 "\n", status,
-                    metrics->unexpected_statuses[status]);
+        if (statuses[status])
+            fprintf(file, "  status %-8d%12" PRIu64 "\n", status, statuses[status]);
     }
+}
+
+/* Other statuses than 200 are worth a table: the requests may have been redirected. */
+static bool has_other_status(const struct load_metrics *metrics)
+{
+    return metrics->statuses[200] != metrics->requests;
 }
 
 static void print_bandwidth(FILE *file, double bytes_per_s)
@@ -81,8 +88,8 @@ static void print_rates(FILE *file, const struct load_settings *settings,
             result->is_interrupted ? "  (interrupted)"
             : result->has_given_up ? "  (given up)"
                                    : "");
-    if (settings->rate)
-        fprintf(file, "%-17s%12.1f requests/s%s\n", "configured rate", (double)settings->rate,
+    if (gs_load_is_open_loop(settings))
+        fprintf(file, "%-17s%12.1f requests/s%s\n", "configured rate", settings->rate,
                 settings->is_poisson ? "  (Poisson)" : "");
     fprintf(file, "%-17s%12.1f requests/s\n", "throughput", requests * per_second);
     print_bandwidth(file, (double)result->metrics.bytes * per_second);
@@ -132,15 +139,24 @@ static void print_grouped(FILE *file, uint64_t value)
     }
 }
 
+/* Rates below 10 per second have a fraction. */
+static void print_rate(FILE *file, double rate)
+{
+    if (rate < 10)
+        fprintf(file, "%.3g", rate);
+    else
+        print_grouped(file, (uint64_t)(rate + 0.5));
+}
+
 static void print_missed_rate(FILE *file, const struct load_settings *settings,
                               const struct load_result *result)
 {
     if (!gs_load_misses_rate(result, settings))
         return;
     fputs("\ntarget rate missed: ", file);
-    print_grouped(file, (uint64_t)(result->sent_rate_per_s + 0.5));
+    print_rate(file, result->sent_rate_per_s);
     fputs("/s of ", file);
-    print_grouped(file, settings->rate);
+    print_rate(file, settings->rate);
     fputs("/s\n", file);
 }
 
@@ -149,16 +165,21 @@ int gs_load_report_text(const struct load_settings *settings, const struct load_
 {
     const struct load_metrics *metrics = &result->metrics;
     fprintf(file, "%-17s%12" PRIu64 "\n", "requests", metrics->requests);
+    if (has_other_status(metrics))
+        print_statuses(file, metrics->statuses);
     print_errors(file, metrics);
-    print_unexpected_statuses(file, metrics);
+    print_statuses(file, metrics->unexpected_statuses);
     fprintf(file, "%-17s%12" PRIu64 " opened", "connections", metrics->connections);
     if (metrics->retried)
         fprintf(file, "  (%" PRIu64 " requests retried on a new connection)", metrics->retried);
     fputc('\n', file);
+    if (metrics->excessive)
+        fprintf(file, "%-17s%12" PRIu64 " responses were followed by other bytes\n", "excess",
+                metrics->excessive);
     print_rates(file, settings, result);
     if (metrics->dropped)
         fprintf(file, "%-17s%12" PRIu64 " first and last responses\n", "dropped", metrics->dropped);
-    if (settings->rate)
+    if (gs_load_is_open_loop(settings))
         fprintf(file, "%-17s%12" PRIu64 " requests, scheduled while all connections were busy\n",
                 "queued", metrics->queued);
     print_waiting(file, "to connect", &metrics->to_connect, &metrics->times[LOAD_TIME_CONNECT]);

@@ -154,7 +154,7 @@ void gs_load_result_validate(struct load_result *result, const struct load_setti
 {
     const struct gs_histogram *delays = &result->metrics.times[LOAD_TIME_SEND_DELAY];
     uint64_t p99_ns = gs_histogram_percentile(delays, 99);
-    if (!settings->rate)
+    if (!gs_load_is_open_loop(settings))
         return;
     if (p99_ns > settings->max_send_delay_ns)
         snprintf(result->invalid_reason, sizeof result->invalid_reason,
@@ -178,7 +178,7 @@ static int aggregate(const struct load_run *run, struct load_result *result)
     for (size_t i = 0; i < count; i++)
         all[i] = &workers[i]->metrics;
     add_times(result, workers, count);
-    if (run->settings->rate)
+    if (gs_load_is_open_loop(run->settings))
         add_sent_rates(result, workers, count);
     result->has_given_up = run->has_given_up;
     result->is_interrupted = atomic_load(run->is_interrupted) && !run->has_given_up;
@@ -247,5 +247,5 @@ static const double min_share_of_rate = 0.99;
 
 bool gs_load_misses_rate(const struct load_result *result, const struct load_settings *settings)
 {
-    return result->sent_rate_per_s < min_share_of_rate * (double)settings->rate;
+    return result->sent_rate_per_s < min_share_of_rate * settings->rate;
 }

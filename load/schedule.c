@@ -25,13 +25,20 @@ void gs_load_schedule_init(struct load_schedule *schedule, const struct load_set
     schedule->random = next_random(&state);
 }
 
+/* A rate may be so low that a time is beyond the clock's range. */
+static uint64_t time_after(const struct load_schedule *schedule, long double elapsed_ns)
+{
+    uint64_t ns = elapsed_ns < 0x1p63L ? (uint64_t)elapsed_ns : GS_NEVER;
+    return gs_clock_after(schedule->start_ns, ns);
+}
+
 /* Intervals are exponentially distributed, by inversion. */
 static uint64_t next_random_time(struct load_schedule *schedule)
 {
     double uniform = (double)(next_random(&schedule->random) >> 11) * 0x1p-53;
-    double mean_ns = (double)GS_SECOND * (double)schedule->share.count / (double)schedule->rate;
+    double mean_ns = (double)GS_SECOND * (double)schedule->share.count / schedule->rate;
     schedule->elapsed_ns -= log1p(-uniform) * mean_ns;
-    return schedule->start_ns + (uint64_t)schedule->elapsed_ns;
+    return time_after(schedule, schedule->elapsed_ns);
 }
 
 uint64_t gs_load_schedule_next(struct load_schedule *schedule)
@@ -40,7 +47,8 @@ uint64_t gs_load_schedule_next(struct load_schedule *schedule)
         return next_random_time(schedule);
     unsigned __int128 index =
         (unsigned __int128)schedule->count++ * schedule->share.count + schedule->share.index;
-    return schedule->start_ns + (uint64_t)(index * GS_SECOND / schedule->rate);
+    /* A long double holds a nanosecond in centuries. */
+    return time_after(schedule, (long double)(index * GS_SECOND) / schedule->rate);
 }
 
 uint64_t gs_load_schedule_lag(const struct load_schedule *schedule, uint64_t now_ns)

@@ -29,7 +29,7 @@ static inline uint64_t gs_load_share_of(uint64_t total, struct load_share share)
 }
 
 struct load_schedule {
-    uint64_t rate; /* of all shares together; 0: closed loop, no schedule */
+    double rate; /* of all shares together; 0: closed loop, no schedule */
     struct load_share share;
     uint64_t start_ns;
     uint64_t count; /* times returned so far; constant spacing only */

@@ -5,23 +5,24 @@
 
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/resource.h>
 
 static struct load_settings chosen;
 static const char *expect_status, *expect_length;
 
 static const struct cli_option options[] = {
-    {"connections", 'c', "N", "number of concurrent connections", CLI_NUMBER, &chosen.connections,
+    {"connections", 'c', "N", "number of concurrent connections", CLI_COUNT, &chosen.connections,
      .min = 1, .group = "Load"},
     {"duration", 'd', "TIME", "measured time (default: 10s, unless -n is given)", CLI_DURATION,
      &chosen.duration_ns, .min = 1},
-    {"requests", 'n', "N", "total number of requests", CLI_NUMBER, &chosen.requests, .min = 1},
+    {"requests", 'n', "N", "total number of requests", CLI_COUNT, &chosen.requests, .min = 1},
     {"requests-per-connection", 'k', "K", "close each connection after K requests; 0: never",
-     CLI_NUMBER, &chosen.requests_per_connection},
+     CLI_COUNT, &chosen.requests_per_connection},
     {"think", '\0', "TIME", "think time of each client between a response and the next request",
      CLI_MILLISECONDS, &chosen.think_ns},
-    {"timeout", '\0', "TIME", "timeout for connecting, and for a response", CLI_DURATION,
-     &chosen.timeout_ns, .min = 1},
+    {"timeout", '\0', "TIME", "timeout for connecting, and for a response; 0: none", CLI_DURATION,
+     &chosen.timeout_ns},
     {"give-up", '\0', "TIME",
      "end the run if no response arrives within this time and --timeout; 0: keep trying",
      CLI_DURATION, &chosen.give_up_ns},
@@ -33,22 +34,25 @@ static const struct cli_option options[] = {
     {"source-addresses", '\0', "N",
      "rotate connections to 127/8 through N source addresses (default: 64)", CLI_NUMBER,
      &chosen.source_addresses, .min = 1, .max = 1 << 20},
-    {"rate", 'r', "N", "send N requests per second in total, independently of responses",
-     CLI_NUMBER, &chosen.rate, .min = 1, .max = 1000000000, .group = "Open loop"},
+    {"rate", 'r', "N", "send N requests per second in total, independently of responses", CLI_RATE,
+     &chosen.rate, .group = "Open loop"},
     {"poisson", '\0', NULL, "send requests as a Poisson process instead of evenly spaced", CLI_FLAG,
      &chosen.is_poisson},
     {"seed", '\0', "N", "seed of the random times", CLI_NUMBER, &chosen.seed},
     {"max-send-delay", '\0', "TIME",
      "mark the run invalid if the 99th percentile of the send delay exceeds this (default: 1ms)",
      CLI_MILLISECONDS, &chosen.max_send_delay_ns, .min = 1},
-    {"method", 'm', "NAME", "request method", CLI_TEXT, &chosen.method, .group = "Requests"},
+    {"method", 'm', "NAME", "request method (default: GET, or POST with --body)", CLI_TEXT,
+     &chosen.method, .group = "Requests"},
+    {"body", '\0', "TEXT", "body of each request; @FILE: that of a file, @-: of standard input",
+     CLI_TEXT, &chosen.body},
     {"header", 'H', "LINE", "add the field \"Name: value\" to each request; repeatable", CLI_LIST,
      &chosen.headers},
-    {"expect-status", '\0', "CODE",
-     "expected status (default: that of the first response with 200 to 299)", CLI_TEXT,
+    {"expect-status", '\0', "CODE", "expected status (default: any from 200 to 399)", CLI_TEXT,
      &expect_status},
-    {"expect-length", '\0', "BYTES", "expected body length (default: that of the first response)",
-     CLI_TEXT, &expect_length},
+    {"expect-length", '\0', "BYTES",
+     "expected body length; same: that of the first response (default: any)", CLI_TEXT,
+     &expect_length},
     {"warmup", '\0', "TIME", "run this long before the measured time", CLI_DURATION,
      &chosen.warmup_ns, .group = "Measurement"},
     {"drop", '\0', "K", "exclude the first and the last K responses from the histograms",
@@ -113,23 +117,53 @@ static int parse_expected(const char *name, const char *text, uint64_t min, uint
     return 0;
 }
 
+/* Whether a field "Connection" of the user's has the option "close". */
+static bool asks_to_close(const char *line)
+{
+    if (strncasecmp(line, "connection:", 11) != 0)
+        return false;
+    for (const char *at = line + 11; *at;) {
+        at += strspn(at, ", \t");
+        size_t n = strcspn(at, ", \t");
+        if (n == 5 && !strncasecmp(at, "close", n))
+            return true;
+        at += n;
+    }
+    return false;
+}
+
+/* Choose what was not given. */
+static void complete(struct load_settings *settings)
+{
+    for (size_t i = 0; i < settings->headers.count; i++) {
+        if (asks_to_close(settings->headers.items[i]))
+            settings->requests_per_connection = 1;
+    }
+    if (!settings->method)
+        settings->method = settings->body ? "POST" : "GET";
+    if (!settings->duration_ns && !settings->requests)
+        settings->duration_ns = 10 * GS_SECOND;
+    if (!settings->timeout_ns)
+        settings->timeout_ns = GS_NEVER;
+}
+
 static int check(struct load_settings *settings)
 {
     int err = parse_expected("expect-status", expect_status, 100, &settings->expect_status);
-    if (!err)
+    if (!err && expect_length && !strcmp(expect_length, "same"))
+        settings->expect_length = LOAD_FIRST;
+    else if (!err)
         err = parse_expected("expect-length", expect_length, 0, &settings->expect_length);
     if (err)
         return err;
     if (!settings->url_count)
         return cli_fail(&gs_load_command, "no URL given");
-    if (settings->duration_ns && settings->requests)
-        return cli_fail(&gs_load_command, "-d and -n are mutually exclusive");
-    if (settings->rate && settings->think_ns)
+    if (gs_load_is_open_loop(settings) && settings->think_ns)
         return cli_fail(&gs_load_command, "--rate and --think are mutually exclusive");
-    if (settings->is_poisson && !settings->rate)
+    if (settings->is_poisson && !gs_load_is_open_loop(settings))
         return cli_fail(&gs_load_command, "--poisson requires --rate");
-    if (!is_token(settings->method, strlen(settings->method)) ||
-        !strcmp(settings->method, "CONNECT"))
+    if (settings->method && (!is_token(settings->method, strlen(settings->method)) ||
+                             !strcmp(settings->method, "CONNECT")))
         return cli_fail(&gs_load_command, "unsupported method: \"%s\"", settings->method);
     for (size_t i = 0; i < settings->headers.count; i++) {
         const char *line = settings->headers.items[i];
@@ -137,8 +171,7 @@ static int check(struct load_settings *settings)
             return cli_fail(&gs_load_command, "invalid header field: \"%.*s\"",
                             (int)strcspn(line, "\r\n"), line);
     }
-    if (!settings->duration_ns && !settings->requests)
-        settings->duration_ns = 10 * GS_SECOND;
+    complete(settings);
     return 0;
 }
 
@@ -146,12 +179,13 @@ int gs_load_settings_read(int argc, char **argv, struct load_settings *ret_setti
 {
     int first, err;
     expect_status = expect_length = NULL;
-    chosen = (struct load_settings){.connections = 16,
-                                    .workers = 1,
-                                    .timeout_ns = 10 * GS_SECOND,
-                                    .give_up_ns = 10 * GS_SECOND,
-                                    .max_send_delay_ns = GS_MILLISECOND,
-                                    .method = "GET"};
+    chosen = (struct load_settings){
+        .connections = 16,
+        .workers = 1,
+        .timeout_ns = 10 * GS_SECOND,
+        .give_up_ns = 10 * GS_SECOND,
+        .max_send_delay_ns = GS_MILLISECOND,
+    };
     err = cli_parse(&gs_load_command, argc, argv, &first);
     if (!err) {
         chosen.urls = argv + first;
@@ -168,6 +202,11 @@ int gs_load_settings_read(int argc, char **argv, struct load_settings *ret_setti
 void gs_load_settings_done(struct load_settings *settings)
 {
     cli_list_done(&settings->headers);
+}
+
+bool gs_load_is_open_loop(const struct load_settings *settings)
+{
+    return settings->rate > 0;
 }
 
 bool gs_load_is_head(const struct load_settings *settings)

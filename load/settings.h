@@ -8,8 +8,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The expected status or length is that of the first response. */
+/* Expected statuses and lengths. LOAD_ANY: every length, and every status of success, 200 to 399.
+ * LOAD_FIRST: the length of the first response. */
 #define LOAD_ANY UINT64_MAX
+#define LOAD_FIRST (UINT64_MAX - 1)
 
 enum { LOAD_PROCESSES_MAX = 256 };
 
@@ -19,11 +21,12 @@ struct load_settings {
     uint64_t connections;
     uint64_t workers;               /* kernel threads per process */
     uint64_t processes;             /* 0: chosen from the limit of open files */
-    uint64_t duration_ns, requests; /* 0: no limit; at most one of the two is set */
-    uint64_t think_ns, warmup_ns, timeout_ns;
+    uint64_t duration_ns, requests; /* 0: no limit */
+    uint64_t think_ns, warmup_ns;
+    uint64_t timeout_ns;              /* GS_NEVER: no limit */
     uint64_t give_up_ns;              /* the run ends if no response arrives; 0: it never does */
     uint64_t requests_per_connection; /* 0: no limit */
-    uint64_t rate;                    /* total requests per second; 0: closed loop */
+    double rate;                      /* total requests per second; 0: closed loop */
     bool is_poisson;                  /* exponentially distributed intervals */
     uint64_t seed;                    /* of the random intervals */
     uint64_t max_send_delay_ns;       /* the run is invalid if the 99th percentile is above this */
@@ -32,6 +35,7 @@ struct load_settings {
     uint64_t source_addresses; /* 0: the default for the server's address */
     uint64_t expect_status, expect_length;
     const char *method;
+    const char *body; /* NULL: none; "@NAME": that of a file */
     struct cli_list headers;
     const char *json, *hdr, *hdr_log, *log; /* NULL: not written */
     FILE *log_file;                         /* of `log`, while the run lasts */
@@ -48,6 +52,9 @@ void gs_load_settings_done(struct load_settings *settings);
  * was not given, so that each process can open its share of the connections. Neither processes nor
  * workers exceed the connections. Returns 0, or -EINVAL after printing a line to stderr. */
 GS_MUST_CHECK int gs_load_settings_choose_processes(struct load_settings *settings);
+
+/* Whether a rate was given. */
+bool gs_load_is_open_loop(const struct load_settings *settings);
 
 /* Whether the method is HEAD, so that responses have no body. */
 bool gs_load_is_head(const struct load_settings *settings);

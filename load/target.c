@@ -1,98 +1,88 @@
 #include "load/target.h"
 
-#include <gossamer/sys.h>
+#include "load/base64.h"
 
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-/* ---- Addresses ---- */
+/* ---- The user name and the body ---- */
 
-enum { DEFAULT_SOURCE_COUNT = 64 };
-
-static bool is_loopback_4(const struct sockaddr_storage *address)
+static int hex_value(char c)
 {
-    const struct sockaddr_in *in = (const struct sockaddr_in *)address;
-    return address->ss_family == AF_INET && ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    static const char hex[] = "0123456789abcdef";
+    const char *at = c ? strchr(hex, c | (c >= 'A' ? 0x20 : 0)) : NULL;
+    return at ? (int)(at - hex) : -1;
 }
 
-static bool accepts(const struct addrinfo *info)
+/* Undo percent-encoding. Returns the length of the result. */
+static size_t decode(const char *text, size_t n, uint8_t *bytes)
 {
-    int fd = gs_sys_socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return false;
-    int err = gs_sys_connect(fd, info->ai_addr, info->ai_addrlen);
-    gs_sys_close(fd);
-    return err == 0;
-}
-
-/* A name such as localhost often has two addresses, while the server listens on one of them. */
-static const struct addrinfo *choose_address(const struct addrinfo *infos)
-{
-    if (!infos->ai_next)
-        return infos;
-    for (const struct addrinfo *info = infos; info; info = info->ai_next) {
-        if (accepts(info))
-            return info;
+    size_t length = 0;
+    for (size_t i = 0; i < n; i++) {
+        int high = text[i] == '%' && i + 2 < n ? hex_value(text[i + 1]) : -1;
+        int low = high >= 0 ? hex_value(text[i + 2]) : -1;
+        bytes[length++] = low >= 0 ? (uint8_t)(high << 4 | low) : (uint8_t)text[i];
+        i += low >= 0 ? 2 : 0;
     }
-    return infos;
+    return length;
 }
 
-int gs_load_addresses_resolve(const struct load_url *url, uint64_t source_count,
-                              struct load_addresses *ret_addresses)
+/* Write the field of the Basic scheme (RFC 7617). */
+static int write_authorization(FILE *text, const struct load_url *url)
 {
-    struct addrinfo *infos, hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    int error = getaddrinfo(url->host, url->port, &hints, &infos);
-    if (error) {
-        fprintf(stderr, "%s: cannot resolve \"%s\": %s\n", gs_load_command.name, url->host,
-                gai_strerror(error));
-        return -EHOSTUNREACH;
-    }
-    const struct addrinfo *chosen = choose_address(infos);
-    struct load_addresses found = {.length = chosen->ai_addrlen};
-    memcpy(&found.server, chosen->ai_addr, chosen->ai_addrlen);
-    freeaddrinfo(infos);
-    if (is_loopback_4(&found.server))
-        found.source_count = source_count ? (uint32_t)source_count : DEFAULT_SOURCE_COUNT;
-    else if (source_count)
-        return cli_fail(&gs_load_command,
-                        "--source-addresses requires a server in 127/8, and \"%s\" is not",
-                        url->host);
-    *ret_addresses = found;
+    size_t n = (size_t)url->user_length;
+    uint8_t *bytes = malloc(n + 1);
+    if (!bytes)
+        return -ENOMEM;
+    size_t length = decode(url->user, n, bytes);
+    if (!memchr(url->user, ':', n))
+        bytes[length++] = ':';
+    fputs("Authorization: Basic ", text);
+    gs_load_base64_write(text, bytes, length);
+    fputs("\r\n", text);
+    free(bytes);
     return 0;
 }
 
-/* connect chooses the port, so that each source address has all ephemeral ports. */
-static int bind_source(int fd, uint32_t index)
+/* Returns false if reading failed. */
+static bool copy_stream(FILE *from, FILE *to)
 {
-    int on = 1;
-    struct sockaddr_in source = {.sin_family = AF_INET,
-                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK + index)};
-    int err = gs_sys_setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
-    return err ? err : gs_sys_bind(fd, (const struct sockaddr *)&source, sizeof source);
+    char bytes[4096];
+    for (size_t n = sizeof bytes; n == sizeof bytes;) {
+        n = fread(bytes, 1, sizeof bytes, from);
+        fwrite(bytes, 1, n, to);
+    }
+    return !ferror(from);
 }
 
-int gs_load_addresses_open_socket(const struct load_addresses *addresses, uint64_t index)
+static int fail_to_read(const char *path)
 {
-    int on = 1;
-    int fd =
-        gs_sys_socket(addresses->server.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return fd;
-    int err = gs_sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (!err && addresses->source_count > 1)
-        err = bind_source(fd, (uint32_t)(index % addresses->source_count));
-    if (err) {
-        gs_sys_close(fd);
-        return err;
-    }
-    return fd;
+    return cli_fail(&gs_load_command, "cannot read %s: %s", path, strerror(errno));
+}
+
+/* The body of all requests: a text, or "@" and the name of a file, "@-" for standard input. Returns
+ * 0, -ENOMEM or, after printing a line to stderr, -EINVAL. */
+static int read_body(const char *option, struct load_bytes *ret_body)
+{
+    bool is_file = *option == '@', is_stdin = !strcmp(option, "@-");
+    FILE *from = !is_file ? NULL : is_stdin ? stdin : fopen(option + 1, "re");
+    if (is_file && !from)
+        return fail_to_read(option + 1);
+    int err = 0;
+    FILE *to = open_memstream(&ret_body->bytes, &ret_body->length);
+    if (to && from && !copy_stream(from, to))
+        err = fail_to_read(option + 1);
+    else if (to && !from)
+        fputs(option, to);
+    if (!to || fclose(to))
+        err = -ENOMEM;
+    if (from && !is_stdin)
+        (void)!fclose(from);
+    return err;
 }
 
 /* ---- Requests ---- */
@@ -113,33 +103,44 @@ static bool may_have_body(const char *method)
     return !strcmp(method, "POST") || !strcmp(method, "PUT") || !strcmp(method, "PATCH");
 }
 
-static int build_request(const struct load_settings *settings, const struct load_url *url,
-                         bool is_last, char **ret_bytes, size_t *ret_length)
+static int write_fields(const struct load_settings *settings, const struct load_url *url,
+                        size_t body_length, FILE *text)
 {
-    char *bytes;
-    size_t length;
-    FILE *text = open_memstream(&bytes, &length);
+    int err = 0;
+    if (!has_field(settings, "Host"))
+        fprintf(text, "Host: %s\r\n", url->authority);
+    bool has_body = settings->body || may_have_body(settings->method);
+    if (has_body && !has_field(settings, "Content-Length") &&
+        !has_field(settings, "Transfer-Encoding"))
+        fprintf(text, "Content-Length: %zu\r\n", body_length);
+    if (url->user_length && !has_field(settings, "Authorization"))
+        err = write_authorization(text, url);
+    for (size_t i = 0; i < settings->headers.count; i++)
+        fprintf(text, "%s\r\n", settings->headers.items[i]);
+    return err;
+}
+
+static int build_request(const struct load_target *target, const struct load_settings *settings,
+                         const struct load_url *url, bool is_last, struct load_bytes *ret_request)
+{
+    struct load_bytes request;
+    FILE *text = open_memstream(&request.bytes, &request.length);
     if (!text)
         return -ENOMEM;
     bool has_path = url->path_length && url->path[0] == '/';
     fprintf(text, "%s %s%.*s HTTP/1.1\r\n", settings->method, has_path ? "" : "/", url->path_length,
             url->path);
-    if (!has_field(settings, "Host"))
-        fprintf(text, "Host: %s\r\n", url->authority);
-    if (may_have_body(settings->method) && !has_field(settings, "Content-Length"))
-        fputs("Content-Length: 0\r\n", text);
+    int err = write_fields(settings, url, target->body.length, text);
     if (is_last && !has_field(settings, "Connection"))
         fputs("Connection: close\r\n", text);
-    for (size_t i = 0; i < settings->headers.count; i++)
-        fprintf(text, "%s\r\n", settings->headers.items[i]);
     fputs("\r\n", text);
+    fwrite(target->body.bytes, 1, target->body.length, text);
     bool has_failed = ferror(text);
-    if (fclose(text) || has_failed) {
-        free(bytes);
+    if (fclose(text) || has_failed || err) {
+        free(request.bytes);
         return -ENOMEM;
     }
-    *ret_bytes = bytes;
-    *ret_length = length;
+    *ret_request = request;
     return 0;
 }
 
@@ -160,24 +161,26 @@ static int add_requests(struct load_target *target, const struct load_settings *
         err = parse_url(settings->urls[i], &url);
         if (err)
             return err;
-        if (strcasecmp(url.authority, first.authority) != 0)
+        if (strcasecmp(url.host, first.host) != 0 || strcmp(url.port, first.port) != 0)
             return cli_fail(&gs_load_command, "all URLs must name one server: %s is not %s",
                             url.authority, first.authority);
         struct load_request *request = &target->requests[target->request_count++];
-        err = build_request(settings, &url, false, &request->bytes, &request->length);
+        err = build_request(target, settings, &url, false, &request->kept);
         if (!err)
-            err = build_request(settings, &url, true, &request->last_bytes, &request->last_length);
+            err = build_request(target, settings, &url, true, &request->last);
     }
-    if (err)
-        return err;
-    return gs_load_addresses_resolve(&first, settings->source_addresses, &target->addresses);
+    return err ? err : gs_load_addresses_resolve(&first, settings, &target->addresses);
 }
 
 int gs_load_target_init(struct load_target *target, const struct load_settings *settings)
 {
     *target =
         (struct load_target){.requests = calloc(settings->url_count, sizeof *target->requests)};
-    int err = target->requests ? add_requests(target, settings) : -ENOMEM;
+    int err = target->requests ? 0 : -ENOMEM;
+    if (!err && settings->body)
+        err = read_body(settings->body, &target->body);
+    if (!err)
+        err = add_requests(target, settings);
     if (err == -ENOMEM)
         fprintf(stderr, "%s: out of memory\n", gs_load_command.name);
     if (err)
@@ -188,8 +191,9 @@ int gs_load_target_init(struct load_target *target, const struct load_settings *
 void gs_load_target_done(struct load_target *target)
 {
     for (size_t i = 0; i < target->request_count; i++) {
-        free(target->requests[i].bytes);
-        free(target->requests[i].last_bytes);
+        free(target->requests[i].kept.bytes);
+        free(target->requests[i].last.bytes);
     }
     free(target->requests);
+    free(target->body.bytes);
 }

@@ -5,11 +5,13 @@
 #include <gossamer/api.h>
 
 struct load_url {
-    char host[256]; /* without the brackets of an IPv6 address */
+    char host[256]; /* without the brackets of an IPv6 address; with its zone */
     char port[6];
     char authority[264]; /* as sent in the Host field */
     const char *path;    /* points into the text, includes the query; "" stands for "/" */
     int path_length;     /* without the fragment */
+    const char *user;    /* points into the text: "name" or "name:password", percent-encoded */
+    int user_length;     /* 0: none */
 };
 
 /* text stays the caller's, and must outlive the URL. On failure, ret_reason receives a predicate

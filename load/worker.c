@@ -51,7 +51,7 @@ static void start_measuring(struct load_worker *worker)
     worker->start_ns = worker->measure_ns;
     worker->cpu_ns = thread_cpu_ns();
     worker->idle_ns = worker->poll.idle_ns;
-    if (worker->settings->rate)
+    if (gs_load_is_open_loop(worker->settings))
         worker->start_lag_ns = gs_load_schedule_lag(&worker->schedule, worker->start_ns);
 }
 
@@ -136,7 +136,8 @@ int gs_load_worker_run(struct load_worker *worker, unsigned number, uint64_t sta
     size_t next = 0;
     gs_load_busy_poll_set_timer_slack();
     gs_load_schedule_init(&worker->schedule, settings, worker->share,
-                          start_ns + (settings->rate ? connect_time_ns(worker) : 0));
+                          start_ns +
+                              (gs_load_is_open_loop(settings) ? connect_time_ns(worker) : 0));
     worker->measure_ns = gs_clock_after(worker->schedule.start_ns, settings->warmup_ns);
     worker->end_ns = settings->duration_ns
                          ? gs_clock_after(worker->measure_ns, settings->duration_ns)
@@ -156,7 +157,7 @@ static const uint64_t min_lag_ns = GS_MILLISECOND;
  * the last request is sent: clients that find none left have advanced the schedule since. */
 double gs_load_worker_sent_rate(const struct load_worker *worker)
 {
-    double rate = (double)worker->settings->rate / (double)worker->share.count;
+    double rate = worker->settings->rate / (double)worker->share.count;
     bool has_sent_all = worker->has_request_limit && !worker->requests_left;
     uint64_t until_ns = worker->end_ns < worker->ended_ns ? worker->end_ns : worker->ended_ns;
     uint64_t lag_ns;
@@ -178,13 +179,12 @@ static int allocate(struct load_worker *worker)
 {
     size_t request_count = worker->target->request_count;
     worker->clients = calloc(worker->client_count, sizeof *worker->clients);
-    worker->expected = calloc(request_count, sizeof *worker->expected);
+    worker->expected_lengths = calloc(request_count, sizeof *worker->expected_lengths);
     worker->buffer = malloc(LOAD_BUFFER_SIZE);
-    if (!worker->clients || !worker->expected || !worker->buffer)
+    if (!worker->clients || !worker->expected_lengths || !worker->buffer)
         return -ENOMEM;
     for (size_t i = 0; i < request_count; i++)
-        worker->expected[i] = (struct load_expected){worker->settings->expect_status,
-                                                     worker->settings->expect_length};
+        worker->expected_lengths[i] = worker->settings->expect_length;
     return gs_load_metrics_init(&worker->metrics, worker->settings->drop);
 }
 
@@ -205,6 +205,6 @@ void gs_load_worker_done(struct load_worker *worker)
 {
     gs_load_metrics_done(&worker->metrics);
     free(worker->buffer);
-    free(worker->expected);
+    free(worker->expected_lengths);
     free(worker->clients);
 }

@@ -12,19 +12,14 @@
 
 enum { LOAD_BUFFER_SIZE = 64 * 1024 };
 
-/* The expected response to a request; LOAD_ANY until the first response. */
-struct load_expected {
-    uint64_t status, length;
-};
-
 struct load_worker {
     const struct load_settings *settings;
     const struct load_target *target;
     struct load_share share;
     struct gs_thread **clients;
     size_t client_count, clients_started;
-    struct load_expected *expected; /* for each request of the target */
-    char *buffer;                   /* of LOAD_BUFFER_SIZE, for received bytes */
+    uint64_t *expected_lengths; /* for each request of the target; LOAD_ANY, LOAD_FIRST */
+    char *buffer;               /* of LOAD_BUFFER_SIZE, for received bytes */
     size_t next_request;
     uint64_t sources_used;
     uint64_t requests_left; /* of -n: requests not reserved yet */

@@ -6,6 +6,9 @@
 
 enum { STATUS, FIELDS, SIZE, CHUNK, CHUNK_END, TRAILER, LENGTH, UNTIL_CLOSE, DONE };
 
+/* The field of the last line, which the next line may continue. */
+enum { OTHER_FIELD, LENGTH_FIELD, CODING_FIELD, CONNECTION_FIELD };
+
 void gs_http_response_parser_init(struct gs_http_response_parser *parser, bool is_head)
 {
     memset(parser, 0, offsetof(struct gs_http_response_parser, line));
@@ -29,6 +32,12 @@ int gs_http_response_parser_end(struct gs_http_response_parser *parser)
     return parser->state == DONE ? 0 : -ECONNABORTED;
 }
 
+static int refuse(struct gs_http_response_parser *parser, const char *reason)
+{
+    parser->reason = reason;
+    return -EPROTO;
+}
+
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -43,36 +52,19 @@ static bool is_space(char c)
 
 static int parse_status(struct gs_http_response_parser *parser, const char *line, size_t n)
 {
+    static const char reason[] = "not a status line of HTTP/1.0 or 1.1";
     if (n < 12 || memcmp(line, "HTTP/1.", 7) != 0 || !is_digit(line[7]) || line[8] != ' ')
-        return -EPROTO;
+        return refuse(parser, reason);
     const char *code = line + 9;
     if (!is_digit(code[0]) || !is_digit(code[1]) || !is_digit(code[2]))
-        return -EPROTO;
+        return refuse(parser, reason);
     if (n > 12 && line[12] != ' ')
-        return -EPROTO;
+        return refuse(parser, reason);
     parser->status = (uint16_t)((code[0] - '0') * 100 + (code[1] - '0') * 10 + (code[2] - '0'));
     if (parser->status < 100 || parser->status == 101)
-        return -EPROTO;
+        return refuse(parser, "unexpected status 101, or one below 100");
     parser->is_http_1_0 = line[7] == '0';
     parser->state = FIELDS;
-    return 0;
-}
-
-/* The value must consist of digits; repeated fields must have the same value. */
-static int parse_length(struct gs_http_response_parser *parser, const char *value, size_t n)
-{
-    uint64_t length = 0;
-    if (!n || n > 18)
-        return -EPROTO;
-    for (size_t i = 0; i < n; i++) {
-        if (!is_digit(value[i]))
-            return -EPROTO;
-        length = length * 10 + (uint64_t)(value[i] - '0');
-    }
-    if (parser->has_length && parser->left != length)
-        return -EPROTO;
-    parser->has_length = true;
-    parser->left = length;
     return 0;
 }
 
@@ -94,68 +86,118 @@ static bool next_element(const char **at, const char *end, const char **ret_elem
     return true;
 }
 
+static bool is_blank(const char *text, size_t n)
+{
+    while (n && is_space(text[n - 1]))
+        n--;
+    return !n;
+}
+
 static bool equals_nocase(const char *element, size_t n, const char *expected)
 {
     return n == strlen(expected) && strncasecmp(element, expected, n) == 0;
 }
 
-static void parse_connection(struct gs_http_response_parser *parser, const char *value, size_t n)
+/* An element must consist of digits; all elements of all fields must be equal. */
+static int parse_length_element(struct gs_http_response_parser *parser, const char *element,
+                                size_t n)
 {
-    const char *at = value, *element;
-    size_t length;
-    while (next_element(&at, value + n, &element, &length)) {
-        parser->has_close |= equals_nocase(element, length, "close");
-        parser->has_keep_alive |= equals_nocase(element, length, "keep-alive");
+    uint64_t length = 0;
+    if (n > 18)
+        return refuse(parser, "Content-Length is not a number, or too large");
+    for (size_t i = 0; i < n; i++) {
+        if (!is_digit(element[i]))
+            return refuse(parser, "Content-Length is not a number, or too large");
+        length = length * 10 + (uint64_t)(element[i] - '0');
     }
+    if (parser->has_length && parser->left != length)
+        return refuse(parser, "two values of Content-Length differ");
+    parser->has_length = true;
+    parser->left = length;
+    return 0;
+}
+
+static void parse_connection_element(struct gs_http_response_parser *parser, const char *element,
+                                     size_t n)
+{
+    parser->has_close |= equals_nocase(element, n, "close");
+    parser->has_keep_alive |= equals_nocase(element, n, "keep-alive");
 }
 
 /* No coding may follow chunked. With any other last coding the body extends to the end of the
- * connection. */
-static int parse_coding(struct gs_http_response_parser *parser, const char *value, size_t n)
+ * connection. Old servers send "identity", which stands for none. */
+static int parse_coding_element(struct gs_http_response_parser *parser, const char *element,
+                                size_t n)
+{
+    if (parser->is_chunked)
+        return refuse(parser, "a transfer coding follows chunked");
+    parser->is_chunked = equals_nocase(element, n, "chunked");
+    parser->has_coding |= !equals_nocase(element, n, "identity");
+    parser->has_coding_element = true;
+    return 0;
+}
+
+/* Parse the part of the current field's value that one line has. */
+static int parse_value(struct gs_http_response_parser *parser, const char *value, size_t n)
 {
     const char *at = value, *element;
     size_t length;
-    while (next_element(&at, value + n, &element, &length)) {
-        if (parser->is_chunked)
-            return -EPROTO;
-        parser->has_coding = true;
-        parser->is_chunked = equals_nocase(element, length, "chunked");
+    int err = 0;
+    if (parser->field != OTHER_FIELD && parser->is_truncated)
+        return refuse(parser, "the line of a field that frames the body is too long");
+    while (!err && next_element(&at, value + n, &element, &length)) {
+        if (parser->field == LENGTH_FIELD)
+            err = parse_length_element(parser, element, length);
+        else if (parser->field == CODING_FIELD)
+            err = parse_coding_element(parser, element, length);
+        else
+            parse_connection_element(parser, element, length);
     }
-    return parser->has_coding ? 0 : -EPROTO;
+    return err;
 }
 
-static int parse_value(struct gs_http_response_parser *parser, const char *line, size_t name_length,
-                       size_t n)
+static int field_of(const char *name, size_t n)
 {
-    const char *value = line + name_length + 1, *end = line + n;
-    while (value < end && is_space(*value))
-        value++;
-    while (end > value && is_space(end[-1]))
-        end--;
-    size_t length = (size_t)(end - value);
-    if (equals_nocase(line, name_length, "content-length"))
-        return parser->is_truncated ? -EPROTO : parse_length(parser, value, length);
-    if (equals_nocase(line, name_length, "transfer-encoding"))
-        return parser->is_truncated ? -EPROTO : parse_coding(parser, value, length);
-    if (equals_nocase(line, name_length, "connection"))
-        parse_connection(parser, value, length);
-    return 0;
+    /* Most names have none of these lengths. */
+    if (n != 14 && n != 17 && n != 10)
+        return OTHER_FIELD;
+    return equals_nocase(name, n, "content-length")      ? LENGTH_FIELD
+           : equals_nocase(name, n, "transfer-encoding") ? CODING_FIELD
+           : equals_nocase(name, n, "connection")        ? CONNECTION_FIELD
+                                                         : OTHER_FIELD;
 }
 
+/* A line that begins with white space continues the value of the field before it (RFC 9112, 5.2).
+ * A number cannot be continued. */
+static int parse_folded(struct gs_http_response_parser *parser, const char *line, size_t n)
+{
+    if (parser->field == OTHER_FIELD)
+        return 0;
+    if (parser->field == LENGTH_FIELD && parser->has_length && !is_blank(line, n))
+        return refuse(parser, "Content-Length is not a number, or too large");
+    return parse_value(parser, line, n);
+}
+
+/* White space before the colon is ignored, as most clients do. */
 static int parse_field(struct gs_http_response_parser *parser, const char *line, size_t n)
 {
     if (is_space(line[0]))
-        return -EPROTO;
+        return parse_folded(parser, line, n);
+    parser->field = OTHER_FIELD;
     const char *colon = memchr(line, ':', n);
     if (!colon)
-        return parser->is_truncated ? 0 : -EPROTO;
+        return parser->is_truncated ? 0 : refuse(parser, "a field without a colon");
     size_t name_length = (size_t)(colon - line);
-    if (!name_length || is_space(colon[-1]))
-        return -EPROTO;
-    /* The lengths of the names of the three relevant fields. */
-    if (name_length == 14 || name_length == 17 || name_length == 10)
-        return parse_value(parser, line, name_length, n);
-    return 0;
+    while (name_length && is_space(line[name_length - 1]))
+        name_length--;
+    if (!name_length)
+        return refuse(parser, "a field without a name");
+    parser->field = (uint8_t)field_of(line, name_length);
+    parser->has_length_field |= parser->field == LENGTH_FIELD;
+    parser->has_coding_field |= parser->field == CODING_FIELD;
+    if (parser->field == OTHER_FIELD)
+        return 0;
+    return parse_value(parser, colon + 1, (size_t)(line + n - colon - 1));
 }
 
 static void skip_interim_response(struct gs_http_response_parser *parser)
@@ -171,12 +213,18 @@ static int end_fields(struct gs_http_response_parser *parser)
         skip_interim_response(parser);
         return 0;
     }
-    if (parser->has_coding && (parser->has_length || parser->is_http_1_0))
-        return -EPROTO;
+    if (parser->has_length_field && !parser->has_length)
+        return refuse(parser, "Content-Length is empty");
+    if (parser->has_coding_field && !parser->has_coding_element)
+        return refuse(parser, "Transfer-Encoding is empty");
+    /* A coding overrides a length. The next response cannot be trusted then, nor can one of a
+     * server that knows no codings. */
+    bool is_doubtful = parser->has_coding && (parser->has_length || parser->is_http_1_0);
+    parser->has_length &= !parser->has_coding;
     bool has_body = !parser->is_head && parser->status != 204 && parser->status != 304;
     bool is_framed = !has_body || parser->is_chunked || parser->has_length;
-    parser->keep_alive =
-        is_framed && !parser->has_close && (!parser->is_http_1_0 || parser->has_keep_alive);
+    parser->keep_alive = is_framed && !is_doubtful && !parser->has_close &&
+                         (!parser->is_http_1_0 || parser->has_keep_alive);
     if (!is_framed)
         parser->state = UNTIL_CLOSE;
     else if (has_body && parser->is_chunked)
@@ -201,11 +249,11 @@ static int parse_chunk_size(struct gs_http_response_parser *parser, const char *
     size_t i = 0;
     for (; i < n && hex_value(line[i]) >= 0; i++) {
         if (size >> 58)
-            return -EPROTO;
+            return refuse(parser, "the size of a chunk is too large");
         size = size << 4 | (uint64_t)hex_value(line[i]);
     }
     if (!i || (i < n && line[i] != ';' && !is_space(line[i])))
-        return -EPROTO;
+        return refuse(parser, "the size of a chunk is not a hexadecimal number");
     parser->left = size;
     parser->state = size ? CHUNK : TRAILER;
     parser->header_bytes = 0;
@@ -223,7 +271,7 @@ static int parse_line(struct gs_http_response_parser *parser, const char *line, 
         return parse_chunk_size(parser, line, n);
     case CHUNK_END:
         parser->state = SIZE;
-        return n ? -EPROTO : 0;
+        return n ? refuse(parser, "a chunk is longer than its size") : 0;
     default: /* TRAILER: its fields are ignored */
         parser->state = n ? TRAILER : DONE;
         return 0;
@@ -246,8 +294,10 @@ static ssize_t feed_line(struct gs_http_response_parser *parser, const char *byt
 {
     const char *newline = memchr(bytes, '\n', n), *line = bytes;
     size_t used = newline ? (size_t)(newline + 1 - bytes) : n, length = used - 1;
-    if (used > GS_HTTP_RESPONSE_HEADER_MAX - parser->header_bytes)
+    if (used > GS_HTTP_RESPONSE_HEADER_MAX - parser->header_bytes) {
+        parser->reason = "the head, or a line between chunks, is too long";
         return -EMSGSIZE;
+    }
     parser->header_bytes += (uint32_t)used;
     if (!newline || parser->line_length) {
         buffer_line_start(parser, bytes, newline ? length : n);

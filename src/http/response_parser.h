@@ -8,9 +8,12 @@
  *     if (used >= 0 && gs_http_response_parser_is_done(&parser))
  *         ...                                    the next response starts at bytes + used
  *
- * Interim responses (1xx) are skipped. The bytes are borrowed. Of an incomplete line only the
- * beginning is stored, which suffices for the relevant fields; longer lines are truncated to the
- * same length even if they are complete, so the result never depends on how the bytes were split.
+ * What common clients tolerate is accepted: lines that end with LF alone, folded fields, white
+ * space before a colon, a length besides a transfer coding, a coding in HTTP/1.0. After the last
+ * two the connection is not kept. Interim responses (1xx) are skipped. The bytes are borrowed. Of
+ * an incomplete line only the beginning is stored, which suffices for the relevant fields; longer
+ * lines are truncated to the same length even if they are complete, so the result never depends on
+ * how the bytes were split.
  *
  *                          1xx                  chunked              size 0
  *              +----------------------+  +---------------> SIZE ----------------> TRAILER --+
@@ -37,14 +40,17 @@ struct gs_http_response_parser {
     uint64_t body_bytes; /* so far, without the framing of chunks */
     uint16_t status;     /* 0 until it is known; once done, not that of an interim response */
     bool keep_alive;     /* once done: another request may be sent on the connection */
+    const char *reason;  /* why the response was refused; NULL if it was not */
 
     uint8_t state;
     bool is_head;
     bool is_http_1_0;
-    bool has_length;
+    bool has_length_field, has_length; /* the field may be empty so far */
+    bool has_coding_field, has_coding_element;
     bool is_chunked;
     bool has_coding;   /* a transfer coding, chunked or not */
     bool is_truncated; /* the current line is longer than `line` */
+    uint8_t field;     /* the field that the next line may continue */
     bool has_close, has_keep_alive;
     uint8_t line_length;
     uint32_t header_bytes; /* other than body, since the last chunk */
@@ -57,8 +63,8 @@ void gs_http_response_parser_init(struct gs_http_response_parser *parser, bool i
 
 /* Parse received bytes. Returns the number of bytes used: all, unless the response ends before
  * them. Returns -EPROTO for input that is not a response of RFC 9112 or has an unreliable length,
- * and -EMSGSIZE for more than GS_HTTP_RESPONSE_HEADER_MAX bytes of header; do not use the parser
- * again then. */
+ * and -EMSGSIZE for more than GS_HTTP_RESPONSE_HEADER_MAX bytes of header; `reason` is set, and the
+ * parser must not be used again. */
 GS_MUST_CHECK ssize_t gs_http_response_parser_feed(struct gs_http_response_parser *parser,
                                                    const char *bytes, size_t n);
 

@@ -140,6 +140,118 @@ TEST(a_given_host_replaces_the_default_and_a_post_has_an_empty_body)
     gs_load_result_done(&result);
 }
 
+/* Answer with the body, the fields Host and Authorization, and the target of the request. */
+static void serve_echo(struct server *server, int fd, size_t index)
+{
+    char text[4096] = "", response[8192];
+    (void)index;
+    (void)server;
+    ssize_t n = recv(fd, text, sizeof text - 1, 0);
+    while (n > 0 && !strstr(text, "end."))
+        n += recv(fd, text + n, sizeof text - 1 - (size_t)n, 0);
+    snprintf(response, sizeof response, "HTTP/1.0 200 OK\r\n\r\n%s", text);
+    server_write(fd, response);
+}
+
+/* Run the command with one request, and check the request. Its body ends with "end." */
+static void check_request(const char *expected, const char *url_format, char *body, char *field)
+{
+    struct server server;
+    char url[128], length[32], request[512];
+    server_start(&server, serve_echo);
+    snprintf(url, sizeof url, url_format, server.port);
+    snprintf(request, sizeof request, expected, server.port);
+    snprintf(length, sizeof length, "%zu", strlen(request));
+    struct load_result result = run_against(NULL, "-n", "1", "-c", "1", "--body", body, "-H", field,
+                                            "--expect-length", length, url, NULL);
+    server_stop(&server);
+    if (result.metrics.requests != 1)
+        TEST_FAIL("%s with %s has not sent %s", url, body, request);
+    gs_load_result_done(&result);
+}
+
+TEST(a_request_has_the_body_the_user_name_and_the_host_that_were_given)
+{
+    char path[] = "/tmp/gossamer-body-XXXXXX", option[64];
+    int fd = mkstemp(path);
+    CHECK_EQ(write(fd, "file end.", 9), 9);
+    close(fd);
+    snprintf(option, sizeof option, "@%s", path);
+    check_request("POST / HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nContent-Length: 4\r\nA: b\r\n\r\nend.",
+                  "http://127.0.0.1:%u", "end.", "A: b");
+    check_request("POST /?q HTTP/1.1\r\nContent-Length: 9\r\nHost: x\r\n\r\nfile end.",
+                  "HTTP://127.0.0.1:%u?q#f", option, "Host: x");
+    check_request("POST / HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nContent-Length: 4\r\n"
+                  "Authorization: Basic dXNlcjpwQHNz\r\nA: b\r\n\r\nend.",
+                  "us%%65r:p%%40ss@127.0.0.1:%u", "end.", "A: b");
+    unlink(path);
+}
+
+static const char *form;
+static bool form_closes;
+
+static void serve_form(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    (void)index;
+    while (server_read(server, fd, text, sizeof text)) {
+        server_write(fd, form);
+        if (form_closes)
+            return;
+    }
+}
+
+/* What common clients accept of servers, and whether they keep the connection. */
+TEST(responses_of_many_forms_are_accepted)
+{
+    static const struct {
+        const char *form;
+        bool is_kept, closes;
+    } rows[] = {
+        {"HTTP/1.1 200\ncOnTENT-lENGTH:2\n\nhi", true, false},
+        {"HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 2\r\n\r\nhi", true, false},
+        {"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" SERVER_OK,
+         true, false},
+        {"HTTP/1.1 204 No Content\r\n\r\n", true, false},
+        {"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", true, false},
+        {"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 2\r\n\r\nhi", true, false},
+        {"HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 2\r\n\r\nhi", true, false},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;a=\"b\"\r\nhi\r\n0\r\nX: "
+         "y\r\n\r\n",
+         true, false},
+        {"HTTP/1.1 200 OK\r\n\r\nhi", false, true},
+        {"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi", false, false},
+        {SERVER_OK "more", false, false},
+    };
+    struct server server;
+    server_start(&server, serve_form);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        form = rows[i].form;
+        form_closes = rows[i].closes;
+        struct load_result result = run_against(&server, "-c", "1", "-n", "3", NULL);
+        if (result.metrics.requests != 3 || gs_load_metrics_error_count(&result.metrics) ||
+            result.metrics.connections != (rows[i].is_kept ? 1 : 3))
+            TEST_FAIL("%llu requests, %llu connections for %s",
+                      (unsigned long long)result.metrics.requests,
+                      (unsigned long long)result.metrics.connections, rows[i].form);
+        CHECK_EQ(result.metrics.excessive, strstr(form, "more") ? 3 : 0);
+        gs_load_result_done(&result);
+    }
+    server_stop(&server);
+}
+
+TEST(a_connection_is_closed_after_each_request_with_connection_close)
+{
+    struct server server;
+    server_start(&server, serve_hello);
+    struct load_result result =
+        run_against(&server, "-c", "1", "-n", "3", "-H", "Connection: close", NULL);
+    server_stop(&server);
+    CHECK_EQ(result.metrics.requests, 3);
+    CHECK_EQ(result.metrics.connections, 3);
+    gs_load_result_done(&result);
+}
+
 static size_t requests_a, requests_b; /* accessed atomically */
 
 static void serve_two_pages(struct server *server, int fd, size_t index)

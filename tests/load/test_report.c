@@ -89,7 +89,8 @@ TEST(the_json_has_every_metric)
     CHECK(number_after(json, "\"processes\": ") == 1);
     CHECK(strstr(json, "\"invalid\": false,\n  \"invalid_reason\": null,\n"));
     CHECK(strstr(json, "\"rate_per_s\": null,\n  \"sent_rate_per_s\": null,\n"));
-    CHECK(strstr(json, "\"unexpected_statuses\": {},\n"));
+    CHECK(strstr(json, "\"parse_reason\": null,\n"));
+    CHECK(strstr(json, "\"statuses\": {\"200\": 40},\n  \"unexpected_statuses\": {},\n"));
     CHECK(strstr(json, "\"gave_up\": false,\n"));
     static const char *const histograms[] = {"\"response_us\": {", "\"service_us\": {",
                                              "\"first_byte_us\": {"};
@@ -264,6 +265,44 @@ static void serve_two_statuses(struct server *server, int fd, size_t index)
     for (int i = 0; server_read(server, fd, text, sizeof text); i++)
         server_write(fd, i % 2 ? "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
                                : "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+}
+
+/* A server that accepts no connection, and whose accept queue has room. */
+TEST(a_run_without_any_response_exits_with_status_1)
+{
+    struct server server;
+    server_reserve_port(&server);
+    CHECK_EQ(listen(server.fd, 8), 0);
+    char *url = run_url_for(&server);
+    CHECK_EQ(command("-d", "50ms", "-c", "1", url, NULL), 1);
+    CHECK_EQ(command("-d", "50ms", "-c", "1", "--rate", "100", url, NULL), 1);
+    CHECK_EQ(command("-d", "50ms", "-c", "2", "--processes", "2", url, NULL), 1);
+    close(server.fd);
+    CHECK_EQ(command("-d", "50ms", "-c", "1", "http://name.invalid/", NULL), 1);
+}
+
+static void serve_redirect_and_ssh(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    (void)index;
+    for (int i = 0; server_read(server, fd, text, sizeof text); i++)
+        server_write(fd, i ? "SSH-2.0\r\n" : "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n");
+}
+
+TEST(redirects_are_counted_and_invalid_responses_are_explained)
+{
+    struct server server;
+    server_start(&server, serve_redirect_and_ssh);
+    char *url = run_url_for(&server);
+    CHECK_EQ(command("-n", "2", "-c", "1", url, NULL), 1);
+    CHECK(strstr(read_file("out"), "requests                    1\n"
+                                   "  status 302                1\n"
+                                   "errors                      1  (parse 1: not a status line"));
+    CHECK_EQ(command("-n", "4", "-c", "2", "--processes", "2", "--json", "-", url, NULL), 1);
+    server_stop(&server);
+    char *json = read_file("out");
+    CHECK(strstr(json, "\"parse_reason\": \"not a status line of HTTP/1.0 or 1.1\",\n"));
+    CHECK(strstr(json, "\"statuses\": {\"302\": 2},\n"));
 }
 
 TEST(unexpected_statuses_are_counted_in_a_table)

@@ -121,6 +121,33 @@ TEST(every_option_of_an_open_loop_reaches_its_setting)
     gs_load_settings_done(&s);
 }
 
+TEST(suffixes_and_fractions_are_understood)
+{
+    struct load_settings s =
+        parse(0, "-c", "1k", "-n", "2M", "-d", "1m30s", "--rate", "0.5", "--timeout", "0",
+              "--expect-length", "same", "--body", "x", "http://a/", NULL);
+    CHECK(s.connections == 1000 && s.requests == 2000000 && s.duration_ns == 90 * GS_SECOND);
+    CHECK(s.rate == 0.5 && s.timeout_ns == GS_NEVER && s.expect_length == LOAD_FIRST);
+    CHECK_STR(s.method, "POST");
+    gs_load_settings_done(&s);
+}
+
+TEST(a_field_connection_close_closes_after_each_request)
+{
+    static const struct {
+        char *field;
+        uint64_t requests_per_connection;
+    } rows[] = {{"Connection: close", 1},       {"connection:CLOSE", 1},
+                {"Connection: a, close ,b", 1}, {"Connection: closed", 0},
+                {"Connection: a", 0},           {"X-Connection: close", 0},
+                {"Connection: keep-alive", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct load_settings s = parse(0, "-H", rows[i].field, "http://a/", NULL);
+        CHECK_EQ(s.requests_per_connection, rows[i].requests_per_connection);
+        gs_load_settings_done(&s);
+    }
+}
+
 /* Check the numbers of processes and workers for these arguments, with this limit of open files. */
 static void check_processes(uint64_t processes, uint64_t workers, rlim_t files, ...)
 {
@@ -164,7 +191,6 @@ TEST(there_are_no_more_workers_and_processes_than_connections)
 TEST(invalid_options_exit_with_status_2_and_one_line)
 {
     check_refused("no URL", NULL);
-    check_refused("mutually exclusive", "-d", "1", "-n", "1", "http://127.0.0.1/", NULL);
     check_refused("connections", "-c", "0", "http://127.0.0.1/", NULL);
     check_refused("nonsense", "--nonsense", "http://127.0.0.1/", NULL);
     check_refused("https", "https://127.0.0.1/", NULL);
@@ -175,6 +201,10 @@ TEST(invalid_options_exit_with_status_2_and_one_line)
     check_refused("expect-status", "--expect-status", "ok", "http://127.0.0.1/", NULL);
     check_refused("expect-length", "--expect-length", "-1", "http://127.0.0.1/", NULL);
     check_refused("one server", "http://127.0.0.1/", "http://127.0.0.2/", NULL);
+    check_refused("one server", "http://127.0.0.1/", "http://127.0.0.1:81/", NULL);
+    check_refused("rate above 0", "--rate", "0", "http://127.0.0.1/", NULL);
+    check_refused("cannot read /", "--body", "@/", "http://127.0.0.1/", NULL);
+    check_refused("cannot read /nonexistent", "--body", "@/nonexistent", "http://127.0.0.1/", NULL);
     check_refused("mutually exclusive", "--rate", "5", "--think", "1", "http://127.0.0.1/", NULL);
     check_refused("--poisson requires --rate", "--poisson", "http://127.0.0.1/", NULL);
     check_refused("127/8", "--source-addresses", "4", "http://[::1]/", NULL);

@@ -33,13 +33,22 @@ TEST(a_url_is_split_into_host_port_authority_and_path)
     check_parsed("HTTP://host/a/b?c=d#e", "host", "80", "host", "/a/b?c=d");
     check_parsed("http://host:65535?q", "host", "65535", "host:65535", "?q");
     check_parsed("http://[::1]/", "::1", "80", "[::1]", "/");
+    check_parsed("host:81/a", "host", "81", "host:81", "/a");
+    check_parsed("host?u=http://a/b", "host", "80", "host", "?u=http://a/b");
+    check_parsed("[::1]:82", "::1", "82", "[::1]:82", "");
+    check_parsed("http://host:/", "host", "80", "host", "/");
+    check_parsed("http://me:a@b@host:83/x@y", "host", "83", "host:83", "/x@y");
+    check_parsed("http://[fe80::1%25eth0]:84/", "fe80::1%eth0", "84", "[fe80::1]:84", "/");
+    check_parsed("http://[fe80::1%eth0]", "fe80::1%eth0", "80", "[fe80::1]", "");
     check_parsed("http://[fe80::1]:81/x:y@z", "fe80::1", "81", "[fe80::1]:81", "/x:y@z");
 }
 
 TEST(an_invalid_url_is_refused_with_a_reason)
 {
     check_refused("https://host/", "https");
-    check_refused("host:80/", "begin with http://");
+    check_refused("HTTPS://host/", "https");
+    check_refused("/path", "no host");
+    check_refused("me@/path", "no host");
     check_refused("ftp://host/", "begin with http://");
     check_refused("http://", "no host");
     check_refused("http:///path", "no host");
@@ -47,12 +56,11 @@ TEST(an_invalid_url_is_refused_with_a_reason)
     check_refused("http://[::1/", "no host");
     check_refused("http://[]/", "no host");
     check_refused("http://[::1]8080/", "no host");
-    check_refused("http://host:/", "port");
     check_refused("http://host:0/", "port");
     check_refused("http://host:65536/", "port");
     check_refused("http://host:8o/", "port");
     check_refused("http://host:123456/", "port");
-    check_refused("http://me@host/", "user name");
+    check_refused("://host/", "begin with http://");
     check_refused("http://host/a b", "space");
     check_refused("http://host/\r\nX: y", "control character");
 }

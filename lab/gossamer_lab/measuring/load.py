@@ -111,6 +111,7 @@ class Generator:
             *("--warmup", f"{load.ramp_up_s:g}"),
             *("--requests-per-connection", str(point.requests_per_connection)),
             *("--timeout", f"{max(load.whole_s, _MIN_TIMEOUT_S):g}s"),
+            *("--expect-status", "200", "--expect-length", "same"),
         )
         if point.think_ms:
             arguments += ("--think", f"{point.think_ms:g}ms")

@@ -1,0 +1,156 @@
+#include "load/addresses.h"
+
+#include <gossamer/clock.h>
+#include <gossamer/sys.h>
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { DEFAULT_SOURCE_COUNT = 64 };
+
+static bool is_loopback_4(const struct sockaddr_storage *address)
+{
+    const struct sockaddr_in *in = (const struct sockaddr_in *)address;
+    return address->ss_family == AF_INET && ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+/* ---- Choice: attempts to connect overlap (RFC 8305, section 5) ---- */
+
+enum { ATTEMPTS_MAX = 16 };
+static const uint64_t attempt_delay_ns = 250 * GS_MILLISECOND, max_choice_ns = 3 * GS_SECOND;
+
+struct attempts {
+    const struct addrinfo *next; /* not tried yet; NULL: none is left */
+    uint64_t next_ns;            /* when it is tried at the latest */
+    size_t count, pending;
+    struct pollfd sockets[ATTEMPTS_MAX]; /* the descriptor is negative after a failure */
+    const struct addrinfo *infos[ATTEMPTS_MAX];
+};
+
+/* Returns whether the attempt has succeeded. Calling connect again reports the progress. After a
+ * failure the next address is tried at once. */
+static bool has_connected(struct attempts *attempts, size_t index)
+{
+    struct pollfd *socket = &attempts->sockets[index];
+    const struct addrinfo *info = attempts->infos[index];
+    int err = gs_sys_connect(socket->fd, info->ai_addr, info->ai_addrlen);
+    if (err && err != -EINPROGRESS && err != -EALREADY) {
+        gs_sys_close(socket->fd);
+        socket->fd = -1;
+        attempts->pending--;
+        attempts->next_ns = 0;
+    }
+    return !err;
+}
+
+/* Returns the address if it accepts at once, otherwise NULL. */
+static const struct addrinfo *start_attempt(struct attempts *attempts)
+{
+    const struct addrinfo *info = attempts->next;
+    size_t index = attempts->count;
+    int fd = gs_sys_socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    attempts->next = index + 2 > ATTEMPTS_MAX ? NULL : info->ai_next;
+    attempts->next_ns = gs_clock_now() + attempt_delay_ns;
+    if (fd < 0)
+        return NULL;
+    attempts->count++;
+    attempts->pending++;
+    attempts->infos[index] = info;
+    attempts->sockets[index] = (struct pollfd){.fd = fd, .events = POLLOUT};
+    return has_connected(attempts, index) ? info : NULL;
+}
+
+/* Wait until at most deadline_ns. Returns the address of an attempt that has succeeded, or NULL. */
+static const struct addrinfo *wait_for_attempt(struct attempts *attempts, uint64_t deadline_ns)
+{
+    uint64_t now_ns = gs_clock_now();
+    uint64_t until_ns =
+        attempts->next && attempts->next_ns < deadline_ns ? attempts->next_ns : deadline_ns;
+    uint64_t wait_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+    if (gs_sys_poll(attempts->sockets, (unsigned)attempts->count, wait_ns) <= 0)
+        return NULL;
+    for (size_t i = 0; i < attempts->count; i++) {
+        if (attempts->sockets[i].revents && has_connected(attempts, i))
+            return attempts->infos[i];
+    }
+    return NULL;
+}
+
+/* A name such as localhost often has two addresses, while the server listens on one of them.
+ * Returns the one that is the first to accept a connection, or the first if none does in time. */
+static const struct addrinfo *choose_address(const struct addrinfo *infos, uint64_t timeout_ns)
+{
+    struct attempts attempts = {.next = infos};
+    uint64_t now_ns = gs_clock_now(),
+             limit_ns = timeout_ns < max_choice_ns ? timeout_ns : max_choice_ns;
+    uint64_t deadline_ns = gs_clock_after(now_ns, limit_ns);
+    const struct addrinfo *chosen = infos->ai_next ? NULL : infos;
+    while (!chosen && (attempts.next || attempts.pending) && now_ns < deadline_ns) {
+        bool is_due = attempts.next && (!attempts.pending || now_ns >= attempts.next_ns);
+        chosen = is_due ? start_attempt(&attempts) : wait_for_attempt(&attempts, deadline_ns);
+        now_ns = gs_clock_now();
+    }
+    for (size_t i = 0; i < attempts.count; i++) {
+        if (attempts.sockets[i].fd >= 0)
+            gs_sys_close(attempts.sockets[i].fd);
+    }
+    return chosen ? chosen : infos;
+}
+
+int gs_load_addresses_resolve(const struct load_url *url, const struct load_settings *settings,
+                              struct load_addresses *ret_addresses)
+{
+    uint64_t source_count = settings->source_addresses;
+    struct addrinfo *infos, hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    int error = getaddrinfo(url->host, url->port, &hints, &infos);
+    if (error) {
+        fprintf(stderr, "%s: cannot resolve \"%s\": %s\n", gs_load_command.name, url->host,
+                gai_strerror(error));
+        return -EHOSTUNREACH;
+    }
+    const struct addrinfo *chosen = choose_address(infos, settings->timeout_ns);
+    struct load_addresses found = {.length = chosen->ai_addrlen};
+    memcpy(&found.server, chosen->ai_addr, chosen->ai_addrlen);
+    freeaddrinfo(infos);
+    if (is_loopback_4(&found.server))
+        found.source_count = source_count ? (uint32_t)source_count : DEFAULT_SOURCE_COUNT;
+    else if (source_count)
+        return cli_fail(&gs_load_command,
+                        "--source-addresses requires a server in 127/8, and \"%s\" is not",
+                        url->host);
+    *ret_addresses = found;
+    return 0;
+}
+
+/* connect chooses the port, so that each source address has all ephemeral ports. */
+static int bind_source(int fd, uint32_t index)
+{
+    int on = 1;
+    struct sockaddr_in source = {.sin_family = AF_INET,
+                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK + index)};
+    int err = gs_sys_setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+    return err ? err : gs_sys_bind(fd, (const struct sockaddr *)&source, sizeof source);
+}
+
+int gs_load_addresses_open_socket(const struct load_addresses *addresses, uint64_t index)
+{
+    int on = 1;
+    int fd =
+        gs_sys_socket(addresses->server.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return fd;
+    int err = gs_sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (!err && addresses->source_count > 1)
+        err = bind_source(fd, (uint32_t)(index % addresses->source_count));
+    if (err) {
+        gs_sys_close(fd);
+        return err;
+    }
+    return fd;
+}

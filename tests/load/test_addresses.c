@@ -1,0 +1,91 @@
+/* The choice between the addresses of a name. This test replaces getaddrinfo. */
+#include "load/addresses.h"
+
+#include "tests/test.h"
+
+#include <gossamer/clock.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+enum kind { END, REFUSES, SILENT, ACCEPTS, ADDRESSES = 3 };
+
+static struct sockaddr_in addresses[ADDRESSES + 1]; /* of each kind */
+static const enum kind *kinds;
+static struct addrinfo infos[ADDRESSES];
+
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                struct addrinfo **ret_infos)
+{
+    (void)name;
+    (void)service;
+    (void)hints;
+    for (int i = 0; i < ADDRESSES && kinds[i]; i++) {
+        infos[i] = (struct addrinfo){.ai_family = AF_INET,
+                                     .ai_socktype = SOCK_STREAM,
+                                     .ai_addr = (struct sockaddr *)&addresses[kinds[i]],
+                                     .ai_addrlen = sizeof addresses[0]};
+        if (i)
+            infos[i - 1].ai_next = &infos[i];
+    }
+    *ret_infos = infos;
+    return 0;
+}
+
+void freeaddrinfo(struct addrinfo *list)
+{
+    (void)list;
+}
+
+static int bind_address(enum kind kind)
+{
+    struct sockaddr_in *address = &addresses[kind];
+    socklen_t length = sizeof *address;
+    *address =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_EQ(bind(fd, (struct sockaddr *)address, sizeof *address), 0);
+    CHECK_EQ(getsockname(fd, (struct sockaddr *)address, &length), 0);
+    return fd;
+}
+
+/* An accept queue that is full does not answer further connections. */
+static void fill_accept_queue(void)
+{
+    CHECK_EQ(listen(bind_address(SILENT), 0), 0);
+    for (int i = 0; i < 4; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        (void)!connect(fd, (struct sockaddr *)&addresses[SILENT], sizeof addresses[SILENT]);
+    }
+}
+
+TEST(the_first_address_that_accepts_is_chosen_and_none_is_waited_for_beyond_the_timeout)
+{
+    static const struct {
+        enum kind kinds[ADDRESSES + 1];
+        enum kind chosen;
+    } rows[] = {
+        {{SILENT}, SILENT}, /* the only one is not tried */
+        {{ACCEPTS, REFUSES}, ACCEPTS},
+        {{REFUSES, ACCEPTS}, ACCEPTS},
+        {{SILENT, ACCEPTS}, ACCEPTS},
+        {{SILENT, REFUSES, ACCEPTS}, ACCEPTS},
+        {{REFUSES, REFUSES}, REFUSES},
+        {{SILENT, REFUSES}, SILENT},
+    };
+    const struct load_settings settings = {.timeout_ns = 400 * GS_MILLISECOND};
+    const struct load_url url = {.host = "name", .port = "80"};
+    bind_address(REFUSES);
+    CHECK_EQ(listen(bind_address(ACCEPTS), 8), 0);
+    fill_accept_queue();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct load_addresses found;
+        kinds = rows[i].kinds;
+        CHECK_EQ(gs_load_addresses_resolve(&url, &settings, &found), 0);
+        if (memcmp(&found.server, &addresses[rows[i].chosen], sizeof addresses[0]))
+            TEST_FAIL("row %zu: another address is chosen", i);
+    }
+}
