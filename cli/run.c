@@ -33,8 +33,9 @@ static const struct cli_option options[] = {
     {"dump-signal", '\0', "SIGNAL", "a signal that has all threads written to standard error",
      CLI_TEXT, &dump_signal, .group = "Reports"},
     {"stats", '\0', NULL, "print counts at the end", CLI_FLAG, &has_stats},
-    {"explain", '\0', NULL, "name each system call that had to block a kernel thread", CLI_FLAG,
-     &explains},
+    {"explain", '\0', NULL,
+     "say whether the program gains, and name each system call that had to block a kernel thread",
+     CLI_FLAG, &explains},
     {"trace", '\0', NULL, "print each system call that is emulated", CLI_FLAG, &traces},
 };
 static const struct cli_command command = {

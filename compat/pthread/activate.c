@@ -116,6 +116,7 @@ static void *begin(void *unused)
         err = gs_task_spawn(gs_run.main_task, &main_registers);
     if (err)
         gs_report_refusal("there is no memory for the first thread");
+    gs_advice_start();
     return unused;
 }
 
@@ -198,7 +199,8 @@ void gs_run_activate(void)
     if (gs_run.is_active || !gs_run.is_enabled || gs_sanitizer_is_forking())
         return;
     if (!(getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE_BIT))
-        gs_report_refusal("the kernel does not let programs set the FS base");
+        gs_report_refusal("neither an emulator nor the kernel lets programs set the FS base; if "
+                          "it is emulated, --no-children runs it without this library");
     gs_run.process_id = (int)gs_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
     /* A thread that the C library has made otherwise: it is none of ours, and would not see us. */
     if (gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0) != gs_run.process_id)

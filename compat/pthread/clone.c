@@ -94,6 +94,8 @@ static void link_task(struct task *task)
     by_tid[task->tid % HASH] = task;
     task->is_live = true;
     atomic_fetch_add(&gs_run.live, 1);
+    if (GS_UNLIKELY(gs_run.explains))
+        gs_advice_count_threads();
 }
 
 static void unlink_task(struct task *task)
@@ -208,6 +210,8 @@ static void copy_registers(const ucontext_t *context, struct start_registers *re
         .rbx = (uint64_t)r[REG_RBX],
         .rdx = (uint64_t)r[REG_RDX],
         .rip = (uint64_t)r[REG_RIP],
+        .mxcsr = context->uc_mcontext.fpregs->mxcsr,
+        .x87_control = context->uc_mcontext.fpregs->cwd,
     };
 }
 

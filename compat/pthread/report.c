@@ -16,7 +16,7 @@
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void say(const char *format, ...)
 {
-    char line[256];
+    char line[320];
     va_list arguments;
     va_start(arguments, format);
     int n = vsnprintf(line, sizeof line, format, arguments);
@@ -60,6 +60,11 @@ void gs_report_stats(void)
         gs_counts.tasks + 1, stats.switches, gs_counts.dispatched, gs_counts.rewritten,
         gs_counts.wrapped, gs_counts.pool_calls, gs_counts.waits, gs_counts.hand_overs,
         gs_counts.preemptions, gs_counts.short_turns, gs_counts.signals);
+}
+
+void gs_report_advice(const char *numbers, const char *advice)
+{
+    say("gossamer run: measured: %s: %s\n", numbers, advice);
 }
 
 /* Once for each system call. Inside. */

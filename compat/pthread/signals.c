@@ -16,6 +16,7 @@
 #include "src/base/chaos.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gossamer/sys.h>
 #include <stdlib.h>
 #include <string.h>
@@ -487,6 +488,38 @@ int gs_take_pending(struct task *task, gs_signals set, siginfo_t *ret_info)
 
 /* ---- Start, and the child of a fork ---- */
 
+/* Returns the signals that are pending for the calling kernel thread alone. */
+static gs_signals pending_for_thread(void)
+{
+    char text[4096];
+    long fd = gs_syscall(SYS_openat, AT_FDCWD, (long)"/proc/thread-self/status",
+                         O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    if (fd < 0)
+        return 0;
+    long n = gs_syscall(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
+    gs_sys_close((int)fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *line = strstr(text, "\nSigPnd:");
+    return line ? strtoull(line + strlen("\nSigPnd:"), NULL, 16) : 0;
+}
+
+/* The kernel thread becomes the receiver: what is pending for it alone would stay there. Of the
+ * signals of a number, the kernel returns those of the thread first. */
+static void take_over_pending(struct task *main_task)
+{
+    const struct timespec now = {0};
+    gs_signals blocked = atomic_load(&main_task->mask), set;
+    siginfo_t info;
+    while ((set = pending_for_thread() & blocked)) {
+        set &= -set;
+        long number =
+            gs_syscall(SYS_rt_sigtimedwait, (long)&set, (long)&info, (long)&now, sizeof set, 0, 0);
+        if (number <= 0)
+            return;
+        make_pending(main_task, (int)number, &info, false);
+    }
+}
+
 void gs_signals_start(struct task *main_task)
 {
     struct kernel_action none = {.handler = (void *)SIG_DFL};
@@ -508,6 +541,7 @@ void gs_signals_start(struct task *main_task)
     gs_run_acquire(&lock);
     count_mask(main_task, atomic_load(&main_task->mask) & ~GS_INTERNAL_SIGNALS);
     gs_run_release(&lock);
+    take_over_pending(main_task);
 }
 
 void gs_signals_adopt(int number)

@@ -291,6 +291,8 @@ extern struct task *gs_tasks; /* the live ones */
 struct start_registers {
     uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rsp, rip;
     struct task *task;
+    uint32_t mxcsr;
+    uint16_t x87_control;
 };
 
 /* Make a task that starts with these registers; they are copied below its stack pointer. */
@@ -504,10 +506,17 @@ void gs_report_refusal(const char *reason) __attribute__((noreturn));
 /* The process goes on without the runtime; with --explain it says so. */
 void gs_report_native(const char *reason);
 void gs_report_stats(void);
+void gs_report_advice(const char *numbers, const char *advice);
 void gs_explain(const struct task *task, long number, const char *how);
 void gs_explain_mappings(void);
 void gs_explain_call_sites(unsigned count, const char *reason); /* NULL: they are rewritten */
 void gs_trace(const struct task *task, long number);
+
+/* ---- Whether the program gains (advice.c): with --explain ---- */
+
+void gs_advice_start(void); /* by the runtime's first thread */
+void gs_advice_count_threads(void);
+void gs_advise(void); /* unless it has been given: the process ends */
 
 /* ---- x86_64.S ---- */
 

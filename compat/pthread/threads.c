@@ -51,6 +51,7 @@ long gs_call_exit(struct task *task, const long *arguments, ucontext_t *context)
 long gs_call_exit_group(struct task *task, const long *arguments, ucontext_t *context)
 {
     (void)task, (void)context;
+    gs_advise();
     gs_report_stats();
     gs_tasks_release_robust();
     return gs_syscall(SYS_exit_group, arguments[0], 0, 0, 0, 0, 0);

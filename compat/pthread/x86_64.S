@@ -128,6 +128,8 @@ gs_run_start:
     movq 96(%rbx), %rdx
     movq 104(%rbx), %rsp
     movq 112(%rbx), %rcx /* which a system call clobbers */
+    ldmxcsr 128(%rbx)
+    fldcw 132(%rbx)
     movq 88(%rbx), %rbx
     xorl %eax, %eax
     notrack jmp *%rcx
@@ -150,6 +152,8 @@ gs_run_hand_over:
     movq %r15, 56(%rdi)
     movq %rbp, 80(%rdi)
     movq %rbx, 88(%rdi)
+    stmxcsr 128(%rdi)
+    fnstcw 132(%rdi)
     popq %rax
     .cfi_adjust_cfa_offset -8
     .cfi_register %rip, %rax

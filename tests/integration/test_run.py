@@ -60,6 +60,25 @@ int main(void)
 }
 """
 
+THREAD = """
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *sleep_a_little(void *unused)
+{
+    usleep(20000);
+    return unused;
+}
+int main(void)
+{
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, sleep_a_little, NULL);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    puts("end");
+    return 0;
+}
+"""
+
 # Two threads pass a byte to and fro, and look for it without waiting.
 SPINS = """
 #include <fcntl.h>
@@ -327,11 +346,82 @@ def test_a_call_that_blocked_a_kernel_thread_is_named_once(tmp_path: Path) -> No
         "    thread.join()\n"
     )
     done = run("--explain", sys.executable, "-c", script)
-    lines = [line for line in done.stderr.splitlines() if not line.startswith("    0x")]
+    calls = [line for line in done.stderr.splitlines() if not line.startswith("    0x")]
+    lines = [line for line in calls if " measured: " not in line]
     assert all(
         re.fullmatch(r"gossamer run: \w+ (waits|was handed over|has held) .*", x) for x in lines
     )
     assert len(lines) == len(set(lines))
+
+
+# Threads that wait for bytes, or compute, as many as the first argument says.
+GAINS = """
+import os, socket, sys, threading, time
+def wait(ends):
+    while ends[0].recv(1): pass
+def compute(_):
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end: sum(range(10000))
+pairs = [socket.socketpair() for _ in range(int(sys.argv[1]))]
+function = wait if sys.argv[2] == "wait" else compute
+threads = [threading.Thread(target=function, args=(pair,)) for pair in pairs]
+[thread.start() for thread in threads]
+for _ in range(20):
+    [pair[1].send(b"x") for pair in pairs]
+    time.sleep(0.02)
+[pair[1].close() for pair in pairs]
+[thread.join() for thread in threads]
+"""
+
+
+@pytest.mark.parametrize(
+    ("threads", "kind", "advice"),
+    [
+        (100, "wait", "it gains: most"),
+        (3, "wait", "it gains little"),
+        (40, "compute", "its threads compute$"),
+    ],
+)
+def test_explain_says_whether_a_program_gains(threads: int, kind: str, advice: str) -> None:
+    done = run("--explain", "--workers", "1", sys.executable, "-c", GAINS, str(threads), kind)
+    assert done.returncode == 0
+    numbers = rf" measured: \d+ threads, {2 * threads} connections, .*: .*{advice}"
+    assert len(re.findall(numbers, done.stderr, re.M)) == 1, done.stderr
+    assert done.stderr.startswith("gossamer run: measured: ")
+
+
+def test_an_emulator_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    emulator = shutil.which("qemu-x86_64")
+    if not emulator:
+        pytest.skip("no qemu-x86_64")
+    source = tmp_path / "thread.c"
+    source.write_text(THREAD)
+    output("cc", "-pthread", source, "-o", tmp_path / "thread")
+    done = run(emulator, tmp_path / "thread")
+    assert done.returncode == 126
+    assert "--no-children" in done.stderr
+    assert run("--no-children", emulator, tmp_path / "thread").stdout == "end\n"
+
+
+def test_gdb_does_not_stop_at_the_signals_of_the_library(tmp_path: Path) -> None:
+    if not shutil.which("gdb"):
+        pytest.skip("no gdb")
+    source = tmp_path / "thread.c"
+    source.write_text(THREAD)
+    output("cc", "-g", "-pthread", source, "-o", tmp_path / "thread")
+    script = PROGRAM.parents[2] / "tools/gdb/gossamer.py"
+    commands = ("-ex", f"source {script}", "-ex", "run", "-ex", "info program")
+    done = subprocess.run(
+        ("gdb", "-q", "-nx", "-batch", *commands, "--args", PROGRAM, "run", tmp_path / "thread"),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    if "ptrace" in done.stderr:
+        pytest.skip("no ptrace")
+    assert "received signal" not in done.stdout
+    assert "exited normally" in done.stdout
 
 
 def test_a_call_that_was_handed_over_is_named_with_the_calls_that_lead_to_it(

@@ -517,5 +517,14 @@ class _Thread(gdb.Command):
         gdb.execute("frame")
 
 
+def _pass_signals(_event: object = None) -> None:
+    """Do not stop at the signals by which the library of gossamer run gets system calls."""
+    if any("libgossamer_run.so" in (file.filename or "") for file in gdb.objfiles()):
+        gdb.execute("handle SIGSYS SIG64 nostop noprint pass", to_string=True)
+
+
+gdb.events.new_objfile.connect(_pass_signals)
+_pass_signals()
+
 for command in (_Prefix, _Threads, _Groups, _Backtrace, _Thread):
     command()
