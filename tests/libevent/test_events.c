@@ -97,6 +97,30 @@ TEST(an_edge_is_reported_once)
     close_all();
 }
 
+/* Methods without edges treat such events as level-triggered, and do not report them as others. */
+TEST(an_edge_is_a_level_with_poll_and_select)
+{
+    static const char *const avoided[][2] = {{"epoll", "select"}, {"epoll", "poll"}};
+    for (int i = 0; i < 2; i++) {
+        struct event_config *config = event_config_new();
+        open_all();
+        event_base_free(base);
+        for (int k = 0; k < 2; k++)
+            CHECK_EQ(event_config_avoid_method(config, avoided[i][k]), 0);
+        base = event_base_new_with_config(config);
+        event_config_free(config);
+        say("%s %d\n", event_base_get_method(base), event_base_get_features(base) & EV_FEATURE_ET);
+        struct event *edge =
+            event_new(base, pair[0], EV_READ | EV_ET | EV_PERSIST, on_event, "edge");
+        CHECK_EQ(event_add(edge, NULL), 0);
+        CHECK_EQ(write(pair[1], "xy", 2), 2);
+        for (int k = 0; k < 3; k++)
+            event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+        event_free(edge);
+        close_all();
+    }
+}
+
 TEST(the_end_of_a_connection_is_reported_to_those_who_wait_for_it)
 {
     open_all();

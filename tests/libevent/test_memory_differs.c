@@ -5,7 +5,70 @@
 #include <event2/listener.h>
 #include <event2/thread.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdlib.h>
+
+static void on_nothing(evutil_socket_t fd, short events, void *argument)
+{
+    (void)fd, (void)events, (void)argument;
+}
+
+static void make_configured_base(void)
+{
+    struct event_config *config = event_config_new();
+    event_config_avoid_method(config, "select");
+    event_config_avoid_method(config, "kqueue");
+    struct event_base *base = event_base_new_with_config(config);
+    event_config_free(config);
+    event_base_free(base);
+}
+
+static void use_events(void)
+{
+    struct event_base *base = event_base_new();
+    const struct timeval soon = {0, 1};
+    const short kinds[] = {EV_TIMEOUT, EV_SIGNAL | EV_PERSIST};
+    event_base_priority_init(base, 3);
+    event_base_init_common_timeout(base, &soon);
+    for (int i = 0; i < 2; i++) {
+        struct event *event = event_new(base, i ? SIGUSR1 : -1, kinds[i], on_nothing, NULL);
+        event_add(event, &soon);
+        event_base_loop(base, EVLOOP_NONBLOCK);
+        event_free(event);
+        event_base_once(base, -1, EV_TIMEOUT, on_nothing, NULL, &soon);
+    }
+    event_reinit(base);
+    event_base_free(base);
+}
+
+static void use_buffers(void)
+{
+    struct event_base *base = event_base_new();
+    struct bufferevent *pair[2];
+    struct evbuffer *buffer = evbuffer_new();
+    evbuffer_add_printf(buffer, "%05000d", 1);
+    evbuffer_pullup(buffer, -1);
+    CHECK_EQ(bufferevent_pair_new(base, BEV_OPT_DEFER_CALLBACKS, pair), 0);
+    bufferevent_write_buffer(pair[0], buffer);
+    settle(base);
+    evbuffer_free(buffer);
+    for (int i = 0; i < 2; i++)
+        bufferevent_free(pair[i]);
+    event_base_free(base);
+}
+
+/* Also no NULL, which the functions of a program may not expect. */
+TEST(the_functions_of_the_program_get_only_what_they_have_given)
+{
+    static void (*const uses[])(void) = {make_configured_base, use_events, use_buffers};
+    count_memory();
+    refuses_null = true;
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
+        int before = blocks;
+        uses[i]();
+        CHECK_EQ(blocks, before);
+    }
+}
 
 /* Returns whether the filter was made. */
 static bool make_filter(int limit)

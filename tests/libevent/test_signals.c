@@ -141,6 +141,31 @@ TEST(a_signal_has_a_timeout_and_is_activated_by_its_number)
     event_base_free(base);
 }
 
+/* The signal is for the base that added its event, or began its loop, last; so it finds a handler as
+ * often as there are events. */
+TEST(of_two_bases_that_watch_a_signal_one_has_it_at_a_time)
+{
+    struct event_base *bases[2];
+    struct event *events[2];
+    static char names[2][2] = {"0", "1"};
+    for (int i = 0; i < 2; i++) {
+        bases[i] = event_base_new();
+        events[i] = event_new(bases[i], SIGUSR1, EV_SIGNAL, on_signal, names[i]);
+        CHECK_EQ(event_add(events[i], NULL), 0);
+    }
+    static const int order[] = {1, 0, 0, 1};
+    for (int i = 0; i < 4; i++) {
+        if (i % 2 == 0)
+            raise(SIGUSR1);
+        say("base %d: %d\n", order[i],
+            event_base_loop(bases[order[i]], EVLOOP_ONCE | EVLOOP_NONBLOCK));
+    }
+    for (int i = 0; i < 2; i++) {
+        event_free(events[i]);
+        event_base_free(bases[i]);
+    }
+}
+
 TEST(programs_of_old_watch_signals)
 {
     base = event_init();

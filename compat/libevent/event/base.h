@@ -305,6 +305,8 @@ static inline uint64_t gs_ev_duration_us(const struct event_base *base,
 int gs_ev_insert_signal(struct event_base *base, struct event *event);
 void gs_ev_remove_signal(struct event_base *base, struct event *event);
 void gs_ev_activate_signal(struct event_base *base, int number, short calls);
+/* The base's loop begins: it has the signals that it watches from now on. */
+void gs_ev_take_signals(struct event_base *base);
 /* Activate the events of the signals that were caught. */
 void gs_ev_collect_signals(struct event_base *base);
 /* Returns the events of a signal, or NULL. */

@@ -181,6 +181,12 @@ static void on_refused(struct event_base *base, struct gs_ev_slot *slot)
         part_from_strays(base, slot, base->settlings + 1);
 }
 
+/* As in libevent, edge-triggered events of other methods are level-triggered. */
+static bool has_edges(const struct event_base *base)
+{
+    return event_base_get_features(base) & EV_FEATURE_ET;
+}
+
 static void on_events(struct gs_io *io, unsigned events)
 {
     struct gs_ev_slot *slot = gs_container_of(io, struct gs_ev_slot, io);
@@ -192,7 +198,7 @@ static void on_events(struct gs_io *io, unsigned events)
     }
     if (is_settling(base, slot) && has_new_files(base))
         see_file(base, slot);
-    short happened = EV_ET;
+    short happened = has_edges(base) ? EV_ET : 0;
     if (events & GS_HANGUP)
         happened |= EV_CLOSED;
     if (events & GS_READ)
@@ -397,7 +403,7 @@ static int insert(struct event_base *base, struct gs_ev_slot *slot, struct event
      * watcher is set again only then, since that reports once more what others were told. */
     bool is_changed = before != slot->interest;
     if (is_changed)
-        slot->is_edge = event->ev_events & EV_ET;
+        slot->is_edge = has_edges(base) && event->ev_events & EV_ET;
     if (is_changed || (is_later && !slot->is_edge))
         slot->is_set = true;
     event->ev_file = slot->file;
@@ -438,7 +444,7 @@ void gs_ev_remove_io(struct event_base *base, struct event *event)
     unsigned before = slot->interest;
     add_to_counts(slot, event->ev_events, -1);
     if (before != slot->interest && !LIST_EMPTY(&slot->events)) {
-        slot->is_edge = event->ev_events & EV_ET;
+        slot->is_edge = has_edges(base) && event->ev_events & EV_ET;
         slot->is_set |= slot->is_edge;
     }
     mark_changed(base, slot);

@@ -45,8 +45,11 @@ void *gs_ev_calloc(size_t count, size_t size)
     return memory;
 }
 
+/* The program's functions get no NULL: not all that it may have can do with that. */
 void *gs_ev_realloc(void *memory, size_t size)
 {
+    if (!memory)
+        return gs_ev_malloc(size);
     void *moved = program_realloc ? program_realloc(memory, size) : realloc(memory, size);
     if (!moved && size)
         errno = ENOMEM;
@@ -68,6 +71,8 @@ char *gs_ev_strdup(const char *text)
 
 void gs_ev_free(void *memory)
 {
+    if (!memory)
+        return;
     if (program_free)
         program_free(memory);
     else

@@ -384,6 +384,7 @@ int event_base_loop(struct event_base *base, int flags)
     base->owner = gs_ev_thread_id();
     base->now_us = 0;
     base->has_exited = base->has_broken = false;
+    gs_ev_take_signals(base);
     int result = 0;
     while (!run_iteration(base, flags, &result))
         ;

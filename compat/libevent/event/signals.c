@@ -1,6 +1,8 @@
-/* Signals. One handler serves all bases: it counts the signal in each base that watches it, and
- * ends the wait of that base's loop. It goes through a list that changes under a lock that it
- * does not take; a thread that takes a base out of it waits until no handler is running. */
+/* Signals. One handler serves all bases: it counts the signal in the base that has it, and ends the
+ * wait of that base's loop. Of several bases that watch a signal, the one has it that added its
+ * event, or began its loop, last, as in libevent: the events of the others stay added, and the
+ * signal has a handler when it comes again. The handler takes no lock; a thread that frees what it
+ * uses waits until no handler is running. */
 #include "compat/libevent/event/base.h"
 #include "compat/libevent/event/lock.h"
 #include "compat/libevent/event/log.h"
@@ -12,19 +14,22 @@
 #include <string.h>
 
 struct gs_ev_signals {
-    struct gs_ev_signals *_Atomic next;
+    struct gs_ev_signals *next;
     struct gs_loop *loop;
     struct event_dlist events[GS_EV_SIGNALS]; /* the last one that was added first */
-    atomic_bool is_watched[GS_EV_SIGNALS];
+    bool is_watched[GS_EV_SIGNALS];
+    unsigned watched_count;
     atomic_uint caught[GS_EV_SIGNALS];
     atomic_bool has_caught;
 };
 
-static struct gs_ev_signals *_Atomic first;
+static struct gs_ev_signals *_Atomic having[GS_EV_SIGNALS];
 static atomic_int handlers;
 
-/* Guards the list, the counts, and the actions that were replaced. */
+/* Guards the list of all bases, changes of `having`, the counts, and the actions that were
+ * replaced. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct gs_ev_signals *first;
 static unsigned watching[GS_EV_SIGNALS];
 static struct sigaction replaced[GS_EV_SIGNALS];
 
@@ -32,9 +37,8 @@ static void on_signal(int number)
 {
     int error = errno;
     atomic_fetch_add(&handlers, 1);
-    for (struct gs_ev_signals *signals = first; signals; signals = signals->next) {
-        if (!signals->is_watched[number])
-            continue;
+    struct gs_ev_signals *signals = having[number];
+    if (signals) {
         signals->caught[number]++;
         signals->has_caught = true;
         gs_loop_wake(signals->loop);
@@ -84,7 +88,7 @@ void gs_ev_free_signals(struct event_base *base)
     if (!signals)
         return;
     pthread_mutex_lock(&mutex);
-    struct gs_ev_signals *_Atomic *link = &first;
+    struct gs_ev_signals **link = &first;
     while (*link != signals)
         link = &(*link)->next;
     *link = signals->next;
@@ -93,6 +97,28 @@ void gs_ev_free_signals(struct event_base *base)
         sched_yield();
     gs_ev_free(signals);
     base->signals = NULL;
+}
+
+/* The caller holds the mutex. */
+static struct gs_ev_signals *another_watching(int number)
+{
+    struct gs_ev_signals *signals = first;
+    while (signals && !signals->is_watched[number])
+        signals = signals->next;
+    return signals;
+}
+
+void gs_ev_take_signals(struct event_base *base)
+{
+    struct gs_ev_signals *signals = base->signals;
+    if (!signals || !signals->watched_count)
+        return;
+    pthread_mutex_lock(&mutex);
+    for (int number = 1; number < GS_EV_SIGNALS; number++) {
+        if (signals->is_watched[number])
+            having[number] = signals;
+    }
+    pthread_mutex_unlock(&mutex);
 }
 
 int gs_ev_insert_signal(struct event_base *base, struct event *event)
@@ -106,10 +132,13 @@ int gs_ev_insert_signal(struct event_base *base, struct event *event)
     if (LIST_EMPTY(&signals->events[number])) {
         pthread_mutex_lock(&mutex);
         signals->caught[number] = 0;
-        signals->is_watched[number] = true;
+        struct gs_ev_signals *before = having[number];
+        having[number] = signals;
         int err = set_action(number);
         if (err)
-            signals->is_watched[number] = false;
+            having[number] = before;
+        signals->is_watched[number] = !err;
+        signals->watched_count += !err;
         pthread_mutex_unlock(&mutex);
         if (err)
             return -1;
@@ -127,6 +156,9 @@ void gs_ev_remove_signal(struct event_base *base, struct event *event)
         return;
     pthread_mutex_lock(&mutex);
     signals->is_watched[number] = false;
+    signals->watched_count--;
+    if (having[number] == signals)
+        having[number] = another_watching(number);
     restore_action(number);
     pthread_mutex_unlock(&mutex);
 }
