@@ -141,8 +141,8 @@ TEST(a_signal_has_a_timeout_and_is_activated_by_its_number)
     event_base_free(base);
 }
 
-/* The signal is for the base that added its event, or began its loop, last; so it finds a handler as
- * often as there are events. */
+/* The signal is for the base that added its event, or began its loop, last: so it finds a handler
+ * as often as there are events. */
 TEST(of_two_bases_that_watch_a_signal_one_has_it_at_a_time)
 {
     struct event_base *bases[2];
