@@ -53,10 +53,10 @@ void gs_advice_count_threads(void)
         ;
 }
 
-/* busy: the part of the processors' time that was used. */
+/* busy: how many processors were used, which is less than it would use if others need them. */
 static const char *advice(double busy, double cpu_per_wait_ns, double calls_per_wait)
 {
-    if (busy > 0.5 && cpu_per_wait_ns > (double)GS_MILLISECOND)
+    if (busy > 0.1 && cpu_per_wait_ns > (double)GS_MILLISECOND)
         return "it gains nothing: its threads compute";
     if (atomic_load(&measured.peak_threads) < FEW_THREADS)
         return "it gains little: it has few threads";
@@ -80,8 +80,7 @@ void gs_advise(void)
              "%u threads, %u connections, %.0f waits, %.2f s of CPU time in %.1f s",
              atomic_load(&measured.peak_threads), measured.peak_connections, waits, cpu / 1e9,
              elapsed_ns / 1e9);
-    gs_report_advice(numbers,
-                     advice(cpu / elapsed_ns / gs_run.workers, cpu * per_wait, calls * per_wait));
+    gs_report_advice(numbers, advice(cpu / elapsed_ns, cpu * per_wait, calls * per_wait));
 }
 
 static void *measure(void *unused)
