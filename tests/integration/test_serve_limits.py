@@ -14,7 +14,7 @@ from wire import Wire, get, request
 # CPU time in a second that a spinning server exceeds, and a waiting one does not approach.
 BUSY_S = 0.5
 
-# Clients that send a byte now and then.
+# Clients that send a byte occasionally.
 SLOW = 60
 
 
