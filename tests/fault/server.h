@@ -36,8 +36,8 @@ void server_touch(void);
  * server that exits. */
 const char *server_start(struct server *server, const char *const *arguments);
 
-/* Wait at most 300 ms until all threads of the server wait and, once it has been measured, it has no
- * connection. */
+/* Wait at most 300 ms until all threads of the server wait and, once it has been measured, it has
+ * no connection. */
 void server_wait_idle(const struct server *server);
 
 /* Wait until the server closes nothing any more, and measure its allocations and descriptors, for
@@ -50,9 +50,9 @@ const char *server_settled(const struct server *server);
 
 unsigned server_descriptors(const struct server *server);
 
-/* Read what was added to the log, once it has as many lines that contain `mark` as expected, or after
- * two seconds. Every line must be complete. *ret_marked is how many contain it. Returns NULL or the
- * problem. */
+/* Read what was added to the log, once it has as many lines that contain `mark` as expected, or
+ * after two seconds. Every line must be complete. *ret_marked is how many contain it. Returns NULL
+ * or the problem. */
 const char *server_read_log(const char *mark, unsigned expected, unsigned *ret_marked);
 
 /* Returns what the server has written to stderr since its start, valid until the next call, and the
