@@ -223,12 +223,13 @@ TEST(responses_of_many_forms_are_accepted)
         {"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi", false, false},
         {SERVER_OK "more", false, false},
     };
-    struct server server;
-    server_start(&server, serve_form);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct server server;
         form = rows[i].form;
         form_closes = rows[i].closes;
+        server_start(&server, serve_form);
         struct load_result result = run_against(&server, "-c", "1", "-n", "3", NULL);
+        server_stop(&server);
         if (result.metrics.requests != 3 || gs_load_metrics_error_count(&result.metrics) ||
             result.metrics.connections != (rows[i].is_kept ? 1 : 3))
             TEST_FAIL("%llu requests, %llu connections for %s",
@@ -237,7 +238,6 @@ TEST(responses_of_many_forms_are_accepted)
         CHECK_EQ(result.metrics.excessive, strstr(form, "more") ? 3 : 0);
         gs_load_result_done(&result);
     }
-    server_stop(&server);
 }
 
 TEST(a_connection_is_closed_after_each_request_with_connection_close)

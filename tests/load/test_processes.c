@@ -1,63 +1,12 @@
 /* Runs with several processes. The server has a process of its own, so that the test's process has
  * only one thread when the run forks. */
+#include "tests/load/remote.h"
 #include "tests/load/run.h"
-
-#include <sys/wait.h>
-
-struct remote {
-    struct server server; /* only its address is set */
-    pid_t pid;
-    int to_server, from_server;
-};
-
-/* Serve until `in` is at end of file, then write the number of requests to `out`. */
-static void run_server(int in, int out)
-{
-    struct server server;
-    char byte;
-    server_start(&server, serve_hello);
-    if (write(out, &server.port, sizeof server.port) != sizeof server.port)
-        _exit(1);
-    (void)!read(in, &byte, 1);
-    server_stop(&server);
-    _exit(write(out, &server.requests, sizeof server.requests) != sizeof server.requests);
-}
-
-static void remote_start(struct remote *remote)
-{
-    int in[2], out[2];
-    CHECK_EQ(pipe(in) | pipe(out), 0);
-    fflush(NULL);
-    *remote = (struct remote){.to_server = in[1], .from_server = out[0], .server.family = AF_INET};
-    remote->pid = fork();
-    CHECK(remote->pid >= 0);
-    if (remote->pid == 0) {
-        close(in[1]);
-        run_server(in[0], out[1]);
-    }
-    close(in[0]);
-    close(out[1]);
-    CHECK_EQ(read(out[0], &remote->server.port, sizeof remote->server.port),
-             sizeof remote->server.port);
-}
-
-/* Stop the server. Returns the number of requests that it received. */
-static size_t remote_stop(struct remote *remote)
-{
-    size_t requests = 0;
-    int status;
-    close(remote->to_server);
-    CHECK_EQ(read(remote->from_server, &requests, sizeof requests), sizeof requests);
-    close(remote->from_server);
-    CHECK_EQ(waitpid(remote->pid, &status, 0), remote->pid);
-    CHECK_EQ(status, 0);
-    return requests;
-}
 
 TEST(processes_together_make_exactly_the_requested_number_of_requests)
 {
     struct remote remote;
-    remote_start(&remote);
+    remote_start(&remote, serve_hello);
     struct load_result result =
         run_against(&remote.server, "-c", "7", "-n", "103", "--processes", "3", NULL);
     CHECK_EQ(remote_stop(&remote), 103);
@@ -86,7 +35,7 @@ static uint64_t count_in_buckets(const struct gs_histogram *histogram)
 TEST(processes_may_have_several_workers_and_the_first_and_last_of_the_run_are_dropped)
 {
     struct remote remote;
-    remote_start(&remote);
+    remote_start(&remote, serve_hello);
     struct load_result result = run_against(&remote.server, "-c", "8", "-n", "200", "--processes",
                                             "2", "--workers", "2", "--drop", "10", NULL);
     CHECK_EQ(remote_stop(&remote), 200);
@@ -100,7 +49,7 @@ TEST(processes_may_have_several_workers_and_the_first_and_last_of_the_run_are_dr
 TEST(processes_share_an_open_loop)
 {
     struct remote remote;
-    remote_start(&remote);
+    remote_start(&remote, serve_hello);
     struct load_result result =
         run_against(&remote.server, "-c", "6", "-n", "91", "-r", "1000", "--processes", "2", NULL);
     CHECK_EQ(remote_stop(&remote), 91);

@@ -1,6 +1,7 @@
 /* The command `gossamer load`: its exit status and its output. */
 #include "load/load.h"
 #include "load/report.h"
+#include "tests/load/remote.h"
 #include "tests/load/run.h"
 
 #include <sys/stat.h>
@@ -291,15 +292,15 @@ static void serve_redirect_and_ssh(struct server *server, int fd, size_t index)
 
 TEST(redirects_are_counted_and_invalid_responses_are_explained)
 {
-    struct server server;
-    server_start(&server, serve_redirect_and_ssh);
-    char *url = run_url_for(&server);
+    struct remote remote;
+    remote_start(&remote, serve_redirect_and_ssh);
+    char *url = run_url_for(&remote.server);
     CHECK_EQ(command("-n", "2", "-c", "1", url, NULL), 1);
     CHECK(strstr(read_file("out"), "requests                    1\n"
                                    "  status 302                1\n"
                                    "errors                      1  (parse 1: not a status line"));
     CHECK_EQ(command("-n", "4", "-c", "2", "--processes", "2", "--json", "-", url, NULL), 1);
-    server_stop(&server);
+    CHECK_EQ(remote_stop(&remote), 6);
     char *json = read_file("out");
     CHECK(strstr(json, "\"parse_reason\": \"not a status line of HTTP/1.0 or 1.1\",\n"));
     CHECK(strstr(json, "\"statuses\": {\"302\": 2},\n"));
