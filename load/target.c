@@ -25,7 +25,8 @@ static size_t decode(const char *text, size_t n, uint8_t *bytes)
     for (size_t i = 0; i < n; i++) {
         int high = text[i] == '%' && i + 2 < n ? hex_value(text[i + 1]) : -1;
         int low = high >= 0 ? hex_value(text[i + 2]) : -1;
-        bytes[length++] = low >= 0 ? (uint8_t)(high << 4 | low) : (uint8_t)text[i];
+        int byte = low >= 0 ? high << 4 | low : text[i];
+        bytes[length++] = (uint8_t)byte;
         i += low >= 0 ? 2 : 0;
     }
     return length;

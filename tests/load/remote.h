@@ -1,4 +1,4 @@
-/* A server in a process of its own, so that the test's process has only one thread when it forks. */
+/* A server in a process of its own, so that the test's process is single-threaded when it forks. */
 #ifndef GS_TESTS_LOAD_REMOTE_H
 #define GS_TESTS_LOAD_REMOTE_H
 
