@@ -135,7 +135,8 @@ static int build_request(const struct load_target *target, const struct load_set
     if (is_last && !has_field(settings, "Connection"))
         fputs("Connection: close\r\n", text);
     fputs("\r\n", text);
-    fwrite(target->body.bytes, 1, target->body.length, text);
+    if (target->body.length)
+        fwrite(target->body.bytes, 1, target->body.length, text);
     bool has_failed = ferror(text);
     if (fclose(text) || has_failed || err) {
         free(request.bytes);
