@@ -79,8 +79,8 @@ aarch64: build/test.stamp ## the library for aarch64, its tests under QEMU
 bare: build/bare.stamp ## the commands of the README in a root in which nothing is installed
 	@tools/bare
 
-check: build/check.stamp ## format, lint, layers, sizes, words, prose, reference, stack
-	@tools/check
+check: build/check.stamp ## format, lint, layers, sizes, words, prose, reference, stack; CHANGED=1: of what differs from main
+	@tools/check $${CHANGED:+--changed}
 
 peers: ## get the servers to compare with into ./peers, installing nothing
 	@tools/peers

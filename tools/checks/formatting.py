@@ -16,12 +16,20 @@ def _problems(output: str, text: str) -> list[Problem]:
 
 def check(tree: Tree) -> Result:
     """Compare every file with what the formatters make of it."""
-    c_files = tree.having(".c", ".h", *CPP)
-    clang = run(["clang-format-19", "--dry-run", "-Werror", *c_files], tree.root)
-    problems = _problems(clang.stderr, "clang-format would change this file from here on")
-    command = [".venv/bin/ruff", "format", "--check", "--output-format=concise"]
-    ruff = run([*command, *tree.python_files], tree.root)
-    problems += _problems(ruff.stdout, "ruff format would change this file from here on")
-    if (clang.returncode or ruff.returncode) and not problems:
-        raise BrokenError(f"{clang.stderr}{ruff.stdout}{ruff.stderr}")
-    return f"{len(c_files)} C and C++ files, {len(tree.python_files)} Python files", problems
+    c_files = tree.scope(tree.having(".c", ".h", *CPP))
+    python_files = tree.scope(tree.python_files)
+    commands = {
+        "clang-format": (["clang-format-19", "--dry-run", "-Werror"], c_files),
+        "ruff format": (
+            [".venv/bin/ruff", "format", "--check", "--output-format=concise"],
+            python_files,
+        ),
+    }
+    problems = []
+    for name, (command, files) in commands.items():
+        done = run([*command, *files] if files else ["true"], tree.root)
+        found = _problems(done.stdout + done.stderr, f"{name} would change this file from here on")
+        if done.returncode and not found:
+            raise BrokenError(f"{name}: {done.stdout}{done.stderr}")
+        problems += found
+    return f"{len(c_files)} C and C++ files, {len(python_files)} Python files", problems

@@ -1,12 +1,10 @@
 """Check that each file includes only headers of modules that its module may use."""
 
-import os
 import re
 from pathlib import Path
 
+from .changes import INCLUDE, resolve
 from .tree import CPP, Problem, Result, Tree
-
-INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 # The modules whose headers, public and private, each module may include beside its own.
 LIBRARY = {
@@ -73,13 +71,6 @@ HTTP_HEADERS = re.compile(
 HTTP_CALLS = re.compile(r"\b(gs_clock_now|gs_clock_wall|clock_gettime|gettimeofday|time)\s*\(")
 
 
-def _resolve(tree: Tree, name: str, word: str) -> str | None:
-    """Return the file of the tree that the word means, or None if it is none of ours."""
-    folders = [str(Path(name).parent), "src", "", "include"]
-    candidates = [os.path.normpath(f"{folder}/{word}" if folder else word) for folder in folders]
-    return next((path for path in candidates if (tree.root / path).is_file()), None)
-
-
 def _module(path: str) -> str:
     """Return the module: loop for src/loop/x.c, thread for include/gossamer/io.h."""
     parts = path.split("/")
@@ -117,7 +108,7 @@ def _check_file(tree: Tree, name: str) -> list[Problem]:
     problems = []
     for number, line in enumerate(tree.lines(name), 1):
         found = INCLUDE.match(line)
-        path = found and _resolve(tree, name, found[2])
+        path = found and resolve(tree.root, name, found[2])
         if path and not allows(module, path):
             problems.append(Problem(name, number, f"{module} must not include {path}"))
         if is_http and found and HTTP_HEADERS.match(found[2]):

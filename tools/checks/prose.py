@@ -13,6 +13,7 @@ import tokenize
 
 from .tree import CPP, BrokenError, Problem, Result, Tree
 
+KINDS = (".c", ".h", *CPP, ".md", ".1", ".7")
 PHRASES = "tools/checks/prose.txt"
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -83,7 +84,7 @@ def check(tree: Tree) -> Result:
         raise BrokenError("diction is missing: make setup installs it")
     names = [
         name
-        for name in [*tree.having(".c", ".h", *CPP, ".md", ".1", ".7"), *tree.python_files]
+        for name in tree.scope(tree.having(*KINDS) + tree.python_files)
         if not tree.exceptions.grants("prose", name)
     ]
     texts = (

@@ -41,6 +41,8 @@ def _format(tree: Tree, pages: list[str]) -> list[Problem]:
 
 def check(tree: Tree) -> Result:
     """Make the reference, and have every manual page formatted."""
+    if not tree.has_changes("include/", "docs/man/", "tools/docs", "tools/reference/"):
+        return "nothing has changed", []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         problems = _write(tree, folder)

@@ -1,29 +1,23 @@
 """Whether files, functions, nesting and lists of parameters stay small."""
 
 import ast
-import os
 import re
 
-from .tree import CPP, Problem, Result, Tree, run_each
+from . import tidy
+from .tree import CPP, Problem, Result, Tree
 
 FILE_LINES = 600
 COLUMNS = 100
 CMAKE_LINES = 30
+# Of a function in Python; .clang-tidy has the same for C.
 FUNCTION_LINES = 50
 NESTING = 3
 PARAMETERS = 5
 
 CODE = (".c", ".h", *CPP, ".S", ".py", ".cmake", ".sh", ".css", ".js", ".j2")
 
-TIDY_LINE = re.compile(r"^(.+?):(\d+):\d+: warning: function '(\w+)' exceeds")
+TIDY_LINE = re.compile(r"^(.+?):(\d+):\d+: (?:warning|error): function '(\w+)' exceeds")
 TIDY_NOTE = re.compile(r"^(.+?):(\d+):(\d+): note: (.*)$")
-TIDY_CONFIG = (
-    "{Checks: '-*,readability-function-size', CheckOptions: {"
-    f"readability-function-size.LineThreshold: {FUNCTION_LINES}, "
-    f"readability-function-size.NestingThreshold: {NESTING}, "
-    f"readability-function-size.ParameterThreshold: {PARAMETERS}, "
-    "readability-function-size.StatementThreshold: none}}"
-)
 # The notes that tell what is exceeded, and our names for it.
 TIDY_RULES = {
     "lines": "function-lines",
@@ -68,7 +62,7 @@ def _tidy_problems(tree: Tree, output: str) -> set[Problem]:
     for line in output.splitlines():
         warning, note = TIDY_LINE.match(line), TIDY_NOTE.match(line)
         if warning:
-            where = (os.path.relpath(warning[1], tree.root), int(warning[2]), warning[3])
+            where = (warning[1], int(warning[2]), warning[3])
         rule = _rule_of(tree, note) if note and where else None
         if rule and not tree.exceptions.grants(rule, f"{where[0]}:{where[2]}"):
             problems.add(Problem(where[0], where[1], f"{where[2]}: {note[4]}"))
@@ -76,17 +70,8 @@ def _tidy_problems(tree: Tree, output: str) -> set[Problem]:
 
 
 def _check_c_functions(tree: Tree) -> list[Problem]:
-    tree.commands("dev")
-    tidy = [
-        "clang-tidy-19",
-        "-p",
-        "build/dev",
-        "--quiet",
-        f"--config={TIDY_CONFIG}",
-        "--header-filter=.*",
-    ]
-    done = run_each(([*tidy, name] for name in tree.for_clang_tidy()), tree.root)
-    return sorted(set().union(*(_tidy_problems(tree, one.stdout) for one in done)))
+    said = [answer for _, answer in tidy.plain(tree)]
+    return sorted(set().union(*(_tidy_problems(tree, answer) for answer in said)))
 
 
 def _depth(statements: list[ast.stmt]) -> int:
@@ -126,7 +111,7 @@ def _python_problems(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[s
 
 def _check_python_functions(tree: Tree) -> list[Problem]:
     problems = []
-    for name in tree.python_files:
+    for name in tree.scope(tree.python_files):
         for node in ast.walk(ast.parse("\n".join(tree.lines(name)), name)):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
@@ -142,5 +127,5 @@ def check(tree: Tree) -> Result:
     """Measure every file, and every function in C and Python."""
     problems = _check_files(tree) + _check_columns(tree)
     problems += _check_c_functions(tree) + _check_python_functions(tree)
-    c_count, python_count = len(tree.for_clang_tidy()), len(tree.python_files)
+    c_count, python_count = len(tree.for_clang_tidy()), len(tree.scope(tree.python_files))
     return f"files, functions of {c_count} C and C++ and {python_count} Python files", problems

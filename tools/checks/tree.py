@@ -3,14 +3,22 @@
 import json
 import os
 import subprocess
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
+
+from .changes import sources_for
 
 EXCEPTIONS = "tools/check-exceptions.txt"
 CPP = (".cc", ".cpp", ".hpp")  # the suffixes of C++
+
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 class BrokenError(Exception):
@@ -69,11 +77,16 @@ class Exceptions:
 class Tree:
     """What is checked."""
 
-    def __init__(self, root: Path) -> None:
-        """Take the tree that starts at root."""
+    def __init__(self, root: Path, changed: set[str] | None = None, is_deep: bool = False) -> None:
+        """Take the tree that starts at root, or only what has changed in it.
+
+        When it is deep, the analyzer looks at every source, and goes as far as it can.
+        """
         self.root = root
+        self.is_deep = is_deep
+        self._changed = changed
         self.exceptions = Exceptions(root / EXCEPTIONS)
-        self._commands: dict[str, dict[str, dict]] = {}
+        self._commands: dict[str, dict[str, list[dict]]] = {}
 
     @cached_property
     def files(self) -> list[str]:
@@ -88,10 +101,31 @@ class Tree:
         """List the files whose names end so."""
         return [name for name in self.files if name.endswith(suffixes)]
 
-    def for_clang_tidy(self) -> list[str]:
-        """List the sources. Tests in C++ consist of nested lambdas, and use what was moved."""
+    def scope(self, names: list[str]) -> list[str]:
+        """Return those of the names that are to be checked: all, or what has changed."""
+        return [name for name in names if self._changed is None or name in self._changed]
+
+    def has_changes(self, *prefixes: str) -> bool:
+        """Tell whether a file whose name begins so is to be checked, or was removed."""
+        return self._changed is None or any(name.startswith(prefixes) for name in self._changed)
+
+    @cached_property
+    def _for_clang_tidy(self) -> list[str]:
         cpp = [name for name in self.having(".cpp") if not name.startswith("tests/")]
-        return self.having(".c") + cpp
+        sources = self.having(".c") + cpp
+        if self._changed is None:
+            return sources
+        headers = set(self.scope(self.having(".h", ".hpp")))
+        files = sources + self.having(".h", ".hpp")
+        chosen = sources_for(self.root, headers, files, set(self.scope(sources)))
+        return [name for name in sources if name in chosen]
+
+    def for_clang_tidy(self) -> list[str]:
+        """List the sources. Tests in C++ consist of nested lambdas, and use what was moved.
+
+        A header that has changed is seen through one source that includes it.
+        """
+        return self._for_clang_tidy
 
     def for_lint(self) -> list[str]:
         """List the sources to lint. The plugin is named by LLVM's rules, and takes minutes."""
@@ -121,14 +155,17 @@ class Tree:
             name for name in self._scripts("sh") if name not in self.python_files
         ]
 
-    def commands(self, preset: str) -> dict[str, dict]:
-        """Configure the preset, and return its compile commands by file."""
+    def commands(self, preset: str) -> dict[str, list[dict]]:
+        """Configure the preset if need be, and return its compile commands by file."""
         if preset not in self._commands:
-            run(["cmake", "--preset", preset], self.root, fatal=True)
-            file = self.root / "build" / preset / "compile_commands.json"
-            entries = json.loads(file.read_text())
-            found = {os.path.relpath(entry["file"], self.root): entry for entry in entries}
-            self._commands[preset] = found
+            folder = self.root / "build" / preset
+            is_configured = (folder / "build.ninja").exists()
+            again = ["ninja", "-C", str(folder), "build.ninja"]
+            run(again if is_configured else ["cmake", "--preset", preset], self.root, fatal=True)
+            found = defaultdict(list)
+            for entry in json.loads((folder / "compile_commands.json").read_text()):
+                found[os.path.relpath(entry["file"], self.root)].append(entry)
+            self._commands[preset] = dict(found)
         return self._commands[preset]
 
 
@@ -140,7 +177,12 @@ def run(command: list[str], folder: Path, fatal: bool = False) -> subprocess.Com
     return done
 
 
+def at_once(function: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
+    """Return what the function makes of each, as many at a time as there are processors."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return list(pool.map(function, items))
+
+
 def run_each(commands: Iterable[list[str]], folder: Path) -> list[subprocess.CompletedProcess]:
     """Run the commands, as many at a time as there are processors."""
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return list(pool.map(lambda command: run(command, folder), commands))
+    return at_once(lambda command: run(command, folder), commands)

@@ -45,12 +45,12 @@ void event_set_mem_functions(void *(*malloc_fn)(size_t sz),
 #define EVENT_LOG_MSG 1
 #define EVENT_LOG_WARN 2
 #define EVENT_LOG_ERR 3
-/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): libevent's own names */
+/* NOLINTBEGIN(bugprone-reserved-identifier): libevent's own names */
 #define _EVENT_LOG_DEBUG EVENT_LOG_DEBUG
 #define _EVENT_LOG_MSG EVENT_LOG_MSG
 #define _EVENT_LOG_WARN EVENT_LOG_WARN
 #define _EVENT_LOG_ERR EVENT_LOG_ERR
-/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+/* NOLINTEND(bugprone-reserved-identifier) */
 
 /* Messages go to cb, which must not call the library; NULL: to standard error. */
 typedef void (*event_log_cb)(int severity, const char *msg);
