@@ -1,7 +1,7 @@
 # The front door: `make` lists what there is. CMake's presets do the building, tools/ the rest.
 .DEFAULT_GOAL := help
 .PHONY: help setup build library install docs run test check bare peers bench soak fuzz asan tsan clang gcc-asan gcc-tsan \
-	chaos models mutants aarch64 install-cc install-libevent clean
+	chaos models mutants aarch64 nightly install-cc install-libevent clean
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL: # installations wait for each other; ninja compiles in parallel
 
@@ -82,6 +82,9 @@ bare: build/bare.stamp ## the commands of the README in a root in which nothing 
 check: build/check.stamp ## format, lint, layers, sizes, words, prose, reference, stack; CHANGED=1: of what differs from main
 	@tools/check $${CHANGED:+--changed}
 
+nightly: build/test.stamp build/check.stamp ## what takes hours, before a release: runs/nightly/REPORT.md (SCALE, STEPS)
+	@tools/nightly $${SCALE:+--scale $$SCALE} $$STEPS
+
 peers: ## get the servers to compare with into ./peers, installing nothing
 	@tools/peers
 	@rm -f build/release/build.ninja # so that the next build looks for libraries there
@@ -95,7 +98,7 @@ soak: build build/lab.stamp ## an hour of full load with constant memory (SOAK_S
 	@build/release/bench/long/soak --seconds $${SOAK_SECONDS:-3600} --json runs/bench/soak.json
 
 fuzz: build/test.stamp ## run each fuzzer for a minute (FUZZ_SECONDS)
-	@mkdir -p build; $(call cmake_build,fuzz)
+	@mkdir -p build; $(call cmake_build,fuzz) --target tests/fuzz/all
 	@tools/fuzz
 
 clean: ## remove what was built
