@@ -198,7 +198,7 @@ struct gs_thread_start {
 /* All zero: the defaults. */
 struct gs_thread_attributes {
     const char *name; /* for reports; copied, up to 23 bytes */
-    /* Rounded up to 16, 56, 64 or 256 KiB or 1, 8 or 64 MiB, if not exact; 0: the default. A stack
+    /* Rounded up to 16, 56, 64 or 256 KiB or 1, 8 or 64 MiB; 0: the default. A stack
      * takes address space; memory is used for the pages that were touched, until the thread has
      * ended and its stack is not needed (gs_threads_trim). The addresses for stacks of 8 and 64 MiB
      * are taken one by one, for at most 8192 of each; with a limit of the addresses (RLIMIT_AS),
@@ -229,15 +229,6 @@ struct gs_thread_attributes {
      * waits that use the stack themselves: gs_select, gs_poll, files, gs_run_blocking, and what
      * io_uring carries out. */
     bool stack_is_private;
-    /* stack_size is a proven bound, of the thread's calls and of the library's in them (some 700
-     * bytes for gs_recv; more if it is not optimised), and is rounded up to 512, 1024, 1536, 2048,
-     * 3072 or 4096 bytes only: several stacks share a page. An overflow is reported when the thread
-     * is about to wait, yield or end, and ends the process; by then it may have overwritten the
-     * stack of another thread. With gossamer_checked it is reported at once, and each stack has a
-     * guarded page. Each switch to and from such a thread takes 0.1 us longer. No effect with a
-     * larger stack_size, with a stack or a thread pointer of its own, under a sanitizer, or where
-     * the addresses are limited (RLIMIT_AS). */
-    bool stack_is_exact;
     /* The wait after which a private stack is given back. 0: that of the run
      * (gs_threads_options.give_back_ns); GS_NEVER: never, also while memory is short. */
     uint64_t give_back_ns;

@@ -87,24 +87,8 @@ enum guard gs_guard_install(void *pages, size_t size)
     return GUARD_CANARY;
 }
 
-/* Right below the stack. */
-static uint64_t *small_canary(const struct gs_thread *thread)
-{
-    return (uint64_t *)(thread->stack - CANARY_SIZE);
-}
-
-void gs_canary_write(struct gs_thread *thread)
-{
-    uint64_t *canary = small_canary(thread);
-    canary[0] = canary[1] = CANARY;
-}
-
 bool gs_stacks_is_canary_intact(const struct gs_thread *thread)
 {
-    if (gs_stacks_is_exact(thread) && !gs_stack_classes[thread->stack_class].layout.guard_size) {
-        const uint64_t *canary = small_canary(thread);
-        return canary[0] == CANARY && canary[1] == CANARY;
-    }
     void *page = thread->stack - gs_page_size;
     return *(uint64_t *)page == CANARY && *last_word(page) == CANARY;
 }

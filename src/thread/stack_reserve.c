@@ -35,7 +35,7 @@ enum state { STATE_UNKNOWN, STATE_OPEN, STATE_REFUSED };
 static int register_stacks(int fd)
 {
     int err = 0;
-    for (int c = PLAIN_CLASSES; c < FIRST_EXACT && !err; c++) {
+    for (int c = PLAIN_CLASSES; c < RESERVED_CLASSES && !err; c++) {
         const struct stack_class *class = &gs_stack_classes[c];
         struct uffdio_register range = {
             .range = {(uintptr_t)class->base, class->layout.slot_size * class->max_slots},

@@ -60,13 +60,13 @@ static void look_at_word(struct worker *worker, struct sweep_batch *batch, uint6
 static bool next_word(struct sweep *sweep)
 {
     sweep->word++;
-    while (sweep->class < FIRST_EXACT &&
+    while (sweep->class < RESERVED_CLASSES &&
            sweep->word * 64 >=
                __atomic_load_n(&gs_stack_classes[sweep->class].used, __ATOMIC_ACQUIRE)) {
         sweep->class ++;
         sweep->word = 0;
     }
-    return sweep->class < FIRST_EXACT;
+    return sweep->class < RESERVED_CLASSES;
 }
 
 /* Returns whether the pass is over. */

@@ -109,12 +109,10 @@ static void take_excess(struct free_list *list, struct free_list *taken)
         free_list_push(taken, free_list_pop(list));
 }
 
-/* Returns how many stacks were given back. Those of exact sizes stay: others share their pages. */
+/* Returns how many stacks were given back. */
 static unsigned trim_class(struct worker *worker, int stack_class, bool is_period_over)
 {
     struct stack_class *class = &gs_stack_classes[stack_class];
-    if (class->layout.is_exact)
-        return 0;
     struct free_list taken = {.first = NULL};
     uint64_t now_ns = *worker->now_ns;
     if (is_period_over)
@@ -137,9 +135,8 @@ static bool has_many(const struct worker *worker)
     for (int c = 0; c < STACK_CLASSES; c++) {
         spin_lock_always(&gs_stack_classes_lock);
         unsigned shared = gs_stack_classes[c].free.count;
-        bool stays = gs_stack_classes[c].layout.is_exact;
         spin_unlock_always(&gs_stack_classes_lock);
-        if (!stays && (worker->free[c].count > FREE_STACKS_KEPT || shared > FREE_STACKS_KEPT))
+        if (worker->free[c].count > FREE_STACKS_KEPT || shared > FREE_STACKS_KEPT)
             return true;
     }
     return false;
@@ -201,8 +198,6 @@ void gs_threads_trim(void)
     struct worker *worker = worker_current();
     gs_reserve_release(worker);
     for (int c = 0; c < STACK_CLASSES; c++) {
-        if (gs_stack_classes[c].layout.is_exact)
-            continue;
         gs_stacks_release_some(worker, c, worker->free[c].count);
         spin_lock_always(&gs_stack_classes_lock);
         struct free_list list = gs_stack_classes[c].free;

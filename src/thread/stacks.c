@@ -14,13 +14,6 @@
 
 struct stack_class gs_stack_classes[STACK_CLASSES];
 struct gs_spin gs_stack_classes_lock;
-/* The checked library finds an overflow of an exact size at once. */
-#ifdef GS_CHECKED
-#define EXACT_GUARD ((size_t)1)
-#else
-#define EXACT_GUARD ((size_t)0)
-#endif
-
 /* A function whose frame is no larger than the guard cannot reach the stack below without touching
  * the guard, at whatever depth it is called. */
 static const struct {
@@ -34,12 +27,6 @@ static const struct {
     {(size_t)16 << 10, (size_t)16 << 10, (size_t)4 << 20}, /* may be given back, from here on */
     {(size_t)56 << 10, (size_t)64 << 10, (size_t)4 << 20},
     {(size_t)256 << 10, (size_t)64 << 10, (size_t)1 << 19},
-    {512, EXACT_GUARD, (size_t)4 << 20}, /* exact, from here on */
-    {1024, EXACT_GUARD, (size_t)4 << 20},
-    {1536, EXACT_GUARD, (size_t)4 << 20},
-    {2048, EXACT_GUARD, (size_t)4 << 20},
-    {3072, EXACT_GUARD, (size_t)4 << 20},
-    {4096, EXACT_GUARD, (size_t)4 << 20},
     {(size_t)8 << 20, (size_t)64 << 10, MAX_LARGE},
     {(size_t)64 << 20, (size_t)64 << 10, MAX_LARGE},
 };
@@ -64,23 +51,10 @@ static size_t round_up(size_t n, size_t unit)
     return (n + unit - 1) & ~(unit - 1);
 }
 
-static struct slot_layout exact_layout(size_t stack_size, size_t guard_size, size_t page_size)
-{
-    return (struct slot_layout){
-        .stack_size = stack_size,
-        .guard_size = guard_size,
-        .slot_size =
-            guard_size ? guard_size + round_up(stack_size, page_size) : CANARY_SIZE + stack_size,
-        .is_exact = true,
-    };
-}
-
 struct slot_layout gs_slot_layout(int stack_class, size_t page_size)
 {
     size_t stack_size = sizes[stack_class].stack_size;
     size_t guard_size = round_up(sizes[stack_class].guard_size, page_size);
-    if (stack_class >= FIRST_EXACT && stack_class < RESERVED_CLASSES)
-        return exact_layout(stack_size, guard_size, page_size);
     return (struct slot_layout){
         .stack_size = stack_size,
         .guard_size = guard_size,
@@ -90,8 +64,6 @@ struct slot_layout gs_slot_layout(int stack_class, size_t page_size)
 
 size_t gs_slot_stack_top_at(const struct slot_layout *layout, size_t index)
 {
-    if (layout->is_exact)
-        return layout->stack_size + (layout->guard_size ? layout->guard_size : CANARY_SIZE);
     return layout->slot_size - index % COLOURS * LINE;
 }
 
@@ -107,7 +79,7 @@ static size_t size_of_blocks(const struct stack_class *class)
 
 static size_t size_of_slots(const struct stack_class *class)
 {
-    return round_up(class->layout.slot_size * class->max_slots, gs_page_size);
+    return class->layout.slot_size * class->max_slots;
 }
 
 /* The arrays of control blocks, then the slots of all classes. */
@@ -189,7 +161,7 @@ static int init_sets(struct stack_class *class)
     if (!class->max_slots)
         return 0;
     int err = gs_slot_set_init(&class->returned, class->max_slots);
-    if (err || !class->blocks || class->layout.is_exact)
+    if (err || !class->blocks)
         return err;
     err = gs_slot_set_init(&resident, class->max_slots);
     class->resident = err ? NULL : (_Atomic(uint64_t) *)resident.words;
@@ -221,20 +193,7 @@ int gs_stacks_class(size_t stack_size)
 
 int gs_stacks_class_to_give_back(size_t stack_size)
 {
-    int class = has_reservation ? class_among(stack_size, PLAIN_CLASSES, FIRST_EXACT) : -1;
-    return class < 0 ? gs_stacks_class(stack_size) : class;
-}
-
-/* Sanitizers make frames larger than what was proven. */
-#if GS_ASAN || GS_TSAN
-#define HAS_EXACT false
-#else
-#define HAS_EXACT has_reservation
-#endif
-
-int gs_stacks_class_exact(size_t stack_size)
-{
-    int class = HAS_EXACT ? class_among(stack_size, FIRST_EXACT, RESERVED_CLASSES) : -1;
+    int class = has_reservation ? class_among(stack_size, PLAIN_CLASSES, RESERVED_CLASSES) : -1;
     return class < 0 ? gs_stacks_class(stack_size) : class;
 }
 
@@ -274,9 +233,7 @@ static int open_slot(struct stack_class *class, char **ret_slot)
     *ret_slot = class->base + used * slot_size;
     if (used == class->writable) {
         size_t count = lesser(WRITABLE_STEP / slot_size, class->max_slots - used);
-        char *from = (char *)((uintptr_t)*ret_slot & ~(gs_page_size - 1));
-        size_t size = (size_t)(*ret_slot - from) + count * slot_size;
-        int err = open_pages(from, round_up(size, gs_page_size));
+        int err = open_pages(*ret_slot, count * slot_size);
         if (err)
             return err;
         class->writable += count;
@@ -310,15 +267,12 @@ static struct gs_thread *prepare_slot(struct stack_class *class, size_t index)
 {
     struct gs_thread *thread = stack_block(class, index);
     char *slot = gs_stacks_slot(class, index);
-    bool has_small_canary = class->layout.is_exact && !class->layout.guard_size;
-    thread->stack = slot + (has_small_canary ? CANARY_SIZE : class->layout.guard_size);
+    thread->stack = slot + class->layout.guard_size;
     thread->stack_top =
         class->blocks ? slot + gs_slot_stack_top_at(&class->layout, index) : (char *)thread;
     thread->stack_class = (uint8_t)(class - gs_stack_classes);
     thread->slot_index = (uint32_t)index;
-    thread->has_canary = has_small_canary;
-    if (has_small_canary)
-        gs_canary_write(thread);
+    thread->has_canary = false;
     thread->saved = NULL;
     stack_set_resident(class, index);
     return thread;
@@ -334,9 +288,9 @@ static int allocate_slot(struct stack_class *class, struct gs_thread **ret_threa
     if (err)
         return err;
     size_t guard_size = class->layout.guard_size;
-    bool has_canary = guard_size && gs_guard_install(slot, guard_size) == GUARD_CANARY;
+    bool has_canary = gs_guard_install(slot, guard_size) == GUARD_CANARY;
     struct gs_thread *thread = prepare_slot(class, class->used);
-    thread->has_canary |= has_canary;
+    thread->has_canary = has_canary;
     valgrind_add_stack(thread->stack, thread->stack_top);
     /* Release: pairs with gs_stacks_at. */
     __atomic_store_n(&class->used, class->used + 1, __ATOMIC_RELEASE);

@@ -3,11 +3,10 @@
  * that do not ask need no addresses for them. The lowest pages of a slot are a guard; its top
  * page contains the thread control block, with the stack right below, which has at least the
  * size that its class promises. Where stacks may be given back while their threads wait
- * (stack_away.h), control blocks are an array of their own; so they are for stacks of exact
- * sizes, several of which share a page and have canaries instead of guards (stack_exact.c). Free
- * stacks are kept by each worker, in LIFO order. Slots are never unmapped, but their memory is
- * given back when it has not been needed for a while, or by gs_threads_trim. Where the addresses
- * are limited (RLIMIT_AS), nothing is reserved, and all slots are mapped one by one. */
+ * (stack_away.h), control blocks are an array of their own. Free stacks are kept by each worker, in
+ * LIFO order. Slots are never unmapped, but their memory is given back when it has not been needed
+ * for a while, or by gs_threads_trim. Where the addresses are limited (RLIMIT_AS), nothing is
+ * reserved, and all slots are mapped one by one. */
 #ifndef GS_THREAD_STACKS_H
 #define GS_THREAD_STACKS_H
 
@@ -21,11 +20,9 @@ extern GS_HIDDEN size_t gs_page_size;
 /* The layout of a slot of a class, for a page size. */
 struct slot_layout {
     size_t stack_size; /* the minimum */
-    size_t slot_size;  /* whole pages, except of an exact size */
-    size_t guard_size; /* whole pages, the lowest; 0: CANARY_SIZE bytes */
-    bool is_exact;
+    size_t slot_size;  /* whole pages */
+    size_t guard_size; /* whole pages, the lowest */
 };
-#define CANARY_SIZE ((size_t)16)
 struct slot_layout gs_slot_layout(int stack_class, size_t page_size);
 /* The offset of the end of the stack in the slot with that index. */
 size_t gs_slot_stack_top_at(const struct slot_layout *layout, size_t index);
@@ -42,18 +39,10 @@ int gs_stacks_class(size_t stack_size);
 /* The same for a stack that may be given back while its thread waits, if there are such stacks. */
 int gs_stacks_class_to_give_back(size_t stack_size);
 
-/* The same for a stack of exactly that size, if there are such stacks. */
-int gs_stacks_class_exact(size_t stack_size);
-
 /* Whether the stack may be given back while the thread waits. */
 static inline bool gs_stacks_may_go_away(const struct gs_thread *thread)
 {
-    return thread->stack_class - (unsigned)PLAIN_CLASSES < FIRST_EXACT - PLAIN_CLASSES;
-}
-
-static inline bool gs_stacks_is_exact(const struct gs_thread *thread)
-{
-    return thread->stack_class - (unsigned)FIRST_EXACT < RESERVED_CLASSES - FIRST_EXACT;
+    return thread->stack_class - (unsigned)PLAIN_CLASSES < RESERVED_CLASSES - PLAIN_CLASSES;
 }
 
 /* Get a stack with its control block, of which the worker has none free; worker: the caller, or
@@ -99,13 +88,6 @@ static inline bool gs_stacks_is_intact(const struct gs_thread *thread)
 {
     return !thread->has_canary || gs_stacks_is_canary_intact(thread);
 }
-
-/* Report the running thread if its stack, which has an exact size, has overflowed; and do not
- * return. (stack_exact.c) */
-void gs_stack_check_exact(struct worker *worker);
-
-/* Write the canary of a stack of an exact size, which has no guard. */
-void gs_canary_write(struct gs_thread *thread);
 
 /* ---- Guards (stack_guard.c) ---- */
 

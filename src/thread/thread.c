@@ -33,21 +33,14 @@ static int init_on_user_stack(const struct gs_thread_attributes *attributes,
     return 0;
 }
 
-static int special_class(const struct gs_thread_attributes *attributes, size_t size)
-{
-    return attributes->stack_is_exact && !attributes->thread_pointer
-               ? gs_stacks_class_exact(size)
-               : gs_stack_away_class(attributes, size);
-}
-
 ALWAYS_INLINE int get_stack(struct worker *worker, const struct gs_thread_attributes *attributes,
                             struct gs_thread **ret_thread)
 {
     size_t size = attributes->stack_size ? attributes->stack_size : gs_runtime.options.stack_size;
     if (attributes->stack)
         return init_on_user_stack(attributes, ret_thread);
-    bool is_special = attributes->stack_is_private | attributes->stack_is_exact;
-    int class = UNLIKELY(is_special) ? special_class(attributes, size) : gs_stacks_class(size);
+    int class = UNLIKELY(attributes->stack_is_private) ? gs_stack_away_class(attributes, size)
+                                                       : gs_stacks_class(size);
     if (class < 0)
         return class;
     if (UNLIKELY(!worker || !worker->free[class].first))
@@ -168,8 +161,7 @@ ALWAYS_INLINE int create(struct worker *worker, const struct gs_thread_attribute
     if (UNLIKELY(gs_stacks_may_go_away(thread))) {
         gs_stack_away_init(thread, attributes);
         gs_stack_away_watch(worker, thread);
-    } else if (UNLIKELY(gs_stacks_is_exact(thread)))
-        thread->run.resume = gs_thread_resume_exact;
+    }
     thread->fn = fn;
     thread->on_end = attributes->on_end;
     thread->argument = argument;

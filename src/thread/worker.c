@@ -179,10 +179,6 @@ bool gs_worker_tick(struct worker *worker)
 {
     if (UNLIKELY(worker->has_thread_tls_base))
         return true;
-    if (UNLIKELY(worker->has_exact_stack)) {
-        gs_stack_check_exact(worker);
-        return true;
-    }
     unsigned switches = UNLIKELY(gs_runtime.ticks_at_each_switch) ? 1 : TICK;
     if (switches == 1 && worker->current)
         gs_held_locks_report(worker->current);

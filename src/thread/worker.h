@@ -47,14 +47,13 @@ struct run_queue {
 enum { LEVELS = 4 };
 
 /* The classes of stacks (stacks.h). Before CLASS_LARGE, their addresses are reserved:
- * PLAIN_CLASSES of them, then those whose stacks may be given back while their threads wait, then
- * those of exact sizes. CLASS_USER_STACK: the class of threads on stacks of the program's own. */
+ * PLAIN_CLASSES of them, then those whose stacks may be given back while their threads wait.
+ * CLASS_USER_STACK: the class of threads on stacks of the program's own. */
 enum {
     PLAIN_CLASSES = 5,
-    FIRST_EXACT = 8,
-    RESERVED_CLASSES = 14,
+    RESERVED_CLASSES = 8,
     CLASS_LARGE = RESERVED_CLASSES,
-    STACK_CLASSES = 16,
+    STACK_CLASSES = 10,
     CLASS_USER_STACK = STACK_CLASSES
 };
 
@@ -173,7 +172,6 @@ struct worker {
         void *result); /* of a thread that has ended: called with the worker's TLS base */
     void *end_result;
     bool has_thread_tls_base; /* such a thread runs: it may only switch to the worker's own stack */
-    bool has_exact_stack;     /* the same; its canary is compared at that switch */
     void *stack;              /* the worker's own */
     size_t stack_size;
     char *receive_buffer; /* of gs_recv_with; NULL: not used yet, or in use */

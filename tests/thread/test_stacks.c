@@ -10,14 +10,12 @@
 #define IS_SANITIZED (GS_ASAN + GS_TSAN > 0)
 
 static const size_t page_sizes[] = {4 * KIB, 16 * KIB, 64 * KIB};
-/* 0: of an exact size (test_stack_exact.c). */
-static const size_t promised[STACK_CLASSES] = {
-    16 * KIB, 56 * KIB, 64 * KIB,  256 * KIB, MIB, /* plain */
-    16 * KIB, 56 * KIB, 256 * KIB, 0,         0,   0, 0, 0, 0, 8 * MIB, 64 * MIB};
+static const size_t promised[STACK_CLASSES] = {16 * KIB, 56 * KIB, 64 * KIB,  256 * KIB, MIB,
+                                               16 * KIB, 56 * KIB, 256 * KIB, 8 * MIB,   64 * MIB};
 
 static bool is_private(int stack_class)
 {
-    return stack_class >= PLAIN_CLASSES && stack_class < FIRST_EXACT;
+    return stack_class >= PLAIN_CLASSES && stack_class < RESERVED_CLASSES;
 }
 
 enum { PAGE_SIZES = 3, COLOURS = 16 };
@@ -29,7 +27,7 @@ TEST(class_is_the_smallest_that_has_the_bytes)
     CHECK_EQ(gs_stacks_class(1), 0);
     for (int c = 0; c < STACK_CLASSES; c++) {
         int next = c + 1 == PLAIN_CLASSES ? CLASS_LARGE : c + 1;
-        if (is_private(c) || !promised[c])
+        if (is_private(c))
             continue;
         CHECK_EQ(gs_stacks_class(promised[c]), c);
         CHECK_EQ(gs_stacks_class(promised[c] - 1), c);
@@ -60,8 +58,7 @@ TEST(stack_of_each_class_has_the_promised_bytes_above_its_guard)
 {
     for (int p = 0; p < PAGE_SIZES; p++)
         for (int c = 0; c < STACK_CLASSES; c++)
-            if (promised[c])
-                check_slot(c, page_sizes[p]);
+            check_slot(c, page_sizes[p]);
 }
 
 /* Slots determine the page tables that a thread needs. */
@@ -74,7 +71,7 @@ TEST(slot_is_hardly_larger_than_its_stack_and_its_guard)
 TEST(guard_is_as_large_as_common_frames)
 {
     for (int p = 0; p < PAGE_SIZES; p++) {
-        for (int c = 0; c < STACK_CLASSES && promised[c]; c++) {
+        for (int c = 0; c < STACK_CLASSES; c++) {
             size_t guard_size = gs_slot_layout(c, page_sizes[p]).guard_size;
             CHECK(guard_size >= (promised[c] < 56 * KIB ? promised[c] : 64 * KIB));
         }
@@ -107,8 +104,6 @@ static void *use_all(void *size)
 static void *use_each(void *unused)
 {
     for (int c = 0; c < STACK_CLASSES; c++) {
-        if (!promised[c])
-            continue;
         const struct gs_thread_attributes attributes = {.stack_size = promised[c],
                                                         .stack_is_private = is_private(c)};
         size_t size = promised[c] - CALLS_NEED;
@@ -179,7 +174,7 @@ static void *fill_all(void *unused)
 {
     for (int i = 0; i < 2 * STACK_CLASSES; i++) {
         size_t stack_size = promised[i / 2];
-        if (stack_size && !is_small_for_sanitizer(stack_size) && !is_large_for_emulator(stack_size))
+        if (!is_small_for_sanitizer(stack_size) && !is_large_for_emulator(stack_size))
             fill_many(i / 2);
         gs_threads_trim();
     }
@@ -236,9 +231,8 @@ TEST(overflow_is_reported_on_pages_of_every_size)
         page_size = page_sizes[i % PAGE_SIZES];
         stack_class = i / PAGE_SIZES;
         size_t stack_size = promised[stack_class];
-        if (!stack_size || page_size < (size_t)sysconf(_SC_PAGESIZE) ||
-            is_small_for_sanitizer(stack_size) || is_too_deep(stack_size) ||
-            is_large_for_emulator(stack_size))
+        if (page_size < (size_t)sysconf(_SC_PAGESIZE) || is_small_for_sanitizer(stack_size) ||
+            is_too_deep(stack_size) || is_large_for_emulator(stack_size))
             continue;
         CHECK(is_segv(in_child(run_on_pages)));
         CHECK_REPORTED("^stack overflow: thread \"glutton\" needs more than its [0-9]+ bytes$");

@@ -158,7 +158,7 @@ class Thread:
         self.address = int(value.address)
         self.name = _string(value["name"])
         self.tid = process.running.get(self.address)
-        classes = (gdb.parse_and_eval(name) for name in ("PLAIN_CLASSES", "FIRST_EXACT"))
+        classes = (gdb.parse_and_eval(name) for name in ("PLAIN_CLASSES", "RESERVED_CLASSES"))
         self._may_be_away = int(value["stack_class"]) in range(*map(int, classes))
 
     def state(self, now_ns: int) -> str:
