@@ -47,7 +47,7 @@ IDLE_CONNECTIONS = 10_000
 IDLE = f"{IDLE_CONNECTIONS} idle connections"
 OURS, THREADS = "event", "user"
 OPENING = f"{IDLE_CONNECTIONS} connections opened sequentially"
-RING, THREADS_RING = "event-io_uring", "user-io_uring"
+RING = "event-io_uring"
 BASELINE, BASELINE_RING = "baseline", "baseline-io_uring"
 APP, GO_APP, H2O_APP = "app", "go-app", "h2o-app"
 """Handlers that respond from memory: of gs_http_serve, of Go's net/http, and of libh2o."""
@@ -113,22 +113,24 @@ def check_application(server: Server, workspace: Workspace, size: int) -> None:
 
 
 def ring_servers(results: Results, program: Path) -> list[Server]:
-    """Return our architectures event and user over io_uring, if the kernel permits it."""
+    """Return our architecture event over io_uring, if the kernel permits it."""
     disabled = Path("/proc/sys/kernel/io_uring_disabled")
     version = tuple(int(number) for number in os.uname().release.split(".")[:2])
     if version < (6, 1) or (disabled.exists() and disabled.read_text().strip() != "0"):
-        for name in (RING, THREADS_RING, BASELINE_RING):
+        for name in (RING, BASELINE_RING):
             results.skip("all", name, "io_uring is not available")
         return []
 
-    def configure(arch: str) -> Callable[[Site], Launch]:
-        options = ("--arch", arch, "--poller", "io_uring", "--workers", "1")
-        command = (str(program), "serve", *options, "--listen", "127.0.0.1:0")
-        return lambda site: Launch((*command, str(site.root)))
-
+    options = ("--arch", OURS, "--poller", "io_uring", "--workers", "1")
+    command = (str(program), "serve", *options, "--listen", "127.0.0.1:0")
     return [
-        Server(RING, True, "event over io_uring", "this checkout", configure(OURS)),
-        Server(THREADS_RING, True, "user over io_uring", "this checkout", configure(THREADS)),
+        Server(
+            RING,
+            True,
+            "event over io_uring",
+            "this checkout",
+            lambda site: Launch((*command, str(site.root))),
+        )
     ]
 
 
@@ -289,7 +291,6 @@ def set_limits(results: Results, chosen: str) -> None:
             results.limit(cpu, RING, (OURS,), 1.0)
             if point.connections >= 128:
                 results.limit(cpu, RING, (BASELINE,), 0.92)
-            results.limit(cpu, THREADS_RING, (RING,), 1.05)
             results.limit(cpu, THREADS, (OURS,), 1.05 if point.connections == 10_000 else 1.02)
     if chosen in "idle":
         results.limit(IDLE, THREADS, ("5 KiB",), 1.0)

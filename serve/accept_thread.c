@@ -118,10 +118,8 @@ int serve_accept_thread_start(struct serve_accept_thread *acceptor)
         [SERVE_PRIORITY_CONNECTIONS] = GS_PRIORITY_LOW,
         [SERVE_PRIORITY_ACCEPT] = GS_PRIORITY_HIGH,
     };
-    const struct gs_thread_attributes attributes = {.name = "accept",
-                                                    .priority = priorities[acceptor->priority],
-                                                    .worker = acceptor->worker,
-                                                    .migrates = !acceptor->worker};
+    const struct gs_thread_attributes attributes = {
+        .name = "accept", .priority = priorities[acceptor->priority], .migrates = true};
     return gs_thread_spawn(&attributes, run, acceptor, &acceptor->thread);
 }
 

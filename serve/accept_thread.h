@@ -21,7 +21,6 @@ struct serve_accept_thread {
     int listener; /* non-blocking, the caller's */
     bool wants_address;
     enum serve_priority priority;
-    unsigned worker;            /* of user-level threads, to stay with, the first is 1; 0: any */
     struct gs_semaphore *slots; /* while none is free, connections stay in the accept queue */
     serve_accept_thread_fn *accepted;
     void (*make_room)(void *data); /* called while a client waits for a slot; NULL: none is made */

@@ -182,8 +182,7 @@ ssize_t serve_blocking_answer(void *data, const void *bytes, size_t n)
     uint64_t now_ns = blocking->calls->now();
     serve_connection_received(base, bytes, (ssize_t)n, now_ns);
     blocking->has_received |= n > 0;
-    if (gs_http_conn_wants(&base->http) & GS_HTTP_WRITE && !blocking->calls->sends_by_completion &&
-        !serve_connection_sends_file(base))
+    if (gs_http_conn_wants(&base->http) & GS_HTTP_WRITE && !serve_connection_sends_file(base))
         send_at_once(blocking, now_ns);
     return 0;
 }

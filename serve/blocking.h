@@ -44,14 +44,10 @@ struct serve_blocking_calls {
 
     /* Let others run; NULL: the kernel does. */
     void (*yield)(void);
-
-    /* The kernel sends while the thread waits: an answer is not tried to be sent at once. */
-    bool sends_by_completion;
 };
 
-/* By user-level threads: the calls of gossamer/io.h. With the second, the workers' rings (io_uring)
- * receive and send. */
-extern const struct serve_blocking_calls serve_user_calls, serve_user_ring_calls;
+/* By user-level threads: the calls of gossamer/io.h. */
+extern const struct serve_blocking_calls serve_user_calls;
 
 struct serve_blocking {
     struct serve_connection base;

@@ -63,17 +63,12 @@ static void ignore_cancel(void)
     gs_thread_set_cancelable(false);
 }
 
-/* Readiness: the worker's loop reports sockets. Completions: its ring carries the calls out. */
-#define CALLS(by_completion_)                                                                      \
-    {                                                                                              \
-        .receive_and_answer = user_receive,                                                        \
-        .send = user_send,                                                                         \
-        .wait = user_wait,                                                                         \
-        .load = load,                                                                              \
-        .now = gs_threads_now,                                                                     \
-        .ignore_cancel = ignore_cancel,                                                            \
-        .yield = gs_thread_yield,                                                                  \
-        .sends_by_completion = (by_completion_),                                                   \
-    }
-const struct serve_blocking_calls serve_user_calls = CALLS(false);
-const struct serve_blocking_calls serve_user_ring_calls = CALLS(true);
+const struct serve_blocking_calls serve_user_calls = {
+    .receive_and_answer = user_receive,
+    .send = user_send,
+    .wait = user_wait,
+    .load = load,
+    .now = gs_threads_now,
+    .ignore_cancel = ignore_cancel,
+    .yield = gs_thread_yield,
+};

@@ -18,16 +18,14 @@
  * Closing: a call is tried at once, and waits if it would block. A descriptor is registered with
  * the kernel when it is first waited for, and stays registered. So a descriptor that was used here
  * must be closed with gs_close, or passed to gs_forget before it is closed otherwise: if its number
- * is reused, the new file would be taken for the old one.
+ * is reused, the new file would be taken for the old one. Where the
+ * workers' loops use io_uring (GS_POLLER, loop.h), the kernel keeps the file of a descriptor that was
+ * waited for until the loop polls next.
  *
  * Descriptors need not be non-blocking, except for gs_connect and gs_sendfile: calls on sockets are
  * made non-blocking one by one, and where that is impossible (pipes on old kernels, terminals) a
  * call is only made when the descriptor is ready. Descriptors are never changed to O_NONBLOCK;
  * those created here have it.
- *
- * If the workers' loops use io_uring (GS_POLLER, loop.h), receives, sends and accepts by threads
- * that do not migrate are submitted to it: they need no system call each, and a send waits, too.
- * gs_recv_ahead has the kernel receive for many calls.
  *
  * Reads of regular files first try the page cache; all else is done by io_uring, if the kernel
  * supports it (the environment variable GOSSAMER_NO_IO_URING disables it), or by a pool of kernel
@@ -114,39 +112,6 @@ typedef ssize_t gs_received_fn(void *data, const void *bytes, size_t n);
 GS_API GS_MUST_CHECK ssize_t gs_recv_with(int fd, gs_received_fn *fn, void *data,
                                           uint64_t deadline_ns);
 
-/* Let the kernel receive for a socket before a thread asks, where workers' loops use io_uring: one
- * request to the kernel lasts for many calls of gs_recv_with, which find the bytes received, and a
- * thread that waits in it needs no buffer. fd: a TCP socket, from which only threads of the calling
- * worker receive, by the functions of this header, and by no other descriptor. It takes 64 bytes.
- *
- * The kernel receives while a thread waits in gs_recv_with, and longer: what arrives when none
- * waits (after a deadline or a cancellation, or while the thread does something else) is kept, and
- * if more follows, that stays in the socket until all was taken, so that the peer is slowed down as
- * without this. What is kept has 64 KiB usually. The next call gets it: gs_recv_with, gs_recv,
- * gs_recvmsg, gs_read or gs_readv; MSG_PEEK shows what is kept, which may be less than what has
- * arrived. gs_poll and gs_wait_readable report it. With the deadline 0, calls also get what the
- * kernel has received just now. No byte is lost, unless memory is exhausted: then each receive
- * returns -ENOMEM once what precedes was received.
- *
- * A socket for whose readiness a thread has waited (gs_poll, gs_wait_readable, gs_wait_writable,
- * gs_sendfile) is received from without this afterwards, as is one for which the kernel refuses
- * it (Linux 5.19). gs_splice from it returns -EBUSY. shutdown(2) works as usual. gs_close and
- * gs_forget discard what is kept. In the child of gs_fork nothing is kept: it is the parent's.
- *
- * gs_recv_ahead_end ends it: before the socket is passed to another process or library, or used by
- * another worker, by other functions or another descriptor (dup(2)). Afterwards the kernel receives
- * nothing more, and what is kept can still be received. It may let others run, and is not for the
- * fn of gs_recv_with.
- *
- * gs_recv_ahead returns 0; -ENOTSUP (the loop does not use io_uring, the thread migrates, fd is no
- * TCP socket, or was waited for otherwise): everything works as without it; -EBUSY (a thread of
- * another worker has called it; receives and polls of other workers return this, too), -ENOMEM, or
- * -EBADF (fd is negative).
- *
- * gs_recv_ahead_end returns how many bytes are kept, -EBUSY, -ENOMEM or -EBADF, as above. */
-GS_API GS_MUST_CHECK int gs_recv_ahead(int fd);
-GS_API GS_MUST_CHECK ssize_t gs_recv_ahead_end(int fd);
-
 /* Send all n bytes. Returns n, or an error, as gs_send does, after which it is unknown how much was
  * sent. */
 GS_API GS_MUST_CHECK ssize_t gs_send_all(int fd, const void *bytes, size_t n, uint64_t deadline_ns);
@@ -220,8 +185,7 @@ GS_API GS_MUST_CHECK ssize_t gs_writev(int fd, const struct iovec *iov, int coun
 GS_API GS_MUST_CHECK ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n,
                                          uint64_t deadline_ns);
 
-/* Between two descriptors, one of them a pipe, at their file offsets. Also returns -EBUSY:
- * the kernel receives ahead from in_fd (gs_recv_ahead). */
+/* Between two descriptors, one of them a pipe, at their file offsets. */
 GS_API GS_MUST_CHECK ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned flags,
                                        uint64_t deadline_ns);
 

@@ -226,8 +226,7 @@ struct gs_thread_attributes {
      * its stack. A promise that is broken by writing ends the process with a report; with
      * gossamer_checked, any use does. No effect on a thread with a stack or a thread pointer of its
      * own, with a stack of more than 256 KiB, where the addresses are limited (RLIMIT_AS), or in
-     * waits that use the stack themselves: gs_select, gs_poll, files, gs_run_blocking, and what
-     * io_uring carries out. */
+     * waits that use the stack themselves: gs_select, gs_poll, files and gs_run_blocking. */
     bool stack_is_private;
     /* The wait after which a private stack is given back. 0: that of the run
      * (gs_threads_options.give_back_ns); GS_NEVER: never, also while memory is short. */

@@ -136,93 +136,6 @@ int gs_uring_cancel_op(struct gs_loop *loop, struct gs_op *op)
     return taken;
 }
 
-/* ---- Calls ---- */
-
-struct io_uring_sqe *gs_uring_start_call(struct gs_loop *loop, struct uring_call *call,
-                                         unsigned tag)
-{
-    struct uring *uring = loop->poller_state;
-    struct io_uring_sqe *sqe = gs_uring_get_sqe(uring);
-    if (!sqe)
-        return NULL;
-    call->sq_position = uring->ring.tail - 1;
-    sqe->user_data = (uintptr_t)call | tag;
-    return sqe;
-}
-
-int gs_uring_cancel_call(struct gs_loop *loop, const struct uring_call *call, unsigned tag)
-{
-    return gs_uring_cancel(loop->poller_state, call->sq_position, (uintptr_t)call | tag);
-}
-
-int gs_uring_collect_call(struct gs_loop *loop, struct uring_call *call, unsigned tag)
-{
-    struct gs_ring *ring = &((struct uring *)loop->poller_state)->ring;
-    int err = gs_ring_enter(ring, 0, 0);
-    /* Acquire: pairs with the kernel's release, publishing the completions. */
-    uint32_t tail = atomic_load_explicit(ring->cq_tail, memory_order_acquire);
-    for (uint32_t at = ring->head; !err && at != tail; at++) {
-        struct io_uring_cqe *cqe = &ring->cqes[at & ring->cq_mask];
-        if (cqe->user_data != ((uintptr_t)call | tag))
-            continue;
-        cqe->user_data = TAG_IGNORED;
-        call->completed(call, cqe);
-    }
-    return err;
-}
-
-int gs_uring_start_receive(struct gs_loop *loop, struct uring_call *call, int fd)
-{
-    struct uring *uring = loop->poller_state;
-    int err = reserve_buffers(uring);
-    if (err)
-        return err;
-    struct io_uring_sqe *sqe = gs_uring_start_call(loop, call, TAG_CALL);
-    if (!sqe)
-        return -ENOMEM;
-    sqe->opcode = IORING_OP_RECV;
-    sqe->fd = fd;
-    sqe->ioprio = IORING_RECV_MULTISHOT | IORING_RECVSEND_POLL_FIRST;
-    sqe->flags = IOSQE_BUFFER_SELECT;
-    sqe->buf_group = uring->buffers.group;
-    return 0;
-}
-
-static uint64_t guard_of(const struct uring_call *call)
-{
-    return GUARD_BIT | (uintptr_t)call | TAG_OP;
-}
-
-/* The poll is completed by POLLERR, POLLHUP and POLLRDHUP, for which the kernel always polls. The
- * two requests are submitted together, or the second one would not wait for the first. A guard that
- * outlives its call for a while cancels at most another one of the same address, which is then
- * started again. */
-int gs_uring_start_guard(struct gs_loop *loop, struct uring_call *call, int fd)
-{
-    struct gs_ring *ring = &((struct uring *)loop->poller_state)->ring;
-    if (ring->sq_count - gs_ring_unsubmitted(ring) < 2)
-        (void)!gs_ring_enter(ring, 0, 0);
-    if (ring->sq_count - gs_ring_unsubmitted(ring) < 2)
-        return -ENOMEM;
-    struct io_uring_sqe *poll = gs_ring_get_sqe(ring), *cancel = gs_ring_get_sqe(ring);
-    call->guard_position = ring->tail - 2;
-    poll->opcode = IORING_OP_POLL_ADD;
-    poll->flags = IOSQE_IO_LINK | IOSQE_CQE_SKIP_SUCCESS;
-    poll->fd = fd;
-    poll->user_data = guard_of(call);
-    cancel->opcode = IORING_OP_ASYNC_CANCEL;
-    cancel->flags = IOSQE_CQE_SKIP_SUCCESS;
-    cancel->fd = -1;
-    cancel->addr = (uintptr_t)call | TAG_CALL;
-    cancel->user_data = TAG_IGNORED;
-    return 0;
-}
-
-int gs_uring_cancel_guard(struct gs_loop *loop, const struct uring_call *call)
-{
-    return gs_uring_cancel(loop->poller_state, call->guard_position, guard_of(call));
-}
-
 /* ---- Results ---- */
 
 void gs_uring_init_results(struct uring *uring)
@@ -273,8 +186,22 @@ bool gs_uring_next_result(struct gs_loop *loop, struct gs_op *op, struct op_resu
 
 void gs_uring_return_buffer(struct gs_loop *loop, const struct op_result *result)
 {
-    if (result->buffer >= 0)
-        gs_uring_release_buffer(loop, (unsigned)result->buffer);
+    struct uring *uring = loop->poller_state;
+    if (result->buffer < 0)
+        return;
+    uring->is_buffer_in_use[result->buffer] = false;
+    gs_ring_return_buffer(&uring->buffers, (unsigned)result->buffer);
+}
+
+/* The kernel ran out of buffers: give it more, at most once per iteration. */
+static void add_buffers(const struct gs_loop *loop)
+{
+    struct uring *uring = loop->poller_state;
+    if (uring->grow_iteration == loop->counts.iterations)
+        return;
+    uring->grow_iteration = loop->counts.iterations;
+    for (unsigned more = BUFFERS_STEP; more && uring->buffers_used < BUFFERS_MAX; more--)
+        gs_ring_return_buffer(&uring->buffers, uring->buffers_used++);
 }
 
 /* Whether the result is one of several, rather than the end. */
@@ -319,7 +246,7 @@ bool gs_uring_complete_op(struct gs_loop *loop, const struct io_uring_cqe *cqe)
     /* The kernel has ended the request, for example because all buffers were in use. Those will
      * have been returned by the time the request is submitted again. */
     if (cqe->res == -ENOBUFS)
-        gs_uring_add_buffers(loop);
+        add_buffers(loop);
     if (result == -ENOBUFS && !op->canceled) {
         result = gs_uring_start_op(loop, op);
         if (!result)
@@ -330,37 +257,6 @@ bool gs_uring_complete_op(struct gs_loop *loop, const struct io_uring_cqe *cqe)
 }
 
 /* ---- Buffers ---- */
-
-unsigned gs_uring_hold_buffer(struct gs_loop *loop, const struct io_uring_cqe *cqe)
-{
-    struct uring *uring = loop->poller_state;
-    unsigned number = cqe->flags >> IORING_CQE_BUFFER_SHIFT;
-    uring->is_buffer_in_use[number] = true;
-    return number;
-}
-
-const void *gs_uring_buffer(const struct gs_loop *loop, unsigned number)
-{
-    const struct uring *uring = loop->poller_state;
-    return gs_ring_buffer(&uring->buffers, number);
-}
-
-void gs_uring_release_buffer(struct gs_loop *loop, unsigned number)
-{
-    struct uring *uring = loop->poller_state;
-    uring->is_buffer_in_use[number] = false;
-    gs_ring_return_buffer(&uring->buffers, number);
-}
-
-void gs_uring_add_buffers(const struct gs_loop *loop)
-{
-    struct uring *uring = loop->poller_state;
-    if (uring->grow_iteration == loop->counts.iterations)
-        return;
-    uring->grow_iteration = loop->counts.iterations;
-    for (unsigned more = BUFFERS_STEP; more && uring->buffers_used < BUFFERS_MAX; more--)
-        gs_ring_return_buffer(&uring->buffers, uring->buffers_used++);
-}
 
 int gs_uring_register_buffers(struct uring *uring, struct gs_ring *ring)
 {

@@ -111,14 +111,12 @@ static int grow(struct gs_loop *loop, unsigned slot_count)
 static bool is_of_op(uint64_t user_data)
 {
     unsigned tag = user_data & TAG_MASK;
-    return (tag == TAG_OP || tag == TAG_ACCEPT) && user_data >= TAG_ADDRESS_MIN &&
-           !(user_data & GUARD_BIT);
+    return (tag == TAG_OP || tag == TAG_ACCEPT) && user_data >= TAG_ADDRESS_MIN;
 }
 
 static bool is_accepted(const struct io_uring_cqe *cqe)
 {
-    unsigned tag = cqe->user_data & TAG_MASK;
-    return (tag == TAG_ACCEPT || tag == TAG_ACCEPT_CALL) && cqe->res >= 0;
+    return (cqe->user_data & TAG_MASK) == TAG_ACCEPT && cqe->res >= 0;
 }
 
 /* Close the connections that were accepted, and the files that were opened, but will not be passed
@@ -353,26 +351,16 @@ static void handle_wake_completion(struct gs_loop *loop, const struct io_uring_c
         request_wake_poll(loop, loop->poller_state);
 }
 
-static void complete_call(const struct io_uring_cqe *cqe)
-{
-    struct uring_call *call =
-        (struct uring_call *)(uintptr_t)(cqe->user_data & ~(uint64_t)TAG_MASK);
-    call->completed(call, cqe);
-}
-
 static void collect(struct gs_loop *loop, int count)
 {
     struct uring *uring = loop->poller_state;
     unsigned polls = 0;
     for (struct io_uring_cqe *cqe; count && (cqe = gs_ring_peek_cqe(&uring->ring)); count--) {
-        unsigned tag = cqe->user_data & TAG_MASK;
-        if (!(tag & 1))
+        if (!(cqe->user_data & 1))
             polls = collect_ready(loop, cqe, polls);
         else if (cqe->user_data < TAG_ADDRESS_MIN)
             handle_wake_completion(loop, cqe);
-        else if (tag == TAG_CALL || tag == TAG_ACCEPT_CALL)
-            complete_call(cqe);
-        else if (!(cqe->user_data & GUARD_BIT) && !gs_uring_complete_op(loop, cqe))
+        else if (!gs_uring_complete_op(loop, cqe))
             break;
         gs_ring_cqe_seen(&uring->ring);
     }

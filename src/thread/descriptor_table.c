@@ -1,6 +1,5 @@
 /* The table of file descriptors: an entry for each number; its chunks live as long as the run. */
 #include "thread/descriptors.h"
-#include "thread/receive_ahead.h"
 
 #include <gossamer/sys.h>
 #include <netinet/in.h>
@@ -53,7 +52,6 @@ void gs_descriptors_done(void)
         for (unsigned k = 0; chunk && k < CHUNK_SIZE; k++) {
             if (atomic_load(&chunk[k].owner) && chunk[k].watch != &chunk[k].first)
                 free(chunk[k].watch);
-            gs_ahead_forget(&chunk[k], NULL);
         }
         free(chunk);
         atomic_store(&chunks[i], NULL);
@@ -68,11 +66,9 @@ static void reset_entry(struct descriptor *descriptor, int fd, void *data)
     bool is_consistent = !atomic_load(&descriptor->lock.held);
     if (is_consistent && atomic_load(&descriptor->owner) && descriptor->watch != &descriptor->first)
         free(descriptor->watch);
-    if (is_consistent)
-        gs_ahead_forget(descriptor, worker_current());
     atomic_store(&descriptor->lock.held, false);
     atomic_store(&descriptor->maybe_ready, GS_READ | GS_WRITE);
-    atomic_store(&descriptor->first_use, FIRST_IS_FREE);
+    atomic_store(&descriptor->is_first_used, false);
     CHECKED_NOT_CLOSING(descriptor);
     atomic_store(&descriptor->owner, NULL);
     descriptor->readers = descriptor->writers = (struct gs_wait_queue){.first = NULL};

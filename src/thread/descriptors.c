@@ -2,7 +2,6 @@
  * table (descriptor_table.c) and their invariants are described in descriptors.h, which calls an
  * entry a descriptor. */
 #include "thread/descriptors.h"
-#include "thread/receive_ahead.h"
 #include "thread/resumable.h"
 #include "thread/wait.h"
 
@@ -27,17 +26,17 @@ static struct watch *new_watch(struct descriptor *descriptor)
 {
     struct watch *watch = &descriptor->first;
     /* Acquire: pairs with the release in free_watch. */
-    if (UNLIKELY(atomic_load_explicit(&descriptor->first_use, memory_order_acquire)))
+    if (UNLIKELY(atomic_load_explicit(&descriptor->is_first_used, memory_order_acquire)))
         watch = malloc(sizeof *watch);
     else
-        atomic_store_explicit(&descriptor->first_use, FIRST_IS_WATCH, memory_order_relaxed);
+        atomic_store_explicit(&descriptor->is_first_used, true, memory_order_relaxed);
     return watch;
 }
 
 static void free_watch(struct descriptor *descriptor, struct watch *watch)
 {
     if (LIKELY(watch == &descriptor->first))
-        atomic_store_explicit(&descriptor->first_use, FIRST_IS_FREE, memory_order_release);
+        atomic_store_explicit(&descriptor->is_first_used, false, memory_order_release);
     else
         free(watch);
 }
@@ -68,7 +67,6 @@ void gs_descriptors_stop_detached(struct worker *worker)
 {
     stop_all(&worker->detached_watches, false);
     stop_all(&worker->closed_watches, true);
-    gs_ahead_end_closed(worker);
 }
 
 /* Detach the watch from its descriptor: its owner stops it later. The caller holds the descriptor's
@@ -138,11 +136,6 @@ void gs_descriptor_notify(struct worker *worker, struct descriptor *descriptor, 
                           int err)
 {
     notify(worker, descriptor, events, err);
-}
-
-void gs_descriptor_wake_readers(struct worker *worker, struct descriptor *descriptor, int outcome)
-{
-    wake_all(worker, &descriptor->readers, outcome);
 }
 
 /* (tests/model/descriptor.pml) Called without the lock, after the bit was set; a thread that begins
@@ -283,19 +276,6 @@ static const struct wait_kind reading = {.name = "readable",
                                          .at = AT_DESCRIPTOR,
                                          WAITS_IN(descriptor, writers)};
 
-/* The kernel, or another kernel thread, may use what is on the stack of a thread that waits
- * unwatched: the call, and its buffer. */
-static const struct wait_kind reading_on_stack = {.name = "readable",
-                                                  .is_external = true,
-                                                  .object = entry_of_fd,
-                                                  .at = AT_DESCRIPTOR,
-                                                  QUEUED_IN(descriptor, readers)},
-                              writing_on_stack = {.name = "writable",
-                                                  .is_external = true,
-                                                  .object = entry_of_fd,
-                                                  .at = AT_DESCRIPTOR,
-                                                  QUEUED_IN(descriptor, writers)};
-
 static inline struct wait wait_of(int fd, unsigned direction, uint64_t deadline_ns)
 {
     return (struct wait){direction == GS_READ ? &reading : &writing, (const void *)(intptr_t)fd,
@@ -305,8 +285,7 @@ static inline struct wait wait_of(int fd, unsigned direction, uint64_t deadline_
 int gs_descriptor_wait_unwatched(struct descriptor *descriptor, int fd, unsigned direction,
                                  uint64_t deadline_ns)
 {
-    struct wait wait = wait_of(fd, direction, deadline_ns);
-    wait.kind = direction == GS_READ ? &reading_on_stack : &writing_on_stack;
+    const struct wait wait = wait_of(fd, direction, deadline_ns);
     struct gs_thread *self = thread_current();
     spin_lock(&descriptor->lock);
     int err = wait_prepare(self, &wait);
@@ -315,18 +294,6 @@ int gs_descriptor_wait_unwatched(struct descriptor *descriptor, int fd, unsigned
         return err;
     }
     return wait_in_queue(self, descriptor_queue(descriptor, direction), &descriptor->lock, &wait);
-}
-
-int gs_descriptor_wait_for_wake_up(struct descriptor *descriptor, int fd, uint64_t deadline_ns)
-{
-    const struct wait wait = wait_of(fd, GS_READ, deadline_ns);
-    struct gs_thread *self = thread_current();
-    int err = wait_prepare(self, &wait);
-    if (UNLIKELY(err)) {
-        spin_unlock(&descriptor->lock);
-        return err;
-    }
-    return wait_in_queue(self, &descriptor->readers, &descriptor->lock, &wait);
 }
 
 /* Whether another thread has left something since the bit was checked. The calling thread is
@@ -399,15 +366,12 @@ int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction
 
 /* ---- Closing a descriptor ---- */
 
-/* Stop watching, and end all waits with this outcome. If that is 0, the file may be the next one
- * of the number, and what was received ahead stays. */
+/* Stop watching, and end all waits with this outcome. */
 static void forget(struct descriptor *descriptor, int outcome)
 {
     struct worker *worker = worker_current();
     spin_lock(&descriptor->lock);
     unwatch(descriptor, true);
-    if (UNLIKELY(descriptor_has_ahead(descriptor)) && outcome)
-        gs_ahead_close(descriptor);
     atomic_store(&descriptor->maybe_ready, GS_READ | GS_WRITE);
     atomic_store(&descriptor->kind, KIND_UNKNOWN);
     atomic_store(&descriptor->is_hung_up, false);
@@ -437,8 +401,7 @@ void gs_forget(int fd)
 void gs_descriptor_reset(struct descriptor *descriptor, int fd, enum descriptor_kind kind)
 {
     CHECKED_NEW_DESCRIPTOR(descriptor, fd);
-    if (UNLIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed) ||
-                 descriptor_has_ahead(descriptor)))
+    if (UNLIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed)))
         gs_forget(fd); /* it was closed without gs_close */
     atomic_store_explicit(&descriptor->maybe_ready, GS_READ | GS_WRITE, memory_order_relaxed);
     atomic_store_explicit(&descriptor->is_hung_up, false, memory_order_relaxed);

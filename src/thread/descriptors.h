@@ -12,8 +12,8 @@
  *      longer the descriptor's, and the owner stops it later.
  *   2. No thread waits for readiness while the descriptor has an owner and `maybe_ready` has the
  *      bit that the thread waits for.
- *   3. `first_use` says whether the embedded watch, `first`, is active, or was detached and is not
- *      stopped yet, or whether `ahead` is in its place (receive_ahead.h); it is set under the lock.
+ *   3. `is_first_used` says whether the embedded watch, `first`, is active, or was detached and is
+ *      not stopped yet; it is set under the lock.
  */
 #ifndef GS_THREAD_DESCRIPTORS_H
 #define GS_THREAD_DESCRIPTORS_H
@@ -36,8 +36,6 @@ struct watch {
     struct watch *next; /* in one of the worker's lists of detached watches */
 };
 
-enum first_use { FIRST_IS_FREE, FIRST_IS_WATCH, FIRST_IS_AHEAD };
-
 /* Two cache lines, which an event touches. */
 struct descriptor {
     _Alignas(64) struct gs_spin lock;
@@ -47,7 +45,7 @@ struct descriptor {
     atomic_bool is_nonblocking;
     atomic_bool
         is_hung_up; /* the end of file, or what follows urgent data, causes no other event */
-    atomic_uchar first_use;  /* enum first_use */
+    atomic_bool is_first_used;
     atomic_uchar acceptable; /* connections of a listener that need not be asked for; a hint */
     struct worker *_Atomic owner;
     struct watch *watch;
@@ -56,10 +54,7 @@ struct descriptor {
     struct gs_file_identity identity; /* of the file that is watched */
     atomic_int closing;               /* calls of gs_close in progress */
 #endif
-    union {
-        struct watch first;
-        struct ahead *ahead;
-    };
+    struct watch first;
 };
 #ifndef GS_CHECKED
 _Static_assert(sizeof(struct descriptor) == 128, "two cache lines");
@@ -92,10 +87,6 @@ int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction
 int gs_descriptor_wait_unwatched(struct descriptor *descriptor, int fd, unsigned direction,
                                  uint64_t deadline_ns);
 
-/* Wait to read without watching the descriptor, until its readers are woken. The caller holds the
- * lock, which this releases. Nobody uses the stack meanwhile. Returns as the function above. */
-int gs_descriptor_wait_for_wake_up(struct descriptor *descriptor, int fd, uint64_t deadline_ns);
-
 /* Watch the descriptor, unless it is watched already. The caller holds the lock. Returns 0 or
  * -errno. */
 int gs_descriptor_watch(struct descriptor *descriptor, int fd);
@@ -108,9 +99,6 @@ void gs_descriptor_notify(struct worker *worker, struct descriptor *descriptor, 
 /* Called after a system call that may have left something: sets the bit, and wakes threads that
  * have started to wait in the meantime. */
 void gs_descriptor_set_ready(struct descriptor *descriptor, unsigned direction);
-
-/* Wake the threads that wait to read, with the outcome. The caller holds the lock. */
-void gs_descriptor_wake_readers(struct worker *worker, struct descriptor *descriptor, int outcome);
 
 /* Visit all entries that were ever used, and some that were not. */
 void gs_descriptors_foreach(void (*visit)(struct descriptor *descriptor, int fd, void *data),
@@ -142,8 +130,7 @@ unsigned gs_descriptors_count_ready(const struct worker *worker);
 static inline bool descriptors_are_detached(const struct worker *worker)
 {
     return atomic_load_explicit(&worker->detached_watches, memory_order_relaxed) ||
-           atomic_load_explicit(&worker->closed_watches, memory_order_relaxed) ||
-           atomic_load_explicit(&worker->closed_aheads, memory_order_relaxed);
+           atomic_load_explicit(&worker->closed_watches, memory_order_relaxed);
 }
 
 static inline struct gs_wait_queue *descriptor_queue(struct descriptor *descriptor,
@@ -157,16 +144,10 @@ static inline bool descriptor_may_be_ready(struct descriptor *descriptor, unsign
     return atomic_load_explicit(&descriptor->maybe_ready, memory_order_relaxed) & direction;
 }
 
-/* A loop watches it: waits are for readiness. */
+/* A loop watches it. */
 static inline bool descriptor_is_watched(const struct descriptor *descriptor)
 {
     return atomic_load_explicit(&descriptor->owner, memory_order_relaxed) != NULL;
-}
-
-/* The kernel may receive for it before a thread asks (receive_ahead.h). */
-static inline bool descriptor_has_ahead(const struct descriptor *descriptor)
-{
-    return atomic_load_explicit(&descriptor->first_use, memory_order_relaxed) == FIRST_IS_AHEAD;
 }
 
 /* With one worker nobody else changes the bits, and an atomic operation would wait until what the

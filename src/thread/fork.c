@@ -7,7 +7,6 @@
 #include "thread/descriptors.h"
 #include "thread/file_ring.h"
 #include "thread/files.h"
-#include "thread/receive_ahead.h"
 #include "thread/stack_away.h"
 #include "thread/stack_store.h"
 
@@ -79,7 +78,6 @@ static int renew_loop(struct worker *worker)
         gs_loop_free(loop);
         return err;
     }
-    gs_aheads_forget_closed(worker);
     gs_descriptors_stop_detached(worker);
     gs_loop_free(worker->loop);
     gs_file_ring_after_fork(worker);

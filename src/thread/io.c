@@ -1,8 +1,7 @@
 /* I/O calls: each is tried at once, and waits if it would block. */
 #include "thread/descriptors.h"
 #include "thread/files.h"
-#include "thread/receive_ahead.h"
-#include "thread/socket_ring.h"
+#include "thread/io_call.h"
 #include "thread/turn.h"
 
 #include <errno.h>
@@ -29,33 +28,20 @@ static ssize_t try_call(const struct io_call *call, struct descriptor *descripto
 
 static ssize_t run_call(const struct io_call *call, uint64_t deadline_ns)
 {
-
     struct descriptor *descriptor = gs_descriptor(call->fd);
     if (UNLIKELY(!descriptor))
         return descriptor_error(call->fd);
-    bool uses_ring = deadline_ns && !descriptor_is_watched(descriptor) &&
-                     gs_socket_ring_can_run(call, descriptor);
-    /* With the deadline 0 the call is tried in any case: an event may still be undelivered. A send
-     * that the ring can do is left to the ring. */
-    bool may_be_ready = !deadline_ns || (descriptor_may_be_ready(descriptor, call->direction) &&
-                                         !(uses_ring && call->direction == GS_WRITE));
+    /* With the deadline 0 the call is tried in any case: an event may still be undelivered. */
+    bool may_be_ready = !deadline_ns || descriptor_may_be_ready(descriptor, call->direction);
     for (;;) {
-        ssize_t n = -EAGAIN;
-        if (UNLIKELY(descriptor_has_ahead(descriptor)) && call->direction == GS_READ)
-            n = gs_ahead_run(descriptor, call, deadline_ns);
-        if (n == -EAGAIN && may_be_ready)
-            n = try_call(call, descriptor);
-        if (uses_ring && (n == -EAGAIN || n == -EINTR))
-            n = gs_socket_ring_run(call, descriptor, deadline_ns);
+        ssize_t n = may_be_ready ? try_call(call, descriptor) : -EAGAIN;
         if (n != -EAGAIN && n != -EINTR) {
             turn_spend(n, deadline_ns);
             return n;
         }
-        int err =
-            uses_ring ? 0 : gs_descriptor_wait(descriptor, call->fd, call->direction, deadline_ns);
+        int err = gs_descriptor_wait(descriptor, call->fd, call->direction, deadline_ns);
         if (err)
             return err;
-        uses_ring = uses_ring && n == -EINTR;
         may_be_ready = true;
     }
 }
@@ -67,20 +53,6 @@ static bool is_ready(int fd, unsigned direction)
     return gs_sys_poll(&poll, 1, 0) != 0;
 }
 
-/* Wait until something was received ahead, or the socket is readable: it may be before the kernel
- * receives, and some events are of the receive. */
-static int wait_until_received(struct descriptor *descriptor, int fd, uint64_t deadline_ns)
-{
-    for (;;) {
-        int ready = gs_ahead_is_ready(descriptor);
-        if (ready || is_ready(fd, GS_READ))
-            return ready < 0 ? ready : 0;
-        int err = gs_descriptor_wait(descriptor, fd, GS_READ, deadline_ns);
-        if (err)
-            return err;
-    }
-}
-
 /* An event since the last try may be out of date; the bit of one that is not must stay set for the
  * try that follows. */
 static int wait_until_ready(int fd, unsigned direction, uint64_t deadline_ns)
@@ -88,8 +60,6 @@ static int wait_until_ready(int fd, unsigned direction, uint64_t deadline_ns)
     struct descriptor *descriptor = gs_descriptor(fd);
     if (!descriptor)
         return descriptor_error(fd);
-    if (UNLIKELY(descriptor_has_ahead(descriptor)) && direction == GS_READ)
-        return wait_until_received(descriptor, fd, deadline_ns);
     if (!gs_runtime.is_multi && !descriptor_may_be_ready(descriptor, direction))
         return gs_descriptor_wait(descriptor, fd, direction, deadline_ns);
     for (;;) {
@@ -158,13 +128,8 @@ static ssize_t try_sendmsg(const struct io_call *call)
 ssize_t gs_recv(int fd, void *bytes, size_t n, int flags, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    const struct io_call call = {.try = try_recv,
-                                 .operation = IORING_OP_RECV,
-                                 .fd = fd,
-                                 .flags = flags,
-                                 .direction = GS_READ,
-                                 .bytes = bytes,
-                                 .n = n};
+    const struct io_call call = {
+        .try = try_recv, .fd = fd, .flags = flags, .direction = GS_READ, .bytes = bytes, .n = n};
     return run_call(&call, deadline_ns);
 }
 
@@ -172,7 +137,6 @@ ssize_t gs_send(int fd, const void *bytes, size_t n, int flags, uint64_t deadlin
 {
     CHECKED_WAIT(deadline_ns);
     const struct io_call call = {.try = try_send,
-                                 .operation = IORING_OP_SEND,
                                  .fd = fd,
                                  .flags = flags,
                                  .direction = GS_WRITE,
@@ -236,7 +200,6 @@ ssize_t gs_sendmsg(int fd, const struct msghdr *message, int flags, uint64_t dea
 {
     CHECKED_WAIT(deadline_ns);
     const struct io_call call = {.try = try_sendmsg,
-                                 .operation = IORING_OP_SENDMSG,
                                  .fd = fd,
                                  .flags = flags,
                                  .direction = GS_WRITE,
@@ -318,7 +281,6 @@ int gs_accept(int fd, struct sockaddr *address, socklen_t *length, int flags, ui
 {
     CHECKED_WAIT(deadline_ns);
     const struct io_call call = {.try = try_accept,
-                                 .operation = IORING_OP_ACCEPT,
                                  .fd = fd,
                                  .flags = flags,
                                  .direction = GS_READ,
@@ -431,24 +393,16 @@ static ssize_t transfer(const struct io_call *call, uint64_t deadline_ns)
 ssize_t gs_readv(int fd, const struct iovec *iov, int count, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    const struct io_call call = {.try = try_read,
-                                 .operation = IORING_OP_READV,
-                                 .fd = fd,
-                                 .direction = GS_READ,
-                                 .bytes = (void *)iov,
-                                 .count = count};
+    const struct io_call call = {
+        .try = try_read, .fd = fd, .direction = GS_READ, .bytes = (void *)iov, .count = count};
     return transfer(&call, deadline_ns);
 }
 
 ssize_t gs_writev(int fd, const struct iovec *iov, int count, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    const struct io_call call = {.try = try_write,
-                                 .operation = IORING_OP_WRITEV,
-                                 .fd = fd,
-                                 .direction = GS_WRITE,
-                                 .bytes = (void *)iov,
-                                 .count = count};
+    const struct io_call call = {
+        .try = try_write, .fd = fd, .direction = GS_WRITE, .bytes = (void *)iov, .count = count};
     return transfer(&call, deadline_ns);
 }
 
@@ -533,10 +487,7 @@ ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n, uint64_t dea
 ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned flags, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    const struct descriptor *in = gs_descriptor_if_used(in_fd);
     for (;;) {
-        if (UNLIKELY(in && descriptor_has_ahead(in)))
-            return -EBUSY;
         ssize_t done = gs_sys_splice(in_fd, out_fd, n, flags | SPLICE_F_NONBLOCK);
         if (done != -EAGAIN && done != -EINTR) {
             turn_spend(done, deadline_ns);

@@ -1,4 +1,4 @@
-/* An I/O call as data: io.c tries it, and socket_ring.c submits the same call to a ring. */
+/* An I/O call as data, and what its result says about the descriptor. */
 #ifndef GS_THREAD_IO_CALL_H
 #define GS_THREAD_IO_CALL_H
 
@@ -18,7 +18,6 @@ static inline uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
 /* An I/O call and its arguments. */
 struct io_call {
     ssize_t (*try)(const struct io_call *call); /* does not wait */
-    unsigned char operation;                    /* the io_uring opcode of the same call; 0: none */
     int fd, flags, count;
     unsigned direction;
     void *bytes; /* or struct msghdr, struct iovec, struct sockaddr, offset */

@@ -2,7 +2,6 @@
  * of them. */
 #include "thread/poll.h"
 #include "thread/descriptors.h"
-#include "thread/receive_ahead.h"
 #include "thread/turn.h"
 
 #include <errno.h>
@@ -11,20 +10,10 @@
 #include <poll.h>
 #include <stdlib.h>
 
-/* Whether bytes were received ahead. Returns 1, 0 or -EBUSY. */
-static int has_received(const struct gs_poll *poll)
-{
-    struct descriptor *descriptor = poll->events & GS_READ ? gs_descriptor_if_used(poll->fd) : NULL;
-    return descriptor && descriptor_has_ahead(descriptor) ? gs_ahead_is_ready(descriptor) : 0;
-}
-
 int gs_poll_now(struct gs_poll *polls, unsigned count)
 {
     int ready = 0;
     for (unsigned i = 0; i < count; i++) {
-        int received = has_received(&polls[i]);
-        if (received < 0)
-            return received;
         struct pollfd each = {.fd = polls[i].fd};
         each.events = (short)(polls[i].events & GS_READ ? POLLIN | POLLRDHUP : 0);
         each.events = (short)(each.events | (polls[i].events & GS_WRITE ? POLLOUT : 0));
@@ -35,7 +24,6 @@ int gs_poll_now(struct gs_poll *polls, unsigned count)
         unsigned events = revents & (POLLIN | POLLRDHUP) ? GS_READ : 0;
         events |= revents & POLLOUT ? GS_WRITE : 0;
         events |= revents & (POLLERR | POLLHUP | POLLNVAL) ? GS_READ | GS_WRITE : 0;
-        events |= received ? GS_READ : 0;
         polls[i].revents = (uint8_t)(events & polls[i].events);
         ready += polls[i].revents != 0;
     }

@@ -211,8 +211,6 @@ int gs_resumable_watch(struct gs_resumable *resumable, int fd, unsigned directio
     struct descriptor *descriptor = gs_descriptor(fd);
     if (!descriptor)
         return descriptor_error(fd);
-    if (UNLIKELY(descriptor_has_ahead(descriptor)) && direction == GS_READ)
-        return -EBUSY;
     spin_lock(&descriptor->lock);
     int result = gs_descriptor_watch(descriptor, fd);
     if (!result && descriptor_may_be_ready(descriptor, direction)) {

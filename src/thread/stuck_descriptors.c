@@ -1,7 +1,6 @@
 /* The monitor polls the file descriptors for which threads wait on stuck workers. */
 #include "thread/descriptors.h"
 #include "thread/monitor_files.h"
-#include "thread/stacks.h"
 
 #include <gossamer/sys.h>
 #include <poll.h>
@@ -74,22 +73,11 @@ static const struct gs_waiter *first_of(const struct gs_wait_queue *queue)
     return __atomic_load_n(&queue->first, __ATOMIC_RELAXED);
 }
 
-/* A thread whose call is in a ring waits at a descriptor that has no owner. Its waiter is in its
- * control block, which stays mapped unless its stack is the program's own. */
-NOT_FOR_TSAN static bool waits_for_ring_of(const struct worker *worker,
-                                           const struct gs_waiter *waiter)
-{
-    const struct gs_thread *thread = waiter ? gs_stacks_find(waiter) : NULL;
-    return thread && waiter == &thread->waiter &&
-           *(struct worker *const volatile *)&thread->worker == worker;
-}
-
 static bool has_waiters(struct descriptor *descriptor, const struct gs_wait_queue *queue,
                         const struct worker *worker)
 {
     const struct worker *owner = atomic_load_explicit(&descriptor->owner, memory_order_relaxed);
-    const struct gs_waiter *first = first_of(queue);
-    return owner ? owner == worker && first : waits_for_ring_of(worker, first);
+    return owner == worker && first_of(queue);
 }
 
 /* What cannot be polled (POLLNVAL) was closed behind the runtime's back. */

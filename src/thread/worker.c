@@ -3,7 +3,6 @@
 #include "loop/state.h"
 #include "thread/descriptors.h"
 #include "thread/dispatch.h"
-#include "thread/receive_ahead.h"
 #include "thread/report.h"
 #include "thread/stack_sweep.h"
 
@@ -432,7 +431,6 @@ int gs_worker_new(unsigned index, struct worker **ret_worker)
     if (!worker)
         return -ENOMEM;
     *worker = (struct worker){.self = worker, .index = index};
-    gs_list_init(&worker->ending_aheads);
     for (unsigned level = 0; level < LEVELS; level++)
         worker->queues[level].last = &worker->queues[level].first;
     int err = gs_loop_new(&worker->loop);
@@ -460,7 +458,6 @@ void gs_worker_free(struct worker *worker)
         return;
     gs_descriptors_stop_detached(worker);
     gs_loop_free(worker->loop);
-    gs_aheads_forget_closed(worker);
     gs_deadlines_done(worker);
     free(worker->policy_queue);
     free(worker->signal_stack);

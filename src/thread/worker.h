@@ -193,7 +193,6 @@ struct worker {
     void *signal_stack;    /* of SIGNAL_STACK_SIZE bytes, for the handler of SIGSEGV */
     stack_t signal_stack_before;
     struct pending_events pending_events;
-    struct gs_list ending_aheads; /* closed, while their last completions are due */
     struct turn turn;
     struct gs_timer trim_timer; /* active while there are many free stacks */
     uint64_t trim_period_ns;    /* when the period of `free` began */
@@ -209,7 +208,6 @@ struct worker {
     /* Watches that other workers have detached from their descriptors: only this worker can stop
      * them. */
     struct watch *_Atomic detached_watches, *_Atomic closed_watches;
-    struct ahead *_Atomic closed_aheads; /* as closed_watches (receive_ahead.c) */
     struct shared_queue shared;
     struct deadlines deadlines;
     struct observation observation; /* the monitor's */

@@ -124,7 +124,7 @@ def configurations() -> list[str]:
     """Return the arguments after --arch for each configuration to test; the default is first."""
     known = architectures()
     known += ["queue --nonblocking"] if "queue" in known else []
-    known += ["event --poller io_uring", "user --poller io_uring"] if has_io_uring() else []
+    known += ["event --poller io_uring"] if has_io_uring() else []
     if is_built_with("thread"):  # it does not detect races between processes
         known = [name for name in known if name not in PROCESSES]
     chosen = os.environ.get(SELECTION_VARIABLE, "all")

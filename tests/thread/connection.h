@@ -50,16 +50,4 @@ static inline void *reset_later(void *unused)
     return unused;
 }
 
-/* The test is of the ring. */
-static inline void need_ring(void)
-{
-    struct gs_loop *loop;
-    setenv("GS_POLLER", "io_uring", 1);
-    CHECK_EQ(gs_loop_new(&loop), 0);
-    bool is_there = !strcmp(gs_loop_poller(loop), "io_uring");
-    gs_loop_free(loop);
-    if (!is_there)
-        SKIP("io_uring is not available");
-}
-
 #endif

@@ -109,13 +109,6 @@ IN_CHILD_RUN(run_accept_reused_number, accept_reused_number)
 #define NOT_CLOSED_HERE                                                                            \
     "descriptor [0-9]+ was closed without gs_close or gs_forget, and was in use before"
 
-/* With io_uring, the kernel holds the file until the receive is done. */
-#define SKIP_WITH_RING                                                                             \
-    do {                                                                                           \
-        if (getenv("GS_POLLER") && !strcmp(getenv("GS_POLLER"), "io_uring"))                       \
-            SKIP("no loop watches sockets with io_uring");                                         \
-    } while (0)
-
 TEST(a_descriptor_is_not_closed_twice)
 {
     CHECK_STOPPED(run_close_twice, "gs_close", "descriptor [0-9]+ is not open");
@@ -124,7 +117,6 @@ TEST(a_descriptor_is_not_closed_twice)
 
 TEST(a_number_that_comes_back_after_close_is_noticed)
 {
-    SKIP_WITH_RING;
     CHECK_STOPPED(run_wait_for_reused_number, "gs_recv", NOT_CLOSED_HERE);
     CHECK_STOPPED(run_poll_reused_number, "gs_poll", NOT_CLOSED_HERE);
     CHECK_STOPPED(run_accept_reused_number, "gs_accept", NOT_CLOSED_HERE);
@@ -132,7 +124,6 @@ TEST(a_number_that_comes_back_after_close_is_noticed)
 
 TEST(a_wait_for_a_number_that_was_closed_is_noticed)
 {
-    SKIP_WITH_RING;
     CHECK_STOPPED(run_wait_for_closed_number, "gs_wait_readable", NOT_CLOSED_HERE);
 }
 
