@@ -53,6 +53,7 @@ struct gs_reader {
     gs_reader_fn *read;
     void *stream;
     int fd;
+    unsigned closes; /* of fd, before the present call */
     int err;
     bool is_at_end, is_no_socket, owns_buffer;
     char *buffer;
@@ -120,6 +121,7 @@ struct gs_writer {
     gs_writer_fn *write;
     void *stream;
     int fd;
+    unsigned closes; /* of fd, before the present call */
     int err;
     bool is_no_socket, owns_buffer;
     char *buffer;

@@ -8,8 +8,9 @@
  *
  * Threads: these functions are for user threads. Threads on any workers may use a descriptor at the
  * same time. To end another thread's wait on a socket, call shutdown: its receive returns 0, and
- * its send -EPIPE. gs_close wakes the threads that wait, with -EBADF; a thread that uses the number
- * later may reach another file.
+ * its send -EPIPE. gs_close wakes the threads that wait, with -EBADF. A call in progress keeps to the
+ * open file with which it began, or fails with -EBADF, whatever file gets the number: also one that
+ * waits for the pool or io_uring. A thread that uses the number later may reach another file.
  *
  * Fairness: a thread whose calls never need to wait does not keep its worker. One that has run for
  * a millisecond lets others run at its next call here. A call with the deadline 0 never switches
@@ -62,6 +63,7 @@ GS_API GS_MUST_CHECK int gs_wait_readable(int fd, uint64_t deadline_ns);
 GS_API GS_MUST_CHECK int gs_wait_writable(int fd, uint64_t deadline_ns);
 
 /* Wait for any of several descriptors: events are GS_READ and GS_WRITE, as requested and returned.
+ * A descriptor that is not open, or that gs_close closes meanwhile, is ready for all events.
  * Returns how many are ready, 0 at the deadline, -ECANCELED, -ENOMEM, -EBADF (a descriptor is
  * negative), or the error with which the kernel refuses to watch one. */
 struct gs_poll {
@@ -194,10 +196,13 @@ GS_API GS_MUST_CHECK ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned
  * gs_listen has returned before gs_threads_run.
  */
 
-/* Close fd; threads that wait for it get -EBADF. Returns 0, or an error of close(2). */
+/* Close fd; threads that wait for it get -EBADF. While a call in progress may still look the number
+ * up, in another worker or in the pool, the number stays in use, without a file: then an error of
+ * close(2) is not known. Returns 0, or an error of close(2). */
 GS_API int gs_close(int fd);
 
-/* Do what gs_close does before closing fd. */
+/* Do what gs_close does before closing fd, or before dup2(2) replaces its file. A call on fd that
+ * was started in the pool is waited for, while others run. */
 GS_API void gs_forget(int fd);
 
 /* ---- Files: calls that may wait for a disk ----

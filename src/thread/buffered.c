@@ -1,5 +1,5 @@
 /* Buffered readers and writers. They consist of calls of io.h. */
-#include "thread/checked.h"
+#include "thread/io_call.h"
 
 #include <errno.h>
 #include <gossamer/buffered.h>
@@ -29,16 +29,23 @@ static int provide_buffer(char **buffer, size_t size, bool *ret_owns_buffer)
 
 /* ---- Readers ---- */
 
+/* A call of the program's begins. Those of io.h that it makes keep to this open file. */
+static void begin_read(struct gs_reader *reader)
+{
+    reader->closes = reader->read ? 0 : gs_descriptor_closes(reader->fd);
+}
+
 static ssize_t read_descriptor(struct gs_reader *reader, void *bytes, size_t n,
                                uint64_t deadline_ns)
 {
+    const struct opened file = {gs_descriptor(reader->fd), reader->fd, reader->closes, true};
     if (!reader->is_no_socket) {
-        ssize_t received = gs_recv(reader->fd, bytes, n, 0, deadline_ns);
+        ssize_t received = gs_opened_recv(&file, bytes, n, 0, deadline_ns);
         if (received != -ENOTSOCK)
             return received;
         reader->is_no_socket = true;
     }
-    return gs_read(reader->fd, bytes, n, deadline_ns);
+    return gs_opened_read(&file, bytes, n, deadline_ns);
 }
 
 int gs_reader_init(struct gs_reader *reader, int fd, void *buffer, size_t size)
@@ -136,6 +143,7 @@ ssize_t gs_reader_read_line(struct gs_reader *reader, size_t max, uint64_t deadl
                             char **ret_line)
 {
     CHECKED_WAIT(deadline_ns);
+    begin_read(reader);
     size_t limit = max < reader->size ? max : reader->size;
     for (size_t searched = 0;;) {
         char *line = reader->buffer + reader->start;
@@ -177,6 +185,7 @@ static ssize_t read_large(struct gs_reader *reader, char *bytes, size_t n, uint6
 ssize_t gs_reader_read_full(struct gs_reader *reader, void *bytes, size_t n, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
+    begin_read(reader);
     if (n > reader->size)
         return read_large(reader, bytes, n, deadline_ns);
     int filled = fill_to(reader, n, deadline_ns);
@@ -188,6 +197,7 @@ ssize_t gs_reader_read_full(struct gs_reader *reader, void *bytes, size_t n, uin
 ssize_t gs_reader_read_some(struct gs_reader *reader, void *bytes, size_t n, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
+    begin_read(reader);
     if (!n)
         return 0;
     if (!buffered(reader) && n >= reader->size)
@@ -200,6 +210,7 @@ ssize_t gs_reader_peek(struct gs_reader *reader, size_t n, uint64_t deadline_ns,
                        const void **ret_bytes)
 {
     CHECKED_WAIT(deadline_ns);
+    begin_read(reader);
     if (n > reader->size)
         return -EINVAL;
     int filled = fill_to(reader, n, deadline_ns);
@@ -237,16 +248,22 @@ void gs_writer_done(struct gs_writer *writer)
     *writer = (struct gs_writer){.err = -EBADF};
 }
 
+static void begin_write(struct gs_writer *writer)
+{
+    writer->closes = writer->write ? 0 : gs_descriptor_closes(writer->fd);
+}
+
 static ssize_t write_descriptor(struct gs_writer *writer, const void *bytes, size_t n,
                                 uint64_t deadline_ns)
 {
+    const struct opened file = {gs_descriptor(writer->fd), writer->fd, writer->closes, true};
     if (!writer->is_no_socket) {
-        ssize_t sent = gs_send(writer->fd, bytes, n, 0, deadline_ns);
+        ssize_t sent = gs_opened_send(&file, bytes, n, 0, deadline_ns);
         if (sent != -ENOTSOCK)
             return sent;
         writer->is_no_socket = true;
     }
-    return gs_write(writer->fd, bytes, n, deadline_ns);
+    return gs_opened_write(&file, bytes, n, deadline_ns);
 }
 
 /* Write all n bytes to the stream. Returns 0 or -errno; *ret_done is how many were written in any
@@ -284,6 +301,7 @@ static int flush(struct gs_writer *writer, uint64_t deadline_ns)
 int gs_writer_flush(struct gs_writer *writer, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
+    begin_write(writer);
     return flush(writer, deadline_ns);
 }
 
@@ -295,9 +313,8 @@ static int make_room(struct gs_writer *writer, uint64_t deadline_ns)
     return writer->err;
 }
 
-int gs_writer_write(struct gs_writer *writer, const void *bytes, size_t n, uint64_t deadline_ns)
+static int write_bytes(struct gs_writer *writer, const void *bytes, size_t n, uint64_t deadline_ns)
 {
-    CHECKED_WAIT(deadline_ns);
     if (writer->err || !n)
         return writer->err;
     if (n > writer->size - writer->used && make_room(writer, deadline_ns))
@@ -312,6 +329,13 @@ int gs_writer_write(struct gs_writer *writer, const void *bytes, size_t n, uint6
     return writer->err;
 }
 
+int gs_writer_write(struct gs_writer *writer, const void *bytes, size_t n, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    begin_write(writer);
+    return write_bytes(writer, bytes, n, deadline_ns);
+}
+
 /* Format text that exceeds the buffer, and write it. */
 static int print_large(struct gs_writer *writer, uint64_t deadline_ns, const char *format,
                        va_list arguments)
@@ -322,7 +346,7 @@ static int print_large(struct gs_writer *writer, uint64_t deadline_ns, const cha
         writer->err = -ENOMEM;
         return -ENOMEM;
     }
-    int err = gs_writer_write(writer, text, (size_t)n, deadline_ns);
+    int err = write_bytes(writer, text, (size_t)n, deadline_ns);
     free(text);
     return err;
 }
@@ -331,6 +355,7 @@ int gs_writer_vprintf(struct gs_writer *writer, uint64_t deadline_ns, const char
                       va_list arguments)
 {
     CHECKED_WAIT(deadline_ns);
+    begin_write(writer);
     if (writer->err)
         return writer->err;
     for (bool is_flushed = false;; is_flushed = true) {

@@ -6,55 +6,41 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#define CHUNK_SIZE 1024u
-#define CHUNKS 4096u
-
-static struct descriptor *_Atomic chunks[CHUNKS];
+struct descriptor *_Atomic gs_descriptor_chunks[DESCRIPTOR_CHUNKS];
 
 static struct descriptor *new_chunk(unsigned index)
 {
     struct descriptor *none = NULL, *chunk = aligned_alloc(_Alignof(struct descriptor),
-                                                           CHUNK_SIZE * sizeof *chunk);
+                                                           DESCRIPTOR_CHUNK_SIZE * sizeof *chunk);
     if (!chunk)
         return NULL;
-    for (unsigned i = 0; i < CHUNK_SIZE; i++)
+    for (unsigned i = 0; i < DESCRIPTOR_CHUNK_SIZE; i++)
         chunk[i] = (struct descriptor){.maybe_ready = GS_READ | GS_WRITE};
-    if (atomic_compare_exchange_strong(&chunks[index], &none, chunk))
+    if (atomic_compare_exchange_strong(&gs_descriptor_chunks[index], &none, chunk))
         return chunk;
     free(chunk);
     return none;
 }
 
-struct descriptor *gs_descriptor_if_used(int fd)
+struct descriptor *gs_descriptor_make(int fd)
 {
-    if (UNLIKELY(fd < 0 || (unsigned)fd >= CHUNKS * CHUNK_SIZE))
+    if (fd < 0 || (unsigned)fd >= DESCRIPTOR_CHUNKS * DESCRIPTOR_CHUNK_SIZE)
         return NULL;
-    struct descriptor *chunk =
-        atomic_load_explicit(&chunks[(unsigned)fd / CHUNK_SIZE], memory_order_acquire);
-    return chunk ? &chunk[(unsigned)fd % CHUNK_SIZE] : NULL;
-}
-
-struct descriptor *gs_descriptor(int fd)
-{
-    if (UNLIKELY(fd < 0 || (unsigned)fd >= CHUNKS * CHUNK_SIZE))
-        return NULL;
-    unsigned index = (unsigned)fd / CHUNK_SIZE;
-    struct descriptor *chunk = atomic_load_explicit(&chunks[index], memory_order_acquire);
-    if (UNLIKELY(!chunk))
-        chunk = new_chunk(index);
-    return chunk ? &chunk[(unsigned)fd % CHUNK_SIZE] : NULL;
+    struct descriptor *chunk = new_chunk((unsigned)fd / DESCRIPTOR_CHUNK_SIZE);
+    return chunk ? &chunk[(unsigned)fd % DESCRIPTOR_CHUNK_SIZE] : NULL;
 }
 
 void gs_descriptors_done(void)
 {
-    for (unsigned i = 0; i < CHUNKS; i++) {
-        struct descriptor *chunk = atomic_load(&chunks[i]);
-        for (unsigned k = 0; chunk && k < CHUNK_SIZE; k++) {
+    gs_descriptor_close_done();
+    for (unsigned i = 0; i < DESCRIPTOR_CHUNKS; i++) {
+        struct descriptor *chunk = atomic_load(&gs_descriptor_chunks[i]);
+        for (unsigned k = 0; chunk && k < DESCRIPTOR_CHUNK_SIZE; k++) {
             if (atomic_load(&chunk[k].owner) && chunk[k].watch != &chunk[k].first)
                 free(chunk[k].watch);
         }
         free(chunk);
-        atomic_store(&chunks[i], NULL);
+        atomic_store(&gs_descriptor_chunks[i], NULL);
     }
 }
 
@@ -62,7 +48,7 @@ void gs_descriptors_done(void)
  * lost. */
 static void reset_entry(struct descriptor *descriptor, int fd, void *data)
 {
-    (void)fd, (void)data;
+    (void)data;
     bool is_consistent = !atomic_load(&descriptor->lock.held);
     if (is_consistent && atomic_load(&descriptor->owner) && descriptor->watch != &descriptor->first)
         free(descriptor->watch);
@@ -70,22 +56,27 @@ static void reset_entry(struct descriptor *descriptor, int fd, void *data)
     atomic_store(&descriptor->maybe_ready, GS_READ | GS_WRITE);
     atomic_store(&descriptor->is_first_used, false);
     CHECKED_NOT_CLOSING(descriptor);
-    atomic_store(&descriptor->owner, NULL);
+    atomic_store(&descriptor->owner, 0);
+    if (atomic_load(&descriptor->calls) & CALLS_DEAD)
+        gs_sys_close(fd);
+    atomic_store(&descriptor->calls, 0);
     descriptor->readers = descriptor->writers = (struct gs_wait_queue){.first = NULL};
 }
 
 void gs_descriptors_foreach(void (*visit)(struct descriptor *descriptor, int fd, void *data),
                             void *data)
 {
-    for (unsigned i = 0; i < CHUNKS; i++) {
-        struct descriptor *chunk = atomic_load_explicit(&chunks[i], memory_order_acquire);
-        for (unsigned k = 0; chunk && k < CHUNK_SIZE; k++)
-            visit(&chunk[k], (int)(i * CHUNK_SIZE + k), data);
+    for (unsigned i = 0; i < DESCRIPTOR_CHUNKS; i++) {
+        struct descriptor *chunk =
+            atomic_load_explicit(&gs_descriptor_chunks[i], memory_order_acquire);
+        for (unsigned k = 0; chunk && k < DESCRIPTOR_CHUNK_SIZE; k++)
+            visit(&chunk[k], (int)(i * DESCRIPTOR_CHUNK_SIZE + k), data);
     }
 }
 
 void gs_descriptors_after_fork(void)
 {
+    gs_descriptor_close_done();
     gs_descriptors_foreach(reset_entry, NULL);
 }
 
@@ -108,8 +99,11 @@ enum descriptor_kind gs_descriptor_kind(struct descriptor *descriptor, int fd)
 {
     unsigned char kind = atomic_load_explicit(&descriptor->kind, memory_order_relaxed);
     if (kind == KIND_UNKNOWN) {
+        unsigned closes = atomic_load(&descriptor->closes);
         kind = (unsigned char)find_kind(descriptor, fd);
-        atomic_store_explicit(&descriptor->kind, kind, memory_order_relaxed);
+        atomic_store(&descriptor->kind, kind);
+        if (UNLIKELY(atomic_load(&descriptor->closes) != closes)) /* it may be another file's */
+            atomic_store(&descriptor->kind, KIND_UNKNOWN);
     }
     return (enum descriptor_kind)kind;
 }

@@ -85,10 +85,10 @@ static void detach_watch(struct worker *owner, struct watch *watch, bool is_clos
 /* Stop watching. The caller holds the lock. */
 static void unwatch(struct descriptor *descriptor, bool is_closed)
 {
-    struct worker *owner = atomic_load_explicit(&descriptor->owner, memory_order_relaxed);
+    struct worker *owner = descriptor_owner(descriptor);
     if (!owner)
         return;
-    atomic_store(&descriptor->owner, NULL);
+    atomic_store(&descriptor->owner, 0);
     if (owner == worker_current())
         stop_watch(descriptor->watch, is_closed);
     else
@@ -165,7 +165,8 @@ static void deliver_event(struct worker *worker, const struct watch *watch, unsi
     struct descriptor *descriptor = descriptor_of(watch);
     gs_chaos(CHAOS_WAKE);
     spin_lock(&descriptor->lock);
-    if (LIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed) == worker &&
+    if (LIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed) ==
+                   descriptor_number_of(worker) &&
                descriptor->watch == watch)) {
         if (err)
             unwatch(descriptor, false);
@@ -240,13 +241,13 @@ static int start_watch(struct descriptor *descriptor, int fd)
     atomic_store(&descriptor->maybe_ready, 0);
     CHECKED_WATCH(descriptor, fd);
     descriptor->watch = watch;
-    atomic_store(&descriptor->owner, worker);
+    atomic_store(&descriptor->owner, descriptor_number_of(worker));
     return 0;
 }
 
 int gs_descriptor_watch(struct descriptor *descriptor, int fd)
 {
-    struct worker *owner = atomic_load_explicit(&descriptor->owner, memory_order_relaxed);
+    struct worker *owner = descriptor_owner(descriptor);
     if (owner)
         CHECKED_WATCHED(descriptor, fd);
     if (LIKELY(owner && (owner == worker_current() ||
@@ -282,13 +283,14 @@ static inline struct wait wait_of(int fd, unsigned direction, uint64_t deadline_
                          deadline_ns, false, NULL};
 }
 
-int gs_descriptor_wait_unwatched(struct descriptor *descriptor, int fd, unsigned direction,
+int gs_descriptor_wait_unwatched(const struct opened *file, unsigned direction,
                                  uint64_t deadline_ns)
 {
-    const struct wait wait = wait_of(fd, direction, deadline_ns);
+    struct descriptor *descriptor = file->descriptor;
+    const struct wait wait = wait_of(file->fd, direction, deadline_ns);
     struct gs_thread *self = thread_current();
     spin_lock(&descriptor->lock);
-    int err = wait_prepare(self, &wait);
+    int err = opened_is_closed(file) ? -EBADF : wait_prepare(self, &wait);
     if (UNLIKELY(err)) {
         spin_unlock(&descriptor->lock);
         return err;
@@ -317,18 +319,21 @@ static int check_again(struct descriptor *descriptor, struct gs_thread *self, un
 }
 
 /* gs_descriptor_wait in every case. */
-static __attribute__((noinline)) int wait_in_any_case(struct descriptor *descriptor, int fd,
-                                                      unsigned direction, uint64_t deadline_ns)
+static __attribute__((noinline)) int wait_in_any_case(const struct opened *file, unsigned direction,
+                                                      uint64_t deadline_ns)
 {
-    const struct wait wait = wait_of(fd, direction, deadline_ns);
+    struct descriptor *descriptor = file->descriptor;
+    const struct wait wait = wait_of(file->fd, direction, deadline_ns);
     struct gs_wait_queue *queue = descriptor_queue(descriptor, direction);
     struct gs_thread *self = thread_current();
-    int err = 0;
     spin_lock(&descriptor->lock);
-    if (deadline_ns)
-        err = gs_descriptor_watch(descriptor, fd);
-    bool is_watched = atomic_load_explicit(&descriptor->owner, memory_order_relaxed);
-    bool may_be_ready = is_watched && descriptor_may_be_ready(descriptor, direction);
+    if (opened_is_closed(file)) {
+        spin_unlock(&descriptor->lock);
+        return -EBADF;
+    }
+    int err = deadline_ns ? gs_descriptor_watch(descriptor, file->fd) : 0;
+    bool may_be_ready =
+        descriptor_is_watched(descriptor) && descriptor_may_be_ready(descriptor, direction);
     if (err || may_be_ready) {
         descriptor_clear(descriptor, direction);
         spin_unlock(&descriptor->lock);
@@ -345,33 +350,35 @@ static __attribute__((noinline)) int wait_in_any_case(struct descriptor *descrip
 
 /* The usual case calls nothing but the switch: there is one worker, its loop watches the descriptor
  * already, and a timer that expires early enough is active. */
-int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction,
-                       uint64_t deadline_ns)
+int gs_descriptor_wait(const struct opened *file, unsigned direction, uint64_t deadline_ns)
 {
     if (!worker_is_in_register() || UNLIKELY(gs_runtime.is_multi))
-        return wait_in_any_case(descriptor, fd, direction, deadline_ns);
+        return wait_in_any_case(file, direction, deadline_ns);
     struct worker *worker = worker_from_register();
     struct gs_thread *self = worker->current;
-    if (UNLIKELY(worker->policy_queue) ||
-        UNLIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed) != worker) ||
+    struct descriptor *descriptor = file->descriptor;
+    if (UNLIKELY(worker->policy_queue) || UNLIKELY(opened_is_closed(file)) ||
+        UNLIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed) !=
+                 descriptor_number_of(worker)) ||
         UNLIKELY(descriptor_may_be_ready(descriptor, direction)) ||
         UNLIKELY(thread_must_cancel(self)) || UNLIKELY(deadline_ns < self->timer_ns))
-        return wait_in_any_case(descriptor, fd, direction, deadline_ns);
-    CHECKED_WATCHED(descriptor, fd);
-    const struct wait wait = wait_of(fd, direction, deadline_ns);
+        return wait_in_any_case(file, direction, deadline_ns);
+    CHECKED_WATCHED(descriptor, file->fd);
+    const struct wait wait = wait_of(file->fd, direction, deadline_ns);
     waiters_append(descriptor_queue(descriptor, direction), &self->waiter);
     wait_begin_as(CLAIM_WAITING, worker, self, &wait);
     return dispatch_waiting(worker, self);
 }
 
-/* ---- Closing a descriptor ---- */
+/* ---- Closing a descriptor (descriptor_close.c) ---- */
 
-/* Stop watching, and end all waits with this outcome. */
-static void forget(struct descriptor *descriptor, int outcome)
+void gs_descriptor_forget(struct descriptor *descriptor, int outcome)
 {
     struct worker *worker = worker_current();
     spin_lock(&descriptor->lock);
     unwatch(descriptor, true);
+    if (outcome)
+        atomic_fetch_add(&descriptor->closes, 1);
     atomic_store(&descriptor->maybe_ready, GS_READ | GS_WRITE);
     atomic_store(&descriptor->kind, KIND_UNKNOWN);
     atomic_store(&descriptor->is_hung_up, false);
@@ -382,57 +389,8 @@ static void forget(struct descriptor *descriptor, int outcome)
     spin_unlock(&descriptor->lock);
 }
 
-/* While no user threads run, no descriptor is watched, and the table does not exist. */
-static bool is_running(void)
-{
-    return LIKELY(atomic_load_explicit(&gs_runtime.is_running, memory_order_relaxed));
-}
-
-void gs_forget(int fd)
-{
-    if (!is_running())
-        return;
-    CHECKED_WORKER();
-    struct descriptor *descriptor = gs_descriptor(fd);
-    if (descriptor)
-        forget(descriptor, -EBADF);
-}
-
-void gs_descriptor_reset(struct descriptor *descriptor, int fd, enum descriptor_kind kind)
-{
-    CHECKED_NEW_DESCRIPTOR(descriptor, fd);
-    if (UNLIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed)))
-        gs_forget(fd); /* it was closed without gs_close */
-    atomic_store_explicit(&descriptor->maybe_ready, GS_READ | GS_WRITE, memory_order_relaxed);
-    atomic_store_explicit(&descriptor->is_hung_up, false, memory_order_relaxed);
-    atomic_store_explicit(&descriptor->kind, (unsigned char)kind, memory_order_relaxed);
-}
-
-static bool is_in_use(struct descriptor *descriptor)
+bool gs_descriptor_is_in_use(struct descriptor *descriptor)
 {
     return atomic_load(&descriptor->owner) || may_have_waiters(&descriptor->readers) ||
            may_have_waiters(&descriptor->writers);
-}
-
-/* A thread of another worker that found the descriptor empty may begin to wait when the queued
- * threads have been woken and the file is still open. It is woken after the close, and its next
- * system call fails with -EBADF. By then another file may have the number, since close(2) releases
- * it at its start: the threads that wait for that file try their calls once more, and start a new
- * watch. */
-int gs_close(int fd)
-{
-    if (!is_running())
-        return gs_sys_close(fd);
-    CHECKED_WORKER();
-    struct descriptor *descriptor = gs_descriptor(fd);
-    if (!descriptor)
-        return gs_sys_close(fd);
-    CHECKED_CLOSING(descriptor, 1);
-    forget(descriptor, -EBADF);
-    int err = gs_sys_close(fd);
-    CHECKED(err != -EBADF, "descriptor %d is not open", fd);
-    if (gs_runtime.is_multi && is_in_use(descriptor))
-        forget(descriptor, 0);
-    CHECKED_CLOSING(descriptor, -1);
-    return err;
 }

@@ -14,12 +14,20 @@
  *      bit that the thread waits for.
  *   3. `is_first_used` says whether the embedded watch, `first`, is active, or was detached and is
  *      not stopped yet; it is set under the lock.
+ *
+ * A number is not a file. `closes` counts how often the number was closed; a call notes it at its
+ * start (struct opened), and after a wait it uses the number only between opened_enter and
+ * opened_leave, which `calls` counts: docs/design/schedules.md.
  */
 #ifndef GS_THREAD_DESCRIPTORS_H
 #define GS_THREAD_DESCRIPTORS_H
 
 #include "loop/checked.h"
 #include "thread/waiters.h"
+
+/* A bit of `calls`. The others count to this limit: more wait for their turn. */
+#define CALLS_DEAD (1u << 15)
+#define CALLS_MAX (1u << 14)
 
 enum descriptor_kind {
     KIND_UNKNOWN,
@@ -47,7 +55,9 @@ struct descriptor {
         is_hung_up; /* the end of file, or what follows urgent data, causes no other event */
     atomic_bool is_first_used;
     atomic_uchar acceptable; /* connections of a listener that need not be asked for; a hint */
-    struct worker *_Atomic owner;
+    atomic_ushort owner;     /* the number of a worker, from 1; 0: none */
+    atomic_ushort calls;     /* that may look the number up; with CALLS_DEAD: no file has it */
+    atomic_uint closes;      /* changed under the lock */
     struct watch *watch;
     struct gs_wait_queue readers, writers;
 #ifdef GS_CHECKED
@@ -60,13 +70,31 @@ struct descriptor {
 _Static_assert(sizeof(struct descriptor) == 128, "two cache lines");
 #endif
 
-/* ---- The table (descriptors.c) ---- */
+/* ---- The table (descriptor_table.c) ---- */
 
-/* Returns NULL if fd is out of range or memory is exhausted. */
-struct descriptor *gs_descriptor(int fd);
+#define DESCRIPTOR_CHUNK_SIZE 1024u
+#define DESCRIPTOR_CHUNKS 4096u
+extern GS_HIDDEN struct descriptor *_Atomic gs_descriptor_chunks[DESCRIPTOR_CHUNKS];
+
+/* Make the chunk that contains it. Returns as gs_descriptor. */
+struct descriptor *gs_descriptor_make(int fd);
 
 /* Returns NULL if no descriptor near it was used. Allocates nothing. */
-struct descriptor *gs_descriptor_if_used(int fd);
+static inline struct descriptor *gs_descriptor_if_used(int fd)
+{
+    if (UNLIKELY((unsigned)fd >= DESCRIPTOR_CHUNKS * DESCRIPTOR_CHUNK_SIZE))
+        return NULL;
+    struct descriptor *chunk = atomic_load_explicit(
+        &gs_descriptor_chunks[(unsigned)fd / DESCRIPTOR_CHUNK_SIZE], memory_order_acquire);
+    return chunk ? &chunk[(unsigned)fd % DESCRIPTOR_CHUNK_SIZE] : NULL;
+}
+
+/* Returns NULL if fd is out of range or memory is exhausted. */
+static inline struct descriptor *gs_descriptor(int fd)
+{
+    struct descriptor *descriptor = gs_descriptor_if_used(fd);
+    return LIKELY(descriptor != NULL) ? descriptor : gs_descriptor_make(fd);
+}
 
 /* The error of a call for which gs_descriptor has returned NULL. */
 static inline int descriptor_error(int fd)
@@ -78,13 +106,65 @@ static inline int descriptor_error(int fd)
 void gs_descriptor_reset(struct descriptor *descriptor, int fd, enum descriptor_kind kind);
 enum descriptor_kind gs_descriptor_kind(struct descriptor *descriptor, int fd);
 
+/* ---- Open files ---- */
+
+/* An open file, as a call has found it by its number. descriptor: NULL: there is no entry.
+ * has_waited: the number may be another file's by now; before, the call is like any system call. */
+struct opened {
+    struct descriptor *descriptor;
+    int fd;
+    unsigned closes;
+    bool has_waited;
+};
+
+static inline struct opened opened(int fd)
+{
+    struct descriptor *descriptor = gs_descriptor(fd);
+    return (struct opened){descriptor, fd, descriptor ? atomic_load(&descriptor->closes) : 0,
+                           false};
+}
+
+/* `closes` of the entry; 0: there is none. */
+static inline unsigned gs_descriptor_closes(int fd)
+{
+    const struct descriptor *descriptor = gs_descriptor_if_used(fd);
+    return descriptor ? atomic_load(&descriptor->closes) : 0;
+}
+
+/* Whether the number was closed since. */
+static inline bool opened_is_closed(const struct opened *file)
+{
+    return atomic_load_explicit(&file->descriptor->closes, memory_order_relaxed) != file->closes;
+}
+
+/* The number is about to be looked up, by a system call of any kernel thread. Returns false if it
+ * was closed, and must not be; otherwise gs_opened_leave follows the system call. */
+GS_MUST_CHECK bool gs_opened_enter(const struct opened *file);
+void gs_opened_leave(const struct opened *file);
+
+/* The same in a worker, for a system call that does not block: with one worker nobody can close the
+ * number meanwhile. */
+GS_MUST_CHECK static inline bool opened_enter(const struct opened *file)
+{
+    if (!file->has_waited)
+        return true;
+    return UNLIKELY(gs_runtime.is_multi) ? gs_opened_enter(file) : !opened_is_closed(file);
+}
+
+static inline void opened_leave(const struct opened *file)
+{
+    if (UNLIKELY(gs_runtime.is_multi) && file->has_waited)
+        gs_opened_leave(file);
+}
+
+/* ---- Waiting (descriptors.c) ---- */
+
 /* Wait for GS_READ or GS_WRITE. Returns 0 when a system call is worth trying, or -errno. */
-int gs_descriptor_wait(struct descriptor *descriptor, int fd, unsigned direction,
-                       uint64_t deadline_ns);
+int gs_descriptor_wait(const struct opened *file, unsigned direction, uint64_t deadline_ns);
 
 /* Wait without watching the descriptor: until another function claims the thread, or until fd is
  * closed. Returns the outcome of the wait, or -errno. */
-int gs_descriptor_wait_unwatched(struct descriptor *descriptor, int fd, unsigned direction,
+int gs_descriptor_wait_unwatched(const struct opened *file, unsigned direction,
                                  uint64_t deadline_ns);
 
 /* Watch the descriptor, unless it is watched already. The caller holds the lock. Returns 0 or
@@ -106,6 +186,21 @@ void gs_descriptors_foreach(void (*visit)(struct descriptor *descriptor, int fd,
 
 /* Called after an iteration of the worker's loop: deliver the events that it has collected. */
 void gs_descriptors_flush_events(struct worker *worker);
+
+/* Stop watching, and end all waits with this outcome. Unless that is 0, calls in progress find that
+ * the number was closed. */
+void gs_descriptor_forget(struct descriptor *descriptor, int outcome);
+
+/* Whether it is watched, or threads wait for it. */
+bool gs_descriptor_is_in_use(struct descriptor *descriptor);
+
+/* ---- Closing (descriptor_close.c) ---- */
+
+/* End what gs_close has left to the calls in progress: the number becomes free. */
+void gs_descriptor_release(struct descriptor *descriptor, int fd);
+
+/* Release what closing needs. */
+void gs_descriptor_close_done(void);
 
 /* Stop the worker's watches that others have detached. */
 void gs_descriptors_stop_detached(struct worker *worker);
@@ -147,7 +242,19 @@ static inline bool descriptor_may_be_ready(struct descriptor *descriptor, unsign
 /* A loop watches it. */
 static inline bool descriptor_is_watched(const struct descriptor *descriptor)
 {
-    return atomic_load_explicit(&descriptor->owner, memory_order_relaxed) != NULL;
+    return atomic_load_explicit(&descriptor->owner, memory_order_relaxed);
+}
+
+static inline unsigned short descriptor_number_of(const struct worker *worker)
+{
+    return (unsigned short)(worker->index + 1);
+}
+
+/* The worker whose loop watches it; NULL: none. */
+static inline struct worker *descriptor_owner(const struct descriptor *descriptor)
+{
+    unsigned number = atomic_load_explicit(&descriptor->owner, memory_order_relaxed);
+    return number ? gs_runtime.workers[number - 1] : NULL;
 }
 
 /* With one worker nobody else changes the bits, and an atomic operation would wait until what the

@@ -1,15 +1,19 @@
 /* The states of a request, which is on the stack of the waiting thread:
  *
  *     PENDING -- take_completions --> DONE
+ *        |------ submit_entries ----> DONE      its number was closed
  *        |------ submit_entries ----> REJECTED  the kernel did not accept it
  *        `------ withdraw ----------> (the thread's again)
  *
- * An entry that is withdrawn becomes a no-op without a request. The ring signals completions
+ * Between its submission and its end, the request counts as a call on its file: the kernel looks
+ * the numbers of directories up late. An entry that is withdrawn becomes a no-op without a request.
+ * The ring signals completions
  * through the loop's own eventfd, so nothing has to be registered later that could fail. */
 #include "thread/file_ring.h"
 
 #include "base/ring.h"
 #include "loop/state.h"
+#include "thread/descriptors.h"
 
 #include <gossamer/sys.h>
 #include <stdlib.h>
@@ -24,7 +28,9 @@ enum request_state { REQUEST_PENDING, REQUEST_DONE, REQUEST_REJECTED };
 
 struct request {
     struct gs_thread *thread;
+    const struct opened *file;
     enum request_state state;
+    bool is_entered;      /* gs_opened_enter */
     uint32_t entry_index; /* index of its entry */
     int32_t result;
 };
@@ -42,6 +48,8 @@ struct file_ring {
 static void end_request(struct worker *worker, struct request *request, enum request_state state)
 {
     request->state = state;
+    if (request->is_entered)
+        gs_opened_leave(request->file);
     if (thread_claim(request->thread, CLAIM_WOKEN))
         gs_thread_enqueue(worker, request->thread);
 }
@@ -73,15 +81,40 @@ static struct request *cancel_entry(struct io_uring_sqe *entry)
     return request;
 }
 
+/* The nth entry from the end. */
+static struct io_uring_sqe *last_entry(struct file_ring *ring, unsigned n)
+{
+    return &ring->ring.sqes[(ring->ring.tail - n) & (ring->ring.sq_count - 1)];
+}
+
+/* End the requests whose numbers were closed. Returns true if there were such requests. */
+static bool end_closed(struct worker *worker, struct file_ring *ring)
+{
+    bool is_closed = false;
+    for (unsigned n = gs_ring_unsubmitted(&ring->ring); n; n--) {
+        struct io_uring_sqe *entry = last_entry(ring, n);
+        struct request *request = (struct request *)(uintptr_t)entry->user_data;
+        if (!request || !request->file)
+            continue;
+        request->is_entered = gs_opened_enter(request->file);
+        if (request->is_entered)
+            continue;
+        cancel_entry(entry);
+        request->result = -EBADF;
+        end_request(worker, request, REQUEST_DONE);
+        is_closed = true;
+    }
+    return is_closed;
+}
+
 /* Submit all entries. Those that the kernel does not accept now are withdrawn, since it may not
- * accept them for long. Returns true if there were such requests. */
+ * accept them for long. Returns true if requests were ended. */
 static bool submit_entries(struct worker *worker, struct file_ring *ring)
 {
-    bool is_rejected = gs_ring_enter(&ring->ring, 0, 0);
+    bool is_rejected = end_closed(worker, ring);
+    is_rejected |= gs_ring_enter(&ring->ring, 0, 0) != 0;
     for (unsigned n = gs_ring_unsubmitted(&ring->ring); n; n--) {
-        uint32_t entry_index = ring->ring.tail - n;
-        struct request *request =
-            cancel_entry(&ring->ring.sqes[entry_index & (ring->ring.sq_count - 1)]);
+        struct request *request = cancel_entry(last_entry(ring, n));
         is_rejected |= request != NULL;
         if (request)
             end_request(worker, request, REQUEST_REJECTED);
@@ -93,7 +126,7 @@ static void submit_before_wait(struct gs_prepare *prepare)
 {
     struct file_ring *ring = gs_container_of(prepare, struct file_ring, before_wait);
     gs_prepare_stop(prepare);
-    /* The threads of rejected requests are ready now. */
+    /* The threads of requests that were ended are ready now. */
     if (submit_entries(worker_current(), ring))
         gs_loop_wake(prepare->watcher.loop);
 }
@@ -175,9 +208,9 @@ static int await(struct file_ring *ring, struct request *request, uint64_t deadl
 }
 
 static bool run_request(struct file_ring *ring, const struct io_uring_sqe *entry,
-                        uint64_t deadline_ns, int64_t *ret_result)
+                        const struct opened *file, uint64_t deadline_ns, int64_t *ret_result)
 {
-    struct request request = {.thread = thread_current()};
+    struct request request = {.thread = thread_current(), .file = file};
     int err = gs_semaphore_wait(&ring->slots, deadline_ns);
     if (err) {
         *ret_result = err;
@@ -254,7 +287,8 @@ static struct file_ring *get_ring(struct worker *worker)
     return worker->file_ring;
 }
 
-bool gs_file_ring_run(const struct io_uring_sqe *entry, uint64_t deadline_ns, int64_t *ret_result)
+bool gs_file_ring_run(const struct io_uring_sqe *entry, const struct opened *file,
+                      uint64_t deadline_ns, int64_t *ret_result)
 {
     struct gs_thread *self = thread_current();
     struct file_ring *ring = deadline_ns ? get_ring(self->worker) : NULL;
@@ -267,7 +301,7 @@ bool gs_file_ring_run(const struct io_uring_sqe *entry, uint64_t deadline_ns, in
     }
     self->is_pinned = true;
     do
-        is_done = run_request(ring, entry, deadline_ns, ret_result);
+        is_done = run_request(ring, entry, file, deadline_ns, ret_result);
     while (is_done && *ret_result != -ECANCELED && gs_ring_is_interrupted(*ret_result));
     self->is_pinned = false;
     return is_done;

@@ -3,6 +3,7 @@
  * entry on the stack of the waiting thread. */
 #include "thread/files.h"
 
+#include "thread/descriptors.h"
 #include "thread/file_ring.h"
 #include "thread/turn.h"
 
@@ -18,7 +19,8 @@
 
 struct operation {
     struct io_uring_sqe entry;
-    struct stat *stat; /* result of the pool */
+    const struct opened *file; /* whose number the entry has; NULL: none has to be looked up */
+    struct stat *stat;         /* result of the pool */
     ssize_t result;
 };
 
@@ -47,42 +49,78 @@ static ssize_t execute(const struct operation *operation)
 static void run_in_pool(void *argument)
 {
     struct operation *operation = argument;
+    const struct opened *file = operation->file;
+    if (file && !gs_opened_enter(file)) {
+        operation->result = -EBADF;
+        return;
+    }
     do
         operation->result = execute(operation);
     while (operation->result == -EINTR);
+    if (file)
+        gs_opened_leave(file);
 }
 
+/* Once gs_close has closed the number, a call fails with an error that depends on the call. */
 static ssize_t run_operation(struct operation *operation, uint64_t deadline_ns)
 {
+    const struct opened *file = operation->file;
     int64_t result;
-    if (gs_file_ring_run(&operation->entry, deadline_ns, &result))
-        return (ssize_t)result;
-    int err = gs_run_blocking(run_in_pool, operation, deadline_ns);
-    return err ? err : operation->result;
+    if (file && !file->descriptor)
+        return descriptor_error(file->fd);
+    if (!gs_file_ring_run(&operation->entry, file, deadline_ns, &result)) {
+        int err = gs_run_blocking(run_in_pool, operation, deadline_ns);
+        if (err)
+            return err;
+        result = operation->result;
+    }
+    return result < 0 && file && opened_is_closed(file) ? -EBADF : (ssize_t)result;
 }
 
 /* ---- Reading and writing ---- */
 
+static ssize_t try_transfer(const struct file_transfer *transfer)
+{
+    int fd = transfer->file->fd;
+    if (!opened_enter(transfer->file))
+        return -EBADF;
+    ssize_t n =
+        transfer->is_read
+            ? gs_sys_preadv2(fd, transfer->iov, transfer->count, transfer->offset, RWF_NOWAIT)
+            : gs_sys_pwritev2(fd, transfer->iov, transfer->count, transfer->offset, RWF_NOWAIT);
+    opened_leave(transfer->file);
+    return n;
+}
+
+/* Not inline: the entry is made only if it is needed. */
+static __attribute__((noinline)) ssize_t run_transfer(const struct file_transfer *transfer,
+                                                      uint64_t deadline_ns)
+{
+    struct operation operation = {
+        .entry =
+            {
+                .opcode = transfer->is_read ? IORING_OP_READV : IORING_OP_WRITEV,
+                .fd = transfer->file->fd,
+                .addr = (uintptr_t)transfer->iov,
+                .len = (uint32_t)transfer->count,
+                .off = (uint64_t)transfer->offset,
+            },
+        .file = transfer->file,
+    };
+    return run_operation(&operation, deadline_ns);
+}
+
 static ssize_t transfer(const struct file_transfer *transfer, uint64_t deadline_ns)
 {
-    bool is_read = transfer->is_read;
-    struct operation operation = {.entry = {
-                                      .opcode = is_read ? IORING_OP_READV : IORING_OP_WRITEV,
-                                      .fd = transfer->fd,
-                                      .addr = (uintptr_t)transfer->iov,
-                                      .len = (uint32_t)transfer->count,
-                                      .off = (uint64_t)transfer->offset,
-                                  }};
-    ssize_t n = is_read ? gs_sys_preadv2(transfer->fd, transfer->iov, transfer->count,
-                                         transfer->offset, RWF_NOWAIT)
-                        : gs_sys_pwritev2(transfer->fd, transfer->iov, transfer->count,
-                                          transfer->offset, RWF_NOWAIT);
+    if (!transfer->file->descriptor)
+        return descriptor_error(transfer->file->fd);
+    ssize_t n = try_transfer(transfer);
     /* Some kernels return 0 if they would have to wait. */
     if (n > 0 || (n && n != -EAGAIN && n != -EINTR && n != -EOPNOTSUPP)) {
         turn_spend(n, deadline_ns);
         return n;
     }
-    return run_operation(&operation, deadline_ns);
+    return run_transfer(transfer, deadline_ns);
 }
 
 ssize_t gs_pread(int fd, void *bytes, size_t n, off_t offset, uint64_t deadline_ns)
@@ -91,7 +129,8 @@ ssize_t gs_pread(int fd, void *bytes, size_t n, off_t offset, uint64_t deadline_
     const struct iovec part = {.iov_base = bytes, .iov_len = n};
     if (offset < 0)
         return -EINVAL;
-    return transfer(&(struct file_transfer){fd, true, &part, 1, offset}, deadline_ns);
+    const struct opened file = opened(fd);
+    return transfer(&(struct file_transfer){&file, true, &part, 1, offset}, deadline_ns);
 }
 
 ssize_t gs_pwrite(int fd, const void *bytes, size_t n, off_t offset, uint64_t deadline_ns)
@@ -100,7 +139,8 @@ ssize_t gs_pwrite(int fd, const void *bytes, size_t n, off_t offset, uint64_t de
     const struct iovec part = {.iov_base = (void *)bytes, .iov_len = n};
     if (offset < 0)
         return -EINVAL;
-    return transfer(&(struct file_transfer){fd, false, &part, 1, offset}, deadline_ns);
+    const struct opened file = opened(fd);
+    return transfer(&(struct file_transfer){&file, false, &part, 1, offset}, deadline_ns);
 }
 
 /* io_uring does not lock the file offset, and the system calls of the pool would let a worker wait
@@ -108,14 +148,19 @@ ssize_t gs_pwrite(int fd, const void *bytes, size_t n, off_t offset, uint64_t de
  * numbers, and those of files with the same hash. */
 static struct gs_mutex positions[256];
 
-ssize_t gs_file_transfer(const struct file_transfer *request, unsigned file_hash,
-                         uint64_t deadline_ns)
+ssize_t gs_file_transfer(const struct file_transfer *request, uint64_t deadline_ns)
 {
-    struct gs_mutex *position = &positions[file_hash % (sizeof positions / sizeof *positions)];
-    ssize_t n = gs_mutex_lock(position, deadline_ns);
+    unsigned char hash =
+        atomic_load_explicit(&request->file->descriptor->file_hash, memory_order_relaxed);
+    struct gs_mutex *position = &positions[hash];
+    struct opened file = *request->file;
+    struct file_transfer now = *request;
+    file.has_waited = gs_mutex_lock(position, 0);
+    ssize_t n = file.has_waited ? gs_mutex_lock(position, deadline_ns) : 0;
     if (n)
         return n;
-    n = transfer(request, deadline_ns);
+    now.file = &file;
+    n = transfer(&now, deadline_ns);
     gs_mutex_unlock(position);
     return n;
 }
@@ -132,21 +177,25 @@ void gs_files_reset(void)
 int gs_open(int dirfd, const char *path, const struct open_how *how, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    struct operation operation = {.entry = {
-                                      .opcode = IORING_OP_OPENAT2,
-                                      .flags = IOSQE_ASYNC,
-                                      .fd = dirfd,
-                                      .addr = (uintptr_t)path,
-                                      .addr2 = (uintptr_t)how,
-                                      .len = sizeof *how,
-                                  }};
+    const struct opened directory = opened(dirfd);
+    struct operation operation = {.entry =
+                                      {
+                                          .opcode = IORING_OP_OPENAT2,
+                                          .flags = IOSQE_ASYNC,
+                                          .fd = dirfd,
+                                          .addr = (uintptr_t)path,
+                                          .addr2 = (uintptr_t)how,
+                                          .len = sizeof *how,
+                                      },
+                                  .file = dirfd < 0 ? NULL : &directory};
     return (int)run_operation(&operation, deadline_ns);
 }
 
 int gs_fsync(int fd, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    struct operation operation = {.entry = {.opcode = IORING_OP_FSYNC, .fd = fd}};
+    const struct opened file = opened(fd);
+    struct operation operation = {.entry = {.opcode = IORING_OP_FSYNC, .fd = fd}, .file = &file};
     return (int)run_operation(&operation, deadline_ns);
 }
 
@@ -178,6 +227,7 @@ int gs_stat(int dirfd, const char *path, struct stat *ret_stat, uint64_t deadlin
 {
     CHECKED_WAIT(deadline_ns);
     struct statx statx = {.stx_mask = 0};
+    const struct opened directory = opened(dirfd);
     struct operation operation = {.entry =
                                       {
                                           .opcode = IORING_OP_STATX,
@@ -187,6 +237,7 @@ int gs_stat(int dirfd, const char *path, struct stat *ret_stat, uint64_t deadlin
                                           .len = STATX_BASIC_STATS,
                                           .statx_flags = AT_NO_AUTOMOUNT,
                                       },
+                                  .file = dirfd < 0 ? NULL : &directory,
                                   .stat = ret_stat};
     int err = (int)run_operation(&operation, deadline_ns);
     /* Filled in by io_uring, not by the pool. */

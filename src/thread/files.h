@@ -7,19 +7,18 @@
 #include <sys/types.h>
 
 struct iovec;
+struct opened;
 
 struct file_transfer {
-    int fd;
+    const struct opened *file;
     bool is_read;
     const struct iovec *iov;
     int count;
     off_t offset; /* -1: the file offset */
 };
 
-/* Transfer at the file offset. file_hash: a number that is equal for all descriptors of the same
- * file; different files may have the same number. Returns what gs_readv and gs_writev return. */
-ssize_t gs_file_transfer(const struct file_transfer *request, unsigned file_hash,
-                         uint64_t deadline_ns);
+/* Transfer at the file offset. Returns what gs_readv and gs_writev return. */
+ssize_t gs_file_transfer(const struct file_transfer *request, uint64_t deadline_ns);
 
 /* Called when no thread is in a call: reset the locks of file offsets. */
 void gs_files_reset(void);

@@ -10,24 +10,37 @@
 #include <poll.h>
 #include <stdlib.h>
 
-int gs_poll_now(struct gs_poll *polls, unsigned count)
+int gs_poll_now(struct gs_poll *poll, unsigned closes)
 {
-    int ready = 0;
-    for (unsigned i = 0; i < count; i++) {
-        struct pollfd each = {.fd = polls[i].fd};
-        each.events = (short)(polls[i].events & GS_READ ? POLLIN | POLLRDHUP : 0);
-        each.events = (short)(each.events | (polls[i].events & GS_WRITE ? POLLOUT : 0));
-        int err = gs_sys_poll(&each, 1, 0);
-        if (err < 0)
-            return err;
-        unsigned revents = (unsigned short)each.revents;
-        unsigned events = revents & (POLLIN | POLLRDHUP) ? GS_READ : 0;
-        events |= revents & POLLOUT ? GS_WRITE : 0;
-        events |= revents & (POLLERR | POLLHUP | POLLNVAL) ? GS_READ | GS_WRITE : 0;
-        polls[i].revents = (uint8_t)(events & polls[i].events);
-        ready += polls[i].revents != 0;
+    struct pollfd each = {.fd = poll->fd};
+    if (UNLIKELY(gs_descriptor_closes(poll->fd) != closes)) {
+        poll->revents = poll->events;
+        return poll->revents != 0;
     }
-    return ready;
+    each.events = (short)(poll->events & GS_READ ? POLLIN | POLLRDHUP : 0);
+    each.events = (short)(each.events | (poll->events & GS_WRITE ? POLLOUT : 0));
+    int err = gs_sys_poll(&each, 1, 0);
+    if (err < 0)
+        return err;
+    unsigned revents = (unsigned short)each.revents;
+    unsigned events = revents & (POLLIN | POLLRDHUP) ? GS_READ : 0;
+    events |= revents & POLLOUT ? GS_WRITE : 0;
+    events |= revents & (POLLERR | POLLHUP | POLLNVAL) ? GS_READ | GS_WRITE : 0;
+    poll->revents = (uint8_t)(events & poll->events);
+    return poll->revents != 0;
+}
+
+/* Returns how many are ready, or -errno. */
+static int poll_all(const struct poll_waiters *waiters)
+{
+    int count = 0;
+    for (unsigned i = 0; i < waiters->count; i++) {
+        int ready = gs_poll_now(&waiters->polls[i], waiters->each[i].closes);
+        if (ready < 0)
+            return ready;
+        count += ready;
+    }
+    return count;
 }
 
 bool gs_notification_claim(struct notification *notification)
@@ -68,34 +81,47 @@ static struct gs_wait_queue *queue_of(struct descriptor *descriptor, int directi
     return direction ? &descriptor->writers : &descriptor->readers;
 }
 
+static void queue_waiters(struct poll_waiters *waiters, unsigned i, struct descriptor *descriptor)
+{
+    struct gs_waiter *waiter = waiters->each[i].directions;
+    for (int direction = 0; direction < 2; direction++) {
+        if (!(waiters->polls[i].events & (direction ? GS_WRITE : GS_READ)))
+            continue;
+        waiter[direction] = (struct gs_waiter){.item = &waiters->notification};
+        waiters_append(queue_of(descriptor, direction), &waiter[direction]);
+    }
+}
+
 /* Watch a descriptor and queue its waiters. Returns 0 or -errno. */
 static int enqueue(struct poll_waiters *waiters, unsigned i)
 {
-    int fd = waiters->polls[i].fd;
+    int fd = waiters->polls[i].fd, err = 0;
     struct descriptor *descriptor = gs_descriptor(fd);
     if (!descriptor)
         return descriptor_error(fd);
+    const struct opened file = {descriptor, fd, waiters->each[i].closes, true};
     spin_lock(&descriptor->lock);
-    int err = gs_descriptor_watch(descriptor, fd);
-    for (int direction = 0; !err && direction < 2; direction++) {
-        if (!(waiters->polls[i].events & (direction ? GS_WRITE : GS_READ)))
-            continue;
-        waiters->each[i][direction] = (struct gs_waiter){.item = &waiters->notification};
-        waiters_append(queue_of(descriptor, direction), &waiters->each[i][direction]);
-    }
+    bool is_closed = opened_is_closed(&file);
+    if (!is_closed)
+        err = gs_descriptor_watch(descriptor, fd);
+    if (!is_closed && !err)
+        queue_waiters(waiters, i, descriptor);
     spin_unlock(&descriptor->lock);
+    if (UNLIKELY(is_closed))
+        (void)gs_notification_claim(&waiters->notification); /* nobody waits yet */
     return err;
 }
 
 static void dequeue(struct poll_waiters *waiters, unsigned i)
 {
     struct descriptor *descriptor = gs_descriptor(waiters->polls[i].fd);
+    struct gs_waiter *waiter = waiters->each[i].directions;
     if (!descriptor)
         return;
     spin_lock(&descriptor->lock);
     for (int direction = 0; direction < 2; direction++)
-        if (waiter_is_queued(&waiters->each[i][direction]))
-            waiters_remove(queue_of(descriptor, direction), &waiters->each[i][direction]);
+        if (waiter_is_queued(&waiter[direction]))
+            waiters_remove(queue_of(descriptor, direction), &waiter[direction]);
     spin_unlock(&descriptor->lock);
 }
 
@@ -184,11 +210,25 @@ static int wait_for_notification(struct poll_waiters *waiters, uint64_t deadline
     int err = gs_poll_enqueue(waiters);
     if (err)
         return err;
-    int ready = gs_poll_now(waiters->polls, waiters->count);
+    int ready = poll_all(waiters);
     if (!ready)
         err = wait_interruptible(&waiters->notification, &wait, interrupt);
     gs_poll_dequeue(waiters);
     return ready < 0 ? ready : err;
+}
+
+/* Returns how many are ready, or -errno. */
+static int wait_for_any(struct poll_waiters *waiters, uint64_t deadline_ns,
+                        struct gs_interrupt *interrupt)
+{
+    int ready;
+    do {
+        int err = wait_for_notification(waiters, deadline_ns, interrupt);
+        ready = poll_all(waiters);
+        if (err && !ready)
+            return err == -ETIMEDOUT ? 0 : err;
+    } while (!ready);
+    return ready;
 }
 
 #define FEW 4
@@ -197,29 +237,33 @@ static int wait_for_notification(struct poll_waiters *waiters, uint64_t deadline
 static int poll_until(struct gs_poll *polls, unsigned count, uint64_t deadline_ns,
                       struct gs_interrupt *interrupt)
 {
-    struct gs_waiter few[FEW][2] = {0};
+    struct poll_waiter few[FEW] = {0};
     struct poll_waiters waiters = {
         .polls = polls, .each = few, .count = count, .notification.thread = thread_current()};
-    int ready = gs_poll_now(polls, count);
-    if (ready || !deadline_ns) {
-        turn_spend(0, deadline_ns);
-        return ready;
-    }
     if (count > FEW)
         waiters.each = calloc(count, sizeof *waiters.each);
     if (!waiters.each)
         return -ENOMEM;
-    do {
-        int err = wait_for_notification(&waiters, deadline_ns, interrupt);
-        ready = gs_poll_now(polls, count);
-        if (err && !ready) {
-            ready = err == -ETIMEDOUT ? 0 : err;
-            break;
-        }
-    } while (!ready);
+    for (unsigned i = 0; i < count; i++)
+        waiters.each[i].closes = gs_descriptor_closes(polls[i].fd);
+    int ready = poll_all(&waiters);
+    if (ready || !deadline_ns)
+        turn_spend(0, deadline_ns);
+    else
+        ready = wait_for_any(&waiters, deadline_ns, interrupt);
     if (waiters.each != few)
         free(waiters.each);
     return ready;
+}
+
+int gs_opened_poll(const struct opened *file, unsigned direction, uint64_t deadline_ns)
+{
+    struct gs_poll poll = {.fd = file->fd, .events = (uint8_t)direction};
+    struct poll_waiter waiter = {.closes = file->closes};
+    struct poll_waiters waiters = {
+        .polls = &poll, .each = &waiter, .count = 1, .notification.thread = thread_current()};
+    int ready = gs_poll_now(&poll, file->closes);
+    return ready || !deadline_ns ? ready : wait_for_any(&waiters, deadline_ns, NULL);
 }
 
 int gs_poll(struct gs_poll *polls, unsigned count, uint64_t deadline_ns)

@@ -19,18 +19,28 @@ struct notification {
  * queued. If this returns true, the caller makes the thread ready. */
 bool gs_notification_claim(struct notification *notification);
 
+/* Of each descriptor; all zero at first. */
+struct poll_waiter {
+    struct gs_waiter directions[2];
+    unsigned closes; /* of struct opened */
+};
+
 struct poll_waiters {
     struct gs_poll *polls;
-    struct gs_waiter (*each)[2]; /* of each descriptor; all zero at first */
+    struct poll_waiter *each;
     unsigned count;
     struct notification notification;
 };
 
-/* Poll the descriptors. Returns how many are ready, or -errno. */
-int gs_poll_now(struct gs_poll *polls, unsigned count);
+/* Poll a descriptor. One that gs_close has closed since is ready for all. Returns 1, 0 or -errno. */
+int gs_poll_now(struct gs_poll *poll, unsigned closes);
 
-/* Watch all descriptors, and queue waiters that notify. Returns 0 or -errno; then none is
- * queued. */
+/* gs_poll for one open file. Returns 1, 0 or -errno. */
+struct opened;
+int gs_opened_poll(const struct opened *file, unsigned direction, uint64_t deadline_ns);
+
+/* Watch all descriptors, and queue waiters that notify: at once, if one was closed. Returns 0 or
+ * -errno; then none is queued. */
 int gs_poll_enqueue(struct poll_waiters *waiters);
 void gs_poll_dequeue(struct poll_waiters *waiters);
 

@@ -15,8 +15,7 @@
 
 /* A call of gs_recv_with, as it is carried out on the worker's stack. */
 struct receiving {
-    int fd;
-    struct descriptor *descriptor;
+    struct opened file;
     gs_received_fn *fn;
     void *data;
     ssize_t n;      /* bytes received, or -errno */
@@ -34,10 +33,14 @@ static inline __attribute__((always_inline)) void prefetch_data(const void *data
 
 static ssize_t receive_from_socket(struct receiving *receiving, char *buffer)
 {
-    struct descriptor *descriptor = receiving->descriptor;
+    const struct opened *file = &receiving->file;
+    struct descriptor *descriptor = file->descriptor;
     const struct io_call call = {.direction = GS_READ, .n = BUFFER_SIZE};
+    if (UNLIKELY(!opened_enter(file)))
+        return -EBADF;
     descriptor_clear(descriptor, GS_READ);
-    ssize_t n = gs_sys_recv(receiving->fd, buffer, BUFFER_SIZE, MSG_DONTWAIT);
+    ssize_t n = gs_sys_recv(file->fd, buffer, BUFFER_SIZE, MSG_DONTWAIT);
+    opened_leave(file);
     if (call_may_leave_more(&call, descriptor, n))
         gs_descriptor_set_ready(descriptor, GS_READ);
     return n;
@@ -70,29 +73,33 @@ static void *receive_with_buffer(void *argument)
     return NULL;
 }
 
+/* Count the call (turn.h), and return its result. */
+static inline ssize_t count_and_return(const struct receiving *receiving, uint64_t deadline_ns)
+{
+    turn_spend(receiving->n, deadline_ns);
+    return receiving->result;
+}
+
 ssize_t gs_recv_with(int fd, gs_received_fn *fn, void *data, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    struct receiving receiving = {
-        .fd = fd, .descriptor = gs_descriptor(fd), .fn = fn, .data = data};
-    if (UNLIKELY(!receiving.descriptor))
+    struct receiving receiving = {.file = opened(fd), .fn = fn, .data = data};
+    if (UNLIKELY(!receiving.file.descriptor))
         return descriptor_error(fd);
     /* A call that does not wait asks the kernel in any case: the kernel's event may not be
      * delivered yet. */
-    bool may_be_ready = !deadline_ns || descriptor_may_be_ready(receiving.descriptor, GS_READ);
+    bool may_be_ready = !deadline_ns || descriptor_may_be_ready(receiving.file.descriptor, GS_READ);
     for (;;) {
         if (may_be_ready) {
             gs_thread_call_on_worker_stack(receive_with_buffer, &receiving);
-            if (LIKELY(receiving.n >= 0)) {
-                turn_spend(receiving.n, deadline_ns);
-                return receiving.result;
-            }
+            if (LIKELY(receiving.n >= 0))
+                return count_and_return(&receiving, deadline_ns);
             if (receiving.n != -EAGAIN && receiving.n != -EINTR)
                 return receiving.n;
         }
-        int err = gs_descriptor_wait(receiving.descriptor, fd, GS_READ, deadline_ns);
+        int err = gs_descriptor_wait(&receiving.file, GS_READ, deadline_ns);
         if (err)
             return err;
-        may_be_ready = true;
+        may_be_ready = receiving.file.has_waited = true;
     }
 }

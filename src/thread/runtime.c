@@ -158,7 +158,9 @@ int gs_threads_run(const struct gs_threads_options *options, gs_thread_fn *fn, v
     if (atomic_exchange(&gs_runtime.is_running, true))
         return -EBUSY;
     set_options(options);
-    int err = gs_stacks_class(gs_runtime.options.stack_size) < 0 ? -EINVAL : gs_stacks_init();
+    bool is_valid = gs_runtime.options.workers <= WORKERS_MAX &&
+                    gs_stacks_class(gs_runtime.options.stack_size) >= 0;
+    int err = is_valid ? gs_stacks_init() : -EINVAL;
     if (!err)
         err = make_workers();
     gs_held_locks_start();

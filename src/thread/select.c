@@ -199,6 +199,7 @@ static int select_with_events(struct case_set *set, struct gs_thread *self, uint
 {
     struct select_events events = {.cases = set->cases, .count = set->first};
     int index;
+    gs_select_begin_events(set->cases, set->first);
     do {
         index = try_all(set, self);
         if (index != -EAGAIN)

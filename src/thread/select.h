@@ -17,13 +17,16 @@ struct select_events {
     bool is_external; /* some of them are no threads */
     struct poll_waiters waiters;
     struct gs_poll few_polls[FEW_EVENTS];
-    struct gs_waiter few_waiters[FEW_EVENTS][2];
+    struct poll_waiter few_waiters[FEW_EVENTS];
 };
 
 static inline struct gs_select *select_sorted(struct gs_select *cases, unsigned i_sorted)
 {
     return &cases[cases[i_sorted].order];
 }
+
+/* Note which files the descriptors refer to. */
+void gs_select_begin_events(struct gs_select *cases, unsigned count);
 
 /* Try without waiting. Returns the index of the case that was done, -EAGAIN (none is possible), or
  * another error. */

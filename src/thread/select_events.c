@@ -1,4 +1,5 @@
 /* Descriptors, signals, children and threads as cases of gs_select. */
+#include "thread/descriptors.h"
 #include "thread/select.h"
 #include "thread/waiters.h"
 
@@ -11,12 +12,26 @@
 /* ---- Trying ----
  * Each returns whether the case was done, or -errno. */
 
+/* For a descriptor, the waiter is used for this only. */
+static unsigned closes_of(const struct gs_select *each)
+{
+    return (unsigned)each->waiter.value;
+}
+
+void gs_select_begin_events(struct gs_select *cases, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct gs_select *each = select_sorted(cases, i);
+        each->waiter.value = each->thread || !each->events ? 0 : gs_descriptor_closes(each->fd);
+    }
+}
+
 static int try_descriptor(struct gs_select *each)
 {
     struct gs_poll poll = {.fd = each->fd, .events = each->events};
     if (each->fd < 0)
         return -EBADF;
-    int ready = gs_poll_now(&poll, 1);
+    int ready = gs_poll_now(&poll, closes_of(each));
     if (ready > 0)
         each->result = poll.revents;
     return ready;
@@ -138,6 +153,8 @@ int gs_select_open_events(struct select_events *events, struct gs_thread *self)
             gs_select_close_events(events);
             return fd;
         }
+        waiters->each[waiters->count].closes =
+            each->events ? closes_of(each) : gs_descriptor_closes(fd);
         waiters->polls[waiters->count++] =
             (struct gs_poll){.fd = fd, .events = each->events ? each->events : GS_READ};
     }

@@ -40,7 +40,7 @@ static void flush_batch(struct poll_batch *batch)
 static void add_to_batch(struct descriptor *descriptor, int fd, void *data)
 {
     struct poll_batch *batch = data;
-    struct worker *owner = atomic_load_explicit(&descriptor->owner, memory_order_relaxed);
+    const struct worker *owner = descriptor_owner(descriptor);
     if (!owner || !atomic_load_explicit(&owner->is_stuck, memory_order_relaxed))
         return;
     spin_lock_always(&descriptor->lock);
@@ -76,8 +76,7 @@ static const struct gs_waiter *first_of(const struct gs_wait_queue *queue)
 static bool has_waiters(struct descriptor *descriptor, const struct gs_wait_queue *queue,
                         const struct worker *worker)
 {
-    const struct worker *owner = atomic_load_explicit(&descriptor->owner, memory_order_relaxed);
-    return owner == worker && first_of(queue);
+    return descriptor_owner(descriptor) == worker && first_of(queue);
 }
 
 /* What cannot be polled (POLLNVAL) was closed behind the runtime's back. */

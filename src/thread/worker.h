@@ -60,6 +60,9 @@ enum {
 /* Workers that the monitor may add to those that the program asked for, while these are stuck. */
 #define EXTRA_WORKERS_MAX ((unsigned)GS_EXTRA_WORKERS)
 
+/* Their numbers, from 1, have 16 bits (descriptors.h). */
+#define WORKERS_MAX (UINT16_MAX - EXTRA_WORKERS_MAX)
+
 /* Threads that any worker may take: those that have not started yet, and migrating ones. */
 struct shared_queue {
     struct gs_spin lock;

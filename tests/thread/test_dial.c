@@ -504,7 +504,7 @@ static void *dial_unix(void *unused)
     for (int i = 0; i < 3; i++)
         gs_close(fds[i]);
     gs_close(listener);
-    gs_thread_end_turn(); /* io_uring keeps the file until the loop polls */
+    gs_thread_sleep(after(GS_MILLISECOND)); /* io_uring keeps the file until the loop polls */
     MUST_EQ(gs_dial(unix_address, GS_NEVER), -ECONNREFUSED);
     return unused;
 }

@@ -1,0 +1,167 @@
+/* Closing a descriptor. A call that has waited looks its number up again, in a worker, in a kernel
+ * thread of the pool or in one of io_uring; by then the number must not be another file's. So it
+ * is counted meanwhile, and gs_close replaces the file instead of releasing the number: by one with
+ * which all calls fail. The last of them releases it (docs/design/schedules.md). */
+#include "thread/descriptors.h"
+#include "thread/wait.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gossamer/io.h>
+#include <gossamer/own_descriptors.h>
+#include <gossamer/sys.h>
+
+/* ---- Calls in progress ---- */
+
+void gs_descriptor_release(struct descriptor *descriptor, int fd)
+{
+    unsigned short dead = CALLS_DEAD;
+    if (atomic_compare_exchange_strong(&descriptor->calls, &dead, 0))
+        gs_sys_close(fd);
+}
+
+/* All accesses are sequentially consistent: either gs_close, which changes `closes` first, sees the
+ * call, or the call sees the change. */
+bool gs_opened_enter(const struct opened *file)
+{
+    struct descriptor *descriptor = file->descriptor;
+    gs_chaos(CHAOS_PUBLISH);
+    while (UNLIKELY((atomic_fetch_add(&descriptor->calls, 1) & ~CALLS_DEAD) >= CALLS_MAX)) {
+        gs_opened_leave(file);
+        gs_spin_pause();
+    }
+    gs_chaos(CHAOS_CALL);
+    if (LIKELY(atomic_load(&descriptor->closes) == file->closes))
+        return true;
+    gs_opened_leave(file);
+    return false;
+}
+
+void gs_opened_leave(const struct opened *file)
+{
+    gs_chaos(CHAOS_RETURN);
+    if (UNLIKELY(atomic_fetch_sub(&file->descriptor->calls, 1) == (CALLS_DEAD | 1)))
+        gs_descriptor_release(file->descriptor, file->fd);
+}
+
+/* Wait until no call looks the number up. Those of workers end soon; one in the pool may wait for a
+ * disk. */
+static void await_calls(struct descriptor *descriptor)
+{
+    static const struct wait_kind ending = {"the calls on a descriptor", true};
+    while (UNLIKELY(atomic_load(&descriptor->calls) & ~CALLS_DEAD)) {
+        const struct worker *worker = worker_current();
+        const struct wait wait = {.kind = &ending,
+                                  .deadline_ns = gs_clock_now() + 100 * GS_MICROSECOND,
+                                  .ignores_cancel = true};
+        if (!worker->current || worker->is_stack_in_use ||
+            gs_thread_wait(worker->current, NULL, &wait) != -ETIMEDOUT)
+            gs_spin_pause();
+    }
+}
+
+/* ---- A file with which all calls fail ---- */
+
+/* -1: none yet. */
+static atomic_int dead_file = -1;
+
+/* Reading, writing, waiting and all else fail with EBADF; as a directory it fails, too. Where there
+ * is no /dev, any call fails on a set of epoll, with another error. */
+static int open_dead_file(void)
+{
+    int fd = gs_sys_openat(AT_FDCWD, "/dev/null", O_PATH | O_CLOEXEC, 0);
+    return gs_own_descriptor(fd < 0 ? gs_sys_epoll_create(O_CLOEXEC) : fd);
+}
+
+static int get_dead_file(void)
+{
+    int none = -1, fd = atomic_load(&dead_file);
+    if (fd >= 0)
+        return fd;
+    fd = open_dead_file();
+    if (fd < 0 || atomic_compare_exchange_strong(&dead_file, &none, fd))
+        return fd;
+    gs_own_descriptor_close(fd);
+    return none;
+}
+
+void gs_descriptor_close_done(void)
+{
+    int fd = atomic_exchange(&dead_file, -1);
+    if (fd >= 0)
+        gs_own_descriptor_close(fd);
+}
+
+/* Close the file, and leave the number to the calls in progress. An error of close(2) is lost. */
+static int close_under_calls(struct descriptor *descriptor, int fd)
+{
+    if (atomic_load(&descriptor->calls) & CALLS_DEAD)
+        return -EBADF;
+    int err = gs_sys_fcntl(fd, F_GETFD, 0); /* or dup3 would make a new one */
+    int dead = err < 0 ? err : get_dead_file();
+    if (err < 0)
+        return err;
+    if (dead >= 0)
+        dead = gs_sys_dup3(dead, fd, O_CLOEXEC);
+    if (dead < 0) {
+        await_calls(descriptor);
+        return gs_sys_close(fd);
+    }
+    atomic_fetch_or(&descriptor->calls, CALLS_DEAD);
+    gs_descriptor_release(descriptor, fd);
+    return 0;
+}
+
+/* ---- The calls ---- */
+
+/* While no user threads run, no descriptor is watched, and the table does not exist. */
+static bool is_running(void)
+{
+    return LIKELY(atomic_load_explicit(&gs_runtime.is_running, memory_order_relaxed));
+}
+
+void gs_forget(int fd)
+{
+    if (!is_running())
+        return;
+    CHECKED_WORKER();
+    struct descriptor *descriptor = gs_descriptor(fd);
+    if (!descriptor)
+        return;
+    gs_descriptor_forget(descriptor, -EBADF);
+    await_calls(descriptor);
+}
+
+void gs_descriptor_reset(struct descriptor *descriptor, int fd, enum descriptor_kind kind)
+{
+    CHECKED_NEW_DESCRIPTOR(descriptor, fd);
+    if (UNLIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed) ||
+                 atomic_load_explicit(&descriptor->calls, memory_order_relaxed)))
+        gs_forget(fd); /* it was closed without gs_close */
+    atomic_store_explicit(&descriptor->maybe_ready, GS_READ | GS_WRITE, memory_order_relaxed);
+    atomic_store_explicit(&descriptor->is_hung_up, false, memory_order_relaxed);
+    atomic_store_explicit(&descriptor->kind, (unsigned char)kind, memory_order_relaxed);
+}
+
+/* A thread of another worker whose call begins when the queued threads have been woken and the file
+ * is still open may wait. It is woken after the close, and its next system call fails with -EBADF.
+ * By then another file may have the number, since close(2) releases it at its start: the threads
+ * that wait for that file try their calls once more, and start a new watch. */
+int gs_close(int fd)
+{
+    if (!is_running())
+        return gs_sys_close(fd);
+    CHECKED_WORKER();
+    struct descriptor *descriptor = gs_descriptor(fd);
+    if (!descriptor)
+        return gs_sys_close(fd);
+    CHECKED_CLOSING(descriptor, 1);
+    gs_descriptor_forget(descriptor, -EBADF);
+    int err = LIKELY(!atomic_load(&descriptor->calls)) ? gs_sys_close(fd)
+                                                       : close_under_calls(descriptor, fd);
+    CHECKED(err != -EBADF, "descriptor %d is not open", fd);
+    if (gs_runtime.is_multi && gs_descriptor_is_in_use(descriptor))
+        gs_descriptor_forget(descriptor, 0);
+    CHECKED_CLOSING(descriptor, -1);
+    return err;
+}
