@@ -12,7 +12,9 @@ GS_BEGIN_DECLS
 
 /* ---- Signal watchers ----
  * Several watchers, also of several loops, may watch the same signal: all of them are called.
- * Occurrences may coalesce. The previous action is restored when the last watcher is stopped. */
+ * Occurrences may coalesce. The previous action is restored when the last watcher is stopped. The
+ * handler runs on the alternate stack (sigaltstack(2)) of the kernel thread that gets the signal,
+ * if that has one. */
 
 struct gs_signal;
 typedef void gs_signal_fn(struct gs_signal *signal);

@@ -44,6 +44,13 @@
  * While no user threads run, only gs_threads_run may be called, and functions whose description
  * says so; no function may be called by signal handlers. The library gossamer_checked stops at
  * calls that break these and other rules (docs/debugging.md).
+ *
+ * Signals: handlers of this library run on the alternate stack that each worker has, of 64 KiB, and
+ * on no thread's. A handler of the program runs there, too, if it is installed with SA_ONSTACK;
+ * without, it runs on the stack of the thread that it interrupts, which must have room for the
+ * kernel's frame (getauxval(AT_MINSIGSTKSZ): up to 11 KiB on x86-64) and for the handler, beside
+ * all else. So handlers should be installed with SA_ONSTACK, and must not call sigaltstack; or the
+ * signal is waited for by a thread (gs_wait_signal, gs_wait_signals).
  */
 #ifndef GOSSAMER_THREAD_H
 #define GOSSAMER_THREAD_H

@@ -43,10 +43,11 @@ static void handle(int number)
     atomic_fetch_sub(&running_handlers, 1);
 }
 
-/* Called for the first loop that watches the signal. */
+/* Called for the first loop that watches the signal. On the alternate stack, if there is one: what
+ * is interrupted may be a user thread with a small stack. */
 static int install(int number)
 {
-    struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART | SA_ONSTACK};
     sigfillset(&action.sa_mask);
     return sigaction(number, &action, &installed[number - 1].old_action) ? -EINVAL : 0;
 }

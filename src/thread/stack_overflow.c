@@ -6,7 +6,14 @@
 #include <errno.h>
 #include <gossamer/sys.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 #include <unistd.h>
+
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
+#define MINSIGSTKSZ_LEGACY 2048 /* where the kernel does not say how large a frame is */
+#define RED_ZONE 128            /* which the kernel leaves free below the stack pointer */
 
 static struct sigaction previous_segv;
 
@@ -121,21 +128,52 @@ static void print_nonworker(const void *context)
     gs_symbols_close();
 }
 
+/* The thread on whose stack the kernel found no room to call a handler, for a signal of any number;
+ * NULL: that is not what has happened. */
+static struct gs_thread *find_without_room(const siginfo_t *info, const char *sp)
+{
+    unsigned long size = getauxval(AT_MINSIGSTKSZ);
+    size_t frame = RED_ZONE + (size ? size : MINSIGSTKSZ_LEGACY);
+    struct worker *worker = gs_worker_or_null();
+    struct gs_thread *thread = worker ? worker->current : NULL;
+    bool is_on_stack = info->si_code == SI_KERNEL && thread && !worker->is_stack_in_use &&
+                       sp >= thread->stack && sp < thread->stack_top;
+    return is_on_stack && (size_t)(sp - thread->stack) < frame ? thread : NULL;
+}
+
+static void print_without_room(const struct gs_thread *thread, const void *context)
+{
+    struct backtrace backtrace;
+    gs_backtrace_of_interrupted(thread, context, &backtrace);
+    gs_symbols_open(false);
+    gs_report_printf(gs_report_fd(),
+                     "signal without SA_ONSTACK: no room for its handler on the stack of thread "
+                     "\"%s\"\n",
+                     thread->name);
+    gs_report_backtrace(gs_report_fd(), &backtrace);
+    gs_symbols_close();
+}
+
 /* Report an overflow, after which the process dies; any other SIGSEGV is passed to the previous
  * action. */
 static void on_segv(int number, siginfo_t *info, void *context)
 {
-    /* It was sent by a process, not caused by an instruction that is repeated on return. */
+    /* It was sent by a process, not caused by an instruction. */
     bool is_sent = info->si_code <= 0;
+    /* On return an instruction is repeated; not if the kernel could not deliver another signal. */
+    bool is_repeated = !is_sent && info->si_code != SI_KERNEL;
     const void *sp = gs_stack_pointer_of_interrupted(context);
     struct gs_thread *thread = is_sent ? NULL : gs_stacks_find_overflowed(info->si_addr, sp);
     struct gs_thread *away = is_sent ? NULL : gs_stacks_find(info->si_addr);
+    struct gs_thread *without_room = find_without_room(info, sp);
     struct backtrace backtrace;
     if (thread) {
         gs_backtrace_of_interrupted(thread, context, &backtrace);
         print_overflow(thread, &backtrace);
     } else if (away && thread_is_away(away)) {
         print_away(away, context);
+    } else if (without_room) {
+        print_without_room(without_room, context);
     } else if (!is_sent && is_in_nonworker(info, context)) {
         print_nonworker(context);
     } else if (has_previous_handler()) {
@@ -145,7 +183,7 @@ static void on_segv(int number, siginfo_t *info, void *context)
         return;
     }
     sigaction(number, &previous_segv, NULL);
-    if (is_sent)
+    if (!is_repeated)
         raise(number);
 }
 
