@@ -82,9 +82,9 @@ struct gs_http_server {
  * when all connections have been closed and their threads have ended, so a handler must return when
  * its waits return -ECANCELED.
  *
- * Returns 0 after a cancellation, -EINVAL (there is no handler, the listener does not listen, or
- * the stack size is invalid), -EBADF (not a descriptor, or gs_close was called meanwhile), or
- * -ENOTSOCK (not a socket). */
+ * Returns 0 after a cancellation, -ENOMEM, -EINVAL (there is no handler, the listener does not
+ * listen, or the stack size is invalid), -EBADF (not a descriptor, or gs_close was called
+ * meanwhile), or -ENOTSOCK (not a socket). */
 GS_API GS_MUST_CHECK int gs_http_serve(int listener, const struct gs_http_server *server);
 
 /* ---- Requests of an HTTP server ----

@@ -30,6 +30,11 @@ static void set_options(struct gs_http_sessions *sessions, const struct gs_http_
     limits->max_header = SET_DEFAULT(options->max_header, limits->max_header);
     limits->max_fields = SET_DEFAULT(options->max_fields, limits->max_fields);
     limits->max_body = SET_DEFAULT(options->max_body, limits->max_body);
+    sessions->attributes = (struct gs_thread_attributes){
+        .name = "http", .stack_size = options->stack_size, .migrates = options->migrates};
+    sessions->threads.attributes = &sessions->attributes;
+    sessions->slots.count = options->max_connections;
+    gs_list_init(&sessions->list);
 }
 
 /* ---- Accepting ---- */
@@ -141,10 +146,20 @@ static void finish(struct gs_http_sessions *sessions, int listener, bool is_list
     gs_thread_set_cancelable(was_cancelable);
 }
 
+static int serve(struct gs_http_sessions *sessions, int listener)
+{
+    const int on = 1;
+    /* Inherited by the connections, so that parts of a response are not held back; of no
+     * consequence for sockets without it. */
+    gs_sys_setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    int err = accept_all(sessions, listener);
+    finish(sessions, listener, err == -ECANCELED);
+    return err == -ECANCELED ? 0 : err;
+}
+
+/* What the sessions use is not on the stack of the caller, which may be private. */
 int gs_http_serve(int listener, const struct gs_http_server *server)
 {
-    struct gs_http_sessions sessions = {0};
-    const int on = 1;
     int is_listening = 0;
     socklen_t length = sizeof is_listening;
     if (!server->handler)
@@ -154,17 +169,11 @@ int gs_http_serve(int listener, const struct gs_http_server *server)
         return err;
     if (!is_listening)
         return -EINVAL;
-    /* Inherited by the connections, so that parts of a response are not held back; of no
-     * consequence for sockets without it. */
-    gs_sys_setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    set_options(&sessions, server);
-    const struct gs_thread_attributes attributes = {.name = "http",
-                                                    .stack_size = sessions.options.stack_size,
-                                                    .migrates = sessions.options.migrates};
-    sessions.threads.attributes = &attributes;
-    sessions.slots.count = sessions.options.max_connections;
-    gs_list_init(&sessions.list);
-    err = accept_all(&sessions, listener);
-    finish(&sessions, listener, err == -ECANCELED);
-    return err == -ECANCELED ? 0 : err;
+    struct gs_http_sessions *sessions = calloc(1, sizeof *sessions);
+    if (!sessions)
+        return -ENOMEM;
+    set_options(sessions, server);
+    err = serve(sessions, listener);
+    free(sessions);
+    return err;
 }

@@ -24,10 +24,11 @@
 /* A rest of a body that is longer than this is not discarded. */
 #define GS_HTTP_SERVER_DISCARD_MAX (256 << 10)
 
-/* What all sessions of one call of gs_http_serve share; on its stack. */
+/* What all sessions of one call of gs_http_serve share. */
 struct gs_http_sessions {
     struct gs_http_server options; /* with the defaults filled in */
     struct gs_http_options limits; /* for the parser */
+    struct gs_thread_attributes attributes; /* of the threads */
     struct gs_semaphore slots;
     struct gs_scope threads;
     atomic_bool is_draining;

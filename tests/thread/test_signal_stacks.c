@@ -65,8 +65,8 @@ static void *fill_and_do_everything(void *unused)
 /* With a page below that must not be touched. */
 static void *new_stack(void)
 {
-    char *memory = mmap(NULL, OWN_STACK + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                        -1, 0);
+    char *memory =
+        mmap(NULL, OWN_STACK + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     MUST(memory != MAP_FAILED && !mprotect(memory, 4096, PROT_NONE));
     return memory + 4096;
 }
