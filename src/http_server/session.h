@@ -26,8 +26,8 @@
 
 /* What all sessions of one call of gs_http_serve share. */
 struct gs_http_sessions {
-    struct gs_http_server options; /* with the defaults filled in */
-    struct gs_http_options limits; /* for the parser */
+    struct gs_http_server options;          /* with the defaults filled in */
+    struct gs_http_options limits;          /* for the parser */
     struct gs_thread_attributes attributes; /* of the threads */
     struct gs_semaphore slots;
     struct gs_scope threads;
