@@ -231,7 +231,8 @@ GS_API GS_MUST_CHECK int gs_stat(int dirfd, const char *path, struct stat *ret_s
                                  uint64_t deadline_ns);
 
 /* ---- Name resolution, and other calls that block ----
- * They use the pool of kernel threads.
+ * They use the pool of kernel threads, which has some for each kind of call (max_pool_threads in
+ * thread.h).
  */
 
 /* Call getaddrinfo(3). The caller frees the result with freeaddrinfo. At the deadline, and when the

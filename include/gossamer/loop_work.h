@@ -56,7 +56,8 @@ GS_API GS_MUST_CHECK int gs_work_start(struct gs_work *work, gs_work_fn *run);
 GS_API void gs_work_cancel(struct gs_work *work);
 
 /* Set how many kernel threads the pool may have when work of this loop is started, 64 at most; 0,
- * the default: four. */
+ * the default: four. Opens and name resolution (loop_op.h) have kernel threads of their own, as
+ * many of each, or 64 by default. */
 GS_API void gs_loop_set_work_threads(struct gs_loop *loop, unsigned max);
 
 GS_END_DECLS

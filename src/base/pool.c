@@ -9,17 +9,33 @@
 #include <errno.h>
 #include <signal.h>
 
-#define THREADS_DEFAULT 4u
 #define THREADS_MAX 1024u
 #define DETACHED_MAX 64u
 
+/* How many kernel threads there are for each kind unless the user says so: few for what uses
+ * processors or disks of this machine, many for what waits for other programs or machines. */
+static const unsigned default_threads[JOB_KINDS] = {
+    [JOB_CALL] = 4, [JOB_FILE] = 4, [JOB_PATH] = 64, [JOB_NAME] = 64};
+
+/* The kernel threads for one kind of job. */
+struct lane {
+    pthread_cond_t has_jobs;
+    struct gs_list jobs;
+    pthread_t threads[THREADS_MAX];
+    unsigned thread_count, idle_count, queued_count;
+};
+
+#define LANE(kind_)                                                                                \
+    [kind_] = {.has_jobs = PTHREAD_COND_INITIALIZER,                                               \
+               .jobs = {&lanes[kind_].jobs, &lanes[kind_].jobs}}
+
+static struct lane lanes[JOB_KINDS] = {LANE(JOB_CALL), LANE(JOB_FILE), LANE(JOB_PATH),
+                                       LANE(JOB_NAME)};
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t has_jobs = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t user_is_idle = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t has_ended = PTHREAD_COND_INITIALIZER;
-static struct gs_list jobs = {&jobs, &jobs};
-static pthread_t threads[THREADS_MAX];
-static unsigned thread_count, idle_count, queued_count, detached_count, user_count, forks;
+static unsigned detached_count, user_count, forks;
 static bool is_ending;
 
 static void forget_jobs(struct pool_user *user, unsigned count)
@@ -51,21 +67,21 @@ static bool finish(struct job *job, struct pool_user **ret_user)
     return !is_detached;
 }
 
-static void *work(void *unused)
+static void *work(void *argument)
 {
-    (void)unused;
+    struct lane *lane = argument;
     pthread_mutex_lock(&mutex);
-    while (!is_ending || !gs_list_is_empty(&jobs)) {
-        if (gs_list_is_empty(&jobs)) {
-            idle_count++;
-            pthread_cond_wait(&has_jobs, &mutex);
-            idle_count--;
+    while (!is_ending || !gs_list_is_empty(&lane->jobs)) {
+        if (gs_list_is_empty(&lane->jobs)) {
+            lane->idle_count++;
+            pthread_cond_wait(&lane->has_jobs, &mutex);
+            lane->idle_count--;
             continue;
         }
-        struct job *job = gs_container_of(gs_list_first(&jobs), struct job, link);
+        struct job *job = gs_container_of(gs_list_first(&lane->jobs), struct job, link);
         struct pool_user *user;
         gs_list_remove(&job->link);
-        queued_count--;
+        lane->queued_count--;
         job->runner = pthread_self();
         job->state = JOB_RUNNING;
         gs_chaos(CHAOS_UNLOCK);
@@ -82,21 +98,22 @@ static void *work(void *unused)
     return NULL;
 }
 
-/* The caller holds the mutex. Returns 0, or -EAGAIN if there is no kernel thread at all. */
-static int grow(const struct pool_user *user)
+/* The caller holds the mutex. Returns 0, or -EAGAIN if the kind has no kernel thread at all. */
+static int grow(const struct job *job)
 {
-    unsigned max = user->max_threads ? user->max_threads : THREADS_DEFAULT;
+    struct lane *lane = &lanes[job->kind];
+    unsigned max = job->user->max_threads ? job->user->max_threads : default_threads[job->kind];
     sigset_t all, before;
     if (max > THREADS_MAX)
         max = THREADS_MAX;
-    if (idle_count >= queued_count || thread_count >= max)
+    if (lane->idle_count >= lane->queued_count || lane->thread_count >= max)
         return 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int err = pthread_create(&threads[thread_count], NULL, work, NULL);
+    int err = pthread_create(&lane->threads[lane->thread_count], NULL, work, lane);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    thread_count += !err;
-    return thread_count ? 0 : -EAGAIN;
+    lane->thread_count += !err;
+    return lane->thread_count ? 0 : -EAGAIN;
 }
 
 /* The jobs of the parent do not exist in a child. The caller holds the mutex. */
@@ -109,22 +126,23 @@ static void count_since_fork(struct pool_user *user)
 
 int gs_pool_submit(struct pool_user *user, struct job *job)
 {
+    struct lane *lane = &lanes[job->kind];
     pthread_mutex_lock(&mutex);
     count_since_fork(user);
     job->user = user;
     job->forks = forks;
     job->state = JOB_QUEUED;
     job->is_detached = false;
-    gs_list_append(&jobs, &job->link);
-    queued_count++;
-    int err = grow(user);
+    gs_list_append(&lane->jobs, &job->link);
+    lane->queued_count++;
+    int err = grow(job);
     if (err) {
         gs_list_remove(&job->link);
-        queued_count--;
+        lane->queued_count--;
     } else {
         user->jobs++;
     }
-    pthread_cond_signal(&has_jobs);
+    pthread_cond_signal(&lane->has_jobs);
     pthread_mutex_unlock(&mutex);
     return err;
 }
@@ -133,14 +151,15 @@ int gs_pool_submit(struct pool_user *user, struct job *job)
  * mutex. */
 static void detach_runner(struct job *job)
 {
+    struct lane *lane = &lanes[job->kind];
     unsigned i = 0;
-    while (i < thread_count && !pthread_equal(threads[i], job->runner))
+    while (i < lane->thread_count && !pthread_equal(lane->threads[i], job->runner))
         i++;
-    if (i == thread_count || detached_count == DETACHED_MAX)
+    if (i == lane->thread_count || detached_count == DETACHED_MAX)
         return;
-    threads[i] = threads[--thread_count];
-    if (grow(job->user)) {
-        threads[thread_count++] = job->runner;
+    lane->threads[i] = lane->threads[--lane->thread_count];
+    if (grow(job)) {
+        lane->threads[lane->thread_count++] = job->runner;
         return;
     }
     pthread_detach(job->runner);
@@ -154,7 +173,7 @@ enum job_state gs_pool_cancel(struct job *job)
     enum job_state state = job->forks == forks ? job->state : JOB_LOST;
     if (state == JOB_QUEUED) {
         gs_list_remove(&job->link);
-        queued_count--;
+        lanes[job->kind].queued_count--;
         forget_jobs(job->user, 1);
     } else if (state == JOB_RUNNING && job->discard) {
         state = job->state = JOB_ABANDONED;
@@ -182,9 +201,13 @@ static void in_parent(void)
 /* The kernel threads do not exist, and so nobody waits at the conditions. */
 static void in_child(void)
 {
-    has_jobs = user_is_idle = has_ended = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-    gs_list_init(&jobs);
-    thread_count = idle_count = queued_count = detached_count = 0;
+    user_is_idle = has_ended = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    for (struct lane *lane = lanes; lane < lanes + JOB_KINDS; lane++) {
+        lane->has_jobs = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+        gs_list_init(&lane->jobs);
+        lane->thread_count = lane->idle_count = lane->queued_count = 0;
+    }
+    detached_count = 0;
     is_ending = false;
     forks++;
     pthread_mutex_unlock(&mutex);
@@ -216,12 +239,15 @@ int gs_pool_retain(struct pool_user *user)
 static void end_threads(void)
 {
     is_ending = true;
-    pthread_cond_broadcast(&has_jobs);
+    for (struct lane *lane = lanes; lane < lanes + JOB_KINDS; lane++)
+        pthread_cond_broadcast(&lane->has_jobs);
     pthread_mutex_unlock(&mutex);
-    for (unsigned i = 0; i < thread_count; i++)
-        pthread_join(threads[i], NULL);
+    for (struct lane *lane = lanes; lane < lanes + JOB_KINDS; lane++)
+        for (unsigned i = 0; i < lane->thread_count; i++)
+            pthread_join(lane->threads[i], NULL);
     pthread_mutex_lock(&mutex);
-    thread_count = 0;
+    for (struct lane *lane = lanes; lane < lanes + JOB_KINDS; lane++)
+        lane->thread_count = 0;
     is_ending = false;
     pthread_cond_broadcast(&has_ended);
 }

@@ -1,5 +1,6 @@
 /* A pool of kernel threads for calls that block. The process has one, which its users share: the
- * runtime of user threads, and each loop that has work.
+ * runtime of user threads, and each loop that has work. Each kind of job has kernel threads of its
+ * own, so that none waits for another: a name server that does not answer keeps no file waiting.
  *
  * A job that can be discarded may be abandoned by the one that waits for it. Its kernel thread
  * leaves the pool then, so that calls that take long keep no others waiting, nor the end of a
@@ -13,7 +14,7 @@
 
 /* All zero at first. */
 struct pool_user {
-    unsigned max_threads; /* it starts none beyond so many in the pool; 0: four */
+    unsigned max_threads; /* it starts none beyond so many of a kind; 0: what suits the kind */
 
     /* The pool's, guarded by its lock. */
     unsigned jobs;  /* submitted, and not completed, canceled or abandoned */
@@ -30,7 +31,16 @@ struct pool_user {
  */
 enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_FINISHED, JOB_ABANDONED, JOB_LOST };
 
+enum job_kind {
+    JOB_CALL, /* a function of the program's */
+    JOB_FILE, /* a call on an open file */
+    JOB_PATH, /* one on a path: a FIFO, or a file of another machine */
+    JOB_NAME, /* a look-up */
+};
+#define JOB_KINDS 4
+
 struct job {
+    enum job_kind kind;
     void (*fn)(void *argument);
     void *argument;
     /* Called by the kernel thread when fn has returned: the pool does not use the job any more. */
@@ -53,7 +63,7 @@ int gs_pool_retain(struct pool_user *user);
 /* Wait until the user's jobs are completed. The kernel threads end with the last user. */
 void gs_pool_release(struct pool_user *user);
 
-/* Returns 0, or -EAGAIN if there is no kernel thread at all; then nothing is called. */
+/* Returns 0, or -EAGAIN if the kind has no kernel thread at all; then nothing is called. */
 int gs_pool_submit(struct pool_user *user, struct job *job);
 
 /* Do not make the call if it has not started, and do not wait for it if it can be discarded.

@@ -136,7 +136,7 @@ static int open_in_pool(struct gs_op *op, const struct open_how *how)
     call->dirfd = op->flags;
     call->path = op->bytes;
     call->how = *how;
-    int err = gs_loop_start_work(&call->work, run_open, NULL);
+    int err = gs_loop_start_work(&call->work, JOB_PATH, run_open, NULL);
     if (err)
         free_call(&call->work);
     return err;
@@ -168,7 +168,7 @@ static int resolve(struct gs_op *op, struct resolution *resolution, struct addri
     }
     call->resolution = resolution;
     call->ret_addresses = ret_addresses;
-    int err = gs_loop_start_work(&call->work, run_resolve, free_call);
+    int err = gs_loop_start_work(&call->work, JOB_NAME, run_resolve, free_call);
     if (err)
         free_call(&call->work);
     return err;

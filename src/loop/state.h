@@ -387,7 +387,8 @@ void gs_loop_end_works(struct gs_loop *loop);
 void gs_loop_cancel_works_after_fork(struct gs_loop *loop);
 
 /* Start it, with a function that frees what the work is in: so it can be abandoned. */
-GS_MUST_CHECK int gs_loop_start_work(struct gs_work *work, gs_work_fn *fn, gs_work_fn *discard);
+GS_MUST_CHECK int gs_loop_start_work(struct gs_work *work, enum job_kind kind, gs_work_fn *fn,
+                                     gs_work_fn *discard);
 /* Returns JOB_QUEUED if it will not be called, and is inactive; JOB_ABANDONED if it will be
  * discarded and must not be used any more; otherwise its callback follows. */
 enum job_state gs_loop_abandon_work(struct gs_work *work);

@@ -65,7 +65,8 @@ static int use_pool(struct gs_loop *loop)
     return err;
 }
 
-int gs_loop_start_work(struct gs_work *work, gs_work_fn *fn, gs_work_fn *discard)
+int gs_loop_start_work(struct gs_work *work, enum job_kind kind, gs_work_fn *fn,
+                       gs_work_fn *discard)
 {
     struct gs_loop *loop = work->watcher.loop;
     if (work->job)
@@ -77,7 +78,7 @@ int gs_loop_start_work(struct gs_work *work, gs_work_fn *fn, gs_work_fn *discard
     if (!job)
         return -ENOMEM;
     *job = (struct work_job){
-        .job = {.fn = run, .argument = work, .complete = send_async},
+        .job = {.kind = kind, .fn = run, .argument = work, .complete = send_async},
         .work = work,
         .discard = discard,
     };
@@ -97,7 +98,7 @@ int gs_loop_start_work(struct gs_work *work, gs_work_fn *fn, gs_work_fn *discard
 int gs_work_start(struct gs_work *work, gs_work_fn *fn)
 {
     CHECKED_START(&work->watcher, KIND_WORK);
-    return gs_loop_start_work(work, fn, NULL);
+    return gs_loop_start_work(work, JOB_CALL, fn, NULL);
 }
 
 static void detach(struct gs_work *work)

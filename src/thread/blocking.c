@@ -92,11 +92,17 @@ int gs_blocking_run(struct blocking_call *call, uint64_t deadline_ns)
     return err;
 }
 
+int gs_run_blocking_as(enum job_kind kind, void (*fn)(void *argument), void *argument,
+                       uint64_t deadline_ns)
+{
+    struct blocking_call call = {.job = {.kind = kind, .fn = fn, .argument = argument}};
+    return gs_blocking_run(&call, deadline_ns);
+}
+
 int gs_run_blocking(void (*fn)(void *argument), void *argument, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    struct blocking_call call = {.job = {.fn = fn, .argument = argument}};
-    return gs_blocking_run(&call, deadline_ns);
+    return gs_run_blocking_as(JOB_CALL, fn, argument, deadline_ns);
 }
 
 int gs_blocking_start(void)

@@ -6,7 +6,7 @@
 #include "thread/thread.h"
 
 struct blocking_call {
-    struct job job; /* its fn, argument and discard are the caller's */
+    struct job job; /* its kind, fn, argument and discard are the caller's */
     struct runnable message;
     struct gs_thread *thread;
     struct worker *worker;
@@ -17,5 +17,9 @@ struct blocking_call {
  * for: the job was or will be discarded. Returns -ETIMEDOUT, -ECANCELED, -ENOMEM or -EAGAIN (a
  * kernel thread cannot be created). */
 int gs_blocking_run(struct blocking_call *call, uint64_t deadline_ns);
+
+/* gs_run_blocking, by the kernel threads for this kind. */
+int gs_run_blocking_as(enum job_kind kind, void (*fn)(void *argument), void *argument,
+                       uint64_t deadline_ns);
 
 #endif

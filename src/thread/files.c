@@ -3,6 +3,7 @@
  * entry on the stack of the waiting thread. */
 #include "thread/files.h"
 
+#include "thread/blocking.h"
 #include "thread/descriptors.h"
 #include "thread/file_ring.h"
 #include "thread/turn.h"
@@ -61,6 +62,12 @@ static void run_in_pool(void *argument)
         gs_opened_leave(file);
 }
 
+static enum job_kind kind_of(const struct operation *operation)
+{
+    unsigned opcode = operation->entry.opcode;
+    return opcode == IORING_OP_OPENAT2 || opcode == IORING_OP_STATX ? JOB_PATH : JOB_FILE;
+}
+
 /* Once gs_close has closed the number, a call fails with an error that depends on the call. */
 static ssize_t run_operation(struct operation *operation, uint64_t deadline_ns)
 {
@@ -69,7 +76,7 @@ static ssize_t run_operation(struct operation *operation, uint64_t deadline_ns)
     if (file && !file->descriptor)
         return descriptor_error(file->fd);
     if (!gs_file_ring_run(&operation->entry, file, deadline_ns, &result)) {
-        int err = gs_run_blocking(run_in_pool, operation, deadline_ns);
+        int err = gs_run_blocking_as(kind_of(operation), run_in_pool, operation, deadline_ns);
         if (err)
             return err;
         result = operation->result;

@@ -31,7 +31,7 @@ int gs_resolve(const char *node, const char *service, const struct addrinfo *hin
     if (!look_up)
         return -ENOMEM;
     *look_up = (struct look_up){
-        .call.job = {.fn = run_resolve, .argument = look_up, .discard = discard},
+        .call.job = {.kind = JOB_NAME, .fn = run_resolve, .argument = look_up, .discard = discard},
         .resolution = gs_resolution_new(node, service, hints),
     };
     if (!look_up->resolution) {

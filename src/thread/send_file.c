@@ -1,4 +1,5 @@
 /* Sending files, and splicing: calls with two descriptors. */
+#include "thread/blocking.h"
 #include "thread/io_call.h"
 #include "thread/poll.h"
 #include "thread/turn.h"
@@ -66,7 +67,7 @@ static ssize_t run_uncached(const struct io_call *call, uint64_t deadline_ns)
     struct descriptor *descriptor = call->file.descriptor;
     struct sending sending = {.call = call};
     descriptor_clear(descriptor, GS_WRITE);
-    int err = gs_run_blocking(send_in_pool, &sending, deadline_ns);
+    int err = gs_run_blocking_as(JOB_FILE, send_in_pool, &sending, deadline_ns);
     if (err || sending.result != -EAGAIN) {
         spin_lock(&descriptor->lock);
         gs_descriptor_notify(worker_current(), descriptor, GS_WRITE, 0);

@@ -3,6 +3,9 @@
 #include "tests/thread/names.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
 
 static const struct sockaddr_storage anything = {.ss_family = AF_INET};
 
@@ -143,4 +146,95 @@ TEST(result_of_a_look_up_is_returned_or_discarded_but_not_both)
 {
     for (unsigned round = 0; round < 20; round++)
         run_with_pool(round % 2 ? 3 : 1, 0, race_with_deadlines);
+}
+
+/* ---- Kinds of blocking calls ---- */
+
+enum { STUCK = 8, CALLS = 3 };
+
+static char fifo[64];
+static sem_t call_may_end;
+
+static void wait_for_end(void *unused)
+{
+    (void)unused;
+    while (sem_wait(&call_may_end))
+        ;
+}
+
+static void *run_stuck_call(void *unused)
+{
+    MUST_EQ(gs_run_blocking(wait_for_end, NULL, GS_NEVER), 0);
+    return unused;
+}
+
+static int open_path(const char *path, uint64_t deadline_ns)
+{
+    const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC};
+    return gs_open(AT_FDCWD, path, &how, deadline_ns);
+}
+
+static void *open_fifo(void *unused)
+{
+    int fd = open_path(fifo, GS_NEVER);
+    MUST(fd >= 0);
+    gs_close(fd);
+    return unused;
+}
+
+static void do_call(void *done)
+{
+    *(bool *)done = true;
+}
+
+static void make_each_call(void)
+{
+    struct stat status;
+    bool is_done = false;
+    uint64_t deadline_ns = after(20 * GS_SECOND);
+    MUST_EQ(look_up("quick", deadline_ns), 0);
+    MUST_EQ(gs_stat(AT_FDCWD, "/", &status, deadline_ns), 0);
+    int fd = open_path("/proc/self/exe", deadline_ns);
+    MUST(fd >= 0);
+    MUST_EQ(gs_fsync(fd, deadline_ns), 0);
+    gs_close(fd);
+    MUST_EQ(gs_run_blocking(do_call, &is_done, deadline_ns), 0);
+    MUST(is_done);
+}
+
+/* More than four of each kind that may wait for another program, and nearly as many calls as there
+ * are kernel threads for them. */
+static void *be_stuck_in_all_kinds(void *unused)
+{
+    struct gs_thread *threads[2 * STUCK + CALLS];
+    int count = 0;
+    for (int i = 0; i < STUCK; i++) {
+        threads[count++] = spawn(look_up_stuck, NULL);
+        threads[count++] = spawn(open_fifo, NULL);
+    }
+    for (int i = 0; i < CALLS; i++)
+        threads[count++] = spawn(run_stuck_call, NULL);
+    MUST_EQ(gs_thread_sleep(after(2 * GS_MILLISECOND)), 0);
+    make_each_call();
+    int fd = open(fifo, O_RDWR | O_CLOEXEC);
+    MUST(fd >= 0);
+    for (int i = 0; i < STUCK; i++)
+        sem_post(&lookup_may_end);
+    for (int i = 0; i < CALLS; i++)
+        sem_post(&call_may_end);
+    for (int i = 0; i < count; i++)
+        join(threads[i]);
+    close(fd);
+    return unused;
+}
+
+TEST(stuck_calls_of_one_kind_keep_none_of_another_waiting)
+{
+    snprintf(fifo, sizeof fifo, "/tmp/test_resolve.%d", getpid());
+    CHECK_EQ(mkfifo(fifo, 0600), 0);
+    CHECK_EQ(sem_init(&call_may_end, 0, 0), 0);
+    setenv("GOSSAMER_NO_IO_URING", "1", 1);
+    for (unsigned workers = 1; workers < 4; workers += 2)
+        run_with_pool(workers, 0, be_stuck_in_all_kinds);
+    unlink(fifo);
 }
