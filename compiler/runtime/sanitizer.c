@@ -214,6 +214,9 @@ void gs_cc_sanitizer_leave_stack(struct thread *thread, bool is_last)
 #endif
 
 #ifdef GS_CC_ASAN
+/* Read by the library (src/thread/asan_program.c). */
+const char gs_cc_tells_asan __attribute__((visibility("default"))) = 1;
+
 /* Not of its whole size: where it begins within its first page is not known. */
 #define UNKNOWN (2 * PAGE)
 

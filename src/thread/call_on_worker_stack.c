@@ -15,8 +15,8 @@ void *gs_thread_call_on_worker_stack(void *(*fn)(void *argument), void *argument
 {
     CHECKED_THREAD();
     struct worker *worker = worker_current();
-    if (GS_ASAN || GS_TSAN || UNLIKELY(worker->has_thread_tls_base) ||
-        UNLIKELY(worker->is_stack_in_use))
+    if (GS_ASAN || GS_TSAN || UNLIKELY(gs_runtime.tells_asan) ||
+        UNLIKELY(worker->has_thread_tls_base) || UNLIKELY(worker->is_stack_in_use))
         return fn(argument);
     unsigned *mode = &worker->unused_mode;
     /* With one worker the owner of a mutex is an address on its stack (gs_mutex_self): not here. */

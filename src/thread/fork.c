@@ -60,6 +60,7 @@ static void reset_worker(struct worker *worker)
     atomic_store(&worker->tid, (int)gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0));
     atomic_store(&worker->spawned, 1);
     atomic_store(&worker->ended, 0);
+    worker->ended_at_resume = 0;
     atomic_store(&worker->external, worker->current->is_external);
     atomic_store(&worker->is_stuck, false);
     worker->is_started = false;

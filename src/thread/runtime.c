@@ -138,9 +138,10 @@ static void set_options(const struct gs_threads_options *options)
     gs_runtime.worker_count = 0;
     atomic_store(&gs_runtime.enabled_extra_workers, 0);
     atomic_store(&gs_runtime.is_monitor_asleep, false);
+    gs_runtime.tells_asan = gs_asan_is_in_program();
     if (!gs_runtime.options.stack_size)
         gs_runtime.options.stack_size =
-            GS_ASAN || GS_TSAN ? STACK_SIZE_SANITIZED : STACK_SIZE_DEFAULT;
+            GS_ASAN || GS_TSAN || gs_runtime.tells_asan ? STACK_SIZE_SANITIZED : STACK_SIZE_DEFAULT;
     gs_runtime.is_deadlocked = false;
     atomic_store(&gs_runtime.is_stopping, false);
     atomic_store(&gs_runtime.idle, 0);

@@ -39,8 +39,9 @@ ALWAYS_INLINE int get_stack(struct worker *worker, const struct gs_thread_attrib
     size_t size = attributes->stack_size ? attributes->stack_size : gs_runtime.options.stack_size;
     if (attributes->stack)
         return init_on_user_stack(attributes, ret_thread);
-    int class = UNLIKELY(attributes->stack_is_private) ? gs_stack_away_class(attributes, size)
-                                                       : gs_stacks_class(size);
+    bool is_private = attributes->stack_is_private && !gs_runtime.tells_asan;
+    int class = UNLIKELY(is_private) ? gs_stack_away_class(attributes, size)
+                                     : gs_stacks_class(size);
     if (class < 0)
         return class;
     if (UNLIKELY(!worker || !worker->free[class].first))
@@ -123,6 +124,8 @@ ALWAYS_INLINE void submit(struct worker *worker, struct gs_thread *thread)
 ALWAYS_INLINE void *initial_context(struct gs_thread *thread, const struct gs_thread_start *start)
 {
     void *top = (void *)((uintptr_t)thread->stack_top & ~(uintptr_t)15);
+    if (UNLIKELY(thread->run.resume == gs_thread_resume_annotated))
+        top = (char *)top - ASAN_RESERVE;
     return start ? context_make_start(start->sp ? start->sp : top, start)
                  : context_make(top, run, thread);
 }
@@ -161,7 +164,8 @@ ALWAYS_INLINE int create(struct worker *worker, const struct gs_thread_attribute
     if (UNLIKELY(gs_stacks_may_go_away(thread))) {
         gs_stack_away_init(thread, attributes);
         gs_stack_away_watch(worker, thread);
-    }
+    } else if (UNLIKELY(gs_runtime.tells_asan) && !attributes->thread_pointer && !attributes->start)
+        gs_asan_init_thread(thread);
     thread->fn = fn;
     thread->on_end = attributes->on_end;
     thread->argument = argument;

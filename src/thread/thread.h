@@ -240,15 +240,18 @@ thread_prefetch_stack(const struct gs_thread *thread)
 /* ---- Run queue ---- */
 
 /* The resume functions of threads that are run from a worker's own stack only: they have a TLS base
- * (tls_base.c), or no stack at present (stack_away.c). */
+ * (tls_base.c), or no stack at present (stack_away.c), or the address sanitizer is notified
+ * (asan_program.c). */
 void gs_thread_resume_with_tls_base(struct worker *worker, struct runnable *runnable);
 void gs_thread_resume_private(struct worker *worker, struct runnable *runnable);
+void gs_thread_resume_annotated(struct worker *worker, struct runnable *runnable);
 
 /* Whether the runnable is a message to the worker rather than a thread. */
 static inline bool runnable_is_message(const struct runnable *runnable)
 {
     return runnable->resume && runnable->resume != gs_thread_resume_with_tls_base &&
-           runnable->resume != gs_thread_resume_private;
+           runnable->resume != gs_thread_resume_private &&
+           runnable->resume != gs_thread_resume_annotated;
 }
 
 /* HIGH, NORMAL, none, LOW. Computed at every wake-up. */

@@ -213,6 +213,7 @@ struct worker {
     struct watch *_Atomic detached_watches, *_Atomic closed_watches;
     struct shared_queue shared;
     struct deadlines deadlines;
+    uint64_t ended_at_resume; /* `ended` when the running thread was resumed (asan_program.c) */
     struct observation observation; /* the monitor's */
     _Atomic(uint64_t) stuck_count;  /* how often it was stuck; written by the monitor */
 };
@@ -235,8 +236,9 @@ struct runtime {
     struct gs_spin user_stack_lock;
     struct gs_list user_stack_threads; /* guarded by user_stack_lock; linked by their `link` */
     sigset_t signals;                  /* signal mask of the caller of gs_threads_run */
-    atomic_bool has_tls_bases;         /* a thread with a thread pointer of its own was spawned */
-    atomic_bool is_monitor_asleep;     /* a worker that leaves the idle state wakes it */
+    bool tells_asan; /* the program has the address sanitizer, the library not (asan_program.c) */
+    atomic_bool has_tls_bases;     /* a thread with a thread pointer of its own was spawned */
+    atomic_bool is_monitor_asleep; /* a worker that leaves the idle state wakes it */
 };
 extern GS_HIDDEN struct runtime gs_runtime;
 _Static_assert(offsetof(struct worker, current) == 8, "gs_mutex_self reads it");
@@ -398,6 +400,16 @@ struct gs_policy_item *gs_worker_next(struct worker *worker);
 
 /* Switch from the worker's own stack to the thread's. Returns when a thread switches back. */
 void gs_worker_run_thread(struct worker *worker, struct gs_thread *thread);
+
+/* ---- The address sanitizer in the program alone (asan_program.c) ---- */
+
+bool gs_asan_is_in_program(void);
+
+/* Called for a new thread: the sanitizer is told when it runs. */
+void gs_asan_init_thread(struct gs_thread *thread);
+
+/* Bytes above the stack of such a thread. */
+#define ASAN_RESERVE 16
 
 /* ---- Threads that any worker may take (steal.c) ---- */
 

@@ -193,6 +193,22 @@ def test_the_address_sanitizer_reports_the_errors_of_a_program_and_no_others(
 
 
 @NOT_SANITIZED
+@pytest.mark.parametrize("compiler", [name for name in ("g++", "clang++-19") if shutil.which(name)])
+def test_the_address_sanitizer_knows_the_stacks_of_threads(
+    compiler: str, installed: Path, tmp_path: Path
+) -> None:
+    source = Path(__file__).parent / "leaving.cpp"
+    options = "-std=c++20 -g -O1 -fsanitize=address"
+    shell(f"{compiler} {options} {source} {STATIC} -o leaving", installed, tmp_path)
+    for keeps_frames in "01":
+        asan = f"ASAN_OPTIONS=detect_stack_use_after_return={keeps_frames}"
+        done = run(["env", asan, "./leaving"], installed, tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "396 left, 7\n", "")
+    wrong = run(["./leaving", "wrong"], installed, tmp_path)
+    assert "stack-buffer-overflow" in wrong.stderr
+
+
+@NOT_SANITIZED
 @LINKED
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_a_program_with_the_thread_sanitizer_is_told_to_use_a_library_with_it(
