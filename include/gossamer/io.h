@@ -23,10 +23,25 @@
  * workers' loops use io_uring (GS_POLLER, loop.h), the kernel keeps the file of a descriptor that was
  * waited for until the loop polls next.
  *
- * Descriptors need not be non-blocking, except for gs_connect and gs_sendfile: calls on sockets are
- * made non-blocking one by one, and where that is impossible (pipes on old kernels, terminals) a
- * call is only made when the descriptor is ready. Descriptors are never changed to O_NONBLOCK;
- * those created here have it.
+ * Blocking mode: descriptors need not be non-blocking. They are never changed to O_NONBLOCK; those
+ * created here have it. No call blocks its worker:
+ *
+ *     sockets                    receives and sends are made non-blocking one by one; gs_accept,
+ *                                gs_connect, gs_sendfile and gs_splice are (P) in blocking mode
+ *     pipes, FIFOs, eventfds     calls are non-blocking one by one if the kernel can (RWF_NOWAIT),
+ *                                else (P)
+ *     terminals and other        (P), or as pipes if the kernel can; a full terminal takes a part
+ *     devices, inotify, timerfd,
+ *     signalfd
+ *     regular files              (F)
+ *     opening a FIFO             (F)
+ *
+ *     (P) The thread waits until the file is ready. Since another thread or process may be faster,
+ *         or there be too little room, the call is made by the worker only if O_NONBLOCK is set;
+ *         else by a kernel thread of the pool, where it is interrupted after 10 ms, and the thread
+ *         waits again. With the deadline 0 it is made by the worker, and interrupted after 1 ms. A
+ *         listener that is used much should be non-blocking.
+ *     (F) See the next paragraph.
  *
  * Reads of regular files first try the page cache; all else is done by io_uring, if the kernel
  * supports it (the environment variable GOSSAMER_NO_IO_URING disables it), or by a pool of kernel
@@ -92,7 +107,10 @@ GS_API void gs_interrupt(struct gs_interrupt *interrupt);
  * bytes (for a receive, 0 at the end of the stream), -ETIMEDOUT, -ECANCELED, -ENOMEM, -EBADF (not a
  * descriptor, or gs_close was called meanwhile), or an error of recv(2) or send(2). */
 
-/* As recv(2) and send(2). */
+/* As recv(2) and send(2). With MSG_DONTWAIT, and receives also with MSG_OOB or MSG_ERRQUEUE, they do
+ * not wait, but return -EAGAIN. With MSG_WAITALL a receive from a stream returns n bytes, or those
+ * that have arrived by its end, the deadline or an error; so do gs_recvfrom, and gs_recvmsg
+ * with one buffer and none for control messages. */
 GS_API GS_MUST_CHECK ssize_t gs_recv(int fd, void *bytes, size_t n, int flags,
                                      uint64_t deadline_ns);
 GS_API GS_MUST_CHECK ssize_t gs_send(int fd, const void *bytes, size_t n, int flags,
@@ -136,17 +154,15 @@ GS_API GS_MUST_CHECK ssize_t gs_sendto(int fd, const void *bytes, size_t n, int 
 
 /* ---- Accepting and establishing connections ---- */
 
-/* As accept4(2). flags: SOCK_CLOEXEC; the new descriptor is non-blocking. A blocking
- * listener is polled before each call: if threads of several workers or other processes accept from
- * it, make it non-blocking, or a call may block its worker. After 16 connections others run, unless
- * deadline_ns is 0.
+/* As accept4(2). flags: SOCK_CLOEXEC; the new descriptor is non-blocking. After 16 connections
+ * others run, unless deadline_ns is 0.
  * Returns the new descriptor, -ETIMEDOUT, -ECANCELED, -ENOMEM, -EBADF (not a descriptor, or
  * gs_close was called meanwhile), or an error of accept(2). */
 GS_API GS_MUST_CHECK int gs_accept(int fd, struct sockaddr *address, socklen_t *length, int flags,
                                    uint64_t deadline_ns);
 
-/* Wait until the connection is established. fd must be non-blocking, or the call blocks the worker.
- * After an error the socket cannot be used any more: close it.
+/* Wait until the connection is established. After an error the socket cannot be used any more:
+ * close it.
  * Returns 0, -ETIMEDOUT, -ECANCELED, -ENOMEM, -EBADF (not a descriptor, or gs_close was called
  * meanwhile), or an error of connect(2). */
 GS_API GS_MUST_CHECK int gs_connect(int fd, const struct sockaddr *address, socklen_t length,
@@ -180,8 +196,9 @@ GS_API GS_MUST_CHECK ssize_t gs_writev(int fd, const struct iovec *iov, int coun
  *         ;
  */
 
-/* Send from a file to a non-blocking socket, from *offset on, which is advanced; at most 1 MiB a
- * call. If the range is not in the page cache, a kernel thread of the pool sends it; with the
+/* Send from a file to a socket, from *offset on, which is advanced; at most 1 MiB a call. offset:
+ * NULL: from the offset of the file, which must be a regular one, on, and advance that. If the
+ * range is not in the page cache, a kernel thread of the pool sends it; with the
  * deadline 0, -ETIMEDOUT is returned. A range that was found in the cache is assumed to stay there
  * for a second; a page that is evicted in that time blocks the worker until it was read again. */
 GS_API GS_MUST_CHECK ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n,

@@ -50,7 +50,10 @@
  * without, it runs on the stack of the thread that it interrupts, which must have room for the
  * kernel's frame (getauxval(AT_MINSIGSTKSZ): up to 11 KiB on x86-64) and for the handler, beside
  * all else. So handlers should be installed with SA_ONSTACK, and must not call sigaltstack; or the
- * signal is waited for by a thread (gs_wait_signal, gs_wait_signals).
+ * signal is waited for by a thread (gs_wait_signal, gs_wait_signals). The library itself uses
+ * SIGSEGV, unless leaves_signals is set, and, when they are needed, the last two
+ * real-time signals that the program does not use: for dumps, and to interrupt system calls of
+ * kernel threads that would block for too long.
  */
 #ifndef GOSSAMER_THREAD_H
 #define GOSSAMER_THREAD_H

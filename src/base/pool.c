@@ -15,7 +15,7 @@
 /* How many kernel threads there are for each kind unless the user says so: few for what uses
  * processors or disks of this machine, many for what waits for other programs or machines. */
 static const unsigned default_threads[JOB_KINDS] = {
-    [JOB_CALL] = 4, [JOB_FILE] = 4, [JOB_PATH] = 64, [JOB_NAME] = 64};
+    [JOB_CALL] = 4, [JOB_FILE] = 4, [JOB_PATH] = 64, [JOB_NAME] = 64, [JOB_STREAM] = 64};
 
 /* The kernel threads for one kind of job. */
 struct lane {
@@ -30,7 +30,7 @@ struct lane {
                .jobs = {&lanes[kind_].jobs, &lanes[kind_].jobs}}
 
 static struct lane lanes[JOB_KINDS] = {LANE(JOB_CALL), LANE(JOB_FILE), LANE(JOB_PATH),
-                                       LANE(JOB_NAME)};
+                                       LANE(JOB_NAME), LANE(JOB_STREAM)};
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t user_is_idle = PTHREAD_COND_INITIALIZER;

@@ -32,12 +32,13 @@ struct pool_user {
 enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_FINISHED, JOB_ABANDONED, JOB_LOST };
 
 enum job_kind {
-    JOB_CALL, /* a function of the program's */
-    JOB_FILE, /* a call on an open file */
-    JOB_PATH, /* one on a path: a FIFO, or a file of another machine */
-    JOB_NAME, /* a look-up */
+    JOB_CALL,   /* a function of the program's */
+    JOB_FILE,   /* a call on an open file */
+    JOB_PATH,   /* one on a path: a FIFO, or a file of another machine */
+    JOB_NAME,   /* a look-up */
+    JOB_STREAM, /* a call that is interrupted soon (interrupt.h) */
 };
-#define JOB_KINDS 4
+#define JOB_KINDS 5
 
 struct job {
     enum job_kind kind;

@@ -155,11 +155,14 @@ ssize_t gs_pwrite(int fd, const void *bytes, size_t n, off_t offset, uint64_t de
  * numbers, and those of files with the same hash. */
 static struct gs_mutex positions[256];
 
+struct gs_mutex *gs_file_position(const struct opened *file)
+{
+    return &positions[atomic_load_explicit(&file->descriptor->file_hash, memory_order_relaxed)];
+}
+
 ssize_t gs_file_transfer(const struct file_transfer *request, uint64_t deadline_ns)
 {
-    unsigned char hash =
-        atomic_load_explicit(&request->file->descriptor->file_hash, memory_order_relaxed);
-    struct gs_mutex *position = &positions[hash];
+    struct gs_mutex *position = gs_file_position(request->file);
     struct opened file = *request->file;
     struct file_transfer now = *request;
     file.has_waited = gs_mutex_lock(position, 0);

@@ -20,6 +20,9 @@ struct file_transfer {
 /* Transfer at the file offset. Returns what gs_readv and gs_writev return. */
 ssize_t gs_file_transfer(const struct file_transfer *request, uint64_t deadline_ns);
 
+/* The lock of the file offset of a regular file. */
+struct gs_mutex *gs_file_position(const struct opened *file);
+
 /* Called when no thread is in a call: reset the locks of file offsets. */
 void gs_files_reset(void);
 

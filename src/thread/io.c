@@ -1,4 +1,5 @@
 /* I/O calls: each is tried at once, and waits if it would block. */
+#include "thread/blocking_mode.h"
 #include "thread/descriptors.h"
 #include "thread/files.h"
 #include "thread/io_call.h"
@@ -28,12 +29,21 @@ static ssize_t try_call(const struct io_call *call, const struct opened *file)
     return n;
 }
 
+/* Whether the system call would not wait either. */
+static bool never_waits(const struct io_call *call)
+{
+    int flags = call->direction == GS_READ ? MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE : MSG_DONTWAIT;
+    return call->flags & flags;
+}
+
 ssize_t gs_io_run(const struct io_call *call, uint64_t deadline_ns)
 {
     struct opened file = call->file;
     struct descriptor *descriptor = file.descriptor;
     if (UNLIKELY(!descriptor))
         return descriptor_error(file.fd);
+    if (UNLIKELY(never_waits(call)))
+        return try_call(call, &file);
     /* With the deadline 0 the call is tried in any case: an event may still be undelivered. */
     bool may_be_ready = !deadline_ns || descriptor_may_be_ready(descriptor, call->direction);
     for (;;) {
@@ -75,19 +85,6 @@ static int wait_until_ready(const struct opened *file, unsigned direction, uint6
             return 0;
         }
     }
-}
-
-/* Wait until a descriptor whose calls would block is ready. gs_poll may let others run after it has
- * looked: so this looks once more. Threads of other workers and other processes may still be
- * faster. */
-static int wait_until_polled(const struct opened *file, unsigned direction, uint64_t deadline_ns)
-{
-    do {
-        int ready = gs_opened_poll(file, direction, deadline_ns);
-        if (ready <= 0)
-            return ready < 0 ? ready : -ETIMEDOUT;
-    } while (!opened_is_closed(file) && !is_ready(file->fd, direction));
-    return opened_is_closed(file) ? -EBADF : 0;
 }
 
 int gs_opened_wait(const struct opened *file, unsigned direction, uint64_t deadline_ns)
@@ -157,10 +154,38 @@ ssize_t gs_opened_send(const struct opened *file, const void *bytes, size_t n, i
     return gs_io_run(&call, deadline_ns);
 }
 
+/* MSG_WAITALL has an effect on streams only. */
+static bool waits_for_all(int fd, int flags)
+{
+    int type = 0;
+    socklen_t size = sizeof type;
+    return UNLIKELY(flags & MSG_WAITALL) && !(flags & (MSG_PEEK | MSG_TRUNC | MSG_OOB)) &&
+           !gs_sys_getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) && type == SOCK_STREAM;
+}
+
+/* Receive n bytes, or fewer if the stream, the deadline or an error ends it. */
+static ssize_t recv_all(const struct opened *from, const struct iovec *part, int flags,
+                        uint64_t deadline_ns)
+{
+    struct opened file = *from;
+    size_t done = 0;
+    ssize_t some;
+    do {
+        some = gs_opened_recv(&file, (char *)part->iov_base + done, part->iov_len - done, flags,
+                              deadline_ns);
+        if (some > 0)
+            done += (size_t)some;
+        file.has_waited = true;
+    } while (some > 0 && done < part->iov_len);
+    return done ? (ssize_t)done : some;
+}
+
 ssize_t gs_recv(int fd, void *bytes, size_t n, int flags, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
     const struct opened file = opened(fd);
+    if (waits_for_all(fd, flags))
+        return recv_all(&file, &(struct iovec){bytes, n}, flags, deadline_ns);
     return gs_opened_recv(&file, bytes, n, flags, deadline_ns);
 }
 
@@ -194,7 +219,11 @@ ssize_t gs_recvmsg(int fd, struct msghdr *message, int flags, uint64_t deadline_
                                  .flags = flags,
                                  .direction = GS_READ,
                                  .bytes = message};
-    return gs_io_run(&call, deadline_ns);
+    if (message->msg_iovlen != 1 || message->msg_controllen || !waits_for_all(fd, flags))
+        return gs_io_run(&call, deadline_ns);
+    message->msg_namelen = 0;
+    message->msg_flags = 0;
+    return recv_all(&call.file, message->msg_iov, flags, deadline_ns);
 }
 
 static bool is_to_unix(const struct msghdr *message)
@@ -272,22 +301,9 @@ static ssize_t try_accept(const struct io_call *call)
     return gs_sys_accept(call->file.fd, call->bytes, call->length, call->flags | SOCK_NONBLOCK);
 }
 
-/* A blocking listener must not be tried before it is readable: one that is shared by workers or
- * processes should be non-blocking. */
-static int wait_for_connection(const struct opened *file, uint64_t deadline_ns)
+static ssize_t accept_when_ready(const void *call)
 {
-    atomic_bool *is_nonblocking = &file->descriptor->is_nonblocking;
-    if (LIKELY(atomic_load_explicit(is_nonblocking, memory_order_relaxed)))
-        return 0;
-    int flags = gs_sys_fcntl(file->fd, F_GETFL, 0);
-    if (flags < 0)
-        return flags;
-    if (!(flags & O_NONBLOCK))
-        return wait_until_polled(file, GS_READ, deadline_ns);
-    atomic_store(is_nonblocking, true);
-    if (UNLIKELY(opened_is_closed(file))) /* it may be another file's */
-        atomic_store(is_nonblocking, false);
-    return 0;
+    return try_accept(call);
 }
 
 /* An accept that finds no connection is expensive (gs_sys_accept_queue): so one that no event has
@@ -326,12 +342,14 @@ int gs_accept(int fd, struct sockaddr *address, socklen_t *length, int flags, ui
         return descriptor_error(fd);
     turn_accept(deadline_ns);
     call.file.has_waited = true; /* for another's turn, or to poll */
-    int new_fd = opened_is_closed(file) ? -EBADF : wait_for_connection(file, deadline_ns);
-    if (!new_fd)
+    bool may_block = gs_opened_is_in_blocking_mode(file);
+    int new_fd = opened_is_closed(file) ? -EBADF : 0;
+    if (!new_fd && !may_block)
         new_fd = ask_for_connection(file, deadline_ns);
     if (new_fd)
         return new_fd;
-    new_fd = (int)gs_io_run(&call, deadline_ns);
+    new_fd = (int)(may_block ? gs_run_when_ready(&call, accept_when_ready, deadline_ns)
+                             : gs_io_run(&call, deadline_ns));
     if (new_fd < 0)
         return new_fd;
     struct descriptor *descriptor = gs_descriptor(new_fd);
@@ -355,11 +373,37 @@ int gs_connect_result(int fd)
     return gs_sys_getpeername(fd, (struct sockaddr *)&peer, &length);
 }
 
+struct connecting {
+    int fd;
+    const struct sockaddr *address;
+    socklen_t length;
+};
+
+static ssize_t start_connecting(const void *argument)
+{
+    const struct connecting *connecting = argument;
+    return gs_sys_connect(connecting->fd, connecting->address, connecting->length);
+}
+
+/* A call that was interrupted has started to connect, except for a Unix socket, which is called again. */
+static int connect_in_blocking_mode(const struct connecting *connecting, uint64_t deadline_ns)
+{
+    bool is_unix = connecting->length >= sizeof connecting->address->sa_family &&
+                   connecting->address->sa_family == AF_UNIX;
+    int result;
+    do
+        result = (int)gs_run_interrupted(start_connecting, connecting, deadline_ns);
+    while (result == -EINTR && is_unix && deadline_ns);
+    return result == -EINTR && is_unix ? -ETIMEDOUT : result;
+}
+
 int gs_connect(int fd, const struct sockaddr *address, socklen_t length, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
     struct opened file = opened(fd);
-    int result = gs_sys_connect(fd, address, length);
+    const struct connecting connecting = {fd, address, length};
+    int result = gs_is_in_blocking_mode(fd) ? connect_in_blocking_mode(&connecting, deadline_ns)
+                                            : (int)start_connecting(&connecting);
     if (result != -EINPROGRESS && result != -EINTR)
         return result;
     if (!file.descriptor)
@@ -391,36 +435,22 @@ static ssize_t try_write(const struct io_call *call)
     return gs_sys_pwritev2(call->file.fd, call->bytes, call->count, -1, RWF_NOWAIT);
 }
 
-/* Called when the descriptor is ready, so that this does not block: a writable pipe has room for
- * PIPE_BUF bytes, and a larger write would wait for more. */
-static ssize_t transfer_ready(const struct io_call *call)
+/* For files that do not support RWF_NOWAIT. */
+static ssize_t transfer_when_ready(const void *argument)
 {
-    if (call->direction == GS_READ)
-        return gs_sys_readv(call->file.fd, call->bytes, call->count);
-    struct iovec part = {0};
-    for (const struct iovec *iov = call->bytes;
-         !part.iov_len && iov < (const struct iovec *)call->bytes + call->count; iov++)
-        part = *iov;
-    return gs_sys_write(call->file.fd, part.iov_base,
-                        part.iov_len < PIPE_BUF ? part.iov_len : PIPE_BUF);
+    const struct io_call *call = argument;
+    int fd = call->file.fd;
+    return call->direction == GS_READ ? gs_sys_readv(fd, call->bytes, call->count)
+                                      : gs_sys_writev(fd, call->bytes, call->count);
 }
 
-/* For files that do not support RWF_NOWAIT. */
-static ssize_t transfer_when_ready(const struct io_call *call, uint64_t deadline_ns)
+static bool has_bytes(const struct iovec *iov, int count)
 {
-    struct opened file = call->file;
-    ssize_t n;
-    file.has_waited = true;
-    do {
-        int err = wait_until_polled(&file, call->direction, deadline_ns);
-        if (!err && !opened_enter(&file))
-            err = -EBADF;
-        if (err)
-            return err;
-        n = transfer_ready(call);
-        opened_leave(&file);
-    } while (n == -EAGAIN || n == -EINTR);
-    return n;
+    while (count > 0 && !iov->iov_len) {
+        iov++;
+        count--;
+    }
+    return count;
 }
 
 static ssize_t transfer(const struct io_call *call, uint64_t deadline_ns)
@@ -432,8 +462,11 @@ static ssize_t transfer(const struct io_call *call, uint64_t deadline_ns)
         return gs_file_transfer(
             &(struct file_transfer){file, call->direction == GS_READ, call->bytes, call->count, -1},
             deadline_ns);
-    ssize_t n = gs_io_run(call, deadline_ns);
-    return n == -EOPNOTSUPP ? transfer_when_ready(call, deadline_ns) : n;
+    /* read(2) and write(2) of nothing wait for nothing. */
+    ssize_t n = has_bytes(call->bytes, call->count) ? -EAGAIN : try_call(call, file);
+    if (n == -EAGAIN || n == -EINTR)
+        n = gs_io_run(call, deadline_ns);
+    return n == -EOPNOTSUPP ? gs_run_when_ready(call, transfer_when_ready, deadline_ns) : n;
 }
 
 static ssize_t opened_readv(const struct opened *file, const struct iovec *iov, int count,

@@ -1,6 +1,7 @@
 /* Sending files, and splicing: calls with two descriptors. */
 #include "thread/blocking.h"
-#include "thread/io_call.h"
+#include "thread/blocking_mode.h"
+#include "thread/files.h"
 #include "thread/poll.h"
 #include "thread/turn.h"
 
@@ -8,6 +9,8 @@
 #include <fcntl.h>
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Bytes of one sendfile call, so that other threads get their turn. */
 #define SENDFILE_MAX ((size_t)1 << 20)
@@ -76,19 +79,25 @@ static ssize_t run_uncached(const struct io_call *call, uint64_t deadline_ns)
     return err ? err : sending.result;
 }
 
-ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n, uint64_t deadline_ns)
+static ssize_t send_when_ready(const void *argument)
 {
-    CHECKED_WAIT(deadline_ns);
-    struct opened in = opened(in_fd);
-    struct io_call call = {.try = try_sendfile,
-                           .file = opened(out_fd),
-                           .other = &in,
-                           .direction = GS_WRITE,
-                           .bytes = offset,
-                           .n = n < SENDFILE_MAX ? n : SENDFILE_MAX};
-    if (!in.descriptor)
-        return descriptor_error(in_fd);
-    in.has_waited = true; /* perhaps, when it is used */
+    const struct io_call *call = argument;
+    if (!gs_opened_enter(call->other))
+        return -EBADF;
+    ssize_t n = gs_sys_sendfile(call->file.fd, call->other->fd, call->bytes, call->n);
+    gs_opened_leave(call->other);
+    return n;
+}
+
+static ssize_t send_file(const struct io_call *request, uint64_t deadline_ns)
+{
+    struct io_call call = *request;
+    const struct opened *out = &call.file;
+    if (!out->descriptor)
+        return descriptor_error(out->fd);
+    if (gs_opened_is_in_blocking_mode(out) &&
+        gs_descriptor_kind(out->descriptor, out->fd) != KIND_REGULAR)
+        return gs_run_when_ready(&call, send_when_ready, deadline_ns);
     for (;;) {
         ssize_t sent = gs_io_run(&call, deadline_ns);
         if (sent == NOT_CACHED)
@@ -102,6 +111,50 @@ ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n, uint64_t dea
     }
 }
 
+/* Without an offset, that of the open file counts, which threads use in turn. */
+static ssize_t send_at_file_offset(const struct io_call *call, uint64_t deadline_ns)
+{
+    const struct opened *in = call->other;
+    if (gs_descriptor_kind(in->descriptor, in->fd) != KIND_REGULAR)
+        return -EINVAL;
+    struct gs_mutex *position = gs_file_position(in);
+    ssize_t n = gs_mutex_lock(position, deadline_ns);
+    if (n)
+        return n;
+    off_t offset = -1;
+    if (gs_opened_enter(in)) {
+        offset = lseek(in->fd, 0, SEEK_CUR);
+        gs_opened_leave(in);
+    }
+    struct io_call sending = *call;
+    sending.bytes = &offset;
+    n = offset < 0 ? -EBADF : send_file(&sending, deadline_ns);
+    if (n > 0 && gs_opened_enter(in)) {
+        (void)lseek(in->fd, offset, SEEK_SET);
+        gs_opened_leave(in);
+    }
+    gs_mutex_unlock(position);
+    return n;
+}
+
+ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    struct opened in = opened(in_fd);
+    const struct io_call call = {.try = try_sendfile,
+                                 .file = opened(out_fd),
+                                 .other = &in,
+                                 .direction = GS_WRITE,
+                                 .bytes = offset,
+                                 .n = n < SENDFILE_MAX ? n : SENDFILE_MAX};
+    if (!in.descriptor)
+        return descriptor_error(in_fd);
+    in.has_waited = true; /* perhaps, when it is used */
+    return offset ? send_file(&call, deadline_ns) : send_at_file_offset(&call, deadline_ns);
+}
+
+/* ---- Splicing ---- */
+
 struct splicing {
     struct opened in, out;
     size_t n;
@@ -111,24 +164,69 @@ struct splicing {
 static ssize_t try_splice(const struct splicing *splicing)
 {
     ssize_t n = -EBADF;
-    if (!opened_enter(&splicing->in))
+    if (!gs_opened_enter(&splicing->in))
         return n;
-    if (opened_enter(&splicing->out)) {
+    if (gs_opened_enter(&splicing->out)) {
         n = gs_sys_splice(splicing->in.fd, splicing->out.fd, splicing->n,
                           splicing->flags | SPLICE_F_NONBLOCK);
-        opened_leave(&splicing->out);
+        gs_opened_leave(&splicing->out);
     }
-    opened_leave(&splicing->in);
+    gs_opened_leave(&splicing->in);
     return n;
 }
 
-/* Either end may be the one that would block: check the input first. */
+/* -EAGAIN is that of the pool. */
+static ssize_t splice_in_pool(const void *splicing)
+{
+    ssize_t n = try_splice(splicing);
+    return n == -EAGAIN ? -EINTR : n;
+}
+
+/* A pipe, which SPLICE_F_NONBLOCK concerns, does not. */
+static bool may_block(const struct opened *file)
+{
+    struct stat status;
+    return gs_opened_is_in_blocking_mode(file) && !gs_sys_fstat(file->fd, &status) &&
+           !S_ISFIFO(status.st_mode) && !S_ISREG(status.st_mode);
+}
+
+/* Wait for the end that would block. Either may be: check the input first. */
+static int wait_for_either(const struct splicing *splicing, uint64_t deadline_ns)
+{
+    int ready = gs_opened_poll(&splicing->in, GS_READ, 0);
+    if (ready < 0)
+        return ready;
+    return ready ? gs_opened_wait(&splicing->out, GS_WRITE, deadline_ns)
+                 : gs_opened_wait(&splicing->in, GS_READ, deadline_ns);
+}
+
+static int wait_for_both(const struct splicing *splicing, uint64_t deadline_ns)
+{
+    int ready = gs_opened_poll(&splicing->in, GS_READ, deadline_ns);
+    if (ready > 0)
+        ready = gs_opened_poll(&splicing->out, GS_WRITE, deadline_ns);
+    return ready > 0 ? 0 : ready ? ready : -ETIMEDOUT;
+}
+
+static ssize_t splice_blocking(const struct splicing *splicing, uint64_t deadline_ns)
+{
+    ssize_t n;
+    do {
+        n = wait_for_both(splicing, deadline_ns);
+        if (!n)
+            n = gs_run_interrupted(splice_in_pool, splicing, deadline_ns);
+    } while (n == -EINTR && deadline_ns);
+    return n == -EINTR ? -ETIMEDOUT : n;
+}
+
 ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned flags, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
     struct splicing splicing = {opened(in_fd), opened(out_fd), n, flags};
     if (!splicing.in.descriptor || !splicing.out.descriptor)
         return descriptor_error(splicing.in.descriptor ? out_fd : in_fd);
+    if (may_block(&splicing.in) || may_block(&splicing.out))
+        return splice_blocking(&splicing, deadline_ns);
     for (;;) {
         ssize_t done = try_splice(&splicing);
         if (done != -EAGAIN && done != -EINTR) {
@@ -136,11 +234,7 @@ ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned flags, uint64_t dead
             return done;
         }
         splicing.in.has_waited = splicing.out.has_waited = true;
-        int ready = gs_opened_poll(&splicing.in, GS_READ, 0);
-        if (ready < 0)
-            return ready;
-        int err = ready ? gs_opened_wait(&splicing.out, GS_WRITE, deadline_ns)
-                        : gs_opened_wait(&splicing.in, GS_READ, deadline_ns);
+        int err = wait_for_either(&splicing, deadline_ns);
         if (err)
             return err;
     }

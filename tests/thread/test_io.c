@@ -231,7 +231,7 @@ static long refuse_first_calls(long number, void *data)
     (void)data;
     if (number == SYS_preadv2 || number == SYS_pwritev2)
         return -EOPNOTSUPP;
-    if ((number != SYS_readv && number != SYS_write) || refusals == 2)
+    if ((number != SYS_readv && number != SYS_writev) || refusals == 2)
         return 0;
     return refusals++ ? -EINTR : -EAGAIN;
 }

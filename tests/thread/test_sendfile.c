@@ -319,3 +319,33 @@ TEST(offset_outside_of_a_file_is_refused_and_its_position_stays)
 {
     run_both(send_nowhere);
 }
+
+/* It begins where the file is, and moves that; only regular files have such a place. */
+static void *send_at_position(void *unused)
+{
+    char got[10] = "";
+    int ends[2];
+    make_file();
+    MUST_EQ(pipe(ends), 0);
+    MUST_EQ(lseek(fd, 4090, SEEK_SET), 4090);
+    MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets), 0);
+    for (int i = 0; i < 2; i++) {
+        MUST_EQ(gs_sendfile(sockets[0], fd, NULL, 7, GS_NEVER), 7);
+        MUST_EQ(gs_recv(sockets[1], got, sizeof got, 0, GS_NEVER), 7);
+        MUST(!memcmp(got, content + 4090 + 7 * i, 7));
+        MUST_EQ(lseek(fd, 0, SEEK_CUR), 4097 + 7 * i);
+    }
+    MUST_EQ(gs_sendfile(sockets[0], ends[0], NULL, 1, GS_NEVER), -EINVAL);
+    MUST_EQ(gs_sendfile(sockets[0], -1, NULL, 1, GS_NEVER), -EBADF);
+    for (int i = 0; i < 2; i++) {
+        gs_close(sockets[i]);
+        gs_close(ends[i]);
+    }
+    remove_file();
+    return unused;
+}
+
+TEST(without_an_offset_it_is_that_of_the_file)
+{
+    run_both(send_at_position);
+}
