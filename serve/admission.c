@@ -139,6 +139,18 @@ static int listener_at(const struct serve_listener_set *set, unsigned address)
     return server->listeners[set->index * server->address_count + address];
 }
 
+static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+/* The time until the shard is to be tended again. */
+static uint64_t tend(struct serve_shard *shard)
+{
+    uint64_t now_ns = gs_clock_now(), next_ns = serve_shard_tend(shard, now_ns);
+    return next_ns == GS_NEVER ? GS_NEVER : next_ns > now_ns ? next_ns - now_ns : 0;
+}
+
 /* Wait for the first `count` of the polls. Returns 0 or -EINTR. */
 static int wait_for(struct serve_listener_set *set, unsigned count, uint64_t timeout_ns)
 {
@@ -146,7 +158,7 @@ static int wait_for(struct serve_listener_set *set, unsigned count, uint64_t tim
     set->polls[DRAIN] =
         (struct pollfd){.fd = is_draining ? -1 : set->admission->drain_fd, .events = POLLIN};
     set->polls[EXTRA] = (struct pollfd){.fd = set->extra_fd, .events = POLLIN};
-    int n = gs_sys_poll(set->polls, count, timeout_ns);
+    int n = gs_sys_poll(set->polls, count, earlier(timeout_ns, tend(set->shard)));
     return n > 0 && set->polls[EXTRA].revents ? -EINTR : 0;
 }
 
@@ -259,12 +271,30 @@ static int try_to_accept(struct serve_listener_set *set, struct serve_accepted *
     return handle_accept_error(set, accepted->fd);
 }
 
-int serve_listener_set_accept(struct serve_listener_set *set, struct serve_accepted *ret_accepted)
+/* A process that waits for its turn has its cached files expire meanwhile. */
+static void take_turn(struct serve_listener_set *set, struct serve_shard *shard)
+{
+    uint64_t wait_ns;
+    int err = ETIMEDOUT;
+    while (err == ETIMEDOUT && (wait_ns = tend(shard)) != GS_NEVER) {
+        uint64_t until_ns = gs_clock_wall() + wait_ns;
+        const struct timespec until = {.tv_sec = (time_t)(until_ns / GS_SECOND),
+                                       .tv_nsec = (long)(until_ns % GS_SECOND)};
+        err = pthread_mutex_timedlock(&set->turn, &until);
+    }
+    if (err == ETIMEDOUT)
+        err = pthread_mutex_lock(&set->turn);
+    if (err == EOWNERDEAD)
+        pthread_mutex_consistent(&set->turn);
+    set->shard = shard;
+}
+
+int serve_listener_set_accept(struct serve_listener_set *set, struct serve_shard *shard,
+                              struct serve_accepted *ret_accepted)
 {
     struct serve_accepted accepted;
     int result = 0;
-    if (pthread_mutex_lock(&set->turn) == EOWNERDEAD)
-        pthread_mutex_consistent(&set->turn);
+    take_turn(set, shard);
     while (!result && !set->is_shut_down)
         result = try_to_accept(set, &accepted);
     pthread_mutex_unlock(&set->turn);

@@ -14,6 +14,7 @@
 #include "serve/accept.h"
 #include "serve/connection_table.h"
 #include "serve/server.h"
+#include "serve/shard.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -28,9 +29,10 @@ struct serve_listener_set {
     int extra_fd;     /* waited for, too; -1: none */
     atomic_uint held; /* slots acquired, and not released by a process that uses the set alone */
     pthread_mutex_t turn;
-    struct pollfd *polls; /* of each process; used by the thread whose turn it is */
-    uint64_t warned_ns;   /* when exhaustion was last reported */
-    uint64_t left;        /* to accept while the server drains */
+    struct serve_shard *shard; /* of the process whose turn it is */
+    struct pollfd *polls;      /* of each process; used by the thread whose turn it is */
+    uint64_t warned_ns;        /* when exhaustion was last reported */
+    uint64_t left;             /* to accept while the server drains */
     bool is_draining;
     bool is_shut_down;
 };
@@ -61,9 +63,11 @@ GS_MUST_CHECK int serve_admission_new(struct serve_server *server,
 /* When no connection is open and no thread accepts. NULL is accepted. */
 void serve_admission_free(struct serve_admission *admission);
 
-/* Wait for a connection, and for a slot for it. Returns 0: both are the caller's; -EINTR: extra_fd
+/* Wait for a connection, and for a slot for it; meanwhile the shard is tended (serve_shard_tend;
+ * NULL: none). Returns 0: both are the caller's; -EINTR: extra_fd
  * can be read; or -ECANCELED: the server drains, and what had connected has been accepted. */
 GS_MUST_CHECK int serve_listener_set_accept(struct serve_listener_set *set,
+                                            struct serve_shard *shard,
                                             struct serve_accepted *ret_accepted);
 
 /* Give a slot back. */

@@ -25,11 +25,13 @@ static int kernel_wait(struct serve_blocking *blocking, unsigned events, uint64_
     serve_shard_flush(blocking->base.shard);
     do {
         uint64_t now_ns = gs_clock_now();
-        uint64_t timeout_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-        n = gs_sys_poll(polls, 2, deadline_ns == GS_NEVER ? GS_NEVER : timeout_ns);
+        uint64_t expiry_ns = serve_shard_tend(blocking->base.shard, now_ns);
+        uint64_t until_ns = expiry_ns < deadline_ns ? expiry_ns : deadline_ns;
+        uint64_t timeout_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+        n = gs_sys_poll(polls, 2, until_ns == GS_NEVER ? GS_NEVER : timeout_ns);
         if (n == -EINTR)
             serve_shard_flush(blocking->base.shard);
-    } while (n == -EINTR);
+    } while (n == -EINTR || (!n && gs_clock_now() < deadline_ns));
     if (n <= 0)
         return n ? n : -ETIMEDOUT;
     if (polls[1].revents)

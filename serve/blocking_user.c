@@ -1,14 +1,47 @@
 /* The calls that wait, for user-level threads: those of gossamer/io.h. */
 #include "serve/blocking.h"
 #include "serve/file_op.h"
+#include "serve/file_send.h"
 
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
 #include <linux/openat2.h>
+#include <stdlib.h>
 
 static ssize_t user_receive(struct serve_blocking *blocking, uint64_t deadline_ns)
 {
     return gs_recv_with(blocking->base.fd, serve_blocking_answer, blocking, deadline_ns);
+}
+
+/* As in file_send.c, but what is not in memory is read by the pool. */
+static ssize_t copy_file(struct serve_blocking *blocking, struct serve_output *output,
+                         uint64_t deadline_ns)
+{
+    size_t size = output->n < SERVE_FILE_COPY_SIZE ? output->n : SERVE_FILE_COPY_SIZE;
+    char *bytes = malloc(size);
+    if (!bytes)
+        return -ENOMEM;
+    ssize_t n = gs_pread(output->fd, bytes, size, output->offset, GS_NEVER);
+    if (n > 0)
+        n = gs_send(blocking->base.fd, bytes, (size_t)n, 0, deadline_ns);
+    output->offset += n > 0 ? n : 0;
+    free(bytes);
+    return n;
+}
+
+/* The file is checked when there is room, not before the wait. */
+static ssize_t user_send_file(struct serve_blocking *blocking, struct serve_output *output,
+                              uint64_t deadline_ns)
+{
+    int err = deadline_ns ? gs_wait_writable(blocking->base.fd, deadline_ns) : 0;
+    if (!err)
+        err = serve_file_check(output);
+    if (err)
+        return err;
+    if (serve_sendfile_is_refused())
+        return copy_file(blocking, output, deadline_ns);
+    ssize_t n = gs_sendfile(blocking->base.fd, output->fd, &output->offset, output->n, deadline_ns);
+    return serve_note_sendfile(n) ? copy_file(blocking, output, deadline_ns) : n;
 }
 
 static ssize_t user_send(struct serve_blocking *blocking, struct serve_output *output,
@@ -18,7 +51,7 @@ static ssize_t user_send(struct serve_blocking *blocking, struct serve_output *o
     const struct msghdr message = {.msg_iov = output->parts, .msg_iovlen = output->count};
     int fd = blocking->base.fd;
     if (output->is_file)
-        return gs_sendfile(fd, output->fd, &output->offset, output->n, deadline_ns);
+        return user_send_file(blocking, output, deadline_ns);
     if (output->count == 1)
         return gs_send(fd, part->iov_base, part->iov_len, output->flags, deadline_ns);
     return gs_sendmsg(fd, &message, output->flags, deadline_ns);

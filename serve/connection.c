@@ -1,6 +1,10 @@
 #include "serve/connection.h"
 
+#include "http/page.h"
+
 #include "serve/descriptors.h"
+#include "serve/error_log.h"
+#include "serve/file_send.h"
 #include "serve/listener.h"
 #include "serve/watchdog.h"
 
@@ -137,6 +141,7 @@ static void put_file(struct serve_connection *connection, const struct gs_http_p
         bound_unsent(connection, SERVE_UNSENT_MAX, PROVEN);
     size_t most = connection->pace == PROVEN ? FILE_CHUNK : UNPROVEN_CHUNK;
     ret_output->fd = piece->fd;
+    ret_output->page = piece->page;
     ret_output->offset = (off_t)piece->offset;
     ret_output->n = piece->n < most ? (size_t)piece->n : most;
 }
@@ -183,22 +188,37 @@ static void note_sent(struct serve_connection *connection, ssize_t n, uint64_t n
         gs_http_conn_sent(&connection->http, (uint64_t)n, now_ns);
         serve_shard_leave(connection->shard);
     } else if (n != -EAGAIN && !serve_is_nomem(n)) {
-        /* The peer has closed; or the file is shorter than announced. */
-        gs_http_conn_abort(&connection->http);
+        gs_http_conn_abort(&connection->http); /* the peer has closed */
     }
+}
+
+/* 0: the file is shorter than announced. */
+static void break_off(struct serve_connection *connection, const struct serve_output *output,
+                      ssize_t n, uint64_t now_ns)
+{
+    struct serve_shard *shard = connection->shard;
+    const struct gs_http_page *page = output->page;
+    serve_transfer_failed(shard->refusals, page->path.bytes, page->path.n,
+                          n ? (int)n : SERVE_FILE_CHANGED);
+    serve_shard_enter(shard, now_ns);
+    gs_http_conn_break_off(&connection->http);
+    serve_shard_leave(shard);
 }
 
 void serve_connection_sent(struct serve_connection *connection, const struct serve_output *output,
                            ssize_t n, uint64_t now_ns)
 {
     judge_pace(connection, output, n);
-    note_sent(connection, n, now_ns);
+    if (output->is_file && serve_file_has_failed(n))
+        break_off(connection, output, n, now_ns);
+    else
+        note_sent(connection, n, now_ns);
 }
 
 static ssize_t send_once(int fd, struct serve_output *output)
 {
     if (output->is_file)
-        return gs_sys_sendfile(fd, output->fd, &output->offset, output->n);
+        return serve_file_send(output, fd);
     if (output->count == 1)
         return gs_sys_send(fd, output->parts[0].iov_base, output->parts[0].iov_len, output->flags);
     struct msghdr message = {.msg_iov = output->parts, .msg_iovlen = output->count};
@@ -250,6 +270,7 @@ void serve_connection_loaded(struct serve_connection *connection, struct gs_http
 {
     serve_shard_enter(connection->shard, now_ns);
     gs_http_conn_loaded(&connection->http, load, now_ns);
+    serve_shard_note_cached(connection->shard);
     serve_shard_leave(connection->shard);
 }
 

@@ -66,6 +66,7 @@ struct serve_output {
     int fd;         /* from here on, if it is a file */
     off_t offset;
     size_t n;
+    const struct gs_http_page *page; /* borrowed, as the rest */
 };
 bool serve_connection_sends_file(const struct serve_connection *connection);
 void serve_connection_output(struct serve_connection *connection, struct serve_output *ret_output);
@@ -74,7 +75,8 @@ void serve_connection_output(struct serve_connection *connection, struct serve_o
 ssize_t serve_output_send(struct serve_output *output, int fd);
 
 /* Note the result of a send: n bytes were sent; -EAGAIN: the socket has no room; an error for
- * serve_is_nomem; 0 or another -errno: it can't be sent. */
+ * serve_is_nomem; 0 or another -errno: it can't be sent. If that is due to a file, the answer is
+ * broken off, which is counted and reported. */
 void serve_connection_sent(struct serve_connection *connection, const struct serve_output *output,
                            ssize_t n, uint64_t now_ns);
 

@@ -114,18 +114,33 @@ void serve_refusals_flush(struct serve_refusals *refusals)
         serve_warn("%llu more refusals are not shown", (unsigned long long)count);
 }
 
+/* Returns whether another line may be written in this second. */
+static bool may_write(struct serve_refusals *refusals)
+{
+    uint32_t number = count_line(refusals);
+    if (number > SERVE_REFUSALS_PER_SECOND)
+        atomic_fetch_add(&refusals->suppressed, 1);
+    if (number == 1)
+        serve_refusals_flush(refusals);
+    return number <= SERVE_REFUSALS_PER_SECOND;
+}
+
+void serve_transfer_failed(struct serve_refusals *refusals, const char *path, size_t n, int err)
+{
+    char text[PATH_TEXT_MAX + 1];
+    if (!refusals || !may_write(refusals))
+        return;
+    text[serve_log_escape(text, PATH_TEXT_MAX, path, n)] = '\0';
+    serve_warn("an answer was broken off: \"/%s\": %s", text,
+               err == -ESTALE ? "the file has changed" : strerror(-err));
+}
+
 void serve_refusals_report(unsigned status, enum gs_http_refusal reason, const char *shown,
                            size_t n, void *refusals)
 {
-    struct serve_refusals *shared = refusals;
     char text[PATH_TEXT_MAX + 1];
-    uint32_t number = count_line(shared);
-    if (number > SERVE_REFUSALS_PER_SECOND) {
-        atomic_fetch_add(&shared->suppressed, 1);
+    if (!may_write(refusals))
         return;
-    }
-    if (number == 1)
-        serve_refusals_flush(shared);
     text[serve_log_escape(text, PATH_TEXT_MAX, shown, n)] = '\0';
     serve_warn("%u \"%s%s\": %s", status, status == 400 ? "" : "/", text, reasons[reason]);
 }

@@ -45,6 +45,10 @@ struct serve_refusals {
 void serve_refusals_report(unsigned status, enum gs_http_refusal reason, const char *shown,
                            size_t n, void *refusals);
 
+/* Write one line: an answer with this page was broken off, because of this error; -ESTALE: the file
+ * has changed. Any kernel thread. NULL: do nothing. */
+void serve_transfer_failed(struct serve_refusals *refusals, const char *path, size_t n, int err);
+
 /* Write the number of lines that were suppressed since it was last written, if there are any. */
 void serve_refusals_flush(struct serve_refusals *refusals);
 

@@ -17,7 +17,7 @@ static void report_counts(const struct serve_server *server)
         sum.connections += counts->connections;
         sum.requests += counts->requests;
         sum.client_errors += counts->client_errors;
-        sum.server_errors += counts->server_errors;
+        sum.server_errors += counts->server_errors + counts->broken_off;
         sum.bytes += counts->bytes;
         sum.timeouts += counts->timeouts;
     }

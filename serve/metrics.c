@@ -99,6 +99,9 @@ static void put_counts(struct page *page)
     put_sample(page, "sent_bytes_total", "", counts.bytes);
     put_head(page, "timeouts_total", "counter", "Connections that timed out.");
     put_sample(page, "timeouts_total", "", counts.timeouts);
+    put_head(page, "broken_off_total", "counter",
+             "Answers broken off: their file changed or failed.");
+    put_sample(page, "broken_off_total", "", counts.broken_off);
     put_head(page, "evictions_total", "counter", "Idle connections closed to make room.");
     put_sample(page, "evictions_total", "", atomic_load(&page->server->evictions->count));
     put_head(page, "access_log_lost_lines_total", "counter", "Lines that the access log lost.");

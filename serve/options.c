@@ -86,6 +86,8 @@ static const struct cli_option table[] = {
      &parsed.http.dotfiles, .group = "Files"},
     {"follow-symlinks", 0, NULL, "follow symbolic links that lead out of ROOT", CLI_FLAG,
      &parsed.http.follow_symlinks},
+    {"portable-etags", 0, NULL, "ETags without inodes: the same for copies of a file", CLI_FLAG,
+     &parsed.http.portable_etags},
     {"page-cache", 0, "SIZE", "memory for the contents of small files, of each worker", CLI_SIZE,
      &words.page_cache},
     {"cached-file", 0, "SIZE", "largest file that is kept in memory", CLI_SIZE, &words.cached_file,

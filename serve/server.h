@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 struct gs_stage;
+struct serve_expiry;
 
 /* In memory that the server's processes share; each worker has cache lines of its own. */
 struct serve_counts {
@@ -49,6 +50,7 @@ struct serve_server {
     unsigned generator_count;
 
     struct serve_table *table; /* of connections that wait in threads or processes; may be NULL */
+    struct serve_expiry *expiries; /* of shards whose kernel threads have no loops */
 
     /* For the metrics: set by an architecture before it serves, and valid as long as it does. */
     pid_t pid; /* of the first process */

@@ -1,9 +1,11 @@
 #include "serve/shard.h"
 
 #include "serve/connection.h"
+#include "serve/expiry.h"
 #include "serve/server.h"
 
 #include <errno.h>
+#include <gossamer/sys.h>
 #include <stdlib.h>
 
 /* How old the wall-clock time of the Date field may be, and what is known of the root. */
@@ -14,11 +16,15 @@ static int init(struct serve_shard *shard, const struct serve_server *server,
 {
     struct gs_http_options options = server->options->http;
     shard->refresh_ns = 0;
+    shard->on_cached = NULL;
+    shard->is_expiring = false;
     shard->root = &server->root;
     shard->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     shard->drain = server->drain;
+    shard->refusals = server->log_state ? &server->log_state->refusals : NULL;
     shard->log.fd = server->log_fd;
     shard->log.losses = server->log_state ? &server->log_state->losses : NULL;
+    options.file_state = shard->is_shared ? NULL : gs_sys_fstat;
     options.generators = server->generators;
     options.generator_count = server->generator_count;
     if (server->log_fd >= 0) {
@@ -66,6 +72,40 @@ void serve_shard_refresh(struct serve_shard *shard, uint64_t now_ns)
     shard->refresh_ns = now_ns + REFRESH_INTERVAL_NS;
 }
 
+void serve_shard_note_cached(struct serve_shard *shard)
+{
+    if (shard->is_expiring || !shard->on_cached ||
+        gs_http_service_deadline(shard->service) == GS_NEVER)
+        return;
+    shard->is_expiring = true;
+    shard->on_cached(shard->cached_data);
+}
+
+void serve_shard_watch_cache(struct serve_shard *shard, void (*on_cached)(void *data), void *data)
+{
+    serve_shard_lock(shard);
+    shard->on_cached = on_cached;
+    shard->cached_data = data;
+    shard->is_expiring = false;
+    serve_shard_note_cached(shard);
+    serve_shard_unlock(shard);
+}
+
+uint64_t serve_shard_expire(struct serve_shard *shard, uint64_t now_ns)
+{
+    serve_shard_lock(shard);
+    gs_http_service_expire(shard->service, now_ns);
+    uint64_t next_ns = gs_http_service_deadline(shard->service);
+    shard->is_expiring = next_ns != GS_NEVER;
+    serve_shard_unlock(shard);
+    return next_ns;
+}
+
+uint64_t serve_shard_tend(struct serve_shard *shard, uint64_t now_ns)
+{
+    return shard && shard->sum ? serve_shard_expire(shard, now_ns) : GS_NEVER;
+}
+
 bool serve_shard_flush_log(struct serve_shard *shard)
 {
     serve_shard_lock(shard);
@@ -99,9 +139,14 @@ int serve_shards_init(struct serve_shards *shards, struct serve_server *server)
     uint64_t processors = serve_processors();
     unsigned count = server->workers < processors ? server->workers : (unsigned)processors;
     shards->items = calloc(count, sizeof *shards->items);
-    int err = shards->items ? 0 : -ENOMEM;
-    for (; !err && shards->count < count; shards->count++)
-        err = serve_shard_init(&shards->items[shards->count], server, shards->count, true);
+    shards->expiries = calloc(count, sizeof *shards->expiries);
+    int err = shards->items && shards->expiries ? 0 : -ENOMEM;
+    for (; !err && shards->count < count; shards->count++) {
+        struct serve_shard *shard = &shards->items[shards->count];
+        err = serve_shard_init(shard, server, shards->count, true);
+        if (!err)
+            serve_expiry_by_main(&shards->expiries[shards->count], shard, server);
+    }
     return err;
 }
 
@@ -110,4 +155,5 @@ void serve_shards_done(struct serve_shards *shards)
     for (unsigned i = 0; i < shards->count; i++)
         serve_shard_done(&shards->items[i]);
     free(shards->items);
+    free(shards->expiries);
 }

@@ -13,6 +13,7 @@
 #include <gossamer/http.h>
 #include <pthread.h>
 
+struct serve_expiry;
 struct serve_root;
 struct serve_server;
 
@@ -25,7 +26,11 @@ struct serve_shard {
     /* Whose log another process may reopen; NULL: this process does it. */
     struct serve_server *log_server;
     struct serve_drain *drain;       /* NULL: it never drains */
+    struct serve_refusals *refusals; /* also of failed transfers; NULL: they are not reported */
     struct gs_http_counts own, *sum; /* not in the sum yet; NULL: the service counts there */
+    void (*on_cached)(void *data);   /* NULL: nobody expires what is cached */
+    void *cached_data;
+    bool is_expiring; /* on_cached was called, and something has been cached since */
     struct serve_log_writer log;
 };
 
@@ -44,6 +49,25 @@ void serve_shard_flush(struct serve_shard *shard);
 
 /* After its last connection; the rest of the log is written. One that is all zero is accepted. */
 void serve_shard_done(struct serve_shard *shard);
+
+/* ---- Expiry of what is cached (expiry.h) ---- */
+
+/* Have on_cached called, with the shard locked, when something is cached, once until
+ * serve_shard_expire has returned GS_NEVER; at once if something is cached already. */
+void serve_shard_watch_cache(struct serve_shard *shard, void (*on_cached)(void *data), void *data);
+
+/* The shard is locked, and something may have been cached. */
+void serve_shard_note_cached(struct serve_shard *shard);
+
+/* Release the cached files that are due. Returns when to do so next, or GS_NEVER: nothing is
+ * cached. */
+uint64_t serve_shard_expire(struct serve_shard *shard, uint64_t now_ns);
+
+/* The same in a process that has the shard for itself, each time before it waits; for other shards
+ * and for NULL, GS_NEVER is returned. */
+uint64_t serve_shard_tend(struct serve_shard *shard, uint64_t now_ns);
+
+/* ---- Use ---- */
 
 /* Pass the wall-clock time to the service, and look whether the root's path names another
  * directory. The shard is locked. */
@@ -75,9 +99,10 @@ static inline void serve_shard_leave(struct serve_shard *shard)
     serve_shard_unlock(shard);
 }
 
-/* A shard for each processor, to be shared by many kernel threads. */
+/* A shard for each processor, to be shared by many kernel threads; the main thread expires them. */
 struct serve_shards {
     struct serve_shard *items;
+    struct serve_expiry *expiries;
     unsigned count;
 };
 

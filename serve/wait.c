@@ -2,6 +2,7 @@
 
 #include "serve/arch/arch.h"
 #include "serve/error_log.h"
+#include "serve/expiry.h"
 #include "serve/table_evictor.h"
 
 #include <errno.h>
@@ -161,6 +162,8 @@ int serve_wait_with_children(struct serve_server *server, const struct serve_chi
         err = watch_children(&waiting, loop);
     if (!err)
         err = serve_table_evictor_start(&waiting.evictor, server, loop);
+    for (struct serve_expiry *expiry = server->expiries; expiry; expiry = expiry->next)
+        serve_expiry_start(expiry, expiry->shard, loop);
     if (!err) {
         sigset_t none;
         sigemptyset(&none);
@@ -169,6 +172,8 @@ int serve_wait_with_children(struct serve_server *server, const struct serve_chi
         err = gs_loop_run(loop);
     }
     block_late_signals();
+    for (struct serve_expiry *expiry = server->expiries; expiry; expiry = expiry->next)
+        serve_expiry_stop(expiry);
     gs_loop_free(loop);
     serve_watchdog_start(server);
     return err;

@@ -109,12 +109,16 @@ struct gs_http_options {
     uint64_t min_rate;
 
     uint64_t max_requests;           /* per connection; 0: no limit */
+    bool portable_etags;             /* without the inode: copies of a file have the same ETag */
     size_t max_cached_file;          /* bytes; larger files are sent from their descriptor */
     size_t max_cache;                /* bytes of all cached files */
     unsigned max_cached_descriptors; /* of larger files, kept open */
-    bool dotfiles;                   /* serve names that begin with a dot */
-    bool follow_symlinks;            /* also those that lead out of the root */
-    gs_http_log_fn *log;             /* NULL: no log */
+    /* fstat, which asks for each request whether a cached file that is open has changed. NULL: it
+     * would hold others up if it waits, so a load asks, which takes longer. */
+    int (*file_state)(int fd, struct stat *ret_stat);
+    bool dotfiles;        /* serve names that begin with a dot */
+    bool follow_symlinks; /* also those that lead out of the root */
+    gs_http_log_fn *log;  /* NULL: no log */
     void *log_data;
     gs_http_refused_fn *refused; /* NULL: not called */
     void *refused_data;
@@ -147,6 +151,7 @@ struct gs_http_counts {
     uint64_t server_errors; /* responses of 500 and above */
     uint64_t bytes;         /* sent */
     uint64_t timeouts;      /* connections closed because the peer was too slow */
+    uint64_t broken_off;    /* responses: their file has changed, or could not be sent */
     uint64_t latency_ns;    /* sum over all responses that were sent */
     uint64_t latencies[GS_HTTP_LATENCIES];
 };
@@ -167,6 +172,14 @@ GS_API void gs_http_service_free(struct gs_http_service *service);
  * second while connections are active. */
 GS_API void gs_http_service_set_wall_clock(struct gs_http_service *service, uint64_t now_ns,
                                            uint64_t wall_ns);
+
+/* Returns when gs_http_service_expire is to be called, on the clock of now_ns; GS_NEVER: nothing is
+ * cached. */
+GS_API uint64_t gs_http_service_deadline(const struct gs_http_service *service);
+
+/* Release the cached files, in memory and open, that nobody has asked for in the last two seconds.
+ * So the space of a file that was removed, replaced or changed does not stay in use. */
+GS_API void gs_http_service_expire(struct gs_http_service *service, uint64_t now_ns);
 
 /* Returns how many files are open because their content is sent from a descriptor, or is cached so:
  * of all services of the process. */
@@ -258,17 +271,26 @@ struct gs_http_piece {
     const char *bytes; /* NULL: from a file */
     uint64_t n;
     uint64_t offset;
-    int fd; /* borrowed */
+    int fd;                          /* borrowed */
+    const struct gs_http_page *page; /* borrowed; private */
 };
 GS_API unsigned gs_http_conn_output(const struct gs_http_conn *conn, struct gs_http_piece *pieces,
                                     unsigned max_count);
 
+/* Returns whether a piece of a file can still be sent, given the state of its descriptor (fstat).
+ * Call this each time before a part of the piece is read: if the file has changed since the
+ * response was made, the response would be a mixture, and is to be broken off. */
+GS_API bool gs_http_piece_is_current(const struct gs_http_piece *piece, const struct stat *stat);
+
 /* Report that n bytes of the output were sent. */
 GS_API void gs_http_conn_sent(struct gs_http_conn *conn, uint64_t n, uint64_t now_ns);
 
-/* Report that the output cannot be sent completely: the peer is gone, or a file is shorter than
- * announced. */
+/* Report that the output cannot be sent: the peer is gone. */
 GS_API void gs_http_conn_abort(struct gs_http_conn *conn);
+
+/* Report that the output cannot be sent completely because its file has changed, or cannot be read;
+ * it is counted. The peer notices by the end of the connection. */
+GS_API void gs_http_conn_break_off(struct gs_http_conn *conn);
 
 /* Start to measure again how fast the peer takes the output: the caller was not able to send for a
  * while, because it waited for a disk. */

@@ -20,6 +20,8 @@
 
 GS_BEGIN_DECLS
 
+struct stat;
+
 /* Ranges of files that were found in the page cache, and are assumed to stay there for a second.
  * Initially zero; the members are private. */
 #define GS_PAGE_CACHE_RANGES 16
@@ -38,6 +40,15 @@ struct gs_page_cache {
  * system of the network. now_ns: the time, which may be some milliseconds old. */
 GS_API bool gs_page_cache_has(struct gs_page_cache *known, int fd, off_t offset, size_t n,
                               uint64_t now_ns);
+
+/* The same for a file whose state (fstat) is known: nothing is waited for. */
+struct gs_page_cache_file {
+    int fd;
+    const struct stat *stat;
+};
+GS_API bool gs_page_cache_has_file(struct gs_page_cache *known,
+                                   const struct gs_page_cache_file *file, off_t offset, size_t n,
+                                   uint64_t now_ns);
 
 GS_END_DECLS
 

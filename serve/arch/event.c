@@ -130,6 +130,7 @@ static void worker_free(struct event_worker *worker)
 static void init_watchers(struct event_worker *worker)
 {
     event_init_draining(worker);
+    serve_expiry_start(&worker->expiry, &worker->shard, worker->loop);
     gs_prepare_init(&worker->flush_log, worker->loop, on_flush_log);
     worker->flush_log.watcher.data = worker;
     if (worker->server->log_fd >= 0)

@@ -7,6 +7,7 @@
 
 #include "serve/acceptors.h"
 #include "serve/evictor.h"
+#include "serve/expiry.h"
 #include "serve/loops.h"
 
 #include <gossamer/list.h>
@@ -46,6 +47,7 @@ struct event_worker {
     struct serve_slots *slots; /* for connections of all workers */
     struct gs_async drain;
     struct serve_evictor evictor;
+    struct serve_expiry expiry;
     struct gs_page_cache page_cache;
     struct gs_list *next_candidate; /* where the next search for one to close starts */
     struct gs_timer drain_end;

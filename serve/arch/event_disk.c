@@ -6,6 +6,8 @@
  *
  * Until then the connection takes no other step, and is not freed. */
 #include "serve/arch/event.h"
+
+#include "http/page.h"
 #include "serve/file_op.h"
 
 #include <stdlib.h>
@@ -124,8 +126,9 @@ bool event_load(struct event_worker *worker, struct event_connection *connection
 
 static bool may_wait_for_disk(struct event_worker *worker, const struct serve_output *output)
 {
-    return !gs_page_cache_has(&worker->page_cache, output->fd, output->offset, output->n,
-                              gs_loop_now(worker->loop));
+    const struct gs_page_cache_file file = {output->fd, &output->page->stat};
+    return !gs_page_cache_has_file(&worker->page_cache, &file, output->offset, output->n,
+                                   gs_loop_now(worker->loop));
 }
 
 static bool send_file(struct event_worker *worker, struct event_connection *connection)

@@ -88,7 +88,7 @@ static int accept_all(void *data, unsigned index)
     set->extra_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
     if (set->extra_fd < 0 || serve_shard_init_own(&shard, admission->server, index))
         return 1;
-    while ((err = serve_listener_set_accept(set, &accepted)) != -ECANCELED) {
+    while ((err = serve_listener_set_accept(set, NULL, &accepted)) != -ECANCELED) {
         struct signalfd_siginfo ended;
         if (err == -EINTR)
             gs_sys_read(set->extra_fd, &ended, sizeof ended);

@@ -33,7 +33,7 @@ static void *serve(void *argument)
 {
     struct worker *worker = argument;
     struct serve_accepted accepted;
-    while (serve_listener_set_accept(&worker->admission->sets[0], &accepted) != -ECANCELED) {
+    while (serve_listener_set_accept(&worker->admission->sets[0], NULL, &accepted) != -ECANCELED) {
         serve_kernel_run(worker->admission, worker->shard, &accepted);
         serve_admission_release(worker->admission);
     }

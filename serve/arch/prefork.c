@@ -28,7 +28,7 @@ static int serve(void *data, unsigned index)
     struct serve_accepted accepted;
     if (serve_shard_init_own(&shard, admission->server, index))
         return 1;
-    while (serve_listener_set_accept(&admission->sets[0], &accepted) != -ECANCELED) {
+    while (serve_listener_set_accept(&admission->sets[0], &shard, &accepted) != -ECANCELED) {
         serve_kernel_run(admission, &shard, &accepted);
         serve_admission_release(admission);
     }

@@ -5,6 +5,7 @@
 
 #include "serve/acceptors.h"
 #include "serve/evictor.h"
+#include "serve/expiry.h"
 
 #include <gossamer/stage.h>
 
@@ -86,6 +87,7 @@ struct quad_group {
     enum quad_drain_phase drain_phase;
     struct gs_timer drain_end;
     struct gs_prepare flush_log;
+    struct serve_expiry expiry;
     struct gs_list reading; /* connections; the reading thread's */
     char buffer[QUAD_RECEIVE_SIZE];
 };

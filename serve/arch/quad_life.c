@@ -96,6 +96,7 @@ static void init_watchers(struct quad_group *group, struct serve_evictors *evict
     serve_evictor_init(&group->evictor, evictors, group->index, application, group);
     gs_async_init(&group->drain, group->threads[QUAD_ACCEPTING].loop, on_drain);
     gs_timer_init(&group->drain_end, application, on_drain_end);
+    serve_expiry_start(&group->expiry, &group->shard, application);
     gs_prepare_init(&group->flush_log, application, on_flush_log);
     group->drain.watcher.data = group->drain_end.watcher.data = group;
     group->flush_log.watcher.data = group;

@@ -97,7 +97,7 @@ static void *run_acceptor(void *argument)
 {
     struct queue_server *queue = argument;
     struct serve_accepted accepted;
-    while (serve_listener_set_accept(&queue->admission->sets[0], &accepted) != -ECANCELED)
+    while (serve_listener_set_accept(&queue->admission->sets[0], NULL, &accepted) != -ECANCELED)
         add_connection(queue, &accepted);
     return NULL;
 }

@@ -17,6 +17,7 @@
 
 #include "serve/acceptors.h"
 #include "serve/evictor.h"
+#include "serve/expiry.h"
 
 #include <gossamer/stage.h>
 
@@ -67,6 +68,7 @@ struct stage_worker {
     struct serve_shard shard;
     struct serve_acceptors acceptors;
     struct serve_evictor evictor;
+    struct serve_expiry expiry;
     struct gs_list connections; /* those that were compared last for eviction are at the end */
     uint64_t connection_count;
     struct gs_async drain, log;

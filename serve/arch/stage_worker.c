@@ -96,6 +96,7 @@ static void init_watchers(struct stage_worker *worker)
 {
     serve_evictor_init(&worker->evictor, &worker->graph->evictors, worker->index, worker->loop,
                        worker);
+    serve_expiry_start(&worker->expiry, &worker->shard, worker->loop);
     gs_async_init(&worker->drain, worker->loop, on_drain);
     gs_async_init(&worker->log, worker->loop, on_log);
     gs_timer_init(&worker->drain_end, worker->loop, on_drain_end);

@@ -18,6 +18,7 @@
 #include "serve/accept.h"
 #include "serve/arch/arch.h"
 #include "serve/blocking.h"
+#include "serve/expiry.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -28,6 +29,7 @@
 
 struct worker {
     struct serve_shard shard;
+    struct serve_expiry expiry;
     struct serve_admission *admission;
     struct serve_listener_set *set;
     pthread_attr_t attributes; /* of the connections' threads */
@@ -82,7 +84,7 @@ static void *accept_all(void *argument)
 {
     struct worker *worker = argument;
     struct serve_accepted accepted;
-    while (serve_listener_set_accept(worker->set, &accepted) != -ECANCELED)
+    while (serve_listener_set_accept(worker->set, NULL, &accepted) != -ECANCELED)
         serve_in_thread(worker, &accepted);
     return NULL;
 }
@@ -94,6 +96,7 @@ static int start(struct worker *worker, struct serve_admission *admission, unsig
     int err = serve_shard_init(&worker->shard, admission->server, index, true);
     if (err)
         return err;
+    serve_expiry_by_main(&worker->expiry, &worker->shard, admission->server);
     pthread_attr_init(&worker->attributes);
     pthread_attr_setstacksize(&worker->attributes, SERVE_KERNEL_STACK_SIZE);
     pthread_attr_setdetachstate(&worker->attributes, PTHREAD_CREATE_DETACHED);

@@ -65,20 +65,28 @@ static bool is_known(const struct gs_page_cache_range *range, const struct stat 
 bool gs_page_cache_has(struct gs_page_cache *known, int fd, off_t offset, size_t n, uint64_t now_ns)
 {
     struct stat stat;
+    const struct gs_page_cache_file file = {fd, &stat};
+    return gs_sys_fstat(fd, &stat) || gs_page_cache_has_file(known, &file, offset, n, now_ns);
+}
+
+bool gs_page_cache_has_file(struct gs_page_cache *known, const struct gs_page_cache_file *file,
+                            off_t offset, size_t n, uint64_t now_ns)
+{
+    const struct stat *stat = file->stat;
     if (offset < 0 || offset > FROM_MAX || !n)
         return true; /* the call returns the error, or 0 */
     off_t to = n < (size_t)(INT64_MAX - offset) ? offset + (off_t)n : INT64_MAX;
     off_t window_end = to - offset < WINDOW ? offset + WINDOW : to;
-    if (gs_sys_fstat(fd, &stat) || !S_ISREG(stat.st_mode) || offset >= stat.st_size)
+    if (!S_ISREG(stat->st_mode) || offset >= stat->st_size)
         return true; /* no waiting is involved, or the call returns the error */
-    struct gs_page_cache_range *range = &known->ranges[stat.st_ino % GS_PAGE_CACHE_RANGES];
-    if (is_known(range, &stat, offset, to, now_ns))
+    struct gs_page_cache_range *range = &known->ranges[stat->st_ino % GS_PAGE_CACHE_RANGES];
+    if (is_known(range, stat, offset, to, now_ns))
         return true;
-    off_t end = window_end < stat.st_size ? window_end : stat.st_size;
+    off_t end = window_end < stat->st_size ? window_end : stat->st_size;
     to = to < end ? to : end;
-    if (!is_range_cached(fd, offset, end))
-        return end > to && is_range_cached(fd, offset, to);
-    *range = (struct gs_page_cache_range){stat.st_dev, stat.st_ino, offset, window_end,
+    if (!is_range_cached(file->fd, offset, end))
+        return end > to && is_range_cached(file->fd, offset, to);
+    *range = (struct gs_page_cache_range){stat->st_dev, stat->st_ino, offset, window_end,
                                           now_ns + VALID_NS};
     return true;
 }

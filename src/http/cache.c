@@ -114,7 +114,7 @@ void gs_http_cache_insert(struct gs_http_cache *cache, struct gs_http_page *page
     if (cache->count >= cache->bucket_count && !grow(cache))
         return;
     page->hash = hash_path(page->path);
-    page->validated_ns = validated_ns;
+    page->validated_ns = page->used_ns = validated_ns;
     struct gs_http_page **bucket = find_bucket(cache, page->hash);
     page->next_same_bucket = *bucket;
     *bucket = gs_http_page_ref(page);
@@ -129,8 +129,20 @@ void gs_http_cache_revalidate(struct gs_http_cache *cache, struct gs_http_page *
 {
     page->validated_ns = validated_ns;
     page->is_revalidating = false;
+    gs_http_cache_use(cache, page, validated_ns);
+}
+
+void gs_http_cache_use(struct gs_http_cache *cache, struct gs_http_page *page, uint64_t now_ns)
+{
+    page->used_ns = now_ns;
     list_remove(cache, page);
     list_append(cache, page);
+}
+
+void gs_http_cache_remove_unused(struct gs_http_cache *cache, uint64_t since_ns)
+{
+    while (cache->oldest && cache->oldest->used_ns <= since_ns)
+        gs_http_cache_remove(cache, cache->oldest);
 }
 
 void gs_http_cache_remove(struct gs_http_cache *cache, struct gs_http_page *page)

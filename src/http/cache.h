@@ -1,5 +1,5 @@
-/* The file cache: pages by path, bounded in bytes and in descriptors. The page that was validated
- * least recently is evicted first. Used by one kernel thread at a time. */
+/* The file cache: pages by path, bounded in bytes and in descriptors. The page that was used least
+ * recently is evicted first. Used by one kernel thread at a time. */
 #ifndef GS_HTTP_CACHE_H
 #define GS_HTTP_CACHE_H
 
@@ -17,7 +17,7 @@ struct gs_http_cache {
     size_t count;
     size_t bytes, max_bytes;
     unsigned descriptors, max_descriptors;
-    struct gs_http_page *oldest, *newest; /* by validated_ns */
+    struct gs_http_page *oldest, *newest; /* by used_ns */
 };
 
 void gs_http_cache_init(struct gs_http_cache *cache, size_t max_bytes, unsigned max_descriptors);
@@ -36,6 +36,12 @@ void gs_http_cache_insert(struct gs_http_cache *cache, struct gs_http_page *page
 /* Record that a cached page still matched its file at validated_ns. */
 void gs_http_cache_revalidate(struct gs_http_cache *cache, struct gs_http_page *page,
                               uint64_t validated_ns);
+
+/* Record that a page was used although it could not be validated. */
+void gs_http_cache_use(struct gs_http_cache *cache, struct gs_http_page *page, uint64_t now_ns);
+
+/* Remove the pages that were last used at since_ns or before. */
+void gs_http_cache_remove_unused(struct gs_http_cache *cache, uint64_t since_ns);
 
 void gs_http_cache_remove(struct gs_http_cache *cache, struct gs_http_page *page);
 

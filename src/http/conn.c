@@ -394,6 +394,12 @@ void gs_http_conn_abort(struct gs_http_conn *conn)
     conn->deadline_ns = GS_NEVER;
 }
 
+void gs_http_conn_break_off(struct gs_http_conn *conn)
+{
+    gs_http_count(&conn->service->counts->broken_off, 1);
+    gs_http_conn_abort(conn);
+}
+
 void gs_http_conn_shut_down(struct gs_http_conn *conn, uint64_t now_ns)
 {
     conn->flags |= GS_HTTP_CONN_SHUT_DOWN;

@@ -2,10 +2,17 @@
 
 #include "http/token.h"
 
-static char *put_hex(char *out, uint64_t value)
+/* The finalizer of MurmurHash3: each bit of the value changes half of the bits of the result. */
+static uint64_t mix(uint64_t value)
 {
-    unsigned bits = 64 - (unsigned)__builtin_clzll(value | 1);
-    for (int shift = (int)((bits - 1) & ~3U); shift >= 0; shift -= 4)
+    value = (value ^ value >> 33) * UINT64_C(0xff51afd7ed558ccd);
+    value = (value ^ value >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
+    return value ^ value >> 33;
+}
+
+static char *put_hex(char *out, uint64_t value, unsigned digits)
+{
+    for (int shift = (int)(digits - 1) * 4; shift >= 0; shift -= 4)
         *out++ = "0123456789abcdef"[value >> shift & 15];
     return out;
 }
@@ -14,11 +21,9 @@ size_t gs_http_etag_format(char *out, uint64_t inode, uint64_t size, uint64_t mt
 {
     char *at = out;
     *at++ = '"';
-    at = put_hex(at, inode);
+    at = put_hex(at, mix(mix(inode) ^ mtime_ns), 16);
     *at++ = '-';
-    at = put_hex(at, size);
-    *at++ = '-';
-    at = put_hex(at, mtime_ns);
+    at = put_hex(at, size, (67 - (unsigned)__builtin_clzll(size | 1)) / 4);
     *at++ = '"';
     return (size_t)(at - out);
 }

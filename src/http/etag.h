@@ -13,9 +13,11 @@
 
 #include <stdint.h>
 
-#define GS_HTTP_ETAG_MAX 56
+#define GS_HTTP_ETAG_MAX 40
 
-/* Write a strong tag of three hexadecimal numbers, in quotes, without NUL. Returns its length. */
+/* Write a strong tag, in quotes, without NUL: a hash of the time and of the inode, which
+ * distinguishes files of the same size and time; and the size. 0 for the inode: leave it out, so
+ * that copies of a file have the same tag. Returns its length. */
 size_t gs_http_etag_format(char *out, uint64_t inode, uint64_t size, uint64_t mtime_ns);
 
 /* Returns whether the value of the field, a list of tags or "*" alone, contains the tag. strong:

@@ -233,6 +233,18 @@ static bool is_usable_on_error(const struct gs_http_page *page, uint64_t now_ns)
     return page && page_age(page, now_ns) < GS_HTTP_STALE_IF_ERROR_NS;
 }
 
+/* Of a fresh page: whether the file has not changed under its descriptor. Not inlined, like
+ * report_refusal. */
+static __attribute__((noinline)) bool is_unchanged(const struct gs_http_service *service,
+                                                   const struct gs_http_page *page)
+{
+    struct stat stat;
+    if (page->fd < 0)
+        return true;
+    return service->options.file_state && !service->options.file_state(page->fd, &stat) &&
+           gs_http_page_is_same_file(&page->stat, &stat);
+}
+
 static enum gs_http_handled handle_page(struct gs_http_conn *conn,
                                         const struct gs_http_request *request, uint64_t now_ns)
 {
@@ -250,7 +262,8 @@ static enum gs_http_handled handle_page(struct gs_http_conn *conn,
     }
     const struct gs_http_generator *generator = find_generator(&service->options, path);
     struct gs_http_page *page = generator ? NULL : gs_http_cache_find(&service->cache, path);
-    if (page && is_usable(page, now_ns))
+    bool is_fresh = page && is_usable(page, now_ns);
+    if (is_fresh && is_unchanged(service, page))
         return respond(conn, request, page, 200, now_ns);
     if (conn->output)
         return GS_HTTP_BLOCKED;
@@ -259,9 +272,11 @@ static enum gs_http_handled handle_page(struct gs_http_conn *conn,
                   : gs_http_load_new(path, is_directory, service->root_fd, &service->options, page);
     if (!conn->load)
         return respond(conn, request, is_usable_on_error(page, now_ns) ? page : NULL, 503, now_ns);
-    if (page)
+    if (page && !is_fresh)
         page->is_revalidating = true;
+    conn->load->is_fresh = is_fresh;
     conn->load->started_ns = now_ns;
+    conn->load->wall_ns = now_ns + service->wall_offset_ns;
     conn->state = GS_HTTP_CONN_LOAD;
     return GS_HTTP_WAITING;
 }
@@ -269,7 +284,8 @@ static enum gs_http_handled handle_page(struct gs_http_conn *conn,
 /* Of several loads of the same file, the page of the first is used. */
 static void use_cached(struct gs_http_load *load, struct gs_http_page *cached)
 {
-    if (!load->page || !cached || !gs_http_page_is_same_file(&load->page->stat, &cached->stat))
+    if (!load->page || !cached || (cached->fd < 0 && !cached->is_settled) ||
+        !gs_http_page_is_same_file(&load->page->stat, &cached->stat))
         return;
     gs_http_page_unref(load->page);
     load->page = gs_http_page_ref(cached);
@@ -289,13 +305,23 @@ static void update_cache(struct gs_http_cache *cache, struct gs_http_load *load)
         gs_http_cache_remove(cache, cached);
 }
 
+static enum gs_http_handled respond_stale(struct gs_http_conn *conn,
+                                          const struct gs_http_request *request,
+                                          struct gs_http_page *page, uint64_t now_ns)
+{
+    struct gs_http_cache *cache = &conn->service->cache;
+    if (gs_http_cache_find(cache, page->path) == page)
+        gs_http_cache_use(cache, page, now_ns);
+    return respond(conn, request, page, 200, now_ns);
+}
+
 static enum gs_http_handled handle_loaded(struct gs_http_conn *conn,
                                           const struct gs_http_request *request,
                                           struct gs_http_load *load, uint64_t now_ns)
 {
     if (load->status == 503 && is_usable_on_error(load->cached, now_ns))
-        return respond(conn, request, load->cached, 200, now_ns);
-    if (!load->generator)
+        return respond_stale(conn, request, load->cached, now_ns);
+    if (!load->generator && !load->is_fresh)
         update_cache(&conn->service->cache, load);
     enum gs_http_handled handled = respond(conn, request, load->page, load->status, now_ns);
     if (handled == GS_HTTP_HANDLED)

@@ -16,6 +16,7 @@ struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_director
                                       const struct gs_http_options *options,
                                       struct gs_http_page *cached)
 {
+    bool is_open = cached && cached->fd >= 0;
     struct gs_http_load *load = malloc(sizeof *load + path.n + sizeof INDEX_FILE);
     if (!load)
         return NULL;
@@ -23,10 +24,12 @@ struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_director
     memcpy(load->file + path.n, is_directory ? INDEX_FILE : "",
            is_directory ? sizeof INDEX_FILE : 1);
     *load = (struct gs_http_load){
+        .step = is_open ? GS_HTTP_LOAD_CHECK : GS_HTTP_LOAD_OPEN,
         .is_directory = is_directory,
         .follow_symlinks = options->follow_symlinks,
         .root_fd = root_fd,
         .fd = -1,
+        .portable_etags = options->portable_etags,
         .max_cached_file = options->max_cached_file,
         .cached = cached ? gs_http_page_ref(cached) : NULL,
         .path = {load->file, path.n},
@@ -42,7 +45,7 @@ struct gs_http_load *gs_http_load_new_generated(struct gs_http_text path,
     if (!load)
         return NULL;
     load->stat.st_size = (off_t)generator->max_size;
-    load->page = gs_http_page_new(path, &load->stat, true);
+    load->page = gs_http_page_new(path, &load->stat, GS_HTTP_PAGE_IN_MEMORY);
     if (!load->page) {
         gs_http_load_free(load);
         return NULL;
@@ -232,17 +235,33 @@ static void on_open_directory(struct gs_http_load *load, int64_t result)
     refuse(load, GS_HTTP_REFUSED_NO_INDEX);
 }
 
+/* A file system may give two changes the same time if they follow each other at once. So a file
+ * that was read so soon after a change may have changed again, and does not show it. */
+#define SETTLED_NS (2 * GS_SECOND)
+
+static bool is_settled(const struct gs_http_load *load)
+{
+    uint64_t changed_ns =
+        (uint64_t)load->stat.st_ctim.tv_sec * GS_SECOND + (uint64_t)load->stat.st_ctim.tv_nsec;
+    uint64_t age_ns =
+        load->wall_ns > changed_ns ? load->wall_ns - changed_ns : changed_ns - load->wall_ns;
+    return age_ns > SETTLED_NS; /* the clock may have been set back */
+}
+
 static void create_page(struct gs_http_load *load)
 {
     bool is_small =
         (uint64_t)load->stat.st_size <= load->max_cached_file && load->attempts < ATTEMPTS_MAX;
     struct gs_http_text file = {load->file, strlen(load->file)};
-    load->page = gs_http_page_new(file, &load->stat, is_small);
+    load->page = gs_http_page_new(file, &load->stat,
+                                  (is_small ? GS_HTTP_PAGE_IN_MEMORY : 0) |
+                                      (load->portable_etags ? GS_HTTP_PAGE_PORTABLE_ETAG : 0));
     if (!load->page) {
         finish(load, 503);
         return;
     }
     load->page->path.n = load->path.n;
+    load->page->is_settled = is_settled(load);
     load->status = 200;
     load->read = 0;
     if (!is_small) {
@@ -255,6 +274,36 @@ static void create_page(struct gs_http_load *load)
         finish(load, 200);
 }
 
+/* Returns whether the cached page is what the file contains. */
+static bool is_cached(const struct gs_http_load *load)
+{
+    const struct gs_http_page *cached = load->cached;
+    return cached && (cached->fd >= 0 || cached->is_settled) &&
+           gs_http_page_is_same_file(&cached->stat, &load->stat);
+}
+
+static void use_cached(struct gs_http_load *load)
+{
+    load->page = gs_http_page_ref(load->cached);
+    finish(load, 200);
+}
+
+/* The file may have changed under its descriptor: then the page is nobody's answer any more. */
+static void on_check(struct gs_http_load *load, int64_t result)
+{
+    bool is_unchanged = !result && is_cached(load);
+    if (is_unchanged && load->is_fresh) {
+        use_cached(load);
+        return;
+    }
+    load->is_fresh = false;
+    load->step = GS_HTTP_LOAD_OPEN;
+    if (is_unchanged)
+        return;
+    gs_http_page_unref(load->cached);
+    load->cached = NULL;
+}
+
 static void on_stat(struct gs_http_load *load, int64_t result)
 {
     mode_t mode = load->stat.st_mode;
@@ -264,29 +313,36 @@ static void on_stat(struct gs_http_load *load, int64_t result)
         finish(load, 301);
     } else if (!S_ISREG(mode)) {
         refuse(load, GS_HTTP_REFUSED_KIND);
-    } else if (load->cached && gs_http_page_is_same_file(&load->cached->stat, &load->stat)) {
-        load->page = gs_http_page_ref(load->cached);
-        finish(load, 200);
+    } else if (is_cached(load)) {
+        use_cached(load);
     } else {
         create_page(load);
     }
 }
 
-/* A file that is shorter than its size has changed: its new state is loaded, and after some
- * attempts the file is sent from its descriptor. */
 static void on_read(struct gs_http_load *load, int64_t result)
 {
-    if (result > 0) {
-        load->read += (size_t)result;
-        if (load->read == (size_t)load->stat.st_size)
-            finish(load, 200);
-    } else if (result == 0) {
-        gs_http_page_unref(load->page);
-        load->page = NULL;
-        load->attempts++;
-        load->step = GS_HTTP_LOAD_STAT;
-    } else if (result != -EINTR) {
+    load->read += result > 0 ? (size_t)result : 0;
+    if (!result || load->read == (size_t)load->stat.st_size)
+        load->step = GS_HTTP_LOAD_VERIFY;
+    else if (result < 0 && result != -EINTR)
         fail(load, result);
+}
+
+/* A file that has changed since it was opened, or is shorter than its size, is read again; after
+ * some attempts it is sent from its descriptor. */
+static void on_verify(struct gs_http_load *load, int64_t result)
+{
+    struct gs_http_page *page = load->page;
+    bool is_complete = load->read == (size_t)page->stat.st_size;
+    if (result < 0) {
+        fail(load, result);
+    } else if (is_complete && gs_http_page_is_same_file(&page->stat, &load->stat)) {
+        finish(load, 200);
+    } else {
+        gs_http_page_unref(page);
+        load->attempts++;
+        create_page(load);
     }
 }
 
@@ -318,7 +374,13 @@ bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op *ret_op
         op.flags = O_PATH | O_CLOEXEC;
         op.resolve = RESOLVE_NO_MAGICLINKS;
         break;
+    case GS_HTTP_LOAD_CHECK:
+        op.fd = load->cached->fd;
+        op.kind = GS_HTTP_FILE_STAT;
+        op.stat = &load->stat;
+        break;
     case GS_HTTP_LOAD_STAT:
+    case GS_HTTP_LOAD_VERIFY:
         op.kind = GS_HTTP_FILE_STAT;
         op.stat = &load->stat;
         break;
@@ -356,11 +418,17 @@ void gs_http_load_set_result(struct gs_http_load *load, int64_t result)
     case GS_HTTP_LOAD_RESOLVE:
         on_resolve(load, result);
         break;
+    case GS_HTTP_LOAD_CHECK:
+        on_check(load, result);
+        break;
     case GS_HTTP_LOAD_STAT:
         on_stat(load, result);
         break;
     case GS_HTTP_LOAD_READ:
         on_read(load, result);
+        break;
+    case GS_HTTP_LOAD_VERIFY:
+        on_verify(load, result);
         break;
     case GS_HTTP_LOAD_CLOSE:
         load->fd = -1;

@@ -8,10 +8,15 @@
 
 /* The current operation.
  *
- *   OPEN --> STAT --> READ* --> CLOSE --> COMPLETE    a small file
+ *   OPEN --> STAT --> READ* --> VERIFY --> CLOSE      a small file
+ *    |         |        ^          |                  it has changed meanwhile: read again, or sent
+ *    |         |        `----------'--> COMPLETE      as a large one
  *    |         |--> COMPLETE                          a large file: its descriptor stays open
  *    |         `--> CLOSE                             a directory, an unchanged page, or an error
  *    `--> OPEN_DIRECTORY --> CLOSE                    no index file: does the directory exist?
+ *
+ *   CHECK --> COMPLETE                                a fresh page of an unchanged large file
+ *     `--> OPEN                                       it has changed, or the page is not fresh
  *
  *   OPEN, OPEN_DIRECTORY --> RESOLVE* --> again       a symbolic link seems to lead out of the root
  *
@@ -20,8 +25,10 @@ enum gs_http_load_step {
     GS_HTTP_LOAD_OPEN,
     GS_HTTP_LOAD_STAT,
     GS_HTTP_LOAD_READ,
+    GS_HTTP_LOAD_VERIFY,
     GS_HTTP_LOAD_CLOSE,
     GS_HTTP_LOAD_OPEN_DIRECTORY,
+    GS_HTTP_LOAD_CHECK,
     GS_HTTP_LOAD_RESOLVE,
     GS_HTTP_LOAD_GENERATE,
     GS_HTTP_LOAD_COMPLETE,
@@ -35,10 +42,13 @@ struct gs_http_load {
     bool is_directory;    /* the requested path ends with a slash: load the index file */
     bool follow_symlinks; /* also those that lead out of the root */
     bool is_taken;        /* by gs_http_conn_take_load */
+    bool is_fresh;        /* the cached page: its path need not be looked up again */
+    bool portable_etags;
     unsigned status; /* 200: page is complete; 301: a directory; or the status to refuse with */
     enum gs_http_refusal refusal; /* if that is 403 or 404 */
     int root_fd, fd;
     uint64_t started_ns; /* the loaded state of the file is as of this time or later */
+    uint64_t wall_ns;    /* the same, by the wall clock */
     size_t max_cached_file;
     size_t read;
     struct gs_http_page *cached;               /* to be revalidated; NULL: none */

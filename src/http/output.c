@@ -70,7 +70,8 @@ void gs_http_output_put_body(struct gs_http_output *output, struct gs_http_page 
         .piece = {.bytes = page->body ? page->body + offset : NULL,
                   .n = n,
                   .offset = offset,
-                  .fd = page->fd},
+                  .fd = page->fd,
+                  .page = page},
     };
     output->end += n;
 }

@@ -23,7 +23,7 @@ static uint64_t mtime_ns(const struct stat *stat)
     return (uint64_t)stat->st_mtim.tv_sec * 1000000000 + (uint64_t)stat->st_mtim.tv_nsec;
 }
 
-static void build_head(struct gs_http_page *page, char *start)
+static void build_head(struct gs_http_page *page, char *start, unsigned flags)
 {
     char *at = put(start, "HTTP/1.1 200 OK\r\n" GS_HTTP_SERVER_FIELD "Date: ");
     memset(at, ' ', GS_HTTP_DATE_LENGTH);
@@ -37,16 +37,18 @@ static void build_head(struct gs_http_page *page, char *start)
     gs_http_date_format(page->stat.st_mtim.tv_sec, at);
     at = put(at + GS_HTTP_DATE_LENGTH, "\r\nETag: ");
     page->etag.bytes = at;
-    page->etag.n = gs_http_etag_format(at, page->stat.st_ino, (uint64_t)page->stat.st_size,
-                                       mtime_ns(&page->stat));
+    uint64_t inode = flags & GS_HTTP_PAGE_PORTABLE_ETAG ? 0 : page->stat.st_ino;
+    page->etag.n =
+        gs_http_etag_format(at, inode, (uint64_t)page->stat.st_size, mtime_ns(&page->stat));
     at = put(at + page->etag.n, "\r\nAccept-Ranges: bytes\r\n\r\n");
     page->validators = (struct gs_http_text){validators, (size_t)(at - validators)};
     page->head = (struct gs_http_text){start, (size_t)(at - start)};
 }
 
 struct gs_http_page *gs_http_page_new(struct gs_http_text path, const struct stat *stat,
-                                      bool with_body)
+                                      unsigned flags)
 {
+    bool with_body = flags & GS_HTTP_PAGE_IN_MEMORY;
     size_t body_n = with_body ? (size_t)stat->st_size : 0;
     struct gs_http_page *page = malloc(sizeof *page + path.n + HEAD_MAX + body_n);
     if (!page)
@@ -61,7 +63,7 @@ struct gs_http_page *gs_http_page_new(struct gs_http_text path, const struct sta
         .path = {memory, path.n},
         .media_type = {media_type, strlen(media_type)},
     };
-    build_head(page, memory + path.n);
+    build_head(page, memory + path.n, flags);
     if (with_body)
         page->body = memory + path.n + page->head.n;
     return page;
@@ -93,9 +95,20 @@ void gs_http_page_unref(struct gs_http_page *page)
     free(page);
 }
 
+bool gs_http_page_has_same_content(const struct stat *a, const struct stat *b)
+{
+    return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+bool gs_http_piece_is_current(const struct gs_http_piece *piece, const struct stat *stat)
+{
+    return gs_http_page_has_same_content(&piece->page->stat, stat);
+}
+
 bool gs_http_page_is_same_file(const struct stat *a, const struct stat *b)
 {
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
-           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
+           gs_http_page_has_same_content(a, b) && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
+           a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }

@@ -1,7 +1,7 @@
 /* A page: a file as it was when it was loaded, with the head of its response already built.
  * Immutable once complete, except for the Date in its head, which is updated while no output refers
- * to the page, and for validated_ns, is_revalidating and the links, which belong to the cache that
- * contains it. */
+ * to the page, and for validated_ns, used_ns, is_revalidating and the links, which belong to the
+ * cache that contains it. */
 #ifndef GS_HTTP_PAGE_H
 #define GS_HTTP_PAGE_H
 
@@ -20,12 +20,14 @@ struct gs_http_page {
     atomic_uint references;
     uint32_t hash;
     struct gs_http_page *next_same_bucket;
-    struct gs_http_page *newer, *older; /* by validated_ns */
+    struct gs_http_page *newer, *older; /* by used_ns */
     uint64_t validated_ns;              /* when it was last known to match the file */
-    bool is_revalidating;               /* a load of it has started since then */
+    uint64_t used_ns;                   /* when it was last validated, or served stale */
+    bool is_revalidating;               /* a load of it has started since validated_ns */
 
     struct stat stat;
     int fd;            /* of a file that is too large to be kept in memory; otherwise -1 */
+    bool is_settled;   /* it was read so long after the last change that a later one shows */
     bool is_generated; /* not a file: always sent in full, without validators, and not cached */
 
     struct gs_http_text path; /* below the root, as gs_http_path_normalise returns it */
@@ -42,10 +44,14 @@ struct gs_http_page {
 #define GS_HTTP_PAGE_LAST_MODIFIED (sizeof "Last-Modified: " - 1) /* in the validators */
 #define GS_HTTP_PAGE_DATE (sizeof "HTTP/1.1 200 OK\r\n" GS_HTTP_SERVER_FIELD "Date: " - 1)
 
-/* Create a page for a file with this state, with room for its body if with_body; fd is -1. Returns
- * NULL if memory is exhausted. */
+enum {
+    GS_HTTP_PAGE_IN_MEMORY = 1,     /* with room for its body */
+    GS_HTTP_PAGE_PORTABLE_ETAG = 2, /* from what copies of the file have in common */
+};
+
+/* Create a page for a file with this state; fd is -1. Returns NULL if memory is exhausted. */
 struct gs_http_page *gs_http_page_new(struct gs_http_text path, const struct stat *stat,
-                                      bool with_body);
+                                      unsigned flags);
 
 static inline struct gs_http_page *gs_http_page_ref(struct gs_http_page *page)
 {
@@ -68,5 +74,9 @@ void gs_http_page_unref(struct gs_http_page *page);
 
 /* Returns whether both are the same state of the same file. */
 bool gs_http_page_is_same_file(const struct stat *a, const struct stat *b);
+
+/* Returns whether the file, of which both are states, has the same content: it may have been
+ * renamed, removed or replaced since, which changes st_ctim. */
+bool gs_http_page_has_same_content(const struct stat *a, const struct stat *b);
 
 #endif

@@ -58,6 +58,21 @@ void gs_http_service_free(struct gs_http_service *service)
     free(service);
 }
 
+/* A page that is asked for is validated twice a second. */
+#define UNUSED_NS (2 * GS_SECOND)
+
+uint64_t gs_http_service_deadline(const struct gs_http_service *service)
+{
+    const struct gs_http_page *oldest = service->cache.oldest;
+    return oldest ? gs_clock_after(oldest->used_ns, UNUSED_NS) : GS_NEVER;
+}
+
+void gs_http_service_expire(struct gs_http_service *service, uint64_t now_ns)
+{
+    if (now_ns >= UNUSED_NS)
+        gs_http_cache_remove_unused(&service->cache, now_ns - UNUSED_NS);
+}
+
 void gs_http_service_set_wall_clock(struct gs_http_service *service, uint64_t now_ns,
                                     uint64_t wall_ns)
 {

@@ -161,6 +161,10 @@ static uint64_t receive_piece(struct drive *drive, const struct gs_http_piece *p
     if (piece->bytes) {
         memcpy(to, piece->bytes, n);
     } else {
+        struct stat stat;
+        REQUIRE(!fstat(piece->fd, &stat));
+        if (!gs_http_piece_is_current(piece, &stat))
+            return 0;
         struct gs_http_file_op op = gs_http_piece_read(piece, to, n);
         int64_t got =
             drive->run_op ? drive->run_op(&op) : pread(op.fd, op.bytes, op.n, (off_t)op.offset);
@@ -190,7 +194,7 @@ uint64_t drive_take_output(struct drive *drive, uint64_t n)
         if (sum)
             gs_http_conn_sent(&drive->conn, sum, drive->now_ns);
         else
-            gs_http_conn_abort(&drive->conn);
+            gs_http_conn_break_off(&drive->conn);
         received += sum;
     }
     return received;

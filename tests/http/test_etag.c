@@ -10,13 +10,18 @@ static const char *format(uint64_t inode, uint64_t size, uint64_t mtime_ns)
     return out;
 }
 
-TEST(tag_is_three_hexadecimal_numbers_in_quotes)
+TEST(tag_is_a_hash_and_the_size_in_quotes)
 {
-    CHECK_STR(format(0, 0, 0), "\"0-0-0\"");
-    CHECK_STR(format(1, 0x131, 0xabcdef), "\"1-131-abcdef\"");
-    CHECK_STR(format(0xf, 0x10, 0x100), "\"f-10-100\"");
-    CHECK_STR(format(UINT64_MAX, UINT64_MAX, UINT64_MAX),
-              "\"ffffffffffffffff-ffffffffffffffff-ffffffffffffffff\"");
+    CHECK_STR(format(0, 0, 0), "\"0000000000000000-0\"");
+    CHECK_STR(format(0, 0x131, 0) + 17, "-131\"");
+    CHECK_STR(format(1, 0x10, 0) + 17, "-10\"");
+    CHECK_STR(format(UINT64_MAX, UINT64_MAX, UINT64_MAX) + 17, "-ffffffffffffffff\"");
+}
+
+TEST(tag_does_not_show_the_inode)
+{
+    CHECK(!strstr(format(0x1234567, 1, 0x1234567890), "1234567"));
+    CHECK(!strstr(format(0x1234567, 1, 0), "1234567"));
 }
 
 TEST(tag_differs_when_one_number_does)

@@ -86,6 +86,7 @@ TEST(small_file_is_opened_statted_read_and_closed)
     expect(GS_HTTP_FILE_READ);
     memcpy(op.bytes, "world", 5);
     gs_http_load_set_result(load, 5);
+    stat_file(S_IFREG, 10, 1);
     finish(200, true);
     CHECK(!memcmp(load->page->body, "helloworld", 10));
     CHECK(gs_http_text_is(load->page->path, "a/b.html"));
@@ -226,7 +227,9 @@ TEST(special_file_is_forbidden)
 TEST(unchanged_cached_page_is_not_read_again)
 {
     struct stat state = {.st_mode = S_IFREG, .st_size = 10, .st_mtim = {.tv_sec = 1}};
-    struct gs_http_page *cached = gs_http_page_new(GS_HTTP_TEXT("a"), &state, true);
+    struct gs_http_page *cached =
+        gs_http_page_new(GS_HTTP_TEXT("a"), &state, GS_HTTP_PAGE_IN_MEMORY);
+    cached->is_settled = true;
     start("a", false, cached);
     open_file();
     stat_file(S_IFREG, 10, 1);
@@ -238,6 +241,7 @@ TEST(unchanged_cached_page_is_not_read_again)
     stat_file(S_IFREG, 10, 2);
     expect(GS_HTTP_FILE_READ);
     gs_http_load_set_result(load, 10);
+    stat_file(S_IFREG, 10, 2);
     finish(200, true);
     CHECK(load->page != cached);
     stop();
@@ -315,9 +319,94 @@ TEST(file_that_shrinks_while_it_is_read_is_reread)
     CHECK_EQ(op.offset, 0);
     CHECK_EQ(op.n, 4);
     gs_http_load_set_result(load, 4);
+    stat_file(S_IFREG, 4, 2);
     finish(200, true);
     CHECK_EQ(load->page->stat.st_size, 4);
     stop();
+}
+
+/* Otherwise the page would be a mixture of both. */
+TEST(file_that_changes_while_it_is_read_is_reread)
+{
+    start("a", false, NULL);
+    open_file();
+    stat_file(S_IFREG, 4, 1);
+    for (int64_t modified = 2; modified < 4; modified++) {
+        expect(GS_HTTP_FILE_READ);
+        CHECK_EQ(op.n, 4);
+        gs_http_load_set_result(load, 4);
+        stat_file(S_IFREG, 4, modified);
+    }
+    expect(GS_HTTP_FILE_READ);
+    memcpy(op.bytes, "last", 4);
+    gs_http_load_set_result(load, 4);
+    stat_file(S_IFREG, 4, 3);
+    finish(200, true);
+    CHECK_EQ(load->page->stat.st_mtim.tv_sec, 3);
+    CHECK(!memcmp(load->page->body, "last", 4));
+    stop();
+}
+
+/* The file may have changed twice at the same time of the file system's clock. */
+TEST(file_that_was_read_right_after_a_change_is_read_again)
+{
+    struct stat state = {
+        .st_mode = S_IFREG, .st_size = 4, .st_mtim = {.tv_sec = 1}, .st_ctim = {.tv_sec = 100}};
+    static const struct {
+        uint64_t wall_s;
+        bool is_settled;
+    } reads[] = {{100, false}, {101, false}, {103, true}, {99, false}, {50, true}};
+    for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
+        start("a", false, NULL);
+        load->wall_ns = reads[i].wall_s * GS_SECOND;
+        open_file();
+        expect(GS_HTTP_FILE_STAT);
+        *op.stat = state;
+        gs_http_load_set_result(load, 0);
+        CHECK_EQ(load->page->is_settled, reads[i].is_settled);
+        stop();
+    }
+    struct gs_http_page *cached = gs_http_page_new(GS_HTTP_TEXT("a"), &state, 1);
+    CHECK(!cached->is_settled);
+    start("a", false, cached);
+    open_file();
+    expect(GS_HTTP_FILE_STAT);
+    *op.stat = state;
+    gs_http_load_set_result(load, 0);
+    expect(GS_HTTP_FILE_READ);
+    stop();
+    gs_http_page_unref(cached);
+}
+
+/* A cached large file is looked at under its descriptor; it is opened again only if it has changed,
+ * or if its path may name another file already. */
+TEST(cached_large_file_is_checked)
+{
+    static const struct {
+        off_t size;
+        int64_t modified;
+        bool is_fresh;
+        int next; /* 0: the cached page is used */
+    } checks[] = {{101, 1, true, 0},
+                  {101, 1, false, GS_HTTP_FILE_OPEN},
+                  {102, 1, true, GS_HTTP_FILE_OPEN},
+                  {101, 2, true, GS_HTTP_FILE_OPEN}};
+    struct stat state = {.st_mode = S_IFREG, .st_size = 101, .st_mtim = {.tv_sec = 1}};
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+        struct gs_http_page *cached = gs_http_page_new(GS_HTTP_TEXT("a"), &state, 0);
+        cached->fd = FILE_FD;
+        start("a", false, cached);
+        load->is_fresh = checks[i].is_fresh;
+        stat_file(S_IFREG, checks[i].size, checks[i].modified);
+        if (checks[i].next)
+            expect(checks[i].next);
+        else
+            finish(200, false);
+        CHECK(checks[i].next || load->page == cached);
+        stop();
+        cached->fd = -1;
+        gs_http_page_unref(cached);
+    }
 }
 
 TEST(file_that_keeps_shrinking_is_served_from_its_descriptor)

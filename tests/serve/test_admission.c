@@ -64,7 +64,7 @@ static int connect_to(unsigned address)
 static int take(void)
 {
     struct serve_accepted accepted;
-    int err = serve_listener_set_accept(set, &accepted);
+    int err = serve_listener_set_accept(set, NULL, &accepted);
     if (!err)
         close(accepted.fd);
     return err;

@@ -1,5 +1,6 @@
 #include "serve/connection.h"
 #include "serve/root.h"
+#include "tests/refused_call.h"
 #include "tests/test.h"
 
 #include <errno.h>
@@ -119,6 +120,19 @@ TEST(a_page_that_became_shorter_closes_the_connection)
     write_page(1 << 20);
     CHECK(drain() < (size_t)(3 << 20));
     CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_CLOSE);
+    stop();
+}
+
+TEST(a_page_that_was_rewritten_is_broken_off)
+{
+    start(3 << 20);
+    ask();
+    while (read(peer, buffer, sizeof buffer) < 0)
+        CHECK(serve_connection_send(&connection, NOW_NS) > 0);
+    write_page(3 << 20);
+    CHECK(drain() < (size_t)(3 << 20));
+    CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_CLOSE);
+    CHECK_EQ(counts.broken_off, 1);
     stop();
 }
 
@@ -302,4 +316,31 @@ TEST(the_log_names_the_peer)
     drain();
     CHECK(strncmp(shard.log.buffer, "10.1.2.3 - - [", 14) == 0);
     stop();
+}
+
+/* A client sees all of the file, or that it is broken off. A refusal is remembered, so this is the
+ * last test. */
+TEST(a_refused_sendfile_is_replaced_and_a_failed_one_counted)
+{
+    static const struct {
+        struct refused_call refused;
+        bool is_sent;
+    } cases[] = {{{SYS_sendfile, -EIO}, false},       {{SYS_sendfile, -EINVAL}, true},
+                 {{SYS_sendfile, -EPERM}, true},      {{SYS_sendfile, -ENOSYS}, true},
+                 {{SYS_sendfile, -EOPNOTSUPP}, true}, {{SYS_fstat, -EIO}, false},
+                 {{SYS_pread64, -EIO}, false},        {{SYS_sendto, -EPIPE}, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct refused_call refused = cases[i].refused;
+        start(300000);
+        ask();
+        CHECK(serve_connection_send(&connection, NOW_NS) > 0); /* the head */
+        gs_sys_set_fault(refuse_call, &refused);
+        size_t n = drain();
+        gs_sys_set_fault(NULL, NULL);
+        CHECK_EQ(n > 300000, cases[i].is_sent);
+        CHECK_EQ(gs_http_conn_wants(&connection.http),
+                 cases[i].is_sent ? GS_HTTP_READ : GS_HTTP_CLOSE);
+        CHECK_EQ(counts.broken_off, !cases[i].is_sent && refused.error != -EPIPE);
+        stop();
+    }
 }

@@ -1,0 +1,49 @@
+/* Releasing cached files that nobody asks for, in time, also when no request comes: the loop, the
+ * thread or the process that does it waits only while something is cached (gs_http_service_expire).
+ *
+ *     event, eager, quad, stage     the loop of each worker: struct serve_expiry
+ *     thread, pool, queue           the loop of the main thread, for all shards
+ *     user                          a user-level thread for each worker: struct serve_expiry_thread
+ *     fork, prefork                 each process, when it waits: serve_shard_tend */
+#ifndef GS_SERVE_EXPIRY_H
+#define GS_SERVE_EXPIRY_H
+
+#include "serve/shard.h"
+
+#include <gossamer/loop.h>
+#include <gossamer/thread.h>
+#include <stdatomic.h>
+
+/* In the caller's storage, like the shard. */
+struct serve_expiry {
+    struct serve_shard *shard;
+    struct serve_expiry *next; /* in the server's list */
+    struct gs_async cached;
+    struct gs_timer due;
+};
+
+/* Have the loop do it. Another kernel thread may be using the shard, if that is shared. */
+void serve_expiry_start(struct serve_expiry *expiry, struct serve_shard *shard,
+                        struct gs_loop *loop);
+
+/* Before the loop is freed, if the shard is used after that. */
+void serve_expiry_stop(struct serve_expiry *expiry);
+
+/* Have the main thread do it while it is in serve_wait. */
+void serve_expiry_by_main(struct serve_expiry *expiry, struct serve_shard *shard,
+                          struct serve_server *server);
+
+struct serve_expiry_thread {
+    struct serve_shard *shard;
+    struct gs_thread *thread; /* NULL: none */
+    atomic_bool is_over;
+};
+
+/* worker: as in struct gs_thread_attributes. Returns 0 or -errno. */
+GS_MUST_CHECK int serve_expiry_thread_start(struct serve_expiry_thread *expiry,
+                                            struct serve_shard *shard, unsigned worker);
+
+/* After the last connection. One that is all zero is accepted. */
+void serve_expiry_thread_stop(struct serve_expiry_thread *expiry);
+
+#endif
