@@ -13,13 +13,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
-
-/* The longest that one text of a line becomes, with its escapes, and a line of three such texts. */
-#define TEXT_MAX 4096
-#undef LINE_MAX
-#define LINE_MAX (3 * TEXT_MAX + 256)
 
 /* Between two reports of lost lines. */
 #define REPORT_NS (60 * GS_SECOND)
@@ -27,7 +23,13 @@
 /* How long the last lines wait for room. */
 #define FINISH_NS (GS_SECOND / 2)
 
-_Static_assert(SERVE_LOG_BUFFER >= 2 * LINE_MAX, "space for a line behind the rest of another");
+/* The host, the date, the numbers and the punctuation. */
+#define REST_MAX 255
+
+_Static_assert(SERVE_LOG_REQUEST_MAX + 2 * SERVE_LOG_FIELD_MAX + REST_MAX <= SERVE_LOG_LINE_MAX - 1,
+               "a line is short enough");
+_Static_assert(SERVE_LOG_BUFFER >= 2 * SERVE_LOG_LINE_MAX,
+               "space for a line behind the rest of another");
 
 static int open_file(const char *file)
 {
@@ -92,18 +94,19 @@ size_t serve_log_escape(char *out, size_t max, const char *text, size_t n)
     return length;
 }
 
-static size_t put_bytes(char *out, const char *text, size_t n)
+static size_t put_request(char *out, const struct gs_http_log_entry *entry)
 {
-    return text ? serve_log_escape(out, TEXT_MAX - 1, text, n)
-                : serve_log_escape(out, TEXT_MAX - 1, "-", 1);
+    return entry->request_line ? serve_log_escape(out, SERVE_LOG_REQUEST_MAX, entry->request_line,
+                                                  entry->request_line_length)
+                               : serve_log_escape(out, SERVE_LOG_REQUEST_MAX, "-", 1);
 }
 
-static size_t put_text(char *out, const char *text)
+static size_t put_field(char *out, const char *text)
 {
-    return put_bytes(out, text, text ? strlen(text) : 0);
+    return serve_log_escape(out, SERVE_LOG_FIELD_MAX, text ? text : "-", text ? strlen(text) : 1);
 }
 
-static void lose(struct serve_log_writer *writer, uint64_t lines, int err)
+void serve_log_lose(struct serve_log_writer *writer, uint64_t lines, int err)
 {
     struct serve_log_losses *losses = writer->losses;
     if (!losses || !lines)
@@ -114,7 +117,9 @@ static void lose(struct serve_log_writer *writer, uint64_t lines, int err)
         atomic_compare_exchange_strong(&losses->report_ns, &due_ns, now_ns + REPORT_NS))
         serve_warn("the access log can't be written, lines are lost (%llu until now): %s",
                    (unsigned long long)sum,
-                   err == -EAGAIN ? "its reader is too slow" : strerror(-err));
+                   err == -EAGAIN    ? "its reader is too slow"
+                   : err == -EBADMSG ? "its pipe contains what is no line"
+                                     : strerror(-err));
 }
 
 void serve_log_on_first_line(struct serve_log_writer *writer, void (*on_first_line)(void *data),
@@ -127,10 +132,10 @@ void serve_log_on_first_line(struct serve_log_writer *writer, void (*on_first_li
 void serve_log_write(struct serve_log_writer *writer, const char *host,
                      const struct gs_http_log_entry *entry)
 {
-    if (sizeof writer->buffer - writer->used < LINE_MAX)
+    if (sizeof writer->buffer - writer->used < SERVE_LOG_LINE_MAX)
         (void)serve_log_flush(writer);
-    if (sizeof writer->buffer - writer->used < LINE_MAX) {
-        lose(writer, 1, -EAGAIN);
+    if (!entry || sizeof writer->buffer - writer->used < SERVE_LOG_LINE_MAX) {
+        serve_log_lose(writer, 1, entry ? -EAGAIN : -ENOMEM);
         return;
     }
     if (!writer->is_notified && writer->on_first_line) {
@@ -144,11 +149,11 @@ void serve_log_write(struct serve_log_writer *writer, const char *host,
     strftime(date, sizeof date, "%d/%b/%Y:%H:%M:%S %z", &local);
     char *start = writer->buffer + writer->used;
     char *at = start + sprintf(start, "%s - - [%s] \"", host, date);
-    at += put_bytes(at, entry->request_line, entry->request_line_length);
+    at += put_request(at, entry);
     at += sprintf(at, "\" %u %llu \"", entry->status, (unsigned long long)entry->body_bytes);
-    at += put_text(at, entry->referer);
+    at += put_field(at, entry->referer);
     at = stpcpy(at, "\" \"");
-    at += put_text(at, entry->user_agent);
+    at += put_field(at, entry->user_agent);
     at = stpcpy(at, "\"\n");
     writer->used += (size_t)(at - start);
 }
@@ -161,12 +166,28 @@ static uint64_t count_lines(const char *bytes, size_t n)
     return lines;
 }
 
+/* Remove the last n bytes that were written to a regular file, if nobody else has written to it
+ * since. Returns whether it had only whole lines then. */
+static bool take_back(const struct serve_log_writer *writer, size_t n)
+{
+    struct stat status;
+    if (gs_sys_fstat(writer->fd, &status) || !S_ISREG(status.st_mode))
+        return false;
+    off_t end = lseek(writer->fd, 0, SEEK_CUR), whole = end - (off_t)n;
+    return end == status.st_size && whole >= 0 && !ftruncate(writer->fd, whole) &&
+           lseek(writer->fd, whole, SEEK_SET) == whole;
+}
+
 /* Note that `done` bytes were written, and keep the rest. */
 static void consume(struct serve_log_writer *writer, size_t done)
 {
+    const char *end = memrchr(writer->buffer, '\n', done);
+    size_t partial = end ? done - (size_t)(end + 1 - writer->buffer) : done;
     if (!done)
         return;
-    writer->has_partial_line = writer->buffer[done - 1] != '\n';
+    if (partial && (end || !writer->has_partial_line) && take_back(writer, partial))
+        done -= partial, partial = 0;
+    writer->has_partial_line = done ? partial > 0 : writer->has_partial_line;
     writer->used -= done;
     memmove(writer->buffer, writer->buffer + done, writer->used);
 }
@@ -176,21 +197,27 @@ static void drop(struct serve_log_writer *writer, int err)
 {
     const char *end = writer->has_partial_line ? memchr(writer->buffer, '\n', writer->used) : NULL;
     size_t kept = end ? (size_t)(end + 1 - writer->buffer) : 0;
-    lose(writer, count_lines(writer->buffer + kept, writer->used - kept), err);
+    serve_log_lose(writer, count_lines(writer->buffer + kept, writer->used - kept), err);
     writer->used = kept;
 }
 
 /* To a pipe, whole lines are written by calls that are atomic: so no line of another writer comes
- * into one when the pipe is full. A longer line may be written in part. */
+ * into one when the pipe is full. */
 static size_t next_part(const struct serve_log_writer *writer, const char *bytes, size_t n)
 {
     struct stat status;
-    if (n <= PIPE_BUF || gs_sys_fstat(writer->fd, &status) || !S_ISFIFO(status.st_mode))
+    size_t most = PIPE_BUF - writer->is_relayed;
+    if (n <= most || gs_sys_fstat(writer->fd, &status) || !S_ISFIFO(status.st_mode))
         return n;
-    const char *end = memrchr(bytes, '\n', PIPE_BUF);
-    if (!end)
-        end = memchr(bytes, '\n', n);
+    const char *end = memrchr(bytes, '\n', most);
     return end ? (size_t)(end + 1 - bytes) : n;
+}
+
+static ssize_t write_relayed(const struct serve_log_writer *writer, const char *bytes, size_t n)
+{
+    const struct iovec parts[] = {{(void *)"\n", 1}, {(void *)bytes, n}};
+    ssize_t written = gs_sys_writev(writer->fd, parts, 2);
+    return written > 0 ? written - 1 : written;
 }
 
 /* Only stdout can be a socket. */
@@ -201,7 +228,8 @@ static ssize_t write_some(const struct serve_log_writer *writer, const char *byt
         if (writer->fd == STDOUT_FILENO)
             written = gs_sys_send(writer->fd, bytes, n, MSG_DONTWAIT);
         if (written == -ENOTSOCK || writer->fd != STDOUT_FILENO)
-            written = gs_sys_write(writer->fd, bytes, n);
+            written = writer->is_relayed ? write_relayed(writer, bytes, n)
+                                         : gs_sys_write(writer->fd, bytes, n);
     } while (written == -EINTR);
     return written;
 }

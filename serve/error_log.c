@@ -13,7 +13,7 @@
 
 /* The longest that a path becomes, with its escapes, and a line. */
 #define PATH_TEXT_MAX 512
-#define LINE_MAX (PATH_TEXT_MAX + 160)
+#define MESSAGE_MAX (PATH_TEXT_MAX + 160)
 
 static enum serve_log_level level = SERVE_LOG_WARN;
 
@@ -38,7 +38,7 @@ enum serve_log_level serve_error_log_level(void)
 /* One call, so that lines of several threads or processes do not mix: stderr has no buffer. */
 static void write_line(const char *format, va_list arguments)
 {
-    char line[LINE_MAX] = "gossamer serve: ";
+    char line[MESSAGE_MAX] = "gossamer serve: ";
     size_t prefix = strlen(line);
     vsnprintf(line + prefix, sizeof line - prefix - 1, format, arguments);
     size_t n = strlen(line);

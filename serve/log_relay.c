@@ -27,7 +27,8 @@ void serve_log_relay_open(struct serve_log_relay *relay, const char *file, int *
 {
     struct stat status;
     int ends[2];
-    if (gs_sys_fstat(*fd, &status) || !S_ISREG(status.st_mode))
+    if (gs_sys_fstat(*fd, &status) ||
+        !(S_ISREG(status.st_mode) || S_ISSOCK(status.st_mode) || isatty(*fd)))
         return;
     relay->wake_fd = gs_sys_eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (relay->wake_fd < 0)
@@ -40,24 +41,64 @@ void serve_log_relay_open(struct serve_log_relay *relay, const char *file, int *
     relay->file = file;
     relay->writer.fd = *fd;
     relay->read_fd = ends[0];
-    relay->is_open = true;
+    relay->is_open = relay->is_relaying = true;
     *fd = ends[1];
 }
 
 /* ---- The thread ---- */
 
-/* Only whole lines, since what can't be written is dropped: the end of a line may still come. */
-static bool flush_lines(struct serve_log_writer *writer)
+/* Remove empty lines, and what is longer than a line, from the n bytes. Returns how many are left. */
+static size_t keep_lines(struct serve_log_writer *writer, size_t n)
 {
-    char rest[SERVE_LOG_BUFFER];
+    size_t kept = 0;
+    for (size_t start = 0, length; start < n; start += length) {
+        const char *line = writer->buffer + start;
+        length = (size_t)((const char *)memchr(line, '\n', n - start) + 1 - line);
+        bool is_rest = !start && writer->has_partial_line;
+        if (length == 1 && !is_rest)
+            continue;
+        if (length > SERVE_LOG_LINE_MAX) {
+            serve_log_lose(writer, 1, -EBADMSG);
+            continue;
+        }
+        memmove(writer->buffer + kept, line, length);
+        kept += length;
+    }
+    return kept;
+}
+
+/* Only whole lines: a read may have ended within one, whose rest is in the pipe. Without such a
+ * rest, what follows the last line is none. */
+static bool flush_lines(struct serve_log_relay *relay, bool has_rest)
+{
+    struct serve_log_writer *writer = &relay->writer;
+    char rest[SERVE_LOG_LINE_MAX];
     const char *end = memrchr(writer->buffer, '\n', writer->used);
     size_t whole = end ? (size_t)(end + 1 - writer->buffer) : 0, n = writer->used - whole;
+    if (n && (!has_rest || n >= sizeof rest)) {
+        serve_log_lose(writer, 1, -EBADMSG);
+        relay->is_skipping = true;
+        n = 0;
+    }
     memcpy(rest, writer->buffer + whole, n);
-    writer->used = whole;
+    writer->used = keep_lines(writer, whole);
     bool is_empty = serve_log_flush(writer);
     memcpy(writer->buffer + writer->used, rest, n);
     writer->used += n;
     return is_empty;
+}
+
+/* Skip the rest of what was dropped, in the n bytes that were read. Returns how many are left. */
+static size_t take(struct serve_log_relay *relay, size_t n)
+{
+    char *bytes = relay->writer.buffer + relay->writer.used;
+    if (!relay->is_skipping)
+        return n;
+    const char *end = memchr(bytes, '\n', n);
+    size_t skipped = end ? (size_t)(end + 1 - bytes) : n;
+    relay->is_skipping = !end;
+    memmove(bytes, bytes + skipped, n - skipped);
+    return n - skipped;
 }
 
 /* Returns whether all that the pipe has was written; otherwise there is no room for it now. */
@@ -66,13 +107,25 @@ static bool move_all(struct serve_log_relay *relay)
     struct serve_log_writer *writer = &relay->writer;
     ssize_t n;
     do {
-        n = gs_sys_read(relay->read_fd, writer->buffer + writer->used,
-                        sizeof writer->buffer - writer->used);
-        writer->used += n > 0 ? (size_t)n : 0;
-        if (!flush_lines(writer))
+        size_t room = sizeof writer->buffer - writer->used;
+        n = room ? gs_sys_read(relay->read_fd, writer->buffer + writer->used, room) : -EINTR;
+        writer->used += n > 0 ? take(relay, (size_t)n) : 0;
+        if (!flush_lines(relay, n > 0 || n == -EINTR))
             return false;
     } while (n > 0 || n == -EINTR);
     return true;
+}
+
+/* What was not written at the end is lost. */
+static void lose_rest(struct serve_log_relay *relay)
+{
+    struct serve_log_writer *writer = &relay->writer;
+    uint64_t lines = 0;
+    ssize_t n;
+    while ((n = gs_sys_read(relay->read_fd, writer->buffer, sizeof writer->buffer)) > 0)
+        for (ssize_t i = 0; i < n; i++)
+            lines += writer->buffer[i] == '\n';
+    serve_log_lose(writer, lines, -EAGAIN);
 }
 
 static void wait_for_lines(const struct serve_log_relay *relay, uint64_t timeout_ns)
@@ -102,6 +155,7 @@ static void *run(void *data)
         wait_for_lines(relay, has_written ? GS_NEVER : RETRY_NS);
     }
     serve_log_finish(&relay->writer);
+    lose_rest(relay);
     return NULL;
 }
 

@@ -23,6 +23,7 @@ static int init(struct serve_shard *shard, const struct serve_server *server,
     shard->drain = server->drain;
     shard->refusals = server->log_state ? &server->log_state->refusals : NULL;
     shard->log.fd = server->log_fd;
+    shard->log.is_relayed = server->log_relay.is_relaying;
     shard->log.losses = server->log_state ? &server->log_state->losses : NULL;
     options.file_state = shard->is_shared ? NULL : gs_sys_fstat;
     options.generators = server->generators;

@@ -54,7 +54,8 @@ struct gs_http_log_entry {
     int64_t received;    /* wall-clock seconds at which the request was complete */
 };
 
-/* Called once a response has been sent, or once the connection ends before that. */
+/* Called once a response has been sent, or once the connection ends before that. entry: NULL if
+ * there was no memory for it. */
 typedef void gs_http_log_fn(const struct gs_http_conn *conn, const struct gs_http_log_entry *entry,
                             void *data);
 

@@ -40,8 +40,10 @@ static void record_response(const struct gs_http_response *response,
         return;
     size_t n = request->line.n + request->referer.n + request->user_agent.n + 3;
     struct gs_http_log_record *record = malloc(sizeof *record + n);
-    if (!record)
-        return; /* the response is more important than its log entry */
+    if (!record) { /* the response is more important than its log entry */
+        service->options.log(response->conn, NULL, service->options.log_data);
+        return;
+    }
     char *at = (char *)(record + 1);
     *record = (struct gs_http_log_record){.body = info.body, .end = output->end};
     record->entry = (struct gs_http_log_entry){

@@ -41,6 +41,10 @@ static void record(const struct gs_http_conn *conn, const struct gs_http_log_ent
 {
     struct drive *drive = data;
     (void)conn;
+    if (!entry) {
+        drive->lost_entries++;
+        return;
+    }
     if (drive->logged_count++ >= sizeof drive->logged / sizeof *drive->logged)
         return;
     struct drive_log_entry *logged = &drive->logged[drive->logged_count - 1];

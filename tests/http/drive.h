@@ -50,7 +50,7 @@ struct drive {
     char *input, *output;
     size_t output_n, parsed; /* bytes sent, and bytes that drive_next_response has consumed */
     struct drive_log_entry logged[64]; /* the first entries, of all connections */
-    unsigned logged_count;
+    unsigned logged_count, lost_entries;
 };
 
 /* Start the driver with one connection. options: NULL for the defaults; `log` is replaced by the

@@ -115,6 +115,8 @@ static unsigned long run_failing(unsigned long from, unsigned long count, size_t
     fails_from = UINT64_MAX;
     CHECK(lost <= count);
     CHECK_EQ(run_session(split), 0);
+    drive_reopen(&drive);
+    CHECK_EQ(drive.logged_count + drive.lost_entries, drive.counts.requests);
     CHECK_EQ(drive_stop(&drive), 0);
     CHECK_EQ(live, before);
     return made;

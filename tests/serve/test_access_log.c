@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gossamer/sys.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -291,23 +293,72 @@ TEST(lines_for_which_a_pipe_has_no_room_are_kept_and_then_dropped)
     stop();
 }
 
-TEST(a_line_longer_than_an_atomic_write_is_continued)
+/* The longest texts, all of which are escaped, through a pipe that has room for one line. */
+TEST(no_line_is_longer_than_an_atomic_write)
 {
-    static char long_text[4000];
+    static char long_text[9000], bytes[8192];
     int reader = start_pipe();
-    memset(long_text, 'x', sizeof long_text - 1);
+    memset(long_text, '"', sizeof long_text - 1);
     struct gs_http_log_entry it = entry(long_text);
     it.referer = it.user_agent = long_text;
-    serve_log_write(&writer, "::1", &it);
-    CHECK(!serve_log_flush(&writer));
-    CHECK(writer.has_partial_line);
-    unsigned lines = count_lines(reader);
-    for (int i = 0; i < 10 && !serve_log_flush(&writer); i++)
-        lines += count_lines(reader);
-    lines += count_lines(reader);
-    CHECK_EQ(lines, 1);
+    it.body_bytes = UINT64_MAX;
+    writer.is_relayed = true;
+    for (int i = 0; i < 2; i++)
+        serve_log_write(&writer, "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", &it);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(serve_log_flush(&writer), i > 0);
+        CHECK(!writer.has_partial_line);
+        ssize_t n = read(reader, bytes, sizeof bytes);
+        CHECK(n > 3800 && n <= PIPE_BUF);
+        CHECK(memchr(bytes + 1, '\n', (size_t)n - 1) == bytes + n - 1);
+    }
     CHECK_EQ(losses.lines, 0);
-    CHECK(!writer.has_partial_line);
+    close(reader);
+    stop();
+}
+
+/* The disk is full within a line. */
+TEST(a_part_of_a_line_in_a_file_is_taken_back)
+{
+    struct rlimit limit, full;
+    start();
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(!getrlimit(RLIMIT_FSIZE, &limit));
+    write_line("first");
+    full = (struct rlimit){.rlim_cur = writer.used + writer.used / 2, .rlim_max = limit.rlim_max};
+    write_line("second");
+    CHECK(!setrlimit(RLIMIT_FSIZE, &full));
+    CHECK(serve_log_flush(&writer));
+    CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
+    CHECK_EQ(losses.lines, 1);
+    write_line("third");
+    CHECK(serve_log_flush(&writer));
+    contents(path);
+    CHECK(strstr(text, "\"first\" 200") && strstr(text, "-\"\n127.0.0.1") &&
+          strstr(text, "\"third\" 200") && !strstr(text, "second"));
+    stop();
+}
+
+TEST(a_line_without_memory_is_counted)
+{
+    start();
+    serve_log_write(&writer, "::1", NULL);
+    CHECK_EQ(losses.lines, 1);
+    CHECK(serve_log_flush(&writer));
+    stop();
+}
+
+/* A write to the relay's pipe: what somebody else has left there is no part of its first line. */
+TEST(a_relayed_write_begins_with_an_end_of_line)
+{
+    char bytes[200];
+    int reader = start_pipe();
+    writer.is_relayed = true;
+    write_line("GET / HTTP/1.1");
+    CHECK(serve_log_flush(&writer));
+    CHECK(read(reader, bytes, sizeof bytes) > 50);
+    CHECK(!memcmp(bytes, "\n127.0.0.1 - - [", 16));
+    CHECK_EQ(writer.used, 0);
     close(reader);
     stop();
 }
