@@ -9,6 +9,7 @@
 #include "serve/serve.h"
 
 #include <fcntl.h>
+#include <gossamer/sys.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +36,7 @@ static void print_help(void)
         printf("  %-8s%s\n", commands[i].name, commands[i].summary);
     puts("\nHelp:\n"
          "  gossamer COMMAND --help    print the options of a command; also gossamer help COMMAND\n"
-         "  gossamer --version         print the version");
+         "  gossamer --version         print the version; --verbose: also what the kernel refuses");
 }
 
 static bool is_option(const char *argument, const char *name, const char *letter)
@@ -94,6 +95,15 @@ static int help(int argc, char **argv)
     return command->run(argc - 1, argv + 1);
 }
 
+/* System calls in whose place older ones are used. */
+static void print_refused(void)
+{
+    const char *name;
+    for (unsigned i = 0; (name = gs_sys_refused(i)); i++)
+        printf("%s%s", i ? ", " : "the kernel lacks or refuses: ", name);
+    puts(gs_sys_refused(0) ? "" : "the kernel lacks and refuses no system call");
+}
+
 int main(int argc, char **argv)
 {
     if (!open_standard_streams())
@@ -108,6 +118,8 @@ int main(int argc, char **argv)
     }
     if (is_option(argv[1], "--version", "-V")) {
         cli_version_print();
+        if (argc > 2 && is_option(argv[2], "--verbose", "-v"))
+            print_refused();
         return 0;
     }
     if (!strcmp(argv[1], "help"))

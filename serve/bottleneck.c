@@ -1,12 +1,14 @@
 #include "serve/bottleneck.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gossamer/sys.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #define PAGE_SIZE 8192
 #define READ_SIZE 512
@@ -30,14 +32,26 @@ int serve_bottleneck_parse(const char *word, struct serve_bottleneck *ret_bottle
     return 0;
 }
 
+/* Where the kernel lacks or refuses memfd_create. */
+static int open_temporary(void)
+{
+    char path[] = "/tmp/gossamer-bottleneck-XXXXXX";
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0)
+        unlink(path);
+    return fd;
+}
+
 int serve_bottleneck_open(struct serve_bottleneck *bottleneck)
 {
     char content[PAGE_SIZE];
     for (size_t i = 0; i < sizeof content; i++)
         content[i] = (char)('a' + i % 26);
     int fd = memfd_create("bottleneck", MFD_CLOEXEC);
+    if (fd < 0 && errno != EMFILE && errno != ENFILE)
+        fd = open_temporary();
     if (fd < 0)
-        return -EMFILE;
+        return -errno;
     if (gs_sys_write(fd, content, sizeof content) != sizeof content) {
         gs_sys_close(fd);
         return -ENOSPC;

@@ -167,7 +167,7 @@ long gs_call_pread(struct task *task, const long *arguments, ucontext_t *context
         return -EINVAL;
     for (;;) {
         const struct iovec iov = {(void *)rest[1], (size_t)rest[2]};
-        n = gs_syscall(SYS_preadv2, rest[0], (long)&iov, 1, rest[3], 0, RWF_NOWAIT);
+        n = gs_sys_preadv2((int)rest[0], &iov, 1, rest[3], RWF_NOWAIT);
         if (n <= 0 || n >= rest[2])
             break;
         advance(rest, n, &done);

@@ -67,7 +67,7 @@ static bool is_stored(int fd, bool is_read)
 /* Read at the file's own position, without waiting if the file can do that. */
 static long try_read(int fd, const struct iovec *iov, long count)
 {
-    return gs_syscall(SYS_preadv2, fd, (long)iov, count, -1, -1, RWF_NOWAIT);
+    return gs_sys_preadv2(fd, iov, (int)count, -1, RWF_NOWAIT);
 }
 
 static size_t length_of(const struct iovec *iov, long count)
@@ -153,8 +153,7 @@ static long write_file(struct task *task, int fd, struct iovec *iov, long count)
     size_t rest = length_of(iov, count), written = 0;
     bool is_last = is_stored(fd, false);
     for (;;) {
-        long n = is_last ? -EOPNOTSUPP
-                         : gs_syscall(SYS_pwritev2, fd, (long)iov, count, -1, -1, RWF_NOWAIT);
+        long n = is_last ? -EOPNOTSUPP : gs_sys_pwritev2(fd, iov, (int)count, -1, RWF_NOWAIT);
         if (n > 0) {
             written += (size_t)n;
             rest -= (size_t)n;

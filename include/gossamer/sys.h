@@ -48,6 +48,11 @@ GS_API long gs_syscall(long number, long a, long b, long c, long d, long e, long
 typedef long gs_sys_fault_fn(long number, void *data);
 GS_API void gs_sys_set_fault(gs_sys_fault_fn *hook, void *data);
 
+/* Returns the name of a system call that the kernel lacks or that a filter refuses, and in whose
+ * place the library and the programs use others: the one with this index, from 0 on; NULL: there
+ * are no more. */
+GS_API const char *gs_sys_refused(unsigned index);
+
 /* ---- System calls that read, write and close ---- */
 
 GS_API int gs_sys_close(int fd);
@@ -102,7 +107,7 @@ GS_API ssize_t gs_sys_sendmsg(int fd, const struct msghdr *message, int flags);
 
 GS_API int gs_sys_openat(int dirfd, const char *path, int flags, unsigned mode);
 
-/* Before Linux 5.6, which lacks openat2, this is openat. With RESOLVE_BENEATH, all symbolic links
+/* Before Linux 5.6, which lacks openat2, and where a sandbox refuses it, this is openat. With RESOLVE_BENEATH, all symbolic links
  * and ".." components are then refused. */
 GS_API int gs_sys_openat2(int dirfd, const char *path, const struct open_how *how);
 

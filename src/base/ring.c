@@ -29,7 +29,20 @@ static int open_ring(unsigned entries, unsigned flags, struct io_uring_params *r
         return fd == -EINVAL ? -ENOSYS : fd;
     }
     int fd = call_setup(entries, always | IORING_SETUP_COOP_TASKRUN, ret_params);
-    return fd == -EINVAL ? call_setup(entries, IORING_SETUP_CLAMP, ret_params) : fd;
+    if (fd == -EINVAL)
+        fd = call_setup(entries, IORING_SETUP_CLAMP, ret_params);
+    return fd == -EINVAL ? -ENOSYS : fd;
+}
+
+/* A filter of system calls may refuse only some. The probe finds out nothing; a ring that is
+ * disabled, which the kernel notices first, is not entered. */
+static bool can_be_used(int fd)
+{
+    _Alignas(struct io_uring_probe) char memory[sizeof(struct io_uring_probe)] = {0};
+    const struct io_uring_getevents_arg none = {0};
+    int entered = gs_sys_io_uring_enter(fd, 0, 0, IORING_ENTER_EXT_ARG, (void *)&none);
+    return (!entered || entered == -EBADFD) &&
+           !gs_sys_io_uring_register(fd, IORING_REGISTER_PROBE, memory, 0);
 }
 
 static int map(int fd, size_t size, uint64_t offset, void **ret_memory)
@@ -92,7 +105,8 @@ int gs_ring_init(struct gs_ring *ring, unsigned entries, unsigned flags)
         .setup = params.flags,
         .sq_count = params.sq_entries,
     };
-    int err = (params.features & needed) == needed ? map_queues(ring, &params) : -ENOSYS;
+    bool is_usable = (params.features & needed) == needed && can_be_used(fd);
+    int err = is_usable ? map_queues(ring, &params) : -ENOSYS;
     if (err)
         gs_own_descriptor_close(fd);
     return err;

@@ -1,5 +1,6 @@
 #include "base/beneath.h"
 #include "base/chaos.h"
+#include "base/refused.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -94,7 +95,7 @@ ssize_t gs_sys_writev(int fd, const struct iovec *iov, int count)
 ssize_t gs_sys_preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
 {
     ssize_t n = CALL(SYS_preadv2, fd, iov, count, offset, 0, flags);
-    if (n != -ENOSYS)
+    if (!gs_is_refused(GS_PREADV2, n))
         return n;
     if (flags)
         return -EOPNOTSUPP;
@@ -104,7 +105,7 @@ ssize_t gs_sys_preadv2(int fd, const struct iovec *iov, int count, off_t offset,
 ssize_t gs_sys_pwritev2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
 {
     ssize_t n = CALL(SYS_pwritev2, fd, iov, count, offset, 0, flags);
-    if (n != -ENOSYS)
+    if (!gs_is_refused(GS_PWRITEV2, n))
         return n;
     if (flags)
         return -EOPNOTSUPP;
@@ -214,7 +215,7 @@ int gs_sys_openat(int dirfd, const char *path, int flags, unsigned mode)
 int gs_sys_openat2(int dirfd, const char *path, const struct open_how *how)
 {
     int fd = (int)CALL(SYS_openat2, dirfd, path, how, sizeof *how);
-    if (fd != -ENOSYS)
+    if (!gs_is_refused(GS_OPENAT2, fd))
         return fd;
     if (how->resolve & RESOLVE_BENEATH)
         return gs_open_beneath(dirfd, path, how);
@@ -281,7 +282,7 @@ int gs_sys_epoll_wait(int epoll_fd, struct epoll_event *events, int count, uint6
     };
     int n = (int)CALL(SYS_epoll_pwait2, epoll_fd, events, count,
                       timeout_ns == UINT64_MAX ? NULL : &timeout, NULL, 8);
-    if (__builtin_expect(n != -ENOSYS, 1))
+    if (!gs_is_refused(GS_EPOLL_PWAIT2, n))
         return n;
     return (int)CALL(SYS_epoll_pwait, epoll_fd, events, count, milliseconds(timeout_ns), NULL, 8);
 }
@@ -434,10 +435,6 @@ int gs_sys_statfs(const char *path, struct statfs *ret_statfs)
 {
     return (int)CALL(SYS_statfs, path, ret_statfs);
 }
-
-#ifndef SYS_cachestat
-#define SYS_cachestat 451
-#endif
 
 int gs_sys_cachestat(int fd, const struct gs_cachestat_range *range,
                      struct gs_cachestat *ret_counts)
