@@ -57,7 +57,9 @@ typedef void gs_http_handler_fn(struct gs_http_exchange *exchange, void *data);
 struct gs_http_server {
     gs_http_handler_fn *handler;
     void *data;                 /* for the handler */
-    unsigned max_connections;   /* at the same time; others wait to be accepted (10000) */
+    unsigned max_connections;   /* at the same time; others wait to be accepted (10000). While one
+                                 * does, a connection that has waited for a request for a second or
+                                 * longer is closed. */
     size_t max_request_line;    /* bytes; above: 414 (8192) */
     size_t max_header;          /* bytes of all fields; above: 431 (32768) */
     unsigned max_fields;        /* above: 431 (100) */

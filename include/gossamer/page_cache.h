@@ -41,11 +41,13 @@ struct gs_page_cache {
 GS_API bool gs_page_cache_has(struct gs_page_cache *known, int fd, off_t offset, size_t n,
                               uint64_t now_ns);
 
-/* The same for a file whose state (fstat) is known: nothing is waited for. */
+/* A file whose state (fstat) is known. */
 struct gs_page_cache_file {
     int fd;
     const struct stat *stat;
 };
+
+/* Returns what gs_page_cache_has does, without asking for the state. */
 GS_API bool gs_page_cache_has_file(struct gs_page_cache *known,
                                    const struct gs_page_cache_file *file, off_t offset, size_t n,
                                    uint64_t now_ns);

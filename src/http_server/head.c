@@ -8,7 +8,7 @@
 
 /* ---- Waiting for a request ---- */
 
-/* Take the input back. If drain() has it, it looks at what has arrived, and ends the input if that
+/* Take the input back. If end_input() has it, it looks at what has arrived, and ends the input if that
  * is nothing: until then nothing may be received. */
 static void take_input(struct gs_http_session *session)
 {
@@ -37,7 +37,8 @@ static int wait_for_input(struct gs_http_session *session, uint64_t deadline_ns)
  * idle. */
 static int wait_for_request(struct gs_http_session *session, uint64_t timeout_ns)
 {
-    uint64_t deadline_ns = gs_clock_after(gs_clock_now(), timeout_ns);
+    session->idle_ns = gs_clock_now();
+    uint64_t deadline_ns = gs_clock_after(session->idle_ns, timeout_ns);
     ssize_t n;
     do {
         int err = wait_for_input(session, deadline_ns);

@@ -10,6 +10,10 @@
 /* Time after which accepting is tried again when descriptors or memory are exhausted. */
 #define PAUSE_NS (20 * GS_MILLISECOND)
 
+/* A connection that has been idle for less does not give way: its next request may be under way. */
+#define EVICTED_AFTER_NS GS_SECOND
+#define COMPARED_MAX 256
+
 /* ---- Options ---- */
 
 #define SET_DEFAULT(member_, value_) ((member_) = (member_) ? (member_) : (value_))
@@ -74,14 +78,84 @@ static bool is_exhaustion(int err)
     return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS || err == -EAGAIN;
 }
 
+/* Whether a part of a request has arrived, which the session will notice. */
+static bool has_input(int fd)
+{
+    char byte;
+    return gs_sys_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+static bool is_idle(struct gs_http_session *session)
+{
+    return atomic_load(&session->input_owner) == GS_HTTP_INPUT_IDLE;
+}
+
+/* End the input of a session that waits for a request, if none has arrived. The sessions are locked.
+ * Returns whether it was ended. */
+static bool end_input(struct gs_http_session *session)
+{
+    int expected = GS_HTTP_INPUT_IDLE;
+    if (!atomic_compare_exchange_strong(&session->input_owner, &expected, GS_HTTP_INPUT_DRAINED) ||
+        has_input(session->exchange.fd))
+        return false;
+    gs_sys_shutdown(session->exchange.fd, SHUT_RD);
+    return true;
+}
+
+/* Among those that are compared, the session that has waited longest for a request, since until_ns
+ * at least; NULL: none. What was compared goes to the end of the list. */
+static struct gs_http_session *choose(struct gs_http_sessions *sessions, uint64_t until_ns)
+{
+    struct gs_http_session *chosen = NULL;
+    struct gs_list *last = sessions->list.previous;
+    for (unsigned i = 0; i < COMPARED_MAX && !gs_list_is_empty(&sessions->list); i++) {
+        struct gs_list *link = sessions->list.next;
+        struct gs_http_session *session = gs_container_of(link, struct gs_http_session, link);
+        gs_list_remove(link);
+        gs_list_append(&sessions->list, link);
+        if (is_idle(session) && session->idle_ns <= until_ns) {
+            until_ns = session->idle_ns;
+            chosen = session;
+        }
+        if (link == last)
+            break;
+    }
+    return chosen;
+}
+
+static void evict(struct gs_http_sessions *sessions)
+{
+    uint64_t now_ns = gs_clock_now();
+    gs_mutex_lock(&sessions->lock, GS_NEVER);
+    struct gs_http_session *session =
+        now_ns > EVICTED_AFTER_NS ? choose(sessions, now_ns - EVICTED_AFTER_NS) : NULL;
+    if (session)
+        (void)end_input(session);
+    gs_mutex_unlock(&sessions->lock);
+}
+
+/* While no slot is free and a client waits, connections whose clients are silent give way to it.
+ * Returns 0 or -errno. */
+static int take_slot(struct gs_http_sessions *sessions, int listener)
+{
+    int err = gs_semaphore_wait(&sessions->slots, 0);
+    while (err == -ETIMEDOUT) {
+        err = gs_wait_readable(listener, GS_NEVER);
+        if (err)
+            return err;
+        evict(sessions);
+        err = gs_semaphore_wait(&sessions->slots, gs_clock_now() + PAUSE_NS);
+    }
+    return err;
+}
+
 /* Accept until that fails permanently, or the thread is canceled: while there is always a client,
  * no call waits and notices that. Other errors are those of single connections (accept(2)).
  * Returns the final error. */
 static int accept_all(struct gs_http_sessions *sessions, int listener)
 {
     for (;;) {
-        int err =
-            gs_thread_is_canceled() ? -ECANCELED : gs_semaphore_wait(&sessions->slots, GS_NEVER);
+        int err = gs_thread_is_canceled() ? -ECANCELED : take_slot(sessions, listener);
         if (!err)
             err = accept_one(sessions, listener, GS_NEVER);
         /* Without memory for a timer the pause is short. */
@@ -108,19 +182,6 @@ static void accept_pending(struct gs_http_sessions *sessions, int listener, uint
     }
 }
 
-/* Whether a part of a request has arrived, which the session will notice. */
-static bool has_input(int fd)
-{
-    char byte;
-    return gs_sys_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
-}
-
-static bool claim_input(struct gs_http_session *session)
-{
-    int expected = GS_HTTP_INPUT_IDLE;
-    return atomic_compare_exchange_strong(&session->input_owner, &expected, GS_HTTP_INPUT_DRAINED);
-}
-
 /* End the input of the sessions that wait for a request; a body that is still to come would be cut
  * off. The accesses pair with those of wait_for_request in head.c. */
 static void drain(struct gs_http_sessions *sessions)
@@ -129,8 +190,7 @@ static void drain(struct gs_http_sessions *sessions)
     gs_mutex_lock(&sessions->lock, GS_NEVER);
     GS_LIST_FOREACH (link, &sessions->list) {
         struct gs_http_session *session = gs_container_of(link, struct gs_http_session, link);
-        if (claim_input(session) && !has_input(session->exchange.fd))
-            gs_sys_shutdown(session->exchange.fd, SHUT_RD);
+        (void)end_input(session);
     }
     gs_mutex_unlock(&sessions->lock);
 }

@@ -56,7 +56,7 @@ enum gs_http_response_framing {
 enum gs_http_input_owner {
     GS_HTTP_INPUT_BUSY,    /* the session's: it receives a request, or handles one */
     GS_HTTP_INPUT_IDLE,    /* nobody's: the session waits for a request, and receives nothing */
-    GS_HTTP_INPUT_DRAINED, /* drain()'s, until it releases the sessions' lock */
+    GS_HTTP_INPUT_DRAINED, /* end_input()'s, until the sessions' lock is released */
 };
 
 struct gs_http_session {
@@ -65,6 +65,7 @@ struct gs_http_session {
     struct gs_list link;
     struct gs_cleanup cleanup;
     atomic_int input_owner; /* enum gs_http_input_owner */
+    uint64_t idle_ns;       /* since when it waits for a request; set before input_owner */
     bool is_first;          /* no request has come yet */
     bool must_linger;       /* a response was the last: the client may send on */
 

@@ -57,6 +57,37 @@ TEST(more_clients_than_connections_are_served_one_after_the_other)
     serve_with(&(struct gs_http_server){.handler = greet, .max_connections = 2}, be_clients);
 }
 
+/* They say nothing, and do not close. */
+static void *be_client_among_silent_ones(void *unused)
+{
+    int silent[2], fd;
+    char byte;
+    start_server();
+    for (int i = 0; i < 2; i++)
+        silent[i] = connect_client();
+    say(silent[1], "GET / HT");
+    be_client(NULL);
+    MUST_EQ(gs_recv(silent[0], &byte, 1, 0, GS_NEVER), 0); /* it gave way */
+    struct heard *heard = malloc(sizeof *heard);
+    MUST(heard);
+    heard->n = 0;
+    say(silent[1], "TP/1.1\r\nHost: h\r\n\r\n"); /* it did not: its request had begun */
+    MUST_EQ(hear(silent[1], heard, "hello"), 0);
+    free(heard);
+    for (int i = 0; i < 2; i++)
+        gs_close(silent[i]);
+    fd = connect_client();
+    gs_close(fd);
+    stop_server();
+    return unused;
+}
+
+TEST(a_silent_connection_gives_way_to_a_client)
+{
+    serve_with(&(struct gs_http_server){.handler = greet, .max_connections = 2},
+               be_client_among_silent_ones);
+}
+
 static void *cancel_one_of_two(void *unused)
 {
     start_server();
