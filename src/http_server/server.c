@@ -90,8 +90,8 @@ static bool is_idle(struct gs_http_session *session)
     return atomic_load(&session->input_owner) == GS_HTTP_INPUT_IDLE;
 }
 
-/* End the input of a session that waits for a request, if none has arrived. The sessions are locked.
- * Returns whether it was ended. */
+/* End the input of a session that waits for a request, if none has arrived. The sessions are
+ * locked. Returns whether it was ended. */
 static bool end_input(struct gs_http_session *session)
 {
     int expected = GS_HTTP_INPUT_IDLE;
