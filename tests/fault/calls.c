@@ -148,6 +148,13 @@ REAL(ssize_t, gs_sys_write, int fd, const void *bytes, size_t n)
     return result < 0 ? result : __real_gs_sys_write(fd, bytes, result == FAULT_SHORT ? 1 : n);
 }
 
+/* A log's lines in a pipe: the kernel writes them whole or not at all. */
+REAL(ssize_t, gs_sys_writev, int fd, const struct iovec *iov, int count)
+{
+    int result = fault_take(FAULT_WRITE);
+    return result < 0 ? result : __real_gs_sys_writev(fd, iov, count);
+}
+
 REAL(void *, mmap, void *address, size_t n, int protection, int flags, int fd, off_t offset)
 {
     if (fault_take(FAULT_MMAP)) {

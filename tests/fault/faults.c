@@ -71,7 +71,7 @@ static const struct {
 /* The wrappers in calls.c make these calls and inject their faults. */
 static const long wrapped[] = {SYS_accept4,  SYS_close,   SYS_epoll_ctl, SYS_epoll_pwait2,
                                SYS_pread64,  SYS_preadv2, SYS_recvfrom,  SYS_sendto,
-                               SYS_sendfile, SYS_sendmsg, SYS_write};
+                               SYS_sendfile, SYS_sendmsg, SYS_write,     SYS_writev};
 
 /* The runtime of user-level threads makes these calls, and its own tests inject their faults; the
  * runtime also reads in /proc why a worker is stuck, and its monitor borrows descriptors. */

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The server's clock runs this many times as fast: 100 ms for the server take 5 ms. */
-#define SPEED 20
+/* The server's clock runs this many times as fast: 100 ms for the server take 0.5 ms. */
+#define SPEED 200
 
 /* After this many runs in a row that do not reach the n-th call, no run is assumed to reach it. */
 #define MISSES_MAX 2

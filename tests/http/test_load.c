@@ -386,7 +386,7 @@ TEST(cached_large_file_is_checked)
         off_t size;
         int64_t modified;
         bool is_fresh;
-        int next; /* 0: the cached page is used */
+        unsigned next; /* 0: the cached page is used */
     } checks[] = {{101, 1, true, 0},
                   {101, 1, false, GS_HTTP_FILE_OPEN},
                   {102, 1, true, GS_HTTP_FILE_OPEN},

@@ -102,8 +102,8 @@ def test_a_log_on_a_disk_that_does_not_answer_holds_up_nobody(
         with Wire(server.address) as wire:
             assert wire.get("/a.txt").status == 200
             assert any(disk.is_used() for _ in attempts())
-            for _ in range(600):  # more than the pipe before the log takes
-                assert wire.get("/a.txt", User_Agent="a" * 4000).status == 200
+            for _ in range(1200):  # more than the pipe before the log takes
+                assert wire.get("/a.txt", User_Agent="a" * 900).status == 200
         server.send_signal(signal.SIGTERM)
         lost = "the last lines of the access log are lost"
         assert any(lost in line for _ in attempts() for line in server.stderr_lines())

@@ -14,10 +14,10 @@
 
 static struct gs_loop *loop;
 static struct gs_op op, other;
-static struct gs_work work;
 static int64_t result, other_result;
-static int done, is_worked;
-static struct addrinfo *addresses;
+static int done;
+static struct addrinfo *addresses, *other_addresses;
+static char fifo[64];
 static sem_t may_return, has_started, has_returned;
 
 /* A look-up of this name takes until may_return is posted. */
@@ -55,25 +55,11 @@ static void set_up(void)
     gs_op_init(&op, loop, on_done);
     gs_op_init(&other, loop, on_done);
     result = other_result = 1;
-    done = is_worked = 0;
-    addresses = NULL;
+    done = 0;
+    addresses = other_addresses = NULL;
     sem_init(&may_return, 0, 0);
     sem_init(&has_started, 0, 0);
     sem_init(&has_returned, 0, 0);
-}
-
-static void block(struct gs_work *unused)
-{
-    (void)unused;
-    sem_post(&has_started);
-    while (sem_wait(&may_return))
-        ;
-}
-
-static void on_worked(struct gs_work *unused, int err)
-{
-    (void)unused;
-    is_worked += !err;
 }
 
 static void wait_for(sem_t *semaphore)
@@ -82,13 +68,28 @@ static void wait_for(sem_t *semaphore)
         ;
 }
 
-/* Occupy the only kernel thread of the pool, until may_return is posted. */
-static void occupy(void)
+/* Have the other operation occupy the only kernel thread for look-ups, until may_return is posted. */
+static void occupy_look_ups(void)
 {
     gs_loop_set_work_threads(loop, 1);
-    gs_work_init(&work, loop, on_worked);
-    CHECK_EQ(gs_work_start(&work, block), 0);
+    CHECK_EQ(gs_op_resolve(&other, SLOW, NULL, NULL, &other_addresses), 0);
     wait_for(&has_started);
+}
+
+static void make_fifo(void)
+{
+    static char folder[sizeof fifo];
+    snprintf(folder, sizeof folder, "/tmp/gossamer-fifo-XXXXXX");
+    CHECK(mkdtemp(folder));
+    CHECK((size_t)snprintf(fifo, sizeof fifo, "%s/fifo", folder) < sizeof fifo);
+    CHECK_EQ(mkfifo(fifo, 0600), 0);
+}
+
+static void remove_fifo(void)
+{
+    unlink(fifo);
+    *strrchr(fifo, '/') = '\0';
+    rmdir(fifo);
 }
 
 static int count_descriptors(void)
@@ -178,12 +179,15 @@ TEST(lack_of_descriptors_is_a_result)
     gs_loop_free(loop);
 }
 
+/* In the pool it waits for its turn behind the open of the FIFO. */
 TEST(canceled_open_has_one_callback)
 {
     int before;
     set_up();
+    make_fifo();
     before = count_descriptors();
-    occupy();
+    gs_loop_set_work_threads(loop, 1);
+    CHECK_EQ(gs_op_open(&other, AT_FDCWD, fifo, &for_reading), 0);
     CHECK_EQ(gs_op_open(&op, AT_FDCWD, "/dev/null", &for_reading), 0);
     gs_op_cancel(&op);
     gs_op_cancel(&op);
@@ -191,22 +195,22 @@ TEST(canceled_open_has_one_callback)
     while (!done)
         CHECK(gs_loop_run_once(loop, GS_NEVER) >= 0);
     CHECK_EQ(result, -ECANCELED);
-    sem_post(&may_return);
+    int writer = open(fifo, O_RDWR | O_CLOEXEC);
     CHECK_EQ(gs_loop_run(loop), 0);
-    CHECK_EQ(done, 1);
-    CHECK_EQ(is_worked, 1);
+    CHECK_EQ(done, 2);
+    CHECK(other_result >= 0);
+    close((int)other_result);
+    close(writer);
     CHECK_EQ(count_descriptors(), before);
+    remove_fifo();
     gs_loop_free(loop);
 }
 
 /* A FIFO without a writer. In the pool the open goes on until there is one. */
 TEST(open_that_blocks_does_not_block_the_loop)
 {
-    char path[] = "/tmp/gossamer-fifo-XXXXXX", fifo[64];
     set_up();
-    CHECK(mkdtemp(path));
-    snprintf(fifo, sizeof fifo, "%s/fifo", path);
-    CHECK_EQ(mkfifo(fifo, 0600), 0);
+    make_fifo();
     CHECK_EQ(gs_op_open(&op, AT_FDCWD, fifo, &for_reading), 0);
     CHECK_EQ(gs_op_resolve(&other, "127.0.0.1", NULL, NULL, &addresses), 0);
     while (other_result == 1)
@@ -221,8 +225,7 @@ TEST(open_that_blocks_does_not_block_the_loop)
     if (result >= 0)
         close((int)result);
     close(writer);
-    unlink(fifo);
-    rmdir(path);
+    remove_fifo();
     gs_loop_free(loop);
 }
 
@@ -253,10 +256,7 @@ TEST(loop_can_be_freed_while_a_file_is_opened)
 
 TEST(open_that_io_uring_executes_ends_with_ecanceled_when_it_is_canceled)
 {
-    char path[] = "/tmp/gossamer-fifo-XXXXXX", fifo[64];
-    CHECK(mkdtemp(path));
-    snprintf(fifo, sizeof fifo, "%s/fifo", path);
-    CHECK_EQ(mkfifo(fifo, 0600), 0);
+    make_fifo();
     for (int round = 0; round < 20; round++) {
         set_up();
         if (is_on(loop, "io_uring")) {
@@ -269,26 +269,22 @@ TEST(open_that_io_uring_executes_ends_with_ecanceled_when_it_is_canceled)
         }
         gs_loop_free(loop);
     }
-    unlink(fifo);
-    rmdir(path);
+    remove_fifo();
 }
 
 /* Let the open succeed instead of canceling it. */
-static long miss_cancellation(long call, void *fifo)
+static long miss_cancellation(long call, void *path)
 {
-    if (call != SYS_io_uring_register || !fifo)
+    if (call != SYS_io_uring_register || !path)
         return 0;
     gs_sys_set_fault(NULL, NULL);
-    close(open(fifo, O_WRONLY | O_CLOEXEC));
+    close(open(path, O_WRONLY | O_CLOEXEC));
     return -ENOENT;
 }
 
 TEST(file_that_is_opened_although_its_open_was_to_be_canceled_is_closed_with_the_loop)
 {
-    char path[] = "/tmp/gossamer-fifo-XXXXXX", fifo[64];
-    CHECK(mkdtemp(path));
-    snprintf(fifo, sizeof fifo, "%s/fifo", path);
-    CHECK_EQ(mkfifo(fifo, 0600), 0);
+    make_fifo();
     for (int round = 0; round < 150; round++) {
         int before = count_descriptors();
         set_up();
@@ -301,8 +297,7 @@ TEST(file_that_is_opened_although_its_open_was_to_be_canceled_is_closed_with_the
         usleep(1000);
         CHECK_EQ(count_descriptors(), before);
     }
-    unlink(fifo);
-    rmdir(path);
+    remove_fifo();
 }
 
 /* ---- Resolving ---- */
@@ -374,7 +369,7 @@ TEST(loop_can_be_freed_during_a_look_up)
 TEST(canceled_operations_that_have_not_started_call_back)
 {
     set_up();
-    occupy();
+    occupy_look_ups();
     CHECK_EQ(gs_op_resolve(&op, "127.0.0.1", NULL, NULL, &addresses), 0);
     gs_op_cancel(&op);
     CHECK_EQ(done, 0);
@@ -383,8 +378,9 @@ TEST(canceled_operations_that_have_not_started_call_back)
     CHECK_EQ(result, -ECANCELED);
     sem_post(&may_return);
     CHECK_EQ(gs_loop_run(loop), 0);
-    CHECK_EQ(is_worked, 1);
+    CHECK_EQ(other_result, 0);
     CHECK(!addresses);
+    freeaddrinfo(other_addresses);
     gs_loop_free(loop);
 }
 
@@ -451,8 +447,8 @@ static int check_child(void)
     return 7;
 }
 
-/* The only kernel thread of the pool is occupied by the look-up, so that at the fork the file is
- * not open yet, and no kernel thread is just starting, with locks of an allocator held. */
+/* The only kernel thread for look-ups is occupied by one, so that at the fork the other one has not
+ * started, and no kernel thread is just starting, with locks of an allocator held. */
 TEST(child_gets_the_operations_of_the_parent_canceled)
 {
     int status;
@@ -468,10 +464,8 @@ TEST(child_gets_the_operations_of_the_parent_canceled)
 #endif
 #endif
     set_up();
-    gs_loop_set_work_threads(loop, 1);
-    CHECK_EQ(gs_op_resolve(&op, SLOW, NULL, NULL, &addresses), 0);
-    wait_for(&has_started);
-    CHECK_EQ(gs_op_open(&other, AT_FDCWD, "/dev/null", &for_reading), 0);
+    occupy_look_ups();
+    CHECK_EQ(gs_op_resolve(&op, "127.0.0.1", NULL, NULL, &addresses), 0);
     pid_t pid = fork();
     if (!pid)
         _exit(check_child());
@@ -480,8 +474,8 @@ TEST(child_gets_the_operations_of_the_parent_canceled)
     sem_post(&may_return);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(result, 0);
-    CHECK(other_result >= 0);
+    CHECK_EQ(other_result, 0);
     freeaddrinfo(addresses);
-    close((int)other_result);
+    freeaddrinfo(other_addresses);
     gs_loop_free(loop);
 }
