@@ -47,7 +47,8 @@ void serve_log_relay_open(struct serve_log_relay *relay, const char *file, int *
 
 /* ---- The thread ---- */
 
-/* Remove empty lines, and what is longer than a line, from the n bytes. Returns how many are left. */
+/* Remove empty lines, and what is longer than a line, from the n bytes. Returns how many are
+ * left. */
 static size_t keep_lines(struct serve_log_writer *writer, size_t n)
 {
     size_t kept = 0;

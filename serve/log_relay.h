@@ -5,9 +5,9 @@
  *
  *     workers, processes --> log_fd: a pipe --> the thread --> the file
  *
- * Lines come into the pipe whole, and each write of ours begins with an end of line. So what another
- * process has written there, and is no line, stays apart; it is dropped and counted if it is longer
- * than a line, or if it does not end when the pipe is empty.
+ * Lines come into the pipe whole, and each write of ours begins with an end of line. So what
+ * another process has written there, and is no line, stays apart; it is dropped and counted if it
+ * is longer than a line, or if it does not end when the pipe is empty.
  *
  * The thread sleeps a moment before it reads, so that it writes many lines at once. */
 #ifndef GS_SERVE_LOG_RELAY_H
@@ -31,8 +31,8 @@ struct serve_log_relay {
     pthread_t thread;
 };
 
-/* If *fd is a regular file, which was opened by that name, a socket or a terminal, put a pipe in its
- * place. Where that fails, it stays. */
+/* If *fd is a regular file, which was opened by that name, a socket or a terminal, put a pipe in
+ * its place. Where that fails, it stays. */
 void serve_log_relay_open(struct serve_log_relay *relay, const char *file, int *fd);
 
 /* Start the thread, if there is a pipe. Until then, what is written stays in the pipe. Returns 0 or

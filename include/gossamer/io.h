@@ -8,9 +8,9 @@
  *
  * Threads: these functions are for user threads. Threads on any workers may use a descriptor at the
  * same time. To end another thread's wait on a socket, call shutdown: its receive returns 0, and
- * its send -EPIPE. gs_close wakes the threads that wait, with -EBADF. A call in progress keeps to the
- * open file with which it began, or fails with -EBADF, whatever file gets the number: also one that
- * waits for the pool or io_uring. A thread that uses the number later may reach another file.
+ * its send -EPIPE. gs_close wakes the threads that wait, with -EBADF. A call in progress keeps to
+ * the open file with which it began, or fails with -EBADF, whatever file gets the number: also one
+ * that waits for the pool or io_uring. A thread that uses the number later may reach another file.
  *
  * Fairness: a thread whose calls never need to wait does not keep its worker. One that has run for
  * a millisecond lets others run at its next call here. A call with the deadline 0 never switches
@@ -20,8 +20,8 @@
  * the kernel when it is first waited for, and stays registered. So a descriptor that was used here
  * must be closed with gs_close, or passed to gs_forget before it is closed otherwise: if its number
  * is reused, the new file would be taken for the old one. Where the
- * workers' loops use io_uring (GS_POLLER, loop.h), the kernel keeps the file of a descriptor that was
- * waited for until the loop polls next.
+ * workers' loops use io_uring (GS_POLLER, loop.h), the kernel keeps the file of a descriptor that
+ * was waited for until the loop polls next.
  *
  * Blocking mode: descriptors need not be non-blocking. They are never changed to O_NONBLOCK; those
  * created here have it. No call blocks its worker:
@@ -107,9 +107,9 @@ GS_API void gs_interrupt(struct gs_interrupt *interrupt);
  * bytes (for a receive, 0 at the end of the stream), -ETIMEDOUT, -ECANCELED, -ENOMEM, -EBADF (not a
  * descriptor, or gs_close was called meanwhile), or an error of recv(2) or send(2). */
 
-/* As recv(2) and send(2). With MSG_DONTWAIT, and receives also with MSG_OOB or MSG_ERRQUEUE, they do
- * not wait, but return -EAGAIN. With MSG_WAITALL a receive from a stream returns n bytes, or those
- * that have arrived by its end, the deadline or an error; so do gs_recvfrom, and gs_recvmsg
+/* As recv(2) and send(2). With MSG_DONTWAIT, and receives also with MSG_OOB or MSG_ERRQUEUE, they
+ * do not wait, but return -EAGAIN. With MSG_WAITALL a receive from a stream returns n bytes, or
+ * those that have arrived by its end, the deadline or an error; so do gs_recvfrom, and gs_recvmsg
  * with one buffer and none for control messages. */
 GS_API GS_MUST_CHECK ssize_t gs_recv(int fd, void *bytes, size_t n, int flags,
                                      uint64_t deadline_ns);

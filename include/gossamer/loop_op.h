@@ -113,9 +113,9 @@ GS_API GS_MUST_CHECK int gs_op_fsync(struct gs_op *op, int fd);
  *     err = gs_op_open(&op, AT_FDCWD, "index.html", &how);
  */
 
-/* As openat2(2). path, how and the directory must stay valid until the callback. The result is a new descriptor,
- * which the callback owns, or an error of openat2. An open that has started in the pool cannot be
- * canceled: its result follows, and gs_loop_free waits for it. */
+/* As openat2(2). path, how and the directory must stay valid until the callback. The result is a
+ * new descriptor, which the callback owns, or an error of openat2. An open that has started in the
+ * pool cannot be canceled: its result follows, and gs_loop_free waits for it. */
 GS_API GS_MUST_CHECK int gs_op_open(struct gs_op *op, int dirfd, const char *path,
                                     const struct open_how *how);
 

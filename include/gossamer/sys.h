@@ -107,8 +107,8 @@ GS_API ssize_t gs_sys_sendmsg(int fd, const struct msghdr *message, int flags);
 
 GS_API int gs_sys_openat(int dirfd, const char *path, int flags, unsigned mode);
 
-/* Before Linux 5.6, which lacks openat2, and where a sandbox refuses it, this is openat. With RESOLVE_BENEATH, all symbolic links
- * and ".." components are then refused. */
+/* Before Linux 5.6, which lacks openat2, and where a sandbox refuses it, this is openat. With
+ * RESOLVE_BENEATH, all symbolic links and ".." components are then refused. */
 GS_API int gs_sys_openat2(int dirfd, const char *path, const struct open_how *how);
 
 GS_API int gs_sys_fstat(int fd, struct stat *ret_stat);

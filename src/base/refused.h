@@ -2,7 +2,8 @@
  *
  * Sandboxes answer calls that they do not know with -EPERM or -ENOSYS, some with -EINVAL. These are
  * also errors of the calls themselves. So at the first such error the call is made once more, with
- * arguments for which the kernel returns yet another error: if it does not, it never saw the call. */
+ * arguments for which the kernel returns yet another error: if it does not, it never saw the
+ * call. */
 #ifndef GS_BASE_REFUSED_H
 #define GS_BASE_REFUSED_H
 

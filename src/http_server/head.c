@@ -8,8 +8,8 @@
 
 /* ---- Waiting for a request ---- */
 
-/* Take the input back. If end_input() has it, it looks at what has arrived, and ends the input if that
- * is nothing: until then nothing may be received. */
+/* Take the input back. If end_input() has it, it looks at what has arrived, and ends the input if
+ * that is nothing: until then nothing may be received. */
 static void take_input(struct gs_http_session *session)
 {
     int expected = GS_HTTP_INPUT_IDLE;

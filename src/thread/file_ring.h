@@ -12,9 +12,9 @@ struct opened;
 
 /* Run the operation of the entry, which is complete except for its user_data, and wait for its
  * completion. file: whose number the entry has: -EBADF if that was closed before the kernel has
- * seen the entry; NULL: none. At the deadline it is canceled, and its completion is waited for. Returns false if
- * there is no ring or the kernel accepts no more entries: nothing was done. Otherwise *ret_result
- * is the result, -ETIMEDOUT or -ECANCELED. */
+ * seen the entry; NULL: none. At the deadline it is canceled, and its completion is waited for.
+ * Returns false if there is no ring or the kernel accepts no more entries: nothing was done.
+ * Otherwise *ret_result is the result, -ETIMEDOUT or -ECANCELED. */
 bool gs_file_ring_run(const struct io_uring_sqe *entry, const struct opened *file,
                       uint64_t deadline_ns, int64_t *ret_result);
 

@@ -385,7 +385,8 @@ static ssize_t start_connecting(const void *argument)
     return gs_sys_connect(connecting->fd, connecting->address, connecting->length);
 }
 
-/* A call that was interrupted has started to connect, except for a Unix socket, which is called again. */
+/* A call that was interrupted has started to connect, except for a Unix socket, which is called
+ * again. */
 static int connect_in_blocking_mode(const struct connecting *connecting, uint64_t deadline_ns)
 {
     bool is_unix = connecting->length >= sizeof connecting->address->sa_family &&

@@ -32,7 +32,8 @@ struct poll_waiters {
     struct notification notification;
 };
 
-/* Poll a descriptor. One that gs_close has closed since is ready for all. Returns 1, 0 or -errno. */
+/* Poll a descriptor. One that gs_close has closed since is ready for all. Returns 1, 0 or
+ * -errno. */
 int gs_poll_now(struct gs_poll *poll, unsigned closes);
 
 /* gs_poll for one open file. Returns 1, 0 or -errno. */

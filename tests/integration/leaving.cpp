@@ -1,4 +1,5 @@
-// Leaves frames in user threads by exceptions, longjmp and the end of a thread, and waits in between.
+// Leaves frames in user threads by exceptions, longjmp and the end of a thread, and waits in
+// between.
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>

@@ -68,7 +68,8 @@ static void wait_for(sem_t *semaphore)
         ;
 }
 
-/* Have the other operation occupy the only kernel thread for look-ups, until may_return is posted. */
+/* Have the other operation occupy the only kernel thread for look-ups, until may_return is
+ * posted. */
 static void occupy_look_ups(void)
 {
     gs_loop_set_work_threads(loop, 1);

@@ -1,6 +1,7 @@
-/* Calls on files that wait for a kernel thread of the pool or for io_uring, while their number comes
- * to refer to another file. The kernel looks it up when it makes the call: that may be before
- * gs_close, and then the call is of the old file, or it fails. The other file must be left alone. */
+/* Calls on files that wait for a kernel thread of the pool or for io_uring, while their number
+ * comes to refer to another file. The kernel looks it up when it makes the call: that may be before
+ * gs_close, and then the call is of the old file, or it fails. The other file must be left
+ * alone. */
 #include "tests/thread/fixture.h"
 #include "thread/descriptors.h"
 

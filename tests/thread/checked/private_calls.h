@@ -1,5 +1,5 @@
-/* The calls that wait: what they work on, how each is made, and how its wait ends. Each is made with
- * arguments that are not on the stack of the thread. */
+/* The calls that wait: what they work on, how each is made, and how its wait ends. Each is made
+ * with arguments that are not on the stack of the thread. */
 #ifndef GS_TESTS_THREAD_CHECKED_PRIVATE_CALLS_H
 #define GS_TESTS_THREAD_CHECKED_PRIVATE_CALLS_H
 
