@@ -113,3 +113,13 @@ def test_connections_are_split_evenly(connections: int, hosts: int, expected: li
 def test_the_quantiles_of_a_load_without_responses_are_zero() -> None:
     empty = HdrHistogram(1, 10**9, 3)
     assert set(histograms.quantiles_us(empty).values()) == {0.0}
+
+
+@pytest.mark.parametrize("values_us", [[], [1], [1, 1, 1500, 10**6, 3 * 10**9]])
+def test_recorded_values_are_those_of_the_library(values_us: list[int]) -> None:
+    decoded = HdrHistogram.decode(histogram(values_us).encode())
+    steps = [
+        (step.value_iterated_to, step.count_at_value_iterated_to)
+        for step in decoded.get_recorded_iterator()
+    ]
+    assert histograms.recorded(decoded) == steps

@@ -14,6 +14,18 @@ def read(log: str) -> dict[str, HdrHistogram]:
     return {fields[0].removeprefix(_TAG): HdrHistogram.decode(fields[-1]) for fields in lines}
 
 
+def recorded(histogram: HdrHistogram) -> list[tuple[int, int]]:
+    """Return the recorded values, each the maximum of those that count as equal, with their counts.
+
+    The library's own iterator takes a third of a second for the empty places.
+    """
+    return [
+        (histogram.get_highest_equivalent_value(histogram.get_value_from_index(place)), count)
+        for place, count in enumerate(histogram.counts)
+        if count
+    ]
+
+
 def merged(logs: Iterable[str]) -> tuple[dict[str, HdrHistogram], str]:
     """Return what logs of the same load hold together, by tags, and as a log with the first's head.
 

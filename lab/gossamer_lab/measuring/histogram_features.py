@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hdrh.histogram import HdrHistogram
 
-from gossamer_lab.hosts.histograms import read
+from gossamer_lab.hosts.histograms import read, recorded
 
 SYN_RETRY_S = 1.0
 """Initial retransmission timeout of a SYN in today's Linux; the second one is twice as long."""
@@ -20,10 +20,7 @@ _STEPS_PER_DOUBLING = 4
 
 def _counts(histogram: HdrHistogram) -> list[tuple[float, int]]:
     """Return the recorded times in seconds, with their numbers."""
-    return [
-        (step.value_iterated_to / 1e9, step.count_at_value_iterated_to)
-        for step in histogram.get_recorded_iterator()
-    ]
+    return [(time_ns / 1e9, count) for time_ns, count in recorded(histogram)]
 
 
 def retry_ratio(connect: HdrHistogram, at_s: float) -> float:

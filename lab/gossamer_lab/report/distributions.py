@@ -10,7 +10,7 @@ import polars as pl
 from hdrh.histogram import HdrHistogram
 
 from gossamer_lab.experiments.manifest import Distribution, Experiment
-from gossamer_lab.hosts.histograms import read
+from gossamer_lab.hosts.histograms import read, recorded
 from gossamer_lab.report.charts import Chart
 from gossamer_lab.report.data_tables import Cell, DataTable, table
 from gossamer_lab.report.subjects import Subjects, axis
@@ -33,9 +33,9 @@ class _MergedHistogram:
     def bins(self) -> list[dict[str, Any]]:
         """Return the share of requests in each bin, including empty bins in between."""
         counts: Counter[int] = Counter()
-        for step in self.histogram.get_recorded_iterator():
-            us = max(step.value_iterated_to / 1000, 0.001)
-            counts[math.floor(math.log10(us) * _BINS_A_DECADE)] += step.count_at_value_iterated_to
+        for time_ns, count in recorded(self.histogram):
+            us = max(time_ns / 1000, 0.001)
+            counts[math.floor(math.log10(us) * _BINS_A_DECADE)] += count
         total = self.histogram.get_total_count()
         return [
             {
