@@ -67,10 +67,10 @@ def svg(chart: Chart) -> str:
 
 def _pictures(chart: Chart) -> dict[str, tuple[bytes, str]]:
     """Return the chart as images, by file name, with their media types."""
-    spec = chart.spec | {"width": _PICTURE_WIDTH}
-    png: bytes = vlc.vegalite_to_png(spec, config=_PICTURE, scale=2)
+    drawn = svg(chart)
+    png: bytes = vlc.svg_to_png(drawn, scale=2)
     return {
-        f"{chart.key}.svg": (svg(chart).encode(), "image/svg+xml"),
+        f"{chart.key}.svg": (drawn.encode(), "image/svg+xml"),
         f"{chart.key}.png": (png, "image/png"),
     }
 
