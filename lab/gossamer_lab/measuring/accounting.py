@@ -33,19 +33,17 @@ class CpuTime:
 
 @dataclass(frozen=True)
 class _Stat:
-    """The fields used here of one /proc/PID/stat; times in clock ticks.
-
-    The kernel reports whole ticks. For a process with one thread, the exact remainder is added to
-    its system time: of a thousand processes that have each run for less than a tick, it is all
-    there is.
-    """
+    """The fields used here of one /proc/PID/stat; times in whole clock ticks."""
 
     pid: int
     state: str
     parent: int
     session: int
-    user: float
-    system: float
+    user: int
+    system: int
+    own: int
+    """User and system time without children."""
+    threads: int
 
 
 def _read_stat(pid: int) -> _Stat | None:
@@ -56,26 +54,30 @@ def _read_stat(pid: int) -> _Stat | None:
         return None
     # The program's name is in parentheses and may itself contain any character.
     field = text[text.rindex(")") + 2 :].split()
-    own = int(field[11]) + int(field[12])
     return _Stat(
         pid=pid,
         state=field[0],
         parent=int(field[1]),
         session=int(field[3]),
         user=int(field[11]) + int(field[13]),
-        system=int(field[12])
-        + int(field[14])
-        + (_time_below_tick(pid, own) if field[17] == "1" else 0),
+        system=int(field[12]) + int(field[14]),
+        own=int(field[11]) + int(field[12]),
+        threads=int(field[17]),
     )
 
 
-def _time_below_tick(pid: int, known: int) -> float:
-    """Return the CPU time of a process beyond the known ticks, in ticks."""
+def _time_below_tick(stat: _Stat) -> float:
+    """Return the CPU time of a process with one thread beyond the whole ticks, in ticks.
+
+    Of a thousand processes that have each run for less than a tick, it is all there is.
+    """
+    if stat.threads > 1:
+        return 0
     try:
-        exact_ns = int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
+        exact_ns = int(Path(f"/proc/{stat.pid}/schedstat").read_text().split()[0])
     except (OSError, IndexError):
         return 0
-    return max(exact_ns / 1e9 * _TICKS_PER_S - known, 0)
+    return max(exact_ns / 1e9 * _TICKS_PER_S - stat.own, 0)
 
 
 def _process_tree(leader: int) -> list[_Stat]:
@@ -105,7 +107,7 @@ def tree_cpu(leader: int) -> CpuTime:
     processes = _process_tree(leader)
     return CpuTime(
         sum(stat.user for stat in processes) / _TICKS_PER_S,
-        sum(stat.system for stat in processes) / _TICKS_PER_S,
+        sum(stat.system + _time_below_tick(stat) for stat in processes) / _TICKS_PER_S,
     )
 
 
