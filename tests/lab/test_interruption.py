@@ -26,8 +26,7 @@ def test_handlers_are_restored_and_a_pending_request_is_cleared() -> None:
     with interruption.deferred():
         os.kill(os.getpid(), signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) is before
-    with interruption.deferred():
-        interruption.check()
+    interruption.check()
 
 
 def test_a_signal_that_was_ignored_stays_ignored() -> None:

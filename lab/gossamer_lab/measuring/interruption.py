@@ -25,7 +25,6 @@ def deferred() -> Iterator[None]:
 
     A signal that is already ignored, as in the background of a shell, stays ignored.
     """
-    _State.is_requested = False
 
     def set_flag(_number: int, _frame: FrameType | None) -> None:
         _State.is_requested = True
@@ -37,6 +36,7 @@ def deferred() -> Iterator[None]:
             signal.signal(number, set_flag)
         yield
     finally:
+        _State.is_requested = False
         for number, old in handled.items():
             signal.signal(number, old)
 
