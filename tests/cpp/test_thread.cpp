@@ -31,28 +31,28 @@ std::string what_is_thrown_by(task<int> &failing)
     return "nothing";
 }
 
-/* Stays set to 1 while a scope exists, and 2 afterwards. */
-class scope
+/* Sets the state to 1 while it exists, and to 2 afterwards. */
+class presence
 {
   public:
-    explicit scope(std::atomic<int> &state) : state_(state)
+    explicit presence(std::atomic<int> &state) : state_(state)
     {
         state_ = 1;
     }
-    ~scope()
+    ~presence()
     {
         state_ = 2;
     }
-    scope(const scope &) = delete;
-    scope &operator=(const scope &) = delete;
+    presence(const presence &) = delete;
+    presence &operator=(const presence &) = delete;
 
   private:
     std::atomic<int> &state_;
 };
 
-void wait_forever(std::atomic<int> &state)
+void wait_present(std::atomic<int> &state)
 {
-    const scope here(state);
+    const presence here(state);
     gossamer::this_thread::sleep(gossamer::deadline::never());
     MUST(false);
 }
@@ -89,7 +89,7 @@ TEST(run_throws_what_the_first_thread_throws_when_all_have_ended)
         gossamer::run([&] {
             thread([&] {
                 gossamer::this_thread::sleep(1ms);
-                const scope here(state);
+                const presence here(state);
             }).detach();
             fail_with("the first");
         });
@@ -201,7 +201,7 @@ TEST(cancellation_unwinds_the_stack)
 {
     run_both([] {
         std::atomic<int> state{0};
-        thread waiting(wait_forever, std::ref(state));
+        thread waiting(wait_present, std::ref(state));
         while (!state)
             gossamer::this_thread::sleep(100us);
         waiting.cancel();
@@ -264,7 +264,7 @@ TEST(the_destructor_of_a_thread_cancels_and_joins)
     run_both([] {
         std::atomic<int> state{0};
         {
-            thread waiting(wait_forever, std::ref(state));
+            thread waiting(wait_present, std::ref(state));
             while (!state)
                 gossamer::this_thread::sleep(100us);
         }
@@ -278,12 +278,12 @@ TEST(the_destructor_waits_though_its_thread_was_canceled)
         std::atomic<int> inner{0}, outer{0};
         gossamer::semaphore is_canceled(0);
         thread owner([&] {
-            const scope here(outer);
+            const presence here(outer);
             thread owned([&] {
                 const gossamer::cancellation_disabled disabled;
                 is_canceled.acquire();
                 gossamer::this_thread::sleep(1ms);
-                const scope there(inner);
+                const presence there(inner);
             });
             owned.join();
         });
@@ -338,7 +338,7 @@ TEST(tasks_are_moved)
         MUST(first.join() == 3 && !second.joinable());
 
         std::atomic<int> state{0};
-        thread replaced(wait_forever, std::ref(state));
+        thread replaced(wait_present, std::ref(state));
         while (!state)
             gossamer::this_thread::sleep(100us);
         replaced = thread([] {});
@@ -390,7 +390,7 @@ TEST(exit_thread_unwinds_the_stack)
     run_both([] {
         std::atomic<int> state{0};
         thread leaving([&] {
-            const scope here(state);
+            const presence here(state);
             gossamer::exit_thread();
         });
         leaving.join();
@@ -407,7 +407,7 @@ TEST(gs_thread_exit_does_not_unwind_the_stack_but_leaks_no_arguments)
         std::atomic<int> state{0};
         thread leaving(
             [&](const counted &) {
-                const scope here(state);
+                const presence here(state);
                 gs_thread_exit(nullptr);
             },
             counted(1));
