@@ -248,8 +248,11 @@ def _judge_every(claim: Claim, every: Every, rounds: Sequence[Round], level: flo
     count = len(every.of_all)
     found = [_judge(claim, quantity, rounds, level) for quantity in every.of_all]
     divided = 1 - (1 - level) / count
+    # What is inside at the level is inside the wider interval, too.
     outside = [
-        one for one in found if _judge(claim, one.quantity, rounds, divided).verdict == FAILS
+        one
+        for one in found
+        if one.verdict == FAILS and _judge(claim, one.quantity, rounds, divided).verdict == FAILS
     ]
     worst = min(outside or found, key=lambda one: _margin(claim, one))
     name = Named(worst.quantity, f"{every.words}, worst of {count}: {worst.quantity.description}")

@@ -3,6 +3,7 @@
 A run gives one value, however many requests it has: the requests of a run are not independent.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -104,6 +105,14 @@ class Fit:
         return self.intercept + self.slope * x
 
 
+def _correlation(x: np.ndarray, y: np.ndarray) -> float:
+    """Return Pearson's correlation, 0 if y is constant."""
+    if np.ptp(y) == 0:
+        return 0.0
+    dx, dy = x - x.mean(), y - y.mean()
+    return min(max(float(dx @ dy) / math.sqrt(float(dx @ dx) * float(dy @ dy)), -1.0), 1.0)
+
+
 def linear_fit(
     xs: Sequence[float], ys: Sequence[float], errors: Sequence[float] | None = None
 ) -> Fit:
@@ -125,8 +134,7 @@ def linear_fit(
     rest = y - intercept - slope * x
     error = np.sqrt(float(weight @ rest**2) / (len(x) - 2) / spread)
     half = float(stdtrit(len(x) - 2, (1 + LEVEL) / 2) * error)
-    correlation = float(np.corrcoef(x, y)[0, 1]) if np.ptp(y) > 0 else 0.0
-    return Fit(slope, slope - half, slope + half, intercept, correlation)
+    return Fit(slope, slope - half, slope + half, intercept, _correlation(x, y))
 
 
 def proportional_fit(xs: Sequence[float], ys: Sequence[float]) -> Fit:
