@@ -171,7 +171,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return FAKE
 
 
-_SHORT = replace(
+SHORT = replace(
     QUICK,
     points=(QUICK.points[0],),
     scales=(replace(QUICK.scale("smoke"), budget_s=1.0, warmup_s=0.0, points=()),),
@@ -183,7 +183,7 @@ _SHORT = replace(
 def short(monkeypatch: pytest.MonkeyPatch, fake: Path) -> None:
     """Make the experiment short, with fakes of all programs."""
     assert fake == FAKE
-    monkeypatch.setitem(cli.EXPERIMENTS, "quick", _SHORT)
+    monkeypatch.setitem(cli.EXPERIMENTS, "quick", SHORT)
 
 
 def servers_left(folder: Path) -> list[str]:

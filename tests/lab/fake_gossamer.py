@@ -4,7 +4,8 @@
 Environment: FAKE_ARCHS (names to list), FAKE_BROKEN (an architecture that does not start),
 FAKE_ERRORS (errors that a load reports), FAKE_MUTE (a load without a report), FAKE_VOID (why a load
 is invalid), FAKE_OLD (keys missing from a load's report), FAKE_DEADLY (a folder: a load that can
-remove a file there kills its parent).
+remove a file there kills its parent), FAKE_HELD (a file: the first load creates it, later ones do
+not end), FAKE_MAX_S (the maximum duration of a load).
 """
 
 import http.client
@@ -64,17 +65,27 @@ def is_deadly() -> bool:
     return False
 
 
-def load(arguments: list[str]) -> int:
-    """Request a page repeatedly over one connection, and report."""
+def wait_or_kill() -> None:
+    """Kill the parent or wait for a signal, if this load is to."""
     if is_deadly():
         os.kill(os.getppid(), signal.SIGKILL)
+    if held := os.environ.get("FAKE_HELD"):
+        if Path(held).exists():
+            signal.pause()
+        Path(held).touch()
+
+
+def load(arguments: list[str]) -> int:
+    """Request a page repeatedly over one connection, and report."""
+    wait_or_kill()
     pairs = [argument for argument in arguments[1:] if argument != "--idle-spin"]
     options = dict(zip(pairs[::2], pairs[1::2], strict=True))
     address = urllib.parse.urlsplit(arguments[0])
     connection = http.client.HTTPConnection(str(address.hostname), address.port)
     began = time.monotonic()
     times: list[float] = []
-    while time.monotonic() < began + float(options["-d"]):
+    end = began + min(float(options["-d"]), float(os.environ.get("FAKE_MAX_S", "inf")))
+    while time.monotonic() < end:
         sent = time.monotonic()
         connection.request("GET", address.path)
         connection.getresponse().read()

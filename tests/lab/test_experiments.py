@@ -37,8 +37,10 @@ def program(name: str, figures: tuple[str, str], tail: str = "") -> None:
 
 
 @pytest.fixture
-def programs(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the programs by scripts."""
+def programs(
+    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Replace the programs by scripts, and draw as many charts as a test asks for."""
     assert fake == FAKE
     monkeypatch.setenv("GOSSAMER_BENCH", str(tmp_path / "bench"))
     # The limits of this machine must not matter: one size is too large, and all others are
@@ -48,11 +50,15 @@ def programs(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         for case in LIBEVENT_VS_LIBEV.points
         if isinstance(case, Case)
     )
-    known = replace(LIBEVENT_VS_LIBEV, points=cases)
+    charts = LIBEVENT_VS_LIBEV.charts[: getattr(request, "param", None)]
+    known = replace(LIBEVENT_VS_LIBEV, points=cases, charts=charts)
     monkeypatch.setitem(cli.EXPERIMENTS, known.name, known)
     printed = {"libev": _LIBEV, "libevent": _LIBEVENT, "ours": _LIBEV}
     for name, figures in {**printed, "libev_emulation": _EMULATED}.items():
         program(name, figures)
+
+
+_WITH_ONE_CHART = pytest.mark.parametrize("programs", [1], indirect=True)
 
 
 def run_known(folder: Path) -> tuple[int, dict[str, Any]]:
@@ -63,7 +69,7 @@ def run_known(folder: Path) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("programs")
-def test_verdicts_follow_from_the_numbers_that_programs_print(tmp_path: Path) -> None:
+def test_verdicts_and_the_report_follow_from_what_programs_print(tmp_path: Path) -> None:
     status, results = run_known(tmp_path / "out")
     assert status == 0
     verdicts = {known["key"]: known for known in results["verdicts"]}
@@ -84,11 +90,7 @@ def test_verdicts_follow_from_the_numbers_that_programs_print(tmp_path: Path) ->
     skipped = {one["name"]: one for one in results["skipped"]}
     assert skipped["libuv"]["reason"] == "loops/libuv is not built: it needs libuv1-dev"
     assert not skipped["libuv"]["is_error"]
-
-
-@pytest.mark.usefixtures("programs")
-def test_the_table_of_verdicts_and_the_report_agree(tmp_path: Path) -> None:
-    run_known(tmp_path / "out")
+    # The table of verdicts and the report agree.
     result = CliRunner().invoke(cli.app, ["report", str(tmp_path / "out")])
     output = " ".join(result.output.split())
     assert "1.900 (" in output
@@ -102,6 +104,7 @@ def test_the_table_of_verdicts_and_the_report_agree(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("programs")
+@_WITH_ONE_CHART
 def test_the_run_fails_if_a_program_of_ours_fails(tmp_path: Path) -> None:
     program("ours", _LIBEV, tail='echo "no memory" >&2; exit 1')
     status, _ = run_known(tmp_path / "out")
@@ -113,6 +116,7 @@ def test_the_run_fails_if_a_program_of_ours_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("programs")
+@_WITH_ONE_CHART
 def test_a_number_that_a_program_cannot_tell_is_missing(tmp_path: Path) -> None:
     program("ours", (f"100 20 80{_LATER}nan", f"110 25 85{_LATER}nan"))
     status, _ = run_known(tmp_path / "out")
@@ -126,6 +130,7 @@ def test_a_number_that_a_program_cannot_tell_is_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("programs")
+@_WITH_ONE_CHART
 def test_too_few_numbers_are_a_failed_measurement(tmp_path: Path) -> None:
     program("libevent", ("190", "much"))
     _, results = run_known(tmp_path / "out")

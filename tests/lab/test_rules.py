@@ -7,6 +7,7 @@ found.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import pytest
@@ -50,10 +51,15 @@ def test_every_experiment_with_claims_has_a_world_that_tries_out_its_rules() -> 
     assert len({claim.id for claim in _CLAIMS}) == len(_CLAIMS)
 
 
+@cache
+def _runs(name: str, world: worlds.World) -> list[list[Round]]:
+    """Return a run for each seed, which the claims of an experiment share."""
+    return [worlds.rounds(EXPERIMENTS[name], world, seed) for seed in _SEEDS]
+
+
 def _decided(name: str, claim: Claim, world: worlds.World) -> Counter[str]:
     """Return how often each verdict occurs."""
-    runs = (worlds.rounds(EXPERIMENTS[name], world, seed) for seed in _SEEDS)
-    return Counter(decide(claim, run).verdict for run in runs)
+    return Counter(decide(claim, run).verdict for run in _runs(name, world))
 
 
 @pytest.mark.parametrize(("name", "claim"), _CLAIMS)

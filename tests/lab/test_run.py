@@ -285,13 +285,23 @@ def test_doctor_reports_what_is_missing() -> None:
     assert "missing" in CliRunner().invoke(cli.app, ["doctor"]).output
 
 
+_SHORT_LAB = f"""
+import sys
+sys.path.insert(0, {str(FAKE.parent)!r})
+import conftest
+conftest.cli.EXPERIMENTS["quick"] = conftest.SHORT
+conftest.cli.main()
+"""
+
+
 @contextlib.contextmanager
 def running_lab(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """Run the lab as a process; yield it during its first measurement."""
+    """Run the lab as a process; yield it during its second measurement, which does not end."""
     errors = folder / "err"
     with errors.open("wb") as err:
         lab = subprocess.Popen(
-            (sys.executable, "-m", "gossamer_lab", *RUN, str(folder / "out")),
+            (sys.executable, "-c", _SHORT_LAB, *RUN, str(folder / "out")),
+            env=os.environ | {"FAKE_HELD": str(folder / "held")},
             stdout=subprocess.PIPE,
             stderr=err,
             text=True,
@@ -332,13 +342,8 @@ def test_a_killed_run_loses_no_data_and_is_resumed(tmp_path: Path) -> None:
     # The rows are written first; the process may have been killed before it wrote the count.
     assert before.raw.height - before.results["measured"] in {0, 1}
     assert before.results["measured"] >= 1
-    done = subprocess.run(
-        (sys.executable, "-m", "gossamer_lab", "run", "--resume", str(tmp_path / "out")),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(cli.app, ["run", "--resume", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
     after = load_run(str(tmp_path / "out"))
     assert after.results["complete"]
     assert after.raw.head(before.raw.height).equals(before.raw)

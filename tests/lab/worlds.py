@@ -7,6 +7,7 @@ where it has words, numbers that agree with them.
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from gossamer_lab.claims.quantities import Round
@@ -319,6 +320,7 @@ DOCUMENTS: dict[str, World] = {
 }
 
 
+@cache
 def alike(experiment: str) -> World:
     """Return a world in which all subjects are like one of them, as today's may be."""
     like = {
