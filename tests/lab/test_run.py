@@ -41,6 +41,17 @@ def test_a_run_without_peers_measures_ours_and_explains_how_to_add_them(tmp_path
     assert raw["failure"].null_count() == 2
     assert "<svg" in (tmp_path / "out" / "charts" / "cpu.svg").read_text()
     assert servers_left(tmp_path) == []
+    # The histograms of every load are stored.
+    assert raw["histograms"].to_list() == ["histograms/0000.hlog", "histograms/0001.hlog"]
+    for name in raw["histograms"]:
+        assert (tmp_path / "out" / name).read_text().startswith("#[Histogram log")
+    # The report is regenerated from the stored run.
+    kept = (tmp_path / "out" / "results.json").read_text()
+    (tmp_path / "out" / "report.html").unlink()
+    result = CliRunner().invoke(cli.app, ["report", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "out" / "report.html").exists()
+    assert (tmp_path / "out" / "results.json").read_text() == kept
 
 
 def test_with_json_standard_output_is_only_json(tmp_path: Path) -> None:
@@ -156,24 +167,6 @@ def test_a_gossamer_older_than_the_lab_is_reported(
     assert raw["failure"][0] == reason
 
 
-def test_a_report_is_regenerated_from_the_stored_run(tmp_path: Path) -> None:
-    CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
-    kept = (tmp_path / "out" / "results.json").read_text()
-    (tmp_path / "out" / "report.html").unlink()
-    result = CliRunner().invoke(cli.app, ["report", str(tmp_path / "out")])
-    assert result.exit_code == 0, result.output
-    assert (tmp_path / "out" / "report.html").exists()
-    assert (tmp_path / "out" / "results.json").read_text() == kept
-
-
-def test_the_histograms_of_every_load_are_stored(tmp_path: Path) -> None:
-    CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
-    raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
-    assert raw["histograms"].to_list() == ["histograms/0000.hlog", "histograms/0001.hlog"]
-    for name in raw["histograms"]:
-        assert (tmp_path / "out" / name).read_text().startswith("#[Histogram log")
-
-
 def interrupted_run(folder: Path, *options: str) -> Path:
     """Run, then remove the last measurement, as if the run had been interrupted before it."""
     CliRunner().invoke(cli.app, [*RUN, str(folder), *options])
@@ -245,7 +238,7 @@ def test_an_incomplete_run_can_be_compared(tmp_path: Path) -> None:
 
 
 def test_a_complete_run_is_not_resumed(tmp_path: Path) -> None:
-    CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
+    make_run(tmp_path / "out", known_rows()).save()
     result = CliRunner().invoke(cli.app, ["run", "--resume", str(tmp_path / "out")])
     assert result.exit_code == 2
     assert "is complete" in result.stderr

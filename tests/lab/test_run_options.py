@@ -44,10 +44,13 @@ def test_only_the_requested_subjects_are_measured(
 ) -> None:
     monkeypatch.setenv("FAKE_ARCHS", "event threads")
     out = tmp_path / "out"
+    # A folder without a run is used.
+    out.mkdir()
     result = CliRunner().invoke(cli.app, [*RUN, str(out), "--only", "threads"])
     assert result.exit_code == 0, result.output
     assert "measuring threads: 1 point, " in result.output
     kept = load_run(str(out)).results
+    assert kept["complete"]
     assert kept["method"]["only"] == ["threads"]
     assert [point["seconds"] for point in kept["points"]] == [kept["method"]["seconds"]]
     assert [known["name"] for known in kept["servers"]] == ["threads"]
@@ -86,10 +89,3 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     assert result.exit_code == 2
     assert f"{tmp_path / 'out'} is not a folder" in result.stderr
-
-
-def test_a_folder_without_a_run_is_used(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
-    assert result.exit_code == 0, result.output
-    assert load_run(str(tmp_path / "out")).results["complete"]
