@@ -86,26 +86,30 @@ function(gs_program name)
     gs_chaos(${name})
 endfunction()
 
+# A test that takes longer hangs. Sanitizers and emulators make each test several times as long, and chaos delays it, too.
+set(GS_TEST_SECONDS 60)
+if(GS_CHAOS)
+    set(GS_TEST_SECONDS 360)
+elseif(GS_SANITIZE OR CMAKE_CROSSCOMPILING)
+    set(GS_TEST_SECONDS 120)
+endif()
+
 # gs_tests(ROOM [USES LIBRARY...] [POLLERS NAME...]): each test_*.c and test_*.cpp of this folder is a program and a test
 # named ROOM.NAME, labelled ROOM, and one named ROOM.NAME.POLLER for each poller; it finds the program gossamer through the
 # environment.
 function(gs_tests module)
     cmake_parse_arguments(arg "" "" "USES;POLLERS" ${ARGN})
-    set(timeout 120)
-    if(GS_CHAOS)
-        set(timeout 360) # of the same work, with delays
-    endif()
     file(GLOB sources CONFIGURE_DEPENDS test_*.c test_*.cpp)
     foreach(source ${sources})
         get_filename_component(stem ${source} NAME_WE)
         string(REPLACE "test_" "" stem ${stem})
         gs_program(test_${module}_${stem} ${source} USES ${arg_USES})
         add_test(NAME ${module}.${stem} COMMAND test_${module}_${stem})
-        set_tests_properties(${module}.${stem} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${timeout} LABELS ${module}
+        set_tests_properties(${module}.${stem} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${GS_TEST_SECONDS} LABELS ${module}
             ${GS_EMULATOR_FAULT} ENVIRONMENT GOSSAMER_PROGRAM=${PROJECT_BINARY_DIR}/gossamer)
         foreach(poller ${arg_POLLERS})
             add_test(NAME ${module}.${stem}.${poller} COMMAND test_${module}_${stem})
-            set_tests_properties(${module}.${stem}.${poller} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${timeout} LABELS ${module}
+            set_tests_properties(${module}.${stem}.${poller} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${GS_TEST_SECONDS} LABELS ${module}
                 ${GS_EMULATOR_FAULT} ENVIRONMENT GS_POLLER=${poller})
         endforeach()
     endforeach()

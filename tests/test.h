@@ -8,14 +8,19 @@
  *
  * A failed check ends its test and makes the program fail; SKIP prints the reason and ends the
  * program, with status 77 unless a test before has failed. With an argument, the program runs only
- * the tests whose names contain it. */
+ * the tests whose names contain it. The program fails if it leaves a process behind, be it a child of
+ * a child. */
 #ifndef GS_TESTS_TEST_H
 #define GS_TESTS_TEST_H
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 struct test {
     const char *name;
@@ -73,10 +78,60 @@ static int tests_failed;
         exit(tests_failed ? 1 : 77);                                                               \
     } while (0)
 
+static pid_t test_process;
+
+/* Kill the children of the initial thread, which include those whose parents have ended. */
+static void test_kill_children(void)
+{
+    char name[64];
+    int pid;
+    printf("FAILED: a process was left behind\n");
+    snprintf(name, sizeof name, "/proc/%d/task/%d/children", (int)test_process, (int)test_process);
+    FILE *children = fopen(name, "re");
+    while (children && fscanf(children, "%d", &pid) == 1) {
+        char command[32] = "";
+        snprintf(name, sizeof name, "/proc/%d/comm", pid);
+        FILE *file = fopen(name, "re");
+        if (file && fscanf(file, "%31s", command) == 1)
+            printf("process %d (%s) was left behind\n", pid, command);
+        if (file)
+            fclose(file);
+        kill(pid, SIGKILL);
+    }
+    if (children)
+        fclose(children);
+}
+
+/* At exit, when all else has been cleaned up. What was killed may need a moment to end. */
+static void test_check_children(void)
+{
+    const char *grace = getenv("GOSSAMER_TEST_GRACE_S");
+    long tries = (long)((grace ? atof(grace) : 10) * 1000);
+    if (getpid() != test_process)
+        return;
+    for (pid_t ended; (ended = waitpid(-1, NULL, WNOHANG)) >= 0;) {
+        if (!ended && !tries--) {
+            test_kill_children();
+            fflush(stdout);
+            _exit(1);
+        }
+        if (!ended)
+            usleep(1000);
+    }
+}
+
+static void test_watch_children(void)
+{
+    test_process = getpid();
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+}
+
 int main(int argc, char **argv)
 {
     static int passed;
     static struct test *test;
+    test_watch_children();
+    atexit(test_check_children);
     for (test = test_first; test; test = test->next) {
         if (argc > 1 && !strstr(test->name, argv[1]))
             continue;

@@ -11,7 +11,7 @@ RULES = {
         "a path of one machine",
     ),
 }
-CORPORA = "tests/fuzz/corpus/"  # not words: bytes that fuzzers made
+CORPORA = "tests/fuzz/corpus/"  # archives of what fuzzers made
 TEXTS = (
     ".c",
     ".h",
