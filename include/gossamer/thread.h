@@ -328,14 +328,32 @@ GS_API void *gs_thread_call_on_worker_stack(void *(*fn)(void *argument), void *a
  * Returns as fork(2): the child's process id, and 0 in the child; or -EAGAIN (too many processes),
  * -ENOMEM, or -EOPNOTSUPP (the caller has a thread pointer of its own, or runs in
  * gs_thread_call_on_worker_stack). If the child's loop could not be created, it returns -ENOMEM,
- * -EMFILE or -ENFILE there, and the child must exit. */
+ * -EMFILE or -ENFILE there, and the child must exit.
+ *
+ * Handlers of pthread_atfork may wait, in the child as its only thread. */
 GS_API pid_t gs_fork(void);
 
-/* Call fork_process(argument), which must fork as fork(2) does. Returns what that returns: the
- * process id, 0 in the child, or a negative error. In the child the run is over, without cleanup:
- * the caller continues as the only kernel thread, on its stack and with its thread pointer, and no
- * function of user threads may be called before the next gs_threads_run. The thread may have a
- * thread pointer of its own. */
+/* Called next to the fork, with no handler of pthread_atfork in between; the first one by the
+ * parent. They must not wait. */
+struct gs_fork_functions {
+    void (*before)(void *argument), (*in_parent)(void *argument), (*in_child)(void *argument);
+};
+
+/* The same as gs_fork, with such functions. If the child must exit, it does not call its own. */
+GS_API pid_t gs_fork_with(const struct gs_fork_functions *functions, void *argument);
+
+/* The library registers handlers of pthread_atfork when it is initialised; those that were
+ * registered before are called with locks of the library held, and must not call it. A program that
+ * is linked with the static library, and with shared libraries whose constructors register such
+ * handlers, calls this earlier, from .preinit_array. Returns 0 or -ENOMEM. */
+GS_API int gs_fork_register(void);
+
+/* Call fork_process(argument), which must fork as fork(2) does, with locks of the library held: so
+ * if it runs handlers of pthread_atfork, these must not call the library. Returns what that
+ * returns: the process id, 0 in the child, or a negative error. In the child the run is over,
+ * without cleanup: the caller continues as the only kernel thread, on its stack and with its thread
+ * pointer, and no function of user threads may be called before the next gs_threads_run. The thread
+ * may have a thread pointer of its own. */
 GS_API long gs_fork_leaving(long (*fork_process)(void *argument), void *argument);
 
 /* ---- Park: a wait from which other primitives can be built ----

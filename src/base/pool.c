@@ -4,6 +4,7 @@
  * until the count of jobs is 0, and the count is decremented afterwards. */
 #include "base/pool.h"
 
+#include "base/atfork.h"
 #include "base/chaos.h"
 
 #include <errno.h>
@@ -186,8 +187,6 @@ enum job_state gs_pool_cancel(struct job *job)
 
 /* ---- Forks ---- */
 
-static int prepare_err;
-
 static void before_fork(void)
 {
     pthread_mutex_lock(&mutex);
@@ -213,19 +212,19 @@ static void in_child(void)
     pthread_mutex_unlock(&mutex);
 }
 
-static void prepare(void)
+__attribute__((constructor)) static void prepare_for_forks(void)
 {
-    prepare_err = -pthread_atfork(before_fork, in_parent, in_child);
+    static const struct atfork functions = {before_fork, in_parent, in_child};
+    gs_atfork_add(ATFORK_POOL, &functions);
 }
 
 /* ---- Users ---- */
 
 int gs_pool_retain(struct pool_user *user)
 {
-    static pthread_once_t is_prepared = PTHREAD_ONCE_INIT;
-    pthread_once(&is_prepared, prepare);
-    if (prepare_err)
-        return prepare_err;
+    int err = gs_atfork_start();
+    if (err)
+        return err;
     pthread_mutex_lock(&mutex);
     while (is_ending)
         pthread_cond_wait(&has_ended, &mutex);

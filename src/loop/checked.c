@@ -1,6 +1,7 @@
 #include "loop/checked.h"
 
 #ifdef GS_CHECKED
+#include "base/atfork.h"
 #include "loop/state.h"
 
 #include <gossamer/sys.h>
@@ -34,7 +35,8 @@ static void release(void)
 
 __attribute__((constructor)) static void init(void)
 {
-    pthread_atfork(acquire, release, release);
+    static const struct atfork functions = {acquire, release, release};
+    gs_atfork_add(ATFORK_CHECKED, &functions);
 }
 
 /* Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, 6.4) */

@@ -1,5 +1,6 @@
 /* Signals. The loops that watch signals are in a list. A signal handler traverses it and sets a bit
  * in the mailbox of each loop that watches the signal. (tests/model/signals.pml) */
+#include "base/atfork.h"
 #include "base/chaos.h"
 #include "loop/state.h"
 
@@ -56,28 +57,30 @@ static int install(int number)
  * Other kernel threads may have been in the handler or have held the lock during the fork. They do
  * not exist in the child. */
 
+static bool is_forking; /* guarded by the lock */
+
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
+    is_forking = true;
 }
 
 static void in_parent(void)
 {
+    is_forking = false;
     pthread_mutex_unlock(&lock);
 }
 
 static void in_child(void)
 {
     atomic_store(&running_handlers, 0);
-    pthread_mutex_unlock(&lock);
+    in_parent();
 }
 
-static int prepare_for_forks(void)
+__attribute__((constructor)) static void prepare_for_forks(void)
 {
-    static bool is_prepared;
-    int err = is_prepared ? 0 : -pthread_atfork(before_fork, in_parent, in_child);
-    is_prepared = !err;
-    return err;
+    static const struct atfork functions = {before_fork, in_parent, in_child};
+    gs_atfork_add(ATFORK_SIGNALS, &functions);
 }
 
 /* ---- Numbers ---- */
@@ -88,7 +91,7 @@ static int watch_number(struct gs_loop *loop, int number)
     if (watched & bit_of(number))
         return 0;
     pthread_mutex_lock(&lock);
-    int err = prepare_for_forks();
+    int err = gs_atfork_start();
     if (!err && !installed[number - 1].loops)
         err = install(number);
     if (!err) {
@@ -133,17 +136,21 @@ static void unwatch_number(struct gs_loop *loop, int number)
     atomic_fetch_and(&loop->mailbox.caught_signals, ~bit_of(number));
 }
 
+/* In a child of one kernel thread, perhaps before the handler that unlocks. */
 void gs_loop_forget_signals(struct gs_loop *loop)
 {
     CHECKED_FORGET_LOOP(loop);
-    pthread_mutex_lock(&lock);
+    bool has_lock = is_forking;
+    if (!has_lock)
+        pthread_mutex_lock(&lock);
     uint64_t watched = atomic_exchange(&loop->mailbox.watched_signals, 0);
     for (int number = 1; number <= NUMBERS; number++)
         if (watched & bit_of(number) && !--installed[number - 1].loops)
             sigaction(number, &installed[number - 1].old_action, NULL);
     if (watched)
         unlink_loop(loop);
-    pthread_mutex_unlock(&lock);
+    if (!has_lock)
+        pthread_mutex_unlock(&lock);
 }
 
 void gs_signal_init(struct gs_signal *signal, struct gs_loop *loop, gs_signal_fn *callback)

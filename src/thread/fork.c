@@ -1,7 +1,12 @@
 /* gs_fork. The child has one kernel thread, which continues as the worker that it was; everything
  * else of the runtime is in an arbitrary state. So the child keeps what only the forking thread
  * could have changed and what is guarded by a lock that is held during the fork; the rest is
- * initialised again: wait queues, run queues, free stacks. */
+ * initialised again: wait queues, run queues, free stacks.
+ *
+ * Handlers of pthread_atfork may wait, and the thread may continue on another worker: so the locks
+ * are acquired by a handler that runs after all of the program's, and released by one that runs
+ * before them, which also makes the child what it is (base/atfork.h). */
+#include "base/atfork.h"
 #include "loop/state.h"
 #include "thread/backtrace.h"
 #include "thread/descriptors.h"
@@ -181,22 +186,136 @@ _Noreturn void gs_fork_exit(void)
     exit(EXIT_SUCCESS);
 }
 
+/* ---- The call, and its handlers ---- */
+
+/* A call of gs_fork: other threads may make one while handlers wait in this one. */
+struct forking {
+    struct forking *next;
+    struct gs_thread *thread;
+    const struct gs_fork_functions *functions; /* NULL: none */
+    void *argument;
+    int err; /* of the child */
+};
+
+static struct gs_spin calls_lock;
+static struct forking *calls;
+
+static void add_call(struct forking *call)
+{
+    spin_lock_always(&calls_lock);
+    call->next = calls;
+    calls = call;
+    spin_unlock_always(&calls_lock);
+}
+
+static void remove_call(const struct forking *call)
+{
+    spin_lock_always(&calls_lock);
+    struct forking **place = &calls;
+    while (*place != call)
+        place = &(*place)->next;
+    *place = call->next;
+    spin_unlock_always(&calls_lock);
+}
+
+/* The call in which the running thread is, or NULL: it forks by itself, to execute a program. */
+static struct forking *find_call(const struct worker *worker)
+{
+    spin_lock_always(&calls_lock);
+    struct forking *call = worker->current ? calls : NULL;
+    while (call && call->thread != worker->current)
+        call = call->next;
+    spin_unlock_always(&calls_lock);
+    return call;
+}
+
+static void before_fork(void)
+{
+    struct worker *worker = gs_worker_or_null();
+    struct forking *call = worker ? find_call(worker) : NULL;
+    if (!call)
+        return;
+    if (call->functions)
+        call->functions->before(call->argument);
+    lock_all(worker);
+    worker->forking = call;
+}
+
+static struct forking *take_call(struct worker *worker)
+{
+    struct forking *call = worker ? worker->forking : NULL;
+    if (!call)
+        return NULL;
+    worker->forking = NULL;
+    gs_stack_store_unlock();
+    return call;
+}
+
+static void in_parent(void)
+{
+    struct worker *worker = gs_worker_or_null();
+    const struct forking *call = take_call(worker);
+    if (!call)
+        return;
+    unlock_all(worker);
+    if (call->functions)
+        call->functions->in_parent(call->argument);
+}
+
+static void in_child(void)
+{
+    struct worker *worker = gs_worker_or_null();
+    struct forking *call = take_call(worker);
+    if (!call)
+        return;
+    calls_lock = (struct gs_spin){0};
+    calls = call;
+    call->next = NULL;
+    call->err = become_child(worker, call->thread);
+    if (call->functions && !call->err)
+        call->functions->in_child(call->argument);
+}
+
+__attribute__((constructor)) static void prepare_for_forks(void)
+{
+    static const struct atfork functions = {before_fork, in_parent, in_child};
+    gs_atfork_add(ATFORK_THREADS, &functions);
+}
+
+int gs_fork_register(void)
+{
+    return gs_atfork_start();
+}
+
+static pid_t fork_with(const struct gs_fork_functions *functions, void *argument)
+{
+    struct gs_thread *self = thread_current();
+    struct forking call = {.thread = self, .functions = functions, .argument = argument};
+    int err = gs_atfork_start();
+    if (err)
+        return err;
+    if (self->tls_base || self->worker->is_stack_in_use)
+        return -EOPNOTSUPP;
+    add_call(&call);
+    pid_t pid = fork();
+    err = pid < 0 ? -errno : call.err;
+    remove_call(&call);
+    return err ? err : pid;
+}
+
 pid_t gs_fork(void)
 {
     CHECKED_THREAD();
-    struct gs_thread *self = thread_current();
-    struct worker *worker = self->worker;
-    if (self->tls_base || worker->is_stack_in_use)
-        return -EOPNOTSUPP;
-    lock_all(worker);
-    pid_t pid = fork();
-    int err = pid < 0 ? -errno : 0;
-    gs_stack_store_unlock();
-    if (!pid)
-        return become_child(worker, self);
-    unlock_all(worker);
-    return err ? err : pid;
+    return fork_with(NULL, NULL);
 }
+
+pid_t gs_fork_with(const struct gs_fork_functions *functions, void *argument)
+{
+    CHECKED_THREAD();
+    return fork_with(functions, argument);
+}
+
+/* ---- A child that leaves the run ---- */
 
 /* The parent's structures are leaked: other kernel threads may have been using them. The GS base
  * would make the kernel thread a worker. The caller stays on the thread's stack, which no thread

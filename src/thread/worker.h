@@ -182,6 +182,7 @@ struct worker {
     unsigned unused_mode; /* for gs_context_call, with several workers */
     unsigned index;
     bool exits_process;         /* in a forked child: nothing waits for the end of this worker */
+    struct forking *forking;    /* the call that forks just now, with all locks held (fork.c) */
     struct worker *next_leaked; /* list of workers whose kernel threads exist in the parent only */
     struct worker *next_unused; /* list of workers whose memory may be reused */
     pthread_t kernel_thread;

@@ -384,3 +384,98 @@ TEST(child_can_write_dumps_though_another_kernel_thread_was_writing_one)
     run_both(fork_during_dumps);
     close(dump_fd);
 }
+
+/* ---- Handlers of pthread_atfork that wait ---- */
+
+static struct gs_mutex handlers_mutex;
+static struct gs_thread *locker;
+static int handler_calls;
+
+static void *hold_mutex(void *unused)
+{
+    MUST_EQ(gs_mutex_lock(&handlers_mutex, GS_NEVER), 0);
+    MUST_EQ(gs_thread_sleep(after(2 * GS_MILLISECOND)), 0);
+    gs_mutex_unlock(&handlers_mutex);
+    return unused;
+}
+
+static void wait_before_fork(void)
+{
+    int number = 1;
+    if (!locker)
+        return;
+    handler_calls++;
+    MUST_EQ(gs_mutex_lock(&handlers_mutex, GS_NEVER), 0);
+    gs_mutex_unlock(&handlers_mutex);
+    join(locker);
+    MUST_EQ(gs_run_blocking(add_one, &number, GS_NEVER), 0);
+    MUST_EQ(gs_mutex_lock(&handlers_mutex, GS_NEVER), 0);
+}
+
+static void wait_after_fork(void)
+{
+    int number = 1;
+    if (!locker)
+        return;
+    gs_mutex_unlock(&handlers_mutex);
+    MUST_EQ(gs_thread_sleep(after(1)), 0);
+    MUST_EQ(gs_run_blocking(add_one, &number, GS_NEVER), 0);
+    MUST_EQ(number, 2);
+    join(spawn(return_argument, NULL));
+}
+
+enum { BEFORE = 1, IN_PARENT = 10, IN_CHILD = 100 };
+
+static void add_before(void *number)
+{
+    *(int *)number += BEFORE;
+}
+
+static void add_in_parent(void *number)
+{
+    *(int *)number += IN_PARENT;
+}
+
+static void add_in_child(void *number)
+{
+    *(int *)number += IN_CHILD;
+}
+
+/* In the parent, another thread waits for what a handler in the child unlocks. */
+static void *fork_with_handlers(void *unused)
+{
+    static const struct gs_fork_functions functions = {add_before, add_in_parent, add_in_child};
+    int made = 0;
+    locker = spawn(hold_mutex, NULL);
+    gs_thread_yield();
+    struct gs_thread *other = spawn(hold_mutex, NULL);
+    pid_t pid = gs_fork_with(&functions, &made);
+    MUST(pid >= 0);
+    locker = NULL;
+    if (!pid)
+        _exit(made == BEFORE + IN_CHILD ? 7 : 1);
+    MUST_EQ(status_of(pid), 7 << 8);
+    MUST_EQ(made, BEFORE + IN_PARENT);
+    join(other);
+    return unused;
+}
+
+static void *fork_with_handlers_on_any_worker(void *unused)
+{
+    const struct gs_thread_attributes attributes = {.migrates = true};
+    struct gs_thread *thread;
+    MUST_EQ(gs_thread_spawn(&attributes, fork_with_handlers, NULL, &thread), 0);
+    join(thread);
+    return unused;
+}
+
+TEST(handlers_of_a_fork_can_wait_in_the_parent_and_in_the_child)
+{
+    skip_without_fork();
+    alarm(60);
+    CHECK_EQ(pthread_atfork(wait_before_fork, wait_after_fork, wait_after_fork), 0);
+    run_both(fork_with_handlers);
+    run_both(fork_with_handlers_on_any_worker);
+    CHECK_EQ(handler_calls, 4);
+    alarm(0);
+}

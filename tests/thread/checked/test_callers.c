@@ -134,6 +134,11 @@ static void fork_child(void)
     gs_fork();
 }
 
+static void fork_with_nothing(void)
+{
+    gs_fork_with(NULL, NULL);
+}
+
 static const struct {
     const char *name;
     void (*call)(void);
@@ -151,6 +156,7 @@ static const struct {
     {"gs_thread_value", get_value},
     {"gs_thread_set_value", set_value},
     {"gs_fork", fork_child},
+    {"gs_fork_with", fork_with_nothing},
 };
 
 static size_t selected;
