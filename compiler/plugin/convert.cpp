@@ -447,10 +447,11 @@ Converted Converter::convert(const Job &job)
 }
 
 const Attribute::AttrKind Assumptions[] = {
-    Attribute::Returned,    Attribute::NoCapture, Attribute::ReadOnly, Attribute::ReadNone,
-    Attribute::WriteOnly,   Attribute::NoAlias,   Attribute::NoUndef,  Attribute::StructRet,
-    Attribute::Range,       Attribute::NonNull,   Attribute::Writable, Attribute::DeadOnUnwind,
-    Attribute::Initializes,
+    Attribute::Returned,    Attribute::NoCapture,  Attribute::ReadOnly,
+    Attribute::ReadNone,    Attribute::WriteOnly,  Attribute::NoAlias,
+    Attribute::NoUndef,     Attribute::StructRet,  Attribute::Range,
+    Attribute::NonNull,     Attribute::Writable,   Attribute::DeadOnUnwind,
+    Attribute::Initializes, Attribute::AllocAlign, Attribute::AllocatedPointer,
 };
 const Attribute::AttrKind ResultAssumptions[] = {
     Attribute::NoUndef,
@@ -463,14 +464,15 @@ const Attribute::AttrKind ResultAssumptions[] = {
     Attribute::NoFPClass,
 };
 const Attribute::AttrKind FunctionAssumptions[] = {
-    Attribute::NoReturn, Attribute::WillReturn, Attribute::Memory,
-    Attribute::NoSync,   Attribute::NoFree,     Attribute::Speculatable,
+    Attribute::NoReturn, Attribute::WillReturn,   Attribute::Memory,    Attribute::NoSync,
+    Attribute::NoFree,   Attribute::Speculatable, Attribute::AllocSize, Attribute::AllocKind,
 };
 
 AttributeList relaxed(AttributeList list, LLVMContext &context, unsigned arguments)
 {
     for (Attribute::AttrKind kind : FunctionAssumptions)
         list = list.removeFnAttribute(context, kind);
+    list = list.removeFnAttribute(context, "alloc-family");
     for (Attribute::AttrKind kind : ResultAssumptions)
         list = list.removeRetAttribute(context, kind);
     for (unsigned i = 0; i < arguments; i++)

@@ -124,7 +124,7 @@ const Known Table[] = {
     {"aio_write", false, 0, 0},
     {"epoll_create", false, 0, 0},
     {"epoll_create1", false, 0, 0},
-    {"close", false, 0, 0},
+    {"close", true, 0, 0},
     {"close_range", false, 0, 0},
     {"closefrom", false, 0, 0},
     {"dup", false, 0, 0},

@@ -1,5 +1,6 @@
 #include "compiler/plugin/runtime_names.h"
 #include "compiler/plugin/calls.h"
+#include "compiler/plugin/cancellation_points.h"
 #include "compiler/plugin/known.h"
 #include "compiler/plugin/wrappers.h"
 
@@ -165,6 +166,7 @@ void renameToRuntime(Module &module)
     separateWaits(module);
     saveThreads(module);
     dropInlineCopies(module);
+    addCancellationPoints(module);
     std::vector<std::pair<Function *, std::string>> variadic;
     SmallVector<Function *, 32> primitives;
     for (Function &function : module) {

@@ -63,6 +63,12 @@ int gs_cc_dup(int fd)
     return made(dup(fd), KIND_UNKNOWN);
 }
 
+/* At the start of a call that is a cancellation point, and that loops may make. */
+static bool must_return(struct thread *self)
+{
+    return self && (take_turn(self) || (self->phase == PHASE_NEW && gs_cc_test_cancel(self)));
+}
+
 /* ---- Opening: that of a FIFO waits until another one opens its other end, in the pool ---- */
 
 struct opening {
@@ -109,6 +115,8 @@ static struct opening *open_in_pool(struct thread *self, const struct opening *w
 static int open_at(int folder, const char *path, int flags, mode_t mode)
 {
     struct thread *self = thread_self();
+    if (must_return(self))
+        return -1;
     if (!self || (self->phase == PHASE_NEW && !is_fifo(folder, path, flags)))
         return made(openat(folder, path, flags, mode), KIND_UNKNOWN);
     struct opening *opening =
@@ -216,12 +224,6 @@ mqd_t gs_cc_mq_open(const char *name, int flags, ...)
                 KIND_POLLED);
 }
 
-int gs_cc_close(int fd);
-int gs_cc_mq_close(mqd_t queue)
-{
-    return gs_cc_close(queue);
-}
-
 /* ---- Descriptors of streams ---- */
 
 static FILE *opened(FILE *file)
@@ -236,6 +238,8 @@ FILE *gs_cc_fopen(const char *path, const char *mode)
 {
     struct thread *self = thread_self();
     int flags = strchr(mode, '+') ? O_RDWR : O_RDONLY;
+    if (must_return(self))
+        return NULL;
     if (!self || (self->phase == PHASE_NEW && !is_fifo(AT_FDCWD, path, flags)))
         return opened(fopen(path, mode));
     struct opening *opening = open_in_pool(self, &(struct opening){.stream = mode}, path);
@@ -307,7 +311,7 @@ void gs_cc_closefrom(int first)
     gs_cc_close_range(first > 0 ? (unsigned)first : 0, UINT_MAX, 0);
 }
 
-int gs_cc_close(int fd)
+static int close_at_once(int fd)
 {
     if (gs_is_own_descriptor(fd))
         return fail(EBADF);
@@ -316,6 +320,16 @@ int gs_cc_close(int fd)
         return close(fd);
     int err = gs_close(fd);
     return err ? fail(-err) : 0;
+}
+
+int gs_cc_close(int fd)
+{
+    return must_return(thread_self()) ? -1 : close_at_once(fd);
+}
+
+int gs_cc_mq_close(mqd_t queue)
+{
+    return close_at_once(queue);
 }
 
 /* ---- Whether calls block ---- */

@@ -10,16 +10,31 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The child's runtime has discarded all threads but the one with a stack that has called. */
-static pid_t fork_on_stack(struct thread *self)
+/* Handlers of pthread_atfork run in the thread, as any other function of the program. */
+struct child {
+    struct thread *self;
+    void *fiber;
+};
+
+static void before_fork(void *argument)
 {
-    leave_stack(self);
-    void *fiber = gs_cc_sanitizer_fork();
-    pid_t pid = gs_fork();
-    gs_cc_sanitizer_forked(fiber, !pid);
+    leave_stack(((struct child *)argument)->self);
+}
+
+static void in_parent(void *argument)
+{
+    const struct child *child = argument;
+    gs_cc_sanitizer_forked(child->fiber, false);
+    return_to_stack(child->self);
+}
+
+/* The child's runtime has discarded all threads but the one with a stack that has called. */
+static void in_child(void *argument)
+{
+    const struct child *child = argument;
+    struct thread *self = child->self;
+    gs_cc_sanitizer_forked(child->fiber, true);
     return_to_stack(self);
-    if (pid)
-        return pid;
     gs_cc_workers = 1;
     if (atomic_load(&self->join) != JOIN_DETACHED)
         atomic_store(&self->join, JOIN_NONE); /* who has waited for it is not there */
@@ -32,7 +47,13 @@ static pid_t fork_on_stack(struct thread *self)
     if (gs_resumable_start(&self->resumable, 0))
         abort();
     gs_cc_signals_start(self, true);
-    return 0;
+}
+
+static pid_t fork_on_stack(struct thread *self)
+{
+    static const struct gs_fork_functions functions = {before_fork, in_parent, in_child};
+    struct child child = {self, gs_cc_sanitizer_fork()};
+    return gs_fork_with(&functions, &child);
 }
 
 struct fork {

@@ -88,7 +88,7 @@ static ssize_t receive(struct thread *self, int fd, struct reception to)
 ssize_t gs_cc_recv(int fd, void *bytes, size_t n, int flags)
 {
     struct thread *self = thread_self();
-    if (is_outside(self) || flags & MSG_DONTWAIT)
+    if (is_outside(self) || is_made_at_once(self, flags))
         return recv(fd, bytes, n, flags);
     const struct reception to = {.bytes = bytes, .n = n, .flags = flags};
     TRANSFER_ALL(self, fd, GS_READ, receive(self, fd, to));
@@ -105,7 +105,7 @@ ssize_t gs_cc_recvfrom(int fd, void *bytes, size_t n, int flags, struct sockaddr
                        socklen_t *length)
 {
     struct thread *self = thread_self();
-    if (is_outside(self) || flags & MSG_DONTWAIT)
+    if (is_outside(self) || is_made_at_once(self, flags))
         return recvfrom(fd, bytes, n, flags, address, length);
     if (!address)
         return gs_cc_recv(fd, bytes, n, flags);
@@ -178,7 +178,7 @@ ssize_t gs_cc_send(int fd, const void *bytes, size_t n, int flags)
     struct thread *self = thread_self();
     if (is_outside(self))
         return send(fd, bytes, n, flags);
-    if (flags & MSG_DONTWAIT)
+    if (is_made_at_once(self, flags))
         return gs_cc_sent(fd, send(fd, bytes, n, flags | SENDING), flags);
     WRITE_ALL(self, fd, n, try_send(self, fd, bytes, n, flags));
 }
@@ -197,7 +197,7 @@ ssize_t gs_cc_sendto(int fd, const void *bytes, size_t n, int flags, const struc
     struct iovec part = {(void *)bytes, n};
     if (is_outside(self))
         return sendto(fd, bytes, n, flags, address, length);
-    if (flags & MSG_DONTWAIT)
+    if (is_made_at_once(self, flags))
         return try_sendto(fd, &part, flags, address, length);
     if (!address)
         return gs_cc_send(fd, bytes, n, flags);

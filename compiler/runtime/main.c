@@ -16,9 +16,15 @@
 unsigned gs_cc_workers = 1;
 
 /* This is called before the functions by which libraries start: the keys that they create are those
- * of threads of the program, too. */
+ * of threads of the program, too, and the handlers of forks that they register may wait. */
+static void start_before_libraries(void)
+{
+    if (gs_fork_register())
+        abort();
+    gs_cc_replace_in_libraries();
+}
 __attribute__((section(".preinit_array"),
-               used)) static void (*before_libraries)(void) = gs_cc_replace_in_libraries;
+               used)) static void (*before_libraries)(void) = start_before_libraries;
 
 static int argument_count;
 static char **arguments, **environment;

@@ -73,7 +73,7 @@ static ssize_t receive_whole(struct thread *self, int fd, struct msghdr *message
 ssize_t gs_cc_recvmsg(int fd, struct msghdr *message, int flags)
 {
     struct thread *self = thread_self();
-    if (!self || flags & MSG_DONTWAIT)
+    if (!self || is_made_at_once(self, flags))
         return recvmsg(fd, message, flags);
     if (flags & MSG_WAITALL && !(flags & MSG_PEEK) && gs_cc_is_stream_socket(fd))
         return receive_whole(self, fd, message, flags & ~MSG_WAITALL);
@@ -129,7 +129,7 @@ int gs_cc_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
                    struct timespec *time)
 {
     struct thread *self = thread_self();
-    if (!self || !count || flags & MSG_DONTWAIT || (time && !is_valid_time(time)))
+    if (!self || !count || is_made_at_once(self, flags) || (time && !is_valid_time(time)))
         return recvmmsg(fd, messages, count, flags, time);
     if (gs_cc_test_cancel(self))
         return 0;
@@ -165,7 +165,7 @@ ssize_t gs_cc_sendmsg(int fd, const struct msghdr *message, int flags)
     struct thread *self = thread_self();
     if (!self)
         return sendmsg(fd, message, flags);
-    if (flags & MSG_DONTWAIT)
+    if (is_made_at_once(self, flags))
         return gs_cc_sent(fd, sendmsg(fd, message, flags | SENDING), flags);
     WRITE_ALL(self, fd, gs_cc_length_of(message->msg_iov, message->msg_iovlen),
               send_more(fd, message, flags, self->progress));
@@ -195,7 +195,7 @@ int gs_cc_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
     struct thread *self = thread_self();
     if (!self || !count)
         return sendmmsg(fd, messages, count, flags);
-    if (flags & MSG_DONTWAIT)
+    if (is_made_at_once(self, flags))
         return (int)gs_cc_sent(fd, sendmmsg(fd, messages, count, flags | SENDING), flags);
     if (gs_cc_test_cancel(self))
         return 0;

@@ -207,7 +207,7 @@ static int error_of(const struct thread *self, int err)
 int gs_cc_msgsnd(int queue, const void *message, size_t n, int flags)
 {
     struct thread *self = thread_self();
-    if (!self || flags & IPC_NOWAIT)
+    if (!self || (flags & IPC_NOWAIT && !is_canceled(self)))
         return msgsnd(queue, message, n, flags);
     if (gs_cc_test_cancel(self))
         return 0;
@@ -217,7 +217,7 @@ int gs_cc_msgsnd(int queue, const void *message, size_t n, int flags)
 ssize_t gs_cc_msgrcv(int queue, void *message, size_t n, long type, int flags)
 {
     struct thread *self = thread_self();
-    if (!self || flags & (IPC_NOWAIT | MSG_COPY))
+    if (!self || (flags & (IPC_NOWAIT | MSG_COPY) && !is_canceled(self)))
         return msgrcv(queue, message, n, type, flags);
     if (gs_cc_test_cancel(self))
         return 0;

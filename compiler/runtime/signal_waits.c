@@ -130,6 +130,8 @@ static bool wait_for_one(struct thread *self, struct signal_wait *wait)
 static int wait_for_signal(struct thread *self, const sigset_t *set, uint64_t deadline_ns,
                            siginfo_t *ret_information)
 {
+    if (self->phase == PHASE_NEW && gs_cc_test_cancel(self))
+        return 0;
     struct signal_wait *wait = begin_wait(self, set, deadline_ns);
     int number;
     while ((number = take(self, wait, ret_information)) <= 0) {

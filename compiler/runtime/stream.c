@@ -227,6 +227,18 @@ static bool has_input(FILE *file)
            (file->_flags & IN_BACKUP && file->_IO_save_base < file->_IO_save_end);
 }
 
+bool gs_cc_stream_reads_directly(const struct thread *self, FILE *file)
+{
+    bool reads_file = !has_input(file);
+    return gs_cc_stream_is_direct(self, file) && !(self && is_canceled(self) && reads_file);
+}
+
+bool gs_cc_stream_flushes_directly(const struct thread *self, FILE *file)
+{
+    bool writes_file = file->_IO_write_ptr > file->_IO_write_base;
+    return gs_cc_stream_is_direct(self, file) && !(self && is_canceled(self) && writes_file);
+}
+
 static bool is_readable(FILE *file)
 {
     struct pollfd one = {.fd = fileno_unlocked(file), .events = POLLIN};
@@ -376,7 +388,7 @@ void gs_cc___reading(void (*call)(void *box), void *box, FILE *file, const char 
 {
     struct thread *self = thread_self();
     FILE *input = file ? file : stdin;
-    if (gs_cc_stream_is_direct(self, input)) {
+    if (gs_cc_stream_reads_directly(self, input)) {
         call(box);
         return;
     }

@@ -19,8 +19,11 @@ struct operation {
 /* What a step leads to. LEAVE: the caller returns, and is called again. */
 enum step { GO, LEAVE, FAILED };
 
-/* Whether the C library's function can be called, which does not wait. */
+/* Whether the C library's function can be called, which does not wait. Those that read or flush are
+ * cancellation points if they look at the file. */
 bool gs_cc_stream_is_direct(const struct thread *self, FILE *file);
+bool gs_cc_stream_reads_directly(const struct thread *self, FILE *file);
+bool gs_cc_stream_flushes_directly(const struct thread *self, FILE *file);
 
 /* Whether a call begins, and no thread waits within one. */
 bool gs_cc_stream_is_free(const struct thread *self);

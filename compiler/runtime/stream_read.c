@@ -15,7 +15,7 @@ static int get(FILE *file)
 {
     struct thread *self = thread_self();
     enum step step;
-    if (gs_cc_stream_is_direct(self, file))
+    if (gs_cc_stream_reads_directly(self, file))
         return fgetc(file);
     struct operation *operation = gs_cc_stream_begin(self, file);
     if (!operation)
@@ -78,7 +78,7 @@ static bool has_line(const FILE *file, int end, size_t size)
 
 static bool is_direct_line(const struct thread *self, FILE *file, int end, size_t size)
 {
-    return gs_cc_stream_is_direct(self, file) ||
+    return gs_cc_stream_reads_directly(self, file) ||
            (gs_cc_stream_is_free(self) && has_line(file, end, size));
 }
 
@@ -197,7 +197,7 @@ size_t gs_cc_fread(void *bytes, size_t size, size_t count, FILE *file)
     enum step step = GO;
     int byte = 0;
     size_t there = (size_t)(file->_IO_read_end - file->_IO_read_ptr);
-    if (!wanted || gs_cc_stream_is_direct(self, file) ||
+    if (!wanted || gs_cc_stream_reads_directly(self, file) ||
         (there >= wanted && gs_cc_stream_is_free(self)))
         return fread(bytes, size, count, file);
     struct operation *operation = gs_cc_stream_begin(self, file);

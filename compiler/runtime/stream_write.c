@@ -264,7 +264,7 @@ int gs_cc___printf_chk(int flag, const char *format, ...)
 int gs_cc_fflush(FILE *file)
 {
     struct thread *self = thread_self();
-    if (!file || gs_cc_stream_is_direct(self, file))
+    if (!file || gs_cc_stream_flushes_directly(self, file))
         return fflush(file);
     if (fwide(file, 0) > 0)
         return gs_cc_stream_flush_wide(self, file);
@@ -294,9 +294,11 @@ static void forget(int fd, const struct thread *self)
 /* It closes the descriptor, and another file may have the same one. */
 FILE *gs_cc_freopen(const char *path, const char *mode, FILE *file)
 {
-    const struct thread *self = thread_self();
+    struct thread *self = thread_self();
     (void)gs_cc_fflush(file);
     if (gs_cc_state.suspending)
+        return NULL;
+    if (gs_cc_test_cancel(self))
         return NULL;
     forget(fileno(file), self);
     FILE *opened = freopen(path, mode, file);

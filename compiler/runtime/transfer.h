@@ -33,6 +33,13 @@ static inline ssize_t negated(ssize_t result)
     return result < 0 ? -errno : result;
 }
 
+/* Whether a call with these flags is made as it is. One that does not wait is a cancellation point,
+ * too. */
+static inline bool is_made_at_once(const struct thread *self, int flags)
+{
+    return flags & MSG_DONTWAIT && !is_canceled(self);
+}
+
 ssize_t gs_cc_read(int fd, void *bytes, size_t n);
 ssize_t gs_cc_write(int fd, const void *bytes, size_t n);
 

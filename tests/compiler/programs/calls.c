@@ -2,6 +2,7 @@
  * kinds. */
 #include <pthread.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,6 +129,57 @@ static long scale_through_pointer(long first)
     return large.values[0] + large.values[8];
 }
 
+/* ---- Attributes that refer to arguments, and tail calls that must be made ---- */
+
+static __attribute__((noinline, malloc, alloc_size(2, 3))) void *get(int pause, size_t n, size_t m)
+{
+    usleep((useconds_t)pause);
+    return malloc(n * m);
+}
+
+static __attribute__((noinline, alloc_align(1), alloc_size(2))) void *get_aligned(size_t alignment,
+                                                                                  size_t n)
+{
+    sched_yield();
+    return aligned_alloc(alignment, n);
+}
+
+static __attribute__((noinline, nonnull(1, 2), returns_nonnull)) char *join(char *to, const char *b)
+{
+    sched_yield();
+    return strcat(to, b);
+}
+
+static volatile size_t sizes[] = {64, 4};
+
+static int allocate(void)
+{
+    char *first = get((int)sizes[1], sizes[0], sizes[1]), *second = get_aligned(sizes[0], sizes[0]);
+    strcpy(second, "b");
+    strcpy(first, "a");
+    int n = (int)strlen(join(first, second)) + (int)((uintptr_t)second % sizes[0]);
+    free(first);
+    free(second);
+    return n;
+}
+
+static __attribute__((noinline)) long odd(long n, long sum);
+static __attribute__((noinline)) long even(long n, long sum)
+{
+    if (n % 4096 == 0)
+        sched_yield();
+    if (!n)
+        return sum;
+    __attribute__((musttail)) return odd(n - 1, sum + 1);
+}
+
+static long odd(long n, long sum)
+{
+    if (!n)
+        return -sum;
+    __attribute__((musttail)) return even(n - 1, sum + 2);
+}
+
 static void *run(void *argument)
 {
     static __thread char text[400];
@@ -136,9 +188,10 @@ static void *run(void *argument)
     struct small small = make_small(id);
     set_through(&value, id);
     large = make_large(large, small.b);
-    snprintf(text, sizeof text, "%d: %ld %d %d %d %ld %g %d %d %lld", id, scale_through_pointer(id),
-             recurse(id * 7), small.a, value, large.values[8], half((float)id),
-             functions[id % 2](id), functions[1](id), loop(id * 5));
+    snprintf(text, sizeof text, "%d: %ld %d %d %d %ld %g %d %d %lld %d %ld", id,
+             scale_through_pointer(id), recurse(id * 7), small.a, value, large.values[8],
+             half((float)id), functions[id % 2](id), functions[1](id), loop(id * 5), allocate(),
+             even(300000 + id, id));
     sched_yield();
     return strdup(text);
 }

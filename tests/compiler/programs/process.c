@@ -185,6 +185,68 @@ static void *command_beside_handler(void *unused)
     return unused;
 }
 
+/* ---- Handlers of forks wait as any other function ---- */
+
+static pthread_mutex_t handlers_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_t holder;
+static int is_tried;
+
+static void *hold(void *unused)
+{
+    pthread_mutex_lock(&handlers_mutex);
+    usleep(1000);
+    pthread_mutex_unlock(&handlers_mutex);
+    return unused;
+}
+
+static void before_fork(void)
+{
+    void *result = NULL;
+    if (!is_tried)
+        return;
+    pthread_mutex_lock(&handlers_mutex);
+    pthread_mutex_unlock(&handlers_mutex);
+    pthread_join(holder, &result);
+    printf("joined %d, %d\n", result == &holder, system("exit 5") >> 8); /* NOLINT(cert-env33-c) */
+    fflush(stdout);
+    pthread_mutex_lock(&handlers_mutex);
+}
+
+/* The child has other threads again. */
+static void after_fork(void)
+{
+    if (!is_tried)
+        return;
+    pthread_mutex_unlock(&handlers_mutex);
+    usleep(1);
+    pthread_create(&holder, NULL, hold, NULL);
+    pthread_join(holder, NULL);
+}
+
+static void *fork_with_handlers(void *unused)
+{
+    int status = 0;
+    is_tried = 1;
+    pthread_create(&holder, NULL, hold, &holder);
+    usleep(100);
+    pid_t child = fork();
+    if (!child)
+        _exit(pthread_mutex_trylock(&handlers_mutex) ? 1 : 3);
+    waitpid(child, &status, 0);
+    printf("with handlers: %d\n", WEXITSTATUS(status));
+    is_tried = 0;
+    return unused;
+}
+
+static void handlers_of_forks(void)
+{
+    pthread_t thread;
+    pthread_atfork(before_fork, after_fork, after_fork);
+    fork_with_handlers(NULL);
+    pthread_create(&thread, NULL, fork_with_handlers, NULL);
+    pthread_join(thread, NULL);
+}
+
 static void *take_signal(void *set)
 {
     int number = 0;
@@ -206,6 +268,7 @@ int main(void)
     pthread_create(&thread, NULL, child_of_thread, NULL);
     pthread_join(thread, NULL);
     child_while_writing();
+    handlers_of_forks();
     daemons();
     printf("child %d\n", waitpid(-1, NULL, 0) < 0 && errno == ECHILD);
     struct hostent *host = gethostbyname("127.0.0.1");
