@@ -118,6 +118,7 @@ int main(int argc, char **argv)
     }
     if (is_option(argv[1], "--version", "-V")) {
         cli_version_print();
+        gs_cc_print_lacks();
         if (argc > 2 && is_option(argv[2], "--verbose", "-v"))
             print_refused();
         return 0;

@@ -52,6 +52,26 @@ static const char *const with_value[] = {
     "-Xanalyzer",
     "-resource-dir",
     "-working-directory",
+    "-dependency-file",
+    "--output",
+    "--language",
+    "--include-directory",
+    "--define-macro",
+    "--undefine-macro",
+    "--library-directory",
+    "--config",
+    "-Xopenmp-target",
+    "-mthread-model",
+    "-ccc-gcc-name",
+    "-ccc-install-dir",
+    "-fmodule-output",
+    "-ivfsoverlay",
+    "-iframework",
+    "-isystem-after",
+    "-imultilib",
+    "-cxx-isystem",
+    "-serialize-diagnostics",
+    "--serialize-diagnostics",
 };
 
 static const char *const linking[] = {"-l", "-L", "-Wl,", "-Xlinker", "-T", "-u", "-z", "-rpath"};
@@ -61,11 +81,34 @@ static const char *const linking_whole[] = {"-static",        "-s",
                                             "-nodefaultlibs", "-nostartfiles",
                                             "-static-pie",    "-static-libgcc"};
 
-/* With one of these, clang makes no program. */
-static const char *const not_linking[] = {"-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"};
+/* With one of these, clang makes no program; or with one that begins so: it answers a question. */
+static const char *const not_linking[] = {"-c",
+                                          "-S",
+                                          "-E",
+                                          "-M",
+                                          "-MM",
+                                          "--compile",
+                                          "--assemble",
+                                          "--preprocess",
+                                          "--precompile",
+                                          "--dependencies",
+                                          "-###",
+                                          "-fsyntax-only",
+                                          "--analyze",
+                                          "-emit-llvm",
+                                          "--user-dependencies",
+                                          "--version",
+                                          "--help",
+                                          "-emit-ast",
+                                          "-help",
+                                          "--help-hidden",
+                                          "-fdriver-only"};
+static const char *const questions[] = {"-print-",     "--print-", "-dump",
+                                        "-ccc-print-", "-cc1",     "--autocomplete="};
 
 static const char *const source_endings[] = {"c",   "i",   "s", "S",  "sx", "cc", "cp", "cxx",
                                              "cpp", "c++", "C", "ii", "m",  "ll", "bc"};
+static const char *const header_endings[] = {"h", "H", "hh", "hp", "hpp", "hxx", "h++"};
 
 static bool is_one_of(const char *text, const char *const *list, size_t count)
 {
@@ -80,6 +123,23 @@ static bool is_source(const char *text, const char *language)
 {
     const char *dot = strrchr(text, '.');
     return !strcmp(text, "-") || language || (dot && IS_ONE_OF(dot + 1, source_endings));
+}
+
+/* Clang precompiles a header. */
+static bool is_header(const struct word *word)
+{
+    const char *dot = strrchr(word->text, '.');
+    bool is_input = word->kind == WORD_SOURCE || word->kind == WORD_OBJECT;
+    return is_input && (word->language ? strstr(word->language, "-header") != NULL
+                                       : dot && IS_ONE_OF(dot + 1, header_endings));
+}
+
+static bool is_question(const char *text)
+{
+    for (size_t i = 0; i < sizeof questions / sizeof *questions; i++)
+        if (!strncmp(text, questions[i], strlen(questions[i])))
+            return true;
+    return false;
 }
 
 static bool begins_link_option(const char *text)
@@ -133,17 +193,19 @@ static void note_mode(struct arguments *arguments, const struct word *word)
 {
     const char *text = word->text;
     note_sanitizers(arguments, text);
-    if (!strcmp(text, "-o"))
+    if (!strcmp(text, "-o") || !strcmp(text, "--output"))
         arguments->output = word->value;
+    else if (!strncmp(text, "--output=", 9))
+        arguments->output = text + 9;
     else if (!strncmp(text, "-o", 2) && text[2] && strncmp(text, "-object", 7))
         arguments->output = text + 2;
     if (!strcmp(text, "-shared") || !strcmp(text, "--shared"))
         arguments->is_shared = true;
     if (!strcmp(text, "-r") || !strcmp(text, "-Wl,-r") || !strcmp(text, "-Wl,--relocatable"))
         arguments->is_partial = true;
-    if (!strcmp(text, "-c"))
+    if (!strcmp(text, "-c") || !strcmp(text, "--compile"))
         arguments->compiles = true;
-    if (IS_ONE_OF(text, not_linking) || !strncmp(text, "-print-", 7) || !strncmp(text, "-dump", 5))
+    if (IS_ONE_OF(text, not_linking) || is_question(text) || is_header(word))
         arguments->links = false;
     if (!strncmp(text, "-O", 2))
         arguments->level = text;
@@ -174,13 +236,18 @@ static bool take_own(struct arguments *arguments, int argc, char **argv, int *i)
     return true;
 }
 
+bool cc_is_output(const char *text)
+{
+    return !strncmp(text, "-o", 2) || !strcmp(text, "--output") || !strncmp(text, "--output=", 9);
+}
+
 static enum word_kind kind_of(const struct word *word)
 {
     if (word->text[0] != '-' || !strcmp(word->text, "-"))
         return is_source(word->text, word->language) ? WORD_SOURCE : WORD_OBJECT;
     if (begins_link_option(word->text))
         return WORD_LINK;
-    bool names_file = !strncmp(word->text, "-M", 2) || !strncmp(word->text, "-o", 2);
+    bool names_file = !strncmp(word->text, "-M", 2) || cc_is_output(word->text);
     return names_file ? WORD_COMPILE : WORD_COMMON;
 }
 
@@ -198,6 +265,18 @@ static bool is_choice(const char *option, const char *value, const char *const *
     return false;
 }
 
+/* Returns the language that the word sets for the inputs behind it, or NULL: it is another word. */
+static const char *language_of(const struct word *word)
+{
+    if (!strncmp(word->text, "--language=", 11))
+        return word->text + 11;
+    if (word->value && !strcmp(word->text, "--language"))
+        return word->value;
+    if (strncmp(word->text, "-x", 2))
+        return NULL;
+    return word->value ? word->value : word->text + 2;
+}
+
 int cc_arguments_parse(int argc, char **argv, struct arguments *ret_arguments)
 {
     struct arguments arguments = {.links = true, .output = "a.out"};
@@ -211,10 +290,10 @@ int cc_arguments_parse(int argc, char **argv, struct arguments *ret_arguments)
         word->language = language;
         if (IS_ONE_OF(argv[i], with_value) && i + 1 < argc)
             word->value = argv[++i];
-        if (!strncmp(word->text, "-x", 2)) {
-            language = word->value ? word->value : word->text + 2;
-            language = strcmp(language, "none") ? language : NULL;
-            arguments.count--;
+        const char *given = language_of(word);
+        if (given) {
+            language = strcmp(given, "none") ? given : NULL;
+            word->kind = WORD_LANGUAGE;
             continue;
         }
         word->kind = kind_of(word);

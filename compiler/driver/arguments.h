@@ -11,7 +11,8 @@ enum word_kind {
     WORD_COMPILE, /* only for compiling */
     WORD_LINK,    /* only for linking, at its position among the inputs */
     WORD_SOURCE,
-    WORD_OBJECT, /* an input that is not compiled */
+    WORD_OBJECT,   /* an input that is not compiled */
+    WORD_LANGUAGE, /* of the inputs behind it */
 };
 
 struct word {
@@ -48,6 +49,9 @@ void cc_responses_expand(int *argc, char ***argv);
 
 /* Returns 0, or the exit status after a message. */
 int cc_arguments_parse(int argc, char **argv, struct arguments *ret_arguments);
+
+/* Whether the option names the output. */
+bool cc_is_output(const char *text);
 
 /* Add a word, with its value, to a command. */
 void cc_arguments_add(struct words *command, const struct word *word);

@@ -68,6 +68,26 @@ static void add_once(struct words *words, const char *word)
     cc_words_add(words, word);
 }
 
+/* The constructor of std::thread is in C++'s library. */
+static const char cpp_start[] =
+    "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_"
+    "deleteIS1_EEPFvvE";
+
+/* Of archives, the members that take part are not known here; those of the system are left out. */
+static void note_threads(struct linked *linked, struct contents contents, const char *path)
+{
+    enum { TYPE = 16, RELOCATABLE = 1 };
+    bool starts = has(contents, "pthread_create") || has(contents, "thrd_create");
+    bool is_object =
+        begins(contents, "\177ELF") && contents.size > TYPE && contents.bytes[TYPE] == RELOCATABLE;
+    if (has_bitcode(contents))
+        linked->starts_threads |= starts;
+    else if (is_object && starts)
+        add_once(&linked->natives, cc_text("%s", path));
+    if (is_object && has(contents, cpp_start))
+        add_once(&linked->natives, cc_text("%s (std::thread)", path));
+}
+
 /* A line is a file, or "(ARCHIVE)MEMBER". */
 static void add_line(struct linked *linked, const char *line)
 {
@@ -88,8 +108,7 @@ static void add_line(struct linked *linked, const char *line)
     bool is_archive = begins(contents, "!<arch>\n") || begins(contents, "!<thin>\n");
     if (is_archive || begins(contents, "\177ELF"))
         add_once(&linked->files, cc_text("%s", line));
-    linked->starts_threads |=
-        has_bitcode(contents) && (has(contents, "pthread_create") || has(contents, "thrd_create"));
+    note_threads(linked, contents, line);
     unmap(contents);
 }
 

@@ -1,8 +1,8 @@
-/* The steps of `gossamer cc`. Objects are clang's with bitcode beside the machine code, so that all
- * other tools take them as usual. A program is first linked as clang does it, which finds the
- * members of archives that take part, and every error. If it starts threads, the bitcode of what
- * was linked is merged, converted and compiled by clang with our plugin, and linked with the
- * runtime. */
+/* The steps of `gossamer cc`. Objects are clang's with bitcode beside the machine code, so that
+ * all other tools take them as usual, and a shared library is the machine code. A program is first
+ * linked as clang does it, which finds the members of archives that take part, and every error. If
+ * it starts threads, the bitcode of what was linked is merged, converted and compiled by clang
+ * with our plugin, and linked with the runtime. */
 #include "compiler/cc.h"
 #include "compiler/driver/arguments.h"
 #include "compiler/driver/compile.h"
@@ -33,6 +33,13 @@ static void print_help(void)
          "                      add waits at this part of the blocks, for tests of the compiler");
 }
 
+void gs_cc_print_lacks(void)
+{
+#ifndef GS_HAS_CC
+    puts("without the plugin of clang: gossamer cc compiles nothing");
+#endif
+}
+
 int gs_cc_main_command(int argc, char **argv)
 {
     struct arguments arguments;
@@ -49,10 +56,6 @@ int gs_cc_main_command(int argc, char **argv)
         status = cc_check_installation();
     if (status)
         return status;
-    if (arguments.is_shared)
-        return cc_fail(
-            "-shared",
-            "a shared library cannot be converted; make it with clang, and link with it");
     if (!arguments.links || !arguments.inputs)
         return cc_pass_through(&arguments);
     status = cc_make_own();
@@ -60,5 +63,7 @@ int gs_cc_main_command(int argc, char **argv)
         status = cc_compile_all(&arguments);
     if (status)
         return status;
+    if (arguments.is_shared)
+        return cc_link_library(&arguments);
     return arguments.is_partial ? cc_link_objects(&arguments) : cc_link_program(&arguments);
 }

@@ -23,15 +23,13 @@ static void begin_compile(struct words *command, bool has_bitcode, unsigned sani
 int cc_pass_through(const struct arguments *arguments)
 {
     struct words command = {0};
-    begin_compile(&command, arguments->compiles, arguments->sanitizers);
-    for (size_t i = 0; i < arguments->count; i++) {
-        const struct word *word = &arguments->words[i];
-        if (word->language && word->kind == WORD_SOURCE) {
-            cc_words_add(&command, "-x");
-            cc_words_add(&command, word->language);
-        }
-        cc_arguments_add(&command, word);
-    }
+    bool is_compiler = arguments->count && !strncmp(arguments->words[0].text, "-cc1", 4);
+    if (is_compiler)
+        cc_words_add(&command, CLANG); /* clang itself, which takes other options */
+    else
+        begin_compile(&command, arguments->compiles, arguments->sanitizers);
+    for (size_t i = 0; i < arguments->count; i++)
+        cc_arguments_add(&command, &arguments->words[i]);
     return cc_run(&command, NULL);
 }
 
@@ -71,7 +69,7 @@ static int compile(const struct arguments *arguments, const struct word *source,
     begin_compile(&command, true, arguments->sanitizers);
     for (size_t i = 0; i < arguments->count; i++) {
         const struct word *word = &arguments->words[i];
-        bool is_output = !strncmp(word->text, "-o", 2) && word->kind == WORD_COMPILE;
+        bool is_output = cc_is_output(word->text) && word->kind == WORD_COMPILE;
         if ((word->kind == WORD_COMMON || word->kind == WORD_COMPILE) && !is_output)
             cc_arguments_add(&command, word);
     }

@@ -23,12 +23,18 @@ static bool is_flto(const struct word *word)
     return !strncmp(word->text, "-flto", 5) || !strcmp(word->text, "-ffat-lto-objects");
 }
 
+/* The inputs are objects already, whatever the languages were. */
+static bool is_for_linker(const struct word *word)
+{
+    return word->kind != WORD_COMPILE && word->kind != WORD_LANGUAGE && !is_flto(word);
+}
+
 static int link_natively(const struct arguments *arguments, const char *trace)
 {
     struct words command = {0};
     begin_link(&command, arguments);
     for (size_t i = 0; i < arguments->count; i++)
-        if (arguments->words[i].kind != WORD_COMPILE && !is_flto(&arguments->words[i]))
+        if (is_for_linker(&arguments->words[i]))
             cc_arguments_add(&command, &arguments->words[i]);
     if (trace)
         cc_words_add(&command, "-Wl,-t,-t");
@@ -139,7 +145,7 @@ static int link_converted(const struct arguments *arguments, const char *object,
     for (size_t i = 0; i < arguments->count; i++) {
         const struct word *word = &arguments->words[i];
         bool is_merged = word->kind == WORD_OBJECT && cc_is_bitcode_object(word->text);
-        if (word->kind != WORD_COMPILE && !is_merged && !is_flto(word))
+        if (!is_merged && is_for_linker(word))
             cc_arguments_add(&command, word);
     }
     cc_words_add(&command, runtime_of(arguments));
@@ -158,6 +164,33 @@ static bool is_file(const char *path)
     return !stat(path, &status) && S_ISREG(status.st_mode);
 }
 
+/* What starts threads that are not converted is named. */
+static void warn(const struct words *native)
+{
+    for (size_t i = 0; i < native->count; i++)
+        fprintf(stderr,
+                "gossamer cc: warning: %s: it starts threads, which remain kernel threads, as"
+                " it is not converted\n",
+                native->at[i]);
+}
+
+int cc_link_library(const struct arguments *arguments)
+{
+    const char *trace = cc_own_file("trace");
+    struct linked linked;
+    struct words named = {0};
+    int status = link_natively(arguments, trace);
+    if (status)
+        return status;
+    if (cc_linked_read(trace, &linked))
+        return cc_fail(trace, strerror(errno));
+    if (linked.starts_threads)
+        cc_words_add(&named, arguments->output);
+    warn(&named);
+    warn(&linked.natives);
+    return 0;
+}
+
 int cc_link_program(struct arguments *arguments)
 {
     const char *trace = cc_own_file("trace"), *object = cc_own_file("converted.o");
@@ -168,6 +201,7 @@ int cc_link_program(struct arguments *arguments)
         return status;
     if (cc_linked_read(trace, &linked))
         return cc_fail(trace, strerror(errno));
+    warn(&linked.natives);
     /* What is written to a device is for the exit status alone. */
     if ((!linked.starts_threads && !arguments->stress) || !is_file(arguments->output))
         return 0;

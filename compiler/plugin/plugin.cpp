@@ -2,8 +2,10 @@
 // and converts the functions that may wait. Clang then optimises the whole program and generates
 // code for it.
 #include "compiler/plugin/calls.h"
+#include "compiler/plugin/constructors.h"
 #include "compiler/plugin/convert.h"
 #include "compiler/plugin/job.h"
+#include "compiler/plugin/kept_state.h"
 #include "compiler/plugin/known.h"
 #include "compiler/plugin/plain.h"
 #include "compiler/plugin/report.h"
@@ -47,6 +49,7 @@ static void renameMain(Module &module)
     SmallVector<Value *, 3> arguments;
     for (unsigned i = 0; i < program->arg_size(); i++)
         arguments.push_back(start->getArg(i));
+    moveConstructors(module, builder, {start->getArg(0), start->getArg(1), start->getArg(2)});
     CallInst *result = builder.CreateCall(program, arguments);
     if (result->getType() == number)
         builder.CreateRet(result);
@@ -102,6 +105,7 @@ class LinkProgram : public PassInfoMixin<LinkProgram>
         renameToRuntime(module);
         makeRoomForResults(module);
         noteForeignCode(module);
+        noteKeptState(module);
         setDefaultsOfSanitizer(module);
         return PreservedAnalyses::none();
     }

@@ -98,6 +98,8 @@ int gs_cc_main(int argc, char **argv, char **environment);
 extern const char gs_cc_first_has_stack;
 extern const char gs_cc_thread_image[];
 extern const uint64_t gs_cc_thread_image_size, gs_cc_thread_image_alignment;
+/* What threads take along of their kernel thread's (kept.h). */
+extern const unsigned char gs_cc_kept;
 /* Whether the program calls the C library and nothing else that was not compiled with it. */
 extern const char gs_cc_is_self_contained;
 

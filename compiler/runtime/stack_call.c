@@ -16,6 +16,7 @@
 
 void gs_cc_end_stack(struct thread *self)
 {
+    kept_leave(self);
     gs_cc_state.self = NULL;
     gs_cc_sanitizer_leave_stack(self, true);
     gs_cc_sanitizer_leave(self);

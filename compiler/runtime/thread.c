@@ -52,6 +52,7 @@ void gs_cc_free_thread(struct thread *thread)
         free(thread->extra->values);
         free(thread->extra->locals);
         free(thread->extra->ceilings);
+        gs_cc_kept_free(thread->extra);
         gs_cc_release(thread->extra, sizeof *thread->extra);
     }
     gs_cc_thread_release(thread);
@@ -181,6 +182,7 @@ static bool go_on(struct thread *thread)
         thread->is_exiting |=
             thread->has_started ? resume_records(state, thread) : start(state, thread);
     thread->err = *state->err;
+    kept_leave(thread);
     if (!thread->is_exiting || thread->stack)
         return false;
     free_frames(state, thread);
@@ -222,6 +224,7 @@ static void step(struct gs_resumable *resumable)
     *state->err = thread->err;
     if (__builtin_expect(must_enter(state, thread), 0))
         gs_cc_scheduling_enter(thread);
+    kept_enter(thread);
     if (__builtin_expect(!has_handed(thread), 1) ||
         !gs_cc_signals_handle_in_step(thread, was_at_descriptor)) {
         gs_cc_sanitizer_enter(thread);
@@ -271,6 +274,8 @@ int gs_cc_pthread_create(pthread_t *ret_thread, const pthread_attr_t *attributes
         return err;
     }
     *ret_thread = (pthread_t)thread;
+    if (gs_cc_kept)
+        gs_cc_kept_new(thread);
     gs_cc_masks_new(thread, attributes);
     err = gs_resumable_start(&thread->resumable, next_worker());
     if (err) {

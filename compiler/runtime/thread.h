@@ -47,6 +47,7 @@ struct queue {
 /* What few threads have. */
 struct extra {
     struct values *values; /* of keys */
+    struct kept *kept;     /* of its kernel thread's (kept.c) */
     char *locals;          /* thread-local variables */
     struct gs_timer timer;
     uint64_t deadline_ns;
@@ -191,10 +192,30 @@ bool gs_cc_wait_fd(struct thread *self, int fd, unsigned direction, uint64_t dea
 
 void gs_cc_wake(struct thread *thread);
 
+/* ---- What is kept for each kernel thread (kept.c) ---- */
+
+void gs_cc_kept_new(struct thread *thread);
+void gs_cc_kept_enter(struct thread *thread);
+void gs_cc_kept_leave(struct thread *thread);
+void gs_cc_kept_free(struct extra *extra);
+
+static inline void kept_enter(struct thread *thread)
+{
+    if (__builtin_expect(gs_cc_kept, 0))
+        gs_cc_kept_enter(thread);
+}
+
+static inline void kept_leave(struct thread *thread)
+{
+    if (__builtin_expect(gs_cc_kept, 0))
+        gs_cc_kept_leave(thread);
+}
+
 /* Around a call by which a thread with a stack waits: other threads run meanwhile, and change what
  * belongs to the kernel thread. */
 static inline void leave_stack(struct thread *self)
 {
+    kept_leave(self);
     gs_cc_state.self = NULL;
     gs_cc_sanitizer_leave_stack(self, false);
     gs_cc_sanitizer_leave(self);
@@ -211,6 +232,7 @@ static inline void return_to_stack(struct thread *self)
     unsigned flags = atomic_load_explicit(&self->cancel, memory_order_relaxed);
     if (__builtin_expect(gs_cc_state.scheduling || flags & HAS_ATTRIBUTES, 0))
         gs_cc_scheduling_enter(self);
+    kept_enter(self);
 }
 
 /* The thread leaves the stack on which it runs for ever. */

@@ -7,7 +7,7 @@
 # LIBRARY: the source of a shared library that the program uses, or of an object that is linked with it.
 set -euo pipefail
 
-gossamer=$1 source=$2 library=${3:-} linked=()
+gossamer=$1 source=$2 library=${3:-} linked=(-lm)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"

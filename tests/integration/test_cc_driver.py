@@ -109,7 +109,9 @@ def test_an_object_of_objects_without_bitcode_is_machine_code(folder: Path) -> N
     subprocess.run(["clang-19", "-c", "part.c"], cwd=folder, check=True)
     compile_in(folder, "-c", "main.c")
     partial(folder, "main.o", "part.o")
-    compile_in(folder, "both.o", "-o", "program")
+    command = [PROGRAM, "cc", "both.o", "-o", "program"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True)
+    assert "both.o: it starts threads" in done.stderr
     subprocess.run([folder / "program"], check=True)
 
 
@@ -123,3 +125,86 @@ def test_the_linker_may_call_functions_in_place_of_others(folder: Path) -> None:
     )
     compile_in(folder, "-O1", "-w", "main.c", "part.c", "-Wl,--wrap=malloc", "-o", "program")
     assert is_converted(folder / "program")
+
+
+QUESTIONS = [
+    ["-print-prog-name=ld", "main.c"],
+    ["--version", "main.c"],
+    ["-dumpmachine", "main.c", "-o", "program"],
+    ["-MM", "main.c"],
+    ["-"],
+    ["-emit-llvm", "main.c", "part.c"],
+    ["-c", "main.c", "part.c", "-o", "program"],
+    ["-ccc-print-phases", "main.c"],
+    ["-cc1", "-version"],
+    ["nothing.c"],
+    [],
+]
+
+
+@pytest.mark.parametrize("arguments", QUESTIONS, ids=" ".join)
+def test_questions_and_errors_are_answered_by_clang(folder: Path, arguments: list[str]) -> None:
+    before = sorted(folder.iterdir())
+    answers = [
+        subprocess.run([*command, *arguments], capture_output=True, cwd=folder, check=False)
+        for command in (["clang-19"], [PROGRAM, "cc"])
+    ]
+    expected, answer = [(done.returncode, done.stdout, done.stderr) for done in answers]
+    assert answer == expected
+    assert sorted(folder.iterdir()) == before
+
+
+def test_commands_are_shown_and_not_run(folder: Path) -> None:
+    command = [PROGRAM, "cc", "-###", "main.c", "part.c", "-o", "program"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True)
+    assert done.stderr.count('"-cc1"') == 2
+    assert not (folder / "program").exists()
+
+
+def test_languages_are_those_of_the_inputs_behind_them(folder: Path) -> None:
+    (folder / "main.c").rename(folder / "main.text")
+    compile_in(folder, "-x", "c", "main.text", "-x", "none", "part.c", "--output=program")
+    assert is_converted(folder / "program")
+    compile_in(folder, "-c", "-xc", "main.text", "-xnone", "part.c")
+    compile_in(folder, "main.o", "part.o", "-o", "again")
+    assert is_converted(folder / "again")
+
+
+def test_a_source_may_come_from_the_standard_input(folder: Path) -> None:
+    command = [PROGRAM, "cc", "part.c", "-x", "c", "-", "-o", "program"]
+    subprocess.run(command, input=MAIN, text=True, cwd=folder, check=True)
+    assert is_converted(folder / "program")
+
+
+def test_a_header_is_precompiled(folder: Path) -> None:
+    compile_in(folder, "part.h")
+    assert (folder / "part.h.pch").is_file()
+    assert not (folder / "a.out").exists()
+
+
+def test_a_program_may_have_shared_libraries_of_its_own(folder: Path) -> None:
+    compile_in(folder, "-shared", "-fPIC", "part.c", "-o", "libpart.so")
+    compile_in(folder, "main.c", "-L.", "-lpart", f"-Wl,-rpath,{folder}", "-o", "program")
+    assert is_converted(folder / "program")
+
+
+@pytest.mark.parametrize(
+    ("how", "named"),
+    [
+        (["-shared", "-fPIC", "main.c", "part.c", "-o", "lib.so"], "lib.so: it starts threads"),
+        (["native.o", "part.c", "-o", "program"], "native.o: it starts threads"),
+        (["-x", "c++", "cpp", "-lstdc++", "-o", "program"], "(std::thread): it starts threads"),
+    ],
+)
+def test_what_starts_threads_and_is_not_converted_is_named(
+    folder: Path, how: list[str], named: str
+) -> None:
+    subprocess.run(["clang-19", "-c", "main.c", "-o", "native.o"], cwd=folder, check=True)
+    (folder / "cpp").write_text(
+        "#include <thread>\nint main() { std::thread thread([] {}); thread.join(); }\n"
+    )
+    command = [PROGRAM, "cc", *how]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True)
+    assert done.stderr.startswith("gossamer cc: warning: ")
+    assert named in done.stderr
+    assert done.stderr.count("\n") == 1

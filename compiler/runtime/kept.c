@@ -1,0 +1,58 @@
+/* What a thread takes along, as compiler/plugin/kept_state.h has found it. */
+#include "compiler/runtime/kept.h"
+#include "compiler/runtime/memory.h"
+#include "compiler/runtime/thread.h"
+
+#include <fenv.h>
+#include <locale.h>
+#include <netdb.h>
+
+struct kept {
+    locale_t locale;
+    fenv_t numbers;
+    int h_err;
+};
+
+static struct kept *kept_of(struct thread *thread)
+{
+    struct extra *extra = gs_cc_extra(thread);
+    if (!extra->kept) {
+        extra->kept = gs_cc_allocate(sizeof *extra->kept);
+        *extra->kept = (struct kept){.locale = LC_GLOBAL_LOCALE};
+        fegetenv(&extra->kept->numbers);
+    }
+    return extra->kept;
+}
+
+void gs_cc_kept_new(struct thread *thread)
+{
+    (void)kept_of(thread);
+}
+
+void gs_cc_kept_enter(struct thread *thread)
+{
+    const struct kept *kept = kept_of(thread);
+    if (gs_cc_kept & KEPT_LOCALE)
+        uselocale(kept->locale);
+    if (gs_cc_kept & KEPT_H_ERRNO)
+        h_errno = kept->h_err;
+    if (gs_cc_kept & KEPT_NUMBERS)
+        fesetenv(&kept->numbers);
+}
+
+void gs_cc_kept_leave(struct thread *thread)
+{
+    struct kept *kept = kept_of(thread);
+    if (gs_cc_kept & KEPT_LOCALE)
+        kept->locale = uselocale(NULL);
+    if (gs_cc_kept & KEPT_H_ERRNO)
+        kept->h_err = h_errno;
+    if (gs_cc_kept & KEPT_NUMBERS)
+        fegetenv(&kept->numbers);
+}
+
+void gs_cc_kept_free(struct extra *extra)
+{
+    if (extra->kept)
+        gs_cc_release(extra->kept, sizeof *extra->kept);
+}
