@@ -51,10 +51,26 @@ static bool has_bitcode(struct contents contents)
     return has(contents, ".llvm.lto") || has(contents, ".llvmbc");
 }
 
+static bool is_object(struct contents contents)
+{
+    enum { TYPE = 16, RELOCATABLE = 1 };
+    return begins(contents, "\177ELF") && contents.size > TYPE &&
+           contents.bytes[TYPE] == RELOCATABLE;
+}
+
 bool cc_is_bitcode_object(const char *path)
 {
     struct contents contents = map(path);
     bool result = begins(contents, "\177ELF") && has_bitcode(contents);
+    unmap(contents);
+    return result;
+}
+
+bool cc_is_machine_code(const char *path)
+{
+    struct contents contents = map(path);
+    bool is_archive = begins(contents, "!<arch>\n");
+    bool result = (is_archive || is_object(contents)) && !has_bitcode(contents);
     unmap(contents);
     return result;
 }
@@ -76,15 +92,13 @@ static const char cpp_start[] =
 /* Of archives, the members that take part are not known here; those of the system are left out. */
 static void note_threads(struct linked *linked, struct contents contents, const char *path)
 {
-    enum { TYPE = 16, RELOCATABLE = 1 };
     bool starts = has(contents, "pthread_create") || has(contents, "thrd_create");
-    bool is_object =
-        begins(contents, "\177ELF") && contents.size > TYPE && contents.bytes[TYPE] == RELOCATABLE;
+    bool is_relocatable = is_object(contents);
     if (has_bitcode(contents))
         linked->starts_threads |= starts;
-    else if (is_object && starts)
+    else if (is_relocatable && starts)
         add_once(&linked->natives, cc_text("%s", path));
-    if (is_object && has(contents, cpp_start))
+    if (is_relocatable && has(contents, cpp_start))
         add_once(&linked->natives, cc_text("%s (std::thread)", path));
 }
 

@@ -1,6 +1,7 @@
 #include "compiler/driver/link.h"
 #include "compiler/driver/bitcode.h"
 #include "compiler/driver/folders.h"
+#include "compiler/driver/foreign.h"
 #include "compiler/driver/stacks.h"
 
 #include <errno.h>
@@ -145,8 +146,14 @@ static int link_converted(const struct arguments *arguments, const char *object,
     for (size_t i = 0; i < arguments->count; i++) {
         const struct word *word = &arguments->words[i];
         bool is_merged = word->kind == WORD_OBJECT && cc_is_bitcode_object(word->text);
+        bool is_foreign = word->kind == WORD_OBJECT && cc_is_machine_code(word->text);
+        struct word copy = *word;
+        if (is_foreign)
+            copy.text = cc_foreign_copy(word->text, (unsigned)i);
+        if (!copy.text)
+            return 1;
         if (!is_merged && is_for_linker(word))
-            cc_arguments_add(&command, word);
+            cc_arguments_add(&command, &copy);
     }
     cc_words_add(&command, runtime_of(arguments));
     cc_words_add(&command, cc_home_file("libgossamer.a"));

@@ -1,5 +1,6 @@
 /* Condition variables. A thread that waits is in the queue; when it was woken, or its time is over,
  * it locks the mutex again, which is the second phase of the same call. */
+#include "compiler/runtime/libraries.h"
 #include "compiler/runtime/shared_mutex.h"
 
 #include <pthread.h>
@@ -13,6 +14,7 @@ struct cond {
     struct queue waiting;
 };
 _Static_assert(sizeof(struct cond) <= sizeof(pthread_cond_t), "it replaces that");
+_Static_assert(offsetof(struct cond, waiting) == GS_CC_COND_QUEUE, "libraries look there");
 
 static struct cond *cond_of(pthread_cond_t *cond)
 {

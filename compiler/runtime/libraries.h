@@ -42,4 +42,10 @@ bool gs_cc_has_owner(const pthread_mutex_t *mutex);
 int gs_cc_owned_trylock(pthread_mutex_t *mutex, const struct thread *self);
 int gs_cc_owned_unlock(pthread_mutex_t *mutex, const struct thread *self);
 
+/* Whether a thread of the program has locked it in compiled code. */
+bool gs_cc_mutex_is_ours(const pthread_mutex_t *mutex);
+
+/* Where a condition variable has the first thread that waits in compiled code. */
+#define GS_CC_COND_QUEUE 8
+
 #endif

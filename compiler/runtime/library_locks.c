@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <string.h>
 
 #define LOOK_NS (500 * GS_MICROSECOND)
 #define YIELDS 4
@@ -71,9 +72,13 @@ static int library_pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct 
     return library_pthread_mutex_clocklock(mutex, CLOCK_REALTIME, time);
 }
 
+int gs_cc_pthread_mutex_unlock(pthread_mutex_t *mutex);
+
 static int library_pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
     struct thread *self = thread_on_stack();
+    if (self && gs_cc_mutex_is_ours(mutex))
+        return gs_cc_pthread_mutex_unlock(mutex);
     return self && gs_cc_has_owner(mutex) ? gs_cc_owned_unlock(mutex, self)
                                           : pthread_mutex_unlock(mutex);
 }
@@ -113,6 +118,24 @@ static int library_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t 
     clockid_t clock = cond->__data.__wrefs & IS_MONOTONIC ? CLOCK_MONOTONIC : CLOCK_REALTIME;
     return library_pthread_cond_clockwait(cond, mutex, clock, time);
 }
+
+/* Those of the program's threads that wait in compiled code are in a queue of the runtime. */
+static bool is_program_waiting(const pthread_cond_t *cond)
+{
+    pthread_t first;
+    memcpy(&first, (const char *)cond + GS_CC_COND_QUEUE, sizeof first);
+    return first && gs_cc_is_thread(first);
+}
+
+#define SIGNAL(name_)                                                                              \
+    int gs_cc_##name_(pthread_cond_t *cond);                                                       \
+    static int library_##name_(pthread_cond_t *cond)                                               \
+    {                                                                                              \
+        return is_program_waiting(cond) ? gs_cc_##name_(cond) : name_(cond);                       \
+    }
+
+SIGNAL(pthread_cond_signal)
+SIGNAL(pthread_cond_broadcast)
 
 /* ---- Reader-writer locks, semaphores, and the end of kernel threads ---- */
 
@@ -202,7 +225,9 @@ static int library_pthread_join(pthread_t thread, void **ret_result)
 
 /* In the order of strcmp. */
 static const struct gs_cc_replacement replacements[] = {
+    REPLACED(pthread_cond_broadcast),
     REPLACED(pthread_cond_clockwait),
+    REPLACED(pthread_cond_signal),
     REPLACED(pthread_cond_timedwait),
     REPLACED(pthread_cond_wait),
     REPLACED(pthread_join),

@@ -2,21 +2,25 @@
 #include "compiler/runtime/attributes.h"
 #include "compiler/runtime/shared_mutex.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* In place of the C library's: zero is an unlocked mutex, and the kind is where its static
- * initialisers put it. */
+ * initialisers put it. Libraries may lock it as the C library does: so if there are any, the first
+ * word says that it is locked, and `is_ours` by whom; otherwise the owner and a count follow
+ * there. */
 struct mutex {
-    union {
-        atomic_flag lock;
-        atomic_int holding; /* of one that has a holder */
-    };
-    unsigned count; /* how often a recursive one is locked beyond once */
+    atomic_int holding; /* of one that has a holder, or may be a library's */
+    unsigned count;     /* how often a recursive one is locked beyond once */
     const void *owner;
     int kind;
     int16_t ceiling; /* of one whose kind has PROTECTS */
+    atomic_flag lock;
+    bool is_ours;
     union {
         struct queue waiting;
         struct shared_holder holder; /* of one that processes share, or a robust one */
@@ -65,10 +69,36 @@ static const void *owner_of(const struct thread *self)
     return self ? (const void *)self : &outside;
 }
 
-/* Returns 0, EBUSY, or what an error-checking or recursive mutex answers. The caller holds the
- * lock. */
+/* As the C library does it. */
+static bool exclude_libraries(struct mutex *mutex)
+{
+    int unlocked = 0;
+    if (gs_cc_is_self_contained || mutex->is_ours)
+        return true;
+    return mutex->is_ours = atomic_compare_exchange_strong(&mutex->holding, &unlocked, 1);
+}
+
+static void admit_libraries(struct mutex *mutex)
+{
+    enum { HAS_WAITERS = 2 };
+    if (gs_cc_is_self_contained)
+        return;
+    mutex->is_ours = false;
+    if (atomic_exchange(&mutex->holding, 0) == HAS_WAITERS)
+        syscall(SYS_futex, &mutex->holding, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+bool gs_cc_mutex_is_ours(const pthread_mutex_t *mutex)
+{
+    return ((const struct mutex *)mutex)->is_ours;
+}
+
+/* Returns 0, EBUSY, EINPROGRESS: a library has it, or what an error-checking or recursive mutex
+ * answers. The caller holds the lock. */
 static int try_lock(struct mutex *mutex, const struct thread *self)
 {
+    if (!exclude_libraries(mutex))
+        return EINPROGRESS;
     if (!mutex->owner) {
         mutex->owner = owner_of(self);
         return 0;
@@ -91,7 +121,7 @@ static int lock_outside(struct mutex *mutex)
         spin_lock(&mutex->lock);
         int err = try_lock(mutex, NULL);
         spin_unlock(&mutex->lock);
-        if (err != EBUSY)
+        if (err != EBUSY && err != EINPROGRESS)
             return err;
         sched_yield();
     }
@@ -101,9 +131,10 @@ static int lock_outside(struct mutex *mutex)
 static int lock_or_queue(struct thread *self, struct mutex *mutex, uint64_t deadline_ns)
 {
     int err = EBUSY;
-    switch (self->phase) {
+    switch (self->progress ? PHASE_NEW : self->phase) {
     case PHASE_NEW:
         err = try_lock(mutex, self);
+        self->progress = err == EINPROGRESS; /* it looks again */
         if (err == EBUSY)
             queue_append(&mutex->waiting, self);
         return err;
@@ -149,6 +180,15 @@ static int unlock_shared(struct thread *self, struct mutex *mutex)
     return err;
 }
 
+static bool must_end(const struct thread *self, uint64_t deadline_ns, int *ret_err)
+{
+    if (must_leave(self))
+        *ret_err = ECANCELED;
+    else if (is_late(deadline_ns))
+        *ret_err = ETIMEDOUT;
+    return *ret_err != EINPROGRESS;
+}
+
 /* Returns true if the caller must return; otherwise *ret_err is the result. */
 static bool lock_until(struct thread *self, struct mutex *mutex, uint64_t deadline_ns, int *ret_err)
 {
@@ -160,11 +200,15 @@ static bool lock_until(struct thread *self, struct mutex *mutex, uint64_t deadli
         spin_lock(&mutex->lock);
         *ret_err = lock_or_queue(self, mutex, deadline_ns);
         spin_unlock(&mutex->lock);
-        if (*ret_err != EBUSY)
+        if (*ret_err == EINPROGRESS && must_end(self, deadline_ns, ret_err))
             break;
-        if (gs_cc_wait_until(self, deadline_ns, false))
+        if (*ret_err != EBUSY && *ret_err != EINPROGRESS)
+            break;
+        if (self->progress ? gs_cc_look_again(self, deadline_ns)
+                           : gs_cc_wait_until(self, deadline_ns, false))
             return true;
     }
+    self->progress = 0;
     if (self->phase != PHASE_NEW)
         gs_cc_complete(self);
     return must_leave(self) && gs_cc_test_cancel(self);
@@ -187,6 +231,8 @@ static void hand_over(struct mutex *mutex)
 {
     struct thread *next = queue_pop(&mutex->waiting);
     mutex->owner = next;
+    if (!next)
+        admit_libraries(mutex);
     spin_unlock(&mutex->lock);
     if (next)
         grant(next);

@@ -362,3 +362,29 @@ int library_cleanups(void)
     pthread_mutex_unlock(&cleaned);
     return count;
 }
+
+void library_lock(pthread_mutex_t *mutex)
+{
+    pthread_mutex_lock(mutex);
+}
+
+void library_unlock(pthread_mutex_t *mutex)
+{
+    pthread_mutex_unlock(mutex);
+}
+
+void library_await(pthread_cond_t *condition, pthread_mutex_t *mutex, const int *flag)
+{
+    pthread_mutex_lock(mutex);
+    while (!*flag)
+        pthread_cond_wait(condition, mutex);
+    pthread_mutex_unlock(mutex);
+}
+
+void library_signal(pthread_cond_t *condition, pthread_mutex_t *mutex, int *flag)
+{
+    pthread_mutex_lock(mutex);
+    *flag = 1;
+    pthread_cond_signal(condition);
+    pthread_mutex_unlock(mutex);
+}

@@ -61,3 +61,9 @@ int library_command_until(int fd);
 /* Read with a cleanup, which is counted, and unlocks what is locked meanwhile. */
 int library_read_cleanly(int fd);
 int library_cleanups(void);
+
+/* With locks and conditions of the program. */
+void library_lock(pthread_mutex_t *mutex);
+void library_unlock(pthread_mutex_t *mutex);
+void library_await(pthread_cond_t *condition, pthread_mutex_t *mutex, const int *flag);
+void library_signal(pthread_cond_t *condition, pthread_mutex_t *mutex, int *flag);
