@@ -212,6 +212,11 @@ int cc_link_program(struct arguments *arguments)
     /* What is written to a device is for the exit status alone. */
     if ((!linked.starts_threads && !arguments->stress) || !is_file(arguments->output))
         return 0;
+    for (size_t i = 0; i < linked.enders.count; i++)
+        fprintf(stderr,
+                "gossamer cc: warning: %s: functions that it registers for the end of a thread"
+                " (__cxa_thread_atexit) are called at the end of the process\n",
+                linked.enders.at[i]);
     if (arguments->sanitizers & SANITIZER_UNKNOWN) {
         unlink(arguments->output);
         return cc_fail("-fsanitize=",

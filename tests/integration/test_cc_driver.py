@@ -188,6 +188,20 @@ def test_a_program_may_have_shared_libraries_of_its_own(folder: Path) -> None:
     assert is_converted(folder / "program")
 
 
+def test_functions_for_the_end_of_a_thread_are_named(folder: Path) -> None:
+    (folder / "part.cpp").write_text(
+        'extern "C" {\n#include "part.h"\n}\n'
+        "struct kept { ~kept(); int n = PART; };\nkept::~kept() { n = 0; }\n"
+        "thread_local kept here;\nint part(void) { return here.n; }\n"
+    )
+    library = ["clang-19", "-shared", "-fPIC", "part.cpp", "-o", "libpart.so", "-lstdc++"]
+    subprocess.run(library, cwd=folder, check=True)
+    command = [PROGRAM, "cc", "main.c", "-L.", "-lpart", f"-Wl,-rpath,{folder}", "-o", "program"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True)
+    assert "libpart.so: functions that it registers for the end of a thread" in done.stderr
+    assert is_converted(folder / "program")
+
+
 @pytest.mark.parametrize(
     ("how", "named"),
     [

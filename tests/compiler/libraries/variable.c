@@ -24,7 +24,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static int inside, together, flag;
 
-/* Whoever locks it, the other side may unlock it. */
+/* One side may lock it, and the other one unlock it. */
 static void *lock_in_turns(void *number)
 {
     long way = (long)number;
