@@ -89,10 +89,23 @@ static const char cpp_start[] =
     "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_"
     "deleteIS1_EEPFvvE";
 
+static bool starts_threads(struct contents contents)
+{
+    return has(contents, "pthread_create") || has(contents, "thrd_create");
+}
+
+bool cc_starts_threads(const char *path)
+{
+    struct contents contents = map(path);
+    bool result = starts_threads(contents);
+    unmap(contents);
+    return result;
+}
+
 /* Of archives, the members that take part are not known here; those of the system are left out. */
 static void note_threads(struct linked *linked, struct contents contents, const char *path)
 {
-    bool starts = has(contents, "pthread_create") || has(contents, "thrd_create");
+    bool starts = starts_threads(contents);
     bool is_relocatable = is_object(contents);
     if (has_bitcode(contents))
         linked->starts_threads |= starts;

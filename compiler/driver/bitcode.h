@@ -20,6 +20,9 @@ int cc_linked_read(const char *trace, struct linked *ret_linked);
 /* Whether the file is an object with bitcode. */
 bool cc_is_bitcode_object(const char *path);
 
+/* Whether it refers to a function that starts threads. */
+bool cc_starts_threads(const char *path);
+
 /* Whether it is an object without, or an archive without such objects. */
 bool cc_is_machine_code(const char *path);
 

@@ -1,4 +1,5 @@
 #include "compiler/driver/foreign.h"
+#include "compiler/driver/bitcode.h"
 #include "compiler/driver/folders.h"
 #include "compiler/driver/words.h"
 
@@ -126,18 +127,25 @@ static bool has(const struct words *words, const char *word)
     return false;
 }
 
+/* Kernel threads have values of their own, which only the C library knows. */
+static bool is_of_keys(const char *name)
+{
+    return strstr(name, "_key_") || strstr(name, "specific") || !strncmp(name, "tss_", 4);
+}
+
 const char *cc_foreign_copy(const char *path, unsigned number)
 {
     const char *list = cc_own_file("foreign"), *slash = strrchr(path, '/');
     const char *copy = cc_own_file(cc_text("foreign-%u-%s", number, slash ? slash + 1 : path));
     struct words defined = {0};
+    bool has_threads = cc_starts_threads(path);
     FILE *file = read_defined(path, &defined) ? fopen(list, "w") : NULL;
     if (!file) {
         cc_fail(list, strerror(errno));
         return NULL;
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!has(&defined, names[i]))
+        if (!has(&defined, names[i]) && !(has_threads && is_of_keys(names[i])))
             fprintf(file, "%s gs_cc_%s\n", names[i], names[i]);
     if (fclose(file)) {
         cc_fail(list, strerror(errno));

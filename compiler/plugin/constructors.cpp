@@ -18,8 +18,19 @@ struct Constructor {
 
 } // namespace
 
+static bool takes(const Function &function, ArrayRef<Value *> arguments)
+{
+    if (!function.getReturnType()->isVoidTy() || function.isVarArg() ||
+        function.arg_size() > arguments.size())
+        return false;
+    return all_of(function.args(), [&](const Argument &argument) {
+        return argument.getType() == arguments[argument.getArgNo()]->getType();
+    });
+}
+
 // Returns an empty list if one is not understood.
-static std::vector<Constructor> constructorsIn(const GlobalVariable &list)
+static std::vector<Constructor> constructorsIn(const GlobalVariable &list,
+                                               ArrayRef<Value *> arguments)
 {
     std::vector<Constructor> found;
     const auto *entries = dyn_cast_or_null<ConstantArray>(list.getInitializer());
@@ -28,8 +39,7 @@ static std::vector<Constructor> constructorsIn(const GlobalVariable &list)
         const auto *priority = entry ? dyn_cast<ConstantInt>(entry->getOperand(0)) : nullptr;
         auto *function =
             entry ? dyn_cast<Function>(entry->getOperand(1)->stripPointerCasts()) : nullptr;
-        if (!priority || !function || !function->getReturnType()->isVoidTy() ||
-            function->isVarArg() || function->arg_size() > 3)
+        if (!priority || !function || !takes(*function, arguments))
             return {};
         found.push_back({priority->getZExtValue(), function});
     }
@@ -41,7 +51,7 @@ void moveConstructors(Module &module, IRBuilder<> &builder, ArrayRef<Value *> ar
     GlobalVariable *list = module.getGlobalVariable("llvm.global_ctors");
     if (!list)
         return;
-    std::vector<Constructor> found = constructorsIn(*list);
+    std::vector<Constructor> found = constructorsIn(*list, arguments);
     if (found.empty())
         return;
     list->eraseFromParent();
