@@ -339,7 +339,8 @@ struct gs_fork_functions {
     void (*before)(void *argument), (*in_parent)(void *argument), (*in_child)(void *argument);
 };
 
-/* The same as gs_fork, with such functions. If the child must exit, it does not call its own. */
+/* Fork the process as gs_fork does, with such functions. If the child must exit, it does not call
+ * its own. Returns what gs_fork returns. */
 GS_API pid_t gs_fork_with(const struct gs_fork_functions *functions, void *argument);
 
 /* The library registers handlers of pthread_atfork when it is initialised; those that were
