@@ -1,6 +1,7 @@
 #include "base/atfork.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 static const struct atfork *parts[ATFORK_PLACES];
@@ -31,20 +32,21 @@ static void in_child(void)
             parts[place]->in_child();
 }
 
+static bool is_started;
 static int err;
 
-/* The allocator registers its handlers, unless it has done so already. */
-static void start(void)
+/* The allocator registers its handlers first, unless it has done so already. There is one kernel
+ * thread until the constructor has run, so that this needs no pthread_once; nor could it use that:
+ * the thread sanitizer's has other values than the C library's, and `gossamer run` calls first the
+ * one and then the other. */
+int gs_atfork_start(void)
 {
+    if (is_started)
+        return err;
+    is_started = true;
     void *volatile block = malloc(1);
     free(block);
     err = -pthread_atfork(before, in_parent, in_child);
-}
-
-int gs_atfork_start(void)
-{
-    static pthread_once_t is_started = PTHREAD_ONCE_INIT;
-    pthread_once(&is_started, start);
     return err;
 }
 
