@@ -47,6 +47,7 @@ struct gs_cc_state {
     int64_t calls_left;  /* that do not wait, until the next turn of others (take_turn) */
     uint64_t result[8];  /* of the function that was resumed last */
     uint64_t scheduling; /* the attributes whose CPUs and scheduling the kernel thread has; or 0 */
+    unsigned locks;      /* of the runtime that the kernel thread holds: no handler jumps then */
 };
 _Static_assert(offsetof(struct gs_cc_state, may_leave) == MAY_LEAVE_OFFSET, "as in record.cpp");
 _Static_assert(offsetof(struct gs_cc_state, turns) == TURNS_OFFSET, "as in record.cpp");

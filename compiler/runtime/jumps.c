@@ -80,12 +80,18 @@ static uint64_t leave_handlers(const struct saved *saved)
     return blocked;
 }
 
+/* It is in a call of the runtime that may wait, or holds a lock of it. */
+static bool is_in_call(const struct thread *thread)
+{
+    return thread->phase != PHASE_NEW || thread->progress || gs_cc_state.locks;
+}
+
 /* The handler was not called where the thread runs, or in the middle of a call that waits. */
 static bool is_elsewhere(const struct saved *saved)
 {
     const struct handling *handling = &gs_cc_handling;
     return saved->self && !thread_self() && handling->leave && handling->target == saved->self &&
-           (handling->interrupted != saved->self || saved->self->phase != PHASE_NEW);
+           (handling->interrupted != saved->self || is_in_call(saved->self));
 }
 
 static _Noreturn void jump_later(struct __jmp_buf_tag *buffer, int result)

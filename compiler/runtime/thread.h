@@ -156,8 +156,11 @@ static inline struct thread *thread_self(void)
 
 void gs_cc_spin(atomic_flag *lock);
 
+/* Handlers of signals run in the kernel thread that they interrupt. */
 static inline void spin_lock(atomic_flag *lock)
 {
+    gs_cc_state.locks++;
+    atomic_signal_fence(memory_order_seq_cst);
     if (__builtin_expect(atomic_flag_test_and_set_explicit(lock, memory_order_acquire), 0))
         gs_cc_spin(lock);
     sanitizer_acquire(lock);
@@ -167,6 +170,8 @@ static inline void spin_unlock(atomic_flag *lock)
 {
     sanitizer_release(lock);
     atomic_flag_clear_explicit(lock, memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst);
+    gs_cc_state.locks--;
 }
 
 /* ---- Waiting (waits.c) ---- */
