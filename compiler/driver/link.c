@@ -135,7 +135,49 @@ static int find_stacks(const struct arguments *arguments, const char *object)
     return cc_run(&command, NULL);
 }
 
-static int link_converted(const struct arguments *arguments, const char *object, const char *stacks)
+/* These are the C library's and the compiler's. */
+static bool is_of_system(const char *name)
+{
+    static const char *const names[] = {"c", "m", "dl", "rt", "pthread", "gcc", "gcc_eh"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
+/* Returns the archive of machine code that an option -l stands for, of which the program has a
+ * member; or NULL. */
+static const char *find_archive(const struct word *word, const struct linked *linked)
+{
+    const char *name = word->value ? word->value : word->text + 2;
+    if (strncmp(word->text, "-l", 2) || is_of_system(name))
+        return NULL;
+    const char *end = cc_text("/lib%s.a", name);
+    for (size_t i = 0; i < linked->members.count; i++) {
+        const char *member = linked->members.at[i];
+        const char *path = cc_text("%.*s", (int)strcspn(member, "\t"), member);
+        size_t length = strlen(path), skipped = length < strlen(end) ? length : strlen(end);
+        if (!strcmp(path + length - skipped, end) && cc_is_machine_code(path))
+            return path;
+    }
+    return NULL;
+}
+
+/* Machine code is linked as a copy. Returns 0 or an exit status. */
+static int replace_foreign(struct word *word, const struct linked *linked, unsigned number)
+{
+    const char *path = word->text;
+    if (word->kind != WORD_OBJECT || !cc_is_machine_code(path))
+        path = find_archive(word, linked);
+    if (!path)
+        return 0;
+    word->text = cc_foreign_copy(path, number);
+    word->value = NULL;
+    return !word->text;
+}
+
+static int link_converted(const struct arguments *arguments, const struct linked *linked,
+                          const char *object, const char *stacks)
 {
     struct words command = {0};
     begin_link(&command, arguments);
@@ -146,11 +188,8 @@ static int link_converted(const struct arguments *arguments, const char *object,
     for (size_t i = 0; i < arguments->count; i++) {
         const struct word *word = &arguments->words[i];
         bool is_merged = word->kind == WORD_OBJECT && cc_is_bitcode_object(word->text);
-        bool is_foreign = word->kind == WORD_OBJECT && cc_is_machine_code(word->text);
         struct word copy = *word;
-        if (is_foreign)
-            copy.text = cc_foreign_copy(word->text, (unsigned)i);
-        if (!copy.text)
+        if (replace_foreign(&copy, linked, (unsigned)i))
             return 1;
         if (!is_merged && is_for_linker(word))
             cc_arguments_add(&command, &copy);
@@ -227,7 +266,7 @@ int cc_link_program(struct arguments *arguments)
     if (!status)
         status = find_stacks(arguments, stacks);
     if (!status)
-        status = link_converted(arguments, object, stacks);
+        status = link_converted(arguments, &linked, object, stacks);
     if (status)
         unlink(arguments->output);
     return status;

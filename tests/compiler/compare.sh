@@ -2,9 +2,9 @@
 # Compiles a program with clang and POSIX threads, and with `gossamer cc` in several ways: all must write the same and end with
 # the same status. A file with the end .out beside the source is what clang's program would write.
 #
-#     compare.sh GOSSAMER SOURCE [LIBRARY [object]]
+#     compare.sh GOSSAMER SOURCE [LIBRARY [object|archive]]
 #
-# LIBRARY: the source of a shared library that the program uses, or of an object that is linked with it.
+# LIBRARY: the source of a shared library that the program uses, or of an object or archive that is linked with it.
 set -euo pipefail
 
 gossamer=$1 source=$2 library=${3:-} linked=(-lm)
@@ -36,6 +36,11 @@ if [ -n "$library" ]; then
     if [ -n "${4:-}" ]; then
         clang-19 -O1 -fPIC -pthread -w -c "$library" -o used.o
         linked=("$work/used.o")
+        if [ "$4" = archive ]; then
+            mkdir archive
+            ar rcs archive/libused.a used.o
+            linked=(-Larchive -lused)
+        fi
     fi
 fi
 clang-19 -O1 -pthread -w "$source" "${linked[@]}" -o expected
