@@ -166,7 +166,9 @@ static uint64_t receive_piece(struct drive *drive, const struct gs_http_piece *p
         memcpy(to, piece->bytes, n);
     } else {
         struct stat stat;
-        REQUIRE(!fstat(piece->fd, &stat));
+        const struct gs_http_file_op check = {
+            .kind = GS_HTTP_FILE_STAT, .fd = piece->fd, .stat = &stat};
+        REQUIRE(!(drive->run_op ? drive->run_op(&check) : fstat(piece->fd, &stat)));
         if (!gs_http_piece_is_current(piece, &stat))
             return 0;
         struct gs_http_file_op op = gs_http_piece_read(piece, to, n);
