@@ -8,8 +8,8 @@
  *
  * A failed check ends its test and makes the program fail; SKIP prints the reason and ends the
  * program, with status 77 unless a test before has failed. With an argument, the program runs only
- * the tests whose names contain it. The program fails if it leaves a process behind, be it a child of
- * a child. */
+ * the tests whose names contain it. The program fails if it leaves a process behind, be it a child
+ * of a child. */
 #ifndef GS_TESTS_TEST_H
 #define GS_TESTS_TEST_H
 

@@ -28,6 +28,13 @@ static void count_response(struct gs_http_counts *counts, unsigned status)
         gs_http_count(status < 500 ? &counts->client_errors : &counts->server_errors, 1);
 }
 
+/* Not inlined: the stack that the caller's function needs is not part of gs_http_handle's. */
+static __attribute__((noinline)) void report_loss(struct gs_http_conn *conn)
+{
+    const struct gs_http_options *options = &conn->service->options;
+    options->log(conn, NULL, options->log_data);
+}
+
 static void record_response(const struct gs_http_response *response,
                             struct gs_http_response_info info)
 {
@@ -41,7 +48,7 @@ static void record_response(const struct gs_http_response *response,
     size_t n = request->line.n + request->referer.n + request->user_agent.n + 3;
     struct gs_http_log_record *record = malloc(sizeof *record + n);
     if (!record) { /* the response is more important than its log entry */
-        service->options.log(response->conn, NULL, service->options.log_data);
+        report_loss(response->conn);
         return;
     }
     char *at = (char *)(record + 1);
