@@ -40,8 +40,8 @@ ALWAYS_INLINE int get_stack(struct worker *worker, const struct gs_thread_attrib
     if (attributes->stack)
         return init_on_user_stack(attributes, ret_thread);
     bool is_private = attributes->stack_is_private && !gs_runtime.tells_asan;
-    int class = UNLIKELY(is_private) ? gs_stack_away_class(attributes, size)
-                                     : gs_stacks_class(size);
+    int class =
+        UNLIKELY(is_private) ? gs_stack_away_class(attributes, size) : gs_stacks_class(size);
     if (class < 0)
         return class;
     if (UNLIKELY(!worker || !worker->free[class].first))
