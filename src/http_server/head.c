@@ -37,8 +37,8 @@ static int wait_for_input(struct gs_http_session *session, uint64_t deadline_ns)
  * idle. */
 static int wait_for_request(struct gs_http_session *session, uint64_t timeout_ns)
 {
-    session->idle_ns = gs_clock_now();
-    uint64_t deadline_ns = gs_clock_after(session->idle_ns, timeout_ns);
+    uint64_t now_ns = gs_clock_now(), deadline_ns = gs_clock_after(now_ns, timeout_ns);
+    atomic_store_explicit(&session->idle_ns, now_ns, memory_order_relaxed);
     ssize_t n;
     do {
         int err = wait_for_input(session, deadline_ns);

@@ -113,8 +113,10 @@ static struct gs_http_session *choose(struct gs_http_sessions *sessions, uint64_
         struct gs_http_session *session = gs_container_of(link, struct gs_http_session, link);
         gs_list_remove(link);
         gs_list_append(&sessions->list, link);
-        if (is_idle(session) && session->idle_ns <= until_ns) {
-            until_ns = session->idle_ns;
+        /* It may become busy meanwhile, which end_input() notices. */
+        uint64_t idle_ns = atomic_load_explicit(&session->idle_ns, memory_order_relaxed);
+        if (is_idle(session) && idle_ns <= until_ns) {
+            until_ns = idle_ns;
             chosen = session;
         }
         if (link == last)

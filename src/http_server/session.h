@@ -64,10 +64,10 @@ struct gs_http_session {
     struct gs_http_sessions *sessions;
     struct gs_list link;
     struct gs_cleanup cleanup;
-    atomic_int input_owner; /* enum gs_http_input_owner */
-    uint64_t idle_ns;       /* since when it waits for a request; set before input_owner */
-    bool is_first;          /* no request has come yet */
-    bool must_linger;       /* a response was the last: the client may send on */
+    atomic_int input_owner;    /* enum gs_http_input_owner */
+    _Atomic(uint64_t) idle_ns; /* since when it waits for a request; set before input_owner */
+    bool is_first;             /* no request has come yet */
+    bool must_linger;          /* a response was the last: the client may send on */
 
     char *input; /* NULL: no bytes */
     size_t input_start, input_end, input_size;

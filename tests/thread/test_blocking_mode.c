@@ -25,8 +25,8 @@ static int fd, peer; /* of the row */
 static char folder[] = "/tmp/blocking_mode.XXXXXX";
 static char bytes[1 << 17];
 static atomic_bool is_nowait_refused;
-static atomic_int steals; /* how many are still to come */
-static long steal_at;     /* the number of the system call */
+static atomic_int steals;    /* how many are still to come */
+static atomic_long steal_at; /* the number of the system call */
 static void (*steal)(void);
 
 static long before_system_call(long number, void *unused)

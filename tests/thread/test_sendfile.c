@@ -332,7 +332,7 @@ static void *send_at_position(void *unused)
     for (int i = 0; i < 2; i++) {
         MUST_EQ(gs_sendfile(sockets[0], fd, NULL, 7, GS_NEVER), 7);
         MUST_EQ(gs_recv(sockets[1], got, sizeof got, 0, GS_NEVER), 7);
-        MUST(!memcmp(got, content + 4090 + 7 * i, 7));
+        MUST(!memcmp(got, content + 4090 + (ptrdiff_t)7 * i, 7));
         MUST_EQ(lseek(fd, 0, SEEK_CUR), 4097 + 7 * i);
     }
     MUST_EQ(gs_sendfile(sockets[0], ends[0], NULL, 1, GS_NEVER), -EINVAL);

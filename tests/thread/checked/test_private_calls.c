@@ -106,10 +106,12 @@ static void empty_and_fill(void)
         ;
 }
 
+static const bool is_sanitized = GS_ASAN + GS_TSAN > 0;
+
 static void wait_for_stack(const struct row *row)
 {
     struct gs_threads_stats stats = {0};
-    bool is_certain = row->where == AWAY && !GS_ASAN && !GS_TSAN;
+    bool is_certain = row->where == AWAY && !is_sanitized;
     for (int i = 0; i < (is_certain ? 20000 : 3); i++) {
         gs_thread_sleep(after(GS_MILLISECOND));
         gs_threads_stats(&stats);
@@ -117,7 +119,7 @@ static void wait_for_stack(const struct row *row)
             break;
     }
     bool is_as_expected = row->where == EITHER || (row->where == AWAY) == (stats.away > 0);
-    if (!GS_ASAN && !GS_TSAN && !is_as_expected) {
+    if (!is_sanitized && !is_as_expected) {
         fprintf(stderr, "%s: %s\n", row->name, stats.away ? "the stack is away" : "it is not");
         _exit(1);
     }
