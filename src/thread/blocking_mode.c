@@ -109,8 +109,14 @@ static ssize_t make_in_pool(const void *argument)
     return n == -EAGAIN ? -EINTR : n;
 }
 
-/* In the other mode, it may have less room than it needs to begin, and is ready all the same: a
- * terminal. */
+int gs_pause_before_retry(uint64_t deadline_ns)
+{
+    uint64_t until_ns = earlier(gs_clock_now() + RETRY_FIRST, deadline_ns);
+    int err = deadline_ns ? gs_thread_sleep(until_ns) : -ETIMEDOUT;
+    return err ? err : until_ns == deadline_ns ? -ETIMEDOUT : 0;
+}
+
+/* A call that was interrupted has waited long enough already. */
 ssize_t gs_run_when_ready(const struct io_call *call, gs_interrupted_fn *make, uint64_t deadline_ns)
 {
     const struct ready_call ready = {call, make};
@@ -123,10 +129,10 @@ ssize_t gs_run_when_ready(const struct io_call *call, gs_interrupted_fn *make, u
             may_block ? gs_run_interrupted(make_in_pool, &ready, deadline_ns) : make_opened(&ready);
         if ((n != -EINTR && n != -EAGAIN) || (may_block && n == -EAGAIN))
             return n;
-        if (!deadline_ns)
-            return -ETIMEDOUT;
         if (n == -EAGAIN)
-            err = gs_thread_sleep(earlier(gs_clock_now() + RETRY_FIRST, deadline_ns));
+            err = gs_pause_before_retry(deadline_ns);
+        else if (gs_clock_now() >= deadline_ns)
+            err = -ETIMEDOUT;
         if (err)
             return err;
     }

@@ -394,7 +394,7 @@ static int connect_in_blocking_mode(const struct connecting *connecting, uint64_
     int result;
     do
         result = (int)gs_run_interrupted(start_connecting, connecting, deadline_ns);
-    while (result == -EINTR && is_unix && deadline_ns);
+    while (result == -EINTR && is_unix && gs_clock_now() < deadline_ns);
     return result == -EINTR && is_unix ? -ETIMEDOUT : result;
 }
 

@@ -155,6 +155,9 @@ ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n, uint64_t dea
 
 /* ---- Splicing ---- */
 
+/* Both ends are ready, and nothing was waited for. */
+#define BOTH_READY 1
+
 struct splicing {
     struct opened in, out;
     size_t n;
@@ -190,14 +193,20 @@ static bool may_block(const struct opened *file)
            !S_ISFIFO(status.st_mode) && !S_ISREG(status.st_mode);
 }
 
-/* Wait for the end that would block. Either may be: check the input first. */
-static int wait_for_either(const struct splicing *splicing, uint64_t deadline_ns)
+/* Wait for the end that would block. Either may be: check the input first. If both are ready,
+ * either has become so since, or the output has too little room. */
+static int wait_for_either(const struct splicing *splicing, bool was_ready, uint64_t deadline_ns)
 {
     int ready = gs_opened_poll(&splicing->in, GS_READ, 0);
+    if (!ready)
+        return gs_opened_wait(&splicing->in, GS_READ, deadline_ns);
+    if (ready > 0)
+        ready = gs_opened_poll(&splicing->out, GS_WRITE, 0);
+    if (!ready)
+        return gs_opened_wait(&splicing->out, GS_WRITE, deadline_ns);
     if (ready < 0)
         return ready;
-    return ready ? gs_opened_wait(&splicing->out, GS_WRITE, deadline_ns)
-                 : gs_opened_wait(&splicing->in, GS_READ, deadline_ns);
+    return was_ready ? gs_pause_before_retry(deadline_ns) : BOTH_READY;
 }
 
 static int wait_for_both(const struct splicing *splicing, uint64_t deadline_ns)
@@ -211,12 +220,14 @@ static int wait_for_both(const struct splicing *splicing, uint64_t deadline_ns)
 static ssize_t splice_blocking(const struct splicing *splicing, uint64_t deadline_ns)
 {
     ssize_t n;
+    int err;
     do {
         n = wait_for_both(splicing, deadline_ns);
         if (!n)
             n = gs_run_interrupted(splice_in_pool, splicing, deadline_ns);
-    } while (n == -EINTR && deadline_ns);
-    return n == -EINTR ? -ETIMEDOUT : n;
+        err = n == -EINTR ? gs_pause_before_retry(deadline_ns) : 0;
+    } while (n == -EINTR && !err);
+    return err ? err : n;
 }
 
 ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned flags, uint64_t deadline_ns)
@@ -227,15 +238,15 @@ ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned flags, uint64_t dead
         return descriptor_error(splicing.in.descriptor ? out_fd : in_fd);
     if (may_block(&splicing.in) || may_block(&splicing.out))
         return splice_blocking(&splicing, deadline_ns);
-    for (;;) {
+    int waited = 0;
+    do {
         ssize_t done = try_splice(&splicing);
         if (done != -EAGAIN && done != -EINTR) {
             turn_spend(done, deadline_ns);
             return done;
         }
         splicing.in.has_waited = splicing.out.has_waited = true;
-        int err = wait_for_either(&splicing, deadline_ns);
-        if (err)
-            return err;
-    }
+        waited = wait_for_either(&splicing, waited == BOTH_READY, deadline_ns);
+    } while (waited >= 0);
+    return waited;
 }
