@@ -11,13 +11,59 @@
 #include <gossamer/own_descriptors.h>
 #include <gossamer/sys.h>
 
+/* ---- A file with which all calls fail ---- */
+
+/* -1: none yet. */
+static atomic_int dead_file = -1;
+static atomic_bool is_epoll_set; /* and cannot be told from other files */
+
+/* Reading, writing, waiting and all else fail with EBADF; as a directory it fails, too. Where there
+ * is no /dev, any call fails on a set of epoll, with another error. */
+static int open_dead_file(void)
+{
+    int fd = gs_sys_openat(AT_FDCWD, "/dev/null", O_PATH | O_CLOEXEC, 0);
+    atomic_store(&is_epoll_set, fd < 0);
+    return gs_own_descriptor(fd < 0 ? gs_sys_epoll_create(O_CLOEXEC) : fd);
+}
+
+static int get_dead_file(void)
+{
+    int none = -1, fd = atomic_load(&dead_file);
+    if (fd >= 0)
+        return fd;
+    fd = open_dead_file();
+    if (fd < 0 || atomic_compare_exchange_strong(&dead_file, &none, fd))
+        return fd;
+    gs_own_descriptor_close(fd);
+    return none;
+}
+
+void gs_descriptor_close_done(void)
+{
+    int fd = atomic_exchange(&dead_file, -1);
+    if (fd >= 0)
+        gs_own_descriptor_close(fd);
+}
+
 /* ---- Calls in progress ---- */
 
+bool gs_descriptor_is_dead(int fd)
+{
+    int flags = gs_sys_fcntl(fd, F_GETFL, 0);
+    return flags >= 0 && (flags & O_PATH || atomic_load(&is_epoll_set));
+}
+
+/* Until the end this counts as a call, for which gs_forget waits. */
 void gs_descriptor_release(struct descriptor *descriptor, int fd)
 {
     unsigned short dead = CALLS_DEAD;
-    if (atomic_compare_exchange_strong(&descriptor->calls, &dead, 0))
+    if (!atomic_compare_exchange_strong(&descriptor->calls, &dead, CALLS_DEAD | 1))
+        return;
+    gs_chaos(CHAOS_CALL);
+    if (gs_descriptor_is_dead(fd))
         gs_sys_close(fd);
+    gs_chaos(CHAOS_RETURN);
+    atomic_fetch_sub(&descriptor->calls, CALLS_DEAD | 1);
 }
 
 /* All accesses are sequentially consistent: either gs_close, which changes `closes` first, sees the
@@ -49,7 +95,7 @@ void gs_opened_leave(const struct opened *file)
 static void await_calls(struct descriptor *descriptor)
 {
     static const struct wait_kind ending = {"the calls on a descriptor", true};
-    while (UNLIKELY(atomic_load(&descriptor->calls) & ~CALLS_DEAD)) {
+    while (UNLIKELY(atomic_load(&descriptor->calls))) {
         const struct worker *worker = worker_current();
         const struct wait wait = {.kind = &ending,
                                   .deadline_ns = gs_clock_now() + 100 * GS_MICROSECOND,
@@ -60,43 +106,22 @@ static void await_calls(struct descriptor *descriptor)
     }
 }
 
-/* ---- A file with which all calls fail ---- */
+/* ---- The calls ---- */
 
-/* -1: none yet. */
-static atomic_int dead_file = -1;
-
-/* Reading, writing, waiting and all else fail with EBADF; as a directory it fails, too. Where there
- * is no /dev, any call fails on a set of epoll, with another error. */
-static int open_dead_file(void)
+/* gs_close has left the number to calls that are still in progress, or it is being released. */
+static int close_after_dead(struct descriptor *descriptor, int fd)
 {
-    int fd = gs_sys_openat(AT_FDCWD, "/dev/null", O_PATH | O_CLOEXEC, 0);
-    return gs_own_descriptor(fd < 0 ? gs_sys_epoll_create(O_CLOEXEC) : fd);
-}
-
-static int get_dead_file(void)
-{
-    int none = -1, fd = atomic_load(&dead_file);
-    if (fd >= 0)
-        return fd;
-    fd = open_dead_file();
-    if (fd < 0 || atomic_compare_exchange_strong(&dead_file, &none, fd))
-        return fd;
-    gs_own_descriptor_close(fd);
-    return none;
-}
-
-void gs_descriptor_close_done(void)
-{
-    int fd = atomic_exchange(&dead_file, -1);
-    if (fd >= 0)
-        gs_own_descriptor_close(fd);
+    if (gs_descriptor_is_dead(fd))
+        return -EBADF;
+    await_calls(descriptor);
+    return gs_sys_close(fd);
 }
 
 /* Close the file, and leave the number to the calls in progress. An error of close(2) is lost. */
 static int close_under_calls(struct descriptor *descriptor, int fd)
 {
     if (atomic_load(&descriptor->calls) & CALLS_DEAD)
-        return -EBADF;
+        return close_after_dead(descriptor, fd);
     int err = gs_sys_fcntl(fd, F_GETFD, 0); /* or dup3 would make a new one */
     int dead = err < 0 ? err : get_dead_file();
     if (err < 0)
@@ -111,8 +136,6 @@ static int close_under_calls(struct descriptor *descriptor, int fd)
     gs_descriptor_release(descriptor, fd);
     return 0;
 }
-
-/* ---- The calls ---- */
 
 /* While no user threads run, no descriptor is watched, and the table does not exist. */
 static bool is_running(void)

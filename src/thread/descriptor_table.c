@@ -57,7 +57,7 @@ static void reset_entry(struct descriptor *descriptor, int fd, void *data)
     atomic_store(&descriptor->is_first_used, false);
     CHECKED_NOT_CLOSING(descriptor);
     atomic_store(&descriptor->owner, 0);
-    if (atomic_load(&descriptor->calls) & CALLS_DEAD)
+    if (atomic_load(&descriptor->calls) & CALLS_DEAD && gs_descriptor_is_dead(fd))
         gs_sys_close(fd);
     atomic_store(&descriptor->calls, 0);
     descriptor->readers = descriptor->writers = (struct gs_wait_queue){.first = NULL};

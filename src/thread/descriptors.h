@@ -196,6 +196,10 @@ bool gs_descriptor_is_in_use(struct descriptor *descriptor);
 
 /* ---- Closing (descriptor_close.c) ---- */
 
+/* Whether it still has the file that gs_close has left there. The program may have given the number
+ * to another one since, by dup2(2). */
+bool gs_descriptor_is_dead(int fd);
+
 /* End what gs_close has left to the calls in progress: the number becomes free. */
 void gs_descriptor_release(struct descriptor *descriptor, int fd);
 

@@ -374,15 +374,24 @@ int gs_connect_result(int fd)
 }
 
 struct connecting {
-    int fd;
+    struct opened file;
     const struct sockaddr *address;
     socklen_t length;
 };
 
-static ssize_t start_connecting(const void *argument)
+static ssize_t start_connecting(const struct connecting *connecting)
+{
+    return gs_sys_connect(connecting->file.fd, connecting->address, connecting->length);
+}
+
+static ssize_t start_in_pool(const void *argument)
 {
     const struct connecting *connecting = argument;
-    return gs_sys_connect(connecting->fd, connecting->address, connecting->length);
+    if (!gs_opened_enter(&connecting->file))
+        return -EBADF;
+    ssize_t result = start_connecting(connecting);
+    gs_opened_leave(&connecting->file);
+    return result;
 }
 
 /* A call that was interrupted has started to connect, except for a Unix socket, which is called
@@ -393,7 +402,7 @@ static int connect_in_blocking_mode(const struct connecting *connecting, uint64_
                    connecting->address->sa_family == AF_UNIX;
     int result;
     do
-        result = (int)gs_run_interrupted(start_connecting, connecting, deadline_ns);
+        result = (int)gs_run_interrupted(start_in_pool, connecting, deadline_ns);
     while (result == -EINTR && is_unix && gs_clock_now() < deadline_ns);
     return result == -EINTR && is_unix ? -ETIMEDOUT : result;
 }
@@ -402,13 +411,13 @@ int gs_connect(int fd, const struct sockaddr *address, socklen_t length, uint64_
 {
     CHECKED_WAIT(deadline_ns);
     struct opened file = opened(fd);
-    const struct connecting connecting = {fd, address, length};
+    const struct connecting connecting = {file, address, length};
+    if (!file.descriptor)
+        return descriptor_error(fd);
     int result = gs_is_in_blocking_mode(fd) ? connect_in_blocking_mode(&connecting, deadline_ns)
                                             : (int)start_connecting(&connecting);
     if (result != -EINPROGRESS && result != -EINTR)
         return result;
-    if (!file.descriptor)
-        return -ENOMEM;
     do {
         int err = gs_descriptor_wait(&file, GS_WRITE, deadline_ns);
         if (err)

@@ -128,6 +128,7 @@ static ssize_t send_at_file_offset(const struct io_call *call, uint64_t deadline
     }
     struct io_call sending = *call;
     sending.bytes = &offset;
+    sending.file.has_waited = true; /* perhaps, for the position */
     n = offset < 0 ? -EBADF : send_file(&sending, deadline_ns);
     if (n > 0 && gs_opened_enter(in)) {
         (void)lseek(in->fd, offset, SEEK_SET);

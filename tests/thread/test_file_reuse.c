@@ -3,19 +3,23 @@
  * gs_close, and then the call is of the old file, or it fails. The other file must be left
  * alone. */
 #include "tests/thread/fixture.h"
+#include "thread/blocking.h"
 #include "thread/descriptors.h"
 
 #include <fcntl.h>
 #include <gossamer/own_descriptors.h>
 #include <linux/openat2.h>
+#include <poll.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 
-static int old, other, socket_ends[2], text;
+static int old, other, socket_ends[2], text, listener;
 
 /* ---- The calls ---- */
 
@@ -66,6 +70,47 @@ static intptr_t to_socket(void)
     return gs_sendfile(old, text, &offset, 3, GS_NEVER);
 }
 
+static intptr_t by_connect(void)
+{
+    struct sockaddr_un address;
+    socklen_t length = sizeof address;
+    MUST_EQ(getsockname(listener, (struct sockaddr *)&address, &length), 0);
+    return gs_connect(old, (struct sockaddr *)&address, length, GS_NEVER);
+}
+
+static intptr_t by_accept(void)
+{
+    int fd = gs_accept(old, NULL, NULL, SOCK_CLOEXEC, GS_NEVER);
+    if (fd >= 0)
+        gs_close(fd);
+    return fd;
+}
+
+static intptr_t by_splice(void)
+{
+    int ends[2];
+    MUST_EQ(pipe2(ends, O_CLOEXEC), 0);
+    MUST_EQ(write(ends[1], "old", 3), 3);
+    ssize_t n = gs_splice(ends[0], old, 3, 0, GS_NEVER);
+    gs_close(ends[0]);
+    gs_close(ends[1]);
+    return n;
+}
+
+static intptr_t read_event(void)
+{
+    uint64_t count;
+    ssize_t n = gs_read(old, &count, sizeof count, GS_NEVER);
+    MUST(n < 0 || count == 1);
+    return n;
+}
+
+static intptr_t write_event(void)
+{
+    const uint64_t count = 1;
+    return gs_write(old, &count, sizeof count, GS_NEVER);
+}
+
 static intptr_t below_directory(void)
 {
     const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC};
@@ -81,23 +126,31 @@ static intptr_t status_below_directory(void)
     return gs_stat(old, "name", &status, GS_NEVER);
 }
 
-enum kind { FILE_KIND, SOCKET, DIRECTORY };
+/* The last ones are in blocking mode. */
+enum kind { FILE_KIND, SOCKET, DIRECTORY, BLOCKING_SOCKET, UNCONNECTED, LISTENER, EVENTS };
 
 static const struct call {
     const char *name;
     enum kind kind;
     intptr_t (*make)(void);
+    enum job_kind job;
     long number; /* of the system call in the pool */
 } waiting_calls[] = {
-    {"gs_pread", FILE_KIND, by_pread, SYS_preadv2},
-    {"gs_read", FILE_KIND, by_read, SYS_preadv2},
-    {"gs_pwrite", FILE_KIND, by_pwrite, SYS_pwritev2},
-    {"gs_write", FILE_KIND, by_write, SYS_pwritev2},
-    {"gs_fsync", FILE_KIND, by_fsync, SYS_fsync},
-    {"gs_sendfile from it", FILE_KIND, from_file, SYS_sendfile},
-    {"gs_sendfile to it", SOCKET, to_socket, SYS_sendfile},
-    {"gs_open below it", DIRECTORY, below_directory, SYS_openat2},
-    {"gs_stat below it", DIRECTORY, status_below_directory, SYS_newfstatat},
+    {"gs_pread", FILE_KIND, by_pread, JOB_FILE, SYS_preadv2},
+    {"gs_read", FILE_KIND, by_read, JOB_FILE, SYS_preadv2},
+    {"gs_pwrite", FILE_KIND, by_pwrite, JOB_FILE, SYS_pwritev2},
+    {"gs_write", FILE_KIND, by_write, JOB_FILE, SYS_pwritev2},
+    {"gs_fsync", FILE_KIND, by_fsync, JOB_FILE, SYS_fsync},
+    {"gs_sendfile from it", FILE_KIND, from_file, JOB_FILE, SYS_sendfile},
+    {"gs_sendfile to it", SOCKET, to_socket, JOB_FILE, SYS_sendfile},
+    {"gs_open below it", DIRECTORY, below_directory, JOB_PATH, SYS_openat2},
+    {"gs_stat below it", DIRECTORY, status_below_directory, JOB_PATH, SYS_newfstatat},
+    {"gs_sendfile to it when ready", BLOCKING_SOCKET, to_socket, JOB_STREAM, SYS_sendfile},
+    {"gs_splice to it", BLOCKING_SOCKET, by_splice, JOB_STREAM, SYS_splice},
+    {"gs_connect", UNCONNECTED, by_connect, JOB_STREAM, SYS_connect},
+    {"gs_accept", LISTENER, by_accept, JOB_STREAM, SYS_accept4},
+    {"gs_read when ready", EVENTS, read_event, JOB_STREAM, SYS_readv},
+    {"gs_write when ready", EVENTS, write_event, JOB_STREAM, SYS_writev},
 };
 static const struct call *call;
 static bool has_pool; /* calls on files are not made by io_uring */
@@ -118,12 +171,29 @@ static int make_file(const char *contents)
     return fd;
 }
 
-static int make_socket(int *ret_peer)
+static int make_socket(int flags, int *ret_peer)
 {
     int pair[2];
-    MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+    MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0, pair), 0);
     *ret_peer = pair[1];
     return pair[0];
+}
+
+/* At an address that the kernel chooses; clients: how many connect. */
+static int make_listener(int clients)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    socklen_t length = sizeof address;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    MUST_EQ(bind(fd, (struct sockaddr *)&address, sizeof(sa_family_t)), 0);
+    MUST_EQ(listen(fd, 64), 0);
+    MUST_EQ(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    for (int i = 0; i < clients; i++) {
+        int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        MUST_EQ(connect(client, (struct sockaddr *)&address, length), 0);
+        close(client);
+    }
+    return fd;
 }
 
 /* Only the second directory has the name. */
@@ -140,16 +210,26 @@ static int make_directory(int index)
 
 static void make_both(enum kind kind)
 {
+    int flags = kind == SOCKET ? SOCK_NONBLOCK : 0;
     socket_of_old = socket_of_other = -1;
     if (kind == FILE_KIND) {
         old = make_file("old");
         other = make_file("other");
-    } else if (kind == SOCKET) {
-        old = make_socket(&socket_of_old);
-        other = make_socket(&socket_of_other);
-    } else {
+    } else if (kind == SOCKET || kind == BLOCKING_SOCKET) {
+        old = make_socket(flags, &socket_of_old);
+        other = make_socket(flags, &socket_of_other);
+    } else if (kind == DIRECTORY) {
         old = make_directory(0);
         other = make_directory(1);
+    } else if (kind == UNCONNECTED) {
+        old = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        other = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    } else if (kind == LISTENER) {
+        old = make_listener(1);
+        other = make_listener(1);
+    } else {
+        old = eventfd(1, EFD_CLOEXEC);
+        other = eventfd(7, EFD_CLOEXEC);
     }
 }
 
@@ -157,12 +237,21 @@ static void make_both(enum kind kind)
 static void check_untouched(enum kind kind)
 {
     char bytes[16] = "";
+    struct pollfd poll_fd = {.fd = other, .events = POLLIN};
+    uint64_t count;
     if (kind == FILE_KIND) {
         MUST_EQ(lseek(other, 0, SEEK_CUR), 0);
         MUST_EQ(pread(other, bytes, sizeof bytes, 0), 5);
         MUST(!strcmp(bytes, "other"));
-    } else if (kind == SOCKET) {
+    } else if (kind == SOCKET || kind == BLOCKING_SOCKET) {
         MUST_EQ(recv(socket_of_other, bytes, sizeof bytes, MSG_DONTWAIT), -1);
+    } else if (kind == UNCONNECTED) {
+        MUST_EQ(send(other, "", 1, MSG_NOSIGNAL), -1);
+    } else if (kind == LISTENER) {
+        MUST_EQ(poll(&poll_fd, 1, 0), 1);
+    } else if (kind == EVENTS) {
+        MUST_EQ(read(other, &count, sizeof count), sizeof count);
+        MUST_EQ(count, 7);
     } else {
         MUST_EQ(unlinkat(other, "name", 0), 0);
         MUST_EQ(rmdir(folders[0]), 0);
@@ -174,13 +263,14 @@ static void check_untouched(enum kind kind)
 
 static atomic_bool is_held, is_released;
 static atomic_long held_number; /* of a system call; 0: none */
+static bool refuses;
 
 /* Calls that do not wait are refused; those of the pool are held right before they are made. */
 static long hold_in_pool(long number, void *data)
 {
     (void)data;
     if (gs_thread_self())
-        return number == SYS_preadv2 || number == SYS_pwritev2 ? -EOPNOTSUPP : 0;
+        return refuses && (number == SYS_preadv2 || number == SYS_pwritev2) ? -EOPNOTSUPP : 0;
     if (number == atomic_load(&held_number)) {
         atomic_store(&is_held, true);
         while (!atomic_load(&is_released))
@@ -199,7 +289,7 @@ static void occupy(void *unused)
 
 static void *occupy_pool(void *unused)
 {
-    MUST_EQ(gs_run_blocking(occupy, NULL, GS_NEVER), 0);
+    MUST_EQ(gs_run_blocking_as(call->job, occupy, NULL, GS_NEVER), 0);
     return unused;
 }
 
@@ -248,13 +338,19 @@ static void reset(bool holds_in_pool)
     atomic_store(&held_number, holds_in_pool ? call->number : 0);
     atomic_store(&is_held, false);
     atomic_store(&is_released, false);
+    refuses = true;
     make_both(call->kind);
+}
+
+static bool may_use_ring(const struct call *each)
+{
+    return !has_pool && each->job != JOB_STREAM && each->number != SYS_sendfile;
 }
 
 /* The call waits for a kernel thread of the pool, or its request to io_uring is not submitted. */
 static void check_queued(void)
 {
-    bool uses_ring = !has_pool && call->number != SYS_sendfile;
+    bool uses_ring = may_use_ring(call);
     reset(false);
     struct gs_thread *occupier = spawn(occupy_pool, NULL);
     await_hold();
@@ -284,7 +380,7 @@ static void check_in_pool(void)
 static void *release_later(void *unused)
 {
     gs_thread_sleep(after(GS_MILLISECOND));
-    MUST_EQ(atomic_load(&gs_descriptor(old)->calls), 1);
+    MUST_EQ(atomic_load(&gs_descriptor(old)->calls) & ~CALLS_DEAD, 1);
     atomic_store(&is_released, true);
     return unused;
 }
@@ -303,21 +399,82 @@ static void check_forgotten(void)
     close_all();
 }
 
+/* The program closes the number, and gives it to another file at once, as dup2 does. */
+static void check_replaced(bool forgets)
+{
+    reset(true);
+    int number = old;
+    struct gs_thread *caller = spawn(make_call, NULL);
+    await_hold();
+    MUST_EQ(gs_close(number), 0);
+    MUST_EQ(gs_close(number), -EBADF);
+    struct gs_thread *releaser = forgets ? spawn(release_later, NULL) : NULL;
+    if (forgets)
+        gs_forget(number);
+    MUST_EQ(dup2(other, number), number);
+    atomic_store(&is_released, true);
+    join(caller);
+    if (forgets)
+        join(releaser);
+    check_untouched(call->kind);
+    MUST(fcntl(number, F_GETFD) >= 0);
+    MUST_EQ(gs_close(number), 0);
+    MUST_EQ(fcntl(number, F_GETFD), -1);
+    old = -1;
+    close_all();
+}
+
+/* A call that needs the file offset waits for another one that uses it. */
+static intptr_t at_file_offset(void)
+{
+    return gs_sendfile(old, text, NULL, 3, GS_NEVER);
+}
+
+static void *read_text(void *unused)
+{
+    char byte;
+    MUST_EQ(gs_read(text, &byte, 1, GS_NEVER), 1);
+    return unused;
+}
+
+static void check_position(void)
+{
+    static const struct call sending = {"gs_sendfile at the offset", SOCKET, at_file_offset,
+                                        JOB_FILE, SYS_preadv2};
+    call = &sending;
+    reset(true);
+    struct gs_thread *reader = spawn(read_text, NULL);
+    await_hold();
+    refuses = false;
+    struct gs_thread *caller = spawn(make_call, NULL);
+    gs_thread_yield();
+    MUST(close_and_reuse());
+    check_call(caller, false);
+    join(reader);
+    close_all();
+}
+
 static void *check_table(void *unused)
 {
     const struct call *end = waiting_calls + sizeof waiting_calls / sizeof *waiting_calls;
     text = make_file("text");
+    listener = make_listener(0);
     int peer = -1;
-    socket_ends[0] = make_socket(&peer);
+    socket_ends[0] = make_socket(SOCK_NONBLOCK, &peer);
     socket_ends[1] = peer;
     for (call = waiting_calls; call < end; call++) {
         check_queued();
-        if (!has_pool && call->number != SYS_sendfile)
+        if (may_use_ring(call))
             continue;
         check_in_pool();
         check_forgotten();
     }
-    close(text), close(socket_ends[0]), close(socket_ends[1]);
+    call = waiting_calls;
+    for (int i = 0; has_pool && i < 2; i++)
+        check_replaced(i);
+    if (has_pool)
+        check_position();
+    close(listener), close(text), close(socket_ends[0]), close(socket_ends[1]);
     return unused;
 }
 
