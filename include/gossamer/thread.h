@@ -90,8 +90,9 @@ struct gs_threads_options {
     /* Limit of kernel threads for blocking calls of each kind, which keep those of other kinds
      * waiting for none: functions (gs_run_blocking), calls on open files, calls on paths, and
      * look-ups of names. 0: four of the first two, and 64 of the others, which may wait for other
-     * programs and machines. Where files are read by io_uring, the kernel may start as many more
-     * for each worker, and at least four for each processor. */
+     * programs and machines. Where io_uring is used for files and paths, the kernel may start as
+     * many more of the second and third kind for each worker, and at least four for each
+     * processor. */
     unsigned max_pool_threads;
     int dump_signal;     /* a signal that writes a dump of all threads; 0: none */
     bool is_silent;      /* write no reports */

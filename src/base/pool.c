@@ -99,14 +99,18 @@ static void *work(void *argument)
     return NULL;
 }
 
+unsigned gs_pool_max_threads(unsigned wanted, enum job_kind kind)
+{
+    unsigned max = wanted ? wanted : default_threads[kind];
+    return max < THREADS_MAX ? max : THREADS_MAX;
+}
+
 /* The caller holds the mutex. Returns 0, or -EAGAIN if the kind has no kernel thread at all. */
 static int grow(const struct job *job)
 {
     struct lane *lane = &lanes[job->kind];
-    unsigned max = job->user->max_threads ? job->user->max_threads : default_threads[job->kind];
+    unsigned max = gs_pool_max_threads(job->user->max_threads, job->kind);
     sigset_t all, before;
-    if (max > THREADS_MAX)
-        max = THREADS_MAX;
     if (lane->idle_count >= lane->queued_count || lane->thread_count >= max)
         return 0;
     sigfillset(&all);

@@ -58,6 +58,9 @@ struct job {
     struct gs_list link;
 };
 
+/* How many kernel threads there are at most for a kind. wanted: by the user; 0: the default. */
+unsigned gs_pool_max_threads(unsigned wanted, enum job_kind kind);
+
 /* Use the pool. Returns 0 or -ENOMEM. */
 int gs_pool_retain(struct pool_user *user);
 

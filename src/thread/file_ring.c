@@ -11,16 +11,20 @@
  * through the loop's own eventfd, so nothing has to be registered later that could fail. */
 #include "thread/file_ring.h"
 
+#include "base/pool.h"
 #include "base/ring.h"
 #include "loop/state.h"
 #include "thread/descriptors.h"
 
 #include <gossamer/sys.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define ENTRIES 256
 /* Requests in progress. Each may be canceled, and there is room for the completions of both. */
 #define REQUESTS_MAX 128
+/* Kernel threads, unless the limit is raised. */
+#define THREADS_A_PROCESSOR 4
 /* So many entries are submitted without waiting for the loop. */
 #define SUBMIT_BATCH 16
 
@@ -37,10 +41,10 @@ struct request {
 
 struct file_ring {
     struct gs_ring ring;
-    struct gs_prepare before_wait; /* active while there are entries to submit */
-    struct gs_check after_wait;    /* active while completions are expected */
-    unsigned active_ops;           /* entries that are not completed */
-    struct gs_semaphore slots;
+    struct gs_prepare before_wait;         /* active while there are entries to submit */
+    struct gs_check after_wait;            /* active while completions are expected */
+    unsigned active_ops;                   /* entries that are not completed */
+    struct gs_semaphore slots, path_slots; /* the latter for calls on paths, in addition */
 };
 
 /* ---- Completions ---- */
@@ -207,11 +211,29 @@ static int await(struct file_ring *ring, struct request *request, uint64_t deadl
     return gs_ring_is_interrupted(request->result) ? err : 0;
 }
 
+/* Those may wait for other programs and machines, and must leave kernel threads to others. */
+static bool is_on_path(const struct io_uring_sqe *entry)
+{
+    return entry->opcode == IORING_OP_OPENAT2 || entry->opcode == IORING_OP_STATX;
+}
+
+static int take_slots(struct file_ring *ring, bool is_path, uint64_t deadline_ns)
+{
+    int err = is_path ? gs_semaphore_wait(&ring->path_slots, deadline_ns) : 0;
+    if (err)
+        return err;
+    err = gs_semaphore_wait(&ring->slots, deadline_ns);
+    if (err && is_path)
+        gs_semaphore_post(&ring->path_slots);
+    return err;
+}
+
 static bool run_request(struct file_ring *ring, const struct io_uring_sqe *entry,
                         const struct opened *file, uint64_t deadline_ns, int64_t *ret_result)
 {
     struct request request = {.thread = thread_current(), .file = file};
-    int err = gs_semaphore_wait(&ring->slots, deadline_ns);
+    bool is_path = is_on_path(entry);
+    int err = take_slots(ring, is_path, deadline_ns);
     if (err) {
         *ret_result = err;
         return true;
@@ -222,24 +244,33 @@ static bool run_request(struct file_ring *ring, const struct io_uring_sqe *entry
         *ret_result = err ? err : request.result;
     }
     gs_semaphore_post(&ring->slots);
+    if (is_path)
+        gs_semaphore_post(&ring->path_slots);
     return is_added && (err || request.state == REQUEST_DONE);
 }
 
 /* ---- The ring of a worker ---- */
 
-/* For calls that wait the kernel starts at most four threads a processor by default, so that a few
- * readers of a disk that does not answer would hold up all others. The limit can be raised since
- * Linux 5.15. */
-static void raise_kernel_threads(const struct gs_ring *ring)
+/* Of the kernel's threads, which all rings of a worker share, calls on paths may occupy so many.
+ * There are four a processor by default, so that a few readers of a disk that does not answer, or
+ * FIFOs that are opened, would hold up all others. The limit can be raised since Linux 5.15. */
+static unsigned raise_kernel_threads(const struct gs_ring *ring)
 {
     unsigned wanted = gs_runtime.options.max_pool_threads;
+    unsigned files = THREADS_A_PROCESSOR * (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned paths = gs_pool_max_threads(wanted, JOB_PATH);
     unsigned limits[2] = {0}; /* of bounded and unbounded work; 0: only return it */
-    if (gs_sys_io_uring_register(ring->fd, IORING_REGISTER_IOWQ_MAX_WORKERS, limits, 2) ||
-        limits[0] >= wanted)
-        return;
-    limits[0] = wanted;
+    paths = paths < REQUESTS_MAX / 2 ? paths : REQUESTS_MAX / 2;
+    files = files < wanted ? wanted : files;
+    if (gs_sys_io_uring_register(ring->fd, IORING_REGISTER_IOWQ_MAX_WORKERS, limits, 2))
+        return THREADS_A_PROCESSOR / 2;
+    if (limits[0] >= paths + files)
+        return paths;
+    limits[0] = paths + files;
     limits[1] = 0;
-    (void)gs_sys_io_uring_register(ring->fd, IORING_REGISTER_IOWQ_MAX_WORKERS, limits, 2);
+    if (gs_sys_io_uring_register(ring->fd, IORING_REGISTER_IOWQ_MAX_WORKERS, limits, 2))
+        return THREADS_A_PROCESSOR / 2;
+    return paths;
 }
 
 static int new_ring(struct worker *worker, struct file_ring **ret_ring)
@@ -260,7 +291,7 @@ static int new_ring(struct worker *worker, struct file_ring **ret_ring)
         goto done_ring;
     gs_prepare_init(&ring->before_wait, worker->loop, submit_before_wait);
     gs_check_init(&ring->after_wait, worker->loop, take_completions);
-    raise_kernel_threads(&ring->ring);
+    ring->path_slots.count = raise_kernel_threads(&ring->ring);
     ring->slots.count = REQUESTS_MAX;
     *ret_ring = ring;
     return 0;

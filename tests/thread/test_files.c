@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -268,6 +269,40 @@ TEST(operation_in_progress_ends_at_the_deadline_and_by_cancellation)
     gs_sys_set_fault(count_calls, NULL);
     run_both(wait_for_writer);
     gs_sys_set_fault(NULL, NULL);
+}
+
+/* ---- Calls on paths that would never complete, and others ---- */
+
+static void *open_many(void *unused)
+{
+    enum { OPENS = 80 };
+    struct gs_thread *readers[OPENS];
+    struct stat status;
+    int file = memfd_create("file", MFD_CLOEXEC), fifo;
+    strcpy(path, "/tmp/gossamer-files-XXXXXX");
+    MUST(mkdtemp(path));
+    strcat(path, "/fifo");
+    MUST_EQ(mkfifo(path, 0600), 0);
+    for (int i = 0; i < OPENS; i++) {
+        readers[i] = spawn(open_for_ever, NULL);
+        if (i == 20)
+            MUST_EQ(gs_stat(AT_FDCWD, "/", &status, after(60 * GS_SECOND)), 0);
+    }
+    MUST_EQ(gs_thread_sleep(after(3 * GS_MILLISECOND)), 0);
+    MUST_EQ(gs_fsync(file, after(60 * GS_SECOND)), 0);
+    fifo = open(path, O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < OPENS; i++)
+        MUST_EQ(gs_close((int)(intptr_t)join(readers[i])), 0);
+    close(fifo), close(file);
+    MUST_EQ(unlink(path), 0);
+    *strrchr(path, '/') = 0;
+    MUST_EQ(rmdir(path), 0);
+    return unused;
+}
+
+TEST(calls_on_paths_that_never_complete_hold_up_no_others)
+{
+    run_both(open_many);
 }
 
 /* ---- A kernel that refuses all submissions ---- */
