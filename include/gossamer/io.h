@@ -40,7 +40,8 @@
  *         or there be too little room, the call is made by the worker only if O_NONBLOCK is set;
  *         else by a kernel thread of the pool, where it is interrupted after 10 ms, and the thread
  *         waits again. With the deadline 0 it is made by the worker, and interrupted after 1 ms. A
- *         listener that is used much should be non-blocking.
+ *         listener that is used much should be non-blocking. A socket that gs_accept, gs_sendfile
+ *         or gs_splice has found non-blocking must stay so.
  *     (F) See the next paragraph.
  *
  * Reads of regular files first try the page cache; all else is done by io_uring, if the kernel

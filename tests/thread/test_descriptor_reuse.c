@@ -7,6 +7,7 @@
 #include <gossamer/buffered.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <pty.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,10 +27,13 @@ enum kind {
     BLOCKING_LISTENER,
     CONNECTING,
     DATAGRAM, /* to a receiver without room */
+    TERMINAL,
+    BLOCKING_READABLE,
+    BLOCKING_WRITABLE,
 };
 
 /* fds[0] is waited for; other[0] gets its number. */
-static int fds[2], other[2], sink[2], file, pending[2];
+static int fds[2], other[2], sink[2], pipe_ends[2], file, pending[2];
 static struct sockaddr_un receiver;
 static socklen_t receiver_length;
 
@@ -134,6 +138,11 @@ static intptr_t by_splice(int fd, uint64_t deadline_ns)
     return gs_splice(fd, sink[0], 16, 0, deadline_ns);
 }
 
+static intptr_t by_splice_to_pipe(int fd, uint64_t deadline_ns)
+{
+    return gs_splice(fd, pipe_ends[1], 16, 0, deadline_ns);
+}
+
 static intptr_t by_sendfile(int fd, uint64_t deadline_ns)
 {
     off_t offset = 0;
@@ -181,7 +190,11 @@ static const struct call {
     {"gs_select", IDLE, by_select},
     {"gs_splice", READABLE_PIPE, by_splice},
     {"gs_sendfile", WRITABLE, by_sendfile},
+    {"gs_read of a terminal", TERMINAL, by_read},
+    {"gs_splice in blocking mode", BLOCKING_READABLE, by_splice_to_pipe},
+    {"gs_sendfile in blocking mode", BLOCKING_WRITABLE, by_sendfile},
     {"gs_reader_read_line", READABLE, by_read_line},
+    {"gs_reader_read_line of a terminal", TERMINAL, by_read_line},
     {"gs_reader_read_line after a part", HALF_READ, by_read_line},
     {"gs_writer_flush", WRITABLE, by_flush},
 };
@@ -261,6 +274,10 @@ static void make_waiting(enum kind kind)
         make_datagram();
     else if (kind == READABLE_PIPE || kind == WRITABLE_PIPE)
         MUST_EQ(pipe2(fds, O_CLOEXEC), 0);
+    else if (kind == TERMINAL)
+        MUST_EQ(openpty(&fds[1], &fds[0], NULL, NULL, NULL), 0);
+    else if (kind == BLOCKING_READABLE || kind == BLOCKING_WRITABLE)
+        MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     else
         make_pair(fds);
     if (kind == WRITABLE_PIPE) {
@@ -268,7 +285,7 @@ static void make_waiting(enum kind kind)
         fds[0] = fds[1];
         fds[1] = end;
     }
-    if (kind == WRITABLE || kind == WRITABLE_PIPE)
+    if (kind == WRITABLE || kind == WRITABLE_PIPE || kind == BLOCKING_WRITABLE)
         fill(fds[0]);
     if (kind == HALF_READ)
         MUST_EQ(write(fds[1], "part", 4), 4);
@@ -456,13 +473,14 @@ static void check_cell(void)
 static void *check_table(void *unused)
 {
     make_pair(sink);
+    MUST_EQ(pipe2(pipe_ends, O_CLOEXEC), 0);
     file = memfd_create("file", MFD_CLOEXEC);
     MUST_EQ(write(file, "contents of a file", 18), 18);
     for (call = waiting_calls; call < waiting_calls + sizeof waiting_calls / sizeof *waiting_calls;
          call++)
         for (way = ways; way < ways + sizeof ways / sizeof *ways; way++)
             check_cell();
-    close(file), close(sink[0]), close(sink[1]);
+    close(file), close(sink[0]), close(sink[1]), close(pipe_ends[0]), close(pipe_ends[1]);
     return unused;
 }
 
