@@ -88,4 +88,7 @@ enum gs_http_handled gs_http_refuse(struct gs_http_conn *conn,
 /* Write the access log of the responses that have been sent, or of all responses. */
 void gs_http_flush_log(struct gs_http_conn *conn, bool all);
 
+/* Tell the access log that there is no memory for a response's line. */
+void gs_http_lose_log_line(const struct gs_http_conn *conn);
+
 #endif

@@ -28,13 +28,6 @@ static void count_response(struct gs_http_counts *counts, unsigned status)
         gs_http_count(status < 500 ? &counts->client_errors : &counts->server_errors, 1);
 }
 
-/* Not inlined: the stack that the caller's function needs is not part of gs_http_handle's. */
-static __attribute__((noinline)) void report_loss(struct gs_http_conn *conn)
-{
-    const struct gs_http_options *options = &conn->service->options;
-    options->log(conn, NULL, options->log_data);
-}
-
 static void record_response(const struct gs_http_response *response,
                             struct gs_http_response_info info)
 {
@@ -48,7 +41,7 @@ static void record_response(const struct gs_http_response *response,
     size_t n = request->line.n + request->referer.n + request->user_agent.n + 3;
     struct gs_http_log_record *record = malloc(sizeof *record + n);
     if (!record) { /* the response is more important than its log entry */
-        report_loss(response->conn);
+        gs_http_lose_log_line(response->conn);
         return;
     }
     char *at = (char *)(record + 1);
@@ -63,6 +56,12 @@ static void record_response(const struct gs_http_response *response,
     };
     *output->last_log_record = record;
     output->last_log_record = &record->next;
+}
+
+__attribute__((noinline)) void gs_http_lose_log_line(const struct gs_http_conn *conn)
+{
+    const struct gs_http_options *options = &conn->service->options;
+    options->log(conn, NULL, options->log_data);
 }
 
 void gs_http_flush_log(struct gs_http_conn *conn, bool all)
