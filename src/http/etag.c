@@ -17,11 +17,18 @@ static char *put_hex(char *out, uint64_t value, unsigned digits)
     return out;
 }
 
-size_t gs_http_etag_format(char *out, uint64_t inode, uint64_t size, uint64_t mtime_ns)
+static uint64_t nanoseconds(struct timespec time)
 {
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+size_t gs_http_etag_format(char *out, const struct stat *stat, bool is_portable)
+{
+    uint64_t size = (uint64_t)stat->st_size;
+    uint64_t own = is_portable ? 0 : mix(mix(stat->st_ino) ^ nanoseconds(stat->st_ctim));
     char *at = out;
     *at++ = '"';
-    at = put_hex(at, mix(mix(inode) ^ mtime_ns), 16);
+    at = put_hex(at, mix(own ^ nanoseconds(stat->st_mtim)), 16);
     *at++ = '-';
     at = put_hex(at, size, (67 - (unsigned)__builtin_clzll(size | 1)) / 4);
     *at++ = '"';

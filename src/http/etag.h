@@ -2,7 +2,7 @@
  * If-None-Match.
  *
  *     char tag[GS_HTTP_ETAG_MAX];
- *     struct gs_http_text etag = {tag, gs_http_etag_format(tag, inode, size, mtime_ns)};
+ *     struct gs_http_text etag = {tag, gs_http_etag_format(tag, &stat, false)};
  *     if (gs_http_etag_list_matches(if_none_match, etag, false))
  *         respond with 304
  */
@@ -11,14 +11,15 @@
 
 #include "http/text.h"
 
-#include <stdint.h>
+#include <sys/stat.h>
 
 #define GS_HTTP_ETAG_MAX 40
 
-/* Write a strong tag, in quotes, without NUL: a hash of the time and of the inode, which
- * distinguishes files of the same size and time; and the size. 0 for the inode: leave it out, so
- * that copies of a file have the same tag. Returns its length. */
-size_t gs_http_etag_format(char *out, uint64_t inode, uint64_t size, uint64_t mtime_ns);
+/* Write a strong tag, in quotes, without NUL: a hash of the times of modification and of status
+ * change and of the inode; and the size. The inode distinguishes files of the same size and time,
+ * the time of status change those that had the same inode one after the other. is_portable: leave
+ * these two out, so that copies of a file have the same tag. Returns its length. */
+size_t gs_http_etag_format(char *out, const struct stat *stat, bool is_portable);
 
 /* Returns whether the value of the field, a list of tags or "*" alone, contains the tag. strong:
  * use the strong comparison of If-Match and If-Range, where a weak tag matches nothing; otherwise

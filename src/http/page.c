@@ -18,11 +18,6 @@ static char *put(char *at, const char *text)
     return at + n;
 }
 
-static uint64_t mtime_ns(const struct stat *stat)
-{
-    return (uint64_t)stat->st_mtim.tv_sec * 1000000000 + (uint64_t)stat->st_mtim.tv_nsec;
-}
-
 static void build_head(struct gs_http_page *page, char *start, unsigned flags)
 {
     char *at = put(start, "HTTP/1.1 200 OK\r\n" GS_HTTP_SERVER_FIELD "Date: ");
@@ -37,9 +32,7 @@ static void build_head(struct gs_http_page *page, char *start, unsigned flags)
     gs_http_date_format(page->stat.st_mtim.tv_sec, at);
     at = put(at + GS_HTTP_DATE_LENGTH, "\r\nETag: ");
     page->etag.bytes = at;
-    uint64_t inode = flags & GS_HTTP_PAGE_PORTABLE_ETAG ? 0 : page->stat.st_ino;
-    page->etag.n =
-        gs_http_etag_format(at, inode, (uint64_t)page->stat.st_size, mtime_ns(&page->stat));
+    page->etag.n = gs_http_etag_format(at, &page->stat, flags & GS_HTTP_PAGE_PORTABLE_ETAG);
     at = put(at + page->etag.n, "\r\nAccept-Ranges: bytes\r\n\r\n");
     page->validators = (struct gs_http_text){validators, (size_t)(at - validators)};
     page->head = (struct gs_http_text){start, (size_t)(at - start)};

@@ -1,10 +1,13 @@
 #include "http/etag.h"
 #include "tests/test.h"
 
-static const char *format(uint64_t inode, uint64_t size, uint64_t mtime_ns)
+#include <stdint.h>
+
+static const char *format(uint64_t inode, uint64_t size, uint64_t ns)
 {
     static char out[GS_HTTP_ETAG_MAX + 1];
-    size_t n = gs_http_etag_format(out, inode, size, mtime_ns);
+    const struct stat stat = {.st_ino = inode, .st_size = (off_t)size, .st_mtim.tv_nsec = (long)ns};
+    size_t n = gs_http_etag_format(out, &stat, !inode);
     CHECK(n <= GS_HTTP_ETAG_MAX);
     out[n] = '\0';
     return out;
@@ -33,10 +36,24 @@ TEST(tag_differs_when_one_number_does)
     CHECK(!strcmp(first, format(0x11, 1, 1)));
 }
 
+/* Such as a file that replaces another, whose inode it gets, and has its times set to the same. */
+TEST(tag_of_a_file_whose_status_has_changed_differs_unless_it_is_portable)
+{
+    for (unsigned is_portable = 0; is_portable < 2; is_portable++) {
+        char first[GS_HTTP_ETAG_MAX], second[GS_HTTP_ETAG_MAX];
+        struct stat stat = {.st_ino = 0x11, .st_size = 1};
+        size_t n = gs_http_etag_format(first, &stat, is_portable);
+        stat.st_ctim.tv_nsec++;
+        CHECK_EQ(gs_http_etag_format(second, &stat, is_portable), n);
+        CHECK_EQ(!memcmp(first, second, n), is_portable);
+    }
+}
+
 TEST(written_tag_matches_itself)
 {
     char out[GS_HTTP_ETAG_MAX];
-    struct gs_http_text etag = {out, gs_http_etag_format(out, 42, 305, 1795260676000000000)};
+    const struct stat stat = {.st_ino = 42, .st_size = 305, .st_mtim.tv_sec = 1795260676};
+    struct gs_http_text etag = {out, gs_http_etag_format(out, &stat, false)};
     CHECK(gs_http_etag_list_matches(etag, etag, true));
     CHECK(gs_http_etag_list_matches(etag, etag, false));
 }
