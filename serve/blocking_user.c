@@ -22,6 +22,9 @@ static ssize_t copy_file(struct serve_blocking *blocking, struct serve_output *o
     if (!bytes)
         return -ENOMEM;
     ssize_t n = gs_pread(output->fd, bytes, size, output->offset, GS_NEVER);
+    int err = n > 0 ? serve_file_check(output) : 0;
+    if (err < 0)
+        n = err;
     if (n > 0)
         n = gs_send(blocking->base.fd, bytes, (size_t)n, 0, deadline_ns);
     output->offset += n > 0 ? n : 0;
@@ -37,9 +40,7 @@ static ssize_t user_send_file(struct serve_blocking *blocking, struct serve_outp
     if (!err)
         err = serve_file_check(output);
     if (err)
-        return err;
-    if (serve_sendfile_is_refused())
-        return copy_file(blocking, output, deadline_ns);
+        return err < 0 ? err : copy_file(blocking, output, deadline_ns);
     ssize_t n = gs_sendfile(blocking->base.fd, output->fd, &output->offset, output->n, deadline_ns);
     return serve_note_sendfile(n) ? copy_file(blocking, output, deadline_ns) : n;
 }

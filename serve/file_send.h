@@ -7,15 +7,15 @@
 /* The file has changed: what is left would not belong to what was sent. */
 #define SERVE_FILE_CHANGED (-ESTALE)
 
-/* Returns 0, SERVE_FILE_CHANGED or -errno. */
+/* Returns 0, SERVE_FILE_CHANGED or -errno; SERVE_FILE_COPY: the file has changed lately, or it is
+ * known that the kernel refuses sendfile to the process; -ENOBUFS: it has changed so lately that
+ * the write may not have ended. */
+#define SERVE_FILE_COPY 1
 int serve_file_check(const struct serve_output *output);
 
 /* Send some of it, as serve_output_send. Where the kernel refuses sendfile, for this file or to the
- * process, it is read and sent. */
+ * process, and if the file has changed lately, it is read and sent. */
 ssize_t serve_file_send(struct serve_output *output, int fd);
-
-/* Whether it is known that the kernel refuses sendfile to the process. */
-bool serve_sendfile_is_refused(void);
 
 /* Whether the result is that of a sendfile that is refused; if so, this is noted. */
 bool serve_note_sendfile(ssize_t n);

@@ -235,19 +235,6 @@ static void on_open_directory(struct gs_http_load *load, int64_t result)
     refuse(load, GS_HTTP_REFUSED_NO_INDEX);
 }
 
-/* A file system may give two changes the same time if they follow each other at once. So a file
- * that was read so soon after a change may have changed again, and does not show it. */
-#define SETTLED_NS (2 * GS_SECOND)
-
-static bool is_settled(const struct gs_http_load *load)
-{
-    uint64_t changed_ns =
-        (uint64_t)load->stat.st_ctim.tv_sec * GS_SECOND + (uint64_t)load->stat.st_ctim.tv_nsec;
-    uint64_t age_ns =
-        load->wall_ns > changed_ns ? load->wall_ns - changed_ns : changed_ns - load->wall_ns;
-    return age_ns > SETTLED_NS; /* the clock may have been set back */
-}
-
 static void create_page(struct gs_http_load *load)
 {
     bool is_small =
@@ -261,7 +248,8 @@ static void create_page(struct gs_http_load *load)
         return;
     }
     load->page->path.n = load->path.n;
-    load->page->is_settled = is_settled(load);
+    load->page->is_settled =
+        gs_http_page_unchanged_ns(&load->stat, load->wall_ns) > GS_HTTP_SETTLED_NS;
     load->status = 200;
     load->read = 0;
     if (!is_small) {

@@ -88,10 +88,16 @@ void gs_http_page_unref(struct gs_http_page *page)
     free(page);
 }
 
+static bool is_same_time(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/* A program that writes to a file and sets its modification time back can change only st_ctim. */
 bool gs_http_page_has_same_content(const struct stat *a, const struct stat *b)
 {
-    return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+    return a->st_size == b->st_size && is_same_time(a->st_mtim, b->st_mtim) &&
+           (a->st_nlink != b->st_nlink || is_same_time(a->st_ctim, b->st_ctim));
 }
 
 bool gs_http_piece_is_current(const struct gs_http_piece *piece, const struct stat *stat)
@@ -102,6 +108,12 @@ bool gs_http_piece_is_current(const struct gs_http_piece *piece, const struct st
 bool gs_http_page_is_same_file(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
-           gs_http_page_has_same_content(a, b) && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
-           a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+           gs_http_page_has_same_content(a, b) && is_same_time(a->st_ctim, b->st_ctim);
+}
+
+uint64_t gs_http_page_unchanged_ns(const struct stat *stat, uint64_t wall_ns)
+{
+    uint64_t changed_ns =
+        (uint64_t)stat->st_ctim.tv_sec * GS_SECOND + (uint64_t)stat->st_ctim.tv_nsec;
+    return wall_ns > changed_ns ? wall_ns - changed_ns : changed_ns - wall_ns;
 }

@@ -76,7 +76,15 @@ void gs_http_page_unref(struct gs_http_page *page);
 bool gs_http_page_is_same_file(const struct stat *a, const struct stat *b);
 
 /* Returns whether the file, of which both are states, has the same content: it may have been
- * renamed, removed or replaced since, which changes st_ctim. */
+ * removed or replaced since, which changes st_ctim and st_nlink. */
 bool gs_http_page_has_same_content(const struct stat *a, const struct stat *b);
+
+/* Returns the time since the last change of the file, or until it if the clock was set back. */
+uint64_t gs_http_page_unchanged_ns(const struct stat *stat, uint64_t wall_ns);
+
+/* A file that has not changed for so long is settled. A file system may give two changes the same
+ * time if they follow each other at once: so a file that was read soon after a change may have
+ * changed again, and does not show it. */
+#define GS_HTTP_SETTLED_NS (2 * GS_SECOND)
 
 #endif

@@ -8,6 +8,7 @@
 #include <gossamer/sys.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,6 +22,22 @@ static struct serve_connection connection;
 static struct serve_root root;
 static int peer;
 static char buffer[65536];
+
+static uint64_t wall_ns;
+
+uint64_t __wrap_gs_clock_wall(void);
+uint64_t __wrap_gs_clock_wall(void)
+{
+    return wall_ns;
+}
+
+/* Set the clock to so long after the last change of the page. */
+static void pass(uint64_t ns)
+{
+    struct stat status;
+    CHECK_EQ(fstatat(root.fd, "page", &status, 0), 0);
+    wall_ns = (uint64_t)status.st_ctim.tv_sec * GS_SECOND + (uint64_t)status.st_ctim.tv_nsec + ns;
+}
 
 static void write_page(off_t size)
 {
@@ -39,6 +56,7 @@ static void start(off_t size)
     CHECK_EQ(serve_root_open(&root, folder), 0);
     shard.root = &root;
     write_page(size);
+    pass(10 * GS_SECOND);
     gs_http_options_default(&options);
     options.log = serve_connection_log;
     options.log_data = &shard.log;
@@ -132,6 +150,61 @@ TEST(a_page_that_was_rewritten_is_broken_off)
     write_page(3 << 20);
     CHECK(drain() < (size_t)(3 << 20));
     CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_CLOSE);
+    CHECK_EQ(counts.broken_off, 1);
+    stop();
+}
+
+/* Start to send a page that was changed just now: its write may not have ended. */
+static void start_changed(off_t size)
+{
+    start(size);
+    pass(9 * GS_MILLISECOND);
+    ask();
+    CHECK(serve_connection_send(&connection, NOW_NS) > 0); /* the head */
+    CHECK_EQ(serve_connection_send(&connection, NOW_NS), -ENOBUFS);
+    pass(10 * GS_MILLISECOND);
+    CHECK(serve_connection_send(&connection, NOW_NS) > 0);
+}
+
+TEST(a_page_that_was_rewritten_with_its_old_time_is_broken_off)
+{
+    struct stat status;
+    start_changed(3 << 20);
+    CHECK_EQ(fstatat(root.fd, "page", &status, 0), 0);
+    write_page(3 << 20);
+    const struct timespec times[] = {status.st_atim, status.st_mtim};
+    CHECK_EQ(utimensat(root.fd, "page", times, 0), 0);
+    CHECK(drain() < (size_t)(3 << 20));
+    CHECK_EQ(counts.broken_off, 1);
+    stop();
+}
+
+TEST(a_page_that_was_replaced_is_sent_to_its_end)
+{
+    start_changed(3 << 20);
+    CHECK_EQ(unlinkat(root.fd, "page", 0), 0);
+    write_page(1 << 20);
+    CHECK((size_t)(3 << 20) < drain());
+    CHECK_EQ(counts.broken_off, 0);
+    stop();
+}
+
+static long change_when_read(long number, void *data)
+{
+    if (number == SYS_pread64) {
+        gs_sys_set_fault(NULL, NULL);
+        write_page(*(const off_t *)data);
+    }
+    return 0;
+}
+
+/* sendfile would leave the choice of the bytes to the moment when they are delivered. */
+TEST(a_page_that_is_rewritten_while_its_last_part_is_read_is_broken_off)
+{
+    static const off_t size = 70000;
+    start_changed(size);
+    gs_sys_set_fault(change_when_read, (void *)&size);
+    CHECK(drain() < (size_t)size);
     CHECK_EQ(counts.broken_off, 1);
     stop();
 }
