@@ -178,7 +178,7 @@ enum client_result client_receive(struct client *client, const struct client_ans
         return result;
     char *head = client->bytes + client->used;
     unsigned status = (unsigned)strtoul(head + 9, NULL, 10);
-    bool refused = status != expected->status && (status == 500 || status == 503);
+    bool refused = status != expected->status && (status == 403 || status == 500 || status == 503);
     if (status != expected->status && !refused)
         return wrong(client, "another status than expected");
     head[head_n - 1] = '\0';

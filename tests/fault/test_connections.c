@@ -14,7 +14,8 @@ TEST(accepting_survives_errors_of_a_single_connection)
     SURVIVE(points_with_cache, {FAULT_ACCEPT, -ECONNABORTED, FAULT_ALWAYS},
             {FAULT_ACCEPT, -EINTR, FAULT_ALWAYS}, {FAULT_ACCEPT, -EAGAIN, FAULT_ALWAYS},
             {FAULT_ACCEPT, -EPROTO, FAULT_ALWAYS}, {FAULT_ACCEPT, -EPERM, FAULT_ALWAYS},
-            {FAULT_ACCEPT, -ENETDOWN, FAULT_ALWAYS});
+            {FAULT_ACCEPT, -ENETDOWN, FAULT_ALWAYS}, {FAULT_ACCEPT, -EHOSTUNREACH, FAULT_ALWAYS},
+            {FAULT_ACCEPT, -EOPNOTSUPP, FAULT_ALWAYS});
 }
 
 TEST(waiting_survives_interruption_and_exhaustion_of_memory)
