@@ -2,7 +2,6 @@
 
 #include <gossamer/sys.h>
 #include <linux/openat2.h>
-#include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 
@@ -33,8 +32,8 @@ static const struct {
     {"sendfile", SYS_sendfile, {-1, -1, 0, 1}, -EBADF},
 };
 
-enum { UNKNOWN, WORKS, REFUSED };
-static _Atomic(unsigned char) known[GS_PWRITEV2 + 1];
+_Atomic(bool) gs_known_refused[GS_NEWER_CALLS];
+static _Atomic(bool) known_to_work[GS_NEWER_CALLS];
 
 static bool probe(size_t index)
 {
@@ -46,14 +45,12 @@ static bool probe(size_t index)
 /* A filter never goes away. One that is set up after a genuine error of the call is not noticed. */
 bool gs_is_refused_error(enum gs_newer_call call, long error)
 {
-    if (error == -ENOSYS)
-        return true;
-    int state = atomic_load_explicit(&known[call], memory_order_relaxed);
-    if (state == UNKNOWN) {
-        state = probe(call) ? WORKS : REFUSED;
-        atomic_store_explicit(&known[call], (unsigned char)state, memory_order_relaxed);
+    if (!gs_is_known_refused(call) &&
+        !atomic_load_explicit(&known_to_work[call], memory_order_relaxed)) {
+        _Atomic(bool) *known = probe(call) ? known_to_work : gs_known_refused;
+        atomic_store_explicit(&known[call], true, memory_order_relaxed);
     }
-    return state == REFUSED;
+    return error == -ENOSYS || gs_is_known_refused(call);
 }
 
 const char *gs_sys_refused(unsigned index)

@@ -64,6 +64,8 @@ static long call(long number, long a, long b, long c, long d, long e, long f)
     return gs_syscall(number, a, b, c, d, e, f);
 }
 
+#define CALL_NEWER(call_, ...) (gs_is_known_refused(call_) ? -ENOSYS : CALL(__VA_ARGS__))
+
 int gs_sys_close(int fd)
 {
     return (int)CALL(SYS_close, fd);
@@ -94,7 +96,7 @@ ssize_t gs_sys_writev(int fd, const struct iovec *iov, int count)
 
 ssize_t gs_sys_preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
 {
-    ssize_t n = CALL(SYS_preadv2, fd, iov, count, offset, 0, flags);
+    ssize_t n = CALL_NEWER(GS_PREADV2, SYS_preadv2, fd, iov, count, offset, 0, flags);
     if (!gs_is_refused(GS_PREADV2, n))
         return n;
     if (flags)
@@ -104,7 +106,7 @@ ssize_t gs_sys_preadv2(int fd, const struct iovec *iov, int count, off_t offset,
 
 ssize_t gs_sys_pwritev2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
 {
-    ssize_t n = CALL(SYS_pwritev2, fd, iov, count, offset, 0, flags);
+    ssize_t n = CALL_NEWER(GS_PWRITEV2, SYS_pwritev2, fd, iov, count, offset, 0, flags);
     if (!gs_is_refused(GS_PWRITEV2, n))
         return n;
     if (flags)
@@ -214,7 +216,7 @@ int gs_sys_openat(int dirfd, const char *path, int flags, unsigned mode)
 
 int gs_sys_openat2(int dirfd, const char *path, const struct open_how *how)
 {
-    int fd = (int)CALL(SYS_openat2, dirfd, path, how, sizeof *how);
+    int fd = (int)CALL_NEWER(GS_OPENAT2, SYS_openat2, dirfd, path, how, sizeof *how);
     if (!gs_is_refused(GS_OPENAT2, fd))
         return fd;
     if (how->resolve & RESOLVE_BENEATH)
@@ -280,8 +282,8 @@ int gs_sys_epoll_wait(int epoll_fd, struct epoll_event *events, int count, uint6
         .tv_sec = (long long)(timeout_ns / 1000000000),
         .tv_nsec = (long long)(timeout_ns % 1000000000),
     };
-    int n = (int)CALL(SYS_epoll_pwait2, epoll_fd, events, count,
-                      timeout_ns == UINT64_MAX ? NULL : &timeout, NULL, 8);
+    int n = (int)CALL_NEWER(GS_EPOLL_PWAIT2, SYS_epoll_pwait2, epoll_fd, events, count,
+                            timeout_ns == UINT64_MAX ? NULL : &timeout, NULL, 8);
     if (!gs_is_refused(GS_EPOLL_PWAIT2, n))
         return n;
     return (int)CALL(SYS_epoll_pwait, epoll_fd, events, count, milliseconds(timeout_ns), NULL, 8);
