@@ -24,11 +24,13 @@ int serve_file_check(const struct serve_output *output)
         return err;
     if (!gs_http_page_has_same_content(expected, &stat))
         return SERVE_FILE_CHANGED;
-    uint64_t unchanged_ns = gs_http_page_unchanged_ns(expected, gs_clock_wall());
-    if (unchanged_ns < WRITE_NS)
-        return -ENOBUFS;
-    bool must_copy = atomic_load_explicit(&is_refused, memory_order_relaxed) ||
-                     unchanged_ns <= GS_HTTP_SETTLED_NS;
+    bool must_copy = atomic_load_explicit(&is_refused, memory_order_relaxed);
+    if (!output->page->is_settled) {
+        uint64_t unchanged_ns = gs_http_page_unchanged_ns(expected, gs_clock_wall());
+        if (unchanged_ns < WRITE_NS)
+            return -ENOBUFS;
+        must_copy |= unchanged_ns <= GS_HTTP_SETTLED_NS;
+    }
     return must_copy ? SERVE_FILE_COPY : 0;
 }
 

@@ -1,4 +1,7 @@
 #include "serve/connection.h"
+
+#include "http/load.h"
+
 #include "serve/root.h"
 #include "tests/refused_call.h"
 #include "tests/test.h"
@@ -92,6 +95,7 @@ static void ask(void)
     CHECK_EQ(receive(), n);
     CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_LOAD);
     struct gs_http_load *load = gs_http_conn_take_load(&connection.http);
+    load->wall_ns = wall_ns;
     gs_http_load_run(load);
     gs_http_conn_loaded(&connection.http, load, NOW_NS);
     CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_WRITE);
