@@ -53,6 +53,16 @@ bool gs_descriptor_is_dead(int fd)
     return flags >= 0 && (flags & O_PATH || atomic_load(&is_epoll_set));
 }
 
+/* What calls have found out about the file is forgotten: also what a call finds out at this moment,
+ * since that compares `closes` (gs_descriptor_kind). */
+static void close_dead(struct descriptor *descriptor, int fd)
+{
+    atomic_fetch_add(&descriptor->closes, 1);
+    atomic_store(&descriptor->kind, KIND_UNKNOWN);
+    atomic_store(&descriptor->is_nonblocking, false);
+    gs_sys_close(fd);
+}
+
 /* Until the end this counts as a call, for which gs_forget waits. */
 void gs_descriptor_release(struct descriptor *descriptor, int fd)
 {
@@ -61,7 +71,7 @@ void gs_descriptor_release(struct descriptor *descriptor, int fd)
         return;
     gs_chaos(CHAOS_CALL);
     if (gs_descriptor_is_dead(fd))
-        gs_sys_close(fd);
+        close_dead(descriptor, fd);
     gs_chaos(CHAOS_RETURN);
     atomic_fetch_sub(&descriptor->calls, CALLS_DEAD | 1);
 }

@@ -100,9 +100,11 @@ enum descriptor_kind gs_descriptor_kind(struct descriptor *descriptor, int fd)
     unsigned char kind = atomic_load_explicit(&descriptor->kind, memory_order_relaxed);
     if (kind == KIND_UNKNOWN) {
         unsigned closes = atomic_load(&descriptor->closes);
+        bool is_dead = atomic_load(&descriptor->calls) & CALLS_DEAD;
         kind = (unsigned char)find_kind(descriptor, fd);
         atomic_store(&descriptor->kind, kind);
-        if (UNLIKELY(atomic_load(&descriptor->closes) != closes)) /* it may be another file's */
+        /* It may be another file's. */
+        if (UNLIKELY(is_dead || atomic_load(&descriptor->closes) != closes))
             atomic_store(&descriptor->kind, KIND_UNKNOWN);
     }
     return (enum descriptor_kind)kind;

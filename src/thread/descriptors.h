@@ -57,7 +57,7 @@ struct descriptor {
     atomic_uchar acceptable; /* connections of a listener that need not be asked for; a hint */
     atomic_ushort owner;     /* the number of a worker, from 1; 0: none */
     atomic_ushort calls;     /* that may look the number up; with CALLS_DEAD: no file has it */
-    atomic_uint closes;      /* changed under the lock */
+    atomic_uint closes;      /* changed under the lock, or while no file has the number */
     struct watch *watch;
     struct gs_wait_queue readers, writers;
 #ifdef GS_CHECKED

@@ -424,6 +424,29 @@ static void check_replaced(bool forgets)
     close_all();
 }
 
+/* A call that begins when the number is no file's tells nothing about the next one. */
+static void check_kind(void)
+{
+    char byte;
+    reset(true);
+    int number = old;
+    struct gs_thread *caller = spawn(make_call, NULL);
+    await_hold();
+    MUST_EQ(gs_close(number), 0);
+    MUST_EQ(gs_read(number, &byte, 1, 0), -EBADF);
+    MUST_EQ(gs_sendfile(socket_ends[0], number, NULL, 1, 0), -EINVAL);
+    atomic_store(&is_released, true);
+    join(caller);
+    refuses = false;
+    MUST_EQ(fcntl(other, F_DUPFD_CLOEXEC, number), number);
+    MUST_EQ(gs_sendfile(socket_ends[0], number, NULL, 1, GS_NEVER), 1);
+    MUST_EQ(recv(socket_ends[1], &byte, 1, 0), 1);
+    MUST_EQ(lseek(number, 0, SEEK_SET), 0);
+    old = number;
+    check_untouched(call->kind);
+    close_all();
+}
+
 /* A call that needs the file offset waits for another one that uses it. */
 static intptr_t at_file_offset(void)
 {
@@ -472,8 +495,10 @@ static void *check_table(void *unused)
     call = waiting_calls;
     for (int i = 0; has_pool && i < 2; i++)
         check_replaced(i);
-    if (has_pool)
+    if (has_pool) {
+        check_kind();
         check_position();
+    }
     close(listener), close(text), close(socket_ends[0]), close(socket_ends[1]);
     return unused;
 }
