@@ -189,12 +189,16 @@ int gs_close(int fd)
     if (!descriptor)
         return gs_sys_close(fd);
     CHECKED_CLOSING(descriptor, 1);
+    unsigned char closing = KIND_CLOSING;
     gs_descriptor_forget(descriptor, -EBADF);
+    atomic_store(&descriptor->kind, closing);
+    gs_chaos(CHAOS_CALL);
     int err = LIKELY(!atomic_load(&descriptor->calls)) ? gs_sys_close(fd)
                                                        : close_under_calls(descriptor, fd);
     CHECKED(err != -EBADF, "descriptor %d is not open", fd);
     if (gs_runtime.is_multi && gs_descriptor_is_in_use(descriptor))
         gs_descriptor_forget(descriptor, 0);
+    atomic_compare_exchange_strong(&descriptor->kind, &closing, KIND_UNKNOWN);
     CHECKED_CLOSING(descriptor, -1);
     return err;
 }

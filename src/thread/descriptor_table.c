@@ -98,14 +98,15 @@ static enum descriptor_kind find_kind(struct descriptor *descriptor, int fd)
 enum descriptor_kind gs_descriptor_kind(struct descriptor *descriptor, int fd)
 {
     unsigned char kind = atomic_load_explicit(&descriptor->kind, memory_order_relaxed);
-    if (kind == KIND_UNKNOWN) {
-        unsigned closes = atomic_load(&descriptor->closes);
-        bool is_dead = atomic_load(&descriptor->calls) & CALLS_DEAD;
-        kind = (unsigned char)find_kind(descriptor, fd);
-        atomic_store(&descriptor->kind, kind);
-        /* It may be another file's. */
-        if (UNLIKELY(is_dead || atomic_load(&descriptor->closes) != closes))
-            atomic_store(&descriptor->kind, KIND_UNKNOWN);
+    if (LIKELY(kind != KIND_UNKNOWN && kind != KIND_CLOSING))
+        return (enum descriptor_kind)kind;
+    unsigned closes = atomic_load(&descriptor->closes);
+    bool is_dead = atomic_load(&descriptor->calls) & CALLS_DEAD;
+    unsigned char unknown = KIND_UNKNOWN, found = (unsigned char)find_kind(descriptor, fd);
+    if (!is_dead && atomic_compare_exchange_strong(&descriptor->kind, &unknown, found) &&
+        UNLIKELY(atomic_load(&descriptor->closes) != closes)) { /* it may be another file's */
+        unsigned char stored = found;
+        atomic_compare_exchange_strong(&descriptor->kind, &stored, KIND_UNKNOWN);
     }
-    return (enum descriptor_kind)kind;
+    return (enum descriptor_kind)found;
 }

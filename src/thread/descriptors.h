@@ -34,6 +34,7 @@ enum descriptor_kind {
     KIND_TCP, /* a short read has emptied the socket */
     KIND_POLLABLE,
     KIND_REGULAR, /* it cannot be polled */
+    KIND_CLOSING, /* gs_close is in progress: what is found out is not kept */
 };
 
 /* A registration of a descriptor with a loop. The descriptor's first one is embedded in it, so that

@@ -357,7 +357,8 @@ int gs_accept(int fd, struct sockaddr *address, socklen_t *length, int flags, ui
         gs_sys_close(new_fd);
         return -ENOMEM;
     }
-    enum descriptor_kind kind = gs_descriptor_kind(file->descriptor, fd);
+    enum descriptor_kind kind =
+        opened_is_closed(file) ? KIND_UNKNOWN : gs_descriptor_kind(file->descriptor, fd);
     gs_descriptor_reset(descriptor, new_fd, opened_is_closed(file) ? KIND_UNKNOWN : kind);
     return new_fd;
 }

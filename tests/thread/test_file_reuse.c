@@ -264,11 +264,16 @@ static void check_untouched(enum kind kind)
 static atomic_bool is_held, is_released;
 static atomic_long held_number; /* of a system call; 0: none */
 static bool refuses;
+static _Atomic(int) looked_at = -1; /* when it is closed */
 
 /* Calls that do not wait are refused; those of the pool are held right before they are made. */
 static long hold_in_pool(long number, void *data)
 {
     (void)data;
+    int fd = looked_at;
+    looked_at = number == SYS_close ? -1 : fd;
+    if (number == SYS_close && fd >= 0)
+        MUST_EQ(gs_descriptor_kind(gs_descriptor(fd), fd), KIND_POLLABLE);
     if (gs_thread_self())
         return refuses && (number == SYS_preadv2 || number == SYS_pwritev2) ? -EOPNOTSUPP : 0;
     if (number == atomic_load(&held_number)) {
@@ -447,6 +452,20 @@ static void check_kind(void)
     close_all();
 }
 
+/* The same for a call that begins just before the file is closed. */
+static void check_kind_at_close(void)
+{
+    reset(false);
+    int number = eventfd(0, EFD_CLOEXEC);
+    looked_at = number;
+    MUST_EQ(gs_close(number), 0);
+    MUST_EQ(looked_at, -1);
+    MUST_EQ(fcntl(other, F_DUPFD_CLOEXEC, number), number);
+    MUST_EQ(gs_descriptor_kind(gs_descriptor(number), number), KIND_REGULAR);
+    close(number);
+    close_all();
+}
+
 /* A call that needs the file offset waits for another one that uses it. */
 static intptr_t at_file_offset(void)
 {
@@ -497,6 +516,7 @@ static void *check_table(void *unused)
         check_replaced(i);
     if (has_pool) {
         check_kind();
+        check_kind_at_close();
         check_position();
     }
     close(listener), close(text), close(socket_ends[0]), close(socket_ends[1]);
