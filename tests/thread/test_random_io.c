@@ -8,6 +8,20 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
+#if GS_TSAN
+/* The thread sanitizer follows descriptors, and does not see that gs_close closes one. */
+const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+    return "race:interceptor_pipe2$\nrace:interceptor_socket$\nrace:interceptor_socketpair$\nrace:"
+           "interceptor_eventfd$\nrace:interceptor_openpty$\n"
+           "race:interceptor_mkostemp$\nrace:interceptor_open$\nrace:interceptor_memfd_create$"
+           "\nrace:interceptor_write$\nrace:interceptor_pwrite$\n"
+           "race:interceptor_read$\nrace:interceptor_dup3$\nrace:interceptor_bind$\nrace:"
+           "interceptor_listen$\nrace:interceptor_fcntl$\n";
+}
+#endif
+
 enum { STEPS = 150, BYTES_MAX = 12288, DRAIN_BYTES = 4096 };
 
 /* ---- Reading ---- */
