@@ -456,8 +456,6 @@ TEST(random_calls_return_what_their_files_contain)
     uint64_t end_ns = after((seconds ? strtoull(seconds, NULL, 10) : 2) * GS_SECOND);
     uint64_t first = wanted ? strtoull(wanted, NULL, 10) : 1;
     pthread_t watchdog;
-    if (GS_TSAN)
-        SKIP("a close beside a call on the same number is a race for the thread sanitizer");
     signal(SIGPIPE, SIG_IGN);
     atomic_store(&is_watching, true);
     CHECK_EQ(pthread_create(&watchdog, NULL, watch_actors, NULL), 0);
