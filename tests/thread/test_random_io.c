@@ -8,20 +8,6 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
-#if GS_TSAN
-/* The thread sanitizer follows descriptors, and does not see that gs_close closes one. */
-const char *__tsan_default_suppressions(void);
-const char *__tsan_default_suppressions(void)
-{
-    return "race:interceptor_pipe2$\nrace:interceptor_socket$\nrace:interceptor_socketpair$\nrace:"
-           "interceptor_eventfd$\nrace:interceptor_openpty$\n"
-           "race:interceptor_mkostemp$\nrace:interceptor_open$\nrace:interceptor_memfd_create$"
-           "\nrace:interceptor_write$\nrace:interceptor_pwrite$\n"
-           "race:interceptor_read$\nrace:interceptor_dup3$\nrace:interceptor_bind$\nrace:"
-           "interceptor_listen$\nrace:interceptor_fcntl$\n";
-}
-#endif
-
 enum { STEPS = 150, BYTES_MAX = 12288, DRAIN_BYTES = 4096 };
 
 /* ---- Reading ---- */
@@ -456,6 +442,8 @@ TEST(random_calls_return_what_their_files_contain)
     uint64_t end_ns = after((seconds ? strtoull(seconds, NULL, 10) : 2) * GS_SECOND);
     uint64_t first = wanted ? strtoull(wanted, NULL, 10) : 1;
     pthread_t watchdog;
+    if (GS_TSAN)
+        SKIP("a close beside a call on the same number is a race for the thread sanitizer");
     signal(SIGPIPE, SIG_IGN);
     atomic_store(&is_watching, true);
     CHECK_EQ(pthread_create(&watchdog, NULL, watch_actors, NULL), 0);
