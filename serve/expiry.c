@@ -2,10 +2,6 @@
 
 #include "serve/server.h"
 
-#include <errno.h>
-
-/* ---- Loops ---- */
-
 static void expire(struct serve_expiry *expiry)
 {
     uint64_t next_ns = serve_shard_expire(expiry->shard, gs_loop_now(expiry->due.watcher.loop));
@@ -51,45 +47,4 @@ void serve_expiry_by_main(struct serve_expiry *expiry, struct serve_shard *shard
     expiry->shard = shard;
     expiry->next = server->expiries;
     server->expiries = expiry;
-}
-
-/* ---- User-level threads ---- */
-
-static void *run_thread(void *argument)
-{
-    struct serve_expiry_thread *expiry = argument;
-    gs_thread_set_cancelable(false);
-    uint64_t next_ns = GS_NEVER;
-    int err;
-    while ((err = gs_thread_park(next_ns), !err || err == -ETIMEDOUT) &&
-           !atomic_load(&expiry->is_over))
-        next_ns = serve_shard_expire(expiry->shard, gs_clock_now());
-    return NULL;
-}
-
-static void wake_thread(void *data)
-{
-    struct serve_expiry_thread *expiry = data;
-    gs_thread_unpark(expiry->thread);
-}
-
-int serve_expiry_thread_start(struct serve_expiry_thread *expiry, struct serve_shard *shard,
-                              unsigned worker)
-{
-    const struct gs_thread_attributes attributes = {
-        .name = "expiry", .priority = GS_PRIORITY_LOW, .worker = worker};
-    expiry->shard = shard;
-    int err = gs_thread_spawn(&attributes, run_thread, expiry, &expiry->thread);
-    if (!err)
-        serve_shard_watch_cache(shard, wake_thread, expiry);
-    return err;
-}
-
-void serve_expiry_thread_stop(struct serve_expiry_thread *expiry)
-{
-    if (!expiry->thread)
-        return;
-    atomic_store(&expiry->is_over, true);
-    gs_thread_unpark(expiry->thread);
-    (void)!gs_thread_join(expiry->thread, GS_NEVER, NULL);
 }

@@ -3,7 +3,7 @@
  *
  *     event, eager, quad, stage     the loop of each worker: struct serve_expiry
  *     thread, pool, queue           the loop of the main thread, for all shards
- *     user                          a user-level thread for each worker: struct serve_expiry_thread
+ *     user                          a user-level thread for each worker: shard_thread.h
  *     fork, prefork                 each process, when it waits: serve_shard_tend */
 #ifndef GS_SERVE_EXPIRY_H
 #define GS_SERVE_EXPIRY_H
@@ -11,8 +11,6 @@
 #include "serve/shard.h"
 
 #include <gossamer/loop.h>
-#include <gossamer/thread.h>
-#include <stdatomic.h>
 
 /* In the caller's storage, like the shard. */
 struct serve_expiry {
@@ -32,18 +30,5 @@ void serve_expiry_stop(struct serve_expiry *expiry);
 /* Have the main thread do it while it is in serve_wait. */
 void serve_expiry_by_main(struct serve_expiry *expiry, struct serve_shard *shard,
                           struct serve_server *server);
-
-struct serve_expiry_thread {
-    struct serve_shard *shard;
-    struct gs_thread *thread; /* NULL: none */
-    atomic_bool is_over;
-};
-
-/* worker: as in struct gs_thread_attributes. Returns 0 or -errno. */
-GS_MUST_CHECK int serve_expiry_thread_start(struct serve_expiry_thread *expiry,
-                                            struct serve_shard *shard, unsigned worker);
-
-/* After the last connection. One that is all zero is accepted. */
-void serve_expiry_thread_stop(struct serve_expiry_thread *expiry);
 
 #endif

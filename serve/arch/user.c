@@ -22,9 +22,8 @@
 #include "serve/accept_thread.h"
 #include "serve/arch/arch.h"
 #include "serve/blocking.h"
-#include "serve/expiry.h"
-#include "serve/log_thread.h"
 #include "serve/loops.h"
+#include "serve/shard_thread.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
@@ -57,8 +56,7 @@ struct user_shard {
     struct gs_list connections; /* those that were compared last for eviction are at the end */
     unsigned connection_count;
     struct serve_candidates candidates; /* too large for a stack; also locked */
-    struct serve_log_thread log;
-    struct serve_expiry_thread expiry;
+    struct serve_shard_thread tending;
 };
 
 /* A connection. It is not on its thread's stack, which is private, because other threads find it in
@@ -180,10 +178,8 @@ static int start_threads(struct user_server *user)
 {
     struct serve_server *server = user->server;
     int err = 0;
-    for (unsigned i = 0; !err && server->log_fd >= 0 && i < server->workers; i++)
-        err = serve_log_thread_start(&user->shards[i].log, &user->shards[i].base, i + 1);
     for (unsigned i = 0; !err && i < server->workers; i++)
-        err = serve_expiry_thread_start(&user->shards[i].expiry, &user->shards[i].base, i + 1);
+        err = serve_shard_thread_start(&user->shards[i].tending, &user->shards[i].base, i + 1);
     for (unsigned i = 0; !err && i < server->workers * server->address_count; i++) {
         struct serve_accept_thread *acceptor = &user->acceptors[i];
         *acceptor = (struct serve_accept_thread){
@@ -227,10 +223,8 @@ static void finish(struct user_server *user)
         serve_stop_listening(server, i);
     for (uint64_t i = 0; i < server->options->max_connections; i++)
         (void)!gs_semaphore_wait(&user->slots, GS_NEVER);
-    for (unsigned i = 0; i < server->workers; i++) {
-        serve_log_thread_stop(&user->shards[i].log);
-        serve_expiry_thread_stop(&user->shards[i].expiry);
-    }
+    for (unsigned i = 0; i < server->workers; i++)
+        serve_shard_thread_stop(&user->shards[i].tending);
 }
 
 static void wait_for_signal(void *argument)
