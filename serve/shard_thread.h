@@ -1,6 +1,6 @@
-/* A user-level thread that does for the threads of its worker what none of them waits for: it writes
- * what they have collected for the access log, and releases cached files that nobody asks for. It
- * has a low priority, so that many lines are written at once. */
+/* A user-level thread that does for the threads of its worker what none of them waits for: it
+ * writes what they have collected for the access log, and releases cached files that nobody asks
+ * for. It has a low priority, so that many lines are written at once. */
 #ifndef GS_SERVE_SHARD_THREAD_H
 #define GS_SERVE_SHARD_THREAD_H
 
