@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The server's clock runs this many times as fast: 100 ms for the server take 5 ms. It is no faster,
- * since the server closes connections whose client does nothing for 5 s. */
+/* The server's clock runs this many times as fast: 100 ms for the server take 5 ms. It is not
+ * faster, since the server closes connections whose client does nothing for 5 s. */
 #define SPEED 20
 
 /* After this many runs in a row that do not reach the n-th call, no run is assumed to reach it. */
