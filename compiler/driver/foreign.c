@@ -64,6 +64,7 @@ static const char *const names[] = {
     "tss_delete",
     "tss_get",
     "tss_set",
+    "__cxa_thread_atexit_impl",
     "pthread_self",
     "pthread_testcancel",
     "pthread_setcancelstate",

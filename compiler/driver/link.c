@@ -2,6 +2,7 @@
 #include "compiler/driver/bitcode.h"
 #include "compiler/driver/folders.h"
 #include "compiler/driver/foreign.h"
+#include "compiler/driver/locals.h"
 #include "compiler/driver/stacks.h"
 
 #include <errno.h>
@@ -113,7 +114,8 @@ static const char *runtime_of(const struct arguments *arguments)
 }
 
 /* Tell the runtime and the reports how much stack calls need. Makes an object. */
-static int find_stacks(const struct arguments *arguments, const char *object)
+static int find_stacks(const struct arguments *arguments, const struct linked *linked,
+                       const char *object)
 {
     const char *source = cc_own_file("stacks.c");
     struct stacks *stacks = cc_stacks_read(cc_own_file("stacks"), cc_own_file("converted.su"));
@@ -123,6 +125,8 @@ static int find_stacks(const struct arguments *arguments, const char *object)
             cc_stacks_complete(stacks, draft_of_report(arguments, i), arguments->reports.at[i]);
     if (!status)
         status = cc_stacks_write(stacks, source);
+    if (!status)
+        status = cc_locals_write(source, linked->has_locals);
     if (status)
         return status;
     struct words command = {0};
@@ -176,15 +180,27 @@ static int replace_foreign(struct word *word, const struct linked *linked, unsig
     return !word->text;
 }
 
+/* Between the marks are all thread-local variables but the runtime's. Returns 0 or an exit status.
+ */
+static int add_mark(struct words *command, const struct linked *linked, const char *where)
+{
+    const char *mark = linked->has_locals ? cc_locals_mark(where) : NULL;
+    if (mark)
+        cc_words_add(command, mark);
+    return linked->has_locals && !mark;
+}
+
 static int link_converted(const struct arguments *arguments, const struct linked *linked,
                           const char *object, const char *stacks)
 {
     struct words command = {0};
     begin_link(&command, arguments);
-    cc_words_add(&command, object);
-    cc_words_add(&command, stacks);
     /* Before archives, one of which may have the program's main as machine code. */
     cc_words_add(&command, runtime_of(arguments));
+    if (add_mark(&command, linked, BEFORE_CODE))
+        return 1;
+    cc_words_add(&command, object);
+    cc_words_add(&command, stacks);
     for (size_t i = 0; i < arguments->count; i++) {
         const struct word *word = &arguments->words[i];
         bool is_merged = word->kind == WORD_OBJECT && cc_is_bitcode_object(word->text);
@@ -194,6 +210,8 @@ static int link_converted(const struct arguments *arguments, const struct linked
         if (!is_merged && is_for_linker(word))
             cc_arguments_add(&command, &copy);
     }
+    if (add_mark(&command, linked, BEHIND_CODE))
+        return 1;
     cc_words_add(&command, runtime_of(arguments));
     cc_words_add(&command, cc_home_file("libgossamer.a"));
     cc_words_add(&command, "-lm");
@@ -251,11 +269,6 @@ int cc_link_program(struct arguments *arguments)
     /* What is written to a device is for the exit status alone. */
     if ((!linked.starts_threads && !arguments->stress) || !is_file(arguments->output))
         return 0;
-    for (size_t i = 0; i < linked.enders.count; i++)
-        fprintf(stderr,
-                "gossamer cc: warning: %s: functions that it registers for the end of a thread"
-                " (__cxa_thread_atexit) are called at the end of the process\n",
-                linked.enders.at[i]);
     if (arguments->sanitizers & SANITIZER_UNKNOWN) {
         unlink(arguments->output);
         return cc_fail("-fsanitize=",
@@ -264,7 +277,7 @@ int cc_link_program(struct arguments *arguments)
     }
     status = convert(arguments, &linked, object);
     if (!status)
-        status = find_stacks(arguments, stacks);
+        status = find_stacks(arguments, &linked, stacks);
     if (!status)
         status = link_converted(arguments, &linked, object, stacks);
     if (status)

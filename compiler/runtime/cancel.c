@@ -136,7 +136,7 @@ void gs_cc__pthread_cleanup_pop(struct gs_cc_cleanup *cleanup, int execute)
 
 bool gs_cc_has_cleanups(const struct thread *self)
 {
-    return self->extra && (self->extra->cleanups || self->extra->values);
+    return self->extra && (self->extra->cleanups || self->extra->enders || self->extra->values);
 }
 
 void gs_cc_run_cleanups(struct thread *self)
@@ -331,9 +331,30 @@ void gs_cc_environment_free(void *block)
 /* At least as lines of the cache are, so that threads do not share one. */
 #define LEAST_ALIGNMENT UINT64_C(64)
 
+/* Those of a kernel thread that is none of the program's threads, and ends. */
+static _Thread_local char *outside_locals;
+static pthread_key_t outside_key;
+
+static void free_outside_locals(void *locals)
+{
+    outside_locals = NULL;
+    free(locals);
+}
+
+static void make_outside_key(void)
+{
+    pthread_key_create(&outside_key, free_outside_locals);
+}
+
+static void free_outside_locals_later(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_outside_key);
+    pthread_setspecific(outside_key, outside_locals);
+}
+
 void *gs_cc_thread_local(uint64_t offset)
 {
-    static char *outside_locals;
     struct thread *self = self_or_target();
     char **locals = self ? &gs_cc_extra(self)->locals : &outside_locals;
     if (!*locals) {
@@ -345,6 +366,8 @@ void *gs_cc_thread_local(uint64_t offset)
         if (!*locals)
             abort();
         memcpy(*locals, gs_cc_thread_image, gs_cc_thread_image_size);
+        if (!self)
+            free_outside_locals_later();
     }
     return *locals + offset;
 }
