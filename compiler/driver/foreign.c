@@ -134,6 +134,12 @@ static bool is_of_keys(const char *name)
     return strstr(name, "_key_") || strstr(name, "specific") || !strncmp(name, "tss_", 4);
 }
 
+bool cc_has_allocator(const char *path)
+{
+    struct words defined = {0};
+    return read_defined(path, &defined) && has(&defined, "malloc");
+}
+
 const char *cc_foreign_copy(const char *path, unsigned number)
 {
     const char *list = cc_own_file("foreign"), *slash = strrchr(path, '/');

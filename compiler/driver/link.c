@@ -167,17 +167,40 @@ static const char *find_archive(const struct word *word, const struct linked *li
     return NULL;
 }
 
-/* Machine code is linked as a copy. Returns 0 or an exit status. */
-static int replace_foreign(struct word *word, const struct linked *linked, unsigned number)
+/* Returns the machine code that a word stands for, or NULL. */
+static const char *foreign_of(const struct word *word, const struct linked *linked)
 {
-    const char *path = word->text;
-    if (word->kind != WORD_OBJECT || !cc_is_machine_code(path))
-        path = find_archive(word, linked);
-    if (!path)
+    if (word->kind == WORD_OBJECT && cc_is_machine_code(word->text))
+        return word->text;
+    return find_archive(word, linked);
+}
+
+/* Machine code is linked as a copy. Allocators are not, and keep their thread-local variables for
+ * each kernel thread: they come later. Returns 0 or an exit status. */
+static int add_input(struct words *command, const struct word *word, const struct linked *linked,
+                     unsigned number)
+{
+    const char *path = foreign_of(word, linked), *copy;
+    if (!path) {
+        cc_arguments_add(command, word);
         return 0;
-    word->text = cc_foreign_copy(path, number);
-    word->value = NULL;
-    return !word->text;
+    }
+    if (cc_has_allocator(path))
+        return 0;
+    copy = cc_foreign_copy(path, number);
+    if (copy)
+        cc_words_add(command, copy);
+    return !copy;
+}
+
+static void add_allocators(struct words *command, const struct arguments *arguments,
+                           const struct linked *linked)
+{
+    for (size_t i = 0; i < arguments->count; i++) {
+        const char *path = foreign_of(&arguments->words[i], linked);
+        if (path && cc_has_allocator(path))
+            cc_words_add(command, path);
+    }
 }
 
 /* Between the marks are all thread-local variables but the runtime's. Returns 0 or an exit status.
@@ -204,14 +227,12 @@ static int link_converted(const struct arguments *arguments, const struct linked
     for (size_t i = 0; i < arguments->count; i++) {
         const struct word *word = &arguments->words[i];
         bool is_merged = word->kind == WORD_OBJECT && cc_is_bitcode_object(word->text);
-        struct word copy = *word;
-        if (replace_foreign(&copy, linked, (unsigned)i))
+        if (!is_merged && is_for_linker(word) && add_input(&command, word, linked, (unsigned)i))
             return 1;
-        if (!is_merged && is_for_linker(word))
-            cc_arguments_add(&command, &copy);
     }
     if (add_mark(&command, linked, BEHIND_CODE))
         return 1;
+    add_allocators(&command, arguments, linked);
     cc_words_add(&command, runtime_of(arguments));
     cc_words_add(&command, cc_home_file("libgossamer.a"));
     cc_words_add(&command, "-lm");

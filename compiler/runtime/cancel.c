@@ -293,10 +293,11 @@ void gs_cc_destroy_values(struct thread *self)
 
 /* ---- Environments and thread-local variables ---- */
 
-/* In a handler, the thread whose signal it is, unless it has none: nothing is allocated there. */
+/* In a handler, the thread whose signal it is, unless it has none: nothing is allocated there, but
+ * in one that the thread has called itself. */
 static struct thread *self_or_target(void)
 {
-    struct thread *self = thread_self(), *target = gs_cc_handling.target;
+    struct thread *self = gs_cc_signals_self(), *target = gs_cc_handling.target;
     return self || !target || !target->extra || !target->extra->locals ? self : target;
 }
 
@@ -338,7 +339,7 @@ static pthread_key_t outside_key;
 static void free_outside_locals(void *locals)
 {
     outside_locals = NULL;
-    free(locals);
+    gs_cc_release_locals(locals);
 }
 
 static void make_outside_key(void)
@@ -362,9 +363,7 @@ void *gs_cc_thread_local(uint64_t offset)
         if (alignment < LEAST_ALIGNMENT)
             alignment = LEAST_ALIGNMENT;
         uint64_t size = (gs_cc_thread_image_size + alignment - 1) / alignment * alignment;
-        *locals = aligned_alloc(alignment, size ? size : alignment);
-        if (!*locals)
-            abort();
+        *locals = gs_cc_allocate_locals(size ? size : alignment, alignment);
         memcpy(*locals, gs_cc_thread_image, gs_cc_thread_image_size);
         if (!self)
             free_outside_locals_later();

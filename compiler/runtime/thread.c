@@ -51,7 +51,7 @@ void gs_cc_free_thread(struct thread *thread)
     if (thread->extra) {
         gs_cc_free_pending(thread);
         free(thread->extra->values);
-        free(thread->extra->locals);
+        gs_cc_release_locals(thread->extra->locals);
         free(thread->extra->ceilings);
         gs_cc_kept_free(thread->extra);
         gs_cc_release(thread->extra, sizeof *thread->extra);
