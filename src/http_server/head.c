@@ -9,15 +9,18 @@
 /* ---- Waiting for a request ---- */
 
 /* Take the input back. If end_input() has it, it looks at what has arrived, and ends the input if
- * that is nothing: until then nothing may be received. */
-static void take_input(struct gs_http_session *session)
+ * that is nothing: until then nothing may be received. Returns 0, or -EPIPE if it has ended. */
+static int take_input(struct gs_http_session *session)
 {
     int expected = GS_HTTP_INPUT_IDLE;
     if (atomic_compare_exchange_strong(&session->input_owner, &expected, GS_HTTP_INPUT_BUSY))
-        return;
+        return 0;
     gs_mutex_lock(&session->sessions->lock, GS_NEVER);
     gs_mutex_unlock(&session->sessions->lock);
+    if (atomic_load(&session->input_owner) == GS_HTTP_INPUT_ENDED)
+        return -EPIPE;
     atomic_store(&session->input_owner, GS_HTTP_INPUT_BUSY);
+    return 0;
 }
 
 /* Wait until something has arrived; it is received when the input is the session's again. The two
@@ -29,8 +32,8 @@ static int wait_for_input(struct gs_http_session *session, uint64_t deadline_ns)
     atomic_store(&session->input_owner, GS_HTTP_INPUT_IDLE);
     if (!atomic_load(&session->sessions->is_draining))
         err = gs_wait_readable(session->exchange.fd, deadline_ns);
-    take_input(session);
-    return err;
+    int taken = take_input(session);
+    return err ? err : taken;
 }
 
 /* Wait for the first bytes of a request. A draining server ends the input of sessions that are

@@ -90,16 +90,16 @@ static bool is_idle(struct gs_http_session *session)
     return atomic_load(&session->input_owner) == GS_HTTP_INPUT_IDLE;
 }
 
-/* End the input of a session that waits for a request, if none has arrived. The sessions are
- * locked. Returns whether it was ended. */
-static bool end_input(struct gs_http_session *session)
+/* End the input of a session that waits for a request, if none has arrived. One that arrives now is
+ * not served: its body could be cut off. The sessions are locked. */
+static void end_input(struct gs_http_session *session)
 {
     int expected = GS_HTTP_INPUT_IDLE;
     if (!atomic_compare_exchange_strong(&session->input_owner, &expected, GS_HTTP_INPUT_DRAINED) ||
         has_input(session->exchange.fd))
-        return false;
+        return;
+    atomic_store(&session->input_owner, GS_HTTP_INPUT_ENDED);
     gs_sys_shutdown(session->exchange.fd, SHUT_RD);
-    return true;
 }
 
 /* Among those that are compared, the session that has waited longest for a request, since until_ns
@@ -132,7 +132,7 @@ static void evict(struct gs_http_sessions *sessions)
     struct gs_http_session *session =
         now_ns > EVICTED_AFTER_NS ? choose(sessions, now_ns - EVICTED_AFTER_NS) : NULL;
     if (session)
-        (void)end_input(session);
+        end_input(session);
     gs_mutex_unlock(&sessions->lock);
 }
 
@@ -192,7 +192,7 @@ static void drain(struct gs_http_sessions *sessions)
     gs_mutex_lock(&sessions->lock, GS_NEVER);
     GS_LIST_FOREACH (link, &sessions->list) {
         struct gs_http_session *session = gs_container_of(link, struct gs_http_session, link);
-        (void)end_input(session);
+        end_input(session);
     }
     gs_mutex_unlock(&sessions->lock);
 }

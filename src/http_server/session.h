@@ -57,6 +57,7 @@ enum gs_http_input_owner {
     GS_HTTP_INPUT_BUSY,    /* the session's: it receives a request, or handles one */
     GS_HTTP_INPUT_IDLE,    /* nobody's: the session waits for a request, and receives nothing */
     GS_HTTP_INPUT_DRAINED, /* end_input()'s, until the sessions' lock is released */
+    GS_HTTP_INPUT_ENDED,   /* nobody's any more: what arrives is not received */
 };
 
 struct gs_http_session {
