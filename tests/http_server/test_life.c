@@ -57,35 +57,40 @@ TEST(more_clients_than_connections_are_served_one_after_the_other)
     serve_with(&(struct gs_http_server){.handler = greet, .max_connections = 2}, be_clients);
 }
 
-/* They say nothing, and do not close. */
-static void *be_client_among_silent_ones(void *unused)
+/* They say nothing, or begin a request, and do not close. */
+static void *be_clients_among_silent_ones(void *unused)
 {
-    int silent[2], fd;
+    static struct heard heard;
+    int silent[3], fds[2];
     char byte;
     start_server();
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         silent[i] = connect_client();
-    say(silent[1], "GET / HT");
-    be_client(NULL);
-    MUST_EQ(gs_recv(silent[0], &byte, 1, 0, GS_NEVER), 0); /* it gave way */
-    struct heard *heard = malloc(sizeof *heard);
-    MUST(heard);
-    heard->n = 0;
-    say(silent[1], "TP/1.1\r\nHost: h\r\n\r\n"); /* it did not: its request had begun */
-    MUST_EQ(hear(silent[1], heard, "hello"), 0);
-    free(heard);
-    for (int i = 0; i < 2; i++)
+    say(silent[1], "G");
+    gs_thread_sleep(after(5 * GS_MILLISECOND));
+    say(silent[2], "GET / HT");
+    for (int i = 0; i < 2; i++) {
+        fds[i] = connect_client();
+        heard.n = 0;
+        say(fds[i], GET);
+        MUST_EQ(hear(fds[i], &heard, "hello"), 0);
+        MUST_EQ(gs_recv(silent[i], &byte, 1, 0, GS_NEVER), 0); /* it gave way */
+    }
+    heard.n = 0;
+    say(silent[2], "TP/1.1\r\nHost: h\r\n\r\n"); /* it did not: its request began later */
+    MUST_EQ(hear(silent[2], &heard, "hello"), 0);
+    for (int i = 0; i < 3; i++)
         gs_close(silent[i]);
-    fd = connect_client();
-    gs_close(fd);
+    for (int i = 0; i < 2; i++)
+        gs_close(fds[i]);
     stop_server();
     return unused;
 }
 
-TEST(a_silent_connection_gives_way_to_a_client)
+TEST(silent_connections_give_way_to_clients_idle_ones_first)
 {
-    serve_with(&(struct gs_http_server){.handler = greet, .max_connections = 2},
-               be_client_among_silent_ones);
+    serve_with(&(struct gs_http_server){.handler = greet, .max_connections = 3},
+               be_clients_among_silent_ones);
 }
 
 static void *cancel_one_of_two(void *unused)
@@ -305,7 +310,7 @@ TEST(draining_server_still_receives_the_body_of_a_request_that_has_begun)
  * has looked, the head must not be received: its body would be cut off. After that the request is
  * not served at all. */
 static int late_client;
-static atomic_long awaited_call; /* 0: it was made */
+static atomic_long awaited_call = -1; /* -1: it was made */
 static atomic_int echoes;
 
 static void count_and_echo(struct gs_http_exchange *exchange, void *unused)
@@ -317,8 +322,8 @@ static void count_and_echo(struct gs_http_exchange *exchange, void *unused)
 static long send_head(long number, void *unused)
 {
     (void)unused;
-    if (!gs_thread_self() || gs_thread_self() != server_thread ||
-        !atomic_compare_exchange_strong(&awaited_call, &number, 0))
+    if (atomic_load(&awaited_call) != number || gs_thread_self() != server_thread ||
+        !atomic_compare_exchange_strong(&awaited_call, &number, -1))
         return 0;
     MUST_EQ(send(late_client, POST_HEAD, strlen(POST_HEAD), 0), (ssize_t)strlen(POST_HEAD));
     uint64_t end_ns = gs_clock_now() + 50 * GS_MILLISECOND;
@@ -342,7 +347,7 @@ static void send_head_at(long call)
     late_heard.n = 0;
     atomic_store(&awaited_call, call);
     gs_thread_cancel(server_thread);
-    while (atomic_load(&awaited_call))
+    while (atomic_load(&awaited_call) >= 0)
         gs_thread_sleep(after(GS_MILLISECOND));
     gs_thread_sleep(after(5 * GS_MILLISECOND));
     (void)!gs_send(late_client, "xy", 2, 0, after(PATIENCE_NS));
