@@ -52,8 +52,6 @@ static void empty_queues(struct worker *worker)
     atomic_store(&worker->ready, 0);
     atomic_store(&worker->inbox, NULL);
     worker->shared = (struct shared_queue){.first = NULL};
-    if (worker->policy_queue)
-        memset(worker->policy_queue, 0, gs_runtime.options.policy->size);
     while (worker->deadlines.heap.count)
         gs_heap_remove(&worker->deadlines.heap, gs_heap_first(&worker->deadlines.heap)->index);
 }

@@ -222,11 +222,11 @@ static void report_if_needed(struct worker *worker, uint64_t now_ns, unsigned ex
 /* ---- Helping ---- */
 
 /* Return the items to the inbox in their order, behind newer ones. Both lists are newest first. */
-static void return_to_inbox(struct worker *worker, struct gs_policy_item *items)
+static void return_to_inbox(struct worker *worker, struct runnable *items)
 {
-    struct gs_policy_item *none = NULL;
+    struct runnable *none = NULL;
     while (!atomic_compare_exchange_strong(&worker->inbox, &none, items)) {
-        struct gs_policy_item *newer = atomic_exchange(&worker->inbox, NULL), **end = &newer;
+        struct runnable *newer = atomic_exchange(&worker->inbox, NULL), **end = &newer;
         while (*end)
             end = &(*end)->next;
         *end = items;
@@ -244,11 +244,11 @@ static void deliver_cancels(struct worker *worker)
     if (!atomic_load(&worker->inbox))
         return;
     gs_runtime_enter();
-    struct gs_policy_item *items = atomic_exchange(&worker->inbox, NULL), **link = &items;
+    struct runnable *items = atomic_exchange(&worker->inbox, NULL), **link = &items;
     gs_chaos(CHAOS_STEAL);
     while (*link) {
-        struct gs_policy_item *next = (*link)->next;
-        if (gs_cancel_deliver_for_stuck(worker, runnable_of(*link)))
+        struct runnable *next = (*link)->next;
+        if (gs_cancel_deliver_for_stuck(worker, *link))
             *link = next;
         else
             link = &(*link)->next;
