@@ -1,6 +1,5 @@
 #include "thread/stack_away.h"
 #include "thread/report.h"
-#include "thread/stack_reserve.h"
 #include "thread/stack_store.h"
 #include "thread/stack_sweep.h"
 
@@ -77,6 +76,11 @@ static char *page_of(const void *address)
     return (char *)((uintptr_t)address & ~(gs_page_size - 1));
 }
 
+static char *stack_last_page(const struct gs_thread *thread)
+{
+    return page_of(thread->stack_top - 1);
+}
+
 /* The pages of the stack. */
 static struct iovec pages_of(const struct gs_thread *thread)
 {
@@ -108,11 +112,6 @@ _Noreturn static void report_broken_promise(const struct gs_thread *thread)
     abort();
 }
 
-static bool is_on_one_page(const struct gs_thread *thread)
-{
-    return (char *)thread->sp >= stack_last_page(thread);
-}
-
 /* Get the pages of what is saved. Pages that are populated by a call cost less than by a fault.
  * Without the call (Linux before 5.14), they are by faults. */
 static void populate(const struct gs_thread *thread)
@@ -124,15 +123,11 @@ static void populate(const struct gs_thread *thread)
         report_broken_promise(thread);
 }
 
-/* worker: the caller, if the thread is about to run. NULL: for a report. */
-static void restore(struct worker *worker, const struct gs_thread *thread)
+static void restore(const struct gs_thread *thread)
 {
-    size_t size = live_size(thread);
     guard(thread, MADV_GUARD_REMOVE_);
-    if (!worker || !is_on_one_page(thread) ||
-        !gs_reserve_take(worker, thread->stack_class, stack_last_page(thread)))
-        populate(thread);
-    copy(thread->sp, thread->saved, size);
+    populate(thread);
+    copy(thread->sp, thread->saved, live_size(thread));
 }
 
 /* In a forked child, a piece that is still named here was not put back yet (fork.c holds the
@@ -309,7 +304,7 @@ void gs_thread_resume_private(struct worker *worker, struct runnable *runnable)
     struct gs_thread *thread = gs_container_of(runnable, struct gs_thread, run);
     if (thread->saved) {
         gs_chaos(CHAOS_RETURN);
-        restore(worker, thread);
+        restore(thread);
         free_saved(thread);
     }
     runnable->resume = NULL;
@@ -339,7 +334,7 @@ void gs_stack_with(struct gs_thread *thread, void (*fn)(void *), void *argument)
         spin_lock_always(&worker->deadlines.lock);
     bool is_away = thread->stack_class != CLASS_USER_STACK && thread_is_away(thread);
     if (is_away)
-        restore(NULL, thread);
+        restore(thread);
     fn(argument);
     if (is_away) {
         struct iovec pages = pages_of(thread);

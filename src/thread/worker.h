@@ -125,13 +125,6 @@ struct sweep {
     atomic_bool is_asked;
 };
 
-/* Free stacks whose page was moved, which are about to be given back (stack_reserve.h). */
-#define RESERVE_EMPTIED 64u
-struct reserve {
-    struct gs_thread *emptied[RESERVE_EMPTIED];
-    unsigned emptied_count;
-};
-
 #define SIGNAL_STACK_SIZE ((size_t)64 << 10)
 
 /* How much the running thread may still do before others have their turn (turn.h). */
@@ -199,7 +192,6 @@ struct worker {
     struct gs_timer trim_timer; /* active while there are many free stacks */
     uint64_t trim_period_ns;    /* when the period of `free` began */
     struct sweep sweep;
-    struct reserve reserve;
 #ifdef GS_CHECKED
     struct gs_call call; /* the last call of a thread that may wait */
 #endif
