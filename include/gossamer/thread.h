@@ -27,9 +27,7 @@
  * descriptor that is ready, or a message. It reports once what blocks the worker, and what waits.
  * With several workers it also moves the threads that can be moved: those that have not started and
  * those that migrate, including ones that wait for a descriptor or a deadline. If all workers are
- * stuck it adds up to four more, for as long as they are. At most once a second, and in at most a
- * thousandth of its time, the monitor looks for deadlocks among some of the threads, and reports
- * each of them once.
+ * stuck it adds up to four more, for as long as they are.
  *
  * Do not hold a pthread mutex or a stdio lock (flockfile) across a call that can wait: another
  * thread of the same worker that locks it would block the worker, or be taken for its owner.
@@ -168,13 +166,7 @@ GS_API int gs_threads_worker_stats(unsigned worker, struct gs_threads_stats *ret
  * For threads that run or wait on other workers, or migrate, frame pointers are used; a worker that
  * computes is asked for its calls by a signal, the last real-time signal that the program does not
  * use. A worker in a system call is not asked, because that would interrupt the call: the call is
- * named instead.
- *
- * The last lines are the deadlocks among some of the threads: cycles of up to 32 threads, each of
- * which waits without a deadline for a mutex, a once, a reader-writer lock with one holder, or the
- * end of a thread. Only a cancellation could end one, unless it consists of mutexes and onces. With
- * several workers this takes 5 ms more if there may be some. None is found where the kernel denies
- * process_vm_readv, as in some sandboxes. */
+ * named instead. */
 GS_API void gs_threads_dump(int fd);
 
 /* Returns how stacks are guarded against overflow: "regions" (MADV_GUARD_INSTALL), "mprotect", or

@@ -167,8 +167,6 @@ NOT_FOR_TSAN static void *print_all(void *argument)
     gs_symbols_close();
     if (gs_cc_dump)
         gs_cc_dump(dump->fd);
-    if (!gs_runtime.is_deadlocked)
-        gs_cycles_print(dump->fd, dump->worker && !gs_runtime.is_multi);
     return NULL;
 }
 

@@ -97,6 +97,9 @@ ALWAYS_INLINE void init(struct gs_thread *thread, const struct gs_thread_attribu
     thread->watchers.first = NULL;
     thread->select_start = 0;
     CHECKED_SET_FATE(thread, FATE_LIVE);
+#ifdef GS_CHECKED
+    thread->is_blocked = false;
+#endif
     if (attributes->name)
         set_name(thread, attributes->name);
     else

@@ -62,8 +62,8 @@ enum cancel_state { CANCEL_FINISHED, CANCEL_NONE, CANCEL_SENT, CANCEL_DELIVERED 
 
 struct claimed;
 
-/* How a report finds the thread that holds the object waited at (cycles.c). HOLDER_WRITER: the wait
- * of a reader. */
+/* How a report finds the thread that holds the object waited at (deadlock.c). HOLDER_WRITER: the
+ * wait of a reader. */
 enum holder {
     HOLDER_UNKNOWN,
     HOLDER_THREAD,
@@ -173,6 +173,7 @@ struct gs_thread {
     char name[NAME_SIZE];
 #ifdef GS_CHECKED
     atomic_uchar fate; /* enum fate */
+    bool is_blocked;   /* deadlock.c */
 #endif
 };
 _Static_assert(offsetof(struct gs_thread, run.next) == 64 &&

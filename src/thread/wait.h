@@ -62,6 +62,7 @@ ALWAYS_INLINE void wait_begin_as(enum claim claim, struct worker *worker, struct
     self->deadline_ns = wait->deadline_ns;
     self->wait_ignores_cancel = wait->ignores_cancel;
     atomic_store_explicit(&self->claim, claim, memory_order_relaxed);
+    CHECKED_BLOCKED(self);
 }
 
 /* The thread starts to wait. If it is queued, the caller holds the lock. */
@@ -77,7 +78,7 @@ ALWAYS_INLINE int wait_outcome(struct gs_thread *self)
     gs_chaos(CHAOS_RETURN);
     int outcome = atomic_load_explicit(&self->claim, memory_order_relaxed);
     atomic_store_explicit(&self->claim, CLAIM_NONE, memory_order_relaxed);
-    return outcome < 0 ? outcome : 0;
+    return CHECKED_RESUMED(self, outcome < 0 ? outcome : 0);
 }
 
 /* Switch away, and then call `then`, which unlocks or publishes. NULL: there is nothing to do. */
@@ -125,7 +126,7 @@ ALWAYS_INLINE int wait_already_queued(struct gs_thread *self, struct gs_spin *lo
     struct worker *worker = self->worker;
     wait_begin(worker, self, wait);
     spin_unlock(lock);
-    return dispatch_waiting(worker, self);
+    return CHECKED_RESUMED(self, dispatch_waiting(worker, self));
 }
 
 /* Append the thread to a queue of an object, whose lock the caller holds, and wait. The caller has
@@ -157,7 +158,7 @@ ALWAYS_INLINE int wait_for_object(struct worker *worker, void *object, const str
     waiters_append((struct gs_wait_queue *)((char *)object + kind->queue_offset), &self->waiter);
     wait_begin_as(CLAIM_WAITING, worker, self, &wait);
     spin_unlock_always((struct gs_spin *)((char *)object + kind->lock_offset));
-    return dispatch_waiting(worker, self);
+    return CHECKED_RESUMED(self, dispatch_waiting(worker, self));
 }
 
 #endif
