@@ -219,8 +219,8 @@ GS_API GS_MUST_CHECK ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned
  * close(2) is not reported. Returns 0, or an error of close(2). */
 GS_API int gs_close(int fd);
 
-/* Do what gs_close does, except for closing fd: before close(2), or before dup2(2) replaces the
- * file. If a call on fd has started in the pool, the thread waits for it. */
+/* Do everything that gs_close does before it closes fd. Call this before close(2), or before
+ * dup2(2) replaces the file. If a call on fd has started in the pool, the thread waits for it. */
 GS_API void gs_forget(int fd);
 
 /* ---- Files: calls that may wait for a disk ----
