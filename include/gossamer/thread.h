@@ -159,13 +159,13 @@ GS_API int gs_threads_worker_stats(unsigned worker, struct gs_threads_stats *ret
  * shortest and the longest wait, and a few threads. Descriptors are written with the address of the
  * peer. There are up to 256 groups; threads beyond are counted.
  *
- * Calls are found by the compiler's unwinder, so with or without frame pointers; functions that are
- * not exported are named if the program was not stripped. Of the library only the public function
- * that waits is shown; in a stripped program with the static library, its other functions are, too.
- * For threads that run or wait on other workers, or migrate, frame pointers are used; a worker that
- * computes is asked for its calls by a signal, the last real-time signal that the program does not
- * use. A worker in a system call is not asked, because that would interrupt the call: the call is
- * named instead. */
+ * The compiler's unwinder finds the calls, so frame pointers are not needed, except for threads
+ * that migrate, or that run or wait on other workers. Functions that are not exported have names
+ * unless the program was stripped. Of the library, only the public function that waits is shown; a
+ * stripped program with the static library also shows internal ones. A worker that computes is
+ * asked for its calls by the last real-time signal that the program does not use. A worker in a
+ * system call is not asked, because the signal would interrupt the call; the call is named
+ * instead. */
 GS_API void gs_threads_dump(int fd);
 
 /* Returns how stacks are guarded against overflow: "regions" (MADV_GUARD_INSTALL), "mprotect", or
