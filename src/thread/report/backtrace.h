@@ -49,7 +49,7 @@ enum { BACKTRACE_MAX = BACKTRACE_FIRST + BACKTRACE_LAST };
 struct program_calls {
     const void *innermost; /* the public function that was called last; NULL: it left no frame */
     unsigned count;
-    unsigned omitted_at, omitted; /* so many are missing before the call of that index */
+    unsigned omitted_at, omitted;     /* so many are missing before the call of that index */
     const void *calls[BACKTRACE_MAX]; /* the others */
 };
 
