@@ -25,6 +25,8 @@ static void print_help(void)
          "as\n"
          "                      JSON or as a page if FILE ends in .json or .html, else as text\n"
          "  -Wgossamer-races    warn of data that several threads reach without a common lock\n"
+         "  -Wno-gossamer-departures\n"
+         "                      do not warn of what is not done as with POSIX threads\n"
          "  -fgossamer-frames=record|environment|slots\n"
          "                      how variables in memory survive a wait (default record)\n"
          "  -fgossamer-main=stack|converted\n"

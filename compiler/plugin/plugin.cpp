@@ -5,6 +5,7 @@
 #include "compiler/plugin/calls.h"
 #include "compiler/plugin/constructors.h"
 #include "compiler/plugin/convert.h"
+#include "compiler/plugin/departures.h"
 #include "compiler/plugin/job.h"
 #include "compiler/plugin/kept_state.h"
 #include "compiler/plugin/known.h"
@@ -97,6 +98,8 @@ class LinkProgram : public PassInfoMixin<LinkProgram>
             sharing = findSharing(module);
         if (job.warnsOfRaces)
             warn(sharing);
+        if (job.warnsOfDepartures)
+            warnOfDepartures(module);
         renameMain(module);
         keepAllocators(module);
         addTurns(module);
