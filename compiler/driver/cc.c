@@ -23,6 +23,8 @@ static void print_help(void)
          "      --report FILE   report which functions may wait, and the memory of waiting\n"
          "                      threads; JSON or HTML if FILE ends in .json or .html, else text\n"
          "  -Wgossamer-races    warn of data that threads access without a common lock\n"
+         "  -Wno-gossamer-departures\n"
+         "                      do not warn of what is not done as with POSIX threads\n"
          "  -fgossamer-frames=record|environment|slots\n"
          "                      how variables in memory survive a wait (default record)\n"
          "  -fgossamer-main=stack|converted\n"
