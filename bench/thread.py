@@ -27,8 +27,8 @@ FIGURES = (
     ("work2", "independent work, two workers", "ns", ("ours", "one worker")),
     ("transfer", "send and receive without waiting", "ns", ("ours", "kernel")),
     ("late", "lateness of a sleep beside it", "ns", ("ours",)),
-    ("response", "mean response", "pieces", ("shortest", "first")),
-    ("places", "turn at one of many places", "ns", ("cohort", "first")),
+    ("response", "mean response of jobs", "pieces", ("shortest", "first")),
+    ("places", "job at one of many places", "ns", ("cohort", "first")),
 )
 PEERS = ("ours", "st", "go")
 MANY = (
@@ -65,7 +65,7 @@ def command_of(folder: Path, subject: str, argv: tuple[str, ...]) -> list[str]:
     """Return the command that measures a figure with a subject."""
     figure = argv[0]
     if subject in {"shortest", "cohort", "first"}:
-        return [str(folder / "policies"), figure, subject]
+        return [str(folder / "queues"), figure, subject]
     if subject == "exchange":
         return [str(folder / "ours"), "exchange"]
     if subject == "resident":
@@ -131,8 +131,8 @@ def compare(results: Results, only: str) -> None:
         (f"wake and finish {largest} private, after a second", "ours", "resident", 3.0),
         (f"create {largest}", "ours", "st", 1.0),
         (f"wake and finish {largest}", "ours", "st", 1.0),
-        ("mean response", "shortest", "first", 0.7),
-        ("turn at one of many places", "cohort", "first", 1.0),
+        ("mean response of jobs", "shortest", "first", 0.7),
+        ("job at one of many places", "cohort", "first", 1.0),
     )
     for name, ours, peer, limit in limits:
         if only in name:

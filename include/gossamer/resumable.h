@@ -39,14 +39,18 @@ typedef void gs_resume_fn(struct gs_resumable *resumable);
 /* All members are private to the library. */
 struct gs_resumable {
     union {
-        struct gs_policy_item item; /* while it is ready */
-        struct gs_waiter waiter;    /* while it waits for a descriptor */
+        struct gs_waiter waiter; /* while it waits for a descriptor; its value is not used */
+        struct {
+            void *links_of_waiter[4];
+            void *next; /* while it is ready */
+        } ready;
     } queued;
     void *run;
-    gs_resume_fn *resume;
-    int fd;
-    uint16_t worker; /* its index */
+    uint8_t priority;
     GS_ATOMIC_MEMBER(uint8_t) state;
+    uint16_t worker; /* its index */
+    int fd;
+    gs_resume_fn *resume;
     bool is_writing : 1; /* it waits for GS_WRITE, not for GS_READ */
     bool is_external : 1;
     bool is_again : 1; /* it is or will be queued, although its state is that of running */

@@ -27,9 +27,7 @@
  * descriptor that is ready, or a message. It reports once what blocks the worker, and what waits.
  * With several workers it also moves the threads that can be moved: those that have not started and
  * those that migrate, including ones that wait for a descriptor or a deadline. If all workers are
- * stuck it adds up to four more, for as long as they are. At most once a second, and in at most a
- * thousandth of its time, the monitor looks for deadlocks among some of the threads, and reports
- * each of them once.
+ * stuck it adds up to four more, for as long as they are.
  *
  * Do not hold a pthread mutex or a stdio lock (flockfile) across a call that can wait: another
  * thread of the same worker that locks it would block the worker, or be taken for its owner.
@@ -75,7 +73,6 @@ typedef void *gs_thread_fn(void *argument);
 /* ---- The runtime of user threads ---- */
 
 struct gs_loop;
-struct gs_policy;
 
 /* Called by an idle worker to wait for events; worker: its number, from 1. It calls
  * gs_loop_run_once once, with a deadline of its choice, and returns the result. A program that
@@ -103,8 +100,7 @@ struct gs_threads_options {
      * Some system calls require that (unshare, setns with a user namespace); others concern only
      * the kernel thread that calls (seccomp, capabilities). */
     uint64_t stuck_ns;
-    const struct gs_policy *policy; /* NULL: by priority, in FIFO order */
-    gs_threads_wait_fn *wait;       /* NULL: sleep until an event */
+    gs_threads_wait_fn *wait; /* NULL: sleep until an event */
     void *wait_data;
     /* Called by a worker whose loop has failed permanently, which ends the run. Functions called by
      * gs_run_blocking should return promptly then. NULL: none. */
@@ -170,13 +166,7 @@ GS_API int gs_threads_worker_stats(unsigned worker, struct gs_threads_stats *ret
  * For threads that run or wait on other workers, or migrate, frame pointers are used; a worker that
  * computes is asked for its calls by a signal, the last real-time signal that the program does not
  * use. A worker in a system call is not asked, because that would interrupt the call: the call is
- * named instead.
- *
- * The last lines are the deadlocks among some of the threads: cycles of up to 32 threads, each of
- * which waits without a deadline for a mutex, a once, a reader-writer lock with one holder, or the
- * end of a thread. Only a cancellation could end one, unless it consists of mutexes and onces. With
- * several workers this takes 5 ms more if there may be some. None is found where the kernel denies
- * process_vm_readv, as in some sandboxes. */
+ * named instead. */
 GS_API void gs_threads_dump(int fd);
 
 /* Returns how stacks are guarded against overflow: "regions" (MADV_GUARD_INSTALL), "mprotect", or
@@ -436,44 +426,6 @@ GS_API void *gs_thread_value(int key);
 /* Set the value of the calling thread. Returns 0, -EINVAL (no such key), or -ENOMEM (only at the
  * first call by a thread). */
 GS_API GS_MUST_CHECK int gs_thread_set_value(int key, void *value);
-
-/* ---- Scheduling policies: which ready thread runs next ----
- * Each worker has a queue of its own. An item is a ready thread with its scheduling attributes. All
- * members of a policy are required.
- *
- *     const struct gs_threads_options options = {.policy = &gs_policy_shortest};
- */
-
-struct gs_policy_item {
-    /* child, key and next are the policy's, while the item is in its queue. */
-    struct gs_policy_item *child;
-    uint64_t key;
-    uint64_t remaining; /* work, as set with gs_thread_set_remaining */
-    /* Where the thread last waited: equal for the same object (for I/O, the same kind of event) and
-     * the same call in the program. Must not be dereferenced. NULL: it yielded. */
-    const void *wait_point;
-    struct gs_policy_item *next;
-    uint8_t priority; /* enum gs_priority */
-};
-struct gs_policy {
-    const char *name;
-    size_t size; /* of a queue, which is all zero at first */
-    void (*push)(void *queue, struct gs_policy_item *item);
-    struct gs_policy_item *(*pop)(void *queue); /* NULL: empty */
-};
-
-/* Shortest remaining work first, within a priority. Waiting threads age: a thread is overtaken by
- * at most 16,384 later arrivals for each time that its work is twice theirs, and by at most a
- * million for each priority above its own. */
-extern GS_API const struct gs_policy gs_policy_shortest;
-
-/* Cohort scheduling: threads that waited at the same point run in a row, up to 256 of them before
- * others have their turn; cohorts run in the order in which their first thread became ready.
- * Priorities are ignored. */
-extern GS_API const struct gs_policy gs_policy_cohort;
-
-/* Set the calling thread's remaining work, in any unit, for gs_policy_shortest. */
-GS_API void gs_thread_set_remaining(uint64_t work);
 
 GS_END_DECLS
 

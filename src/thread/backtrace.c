@@ -97,15 +97,21 @@ NOT_FOR_ASAN NOT_FOR_TSAN void gs_backtrace_of_waiting(struct gs_thread *thread,
                                                        struct backtrace *ret_backtrace)
 {
     struct walk walk = {.thread = thread, .backtrace = ret_backtrace};
-    const void *context = gs_stack_readable(thread, (uintptr_t)thread->sp);
     *ret_backtrace = (struct backtrace){0};
+    gs_stack_saved_lock();
+    const void *context = gs_stack_readable(thread, (uintptr_t)thread->sp);
+    uintptr_t frame = context ? (uintptr_t)context_frame(context) : 0;
+    walk.from = context ? (uintptr_t)context_pc(context) : 0;
+    gs_stack_saved_unlock();
     if (!context)
         return;
-    walk.from = (uintptr_t)context_pc(context);
     if (is_stable)
         gs_stack_with(thread, unwind_suspended, &walk);
-    if (!walk.has_started)
-        follow_thread(&walk, (uintptr_t)context_frame(context));
+    if (walk.has_started)
+        return;
+    gs_stack_saved_lock();
+    follow_thread(&walk, frame);
+    gs_stack_saved_unlock();
 }
 
 void gs_backtrace_of_caller(const struct gs_thread *thread, const void *pc,

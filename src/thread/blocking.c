@@ -78,7 +78,7 @@ int gs_blocking_run(struct blocking_call *call, uint64_t deadline_ns)
 {
     struct gs_thread *self = thread_current();
     call->job.complete = send_message;
-    call->message = (struct runnable){.item.priority = GS_PRIORITY_HIGH, .resume = on_done};
+    call->message = (struct runnable){.priority = GS_PRIORITY_HIGH, .resume = on_done};
     call->thread = self;
     call->worker = self->worker;
     call->is_done = false;

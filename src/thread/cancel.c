@@ -35,7 +35,7 @@ static void run_cancel_message(struct worker *worker, struct runnable *runnable)
 void gs_thread_init_cancel(struct gs_thread *thread)
 {
     thread->cancel_message.resume = run_cancel_message;
-    thread->cancel_message.item.priority = GS_PRIORITY_HIGH;
+    thread->cancel_message.priority = GS_PRIORITY_HIGH;
     /* Release: pairs with gs_thread_cancel, which may have found the previous thread in this
      * control block. */
     atomic_store_explicit(&thread->cancel, CANCEL_NONE, memory_order_release);

@@ -41,7 +41,7 @@ enum fate { FATE_LIVE, FATE_JOINED, FATE_DETACHED, FATE_ABANDONED };
  * NULL: none. */
 struct gs_thread *gs_quarantine_thread(struct gs_thread *thread);
 void gs_quarantine_after_fork(void);
-#define CHECKED_AFTER_FORK() gs_quarantine_after_fork()
+#define CHECKED_AFTER_FORK() (gs_quarantine_after_fork(), gs_cycles_after_fork())
 
 /* The thread has not been joined, nor has it ended when it was detached. */
 void gs_checked_handle(struct gs_call call, const struct gs_thread *thread);
@@ -50,6 +50,14 @@ void gs_checked_handle(struct gs_call call, const struct gs_thread *thread);
 /* The same, and nobody has joined or detached the thread, or is joining it. */
 void gs_checked_joinable(struct gs_call call, const struct gs_thread *thread);
 #define CHECKED_JOINABLE(thread_) gs_checked_joinable(THIS_CALL, thread_)
+
+/* The thread is about to wait: if this closes a cycle of threads that wait for each other without a
+ * deadline, report it (deadlock.c). And the call goes on. Returns the result. */
+void gs_checked_blocked(struct gs_thread *thread);
+int gs_checked_resumed(struct gs_thread *thread, int result);
+void gs_cycles_after_fork(void);
+#define CHECKED_BLOCKED(thread_) gs_checked_blocked(thread_)
+#define CHECKED_RESUMED(thread_, result_) gs_checked_resumed(thread_, result_)
 
 /* ---- Synchronisation objects ---- */
 
@@ -125,6 +133,8 @@ void gs_checked_new_descriptor(const struct descriptor *descriptor, int fd);
 #define CHECKED_RUNNING() ((void)0)
 #define CHECKED_SWITCH(worker_, verb_, object_) ((void)0)
 #define CHECKED_SET_FATE(thread_, fate_) ((void)0)
+#define CHECKED_BLOCKED(thread_) ((void)0)
+#define CHECKED_RESUMED(thread_, result_) (result_)
 #define CHECKED_AFTER_FORK() ((void)0)
 #define CHECKED_HANDLE(thread_) ((void)0)
 #define CHECKED_JOINABLE(thread_) ((void)0)

@@ -3,12 +3,12 @@
 static const struct wait_kind waiting = {.name = "condition", WAITS_IN(gs_cond, waiting)};
 
 static __attribute__((noinline)) int wait_releasing(struct gs_cond *cond, struct gs_mutex *mutex,
-                                                    uint64_t deadline_ns, const void *call_site)
+                                                    uint64_t deadline_ns)
 {
     spin_lock(&cond->lock);
     if (mutex)
         gs_mutex_unlock(mutex);
-    int err = gs_thread_wait_for_object(thread_current(), cond, &waiting, deadline_ns, call_site);
+    int err = gs_thread_wait_for_object(thread_current(), cond, &waiting, deadline_ns);
     if (mutex)
         gs_mutex_lock(mutex, GS_NEVER);
     return err;
@@ -20,7 +20,7 @@ int gs_cond_wait(struct gs_cond *cond, struct gs_mutex *mutex, uint64_t deadline
     if (mutex)
         CHECKED_MUTEX_HELD(mutex);
     if (mutex || !worker_is_in_register() || !spin_try_lock(&cond->lock))
-        return wait_releasing(cond, mutex, deadline_ns, __builtin_return_address(0));
+        return wait_releasing(cond, mutex, deadline_ns);
     return wait_for_object(worker_from_register(), cond, &waiting, deadline_ns);
 }
 

@@ -280,7 +280,7 @@ static const struct wait_kind reading = {.name = "readable",
 static inline struct wait wait_of(int fd, unsigned direction, uint64_t deadline_ns)
 {
     return (struct wait){direction == GS_READ ? &reading : &writing, (const void *)(intptr_t)fd,
-                         deadline_ns, false, NULL};
+                         deadline_ns, false};
 }
 
 int gs_descriptor_wait_unwatched(const struct opened *file, unsigned direction,
@@ -357,7 +357,7 @@ int gs_descriptor_wait(const struct opened *file, unsigned direction, uint64_t d
     struct worker *worker = worker_from_register();
     struct gs_thread *self = worker->current;
     struct descriptor *descriptor = file->descriptor;
-    if (UNLIKELY(worker->policy_queue) || UNLIKELY(opened_is_closed(file)) ||
+    if (UNLIKELY(opened_is_closed(file)) ||
         UNLIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed) !=
                  descriptor_number_of(worker)) ||
         UNLIKELY(descriptor_may_be_ready(descriptor, direction)) ||

@@ -8,7 +8,7 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* Store the item, which may be NULL, for the worker's own stack to resume. Returns NULL. */
-struct gs_thread *gs_worker_defer(struct worker *worker, struct gs_policy_item *item);
+struct gs_thread *gs_worker_defer(struct worker *worker, struct runnable *item);
 
 /* The next thread; NULL: switch to the worker's own stack, which does all that is not running
  * threads. */
@@ -16,9 +16,9 @@ ALWAYS_INLINE struct gs_thread *dispatch_next(struct worker *worker)
 {
     if (UNLIKELY(--worker->countdown < 0) && gs_worker_tick(worker))
         return NULL;
-    struct gs_policy_item *item =
+    struct runnable *item =
         UNLIKELY(!worker->ready_mask) ? gs_worker_next(worker) : queue_pop(worker);
-    if (UNLIKELY(!item) || UNLIKELY(runnable_of(item)->resume != NULL))
+    if (UNLIKELY(!item) || UNLIKELY(item->resume != NULL))
         return gs_worker_defer(worker, item);
     return thread_of(item);
 }
@@ -70,11 +70,11 @@ int gs_dispatch_waiting(struct worker *worker, struct gs_thread *self);
 ALWAYS_INLINE int dispatch_waiting(struct worker *worker, struct gs_thread *self)
 {
     unsigned levels_before_the_next = (2u << NORMAL_LEVEL) - 1;
-    struct gs_policy_item *item = worker->queues[NORMAL_LEVEL].first;
+    struct runnable *item = worker->queues[NORMAL_LEVEL].first;
     if (UNLIKELY((worker->ready_mask & levels_before_the_next) != 1u << NORMAL_LEVEL) ||
         UNLIKELY(worker->countdown <= 0))
         return gs_dispatch_waiting(worker, self);
-    if (UNLIKELY(runnable_of(item)->resume != NULL))
+    if (UNLIKELY(item->resume != NULL))
         return gs_dispatch_waiting(worker, self);
     struct gs_thread *next = thread_of(item);
     worker->countdown--;

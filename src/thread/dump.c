@@ -118,8 +118,11 @@ NOT_FOR_TSAN static void add_suspended(const struct dump *dump, struct gs_thread
 
 NOT_FOR_TSAN static bool is_new(const struct gs_thread *thread)
 {
+    gs_stack_saved_lock();
     const void *context = gs_stack_readable(thread, (uintptr_t)thread->sp);
-    return context && context_pc(context) == (void *)gs_context_start;
+    bool is_at_start = context && context_pc(context) == (void *)gs_context_start;
+    gs_stack_saved_unlock();
+    return is_at_start;
 }
 
 NOT_FOR_TSAN static void add_thread(const struct dump *dump, struct gs_thread *thread)
@@ -167,8 +170,6 @@ NOT_FOR_TSAN static void *print_all(void *argument)
     gs_symbols_close();
     if (gs_cc_dump)
         gs_cc_dump(dump->fd);
-    if (!gs_runtime.is_deadlocked)
-        gs_cycles_print(dump->fd, dump->worker && !gs_runtime.is_multi);
     return NULL;
 }
 

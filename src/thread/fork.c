@@ -13,7 +13,6 @@
 #include "thread/file_ring.h"
 #include "thread/files.h"
 #include "thread/stack_away.h"
-#include "thread/stack_store.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -26,14 +25,14 @@
 static struct worker *leaked_workers;
 
 /* No other function holds one of these locks while it acquires another, or that of the pool of
- * kernel threads, which fork acquires; except that stacks go to the store while deadlines are
- * locked. The store is unlocked right after the fork: the child frees what it has of others. */
+ * kernel threads, which fork acquires; except that what is saved of stacks may be freed while
+ * deadlines are locked. That is unlocked right after the fork: the child frees what is others'. */
 static void lock_all(struct worker *worker)
 {
     gs_stacks_lock();
     spin_lock_always(&gs_runtime.user_stack_lock);
     spin_lock_always(&worker->deadlines.lock);
-    gs_stack_store_lock();
+    gs_stack_saved_lock();
 }
 
 static void unlock_all(struct worker *worker)
@@ -52,8 +51,6 @@ static void empty_queues(struct worker *worker)
     atomic_store(&worker->ready, 0);
     atomic_store(&worker->inbox, NULL);
     worker->shared = (struct shared_queue){.first = NULL};
-    if (worker->policy_queue)
-        memset(worker->policy_queue, 0, gs_runtime.options.policy->size);
     while (worker->deadlines.heap.count)
         gs_heap_remove(&worker->deadlines.heap, gs_heap_first(&worker->deadlines.heap)->index);
 }
@@ -247,7 +244,7 @@ static struct forking *take_call(struct worker *worker)
     if (!call)
         return NULL;
     worker->forking = NULL;
-    gs_stack_store_unlock();
+    gs_stack_saved_unlock();
     return call;
 }
 
@@ -349,7 +346,7 @@ long gs_fork_leaving(long (*fork_process)(void *argument), void *argument)
     struct worker *worker = worker_current();
     lock_all(worker);
     long pid = fork_process(argument);
-    gs_stack_store_unlock();
+    gs_stack_saved_unlock();
     if (pid)
         unlock_all(worker);
     else

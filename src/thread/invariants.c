@@ -8,10 +8,10 @@ static void check_run_queue(const struct worker *worker)
 {
     uint64_t count = 0;
     for (unsigned level = 0; level < LEVELS; level++) {
-        struct gs_policy_item *item = worker->queues[level].first;
+        struct runnable *item = worker->queues[level].first;
         assert(!item == !(worker->ready_mask & 1u << level));
         for (; item; item = item->next, count++) {
-            if (runnable_is_message(runnable_of(item)))
+            if (runnable_is_message(item))
                 continue;
             const struct gs_thread *thread = thread_of(item);
             assert(thread->worker == worker);
@@ -21,7 +21,7 @@ static void check_run_queue(const struct worker *worker)
             (void)thread;
         }
     }
-    assert(worker->policy_queue || count == count_read((_Atomic(uint64_t) *)&worker->ready));
+    assert(count == count_read((_Atomic(uint64_t) *)&worker->ready));
     (void)count;
 }
 
@@ -30,7 +30,7 @@ static void check_shared_queue(struct worker *worker)
 {
     unsigned count = 0;
     spin_lock_always(&worker->shared.lock);
-    for (struct gs_policy_item *item = worker->shared.first; item; item = item->next, count++) {
+    for (struct runnable *item = worker->shared.first; item; item = item->next, count++) {
         const struct gs_thread *thread = thread_of(item);
         assert(!thread->deadline_index && !thread->timer.watcher.active);
         assert(!thread->worker && !thread->is_pinned);

@@ -2,8 +2,7 @@
  * nor polled its loop for a while because a thread computes or is in a system call. If something
  * waits for that worker, it reports the worker once. The workers do nothing for it but maintain
  * their usual counters; a worker that leaves the idle state wakes the monitor if it sleeps without
- * a timeout, which it does when all workers have been idle for a while. It also looks for
- * deadlocks among some of the threads (cycles.c).
+ * a timeout, which it does when all workers have been idle for a while.
  *
  * With several workers it also acts in the place of a stuck one: it cancels and times out mobile
  * threads, and polls the descriptors that the worker's loop watches, so that these threads can
@@ -34,19 +33,13 @@
 /* Counting what waits for a stuck worker takes time for each thread and each descriptor: the next
  * count begins after this many times as long at the earliest. */
 #define COUNT_PAUSE_FACTOR 50u
-/* A search for deadlocks takes time for each thread: it takes place at most once in this time, and
- * in this many times as long as the last one has taken. */
-#define SEARCH_PERIOD GS_SECOND
-#define SEARCH_FACTOR 1000u
 
 static pthread_t kernel_thread;
 static bool is_started;
 static atomic_bool is_ending;
 static atomic_uint wake_count; /* a futex: incremented to end a sleep */
 static uint64_t stuck_ns;
-static uint64_t next_count_ns, next_search_ns;
-static bool was_idle_in_search; /* all workers were idle during the last search, ... */
-static unsigned search_epoch;   /* ... which took place in this idle_epoch */
+static uint64_t next_count_ns;
 
 /* ---- Sleeping ---- */
 
@@ -72,38 +65,6 @@ static bool are_all_idle(void)
     return true;
 }
 
-/* ---- Searching for deadlocks among some threads ---- */
-
-static uint64_t own_cpu_time(void)
-{
-    struct timespec time = {0};
-    gs_syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (long)&time, 0, 0, 0, 0);
-    return (uint64_t)time.tv_sec * GS_SECOND + (uint64_t)time.tv_nsec;
-}
-
-static void search_if_due(void)
-{
-    if (gs_report_fd() < 0 || gs_clock_now() < next_search_ns)
-        return;
-    search_epoch = atomic_load(&gs_runtime.idle_epoch);
-    was_idle_in_search = are_all_idle();
-    uint64_t start_ns = own_cpu_time();
-    gs_cycles_report();
-    uint64_t pause_ns = SEARCH_FACTOR * (own_cpu_time() - start_ns);
-    was_idle_in_search &= are_all_idle();
-    next_search_ns = gs_clock_now() + (pause_ns > SEARCH_PERIOD ? pause_ns : SEARCH_PERIOD);
-}
-
-/* GS_NEVER: no thread has run since the last search. */
-static uint64_t time_until_search(void)
-{
-    uint64_t now_ns = gs_clock_now();
-    bool is_needed = !was_idle_in_search || atomic_load(&gs_runtime.idle_epoch) != search_epoch;
-    if (gs_report_fd() < 0 || !is_needed)
-        return GS_NEVER;
-    return next_search_ns > now_ns ? next_search_ns - now_ns : 0;
-}
-
 /* (tests/model/monitor_sleep.pml) Sequentially consistent: this function sets is_monitor_asleep and
  * reads the state of the workers afterwards; a worker clears is_idle and reads is_monitor_asleep
  * afterwards. Both use an exchange, like the wake-up of a loop. */
@@ -112,7 +73,7 @@ static void sleep_until_woken(void)
     unsigned seen = atomic_load(&wake_count);
     atomic_exchange(&gs_runtime.is_monitor_asleep, true);
     if (are_all_idle() && !atomic_load(&is_ending))
-        sleep_for(seen, time_until_search());
+        sleep_for(seen, GS_NEVER);
     atomic_store(&gs_runtime.is_monitor_asleep, false);
 }
 
@@ -222,11 +183,11 @@ static void report_if_needed(struct worker *worker, uint64_t now_ns, unsigned ex
 /* ---- Helping ---- */
 
 /* Return the items to the inbox in their order, behind newer ones. Both lists are newest first. */
-static void return_to_inbox(struct worker *worker, struct gs_policy_item *items)
+static void return_to_inbox(struct worker *worker, struct runnable *items)
 {
-    struct gs_policy_item *none = NULL;
+    struct runnable *none = NULL;
     while (!atomic_compare_exchange_strong(&worker->inbox, &none, items)) {
-        struct gs_policy_item *newer = atomic_exchange(&worker->inbox, NULL), **end = &newer;
+        struct runnable *newer = atomic_exchange(&worker->inbox, NULL), **end = &newer;
         while (*end)
             end = &(*end)->next;
         *end = items;
@@ -244,11 +205,11 @@ static void deliver_cancels(struct worker *worker)
     if (!atomic_load(&worker->inbox))
         return;
     gs_runtime_enter();
-    struct gs_policy_item *items = atomic_exchange(&worker->inbox, NULL), **link = &items;
+    struct runnable *items = atomic_exchange(&worker->inbox, NULL), **link = &items;
     gs_chaos(CHAOS_STEAL);
     while (*link) {
-        struct gs_policy_item *next = (*link)->next;
-        if (gs_cancel_deliver_for_stuck(worker, runnable_of(*link)))
+        struct runnable *next = (*link)->next;
+        if (gs_cancel_deliver_for_stuck(worker, *link))
             *link = next;
         else
             link = &(*link)->next;
@@ -347,7 +308,6 @@ static void *monitor(void *unused)
     while (!atomic_load(&is_ending)) {
         unsigned seen = atomic_load(&wake_count);
         uint64_t pause_ns = play_round();
-        search_if_due();
         idle_rounds = are_all_idle() ? idle_rounds + 1 : 0;
         if (idle_rounds >= IDLE_ROUNDS)
             sleep_until_woken();
@@ -362,9 +322,6 @@ int gs_monitor_start(void)
 {
     stuck_ns = gs_runtime.options.stuck_ns ? gs_runtime.options.stuck_ns : STUCK_NS_DEFAULT;
     next_count_ns = 0;
-    next_search_ns = gs_clock_now() + SEARCH_PERIOD;
-    was_idle_in_search = false;
-    gs_cycles_reset();
     gs_monitor_files_init();
     if (stuck_ns == GS_NEVER)
         return 0;

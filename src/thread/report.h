@@ -24,21 +24,6 @@ void gs_report_backtrace(int fd, const struct backtrace *backtrace);
 
 void gs_report_deadlock(void);
 
-/* ---- Deadlock among some threads (cycles.c) ---- */
-
-/* The thread that must continue before the wait can end; NULL: none that can be identified.
- * can_run: threads may run meanwhile, so the object may be freed. */
-struct gs_thread *gs_blocker_in_wait(const struct wait_kind *kind, const void *object,
-                                     bool can_run);
-
-/* Write the cycles of waits to fd. is_stable: no worker runs threads meanwhile. Otherwise this call
- * takes a few milliseconds if there may be cycles. */
-void gs_cycles_print(int fd, bool is_stable);
-
-/* Called by the monitor: report the cycles that it has not reported yet. */
-void gs_cycles_report(void);
-void gs_cycles_reset(void);
-
 /* ---- The signal for a dump, which the first worker's loop handles (dump.c) ---- */
 
 int gs_reports_start_dumping(struct worker *worker);

@@ -19,14 +19,17 @@
 
 enum state { STATE_RUNNING, STATE_NOTIFIED, STATE_IDLE };
 
-_Static_assert(offsetof(struct gs_resumable, run) == offsetof(struct runnable, resume),
-               "a resumable begins with a runnable");
-_Static_assert(offsetof(struct gs_waiter, value) >= offsetof(struct gs_policy_item, next),
-               "the links of the waiter end before that of the item");
+#define RUNNABLE offsetof(struct gs_resumable, queued.ready.next)
+_Static_assert(offsetof(struct gs_resumable, run) - RUNNABLE == offsetof(struct runnable, resume) &&
+                   offsetof(struct gs_resumable, priority) - RUNNABLE ==
+                       offsetof(struct runnable, priority),
+               "a resumable contains a runnable");
+_Static_assert(offsetof(struct gs_waiter, value) == RUNNABLE,
+               "it can be ready while its waiter is still in a queue");
 
 static struct runnable *runnable_of_resumable(struct gs_resumable *resumable)
 {
-    return (struct runnable *)resumable;
+    return (struct runnable *)((char *)resumable + RUNNABLE);
 }
 
 /* A pointer in a waiter's `item` with the lowest bit: a resumable; without: of gs_poll. */
@@ -71,7 +74,7 @@ static struct runnable *next_resumable(struct worker *worker)
     if (UNLIKELY(!worker->ready_mask) || UNLIKELY(worker->countdown <= 0))
         return NULL;
     unsigned level = (unsigned)__builtin_ctz(worker->ready_mask);
-    struct runnable *next = runnable_of(worker->queues[level].first);
+    struct runnable *next = worker->queues[level].first;
     if (next->resume != run)
         return NULL;
     worker->countdown--;
@@ -83,31 +86,30 @@ static struct runnable *next_resumable(struct worker *worker)
  * is removed, so that neither the count nor the mask changes. */
 static struct runnable *next_after(struct worker *worker, struct runnable *again)
 {
-    unsigned level = level_of(again->item.priority);
+    unsigned level = level_of(again->priority);
     struct run_queue *queue = &worker->queues[level];
     bool is_alone = !worker->ready_mask;
-    if (UNLIKELY(worker->policy_queue) || UNLIKELY(worker->countdown <= 0) ||
-        (!is_alone && worker->ready_mask != 1u << level) ||
-        (!is_alone && runnable_of(queue->first)->resume != run)) {
+    if (UNLIKELY(worker->countdown <= 0) || (!is_alone && worker->ready_mask != 1u << level) ||
+        (!is_alone && queue->first->resume != run)) {
         queue_push(worker, again);
         return next_resumable(worker);
     }
     worker->countdown--;
     if (is_alone)
         return again;
-    struct gs_policy_item *first = queue->first;
-    again->item.next = NULL;
-    *queue->last = &again->item;
-    queue->last = &again->item.next;
+    struct runnable *first = queue->first;
+    again->next = NULL;
+    *queue->last = again;
+    queue->last = &again->next;
     queue->first = first->next;
-    return runnable_of(first);
+    return first;
 }
 
 /* Returns the next one. The function may end the resumable and free it: it is touched only if it
  * has not ended. */
 static struct runnable *run_one(struct worker *worker, struct runnable *runnable)
 {
-    struct gs_resumable *resumable = (struct gs_resumable *)runnable;
+    struct gs_resumable *resumable = (struct gs_resumable *)((char *)runnable - RUNNABLE);
     uint64_t ended = count_read(&worker->ended);
     set_running(resumable);
     resumable->resume(resumable);

@@ -4,7 +4,6 @@
 #include "thread/file_ring.h"
 #include "thread/files.h"
 #include "thread/stack_away.h"
-#include "thread/stack_store.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -203,7 +202,7 @@ void gs_threads_stats(struct gs_threads_stats *ret_stats)
     }
     stats.live = stats.spawned - ended;
     stats.away = gs_stack_away_count();
-    stats.away_bytes = gs_stack_store_bytes();
+    stats.away_bytes = gs_stack_away_bytes();
     *ret_stats = stats;
 }
 

@@ -43,13 +43,13 @@ void gs_scope_leave(struct worker *worker, struct gs_scope *scope)
 
 /* Mark all members but `except`. Returns those that this call has marked, linked by their messages,
  * which are not sent yet. The caller holds the lock. */
-static struct gs_policy_item *mark_members(struct gs_scope *scope, const struct gs_thread *except)
+static struct runnable *mark_members(struct gs_scope *scope, const struct gs_thread *except)
 {
-    struct gs_policy_item *marked = NULL;
+    struct runnable *marked = NULL;
     for (struct gs_thread *thread = scope->members; thread; thread = thread->next_member)
         if (thread != except && gs_thread_mark_canceled(thread)) {
-            thread->cancel_message.item.next = marked;
-            marked = &thread->cancel_message.item;
+            thread->cancel_message.next = marked;
+            marked = &thread->cancel_message;
         }
     return marked;
 }
@@ -59,7 +59,7 @@ static void cancel(struct gs_scope *scope, int error, const struct gs_thread *ex
 {
     struct worker *worker = worker_current();
     struct claimed claimed = {.first = NULL};
-    struct gs_policy_item *marked = NULL;
+    struct runnable *marked = NULL;
     struct gs_waiter *waiter;
     spin_lock(&scope->lock);
     if (!scope->error)
@@ -72,10 +72,9 @@ static void cancel(struct gs_scope *scope, int error, const struct gs_thread *ex
     }
     spin_unlock(&scope->lock);
     claimed_make_ready(worker, &claimed);
-    for (struct gs_policy_item *item = marked, *next; item; item = next) {
+    for (struct runnable *item = marked, *next; item; item = next) {
         next = item->next;
-        gs_thread_deliver_cancel(
-            worker, gs_container_of(runnable_of(item), struct gs_thread, cancel_message));
+        gs_thread_deliver_cancel(worker, gs_container_of(item, struct gs_thread, cancel_message));
     }
 }
 
@@ -107,13 +106,13 @@ static void *run_member(void *argument)
 }
 
 /* Reserve a place for a member, or wait for one that is handed over. Returns 0 or -errno. */
-static int reserve(struct gs_scope *scope, uint64_t deadline_ns, const void *call_site)
+static int reserve(struct gs_scope *scope, uint64_t deadline_ns)
 {
     static const struct wait_kind waiting = {.name = "place in scope",
                                              WAITS_IN(gs_scope, spawning)};
     spin_lock(&scope->lock);
     if (!scope->is_canceled && scope->max_threads && scope->count >= scope->max_threads)
-        return gs_thread_wait_for_object(thread_current(), scope, &waiting, deadline_ns, call_site);
+        return gs_thread_wait_for_object(thread_current(), scope, &waiting, deadline_ns);
     int err = scope->is_canceled ? -ECANCELED : 0;
     scope->count += !err;
     spin_unlock(&scope->lock);
@@ -141,7 +140,7 @@ int gs_scope_spawn(struct gs_scope *scope, gs_scope_fn *fn, void *argument, uint
     struct gs_thread *thread;
     if (attributes && (attributes->stack || attributes->start))
         return -EINVAL;
-    int err = reserve(scope, deadline_ns, __builtin_return_address(0));
+    int err = reserve(scope, deadline_ns);
     if (err)
         return err;
     struct worker *worker = worker_current();
@@ -163,29 +162,27 @@ static const struct wait_kind members = {.name = "members of scope", WAITS_IN(gs
                                               .ignores_cancel = true,
                                               WAITS_IN(gs_scope, waiting)};
 
-static int wait_for(struct gs_scope *scope, const struct wait_kind *kind, uint64_t deadline_ns,
-                    const void *call_site)
+static int wait_for(struct gs_scope *scope, const struct wait_kind *kind, uint64_t deadline_ns)
 {
     spin_lock(&scope->lock);
     if (!scope->count) {
         spin_unlock(&scope->lock);
         return 0;
     }
-    return gs_thread_wait_for_object(thread_current(), scope, kind, deadline_ns, call_site);
+    return gs_thread_wait_for_object(thread_current(), scope, kind, deadline_ns);
 }
 
 int gs_scope_wait(struct gs_scope *scope, uint64_t deadline_ns)
 {
     CHECKED_WAIT(GS_NEVER);
-    const void *call_site = __builtin_return_address(0);
     if (thread_current()->scope == scope)
         return -EDEADLK;
-    int err = wait_for(scope, &members, deadline_ns, call_site);
+    int err = wait_for(scope, &members, deadline_ns);
     if (!err)
         return scope->error;
     cancel(scope, err, NULL);
     do
-        err = wait_for(scope, &last_members, GS_NEVER, call_site);
+        err = wait_for(scope, &last_members, GS_NEVER);
     while (err);
     return scope->error;
 }

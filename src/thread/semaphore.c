@@ -13,19 +13,19 @@ static inline bool take_locked(struct gs_semaphore *semaphore)
 }
 
 static __attribute__((noinline)) int wait_slowly(struct gs_semaphore *semaphore,
-                                                 uint64_t deadline_ns, const void *call_site)
+                                                 uint64_t deadline_ns)
 {
     spin_lock(&semaphore->lock);
     if (take_locked(semaphore))
         return 0;
-    return gs_thread_wait_for_object(thread_current(), semaphore, &waiting, deadline_ns, call_site);
+    return gs_thread_wait_for_object(thread_current(), semaphore, &waiting, deadline_ns);
 }
 
 int gs_semaphore_wait(struct gs_semaphore *semaphore, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
     if (!worker_is_in_register() || !spin_try_lock(&semaphore->lock))
-        return wait_slowly(semaphore, deadline_ns, __builtin_return_address(0));
+        return wait_slowly(semaphore, deadline_ns);
     if (take_locked(semaphore))
         return 0;
     return wait_for_object(worker_from_register(), semaphore, &waiting, deadline_ns);

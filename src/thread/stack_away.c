@@ -1,7 +1,5 @@
 #include "thread/stack_away.h"
 #include "thread/report.h"
-#include "thread/stack_reserve.h"
-#include "thread/stack_store.h"
 #include "thread/stack_sweep.h"
 
 #include <gossamer/sys.h>
@@ -15,7 +13,11 @@
 
 #define GIVE_BACK_NS_DEFAULT (100 * GS_MILLISECOND)
 
-static _Atomic(uint64_t) away_count;
+/* More is not worth moving; frames of instrumented code are larger. */
+#define SAVED_MAX ((size_t)(GS_ASAN || GS_TSAN ? 8192 : 2048))
+
+static _Atomic(uint64_t) away_count, away_bytes;
+static struct gs_spin saved_lock; /* what is saved is freed under it, so that reports may read it */
 /* The kernel has refused: the memory is locked, for instance. */
 static atomic_bool cannot_give_back;
 
@@ -27,6 +29,21 @@ bool gs_stacks_can_be_given_back(void)
 uint64_t gs_stack_away_count(void)
 {
     return atomic_load_explicit(&away_count, memory_order_relaxed);
+}
+
+uint64_t gs_stack_away_bytes(void)
+{
+    return atomic_load_explicit(&away_bytes, memory_order_relaxed);
+}
+
+void gs_stack_saved_lock(void)
+{
+    spin_lock_always(&saved_lock);
+}
+
+void gs_stack_saved_unlock(void)
+{
+    spin_unlock_always(&saved_lock);
 }
 
 /* GS_NEVER: never. */
@@ -77,6 +94,11 @@ static char *page_of(const void *address)
     return (char *)((uintptr_t)address & ~(gs_page_size - 1));
 }
 
+static char *stack_last_page(const struct gs_thread *thread)
+{
+    return page_of(thread->stack_top - 1);
+}
+
 /* The pages of the stack. */
 static struct iovec pages_of(const struct gs_thread *thread)
 {
@@ -108,11 +130,6 @@ _Noreturn static void report_broken_promise(const struct gs_thread *thread)
     abort();
 }
 
-static bool is_on_one_page(const struct gs_thread *thread)
-{
-    return (char *)thread->sp >= stack_last_page(thread);
-}
-
 /* Get the pages of what is saved. Pages that are populated by a call cost less than by a fault.
  * Without the call (Linux before 5.14), they are by faults. */
 static void populate(const struct gs_thread *thread)
@@ -124,27 +141,25 @@ static void populate(const struct gs_thread *thread)
         report_broken_promise(thread);
 }
 
-/* worker: the caller, if the thread is about to run. NULL: for a report. */
-static void restore(struct worker *worker, const struct gs_thread *thread)
+static void restore(const struct gs_thread *thread)
 {
-    size_t size = live_size(thread);
     guard(thread, MADV_GUARD_REMOVE_);
-    if (!worker || !is_on_one_page(thread) ||
-        !gs_reserve_take(worker, thread->stack_class, stack_last_page(thread)))
-        populate(thread);
-    copy(thread->sp, thread->saved, size);
+    populate(thread);
+    copy(thread->sp, thread->saved, live_size(thread));
 }
 
-/* In a forked child, a piece that is still named here was not put back yet (fork.c holds the
- * lock of the store). */
+/* In a forked child, what is still named here was not freed yet (fork.c holds the lock). */
 static void free_saved(struct gs_thread *thread)
 {
+    gs_stack_saved_lock();
     char *saved = thread->saved;
     thread->saved = NULL;
+    gs_stack_saved_unlock();
+    free(saved);
     thread->run.resume = NULL;
-    gs_stack_store_put(saved, live_size(thread));
     stack_set_resident(&gs_stack_classes[thread->stack_class], thread->slot_index);
     atomic_fetch_sub_explicit(&away_count, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&away_bytes, live_size(thread), memory_order_relaxed);
 }
 
 void gs_stack_forget(struct gs_thread *thread)
@@ -169,13 +184,13 @@ NOT_FOR_TSAN bool gs_stack_is_waiting_long(const struct gs_thread *thread, uint6
         (kind->has_item && (uintptr_t)at->waiter.item - from < size))
         return false;
     return now_ns - at->wait_start_ns >= min_wait_ns(at->give_back_ns) &&
-           now_ns > at->wait_start_ns && live_size(thread) <= STORE_PIECE_MAX;
+           now_ns > at->wait_start_ns && live_size(thread) <= SAVED_MAX;
 }
 
 static bool save(struct gs_thread *thread)
 {
     size_t size = live_size(thread);
-    char *saved = gs_stack_store_get(size);
+    char *saved = malloc(size);
     if (!saved)
         return false;
     copy(saved, thread->sp, size);
@@ -183,6 +198,7 @@ static bool save(struct gs_thread *thread)
     thread->run.resume = gs_thread_resume_private;
     stack_clear_resident(&gs_stack_classes[thread->stack_class], thread->slot_index);
     atomic_fetch_add_explicit(&away_count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&away_bytes, size, memory_order_relaxed);
     return true;
 }
 
@@ -251,7 +267,7 @@ static bool may_take(const struct worker *worker, const struct worker *from,
 
 /* Give back the stacks of those threads that wait on this worker, and remove them from the batch.
  * The lock keeps mobile ones from being resumed (invariant 1 of stack_away.h). Others may be woken
- * just now, or the store has no room: they are looked at again. */
+ * just now, or there is no memory: they are looked at again. */
 static void give_back_from(struct worker *worker, struct worker *from, struct sweep_batch *batch,
                            uint64_t now_ns)
 {
@@ -309,7 +325,7 @@ void gs_thread_resume_private(struct worker *worker, struct runnable *runnable)
     struct gs_thread *thread = gs_container_of(runnable, struct gs_thread, run);
     if (thread->saved) {
         gs_chaos(CHAOS_RETURN);
-        restore(worker, thread);
+        restore(thread);
         free_saved(thread);
     }
     runnable->resume = NULL;
@@ -324,8 +340,8 @@ NOT_FOR_TSAN const void *gs_stack_readable(const struct gs_thread *thread, uintp
     const char *saved = *(char *const volatile *)&thread->saved;
     if (thread->stack_class == CLASS_USER_STACK || !thread_is_away(thread) || !saved)
         return (const void *)address;
-    const char *at = saved + (address - *(const volatile uintptr_t *)&thread->sp);
-    return gs_stack_store_has(at, sizeof(struct context)) ? at : NULL;
+    size_t offset = address - (uintptr_t)thread->sp, size = live_size(thread);
+    return offset <= size && size - offset >= sizeof(struct context) ? saved + offset : NULL;
 }
 
 /* With several workers, another one may be about to take the stack away: that of a mobile thread at
@@ -339,7 +355,7 @@ void gs_stack_with(struct gs_thread *thread, void (*fn)(void *), void *argument)
         spin_lock_always(&worker->deadlines.lock);
     bool is_away = thread->stack_class != CLASS_USER_STACK && thread_is_away(thread);
     if (is_away)
-        restore(NULL, thread);
+        restore(thread);
     fn(argument);
     if (is_away) {
         struct iovec pages = pages_of(thread);

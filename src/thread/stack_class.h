@@ -94,10 +94,6 @@ char *gs_stacks_slot(const struct stack_class *class, size_t index);
 /* Release `count` free stacks to other workers (stacks.c). */
 void gs_stacks_release_some(struct worker *worker, int stack_class, unsigned count);
 
-/* Called when slots of free stacks have no memory any more, except for their control blocks
- * (stack_trim.c). */
-void gs_stacks_return(struct gs_thread **threads, unsigned count);
-
 /* Called when the worker has more free stacks of the class than free_max (stack_trim.c). */
 void gs_stacks_on_many_free(struct worker *worker, int stack_class);
 

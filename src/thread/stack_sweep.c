@@ -1,6 +1,5 @@
 #include "thread/stack_sweep.h"
 #include "thread/stack_away.h"
-#include "thread/stack_reserve.h"
 
 #include <gossamer/sys.h>
 #include <sys/syscall.h>
@@ -156,7 +155,6 @@ static void on_sweep(struct gs_timer *timer)
         schedule(worker, count_read(&worker->ready) ? end_ns + STEP_PAUSE * taken_ns : end_ns);
         return;
     }
-    gs_reserve_release(worker);
     uint64_t due_ns = sweep->due_ns, earliest_ns = end_ns + PASS_PAUSE * sweep->busy_ns;
     begin_pass(sweep);
     sweep->earliest_ns = earliest_ns;

@@ -4,7 +4,6 @@
  * touched, and their control blocks. A stack that is surplus for a whole period is given back; in a
  * steady state there is none, and this costs nothing. */
 #include "thread/stack_class.h"
-#include "thread/stack_reserve.h"
 #include "thread/stack_sweep.h"
 
 #include <gossamer/sys.h>
@@ -40,22 +39,6 @@ static size_t round_down(uintptr_t n)
     return n & ~(gs_page_size - 1);
 }
 
-/* The caller holds the lock. */
-static void return_slot(struct stack_class *class, size_t index)
-{
-    stack_clear_resident(class, index);
-    gs_slot_set_add(&class->returned, index);
-    give_blocks_back(class, index);
-}
-
-void gs_stacks_return(struct gs_thread **threads, unsigned count)
-{
-    spin_lock_always(&gs_stack_classes_lock);
-    for (unsigned i = 0; i < count; i++)
-        return_slot(&gs_stack_classes[threads[i]->stack_class], threads[i]->slot_index);
-    spin_unlock_always(&gs_stack_classes_lock);
-}
-
 /* Give the memory of a free slot back, with the control block. Returns false if that must stay: the
  * checks need those of former threads. */
 static bool give_back(struct stack_class *class, struct gs_thread *thread)
@@ -75,7 +58,9 @@ static bool give_back(struct stack_class *class, struct gs_thread *thread)
     if (has_block)
         return false;
     spin_lock_always(&gs_stack_classes_lock);
-    return_slot(class, index);
+    stack_clear_resident(class, index);
+    gs_slot_set_add(&class->returned, index);
+    give_blocks_back(class, index);
     spin_unlock_always(&gs_stack_classes_lock);
     return true;
 }
@@ -196,7 +181,6 @@ void gs_threads_trim(void)
 {
     CHECKED_WORKER();
     struct worker *worker = worker_current();
-    gs_reserve_release(worker);
     for (int c = 0; c < STACK_CLASSES; c++) {
         gs_stacks_release_some(worker, c, worker->free[c].count);
         spin_lock_always(&gs_stack_classes_lock);

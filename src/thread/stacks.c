@@ -1,5 +1,4 @@
 #include "thread/stack_class.h"
-#include "thread/stack_reserve.h"
 #include "thread/stack_sweep.h"
 #include "thread/valgrind.h"
 
@@ -344,14 +343,12 @@ void gs_stacks_release(struct worker *worker)
 {
     gs_timer_stop(&worker->trim_timer);
     gs_sweep_stop_worker(worker);
-    gs_reserve_release(worker);
     for (int c = 0; c < STACK_CLASSES; c++)
         gs_stacks_release_some(worker, c, worker->free[c].count);
 }
 
 void gs_stacks_reclaim(void)
 {
-    gs_reserve_reset();
     for (int c = 0; c < STACK_CLASSES; c++) {
         for (size_t i = 0; i < gs_stack_classes[c].used; i++) {
             struct gs_thread *thread = stack_block(&gs_stack_classes[c], i);
@@ -393,8 +390,6 @@ static void free_after_fork(struct stack_class *class, size_t index, const struc
 void gs_stacks_after_fork(struct worker *worker, struct gs_thread *only)
 {
     CHECKED_AFTER_FORK();
-    gs_reserve_reset();
-    worker->reserve = (struct reserve){.emptied_count = 0};
     for (int c = 0; c < STACK_CLASSES; c++) {
         worker->free[c] = gs_stack_classes[c].free = (struct free_list){.first = NULL};
         for (size_t i = gs_stack_classes[c].used; i--;)

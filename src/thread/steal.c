@@ -23,7 +23,7 @@ void gs_worker_wake_idle(const struct worker *except)
     }
 }
 
-static void append(struct shared_queue *queue, struct gs_policy_item *item)
+static void append(struct shared_queue *queue, struct runnable *item)
 {
     item->next = NULL;
     *(queue->last ? &queue->last->next : &queue->first) = item;
@@ -34,7 +34,7 @@ void gs_worker_share(struct worker *worker, struct gs_thread *thread)
 {
     struct shared_queue *queue = worker ? &worker->shared : &gs_runtime.workers[0]->shared;
     spin_lock_always(&queue->lock);
-    append(queue, &thread->run.item);
+    append(queue, &thread->run);
     bool is_first = atomic_fetch_add(&queue->count, 1) == 0;
     spin_unlock_always(&queue->lock);
     gs_chaos(CHAOS_PUBLISH);
@@ -62,10 +62,10 @@ void gs_threads_wake_idle(void)
     }
 }
 
-static struct gs_policy_item *pop_many(struct shared_queue *queue, unsigned count,
-                                       struct gs_policy_item **ret_last)
+static struct runnable *pop_many(struct shared_queue *queue, unsigned count,
+                                 struct runnable **ret_last)
 {
-    struct gs_policy_item *first = queue->first, *last = first;
+    struct runnable *first = queue->first, *last = first;
     for (unsigned i = 1; i < count; i++)
         last = last->next;
     queue->first = last->next;
@@ -77,9 +77,9 @@ static struct gs_policy_item *pop_many(struct shared_queue *queue, unsigned coun
     return first;
 }
 
-struct gs_policy_item *gs_worker_take_shared(struct worker *worker)
+struct runnable *gs_worker_take_shared(struct worker *worker)
 {
-    struct gs_policy_item *item = NULL, *last;
+    struct runnable *item = NULL, *last;
     spin_lock_always(&worker->shared.lock);
     if (worker->shared.first)
         item = pop_many(&worker->shared, 1, &last);
@@ -91,9 +91,9 @@ struct gs_policy_item *gs_worker_take_shared(struct worker *worker)
 }
 
 /* Returns the first; the others move to the stealing worker's queue. */
-static struct gs_policy_item *steal_from(struct worker *worker, struct worker *from)
+static struct runnable *steal_from(struct worker *worker, struct worker *from)
 {
-    struct gs_policy_item *first = NULL, *last = NULL;
+    struct runnable *first = NULL, *last = NULL;
     unsigned count = 0;
     spin_lock_always(&from->shared.lock);
     if (from->shared.first) {
@@ -118,14 +118,14 @@ static struct gs_policy_item *steal_from(struct worker *worker, struct worker *f
     return first;
 }
 
-struct gs_policy_item *gs_worker_steal(struct worker *worker)
+struct runnable *gs_worker_steal(struct worker *worker)
 {
     unsigned worker_count = gs_runtime.worker_count;
     for (unsigned i = 1; i < worker_count && gs_worker_may_steal(worker); i++) {
         struct worker *from = gs_runtime.workers[(worker->index + i) % worker_count];
         if (!atomic_load_explicit(&from->shared.count, memory_order_relaxed))
             continue;
-        struct gs_policy_item *item = steal_from(worker, from);
+        struct runnable *item = steal_from(worker, from);
         if (item)
             return item;
     }

@@ -76,7 +76,7 @@ ALWAYS_INLINE void make_live(struct gs_thread *thread, bool is_alone)
 
 ALWAYS_INLINE void init(struct gs_thread *thread, const struct gs_thread_attributes *attributes)
 {
-    thread->run.item = (struct gs_policy_item){.priority = (uint8_t)attributes->priority};
+    thread->run = (struct runnable){.priority = (uint8_t)attributes->priority};
     /* Atomic: a sweep of another worker may look at the former thread of this control block. */
     __atomic_store_n(&thread->worker, NULL, __ATOMIC_RELAXED);
     atomic_store_explicit(&thread->claim, CLAIM_NONE, memory_order_relaxed);
@@ -97,6 +97,9 @@ ALWAYS_INLINE void init(struct gs_thread *thread, const struct gs_thread_attribu
     thread->watchers.first = NULL;
     thread->select_start = 0;
     CHECKED_SET_FATE(thread, FATE_LIVE);
+#ifdef GS_CHECKED
+    thread->is_blocked = false;
+#endif
     if (attributes->name)
         set_name(thread, attributes->name);
     else
@@ -157,7 +160,6 @@ ALWAYS_INLINE int create(struct worker *worker, const struct gs_thread_attribute
         return err;
     init(thread, attributes);
     make_live(thread, worker && !gs_runtime.is_multi);
-    thread->run.resume = NULL;
     thread->tls_base = NULL;
     if (UNLIKELY(attributes->thread_pointer))
         gs_thread_set_tls_base(thread, attributes->thread_pointer);
@@ -319,8 +321,7 @@ ALWAYS_INLINE struct gs_thread *finish_early(struct worker *worker, struct gs_th
 /* Whether the thread, which is ready, would be the next to run if the run queue got it. */
 ALWAYS_INLINE bool would_be_next(const struct worker *worker, const struct gs_thread *thread)
 {
-    return !worker->ready_mask && !worker->policy_queue && !thread->run.resume &&
-           worker->countdown > 0;
+    return !worker->ready_mask && !thread->run.resume && worker->countdown > 0;
 }
 
 /* Without optimization it would have a large frame in each stack. */
@@ -446,11 +447,11 @@ __attribute__((no_stack_protector)) static void enqueue_yielded(void *argument)
 ALWAYS_INLINE void yield_same_priority(struct worker *worker, struct gs_thread *self,
                                        struct run_queue *queue)
 {
-    struct gs_policy_item *item = queue->first;
+    struct runnable *item = queue->first;
     worker->countdown--;
-    self->run.item.next = NULL;
-    *queue->last = &self->run.item;
-    queue->last = &self->run.item.next;
+    self->run.next = NULL;
+    *queue->last = &self->run;
+    queue->last = &self->run.next;
     queue->first = item->next;
     dispatch_to(worker, self, thread_of(item));
 }
@@ -459,7 +460,6 @@ static __attribute__((noinline)) void yield_slowly(void)
 {
     struct worker *worker = worker_current();
     struct gs_thread *self = worker->current;
-    self->run.item.wait_point = NULL;
     if (thread_is_mobile(self)) {
         worker->yields++;
         dispatch_then(worker, self, enqueue_yielded, self);
@@ -481,14 +481,11 @@ void gs_thread_yield(void)
     struct gs_thread *self = worker->current;
     struct run_queue *queue = &worker->queues[level_of(GS_PRIORITY_NORMAL)];
     if (UNLIKELY(worker->ready_mask != 1u << level_of(GS_PRIORITY_NORMAL)) ||
-        UNLIKELY(worker->countdown <= 0) ||
-        UNLIKELY(self->run.item.priority != GS_PRIORITY_NORMAL) ||
-        UNLIKELY(worker->policy_queue != NULL) || thread_is_mobile(self) ||
-        UNLIKELY(runnable_of(queue->first)->resume != NULL)) {
+        UNLIKELY(worker->countdown <= 0) || UNLIKELY(self->run.priority != GS_PRIORITY_NORMAL) ||
+        thread_is_mobile(self) || UNLIKELY(queue->first->resume != NULL)) {
         yield_slowly();
         return;
     }
-    self->run.item.wait_point = NULL;
     yield_same_priority(worker, self, queue);
 }
 
@@ -510,7 +507,6 @@ void gs_thread_end_turn(void)
     CHECKED_SWITCH(worker_current(), "end a turn", "");
     struct worker *worker = worker_current();
     struct gs_thread *self = worker->current;
-    self->run.item.wait_point = NULL;
     worker->is_poll_due = true;
     worker->current = NULL;
     fiber_leave(&self->fiber, &worker->fiber, false);
@@ -533,11 +529,5 @@ const char *gs_thread_name(const struct gs_thread *thread)
 void gs_thread_set_priority(struct gs_thread *thread, enum gs_priority priority)
 {
     CHECKED_HANDLE(thread);
-    thread->run.item.priority = (uint8_t)priority;
-}
-
-void gs_thread_set_remaining(uint64_t work)
-{
-    CHECKED_THREAD();
-    thread_current()->run.item.remaining = work;
+    thread->run.priority = (uint8_t)priority;
 }

@@ -62,8 +62,8 @@ enum cancel_state { CANCEL_FINISHED, CANCEL_NONE, CANCEL_SENT, CANCEL_DELIVERED 
 
 struct claimed;
 
-/* How a report finds the thread that holds the object waited at (cycles.c). HOLDER_WRITER: the wait
- * of a reader. */
+/* How a report finds the thread that holds the object waited at (deadlock.c). HOLDER_WRITER: the
+ * wait of a reader. */
 enum holder {
     HOLDER_UNKNOWN,
     HOLDER_THREAD,
@@ -117,7 +117,11 @@ struct gs_thread {
     void *argument; /* later its result */
     struct gs_cleanup *cleanups;
     void **values;
-    struct runnable run; /* its first half is for policies */
+    struct gs_scope *scope; /* of which it is a member; NULL: none */
+    int (*scope_fn)(void *argument);
+    struct gs_thread *next_member, **previous_member; /* guarded by the scope's lock */
+
+    struct runnable run;
     void *sp;
 
     struct worker *worker; /* NULL: not started, or mobile and ready in a shared queue */
@@ -163,27 +167,19 @@ struct gs_thread {
     unsigned valgrind_stack;     /* of a stack of the program (valgrind.h) */
     struct worker *bound_worker; /* NULL: none */
     void *tls_base;              /* the thread pointer while it runs; NULL: its worker's */
-    union {
-        struct runnable cancel_message; /* a message does not use its first half */
-        struct {
-            struct gs_scope *scope; /* of which it is a member; NULL: none */
-            int (*scope_fn)(void *argument);
-            struct gs_thread *next_member, **previous_member; /* guarded by the scope's lock */
-        };
-    };
+    struct runnable cancel_message;
     struct gs_wait_queue watchers; /* in gs_select, for its end */
     struct fiber fiber;
     char name[NAME_SIZE];
 #ifdef GS_CHECKED
     atomic_uchar fate; /* enum fate */
+    bool is_blocked;   /* deadlock.c */
 #endif
 };
-_Static_assert(offsetof(struct gs_thread, run.item.next) == 64 &&
+_Static_assert(offsetof(struct gs_thread, run.next) == 64 &&
                    offsetof(struct gs_thread, wait_kind) == 128 &&
                    offsetof(struct gs_thread, waiter.item) == 192,
                "members that are used together share a cache line");
-_Static_assert(offsetof(struct runnable, item.next) >= 4 * sizeof(void *),
-               "the members of a scope are beside those of a message");
 
 static inline struct gs_thread *thread_current(void)
 {
@@ -202,15 +198,10 @@ static inline bool thread_is_mobile(const struct gs_thread *thread)
     return thread->migrates && gs_runtime.is_multi;
 }
 
-static inline struct runnable *runnable_of(struct gs_policy_item *item)
+/* The runnable must not be a message. */
+static inline struct gs_thread *thread_of(struct runnable *runnable)
 {
-    return gs_container_of(item, struct runnable, item);
-}
-
-/* The item must not be a message. */
-static inline struct gs_thread *thread_of(struct gs_policy_item *item)
-{
-    return gs_container_of(item, struct gs_thread, run.item);
+    return gs_container_of(runnable, struct gs_thread, run);
 }
 
 /* Other kernel threads may read it at the same time, to cancel the thread. */
@@ -223,7 +214,7 @@ static inline void thread_set_worker(struct gs_thread *thread, struct worker *wo
  * always inlined: the compiler would drop calls of a function without side effects. */
 static inline __attribute__((always_inline)) void thread_prefetch(const struct gs_thread *thread)
 {
-    __builtin_prefetch(&thread->run.item.next, 1);
+    __builtin_prefetch(&thread->run.next, 1);
     __builtin_prefetch(&thread->wait_kind, 1);
 }
 
@@ -270,29 +261,29 @@ static inline __attribute__((always_inline)) void
 queue_push_level(struct worker *worker, struct runnable *runnable, unsigned level)
 {
     struct run_queue *queue = &worker->queues[level];
-    runnable->item.next = NULL;
-    *queue->last = &runnable->item;
-    queue->last = &runnable->item.next;
+    runnable->next = NULL;
+    *queue->last = runnable;
+    queue->last = &runnable->next;
     worker->ready_mask |= 1u << level;
 }
 
-/* (worker.c) There is a policy, or it has another priority. */
+/* (worker.c) It has another priority than most. */
 void gs_queue_push_special(struct worker *worker, struct runnable *runnable);
 
 static inline void queue_push(struct worker *worker, struct runnable *runnable)
 {
     count_add(&worker->ready, 1);
-    if (UNLIKELY(worker->policy_queue) || UNLIKELY(runnable->item.priority != GS_PRIORITY_NORMAL))
+    if (UNLIKELY(runnable->priority != GS_PRIORITY_NORMAL))
         gs_queue_push_special(worker, runnable);
     else
         queue_push_level(worker, runnable, NORMAL_LEVEL);
 }
 
 /* The level must not be empty. */
-static inline struct gs_policy_item *queue_pop_level(struct worker *worker, unsigned level)
+static inline struct runnable *queue_pop_level(struct worker *worker, unsigned level)
 {
     struct run_queue *queue = &worker->queues[level];
-    struct gs_policy_item *item = queue->first;
+    struct runnable *item = queue->first;
     count_add(&worker->ready, UINT64_MAX);
     queue->first = item->next;
     if (queue->first) {
@@ -307,15 +298,10 @@ static inline struct gs_policy_item *queue_pop_level(struct worker *worker, unsi
     return item;
 }
 
-static inline struct gs_policy_item *queue_pop(struct worker *worker)
+static inline struct runnable *queue_pop(struct worker *worker)
 {
-    if (UNLIKELY(!worker->ready_mask)) {
-        if (LIKELY(!worker->policy_queue))
-            return NULL;
-        struct gs_policy_item *item = gs_runtime.options.policy->pop(worker->policy_queue);
-        count_add(&worker->ready, item ? UINT64_MAX : 0);
-        return item;
-    }
+    if (UNLIKELY(!worker->ready_mask))
+        return NULL;
     return queue_pop_level(worker, (unsigned)__builtin_ctz(worker->ready_mask));
 }
 
@@ -325,8 +311,7 @@ struct wait {
     const struct wait_kind *kind;
     const void *object;
     uint64_t deadline_ns;
-    bool ignores_cancel;   /* a cancellation does not end the wait */
-    const void *call_site; /* the call in the program; NULL: the kind is sufficient */
+    bool ignores_cancel; /* a cancellation does not end the wait */
 };
 
 /* Wait until the calling thread is claimed; wait.h says which of the wait functions to call when.

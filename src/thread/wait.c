@@ -160,10 +160,10 @@ int gs_thread_wait(struct gs_thread *self, struct gs_spin *lock, const struct wa
 }
 
 int gs_thread_wait_for_object(struct gs_thread *self, void *object, const struct wait_kind *kind,
-                              uint64_t deadline_ns, const void *call_site)
+                              uint64_t deadline_ns)
 {
     struct gs_spin *lock = (struct gs_spin *)((char *)object + kind->lock_offset);
-    const struct wait wait = {kind, object, deadline_ns, kind->ignores_cancel, call_site};
+    const struct wait wait = {kind, object, deadline_ns, kind->ignores_cancel};
     int err = wait_prepare(self, &wait);
     if (err) {
         struct claimed claimed = {.first = NULL};

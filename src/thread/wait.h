@@ -7,7 +7,7 @@
  *
  *     wait_for_object            (t) The thread is appended to the object's queue for this kind of
  *                                wait (WAITS_IN). Most objects of sync.h.
- *     gs_thread_wait_for_object  Not inline, with the call site as an argument. gs_cond_wait.
+ *     gs_thread_wait_for_object  Not inline. gs_cond_wait.
  *     wait_in_queue              (t) The caller names the queue, after wait_prepare.
  *                                gs_descriptor_wait_unwatched.
  *     wait_already_queued        (t) The caller has queued the thread, after wait_prepare.
@@ -50,16 +50,7 @@ ALWAYS_INLINE int wait_prepare(struct gs_thread *self, const struct wait *wait)
                : gs_thread_start_timer(self, wait->deadline_ns);
 }
 
-/* For policies: an opaque value that is equal for equal waits. */
-static inline const void *wait_point_of(const struct wait_kind *kind, const void *object,
-                                        const void *call_site)
-{
-    uintptr_t key = (uintptr_t)(kind->is_external ? kind : object);
-    return (const void *)(key + (uintptr_t)call_site * 3);
-}
-
-/* wait_begin if there is no policy. claim: CLAIM_LEAVING if the thread is mobile, otherwise
- * CLAIM_WAITING. */
+/* claim: CLAIM_LEAVING if the thread is mobile, otherwise CLAIM_WAITING. */
 ALWAYS_INLINE void wait_begin_as(enum claim claim, struct worker *worker, struct gs_thread *self,
                                  const struct wait *wait)
 {
@@ -71,14 +62,13 @@ ALWAYS_INLINE void wait_begin_as(enum claim claim, struct worker *worker, struct
     self->deadline_ns = wait->deadline_ns;
     self->wait_ignores_cancel = wait->ignores_cancel;
     atomic_store_explicit(&self->claim, claim, memory_order_relaxed);
+    CHECKED_BLOCKED(self);
 }
 
 /* The thread starts to wait. If it is queued, the caller holds the lock. */
 ALWAYS_INLINE void wait_begin(struct worker *worker, struct gs_thread *self,
                               const struct wait *wait)
 {
-    if (UNLIKELY(worker->policy_queue))
-        self->run.item.wait_point = wait_point_of(wait->kind, wait->object, wait->call_site);
     wait_begin_as(thread_is_mobile(self) ? CLAIM_LEAVING : CLAIM_WAITING, worker, self, wait);
 }
 
@@ -88,7 +78,7 @@ ALWAYS_INLINE int wait_outcome(struct gs_thread *self)
     gs_chaos(CHAOS_RETURN);
     int outcome = atomic_load_explicit(&self->claim, memory_order_relaxed);
     atomic_store_explicit(&self->claim, CLAIM_NONE, memory_order_relaxed);
-    return outcome < 0 ? outcome : 0;
+    return CHECKED_RESUMED(self, outcome < 0 ? outcome : 0);
 }
 
 /* Switch away, and then call `then`, which unlocks or publishes. NULL: there is nothing to do. */
@@ -136,7 +126,7 @@ ALWAYS_INLINE int wait_already_queued(struct gs_thread *self, struct gs_spin *lo
     struct worker *worker = self->worker;
     wait_begin(worker, self, wait);
     spin_unlock(lock);
-    return dispatch_waiting(worker, self);
+    return CHECKED_RESUMED(self, dispatch_waiting(worker, self));
 }
 
 /* Append the thread to a queue of an object, whose lock the caller holds, and wait. The caller has
@@ -150,9 +140,9 @@ ALWAYS_INLINE int wait_in_queue(struct gs_thread *self, struct gs_wait_queue *qu
     return wait_already_queued(self, lock, wait);
 }
 
-/* wait_for_object in every case, not inline. call_site: the call in the program. */
+/* wait_for_object in every case, not inline. */
 int gs_thread_wait_for_object(struct gs_thread *self, void *object, const struct wait_kind *kind,
-                              uint64_t deadline_ns, const void *call_site);
+                              uint64_t deadline_ns);
 
 /* Append the calling thread to the queue of the object, whose lock the caller holds and this
  * function releases, and wait. Returns the outcome of the wait, or why the thread must not wait; it
@@ -160,17 +150,15 @@ int gs_thread_wait_for_object(struct gs_thread *self, void *object, const struct
 ALWAYS_INLINE int wait_for_object(struct worker *worker, void *object, const struct wait_kind *kind,
                                   uint64_t deadline_ns)
 {
-    const void *call_site = __builtin_return_address(0);
     struct gs_thread *self = worker->current;
     if (UNLIKELY(deadline_ns != GS_NEVER) || thread_is_mobile(self) ||
-        UNLIKELY(worker->policy_queue) ||
         UNLIKELY(!kind->ignores_cancel && thread_must_cancel(self)))
-        return gs_thread_wait_for_object(self, object, kind, deadline_ns, call_site);
+        return gs_thread_wait_for_object(self, object, kind, deadline_ns);
     const struct wait wait = {.kind = kind, .object = object, .deadline_ns = GS_NEVER};
     waiters_append((struct gs_wait_queue *)((char *)object + kind->queue_offset), &self->waiter);
     wait_begin_as(CLAIM_WAITING, worker, self, &wait);
     spin_unlock_always((struct gs_spin *)((char *)object + kind->lock_offset));
-    return dispatch_waiting(worker, self);
+    return CHECKED_RESUMED(self, dispatch_waiting(worker, self));
 }
 
 #endif

@@ -63,11 +63,11 @@ uint64_t gs_threads_now(void)
 /* Returns whether the inbox was empty. */
 static bool push_inbox(struct worker *worker, struct runnable *runnable)
 {
-    struct gs_policy_item *first = atomic_load_explicit(&worker->inbox, memory_order_relaxed);
+    struct runnable *first = atomic_load_explicit(&worker->inbox, memory_order_relaxed);
     do
-        runnable->item.next = first;
+        runnable->next = first;
     while (gs_chaos(CHAOS_PUBLISH),
-           !atomic_compare_exchange_weak(&worker->inbox, &first, &runnable->item));
+           !atomic_compare_exchange_weak(&worker->inbox, &first, runnable));
     return !first;
 }
 
@@ -91,21 +91,19 @@ static void take_inbox(struct worker *worker)
     if (LIKELY(!atomic_load_explicit(&worker->inbox, memory_order_relaxed)))
         return;
     /* Acquire: pairs with the exchange in gs_worker_send, publishing the items. */
-    struct gs_policy_item *taken =
-        atomic_exchange_explicit(&worker->inbox, NULL, memory_order_acquire);
+    struct runnable *taken = atomic_exchange_explicit(&worker->inbox, NULL, memory_order_acquire);
     gs_chaos(CHAOS_STEAL);
-    struct gs_policy_item *first = NULL;
+    struct runnable *first = NULL;
     while (taken) {
-        struct gs_policy_item *next = taken->next;
+        struct runnable *next = taken->next;
         taken->next = first;
         first = taken;
         taken = next;
     }
     while (first) {
-        struct gs_policy_item *next = first->next;
-        struct runnable *runnable = runnable_of(first);
-        if (runnable_is_message(runnable))
-            queue_push(worker, runnable);
+        struct runnable *next = first->next;
+        if (runnable_is_message(first))
+            queue_push(worker, first);
         else
             gs_thread_enqueue(worker, thread_of(first));
         first = next;
@@ -116,10 +114,7 @@ static void take_inbox(struct worker *worker)
 
 void gs_queue_push_special(struct worker *worker, struct runnable *runnable)
 {
-    if (worker->policy_queue && !runnable_is_message(runnable))
-        gs_runtime.options.policy->push(worker->policy_queue, &runnable->item);
-    else
-        queue_push_level(worker, runnable, level_of(runnable->item.priority));
+    queue_push_level(worker, runnable, level_of(runnable->priority));
 }
 
 /* Move the first item of each lower level to the front of the highest one, so that none is
@@ -128,7 +123,7 @@ static void promote_lower_levels(struct worker *worker)
 {
     for (unsigned level = LEVELS - 1; level; level--) {
         struct run_queue *queue = &worker->queues[level], *top = &worker->queues[0];
-        struct gs_policy_item *item = queue->first;
+        struct runnable *item = queue->first;
         if (!item || !(worker->ready_mask & ((1u << level) - 1)))
             continue;
         queue->first = item->next;
@@ -149,23 +144,19 @@ static void promote_lower_levels(struct worker *worker)
 static void push_front(struct worker *worker, struct gs_thread *thread)
 {
     struct run_queue *top = &worker->queues[0];
-    if (worker->policy_queue) {
-        queue_push(worker, &thread->run);
-        return;
-    }
     count_add(&worker->ready, 1);
-    thread->run.item.next = top->first;
+    thread->run.next = top->first;
     if (!top->first)
-        top->last = &thread->run.item.next;
-    top->first = &thread->run.item;
+        top->last = &thread->run.next;
+    top->first = &thread->run;
     worker->ready_mask |= 1;
 }
 
 /* If threads have done nothing but yield, they may wait for one that is ready, but stands behind a
  * thread that occupies another worker, or whose kernel thread the kernel has stopped. */
-static struct gs_policy_item *take_for_tick(struct worker *worker, int switches)
+static struct runnable *take_for_tick(struct worker *worker, int switches)
 {
-    struct gs_policy_item *item = NULL;
+    struct runnable *item = NULL;
     if (UNLIKELY(worker->yields >= switches / 2)) /* most count as two switches */
         item = gs_worker_steal(worker);
     worker->yields = 0;
@@ -188,25 +179,25 @@ bool gs_worker_tick(struct worker *worker)
     worker->countdown = (int)switches - 1;
     take_inbox(worker);
     promote_lower_levels(worker);
-    struct gs_policy_item *item = take_for_tick(worker, (int)switches);
+    struct runnable *item = take_for_tick(worker, (int)switches);
     if (item)
         push_front(worker, thread_of(item));
     worker->is_poll_due = gs_clock_now() - worker->polled_ns >= POLL_NS;
     return worker->is_poll_due;
 }
 
-struct gs_policy_item *gs_worker_next(struct worker *worker)
+struct runnable *gs_worker_next(struct worker *worker)
 {
-    struct gs_policy_item *item = queue_pop(worker);
+    struct runnable *item = queue_pop(worker);
     if (UNLIKELY(!item) && atomic_load_explicit(&worker->shared.count, memory_order_relaxed))
         item = gs_worker_take_shared(worker);
     return item;
 }
 
-struct gs_thread *gs_worker_defer(struct worker *worker, struct gs_policy_item *item)
+struct gs_thread *gs_worker_defer(struct worker *worker, struct runnable *item)
 {
     if (item)
-        worker->deferred = runnable_of(item);
+        worker->deferred = item;
     return NULL;
 }
 
@@ -361,13 +352,13 @@ static void run(struct worker *worker)
         if (worker->is_poll_due)
             finish_poll(worker, gs_loop_run_once(worker->loop, 0));
         take_inbox(worker);
-        struct gs_policy_item *item = gs_worker_next(worker);
+        struct runnable *item = gs_worker_next(worker);
         if (!item && gs_runtime.is_multi)
             item = gs_worker_steal(worker);
         if (item && UNLIKELY(worker->was_idle))
             wake_another(worker);
         if (item)
-            resume(worker, runnable_of(item));
+            resume(worker, item);
         else
             idle(worker);
     }
@@ -436,10 +427,6 @@ int gs_worker_new(unsigned index, struct worker **ret_worker)
     int err = gs_loop_new(&worker->loop);
     if (!err)
         err = gs_reports_new_worker(worker);
-    if (!err && gs_runtime.options.policy) {
-        worker->policy_queue = calloc(1, gs_runtime.options.policy->size);
-        err = worker->policy_queue ? 0 : -ENOMEM;
-    }
     if (err) {
         gs_worker_free(worker);
         return err;
@@ -459,7 +446,6 @@ void gs_worker_free(struct worker *worker)
     gs_descriptors_stop_detached(worker);
     gs_loop_free(worker->loop);
     gs_deadlines_done(worker);
-    free(worker->policy_queue);
     free(worker->signal_stack);
     free(worker->receive_buffer);
     worker->next_unused = unused_workers;

@@ -32,15 +32,16 @@ struct watch;
 struct worker;
 
 /* An item that a worker resumes: a thread with a stack (resume is NULL), or anything else, whose
- * function is called on the worker's own stack. `item.next` links it in a run queue, a shared queue
- * or an inbox. */
+ * function is called on the worker's own stack. `next` links it in a run queue, a shared queue or
+ * an inbox. */
 struct runnable {
-    struct gs_policy_item item;
+    struct runnable *next;
     void (*resume)(struct worker *worker, struct runnable *runnable);
+    uint8_t priority; /* enum gs_priority */
 };
 
 struct run_queue {
-    struct gs_policy_item *first, **last;
+    struct runnable *first, **last;
 };
 
 /* LEVELS: one for each priority, and one that is not used (level_of). */
@@ -67,7 +68,7 @@ enum {
 struct shared_queue {
     struct gs_spin lock;
     atomic_uint count;
-    struct gs_policy_item *first, *last;
+    struct runnable *first, *last;
 };
 
 /* Deadlines of the mobile threads that wait on the worker. Other kernel threads may wake such a
@@ -124,13 +125,6 @@ struct sweep {
     atomic_bool is_asked;
 };
 
-/* Free stacks whose page was moved, which are about to be given back (stack_reserve.h). */
-#define RESERVE_EMPTIED 64u
-struct reserve {
-    struct gs_thread *emptied[RESERVE_EMPTIED];
-    unsigned emptied_count;
-};
-
 #define SIGNAL_STACK_SIZE ((size_t)64 << 10)
 
 /* How much the running thread may still do before others have their turn (turn.h). */
@@ -150,14 +144,11 @@ struct worker {
     bool was_idle;        /* and has run no thread since */
     bool holds_wakeups;   /* gs_threads_hold_wakeups */
     bool is_stack_in_use; /* by the running thread (gs_thread_call_on_worker_stack) */
-    /* One bit for each level that is not empty. With a policy, plain threads are not in these
-     * queues. */
-    unsigned ready_mask;
+    unsigned ready_mask;  /* one bit for each level that is not empty */
     struct run_queue queues[LEVELS];
     _Atomic(uint64_t) ready;
     struct runnable *deferred; /* popped by a thread, for the worker's own stack to resume */
-    void *policy_queue;
-    void *sp; /* of the worker's own stack, while a thread runs */
+    void *sp;                  /* of the worker's own stack, while a thread runs */
     const uint64_t *now_ns;
     /* Threads whose wait may be ended from outside the threads, or has a deadline. Only the sum
      * over all workers is meaningful. */
@@ -201,12 +192,11 @@ struct worker {
     struct gs_timer trim_timer; /* active while there are many free stacks */
     uint64_t trim_period_ns;    /* when the period of `free` began */
     struct sweep sweep;
-    struct reserve reserve;
 #ifdef GS_CHECKED
     struct gs_call call; /* the last call of a thread that may wait */
 #endif
 
-    _Alignas(64) _Atomic(struct gs_policy_item *) inbox; /* newest first */
+    _Alignas(64) _Atomic(struct runnable *) inbox; /* newest first */
     atomic_bool is_idle;  /* idle, and not woken yet: the kernel thread that wakes it clears this */
     atomic_bool is_stuck; /* set by the monitor */
     /* Watches that other workers have detached from their descriptors: only this worker can stop
@@ -397,7 +387,7 @@ void gs_worker_send_to_self(struct worker *worker, struct runnable *runnable);
 bool gs_worker_tick(struct worker *worker);
 
 /* The next item to run, also from the worker's own shared queue. NULL: none. */
-struct gs_policy_item *gs_worker_next(struct worker *worker);
+struct runnable *gs_worker_next(struct worker *worker);
 
 /* Switch from the worker's own stack to the thread's. Returns when a thread switches back. */
 void gs_worker_run_thread(struct worker *worker, struct gs_thread *thread);
@@ -424,10 +414,10 @@ void gs_worker_wake_idle(const struct worker *except);
 void gs_worker_share(struct worker *worker, struct gs_thread *thread);
 
 /* Take half of another worker's shared threads. Returns the first of them; NULL: none. */
-struct gs_policy_item *gs_worker_steal(struct worker *worker);
+struct runnable *gs_worker_steal(struct worker *worker);
 
 /* Pop the first thread of the worker's own shared queue. NULL: none. */
-struct gs_policy_item *gs_worker_take_shared(struct worker *worker);
+struct runnable *gs_worker_take_shared(struct worker *worker);
 
 /* ---- Stuck workers (monitor.c) ---- */
 

@@ -429,20 +429,17 @@ static void race_as(const struct gs_threads_options *options,
 }
 
 /* Nearly each wait is long enough. */
-static void race_with(unsigned workers, const struct gs_thread_attributes *attributes,
-                      const struct gs_policy *policy)
+static void race_with(unsigned workers, const struct gs_thread_attributes *attributes)
 {
-    const struct gs_threads_options options = {
-        .workers = workers, .policy = policy, .give_back_ns = 1};
+    const struct gs_threads_options options = {.workers = workers, .give_back_ns = 1};
     race_as(&options, attributes);
 }
 
 TEST(stacks_may_go_away_while_their_threads_are_woken_canceled_and_timed_out)
 {
-    race_with(1, &private, NULL);
-    race_with(3, &private, NULL);
-    race_with(3, &mobile, NULL);
-    race_with(2, &mobile, &gs_policy_shortest);
+    race_with(1, &private);
+    race_with(3, &private);
+    race_with(3, &mobile);
 }
 
 /* Around the limit, workers ask each other all the time. */

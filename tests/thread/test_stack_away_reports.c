@@ -139,28 +139,27 @@ TEST(promise_that_was_broken_is_reported_with_the_name_of_the_thread)
 
 /* ---- Fork, and memory that cannot be given back ---- */
 
-/* As where memory is exhausted: the store gets none. It must not have any yet: the tests before run
- * in children. */
-static atomic_uint refused_count;
+static bool is_exhausted;
+static unsigned refused_count;
 
-static long refuse_memory(long number, void *unused)
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n);
+
+void *__wrap_malloc(size_t n)
 {
-    (void)unused;
-    if (number != SYS_mprotect)
-        return 0;
-    atomic_fetch_add(&refused_count, 1);
-    return -ENOMEM;
+    refused_count += is_exhausted;
+    return is_exhausted ? NULL : __real_malloc(n);
 }
 
 static void *wait_without_memory(void *unused)
 {
     struct gs_thread *thread = spawn_as(&private, park, NULL);
     gs_thread_yield();
-    gs_sys_set_fault(refuse_memory, NULL);
-    while (atomic_load(&refused_count) < 3)
+    is_exhausted = true;
+    while (refused_count < 3)
         MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
     MUST_EQ(stats_now().away, 0);
-    gs_sys_set_fault(NULL, NULL);
+    is_exhausted = false;
     wait_until_away(1);
     gs_thread_unpark(thread);
     join(thread);
@@ -172,7 +171,7 @@ static void run_without_memory(void)
     run_with_reports(1, wait_without_memory);
 }
 
-TEST(stack_for_which_the_store_has_no_memory_is_given_back_when_there_is_some_again)
+TEST(stack_for_which_there_is_no_memory_is_given_back_when_there_is_some_again)
 {
     skip_if_emulated();
     CHECK_EQ(in_child(run_without_memory), 0);

@@ -72,11 +72,6 @@ static void do_nothing(void *unused)
     (void)unused;
 }
 
-static void set_remaining(void)
-{
-    gs_thread_set_remaining(1);
-}
-
 static void ask_owner(void)
 {
     gs_mutex_is_owned(&mutex);
@@ -143,7 +138,6 @@ static const struct {
     const char *name;
     void (*call)(void);
 } functions[] = {
-    {"gs_thread_set_remaining", set_remaining},
     {"gs_mutex_is_owned", ask_owner},
     {"gs_rwlock_unlock", unlock_rwlock},
     {"gs_threads_cancel_all", gs_threads_cancel_all},
