@@ -29,8 +29,8 @@ static void (*handler_of(int number))(int)
     return sigaction(number, NULL, &action) ? SIG_IGN : action.sa_handler;
 }
 
-/* The last unused one is left to dumps of threads (src/thread/backtrace_running.c). Returns 0 if
- * there is none. */
+/* The last unused one is left to dumps of threads (src/thread/report/backtrace_running.c). Returns
+ * 0 if there is none. */
 static int choose(void)
 {
     struct sigaction action = {.sa_handler = do_nothing, .sa_flags = SA_ONSTACK};
