@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 enum { ACTORS = 8, SLOTS = 8, PAIRS_MAX = 256, STREAM_BYTES = 1 << 16, SLACK_S = 30 };
 
@@ -53,7 +54,8 @@ struct actor {
     _Atomic(struct end *) end; /* NULL: no call */
     _Atomic(struct gs_thread *) caller;
     _Atomic(const char *) name;
-    atomic_uint count; /* of its calls */
+    atomic_uint count;  /* of its calls */
+    atomic_uint waited; /* the number of the last call that is known to have waited */
     atomic_ullong deadline_ns;
 };
 
@@ -152,13 +154,40 @@ static inline void end_call(struct actor *actor)
     atomic_store(&actor->end, NULL);
 }
 
-/* A call whose thread waits keeps to its file. One that has not looked the number up yet may find
- * another file: gs_close must not be called then. */
+/* A call whose thread waits, or has waited, keeps to its file. One that has not looked the number
+ * up yet may find another file: gs_close must not be called then. */
 static inline bool may_begin(struct actor *actor, const struct end *end)
 {
     unsigned count = atomic_load(&actor->count);
-    bool may = atomic_load(&actor->end) == end && !thread_is_waiting(atomic_load(&actor->caller));
+    bool may = atomic_load(&actor->end) == end && atomic_load(&actor->waited) != count &&
+               !thread_is_waiting(atomic_load(&actor->caller));
     return may && atomic_load(&actor->count) == count;
+}
+
+static inline void note_wait(struct actor *actor)
+{
+    unsigned count = atomic_load(&actor->count);
+    bool waits = atomic_load(&actor->end) && thread_is_waiting(atomic_load(&actor->caller));
+    if (waits && atomic_load(&actor->count) == count)
+        atomic_store(&actor->waited, count);
+}
+
+/* A hook of system calls. A worker that polls notes which calls wait. Before each system call of
+ * such a call there is time for other workers to close its descriptor, and to reuse the number. */
+static inline long pause_between(long number, void *unused)
+{
+    const struct gs_thread *self = gs_thread_self();
+    bool is_poll = number == SYS_epoll_pwait2 || number == SYS_io_uring_enter;
+    (void)unused;
+    for (unsigned i = 0; i < ACTORS; i++) {
+        struct actor *actor = &actors[i];
+        bool is_own = self && atomic_load(&actor->caller) == self && atomic_load(&actor->end);
+        if (is_poll)
+            note_wait(actor);
+        else if (is_own && atomic_load(&actor->waited) == atomic_load(&actor->count))
+            usleep(50);
+    }
+    return 0;
 }
 
 static inline bool is_gone(const struct end *end)

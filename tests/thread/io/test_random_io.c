@@ -446,10 +446,12 @@ TEST(random_calls_return_what_their_files_contain)
         SKIP("a close beside a call on the same number is a race for the thread sanitizer");
     signal(SIGPIPE, SIG_IGN);
     atomic_store(&is_watching, true);
+    gs_sys_set_fault(pause_between, NULL);
     CHECK_EQ(pthread_create(&watchdog, NULL, watch_actors, NULL), 0);
     printf("GOSSAMER_TEST_SEED=%llu and the next ones\n", (unsigned long long)first);
     for (uint64_t number = first; number == first || gs_clock_now() < end_ns; number++)
         check_seed(number);
+    gs_sys_set_fault(NULL, NULL);
     atomic_store(&is_watching, false);
     pthread_join(watchdog, NULL);
 }
