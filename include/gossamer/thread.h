@@ -106,12 +106,8 @@ struct gs_threads_options {
      * gs_run_blocking should return promptly then. NULL: none. */
     void (*on_failure)(void);
     /* Stacks that are private (gs_thread_attributes) are given back after a wait of this long, or a
-     * quarter longer, so that many are given back together. 0: 100 ms; GS_NEVER: never. A thread
-     * may have another time, or never, as an attribute. */
+     * quarter longer, so that many are given back together. 0: 100 ms; GS_NEVER: never. */
     uint64_t give_back_ns;
-    /* While private stacks take more memory than this, a page each, those whose threads have waited
-     * for a millisecond are given back, by all workers. 0: no limit. */
-    size_t give_back_above;
 };
 
 /* Run fn in the first user thread, and return when all threads have ended. The calling kernel
@@ -232,9 +228,6 @@ struct gs_thread_attributes {
      * own, with a stack of more than 256 KiB, where the addresses are limited (RLIMIT_AS), or in
      * waits that use the stack themselves: gs_select, gs_poll, files and gs_run_blocking. */
     bool stack_is_private;
-    /* The wait after which a private stack is given back. 0: that of the run
-     * (gs_threads_options.give_back_ns); GS_NEVER: never, also while memory is short. */
-    uint64_t give_back_ns;
 };
 
 /* Start a thread. ret_thread: must be joined or detached; NULL: it is detached. Any kernel thread.

@@ -13,6 +13,7 @@
 struct runtime gs_runtime;
 unsigned gs_threads_mode;
 
+#define GIVE_BACK_NS_DEFAULT (100 * GS_MILLISECOND)
 #define STACK_SIZE_DEFAULT ((size_t)56 << 10)
 #define STACK_SIZE_SANITIZED ((size_t)256 << 10) /* frames are larger with sanitizers */
 
@@ -141,6 +142,8 @@ static void set_options(const struct gs_threads_options *options)
     if (!gs_runtime.options.stack_size)
         gs_runtime.options.stack_size =
             GS_ASAN || GS_TSAN || gs_runtime.tells_asan ? STACK_SIZE_SANITIZED : STACK_SIZE_DEFAULT;
+    if (!gs_runtime.options.give_back_ns)
+        gs_runtime.options.give_back_ns = GIVE_BACK_NS_DEFAULT;
     gs_runtime.is_deadlocked = false;
     atomic_store(&gs_runtime.is_stopping, false);
     atomic_store(&gs_runtime.idle, 0);

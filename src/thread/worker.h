@@ -119,10 +119,6 @@ struct sweep {
     uint64_t due_ns;      /* when the next pass is to find those that it has passed */
     uint64_t earliest_ns; /* when the next pass may begin */
     uint64_t busy_ns;     /* the time of its steps */
-    /* When the next pass begins, if it could begin earlier; otherwise 0. Others read it while
-     * memory is short, and then ask for that. */
-    _Atomic(uint64_t) begins_ns;
-    atomic_bool is_asked;
 };
 
 #define SIGNAL_STACK_SIZE ((size_t)64 << 10)
