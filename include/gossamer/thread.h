@@ -98,7 +98,8 @@ struct gs_threads_options {
     /* A worker is stuck if one thread occupies it for this long. 0: 10 ms; GS_NEVER: no monitor, so
      * that with one worker the process has no other kernel thread unless a blocking call needs one.
      * Some system calls require that (unshare, setns with a user namespace); others concern only
-     * the kernel thread that calls (seccomp, capabilities). */
+     * the kernel thread that calls (seccomp, capabilities). And while kernel threads share their
+     * descriptors, the kernel counts the uses of a file in each call, some 10 to 50 ns. */
     uint64_t stuck_ns;
     gs_threads_wait_fn *wait; /* NULL: sleep until an event */
     void *wait_data;
