@@ -49,9 +49,8 @@
  * kernel's frame (getauxval(AT_MINSIGSTKSZ): up to 11 KiB on x86-64) and for the handler, beside
  * all else. So handlers should be installed with SA_ONSTACK, and must not call sigaltstack; or the
  * signal is waited for by a thread (gs_wait_signal, gs_wait_signals). The library itself uses
- * SIGSEGV, unless leaves_signals is set, and, when they are needed, the last two
- * real-time signals that the program does not use: for dumps, and to interrupt system calls of
- * kernel threads that would block for too long.
+ * SIGSEGV, unless leaves_signals is set, and, when it is needed, the last real-time signal that the
+ * program does not use: to interrupt system calls of kernel threads that would block for too long.
  */
 #ifndef GOSSAMER_THREAD_H
 #define GOSSAMER_THREAD_H
@@ -152,18 +151,16 @@ GS_API int gs_threads_worker_stats(unsigned worker, struct gs_threads_stats *ret
 
 /* Write all threads to fd. Threads that run come first, each with its calls. The others are written
  * in groups, the largest first: a group has the same state, waits for the same kind of object, and
- * has the same calls of the program. A group of one is written with the thread's name, what it
- * waits for and for how long, and its stack usage; a larger one with the number of its threads, the
- * shortest and the longest wait, and a few threads. Descriptors are written with the address of the
- * peer. There are up to 256 groups; threads beyond are counted.
+ * has the same calls of the program. It is written with the number of its threads, and the one that
+ * has waited longest: its name, what it waits for and for how long, and its stack usage.
+ * Descriptors are written with the address of the peer. There are up to 256 groups; threads beyond
+ * are counted.
  *
  * Calls are found by the compiler's unwinder, so with or without frame pointers; functions that are
  * not exported are named if the program was not stripped. Of the library only the public function
  * that waits is shown; in a stripped program with the static library, its other functions are, too.
- * For threads that run or wait on other workers, or migrate, frame pointers are used; a worker that
- * computes is asked for its calls by a signal, the last real-time signal that the program does not
- * use. A worker in a system call is not asked, because that would interrupt the call: the call is
- * named instead. */
+ * For threads that wait on other workers, or migrate, frame pointers are used. Of a thread that
+ * another worker runs, only the system call is named, or that it computes; gdb shows its calls. */
 GS_API void gs_threads_dump(int fd);
 
 /* Returns how stacks are guarded against overflow: "regions" (MADV_GUARD_INSTALL), "mprotect", or

@@ -1,8 +1,8 @@
 /* gs_threads_run: the start and the end of the runtime, and its statistics. */
-#include "thread/backtrace.h"
 #include "thread/descriptors.h"
 #include "thread/file_ring.h"
 #include "thread/files.h"
+#include "thread/report.h"
 #include "thread/stack_away.h"
 
 #include <errno.h>
@@ -52,8 +52,6 @@ int gs_worker_start(struct worker *worker)
     sigfillset(&all);
     sigdelset(&all, SIGSEGV);
     sigdelset(&all, SIGBUS);
-    if (gs_backtrace_signal())
-        sigdelset(&all, gs_backtrace_signal());
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int err = -pthread_create(&worker->kernel_thread, NULL, gs_worker_main, worker);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

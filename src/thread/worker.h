@@ -180,7 +180,6 @@ struct worker {
     bool has_no_file_ring;
     struct gs_page_cache page_cache;
     struct gs_signal dump; /* used by the first worker only */
-    bool ignores_dumps;    /* it did not answer the signal of a dump */
     void *signal_stack;    /* of SIGNAL_STACK_SIZE bytes, for the handler of SIGSEGV */
     stack_t signal_stack_before;
     struct pending_events pending_events;
