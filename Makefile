@@ -12,7 +12,7 @@ cmake_build = test -f build/$(1)/build.ninja || cmake --preset $(1) >build/$(1).
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s%s\n", $$1, $$2 }' Makefile
 
-setup: build/test.stamp build/check.stamp ## install all that is needed (tools/bootstrap)
+setup: build/test.stamp build/check.stamp ## install all dependencies (tools/bootstrap)
 
 # What a group of tools/bootstrap installs.
 build/%.stamp: tools/bootstrap $(wildcard lab/requirements*.txt)
@@ -22,7 +22,7 @@ build/%.stamp: tools/bootstrap $(wildcard lab/requirements*.txt)
 build: build/build.stamp ## build the program: build/release/gossamer
 	@mkdir -p build; $(call cmake_build,release)
 
-library: ## build the library alone; needs a C compiler and CMake, and installs nothing
+library: ## build only the library; needs a C compiler and CMake
 	@command -v cmake >/dev/null || { echo "make library needs cmake 3.25 and a C compiler (Debian: apt-get install gcc libc6-dev cmake)" >&2; exit 2; }
 	@test -f build/library/Makefile || cmake --preset library >/dev/null
 	@cmake --build --preset library -j "$$(nproc)"
@@ -34,66 +34,66 @@ install-cc: build ## install gossamer cc below PREFIX (/usr/local); needs clang-
 	@$(call cmake_build,release) --target gossamer_cc_plugin gossamer_cc gossamer_cc_asan gossamer_cc_tsan
 	@cmake --install build/release --component cc --prefix "$${PREFIX:-/usr/local}"
 
-docs: ## the reference of the library, from its headers: build/docs/html/index.html, build/docs/man
+docs: ## generate the reference from the headers: build/docs/html/index.html, build/docs/man
 	@tools/docs build/docs
 
-install-libevent: build/build.stamp ## install libevent's interface over the loop into PREFIX
+install-libevent: build/build.stamp ## install the libevent interface below PREFIX
 	@test -n "$(PREFIX)" || { echo "usage: make install-libevent PREFIX=DIRECTORY" >&2; exit 2; }
 	@mkdir -p build; $(call cmake_build,release) --target libevent
 	@cmake --install build/release --component libevent --prefix "$(PREFIX)"
 
-run: ## install, build, and measure five architectures, and the peers if they are there
+run: ## install dependencies, build, and measure five architectures and the installed peers
 	@tools/run $${SCALE:+--scale $$SCALE}
 
-test: build/test.stamp ## build with every assertion, and pass every test
+test: build/test.stamp ## build with assertions and run every test
 	@tools/test dev
 
-asan: build/test.stamp ## the tests under the address and undefined behaviour sanitizers
+asan: build/test.stamp ## run the tests under the address and undefined behaviour sanitizers
 	@tools/test asan-ubsan
 
-tsan: build/test.stamp ## the tests under the thread sanitizer
+tsan: build/test.stamp ## run the tests under the thread sanitizer
 	@tools/test tsan
 
-clang: build/test.stamp ## the test programs, built by clang
+clang: build/test.stamp ## build and run the test programs with clang
 	@tools/test dev-clang
 
-gcc-asan: build/test.stamp ## the test programs under gcc's address and undefined behaviour sanitizers
+gcc-asan: build/test.stamp ## run the test programs under gcc's address and undefined behaviour sanitizers
 	@tools/test gcc-asan-ubsan
 
-gcc-tsan: build/test.stamp ## the test programs under gcc's thread sanitizer
+gcc-tsan: build/test.stamp ## run the test programs under gcc's thread sanitizer
 	@tools/test gcc-tsan
 
-chaos: build/test.stamp ## the tests with delays where a schedule can matter (CHAOS_SECONDS, CHAOS_SEED)
+chaos: build/test.stamp ## run the tests with delays where a schedule can matter (CHAOS_SECONDS, CHAOS_SEED)
 	@tools/chaos --seconds $${CHAOS_SECONDS:-240} $${CHAOS_SEED:+--seed $$CHAOS_SEED}
 
-models: build/test.stamp ## every schedule of small models of what the threads rest on, by a model checker
+models: build/test.stamp ## model-check the synchronization primitives
 	@.venv/bin/python tests/model/check.py
 
-mutants: build/test.stamp ## break the synchronisation in a hundred places, one at a time: which do the tests find?
+mutants: build/test.stamp ## break the synchronization in a hundred places, one at a time, and count what the tests find
 	@mkdir -p runs
 	@tools/mutate --json runs/mutants.json
 
-aarch64: build/test.stamp ## the library for aarch64, its tests under QEMU
+aarch64: build/test.stamp ## build the library for aarch64, and run its tests under QEMU
 	@tools/test aarch64
 
-bare: build/bare.stamp ## the commands of the README in a root in which nothing is installed
+bare: build/bare.stamp ## run the commands of the README in a root in which nothing is installed
 	@tools/bare
 
-check: build/check.stamp ## format, lint, layers, sizes, words, prose, reference, stack; CHANGED=1: of what differs from main
+check: build/check.stamp ## check format, lint, layers, sizes, words, prose, reference, stack; CHANGED=1: only changes against main
 	@tools/check $${CHANGED:+--changed}
 
-nightly: build/test.stamp build/check.stamp ## what takes hours, before a release: runs/nightly/REPORT.md (SCALE, STEPS)
+nightly: build/test.stamp build/check.stamp ## run all tests that take hours, before a release: runs/nightly/REPORT.md (SCALE, STEPS)
 	@tools/nightly $${SCALE:+--scale $$SCALE} $$STEPS
 
-peers: ## get the servers to compare with into ./peers, installing nothing
+peers: ## download the servers to compare with into ./peers, installing nothing
 	@tools/peers
 	@rm -f build/release/build.ninja # so that the next build looks for libraries there
 
-bench: build build/lab.stamp ## measure against floors and peers
+bench: build build/lab.stamp ## run the benchmarks against floors and peers
 	@$(call cmake_build,release) --target bench/all
 	@tools/bench
 
-soak: build build/lab.stamp ## an hour of full load with constant memory (SOAK_SECONDS)
+soak: build build/lab.stamp ## watch the memory during an hour of full load (SOAK_SECONDS)
 	@mkdir -p runs/bench
 	@build/release/bench/long/soak --seconds $${SOAK_SECONDS:-3600} --json runs/bench/soak.json
 

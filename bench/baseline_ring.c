@@ -1,6 +1,6 @@
-/* The least that io_uring needs for a request, of what was tried (docs/design/loop.md): a multishot
- * receive for each connection, into buffers that the kernel selects, and sends to registered
- * descriptors, submitted by the call that waits. */
+/* The least that io_uring needs for a request, of what was tried (docs/design/history/loop.md): a
+ * multishot receive for each connection, into buffers that the kernel selects, and sends to
+ * registered descriptors, submitted by the call that waits. */
 #include "bench/baseline_ring.h"
 
 #include "base/ring.h"

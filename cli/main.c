@@ -21,8 +21,8 @@ static const struct command {
 } commands[] = {
     {"serve", "web server for the files of a directory", gs_serve_main},
     {"load", "HTTP load generator", gs_load_main},
-    {"run", "unchanged program, its threads on user-level threads", cli_run_main},
-    {"cc", "compile threaded C programs into events", gs_cc_main_command},
+    {"run", "run an unchanged program on user-level threads", cli_run_main},
+    {"cc", "compile threaded C programs into event-driven ones", gs_cc_main_command},
     {"lab", "run experiments and write reports", cli_lab_main},
 };
 
@@ -35,8 +35,8 @@ static void print_help(void)
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-8s%s\n", commands[i].name, commands[i].summary);
     puts("\nHelp:\n"
-         "  gossamer COMMAND --help    print the options of a command; also gossamer help COMMAND\n"
-         "  gossamer --version         print the version; --verbose: also what the kernel refuses");
+         "  gossamer COMMAND --help    print the options; also: gossamer help COMMAND\n"
+         "  gossamer --version         print the version; --verbose: also missing system calls");
 }
 
 static bool is_option(const char *argument, const char *name, const char *letter)

@@ -21,31 +21,32 @@ static int dump_number;
 static bool has_stats, explains, traces, leaves_children, is_unguarded, rewrites;
 
 static const struct cli_option options[] = {
-    {"workers", 'w', "N", "kernel threads that run the program's threads (default: processors)",
-     CLI_NUMBER, &workers, .max = 1000},
-    {"no-children", '\0', NULL, "run the programs that it executes natively", CLI_FLAG,
-     &leaves_children},
+    {"workers", 'w', "N",
+     "kernel threads that run the program's threads (default: one per processor)", CLI_NUMBER,
+     &workers, .max = 1000},
+    {"no-children", '\0', NULL, "run child programs natively", CLI_FLAG, &leaves_children},
     {"stack-policy", '\0', "POLICY",
-     "guarded: as the C library maps them; unguarded: for more than 30,000 threads", CLI_TEXT,
+     "stacks: guarded (the default), or unguarded for more than 30,000 threads", CLI_TEXT,
      &stack_policy},
-    {"rewrite-calls", '\0', NULL, "change the C library's code so that fewer calls need a signal",
-     CLI_FLAG, &rewrites},
-    {"dump-signal", '\0', "SIGNAL", "a signal that has all threads written to standard error",
-     CLI_TEXT, &dump_signal, .group = "Reports"},
-    {"stats", '\0', NULL, "print counts at the end", CLI_FLAG, &has_stats},
+    {"rewrite-calls", '\0', NULL,
+     "patch the C library in memory, so that fewer system calls need a signal", CLI_FLAG,
+     &rewrites},
+    {"dump-signal", '\0', "SIGNAL", "write all threads to standard error on this signal", CLI_TEXT,
+     &dump_signal, .group = "Reports"},
+    {"stats", '\0', NULL, "print statistics at exit", CLI_FLAG, &has_stats},
     {"explain", '\0', NULL,
-     "say whether the program gains, and name each system call that had to block a kernel thread",
+     "say whether the program gains, and name the system calls that blocked a kernel thread",
      CLI_FLAG, &explains},
-    {"trace", '\0', NULL, "print each system call that is emulated", CLI_FLAG, &traces},
+    {"trace", '\0', NULL, "print each emulated system call", CLI_FLAG, &traces},
 };
 static const struct cli_command command = {
     .name = "gossamer run",
     .operands = "PROGRAM [ARGUMENT...]",
-    .summary = "Run an unchanged program, its POSIX threads on user-level threads.",
+    .summary = "Run the POSIX threads of an unchanged program on user-level threads.",
     .options = options,
     .count = sizeof options / sizeof *options,
     .epilogue =
-        "Exit status: the program's, or 126 if it cannot be run so, 127 if it is not found.",
+        "Exit status: the program's; 126 if it cannot be run in this way, 127 if it is not found.",
 };
 
 /* Options after the program are the program's. Returns the index of the program. */

@@ -28,6 +28,7 @@ static const uint64_t attempt_delay_ns = 250 * GS_MILLISECOND, max_choice_ns = 3
 struct attempts {
     const struct addrinfo *next; /* not tried yet; NULL: none is left */
     uint64_t next_ns;            /* when it is tried at the latest */
+    uint64_t deadline_ns;        /* of all attempts */
     size_t count, pending;
     struct pollfd sockets[ATTEMPTS_MAX]; /* the descriptor is negative after a failure */
     const struct addrinfo *infos[ATTEMPTS_MAX];
@@ -49,6 +50,13 @@ static bool has_connected(struct attempts *attempts, size_t index)
     return !err;
 }
 
+/* When the next address is tried after one that is tried now. A short timeout suffices for both. */
+static uint64_t next_attempt_ns(const struct attempts *attempts, uint64_t now_ns)
+{
+    uint64_t half_ns = attempts->deadline_ns > now_ns ? (attempts->deadline_ns - now_ns) / 2 : 0;
+    return now_ns + (half_ns < attempt_delay_ns ? half_ns : attempt_delay_ns);
+}
+
 /* Returns the address if it accepts at once, otherwise NULL. */
 static const struct addrinfo *start_attempt(struct attempts *attempts)
 {
@@ -56,7 +64,7 @@ static const struct addrinfo *start_attempt(struct attempts *attempts)
     size_t index = attempts->count;
     int fd = gs_sys_socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     attempts->next = index + 2 > ATTEMPTS_MAX ? NULL : info->ai_next;
-    attempts->next_ns = gs_clock_now() + attempt_delay_ns;
+    attempts->next_ns = next_attempt_ns(attempts, gs_clock_now());
     if (fd < 0)
         return NULL;
     attempts->count++;
@@ -66,12 +74,12 @@ static const struct addrinfo *start_attempt(struct attempts *attempts)
     return has_connected(attempts, index) ? info : NULL;
 }
 
-/* Wait until at most deadline_ns. Returns the address of an attempt that has succeeded, or NULL. */
-static const struct addrinfo *wait_for_attempt(struct attempts *attempts, uint64_t deadline_ns)
+/* Returns the address of an attempt that has succeeded, or NULL. */
+static const struct addrinfo *wait_for_attempt(struct attempts *attempts)
 {
-    uint64_t now_ns = gs_clock_now();
-    uint64_t until_ns =
-        attempts->next && attempts->next_ns < deadline_ns ? attempts->next_ns : deadline_ns;
+    uint64_t now_ns = gs_clock_now(), until_ns = attempts->deadline_ns;
+    if (attempts->next && attempts->next_ns < until_ns)
+        until_ns = attempts->next_ns;
     uint64_t wait_ns = until_ns > now_ns ? until_ns - now_ns : 0;
     if (gs_sys_poll(attempts->sockets, (unsigned)attempts->count, wait_ns) <= 0)
         return NULL;
@@ -86,14 +94,13 @@ static const struct addrinfo *wait_for_attempt(struct attempts *attempts, uint64
  * Returns the one that is the first to accept a connection, or the first if none does in time. */
 static const struct addrinfo *choose_address(const struct addrinfo *infos, uint64_t timeout_ns)
 {
-    struct attempts attempts = {.next = infos};
     uint64_t now_ns = gs_clock_now(),
              limit_ns = timeout_ns < max_choice_ns ? timeout_ns : max_choice_ns;
-    uint64_t deadline_ns = gs_clock_after(now_ns, limit_ns);
+    struct attempts attempts = {.next = infos, .deadline_ns = gs_clock_after(now_ns, limit_ns)};
     const struct addrinfo *chosen = infos->ai_next ? NULL : infos;
-    while (!chosen && (attempts.next || attempts.pending) && now_ns < deadline_ns) {
+    while (!chosen && (attempts.next || attempts.pending) && now_ns < attempts.deadline_ns) {
         bool is_due = attempts.next && (!attempts.pending || now_ns >= attempts.next_ns);
-        chosen = is_due ? start_attempt(&attempts) : wait_for_attempt(&attempts, deadline_ns);
+        chosen = is_due ? start_attempt(&attempts) : wait_for_attempt(&attempts);
         now_ns = gs_clock_now();
     }
     for (size_t i = 0; i < attempts.count; i++) {

@@ -16,6 +16,7 @@
 #include "http/response_parser.h"
 
 #include <gossamer/io.h>
+#include <gossamer/sync.h>
 #include <gossamer/sys.h>
 
 #include <errno.h>
@@ -33,6 +34,7 @@ struct client {
     size_t request;          /* index in the requests of the target */
     uint64_t response_count; /* on this connection */
     bool has_excess;         /* bytes came after the last response */
+    bool is_cut;             /* the last request was not sent whole: its response came before */
     uint64_t connect_ns;     /* LOAD_NO_TIME once the first response was recorded */
     struct load_timestamps times;
     struct gs_http_response_parser response;
@@ -121,85 +123,7 @@ static void preconnect(struct client *client)
     record_connection(client, start_ns, gs_clock_now());
 }
 
-/* ---- Sending ---- */
-
-static bool is_last_on_connection(const struct client *client)
-{
-    uint64_t limit = client->worker->settings->requests_per_connection;
-    return limit && client->response_count + 1 >= limit;
-}
-
-static const char *request_bytes(const struct client *client, size_t *ret_length)
-{
-    const struct load_request *request = &client->worker->target->requests[client->request];
-    const struct load_bytes *chosen =
-        is_last_on_connection(client) ? &request->last : &request->kept;
-    *ret_length = chosen->length;
-    return chosen->bytes;
-}
-
-static enum load_error send_request(struct client *client)
-{
-    size_t length;
-    const char *bytes = request_bytes(client, &length);
-    uint64_t deadline_ns =
-        gs_clock_after(client->times.sent_ns, client->worker->settings->timeout_ns);
-    ssize_t n = gs_send_all(client->fd, bytes, length, deadline_ns);
-    return n < 0 ? error_of((int)n) : LOAD_OK;
-}
-
-/* Send the first part of the request, which succeeds once the connection is established. Returns
- * its length or -errno. */
-static ssize_t send_on_new_connection(struct client *client, const char *bytes, size_t length,
-                                      uint64_t deadline_ns)
-{
-    for (;;) {
-        client->times.sent_ns = gs_clock_now();
-        ssize_t n = gs_send(client->fd, bytes, length, 0, 0);
-        if (n != -ETIMEDOUT)
-            return n;
-        client->is_new = false;
-        int err = gs_wait_writable(client->fd, deadline_ns);
-        if (err)
-            return err;
-    }
-}
-
-static enum load_error connect_and_send(struct client *client)
-{
-    const struct load_settings *settings = client->worker->settings;
-    uint64_t start_ns = gs_clock_now();
-    int err = start_connect(client);
-    if (err)
-        return fail_to_connect(client, err);
-    size_t length;
-    const char *bytes = request_bytes(client, &length);
-    ssize_t n = send_on_new_connection(client, bytes, length,
-                                       gs_clock_after(start_ns, settings->timeout_ns));
-    if (n < 0)
-        return fail_to_connect(client, (int)n);
-    record_connection(client, start_ns, client->times.sent_ns);
-    if ((size_t)n == length)
-        return LOAD_OK;
-    n = gs_send_all(client->fd, bytes + n, length - (size_t)n,
-                    gs_clock_after(client->times.sent_ns, settings->timeout_ns));
-    return n < 0 ? error_of((int)n) : LOAD_OK;
-}
-
 /* ---- Receiving ---- */
-
-static enum load_error check_response(struct client *client)
-{
-    const struct gs_http_response_parser *response = &client->response;
-    uint64_t status = client->worker->settings->expect_status;
-    uint64_t *length = &client->worker->expected_lengths[client->request];
-    bool is_success = response->status >= 200 && response->status <= 399;
-    if (status == LOAD_ANY ? !is_success : response->status != status)
-        return LOAD_STATUS;
-    if (*length == LOAD_FIRST)
-        *length = response->body_bytes;
-    return *length == LOAD_ANY || *length == response->body_bytes ? LOAD_OK : LOAD_LENGTH;
-}
 
 /* Parse n received bytes. Returns whether they are part of a valid response. Bytes after its end
  * are ignored, and the connection is not used again. */
@@ -220,23 +144,25 @@ static bool parse_received(struct client *client, size_t n)
     return used >= 0;
 }
 
-static enum load_error finish_at_eof(struct client *client)
+/* Receive once. The clients of a worker share its buffer: no other client runs between the receive
+ * and the end of its use. */
+static enum load_error receive_part(struct client *client, uint64_t deadline_ns)
 {
+    ssize_t n = gs_recv(client->fd, client->worker->buffer, LOAD_BUFFER_SIZE, 0, deadline_ns);
+    if (n < 0)
+        return error_of((int)n);
+    if (n > 0)
+        return parse_received(client, (size_t)n) ? LOAD_OK : LOAD_PARSE;
     if (gs_http_response_parser_end(&client->response))
         return LOAD_CLOSED;
     client->times.end_ns = gs_clock_now();
-    return check_response(client);
+    return LOAD_OK;
 }
 
-/* The clients of a worker share its buffer: no other client runs between the receive and the end of
- * its use. */
 static enum load_error receive_response(struct client *client)
 {
-    struct load_worker *worker = client->worker;
-    uint64_t deadline_ns = gs_clock_after(client->times.sent_ns, worker->settings->timeout_ns);
-    gs_http_response_parser_init(&client->response, worker->is_head);
-    client->times.first_byte_ns = LOAD_NO_TIME;
-    client->has_excess = false;
+    uint64_t deadline_ns =
+        gs_clock_after(client->times.sent_ns, client->worker->settings->timeout_ns);
     if (client->is_new) {
         /* Yield to other clients even if the response was received already. */
         int err = gs_wait_readable(client->fd, deadline_ns);
@@ -244,24 +170,126 @@ static enum load_error receive_response(struct client *client)
             return error_of(err);
         client->is_new = false;
     }
-    do {
-        ssize_t n = gs_recv(client->fd, worker->buffer, LOAD_BUFFER_SIZE, 0, deadline_ns);
-        if (n < 0)
-            return error_of((int)n);
-        if (n == 0)
-            return finish_at_eof(client);
-        if (!parse_received(client, (size_t)n))
-            return LOAD_PARSE;
-    } while (!gs_http_response_parser_is_done(&client->response));
-    return check_response(client);
+    enum load_error error = LOAD_OK;
+    while (error == LOAD_OK && !gs_http_response_parser_is_done(&client->response))
+        error = receive_part(client, deadline_ns);
+    return error;
+}
+
+/* ---- Sending ---- */
+
+static bool is_last_on_connection(const struct client *client)
+{
+    uint64_t limit = client->worker->settings->requests_per_connection;
+    return limit && client->response_count + 1 >= limit;
+}
+
+static const char *request_bytes(const struct client *client, size_t *ret_length)
+{
+    const struct load_request *request = &client->worker->target->requests[client->request];
+    const struct load_bytes *chosen =
+        is_last_on_connection(client) ? &request->last : &request->kept;
+    *ret_length = chosen->length;
+    return chosen->bytes;
+}
+
+/* Send the first part of the request, which succeeds once the connection is established. Returns
+ * its length or -errno. */
+static ssize_t send_on_new_connection(struct client *client, const char *bytes, size_t length,
+                                      uint64_t deadline_ns)
+{
+    for (;;) {
+        client->times.sent_ns = gs_clock_now();
+        ssize_t n = gs_send(client->fd, bytes, length, 0, 0);
+        if (n != -ETIMEDOUT)
+            return n;
+        client->is_new = false;
+        int err = gs_wait_writable(client->fd, deadline_ns);
+        if (err)
+            return err;
+    }
+}
+
+/* Wait until the socket has room. What arrives meanwhile is received: a server may answer, and read
+ * no further. */
+static enum load_error wait_for_room(struct client *client, uint64_t deadline_ns)
+{
+    struct gs_select cases[] = {{.fd = client->fd, .events = GS_READ},
+                                {.fd = client->fd, .events = GS_WRITE}};
+    int ready = gs_select(cases, 2, deadline_ns);
+    client->is_new = false;
+    if (ready)
+        return ready < 0 ? error_of(ready) : LOAD_OK;
+    enum load_error error = receive_part(client, 0);
+    return error == LOAD_TIMEOUT ? LOAD_OK : error;
+}
+
+/* Send until the response is complete, or the connection is broken: it may have arrived before. */
+static enum load_error send_rest(struct client *client, const char *bytes, size_t n)
+{
+    uint64_t deadline_ns =
+        gs_clock_after(client->times.sent_ns, client->worker->settings->timeout_ns);
+    enum load_error error = LOAD_OK;
+    while (n && error == LOAD_OK && !gs_http_response_parser_is_done(&client->response)) {
+        ssize_t sent = gs_send(client->fd, bytes, n, 0, 0);
+        if (sent == -ETIMEDOUT)
+            error = wait_for_room(client, deadline_ns);
+        else if (sent < 0)
+            error = error_of((int)sent);
+        else
+            bytes += sent, n -= (size_t)sent;
+    }
+    client->is_cut = n > 0;
+    return error == LOAD_RESET && receive_response(client) == LOAD_OK ? LOAD_OK : error;
+}
+
+static enum load_error send_request(struct client *client)
+{
+    size_t length;
+    const char *bytes = request_bytes(client, &length);
+    return send_rest(client, bytes, length);
+}
+
+static enum load_error connect_and_send(struct client *client)
+{
+    uint64_t start_ns = gs_clock_now();
+    int err = start_connect(client);
+    if (err)
+        return fail_to_connect(client, err);
+    size_t length;
+    const char *bytes = request_bytes(client, &length);
+    ssize_t n = send_on_new_connection(
+        client, bytes, length, gs_clock_after(start_ns, client->worker->settings->timeout_ns));
+    if (n < 0)
+        return fail_to_connect(client, (int)n);
+    record_connection(client, start_ns, client->times.sent_ns);
+    return send_rest(client, bytes + n, length - (size_t)n);
 }
 
 /* ---- Requests ---- */
 
+static enum load_error check_response(struct client *client)
+{
+    const struct gs_http_response_parser *response = &client->response;
+    uint64_t status = client->worker->settings->expect_status;
+    uint64_t *length = &client->worker->expected_lengths[client->request];
+    bool is_success = response->status >= 200 && response->status <= 399;
+    if (status == LOAD_ANY ? !is_success : response->status != status)
+        return LOAD_STATUS;
+    if (*length == LOAD_FIRST)
+        *length = response->body_bytes;
+    return *length == LOAD_ANY || *length == response->body_bytes ? LOAD_OK : LOAD_LENGTH;
+}
+
 static enum load_error try_request(struct client *client)
 {
+    gs_http_response_parser_init(&client->response, client->worker->is_head);
+    client->times.first_byte_ns = LOAD_NO_TIME;
+    client->has_excess = false;
     enum load_error error = client->fd < 0 ? connect_and_send(client) : send_request(client);
-    return error == LOAD_OK ? receive_response(client) : error;
+    if (error == LOAD_OK)
+        error = receive_response(client);
+    return error == LOAD_OK ? check_response(client) : error;
 }
 
 /* A server may close an idle connection while a request is in transit: the request is retried. */
@@ -282,7 +310,6 @@ static enum load_error make_request(struct client *client)
         worker->last_start_ns = client->times.start_ns;
         worker->last_scheduled_ns = client->times.scheduled_ns;
     }
-    gs_http_response_parser_init(&client->response, worker->is_head);
     enum load_error error = try_request(client);
     if (may_retry(client, error)) {
         if (gs_load_worker_is_measuring(worker, client->times.start_ns))
@@ -355,7 +382,7 @@ static void record_outcome(struct client *client, enum load_error error)
 static void disconnect_unless_kept(struct client *client, enum load_error error)
 {
     bool is_complete = error == LOAD_OK || error == LOAD_STATUS || error == LOAD_LENGTH;
-    if (!is_complete || !client->response.keep_alive || client->has_excess ||
+    if (!is_complete || !client->response.keep_alive || client->has_excess || client->is_cut ||
         is_last_on_connection(client))
         disconnect(client);
     client->response_count++;

@@ -115,20 +115,15 @@ static void note_threads(struct linked *linked, struct contents contents, const 
         add_once(&linked->natives, cc_text("%s (std::thread)", path));
 }
 
-/* The C library and that of C++ have these functions for others. */
-static void note_ends(struct linked *linked, struct contents contents, const char *path)
+/* Their sections may have the names of the variables behind these. */
+static bool may_have_locals(struct contents contents)
 {
-    static const char *const definers[] = {"libc.so", "libc-", "ld-linux", "libstdc++", "libc++"};
-    enum { TYPE = 16, DYNAMIC = 3 };
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    for (size_t i = 0; i < sizeof definers / sizeof *definers; i++)
-        if (!strncmp(name, definers[i], strlen(definers[i])))
-            return;
-    bool is_library =
-        begins(contents, "\177ELF") && contents.size > TYPE && contents.bytes[TYPE] == DYNAMIC;
-    if (is_library &&
-        (has(contents, "__cxa_thread_atexit") || has(contents, "__cxa_thread_atexit_impl")))
-        add_once(&linked->enders, cc_text("%s", path));
+    static const char *const sections[] = {".tdata", ".tbss"};
+    bool is_linked = contents.bytes && (is_object(contents) || begins(contents, "!<arch>\n"));
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        if (is_linked && memmem(contents.bytes, contents.size, sections[i], strlen(sections[i])))
+            return true;
+    return false;
 }
 
 /* A line is a file, or "(ARCHIVE)MEMBER". */
@@ -152,7 +147,7 @@ static void add_line(struct linked *linked, const char *line)
     if (is_archive || begins(contents, "\177ELF"))
         add_once(&linked->files, cc_text("%s", line));
     note_threads(linked, contents, line);
-    note_ends(linked, contents, line);
+    linked->has_locals |= !has_bitcode(contents) && may_have_locals(contents);
     unmap(contents);
 }
 

@@ -10,7 +10,7 @@ struct linked {
     struct words files;   /* objects and archives */
     struct words members; /* "ARCHIVE<tab>MEMBER" */
     struct words natives; /* what starts threads and is not converted: machine code, or C++ */
-    struct words enders;  /* libraries that register functions for the end of a thread */
+    bool has_locals;      /* machine code may have thread-local variables */
     bool starts_threads;  /* bitcode refers to a function that starts threads */
 };
 

@@ -4,6 +4,21 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A program's own remain functions, which the plugin has to find (compiler/plugin/allocator.h). */
+static void keep_allocators(struct words *command)
+{
+    static const char *const names[] = {
+        "malloc",         "free",     "calloc", "realloc", "reallocarray",       "aligned_alloc",
+        "posix_memalign", "memalign", "valloc", "pvalloc", "malloc_usable_size", "cfree",
+    };
+    cc_words_add(command, "--start-no-unused-arguments");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        cc_words_add(command, "-mllvm");
+        cc_words_add(command, cc_text("-force-attribute=%s:noinline", names[i]));
+    }
+    cc_words_add(command, "--end-no-unused-arguments");
+}
+
 /* The bitcode is optimised, or, for a sanitizer, as it was before: it adds its checks to what was
  * converted. */
 static void begin_compile(struct words *command, bool has_bitcode, unsigned sanitizers)
@@ -18,6 +33,8 @@ static void begin_compile(struct words *command, bool has_bitcode, unsigned sani
         cc_words_add(command, "-flto");
         cc_words_add(command, "-ffat-lto-objects");
     }
+    if (has_bitcode)
+        keep_allocators(command);
 }
 
 int cc_pass_through(const struct arguments *arguments)

@@ -64,6 +64,7 @@ static const char *const names[] = {
     "tss_delete",
     "tss_get",
     "tss_set",
+    "__cxa_thread_atexit_impl",
     "pthread_self",
     "pthread_testcancel",
     "pthread_setcancelstate",
@@ -131,6 +132,12 @@ static bool has(const struct words *words, const char *word)
 static bool is_of_keys(const char *name)
 {
     return strstr(name, "_key_") || strstr(name, "specific") || !strncmp(name, "tss_", 4);
+}
+
+bool cc_has_allocator(const char *path)
+{
+    struct words defined = {0};
+    return read_defined(path, &defined) && has(&defined, "malloc");
 }
 
 const char *cc_foreign_copy(const char *path, unsigned number)

@@ -2,6 +2,7 @@
 #include "compiler/driver/bitcode.h"
 #include "compiler/driver/folders.h"
 #include "compiler/driver/foreign.h"
+#include "compiler/driver/locals.h"
 #include "compiler/driver/stacks.h"
 
 #include <errno.h>
@@ -113,7 +114,8 @@ static const char *runtime_of(const struct arguments *arguments)
 }
 
 /* Tell the runtime and the reports how much stack calls need. Makes an object. */
-static int find_stacks(const struct arguments *arguments, const char *object)
+static int find_stacks(const struct arguments *arguments, const struct linked *linked,
+                       const char *object)
 {
     const char *source = cc_own_file("stacks.c");
     struct stacks *stacks = cc_stacks_read(cc_own_file("stacks"), cc_own_file("converted.su"));
@@ -123,6 +125,8 @@ static int find_stacks(const struct arguments *arguments, const char *object)
             cc_stacks_complete(stacks, draft_of_report(arguments, i), arguments->reports.at[i]);
     if (!status)
         status = cc_stacks_write(stacks, source);
+    if (!status)
+        status = cc_locals_write(source, linked->has_locals);
     if (status)
         return status;
     struct words command = {0};
@@ -163,17 +167,50 @@ static const char *find_archive(const struct word *word, const struct linked *li
     return NULL;
 }
 
-/* Machine code is linked as a copy. Returns 0 or an exit status. */
-static int replace_foreign(struct word *word, const struct linked *linked, unsigned number)
+/* Returns the machine code that a word stands for, or NULL. */
+static const char *foreign_of(const struct word *word, const struct linked *linked)
 {
-    const char *path = word->text;
-    if (word->kind != WORD_OBJECT || !cc_is_machine_code(path))
-        path = find_archive(word, linked);
-    if (!path)
+    if (word->kind == WORD_OBJECT && cc_is_machine_code(word->text))
+        return word->text;
+    return find_archive(word, linked);
+}
+
+/* Machine code is linked as a copy. Allocators are not, and keep their thread-local variables for
+ * each kernel thread: they come later. Returns 0 or an exit status. */
+static int add_input(struct words *command, const struct word *word, const struct linked *linked,
+                     unsigned number)
+{
+    const char *path = foreign_of(word, linked), *copy;
+    if (!path) {
+        cc_arguments_add(command, word);
         return 0;
-    word->text = cc_foreign_copy(path, number);
-    word->value = NULL;
-    return !word->text;
+    }
+    if (cc_has_allocator(path))
+        return 0;
+    copy = cc_foreign_copy(path, number);
+    if (copy)
+        cc_words_add(command, copy);
+    return !copy;
+}
+
+static void add_allocators(struct words *command, const struct arguments *arguments,
+                           const struct linked *linked)
+{
+    for (size_t i = 0; i < arguments->count; i++) {
+        const char *path = foreign_of(&arguments->words[i], linked);
+        if (path && cc_has_allocator(path))
+            cc_words_add(command, path);
+    }
+}
+
+/* Between the marks are all thread-local variables but the runtime's. Returns 0 or an exit status.
+ */
+static int add_mark(struct words *command, const struct linked *linked, const char *where)
+{
+    const char *mark = linked->has_locals ? cc_locals_mark(where) : NULL;
+    if (mark)
+        cc_words_add(command, mark);
+    return linked->has_locals && !mark;
 }
 
 static int link_converted(const struct arguments *arguments, const struct linked *linked,
@@ -181,19 +218,21 @@ static int link_converted(const struct arguments *arguments, const struct linked
 {
     struct words command = {0};
     begin_link(&command, arguments);
-    cc_words_add(&command, object);
-    cc_words_add(&command, stacks);
     /* Before archives, one of which may have the program's main as machine code. */
     cc_words_add(&command, runtime_of(arguments));
+    if (add_mark(&command, linked, BEFORE_CODE))
+        return 1;
+    cc_words_add(&command, object);
+    cc_words_add(&command, stacks);
     for (size_t i = 0; i < arguments->count; i++) {
         const struct word *word = &arguments->words[i];
         bool is_merged = word->kind == WORD_OBJECT && cc_is_bitcode_object(word->text);
-        struct word copy = *word;
-        if (replace_foreign(&copy, linked, (unsigned)i))
+        if (!is_merged && is_for_linker(word) && add_input(&command, word, linked, (unsigned)i))
             return 1;
-        if (!is_merged && is_for_linker(word))
-            cc_arguments_add(&command, &copy);
     }
+    if (add_mark(&command, linked, BEHIND_CODE))
+        return 1;
+    add_allocators(&command, arguments, linked);
     cc_words_add(&command, runtime_of(arguments));
     cc_words_add(&command, cc_home_file("libgossamer.a"));
     cc_words_add(&command, "-lm");
@@ -251,11 +290,6 @@ int cc_link_program(struct arguments *arguments)
     /* What is written to a device is for the exit status alone. */
     if ((!linked.starts_threads && !arguments->stress) || !is_file(arguments->output))
         return 0;
-    for (size_t i = 0; i < linked.enders.count; i++)
-        fprintf(stderr,
-                "gossamer cc: warning: %s: functions that it registers for the end of a thread"
-                " (__cxa_thread_atexit) are called at the end of the process\n",
-                linked.enders.at[i]);
     if (arguments->sanitizers & SANITIZER_UNKNOWN) {
         unlink(arguments->output);
         return cc_fail("-fsanitize=",
@@ -264,7 +298,7 @@ int cc_link_program(struct arguments *arguments)
     }
     status = convert(arguments, &linked, object);
     if (!status)
-        status = find_stacks(arguments, stacks);
+        status = find_stacks(arguments, &linked, stacks);
     if (!status)
         status = link_converted(arguments, &linked, object, stacks);
     if (status)

@@ -1,4 +1,5 @@
 #include "compiler/plugin/calls.h"
+#include "compiler/plugin/allocator.h"
 #include "compiler/plugin/known.h"
 #include "compiler/plugin/runtime_names.h"
 #include "compiler/plugin/wrappers.h"
@@ -52,7 +53,7 @@ bool Calls::waits(const CallBase &call) const
             return true;
         if (known)
             return known->waits;
-        return reasons.count(callee) || isOfAnotherLibrary(*callee) ||
+        return (reasons.count(callee) && !isAllocator(*callee)) || isOfAnotherLibrary(*callee) ||
                (isAddressTaken && isForeign(call));
     }
     return isAddressTaken || hasOtherLibraries;
@@ -132,6 +133,8 @@ void Calls::findObstacle(Function &function, bool hasStack)
     const char *obstacle = function.isVarArg() ? "it is variadic" : nullptr;
     if (hasStack && (function.getName() == ProgramMain || function.getName() == StartOfMain))
         obstacle = "it is the first thread, which has one";
+    if (isAllocator(function))
+        obstacle = "it allocates memory, and does not let others run";
     // The jumps may be gone, and the labels be left.
     if (any_of(function, [](const BasicBlock &block) { return block.hasAddressTaken(); }))
         obstacle = "it jumps to computed labels";
@@ -182,7 +185,8 @@ void Calls::analyse(bool hasStack)
         for (Function &function : module) {
             if (function.isDeclaration() || reasons.count(&function) || !findWaitingCall(function))
                 continue;
-            noteAddresses(function);
+            if (!isAllocator(function))
+                noteAddresses(function);
             hasChanged = true;
         }
     }
@@ -190,7 +194,7 @@ void Calls::analyse(bool hasStack)
         findObstacle(*function, hasStack);
     const SmallVector<Function *, 0> found(order.begin(), order.end());
     for (Function *function : found)
-        if (obstacles.count(function))
+        if (obstacles.count(function) && !isAllocator(*function))
             wrap(*function);
     findUnused();
 }
@@ -227,7 +231,8 @@ std::vector<const Function *> Calls::onStacks() const
 {
     std::vector<const Function *> result;
     for (const Function *function : order)
-        if (obstacles.count(function) && function->getName() != StartOfMain)
+        if (obstacles.count(function) && function->getName() != StartOfMain &&
+            !isAllocator(*function))
             result.push_back(function);
     return result;
 }

@@ -79,11 +79,15 @@ static const StringRef Required[] = {
 // Others that the C library has made ones: those that may be, other names of the same functions,
 // and its own.
 static const StringRef Others[] = {
-    "pread64",   "pwrite64",    "preadv",          "preadv64",        "pwritev",
-    "pwritev64", "__pread_chk", "__pread64_chk",   "fallocate",       "fallocate64",
-    "getrandom", "getentropy",  "copy_file_range", "sync_file_range", "mkstemp",
-    "mkstemp64", "mkostemp",    "mkostemp64",      "mkstemps",        "mkstemps64",
-    "mkostemps", "mkostemps64", "tmpfile",         "tmpfile64",       "open_by_handle_at",
+    "pread64",      "pwrite64",        "preadv",          "preadv64",          "pwritev",
+    "pwritev64",    "__pread_chk",     "__pread64_chk",   "fallocate",         "fallocate64",
+    "getrandom",    "copy_file_range", "sync_file_range", "mkstemp",           "mkstemp64",
+    "mkostemp",     "mkostemp64",      "mkstemps",        "mkstemps64",        "mkostemps",
+    "mkostemps64",  "tmpfile",         "tmpfile64",       "open_by_handle_at", "syslog",
+    "vsyslog",      "posix_openpt",    "gethostid",       "getgrgid",          "getgrgid_r",
+    "getgrnam",     "getgrnam_r",      "getpwnam",        "getpwnam_r",        "getpwuid",
+    "getpwuid_r",   "getservbyname",   "getservbyport",   "getprotobyname",    "getprotobynumber",
+    "getnetbyname", "getnetbyaddr",
 };
 
 static bool isPlain(const Function &function)

@@ -1,5 +1,7 @@
 #include "compiler/plugin/job.h"
 
+#include "compiler/plugin/thread_locals.h"
+
 #include <fstream>
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Bitcode/BitcodeReader.h>
@@ -70,6 +72,7 @@ class Inputs
     std::string addArchive(const Archive &archive, const std::string &path, const Job &job);
     std::string addModule(MemoryBufferRef bitcode, const std::string &name);
     void noteSymbols(const ObjectFile &object, uint32_t flag);
+    void noteLocals(const ELFObjectFileBase &object);
     void noteMachineCode(const ObjectFile &object, StringRef name);
     static std::string message(const std::string &name, Error error)
     {
@@ -78,7 +81,7 @@ class Inputs
 
     Module &module;
     Linker linker;
-    StringSet<> kept, replacing;
+    StringSet<> kept, replacing, foreignLocals;
     std::vector<std::unique_ptr<MemoryBuffer>> buffers;
 };
 
@@ -92,6 +95,24 @@ void Inputs::noteSymbols(const ObjectFile &object, uint32_t flag)
         consumeError(flags.takeError());
         consumeError(name.takeError());
     }
+}
+
+// Thread-local variables that it uses and does not define.
+void Inputs::noteLocals(const ELFObjectFileBase &object)
+{
+    const auto note = [&](const ELFSymbolRef &symbol) {
+        Expected<uint32_t> flags = symbol.getFlags();
+        Expected<StringRef> name = symbol.getName();
+        if (flags && name && *flags & SymbolRef::SF_Undefined &&
+            symbol.getELFType() == ELF::STT_TLS)
+            foreignLocals.insert(*name);
+        consumeError(flags.takeError());
+        consumeError(name.takeError());
+    };
+    for (const ELFSymbolRef &symbol : object.getDynamicSymbolIterators())
+        note(symbol);
+    for (const ELFSymbolRef &symbol : object.symbols())
+        note(symbol);
 }
 
 // What starts every program, and what compilers add. Of a member, the name is ARCHIVE(MEMBER).
@@ -200,6 +221,8 @@ std::string Inputs::add(MemoryBufferRef buffer, const std::string &name)
     if (hasBitcode)
         return "";
     const auto *elf = dyn_cast<ELFObjectFileBase>(object->get());
+    if (elf)
+        noteLocals(*elf);
     if (elf && elf->getEType() == ELF::ET_REL)
         noteMachineCode(**object, name);
     return "";
@@ -263,6 +286,9 @@ void Inputs::internalize()
         return kept.contains(name) || name == "gs_cc_main" || name.starts_with(WrapPrefix) ||
                value.hasWeakAnyLinkage();
     });
+    for (const StringMapEntry<std::nullopt_t> &name : foreignLocals)
+        if (GlobalVariable *variable = module.getGlobalVariable(name.getKey()))
+            variable->addAttribute(ReachedByOthers);
 }
 
 } // namespace

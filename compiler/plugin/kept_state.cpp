@@ -33,7 +33,7 @@ void noteKeptState(Module &module)
                           (refersTo(module, Error) ? KEPT_H_ERRNO : 0) |
                           (refersTo(module, Numbers) ? KEPT_NUMBERS : 0);
     auto *type = Type::getInt8Ty(module.getContext());
-    new GlobalVariable(module, type, true, GlobalValue::ExternalLinkage,
+    new GlobalVariable(module, type, false, GlobalValue::ExternalLinkage,
                        ConstantInt::get(type, kept), "gs_cc_kept");
 }
 

@@ -1,6 +1,7 @@
 // The plugin of clang by which `gossamer cc` links a program: it merges the bitcode of all objects,
 // and converts the functions that may wait. Clang then optimises the whole program and generates
 // code for it.
+#include "compiler/plugin/allocator.h"
 #include "compiler/plugin/calls.h"
 #include "compiler/plugin/constructors.h"
 #include "compiler/plugin/convert.h"
@@ -97,6 +98,7 @@ class LinkProgram : public PassInfoMixin<LinkProgram>
         if (job.warnsOfRaces)
             warn(sharing);
         renameMain(module);
+        keepAllocators(module);
         addTurns(module);
         if (job.stress)
             addYields(module, job.stress);
@@ -147,6 +149,7 @@ class ConvertProgram : public PassInfoMixin<ConvertProgram>
         copies.make();
         relaxAttributes(module, calls);
         moveThreadLocals(module);
+        encloseAllocators(calls.waiting());
         std::vector<Converted> converted;
         for (Function *function : calls.waiting())
             if (calls.isConverted(*function))

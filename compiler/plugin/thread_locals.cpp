@@ -33,7 +33,7 @@ void moveThreadLocals(Module &module)
     uint64_t end = 0, alignment = 1;
     for (GlobalVariable &variable : module.globals()) {
         if (!variable.isThreadLocal() || variable.isDeclaration() ||
-            !all_of(variable.users(), addressOf))
+            variable.hasAttribute(ReachedByOthers) || !all_of(variable.users(), addressOf))
             continue;
         const Align own =
             variable.getAlign().value_or(layout.getABITypeAlign(variable.getValueType()));

@@ -7,6 +7,10 @@
 namespace cc
 {
 
+// A variable that machine code or a library reaches: it stays, and the runtime has a copy of it for
+// each thread (compiler/runtime/library_locals.h).
+constexpr char ReachedByOthers[] = "gossamer-reached-by-others";
+
 // Put the variables into one block for each thread, which the runtime makes when a thread first
 // uses one of them.
 void moveThreadLocals(llvm::Module &module);

@@ -99,8 +99,8 @@ int gs_cc_main(int argc, char **argv, char **environment);
 extern const char gs_cc_first_has_stack;
 extern const char gs_cc_thread_image[];
 extern const uint64_t gs_cc_thread_image_size, gs_cc_thread_image_alignment;
-/* What threads take along of their kernel thread's (kept.h). */
-extern const unsigned char gs_cc_kept;
+/* What threads take along of their kernel thread's (kept.h); the runtime may add to it. */
+extern unsigned char gs_cc_kept;
 /* Whether the program calls the C library and nothing else that was not compiled with it. */
 extern const char gs_cc_is_self_contained;
 
@@ -108,5 +108,13 @@ extern const char gs_cc_is_self_contained;
 
 /* What calls on stacks need, and the handler of signals that needs most; 0: there is none. */
 extern const unsigned gs_cc_stack_needs[], gs_cc_handler_need;
+
+/* Where the running kernel thread has the thread-local variables of machine code in the program:
+ * those with initial values, and the others. */
+struct gs_cc_foreign_locals {
+    const char *at;
+    unsigned long size;
+};
+void gs_cc_find_foreign_locals(struct gs_cc_foreign_locals ret_locals[2]);
 
 #endif

@@ -31,14 +31,13 @@ static struct entry **find(const struct thread *thread)
     return at;
 }
 
-static void grow(void)
+/* Returns the old ones. */
+static struct entry **use_buckets(struct entry **more, size_t count)
 {
     size_t old_count = bucket_count;
     struct entry **old = buckets;
-    bucket_count = old_count ? 2 * old_count : FIRST_BUCKETS;
-    buckets = calloc(bucket_count, sizeof(struct entry *));
-    if (!buckets)
-        abort();
+    bucket_count = count;
+    buckets = more;
     for (size_t i = 0; i < old_count; i++)
         while (old[i]) {
             struct entry *entry = old[i];
@@ -47,13 +46,40 @@ static void grow(void)
             entry->next = *bucket;
             *bucket = entry;
         }
-    free(old);
+    return old;
+}
+
+/* The caller has the lock; it is free meanwhile, as the allocator may be the program's. */
+static void make_room(void)
+{
+    while (entry_count >= bucket_count) {
+        size_t count = bucket_count ? 2 * bucket_count : FIRST_BUCKETS;
+        spin_unlock(&lock);
+        struct entry **more = calloc(count, sizeof(struct entry *));
+        if (!more)
+            abort();
+        spin_lock(&lock);
+        struct entry **unused = count > bucket_count ? use_buckets(more, count) : more;
+        spin_unlock(&lock);
+        free(unused);
+        spin_lock(&lock);
+    }
+}
+
+static size_t size_of(const struct attributes *attributes)
+{
+    return sizeof *attributes + attributes->cpus_size;
+}
+
+void gs_cc_attributes_free(struct attributes *attributes)
+{
+    gs_cc_release(attributes, size_of(attributes));
 }
 
 static void let_go(struct attributes *attributes)
 {
     if (attributes && !--attributes->count)
-        free(attributes);
+        gs_cc_attributes_free(attributes);
 }
 
 /* Whether threads can share them: all but the number and the count. */
@@ -78,9 +104,8 @@ const struct attributes *gs_cc_attributes_of(const struct thread *thread)
 
 struct attributes *gs_cc_attributes_new(const struct attributes *copied, size_t cpus_size)
 {
-    struct attributes *attributes = calloc(1, sizeof *attributes + cpus_size);
-    if (!attributes)
-        abort();
+    const size_t size = sizeof(struct attributes) + cpus_size;
+    struct attributes *attributes = memset(gs_cc_allocate(size), 0, size);
     attributes->guard_size = DEFAULT_GUARD;
     if (copied)
         memcpy(attributes, copied, sizeof *attributes);
@@ -94,8 +119,7 @@ struct attributes *gs_cc_attributes_new(const struct attributes *copied, size_t 
 void gs_cc_attributes_set(struct thread *thread, struct attributes *attributes)
 {
     spin_lock(&lock);
-    if (entry_count >= bucket_count)
-        grow();
+    make_room();
     struct entry **place = find(thread), *entry = *place;
     if (!entry) {
         entry = *place = gs_cc_allocate(sizeof *entry);
@@ -103,7 +127,7 @@ void gs_cc_attributes_set(struct thread *thread, struct attributes *attributes)
         entry_count++;
     }
     if (last && is_equal(last, attributes)) {
-        free(attributes);
+        gs_cc_attributes_free(attributes);
         attributes = last;
     } else {
         let_go(last);

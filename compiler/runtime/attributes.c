@@ -188,7 +188,7 @@ int gs_cc_attributes_create(struct thread *thread, const pthread_attr_t *wanted)
     if (wanted && get_cpus(wanted, sizeof cpus, cpus)) {
         struct attributes *larger = gs_cc_attributes_new(attributes, sizeof cpus);
         memcpy(larger->cpus, cpus, sizeof cpus);
-        free(attributes);
+        gs_cc_attributes_free(attributes);
         attributes = larger;
         is_tried = true;
     }
@@ -203,7 +203,7 @@ int gs_cc_attributes_create(struct thread *thread, const pthread_attr_t *wanted)
     if (is_kept)
         gs_cc_attributes_set(thread, attributes);
     else
-        free(attributes);
+        gs_cc_attributes_free(attributes);
     return err;
 }
 

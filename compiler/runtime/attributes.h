@@ -37,6 +37,8 @@ const struct attributes *gs_cc_attributes_of(const struct thread *thread);
  * thread, or a copy, whose set is left out if it has another size. */
 struct attributes *gs_cc_attributes_new(const struct attributes *copied, size_t cpus_size);
 
+void gs_cc_attributes_free(struct attributes *attributes);
+
 /* Give them to the thread. Takes what gs_cc_attributes_new has returned. */
 void gs_cc_attributes_set(struct thread *thread, struct attributes *attributes);
 

@@ -136,7 +136,7 @@ void gs_cc__pthread_cleanup_pop(struct gs_cc_cleanup *cleanup, int execute)
 
 bool gs_cc_has_cleanups(const struct thread *self)
 {
-    return self->extra && (self->extra->cleanups || self->extra->values);
+    return self->extra && (self->extra->cleanups || self->extra->enders || self->extra->values);
 }
 
 void gs_cc_run_cleanups(struct thread *self)
@@ -293,10 +293,11 @@ void gs_cc_destroy_values(struct thread *self)
 
 /* ---- Environments and thread-local variables ---- */
 
-/* In a handler, the thread whose signal it is, unless it has none: nothing is allocated there. */
+/* In a handler, the thread whose signal it is, unless it has none: nothing is allocated there, but
+ * in one that the thread has called itself. */
 static struct thread *self_or_target(void)
 {
-    struct thread *self = thread_self(), *target = gs_cc_handling.target;
+    struct thread *self = gs_cc_signals_self(), *target = gs_cc_handling.target;
     return self || !target || !target->extra || !target->extra->locals ? self : target;
 }
 
@@ -331,9 +332,30 @@ void gs_cc_environment_free(void *block)
 /* At least as lines of the cache are, so that threads do not share one. */
 #define LEAST_ALIGNMENT UINT64_C(64)
 
+/* Those of a kernel thread that is none of the program's threads, and ends. */
+static _Thread_local char *outside_locals;
+static pthread_key_t outside_key;
+
+static void free_outside_locals(void *locals)
+{
+    outside_locals = NULL;
+    gs_cc_release_locals(locals);
+}
+
+static void make_outside_key(void)
+{
+    pthread_key_create(&outside_key, free_outside_locals);
+}
+
+static void free_outside_locals_later(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_outside_key);
+    pthread_setspecific(outside_key, outside_locals);
+}
+
 void *gs_cc_thread_local(uint64_t offset)
 {
-    static char *outside_locals;
     struct thread *self = self_or_target();
     char **locals = self ? &gs_cc_extra(self)->locals : &outside_locals;
     if (!*locals) {
@@ -341,10 +363,10 @@ void *gs_cc_thread_local(uint64_t offset)
         if (alignment < LEAST_ALIGNMENT)
             alignment = LEAST_ALIGNMENT;
         uint64_t size = (gs_cc_thread_image_size + alignment - 1) / alignment * alignment;
-        *locals = aligned_alloc(alignment, size ? size : alignment);
-        if (!*locals)
-            abort();
+        *locals = gs_cc_allocate_locals(size ? size : alignment, alignment);
         memcpy(*locals, gs_cc_thread_image, gs_cc_thread_image_size);
+        if (!self)
+            free_outside_locals_later();
     }
     return *locals + offset;
 }

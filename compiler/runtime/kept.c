@@ -1,11 +1,14 @@
 /* What a thread takes along, as compiler/plugin/kept_state.h has found it. */
 #include "compiler/runtime/kept.h"
+#include "compiler/runtime/library_locals.h"
 #include "compiler/runtime/memory.h"
 #include "compiler/runtime/thread.h"
 
 #include <fenv.h>
 #include <locale.h>
 #include <netdb.h>
+
+#define OF_C_LIBRARY (KEPT_LOCALE | KEPT_H_ERRNO | KEPT_NUMBERS)
 
 struct kept {
     locale_t locale;
@@ -24,30 +27,44 @@ static struct kept *kept_of(struct thread *thread)
     return extra->kept;
 }
 
+static bool is_kept(unsigned what)
+{
+    return __atomic_load_n(&gs_cc_kept, __ATOMIC_RELAXED) & what;
+}
+
 void gs_cc_kept_new(struct thread *thread)
 {
-    (void)kept_of(thread);
+    if (is_kept(OF_C_LIBRARY))
+        (void)kept_of(thread);
 }
 
 void gs_cc_kept_enter(struct thread *thread)
 {
+    if (is_kept(KEPT_LIBRARIES))
+        gs_cc_locals_enter(thread);
+    if (!is_kept(OF_C_LIBRARY))
+        return;
     const struct kept *kept = kept_of(thread);
-    if (gs_cc_kept & KEPT_LOCALE)
+    if (is_kept(KEPT_LOCALE))
         uselocale(kept->locale);
-    if (gs_cc_kept & KEPT_H_ERRNO)
+    if (is_kept(KEPT_H_ERRNO))
         h_errno = kept->h_err;
-    if (gs_cc_kept & KEPT_NUMBERS)
+    if (is_kept(KEPT_NUMBERS))
         fesetenv(&kept->numbers);
 }
 
 void gs_cc_kept_leave(struct thread *thread)
 {
+    if (is_kept(KEPT_LIBRARIES))
+        gs_cc_locals_leave(thread);
+    if (!is_kept(OF_C_LIBRARY))
+        return;
     struct kept *kept = kept_of(thread);
-    if (gs_cc_kept & KEPT_LOCALE)
+    if (is_kept(KEPT_LOCALE))
         kept->locale = uselocale(NULL);
-    if (gs_cc_kept & KEPT_H_ERRNO)
+    if (is_kept(KEPT_H_ERRNO))
         kept->h_err = h_errno;
-    if (gs_cc_kept & KEPT_NUMBERS)
+    if (is_kept(KEPT_NUMBERS))
         fegetenv(&kept->numbers);
 }
 
@@ -55,4 +72,5 @@ void gs_cc_kept_free(struct extra *extra)
 {
     if (extra->kept)
         gs_cc_release(extra->kept, sizeof *extra->kept);
+    gs_cc_locals_free(extra);
 }

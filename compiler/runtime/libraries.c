@@ -1,6 +1,7 @@
 /* The tables of addresses through which shared libraries call others are changed: the entry of each
  * function that is replaced, in all but the C library itself and what belongs to it. */
 #include "compiler/runtime/libraries.h"
+#include "compiler/runtime/library_locals.h"
 #include "compiler/runtime/thread.h"
 
 #include <dlfcn.h>
@@ -13,16 +14,24 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+void *gs_cc_find_local(void *place) __asm__("__tls_get_addr");
+
 #if defined __x86_64__
 #define JUMP_SLOT R_X86_64_JUMP_SLOT
+#define PLACE_OF_LOCAL R_X86_64_TPOFF64
+#define DESCRIPTOR_OF_LOCAL R_X86_64_TLSDESC
 #define IS_ADDRESS(type_)                                                                          \
     ((type_) == JUMP_SLOT || (type_) == R_X86_64_GLOB_DAT || (type_) == R_X86_64_64)
 #elif defined __aarch64__
 #define JUMP_SLOT R_AARCH64_JUMP_SLOT
+#define PLACE_OF_LOCAL R_AARCH64_TLS_TPREL
+#define DESCRIPTOR_OF_LOCAL R_AARCH64_TLSDESC
 #define IS_ADDRESS(type_)                                                                          \
     ((type_) == JUMP_SLOT || (type_) == R_AARCH64_GLOB_DAT || (type_) == R_AARCH64_ABS64)
 #else
 #define JUMP_SLOT 0
+#define PLACE_OF_LOCAL 0
+#define DESCRIPTOR_OF_LOCAL 0
 #define IS_ADDRESS(type_) ((void)(type_), false)
 #endif
 
@@ -120,12 +129,13 @@ static bool contains(const struct dl_phdr_info *information, uintptr_t address)
     return false;
 }
 
+/* The loader is a part of it. */
 static int look_in_c_library(struct dl_phdr_info *information, size_t size, void *address)
 {
     (void)size;
-    if (!contains(information, (uintptr_t)gnu_get_libc_version))
-        return 0;
-    return contains(information, *(uintptr_t *)address) ? 1 : -1;
+    return contains(information, *(uintptr_t *)address) &&
+           (contains(information, (uintptr_t)gnu_get_libc_version) ||
+            contains(information, (uintptr_t)gs_cc_find_local));
 }
 
 /* dladdr would also look for the name of the function, through all of the library's. */
@@ -199,6 +209,28 @@ static void replace_one(const struct library *library, const struct originals *o
                               memory_order_relaxed);
 }
 
+static void replace_all(const struct library *library, const struct originals *originals)
+{
+    for (unsigned kind = 0; kind < 2; kind++)
+        for (size_t i = 0; library->relocations[kind] && i < library->counts[kind]; i++)
+            replace_one(library, originals, &library->relocations[kind][i]);
+}
+
+/* How it reaches thread-local variables. */
+static void find_locals(const struct library *library)
+{
+    for (unsigned kind = 0; kind < 2; kind++) {
+        for (size_t i = 0; library->relocations[kind] && i < library->counts[kind]; i++) {
+            const ElfW(Rela) *relocation = &library->relocations[kind][i];
+            const unsigned type = (unsigned)ELF64_R_TYPE(relocation->r_info);
+            if (type && type == PLACE_OF_LOCAL)
+                gs_cc_locals_are_reached(*(uintptr_t *)(library->base + relocation->r_offset));
+            else if (type && type == DESCRIPTOR_OF_LOCAL)
+                gs_cc_locals_all_are_reached();
+        }
+    }
+}
+
 static bool allow(const struct library *library, int protection)
 {
     return library->protected_from == library->protected_to ||
@@ -206,31 +238,58 @@ static bool allow(const struct library *library, int protection)
                      library->protected_to - library->protected_from, protection);
 }
 
-static int replace_in(struct dl_phdr_info *information, size_t size, void *argument)
+static void read_library(struct library *library, const struct dl_phdr_info *information)
 {
-    struct library library = {.base = information->dlpi_addr};
-    const struct originals *originals = argument;
     const uintptr_t page = (uintptr_t)getpagesize();
-    (void)size;
-    /* The runtime itself allocates memory, also where no thread may wait. */
-    if (is_left_alone(information->dlpi_name) || contains(information, originals->allocator))
-        return 0;
+    *library = (struct library){.base = information->dlpi_addr};
     for (unsigned i = 0; i < information->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &information->dlpi_phdr[i];
-        if (part->p_type == PT_LOAD && library.size < part->p_vaddr + part->p_memsz)
-            library.size = part->p_vaddr + part->p_memsz;
+        if (part->p_type == PT_LOAD && library->size < part->p_vaddr + part->p_memsz)
+            library->size = part->p_vaddr + part->p_memsz;
         if (part->p_type == PT_DYNAMIC)
-            read_dynamic(&library, (const ElfW(Dyn) *)(library.base + part->p_vaddr));
+            read_dynamic(library, (const ElfW(Dyn) *)(library->base + part->p_vaddr));
         if (part->p_type != PT_GNU_RELRO)
             continue;
-        library.protected_from = (library.base + part->p_vaddr) & ~(page - 1);
-        library.protected_to = (library.base + part->p_vaddr + part->p_memsz) & ~(page - 1);
+        library->protected_from = (library->base + part->p_vaddr) & ~(page - 1);
+        library->protected_to = (library->base + part->p_vaddr + part->p_memsz) & ~(page - 1);
     }
-    if (!library.symbols || !library.names || !allow(&library, PROT_READ | PROT_WRITE))
+}
+
+static bool is_program(const struct dl_phdr_info *information)
+{
+    return contains(information, (uintptr_t)is_program);
+}
+
+/* The runtime itself allocates memory, also where no thread may wait. */
+static bool is_changed(const struct dl_phdr_info *information, const struct originals *originals)
+{
+    return !is_left_alone(information->dlpi_name) && !contains(information, originals->allocator);
+}
+
+static int add_locals(struct dl_phdr_info *information, size_t size, void *originals)
+{
+    (void)size;
+    if (is_program(information))
+        gs_cc_locals_add_program(information);
+    else if (is_changed(information, originals))
+        gs_cc_locals_add_library(information);
+    return 0;
+}
+
+static int replace_in(struct dl_phdr_info *information, size_t size, void *argument)
+{
+    const struct originals *originals = argument;
+    struct library library;
+    (void)size;
+    if (!is_program(information) && !is_changed(information, originals))
         return 0;
-    for (unsigned kind = 0; kind < 2; kind++)
-        for (size_t i = 0; library.relocations[kind] && i < library.counts[kind]; i++)
-            replace_one(&library, originals, &library.relocations[kind][i]);
+    read_library(&library, information);
+    if (!library.symbols || !library.names)
+        return 0;
+    find_locals(&library);
+    if (is_program(information) || !allow(&library, PROT_READ | PROT_WRITE))
+        return 0;
+    replace_all(&library, originals);
     allow(&library, PROT_READ);
     return 0;
 }
@@ -248,11 +307,13 @@ bool gs_cc_has_other_libraries(void)
 
 void gs_cc_replace_in_libraries(void)
 {
-    struct originals originals;
-    if (!gs_cc_has_other_libraries())
-        return;
-    find_originals(&originals);
-    dl_iterate_phdr(replace_in, &originals);
+    struct originals originals = {0};
+    if (gs_cc_has_other_libraries())
+        find_originals(&originals);
+    dl_iterate_phdr(add_locals, &originals);
+    if (gs_cc_has_other_libraries())
+        dl_iterate_phdr(replace_in, &originals);
+    gs_cc_locals_end_search();
 }
 
 /* ---- Libraries that the program loads: what they do at their start may wait ---- */

@@ -5,7 +5,8 @@
 #include <string.h>
 
 static const struct gs_cc_replacements *const kinds[] = {
-    &gs_cc_library_io, &gs_cc_library_locks, &gs_cc_library_processes, &gs_cc_library_threads};
+    &gs_cc_library_io, &gs_cc_library_locals, &gs_cc_library_locks, &gs_cc_library_processes,
+    &gs_cc_library_threads};
 #define KINDS (sizeof kinds / sizeof *kinds)
 
 const struct gs_cc_replacement *gs_cc_replacement_at(unsigned i)

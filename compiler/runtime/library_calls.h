@@ -38,7 +38,7 @@ struct gs_cc_replacements {
 };
 #define REPLACEMENTS(array_) {(array_), sizeof(array_) / sizeof *(array_)}
 
-extern const struct gs_cc_replacements gs_cc_library_io, gs_cc_library_locks,
+extern const struct gs_cc_replacements gs_cc_library_io, gs_cc_library_locals, gs_cc_library_locks,
     gs_cc_library_processes, gs_cc_library_threads;
 
 #endif

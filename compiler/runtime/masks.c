@@ -5,6 +5,7 @@
  * Another worker changes that mask by a signal of its own to the first one, whose handler sets it:
  * when the thread continues, the mask is in effect. */
 #include "compiler/runtime/masks.h"
+#include "compiler/runtime/memory.h"
 #include "compiler/runtime/own_signals.h"
 #include "compiler/runtime/signals.h"
 #include "compiler/runtime/threads.h"
@@ -23,6 +24,7 @@
 struct kind {
     uint64_t mask;
     unsigned long count;
+    struct kind *next;
 };
 
 _Thread_local struct plain_count gs_cc_plain __attribute__((tls_model("initial-exec")));
@@ -30,7 +32,6 @@ atomic_bool gs_cc_has_masks;
 
 static atomic_flag lock = ATOMIC_FLAG_INIT; /* of what follows, and of masks */
 static struct kind *kinds;
-static unsigned kind_count;
 static struct plain_count *counts;
 
 /* What all threads block, and the number of the change; what the first worker has. */
@@ -135,9 +136,9 @@ static bool compute(void)
     bool has_threads = false;
     if (has_plain_threads())
         has_threads = true, mask = 0;
-    for (unsigned i = 0; i < kind_count; i++)
-        if (kinds[i].count)
-            has_threads = true, mask &= kinds[i].mask;
+    for (const struct kind *kind = kinds; kind; kind = kind->next)
+        if (kind->count)
+            has_threads = true, mask &= kind->mask;
     if (!has_threads || mask == atomic_load(&common))
         return false;
     atomic_store(&common, mask);
@@ -162,20 +163,19 @@ static void update(void)
 static struct kind *find_kind(uint64_t mask)
 {
     struct kind *unused = NULL;
-    for (unsigned i = 0; i < kind_count; i++) {
-        if (kinds[i].count && kinds[i].mask == mask)
-            return &kinds[i];
-        if (!kinds[i].count)
-            unused = &kinds[i];
+    for (struct kind *kind = kinds; kind; kind = kind->next) {
+        if (kind->count && kind->mask == mask)
+            return kind;
+        if (!kind->count)
+            unused = kind;
     }
     if (!unused) {
-        struct kind *more = realloc(kinds, (kind_count + 1) * sizeof *kinds);
-        if (!more)
-            abort();
-        kinds = more;
-        unused = &kinds[kind_count++];
+        unused = gs_cc_allocate(sizeof *unused);
+        unused->next = kinds;
+        kinds = unused;
     }
-    *unused = (struct kind){mask, 0};
+    unused->mask = mask;
+    unused->count = 0;
     return unused;
 }
 
@@ -260,7 +260,6 @@ void gs_cc_masks_start(struct thread *self, bool has_mask)
     atomic_flag_clear(&lock);
     counts = NULL;
     kinds = NULL; /* in the child of a fork, another thread may have had it in its hands */
-    kind_count = 0;
     gs_cc_plain.is_listed = false;
     atomic_store(&gs_cc_plain.count, 0);
     self->has_mask = false;

@@ -7,12 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define STEP 8u
 #define ALIGNMENT 16u
 #define CLASSES 64u
 #define SLAB_SIZE ((size_t)64 << 10)
 #define HANDLERS_BOXES 4096u
+#define LEAST_PAGE 4096u
 
 struct block {
     struct block *next;
@@ -28,16 +30,23 @@ static _Noreturn void fail(void)
     abort();
 }
 
+/* Not by the program's allocator, which may use thread-local variables, that is, a block. */
+static char *map(size_t size)
+{
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        fail();
+    return at;
+}
+
 /* Blocks of all sizes are cut from the same slab. */
 static __attribute__((noinline)) void *cut(size_t size, size_t alignment)
 {
     size_t gap = -(uintptr_t)slab % alignment;
     if ((size_t)(slab_end - slab) < size + gap) {
-        slab = aligned_alloc(ALIGNMENT, SLAB_SIZE);
-        if (!slab)
-            fail();
+        slab = map(SLAB_SIZE);
         slab_end = slab + SLAB_SIZE;
-        gap = 0;
+        gap = 0; /* it is aligned as a page is */
     }
     void *block = slab + gap;
     slab += size + gap;
@@ -103,6 +112,37 @@ void *gs_cc_allocate_aligned(size_t size)
 void gs_cc_release_aligned(void *block, size_t size)
 {
     release(free_aligned, block, size);
+}
+
+/* ---- Thread-local variables: all blocks have the same size ---- */
+
+static _Thread_local struct block *free_locals;
+
+void *gs_cc_allocate_locals(size_t size, size_t alignment)
+{
+    struct block *block = free_locals;
+    if (IS_SANITIZED)
+        block = aligned_alloc(alignment, size);
+    else if (block)
+        free_locals = block->next;
+    else
+        return size < SLAB_SIZE / 4 && alignment < LEAST_PAGE ? cut(size, alignment) : map(size);
+    if (!block)
+        fail();
+    return block;
+}
+
+void gs_cc_release_locals(void *locals)
+{
+    struct block *block = locals;
+    if (!block)
+        return;
+    if (IS_SANITIZED) {
+        free(block);
+        return;
+    }
+    block->next = free_locals;
+    free_locals = block;
 }
 
 /* ---- Records ---- */

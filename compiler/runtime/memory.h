@@ -14,4 +14,8 @@ void gs_cc_release(void *block, size_t size);
 void *gs_cc_allocate_aligned(size_t size);
 void gs_cc_release_aligned(void *block, size_t size);
 
+/* For the thread-local variables of a thread: always the same size and alignment. */
+void *gs_cc_allocate_locals(size_t size, size_t alignment);
+void gs_cc_release_locals(void *locals);
+
 #endif

@@ -1,6 +1,7 @@
 /* Mutexes. A mutex that is unlocked is handed to the thread that waits first. */
 #include "compiler/runtime/attributes.h"
 #include "compiler/runtime/shared_mutex.h"
+#include "compiler/runtime/signals.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -16,7 +17,7 @@
 struct mutex {
     atomic_int holding; /* of one that has a holder, or may be a library's */
     unsigned count;     /* how often a recursive one is locked beyond once */
-    const void *owner;
+    uintptr_t owner;    /* 0: none */
     int kind;
     int16_t ceiling; /* of one whose kind has PROTECTS */
     atomic_flag lock;
@@ -61,12 +62,21 @@ static bool knows_owner(const struct mutex *mutex)
     return kind_of(mutex) == PTHREAD_MUTEX_RECURSIVE || kind_of(mutex) == PTHREAD_MUTEX_ERRORCHECK;
 }
 
-/* An owner that is not the program's: before the run, and after it. */
-static const char outside;
+/* The thread; or, outside of the threads, the one that has called the handler or the allocator, or
+ * a kernel thread. The allocator does not let others run: who finds that it has a mutex looks
+ * again, as it must not be given one that others wait for. */
+#define OF_ALLOCATOR ((uintptr_t)1)
 
-static const void *owner_of(const struct thread *self)
+static uintptr_t owner_of(const struct thread *self)
 {
-    return self ? (const void *)self : &outside;
+    const struct thread *thread = self ? self : gs_cc_handling.own;
+    return (thread ? (uintptr_t)thread : (uintptr_t)&gs_cc_state) |
+           (gs_cc_handling.is_allocating ? OF_ALLOCATOR : 0);
+}
+
+static bool is_owner(const struct mutex *mutex, const struct thread *self)
+{
+    return (mutex->owner | OF_ALLOCATOR) == (owner_of(self) | OF_ALLOCATOR);
 }
 
 /* As the C library does it. */
@@ -93,8 +103,8 @@ bool gs_cc_mutex_is_ours(const pthread_mutex_t *mutex)
     return ((const struct mutex *)mutex)->is_ours;
 }
 
-/* Returns 0, EBUSY, EINPROGRESS: a library has it, or what an error-checking or recursive mutex
- * answers. The caller holds the lock. */
+/* Returns 0, EBUSY, EINPROGRESS: a library or the allocator has it, or what an error-checking or
+ * recursive mutex answers. The caller holds the lock. */
 static int try_lock(struct mutex *mutex, const struct thread *self)
 {
     if (!exclude_libraries(mutex))
@@ -103,8 +113,8 @@ static int try_lock(struct mutex *mutex, const struct thread *self)
         mutex->owner = owner_of(self);
         return 0;
     }
-    if (mutex->owner != owner_of(self))
-        return EBUSY;
+    if (!is_owner(mutex, self))
+        return mutex->owner & OF_ALLOCATOR ? EINPROGRESS : EBUSY;
     if (kind_of(mutex) == PTHREAD_MUTEX_RECURSIVE) {
         mutex->count++;
         return 0;
@@ -223,14 +233,14 @@ bool gs_cc_is_unlockable(const struct mutex *mutex)
 {
     if (is_shared(mutex))
         return gs_cc_shared_is_unlockable(thread_self(), shared((struct mutex *)mutex));
-    return !knows_owner(mutex) || mutex->owner == owner_of(thread_self());
+    return !knows_owner(mutex) || is_owner(mutex, thread_self());
 }
 
 /* The caller holds the lock. */
 static void hand_over(struct mutex *mutex)
 {
     struct thread *next = queue_pop(&mutex->waiting);
-    mutex->owner = next;
+    mutex->owner = (uintptr_t)next;
     if (!next)
         admit_libraries(mutex);
     spin_unlock(&mutex->lock);
@@ -282,7 +292,7 @@ int gs_cc_pthread_mutex_destroy(pthread_mutex_t *mutex)
     struct mutex *one = mutex_of(mutex);
     if (one->kind & ROBUST)
         return 0;
-    return (is_shared(one) ? one->holder.thread != 0 : one->owner != NULL) ? EBUSY : 0;
+    return (is_shared(one) ? one->holder.thread != 0 : one->owner) ? EBUSY : 0;
 }
 
 int gs_cc_pthread_mutex_lock(pthread_mutex_t *mutex)
@@ -345,7 +355,7 @@ int gs_cc_pthread_mutex_unlock(pthread_mutex_t *mutex)
         return unlock_shared(thread_self(), one);
     spin_lock(&one->lock);
     int err = 0;
-    if (knows_owner(one) && one->owner != owner_of(thread_self()))
+    if (knows_owner(one) && !is_owner(one, thread_self()))
         err = EPERM;
     else if (!one->count) {
         hand_over(one);

@@ -1,9 +1,8 @@
 /* Mutexes of libraries that know their owner (libraries.h). The C library takes all threads of a
  * worker for one, so the runtime remembers which of them has a mutex that is locked. */
 #include "compiler/runtime/libraries.h"
+#include "compiler/runtime/memory.h"
 #include "compiler/runtime/thread.h"
-
-#include <stdlib.h>
 
 #define BUCKETS 64
 
@@ -37,7 +36,7 @@ static struct owned *take_unused(unsigned bucket)
 {
     struct owned *owned = buckets[bucket].unused;
     if (!owned)
-        return malloc(sizeof *owned);
+        return gs_cc_allocate(sizeof *owned);
     buckets[bucket].unused = owned->next;
     return owned;
 }
@@ -58,8 +57,6 @@ bool gs_cc_has_owner(const pthread_mutex_t *mutex)
 static int lock_first(unsigned bucket, pthread_mutex_t *mutex, const struct thread *self)
 {
     struct owned *owned = take_unused(bucket);
-    if (!owned)
-        return ENOMEM;
     int err = pthread_mutex_trylock(mutex);
     if (err) {
         give_back(bucket, owned);

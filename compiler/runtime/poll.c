@@ -422,6 +422,8 @@ int gs_cc_getaddrinfo(const char *node, const char *service, const struct addrin
         return getaddrinfo(node, service, hints, ret_addresses);
     struct lookup *lookup = (struct lookup *)self->progress;
     if (self->phase == PHASE_NEW) {
+        if (gs_cc_test_cancel(self))
+            return 0;
         lookup = calloc(1, sizeof *lookup);
         if (!lookup)
             return EAI_MEMORY;

@@ -114,7 +114,7 @@ static int change(struct thread *thread, struct attributes *attributes)
 {
     int err = gs_cc_scheduling_try(attributes);
     if (err) {
-        free(attributes);
+        gs_cc_attributes_free(attributes);
         return err;
     }
     gs_cc_attributes_set(thread, attributes);

@@ -7,7 +7,7 @@
 #include "compiler/runtime/thread.h"
 
 /* The same in all programs. */
-#define SHARED_OWNER ((const void *)1)
+#define SHARED_OWNER ((uintptr_t)1)
 
 /* How long a thread waits until it looks again. */
 #define LOOK_NS (500 * GS_MICROSECOND)

@@ -44,6 +44,7 @@ struct handling {
     uint64_t mask;               /* of the kernel thread, before that */
     uint64_t blocked;            /* by the actions whose handlers the kernel has called */
     uint32_t boxes;              /* bytes in use for boxes: memory.c */
+    bool is_allocating;          /* in the program's allocator (allocator.c) */
     struct __jmp_buf_tag *leave; /* where the handlers of this target end at once */
 };
 extern _Thread_local struct handling gs_cc_handling __attribute__((tls_model("initial-exec")));

@@ -264,6 +264,8 @@ int gs_cc___printf_chk(int flag, const char *format, ...)
 int gs_cc_fflush(FILE *file)
 {
     struct thread *self = thread_self();
+    if (!file && self && gs_cc_test_cancel(self))
+        return 0;
     if (!file || gs_cc_stream_flushes_directly(self, file))
         return fflush(file);
     if (fwide(file, 0) > 0)

@@ -1,6 +1,7 @@
 /* The life of a thread: it starts and resumes on the stack of its worker, and ends. */
 #include "compiler/runtime/thread.h"
 #include "compiler/runtime/attributes.h"
+#include "compiler/runtime/library_locals.h"
 #include "compiler/runtime/masks.h"
 #include "compiler/runtime/memory.h"
 #include "compiler/runtime/shared_mutex.h"
@@ -50,7 +51,7 @@ void gs_cc_free_thread(struct thread *thread)
     if (thread->extra) {
         gs_cc_free_pending(thread);
         free(thread->extra->values);
-        free(thread->extra->locals);
+        gs_cc_release_locals(thread->extra->locals);
         free(thread->extra->ceilings);
         gs_cc_kept_free(thread->extra);
         gs_cc_release(thread->extra, sizeof *thread->extra);
@@ -82,6 +83,7 @@ static void end_process(void *status)
 static void clean_up(void *thread)
 {
     gs_cc_run_cleanups(thread);
+    gs_cc_run_enders(thread);
     gs_cc_destroy_values(thread);
 }
 

@@ -49,6 +49,8 @@ struct extra {
     struct values *values; /* of keys */
     struct kept *kept;     /* of its kernel thread's (kept.c) */
     char *locals;          /* thread-local variables */
+    struct library_locals *library_locals;
+    struct ender *enders; /* of libraries (library_locals.c) */
     struct gs_timer timer;
     uint64_t deadline_ns;
     bool has_timer;
@@ -206,13 +208,13 @@ void gs_cc_kept_free(struct extra *extra);
 
 static inline void kept_enter(struct thread *thread)
 {
-    if (__builtin_expect(gs_cc_kept, 0))
+    if (__builtin_expect(__atomic_load_n(&gs_cc_kept, __ATOMIC_RELAXED), 0))
         gs_cc_kept_enter(thread);
 }
 
 static inline void kept_leave(struct thread *thread)
 {
-    if (__builtin_expect(gs_cc_kept, 0))
+    if (__builtin_expect(__atomic_load_n(&gs_cc_kept, __ATOMIC_RELAXED), 0))
         gs_cc_kept_leave(thread);
 }
 

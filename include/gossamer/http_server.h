@@ -58,8 +58,8 @@ struct gs_http_server {
     gs_http_handler_fn *handler;
     void *data;                 /* for the handler */
     unsigned max_connections;   /* at the same time; others wait to be accepted (10000). While one
-                                 * does, a connection that has waited for a request for a second or
-                                 * longer is closed. */
+                                 * does, a connection that has waited for a request, or for the rest
+                                 * of its header, for a second or longer is closed. */
     size_t max_request_line;    /* bytes; above: 414 (8192) */
     size_t max_header;          /* bytes of all fields; above: 431 (32768) */
     unsigned max_fields;        /* above: 431 (100) */

@@ -9,42 +9,56 @@
 /* ---- Waiting for a request ---- */
 
 /* Take the input back. If end_input() has it, it looks at what has arrived, and ends the input if
- * that is nothing: until then nothing may be received. */
-static void take_input(struct gs_http_session *session)
+ * that is nothing: until then nothing may be received. Returns 0, or -EPIPE if it has ended. */
+static int take_input(struct gs_http_session *session)
 {
     int expected = GS_HTTP_INPUT_IDLE;
     if (atomic_compare_exchange_strong(&session->input_owner, &expected, GS_HTTP_INPUT_BUSY))
-        return;
+        return 0;
     gs_mutex_lock(&session->sessions->lock, GS_NEVER);
     gs_mutex_unlock(&session->sessions->lock);
+    if (atomic_load(&session->input_owner) == GS_HTTP_INPUT_ENDED)
+        return -EPIPE;
     atomic_store(&session->input_owner, GS_HTTP_INPUT_BUSY);
+    return 0;
 }
 
 /* Wait until something has arrived; it is received when the input is the session's again. The two
  * sequentially consistent accesses pair with those of drain() in server.c: either this thread sees
  * is_draining, or drain() sees GS_HTTP_INPUT_IDLE. */
-static int wait_for_input(struct gs_http_session *session, uint64_t deadline_ns)
+static int wait_for_input(struct gs_http_session *session, enum gs_http_input_owner waits,
+                          uint64_t deadline_ns)
 {
     int err = 0;
-    atomic_store(&session->input_owner, GS_HTTP_INPUT_IDLE);
-    if (!atomic_load(&session->sessions->is_draining))
+    atomic_store(&session->input_owner, waits);
+    if (waits == GS_HTTP_INPUT_HEAD || !atomic_load(&session->sessions->is_draining))
         err = gs_wait_readable(session->exchange.fd, deadline_ns);
-    take_input(session);
-    return err;
+    int taken = take_input(session);
+    return err ? err : taken;
 }
 
-/* Wait for the first bytes of a request. A draining server ends the input of sessions that are
- * idle. */
-static int wait_for_request(struct gs_http_session *session, uint64_t timeout_ns)
+/* Receive while the server may end the input: of sessions that are idle if it drains, and of those
+ * whose clients are silent while others wait. Returns as gs_http_session_receive. */
+static ssize_t receive(struct gs_http_session *session, enum gs_http_input_owner waits,
+                       uint64_t now_ns, uint64_t timeout_ns)
 {
-    uint64_t now_ns = gs_clock_now(), deadline_ns = gs_clock_after(now_ns, timeout_ns);
-    atomic_store_explicit(&session->idle_ns, now_ns, memory_order_relaxed);
+    uint64_t deadline_ns = gs_clock_after(now_ns, timeout_ns);
+    const atomic_bool *is_draining = &session->sessions->is_draining;
     ssize_t n;
     do {
-        int err = wait_for_input(session, deadline_ns);
+        int err = wait_for_input(session, waits, deadline_ns);
         n = err ? err : gs_http_session_receive(session, 0);
-    } while (n == -ETIMEDOUT && !atomic_load(&session->sessions->is_draining) &&
+    } while (n == -ETIMEDOUT && !(waits == GS_HTTP_INPUT_IDLE && atomic_load(is_draining)) &&
              gs_clock_now() < deadline_ns);
+    return n;
+}
+
+/* Wait for the first bytes of a request. */
+static int wait_for_request(struct gs_http_session *session, uint64_t timeout_ns)
+{
+    uint64_t now_ns = gs_clock_now();
+    atomic_store_explicit(&session->since_ns, now_ns, memory_order_relaxed);
+    ssize_t n = receive(session, GS_HTTP_INPUT_IDLE, now_ns, timeout_ns);
     return n > 0 ? 0 : n < 0 ? (int)n : -EPIPE;
 }
 
@@ -61,7 +75,7 @@ static void skip_empty_lines(struct gs_http_session *session)
 static ssize_t receive_head(struct gs_http_session *session, unsigned *ret_status)
 {
     const struct gs_http_sessions *sessions = session->sessions;
-    uint64_t deadline_ns = 0;
+    uint64_t start_ns = 0;
     size_t scanned = 0;
     for (;;) {
         if (!scanned)
@@ -76,9 +90,11 @@ static ssize_t receive_head(struct gs_http_session *session, unsigned *ret_statu
                                  : 0;
         if (*ret_status)
             return -EPROTO;
-        if (!deadline_ns)
-            deadline_ns = gs_clock_after(gs_clock_now(), sessions->options.header_timeout_ns);
-        ssize_t received = gs_http_session_receive(session, deadline_ns);
+        if (!start_ns)
+            start_ns = gs_clock_now();
+        atomic_store_explicit(&session->since_ns, start_ns, memory_order_relaxed);
+        ssize_t received =
+            receive(session, GS_HTTP_INPUT_HEAD, start_ns, sessions->options.header_timeout_ns);
         if (received == -ETIMEDOUT && n)
             *ret_status = 408;
         if (received <= 0)

@@ -10,7 +10,7 @@
 /* Time after which accepting is tried again when descriptors or memory are exhausted. */
 #define PAUSE_NS (20 * GS_MILLISECOND)
 
-/* A connection that has been idle for less does not give way: its next request may be under way. */
+/* A connection that has waited for less does not give way: its request may be under way. */
 #define EVICTED_AFTER_NS GS_SECOND
 #define COMPARED_MAX 256
 
@@ -85,54 +85,63 @@ static bool has_input(int fd)
     return gs_sys_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-static bool is_idle(struct gs_http_session *session)
+/* End the input of a session that waits for such input, if none has arrived. What arrives now is
+ * not received: the body behind it could be cut off. The sessions are locked. */
+static void end_input(struct gs_http_session *session, int waits)
 {
-    return atomic_load(&session->input_owner) == GS_HTTP_INPUT_IDLE;
-}
-
-/* End the input of a session that waits for a request, if none has arrived. The sessions are
- * locked. Returns whether it was ended. */
-static bool end_input(struct gs_http_session *session)
-{
-    int expected = GS_HTTP_INPUT_IDLE;
-    if (!atomic_compare_exchange_strong(&session->input_owner, &expected, GS_HTTP_INPUT_DRAINED) ||
+    if (!atomic_compare_exchange_strong(&session->input_owner, &waits, GS_HTTP_INPUT_DRAINED) ||
         has_input(session->exchange.fd))
-        return false;
+        return;
+    atomic_store(&session->input_owner, GS_HTTP_INPUT_ENDED);
     gs_sys_shutdown(session->exchange.fd, SHUT_RD);
-    return true;
 }
 
-/* Among those that are compared, the session that has waited longest for a request, since until_ns
- * at least; NULL: none. What was compared goes to the end of the list. */
-static struct gs_http_session *choose(struct gs_http_sessions *sessions, uint64_t until_ns)
+/* Which session gives way: what it waits for, and since when. */
+struct choice {
+    struct gs_http_session *session; /* NULL: none */
+    int waits;
+    uint64_t since_ns;
+};
+
+static void compare(struct choice *choice, struct gs_http_session *session, uint64_t until_ns)
 {
-    struct gs_http_session *chosen = NULL;
+    /* It may become busy meanwhile, which end_input() notices. */
+    int waits = atomic_load(&session->input_owner);
+    uint64_t since_ns = atomic_load_explicit(&session->since_ns, memory_order_relaxed);
+    if ((waits != GS_HTTP_INPUT_IDLE && waits != GS_HTTP_INPUT_HEAD) || since_ns > until_ns)
+        return;
+    if (!choice->session || waits < choice->waits ||
+        (waits == choice->waits && since_ns < choice->since_ns))
+        *choice = (struct choice){session, waits, since_ns};
+}
+
+/* Among those that are compared, and that have waited since until_ns at least: one that waits for a
+ * request, or else for the rest of a head; the one that has waited longest. What was compared goes
+ * to the end of the list. */
+static struct choice choose(struct gs_http_sessions *sessions, uint64_t until_ns)
+{
+    struct choice choice = {0};
     struct gs_list *last = sessions->list.previous;
     for (unsigned i = 0; i < COMPARED_MAX && !gs_list_is_empty(&sessions->list); i++) {
         struct gs_list *link = sessions->list.next;
-        struct gs_http_session *session = gs_container_of(link, struct gs_http_session, link);
         gs_list_remove(link);
         gs_list_append(&sessions->list, link);
-        /* It may become busy meanwhile, which end_input() notices. */
-        uint64_t idle_ns = atomic_load_explicit(&session->idle_ns, memory_order_relaxed);
-        if (is_idle(session) && idle_ns <= until_ns) {
-            until_ns = idle_ns;
-            chosen = session;
-        }
+        compare(&choice, gs_container_of(link, struct gs_http_session, link), until_ns);
         if (link == last)
             break;
     }
-    return chosen;
+    return choice;
 }
 
 static void evict(struct gs_http_sessions *sessions)
 {
     uint64_t now_ns = gs_clock_now();
+    if (now_ns <= EVICTED_AFTER_NS)
+        return;
     gs_mutex_lock(&sessions->lock, GS_NEVER);
-    struct gs_http_session *session =
-        now_ns > EVICTED_AFTER_NS ? choose(sessions, now_ns - EVICTED_AFTER_NS) : NULL;
-    if (session)
-        (void)end_input(session);
+    struct choice choice = choose(sessions, now_ns - EVICTED_AFTER_NS);
+    if (choice.session)
+        end_input(choice.session, choice.waits);
     gs_mutex_unlock(&sessions->lock);
 }
 
@@ -192,7 +201,7 @@ static void drain(struct gs_http_sessions *sessions)
     gs_mutex_lock(&sessions->lock, GS_NEVER);
     GS_LIST_FOREACH (link, &sessions->list) {
         struct gs_http_session *session = gs_container_of(link, struct gs_http_session, link);
-        (void)end_input(session);
+        end_input(session, GS_HTTP_INPUT_IDLE);
     }
     gs_mutex_unlock(&sessions->lock);
 }

@@ -56,7 +56,9 @@ enum gs_http_response_framing {
 enum gs_http_input_owner {
     GS_HTTP_INPUT_BUSY,    /* the session's: it receives a request, or handles one */
     GS_HTTP_INPUT_IDLE,    /* nobody's: the session waits for a request, and receives nothing */
+    GS_HTTP_INPUT_HEAD,    /* the same, for the rest of a request's head */
     GS_HTTP_INPUT_DRAINED, /* end_input()'s, until the sessions' lock is released */
+    GS_HTTP_INPUT_ENDED,   /* nobody's any more: what arrives is not received */
 };
 
 struct gs_http_session {
@@ -64,10 +66,10 @@ struct gs_http_session {
     struct gs_http_sessions *sessions;
     struct gs_list link;
     struct gs_cleanup cleanup;
-    atomic_int input_owner;    /* enum gs_http_input_owner */
-    _Atomic(uint64_t) idle_ns; /* since when it waits for a request; set before input_owner */
-    bool is_first;             /* no request has come yet */
-    bool must_linger;          /* a response was the last: the client may send on */
+    atomic_int input_owner;     /* enum gs_http_input_owner */
+    _Atomic(uint64_t) since_ns; /* since when it waits for a head; set before input_owner */
+    bool is_first;              /* no request has come yet */
+    bool must_linger;           /* a response was the last: the client may send on */
 
     char *input; /* NULL: no bytes */
     size_t input_start, input_end, input_size;

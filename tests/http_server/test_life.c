@@ -57,35 +57,40 @@ TEST(more_clients_than_connections_are_served_one_after_the_other)
     serve_with(&(struct gs_http_server){.handler = greet, .max_connections = 2}, be_clients);
 }
 
-/* They say nothing, and do not close. */
-static void *be_client_among_silent_ones(void *unused)
+/* They say nothing, or begin a request, and do not close. */
+static void *be_clients_among_silent_ones(void *unused)
 {
-    int silent[2], fd;
+    static struct heard heard;
+    int silent[3], fds[2];
     char byte;
     start_server();
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         silent[i] = connect_client();
-    say(silent[1], "GET / HT");
-    be_client(NULL);
-    MUST_EQ(gs_recv(silent[0], &byte, 1, 0, GS_NEVER), 0); /* it gave way */
-    struct heard *heard = malloc(sizeof *heard);
-    MUST(heard);
-    heard->n = 0;
-    say(silent[1], "TP/1.1\r\nHost: h\r\n\r\n"); /* it did not: its request had begun */
-    MUST_EQ(hear(silent[1], heard, "hello"), 0);
-    free(heard);
-    for (int i = 0; i < 2; i++)
+    say(silent[1], "G");
+    gs_thread_sleep(after(5 * GS_MILLISECOND));
+    say(silent[2], "GET / HT");
+    for (int i = 0; i < 2; i++) {
+        fds[i] = connect_client();
+        heard.n = 0;
+        say(fds[i], GET);
+        MUST_EQ(hear(fds[i], &heard, "hello"), 0);
+        MUST_EQ(gs_recv(silent[i], &byte, 1, 0, GS_NEVER), 0); /* it gave way */
+    }
+    heard.n = 0;
+    say(silent[2], "TP/1.1\r\nHost: h\r\n\r\n"); /* it did not: its request began later */
+    MUST_EQ(hear(silent[2], &heard, "hello"), 0);
+    for (int i = 0; i < 3; i++)
         gs_close(silent[i]);
-    fd = connect_client();
-    gs_close(fd);
+    for (int i = 0; i < 2; i++)
+        gs_close(fds[i]);
     stop_server();
     return unused;
 }
 
-TEST(a_silent_connection_gives_way_to_a_client)
+TEST(silent_connections_give_way_to_clients_idle_ones_first)
 {
-    serve_with(&(struct gs_http_server){.handler = greet, .max_connections = 2},
-               be_client_among_silent_ones);
+    serve_with(&(struct gs_http_server){.handler = greet, .max_connections = 3},
+               be_clients_among_silent_ones);
 }
 
 static void *cancel_one_of_two(void *unused)
@@ -301,10 +306,11 @@ TEST(draining_server_still_receives_the_body_of_a_request_that_has_begun)
                post_while_draining);
 }
 
-/* The head of a request arrives while drain() is about to look for one. It must not be received
- * meanwhile: its body would be cut off. */
+/* The head of a request arrives while drain() looks for one, just before this system call. Until it
+ * has looked, the head must not be received: its body would be cut off. After that the request is
+ * not served at all. */
 static int late_client;
-static _Atomic(bool) is_drain_observed;
+static atomic_long awaited_call = -1; /* -1: it was made */
 static atomic_int echoes;
 
 static void count_and_echo(struct gs_http_exchange *exchange, void *unused)
@@ -316,8 +322,8 @@ static void count_and_echo(struct gs_http_exchange *exchange, void *unused)
 static long send_head(long number, void *unused)
 {
     (void)unused;
-    if (number != SYS_recvfrom || !gs_thread_self() || gs_thread_self() != server_thread ||
-        !atomic_exchange(&is_drain_observed, false))
+    if (atomic_load(&awaited_call) != number || gs_thread_self() != server_thread ||
+        !atomic_compare_exchange_strong(&awaited_call, &number, -1))
         return 0;
     MUST_EQ(send(late_client, POST_HEAD, strlen(POST_HEAD), 0), (ssize_t)strlen(POST_HEAD));
     uint64_t end_ns = gs_clock_now() + 50 * GS_MILLISECOND;
@@ -326,28 +332,39 @@ static long send_head(long number, void *unused)
     return 0;
 }
 
-static void *send_head_while_draining(void *unused)
+/* What is heard after the first request. */
+static struct heard late_heard;
+
+static void send_head_at(long call)
 {
-    static struct heard heard;
     start_server();
-    heard.n = 0;
+    late_heard.n = 0;
     atomic_store(&echoes, 0);
     late_client = connect_client();
     say(late_client, POST_HEAD "ab");
-    MUST_EQ(hear(late_client, &heard, "ab"), 0);
+    MUST_EQ(hear(late_client, &late_heard, "ab"), 0);
     gs_thread_sleep(after(5 * GS_MILLISECOND));
-    heard.n = 0;
-    atomic_store(&is_drain_observed, true);
+    late_heard.n = 0;
+    atomic_store(&awaited_call, call);
     gs_thread_cancel(server_thread);
-    while (atomic_load(&is_drain_observed))
+    while (atomic_load(&awaited_call) >= 0)
         gs_thread_sleep(after(GS_MILLISECOND));
     gs_thread_sleep(after(5 * GS_MILLISECOND));
-    say(late_client, "xy");
-    MUST_EQ(hear(late_client, &heard, NULL), 0);
-    MUST(ends_with(heard.bytes, "\r\n\r\nxy"));
+    (void)!gs_send(late_client, "xy", 2, 0, after(PATIENCE_NS));
+    int err = hear(late_client, &late_heard, NULL);
+    MUST(!err || err == -ECONNRESET);
     gs_close(late_client);
     MUST_EQ((intptr_t)join(server_thread), 0);
     gs_close(server_listener);
+}
+
+static void *send_heads_while_draining(void *unused)
+{
+    send_head_at(SYS_recvfrom);
+    MUST(ends_with(late_heard.bytes, "\r\n\r\nxy"));
+    send_head_at(SYS_shutdown);
+    MUST_EQ(late_heard.n, 0);
+    MUST_EQ(atomic_load(&echoes), 1);
     return unused;
 }
 
@@ -357,7 +374,7 @@ TEST(a_head_that_arrives_while_the_server_looks_for_it_is_not_cut_from_its_body)
     serve_with(&(struct gs_http_server){.handler = count_and_echo,
                                         .migrates = true,
                                         .drain_timeout_ns = PATIENCE_NS},
-               send_head_while_draining);
+               send_heads_while_draining);
     gs_sys_set_fault(NULL, NULL);
 }
 

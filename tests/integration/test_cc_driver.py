@@ -188,17 +188,62 @@ def test_a_program_may_have_shared_libraries_of_its_own(folder: Path) -> None:
     assert is_converted(folder / "program")
 
 
-def test_functions_for_the_end_of_a_thread_are_named(folder: Path) -> None:
-    (folder / "part.cpp").write_text(
-        'extern "C" {\n#include "part.h"\n}\n'
-        "struct kept { ~kept(); int n = PART; };\nkept::~kept() { n = 0; }\n"
-        "thread_local kept here;\nint part(void) { return here.n; }\n"
-    )
-    library = ["clang-19", "-shared", "-fPIC", "part.cpp", "-o", "libpart.so", "-lstdc++"]
-    subprocess.run(library, cwd=folder, check=True)
-    command = [PROGRAM, "cc", "main.c", "-L.", "-lpart", f"-Wl,-rpath,{folder}", "-o", "program"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True)
-    assert "libpart.so: functions that it registers for the end of a thread" in done.stderr
+ENDS = """
+#include <unistd.h>
+static int ends;
+struct kept { int n; ~kept() { usleep(1); ends += n; } };
+static thread_local kept here = {4};
+static thread_local int depth;
+extern "C" int part(void)
+{
+    try {
+        throw 3;
+    } catch (int) { /* what was thrown belongs to the thread, too */
+        depth++;
+        usleep(1);
+        return here.n + depth - 1;
+    }
+}
+extern "C" int ended(void) { return ends; }
+"""
+
+THREADS = """
+#include <pthread.h>
+int part(void);
+int ended(void);
+static void *run(void *argument) { return (char *)argument + part(); }
+int main(void)
+{
+    pthread_t threads[3];
+    void *result;
+    long sum = part();
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, run, NULL);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], &result);
+        sum += (long)result;
+    }
+    return sum != 16 || ended() != 12;
+}
+"""
+
+
+@pytest.mark.parametrize("form", ["library", "object", "source"])
+def test_objects_of_a_thread_of_cpp_end_with_it(folder: Path, form: str) -> None:
+    (folder / "part.cpp").write_text(ENDS)
+    (folder / "main.c").write_text(THREADS)
+    make = {
+        "library": ["-shared", "-fPIC", "-o", "libpart.so", "-lstdc++"],
+        "object": ["-c", "-fPIC", "-o", "part.o"],
+        "source": ["-fsyntax-only"],
+    }
+    subprocess.run(["clang-19", "part.cpp", *make[form]], cwd=folder, check=True)
+    use = {
+        "library": ["-L.", "-lpart", f"-Wl,-rpath,{folder}"],
+        "object": ["part.o", "-lstdc++"],
+        "source": ["part.cpp", "-lstdc++"],
+    }
+    compile_in(folder, "main.c", *use[form], "-o", "program")
     assert is_converted(folder / "program")
 
 

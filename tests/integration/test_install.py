@@ -170,7 +170,7 @@ def test_a_program_is_linked_with_static_libraries_only(installed: Path, tmp_pat
 
 def test_a_program_is_linked_without_pkg_config(installed: Path, tmp_path: Path) -> None:
     guide = (ROOT / "docs/guide-threads.md").read_text()
-    found = re.search(r"without pkg-config, link with\s`(.*?)` and compile with `(.*?)`", guide)
+    found = re.search(r"without pkg-config, link with\s`(.*?)`\sand compile with `(.*?)`", guide)
     assert found
     (archive,) = installed.rglob("libgossamer.a")
     shutil.copy(ROOT / "examples/many.c", tmp_path)

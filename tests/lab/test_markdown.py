@@ -48,7 +48,7 @@ def test_each_claim_is_a_row_with_its_value_or_the_reason_for_none(tmp_path: Pat
         "| This \\| is so | about equal | within a tenth | **holds** | "
         "slope of a / slope of b: 0.5000 (0.4000 to 0.6000); expected: at most 1 |"
     )
-    assert misses.startswith("Of ")
+    assert misses.startswith("About ")
     assert second.endswith("| **inconclusive** | b is not here |")
 
 

@@ -120,7 +120,7 @@ def test_our_own_claims_stand_apart(tmp_path: Path) -> None:
     run = sandstorm(tmp_path / "run", experiment="overload")
     publish([replace(run, results=run.results | {"servers": [], "points": []})], tmp_path / "rows")
     page = findings.page_of(tmp_path / "rows", "").split("## overload")[1]
-    assert "**Claims of ours**" in page
+    assert "**Our own claims**" in page
     assert "| claim | our rule | verdict |" in page
     assert "published text" not in page
 
@@ -128,12 +128,12 @@ def test_our_own_claims_stand_apart(tmp_path: Path) -> None:
 def test_a_second_run_is_compared_with_the_first(tmp_path: Path) -> None:
     first, second = (sandstorm(tmp_path / name, us) for name, us in (("a", 2e6), ("b", 2e5)))
     publish([first, second], tmp_path / "rows")
-    again = findings.page_of(tmp_path / "rows", "").split("## Whether it comes out again")[1]
+    again = findings.page_of(tmp_path / "rows", "").split("## Reproducibility")[1]
     assert "- `sandstorm`: 0 of " in again
     assert "Verdicts that differ: With 1000 clients some wait far longer to connect" in again
     # The rows of a single new run are not compared with an old repetition.
     publish([first], tmp_path / "rows")
-    assert "comes out again" not in findings.page_of(tmp_path / "rows", "")
+    assert "Reproducibility" not in findings.page_of(tmp_path / "rows", "")
 
 
 def test_the_command_writes_the_page_and_report_rebuilds_the_tables(

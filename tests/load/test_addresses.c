@@ -67,22 +67,25 @@ TEST(the_first_address_that_accepts_is_chosen_and_none_is_waited_for_beyond_the_
     static const struct {
         enum kind kinds[ADDRESSES + 1];
         enum kind chosen;
+        uint64_t timeout_ms; /* 0: longer than the delay between two attempts */
     } rows[] = {
         {{SILENT}, SILENT}, /* the only one is not tried */
         {{ACCEPTS, REFUSES}, ACCEPTS},
         {{REFUSES, ACCEPTS}, ACCEPTS},
         {{SILENT, ACCEPTS}, ACCEPTS},
+        {{SILENT, ACCEPTS}, ACCEPTS, 100},
         {{SILENT, REFUSES, ACCEPTS}, ACCEPTS},
         {{REFUSES, REFUSES}, REFUSES},
         {{SILENT, REFUSES}, SILENT},
     };
-    const struct load_settings settings = {.timeout_ns = 400 * GS_MILLISECOND};
     const struct load_url url = {.host = "name", .port = "80"};
     bind_address(REFUSES);
     CHECK_EQ(listen(bind_address(ACCEPTS), 8), 0);
     fill_accept_queue();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct load_addresses found;
+        uint64_t timeout_ms = rows[i].timeout_ms ? rows[i].timeout_ms : 400;
+        const struct load_settings settings = {.timeout_ns = timeout_ms * GS_MILLISECOND};
         kinds = rows[i].kinds;
         CHECK_EQ(gs_load_addresses_resolve(&url, &settings, &found), 0);
         if (memcmp(&found.server, &addresses[rows[i].chosen], sizeof addresses[0]))

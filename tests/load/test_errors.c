@@ -81,6 +81,40 @@ TEST(a_reset_connection_is_a_reset_error)
     gs_load_result_done(&result);
 }
 
+enum { CUT_REQUESTS = 3 };
+static int kept_open[CUT_REQUESTS];
+
+/* Answers after a part of the request, and does not read the rest. */
+static void serve_413_early(struct server *server, int fd, size_t index)
+{
+    char byte;
+    (void)server;
+    kept_open[index] = kept_open[index] ? dup(fd) : 0;
+    if (recv(fd, &byte, 1, 0) == 1)
+        server_write(fd, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n");
+}
+
+TEST(a_response_is_received_although_the_server_reads_no_more_of_the_request)
+{
+    static char body[12 << 20];
+    memset(body, 'x', sizeof body - 1);
+    for (int is_kept_open = 0; is_kept_open < 2; is_kept_open++) {
+        struct server server;
+        for (int i = 0; i < CUT_REQUESTS; i++)
+            kept_open[i] = is_kept_open;
+        server_start(&server, serve_413_early);
+        struct load_result result =
+            run_against(&server, "-c", "1", "-n", "3", "--body", body, "--timeout", "5s", NULL);
+        server_stop(&server);
+        check_errors(&result, LOAD_STATUS, CUT_REQUESTS);
+        CHECK_EQ(result.metrics.unexpected_statuses[413], CUT_REQUESTS);
+        CHECK_EQ(result.metrics.connections, CUT_REQUESTS);
+        gs_load_result_done(&result);
+        for (int i = 0; i < CUT_REQUESTS && is_kept_open; i++)
+            close(kept_open[i]);
+    }
+}
+
 static void serve_404(struct server *server, int fd, size_t index)
 {
     char text[4096];

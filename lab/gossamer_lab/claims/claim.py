@@ -49,6 +49,6 @@ class Claim:
     def rule(self) -> str:
         """The rule in words."""
         return (
-            f"holds if the whole interval of {self.quantity.description} is {self.range_text}, "
-            "does not if none of it is"
+            f"holds if all of the 95 % interval of {self.quantity.description} is "
+            f"{self.range_text}; fails if none of it is"
         )

@@ -441,7 +441,7 @@ class Every:
     @property
     def description(self) -> str:
         """Its name in reports."""
-        return f"{self.words}, each of {len(self.of_all)}"
+        return f"{self.words} (each of {len(self.of_all)})"
 
     def of(self, round_: Round) -> float:
         """Return the value of the first of them in a round that has all."""

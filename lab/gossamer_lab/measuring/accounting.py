@@ -49,7 +49,8 @@ class _Stat:
 def _read_stat(pid: int) -> _Stat | None:
     """Read one process; None if it has exited. Times include children that it has waited for."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        with Path(f"/proc/{pid}/stat").open("rb", buffering=0) as file:
+            text = file.read().decode(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
     # The program's name is in parentheses and may itself contain any character.
@@ -82,7 +83,7 @@ def _time_below_tick(stat: _Stat) -> float:
 
 def _process_tree(leader: int) -> list[_Stat]:
     """Return the processes of the leader's session, and its descendants in other sessions."""
-    pids = sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    pids = sorted(int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit())
     running = [stat for pid in pids if (stat := _read_stat(pid))]
     members = {stat.pid for stat in running if leader in (stat.pid, stat.session)}
     grown = True

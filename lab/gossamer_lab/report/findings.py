@@ -30,7 +30,7 @@ METHOD = "method.md"
 """In that folder: changes of the method, written by hand."""
 
 _HEAD = """\
-# What came out here
+# Results
 
 <!-- Written by `gossamer lab publish` from the rows in findings/. Changes here are lost. -->
 
@@ -108,7 +108,9 @@ def _counts(findings: Sequence[_Finding]) -> list[str]:
             numbers = [str(of_document[word]) if one.run else "-" for word in WORDS]
             mine = f"{ours[HOLDS]} of {ours.total()}" if ours else "-"
             lines.append([one.name, *numbers, mine])
-    return _table(("experiment", *map(str.lower, WORDS.values()), "of our own claims hold"), lines)
+    return _table(
+        ("experiment", *map(str.lower, WORDS.values()), "our own claims that hold"), lines
+    )
 
 
 def _main(document: Document, one: _Finding) -> list[str]:
@@ -181,7 +183,7 @@ def _claims(one: _Finding, *, ours: bool) -> list[str]:
         return []
     said = () if ours else ("published text",)
     head = ("claim", *said, "our rule", "verdict", "quantity: value (95 % confidence interval)")
-    return ["**Claims of ours**", "", *_table(head, rows)] if ours else _table(head, rows)
+    return ["**Our own claims**", "", *_table(head, rows)] if ours else _table(head, rows)
 
 
 def _full(one: _Finding) -> list[str]:
@@ -231,7 +233,7 @@ def _again(findings: Sequence[_Finding], rows: Path) -> list[str]:
             f"significant; the largest is {largest.ratio:.3f} ({largest.server}, {largest.point})."
             f"{words}"
         )
-    return ["## Whether it comes out again", "", *lines, ""] if lines else []
+    return ["## Reproducibility", "", *lines, ""] if lines else []
 
 
 def page_of(rows: Path, method: str) -> str:
@@ -239,7 +241,7 @@ def page_of(rows: Path, method: str) -> str:
     findings = _findings(rows)
     lines = _where(findings)
     lines += [
-        "On your machine it may come out otherwise, and `gossamer lab run` says so. "
+        "Results on your machine may differ: run `gossamer lab run EXPERIMENT`. "
         "[lab.md](lab.md) explains the verdicts; `gossamer lab report EXPERIMENT` shows all charts "
         "and tables of the published rows.",
         "",

@@ -41,9 +41,9 @@ def chance_text(results: dict[str, Any]) -> str:
     """Return how many intervals miss by chance, and how many verdicts stand together."""
     chance = results["chance"]
     return (
-        f"Of {chance['intervals']} intervals about {chance['misses']:.1f} miss their value by "
-        f"chance; {chance['jointly']} of {chance['decided']} decided verdicts stand with intervals "
-        "that all hold together at 95 %."
+        f"About {chance['misses']:.1f} of the {chance['intervals']} intervals can be expected to "
+        f"miss their value by chance; {chance['jointly']} of the {chance['decided']} decided "
+        "verdicts rest on intervals that hold jointly at 95 %."
     )
 
 

@@ -1,31 +1,39 @@
 /* The calls that POSIX names as cancellation points (XSH 2.9.5.2), those that must be and those
  * that may: of each, whether a cancellation that is pending acts there, although the call would not
- * wait. Joining and aio_suspend are none in the C library if there is nothing to wait for. */
+ * wait. Joining and aio_suspend are none in the C library if there is nothing to wait for, and
+ * sem_clockwait is none if the semaphore is free. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <aio.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <grp.h>
 #include <mqueue.h>
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/random.h>
 #include <sys/select.h>
+#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <syslog.h>
 #include <termios.h>
 #include <threads.h>
 #include <time.h>
@@ -45,6 +53,11 @@ static struct timeval no_time;
 static const struct timespec past = {1, 0};
 static struct flock whole = {.l_type = F_WRLCK};
 static struct mmsghdr headers[1];
+static mtx_t lock;
+static cnd_t changed;
+static pthread_t other;
+static pthread_rwlock_t readers = PTHREAD_RWLOCK_INITIALIZER;
+static struct aiocb reading;
 
 static void unlock(void *unused)
 {
@@ -166,6 +179,38 @@ static void unlock(void *unused)
     CALL_(rename, rename("/nowhere/a", "/nowhere/b"))                                              \
     CALL_(unlink, unlink("/nowhere/a"))                                                            \
     CALL_(glob, glob("/dev/null", 0, NULL, &(glob_t){0}))                                          \
+    CALL_(cnd_wait, mtx_lock(&lock) + cnd_wait(&changed, &lock))                                   \
+    CALL_(cnd_timedwait, mtx_lock(&lock) + cnd_timedwait(&changed, &lock, &past))                  \
+    CALL_(cond_clockwait, pthread_mutex_lock(&mutex) +                                             \
+                              pthread_cond_clockwait(&condition, &mutex, CLOCK_MONOTONIC, &past))  \
+    CALL_(join, pthread_join(other, NULL))                                                         \
+    CALL_(thrd_join, thrd_join(other, NULL))                                                       \
+    CALL_(timedjoin, pthread_timedjoin_np(other, NULL, &past))                                     \
+    CALL_(tryjoin, pthread_tryjoin_np(other, NULL))                                                \
+    CALL_(aio_suspend, aio_suspend((const struct aiocb *[]){&reading}, 1, NULL))                   \
+    CALL_(epoll_pwait2, epoll_pwait2(epoll_fd, &(struct epoll_event){0}, 1, &none, NULL))          \
+    CALL_(posix_openpt, posix_openpt(O_RDWR | O_NOCTTY))                                           \
+    CALL_(getaddrinfo, getaddrinfo("127.0.0.1", NULL, NULL, &(struct addrinfo *){0}))              \
+    CALL_(getpwnam, getpwnam("root") != NULL)                                                      \
+    CALL_(getgrnam, getgrnam("root") != NULL)                                                      \
+    CALL_(getservbyname, getservbyname("http", "tcp") != NULL)                                     \
+    CALL_(syslog, (syslog(LOG_DEBUG, "a"), 0))                                                     \
+    CALL_(fflush_all, fputs("a", stream) + fflush(NULL))                                           \
+    CALL_(fputc, fputc('a', stream))                                                               \
+    CALL_(fseek, fseek(stream, 0, SEEK_SET))                                                       \
+    CALL_(ftell, (int)ftell(stream))                                                               \
+    CALL_(chmod, chmod("/nowhere/a", 0600))                                                        \
+    CALL_(getcwd, getcwd(bytes, sizeof bytes) != NULL)                                             \
+    CALL_(link, link("/nowhere/a", "/nowhere/b"))                                                  \
+    CALL_(mkdir, mkdir("/nowhere/a", 0700))                                                        \
+    CALL_(readlink, (int)readlink("/nowhere/a", bytes, 1))                                         \
+    CALL_(rwlock, pthread_rwlock_rdlock(&readers) + pthread_rwlock_unlock(&readers))               \
+    CALL_(barrier, barrier_alone())                                                                \
+    CALL_(semop, semop(-1, NULL, 0))                                                               \
+    CALL_(sem_open, sem_open("/nowhere/a", 0) != SEM_FAILED)                                       \
+    CALL_(flock, flock(file, LOCK_UN))                                                             \
+    CALL_(localtime, localtime(&(time_t){0}) != NULL)                                              \
+    CALL_(strerror, strerror(1) != NULL)                                                           \
     CALL_(mutex_lock, pthread_mutex_lock(&mutex))                                                  \
     CALL_(getenv, getenv("PATH") != NULL)
 
@@ -187,6 +232,21 @@ static int make_temporary(void)
     char name[] = "/tmp/cancellation-points-XXXXXX";
     int fd = mkstemp(name);
     return fd >= 0 ? unlink(name) : fd;
+}
+
+static int barrier_alone(void)
+{
+    pthread_barrier_t barrier;
+    pthread_barrier_init(&barrier, NULL, 1);
+    return pthread_barrier_wait(&barrier);
+}
+
+/* What others wait for. */
+static void *never_end(void *unused)
+{
+    for (;;)
+        pause();
+    return unused;
 }
 
 static int open_directory(void)
@@ -243,6 +303,8 @@ static void try_call(const struct call *call)
     passed = 0;
     pthread_mutex_init(&mutex, NULL);
     sem_init(&semaphore, 0, 1);
+    mtx_init(&lock, mtx_plain);
+    cnd_init(&changed);
     stream = fopen(path, "r+");
     setvbuf(stream, NULL, _IOFBF, 256);
     pthread_create(&thread, NULL, call->function, call->argument);
@@ -255,6 +317,8 @@ static void try_call(const struct call *call)
 
 static void prepare(void)
 {
+    static int empty[2];
+    static char byte;
     setvbuf(stdout, NULL, _IOLBF, 0);
     alarm(60);
     signal(SIGUSR1, SIG_DFL);
@@ -263,11 +327,14 @@ static void prepare(void)
     file = mkstemp(path);
     null = open("/dev/null", O_RDWR);
     socketpair(AF_UNIX, SOCK_DGRAM, 0, pair);
-    if (pipe(full) || write(full[1], "text", 4) != 4 || write(file, "text", 4) != 4)
+    if (pipe(empty) || pipe(full) || write(full[1], "text", 4) != 4 || write(file, "text", 4) != 4)
         abort();
     epoll_fd = epoll_create1(0);
     queue = msgget(IPC_PRIVATE, 0600);
     messages = -1;
+    pthread_create(&other, NULL, never_end, NULL);
+    reading = (struct aiocb){.aio_fildes = empty[0], .aio_buf = &byte, .aio_nbytes = 1};
+    aio_read(&reading);
     memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 }
 
