@@ -49,8 +49,8 @@
  * handler and for the kernel's frame (getauxval(AT_MINSIGSTKSZ): up to 11 KiB on x86-64). Install
  * handlers with SA_ONSTACK, and do not call sigaltstack in them; or let a thread wait for the
  * signal (gs_wait_signal, gs_wait_signals). The library itself uses SIGSEGV, unless leaves_signals
- * is set. When needed, it also uses the last two real-time signals that the program does not use:
- * for dumps, and to interrupt system calls that block a kernel thread for too long.
+ * is set. When needed, it also uses the last real-time signal that the program does not use, to
+ * interrupt system calls that block a kernel thread for too long.
  */
 #ifndef GOSSAMER_THREAD_H
 #define GOSSAMER_THREAD_H
@@ -97,7 +97,8 @@ struct gs_threads_options {
     /* A worker is stuck if one thread occupies it for this long. 0: 10 ms; GS_NEVER: no monitor, so
      * with one worker the process has only one kernel thread until a blocking call needs another.
      * Some system calls require a single thread (unshare, setns with a user namespace); others
-     * affect only the calling kernel thread (seccomp, capabilities). */
+     * affect only the calling kernel thread (seccomp, capabilities). While kernel threads share
+     * their descriptors, the kernel counts the uses of a file in each call, 10 to 50 ns. */
     uint64_t stuck_ns;
     gs_threads_wait_fn *wait; /* NULL: sleep until an event */
     void *wait_data;
@@ -105,12 +106,8 @@ struct gs_threads_options {
      * gs_run_blocking should return promptly then. NULL: none. */
     void (*on_failure)(void);
     /* Private stacks (gs_thread_attributes) are given back after a wait of this length. It may take
-     * a quarter longer, because many are given back together. 0: 100 ms; GS_NEVER: never. An
-     * attribute sets another time for one thread. */
+     * a quarter longer, because many are given back together. 0: 100 ms; GS_NEVER: never. */
     uint64_t give_back_ns;
-    /* While private stacks take more memory than this, counted as a page each, all workers give
-     * back those whose threads have waited for a millisecond. 0: no limit. */
-    size_t give_back_above;
 };
 
 /* Run fn in the first user thread, and return when all threads have ended. The calling kernel
@@ -154,18 +151,16 @@ GS_API int gs_threads_worker_stats(unsigned worker, struct gs_threads_stats *ret
 
 /* Write all threads to fd. Threads that run come first, each with its calls. The others are written
  * in groups, the largest first: a group has the same state, waits for the same kind of object, and
- * has the same calls of the program. A group of one is written with the thread's name, what it
- * waits for and for how long, and its stack usage; a larger one with the number of its threads, the
- * shortest and the longest wait, and a few threads. Descriptors are written with the address of the
- * peer. There are up to 256 groups; threads beyond are counted.
+ * has the same calls of the program. It is written with the number of its threads, and the one that
+ * has waited longest: its name, what it waits for and for how long, and its stack usage.
+ * Descriptors are written with the address of the peer. There are up to 256 groups; threads beyond
+ * are counted.
  *
  * The compiler's unwinder finds the calls, so frame pointers are not needed, except for threads
- * that migrate, or that run or wait on other workers. Functions that are not exported have names
- * unless the program was stripped. Of the library, only the public function that waits is shown; a
- * stripped program with the static library also shows internal ones. A worker that computes is
- * asked for its calls by the last real-time signal that the program does not use. A worker in a
- * system call is not asked, because the signal would interrupt the call; the call is named
- * instead. */
+ * that migrate, or that wait on other workers. Functions that are not exported have names unless
+ * the program was stripped. Of the library, only the public function that waits is shown; a
+ * stripped program with the static library also shows internal ones. Of a thread that another
+ * worker runs, only the system call is named, or that it computes; gdb shows its calls. */
 GS_API void gs_threads_dump(int fd);
 
 /* Returns how stacks are guarded against overflow: "regions" (MADV_GUARD_INSTALL), "mprotect", or
@@ -232,9 +227,6 @@ struct gs_thread_attributes {
      * than 256 KiB, where the addresses are limited (RLIMIT_AS), or in waits that use the stack
      * themselves: gs_select, gs_poll, files and gs_run_blocking. */
     bool stack_is_private;
-    /* The wait after which a private stack is given back. 0: that of the run
-     * (gs_threads_options.give_back_ns); GS_NEVER: never, also while memory is short. */
-    uint64_t give_back_ns;
 };
 
 /* Start a thread. ret_thread: must be joined or detached; NULL: it is detached. Any kernel thread.
