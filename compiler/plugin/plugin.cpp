@@ -8,6 +8,7 @@
 #include "compiler/plugin/convert/thread_locals.h"
 #include "compiler/plugin/decide/allocator.h"
 #include "compiler/plugin/decide/calls.h"
+#include "compiler/plugin/decide/departures.h"
 #include "compiler/plugin/decide/plain.h"
 #include "compiler/plugin/decide/stack_calls.h"
 #include "compiler/plugin/decide/stack_graph.h"
@@ -97,6 +98,8 @@ class LinkProgram : public PassInfoMixin<LinkProgram>
             sharing = findSharing(module);
         if (job.warnsOfRaces)
             warn(sharing);
+        if (job.warnsOfDepartures)
+            warnOfDepartures(module);
         renameMain(module);
         keepAllocators(module);
         addTurns(module);

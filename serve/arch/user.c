@@ -272,8 +272,7 @@ static int run(struct serve_server *server)
                                                .max_pool_threads = POOL_THREADS,
                                                .stuck_ns = STUCK_NS,
                                                .on_failure = serve_request_end,
-                                               .give_back_ns = server->options->give_back_ns,
-                                               .give_back_above = server->options->give_back_above};
+                                               .give_back_ns = server->options->give_back_ns};
     serve_block_signals();
     int err = init(&user);
     if (!err)

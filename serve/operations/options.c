@@ -25,9 +25,6 @@
  * stack comes back for each request costs a seventh more. */
 #define GIVE_BACK_NS (500 * GS_MILLISECOND)
 
-/* So long no connection waits. */
-#define HARDLY_EVER (UINT64_C(8760) * 3600 * GS_SECOND)
-
 /* Set by cli_parse; the members of the options themselves are narrower. */
 static struct {
     const char *arch, *priority, *bottleneck, *controllers, *log_level;
@@ -61,9 +58,6 @@ static const struct cli_option table[] = {
      "user: return the stack memory of a thread to the kernel after it has waited this long; "
      "0: never (default: 500ms)",
      CLI_DURATION, &words.give_back_after},
-    {"give-back-above", 0, "SIZE",
-     "user: return stack memory after 1ms while stacks take more than this (default: no limit)",
-     CLI_SIZE, &parsed.give_back_above},
     {"poller", 0, "NAME",
      "poller of the event loops: auto, epoll, io_uring, poll or select (default: auto; --arch list "
      "shows its choice and the reason)",
@@ -259,17 +253,15 @@ static int choose_controllers(void)
     return cli_fail(&serve_command, "--controllers %s: it is threads, batches, both or none", word);
 }
 
-/* Never, but early when memory is short, is after a time that is never reached. */
 static int choose_give_back(void)
 {
     bool is_given = words.give_back_after != NOT_GIVEN;
-    if ((is_given || parsed.give_back_above) && !parsed.arch->gives_back)
-        return cli_fail(&serve_command, "--give-back-%s: only user has it, not %s",
-                        is_given ? "after" : "above", parsed.arch->name);
-    if (words.give_back_after)
-        parsed.give_back_ns = is_given ? words.give_back_after : GIVE_BACK_NS;
-    else
-        parsed.give_back_ns = parsed.give_back_above ? HARDLY_EVER : GS_NEVER;
+    if (is_given && !parsed.arch->gives_back)
+        return cli_fail(&serve_command, "--give-back-after: only user has it, not %s",
+                        parsed.arch->name);
+    parsed.give_back_ns = is_given ? words.give_back_after : GIVE_BACK_NS;
+    if (!parsed.give_back_ns)
+        parsed.give_back_ns = GS_NEVER;
     return 0;
 }
 

@@ -61,7 +61,7 @@ void serve_reopen_log(struct serve_server *server)
 }
 
 /* Signals that the server has no use for, and that would end it at once. SIGXFSZ: writing fails.
- * The last real-time signal is left to user threads, for their backtraces. */
+ * The last real-time signal is left to user threads (gossamer/thread.h). */
 static void ignore_signals(void)
 {
     static const int ignored[] = {SIGPIPE, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF,

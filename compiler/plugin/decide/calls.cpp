@@ -23,6 +23,7 @@ void Calls::wrap(Function &function)
     Function *wrapper = makeWrapper(function, takesAddress);
     if (!wrapper)
         return;
+    wrapper->addFnAttr(IsWrapper);
     isAddressTaken = true;
     reasons[wrapper] = &function;
     order.insert(wrapper);
@@ -109,6 +110,14 @@ static bool asksForStack(const CallInst &call)
                       callee->getName() == "gs_cc_pthread_getattr_np");
 }
 
+// What runs until it returns may be on another stack, and may change to this one again.
+static bool changesContext(const CallInst &call)
+{
+    static const StringRef names[] = {"getcontext", "setcontext", "swapcontext"};
+    const Function *callee = calleeOf(call);
+    return callee && is_contained(names, callee->getName());
+}
+
 static const char *obstacleIn(const Instruction &instruction)
 {
     if (const auto *variable = dyn_cast<AllocaInst>(&instruction)) {
@@ -123,6 +132,8 @@ static const char *obstacleIn(const Instruction &instruction)
     const auto *call = dyn_cast<CallInst>(&instruction);
     if (call && returnsTwice(*call))
         return "it calls setjmp";
+    if (call && changesContext(*call))
+        return "it changes the context (ucontext.h)";
     if (call && asksForStack(*call))
         return "it asks for the stack of a thread";
     return call && call->isMustTailCall() ? "it must end in a tail call" : nullptr;

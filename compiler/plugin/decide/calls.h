@@ -20,6 +20,10 @@ namespace cc
 // other main.
 constexpr char ProgramMain[] = "gs_cc_program", StartOfMain[] = "gs_cc_main";
 
+// An attribute of what stands for a function that runs on a stack where its address is taken: it
+// has nothing but the call.
+constexpr char IsWrapper[] = "gossamer-wrapper";
+
 enum class CallKind {
     Plain,     // it returns when it has its result
     Primitive, // a function of the runtime: if it has to wait, it is called again

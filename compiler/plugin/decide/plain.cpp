@@ -1,6 +1,7 @@
 #include "compiler/plugin/decide/plain.h"
 #include "compiler/plugin/convert/record.h"
 #include "compiler/plugin/decide/stack_calls.h"
+#include "compiler/plugin/read/wrappers.h"
 
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
@@ -22,6 +23,23 @@ void PlainCopies::redirect(Function &caller)
     }
 }
 
+// The backend may put what is passed by value over the address of return if the call is a jump.
+static bool mayJump(const Function &function)
+{
+    return none_of(function.args(),
+                   [](const Argument &argument) { return argument.hasByValAttr(); });
+}
+
+// A wrapper (wrappers.h) that functions with tail calls call one after another needs no stack.
+static void jumpFromWrapper(Function &plain)
+{
+    if (!plain.hasFnAttribute(IsWrapper) || !mayJump(plain))
+        return;
+    auto *call = cast<CallInst>(&plain.front().front());
+    if (calleeOf(*call)->getFunctionType() == plain.getFunctionType())
+        call->setTailCallKind(CallInst::TCK_MustTail);
+}
+
 void PlainCopies::make()
 {
     for (Function *function : calls.waiting()) {
@@ -33,6 +51,7 @@ void PlainCopies::make()
         plain->setLinkage(GlobalValue::InternalLinkage);
         plain->setComdat(nullptr);
         plain->setDSOLocal(true);
+        jumpFromWrapper(*plain);
         copies[function] = plain;
     }
     for (auto &[function, plain] : copies) {
@@ -72,12 +91,6 @@ static void takePlace(Function &function, Function &choice)
     } else {
         choice.setName(function.getName() + ".entry");
     }
-}
-
-// The backend may put what is passed by value over the address of return if the call is a jump.
-static bool mayJump(const Function &choice)
-{
-    return none_of(choice.args(), [](const Argument &argument) { return argument.hasByValAttr(); });
 }
 
 static void choose(Function &function, Function &plain, Function &choice)

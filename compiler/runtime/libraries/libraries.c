@@ -11,10 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-void *gs_cc_find_local(void *place) __asm__("__tls_get_addr");
 
 #if defined __x86_64__
 #define JUMP_SLOT R_X86_64_JUMP_SLOT
@@ -135,7 +134,7 @@ static int look_in_c_library(struct dl_phdr_info *information, size_t size, void
     (void)size;
     return contains(information, *(uintptr_t *)address) &&
            (contains(information, (uintptr_t)gnu_get_libc_version) ||
-            contains(information, (uintptr_t)gs_cc_find_local));
+            contains(information, getauxval(AT_BASE)));
 }
 
 /* dladdr would also look for the name of the function, through all of the library's. */
@@ -308,8 +307,10 @@ bool gs_cc_has_other_libraries(void)
 void gs_cc_replace_in_libraries(void)
 {
     struct originals originals = {0};
-    if (gs_cc_has_other_libraries())
+    if (gs_cc_has_other_libraries()) {
         find_originals(&originals);
+        gs_cc_locals_begin_search();
+    }
     dl_iterate_phdr(add_locals, &originals);
     if (gs_cc_has_other_libraries())
         dl_iterate_phdr(replace_in, &originals);

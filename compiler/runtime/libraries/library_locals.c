@@ -4,6 +4,7 @@
 #include "compiler/runtime/start/kept.h"
 #include "compiler/runtime/start/memory.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,12 +12,13 @@
 struct place {
     unsigned long module, offset;
 };
-void *gs_cc_find_local(struct place *place) __asm__("__tls_get_addr");
+/* The loader's __tls_get_addr; a program that is linked statically has none. */
+static void *(*find_local)(struct place *place);
 
 /* The variables of a library, or some of the program's. */
 struct part {
-    size_t slot; /* in the table of a thread; no other part ever has it */
-    struct place place;
+    size_t slot;        /* in the table of a thread; no other part ever has it */
+    struct place place; /* of the program's: the distance from the kernel thread's pointer */
     size_t size, alignment;
     const char *image; /* what a new thread has in the first bytes; the others are 0 */
     size_t image_size;
@@ -44,7 +46,9 @@ struct library_locals {
 static char *block_of_kernel_thread(const struct part *part)
 {
     struct place place = part->place;
-    return gs_cc_find_local(&place);
+    if (!place.module)
+        return (char *)__builtin_thread_pointer() + place.offset;
+    return find_local(&place);
 }
 
 /* That is no access of the program's, which the thread sanitizer would look at. */
@@ -138,11 +142,11 @@ library___tls_get_addr(struct place *place)
     struct thread *self = thread_self(), *thread = self ? self : gs_cc_handling.target;
     const struct part *part = place->module < MODULES ? atomic_load(&parts[place->module]) : NULL;
     if (!thread || thread->is_first || !part || part->is_copied)
-        return gs_cc_find_local(place);
+        return find_local(place);
     char *block = find_block(thread, part);
     if (!block && self)
         block = make_block(self, part);
-    return block ? block + place->offset : gs_cc_find_local(place);
+    return block ? block + place->offset : find_local(place);
 }
 
 /* ---- Which there are ---- */
@@ -179,17 +183,21 @@ void gs_cc_locals_add_program(const struct dl_phdr_info *information)
     struct gs_cc_foreign_locals foreign[2];
     gs_cc_find_foreign_locals(foreign);
     for (unsigned i = 0; header && !has_searched && i < 2; i++) {
-        struct part part = {.place.module = information->dlpi_tls_modid,
-                            .size = foreign[i].size,
-                            .alignment = LEAST_ALIGNMENT};
-        const size_t offset = (size_t)(foreign[i].at - block_of_kernel_thread(&part));
-        part.place.offset = offset;
+        struct part part = {.size = foreign[i].size, .alignment = LEAST_ALIGNMENT};
+        const size_t offset = (size_t)(foreign[i].at - (const char *)information->dlpi_tls_data);
+        part.place.offset =
+            (unsigned long)(foreign[i].at - (const char *)__builtin_thread_pointer());
         part.image = (const char *)(information->dlpi_addr + header->p_vaddr + offset);
         if (offset < header->p_filesz)
             part.image_size = part.size;
         if (part.size)
             copy_from_now_on(new_part(&part));
     }
+}
+
+void gs_cc_locals_begin_search(void)
+{
+    *(void **)&find_local = dlsym(RTLD_DEFAULT, "__tls_get_addr");
 }
 
 void gs_cc_locals_add_library(const struct dl_phdr_info *information)

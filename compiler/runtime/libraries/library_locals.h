@@ -20,6 +20,9 @@ struct extra;
 
 /* ---- What has such variables (libraries.c looks for it) ---- */
 
+/* There are other libraries than the C library. */
+void gs_cc_locals_begin_search(void);
+
 /* The program, or a library; those that are known stay as they are. */
 void gs_cc_locals_add_program(const struct dl_phdr_info *information);
 void gs_cc_locals_add_library(const struct dl_phdr_info *information);

@@ -61,28 +61,19 @@ static void unwind(void *walk)
 
 /* ---- By frame pointers, which only go up on a stack ---- */
 
-/* Returns the first frame that is not between low and high, or is not above the one before; 0:
- * none. */
-NOT_FOR_ASAN NOT_FOR_TSAN static uintptr_t follow(struct walk *walk, uintptr_t frame,
-                                                  const void *low, const void *high)
-{
-    while (frame && frame >= (uintptr_t)low && frame <= (uintptr_t)high - 16 && frame % 8 == 0) {
-        const uintptr_t *words =
-            walk->thread ? gs_stack_readable(walk->thread, frame) : (const uintptr_t *)frame;
-        if (!words || !words[1])
-            return 0;
-        add_call(walk->backtrace, words[1] - 1);
-        if (words[0] <= frame)
-            return words[0];
-        frame = words[0];
-    }
-    return frame;
-}
-
 NOT_FOR_ASAN NOT_FOR_TSAN static void follow_thread(struct walk *walk, uintptr_t frame)
 {
+    uintptr_t low = (uintptr_t)walk->thread->stack, high = (uintptr_t)walk->thread->stack_top - 16;
     add_call(walk->backtrace, walk->from - !walk->is_exact);
-    follow(walk, frame, walk->thread->stack, walk->thread->stack_top);
+    while (frame >= low && frame <= high && frame % 8 == 0) {
+        const uintptr_t *words = gs_stack_readable(walk->thread, frame);
+        if (!words || !words[1])
+            return;
+        add_call(walk->backtrace, words[1] - 1);
+        if (words[0] <= frame)
+            return;
+        frame = words[0];
+    }
 }
 
 /* ---- Of which thread ---- */
@@ -160,28 +151,4 @@ void gs_backtrace_of_interrupted(const struct gs_thread *thread, const void *con
     unwind(&walk);
     if (!walk.has_started && thread)
         follow_thread(&walk, registers.frame);
-}
-
-/* If the thread is running on the worker's own stack, its frames there and those on its own stack
- * are shown. */
-NOT_FOR_ASAN NOT_FOR_TSAN void gs_backtrace_of_sampled(const struct worker *worker,
-                                                       const struct gs_thread *thread,
-                                                       const void *context,
-                                                       struct backtrace *ret_backtrace)
-{
-    const struct registers registers = registers_of(context);
-    const char *sp = (const char *)registers.sp,
-               *end = (const char *)worker->stack + worker->stack_size;
-    struct walk walk = {
-        .thread = thread, .backtrace = ret_backtrace, .from = registers.pc, .is_exact = true};
-    uintptr_t frame = registers.frame;
-    bool is_on_worker = sp >= (const char *)worker->stack && sp < end;
-    bool is_on_thread = sp >= thread->stack && sp < thread->stack_top;
-    *ret_backtrace = (struct backtrace){0};
-    if (worker->current != thread || !(is_on_worker || is_on_thread))
-        return;
-    add_call(walk.backtrace, walk.from);
-    if (is_on_worker)
-        frame = follow(&walk, frame, sp, end);
-    follow(&walk, frame, is_on_thread ? sp : thread->stack, thread->stack_top);
 }

@@ -35,11 +35,6 @@ const void *gs_pc_of_interrupted(const void *context);
 void gs_backtrace_of_interrupted(const struct gs_thread *thread, const void *context,
                                  struct backtrace *ret_backtrace);
 
-/* Called by the handler of gs_backtrace_signal: backtrace of the thread that the signal has
- * interrupted, by frame pointers. It is empty if the worker does not run the thread. */
-void gs_backtrace_of_sampled(const struct worker *worker, const struct gs_thread *thread,
-                             const void *context, struct backtrace *ret_backtrace);
-
 /* ---- The program's calls (program_calls.c) ---- */
 
 enum { BACKTRACE_MAX = BACKTRACE_FIRST + BACKTRACE_LAST };
@@ -49,7 +44,7 @@ enum { BACKTRACE_MAX = BACKTRACE_FIRST + BACKTRACE_LAST };
 struct program_calls {
     const void *innermost; /* the public function that was called last; NULL: it left no frame */
     unsigned count;
-    unsigned omitted_at, omitted; /* so many are missing before the call of that index */
+    unsigned omitted_at, omitted;     /* so many are missing before the call of that index */
     const void *calls[BACKTRACE_MAX]; /* the others */
 };
 
@@ -57,19 +52,7 @@ struct program_calls {
 void gs_program_calls_of(const struct backtrace *backtrace, struct program_calls *ret_calls);
 void gs_program_calls_report(int fd, const struct program_calls *calls);
 
-/* ---- A thread that another worker runs (backtrace_running.c, worker_activity.c) ---- */
-
-/* The signal by which a worker's kernel thread is asked for its backtrace. 0: none is free. */
-int gs_backtrace_signal(void);
-
-/* Backtrace of a thread that another worker runs now. Must not be called while that worker is in a
- * system call, which the signal would interrupt. Returns false if it no longer runs the thread, or
- * if its kernel thread has blocked the signal. */
-bool gs_backtrace_of_running(struct worker *worker, const struct gs_thread *thread,
-                             struct backtrace *ret_backtrace);
-
-/* Called in the child: another kernel thread of the parent may have been writing a report. */
-void gs_backtrace_after_fork(void);
+/* ---- A thread that another worker runs (worker_activity.c) ---- */
 
 /* Describe what the worker's kernel thread is doing. Returns true if it is in a system call, false
  * if it is computing. */
@@ -94,7 +77,7 @@ void gs_symbols_open(bool may_wait);
 void gs_symbols_close(void);
 void gs_symbols_find(const void *pc, struct symbol *ret_symbol);
 
-/* Called in the child, as gs_backtrace_after_fork. */
+/* Called in the child: another kernel thread of the parent may have been writing a report. */
 void gs_symbols_after_fork(void);
 
 #endif

@@ -62,8 +62,7 @@ struct running {
 static struct running running[RUNNING_MAX];
 static unsigned running_count;
 
-/* A thread that another worker runs is not asked for its backtrace while it is in a system call,
- * which the signal would interrupt. */
+/* The calls of a thread that another worker runs are not known. */
 NOT_FOR_TSAN static void add_running(const struct dump *dump, const struct gs_thread *thread,
                                      struct worker *runner)
 {
@@ -73,11 +72,11 @@ NOT_FOR_TSAN static void add_running(const struct dump *dump, const struct gs_th
         return;
     running[i] = (struct running){.thread = thread, .runner = runner};
     copy_name(running[i].name, thread->name);
-    if (thread == dump->caller)
-        gs_backtrace_of_caller(thread, dump->pc, &backtrace);
-    else if (gs_worker_activity(runner, running[i].activity, sizeof running[i].activity) ||
-             !gs_backtrace_of_running(runner, thread, &backtrace))
+    if (thread != dump->caller) {
+        gs_worker_activity(runner, running[i].activity, sizeof running[i].activity);
         return;
+    }
+    gs_backtrace_of_caller(thread, dump->pc, &backtrace);
     gs_program_calls_of(&backtrace, &running[i].calls);
 }
 

@@ -2,15 +2,13 @@
  * has a few places where they wait. */
 #include "thread/report/dump.h"
 
-enum { GROUPS_MAX = 256, SAMPLES_MAX = 4 };
+enum { GROUPS_MAX = 256 };
 
 struct group {
     uint64_t hash; /* of the calls */
     unsigned count;
-    struct dumped shortest, longest; /* by how long they have waited */
-    size_t used;                     /* the largest stack */
+    struct dumped longest; /* the one that has waited longest */
     struct program_calls calls;
-    struct dumped samples[SAMPLES_MAX];
 };
 
 static struct group groups[GROUPS_MAX];
@@ -45,15 +43,15 @@ static struct group *find_group(const struct dumped *dumped, const struct progra
 {
     uint64_t hash = hash_of(calls);
     for (unsigned i = 0; i < group_count; i++) {
-        const struct dumped *first = &groups[i].samples[0];
-        if (groups[i].hash == hash && first->state == dumped->state &&
-            first->kind == dumped->kind && is_equal(&groups[i].calls, calls))
+        const struct dumped *other = &groups[i].longest;
+        if (groups[i].hash == hash && other->state == dumped->state &&
+            other->kind == dumped->kind && is_equal(&groups[i].calls, calls))
             return &groups[i];
     }
     if (group_count == GROUPS_MAX)
         return NULL;
     struct group *group = &groups[group_count++];
-    *group = (struct group){.hash = hash, .shortest = *dumped, .longest = *dumped, .calls = *calls};
+    *group = (struct group){.hash = hash, .longest = *dumped, .calls = *calls};
     return group;
 }
 
@@ -65,93 +63,42 @@ void gs_dump_add(const struct dumped *dumped, const struct program_calls *calls)
         ungrouped++;
         return;
     }
-    if (group->count < SAMPLES_MAX)
-        group->samples[group->count] = *dumped;
     group->count++;
     if (!group->calls.innermost)
         group->calls.innermost = calls->innermost;
-    if (dumped->waited_ns < group->shortest.waited_ns)
-        group->shortest = *dumped;
     if (dumped->waited_ns > group->longest.waited_ns)
         group->longest = *dumped;
-    if (dumped->used > group->used)
-        group->used = dumped->used;
 }
 
 /* ---- Writing ---- */
 
-static double ms(uint64_t ns)
-{
-    return (double)ns / 1e6;
-}
-
-/* Print where the thread waits, after the kind of its wait. */
-static void print_object(int fd, const struct dumped *dumped)
-{
-    char object[160] = "";
-    if (dumped->kind)
-        gs_dump_object(dumped->kind, dumped->object, object, sizeof object);
-    gs_report_printf(fd, "%s", object);
-}
-
-static void print_state(int fd, const struct group *group)
+static void print_thread(int fd, const struct dumped *dumped)
 {
     static const char *const states[] = {
         [DUMPED_CREATED] = "being created",
         [DUMPED_NEW] = "about to start",
         [DUMPED_READY] = "ready",
     };
-    const struct dumped *first = &group->samples[0];
-    bool is_one = group->count == 1;
-    if (first->state != DUMPED_WAITING)
-        gs_report_printf(fd, "%s %s", is_one ? "is" : "are", states[first->state]);
-    else if (is_one)
-        gs_report_printf(fd, "has waited %.3f ms for %s", ms(first->waited_ns), first->kind->name);
-    else
-        gs_report_printf(fd, "have waited %.3f to %.3f ms for %s", ms(group->shortest.waited_ns),
-                         ms(group->longest.waited_ns), first->kind->name);
-    if (is_one)
-        print_object(fd, first);
-    if (group->used)
-        gs_report_printf(fd, ", %s%zu bytes of stack", is_one ? "" : "at most ", group->used);
-    gs_report_printf(fd, "\n");
-}
-
-static void print_sample(int fd, const struct dumped *dumped, const char *label)
-{
-    gs_report_printf(fd, "  thread %p \"%s\"", (const void *)dumped->thread, dumped->name);
-    print_object(fd, dumped);
-    if (dumped->kind)
-        gs_report_printf(fd, ", %.3f ms%s", ms(dumped->waited_ns), label);
-    gs_report_printf(fd, "\n");
-}
-
-static void print_samples(int fd, const struct group *group)
-{
-    unsigned count = group->count < SAMPLES_MAX ? group->count : SAMPLES_MAX, shown = count;
-    bool has_longest = false;
-    for (unsigned i = 0; i < count; i++) {
-        has_longest |= group->samples[i].thread == group->longest.thread;
-        print_sample(fd, &group->samples[i], "");
+    char object[160];
+    gs_report_printf(fd, "thread %p \"%s\": ", (const void *)dumped->thread, dumped->name);
+    if (dumped->state != DUMPED_WAITING) {
+        gs_report_printf(fd, "is %s", states[dumped->state]);
+    } else {
+        gs_dump_object(dumped->kind, dumped->object, object, sizeof object);
+        gs_report_printf(fd, "has waited %.3f ms for %s%s", (double)dumped->waited_ns / 1e6,
+                         dumped->kind->name, object);
     }
-    if (!has_longest && group->longest.kind) {
-        print_sample(fd, &group->longest, ", the longest");
-        shown++;
-    }
-    if (group->count > shown)
-        gs_report_printf(fd, "  and %u more\n", group->count - shown);
+    if (dumped->used)
+        gs_report_printf(fd, ", %zu bytes of stack", dumped->used);
+    gs_report_printf(fd, "\n");
 }
 
 static void print_group(int fd, const struct group *group)
 {
-    const struct dumped *first = &group->samples[0];
-    if (group->count == 1)
-        gs_report_printf(fd, "thread %p \"%s\": ", (const void *)first->thread, first->name);
-    else
-        gs_report_printf(fd, "%u threads: ", group->count);
-    print_state(fd, group);
     if (group->count > 1)
-        print_samples(fd, group);
+        gs_report_printf(fd, "%u threads like this one%s:\n", group->count,
+                         group->longest.kind ? ", which has waited longest" : "");
+    print_thread(fd, &group->longest);
     gs_program_calls_report(fd, &group->calls);
 }
 

@@ -1,6 +1,5 @@
 /* The monitor polls the file descriptors for which threads wait on stuck workers. */
 #include "thread/io/descriptors.h"
-#include "thread/schedule/monitor_files.h"
 
 #include <gossamer/sys.h>
 #include <poll.h>
@@ -82,7 +81,7 @@ static bool has_waiters(struct descriptor *descriptor, const struct gs_wait_queu
 /* What cannot be polled (POLLNVAL) was closed behind the runtime's back. */
 static void count_batch(struct poll_batch *batch)
 {
-    int n = batch->count ? gs_monitor_files_poll(batch->polls, batch->count) : 0;
+    int n = batch->count ? gs_sys_poll(batch->polls, batch->count, 0) : 0;
     for (unsigned i = 0; n > 0 && i < batch->count; i++)
         batch->ready += batch->polls[i].revents && !(batch->polls[i].revents & POLLNVAL);
     batch->count = 0;

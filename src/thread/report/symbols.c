@@ -207,7 +207,7 @@ static void find_neighbours(const struct module *module, uintptr_t at, struct ne
     }
 }
 
-/* The names of the library's functions begin with gs_, but for static ones. A linker keeps the
+/* The names of the library's functions begin with gs_, except static ones. A linker keeps the
  * functions of a library together, so a static one is the library's if it is between two others. */
 static struct function function_at(const struct module *module, uintptr_t at)
 {

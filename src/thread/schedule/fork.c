@@ -154,7 +154,6 @@ static int become_child(struct worker *worker, struct gs_thread *self)
     unsigned sent = CANCEL_SENT;
     int err = renew_loop(worker);
     gs_symbols_after_fork();
-    gs_backtrace_after_fork();
     gs_monitor_after_fork();
     gs_descriptors_after_fork();
     gs_files_reset();
@@ -320,7 +319,6 @@ pid_t gs_fork_with(const struct gs_fork_functions *functions, void *argument)
 static void leave_in_child(struct worker *worker)
 {
     gs_symbols_after_fork();
-    gs_backtrace_after_fork();
     gs_monitor_after_fork();
     gs_descriptors_after_fork();
     gs_files_reset();

@@ -11,7 +11,6 @@
 #include "thread/io/descriptors.h"
 #include "thread/report/backtrace.h"
 #include "thread/schedule/backlog.h"
-#include "thread/schedule/monitor_files.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -158,9 +157,7 @@ static bool report_stuck(struct worker *worker, uint64_t now_ns, const struct ba
     int n = snprintf(line, sizeof line,
                      "stuck: thread \"%s\" has been %s for %.1f ms while %s on worker %u\n", name,
                      activity, ms, waiting, worker->index + 1);
-    gs_monitor_files_borrow(gs_report_fd());
     (void)gs_sys_write(gs_report_fd(), line, (size_t)n);
-    gs_monitor_files_return(gs_report_fd());
     return true;
 }
 
@@ -303,8 +300,6 @@ static void *monitor(void *unused)
 {
     unsigned idle_rounds = 0;
     (void)unused;
-    if (!gs_runtime.is_multi)
-        gs_monitor_files_leave();
     while (!atomic_load(&is_ending)) {
         unsigned seen = atomic_load(&wake_count);
         uint64_t pause_ns = play_round();
@@ -322,7 +317,6 @@ int gs_monitor_start(void)
 {
     stuck_ns = gs_runtime.options.stuck_ns ? gs_runtime.options.stuck_ns : STUCK_NS_DEFAULT;
     next_count_ns = 0;
-    gs_monitor_files_init();
     if (stuck_ns == GS_NEVER)
         return 0;
     sigset_t all, before;

@@ -2,7 +2,7 @@
 #include "thread/io/descriptors.h"
 #include "thread/io/file_ring.h"
 #include "thread/io/files.h"
-#include "thread/report/backtrace.h"
+#include "thread/report/report.h"
 #include "thread/stack/stack_away.h"
 
 #include <errno.h>
@@ -13,6 +13,7 @@
 struct runtime gs_runtime;
 unsigned gs_threads_mode;
 
+#define GIVE_BACK_NS_DEFAULT (100 * GS_MILLISECOND)
 #define STACK_SIZE_DEFAULT ((size_t)56 << 10)
 #define STACK_SIZE_SANITIZED ((size_t)256 << 10) /* frames are larger with sanitizers */
 
@@ -51,8 +52,6 @@ int gs_worker_start(struct worker *worker)
     sigfillset(&all);
     sigdelset(&all, SIGSEGV);
     sigdelset(&all, SIGBUS);
-    if (gs_backtrace_signal())
-        sigdelset(&all, gs_backtrace_signal());
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int err = -pthread_create(&worker->kernel_thread, NULL, gs_worker_main, worker);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -141,6 +140,8 @@ static void set_options(const struct gs_threads_options *options)
     if (!gs_runtime.options.stack_size)
         gs_runtime.options.stack_size =
             GS_ASAN || GS_TSAN || gs_runtime.tells_asan ? STACK_SIZE_SANITIZED : STACK_SIZE_DEFAULT;
+    if (!gs_runtime.options.give_back_ns)
+        gs_runtime.options.give_back_ns = GIVE_BACK_NS_DEFAULT;
     gs_runtime.is_deadlocked = false;
     atomic_store(&gs_runtime.is_stopping, false);
     atomic_store(&gs_runtime.idle, 0);

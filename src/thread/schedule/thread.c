@@ -164,7 +164,6 @@ ALWAYS_INLINE int create(struct worker *worker, const struct gs_thread_attribute
     if (UNLIKELY(attributes->thread_pointer))
         gs_thread_set_tls_base(thread, attributes->thread_pointer);
     if (UNLIKELY(gs_stacks_may_go_away(thread))) {
-        gs_stack_away_init(thread, attributes);
         gs_stack_away_watch(worker, thread);
     } else if (UNLIKELY(gs_runtime.tells_asan) && !attributes->thread_pointer && !attributes->start)
         gs_asan_init_thread(thread);

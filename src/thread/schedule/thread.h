@@ -158,10 +158,7 @@ struct gs_thread {
     char *stack, *stack_top; /* the lowest usable byte, and the end */
     union {
         struct gs_list link; /* on a stack of the program's: in user_stack_threads */
-        struct {
-            char *saved;           /* what its stack contains while that is away (stack_away.h) */
-            uint64_t give_back_ns; /* the wait after which it goes away, if it may */
-        };
+        char *saved;         /* what its stack contains while that is away (stack_away.h) */
     };
     unsigned chain;              /* deadlock.c: the last chain in which it was found */
     unsigned valgrind_stack;     /* of a stack of the program (valgrind.h) */

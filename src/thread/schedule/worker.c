@@ -4,7 +4,7 @@
 #include "thread/io/descriptors.h"
 #include "thread/report/report.h"
 #include "thread/schedule/dispatch.h"
-#include "thread/stack/stack_sweep.h"
+#include "thread/stack/stacks.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -261,8 +261,6 @@ static void finish_poll(struct worker *worker, int result)
     count_add(&worker->polls, 1);
     worker->polled_ns = *worker->now_ns;
     worker->is_poll_due = false;
-    if (UNLIKELY(atomic_load_explicit(&worker->sweep.is_asked, memory_order_relaxed)))
-        gs_sweep_answer(worker);
     if (UNLIKELY(result < 0)) {
         worker->result = result;
         stop_all();

@@ -119,10 +119,6 @@ struct sweep {
     uint64_t due_ns;      /* when the next pass is to find those that it has passed */
     uint64_t earliest_ns; /* when the next pass may begin */
     uint64_t busy_ns;     /* the time of its steps */
-    /* When the next pass begins, if it could begin earlier; otherwise 0. Others read it while
-     * memory is short, and then ask for that. */
-    _Atomic(uint64_t) begins_ns;
-    atomic_bool is_asked;
 };
 
 #define SIGNAL_STACK_SIZE ((size_t)64 << 10)
@@ -184,7 +180,6 @@ struct worker {
     bool has_no_file_ring;
     struct gs_page_cache page_cache;
     struct gs_signal dump; /* used by the first worker only */
-    bool ignores_dumps;    /* it did not answer the signal of a dump */
     void *signal_stack;    /* of SIGNAL_STACK_SIZE bytes, for the handler of SIGSEGV */
     stack_t signal_stack_before;
     struct pending_events pending_events;

@@ -11,8 +11,6 @@
 #define MADV_GUARD_INSTALL_ 102
 #define MADV_GUARD_REMOVE_ 103
 
-#define GIVE_BACK_NS_DEFAULT (100 * GS_MILLISECOND)
-
 /* More is not worth moving; frames of instrumented code are larger. */
 #define SAVED_MAX ((size_t)(GS_ASAN || GS_TSAN ? 8192 : 2048))
 
@@ -46,18 +44,9 @@ void gs_stack_saved_unlock(void)
     spin_unlock_always(&saved_lock);
 }
 
-/* GS_NEVER: never. */
-static uint64_t give_back_ns_of(const struct gs_thread_attributes *attributes)
-{
-    uint64_t of_run_ns = gs_runtime.options.give_back_ns;
-    if (attributes->give_back_ns)
-        return attributes->give_back_ns;
-    return of_run_ns ? of_run_ns : GIVE_BACK_NS_DEFAULT;
-}
-
 int gs_stack_away_class(const struct gs_thread_attributes *attributes, size_t stack_size)
 {
-    return attributes->thread_pointer || give_back_ns_of(attributes) == GS_NEVER
+    return attributes->thread_pointer || gs_runtime.options.give_back_ns == GS_NEVER
                ? gs_stacks_class(stack_size)
                : gs_stacks_class_to_give_back(stack_size);
 }
@@ -183,8 +172,8 @@ NOT_FOR_TSAN bool gs_stack_is_waiting_long(const struct gs_thread *thread, uint6
     if ((uintptr_t)at->wait_object - from < size ||
         (kind->has_item && (uintptr_t)at->waiter.item - from < size))
         return false;
-    return now_ns - at->wait_start_ns >= min_wait_ns(at->give_back_ns) &&
-           now_ns > at->wait_start_ns && live_size(thread) <= SAVED_MAX;
+    return now_ns - at->wait_start_ns >= give_back_ns() && now_ns > at->wait_start_ns &&
+           live_size(thread) <= SAVED_MAX;
 }
 
 static bool save(struct gs_thread *thread)
@@ -284,7 +273,7 @@ static void give_back_from(struct worker *worker, struct worker *from, struct sw
             save(thread))
             saved[count++] = thread;
         else
-            sweep_expect(&worker->sweep, sweep_latest_ns(now_ns, thread->give_back_ns));
+            sweep_expect(&worker->sweep, sweep_latest_ns(now_ns));
     }
     if (count)
         discard(saved, count);
@@ -297,23 +286,17 @@ void gs_stack_give_back(struct worker *worker, struct sweep_batch *batch, uint64
     for (unsigned i = 0; i < gs_runtime.worker_count && batch->count; i++)
         give_back_from(worker, gs_runtime.workers[i], batch, now_ns);
     if (batch->count) /* they have no worker now */
-        sweep_expect(&worker->sweep, sweep_latest_ns(now_ns, batch->least_ns));
-    *batch = (struct sweep_batch){.least_ns = GS_NEVER};
+        sweep_expect(&worker->sweep, sweep_latest_ns(now_ns));
+    batch->count = 0;
 }
 
 /* The worker that runs the thread first must watch it, unless it is known already, or the sweeps of
  * all workers look at the thread. */
-void gs_stack_away_init(struct gs_thread *thread, const struct gs_thread_attributes *attributes)
-{
-    uint64_t ns = give_back_ns_of(attributes);
-    thread->give_back_ns = ns < GIVE_BACK_NS_MAX ? ns : GIVE_BACK_NS_MAX;
-}
-
 void gs_stack_away_watch(struct worker *worker, struct gs_thread *thread)
 {
     bool is_known = !gs_runtime.is_multi || thread->migrates || thread->bound_worker == worker;
     if (worker && is_known)
-        gs_sweep_watch(worker, thread);
+        gs_sweep_watch(worker);
     else
         thread->run.resume = gs_thread_resume_private;
 }
@@ -329,7 +312,7 @@ void gs_thread_resume_private(struct worker *worker, struct runnable *runnable)
         free_saved(thread);
     }
     runnable->resume = NULL;
-    gs_sweep_watch(worker, thread);
+    gs_sweep_watch(worker);
     gs_worker_run_thread(worker, thread);
 }
 

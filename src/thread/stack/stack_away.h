@@ -31,10 +31,8 @@ NOT_FOR_TSAN static inline bool thread_is_away(const struct gs_thread *thread)
  * large. */
 int gs_stack_away_class(const struct gs_thread_attributes *attributes, size_t stack_size);
 
-/* Called for a new thread whose stack may go away. */
-void gs_stack_away_init(struct gs_thread *thread, const struct gs_thread_attributes *attributes);
-
-/* Called before such a thread runs first. worker: the caller, or NULL if it is no worker. */
+/* Called before a thread whose stack may go away runs first. worker: the caller, or NULL if it is
+ * no worker. */
 void gs_stack_away_watch(struct worker *worker, struct gs_thread *thread);
 
 /* The thread will never run: free what is kept of its stack. */

@@ -69,23 +69,18 @@ static inline void free_list_push(struct free_list *list, struct gs_thread *thre
     list->count++;
 }
 
-/* How many bits are set in all of `resident` (stack_sweep.c). */
-extern GS_HIDDEN _Atomic(uint64_t) gs_stacks_resident;
-
 static inline void stack_set_resident(struct stack_class *class, size_t index)
 {
     uint64_t bit = UINT64_C(1) << index % 64;
-    if (class->resident &&
-        !(atomic_fetch_or_explicit(&class->resident[index / 64], bit, memory_order_relaxed) & bit))
-        atomic_fetch_add(&gs_stacks_resident, 1); /* schedule_pass (stack_sweep.c) says why */
+    if (class->resident)
+        atomic_fetch_or_explicit(&class->resident[index / 64], bit, memory_order_relaxed);
 }
 
 static inline void stack_clear_resident(struct stack_class *class, size_t index)
 {
     uint64_t bit = UINT64_C(1) << index % 64;
-    if (class->resident &&
-        (atomic_fetch_and_explicit(&class->resident[index / 64], ~bit, memory_order_relaxed) & bit))
-        atomic_fetch_sub_explicit(&gs_stacks_resident, 1, memory_order_relaxed);
+    if (class->resident)
+        atomic_fetch_and_explicit(&class->resident[index / 64], ~bit, memory_order_relaxed);
 }
 
 /* The lowest address of a slot (stacks.c). */

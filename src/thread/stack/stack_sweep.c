@@ -14,8 +14,6 @@
 #define PASS_PAUSE (GS_IS_CHAOS ? 0u : 50u)
 #define STEP_PAUSE 8u
 
-_Atomic(uint64_t) gs_stacks_resident;
-
 /* ---- A pass ---- */
 
 /* Look at a private thread whose stack is resident. */
@@ -26,16 +24,12 @@ NOT_FOR_TSAN static void look_at(struct worker *worker, struct gs_thread *thread
     bool is_ours = at->worker == worker || (at->migrates && gs_runtime.is_multi);
     if (!at->is_live || at->is_done || !is_ours)
         return;
-    uint64_t give_back_ns = at->give_back_ns;
     if (gs_stack_is_waiting_long(thread, now_ns)) {
         batch->each[batch->count++] = thread;
-        batch->least_ns = give_back_ns < batch->least_ns ? give_back_ns : batch->least_ns;
         return;
     }
-    uint64_t latest_ns =
-        thread_is_waiting(thread) ? sweep_latest_ns(at->wait_start_ns, give_back_ns) : 0;
-    sweep_expect(&worker->sweep,
-                 latest_ns > now_ns ? latest_ns : sweep_latest_ns(now_ns, give_back_ns));
+    uint64_t latest_ns = thread_is_waiting(thread) ? sweep_latest_ns(at->wait_start_ns) : 0;
+    sweep_expect(&worker->sweep, latest_ns > now_ns ? latest_ns : sweep_latest_ns(now_ns));
 }
 
 /* Look at the slots of one word of the bitmap. */
@@ -71,7 +65,7 @@ static bool next_word(struct sweep *sweep)
 /* Returns whether the pass is over. */
 static bool step(struct worker *worker, uint64_t now_ns)
 {
-    struct sweep_batch batch = {.least_ns = GS_NEVER};
+    struct sweep_batch batch = {.count = 0};
     uint64_t before = gs_stack_away_count();
     bool is_over = false;
     for (unsigned slots = 0; !is_over && slots < STEP_SLOTS; slots += 64) {
@@ -104,28 +98,11 @@ static void schedule(struct worker *worker, uint64_t deadline_ns)
     (void)!gs_timer_start(&worker->sweep.timer, deadline_ns);
 }
 
-static uint64_t later(uint64_t a_ns, uint64_t b_ns)
-{
-    return a_ns > b_ns ? a_ns : b_ns;
-}
-
-/* Begin the next pass at due_ns, or as soon as the pause is over. If memory is short, or another
- * worker finds it short (ask_others), it begins after a millisecond. Sequentially consistent: this
- * function publishes when the pass begins and then reads whether memory is short; a worker with one
- * more stack first counts it and then reads this. */
+/* Begin the next pass at due_ns, or as soon as the pause is over. */
 static void schedule_pass(struct worker *worker, uint64_t due_ns)
 {
-    struct sweep *sweep = &worker->sweep;
-    uint64_t soon_ns = *worker->now_ns + GIVE_BACK_NS_SHORT;
-    uint64_t start_ns = later(due_ns, sweep->earliest_ns);
-    bool may_be_earlier = start_ns > later(soon_ns, sweep->earliest_ns);
-    atomic_store(&sweep->begins_ns, may_be_earlier ? start_ns : 0);
-    gs_chaos(CHAOS_PUBLISH);
-    if (may_be_earlier && memory_is_short()) {
-        atomic_store(&sweep->begins_ns, 0);
-        start_ns = later(soon_ns, sweep->earliest_ns);
-    }
-    schedule(worker, start_ns);
+    uint64_t earliest_ns = worker->sweep.earliest_ns;
+    schedule(worker, due_ns > earliest_ns ? due_ns : earliest_ns);
 }
 
 /* Wall time would include that in which the kernel ran others: on a busy machine a preempted step
@@ -155,62 +132,27 @@ static void on_sweep(struct gs_timer *timer)
         schedule(worker, count_read(&worker->ready) ? end_ns + STEP_PAUSE * taken_ns : end_ns);
         return;
     }
-    uint64_t due_ns = sweep->due_ns, earliest_ns = end_ns + PASS_PAUSE * sweep->busy_ns;
+    sweep->earliest_ns = end_ns + PASS_PAUSE * sweep->busy_ns;
     begin_pass(sweep);
-    sweep->earliest_ns = earliest_ns;
-    if (due_ns != GS_NEVER)
-        schedule_pass(worker, due_ns);
+    if (sweep->due_ns != GS_NEVER)
+        schedule_pass(worker, sweep->due_ns);
 }
 
-/* A stack is due before the timer, or memory has become short: begin the next pass earlier. */
-static void hasten(struct worker *worker, uint64_t due_ns)
+void gs_sweep_watch(struct worker *worker)
 {
     struct sweep *sweep = &worker->sweep;
-    if (sweep->timer.watcher.active && !is_in_pass(sweep) &&
-        later(due_ns, sweep->earliest_ns) < sweep->timer.deadline_ns)
-        schedule_pass(worker, due_ns);
-}
-
-/* Memory is short, but the threads with their stacks may be other workers'. */
-static __attribute__((noinline)) void ask_others(struct worker *worker)
-{
-    uint64_t soon_ns = *worker->now_ns + GIVE_BACK_NS_SHORT;
-    for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
-        struct worker *other = gs_runtime.workers[i];
-        if (other != worker && atomic_load(&other->sweep.begins_ns) > soon_ns &&
-            !atomic_exchange(&other->sweep.is_asked, true))
-            gs_loop_wake(other->loop);
-    }
-}
-
-void gs_sweep_answer(struct worker *worker)
-{
-    gs_chaos(CHAOS_CLAIM);
-    atomic_exchange(&worker->sweep.is_asked, false);
-    hasten(worker, *worker->now_ns);
-}
-
-void gs_sweep_watch(struct worker *worker, const struct gs_thread *thread)
-{
-    struct sweep *sweep = &worker->sweep;
-    uint64_t due_ns = sweep_latest_ns(*worker->now_ns, thread->give_back_ns);
+    uint64_t due_ns = sweep_latest_ns(*worker->now_ns);
     if (UNLIKELY(!sweep->timer.watcher.active) && gs_stacks_can_be_given_back()) {
         begin_pass(sweep);
         schedule_pass(worker, due_ns);
     } else {
         sweep_expect(sweep, due_ns); /* a pass may have gone past its slot */
-        if (UNLIKELY(sweep->timer.deadline_ns > due_ns))
-            hasten(worker, due_ns);
     }
-    if (UNLIKELY(gs_runtime.is_multi && memory_is_short()))
-        ask_others(worker);
 }
 
 void gs_sweep_init_worker(struct worker *worker)
 {
     gs_timer_init(&worker->sweep.timer, worker->loop, on_sweep);
-    atomic_store(&worker->sweep.begins_ns, 0);
-    atomic_store(&worker->sweep.is_asked, false);
 }
 
 void gs_sweep_stop_worker(struct worker *worker)

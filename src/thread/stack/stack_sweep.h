@@ -10,30 +10,21 @@
 
 #include "thread/stack/stack_class.h"
 
-/* While memory is short (give_back_above). */
-#define GIVE_BACK_NS_SHORT GS_MILLISECOND
 /* So that a sum with the time does not overflow. */
 #define GIVE_BACK_NS_MAX (GS_NEVER / 4)
 
-static inline bool memory_is_short(void)
+/* The wait after which a stack is given back. */
+static inline uint64_t give_back_ns(void)
 {
-    uint64_t limit = gs_runtime.options.give_back_above;
-    return limit && atomic_load(&gs_stacks_resident) * gs_page_size > limit;
+    uint64_t ns = gs_runtime.options.give_back_ns;
+    return ns < GIVE_BACK_NS_MAX ? ns : GIVE_BACK_NS_MAX;
 }
 
-/* The wait after which a stack is given back now, if that is give_back_ns usually. */
-static inline uint64_t min_wait_ns(uint64_t give_back_ns)
+/* A pass need not begin as soon as the first stack may be given back, but a quarter of the time
+ * later: it then finds those that have become due in the meantime, too. */
+static inline uint64_t sweep_latest_ns(uint64_t since_ns)
 {
-    return give_back_ns > GIVE_BACK_NS_SHORT && memory_is_short() ? GIVE_BACK_NS_SHORT
-                                                                  : give_back_ns;
-}
-
-/* A pass need not begin as soon as the first stack may be given back, but a quarter of that
- * thread's time later: it then finds those that have become due in the meantime, too. */
-static inline uint64_t sweep_latest_ns(uint64_t since_ns, uint64_t give_back_ns)
-{
-    uint64_t wait_ns = min_wait_ns(give_back_ns);
-    return since_ns + wait_ns + wait_ns / 4;
+    return since_ns + give_back_ns() + give_back_ns() / 4;
 }
 
 static inline void sweep_expect(struct sweep *sweep, uint64_t latest_ns)
@@ -43,10 +34,7 @@ static inline void sweep_expect(struct sweep *sweep, uint64_t latest_ns)
 }
 
 /* A private thread has its stack now, and will run on this worker. */
-void gs_sweep_watch(struct worker *worker, const struct gs_thread *thread);
-
-/* Another worker has found that memory is short, and has woken this one. */
-void gs_sweep_answer(struct worker *worker);
+void gs_sweep_watch(struct worker *worker);
 
 void gs_sweep_init_worker(struct worker *worker);
 void gs_sweep_stop_worker(struct worker *worker);
@@ -58,7 +46,6 @@ void gs_sweep_stop_worker(struct worker *worker);
 struct sweep_batch {
     struct gs_thread *each[SWEEP_BATCH];
     unsigned count;
-    uint64_t least_ns; /* the least give_back_ns of them */
 };
 
 /* Whether the thread could be given its stack back by nobody but the caller, and it has waited long

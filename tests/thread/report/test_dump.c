@@ -6,9 +6,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-/* The thread sanitizer delays signals, and an emulator uses some itself. */
-#define HAS_SAMPLES (!GS_TSAN && !IS_EMULATED)
-
 static atomic_bool is_spinning, may_end;
 
 /* Called in the child process. There is no monitor, whose reports could come between the lines of a
@@ -141,48 +138,10 @@ static void dump_several(void)
 TEST(dump_shows_the_threads_of_other_workers)
 {
     CHECK_EQ(in_child(dump_several), 0);
-    CHECK_REPORTED("\"busy\": runs on worker 2, ");
-    if (HAS_SAMPLES)
-        CHECK_REPORTED("\"busy\": runs on worker 2, computing\n +spin_below \\(.*\n +spin_below "
-                       "\\(.*\n +spin_below \\(.*\n "
-                       "+spin \\(");
+    CHECK_REPORTED("\"busy\": runs on worker 2, (computing$|in )");
     CHECK_REPORTED("\"distant\": has waited [0-9.]+ ms for park, ");
     CHECK_REPORTED("^ +park_here \\(");
     CHECK_REPORTED("\"first\": runs on worker 1\n +dump_others \\(");
-}
-
-static void *spin_on_worker_stack(void *unused)
-{
-    unused = gs_thread_call_on_worker_stack(spin, unused);
-    __asm__ volatile("");
-    return unused;
-}
-
-static void *dump_spinning(void *unused)
-{
-    const struct gs_thread_attributes attributes = {.name = "borrower", .worker = 2};
-    struct gs_thread *borrower;
-    MUST_EQ(gs_thread_spawn(&attributes, spin_on_worker_stack, NULL, &borrower), 0);
-    while (!atomic_load(&is_spinning))
-        gs_thread_yield();
-    gs_threads_dump(report_out);
-    atomic_store(&may_end, true);
-    join(borrower);
-    return unused;
-}
-
-static void dump_on_other_stack(void)
-{
-    run_dumping(2, dump_spinning, report_out);
-}
-
-TEST(dump_shows_what_a_thread_does_on_the_stack_of_its_worker)
-{
-    CHECK_EQ(in_child(dump_on_other_stack), 0);
-    CHECK_REPORTED("\"borrower\": runs on worker 2, ");
-    if (HAS_SAMPLES)
-        CHECK_REPORTED(
-            "\"borrower\": .*\n( .*\n)* +spin \\(.*\n( .*\n)* +spin_on_worker_stack \\(");
 }
 
 static int never[2];
@@ -423,6 +382,13 @@ static void *receive(void *fd)
     return NULL;
 }
 
+static void *receive_locally(void *fd)
+{
+    char byte;
+    MUST_EQ(gs_recv((int)(intptr_t)fd, &byte, 1, 0, GS_NEVER), 0);
+    return fd;
+}
+
 enum { MANY = 1000 };
 
 /* Returns a connected TCP socket; *ret_client is the other end. */
@@ -455,7 +421,7 @@ static void *dump_many(void *unused)
     for (int i = 0; i < MANY; i++)
         threads[i] = spawn_named("one of many", wait_for_semaphore, NULL);
     receivers[0] = spawn_named("tcp", receive, (void *)(intptr_t)served);
-    receivers[1] = spawn_named("unix", receive, (void *)(intptr_t)socket_pair[0]);
+    receivers[1] = spawn_named("unix", receive_locally, (void *)(intptr_t)socket_pair[0]);
     MUST_EQ(gs_thread_sleep(after(20 * GS_MILLISECOND)), 0);
     gs_report_printf(report_out, "served %d, port %u\n", served, client_port);
     gs_threads_dump(report_out);
@@ -489,16 +455,15 @@ TEST(threads_that_wait_in_the_same_place_are_one_group)
     unsigned port = 0;
     int fd = -1;
     CHECK_EQ(in_child(dump_a_thousand), 0);
-    CHECK_REPORTED("^1002 threads do not run, in 2 groups\n1000 threads: have waited [0-9.]+ to "
-                   "[0-9.]+ ms for semaphore, at most [0-9]+ bytes of stack\n"
-                   "(  thread 0x[0-9a-f]+ \"one of many\" at 0x[0-9a-f]+, [0-9.]+ ms.*\n){4,5}"
-                   "  and 99[56] more\n");
+    CHECK_REPORTED("^1002 threads do not run, in 3 groups\n1000 threads like this one, which "
+                   "has waited longest:\nthread 0x[0-9a-f]+ \"one of many\": has waited [0-9.]+ ms "
+                   "for semaphore at 0x[0-9a-f]+, [0-9]+ bytes of stack\n");
     CHECK_REPORTED("^served ");
     CHECK_EQ(sscanf(strstr(report, "served "), "served %d, port %u", &fd, &port), 2);
-    CHECK_REPORTED("^2 threads: have waited [0-9.]+ to [0-9.]+ ms for readable, at most ");
-    snprintf(expected, sizeof expected, "\"tcp\" at descriptor %d, peer 127.0.0.1:%u, ", fd, port);
+    snprintf(expected, sizeof expected,
+             "\"tcp\": has waited .* at descriptor %d, peer 127.0.0.1:%u, ", fd, port);
     CHECK_REPORTED(expected);
-    CHECK_REPORTED("\"unix\" at descriptor [0-9]+, a Unix socket, [0-9.]+ ms$");
+    CHECK_REPORTED("\"unix\": has waited .* at descriptor [0-9]+, a Unix socket, [0-9]+ bytes");
     CHECK(lines_of_report() < 40);
 }
 
@@ -506,9 +471,9 @@ TEST(threads_that_wait_in_the_same_place_are_one_group)
 TEST(dump_shows_of_the_library_only_the_function_that_waits)
 {
     CHECK_EQ(in_child(dump_a_thousand), 0);
-    CHECK_REPORTED("^  and 99[56] more\n( +gs_semaphore_wait \\(.*\n)? +wait_for_semaphore \\(.*\n"
-                   "2 threads");
-    CHECK_REPORTED("\"unix\" .*\n( +gs_recv \\(.*\n)? +receive \\(");
+    CHECK_REPORTED("for semaphore .*\n( +gs_semaphore_wait \\(.*\n)? +wait_for_semaphore \\(.*\n"
+                   "thread");
+    CHECK_REPORTED("\"unix\": .*\n( +gs_recv \\(.*\n)? +receive_locally \\(");
     CHECK(!strstr(report, "gs_context_start") && !strstr(report, "gs_descriptor"));
     CHECK_EQ(in_child(dump_by_signal), 0);
     CHECK_REPORTED("for sleep, .*\n +gs_thread_sleep \\(.*\n +signal_itself \\(");

@@ -88,7 +88,7 @@ static void *receive_signals(void *unused)
         {.name = "usual"},
         {.name = "large", .stack_size = 256 << 10},
         {.name = "mobile", .migrates = true},
-        {.name = "private", .stack_is_private = true, .give_back_ns = 1},
+        {.name = "private", .stack_is_private = true},
         {.name = "own", .stack = new_stack(), .stack_size = OWN_STACK},
     };
     enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -111,7 +111,9 @@ static unsigned workers;
 static void run_receiving(void)
 {
     signal(SIGUSR1, SIG_IGN); /* between two waits */
-    run_reporting(workers, receive_signals, 0);
+    const struct gs_threads_options options = {
+        .workers = workers, .report_fd = report_out, .give_back_ns = 1};
+    MUST_EQ(gs_threads_run(&options, receive_signals, NULL, NULL), 0);
 }
 
 TEST(handlers_of_the_library_run_on_no_stack_of_a_thread)

@@ -420,19 +420,13 @@ static void *race_all(void *attributes)
     return NULL;
 }
 
-static void race_as(const struct gs_threads_options *options,
-                    const struct gs_thread_attributes *attributes)
-{
-    semaphore = (struct gs_semaphore){.count = 0};
-    CHECK_EQ(gs_threads_run(options, race_all, (void *)attributes, NULL), 0);
-    CHECK_EQ(stats_now().away, 0);
-}
-
 /* Nearly each wait is long enough. */
 static void race_with(unsigned workers, const struct gs_thread_attributes *attributes)
 {
     const struct gs_threads_options options = {.workers = workers, .give_back_ns = 1};
-    race_as(&options, attributes);
+    semaphore = (struct gs_semaphore){.count = 0};
+    CHECK_EQ(gs_threads_run(&options, race_all, (void *)attributes, NULL), 0);
+    CHECK_EQ(stats_now().away, 0);
 }
 
 TEST(stacks_may_go_away_while_their_threads_are_woken_canceled_and_timed_out)
@@ -440,14 +434,4 @@ TEST(stacks_may_go_away_while_their_threads_are_woken_canceled_and_timed_out)
     race_with(1, &private);
     race_with(3, &private);
     race_with(3, &mobile);
-}
-
-/* Around the limit, workers ask each other all the time. */
-TEST(stacks_may_go_away_while_workers_ask_each_other_for_memory)
-{
-    const struct gs_threads_options options = {.workers = 3,
-                                               .give_back_ns = 3600 * GS_SECOND,
-                                               .give_back_above = RACERS / 2 * gs_page_size};
-    race_as(&options, &private);
-    race_as(&options, &mobile);
 }
