@@ -3,6 +3,7 @@
 
 #include <gossamer/process.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 enum { LARGE = 1 << 20 };
@@ -160,6 +161,20 @@ static void *cancel_the_waiter(void *unused)
 TEST(canceled_thread_leaves_its_process_and_can_kill_it)
 {
     run_both(cancel_the_waiter);
+}
+
+static long refuse_pidfds(long number, void *unused)
+{
+    (void)unused;
+    return number == SYS_pidfd_open ? -EPERM : 0;
+}
+
+TEST(process_is_waited_for_where_pidfds_are_refused)
+{
+    gs_sys_set_fault(refuse_pidfds, NULL);
+    run_both(wait_until_deadline);
+    run_both(cancel_the_waiter);
+    gs_sys_set_fault(NULL, NULL);
 }
 
 /* ---- The runtime's signals, and its stacks ---- */
