@@ -209,6 +209,8 @@ static void note_mode(struct arguments *arguments, const struct word *word)
         arguments->links = false;
     if (!strncmp(text, "-O", 2))
         arguments->level = text;
+    if (!strcmp(text, "-w"))
+        arguments->is_quiet = true;
 }
 
 /* Returns whether it is an option of ours, which clang does not get. */
@@ -231,6 +233,8 @@ static bool take_own(struct arguments *arguments, int argc, char **argv, int *i)
         arguments->stress = text + 18;
     else if (!strcmp(text, "-Wgossamer-races") || !strcmp(text, "-Wno-gossamer-races"))
         arguments->warns_of_races = text[2] != 'n';
+    else if (!strcmp(text, "-Wno-gossamer-departures"))
+        arguments->is_quiet = true;
     else
         return false;
     return true;

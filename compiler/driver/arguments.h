@@ -41,7 +41,7 @@ struct arguments {
     const char *output, *level;
     struct words reports;
     const char *frames, *main, *stress; /* NULL: not given */
-    bool warns_of_races;
+    bool warns_of_races, is_quiet;      /* is_quiet: no warnings of departures */
 };
 
 /* Replace arguments that name a file of arguments by its words. */

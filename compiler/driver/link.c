@@ -66,6 +66,8 @@ static int write_job(const struct arguments *arguments, const struct linked *lin
     fprintf(job, "stacks\t%s\n", cc_own_file("stacks"));
     if (arguments->warns_of_races)
         fputs("warn\traces\n", job);
+    if (!arguments->is_quiet)
+        fputs("warn\tdepartures\n", job);
     if (arguments->frames)
         fprintf(job, "frames\t%s\n", arguments->frames);
     if (arguments->main)

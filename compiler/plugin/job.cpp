@@ -1,6 +1,6 @@
 #include "compiler/plugin/job.h"
 
-#include "compiler/plugin/thread_locals.h"
+#include "compiler/plugin/convert/thread_locals.h"
 
 #include <fstream>
 #include <llvm/ADT/StringExtras.h>
@@ -40,7 +40,7 @@ bool Job::read()
         else if (key == "report")
             reports.push_back(value.str());
         else if (key == "warn")
-            warnsOfRaces = value == "races";
+            (value == "races" ? warnsOfRaces : warnsOfDepartures) = true;
         else if (key == "frames")
             useEnvironment = value == "environment", useSlots = value == "slots";
         else if (key == "main")

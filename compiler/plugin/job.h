@@ -27,7 +27,8 @@ struct Job {
     std::vector<std::string> files, reports;
     std::set<std::pair<std::string, std::string>> members;
     std::string native, stacks;
-    bool useEnvironment = false, useSlots = false, convertsMain = false, warnsOfRaces = false;
+    bool useEnvironment = false, useSlots = false, convertsMain = false, warnsOfRaces = false,
+         warnsOfDepartures = false;
     bool isSimplified = false; // the bitcode, by the optimiser
     unsigned stress = 0;
 

@@ -1,24 +1,25 @@
 // The plugin of clang by which `gossamer cc` links a program: it merges the bitcode of all objects,
 // and converts the functions that may wait. Clang then optimises the whole program and generates
 // code for it.
-#include "compiler/plugin/allocator.h"
-#include "compiler/plugin/calls.h"
-#include "compiler/plugin/constructors.h"
-#include "compiler/plugin/convert.h"
+#include "compiler/plugin/convert/convert.h"
+#include "compiler/plugin/convert/kept_state.h"
+#include "compiler/plugin/convert/sanitizers.h"
+#include "compiler/plugin/convert/stress.h"
+#include "compiler/plugin/convert/thread_locals.h"
+#include "compiler/plugin/decide/allocator.h"
+#include "compiler/plugin/decide/calls.h"
+#include "compiler/plugin/decide/departures.h"
+#include "compiler/plugin/decide/plain.h"
+#include "compiler/plugin/decide/stack_calls.h"
+#include "compiler/plugin/decide/stack_graph.h"
+#include "compiler/plugin/decide/waiting_loops.h"
 #include "compiler/plugin/job.h"
-#include "compiler/plugin/kept_state.h"
-#include "compiler/plugin/known.h"
-#include "compiler/plugin/plain.h"
-#include "compiler/plugin/report.h"
-#include "compiler/plugin/runtime_names.h"
-#include "compiler/plugin/sanitizers.h"
-#include "compiler/plugin/simplified.h"
-#include "compiler/plugin/stack_calls.h"
-#include "compiler/plugin/stack_graph.h"
-#include "compiler/plugin/stress.h"
-#include "compiler/plugin/thread_locals.h"
-#include "compiler/plugin/thread_results.h"
-#include "compiler/plugin/waiting_loops.h"
+#include "compiler/plugin/read/constructors.h"
+#include "compiler/plugin/read/known.h"
+#include "compiler/plugin/read/runtime_names.h"
+#include "compiler/plugin/read/simplified.h"
+#include "compiler/plugin/read/thread_results.h"
+#include "compiler/plugin/report/report.h"
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Verifier.h>
@@ -97,6 +98,8 @@ class LinkProgram : public PassInfoMixin<LinkProgram>
             sharing = findSharing(module);
         if (job.warnsOfRaces)
             warn(sharing);
+        if (job.warnsOfDepartures)
+            warnOfDepartures(module);
         renameMain(module);
         keepAllocators(module);
         addTurns(module);

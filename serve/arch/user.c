@@ -16,14 +16,14 @@
  *          |                          (or the deadline of what is waited for)
  *          `--- a slot is free again when the connection ends
  *
- * The loop is in serve/blocking.c, its calls in serve/blocking_user.c. gs_recv_with handles what
- * was received on the worker's stack, so the stack of a connection that waits contains little, and
- * nobody else uses it: it is given back when the wait is long. */
-#include "serve/accept_thread.h"
+ * The loop is in serve/connection/blocking.c, its calls in serve/connection/blocking_user.c.
+ * gs_recv_with handles what was received on the worker's stack, so the stack of a connection that
+ * waits contains little, and nobody else uses it: it is given back when the wait is long. */
+#include "serve/accept/accept_thread.h"
 #include "serve/arch/arch.h"
-#include "serve/blocking.h"
-#include "serve/loops.h"
-#include "serve/shard_thread.h"
+#include "serve/connection/blocking.h"
+#include "serve/connection/loops.h"
+#include "serve/connection/shard_thread.h"
 
 #include <errno.h>
 #include <gossamer/io.h>

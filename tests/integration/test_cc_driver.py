@@ -267,3 +267,77 @@ def test_what_starts_threads_and_is_not_converted_is_named(
     assert done.stderr.startswith("gossamer cc: warning: ")
     assert named in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+DEPARTURES = {
+    "gettid()": "gettid",
+    "syscall(SYS_gettid)": "syscall(SYS_gettid)",
+    "syscall(SYS_tgkill, 1, 1, 0)": "syscall(SYS_tgkill)",
+    "clone(0, 0, 0, 0)": "clone",
+    "syscall(SYS_clone3, 0, 0)": "syscall(SYS_clone3)",
+    "getrusage(RUSAGE_THREAD, 0)": "getrusage(RUSAGE_THREAD)",
+    "clock_gettime(CLOCK_THREAD_CPUTIME_ID, 0)": "clock_gettime(CLOCK_THREAD_CPUTIME_ID)",
+    "pthread_getcpuclockid(thread, 0)": "pthread_getcpuclockid",
+    "unshare(0)": "unshare",
+    "setns(0, 0)": "setns",
+    "setfsuid(0)": "setfsuid",
+    "setpriority(PRIO_PROCESS, 0, 0)": "setpriority",
+    "nice(0)": "nice",
+    "syscall(SYS_setresuid, 0, 0, 0)": "syscall(SYS_setresuid)",
+    "syscall(SYS_capset, 0, 0)": "syscall(SYS_capset)",
+    "syscall(SYS_splice, 0, 0, 0, 0, 0, 0)": "syscall(SYS_splice)",
+    "syscall(SYS_msgrcv, 0, 0, 0, 0, 0)": "syscall(SYS_msgrcv)",
+    "syscall(SYS_io_getevents, 0, 0, 0, 0, 0)": "syscall(SYS_io_getevents)",
+    'fopencookie(0, "r", (cookie_io_functions_t){0})': "fopencookie",
+    "pthread_mutexattr_setprotocol(&kind, PTHREAD_PRIO_INHERIT)": "PTHREAD_PRIO_INHERIT",
+    "semop(0, 0, 2)": "semop",
+    "semctl(0, 0, GETNCNT)": "semctl(GETNCNT)",
+}
+
+# Their neighbours, of which nothing is to be said.
+USUAL = [
+    "getpid()",
+    "syscall(SYS_getpid)",
+    "syscall(SYS_read, 0, 0, 0)",
+    "getrusage(RUSAGE_SELF, 0)",
+    "clock_gettime(CLOCK_MONOTONIC, 0)",
+    "pthread_mutexattr_setprotocol(&kind, PTHREAD_PRIO_PROTECT)",
+    "semop(0, 0, 1)",
+    "semctl(0, 0, GETVAL)",
+]
+
+
+def departures_of(folder: Path, calls: list[str], *options: str) -> list[str]:
+    """Compile functions with the calls, and return the warnings."""
+    headers = ["pthread", "sched", "stdio", "sys/fsuid", "sys/resource", "sys/sem", "sys/syscall"]
+    lines = [f"#include <{header}.h>" for header in [*headers, "time", "unistd"]]
+    lines += ["pthread_t thread;", "pthread_mutexattr_t kind;"]
+    lines += [f"void call_{i}(void) {{ (void)!{call}; }}" for i, call in enumerate(calls)]
+    (folder / "part.c").write_text("#define _GNU_SOURCE\n" + "\n".join(lines))
+    (folder / "part.h").write_text("static int part(void) { return 4; }\n#define PART 4\n")
+    options = ("-Wno-nonnull", "-rdynamic", "-g", *options)
+    command = [PROGRAM, "cc", *options, "main.c", "part.c", "-o", "program"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True)
+    return done.stderr.splitlines()
+
+
+def test_what_is_not_done_as_with_posix_threads_is_named(folder: Path) -> None:
+    warnings = departures_of(folder, [*USUAL, *DEPARTURES])
+    assert len(warnings) == len(DEPARTURES)
+    for number, (call, name) in enumerate(DEPARTURES.items()):
+        line = 13 + len(USUAL) + number
+        found = [text for text in warnings if text.startswith(f"part.c:{line}: warning: ")]
+        assert len(found) == 1, call
+        assert f"{name}: " in found[0] or f"({name}): " in found[0]
+        assert found[0].endswith(" [-Wgossamer-departures]")
+
+
+@pytest.mark.parametrize("option", ["-w", "-Wno-gossamer-departures"])
+def test_the_warnings_can_be_switched_off(folder: Path, option: str) -> None:
+    assert departures_of(folder, list(DEPARTURES), option) == []
+
+
+def test_a_program_may_be_linked_statically(folder: Path) -> None:
+    command = [PROGRAM, "cc", "-static", "main.c", "part.c", "-o", "program"]
+    subprocess.run(command, capture_output=True, cwd=folder, check=True)
+    assert is_converted(folder / "program")

@@ -1,4 +1,4 @@
-#include "serve/options.h"
+#include "serve/operations/options.h"
 
 #include "serve/arch/arch.h"
 

@@ -3,7 +3,7 @@
  * stack is away, and this library stops at any use of it. Headers are read for calls that are
  * missing here. */
 #include "tests/thread/checked/private_calls.h"
-#include "thread/sanitizer.h"
+#include "thread/context/sanitizer.h"
 
 /* ---- The table ---- */
 
