@@ -40,8 +40,7 @@ static inline int refuse_call(unsigned number)
 static const unsigned newer_calls[] = {
     SYS_openat2,    SYS_epoll_pwait2,    SYS_preadv2,        SYS_pwritev2,
     SYS_cachestat,  SYS_io_uring_setup,  SYS_io_uring_enter, SYS_io_uring_register,
-    SYS_pidfd_open, SYS_process_madvise, SYS_memfd_create,   SYS_close_range,
-    SYS_sendfile,
+    SYS_pidfd_open, SYS_process_madvise, SYS_memfd_create,   SYS_sendfile,
 };
 enum { NEWER_CALLS = sizeof newer_calls / sizeof *newer_calls };
 

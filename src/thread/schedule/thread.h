@@ -19,6 +19,17 @@
  *
  * A mobile thread is one that migrates while there are several workers.
  *
+ * What differs among threads, and the tests of each combination (test_NAME.c below tests/thread):
+ *
+ *     stack           |  stays         |  migrates           |  has a thread pointer
+ *     ----------------+----------------+---------------------+----------------------------------
+ *     the runtime's   |  thread        |  monitor, lifetimes |  tls_base, of both
+ *     private         |  stack_away    |  stack_away         |  no: it is as the runtime's then
+ *     the program's   |  thread        |  lifetimes, end     |  those of gossamer run
+ *     none: resumable |  resumable     |  no                 |  no
+ *
+ * Tests that wait for descriptors are run with each poller (GS_POLLER in their CMakeLists.txt).
+ *
  * Invariants:
  *   1. A thread in a run queue has left its stack, or its worker is about to leave it; and its
  *      `worker` is that queue's.
