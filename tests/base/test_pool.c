@@ -2,6 +2,8 @@
 #include "tests/test.h"
 
 #include <semaphore.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static sem_t may_return, is_complete;
 static struct pool_user user;
@@ -47,4 +49,26 @@ TEST(job_can_be_submitted_again_and_canceled_while_it_is_queued)
     wait_for_one();
     gs_pool_release(&user);
     CHECK_EQ(sem_trywait(&is_complete), -1);
+}
+
+TEST(a_child_does_not_wait_for_the_jobs_of_its_parent)
+{
+    struct job blocker = {.fn = block, .complete = complete};
+    int status = -1;
+    sem_init(&may_return, 0, 0);
+    sem_init(&is_complete, 0, 0);
+    user = (struct pool_user){.max_threads = 1};
+    CHECK_EQ(gs_pool_retain(&user), 0);
+    CHECK_EQ(gs_pool_submit(&user, &blocker), 0);
+    pid_t child = fork();
+    if (!child) {
+        alarm(10);
+        gs_pool_release(&user);
+        _exit(0);
+    }
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+    sem_post(&may_return);
+    wait_for_one();
+    gs_pool_release(&user);
 }

@@ -24,9 +24,16 @@ static void *start_and_join(void *unused)
     return NULL;
 }
 
+static atomic_int failures;
+
+static void count_failure(void)
+{
+    atomic_fetch_add(&failures, 1);
+}
+
 static int run_failing(long number, int after_calls, long err)
 {
-    const struct gs_threads_options options = {.workers = 2};
+    const struct gs_threads_options options = {.workers = 2, .on_failure = count_failure};
     failing = number;
     left = after_calls;
     gs_sys_set_fault(fail, &err);
@@ -68,7 +75,9 @@ TEST(loop_that_fails_for_good_ends_the_run_with_its_error)
 {
     /* The loop of each worker tries its ring before it uses that. */
     int tries = is_on_ring() ? 2 : 0;
+    atomic_store(&failures, 0);
     CHECK_EQ(run_failing(tries ? SYS_io_uring_enter : SYS_epoll_pwait2, tries, -EBADF), -EBADF);
+    CHECK(atomic_load(&failures) > 0);
 }
 
 TEST(threads_can_be_run_after_all_faults)

@@ -81,6 +81,23 @@ TEST(wait_returns_when_all_members_have_ended)
     run_both(wait_for_all);
 }
 
+static void *use_stacks_again(void *unused)
+{
+    struct gs_threads_stats before, after;
+    wait_for_all(NULL);
+    gs_threads_stats(&before);
+    for (int i = 0; i < 10; i++)
+        wait_for_all(NULL);
+    gs_threads_stats(&after);
+    MUST_EQ(after.stacks, before.stacks);
+    return unused;
+}
+
+TEST(stacks_of_members_that_have_ended_are_used_again)
+{
+    run_with(1, use_stacks_again);
+}
+
 static void *fail_one(void *unused)
 {
     struct gs_scope scope = {0};
