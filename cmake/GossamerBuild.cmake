@@ -98,8 +98,9 @@ endif()
 # named ROOM.NAME, labelled ROOM, and one named ROOM.NAME.POLLER for each poller; it finds the program gossamer through the
 # environment.
 function(gs_tests module)
-    cmake_parse_arguments(arg "" "" "USES;POLLERS" ${ARGN})
-    file(GLOB sources CONFIGURE_DEPENDS test_*.c test_*.cpp)
+    cmake_parse_arguments(arg "" "" "USES;POLLERS;FOLDERS" ${ARGN})
+    list(TRANSFORM arg_FOLDERS APPEND /test_*.c)
+    file(GLOB sources CONFIGURE_DEPENDS test_*.c test_*.cpp ${arg_FOLDERS})
     foreach(source ${sources})
         get_filename_component(stem ${source} NAME_WE)
         string(REPLACE "test_" "" stem ${stem})

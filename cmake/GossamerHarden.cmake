@@ -51,7 +51,7 @@ if(GOSSAMER_HARDEN)
         gs_fortify()
     endif()
     # Indirect jumps and calls may only lead to marked instructions (IBT). Not shadow stacks, which is what -fcf-protection=full
-    # adds: threads switch stacks in src/thread/x86_64.S, and would return on a stack that is not the shadow's. Not BTI on
+    # adds: threads switch stacks in src/thread/context/x86_64.S, and would return on a stack that is not the shadow's. Not BTI on
     # aarch64 either: a switch ends with an indirect jump to where the thread was suspended, and there is no mark after a call.
     if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
         gs_add_compiler_flag(-fcf-protection=branch GS_HAS_IBT)

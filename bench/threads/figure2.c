@@ -210,13 +210,15 @@ static void run_events(bool are_large)
 
 int main(int argc, char **argv)
 {
+    /* As the others, without a kernel thread that shares the descriptors. */
+    const struct gs_threads_options options = {.stuck_ns = GS_NEVER};
     double switches = 0;
     const char *kind = argc > 1 ? argv[1] : "";
     count = argc > 2 ? strtol(argv[2], NULL, 10) : 1;
     make_file();
     serving = !strcmp(kind, "called") ? serve_by_call : serve;
     if (!strcmp(kind, "threads") || !strcmp(kind, "called"))
-        must(!gs_threads_run(NULL, run_threads, &switches, NULL));
+        must(!gs_threads_run(&options, run_threads, &switches, NULL));
     else if (!strcmp(kind, "events") || !strcmp(kind, "contexts"))
         run_events(!strcmp(kind, "contexts"));
     else

@@ -16,23 +16,21 @@
 static void print_help(void)
 {
     puts("Usage: gossamer cc [OPTION...] FILE...\n\n"
-         "Compiles threaded C programs into events, in place of clang, whose options it takes. It "
-         "is\n"
-         "experimental.\n\n"
+         "Compile threaded C programs into event-driven ones. Takes clang's options, and is used\n"
+         "in its place. Experimental.\n\n"
          "Options:\n"
          "  -h, --help          print this help\n"
-         "      --report FILE   write which functions may wait, and the memory of threads that do: "
-         "as\n"
-         "                      JSON or as a page if FILE ends in .json or .html, else as text\n"
-         "  -Wgossamer-races    warn of data that several threads reach without a common lock\n"
+         "      --report FILE   report which functions may wait, and the memory of waiting\n"
+         "                      threads; JSON or HTML if FILE ends in .json or .html, else text\n"
+         "  -Wgossamer-races    warn of data that threads access without a common lock\n"
          "  -Wno-gossamer-departures\n"
          "                      do not warn of what is not done as with POSIX threads\n"
          "  -fgossamer-frames=record|environment|slots\n"
          "                      how variables in memory survive a wait (default record)\n"
          "  -fgossamer-main=stack|converted\n"
-         "                      whether the first thread has a stack (default), or is converted\n"
+         "                      run the first thread on a stack (default), or convert it\n"
          "  -fgossamer-stress=PERCENT\n"
-         "                      add waits at this part of the blocks, for tests of the compiler");
+         "                      add waits to this percentage of the blocks, to test the compiler");
 }
 
 void gs_cc_print_lacks(void)

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A program's own remain functions, which the plugin has to find (compiler/plugin/allocator.h). */
+/* A program's own remain functions, which the plugin has to find
+ * (compiler/plugin/decide/allocator.h). */
 static void keep_allocators(struct words *command)
 {
     static const char *const names[] = {

@@ -1,8 +1,8 @@
 /* How much stack the calls on stacks of a converted program need, as far as that can be proven: the
  * sum of the frames along the deepest chain of calls. Frames are clang's (-fstack-usage), calls are
- * those that the plugin names (compiler/plugin/stack_graph.h), and functions of the C library and
- * the runtime have an allowance (allowances.h). What calls a function through a pointer or
- * recursively, or one that has no allowance, has no bound. */
+ * those that the plugin names (compiler/plugin/decide/stack_graph.h), and functions of the C
+ * library and the runtime have an allowance (allowances.h). What calls a function through a pointer
+ * or recursively, or one that has no allowance, has no bound. */
 #ifndef GS_COMPILER_STACKS_H
 #define GS_COMPILER_STACKS_H
 

@@ -1,6 +1,6 @@
 #include "compiler/plugin/job.h"
 
-#include "compiler/plugin/thread_locals.h"
+#include "compiler/plugin/convert/thread_locals.h"
 
 #include <fstream>
 #include <llvm/ADT/StringExtras.h>

@@ -7,21 +7,21 @@
  *         printf("%s\n", line);
  *     gs_reader_done(&reader);
  *
- * A reader receives as much as there is, and hands it out in the parts that the program wants. A
- * writer collects what is written, and sends it when its buffer is full and when it is flushed: so
- * a message that is written in small pieces needs one system call. Neither closes its stream.
+ * A reader receives as much as is available, and hands it out in the parts that the program wants.
+ * A writer collects data, and sends it when its buffer is full or flushed, so a message written in
+ * small pieces needs one system call. Neither closes its stream.
  *
- * Streams: a descriptor, of which sockets are used with gs_recv and gs_send, and others with
- * gs_read and gs_write; or functions of the program, for TLS or compression.
+ * Streams: a stream is a descriptor, or functions of the program, for TLS or compression. Sockets
+ * are used with gs_recv and gs_send, other descriptors with gs_read and gs_write.
  *
  * Memory: structures are in the caller's storage. A buffer is the caller's, and must stay valid
  * until gs_reader_done or gs_writer_done, or is allocated. Large buffers should not be in frames of
  * threads that wait.
  *
- * Errors: an error of the stream is kept, and so is its end. Every later call that needs the stream
- * returns it again. A writer keeps every error but those of a flush that can be repeated, so that a
- * program may write all of a message and check the result of the flush only. A reader does not keep
- * -ETIMEDOUT and -ECANCELED if nothing is lost: then the call can be repeated.
+ * Errors: an error of the stream is sticky, and so is its end: every later call that needs the
+ * stream returns it again. A program may thus write a whole message and check only the result of
+ * the flush. Two cases are not sticky, and can be repeated: a flush that returned -ETIMEDOUT or
+ * -ECANCELED, and a read that returned one of these without losing data.
  *
  * Threads: these functions are for user threads, and deadline_ns is described in thread.h. A reader
  * or writer is used by one thread at a time; the reader and the writer of a connection may be used
@@ -60,7 +60,7 @@ struct gs_reader {
     size_t size, start, end; /* the buffer has the bytes from start to end */
 };
 
-/* Initialise the reader of a descriptor. buffer: of `size` bytes, 2 or more; NULL: it is allocated.
+/* Initialise the reader of a descriptor. buffer: `size` bytes, at least 2; NULL: allocate it.
  * Returns 0, -EINVAL (the size is too small), or -ENOMEM. */
 GS_API GS_MUST_CHECK int gs_reader_init(struct gs_reader *reader, int fd, void *buffer,
                                         size_t size);
@@ -91,9 +91,9 @@ GS_API void gs_reader_done(struct gs_reader *reader);
 GS_API GS_MUST_CHECK ssize_t gs_reader_read_line(struct gs_reader *reader, size_t max,
                                                  uint64_t deadline_ns, char **ret_line);
 
-/* Read n bytes. If they fit into the buffer, they are taken from there at once, and nothing is lost
- * by a failure; otherwise every failure is kept after the first bytes. Returns n,
- * -ENODATA (the stream has ended), or -EPROTO (it has ended after a part of the bytes). */
+/* Read n bytes. If they fit into the buffer, either all of them are taken or, after a failure,
+ * none. Otherwise every failure after the first bytes is sticky. Returns n, -ENODATA (the stream
+ * has ended), or -EPROTO (it has ended after a part of the bytes). */
 GS_API GS_MUST_CHECK ssize_t gs_reader_read_full(struct gs_reader *reader, void *bytes, size_t n,
                                                  uint64_t deadline_ns);
 
@@ -102,8 +102,8 @@ GS_API GS_MUST_CHECK ssize_t gs_reader_read_full(struct gs_reader *reader, void 
 GS_API GS_MUST_CHECK ssize_t gs_reader_read_some(struct gs_reader *reader, void *bytes, size_t n,
                                                  uint64_t deadline_ns);
 
-/* Wait until the buffer has n bytes, and get them without reading them. They are valid until the
- * next call. Returns how many the buffer has, which are fewer than n only at the end of the stream;
+/* Wait until the buffer has n bytes, and get them without consuming them. They are valid until the
+ * next call. Returns how many bytes the buffer has: fewer than n only at the end of the stream;
  * -EINVAL if n exceeds the size of the buffer. */
 GS_API GS_MUST_CHECK ssize_t gs_reader_peek(struct gs_reader *reader, size_t n,
                                             uint64_t deadline_ns, const void **ret_bytes);
@@ -128,7 +128,7 @@ struct gs_writer {
     size_t size, used;
 };
 
-/* Initialise the writer of a descriptor. buffer: of `size` bytes, 2 or more; NULL: it is allocated.
+/* Initialise the writer of a descriptor. buffer: `size` bytes, at least 2; NULL: allocate it.
  * Returns 0, -EINVAL (the size is too small), or -ENOMEM. */
 GS_API GS_MUST_CHECK int gs_writer_init(struct gs_writer *writer, int fd, void *buffer,
                                         size_t size);
@@ -149,13 +149,14 @@ GS_API void gs_writer_done(struct gs_writer *writer);
  *     err = gs_writer_flush(&writer, deadline_ns);
  */
 
-/* Write all n bytes: to the buffer if they have room there once it is flushed, else to the stream.
- * Every error is kept, because the bytes are missing then. Returns 0. */
+/* Write all n bytes: to the buffer, which is flushed first if they do not fit, or directly to the
+ * stream if they are larger than the buffer. Every error is sticky, because the stream then lacks
+ * bytes. Returns 0. */
 GS_API int gs_writer_write(struct gs_writer *writer, const void *bytes, size_t n,
                            uint64_t deadline_ns);
 
-/* Write text, as printf(3). Text that exceeds the buffer is formatted in memory that is allocated.
- * Every error is kept, because the text is missing then.
+/* Write text, as printf(3). Text that exceeds the buffer is formatted in allocated memory. Every
+ * error is sticky, because the stream then lacks the text.
  * Returns 0, or -EINVAL (vsnprintf(3) fails). */
 GS_API GS_PRINTF(3, 4) int gs_writer_printf(struct gs_writer *writer, uint64_t deadline_ns,
                                             const char *format, ...);

@@ -9,9 +9,10 @@
 #ifndef GOSSAMER_CC_H
 #define GOSSAMER_CC_H
 
-/* The function must not wait, since it leaves data that threads share inconsistent meanwhile. If it
- * may, by any of its calls, `gossamer cc` fails, and prints these. With one worker, no other thread
- * runs until the function returns. Other compilers ignore it. */
+/* Marks a function that must not wait, because it leaves shared data inconsistent while it runs. If
+ * the function, or one that it calls, may wait, `gossamer cc` fails and prints the calls that lead
+ * to the wait. With one worker, no other thread runs until the function returns. Other compilers
+ * ignore the mark. */
 #ifdef __clang__
 #define GS_ATOMIC __attribute__((annotate("gs_atomic")))
 #else

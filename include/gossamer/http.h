@@ -44,9 +44,9 @@ struct gs_http_page;
 /* An entry of the access log: one request and its response. The strings are valid during the call
  * only. */
 struct gs_http_log_entry {
-    /* NUL-terminated; NULL if the request had none. The request line is what was received of it,
-     * request_line_length bytes: that of a malformed request may contain any byte except CR and LF,
-     * also NUL. */
+    /* NUL-terminated; NULL if the request had none. The request line has request_line_length bytes:
+     * what was received of it. In a malformed request it may contain any byte except CR and LF,
+     * even NUL. */
     const char *request_line, *referer, *user_agent;
     size_t request_line_length;
     unsigned status;
@@ -114,8 +114,8 @@ struct gs_http_options {
     size_t max_cached_file;          /* bytes; larger files are sent from their descriptor */
     size_t max_cache;                /* bytes of all cached files */
     unsigned max_cached_descriptors; /* of larger files, kept open */
-    /* fstat, which asks for each request whether a cached file that is open has changed. NULL: it
-     * would hold others up if it waits, so a load asks, which takes longer. */
+    /* Called like fstat, for each request, to check whether a cached open file has changed. NULL: a
+     * load checks it, which takes longer; for callers that would delay others if fstat waited. */
     int (*file_state)(int fd, struct stat *ret_stat);
     bool dotfiles;        /* serve names that begin with a dot */
     bool follow_symlinks; /* also those that lead out of the root */
@@ -178,12 +178,12 @@ GS_API void gs_http_service_set_wall_clock(struct gs_http_service *service, uint
  * cached. */
 GS_API uint64_t gs_http_service_deadline(const struct gs_http_service *service);
 
-/* Release the cached files, in memory and open, that nobody has asked for in the last two seconds.
- * So the space of a file that was removed, replaced or changed does not stay in use. */
+/* Release the cached files, in memory and open, that were not requested in the last two seconds.
+ * This frees the disk space of files that were removed or replaced. */
 GS_API void gs_http_service_expire(struct gs_http_service *service, uint64_t now_ns);
 
-/* Returns how many files are open because their content is sent from a descriptor, or is cached so:
- * of all services of the process. */
+/* Returns the number of files that all services of the process keep open, to send their content or
+ * because the open descriptor is cached. */
 GS_API uint64_t gs_http_open_files(void);
 
 /* ---- HTTP connections ---- */
@@ -245,15 +245,15 @@ static inline uint64_t gs_http_conn_deadline(const struct gs_http_conn *conn)
  * sent, and no part of another request has been received. */
 GS_API bool gs_http_conn_is_idle(const struct gs_http_conn *conn);
 
-/* Returns whether the connection waits for a request's head, none or a part of which has been
- * received, and nothing else is in progress: it may be closed without breaking off an answer. */
+/* Returns whether the connection only waits for a request's head, or the rest of one. Closing it
+ * then interrupts no response. */
 GS_API bool gs_http_conn_awaits_head(const struct gs_http_conn *conn);
 
 /* Returns whether it waits for another request after its first. */
 GS_API bool gs_http_conn_is_kept_alive(const struct gs_http_conn *conn);
 
-/* Returns when the wait or transfer began that the deadline limits, or its last window; 0: there is
- * no deadline. */
+/* Returns the start of the wait, or of the transfer or its last window, that the deadline limits;
+ * 0: there is no deadline. */
 GS_API uint64_t gs_http_conn_phase_start(const struct gs_http_conn *conn);
 
 /* ---- Input and output of an HTTP connection ---- */
@@ -279,8 +279,8 @@ GS_API unsigned gs_http_conn_output(const struct gs_http_conn *conn, struct gs_h
                                     unsigned max_count);
 
 /* Returns whether a piece of a file can still be sent, given the state of its descriptor (fstat).
- * Call this each time before a part of the piece is read: if the file has changed since the
- * response was made, the response would be a mixture, and is to be broken off. */
+ * Call this before each read of a part of the piece. If the file has changed since the response was
+ * created, break the response off, because it would mix two versions. */
 GS_API bool gs_http_piece_is_current(const struct gs_http_piece *piece, const struct stat *stat);
 
 /* Report that n bytes of the output were sent. */
@@ -293,8 +293,8 @@ GS_API void gs_http_conn_abort(struct gs_http_conn *conn);
  * it is counted. The peer notices by the end of the connection. */
 GS_API void gs_http_conn_break_off(struct gs_http_conn *conn);
 
-/* Start to measure again how fast the peer takes the output: the caller was not able to send for a
- * while, because it waited for a disk. */
+/* Restart the measurement of how fast the peer takes the output, after the caller could not send
+ * for a while because it waited for a disk. */
 GS_API void gs_http_conn_restart_rate(struct gs_http_conn *conn, uint64_t now_ns);
 
 /* Report that the sending side has been shut down, as GS_HTTP_SHUTDOWN requested. */

@@ -13,14 +13,14 @@
  * Each connection has a user thread, which calls the handler once for each request. The handler may
  * wait: it reads the body when it wants to, and calls databases with gs_run_blocking. HTTP/1.0 and
  * HTTP/1.1 are spoken, without TLS. Requests are parsed as strictly as those of `gossamer serve`,
- * by the same code: what is ambiguous or malformed is refused before the handler is called (400,
- * 408, 413, 414, 417, 421, 431, 501, 505), and the connection is closed. So is CONNECT (501), and a
- * request for which there is no memory (503).
+ * by the same code: an ambiguous or malformed request is refused before the handler is called (400,
+ * 408, 413, 414, 417, 421, 431, 501, 505), and the connection is closed. CONNECT (501) and requests
+ * for which there is no memory (503) are refused in the same way.
  *
  * After the handler has returned, the connection serves the next request, unless the client or the
- * response has ended it. A rest of the body that the handler has not read is discarded; if it is
- * longer than 256 KiB, the connection is closed instead. A handler that calls gs_thread_exit ends
- * its connection, which is reset if the response is not complete.
+ * response has ended it. If the handler has not read the whole body, the rest is discarded; if that
+ * is longer than 256 KiB, the connection is closed instead. A handler that calls gs_thread_exit
+ * ends its connection, which is reset if the response is not complete.
  *
  * Threads: these functions are for user threads. An exchange is used by one thread at a time, until
  * its handler returns.
@@ -159,16 +159,15 @@ GS_API GS_MUST_CHECK ssize_t gs_http_read_all(struct gs_http_exchange *exchange,
  *         err = gs_http_write(exchange, line, strlen(line));
  *
  * The server adds Date, Connection, and the fields that delimit the body. For HEAD, and with the
- * status 304, the body is not sent; it is accepted all the same, so that a handler of GET is one of
- * HEAD, too.
+ * status 304, the body is accepted but not sent, so a handler of GET also handles HEAD.
  */
 
 /* Add a field to the response, before it has started. Fields of the same name are all sent. The
  * fields Connection, Content-Length, Content-Type, Date, Keep-Alive, Trailer, Transfer-Encoding and
- * Upgrade are not the handler's. A line end in a value would let the client or the user that
- * provided the value write a response of their own, and is refused. Returns 0, -EALREADY (it has
- * started), -ENOMEM, -EMSGSIZE (all fields together have more than 64 KiB), or -EINVAL (the name is
- * not a token, or not the handler's; or the value contains a control character other than a tab).
+ * Upgrade are not the handler's. A line end in a value is refused, because a client or user that
+ * provided the value could otherwise forge a response. Returns 0, -EALREADY (it has started),
+ * -ENOMEM, -EMSGSIZE (all fields together have more than 64 KiB), or -EINVAL (the name is not a
+ * token, or not the handler's; or the value contains a control character other than a tab).
  */
 GS_API GS_MUST_CHECK int gs_http_set_field(struct gs_http_exchange *exchange, const char *name,
                                            const char *value);
@@ -197,9 +196,9 @@ GS_API GS_MUST_CHECK int gs_http_start(struct gs_http_exchange *exchange, unsign
 GS_API GS_MUST_CHECK int gs_http_write(struct gs_http_exchange *exchange, const void *bytes,
                                        size_t n);
 
-/* Let the response end here, incomplete: the connection is reset, so that the client does not take
- * what it has received for the whole. This is also what happens if fewer bytes were written than
- * the length that was given. Without a response, the connection is closed without one. */
+/* End the response here, incomplete: the connection is reset, so that the client does not mistake
+ * what it has received for the whole. The same happens if the handler has written fewer bytes than
+ * the given length. If no response has started, the connection is closed without one. */
 GS_API void gs_http_abort(struct gs_http_exchange *exchange);
 
 GS_END_DECLS

@@ -8,9 +8,10 @@
  *
  * Threads: these functions are for user threads. Threads on any workers may use a descriptor at the
  * same time. To end another thread's wait on a socket, call shutdown: its receive returns 0, and
- * its send -EPIPE. gs_close wakes the threads that wait, with -EBADF. A call in progress keeps to
- * the open file with which it began, or fails with -EBADF, whatever file gets the number: also one
- * that waits for the pool or io_uring. A thread that uses the number later may reach another file.
+ * its send -EPIPE. gs_close wakes the threads that wait, with -EBADF. If a number is reused, a call
+ * in progress never reaches the new file: it continues with the open file with which it began, or
+ * fails with -EBADF. This includes calls that wait for the pool or io_uring. A call that begins
+ * later may reach the new file.
  *
  * Fairness: a thread whose calls never need to wait does not keep its worker. One that has run for
  * a millisecond lets others run at its next call here. A call with the deadline 0 never switches
@@ -36,11 +37,11 @@
  *     regular files              (F)
  *     opening a FIFO             (F)
  *
- *     (P) The thread waits until the file is ready. Since another thread or process may be faster,
- *         or there be too little room, the call is made by the worker only if O_NONBLOCK is set;
- *         else by a kernel thread of the pool, where it is interrupted after 10 ms, and the thread
- *         waits again. With the deadline 0 it is made by the worker, and interrupted after 1 ms. A
- *         listener that is used much should be non-blocking. A socket that gs_accept, gs_sendfile
+ *     (P) The thread waits until the file is ready. The call may still block, if another thread or
+ *         process was faster or there is too little room. If O_NONBLOCK is set, the worker makes
+ *         the call. Otherwise a kernel thread of the pool does; it is interrupted after 10 ms, and
+ *         the thread waits again. With the deadline 0 the worker makes the call, and is interrupted
+ *         after 1 ms. A busy listener should be non-blocking. A socket that gs_accept, gs_sendfile
  *         or gs_splice has found non-blocking must stay so.
  *     (F) See the next paragraph.
  *
@@ -88,11 +89,10 @@ struct gs_poll {
 };
 GS_API GS_MUST_CHECK int gs_poll(struct gs_poll *polls, unsigned count, uint64_t deadline_ns);
 
-/* The same, until gs_interrupt is called: that ends the wait, or the next one if none waits. Calls
- * of gs_interrupt that no wait has seen count as one. interrupt: zero at first; one thread at a
- * time waits with it. gs_interrupt may be called by user threads and by callbacks of a worker's
- * loop. Returns what gs_poll returns, or -EINTR (it was interrupted, and no descriptor is
- * ready). */
+/* The same, but gs_interrupt ends the wait, or the next one if no thread waits. Several calls of
+ * gs_interrupt before a wait count as one. interrupt: initially zero; one thread at a time waits
+ * with it. gs_interrupt may be called by user threads and by callbacks of a worker's loop. Returns
+ * what gs_poll returns, or -EINTR (it was interrupted, and no descriptor is ready). */
 struct gs_interrupt {
     struct gs_spin lock;
     bool is_set;
@@ -117,10 +117,9 @@ GS_API GS_MUST_CHECK ssize_t gs_recv(int fd, void *bytes, size_t n, int flags,
 GS_API GS_MUST_CHECK ssize_t gs_send(int fd, const void *bytes, size_t n, int flags,
                                      uint64_t deadline_ns);
 
-/* Receive, and call fn with the bytes: the way to write servers of many connections. Waits
- * until there is something, receives into a buffer that belongs to the worker, and calls fn there,
- * on the worker's stack, before any other thread runs: so a thread that waits needs no buffer of
- * its own, and its stack stays small.
+/* Receive, and call fn with the bytes. Use this in servers with many connections: a waiting thread
+ * needs no buffer of its own, and its stack stays small. The call waits for bytes, receives them
+ * into a buffer of the worker, and calls fn on the worker's stack, before any other thread runs.
  *
  *     while ((n = gs_recv_with(fd, on_received, &connection, deadline_ns)) > 0)
  *         ... send what on_received has prepared;
@@ -144,8 +143,9 @@ GS_API GS_MUST_CHECK ssize_t gs_sendmsg(int fd, const struct msghdr *message, in
                                         uint64_t deadline_ns);
 
 /* The calls of recvfrom(2) and sendto(2), for datagrams. address and length may be NULL in
- * gs_recvfrom. While a Unix socket that is named as the receiver has a full queue, the datagram is
- * tried again after pauses of at most 64 ms; a socket that is connected waits for an event. */
+ * gs_recvfrom. If the receiver is a Unix socket with a full queue, the datagram is tried again
+ * after pauses of at most 64 ms, unless the sending socket is connected: then the thread waits for
+ * an event. */
 GS_API GS_MUST_CHECK ssize_t gs_recvfrom(int fd, void *bytes, size_t n, int flags,
                                          struct sockaddr *address, socklen_t *length,
                                          uint64_t deadline_ns);
@@ -214,13 +214,13 @@ GS_API GS_MUST_CHECK ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned
  * gs_listen has returned before gs_threads_run.
  */
 
-/* Close fd; threads that wait for it get -EBADF. While a call in progress may still look the number
- * up, in another worker or in the pool, the number stays in use, without a file: then an error of
- * close(2) is not known. Returns 0, or an error of close(2). */
+/* Close fd; threads that wait for it get -EBADF. While a call in another worker or in the pool may
+ * still look the number up, the number stays in use, without a file. In this case an error of
+ * close(2) is not reported. Returns 0, or an error of close(2). */
 GS_API int gs_close(int fd);
 
-/* Do what gs_close does before closing fd, or before dup2(2) replaces its file. A call on fd that
- * was started in the pool is waited for, while others run. */
+/* Do everything that gs_close does before it closes fd. Call this before close(2), or before
+ * dup2(2) replaces the file. If a call on fd has started in the pool, the thread waits for it. */
 GS_API void gs_forget(int fd);
 
 /* ---- Files: calls that may wait for a disk ----
@@ -256,10 +256,10 @@ GS_API GS_MUST_CHECK int gs_stat(int dirfd, const char *path, struct stat *ret_s
 /* Call getaddrinfo(3). The caller frees the result with freeaddrinfo. At the deadline, and when the
  * thread is canceled, a look-up that has started is abandoned: a kernel thread that no longer
  * belongs to the pool completes it and discards the result. There are at most 64 such kernel
- * threads; while there are, further look-ups occupy the pool until they end, and the run ends after
- * them. Returns 0, -ENOENT (no such name or service), -EAGAIN (a temporary failure, or a kernel
- * thread of the pool cannot be created), -ENOMEM, -EINVAL (the hints are invalid), -EIO (any other
- * failure), -ETIMEDOUT or -ECANCELED. */
+ * threads. Beyond that, abandoned look-ups occupy the pool until they end, and the run ends only
+ * after them. Returns 0, -ENOENT (no such name or service), -EAGAIN (a temporary failure, or a
+ * kernel thread of the pool cannot be created), -ENOMEM, -EINVAL (the hints are invalid), -EIO (any
+ * other failure), -ETIMEDOUT or -ECANCELED. */
 GS_API GS_MUST_CHECK int gs_resolve(const char *node, const char *service,
                                     const struct addrinfo *hints, uint64_t deadline_ns,
                                     struct addrinfo **ret_addresses);

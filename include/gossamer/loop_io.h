@@ -26,9 +26,10 @@ enum {
     /* Only reported: the kernel refuses to watch this descriptor. The watcher has been stopped, and
      * gs_io_error returns the reason. */
     GS_FAILED = 8,
-    /* Only requested, together with others: edge-triggered. Readiness is reported once
-     * each time it occurs. Such a watcher must be the only one of its descriptor. Stopping and
-     * starting it does not report again what its callback was called for; setting it does. */
+    /* Only requested, together with others: edge-triggered. Readiness is reported once each time it
+     * occurs. Such a watcher must be the only one of its descriptor. Readiness that was already
+     * reported is not reported again after stopping and starting the watcher, but after setting
+     * it. */
     GS_EDGE = 16,
     /* Only reported, together with GS_READ, and only if GS_EDGE is requested: urgent data has come
      * (MSG_OOB). A call that reads stops in front of it. */
@@ -73,9 +74,9 @@ GS_API int gs_io_error(const struct gs_io *io);
  * started. */
 GS_API void gs_io_verify(struct gs_io *io);
 
-/* Returns how many files epoll has accepted under the number of this watcher, modulo 256. It
- * changes if interest was registered for another file than before, which tells programs whose users
- * close descriptors while they are watched. Other pollers do not tell files apart: 0. */
+/* Returns how many files epoll has accepted under the number of this watcher, modulo 256. A change
+ * means that interest was registered for another file than before. For programs whose users close
+ * descriptors while they are watched. 0 on other pollers, which cannot tell files apart. */
 GS_API unsigned gs_io_files(const struct gs_io *io);
 
 /* fd is about to be closed, or was closed, and watchers may still refer to it: they are stopped,

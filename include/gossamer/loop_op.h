@@ -81,9 +81,9 @@ GS_API GS_MUST_CHECK int gs_op_recv(struct gs_op *op, int fd, void *bytes, size_
 GS_API GS_MUST_CHECK int gs_op_send(struct gs_op *op, int fd, const void *bytes, size_t n,
                                     int flags);
 
-/* message and all that it points to must stay valid until the callback. While a Unix socket that it
- * names as the receiver has a full queue, the loop tries again in each iteration, without waiting:
- * a socket that is connected waits for room. Returns the same as gs_op_send. */
+/* message and all that it points to must stay valid until the callback. If it names a Unix socket
+ * with a full queue as the receiver, the loop does not wait, and tries again in each iteration.
+ * With a connected socket, the loop waits for room. Returns the same as gs_op_send. */
 GS_API GS_MUST_CHECK int gs_op_sendmsg(struct gs_op *op, int fd, const struct msghdr *message,
                                        int flags);
 

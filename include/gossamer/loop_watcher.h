@@ -74,10 +74,10 @@ GS_API void gs_watcher_ref(struct gs_watcher *watcher);
  * a child that has not ended, and of an embedded loop that has nothing to do, are called too. Has
  * no effect on an inactive watcher, nor on work.
  *
- * A descriptor that has just been started and whose only watcher was fed is passed to the kernel
- * after the call. So a server that feeds the watcher of each connection that it accepts, whose
- * request is usually there, makes no system call for the interest in a connection that the callback
- * answers and closes. */
+ * If the only watcher of a descriptor is fed right after its start, the descriptor is passed to the
+ * kernel only after the callback. A server can thus feed the watcher of each accepted connection,
+ * whose request has usually arrived: if the callback answers and closes the connection, no system
+ * call registers it. */
 GS_API void gs_watcher_feed(struct gs_watcher *watcher, unsigned events);
 
 /* ---- The walk over the active watchers of a loop ----

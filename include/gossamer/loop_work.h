@@ -11,8 +11,8 @@
  *
  * The process has one pool, which all loops and the runtime of user threads (gs_run_blocking, io.h)
  * share; its kernel threads are created when there is work, with all signals blocked, and end with
- * the last loop that has used it. Work is called in the order of its start. However much of it
- * waits, it occupies no memory but the caller's and a small block each.
+ * the last loop that has used it. Work runs in the order of its start. Waiting work needs only the
+ * caller's memory and a small block each.
  */
 #ifndef GOSSAMER_LOOP_WORK_H
 #define GOSSAMER_LOOP_WORK_H
@@ -46,9 +46,9 @@ GS_API void gs_work_init(struct gs_work *work, struct gs_loop *loop, gs_work_don
 
 /* Have `run` called by a kernel thread of the pool; its only argument is `work`, which must not be
  * changed before the callback. What either function has written is visible to the one that is
- * called later. `run` may call nothing of the loop but what any kernel thread may. Work is inactive
- * when its callback is called, and can be started again there. Returns 0, -EBUSY (it is active),
- * -ENOMEM, or -EAGAIN (there is no kernel thread, and none can be created). */
+ * called later. Of the loop's functions, `run` may only call those that any kernel thread may call.
+ * Work is inactive when its callback is called, and can be started again there. Returns 0, -EBUSY
+ * (it is active), -ENOMEM, or -EAGAIN (there is no kernel thread, and none can be created). */
 GS_API GS_MUST_CHECK int gs_work_start(struct gs_work *work, gs_work_fn *run);
 
 /* If the function was not called yet, it will not be, and the callback gets -ECANCELED in the next
@@ -56,8 +56,8 @@ GS_API GS_MUST_CHECK int gs_work_start(struct gs_work *work, gs_work_fn *run);
 GS_API void gs_work_cancel(struct gs_work *work);
 
 /* Set how many kernel threads the pool may have when work of this loop is started, 64 at most; 0,
- * the default: four. Opens and name resolution (loop_op.h) have kernel threads of their own, as
- * many of each, or 64 by default. */
+ * the default: four. Opens and look-ups of names (loop_op.h) have kernel threads of their own: as
+ * many for each of the two, or 64 by default. */
 GS_API void gs_loop_set_work_threads(struct gs_loop *loop, unsigned max);
 
 GS_END_DECLS

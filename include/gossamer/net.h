@@ -3,9 +3,9 @@
  *     int fd = gs_dial("www.example.org:80", gs_clock_now() + 5 * GS_SECOND);
  *
  * Addresses: "HOST:PORT", an IPv6 address in brackets ("[::1]:8080"), or "unix:PATH" for a Unix
- * socket of that path. What is returned is a descriptor that is non-blocking and close-on-exec; of
- * TCP it has TCP_NODELAY, because programs that write in small pieces should collect them
- * (buffered.h). It must be closed with gs_close.
+ * socket of that path. The returned descriptor is non-blocking and close-on-exec, and must be
+ * closed with gs_close. TCP sockets have TCP_NODELAY: programs that write in small pieces should
+ * collect them (buffered.h).
  *
  * Threads: gs_listen and gs_bind_unix never wait, and may be called by any kernel thread, also
  * while no user threads run. gs_dial is for user threads; deadline_ns is described in thread.h.
@@ -43,8 +43,7 @@ GS_BEGIN_DECLS
  * host of more than 255, or a service of more than 63), -ENOENT (no such name or service, or no
  * such path), -EAGAIN (the name server does not answer, or a kernel thread of the pool cannot be
  * created), -EIO (another failure of the look-up), -ETIMEDOUT (also if the kernel gives up),
- * -ECANCELED, -ENOMEM, or the error of socket(2) or connect(2) with which the attempt failed that
- * failed first. */
+ * -ECANCELED, -ENOMEM, or the error of socket(2) or connect(2) of the first attempt that failed. */
 GS_API GS_MUST_CHECK int gs_dial(const char *address, uint64_t deadline_ns);
 
 /* ---- Listening at an address ----
@@ -61,20 +60,20 @@ struct gs_listen_options {
 };
 
 /* Listen for stream connections at an address of this machine. HOST is a numeric address, since a
- * name would have to be looked up. It may be empty: then every address of IPv6 and IPv4, as far as
- * the system has them; "0.0.0.0" is every address of IPv4, and "[::]" of IPv6 only. PORT is a
- * number; with 0, the kernel chooses one (getsockname(2)). The socket has SO_REUSEADDR, and a Unix
- * socket is bound as by gs_bind_unix. options: may be NULL.
+ * name would have to be looked up. An empty HOST means every address of IPv6 and IPv4, as far as
+ * the system has them; "0.0.0.0" means every address of IPv4, and "[::]" every address of IPv6
+ * only. PORT is a number; with 0, the kernel chooses one (getsockname(2)). The socket has
+ * SO_REUSEADDR, and a Unix socket is bound as by gs_bind_unix. options: may be NULL.
  *
  * Returns the descriptor; -EINVAL (no such address), -ENAMETOOLONG (as gs_dial), -EADDRINUSE
  * (others listen there), -EADDRNOTAVAIL (this machine does not have the address), or another error
  * of socket(2), bind(2) or listen(2). */
 GS_API GS_MUST_CHECK int gs_listen(const char *address, const struct gs_listen_options *options);
 
-/* Bind a Unix socket to a path, as bind(2), and replace a file that a server has left which was
- * killed: a socket to which connections are refused. The file stays when the socket is closed;
- * unlink(2) removes it. The umask determines who may connect. If two servers replace a file at the
- * same time, only one of them can be reached.
+/* Bind a Unix socket to a path, as bind(2), but replace the socket file of a server that was
+ * killed: one to which connections are refused. The file stays when the socket is closed; unlink(2)
+ * removes it. The umask determines who may connect. If two servers replace a file at the same time,
+ * only one of them can be reached.
  *
  * Returns 0, -EADDRINUSE (a server listens there, or the file is no socket), or another error of
  * bind(2). */

@@ -1,7 +1,7 @@
-/* The descriptors of the library itself, in a program that does not know of them: it may close
- * every number from 3 up, as daemons do, and expect that the first that it opens is 3. So loops and
- * rings get high numbers for what they open, and who passes the program's calls on can ask whether
- * a number is one of those.
+/* The library's own descriptors, in a program that does not expect any. Such a program may close
+ * every number from 3 on, as daemons do, and expect that the next open returns 3. The library can
+ * therefore move the descriptors of its loops and rings to high numbers. Code that intercepts the
+ * program's calls can ask whether a number belongs to the library.
  *
  *     gs_own_descriptors_start();
  *     err = gs_threads_run(NULL, first, NULL, NULL);
@@ -21,9 +21,9 @@
 
 GS_BEGIN_DECLS
 
-/* From now on the library's descriptors have numbers from 800 on, or from half of the limit
- * (RLIMIT_NOFILE) if that is lower, and are remembered. Call it before the first loop is made.
- * Without this call nothing is moved, and no descriptor counts as the library's. */
+/* From now on, give the library's descriptors numbers from 800 on, or from half of RLIMIT_NOFILE if
+ * that is lower, and remember them. Call this before the first loop is created. Without it nothing
+ * is moved, and no descriptor counts as the library's. */
 GS_API void gs_own_descriptors_start(void);
 
 /* Makes a descriptor, which has just been opened, one of the library's own. Returns the number that
@@ -36,12 +36,13 @@ GS_API int gs_own_descriptor_close(int fd);
 /* Returns whether the descriptor is open for the library itself. Numbers from 4096 on never are. */
 GS_API bool gs_is_own_descriptor(int fd);
 
-/* As close_range(2), with its flags, around the library's own. Returns 0 or -errno: -EINVAL if last
- * is less than first. User threads that wait for the descriptors are not told (gs_forget). */
+/* Like close_range(2), but skip the library's own descriptors. Returns 0 or -errno: -EINVAL if last
+ * is less than first. This does not wake user threads that wait for the descriptors: call gs_forget
+ * for these. */
 GS_API int gs_close_range_but_own(unsigned first, unsigned last, unsigned flags);
 
-/* Closes all that are the library's own: in the child of a fork, where they are the parent's, if
- * the child does not use its loops. */
+/* Closes all of the library's own descriptors. For the child of a fork that does not use the
+ * parent's loops. */
 GS_API void gs_own_descriptors_close(void);
 
 GS_END_DECLS

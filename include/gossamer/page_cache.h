@@ -7,7 +7,7 @@
  *     else
  *         err = gs_work_start(&request->work, send_part);     (loop_work.h)
  *
- * What user threads call (gs_sendfile, gs_pread) decides this itself.
+ * User threads do not need this: gs_sendfile and gs_pread do the same check.
  */
 #ifndef GOSSAMER_PAGE_CACHE_H
 #define GOSSAMER_PAGE_CACHE_H
@@ -34,10 +34,10 @@ struct gs_page_cache {
     } ranges[GS_PAGE_CACHE_RANGES];
 };
 
-/* Returns whether reading n bytes from the offset would not wait, as far as the kernel can tell:
- * false where it cannot (FUSE, NFS). Also true if there is nothing to wait for: beyond the end of
- * the file, or if fd is no regular file. The file's size is asked for, which may wait for a file
- * system of the network. now_ns: the time, which may be some milliseconds old. */
+/* Returns whether n bytes can be read from the offset without waiting for a disk. false if the
+ * kernel cannot tell (FUSE, NFS); true if there is nothing to wait for, because the range is beyond
+ * the end of the file or fd is not a regular file. The function calls fstat, which may wait for a
+ * network file system. now_ns: the current time; it may be some milliseconds old. */
 GS_API bool gs_page_cache_has(struct gs_page_cache *known, int fd, off_t offset, size_t n,
                               uint64_t now_ns);
 
@@ -47,7 +47,7 @@ struct gs_page_cache_file {
     const struct stat *stat;
 };
 
-/* Returns what gs_page_cache_has does, without asking for the state. */
+/* Returns the same as gs_page_cache_has, without calling fstat. */
 GS_API bool gs_page_cache_has_file(struct gs_page_cache *known,
                                    const struct gs_page_cache_file *file, off_t offset, size_t n,
                                    uint64_t now_ns);

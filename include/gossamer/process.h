@@ -86,10 +86,9 @@ struct gs_process {
  * main gets, from its name on, then NULL. options may be NULL. All signals have their default
  * actions there, and none is blocked.
  *
- * The call does not wait for anything but the kernel, which loads the program meanwhile: usually
- * less than a millisecond, whatever the size of this process, as it is not copied. If the program
- * is on a slow file system, call it with gs_run_blocking. The environment must not be changed
- * during the call.
+ * The call only waits until the kernel has loaded the program. This usually takes less than a
+ * millisecond, whatever the size of this process, which is not copied. If the program is on a slow
+ * file system, use gs_run_blocking. The environment must not be changed during the call.
  *
  * Returns 0; -EINVAL (a kind of stream is invalid); -EBADF (a descriptor is not open); -EMFILE,
  * -ENFILE, -ENOMEM, -EAGAIN (too many processes); -ENOENT (no such program or directory), -EACCES

@@ -11,12 +11,12 @@
  *     gs_resumable_init(&job->resumable, step);
  *     err = gs_resumable_start(&job->resumable, 0);
  *
- * A resumable keeps its state where it likes, usually in the structure that contains it; compilers
- * and generators of state machines are its users. It stands in the run queues beside the threads,
- * counts as one of them for the end of the run and for deadlocks, and stays on the worker on which
- * it was started. Its function is called on the worker's own stack: it must not make a call that
- * waits, and returns when the resumable has to wait. It is called again when the resumable was
- * woken, whether before or after it returned: at most one wake-up is pending.
+ * A resumable keeps its state in memory of the caller, usually in the structure that contains it.
+ * The interface is meant for compilers and generators of state machines. Resumables share the run
+ * queues with threads, and count as threads for the end of the run and for deadlocks. A resumable
+ * stays on the worker on which it was started. Its function is called on the worker's stack; it
+ * must not make a call that waits, and returns when the resumable has to wait. After a wake-up it
+ * is called again, even if the wake-up came before it returned: at most one is pending.
  *
  * Threads: functions may be called by user threads and by resumables, unless their description says
  * otherwise; while no user threads run, only gs_resumable_init.
@@ -77,35 +77,35 @@ GS_API void gs_resumable_end(struct gs_resumable *resumable);
  * function then. Any kernel thread. */
 GS_API void gs_resumable_wake(struct gs_resumable *resumable);
 
-/* Resume it again when its function has returned, behind all that is ready then: as
- * gs_resumable_wake, and cheaper. Called by its own function, which does not wait for a descriptor
- * then. */
+/* Like gs_resumable_wake, but cheaper: resume it when its function has returned, after everything
+ * that is ready by then. Called by its own function, which must not wait for a descriptor at that
+ * time. */
 GS_API void gs_resumable_again(struct gs_resumable *resumable);
 
-/* Wake it when fd is ready for GS_READ or GS_WRITE; for one descriptor at a time. Called by its own
- * function. Returns 0 (it will be woken, perhaps too early), 1 (a system call is worth trying at
+/* Wake it when fd is ready for GS_READ or GS_WRITE. It can watch one descriptor at a time. Called
+ * by its own function. Returns 0 (it will be woken, perhaps too early), 1 (try the system call at
  * once: it will not be woken), -EBADF (fd is negative), -ENOMEM, or the error with which the kernel
  * refuses to watch fd. */
 GS_API GS_MUST_CHECK int gs_resumable_watch(struct gs_resumable *resumable, int fd,
                                             unsigned direction);
 
-/* End what gs_resumable_watch has started, if no event has ended it. Called by its own function,
- * which calls it whenever it is resumed after gs_resumable_watch has returned 0. */
+/* Stop watching, if no event has done so. Called by its own function, each time that it is resumed
+ * after gs_resumable_watch has returned 0. */
 GS_API void gs_resumable_unwatch(struct gs_resumable *resumable);
 
-/* Call it before a system call that does not wait: gs_resumable_watch notices what comes from now
- * on, and only that. Without it, an event that is out of date costs a call that is made in vain.
- * Returns whether the call is worth trying: it is not after one that has emptied a TCP socket,
- * until an event has told of more. */
+/* Call this before a non-blocking system call. A later gs_resumable_watch then considers only
+ * events from now on; otherwise a stale event would cause a useless system call.
+ * Returns whether the system call is worth trying. It is not if an earlier one has emptied a TCP
+ * socket and no event has reported more since. */
 GS_API GS_MUST_CHECK bool gs_resumable_may_call(int fd, unsigned direction);
 
-/* Call it after that system call. n: its result, or -errno; size: how much it could have read or
+/* Call this after that system call. n: its result, or -errno; size: how much it could have read or
  * written. */
 GS_API void gs_resumable_called(int fd, unsigned direction, ssize_t n, size_t size);
 
-/* Whether the resumable, when its function returns, waits for something that comes from outside the
- * threads, such as a timer: then the wait is no deadlock. It is so during gs_resumable_watch in any
- * case. Called by its own function. */
+/* Set whether the next wait of the resumable is for an external event, such as a timer, so that it
+ * does not count as a deadlock. Waits of gs_resumable_watch never do. Called by its own
+ * function. */
 GS_API void gs_resumable_set_external(struct gs_resumable *resumable, bool is_external);
 
 /* Returns the event loop of the calling worker, for timers and other watchers. Their callbacks run

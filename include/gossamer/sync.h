@@ -229,10 +229,10 @@ GS_API void gs_channel_close(struct gs_channel *channel);
  * may wait for the end of the same thread; it is joined or detached after they have returned.
  *
  * The signals must be blocked in all kernel threads, as for sigwait(3): by pthread_sigmask before
- * gs_threads_run. So a signal stays pending until a call takes it, also between two calls; which of
- * them takes it is undefined if several wait. A signal that is sent to a kernel thread, as by
- * raise(3), and not to the process, is only seen by threads on that worker. Child processes inherit
- * the mask. */
+ * gs_threads_run. A signal then stays pending until a call takes it, even between two calls. If
+ * several calls wait for it, it is unspecified which one takes it. A signal that is sent to a
+ * kernel thread rather than to the process, as by raise(3), is only seen by user threads of that
+ * worker. Child processes inherit the mask. */
 struct gs_select {
     struct gs_channel *channel;
     const void *send; /* the item to send; NULL: receive */

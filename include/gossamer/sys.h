@@ -48,9 +48,8 @@ GS_API long gs_syscall(long number, long a, long b, long c, long d, long e, long
 typedef long gs_sys_fault_fn(long number, void *data);
 GS_API void gs_sys_set_fault(gs_sys_fault_fn *hook, void *data);
 
-/* Returns the name of a system call that the kernel lacks or that a filter refuses, and in whose
- * place the library and the programs use others: the one with this index, from 0 on; NULL: there
- * are no more. */
+/* Returns the name of a system call that the kernel lacks or a filter refuses, and that the library
+ * and the programs therefore replace. index: from 0 on; NULL: there are no more. */
 GS_API const char *gs_sys_refused(unsigned index);
 
 /* ---- System calls that read, write and close ---- */
@@ -91,10 +90,9 @@ GS_API int gs_sys_setsockopt(int fd, int level, int option, const void *value, s
 /* As accept4. */
 GS_API int gs_sys_accept(int fd, struct sockaddr *address, socklen_t *length, int flags);
 
-/* The number of connections that can be accepted at once from a listening TCP socket; 1 if the
- * kernel does not tell, as of sockets of other families. The kernel allocates a socket and a file
- * before it looks whether there is a connection: so an accept that finds none takes ten times as
- * long as this. */
+/* Returns the number of connections that can be accepted at once from a listening TCP socket; 1 if
+ * the kernel does not report it, as for other families. An accept that finds no connection takes
+ * ten times as long as this call, because the kernel first allocates a socket and a file. */
 GS_API unsigned gs_sys_accept_queue(int listener);
 
 /* Sends never raise SIGPIPE. */

@@ -45,13 +45,12 @@
  *
  * Signals: handlers of this library run on the alternate stack that each worker has, of 64 KiB, and
  * on no thread's. A handler of the program runs there, too, if it is installed with SA_ONSTACK;
- * without, it runs on the stack of the thread that it interrupts, which must have room for the
- * kernel's frame (getauxval(AT_MINSIGSTKSZ): up to 11 KiB on x86-64) and for the handler, beside
- * all else. So handlers should be installed with SA_ONSTACK, and must not call sigaltstack; or the
- * signal is waited for by a thread (gs_wait_signal, gs_wait_signals). The library itself uses
- * SIGSEGV, unless leaves_signals is set, and, when they are needed, the last two
- * real-time signals that the program does not use: for dumps, and to interrupt system calls of
- * kernel threads that would block for too long.
+ * otherwise it runs on the stack of the interrupted thread, which must then also have room for the
+ * handler and for the kernel's frame (getauxval(AT_MINSIGSTKSZ): up to 11 KiB on x86-64). Install
+ * handlers with SA_ONSTACK, and do not call sigaltstack in them; or let a thread wait for the
+ * signal (gs_wait_signal, gs_wait_signals). The library itself uses SIGSEGV, unless leaves_signals
+ * is set. When needed, it also uses the last real-time signal that the program does not use, to
+ * interrupt system calls that block a kernel thread for too long.
  */
 #ifndef GOSSAMER_THREAD_H
 #define GOSSAMER_THREAD_H
@@ -84,34 +83,31 @@ typedef int gs_threads_wait_fn(struct gs_loop *loop, unsigned worker, void *data
 struct gs_threads_options {
     unsigned workers;  /* kernel threads that run user threads; 0: one */
     size_t stack_size; /* default stack size of a thread; 0: 56 KiB */
-    /* Limit of kernel threads for blocking calls of each kind, which keep those of other kinds
-     * waiting for none: functions (gs_run_blocking), calls on open files, calls on paths, and
-     * look-ups of names. 0: four of the first two, and 64 of the others, which may wait for other
-     * programs and machines. Where io_uring is used for files and paths, the kernel may start as
-     * many more of the second and third kind for each worker, and at least four for each
-     * processor. */
+    /* The maximum number of kernel threads for each kind of blocking call: functions
+     * (gs_run_blocking), calls on open files, calls on paths, and look-ups of names. Kinds do not
+     * share threads, so no kind waits for another. 0: four each for the first two, and 64 each for
+     * the others, which may wait for other programs and machines. Where io_uring is used for files
+     * and paths, the kernel may start as many more threads for the second and third kind for each
+     * worker, and at least four for each processor. */
     unsigned max_pool_threads;
     int dump_signal;     /* a signal that writes a dump of all threads; 0: none */
     bool is_silent;      /* write no reports */
     bool leaves_signals; /* install no handler of SIGSEGV: a stack overflow is not reported */
     int report_fd;       /* for reports: deadlock, stack overflow, dumps; 0: standard error */
     /* A worker is stuck if one thread occupies it for this long. 0: 10 ms; GS_NEVER: no monitor, so
-     * that with one worker the process has no other kernel thread unless a blocking call needs one.
-     * Some system calls require that (unshare, setns with a user namespace); others concern only
-     * the kernel thread that calls (seccomp, capabilities). */
+     * with one worker the process has only one kernel thread until a blocking call needs another.
+     * Some system calls require a single thread (unshare, setns with a user namespace); others
+     * affect only the calling kernel thread (seccomp, capabilities). While kernel threads share
+     * their descriptors, the kernel counts the uses of a file in each call, 10 to 50 ns. */
     uint64_t stuck_ns;
     gs_threads_wait_fn *wait; /* NULL: sleep until an event */
     void *wait_data;
     /* Called by a worker whose loop has failed permanently, which ends the run. Functions called by
      * gs_run_blocking should return promptly then. NULL: none. */
     void (*on_failure)(void);
-    /* Stacks that are private (gs_thread_attributes) are given back after a wait of this long, or a
-     * quarter longer, so that many are given back together. 0: 100 ms; GS_NEVER: never. A thread
-     * may have another time, or never, as an attribute. */
+    /* Private stacks (gs_thread_attributes) are given back after a wait of this length. It may take
+     * a quarter longer, because many are given back together. 0: 100 ms; GS_NEVER: never. */
     uint64_t give_back_ns;
-    /* While private stacks take more memory than this, a page each, those whose threads have waited
-     * for a millisecond are given back, by all workers. 0: no limit. */
-    size_t give_back_above;
 };
 
 /* Run fn in the first user thread, and return when all threads have ended. The calling kernel
@@ -155,18 +151,16 @@ GS_API int gs_threads_worker_stats(unsigned worker, struct gs_threads_stats *ret
 
 /* Write all threads to fd. Threads that run come first, each with its calls. The others are written
  * in groups, the largest first: a group has the same state, waits for the same kind of object, and
- * has the same calls of the program. A group of one is written with the thread's name, what it
- * waits for and for how long, and its stack usage; a larger one with the number of its threads, the
- * shortest and the longest wait, and a few threads. Descriptors are written with the address of the
- * peer. There are up to 256 groups; threads beyond are counted.
+ * has the same calls of the program. It is written with the number of its threads, and the one that
+ * has waited longest: its name, what it waits for and for how long, and its stack usage.
+ * Descriptors are written with the address of the peer. There are up to 256 groups; threads beyond
+ * are counted.
  *
- * Calls are found by the compiler's unwinder, so with or without frame pointers; functions that are
- * not exported are named if the program was not stripped. Of the library only the public function
- * that waits is shown; in a stripped program with the static library, its other functions are, too.
- * For threads that run or wait on other workers, or migrate, frame pointers are used; a worker that
- * computes is asked for its calls by a signal, the last real-time signal that the program does not
- * use. A worker in a system call is not asked, because that would interrupt the call: the call is
- * named instead. */
+ * The compiler's unwinder finds the calls, so frame pointers are not needed, except for threads
+ * that migrate, or that wait on other workers. Functions that are not exported have names unless
+ * the program was stripped. Of the library, only the public function that waits is shown; a
+ * stripped program with the static library also shows internal ones. Of a thread that another
+ * worker runs, only the system call is named, or that it computes; gdb shows its calls. */
 GS_API void gs_threads_dump(int fd);
 
 /* Returns how stacks are guarded against overflow: "regions" (MADV_GUARD_INSTALL), "mprotect", or
@@ -223,18 +217,16 @@ struct gs_thread_attributes {
     /* The FS base on x86-64, TPIDR_EL0 on aarch64, while the thread runs: thread-local storage of
      * its own, laid out as the ABI and the C library define. NULL: it shares its worker's. */
     void *thread_pointer;
-    /* A promise: while the thread waits, nobody else uses its stack, that is, no other thread
-     * and no system call in progress has the address of one of its variables. What the library's
-     * own calls keep there needs no promise. Then the memory of its stack is given back while it
-     * waits long (give_back_ns), and restored before it runs: it needs half a KiB, and what is on
-     * its stack. A promise that is broken by writing ends the process with a report; with
-     * gossamer_checked, any use does. No effect on a thread with a stack or a thread pointer of its
-     * own, with a stack of more than 256 KiB, where the addresses are limited (RLIMIT_AS), or in
-     * waits that use the stack themselves: gs_select, gs_poll, files and gs_run_blocking. */
+    /* A promise: while the thread waits, nobody else uses its stack. That is, no other thread and
+     * no system call in progress has the address of one of its variables; the library's own uses do
+     * not count. During a long wait (give_back_ns), the library then gives the memory of the stack
+     * back to the kernel, and restores it before the thread runs. Meanwhile the thread takes half a
+     * KiB and a copy of what is on its stack. If another thread or a system call writes to the
+     * stack meanwhile, the process ends with a report; with gossamer_checked, reading does the
+     * same. No effect on a thread with a stack or a thread pointer of its own, with a stack of more
+     * than 256 KiB, where the addresses are limited (RLIMIT_AS), or in waits that use the stack
+     * themselves: gs_select, gs_poll, files and gs_run_blocking. */
     bool stack_is_private;
-    /* The wait after which a private stack is given back. 0: that of the run
-     * (gs_threads_options.give_back_ns); GS_NEVER: never, also while memory is short. */
-    uint64_t give_back_ns;
 };
 
 /* Start a thread. ret_thread: must be joined or detached; NULL: it is detached. Any kernel thread.
@@ -275,17 +267,17 @@ GS_API struct gs_thread *gs_thread_self(void);
 /* Let the other ready threads of this worker run first. */
 GS_API void gs_thread_yield(void);
 
-/* The same, and have the worker poll for events before: threads that they make ready run first,
- * too. A thread that computes calls this about every 10 ms. gs_thread_yield polls only now and
- * then, so that it is cheap. */
+/* The same, but let the worker poll for events first, so threads that these make ready also run
+ * before the caller. A thread that computes should call this about every 10 ms. gs_thread_yield is
+ * cheaper, because it polls only occasionally. */
 GS_API void gs_thread_end_turn(void);
 
-/* Whether a thread that the calling worker makes ready, and any worker may run, wakes an idle
- * worker (false: it does, as at first). A caller that wakes a thread and waits soon afterwards
- * saves that: while `holds` is true, the thread is run by the caller's worker, if no other one is
- * awake, and an idle one is woken only if there are more. A caller that does not wait after all
- * should call gs_threads_wake_idle. Returns what held before. Any kernel thread; no effect if it is
- * no worker. */
+/* Set whether the calling worker avoids waking idle workers. By default (false), when it makes a
+ * thread ready that any worker may run, it wakes an idle worker. That is wasted if the caller waits
+ * soon afterwards, because its own worker can then run the thread. While `holds` is true, an idle
+ * worker is woken only for a second ready thread. A caller that does not wait after all should call
+ * gs_threads_wake_idle. Returns the previous value. Any kernel thread; no effect if it is not a
+ * worker. */
 GS_API bool gs_threads_hold_wakeups(bool holds);
 
 /* Wake an idle worker if there is a ready thread which any worker may run. Any kernel thread. */
@@ -299,8 +291,8 @@ GS_API int gs_thread_sleep(uint64_t deadline_ns);
 GS_API uint64_t gs_threads_now(void);
 
 /* Call fn on the stack of the calling thread's worker; fn must return, and must not wait, fork or
- * end the thread. That stack is large, and in the CPU's caches from the last use, so that what a
- * thread does between its waits needs no stack of its own. Returns what fn returns. */
+ * end the thread. Work between two waits thus needs no room on the thread's own stack. The worker's
+ * stack is large, and usually still in the CPU's caches. Returns what fn returns. */
 GS_API void *gs_thread_call_on_worker_stack(void *(*fn)(void *argument), void *argument);
 
 /* ---- A fork of a process with user threads ----
@@ -324,8 +316,8 @@ GS_API void *gs_thread_call_on_worker_stack(void *(*fn)(void *argument), void *a
  * Handlers of pthread_atfork may wait, in the child as its only thread. */
 GS_API pid_t gs_fork(void);
 
-/* Called next to the fork, with no handler of pthread_atfork in between; the first one by the
- * parent. They must not wait. */
+/* Called immediately before and after the fork, so no handler of pthread_atfork runs in between;
+ * `before` runs in the parent. They must not wait. */
 struct gs_fork_functions {
     void (*before)(void *argument), (*in_parent)(void *argument), (*in_child)(void *argument);
 };
@@ -334,10 +326,10 @@ struct gs_fork_functions {
  * its own. Returns what gs_fork returns. */
 GS_API pid_t gs_fork_with(const struct gs_fork_functions *functions, void *argument);
 
-/* The library registers handlers of pthread_atfork when it is initialised; those that were
- * registered before are called with locks of the library held, and must not call it. A program that
- * is linked with the static library, and with shared libraries whose constructors register such
- * handlers, calls this earlier, from .preinit_array. Returns 0 or -ENOMEM. */
+/* Register the library's handlers of pthread_atfork now, rather than when the library is
+ * initialised. Handlers that were registered earlier run with locks of the library held, and must
+ * not call it. A program that links the static library, and shared libraries whose constructors
+ * register such handlers, should therefore call this from .preinit_array. Returns 0 or -ENOMEM. */
 GS_API int gs_fork_register(void);
 
 /* Call fork_process(argument), which must fork as fork(2) does, with locks of the library held: so

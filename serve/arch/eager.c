@@ -16,7 +16,7 @@
  * accepted. The queue is the newer part of the list of connections, from `waiting` on. */
 #include "serve/arch/arch.h"
 #include "serve/arch/event.h"
-#include "serve/server.h"
+#include "serve/operations/server.h"
 
 #include <limits.h>
 

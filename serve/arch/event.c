@@ -15,10 +15,10 @@
  * (io_uring) in event_ring.c. Here is what comes before and after: workers, accepting, deadlines;
  * in event_drain.c, how a worker ends. */
 #include "serve/arch/event.h"
-#include "serve/accept.h"
+#include "serve/accept/accept.h"
 
 #include "serve/arch/arch.h"
-#include "serve/server.h"
+#include "serve/operations/server.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>

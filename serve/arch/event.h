@@ -5,10 +5,10 @@
 #ifndef GS_SERVE_EVENT_H
 #define GS_SERVE_EVENT_H
 
-#include "serve/acceptors.h"
-#include "serve/evictor.h"
-#include "serve/expiry.h"
-#include "serve/loops.h"
+#include "serve/accept/acceptors.h"
+#include "serve/accept/evictor.h"
+#include "serve/connection/expiry.h"
+#include "serve/connection/loops.h"
 
 #include <gossamer/list.h>
 #include <gossamer/page_cache.h>

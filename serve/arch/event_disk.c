@@ -8,7 +8,7 @@
 #include "serve/arch/event.h"
 
 #include "http/page.h"
-#include "serve/file_op.h"
+#include "serve/connection/file_op.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* How a worker of the architecture `event` ends. */
 #include "serve/arch/event.h"
-#include "serve/server.h"
+#include "serve/operations/server.h"
 
 /* Iterations in which to wait for bytes that have arrived to the sockets when the server begins to
  * drain. */

@@ -1,6 +1,6 @@
 /* How a worker of the architecture `event` closes connections to make room for others. */
 #include "serve/arch/event.h"
-#include "serve/server.h"
+#include "serve/operations/server.h"
 
 /* The search goes on where the last one has ended. NULL: none may be closed. */
 static struct event_connection *choose(struct event_worker *worker)

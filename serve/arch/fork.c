@@ -14,10 +14,10 @@
  *
  * No two connections share memory: each process reads its pages itself, as the accepting one has
  * none cached. */
-#include "serve/accept.h"
+#include "serve/accept/accept.h"
 #include "serve/arch/arch.h"
-#include "serve/blocking.h"
-#include "serve/children.h"
+#include "serve/connection/blocking.h"
+#include "serve/operations/children.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>

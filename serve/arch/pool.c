@@ -18,7 +18,7 @@
  * As many connections as there are threads are served at a time; all others wait in the accept
  * queue, unanswered. They get their turn because a connection ends after so many requests. */
 #include "serve/arch/arch.h"
-#include "serve/blocking.h"
+#include "serve/connection/blocking.h"
 
 #include <errno.h>
 #include <stdlib.h>

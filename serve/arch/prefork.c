@@ -16,8 +16,8 @@
  * As many connections as there are processes are served at a time; all others wait in the accept
  * queue, unanswered. */
 #include "serve/arch/arch.h"
-#include "serve/blocking.h"
-#include "serve/children.h"
+#include "serve/connection/blocking.h"
+#include "serve/operations/children.h"
 
 #include <errno.h>
 

@@ -17,10 +17,10 @@
  * Here is the application; quad_sockets.c has the threads that read and write, and quad_life.c
  * starts and ends all. */
 #include "serve/arch/quad.h"
-#include "serve/accept.h"
+#include "serve/accept/accept.h"
 
-#include "serve/loops.h"
-#include "serve/server.h"
+#include "serve/connection/loops.h"
+#include "serve/operations/server.h"
 
 #include <gossamer/sys.h>
 #include <netinet/in.h>

@@ -3,9 +3,9 @@
 #ifndef GS_SERVE_QUAD_H
 #define GS_SERVE_QUAD_H
 
-#include "serve/acceptors.h"
-#include "serve/evictor.h"
-#include "serve/expiry.h"
+#include "serve/accept/acceptors.h"
+#include "serve/accept/evictor.h"
+#include "serve/connection/expiry.h"
 
 #include <gossamer/stage.h>
 

@@ -1,8 +1,8 @@
 /* How the architecture `quad` starts and ends. */
 #include "serve/arch/arch.h"
 #include "serve/arch/quad.h"
-#include "serve/loops.h"
-#include "serve/server.h"
+#include "serve/connection/loops.h"
+#include "serve/operations/server.h"
 
 #include <stdlib.h>
 

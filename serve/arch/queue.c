@@ -20,9 +20,9 @@
  * A worker waits for its connection's client, and meanwhile serves no other: as many idle clients
  * as there are workers hold up all others, each for 10 seconds, and longer the longer the queue was
  * when it was accepted. With --nonblocking no worker waits. */
+#include "serve/accept/parking.h"
 #include "serve/arch/arch.h"
-#include "serve/parking.h"
-#include "serve/two_lock_queue.h"
+#include "serve/connection/two_lock_queue.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>

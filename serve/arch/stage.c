@@ -23,11 +23,11 @@
  * one that waits for sockets; stage_worker.c runs that one's loop, and stage_life.c starts and ends
  * all. */
 #include "serve/arch/stage.h"
-#include "serve/accept.h"
+#include "serve/accept/accept.h"
 
-#include "serve/file_op.h"
-#include "serve/loops.h"
-#include "serve/server.h"
+#include "serve/connection/file_op.h"
+#include "serve/connection/loops.h"
+#include "serve/operations/server.h"
 
 #include <gossamer/page_cache.h>
 #include <gossamer/sys.h>

@@ -15,9 +15,9 @@
 #ifndef GS_SERVE_STAGE_H
 #define GS_SERVE_STAGE_H
 
-#include "serve/acceptors.h"
-#include "serve/evictor.h"
-#include "serve/expiry.h"
+#include "serve/accept/acceptors.h"
+#include "serve/accept/evictor.h"
+#include "serve/connection/expiry.h"
 
 #include <gossamer/stage.h>
 

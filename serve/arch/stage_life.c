@@ -1,7 +1,7 @@
 /* How the architecture `stage` starts and ends. */
 #include "serve/arch/arch.h"
 #include "serve/arch/stage.h"
-#include "serve/server.h"
+#include "serve/operations/server.h"
 
 #include <malloc.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* A worker of the architecture `stage`: the loop of its sockets, from its start to its end. */
 #include "serve/arch/stage.h"
-#include "serve/loops.h"
-#include "serve/server.h"
+#include "serve/connection/loops.h"
+#include "serve/operations/server.h"
 
 #include <time.h>
 

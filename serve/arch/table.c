@@ -1,5 +1,5 @@
 #include "serve/arch/arch.h"
-#include "serve/poller.h"
+#include "serve/operations/poller.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -15,10 +15,10 @@
  *          `--- a slot is free again when the connection ends
  *
  * There are as many threads as connections, limited only by --max-connections and the kernel. */
-#include "serve/accept.h"
+#include "serve/accept/accept.h"
 #include "serve/arch/arch.h"
-#include "serve/blocking.h"
-#include "serve/expiry.h"
+#include "serve/connection/blocking.h"
+#include "serve/connection/expiry.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>

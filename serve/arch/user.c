@@ -16,14 +16,14 @@
  *          |                          (or the deadline of what is waited for)
  *          `--- a slot is free again when the connection ends
  *
- * The loop is in serve/blocking.c, its calls in serve/blocking_user.c. gs_recv_with handles what
- * was received on the worker's stack, so the stack of a connection that waits contains little, and
- * nobody else uses it: it is given back when the wait is long. */
-#include "serve/accept_thread.h"
+ * The loop is in serve/connection/blocking.c, its calls in serve/connection/blocking_user.c.
+ * gs_recv_with handles what was received on the worker's stack, so the stack of a connection that
+ * waits contains little, and nobody else uses it: it is given back when the wait is long. */
+#include "serve/accept/accept_thread.h"
 #include "serve/arch/arch.h"
-#include "serve/blocking.h"
-#include "serve/loops.h"
-#include "serve/shard_thread.h"
+#include "serve/connection/blocking.h"
+#include "serve/connection/loops.h"
+#include "serve/connection/shard_thread.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
@@ -272,8 +272,7 @@ static int run(struct serve_server *server)
                                                .max_pool_threads = POOL_THREADS,
                                                .stuck_ns = STUCK_NS,
                                                .on_failure = serve_request_end,
-                                               .give_back_ns = server->options->give_back_ns,
-                                               .give_back_above = server->options->give_back_above};
+                                               .give_back_ns = server->options->give_back_ns};
     serve_block_signals();
     int err = init(&user);
     if (!err)

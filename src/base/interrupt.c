@@ -29,15 +29,13 @@ static void (*handler_of(int number))(int)
     return sigaction(number, NULL, &action) ? SIG_IGN : action.sa_handler;
 }
 
-/* The last unused one is left to dumps of threads (src/thread/backtrace_running.c). Returns 0 if
- * there is none. */
+/* The last unused one. Returns 0 if there is none. */
 static int choose(void)
 {
     struct sigaction action = {.sa_handler = do_nothing, .sa_flags = SA_ONSTACK};
-    int unused = 0;
     sigfillset(&action.sa_mask);
     for (int i = SIGRTMAX; i >= SIGRTMIN; i--)
-        if (handler_of(i) == SIG_DFL && ++unused == 2)
+        if (handler_of(i) == SIG_DFL)
             return sigaction(i, &action, NULL) ? 0 : i;
     return 0;
 }

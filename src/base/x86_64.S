@@ -20,7 +20,7 @@ gs_syscall:
     .size gs_syscall, . - gs_syscall
     .section .note.GNU-stack, "", @progbits
 
-/* For the linker: as in src/thread/x86_64.S. */
+/* For the linker: as in src/thread/context/x86_64.S. */
     .section .note.gnu.property, "a", @note
     .p2align 3
     .long 4, 16, 5 /* sizes of name and contents; NT_GNU_PROPERTY_TYPE_0 */

@@ -218,9 +218,8 @@ static const struct gs_http_generator *find_generator(const struct gs_http_optio
 
 /* Freshness of cached pages, in the terms of RFC 9111 and RFC 5861. The age of a page counts from
  * the start of the load that last validated it, so a changed file is seen by requests that arrive
- * FRESH_NS later. During a revalidation the stale page serves other requests for another
+ * GS_HTTP_FRESH_NS later. During a revalidation the stale page serves other requests for another
  * STALE_WHILE_REVALIDATE_NS, so one of many requests checks the file. */
-#define FRESH_NS (GS_SECOND / 2)
 #define STALE_WHILE_REVALIDATE_NS (GS_SECOND / 4)
 
 /* 0 for a page that another worker, with a later time, has validated. */
@@ -232,8 +231,8 @@ static uint64_t page_age(const struct gs_http_page *page, uint64_t now_ns)
 static bool is_usable(const struct gs_http_page *page, uint64_t now_ns)
 {
     uint64_t age_ns = page_age(page, now_ns);
-    return age_ns < FRESH_NS ||
-           (page->is_revalidating && age_ns < FRESH_NS + STALE_WHILE_REVALIDATE_NS);
+    return age_ns < page->fresh_ns ||
+           (page->is_revalidating && age_ns < page->fresh_ns + STALE_WHILE_REVALIDATE_NS);
 }
 
 static bool is_usable_on_error(const struct gs_http_page *page, uint64_t now_ns)

@@ -248,8 +248,10 @@ static void create_page(struct gs_http_load *load)
         return;
     }
     load->page->path.n = load->path.n;
-    load->page->is_settled =
-        gs_http_page_unchanged_ns(&load->stat, load->wall_ns) > GS_HTTP_SETTLED_NS;
+    uint64_t unchanged_ns = gs_http_page_unchanged_ns(&load->stat, load->wall_ns);
+    load->page->is_settled = unchanged_ns > GS_HTTP_SETTLED_NS;
+    load->page->fresh_ns =
+        is_small && unchanged_ns < GS_HTTP_FRESH_NS ? unchanged_ns : GS_HTTP_FRESH_NS;
     load->status = 200;
     load->read = 0;
     if (!is_small) {

@@ -23,6 +23,7 @@ struct gs_http_page {
     struct gs_http_page *newer, *older; /* by used_ns */
     uint64_t validated_ns;              /* when it was last known to match the file */
     uint64_t used_ns;                   /* when it was last validated, or served stale */
+    uint64_t fresh_ns;                  /* how long it may be served after validated_ns */
     bool is_revalidating;               /* a load of it has started since validated_ns */
 
     struct stat stat;
@@ -86,5 +87,9 @@ uint64_t gs_http_page_unchanged_ns(const struct stat *stat, uint64_t wall_ns);
  * time if they follow each other at once: so a file that was read soon after a change may have
  * changed again, and does not show it. */
 #define GS_HTTP_SETTLED_NS (2 * GS_SECOND)
+
+/* How long a page is served without looking at its file. A small file that was read while a program
+ * writes to it, in several parts, is not served for longer than it had been unchanged. */
+#define GS_HTTP_FRESH_NS (GS_SECOND / 2)
 
 #endif

@@ -9,6 +9,7 @@ unsigned gs_http_session_failure_status(const struct gs_http_session *session)
     case EFBIG:
         return 413;
     case EPROTO:
+    case ECONNRESET: /* the client has ended its stream within the body (RFC 9112, 8) */
         return 400;
     case ETIMEDOUT:
         return 408;

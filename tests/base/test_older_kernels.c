@@ -15,9 +15,12 @@
 static char root[] = "/tmp/gossamer-older-XXXXXX";
 static int root_fd, descriptors;
 
+static unsigned exact_waits;
+
 static long lacking(long number, void *data)
 {
     (void)data;
+    exact_waits += number == SYS_ppoll;
     return number == SYS_openat2 || number == SYS_epoll_pwait2 || number == SYS_preadv2 ||
                    number == SYS_pwritev2
                ? -ENOSYS
@@ -117,7 +120,7 @@ TEST(any_path_is_opened_without_resolve_beneath)
     tear_down();
 }
 
-TEST(wait_for_events_is_not_shorter_than_its_timeout)
+TEST(wait_for_events_is_not_shorter_than_its_timeout_nor_in_milliseconds)
 {
     struct epoll_event event;
     gs_sys_set_fault(lacking, NULL);
@@ -126,7 +129,15 @@ TEST(wait_for_events_is_not_shorter_than_its_timeout)
     CHECK_EQ(gs_sys_epoll_wait(fd, &event, 1, 0), 0);
     CHECK_EQ(gs_sys_epoll_wait(fd, &event, 1, GS_MILLISECOND + 1), 0);
     CHECK(gs_clock_now() - start_ns > GS_MILLISECOND);
+    CHECK_EQ(exact_waits, 1);
+    event = (struct epoll_event){.events = EPOLLOUT};
+    int pair[2];
+    CHECK_EQ(gs_sys_pipe2(pair, O_CLOEXEC), 0);
+    CHECK_EQ(gs_sys_epoll_ctl(fd, EPOLL_CTL_ADD, pair[1], &event), 0);
+    CHECK_EQ(gs_sys_epoll_wait(fd, &event, 1, 3600 * GS_SECOND + 1), 1);
     gs_sys_set_fault(NULL, NULL);
+    gs_sys_close(pair[0]);
+    gs_sys_close(pair[1]);
     gs_sys_close(fd);
 }
 

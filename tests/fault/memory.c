@@ -1,5 +1,6 @@
 /* Wrappers (--wrap) for the allocator that count live allocations and inject failures. The C
- * library's own calls are not wrapped. */
+ * library's own calls are not wrapped, except that of strdup, whose result is freed by the
+ * server. */
 #include "tests/fault/faults.h"
 
 #include <stddef.h>
@@ -16,6 +17,7 @@ void *__wrap_calloc(size_t count, size_t n);
 void *__wrap_realloc(void *old, size_t n);
 void *__wrap_aligned_alloc(size_t alignment, size_t n);
 void __wrap_free(void *memory);
+char *__wrap_strdup(const char *text);
 
 static void *count(void *memory)
 {
@@ -47,6 +49,13 @@ void *__wrap_realloc(void *old, size_t n)
 void *__wrap_aligned_alloc(size_t alignment, size_t n)
 {
     return fault_take(FAULT_ALLOCATION) ? NULL : count(__real_aligned_alloc(alignment, n));
+}
+
+char *__wrap_strdup(const char *text)
+{
+    size_t n = strlen(text) + 1;
+    char *copy = __wrap_malloc(n);
+    return copy ? memcpy(copy, text, n) : NULL;
 }
 
 void __wrap_free(void *memory)

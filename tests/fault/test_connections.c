@@ -21,13 +21,13 @@ TEST(accepting_survives_errors_of_a_single_connection)
 TEST(waiting_survives_interruption_and_exhaustion_of_memory)
 {
     SURVIVE(points_with_cache, {FAULT_EPOLL_CTL, -ENOMEM}, {FAULT_EPOLL_CTL, -ENOSPC},
-            {FAULT_EPOLL_WAIT, -EINTR, FAULT_ALWAYS});
+            {FAULT_EPOLL_CTL, -EEXIST}, {FAULT_EPOLL_WAIT, -EINTR, FAULT_ALWAYS});
 }
 
 TEST(closing_survives_peers_that_have_disconnected)
 {
     SURVIVE(points_with_cache, {FAULT_SHUTDOWN, -ENOTCONN, FAULT_ALWAYS},
-            {FAULT_IOCTL, -EINVAL, FAULT_ALWAYS});
+            {FAULT_SETSOCKOPT, -ENOMEM}, {FAULT_IOCTL, -EINVAL, FAULT_ALWAYS});
 }
 
 TEST(closing_is_done_whatever_it_reports)

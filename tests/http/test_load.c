@@ -347,23 +347,27 @@ TEST(file_that_changes_while_it_is_read_is_reread)
     stop();
 }
 
-/* The file may have changed twice at the same time of the file system's clock. */
+/* The file may have changed twice at the same time of the file system's clock, or may be about to
+ * change further. */
 TEST(file_that_was_read_right_after_a_change_is_read_again)
 {
     struct stat state = {
         .st_mode = S_IFREG, .st_size = 4, .st_mtim = {.tv_sec = 1}, .st_ctim = {.tv_sec = 100}};
     static const struct {
-        uint64_t wall_s;
+        uint64_t wall_ms;
         bool is_settled;
-    } reads[] = {{100, false}, {101, false}, {103, true}, {99, false}, {50, true}};
+        uint64_t fresh_ms;
+    } reads[] = {{100000, false, 0},  {100003, false, 3},  {101000, false, 500},
+                 {103000, true, 500}, {99000, false, 500}, {50000, true, 500}};
     for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
         start("a", false, NULL);
-        load->wall_ns = reads[i].wall_s * GS_SECOND;
+        load->wall_ns = reads[i].wall_ms * GS_MILLISECOND;
         open_file();
         expect(GS_HTTP_FILE_STAT);
         *op.stat = state;
         gs_http_load_set_result(load, 0);
         CHECK_EQ(load->page->is_settled, reads[i].is_settled);
+        CHECK_EQ(load->page->fresh_ns, reads[i].fresh_ms * GS_MILLISECOND);
         stop();
     }
     struct gs_http_page *cached = gs_http_page_new(GS_HTTP_TEXT("a"), &state, 1);

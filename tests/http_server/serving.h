@@ -2,7 +2,7 @@
 #ifndef GS_TESTS_HTTP_SERVER_SERVING_H
 #define GS_TESTS_HTTP_SERVER_SERVING_H
 
-#include "tests/thread/connection.h"
+#include "tests/thread/io/connection.h"
 
 #include <gossamer/http_server.h>
 

@@ -169,7 +169,7 @@ static void *vanish(void *unused)
     say(fd, POST "Content-Length: 3\r\n\r\nab");
     MUST_EQ(gs_sys_shutdown(fd, SHUT_WR), 0);
     MUST_EQ(hear(fd, &heard, NULL), 0);
-    MUST_CONTAIN(heard.bytes, "HTTP/1.1 500 ");
+    MUST_CONTAIN(heard.bytes, "HTTP/1.1 400 ");
     MUST_EQ(read_result, -ECONNRESET);
     gs_close(fd);
     MUST_CONTAIN(ask(POST "Content-Length: 11\r\nConnection: close\r\n\r\n01234567890"), " 500 ");

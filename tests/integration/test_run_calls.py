@@ -16,7 +16,7 @@ KINDS = {
 
 def calls_in_table() -> dict[str, str]:
     """Return what becomes of each call."""
-    source = (ROOT / "compat/pthread/calls.c").read_text()
+    source = (ROOT / "compat/pthread/start/calls.c").read_text()
     lines = re.findall(r"^    \[SYS_(\w+)\] = \{\"(\w+)\", \w+, (CALL_\w+)\},$", source, re.M)
     assert len(lines) == source.count("[SYS_")
     assert all(number == name for number, name, _ in lines)

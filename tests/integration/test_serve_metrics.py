@@ -123,23 +123,6 @@ def test_idle_connections_of_user_level_threads_give_their_stacks_back(
     assert any(value(read(server), "threads_away") < 10 for _ in attempts())
 
 
-@pytest.mark.parametrize("after", ["1h", "0"])
-def test_stacks_are_given_back_early_above_the_limit(
-    serve: Serve, root: Path, arch: str, after: str
-) -> None:
-    if arch != "user":
-        pytest.skip("others have no user-level threads")
-    limits = ("--give-back-after", after, "--give-back-above", "40k")
-    server = serve(root, "--workers", "2", "--poller", "epoll", "--metrics", PATH, *limits)
-    wires = [Wire(server.address) for _ in range(50)]
-    for wire in wires:
-        assert wire.get("/a.txt").body == b"hello\n"
-    assert any(value(read(server), "threads_away") >= 40 for _ in attempts())
-    for wire in wires:
-        assert wire.get("/a.txt").body == b"hello\n"
-        wire.close()
-
-
 def test_without_the_option_there_is_no_such_page(serve: Serve, root: Path) -> None:
     server = serve(root)
     assert get(server.address, PATH).status == 404

@@ -30,7 +30,7 @@ def test_claims_are_listed_with_their_text_rule_and_durations(fake: Path) -> Non
     assert "sandstorm, after Matt Welsh 2000" in text
     normal = SANDSTORM.scale("normal")
     assert f"normal 5 {duration(expected_seconds(SANDSTORM, normal))}" in text
-    for words in ("183,340 ms", "at least ten times", "holds if all of the 95 % interval"):
+    for words in ("183,340 ms", "at least ten times", "holds if the whole 95 % interval"):
         assert words in text
 
 

@@ -99,7 +99,8 @@ def test_a_document_has_a_line_for_what_holds_and_what_does_not(tmp_path: Path) 
         keys = {one["key"] for one in verdicts if one["verdict"] == word}
         count = len(keys - set(SANDSTORM.document.main_claims))  # type: ignore[union-attr]
         others = len(verdicts) - len(SANDSTORM.document.main_claims)  # type: ignore[union-attr]
-        assert line.endswith(f"; {count} of the {others} other claims.")
+        ends = {0: f"none of the {others}", others: f"all {others}"}
+        assert line.endswith(f"; {ends.get(count, f'{count} of the {others}')} other claims.")
     assert "![Longest time to connect against clients](findings/sandstorm.svg)" in part
     assert page.endswith("\n## The end\n")
 

@@ -77,8 +77,8 @@ def test_a_claim_holds_if_the_whole_interval_lies_in_its_range() -> None:
     assert found.rounds == 4
     assert found.quantity == "slope of slow / slope of fast"
     assert found.rule == (
-        "holds if all of the 95 % interval of slope of slow / slope of fast is at least 1.4; "
-        "fails if none of it is"
+        "holds if the whole 95 % interval of slope of slow / slope of fast is at least 1.4; "
+        "does not hold if the whole interval is outside"
     )
 
 

@@ -1,7 +1,7 @@
 /* Cancellation of a thread that migrates and ends: gs_thread_cancel, run_cancel_message and
- * gs_cancel_deliver_for_stuck in src/thread/cancel.c; gs_mobile_cancel_wait and
- * gs_thread_make_ready_mobile in src/thread/mobile_wait.c; thread_must_cancel in
- * src/thread/thread.h; finish and gs_thread_complete in src/thread/thread.c.
+ * gs_cancel_deliver_for_stuck in src/thread/schedule/cancel.c; gs_mobile_cancel_wait and
+ * gs_thread_make_ready_mobile in src/thread/schedule/mobile_wait.c; thread_must_cancel in
+ * src/thread/schedule/thread.h; finish and gs_thread_complete in src/thread/schedule/thread.c.
  *
  *   worker 0, 1  run T, which is mobile, and run the message
  *   canceler     cancels T, on worker 1

@@ -1,8 +1,8 @@
 /* How a wait ends: waiters_pop_claimed, waiter_claim and claimed_make_ready in
- * src/thread/waiters.h; thread_claim in src/thread/thread.h; end_wait, gs_thread_abandon_wait,
- * publish and gs_thread_wait_for_object in src/thread/wait.c; gs_deadlines_expire,
- * gs_mobile_cancel_wait and gs_thread_make_ready_mobile in src/thread/mobile_wait.c. The object
- * waited at is a wait group (src/thread/wait_group.c).
+ * src/thread/schedule/waiters.h; thread_claim in src/thread/schedule/thread.h; end_wait, gs_thread_abandon_wait,
+ * publish and gs_thread_wait_for_object in src/thread/schedule/wait.c; gs_deadlines_expire,
+ * gs_mobile_cancel_wait and gs_thread_make_ready_mobile in src/thread/schedule/mobile_wait.c. The object
+ * waited at is a wait group (src/thread/sync/wait_group.c).
  *
  *   worker 0, 1           run threads; on each, another thread calls gs_wait_group_done once
  *   expiry, cancellation  end a wait of a mobile T, in T's worker or in the monitor on its behalf

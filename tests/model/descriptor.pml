@@ -1,6 +1,6 @@
-/* Readiness of a descriptor: try_call and run_call in src/thread/io.c; gs_descriptor_wait,
- * gs_descriptor_notify, deliver_event and wake_all in src/thread/descriptors.c; descriptor_clear
- * and descriptor_set in src/thread/descriptors.h.
+/* Readiness of a descriptor: try_call and run_call in src/thread/io/io.c; gs_descriptor_wait,
+ * gs_descriptor_notify, deliver_event and wake_all in src/thread/io/descriptors.c; descriptor_clear
+ * and descriptor_set in src/thread/io/descriptors.h.
  *
  *   reader 0, 1  threads on different workers, which read once each from the same descriptor
  *   owner        the worker whose loop watches the descriptor, edge-triggered, and delivers events

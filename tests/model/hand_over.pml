@@ -1,8 +1,8 @@
 /* What the monitor does on behalf of a stuck worker, which may continue at any moment:
- * deliver_cancels, return_to_inbox and help_stuck in src/thread/monitor.c;
- * gs_cancel_deliver_for_stuck and run_cancel_message in src/thread/cancel.c; gs_deadlines_expire,
- * gs_mobile_cancel_wait and gs_thread_make_ready_mobile in src/thread/mobile_wait.c; gs_worker_send
- * and take_inbox in src/thread/worker.c.
+ * deliver_cancels, return_to_inbox and help_stuck in src/thread/schedule/monitor.c;
+ * gs_cancel_deliver_for_stuck and run_cancel_message in src/thread/schedule/cancel.c; gs_deadlines_expire,
+ * gs_mobile_cancel_wait and gs_thread_make_ready_mobile in src/thread/schedule/mobile_wait.c; gs_worker_send
+ * and take_inbox in src/thread/schedule/worker.c.
  *
  *   worker     may be stuck: any of its steps may take long
  *   other      another worker, on which T resumes

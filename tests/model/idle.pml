@@ -1,6 +1,6 @@
-/* The end of the run, and deadlock: run, idle and check_end in src/thread/worker.c; gs_thread_spawn
+/* The end of the run, and deadlock: run, idle and check_end in src/thread/schedule/worker.c; gs_thread_spawn
  * and gs_thread_unpark, called by a kernel thread that is no worker; deliver_cancels and
- * return_to_inbox in src/thread/monitor.c.
+ * return_to_inbox in src/thread/schedule/monitor.c.
  *
  *   worker 0, 1    run the threads; the last one to become idle checks whether the run has ended
  *   kernel_thread  is no worker; spawns F and may unpark M

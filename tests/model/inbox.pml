@@ -1,4 +1,4 @@
-/* The inbox of a worker and the sleep of its loop: gs_worker_send and take_inbox in src/thread/worker.c; gs_loop_wake,
+/* The inbox of a worker and the sleep of its loop: gs_worker_send and take_inbox in src/thread/schedule/worker.c; gs_loop_wake,
  * gs_loop_wake_if_asleep, gs_loop_try_sleep and gs_loop_end_sleep in src/loop/async.c, with gs_loop_run_once as called by
  * run and idle.
  *

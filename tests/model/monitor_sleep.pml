@@ -1,5 +1,5 @@
 /* The monitor sleeps without a timeout while all workers are idle: monitor, sleep_until_woken,
- * sleep_for, are_all_idle and gs_monitor_wake in src/thread/monitor.c; idle in src/thread/worker.c.
+ * sleep_for, are_all_idle and gs_monitor_wake in src/thread/schedule/monitor.c; idle in src/thread/schedule/worker.c.
  *
  *   worker 0, 1  sleep, and then run something: one of them is stuck in it until the monitor has
  *                noticed that

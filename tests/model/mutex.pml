@@ -1,6 +1,6 @@
 /* The mutex: gs_mutex_try_acquire and gs_mutex_release in include/gossamer/sync.h;
  * take_or_mark_contended, abandon, gs_mutex_lock_slow and gs_mutex_unlock_slow in
- * src/thread/mutex.c; end_wait and gs_thread_abandon_wait in src/thread/wait.c.
+ * src/thread/sync/mutex.c; end_wait and gs_thread_abandon_wait in src/thread/schedule/wait.c.
  *
  *   thread 0 to 2  each on a different worker: locks the mutex, again without a deadline if the
  *                  first attempt timed out; decrements a count; unlocks. The last thread to do so

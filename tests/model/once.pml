@@ -1,5 +1,5 @@
-/* The object of gs_once may be freed when a call returns: gs_once in src/thread/once.c;
- * gs_waiters_wake_all_and_unlock in src/thread/waiters.h.
+/* The object of gs_once may be freed when a call returns: gs_once in src/thread/sync/once.c;
+ * gs_waiters_wake_all_and_unlock in src/thread/schedule/waiters.h.
  *
  *   runner   runs the function, and sets the state to DONE under the lock
  *   caller   returns without taking the lock if the state is DONE and the lock is free, and then

@@ -1,6 +1,6 @@
-/* Parking: gs_thread_park, publish_parked, gs_thread_unpark and end_wait in src/thread/wait.c; for
+/* Parking: gs_thread_park, publish_parked, gs_thread_unpark and end_wait in src/thread/schedule/wait.c; for
  * a mobile thread also publish and gs_thread_make_ready_mobile, and time_out and claim_canceled in
- * src/thread/mobile_wait.c.
+ * src/thread/schedule/mobile_wait.c.
  *
  *   worker 0, 1    kernel threads that run the parking thread T: the one to which T is bound, or
  *                  both if T is mobile

@@ -1,6 +1,6 @@
 /* Threads that any worker may take: gs_worker_share, gs_worker_wake_idle, gs_worker_take_shared and
- * steal_from in src/thread/steal.c; run, idle, wake_another and has_shared_thread in
- * src/thread/worker.c.
+ * steal_from in src/thread/schedule/steal.c; run, idle, wake_another and has_shared_thread in
+ * src/thread/schedule/worker.c.
  *
  *   worker 0, 1  take threads, one of which occupies its worker until all other shared threads have
  *                run

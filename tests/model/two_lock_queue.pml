@@ -1,4 +1,4 @@
-/* The two-lock queue: serve_queue_push, serve_queue_pop and serve_queue_close in serve/two_lock_queue.c.
+/* The two-lock queue: serve_queue_push, serve_queue_pop and serve_queue_close in serve/connection/two_lock_queue.c.
  *
  *   putter 0, 1  put two values and one value, each in a new node; the last putter to finish closes the queue
  *   taker 0, 1   take until the queue is closed and empty; one of them may put another value, in a node that it has taken

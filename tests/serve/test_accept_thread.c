@@ -1,6 +1,6 @@
-#include "serve/accept_thread.h"
+#include "serve/accept/accept_thread.h"
 
-#include "serve/listener.h"
+#include "serve/accept/listener.h"
 
 #include "tests/test.h"
 

@@ -1,6 +1,6 @@
-#include "serve/acceptor.h"
+#include "serve/accept/acceptor.h"
 
-#include "serve/listener.h"
+#include "serve/accept/listener.h"
 
 #include "tests/test.h"
 

@@ -1,4 +1,4 @@
-#include "serve/access_log.h"
+#include "serve/log/access_log.h"
 
 #include "tests/test.h"
 

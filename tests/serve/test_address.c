@@ -1,4 +1,4 @@
-#include "serve/address.h"
+#include "serve/accept/address.h"
 
 #include "tests/test.h"
 

@@ -1,5 +1,5 @@
 /* Admission of connections by kernel threads and processes. */
-#include "serve/admission.h"
+#include "serve/accept/admission.h"
 
 #include "tests/test.h"
 

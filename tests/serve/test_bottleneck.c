@@ -1,4 +1,4 @@
-#include "serve/bottleneck.h"
+#include "serve/operations/bottleneck.h"
 
 #include "tests/test.h"
 

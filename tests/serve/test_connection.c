@@ -1,8 +1,8 @@
-#include "serve/connection.h"
+#include "serve/connection/connection.h"
 
 #include "http/load.h"
 
-#include "serve/root.h"
+#include "serve/operations/root.h"
 #include "tests/refused_call.h"
 #include "tests/test.h"
 

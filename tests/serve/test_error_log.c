@@ -1,6 +1,6 @@
-#include "serve/error_log.h"
+#include "serve/log/error_log.h"
 
-#include "serve/access_log.h"
+#include "serve/log/access_log.h"
 #include "tests/test.h"
 
 #include <errno.h>

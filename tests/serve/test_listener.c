@@ -1,4 +1,4 @@
-#include "serve/listener.h"
+#include "serve/accept/listener.h"
 
 #include "tests/refused_call.h"
 #include "tests/test.h"

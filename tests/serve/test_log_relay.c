@@ -1,4 +1,4 @@
-#include "serve/log_relay.h"
+#include "serve/log/log_relay.h"
 
 #include "tests/test.h"
 

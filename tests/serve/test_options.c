@@ -1,4 +1,4 @@
-#include "serve/options.h"
+#include "serve/operations/options.h"
 
 #include "serve/arch/arch.h"
 
@@ -224,22 +224,16 @@ TEST(controllers_are_for_stages)
     CHECK_REFUSED("only stage has it, not user", "--arch=user", "--admission=1s", "/");
 }
 
-TEST(stacks_of_user_level_threads_are_given_back_by_two_options)
+TEST(stacks_of_user_level_threads_are_given_back_after_a_time)
 {
     CHECK_EQ(PARSE("/"), 0);
     CHECK_EQ(options.give_back_ns, 500 * GS_MILLISECOND);
-    CHECK(!options.give_back_above);
-    CHECK_EQ(PARSE("--give-back-after=2s", "--give-back-above=1m", "/"), 0);
+    CHECK_EQ(PARSE("--give-back-after=2s", "/"), 0);
     CHECK_EQ(options.give_back_ns, 2 * GS_SECOND);
-    CHECK_EQ(options.give_back_above, 1 << 20);
     CHECK_EQ(PARSE("--give-back-after=0", "/"), 0);
     CHECK_EQ(options.give_back_ns, GS_NEVER);
-    CHECK_EQ(PARSE("--give-back-after=0", "--give-back-above=1m", "/"), 0);
-    CHECK(options.give_back_ns > 3600 * GS_SECOND && options.give_back_ns < GS_NEVER);
     CHECK_REFUSED("--give-back-after: only user has it, not event", "--arch=event",
                   "--give-back-after=1s", "/");
-    CHECK_REFUSED("--give-back-above: only user has it, not pool", "--arch=pool",
-                  "--give-back-above=1m", "/");
 }
 
 TEST(architectures_have_their_own_usual_values)

@@ -1,4 +1,4 @@
-#include "serve/poller.h"
+#include "serve/operations/poller.h"
 
 #include "tests/sandbox.h"
 #include "tests/test.h"

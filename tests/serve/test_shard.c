@@ -1,5 +1,5 @@
-#include "serve/connection.h"
-#include "serve/server.h"
+#include "serve/connection/connection.h"
+#include "serve/operations/server.h"
 
 #include "tests/test.h"
 

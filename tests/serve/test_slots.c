@@ -1,4 +1,4 @@
-#include "serve/slots.h"
+#include "serve/accept/slots.h"
 
 #include "tests/test.h"
 

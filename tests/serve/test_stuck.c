@@ -1,8 +1,8 @@
 /* The web server while all its workers are stuck: one in a computation, the other one in a blocking
  * system call. Nothing depends on time: both stay stuck until every connection has been
  * answered. */
+#include "serve/operations/server.h"
 #include "serve/serve.h"
-#include "serve/server.h"
 
 #include "tests/test.h"
 

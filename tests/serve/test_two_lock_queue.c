@@ -1,5 +1,5 @@
 /* The queue between accepting threads and workers. */
-#include "serve/two_lock_queue.h"
+#include "serve/connection/two_lock_queue.h"
 
 #include "tests/test.h"
 

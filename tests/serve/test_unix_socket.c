@@ -1,4 +1,4 @@
-#include "serve/unix_socket.h"
+#include "serve/accept/unix_socket.h"
 
 #include "tests/refused_call.h"
 #include "tests/test.h"

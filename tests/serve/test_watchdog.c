@@ -1,6 +1,6 @@
-#include "serve/watchdog.h"
+#include "serve/operations/watchdog.h"
 
-#include "serve/server.h"
+#include "serve/operations/server.h"
 #include "tests/test.h"
 
 #include <signal.h>
@@ -50,9 +50,9 @@ TEST(a_watchdog_that_is_stopped_in_time_ends_nothing)
     CHECK_EQ(atomic_load(&drain.cut_off), 0);
 }
 
-/* As in wait_for_all of serve/children.c, the signal is blocked only after the watchdog was
- * started, which so does not inherit that. Its action is the default one: a thread that takes it
- * drops it. */
+/* As in wait_for_all of serve/operations/children.c, the signal is blocked only after the watchdog
+ * was started, which so does not inherit that. Its action is the default one: a thread that takes
+ * it drops it. */
 TEST(a_watchdog_takes_no_signal_that_another_thread_waits_for)
 {
     const struct timespec limit = {.tv_sec = 20};

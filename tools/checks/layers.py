@@ -60,6 +60,49 @@ ABOVE = {
     "bench": {"http", "options"},
     "examples": set(),
 }
+# Within a module that has folders: the folders whose headers each may include beside its own. What is in no folder begins the
+# module, and includes all of them. The README.md of each module says what its folders contain.
+FOLDERS = {
+    "src/thread": {
+        "context": set(),
+        "stack": {"context", "schedule", "report"},
+        "schedule": {"context", "stack", "sync", "io", "report"},
+        "sync": {"schedule", "io"},
+        "io": {"schedule", "report"},
+        "net": {"io"},
+        "report": {"stack", "schedule", "sync", "io", "preload"},
+        "preload": set(),
+    },
+    "serve": {
+        "accept": {"connection", "log", "operations"},
+        "connection": {"accept", "log", "operations"},
+        "log": {"accept"},
+        "operations": {"accept", "connection", "log", "arch"},
+        "arch": {"accept", "connection", "operations"},
+    },
+    "compat/pthread": {
+        "start": {"threads", "locks"},
+        "threads": {"start"},
+        "locks": {"start", "threads"},
+        "signals": {"start", "threads"},
+        "io": {"start", "threads"},
+    },
+    "compiler/plugin": {
+        "read": {"decide"},
+        "decide": {"read", "convert"},
+        "convert": {"read", "decide", "report"},
+        "report": {"read", "decide", "convert"},
+    },
+    "compiler/runtime": {
+        "start": {"threads", "signals", "libraries"},
+        "threads": {"start", "locks", "signals", "libraries"},
+        "locks": {"start", "threads", "signals", "libraries"},
+        "signals": {"start", "threads"},
+        "io": {"start", "threads", "locks", "signals"},
+        "processes": {"threads", "locks", "signals", "io"},
+        "libraries": {"start", "threads", "signals"},
+    },
+}
 # Tests of the whole, and of what comes from outside, wherever it is read.
 ABOVE_ALL = {"fault", "fuzz", "integration"}
 OPTIONS = ("cli/options.h", "cli/value.h")
@@ -102,6 +145,21 @@ def _may_test_include(module: str, path: str) -> bool:
     return is_open or module in ABOVE_ALL or _may_include(module, path)
 
 
+def _folder(module: str, path: str) -> str:
+    """Return the folder of the module that the path is in; empty: it is in none."""
+    rest = path.removeprefix(module + "/").split("/")
+    return rest[0] if len(rest) > 1 else ""
+
+
+def _may_include_folder(name: str, path: str) -> bool:
+    """Return whether the folder of a file may include from the folder of the path."""
+    module = next((one for one in FOLDERS if name.startswith(one + "/")), None)
+    if module is None or not path.startswith(module + "/"):
+        return True
+    own, other = _folder(module, name), _folder(module, path)
+    return not own or own == other or not other or other in FOLDERS[module].get(own, set())
+
+
 def _check_file(tree: Tree, name: str) -> list[Problem]:
     module, allows = _module(name), _may_test_include if name.startswith("tests/") else _may_include
     is_http = name.startswith("src/http/") or name == "include/gossamer/http.h"
@@ -111,6 +169,8 @@ def _check_file(tree: Tree, name: str) -> list[Problem]:
         path = found and resolve(tree.root, name, found[2])
         if path and not allows(module, path):
             problems.append(Problem(name, number, f"{module} must not include {path}"))
+        elif path and not _may_include_folder(name, path):
+            problems.append(Problem(name, number, f"this folder must not include {path}"))
         if is_http and found and HTTP_HEADERS.match(found[2]):
             problems.append(Problem(name, number, f"http must not include <{found[2]}>"))
         if (

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 import gdb
 import gdb.unwinder
 
-# The sizes and positions of control blocks, as in src/thread/stack_class.h.
+# The sizes and positions of control blocks, as in src/thread/stack/stack_class.h.
 LINE = 64
 COLOURS = 16
 CALLS_MAX = 64
@@ -36,7 +36,7 @@ SAMPLES_MAX = 4  # how many threads of a group are named
 
 
 class Registers:
-    """The registers that are saved on a suspended stack, see src/thread/context.h."""
+    """The registers that are saved on a suspended stack, see src/thread/context/context.h."""
 
     def __init__(self, sp: int, at: int) -> None:
         """Read the registers saved at sp; `at`: where the contents of that address are now."""
@@ -92,7 +92,7 @@ class Process:
             link = link["next"]
 
     def compiled(self) -> Iterator["CompiledThread"]:
-        """Yield all threads of a program of `gossamer cc`: see compiler/runtime/threads.c."""
+        """Yield all threads of a program of `gossamer cc`: see compiler/runtime/threads/threads.c."""
         symbol = gdb.lookup_global_symbol("gs_cc_slabs")
         if not symbol:
             return
@@ -197,7 +197,7 @@ class Thread:
         return None if is_new or _symbol_at(registers.pc) == "gs_context_start" else registers
 
     def is_away(self) -> bool:
-        """Return whether what its stack contains is in the store of src/thread/stack_away.h."""
+        """Return whether what its stack contains is in the store of src/thread/stack/stack_away.h."""
         return self._may_be_away and bool(int(self._value["saved"]))
 
     def _offset(self) -> int:
@@ -277,7 +277,7 @@ class CompiledThread:
         return self._record_at(record)["site"].dereference()
 
     def _locals(self, record: int, text: gdb.Value) -> Iterator[str]:
-        """Yield the variables of a record: compiler/plugin/frame_locals.h has the format."""
+        """Yield the variables of a record: compiler/plugin/convert/frame_locals.h has the format."""
         for line in _string(text).splitlines() if int(text) else []:
             name, kind, offset, *inner = line.split("\t")
             at = record + int(offset)

@@ -49,6 +49,6 @@ class Claim:
     def rule(self) -> str:
         """The rule in words."""
         return (
-            f"holds if all of the 95 % interval of {self.quantity.description} is "
-            f"{self.range_text}; fails if none of it is"
+            f"holds if the whole 95 % interval of {self.quantity.description} is "
+            f"{self.range_text}; does not hold if the whole interval is outside"
         )

@@ -341,8 +341,8 @@ ARE_EVENTS_FAST = Experiment(
     notes=(
         "One machine over loopback instead of two over Gigabit Ethernet; a CPU limit instead of a "
         "slower processor.",
-        "A servicing time is from connecting to the end of the response, as ApacheBench measures "
-        "it; who still waits at the end of a load counts with the wait so far.",
+        "A servicing time runs from connecting to the end of the response, as ApacheBench measures "
+        "it. Clients that still wait at the end of a load count with their wait so far.",
         "With one connection the server waits for its client most of the time, where the "
         "document's was busy close to 100 %: slopes and correlations are of loads from 16 on.",
         "With the CPU limit, service times are normalized to the average speed of the core in this "

@@ -125,7 +125,7 @@ _QUEUE_CLAIMS = (
             "maximum measured load",
         ),
         holds_to=150.0,
-        reading="at most 150, of the requests that were answered, with the time to connect",
+        reading="at most 150; of answered requests, including the time to connect",
     ),
     Claim(
         "longer-queue-admits-all",
@@ -246,8 +246,8 @@ CHARTS = (
         "queue-time",
         _QUEUE,
         "Service time against load, accept queues of 128 and 1024",
-        "After sections 2 and 4, which describe it without a figure. With the wait for a "
-        "connection, and with who still waits at the end.",
+        "After sections 2 and 4, which describe it without a figure. Includes the wait "
+        "for a connection, and clients that still wait at the end.",
     ),
     _chart(
         "queue-response",

@@ -453,18 +453,19 @@ THREADS_VS_EVENTS = Experiment(
     notes=(
         "Knot, a server of user-level threads, is our architecture user. Haboob is our "
         "architecture stage, in C, where the document's was in Java.",
-        "A CPU limit leaves a quarter of its core to the server, so that it and not the client is "
-        "the limit; the document's server had two processors and a network of its own. Context "
-        "switches that the limit forces do not count.",
-        "The event server of Figure 2 reads into one buffer, on the stack of its only thread; each "
-        "thread of the other has a buffer on its own stack. The document does not say where its "
-        "buffers are: these are where such programs have them. It matters: with 100,000 threads "
-        "have 0.51 of the throughput of events, and 1.01 if each context has a buffer, too (three "
-        "runs on an AMD EPYC).",
-        "What counts begins when the clients are connected, as after the warm-up of the document's "
-        "client: 1 s into a load of 1024 clients, 6 s into one of 16,384.",
+        "A CPU limit leaves a quarter of its core to the server, so that the server and not the "
+        "client is the limit; the document's server had two processors and its own network. "
+        "Context switches that the limit causes are not counted.",
+        "The event server of Figure 2 reads into one buffer, on the stack of its only thread. In "
+        "the threaded server, each thread has a buffer on its own stack. The document does not say "
+        "where its buffers are; we put them where such programs usually do. This matters: at "
+        "100,000, threads reach 0.51 of the throughput of events, but 1.01 if each context of "
+        "the event server also has a buffer (three runs on an AMD EPYC).",
+        "The measured time begins when all clients are connected, as after the warm-up of the "
+        "document's client: 1 s into a load of 1024 clients, 6 s into one of 16,384.",
         "Timeouts of the servers are set too long to expire.",
-        "That a thread package has 5000 lines and a server 700 is not measured.",
+        "The sizes of the code, 5000 lines for a thread package and 700 for a server, are not "
+        "checked.",
         f"{_DIRECTORIES} directories at every load; the original's number grows with the load. "
         "The sequence of requests is random, by Zipf's law, but the same in every run.",
         "The document plots Haboob up to 16,384 clients; more exceed 20,000 open files here.",

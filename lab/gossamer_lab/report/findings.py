@@ -113,6 +113,10 @@ def _counts(findings: Sequence[_Finding]) -> list[str]:
     )
 
 
+def _share(count: int, total: int) -> str:
+    return f"all {total}" if count == total else f"{count or 'none'} of the {total}"
+
+
 def _main(document: Document, one: _Finding) -> list[str]:
     """Return the verdicts on a document's main claims, a line for each verdict.
 
@@ -126,7 +130,7 @@ def _main(document: Document, one: _Finding) -> list[str]:
         count = sum(word == verdict for word in words.values()) - len(texts)
         line = f"- **{label}:** {'; '.join(texts) or 'none of the main claims'}"
         if other_count := len(words) - len(document.main_claims):
-            line += f"; {count} of the {other_count} other claims"
+            line += f"; {_share(count, other_count)} other claims"
         lines.append(f"{line}.")
     return lines
 

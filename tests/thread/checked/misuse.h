@@ -2,7 +2,7 @@
 #ifndef GS_TESTS_THREAD_CHECKED_MISUSE_H
 #define GS_TESTS_THREAD_CHECKED_MISUSE_H
 
-#include "tests/thread/report.h"
+#include "tests/thread/report/report.h"
 
 /* The function that is misused, the regular expression of what is wrong, and where the call is. */
 #define CHECK_STOPPED(fn_, function_, what_)                                                       \

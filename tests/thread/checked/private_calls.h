@@ -3,8 +3,8 @@
 #ifndef GS_TESTS_THREAD_CHECKED_PRIVATE_CALLS_H
 #define GS_TESTS_THREAD_CHECKED_PRIVATE_CALLS_H
 
-#include "tests/thread/connection.h"
-#include "tests/thread/report.h"
+#include "tests/thread/io/connection.h"
+#include "tests/thread/report/report.h"
 
 #include <fcntl.h>
 #include <gossamer/buffered.h>

@@ -1,5 +1,5 @@
 /* Deadlocks among some of the threads, which are reported when the last of them begins to wait. */
-#include "tests/thread/deadlocking.h"
+#include "tests/thread/report/deadlocking.h"
 
 #include <stdatomic.h>
 

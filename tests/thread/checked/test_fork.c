@@ -1,6 +1,6 @@
 /* A fork is no misuse, wherever the loop that watches for the dump signal is. */
 #include "tests/thread/checked/misuse.h"
-#include "tests/thread/forking.h"
+#include "tests/thread/schedule/forking.h"
 
 #include <signal.h>
 #include <sys/wait.h>

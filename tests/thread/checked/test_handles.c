@@ -1,6 +1,6 @@
 /* Threads that are used after they were joined or detached. */
 #include "tests/thread/checked/misuse.h"
-#include "tests/thread/forking.h"
+#include "tests/thread/schedule/forking.h"
 
 static void *end_at_once(void *unused)
 {

@@ -3,7 +3,7 @@
  * stack is away, and this library stops at any use of it. Headers are read for calls that are
  * missing here. */
 #include "tests/thread/checked/private_calls.h"
-#include "thread/sanitizer.h"
+#include "thread/context/sanitizer.h"
 
 /* ---- The table ---- */
 
@@ -128,7 +128,7 @@ static void wait_for_stack(const struct row *row)
 static void run_row(const struct row *row, bool migrates)
 {
     const struct gs_thread_attributes attributes = {
-        .name = row->name, .stack_is_private = true, .migrates = migrates, .give_back_ns = 1};
+        .name = row->name, .stack_is_private = true, .migrates = migrates};
     current = row;
     other = NULL;
     empty_and_fill();
@@ -187,7 +187,8 @@ static void run_all(void)
     static bool yes = true;
     open_all();
     for (unsigned workers = 1; workers < 4; workers += 2) {
-        const struct gs_threads_options options = {.workers = workers, .report_fd = report_out};
+        const struct gs_threads_options options = {
+            .workers = workers, .report_fd = report_out, .give_back_ns = 1};
         void *migrates = workers > 1 ? &yes : NULL;
         MUST_EQ(gs_threads_run(&options, run_rows, migrates, NULL), 0);
     }

@@ -1,6 +1,6 @@
 /* A private stack that is given back must not be used by others, not even read. */
 #include "tests/thread/checked/misuse.h"
-#include "thread/sanitizer.h"
+#include "thread/context/sanitizer.h"
 
 static volatile char *published;
 

@@ -1,6 +1,6 @@
 /* Functions that run on the worker's stack must not switch to other threads. */
 #include "tests/thread/checked/misuse.h"
-#include "thread/sanitizer.h"
+#include "thread/context/sanitizer.h"
 
 #include <sys/socket.h>
 

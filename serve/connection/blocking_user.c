@@ -1,0 +1,108 @@
+/* The calls that wait, for user-level threads: those of gossamer/io.h. */
+#include "serve/connection/blocking.h"
+#include "serve/connection/file_op.h"
+#include "serve/connection/file_send.h"
+
+#include <gossamer/io.h>
+#include <gossamer/sys.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+
+static ssize_t user_receive(struct serve_blocking *blocking, uint64_t deadline_ns)
+{
+    return gs_recv_with(blocking->base.fd, serve_blocking_answer, blocking, deadline_ns);
+}
+
+/* As in file_send.c, but what is not in memory is read by the pool. */
+static ssize_t copy_file(struct serve_blocking *blocking, struct serve_output *output,
+                         uint64_t deadline_ns)
+{
+    size_t size = output->n < SERVE_FILE_COPY_SIZE ? output->n : SERVE_FILE_COPY_SIZE;
+    char *bytes = malloc(size);
+    if (!bytes)
+        return -ENOMEM;
+    ssize_t n = gs_pread(output->fd, bytes, size, output->offset, GS_NEVER);
+    int err = n > 0 ? serve_file_check(output) : 0;
+    if (err < 0)
+        n = err;
+    if (n > 0)
+        n = gs_send(blocking->base.fd, bytes, (size_t)n, 0, deadline_ns);
+    output->offset += n > 0 ? n : 0;
+    free(bytes);
+    return n;
+}
+
+/* The file is checked when there is room, not before the wait. */
+static ssize_t user_send_file(struct serve_blocking *blocking, struct serve_output *output,
+                              uint64_t deadline_ns)
+{
+    int err = deadline_ns ? gs_wait_writable(blocking->base.fd, deadline_ns) : 0;
+    if (!err)
+        err = serve_file_check(output);
+    if (err)
+        return err < 0 ? err : copy_file(blocking, output, deadline_ns);
+    ssize_t n = gs_sendfile(blocking->base.fd, output->fd, &output->offset, output->n, deadline_ns);
+    return serve_note_sendfile(n) ? copy_file(blocking, output, deadline_ns) : n;
+}
+
+static ssize_t user_send(struct serve_blocking *blocking, struct serve_output *output,
+                         uint64_t deadline_ns)
+{
+    const struct iovec *part = output->parts;
+    const struct msghdr message = {.msg_iov = output->parts, .msg_iovlen = output->count};
+    int fd = blocking->base.fd;
+    if (output->is_file)
+        return user_send_file(blocking, output, deadline_ns);
+    if (output->count == 1)
+        return gs_send(fd, part->iov_base, part->iov_len, output->flags, deadline_ns);
+    return gs_sendmsg(fd, &message, output->flags, deadline_ns);
+}
+
+static int user_wait(struct serve_blocking *blocking, unsigned events, uint64_t deadline_ns)
+{
+    struct gs_poll poll = {.fd = blocking->base.fd};
+    poll.events = (events & POLLIN ? GS_READ : 0) | (events & POLLOUT ? GS_WRITE : 0);
+    if (!events) {
+        int err = gs_thread_sleep(deadline_ns);
+        return err ? err : -ETIMEDOUT;
+    }
+    int ready = gs_poll(&poll, 1, deadline_ns);
+    if (ready <= 0)
+        return ready ? ready : -ETIMEDOUT;
+    return (poll.revents & GS_READ ? POLLIN : 0) | (poll.revents & GS_WRITE ? POLLOUT : 0);
+}
+
+static int64_t run_file_op(const struct gs_http_file_op *op)
+{
+    struct open_how how = {.flags = op->flags, .resolve = op->resolve};
+    int64_t result;
+    if (serve_file_op_try(op, &result))
+        return result;
+    if (op->kind == GS_HTTP_FILE_OPEN)
+        return gs_open(op->fd, op->path, &how, GS_NEVER);
+    return gs_pread(op->fd, op->bytes, op->n, (off_t)op->offset, GS_NEVER);
+}
+
+static void load(struct gs_http_load *load)
+{
+    struct gs_http_file_op op;
+    bool is_cancelable = gs_thread_set_cancelable(false);
+    while (gs_http_load_next(load, &op))
+        gs_http_load_set_result(load, run_file_op(&op));
+    gs_thread_set_cancelable(is_cancelable);
+}
+
+static void ignore_cancel(void)
+{
+    gs_thread_set_cancelable(false);
+}
+
+const struct serve_blocking_calls serve_user_calls = {
+    .receive_and_answer = user_receive,
+    .send = user_send,
+    .wait = user_wait,
+    .load = load,
+    .now = gs_threads_now,
+    .ignore_cancel = ignore_cancel,
+    .yield = gs_thread_yield,
+};

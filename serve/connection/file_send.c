@@ -1,0 +1,92 @@
+/* sendfile hands the pages of the file to the socket: they are checked at once before, each time,
+ * but may change until the peer has received them. So a file that has changed lately, and may do so
+ * again, is copied: then the check after the read is the last word. */
+#include "serve/connection/file_send.h"
+
+#include "http/page.h"
+
+#include <gossamer/clock.h>
+#include <gossamer/sys.h>
+#include <stdlib.h>
+
+/* A filter of system calls, or a kernel without sendfile, does not change its mind. */
+static atomic_bool is_refused;
+
+/* A write sets the time of the change first, and then replaces the bytes. */
+#define WRITE_NS (10 * GS_MILLISECOND)
+
+int serve_file_check(const struct serve_output *output)
+{
+    const struct stat *expected = &output->page->stat;
+    struct stat stat;
+    int err = gs_sys_fstat(output->fd, &stat);
+    if (err)
+        return err;
+    if (!gs_http_page_has_same_content(expected, &stat))
+        return SERVE_FILE_CHANGED;
+    bool must_copy = atomic_load_explicit(&is_refused, memory_order_relaxed);
+    if (!output->page->is_settled) {
+        uint64_t unchanged_ns = gs_http_page_unchanged_ns(expected, gs_clock_wall());
+        if (unchanged_ns < WRITE_NS)
+            return -ENOBUFS;
+        must_copy |= unchanged_ns <= GS_HTTP_SETTLED_NS;
+    }
+    return must_copy ? SERVE_FILE_COPY : 0;
+}
+
+/* -EINVAL may be due to the file's own file system. */
+bool serve_note_sendfile(ssize_t n)
+{
+    if (n == -ENOSYS || n == -EPERM || n == -EOPNOTSUPP)
+        atomic_store_explicit(&is_refused, true, memory_order_relaxed);
+    else if (n != -EINVAL)
+        return false;
+    return true;
+}
+
+/* What the socket does not take is read again the next time. */
+static ssize_t copy(struct serve_output *output, int fd)
+{
+    size_t size = output->n < SERVE_FILE_COPY_SIZE ? output->n : SERVE_FILE_COPY_SIZE;
+    char *bytes = malloc(size);
+    if (!bytes)
+        return -ENOMEM;
+    ssize_t n = gs_sys_pread(output->fd, bytes, size, output->offset);
+    int err = n > 0 ? serve_file_check(output) : 0;
+    if (err < 0)
+        n = err;
+    if (n > 0)
+        n = gs_sys_send(fd, bytes, (size_t)n, 0);
+    output->offset += n > 0 ? n : 0;
+    free(bytes);
+    return n;
+}
+
+ssize_t serve_file_send(struct serve_output *output, int fd)
+{
+    int checked = serve_file_check(output);
+    if (checked)
+        return checked < 0 ? checked : copy(output, fd);
+    ssize_t n = gs_sys_sendfile(fd, output->fd, &output->offset, output->n);
+    return serve_note_sendfile(n) ? copy(output, fd) : n;
+}
+
+bool serve_file_has_failed(ssize_t n)
+{
+    switch (n) {
+    case -EAGAIN:
+    case -ENOBUFS:
+    case -ENOMEM:
+    case -EPIPE:
+    case -ECONNRESET:
+    case -ECONNABORTED:
+    case -ENOTCONN:
+    case -ETIMEDOUT:
+    case -EHOSTUNREACH:
+    case -ENETUNREACH:
+    case -ENETDOWN:
+        return false;
+    default:
+        return n <= 0;
+    }
+}

@@ -1,0 +1,54 @@
+/* Options of the command line. */
+#ifndef GS_SERVE_OPTIONS_H
+#define GS_SERVE_OPTIONS_H
+
+#include "cli/options.h"
+#include "serve/operations/bottleneck.h"
+
+#include <gossamer/http.h>
+
+struct serve_arch;
+
+/* Which threads run first (--favor). */
+enum serve_priority {
+    SERVE_PRIORITY_NONE,        /* the thread that has waited longest */
+    SERVE_PRIORITY_CONNECTIONS, /* those of connections */
+    SERVE_PRIORITY_ACCEPT,      /* those that accept connections */
+};
+
+struct serve_options {
+    const struct serve_arch *arch;
+    struct cli_list listen; /* words of serve_address_parse */
+    const char *root;
+    uint64_t workers;
+    const char *access_log; /* NULL: none; "-": stdout */
+    const char *user;       /* NULL: the present one */
+    uint64_t max_connections;
+    uint64_t max_descriptors; /* of connections and of the files that they send */
+    uint64_t backlog;
+    uint64_t drain_timeout_ns;
+    bool defer_accept;
+    bool evicts;      /* connections give way to clients that wait for a place */
+    bool nonblocking; /* queue: no worker waits for a client */
+    enum serve_priority priority;
+    const char *metrics;                /* the path of the page; NULL: none */
+    struct serve_bottleneck bottleneck; /* without a path: none */
+    unsigned controllers;               /* of stages that may block: GS_STAGE_... */
+    uint64_t admission_ns;              /* the target; 0: all are admitted */
+    uint64_t give_back_ns;              /* user: as in gs_threads_options */
+    const char *poller;                 /* of the event loops; NULL: GS_POLLER, or no loops */
+    struct gs_http_options http;
+};
+
+extern const struct cli_command serve_command;
+
+/* Returns 0; CLI_DONE after --help, --version or `--arch list`; or -EINVAL after one line on
+ * stderr. */
+GS_MUST_CHECK int serve_options_parse(int argc, char **argv, struct serve_options *ret_options);
+
+void serve_options_done(struct serve_options *options);
+
+/* The number of processors that the process may run on. */
+uint64_t serve_processors(void);
+
+#endif

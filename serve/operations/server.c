@@ -1,0 +1,189 @@
+#include "serve/operations/server.h"
+
+#include "serve/connection/descriptors.h"
+
+#include "serve/accept/unix_socket.h"
+#include "serve/arch/arch.h"
+#include "serve/operations/metrics.h"
+#include "serve/operations/privileges.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gossamer/sys.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int fail(const char *what, const char *name, int err)
+{
+    fprintf(stderr, "%s: %s %s: %s\n", serve_command.name, what, name, strerror(-err));
+    return err;
+}
+
+static int open_root(struct serve_server *server)
+{
+    int err = serve_root_open(&server->root, server->options->root);
+    return err ? fail("can't serve", server->options->root, err) : 0;
+}
+
+static int check_root(const struct serve_server *server)
+{
+    int err = serve_root_check_access(&server->root);
+    return err ? fail("can't serve", server->options->root, err) : 0;
+}
+
+static int open_log(struct serve_server *server)
+{
+    const char *file = server->options->access_log;
+    if (!file)
+        return 0;
+    server->log_fd = serve_access_log_open(file);
+    if (server->log_fd < 0)
+        return fail("can't write the access log", file, server->log_fd);
+    serve_log_relay_open(&server->log_relay, file, &server->log_fd);
+    return 0;
+}
+
+/* After the privileges were dropped: those of the thread, too. */
+static int start_log_relay(struct serve_server *server)
+{
+    int err = serve_log_relay_start(&server->log_relay, &server->log_state->losses);
+    return err ? fail("can't start", "a thread for the access log", err) : 0;
+}
+
+static int parse_addresses(struct serve_server *server)
+{
+    const struct cli_list *words = &server->options->listen;
+    server->addresses = calloc(words->count, sizeof *server->addresses);
+    if (!server->addresses)
+        return fail("can't start", "listening", -ENOMEM);
+    for (; server->address_count < words->count; server->address_count++) {
+        const char *problem;
+        const char *word = words->items[server->address_count];
+        if (serve_address_parse(word, &server->addresses[server->address_count], &problem))
+            return cli_fail(&serve_command, "--listen %s %s", word, problem);
+    }
+    return 0;
+}
+
+static int listen_all(struct serve_server *server)
+{
+    size_t count = (size_t)server->set_count * server->address_count;
+    server->listeners = calloc(count, sizeof *server->listeners);
+    if (!server->listeners)
+        return fail("can't start", "listening", -ENOMEM);
+    for (size_t i = 0; i < count; i++)
+        server->listeners[i] = -1;
+    for (size_t i = 0; i < count; i++) {
+        size_t at = i % server->address_count;
+        struct serve_address *address = &server->addresses[at];
+        server->listeners[i] =
+            i < server->address_count
+                ? serve_listen(address, server->options,
+                               server->set_count == 1 ? SERVE_ALONE : SERVE_FIRST)
+                : serve_listen_again(address, server->listeners[at], server->options);
+        if (server->listeners[i] < 0)
+            return fail("can't listen at", server->options->listen.items[at], server->listeners[i]);
+    }
+    return 0;
+}
+
+/* The memory that processes share. */
+static size_t shared_size(const struct serve_server *server)
+{
+    return server->workers * sizeof *server->counts + sizeof *server->log_state +
+           sizeof *server->drain + sizeof *server->evictions;
+}
+
+static int map_counts(struct serve_server *server)
+{
+    void *memory =
+        mmap(NULL, shared_size(server), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return fail("can't start", "counting", -ENOMEM);
+    server->counts = memory;
+    server->log_state = (void *)(server->counts + server->workers);
+    server->drain = (void *)(server->log_state + 1);
+    server->evictions = (void *)(server->drain + 1);
+    return 0;
+}
+
+static int add_generators(struct serve_server *server)
+{
+    const struct serve_options *options = server->options;
+    if (options->metrics)
+        server->generators[server->generator_count++] =
+            serve_metrics_generator(server, options->metrics + 1);
+    if (!options->bottleneck.path[0])
+        return 0;
+    int err = serve_bottleneck_open(&server->bottleneck);
+    if (err)
+        return fail("can't generate", options->bottleneck.path, err);
+    server->generators[server->generator_count++] = serve_bottleneck_generator(&server->bottleneck);
+    return 0;
+}
+
+int serve_server_init(struct serve_server *server, const struct serve_options *options)
+{
+    *server = (struct serve_server){
+        .options = options,
+        .workers = (unsigned)options->workers,
+        .set_count = options->arch->has_single_listener ? 1 : (unsigned)options->workers,
+        .root = {.fd = -1},
+        .log_fd = -1,
+        .bottleneck = options->bottleneck,
+        .pid = getpid(),
+    };
+    serve_descriptors_limit(options->max_descriptors);
+    int err = parse_addresses(server);
+    if (!err)
+        err = open_root(server);
+    if (!err)
+        err = open_log(server);
+    if (!err)
+        err = map_counts(server);
+    if (!err)
+        err = add_generators(server);
+    if (!err)
+        err = listen_all(server);
+    if (!err && options->user)
+        err = serve_drop_privileges(options->user);
+    if (!err)
+        err = check_root(server);
+    if (!err)
+        err = start_log_relay(server);
+    if (err)
+        serve_server_done(server);
+    return err;
+}
+
+void serve_stop_listening(struct serve_server *server, unsigned set)
+{
+    int *listeners = server->listeners + (size_t)set * server->address_count;
+    for (unsigned i = 0; i < server->address_count; i++) {
+        if (listeners[i] >= 0)
+            gs_sys_close(listeners[i]);
+        listeners[i] = -1;
+    }
+}
+
+void serve_server_done(struct serve_server *server)
+{
+    for (unsigned i = 0; server->listeners && i < server->set_count; i++)
+        serve_stop_listening(server, i);
+    for (unsigned i = 0; i < server->address_count; i++)
+        serve_unix_socket_remove(&server->addresses[i]);
+    free(server->listeners);
+    free(server->addresses);
+    if (server->bottleneck.path[0] && server->bottleneck.fd >= 0)
+        gs_sys_close(server->bottleneck.fd);
+    serve_root_close(&server->root);
+    (void)serve_log_relay_stop(&server->log_relay);
+    if (server->log_fd > 2)
+        gs_sys_close(server->log_fd);
+    if (server->counts)
+        munmap(server->counts, shared_size(server));
+}

@@ -1,0 +1,117 @@
+/* Calls that block. A call is usually on the stack of the thread that waits for it; its completion
+ * is a message to the worker of that thread. */
+#include "thread/io/blocking.h"
+
+#include <errno.h>
+#include <gossamer/io.h>
+
+static struct pool_user runtime;
+
+/* Called by the worker: only now may the waiting thread resume. */
+static void on_done(struct worker *worker, struct runnable *runnable)
+{
+    struct blocking_call *call = gs_container_of(runnable, struct blocking_call, message);
+    struct gs_thread *thread = call->thread;
+    call->is_done = true;
+    if (thread_claim(thread, CLAIM_WOKEN))
+        gs_thread_enqueue(worker, thread);
+}
+
+static void send_message(struct job *job)
+{
+    struct blocking_call *call = gs_container_of(job, struct blocking_call, job);
+    gs_worker_send(call->worker, &call->message);
+}
+
+static const struct wait_kind waiting = {"a blocking call", true};
+
+struct start {
+    struct blocking_call *call;
+    int err;
+};
+
+/* Called when the stack has been left: the job may complete at once. */
+static void start_job(void *argument)
+{
+    struct start *start = argument;
+    start->err = gs_pool_submit(&runtime, &start->call->job);
+    gs_chaos(CHAOS_PUBLISH);
+    if (start->err && thread_claim(start->call->thread, CLAIM_WOKEN))
+        gs_thread_enqueue(worker_current(), start->call->thread);
+}
+
+static void do_nothing(void *argument)
+{
+    (void)argument;
+}
+
+static int fail(struct blocking_call *call, int err)
+{
+    if (call->job.discard)
+        call->job.discard(&call->job);
+    return err;
+}
+
+static int run(struct blocking_call *call, uint64_t deadline_ns)
+{
+    struct gs_thread *self = call->thread;
+    struct start starting = {.call = call};
+    const void *at = (const void *)(uintptr_t)call->job.fn;
+    const struct wait wait = {&waiting, at, deadline_ns, false},
+                      uninterruptible = {&waiting, at, GS_NEVER, true};
+    int err = gs_thread_wait_then(self, start_job, &starting, &wait);
+    if (starting.err)
+        return fail(call, starting.err);
+    if (!err || call->is_done)
+        return 0;
+    enum job_state state = gs_pool_cancel(&call->job);
+    if (state == JOB_ABANDONED)
+        return err;
+    if (state == JOB_QUEUED)
+        return fail(call, err);
+    (void)gs_thread_wait_then(self, do_nothing, NULL, &uninterruptible);
+    return 0;
+}
+
+/* The thread does not migrate while it waits: completion is a message to its worker. */
+int gs_blocking_run(struct blocking_call *call, uint64_t deadline_ns)
+{
+    struct gs_thread *self = thread_current();
+    call->job.complete = send_message;
+    call->message = (struct runnable){.priority = GS_PRIORITY_HIGH, .resume = on_done};
+    call->thread = self;
+    call->worker = self->worker;
+    call->is_done = false;
+    if (!deadline_ns)
+        return fail(call, -ETIMEDOUT);
+    if (thread_must_cancel(self))
+        return fail(call, -ECANCELED);
+    self->is_pinned = true;
+    int err = run(call, deadline_ns);
+    self->is_pinned = false;
+    return err;
+}
+
+int gs_run_blocking_as(enum job_kind kind, void (*fn)(void *argument), void *argument,
+                       uint64_t deadline_ns)
+{
+    struct blocking_call call = {.job = {.kind = kind, .fn = fn, .argument = argument}};
+    return gs_blocking_run(&call, deadline_ns);
+}
+
+int gs_run_blocking(void (*fn)(void *argument), void *argument, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    return gs_run_blocking_as(JOB_CALL, fn, argument, deadline_ns);
+}
+
+int gs_blocking_start(void)
+{
+    runtime.max_threads = gs_runtime.options.max_pool_threads;
+    return gs_pool_retain(&runtime);
+}
+
+void gs_blocking_end(void)
+{
+    gs_pool_release(&runtime);
+}

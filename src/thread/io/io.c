@@ -1,0 +1,541 @@
+/* I/O calls: each is tried at once, and waits if it would block. */
+#include "thread/io/blocking_mode.h"
+#include "thread/io/descriptors.h"
+#include "thread/io/files.h"
+#include "thread/io/io_call.h"
+#include "thread/io/poll.h"
+#include "thread/schedule/turn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gossamer/io.h>
+#include <gossamer/sys.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/uio.h>
+
+/* Try the call without waiting. */
+static ssize_t try_call(const struct io_call *call, const struct opened *file)
+{
+    struct descriptor *descriptor = file->descriptor;
+    if (UNLIKELY(!opened_enter(file)))
+        return -EBADF;
+    descriptor_clear(descriptor, call->direction);
+    ssize_t n = call->try(call);
+    opened_leave(file);
+    if (call_may_leave_more(call, descriptor, n))
+        gs_descriptor_set_ready(descriptor, call->direction);
+    return n;
+}
+
+/* Whether the system call would not wait either. */
+static bool never_waits(const struct io_call *call)
+{
+    int flags = call->direction == GS_READ ? MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE : MSG_DONTWAIT;
+    return call->flags & flags;
+}
+
+ssize_t gs_io_run(const struct io_call *call, uint64_t deadline_ns)
+{
+    struct opened file = call->file;
+    struct descriptor *descriptor = file.descriptor;
+    if (UNLIKELY(!descriptor))
+        return descriptor_error(file.fd);
+    if (UNLIKELY(never_waits(call)))
+        return try_call(call, &file);
+    /* With the deadline 0 the call is tried in any case: an event may still be undelivered. */
+    bool may_be_ready = !deadline_ns || descriptor_may_be_ready(descriptor, call->direction);
+    for (;;) {
+        ssize_t n = may_be_ready ? try_call(call, &file) : -EAGAIN;
+        if (n != -EAGAIN && n != -EINTR) {
+            turn_spend(n, deadline_ns);
+            return n;
+        }
+        int err = gs_descriptor_wait(&file, call->direction, deadline_ns);
+        if (err)
+            return err;
+        may_be_ready = file.has_waited = true;
+    }
+}
+
+/* Poll the descriptor. */
+static bool is_ready(int fd, unsigned direction)
+{
+    struct pollfd poll = {.fd = fd, .events = direction == GS_READ ? POLLIN | POLLRDHUP : POLLOUT};
+    return gs_sys_poll(&poll, 1, 0) != 0;
+}
+
+/* An event since the last try may be out of date; the bit of one that is not must stay set for the
+ * try that follows. */
+static int wait_until_ready(const struct opened *file, unsigned direction, uint64_t deadline_ns)
+{
+    struct descriptor *descriptor = file->descriptor;
+    if (!descriptor)
+        return descriptor_error(file->fd);
+    bool polls = gs_runtime.is_multi || descriptor_may_be_ready(descriptor, direction);
+    for (;;) {
+        int err = gs_descriptor_wait(file, direction, deadline_ns);
+        if (!err && opened_is_closed(file))
+            err = -EBADF;
+        if (err || !polls || descriptor_may_be_ready(descriptor, direction))
+            return err;
+        if (is_ready(file->fd, direction)) {
+            gs_descriptor_set_ready(descriptor, direction);
+            return 0;
+        }
+    }
+}
+
+int gs_opened_wait(const struct opened *file, unsigned direction, uint64_t deadline_ns)
+{
+    int err = wait_until_ready(file, direction, deadline_ns);
+    turn_spend(0, deadline_ns);
+    return err;
+}
+
+int gs_wait_readable(int fd, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    const struct opened file = opened(fd);
+    return gs_opened_wait(&file, GS_READ, deadline_ns);
+}
+
+int gs_wait_writable(int fd, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    const struct opened file = opened(fd);
+    return gs_opened_wait(&file, GS_WRITE, deadline_ns);
+}
+
+/* ---- Sockets ---- */
+
+static ssize_t try_recv(const struct io_call *call)
+{
+    return gs_sys_recv(call->file.fd, call->bytes, call->n, call->flags | MSG_DONTWAIT);
+}
+
+static ssize_t try_send(const struct io_call *call)
+{
+    return gs_sys_send(call->file.fd, call->bytes, call->n, call->flags | MSG_DONTWAIT);
+}
+
+static ssize_t try_recvmsg(const struct io_call *call)
+{
+    return gs_sys_recvmsg(call->file.fd, call->bytes, call->flags | MSG_DONTWAIT);
+}
+
+static ssize_t try_sendmsg(const struct io_call *call)
+{
+    return gs_sys_sendmsg(call->file.fd, call->bytes, call->flags | MSG_DONTWAIT);
+}
+
+ssize_t gs_opened_recv(const struct opened *file, void *bytes, size_t n, int flags,
+                       uint64_t deadline_ns)
+{
+    const struct io_call call = {.try = try_recv,
+                                 .file = *file,
+                                 .flags = flags,
+                                 .direction = GS_READ,
+                                 .bytes = bytes,
+                                 .n = n};
+    return gs_io_run(&call, deadline_ns);
+}
+
+ssize_t gs_opened_send(const struct opened *file, const void *bytes, size_t n, int flags,
+                       uint64_t deadline_ns)
+{
+    const struct io_call call = {.try = try_send,
+                                 .file = *file,
+                                 .flags = flags,
+                                 .direction = GS_WRITE,
+                                 .bytes = (void *)bytes,
+                                 .n = n};
+    return gs_io_run(&call, deadline_ns);
+}
+
+/* MSG_WAITALL has an effect on streams only. */
+static bool waits_for_all(int fd, int flags)
+{
+    int type = 0;
+    socklen_t size = sizeof type;
+    return UNLIKELY(flags & MSG_WAITALL) && !(flags & (MSG_PEEK | MSG_TRUNC | MSG_OOB)) &&
+           !gs_sys_getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) && type == SOCK_STREAM;
+}
+
+/* Receive n bytes, or fewer if the stream, the deadline or an error ends it. */
+static ssize_t recv_all(const struct opened *from, const struct iovec *part, int flags,
+                        uint64_t deadline_ns)
+{
+    struct opened file = *from;
+    size_t done = 0;
+    ssize_t some;
+    do {
+        some = gs_opened_recv(&file, (char *)part->iov_base + done, part->iov_len - done, flags,
+                              deadline_ns);
+        if (some > 0)
+            done += (size_t)some;
+        file.has_waited = true;
+    } while (some > 0 && done < part->iov_len);
+    return done ? (ssize_t)done : some;
+}
+
+ssize_t gs_recv(int fd, void *bytes, size_t n, int flags, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    const struct opened file = opened(fd);
+    if (waits_for_all(fd, flags))
+        return recv_all(&file, &(struct iovec){bytes, n}, flags, deadline_ns);
+    return gs_opened_recv(&file, bytes, n, flags, deadline_ns);
+}
+
+ssize_t gs_send(int fd, const void *bytes, size_t n, int flags, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    const struct opened file = opened(fd);
+    return gs_opened_send(&file, bytes, n, flags, deadline_ns);
+}
+
+ssize_t gs_send_all(int fd, const void *bytes, size_t n, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    struct opened file = opened(fd);
+    size_t sent = 0;
+    while (sent < n) {
+        ssize_t some = gs_opened_send(&file, (const char *)bytes + sent, n - sent, 0, deadline_ns);
+        if (some < 0)
+            return some;
+        sent += (size_t)some;
+        file.has_waited = true;
+    }
+    return (ssize_t)n;
+}
+
+ssize_t gs_recvmsg(int fd, struct msghdr *message, int flags, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    const struct io_call call = {.try = try_recvmsg,
+                                 .file = opened(fd),
+                                 .flags = flags,
+                                 .direction = GS_READ,
+                                 .bytes = message};
+    if (message->msg_iovlen != 1 || message->msg_controllen || !waits_for_all(fd, flags))
+        return gs_io_run(&call, deadline_ns);
+    message->msg_namelen = 0;
+    message->msg_flags = 0;
+    return recv_all(&call.file, message->msg_iov, flags, deadline_ns);
+}
+
+static bool is_to_unix(const struct msghdr *message)
+{
+    const struct sockaddr *address = message->msg_name;
+    return address && message->msg_namelen >= sizeof address->sa_family &&
+           address->sa_family == AF_UNIX;
+}
+
+/* A socket is ready to send although the receiver that a datagram names has a full queue. Nothing
+ * tells when that has room, and every try causes an event. */
+static ssize_t send_to_unix(const struct io_call *call, uint64_t deadline_ns)
+{
+    struct opened file = call->file;
+    if (!file.descriptor)
+        return descriptor_error(file.fd);
+    for (uint64_t pause_ns = RETRY_FIRST;; pause_ns = earlier(2 * pause_ns, RETRY_MAX)) {
+        ssize_t n = try_call(call, &file);
+        if (n != -EAGAIN && n != -EINTR) {
+            turn_spend(n, deadline_ns);
+            return n;
+        }
+        uint64_t until_ns = earlier(gs_clock_now() + pause_ns, deadline_ns);
+        int err;
+        do
+            err = gs_descriptor_wait_unwatched(&file, GS_WRITE, until_ns);
+        while (!err);
+        if (err != -ETIMEDOUT || until_ns == deadline_ns)
+            return err;
+        file.has_waited = true;
+    }
+}
+
+ssize_t gs_sendmsg(int fd, const struct msghdr *message, int flags, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    const struct io_call call = {.try = try_sendmsg,
+                                 .file = opened(fd),
+                                 .flags = flags,
+                                 .direction = GS_WRITE,
+                                 .bytes = (void *)message};
+    return is_to_unix(message) ? send_to_unix(&call, deadline_ns) : gs_io_run(&call, deadline_ns);
+}
+
+ssize_t gs_recvfrom(int fd, void *bytes, size_t n, int flags, struct sockaddr *address,
+                    socklen_t *length, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    struct iovec part = {.iov_base = bytes, .iov_len = n};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (address && length) {
+        message.msg_name = address;
+        message.msg_namelen = *length;
+    }
+    ssize_t received = gs_recvmsg(fd, &message, flags, deadline_ns);
+    if (received >= 0 && length)
+        *length = message.msg_namelen;
+    return received;
+}
+
+ssize_t gs_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *address,
+                  socklen_t length, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    struct iovec part = {.iov_base = (void *)bytes, .iov_len = n};
+    const struct msghdr message = {.msg_name = (void *)address,
+                                   .msg_namelen = address ? length : 0,
+                                   .msg_iov = &part,
+                                   .msg_iovlen = 1};
+    return gs_sendmsg(fd, &message, flags, deadline_ns);
+}
+
+static ssize_t try_accept(const struct io_call *call)
+{
+    return gs_sys_accept(call->file.fd, call->bytes, call->length, call->flags | SOCK_NONBLOCK);
+}
+
+static ssize_t accept_when_ready(const void *call)
+{
+    return try_accept(call);
+}
+
+/* An accept that finds no connection is expensive (gs_sys_accept_queue): so one that no event has
+ * announced asks first, and takes as many connections as there are without asking again. Others may
+ * take some of them: then an accept fails, and waits. Returns 0 if the accept is to be tried, or to
+ * wait for an event, or -errno. */
+static int ask_for_connection(const struct opened *file, uint64_t deadline_ns)
+{
+    struct descriptor *listener = file->descriptor;
+    unsigned known = atomic_load_explicit(&listener->acceptable, memory_order_relaxed);
+    if (deadline_ns && !descriptor_may_be_ready(listener, GS_READ))
+        known = 1;
+    if (!known) {
+        descriptor_clear(listener, GS_READ); /* before asking, as before a system call */
+        known = gs_sys_accept_queue(file->fd);
+        if (!known)
+            return deadline_ns ? 0 : gs_descriptor_wait(file, GS_READ, 0);
+        gs_descriptor_set_ready(listener, GS_READ);
+        known = known < TURN_ACCEPTS ? known : TURN_ACCEPTS;
+    }
+    atomic_store_explicit(&listener->acceptable, (unsigned char)(known - 1), memory_order_relaxed);
+    return 0;
+}
+
+int gs_accept(int fd, struct sockaddr *address, socklen_t *length, int flags, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    struct io_call call = {.try = try_accept,
+                           .file = opened(fd),
+                           .flags = flags,
+                           .direction = GS_READ,
+                           .bytes = address,
+                           .length = length};
+    const struct opened *file = &call.file;
+    if (!file->descriptor)
+        return descriptor_error(fd);
+    turn_accept(deadline_ns);
+    call.file.has_waited = true; /* for another's turn, or to poll */
+    bool may_block = gs_opened_is_in_blocking_mode(file);
+    int new_fd = opened_is_closed(file) ? -EBADF : 0;
+    if (!new_fd && !may_block)
+        new_fd = ask_for_connection(file, deadline_ns);
+    if (new_fd)
+        return new_fd;
+    new_fd = (int)(may_block ? gs_run_when_ready(&call, accept_when_ready, deadline_ns)
+                             : gs_io_run(&call, deadline_ns));
+    if (new_fd < 0)
+        return new_fd;
+    struct descriptor *descriptor = gs_descriptor(new_fd);
+    if (!descriptor) {
+        gs_sys_close(new_fd);
+        return -ENOMEM;
+    }
+    enum descriptor_kind kind =
+        opened_is_closed(file) ? KIND_UNKNOWN : gs_descriptor_kind(file->descriptor, fd);
+    gs_descriptor_reset(descriptor, new_fd, opened_is_closed(file) ? KIND_UNKNOWN : kind);
+    return new_fd;
+}
+
+int gs_connect_result(int fd)
+{
+    int result = 0;
+    struct sockaddr_storage peer;
+    socklen_t size = sizeof result, length = sizeof peer;
+    int err = gs_sys_getsockopt(fd, SOL_SOCKET, SO_ERROR, &result, &size);
+    if (err || result)
+        return err ? err : -result;
+    return gs_sys_getpeername(fd, (struct sockaddr *)&peer, &length);
+}
+
+struct connecting {
+    struct opened file;
+    const struct sockaddr *address;
+    socklen_t length;
+};
+
+static ssize_t start_connecting(const struct connecting *connecting)
+{
+    return gs_sys_connect(connecting->file.fd, connecting->address, connecting->length);
+}
+
+static ssize_t start_in_pool(const void *argument)
+{
+    const struct connecting *connecting = argument;
+    if (!gs_opened_enter(&connecting->file))
+        return -EBADF;
+    ssize_t result = start_connecting(connecting);
+    gs_opened_leave(&connecting->file);
+    return result;
+}
+
+/* A call that was interrupted has started to connect, except for a Unix socket, which is called
+ * again. */
+static int connect_in_blocking_mode(const struct connecting *connecting, uint64_t deadline_ns)
+{
+    bool is_unix = connecting->length >= sizeof connecting->address->sa_family &&
+                   connecting->address->sa_family == AF_UNIX;
+    int result;
+    do
+        result = (int)gs_run_interrupted(start_in_pool, connecting, deadline_ns);
+    while (result == -EINTR && is_unix && gs_clock_now() < deadline_ns);
+    return result == -EINTR && is_unix ? -ETIMEDOUT : result;
+}
+
+int gs_connect(int fd, const struct sockaddr *address, socklen_t length, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    struct opened file = opened(fd);
+    const struct connecting connecting = {file, address, length};
+    if (!file.descriptor)
+        return descriptor_error(fd);
+    int result = gs_is_in_blocking_mode(fd) ? connect_in_blocking_mode(&connecting, deadline_ns)
+                                            : (int)start_connecting(&connecting);
+    if (result != -EINPROGRESS && result != -EINTR)
+        return result;
+    do {
+        int err = gs_descriptor_wait(&file, GS_WRITE, deadline_ns);
+        if (err)
+            return err;
+        file.has_waited = true;
+        if (!opened_enter(&file))
+            return -EBADF;
+        result = gs_connect_result(fd);
+        opened_leave(&file);
+    } while (result == -ENOTCONN);
+    if (!result)
+        descriptor_set(file.descriptor, GS_WRITE);
+    return result;
+}
+
+/* ---- Any descriptor ---- */
+
+static ssize_t try_read(const struct io_call *call)
+{
+    return gs_sys_preadv2(call->file.fd, call->bytes, call->count, -1, RWF_NOWAIT);
+}
+
+static ssize_t try_write(const struct io_call *call)
+{
+    return gs_sys_pwritev2(call->file.fd, call->bytes, call->count, -1, RWF_NOWAIT);
+}
+
+/* For files that do not support RWF_NOWAIT. */
+static ssize_t transfer_when_ready(const void *argument)
+{
+    const struct io_call *call = argument;
+    int fd = call->file.fd;
+    return call->direction == GS_READ ? gs_sys_readv(fd, call->bytes, call->count)
+                                      : gs_sys_writev(fd, call->bytes, call->count);
+}
+
+static bool has_bytes(const struct iovec *iov, int count)
+{
+    while (count > 0 && !iov->iov_len) {
+        iov++;
+        count--;
+    }
+    return count;
+}
+
+static ssize_t transfer(const struct io_call *call, uint64_t deadline_ns)
+{
+    const struct opened *file = &call->file;
+    if (!file->descriptor)
+        return descriptor_error(file->fd);
+    if (gs_descriptor_kind(file->descriptor, file->fd) == KIND_REGULAR)
+        return gs_file_transfer(
+            &(struct file_transfer){file, call->direction == GS_READ, call->bytes, call->count, -1},
+            deadline_ns);
+    /* read(2) and write(2) of nothing wait for nothing. */
+    ssize_t n = has_bytes(call->bytes, call->count) ? -EAGAIN : try_call(call, file);
+    if (n == -EAGAIN || n == -EINTR)
+        n = gs_io_run(call, deadline_ns);
+    return n == -EOPNOTSUPP ? gs_run_when_ready(call, transfer_when_ready, deadline_ns) : n;
+}
+
+static ssize_t opened_readv(const struct opened *file, const struct iovec *iov, int count,
+                            uint64_t deadline_ns)
+{
+    const struct io_call call = {
+        .try = try_read, .file = *file, .direction = GS_READ, .bytes = (void *)iov, .count = count};
+    return transfer(&call, deadline_ns);
+}
+
+static ssize_t opened_writev(const struct opened *file, const struct iovec *iov, int count,
+                             uint64_t deadline_ns)
+{
+    const struct io_call call = {.try = try_write,
+                                 .file = *file,
+                                 .direction = GS_WRITE,
+                                 .bytes = (void *)iov,
+                                 .count = count};
+    return transfer(&call, deadline_ns);
+}
+
+ssize_t gs_opened_read(const struct opened *file, void *bytes, size_t n, uint64_t deadline_ns)
+{
+    const struct iovec part = {.iov_base = bytes, .iov_len = n};
+    return opened_readv(file, &part, 1, deadline_ns);
+}
+
+ssize_t gs_opened_write(const struct opened *file, const void *bytes, size_t n,
+                        uint64_t deadline_ns)
+{
+    const struct iovec part = {.iov_base = (void *)bytes, .iov_len = n};
+    return opened_writev(file, &part, 1, deadline_ns);
+}
+
+ssize_t gs_readv(int fd, const struct iovec *iov, int count, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    const struct opened file = opened(fd);
+    return opened_readv(&file, iov, count, deadline_ns);
+}
+
+ssize_t gs_writev(int fd, const struct iovec *iov, int count, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    const struct opened file = opened(fd);
+    return opened_writev(&file, iov, count, deadline_ns);
+}
+
+ssize_t gs_read(int fd, void *bytes, size_t n, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    const struct opened file = opened(fd);
+    return gs_opened_read(&file, bytes, n, deadline_ns);
+}
+
+ssize_t gs_write(int fd, const void *bytes, size_t n, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    const struct opened file = opened(fd);
+    return gs_opened_write(&file, bytes, n, deadline_ns);
+}

@@ -1,0 +1,253 @@
+/* Sending files, and splicing: calls with two descriptors. */
+#include "thread/io/blocking.h"
+#include "thread/io/blocking_mode.h"
+#include "thread/io/files.h"
+#include "thread/io/poll.h"
+#include "thread/schedule/turn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gossamer/io.h>
+#include <gossamer/sys.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Bytes of one sendfile call, so that other threads get their turn. */
+#define SENDFILE_MAX ((size_t)1 << 20)
+
+/* Not an errno: the file is not in the page cache. */
+#define NOT_CACHED (-4095)
+
+static ssize_t send_cached(const struct io_call *call)
+{
+    const off_t *offset = call->bytes;
+    struct worker *worker = worker_current();
+    int file = call->other->fd;
+    if (!gs_page_cache_has(&worker->page_cache, file, *offset, call->n, *worker->now_ns))
+        return NOT_CACHED;
+    return gs_sys_sendfile(call->file.fd, file, call->bytes, call->n);
+}
+
+static ssize_t try_sendfile(const struct io_call *call)
+{
+    if (!opened_enter(call->other))
+        return -EBADF;
+    ssize_t n = send_cached(call);
+    opened_leave(call->other);
+    return n;
+}
+
+struct sending {
+    const struct io_call *call;
+    ssize_t result;
+};
+
+static ssize_t send_uncached(const struct io_call *call)
+{
+    ssize_t n = -EBADF;
+    if (!gs_opened_enter(&call->file))
+        return n;
+    if (gs_opened_enter(call->other)) {
+        do
+            n = gs_sys_sendfile(call->file.fd, call->other->fd, call->bytes, call->n);
+        while (n == -EINTR);
+        gs_opened_leave(call->other);
+    }
+    gs_opened_leave(&call->file);
+    return n;
+}
+
+static void send_in_pool(void *argument)
+{
+    struct sending *sending = argument;
+    sending->result = send_uncached(sending->call);
+}
+
+/* Run sendfile in the pool, where it may wait for the disk. Meanwhile another thread, also of this
+ * worker, may have found the bit clear, and waits: no event need come if there is still room. */
+static ssize_t run_uncached(const struct io_call *call, uint64_t deadline_ns)
+{
+    struct descriptor *descriptor = call->file.descriptor;
+    struct sending sending = {.call = call};
+    descriptor_clear(descriptor, GS_WRITE);
+    int err = gs_run_blocking_as(JOB_FILE, send_in_pool, &sending, deadline_ns);
+    if (err || sending.result != -EAGAIN) {
+        spin_lock(&descriptor->lock);
+        gs_descriptor_notify(worker_current(), descriptor, GS_WRITE, 0);
+        spin_unlock(&descriptor->lock);
+    }
+    return err ? err : sending.result;
+}
+
+static ssize_t send_when_ready(const void *argument)
+{
+    const struct io_call *call = argument;
+    if (!gs_opened_enter(call->other))
+        return -EBADF;
+    ssize_t n = gs_sys_sendfile(call->file.fd, call->other->fd, call->bytes, call->n);
+    gs_opened_leave(call->other);
+    return n;
+}
+
+static ssize_t send_file(const struct io_call *request, uint64_t deadline_ns)
+{
+    struct io_call call = *request;
+    const struct opened *out = &call.file;
+    if (!out->descriptor)
+        return descriptor_error(out->fd);
+    if (gs_opened_is_in_blocking_mode(out) &&
+        gs_descriptor_kind(out->descriptor, out->fd) != KIND_REGULAR)
+        return gs_run_when_ready(&call, send_when_ready, deadline_ns);
+    for (;;) {
+        ssize_t sent = gs_io_run(&call, deadline_ns);
+        if (sent == NOT_CACHED)
+            sent = run_uncached(&call, deadline_ns);
+        if (sent != -EAGAIN)
+            return sent;
+        call.file.has_waited = true;
+        int err = gs_opened_wait(&call.file, GS_WRITE, deadline_ns);
+        if (err)
+            return err;
+    }
+}
+
+/* Without an offset, that of the open file counts, which threads use in turn. */
+static ssize_t send_at_file_offset(const struct io_call *call, uint64_t deadline_ns)
+{
+    const struct opened *in = call->other;
+    if (gs_descriptor_kind(in->descriptor, in->fd) != KIND_REGULAR)
+        return -EINVAL;
+    struct gs_mutex *position = gs_file_position(in);
+    ssize_t n = gs_mutex_lock(position, deadline_ns);
+    if (n)
+        return n;
+    off_t offset = -1;
+    if (gs_opened_enter(in)) {
+        offset = lseek(in->fd, 0, SEEK_CUR);
+        gs_opened_leave(in);
+    }
+    struct io_call sending = *call;
+    sending.bytes = &offset;
+    sending.file.has_waited = true; /* perhaps, for the position */
+    n = offset < 0 ? -EBADF : send_file(&sending, deadline_ns);
+    if (n > 0 && gs_opened_enter(in)) {
+        (void)lseek(in->fd, offset, SEEK_SET);
+        gs_opened_leave(in);
+    }
+    gs_mutex_unlock(position);
+    return n;
+}
+
+ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    struct opened in = opened(in_fd);
+    const struct io_call call = {.try = try_sendfile,
+                                 .file = opened(out_fd),
+                                 .other = &in,
+                                 .direction = GS_WRITE,
+                                 .bytes = offset,
+                                 .n = n < SENDFILE_MAX ? n : SENDFILE_MAX};
+    if (!in.descriptor)
+        return descriptor_error(in_fd);
+    in.has_waited = true; /* perhaps, when it is used */
+    return offset ? send_file(&call, deadline_ns) : send_at_file_offset(&call, deadline_ns);
+}
+
+/* ---- Splicing ---- */
+
+/* Both ends are ready, and nothing was waited for. */
+#define BOTH_READY 1
+
+struct splicing {
+    struct opened in, out;
+    size_t n;
+    unsigned flags;
+};
+
+static ssize_t try_splice(const struct splicing *splicing)
+{
+    ssize_t n = -EBADF;
+    if (!gs_opened_enter(&splicing->in))
+        return n;
+    if (gs_opened_enter(&splicing->out)) {
+        n = gs_sys_splice(splicing->in.fd, splicing->out.fd, splicing->n,
+                          splicing->flags | SPLICE_F_NONBLOCK);
+        gs_opened_leave(&splicing->out);
+    }
+    gs_opened_leave(&splicing->in);
+    return n;
+}
+
+/* -EAGAIN is that of the pool. */
+static ssize_t splice_in_pool(const void *splicing)
+{
+    ssize_t n = try_splice(splicing);
+    return n == -EAGAIN ? -EINTR : n;
+}
+
+/* A pipe, which SPLICE_F_NONBLOCK concerns, does not. */
+static bool may_block(const struct opened *file)
+{
+    struct stat status;
+    return gs_opened_is_in_blocking_mode(file) && !gs_sys_fstat(file->fd, &status) &&
+           !S_ISFIFO(status.st_mode) && !S_ISREG(status.st_mode);
+}
+
+/* Wait for the end that would block. Either may be: check the input first. If both are ready,
+ * either has become so since, or the output has too little room. */
+static int wait_for_either(const struct splicing *splicing, bool was_ready, uint64_t deadline_ns)
+{
+    int ready = gs_opened_poll(&splicing->in, GS_READ, 0);
+    if (!ready)
+        return gs_opened_wait(&splicing->in, GS_READ, deadline_ns);
+    if (ready > 0)
+        ready = gs_opened_poll(&splicing->out, GS_WRITE, 0);
+    if (!ready)
+        return gs_opened_wait(&splicing->out, GS_WRITE, deadline_ns);
+    if (ready < 0)
+        return ready;
+    return was_ready ? gs_pause_before_retry(deadline_ns) : BOTH_READY;
+}
+
+static int wait_for_both(const struct splicing *splicing, uint64_t deadline_ns)
+{
+    int ready = gs_opened_poll(&splicing->in, GS_READ, deadline_ns);
+    if (ready > 0)
+        ready = gs_opened_poll(&splicing->out, GS_WRITE, deadline_ns);
+    return ready > 0 ? 0 : ready ? ready : -ETIMEDOUT;
+}
+
+static ssize_t splice_blocking(const struct splicing *splicing, uint64_t deadline_ns)
+{
+    ssize_t n;
+    int err;
+    do {
+        n = wait_for_both(splicing, deadline_ns);
+        if (!n)
+            n = gs_run_interrupted(splice_in_pool, splicing, deadline_ns);
+        err = n == -EINTR ? gs_pause_before_retry(deadline_ns) : 0;
+    } while (n == -EINTR && !err);
+    return err ? err : n;
+}
+
+ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned flags, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    struct splicing splicing = {opened(in_fd), opened(out_fd), n, flags};
+    if (!splicing.in.descriptor || !splicing.out.descriptor)
+        return descriptor_error(splicing.in.descriptor ? out_fd : in_fd);
+    if (may_block(&splicing.in) || may_block(&splicing.out))
+        return splice_blocking(&splicing, deadline_ns);
+    int waited = 0;
+    do {
+        ssize_t done = try_splice(&splicing);
+        if (done != -EAGAIN && done != -EINTR) {
+            turn_spend(done, deadline_ns);
+            return done;
+        }
+        splicing.in.has_waited = splicing.out.has_waited = true;
+        waited = wait_for_either(&splicing, waited == BOTH_READY, deadline_ns);
+    } while (waited >= 0);
+    return waited;
+}

@@ -1,0 +1,55 @@
+/* Reports about threads, which are written to one file descriptor: deadlocks, stack overflows,
+ * dumps, and pthread mutexes that are held across a wait. */
+#ifndef GS_THREAD_REPORT_H
+#define GS_THREAD_REPORT_H
+
+#include "thread/schedule/thread.h"
+
+struct backtrace;
+struct symbol;
+
+/* ---- Writing (report.c) ---- */
+
+int gs_reports_start(void);
+void gs_reports_stop(void);
+
+/* The file descriptor for reports. -1: reports are disabled. */
+int gs_report_fd(void);
+__attribute__((format(printf, 2, 3))) void gs_report_printf(int fd, const char *format, ...);
+void gs_report_symbol(int fd, const struct symbol *symbol);
+void gs_report_call(int fd, const void *pc);
+void gs_report_backtrace(int fd, const struct backtrace *backtrace);
+
+/* ---- Deadlock of all threads (deadlock.c) ---- */
+
+void gs_report_deadlock(void);
+
+/* ---- The signal for a dump, which the first worker's loop handles (dump.c) ---- */
+
+int gs_reports_start_dumping(struct worker *worker);
+
+/* ---- Stack overflow (stack_overflow.c) ---- */
+
+/* Allocate a worker's stack for signal handlers, which gs_worker_free frees. Returns 0 or
+ * -ENOMEM. */
+int gs_reports_new_worker(struct worker *worker);
+
+/* Called by the worker's kernel thread. */
+void gs_reports_start_worker(struct worker *worker);
+void gs_reports_stop_worker(struct worker *worker);
+
+void gs_overflow_start(void);
+void gs_overflow_stop(void);
+
+/* Report that the calling thread has overwritten its canary, and raise SIGSEGV. */
+void gs_report_overflow(struct gs_thread *thread);
+
+/* ---- Pthread mutexes that are held across a wait (held_locks.c) ---- */
+
+/* Look up the library gossamer_check, which tracks them. */
+void gs_held_locks_start(void);
+
+/* Report those that the thread holds. It is about to leave its stack. */
+void gs_held_locks_report(const struct gs_thread *thread);
+
+#endif

@@ -1,0 +1,366 @@
+/* Files with io_uring, if the kernel supports it, and with the pool: the results must be the
+ * same. */
+#include "tests/thread/schedule/forking.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+enum { THREADS = IS_EMULATED ? 40 : 300, RECORDS = 20, SIZE = 64 };
+
+static char path[64];
+static int fd;
+static atomic_uint setups, enters;
+
+static long count_calls(long number, void *data)
+{
+    (void)data;
+    atomic_fetch_add(&setups, number == SYS_io_uring_setup);
+    atomic_fetch_add(&enters, number == SYS_io_uring_enter);
+    return 0;
+}
+
+static const struct open_how to_write = {.flags = O_RDWR | O_CLOEXEC};
+
+static void make_file(void)
+{
+    strcpy(path, "/tmp/gossamer-files-XXXXXX");
+    int made = mkstemp(path);
+    MUST(made >= 0);
+    close(made);
+    fd = gs_open(AT_FDCWD, path, &to_write, GS_NEVER);
+    MUST(fd >= 0);
+}
+
+static void remove_file(void)
+{
+    MUST_EQ(gs_close(fd), 0);
+    MUST_EQ(unlink(path), 0);
+}
+
+/* Evict the file from the page cache, if the file system supports that. */
+static void cool_file(void)
+{
+    MUST_EQ(gs_fsync(fd, GS_NEVER), 0);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+static void fill(char record[SIZE], long number)
+{
+    memset(record, 'a' + (int)(number % 26), SIZE);
+    snprintf(record, SIZE, "%ld", number);
+}
+
+static void *write_and_read(void *argument)
+{
+    long first = (intptr_t)argument * RECORDS;
+    char record[SIZE], got[SIZE];
+    for (long i = first; i < first + RECORDS; i++) {
+        fill(record, i);
+        MUST_EQ(gs_pwrite(fd, record, SIZE, i * SIZE, GS_NEVER), SIZE);
+    }
+    if (argument == (void *)1)
+        cool_file();
+    for (long i = first; i < first + RECORDS; i++) {
+        fill(record, i);
+        MUST_EQ(gs_pread(fd, got, SIZE, i * SIZE, after(60 * GS_SECOND)), SIZE);
+        MUST(!memcmp(got, record, SIZE));
+    }
+    return NULL;
+}
+
+static void spawn_all(gs_thread_fn *fn, struct gs_thread *threads[THREADS])
+{
+    for (int i = 0; i < THREADS; i++) {
+        const struct gs_thread_attributes attributes = {.migrates = i % 2};
+        MUST_EQ(gs_thread_spawn(&attributes, fn, (void *)(intptr_t)i, &threads[i]), 0);
+    }
+}
+
+static void join_all(struct gs_thread *threads[THREADS])
+{
+    for (int i = 0; i < THREADS; i++)
+        MUST(!join(threads[i]));
+}
+
+static void *share_file(void *unused)
+{
+    struct gs_thread *threads[THREADS];
+    struct stat stat;
+    make_file();
+    spawn_all(write_and_read, threads);
+    join_all(threads);
+    MUST_EQ(gs_stat(AT_FDCWD, path, &stat, GS_NEVER), 0);
+    MUST_EQ(stat.st_size, THREADS * RECORDS * SIZE);
+    remove_file();
+    return unused;
+}
+
+TEST(many_threads_read_what_they_wrote)
+{
+    run_both(share_file);
+}
+
+/* ---- The file offset ---- */
+
+static int other_fd;
+
+static void *append(void *argument)
+{
+    int to = (intptr_t)argument % 3 ? fd : other_fd;
+    char record[SIZE];
+    fill(record, (intptr_t)argument);
+    const struct iovec parts[] = {{record, 10}, {record + 10, SIZE - 10}};
+    for (int i = 0; i < 4; i++)
+        MUST_EQ(gs_writev(to, parts, 2, GS_NEVER), SIZE);
+    return NULL;
+}
+
+/* No record may be overwritten or torn. */
+static void check_records(void)
+{
+    int seen[THREADS] = {0};
+    char got[SIZE], record[SIZE];
+    MUST_EQ(lseek(fd, 0, SEEK_SET), 0);
+    for (int i = 0; i < 4 * THREADS; i++) {
+        MUST_EQ(gs_read(i % 2 ? fd : other_fd, got, SIZE, GS_NEVER), SIZE);
+        long number = strtol(got, NULL, 10);
+        MUST(number >= 0 && number < THREADS);
+        fill(record, number);
+        MUST(!memcmp(got, record, SIZE));
+        seen[number]++;
+    }
+    MUST_EQ(gs_read(fd, got, SIZE, GS_NEVER), 0);
+    for (int i = 0; i < THREADS; i++)
+        MUST_EQ(seen[i], 4);
+}
+
+static void *append_all(void *unused)
+{
+    struct gs_thread *threads[THREADS];
+    make_file();
+    other_fd = dup(fd);
+    spawn_all(append, threads);
+    join_all(threads);
+    cool_file();
+    check_records();
+    MUST_EQ(gs_close(other_fd), 0);
+    remove_file();
+    return unused;
+}
+
+TEST(threads_that_write_at_the_same_position_take_turns)
+{
+    run_both(append_all);
+}
+
+/* ---- Kernel interfaces ---- */
+
+static void *use_ring(void *unused)
+{
+    struct gs_thread *threads[THREADS];
+    struct stat stat;
+    make_file();
+    if (!atomic_load(&enters))
+        MUST(getenv("GOSSAMER_NO_IO_URING") || atomic_load(&setups));
+    spawn_all(write_and_read, threads);
+    unsigned before = atomic_load(&enters);
+    join_all(threads);
+    /* each thread makes several calls */
+    if (before)
+        MUST(atomic_load(&enters) - before < 2 * THREADS * RECORDS);
+    MUST_EQ(gs_stat(AT_FDCWD, "/dev/null", &stat, GS_NEVER), 0);
+    struct stat plain;
+    MUST_EQ(fstatat(AT_FDCWD, "/dev/null", &plain, 0), 0);
+    MUST(S_ISCHR(stat.st_mode) && stat.st_rdev == plain.st_rdev && stat.st_dev == plain.st_dev &&
+         stat.st_ino == plain.st_ino && stat.st_nlink == plain.st_nlink &&
+         stat.st_mtim.tv_nsec == plain.st_mtim.tv_nsec);
+    remove_file();
+    return unused;
+}
+
+TEST(calls_of_many_threads_are_handed_over_together)
+{
+    gs_sys_set_fault(count_calls, NULL);
+    run_both(use_ring);
+    gs_sys_set_fault(NULL, NULL);
+    if (getenv("GOSSAMER_NO_IO_URING"))
+        CHECK_EQ(atomic_load(&setups), 0);
+}
+
+static void *return_errors(void *unused)
+{
+    struct stat stat;
+    char byte = 0;
+    MUST_EQ(gs_open(AT_FDCWD, "/nowhere/to/be/found", &to_write, GS_NEVER), -ENOENT);
+    MUST_EQ(gs_stat(AT_FDCWD, "/nowhere/to/be/found", &stat, GS_NEVER), -ENOENT);
+    MUST_EQ(gs_stat(AT_FDCWD, "/", &stat, 0), -ETIMEDOUT);
+    MUST_EQ(gs_fsync(-1, GS_NEVER), -EBADF);
+    MUST_EQ(gs_pread(-1, &byte, 1, 0, GS_NEVER), -EBADF);
+    MUST_EQ(gs_read(-1, &byte, 1, GS_NEVER), -EBADF);
+    make_file();
+    MUST_EQ(gs_pread(fd, &byte, 1, -1, GS_NEVER), -EINVAL);
+    MUST_EQ(gs_pread(fd, &byte, 1, 0, GS_NEVER), 0);
+    MUST_EQ(gs_read(fd, &byte, 1, GS_NEVER), 0);
+    remove_file();
+    return unused;
+}
+
+TEST(errors_and_end_of_file_are_returned)
+{
+    run_both(return_errors);
+}
+
+/* ---- Deadlines and cancellation of calls that would never complete ---- */
+
+static int has_ring(void)
+{
+    struct stat stat;
+    unsigned before = atomic_load(&enters);
+    MUST_EQ(gs_stat(AT_FDCWD, "/", &stat, GS_NEVER), 0);
+    return atomic_load(&enters) > before;
+}
+
+static void *open_for_ever(void *unused)
+{
+    const struct open_how to_read = {.flags = O_RDONLY | O_CLOEXEC};
+    (void)unused;
+    return (void *)(intptr_t)gs_open(AT_FDCWD, path, &to_read, GS_NEVER);
+}
+
+static void *wait_for_writer(void *unused)
+{
+    const struct open_how to_read = {.flags = O_RDONLY | O_CLOEXEC};
+    if (!has_ring())
+        return unused;
+    strcpy(path, "/tmp/gossamer-files-XXXXXX");
+    MUST(mkdtemp(path));
+    strcat(path, "/fifo");
+    MUST_EQ(mkfifo(path, 0600), 0);
+    MUST_EQ(gs_open(AT_FDCWD, path, &to_read, after(3 * GS_MILLISECOND)), -ETIMEDOUT);
+    for (int i = 0; i < 3; i++) {
+        const struct gs_thread_attributes attributes = {.migrates = i == 2};
+        struct gs_thread *thread;
+        MUST_EQ(gs_thread_spawn(&attributes, open_for_ever, NULL, &thread), 0);
+        if (i) /* otherwise the call is canceled before it is submitted */
+            MUST_EQ(gs_thread_sleep(after(3 * GS_MILLISECOND)), 0);
+        gs_thread_cancel(thread);
+        MUST_EQ((intptr_t)join(thread), -ECANCELED);
+    }
+    struct gs_thread *reader = spawn(open_for_ever, NULL);
+    int writer = gs_open(AT_FDCWD, path, &(struct open_how){.flags = O_WRONLY}, GS_NEVER);
+    int opened = (int)(intptr_t)join(reader);
+    MUST(writer >= 0 && opened >= 0);
+    MUST_EQ(gs_close(writer), 0);
+    MUST_EQ(gs_close(opened), 0);
+    MUST_EQ(unlink(path), 0);
+    *strrchr(path, '/') = 0;
+    MUST_EQ(rmdir(path), 0);
+    return unused;
+}
+
+TEST(operation_in_progress_ends_at_the_deadline_and_by_cancellation)
+{
+    gs_sys_set_fault(count_calls, NULL);
+    run_both(wait_for_writer);
+    gs_sys_set_fault(NULL, NULL);
+}
+
+/* ---- Calls on paths that would never complete, and others ---- */
+
+static void *open_many(void *unused)
+{
+    enum { OPENS = 80 };
+    struct gs_thread *readers[OPENS];
+    struct stat status;
+    int file = memfd_create("file", MFD_CLOEXEC), fifo;
+    strcpy(path, "/tmp/gossamer-files-XXXXXX");
+    MUST(mkdtemp(path));
+    strcat(path, "/fifo");
+    MUST_EQ(mkfifo(path, 0600), 0);
+    for (int i = 0; i < OPENS; i++) {
+        readers[i] = spawn(open_for_ever, NULL);
+        if (i == 20)
+            MUST_EQ(gs_stat(AT_FDCWD, "/", &status, after(60 * GS_SECOND)), 0);
+    }
+    MUST_EQ(gs_thread_sleep(after(3 * GS_MILLISECOND)), 0);
+    MUST_EQ(gs_fsync(file, after(60 * GS_SECOND)), 0);
+    fifo = open(path, O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < OPENS; i++)
+        MUST_EQ(gs_close((int)(intptr_t)join(readers[i])), 0);
+    close(fifo), close(file);
+    MUST_EQ(unlink(path), 0);
+    *strrchr(path, '/') = 0;
+    MUST_EQ(rmdir(path), 0);
+    return unused;
+}
+
+TEST(calls_on_paths_that_never_complete_hold_up_no_others)
+{
+    run_both(open_many);
+}
+
+/* ---- A kernel that refuses all submissions ---- */
+
+static long refuse(long number, void *err)
+{
+    return number == SYS_io_uring_enter || number == SYS_io_uring_setup ? *(long *)err : 0;
+}
+
+static long refuse_enter(long number, void *err)
+{
+    return number == SYS_io_uring_enter ? *(long *)err : 0;
+}
+
+TEST(pool_does_what_the_ring_refuses)
+{
+    const char *poller = getenv("GS_POLLER");
+    if (poller && !strcmp(poller, "io_uring"))
+        return; /* the loops would fail as well */
+    static const long errors[] = {-ENOMEM, -EAGAIN, -EBUSY, -EPERM, -EINTR, -EBADF};
+    for (size_t i = 0; i < (IS_EMULATED ? 1 : sizeof errors / sizeof *errors); i++) {
+        long err = errors[i];
+        gs_sys_set_fault(refuse, &err);
+        run_both(share_file);
+        gs_sys_set_fault(refuse_enter, &err);
+        run_both(share_file);
+        gs_sys_set_fault(NULL, NULL);
+    }
+}
+
+/* ---- Fork ---- */
+
+static void *fork_with_ring(void *unused)
+{
+    struct gs_thread *threads[THREADS];
+    int status;
+    make_file();
+    spawn_all(write_and_read, threads);
+    gs_thread_yield();
+    pid_t pid = gs_fork();
+    MUST(pid >= 0);
+    if (!pid) {
+        char parent[64];
+        strcpy(parent, path);
+        share_file(NULL);
+        MUST_EQ(access(parent, F_OK), 0);
+        _exit(7);
+    }
+    MUST_EQ(gs_wait_child(pid, GS_NEVER, &status), 0);
+    MUST(WIFEXITED(status));
+    MUST_EQ(WEXITSTATUS(status), 7);
+    join_all(threads);
+    remove_file();
+    return unused;
+}
+
+TEST(forked_child_has_a_ring_of_its_own)
+{
+    skip_without_fork();
+    run_both(fork_with_ring);
+}

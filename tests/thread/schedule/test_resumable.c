@@ -1,0 +1,336 @@
+#include "tests/thread/io/connection.h"
+
+#include <gossamer/list.h>
+#include <gossamer/loop_timer.h>
+#include <gossamer/resumable.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+struct job {
+    struct gs_resumable resumable;
+    int fd, step;
+    atomic_int *left;
+    struct gs_thread *waiting;
+    struct gs_timer timer;
+};
+
+static struct job *job_of(struct gs_resumable *resumable)
+{
+    return gs_container_of(resumable, struct job, resumable);
+}
+
+/* The last one wakes the thread that waits for all of them. */
+static void end(struct job *job)
+{
+    atomic_int *left = job->left;
+    struct gs_thread *waiting = job->waiting;
+    gs_resumable_end(&job->resumable);
+    free(job);
+    if (atomic_fetch_sub(left, 1) == 1)
+        gs_thread_unpark(waiting);
+}
+
+static struct job *job_new(gs_resume_fn *resume, int fd, atomic_int *left)
+{
+    struct job *job = calloc(1, sizeof *job);
+    MUST(job);
+    gs_resumable_init(&job->resumable, resume);
+    job->fd = fd;
+    job->left = left;
+    job->waiting = gs_thread_self();
+    return job;
+}
+
+static void wait_for_all(const atomic_int *left)
+{
+    while (atomic_load(left))
+        MUST_EQ(gs_thread_park(GS_NEVER), 0);
+}
+
+/* ---- Yields ---- */
+
+static void count_steps(struct gs_resumable *resumable)
+{
+    struct job *job = job_of(resumable);
+    if (++job->step == 100)
+        end(job);
+    else
+        gs_resumable_wake(resumable);
+}
+
+static void *run_beside_threads(void *unused)
+{
+    atomic_int left = 4;
+    for (unsigned i = 0; i < 4; i++)
+        MUST_EQ(gs_resumable_start(&job_new(count_steps, -1, &left)->resumable, i % 2), 0);
+    for (int i = 0; i < 50; i++)
+        gs_thread_yield();
+    wait_for_all(&left);
+    return unused;
+}
+
+TEST(resumable_that_wakes_itself_runs_beside_threads)
+{
+    run_both(run_beside_threads);
+}
+
+/* Resumed again by itself, and woken by others meanwhile: none of this may queue it twice. */
+static void step_again(struct gs_resumable *resumable)
+{
+    struct job *job = job_of(resumable);
+    if (job->step++ % 3 == 0)
+        gs_resumable_wake(resumable);
+    if (job->step < 1000)
+        gs_resumable_again(resumable);
+    else
+        end(job);
+}
+
+static void *run_again_beside_threads(void *unused)
+{
+    atomic_int left = 4;
+    for (unsigned i = 0; i < 4; i++)
+        MUST_EQ(gs_resumable_start(&job_new(step_again, -1, &left)->resumable, i % 2), 0);
+    for (int i = 0; i < 50; i++)
+        gs_thread_yield();
+    wait_for_all(&left);
+    return unused;
+}
+
+TEST(resumable_that_is_resumed_again_runs_beside_threads)
+{
+    run_both(run_again_beside_threads);
+}
+
+struct pair {
+    struct gs_resumable resumable;
+    atomic_bool is_over;
+    atomic_int steps;
+};
+
+static void count_until_over(struct gs_resumable *resumable)
+{
+    struct pair *pair = gs_container_of(resumable, struct pair, resumable);
+    atomic_fetch_add(&pair->steps, 1);
+    if (atomic_load(&pair->is_over))
+        gs_resumable_end(resumable);
+    else
+        gs_resumable_again(resumable);
+}
+
+static void *wake_often(void *argument)
+{
+    struct pair *pair = argument;
+    int before = atomic_load(&pair->steps);
+    for (int i = 0; i < 1000; i++) {
+        gs_resumable_wake(&pair->resumable);
+        gs_thread_yield();
+    }
+    while (atomic_load(&pair->steps) == before)
+        gs_thread_yield();
+    return NULL;
+}
+
+static void *wake_one_that_is_resumed_again(void *unused)
+{
+    static struct pair pair; /* it may end after this function */
+    struct gs_thread *wakers[3];
+    atomic_init(&pair.is_over, false);
+    atomic_init(&pair.steps, 0);
+    gs_resumable_init(&pair.resumable, count_until_over);
+    MUST_EQ(gs_resumable_start(&pair.resumable, 1), 0);
+    for (int i = 0; i < 3; i++)
+        MUST_EQ(gs_thread_spawn(NULL, wake_often, &pair, &wakers[i]), 0);
+    for (int i = 0; i < 3; i++)
+        MUST_EQ(gs_thread_join(wakers[i], GS_NEVER, NULL), 0);
+    atomic_store(&pair.is_over, true);
+    return unused;
+}
+
+TEST(resumable_that_is_resumed_again_may_be_woken_by_other_workers)
+{
+    run_both(wake_one_that_is_resumed_again);
+}
+
+static void *start_on_no_worker(void *unused)
+{
+    struct gs_resumable resumable;
+    gs_resumable_init(&resumable, count_steps);
+    MUST_EQ(gs_resumable_start(&resumable, 7), -EINVAL);
+    return unused;
+}
+
+TEST(resumable_is_not_started_on_a_worker_that_does_not_exist)
+{
+    run_both(start_on_no_worker);
+}
+
+/* ---- Descriptors ---- */
+
+/* Receive a byte, answer it, until the end of the stream. */
+static void echo(struct gs_resumable *resumable)
+{
+    struct job *job = job_of(resumable);
+    char byte;
+    for (;;) {
+        gs_resumable_unwatch(resumable);
+        ssize_t n = recv(job->fd, &byte, 1, MSG_DONTWAIT);
+        if (n < 0) {
+            MUST_EQ(errno, EAGAIN);
+            int result = gs_resumable_watch(resumable, job->fd, GS_READ);
+            MUST(result >= 0);
+            if (!result)
+                return;
+        } else if (!n) {
+            gs_close(job->fd);
+            end(job);
+            return;
+        } else {
+            MUST_EQ(send(job->fd, &byte, 1, 0), 1);
+        }
+    }
+}
+
+static void *talk_to_resumables(void *unused)
+{
+    enum { PAIRS = 20 };
+    atomic_int left = PAIRS;
+    int pairs[PAIRS][2];
+    char byte;
+    for (unsigned i = 0; i < PAIRS; i++) {
+        MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i]), 0);
+        struct job *job = job_new(echo, pairs[i][1], &left);
+        MUST_EQ(gs_resumable_start(&job->resumable, i % gs_threads_worker()), 0);
+    }
+    for (int round = 0; round < 10; round++)
+        for (unsigned i = 0; i < PAIRS; i++) {
+            MUST_EQ(gs_send_all(pairs[i][0], "x", 1, GS_NEVER), 1);
+            MUST_EQ(gs_recv(pairs[i][0], &byte, 1, 0, GS_NEVER), 1);
+        }
+    for (unsigned i = 0; i < PAIRS; i++)
+        MUST_EQ(gs_close(pairs[i][0]), 0);
+    wait_for_all(&left);
+    return unused;
+}
+
+TEST(resumable_is_woken_when_its_descriptor_is_ready)
+{
+    run_both(talk_to_resumables);
+}
+
+static atomic_bool is_watched;
+
+static void receive_once(struct gs_resumable *resumable)
+{
+    struct job *job = job_of(resumable);
+    char bytes[8];
+    gs_resumable_unwatch(resumable);
+    if (gs_resumable_may_call(job->fd, GS_READ)) {
+        ssize_t n = recv(job->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+        gs_resumable_called(job->fd, GS_READ, n < 0 ? -errno : n, sizeof bytes);
+        if (n == 1) {
+            /* The socket is empty. */
+            MUST(!gs_resumable_may_call(job->fd, GS_READ));
+            end(job);
+            return;
+        }
+        MUST_EQ(errno, EAGAIN);
+    }
+    int result = gs_resumable_watch(resumable, job->fd, GS_READ);
+    if (result)
+        gs_resumable_wake(resumable);
+    else
+        atomic_store(&is_watched, true);
+}
+
+static void *empty_a_socket(void *unused)
+{
+    atomic_int left = 1;
+    connect_both();
+    atomic_store(&is_watched, false);
+    struct job *job = job_new(receive_once, ours, &left);
+    MUST_EQ(gs_resumable_start(&job->resumable, 0), 0);
+    while (!atomic_load(&is_watched))
+        gs_thread_yield();
+    MUST_EQ(send(theirs, "x", 1, 0), 1);
+    wait_for_all(&left);
+    close_both();
+    return unused;
+}
+
+TEST(emptied_tcp_socket_is_not_worth_a_call)
+{
+    run_both(empty_a_socket);
+}
+
+static void watch_nothing(struct gs_resumable *resumable)
+{
+    MUST_EQ(gs_resumable_watch(resumable, -1, GS_READ), -EBADF);
+    end(job_of(resumable));
+}
+
+static void *watch_no_descriptor(void *unused)
+{
+    atomic_int left = 1;
+    MUST_EQ(gs_resumable_start(&job_new(watch_nothing, -1, &left)->resumable, 0), 0);
+    wait_for_all(&left);
+    return unused;
+}
+
+TEST(resumable_cannot_watch_a_negative_descriptor)
+{
+    run_both(watch_no_descriptor);
+}
+
+/* ---- Timers, wake-ups, and the end of the run ---- */
+
+static void on_timer(struct gs_timer *timer)
+{
+    gs_resumable_wake(&gs_container_of(timer, struct job, timer)->resumable);
+}
+
+static void sleep_once(struct gs_resumable *resumable)
+{
+    struct job *job = job_of(resumable);
+    if (job->step++) {
+        gs_resumable_end(resumable);
+        free(job);
+        return;
+    }
+    gs_timer_init(&job->timer, gs_threads_loop(), on_timer);
+    MUST_EQ(gs_timer_start(&job->timer, after(GS_MILLISECOND)), 0);
+    gs_resumable_set_external(resumable, true);
+}
+
+static void *leave_a_sleeper(void *unused)
+{
+    atomic_int left = 1;
+    MUST_EQ(gs_resumable_start(&job_new(sleep_once, -1, &left)->resumable, 0), 0);
+    return unused;
+}
+
+TEST(run_ends_after_a_resumable_that_waits_for_its_timer)
+{
+    run_both(leave_a_sleeper);
+}
+
+static void wait_for_nothing(struct gs_resumable *resumable)
+{
+    (void)resumable;
+}
+
+static void *leave_a_stranded_one(void *resumable)
+{
+    gs_resumable_init(resumable, wait_for_nothing);
+    MUST_EQ(gs_resumable_start(resumable, 0), 0);
+    return NULL;
+}
+
+TEST(resumable_that_nothing_can_wake_is_a_deadlock)
+{
+    struct gs_resumable resumable;
+    const struct gs_threads_options options = {.is_silent = true};
+    CHECK_EQ(gs_threads_run(&options, leave_a_stranded_one, &resumable, NULL), -EDEADLK);
+    CHECK_EQ(gs_threads_worker(), 0);
+}
