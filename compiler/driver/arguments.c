@@ -26,6 +26,7 @@ static const char *const with_value[] = {
     "-Xlinker",
     "-Xassembler",
     "-mllvm",
+    "-dumpdir",
     "-L",
     "-l",
     "-T",
@@ -103,7 +104,7 @@ static const char *const not_linking[] = {"-c",
                                           "-help",
                                           "--help-hidden",
                                           "-fdriver-only"};
-static const char *const questions[] = {"-print-",     "--print-", "-dump",
+static const char *const questions[] = {"-print-",     "--print-", "-dumpversion",   "-dumpmachine",
                                         "-ccc-print-", "-cc1",     "--autocomplete="};
 
 static const char *const source_endings[] = {"c",   "i",   "s", "S",  "sx", "cc", "cp", "cxx",
@@ -225,6 +226,8 @@ static bool take_own(struct arguments *arguments, int argc, char **argv, int *i)
         cc_words_add(&arguments->reports, argv[++*i]);
         return true;
     }
+    if (!strncmp(text, "-fembed-bitcode", 15))
+        return true; /* objects have it anyway, and clang makes it once */
     if (!strncmp(text, "-fgossamer-frames=", 18))
         arguments->frames = text + 18;
     else if (!strncmp(text, "-fgossamer-main=", 16))

@@ -66,6 +66,12 @@ def test_an_option_that_only_the_linker_needs_is_no_error(folder: Path) -> None:
     assert is_converted(folder / "program")
 
 
+def test_options_beside_which_a_program_is_still_converted(folder: Path) -> None:
+    options = ["-fembed-bitcode", "-dumpdir", "x."]
+    compile_in(folder, *options, "main.c", "part.c", "-o", "program")
+    assert is_converted(folder / "program")
+
+
 def test_a_device_is_not_removed(folder: Path) -> None:
     compile_in(folder, "main.c", "part.c", "-o", "/dev/null")
     assert Path("/dev/null").is_char_device()
