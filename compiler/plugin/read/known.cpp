@@ -93,6 +93,7 @@ const Known Table[] = {
     {"openat", true, 1 << 1, 0},
     {"openat64", true, 1 << 1, 0},
     {"dlopen", true, 1 << 0, 0},
+    {"dlclose", true, 0, 0},
     {"fopen", true, 1 << 0, 0},
     {"fopen64", true, 1 << 0, 0},
     {"popen", false, 0, 0},
@@ -260,13 +261,12 @@ const Known Table[] = {
 
 // They call a function that they were given, or that was registered before.
 const char *const Callers[] = {
-    "bsearch",     "exit",    "ftw",      "ftw64",     "glob",         "glob64",
-    "kill",        "lfind",   "lsearch",  "nftw",      "nftw64",       "on_exit",
-    "qsort",       "qsort_r", "err",      "errx",      "verr",         "verrx",
-    "error",       "scandir", "tdelete",  "scandir64", "scandirat",    "quick_exit",
-    "tdestroy",    "tfind",   "tsearch",  "twalk",     "twalk_r",      "dl_iterate_phdr",
-    "argp_parse",  "dlclose", "fts_open", "fts_read",  "fts_children", "setcontext",
-    "swapcontext",
+    "bsearch",    "exit",     "ftw",      "ftw64",        "glob",       "glob64",
+    "kill",       "lfind",    "lsearch",  "nftw",         "nftw64",     "on_exit",
+    "qsort",      "qsort_r",  "err",      "errx",         "verr",       "verrx",
+    "error",      "scandir",  "tdelete",  "scandir64",    "scandirat",  "quick_exit",
+    "tdestroy",   "tfind",    "tsearch",  "twalk",        "twalk_r",    "dl_iterate_phdr",
+    "argp_parse", "fts_open", "fts_read", "fts_children", "setcontext", "swapcontext",
 };
 
 // Functions of streams that the runtime has, too: they wait, and keep what they are given.

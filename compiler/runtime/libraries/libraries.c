@@ -317,41 +317,79 @@ void gs_cc_replace_in_libraries(void)
     gs_cc_locals_end_search();
 }
 
-/* ---- Libraries that the program loads: what they do at their start may wait ---- */
+/* ---- Libraries that the program loads and closes: what they do then may wait ----
+ * Meanwhile no other thread loads or closes any, as with the loader's own lock. */
 
-struct load {
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+int gs_cc_pthread_mutex_lock(pthread_mutex_t *mutex);
+int gs_cc_pthread_mutex_unlock(pthread_mutex_t *mutex);
+
+void gs_cc_libraries_after_fork(void)
+{
+    lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+}
+
+int gs_cc_close_library(void *library)
+{
+    gs_cc_pthread_mutex_lock(&lock);
+    int status = dlclose(library);
+    gs_cc_locals_forget_closed();
+    gs_cc_pthread_mutex_unlock(&lock);
+    return status;
+}
+
+struct call {
     const char *name;
-    int flags;
+    int flags, status;
     void *library;
 };
 
 static void run_load(void *argument)
 {
-    struct load *load = argument;
-    load->library = dlopen(load->name, load->flags);
-    if (load->library)
+    struct call *call = argument;
+    gs_cc_pthread_mutex_lock(&lock);
+    call->library = dlopen(call->name, call->flags);
+    if (call->library)
         gs_cc_replace_in_libraries();
+    gs_cc_pthread_mutex_unlock(&lock);
+}
+
+static void run_close(void *argument)
+{
+    struct call *call = argument;
+    call->status = gs_cc_close_library(call->library);
+}
+
+/* Returns `here` as it is if the thread has to wait. */
+static struct call make_on_stack(void (*run)(void *), struct call here)
+{
+    struct thread *self = thread_self();
+    if (!self || self->stack) {
+        run(&here);
+        return here;
+    }
+    if (self->phase == PHASE_NEW) {
+        struct call *call = gs_cc_box(sizeof *call);
+        *call = here;
+        self->progress = (size_t)call;
+    }
+    struct call *call = (struct call *)self->progress;
+    gs_cc_call_on_stack(run, call);
+    if (gs_cc_state.suspending)
+        return here;
+    here = *call;
+    gs_cc_box_free(call, sizeof *call);
+    return here;
 }
 
 void *gs_cc_dlopen(const char *name, int flags);
 void *gs_cc_dlopen(const char *name, int flags)
 {
-    struct thread *self = thread_self();
-    struct load here = {name, flags, NULL}, *load = &here;
-    if (!self || self->stack) {
-        run_load(load);
-        return load->library;
-    }
-    if (self->phase == PHASE_NEW) {
-        load = gs_cc_box(sizeof *load);
-        *load = here;
-        self->progress = (size_t)load;
-    }
-    load = (struct load *)self->progress;
-    gs_cc_call_on_stack(run_load, load);
-    if (gs_cc_state.suspending)
-        return NULL;
-    void *library = load->library;
-    gs_cc_box_free(load, sizeof *load);
-    return library;
+    return make_on_stack(run_load, (struct call){.name = name, .flags = flags}).library;
+}
+
+int gs_cc_dlclose(void *library);
+int gs_cc_dlclose(void *library)
+{
+    return make_on_stack(run_close, (struct call){.library = library}).status;
 }

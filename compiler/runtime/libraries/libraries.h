@@ -28,6 +28,9 @@ bool gs_cc_has_other_libraries(void);
 /* Gives all libraries that are loaded the replacements; those that have them keep them. */
 void gs_cc_replace_in_libraries(void);
 
+/* As dlclose. */
+int gs_cc_close_library(void *library);
+
 /* ---- Cleanups of libraries (cancel.c): jumps into their functions ---- */
 
 void gs_cc_register_cleanup(struct thread *self, __pthread_unwind_buf_t *buffer);

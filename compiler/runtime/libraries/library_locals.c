@@ -18,21 +18,23 @@ static void *(*find_local)(struct place *place);
 /* The variables of a library, or some of the program's. */
 struct part {
     size_t slot;        /* in the table of a thread; no other part ever has it */
-    struct place place; /* of the program's: the distance from the kernel thread's pointer */
+    struct place place; /* without a module: the distance from the kernel thread's pointer */
     size_t size, alignment;
     const char *image; /* what a new thread has in the first bytes; the others are 0 */
     size_t image_size;
     bool is_new;    /* it is looked for what reaches it */
     bool is_copied; /* for each thread that runs */
     bool is_late;   /* the first thread has begun before */
-    struct part *next;
+    struct part *_Atomic next;
+    struct part *closed_before;
 };
 
 /* By the number that the loader gives them, which another library may get after this was closed. */
 #define MODULES 1024u
 #define LEAST_ALIGNMENT 16u
-static _Atomic(struct part *) parts[MODULES];
-static _Atomic(struct part *) copied;
+static struct part *_Atomic parts[MODULES];
+static struct part *_Atomic copied;
+static struct part *closed; /* another worker may have one in its hands */
 static size_t slots;
 static bool has_searched;
 
@@ -76,6 +78,26 @@ static char *find_block(const struct thread *thread, const struct part *part)
     return locals && part->slot < locals->count ? locals->blocks[part->slot] : NULL;
 }
 
+/* By malloc: that of the program may be all that free knows. Before the block is its address. */
+static char *allocate_block(const struct part *part)
+{
+    char *memory = malloc(sizeof memory + part->alignment + part->size);
+    if (!memory)
+        abort();
+    char *block = memory + sizeof memory;
+    block += -(uintptr_t)block % part->alignment;
+    memcpy(block - sizeof memory, &memory, sizeof memory);
+    return block;
+}
+
+static void free_block(const char *block)
+{
+    char *memory = NULL;
+    if (block)
+        memcpy(&memory, block - sizeof memory, sizeof memory);
+    free(memory);
+}
+
 static char *make_block(struct thread *thread, const struct part *part)
 {
     struct extra *extra = gs_cc_extra(thread);
@@ -91,10 +113,7 @@ static char *make_block(struct thread *thread, const struct part *part)
         larger->count = more;
         extra->library_locals = locals = larger;
     }
-    size_t rounded = (part->size + part->alignment - 1) / part->alignment * part->alignment;
-    char *block = aligned_alloc(part->alignment, rounded);
-    if (!block)
-        abort();
+    char *block = allocate_block(part);
     reset(block, part);
     locals->blocks[part->slot] = block;
     return block;
@@ -104,7 +123,7 @@ void gs_cc_locals_free(struct extra *extra)
 {
     struct library_locals *locals = extra->library_locals;
     for (size_t i = 0; locals && i < locals->count; i++)
-        free(locals->blocks[i]);
+        free_block(locals->blocks[i]);
     free(locals);
 }
 
@@ -200,6 +219,43 @@ void gs_cc_locals_begin_search(void)
     *(void **)&find_local = dlsym(RTLD_DEFAULT, "__tls_get_addr");
 }
 
+static void forget(struct part *part)
+{
+    struct part *_Atomic *at = &copied;
+    while (*at && *at != part)
+        at = &(*at)->next;
+    if (*at)
+        *at = part->next;
+    part->closed_before = closed;
+    closed = part;
+    struct thread *self = thread_self();
+    char *block = self ? find_block(self, part) : NULL;
+    free_block(block);
+    if (block)
+        self->extra->library_locals->blocks[part->slot] = NULL;
+}
+
+static int note_loaded(struct dl_phdr_info *information, size_t size, void *is_loaded)
+{
+    (void)size;
+    if (information->dlpi_tls_modid < MODULES)
+        ((bool *)is_loaded)[information->dlpi_tls_modid] = true;
+    return 0;
+}
+
+void gs_cc_locals_forget_closed(void)
+{
+    bool is_loaded[MODULES] = {false};
+    dl_iterate_phdr(note_loaded, is_loaded);
+    for (unsigned i = 1; i < MODULES; i++) {
+        struct part *part = atomic_load(&parts[i]);
+        if (!part || is_loaded[i])
+            continue;
+        atomic_store(&parts[i], NULL);
+        forget(part);
+    }
+}
+
 void gs_cc_locals_add_library(const struct dl_phdr_info *information)
 {
     const ElfW(Phdr) *header = find_header(information);
@@ -214,9 +270,12 @@ void gs_cc_locals_add_library(const struct dl_phdr_info *information)
                               .image_size = header->p_filesz,
                               .is_new = true,
                               .is_late = has_searched};
-    const struct part *known = atomic_load(&parts[module]);
-    if (!known || known->image != part.image || known->size != part.size)
-        atomic_store(&parts[module], new_part(&part));
+    struct part *known = atomic_load(&parts[module]);
+    if (known && known->image == part.image && known->size == part.size)
+        return;
+    atomic_store(&parts[module], new_part(&part));
+    if (known)
+        forget(known);
 }
 
 static bool is_in(const struct part *part, uintptr_t address)
@@ -224,24 +283,26 @@ static bool is_in(const struct part *part, uintptr_t address)
     return address - (uintptr_t)block_of_kernel_thread(part) < part->size;
 }
 
-static void note_reached(bool (*is_reached)(const struct part *part, uintptr_t address),
-                         uintptr_t address)
-{
-    for (unsigned i = 1; i < MODULES; i++) {
-        struct part *part = atomic_load(&parts[i]);
-        if (part && part->is_new && (!is_reached || is_reached(part, address)))
-            part->is_copied = true;
-    }
-}
-
 void gs_cc_locals_are_reached(uintptr_t offset)
 {
-    note_reached(is_in, (uintptr_t)__builtin_thread_pointer() + offset);
+    const uintptr_t address = (uintptr_t)__builtin_thread_pointer() + offset;
+    for (unsigned i = 1; i < MODULES; i++) {
+        struct part *part = atomic_load(&parts[i]);
+        if (!part || !part->is_new || !is_in(part, address))
+            continue;
+        part->place = (struct place){
+            0, (unsigned long)(block_of_kernel_thread(part) - (char *)__builtin_thread_pointer())};
+        part->is_copied = true;
+    }
 }
 
 void gs_cc_locals_all_are_reached(void)
 {
-    note_reached(NULL, 0);
+    for (unsigned i = 1; i < MODULES; i++) {
+        struct part *part = atomic_load(&parts[i]);
+        if (part && part->is_new)
+            part->is_copied = true;
+    }
 }
 
 /* What constructors of a library that is loaded by a thread have written, is this thread's. */
@@ -274,8 +335,18 @@ void gs_cc_locals_end_search(void)
 struct ender {
     void (*fn)(void *);
     void *object;
+    void *library; /* that has the function, or NULL: it stays until this was called */
     struct ender *next;
 };
+
+static void *hold(void *address)
+{
+    Dl_info information;
+    struct link_map *library = NULL;
+    bool is_found =
+        dladdr1(address, &information, (void **)&library, RTLD_DL_LINKMAP) && *library->l_name;
+    return is_found ? dlopen(library->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+}
 
 int gs_cc_at_end_of_thread(void (*fn)(void *), void *object,
                            void *library) __asm__("__cxa_thread_atexit_impl");
@@ -288,7 +359,7 @@ int gs_cc___cxa_thread_atexit_impl(void (*fn)(void *), void *object, void *libra
         return gs_cc_at_end_of_thread(fn, object, library);
     struct extra *extra = gs_cc_extra(self);
     struct ender *ender = gs_cc_allocate(sizeof *ender);
-    *ender = (struct ender){fn, object, extra->enders};
+    *ender = (struct ender){fn, object, hold(library), extra->enders};
     extra->enders = ender;
     return 0;
 }
@@ -298,6 +369,8 @@ void gs_cc_run_enders(struct thread *self)
     for (struct ender *ender; (ender = self->extra->enders);) {
         self->extra->enders = ender->next;
         ender->fn(ender->object);
+        if (ender->library)
+            gs_cc_close_library(ender->library);
         gs_cc_release(ender, sizeof *ender);
     }
 }

@@ -23,6 +23,9 @@ struct extra;
 /* There are other libraries than the C library. */
 void gs_cc_locals_begin_search(void);
 
+/* A library was closed: if it is loaded again, its variables have their first values. */
+void gs_cc_locals_forget_closed(void);
+
 /* The program, or a library; those that are known stay as they are. */
 void gs_cc_locals_add_program(const struct dl_phdr_info *information);
 void gs_cc_locals_add_library(const struct dl_phdr_info *information);

@@ -43,6 +43,7 @@ static void in_child(void *argument)
     gs_cc_semaphores_after_fork();
     gs_cc_attributes_after_fork(self);
     gs_cc_shared_after_fork(self);
+    gs_cc_libraries_after_fork();
     gs_resumable_init(&self->resumable, self->resumable.resume);
     if (gs_resumable_start(&self->resumable, 0))
         abort();

@@ -289,9 +289,11 @@ static inline void begin_try(struct thread *self)
         set_phase(self, PHASE_NEW);
 }
 
-/* In the child no other thread waits at a word (futex.c), or for semaphores (queues.c). */
+/* In the child no other thread waits at a word (futex.c), or for semaphores (queues.c), or loads a
+ * library (libraries.c). */
 void gs_cc_words_after_fork(void);
 void gs_cc_semaphores_after_fork(void);
+void gs_cc_libraries_after_fork(void);
 
 /* Let the others run once (turns.c). */
 int gs_cc_sched_yield(void);
