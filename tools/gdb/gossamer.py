@@ -459,7 +459,7 @@ def _program_calls(calls: list[str]) -> list[str]:
 
     Of each, what does not depend on how many precede it: function and line.
     """
-    rest = itertools.dropwhile(lambda call: re.search(r"src/thread/[\w.]+:\d+$", call), calls)
+    rest = itertools.dropwhile(lambda call: re.search(r"src/thread/[\w./]+:\d+$", call), calls)
     return [
         re.sub(r"^#\d+\s+(0x[0-9a-f]+ in )?", "", call) for call in rest if call.startswith("#")
     ]
