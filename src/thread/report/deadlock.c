@@ -56,7 +56,7 @@ NOT_FOR_TSAN static struct gs_thread *holder_of(const struct wait_kind *kind, co
     case HOLDER_WRITER:
         return holder_of_rwlock(object, !gs_runtime.is_deadlocked);
     case HOLDER_ONCE:
-        return ((const struct gs_once *)object)->runner;
+        return thread_holding((uintptr_t)((const struct gs_once *)object)->runner);
     default:
         return NULL;
     }
