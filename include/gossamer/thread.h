@@ -97,8 +97,10 @@ struct gs_threads_options {
     /* A worker is stuck if one thread occupies it for this long. 0: 10 ms; GS_NEVER: no monitor, so
      * with one worker the process has only one kernel thread until a blocking call needs another.
      * Some system calls require a single thread (unshare, setns with a user namespace); others
-     * affect only the calling kernel thread (seccomp, capabilities). While kernel threads share
-     * their descriptors, the kernel counts the uses of a file in each call, 10 to 50 ns. */
+     * affect only the calling kernel thread (seccomp, capabilities; unshare with CLONE_FILES, after
+     * which the monitor keeps open what it shared). While kernel threads share their descriptors,
+     * the kernel counts the uses of a file in each call, 10 to 50 ns; and when the monitor reports,
+     * it opens a file for a moment, so the program may not get the lowest number then. */
     uint64_t stuck_ns;
     gs_threads_wait_fn *wait; /* NULL: sleep until an event */
     void *wait_data;

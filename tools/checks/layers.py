@@ -60,8 +60,9 @@ ABOVE = {
     "bench": {"http", "options"},
     "examples": set(),
 }
-# Within a module that has folders: the folders whose headers each may include beside its own. What is in no folder begins the
-# module, and includes all of them. The README.md of each module says what its folders contain.
+# Within a module that has folders: the folders whose headers each may include beside its own.
+# What is in no folder begins the module, and includes all of them. The README.md of each module
+# says what its folders contain.
 FOLDERS = {
     "src/thread": {
         "context": set(),

@@ -92,7 +92,7 @@ class Process:
             link = link["next"]
 
     def compiled(self) -> Iterator["CompiledThread"]:
-        """Yield all threads of a program of `gossamer cc`: see compiler/runtime/threads/threads.c."""
+        """Yield all threads of a program of `gossamer cc` (compiler/runtime/threads/threads.c)."""
         symbol = gdb.lookup_global_symbol("gs_cc_slabs")
         if not symbol:
             return
@@ -197,7 +197,7 @@ class Thread:
         return None if is_new or _symbol_at(registers.pc) == "gs_context_start" else registers
 
     def is_away(self) -> bool:
-        """Return whether what its stack contains is in the store of src/thread/stack/stack_away.h."""
+        """Return whether its stack is given back, see src/thread/stack/stack_away.h."""
         return self._may_be_away and bool(int(self._value["saved"]))
 
     def _offset(self) -> int:
@@ -277,7 +277,7 @@ class CompiledThread:
         return self._record_at(record)["site"].dereference()
 
     def _locals(self, record: int, text: gdb.Value) -> Iterator[str]:
-        """Yield the variables of a record: compiler/plugin/convert/frame_locals.h has the format."""
+        """Yield the variables of a record, see compiler/plugin/convert/frame_locals.h."""
         for line in _string(text).splitlines() if int(text) else []:
             name, kind, offset, *inner = line.split("\t")
             at = record + int(offset)
@@ -459,7 +459,7 @@ def _program_calls(calls: list[str]) -> list[str]:
 
     Of each, what does not depend on how many precede it: function and line.
     """
-    rest = itertools.dropwhile(lambda call: re.search(r"src/thread/[\w.]+:\d+$", call), calls)
+    rest = itertools.dropwhile(lambda call: re.search(r"src/thread/[\w./]+:\d+$", call), calls)
     return [
         re.sub(r"^#\d+\s+(0x[0-9a-f]+ in )?", "", call) for call in rest if call.startswith("#")
     ]

@@ -67,6 +67,7 @@ NOT_FOR_ASAN NOT_FOR_TSAN static void follow_thread(struct walk *walk, uintptr_t
     add_call(walk->backtrace, walk->from - !walk->is_exact);
     while (frame >= low && frame <= high && frame % 8 == 0) {
         const uintptr_t *words = gs_stack_readable(walk->thread, frame);
+        gs_chaos(CHAOS_STEAL);
         if (!words || !words[1])
             return;
         add_call(walk->backtrace, words[1] - 1);

@@ -56,7 +56,7 @@ NOT_FOR_TSAN static struct gs_thread *holder_of(const struct wait_kind *kind, co
     case HOLDER_WRITER:
         return holder_of_rwlock(object, !gs_runtime.is_deadlocked);
     case HOLDER_ONCE:
-        return ((const struct gs_once *)object)->runner;
+        return thread_holding((uintptr_t)((const struct gs_once *)object)->runner);
     default:
         return NULL;
     }
@@ -156,34 +156,45 @@ void gs_report_deadlock(void)
 
 static struct gs_spin lock; /* guards is_blocked of all threads */
 
-/* Returns the number of threads in the cycle that contains the thread; 0: it is in none. The lock
- * of the list keeps the stacks in it. */
-static unsigned length_of_cycle(const struct gs_thread *thread)
+/* Returns the number of threads in the cycle that begins with the thread; 0: it is in none. The
+ * lock of the list keeps the stacks in it. */
+static unsigned find_cycle(struct gs_thread *thread, struct gs_thread *ret_each[CYCLE_MAX])
 {
-    const struct gs_thread *at = thread;
+    struct gs_thread *at = thread;
     unsigned count = 0;
     spin_lock_always(&gs_runtime.user_stack_lock);
-    do
+    do {
+        ret_each[count++] = at;
         at = blocker_of(at);
-    while (count++ < CYCLE_MAX && at && at != thread);
+    } while (count < CYCLE_MAX && at && at != thread);
     spin_unlock_always(&gs_runtime.user_stack_lock);
     return at == thread ? count : 0;
 }
 
-void gs_checked_blocked(struct gs_thread *thread)
+/* One of them may be canceled meanwhile: then it waits for nothing, but is marked still. */
+static void report_cycle(struct gs_thread *const *each, unsigned count)
 {
     int fd = gs_report_fd();
+    if (count == 1)
+        gs_report_printf(fd, "deadlock of one thread:");
+    else
+        gs_report_printf(fd, "deadlock among %u threads:", count);
+    for (unsigned i = 0; i < count; i++) {
+        print_wait(fd, each[i], each[(i + 1) % count]);
+        gs_report_printf(fd, i + 1 == count ? "\n" : ",");
+    }
+}
+
+void gs_checked_blocked(struct gs_thread *thread)
+{
+    struct gs_thread *each[CYCLE_MAX];
     if (!thread->wait_kind->holder || thread->deadline_ns != GS_NEVER)
         return;
     spin_lock_always(&lock);
     thread->is_blocked = true;
-    unsigned count = length_of_cycle(thread);
-    if (count == 1)
-        gs_report_printf(fd, "deadlock of one thread:");
-    else if (count)
-        gs_report_printf(fd, "deadlock among %u threads:", count);
+    unsigned count = find_cycle(thread, each);
     if (count)
-        print_cycle(fd, thread);
+        report_cycle(each, count);
     spin_unlock_always(&lock);
 }
 

@@ -137,18 +137,30 @@ static void restore(const struct gs_thread *thread)
     copy(thread->sp, thread->saved, live_size(thread));
 }
 
-/* In a forked child, what is still named here was not freed yet (fork.c holds the lock). */
+/* saved: NULL when the stack is back. Under the lock: what a report has found on a stack stays
+ * there until the report unlocks, and a forked child finds all of it or nothing (fork.c holds the
+ * lock). Returns what was saved before. */
+static char *set_saved(struct gs_thread *thread, char *saved)
+{
+    struct stack_class *class = &gs_stack_classes[thread->stack_class];
+    uint64_t size = live_size(thread);
+    gs_stack_saved_lock();
+    char *before = thread->saved;
+    thread->saved = saved;
+    thread->run.resume = saved ? gs_thread_resume_private : NULL;
+    atomic_fetch_add_explicit(&away_count, saved ? 1 : -UINT64_C(1), memory_order_relaxed);
+    atomic_fetch_add_explicit(&away_bytes, saved ? size : -size, memory_order_relaxed);
+    gs_stack_saved_unlock();
+    if (saved)
+        stack_clear_resident(class, thread->slot_index);
+    else
+        stack_set_resident(class, thread->slot_index);
+    return before;
+}
+
 static void free_saved(struct gs_thread *thread)
 {
-    gs_stack_saved_lock();
-    char *saved = thread->saved;
-    thread->saved = NULL;
-    gs_stack_saved_unlock();
-    free(saved);
-    thread->run.resume = NULL;
-    stack_set_resident(&gs_stack_classes[thread->stack_class], thread->slot_index);
-    atomic_fetch_sub_explicit(&away_count, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&away_bytes, live_size(thread), memory_order_relaxed);
+    free(set_saved(thread, NULL));
 }
 
 void gs_stack_forget(struct gs_thread *thread)
@@ -183,11 +195,7 @@ static bool save(struct gs_thread *thread)
     if (!saved)
         return false;
     copy(saved, thread->sp, size);
-    thread->saved = saved;
-    thread->run.resume = gs_thread_resume_private;
-    stack_clear_resident(&gs_stack_classes[thread->stack_class], thread->slot_index);
-    atomic_fetch_add_explicit(&away_count, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&away_bytes, size, memory_order_relaxed);
+    (void)set_saved(thread, saved);
     return true;
 }
 

@@ -32,6 +32,7 @@ void gs_once(struct gs_once *once, void (*fn)(void *), void *argument)
         return;
     fn(argument);
     spin_lock(&once->lock);
+    once->runner = NULL; /* those that are woken wait for nobody */
     atomic_store_explicit(&once->state, ONCE_DONE, memory_order_release);
     gs_waiters_wake_all_and_unlock(&once->lock, &once->waiting);
 }

@@ -1,7 +1,9 @@
 /* Deadlocks among some of the threads, which are reported when the last of them begins to wait. */
 #include "tests/thread/report/deadlocking.h"
 
+#include <fcntl.h>
 #include <stdatomic.h>
+#include <sys/ioctl.h>
 
 static unsigned worker_count;
 static gs_thread_fn *deadlocking;
@@ -231,6 +233,91 @@ static void *join_in_turn(void *unused)
 TEST(canceled_thread_is_in_no_deadlock)
 {
     check_reported(join_in_turn, 0, NULL);
+}
+
+/* The thread that has run the function of a once may wait for those that it has just woken. */
+static void let_wait(void *unused)
+{
+    (void)unused;
+    gs_thread_yield();
+}
+
+static void *initialise_and_join(void *unused)
+{
+    const struct gs_thread_attributes here = {.worker = 1};
+    MUST_EQ(gs_thread_spawn(&here, wait_for_once, NULL, &other), 0);
+    gs_once(&once, let_wait, unused);
+    join(other);
+    return unused;
+}
+
+TEST(thread_that_was_woken_by_a_once_waits_for_nobody)
+{
+    check_reported(initialise_and_join, 0, NULL);
+}
+
+/* ---- A wait that ends while the cycle is reported ---- */
+
+#define FIRST_PART "deadlock among 2 threads:"
+
+static int reports[2]; /* a pipe with room for the first part */
+
+static void *write_until_canceled(void *unused)
+{
+    MUST_EQ(gs_mutex_lock(&a, GS_NEVER), 0);
+    MUST_EQ(gs_rwlock_wrlock(&rwlock, GS_NEVER), -ECANCELED);
+    gs_mutex_unlock(&a);
+    return unused;
+}
+
+static void *close_cycle(void *unused)
+{
+    MUST_EQ(gs_rwlock_rdlock(&rwlock, GS_NEVER), 0);
+    gs_thread_yield();
+    MUST_EQ(gs_mutex_lock(&a, GS_NEVER), 0);
+    gs_mutex_unlock(&a);
+    gs_rwlock_unlock(&rwlock);
+    return unused;
+}
+
+static void *cancel_when_reported(void *unused)
+{
+    int size = fcntl(reports[0], F_GETPIPE_SZ), used = 0;
+    char last = 0;
+    while (used < size)
+        MUST_EQ(ioctl(reports[0], FIONREAD, &used), 0);
+    gs_thread_cancel(one);
+    while (last != '\n')
+        MUST_EQ(read(reports[0], &last, 1), 1);
+    return unused;
+}
+
+static void *cancel_one_of_cycle(void *unused)
+{
+    const struct gs_thread_attributes here = {.worker = 1}, there = {.worker = 2};
+    struct gs_thread *canceler;
+    MUST_EQ(gs_thread_spawn(&here, close_cycle, NULL, &other), 0);
+    MUST_EQ(gs_thread_spawn(&here, write_until_canceled, NULL, &one), 0);
+    MUST_EQ(gs_thread_spawn(&there, cancel_when_reported, NULL, &canceler), 0);
+    join(one);
+    join(other);
+    join(canceler);
+    return unused;
+}
+
+static void run_canceling(void)
+{
+    static char bytes[1 << 20];
+    MUST_EQ(pipe(reports), 0);
+    size_t n = (size_t)fcntl(reports[0], F_GETPIPE_SZ) - strlen(FIRST_PART);
+    MUST_EQ(write(reports[1], bytes, n), n);
+    report_out = reports[1];
+    run_reporting(2, cancel_one_of_cycle, 0);
+}
+
+TEST(thread_of_a_deadlock_may_be_canceled_while_it_is_reported)
+{
+    CHECK_EQ(in_child(run_canceling), 0);
 }
 
 /* ---- Much contention ---- */

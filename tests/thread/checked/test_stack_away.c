@@ -2,6 +2,8 @@
 #include "tests/thread/checked/misuse.h"
 #include "thread/context/sanitizer.h"
 
+#include <fcntl.h>
+
 static volatile char *published;
 
 static void *publish_local(void *unused)
@@ -54,21 +56,21 @@ static void *break_promise(void *unused)
     return unused;
 }
 
-static void run_giving_back(gs_thread_fn *first)
+static void run_giving_back(unsigned workers, gs_thread_fn *first)
 {
     const struct gs_threads_options options = {
-        .workers = 1, .report_fd = report_out, .give_back_ns = GS_MILLISECOND};
+        .workers = workers, .report_fd = report_out, .give_back_ns = GS_MILLISECOND};
     MUST_EQ(gs_threads_run(&options, first, NULL, NULL), 0);
 }
 
 static void run_keeping(void)
 {
-    run_giving_back(keep_promise);
+    run_giving_back(1, keep_promise);
 }
 
 static void run_breaking(void)
 {
-    run_giving_back(break_promise);
+    run_giving_back(1, break_promise);
 }
 
 TEST(stack_comes_back_and_dumps_show_it_while_it_is_away)
@@ -78,6 +80,56 @@ TEST(stack_comes_back_and_dumps_show_it_while_it_is_away)
     CHECK_EQ(in_child(run_keeping), 0);
     CHECK_REPORTED("^ +publish_local \\(");
 }
+
+/* ---- Dumps of threads whose stacks go away meanwhile, on other workers ---- */
+
+enum { NAPPERS = 32, NAPS = 30, DUMPS = 60 };
+
+__attribute__((noinline)) static void nap_below(int depth)
+{
+    if (depth)
+        nap_below(depth - 1);
+    else
+        MUST_EQ(gs_thread_sleep(after(2 * GS_MILLISECOND)), 0);
+    __asm__ volatile("");
+}
+
+static void *nap(void *unused)
+{
+    for (int i = 0; i < NAPS; i++)
+        nap_below(4);
+    return unused;
+}
+
+static void *dump_nappers(void *unused)
+{
+    struct gs_thread *threads[NAPPERS];
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    for (unsigned i = 0; i < NAPPERS; i++) {
+        const struct gs_thread_attributes attributes = {.worker = 2, .stack_is_private = true};
+        MUST_EQ(gs_thread_spawn(&attributes, nap, NULL, &threads[i]), 0);
+    }
+    for (int i = 0; i < DUMPS; i++)
+        gs_threads_dump(null);
+    for (int i = 0; i < NAPPERS; i++)
+        join(threads[i]);
+    close(null);
+    return unused;
+}
+
+static void run_dumping(void)
+{
+    run_giving_back(2, dump_nappers);
+}
+
+TEST(dumps_read_no_stack_that_goes_away)
+{
+    if (IS_EMULATED)
+        SKIP("an emulator may keep memory that is given back");
+    CHECK_EQ(in_child(run_dumping), 0);
+}
+
+/* ---- A promise that is not kept ---- */
 
 TEST(reading_a_stack_that_is_given_back_is_reported_with_the_calls)
 {

@@ -1,5 +1,7 @@
 #include "tests/thread/report/deadlocking.h"
 
+#include <sys/mman.h>
+
 static struct gs_semaphore semaphore;
 
 static void *lock_ab(void *unused)
@@ -61,6 +63,50 @@ TEST(deadlock_is_reported_with_its_cycle)
                    "[0-9]+ bytes of stack$");
     CHECK_REPORTED("^ +lock_ab \\(");
 }
+
+/* ---- What a thread that has ended leaves ---- */
+
+enum { STACK_SIZE = 1 << 16 };
+
+static void unmap(void *memory)
+{
+    munmap(memory, STACK_SIZE);
+}
+
+static void let_wait_and_exit(void *memory)
+{
+    gs_thread_yield();
+    gs_thread_exit(memory);
+}
+
+static void *exit_in_once(void *memory)
+{
+    gs_once(&once, let_wait_and_exit, memory);
+    return memory;
+}
+
+static void *leave_in_once(void *unused)
+{
+    void *memory =
+        mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const struct gs_thread_attributes here = {.name = "waiting", .worker = 1},
+                                      mapped = {.worker = 1,
+                                                .stack = memory,
+                                                .stack_size = STACK_SIZE,
+                                                .on_end = unmap};
+    MUST(memory != MAP_FAILED);
+    MUST_EQ(gs_thread_spawn(&mapped, exit_in_once, memory, NULL), 0);
+    MUST_EQ(gs_thread_spawn(&here, exit_in_once, NULL, NULL), 0);
+    return unused;
+}
+
+TEST(memory_of_a_thread_that_has_ended_in_the_function_of_a_once_is_not_read)
+{
+    const char *line = "\"waiting\": has waited [0-9.]+ ms for once";
+    check_deadlock(leave_in_once, line, line);
+}
+
+/* ---- Runs after a deadlock ---- */
 
 static void *do_nothing(void *unused)
 {
