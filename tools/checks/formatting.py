@@ -14,6 +14,9 @@ def _problems(output: str, text: str) -> list[Problem]:
     return [Problem(path, line, text) for path, line in sorted(first.items())]
 
 
+FIXES = {"clang-format": "clang-format-19 -i", "ruff format": ".venv/bin/ruff format"}
+
+
 def check(tree: Tree) -> Result:
     """Compare every file with what the formatters make of it."""
     c_files = tree.scope(tree.having(".c", ".h", *CPP))
@@ -28,7 +31,8 @@ def check(tree: Tree) -> Result:
     problems = []
     for name, (command, files) in commands.items():
         done = run([*command, *files] if files else ["true"], tree.root)
-        found = _problems(done.stdout + done.stderr, f"{name} would change this file from here on")
+        text = f"`{FIXES[name]}` would change this file from here on"
+        found = _problems(done.stdout + done.stderr, text)
         if done.returncode and not found:
             raise BrokenError(f"{name}: {done.stdout}{done.stderr}")
         problems += found

@@ -169,7 +169,9 @@ def _check_file(tree: Tree, name: str) -> list[Problem]:
         found = INCLUDE.match(line)
         path = found and resolve(tree.root, name, found[2])
         if path and not allows(module, path):
-            problems.append(Problem(name, number, f"{module} must not include {path}"))
+            is_new = path.startswith("include/gossamer/") and _module(path) == Path(path).stem
+            hint = "; a new header needs a row in PUBLIC of tools/checks/layers.py" * is_new
+            problems.append(Problem(name, number, f"{module} must not include {path}{hint}"))
         elif path and not _may_include_folder(name, path):
             problems.append(Problem(name, number, f"this folder must not include {path}"))
         if is_http and found and HTTP_HEADERS.match(found[2]):

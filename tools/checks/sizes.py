@@ -35,7 +35,8 @@ def _check_files(tree: Tree) -> list[Problem]:
     for name, limit in limits.items():
         count = len(tree.lines(name))
         if count > limit and not tree.exceptions.grants("file-lines", name):
-            problems.append(Problem(name, limit + 1, f"the file has {count} lines of {limit}"))
+            text = f"the file has {count} lines of {limit}: split it"
+            problems.append(Problem(name, limit + 1, text))
     return problems
 
 

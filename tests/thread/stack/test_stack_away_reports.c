@@ -139,16 +139,18 @@ TEST(promise_that_was_broken_is_reported_with_the_name_of_the_thread)
 
 /* ---- Fork, and memory that cannot be given back ---- */
 
-static bool is_exhausted;
-static unsigned refused_count;
+static atomic_bool is_exhausted;
+static atomic_uint refused_count;
 
 void *__real_malloc(size_t n);
 void *__wrap_malloc(size_t n);
 
 void *__wrap_malloc(size_t n)
 {
-    refused_count += is_exhausted;
-    return is_exhausted ? NULL : __real_malloc(n);
+    if (!atomic_load(&is_exhausted))
+        return __real_malloc(n);
+    atomic_fetch_add(&refused_count, 1);
+    return NULL;
 }
 
 static void *wait_without_memory(void *unused)
