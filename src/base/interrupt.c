@@ -17,6 +17,7 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static int chosen;
+static int given_up; /* so many of the last ones have no timer: emulators lack some */
 
 static void do_nothing(int number)
 {
@@ -34,7 +35,7 @@ static int choose(void)
 {
     struct sigaction action = {.sa_handler = do_nothing, .sa_flags = SA_ONSTACK};
     sigfillset(&action.sa_mask);
-    for (int i = SIGRTMAX; i >= SIGRTMIN; i--)
+    for (int i = SIGRTMAX - given_up; i >= SIGRTMIN; i--)
         if (handler_of(i) == SIG_DFL)
             return sigaction(i, &action, NULL) ? 0 : i;
     return 0;
@@ -50,8 +51,19 @@ static int own_signal(void)
     return number;
 }
 
+static void give_up(int number)
+{
+    pthread_mutex_lock(&mutex);
+    if (number == chosen) {
+        signal(number, SIG_DFL);
+        given_up = SIGRTMAX - number + 1;
+        chosen = 0;
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
 /* Returns the timer, or -errno. */
-static int start_timer(int number, uint64_t every_ns)
+static int start_timer_with(int number, uint64_t every_ns)
 {
     const struct timespec every = {.tv_sec = (time_t)(every_ns / 1000000000),
                                    .tv_nsec = (long)(every_ns % 1000000000)};
@@ -65,11 +77,22 @@ static int start_timer(int number, uint64_t every_ns)
     return err ? (int)err : timer;
 }
 
+/* Returns the timer, or -errno; and the signal that it sends. */
+static int start_timer(uint64_t every_ns, int *ret_number)
+{
+    int timer = -EINVAL;
+    while (timer == -EINVAL && (*ret_number = own_signal())) {
+        timer = start_timer_with(*ret_number, every_ns);
+        if (timer == -EINVAL)
+            give_up(*ret_number);
+    }
+    return timer;
+}
+
 ssize_t gs_call_interrupted(gs_interrupted_fn *call, const void *argument, uint64_t after_ns)
 {
     sigset_t own, before;
-    int number = own_signal();
-    int timer = number ? start_timer(number, after_ns) : -ENOMEM;
+    int number, timer = start_timer(after_ns, &number);
     if (timer < 0)
         return -ENOMEM;
     sigemptyset(&own);
