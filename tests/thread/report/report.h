@@ -73,4 +73,14 @@ static inline int is_reported(const char *pattern)
             TEST_FAIL("not reported: %s\n%s", pattern_, report);                                   \
     } while (0)
 
+/* Park, with so many more calls on the stack. */
+__attribute__((noinline, unused)) static void park_below(int depth)
+{
+    if (depth)
+        park_below(depth - 1);
+    else
+        MUST_EQ(gs_thread_park(GS_NEVER), 0);
+    __asm__ volatile("");
+}
+
 #endif

@@ -18,15 +18,6 @@ static void run_dumping(unsigned workers, gs_thread_fn *first, int fd)
         _exit(3);
 }
 
-__attribute__((noinline)) static void park_below(int depth)
-{
-    if (depth)
-        park_below(depth - 1);
-    else
-        MUST_EQ(gs_thread_park(GS_NEVER), 0);
-    __asm__ volatile("");
-}
-
 static void *park_here(void *unused)
 {
     park_below(2);

@@ -16,15 +16,6 @@ static void *park(void *unused)
 
 /* ---- Reports ---- */
 
-__attribute__((noinline)) static void park_below(int depth)
-{
-    if (depth)
-        park_below(depth - 1);
-    else
-        MUST_EQ(gs_thread_park(GS_NEVER), 0);
-    __asm__ volatile("");
-}
-
 static void *park_deep(void *unused)
 {
     park_below(2);
