@@ -175,7 +175,7 @@ static uint64_t count_away(void)
  * "return", the time to wake them and finish. */
 static void measure_waiting(void)
 {
-    const struct gs_thread_attributes private = {.stack_is_private = true};
+    const struct gs_thread_attributes private = {.stack_is_shared = true};
     warm_memory((size_t)count * THREAD_BYTES);
     double before = memory_of("VmRSS") + memory_of("VmPTE");
     gs_wait_group_add(&blocked, (uint64_t)count);

@@ -228,7 +228,7 @@ struct gs_thread_attributes {
      * same. No effect on a thread with a stack or a thread pointer of its own, with a stack of more
      * than 256 KiB, where the addresses are limited (RLIMIT_AS), or in waits that use the stack
      * themselves: gs_select, gs_poll, files and gs_run_blocking. */
-    bool stack_is_private;
+    bool stack_is_shared;
 };
 
 /* Start a thread. ret_thread: must be joined or detached; NULL: it is detached. Any kernel thread.

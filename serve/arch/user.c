@@ -113,7 +113,7 @@ static int on_accepted(void *data, const struct serve_accepted *accepted)
 {
     struct user_shard *shard = data;
     const struct gs_thread_attributes attributes = {
-        .stack_size = SERVE_USER_STACK_SIZE, .migrates = true, .stack_is_private = true};
+        .stack_size = SERVE_USER_STACK_SIZE, .migrates = true, .stack_is_shared = true};
     struct user_connection *connection = malloc(sizeof *connection);
     if (!connection)
         return -ENOMEM;

@@ -39,7 +39,7 @@ ALWAYS_INLINE int get_stack(struct worker *worker, const struct gs_thread_attrib
     size_t size = attributes->stack_size ? attributes->stack_size : gs_runtime.options.stack_size;
     if (attributes->stack)
         return init_on_user_stack(attributes, ret_thread);
-    bool is_private = attributes->stack_is_private && !gs_runtime.tells_asan;
+    bool is_private = attributes->stack_is_shared && !gs_runtime.tells_asan;
     int class =
         UNLIKELY(is_private) ? gs_stack_away_class(attributes, size) : gs_stacks_class(size);
     if (class < 0)
@@ -86,6 +86,8 @@ ALWAYS_INLINE void init(struct gs_thread *thread, const struct gs_thread_attribu
     thread->is_external = thread->is_pinned = thread->is_detached = thread->is_done = false;
     thread->deadline_index = 0;
     thread->migrates = attributes->migrates && !attributes->worker;
+    thread->shares_stack =
+        attributes->stack_is_shared && !attributes->stack && !attributes->thread_pointer;
     thread->bound_worker = attributes->worker ? gs_runtime.workers[attributes->worker - 1] : NULL;
     thread->waiter = (struct gs_waiter){.thread = thread};
     thread->deadline_ns = thread->timer_ns = GS_NEVER;

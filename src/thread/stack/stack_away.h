@@ -1,5 +1,5 @@
 /* Stacks that are away: a thread that waits long, and whose stack is used by nobody else meanwhile
- * (gs_thread_attributes.stack_is_private), keeps only its control block. What its stack contains is
+ * (gs_thread_attributes.stack_is_shared), keeps only its control block. What its stack contains is
  * moved to allocated memory, and its pages are given back to the kernel. The thread's resume
  * function brings it back to the same addresses, when a worker is about to run it: so a switch to
  * any other thread costs nothing more. (docs/design/threads.md)
@@ -27,7 +27,7 @@ NOT_FOR_TSAN static inline bool thread_is_away(const struct gs_thread *thread)
            *(char *const volatile *)&thread->saved;
 }
 
-/* The class for a private stack (gs_thread_attributes.stack_is_private), or -EINVAL if it is too
+/* The class for a private stack (gs_thread_attributes.stack_is_shared), or -EINVAL if it is too
  * large. */
 int gs_stack_away_class(const struct gs_thread_attributes *attributes, size_t stack_size);
 

@@ -128,7 +128,7 @@ static void wait_for_stack(const struct row *row)
 static void run_row(const struct row *row, bool migrates)
 {
     const struct gs_thread_attributes attributes = {
-        .name = row->name, .stack_is_private = true, .migrates = migrates};
+        .name = row->name, .stack_is_shared = true, .migrates = migrates};
     current = row;
     other = NULL;
     empty_and_fill();

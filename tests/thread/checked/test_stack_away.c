@@ -18,7 +18,7 @@ static void *publish_local(void *unused)
 
 static struct gs_thread *spawn_until_away(void)
 {
-    const struct gs_thread_attributes private = {.name = "private", .stack_is_private = true};
+    const struct gs_thread_attributes private = {.name = "private", .stack_is_shared = true};
     struct gs_threads_stats stats;
     struct gs_thread *thread;
     MUST_EQ(gs_thread_spawn(&private, publish_local, NULL, &thread), 0);
@@ -106,7 +106,7 @@ static void *dump_nappers(void *unused)
     struct gs_thread *threads[NAPPERS];
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     for (unsigned i = 0; i < NAPPERS; i++) {
-        const struct gs_thread_attributes attributes = {.worker = 2, .stack_is_private = true};
+        const struct gs_thread_attributes attributes = {.worker = 2, .stack_is_shared = true};
         MUST_EQ(gs_thread_spawn(&attributes, nap, NULL, &threads[i]), 0);
     }
     for (int i = 0; i < DUMPS; i++)

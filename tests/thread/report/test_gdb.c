@@ -55,7 +55,7 @@ static void spawn_on(unsigned worker, const char *name, gs_thread_fn *fn)
 static void *start_all(void *unused)
 {
     const struct gs_thread_attributes large = {.name = "deep", .worker = 1, .stack_size = 8 << 20};
-    struct gs_thread_attributes private = {.name = "away", .stack_is_private = true};
+    struct gs_thread_attributes private = {.name = "away", .stack_is_shared = true};
     struct gs_threads_stats stats;
     private.worker = 1; /* the second one does not return to its loop, which gives stacks back */
     MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);

@@ -363,7 +363,7 @@ static inline void *run_all(void *unused)
     for (unsigned i = 0; i < (workers - 1) * HELPERS; i++) {
         unsigned worker = 2 + i / HELPERS;
         const struct gs_thread_attributes attributes = {
-            .worker = i % 4 ? worker : 0, .migrates = i % 4 == 0, .stack_is_private = is_private()};
+            .worker = i % 4 ? worker : 0, .migrates = i % 4 == 0, .stack_is_shared = is_private()};
         gs_thread_fn *fn = i % 4 && IS_INTERRUPTED ? help_interrupted : help;
         if (i % HELPERS == 0)
             MUST_EQ(gs_channel_new(sizeof(struct job), 4UL * OWNERS * RING, &jobs[worker]), 0);
@@ -373,7 +373,7 @@ static inline void *run_all(void *unused)
         owners[i] = (struct owner){.attributes = {.stack_size = 256 << 10,
                                                   .worker = !i,
                                                   .migrates = i == 1,
-                                                  .stack_is_private = is_private()}};
+                                                  .stack_is_shared = is_private()}};
         MUST_EQ(gs_thread_spawn(&owners[i].attributes, run_owner, &owners[i], &threads[i]), 0);
     }
     for (unsigned i = 0; i < OWNERS; i++)

@@ -5,10 +5,10 @@
 #include "tests/thread/report/report.h"
 #include "thread/context/sanitizer.h"
 
-static const struct gs_thread_attributes private = {.name = "private", .stack_is_private = true},
+static const struct gs_thread_attributes private = {.name = "private", .stack_is_shared = true},
                                          mobile = {.name = "mobile",
                                                    .migrates = true,
-                                                   .stack_is_private = true};
+                                                   .stack_is_shared = true};
 
 static inline struct gs_threads_stats stats_now(void)
 {

@@ -88,7 +88,7 @@ static void *receive_signals(void *unused)
         {.name = "usual"},
         {.name = "large", .stack_size = 256 << 10},
         {.name = "mobile", .migrates = true},
-        {.name = "private", .stack_is_private = true},
+        {.name = "private", .stack_is_shared = true},
         {.name = "own", .stack = new_stack(), .stack_size = OWN_STACK},
     };
     enum { KINDS = sizeof kinds / sizeof *kinds };

@@ -316,9 +316,9 @@ static void *keep_stacks(void *unused)
     static char own[1 << 16] __attribute__((aligned(64)));
     const struct gs_thread_attributes kept[] = {
         {.name = "no promise"},
-        {.stack = own, .stack_size = sizeof own, .stack_is_private = true},
-        {.stack_size = 8 << 20, .stack_is_private = true},
-        {.stack_size = 1 << 20, .stack_is_private = true},
+        {.stack = own, .stack_size = sizeof own, .stack_is_shared = true},
+        {.stack_size = 8 << 20, .stack_is_shared = true},
+        {.stack_size = 1 << 20, .stack_is_shared = true},
     };
     enum { KEPT = sizeof kept / sizeof *kept };
     struct gs_thread *threads[KEPT + 1];

@@ -105,7 +105,7 @@ static void *use_each(void *unused)
 {
     for (int c = 0; c < STACK_CLASSES; c++) {
         const struct gs_thread_attributes attributes = {.stack_size = promised[c],
-                                                        .stack_is_private = is_private(c)};
+                                                        .stack_is_shared = is_private(c)};
         size_t size = promised[c] - CALLS_NEED;
         struct gs_thread *thread;
         MUST_EQ(gs_thread_spawn(&attributes, use_all, &size, &thread), 0);
@@ -152,7 +152,7 @@ static void fill_many(int stack_class)
     static struct gs_thread *threads[THREADS];
     static struct use uses[THREADS];
     const struct gs_thread_attributes attributes = {.stack_size = stack_size,
-                                                    .stack_is_private = is_private(stack_class)};
+                                                    .stack_is_shared = is_private(stack_class)};
     size_t size = IS_SANITIZED ? stack_size / 4 : stack_size - CALLS_THAT_WAIT_NEED;
     size_t count = FILLED_MAX / stack_size < THREADS ? FILLED_MAX / stack_size : THREADS;
     for (unsigned i = 0; i < count; i++) {
@@ -209,7 +209,7 @@ static void *overflow_among_others(void *unused)
 {
     const struct gs_thread_attributes attributes = {.name = "glutton",
                                                     .stack_size = promised[stack_class],
-                                                    .stack_is_private = is_private(stack_class)};
+                                                    .stack_is_shared = is_private(stack_class)};
     struct gs_thread *thread;
     fill_many(stack_class);
     MUST_EQ(gs_thread_spawn(&attributes, overflow_stack, NULL, &thread), 0);
