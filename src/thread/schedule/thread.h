@@ -145,7 +145,7 @@ struct gs_thread {
     bool is_pinned; /* stays for now, though it migrates: it waits for something of its worker's */
     bool is_detached, is_done;
     bool migrates, is_live, has_canary;
-    bool is_retired; /* it is not live, and its stack is not reused (fork.c) */
+    bool is_retired;   /* it is not live, and its stack is not reused (fork.c) */
     bool shares_stack; /* during a wait nobody may use its stack (stack_is_shared) */
     uint8_t stack_class;
     struct gs_spin lock; /* guards is_done, is_detached, joiner and watchers */
