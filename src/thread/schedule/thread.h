@@ -24,7 +24,7 @@
  *     stack           |  stays         |  migrates           |  has a thread pointer
  *     ----------------+----------------+---------------------+----------------------------------
  *     the runtime's   |  thread        |  monitor, lifetimes |  tls_base, of both
- *     private         |  stack_away    |  stack_away         |  no: it is as the runtime's then
+ *     shared          |  shared_stack  |  until it starts    |  no: it is the runtime's then
  *     the program's   |  thread        |  lifetimes, end     |  those of gossamer run
  *     none: resumable |  resumable     |  no                 |  no
  *
@@ -145,8 +145,9 @@ struct gs_thread {
     bool is_pinned; /* stays for now, though it migrates: it waits for something of its worker's */
     bool is_detached, is_done;
     bool migrates, is_live, has_canary;
-    bool is_retired;   /* it is not live, and its stack is not reused (fork.c) */
-    bool shares_stack; /* during a wait nobody may use its stack (stack_is_shared) */
+    bool is_retired;                  /* it is not live, and its stack is not reused (fork.c) */
+    uint8_t shared_index, start_hash; /* shared_stack.c */
+    bool shares_stack;                /* during a wait nobody may use its stack (stack_is_shared) */
     uint8_t stack_class;
     struct gs_spin lock; /* guards is_done, is_detached, joiner and watchers */
 
@@ -170,7 +171,7 @@ struct gs_thread {
     char *stack, *stack_top; /* the lowest usable byte, and the end */
     union {
         struct gs_list link; /* on a stack of the program's: in user_stack_threads */
-        char *saved;         /* what its stack contains while that is away (stack_away.h) */
+        char *saved;         /* what is on its stack while that is another's (shared_stack.h) */
     };
     unsigned chain;              /* deadlock.c: the last chain in which it was found */
     unsigned valgrind_stack;     /* of a stack of the program (valgrind.h) */
@@ -183,6 +184,7 @@ struct gs_thread {
 #ifdef GS_CHECKED
     atomic_uchar fate; /* enum fate */
     bool is_blocked;   /* deadlock.c */
+    bool is_protected; /* protected_stack.c */
 #endif
 };
 _Static_assert(offsetof(struct gs_thread, run.next) == 64 &&
@@ -240,17 +242,19 @@ thread_prefetch_stack(const struct gs_thread *thread)
 /* ---- Run queue ---- */
 
 /* The resume functions of threads that are run from a worker's own stack only: they have a TLS base
- * (tls_base.c), or no stack at present (stack_away.c), or the address sanitizer is notified
- * (asan_program.c). */
+ * (tls_base.c), or no stack at present (shared_stack.c; in the checked library, none
+ * that may be used, protected_stack.c), or the address sanitizer is notified (asan_program.c). */
 void gs_thread_resume_with_tls_base(struct worker *worker, struct runnable *runnable);
-void gs_thread_resume_private(struct worker *worker, struct runnable *runnable);
+void gs_thread_resume_shared(struct worker *worker, struct runnable *runnable);
+void gs_thread_resume_protected(struct worker *worker, struct runnable *runnable);
 void gs_thread_resume_annotated(struct worker *worker, struct runnable *runnable);
 
 /* Whether the runnable is a message to the worker rather than a thread. */
 static inline bool runnable_is_message(const struct runnable *runnable)
 {
     return runnable->resume && runnable->resume != gs_thread_resume_with_tls_base &&
-           runnable->resume != gs_thread_resume_private &&
+           runnable->resume != gs_thread_resume_shared &&
+           !CHECKED_IS_PROTECTED_RESUME(runnable->resume) &&
            runnable->resume != gs_thread_resume_annotated;
 }
 
@@ -457,6 +461,9 @@ static inline void worker_left_thread(struct worker *worker)
 }
 
 /* ---- The start and the end of a thread (thread.c) ---- */
+
+/* Where a thread that shares its stack starts, whose place on it is free now. */
+void *gs_thread_initial_context(struct gs_thread *thread);
 
 /* gs_thread_spawn in two steps: between them, the thread is in no queue and does not run. worker:
  * the caller. */
