@@ -135,7 +135,10 @@ static void add(struct gs_scope *scope, gs_scope_fn *fn, struct gs_thread *threa
 
 int gs_scope_spawn(struct gs_scope *scope, gs_scope_fn *fn, void *argument, uint64_t deadline_ns)
 {
-    CHECKED_WAIT(deadline_ns);
+    if (deadline_ns)
+        CHECKED_WAIT(deadline_ns);
+    else
+        CHECKED_WORKER();
     const struct gs_thread_attributes *attributes = scope->attributes;
     struct gs_thread *thread;
     if (attributes && (attributes->stack || attributes->start))
