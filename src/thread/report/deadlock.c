@@ -188,7 +188,7 @@ static void report_cycle(struct gs_thread *const *each, unsigned count)
 void gs_checked_blocked(struct gs_thread *thread)
 {
     struct gs_thread *each[CYCLE_MAX];
-    if (!thread->wait_kind->holder || thread->deadline_ns != GS_NEVER)
+    if (!thread->wait_kind->holder || thread->has_deadline)
         return;
     spin_lock_always(&lock);
     thread->is_blocked = true;

@@ -1,6 +1,6 @@
 /* What waits for a stuck worker. The monitor counts it in memory that belongs to the worker, and
- * changes nothing. The worker's timers are in a structure that no other kernel thread may read;
- * but control blocks stay mapped, and tell the deadline of each wait. */
+ * changes nothing. The deadlines of threads that stay are in a queue that no other kernel thread may
+ * read; but control blocks stay mapped, and tell the deadline of each wait. */
 #include "thread/schedule/backlog.h"
 
 #include "thread/io/descriptors.h"
@@ -21,7 +21,7 @@ NOT_FOR_TSAN static bool has_missed_deadline(const struct gs_thread *thread,
     int claim = *(const volatile int *)&thread->claim;
     unsigned park_state = *(const volatile unsigned *)&thread->park_state;
     bool is_waiting = at->is_live && claim == CLAIM_WAITING && at->worker == worker;
-    return is_waiting && at->deadline_ns <= now_ns &&
+    return is_waiting && at->has_deadline && at->deadline_ns <= now_ns &&
            (!at->is_parking || park_state == PARK_PARKED);
 }
 
@@ -54,7 +54,7 @@ void gs_backlog_count(struct worker *worker, uint64_t now_ns, struct backlog *re
 {
     *ret_backlog = (struct backlog){
         .ready = count_read(&worker->ready) + atomic_load(&worker->shared.count),
-        .has_messages = atomic_load(&worker->inbox),
+        .has_messages = atomic_load(&worker->inbox) || atomic_load(&worker->canceled),
         .deadlines = count_missed_deadlines(worker, now_ns),
         .descriptors = gs_descriptors_count_ready(worker),
     };

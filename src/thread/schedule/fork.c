@@ -50,9 +50,9 @@ static void empty_queues(struct worker *worker)
     worker->deferred = NULL;
     atomic_store(&worker->ready, 0);
     atomic_store(&worker->inbox, NULL);
+    atomic_store(&worker->canceled, NULL);
+    worker->is_cancel_message_queued = false;
     worker->shared = (struct shared_queue){.first = NULL};
-    while (worker->deadlines.heap.count)
-        gs_heap_remove(&worker->deadlines.heap, gs_heap_first(&worker->deadlines.heap)->index);
 }
 
 /* The only worker in the child, which runs one thread. */
@@ -162,8 +162,9 @@ static int become_child(struct worker *worker, struct gs_thread *self)
     self->joiner = NULL;
     self->watchers.first = NULL;
     self->bound_worker = NULL;
-    self->timer_ns = GS_NEVER; /* the previous loop had the timer */
-    /* The message is lost with the inboxes: it would have completed the thread. */
+    self->deadline_index = 0; /* those of the parent are forgotten */
+    self->deadline_ns = GS_NEVER;
+    /* What would have completed the thread is forgotten. */
     atomic_compare_exchange_strong(&self->cancel, &sent, CANCEL_DELIVERED);
     reset_worker(worker);
     forget_others(worker);

@@ -179,50 +179,12 @@ static void report_if_needed(struct worker *worker, uint64_t now_ns, unsigned ex
 
 /* ---- Helping ---- */
 
-/* Return the items to the inbox in their order, behind newer ones. Both lists are newest first. */
-static void return_to_inbox(struct worker *worker, struct runnable *items)
-{
-    struct runnable *none = NULL;
-    while (!atomic_compare_exchange_strong(&worker->inbox, &none, items)) {
-        struct runnable *newer = atomic_exchange(&worker->inbox, NULL), **end = &newer;
-        while (*end)
-            end = &(*end)->next;
-        *end = items;
-        items = newer;
-        none = NULL;
-    }
-    gs_loop_wake(worker->loop);
-}
-
-/* (tests/model/hand_over.pml) Take those cancellations from the inbox of a stuck worker that can be
- * delivered in its place. If the worker has resumed and finds its inbox empty, gs_runtime_enter
- * prevents the search for a deadlock from ending the run. */
-static void deliver_cancels(struct worker *worker)
-{
-    if (!atomic_load(&worker->inbox))
-        return;
-    gs_runtime_enter();
-    struct runnable *items = atomic_exchange(&worker->inbox, NULL), **link = &items;
-    gs_chaos(CHAOS_STEAL);
-    while (*link) {
-        struct runnable *next = (*link)->next;
-        if (gs_cancel_deliver_for_stuck(worker, *link))
-            *link = next;
-        else
-            link = &(*link)->next;
-    }
-    if (items)
-        return_to_inbox(worker, items);
-    gs_chaos(CHAOS_PUBLISH);
-    gs_runtime_leave();
-}
-
 /* Perform the worker's duties towards mobile threads. Returns how many were timed out. */
 static unsigned help_stuck(struct worker *worker, uint64_t now_ns)
 {
     gs_chaos(CHAOS_STEAL);
-    deliver_cancels(worker);
-    return gs_deadlines_expire(worker, now_ns);
+    gs_cancels_deliver_for_stuck(worker);
+    return gs_deadlines_expire_for_stuck(worker, now_ns);
 }
 
 /* Returns the number of stuck workers. */

@@ -41,15 +41,15 @@ void gs_scope_leave(struct worker *worker, struct gs_scope *scope)
 
 /* ---- Cancellation ---- */
 
-/* Mark all members but `except`. Returns those that this call has marked, linked by their messages,
- * which are not sent yet. The caller holds the lock. */
-static struct runnable *mark_members(struct gs_scope *scope, const struct gs_thread *except)
+/* Mark all members but `except`. Returns those that this call has marked, linked by next_canceled.
+ * The caller holds the lock. */
+static struct gs_thread *mark_members(struct gs_scope *scope, const struct gs_thread *except)
 {
-    struct runnable *marked = NULL;
+    struct gs_thread *marked = NULL;
     for (struct gs_thread *thread = scope->members; thread; thread = thread->next_member)
         if (thread != except && gs_thread_mark_canceled(thread)) {
-            thread->cancel_message.next = marked;
-            marked = &thread->cancel_message;
+            thread->next_canceled = marked;
+            marked = thread;
         }
     return marked;
 }
@@ -59,7 +59,7 @@ static void cancel(struct gs_scope *scope, int error, const struct gs_thread *ex
 {
     struct worker *worker = worker_current();
     struct claimed claimed = {.first = NULL};
-    struct runnable *marked = NULL;
+    struct gs_thread *marked = NULL;
     struct gs_waiter *waiter;
     spin_lock(&scope->lock);
     if (!scope->error)
@@ -72,9 +72,9 @@ static void cancel(struct gs_scope *scope, int error, const struct gs_thread *ex
     }
     spin_unlock(&scope->lock);
     claimed_make_ready(worker, &claimed);
-    for (struct runnable *item = marked, *next; item; item = next) {
-        next = item->next;
-        gs_thread_deliver_cancel(worker, gs_container_of(item, struct gs_thread, cancel_message));
+    for (struct gs_thread *thread = marked, *next; thread; thread = next) {
+        next = thread->next_canceled;
+        gs_thread_deliver_cancel(worker, thread);
     }
 }
 

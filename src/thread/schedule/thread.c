@@ -60,7 +60,9 @@ static __attribute__((noinline)) void set_name(struct gs_thread *thread, const c
 /* From here on gs_threads_cancel_all finds it. is_alone: that cannot be in progress now. */
 ALWAYS_INLINE void make_live(struct gs_thread *thread, bool is_alone)
 {
-    gs_thread_init_cancel(thread);
+    /* Release: pairs with gs_thread_mark_canceled, which may have found the previous thread in this
+     * control block. */
+    atomic_store_explicit(&thread->cancel, CANCEL_NONE, memory_order_release);
     if (UNLIKELY(thread->stack_class == CLASS_USER_STACK)) {
         spin_lock_always(&gs_runtime.user_stack_lock);
         gs_list_append(&gs_runtime.user_stack_threads, &thread->link);
@@ -82,16 +84,16 @@ ALWAYS_INLINE void init(struct gs_thread *thread, const struct gs_thread_attribu
     atomic_store_explicit(&thread->claim, CLAIM_NONE, memory_order_relaxed);
     atomic_store_explicit(&thread->park_state, PARK_EMPTY, memory_order_relaxed);
     atomic_init(&thread->lock.held, false);
-    thread->is_uncancelable = thread->is_parking = thread->wait_ignores_cancel = false;
-    thread->is_external = thread->is_pinned = thread->is_detached = thread->is_done = false;
+    thread->is_uncancelable = thread->is_parking = false;
+    thread->is_external = thread->has_deadline = thread->is_pinned = false;
+    thread->is_detached = thread->is_done = false;
     thread->deadline_index = 0;
     thread->migrates = attributes->migrates && !attributes->worker;
     thread->shares_stack =
         attributes->stack_is_shared && !attributes->stack && !attributes->thread_pointer;
     thread->bound_worker = attributes->worker ? gs_runtime.workers[attributes->worker - 1] : NULL;
     thread->waiter = (struct gs_waiter){.thread = thread};
-    thread->deadline_ns = thread->timer_ns = GS_NEVER;
-    thread->timer.watcher.active = false;
+    thread->deadline_ns = GS_NEVER;
     thread->joiner = NULL;
     thread->cleanups = NULL;
     thread->values = NULL;
@@ -296,7 +298,7 @@ __attribute__((no_stack_protector)) static void finish(void *argument)
     gs_chaos(CHAOS_END);
     count_add(&worker->ended, 1);
     gs_chaos(CHAOS_END);
-    /* A pending cancellation refers to the thread: the message completes it when it runs. */
+    /* A pending cancellation refers to the thread: the worker that delivers it completes it. */
     if (UNLIKELY(atomic_load_explicit(&thread->cancel, memory_order_relaxed) != CANCEL_NONE) ||
         gs_runtime.is_multi) {
         if (atomic_exchange(&thread->cancel, CANCEL_FINISHED) == CANCEL_SENT)
@@ -341,10 +343,9 @@ _Noreturn INLINE_IF_OPTIMIZED void end(struct gs_thread *self, void *result)
     if (UNLIKELY(self->values))
         gs_thread_destroy_values(self);
     self->argument = result;
-    assert(self->timer_ns == GS_NEVER || self->timer.watcher.loop == self->worker->loop);
-    assert(!self->deadline_index && !self->is_pinned);
-    if (self->timer_ns != GS_NEVER)
-        gs_timer_stop(&self->timer);
+    assert(!self->is_pinned);
+    if (UNLIKELY(self->deadline_index))
+        gs_deadline_stop(self);
     if (UNLIKELY(!gs_stacks_is_intact(self)))
         gs_report_overflow(self);
     struct worker *worker = worker_current();

@@ -34,9 +34,9 @@
  *   1. A thread in a run queue has left its stack, or its worker is about to leave it; and its
  *      `worker` is that queue's.
  *   2. A thread in a shared queue has left its stack, and has neither a worker nor a deadline.
- *   3. Only its worker starts or stops a thread's timer, times it out, cancels its wait, or runs
- *      it. A mobile thread has no timer but may be in its worker's deadlines; any kernel thread
- *      that holds their lock may time it out or cancel its wait.
+ *   3. Only its worker times a thread out, cancels its wait, or runs it. A mobile thread is an
+ *      exception: any kernel thread that holds the lock of its worker's deadlines may time it out
+ *      or cancel its wait.
  *   4. A thread whose claim is CLAIM_WAITING is made ready only by the kernel thread that changes
  *      the claim, or that unparks it. One that claims without the lock of the object waited at must
  *      comply with 3. A mobile thread's claim becomes CLAIM_WAITING when it has left its stack, and
@@ -140,8 +140,8 @@ struct gs_thread {
     atomic_uint cancel;    /* enum cancel_state */
     /* The first seven are false in a new thread; adjacent, they are written together. */
     bool is_uncancelable, is_parking;
-    bool wait_ignores_cancel; /* in addition to the kind's flag */
-    bool is_external;         /* it is counted in its worker's `external` */
+    bool is_external;  /* it is counted in its worker's `external` */
+    bool has_deadline; /* its wait */
     bool is_pinned; /* stays for now, though it migrates: it waits for something of its worker's */
     bool is_detached, is_done;
     bool migrates, is_live, has_canary;
@@ -153,8 +153,9 @@ struct gs_thread {
     const struct wait_kind *wait_kind;
     const void *wait_object;
     uint64_t wait_start_ns;
-    uint64_t deadline_ns;    /* of the wait; GS_NEVER: none */
-    uint64_t timer_ns;       /* when its timer expires; GS_NEVER: it is not active */
+    /* Of the last wait that had a deadline; it is not earlier than the thread's key in the deadlines
+     * of its worker. GS_NEVER: the thread is not in there. */
+    uint64_t deadline_ns;
     struct gs_waiter waiter; /* for waits at one object; others have waiters on the stack */
 
     atomic_uint park_state;
@@ -163,7 +164,6 @@ struct gs_thread {
         gs_thread_fn *fn; /* until it starts */
         struct gs_waiter *woken_by;
     };
-    struct gs_timer timer;
     uint32_t deadline_index;      /* in its worker's deadlines; 0: not in there */
     void (*on_end)(void *result); /* only on a stack of the program's; NULL: none */
     unsigned select_start;
@@ -176,7 +176,7 @@ struct gs_thread {
     unsigned valgrind_stack;     /* of a stack of the program (valgrind.h) */
     struct worker *bound_worker; /* NULL: none */
     void *tls_base;              /* the thread pointer while it runs; NULL: its worker's */
-    struct runnable cancel_message;
+    struct gs_thread *next_canceled; /* in its worker's `canceled`; guarded by `cancel` */
     struct gs_wait_queue watchers; /* in gs_select, for its end */
     struct fiber fiber;
     char name[NAME_SIZE];
@@ -186,8 +186,7 @@ struct gs_thread {
 #endif
 };
 _Static_assert(offsetof(struct gs_thread, run.next) == 64 &&
-                   offsetof(struct gs_thread, wait_kind) == 128 &&
-                   offsetof(struct gs_thread, waiter.item) == 192,
+                   offsetof(struct gs_thread, wait_kind) == 128,
                "members that are used together share a cache line");
 
 static inline struct gs_thread *thread_current(void)
@@ -320,7 +319,6 @@ struct wait {
     const struct wait_kind *kind;
     const void *object;
     uint64_t deadline_ns;
-    bool ignores_cancel; /* a cancellation does not end the wait */
 };
 
 /* Wait until the calling thread is claimed; wait.h says which of the wait functions to call when.
@@ -414,17 +412,34 @@ static inline bool thread_is_waiting(const struct gs_thread *thread)
 /* Whether a cancellation may end the wait of the thread, if it waits. */
 static inline bool thread_wait_is_cancelable(const struct gs_thread *thread)
 {
-    return !thread->is_uncancelable && !thread->wait_ignores_cancel &&
-           !thread->wait_kind->ignores_cancel;
+    return !thread->is_uncancelable && !thread->wait_kind->ignores_cancel;
 }
 
-/* ---- Waits of mobile threads (mobile_wait.c) ---- */
+/* ---- Deadlines (deadlines.c) ---- */
 
+/* Also called in the child of a fork, to forget those of others. */
 void gs_deadlines_init(struct worker *worker);
 void gs_deadlines_done(struct worker *worker);
 
-/* Time the calling thread, which is mobile, out at deadline_ns. Returns 0 or -ENOMEM. */
+/* Time the calling thread out at deadline_ns, which is earlier than its last deadline. Returns 0 or
+ * -ENOMEM. */
 int gs_deadline_start(struct gs_thread *thread, uint64_t deadline_ns);
+
+/* Called by a thread that ends. */
+void gs_deadline_stop(struct gs_thread *thread);
+
+/* The caller holds the lock, if there are several workers. */
+static inline void deadline_remove(struct deadlines *deadlines, struct gs_thread *thread)
+{
+    gs_timer_queue_remove(&deadlines->queue, &thread->deadline_index);
+    __atomic_store_n(&thread->deadline_ns, GS_NEVER, __ATOMIC_RELAXED);
+}
+
+/* Time out the mobile threads whose deadline has passed, if the worker is stuck. Called by the
+ * monitor. Returns how many there were. */
+unsigned gs_deadlines_expire_for_stuck(struct worker *worker, uint64_t now_ns);
+
+/* ---- Waits of mobile threads (mobile_wait.c) ---- */
 
 /* Make a mobile thread ready, on any worker; a pinned one on its own. worker: the caller, or NULL
  * if it is no worker. */
@@ -434,10 +449,6 @@ void gs_thread_make_ready_mobile(struct worker *worker, struct gs_thread *thread
  * wait. May be called by any kernel thread. If this returns true, the thread was claimed, and the
  * caller makes it ready. */
 bool gs_mobile_cancel_wait(struct worker *worker, struct gs_thread *thread);
-
-/* Time out the threads whose deadline has passed. The caller may be the monitor if the worker is
- * stuck. Returns how many there were. */
-unsigned gs_deadlines_expire(struct worker *worker, uint64_t now_ns);
 
 /* ---- Thread pointers (tls_base.c) ---- */
 
@@ -479,15 +490,16 @@ static inline bool thread_must_cancel(const struct gs_thread *thread)
     return UNLIKELY(state != CANCEL_NONE) && !thread->is_uncancelable;
 }
 
-/* Called by the monitor: deliver a cancellation that was taken from the inbox of a stuck worker.
- * Returns false if the runnable is no cancellation that the monitor can deliver. */
-bool gs_cancel_deliver_for_stuck(struct worker *owner, struct runnable *runnable);
+/* The worker has threads in `canceled`: deliver these cancellations on its own stack. */
+void gs_cancels_enqueue(struct worker *worker);
+
+/* Called by the monitor: deliver those of a stuck worker that can be delivered in its place. */
+void gs_cancels_deliver_for_stuck(struct worker *owner);
 
 /* gs_thread_cancel in two steps. The first returns false if the thread was canceled before;
  * otherwise the caller must take the second: the thread is not completed until then. */
 bool gs_thread_mark_canceled(struct gs_thread *thread);
 void gs_thread_deliver_cancel(struct worker *worker, struct gs_thread *thread);
-void gs_thread_init_cancel(struct gs_thread *thread);
 
 /* Called when the thread has become live: cancel it if gs_threads_cancel_all is in progress. */
 void gs_thread_check_cancel_all(struct gs_thread *thread);

@@ -1,8 +1,5 @@
 /* How a wait begins and ends: wake-up, deadline, cancellation; sleep and park. The inline parts are
- * in wait.h, the waits of mobile threads in mobile_wait.c.
- *
- * The timer of a thread that is not mobile stays active when a wait ends early: the next deadline
- * is usually later, and then costs one store. A timer that expires too early is restarted. */
+ * in wait.h, the deadlines in deadlines.c, the waits of mobile threads in mobile_wait.c. */
 #include "thread/schedule/wait.h"
 
 void gs_spin_unlock_callback(void *lock)
@@ -58,34 +55,6 @@ static void end_wait(struct worker *worker, struct gs_thread *thread, int outcom
     gs_thread_abandon_wait(thread);
     gs_chaos(CHAOS_WAKE);
     gs_thread_enqueue(worker, thread);
-}
-
-static int start_timer(struct gs_thread *thread, uint64_t deadline_ns)
-{
-    int err = gs_timer_start(&thread->timer, deadline_ns);
-    if (!err)
-        thread->timer_ns = deadline_ns;
-    return err;
-}
-
-static void on_timer(struct gs_timer *timer)
-{
-    struct gs_thread *thread = gs_container_of(timer, struct gs_thread, timer);
-    thread->timer_ns = GS_NEVER;
-    if (!thread_is_waiting(thread) || thread->deadline_ns == GS_NEVER)
-        return;
-    /* If memory for the timer is exhausted, time out too early rather than never. */
-    if (thread->deadline_ns <= *thread->worker->now_ns || start_timer(thread, thread->deadline_ns))
-        end_wait(thread->worker, thread, CLAIM_TIMED_OUT);
-}
-
-int gs_thread_start_timer(struct gs_thread *thread, uint64_t deadline_ns)
-{
-    if (thread_is_mobile(thread))
-        return gs_deadline_start(thread, deadline_ns);
-    if (thread->timer_ns == GS_NEVER)
-        gs_timer_init(&thread->timer, thread->worker->loop, on_timer);
-    return start_timer(thread, deadline_ns);
 }
 
 void gs_thread_make_ready_slow(struct gs_thread *thread)
@@ -163,7 +132,7 @@ int gs_thread_wait_for_object(struct gs_thread *self, void *object, const struct
                               uint64_t deadline_ns)
 {
     struct gs_spin *lock = (struct gs_spin *)((char *)object + kind->lock_offset);
-    const struct wait wait = {kind, object, deadline_ns, kind->ignores_cancel};
+    const struct wait wait = {kind, object, deadline_ns};
     int err = wait_prepare(self, &wait);
     if (err) {
         struct claimed claimed = {.first = NULL};
