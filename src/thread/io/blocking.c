@@ -58,8 +58,7 @@ static int run(struct blocking_call *call, uint64_t deadline_ns)
     struct gs_thread *self = call->thread;
     struct start starting = {.call = call};
     const void *at = (const void *)(uintptr_t)call->job.fn;
-    const struct wait wait = {&waiting, at, deadline_ns},
-                      uninterruptible = {&ending, at, GS_NEVER};
+    const struct wait wait = {&waiting, at, deadline_ns}, uninterruptible = {&ending, at, GS_NEVER};
     int err = gs_thread_wait_then(self, start_job, &starting, &wait);
     if (starting.err)
         return fail(call, starting.err);

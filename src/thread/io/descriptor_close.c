@@ -104,8 +104,8 @@ void gs_opened_leave(const struct opened *file)
  * disk. */
 static void await_calls(struct descriptor *descriptor)
 {
-    static const struct wait_kind ending = {
-        "the calls on a descriptor", .is_external = true, .ignores_cancel = true};
+    static const struct wait_kind ending = {"the calls on a descriptor", .is_external = true,
+                                            .ignores_cancel = true};
     while (UNLIKELY(atomic_load(&descriptor->calls))) {
         const struct worker *worker = worker_current();
         const struct wait wait = {.kind = &ending,

@@ -8,11 +8,10 @@
  *     any -- end of the thread --> FINISHED
  *
  * The list refers to the thread: so a thread that ends while the state is SENT is completed when
- * the worker has come to it. (tests/model/cancel.pml) */
+ * the worker delivers it. (tests/model/cancel.pml) */
 #include "thread/stack/stacks.h"
 
-#include <errno.h>
-#include <stdlib.h>
+#include <assert.h>
 
 /* ---- The list of a worker (tests/model/hand_over.pml) ---- */
 
@@ -31,7 +30,7 @@ static void give(struct worker *worker, struct gs_thread *thread)
 static void deliver(struct worker *worker, struct gs_thread *thread)
 {
     struct worker *owner = __atomic_load_n(&thread->worker, __ATOMIC_SEQ_CST);
-    unsigned sent = CANCEL_SENT;
+    uint8_t sent = CANCEL_SENT;
     gs_chaos(CHAOS_CLAIM);
     if (owner != worker && owner && atomic_load(&thread->cancel) == CANCEL_SENT) {
         give(owner, thread); /* the thread has resumed on another worker */
@@ -68,8 +67,7 @@ void gs_cancels_enqueue(struct worker *worker)
     if (worker->is_cancel_message_queued)
         return;
     worker->is_cancel_message_queued = true;
-    worker->cancel_message =
-        (struct runnable){.resume = deliver_all, .priority = GS_PRIORITY_HIGH};
+    worker->cancel_message = (struct runnable){.resume = deliver_all, .priority = GS_PRIORITY_HIGH};
     queue_push(worker, &worker->cancel_message);
 }
 
@@ -105,13 +103,14 @@ void gs_cancels_deliver_for_stuck(struct worker *owner)
  * Before, it may be that of a thread that has ended, or of a new one. */
 bool gs_thread_mark_canceled(struct gs_thread *thread)
 {
-    unsigned none = CANCEL_NONE;
+    uint8_t none = CANCEL_NONE;
     gs_chaos(CHAOS_CLAIM);
     return atomic_compare_exchange_strong(&thread->cancel, &none, CANCEL_SENT);
 }
 
 void gs_thread_deliver_cancel(struct worker *worker, struct gs_thread *thread)
 {
+    assert(worker);
     gs_chaos(CHAOS_PUBLISH);
     struct worker *owner = __atomic_load_n(&thread->worker, __ATOMIC_SEQ_CST);
     gs_chaos(CHAOS_PUBLISH);
@@ -150,14 +149,14 @@ void gs_threads_cancel_all(void)
             cancel_live(thread, self);
     spin_lock_always(&gs_runtime.user_stack_lock);
     GS_LIST_FOREACH (link, &gs_runtime.user_stack_threads)
-        cancel_live(gs_container_of(link, struct gs_thread, link), self);
+        cancel_live(thread_on_user_stack(link), self);
     spin_unlock_always(&gs_runtime.user_stack_lock);
     atomic_fetch_sub(&gs_runtime.canceling_all, 1);
 }
 
 void gs_thread_check_cancel_all(struct gs_thread *thread)
 {
-    unsigned none = CANCEL_NONE;
+    uint8_t none = CANCEL_NONE;
     /* Relaxed: the thread is published later, when it is made ready. */
     if (atomic_load(&gs_runtime.canceling_all))
         atomic_compare_exchange_strong_explicit(&thread->cancel, &none, CANCEL_DELIVERED,

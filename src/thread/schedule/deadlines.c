@@ -1,5 +1,5 @@
-/* The deadlines of threads: each worker has two queues, one for the threads that stay on it, and one
- * for mobile threads, which other kernel threads may time out, or wake and take away
+/* The deadlines of threads. Each worker has two queues: one for the threads that stay on it, and
+ * one for mobile threads, which other kernel threads may time out, or wake and take away
  * (mobile_wait.c). A timer of its loop expires when the first deadline of a queue passes.
  *
  * A thread that stays is left in the queue when its wait ends early: its next deadline is usually
@@ -33,7 +33,7 @@ static struct deadlines *deadlines_of(const struct gs_thread *thread)
  * thread has not left its stack yet, which only the monitor can see. */
 static bool time_out(struct gs_thread *thread, bool *ret_is_claimed)
 {
-    unsigned parked = PARK_PARKED;
+    uint8_t parked = PARK_PARKED;
     *ret_is_claimed = false;
     /* Acquire: pairs with the release in publish (wait.c). */
     int claim = atomic_load_explicit(&thread->claim, memory_order_acquire);
@@ -41,7 +41,7 @@ static bool time_out(struct gs_thread *thread, bool *ret_is_claimed)
         return false;
     if (claim != CLAIM_WAITING || !thread->has_deadline)
         return true;
-    if (thread->is_parking && !thread_clear_parked(thread, &parked))
+    if (thread->wait_kind->is_park && !thread_clear_parked(thread, &parked))
         return parked == PARK_NOTIFIED;
     *ret_is_claimed = thread_claim(thread, CLAIM_TIMED_OUT);
     return true;
@@ -64,8 +64,8 @@ static struct gs_thread *remove_due(struct deadlines *deadlines, uint64_t now_ns
     return NULL;
 }
 
-/* Time out at most `max` threads. worker: the caller, or NULL if it is the monitor. Returns how many
- * there were. */
+/* Time out at most `max` threads. worker: the caller, or NULL if it is the monitor. Returns how
+ * many there were. */
 static unsigned expire(struct worker *worker, struct deadlines *deadlines, uint64_t now_ns,
                        unsigned max)
 {

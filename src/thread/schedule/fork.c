@@ -30,6 +30,7 @@ static struct worker *leaked_workers;
 static void lock_all(struct worker *worker)
 {
     gs_stacks_lock();
+    gs_thread_extra_lock();
     spin_lock_always(&gs_runtime.user_stack_lock);
     spin_lock_always(&worker->deadlines.lock);
     gs_stack_saved_lock();
@@ -39,6 +40,7 @@ static void unlock_all(struct worker *worker)
 {
     spin_unlock_always(&worker->deadlines.lock);
     spin_unlock_always(&gs_runtime.user_stack_lock);
+    gs_thread_extra_unlock();
     gs_stacks_unlock();
 }
 
@@ -140,7 +142,7 @@ static void forget_user_stack_threads(const struct gs_thread *self)
 {
     struct gs_list *list = &gs_runtime.user_stack_threads;
     for (struct gs_list *link = list->next, *next; link != list; link = next) {
-        struct gs_thread *thread = gs_container_of(link, struct gs_thread, link);
+        struct gs_thread *thread = thread_on_user_stack(link);
         next = link->next;
         if (thread == self || thread->is_done)
             continue;
@@ -151,7 +153,7 @@ static void forget_user_stack_threads(const struct gs_thread *self)
 
 static int become_child(struct worker *worker, struct gs_thread *self)
 {
-    unsigned sent = CANCEL_SENT;
+    uint8_t sent = CANCEL_SENT;
     int err = renew_loop(worker);
     gs_symbols_after_fork();
     gs_monitor_after_fork();
@@ -160,8 +162,9 @@ static int become_child(struct worker *worker, struct gs_thread *self)
     gs_stacks_after_fork(worker, self);
     forget_user_stack_threads(self);
     self->joiner = NULL;
-    self->watchers.first = NULL;
-    self->bound_worker = NULL;
+    if (self->extra)
+        self->extra->watchers.first = NULL;
+    self->bound_worker = 0;
     self->deadline_index = 0; /* those of the parent are forgotten */
     self->deadline_ns = GS_NEVER;
     /* What would have completed the thread is forgotten. */
@@ -291,7 +294,7 @@ static pid_t fork_with(const struct gs_fork_functions *functions, void *argument
     int err = gs_atfork_start();
     if (err)
         return err;
-    if (self->tls_base || self->worker->is_stack_in_use)
+    if ((self->extra && self->extra->tls_base) || self->worker->is_stack_in_use)
         return -EOPNOTSUPP;
     add_call(&call);
     pid_t pid = fork();
@@ -326,7 +329,8 @@ static void leave_in_child(struct worker *worker)
     gs_stacks_after_fork(worker, worker->current);
     worker->current->is_live = false;
     worker->current->is_retired = true;
-    worker->current->tls_base = NULL; /* its stack is that of no worker (gs_worker_from_stack) */
+    if (worker->current->extra) /* its stack is that of no worker (gs_worker_from_stack) */
+        worker->current->extra->tls_base = NULL;
     for (unsigned i = 0; i < gs_runtime.worker_count; i++)
         gs_loop_forget_signals(gs_runtime.workers[i]->loop);
     unlock_all(worker);

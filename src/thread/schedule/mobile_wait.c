@@ -35,12 +35,12 @@ void gs_thread_make_ready_mobile(struct worker *worker, struct gs_thread *thread
 /* The caller holds the lock. */
 static bool claim_canceled(struct worker *worker, struct gs_thread *thread)
 {
-    unsigned parked = PARK_PARKED;
+    uint8_t parked = PARK_PARKED;
     if (__atomic_load_n(&thread->worker, __ATOMIC_SEQ_CST) != worker ||
         atomic_load_explicit(&thread->claim, memory_order_acquire) != CLAIM_WAITING ||
         !thread_wait_is_cancelable(thread))
         return false;
-    if (thread->is_parking && !thread_clear_parked(thread, &parked))
+    if (thread->wait_kind->is_park && !thread_clear_parked(thread, &parked))
         return false;
     return thread_claim(thread, CLAIM_CANCELED);
 }

@@ -131,12 +131,19 @@ static bool describe(const struct worker *worker, char *ret_text, size_t size)
 /* The thread may end in the meantime, and its memory be reused or, if its stack is the program's
  * own, be unmapped. So the kernel copies the name, which can fail; and the caller compares the
  * snapshot again afterwards. */
+static bool copy(void *to, const void *from, size_t size)
+{
+    const struct iovec into = {.iov_base = to, .iov_len = size},
+                       out_of = {.iov_base = (void *)from, .iov_len = size};
+    long n = gs_syscall(SYS_process_vm_readv, getpid(), (long)&into, 1, (long)&out_of, 1, 0);
+    return n == (long)size;
+}
+
 static void copy_name(const struct gs_thread *thread, char ret_name[NAME_SIZE])
 {
-    const struct iovec to = {.iov_base = ret_name, .iov_len = NAME_SIZE},
-                       from = {.iov_base = (void *)thread->name, .iov_len = NAME_SIZE};
-    long n = gs_syscall(SYS_process_vm_readv, getpid(), (long)&to, 1, (long)&from, 1, 0);
-    if (n != NAME_SIZE)
+    const char *extra = NULL;
+    if (!copy(&extra, &thread->extra, sizeof extra) || !extra ||
+        !copy(ret_name, extra + offsetof(struct thread_extra, name), NAME_SIZE))
         ret_name[0] = 0;
     ret_name[NAME_SIZE - 1] = 0;
 }

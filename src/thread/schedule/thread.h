@@ -95,6 +95,7 @@ struct wait_kind {
     bool is_external;    /* the wake-up may come from outside the threads */
     bool ignores_cancel; /* a cancellation does not end the wait */
     bool has_queue;
+    bool is_park;      /* it ends when park_state is no longer PARK_PARKED */
     bool is_off_stack; /* nobody uses the stack of the waiting thread, ... */
     bool has_item;     /* ... except where waiter.item points to */
     uint8_t holder;    /* enum holder */
@@ -117,76 +118,90 @@ struct wait_kind {
 
 #define NAME_SIZE 24
 
+/* What few threads have (thread_extra.c). All zero at first. */
+struct thread_extra {
+    char name[NAME_SIZE];
+    void **values;
+    struct gs_scope *scope; /* of which it is a member; NULL: none */
+    int (*scope_fn)(void *argument);
+    struct gs_thread *next_member, **previous_member; /* guarded by the scope's lock */
+    struct gs_wait_queue watchers;                    /* in gs_select, for its end */
+    void *tls_base; /* the thread pointer while it runs; NULL: its worker's */
+    union {
+        struct gs_list link; /* in user_stack_threads */
+        struct thread_extra *next_free;
+    };
+    /* Of a thread on a stack of the program's own: */
+    char *stack; /* the lowest usable byte */
+    void (*on_end)(void *result);
+    unsigned valgrind_stack; /* valgrind.h */
+};
+
 /* The thread control block, aligned to a cache line; on a stack of the program's own, above the
- * stack. The first line is used when the thread ends; waiting and switching touch the second and
- * the third. It is small: a thread that waits long has hardly anything else. */
+ * stack. The first line is used when the thread starts and ends; waiting and switching touch the
+ * second and the third. It is small: a thread that waits long has hardly anything else. What few
+ * threads need is in its `extra`. */
 struct gs_thread {
     union {
         struct gs_thread *joiner;
         struct gs_thread *next_free; /* after the thread has ended */
     };
-    void *argument; /* later its result */
-    struct gs_cleanup *cleanups;
-    void **values;
-    struct gs_scope *scope; /* of which it is a member; NULL: none */
-    int (*scope_fn)(void *argument);
-    struct gs_thread *next_member, **previous_member; /* guarded by the scope's lock */
-
-    struct runnable run;
-    void *sp;
-
-    struct worker *worker; /* NULL: not started, or mobile and ready in a shared queue */
-    atomic_int claim;      /* enum claim */
-    atomic_uint cancel;    /* enum cancel_state */
-    /* The first seven are false in a new thread; adjacent, they are written together. */
-    bool is_uncancelable, is_parking;
-    bool is_external;  /* it is counted in its worker's `external` */
-    bool has_deadline; /* its wait */
-    bool is_pinned; /* stays for now, though it migrates: it waits for something of its worker's */
-    bool is_detached, is_done;
-    bool migrates, is_live, has_canary;
-    bool is_retired;   /* it is not live, and its stack is not reused (fork.c) */
-    bool shares_stack; /* during a wait nobody may use its stack (stack_is_shared) */
-    uint8_t stack_class;
-    struct gs_spin lock; /* guards is_done, is_detached, joiner and watchers */
-
-    const struct wait_kind *wait_kind;
-    const void *wait_object;
-    uint64_t wait_start_ns;
-    /* Of the last wait that had a deadline; it is not earlier than the thread's key in the deadlines
-     * of its worker. GS_NEVER: the thread is not in there. */
-    uint64_t deadline_ns;
-    struct gs_waiter waiter; /* for waits at one object; others have waiters on the stack */
-
-    atomic_uint park_state;
-    uint32_t slot_index; /* of its stack, in the class */
+    union {
+        void *argument; /* until it starts */
+        struct gs_cleanup *cleanups;
+        void *result; /* when it has ended */
+    };
     union {
         gs_thread_fn *fn; /* until it starts */
         struct gs_waiter *woken_by;
     };
-    uint32_t deadline_index;      /* in its worker's deadlines; 0: not in there */
-    void (*on_end)(void *result); /* only on a stack of the program's; NULL: none */
-    unsigned select_start;
-    char *stack, *stack_top; /* the lowest usable byte, and the end */
-    union {
-        struct gs_list link; /* on a stack of the program's: in user_stack_threads */
-        char *saved;         /* what its stack contains while that is away (stack_away.h) */
-    };
-    unsigned chain;              /* deadlock.c: the last chain in which it was found */
-    unsigned valgrind_stack;     /* of a stack of the program (valgrind.h) */
-    struct worker *bound_worker; /* NULL: none */
-    void *tls_base;              /* the thread pointer while it runs; NULL: its worker's */
+    struct thread_extra *extra;      /* NULL: none; that of its former thread if it has none */
     struct gs_thread *next_canceled; /* in its worker's `canceled`; guarded by `cancel` */
-    struct gs_wait_queue watchers; /* in gs_select, for its end */
+    char *stack_top;                 /* the end of the stack */
+    char *saved;                     /* what its stack contains while that is away (stack_away.h) */
+    uint32_t slot_index;             /* of its stack, in the class */
+    uint16_t bound_worker;           /* numbered from 1; 0: none */
+    uint16_t select_start;           /* where the next gs_select begins to try */
+
+    struct runnable run;
+    void *sp;
+    struct worker *worker;   /* NULL: not started, or mobile and ready in a shared queue */
+    atomic_int claim;        /* enum claim */
+    uint32_t deadline_index; /* in its worker's deadlines; 0: not in there */
+    /* The first eight are 0 in a new thread; adjacent, they are written together. */
+    bool is_uncancelable;
+    bool is_external;  /* it is counted in its worker's `external` */
+    bool has_deadline; /* its wait */
+    bool is_pinned; /* stays for now, though it migrates: it waits for something of its worker's */
+    bool is_detached, is_done;
+    struct gs_spin lock;     /* guards is_done, is_detached, joiner and watchers */
+    atomic_uchar park_state; /* enum park_state */
+    atomic_uchar cancel;     /* enum cancel_state */
+    uint8_t stack_class;
+    bool migrates, is_live;
+    bool has_canary : 1;
+    bool is_retired : 1; /* it is not live, and its stack is not reused (fork.c) */
+    bool shares_stack;   /* during a wait nobody may use its stack (stack_is_shared) */
+
+    const struct wait_kind *wait_kind;
+    const void *wait_object;
+    uint64_t wait_start_ns;
+    union {
+        /* Of the last wait that had a deadline; it is not earlier than the thread's key in the
+         * deadlines of its worker. GS_NEVER: the thread is not in there. */
+        uint64_t deadline_ns;
+        unsigned chain; /* in the report of a deadlock: the chain in which it was found */
+    };
+    struct gs_waiter waiter; /* for waits at one object; others have waiters on the stack */
     struct fiber fiber;
-    char name[NAME_SIZE];
 #ifdef GS_CHECKED
     atomic_uchar fate; /* enum fate */
     bool is_blocked;   /* deadlock.c */
 #endif
 };
 _Static_assert(offsetof(struct gs_thread, run.next) == 64 &&
-                   offsetof(struct gs_thread, wait_kind) == 128,
+                   offsetof(struct gs_thread, wait_kind) == 128 &&
+                   offsetof(struct gs_thread, fiber) == 192,
                "members that are used together share a cache line");
 
 static inline struct gs_thread *thread_current(void)
@@ -194,11 +209,17 @@ static inline struct gs_thread *thread_current(void)
     return worker_current()->current;
 }
 
+/* The sizes of the stacks, by class, with some bytes of the guard (stacks.c). */
+extern GS_HIDDEN size_t gs_stack_sizes[STACK_CLASSES];
+
 /* Whether the address is on the thread's stack, or in its control block. */
 NOT_FOR_TSAN static inline bool thread_contains(const struct gs_thread *thread, uintptr_t address)
 {
-    return (address >= (uintptr_t)thread->stack && address < (uintptr_t)thread->stack_top) ||
-           (address >= (uintptr_t)thread && address < (uintptr_t)(thread + 1));
+    size_t size = thread->stack_class == CLASS_USER_STACK
+                      ? (size_t)(thread->stack_top - thread->extra->stack)
+                      : gs_stack_sizes[thread->stack_class];
+    return (uintptr_t)thread->stack_top - 1 - address < size ||
+           address - (uintptr_t)thread < sizeof *thread;
 }
 
 static inline bool thread_is_mobile(const struct gs_thread *thread)
@@ -348,7 +369,7 @@ static inline void thread_count_external(struct worker *worker, struct gs_thread
 /* End the parking of a thread whose wait is to end by its deadline or by cancellation. Returns
  * false if an unpark has ended it before: *parked is then PARK_NOTIFIED. Relaxed: the claim orders
  * the rest. */
-static inline bool thread_clear_parked(struct gs_thread *thread, unsigned *parked)
+static inline bool thread_clear_parked(struct gs_thread *thread, uint8_t *parked)
 {
     return atomic_compare_exchange_strong_explicit(&thread->park_state, parked, PARK_EMPTY,
                                                    memory_order_relaxed, memory_order_relaxed);
@@ -503,6 +524,46 @@ void gs_thread_deliver_cancel(struct worker *worker, struct gs_thread *thread);
 
 /* Called when the thread has become live: cancel it if gs_threads_cancel_all is in progress. */
 void gs_thread_check_cancel_all(struct gs_thread *thread);
+
+/* ---- What few threads have (thread_extra.c) ---- */
+
+/* May be called by any kernel thread. Returns NULL if there is no memory. */
+struct thread_extra *gs_thread_extra_new(void);
+void gs_thread_extra_free(struct thread_extra *extra); /* may be NULL */
+
+/* Returns that of the thread, which gets one if it has none; NULL: there is no memory. Another
+ * thread may call it at the same time. */
+struct thread_extra *gs_thread_get_extra(struct gs_thread *thread);
+
+/* The lock that guards the allocation, for a fork. */
+void gs_thread_extra_lock(void);
+void gs_thread_extra_unlock(void);
+
+/* NULL: none. Acquire: pairs with the release in gs_thread_get_extra. */
+static inline struct thread_extra *thread_extra(const struct gs_thread *thread)
+{
+    return __atomic_load_n(&thread->extra, __ATOMIC_ACQUIRE);
+}
+
+/* What the thread has of the program's own; the memory stays mapped when the thread has ended, and
+ * then may have another one's name. */
+NOT_FOR_TSAN static inline const char *thread_name(const struct gs_thread *thread)
+{
+    const struct thread_extra *extra = thread_extra(thread);
+    return extra ? extra->name : "";
+}
+
+/* ---- Threads on stacks of the program's own (thread.c) ---- */
+
+struct user_stack_thread {
+    struct gs_thread thread;
+    struct thread_extra extra;
+};
+
+static inline struct gs_thread *thread_on_user_stack(struct gs_list *link)
+{
+    return &gs_container_of(link, struct user_stack_thread, extra.link)->thread;
+}
 
 /* ---- Cleanups and values (thread_values.c) ---- */
 

@@ -46,8 +46,8 @@ void gs_thread_abandon_wait(struct gs_thread *thread)
 /* End the wait with the outcome, unless it has ended already. Called by the thread's worker. */
 static void end_wait(struct worker *worker, struct gs_thread *thread, int outcome)
 {
-    unsigned parked = PARK_PARKED;
-    if (thread->is_parking && !thread_clear_parked(thread, &parked))
+    uint8_t parked = PARK_PARKED;
+    if (thread->wait_kind->is_park && !thread_clear_parked(thread, &parked))
         return;
     if (!thread_claim(thread, outcome))
         return;
@@ -170,7 +170,7 @@ static void publish_parked(void *argument)
 {
     struct gs_thread *thread = argument;
     struct worker *worker = worker_current();
-    unsigned none = PARK_EMPTY;
+    uint8_t none = PARK_EMPTY;
     gs_chaos(CHAOS_PARK);
     if (!atomic_compare_exchange_strong(&thread->park_state, &none, PARK_PARKED))
         gs_thread_enqueue(worker, thread);
@@ -181,7 +181,7 @@ int gs_thread_park(uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
     static const struct wait_kind parked = {
-        .name = "park", .is_external = true, .is_off_stack = true};
+        .name = "park", .is_external = true, .is_park = true, .is_off_stack = true};
     struct gs_thread *self = thread_current();
     const struct wait wait = {.kind = &parked, .deadline_ns = deadline_ns};
     if (atomic_exchange(&self->park_state, PARK_EMPTY) == PARK_NOTIFIED)
@@ -189,9 +189,7 @@ int gs_thread_park(uint64_t deadline_ns)
     int err = wait_prepare(self, &wait);
     if (err)
         return err;
-    self->is_parking = true;
     err = wait_suspend(self, &wait, publish_parked, self);
-    self->is_parking = false;
     /* An exchange, not a store: an unpark after the thread was made ready is consumed here, too,
      * and what the unparking thread wrote before must be visible. */
     gs_chaos(CHAOS_RETURN);

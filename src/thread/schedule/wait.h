@@ -19,9 +19,9 @@
  *                                gs_select, gs_run_blocking.
  *
  * They consist of three parts: wait_prepare finds that the thread must not wait, or adds it to the
- * deadlines of its worker; wait_begin stores what the thread waits for, and that it waits; the third is the switch.
- * wait_suspend is the last two, and then returns the outcome; gs_thread_park uses it. For a mobile
- * thread it calls gs_thread_suspend_mobile. */
+ * deadlines of its worker; wait_begin stores what the thread waits for, and that it waits; the
+ * third is the switch. wait_suspend is the last two, and then returns the outcome; gs_thread_park
+ * uses it. For a mobile thread it calls gs_thread_suspend_mobile. */
 #ifndef GS_THREAD_WAIT_H
 #define GS_THREAD_WAIT_H
 

@@ -194,7 +194,7 @@ struct worker {
 #endif
 
     _Alignas(64) _Atomic(struct runnable *) inbox; /* newest first */
-    struct gs_thread *_Atomic canceled;    /* threads whose cancellation it is to deliver */
+    struct gs_thread *_Atomic canceled;            /* threads whose cancellation it is to deliver */
     atomic_bool is_idle;  /* idle, and not woken yet: the kernel thread that wakes it clears this */
     atomic_bool is_stuck; /* set by the monitor */
     /* Watches that other workers have detached from their descriptors: only this worker can stop
@@ -202,7 +202,7 @@ struct worker {
     struct watch *_Atomic detached_watches, *_Atomic closed_watches;
     struct shared_queue shared;
     struct deadlines deadlines; /* of mobile threads that wait on this worker, see mobile_wait.c */
-    uint64_t ended_at_resume; /* `ended` when the running thread was resumed (asan_program.c) */
+    uint64_t ended_at_resume;   /* `ended` when the running thread was resumed (asan_program.c) */
     struct observation observation; /* the monitor's */
     _Atomic(uint64_t) stuck_count;  /* how often it was stuck; written by the monitor */
 };

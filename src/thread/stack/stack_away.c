@@ -92,7 +92,7 @@ static char *stack_last_page(const struct gs_thread *thread)
 static struct iovec pages_of(const struct gs_thread *thread)
 {
     char *end = stack_last_page(thread) + gs_page_size;
-    return (struct iovec){thread->stack, (size_t)(end - thread->stack)};
+    return (struct iovec){gs_stack_bottom(thread), (size_t)(end - gs_stack_bottom(thread))};
 }
 
 /* The checked library finds out at once who uses a stack that is away; otherwise it is found when
@@ -115,7 +115,7 @@ _Noreturn static void report_broken_promise(const struct gs_thread *thread)
         gs_report_fd(),
         "stack not private: the stack of thread \"%s\" was written to while the thread "
         "waited, and its stack was away\n",
-        thread->name);
+        thread_name(thread));
     abort();
 }
 
@@ -178,9 +178,9 @@ NOT_FOR_TSAN bool gs_stack_is_waiting_long(const struct gs_thread *thread, uint6
     const volatile struct gs_thread *at = thread;
     const struct wait_kind *kind = at->wait_kind;
     if (!thread_is_waiting(thread) || at->is_pinned || at->has_canary || !kind ||
-        !kind->is_off_stack || (at->is_parking && atomic_load(&thread->park_state) != PARK_PARKED))
+        !kind->is_off_stack || (kind->is_park && atomic_load(&thread->park_state) != PARK_PARKED))
         return false;
-    uintptr_t from = (uintptr_t)at->stack, size = (uintptr_t)at->stack_top - from;
+    uintptr_t from = (uintptr_t)gs_stack_bottom(thread), size = (uintptr_t)at->stack_top - from;
     if ((uintptr_t)at->wait_object - from < size ||
         (kind->has_item && (uintptr_t)at->waiter.item - from < size))
         return false;
@@ -302,7 +302,8 @@ void gs_stack_give_back(struct worker *worker, struct sweep_batch *batch, uint64
  * all workers look at the thread. */
 void gs_stack_away_watch(struct worker *worker, struct gs_thread *thread)
 {
-    bool is_known = !gs_runtime.is_multi || thread->migrates || thread->bound_worker == worker;
+    bool is_known =
+        !gs_runtime.is_multi || thread->migrates || thread->bound_worker == worker->index + 1;
     if (worker && is_known)
         gs_sweep_watch(worker);
     else

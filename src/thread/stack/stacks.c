@@ -30,6 +30,7 @@ static const struct {
     {(size_t)64 << 20, (size_t)64 << 10, MAX_LARGE},
 };
 size_t gs_page_size;
+size_t gs_stack_sizes[STACK_CLASSES];
 static bool has_reservation;
 
 /* Bytes made writable at a time: the kernel then extends one mapping. And groups of control
@@ -157,6 +158,7 @@ static int init_addresses(void)
 static int init_sets(struct stack_class *class)
 {
     struct slot_set resident;
+    gs_stack_sizes[class - gs_stack_classes] = class->layout.slot_size - class->layout.guard_size;
     if (!class->max_slots)
         return 0;
     int err = gs_slot_set_init(&class->returned, class->max_slots);
@@ -208,6 +210,14 @@ char *gs_stacks_slot(const struct stack_class *class, size_t index)
     return class->each ? (char *)class->each[index] + BLOCK_SIZE -
                              gs_slot_stack_top_at(&class->layout, index)
                        : class->base + index * class->layout.slot_size;
+}
+
+NOT_FOR_TSAN char *gs_stack_bottom(const struct gs_thread *thread)
+{
+    if (thread->stack_class == CLASS_USER_STACK)
+        return thread->extra->stack;
+    const struct stack_class *class = &gs_stack_classes[thread->stack_class];
+    return gs_stacks_slot(class, thread->slot_index) + class->layout.guard_size;
 }
 
 /* Make `size` bytes more of an array in the reservation writable. */
@@ -266,7 +276,6 @@ static struct gs_thread *prepare_slot(struct stack_class *class, size_t index)
 {
     struct gs_thread *thread = stack_block(class, index);
     char *slot = gs_stacks_slot(class, index);
-    thread->stack = slot + class->layout.guard_size;
     thread->stack_top =
         class->blocks ? slot + gs_slot_stack_top_at(&class->layout, index) : (char *)thread;
     thread->stack_class = (uint8_t)(class - gs_stack_classes);
@@ -290,7 +299,7 @@ static int allocate_slot(struct stack_class *class, struct gs_thread **ret_threa
     bool has_canary = gs_guard_install(slot, guard_size) == GUARD_CANARY;
     struct gs_thread *thread = prepare_slot(class, class->used);
     thread->has_canary = has_canary;
-    valgrind_add_stack(thread->stack, thread->stack_top);
+    valgrind_add_stack(gs_stack_bottom(thread), thread->stack_top);
     /* Release: pairs with gs_stacks_at. */
     __atomic_store_n(&class->used, class->used + 1, __ATOMIC_RELEASE);
     *ret_thread = thread;
@@ -312,6 +321,13 @@ int gs_stacks_get(struct worker *worker, int stack_class, struct gs_thread **ret
         free_list_push(&worker->free[stack_class], free_list_pop(&class->free));
     spin_unlock_always(&gs_stack_classes_lock);
     return err;
+}
+
+void gs_stacks_unget(struct gs_thread *thread)
+{
+    spin_lock_always(&gs_stack_classes_lock);
+    free_list_push(&gs_stack_classes[thread->stack_class].free, thread);
+    spin_unlock_always(&gs_stack_classes_lock);
 }
 
 void gs_stacks_release_some(struct worker *worker, int stack_class, unsigned count)
@@ -382,7 +398,7 @@ static void free_after_fork(struct stack_class *class, size_t index, const struc
         stack_clear_resident(class, index);
         return;
     }
-    if (!thread->stack) /* another worker was about to return it */
+    if (!thread->stack_top) /* another worker was about to return it */
         prepare_slot(class, index);
     free_list_push(&class->free, thread);
 }
