@@ -1,6 +1,6 @@
 /* gs_threads_dump, and the same by a signal. */
 #include "thread/report/dump.h"
-#include "thread/stack/stack_away.h"
+#include "thread/stack/shared_stack.h"
 
 struct dump {
     int fd;
@@ -28,6 +28,12 @@ NOT_FOR_TSAN static bool is_stable(const struct dump *dump, const struct gs_thre
     bool is_mobile = thread->migrates && gs_runtime.is_multi;
     const struct worker *worker = *(struct worker *const volatile *)&thread->worker;
     return gs_runtime.is_deadlocked || (dump->worker && !is_mobile && worker == dump->worker);
+}
+
+/* Whether it will get a place on a stack when it runs first. */
+NOT_FOR_TSAN static bool has_no_stack_yet(const struct gs_thread *thread)
+{
+    return thread->stack_class == CLASS_SHARED && !thread->stack_top;
 }
 
 NOT_FOR_TSAN static bool has_context(const struct gs_thread *thread)
@@ -117,10 +123,12 @@ NOT_FOR_TSAN static void add_suspended(const struct dump *dump, struct gs_thread
 
 NOT_FOR_TSAN static bool is_new(const struct gs_thread *thread)
 {
-    gs_stack_saved_lock();
+    if (has_no_stack_yet(thread))
+        return true;
+    struct gs_spin *lock = gs_stack_reading_lock(thread);
     const void *context = gs_stack_readable(thread, (uintptr_t)thread->sp);
     bool is_at_start = context && context_pc(context) == (void *)gs_context_start;
-    gs_stack_saved_unlock();
+    gs_stack_reading_unlock(lock, thread);
     return is_at_start;
 }
 
@@ -134,7 +142,7 @@ NOT_FOR_TSAN static void add_thread(const struct dump *dump, struct gs_thread *t
     copy_name(dumped.name, thread_name(thread));
     if (runner) {
         add_running(dump, thread, runner);
-    } else if (!has_context(thread)) {
+    } else if (!has_context(thread) && !has_no_stack_yet(thread)) {
         dumped.state = DUMPED_CREATED;
         gs_dump_add(&dumped, &calls);
     } else if (is_new(thread)) {

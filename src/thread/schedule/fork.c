@@ -12,7 +12,7 @@
 #include "thread/io/file_ring.h"
 #include "thread/io/files.h"
 #include "thread/report/backtrace.h"
-#include "thread/stack/stack_away.h"
+#include "thread/stack/shared_stack.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -25,15 +25,13 @@
 static struct worker *leaked_workers;
 
 /* No other function holds one of these locks while it acquires another, or that of the pool of
- * kernel threads, which fork acquires; except that what is saved of stacks may be freed while
- * deadlines are locked. That is unlocked right after the fork: the child frees what is others'. */
+ * kernel threads, which fork acquires. */
 static void lock_all(struct worker *worker)
 {
     gs_stacks_lock();
     gs_thread_extra_lock();
     spin_lock_always(&gs_runtime.user_stack_lock);
     spin_lock_always(&worker->deadlines.lock);
-    gs_stack_saved_lock();
 }
 
 static void unlock_all(struct worker *worker)
@@ -128,7 +126,7 @@ static void reset_runtime(void)
 void gs_thread_forget(struct gs_thread *thread)
 {
     fiber_done(&thread->fiber);
-    gs_stack_forget(thread);
+    gs_shared_stack_forget(thread);
     thread->is_live = false;
     thread->is_retired = true;
     CHECKED_SET_FATE(thread, FATE_ABANDONED);
@@ -172,8 +170,6 @@ static int become_child(struct worker *worker, struct gs_thread *self)
     reset_worker(worker);
     forget_others(worker);
     reset_runtime();
-    if (gs_stacks_may_go_away(self))
-        gs_stack_away_watch(worker, self);
     unlock_all(worker);
     pthread_sigmask(SIG_SETMASK, &gs_runtime.signals, NULL);
     return err ? err : gs_reports_start_dumping(worker);
@@ -247,7 +243,6 @@ static struct forking *take_call(struct worker *worker)
     if (!call)
         return NULL;
     worker->forking = NULL;
-    gs_stack_saved_unlock();
     return call;
 }
 
@@ -349,7 +344,6 @@ long gs_fork_leaving(long (*fork_process)(void *argument), void *argument)
     struct worker *worker = worker_current();
     lock_all(worker);
     long pid = fork_process(argument);
-    gs_stack_saved_unlock();
     if (pid)
         unlock_all(worker);
     else

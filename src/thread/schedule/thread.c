@@ -2,7 +2,7 @@
 #include "thread/report/report.h"
 #include "thread/schedule/scope.h"
 #include "thread/schedule/wait.h"
-#include "thread/stack/stack_away.h"
+#include "thread/stack/shared_stack.h"
 #include "thread/stack/stack_class.h"
 #include "thread/sync/select.h"
 
@@ -34,16 +34,19 @@ static int init_on_user_stack(const struct gs_thread_attributes *attributes,
 }
 
 ALWAYS_INLINE int get_stack(struct worker *worker, const struct gs_thread_attributes *attributes,
-                            struct gs_thread **ret_thread)
+                            gs_thread_fn *fn, struct gs_thread **ret_thread)
 {
     size_t size = attributes->stack_size ? attributes->stack_size : gs_runtime.options.stack_size;
     if (attributes->stack)
         return init_on_user_stack(attributes, ret_thread);
-    bool is_private = attributes->stack_is_shared && !gs_runtime.tells_asan;
-    int class =
-        UNLIKELY(is_private) ? gs_stack_away_class(attributes, size) : gs_stacks_class(size);
+    size += CHECKED_PROTECTED_SIZE(attributes);
+    int class = UNLIKELY(attributes->stack_is_shared) && gs_stack_is_shared(attributes, fn)
+                    ? CLASS_SHARED
+                    : gs_stacks_class(size);
     if (class < 0)
         return class;
+    if (class == CLASS_SHARED && gs_shared_stacks_prepare())
+        return -ENOMEM;
     if (UNLIKELY(!worker || !worker->free[class].first))
         return gs_stacks_get(worker, class, ret_thread);
     *ret_thread = free_list_pop(&worker->free[class]);
@@ -90,8 +93,7 @@ ALWAYS_INLINE void make_live(struct gs_thread *thread, bool is_alone)
 ALWAYS_INLINE void init(struct gs_thread *thread, const struct gs_thread_attributes *attributes)
 {
     thread->run = (struct runnable){.priority = (uint8_t)attributes->priority};
-    /* Atomic: a sweep of another worker may look at the former thread of this control block. */
-    __atomic_store_n(&thread->worker, NULL, __ATOMIC_RELAXED);
+    thread->worker = NULL;
     atomic_store_explicit(&thread->claim, CLAIM_NONE, memory_order_relaxed);
     atomic_store_explicit(&thread->park_state, PARK_EMPTY, memory_order_relaxed);
     atomic_init(&thread->lock.held, false);
@@ -140,6 +142,11 @@ ALWAYS_INLINE void *initial_context(struct gs_thread *thread, const struct gs_th
                  : context_make(top, run, thread);
 }
 
+void *gs_thread_initial_context(struct gs_thread *thread)
+{
+    return initial_context(thread, NULL);
+}
+
 ALWAYS_INLINE void count_spawn(struct worker *worker)
 {
     if (worker)
@@ -162,7 +169,7 @@ ALWAYS_INLINE int create(struct worker *worker, const struct gs_thread_attribute
         return -EINVAL;
     if (attributes->thread_pointer && !gs_tls_bases_are_supported(attributes))
         return -EOPNOTSUPP;
-    int err = get_stack(worker, attributes, &thread);
+    int err = get_stack(worker, attributes, fn, &thread);
     if (!err && (UNLIKELY(attributes->name != NULL) || UNLIKELY(attributes->thread_pointer) ||
                  UNLIKELY(thread->extra != NULL)))
         err = init_extra(thread, attributes);
@@ -172,21 +179,24 @@ ALWAYS_INLINE int create(struct worker *worker, const struct gs_thread_attribute
     make_live(thread, worker && !gs_runtime.is_multi);
     if (UNLIKELY(attributes->thread_pointer))
         gs_thread_set_tls_base(thread, attributes->thread_pointer);
-    if (UNLIKELY(gs_stacks_may_go_away(thread))) {
-        gs_stack_away_watch(worker, thread);
-    } else if (UNLIKELY(gs_runtime.tells_asan) && !attributes->thread_pointer && !attributes->start)
+    if (UNLIKELY(gs_runtime.tells_asan) && !attributes->thread_pointer && !attributes->start)
         gs_asan_init_thread(thread);
     thread->fn = fn;
     if (UNLIKELY(attributes->start != NULL))
         thread->cleanups = NULL;
     else
         thread->argument = argument;
+    *ret_thread = thread;
+    if (UNLIKELY(thread->stack_class == CLASS_SHARED)) {
+        gs_shared_stack_init_thread(thread, fn);
+        return 0;
+    }
     if (FIBERS) {
         char *bottom = gs_stack_bottom(thread);
         fiber_init(&thread->fiber, bottom, (size_t)(thread->stack_top - bottom));
     }
+    CHECKED_INIT_PROTECTED(thread);
     thread->sp = initial_context(thread, attributes->start);
-    *ret_thread = thread;
     return 0;
 }
 
@@ -288,24 +298,12 @@ void gs_thread_complete(struct worker *worker, struct gs_thread *thread)
         thread_make_ready(worker, joiner);
 }
 
-/* Under the lock with which a sweep of another worker takes the stacks of those that wait here. It
- * may have seen that the thread is on this worker, and would take the next thread with the same
- * control block, which waits elsewhere, for one that waits here. */
-static void leave_worker(struct worker *worker, struct gs_thread *thread)
-{
-    spin_lock_always(&worker->deadlines.lock);
-    thread_set_worker(thread, NULL);
-    spin_unlock_always(&worker->deadlines.lock);
-}
-
 /* Called on the next stack: the thread's is no longer in use. */
 __attribute__((no_stack_protector)) static void finish(void *argument)
 {
     struct gs_thread *thread = argument;
     struct worker *worker = worker_current();
     worker_left_thread(worker);
-    if (UNLIKELY(gs_stacks_may_go_away(thread)) && gs_runtime.is_multi)
-        leave_worker(worker, thread);
     gs_chaos(CHAOS_END);
     count_add(&worker->ended, 1);
     gs_chaos(CHAOS_END);
@@ -360,6 +358,8 @@ _Noreturn INLINE_IF_OPTIMIZED void end(struct gs_thread *self, void *result)
     if (UNLIKELY(!gs_stacks_is_intact(self)))
         gs_report_overflow(self);
     struct worker *worker = worker_current();
+    if (UNLIKELY(self->stack_class == CLASS_SHARED))
+        gs_shared_stack_leave(worker, self);
     thread_count_external(worker, self, false);
     bool is_finished;
     struct gs_thread *joiner = finish_early(worker, self, &is_finished);

@@ -24,7 +24,7 @@
  *     stack           |  stays         |  migrates           |  has a thread pointer
  *     ----------------+----------------+---------------------+----------------------------------
  *     the runtime's   |  thread        |  monitor, lifetimes |  tls_base, of both
- *     private         |  stack_away    |  stack_away         |  no: it is as the runtime's then
+ *     shared          |  shared_stack  |  until it starts    |  no: it is the runtime's then
  *     the program's   |  thread        |  lifetimes, end     |  those of gossamer run
  *     none: resumable |  resumable     |  no                 |  no
  *
@@ -157,11 +157,11 @@ struct gs_thread {
     };
     struct thread_extra *extra;      /* NULL: none; that of its former thread if it has none */
     struct gs_thread *next_canceled; /* in its worker's `canceled`; guarded by `cancel` */
-    char *stack_top;                 /* the end of the stack */
-    char *saved;                     /* what its stack contains while that is away (stack_away.h) */
-    uint32_t slot_index;             /* of its stack, in the class */
-    uint16_t bound_worker;           /* numbered from 1; 0: none */
-    uint16_t select_start;           /* where the next gs_select begins to try */
+    char *stack_top;                 /* the end of the stack; NULL: it has none yet */
+    char *saved;           /* what is on its stack while that is another's (shared_stack.h) */
+    uint32_t slot_index;   /* of its stack, in the class */
+    uint16_t bound_worker; /* numbered from 1; 0: none */
+    uint16_t select_start; /* where the next gs_select begins to try */
 
     struct runnable run;
     void *sp;
@@ -180,8 +180,9 @@ struct gs_thread {
     uint8_t stack_class;
     bool migrates, is_live;
     bool has_canary : 1;
-    bool is_retired : 1; /* it is not live, and its stack is not reused (fork.c) */
-    bool shares_stack;   /* during a wait nobody may use its stack (stack_is_shared) */
+    bool is_retired : 1;              /* it is not live, and its stack is not reused (fork.c) */
+    bool shares_stack;                /* during a wait nobody may use its stack (stack_is_shared) */
+    uint8_t shared_index, start_hash; /* shared_stack.c */
 
     const struct wait_kind *wait_kind;
     const void *wait_object;
@@ -197,6 +198,7 @@ struct gs_thread {
 #ifdef GS_CHECKED
     atomic_uchar fate; /* enum fate */
     bool is_blocked;   /* deadlock.c */
+    bool is_protected; /* protected_stack.c */
 #endif
 };
 _Static_assert(offsetof(struct gs_thread, run.next) == 64 &&
@@ -260,17 +262,19 @@ thread_prefetch_stack(const struct gs_thread *thread)
 /* ---- Run queue ---- */
 
 /* The resume functions of threads that are run from a worker's own stack only: they have a TLS base
- * (tls_base.c), or no stack at present (stack_away.c), or the address sanitizer is notified
- * (asan_program.c). */
+ * (tls_base.c), or no stack at present (shared_stack.c; in the checked library, none
+ * that may be used, protected_stack.c), or the address sanitizer is notified (asan_program.c). */
 void gs_thread_resume_with_tls_base(struct worker *worker, struct runnable *runnable);
-void gs_thread_resume_private(struct worker *worker, struct runnable *runnable);
+void gs_thread_resume_shared(struct worker *worker, struct runnable *runnable);
+void gs_thread_resume_protected(struct worker *worker, struct runnable *runnable);
 void gs_thread_resume_annotated(struct worker *worker, struct runnable *runnable);
 
 /* Whether the runnable is a message to the worker rather than a thread. */
 static inline bool runnable_is_message(const struct runnable *runnable)
 {
     return runnable->resume && runnable->resume != gs_thread_resume_with_tls_base &&
-           runnable->resume != gs_thread_resume_private &&
+           runnable->resume != gs_thread_resume_shared &&
+           !CHECKED_IS_PROTECTED_RESUME(runnable->resume) &&
            runnable->resume != gs_thread_resume_annotated;
 }
 
@@ -489,6 +493,9 @@ static inline void worker_left_thread(struct worker *worker)
 }
 
 /* ---- The start and the end of a thread (thread.c) ---- */
+
+/* Where a thread that shares its stack starts, whose place on it is free now. */
+void *gs_thread_initial_context(struct gs_thread *thread);
 
 /* gs_thread_spawn in two steps: between them, the thread is in no queue and does not run. worker:
  * the caller. */

@@ -4,7 +4,7 @@
 #include "thread/io/descriptors.h"
 #include "thread/report/report.h"
 #include "thread/schedule/dispatch.h"
-#include "thread/stack/stacks.h"
+#include "thread/stack/shared_stack.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -169,7 +169,7 @@ static struct runnable *take_for_tick(struct worker *worker, int switches)
 
 bool gs_worker_tick(struct worker *worker)
 {
-    if (UNLIKELY(worker->has_thread_tls_base))
+    if (UNLIKELY(worker->has_thread_tls_base) || CHECKED_RUNS_PROTECTED(worker))
         return true;
     unsigned switches = UNLIKELY(gs_runtime.ticks_at_each_switch) ? 1 : TICK;
     if (switches == 1 && worker->current)
@@ -449,6 +449,7 @@ void gs_worker_free(struct worker *worker)
     gs_deadlines_done(worker);
     free(worker->signal_stack);
     free(worker->receive_buffer);
+    free(worker->shared_stacks);
     worker->next_unused = unused_workers;
     unused_workers = worker;
 }

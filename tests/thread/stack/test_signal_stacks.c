@@ -88,7 +88,7 @@ static void *receive_signals(void *unused)
         {.name = "usual"},
         {.name = "large", .stack_size = 256 << 10},
         {.name = "mobile", .migrates = true},
-        {.name = "private", .stack_is_shared = true},
+        {.name = "shared", .stack_is_shared = true},
         {.name = "own", .stack = new_stack(), .stack_size = OWN_STACK},
     };
     enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -111,8 +111,7 @@ static unsigned workers;
 static void run_receiving(void)
 {
     signal(SIGUSR1, SIG_IGN); /* between two waits */
-    const struct gs_threads_options options = {
-        .workers = workers, .report_fd = report_out, .give_back_ns = 1};
+    const struct gs_threads_options options = {.workers = workers, .report_fd = report_out};
     MUST_EQ(gs_threads_run(&options, receive_signals, NULL, NULL), 0);
 }
 
