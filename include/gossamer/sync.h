@@ -42,8 +42,10 @@ struct gs_waiter {
     struct gs_waiter *next;
     struct gs_waiter *previous; /* NULL: not queued; in the first waiter: not NULL, but unused */
     struct gs_thread *thread;
-    void *item;
-    int64_t value;
+    union {
+        void *item;
+        int64_t value;
+    };
 };
 struct gs_wait_queue {
     struct gs_waiter *first; /* NULL: the queue is empty */

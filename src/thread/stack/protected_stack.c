@@ -14,7 +14,8 @@ static struct gs_spin lock;
 /* Where there are too many mappings, it stays as it is. */
 static void set_access(const struct gs_thread *thread, int access)
 {
-    (void)gs_sys_mprotect(thread->stack, (size_t)(thread->stack_top - thread->stack), access);
+    char *bottom = gs_stack_bottom(thread);
+    (void)gs_sys_mprotect(bottom, (size_t)(thread->stack_top - bottom), access);
 }
 
 static void set_protected(struct gs_thread *thread, bool is_protected)

@@ -52,7 +52,7 @@ bool gs_stack_is_shared(const struct gs_thread_attributes *attributes, gs_thread
 
 void gs_shared_stack_init_thread(struct gs_thread *thread, gs_thread_fn *fn)
 {
-    thread->stack = thread->stack_top = NULL;
+    thread->stack_top = NULL;
     thread->sp = NULL;
     thread->saved = NULL;
     thread->start_hash = hash_of(fn);
@@ -144,7 +144,6 @@ static void bind_to_stack(struct worker *worker, struct gs_thread *thread)
         gs_threads_mode |= GS_THREADS_SHARED_STACKS;
     thread->shared_index = (uint8_t)choose(worker);
     const struct gs_thread *holder = stack_of(worker, thread)->holder;
-    thread->stack = holder->stack;
     thread->stack_top = holder->stack_top;
     thread->has_canary = holder->has_canary;
 }
@@ -259,7 +258,7 @@ void gs_thread_resume_shared(struct worker *worker, struct runnable *runnable)
         delay(worker, thread);
         return;
     }
-    if (!thread->stack)
+    if (!thread->stack_top)
         bind_to_stack(worker, thread);
     if (UNLIKELY(!occupy(worker->shared_stacks, stack_of(worker, thread), thread))) {
         delay(worker, thread);
@@ -286,6 +285,12 @@ void gs_shared_stack_forget(struct gs_thread *thread)
 
 /* ---- For reports ---- */
 
+NOT_FOR_TSAN char *gs_shared_stack_bottom(const struct gs_thread *thread)
+{
+    const struct worker *worker = *(struct worker *const volatile *)&thread->worker;
+    return worker && thread->stack_top ? gs_stack_bottom(stack_of(worker, thread)->holder) : NULL;
+}
+
 struct gs_thread *gs_shared_stack_occupant(const struct gs_thread *holder)
 {
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
@@ -303,7 +308,7 @@ NOT_FOR_TSAN const void *gs_stack_readable(const struct gs_thread *thread, uintp
     if (thread->stack_class != CLASS_SHARED)
         return (const void *)address;
     if (!saved)
-        return *(char *const volatile *)&thread->stack ? (const void *)address : NULL;
+        return *(char *const volatile *)&thread->stack_top ? (const void *)address : NULL;
     size_t offset = address - (uintptr_t)thread->sp, size = used_size(thread);
     return offset <= size && size - offset >= sizeof(struct context) ? saved + offset : NULL;
 }
