@@ -285,12 +285,6 @@ void gs_shared_stack_forget(struct gs_thread *thread)
 
 /* ---- For reports ---- */
 
-NOT_FOR_TSAN char *gs_shared_stack_bottom(const struct gs_thread *thread)
-{
-    const struct worker *worker = *(struct worker *const volatile *)&thread->worker;
-    return worker && thread->stack_top ? gs_stack_bottom(stack_of(worker, thread)->holder) : NULL;
-}
-
 struct gs_thread *gs_shared_stack_occupant(const struct gs_thread *holder)
 {
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {

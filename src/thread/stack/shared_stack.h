@@ -66,9 +66,6 @@ void gs_shared_stacks_release(struct worker *worker);
 /* In the child of a fork, whose only thread is `only`. */
 void gs_shared_stacks_after_fork(struct worker *worker, const struct gs_thread *only);
 
-/* The lowest usable byte of the stack of a thread that shares one; NULL: it has none yet. */
-char *gs_shared_stack_bottom(const struct gs_thread *thread);
-
 /* The thread that occupies the stack whose holder this is; NULL: none, or it is no holder. */
 struct gs_thread *gs_shared_stack_occupant(const struct gs_thread *holder);
 

@@ -214,8 +214,8 @@ NOT_FOR_TSAN char *gs_stack_bottom(const struct gs_thread *thread)
 {
     if (thread->stack_class == CLASS_USER_STACK)
         return thread->extra->stack;
-    if (thread->stack_class == CLASS_SHARED)
-        return gs_shared_stack_bottom(thread);
+    if (thread->stack_class == CLASS_SHARED) /* the holder is above it (shared_stack.h) */
+        return thread->stack_top ? gs_stack_bottom((struct gs_thread *)thread->stack_top) : NULL;
     const struct stack_class *class = &gs_stack_classes[thread->stack_class];
     return gs_stacks_slot(class, thread->slot_index) + class->layout.guard_size;
 }
