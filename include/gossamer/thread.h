@@ -220,14 +220,17 @@ struct gs_thread_attributes {
      * its own, laid out as the ABI and the C library define. NULL: it shares its worker's. */
     void *thread_pointer;
     /* A promise: while the thread waits, nobody else uses its stack. That is, no other thread and
-     * no system call in progress has the address of one of its variables; the library's own uses do
-     * not count. During a long wait (give_back_ns), the library then gives the memory of the stack
-     * back to the kernel, and restores it before the thread runs. Meanwhile the thread takes half a
-     * KiB and a copy of what is on its stack. If another thread or a system call writes to the
-     * stack meanwhile, the process ends with a report; with gossamer_checked, reading does the
-     * same. No effect on a thread with a stack or a thread pointer of its own, with a stack of more
-     * than 256 KiB, where the addresses are limited (RLIMIT_AS), or in waits that use the stack
-     * themselves: gs_select, gs_poll, files and gs_run_blocking. */
+     * no system call in progress has the address of one of its variables. So what others use, such
+     * as a wait group, a scope, or the argument of gs_run_blocking, is elsewhere. What calls of
+     * the library are passed otherwise may be there: items, cases, paths and buffers are copied to
+     * the heap if others use them during a wait, which returns -ENOMEM if that is impossible.
+     * During a long wait (give_back_ns), the library then gives the memory of the stack back to
+     * the kernel, and restores it before the thread runs. Meanwhile the thread takes half a KiB
+     * and a copy of what is on its stack. If another thread or a system call writes to the stack
+     * meanwhile, the process ends with a report; with gossamer_checked, reading does the same. No
+     * effect on a thread with a stack or a thread pointer of its own, with a stack of more than
+     * 256 KiB, where the addresses are limited (RLIMIT_AS), or in waits for files, gs_run_blocking
+     * and gs_wait_signal. */
     bool stack_is_shared;
 };
 

@@ -178,11 +178,10 @@ NOT_FOR_TSAN bool gs_stack_is_waiting_long(const struct gs_thread *thread, uint6
     const volatile struct gs_thread *at = thread;
     const struct wait_kind *kind = at->wait_kind;
     if (!thread_is_waiting(thread) || at->is_pinned || at->has_canary || !kind ||
-        !kind->is_off_stack || (at->is_parking && atomic_load(&thread->park_state) != PARK_PARKED))
+        (at->is_parking && atomic_load(&thread->park_state) != PARK_PARKED))
         return false;
     uintptr_t from = (uintptr_t)at->stack, size = (uintptr_t)at->stack_top - from;
-    if ((uintptr_t)at->wait_object - from < size ||
-        (kind->has_item && (uintptr_t)at->waiter.item - from < size))
+    if ((uintptr_t)at->wait_object - from < size)
         return false;
     return now_ns - at->wait_start_ns >= give_back_ns() && now_ns > at->wait_start_ns &&
            live_size(thread) <= SAVED_MAX;
