@@ -27,7 +27,7 @@ int gs_wait_signal(int number, uint64_t deadline_ns)
     CHECKED_WAIT(deadline_ns);
     static const struct wait_kind waiting = {"signal", true, .at = AT_SIGNAL};
     struct gs_thread *self = thread_current();
-    const struct wait wait = {&waiting, (const void *)(intptr_t)number, deadline_ns, false};
+    const struct wait wait = {&waiting, (const void *)(intptr_t)number, deadline_ns};
     struct signal_wait caught = {.thread = self};
     gs_signal_init(&caught.watcher, self->worker->loop, on_signal);
     int err = gs_signal_start(&caught.watcher, number);

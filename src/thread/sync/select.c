@@ -135,8 +135,8 @@ static int wait_for_any(struct case_set *set, struct gs_thread *self, uint64_t d
     static const struct wait_kind selecting = {.name = "select"},
                                   selecting_events = {.name = "select", .is_external = true};
     bool is_external = set->events && set->events->is_external;
-    const struct wait wait = {is_external ? &selecting_events : &selecting, set->cases, deadline_ns,
-                              false};
+    const struct wait wait = {is_external ? &selecting_events : &selecting, set->cases,
+                              deadline_ns};
     self->woken_by = NULL;
     for (unsigned i = 0; i < set->count; i++) {
         struct gs_select *each = &set->cases[i];
@@ -156,9 +156,7 @@ static int wait_for_any(struct case_set *set, struct gs_thread *self, uint64_t d
         return err;
     if (!self->woken_by)
         return -EAGAIN;
-    struct gs_select *done = gs_container_of(self->woken_by, struct gs_select, waiter);
-    done->result = (int)done->waiter.value;
-    return (int)(done - set->cases);
+    return (int)(gs_container_of(self->woken_by, struct gs_select, waiter) - set->cases);
 }
 
 /* ---- With cases that are no channels ---- */

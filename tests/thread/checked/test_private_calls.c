@@ -106,25 +106,6 @@ static void empty_and_fill(void)
         ;
 }
 
-static const bool is_sanitized = GS_ASAN + GS_TSAN > 0;
-
-static void wait_for_stack(const struct row *row)
-{
-    struct gs_threads_stats stats = {0};
-    bool is_certain = row->where == AWAY && !is_sanitized;
-    for (int i = 0; i < (is_certain ? 20000 : 3); i++) {
-        gs_thread_sleep(after(GS_MILLISECOND));
-        gs_threads_stats(&stats);
-        if (stats.away)
-            break;
-    }
-    bool is_as_expected = row->where == EITHER || (row->where == AWAY) == (stats.away > 0);
-    if (!is_sanitized && !is_as_expected) {
-        fprintf(stderr, "%s: %s\n", row->name, stats.away ? "the stack is away" : "it is not");
-        _exit(1);
-    }
-}
-
 static void run_row(const struct row *row, bool migrates)
 {
     const struct gs_thread_attributes attributes = {
@@ -135,7 +116,7 @@ static void run_row(const struct row *row, bool migrates)
     if (row->start)
         row->start();
     MUST_EQ(gs_thread_spawn(&attributes, call_current, NULL, &waiter), 0);
-    wait_for_stack(row);
+    MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
     row->end();
     join(waiter);
     if (other && row->call != call_thread_join)
@@ -187,8 +168,7 @@ static void run_all(void)
     static bool yes = true;
     open_all();
     for (unsigned workers = 1; workers < 4; workers += 2) {
-        const struct gs_threads_options options = {
-            .workers = workers, .report_fd = report_out, .give_back_ns = 1};
+        const struct gs_threads_options options = {.workers = workers, .report_fd = report_out};
         void *migrates = workers > 1 ? &yes : NULL;
         MUST_EQ(gs_threads_run(&options, run_rows, migrates, NULL), 0);
     }
