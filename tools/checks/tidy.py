@@ -19,9 +19,9 @@ from .kept import Kept, has_changed, hash_of, hash_of_file
 from .tree import BrokenError, Tree, at_once, run
 
 TIDY = "clang-tidy-19"
-# What each level adds to the rules of .clang-tidy. "whole" has the analyzer, too, with a bound on how
-# far it follows a function: the longest one in a hundred take most of the time. "all-paths" is the
-# analyzer alone, to clang's own limit.
+# What each level adds to the rules of .clang-tidy. "whole" has the analyzer, too, and bounds how
+# far it follows a function: the longest one in a hundred take most of the time. "all-paths" is
+# the analyzer alone, to clang's own limit.
 NOT_THE_ANALYZER = "-bugprone-*,-cert-*,-performance-*,-portability-*,-misc-*,-readability-*"
 LEVELS = {
     "plain": ("-clang-analyzer-*,readability-function-size", ()),
