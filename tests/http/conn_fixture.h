@@ -1,4 +1,4 @@
-/* A connection to a folder with a page and a large one, and what it is expected to want and to answer. */
+/* A connection to a folder with a page and a large one: what it wants, and what it answers. */
 #ifndef GS_TESTS_HTTP_CONN_FIXTURE_H
 #define GS_TESTS_HTTP_CONN_FIXTURE_H
 
