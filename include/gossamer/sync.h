@@ -43,8 +43,10 @@ struct gs_waiter {
     struct gs_waiter *next;
     struct gs_waiter *previous; /* NULL: not queued; in the first waiter: not NULL, but unused */
     struct gs_thread *thread;
-    void *item;
-    int64_t value;
+    union {
+        void *item;
+        int64_t value;
+    };
 };
 struct gs_wait_queue {
     struct gs_waiter *first; /* NULL: the queue is empty */
@@ -280,10 +282,11 @@ GS_API bool gs_mutex_may_unlock(const struct gs_mutex *mutex);
 #define GS_THREADS_MULTI 1u           /* several workers: atomic operations are needed */
 #define GS_THREADS_ON_WORKER_STACK 2u /* one worker, in gs_thread_call_on_worker_stack */
 #define GS_THREADS_NO_GS 4u           /* the GS base of x86-64 does not point to the worker */
+#define GS_THREADS_SHARED_STACKS 8u   /* one worker: addresses on a stack identify no thread */
 extern GS_API unsigned gs_threads_mode;
 
 /* The owner of a mutex is usually identified by any address on its stack, which costs nothing to
- * find. On the worker's stack that would identify no thread; there, and with several workers, where
+ * find. On the worker's stack, or on one that threads share, that would identify no thread; there, and with several workers, where
  * this costs little beside an atomic operation, it is the address of the thread, the second member
  * of what the GS base points to. */
 static inline uintptr_t gs_mutex_self(void)

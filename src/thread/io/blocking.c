@@ -24,7 +24,8 @@ static void send_message(struct job *job)
     gs_worker_send(call->worker, &call->message);
 }
 
-static const struct wait_kind waiting = {"a blocking call", true};
+static const struct wait_kind waiting = {"a blocking call", true},
+                              ending = {"a blocking call", true, .ignores_cancel = true};
 
 struct start {
     struct blocking_call *call;
@@ -58,8 +59,7 @@ static int run(struct blocking_call *call, uint64_t deadline_ns)
     struct gs_thread *self = call->thread;
     struct start starting = {.call = call};
     const void *at = (const void *)(uintptr_t)call->job.fn;
-    const struct wait wait = {&waiting, at, deadline_ns, false},
-                      uninterruptible = {&waiting, at, GS_NEVER, true};
+    const struct wait wait = {&waiting, at, deadline_ns}, uninterruptible = {&ending, at, GS_NEVER};
     int err = gs_thread_wait_then(self, start_job, &starting, &wait);
     if (starting.err)
         return fail(call, starting.err);

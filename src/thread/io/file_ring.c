@@ -195,10 +195,10 @@ static void cancel_request(struct file_ring *ring, const struct request *request
  * withdrawn, or canceled. */
 static int await(struct file_ring *ring, struct request *request, uint64_t deadline_ns)
 {
-    static const struct wait_kind waiting = {"a file", true};
+    static const struct wait_kind waiting = {"a file", true},
+                                  ending = {"a file", true, .ignores_cancel = true};
     const struct wait wait = {.kind = &waiting, .deadline_ns = deadline_ns},
-                      uninterruptible = {
-                          .kind = &waiting, .deadline_ns = GS_NEVER, .ignores_cancel = true};
+                      uninterruptible = {.kind = &ending, .deadline_ns = GS_NEVER};
     if (request->state != REQUEST_PENDING)
         return 0;
     int err = gs_thread_wait(request->thread, NULL, &wait);

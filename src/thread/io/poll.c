@@ -207,7 +207,7 @@ static int wait_for_notification(struct poll_waiters *waiters, uint64_t deadline
                                  struct gs_interrupt *interrupt)
 {
     static const struct wait_kind polling = {"poll", true};
-    const struct wait wait = {&polling, waiters->polls, deadline_ns, false};
+    const struct wait wait = {&polling, waiters->polls, deadline_ns};
     int err = gs_poll_enqueue(waiters);
     if (err)
         return err;

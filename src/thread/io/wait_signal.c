@@ -26,7 +26,7 @@ static int wait_for(struct signal_wait *caught, int number, uint64_t deadline_ns
 {
     static const struct wait_kind waiting = {"signal", true, .at = AT_SIGNAL};
     struct gs_thread *self = caught->thread;
-    const struct wait wait = {&waiting, (const void *)(intptr_t)number, deadline_ns, false};
+    const struct wait wait = {&waiting, (const void *)(intptr_t)number, deadline_ns};
     gs_signal_init(&caught->watcher, self->worker->loop, on_signal);
     int err = gs_signal_start(&caught->watcher, number);
     if (err)

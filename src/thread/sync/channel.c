@@ -59,10 +59,10 @@ static struct gs_waiter *claim(struct gs_wait_queue *queue, int result, struct c
     claimed_add(claimed, waiter);
     if (waiter == &waiter->thread->waiter)
         return waiter;
-    /* A select: its result is stored with the case; the call is woken to find out which case it
+    /* A select: its result is stored in the case; the call is woken to find out which case it
      * was. */
     atomic_store_explicit(&waiter->thread->claim, CLAIM_WOKEN, memory_order_relaxed);
-    waiter->value = result;
+    gs_container_of(waiter, struct gs_select, waiter)->result = result;
     waiter->thread->woken_by = waiter;
     return waiter;
 }

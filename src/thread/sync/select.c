@@ -144,7 +144,6 @@ static void init_waiters(const struct case_set *set, struct gs_thread *self, str
 /* The waiter of the case was claimed. */
 static void end_case(struct gs_select *done)
 {
-    done->result = (int)done->waiter.value;
     if (UNLIKELY(done->waiter.item != done->receive) && !done->send && !done->result)
         memcpy(done->receive, done->waiter.item, done->channel->item_size);
 }
@@ -156,8 +155,8 @@ static int wait_in_queues(struct case_set *set, struct gs_thread *self, uint64_t
     static const struct wait_kind selecting = {.name = "select"},
                                   selecting_events = {.name = "select", .is_external = true};
     bool is_external = set->events && set->events->is_external;
-    const struct wait wait = {is_external ? &selecting_events : &selecting, set->cases, deadline_ns,
-                              false};
+    const struct wait wait = {is_external ? &selecting_events : &selecting, set->cases,
+                              deadline_ns};
     self->woken_by = NULL;
     for (unsigned i = 0; i < set->count; i++)
         if (set->cases[i].channel)
