@@ -2,6 +2,7 @@
  * waits at, which may be the scope's. So members are first marked under the lock, which keeps them
  * from being completed (cancel.c), and the cancellations are delivered afterwards. */
 #include "thread/schedule/scope.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/schedule/wait.h"
 
 #include <assert.h>
