@@ -201,8 +201,8 @@ static void *fork_during_report(void *unused)
 
 TEST(child_of_a_fork_during_a_report_can_evict_threads)
 {
-    if (!GS_TSAN && !IS_EMULATED && !IS_GCC_ASAN)
-        run_sharing(1, 1, fork_during_report);
+    skip_without_fork();
+    run_sharing(1, 1, fork_during_report);
 }
 
 static struct gs_semaphore may_fork;
@@ -246,6 +246,6 @@ static void run_delayed(void)
 
 TEST(thread_can_be_evicted_while_a_handler_of_its_fork_waits)
 {
-    if (!GS_TSAN && !IS_EMULATED && !IS_GCC_ASAN)
-        CHECK_EQ(in_child(run_delayed), 0);
+    skip_without_fork();
+    CHECK_EQ(in_child(run_delayed), 0);
 }
