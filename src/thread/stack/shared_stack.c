@@ -42,10 +42,11 @@ static uint8_t hash_of(gs_thread_fn *fn)
 }
 
 /* Sanitizers and valgrind know the stack of each thread. */
-bool gs_stack_is_shared(const struct gs_thread_attributes *attributes, gs_thread_fn *fn)
+bool gs_stack_is_shared(const struct gs_thread_attributes *attributes, size_t stack_size,
+                        gs_thread_fn *fn)
 {
     return attributes->stack_is_shared && !attributes->stack && !attributes->start &&
-           !attributes->thread_pointer && attributes->stack_size <= SHARED_STACK_SIZE &&
+           !attributes->thread_pointer && stack_size <= SHARED_STACK_SIZE &&
            gs_stacks_can_be_shared() && !gs_runtime.tells_asan &&
            !atomic_load_explicit(&is_misfit[hash_of(fn)], memory_order_relaxed);
 }
@@ -74,11 +75,11 @@ static void set_vacant(struct shared_stacks *stacks, unsigned index)
     stack->is_vacant = true;
 }
 
-static int add_stack(struct worker *worker)
+/* The caller need not be the worker whose stack it is to be. */
+static int add_stack(struct shared_stacks *stacks)
 {
-    struct shared_stacks *stacks = worker->shared_stacks;
     struct gs_thread *holder;
-    int err = gs_stacks_get(worker, gs_stacks_class(SHARED_STACK_SIZE), &holder);
+    int err = gs_stacks_get(NULL, gs_stacks_class(SHARED_STACK_SIZE), &holder);
     if (err)
         return err;
     holder->is_retired = true; /* it is never reused as a thread */
@@ -91,8 +92,13 @@ static int init_worker(struct worker *worker)
 {
     if (worker->shared_stacks)
         return 0;
-    worker->shared_stacks = calloc(1, sizeof *worker->shared_stacks);
-    return worker->shared_stacks ? add_stack(worker) : -ENOMEM;
+    struct shared_stacks *stacks = calloc(1, sizeof *stacks);
+    int err = stacks ? add_stack(stacks) : -ENOMEM;
+    if (err)
+        free(stacks);
+    else
+        worker->shared_stacks = stacks;
+    return err;
 }
 
 int gs_shared_stacks_prepare(void)
@@ -123,6 +129,9 @@ void gs_shared_stacks_release(struct worker *worker)
 void gs_shared_stacks_after_fork(struct worker *worker, const struct gs_thread *only)
 {
     struct shared_stacks *stacks = worker->shared_stacks;
+    prepare_lock = (struct gs_spin){0};
+    if (stacks)
+        stacks->lock = (struct gs_spin){0};
     for (unsigned i = 0; stacks && i < stacks->count; i++) {
         if (stacks->each[i].occupant != only)
             set_vacant(stacks, i);
@@ -149,7 +158,7 @@ static unsigned choose(struct worker *worker)
 {
     struct shared_stacks *stacks = worker->shared_stacks;
     int vacant = take_vacant(stacks);
-    if (vacant < 0 && stacks->count < gs_shared_stacks_max && !add_stack(worker))
+    if (vacant < 0 && stacks->count < gs_shared_stacks_max && !add_stack(stacks))
         vacant = take_vacant(stacks);
     if (vacant >= 0)
         return (unsigned)vacant;

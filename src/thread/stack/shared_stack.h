@@ -49,8 +49,10 @@ struct shared_stacks {
     _Atomic(uint64_t) evictions, evicted_bytes, misfits;
 };
 
-/* Whether a thread with these attributes and this function shares its stack. */
-bool gs_stack_is_shared(const struct gs_thread_attributes *attributes, gs_thread_fn *fn);
+/* Whether a thread with these attributes, of which stack_size may be the run's, and this function
+ * shares its stack. */
+bool gs_stack_is_shared(const struct gs_thread_attributes *attributes, size_t stack_size,
+                        gs_thread_fn *fn);
 
 /* Called before the first of them is spawned: each worker gets a stack. Returns 0 or -ENOMEM. */
 int gs_shared_stacks_prepare(void);
