@@ -9,7 +9,8 @@
  *
  * Waiters are served in FIFO order: an object is handed to the thread that has waited longest, and
  * no thread overtakes it. Except for channels, the objects are in the caller's storage, start all
- * zero and need no destructor. Only gs_channel_new and waits with a deadline can return -ENOMEM.
+ * zero and need no destructor. Only gs_channel_new, gs_select, waits with a deadline, and waits at
+ * a channel by a thread whose stack is shared can return -ENOMEM.
  *
  * Threads: all functions may be called by user threads of any worker. A kernel thread that is no
  * worker wakes user threads with gs_thread_unpark, or spawns one.
@@ -202,7 +203,8 @@ GS_API void gs_channel_drain(struct gs_channel *channel, void (*fn)(void *item, 
                              void *argument);
 
 /* Copy an item into the channel, or out of it. Each returns 0, -ETIMEDOUT, -ECANCELED, -ENOMEM
- * (only with a deadline), or -EPIPE (the channel was closed and, for a receive, is empty). */
+ * (only with a deadline, or if the caller's stack is shared), or -EPIPE (the channel was closed
+ * and, for a receive, is empty). */
 GS_API GS_MUST_CHECK int gs_channel_send(struct gs_channel *channel, const void *item,
                                          uint64_t deadline_ns);
 GS_API GS_MUST_CHECK int gs_channel_receive(struct gs_channel *channel, void *ret_item,

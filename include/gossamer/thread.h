@@ -223,10 +223,11 @@ struct gs_thread_attributes {
      * its worker has: if another thread is to run there while it waits, what it has on the stack is
      * copied to other memory, and copied back, to the same addresses, before it runs again. So a
      * waiting thread takes a control block and a copy of what is in use of its stack, some hundred
-     * bytes, and starting one touches no new page. The library's own waits keep the promise: also a
-     * buffer on the stack may be passed to them. What the program gives to others must be
+     * bytes, and starting one touches no new page. What the program gives to others must be
      * elsewhere: the argument of gs_run_blocking, a gs_scope whose members run, an object at which
-     * others wait. If the promise is broken, another thread's variables are overwritten; with
+     * others wait. What calls of the library are passed otherwise may be on the stack: items,
+     * cases, paths and buffers are copied to the heap if others use them during a wait, which
+     * returns -ENOMEM if that is impossible. If the promise is broken, another thread's variables are overwritten; with
      * gossamer_checked such a thread has a stack of its own, which is inaccessible while it waits,
      * and the report names both threads. The thread stays on the worker that runs it first.
      * Functions whose threads have more than 4 KiB on the stack when they wait get a stack of their

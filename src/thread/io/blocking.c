@@ -1,6 +1,7 @@
-/* Calls that block. A call is usually on the stack of the thread that waits for it; its completion
- * is a message to the worker of that thread. */
+/* Calls that block. A call is usually on the stack of the thread that waits for it, unless that is
+ * shared; its completion is a message to the worker of that thread. */
 #include "thread/io/blocking.h"
+#include "thread/schedule/off_stack.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
@@ -92,17 +93,22 @@ int gs_blocking_run(struct blocking_call *call, uint64_t deadline_ns)
     return err;
 }
 
-int gs_run_blocking_as(enum job_kind kind, void (*fn)(void *argument), void *argument,
+int gs_run_blocking_as(enum job_kind kind, void (*fn)(void *argument), void *argument, size_t size,
                        uint64_t deadline_ns)
 {
-    struct blocking_call call = {.job = {.kind = kind, .fn = fn, .argument = argument}};
-    return gs_blocking_run(&call, deadline_ns);
+    struct off_stack off = {.thread = thread_current()};
+    struct blocking_call local = {
+        .job = {.kind = kind, .fn = fn, .argument = off_stack_out(&off, argument, size)}};
+    struct blocking_call *call = off_stack_in(&off, &local, sizeof local);
+    int err = off.err ? off.err : gs_blocking_run(call, deadline_ns);
+    off_stack_end(&off);
+    return err;
 }
 
 int gs_run_blocking(void (*fn)(void *argument), void *argument, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    return gs_run_blocking_as(JOB_CALL, fn, argument, deadline_ns);
+    return gs_run_blocking_as(JOB_CALL, fn, argument, 0, deadline_ns);
 }
 
 int gs_blocking_start(void)

@@ -398,8 +398,7 @@ _Noreturn static void run(void *thread)
 /* Returns 0 when the thread has ended, or -errno. */
 static int wait_for_end(struct gs_thread *self, struct gs_thread *thread, uint64_t deadline_ns)
 {
-    static const struct wait_kind joining = {
-        .name = "join", .is_off_stack = true, .holder = HOLDER_THREAD};
+    static const struct wait_kind joining = {.name = "join", .holder = HOLDER_THREAD};
     const struct wait wait = {.kind = &joining, .object = thread, .deadline_ns = deadline_ns};
     spin_lock(&thread->lock);
     if (thread->is_done) {

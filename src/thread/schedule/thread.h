@@ -30,6 +30,25 @@
  *
  * Tests that wait for descriptors are run with each poller (GS_POLLER in their CMakeLists.txt).
  *
+ * What others use during a wait, by the kinds of waits. If the thread shares its stack, nothing of
+ * it is there: what is "copied" is on the heap then (off_stack.h; checked/test_private_calls.c).
+ *
+ *     wait                            |  records             |  the caller's memory
+ *     --------------------------------+----------------------+----------------------------------
+ *     sleep, park, join; scopes; all  |  control block       |  none
+ *     of sync.h but the next two      |                      |
+ *     channel                         |  control block       |  copied: the item
+ *     select                          |  copied: its events  |  copied: the cases and their items
+ *     readable, writable: most calls  |  control block       |  none: the thread calls the kernel
+ *     of io.h; gs_close               |                      |
+ *     poll: also of gs_dial           |  copied: waiters     |  none
+ *     signal                          |  copied: watcher     |  none
+ *     a file, by io_uring             |  copied: request     |  copied: paths, buffers, results
+ *     a blocking call, by the pool:   |                      |
+ *         files, blocking mode        |  copied: job         |  copied: the same, and addresses
+ *         gs_resolve                  |  on the heap         |  copied, of any thread
+ *         gs_run_blocking             |  copied: job         |  the program passes none
+ *
  * Invariants:
  *   1. A thread in a run queue has left its stack, or its worker is about to leave it; and its
  *      `worker` is that queue's.
@@ -95,11 +114,9 @@ struct wait_kind {
     bool is_external;    /* the wake-up may come from outside the threads */
     bool ignores_cancel; /* a cancellation does not end the wait */
     bool has_queue;
-    bool is_park;      /* it ends when park_state is no longer PARK_PARKED */
-    bool is_off_stack; /* nobody uses the stack of the waiting thread, ... */
-    bool has_item;     /* ... except where waiter.item points to */
-    uint8_t holder;    /* enum holder */
-    uint8_t at;        /* enum waits_at */
+    bool is_park;   /* it ends when park_state is no longer PARK_PARKED */
+    uint8_t holder; /* enum holder */
+    uint8_t at;     /* enum waits_at */
     uint16_t lock_offset, queue_offset;
     void *(*object)(const void *at); /* maps wait_object to the object. NULL: it is the object */
     /* Called when a wait was timed out or canceled, under the object's lock, after the thread was
@@ -110,11 +127,9 @@ struct wait_kind {
     void (*abandon)(void *object, struct gs_thread *thread, bool was_queued,
                     struct claimed *claimed);
 };
-#define QUEUED_IN(type_, queue_)                                                                   \
+#define WAITS_IN(type_, queue_)                                                                    \
     .has_queue = true, .lock_offset = offsetof(struct type_, lock),                                \
     .queue_offset = offsetof(struct type_, queue_)
-/* The same; and what the wait needs is in the control block and in the object. */
-#define WAITS_IN(type_, queue_) .is_off_stack = true, QUEUED_IN(type_, queue_)
 
 #define NAME_SIZE 24
 

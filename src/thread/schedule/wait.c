@@ -149,8 +149,7 @@ int gs_thread_wait_for_object(struct gs_thread *self, void *object, const struct
 int gs_thread_sleep(uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    static const struct wait_kind sleeping = {
-        .name = "sleep", .is_external = true, .is_off_stack = true};
+    static const struct wait_kind sleeping = {.name = "sleep", .is_external = true};
     struct gs_thread *self = thread_current();
     struct worker *worker = self->worker;
     CHECKED_SWITCH(worker, "wait for ", sleeping.name);
@@ -180,8 +179,7 @@ static void publish_parked(void *argument)
 int gs_thread_park(uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    static const struct wait_kind parked = {
-        .name = "park", .is_external = true, .is_park = true, .is_off_stack = true};
+    static const struct wait_kind parked = {.name = "park", .is_external = true, .is_park = true};
     struct gs_thread *self = thread_current();
     const struct wait wait = {.kind = &parked, .deadline_ns = deadline_ns};
     if (atomic_exchange(&self->park_state, PARK_EMPTY) == PARK_NOTIFIED)

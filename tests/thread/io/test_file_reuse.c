@@ -295,7 +295,7 @@ static void occupy(void *unused)
 
 static void *occupy_pool(void *unused)
 {
-    MUST_EQ(gs_run_blocking_as(call->job, occupy, NULL, GS_NEVER), 0);
+    MUST_EQ(gs_run_blocking_as(call->job, occupy, NULL, 0, GS_NEVER), 0);
     return unused;
 }
 
