@@ -476,20 +476,12 @@ static ssize_t transfer_parts(const struct io_call *call)
                                       : gs_sys_writev(fd, call->bytes, call->count);
 }
 
-/* For files that do not support RWF_NOWAIT. */
 static ssize_t transfer_when_ready(const void *call)
 {
     return transfer_parts(call);
 }
 
-/* readv(2) and writev(2) of nothing wait for nothing. */
-static ssize_t transfer_nothing(const struct io_call *call)
-{
-    struct io_call now = *call;
-    now.try = transfer_parts;
-    return try_call(&now, &call->file);
-}
-
+/* For files that do not support RWF_NOWAIT. */
 static ssize_t transfer_in_blocking_mode(const struct io_call *request, uint64_t deadline_ns)
 {
     struct off_stack off = {.thread = thread_current()};
@@ -498,6 +490,14 @@ static ssize_t transfer_in_blocking_mode(const struct io_call *request, uint64_t
     ssize_t n = off.err ? off.err : gs_run_when_ready(&call, transfer_when_ready, deadline_ns);
     off_stack_end(&off);
     return n;
+}
+
+/* readv(2) and writev(2) of nothing wait for nothing. */
+static ssize_t transfer_nothing(const struct io_call *call)
+{
+    struct io_call now = *call;
+    now.try = transfer_parts;
+    return try_call(&now, &call->file);
 }
 
 static bool has_bytes(const struct iovec *iov, int count)

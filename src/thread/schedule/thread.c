@@ -266,9 +266,8 @@ static void release(struct worker *worker, struct gs_thread *thread)
 
 /* The scope may end as soon as it is left, and memory of the program's, on which the thread ran, be
  * freed: so the thread is released before. */
-static void complete_member(struct worker *worker, struct gs_thread *thread)
+static void complete_member(struct worker *worker, struct gs_thread *thread, struct gs_scope *scope)
 {
-    struct gs_scope *scope = thread->extra->scope;
     gs_scope_remove(scope, thread);
     release(worker, thread);
     gs_chaos(CHAOS_END);
@@ -280,6 +279,7 @@ void gs_thread_complete(struct worker *worker, struct gs_thread *thread)
     spin_lock(&thread->lock);
     struct gs_thread *joiner = thread->joiner;
     struct thread_extra *extra = thread_extra(thread);
+    struct gs_scope *scope = UNLIKELY(extra != NULL) ? extra->scope : NULL;
     bool is_detached = thread->is_detached;
     bool is_claimed = joiner && thread_claim(joiner, CLAIM_WOKEN);
     struct claimed watchers = {.first = NULL};
@@ -290,8 +290,8 @@ void gs_thread_complete(struct worker *worker, struct gs_thread *thread)
     spin_unlock(&thread->lock);
     gs_chaos(CHAOS_END);
     claimed_make_ready(worker, &watchers);
-    if (UNLIKELY(extra != NULL) && extra->scope)
-        complete_member(worker, thread);
+    if (UNLIKELY(scope != NULL))
+        complete_member(worker, thread, scope);
     else if (is_detached)
         release(worker, thread);
     else if (is_claimed)

@@ -30,7 +30,7 @@
 #define SHARED_STACKS 32u
 extern GS_HIDDEN unsigned gs_shared_stacks_max; /* tests lower it */
 #define SHARED_STACK_SIZE ((size_t)56 << 10)
-#define SAVED_UNIT ((size_t)64)
+#define SAVED_UNIT ((size_t)32)
 
 struct shared_stack {
     struct gs_thread *holder;

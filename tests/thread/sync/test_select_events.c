@@ -52,7 +52,7 @@ struct sources {
 static void open_sources(struct sources *sources)
 {
     MUST_EQ(gs_channel_new(sizeof(int), 1, &sources->channel), 0);
-    /* Without RWF_NOWAIT, as under QEMU, each read of a byte that another has read takes the pool long. */
+    /* QEMU has no RWF_NOWAIT: the pool would wait for each byte that another thread has read. */
     MUST_EQ(pipe2(sources->pipe, IS_EMULATED ? O_NONBLOCK : 0), 0);
     sources->cases[CHANNEL] =
         (struct gs_select){.channel = sources->channel, .receive = &sources->item};
