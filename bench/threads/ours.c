@@ -140,58 +140,43 @@ static void *block(void *argument)
     return argument;
 }
 
-/* Measures threads that block; all of them are woken at the end and finish. */
+/* What memory the blocked threads take, with their page tables if they share stacks. */
+static double memory_used(bool is_shared)
+{
+    if (!strcmp(figure, "tables"))
+        return memory_of("VmPTE");
+    return memory_of("VmRSS") + (is_shared ? memory_of("VmPTE") : 0);
+}
+
+static bool figure_ends_with(const char *end)
+{
+    return strstr(figure, end);
+}
+
+/* Measures threads that block, with stacks of their own or shared ones; all of them are woken at
+ * the end and finish. */
 static void measure_many(void)
 {
-    const char *field = !strcmp(figure, "tables") ? "VmPTE" : "VmRSS";
+    bool is_shared = !strncmp(figure, "shared", 6);
+    const struct gs_thread_attributes attributes = {.stack_is_shared = is_shared};
     warm_memory((size_t)count * THREAD_BYTES);
-    double before = memory_of(field);
+    double before = memory_used(is_shared);
     gs_wait_group_add(&blocked, (uint64_t)count);
     begin();
     for (long i = 0; i < count; i++)
-        must(!gs_thread_spawn(NULL, block, NULL, NULL));
+        must(!gs_thread_spawn(&attributes, block, NULL, NULL));
     gs_thread_yield();
-    if (!strcmp(figure, "create"))
+    if (figure_ends_with("create"))
         end((double)count);
     else
-        best_ns = (memory_of(field) - before) / (double)count;
+        best_ns = (memory_used(is_shared) - before) / (double)count;
     begin();
     gs_cond_broadcast(&never);
     must(!gs_wait_group_wait(&blocked, GS_NEVER));
-    if (!strcmp(figure, "finish")) {
+    if (figure_ends_with("finish")) {
         best_ns = 1e18;
         end((double)count);
     }
-}
-
-static uint64_t count_away(void)
-{
-    struct gs_threads_stats stats;
-    gs_threads_stats(&stats);
-    return stats.away;
-}
-
-/* All that private threads need that have waited for a second, with their page tables; and, for
- * "return", the time to wake them and finish. */
-static void measure_waiting(void)
-{
-    const struct gs_thread_attributes private = {.stack_is_private = true};
-    warm_memory((size_t)count * THREAD_BYTES);
-    double before = memory_of("VmRSS") + memory_of("VmPTE");
-    gs_wait_group_add(&blocked, (uint64_t)count);
-    for (long i = 0; i < count; i++)
-        must(!gs_thread_spawn(&private, block, NULL, NULL));
-    gs_thread_yield();
-    must(!gs_thread_sleep(gs_clock_now() + GS_SECOND));
-    while (count_away() < (uint64_t)count)
-        must(!gs_thread_sleep(gs_clock_now() + GS_MILLISECOND));
-    double waiting = (memory_of("VmRSS") + memory_of("VmPTE") - before) / (double)count;
-    begin();
-    gs_cond_broadcast(&never);
-    must(!gs_wait_group_wait(&blocked, GS_NEVER));
-    end((double)count);
-    if (!strcmp(figure, "waiting"))
-        best_ns = waiting;
 }
 
 #define WORKING 8
@@ -280,9 +265,10 @@ static const struct {
     {"mutex2", measure_mutex, 2},        {"exchange", measure_exchange, 1},
     {"memory", measure_many, 1},         {"tables", measure_many, 1},
     {"create", measure_many, 1},         {"finish", measure_many, 1},
-    {"waiting", measure_waiting, 1},     {"return", measure_waiting, 1},
-    {"work", measure_work, 1},           {"work2", measure_work, 2},
-    {"transfer", measure_transfer, 1},   {"late", measure_late, 1},
+    {"shared", measure_many, 1},         {"shared create", measure_many, 1},
+    {"shared finish", measure_many, 1},  {"work", measure_work, 1},
+    {"work2", measure_work, 2},          {"transfer", measure_transfer, 1},
+    {"late", measure_late, 1},
 };
 
 static void *run(void *measure)

@@ -107,9 +107,6 @@ struct gs_threads_options {
     /* Called by a worker whose loop has failed permanently, which ends the run. Functions called by
      * gs_run_blocking should return promptly then. NULL: none. */
     void (*on_failure)(void);
-    /* Private stacks (gs_thread_attributes) are given back after a wait of this length. It may take
-     * a quarter longer, because many are given back together. 0: 100 ms; GS_NEVER: never. */
-    uint64_t give_back_ns;
 };
 
 /* Run fn in the first user thread, and return when all threads have ended. The calling kernel
@@ -135,14 +132,15 @@ GS_API GS_MUST_CHECK int gs_threads_run(const struct gs_threads_options *options
 struct gs_threads_stats {
     uint64_t spawned;
     uint64_t live;
-    uint64_t switches;   /* lags behind by up to 64 for each worker */
-    uint64_t steals;     /* threads taken from another worker's queue */
-    uint64_t polls;      /* iterations of the workers' loops */
-    uint64_t ready;      /* threads in the run queues now */
-    uint64_t stacks;     /* allocated so far, in use or kept for reuse */
-    uint64_t stuck;      /* how often a worker was found stuck */
-    uint64_t away;       /* private stacks that are given back now, while their threads wait */
-    uint64_t away_bytes; /* memory that keeps what is on them */
+    uint64_t switches; /* lags behind by up to 64 for each worker */
+    uint64_t steals;   /* threads taken from another worker's queue */
+    uint64_t polls;    /* iterations of the workers' loops */
+    uint64_t ready;    /* threads in the run queues now */
+    uint64_t stacks;   /* allocated so far, in use or kept for reuse */
+    uint64_t stuck;    /* how often a worker was found stuck */
+    /* How often what a waiting thread had on a shared stack was copied elsewhere, how many bytes
+     * that were, and how often it was more than 4 KiB. */
+    uint64_t evictions, evicted_bytes, misfits;
 };
 GS_API void gs_threads_stats(struct gs_threads_stats *ret_stats);
 
@@ -219,16 +217,24 @@ struct gs_thread_attributes {
     /* The FS base on x86-64, TPIDR_EL0 on aarch64, while the thread runs: thread-local storage of
      * its own, laid out as the ABI and the C library define. NULL: it shares its worker's. */
     void *thread_pointer;
-    /* A promise: while the thread waits, nobody else uses its stack. That is, no other thread and
-     * no system call in progress has the address of one of its variables; the library's own uses do
-     * not count. During a long wait (give_back_ns), the library then gives the memory of the stack
-     * back to the kernel, and restores it before the thread runs. Meanwhile the thread takes half a
-     * KiB and a copy of what is on its stack. If another thread or a system call writes to the
-     * stack meanwhile, the process ends with a report; with gossamer_checked, reading does the
-     * same. No effect on a thread with a stack or a thread pointer of its own, with a stack of more
-     * than 256 KiB, where the addresses are limited (RLIMIT_AS), or in waits that use the stack
-     * themselves: gs_select, gs_poll, files and gs_run_blocking. */
-    bool stack_is_private;
+    /* A promise: between the beginning and the end of each wait, nobody else uses the thread's
+     * stack: no other thread, no signal handler and no system call in progress has the address of
+     * one of its variables. Then the thread has no stack of its own, but shares one of a few that
+     * its worker has: if another thread is to run there while it waits, what it has on the stack is
+     * copied to other memory, and copied back, to the same addresses, before it runs again. So a
+     * waiting thread takes a control block and a copy of what is in use of its stack, some hundred
+     * bytes, and starting one touches no new page. What the program gives to others must be
+     * elsewhere: the argument of gs_run_blocking, a gs_scope whose members run, an object at which
+     * others wait. What calls of the library are passed otherwise may be on the stack: items,
+     * cases, paths and buffers are copied to the heap if others use them during a wait, which
+     * returns -ENOMEM if that is impossible. If the promise is broken, another thread's variables are overwritten; with
+     * gossamer_checked such a thread has a stack of its own, which is inaccessible while it waits,
+     * and the report names both threads. The thread stays on the worker that runs it first.
+     * Functions whose threads have more than 4 KiB on the stack when they wait get a stack of their
+     * own from then on. No effect on a thread with a stack, a start or a thread pointer of its own,
+     * with a stack_size of more than 56 KiB, where the addresses are limited (RLIMIT_AS), with
+     * sanitizers and valgrind. */
+    bool stack_is_shared;
 };
 
 /* Start a thread. ret_thread: must be joined or detached; NULL: it is detached. Any kernel thread.

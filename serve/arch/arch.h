@@ -24,7 +24,6 @@ struct serve_arch {
     bool has_stages;      /* --controllers and --admission mean something */
     bool has_priority;    /* --favor means something */
     bool has_nonblocking; /* --nonblocking means something */
-    bool gives_back;      /* --give-back-after means something */
 
     /* For --poller auto: what was measured over io_uring and over epoll. NULL: it has no loops. */
     bool is_io_uring_ahead;

@@ -59,7 +59,7 @@ struct user_shard {
     struct serve_shard_thread tending;
 };
 
-/* A connection. It is not on its thread's stack, which is private, because other threads find it in
+/* A connection. It is not on its thread's stack, which others share, because other threads find it in
  * its shard's list: to choose one that gives way, and to cancel all when the server drains. */
 struct user_connection {
     union {
@@ -112,8 +112,8 @@ static void *serve(void *argument)
 static int on_accepted(void *data, const struct serve_accepted *accepted)
 {
     struct user_shard *shard = data;
-    const struct gs_thread_attributes attributes = {
-        .stack_size = SERVE_USER_STACK_SIZE, .migrates = true, .stack_is_private = true};
+    const struct gs_thread_attributes attributes = {.stack_size = SERVE_USER_STACK_SIZE,
+                                                    .stack_is_shared = true};
     struct user_connection *connection = malloc(sizeof *connection);
     if (!connection)
         return -ENOMEM;
@@ -271,8 +271,7 @@ static int run(struct serve_server *server)
     const struct gs_threads_options options = {.workers = server->workers,
                                                .max_pool_threads = POOL_THREADS,
                                                .stuck_ns = STUCK_NS,
-                                               .on_failure = serve_request_end,
-                                               .give_back_ns = server->options->give_back_ns};
+                                               .on_failure = serve_request_end};
     serve_block_signals();
     int err = init(&user);
     if (!err)
@@ -290,7 +289,6 @@ const struct serve_arch serve_arch_user = {
     .workers = "kernel threads that run user-level threads, each with a listening socket",
     .min_workers = 1,
     .has_priority = true,
-    .gives_back = true,
     .poller_reason = "threads wait for readiness, for which io_uring took 0.98 to 1.03 of epoll's "
                      "processor time",
     .run = run,

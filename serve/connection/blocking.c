@@ -247,7 +247,6 @@ void serve_blocking_init(struct serve_blocking *blocking, const struct serve_blo
     blocking->idle_limit_ns = GS_NEVER;
     blocking->drain_fd = -1;
     atomic_init(&blocking->own_waits, SERVE_BUSY);
-    blocking->waits = &blocking->own_waits;
     blocking->entry = NULL;
     blocking->is_readable = true;
     blocking->is_draining = blocking->send_nomem = false;

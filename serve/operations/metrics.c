@@ -140,10 +140,11 @@ static void put_user_threads(struct page *page)
     put_sample(page, "threads_live", "", stats.live);
     put_head(page, "threads_ready", "gauge", "User-level threads that could run.");
     put_sample(page, "threads_ready", "", stats.ready);
-    put_head(page, "threads_away", "gauge", "User-level threads whose stacks are given back.");
-    put_sample(page, "threads_away", "", stats.away);
-    put_head(page, "threads_away_bytes", "gauge", "Memory for what these stacks contain.");
-    put_sample(page, "threads_away_bytes", "", stats.away_bytes);
+    put_head(page, "stack_evictions_total", "counter",
+             "How often a waiting thread's part of a shared stack was copied elsewhere.");
+    put_sample(page, "stack_evictions_total", "", stats.evictions);
+    put_head(page, "stack_evicted_bytes_total", "counter", "How many bytes that were.");
+    put_sample(page, "stack_evicted_bytes_total", "", stats.evicted_bytes);
 }
 
 /* ---- Stages and queues ---- */

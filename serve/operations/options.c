@@ -23,12 +23,11 @@
 
 /* Longer than ten thousand busy connections take for a round: 80 to 100 ms. A connection whose
  * stack comes back for each request costs a seventh more. */
-#define GIVE_BACK_NS (500 * GS_MILLISECOND)
 
 /* Set by cli_parse; the members of the options themselves are narrower. */
 static struct {
     const char *arch, *priority, *bottleneck, *controllers, *log_level;
-    uint64_t request_line, header, fields, page_cache, cached_file, requests, give_back_after;
+    uint64_t request_line, header, fields, page_cache, cached_file, requests;
     bool no_defer_accept, no_eviction;
 } words;
 
@@ -54,10 +53,6 @@ static const struct cli_option table[] = {
     {"admission", 0, "TIME",
      "stage: answer 503 to requests that would take longer (default: admit all)", CLI_DURATION,
      &parsed.admission_ns, GS_MILLISECOND},
-    {"give-back-after", 0, "TIME",
-     "user: return the stack memory of a thread to the kernel after it has waited this long; "
-     "0: never (default: 500ms)",
-     CLI_DURATION, &words.give_back_after},
     {"poller", 0, "NAME",
      "poller of the event loops: auto, epoll, io_uring, poll or select (default: auto; --arch list "
      "shows its choice and the reason)",
@@ -253,18 +248,6 @@ static int choose_controllers(void)
     return cli_fail(&serve_command, "--controllers %s: it is threads, batches, both or none", word);
 }
 
-static int choose_give_back(void)
-{
-    bool is_given = words.give_back_after != NOT_GIVEN;
-    if (is_given && !parsed.arch->gives_back)
-        return cli_fail(&serve_command, "--give-back-after: only user has it, not %s",
-                        parsed.arch->name);
-    parsed.give_back_ns = is_given ? words.give_back_after : GIVE_BACK_NS;
-    if (!parsed.give_back_ns)
-        parsed.give_back_ns = GS_NEVER;
-    return 0;
-}
-
 static int choose_pages(void)
 {
     if (parsed.metrics && (parsed.metrics[0] != '/' || !parsed.metrics[1]))
@@ -320,7 +303,7 @@ static void set_defaults(void)
     words.fields = parsed.http.max_fields;
     words.page_cache = parsed.http.max_cache;
     words.cached_file = parsed.http.max_cached_file;
-    words.requests = words.give_back_after = NOT_GIVEN;
+    words.requests = NOT_GIVEN;
     words.no_defer_accept = words.no_eviction = false;
     words.priority = words.bottleneck = words.controllers = NULL;
     words.log_level = "warn";
@@ -353,8 +336,6 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret_options
         err = choose_nonblocking();
     if (!err)
         err = choose_controllers();
-    if (!err)
-        err = choose_give_back();
     if (!err)
         err = choose_pages();
     if (!err)

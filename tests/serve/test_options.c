@@ -224,18 +224,6 @@ TEST(controllers_are_for_stages)
     CHECK_REFUSED("only stage has it, not user", "--arch=user", "--admission=1s", "/");
 }
 
-TEST(stacks_of_user_level_threads_are_given_back_after_a_time)
-{
-    CHECK_EQ(PARSE("/"), 0);
-    CHECK_EQ(options.give_back_ns, 500 * GS_MILLISECOND);
-    CHECK_EQ(PARSE("--give-back-after=2s", "/"), 0);
-    CHECK_EQ(options.give_back_ns, 2 * GS_SECOND);
-    CHECK_EQ(PARSE("--give-back-after=0", "/"), 0);
-    CHECK_EQ(options.give_back_ns, GS_NEVER);
-    CHECK_REFUSED("--give-back-after: only user has it, not event", "--arch=event",
-                  "--give-back-after=1s", "/");
-}
-
 TEST(architectures_have_their_own_usual_values)
 {
     CHECK_EQ(PARSE("--arch=pool", "/"), 0);

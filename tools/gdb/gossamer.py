@@ -86,7 +86,7 @@ class Process:
             yield from self._threads_of(slots)
         head = self.runtime["user_stack_threads"]
         link = head["next"]
-        offset = int(gdb.parse_and_eval("(long)&((struct gs_thread *)0)->link"))
+        offset = int(gdb.parse_and_eval("(long)&((struct user_stack_thread *)0)->extra.link"))
         while int(link) and int(link) != int(head.address):
             yield Thread(self, self._thread_at(int(link) - offset))
             link = link["next"]
@@ -156,10 +156,11 @@ class Thread:
         """Read its control block."""
         self._process, self._value = process, value
         self.address = int(value.address)
-        self.name = _string(value["name"])
+        extra = value["extra"]
+        self.name = _string(extra["name"]) if int(extra) else ""
         self.tid = process.running.get(self.address)
-        classes = (gdb.parse_and_eval(name) for name in ("PLAIN_CLASSES", "RESERVED_CLASSES"))
-        self._may_be_away = int(value["stack_class"]) in range(*map(int, classes))
+        shared = int(gdb.parse_and_eval("CLASS_SHARED"))
+        self._is_sharing = int(value["stack_class"]) == shared
 
     def state(self, now_ns: int) -> str:
         """Describe what it is doing, or what it waits for and for how long."""
@@ -167,7 +168,7 @@ class Thread:
         if self.tid is not None:
             return f"runs in kernel thread {self.tid}"
         if self.what():
-            place = ", its stack is given back" if self.is_away() else ""
+            place = ", evicted from its stack" if self.is_evicted() else ""
             waited = f"has waited {self.waited_ms(now_ns):.3f} ms"
             return f"{waited} for {self.what()}{self._where()}{place}"
         return "is ready" if value["worker"] else "has not started"
@@ -191,18 +192,20 @@ class Thread:
     def registers(self) -> Registers | None:
         """Return the registers with which it resumes; None: it has not started."""
         sp = int(self._value["sp"])
+        if not sp:
+            return None
         registers = Registers(sp, sp + self._offset())
         start = gdb.lookup_minimal_symbol("gs_context_start") if _has_minimal() else None
         is_new = start and int(start.value().address) == registers.pc
         return None if is_new or _symbol_at(registers.pc) == "gs_context_start" else registers
 
-    def is_away(self) -> bool:
-        """Return whether its stack is given back, see src/thread/stack/stack_away.h."""
-        return self._may_be_away and bool(int(self._value["saved"]))
+    def is_evicted(self) -> bool:
+        """Return whether it is evicted from its stack, see src/thread/stack/shared_stack.h."""
+        return self._is_sharing and bool(int(self._value["saved"]))
 
     def _offset(self) -> int:
         """Return how far the contents of its stack are from where they belong."""
-        return int(self._value["saved"]) - int(self._value["sp"]) if self.is_away() else 0
+        return int(self._value["saved"]) - int(self._value["sp"]) if self.is_evicted() else 0
 
     def calls_by_frame_pointers(self, registers: Registers) -> list[int]:
         """Return the addresses of its calls, the innermost first."""
@@ -391,7 +394,7 @@ def _calls(thread: Thread | CompiledThread, options: str = "") -> Iterator[str]:
             if not registers:
                 yield f"starts in {thread.entry_function()}"
                 return
-            if thread.is_away():
+            if thread.is_evicted():
                 calls = enumerate(thread.calls_by_frame_pointers(registers))
                 yield from (f"#{level}  {_describe(pc)}" for level, pc in calls)
                 return
@@ -505,8 +508,8 @@ class _Thread(gdb.Command):
             return
         if thread.tid is not None:
             _select_kernel_thread(thread.tid)
-        elif thread.is_away():
-            print("its stack is given back while it waits: see gossamer bt")
+        elif thread.is_evicted():
+            print("it is evicted from its stack while it waits: see gossamer bt")
             return
         elif registers := thread.registers():
             unwinder.show(registers)

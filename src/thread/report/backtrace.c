@@ -3,7 +3,7 @@
  * trusts what it reads: if the stack may change meanwhile, or if unwinding fails, the frame
  * pointers are followed. */
 #include "thread/report/backtrace.h"
-#include "thread/stack/stack_away.h"
+#include "thread/stack/shared_stack.h"
 
 #include <ucontext.h>
 #include <unwind.h>
@@ -63,7 +63,8 @@ static void unwind(void *walk)
 
 NOT_FOR_ASAN NOT_FOR_TSAN static void follow_thread(struct walk *walk, uintptr_t frame)
 {
-    uintptr_t low = (uintptr_t)walk->thread->stack, high = (uintptr_t)walk->thread->stack_top - 16;
+    uintptr_t low = (uintptr_t)gs_stack_bottom(walk->thread),
+              high = (uintptr_t)walk->thread->stack_top - 16;
     add_call(walk->backtrace, walk->from - !walk->is_exact);
     while (frame >= low && frame <= high && frame % 8 == 0) {
         const uintptr_t *words = gs_stack_readable(walk->thread, frame);
@@ -90,20 +91,17 @@ NOT_FOR_ASAN NOT_FOR_TSAN void gs_backtrace_of_waiting(struct gs_thread *thread,
 {
     struct walk walk = {.thread = thread, .backtrace = ret_backtrace};
     *ret_backtrace = (struct backtrace){0};
-    gs_stack_saved_lock();
+    struct gs_spin *lock = gs_stack_reading_lock(thread);
     const void *context = gs_stack_readable(thread, (uintptr_t)thread->sp);
     uintptr_t frame = context ? (uintptr_t)context_frame(context) : 0;
     walk.from = context ? (uintptr_t)context_pc(context) : 0;
-    gs_stack_saved_unlock();
-    if (!context)
+    gs_stack_reading_unlock(lock, thread);
+    if (!context ||
+        (is_stable && gs_stack_with(thread, unwind_suspended, &walk) && walk.has_started))
         return;
-    if (is_stable)
-        gs_stack_with(thread, unwind_suspended, &walk);
-    if (walk.has_started)
-        return;
-    gs_stack_saved_lock();
+    lock = gs_stack_reading_lock(thread);
     follow_thread(&walk, frame);
-    gs_stack_saved_unlock();
+    gs_stack_reading_unlock(lock, thread);
 }
 
 void gs_backtrace_of_caller(const struct gs_thread *thread, const void *pc,

@@ -1,6 +1,6 @@
 /* gs_threads_dump, and the same by a signal. */
 #include "thread/report/dump.h"
-#include "thread/stack/stack_away.h"
+#include "thread/stack/shared_stack.h"
 
 struct dump {
     int fd;
@@ -30,19 +30,26 @@ NOT_FOR_TSAN static bool is_stable(const struct dump *dump, const struct gs_thre
     return gs_runtime.is_deadlocked || (dump->worker && !is_mobile && worker == dump->worker);
 }
 
+/* Whether it will get a place on a stack when it runs first. */
+NOT_FOR_TSAN static bool has_no_stack_yet(const struct gs_thread *thread)
+{
+    return thread->stack_class == CLASS_SHARED && !thread->stack_top;
+}
+
 NOT_FOR_TSAN static bool has_context(const struct gs_thread *thread)
 {
     const char *sp = thread->sp;
-    return sp >= thread->stack && sp + sizeof(struct context) <= thread->stack_top &&
+    return sp >= gs_stack_bottom(thread) && sp + sizeof(struct context) <= thread->stack_top &&
            gs_stack_readable(thread, (uintptr_t)sp);
 }
 
 /* The thread may end meanwhile, and its control block be reused. */
 NOT_FOR_TSAN static void copy_name(char *to, const volatile char *from)
 {
-    for (int i = 0; i < NAME_SIZE - 1; i++)
+    int i = 0;
+    for (; i < NAME_SIZE - 1 && from[i]; i++)
         to[i] = from[i];
-    to[NAME_SIZE - 1] = 0;
+    to[i] = 0;
 }
 
 /* ---- Threads that run, which are as many as workers ---- */
@@ -71,7 +78,7 @@ NOT_FOR_TSAN static void add_running(const struct dump *dump, const struct gs_th
     if (i >= RUNNING_MAX)
         return;
     running[i] = (struct running){.thread = thread, .runner = runner};
-    copy_name(running[i].name, thread->name);
+    copy_name(running[i].name, thread_name(thread));
     if (thread != dump->caller) {
         gs_worker_activity(runner, running[i].activity, sizeof running[i].activity);
         return;
@@ -117,10 +124,12 @@ NOT_FOR_TSAN static void add_suspended(const struct dump *dump, struct gs_thread
 
 NOT_FOR_TSAN static bool is_new(const struct gs_thread *thread)
 {
-    gs_stack_saved_lock();
+    if (has_no_stack_yet(thread))
+        return true;
+    struct gs_spin *lock = gs_stack_reading_lock(thread);
     const void *context = gs_stack_readable(thread, (uintptr_t)thread->sp);
     bool is_at_start = context && context_pc(context) == (void *)gs_context_start;
-    gs_stack_saved_unlock();
+    gs_stack_reading_unlock(lock, thread);
     return is_at_start;
 }
 
@@ -131,10 +140,10 @@ NOT_FOR_TSAN static void add_thread(const struct dump *dump, struct gs_thread *t
     struct program_calls calls = {0};
     if (!thread->is_live || thread->is_done)
         return;
-    copy_name(dumped.name, thread->name);
+    copy_name(dumped.name, thread_name(thread));
     if (runner) {
         add_running(dump, thread, runner);
-    } else if (!has_context(thread)) {
+    } else if (!has_context(thread) && !has_no_stack_yet(thread)) {
         dumped.state = DUMPED_CREATED;
         gs_dump_add(&dumped, &calls);
     } else if (is_new(thread)) {
@@ -162,7 +171,7 @@ NOT_FOR_TSAN static void *print_all(void *argument)
             add_thread(dump, thread);
     spin_lock_always(&gs_runtime.user_stack_lock);
     GS_LIST_FOREACH (link, &gs_runtime.user_stack_threads)
-        add_thread(dump, gs_container_of(link, struct gs_thread, link));
+        add_thread(dump, thread_on_user_stack(link));
     spin_unlock_always(&gs_runtime.user_stack_lock);
     print_running(dump->fd);
     gs_dump_print_groups(dump->fd);

@@ -14,8 +14,9 @@ static __thread __attribute__((tls_model("initial-exec"))) struct worker *tls_wo
 struct worker *gs_worker_from_stack(const void *sp)
 {
     const struct gs_thread *thread = gs_stacks_find(sp);
+    const struct thread_extra *extra = thread ? thread_extra(thread) : NULL;
     if (thread)
-        return thread->tls_base ? thread->worker : NULL;
+        return extra && extra->tls_base ? thread->worker : NULL;
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
         struct worker *worker = gs_runtime.workers[i];
         if ((uintptr_t)sp - (uintptr_t)worker->stack < worker->stack_size)

@@ -12,7 +12,7 @@
 #include "thread/io/file_ring.h"
 #include "thread/io/files.h"
 #include "thread/report/backtrace.h"
-#include "thread/stack/stack_away.h"
+#include "thread/stack/shared_stack.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -25,20 +25,20 @@
 static struct worker *leaked_workers;
 
 /* No other function holds one of these locks while it acquires another, or that of the pool of
- * kernel threads, which fork acquires; except that what is saved of stacks may be freed while
- * deadlines are locked. That is unlocked right after the fork: the child frees what is others'. */
+ * kernel threads, which fork acquires. */
 static void lock_all(struct worker *worker)
 {
     gs_stacks_lock();
+    gs_thread_extra_lock();
     spin_lock_always(&gs_runtime.user_stack_lock);
     spin_lock_always(&worker->deadlines.lock);
-    gs_stack_saved_lock();
 }
 
 static void unlock_all(struct worker *worker)
 {
     spin_unlock_always(&worker->deadlines.lock);
     spin_unlock_always(&gs_runtime.user_stack_lock);
+    gs_thread_extra_unlock();
     gs_stacks_unlock();
 }
 
@@ -50,9 +50,9 @@ static void empty_queues(struct worker *worker)
     worker->deferred = NULL;
     atomic_store(&worker->ready, 0);
     atomic_store(&worker->inbox, NULL);
+    atomic_store(&worker->canceled, NULL);
+    worker->is_cancel_message_queued = false;
     worker->shared = (struct shared_queue){.first = NULL};
-    while (worker->deadlines.heap.count)
-        gs_heap_remove(&worker->deadlines.heap, gs_heap_first(&worker->deadlines.heap)->index);
 }
 
 /* The only worker in the child, which runs one thread. */
@@ -126,7 +126,7 @@ static void reset_runtime(void)
 void gs_thread_forget(struct gs_thread *thread)
 {
     fiber_done(&thread->fiber);
-    gs_stack_forget(thread);
+    gs_shared_stack_forget(thread);
     thread->is_live = false;
     thread->is_retired = true;
     CHECKED_SET_FATE(thread, FATE_ABANDONED);
@@ -140,7 +140,7 @@ static void forget_user_stack_threads(const struct gs_thread *self)
 {
     struct gs_list *list = &gs_runtime.user_stack_threads;
     for (struct gs_list *link = list->next, *next; link != list; link = next) {
-        struct gs_thread *thread = gs_container_of(link, struct gs_thread, link);
+        struct gs_thread *thread = thread_on_user_stack(link);
         next = link->next;
         if (thread == self || thread->is_done)
             continue;
@@ -151,7 +151,7 @@ static void forget_user_stack_threads(const struct gs_thread *self)
 
 static int become_child(struct worker *worker, struct gs_thread *self)
 {
-    unsigned sent = CANCEL_SENT;
+    uint8_t sent = CANCEL_SENT;
     int err = renew_loop(worker);
     gs_symbols_after_fork();
     gs_monitor_after_fork();
@@ -160,16 +160,16 @@ static int become_child(struct worker *worker, struct gs_thread *self)
     gs_stacks_after_fork(worker, self);
     forget_user_stack_threads(self);
     self->joiner = NULL;
-    self->watchers.first = NULL;
-    self->bound_worker = NULL;
-    self->timer_ns = GS_NEVER; /* the previous loop had the timer */
-    /* The message is lost with the inboxes: it would have completed the thread. */
+    if (self->extra)
+        self->extra->watchers.first = NULL;
+    self->bound_worker = 0;
+    self->deadline_index = 0; /* those of the parent are forgotten */
+    self->deadline_ns = GS_NEVER;
+    /* What would have completed the thread is forgotten. */
     atomic_compare_exchange_strong(&self->cancel, &sent, CANCEL_DELIVERED);
     reset_worker(worker);
     forget_others(worker);
     reset_runtime();
-    if (gs_stacks_may_go_away(self))
-        gs_stack_away_watch(worker, self);
     unlock_all(worker);
     pthread_sigmask(SIG_SETMASK, &gs_runtime.signals, NULL);
     return err ? err : gs_reports_start_dumping(worker);
@@ -243,7 +243,6 @@ static struct forking *take_call(struct worker *worker)
     if (!call)
         return NULL;
     worker->forking = NULL;
-    gs_stack_saved_unlock();
     return call;
 }
 
@@ -290,7 +289,7 @@ static pid_t fork_with(const struct gs_fork_functions *functions, void *argument
     int err = gs_atfork_start();
     if (err)
         return err;
-    if (self->tls_base || self->worker->is_stack_in_use)
+    if ((self->extra && self->extra->tls_base) || self->worker->is_stack_in_use)
         return -EOPNOTSUPP;
     add_call(&call);
     pid_t pid = fork();
@@ -325,7 +324,8 @@ static void leave_in_child(struct worker *worker)
     gs_stacks_after_fork(worker, worker->current);
     worker->current->is_live = false;
     worker->current->is_retired = true;
-    worker->current->tls_base = NULL; /* its stack is that of no worker (gs_worker_from_stack) */
+    if (worker->current->extra) /* its stack is that of no worker (gs_worker_from_stack) */
+        worker->current->extra->tls_base = NULL;
     for (unsigned i = 0; i < gs_runtime.worker_count; i++)
         gs_loop_forget_signals(gs_runtime.workers[i]->loop);
     unlock_all(worker);
@@ -344,7 +344,6 @@ long gs_fork_leaving(long (*fork_process)(void *argument), void *argument)
     struct worker *worker = worker_current();
     lock_all(worker);
     long pid = fork_process(argument);
-    gs_stack_saved_unlock();
     if (pid)
         unlock_all(worker);
     else

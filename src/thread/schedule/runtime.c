@@ -3,7 +3,7 @@
 #include "thread/io/file_ring.h"
 #include "thread/io/files.h"
 #include "thread/report/report.h"
-#include "thread/stack/stack_away.h"
+#include "thread/stack/shared_stack.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -13,7 +13,6 @@
 struct runtime gs_runtime;
 unsigned gs_threads_mode;
 
-#define GIVE_BACK_NS_DEFAULT (100 * GS_MILLISECOND)
 #define STACK_SIZE_DEFAULT ((size_t)56 << 10)
 #define STACK_SIZE_SANITIZED ((size_t)256 << 10) /* frames are larger with sanitizers */
 
@@ -126,12 +125,15 @@ void gs_runtime_set_multi(bool is_multi)
     gs_threads_mode = is_multi ? GS_THREADS_MULTI : 0;
     if (is_multi && !gs_runtime.uses_gsbase)
         gs_threads_mode |= GS_THREADS_NO_GS;
+    if (!is_multi && atomic_load(&gs_runtime.shares_stacks))
+        gs_threads_mode |= GS_THREADS_SHARED_STACKS;
 }
 
 static void set_options(const struct gs_threads_options *options)
 {
     gs_runtime.options = options ? *options : (struct gs_threads_options){0};
     gs_runtime.options.workers += !gs_runtime.options.workers;
+    atomic_store(&gs_runtime.shares_stacks, false);
     gs_runtime_set_multi(gs_runtime.options.workers > 1);
     gs_runtime.worker_count = 0;
     atomic_store(&gs_runtime.enabled_extra_workers, 0);
@@ -140,8 +142,6 @@ static void set_options(const struct gs_threads_options *options)
     if (!gs_runtime.options.stack_size)
         gs_runtime.options.stack_size =
             GS_ASAN || GS_TSAN || gs_runtime.tells_asan ? STACK_SIZE_SANITIZED : STACK_SIZE_DEFAULT;
-    if (!gs_runtime.options.give_back_ns)
-        gs_runtime.options.give_back_ns = GIVE_BACK_NS_DEFAULT;
     gs_runtime.is_deadlocked = false;
     atomic_store(&gs_runtime.is_stopping, false);
     atomic_store(&gs_runtime.idle, 0);
@@ -190,6 +190,7 @@ static void add_stats(struct worker *worker, struct gs_threads_stats *stats)
     stats->polls += count_read(&worker->polls);
     stats->ready += count_read(&worker->ready) + atomic_load(&worker->shared.count);
     stats->stuck += count_read(&worker->stuck_count);
+    gs_shared_stacks_add_stats(worker, stats);
 }
 
 void gs_threads_stats(struct gs_threads_stats *ret_stats)
@@ -202,8 +203,6 @@ void gs_threads_stats(struct gs_threads_stats *ret_stats)
         ended += count_read(&gs_runtime.workers[i]->ended);
     }
     stats.live = stats.spawned - ended;
-    stats.away = gs_stack_away_count();
-    stats.away_bytes = gs_stack_away_bytes();
     *ret_stats = stats;
 }
 

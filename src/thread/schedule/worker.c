@@ -4,7 +4,7 @@
 #include "thread/io/descriptors.h"
 #include "thread/report/report.h"
 #include "thread/schedule/dispatch.h"
-#include "thread/stack/stacks.h"
+#include "thread/stack/shared_stack.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -88,6 +88,8 @@ void gs_worker_send_to_self(struct worker *worker, struct runnable *runnable)
 /* The whole list is taken and reversed: items run in the order in which they were sent. */
 static void take_inbox(struct worker *worker)
 {
+    if (UNLIKELY(atomic_load_explicit(&worker->canceled, memory_order_relaxed) != NULL))
+        gs_cancels_enqueue(worker);
     if (LIKELY(!atomic_load_explicit(&worker->inbox, memory_order_relaxed)))
         return;
     /* Acquire: pairs with the exchange in gs_worker_send, publishing the items. */
@@ -167,7 +169,7 @@ static struct runnable *take_for_tick(struct worker *worker, int switches)
 
 bool gs_worker_tick(struct worker *worker)
 {
-    if (UNLIKELY(worker->has_thread_tls_base))
+    if (UNLIKELY(worker->has_thread_tls_base) || CHECKED_RUNS_PROTECTED(worker))
         return true;
     unsigned switches = UNLIKELY(gs_runtime.ticks_at_each_switch) ? 1 : TICK;
     if (switches == 1 && worker->current)
@@ -225,7 +227,8 @@ static bool check_end(void)
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
         struct worker *other = gs_runtime.workers[i];
         gs_chaos(CHAOS_PARK);
-        if (atomic_load(&other->inbox) || atomic_load(&other->shared.count))
+        if (atomic_load(&other->inbox) || atomic_load(&other->canceled) ||
+            atomic_load(&other->shared.count))
             return true;
         spawned += count_read(&other->spawned);
         ended += count_read(&other->ended);
@@ -446,6 +449,7 @@ void gs_worker_free(struct worker *worker)
     gs_deadlines_done(worker);
     free(worker->signal_stack);
     free(worker->receive_buffer);
+    free(worker->shared_stacks);
     worker->next_unused = unused_workers;
     unused_workers = worker;
 }

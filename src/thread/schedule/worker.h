@@ -8,8 +8,8 @@
 #define GS_THREAD_WORKER_H
 
 #include "base/chaos.h"
-#include "base/heap.h"
 #include "base/hidden.h"
+#include "base/timer_queue.h"
 #include "thread/context/context.h"
 #include "thread/context/sanitizer.h"
 #include "thread/report/checked.h"
@@ -28,6 +28,7 @@
 #define UNLIKELY(condition_) __builtin_expect(!!(condition_), 0)
 
 struct file_ring;
+struct shared_stacks;
 struct watch;
 struct worker;
 
@@ -47,14 +48,15 @@ struct run_queue {
 /* LEVELS: one for each priority, and one that is not used (level_of). */
 enum { LEVELS = 4 };
 
-/* The classes of stacks (stacks.h). Before CLASS_LARGE, their addresses are reserved:
- * PLAIN_CLASSES of them, then those whose stacks may be given back while their threads wait.
- * CLASS_USER_STACK: the class of threads on stacks of the program's own. */
+/* The classes of stacks (stacks.h). Before CLASS_LARGE, their addresses are reserved. CLASS_SHARED:
+ * control blocks alone, of threads that share stacks. CLASS_USER_STACK: the class of threads on
+ * stacks of the program's own. */
 enum {
     PLAIN_CLASSES = 5,
-    RESERVED_CLASSES = 8,
+    CLASS_SHARED = PLAIN_CLASSES,
+    RESERVED_CLASSES,
     CLASS_LARGE = RESERVED_CLASSES,
-    STACK_CLASSES = 10,
+    STACK_CLASSES = 8,
     CLASS_USER_STACK = STACK_CLASSES
 };
 
@@ -71,11 +73,10 @@ struct shared_queue {
     struct runnable *first, *last;
 };
 
-/* Deadlines of the mobile threads that wait on the worker. Other kernel threads may wake such a
- * thread and take it away (mobile_wait.c); they remove it from the heap under the lock. */
+/* Deadlines of threads (deadlines.c). */
 struct deadlines {
     struct gs_spin lock;
-    struct gs_heap heap;
+    struct gs_timer_queue queue;
     struct gs_timer timer; /* the worker's: expires at the first deadline, or before */
 };
 
@@ -109,16 +110,6 @@ struct pending_events {
         struct watch *watch;
         unsigned events;
     } each[PENDING_EVENTS_MAX];
-};
-
-/* A worker's pass over the stacks that may be given back (stack_sweep.c). */
-struct sweep {
-    struct gs_timer timer; /* active while a private thread may have its stack */
-    unsigned class;        /* where the pass is: in this word of the class's bitmap */
-    size_t word;
-    uint64_t due_ns;      /* when the next pass is to find those that it has passed */
-    uint64_t earliest_ns; /* when the next pass may begin */
-    uint64_t busy_ns;     /* the time of its steps */
 };
 
 #define SIGNAL_STACK_SIZE ((size_t)64 << 10)
@@ -184,22 +175,27 @@ struct worker {
     stack_t signal_stack_before;
     struct pending_events pending_events;
     struct turn turn;
-    struct gs_timer trim_timer; /* active while there are many free stacks */
-    uint64_t trim_period_ns;    /* when the period of `free` began */
-    struct sweep sweep;
+    struct gs_timer trim_timer;          /* active while there are many free stacks */
+    uint64_t trim_period_ns;             /* when the period of `free` began */
+    struct shared_stacks *shared_stacks; /* NULL: no thread shares a stack */
+    struct runnable cancel_message;      /* to itself: deliver cancellations (cancel.c) */
+    bool is_cancel_message_queued;
+    struct deadlines own_deadlines; /* of threads that stay on this worker */
 #ifdef GS_CHECKED
     struct gs_call call; /* the last call of a thread that may wait */
+    bool runs_protected; /* protected_stack.c */
 #endif
 
     _Alignas(64) _Atomic(struct runnable *) inbox; /* newest first */
+    struct gs_thread *_Atomic canceled;            /* threads whose cancellation it is to deliver */
     atomic_bool is_idle;  /* idle, and not woken yet: the kernel thread that wakes it clears this */
     atomic_bool is_stuck; /* set by the monitor */
     /* Watches that other workers have detached from their descriptors: only this worker can stop
      * them. */
     struct watch *_Atomic detached_watches, *_Atomic closed_watches;
     struct shared_queue shared;
-    struct deadlines deadlines;
-    uint64_t ended_at_resume; /* `ended` when the running thread was resumed (asan_program.c) */
+    struct deadlines deadlines; /* of mobile threads that wait on this worker, see mobile_wait.c */
+    uint64_t ended_at_resume;   /* `ended` when the running thread was resumed (asan_program.c) */
     struct observation observation; /* the monitor's */
     _Atomic(uint64_t) stuck_count;  /* how often it was stuck; written by the monitor */
 };
@@ -223,6 +219,7 @@ struct runtime {
     struct gs_list user_stack_threads; /* guarded by user_stack_lock; linked by their `link` */
     sigset_t signals;                  /* signal mask of the caller of gs_threads_run */
     bool tells_asan; /* the program has the address sanitizer, the library not (asan_program.c) */
+    atomic_bool shares_stacks;     /* a thread that shares its stack was spawned */
     atomic_bool has_tls_bases;     /* a thread with a thread pointer of its own was spawned */
     atomic_bool is_monitor_asleep; /* a worker that leaves the idle state wakes it */
 };

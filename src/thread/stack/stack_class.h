@@ -1,5 +1,5 @@
 /* The classes of stacks, as the files see them that allocate stacks (stacks.c), give their memory
- * back (stack_trim.c, stack_away.c) and find threads by addresses (stack_find.c). */
+ * back (stack_trim.c) and find threads by addresses (stack_find.c). */
 #ifndef GS_THREAD_STACK_CLASS_H
 #define GS_THREAD_STACK_CLASS_H
 
@@ -10,17 +10,14 @@
 struct stack_class {
     struct slot_layout layout;
     size_t max_slots;
-    char *base;              /* of the first slot; NULL: a class outside of the reservation */
-    char *blocks;            /* an array of the control blocks; NULL: they are in the slots */
+    char *base;   /* of the first slot; NULL: outside of the reservation, or no stacks */
+    char *blocks; /* CLASS_SHARED: an array of control blocks; NULL: they are in the slots */
     struct gs_thread **each; /* of a class outside: the control blocks */
     size_t used;             /* slots that were ever allocated; read without the lock, too */
     size_t writable;         /* slots of the reservation whose pages may be touched */
     size_t writable_blocks;
     struct free_list free;
     struct slot_set returned; /* free slots without memory */
-    /* Slots whose stack has memory that can be given back while its thread waits, a bit each; NULL:
-     * never. */
-    _Atomic(uint64_t) *resident;
     uint64_t trim_period_ns;
 };
 extern GS_HIDDEN struct stack_class gs_stack_classes[STACK_CLASSES];
@@ -67,20 +64,6 @@ static inline void free_list_push(struct free_list *list, struct gs_thread *thre
     thread->next_free = list->first;
     list->first = thread;
     list->count++;
-}
-
-static inline void stack_set_resident(struct stack_class *class, size_t index)
-{
-    uint64_t bit = UINT64_C(1) << index % 64;
-    if (class->resident)
-        atomic_fetch_or_explicit(&class->resident[index / 64], bit, memory_order_relaxed);
-}
-
-static inline void stack_clear_resident(struct stack_class *class, size_t index)
-{
-    uint64_t bit = UINT64_C(1) << index % 64;
-    if (class->resident)
-        atomic_fetch_and_explicit(&class->resident[index / 64], ~bit, memory_order_relaxed);
 }
 
 /* The lowest address of a slot (stacks.c). */

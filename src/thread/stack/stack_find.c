@@ -1,4 +1,5 @@
 /* Finding threads by addresses. */
+#include "thread/stack/shared_stack.h"
 #include "thread/stack/stack_class.h"
 
 static bool is_within(const void *address, const void *from, size_t size)
@@ -20,9 +21,9 @@ static struct gs_thread *find_outside(const void *address)
 }
 
 /* The thread whose slot contains the address; NULL: none. */
-static struct gs_thread *find_by_slot(const char *at)
+static struct gs_thread *slot_at(const char *at)
 {
-    for (int c = 0; c < RESERVED_CLASSES; c++) {
+    for (int c = 0; c < PLAIN_CLASSES; c++) {
         const struct stack_class *class = &gs_stack_classes[c];
         size_t offset = (size_t)(at - class->base);
         if (class->base && at >= class->base && offset < class->max_slots * class->layout.slot_size)
@@ -31,15 +32,21 @@ static struct gs_thread *find_by_slot(const char *at)
     return find_outside(at);
 }
 
+static struct gs_thread *find_by_slot(const char *at)
+{
+    struct gs_thread *thread = slot_at(at);
+    struct gs_thread *occupant =
+        thread && thread->is_retired ? gs_shared_stack_occupant(thread) : NULL;
+    return occupant ? occupant : thread;
+}
+
 struct gs_thread *gs_stacks_find(const void *address)
 {
     const char *at = address;
-    for (int c = 0; c < RESERVED_CLASSES; c++) {
-        const struct stack_class *class = &gs_stack_classes[c];
-        size_t offset = (size_t)(at - class->blocks);
-        if (class->blocks && at >= class->blocks && offset < class->max_slots * BLOCK_SIZE)
-            return gs_stacks_at(c, offset / BLOCK_SIZE);
-    }
+    const struct stack_class *class = &gs_stack_classes[CLASS_SHARED];
+    size_t offset = (size_t)(at - class->blocks);
+    if (class->blocks && at >= class->blocks && offset < class->max_slots * BLOCK_SIZE)
+        return gs_stacks_at(CLASS_SHARED, offset / BLOCK_SIZE);
     return find_by_slot(at);
 }
 
@@ -50,13 +57,13 @@ struct gs_thread *gs_stacks_find(const void *address)
 struct gs_thread *gs_stacks_find_overflowed(const void *address, const void *sp)
 {
     struct gs_thread *thread = find_by_slot(address);
-    if (thread && (const char *)address < thread->stack)
+    if (thread && (const char *)address < gs_stack_bottom(thread))
         return thread;
     struct worker *worker = gs_worker_or_null();
     thread = worker ? worker->current : NULL;
     if (!thread || worker->is_stack_in_use || thread->stack_class == CLASS_USER_STACK ||
         is_within(sp, worker->signal_stack, SIGNAL_STACK_SIZE))
         return NULL;
-    ptrdiff_t below = thread->stack - (const char *)sp;
+    ptrdiff_t below = gs_stack_bottom(thread) - (const char *)sp;
     return below > 0 && below <= FRAME_MAX ? thread : NULL;
 }

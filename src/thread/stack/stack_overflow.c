@@ -1,7 +1,7 @@
 /* Stack overflow: the guard below the stack was accessed, or the canary there was overwritten. It
  * is reported, and then causes the same signal as without the runtime. */
 #include "thread/report/backtrace.h"
-#include "thread/stack/stack_away.h"
+#include "thread/stack/shared_stack.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -53,16 +53,16 @@ static void print_depth(int fd, const struct backtrace *backtrace)
     gs_symbols_close();
 }
 
-static void print_away(const struct gs_thread *thread, const void *context)
+static void print_protected(const struct gs_thread *thread, const void *context)
 {
     struct backtrace backtrace;
+    const struct worker *worker = gs_worker_or_null();
+    const struct gs_thread *user = worker ? worker->current : NULL;
     gs_backtrace_of_interrupted(NULL, context, &backtrace);
     gs_symbols_open(false);
     gs_report_printf(
-        gs_report_fd(),
-        "stack not private: the stack of thread \"%s\" is used by another, while it is "
-        "away\n",
-        thread->name);
+        gs_report_fd(), "shared stack: thread \"%s\" waits, and its stack is used by %s \"%s\"\n",
+        thread_name(thread), user ? "thread" : "a kernel thread", user ? thread_name(user) : "");
     gs_report_backtrace(gs_report_fd(), &backtrace);
     gs_symbols_close();
 }
@@ -71,7 +71,7 @@ static void print_overflow(const struct gs_thread *thread, const struct backtrac
 {
     int fd = gs_report_fd();
     gs_report_printf(fd, "stack overflow: thread \"%s\" needs more than its %zu bytes\n",
-                     thread->name, (size_t)(thread->stack_top - thread->stack));
+                     thread_name(thread), (size_t)(thread->stack_top - gs_stack_bottom(thread)));
     if (backtrace->count)
         print_depth(fd, backtrace);
 }
@@ -137,8 +137,8 @@ static struct gs_thread *find_without_room(const siginfo_t *info, const char *sp
     struct worker *worker = gs_worker_or_null();
     struct gs_thread *thread = worker ? worker->current : NULL;
     bool is_on_stack = info->si_code == SI_KERNEL && thread && !worker->is_stack_in_use &&
-                       sp >= thread->stack && sp < thread->stack_top;
-    return is_on_stack && (size_t)(sp - thread->stack) < frame ? thread : NULL;
+                       sp >= gs_stack_bottom(thread) && sp < thread->stack_top;
+    return is_on_stack && (size_t)(sp - gs_stack_bottom(thread)) < frame ? thread : NULL;
 }
 
 static void print_without_room(const struct gs_thread *thread, const void *context)
@@ -149,7 +149,7 @@ static void print_without_room(const struct gs_thread *thread, const void *conte
     gs_report_printf(gs_report_fd(),
                      "signal without SA_ONSTACK: no room for its handler on the stack of thread "
                      "\"%s\"\n",
-                     thread->name);
+                     thread_name(thread));
     gs_report_backtrace(gs_report_fd(), &backtrace);
     gs_symbols_close();
 }
@@ -164,14 +164,14 @@ static void on_segv(int number, siginfo_t *info, void *context)
     bool is_repeated = !is_sent && info->si_code != SI_KERNEL;
     const void *sp = gs_stack_pointer_of_interrupted(context);
     struct gs_thread *thread = is_sent ? NULL : gs_stacks_find_overflowed(info->si_addr, sp);
-    struct gs_thread *away = is_sent ? NULL : gs_stacks_find(info->si_addr);
+    struct gs_thread *waiting = is_sent ? NULL : gs_stacks_find(info->si_addr);
     struct gs_thread *without_room = find_without_room(info, sp);
     struct backtrace backtrace;
     if (thread) {
         gs_backtrace_of_interrupted(thread, context, &backtrace);
         print_overflow(thread, &backtrace);
-    } else if (away && thread_is_away(away)) {
-        print_away(away, context);
+    } else if (waiting && gs_stack_is_protected(waiting)) {
+        print_protected(waiting, context);
     } else if (without_room) {
         print_without_room(without_room, context);
     } else if (!is_sent && is_in_nonworker(info, context)) {

@@ -4,7 +4,6 @@
  * touched, and their control blocks. A stack that is surplus for a whole period is given back; in a
  * steady state there is none, and this costs nothing. */
 #include "thread/stack/stack_class.h"
-#include "thread/stack/stack_sweep.h"
 
 #include <gossamer/sys.h>
 #include <limits.h>
@@ -48,17 +47,21 @@ static bool give_back(struct stack_class *class, struct gs_thread *thread)
 #ifdef GS_CHECKED
     has_block = true;
 #endif
-    char *end = gs_stacks_slot(class, index) + class->layout.slot_size;
+    char *end = class->blocks ? NULL : gs_stacks_slot(class, index) + class->layout.slot_size;
     if (has_block && !class->blocks)
         end = (char *)round_down((uintptr_t)thread);
-    if (gs_sys_madvise(thread->stack, (size_t)(end - thread->stack), MADV_DONTNEED)) {
+    char *bottom = class->blocks ? NULL : gs_stack_bottom(thread);
+    if (!has_block) {
+        gs_thread_extra_free(thread->extra);
+        thread->extra = NULL;
+    }
+    if (bottom && gs_sys_madvise(bottom, (size_t)(end - bottom), MADV_DONTNEED)) {
         cannot_return = true;
         return false;
     }
     if (has_block)
         return false;
     spin_lock_always(&gs_stack_classes_lock);
-    stack_clear_resident(class, index);
     gs_slot_set_add(&class->returned, index);
     give_blocks_back(class, index);
     spin_unlock_always(&gs_stack_classes_lock);
@@ -162,7 +165,6 @@ void gs_stacks_init_worker(struct worker *worker)
 {
     gs_timer_init(&worker->trim_timer, worker->loop, trim);
     worker->free_max = FREE_STACKS_KEPT;
-    gs_sweep_init_worker(worker);
 }
 
 void gs_stacks_on_many_free(struct worker *worker, int stack_class)

@@ -1,6 +1,6 @@
 #include "thread/context/valgrind.h"
+#include "thread/stack/shared_stack.h"
 #include "thread/stack/stack_class.h"
-#include "thread/stack/stack_sweep.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -23,14 +23,13 @@ static const struct {
     {(size_t)64 << 10, (size_t)64 << 10, (size_t)1 << 20},
     {(size_t)256 << 10, (size_t)64 << 10, (size_t)1 << 19},
     {(size_t)1 << 20, (size_t)64 << 10, (size_t)1 << 16},
-    {(size_t)16 << 10, (size_t)16 << 10, (size_t)4 << 20}, /* may be given back, from here on */
-    {(size_t)56 << 10, (size_t)64 << 10, (size_t)4 << 20},
-    {(size_t)256 << 10, (size_t)64 << 10, (size_t)1 << 19},
+    {0, 0, (size_t)4 << 20}, /* CLASS_SHARED */
     {(size_t)8 << 20, (size_t)64 << 10, MAX_LARGE},
     {(size_t)64 << 20, (size_t)64 << 10, MAX_LARGE},
 };
 size_t gs_page_size;
-static bool has_reservation;
+size_t gs_stack_sizes[STACK_CLASSES];
+static bool has_reservation, can_be_shared;
 
 /* Bytes made writable at a time: the kernel then extends one mapping. And groups of control
  * blocks. */
@@ -54,6 +53,8 @@ struct slot_layout gs_slot_layout(int stack_class, size_t page_size)
 {
     size_t stack_size = sizes[stack_class].stack_size;
     size_t guard_size = round_up(sizes[stack_class].guard_size, page_size);
+    if (stack_class == CLASS_SHARED)
+        return (struct slot_layout){.slot_size = 0};
     return (struct slot_layout){
         .stack_size = stack_size,
         .guard_size = guard_size,
@@ -68,12 +69,12 @@ size_t gs_slot_stack_top_at(const struct slot_layout *layout, size_t index)
 
 /* ---- The reservation ---- */
 
-/* Stacks that are never given back share their pages with their control blocks. */
+/* A stack shares its last page with its control block. */
 static size_t size_of_blocks(const struct stack_class *class)
 {
-    return class - gs_stack_classes < PLAIN_CLASSES
-               ? 0
-               : round_up(class->max_slots * BLOCK_SIZE, gs_page_size);
+    return class == &gs_stack_classes[CLASS_SHARED]
+               ? round_up(class->max_slots * BLOCK_SIZE, gs_page_size)
+               : 0;
 }
 
 static size_t size_of_slots(const struct stack_class *class)
@@ -81,14 +82,12 @@ static size_t size_of_slots(const struct stack_class *class)
     return class->layout.slot_size * class->max_slots;
 }
 
-/* The arrays of control blocks, then the slots of all classes. */
+/* The array of control blocks, then the slots of all classes. */
 static void divide(char *at)
 {
-    for (int c = PLAIN_CLASSES; c < RESERVED_CLASSES; c++) {
-        gs_stack_classes[c].blocks = at;
-        at += size_of_blocks(&gs_stack_classes[c]);
-    }
-    for (int c = 0; c < RESERVED_CLASSES; c++) {
+    gs_stack_classes[CLASS_SHARED].blocks = at;
+    at += size_of_blocks(&gs_stack_classes[CLASS_SHARED]);
+    for (int c = 0; c < PLAIN_CLASSES; c++) {
         gs_stack_classes[c].base = at;
         at += size_of_slots(&gs_stack_classes[c]);
     }
@@ -143,7 +142,7 @@ static int init_addresses(void)
     for (int c = first; c < STACK_CLASSES && !err; c++) {
         struct stack_class *class = &gs_stack_classes[c];
         bool is_large = c >= CLASS_LARGE;
-        if (class->each || (c >= PLAIN_CLASSES && !is_large))
+        if (class->each || c == CLASS_SHARED)
             continue;
         class->layout = gs_slot_layout(c, gs_page_size);
         class->max_slots = sizes[c].max_slots;
@@ -156,15 +155,11 @@ static int init_addresses(void)
 
 static int init_sets(struct stack_class *class)
 {
-    struct slot_set resident;
-    if (!class->max_slots)
-        return 0;
-    int err = gs_slot_set_init(&class->returned, class->max_slots);
-    if (err || !class->blocks)
-        return err;
-    err = gs_slot_set_init(&resident, class->max_slots);
-    class->resident = err ? NULL : (_Atomic(uint64_t) *)resident.words;
-    return err;
+    const struct stack_class *stacks = class;
+    if (class == &gs_stack_classes[CLASS_SHARED])
+        stacks = &gs_stack_classes[gs_stacks_class(SHARED_STACK_SIZE)];
+    gs_stack_sizes[class - gs_stack_classes] = stacks->layout.slot_size - stacks->layout.guard_size;
+    return class->max_slots ? gs_slot_set_init(&class->returned, class->max_slots) : 0;
 }
 
 int gs_stacks_init(void)
@@ -174,6 +169,7 @@ int gs_stacks_init(void)
     for (int c = 0; c < STACK_CLASSES && !err && !is_initialized; c++)
         err = init_sets(&gs_stack_classes[c]);
     is_initialized = !err;
+    can_be_shared = has_reservation && !GS_ASAN && !GS_TSAN && !valgrind_is_running();
     return err;
 }
 
@@ -190,10 +186,14 @@ int gs_stacks_class(size_t stack_size)
     return class < 0 ? class_among(stack_size, CLASS_LARGE, STACK_CLASSES) : class;
 }
 
-int gs_stacks_class_to_give_back(size_t stack_size)
+/* The checked library gives each thread a stack of its own (protected_stack.c). */
+bool gs_stacks_can_be_shared(void)
 {
-    int class = has_reservation ? class_among(stack_size, PLAIN_CLASSES, RESERVED_CLASSES) : -1;
-    return class < 0 ? gs_stacks_class(stack_size) : class;
+#ifdef GS_CHECKED
+    return false;
+#else
+    return can_be_shared;
+#endif
 }
 
 _Static_assert((COLOURS - 1) * LINE + BLOCK_SIZE <= 4096, "it takes no stack that was promised");
@@ -208,6 +208,16 @@ char *gs_stacks_slot(const struct stack_class *class, size_t index)
     return class->each ? (char *)class->each[index] + BLOCK_SIZE -
                              gs_slot_stack_top_at(&class->layout, index)
                        : class->base + index * class->layout.slot_size;
+}
+
+NOT_FOR_TSAN char *gs_stack_bottom(const struct gs_thread *thread)
+{
+    if (thread->stack_class == CLASS_USER_STACK)
+        return thread->extra->stack;
+    if (thread->stack_class == CLASS_SHARED) /* the holder is above it (shared_stack.h) */
+        return thread->stack_top ? gs_stack_bottom((struct gs_thread *)thread->stack_top) : NULL;
+    const struct stack_class *class = &gs_stack_classes[thread->stack_class];
+    return gs_stacks_slot(class, thread->slot_index) + class->layout.guard_size;
 }
 
 /* Make `size` bytes more of an array in the reservation writable. */
@@ -229,8 +239,8 @@ static int open_slot(struct stack_class *class, char **ret_slot)
 {
     size_t slot_size = class->layout.slot_size, used = class->used;
     size_t group = GROUP_SIZE(gs_page_size);
-    *ret_slot = class->base + used * slot_size;
-    if (used == class->writable) {
+    *ret_slot = class->blocks ? NULL : class->base + used * slot_size;
+    if (!class->blocks && used == class->writable) {
         size_t count = lesser(WRITABLE_STEP / slot_size, class->max_slots - used);
         int err = open_pages(*ret_slot, count * slot_size);
         if (err)
@@ -265,15 +275,11 @@ static int map_slot(struct stack_class *class, char **ret_slot)
 static struct gs_thread *prepare_slot(struct stack_class *class, size_t index)
 {
     struct gs_thread *thread = stack_block(class, index);
-    char *slot = gs_stacks_slot(class, index);
-    thread->stack = slot + class->layout.guard_size;
-    thread->stack_top =
-        class->blocks ? slot + gs_slot_stack_top_at(&class->layout, index) : (char *)thread;
+    thread->stack_top = class->blocks ? NULL : (char *)thread;
     thread->stack_class = (uint8_t)(class - gs_stack_classes);
     thread->slot_index = (uint32_t)index;
     thread->has_canary = false;
     thread->saved = NULL;
-    stack_set_resident(class, index);
     return thread;
 }
 
@@ -287,10 +293,11 @@ static int allocate_slot(struct stack_class *class, struct gs_thread **ret_threa
     if (err)
         return err;
     size_t guard_size = class->layout.guard_size;
-    bool has_canary = gs_guard_install(slot, guard_size) == GUARD_CANARY;
+    bool has_canary = slot && gs_guard_install(slot, guard_size) == GUARD_CANARY;
     struct gs_thread *thread = prepare_slot(class, class->used);
     thread->has_canary = has_canary;
-    valgrind_add_stack(thread->stack, thread->stack_top);
+    if (slot)
+        valgrind_add_stack(gs_stack_bottom(thread), thread->stack_top);
     /* Release: pairs with gs_stacks_at. */
     __atomic_store_n(&class->used, class->used + 1, __ATOMIC_RELEASE);
     *ret_thread = thread;
@@ -312,6 +319,13 @@ int gs_stacks_get(struct worker *worker, int stack_class, struct gs_thread **ret
         free_list_push(&worker->free[stack_class], free_list_pop(&class->free));
     spin_unlock_always(&gs_stack_classes_lock);
     return err;
+}
+
+void gs_stacks_unget(struct gs_thread *thread)
+{
+    spin_lock_always(&gs_stack_classes_lock);
+    free_list_push(&gs_stack_classes[thread->stack_class].free, thread);
+    spin_unlock_always(&gs_stack_classes_lock);
 }
 
 void gs_stacks_release_some(struct worker *worker, int stack_class, unsigned count)
@@ -342,7 +356,7 @@ void gs_stacks_put(struct worker *worker, struct gs_thread *thread)
 void gs_stacks_release(struct worker *worker)
 {
     gs_timer_stop(&worker->trim_timer);
-    gs_sweep_stop_worker(worker);
+    gs_shared_stacks_release(worker);
     for (int c = 0; c < STACK_CLASSES; c++)
         gs_stacks_release_some(worker, c, worker->free[c].count);
 }
@@ -379,10 +393,9 @@ static void free_after_fork(struct stack_class *class, size_t index, const struc
         return;
     if (thread->is_live) {
         gs_thread_forget(thread);
-        stack_clear_resident(class, index);
         return;
     }
-    if (!thread->stack) /* another worker was about to return it */
+    if (!thread->stack_top) /* another worker was about to return it */
         prepare_slot(class, index);
     free_list_push(&class->free, thread);
 }
@@ -390,6 +403,7 @@ static void free_after_fork(struct stack_class *class, size_t index, const struc
 void gs_stacks_after_fork(struct worker *worker, struct gs_thread *only)
 {
     CHECKED_AFTER_FORK();
+    gs_shared_stacks_after_fork(worker, only);
     for (int c = 0; c < STACK_CLASSES; c++) {
         worker->free[c] = gs_stack_classes[c].free = (struct free_list){.first = NULL};
         for (size_t i = gs_stack_classes[c].used; i--;)
@@ -409,6 +423,7 @@ size_t gs_stacks_count(void)
 {
     size_t count = 0;
     for (int c = 0; c < STACK_CLASSES; c++)
-        count += __atomic_load_n(&gs_stack_classes[c].used, __ATOMIC_RELAXED);
+        if (c != CLASS_SHARED)
+            count += __atomic_load_n(&gs_stack_classes[c].used, __ATOMIC_RELAXED);
     return count;
 }

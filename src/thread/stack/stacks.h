@@ -2,8 +2,8 @@
  * the largest classes are outside: each is mapped when a thread asks for it, so that programs
  * that do not ask need no addresses for them. The lowest pages of a slot are a guard; its top
  * page contains the thread control block, with the stack right below, which has at least the
- * size that its class promises. Where stacks may be given back while their threads wait
- * (stack_away.h), control blocks are an array of their own. Free stacks are kept by each worker, in
+ * size that its class promises. The control blocks of threads that share stacks (shared_stack.h)
+ * are an array of their own. Free stacks are kept by each worker, in
  * LIFO order. Slots are never unmapped, but their memory is given back when it has not been needed
  * for a while, or by gs_threads_trim. Where the addresses are limited (RLIMIT_AS), nothing is
  * reserved, and all slots are mapped one by one. */
@@ -36,19 +36,20 @@ void gs_stacks_init_worker(struct worker *worker);
 /* The class for a stack size, or -EINVAL if it is too large. */
 int gs_stacks_class(size_t stack_size);
 
-/* The same for a stack that may be given back while its thread waits, if there are such stacks. */
-int gs_stacks_class_to_give_back(size_t stack_size);
-
-/* Whether the stack may be given back while the thread waits. */
-static inline bool gs_stacks_may_go_away(const struct gs_thread *thread)
-{
-    return thread->stack_class - (unsigned)PLAIN_CLASSES < RESERVED_CLASSES - PLAIN_CLASSES;
-}
+/* Whether threads can share stacks: sanitizers and valgrind know the stack of each, and control
+ * blocks of CLASS_SHARED are in the reservation. */
+bool gs_stacks_can_be_shared(void);
 
 /* Get a stack with its control block, of which the worker has none free; worker: the caller, or
  * NULL if it is no worker. Returns 0, -ENOMEM or -EAGAIN. */
 int gs_stacks_get(struct worker *worker, int stack_class, struct gs_thread **ret_thread);
 void gs_stacks_put(struct worker *worker, struct gs_thread *thread);
+
+/* No thread could be started on the stack that was got. */
+void gs_stacks_unget(struct gs_thread *thread);
+
+/* The lowest usable byte of the stack. */
+char *gs_stack_bottom(const struct gs_thread *thread);
 
 /* Other kernel threads may read it at the same time, to cancel all threads. */
 static inline bool thread_is_live(const struct gs_thread *thread)

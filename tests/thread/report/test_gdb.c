@@ -1,6 +1,6 @@
 /* Tests of tools/gdb/gossamer.py with a live process and with a core. */
 #include "tests/thread/report/report.h"
-#include "thread/context/sanitizer.h"
+#include "thread/stack/shared_stack.h"
 
 #include <stdatomic.h>
 #include <sys/prctl.h>
@@ -55,21 +55,20 @@ static void spawn_on(unsigned worker, const char *name, gs_thread_fn *fn)
 static void *start_all(void *unused)
 {
     const struct gs_thread_attributes large = {.name = "deep", .worker = 1, .stack_size = 8 << 20};
-    struct gs_thread_attributes private = {.name = "away", .stack_is_private = true};
-    struct gs_threads_stats stats;
-    private.worker = 1; /* the second one does not return to its loop, which gives stacks back */
+    const struct gs_thread_attributes shared = {
+        .name = "evicted", .worker = 1, .stack_is_shared = true};
+    const struct gs_thread_attributes other = {.worker = 1, .stack_is_shared = true};
+    gs_shared_stacks_max = 1;
     MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
     spawn_on(2, "blocked", block);
     MUST_EQ(gs_thread_spawn(&large, wait_deep, NULL, NULL), 0);
-    MUST_EQ(gs_thread_spawn(&private, wait_deep, NULL, NULL), 0);
+    MUST_EQ(gs_thread_spawn(&shared, wait_deep, NULL, NULL), 0);
     spawn_on(1, "locker", lock);
     spawn_on(1, "other locker", lock);
     while (!atomic_load(&is_blocked))
         gs_thread_yield();
-    do {
-        MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
-        gs_threads_stats(&stats);
-    } while (!stats.away);
+    MUST_EQ(gs_thread_spawn(&other, begin, NULL, NULL), 0);
+    MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
     spawn_on(2, "new", begin);
     gs_thread_yield();
     MUST_EQ(write(ready, "", 1), 1);
@@ -86,8 +85,7 @@ static pid_t start_child(void)
     CHECK_EQ(pipe(never), 0);
     pid_t pid = fork();
     if (!pid) {
-        const struct gs_threads_options options = {
-            .workers = 2, .stuck_ns = GS_NEVER, .give_back_ns = GS_MILLISECOND};
+        const struct gs_threads_options options = {.workers = 2, .stuck_ns = GS_NEVER};
         prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
         ready = fds[1];
@@ -152,9 +150,9 @@ static void check_threads(void)
     CHECK_REPORTED("\"locker\"  has waited [0-9.]+ ms for mutex at 0x[0-9a-f]+$");
     CHECK_REPORTED("\"blocked\"  runs in kernel thread [0-9]+$");
     CHECK_REPORTED("\"new\"  (has not started|is ready)$");
-    CHECK_REPORTED("\"away\"  has waited [0-9.]+ ms for park, its stack is given back$");
+    CHECK_REPORTED("\"evicted\"  has waited [0-9.]+ ms for park, evicted from its stack$");
     CHECK_REPORTED(
-        "\"away\" has waited.*\n#0  0x[0-9a-f]+ in [a-z_]+ \\(\\) at .*\n"
+        "\"evicted\" has waited.*\n#0  0x[0-9a-f]+ in [a-z_]+ \\(\\) at .*\n"
         "(#[0-9]+  0x.*\n)*#[0-9]+  0x[0-9a-f]+ in wait_below \\(\\) at .*test_gdb.c:[0-9]+\n"
         "(#[0-9]+  0x.*\n)*#[0-9]+  0x[0-9a-f]+ in wait_deep \\(\\) at ");
     CHECK_REPORTED("^7 threads, 2 workers$");
@@ -201,12 +199,12 @@ TEST(waiting_thread_can_be_inspected_and_left)
     require_gdb();
     pid_t pid = start_child();
     run_gdb_in(pid, "-ex 'gossamer thread deep' -ex 'bt' -ex 'echo left\\n' -ex 'gossamer thread' "
-                    "-ex 'bt' -ex 'gossamer thread away' -ex 'gossamer bt nobody'");
+                    "-ex 'bt' -ex 'gossamer thread evicted' -ex 'gossamer bt nobody'");
     bool goes_on = !kill(pid, 0) && !waitpid(pid, NULL, WNOHANG);
     end_child(pid);
     CHECK(goes_on);
     CHECK_REPORTED("^#[0-9]+ .*wait_deep \\(");
-    CHECK_REPORTED("^its stack is given back while it waits: see gossamer bt$");
+    CHECK_REPORTED("^it is evicted from its stack while it waits: see gossamer bt$");
     CHECK_REPORTED("gossamer: there is no thread nobody");
     const char *left = strstr(report, "\nleft\n");
     CHECK(left && !strstr(left, "wait_deep") && strstr(left, "gs_worker_main"));

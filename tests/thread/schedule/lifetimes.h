@@ -6,12 +6,13 @@
  * stack, where the next call overwrites it, or on the heap, where it is poisoned and either freed
  * at once, or kept for some rounds to detect writes. One owner stays on its worker, another one
  * migrates. GOSSAMER_LIFETIMES sets the number of rounds for each kind; by default, a time limit
- * ends them. With GS_PRIVATE_STACKS, the stacks of all owners and helpers are private and given
- * back while they wait, and objects are on the heap. */
+ * ends them. With GS_SHARED_STACKS, all owners and helpers of a worker share one stack, and objects
+ * are on the heap. */
 #ifndef GS_TESTS_THREAD_LIFETIMES_H
 #define GS_TESTS_THREAD_LIFETIMES_H
 
 #include "tests/thread/fixture.h"
+#include "thread/stack/shared_stack.h"
 
 #include <malloc.h>
 #include <signal.h>
@@ -33,7 +34,7 @@
 #endif
 
 /* Time limit for each kind and number of workers, and the minimum number of rounds. */
-enum { TIME_MS = 60, TIME_MS_PRIVATE = 15, ROUNDS_MIN = 32 };
+enum { TIME_MS = 60, TIME_MS_SHARING = 15, ROUNDS_MIN = 32 };
 enum { POISON = 0xA5, WORKERS = 4, HELPERS = 8, OWNERS = 2, RING = 16, KEPT = 4, PAIRS = 6 };
 enum { STACK_SIZE = 32 << 10, SHALLOW = 2048, DEEP = STACK_SIZE + SHALLOW };
 
@@ -99,9 +100,9 @@ static unsigned workers;
 static struct owner owners[OWNERS];
 static struct gs_channel *jobs[WORKERS + 1]; /* indexed by worker */
 
-static inline bool is_private(void)
+static inline bool is_sharing(void)
 {
-    return getenv("GS_PRIVATE_STACKS");
+    return getenv("GS_SHARED_STACKS");
 }
 
 /* ---- Rounds ---- */
@@ -317,7 +318,7 @@ static inline void *run_any_round(void *round_)
     struct round *round = round_;
     if (how(round) == CANCELED)
         round->waiter = gs_thread_self();
-    if (has(round, ON_STACK) && !is_private()) {
+    if (has(round, ON_STACK) && !is_sharing()) {
         run_on_stack(round);
         overwrite_stack(round);
     } else {
@@ -337,7 +338,7 @@ static inline bool is_enough(unsigned rounds, uint64_t end_ns)
 static inline void *run_owner(void *owner_)
 {
     struct owner *owner = owner_;
-    uint64_t end_ns = after((is_private() ? TIME_MS_PRIVATE : TIME_MS) * GS_MILLISECOND);
+    uint64_t end_ns = after((is_sharing() ? TIME_MS_SHARING : TIME_MS) * GS_MILLISECOND);
     for (unsigned number = 0; !is_enough(number, end_ns); number++) {
         struct round *round = &owner->rounds[number % RING];
         struct gs_thread *thread;
@@ -363,7 +364,7 @@ static inline void *run_all(void *unused)
     for (unsigned i = 0; i < (workers - 1) * HELPERS; i++) {
         unsigned worker = 2 + i / HELPERS;
         const struct gs_thread_attributes attributes = {
-            .worker = i % 4 ? worker : 0, .migrates = i % 4 == 0, .stack_is_private = is_private()};
+            .worker = i % 4 ? worker : 0, .migrates = i % 4 == 0, .stack_is_shared = is_sharing()};
         gs_thread_fn *fn = i % 4 && IS_INTERRUPTED ? help_interrupted : help;
         if (i % HELPERS == 0)
             MUST_EQ(gs_channel_new(sizeof(struct job), 4UL * OWNERS * RING, &jobs[worker]), 0);
@@ -373,7 +374,7 @@ static inline void *run_all(void *unused)
         owners[i] = (struct owner){.attributes = {.stack_size = 256 << 10,
                                                   .worker = !i,
                                                   .migrates = i == 1,
-                                                  .stack_is_private = is_private()}};
+                                                  .stack_is_shared = is_sharing()}};
         MUST_EQ(gs_thread_spawn(&owners[i].attributes, run_owner, &owners[i], &threads[i]), 0);
     }
     for (unsigned i = 0; i < OWNERS; i++)
@@ -406,8 +407,8 @@ static inline void test_kind(const struct kind *tested)
 {
     kind = tested;
     for (workers = 2; workers <= WORKERS; workers++) {
-        const struct gs_threads_options options = {
-            .workers = workers, .wait = stay_awake, .give_back_ns = is_private()};
+        const struct gs_threads_options options = {.workers = workers, .wait = stay_awake};
+        gs_shared_stacks_max = 1;
         CHECK_EQ(gs_threads_run(&options, run_all, NULL, NULL), 0);
     }
     kind = NULL;

@@ -1,6 +1,6 @@
 /* Signals that arrive while threads run whose stacks have no room for a handler. */
 #include "tests/thread/stack/overflow.h"
-#include "thread/schedule/thread.h"
+#include "thread/stack/stacks.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,7 +25,7 @@ __attribute__((noinline)) static void fill_stack(void (*fn)(void), volatile char
 {
     volatile char bytes[256];
     bytes[0] = above ? *above : 0;
-    if (GS_ASAN || GS_TSAN || (const char *)&bytes[0] - thread_current()->stack < ROOM)
+    if (GS_ASAN || GS_TSAN || (const char *)&bytes[0] - gs_stack_bottom(thread_current()) < ROOM)
         fn();
     else
         fill_stack(fn, bytes);
@@ -88,7 +88,7 @@ static void *receive_signals(void *unused)
         {.name = "usual"},
         {.name = "large", .stack_size = 256 << 10},
         {.name = "mobile", .migrates = true},
-        {.name = "private", .stack_is_private = true},
+        {.name = "shared", .stack_is_shared = true},
         {.name = "own", .stack = new_stack(), .stack_size = OWN_STACK},
     };
     enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -111,8 +111,7 @@ static unsigned workers;
 static void run_receiving(void)
 {
     signal(SIGUSR1, SIG_IGN); /* between two waits */
-    const struct gs_threads_options options = {
-        .workers = workers, .report_fd = report_out, .give_back_ns = 1};
+    const struct gs_threads_options options = {.workers = workers, .report_fd = report_out};
     MUST_EQ(gs_threads_run(&options, receive_signals, NULL, NULL), 0);
 }
 

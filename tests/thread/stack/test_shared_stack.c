@@ -1,16 +1,74 @@
-/* Private stacks that are given back while their threads wait: which waits, and which threads. */
-#include "tests/thread/stack/stack_away.h"
-#include "thread/stack/stacks.h"
+/* Threads that share stacks: what is on them, and where, is the same after each wait. */
+#include "tests/thread/stack/shared.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#define IS_SANITIZED (GS_ASAN + GS_TSAN > 0)
-
-/* With them, a stack has at most 2 KiB to keep, also in a build that is not optimised. */
 enum { LOCALS = 40, ROUNDS = 3 };
+
+/* ---- Which threads share stacks ---- */
+
+static void *park_and_return(void *unused)
+{
+    MUST_EQ(gs_thread_park(GS_NEVER), 0);
+    return unused;
+}
+
+static void check_shares(const struct gs_thread_attributes *attributes, bool is_shared)
+{
+    struct gs_thread *thread = spawn_as(attributes, park_and_return, NULL);
+    CHECK_EQ(thread->stack_class == CLASS_SHARED, is_shared);
+    gs_thread_unpark(thread);
+    join(thread);
+}
+
+static void *spawn_one(void *unused)
+{
+    check_shares(&shared, false);
+    return unused;
+}
+
+/* In a process that has no reservation of addresses. */
+static void run_limited(void)
+{
+    const struct rlimit limit = {(rlim_t)1 << 30, (rlim_t)1 << 30};
+    MUST_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+    MUST_EQ(gs_threads_run(NULL, spawn_one, NULL, NULL), 0);
+}
+
+TEST(where_addresses_are_limited_each_thread_has_its_own_stack)
+{
+    if (!GS_ASAN && !GS_TSAN && !IS_EMULATED)
+        CHECK_EQ(in_child(run_limited), 0);
+}
+
+static void *spawn_each(void *unused)
+{
+    static char own[1 << 16] __attribute__((aligned(64)));
+    const struct gs_thread_attributes others[] = {
+        {.name = "no promise"},
+        {.stack = own, .stack_size = sizeof own, .stack_is_shared = true},
+        {.stack_size = 64 << 10, .stack_is_shared = true},
+        {.stack_size = 8 << 20, .stack_is_shared = true},
+    };
+    const struct gs_thread_attributes sharing[] = {
+        {.stack_is_shared = true},
+        {.stack_size = 16 << 10, .stack_is_shared = true, .migrates = true},
+        {.stack_size = 56 << 10, .stack_is_shared = true, .priority = GS_PRIORITY_HIGH},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        check_shares(&others[i], false);
+    for (size_t i = 0; i < sizeof sharing / sizeof *sharing; i++)
+        check_shares(&sharing[i], gs_stacks_can_be_shared());
+    return unused;
+}
+
+TEST(threads_without_the_promise_or_with_other_stacks_have_their_own)
+{
+    run_sharing(1, 2, spawn_each);
+}
 
 /* ---- Each kind of wait ---- */
 
@@ -167,15 +225,22 @@ static void wake_all(struct gs_thread **threads)
     gs_thread_unpark(target);
 }
 
-static void wait_in_each_kind(const struct gs_thread_attributes *attributes)
+/* With one stack for each worker, all but the last thread of a worker are evicted. */
+static void wait_until_evicted(uint64_t before, uint64_t count)
+{
+    while (gs_stacks_can_be_shared() && stats_now().evictions < before + count)
+        MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+}
+
+static void wait_in_each_kind(void)
 {
     struct gs_thread *threads[KINDS];
+    uint64_t before = stats_now().evictions;
     prepare_objects();
     for (intptr_t i = 0; i < KINDS; i++)
-        threads[i] = spawn_as(attributes, wait_with_locals, (void *)i);
-    /* One may have timed out already, and one wait by io_uring, which uses its stack. */
-    wait_until_away(KINDS - 2);
-    MUST(stats_now().away_bytes >= (KINDS - 2) * sizeof(uintptr_t));
+        threads[i] = spawn_as(&shared, wait_with_locals, (void *)i);
+    wait_until_evicted(before, KINDS - 3);
+    MUST(stats_now().evicted_bytes >= stats_now().evictions * LOCALS * sizeof(uintptr_t));
     wake_all(threads);
     for (intptr_t i = 0; i < KINDS; i++)
         MUST_EQ((intptr_t)join(threads[i]), i);
@@ -186,164 +251,132 @@ static void wait_in_each_kind(const struct gs_thread_attributes *attributes)
     gs_channel_free(full);
 }
 
-static void *keep_all(void *unused)
-{
-    struct gs_thread *thread = spawn_as(&private, wait_with_locals, (void *)PARKED);
-    MUST_EQ(gs_thread_sleep(after(200 * GS_MILLISECOND)), 0);
-    MUST_EQ(stats_now().away, 0);
-    gs_thread_unpark(thread);
-    join(thread);
-    return unused;
-}
-
-/* In a process that has no reservation of addresses. */
-static void run_limited(void)
-{
-    const struct rlimit limit = {(rlim_t)1 << 30, (rlim_t)1 << 30};
-    MUST_EQ(setrlimit(RLIMIT_AS, &limit), 0);
-    const struct gs_threads_options options = {.workers = 1, .give_back_ns = GS_MILLISECOND};
-    MUST_EQ(gs_threads_run(&options, keep_all, NULL, NULL), 0);
-}
-
-TEST(limit_of_the_addresses_keeps_all_stacks)
-{
-    skip_if_emulated();
-    if (!IS_SANITIZED)
-        CHECK_EQ(in_child(run_limited), 0);
-}
-
 static void *wait_in_each_kind_often(void *unused)
 {
-    for (int i = 0; i < ROUNDS; i++) {
-        wait_in_each_kind(&private);
-        wait_in_each_kind(&mobile);
-    }
+    for (int i = 0; i < ROUNDS; i++)
+        wait_in_each_kind();
     return unused;
 }
 
 TEST(stack_has_the_same_contents_at_the_same_addresses_after_each_kind_of_wait)
 {
-    run_giving_back_both(wait_in_each_kind_often);
+    run_sharing_each(wait_in_each_kind_often);
 }
 
-/* ---- Waits that use the stack ---- */
+/* ---- Threads with much on their stacks ---- */
 
-static _Atomic(struct gs_thread *) waiting_thread;
-
-static void *receive_on_stack(void *unused)
+static void *wait_with_much(void *unused)
 {
-    long local = 1;
-    MUST_EQ(gs_channel_receive(channel, &local, GS_NEVER), 0);
-    MUST_EQ(local, 42);
-    return unused;
-}
-
-static void *finish_group(void *own)
-{
+    volatile char much[6000];
+    for (size_t i = 0; i < sizeof much; i++)
+        much[i] = (char)i;
     MUST_EQ(gs_thread_park(GS_NEVER), 0);
-    gs_wait_group_done(own);
-    return own;
-}
-
-static void *wait_for_own_group(void *unused)
-{
-    struct gs_wait_group own = {0};
-    gs_wait_group_add(&own, 1);
-    struct gs_thread *finishing = spawn(finish_group, &own);
-    atomic_store(&waiting_thread, finishing);
-    MUST_EQ(gs_wait_group_wait(&own, GS_NEVER), 0);
-    join(finishing);
+    for (size_t i = 0; i < sizeof much; i++)
+        MUST_EQ(much[i], (char)i);
     return unused;
 }
 
-/* It may not exist yet, because the worker of the thread that spawns it waits for a CPU. */
-static void unpark_waiting_thread(void)
+static void *learn(void *unused)
 {
-    struct gs_thread *thread;
-    while (!(thread = atomic_load(&waiting_thread)))
-        MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+    struct gs_thread *thread = spawn_as(&shared, wait_with_much, NULL);
+    CHECK_EQ(thread->stack_class, CLASS_SHARED);
+    gs_thread_yield();
+    take_stack(0);
+    CHECK_EQ(stats_now().misfits, 1);
+    struct gs_thread *next = spawn_as(&shared, wait_with_much, NULL);
+    CHECK(next->stack_class != CLASS_SHARED);
     gs_thread_unpark(thread);
-}
-
-static void *select_two(void *unused)
-{
-    long local = 1;
-    struct gs_select each[] = {{.channel = channel, .receive = &local}, {.channel = full}};
-    each[1].receive = &local;
-    MUST_EQ(gs_select(each, 2, GS_NEVER), 0);
-    MUST_EQ(local, 42);
+    gs_thread_unpark(next);
+    join(thread);
+    join(next);
     return unused;
 }
 
-/* The last thread goes away, and then the others have waited long enough, too. */
-static void *use_stacks_while_waiting(void *unused)
+TEST(functions_that_wait_with_more_than_4_kib_get_stacks_of_their_own)
 {
-    for (int i = 0; i < 2; i++) {
-        const struct gs_thread_attributes *attributes = i ? &mobile : &private;
-        MUST_EQ(gs_channel_new(sizeof(long), 0, &channel), 0);
-        MUST_EQ(gs_channel_new(sizeof(long), 0, &full), 0);
-        atomic_store(&waiting_thread, NULL);
-        struct gs_thread *threads[] = {spawn_as(attributes, receive_on_stack, NULL),
-                                       spawn_as(attributes, select_two, NULL),
-                                       spawn_as(attributes, wait_for_own_group, NULL),
-                                       spawn_as(attributes, wait_with_locals, (void *)PARKED)};
-        for (int pass = 0; pass < 3; pass++) {
-            wait_until_away(1);
-            MUST_EQ(gs_thread_sleep(after(5 * GS_MILLISECOND)), 0);
-        }
-        MUST(GS_ASAN || stats_now().away == 1); /* it keeps variables on stacks of its own */
-        for (int n = 0; n < 2; n++)
-            MUST_EQ(gs_channel_send(channel, &(long){42}, GS_NEVER), 0);
-        unpark_waiting_thread();
-        gs_thread_unpark(threads[3]);
-        for (int n = 0; n < 4; n++)
-            join(threads[n]);
-        gs_channel_free(channel);
-        gs_channel_free(full);
+    if (gs_stacks_can_be_shared())
+        run_sharing(1, 1, learn);
+}
+
+/* ---- Owners of mutexes ---- */
+
+static void *lock_and_park(void *unused)
+{
+    MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
+    MUST_EQ(gs_thread_park(GS_NEVER), 0);
+    MUST_EQ(gs_mutex_lock(&mutex, 0), -EDEADLK);
+    gs_mutex_unlock(&mutex);
+    return unused;
+}
+
+static void *lock_in_vain(void *unused)
+{
+    MUST_EQ(gs_mutex_lock(&mutex, 0), -ETIMEDOUT);
+    return unused;
+}
+
+/* All of them on one stack: their variables have the same addresses. */
+static void *lock_by_several(void *unused)
+{
+    struct gs_thread *owner = spawn_as(&shared, lock_and_park, NULL);
+    gs_thread_yield();
+    join(spawn_as(&shared, lock_in_vain, NULL));
+    MUST_EQ(gs_mutex_lock(&mutex, 0), -ETIMEDOUT);
+    gs_thread_unpark(owner);
+    join(owner);
+    MUST_EQ(gs_mutex_lock(&mutex, 0), 0);
+    gs_mutex_unlock(&mutex);
+    return unused;
+}
+
+TEST(mutex_knows_which_thread_of_a_stack_owns_it)
+{
+    mutex = (struct gs_mutex){0};
+    run_sharing_each(lock_by_several);
+}
+
+/* ---- Many ---- */
+
+enum { MANY = GS_ASAN || GS_TSAN || IS_EMULATED ? 300 : 20000, TURNS = 4 };
+
+static struct gs_semaphore permits;
+
+static void *use_different_sizes(void *argument)
+{
+    size_t size = (uintptr_t)argument % 37 * 24 + 8;
+    volatile uint8_t *bytes = __builtin_alloca(size);
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (size_t i = 0; i < size; i++)
+            bytes[i] = (uint8_t)((uintptr_t)argument + i);
+        if (turn % 2)
+            gs_thread_yield();
+        else
+            MUST_EQ(gs_semaphore_wait(&permits, GS_NEVER), 0);
+        for (size_t i = 0; i < size; i++)
+            MUST_EQ(bytes[i], (uint8_t)((uintptr_t)argument + i));
     }
+    return argument;
+}
+
+static void *run_many(void *unused)
+{
+    struct gs_thread **threads = calloc(MANY, sizeof *threads);
+    permits = (struct gs_semaphore){.count = 0};
+    for (uintptr_t i = 0; i < MANY; i++)
+        threads[i] = spawn_as(&shared, use_different_sizes, (void *)i);
+    gs_thread_yield();
+    for (int i = 0; i < MANY * TURNS / 2; i++)
+        gs_semaphore_post(&permits);
+    for (uintptr_t i = 0; i < MANY; i++)
+        MUST(join(threads[i]) == (void *)i);
+    free(threads);
     return unused;
 }
 
-TEST(stack_on_which_something_is_waited_for_stays)
+TEST(many_threads_of_all_sizes_share_few_stacks)
 {
-    run_giving_back_both(use_stacks_while_waiting);
-}
-
-/* ---- Threads that keep their stacks ---- */
-
-static void *keep_stacks(void *unused)
-{
-    static char own[1 << 16] __attribute__((aligned(64)));
-    const struct gs_thread_attributes kept[] = {
-        {.name = "no promise"},
-        {.stack = own, .stack_size = sizeof own, .stack_is_private = true},
-        {.stack_size = 8 << 20, .stack_is_private = true},
-        {.stack_size = 1 << 20, .stack_is_private = true},
-    };
-    enum { KEPT = sizeof kept / sizeof *kept };
-    struct gs_thread *threads[KEPT + 1];
-    for (int i = 0; i < KEPT; i++)
-        threads[i] = spawn_as(&kept[i], wait_with_locals, (void *)PARKED);
-    threads[KEPT] = spawn_as(&private, wait_with_locals, (void *)PARKED);
-    wait_until_away(1);
-    MUST_EQ(gs_thread_sleep(after(10 * GS_MILLISECOND)), 0);
-    MUST_EQ(stats_now().away, 1);
-    for (int i = 0; i <= KEPT; i++)
-        gs_thread_unpark(threads[i]);
-    for (int i = 0; i <= KEPT; i++)
-        join(threads[i]);
-    return unused;
-}
-
-TEST(threads_without_the_promise_or_with_other_stacks_keep_them)
-{
-    run_giving_back_both(keep_stacks);
-}
-
-TEST(option_never_keeps_all_stacks)
-{
-    const struct gs_threads_options options = {.workers = 1, .give_back_ns = GS_NEVER};
-    CHECK_EQ(gs_threads_run(&options, keep_all, NULL, NULL), 0);
+    run_sharing(1, SHARED_STACKS, run_many);
+    run_sharing(3, 5, run_many);
 }
 
 /* ---- Races ---- */
@@ -420,18 +453,24 @@ static void *race_all(void *attributes)
     return NULL;
 }
 
-/* Nearly each wait is long enough. */
-static void race_with(unsigned workers, const struct gs_thread_attributes *attributes)
+static void *race_on_one(void *unused)
 {
-    const struct gs_threads_options options = {.workers = workers, .give_back_ns = 1};
+    static const struct gs_thread_attributes on_one = {.worker = 1, .stack_is_shared = true};
     semaphore = (struct gs_semaphore){.count = 0};
-    CHECK_EQ(gs_threads_run(&options, race_all, (void *)attributes, NULL), 0);
-    CHECK_EQ(stats_now().away, 0);
+    (void)unused;
+    return race_all((void *)&on_one);
 }
 
-TEST(stacks_may_go_away_while_their_threads_are_woken_canceled_and_timed_out)
+static void *race_on_any(void *unused)
 {
-    race_with(1, &private);
-    race_with(3, &private);
-    race_with(3, &mobile);
+    semaphore = (struct gs_semaphore){.count = 0};
+    (void)unused;
+    return race_all((void *)&shared);
+}
+
+TEST(threads_are_evicted_while_they_are_woken_canceled_and_timed_out)
+{
+    run_sharing(1, 2, race_on_any);
+    run_sharing(3, 1, race_on_any);
+    run_sharing(3, 2, race_on_one);
 }

@@ -1,0 +1,355 @@
+#include "thread/stack/shared_stack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+unsigned gs_shared_stacks_max = SHARED_STACKS;
+
+/* More than this on the stack of a thread that waits takes long to copy. */
+#define FIT_MAX ((size_t)4096)
+
+/* Start functions, by a hash, whose threads have had more on their stacks when they waited: new
+ * ones get stacks of their own. */
+static atomic_bool is_misfit[256];
+
+static struct shared_stack *stack_of(const struct worker *worker, const struct gs_thread *thread)
+{
+    return &worker->shared_stacks->each[thread->shared_index];
+}
+
+static size_t used_size(const struct gs_thread *thread)
+{
+    return (size_t)(thread->stack_top - (const char *)thread->sp);
+}
+
+static size_t saved_size(const struct gs_thread *thread)
+{
+    return (used_size(thread) + SAVED_UNIT - 1) & ~(SAVED_UNIT - 1);
+}
+
+/* The memory that `saved` is the end of. */
+static char *saved_block(const struct gs_thread *thread)
+{
+    return thread->saved - (saved_size(thread) - used_size(thread));
+}
+
+/* ---- Which threads ---- */
+
+static uint8_t hash_of(gs_thread_fn *fn)
+{
+    uint64_t h = (uint64_t)(uintptr_t)fn * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint8_t)(h >> 56);
+}
+
+/* Sanitizers and valgrind know the stack of each thread. */
+bool gs_stack_is_shared(const struct gs_thread_attributes *attributes, gs_thread_fn *fn)
+{
+    return attributes->stack_is_shared && !attributes->stack && !attributes->start &&
+           !attributes->thread_pointer && attributes->stack_size <= SHARED_STACK_SIZE &&
+           gs_stacks_can_be_shared() && !gs_runtime.tells_asan &&
+           !atomic_load_explicit(&is_misfit[hash_of(fn)], memory_order_relaxed);
+}
+
+void gs_shared_stack_init_thread(struct gs_thread *thread, gs_thread_fn *fn)
+{
+    thread->stack_top = NULL;
+    thread->sp = NULL;
+    thread->saved = NULL;
+    thread->start_hash = hash_of(fn);
+    thread->migrates = false;
+    thread->run.resume = gs_thread_resume_shared;
+}
+
+/* ---- The stacks of a worker ---- */
+
+/* Guards the preparation of all workers. */
+static struct gs_spin prepare_lock;
+
+static int add_stack(struct worker *worker)
+{
+    struct shared_stacks *stacks = worker->shared_stacks;
+    struct gs_thread *holder;
+    int err = gs_stacks_get(worker, gs_stacks_class(SHARED_STACK_SIZE), &holder);
+    if (err)
+        return err;
+    holder->is_retired = true; /* it is never reused as a thread */
+    stacks->each[stacks->count] = (struct shared_stack){.holder = holder};
+    stacks->vacant |= UINT32_C(1) << stacks->count++;
+    return 0;
+}
+
+static int init_worker(struct worker *worker)
+{
+    if (worker->shared_stacks)
+        return 0;
+    worker->shared_stacks = calloc(1, sizeof *worker->shared_stacks);
+    return worker->shared_stacks ? add_stack(worker) : -ENOMEM;
+}
+
+int gs_shared_stacks_prepare(void)
+{
+    int err = 0;
+    if (LIKELY(atomic_load_explicit(&gs_runtime.shares_stacks, memory_order_acquire)))
+        return 0;
+    spin_lock_always(&prepare_lock);
+    for (unsigned i = 0; i < gs_runtime.worker_count && !err; i++)
+        err = init_worker(gs_runtime.workers[i]);
+    if (!err)
+        atomic_store_explicit(&gs_runtime.shares_stacks, true, memory_order_release);
+    spin_unlock_always(&prepare_lock);
+    return err ? -ENOMEM : 0;
+}
+
+void gs_shared_stacks_release(struct worker *worker)
+{
+    struct shared_stacks *stacks = worker->shared_stacks;
+    for (unsigned i = 0; stacks && i < stacks->count; i++) {
+        stacks->each[i].holder->is_retired = false;
+        gs_stacks_put(worker, stacks->each[i].holder);
+    }
+    if (stacks)
+        stacks->count = stacks->vacant = 0;
+}
+
+void gs_shared_stacks_after_fork(struct worker *worker, const struct gs_thread *only)
+{
+    struct shared_stacks *stacks = worker->shared_stacks;
+    for (unsigned i = 0; stacks && i < stacks->count; i++) {
+        if (stacks->each[i].occupant == only)
+            continue;
+        stacks->each[i].occupant = NULL;
+        stacks->vacant |= UINT32_C(1) << i;
+    }
+}
+
+/* ---- Evicting and resuming ---- */
+
+/* Where a new thread goes: to a stack that has no occupant, to a new one, or to the next in turn.
+ * There is always one (gs_shared_stacks_prepare). */
+static unsigned choose(struct worker *worker)
+{
+    struct shared_stacks *stacks = worker->shared_stacks;
+    if (!stacks->vacant && stacks->count < gs_shared_stacks_max)
+        (void)!add_stack(worker);
+    if (stacks->vacant)
+        return (unsigned)__builtin_ctz(stacks->vacant);
+    stacks->next = (stacks->next + 1) % stacks->count;
+    return stacks->next;
+}
+
+/* From now on an address on its stack does not say which thread owns a mutex (gs_mutex_self). */
+static void bind_to_stack(struct worker *worker, struct gs_thread *thread)
+{
+    if (!gs_runtime.is_multi)
+        gs_threads_mode |= GS_THREADS_SHARED_STACKS;
+    thread->shared_index = (uint8_t)choose(worker);
+    const struct gs_thread *holder = stack_of(worker, thread)->holder;
+    thread->stack_top = holder->stack_top;
+    thread->has_canary = holder->has_canary;
+}
+
+static void exchange(char *a, char *b, size_t size)
+{
+    for (size_t i = 0; i < size; i += SAVED_UNIT) {
+        char from_a[SAVED_UNIT], from_b[SAVED_UNIT];
+        memcpy(from_a, a + i, SAVED_UNIT);
+        memcpy(from_b, b + i, SAVED_UNIT);
+        memcpy(a + i, from_b, SAVED_UNIT);
+        memcpy(b + i, from_a, SAVED_UNIT);
+    }
+}
+
+static void count_eviction(struct shared_stacks *stacks, const struct gs_thread *occupant,
+                           size_t size)
+{
+    count_add(&stacks->evictions, 1);
+    count_add(&stacks->evicted_bytes, size);
+    if (LIKELY(size <= FIT_MAX))
+        return;
+    count_add(&stacks->misfits, 1);
+    atomic_store_explicit(&is_misfit[occupant->start_hash], true, memory_order_relaxed);
+}
+
+/* What the occupant had on its stack is in `block` now, of its saved_size. */
+static void set_evicted(struct shared_stacks *stacks, struct gs_thread *occupant, char *block)
+{
+    count_eviction(stacks, occupant, saved_size(occupant));
+    occupant->saved = block + (saved_size(occupant) - used_size(occupant));
+    occupant->run.resume = gs_thread_resume_shared;
+}
+
+/* A report that has found the memory may still read it. */
+static void free_block(struct shared_stacks *stacks, char *block)
+{
+    spin_lock_always(&stacks->lock);
+    spin_unlock_always(&stacks->lock);
+    free(block);
+}
+
+static void restore(struct shared_stacks *stacks, struct gs_thread *thread)
+{
+    char *block = saved_block(thread);
+    memcpy(thread->sp, thread->saved, used_size(thread));
+    __atomic_store_n(&thread->saved, NULL, __ATOMIC_RELAXED);
+    free_block(stacks, block);
+}
+
+/* Evict the occupant, and bring back what the thread has saved. Returns false if there is no memory
+ * for what is on the stack. */
+static bool take_place_of(struct shared_stacks *stacks, struct gs_thread *occupant,
+                          struct gs_thread *thread)
+{
+    size_t size = saved_size(occupant);
+    bool is_exchanged = thread->saved && saved_size(thread) == size;
+    char *block = is_exchanged ? saved_block(thread) : malloc(size);
+    if (UNLIKELY(!block))
+        return false;
+    if (is_exchanged) {
+        exchange(block, thread->stack_top - size, size);
+        __atomic_store_n(&thread->saved, NULL, __ATOMIC_RELAXED);
+    } else {
+        memcpy(block + (size - used_size(occupant)), occupant->sp, used_size(occupant));
+    }
+    set_evicted(stacks, occupant, block);
+    return true;
+}
+
+/* Make the thread the occupant. Returns false if there is no memory. */
+static bool occupy(struct shared_stacks *stacks, struct shared_stack *stack,
+                   struct gs_thread *thread)
+{
+    bool is_new = !thread->sp;
+    if (stack->occupant && !take_place_of(stacks, stack->occupant, thread))
+        return false;
+    if (is_new)
+        thread->sp = gs_thread_initial_context(thread);
+    else if (thread->saved)
+        restore(stacks, thread);
+    stack->occupant = thread;
+    stacks->vacant &= ~(UINT32_C(1) << thread->shared_index);
+    return true;
+}
+
+/* What the next thread of the queue has saved will be copied soon. */
+#define PREFETCHED ((size_t)512)
+static void prefetch_next(const struct worker *worker)
+{
+    const struct runnable *next = worker->queues[NORMAL_LEVEL].first;
+    if (!next || next->resume != gs_thread_resume_shared)
+        return;
+    const char *saved = gs_container_of(next, struct gs_thread, run)->saved;
+    for (size_t i = 0; saved && i < PREFETCHED; i += 64)
+        __builtin_prefetch(saved + i, 1);
+}
+
+/* There is no memory: others run first, and may return some. */
+static void delay(struct worker *worker, struct gs_thread *thread)
+{
+    queue_push(worker, &thread->run);
+    worker->is_poll_due = true;
+}
+
+void gs_thread_resume_shared(struct worker *worker, struct runnable *runnable)
+{
+    struct gs_thread *thread = gs_container_of(runnable, struct gs_thread, run);
+    gs_chaos(CHAOS_RETURN);
+    prefetch_next(worker);
+    if (UNLIKELY(!worker->shared_stacks) && init_worker(worker)) { /* the monitor has added it */
+        delay(worker, thread);
+        return;
+    }
+    if (!thread->stack_top)
+        bind_to_stack(worker, thread);
+    if (UNLIKELY(!occupy(worker->shared_stacks, stack_of(worker, thread), thread))) {
+        delay(worker, thread);
+        return;
+    }
+    runnable->resume = NULL;
+    gs_worker_run_thread(worker, thread);
+}
+
+void gs_shared_stack_leave(struct worker *worker, const struct gs_thread *thread)
+{
+    stack_of(worker, thread)->occupant = NULL;
+    worker->shared_stacks->vacant |= UINT32_C(1) << thread->shared_index;
+}
+
+void gs_shared_stack_forget(struct gs_thread *thread)
+{
+    if (!thread_is_evicted(thread))
+        return;
+    char *block = saved_block(thread);
+    thread->saved = NULL;
+    free(block);
+}
+
+/* ---- For reports ---- */
+
+struct gs_thread *gs_shared_stack_occupant(const struct gs_thread *holder)
+{
+    for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
+        const struct shared_stacks *stacks = gs_runtime.workers[i]->shared_stacks;
+        for (unsigned k = 0; stacks && k < stacks->count; k++)
+            if (stacks->each[k].holder == holder)
+                return stacks->each[k].occupant;
+    }
+    return NULL;
+}
+
+NOT_FOR_TSAN const void *gs_stack_readable(const struct gs_thread *thread, uintptr_t address)
+{
+    const char *saved = *(char *const volatile *)&thread->saved;
+    if (thread->stack_class != CLASS_SHARED)
+        return (const void *)address;
+    if (!saved)
+        return *(char *const volatile *)&thread->stack_top ? (const void *)address : NULL;
+    size_t offset = address - (uintptr_t)thread->sp, size = used_size(thread);
+    return offset <= size && size - offset >= sizeof(struct context) ? saved + offset : NULL;
+}
+
+#ifndef GS_CHECKED
+NOT_FOR_TSAN struct gs_spin *gs_stack_reading_lock(const struct gs_thread *thread)
+{
+    const struct worker *worker = *(struct worker *const volatile *)&thread->worker;
+    if (thread->stack_class != CLASS_SHARED || !worker || !worker->shared_stacks)
+        return NULL;
+    spin_lock_always(&worker->shared_stacks->lock);
+    return &worker->shared_stacks->lock;
+}
+
+void gs_stack_reading_unlock(struct gs_spin *lock, const struct gs_thread *thread)
+{
+    (void)thread;
+    if (lock)
+        spin_unlock_always(lock);
+}
+
+bool gs_stack_with(struct gs_thread *thread, void (*fn)(void *), void *argument)
+{
+    char before[FIT_MAX];
+    size_t size = used_size(thread);
+    if (!thread_is_evicted(thread)) {
+        fn(argument);
+        return true;
+    }
+    const struct worker *caller = gs_worker_or_null();
+    const struct gs_thread *occupant = stack_of(thread->worker, thread)->occupant;
+    if (size > sizeof before || (caller && occupant && occupant == caller->current))
+        return false;
+    memcpy(before, thread->sp, size);
+    memcpy(thread->sp, thread->saved, size);
+    fn(argument);
+    memcpy(thread->sp, before, size);
+    return true;
+}
+#endif
+
+void gs_shared_stacks_add_stats(const struct worker *worker, struct gs_threads_stats *stats)
+{
+    struct shared_stacks *stacks = worker->shared_stacks;
+    if (!stacks)
+        return;
+    stats->evictions += count_read(&stacks->evictions);
+    stats->evicted_bytes += count_read(&stacks->evicted_bytes);
+    stats->misfits += count_read(&stacks->misfits);
+}

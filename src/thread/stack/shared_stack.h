@@ -1,0 +1,106 @@
+/* Shared stacks. A thread that promises that nobody else uses its stack while it waits
+ * (gs_thread_attributes.stack_is_shared) has no stack of its own, but runs on one of a few that its
+ * worker has. Which one is decided when it runs first: its addresses are the thread's for its life,
+ * and so are those of the variables on it.
+ *
+ * When the thread waits, nothing happens. When another thread of the same stack is to run, what the
+ * occupant has on the stack is copied to allocated memory, and what the other one had there is
+ * copied back. The occupant gets gs_thread_resume_shared as its resume function, which does this in
+ * turn, on the worker's own stack. So a switch to a thread that occupies its stack, or has its own,
+ * costs nothing more. (docs/design/threads.md)
+ *
+ *     new -- first run --> occupies its stack <-- resumed / another one resumed --> evicted
+ *
+ * Invariants:
+ *   1. All threads of a stack are their worker's: only that evicts and resumes them, on its own
+ *      stack. Until it runs first, any worker may take the thread; then it stays.
+ *   2. An occupant has left its stack, unless it is the running thread.
+ *   3. A thread that is new or evicted has gs_thread_resume_shared as its resume function. If it is
+ *      evicted, `saved` is what was on its stack: allocated memory, a multiple of SAVED_UNIT, that
+ *      ends where its contents end.
+ *   4. A stack is a slot like any other. The control block in there, of no thread, is the holder.
+ *
+ * Source: copying stacks of libco and libaco, which have no scheduler. */
+#ifndef GS_THREAD_SHARED_STACK_H
+#define GS_THREAD_SHARED_STACK_H
+
+#include "thread/stack/stacks.h"
+
+/* Of each worker. More would be evicted less often, but not all be in the processor's caches. */
+#define SHARED_STACKS 32u
+extern GS_HIDDEN unsigned gs_shared_stacks_max; /* tests lower it */
+#define SHARED_STACK_SIZE ((size_t)56 << 10)
+#define SAVED_UNIT ((size_t)32)
+
+struct shared_stack {
+    struct gs_thread *holder;
+    struct gs_thread *occupant; /* NULL: none */
+};
+
+struct shared_stacks {
+    struct shared_stack each[SHARED_STACKS];
+    unsigned count, next; /* allocated so far; where new threads go next */
+    uint32_t vacant;      /* a bit for each stack without an occupant */
+    struct gs_spin lock;  /* what is saved of a stack is freed under it: reports may read it */
+    _Atomic(uint64_t) evictions, evicted_bytes, misfits;
+};
+
+/* Whether a thread with these attributes and this function shares its stack. */
+bool gs_stack_is_shared(const struct gs_thread_attributes *attributes, gs_thread_fn *fn);
+
+/* Called before the first of them is spawned: each worker gets a stack. Returns 0 or -ENOMEM. */
+int gs_shared_stacks_prepare(void);
+
+/* Called for a new thread that shares its stack. */
+void gs_shared_stack_init_thread(struct gs_thread *thread, gs_thread_fn *fn);
+
+/* Called by a thread that ends, while it is still on its stack. */
+void gs_shared_stack_leave(struct worker *worker, const struct gs_thread *thread);
+
+/* The thread will never run again: free what is saved of its stack. */
+void gs_shared_stack_forget(struct gs_thread *thread);
+
+/* The worker ends: its stacks can be anybody's. */
+void gs_shared_stacks_release(struct worker *worker);
+
+/* In the child of a fork, whose only thread is `only`. */
+void gs_shared_stacks_after_fork(struct worker *worker, const struct gs_thread *only);
+
+/* The thread that occupies the stack whose holder this is; NULL: none, or it is no holder. */
+struct gs_thread *gs_shared_stack_occupant(const struct gs_thread *holder);
+
+/* ---- For reports ---- */
+
+/* Whether what the thread has on its stack is elsewhere. The answer may be out of date. */
+NOT_FOR_TSAN static inline bool thread_is_evicted(const struct gs_thread *thread)
+{
+    return thread->stack_class == CLASS_SHARED && *(char *const volatile *)&thread->saved;
+}
+
+/* Whether the thread's stack may not be used now, since it waits (protected_stack.c). */
+#ifdef GS_CHECKED
+bool gs_stack_is_protected(const struct gs_thread *thread);
+#else
+static inline bool gs_stack_is_protected(const struct gs_thread *thread)
+{
+    (void)thread;
+    return false;
+}
+#endif
+
+/* What the thread has on its stack can be read until it is unlocked. Returns the lock, NULL: none
+ * is needed. */
+struct gs_spin *gs_stack_reading_lock(const struct gs_thread *thread);
+void gs_stack_reading_unlock(struct gs_spin *lock, const struct gs_thread *thread);
+
+/* Where the word at this address of the thread's stack can be read now: there, or where it is
+ * saved. NULL: nowhere. The caller holds the lock, or no worker can resume the thread. */
+const void *gs_stack_readable(const struct gs_thread *thread, uintptr_t address);
+
+/* Call fn(argument) while what the thread has on its stack is where it belongs. No worker can
+ * resume the thread meanwhile. Returns false if that is impossible: the caller is on that stack. */
+bool gs_stack_with(struct gs_thread *thread, void (*fn)(void *argument), void *argument);
+
+void gs_shared_stacks_add_stats(const struct worker *worker, struct gs_threads_stats *stats);
+
+#endif
