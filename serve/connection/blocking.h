@@ -88,11 +88,7 @@ void serve_blocking_init(struct serve_blocking *blocking, const struct serve_blo
                          struct serve_shard *shard, const struct serve_accepted *accepted);
 
 /* Let others know what it waits for. */
-static inline void serve_blocking_set_waits(struct serve_blocking *blocking, uint64_t waits)
-{
-    _Atomic(uint64_t) *at = blocking->entry ? &blocking->entry->waits : &blocking->own_waits;
-    atomic_store_explicit(at, waits, memory_order_release);
-}
+void serve_blocking_set_waits(struct serve_blocking *blocking, uint64_t waits);
 
 static inline bool serve_blocking_is_over(const struct serve_blocking *blocking)
 {

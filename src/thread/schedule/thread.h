@@ -30,24 +30,7 @@
  *
  * Tests that wait for descriptors are run with each poller (GS_POLLER in their CMakeLists.txt).
  *
- * What others use during a wait, by the kinds of waits. If the thread shares its stack, nothing of
- * it is there: what is "copied" is on the heap then (off_stack.h; checked/test_private_calls.c).
- *
- *     wait                            |  records             |  the caller's memory
- *     --------------------------------+----------------------+----------------------------------
- *     sleep, park, join; scopes; all  |  control block       |  none
- *     of sync.h but the next two      |                      |
- *     channel                         |  control block       |  copied: the item
- *     select                          |  copied: its events  |  copied: the cases and their items
- *     readable, writable: most calls  |  control block       |  none: the thread calls the kernel
- *     of io.h; gs_close               |                      |
- *     poll: also of gs_dial           |  copied: waiters     |  none
- *     signal                          |  copied: watcher     |  none
- *     a file, by io_uring             |  copied: request     |  copied: paths, buffers, results
- *     a blocking call, by the pool:   |                      |
- *         files, blocking mode        |  copied: job         |  copied: the same, and addresses
- *         gs_resolve                  |  on the heap         |  copied, of any thread
- *         gs_run_blocking             |  copied: job         |  the program passes none
+ * off_stack.h has a table of all waits.
  *
  * Invariants:
  *   1. A thread in a run queue has left its stack, or its worker is about to leave it; and its
@@ -208,7 +191,7 @@ struct gs_thread {
         uint64_t deadline_ns;
         unsigned chain; /* in the report of a deadlock: the chain in which it was found */
     };
-    struct gs_waiter waiter; /* for waits at one object; others have waiters on the stack */
+    struct gs_waiter waiter; /* for waits at one object; others have their own waiters */
     struct fiber fiber;
 #ifdef GS_CHECKED
     atomic_uchar fate; /* enum fate */

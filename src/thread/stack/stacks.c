@@ -169,7 +169,7 @@ int gs_stacks_init(void)
     for (int c = 0; c < STACK_CLASSES && !err && !is_initialized; c++)
         err = init_sets(&gs_stack_classes[c]);
     is_initialized = !err;
-    can_be_shared = has_reservation && !GS_ASAN && !GS_TSAN && !valgrind_is_running();
+    can_be_shared = has_reservation && GS_ASAN + GS_TSAN == 0 && !valgrind_is_running();
     return err;
 }
 
